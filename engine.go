@@ -87,6 +87,9 @@ func (e *Engine) Close() error {
 	return nil
 }
 
+// Bounds returns the bounds of the engine, with their defaults.
+func (e *Engine) Bounds() Bounds { return e.runtime.Bounds }
+
 // Turns returns the turns that long requests take, for code that reads or writes
 // large requests.
 func (e *Engine) Turns() *turns.Turns { return e.runtime.Turns }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ostiary/ostiary/internal/errs"
 	"github.com/ostiary/ostiary/internal/snapshot"
+	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -138,13 +139,22 @@ func (e *Engine) StoreByAlias(ctx context.Context, door, alias string) (*Store, 
 // is open while the consumer of Stores works.
 const storesPage = 256
 
+// stepsPerStore is the number of steps of turns.Part that a store of a page takes.
+const stepsPerStore = 40
+
 // Stores yields the descriptions of all stores whose ids follow after, in the
 // order of their ids. The zero id begins with the first store. Stores that are
 // created or deleted meanwhile may be missing or included.
 func (e *Engine) Stores(ctx context.Context, after storage.StoreID) iter.Seq2[storage.StoreInfo, error] {
 	return func(yield func(storage.StoreInfo, error) bool) {
+		var part turns.Part
 		for {
-			page, err := e.storesPage(ctx, after)
+			// The consumer may ask questions, so only a turn of its own request is taken.
+			err := part.Step(ctx, nil, storesPage*stepsPerStore)
+			var page []storage.StoreInfo
+			if err == nil {
+				page, err = e.storesPage(ctx, after)
+			}
 			if err != nil {
 				yield(storage.StoreInfo{}, errs.Wrap("list stores", storage.StoreID{}, err))
 				return

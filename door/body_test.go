@@ -2,6 +2,7 @@ package door_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"testing/iotest"
 
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/internal/turns"
 )
 
 // TestReadBody: bodies of any size come whole, whatever length was announced
@@ -56,5 +58,33 @@ func TestReadBodyFails(t *testing.T) {
 	r.Body = io.NopCloser(iotest.ErrReader(io.ErrUnexpectedEOF))
 	if _, err := door.ReadBody(r); err != io.ErrUnexpectedEOF {
 		t.Error(err)
+	}
+}
+
+// TestReadBodyTakesTurns: the request of a large body has a turn after it was read.
+func TestReadBodyTakesTurns(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]int{door.BodyLarge: 0, door.BodyLarge + 1: 1} {
+		all := turns.New(1)
+		ctx, work := turns.With(t.Context(), all)
+		b, err := door.ReadBody(httptest.NewRequest("POST", "/", bytes.NewReader(make([]byte, n))).WithContext(ctx))
+		if err != nil || all.Taken() != want {
+			t.Errorf("%d bytes: %v, %d turns", n, err, all.Taken())
+		}
+		b.Free()
+		work.End()
+		if err := turns.Hold(ctx); err != nil {
+			t.Fatal(err)
+		}
+		left, cancel := context.WithCancel(t.Context())
+		cancel()
+		left, _ = turns.With(left, all)
+		b, err = door.ReadBody(httptest.NewRequest("POST", "/", bytes.NewReader(make([]byte, n))).WithContext(left))
+		if (err != nil) != (want == 1) || err != nil && !door.BrokeOff(err) {
+			t.Errorf("%d bytes of a client that has left: %v", n, err)
+		}
+		if b != nil {
+			b.Free()
+		}
 	}
 }

@@ -372,6 +372,11 @@ func (v *victim) post(t *testing.T, path, body string) (int, string) {
 	req, _ := http.NewRequest("POST", v.url+v.http+path, strings.NewReader(body))
 	req.Header.Set("Authorization", "Bearer "+attackKey)
 	req.Header.Set("Content-Type", "application/json")
+	return v.do(req)
+}
+
+// do sends a request and returns the status and the text of the answer.
+func (v *victim) do(req *http.Request) (int, string) {
 	resp, err := v.client.Do(req)
 	if err != nil {
 		return 0, err.Error()

@@ -107,6 +107,7 @@ const batchMax = 100_000
 func (c *call) batch() error {
 	var top question
 	var items []question
+	most := c.service.engine.Bounds().BatchItems
 	r := jsonread.New(c.body)
 	for r.Object(); r.Field(); {
 		if string(r.Name()) != "questions" {
@@ -116,9 +117,8 @@ func (c *call) batch() error {
 			continue
 		}
 		for r.Array(); r.Item(); {
-			if len(items) == batchMax {
-				r.Fail("more than " + strconv.Itoa(batchMax) + " questions")
-				break
+			if len(items) == most { // the rest is not read
+				return &ostiary.BoundError{Name: "BatchItems", Max: int64(most), Got: int64(most + 1)}
 			}
 			var q question
 			for r.Object(); r.Field(); {

@@ -55,17 +55,17 @@ oracle: . eval storage storage/memory storage/kv storage/pebble graph schema exp
 oracle/faults:
 door: internal/turns
 acp: . eval storage schema expr rel
-door/openfga: . door internal/jsonread door/openfga/language door/openfga/wire eval schema expr rel storage internal/turns
+door/openfga: . door internal/jsonread door/openfga/language door/openfga/wire eval schema expr rel storage
 door/openfga/language: internal/jsonread schema expr
 door/openfga/wire: internal/jsonread expr
-door/permify: . door internal/jsonread door/permify/basev1 door/permify/language eval schema expr rel storage internal/turns
+door/permify: . door internal/jsonread door/permify/basev1 door/permify/language eval schema expr rel storage
 door/permify/basev1:
 door/permify/scenario: . door/permify door/permify/basev1 door/permify/language
 door/permify/basev1/generate:
 door/permify/language: schema expr
 door/doortest: door storage/failing storage/memory internal/golden
-door/native: . door internal/jsonread eval expr rel schema storage internal/turns
-door/authzen: . door internal/jsonread eval expr policy policy/domain policy/status policy/value rel schema storage internal/turns
+door/native: . door internal/jsonread eval expr rel schema storage
+door/authzen: . door internal/jsonread eval expr policy policy/domain policy/status policy/value rel schema storage
 server: . door internal/logins internal/turns
 door/openfga/tuplefile: internal/jsonread rel
 door/openfga/storetest: . door/openfga/language door/openfga/tuplefile eval schema expr rel
@@ -79,11 +79,11 @@ policy/function: policy/content policy/pattern policy/status policy/value intern
 policy: internal/nearest policy/content policy/function policy/status policy/value internal/turns
 policy/literal: policy/value internal/jsonread internal/xmlread
 policy/language: policy policy/function policy/literal policy/status policy/value internal/jsonread internal/nearest internal/xmlread internal/lines
-policy/message: policy policy/content policy/literal policy/status policy/value internal/jsonread internal/xmlread internal/turns
+policy/message: policy policy/content policy/literal policy/status policy/value internal/jsonread internal/xmlread
 policy/domain: . policy policy/content policy/function policy/language policy/message policy/status policy/value expr rel storage internal/turns
 oracle/policies: policy policy/content policy/function policy/status policy/value
-door/xacml: . door internal/jsonread policy policy/domain policy/language policy/message policy/status policy/value rel storage internal/turns
-door/onap: . door door/onap/catalog door/onap/pdp door/onap/preload door/onap/tosca internal/jsonread policy policy/message internal/turns
+door/xacml: . door internal/jsonread policy policy/domain policy/language policy/message policy/status policy/value rel storage
+door/onap: . door door/onap/catalog door/onap/pdp door/onap/preload door/onap/tosca internal/jsonread policy policy/message
 door/onap/catalog: . door/onap/tosca internal/btree internal/turns
 door/onap/pdp: door/onap/tosca internal/jsonread policy policy/function policy/language policy/status policy/value
 door/onap/preload: door/onap/tosca

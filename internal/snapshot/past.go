@@ -93,11 +93,15 @@ func (t *Timeline) PastView(ctx context.Context, v *View, r storage.Revision) (*
 			close(p.done)
 			return p.view, p.err
 		}
-		turns.Pause(ctx) // the request that builds the view waits for turns
 		select {
 		case <-p.done:
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		default:
+			turns.Pause(ctx) // the request that builds the view waits for turns
+			select {
+			case <-p.done:
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
 		}
 		if p.err == nil && p.view.Graph.Lineage() == v.Graph.Lineage() {
 			return p.view, nil
