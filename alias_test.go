@@ -47,12 +47,12 @@ func TestAliasesAreNotRememberedTooLong(t *testing.T) {
 	expect("b", nil)
 	b := create("b")
 	expect("b", b)
-	if err := two.UpdateStore(ctx, b.ID(), "", map[string]string{"door": "c"}); err != nil {
+	if err := two.UpdateStore(ctx, b.ID(), replace("", map[string]string{"door": "c"})); err != nil {
 		t.Fatal(err)
 	}
 	expect("b", nil)
 	expect("c", b)
-	if err := two.UpdateStore(ctx, a.ID(), "", map[string]string{"door": "b"}); err != nil {
+	if err := two.UpdateStore(ctx, a.ID(), replace("", map[string]string{"door": "b"})); err != nil {
 		t.Fatal(err)
 	}
 	expect("b", a)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -165,7 +166,7 @@ func TestStoreNames(t *testing.T) {
 			var err error
 			if update {
 				s = must(e.CreateStore(ctx, ostiary.CreateStoreRequest{Name: "before", Aliases: map[string]string{"old": fmt.Sprint(i)}}))(t)
-				err = e.UpdateStore(ctx, s.ID(), c.name, c.aliases)
+				err = e.UpdateStore(ctx, s.ID(), replace(c.name, c.aliases))
 			} else {
 				s, err = e.CreateStore(ctx, ostiary.CreateStoreRequest{Name: c.name, Aliases: c.aliases})
 			}
@@ -224,4 +225,14 @@ func TestBackground(t *testing.T) {
 		}
 	}
 	want(t, s, "document:1#owner@user:bob", "true")
+}
+
+// replace is a change of a store for UpdateStore, whatever its name and its aliases are.
+func replace(name string, aliases map[string]string) func(*string, map[string]string) error {
+	return func(n *string, all map[string]string) error {
+		*n = name
+		clear(all)
+		maps.Copy(all, aliases)
+		return nil
+	}
 }

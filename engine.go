@@ -25,15 +25,17 @@ type Engine struct {
 	aliases aliasCache
 	guard   guard
 
+	creations creations
+
 	mu     sync.RWMutex
 	stores map[storage.StoreID]*Store // handles
-
-	count storeCount
 }
 
 // Open returns an engine over o.Driver. It upgrades data of an older format in
 // place and fails with [ErrFormat] for a newer one. Stores are loaded when they
-// are first used. Open starts a goroutine only if o.Background is positive.
+// are first used. If the caller passes a driver, a goroutine follows it: it brings the
+// loaded stores to what other engines write. Another goroutine runs if o.Background is
+// positive.
 func Open(ctx context.Context, o Options) (*Engine, error) {
 	const op = "open"
 	if o.Window == 0 {
@@ -59,6 +61,11 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		Clock: o.Clock, Window: o.Window, LogWindow: o.LogWindow, MemoryMax: o.MemoryMax})
 	e.queries = query.NewShared(e.runtime, o.Record)
 	e.commits = commit.NewShared(e.runtime, e.sealer)
+	if !e.owned {
+		if err := e.runtime.FollowDriver(ctx, e.commits.Writer(), e.timeline); err != nil {
+			return nil, errs.Wrap(op, storage.StoreID{}, err)
+		}
+	}
 	if o.Background > 0 {
 		e.runtime.Start(func() { e.collectEvery(o.Background) })
 	}
@@ -114,6 +121,16 @@ func (e *Engine) LoadedStores() []storage.StoreID {
 		ids[i] = t.ID
 	}
 	return ids
+}
+
+// timeline returns the timeline of a store that the engine has a handle of, or nil.
+func (e *Engine) timeline(id storage.StoreID) *snapshot.Timeline {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	if s := e.stores[id]; s != nil {
+		return s.timeline
+	}
+	return nil
 }
 
 // collectEvery collects all loaded stores and drops idle ones until the engine

@@ -61,8 +61,10 @@ func TestGuard(t *testing.T) {
 		},
 		"write schema":  func(s *ostiary.Store) error { _, _, err := s.WriteSchema(t.Context(), model); return err },
 		"remove schema": func(s *ostiary.Store) error { _, err := s.RemoveSchema(t.Context(), first[s].ID); return err },
-		"rename":        func(s *ostiary.Store) error { return e.UpdateStore(t.Context(), s.ID(), "renamed", s.Info().Aliases) },
-		"other aliases": func(s *ostiary.Store) error { return e.UpdateStore(t.Context(), s.ID(), s.Info().Name, nil) },
+		"rename": func(s *ostiary.Store) error {
+			return e.UpdateStore(t.Context(), s.ID(), replace("renamed", s.Info().Aliases))
+		},
+		"other aliases": func(s *ostiary.Store) error { return e.UpdateStore(t.Context(), s.ID(), replace(s.Info().Name, nil)) },
 	} {
 		before := guarded.Info()
 		head := must(guarded.Head(t.Context()))(t)
@@ -79,7 +81,7 @@ func TestGuard(t *testing.T) {
 	if _, err := guarded.Prepare(t.Context(), write); !errors.Is(err, kept) {
 		t.Errorf("prepare for a guarded store: %v, expected the guard's error", err)
 	}
-	if err := e.UpdateStore(t.Context(), open.ID(), "open", aliases); !errors.Is(err, kept) {
+	if err := e.UpdateStore(t.Context(), open.ID(), replace("open", aliases)); !errors.Is(err, kept) {
 		t.Errorf("an alias that makes a store guarded: %v, expected the guard's error", err)
 	}
 	if err := e.DeleteStore(t.Context(), guarded.ID()); !errors.Is(err, kept) {

@@ -232,7 +232,7 @@ func TestMoreBounds(t *testing.T) {
 			for i := range n {
 				aliases[fmt.Sprint("door", i)] = fmt.Sprint(n)
 			}
-			return e.UpdateStore(ctx, s.ID(), "", aliases)
+			return e.UpdateStore(ctx, s.ID(), replace("", aliases))
 		}},
 		{"SecondaryKeysMax", ostiary.SecondaryKeysMax, func(n int) error {
 			_, err := s.Write(ctx, ostiary.WriteRequest{Documents: []ostiary.Document{{Kind: "a", Key: "b", Secondary: repeat(n, "x")}}})

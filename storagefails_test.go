@@ -479,7 +479,7 @@ func catalogCalls() []named {
 			return "", err
 		}},
 		{name: "update", call: func(x *shaky) (string, error) {
-			err := x.engine.UpdateStore(ctx, shakyID, "renamed", map[string]string{"door": "b"})
+			err := x.engine.UpdateStore(ctx, shakyID, replace("renamed", map[string]string{"door": "b"}))
 			return x.store.Info().Name, err
 		}},
 		{name: "delete", call: func(x *shaky) (string, error) { return "", x.engine.DeleteStore(ctx, shakyID) }},

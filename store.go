@@ -3,7 +3,6 @@ package ostiary
 import (
 	"context"
 	"maps"
-	"sync/atomic"
 
 	"github.com/ostiary/ostiary/graph"
 	"github.com/ostiary/ostiary/internal/commit"
@@ -19,7 +18,6 @@ import (
 // a handle: its data is loaded when it is first used, and dropped when it is
 // idle. All methods are safe for concurrent use.
 type Store struct {
-	info      atomic.Pointer[storage.StoreInfo]
 	timeline  *snapshot.Timeline
 	answerer  *query.Answerer
 	queue     *commit.Queue
@@ -29,19 +27,18 @@ type Store struct {
 }
 
 func newStore(e *Engine, info storage.StoreInfo) *Store {
-	t := snapshot.NewTimeline(e.runtime, info.ID, info.Incarnation)
-	s := &Store{timeline: t, answerer: query.NewAnswerer(e.queries, t), queue: commit.NewQueue(e.commits, t),
+	t := snapshot.NewTimeline(e.runtime, info)
+	return &Store{timeline: t, answerer: query.NewAnswerer(e.queries, t), queue: commit.NewQueue(e.commits, t),
 		documents: document.Reader{Timeline: t, Sealer: e.sealer}, comparer: compare.New(t), guard: e.guard}
-	s.info.Store(&info)
-	return s
 }
 
 // ID returns the id of the store.
 func (s *Store) ID() storage.StoreID { return s.timeline.ID }
 
-// Info returns the description of the store. It does not load the store.
+// Info returns the description of the store, as it was when [Engine.Store] or a
+// request read it last. It does not load the store.
 func (s *Store) Info() storage.StoreInfo {
-	info := *s.info.Load()
+	info := s.timeline.Info()
 	info.Aliases = maps.Clone(info.Aliases)
 	return info
 }

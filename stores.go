@@ -43,50 +43,42 @@ func (e *Engine) CreateStore(ctx context.Context, r CreateStoreRequest) (*Store,
 	if err := e.guard.check(ctx, info); err != nil {
 		return nil, errs.Wrap(op, r.ID, err)
 	}
-	if err := e.count.add(ctx, e.runtime.Driver, e.runtime.Bounds.Stores); err != nil {
+	done, err := e.creations.begin(ctx, e.runtime)
+	if err != nil {
 		return nil, errs.Wrap(op, r.ID, err)
 	}
+	defer done()
 	if err := e.runtime.Driver.CreateStore(ctx, info); err != nil {
-		e.count.remove()
 		return nil, errs.Wrap(op, r.ID, err)
 	}
 	return e.handle(info), nil
 }
 
-// storeCount counts the stores of an engine, to check Bounds.Stores.
-type storeCount struct {
+// creations are the stores that an engine is creating, to check Bounds.Stores.
+type creations struct {
 	mu      sync.Mutex
-	counted bool
-	stores  int
+	running int
 }
 
-// add adds a store that is about to be created. The first call counts the stores of
-// the driver. It fails if there are limit stores already.
-func (c *storeCount) add(ctx context.Context, d storage.Driver, limit int) error {
+// begin registers a store that is about to be created. It fails if the driver has
+// Bounds.Stores stores already, with those that are being created. The caller calls
+// done at the end.
+func (c *creations) begin(ctx context.Context, r *snapshot.Runtime) (done func(), err error) {
+	n, err := r.CountStores(ctx)
+	if err != nil {
+		return nil, err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.counted {
-		c.stores = 0
-		for _, err := range d.Stores(ctx, storage.StoreID{}) {
-			if err != nil {
-				return err
-			}
-			c.stores++
-		}
-		c.counted = true
+	if err := errs.CheckBound("Stores", n+c.running+1, r.Bounds.Stores); err != nil {
+		return nil, err
 	}
-	if err := errs.CheckBound("Stores", c.stores+1, limit); err != nil {
-		return err
-	}
-	c.stores++
-	return nil
-}
-
-// remove removes a store that was deleted or could not be created.
-func (c *storeCount) remove() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.stores--
+	c.running++
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.running--
+	}, nil
 }
 
 // Store returns a store by its id, or [ErrNoStore]. It does not load the store.
@@ -99,7 +91,12 @@ func (e *Engine) Store(ctx context.Context, id storage.StoreID) (*Store, error) 
 	s := e.stores[id]
 	e.mu.RUnlock()
 	if s != nil && s.timeline.Open() {
-		return s, nil
+		switch err := s.timeline.ConfirmStore(ctx); {
+		case err == nil:
+			return s, nil
+		case !errors.Is(err, storage.ErrNoStore):
+			return nil, errs.Wrap(op, id, err)
+		}
 	}
 	info, err := e.runtime.Driver.Store(ctx, id)
 	if err != nil {
@@ -115,11 +112,11 @@ func (e *Engine) StoreByAlias(ctx context.Context, door, alias string) (*Store, 
 		return nil, errs.Wrap(op, storage.StoreID{}, ErrClosed)
 	}
 	key, version := aliasKey{door, alias}, uint64(0)
-	catalog, cacheable := e.runtime.Driver.(snapshot.Cataloger)
+	catalog, cacheable := e.runtime.Driver.(storage.Cataloger)
 	if cacheable {
 		// The version is read before the alias, so that a change in between makes the
 		// cached store outdated.
-		version = catalog.CatalogChanges()
+		version = catalog.CatalogChanges().Load()
 		if s := e.aliases.get(key, version); s != nil && s.timeline.Open() {
 			return s, nil
 		}
@@ -187,28 +184,49 @@ func (e *Engine) storesPage(ctx context.Context, after storage.StoreID) (page []
 	return page, nil
 }
 
-// UpdateStore replaces the name and the aliases of a store.
-func (e *Engine) UpdateStore(ctx context.Context, id storage.StoreID, name string, aliases map[string]string) error {
+// UpdateStore changes the name and the aliases of a store. change gets them and edits
+// them in place; an error of it is returned and nothing changes. It is called again if
+// another engine changes the store meanwhile.
+func (e *Engine) UpdateStore(ctx context.Context, id storage.StoreID, change func(name *string, aliases map[string]string) error) error {
 	const op = "update store"
-	if err := validNames(name, aliases); err != nil {
-		return errs.Wrap(op, id, err)
-	}
 	s, err := e.Store(ctx, id)
 	if err != nil {
 		return err
 	}
-	info := s.Info()
+	for {
+		err := e.updateStore(ctx, s, change)
+		if !errors.Is(err, storage.ErrChanged) || ctx.Err() != nil {
+			return errs.Wrap(op, id, err)
+		}
+	}
+}
+
+func (e *Engine) updateStore(ctx context.Context, s *Store, change func(name *string, aliases map[string]string) error) error {
+	old, err := e.runtime.Driver.Store(ctx, s.ID())
+	if err != nil {
+		return err
+	}
+	if err := e.guard.check(ctx, old); err != nil {
+		return err
+	}
+	info := old
+	if info.Aliases = maps.Clone(old.Aliases); info.Aliases == nil {
+		info.Aliases = map[string]string{}
+	}
+	if err := change(&info.Name, info.Aliases); err != nil {
+		return err
+	}
+	if err := validNames(info.Name, info.Aliases); err != nil {
+		return err
+	}
 	if err := e.guard.check(ctx, info); err != nil {
-		return errs.Wrap(op, id, err)
+		return err
 	}
-	info.Name, info.Aliases = name, maps.Clone(aliases)
-	if err := e.guard.check(ctx, info); err != nil {
-		return errs.Wrap(op, id, err)
+	info.Incarnation = s.timeline.Incarnation
+	if err := e.runtime.Driver.UpdateStore(ctx, old, info); err != nil {
+		return err
 	}
-	if err := e.runtime.Driver.UpdateStore(ctx, info); err != nil {
-		return errs.Wrap(op, id, err)
-	}
-	s.info.Store(&info)
+	s.timeline.SetInfo(info)
 	return nil
 }
 
@@ -238,11 +256,7 @@ func (e *Engine) DeleteStore(ctx context.Context, id storage.StoreID) error {
 		defer lock.Unlock()
 		s.timeline.Close(ErrNoStore)
 	}
-	err := e.runtime.Driver.DeleteStore(ctx, id)
-	if err == nil {
-		e.count.remove()
-	}
-	return errs.Wrap(op, id, err)
+	return errs.Wrap(op, id, e.runtime.Driver.DeleteStore(ctx, id))
 }
 
 // handle returns the only handle of the incarnation of a store.

@@ -68,7 +68,7 @@ func (g guard) check(ctx context.Context, store storage.StoreInfo) error {
 
 // mayChange fails if the guard refuses a change of the store.
 func (s *Store) mayChange(ctx context.Context, op string) error {
-	return errs.Wrap(op, s.timeline.ID, s.guard.check(ctx, *s.info.Load()))
+	return errs.Wrap(op, s.timeline.ID, s.guard.check(ctx, s.timeline.Info()))
 }
 
 // Document returns the newest document with the key, or [ErrNoDocument].

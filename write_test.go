@@ -245,7 +245,7 @@ func TestBounds(t *testing.T) {
 			return err
 		}, 2},
 		{"NameBytesMax", func(n int) error {
-			return e.UpdateStore(ctx, s.ID(), strings.Repeat("x", n), nil)
+			return e.UpdateStore(ctx, s.ID(), replace(strings.Repeat("x", n), nil))
 		}, ostiary.NameBytesMax},
 	} {
 		if err := c.ask(c.most); err != nil {

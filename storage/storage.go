@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"sync/atomic"
 
 	"github.com/ostiary/ostiary/rel"
 )
@@ -258,10 +259,12 @@ type Driver interface {
 	// CreateStore adds an empty store. It fails with ErrExists if another store has
 	// the id or one of the aliases.
 	CreateStore(ctx context.Context, info StoreInfo) error
-	// UpdateStore replaces the Name and the Aliases of a store. It fails with
-	// ErrNoStore if the incarnation is not that of the store, and with ErrExists if
-	// another store has one of the aliases. It does not change Created.
-	UpdateStore(ctx context.Context, info StoreInfo) error
+	// UpdateStore replaces the Name and the Aliases of a store, which are those of
+	// old, by those of info. It fails with ErrChanged if the store has another name
+	// or other aliases than old, with ErrNoStore if the incarnation of info is not
+	// that of the store, and with ErrExists if another store has one of the aliases.
+	// It does not change Created.
+	UpdateStore(ctx context.Context, old, info StoreInfo) error
 	// DeleteStore removes a store with its log, its state and its aliases.
 	DeleteStore(ctx context.Context, id StoreID) error
 	// Store returns the description of a store.
@@ -327,13 +330,29 @@ type Driver interface {
 	Close() error
 }
 
-// Notifier is an optional interface of a [Driver] that reports moved heads.
+// Notifier is an optional interface of a [Driver] that reports what others have
+// changed. A driver whose data no other process changes reports the changes of the
+// other engines of its own process.
 type Notifier interface {
-	// Notify returns a channel that receives the id of a store when its head moved.
-	// The driver never waits for the receiver: it drops ids while the channel is
-	// full, and the receiver should then call Changed. The channel is closed when
-	// ctx ends or the driver is closed.
-	Notify(ctx context.Context) <-chan StoreID
+	// Notify returns a channel that receives the id of a store when its head was
+	// moved by another writer than own, and when it was updated or deleted. The
+	// driver never waits for the receiver: it drops ids while the channel is full,
+	// and the receiver should then call Changed. The channel is closed when ctx ends
+	// or the driver is closed.
+	Notify(ctx context.Context, own WriterID) <-chan StoreID
+}
+
+// Cataloger is an optional interface of a [Driver] that knows of each change of
+// its stores and aliases, also of those that other processes make.
+type Cataloger interface {
+	// CatalogChanges returns a number, always the same one, whose value changes when a
+	// store is updated or deleted, before the call that does it returns. While the
+	// value stays the same, a caller may use the stores and aliases that it has read.
+	// A new store does not change it, because it changes nothing that a caller can
+	// have read. Callers only read the number, some of them with every request.
+	CatalogChanges() *atomic.Uint64
+	// CountStores returns the number of stores.
+	CountStores(ctx context.Context) (int, error)
 }
 
 // Backuper is an optional interface of a [Driver] that can copy its data while
@@ -385,6 +404,8 @@ var (
 	ErrNoStore = errors.New("no such store")
 	// ErrExists means that another store has the id or alias.
 	ErrExists = errors.New("store or alias exists already")
+	// ErrChanged means that a store is not as the caller of UpdateStore has read it.
+	ErrChanged = errors.New("store was changed meanwhile")
 	// ErrNoDocument means that no live document or secret has the key.
 	ErrNoDocument = errors.New("no such document")
 	// ErrTrimmed means that the log no longer has the entries.

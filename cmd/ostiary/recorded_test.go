@@ -119,7 +119,8 @@ func (x *recordingServer) newWorld() *recordingWorld {
 	x.t.Helper()
 	w := &recordingWorld{recordingServer: x, store: x.post("/stores", m{"name": "recorded"})["id"].(string)}
 	id := must(storage.ParseStoreID(w.store))(x.t)
-	if err := x.engine.UpdateStore(x.t.Context(), id, "recorded", map[string]string{"permify": w.store}); err != nil {
+	alias := func(_ *string, aliases map[string]string) error { aliases["permify"] = w.store; return nil }
+	if err := x.engine.UpdateStore(x.t.Context(), id, alias); err != nil {
 		x.t.Fatal(err)
 	}
 	w.first = w.write("writer")

@@ -194,8 +194,7 @@ func (a *app) storeRename() *cobra.Command {
 			return r.renameStore(cmd.Context(), args[0], args[1])
 		}
 		return a.withNamed(cmd.Context(), args, func(e *ostiary.Engine, s *ostiary.Store) error {
-			info := s.Info()
-			if err := e.UpdateStore(cmd.Context(), info.ID, args[1], info.Aliases); err != nil {
+			if err := e.UpdateStore(cmd.Context(), s.ID(), func(name *string, _ map[string]string) error { *name = args[1]; return nil }); err != nil {
 				return err
 			}
 			return a.printRenamed(storeOf(s.Info()))
@@ -233,7 +232,11 @@ func (a *app) storeAlias() *cobra.Command {
 			return a.withNamed(cmd.Context(), args, func(e *ostiary.Engine, s *ostiary.Store) error {
 				info := s.Info()
 				return a.changeAlias(storeOf(info), door, alias, remove, func(aliases map[string]string) error {
-					return e.UpdateStore(cmd.Context(), info.ID, info.Name, aliases)
+					return e.UpdateStore(cmd.Context(), info.ID, func(_ *string, all map[string]string) error {
+						clear(all)
+						maps.Copy(all, aliases)
+						return nil
+					})
 				})
 			})
 		}}

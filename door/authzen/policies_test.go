@@ -55,7 +55,7 @@ func openPolicies(t testing.TB, archive *txtar.Archive, o domain.Options) *world
 	}
 	relations := w.store
 	w.store = d.Store()
-	if err := w.engine.UpdateStore(ctx, relations.ID(), "relations", map[string]string{authzen.Name: "relations"}); err != nil {
+	if err := w.engine.UpdateStore(ctx, relations.ID(), replace("relations", map[string]string{authzen.Name: "relations"})); err != nil {
 		t.Fatal(err)
 	}
 	if w.door, err = authzen.New(w.engine, authzen.Options{Store: w.store.ID().String(), Domains: registry}); err != nil {

@@ -2,6 +2,7 @@ package authzen_test
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -19,7 +20,7 @@ import (
 func openCertification(t testing.TB, driver storage.Driver) *door.Door {
 	w := openOn(t, readFile(t, "testdata/certification.txt"), ostiary.Options{Driver: driver})
 	info := w.store.Info()
-	if err := w.engine.UpdateStore(context.Background(), info.ID, "fixture", map[string]string{authzen.Name: "fixture"}); err != nil {
+	if err := w.engine.UpdateStore(context.Background(), info.ID, replace("fixture", map[string]string{authzen.Name: "fixture"})); err != nil {
 		t.Fatal(err)
 	}
 	return w.door
@@ -76,7 +77,7 @@ func TestStores(t *testing.T) {
 	const noStore = "the path names no store"
 	evaluate(configured, http.StatusOK, `{"decision":true}`)
 	evaluate(unset, http.StatusBadRequest, noStore)
-	if err := w.engine.UpdateStore(ctx, id, "first", map[string]string{authzen.Name: "default"}); err != nil {
+	if err := w.engine.UpdateStore(ctx, id, replace("first", map[string]string{authzen.Name: "default"})); err != nil {
 		t.Fatal(err)
 	}
 	evaluate(unset, http.StatusOK, `{"decision":true}`)
@@ -108,4 +109,14 @@ func routerOf(t testing.TB, e *ostiary.Engine, o authzen.Options) *door.Router {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// replace is a change of a store for UpdateStore, whatever its name and its aliases are.
+func replace(name string, aliases map[string]string) func(*string, map[string]string) error {
+	return func(n *string, all map[string]string) error {
+		*n = name
+		clear(all)
+		maps.Copy(all, aliases)
+		return nil
+	}
 }

@@ -207,17 +207,21 @@ func (c *call) updateStore() error {
 	if err != nil {
 		return err
 	}
-	info := c.store.Info()
-	if hasName {
-		info.Name = w.Name
-	}
-	if w.Aliases != nil {
-		if err := checkAliases(w.Aliases, info.Aliases); err != nil {
+	err = c.engine.UpdateStore(c.ctx, c.store.ID(), func(name *string, aliases map[string]string) error {
+		if hasName {
+			*name = w.Name
+		}
+		if w.Aliases == nil {
+			return nil
+		}
+		if err := checkAliases(w.Aliases, aliases); err != nil {
 			return err
 		}
-		info.Aliases = w.Aliases
-	}
-	if err := c.engine.UpdateStore(c.ctx, info.ID, info.Name, info.Aliases); err != nil {
+		clear(aliases)
+		maps.Copy(aliases, w.Aliases)
+		return nil
+	})
+	if err != nil {
 		return err
 	}
 	return c.setJSON(storeOf(c.store.Info()))

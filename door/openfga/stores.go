@@ -44,7 +44,7 @@ func (s *service) updateStore(ctx context.Context, c *headers, in *openfgav1.Upd
 		return nil, err
 	}
 	info := st.Info()
-	if err := s.engine.UpdateStore(ctx, info.ID, in.GetName(), info.Aliases); err != nil {
+	if err := s.engine.UpdateStore(ctx, info.ID, func(name *string, _ map[string]string) error { *name = in.GetName(); return nil }); err != nil {
 		return nil, translateError(err)
 	}
 	created := timestamppb.New(info.Created.Time())

@@ -42,7 +42,7 @@ func newStoreOn(t *testing.T, driver storage.Driver, bounds limits.Bounds, clock
 	}
 	runtime := snapshot.NewRuntime(snapshot.Config{Driver: driver, Bounds: bounds.WithDefaults(), Clock: clock})
 	t.Cleanup(func() { runtime.Close(); driver.Close() })
-	timeline := snapshot.NewTimeline(runtime, info.ID, info.Incarnation)
+	timeline := snapshot.NewTimeline(runtime, info)
 	queue := commit.NewQueue(commit.NewShared(runtime, nil), timeline)
 	var types []schema.TypeDef
 	for _, name := range []string{"user", "doc", "note"} {
@@ -294,7 +294,7 @@ func TestNoEntries(t *testing.T) {
 	}
 	runtime := snapshot.NewRuntime(snapshot.Config{Driver: driver, Bounds: limits.Bounds{}.WithDefaults(), Clock: time.Now})
 	t.Cleanup(func() { runtime.Close(); driver.Close() })
-	timeline := snapshot.NewTimeline(runtime, info.ID, info.Incarnation)
+	timeline := snapshot.NewTimeline(runtime, info)
 	first, err := Read(context.Background(), timeline, Request{})
 	if err != nil || len(first.Entries) != 0 || first.More {
 		t.Errorf("got %v, %v", first, err)

@@ -43,7 +43,7 @@ func TestStorageFails(t *testing.T) {
 					now = now.Add(time.Second)
 					write(t, queue, typ, i, 1)
 				}
-				timeline = snapshot.NewTimeline(timeline.Runtime, timeline.ID, timeline.Incarnation) // with nothing in memory
+				timeline = snapshot.NewTimeline(timeline.Runtime, timeline.Info()) // with nothing in memory
 				return failing.Scenario{Optional: []failing.Operation{failing.CloseState}, Call: func() (string, error) {
 					if request != nil {
 						page, err := Read(ctx, timeline, request(tokens))
@@ -189,7 +189,7 @@ func TestStoreOfAnotherIncarnation(t *testing.T) {
 	if err := d.CreateStore(t.Context(), info); err != nil {
 		t.Fatal(err)
 	}
-	other := snapshot.NewTimeline(timeline.Runtime, info.ID, info.Incarnation)
+	other := snapshot.NewTimeline(timeline.Runtime, info)
 	if _, err := commit.NewQueue(commit.NewShared(timeline.Runtime, nil), other).Write(t.Context(), &commit.WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterDocuments, DocumentKind: "k"}}}); err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +228,8 @@ func TestSubscriptionsEnd(t *testing.T) {
 			}
 		}
 		cancel()
-		if timeline.Publish(timeline.Loaded(), nil, nil) {
+		draft := timeline.Draft(timeline.Loaded())
+		if kept, err := timeline.Publish(&draft, timeline.Loaded(), nil, nil); kept || err != nil {
 			t.Errorf("%s: a subscription is left", name)
 		}
 	}
@@ -246,13 +247,16 @@ func TestWatchMisses(t *testing.T) {
 			write(t, queue, "doc", 10, 2)
 		},
 		"another process wrote, and the first of its entries was not published": func(t *testing.T, timeline *snapshot.Timeline, _ *commit.Queue) {
-			other := snapshot.NewTimeline(timeline.Runtime, timeline.ID, timeline.Incarnation)
+			other := snapshot.NewTimeline(timeline.Runtime, timeline.Info())
 			write(t, commit.NewQueue(commit.NewShared(timeline.Runtime, nil), other), "doc", 10, 2)
 			for e, err := range timeline.Runtime.Driver.Entries(t.Context(), timeline.ID, 6) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				timeline.Publish(other.Loaded(), []storage.Entry{e}, []storage.Head{other.Loaded().Head})
+				draft := timeline.Draft(timeline.Loaded())
+				if _, err := timeline.Publish(&draft, other.Loaded(), []storage.Entry{e}, []storage.Head{other.Loaded().Head}); err != nil {
+					t.Error(err)
+				}
 			}
 		},
 	} {
@@ -352,7 +356,7 @@ func TestPlacesRefused(t *testing.T) {
 	if err := timeline.Runtime.Driver.CreateStore(t.Context(), empty); err != nil {
 		t.Fatal(err)
 	}
-	for _, timeline := range []*snapshot.Timeline{timeline, snapshot.NewTimeline(timeline.Runtime, empty.ID, empty.Incarnation)} {
+	for _, timeline := range []*snapshot.Timeline{timeline, snapshot.NewTimeline(timeline.Runtime, empty)} {
 		next := storage.Revision(1)
 		if timeline.Loaded() != nil {
 			next = 2

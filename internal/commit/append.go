@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -33,7 +34,7 @@ func (g *group) append(ctx context.Context) error {
 			return err
 		}
 	}
-	return g.publish()
+	return g.publish(ctx)
 }
 
 // smallChanges is how many changes a small group has at most.
@@ -63,12 +64,22 @@ func (g *group) makeView() {
 	g.viewMade.Open()
 }
 
-// publish makes the group's view the newest.
-func (g *group) publish() error {
-	if _, err := g.draft.Batch.Publish(); err != nil {
+// publish makes the view of a durable group the newest. If another view was published
+// meanwhile, the group's entries are in the log that it was made from or that the
+// next view is made from, so publish follows the log instead.
+func (g *group) publish(ctx context.Context) (err error) {
+	t := g.queue.timeline
+	g.kept, err = t.Publish(&g.draft, g.view, g.entries, g.heads)
+	if !errors.Is(err, snapshot.ErrOutdated) {
 		return err
 	}
-	g.kept = g.queue.timeline.Publish(g.view, g.entries, g.heads)
+	g.queue.stale = true
+	if t.Loaded() == nil {
+		return nil // the store was dropped or closed, so no reader misses the entries
+	}
+	if _, err := t.Follow(ctx); err != nil {
+		return fmt.Errorf("%w: the entries are durable, but cannot be shown: %w", errs.ErrUncertain, err)
+	}
 	return nil
 }
 

@@ -62,7 +62,7 @@ func newWorldOn(t *testing.T, d storage.Driver) *world {
 func (w *world) open() (*snapshot.Runtime, *snapshot.Timeline) {
 	r := snapshot.NewRuntime(snapshot.Config{Driver: w.driver, Bounds: limits.Bounds{}.WithDefaults(), Clock: time.Now})
 	w.t.Cleanup(func() { r.Close() })
-	return r, snapshot.NewTimeline(r, w.info.ID, w.info.Incarnation)
+	return r, snapshot.NewTimeline(r, w.info)
 }
 
 // operation is a write or an import, with what the model expects of it.

@@ -120,7 +120,7 @@ func TestIdleStoresMakeRoom(t *testing.T) {
 	if err := w.driver.CreateStore(t.Context(), info); err != nil {
 		t.Fatal(err)
 	}
-	other := snapshot.NewTimeline(w.runtime, info.ID, info.Incarnation)
+	other := snapshot.NewTimeline(w.runtime, info)
 	if _, err := other.Newest(t.Context()); err != nil {
 		t.Fatal(err)
 	}

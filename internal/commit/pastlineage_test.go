@@ -63,6 +63,6 @@ func newStore(t *testing.T, ctx context.Context) (*snapshot.Timeline, *Queue) {
 	}
 	runtime := snapshot.NewRuntime(snapshot.Config{Driver: driver, Bounds: limits.Bounds{}.WithDefaults(), Clock: time.Now})
 	t.Cleanup(func() { runtime.Close(); driver.Close() })
-	timeline := snapshot.NewTimeline(runtime, info.ID, info.Incarnation)
+	timeline := snapshot.NewTimeline(runtime, info)
 	return timeline, NewQueue(NewShared(runtime, nil), timeline)
 }

@@ -136,7 +136,7 @@ func (p *Pending) Publish(ctx context.Context) (snapshot.Token, error) {
 		return "", errs.Wrap(op, id, fmt.Errorf("%w: the log does not contain it, so its transaction was not committed", errs.ErrPending))
 	}
 	if len(p.group.entries) > 0 {
-		if err := p.group.publish(); err != nil {
+		if err := p.group.publish(ctx); err != nil {
 			return "", errs.Wrap(op, id, err)
 		}
 		noteWrite(ctx, p.group.head().Revision)

@@ -34,6 +34,9 @@ type Shared struct {
 	writes  sync.Pool // of *write
 }
 
+// Writer returns the id of the engine's entries in the log.
+func (s *Shared) Writer() storage.WriterID { return s.id }
+
 // NewShared returns what the queues of an engine share. A nil sealer rejects
 // secrets.
 func NewShared(r *snapshot.Runtime, sealer *document.Sealer) *Shared {
@@ -304,8 +307,7 @@ func (q *Queue) recycle(g *group) {
 }
 
 // previous returns the group that is being appended, or nil; the write lock is
-// held. Until its finished latch opens, the writer that appends it alone
-// publishes, follows the log and sets stale.
+// held. Until its finished latch opens, the writer that appends it alone sets stale.
 func (q *Queue) previous() *group {
 	if !q.timeline.Lock.Appending() {
 		q.appending = nil

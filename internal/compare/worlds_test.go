@@ -84,7 +84,7 @@ func newWorldOn(t *testing.T, driver storage.Driver, seed uint64, b limits.Bound
 func (w *world) open(driver storage.Driver, info storage.StoreInfo, b limits.Bounds) {
 	w.runtime = snapshot.NewRuntime(snapshot.Config{Driver: driver, Bounds: b.WithDefaults(), Conditions: cel.New(cel.Options{}), Clock: func() time.Time { return w.now }})
 	w.t.Cleanup(func() { w.runtime.Close(); driver.Close() })
-	w.timeline = snapshot.NewTimeline(w.runtime, info.ID, info.Incarnation)
+	w.timeline = snapshot.NewTimeline(w.runtime, info)
 	w.queue = commit.NewQueue(commit.NewShared(w.runtime, nil), w.timeline)
 	w.answerer = query.NewAnswerer(query.NewShared(w.runtime, query.RecordingOptions{}), w.timeline)
 	w.comparer = New(w.timeline)

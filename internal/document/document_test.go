@@ -53,7 +53,7 @@ func reader(t *testing.T, d storage.Driver, key [32]byte) (document.Reader, *sto
 	}
 	r := snapshot.NewRuntime(snapshot.Config{Driver: d, Bounds: limits.Bounds{PageItems: 3}.WithDefaults(), Clock: time.Now})
 	t.Cleanup(func() { r.Close() })
-	return document.Reader{Timeline: snapshot.NewTimeline(r, log.ID, log.Incarnation), Sealer: sealer}, log
+	return document.Reader{Timeline: snapshot.NewTimeline(r, storage.StoreInfo{ID: log.ID, Incarnation: log.Incarnation}), Sealer: sealer}, log
 }
 
 // TestReader reads documents and secrets that exist and that do not.
@@ -177,7 +177,7 @@ func TestSecretsStayInPlace(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := document.Reader{Timeline: snapshot.NewTimeline(runtime, log.ID, incarnation), Sealer: sealer}
+		r := document.Reader{Timeline: snapshot.NewTimeline(runtime, storage.StoreInfo{ID: log.ID, Incarnation: incarnation}), Sealer: sealer}
 		v, err := r.Secret(ctx, document.Key{Kind: kind, Key: name})
 		if err != nil && len(v.Body) > 0 {
 			t.Errorf("an error and the body %q", v.Body)

@@ -190,7 +190,7 @@ func TestRecorderKeeps(t *testing.T) {
 		runtime := snapshot.NewRuntime(snapshot.Config{Clock: func() time.Time { return now }, Bounds: limits.Bounds{}.WithDefaults()})
 		shared := NewShared(runtime, RecordingOptions{Decisions: decisionsMax, Bytes: 64_000, Age: time.Minute})
 		store := func(id, incarnation byte) *Answerer {
-			return NewAnswerer(shared, snapshot.NewTimeline(runtime, storage.StoreID{id}, storage.Incarnation{incarnation}))
+			return NewAnswerer(shared, snapshot.NewTimeline(runtime, storage.StoreInfo{ID: storage.StoreID{id}, Incarnation: storage.Incarnation{incarnation}}))
 		}
 		stores := []*Answerer{store(1, 1), store(2, 1), store(1, 2)}
 		type kept struct {

@@ -72,11 +72,10 @@ func (t *Timeline) compact(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	newest := t.newest.Load()
-	if newest == nil || newest.Head != c.view.Head {
-		return false, nil // dropped or loaded again: the new lineage is obsolete
+	if newest == nil || newest.Head != c.view.Head || !t.publishCompacted(newest, c.view) {
+		return false, nil // dropped, loaded again or followed: the new lineage is obsolete
 	}
 	t.past.clear()
-	t.Publish(c.view, nil, nil)
 	return true, nil
 }
 
@@ -116,8 +115,8 @@ func (c *compaction) follow(ctx context.Context) error {
 		}
 		head = next
 	}
-	v, err := d.publish(head)
-	if err != nil {
+	v := d.View(head)
+	if _, err := d.Batch.Publish(); err != nil {
 		return err
 	}
 	c.view = v

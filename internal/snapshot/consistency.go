@@ -168,20 +168,20 @@ func (t *Timeline) Await(ctx context.Context, r storage.Revision) (*View, error)
 		defer cancel()
 	}
 	turns.Pause(ctx)
-	poll := time.NewTimer(0)
-	defer poll.Stop()
-	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
+	p, stop, err := t.look()
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	for {
 		published := t.nextPublication()
-		if v, err = t.catchUp(ctx); err == nil && v.Head.Revision >= r {
+		if v := t.newest.Load(); v != nil && v.Head.Revision >= r {
 			return v, nil
 		}
-		if err != nil && ctx.Err() == nil {
-			return nil, err
-		}
-		poll.Reset(wait)
 		select {
 		case <-published:
-		case <-poll.C: // another process may have written
+		case <-p.failed:
+			return nil, p.err
 		case <-ctx.Done():
 			err := fmt.Errorf("%w: revision %d, the newest is %d", errs.ErrFuture, r, newest)
 			if caller.Err() != nil {
@@ -276,24 +276,4 @@ func (t *Timeline) entryTime(ctx context.Context, r storage.Revision) (rel.Time,
 		return e.Time, err
 	}
 	return 0, fmt.Errorf("%w: the log has no entry %d", errs.ErrTooOld, r)
-}
-
-// catchUp brings the newest view to the driver's head, because another process
-// may have written.
-func (t *Timeline) catchUp(ctx context.Context) (*View, error) {
-	if _, err := t.Newest(ctx); err != nil {
-		return nil, err
-	}
-	h, err := t.Runtime.Driver.Head(ctx, t.ID)
-	if err != nil {
-		return nil, err
-	}
-	if v := t.newest.Load(); v != nil && v.Head.Revision >= h.Revision && v.Head.Hash == h.Hash {
-		return v, nil
-	}
-	if err := t.Lock.LockIdle(ctx); err != nil {
-		return nil, err
-	}
-	defer t.Lock.Unlock()
-	return t.Follow(ctx)
 }

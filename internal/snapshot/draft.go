@@ -2,7 +2,6 @@ package snapshot
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -96,16 +95,6 @@ func (d *Draft) View(head storage.Head) *View {
 	return &View{Head: head, Graph: d.Batch.View(), schemas: d.schemas, importing: d.importing}
 }
 
-// publish returns the view that the draft leads to and makes its graph the
-// newest of the lineage.
-func (d *Draft) publish(head storage.Head) (*View, error) {
-	g, err := d.Batch.Publish()
-	if err != nil {
-		return nil, err
-	}
-	return &View{Head: head, Graph: g, schemas: d.schemas, importing: d.importing}, nil
-}
-
 // Schema returns the schema for a type after the changes, as [Timeline.Schema]
 // does for a view.
 func (d *Draft) Schema(ctx context.Context, typ, id string) (*BoundSchema, error) {
@@ -131,95 +120,4 @@ func (d *Draft) BindCompiled(id string, compiled *schema.Schema) {
 		}
 	}
 	d.timeline.Runtime.schemas.put(d.timeline.schemaKey(id), compiled)
-}
-
-// followMax is how many entries are applied before their view is published.
-const followMax = 1000
-
-// Follow brings the newest view to the driver's head; the write lock is held.
-// If the head went back, or if the log does not continue the history in memory
-// (a backup was restored), the store is loaded again.
-func (t *Timeline) Follow(ctx context.Context) (*View, error) {
-	v, err := t.Newest(ctx)
-	if err != nil {
-		return nil, err
-	}
-	h, err := t.Runtime.Driver.Head(ctx, t.ID)
-	if err != nil {
-		return nil, err
-	}
-	if h.Revision == v.Head.Revision && h.Hash == v.Head.Hash {
-		return v, nil
-	}
-	if h.Revision > v.Head.Revision {
-		err = t.replay(ctx, v)
-		if err == nil {
-			return t.Newest(ctx)
-		}
-		if !errors.Is(err, errOtherHistory) && !errors.Is(err, storage.ErrTrimmed) {
-			return nil, err
-		}
-	}
-	t.forget()
-	return t.load(ctx)
-}
-
-// errOtherHistory means that the log does not continue the view in memory.
-var errOtherHistory = errors.New("log does not continue the history in memory")
-
-// replay applies the log after v and publishes the views; the write lock is
-// held.
-func (t *Timeline) replay(ctx context.Context, v *View) error {
-	r := replay{draft: Draft{Batch: v.schemas.lineage.Begin(), timeline: t, base: v, schemas: v.schemas, importing: v.importing}, head: v.Head}
-	for e, err := range t.Runtime.Driver.Entries(ctx, t.ID, v.Head.Revision+1) {
-		if err != nil {
-			return err
-		}
-		if e.Revision != r.head.Revision+1 || e.Previous != r.head.Hash {
-			return errOtherHistory
-		}
-		if err := r.apply(&e); err != nil {
-			return err
-		}
-	}
-	return r.publish()
-}
-
-// replay is a walk along the log.
-type replay struct {
-	draft   Draft
-	head    storage.Head
-	entries []storage.Entry // since the last publication
-	heads   []storage.Head  // after each of entries
-}
-
-func (r *replay) apply(e *storage.Entry) error {
-	head := headOf(e)
-	if err := r.draft.Apply(e.Changes, head); err != nil {
-		return err
-	}
-	r.head = head
-	r.entries, r.heads = append(r.entries, *e), append(r.heads, r.head)
-	if len(r.entries) >= followMax {
-		return r.publish()
-	}
-	return nil
-}
-
-func (r *replay) publish() error {
-	if len(r.entries) == 0 {
-		return nil
-	}
-	v, err := r.draft.publish(r.head)
-	if err != nil {
-		return err
-	}
-	r.draft.timeline.Publish(v, r.entries, r.heads)
-	r.entries, r.heads = nil, nil
-	return nil
-}
-
-// headOf returns the head after an entry.
-func headOf(e *storage.Entry) storage.Head {
-	return storage.Head{Revision: e.Revision, Hash: e.Hash(), Time: e.Time}
 }

@@ -8,10 +8,11 @@ import (
 	"github.com/ostiary/ostiary/internal/turns"
 )
 
-// WriteLock is the lock of a store's writers. Its holder alone may append,
-// publish or drop views, with one exception: a writer releases the lock before
-// it appends its group, and registers the group with SetAppending. Until the
-// latch of that group opens, the appending writer alone publishes.
+// WriteLock is the lock of a store's writers. Its holder alone may append or drop
+// views, with one exception: a writer releases the lock before it appends its group,
+// and registers the group with SetAppending. Until the latch of that group opens, the
+// appending writer alone appends. Views are published without the lock: a
+// publication fails if another one came first.
 type WriteLock struct {
 	held chan struct{} // holds one element while the lock is held
 	// appending opens when the group that is being appended is finished; nil if

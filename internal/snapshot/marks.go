@@ -62,6 +62,12 @@ func (r *markRing) get(rev storage.Revision) (uint64, bool) {
 	return m, ok
 }
 
+// has reports whether the history in memory is known to contain h.
+func (r *markRing) has(h storage.Head) bool {
+	mark, ok := r.get(h.Revision)
+	return ok && mark == markOf(h.Hash)
+}
+
 func (r *markRing) clear() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -43,6 +43,7 @@ type Config struct {
 // methods are safe for concurrent use.
 type Runtime struct {
 	Config
+	catalog *atomic.Uint64 // of a driver that is a storage.Cataloger, otherwise nil
 	schemas schemaCache
 	bytes   atomic.Int64  // see Bytes
 	loads   chan struct{} // one element for each load in progress
@@ -76,8 +77,25 @@ func NewRuntime(c Config) *Runtime {
 	r.QuestionsMemory, r.Turns = eval.NewMemoryBudget(c.Bounds.QuestionsMemory), turns.OfProcessors()
 	r.schemas.max, r.schemas.bytesMax = c.Bounds.SchemasCached, c.Bounds.SchemasCachedBytes
 	r.lag.max = int64(c.Bounds.WatchChanges)
+	if d, ok := c.Driver.(storage.Cataloger); ok {
+		r.catalog = d.CatalogChanges()
+	}
 	r.ctx, r.stop = context.WithCancel(context.Background())
 	return r
+}
+
+// CountStores returns the number of stores of the driver.
+func (r *Runtime) CountStores(ctx context.Context) (n int, err error) {
+	if d, ok := r.Driver.(storage.Cataloger); ok {
+		return d.CountStores(ctx)
+	}
+	for _, err := range r.Driver.Stores(ctx, storage.StoreID{}) {
+		if err != nil {
+			return 0, err
+		}
+		n++
+	}
+	return n, nil
 }
 
 // Now returns the current time of the clock.

@@ -26,12 +26,18 @@ type Timeline struct {
 	// Lock is the lock of the store's writers.
 	Lock WriteLock
 
+	info   atomic.Pointer[storage.StoreInfo]
 	newest atomic.Pointer[View] // nil while the store is not loaded
 	used   atomic.Bool          // set by readers, cleared by Runtime.DropIdle
 	kept   atomic.Bool          // see Keep
 
-	// confirmed is CatalogChanges + 1 when ConfirmRead found the store, 0 before.
+	// confirmed is CatalogChanges + 1 when ConfirmStore found the store, 0 before.
 	confirmed atomic.Uint64
+	// publishing is held while the newest view is replaced by its successor.
+	publishing sync.Mutex
+	// following holds one element while a goroutine follows the log.
+	following chan struct{}
+	awaited   awaited
 
 	marks         markRing
 	headToken     atomic.Pointer[headToken]
@@ -49,10 +55,16 @@ type Timeline struct {
 }
 
 // NewTimeline returns the timeline of a store. It loads nothing.
-func NewTimeline(r *Runtime, id storage.StoreID, incarnation storage.Incarnation) *Timeline {
-	return &Timeline{ID: id, Incarnation: incarnation, Runtime: r,
+func NewTimeline(r *Runtime, info storage.StoreInfo) *Timeline {
+	t := &Timeline{ID: info.ID, Incarnation: info.Incarnation, Runtime: r, following: make(chan struct{}, 1),
 		Lock: WriteLock{held: make(chan struct{}, 1)}, compacting: make(chan struct{}, 1)}
+	t.info.Store(&info)
+	return t
 }
+
+// Info returns the description of the store, as the last [Timeline.ConfirmStore] has
+// read it. The caller must not change the map of aliases.
+func (t *Timeline) Info() storage.StoreInfo { return *t.info.Load() }
 
 // NoteExpiry makes [Timeline.HasExpiring] true if the tuple has an expiry.
 func (t *Timeline) NoteExpiry(tuple *rel.Tuple) {
@@ -98,23 +110,52 @@ func (t *Timeline) Close(why error) {
 	t.subscriptions.fail(why)
 }
 
-// Publish makes v the newest view. It does nothing if the timeline is closed.
-// kept is true if subscribers keep the entries. The caller holds the write lock
-// or is appending the group that the lock names.
-func (t *Timeline) Publish(v *View, entries []storage.Entry, heads []storage.Head) (kept bool) {
+// ErrOutdated means that a view cannot be published, because its predecessor is no
+// longer the newest view.
+var ErrOutdated = errors.New("another view was published meanwhile")
+
+// SetInfo replaces the description of the store by what the driver has got.
+func (t *Timeline) SetInfo(info storage.StoreInfo) { t.info.Store(&info) }
+
+// Publish makes v, the view that d leads to, the newest view. It fails with
+// ErrOutdated if the view that d began on no longer is the newest one. kept is true
+// if subscribers keep the entries.
+func (t *Timeline) Publish(d *Draft, v *View, entries []storage.Entry, heads []storage.Head) (kept bool, err error) {
+	t.publishing.Lock()
+	defer t.publishing.Unlock()
+	if t.newest.Load() != d.base {
+		return false, ErrOutdated
+	}
+	if _, err := d.Batch.Publish(); err != nil {
+		return false, err
+	}
+	return t.replace(d.base, v, entries, heads), nil
+}
+
+// publishCompacted makes v, a view of a new lineage with the same content, the
+// newest view. It returns false if old no longer is the newest one.
+func (t *Timeline) publishCompacted(old, v *View) bool {
+	t.publishing.Lock()
+	defer t.publishing.Unlock()
+	if t.newest.Load() != old {
+		return false
+	}
+	t.replace(old, v, nil, nil)
+	return true
+}
+
+// replace makes v the newest view in place of old. It does nothing if the timeline
+// was closed or dropped meanwhile. The caller holds t.publishing.
+func (t *Timeline) replace(old, v *View, entries []storage.Entry, heads []storage.Head) (kept bool) {
 	for _, h := range heads {
 		t.marks.put(h)
 	}
 	t.mu.Lock()
-	if t.closed != nil {
+	if t.closed != nil || !t.newest.CompareAndSwap(old, v) {
 		t.mu.Unlock()
 		return false
 	}
-	t.newest.Store(v)
-	if t.published != nil {
-		close(t.published)
-		t.published = nil
-	}
+	t.announce()
 	if t.Runtime.MemoryMax > 0 {
 		t.account(v)
 	}
@@ -122,6 +163,14 @@ func (t *Timeline) Publish(v *View, entries []storage.Entry, heads []storage.Hea
 	kept = t.subscriptions.push(entries, heads)
 	t.compactSoon(v)
 	return kept
+}
+
+// announce wakes the callers that wait for a view. The caller holds t.mu.
+func (t *Timeline) announce() {
+	if t.published != nil {
+		close(t.published)
+		t.published = nil
+	}
 }
 
 // account updates the engine's estimate of memory; t.mu is held. v may be nil.
@@ -190,6 +239,13 @@ type loading struct {
 	err  error // set before done is closed
 }
 
+// isLoading reports whether a load is in progress.
+func (t *Timeline) isLoading() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.loading != nil
+}
+
 // load is like [Timeline.Load], but waits for Bounds.LoadWait at most.
 func (t *Timeline) load(ctx context.Context) (*View, error) {
 	wait := t.Runtime.Bounds.LoadWait
@@ -245,14 +301,12 @@ func (t *Timeline) runLoad(l *loading) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.loading = nil
-	if errors.Is(err, ErrIncarnation) && t.closed == nil {
-		t.closed = err
-	}
 	if err == nil && t.closed != nil {
 		err = t.closed
 	}
 	if l.err = err; err == nil {
 		t.newest.Store(v)
+		t.announce()
 		t.account(v)
 		t.Runtime.mu.Lock()
 		t.Runtime.loaded[t] = struct{}{}
@@ -266,14 +320,6 @@ func (t *Timeline) runLoad(l *loading) {
 // the timeline that loads it.
 var ErrIncarnation = fmt.Errorf("%w: the store was deleted, and another one was created with its id", errs.ErrNoStore)
 
-// Cataloger is an optional interface of a driver. A driver whose data other
-// processes may change does not implement it.
-type Cataloger interface {
-	// CatalogChanges returns a number that changes with every change of a store or
-	// an alias, before the call that made the change returns.
-	CatalogChanges() uint64
-}
-
 // ConfirmRead returns err, the outcome of a read that named the store to the driver
 // by its id, or the reason why the read may have used another store: since the
 // timeline was made, another engine may have deleted the store, and may have created
@@ -283,28 +329,47 @@ func (t *Timeline) ConfirmRead(ctx context.Context, err error) error {
 	if err != nil && !errors.Is(err, storage.ErrNoDocument) && !errors.Is(err, errs.ErrNoSchema) {
 		return err
 	}
-	version := uint64(0)
-	catalog, cacheable := t.Runtime.Driver.(Cataloger)
-	if cacheable {
-		if version = catalog.CatalogChanges() + 1; t.confirmed.Load() == version {
+	if _, ok := t.Runtime.Driver.(storage.Cataloger); !ok {
+		if err := t.checkIncarnation(ctx); err != nil {
 			return err
 		}
-	}
-	if err := t.checkIncarnation(ctx); err != nil {
+	} else if err := t.ConfirmStore(ctx); err != nil {
 		return err
-	}
-	if cacheable {
-		t.confirmed.Store(version)
 	}
 	return err
 }
 
-// checkIncarnation fails with ErrIncarnation if the driver has another store with
-// the id of the timeline, and with ErrNoStore if it has none.
+// ConfirmStore reads the description of the store again if a store was updated or
+// deleted since the last call. If the store was deleted, it closes the timeline and
+// fails with ErrNoStore. With a driver that is no storage.Cataloger it does nothing: there
+// the follower notices a deletion.
+func (t *Timeline) ConfirmStore(ctx context.Context) error {
+	if !t.outdated() {
+		return nil
+	}
+	version := t.Runtime.catalog.Load() + 1
+	if err := t.checkIncarnation(ctx); err != nil {
+		return err
+	}
+	t.confirmed.Store(version)
+	return nil
+}
+
+// checkIncarnation reads the description of the store. It fails with ErrIncarnation
+// if the driver has another store with the id of the timeline, and with ErrNoStore if
+// it has none. In both cases it closes the timeline.
 func (t *Timeline) checkIncarnation(ctx context.Context) error {
 	info, err := t.Runtime.Driver.Store(ctx, t.ID)
 	if err == nil && info.Incarnation != t.Incarnation {
 		err = ErrIncarnation
+	}
+	switch {
+	case err == nil:
+		t.info.Store(&info)
+	case errors.Is(err, ErrIncarnation):
+		t.Close(err)
+	case errors.Is(err, storage.ErrNoStore):
+		t.Close(errs.ErrNoStore)
 	}
 	return err
 }

@@ -55,13 +55,26 @@ func (t *Timeline) At(ctx context.Context, c Consistency) (v *View, err error) {
 	return v, err
 }
 
-// Newest returns the newest view, loading the store if necessary.
+// Newest returns the newest view, loading the store if necessary. It fails with
+// ErrNoStore if another engine has deleted the store.
 func (t *Timeline) Newest(ctx context.Context) (*View, error) {
 	if v := t.newest.Load(); v != nil {
+		if t.outdated() {
+			if err := t.ConfirmStore(ctx); err != nil {
+				return nil, err
+			}
+		}
 		t.Use()
 		return v, nil
 	}
 	return t.load(ctx)
+}
+
+// outdated reports whether a store was updated or deleted since the description of
+// this one was read.
+func (t *Timeline) outdated() bool {
+	catalog := t.Runtime.catalog
+	return catalog != nil && t.confirmed.Load() != catalog.Load()+1
 }
 
 // Use keeps the view in memory until the call of [Runtime.DropIdle] after the

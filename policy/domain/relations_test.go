@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -264,7 +265,7 @@ func TestRegistry(t *testing.T) {
 	}
 	fails(domain.ErrBinding)(r.Default(ctx, other))
 	// A store of relations with the alias of a domain does not become one.
-	if err := e.UpdateStore(ctx, other.ID(), "x", map[string]string{domain.Alias: "other"}); err != nil {
+	if err := e.UpdateStore(ctx, other.ID(), replace("x", map[string]string{domain.Alias: "other"})); err != nil {
 		t.Fatal(err)
 	}
 	fails(domain.ErrNoDomain)(r.Find(ctx, "other"))
@@ -404,5 +405,15 @@ func TestExpired(t *testing.T) {
 	}
 	if got := decide(t, d, "user:anne", "document:1"); got.Decision != policy.NotApplicable {
 		t.Errorf("after the expiry: %d", got.Decision)
+	}
+}
+
+// replace is a change of a store for UpdateStore, whatever its name and its aliases are.
+func replace(name string, aliases map[string]string) func(*string, map[string]string) error {
+	return func(n *string, all map[string]string) error {
+		*n = name
+		clear(all)
+		maps.Copy(all, aliases)
+		return nil
 	}
 }

@@ -78,8 +78,8 @@ type Fault struct {
 }
 
 // Driver is a [storage.Driver] whose operations fail as [Driver.Break] asks for.
-// It passes all others on to another driver. It is a [storage.SealedAppender] and
-// a [storage.Joiner] too. A driver without AppendSealed gets Append, and without
+// It passes all others on to another driver. It is a [storage.SealedAppender],
+// a [storage.Joiner] and a [storage.Notifier] too. A driver without AppendSealed gets Append, and without
 // AppendTo a call of it fails with [storage.ErrTransaction]. AppendTo never fails
 // on purpose. All methods are safe for concurrent use.
 type Driver struct {
@@ -95,6 +95,7 @@ type Driver struct {
 var (
 	_ storage.SealedAppender = (*Driver)(nil)
 	_ storage.Joiner         = (*Driver)(nil)
+	_ storage.Notifier       = (*Driver)(nil)
 )
 
 // New returns a driver that passes everything on to d.
@@ -227,8 +228,8 @@ func (d *Driver) CreateStore(ctx context.Context, info storage.StoreInfo) error 
 }
 
 // UpdateStore implements [storage.Driver].
-func (d *Driver) UpdateStore(ctx context.Context, info storage.StoreInfo) error {
-	return run(d, UpdateStore, func() error { return d.Driver.UpdateStore(ctx, info) })
+func (d *Driver) UpdateStore(ctx context.Context, old, info storage.StoreInfo) error {
+	return run(d, UpdateStore, func() error { return d.Driver.UpdateStore(ctx, old, info) })
 }
 
 // DeleteStore implements [storage.Driver].
@@ -341,6 +342,10 @@ func (d *Driver) Changed(ctx context.Context, mark string) (stores []storage.Sto
 	}
 	return d.Driver.Changed(ctx, mark)
 }
+
+// Notify implements [storage.Notifier]. The channel never receives, so that an engine
+// makes only the operations that a test asks for.
+func (d *Driver) Notify(context.Context, storage.WriterID) <-chan storage.StoreID { return nil }
 
 // Close implements [storage.Driver]. The other driver is closed in any case.
 func (d *Driver) Close() error {

@@ -66,15 +66,17 @@ var log = storagetest.NewLog(1)
 
 const tupleText = "document:1#owner@user:anne"
 
+// created is the store of a prepared driver.
+var created = storage.StoreInfo{ID: log.ID, Incarnation: log.Incarnation, Name: "a", Aliases: map[string]string{"door": "a"}, Created: 1}
+
 // prepared returns a driver whose store has a tuple, an attribute, a document and a
 // secret at revision 1.
 func prepared() *Driver {
 	ctx := context.Background()
 	d := New(memory.New())
 	tuple, err := rel.Parse(tupleText)
-	info := storage.StoreInfo{ID: log.ID, Incarnation: log.Incarnation, Name: "a", Aliases: map[string]string{"door": "a"}, Created: 1}
 	l := *log
-	if err = errors.Join(err, d.CreateStore(ctx, info), l.Append(ctx, d,
+	if err = errors.Join(err, d.CreateStore(ctx, created), l.Append(ctx, d,
 		storage.Change{Kind: storage.TupleAdd, Tuple: tuple},
 		storage.Change{Kind: storage.AttributeSet, Attribute: rel.Attribute{Object: tuple.Object, Name: "size", Value: "1"}},
 		storage.Change{Kind: storage.DocumentPut, Document: storage.Document{Kind: "k", Key: "d", Secondary: []string{"s"}, Body: []byte("body")}},
@@ -108,7 +110,7 @@ func calls(d *Driver) map[string]func() (string, error) {
 	write("create", func() error {
 		return d.CreateStore(ctx, storage.StoreInfo{ID: storage.StoreID{1}, Incarnation: log.Incarnation})
 	})
-	write("update", func() error { return d.UpdateStore(ctx, info) })
+	write("update", func() error { return d.UpdateStore(ctx, created, info) })
 	write("delete", func() error { return d.DeleteStore(ctx, id) })
 	add("store", func() (any, error) { i, err := d.Store(ctx, id); return i.Name, err })
 	add("alias", func() (any, error) { i, err := d.StoreByAlias(ctx, "door", "a"); return i.Name, err })
@@ -259,7 +261,7 @@ func special(report func(string, func() trial)) {
 		name := "a"
 		return Scenario{
 			Call: func() (string, error) {
-				err := d.UpdateStore(ctx, storage.StoreInfo{ID: log.ID, Incarnation: log.Incarnation, Name: "b"})
+				err := d.UpdateStore(ctx, created, storage.StoreInfo{ID: log.ID, Incarnation: log.Incarnation, Name: "b"})
 				if name = "b"; err != nil {
 					name = "lost"
 				}
@@ -297,7 +299,7 @@ func TestCounts(t *testing.T) {
 	_, first := d.Head(ctx, log.ID)
 	_, other := d.Store(ctx, log.ID)
 	wrote := d.Wrote()
-	second := d.UpdateStore(ctx, info)
+	second := d.UpdateStore(ctx, created, info)
 	if first != nil || other != nil || wrote || !errors.Is(second, ErrInjected) || !d.Wrote() || d.Count() != 2 {
 		t.Errorf("errors %v, %v, %v; changes %v then %v, count %d", first, other, second, wrote, d.Wrote(), d.Count())
 	}
@@ -307,7 +309,7 @@ func TestCounts(t *testing.T) {
 	if got, err := d.Store(ctx, log.ID); err != nil || got.Name != "b" {
 		t.Errorf("the change has no effect: %q, %v", got.Name, err)
 	}
-	if err := d.UpdateStore(ctx, info); err != nil {
+	if err := d.UpdateStore(ctx, info, info); err != nil {
 		t.Errorf("after Mend: %v", err)
 	}
 	d.Break(Fault{Number: 1, Only: []Operation{Close}})
@@ -333,7 +335,7 @@ func TestUnchanged(t *testing.T) {
 			t.Errorf("nothing changed: errors %v and %v of %s", first, second, hit)
 		}
 		d.Break(fault)
-		first = d.UpdateStore(ctx, storage.StoreInfo{ID: id, Incarnation: log.Incarnation, Name: "b", Created: 1})
+		first = d.UpdateStore(ctx, created, storage.StoreInfo{ID: id, Incarnation: log.Incarnation, Name: "b", Created: 1})
 		_, second = d.Head(ctx, id)
 		if hit, _ := d.Mend(); first != nil || second != nil || hit != "" {
 			t.Errorf("after a change: errors %v and %v of %s", first, second, hit)

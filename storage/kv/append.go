@@ -50,7 +50,7 @@ func (d *Driver) append(ctx context.Context, id storage.StoreID, after storage.H
 		return storage.Head{}, wrap("append to", id, err)
 	}
 	d.heads.put(id, next)
-	d.moves.record(id)
+	d.moves.record(id, entries[len(entries)-1].Writer)
 	return next.Head, nil
 }
 
@@ -75,7 +75,7 @@ func (d *Driver) AppendTo(ctx context.Context, tx any, id storage.StoreID, after
 	defer lock.unlock()
 	d.heads.forgetAlways(id) // the head moves when tx is committed, which d does not notice
 	if before, ok := d.moves.joinedHeads()[id]; ok && before != after {
-		d.moves.record(id) // the previous transaction was committed
+		d.moves.record(id, storage.WriterID{}) // the previous transaction was committed
 	}
 	next, err := d.stage(ctx, b, id, after, entries, nil)
 	if err != nil {

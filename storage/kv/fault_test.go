@@ -268,6 +268,7 @@ func faultCalls() map[string]faultCall {
 		{Kind: storage.RemoveByFilter, Filter: storage.Filter{Target: storage.FilterDocuments, DocumentKind: "kind", DocumentKeyPrefix: "0"}},
 	}
 	other := storage.StoreInfo{ID: storagetest.NewLog(2).ID, Incarnation: storagetest.NewLog(2).Incarnation, Aliases: map[string]string{"door": "second", "gate": "second"}}
+	updated := storage.StoreInfo{Name: "one", Aliases: map[string]string{"door": "alias"}}
 	changed := storage.StoreInfo{ID: storagetest.NewLog(1).ID, Incarnation: storagetest.NewLog(1).Incarnation, Aliases: map[string]string{"gate": "third"}}
 	return map[string]faultCall{
 		"new": {call: func(_ context.Context, c *faultCase) (string, error) {
@@ -279,7 +280,9 @@ func faultCalls() map[string]faultCall {
 			return fmt.Sprint(n), err
 		}},
 		"create": {call: func(ctx context.Context, c *faultCase) (string, error) { return "", c.CreateStore(ctx, other) }},
-		"update": {call: func(ctx context.Context, c *faultCase) (string, error) { return "", c.UpdateStore(ctx, changed) }},
+		"update": {call: func(ctx context.Context, c *faultCase) (string, error) {
+			return "", c.UpdateStore(ctx, updated, changed)
+		}},
 		"delete": {call: func(ctx context.Context, c *faultCase) (string, error) { return "", c.DeleteStore(ctx, c.log.ID) }},
 		"store": {call: func(ctx context.Context, c *faultCase) (string, error) {
 			info, err := c.Store(ctx, c.log.ID)
@@ -630,7 +633,7 @@ func TestJoin(t *testing.T) {
 func TestNotices(t *testing.T) {
 	t.Parallel()
 	c := newFaultCase(t)
-	notices := c.Notify(t.Context())
+	notices := c.Notify(t.Context(), storage.WriterID{0xee})
 	for i := range 1030 {
 		if err := c.log.Append(t.Context(), c.Driver, faultTuple(storage.TupleAdd, i)); err != nil {
 			t.Fatal(err)

@@ -136,6 +136,7 @@ type Driver struct {
 
 	closed         atomic.Bool
 	catalogChanges atomic.Uint64
+	stores         storeCount
 	mu             sync.Mutex              // guards active and open
 	idle           *sync.Cond              // signals that active is 0
 	active         int                     // running calls
@@ -143,9 +144,10 @@ type Driver struct {
 }
 
 var (
-	_ storage.Driver   = (*Driver)(nil)
-	_ storage.Joiner   = (*Driver)(nil)
-	_ storage.Notifier = (*Driver)(nil)
+	_ storage.Driver    = (*Driver)(nil)
+	_ storage.Joiner    = (*Driver)(nil)
+	_ storage.Notifier  = (*Driver)(nil)
+	_ storage.Cataloger = (*Driver)(nil)
 )
 
 // New returns a driver over store. It fails with [storage.ErrFormat] if keys with

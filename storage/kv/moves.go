@@ -30,7 +30,7 @@ type moveLog struct {
 	// it. The driver does not notice the commit of the transaction, so Changed
 	// reads these heads each time.
 	joined   map[storage.StoreID]storage.Head
-	watchers map[chan storage.StoreID]struct{} // channels of Notify; nil after close
+	watchers map[chan storage.StoreID]storage.WriterID // channels of Notify with their own; nil after close
 }
 
 // move is the last move of the head of a store.
@@ -45,12 +45,13 @@ func newMoveLog(instance string) moveLog {
 		recent:   list.New(),
 		at:       map[storage.StoreID]*list.Element{},
 		joined:   map[storage.StoreID]storage.Head{},
-		watchers: map[chan storage.StoreID]struct{}{},
+		watchers: map[chan storage.StoreID]storage.WriterID{},
 	}
 }
 
-// record records that the head of a store moved, and notifies the watchers.
-func (m *moveLog) record(id storage.StoreID) {
+// record records that a writer moved the head of a store, and notifies the other
+// watchers. The zero writer is an unknown one.
+func (m *moveLog) record(id storage.StoreID, by storage.WriterID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.joined, id)
@@ -61,7 +62,22 @@ func (m *moveLog) record(id storage.StoreID) {
 	} else {
 		m.at[id] = m.recent.PushFront(&move{id, m.number})
 	}
-	for c := range m.watchers {
+	m.send(id, by)
+}
+
+// notify notifies all watchers of a store that was updated or deleted.
+func (m *moveLog) notify(id storage.StoreID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.send(id, storage.WriterID{})
+}
+
+// send notifies the watchers, except those of the writer by. The caller holds m.mu.
+func (m *moveLog) send(id storage.StoreID, by storage.WriterID) {
+	for c, own := range m.watchers {
+		if own == by && by != (storage.WriterID{}) {
+			continue
+		}
 		select {
 		case c <- id:
 		default:
@@ -120,7 +136,7 @@ func (m *moveLog) since(number uint64) (ids []storage.StoreID, next string) {
 
 func (m *moveLog) mark() string { return m.instance + "." + strconv.FormatUint(m.number, 10) }
 
-func (m *moveLog) watch() chan storage.StoreID {
+func (m *moveLog) watch(own storage.WriterID) chan storage.StoreID {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c := make(chan storage.StoreID, noticesMax)
@@ -128,7 +144,7 @@ func (m *moveLog) watch() chan storage.StoreID {
 		close(c)
 		return c
 	}
-	m.watchers[c] = struct{}{}
+	m.watchers[c] = own
 	return c
 }
 
@@ -170,7 +186,7 @@ func (d *Driver) Changed(ctx context.Context, mark string) (stores []storage.Sto
 			return nil, "", wrap("head of", id, err)
 		}
 		if h.Head != before {
-			d.moves.record(id)
+			d.moves.record(id, storage.WriterID{})
 		}
 	}
 	if mark == "" || mine {
@@ -208,8 +224,8 @@ func (m *moveLog) parse(mark string) (number uint64, mine bool, err error) {
 // Notify implements [storage.Notifier]. The channel has room for 1024 ids. If the
 // head of a store moves in a transaction of the embedding program, the driver
 // notices it only at the next call of Changed, Append or AppendTo.
-func (d *Driver) Notify(ctx context.Context) <-chan storage.StoreID {
-	c := d.moves.watch()
+func (d *Driver) Notify(ctx context.Context, own storage.WriterID) <-chan storage.StoreID {
+	c := d.moves.watch(own)
 	context.AfterFunc(ctx, func() { d.moves.unwatch(c) })
 	return c
 }

@@ -7,6 +7,8 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
@@ -38,30 +40,45 @@ func (d *Driver) CreateStore(ctx context.Context, info storage.StoreInfo) error 
 	if err := d.putTrim(b, info.ID, trim{log: 1}); err != nil {
 		return wrap("create", info.ID, err)
 	}
-	return wrap("create", info.ID, b.Commit())
+	if err := b.Commit(); err != nil {
+		d.stores.forget()
+		return wrap("create", info.ID, err)
+	}
+	d.stores.add(1)
+	return nil
 }
 
 // UpdateStore implements [storage.Driver].
-func (d *Driver) UpdateStore(ctx context.Context, info storage.StoreInfo) error {
+func (d *Driver) UpdateStore(ctx context.Context, old, info storage.StoreInfo) error {
 	done, err := d.beginCatalog(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
-	old, err := d.info(d.store, info.ID)
+	current, err := d.info(d.store, info.ID)
 	if err != nil {
 		return wrap("update", info.ID, err)
 	}
-	if old.Incarnation != info.Incarnation {
+	if current.Incarnation != info.Incarnation {
 		return wrap("update", info.ID, fmt.Errorf("%w with this incarnation", storage.ErrNoStore))
 	}
-	info.Created = old.Created
+	if current.Name != old.Name || !maps.Equal(current.Aliases, old.Aliases) {
+		return wrap("update", info.ID, storage.ErrChanged)
+	}
+	info.Created = current.Created
 	b := d.store.Batch()
 	defer b.Close()
-	if err := d.putInfo(b, info, old.Aliases); err != nil {
+	if err := d.putInfo(b, info, current.Aliases); err != nil {
 		return wrap("update", info.ID, err)
 	}
+	defer d.changed(info.ID) // also after an error that leaves the outcome open
 	return wrap("update", info.ID, b.Commit())
+}
+
+// changed makes others read a store again that was updated or deleted.
+func (d *Driver) changed(id storage.StoreID) {
+	d.catalogChanges.Add(1)
+	d.moves.notify(id)
 }
 
 // beginCatalog registers a call that changes stores or aliases, and waits for
@@ -73,7 +90,6 @@ func (d *Driver) beginCatalog(ctx context.Context) (done func(), err error) {
 	}
 	d.catalog.Lock()
 	return func() {
-		d.catalogChanges.Add(1)
 		d.catalog.Unlock()
 		end()
 	}, nil
@@ -172,12 +188,15 @@ func (d *Driver) DeleteStore(ctx context.Context, id storage.StoreID) error {
 	if err == nil {
 		err = b.Delete(d.storeKey(id))
 	}
-	if err == nil {
-		err = b.Commit()
-	}
 	if err != nil {
 		return wrap("delete", id, err)
 	}
+	defer d.changed(id) // also after an error that leaves the outcome open
+	if err := b.Commit(); err != nil {
+		d.stores.forget()
+		return wrap("delete", id, err)
+	}
+	d.stores.add(-1)
 	d.moves.forget(id)
 	d.heads.forget(id)
 	return nil
@@ -194,11 +213,67 @@ func (d *Driver) Store(ctx context.Context, id storage.StoreID) (storage.StoreIn
 	return info, wrap("read", id, err)
 }
 
-// CatalogChanges returns a number that changes whenever a store is created,
-// updated or deleted. While the number stays the same, a caller may use stores
-// and aliases that it has read before. The number covers all changes, because
-// no other Driver uses the prefix.
-func (d *Driver) CatalogChanges() uint64 { return d.catalogChanges.Load() }
+// CatalogChanges implements [storage.Cataloger]. The number covers all changes,
+// because no other Driver uses the prefix.
+func (d *Driver) CatalogChanges() *atomic.Uint64 { return &d.catalogChanges }
+
+// CountStores implements [storage.Cataloger]. The first call reads the records of
+// all stores; the driver counts later changes.
+func (d *Driver) CountStores(ctx context.Context) (int, error) {
+	if n, ok := d.stores.count(); ok {
+		return n, nil
+	}
+	done, err := d.beginCatalog(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer done()
+	if n, ok := d.stores.count(); ok {
+		return n, nil
+	}
+	n := 0
+	for _, err := range d.Stores(ctx, storage.StoreID{}) {
+		if err != nil {
+			return 0, err
+		}
+		n++
+	}
+	d.stores.set(n)
+	return n, nil
+}
+
+// storeCount is the number of stores once it was counted. All methods are safe for
+// concurrent use.
+type storeCount struct {
+	mu      sync.Mutex
+	counted bool
+	stores  int
+}
+
+func (c *storeCount) count() (stores int, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stores, c.counted
+}
+
+func (c *storeCount) set(stores int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.counted, c.stores = true, stores
+}
+
+func (c *storeCount) add(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stores += n
+}
+
+// forget makes the next call of CountStores count again.
+func (c *storeCount) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.counted = false
+}
 
 // StoreByAlias implements [storage.Driver].
 func (d *Driver) StoreByAlias(ctx context.Context, door, alias string) (storage.StoreInfo, error) {

@@ -186,7 +186,7 @@ func closedDriver(k *kit) {
 	_, err = k.Document(k.ctx, l.ID, "a", "b")
 	k.is(err, storage.ErrClosed)
 	k.is(k.CreateStore(k.ctx, storage.StoreInfo{}), storage.ErrClosed)
-	k.is(k.UpdateStore(k.ctx, storage.StoreInfo{}), storage.ErrClosed)
+	k.is(k.UpdateStore(k.ctx, storage.StoreInfo{}, storage.StoreInfo{}), storage.ErrClosed)
 	k.is(k.DeleteStore(k.ctx, l.ID), storage.ErrClosed)
 	k.is(k.Trim(k.ctx, l.ID, 1, 1), storage.ErrClosed)
 	_, err = k.Store(k.ctx, l.ID)

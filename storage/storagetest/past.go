@@ -14,7 +14,7 @@ func pastCases() []testcase {
 		{"past/trim", "Trim drops the entries below a revision and the rows that were removed up to a revision; Entries of trimmed revisions fails with ErrTrimmed.", pastTrim},
 		{"past/trim beyond", "Trim with a revision above the head does not affect later entries and rows.", pastTrimBeyond},
 		{"changed", "Changed returns every store whose head moved after the mark, also if an earlier process got the mark.", changed},
-		{"notify", "The channel of a Notifier receives each store whose head moved.", notify},
+		{"notify", "The channel of a Notifier receives each store whose head another writer moved, or that was updated or deleted.", notify},
 	}
 }
 
@@ -167,17 +167,24 @@ func notify(k *kit) {
 		k.Skip("the driver is not a Notifier")
 	}
 	a, b := k.store(), k.store()
-	c := n.Notify(k.ctx)
+	c, own := n.Notify(k.ctx, storage.WriterID{0xee}), n.Notify(k.ctx, a.Writer)
 	k.append(a, add("doc:1#viewer@user:anne")...)
 	k.append(b, add("doc:1#viewer@user:anne")...)
-	for _, want := range []storage.StoreID{a.ID, b.ID} {
-		select {
-		case have := <-c:
-			k.check(have == want, "the channel received store %s, want %s", have, want)
-		case <-k.ctx.Done():
-			k.Fatalf("the channel did not receive store %s", want)
+	k.update(storage.StoreInfo{ID: a.ID, Incarnation: a.Incarnation, Name: "named"})
+	k.ok(k.DeleteStore(k.ctx, b.ID))
+	receive := func(c <-chan storage.StoreID, wanted ...storage.StoreID) {
+		k.Helper()
+		for _, want := range wanted {
+			select {
+			case have := <-c:
+				k.check(have == want, "the channel received store %s, want %s", have, want)
+			case <-k.ctx.Done():
+				k.Fatalf("the channel did not receive store %s", want)
+			}
 		}
 	}
+	receive(c, a.ID, b.ID, a.ID, b.ID)
+	receive(own, b.ID, a.ID, b.ID) // not for its own entry
 	k.ok(k.Driver.Close())
 	_, open := <-c
 	k.check(!open, "the channel is open after Close")

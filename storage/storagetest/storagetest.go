@@ -127,6 +127,14 @@ func (k *kit) store() *Log {
 	return l
 }
 
+// update replaces the name and the aliases of a store, whatever they are.
+func (k *kit) update(info storage.StoreInfo) {
+	k.Helper()
+	old, err := k.Store(k.ctx, info.ID)
+	k.ok(err)
+	k.ok(k.UpdateStore(k.ctx, old, info))
+}
+
 // Log makes and appends the entries of one store.
 type Log struct {
 	// ID is the id of the store.

@@ -19,7 +19,8 @@ func storeCases() []testcase {
 	return []testcase{
 		{"stores/create", "A store is found by id and by alias; CreateStore fails with ErrExists if the id or an alias is in use.", createStore},
 		{"stores/aliases are bytes", "Aliases are bytes: different aliases never find the same store.", aliasBytes},
-		{"stores/update", "UpdateStore replaces the name and the aliases, and the old aliases can be used again; it fails with ErrNoStore for another incarnation.", updateStore},
+		{"stores/update", "UpdateStore replaces the name and the aliases, and the old aliases can be used again; it fails with ErrChanged if the name or the aliases are not the expected ones, and with ErrNoStore for another incarnation.", updateStore},
+		{"stores/catalog", "CatalogChanges of a Cataloger changes when a store is updated or deleted; CountStores counts the stores.", catalog},
 		{"stores/delete", "A deleted store is ErrNoStore; a new store with its id is empty, and its aliases can be used again.", deleteStore},
 		{"stores/order", "Stores yields the stores in order of their ids, starting after the given id.", storeOrder},
 		{"stores/isolation", "Stores with the same names, keys and tuples do not affect each other.", storeIsolation},
@@ -85,8 +86,13 @@ func updateStore(k *kit) {
 	info := storage.StoreInfo{ID: l.ID, Incarnation: l.Incarnation, Name: "old", Created: 3, Aliases: map[string]string{"a": "one", "b": "two"}}
 	k.ok(k.CreateStore(k.ctx, info))
 	k.append(l, add("doc:1#viewer@user:anne")...)
+	old := info
 	info.Name, info.Aliases = "new", map[string]string{"a": "three", "c": "two"}
-	k.ok(k.UpdateStore(k.ctx, info))
+	k.ok(k.UpdateStore(k.ctx, old, info))
+	k.is(k.UpdateStore(k.ctx, old, info), storage.ErrChanged)
+	renamed := info
+	renamed.Name = "old"
+	k.is(k.UpdateStore(k.ctx, renamed, old), storage.ErrChanged)
 	have, err := k.StoreByAlias(k.ctx, "a", "three")
 	k.ok(err)
 	k.sameInfo(have, info)
@@ -99,12 +105,12 @@ func updateStore(k *kit) {
 	k.ok(k.CreateStore(k.ctx, storage.StoreInfo{ID: other.ID, Incarnation: other.Incarnation, Aliases: map[string]string{"a": "one"}}))
 	conflicting := info
 	conflicting.Aliases = map[string]string{"a": "one"}
-	k.is(k.UpdateStore(k.ctx, conflicting), storage.ErrExists)
+	k.is(k.UpdateStore(k.ctx, info, conflicting), storage.ErrExists)
 	have, err = k.Store(k.ctx, l.ID)
 	k.ok(err)
 	k.sameInfo(have, info)
 	info.Incarnation[3]++
-	k.is(k.UpdateStore(k.ctx, info), storage.ErrNoStore)
+	k.is(k.UpdateStore(k.ctx, info, info), storage.ErrNoStore)
 }
 
 func deleteStore(k *kit) {
@@ -114,7 +120,7 @@ func deleteStore(k *kit) {
 	k.append(l, changes...)
 	k.append(l, remove("doc:1#viewer@user:anne")...)
 	k.append(other, changes...)
-	k.ok(k.UpdateStore(k.ctx, storage.StoreInfo{ID: l.ID, Incarnation: l.Incarnation, Aliases: map[string]string{"d": "a"}}))
+	k.update(storage.StoreInfo{ID: l.ID, Incarnation: l.Incarnation, Aliases: map[string]string{"d": "a"}})
 	k.ok(k.DeleteStore(k.ctx, l.ID))
 	_, err := k.Store(k.ctx, l.ID)
 	k.is(err, storage.ErrNoStore)
@@ -204,7 +210,7 @@ func unknownStore(k *kit) {
 	_, _, err = k.Oldest(k.ctx, id)
 	k.is(err, storage.ErrNoStore)
 	k.is(k.Trim(k.ctx, id, 1, 1), storage.ErrNoStore)
-	k.is(k.UpdateStore(k.ctx, storage.StoreInfo{ID: id}), storage.ErrNoStore)
+	k.is(k.UpdateStore(k.ctx, storage.StoreInfo{}, storage.StoreInfo{ID: id}), storage.ErrNoStore)
 	n := 0
 	for _, err := range k.Entries(k.ctx, id, 1) {
 		k.is(err, storage.ErrNoStore)
@@ -220,7 +226,7 @@ func unknownStore(k *kit) {
 func storesReopen(k *kit) {
 	kept, deleted := k.store(), k.store()
 	info := storage.StoreInfo{ID: kept.ID, Incarnation: kept.Incarnation, Name: "renamed", Created: 7, Aliases: map[string]string{"a": "b"}}
-	k.ok(k.UpdateStore(k.ctx, info))
+	k.update(info)
 	k.append(kept, add("doc:1#viewer@user:anne")...)
 	k.ok(k.DeleteStore(k.ctx, deleted.ID))
 	k.reopen()
@@ -241,4 +247,37 @@ func format(k *kit) {
 	b, err := k.Format(k.ctx)
 	k.ok(err)
 	k.check(a == b && a > 0, "Format returns %d, and %d after opening again; want the same positive number", a, b)
+}
+
+func catalog(k *kit) {
+	c, ok := k.Driver.(storage.Cataloger)
+	if !ok {
+		k.Skip("the driver is not a Cataloger")
+	}
+	count := func(want int) {
+		k.Helper()
+		n, err := c.CountStores(k.ctx)
+		k.ok(err)
+		k.check(n == want, "CountStores returns %d, want %d", n, want)
+	}
+	count(0)
+	a, b := k.store(), k.store()
+	count(2)
+	k.is(k.CreateStore(k.ctx, storage.StoreInfo{ID: a.ID}), storage.ErrExists)
+	count(2)
+	before := c.CatalogChanges().Load()
+	k.append(a, add("doc:1#viewer@user:anne")...)
+	k.check(c.CatalogChanges().Load() == before, "an append changes CatalogChanges")
+	k.update(storage.StoreInfo{ID: a.ID, Incarnation: a.Incarnation, Name: "named"})
+	updated := c.CatalogChanges().Load()
+	k.check(updated != before, "an update does not change CatalogChanges")
+	k.ok(k.DeleteStore(k.ctx, b.ID))
+	k.check(c.CatalogChanges().Load() != updated, "a deletion does not change CatalogChanges")
+	count(1)
+	k.is(k.DeleteStore(k.ctx, b.ID), storage.ErrNoStore)
+	count(1)
+	k.reopen()
+	c = k.Driver.(storage.Cataloger)
+	k.store()
+	count(2)
 }

@@ -1,0 +1,229 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// This file brings the views to what the log has: other engines, in this process or
+// in others, append to the same stores. It never waits for an append of this engine:
+// it publishes a view on the newest one, also while a group is being appended on it.
+// The append of that group then conflicts, or it has succeeded already and its
+// entries are among those that were followed.
+
+// followMax is how many entries are applied before their view is published.
+const followMax = 1000
+
+// Follow brings the newest view to the driver's head and returns it. If the head went
+// back, or if the log does not continue the history in memory (a backup was
+// restored), the store is loaded again. Callers that follow at the same time wait for
+// each other.
+func (t *Timeline) Follow(ctx context.Context) (*View, error) {
+	select {
+	case t.following <- struct{}{}:
+		defer func() { <-t.following }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	for {
+		v, err := t.Newest(ctx)
+		if err != nil {
+			return nil, err
+		}
+		h, err := t.Runtime.Driver.Head(ctx, t.ID)
+		if err != nil {
+			return nil, err
+		}
+		if h.Revision == v.Head.Revision && h.Hash == v.Head.Hash {
+			return v, nil
+		}
+		if h.Revision > v.Head.Revision {
+			err = t.replay(ctx, v)
+			if err == nil {
+				return t.Newest(ctx)
+			}
+			if errors.Is(err, ErrOutdated) {
+				continue // a group of this engine was published meanwhile
+			}
+			if !errors.Is(err, errOtherHistory) && !errors.Is(err, storage.ErrTrimmed) {
+				return nil, err
+			}
+		}
+		t.forget()
+	}
+}
+
+// errOtherHistory means that the log does not continue the view in memory.
+var errOtherHistory = errors.New("log does not continue the history in memory")
+
+// replay applies the log after v and publishes the views. It fails with ErrOutdated
+// if another view was published meanwhile.
+func (t *Timeline) replay(ctx context.Context, v *View) error {
+	r := replay{draft: t.Draft(v), head: v.Head}
+	for e, err := range t.Runtime.Driver.Entries(ctx, t.ID, v.Head.Revision+1) {
+		if err != nil {
+			return err
+		}
+		if e.Revision != r.head.Revision+1 || e.Previous != r.head.Hash {
+			return errOtherHistory
+		}
+		if err := r.apply(&e); err != nil {
+			return err
+		}
+	}
+	return r.publish()
+}
+
+// replay is a walk along the log.
+type replay struct {
+	draft   Draft
+	head    storage.Head
+	entries []storage.Entry // since the last publication
+	heads   []storage.Head  // after each of entries
+}
+
+func (r *replay) apply(e *storage.Entry) error {
+	head := headOf(e)
+	if err := r.draft.Apply(e.Changes, head); err != nil {
+		return err
+	}
+	r.head = head
+	r.entries, r.heads = append(r.entries, *e), append(r.heads, r.head)
+	if len(r.entries) >= followMax {
+		return r.publish()
+	}
+	return nil
+}
+
+func (r *replay) publish() error {
+	if len(r.entries) == 0 {
+		return nil
+	}
+	t, v := r.draft.timeline, r.draft.View(r.head)
+	if _, err := t.Publish(&r.draft, v, r.entries, r.heads); err != nil {
+		return err
+	}
+	r.draft, r.entries, r.heads = t.Draft(v), nil, nil
+	return nil
+}
+
+// headOf returns the head after an entry.
+func headOf(e *storage.Entry) storage.Head {
+	return storage.Head{Revision: e.Revision, Hash: e.Hash(), Time: e.Time}
+}
+
+// publicationWait is how long catchUp waits for a group of this engine that is
+// durable but not published yet, because following it would be the same work twice.
+const publicationWait = time.Millisecond
+
+// catchUp brings the newest view to what the driver's head is at the time of the
+// call, because another engine may have written.
+func (t *Timeline) catchUp(ctx context.Context) (*View, error) {
+	before, err := t.Newest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	published := t.nextPublication()
+	h, err := t.Runtime.Driver.Head(ctx, t.ID)
+	if err != nil {
+		return nil, err
+	}
+	reached := func() *View {
+		if v := t.newest.Load(); v != nil && (v.Head == h || v.Head.Revision > h.Revision && t.marks.has(h)) {
+			return v
+		}
+		return nil
+	}
+	if h.Revision < before.Head.Revision {
+		return t.Follow(ctx) // the head went back
+	}
+	if v := reached(); v != nil {
+		return v, nil
+	}
+	wait := time.NewTimer(publicationWait)
+	defer wait.Stop()
+	select {
+	case <-published:
+	case <-wait.C:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if v := reached(); v != nil {
+		return v, nil
+	}
+	return t.Follow(ctx)
+}
+
+// awaited is the goroutine that looks for new entries while callers of Await wait:
+// one for all of them.
+type awaited struct {
+	mu      sync.Mutex
+	waiters int
+	poll    *poll // nil while no goroutine runs
+}
+
+// poll is one goroutine of awaited.
+type poll struct {
+	failed chan struct{} // closed when the goroutine ends with err
+	err    error
+}
+
+// The times between two looks at the log while callers wait for a revision.
+const (
+	pollMin = time.Millisecond
+	pollMax = 100 * time.Millisecond
+)
+
+// look makes a goroutine look for new entries until stop is called. The channel
+// failed of the result is closed if it ends earlier with an error.
+func (t *Timeline) look() (p *poll, stop func(), err error) {
+	a := &t.awaited
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.poll == nil {
+		a.poll = &poll{failed: make(chan struct{})}
+		if p := a.poll; !t.Runtime.Start(func() { t.pollLog(p) }) {
+			a.poll = nil
+			return nil, nil, errs.ErrClosed
+		}
+	}
+	a.waiters++
+	return a.poll, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.waiters--
+	}, nil
+}
+
+// pollLog follows the log until no caller waits.
+func (t *Timeline) pollLog(p *poll) {
+	ctx, a := t.Runtime.ctx, &t.awaited
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for wait := pollMin; ; wait = min(2*wait, pollMax) {
+		_, err := t.catchUp(ctx)
+		if err == nil {
+			timer.Reset(wait)
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+				err = errs.ErrClosed
+			}
+		}
+		a.mu.Lock()
+		if err != nil || a.waiters == 0 {
+			a.poll = nil
+			if p.err = err; err != nil {
+				close(p.failed)
+			}
+			a.mu.Unlock()
+			return
+		}
+		a.mu.Unlock()
+	}
+}

@@ -1,0 +1,114 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/ostiary/ostiary/storage"
+)
+
+// followInterval is the time between two looks at a driver that is no
+// storage.Notifier.
+const followInterval = 50 * time.Millisecond
+
+// FollowDriver starts a goroutine that brings loaded timelines to what other engines
+// write, and closes those whose stores were deleted, until the runtime is closed. It
+// is called before the first timeline is loaded. own is the id of the engine's
+// entries, of which the driver need not notify it. timeline returns the timeline of a
+// store, or nil if the engine has none.
+//
+// A store that cannot be followed, for example because the driver fails, is tried
+// again with its next change, and with each request that asks for a newer revision.
+func (r *Runtime) FollowDriver(ctx context.Context, own storage.WriterID, timeline func(storage.StoreID) *Timeline) error {
+	f := follower{runtime: r, timeline: timeline}
+	if n, ok := r.Driver.(storage.Notifier); ok {
+		notices := n.Notify(r.ctx, own)
+		r.Start(func() { f.receive(notices) })
+		return nil
+	}
+	_, mark, err := r.Driver.Changed(ctx, "")
+	if err == nil {
+		r.Start(func() { f.pollChanges(mark) })
+	}
+	return err
+}
+
+// follower follows the driver of one engine.
+type follower struct {
+	runtime  *Runtime
+	timeline func(storage.StoreID) *Timeline
+}
+
+// receive follows a driver that notifies.
+func (f *follower) receive(notices <-chan storage.StoreID) {
+	for {
+		select {
+		case id, open := <-notices:
+			switch {
+			case !open:
+				return
+			case len(notices) >= cap(notices)-1: // notices may have been dropped
+				f.followLoaded()
+			default:
+				f.follow(id)
+			}
+		case <-f.runtime.ctx.Done():
+			return
+		}
+	}
+}
+
+// pollChanges follows a driver that does not notify. mark is the first one.
+func (f *follower) pollChanges(mark string) {
+	tick := time.NewTicker(followInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-f.runtime.ctx.Done():
+			return
+		}
+		// After an error, the next call has the same mark.
+		if ids, next, err := f.runtime.Driver.Changed(f.runtime.ctx, mark); err == nil {
+			mark = next
+			for _, id := range ids {
+				f.follow(id)
+			}
+		}
+		// A deleted store is not among those that changed.
+		for _, t := range f.runtime.Loaded() {
+			_ = t.ConfirmStore(f.runtime.ctx)
+		}
+	}
+}
+
+// followLoaded follows all stores in memory.
+func (f *follower) followLoaded() {
+	for _, t := range f.runtime.Loaded() {
+		f.follow(t.ID)
+	}
+}
+
+// follow follows one store, if it is in memory.
+func (f *follower) follow(id storage.StoreID) {
+	t := f.timeline(id)
+	if t == nil || t.ConfirmStore(f.runtime.ctx) != nil {
+		return
+	}
+	switch {
+	case t.Loaded() != nil:
+		t.followOrClose()
+	case t.isLoading() || t.subscriptions.count.Load() > 0:
+		// The load may have read the state before the change. It may take long, so
+		// other stores do not wait for it.
+		f.runtime.Start(t.followOrClose)
+	}
+}
+
+// followOrClose follows the log, and closes the timeline if the store was deleted.
+func (t *Timeline) followOrClose() {
+	if _, err := t.Follow(t.Runtime.ctx); errors.Is(err, storage.ErrNoStore) {
+		_ = t.checkIncarnation(t.Runtime.ctx)
+	}
+}
