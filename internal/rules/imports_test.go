@@ -104,6 +104,7 @@ identity/token:
 cmd/ostiary: *
 examples/*: *
 internal/testrun:
+internal/enginetest:
 internal/mutants: oracle/faults
 internal/rules/onecheck: . rel schema
 `
