@@ -43,8 +43,6 @@ type exprError struct {
 	text string
 }
 
-func (e *exprError) Error() string { return e.text }
-
 // parseExpression reads
 //
 //	expr = [ term { ("+" | "-" | "&") term } ]

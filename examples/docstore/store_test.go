@@ -83,6 +83,12 @@ func TestStore(t *testing.T) {
 	if err := s.Update(ctx, bob, Document{ID: shared, Title: "ours"}); err != nil {
 		t.Error(err)
 	}
+	if err := s.Unshare(ctx, anne, shared, "writer", bob); err != nil {
+		t.Error(err)
+	}
+	if err := s.Update(ctx, bob, Document{ID: shared, Title: "his again"}); !errors.Is(err, ErrDenied) {
+		t.Error(err)
+	}
 	if err := s.Delete(ctx, bob, shared); !errors.Is(err, ErrDenied) {
 		t.Error(err)
 	}

@@ -186,6 +186,3 @@ func Open(keys []Key, text string) ([]byte, time.Time, error) {
 	}
 	return nil, time.Time{}, fmt.Errorf("%w: no key of %d made it", ErrInvalid, len(keys))
 }
-
-// Seal encrypts data with a key as Fernet text without padding.
-func Seal(k Key, data []byte, issued time.Time) string { return k.seal(data, issued) }

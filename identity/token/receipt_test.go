@@ -62,7 +62,7 @@ func TestBadReceipts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return Seal(f.Keys[0], data, time.Now())
+		return f.Keys[0].seal(data, time.Now())
 	}
 	content, _, err := Open(f.Keys, text)
 	if err != nil {
@@ -71,7 +71,7 @@ func TestBadReceipts(t *testing.T) {
 	for _, bad := range []string{
 		"", "bad", text[:len(text)-4], text[:50] + "A" + text[51:], tok,
 		seal([]any{false, "u"}, uint8(2)), seal([]any{false, "u"}, uint8(2), 1.0, 1), seal("u", uint8(2), 1.0), seal([]any{false, "u"}, "2", 1.0),
-		seal([]any{false, "u"}, uint16(1<<12), 1.0), Seal(f.Keys[0], append(content, 0), time.Now()),
+		seal([]any{false, "u"}, uint16(1<<12), 1.0), f.Keys[0].seal(append(content, 0), time.Now()),
 	} {
 		if _, _, err := f.DecodeReceipt(bad); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%.20q: %v", bad, err)
@@ -103,7 +103,7 @@ func FuzzReceipt(f *testing.F) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r, issued, err := codec.DecodeReceipt(Seal(codec.Keys[0], data, time.Unix(0, 0)))
+		r, issued, err := codec.DecodeReceipt(codec.Keys[0].seal(data, time.Unix(0, 0)))
 		if err != nil {
 			return
 		}

@@ -1,7 +1,6 @@
-// Package token reads and writes the tokens of OpenStack Keystone: Fernet
-// tokens, byte-compatible with Keystone's, and signed JSON Web Tokens. Its main
-// types are [Payload], [Fernet] and [Signed]. It also keeps the key repository
-// of Fernet keys, which Keystone can share.
+// Package token reads and writes the Fernet tokens of OpenStack Keystone, byte
+// by byte as Keystone does. Its main types are [Payload] and [Fernet]. It also
+// keeps the repository of Fernet keys, which Keystone can share.
 //
 // A token names a user and a scope. It contains neither roles nor a catalog:
 // they are computed whenever a token is validated. This package decides nothing
@@ -16,9 +15,8 @@ import (
 	"time"
 )
 
-// ErrInvalid is the cause of every failed [Fernet.Decode] and [Signed.Decode]:
-// the text is not a token, or no key made it. The error never contains the
-// token.
+// ErrInvalid is the cause of every failed [Fernet.Decode]: the text is not a
+// token, or no key made it. The error never contains the token.
 var ErrInvalid = errors.New("invalid token")
 
 // TextMax is the largest number of bytes of a token. Longer texts are not read.

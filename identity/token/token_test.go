@@ -2,12 +2,7 @@ package token
 
 import (
 	"bytes"
-	"crypto"
 	"crypto/cipher"
-	"crypto/ecdsa"
-	"crypto/ed25519"
-	"crypto/elliptic"
-	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -22,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/golang-jwt/jwt/v5"
 	"github.com/vmihailenco/msgpack/v5"
 )
 
@@ -162,7 +156,7 @@ func TestBadPayload(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := f.Decode(Seal(f.Keys[0], good, time.Unix(1, 0))); err != nil {
+	if _, _, err := f.Decode(f.Keys[0].seal(good, time.Unix(1, 0))); err != nil {
 		t.Fatal("the control is refused:", err)
 	}
 	version := func(v byte) []byte { b := slices.Clone(good); b[1] = v; return b }
@@ -170,7 +164,7 @@ func TestBadPayload(t *testing.T) {
 		"empty": {}, "no array": {1}, "an unknown version": version(11), "another version": version(2),
 		"more bytes": append(slices.Clone(good), 0), "a large array": {0xdd, 0xff, 0xff, 0xff, 0xff}, "cut": good[:len(good)-1],
 	} {
-		if _, _, err := f.Decode(Seal(f.Keys[0], data, time.Unix(1, 0))); !errors.Is(err, ErrInvalid) {
+		if _, _, err := f.Decode(f.Keys[0].seal(data, time.Unix(1, 0))); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -188,17 +182,17 @@ func TestBadPayload(t *testing.T) {
 		}
 		if v == 1 {
 			number := bytes.Replace(data, []byte{0xa1, 'x'}, []byte{5}, 1)
-			if _, _, err := f.Decode(Seal(f.Keys[0], number, time.Unix(1, 0))); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "expected an id as 16 bytes or text") {
+			if _, _, err := f.Decode(f.Keys[0].seal(number, time.Unix(1, 0))); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "expected an id as 16 bytes or text") {
 				t.Error("a number as domain:", err)
 			}
 		}
 		data = bytes.Replace(data, []byte{0xa1, 'x'}, []byte{0xa0}, 1)
-		if _, _, err := f.Decode(Seal(f.Keys[0], data, time.Unix(1, 0))); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "do not fit version") {
+		if _, _, err := f.Decode(f.Keys[0].seal(data, time.Unix(1, 0))); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "do not fit version") {
 			t.Errorf("version %d without its scope: %v", v, err)
 		}
 	}
 	methods := append([]byte{0x95, 0, 0x92, 0xc2, 0xa1, 'u', 0xcd, 0x01, 0}, good[7:]...)
-	if _, _, err := f.Decode(Seal(f.Keys[0], methods, time.Unix(1, 0))); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "methods") {
+	if _, _, err := f.Decode(f.Keys[0].seal(methods, time.Unix(1, 0))); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "methods") {
 		t.Error("unknown method:", err)
 	}
 }
@@ -208,7 +202,7 @@ func TestSeal(t *testing.T) {
 	k, at := NewKey(), time.Unix(1_790_000_000, 0).UTC()
 	for n := range 3 * 16 {
 		want := []byte(strings.Repeat("x", n))
-		text := Seal(k, want, at.Add(time.Second-1))
+		text := k.seal(want, at.Add(time.Second-1))
 		got, issued, err := Open([]Key{NewKey(), k}, text)
 		if err != nil || !slices.Equal(got, want) || !issued.Equal(at) {
 			t.Errorf("%d bytes: %q of %v, %v", n, got, issued, err)
@@ -225,11 +219,6 @@ func TestBounds(t *testing.T) {
 	for n, want := range map[int]string{8192: "expected a Fernet token", 8193: "at most 8192"} {
 		if _, _, err := f.Decode(strings.Repeat("A", n)); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%d characters: %v, want %q", n, err, want)
-		}
-	}
-	for n, want := range map[int]string{8192: "", 8193: "at most 8192"} {
-		if _, _, err := (&Signed{}).Decode(strings.Repeat("A", n)); !errors.Is(err, ErrInvalid) || strings.Contains(err.Error(), "at most") != (want != "") {
-			t.Errorf("a signed token of %d characters: %v, want %q", n, err, want)
 		}
 	}
 	for n, want := range map[int]string{512: "", 513: "expected at most 512"} {
@@ -326,97 +315,6 @@ func TestBadInputOfEncode(t *testing.T) {
 	}
 	if _, err := (&Fernet{}).Encode(&Payload{}, time.Now()); err == nil {
 		t.Error("encoded without a key")
-	}
-}
-
-func TestSigned(t *testing.T) {
-	curve := func(c elliptic.Curve) crypto.Signer { k, _ := ecdsa.GenerateKey(c, rand.Reader); return k }
-	_, edwards, _ := ed25519.GenerateKey(rand.Reader)
-	keys := map[string]crypto.Signer{"ES256": curve(elliptic.P256()), "ES384": curve(elliptic.P384()), "ES512": curve(elliptic.P521()), "EdDSA": edwards}
-	_, all := vectors(t)
-	issued := time.Unix(1_790_000_000, 0).UTC()
-	for algorithm, key := range keys {
-		s := &Signed{Key: key, Algorithm: algorithm, Public: []crypto.PublicKey{curve(elliptic.P256()).Public(), key.Public()}, Accepted: []string{algorithm}}
-		for _, v := range all {
-			want := v.payload()
-			want.Expires = want.Expires.Truncate(time.Second)
-			text, err := s.Encode(want, issued)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, at, err := s.Decode(text)
-			if err != nil || !at.Equal(issued) || !reflect.DeepEqual(got, want) {
-				t.Fatalf("%s: %v, %v\ngot  %+v\nwant %+v", algorithm, err, at, got, want)
-			}
-			for name, other := range map[string]*Signed{
-				"another key":            {Public: []crypto.PublicKey{curve(elliptic.P256()).Public()}, Accepted: s.Accepted},
-				"no key":                 {Accepted: s.Accepted},
-				"an algorithm not named": {Public: s.Public, Accepted: []string{"PS256"}},
-			} {
-				if _, _, err := other.Decode(text); !errors.Is(err, ErrInvalid) {
-					t.Errorf("%s: %v", name, err)
-				}
-			}
-		}
-	}
-}
-
-// TestSignedRefusesForgeries tries the usual forgeries of JSON Web Tokens.
-func TestSignedRefusesForgeries(t *testing.T) {
-	key, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	s := &Signed{Key: key, Public: []crypto.PublicKey{key.Public()}}
-	good, err := s.Encode(&Payload{UserID: "u", Methods: []string{"password"}, Expires: time.Now()}, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := s.Decode(good); err != nil {
-		t.Fatal(err)
-	}
-	other, _ := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
-	byOther, err := (&Signed{Key: other, Algorithm: "ES384"}).Encode(&Payload{UserID: "u", Methods: []string{"password"}, Expires: time.Now()}, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := (&Signed{Public: []crypto.PublicKey{other.Public()}}).Decode(byOther); !errors.Is(err, ErrInvalid) {
-		t.Errorf("an algorithm other than ES256 is accepted by default: %v", err)
-	}
-	for _, claim := range []string{"", "sub", "iat", "exp"} {
-		claims := jwt.MapClaims{"sub": "u", "iat": 1e9, "exp": 2e9}
-		delete(claims, claim)
-		text, err := jwt.NewWithClaims(jwt.SigningMethodES256, claims).SignedString(key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, _, err := s.Decode(text); (err == nil) != (claim == "") || err != nil && !strings.Contains(err.Error(), "expected the claims sub, iat and exp") {
-			t.Errorf("without the claim %q: %v", claim, err)
-		}
-	}
-	part := strings.Split(good, ".")
-	encode := func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
-	for name, text := range map[string]string{
-		"none":           encode(`{"alg":"none"}`) + "." + part[1] + ".",
-		"a shared key":   encode(`{"alg":"HS256"}`) + "." + part[1] + "." + part[2],
-		"other claims":   part[0] + "." + encode(`{"sub":"admin","iat":1,"exp":9999999999}`) + "." + part[2],
-		"no signature":   part[0] + "." + part[1] + ".",
-		"two parts":      part[0] + "." + part[1],
-		"empty":          "",
-		"longer":         good + strings.Repeat("A", TextMax),
-		"a Fernet token": "gAAAAABrAyK0",
-	} {
-		if _, _, err := s.Decode(text); !errors.Is(err, ErrInvalid) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	if _, err := (&Signed{Key: key, Algorithm: "none"}).Encode(&Payload{}, time.Now()); err == nil {
-		t.Error("signed with the algorithm none")
-	}
-	if _, err := (&Signed{}).Encode(&Payload{}, time.Now()); err == nil {
-		t.Error("signed without a key")
-	}
-	for _, algorithm := range []string{"HS256", "ES384", "EdDSA", "es256"} { // others than that of the key
-		if text, err := (&Signed{Key: key, Algorithm: algorithm}).Encode(&Payload{}, time.Now()); text != "" || err == nil || !strings.Contains(err.Error(), strconv.Quote(algorithm)) {
-			t.Errorf("signed with %s: %q, %v", algorithm, text, err)
-		}
 	}
 }
 
