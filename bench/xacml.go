@@ -85,7 +85,7 @@ func newXACMLWorld(n int) (*xacmlWorld, error) {
 		w.texts = append(w.texts, text)
 	}
 	var err error
-	w.plan, err = policy.Compile(root, nil, policy.CompileOptions{})
+	w.plan, err = policy.Compile(context.Background(), root, nil, policy.CompileOptions{})
 	w.xml, w.json = message.PrintXMLRequest(w.request), message.PrintJSONRequest(w.request)
 	return w, err
 }
@@ -204,13 +204,13 @@ func (w *xacmlWorld) load() func() error {
 		root := *w.root
 		root.Children = nil
 		for _, text := range w.texts {
-			e, err := language.ParseXML(text, "policy")
+			e, err := language.ParseXML(context.Background(), text, "policy")
 			if err != nil {
 				return err
 			}
 			root.Children = append(root.Children, e)
 		}
-		_, err := policy.Compile(&root, nil, policy.CompileOptions{})
+		_, err := policy.Compile(context.Background(), &root, nil, policy.CompileOptions{})
 		return err
 	}
 }
@@ -219,7 +219,7 @@ func (w *xacmlWorld) load() func() error {
 func (w *xacmlWorld) change() func() error {
 	plan, root := w.plan, w.root
 	return func() error {
-		e, err := language.ParseXML(w.texts[len(w.texts)/2], "policy")
+		e, err := language.ParseXML(context.Background(), w.texts[len(w.texts)/2], "policy")
 		if err != nil {
 			return err
 		}
@@ -227,7 +227,7 @@ func (w *xacmlWorld) change() func() error {
 		next.Children = slices.Clone(root.Children)
 		next.Children[len(next.Children)/2] = e
 		root = &next
-		plan, err = policy.Compile(root, nil, policy.CompileOptions{Previous: plan})
+		plan, err = policy.Compile(context.Background(), root, nil, policy.CompileOptions{Previous: plan})
 		return err
 	}
 }

@@ -51,7 +51,7 @@ func BenchmarkRecompile(b *testing.B) {
 			changed.Children = append([]Element(nil), root.Children...)
 			changed.Children[n/2] = onePolicy(n / 2)
 			var err error
-			if p, err = Compile(&changed, nil, CompileOptions{Previous: p}); err != nil {
+			if p, err = Compile(b.Context(), &changed, nil, CompileOptions{Previous: p}); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -69,7 +69,7 @@ func BenchmarkRecompile(b *testing.B) {
 			library = append([]Element(nil), library...)
 			library[n/2] = onePolicy(n / 2)
 			var err error
-			if p, err = Compile(root, library, CompileOptions{Previous: p}); err != nil {
+			if p, err = Compile(b.Context(), root, library, CompileOptions{Previous: p}); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -256,7 +256,7 @@ func names(children []Decision) []string {
 func TestOnPermitApplySecond(t *testing.T) {
 	t.Parallel()
 	sequences(3, false, func(children []Decision) {
-		p, err := Compile(combined(AlgorithmOnPermitApplySecond, children), nil, CompileOptions{})
+		p, err := Compile(t.Context(), combined(AlgorithmOnPermitApplySecond, children), nil, CompileOptions{})
 		if len(children) < 2 {
 			if err == nil {
 				t.Errorf("%d members are accepted", len(children))

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"context"
 	"fmt"
 	"hash/maphash"
 	"iter"
@@ -10,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/ostiary/ostiary/internal/nearest"
+	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/policy/content"
 	"github.com/ostiary/ostiary/policy/function"
 	"github.com/ostiary/ostiary/policy/value"
@@ -33,15 +35,16 @@ type CompileOptions struct {
 // Compile checks and compiles a tree of policies. References are resolved among
 // the members of library: the newest version that fits counts. All of library is
 // checked, even what the root does not reach. Compile fails with [Errors], which
-// lists every mistake. Neither root nor library may change afterwards.
-func Compile(root Element, library []Element, o CompileOptions) (*Plan, error) {
-	c := newCompiler(o)
+// lists every mistake, or with the error of ctx if that ends before. Neither root nor
+// library may change afterwards.
+func Compile(ctx context.Context, root Element, library []Element, o CompileOptions) (*Plan, error) {
+	c := newCompiler(ctx, o)
 	c.loadLibrary(library)
 	n := c.element(root, c.oldRoot())
-	if len(c.errors) == 0 {
+	if len(c.errors) == 0 && c.ended == nil {
 		c.checkTwice(n)
 	}
-	if err := c.err(); err != nil {
+	if err := c.result(); err != nil {
 		return nil, err
 	}
 	p := &Plan{root: n, library: c.library, slots: c.slots.slots, functions: c.functions, bounds: c.bounds,
@@ -55,16 +58,19 @@ func Compile(root Element, library []Element, o CompileOptions) (*Plan, error) {
 }
 
 // Check checks one policy or policy set like [Compile], but does not resolve its
-// references. It fails with [Errors].
-func Check(e Element, o CompileOptions) error {
-	c := newCompiler(o)
+// references. It fails with [Errors], or with the error of ctx if that ends before.
+func Check(ctx context.Context, e Element, o CompileOptions) error {
+	c := newCompiler(ctx, o)
 	c.element(e, nil)
-	return c.err()
+	return c.result()
 }
 
 // compiler compiles trees of policies.
 type compiler struct {
 	report
+	ctx       context.Context
+	part      turns.Part
+	ended     error // of ctx, once the compiler has noticed it
 	functions *function.Set
 	standard  *function.Set
 	bounds    Bounds
@@ -84,8 +90,8 @@ type compiler struct {
 	before map[Element]*node
 }
 
-func newCompiler(o CompileOptions) *compiler {
-	c := &compiler{functions: o.Functions, standard: function.Standard(), bounds: o.Bounds.withDefaults(),
+func newCompiler(ctx context.Context, o CompileOptions) *compiler {
+	c := &compiler{ctx: ctx, functions: o.Functions, standard: function.Standard(), bounds: o.Bounds.withDefaults(),
 		rules: map[string]algorithm{}, policies: map[string]algorithm{}, nodes: map[Element]*node{}}
 	if c.functions == nil {
 		c.functions = c.standard
@@ -104,6 +110,27 @@ func newCompiler(o CompileOptions) *compiler {
 		c.slots = slotsBuilder{&slots{seed: maphash.MakeSeed(), categories: map[string]map[string][]int32{}, selectors: map[string]int32{}}, true}
 	}
 	return c
+}
+
+// stepsPerPart is the number of steps of turns.Part that an expression, a policy or a
+// rule takes.
+const stepsPerPart = 32
+
+// step counts a part of a policy. It returns false if the context has ended: what is
+// compiled afterwards is incomplete, and [compiler.result] returns the error.
+func (c *compiler) step() bool {
+	if c.ended == nil {
+		c.ended = c.part.Step(c.ctx, nil, stepsPerPart)
+	}
+	return c.ended == nil
+}
+
+// result returns the error of the context, or the mistakes, or nil if there are none.
+func (c *compiler) result() error {
+	if c.ended != nil {
+		return c.ended
+	}
+	return c.err()
 }
 
 // oldRoot returns the root of the previous plan, or nil if there is none.
@@ -169,6 +196,9 @@ func (c *compiler) once(e Element, at Position, compile func() *node) *node {
 		c.add(at, "%s is nested deeper than the bound %q allows: expected at most %d levels", describe(e), BoundPolicyDepth, c.bounds.PolicyDepth)
 		return nil
 	}
+	if !c.step() {
+		return nil
+	}
 	c.nodes[e] = nil
 	c.path = append(c.path, e)
 	n := compile()
@@ -217,7 +247,7 @@ func (c *compiler) policy(p *Policy) *node {
 	n.variables = e.definitions()
 	n.duties = e.allDuties(p.Obligations, p.Advice)
 	n.rules = e.allRules(p.Rules)
-	if len(c.errors) > before {
+	if len(c.errors) > before || c.ended != nil {
 		return nil
 	}
 	n.complete(c.slots.seed, nil)
@@ -242,7 +272,7 @@ func (c *compiler) policySet(s *PolicySet, old, like *node) *node {
 	n := c.setAlone(s, old)
 	n.references = c.references(s, like)
 	children, depth := c.members(s, n.references, like)
-	if len(c.errors) > before {
+	if len(c.errors) > before || c.ended != nil {
 		return nil
 	}
 	if old != nil && slices.Equal(old.children, children) && slices.Equal(old.references, n.references) {

@@ -29,7 +29,7 @@ func TestPreviousIsUsed(t *testing.T) {
 	} {
 		next := changed
 		next.Children = children
-		p, err := Compile(&next, nil, CompileOptions{Previous: first})
+		p, err := Compile(t.Context(), &next, nil, CompileOptions{Previous: first})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,7 +37,7 @@ func TestPreviousIsUsed(t *testing.T) {
 			t.Errorf("%s: %d of %d policies are used again", name, used, len(children))
 		}
 	}
-	other, err := Compile(root, nil, CompileOptions{Previous: first, Bounds: Bounds{ExpressionDepth: 5}})
+	other, err := Compile(t.Context(), root, nil, CompileOptions{Previous: first, Bounds: Bounds{ExpressionDepth: 5}})
 	if err != nil || usedAgain(first, other) != 0 {
 		t.Errorf("with other bounds %d policies are used again, error %v", usedAgain(first, other), err)
 	}
@@ -69,7 +69,7 @@ func TestIndexIsUsedAgain(t *testing.T) {
 		tt.change(&next, changed)
 		next.Children = append([]Element(nil), root.Children...)
 		next.Children[at] = changed
-		p, err := Compile(&next, nil, CompileOptions{Previous: first})
+		p, err := Compile(t.Context(), &next, nil, CompileOptions{Previous: first})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,10 +100,10 @@ func TestLibraryNamesChange(t *testing.T) {
 	t.Parallel()
 	root := &PolicySet{ID: "s", Version: "1", Algorithm: AlgorithmDenyOverrides, Children: []Element{&Reference{ID: "policy-1"}}}
 	first := compiled(t, root, onePolicy(0), onePolicy(1))
-	if _, err := Compile(root, []Element{onePolicy(0), onePolicy(2)}, CompileOptions{Previous: first}); err == nil {
+	if _, err := Compile(t.Context(), root, []Element{onePolicy(0), onePolicy(2)}, CompileOptions{Previous: first}); err == nil {
 		t.Error("the reference to a policy that is gone is resolved")
 	}
-	if _, err := Compile(root, []Element{onePolicy(1), onePolicy(0)}, CompileOptions{Previous: first}); err != nil {
+	if _, err := Compile(t.Context(), root, []Element{onePolicy(1), onePolicy(0)}, CompileOptions{Previous: first}); err != nil {
 		t.Errorf("after a change of the order: %v", err)
 	}
 }
@@ -117,7 +117,7 @@ func TestSlotsAreNumberedAgain(t *testing.T) {
 	for i := range 3000 {
 		one := onePolicy(0)
 		one.Target = Target{equals(attribute(CategoryResource, "a"+itoa(i), false), "x")}
-		next, err := Compile(one, nil, CompileOptions{Previous: p})
+		next, err := Compile(t.Context(), one, nil, CompileOptions{Previous: p})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +139,7 @@ func TestErrorsAreBounded(t *testing.T) {
 			p.Rules = append(p.Rules, Rule{ID: itoa(i)})
 		}
 		var errs Errors
-		if err := Check(p, CompileOptions{}); !errors.As(err, &errs) || len(errs) != ErrorsMax {
+		if err := Check(t.Context(), p, CompileOptions{}); !errors.As(err, &errs) || len(errs) != ErrorsMax {
 			t.Errorf("%d mistakes: %d errors", n, len(errs))
 		}
 	}
@@ -148,7 +148,7 @@ func TestErrorsAreBounded(t *testing.T) {
 		before := &VariableReference{ID: itoa(i - 1)}
 		p.Variables = append(p.Variables, Variable{ID: itoa(i), Expression: &Apply{Function: function1 + "and", Arguments: []Expression{before, before}}})
 	}
-	if err := Check(p, CompileOptions{}); err == nil || strings.Count(err.Error(), "\n") > 0 {
+	if err := Check(t.Context(), p, CompileOptions{}); err == nil || strings.Count(err.Error(), "\n") > 0 {
 		t.Errorf("one wrong variable: %v", err)
 	}
 }
@@ -157,12 +157,12 @@ func TestErrorsAreBounded(t *testing.T) {
 func TestCheckResolvesNoReferences(t *testing.T) {
 	t.Parallel()
 	s := &PolicySet{ID: "s", Version: "1", Algorithm: AlgorithmDenyOverrides, Children: []Element{&Reference{ID: "later"}}}
-	if err := Check(s, CompileOptions{}); err != nil {
+	if err := Check(t.Context(), s, CompileOptions{}); err != nil {
 		t.Error(err)
 	}
 	s.Children = append(s.Children, &Reference{ID: "later", Version: "x"}, nil, (*Policy)(nil))
 	var errs Errors
-	if err := Check(s, CompileOptions{}); !errors.As(err, &errs) || len(errs) != 3 {
+	if err := Check(t.Context(), s, CompileOptions{}); !errors.As(err, &errs) || len(errs) != 3 {
 		t.Errorf("errors %v, expected one for the pattern and two for missing elements", err)
 	}
 }
@@ -182,12 +182,12 @@ func TestTreesWithoutParts(t *testing.T) {
 		{Version: "1", Algorithm: AlgorithmRulesDenyOverrides, Obligations: []Obligation{{}}},
 		{Version: "1", Algorithm: AlgorithmRulesDenyOverrides, Rules: []Rule{{Effect: Permit, Condition: substringFrom(-1)}}},
 	} {
-		if err := Check(p, CompileOptions{}); err == nil {
+		if err := Check(t.Context(), p, CompileOptions{}); err == nil {
 			t.Errorf("tree %d is accepted", i)
 		}
 	}
 	good := &Policy{Version: "1", Algorithm: AlgorithmRulesDenyOverrides, Rules: []Rule{{Effect: Permit, Condition: substringFrom(0)}}}
-	if err := Check(good, CompileOptions{}); err != nil {
+	if err := Check(t.Context(), good, CompileOptions{}); err != nil {
 		t.Error(err)
 	}
 }
@@ -278,7 +278,7 @@ func TestVariablesOnce(t *testing.T) {
 	root := &Policy{ID: "p", Version: "1", Algorithm: AlgorithmRulesDenyOverrides,
 		Variables: []Variable{{ID: "unused", Expression: use}, {ID: "v", Expression: &Apply{Function: "counted"}}},
 		Rules:     []Rule{{ID: "a", Effect: Permit, Condition: use}, {ID: "b", Effect: Permit, Condition: use}}}
-	p, err := Compile(root, nil, CompileOptions{Functions: set})
+	p, err := Compile(t.Context(), root, nil, CompileOptions{Functions: set})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,7 +294,7 @@ func TestDecideConcurrently(t *testing.T) {
 	t.Parallel()
 	root := world(50)
 	p := compiled(t, root)
-	next, err := Compile(&PolicySet{ID: "other", Version: "1", Algorithm: AlgorithmDenyUnlessPermit, Children: append([]Element{onePolicy(50)}, root.Children...)}, nil, CompileOptions{Previous: p})
+	next, err := Compile(t.Context(), &PolicySet{ID: "other", Version: "1", Algorithm: AlgorithmDenyUnlessPermit, Children: append([]Element{onePolicy(50)}, root.Children...)}, nil, CompileOptions{Previous: p})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -358,7 +358,7 @@ func TestOtherEquality(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, n := range []int{1, indexMin} {
-		p, err := Compile(world(n), nil, CompileOptions{Functions: set})
+		p, err := Compile(t.Context(), world(n), nil, CompileOptions{Functions: set})
 		if err != nil {
 			t.Fatal(err)
 		}

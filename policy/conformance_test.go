@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -112,7 +113,7 @@ func (c conformanceCase) plan() (*policy.Plan, error) {
 		if err != nil {
 			return nil, err
 		}
-		e, err := language.ParseXML(text, file)
+		e, err := language.ParseXML(context.Background(), text, file)
 		if err != nil {
 			return nil, err
 		}
@@ -122,7 +123,7 @@ func (c conformanceCase) plan() (*policy.Plan, error) {
 			library = append(library, e)
 		}
 	}
-	return policy.Compile(root, library, policy.CompileOptions{})
+	return policy.Compile(context.Background(), root, library, policy.CompileOptions{})
 }
 
 // decide asks for the decision in XML and in JSON.

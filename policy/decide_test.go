@@ -43,7 +43,7 @@ func request(triples ...string) *Request {
 
 func compiled(t testing.TB, root Element, library ...Element) *Plan {
 	t.Helper()
-	p, err := Compile(root, library, CompileOptions{})
+	p, err := Compile(t.Context(), root, library, CompileOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,6 +76,9 @@ func (e *expressions) expression(x Expression, at Position, depth int) typed {
 		e.deep(at)
 		return typed{}
 	}
+	if !e.step() {
+		return typed{}
+	}
 	switch x := x.(type) {
 	case *Literal:
 		return e.literal(x)

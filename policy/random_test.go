@@ -313,8 +313,8 @@ func TestPreviousEqualsFresh(t *testing.T) {
 			if n := len(g.library); n > 0 && g.IntN(2) == 0 {
 				g.changeLibrary(g.IntN(n))
 			}
-			next, err := Compile(root, g.library, CompileOptions{Previous: p})
-			fresh, freshErr := Compile(root, g.library, CompileOptions{})
+			next, err := Compile(t.Context(), root, g.library, CompileOptions{Previous: p})
+			fresh, freshErr := Compile(t.Context(), root, g.library, CompileOptions{})
 			if err != nil || freshErr != nil {
 				t.Fatalf("errors %v and %v", err, freshErr)
 			}

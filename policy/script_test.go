@@ -117,13 +117,13 @@ func (s *script) load(text string) string {
 		if i > 0 {
 			source = fmt.Sprint("library ", i)
 		}
-		e, err := language.ParseXML([]byte(shorten(text[at[0]:end])), source)
+		e, err := language.ParseXML(context.Background(), []byte(shorten(text[at[0]:end])), source)
 		if err != nil {
 			return lengthen(err.Error())
 		}
 		all = append(all, e)
 	}
-	plan, err := policy.Compile(all[0], all[1:], policy.CompileOptions{Bounds: s.bounds})
+	plan, err := policy.Compile(context.Background(), all[0], all[1:], policy.CompileOptions{Bounds: s.bounds})
 	if err != nil {
 		return lengthen(err.Error())
 	}
@@ -380,7 +380,7 @@ func printStep(s *policy.TraceStep, indent string) string {
 // TestTime checks that a decision ends with its context, and names the bound.
 func TestTime(t *testing.T) {
 	t.Parallel()
-	plan, err := policy.Compile(&policy.Policy{ID: "p", Version: "1", Algorithm: policy.AlgorithmRulesDenyOverrides,
+	plan, err := policy.Compile(t.Context(), &policy.Policy{ID: "p", Version: "1", Algorithm: policy.AlgorithmRulesDenyOverrides,
 		Rules: []policy.Rule{{ID: "r", Effect: policy.Permit}}}, nil, policy.CompileOptions{})
 	if err != nil {
 		t.Fatal(err)

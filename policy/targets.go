@@ -121,6 +121,9 @@ func (e *expressions) allRules(rules []Rule) []rule {
 	out := make([]rule, 0, len(rules))
 	seen := make(map[string]Position, len(rules))
 	for i := range rules {
+		if !e.step() {
+			break
+		}
 		x := &rules[i]
 		if first, ok := seen[x.ID]; ok {
 			e.add(x.Position, "rule %s is defined twice in the policy, also at %s: expected distinct ids", value.Quote(x.ID), first)

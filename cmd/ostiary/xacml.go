@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -27,18 +28,18 @@ func (a *app) xacmlCommand() *cobra.Command {
 var policyLanguages = map[string]string{".xml": "xml", ".json": "json", ".alfa": "text"}
 
 // readPolicy reads a policy in the language that the name of the file ends with.
-func readPolicy(name string) (policy.Element, error) {
+func readPolicy(ctx context.Context, name string) (policy.Element, error) {
 	text, err := readFile(name, language.TextBytesMax+1)
 	if err != nil {
 		return nil, err
 	}
 	switch policyLanguages[filepath.Ext(name)] {
 	case "xml":
-		return language.ParseXML(text, name)
+		return language.ParseXML(ctx, text, name)
 	case "json":
-		return language.ParseJSON(text, name)
+		return language.ParseJSON(ctx, text, name)
 	case "text":
-		return language.ParseText(text, name)
+		return language.ParseText(ctx, text, name)
 	}
 	return nil, fmt.Errorf("%w: unknown language of %q: expected a name that ends with .xml, .json or .alfa", errUsage, name)
 }
@@ -103,7 +104,7 @@ func policiesIn(folder string) (files []string, err error) {
 
 // readPolicies reads a policy, or a folder of policies, of which the one whose
 // name without its end is root is the root. The others are the library.
-func readPolicies(name, root string) (policy.Element, []policy.Element, error) {
+func readPolicies(ctx context.Context, name, root string) (policy.Element, []policy.Element, error) {
 	files, err := policyFiles([]string{name})
 	if err != nil {
 		return nil, nil, err
@@ -111,7 +112,7 @@ func readPolicies(name, root string) (policy.Element, []policy.Element, error) {
 	var top policy.Element
 	var library []policy.Element
 	for _, file := range files {
-		e, err := readPolicy(file)
+		e, err := readPolicy(ctx, file)
 		switch {
 		case err != nil:
 			return nil, nil, err
@@ -139,7 +140,7 @@ func (a *app) xacmlValidate() *cobra.Command {
 	return &cobra.Command{Use: "validate FILE|FOLDER…", Short: "Check policies without loading them", Args: cobra.MinimumNArgs(1),
 		Long: "Check policies in XML (.xml), JSON (.json) or as text (.alfa), without loading them. References are not resolved.\n" +
 			"Every error is shown with its line and column.",
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			files, err := policyFiles(args)
 			if err != nil {
 				return err
@@ -151,9 +152,9 @@ func (a *app) xacmlValidate() *cobra.Command {
 			out := []policyJSON{}
 			var wrong []error
 			for _, file := range files {
-				e, err := readPolicy(file)
+				e, err := readPolicy(cmd.Context(), file)
 				if err == nil {
-					err = policy.Check(e, options)
+					err = policy.Check(cmd.Context(), e, options)
 				}
 				if err != nil {
 					wrong = append(wrong, err)
@@ -203,11 +204,11 @@ func (a *app) xacmlConvert() *cobra.Command {
 	cmd := &cobra.Command{Use: "convert FILE --to xml|json|text", Short: "Print a policy in another language", Args: cobra.ExactArgs(1),
 		Long: "Print a policy in another language: xml (XACML 3.0), json, or text (a subset of ALFA).\n" +
 			"The text form cannot express everything; the error names what it cannot express.",
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if !slices.Contains([]string{"xml", "json", "text"}, to) {
 				return fmt.Errorf("%w: invalid --to %q: expected xml, json or text", errUsage, to)
 			}
-			e, err := readPolicy(args[0])
+			e, err := readPolicy(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}

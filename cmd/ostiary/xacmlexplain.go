@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -20,13 +21,13 @@ func (a *app) xacmlExplain() *cobra.Command {
 			"POLICY is a file, or a folder with a root and the policies that it refers to. REQUEST is a request in XML or JSON.\n" +
 			"Policies that ask relations need a server: there is no relation store here. The exit code is 0 for every decision.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			plan, err := compilePolicies(args[0], root)
+			plan, err := compilePolicies(cmd.Context(), args[0], root)
 			if err != nil {
-				return explainHint(err, args)
+				return explainHint(cmd.Context(), err, args)
 			}
 			q, err := readRequest(args[1])
 			if err != nil {
-				return explainHint(fmt.Errorf("%s: %w", args[1], err), args)
+				return explainHint(cmd.Context(), fmt.Errorf("%s: %w", args[1], err), args)
 			}
 			trace := &policy.Trace{}
 			results := plan.Decide(cmd.Context(), q, policy.Options{Now: time.Now, Trace: trace})
@@ -47,9 +48,9 @@ func (a *app) xacmlExplain() *cobra.Command {
 
 // explainHint adds to an error that the arguments POLICY and REQUEST are swapped, or
 // that both are of the same kind.
-func explainHint(err error, args []string) error {
+func explainHint(ctx context.Context, err error, args []string) error {
 	kind := func(name string) string {
-		if _, err := readPolicy(name); err == nil {
+		if _, err := readPolicy(ctx, name); err == nil {
 			return "policy"
 		}
 		if _, err := readRequest(name); err == nil {

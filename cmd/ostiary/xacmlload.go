@@ -34,7 +34,7 @@ func (a *app) xacmlLoad() *cobra.Command {
 			"With --store, the domain is that of a relation store, which the policies may ask, or the store that is a domain itself;\n" +
 			"otherwise it is the default domain. Text (.alfa) is stored as JSON.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			change, err := readChange(args[0], root)
+			change, err := readChange(cmd.Context(), args[0], root)
 			if err != nil {
 				return err
 			}
@@ -71,14 +71,14 @@ func (a *app) xacmlLoad() *cobra.Command {
 }
 
 // readChange reads the policies of a folder.
-func readChange(folder, root string) (domain.Change, error) {
+func readChange(ctx context.Context, folder, root string) (domain.Change, error) {
 	files, err := policiesIn(folder)
 	if err != nil {
 		return domain.Change{}, err
 	}
 	change := domain.Change{Put: map[string]domain.Source{}}
 	for _, file := range files {
-		source, err := readSource(file)
+		source, err := readSource(ctx, file)
 		if err != nil {
 			return change, err
 		}
@@ -97,8 +97,8 @@ func readChange(folder, root string) (domain.Change, error) {
 }
 
 // readSource reads a policy as a domain stores it.
-func readSource(file string) (domain.Source, error) {
-	e, err := readPolicy(file)
+func readSource(ctx context.Context, file string) (domain.Source, error) {
+	e, err := readPolicy(ctx, file)
 	if err != nil {
 		return domain.Source{}, err
 	}

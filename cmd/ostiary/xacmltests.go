@@ -96,7 +96,7 @@ func runPolicyCase(ctx context.Context, folder string) ([]policyTest, error) {
 	if err != nil {
 		return nil, err
 	}
-	plan, rejected := compilePolicies(policyRoot(folder), rootName)
+	plan, rejected := compilePolicies(ctx, policyRoot(folder), rootName)
 	if _, ok := errors.AsType[*policy.Error](rejected); rejected != nil && !ok {
 		return nil, rejected // for example a file that cannot be read
 	}
@@ -127,8 +127,8 @@ func runPolicyCase(ctx context.Context, folder string) ([]policyTest, error) {
 }
 
 // compilePolicies compiles a policy or a folder of policies.
-func compilePolicies(name, root string) (*policy.Plan, error) {
-	top, library, err := readPolicies(name, root)
+func compilePolicies(ctx context.Context, name, root string) (*policy.Plan, error) {
+	top, library, err := readPolicies(ctx, name, root)
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +136,7 @@ func compilePolicies(name, root string) (*policy.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return policy.Compile(top, library, options)
+	return policy.Compile(ctx, top, library, options)
 }
 
 // runRequest compares the decision on a request with the expected response. If

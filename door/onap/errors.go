@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/onap/catalog"
 	"github.com/ostiary/ostiary/internal/jsonread"
@@ -30,6 +31,20 @@ var catalogStatuses = map[catalog.Kind]int{
 	catalog.Full:          http.StatusInsufficientStorage,
 }
 
+// engineStatuses map the kinds of the engine's errors to HTTP statuses. Another
+// error is an internal one.
+var engineStatuses = [...]struct {
+	kind   error
+	status int
+}{
+	{ostiary.ErrBound, http.StatusRequestEntityTooLarge},
+	{ostiary.ErrLoading, http.StatusServiceUnavailable},
+	{ostiary.ErrImporting, http.StatusServiceUnavailable},
+	{ostiary.ErrClosed, http.StatusServiceUnavailable},
+	{ostiary.ErrCanceled, http.StatusServiceUnavailable},
+	{jsonread.ErrSyntax, http.StatusBadRequest},
+}
+
 // describe returns the status and the text of an error. The text of an internal
 // error is not sent, because it could contain data.
 func describe(err error) (status int, text string) {
@@ -39,18 +54,27 @@ func describe(err error) (status int, text string) {
 	if e, ok := errors.AsType[*catalog.Error](err); ok {
 		return catalogStatuses[e.Kind], e.Text
 	}
+	if e, ok := errors.AsType[*door.Refusal](err); ok {
+		return e.Status(), e.Error()
+	}
 	if isInput(err) {
 		return http.StatusBadRequest, err.Error()
 	}
-	f := door.Describe(err).OfOwnStore()
-	return f.Status, f.Text
+	for _, s := range engineStatuses {
+		if errors.Is(err, s.kind) {
+			return s.status, err.Error()
+		}
+	}
+	return http.StatusInternalServerError, "the server failed"
 }
 
 // fail writes an error as the response.
 func (s *service) fail(w http.ResponseWriter, err error, write errorWriter) {
 	status, text := describe(err)
-	door.SetRetryAfter(w.Header(), status)
-	if status == http.StatusInternalServerError {
+	switch status {
+	case http.StatusServiceUnavailable:
+		door.SetRetryAfter(w.Header())
+	case http.StatusInternalServerError:
 		s.options.Report(err)
 	}
 	write(w, status, door.ShortText(text))

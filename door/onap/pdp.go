@@ -1,6 +1,7 @@
 package onap
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -29,7 +30,7 @@ func (s *service) pdpDoor() *door.Door {
 }
 
 // compile is [catalog.Options.Compile]: it compiles the deployed policies.
-func (s *service) compile(previous any, w *catalog.World) (any, error) {
+func (s *service) compile(ctx context.Context, previous any, w *catalog.World) (any, error) {
 	deployed := w.Deployed()
 	policies := make([]*tosca.Entity, len(deployed))
 	for i, id := range deployed {
@@ -38,11 +39,13 @@ func (s *service) compile(previous any, w *catalog.World) (any, error) {
 		}
 	}
 	old, _ := previous.(*pdp.Engine)
-	return pdp.Compile(old, policies, w)
+	return pdp.Compile(ctx, old, policies, w)
 }
 
 // checkPolicy is [catalog.Options.Check].
-func checkPolicy(p *tosca.Entity, w *catalog.World) error { return pdp.Check(p, w) }
+func checkPolicy(ctx context.Context, p *tosca.Entity, w *catalog.World) error {
+	return pdp.Check(ctx, p, w)
+}
 
 // errPassive is the refusal of a PDP whose group is passive.
 var errPassive = &requestError{http.StatusConflict, "the PDP is passive"}

@@ -1,6 +1,7 @@
 package xacml
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -139,7 +140,7 @@ func (c *call) writeSource(src domain.Source, at storage.Revision) error {
 	}
 	text := src.Text
 	if as.form != formOfLanguage(src.Language) {
-		if text, err = convert(src, as.form); err != nil {
+		if text, err = convert(c.ctx, src, as.form); err != nil {
 			return err
 		}
 	}
@@ -149,8 +150,8 @@ func (c *call) writeSource(src domain.Source, at storage.Revision) error {
 }
 
 // convert prints a policy in another form.
-func convert(src domain.Source, to form) ([]byte, error) {
-	e, err := src.Parse("policy")
+func convert(ctx context.Context, src domain.Source, to form) ([]byte, error) {
+	e, err := src.Parse(ctx, "policy")
 	if err != nil {
 		return nil, err
 	}

@@ -53,7 +53,7 @@ internal/commit: storage graph schema rel internal/errs internal/limits internal
 internal/compare: eval storage graph schema expr rel internal/errs internal/admit internal/snapshot internal/query internal/commit internal/turns
 oracle: . eval storage storage/memory storage/kv storage/pebble graph schema expr rel
 oracle/faults:
-door: . internal/jsonread internal/turns
+door: internal/turns
 acp: . eval storage schema expr rel
 door/openfga: . door internal/jsonread door/openfga/language door/openfga/wire eval schema expr rel storage
 door/openfga/language: internal/jsonread schema expr
@@ -78,7 +78,7 @@ policy/pattern: policy/status policy/value
 policy/function: policy/content policy/pattern policy/status policy/value internal/turns
 policy: internal/nearest policy/content policy/function policy/status policy/value internal/turns
 policy/literal: policy/value internal/jsonread internal/xmlread
-policy/language: policy policy/function policy/literal policy/status policy/value internal/jsonread internal/nearest internal/xmlread internal/lines
+policy/language: policy policy/function policy/literal policy/status policy/value internal/jsonread internal/nearest internal/xmlread internal/lines internal/turns
 policy/message: policy policy/content policy/literal policy/status policy/value internal/jsonread internal/xmlread
 policy/domain: . policy policy/content policy/function policy/language policy/message policy/status policy/value expr rel storage internal/turns
 oracle/policies: policy policy/content policy/function policy/status policy/value
@@ -104,7 +104,6 @@ identity/token:
 cmd/ostiary: *
 examples/*: *
 internal/testrun:
-internal/enginetest:
 internal/mutants: oracle/faults
 internal/rules/onecheck: . rel schema
 `

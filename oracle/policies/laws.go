@@ -37,7 +37,7 @@ func (w *World) options() policy.Options {
 
 // compile returns the plan of policies, and why it is invalid.
 func compile(p *Policies, previous *policy.Plan) (*policy.Plan, string) {
-	plan, err := policy.Compile(p.Root, p.Library, policy.CompileOptions{Previous: previous})
+	plan, err := policy.Compile(context.Background(), p.Root, p.Library, policy.CompileOptions{Previous: previous})
 	if err != nil {
 		return nil, fmt.Sprintf("the policies are rejected: %v", err)
 	}

@@ -54,7 +54,7 @@ type Changed struct {
 // own, and references are resolved from the root. A change that fails changes
 // nothing.
 func (d *Domain) Change(ctx context.Context, c Change) (Changed, error) {
-	parsed, err := d.parseChange(&c)
+	parsed, err := d.parseChange(ctx, &c)
 	if err != nil {
 		return Changed{}, err
 	}
@@ -79,20 +79,20 @@ func (d *Domain) Change(ctx context.Context, c Change) (Changed, error) {
 }
 
 // parseChange parses the texts of a change and checks each on its own.
-func (d *Domain) parseChange(c *Change) (*parsedChange, error) {
+func (d *Domain) parseChange(ctx context.Context, c *Change) (*parsedChange, error) {
 	out := &parsedChange{clear: c.Clear, remove: c.Remove}
 	for _, name := range slices.Sorted(maps.Keys(c.Put)) {
 		if err := validName(name); err != nil {
 			return nil, err
 		}
-		p, err := d.parseNew(name, c.Put[name])
+		p, err := d.parseNew(ctx, name, c.Put[name])
 		if err != nil {
 			return nil, err
 		}
 		out.put = append(out.put, p)
 	}
 	if c.Root != nil {
-		root, err := d.parseNew("", *c.Root)
+		root, err := d.parseNew(ctx, "", *c.Root)
 		if err != nil {
 			return nil, err
 		}
@@ -103,12 +103,12 @@ func (d *Domain) parseChange(c *Change) (*parsedChange, error) {
 
 // parseNew parses a policy, checks its syntax and its types, and does not resolve
 // its references.
-func (d *Domain) parseNew(name string, s Source) (*Stored, error) {
-	p, err := parseStored(name, s, 0)
+func (d *Domain) parseNew(ctx context.Context, name string, s Source) (*Stored, error) {
+	p, err := parseStored(ctx, name, s, 0)
 	if err != nil {
 		return nil, err
 	}
-	if err := policy.Check(p.element, policy.CompileOptions{Functions: d.options.Functions, Bounds: d.options.Bounds}); err != nil {
+	if err := policy.Check(ctx, p.element, policy.CompileOptions{Functions: d.options.Functions, Bounds: d.options.Bounds}); err != nil {
 		return nil, invalid(name, err)
 	}
 	return p, nil
@@ -142,7 +142,7 @@ func (d *Domain) write(ctx context.Context, base *revision, c *Change, parsed *p
 	if err := d.checkBounds(next); err != nil {
 		return Changed{}, err
 	}
-	if err := d.compile(next, base); err != nil {
+	if err := d.compile(ctx, next, base); err != nil {
 		return Changed{}, err
 	}
 	w.After = base.token
@@ -247,7 +247,7 @@ func (d *Domain) Validate(ctx context.Context, c Change) error {
 // Preview pins the revision that a change would make, and writes nothing. It
 // fails as [Domain.Change] does. The pinned revision has no token.
 func (d *Domain) Preview(ctx context.Context, c Change) (*Pinned, error) {
-	parsed, err := d.parseChange(&c)
+	parsed, err := d.parseChange(ctx, &c)
 	if err != nil {
 		return nil, err
 	}
@@ -266,7 +266,7 @@ func (d *Domain) Preview(ctx context.Context, c Change) (*Pinned, error) {
 	if err := d.checkBounds(next); err != nil {
 		return nil, err
 	}
-	if err := d.compile(next, base); err != nil {
+	if err := d.compile(ctx, next, base); err != nil {
 		return nil, err
 	}
 	return d.pinned(next, PinOptions{}), nil
@@ -298,7 +298,10 @@ func (d *Domain) Policy(ctx context.Context, name string) (Stored, Source, error
 	if err != nil {
 		return Stored{}, Source{}, err
 	}
-	p, err := parseStored(name, src, at)
+	p, err := parseStored(ctx, name, src, at)
+	if errors.Is(err, ostiary.ErrCanceled) {
+		return Stored{}, Source{}, err
+	}
 	if err != nil {
 		return Stored{Name: name, Language: src.Language, Revision: at}, src, nil
 	}

@@ -2,6 +2,7 @@ package domain
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -37,14 +38,14 @@ const (
 )
 
 // parse reads a policy. source names the text in errors.
-func (l Language) parse(text []byte, source string) (policy.Element, error) {
+func (l Language) parse(ctx context.Context, text []byte, source string) (policy.Element, error) {
 	switch l {
 	case XML:
-		return language.ParseXML(text, source)
+		return language.ParseXML(ctx, text, source)
 	case JSON:
-		return language.ParseJSON(text, source)
+		return language.ParseJSON(ctx, text, source)
 	case Text:
-		return language.ParseText(text, source)
+		return language.ParseText(ctx, text, source)
 	}
 	return nil, fmt.Errorf("unknown language %q: expected %q, %q or %q", string(l), XML, JSON, Text)
 }
@@ -94,9 +95,9 @@ type Source struct {
 }
 
 // Parse reads the policy. source names the text in errors, which are an
-// [InvalidError].
-func (s Source) Parse(source string) (policy.Element, error) {
-	e, err := s.Language.parse(s.Text, source)
+// [InvalidError], or ostiary.ErrCanceled if ctx ends before.
+func (s Source) Parse(ctx context.Context, source string) (policy.Element, error) {
+	e, err := s.Language.parse(ctx, s.Text, source)
 	if err != nil {
 		return nil, invalid(source, err)
 	}
@@ -186,13 +187,13 @@ func (p *Stored) addReferences(e policy.Element) {
 	}
 }
 
-// parseStored reads a policy. Its errors are an *[InvalidError].
-func parseStored(name string, s Source, at storage.Revision) (*Stored, error) {
+// parseStored reads a policy. Its errors are those of [Source.Parse].
+func parseStored(ctx context.Context, name string, s Source, at storage.Revision) (*Stored, error) {
 	source := name
 	if name == "" {
 		source = rootKey
 	}
-	e, err := s.Language.parse(s.Text, source)
+	e, err := s.Language.parse(ctx, s.Text, source)
 	if err != nil {
 		return nil, invalid(name, err)
 	}

@@ -197,7 +197,8 @@ func (d *Domain) catchUp(ctx context.Context) (*revision, error) {
 	if old != nil && old.root == next.root && sameSlice(old.policies, next.policies) {
 		next.plan, next.broken = old.plan, old.broken
 	} else {
-		next.broken = d.compile(next, old)
+		// All requests use the plan, so it is finished even if this one has ended.
+		next.broken = d.compile(context.WithoutCancel(ctx), next, old)
 	}
 	d.current.Store(next)
 	return next, nil

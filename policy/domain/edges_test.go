@@ -136,13 +136,65 @@ func TestClock(t *testing.T) {
 // TestParse checks the languages of a text and the error of a malformed one.
 func TestParse(t *testing.T) {
 	t.Parallel()
-	if e, err := permitAll("a").Parse("name"); err != nil || fmt.Sprintf("%T", e) != "*policy.Policy" {
+	if e, err := permitAll("a").Parse(t.Context(), "name"); err != nil || fmt.Sprintf("%T", e) != "*policy.Policy" {
 		t.Errorf("%T, %v", e, err)
 	}
 	var invalid *domain.InvalidError
 	for _, language := range []domain.Language{domain.XML, domain.JSON, domain.Text} {
-		if _, err := (domain.Source{Language: language, Text: []byte("?")}).Parse("name"); !errors.As(err, &invalid) || invalid.Name != "name" || !strings.Contains(err.Error(), "name:1:1") {
+		if _, err := (domain.Source{Language: language, Text: []byte("?")}).Parse(t.Context(), "name"); !errors.As(err, &invalid) || invalid.Name != "name" || !strings.Contains(err.Error(), "name:1:1") {
 			t.Errorf("%s: %v", language, err)
 		}
 	}
+}
+
+// TestChangeEnds makes changes whose context ends while a text of 2,000 rules is parsed
+// or checked. They end with the error of the context, which is no reason to reject the
+// policy, and change nothing.
+func TestChangeEnds(t *testing.T) {
+	t.Parallel()
+	r, _ := newRegistry(t, domain.Options{})
+	d := defaultDomain(t, r)
+	before := must(d.Info(t.Context()))(t).Token
+	var text strings.Builder
+	text.WriteString("policy p { apply denyUnlessPermit ")
+	for i := range 2000 {
+		fmt.Fprintf(&text, "rule r%d { permit condition 1 + 1 == 2 } ", i)
+	}
+	long := domain.Source{Language: domain.Text, Text: []byte(text.String() + "}")}
+	all := &looks{Context: t.Context(), most: 1 << 30}
+	if _, err := long.Parse(all, "long"); err != nil {
+		t.Fatal(err)
+	}
+	c := domain.Change{Put: map[string]domain.Source{"long": long}, Root: &long}
+	for name, call := range map[string]func(context.Context) error{
+		"Parse":    func(ctx context.Context) error { _, err := long.Parse(ctx, "long"); return err },
+		"Change":   func(ctx context.Context) error { _, err := d.Change(ctx, c); return err },
+		"Validate": func(ctx context.Context) error { return d.Validate(ctx, c) },
+	} {
+		for _, most := range []int{1, all.taken - 1, all.taken + 1} { // the last while it is checked
+			if name == "Parse" && most >= all.taken {
+				continue
+			}
+			err := call(&looks{Context: t.Context(), most: most})
+			if !errors.Is(err, ostiary.ErrCanceled) || !errors.Is(err, context.Canceled) || errors.Is(err, domain.ErrInvalid) {
+				t.Errorf("%s after %d looks of %d: %v", name, most, all.taken, err)
+			}
+		}
+	}
+	if after := must(d.Info(t.Context()))(t).Token; after != before {
+		t.Errorf("the domain has changed from %s to %s", before, after)
+	}
+}
+
+// looks is a context that ends when it has been looked at so many times.
+type looks struct {
+	context.Context
+	most, taken int
+}
+
+func (l *looks) Err() error {
+	if l.taken++; l.taken > l.most {
+		return context.Canceled
+	}
+	return nil
 }

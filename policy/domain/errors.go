@@ -1,9 +1,12 @@
 package domain
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"strings"
 
+	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/value"
 )
@@ -53,8 +56,12 @@ func (e *InvalidError) Error() string {
 // Is reports whether target is [ErrInvalid].
 func (e *InvalidError) Is(target error) bool { return target == ErrInvalid }
 
-// invalid returns an InvalidError with the reasons of err.
+// invalid returns an InvalidError with the reasons of err. If err is that of a context
+// that has ended, it returns ostiary.ErrCanceled.
 func invalid(name string, err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%w: reading a policy: %w", ostiary.ErrCanceled, err)
+	}
 	var many policy.Errors
 	if errors.As(err, &many) {
 		return &InvalidError{name, many}

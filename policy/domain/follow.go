@@ -30,7 +30,7 @@ func (d *Domain) load(ctx context.Context, head ostiary.Token) (*revision, error
 	}
 	r := &revision{token: head}
 	var err error
-	if r.policies, err = parseAll(docs); err != nil {
+	if r.policies, err = parseAll(ctx, docs); err != nil {
 		return nil, err
 	}
 	for _, p := range r.policies {
@@ -40,7 +40,7 @@ func (d *Domain) load(ctx context.Context, head ostiary.Token) (*revision, error
 	root, err := d.store.Document(ctx, ostiary.DocumentKey{Kind: rootKind, Key: rootKey})
 	if err == nil {
 		var stored *Stored
-		if stored, err = parseDocument("", root.Body); err == nil {
+		if stored, err = parseDocument(ctx, "", root.Body); err == nil {
 			r.setRoot(stored)
 		}
 	}
@@ -51,14 +51,14 @@ func (d *Domain) load(ctx context.Context, head ostiary.Token) (*revision, error
 }
 
 // parseAll parses the documents of policies on all processors.
-func parseAll(docs []ostiary.Document) ([]*Stored, error) {
+func parseAll(ctx context.Context, docs []ostiary.Document) ([]*Stored, error) {
 	out, errs := make([]*Stored, len(docs)), make([]error, len(docs))
 	var next sync.WaitGroup
 	workers := min(runtime.GOMAXPROCS(0), len(docs))
 	for w := range workers {
 		next.Go(func() {
 			for i := w; i < len(docs); i += workers {
-				out[i], errs[i] = parseDocument(docs[i].Key, docs[i].Body)
+				out[i], errs[i] = parseDocument(ctx, docs[i].Key, docs[i].Body)
 			}
 		})
 	}
@@ -67,12 +67,15 @@ func parseAll(docs []ostiary.Document) ([]*Stored, error) {
 }
 
 // parseDocument parses the document of a policy. name is "" for the root.
-func parseDocument(name string, body []byte) (*Stored, error) {
+func parseDocument(ctx context.Context, name string, body []byte) (*Stored, error) {
 	src, at, err := readSource(body)
 	if err != nil {
 		return nil, err
 	}
-	p, err := parseStored(name, src, at)
+	p, err := parseStored(ctx, name, src, at)
+	if errors.Is(err, ostiary.ErrCanceled) {
+		return nil, err
+	}
 	if err != nil {
 		// The cause is text only: the request that reads the policy is not invalid.
 		return nil, fmt.Errorf("%w: stored policy: %v", ostiary.ErrFormat, err)
@@ -94,7 +97,7 @@ func (d *Domain) follow(ctx context.Context, r *revision, until func(storage.Rev
 		if !copied {
 			next.policies, copied = slices.Clone(next.policies), true
 		}
-		return next.apply(c)
+		return next.apply(ctx, c)
 	}
 	for more := true; more; {
 		page, err := d.store.Changes(ctx, ostiary.ChangesRequest{After: next.token, Limit: entriesPage})
@@ -129,14 +132,14 @@ func concerns(c *storage.Change) bool {
 }
 
 // apply applies a change that concerns policies to a revision that is being made.
-func (r *revision) apply(c *storage.Change) error {
+func (r *revision) apply(ctx context.Context, c *storage.Change) error {
 	switch c.Kind {
 	case storage.DocumentPut:
 		name := c.Document.Key
 		if c.Document.Kind == rootKind {
 			name = ""
 		}
-		p, err := parseDocument(name, c.Document.Body)
+		p, err := parseDocument(ctx, name, c.Document.Body)
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package domain
 
 import (
 	"cmp"
+	"context"
 	"iter"
 	"slices"
 	"strings"
@@ -122,8 +123,9 @@ type parsedChange struct {
 
 // compile sets the plan of a revision. previous is a revision whose parts are
 // reused. Policies that the root cannot reach may refer to policies that do not
-// exist, because policies arrive in any order.
-func (d *Domain) compile(r, previous *revision) error {
+// exist, because policies arrive in any order. It fails with an *[InvalidError], or
+// with ostiary.ErrCanceled if ctx ends before.
+func (d *Domain) compile(ctx context.Context, r, previous *revision) error {
 	if r.root == nil {
 		return nil
 	}
@@ -132,10 +134,10 @@ func (d *Domain) compile(r, previous *revision) error {
 		o.Previous = previous.plan
 	}
 	library := r.library()
-	plan, err := policy.Compile(r.root.element, library, o)
+	plan, err := policy.Compile(ctx, r.root.element, library, o)
 	if err != nil {
 		if some := r.reachable(); len(some) < len(library) {
-			plan, err = policy.Compile(r.root.element, some, o)
+			plan, err = policy.Compile(ctx, r.root.element, some, o)
 		}
 	}
 	if err != nil {

@@ -3,6 +3,7 @@ package domain
 import (
 	"container/list"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -209,7 +210,10 @@ func (d *Domain) atRevision(ctx context.Context, n storage.Revision) (*revision,
 		return nil, err
 	}
 	r.share(newest)
-	r.broken = d.compile(r, newest)
+	r.broken = d.compile(ctx, r, newest)
+	if errors.Is(r.broken, ostiary.ErrCanceled) {
+		return nil, r.broken
+	}
 	d.past.put(r)
 	return r, nil
 }

@@ -1,6 +1,7 @@
 package language_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -20,7 +21,7 @@ func TestBounds(t *testing.T) {
 		return `{"policy":{"id":"p","version":"1","algorithm":"a","variables":[{"id":"v","expression":` + inner + `}]}}`
 	}
 	padded := func(policy string, n int) string { return policy + strings.Repeat(" ", n-len(policy)) }
-	type parse func([]byte, string) (policy.Element, error)
+	type parse func(context.Context, []byte, string) (policy.Element, error)
 	for _, c := range []struct {
 		bound   string
 		largest int
@@ -53,11 +54,11 @@ func TestBounds(t *testing.T) {
 			return strings.Repeat("policyset s { apply denyOverrides ", n) + strings.Repeat("}", n)
 		}},
 	} {
-		if _, err := c.parse([]byte(c.text(c.largest)), ""); err != nil {
+		if _, err := c.parse(t.Context(), []byte(c.text(c.largest)), ""); err != nil {
 			t.Errorf("%s at the bound: %v", c.bound, err)
 		}
 		var at *language.BoundError
-		if _, err := c.parse([]byte(c.text(c.largest+1)), ""); !errors.As(err, &at) || at.Bound != c.bound {
+		if _, err := c.parse(t.Context(), []byte(c.text(c.largest+1)), ""); !errors.As(err, &at) || at.Bound != c.bound {
 			t.Errorf("%s above the bound: %v", c.bound, err)
 		}
 	}

@@ -28,7 +28,7 @@ func seed(f *testing.F, files ...string) {
 func FuzzParseXML(f *testing.F) {
 	seed(f, "testdata/accepted_xml.txtar", "testdata/refused_xml.txtar")
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if e, err := language.ParseXML(text, ""); err == nil {
+		if e, err := language.ParseXML(t.Context(), text, ""); err == nil {
 			reprint(t, e)
 		} else if e != nil {
 			t.Fatalf("a policy and %v", err)
@@ -41,7 +41,7 @@ func FuzzParseXML(f *testing.F) {
 func FuzzParseJSON(f *testing.F) {
 	seed(f, "testdata/json.txtar")
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if e, err := language.ParseJSON(text, ""); err == nil {
+		if e, err := language.ParseJSON(t.Context(), text, ""); err == nil {
 			reprintJSON(t, e)
 		} else if e != nil {
 			t.Fatalf("a policy and %v", err)
@@ -54,7 +54,7 @@ func FuzzParseJSON(f *testing.F) {
 func FuzzParseText(f *testing.F) {
 	seed(f, "testdata/text.txtar")
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if e, err := language.ParseText(text, ""); err == nil {
+		if e, err := language.ParseText(t.Context(), text, ""); err == nil {
 			if reprintText(t, e) == "" {
 				t.Fatal("the policy cannot be printed again")
 			}
@@ -74,7 +74,7 @@ func BenchmarkParseXML(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := language.ParseXML(text, ""); err != nil {
+		if _, err := language.ParseXML(b.Context(), text, ""); err != nil {
 			b.Fatal(err)
 		}
 	}

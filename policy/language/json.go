@@ -1,6 +1,7 @@
 package language
 
 import (
+	"context"
 	"errors"
 
 	"github.com/ostiary/ostiary/internal/jsonread"
@@ -17,13 +18,17 @@ const JSONDepthMax = 768
 // docs/xacml.md describes. It has the same parts as the XML form. source names
 // the text in positions and errors. ParseJSON checks what [ParseXML] checks, and
 // has the same errors, which also name the member.
-func ParseJSON(text []byte, source string) (policy.Element, error) {
+func ParseJSON(ctx context.Context, text []byte, source string) (policy.Element, error) {
 	if err := checkLength(text, source); err != nil {
 		return nil, err
 	}
-	p := newJSONParser(text, source)
+	p := newJSONParser(ctx, text, source)
 	root := p.element(false)
-	if err := p.End(); err != nil {
+	err := p.End()
+	if p.ended != nil {
+		return nil, p.ended
+	}
+	if err != nil {
 		return nil, p.located(err)
 	}
 	return root, nil
@@ -48,6 +53,7 @@ func (p *places) at(offset int) policy.Position {
 type jsonParser struct {
 	*jsonread.Reader
 	places
+	progress
 }
 
 // located returns an error of the reader as one of this package.
@@ -66,8 +72,8 @@ func (p *jsonParser) located(err error) error {
 	return out
 }
 
-func newJSONParser(text []byte, source string) *jsonParser {
-	p := &jsonParser{Reader: jsonread.New(text), places: newPlaces(text, source)}
+func newJSONParser(ctx context.Context, text []byte, source string) *jsonParser {
+	p := &jsonParser{Reader: jsonread.New(text), places: newPlaces(text, source), progress: progress{ctx: ctx}}
 	p.SetDepthMax(JSONDepthMax)
 	return p
 }
@@ -79,6 +85,10 @@ func (p *jsonParser) position() policy.Position { return p.at(p.Offset()) }
 func (p *jsonParser) object(member func(name string) bool, mandatory ...string) {
 	var seen uint
 	for p.Object(); p.Field(); {
+		if !p.step(stepsPerMember) {
+			p.Fail(endedText)
+			return
+		}
 		name := string(p.Name())
 		for i, m := range mandatory {
 			if m == name {

@@ -51,7 +51,7 @@ func script(t *testing.T, file string, play func(text []byte) (kind, result stri
 func TestRefusedXML(t *testing.T) {
 	t.Parallel()
 	script(t, "testdata/refused_xml.txtar", func(text []byte) (string, string) {
-		e, err := language.ParseXML(text, "policy.xml")
+		e, err := language.ParseXML(t.Context(), text, "policy.xml")
 		if err == nil {
 			return "accepted", "a policy"
 		}
@@ -69,7 +69,7 @@ func TestRefusedXML(t *testing.T) {
 func TestJSON(t *testing.T) {
 	t.Parallel()
 	script(t, "testdata/json.txtar", func(text []byte) (string, string) {
-		e, err := language.ParseJSON(text, "policy.json")
+		e, err := language.ParseJSON(t.Context(), text, "policy.json")
 		if err == nil {
 			return "printed", string(reprint(t, e))
 		}
@@ -84,7 +84,7 @@ func TestJSON(t *testing.T) {
 func TestText(t *testing.T) {
 	t.Parallel()
 	script(t, "testdata/text.txtar", func(text []byte) (string, string) {
-		e, err := language.ParseText(text, "policy.alfa")
+		e, err := language.ParseText(t.Context(), text, "policy.alfa")
 		if err == nil {
 			return "printed", string(reprint(t, e)) + reprintText(t, e)
 		}
@@ -100,7 +100,7 @@ func TestText(t *testing.T) {
 func TestInexpressible(t *testing.T) {
 	t.Parallel()
 	script(t, "testdata/inexpressible.txtar", func(text []byte) (string, string) {
-		e, err := language.ParseXML(text, "policy.xml")
+		e, err := language.ParseXML(t.Context(), text, "policy.xml")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +123,7 @@ func reprintText(t *testing.T, e policy.Element) string {
 		}
 		return ""
 	}
-	again, err := language.ParseText(text, "")
+	again, err := language.ParseText(t.Context(), text, "")
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
@@ -136,7 +136,7 @@ func reprintText(t *testing.T, e policy.Element) string {
 func TestXMLRoundTrip(t *testing.T) {
 	t.Parallel()
 	script(t, "testdata/accepted_xml.txtar", func(text []byte) (string, string) {
-		e, err := language.ParseXML(text, "")
+		e, err := language.ParseXML(t.Context(), text, "")
 		if err != nil {
 			return "error", err.Error()
 		}
@@ -151,7 +151,7 @@ func reprint(t *testing.T, e policy.Element) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := language.ParseXML(text, "")
+	again, err := language.ParseXML(t.Context(), text, "")
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
@@ -169,7 +169,7 @@ func reprintJSON(t *testing.T, e policy.Element) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := language.ParseJSON(text, "")
+	again, err := language.ParseJSON(t.Context(), text, "")
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
@@ -249,7 +249,7 @@ func TestConformancePolicies(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		e, err := language.ParseXML(text, file)
+		e, err := language.ParseXML(t.Context(), text, file)
 		if err != nil {
 			t.Errorf("%v", err)
 			return nil

@@ -30,19 +30,19 @@ func TestPositionsAreLinear(t *testing.T) {
 		json.WriteString(`]}}`)
 		text.WriteString(`}`)
 
-		p := newJSONParser([]byte(json.String()), "")
+		p := newJSONParser(t.Context(), []byte(json.String()), "")
 		p.element(false)
 		if err := p.End(); err != nil {
 			t.Fatal(err)
 		}
 		check(t, "JSON", separator, p.lines.Read(), json.Len(), 2*rules)
-		q := newTextParser([]byte(text.String()), "")
+		q := newTextParser(t.Context(), []byte(text.String()), "")
 		q.file()
 		if err := q.problem(); err != nil {
 			t.Fatal(err)
 		}
 		check(t, "text", separator, q.lines.Read(), text.Len(), 10*rules)
-		r := xmlParser{Reader: xmlread.New([]byte(xml.String()))}
+		r := xmlParser{Reader: xmlread.New([]byte(xml.String())), progress: progress{ctx: t.Context()}}
 		if r.Root(); r.policy() == nil || r.End() != nil {
 			t.Fatal(r.End())
 		}

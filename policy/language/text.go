@@ -1,6 +1,7 @@
 package language
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"iter"
@@ -17,14 +18,17 @@ import (
 // text in positions and errors. Its error is like that of [ParseXML], or
 // [policy.Errors] if there are several mistakes: at most one for each statement.
 // Mistakes in policies are only reported if there is none in declarations.
-func ParseText(text []byte, source string) (policy.Element, error) {
+func ParseText(ctx context.Context, text []byte, source string) (policy.Element, error) {
 	if err := checkLength(text, source); err != nil {
 		return nil, err
 	}
-	p := newTextParser(text, source)
+	p := newTextParser(ctx, text, source)
 	root := p.file()
 	if p.err == nil && p.next.kind != endToken {
 		p.fail(p.next.offset, "unexpected %v after the policy", p.next)
+	}
+	if p.ended != nil {
+		return nil, p.ended
 	}
 	if err := p.problem(); err != nil {
 		return nil, err
@@ -33,8 +37,8 @@ func ParseText(text []byte, source string) (policy.Element, error) {
 }
 
 // newTextParser returns a parser that has scanned the first token.
-func newTextParser(text []byte, source string) *textParser {
-	p := &textParser{scanner: scanner{places: newPlaces(text, source)}, names: newNames(), standard: standardNames()}
+func newTextParser(ctx context.Context, text []byte, source string) *textParser {
+	p := &textParser{scanner: scanner{places: newPlaces(text, source), progress: progress{ctx: ctx}}, names: newNames(), standard: standardNames()}
 	p.scan()
 	return p
 }

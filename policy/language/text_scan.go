@@ -43,6 +43,7 @@ func (t token) String() string {
 // on behind it.
 type scanner struct {
 	places
+	progress
 	next token // the token that is read next
 	i    int   // what follows it
 	err  error
@@ -87,6 +88,10 @@ func (s *scanner) scan() {
 	from := s.i
 	s.next = token{offset: from}
 	if s.err != nil || from >= len(s.text) {
+		return
+	}
+	if !s.step(stepsPerToken) {
+		s.failScan(from, endedText)
 		return
 	}
 	switch c := s.text[from]; {

@@ -1,6 +1,7 @@
 package language
 
 import (
+	"context"
 	"strings"
 
 	"github.com/ostiary/ostiary/internal/xmlread"
@@ -23,12 +24,12 @@ const Namespace = literal.Namespace
 // ParseXML checks literals against their data types, and leaves functions,
 // algorithms, references and types of expressions to [policy.Compile]. Its error
 // is a *[policy.Error] with the position, or a *[BoundError] with the name of the
-// exceeded bound.
-func ParseXML(text []byte, source string) (policy.Element, error) {
+// exceeded bound. If ctx ends before, it is the error of ctx.
+func ParseXML(ctx context.Context, text []byte, source string) (policy.Element, error) {
 	if err := checkLength(text, source); err != nil {
 		return nil, err
 	}
-	p := xmlParser{Reader: xmlread.New(text), source: source}
+	p := xmlParser{Reader: xmlread.New(text), source: source, progress: progress{ctx: ctx}}
 	var root policy.Element
 	p.SetVocabulary(Namespace)
 	if p.Root() {
@@ -41,7 +42,11 @@ func ParseXML(text []byte, source string) (policy.Element, error) {
 			p.Fail("unexpected element %s: expected Policy or PolicySet", p.shown())
 		}
 	}
-	if err := p.End(); err != nil {
+	err := p.End()
+	if p.ended != nil {
+		return nil, p.ended
+	}
+	if err != nil {
 		return nil, located(err, source)
 	}
 	return root, nil
@@ -52,13 +57,18 @@ func ParseXML(text []byte, source string) (policy.Element, error) {
 type xmlParser struct {
 	*xmlread.Reader
 	source string
+	progress
 }
 
 // shown returns the name of the innermost element for an error.
 func (p *xmlParser) shown() string { return short(string(p.Name())) }
 
-// position returns the place of the innermost element.
+// position returns the place of the innermost element. It counts the element, and
+// stops the reader if the context has ended.
 func (p *xmlParser) position() policy.Position {
+	if !p.step(stepsPerElement) {
+		p.Fail(endedText)
+	}
 	line, column := p.Position(p.Offset())
 	return policy.Position{Source: p.source, Line: line, Column: column}
 }

@@ -39,11 +39,11 @@ func benchmark(b *testing.B, body []byte, read func([]byte) (*policy.Request, er
 	if err != nil {
 		b.Fatal(err)
 	}
-	root, err := language.ParseXML(text, "policy.xml")
+	root, err := language.ParseXML(b.Context(), text, "policy.xml")
 	if err != nil {
 		b.Fatal(err)
 	}
-	plan, err := policy.Compile(root, nil, policy.CompileOptions{})
+	plan, err := policy.Compile(b.Context(), root, nil, policy.CompileOptions{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -37,10 +37,11 @@ type Options struct {
 	// Compile prepares a world for decisions; previous is the result for the world
 	// before, or nil. An error rejects the change. The result becomes
 	// [World.Compiled]. Nil compiles nothing.
-	Compile func(previous any, w *World) (any, error)
+	// A change ends with its context; the first loading is finished in any case.
+	Compile func(ctx context.Context, previous any, w *World) (any, error)
 	// Check checks a policy that is added or deployed. An error rejects the change.
 	// Nil checks nothing.
-	Check func(p *tosca.Entity, w *World) error
+	Check func(ctx context.Context, p *tosca.Entity, w *World) error
 }
 
 // Catalog is a catalog in a store of an engine. It is loaded when it is first
@@ -102,7 +103,7 @@ func (c *Catalog) load(ctx context.Context) (*World, error) {
 		return nil, err
 	}
 	if c.options.Compile != nil {
-		if w.Compiled, err = c.options.Compile(nil, w); err != nil {
+		if w.Compiled, err = c.options.Compile(context.WithoutCancel(ctx), nil, w); err != nil {
 			return nil, fmt.Errorf("compile the deployed policies: %w", err)
 		}
 	}
@@ -138,7 +139,9 @@ func (c *Catalog) change(ctx context.Context, edit func(d *draft) error) error {
 		return err
 	}
 	d := old.draft(c.Now())
-	d.check = c.options.Check
+	if check := c.options.Check; check != nil {
+		d.check = func(p *tosca.Entity) error { return rejected(ctx, check(ctx, p, &d.World)) }
+	}
 	if err := edit(d); err != nil {
 		return err
 	}
@@ -146,8 +149,8 @@ func (c *Catalog) change(ctx context.Context, edit func(d *draft) error) error {
 		return nil
 	}
 	if c.options.Compile != nil {
-		if d.Compiled, err = c.options.Compile(old.Compiled, &d.World); err != nil {
-			return &Error{Kind: Invalid, Text: err.Error()}
+		if d.Compiled, err = c.options.Compile(ctx, old.Compiled, &d.World); err != nil {
+			return rejected(ctx, err)
 		}
 	}
 	if err := c.write(ctx, d.documents, d.removed); err != nil {
@@ -155,6 +158,18 @@ func (c *Catalog) change(ctx context.Context, edit func(d *draft) error) error {
 	}
 	c.world.Store(&d.World)
 	return nil
+}
+
+// rejected returns the error of a change that the policies reject because of err, or
+// ostiary.ErrCanceled if err is that of ctx, which has ended. It returns nil if err is.
+func rejected(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		return fmt.Errorf("%w: reading a policy: %w", ostiary.ErrCanceled, err)
+	}
+	return &Error{Kind: Invalid, Text: err.Error()}
 }
 
 // write writes documents in one entry. It creates the store if there is none.

@@ -98,7 +98,8 @@ type draft struct {
 	now       time.Time
 	documents []ostiary.Document
 	removed   []ostiary.DocumentKey
-	check     func(p *tosca.Entity, w *World) error // [Options.Check]
+	// check is [Options.Check] on the draft; nil checks nothing.
+	check func(p *tosca.Entity) error
 }
 
 // checkPolicy checks a policy that the change adds or deploys.
@@ -106,10 +107,7 @@ func (d *draft) checkPolicy(p *tosca.Entity) error {
 	if d.check == nil {
 		return nil
 	}
-	if err := d.check(p, &d.World); err != nil {
-		return &Error{Kind: Invalid, Text: err.Error()}
-	}
-	return nil
+	return d.check(p)
 }
 
 // draft returns a copy of the world that can be changed.

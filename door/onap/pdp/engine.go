@@ -8,6 +8,7 @@
 package pdp
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -47,7 +48,7 @@ type application struct {
 	// supports reports whether policies of a type belong to the application.
 	supports func(name, version string) bool
 	// translate makes a policy.
-	translate func(p *tosca.Entity, t Types) (translated, error)
+	translate func(ctx context.Context, p *tosca.Entity, t Types) (translated, error)
 	// weighs is true if only the policies with the highest weight are answered.
 	weighs bool
 }
@@ -123,14 +124,15 @@ type member struct {
 
 // Compile returns an engine for deployed policies. previous may be nil; what it
 // has compiled for the same entities is used again. It fails if a policy cannot
-// be translated, or belongs to no application.
-func Compile(previous *Engine, policies []*tosca.Entity, types Types) (*Engine, error) {
+// be translated, or belongs to no application, or with the error of ctx if that ends
+// before.
+func Compile(ctx context.Context, previous *Engine, policies []*tosca.Entity, types Types) (*Engine, error) {
 	e := &Engine{plans: make([]plan, len(applications())), count: len(policies)}
 	for i := range e.plans {
 		e.plans[i].application = &applications()[i]
 	}
 	for _, p := range policies {
-		if err := e.add(previous, p, types); err != nil {
+		if err := e.add(ctx, previous, p, types); err != nil {
 			return nil, fmt.Errorf("policy %s: %w", p.ID(), err)
 		}
 	}
@@ -139,7 +141,7 @@ func Compile(previous *Engine, policies []*tosca.Entity, types Types) (*Engine, 
 		if previous != nil {
 			old = &previous.plans[i]
 		}
-		if err := e.plans[i].compile(old); err != nil {
+		if err := e.plans[i].compile(ctx, old); err != nil {
 			return nil, fmt.Errorf("application %s: %w", e.plans[i].name, err)
 		}
 	}
@@ -147,7 +149,7 @@ func Compile(previous *Engine, policies []*tosca.Entity, types Types) (*Engine, 
 }
 
 // add adds a policy to its application.
-func (e *Engine) add(previous *Engine, p *tosca.Entity, types Types) error {
+func (e *Engine) add(ctx context.Context, previous *Engine, p *tosca.Entity, types Types) error {
 	typ, version := p.Type()
 	for i := range e.plans {
 		a := &e.plans[i]
@@ -160,7 +162,7 @@ func (e *Engine) add(previous *Engine, p *tosca.Entity, types Types) error {
 				return nil
 			}
 		}
-		t, err := a.make(p, types)
+		t, err := a.make(ctx, p, types)
 		if err != nil {
 			return err
 		}
@@ -173,10 +175,10 @@ func (e *Engine) add(previous *Engine, p *tosca.Entity, types Types) error {
 }
 
 // make makes the policy of a TOSCA policy and checks it.
-func (a *application) make(p *tosca.Entity, types Types) (translated, error) {
-	t, err := a.translate(p, types)
+func (a *application) make(ctx context.Context, p *tosca.Entity, types Types) (translated, error) {
+	t, err := a.translate(ctx, p, types)
 	if err == nil {
-		err = policy.Check(t.element, policy.CompileOptions{})
+		err = policy.Check(ctx, t.element, policy.CompileOptions{})
 	}
 	return t, err
 }
@@ -184,15 +186,16 @@ func (a *application) make(p *tosca.Entity, types Types) (translated, error) {
 // Check checks a policy before it is stored or deployed. It fails if the policy
 // cannot be translated, or if a guard has a number with which it makes no sense.
 // [Compile] accepts such a number, so that a catalog opens that has it already.
-// A policy that belongs to no application is not checked.
-func Check(p *tosca.Entity, types Types) error {
+// A policy that belongs to no application is not checked. Check fails with the error
+// of ctx if that ends before.
+func Check(ctx context.Context, p *tosca.Entity, types Types) error {
 	typ, version := p.Type()
 	for i := range applications() {
 		a := &applications()[i]
 		if !a.supports(typ, version) {
 			continue
 		}
-		_, err := a.make(p, types)
+		_, err := a.make(ctx, p, types)
 		if err == nil && a.name == Guard {
 			err = checkNumbers(typ, p.Properties())
 		}
@@ -206,7 +209,7 @@ func Check(p *tosca.Entity, types Types) error {
 
 // compile compiles the policies of an application, unless the old plan has the
 // same ones.
-func (p *plan) compile(old *plan) error {
+func (p *plan) compile(ctx context.Context, old *plan) error {
 	set := &policy.PolicySet{ID: p.name, Version: "1.0", Algorithm: p.algorithm}
 	for i := range p.members {
 		set.Children = append(set.Children, p.members[i].element)
@@ -224,7 +227,7 @@ func (p *plan) compile(old *plan) error {
 		library = set.Children // native policies may refer to each other
 	}
 	var err error
-	if p.compiled, err = policy.Compile(set, library, o); err != nil {
+	if p.compiled, err = policy.Compile(ctx, set, library, o); err != nil {
 		return err
 	}
 	p.root, p.answers, p.types = set, make(map[string]*member, len(p.members)), map[string][]value.Type{}

@@ -1,6 +1,7 @@
 package pdp
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -25,7 +26,7 @@ const (
 const anything = ".*"
 
 // translateGuard makes the policy of a guard.
-func translateGuard(p *tosca.Entity, _ Types) (translated, error) {
+func translateGuard(_ context.Context, p *tosca.Entity, _ Types) (translated, error) {
 	properties := p.Properties()
 	if properties == nil {
 		return translated{}, errors.New("the guard has no properties")

@@ -43,7 +43,7 @@ func TestInfix(t *testing.T) {
 		}
 		p := &policy.Policy{ID: "p", Version: "1", Algorithm: policy.AlgorithmRulesFirstApplicable,
 			Rules: []policy.Rule{{ID: "r", Effect: policy.Permit, Condition: condition}}}
-		plan, err := policy.Compile(p, nil, policy.CompileOptions{})
+		plan, err := policy.Compile(t.Context(), p, nil, policy.CompileOptions{})
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 			continue
@@ -104,7 +104,7 @@ func FuzzInfix(f *testing.F) {
 		}
 		p := &policy.Policy{ID: "p", Version: "1", Algorithm: policy.AlgorithmRulesFirstApplicable,
 			Rules: []policy.Rule{{ID: "r", Effect: policy.Permit, Condition: condition}}}
-		if err := policy.Check(p, policy.CompileOptions{}); err != nil && !strings.Contains(err.Error(), "deep") {
+		if err := policy.Check(t.Context(), p, policy.CompileOptions{}); err != nil && !strings.Contains(err.Error(), "deep") {
 			t.Fatal(err)
 		}
 	})

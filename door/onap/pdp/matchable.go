@@ -1,6 +1,7 @@
 package pdp
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -83,7 +84,7 @@ func entryType(property *tosca.Value) string {
 
 // translateMatchable makes a policy that permits requests whose attributes fit
 // the matchable properties.
-func translateMatchable(p *tosca.Entity, t Types) (translated, error) {
+func translateMatchable(_ context.Context, p *tosca.Entity, t Types) (translated, error) {
 	name, version := p.Type()
 	typ := t.Find(tosca.PolicyTypeSection, name, version)
 	if typ == nil {

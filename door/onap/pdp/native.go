@@ -1,6 +1,7 @@
 package pdp
 
 import (
+	"context"
 	"encoding/base64"
 	"fmt"
 
@@ -16,7 +17,7 @@ const (
 
 // translateNative returns the XACML policy that a native policy contains, as XML
 // in base64 or in the form of TOSCA.
-func translateNative(p *tosca.Entity, _ Types) (translated, error) {
+func translateNative(ctx context.Context, p *tosca.Entity, _ Types) (translated, error) {
 	if typ, _ := p.Type(); typ == typeToscaXACML {
 		set, err := translateToscaXACML(p)
 		return translated{element: set}, err
@@ -29,7 +30,7 @@ func translateNative(p *tosca.Entity, _ Types) (translated, error) {
 	if err != nil {
 		return translated{}, fmt.Errorf("the property policy is not base64: %w", err)
 	}
-	element, err := language.ParseXML(xml, p.ID())
+	element, err := language.ParseXML(ctx, xml, p.ID())
 	if err != nil {
 		return translated{}, err
 	}

@@ -43,7 +43,7 @@ func policies(t testing.TB, list string) []*tosca.Entity {
 
 func compile(t testing.TB, previous *pdp.Engine, list []*tosca.Entity) *pdp.Engine {
 	t.Helper()
-	e, err := pdp.Compile(previous, list, noTypes{})
+	e, err := pdp.Compile(t.Context(), previous, list, noTypes{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestUnsupported(t *testing.T) {
 	t.Parallel()
 	for _, typ := range []string{"onap.policies.native.Apex", "onap.policies.Naming2", "onap.policies.monitoring"} {
 		list := policies(t, fmt.Sprintf(`{"p":{"version":"1.0.0","type":%q,"type_version":"1.0.0"}}`, typ))
-		if _, err := pdp.Compile(nil, list, noTypes{}); err == nil {
+		if _, err := pdp.Compile(t.Context(), nil, list, noTypes{}); err == nil {
 			t.Errorf("%s was accepted", typ)
 		}
 	}

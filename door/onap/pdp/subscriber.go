@@ -1,6 +1,7 @@
 package pdp
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -21,8 +22,8 @@ const (
 
 // translateOptimization is translateMatchable, and adds the names and the advice
 // of a subscriber policy.
-func translateOptimization(p *tosca.Entity, t Types) (translated, error) {
-	out, err := translateMatchable(p, t)
+func translateOptimization(ctx context.Context, p *tosca.Entity, t Types) (translated, error) {
+	out, err := translateMatchable(ctx, p, t)
 	if typ, _ := p.Type(); err != nil || typ != typeSubscriber {
 		return out, err
 	}

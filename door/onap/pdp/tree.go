@@ -1,6 +1,7 @@
 package pdp
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/ostiary/ostiary/door/onap/tosca"
@@ -76,7 +77,7 @@ func answerWith(p *tosca.Entity) []policy.Obligation {
 
 // translateCombined makes a policy that permits requests which name the policy
 // or its type.
-func translateCombined(p *tosca.Entity, _ Types) (translated, error) {
+func translateCombined(_ context.Context, p *tosca.Entity, _ Types) (translated, error) {
 	typ, _ := p.Type()
 	return translated{element: &policy.Policy{ID: p.Name, Version: p.Version, Algorithm: policy.AlgorithmRulesFirstApplicable,
 		Target: policy.Target{{

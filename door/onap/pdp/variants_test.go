@@ -103,7 +103,7 @@ func TestVariants(t *testing.T) {
 				text += "," + affinity
 			}
 			list := policies(t, text)
-			e, err := pdp.Compile(nil, list, preloaded(types))
+			e, err := pdp.Compile(t.Context(), nil, list, preloaded(types))
 			if err != nil {
 				return err.Error()
 			}
