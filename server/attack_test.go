@@ -43,6 +43,7 @@ var attacks = slices.Concat([]attack{
 	{"200 gRPC messages held back, with a key", 0, false, func(v *victim, t *testing.T) string { return v.holdBack(t, 1, 200, attackKey) }, nil},
 	{"200 HTTP bodies held back, with a key", 0, false, (*victim).slowBodies, nil},
 	{"400 HTTP bodies held back, 50 each second", 0, false, (*victim).bodiesInTurns, nil},
+	{"40,000 ended health watches, each of a new name of 16 KB, no key", 0, false, (*victim).endedWatches, nil},
 	{"1,400 idle connections, 1,024 files", 1024, false, (*victim).idle, nil},
 	{"1,400 idle connections, 256 files", 256, false, (*victim).idle, nil},
 	{"1,000 slow heads", 0, false, (*victim).slowHeads, nil},
