@@ -45,6 +45,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		o.Clock = time.Now
 	}
 	e := &Engine{owned: o.Driver == nil, guard: o.Guard, stores: map[storage.StoreID]*Store{}}
+	e.creations.ended.L = &e.creations.mu
 	if e.owned {
 		o.Driver = memory.New()
 	}

@@ -57,6 +57,7 @@ func (e *Engine) CreateStore(ctx context.Context, r CreateStoreRequest) (*Store,
 // creations are the stores that an engine is creating, to check Bounds.Stores.
 type creations struct {
 	mu      sync.Mutex
+	ended   sync.Cond // a creation has ended; its lock is mu
 	running int
 }
 
@@ -64,20 +65,30 @@ type creations struct {
 // Bounds.Stores stores already, with those that are being created. The caller calls
 // done at the end.
 func (c *creations) begin(ctx context.Context, r *snapshot.Runtime) (done func(), err error) {
-	n, err := r.CountStores(ctx)
-	if err != nil {
-		return nil, err
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := errs.CheckBound("Stores", n+c.running+1, r.Bounds.Stores); err != nil {
-		return nil, err
+	for {
+		n, err := r.CountStores(ctx)
+		if err != nil {
+			return nil, err
+		}
+		err = errs.CheckBound("Stores", n+c.running+1, r.Bounds.Stores)
+		if err == nil {
+			break
+		}
+		if c.running == 0 {
+			return nil, err
+		}
+		// A store that was just created may be counted twice, so only a count without
+		// creations decides.
+		c.ended.Wait()
 	}
 	c.running++
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.running--
+		c.ended.Broadcast()
 	}, nil
 }
 

@@ -11,12 +11,16 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// RetryAfter is how long a client should wait before it repeats a request for a
-// store that is loading.
+// RetryAfter is how long a client should wait before it repeats a request that failed
+// because of something that passes, such as a store that is loading.
 const RetryAfter = time.Second
 
-// SetRetryAfter sets the header Retry-After of a response.
-func SetRetryAfter(h http.Header) {
+// SetRetryAfter sets the header Retry-After of a response if its status is 503: the
+// request should be repeated.
+func SetRetryAfter(h http.Header, status int) {
+	if status != http.StatusServiceUnavailable {
+		return
+	}
 	h.Set("Retry-After", strconv.Itoa(int(RetryAfter.Seconds())))
 }
 

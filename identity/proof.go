@@ -196,13 +196,16 @@ func knownAs(ctx context.Context, user string) {
 	}
 }
 
-// renewed returns a token as it is on a directory, with the roles that it has now.
-// It fails with Unauthorized if it is not valid any more.
+// renewed returns a token as it is on a directory, with those of its roles that it
+// still has. It fails with Unauthorized if it is not valid any more.
 func (s *Service) renewed(ctx context.Context, d *directory, t *Token) (*Token, error) {
 	x, err := s.expandOn(ctx, d, t.Payload, t.Issued)
 	if err != nil {
 		return nil, notValid(err)
 	}
+	x.Roles = slices.DeleteFunc(x.Roles, func(r *Record) bool {
+		return !slices.ContainsFunc(t.Roles, func(had *Record) bool { return had.ID == r.ID })
+	})
 	return x, nil
 }
 

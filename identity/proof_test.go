@@ -2,6 +2,7 @@ package identity_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -367,4 +368,27 @@ func TestRescopeOfRevoked(t *testing.T) {
 	d.fails(err, identity.Unauthorized, "not valid any more")
 	_, err = d.Issue(t.Context(), bob.ID, identity.Scope{}, []string{"token"}, first)
 	d.ok(err)
+}
+
+// TestLaterRoles makes an application credential with a token from before its user
+// gained one role and lost another one. It has neither.
+func TestLaterRoles(t *testing.T) {
+	t.Parallel()
+	d := deploy(t)
+	bob := d.user("bob", "old", "")
+	project := d.scoped(bob).Scope.ProjectID
+	d.grant(bob.ID, project, "service")
+	by := d.token(bob.ID, identity.Scope{ProjectID: project})
+	d.grant(bob.ID, project, "manager")
+	d.ok(d.Revoke(t.Context(), identity.Grant{UserID: bob.ID, Target: project, RoleID: d.find(identity.Role, "service").ID}))
+	x, _, err := d.CreateApplicationCredential(t.Context(), identity.NewApplicationCredential{By: by, Name: "c"})
+	d.ok(err)
+	var names []string
+	for _, id := range x.Delegation.RoleIDs {
+		r, err := d.Get(t.Context(), identity.Role, id)
+		d.ok(err)
+		names = append(names, r.Name)
+	}
+	slices.Sort(names)
+	d.equal("roles", names, []string{"member", "reader"})
 }

@@ -13,7 +13,7 @@ func serveHealth(w http.ResponseWriter, serving bool) {
 	h := w.Header()
 	h["Content-Type"] = []string{"application/json"}
 	if !serving {
-		door.SetRetryAfter(h)
+		door.SetRetryAfter(h, http.StatusServiceUnavailable)
 		w.WriteHeader(http.StatusServiceUnavailable)
 		w.Write([]byte(`{"status":"NOT_SERVING"}`))
 		return

@@ -176,22 +176,10 @@ func DecodeEntry(b []byte) (Entry, error) {
 	if len(b) > EntryBytesMax {
 		return Entry{}, tooLarge("EntryBytesMax", EntryBytesMax, len(b))
 	}
-	if len(b) < entryHeaderBytes {
-		return Entry{}, fmt.Errorf("%w: an entry has %d bytes, expected at least %d", ErrDamaged, len(b), entryHeaderBytes)
-	}
-	if b[0] != entryVersion && b[0] != entryVersionOrigin {
-		return Entry{}, fmt.Errorf("%w: an entry has version %d, expected %d or %d", ErrFormat, b[0], entryVersion, entryVersionOrigin)
-	}
-	d := decoder{s: string(b), at: 1}
 	var e Entry
-	copy(e.Incarnation[:], d.take(16))
-	e.Revision = Revision(d.fixed64())
-	copy(e.Previous[:], d.take(32))
-	copy(e.Writer[:], d.take(16))
-	e.Sequence = d.fixed64()
-	e.Time = rel.Time(d.fixed64())
-	if b[0] == entryVersionOrigin {
-		d.origin(&e.Origin)
+	d, err := decodeHead(b, &e)
+	if err != nil {
+		return Entry{}, err
 	}
 	n := d.uvarint()
 	if d.err == nil && n > ChangesMax {
@@ -217,6 +205,43 @@ func DecodeEntry(b []byte) (Entry, error) {
 		return Entry{}, d.err
 	}
 	return e, nil
+}
+
+// DecodeEntryHead reads the fields before the changes from canonical bytes. It
+// neither reads nor copies the changes, which may be large. It fails as
+// [DecodeEntry] does if those fields are damaged.
+func DecodeEntryHead(b []byte) (Entry, error) {
+	var e Entry
+	d, err := decodeHead(b[:min(len(b), entryHeaderBytes+originBytesMax)], &e)
+	if err == nil {
+		err = d.err
+	}
+	if err != nil {
+		return Entry{}, err
+	}
+	return e, nil
+}
+
+// decodeHead reads the fields before the number of changes, and returns a decoder of
+// the rest, which may have failed already.
+func decodeHead(b []byte, e *Entry) (decoder, error) {
+	if len(b) < entryHeaderBytes {
+		return decoder{}, fmt.Errorf("%w: an entry has %d bytes, expected at least %d", ErrDamaged, len(b), entryHeaderBytes)
+	}
+	if b[0] != entryVersion && b[0] != entryVersionOrigin {
+		return decoder{}, fmt.Errorf("%w: an entry has version %d, expected %d or %d", ErrFormat, b[0], entryVersion, entryVersionOrigin)
+	}
+	d := decoder{s: string(b), at: 1}
+	copy(e.Incarnation[:], d.take(16))
+	e.Revision = Revision(d.fixed64())
+	copy(e.Previous[:], d.take(32))
+	copy(e.Writer[:], d.take(16))
+	e.Sequence = d.fixed64()
+	e.Time = rel.Time(d.fixed64())
+	if b[0] == entryVersionOrigin {
+		d.origin(&e.Origin)
+	}
+	return d, nil
 }
 
 // decoder reads the fields of an entry. After the first error all of its methods

@@ -123,6 +123,9 @@ const (
 	originFlags   = originCaller | originReason | originRequest
 )
 
+// originBytesMax is at least the length of the longest origin in the canonical bytes.
+const originBytesMax = 1 + 2*binary.MaxVarintLen16 + CallerBytesMax + ReasonBytesMax + len(NodeID{}) + binary.MaxVarintLen64
+
 // flags returns which fields are set.
 func (o *Origin) flags() (flags byte) {
 	if o.Caller != "" {

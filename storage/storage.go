@@ -384,6 +384,30 @@ type SealedAppender interface {
 	AppendSealed(ctx context.Context, id StoreID, after Head, entries []Entry, sealed []Sealed) (Head, error)
 }
 
+// HeadReader is an optional interface of a [Driver] that reads the head of an entry
+// without its changes, of which an entry may have 16 MiB.
+type HeadReader interface {
+	// EntryHead returns the entry of a revision without its changes. It fails with
+	// ErrTrimmed if the entry has been trimmed, and with ErrNoEntry if the revision is
+	// 0 or above the head.
+	EntryHead(ctx context.Context, id StoreID, r Revision) (Entry, error)
+}
+
+// EntryHead returns the entry of a revision without its changes, from any driver. It
+// fails as [HeadReader.EntryHead] does.
+func EntryHead(ctx context.Context, d Driver, id StoreID, r Revision) (Entry, error) {
+	if h, ok := d.(HeadReader); ok {
+		return h.EntryHead(ctx, id, r)
+	}
+	if r > 0 {
+		for e, err := range d.Entries(ctx, id, r) {
+			e.Changes = nil
+			return e, err
+		}
+	}
+	return Entry{}, fmt.Errorf("%w: revision %d", ErrNoEntry, r)
+}
+
 // ConflictError is the error of an Append after a head that is no longer the
 // head of the store.
 type ConflictError struct {
@@ -408,6 +432,8 @@ var (
 	ErrChanged = errors.New("store was changed meanwhile")
 	// ErrNoDocument means that no live document or secret has the key.
 	ErrNoDocument = errors.New("no such document")
+	// ErrNoEntry means that the log has not reached a revision.
+	ErrNoEntry = errors.New("no such entry")
 	// ErrTrimmed means that the log no longer has the entries.
 	ErrTrimmed = errors.New("revision is no longer kept")
 	// ErrFormat means that the data has a layout that this version does not know.

@@ -160,7 +160,7 @@ func (s *service) run(r *http.Request, p door.Params, serve func(*call) error) (
 		return nil, err
 	}
 	err = serve(&c)
-	if cause := c.ctx.Err(); err != nil && cause != nil && !errors.Is(err, ostiary.ErrLoading) {
+	if cause := context.Cause(c.ctx); err != nil && cause != nil && !errors.Is(err, ostiary.ErrLoading) {
 		// Policies report an ended context as a bound on time.
 		err = fmt.Errorf("%w: %w", ostiary.ErrCanceled, cause)
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/internal/jsonread"
 	"github.com/ostiary/ostiary/policy/domain"
 )
 
@@ -21,57 +20,28 @@ type requestError struct {
 
 func (e *requestError) Error() string { return e.text }
 
-// statuses maps the kinds of errors to HTTP statuses. The first kind that
-// matches counts. An error of any other kind is an internal error.
-var statuses = [...]struct {
-	kind   error
-	status int
-}{
-	{ostiary.ErrNoStore, http.StatusNotFound},
-	{ostiary.ErrNoSchema, http.StatusBadRequest},
-	{ostiary.ErrInvalidName, http.StatusBadRequest},
-	{ostiary.ErrInvalidTuple, http.StatusBadRequest},
-	{ostiary.ErrInvalidRequest, http.StatusBadRequest},
-	{ostiary.ErrNoType, http.StatusBadRequest},
-	{ostiary.ErrNoRelation, http.StatusBadRequest},
-	{ostiary.ErrToken, http.StatusBadRequest},
-	{ostiary.ErrFuture, http.StatusBadRequest},
-	{ostiary.ErrCursor, http.StatusBadRequest},
-	{ostiary.ErrTooOld, http.StatusBadRequest},
-	{ostiary.ErrBound, http.StatusBadRequest},
-	{ostiary.ErrLoading, http.StatusServiceUnavailable},
-	{ostiary.ErrImporting, http.StatusServiceUnavailable},
-	{ostiary.ErrClosed, http.StatusServiceUnavailable},
-	{ostiary.ErrCanceled, http.StatusServiceUnavailable},
-	{domain.ErrReserved, http.StatusBadRequest},
-	{jsonread.ErrSyntax, http.StatusBadRequest},
-}
-
 // describe returns the HTTP status and the text of an error. The text of an
 // internal error is not sent, because it could contain data.
 func describe(err error) (status int, text string) {
-	var invalid *requestError
-	if errors.As(err, &invalid) {
+	if invalid, ok := errors.AsType[*requestError](err); ok {
 		return invalid.status, invalid.text
 	}
-	var refused *door.Refusal
-	if errors.As(err, &refused) {
-		return refused.Status(), refused.Error()
+	if errors.Is(err, domain.ErrReserved) {
+		return http.StatusBadRequest, err.Error()
 	}
-	for _, s := range statuses {
-		if errors.Is(err, s.kind) {
-			return s.status, ostiary.Reason(err)
-		}
+	f := door.Describe(err)
+	if errors.Is(door.KindOf(err), ostiary.ErrNoSchema) {
+		// The protocol has no schemas: the request has a type that the store lacks, as
+		// with ErrNoType.
+		f.Status = http.StatusBadRequest
 	}
-	return http.StatusInternalServerError, "the server failed"
+	return f.Status, f.Text
 }
 
 // writeError writes err as the response.
 func writeError(w http.ResponseWriter, err error) {
 	status, text := describe(err)
-	if status == http.StatusServiceUnavailable {
-		door.SetRetryAfter(w.Header())
-	}
+	door.SetRetryAfter(w.Header(), status)
 	writeText(w, status, text)
 }
 

@@ -81,7 +81,6 @@ var statusOf = map[identity.Reason]int{
 func describe(err error) (status int, text string) {
 	var known *statusError
 	var failed *identity.Error
-	var refused *door.Refusal
 	switch {
 	case errors.As(err, &known):
 		return known.status, known.text
@@ -94,14 +93,14 @@ func describe(err error) (status int, text string) {
 			text = "Invalid input for field/attribute " + failed.Field + ". " + failed.Text
 		}
 		return status, text
-	case errors.As(err, &refused):
-		return refused.Status(), refused.Error()
-	case errors.Is(err, ostiary.ErrLoading), errors.Is(err, ostiary.ErrImporting), errors.Is(err, ostiary.ErrClosed), errors.Is(err, ostiary.ErrCanceled):
-		return http.StatusServiceUnavailable, ostiary.Reason(err)
 	case errors.Is(err, ostiary.ErrNoSecretKey):
 		return http.StatusServiceUnavailable, "The server has no key, or another one, for the secrets of this deployment: start it with --secret-key-file."
 	}
-	return http.StatusInternalServerError, "An unexpected error prevented the server from fulfilling your request."
+	f := door.Describe(err).OfOwnStore()
+	if f.Status == http.StatusInternalServerError {
+		f.Text = "An unexpected error prevented the server from fulfilling your request."
+	}
+	return f.Status, f.Text
 }
 
 // report passes an error whose response does not show it to the log.
@@ -113,14 +112,13 @@ func (s *service) report(w http.ResponseWriter, err error) {
 func (s *service) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	status, text := describe(err)
 	h := w.Header()
+	door.SetRetryAfter(h, status)
 	switch status {
 	case http.StatusUnauthorized:
 		if err != errNoToken {
 			s.options.Refused(r.RemoteAddr, h.Get(headerRequestID), err)
 		}
 		h.Set("WWW-Authenticate", s.challenge(r))
-	case http.StatusServiceUnavailable:
-		door.SetRetryAfter(h)
 	case http.StatusInternalServerError:
 		s.report(w, err)
 	}

@@ -60,12 +60,11 @@ func (c *call) sendOAuth2Error(err error) error {
 			e = oauth2Refused
 		case http.StatusBadRequest:
 			e.code = "invalid_request"
-		case http.StatusServiceUnavailable:
-			door.SetRetryAfter(c.w.Header())
 		case http.StatusInternalServerError:
 			c.report(c.w, err)
 		}
 	}
+	door.SetRetryAfter(c.w.Header(), e.status)
 	if e.status == http.StatusUnauthorized {
 		c.w.Header().Set("WWW-Authenticate", c.challenge(c.r))
 	}

@@ -8,14 +8,13 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/internal/jsonread"
 )
 
 // problem is the error response of this door.
 type problem struct {
 	// status is the HTTP status.
 	status int
-	// Code is for machines: a code of errorKinds or one of the door's own.
+	// Code is for machines: a kind of [door.Failure] or one of the door's own.
 	Code string `json:"code"`
 	// Message is for people.
 	Message string `json:"message"`
@@ -36,90 +35,20 @@ type boundJSON struct {
 
 func (p *problem) Error() string { return p.Message }
 
-// errorKinds maps the kinds of errors to statuses and codes. The first kind
-// that matches counts.
-var errorKinds = [...]struct {
-	kind   error
-	status int
-	code   string
-	// hidden errors are not described to clients, because their text could
-	// contain internals.
-	hidden bool
-}{
-	{ostiary.ErrNoStore, http.StatusNotFound, "no_store", false},
-	{ostiary.ErrStoreExists, http.StatusConflict, "store_exists", false},
-	{ostiary.ErrNoSchema, http.StatusNotFound, "no_schema", false},
-	{ostiary.ErrInvalidSchema, http.StatusBadRequest, "invalid_schema", false},
-	{ostiary.ErrInvalidName, http.StatusBadRequest, "invalid_name", false},
-	{ostiary.ErrInvalidTuple, http.StatusBadRequest, "not_admitted", false},
-	{ostiary.ErrInvalidRequest, http.StatusBadRequest, "invalid_request", false},
-	{ostiary.ErrTupleExists, http.StatusConflict, "tuple_exists", false},
-	{ostiary.ErrTupleMissing, http.StatusConflict, "tuple_missing", false},
-	{ostiary.ErrPrecondition, http.StatusPreconditionFailed, "precondition", false},
-	{ostiary.ErrConflict, http.StatusConflict, "conflict", false},
-	{ostiary.ErrUncertain, http.StatusInternalServerError, "uncertain", false},
-	{ostiary.ErrNoType, http.StatusBadRequest, "no_type", false},
-	{ostiary.ErrNoRelation, http.StatusBadRequest, "no_relation", false},
-	{ostiary.ErrNoDocument, http.StatusNotFound, "no_document", false},
-	{ostiary.ErrNoSecretKey, http.StatusInternalServerError, "no_secret_key", true},
-	{ostiary.ErrToken, http.StatusBadRequest, "token", false},
-	{ostiary.ErrCursor, http.StatusBadRequest, "cursor", false},
-	{ostiary.ErrTooOld, http.StatusGone, "too_old", false},
-	{ostiary.ErrFuture, http.StatusConflict, "future", false},
-	{ostiary.ErrBound, http.StatusBadRequest, "bound", false},
-	{ostiary.ErrMemory, http.StatusInsufficientStorage, "memory", false},
-	{ostiary.ErrLoading, http.StatusServiceUnavailable, "loading", false},
-	{ostiary.ErrImporting, http.StatusServiceUnavailable, "importing", false},
-	{ostiary.ErrBusy, http.StatusServiceUnavailable, "busy", false},
-	{ostiary.ErrPending, http.StatusServiceUnavailable, "busy", false},
-	{ostiary.ErrTransaction, http.StatusInternalServerError, "internal", true},
-	{ostiary.ErrWatchBehind, http.StatusGone, "behind", false},
-	{ostiary.ErrDamaged, http.StatusInternalServerError, "damaged", true},
-	{ostiary.ErrFormat, http.StatusInternalServerError, "format", true},
-	{ostiary.ErrLocked, http.StatusServiceUnavailable, "locked", true},
-	{ostiary.ErrCanceled, http.StatusServiceUnavailable, "canceled", false},
-	{ostiary.ErrStorage, http.StatusInternalServerError, "storage", true},
-	{ostiary.ErrClosed, http.StatusServiceUnavailable, "closed", true},
-	{jsonread.ErrSyntax, http.StatusBadRequest, "malformed", false},
-}
-
 // describe translates an error. The text of an internal error is not sent.
 func describe(err error) *problem {
-	var p *problem
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*problem](err); ok {
 		return p
 	}
-	var refused *door.Refusal
-	if errors.As(err, &refused) {
-		p := &problem{status: refused.Status(), Code: "refused", Message: refused.Error()}
-		if refused.Bound != "" {
-			p.Code, p.Bound = "bound", &boundJSON{Name: refused.Bound, Max: refused.Limit}
-		}
-		return p
+	f := door.Describe(err)
+	p := &problem{status: f.Status, Code: f.Kind, Message: f.Text}
+	if f.Bound != nil {
+		p.Bound = &boundJSON{f.Bound.Name, f.Bound.Max, f.Bound.Got}
 	}
-	for _, k := range errorKinds {
-		if errors.Is(err, k.kind) {
-			p := &problem{status: k.status, Code: k.code, Message: k.kind.Error()}
-			if !k.hidden {
-				p.Message = ostiary.Reason(err)
-			}
-			p.detail(err)
-			return p
-		}
-	}
-	return &problem{status: http.StatusInternalServerError, Code: "internal", Message: "the server failed"}
-}
-
-// detail adds the bound or the token that an error carries.
-func (p *problem) detail(err error) {
-	var bound *ostiary.BoundError
-	if errors.As(err, &bound) {
-		p.Bound = &boundJSON{bound.Name, bound.Max, bound.Got}
-	}
-	var behind *ostiary.WatchError
-	if errors.As(err, &behind) {
+	if behind, ok := errors.AsType[*ostiary.WatchError](err); ok {
 		p.Resume = string(behind.Resume)
 	}
+	return p
 }
 
 // invalidRequest returns the error for a request that is malformed.
@@ -141,9 +70,7 @@ func writeError(w http.ResponseWriter, err error) {
 		out = []byte(`{"code":"internal","message":"the server failed"}`)
 	}
 	w.Header()["Content-Type"] = jsonType
-	if p.status == http.StatusServiceUnavailable {
-		door.SetRetryAfter(w.Header())
-	}
+	door.SetRetryAfter(w.Header(), p.status)
 	w.WriteHeader(p.status)
 	w.Write(out)
 }

@@ -56,12 +56,12 @@ func TestCodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := 0
-	for _, name := range []string{"errors.go", "native.go", "schemas.go", "whatif.go", "stream.go"} {
+	for _, name := range []string{"../failure.go", "errors.go", "native.go", "schemas.go", "whatif.go", "stream.go"} {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, code := range regexp.MustCompile(`(?:Code: |http\.Status\w+, |door\.\w+: )"([a-z_]+)"`).FindAllSubmatch(text, -1) {
+		for _, code := range regexp.MustCompile(`(?:Code: |http\.Status\w+, |door\.\w+: |\.Err\w+, |context\.\w+, )"([a-z_]+)"`).FindAllSubmatch(text, -1) {
 			if found++; !strings.Contains(string(page), "`"+string(code[1])+"`") {
 				t.Errorf("docs/native.md does not name %q of %s", code[1], name)
 			}

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/onap/catalog"
 	"github.com/ostiary/ostiary/internal/jsonread"
@@ -31,20 +30,6 @@ var catalogStatuses = map[catalog.Kind]int{
 	catalog.Full:          http.StatusInsufficientStorage,
 }
 
-// engineStatuses map the kinds of the engine's errors to HTTP statuses. Another
-// error is an internal one.
-var engineStatuses = [...]struct {
-	kind   error
-	status int
-}{
-	{ostiary.ErrBound, http.StatusRequestEntityTooLarge},
-	{ostiary.ErrLoading, http.StatusServiceUnavailable},
-	{ostiary.ErrImporting, http.StatusServiceUnavailable},
-	{ostiary.ErrClosed, http.StatusServiceUnavailable},
-	{ostiary.ErrCanceled, http.StatusServiceUnavailable},
-	{jsonread.ErrSyntax, http.StatusBadRequest},
-}
-
 // describe returns the status and the text of an error. The text of an internal
 // error is not sent, because it could contain data.
 func describe(err error) (status int, text string) {
@@ -54,27 +39,18 @@ func describe(err error) (status int, text string) {
 	if e, ok := errors.AsType[*catalog.Error](err); ok {
 		return catalogStatuses[e.Kind], e.Text
 	}
-	if e, ok := errors.AsType[*door.Refusal](err); ok {
-		return e.Status(), e.Error()
-	}
 	if isInput(err) {
 		return http.StatusBadRequest, err.Error()
 	}
-	for _, s := range engineStatuses {
-		if errors.Is(err, s.kind) {
-			return s.status, err.Error()
-		}
-	}
-	return http.StatusInternalServerError, "the server failed"
+	f := door.Describe(err).OfOwnStore()
+	return f.Status, f.Text
 }
 
 // fail writes an error as the response.
 func (s *service) fail(w http.ResponseWriter, err error, write errorWriter) {
 	status, text := describe(err)
-	switch status {
-	case http.StatusServiceUnavailable:
-		door.SetRetryAfter(w.Header())
-	case http.StatusInternalServerError:
+	door.SetRetryAfter(w.Header(), status)
+	if status == http.StatusInternalServerError {
 		s.options.Report(err)
 	}
 	write(w, status, door.ShortText(text))

@@ -1,6 +1,7 @@
 package openfga
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -90,15 +91,11 @@ type errorKind struct {
 	message string
 }
 
-// errorKinds is the table of the engine's kinds of errors. The first match counts.
-// An error without a match is internal, and its text is not sent.
+// errorKinds are the kinds of errors for which OpenFGA has a code or a message, which
+// replace those of [door.Describe]. Its HTTP API derives the status from the number of
+// the code, so that 4006 is 500. The first match counts.
 func errorKinds() []errorKind {
 	return []errorKind{
-		// The cause of ErrLoading may be the deadline, so it comes first. OpenFGA has
-		// no such error. The code is gRPC's own, because clients repeat UNAVAILABLE;
-		// over HTTP it is 503.
-		{ostiary.ErrLoading, codes.Unavailable, "the store is loading; try again"},
-		{context.DeadlineExceeded, codeDeadline, "Request Deadline Exceeded"},
 		{ostiary.ErrCanceled, codeCancelled, "Request Cancelled"},
 		{context.Canceled, codeCancelled, "Request Cancelled"},
 		{ostiary.ErrNoStore, codeStoreNotFound, "Store ID not found"},
@@ -114,15 +111,15 @@ func errorKinds() []errorKind {
 		{ostiary.ErrNoRelation, codeRelationNotFound, ""},
 		{ostiary.ErrToken, codeValidation, ""},
 		{ostiary.ErrTooOld, codeValidation, ""},
-		{ostiary.ErrFuture, codes.Unavailable, ""},
-		{ostiary.ErrImporting, codes.Unavailable, ""},
 		{ostiary.ErrCursor, codeContinuation, "Invalid continuation token"},
-		{ostiary.ErrConflict, codes.Aborted, ""},
-		{ostiary.ErrBusy, codes.Aborted, ""},
 		{ostiary.ErrMemory, codeResourceExhausted, "the server's memory budget is reached"},
-		{ostiary.ErrClosed, codes.Unavailable, "the server is shutting down"},
+		{ostiary.ErrWatchBehind, codeDataLoss, ""},
 		{ostiary.ErrDamaged, codeDataLoss, "stored data is damaged"},
 		{ostiary.ErrUncertain, codeInternal, "the outcome of the write is not known; read to find out"},
+		// No request of OpenFGA names what these are about.
+		{ostiary.ErrStoreExists, codeInternal, internalMessage},
+		{ostiary.ErrNoDocument, codeInternal, internalMessage},
+		{ostiary.ErrPrecondition, codeInternal, internalMessage},
 	}
 }
 
@@ -134,27 +131,31 @@ func toFailure(err error) *failure {
 	if err == nil {
 		return nil
 	}
-	var f *failure
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*failure](err); ok {
 		return f
 	}
-	var refused *door.Refusal
-	if errors.As(err, &refused) && !errors.Is(err, ostiary.ErrLoading) { // whose cause may be the deadline
+	if refused, ok := door.RefusalOf(err); ok {
 		return refusalFailure(refused)
 	}
+	described := door.Describe(err)
+	f := &failure{code: described.Code, message: described.Text}
+	switch f.code {
+	case codes.DeadlineExceeded:
+		return newFailure(codeDeadline, "Request Deadline Exceeded")
+	case codes.Internal:
+		f.code, f.message = codeInternal, internalMessage
+	}
+	kind := door.KindOf(err)
 	for _, k := range errorKinds() {
-		if errors.Is(err, k.kind) {
-			f := &failure{code: k.code, message: k.message}
-			switch {
-			case k.message == "":
-				f.message = ostiary.Reason(err)
-			case k.code == codeInternal || k.code == codeDataLoss:
-				f.cause = err
-			}
-			return f
+		if errors.Is(kind, k.kind) {
+			f.code, f.message = k.code, cmp.Or(k.message, f.message)
+			break
 		}
 	}
-	return &failure{codeInternal, internalMessage, err}
+	if f.code == codeInternal || f.code == codeDataLoss {
+		f.cause = err
+	}
+	return f
 }
 
 // translateError is like toFailure, and returns a nil error for nil.

@@ -173,7 +173,7 @@ func (h *httpServer) respond(w http.ResponseWriter, c *headers, status int, body
 
 func (h *httpServer) writeError(w http.ResponseWriter, f *failure) {
 	e := f.httpError()
-	e.setRetryAfter(w.Header())
+	door.SetRetryAfter(w.Header(), e.status)
 	h.respond(w, &headers{}, e.status, wire.AppendError(nil, e.name, e.message))
 }
 
@@ -248,19 +248,12 @@ func (l *objectStream) objects(ids []string) error {
 
 func (l *objectStream) fail(f httpError) {
 	if !l.started {
-		f.setRetryAfter(l.w.Header())
+		door.SetRetryAfter(l.w.Header(), f.status)
 	}
 	l.begin(f.streamStatus())
 	l.buf = strconv.AppendInt(append(l.buf[:0], `{"error":{"code":`...), int64(f.family), 10)
 	l.buf = jsonread.AppendString(append(l.buf, `,"message":`...), f.message)
 	_, _ = l.w.Write(append(l.buf, ",\"details\":[]}}\n"...))
-}
-
-// setRetryAfter sets the header Retry-After if the request should be repeated.
-func (f httpError) setRetryAfter(h http.Header) {
-	if f.status == http.StatusServiceUnavailable {
-		door.SetRetryAfter(h)
-	}
 }
 
 // streamStatus returns the status of a stream that fails before its first line.

@@ -31,16 +31,13 @@ func (f *failure) Error() string { return f.message }
 func (f *failure) Unwrap() error { return f.cause }
 
 // GRPCStatus returns the failure as a gRPC status. The gRPC server calls it.
-// A client should repeat a request for a store that is loading.
+// A client should repeat a request that ends with UNAVAILABLE.
 func (f *failure) GRPCStatus() *status.Status {
-	if f.loading() {
+	if f.code == codes.Unavailable {
 		return door.UnavailableStatus(door.ShortText(f.message))
 	}
 	return status.New(f.code, door.ShortText(f.message))
 }
-
-// loading reports whether the request failed because its store is loading.
-func (f *failure) loading() bool { return errors.Is(f.cause, ostiary.ErrLoading) }
 
 // codeError returns a failure with an error code's name as its message.
 func codeError(c basev1.ErrorCode) *failure {
@@ -74,43 +71,26 @@ func codeOf(c basev1.ErrorCode) codes.Code {
 	return codes.Internal
 }
 
-// errorKinds maps the kinds of the engine's errors. The first kind that matches
-// counts.
-var errorKinds = []struct {
-	// kind is the engine's error, for errors.Is.
+// errorCodes are the kinds of the engine's errors for which the protocol has an error
+// code, which replaces the code and the text of [door.Describe]. The first kind that
+// matches counts.
+var errorCodes = []struct {
 	kind error
-	// code is the error code of the protocol, or 0 if the protocol has no code for the error.
 	code basev1.ErrorCode
-	// textCode is the gRPC code if there is no error code. The message is then
-	// the error's text.
-	textCode codes.Code
 }{
-	{kind: ostiary.ErrNoStore, code: basev1.ErrorCode_ERROR_CODE_TENANT_NOT_FOUND},
-	{kind: ostiary.ErrStoreExists, code: basev1.ErrorCode_ERROR_CODE_UNIQUE_CONSTRAINT},
-	{kind: ostiary.ErrNoSchema, code: basev1.ErrorCode_ERROR_CODE_SCHEMA_NOT_FOUND},
-	{kind: ostiary.ErrNoType, code: basev1.ErrorCode_ERROR_CODE_ENTITY_TYPE_NOT_FOUND},
-	{kind: ostiary.ErrNoRelation, code: basev1.ErrorCode_ERROR_CODE_PERMISSION_NOT_FOUND},
-	{kind: ostiary.ErrCursor, code: basev1.ErrorCode_ERROR_CODE_INVALID_CONTINUOUS_TOKEN},
-	{kind: ostiary.ErrConflict, code: basev1.ErrorCode_ERROR_CODE_SERIALIZATION},
-	{kind: ostiary.ErrCanceled, code: basev1.ErrorCode_ERROR_CODE_CANCELLED},
-	{kind: ostiary.ErrNoDocument, code: basev1.ErrorCode_ERROR_CODE_RECORD_NOT_FOUND},
-	{kind: ostiary.ErrStorage, code: basev1.ErrorCode_ERROR_CODE_DATASTORE},
-	{kind: ostiary.ErrUncertain, code: basev1.ErrorCode_ERROR_CODE_DATASTORE},
-	{kind: ostiary.ErrDamaged, code: basev1.ErrorCode_ERROR_CODE_DATASTORE},
-	{kind: ostiary.ErrToken, textCode: codes.InvalidArgument},
-	{kind: ostiary.ErrTooOld, textCode: codes.InvalidArgument},
-	{kind: ostiary.ErrFuture, textCode: codes.Unavailable},
-	{kind: ostiary.ErrInvalidSchema, textCode: codes.InvalidArgument},
-	{kind: ostiary.ErrInvalidName, textCode: codes.InvalidArgument},
-	{kind: ostiary.ErrInvalidTuple, textCode: codes.InvalidArgument},
-	{kind: ostiary.ErrInvalidRequest, textCode: codes.InvalidArgument},
-	{kind: ostiary.ErrMemory, textCode: codes.ResourceExhausted},
-	{kind: ostiary.ErrBound, textCode: codes.InvalidArgument},
-	{kind: ostiary.ErrLoading, textCode: codes.Unavailable},
-	{kind: ostiary.ErrImporting, textCode: codes.Unavailable},
-	{kind: ostiary.ErrBusy, textCode: codes.Unavailable},
-	{kind: ostiary.ErrClosed, textCode: codes.Unavailable},
-	{kind: ostiary.ErrWatchBehind, textCode: codes.DataLoss},
+	{ostiary.ErrNoStore, basev1.ErrorCode_ERROR_CODE_TENANT_NOT_FOUND},
+	{ostiary.ErrStoreExists, basev1.ErrorCode_ERROR_CODE_UNIQUE_CONSTRAINT},
+	{ostiary.ErrNoSchema, basev1.ErrorCode_ERROR_CODE_SCHEMA_NOT_FOUND},
+	{ostiary.ErrNoType, basev1.ErrorCode_ERROR_CODE_ENTITY_TYPE_NOT_FOUND},
+	{ostiary.ErrNoRelation, basev1.ErrorCode_ERROR_CODE_PERMISSION_NOT_FOUND},
+	{ostiary.ErrCursor, basev1.ErrorCode_ERROR_CODE_INVALID_CONTINUOUS_TOKEN},
+	{ostiary.ErrConflict, basev1.ErrorCode_ERROR_CODE_SERIALIZATION},
+	{ostiary.ErrCanceled, basev1.ErrorCode_ERROR_CODE_CANCELLED},
+	{context.Canceled, basev1.ErrorCode_ERROR_CODE_CANCELLED},
+	{ostiary.ErrNoDocument, basev1.ErrorCode_ERROR_CODE_RECORD_NOT_FOUND},
+	{ostiary.ErrStorage, basev1.ErrorCode_ERROR_CODE_DATASTORE},
+	{ostiary.ErrUncertain, basev1.ErrorCode_ERROR_CODE_DATASTORE},
+	{ostiary.ErrDamaged, basev1.ErrorCode_ERROR_CODE_DATASTORE},
 }
 
 // translateError returns err as a failure; nil for nil. A failure stays as it
@@ -125,42 +105,24 @@ func translateError(err error) error {
 	if errors.As(err, &e) {
 		return &failure{codes.InvalidArgument, e.Error(), err}
 	}
-	// The cause of ErrLoading may be the deadline.
-	if !errors.Is(err, ostiary.ErrLoading) {
-		var refused *door.Refusal
-		switch {
-		case errors.As(err, &refused):
-			f := refusalFailure(refused)
-			f.cause = err
-			return f
-		case errors.Is(err, context.DeadlineExceeded):
-			return &failure{codes.DeadlineExceeded, "the request took too long", err}
-		}
+	if refused, ok := door.RefusalOf(err); ok {
+		f := refusalFailure(refused)
+		f.cause = err
+		return f
 	}
-	for i := range errorKinds {
-		k := &errorKinds[i]
-		switch {
-		case !errors.Is(err, k.kind):
-		case k.code != 0:
+	described := door.Describe(err)
+	if described.Code == codes.DeadlineExceeded {
+		return &failure{described.Code, "the request took too long", err}
+	}
+	for kind, i := door.KindOf(err), 0; i < len(errorCodes); i++ {
+		if k := &errorCodes[i]; errors.Is(kind, k.kind) {
 			return &failure{codeOf(k.code), k.code.String(), err}
-		default:
-			return &failure{k.textCode, reason(err, k.kind), err}
 		}
 	}
-	if errors.Is(err, context.Canceled) {
-		return &failure{codes.Canceled, basev1.ErrorCode_ERROR_CODE_CANCELLED.String(), err}
+	if described.Code == codes.Internal {
+		described.Text = basev1.ErrorCode_ERROR_CODE_INTERNAL.String()
 	}
-	return &failure{codes.Internal, basev1.ErrorCode_ERROR_CODE_INTERNAL.String(), err}
-}
-
-// reason returns the text of err without the engine's prefix, which names the
-// operation and the store. If err has no cause, it returns the text of its
-// kind.
-func reason(err, kind error) string {
-	if e, ok := errors.AsType[*ostiary.Error](err); ok && e.Err != nil {
-		return e.Reason()
-	}
-	return kind.Error()
+	return &failure{described.Code, described.Text, err}
 }
 
 // httpStatus returns the HTTP status of a gRPC code, as gRPC gateways map it.

@@ -49,11 +49,11 @@ func TestBrokenBodies(t *testing.T) {
 	}
 }
 
-// TestLoading checks that an error of a store that is loading asks the client to
-// repeat the request, and others do not.
-func TestLoading(t *testing.T) {
+// TestRetry checks that an error that passes asks the client to repeat the request,
+// and others do not.
+func TestRetry(t *testing.T) {
 	t.Parallel()
-	for kind, want := range map[error]bool{ostiary.ErrLoading: true, ostiary.ErrFuture: false, ostiary.ErrClosed: false} {
+	for kind, want := range map[error]bool{ostiary.ErrLoading: true, ostiary.ErrFuture: true, ostiary.ErrClosed: true, ostiary.ErrBound: false} {
 		err := translateError(&ostiary.Error{Op: "check", Kind: kind})
 		w := httptest.NewRecorder()
 		serveError(w, err)

@@ -155,14 +155,12 @@ func serveError(w http.ResponseWriter, err error) {
 	if errors.As(err, &why) {
 		status = why.Status()
 	}
-	if f.loading() {
-		door.SetRetryAfter(w.Header())
-	}
 	writeError(w, status, f)
 }
 
 // writeError writes f as the response, with the given HTTP status.
 func writeError(w http.ResponseWriter, status int, f *failure) {
+	door.SetRetryAfter(w.Header(), status)
 	writeJSON(w, status, appendError(nil, f))
 }
 

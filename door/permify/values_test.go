@@ -20,14 +20,14 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// TestErrorKinds compares the failure of each kind of error with
-// testdata/kinds.txt. A failure keeps its cause.
-func TestErrorKinds(t *testing.T) {
+// TestErrorCodes compares the failure of each kind of error that has an error code of the
+// protocol with testdata/kinds.txt. A failure keeps its cause.
+func TestErrorCodes(t *testing.T) {
 	t.Parallel()
 	var table strings.Builder
 	cause := errors.New("the cause")
 	kinds := []error{ostiary.ErrTransaction, cause}
-	for _, k := range errorKinds {
+	for _, k := range errorCodes {
 		kinds = append(kinds, k.kind)
 	}
 	for _, kind := range kinds {

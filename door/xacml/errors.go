@@ -9,7 +9,6 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/internal/jsonread"
 	"github.com/ostiary/ostiary/policy/domain"
 	"github.com/ostiary/ostiary/policy/status"
 )
@@ -46,10 +45,9 @@ func badRequest(text string) error {
 	return &problem{status: http.StatusBadRequest, Code: "invalid_request", Message: text}
 }
 
-// errorKinds maps the kinds of errors to statuses and codes. The first kind that
-// matches counts. An error of any other kind is an internal error, whose text is
-// not sent.
-var errorKinds = [...]struct {
+// domainKinds maps the errors of package domain to statuses and codes. The first kind
+// that matches counts.
+var domainKinds = [...]struct {
 	kind   error
 	status int
 	code   string
@@ -60,54 +58,32 @@ var errorKinds = [...]struct {
 	{domain.ErrBinding, http.StatusConflict, "binding"},
 	{domain.ErrReserved, http.StatusBadRequest, "reserved_attribute"},
 	{domain.ErrName, http.StatusBadRequest, "invalid_name"},
-	{ostiary.ErrCursor, http.StatusBadRequest, "cursor"},
-	{ostiary.ErrNoStore, http.StatusNotFound, "no_store"},
-	{ostiary.ErrStoreExists, http.StatusConflict, "store_exists"},
-	{ostiary.ErrInvalidRequest, http.StatusBadRequest, "invalid_request"},
-	{ostiary.ErrInvalidName, http.StatusBadRequest, "invalid_name"},
-	{ostiary.ErrPrecondition, http.StatusPreconditionFailed, "precondition"},
-	{ostiary.ErrConflict, http.StatusConflict, "conflict"},
-	{ostiary.ErrUncertain, http.StatusInternalServerError, "uncertain"},
-	{ostiary.ErrToken, http.StatusBadRequest, "token"},
-	{ostiary.ErrTooOld, http.StatusGone, "too_old"},
-	{ostiary.ErrFuture, http.StatusConflict, "future"},
-	{ostiary.ErrBound, http.StatusRequestEntityTooLarge, "bound"},
-	{ostiary.ErrMemory, http.StatusInsufficientStorage, "memory"},
-	{ostiary.ErrLoading, http.StatusServiceUnavailable, "loading"},
-	{ostiary.ErrImporting, http.StatusServiceUnavailable, "importing"},
-	{ostiary.ErrCanceled, http.StatusServiceUnavailable, "canceled"},
-	{ostiary.ErrClosed, http.StatusServiceUnavailable, "closed"},
-	{jsonread.ErrSyntax, http.StatusBadRequest, "malformed"},
 }
 
-// describe translates an error.
+// describe translates an error. The text of an internal error is not sent.
 func describe(err error) *problem {
-	var p *problem
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*problem](err); ok {
 		return p
 	}
-	var refused *door.Refusal
-	if errors.As(err, &refused) {
-		return &problem{status: refused.Status(), Code: "refused", Message: refused.Error(), Bound: refused.Bound}
-	}
-	var invalid *status.Error
-	if errors.As(err, &invalid) {
+	_, refused := door.RefusalOf(err)
+	if invalid, ok := errors.AsType[*status.Error](err); ok && !refused {
 		return &problem{status: http.StatusBadRequest, Code: "invalid_request", Message: invalid.Message, Bound: invalid.Bound}
 	}
-	for _, k := range errorKinds {
+	for _, k := range domainKinds {
 		if errors.Is(err, k.kind) {
 			p := &problem{status: k.status, Code: k.code, Message: ostiary.Reason(err), Reasons: reasonsOf(err)}
 			if p.Reasons != nil {
 				p.Message = "the policy is rejected: " + p.Reasons[0].Message
 			}
-			var bound *ostiary.BoundError
-			if errors.As(err, &bound) {
-				p.Bound = bound.Name
-			}
 			return p
 		}
 	}
-	return &problem{status: http.StatusInternalServerError, Code: "internal", Message: "the server failed"}
+	f := door.Describe(err)
+	p := &problem{status: f.Status, Code: f.Kind, Message: f.Text}
+	if f.Bound != nil {
+		p.Bound = f.Bound.Name
+	}
+	return p
 }
 
 // reasonsOf returns the mistakes of a policy that is rejected.
@@ -130,9 +106,7 @@ func reasonsOf(err error) (out []reason) {
 // writeError writes err as the response.
 func writeError(w http.ResponseWriter, err error) {
 	p := describe(err)
-	if p.status == http.StatusServiceUnavailable {
-		door.SetRetryAfter(w.Header())
-	}
+	door.SetRetryAfter(w.Header(), p.status)
 	p.Message = door.ShortText(p.Message)
 	writeJSON(w, p.status, p)
 }

@@ -14,14 +14,15 @@ import (
 	"github.com/ostiary/ostiary/policy/status"
 )
 
-// TestKinds compares the response to each kind of error with testdata/kinds.txt.
+// TestKinds compares the response to each kind of error of a domain, and to errors of
+// requests, with testdata/kinds.txt. Package door tests the errors of the engine.
 func TestKinds(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("the cause")
 	all := []error{cause, &door.Refusal{Reason: door.TooLarge, Bound: "BodyBytes", Limit: 7}, &door.Refusal{Reason: door.ShuttingDown},
 		status.Reached(status.ProcessingError, "steps", 5), &ostiary.BoundError{Name: "Nodes", Max: 1, Got: 2},
 		&domain.InvalidError{Name: "p", Reasons: policy.Errors{&policy.Error{Text: "first"}, &policy.Error{Text: "second"}}}}
-	for _, k := range errorKinds {
+	for _, k := range domainKinds {
 		all = append(all, &ostiary.Error{Op: "test", Kind: k.kind, Err: cause})
 	}
 	var table strings.Builder

@@ -24,20 +24,21 @@ type pkg struct {
 // tests of the room itself pass. A line applies to the folders below its room
 // too.
 const otherTests = `
-rel: storage . door/native
-expr: expr/cel eval .
-expr/cel: eval .
+.: internal/enginetest
+rel: storage internal/enginetest door/native
+expr: expr/cel eval internal/enginetest
+expr/cel: eval internal/enginetest
 schema: eval door/openfga/language
 graph: eval
 eval: oracle
-storage: storage/memory storage/kv .
+storage: storage/memory storage/kv internal/enginetest
 storage/kv: storage/memory storage/pebble
 storage/storagetest: storage/memory storage/kv
-internal: . door/native
+internal: internal/enginetest door/native
 internal/jsonread: door/native door/openfga door/permify
-internal/admit: . door/native acp
-internal/compare: . eval door/native
-internal/document: . door/native
+internal/admit: internal/enginetest door/native acp
+internal/compare: internal/enginetest eval door/native
+internal/document: internal/enginetest door/native
 internal/xmlread: policy/content policy/message policy/language
 internal/nearest: door/native cmd/ostiary
 internal/testrun:

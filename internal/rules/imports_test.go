@@ -53,7 +53,7 @@ internal/commit: storage graph schema rel internal/errs internal/limits internal
 internal/compare: eval storage graph schema expr rel internal/errs internal/admit internal/snapshot internal/query internal/commit internal/turns
 oracle: . eval storage storage/memory storage/kv storage/pebble graph schema expr rel
 oracle/faults:
-door: internal/turns
+door: . internal/jsonread internal/turns
 acp: . eval storage schema expr rel
 door/openfga: . door internal/jsonread door/openfga/language door/openfga/wire eval schema expr rel storage
 door/openfga/language: internal/jsonread schema expr
@@ -104,6 +104,7 @@ identity/token:
 cmd/ostiary: *
 examples/*: *
 internal/testrun:
+internal/enginetest:
 internal/mutants: oracle/faults
 internal/rules/onecheck: . rel schema
 `

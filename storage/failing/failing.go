@@ -84,6 +84,8 @@ type Fault struct {
 // on purpose. All methods are safe for concurrent use.
 type Driver struct {
 	storage.Driver
+	// Notices makes Notify pass on what the other driver reports.
+	Notices bool
 
 	mu     sync.Mutex
 	fault  Fault
@@ -343,9 +345,14 @@ func (d *Driver) Changed(ctx context.Context, mark string) (stores []storage.Sto
 	return d.Driver.Changed(ctx, mark)
 }
 
-// Notify implements [storage.Notifier]. The channel never receives, so that an engine
-// makes only the operations that a test asks for.
-func (d *Driver) Notify(context.Context, storage.WriterID) <-chan storage.StoreID { return nil }
+// Notify implements [storage.Notifier]. Unless Notices is true, the channel never
+// receives, so that an engine makes only the operations that a test asks for.
+func (d *Driver) Notify(ctx context.Context, own storage.WriterID) <-chan storage.StoreID {
+	if n, ok := d.Driver.(storage.Notifier); ok && d.Notices {
+		return n.Notify(ctx, own)
+	}
+	return nil
+}
 
 // Close implements [storage.Driver]. The other driver is closed in any case.
 func (d *Driver) Close() error {

@@ -36,7 +36,9 @@ func TestPassesOn(t *testing.T) {
 		data := memory.NewStore()
 		return func() (storage.Driver, error) {
 			d, err := kv.New(data, kv.Options{})
-			return joiner{New(d), data}, err
+			passing := New(d)
+			passing.Notices = true
+			return joiner{passing, data}, err
 		}
 	})
 }

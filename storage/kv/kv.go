@@ -148,6 +148,8 @@ var (
 	_ storage.Joiner    = (*Driver)(nil)
 	_ storage.Notifier  = (*Driver)(nil)
 	_ storage.Cataloger = (*Driver)(nil)
+
+	_ storage.HeadReader = (*Driver)(nil)
 )
 
 // New returns a driver over store. It fails with [storage.ErrFormat] if keys with

@@ -69,6 +69,51 @@ func (d *Driver) entries(ctx context.Context, r Reader, id storage.StoreID, from
 	return err
 }
 
+// EntryHead implements [storage.HeadReader]. It checks the bytes of the entry with
+// their checksum, and not with a hash.
+func (d *Driver) EntryHead(ctx context.Context, id storage.StoreID, r storage.Revision) (storage.Entry, error) {
+	done, err := d.begin(ctx)
+	if err != nil {
+		return storage.Entry{}, err
+	}
+	defer done()
+	snap, err := d.store.Snapshot()
+	if err != nil {
+		return storage.Entry{}, wrap("log of", id, err)
+	}
+	defer snap.Close()
+	e, err := d.entryHead(snap, id, r)
+	return e, wrap("log of", id, err)
+}
+
+func (d *Driver) entryHead(snap Reader, id storage.StoreID, r storage.Revision) (storage.Entry, error) {
+	h, err := d.readHead(snap, id)
+	if err != nil {
+		return storage.Entry{}, err
+	}
+	t, err := d.readTrim(snap, id)
+	switch {
+	case err != nil:
+		return storage.Entry{}, err
+	case r == 0 || r > h.Revision:
+		return storage.Entry{}, fmt.Errorf("%w: revision %d; the newest is %d", storage.ErrNoEntry, r, h.Revision)
+	case r < t.log:
+		return storage.Entry{}, fmt.Errorf("%w: revision %d; the oldest is %d", storage.ErrTrimmed, r, t.log)
+	}
+	value, found, err := d.get(snap, d.logKey(id, r))
+	if err != nil {
+		return storage.Entry{}, err
+	}
+	if !found {
+		return storage.Entry{}, fmt.Errorf("%w: entry %d is missing", storage.ErrDamaged, r)
+	}
+	e, err := storage.DecodeEntryHead(value)
+	if err == nil && (e.Revision != r || e.Incarnation != h.incarnation) {
+		err = fmt.Errorf("%w: entry %d is that of another revision or store", storage.ErrDamaged, r)
+	}
+	return e, err
+}
+
 // Trim implements [storage.Driver]. It deletes ranges of keys in one batch, so its
 // cost does not depend on their size.
 func (d *Driver) Trim(ctx context.Context, id storage.StoreID, log, rows storage.Revision) error {

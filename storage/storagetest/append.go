@@ -2,6 +2,7 @@ package storagetest
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -15,7 +16,7 @@ func appendCases() []testcase {
 		{"append/group", "Append of several entries appends all of them, each as one revision, or none.", appendGroup},
 		{"append/chain", "Append fails with ErrEntry if an entry does not follow its predecessor in revision, hash, time or incarnation.", appendChain},
 		{"append/log", "Entries yields the appended entries in order, from any revision on, with writer and sequence, also after the data is opened again.", entriesBack},
-		{"append/origin", "Entries returns the origin of each entry, also after the data is opened again; Append rejects an origin that is too long or has control characters, and changes nothing.", appendOrigin},
+		{"append/origin", "Entries and EntryHead return the origin of each entry, also after the data is opened again; Append rejects an origin that is too long or has control characters, and changes nothing.", appendOrigin},
 		{"append/nothing", "Append without entries only compares the heads.", appendNothing},
 		{"append/times", "Times of entries may be equal or far in the future, but not decrease; a row has the time of the entry that created it.", appendTimes},
 		{"append/unknown kind", "Append fails with ErrFormat, and changes nothing, if a change is of an unknown kind.", unknownKind},
@@ -154,9 +155,17 @@ func appendOrigin(k *kit) {
 		for e, err := range k.Entries(k.ctx, l.ID, 1) {
 			k.ok(err)
 			k.check(e.Origin == origins[n], "entry %d has origin %+v, want %+v", n+1, e.Origin, origins[n])
+			head, err := storage.EntryHead(k.ctx, k.Driver, l.ID, e.Revision)
+			k.ok(err)
+			e.Changes = nil
+			k.check(reflect.DeepEqual(head, e), "the head of entry %d is %+v, want %+v", n+1, head, e)
 			n++
 		}
 		k.check(n == len(origins), "the log has %d entries, want %d", n, len(origins))
+		for _, r := range []storage.Revision{0, l.Head.Revision + 1} {
+			_, err := storage.EntryHead(k.ctx, k.Driver, l.ID, r)
+			k.is(err, storage.ErrNoEntry)
+		}
 		k.verify(l)
 		k.reopen()
 	}

@@ -11,7 +11,7 @@ import (
 func pastCases() []testcase {
 	return []testcase{
 		{"past/window", "Load also yields the rows that were removed after RemovedAfter, and with RemovedOnly only those; the state of every later revision follows from them.", pastWindow},
-		{"past/trim", "Trim drops the entries below a revision and the rows that were removed up to a revision; Entries of trimmed revisions fails with ErrTrimmed.", pastTrim},
+		{"past/trim", "Trim drops the entries below a revision and the rows that were removed up to a revision; Entries and EntryHead of trimmed revisions fail with ErrTrimmed.", pastTrim},
 		{"past/trim beyond", "Trim with a revision above the head does not affect later entries and rows.", pastTrimBeyond},
 		{"changed", "Changed returns every store whose head moved after the mark, also if an earlier process got the mark.", changed},
 		{"notify", "The channel of a Notifier receives each store whose head another writer moved, or that was updated or deleted.", notify},
@@ -91,6 +91,8 @@ func pastTrim(k *kit) {
 		n++
 	}
 	k.check(n == 1, "Entries yields %d errors for a trimmed revision, want 1; none hides the gap", n)
+	_, err := storage.EntryHead(k.ctx, k.Driver, l.ID, 4)
+	k.is(err, storage.ErrTrimmed)
 	n = 0
 	for e, err := range k.Entries(k.ctx, l.ID, 5) {
 		k.ok(err)
