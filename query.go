@@ -132,7 +132,7 @@ type (
 	CheckResult = query.CheckResult
 	// ExplainRequest is a check whose answer is explained.
 	//
-	// It has the fields those of [CheckRequest], Options.
+	// It has the fields those of [CheckRequest], Options, Origins.
 	ExplainRequest = query.ExplainRequest
 	// Explanation is a decision and why it is so.
 	//

@@ -3,6 +3,7 @@ package eval
 import (
 	"context"
 	"slices"
+	"strconv"
 
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/rel"
@@ -108,8 +109,34 @@ type Step struct {
 	// Reasons explain an unknown attribute or rule, or that the tuple leads
 	// beyond the depth bound.
 	Reasons *Reasons
+	// Written is when and by whom Tuple was written. [Binding.Explain] leaves it nil,
+	// because a Reader does not know it; the engine sets it on request.
+	Written *Written
 	// Steps are the steps below.
 	Steps []*Step
+}
+
+// Written is the entry of the log that a stored tuple comes from.
+type Written struct {
+	// Revision is the revision of the entry.
+	Revision uint64
+	// Time is the commit time of the entry.
+	Time rel.Time
+	// Caller is who made the write, and Reason why. "" means that the entry has none,
+	// or is no longer in the log.
+	Caller, Reason string
+}
+
+// String returns the fields that are set, in the form in which they end a line.
+func (w *Written) String() string {
+	s := "revision " + strconv.FormatUint(w.Revision, 10) + "  " + timeText(w.Time)
+	if w.Caller != "" {
+		s += "  by " + w.Caller
+	}
+	if w.Reason != "" {
+		s += "  reason: " + w.Reason
+	}
+	return s
 }
 
 // ConditionStep is a condition as it was evaluated.

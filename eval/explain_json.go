@@ -60,6 +60,16 @@ func (s *Step) json(w *jsonWriter) {
 	if s.Tuple != nil {
 		w.optionalText("tuple", s.Tuple.String())
 	}
+	if s.Written != nil {
+		w.name("written")
+		w.raw('{')
+		w.name("revision")
+		w.dst = strconv.AppendUint(w.dst, s.Written.Revision, 10)
+		w.text("time", timeText(s.Written.Time))
+		w.optionalText("caller", s.Written.Caller)
+		w.optionalText("reason", s.Written.Reason)
+		w.raw('}')
+	}
 	if s.Condition != nil {
 		w.name("condition")
 		s.Condition.json(w)

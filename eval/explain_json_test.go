@@ -18,11 +18,12 @@ func TestExplainJSON(t *testing.T) {
 	text := "\"<a>&\\\n\x01\xff\u2028é"
 	step := &Step{Kind: StepTuple, Decision: expr.Unknown, Object: rel.Object{Type: "doc", ID: text}, Relation: text, Rewrite: text,
 		Tuple:     &rel.Tuple{Object: rel.Object{Type: "doc", ID: text}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "1"}},
+		Written:   &Written{Revision: 1<<64 - 1, Time: 1, Caller: text, Reason: text},
 		Condition: &ConditionStep{Name: text, Values: expr.Values{text: text, "n": 1.5, "none": nil}, Missing: []string{text, "x"}, Err: errors.New(text)},
 		Searched:  []Searched{{text, 1, []rel.Subject{{Type: "user", ID: text}, {Type: "user", ID: "*"}}}, {"", 0, nil}}, Expired: true, Refused: true,
 		Reasons: &Reasons{Missing: []string{"x"}, Errors: []ConditionError{{Condition: text, Err: errors.New(text)}}, Cycle: true, Bound: BoundDepth}}
 	x := &Explanation{Question: Question{Relation: text}, Now: 1, LeftOut: 2, Answer: Answer{Reasons: &Reasons{}},
-		Because:     &Step{Steps: []*Step{step, {}, step}},
+		Because:     &Step{Steps: []*Step{step, {}, step, {Written: &Written{}}}},
 		Memberships: &Memberships{In: []rel.Subject{{Type: "group", ID: text, Relation: "member"}, {}}, LeftOut: 1, Expired: []rel.Subject{{Type: "group", ID: text, Relation: "member"}}}}
 	sameJSON(t, x)
 	sameJSON(t, &Explanation{Memberships: &Memberships{}})
@@ -97,6 +98,12 @@ func (s *plainStep) MarshalJSON() ([]byte, error) {
 		Missing []string    `json:"missing,omitempty"`
 		Error   string      `json:"error,omitempty"`
 	}
+	type written struct {
+		Revision uint64 `json:"revision"`
+		Time     string `json:"time"`
+		Caller   string `json:"caller,omitempty"`
+		Reason   string `json:"reason,omitempty"`
+	}
 	type searched struct {
 		Subjects string   `json:"subjects"`
 		Count    int      `json:"count"`
@@ -109,6 +116,7 @@ func (s *plainStep) MarshalJSON() ([]byte, error) {
 		Relation  string       `json:"relation,omitempty"`
 		Rewrite   string       `json:"rewrite,omitempty"`
 		Tuple     string       `json:"tuple,omitempty"`
+		Written   *written     `json:"written,omitempty"`
 		Condition *condition   `json:"condition,omitempty"`
 		Searched  []searched   `json:"searched,omitempty"`
 		Expired   bool         `json:"expired,omitempty"`
@@ -124,6 +132,9 @@ func (s *plainStep) MarshalJSON() ([]byte, error) {
 	}
 	if s.Tuple != nil {
 		out.Tuple = s.Tuple.String()
+	}
+	if w := s.Written; w != nil {
+		out.Written = &written{w.Revision, timeText(w.Time), w.Caller, w.Reason}
 	}
 	if c := s.Condition; c != nil {
 		out.Condition = &condition{Name: c.Name, Result: c.Decision.String(), Values: c.Values, Missing: c.Missing}

@@ -193,6 +193,9 @@ func (s *Step) tupleLine() string {
 	if s.Reasons != nil {
 		line += " (" + s.Reasons.String() + ")"
 	}
+	if s.Written != nil {
+		line += "  " + s.Written.String()
+	}
 	return line
 }
 

@@ -17,7 +17,7 @@ import (
 func (a *app) explainCommand() *cobra.Command {
 	var flags queryFlags
 	var steps int
-	var full bool
+	var full, origins bool
 	cmd := &cobra.Command{Use: "explain USER RELATION OBJECT", Short: "Explain why a check is allowed or denied", Args: cobra.ExactArgs(3),
 		Long: "Explain why a check is allowed or denied: show the path that allows it, or the steps that failed. " + subjectHelp + "\n" +
 			"The exit code is 0 for allowed and for denied.",
@@ -29,11 +29,11 @@ func (a *app) explainCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			remote := func(*remote) error { return a.explainRemote(cmd.Context(), t, &flags, steps, full) }
+			remote := func(*remote) error { return a.explainRemote(cmd.Context(), t, &flags, steps, full, origins) }
 			err = a.ask(cmd.Context(), &flags, t.Subject, remote, func(s *ostiary.Store, query ostiary.QueryOptions) error {
 				x, err := s.Explain(cmd.Context(), ostiary.ExplainRequest{
 					CheckRequest: ostiary.CheckRequest{Object: t.Object, Relation: t.Relation, Subject: t.Subject, QueryOptions: query},
-					Options:      eval.ExplainOptions{FrontierMax: steps}})
+					Options:      eval.ExplainOptions{FrontierMax: steps}, Origins: origins})
 				if err != nil {
 					return err
 				}
@@ -55,18 +55,22 @@ func (a *app) explainCommand() *cobra.Command {
 		}}
 	flags.add(cmd)
 	cmd.Flags().BoolVar(&full, "full", false, "show every step; by default, steps with a single child are left out")
+	cmd.Flags().BoolVar(&origins, "origins", false, "show which write made each tuple: revision, time, caller and reason")
 	countVar(cmd.Flags(), &steps, "steps", 0, 0, fmt.Sprintf("maximum number of steps; default: %d", eval.FrontierMaxDefault))
 	return cmd
 }
 
 // explainRemote asks the server for the explanation and prints its text.
-func (a *app) explainRemote(ctx context.Context, t rel.Tuple, flags *queryFlags, steps int, full bool) error {
+func (a *app) explainRemote(ctx context.Context, t rel.Tuple, flags *queryFlags, steps int, full, origins bool) error {
 	in, err := flags.nativeQuestion(map[string]any{"object": t.Object.String(), "relation": t.Relation, "subject": t.Subject.String(), "text": !a.json, "short": !a.json && !full})
 	if err != nil {
 		return err
 	}
 	if steps > 0 {
 		in["steps"] = steps
+	}
+	if origins {
+		in["origins"] = true
 	}
 	if err := a.requireSubjects(ctx, flags, t.Subject); err != nil {
 		return err

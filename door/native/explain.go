@@ -25,7 +25,7 @@ const stepsMax = 10_000
 func (c *call) explain() error {
 	var q question
 	var o eval.ExplainOptions
-	text, short := false, false
+	text, short, origins := false, false, false
 	r := jsonread.New(c.body)
 	for r.Object(); r.Field(); {
 		switch string(r.Name()) {
@@ -35,6 +35,8 @@ func (c *call) explain() error {
 			text = r.Bool()
 		case "short":
 			short = r.Bool()
+		case "origins":
+			origins = r.Bool()
 		default:
 			if !q.readMember(r) {
 				r.Unknown()
@@ -45,7 +47,7 @@ func (c *call) explain() error {
 	if err := r.End(); err != nil {
 		return err
 	}
-	x, err := c.store.Explain(c.ctx, ostiary.ExplainRequest{CheckRequest: q.CheckRequest, Options: o})
+	x, err := c.store.Explain(c.ctx, ostiary.ExplainRequest{CheckRequest: q.CheckRequest, Options: o, Origins: origins})
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
@@ -225,6 +226,24 @@ func (x *shaky) writeElsewhere(t *testing.T) {
 	}
 }
 
+// origins returns what an explanation shows of the writes behind it.
+func origins(e ostiary.Explanation) any {
+	var all []eval.Written
+	var visit func(*eval.Step)
+	visit = func(s *eval.Step) {
+		if s.Written != nil {
+			all = append(all, *s.Written)
+		}
+		for _, below := range s.Steps {
+			visit(below)
+		}
+	}
+	if e.Because != nil {
+		visit(e.Because)
+	}
+	return all
+}
+
 // questions are asked at the newest revision.
 func questions() []named {
 	ctx := context.Background()
@@ -251,6 +270,9 @@ func questions() []named {
 		}},
 		{name: "explain", inMemory: true, call: func(x *shaky) (string, error) {
 			return text(func(e ostiary.Explanation) any { return e.Answer.Decision })(x.store.Explain(ctx, ostiary.ExplainRequest{CheckRequest: question}))
+		}},
+		{name: "explain origins", call: func(x *shaky) (string, error) {
+			return text(origins)(x.store.Explain(ctx, ostiary.ExplainRequest{CheckRequest: question, Origins: true}))
 		}},
 		{name: "expand", inMemory: true, call: func(x *shaky) (string, error) {
 			r := ostiary.ExpandRequest{Object: object, Relation: "viewer"}
@@ -308,6 +330,11 @@ func pastQuestions() []named {
 	return []named{
 		{name: "check at revision", optional: closing, call: func(x *shaky) (string, error) {
 			return checked(x.store.Check(ctx, at(ostiary.AtRevision(3))))
+		}},
+		{name: "explain origins at revision", optional: closing, call: func(x *shaky) (string, error) {
+			q := at(ostiary.AtRevision(2))
+			q.Subject = rel.Subject{Type: "user", ID: "anne"}
+			return text(origins)(x.store.Explain(ctx, ostiary.ExplainRequest{CheckRequest: q, Origins: true}))
 		}},
 		{name: "check at token", optional: closing, call: func(x *shaky) (string, error) {
 			return checked(x.store.Check(ctx, at(ostiary.AtExactly(x.tokens[2]))))

@@ -18,6 +18,10 @@ type ExplainRequest struct {
 	CheckRequest
 	// Options bound the explanation.
 	Options eval.ExplainOptions
+	// Origins makes the steps of stored tuples name the entries that wrote them: their
+	// revision, time, caller and reason. At a past revision this reads all tuples that
+	// were removed since, as the first read of that revision does.
+	Origins bool
 }
 
 // Explanation is a decision and its reasons. The same question at the same
@@ -47,6 +51,9 @@ func (a *Answerer) Explain(ctx context.Context, r *ExplainRequest) (Explanation,
 		return Explanation{}, errs.Wrap(op, id, err)
 	}
 	x, err := b.Binding.Explain(ctx, v.Graph, r.Question(), &env, r.Options)
+	if err == nil && r.Origins {
+		err = a.addOrigins(ctx, v, r.Tuples, x.Because)
+	}
 	if err != nil {
 		return Explanation{}, errs.Wrap(op, id, err)
 	}
