@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"syscall"
 	"time"
+
+	"github.com/ostiary/ostiary/internal/excerpt"
 )
 
 // Side is one of the programs that are compared.
@@ -145,12 +147,7 @@ func join(a, b string) string {
 }
 
 // clip shortens a server's message, so that it fits into a table.
-func clip(s string) string {
-	if len(s) > 200 {
-		return s[:200] + "…"
-	}
-	return s
-}
+func clip(s string) string { return excerpt.Of(s, 200) }
 
 // used returns the processor time that the side's process and its children have
 // used, 0 if unknown.

@@ -2,7 +2,8 @@ package door
 
 import (
 	"fmt"
-	"unicode/utf8"
+
+	"github.com/ostiary/ostiary/internal/excerpt"
 )
 
 // textMax is the length up to which an error text stays whole, in bytes, and
@@ -18,9 +19,5 @@ func ShortText(s string) string {
 	if len(s) <= textMax {
 		return s
 	}
-	end := textKept
-	for end > 0 && !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return fmt.Sprintf("%s… (%d bytes in all)", s[:end], len(s))
+	return fmt.Sprintf("%s (%d bytes in all)", excerpt.Of(s, textKept), len(s))
 }

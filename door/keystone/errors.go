@@ -10,6 +10,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/identity"
+	"github.com/ostiary/ostiary/internal/excerpt"
 )
 
 // statusError is an error with its HTTP status.
@@ -61,12 +62,8 @@ func unexpected(member string) error {
 	return &statusError{http.StatusBadRequest, "Additional properties are not allowed ('" + shorten(member) + "' was unexpected)"}
 }
 
-func shorten(s string) string {
-	if len(s) > 200 {
-		return s[:200] + "..."
-	}
-	return s
-}
+// shorten cuts a text of a request for an error.
+func shorten(s string) string { return excerpt.Of(s, 200) }
 
 // statusOf maps the reasons of package identity to HTTP statuses.
 var statusOf = map[identity.Reason]int{

@@ -3,6 +3,7 @@ package keystone_test
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -133,6 +134,11 @@ func TestShapes(t *testing.T) {
 		if a := c.do("GET", path, c.admin, ""); a.status != status {
 			t.Errorf("%s: %d, want %d", path, a.status, status)
 		}
+	}
+	// A long name of a request is cut between two characters.
+	long := strings.Repeat("x", 199)
+	if a := c.do("GET", "/v3/regions?"+long+url.QueryEscape("é")+"=1", c.admin, ""); a.status != http.StatusBadRequest || !strings.Contains(a.text, "('"+long+"…' was unexpected)") {
+		t.Errorf("a long parameter: %d %q", a.status, a.text)
 	}
 	revoked := c.token("admin", "secret", "")
 	if a := c.do("DELETE", "/v3/auth/tokens", revoked, "", "X-Subject-Token", revoked); a.status != http.StatusNoContent {

@@ -17,6 +17,7 @@ import (
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/internal/excerpt"
 )
 
 // The protocol's error codes that the service returns, by short names. Their
@@ -327,11 +328,4 @@ func fieldCodes() []struct {
 }
 
 // clip shortens a text for an error, which may quote the whole input.
-func clip(s string) string {
-	const bytesMax = 300
-	s = strings.ToValidUTF8(strings.ReplaceAll(s, "\u00a0", " "), "?")
-	if len(s) <= bytesMax {
-		return s
-	}
-	return strings.ToValidUTF8(s[:bytesMax], "") + "…"
-}
+func clip(s string) string { return excerpt.OfForeign(s, 300) }

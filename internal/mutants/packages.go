@@ -40,6 +40,7 @@ internal/admit: internal/enginetest door/native acp
 internal/compare: internal/enginetest eval door/native
 internal/document: internal/enginetest door/native
 internal/xmlread: policy/content policy/message policy/language
+internal/excerpt: internal/xmlread policy/value door/openfga/language
 internal/nearest: door/native cmd/ostiary
 internal/testrun:
 policy: oracle/policies

@@ -24,11 +24,12 @@ rel:
 internal/btree:
 internal/golden:
 internal/logins:
+internal/excerpt:
 internal/nearest:
 internal/turns:
 internal/jsonread:
 internal/lines:
-internal/xmlread: internal/lines
+internal/xmlread: internal/lines internal/excerpt
 expr: rel
 expr/cel: expr rel
 schema: expr rel internal/nearest
@@ -53,10 +54,10 @@ internal/commit: storage graph schema rel internal/errs internal/limits internal
 internal/compare: eval storage graph schema expr rel internal/errs internal/admit internal/snapshot internal/query internal/commit internal/turns
 oracle: . eval storage storage/memory storage/kv storage/pebble graph schema expr rel
 oracle/faults:
-door: . internal/jsonread internal/turns
+door: . internal/jsonread internal/turns internal/excerpt
 acp: . eval storage schema expr rel
-door/openfga: . door internal/jsonread door/openfga/language door/openfga/wire eval schema expr rel storage
-door/openfga/language: internal/jsonread schema expr
+door/openfga: . door internal/jsonread door/openfga/language door/openfga/wire eval schema expr rel storage internal/excerpt
+door/openfga/language: internal/jsonread schema expr internal/excerpt
 door/openfga/wire: internal/jsonread expr
 door/permify: . door internal/jsonread door/permify/basev1 door/permify/language eval schema expr rel storage
 door/permify/basev1:
@@ -67,19 +68,19 @@ door/doortest: door storage/failing storage/memory internal/golden
 door/native: . door internal/jsonread eval expr rel schema storage
 door/authzen: . door internal/jsonread eval expr policy policy/domain policy/status policy/value rel schema storage
 server: . door internal/logins internal/turns
-door/openfga/tuplefile: internal/jsonread rel
+door/openfga/tuplefile: internal/jsonread rel internal/excerpt
 door/openfga/storetest: . door/openfga/language door/openfga/tuplefile eval schema expr rel
-bench: . acp door/openfga door/openfga/language eval graph/graphtest identity identity/password policy policy/language policy/message policy/value rel storage
+bench: . acp door/openfga door/openfga/language eval graph/graphtest identity identity/password policy policy/language policy/message policy/value rel storage internal/excerpt
 bench/report: bench
-policy/value:
+policy/value: internal/excerpt
 policy/status: policy/value
 policy/content: policy/status internal/xmlread policy/value internal/turns
 policy/pattern: policy/status policy/value
 policy/function: policy/content policy/pattern policy/status policy/value internal/turns
 policy: internal/nearest policy/content policy/function policy/status policy/value internal/turns
-policy/literal: policy/value internal/jsonread internal/xmlread
-policy/language: policy policy/function policy/literal policy/status policy/value internal/jsonread internal/nearest internal/xmlread internal/lines internal/turns
-policy/message: policy policy/content policy/literal policy/status policy/value internal/jsonread internal/xmlread
+policy/literal: policy/value internal/jsonread internal/xmlread internal/excerpt
+policy/language: policy policy/function policy/literal policy/status policy/value internal/jsonread internal/nearest internal/xmlread internal/lines internal/turns internal/excerpt
+policy/message: policy policy/content policy/literal policy/status policy/value internal/jsonread internal/xmlread internal/excerpt
 policy/domain: . policy policy/content policy/function policy/language policy/message policy/status policy/value expr rel storage internal/turns
 oracle/policies: policy policy/content policy/function policy/status policy/value
 door/xacml: . door internal/jsonread policy policy/domain policy/language policy/message policy/status policy/value rel storage
@@ -98,7 +99,7 @@ identity/totp:
 identity/mapping:
 identity/oidc: identity/mapping
 identity/oidc/oidctest:
-door/keystone: . door identity identity/access identity/ec2 identity/mapping identity/oidc identity/token storage identity/oauth1 internal/turns
+door/keystone: . door identity identity/access identity/ec2 identity/mapping identity/oidc identity/token storage identity/oauth1 internal/turns internal/excerpt
 identity/password: internal/turns
 identity/token:
 cmd/ostiary: *

@@ -8,8 +8,8 @@ package xmlread
 
 import (
 	"fmt"
-	"unicode/utf8"
 
+	"github.com/ostiary/ostiary/internal/excerpt"
 	"github.com/ostiary/ostiary/internal/lines"
 )
 
@@ -224,14 +224,4 @@ func (r *Reader) part(from, to int) string {
 }
 
 // cut shortens text for an error.
-func cut[S ~string | ~[]byte](text S) string {
-	const most = 60
-	if len(text) <= most {
-		return string(text)
-	}
-	n := most
-	for n > 0 && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return string(text[:n]) + "…"
-}
+func cut[S ~string | ~[]byte](text S) string { return excerpt.Of(text, 60) }

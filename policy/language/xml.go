@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/ostiary/ostiary/internal/excerpt"
 	"github.com/ostiary/ostiary/internal/xmlread"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/literal"
@@ -267,12 +268,7 @@ func (p *xmlParser) dataType(uri string) value.Type {
 }
 
 // short cuts a text for an error.
-func short(text string) string {
-	if len(text) <= shownMax {
-		return text
-	}
-	return strings.ToValidUTF8(text[:shownMax], "") + "…"
-}
+func short(text string) string { return excerpt.Of(text, shownMax) }
 
 // shownMax is the number of bytes of a value that an error shows.
 const shownMax = 100

@@ -4,8 +4,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
+	"github.com/ostiary/ostiary/internal/excerpt"
 	"github.com/ostiary/ostiary/internal/xmlread"
 	"github.com/ostiary/ostiary/policy/value"
 )
@@ -101,14 +101,4 @@ func AppendXMLNamespaces(dst []byte, spaces map[string]string) []byte {
 }
 
 // short cuts a text for an error.
-func short(text string) string {
-	const most = 100
-	if len(text) <= most {
-		return text
-	}
-	n := most
-	for n > 0 && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return text[:n] + "…"
-}
+func short(text string) string { return excerpt.Of(text, 100) }

@@ -8,8 +8,8 @@ package message
 import (
 	"errors"
 	"fmt"
-	"strings"
 
+	"github.com/ostiary/ostiary/internal/excerpt"
 	"github.com/ostiary/ostiary/internal/jsonread"
 	"github.com/ostiary/ostiary/internal/xmlread"
 	"github.com/ostiary/ostiary/policy"
@@ -139,10 +139,4 @@ func failure(message string, err error, bound string) *status.Error {
 }
 
 // short cuts a text for an error.
-func short(text string) string {
-	const most = 100
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
-}
+func short(text string) string { return excerpt.Of(text, 100) }

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/ostiary/ostiary/internal/excerpt"
 )
 
 // Parse returns the value with a lexical form. White space around the form is
@@ -98,9 +100,5 @@ func Quote(text string) string {
 	if len(text) <= quotedMax {
 		return strconv.Quote(text)
 	}
-	end := quotedMax
-	for end > 0 && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return strconv.Quote(text[:end]) + "..."
+	return strconv.Quote(excerpt.Start(text, quotedMax)) + "..."
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/ostiary/ostiary/internal/excerpt"
 	"github.com/ostiary/ostiary/schema"
 )
 
@@ -172,11 +173,4 @@ func Locate(src []byte, typ, relation, condition string) (line, column int) {
 
 // clip shortens a text for an error, which may quote the whole input. It turns
 // no-break spaces into blanks.
-func clip(s string) string {
-	const bytesMax = 300
-	s = strings.ToValidUTF8(strings.ReplaceAll(s, "\u00a0", " "), "?")
-	if len(s) <= bytesMax {
-		return s
-	}
-	return strings.ToValidUTF8(s[:bytesMax], "") + "…"
-}
+func clip(s string) string { return excerpt.OfForeign(s, 300) }

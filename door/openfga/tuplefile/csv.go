@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ostiary/ostiary/internal/excerpt"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -105,13 +106,7 @@ func (c *csvReader) header() error {
 }
 
 // clip shortens a text for an error.
-func clip(s string) string {
-	const bytesMax = 100
-	if len(s) > bytesMax {
-		return strings.ToValidUTF8(s[:bytesMax], "") + "…"
-	}
-	return s
-}
+func clip(s string) string { return excerpt.Of(s, 100) }
 
 // field returns the last record's value in a column, "" if the file does not
 // have the column.
