@@ -82,6 +82,14 @@ func (s *Store) DocumentsBy(ctx context.Context, kind, secondary string) ([]Docu
 	return s.documents.By(ctx, kind, secondary)
 }
 
+// Documents calls visit for each document of some kinds, kind by kind and in the
+// order of their keys. All of them belong to one revision, which is not older than any
+// write that was acknowledged before the call; Documents returns its token. Their
+// number has no bound. An error of visit ends the call and is returned as it is.
+func (s *Store) Documents(ctx context.Context, kinds []string, visit func(Document) error) (Token, error) {
+	return s.documents.All(ctx, kinds, visit)
+}
+
 // Secret returns the newest secret with the key, decrypted, or [ErrNoDocument].
 // It fails with [ErrNoSecretKey] if the engine has no key or another one.
 func (s *Store) Secret(ctx context.Context, k DocumentKey) (Document, error) {

@@ -204,8 +204,8 @@ type DocumentRow struct {
 	BodyBytes int      // length of the body in bytes
 }
 
-// State is the state of a store at one revision. The three sequences may be
-// read in any order, each at most once. A sequence yields the live rows in
+// State is the state of a store at one revision. The sequences of rows may be
+// read in any order, each at most once. Such a sequence yields the live rows in
 // ascending order of their keys, and then the removed rows in order of removal.
 // It ends after an error.
 type State struct {
@@ -220,6 +220,10 @@ type State struct {
 	Attributes iter.Seq2[AttributeRow, error]
 	// Documents yields the documents.
 	Documents iter.Seq2[DocumentRow, error]
+	// Bodies yields the live documents of a kind with their bodies, in ascending
+	// order of their keys, and never a secret. It may be called for several kinds,
+	// and again for the same one. It must not be read during or after Close.
+	Bodies func(kind string) iter.Seq2[Document, error]
 	// Close frees the resources of the state. The caller must call it; a second
 	// call does nothing. A sequence must not be read during or after Close.
 	Close func() error

@@ -11,6 +11,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -106,6 +107,49 @@ func (r Reader) By(ctx context.Context, kind, secondary string) ([]Document, err
 		return nil, errs.Wrap(op, t.ID, err)
 	}
 	return out, nil
+}
+
+// All calls visit for each document of some kinds, kind by kind and in the order of
+// their keys, and returns the token of the revision that all of them belong to. An
+// error of visit ends the call and is returned as it is.
+func (r Reader) All(ctx context.Context, kinds []string, visit func(Document) error) (snapshot.Token, error) {
+	var visited error
+	head, err := r.all(ctx, kinds, func(d Document) error { visited = visit(d); return visited })
+	switch {
+	case visited != nil:
+		return "", visited
+	case err != nil:
+		return "", errs.Wrap("read documents", r.Timeline.ID, err)
+	}
+	return r.Timeline.Token(head), nil
+}
+
+func (r Reader) all(ctx context.Context, kinds []string, visit func(Document) error) (head storage.Head, err error) {
+	t := r.Timeline
+	if err := t.Err(); err != nil {
+		return head, err
+	}
+	for _, kind := range kinds {
+		if err := ValidKey(kind, "key"); err != nil {
+			return head, err
+		}
+	}
+	state, err := t.Runtime.Driver.Load(ctx, t.ID, storage.LoadOptions{})
+	if err != nil {
+		return head, err
+	}
+	defer func() { err = errors.Join(err, state.Close()) }()
+	for _, kind := range kinds {
+		for d, err := range state.Bodies(kind) {
+			if err == nil {
+				err = visit(Document{d.Kind, d.Key, d.Secondary, d.Body})
+			}
+			if err != nil {
+				return head, err
+			}
+		}
+	}
+	return state.Head, t.ConfirmRead(ctx, nil)
 }
 
 // Secret returns the newest secret with the key, decrypted, or ErrNoDocument.

@@ -75,6 +75,17 @@ func TestReader(t *testing.T) {
 		}
 		return outcome(text, err)
 	}
+	all := func(kinds ...string) string {
+		text := ""
+		token, err := r.All(ctx, kinds, func(v document.Document) error {
+			text += fmt.Sprint(v.Kind, " ", v.Key, " ", v.Secondary, " ", string(v.Body), "; ")
+			return nil
+		})
+		if at, readErr := token.Revision(); err == nil {
+			text, err = fmt.Sprint(text, "at ", at), readErr
+		}
+		return outcome(text, err)
+	}
 	secret := func(kind, key string) string {
 		v, err := r.Secret(ctx, document.Key{Kind: kind, Key: key})
 		return outcome(fmt.Sprint(v.Kind, " ", v.Key, " ", v.Secondary, " ", string(v.Body)), err)
@@ -93,6 +104,9 @@ func TestReader(t *testing.T) {
 		{by("k", "t"), "k d [t] 4; "},
 		{by("k", "u"), ""},
 		{by("", "s"), `error: ostiary: read documents` + store + `invalid request: document ""/"key" has an empty kind or key`},
+		{all("k", "other"), "k a [s] 1; k b [s] 2; k c [s] 3; k d [t] 4; at 1"},
+		{all(), "at 1"},
+		{all("k", "schemas"), `error: ostiary: read documents` + store + `invalid request: kind "schemas" of a document is reserved for the engine`},
 		{secret("k", "x"), "k x [] hidden"},
 		{secret("k", "a"), "error: ostiary: read secret" + store + "no such document"},
 		{document.Document{Kind: "k", Key: "x", Body: []byte("hidden")}.String(), "k/x [body not shown]"},
@@ -111,6 +125,14 @@ func TestReader(t *testing.T) {
 		t.Errorf("above the bound: got %s\nexpected %s", got, want)
 	}
 
+	if got, want := all("k"), "k a [s] 1; k b [s] 2; k c [s] 3; k d [t] 4; k e [s] ; at 2"; got != want {
+		t.Errorf("all above the bound: got %s\nexpected %s", got, want)
+	}
+	stop, visits := errors.New("stop"), 0
+	if _, err := r.All(ctx, []string{"k"}, func(document.Document) error { visits++; return stop }); err != stop || visits != 1 {
+		t.Errorf("All with a visit that fails: %d visits, error %v", visits, err)
+	}
+
 	// A reader without a key, and with another one.
 	r.Sealer = nil
 	if got, want := secret("k", "x"), "error: ostiary: read secret"+store+"missing or wrong key for secrets"; got != want {
@@ -126,7 +148,7 @@ func TestReader(t *testing.T) {
 	}
 
 	r.Timeline.Close(errs.ErrNoStore)
-	for _, got := range []string{get("k", "b"), by("k", "s"), secret("k", "x")} {
+	for _, got := range []string{get("k", "b"), by("k", "s"), all("k"), secret("k", "x")} {
 		if !strings.HasSuffix(got, store+"no such store") {
 			t.Errorf("after Close: got %s", got)
 		}

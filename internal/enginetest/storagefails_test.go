@@ -453,6 +453,11 @@ func reads() []named {
 		{name: "documents", call: func(x *shaky) (string, error) {
 			return text(func(d []ostiary.Document) any { return d })(x.store.DocumentsBy(ctx, "note", "s"))
 		}},
+		{name: "documents of kinds", call: func(x *shaky) (string, error) {
+			var all []ostiary.Document
+			token, err := x.store.Documents(ctx, []string{"note", "none"}, func(d ostiary.Document) error { all = append(all, d); return nil })
+			return text(func(ostiary.Token) any { return all })(token, err)
+		}},
 		{name: "secret", call: func(x *shaky) (string, error) { return body(x.store.Secret(ctx, key)) }},
 		{name: "stats", inMemory: true, call: func(x *shaky) (string, error) {
 			return text(func(s ostiary.Stats) any { return fmt.Sprint(s.Revision, s.Graph.Tuples, s.Schemas) })(x.store.Stats(ctx))

@@ -42,6 +42,7 @@ const (
 	TuplesNext      Operation = "next of State.Tuples"
 	AttributesNext  Operation = "next of State.Attributes"
 	DocumentsNext   Operation = "next of State.Documents"
+	BodiesNext      Operation = "next of State.Bodies"
 	CloseState      Operation = "State.Close"
 	Rows            Operation = "Rows"
 	Document        Operation = "Document"
@@ -296,6 +297,8 @@ func (d *Driver) Load(ctx context.Context, id storage.StoreID, opts storage.Load
 	st.Tuples = steps(d, TuplesNext, st.Tuples)
 	st.Attributes = steps(d, AttributesNext, st.Attributes)
 	st.Documents = steps(d, DocumentsNext, st.Documents)
+	bodies := st.Bodies
+	st.Bodies = func(kind string) iter.Seq2[storage.Document, error] { return steps(d, BodiesNext, bodies(kind)) }
 	closeState := st.Close
 	st.Close = func() error {
 		injected, _ := d.next(CloseState)

@@ -143,7 +143,8 @@ func load(d *Driver) (text string, err error) {
 	tuples, err1 := count(st.Tuples)
 	attributes, err2 := count(st.Attributes)
 	documents, err3 := count(st.Documents)
-	return fmt.Sprint(tuples, attributes, documents), errors.Join(err1, err2, err3, st.Close())
+	bodies, err4 := count(st.Bodies("k"))
+	return fmt.Sprint(tuples, attributes, documents, bodies), errors.Join(err1, err2, err3, err4, st.Close())
 }
 
 // mistakes are what a caller of a driver can do wrong. each must find them, and find

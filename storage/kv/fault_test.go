@@ -233,6 +233,12 @@ func (c *faultCase) load(ctx context.Context) (_ string, err error) {
 		}
 		fmt.Fprintln(&out, row)
 	}
+	for doc, err := range st.Bodies("kind") {
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintln(&out, doc)
+	}
 	return out.String(), nil
 }
 

@@ -62,6 +62,7 @@ func (d *Driver) Load(ctx context.Context, id storage.StoreID, opts storage.Load
 		Tuples:     prefetch(ctx, d.rowScan(ctx, id, p, opts, tupleRows()), tupleRow(&rowStrings{})),
 		Attributes: stream(d.rowScan(ctx, id, p, opts, attributeRows()), attributeRow(&rowStrings{})),
 		Documents:  stream(d.rowScan(ctx, id, p, opts, documentRows()), documentRow),
+		Bodies:     func(kind string) iter.Seq2[storage.Document, error] { return d.bodies(ctx, id, p, kind) },
 		Close:      p.close,
 	}, nil
 }
@@ -244,6 +245,33 @@ func (d *Driver) body(ctx context.Context, id storage.StoreID, t table, kind, ke
 	}
 	doc, err := parseBodyValue(kind, key, v)
 	return doc, wrap("document of", id, err)
+}
+
+// bodies yields the documents of a kind in a state.
+func (d *Driver) bodies(ctx context.Context, id storage.StoreID, p *openState, kind string) iter.Seq2[storage.Document, error] {
+	return func(yield func(storage.Document, error) bool) {
+		done, err := d.begin(ctx)
+		if err != nil {
+			yield(storage.Document{}, err)
+			return
+		}
+		defer done()
+		prefix := appendPart(d.tableKey(id, tableBodies), kind)
+		err = d.scan(ctx, p.snap, prefix, successor(prefix), func(key, value []byte) (bool, error) {
+			var part [1][]byte
+			if err := splitKey(key[len(prefix):], part[:]); err != nil {
+				return false, err
+			}
+			doc, err := parseBodyValue(kind, string(part[0]), bytes.Clone(value))
+			if err != nil {
+				return false, err
+			}
+			return yield(doc, nil), nil
+		})
+		if err != nil {
+			yield(storage.Document{}, wrap("documents of", id, err))
+		}
+	}
 }
 
 // DocumentsBy implements [storage.Driver].

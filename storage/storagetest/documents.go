@@ -13,6 +13,7 @@ func documentCases() []testcase {
 		{"documents/put and remove", "Document returns the newest body, or fails with ErrNoDocument after the document was removed; the rows contain the past.", documentLife},
 		{"documents/secondary", "DocumentsBy yields the live documents of a kind that have a secondary key, in order of their keys.", documentsBy},
 		{"secrets", "Only the newest ciphertext of a secret is stored, and only until it is removed; it is not in the log, the rows or the documents.", secrets},
+		{"documents/bodies", "State.Bodies yields the live documents of a kind in order of their keys, as they were at the head of the state.", documentBodies},
 		{"documents/copies", "The caller may change the documents that it passes and receives, without an effect on the driver.", documentCopies},
 	}
 }
@@ -81,6 +82,35 @@ func documentsBy(k *kit) {
 	}
 	k.reopen()
 	want("user", "z", "c")
+}
+
+func documentBodies(k *kit) {
+	l := k.store()
+	k.append(l, put("user", "c", "3", "x"), put("user", "a", "1"), put("user", "b\x00", "2b"), put("user", "b", "2"), put("users", "d", "other kind"), put("use", "e", "other kind"),
+		storage.Change{Kind: storage.SecretPut, Document: storage.Document{Kind: "user", Key: "a", Body: []byte("ciphertext")}})
+	k.append(l, put("user", "c", "3 again"), storage.Change{Kind: storage.DocumentRemove, Document: storage.Document{Kind: "user", Key: "b"}})
+	k.reopen()
+	st, err := k.Load(k.ctx, l.ID, storage.LoadOptions{})
+	k.ok(err)
+	k.append(l, put("user", "later", "4"), storage.Change{Kind: storage.DocumentRemove, Document: storage.Document{Kind: "user", Key: "a"}})
+	read := func() (texts []string) {
+		for doc, err := range st.Bodies("user") {
+			k.ok(err)
+			texts = append(texts, doc.Key+"="+string(doc.Body)+fmt.Sprint(doc.Secondary))
+			doc.Body = append(doc.Body[:0], "the caller may change the body"...)
+		}
+		return texts
+	}
+	for range st.Bodies("user") {
+		break
+	}
+	want := []string{"a=1[]", "b\x00=2b[]", "c=3 again[]"}
+	for range 2 {
+		have := read()
+		k.check(st.Head.Revision == 2 && slices.Equal(have, want), "Bodies at revision %d yields %q, want %q", st.Head.Revision, have, want)
+	}
+	k.ok(st.Close())
+	k.verify(l)
 }
 
 func secrets(k *kit) {

@@ -151,20 +151,43 @@ func (m *Model) Compare(ctx context.Context, d storage.Driver, id storage.StoreI
 	}); err != nil {
 		return err
 	}
-	return m.compareBodies(ctx, d, id)
+	return m.compareBodies(ctx, d, id, &st)
 }
 
-func (m *Model) compareBodies(ctx context.Context, d storage.Driver, id storage.StoreID) error {
+// compareBodies compares the live documents that are read one by one, and those that
+// the state yields by kind.
+func (m *Model) compareBodies(ctx context.Context, d storage.Driver, id storage.StoreID, st *storage.State) error {
+	kinds := map[string][]string{"no such kind": nil}
 	for k, want := range m.bodies {
+		kinds[k[0]] = append(kinds[k[0]], k[1])
 		have, err := d.Document(ctx, id, k[0], k[1])
 		if err != nil {
 			return err
 		}
-		if string(have.Body) != string(want.Body) || !slices.Equal(have.Secondary, want.Secondary) {
+		if !sameDocument(have, want) {
 			return fmt.Errorf("document %q of kind %q differs from what was put", k[1], k[0])
 		}
 	}
+	for kind, want := range kinds {
+		var keys []string
+		for have, err := range st.Bodies(kind) {
+			if err != nil {
+				return err
+			}
+			keys = append(keys, have.Key)
+			if !sameDocument(have, m.bodies[[2]string{kind, have.Key}]) {
+				return fmt.Errorf("document %q of kind %q in Bodies differs from what was put", have.Key, kind)
+			}
+		}
+		if slices.Sort(want); !slices.Equal(keys, want) {
+			return fmt.Errorf("Bodies(%q) yields the keys %q, want %q", kind, keys, want)
+		}
+	}
 	return nil
+}
+
+func sameDocument(a, b storage.Document) bool {
+	return a.Kind == b.Kind && a.Key == b.Key && string(a.Body) == string(b.Body) && slices.Equal(a.Secondary, b.Secondary)
 }
 
 // compareRows compares rows without their order. It does not expect rows that the
