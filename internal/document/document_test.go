@@ -162,6 +162,11 @@ func TestReaderFails(t *testing.T) {
 	for name, call := range map[string]func(r document.Reader) (any, error){
 		"get": func(r document.Reader) (any, error) { return r.Get(ctx, document.Key{Kind: "k", Key: "a"}) },
 		"by":  func(r document.Reader) (any, error) { return r.By(ctx, "k", "s") },
+		"all": func(r document.Reader) (any, error) {
+			n := 0
+			_, err := r.All(ctx, []string{"k"}, func(document.Document) error { n++; return nil })
+			return n, err
+		},
 		"secret": func(r document.Reader) (any, error) {
 			return r.Secret(ctx, document.Key{Kind: "k", Key: "x"})
 		},
