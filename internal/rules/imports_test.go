@@ -81,11 +81,12 @@ policy: internal/nearest policy/content policy/function policy/status policy/val
 policy/literal: policy/value internal/jsonread internal/xmlread internal/excerpt
 policy/language: policy policy/function policy/literal policy/status policy/value internal/jsonread internal/nearest internal/xmlread internal/lines internal/turns internal/excerpt
 policy/message: policy policy/content policy/literal policy/status policy/value internal/jsonread internal/xmlread internal/excerpt
+internal/replica: . storage internal/turns
 policy/domain: . policy policy/content policy/function policy/language policy/message policy/status policy/value expr rel storage internal/turns
 oracle/policies: policy policy/content policy/function policy/status policy/value
 door/xacml: . door internal/jsonread policy policy/domain policy/language policy/message policy/status policy/value rel storage
 door/onap: . door door/onap/catalog door/onap/pdp door/onap/preload door/onap/tosca internal/jsonread policy policy/message
-door/onap/catalog: . door/onap/tosca internal/btree internal/turns
+door/onap/catalog: . door/onap/tosca internal/btree internal/replica storage
 door/onap/pdp: door/onap/tosca internal/jsonread policy policy/function policy/language policy/status policy/value
 door/onap/preload: door/onap/tosca
 door/onap/tosca: internal/jsonread
