@@ -30,7 +30,7 @@ type Form[T any] struct {
 	Apply func(old T, changes []storage.Change) (T, error)
 	// Finish completes a value that Apply returned before readers get it. previous is
 	// the value that readers got before, or Empty. Nil completes nothing.
-	Finish func(previous, next T) (T, error)
+	Finish func(ctx context.Context, previous, next T) (T, error)
 }
 
 // At is a value at one revision of the store.
@@ -163,7 +163,7 @@ func (r *Replica[T]) load(ctx context.Context) (*At[T], error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.finish(value, token)
+	return r.finish(ctx, value, token)
 }
 
 // replay applies the log behind old.
@@ -190,7 +190,7 @@ func (r *Replica[T]) replay(ctx context.Context, old *At[T]) (*At[T], error) {
 	if !changed {
 		return &At[T]{value, token}, nil
 	}
-	return r.finish(value, token)
+	return r.finish(ctx, value, token)
 }
 
 // concerned appends those of some changes that concern the documents of the form.
@@ -215,7 +215,7 @@ func (f *Form[T]) concerned(dst, changes []storage.Change) []storage.Change {
 }
 
 // finish completes a value.
-func (r *Replica[T]) finish(value T, token ostiary.Token) (_ *At[T], err error) {
+func (r *Replica[T]) finish(ctx context.Context, value T, token ostiary.Token) (_ *At[T], err error) {
 	if r.form.Finish == nil {
 		return &At[T]{value, token}, nil
 	}
@@ -223,7 +223,7 @@ func (r *Replica[T]) finish(value T, token ostiary.Token) (_ *At[T], err error) 
 	if old := r.current.Load(); old != nil {
 		previous = old.Value
 	}
-	if value, err = r.form.Finish(previous, value); err != nil {
+	if value, err = r.form.Finish(ctx, previous, value); err != nil {
 		return nil, err
 	}
 	return &At[T]{value, token}, nil

@@ -53,7 +53,10 @@ func form() replica.Form[notes] {
 			}
 			return next, nil
 		},
-		Finish: func(previous, next notes) (notes, error) { next.finished = previous.finished + 1; return next, nil },
+		Finish: func(_ context.Context, previous, next notes) (notes, error) {
+			next.finished = previous.finished + 1
+			return next, nil
+		},
 	}
 }
 

@@ -92,9 +92,20 @@ func TestOperationsMax(t *testing.T) {
 	if err := c.History.Append(t.Context(), []*Operation{operation("first")}); err != nil {
 		t.Fatal(err)
 	}
-	for i := range OperationsMax - 1 {
-		o := operation(strconv.Itoa(i))
-		c.History.rows[o.ID] = o
+	s, err := c.find(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, body := OperationsMax-1, marshal(operation("more"))
+	for at := 0; at < all; {
+		var w ostiary.WriteRequest
+		for range min(1000, all-at) {
+			w.Documents = append(w.Documents, ostiary.Document{Kind: kindOperation, Key: strconv.Itoa(at), Body: body})
+			at++
+		}
+		if _, err := s.store.Write(t.Context(), w); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := c.History.Append(t.Context(), []*Operation{operation("first")}); err != nil {
 		t.Errorf("a replacement: %v", err)

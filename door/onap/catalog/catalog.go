@@ -12,12 +12,11 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door/onap/tosca"
-	"github.com/ostiary/ostiary/internal/turns"
+	"github.com/ostiary/ostiary/internal/replica"
 )
 
 const (
@@ -37,7 +36,7 @@ type Options struct {
 	// Compile prepares a world for decisions; previous is the result for the world
 	// before, or nil. An error rejects the change. The result becomes
 	// [World.Compiled]. Nil compiles nothing.
-	// A change ends with its context; the first loading is finished in any case.
+	// A change ends with its context; reading the store is finished in any case.
 	Compile func(ctx context.Context, previous any, w *World) (any, error)
 	// Check checks a policy that is added or deployed. An error rejects the change.
 	// Nil checks nothing.
@@ -45,19 +44,23 @@ type Options struct {
 }
 
 // Catalog is a catalog in a store of an engine. It is loaded when it is first
-// used, and its store is created by the first change. It may be used
-// concurrently.
+// used, and follows what other engines write. Its store is created by the first
+// change. It may be used concurrently.
 type Catalog struct {
 	engine  *ostiary.Engine
 	options Options
 	// History is the history of operations.
 	History History
-	world   atomic.Pointer[World]
 
-	mu    sync.Mutex // guards loading and changes
+	mu      sync.Mutex // guards the fields below
+	stored  *stored    // nil before the store was found
+	initial *World     // the world of a new catalog; nil before it was made
+}
+
+// stored is the replica of the store of a catalog.
+type stored struct {
 	store *ostiary.Store
-	// initial are the documents of a new catalog, until its store exists.
-	initial []ostiary.Document
+	*replica.Replica[*World]
 }
 
 // New returns the catalog in the engine's store with the alias "default" of
@@ -77,43 +80,66 @@ func (c *Catalog) Now() time.Time { return c.options.Now() }
 // World returns the newest world. It loads the catalog if that was not done yet,
 // and fails if the store cannot be read.
 func (c *Catalog) World(ctx context.Context) (*World, error) {
-	if w := c.world.Load(); w != nil {
-		return w, nil
+	s, err := c.find(ctx)
+	if err != nil {
+		return nil, err
 	}
-	turns.Pause(ctx) // the owner of the lock may wait for a turn
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.load(ctx)
+	if s == nil {
+		return c.first(ctx)
+	}
+	at, err := s.Newest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return c.world(ctx, at)
 }
 
-// load loads the catalog. The caller holds the mutex.
-func (c *Catalog) load(ctx context.Context) (*World, error) {
-	if w := c.world.Load(); w != nil {
-		return w, nil
-	}
+// find returns the replica of the store, or nil if there is no store yet.
+func (c *Catalog) find(ctx context.Context) (*stored, error) {
 	store, err := c.engine.StoreByAlias(ctx, StoreDoor, storeAlias)
-	var w *World
-	switch {
-	case errors.Is(err, ostiary.ErrNoStore):
-		w, err = c.first()
-	case err == nil:
-		w, err = c.read(ctx, store)
+	if errors.Is(err, ostiary.ErrNoStore) {
+		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	if c.options.Compile != nil {
-		if w.Compiled, err = c.options.Compile(context.WithoutCancel(ctx), nil, w); err != nil {
-			return nil, fmt.Errorf("compile the deployed policies: %w", err)
-		}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stored == nil || c.stored.store != store {
+		c.stored = &stored{store, replica.New(store, c.form())}
 	}
-	c.store = store
-	c.world.Store(w)
-	return w, nil
+	return c.stored, nil
 }
 
-// first returns the world of a new catalog.
-func (c *Catalog) first() (*World, error) {
+// create returns the replica of the store, which it creates if there is none.
+func (c *Catalog) create(ctx context.Context) (*stored, error) {
+	_, err := c.engine.CreateStore(ctx, ostiary.CreateStoreRequest{Name: "ONAP policies", Aliases: map[string]string{StoreDoor: storeAlias}})
+	if err != nil && !errors.Is(err, ostiary.ErrStoreExists) { // another engine may have created it
+		return nil, err
+	}
+	s, err := c.find(ctx)
+	if err == nil && s == nil {
+		err = ostiary.ErrNoStore
+	}
+	return s, err
+}
+
+// world returns the world of a revision of the store: that of a new catalog as long
+// as the store has no entry.
+func (c *Catalog) world(ctx context.Context, at *replica.At[*World]) (*World, error) {
+	if n, err := at.Token.Revision(); err != nil || n > 0 {
+		return at.Value, err
+	}
+	return c.first(ctx)
+}
+
+// first returns the world of a new catalog. Its documents are not stored yet.
+func (c *Catalog) first(ctx context.Context) (*World, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.initial != nil {
+		return c.initial, nil
+	}
 	d := &draft{World: *newWorld(), now: c.Now()}
 	for _, t := range c.options.Preload {
 		if err := d.addTemplate(t); err != nil {
@@ -123,41 +149,81 @@ func (c *Catalog) first() (*World, error) {
 	g := defaultGroup()
 	g.Subgroups[0].Policies = c.options.Deployed
 	d.putGroup(g)
-	c.initial = d.documents
-	return &d.World, nil
+	d.unstored = d.documents
+	w, err := c.compile(ctx, nil, &d.World)
+	c.initial = w
+	return w, err
+}
+
+// compile sets the compiled policies of a world. previous is an earlier one, or nil.
+func (c *Catalog) compile(ctx context.Context, previous, w *World) (*World, error) {
+	if c.options.Compile == nil {
+		return w, nil
+	}
+	var old any
+	if previous != nil {
+		old = previous.Compiled
+	}
+	next := *w
+	var err error
+	if next.Compiled, err = c.options.Compile(context.WithoutCancel(ctx), old, w); err != nil {
+		return nil, fmt.Errorf("compile the deployed policies: %w", err)
+	}
+	return &next, nil
 }
 
 // change makes the next world. It calls edit with a draft of the newest world,
 // compiles the draft, writes its documents and publishes it. If edit fails,
-// nothing changes.
+// nothing changes. edit is called again if the store has changed meanwhile.
 func (c *Catalog) change(ctx context.Context, edit func(d *draft) error) error {
-	turns.Pause(ctx)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	old, err := c.load(ctx)
+	s, err := c.find(ctx)
 	if err != nil {
 		return err
 	}
+	if s == nil {
+		// A change that is refused, or changes nothing, does not create the store.
+		w, err := c.first(ctx)
+		if err != nil {
+			return err
+		}
+		if request, _, err := c.decide(ctx, w, edit); request == nil || err != nil {
+			return err
+		}
+		if s, err = c.create(ctx); err != nil {
+			return err
+		}
+	}
+	_, err = s.Change(ctx, func(base *replica.At[*World]) (*ostiary.WriteRequest, *World, error) {
+		w, err := c.world(ctx, base)
+		if err != nil {
+			return nil, nil, err
+		}
+		return c.decide(ctx, w, edit)
+	})
+	return err
+}
+
+// decide returns the write of a change, and the world after it. The write is nil if
+// edit changes nothing.
+func (c *Catalog) decide(ctx context.Context, old *World, edit func(d *draft) error) (*ostiary.WriteRequest, *World, error) {
 	d := old.draft(c.Now())
 	if check := c.options.Check; check != nil {
 		d.check = func(p *tosca.Entity) error { return rejected(ctx, check(ctx, p, &d.World)) }
 	}
 	if err := edit(d); err != nil {
-		return err
+		return nil, nil, err
 	}
 	if len(d.documents) == 0 && len(d.removed) == 0 {
-		return nil
+		return nil, nil, nil
 	}
-	if c.options.Compile != nil {
+	if !d.onlyOperations && c.options.Compile != nil {
+		var err error
 		if d.Compiled, err = c.options.Compile(ctx, old.Compiled, &d.World); err != nil {
-			return rejected(ctx, err)
+			return nil, nil, rejected(ctx, err)
 		}
 	}
-	if err := c.write(ctx, d.documents, d.removed); err != nil {
-		return err
-	}
-	c.world.Store(&d.World)
-	return nil
+	put, remove := withInitial(old.unstored, d.documents, d.removed)
+	return &ostiary.WriteRequest{Documents: put, RemoveDocuments: remove}, &d.World, nil
 }
 
 // rejected returns the error of a change that the policies reject because of err, or
@@ -170,24 +236,6 @@ func rejected(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: reading a policy: %w", ostiary.ErrCanceled, err)
 	}
 	return &Error{Kind: Invalid, Text: err.Error()}
-}
-
-// write writes documents in one entry. It creates the store if there is none.
-// The caller holds the mutex.
-func (c *Catalog) write(ctx context.Context, put []ostiary.Document, remove []ostiary.DocumentKey) error {
-	if c.store == nil {
-		store, err := c.engine.CreateStore(ctx, ostiary.CreateStoreRequest{Name: "ONAP policies", Aliases: map[string]string{StoreDoor: storeAlias}})
-		if err != nil {
-			return err
-		}
-		c.store = store
-	}
-	put, remove = withInitial(c.initial, put, remove)
-	if _, err := c.store.Write(ctx, ostiary.WriteRequest{Documents: put, RemoveDocuments: remove}); err != nil {
-		return err
-	}
-	c.initial = nil
-	return nil
 }
 
 // withInitial adds the documents of a new catalog to its first write, except

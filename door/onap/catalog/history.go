@@ -2,13 +2,12 @@ package catalog
 
 import (
 	"context"
-	"encoding/json"
+	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/internal/turns"
+	"github.com/ostiary/ostiary/internal/btree"
 )
 
 // Bounds on the history of operations.
@@ -46,59 +45,21 @@ type Operation struct {
 
 // History is the history of operations of a catalog. It may be used
 // concurrently.
-type History struct {
-	catalog *Catalog
+type History struct{ catalog *Catalog }
 
-	mu   sync.RWMutex
-	rows map[string]*Operation
-	// ended are the ends of the counted operations, sorted.
-	ended map[operationKey][]time.Time
-	// latest are the ids of the latest operations by name of the control loop.
-	latest map[string]string
+// operations are the operations of a world. They never change.
+type operations struct {
+	rows btree.Map[string, *Operation] // by id
+	// ended are the ends of the counted operations, sorted, by operationKey.
+	ended btree.Map[string, []time.Time]
+	// latest are the latest operations by name of the control loop.
+	latest btree.Map[string, *Operation]
 }
 
-// operationKey selects the operations that a frequency limit counts.
-type operationKey struct{ actor, operation, target string }
-
-// read reads the history of a store.
-func (h *History) read(ctx context.Context, s *ostiary.Store) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.rows = map[string]*Operation{}
-	err := documents(ctx, s, kindOperation, func(doc ostiary.Document) error {
-		o := &Operation{}
-		h.rows[doc.Key] = o
-		return json.Unmarshal(doc.Body, o)
-	})
-	h.index()
-	return err
-}
-
-// index makes the indexes from the rows. The caller holds the mutex.
-func (h *History) index() {
-	h.ended, h.latest = map[operationKey][]time.Time{}, map[string]string{}
-	for _, o := range h.rows {
-		h.indexRow(o)
-	}
-	for _, ends := range h.ended {
-		slices.SortFunc(ends, time.Time.Compare)
-	}
-}
-
-// indexRow adds a row to the indexes, at the end of its list.
-func (h *History) indexRow(o *Operation) {
-	if o.counts() {
-		k := operationKey{o.Actor, o.Operation, o.Target}
-		h.ended[k] = append(h.ended[k], *o.End)
-	}
-	h.indexLatest(o)
-}
-
-// indexLatest makes a row the latest one of its loop if it is.
-func (h *History) indexLatest(o *Operation) {
-	if newest := h.rows[h.latest[o.Loop]]; o.Start != nil && (newest == nil || o.Start.After(*newest.Start)) {
-		h.latest[o.Loop] = o.ID
-	}
+// operationKey returns the key of the operations that a frequency limit counts
+// together.
+func operationKey(actor, operation, target string) string {
+	return fmt.Sprintf("%q %q %q", actor, operation, target)
 }
 
 // counts reports whether a frequency limit counts an operation: it ended, and no
@@ -109,12 +70,11 @@ func (o *Operation) counts() bool { return o.End != nil && o.Outcome != OutcomeG
 // one time to another, both inclusive. Operations that a guard denied do not
 // count. It fails if the history cannot be read.
 func (h *History) Count(ctx context.Context, actor, operation, target string, from, to time.Time) (int, error) {
-	if _, err := h.catalog.World(ctx); err != nil {
+	w, err := h.catalog.World(ctx)
+	if err != nil {
 		return 0, err
 	}
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	ends := h.ended[operationKey{actor, operation, target}]
+	ends, _ := w.operations.ended.Get(operationKey(actor, operation, target))
 	low, _ := slices.BinarySearchFunc(ends, from, time.Time.Compare)
 	high, _ := slices.BinarySearchFunc(ends, to.Add(1), time.Time.Compare)
 	return max(high-low, 0), nil
@@ -123,12 +83,11 @@ func (h *History) Count(ctx context.Context, actor, operation, target string, fr
 // Outcome returns the outcome of the latest operation of a control loop by its
 // begin, or "" if there is none. It fails if the history cannot be read.
 func (h *History) Outcome(ctx context.Context, loop string) (string, error) {
-	if _, err := h.catalog.World(ctx); err != nil {
+	w, err := h.catalog.World(ctx)
+	if err != nil {
 		return "", err
 	}
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	if o := h.rows[h.latest[loop]]; o != nil {
+	if o, found := w.operations.latest.Get(loop); found {
 		return o.Outcome, nil
 	}
 	return "", nil
@@ -136,15 +95,12 @@ func (h *History) Outcome(ctx context.Context, loop string) (string, error) {
 
 // Latest returns at most n operations, the one with the latest begin first.
 func (h *History) Latest(ctx context.Context, n int) ([]*Operation, error) {
-	if _, err := h.catalog.World(ctx); err != nil {
+	w, err := h.catalog.World(ctx)
+	if err != nil {
 		return nil, err
 	}
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	list := make([]*Operation, 0, len(h.rows))
-	for _, o := range h.rows {
-		list = append(list, o)
-	}
+	list := make([]*Operation, 0, w.operations.rows.Len())
+	w.operations.rows.Ascend("", func(_ string, o *Operation) bool { list = append(list, o); return true })
 	slices.SortFunc(list, func(a, b *Operation) int {
 		if c := beginOf(b).Compare(beginOf(a)); c != 0 {
 			return c
@@ -171,33 +127,33 @@ func beginOf(o *Operation) time.Time {
 // Append adds operations, or replaces those with the same ids, in one durable
 // write. Operations that ended more than [OperationsKept] ago are removed.
 func (h *History) Append(ctx context.Context, list []*Operation) error {
-	c := h.catalog
-	turns.Pause(ctx)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, err := c.load(ctx); err != nil {
-		return err
-	}
-	docs, seen := make([]ostiary.Document, len(list)), map[string]bool{}
-	for i, o := range list {
-		if seen[o.ID] {
+	added := map[string]bool{}
+	for _, o := range list {
+		if added[o.ID] {
 			return failf(Invalid, "the operation %.80q comes twice", o.ID)
 		}
-		seen[o.ID] = true
+		added[o.ID] = true
 		if err := o.check(); err != nil {
 			return err
 		}
-		docs[i] = ostiary.Document{Kind: kindOperation, Key: o.ID, Secondary: []string{shard(o.ID)}, Body: marshal(o)}
 	}
-	old := h.outdated(c.Now().Add(-OperationsKept), seen)
-	if h.length(seen)-len(old) > OperationsMax {
-		return failf(Full, "too many operations: the bound OperationsMax is %d", OperationsMax)
-	}
-	if err := c.write(ctx, docs, old); err != nil {
-		return err
-	}
-	h.replace(list, old)
-	return nil
+	return h.catalog.change(ctx, func(d *draft) error {
+		d.onlyOperations = true
+		e := d.operations.edit()
+		for _, id := range e.outdated(d.now.Add(-OperationsKept), added) {
+			e.drop(id)
+			d.removed = append(d.removed, ostiary.DocumentKey{Kind: kindOperation, Key: id})
+		}
+		for _, o := range list {
+			e.put(o)
+			d.documents = append(d.documents, ostiary.Document{Kind: kindOperation, Key: o.ID, Body: marshal(o)})
+		}
+		if e.rows.Len() > OperationsMax {
+			return failf(Full, "too many operations: the bound OperationsMax is %d", OperationsMax)
+		}
+		d.operations = e.done()
+		return nil
+	})
 }
 
 // check fails if an operation is malformed.
@@ -217,82 +173,109 @@ func (o *Operation) check() error {
 	return nil
 }
 
-// outdated returns the keys of at most [OperationsWriteMax] operations that ended
+// historyEdit is the next history while changes make it.
+type historyEdit struct {
+	operations
+	// added and removed are ends to add to or to remove from a list of ended.
+	added, removed map[string][]time.Time
+	loops          map[string]bool // loops whose latest operation was removed
+}
+
+// edit returns a copy that can be changed.
+func (h *operations) edit() historyEdit {
+	return historyEdit{operations{h.rows.Edit(), h.ended.Edit(), h.latest.Edit()}, map[string][]time.Time{}, map[string][]time.Time{}, map[string]bool{}}
+}
+
+// outdated returns the ids of at most [OperationsWriteMax] operations that ended
 // before a time and are not replaced.
-func (h *History) outdated(before time.Time, replaced map[string]bool) (keys []ostiary.DocumentKey) {
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	for id, o := range h.rows {
-		if len(keys) == OperationsWriteMax {
-			break
-		}
+func (h *operations) outdated(before time.Time, replaced map[string]bool) (ids []string) {
+	h.rows.Ascend("", func(id string, o *Operation) bool {
 		if o.End != nil && o.End.Before(before) && !replaced[id] {
-			keys = append(keys, ostiary.DocumentKey{Kind: kindOperation, Key: id})
+			ids = append(ids, id)
 		}
-	}
-	return keys
+		return len(ids) < OperationsWriteMax
+	})
+	return ids
 }
 
-// length returns the number of rows with the added ones.
-func (h *History) length(added map[string]bool) int {
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	n := len(h.rows)
-	for id := range added {
-		if h.rows[id] == nil {
-			n++
-		}
-	}
-	return n
-}
-
-// replace changes the rows and the indexes.
-func (h *History) replace(list []*Operation, removed []ostiary.DocumentKey) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.rows == nil {
-		h.rows = map[string]*Operation{}
-		h.index()
-	}
-	loops := map[string]bool{} // loops whose latest operation is removed
-	for _, k := range removed {
-		h.removeRow(k.Key, loops)
-	}
-	for _, o := range list {
-		h.removeRow(o.ID, loops)
-		h.rows[o.ID] = o
-		h.indexRow(o)
-		slices.SortFunc(h.ended[operationKey{o.Actor, o.Operation, o.Target}], time.Time.Compare)
-	}
-	if len(loops) == 0 {
-		return
-	}
-	for _, o := range h.rows {
-		if loops[o.Loop] {
-			h.indexLatest(o)
-		}
-	}
-}
-
-// removeRow removes a row, if it exists, from the rows and the indexes. It adds
-// the loop whose latest operation the row was to loops.
-func (h *History) removeRow(id string, loops map[string]bool) {
-	o := h.rows[id]
-	if o == nil {
-		return
-	}
-	delete(h.rows, id)
+// put adds an operation, or replaces the one with its id.
+func (e *historyEdit) put(o *Operation) {
+	e.drop(o.ID)
+	e.rows.Set(o.ID, o)
 	if o.counts() {
-		k := operationKey{o.Actor, o.Operation, o.Target}
-		if i, found := slices.BinarySearchFunc(h.ended[k], *o.End, time.Time.Compare); found {
-			h.ended[k] = slices.Delete(h.ended[k], i, i+1)
-		}
-		if len(h.ended[k]) == 0 {
-			delete(h.ended, k)
+		k := operationKey(o.Actor, o.Operation, o.Target)
+		e.added[k] = append(e.added[k], *o.End)
+	}
+	e.indexLatest(o)
+}
+
+// indexLatest makes an operation the latest one of its loop if it is.
+func (e *historyEdit) indexLatest(o *Operation) {
+	if newest, found := e.latest.Get(o.Loop); o.Start != nil && (!found || o.Start.After(*newest.Start)) {
+		e.latest.Set(o.Loop, o)
+	}
+}
+
+// drop removes an operation, if it exists.
+func (e *historyEdit) drop(id string) {
+	o, found := e.rows.Delete(id)
+	if !found {
+		return
+	}
+	if o.counts() {
+		k := operationKey(o.Actor, o.Operation, o.Target)
+		e.removed[k] = append(e.removed[k], *o.End)
+	}
+	if newest, _ := e.latest.Get(o.Loop); newest == o {
+		e.latest.Delete(o.Loop)
+		e.loops[o.Loop] = true
+	}
+}
+
+// done returns the history after the changes.
+func (e *historyEdit) done() operations {
+	for k := range e.removed {
+		if _, both := e.added[k]; !both {
+			e.added[k] = nil
 		}
 	}
-	if h.latest[o.Loop] == id {
-		delete(h.latest, o.Loop)
-		loops[o.Loop] = true
+	for k, added := range e.added {
+		old, _ := e.ended.Get(k)
+		if ends := merge(old, added, e.removed[k]); len(ends) > 0 {
+			e.ended.Set(k, ends)
+		} else {
+			e.ended.Delete(k)
+		}
 	}
+	if len(e.loops) > 0 {
+		e.rows.Ascend("", func(_ string, o *Operation) bool {
+			if e.loops[o.Loop] {
+				e.indexLatest(o)
+			}
+			return true
+		})
+	}
+	return e.operations
+}
+
+// merge returns the times of a sorted list and of added, sorted, without those of
+// removed. The list does not change.
+func merge(list, added, removed []time.Time) []time.Time {
+	slices.SortFunc(added, time.Time.Compare)
+	slices.SortFunc(removed, time.Time.Compare)
+	out := make([]time.Time, 0, len(list)+len(added))
+	for len(list)+len(added) > 0 {
+		from := &list
+		if len(list) == 0 || len(added) > 0 && added[0].Before(list[0]) {
+			from = &added
+		}
+		next := (*from)[0]
+		*from = (*from)[1:]
+		if len(removed) > 0 && removed[0].Equal(next) {
+			removed = removed[1:]
+			continue
+		}
+		out = append(out, next)
+	}
+	return out
 }

@@ -4,62 +4,140 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strconv"
+	"slices"
+	"strings"
+	"time"
 
-	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door/onap/tosca"
+	"github.com/ostiary/ostiary/internal/replica"
+	"github.com/ostiary/ostiary/storage"
 )
 
-// read returns the world of a store.
-func (c *Catalog) read(ctx context.Context, s *ostiary.Store) (*World, error) {
-	d := newWorld().draft(c.Now())
-	for section, kind := range entityKinds {
-		err := documents(ctx, s, kind, func(doc ostiary.Document) error {
-			e, err := readEntity(tosca.Section(section), doc.Body)
-			if err != nil {
-				return err
+// form describes how the documents of the store become a world.
+func (c *Catalog) form() replica.Form[*World] {
+	return replica.Form[*World]{
+		Kinds: append(slices.Clone(entityKinds[:]), kindGroup, kindAudit, kindOperation),
+		Empty: newWorld,
+		Apply: (*World).apply,
+		Finish: func(ctx context.Context, previous, next *World) (*World, error) {
+			if next.Compiled != nil { // only operations have changed
+				return next, nil
 			}
-			return d.place(e)
-		})
-		if err != nil {
+			return c.compile(ctx, previous, next)
+		},
+	}
+}
+
+// apply returns the world after changes of documents. Its policies are not compiled
+// if anything but an operation changes.
+func (w *World) apply(changes []storage.Change) (*World, error) {
+	d := w.draft(time.Time{})
+	history := d.operations.edit()
+	for i := range changes {
+		if err := d.follow(&changes[i], &history); err != nil {
 			return nil, err
 		}
 	}
-	err := documents(ctx, s, kindGroup, func(doc ostiary.Document) error {
+	d.operations = history.done()
+	return &d.World, nil
+}
+
+// follow applies one change of a document.
+func (d *draft) follow(c *storage.Change, history *historyEdit) error {
+	switch c.Kind {
+	case storage.DocumentPut:
+		if err := d.read(&c.Document, history); err != nil {
+			return fmt.Errorf("read document %s/%s: %w", c.Document.Kind, c.Document.Key, err)
+		}
+	case storage.DocumentRemove:
+		d.forget(c.Document.Kind, c.Document.Key, history)
+	case storage.RemoveByFilter:
+		for _, key := range d.keys(c.Filter.DocumentKind, history) {
+			if strings.HasPrefix(key, c.Filter.DocumentKeyPrefix) {
+				d.forget(c.Filter.DocumentKind, key, history)
+			}
+		}
+	}
+	return nil
+}
+
+// read adds or replaces what a document contains.
+func (d *draft) read(doc *storage.Document, history *historyEdit) error {
+	switch doc.Kind {
+	case kindOperation:
+		o := &Operation{}
+		if err := json.Unmarshal(doc.Body, o); err != nil {
+			return err
+		}
+		o.ID = doc.Key
+		history.put(o)
+		return nil
+	case kindGroup:
 		g := &Group{}
 		d.groups.Set(doc.Key, g)
+		d.Compiled = nil
 		return json.Unmarshal(doc.Body, g)
-	})
-	if err != nil {
-		return nil, err
-	}
-	err = documents(ctx, s, kindAudit, func(doc ostiary.Document) error {
+	case kindAudit:
 		r := &AuditRecord{}
 		err := json.Unmarshal(doc.Body, r)
 		d.audit.Set(r.ID, r)
 		d.lastAudit = max(d.lastAudit, r.ID)
 		return err
-	})
-	if err != nil {
-		return nil, err
 	}
-	return &d.World, c.History.read(ctx, s)
+	e, err := readEntity(tosca.Section(slices.Index(entityKinds[:], doc.Kind)), doc.Body)
+	if err != nil {
+		return err
+	}
+	d.Compiled = nil
+	return d.place(e)
 }
 
-// documents calls f for each document of a kind.
-func documents(ctx context.Context, s *ostiary.Store, kind string, f func(ostiary.Document) error) error {
-	for i := range shards {
-		list, err := s.DocumentsBy(ctx, kind, strconv.Itoa(i))
-		if err != nil {
-			return err
+// forget removes what a document contains, if it exists.
+func (d *draft) forget(kind, key string, history *historyEdit) {
+	switch kind {
+	case kindOperation:
+		history.drop(key)
+	case kindGroup:
+		d.groups.Delete(key)
+		d.Compiled = nil
+	case kindAudit:
+		var id int64
+		if _, err := fmt.Sscanf(key, "%d", &id); err == nil {
+			d.audit.Delete(id)
 		}
-		for _, doc := range list {
-			if err := f(doc); err != nil {
-				return fmt.Errorf("read document %s: %w", doc, err)
-			}
+	default:
+		name, version, _ := cutLast(key)
+		if e := d.Find(tosca.Section(slices.Index(entityKinds[:], kind)), name, version); e != nil {
+			d.drop(e)
+			d.Compiled = nil
 		}
 	}
-	return nil
+}
+
+// cutLast splits the key of an entity into its name and its version.
+func cutLast(key string) (name, version string, ok bool) {
+	i := strings.LastIndexByte(key, ':')
+	if i < 0 {
+		return key, "", false
+	}
+	return key[:i], key[i+1:], true
+}
+
+// keys returns the keys of the documents of a kind.
+func (d *draft) keys(kind string, history *historyEdit) (keys []string) {
+	switch kind {
+	case kindOperation:
+		history.rows.Ascend("", func(id string, _ *Operation) bool { keys = append(keys, id); return true })
+	case kindGroup:
+		d.groups.Ascend("", func(name string, _ *Group) bool { keys = append(keys, name); return true })
+	case kindAudit:
+		d.audit.Ascend(0, func(id int64, _ *AuditRecord) bool { keys = append(keys, auditKey(id)); return true })
+	default:
+		for e := range d.All(tosca.Section(slices.Index(entityKinds[:], kind))) {
+			keys = append(keys, e.ID())
+		}
+	}
+	return keys
 }
 
 // readEntity reads the document of an entity.

@@ -3,10 +3,8 @@ package catalog
 import (
 	"encoding/json"
 	"fmt"
-	"hash/fnv"
 	"iter"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/ostiary/ostiary"
@@ -49,7 +47,10 @@ type World struct {
 	groups btree.Map[string, *Group]
 	audit  btree.Map[int64, *AuditRecord]
 	// lastAudit is the number of the newest audit record.
-	lastAudit int64
+	lastAudit  int64
+	operations operations
+	// unstored are the documents of a new catalog, which its first write stores.
+	unstored []ostiary.Document
 }
 
 func newWorld() *World { return &World{} }
@@ -98,6 +99,8 @@ type draft struct {
 	now       time.Time
 	documents []ostiary.Document
 	removed   []ostiary.DocumentKey
+	// onlyOperations is true if nothing but operations changes.
+	onlyOperations bool
 	// check is [Options.Check] on the draft; nil checks nothing.
 	check func(p *tosca.Entity) error
 }
@@ -116,7 +119,7 @@ func (w *World) draft(now time.Time) *draft {
 	for i := range d.tables {
 		d.tables[i] = d.tables[i].Edit()
 	}
-	d.groups, d.audit = d.groups.Edit(), d.audit.Edit()
+	d.groups, d.audit, d.unstored = d.groups.Edit(), d.audit.Edit(), nil
 	return d
 }
 
@@ -143,6 +146,12 @@ func (d *draft) place(e *tosca.Entity) error {
 
 // remove removes an entity that exists.
 func (d *draft) remove(e *tosca.Entity) {
+	d.drop(e)
+	d.removed = append(d.removed, ostiary.DocumentKey{Kind: entityKinds[e.Section], Key: e.ID()})
+}
+
+// drop is remove without the document.
+func (d *draft) drop(e *tosca.Entity) {
 	old, _ := d.tables[e.Section].Get(e.Name)
 	list := slices.DeleteFunc(slices.Clone(old), func(o *tosca.Entity) bool { return o == e })
 	if len(list) == 0 {
@@ -151,7 +160,6 @@ func (d *draft) remove(e *tosca.Entity) {
 		d.tables[e.Section].Set(e.Name, list)
 	}
 	d.counts[e.Section]--
-	d.removed = append(d.removed, ostiary.DocumentKey{Kind: entityKinds[e.Section], Key: e.ID()})
 }
 
 // putGroup adds or replaces a group.
@@ -181,7 +189,7 @@ func (d *draft) record(r AuditRecord) {
 // document adds a document to the write. A document of the same key that the
 // draft wrote before is replaced.
 func (d *draft) document(kind, key string, body []byte) {
-	doc := ostiary.Document{Kind: kind, Key: key, Secondary: []string{shard(key)}, Body: body}
+	doc := ostiary.Document{Kind: kind, Key: key, Body: body}
 	for i := range d.documents {
 		if d.documents[i].Kind == kind && d.documents[i].Key == key {
 			d.documents[i] = doc
@@ -199,17 +207,6 @@ const (
 )
 
 var entityKinds = [sectionsNumber]string{"onap.data-type", "onap.policy-type", "onap.node-type", "onap.policy", "onap.node-template"}
-
-// shards is the number of secondary keys over which the documents of a kind are
-// spread, because a store returns at most Bounds.PageItems documents for one.
-const shards = 64
-
-// shard returns the secondary key of a document.
-func shard(key string) string {
-	h := fnv.New32a()
-	h.Write([]byte(key))
-	return strconv.Itoa(int(h.Sum32() % shards))
-}
 
 func auditKey(id int64) string { return fmt.Sprintf("%016d", id) }
 
