@@ -141,8 +141,10 @@ const flushMax = 1000
 // Flush stores the wrong passwords and the days of logins that were counted in
 // memory since the last call. A process calls it at intervals, and before it ends;
 // what is not flushed is lost with the process. Flush writes nothing if nothing
-// has changed.
+// has changed. Its entries have the caller [ostiary.CallerCollector] if ctx has no
+// author.
 func (s *Service) Flush(ctx context.Context) error {
+	ctx = collecting(ctx)
 	for {
 		n, err := s.flushSome(ctx)
 		if err != nil || n < flushMax {

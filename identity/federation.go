@@ -190,6 +190,7 @@ func (s *Service) LoginFederated(ctx context.Context, a Assertion) (*Token, erro
 		if result.User.Local {
 			u, err := d.localUser(result.User)
 			user, groups = u, nil
+			ActAs(ctx, user)
 			return ostiary.WriteRequest{}, err
 		}
 		if groups, err = d.mappedGroups(result); err != nil {
@@ -200,6 +201,7 @@ func (s *Service) LoginFederated(ctx context.Context, a Assertion) (*Token, erro
 			return ostiary.WriteRequest{}, err
 		}
 		user = l.user.ID
+		ActAs(ctx, user)
 		return l.write, l.projects(ctx, result.Projects, m.Version() == mapping.Version3)
 	})
 	if err != nil {

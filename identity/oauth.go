@@ -75,6 +75,7 @@ func (s *Service) CreateRequestToken(ctx context.Context, req *oauth1.Request, p
 	if err != nil {
 		return nil, "", err
 	}
+	ActAs(ctx, consumer.ID) // no user has authorized the request yet
 	secret, end := newID(), s.now().Add(requestTokenLife).Truncate(time.Second)
 	r := &Record{Kind: RequestToken, ID: newID(), Parent: consumer.ID, Delegation: &Delegation{ProjectID: project, Expires: &end}}
 	if err := s.purge(ctx, consumer.ID); err != nil {
@@ -249,6 +250,7 @@ func (s *Service) CreateAccessToken(ctx context.Context, req *oauth1.Request) (*
 		if r.Delegation.ended(s.now()) || r.Owner == "" {
 			return ostiary.WriteRequest{}, unauthorized("request token " + r.ID + " has expired or is not authorized")
 		}
+		ActAs(ctx, r.Owner)
 		delegation := *r.Delegation
 		delegation.Expires = &end
 		made.Owner, made.Delegation = r.Owner, &delegation

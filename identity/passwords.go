@@ -197,6 +197,7 @@ func (s *Service) ChangePassword(ctx context.Context, id, current, secret string
 	if _, err := s.Login(ctx, id, "", "", current); err != nil && !errors.Is(err, &Error{Reason: PasswordAge}) {
 		return err
 	}
+	ActAs(ctx, id)
 	_, err := s.Update(ctx, User, id, &secret, true, func(*Record) error { return nil })
 	return err
 }

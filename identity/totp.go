@@ -86,6 +86,7 @@ func (s *Service) LoginTOTP(ctx context.Context, id, passcode string) (*Record, 
 	if !s.active(d, user) {
 		return nil, unauthorized("user " + user.ID + " or its domain is disabled")
 	}
+	ActAs(ctx, user.ID)
 	return user, s.useTOTP(ctx, m.credential.ID, m.step)
 }
 

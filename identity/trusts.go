@@ -198,8 +198,10 @@ const trustsMax = 100
 
 // RemoveEndedTrusts removes the trusts that have expired, and those that have no
 // uses left and whose tokens have all ended. It returns their number. A process calls
-// it at intervals.
+// it at intervals. Its entries have the caller [ostiary.CallerCollector] if ctx has no
+// author.
 func (s *Service) RemoveEndedTrusts(ctx context.Context) (removed int, err error) {
+	ctx = collecting(ctx)
 	for {
 		n := 0
 		_, err := s.together(ctx, func(d *directory) (ostiary.WriteRequest, error) {

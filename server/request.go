@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 )
 
@@ -216,7 +217,7 @@ func (q *request) end(r *http.Request) {
 	q.series.observe(took, outcome)
 	if q.accessLog {
 		line := []slog.Attr{slog.String("door", q.door.Name), slog.String("route", q.series.route), slog.String("method", r.Method), slog.Int("status", q.status),
-			millis(took), slog.String("caller", callerText(q.key)), slog.String("remote", r.RemoteAddr), slog.String("id", q.requestID())}
+			millis(took), slog.String("caller", callerText(q.key, &q.ctx.author)), slog.String("remote", r.RemoteAddr), slog.String("id", q.requestID())}
 		q.log.LogAttrs(context.Background(), slog.LevelInfo, what, logRevision(line, &q.ctx.author)...)
 	}
 	if !whole {
@@ -229,16 +230,17 @@ func millis(took time.Duration) slog.Attr {
 	return slog.Float64("duration_ms", float64(took.Microseconds())/1000)
 }
 
-// callerText names the caller in the access log: the name of the key, "preshared"
-// for a key without a name, and "anonymous" for a request without a valid key.
-func callerText(key *hashedKey) string {
+// callerText names the caller in the access log, as the log of the store does: the
+// user of a door that authenticates its callers, otherwise the name or the
+// fingerprint of the key. It is "anonymous" for a request without either.
+func callerText(key *hashedKey, a *ostiary.Author) string {
 	switch {
-	case key == nil:
-		return "anonymous"
-	case key.caller.ID == "":
-		return key.caller.Method
+	case a.Origin.Caller != "" && a.Origin.Caller != ostiary.CallerLocal:
+		return a.Origin.Caller
+	case key != nil: // the request was refused before it had an author
+		return key.author
 	}
-	return key.caller.ID
+	return "anonymous"
 }
 
 // recovered handles a panic of a handler: it logs the panic once, without

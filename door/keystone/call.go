@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/identity"
 	"github.com/ostiary/ostiary/identity/access"
@@ -118,11 +117,7 @@ func (c *call) open(anonymous bool) (err error) {
 }
 
 // actAs makes a user the caller of the writes of the request, in the log.
-func (c *call) actAs(user string) {
-	if a := ostiary.AuthorOf(c.r.Context()); a != nil {
-		a.Origin.Caller = user
-	}
-}
+func (c *call) actAs(user string) { identity.ActAs(c.r.Context(), user) }
 
 // now returns the current time.
 func (s *service) now() time.Time {

@@ -223,7 +223,6 @@ func (c *call) changePassword() error {
 		}
 	}
 	id := c.p.At(0)
-	c.actAs(id) // nothing is written unless the old password is right
 	if err := c.id.ChangePassword(c.r.Context(), id, m.Text("original_password"), m.Text("password")); err != nil {
 		return err
 	}
