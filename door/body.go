@@ -76,10 +76,9 @@ func largeBuffer(n int64) []byte {
 
 // ReadBody reads a request's body completely. It returns a *[Refusal] with the
 // reason [TooLarge] if the body exceeds the bound that the server or the route
-// set, and otherwise the connection's error. After a body of more than [BodyLarge]
+// set, and with [BrokenBody] if it breaks off. After a body of more than [BodyLarge]
 // bytes it waits for a turn, and returns the error of the request's context if that
-// ends before. The caller must call [Body.Free]
-// when it no longer needs the body.
+// ends before. The caller must call [Body.Free] when it no longer needs the body.
 func ReadBody(r *http.Request) (*Body, error) {
 	b := bodies.Get().(*Body)
 	b.Bytes = b.Bytes[:0]
@@ -109,15 +108,11 @@ func ReadBody(r *http.Request) (*Body, error) {
 		if errors.As(err, &large) {
 			return nil, &Refusal{Reason: TooLarge, Bound: "BodyBytes", Limit: large.Limit}
 		}
-		return nil, err
+		if _, refused := errors.AsType[*Refusal](err); refused {
+			return nil, err
+		}
+		return nil, &Refusal{Reason: BrokenBody}
 	}
-}
-
-// BrokeOff reports whether an error of [ReadBody] is about the connection: the client
-// left or sent no valid body, which is no error of the server.
-func BrokeOff(err error) bool {
-	_, refused := errors.AsType[*Refusal](err)
-	return err != nil && !refused
 }
 
 // grow returns a copy of a full buffer with more capacity: the announced length

@@ -56,7 +56,7 @@ func TestReadBodyFails(t *testing.T) {
 		t.Error(err)
 	}
 	r.Body = io.NopCloser(iotest.ErrReader(io.ErrUnexpectedEOF))
-	if _, err := door.ReadBody(r); err != io.ErrUnexpectedEOF {
+	if _, err := door.ReadBody(r); !errors.Is(err, &door.Refusal{Reason: door.BrokenBody}) {
 		t.Error(err)
 	}
 }
@@ -80,7 +80,7 @@ func TestReadBodyTakesTurns(t *testing.T) {
 		cancel()
 		left, _ = turns.With(left, all)
 		b, err = door.ReadBody(httptest.NewRequest("POST", "/", bytes.NewReader(make([]byte, n))).WithContext(left))
-		if (err != nil) != (want == 1) || err != nil && !door.BrokeOff(err) {
+		if (err != nil) != (want == 1) || err != nil && !errors.Is(err, context.Canceled) {
 			t.Errorf("%d bytes of a client that has left: %v", n, err)
 		}
 		if b != nil {

@@ -25,6 +25,8 @@ type Failure struct {
 	Text string
 	// Bound is the bound that the request exceeds; nil if it exceeds none.
 	Bound *ostiary.BoundError
+	// refused is true for a [Refusal].
+	refused bool
 }
 
 // row is an entry of the table of failures.
@@ -109,9 +111,12 @@ func RefusalOf(err error) (*Refusal, bool) {
 // is not sent.
 func Describe(err error) Failure {
 	if why, ok := RefusalOf(err); ok {
-		f := Failure{Kind: "refused", Status: why.Status(), Code: why.Code(), Text: why.Error()}
-		if why.Bound != "" {
+		f := Failure{Kind: "refused", Status: why.Status(), Code: why.Code(), Text: why.Error(), refused: true}
+		switch {
+		case why.Bound != "":
 			f.Kind, f.Bound = "bound", &ostiary.BoundError{Name: why.Bound, Max: why.Limit}
+		case f.Status == http.StatusBadRequest:
+			f.Kind = "invalid_request"
 		}
 		return f
 	}
@@ -142,7 +147,7 @@ func (f Failure) OfOwnStore() Failure {
 	switch {
 	case f.Kind == "conflict":
 		f.Status, f.Code = http.StatusServiceUnavailable, codes.Unavailable
-	case f.Status < http.StatusInternalServerError && f.Bound == nil && f.Kind != "refused" && f.Kind != "malformed" && f.Kind != "bound":
+	case f.Status < http.StatusInternalServerError && !f.refused && f.Kind != "malformed" && f.Kind != "bound":
 		return internal
 	}
 	return f

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// Reason is the reason why a server refused a request before its door saw it.
+// Reason is the reason why a request was refused before its door understood it.
 type Reason uint8
 
 const (
@@ -46,6 +46,9 @@ const (
 	// BadReason: the header or metadata that names the reason of a write comes
 	// twice, is too long, or is not UTF-8 without control characters.
 	BadReason
+	// BrokenBody: the client left before the end of the body, or the body breaks a rule
+	// of HTTP.
+	BrokenBody
 )
 
 // Refusal describes why the server refused a request. Its text contains no
@@ -121,6 +124,7 @@ var reasons = [math.MaxUint8 + 1]struct {
 	BadPath:        {"the path is not in canonical form", http.StatusBadRequest, codes.InvalidArgument},
 	ForeignPage: {"a server without keys accepts requests from web pages of this machine only: list other origins with --cors",
 		http.StatusForbidden, codes.PermissionDenied},
+	BrokenBody: {"the request's body cannot be read", http.StatusBadRequest, codes.InvalidArgument},
 	BadReason: {"invalid Ostiary-Reason: expected one text of at most 512 bytes of UTF-8 without control characters",
 		http.StatusBadRequest, codes.InvalidArgument},
 	ForeignName: {"unexpected Host: a server without keys accepts localhost and loopback addresses only, unless --auth-anonymous is set",

@@ -148,9 +148,6 @@ func (s *service) run(r *http.Request, p door.Params, serve func(*call) error) (
 		return nil, err
 	}
 	body, err := door.ReadBody(r)
-	if door.BrokeOff(err) {
-		return nil, &requestError{http.StatusBadRequest, "the request's body cannot be read"}
-	}
 	if err != nil {
 		return nil, err
 	}

@@ -181,18 +181,9 @@ func (c *call) bodyValue(name string) (json.RawMessage, error) {
 	return value, nil
 }
 
-// readBody reads the request's body, which the caller frees.
-func (c *call) readBody() (*door.Body, error) {
-	b, err := door.ReadBody(c.r)
-	if door.BrokeOff(err) {
-		return nil, &statusError{http.StatusBadRequest, "The request's body cannot be read." + malformedEnd}
-	}
-	return b, err
-}
-
 // bodyMembers reads a request's body, which must be a JSON object.
 func (c *call) bodyMembers() (identity.Members, error) {
-	b, err := c.readBody()
+	b, err := door.ReadBody(c.r)
 	if err != nil {
 		return nil, err
 	}

@@ -104,7 +104,7 @@ func (c *call) oauth2Issue() (*identity.Token, error) {
 // form reads the parameters of a body of the type
 // application/x-www-form-urlencoded. A body of another type has none.
 func (c *call) form() (url.Values, error) {
-	b, err := c.readBody()
+	b, err := door.ReadBody(c.r)
 	if err != nil {
 		return nil, err
 	}

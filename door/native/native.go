@@ -192,9 +192,6 @@ func (c *call) withBody(serve func(*call) error) error {
 		return err
 	}
 	body, err := door.ReadBody(c.r)
-	if door.BrokeOff(err) {
-		return &problem{status: http.StatusBadRequest, Code: "invalid_request", Message: "the request's body cannot be read"}
-	}
 	if err != nil {
 		return err
 	}

@@ -118,7 +118,7 @@ func (c *call) body() (tosca.Value, error) {
 	if err != nil {
 		return tosca.Value{}, err
 	}
-	body, err := readBody(c.r)
+	body, err := door.ReadBody(c.r)
 	if err != nil {
 		return tosca.Value{}, err
 	}
@@ -127,16 +127,6 @@ func (c *call) body() (tosca.Value, error) {
 		return tosca.ParseYAML(body.Bytes)
 	}
 	return tosca.ParseJSON(body.Bytes)
-}
-
-// readBody reads the request's body. A body that breaks off is a mistake of its
-// client, not of the server.
-func readBody(r *http.Request) (*door.Body, error) {
-	body, err := door.ReadBody(r)
-	if door.BrokeOff(err) {
-		return nil, &requestError{http.StatusBadRequest, "the request's body cannot be read"}
-	}
-	return body, err
 }
 
 // template reads the request's body as a service template.

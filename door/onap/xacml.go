@@ -90,7 +90,7 @@ func xacmlMedia(r *http.Request) (request, response bool, err error) {
 
 // readXACML reads an XACML request.
 func readXACML(r *http.Request, asXML bool) (*policy.Request, error) {
-	body, err := readBody(r)
+	body, err := door.ReadBody(r)
 	if err != nil {
 		return nil, err
 	}

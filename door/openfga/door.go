@@ -93,7 +93,7 @@ func refusalFailure(why *door.Refusal) *failure {
 		code = codes.Unavailable
 	case door.BadPath:
 		return newFailure(codeNoEndpoint, "Not Found")
-	case door.BadReason:
+	case door.BadReason, door.BrokenBody:
 		code = codeValidation
 	case door.ForeignPage, door.ForeignName:
 		code = codeForbidden

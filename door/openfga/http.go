@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -154,12 +153,7 @@ func (h *httpServer) body(w http.ResponseWriter, r *http.Request) (_ *door.Body,
 	if err == nil {
 		return body, true
 	}
-	var why *door.Refusal
-	if errors.As(err, &why) {
-		h.writeError(w, refusalFailure(why))
-	} else {
-		h.writeError(w, newFailure(codeValidation, "the request's body cannot be read"))
-	}
+	h.writeError(w, toFailure(err))
 	return nil, false
 }
 

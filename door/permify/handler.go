@@ -32,7 +32,7 @@ type endpoint[Q, A any] struct {
 func (e endpoint[Q, A]) serve(w http.ResponseWriter, r *http.Request, p door.Params) {
 	body, err := door.ReadBody(r)
 	if err != nil {
-		serveError(w, readError(err))
+		serveError(w, err)
 		return
 	}
 	defer body.Free()
@@ -69,7 +69,7 @@ func streaming[In any, I message[In], O proto.Message](call func(context.Context
 	return func(w http.ResponseWriter, r *http.Request, p door.Params) {
 		body, err := door.ReadBody(r)
 		if err != nil {
-			serveError(w, readError(err))
+			serveError(w, err)
 			return
 		}
 		in, err := decodeMessage[In, I](body.Bytes, p)

@@ -36,7 +36,7 @@ func TestBrokenBodies(t *testing.T) {
 			status int
 			text   string
 		}{
-			{iotest.ErrReader(errors.New("the connection is gone")), 400, `{"code":3,"message":"cannot read the request body: the connection is gone","details":[]}`},
+			{iotest.ErrReader(errors.New("the connection is gone")), 400, `{"code":3,"message":"the request's body cannot be read","details":[]}`},
 			{iotest.ErrReader(large), 413, `{"code":8,"message":"the request is too large: the bound BodyBytes is 7","details":[]}`},
 			{strings.NewReader("{"), 400, `{"code":3,"message":"proto: `},
 		} {

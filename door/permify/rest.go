@@ -73,16 +73,6 @@ type message[T any] interface {
 	proto.Message
 }
 
-// readError translates an error of [door.ReadBody]. A refusal stays as it is, since
-// [serveError] needs its status.
-func readError(err error) error {
-	var why *door.Refusal
-	if errors.As(err, &why) {
-		return err
-	}
-	return invalidArgument("cannot read the request body: %v", err)
-}
-
 // decodeMessage reads a message from JSON. Parameters of the path replace the
 // fields of the same name. An empty body is an empty message.
 func decodeMessage[T any, M message[T]](body []byte, p door.Params) (M, error) {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/domain"
 	"github.com/ostiary/ostiary/policy/message"
@@ -32,7 +33,7 @@ func (c *call) explain() error { return c.answer(c.respondTraced) }
 
 // answer reads a request and its form, and passes them to respond.
 func (c *call) answer(respond func(f form, body []byte) error) error {
-	body, err := c.readBody()
+	body, err := door.ReadBody(c.r)
 	if err != nil {
 		return err
 	}

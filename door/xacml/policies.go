@@ -50,18 +50,9 @@ type changedJSON struct {
 // name returns the name of the policy in the path; "" for the root.
 func (c *call) name() string { return c.params.Named("name") }
 
-// readBody reads the request's body, which the caller frees.
-func (c *call) readBody() (*door.Body, error) {
-	body, err := door.ReadBody(c.r)
-	if door.BrokeOff(err) {
-		return nil, badRequest("the request's body cannot be read")
-	}
-	return body, err
-}
-
 // readSource reads a policy from the request's body.
 func (c *call) readSource() (domain.Source, error) {
-	body, err := c.readBody()
+	body, err := door.ReadBody(c.r)
 	if err != nil {
 		return domain.Source{}, err
 	}
@@ -268,7 +259,7 @@ func (c *call) validate() error {
 
 // changePolicies serves POST policies: several changes that take effect together.
 func (c *call) changePolicies() error {
-	body, err := c.readBody()
+	body, err := door.ReadBody(c.r)
 	if err != nil {
 		return err
 	}
@@ -367,7 +358,7 @@ func (c *call) describeDomain(d *domain.Domain) (domainJSON, error) {
 // makeDomain serves POST domains: it makes a domain with an alias, which may ask
 // one relation store.
 func (c *call) makeDomain() error {
-	body, err := c.readBody()
+	body, err := door.ReadBody(c.r)
 	if err != nil {
 		return err
 	}

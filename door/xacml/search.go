@@ -22,7 +22,7 @@ type found struct {
 
 // search serves POST search: for which candidates is a request permitted?
 func (c *call) search() error {
-	body, err := c.readBody()
+	body, err := door.ReadBody(c.r)
 	if err != nil {
 		return err
 	}

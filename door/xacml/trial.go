@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/jsonread"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/domain"
@@ -33,7 +34,7 @@ type trialResult struct {
 // test serves POST test: it decides requests and compares the responses with
 // expected ones. A change is tried without making it.
 func (c *call) test() error {
-	body, err := c.readBody()
+	body, err := door.ReadBody(c.r)
 	if err != nil {
 		return err
 	}
