@@ -1,7 +1,9 @@
 package door_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"go/ast"
@@ -151,6 +153,10 @@ func failedResponse(t *testing.T, open func(*ostiary.Engine) ([]*door.Door, erro
 	}
 	if status == "200" { // without a store the catalog is empty
 		body = ""
+	}
+	// The protobuf library adds white space at random.
+	if compact := new(bytes.Buffer); json.Compact(compact, []byte(body)) == nil {
+		body = compact.String()
 	}
 	first, _, _ := strings.Cut(request, "\n")
 	return fmt.Sprintf("%s %s: %s: %s", doors[i].Name, first, status, strings.TrimSpace(body))

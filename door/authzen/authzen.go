@@ -21,7 +21,6 @@ import (
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/policy/domain"
-	"github.com/ostiary/ostiary/storage"
 )
 
 // Name is the door's name. A store may have an alias for this door.
@@ -92,7 +91,7 @@ func (s *service) store(ctx context.Context, name string) (*ostiary.Store, error
 		name = s.options.Store
 	}
 	if name != "" {
-		return s.named(ctx, name)
+		return door.FindStore(ctx, s.engine, Name, name)
 	}
 	st, err := s.engine.StoreByAlias(ctx, Name, defaultAlias)
 	if errors.Is(err, ostiary.ErrNoStore) {
@@ -101,14 +100,6 @@ func (s *service) store(ctx context.Context, name string) (*ostiary.Store, error
 		return nil, &requestError{http.StatusBadRequest, "the path names no store: use /authzen/{store}/access/v1/…, or start the server with --authzen-store"}
 	}
 	return st, err
-}
-
-// named returns a store by its id or its alias.
-func (s *service) named(ctx context.Context, name string) (*ostiary.Store, error) {
-	if id, err := storage.ParseStoreID(name); err == nil {
-		return s.engine.Store(ctx, id)
-	}
-	return s.engine.StoreByAlias(ctx, Name, name)
 }
 
 // call is the state of one request.
@@ -133,8 +124,7 @@ func (s *service) post(serve func(*call) error) func(http.ResponseWriter, *http.
 			writeError(w, err)
 			return
 		}
-		w.Header()["Content-Type"] = jsonType
-		w.Write(out)
+		door.WriteJSON(w, http.StatusOK, out)
 	}
 }
 
@@ -171,6 +161,3 @@ func echoRequestID(w http.ResponseWriter, r *http.Request) {
 		w.Header()["X-Request-Id"] = id[:1]
 	}
 }
-
-// jsonType is the Content-Type header of a JSON response.
-var jsonType = []string{"application/json"}

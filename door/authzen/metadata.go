@@ -37,6 +37,5 @@ func (s *service) configuration(w http.ResponseWriter, r *http.Request, p door.P
 		writeError(w, err)
 		return
 	}
-	w.Header()["Content-Type"] = jsonType
-	w.Write(out)
+	door.WriteJSON(w, http.StatusOK, out)
 }

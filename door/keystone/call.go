@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -246,7 +245,7 @@ func (c *call) write(status int, o *object) error {
 	if c.begun {
 		c.sendPart(o.bytes())
 	} else {
-		writeJSON(c.w, status, o.bytes())
+		door.WriteJSON(c.w, status, o.bytes())
 	}
 	return nil
 }
@@ -291,12 +290,4 @@ func (l lasting) Err() error {
 func (c *call) done() error {
 	c.w.WriteHeader(http.StatusNoContent)
 	return nil
-}
-
-func writeJSON(w http.ResponseWriter, status int, body []byte) {
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(status)
-	_, _ = w.Write(body) // net/http drops the body of a response to HEAD
 }

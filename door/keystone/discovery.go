@@ -1,6 +1,10 @@
 package keystone
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/ostiary/ostiary/door"
+)
 
 // versionID and versionUpdated describe the newest version of the Identity API.
 const (
@@ -40,5 +44,5 @@ func (s *service) versions(w http.ResponseWriter, r *http.Request) {
 	list(&o, "values", []*http.Request{r}, s.version)
 	o.end()
 	w.Header().Set("Location", s.base(r)+"/v3/")
-	writeJSON(w, http.StatusMultipleChoices, o.bytes())
+	door.WriteJSON(w, http.StatusMultipleChoices, o.bytes())
 }

@@ -109,7 +109,6 @@ func (s *service) report(w http.ResponseWriter, err error) {
 func (s *service) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	status, text := describe(err)
 	h := w.Header()
-	door.SetRetryAfter(h, status)
 	switch status {
 	case http.StatusUnauthorized:
 		if err != errNoToken {
@@ -125,7 +124,7 @@ func (s *service) writeError(w http.ResponseWriter, r *http.Request, err error) 
 	body.text("message", text)
 	body.text("title", http.StatusText(status))
 	body.end()
-	writeJSON(w, status, body.bytes())
+	door.WriteJSON(w, status, body.bytes())
 }
 
 // challenge is the header WWW-Authenticate of every 401.
@@ -162,7 +161,7 @@ func (s *service) missing(w http.ResponseWriter, r *http.Request, methods []stri
 		}
 		var body object
 		body.text("message", "The method is not allowed for the requested URL.")
-		writeJSON(w, http.StatusMethodNotAllowed, body.bytes())
+		door.WriteJSON(w, http.StatusMethodNotAllowed, body.bytes())
 		return
 	}
 	s.writeError(w, r, &statusError{http.StatusNotFound, "The requested URL was not found on the server."})

@@ -64,7 +64,6 @@ func (c *call) sendOAuth2Error(err error) error {
 			c.report(c.w, err)
 		}
 	}
-	door.SetRetryAfter(c.w.Header(), e.status)
 	if e.status == http.StatusUnauthorized {
 		c.w.Header().Set("WWW-Authenticate", c.challenge(c.r))
 	}

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/identity"
 	"github.com/ostiary/ostiary/internal/turns"
-	"github.com/ostiary/ostiary/storage"
 )
 
 // deployment returns the service of the store, and opens it on the first call. The
@@ -63,13 +63,7 @@ func (s *service) setPermissions(ctx context.Context, opened *identity.Service) 
 }
 
 func (s *service) store(ctx context.Context) (*ostiary.Store, error) {
-	store, err := s.engine.StoreByAlias(ctx, Name, s.options.Store)
-	if errors.Is(err, ostiary.ErrNoStore) {
-		if id, parseErr := storage.ParseStoreID(s.options.Store); parseErr == nil {
-			return s.engine.Store(ctx, id)
-		}
-	}
-	return store, err
+	return door.FindStore(ctx, s.engine, Name, s.options.Store)
 }
 
 // prepare opens the deployment before the first request, and fails if its secrets

@@ -69,10 +69,7 @@ func writeError(w http.ResponseWriter, err error) {
 	if marshalErr != nil {
 		out = []byte(`{"code":"internal","message":"the server failed"}`)
 	}
-	w.Header()["Content-Type"] = jsonType
-	door.SetRetryAfter(w.Header(), p.status)
-	w.WriteHeader(p.status)
-	w.Write(out)
+	door.WriteJSON(w, p.status, out)
 }
 
 // serveMissing is [door.Door.Missing].

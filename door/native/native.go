@@ -7,6 +7,7 @@
 package native
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -15,7 +16,6 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/schema"
-	"github.com/ostiary/ostiary/storage"
 )
 
 // Name is the door's name. A store may have an alias for this door.
@@ -139,12 +139,7 @@ type call struct {
 // openStore sets the store that the path names by its id, or by its alias for
 // this door.
 func (c *call) openStore() (err error) {
-	name := c.params.At(0)
-	if id, parseErr := storage.ParseStoreID(name); parseErr == nil {
-		c.store, err = c.engine.Store(c.ctx, id)
-	} else {
-		c.store, err = c.engine.StoreByAlias(c.ctx, Name, name)
-	}
+	c.store, err = door.FindStore(c.ctx, c.engine, Name, c.params.At(0))
 	return err
 }
 
@@ -215,11 +210,7 @@ func (c *call) reply(w http.ResponseWriter, err error) {
 		writeError(w, err)
 		return
 	}
-	w.Header()["Content-Type"] = jsonType
-	if c.status != 0 {
-		w.WriteHeader(c.status)
-	}
-	w.Write(c.out)
+	door.WriteJSON(w, cmp.Or(c.status, http.StatusOK), c.out)
 }
 
 // setJSON sets the response to v.
@@ -227,6 +218,3 @@ func (c *call) setJSON(v any) (err error) {
 	c.out, err = json.Marshal(v)
 	return err
 }
-
-// jsonType is the Content-Type header of a JSON response.
-var jsonType = []string{"application/json"}

@@ -75,7 +75,7 @@ func writeError(w http.ResponseWriter, status int, text string) {
 	out := append([]byte(`{"code":"`), codeName(status)...)
 	out = jsonread.AppendString(append(out, `","error":`...), text)
 	out = jsonread.AppendString(append(out, `,"details":[`...), text)
-	writeJSON(w, status, append(out, "]}"...))
+	door.WriteJSON(w, status, append(out, "]}"...))
 }
 
 // writeDetails writes an error in the form of the PAP API and of native
@@ -86,7 +86,7 @@ func writeDetails(w http.ResponseWriter, status int, text string) {
 		return
 	}
 	out := jsonread.AppendString([]byte(`{"errorDetails":`), text)
-	writeJSON(w, status, append(out, '}'))
+	door.WriteJSON(w, status, append(out, '}'))
 }
 
 // serveMissing answers a request that no route matches.

@@ -27,7 +27,6 @@ var (
 	latestVersion = []string{"1.0.0"}
 	minorVersion  = []string{"0"}
 	patchVersion  = []string{"0"}
-	jsonType      = []string{mediaJSON}
 	yamlType      = []string{mediaYAML}
 )
 
@@ -141,7 +140,7 @@ func (c *call) template() (*tosca.Template, error) {
 // answer writes a value as the response.
 func (c *call) answer(status int, v *tosca.Value) error {
 	if !c.yaml {
-		writeJSON(c.w, status, tosca.AppendJSON(nil, v))
+		door.WriteJSON(c.w, status, tosca.AppendJSON(nil, v))
 		return nil
 	}
 	text, err := tosca.PrintYAML(v)
@@ -161,7 +160,7 @@ func (c *call) answerAny(status int, v any) error {
 		return err
 	}
 	if !c.yaml {
-		writeJSON(c.w, status, text)
+		door.WriteJSON(c.w, status, text)
 		return nil
 	}
 	value, err := tosca.ParseJSON(text)
@@ -169,13 +168,6 @@ func (c *call) answerAny(status int, v any) error {
 		return err
 	}
 	return c.answer(status, &value)
-}
-
-// writeJSON writes a response of JSON.
-func writeJSON(w http.ResponseWriter, status int, text []byte) {
-	w.Header()["Content-Type"] = jsonType
-	w.WriteHeader(status)
-	w.Write(text)
 }
 
 // query returns a parameter of the query. It fails if it is given twice.

@@ -114,7 +114,7 @@ func (c *call) decision() error {
 // answerText writes JSON as the response, as YAML if the request asks for it.
 func (c *call) answerText(text []byte) error {
 	if !c.yaml {
-		writeJSON(c.w, http.StatusOK, text)
+		door.WriteJSON(c.w, http.StatusOK, text)
 		return nil
 	}
 	v, err := tosca.ParseJSON(text)

@@ -194,7 +194,7 @@ func BenchmarkCheck(b *testing.B) {
 					return
 				}
 				body.Free()
-				writeJSON(rw, http.StatusOK, []byte(`{"can":"CHECK_RESULT_DENIED","metadata":{"check_count":0}}`))
+				door.WriteJSON(rw, http.StatusOK, []byte(`{"can":"CHECK_RESULT_DENIED","metadata":{"check_count":0}}`))
 			}))
 			defer server.Close()
 			conn := dialRaw(b, server.Listener.Addr().String())

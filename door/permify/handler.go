@@ -54,7 +54,7 @@ func (e endpoint[Q, A]) serve(w http.ResponseWriter, r *http.Request, p door.Par
 		serveError(w, err)
 		return
 	}
-	writeJSON(w, http.StatusOK, out)
+	door.WriteJSON(w, http.StatusOK, out)
 }
 
 // unary serves a call whose JSON needs no fast path.

@@ -150,8 +150,7 @@ func serveError(w http.ResponseWriter, err error) {
 
 // writeError writes f as the response, with the given HTTP status.
 func writeError(w http.ResponseWriter, status int, f *failure) {
-	door.SetRetryAfter(w.Header(), status)
-	writeJSON(w, status, appendError(nil, f))
+	door.WriteJSON(w, status, appendError(nil, f))
 }
 
 // appendError appends a failure's JSON to b.
@@ -163,18 +162,6 @@ func appendError(b []byte, f *failure) []byte {
 	b = strconv.AppendInt(append(b, `{"code":`...), int64(code), 10)
 	b = appendText(append(b, `,"message":`...), door.ShortText(f.message))
 	return append(b, `,"details":[]}`...)
-}
-
-// contentJSON is the Content-Type header of every response.
-var contentJSON = []string{"application/json"}
-
-// writeJSON writes a response of JSON.
-func writeJSON(w http.ResponseWriter, status int, body []byte) {
-	h := w.Header()
-	h["Content-Type"] = contentJSON
-	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	w.WriteHeader(status)
-	_, _ = w.Write(body) // the client may be gone
 }
 
 // appendText appends s to b as a JSON string.

@@ -382,7 +382,7 @@ func (c *call) makeDomain() error {
 	}
 	var s *ostiary.Store
 	if relations != "" {
-		if s, err = c.store(relations); err != nil {
+		if s, err = door.FindStore(c.ctx, c.engine, Name, relations); err != nil {
 			return err
 		}
 	}

@@ -189,19 +189,11 @@ func (c *call) defaultDomain() (*domain.Domain, error) {
 	var relations *ostiary.Store
 	if name := c.options.Relations; name != "" {
 		var err error
-		if relations, err = c.store(name); err != nil {
+		if relations, err = door.FindStore(c.ctx, c.engine, Name, name); err != nil {
 			return nil, err
 		}
 	}
 	return c.options.Domains.Default(c.ctx, relations)
-}
-
-// store returns a store by its id or by its alias for this door.
-func (c *call) store(name string) (*ostiary.Store, error) {
-	if id, err := storage.ParseStoreID(name); err == nil {
-		return c.engine.Store(c.ctx, id)
-	}
-	return c.engine.StoreByAlias(c.ctx, Name, name)
 }
 
 // number returns a parameter of the URL as a number of at most most, or standard

@@ -54,7 +54,7 @@ internal/commit: storage graph schema rel internal/errs internal/limits internal
 internal/compare: eval storage graph schema expr rel internal/errs internal/admit internal/snapshot internal/query internal/commit internal/turns
 oracle: . eval storage storage/memory storage/kv storage/pebble graph schema expr rel
 oracle/faults:
-door: . internal/jsonread internal/turns internal/excerpt
+door: . internal/jsonread internal/turns internal/excerpt storage
 acp: . eval storage schema expr rel
 door/openfga: . door internal/jsonread door/openfga/language door/openfga/wire eval schema expr rel storage internal/excerpt
 door/openfga/language: internal/jsonread schema expr internal/excerpt

@@ -1,0 +1,17 @@
+package door
+
+import (
+	"context"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// FindStore returns the store with a name in the requests or the settings of a door: its
+// id, or its alias for that door. It fails with ErrNoStore if there is none.
+func FindStore(ctx context.Context, e *ostiary.Engine, door, name string) (*ostiary.Store, error) {
+	if id, err := storage.ParseStoreID(name); err == nil {
+		return e.Store(ctx, id)
+	}
+	return e.StoreByAlias(ctx, door, name)
+}
