@@ -156,7 +156,7 @@ func (s *Service) PolicyEndpoints(ctx context.Context, policy string) ([]*Record
 			switch {
 			case a.Connects[Endpoint] != "":
 				return a.Connects[Endpoint] == e.ID
-			case a.Connects[Catalog] != e.Parent:
+			case a.Connects[CatalogService] != e.Parent:
 				return false
 			}
 			return !regional || slices.Contains(d.regionsOf(e), region)
@@ -191,9 +191,9 @@ func (s *Service) EndpointPolicy(ctx context.Context, endpoint string) (*Record,
 	}
 	candidates := []map[Kind]string{{Endpoint: e.ID}}
 	for _, region := range d.regionsOf(e) {
-		candidates = append(candidates, map[Kind]string{Catalog: e.Parent, Region: region})
+		candidates = append(candidates, map[Kind]string{CatalogService: e.Parent, Region: region})
 	}
-	for _, c := range append(candidates, map[Kind]string{Catalog: e.Parent}) {
+	for _, c := range append(candidates, map[Kind]string{CatalogService: e.Parent}) {
 		if a, err := d.get(PolicyAssociation, associationID(c)); err == nil {
 			return d.get(Policy, a.Connects[Policy])
 		}

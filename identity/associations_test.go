@@ -21,8 +21,8 @@ func newEstate(t *testing.T) *estate {
 	e := &estate{deployment: d, project: d.make(identity.Record{Kind: identity.Project, Name: "p"}).ID}
 	d.make(identity.Record{Kind: identity.Region, ID: "world"})
 	d.make(identity.Record{Kind: identity.Region, ID: "east", Parent: "world"})
-	e.compute = d.make(identity.Record{Kind: identity.Catalog, Members: identity.Members{}.With("type", "compute")}).ID
-	e.image = d.make(identity.Record{Kind: identity.Catalog, Members: identity.Members{}.With("type", "image")}).ID
+	e.compute = d.make(identity.Record{Kind: identity.CatalogService, Members: identity.Members{}.With("type", "compute")}).ID
+	e.image = d.make(identity.Record{Kind: identity.CatalogService, Members: identity.Members{}.With("type", "image")}).ID
 	endpoint := func(service, region, face string) string {
 		return d.make(identity.Record{Kind: identity.Endpoint, Parent: service, Members: identity.Members{}.With("interface", face).With("url", "u").With("region_id", region)}).ID
 	}
@@ -134,14 +134,14 @@ func TestPolicyAssociations(t *testing.T) {
 	}
 	service, region, endpoint := policy(), policy(), policy()
 	of(e.computeEast, "")
-	associate(service, map[identity.Kind]string{identity.Catalog: e.compute})
+	associate(service, map[identity.Kind]string{identity.CatalogService: e.compute})
 	of(e.computeEast, service)
 	of(e.imageEast, "")
 	bound(service, e.computeEast, e.computeWorld)
-	regional := associate(region, map[identity.Kind]string{identity.Catalog: e.compute, identity.Region: "world"})
+	regional := associate(region, map[identity.Kind]string{identity.CatalogService: e.compute, identity.Region: "world"})
 	of(e.computeEast, region) // of the region above
 	bound(region, e.computeEast, e.computeWorld)
-	associate(region, map[identity.Kind]string{identity.Catalog: e.image, identity.Region: "east"})
+	associate(region, map[identity.Kind]string{identity.CatalogService: e.image, identity.Region: "east"})
 	bound(region, e.computeEast, e.computeWorld, e.imageEast)
 	own := associate(endpoint, map[identity.Kind]string{identity.Endpoint: e.computeEast})
 	of(e.computeEast, endpoint)
@@ -162,7 +162,7 @@ func TestPolicyAssociations(t *testing.T) {
 		t.Errorf("removing an association: %v, %v", existed, err)
 	}
 	of(e.computeEast, service)
-	e.ok(e.Delete(ctx, identity.Catalog, e.compute))
+	e.ok(e.Delete(ctx, identity.CatalogService, e.compute))
 	bound(service)
 	left, _, err := e.open().List(ctx, identity.ListRequest{Kind: identity.PolicyAssociation})
 	if err != nil || len(left) != 1 {

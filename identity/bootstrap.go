@@ -112,12 +112,12 @@ func (s *Service) bootstrapCatalog(ctx context.Context, o BootstrapOptions) erro
 			return err
 		}
 	}
-	services, _, err := s.List(ctx, ListRequest{Kind: Catalog, Match: func(r *Record) bool { return r.Members.Text("type") == "identity" }})
+	services, _, err := s.List(ctx, ListRequest{Kind: CatalogService, Match: func(r *Record) bool { return r.Members.Text("type") == "identity" }})
 	if err != nil {
 		return err
 	}
 	if len(services) == 0 {
-		made, err := s.Create(ctx, Record{Kind: Catalog, Name: o.Service, Members: Members{}.With("type", "identity")}, nil)
+		made, err := s.Create(ctx, Record{Kind: CatalogService, Name: o.Service, Members: Members{}.With("type", "identity")}, nil)
 		if err != nil {
 			return err
 		}

@@ -69,7 +69,7 @@ func (r *removal) remove(x *Record) {
 		r.role(x)
 	case Region:
 		r.region(x)
-	case Catalog:
+	case CatalogService:
 		r.unregistered("service", x.ID, r.directory.below(RegisteredLimit, x.ID))
 		r.endpoints(x)
 	case Mapping:

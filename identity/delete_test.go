@@ -13,7 +13,7 @@ import (
 // lines returns a line for each record and each tuple of the deployment.
 func (d *deployment) lines() (lines []string) {
 	d.t.Helper()
-	for _, k := range []identity.Kind{identity.User, identity.Group, identity.Project, identity.Role, identity.Region, identity.Catalog, identity.Endpoint,
+	for _, k := range []identity.Kind{identity.User, identity.Group, identity.Project, identity.Role, identity.Region, identity.CatalogService, identity.Endpoint,
 		identity.RegisteredLimit, identity.Limit, identity.DomainConfig, identity.Credential, identity.EndpointGroup, identity.Policy} {
 		all, _, err := d.List(d.t.Context(), identity.ListRequest{Kind: k})
 		d.ok(err)
@@ -45,7 +45,7 @@ func TestDeleteLeavesOthers(t *testing.T) {
 	users, groups := two(identity.Record{Kind: identity.User, Domain: domains[0]}), two(identity.Record{Kind: identity.Group, Domain: domains[0]})
 	projects, roles := two(identity.Record{Kind: identity.Project, Domain: domains[0]}), two(identity.Record{Kind: identity.Role})
 	inOther := d.make(identity.Record{Kind: identity.User, Name: "three", Domain: domains[1]}).ID
-	services, regions := two(identity.Record{Kind: identity.Catalog}), two(identity.Record{Kind: identity.Region})
+	services, regions := two(identity.Record{Kind: identity.CatalogService}), two(identity.Record{Kind: identity.Region})
 	below := two(identity.Record{Kind: identity.Project, Domain: domains[1]})
 	deep := d.make(identity.Record{Kind: identity.Project, Name: "deep", Domain: domains[1], Parent: below[0]}).ID
 	d.make(identity.Record{Kind: identity.Role, Name: "of the domain", Domain: domains[1]})
@@ -79,7 +79,7 @@ func TestDeleteLeavesOthers(t *testing.T) {
 		kind identity.Kind
 		id   string
 	}{{identity.Group, groups[0]}, {identity.User, users[0]}, {identity.Project, projects[0]}, {identity.Role, roles[0]},
-		{identity.Catalog, services[0]}, {identity.Region, regions[1]}, {identity.Project, domains[1]}} {
+		{identity.CatalogService, services[0]}, {identity.Region, regions[1]}, {identity.Project, domains[1]}} {
 		names := []string{x.id}
 		if x.id == domains[1] {
 			_, err := d.Update(ctx, identity.Project, x.id, nil, false, func(r *identity.Record) error { r.Disabled = true; return nil })

@@ -141,7 +141,7 @@ func (d *directory) checkLimit(x *Record) error {
 	if name := x.Members.Text("resource_name"); strings.Contains(name, "\x00") {
 		return &Error{Reason: Invalid, Field: "resource_name", Text: "a name must not contain NUL"}
 	}
-	if _, err := d.get(Catalog, x.Parent); err != nil {
+	if _, err := d.get(CatalogService, x.Parent); err != nil {
 		return &Error{Reason: Invalid, Field: "service_id", Text: err.Error()}
 	}
 	if err := d.checkRegionOf(x); err != nil {

@@ -19,7 +19,7 @@ func TestListByName(t *testing.T) {
 		}
 	}
 	names := []string{"a", "ab", "a\x00", "a\x00d1", "A"}
-	kinds := []identity.Kind{identity.User, identity.Group, identity.Project, identity.Role, identity.Catalog}
+	kinds := []identity.Kind{identity.User, identity.Group, identity.Project, identity.Role, identity.CatalogService}
 	load(identity.Loaded{Record: identity.Record{Kind: identity.IdentityProvider, ID: "idp", Domain: identity.DefaultDomain}})
 	for i, domain := range []string{"d1", "d10", "d0"} {
 		load(identity.Loaded{Record: identity.Record{Kind: identity.Project, ID: domain, Name: names[i], IsDomain: true}})
@@ -27,7 +27,7 @@ func TestListByName(t *testing.T) {
 			for _, k := range kinds {
 				r := identity.Record{Kind: k, ID: fmt.Sprintf("%s%d-%d-%d", k, (7*i+3*j)%11, i, j), Name: name, Domain: domain}
 				switch k {
-				case identity.Catalog:
+				case identity.CatalogService:
 					r.Domain = ""
 				case identity.User: // and one whom an identity provider vouches for
 					f := r

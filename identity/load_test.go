@@ -164,7 +164,7 @@ func TestLoadLimits(t *testing.T) {
 	refused, err := d.LoadRecords(ctx, []identity.Loaded{
 		{Record: identity.Record{Kind: identity.Project, ID: "d", Name: "domain", IsDomain: true}},
 		{Record: identity.Record{Kind: identity.Project, ID: "p", Name: "top", Domain: "d", Parent: "d"}},
-		{Record: identity.Record{Kind: identity.Catalog, ID: "s", Name: "nova", Members: identity.Members{}.With("type", "compute")}},
+		{Record: identity.Record{Kind: identity.CatalogService, ID: "s", Name: "nova", Members: identity.Members{}.With("type", "compute")}},
 		{Record: identity.Record{Kind: identity.RegisteredLimit, ID: "r", Parent: "s", Members: of.With("default_limit", 10)}},
 		{Record: identity.Record{Kind: identity.Limit, ID: "l", Parent: "s", Members: of.With("resource_limit", 5).With("project_id", "p")}},
 	})

@@ -13,13 +13,14 @@ type Kind string
 
 // The kinds. A domain is a project whose member is_domain is true.
 const (
-	User     Kind = "user"
-	Group    Kind = "group"
-	Project  Kind = "project"
-	Role     Kind = "role"
-	Region   Kind = "region"
-	Catalog  Kind = "service"
-	Endpoint Kind = "endpoint"
+	User    Kind = "user"
+	Group   Kind = "group"
+	Project Kind = "project"
+	Role    Kind = "role"
+	Region  Kind = "region"
+	// CatalogService is a service of the catalog, which has endpoints.
+	CatalogService Kind = "service"
+	Endpoint       Kind = "endpoint"
 	// RegisteredLimit is a resource of a service with its default limit.
 	RegisteredLimit Kind = "registered_limit"
 	// Limit is the limit of one project or domain for such a resource.
@@ -65,7 +66,7 @@ const (
 
 // kinds lists all kinds of records.
 var kinds = []Kind{
-	User, Group, Project, Role, Region, Catalog, Endpoint,
+	User, Group, Project, Role, Region, CatalogService, Endpoint,
 	RegisteredLimit, Limit,
 	ApplicationCredential, AccessRule, Trust,
 	DomainConfig,

@@ -12,7 +12,7 @@ import (
 )
 
 // nameMax is the largest number of characters of a name, by kind.
-var nameMax = map[Kind]int{User: 255, Group: 64, Project: 64, Role: 255, Catalog: 255, Endpoint: 255, ApplicationCredential: 255, EndpointGroup: 255}
+var nameMax = map[Kind]int{User: 255, Group: 64, Project: 64, Role: 255, CatalogService: 255, Endpoint: 255, ApplicationCredential: 255, EndpointGroup: 255}
 
 // depthMax is the largest number of projects in a branch below a domain.
 const depthMax = 5
@@ -220,7 +220,7 @@ func (d *directory) depth(r *Record) (n int) {
 
 // check validates what every stored record must satisfy.
 func (d *directory) check(x *Record) error {
-	if longest, limited := nameMax[x.Kind]; limited && x.Kind != Endpoint && x.Kind != Catalog {
+	if longest, limited := nameMax[x.Kind]; limited && x.Kind != Endpoint && x.Kind != CatalogService {
 		if x.Name = strings.TrimSpace(x.Name); x.Name == "" || utf8.RuneCountInString(x.Name) > longest {
 			return &Error{Reason: Invalid, Field: "name", Text: "the name must have 1 to " + strconv.Itoa(longest) + " characters"}
 		}
@@ -272,7 +272,7 @@ func (d *directory) checkRegion(x *Record) error {
 }
 
 func (d *directory) checkEndpoint(x *Record) error {
-	if _, err := d.get(Catalog, x.Parent); err != nil {
+	if _, err := d.get(CatalogService, x.Parent); err != nil {
 		return &Error{Reason: Invalid, Field: "service_id", Text: err.Error()}
 	}
 	return d.checkRegionOf(x)

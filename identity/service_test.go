@@ -145,9 +145,9 @@ func TestBootstrap(t *testing.T) {
 	if _, err := d.Login(ctx, user.ID, "", "", "other"); err != nil {
 		t.Error(err)
 	}
-	for _, k := range []identity.Kind{identity.User, identity.Role, identity.Project, identity.Catalog, identity.Endpoint, identity.Region} {
+	for _, k := range []identity.Kind{identity.User, identity.Role, identity.Project, identity.CatalogService, identity.Endpoint, identity.Region} {
 		all, _, err := d.List(ctx, identity.ListRequest{Kind: k})
-		want := map[identity.Kind]int{identity.User: 1, identity.Role: 5, identity.Project: 2, identity.Catalog: 1, identity.Endpoint: 1, identity.Region: 1}[k]
+		want := map[identity.Kind]int{identity.User: 1, identity.Role: 5, identity.Project: 2, identity.CatalogService: 1, identity.Endpoint: 1, identity.Region: 1}[k]
 		if err != nil || len(all) != want {
 			t.Errorf("%d records of kind %s, want %d: %v", len(all), k, want, err)
 		}

@@ -19,7 +19,7 @@ func enabled(r *identity.Record) bool { return !r.Disabled }
 // has those only, and no service without one of them.
 func (c *call) offered(t *identity.Token) (all, reachable []*identity.Record, err error) {
 	ctx := c.r.Context()
-	if all, _, err = c.id.List(ctx, identity.ListRequest{Kind: identity.Catalog, Match: enabled}); err != nil {
+	if all, _, err = c.id.List(ctx, identity.ListRequest{Kind: identity.CatalogService, Match: enabled}); err != nil {
 		return nil, nil, err
 	}
 	if reachable, _, err = c.id.List(ctx, identity.ListRequest{Kind: identity.Endpoint, Match: enabled}); err != nil {

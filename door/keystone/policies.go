@@ -36,8 +36,8 @@ func policyRoutes() []route {
 			{method: http.MethodGet, path: "/endpoints/{id}/OS-ENDPOINT-POLICY/policy", name: "GetPolicyOfEndpoint", serve: (*call).policyOfEndpoint},
 		},
 		of("/endpoints/{endpoint}", "PolicyOfEndpoint", "endpoint", identity.Endpoint),
-		of("/services/{service}", "PolicyOfService", "service", identity.Catalog),
-		of("/services/{service}/regions/{region}", "PolicyOfServiceInRegion", "region_and_service", identity.Catalog, identity.Region),
+		of("/services/{service}", "PolicyOfService", "service", identity.CatalogService),
+		of("/services/{service}/regions/{region}", "PolicyOfServiceInRegion", "region_and_service", identity.CatalogService, identity.Region),
 	)
 }
 

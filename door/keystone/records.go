@@ -110,7 +110,7 @@ var (
 		},
 	}
 	services = &resource{
-		kind: identity.Catalog, singular: "service", plural: "services", filters: []string{"name", "type"},
+		kind: identity.CatalogService, singular: "service", plural: "services", filters: []string{"name", "type"},
 		fields: []field{
 			{name: "type", form: formName, required: true, max: 255}, {name: "name", max: 255}, {name: "enabled", form: formBoolean},
 			{name: "description", null: true},

@@ -14,7 +14,7 @@ func (m *migration) services(ctx context.Context) error {
 		if err != nil {
 			return m.refuse(x.text("id"), err)
 		}
-		return m.add(ctx, identity.Loaded{Record: identity.Record{Kind: identity.Catalog, ID: x.text("id"), Name: extra.Text("name"), Disabled: !x.yes("enabled"),
+		return m.add(ctx, identity.Loaded{Record: identity.Record{Kind: identity.CatalogService, ID: x.text("id"), Name: extra.Text("name"), Disabled: !x.yes("enabled"),
 			Members: x.with(nil, "type", "type").Join(extra.Without("name"))}})
 	})
 }
@@ -56,7 +56,7 @@ func (m *migration) policyAssociations(ctx context.Context) error {
 
 // ends are the kinds of the records that an association connects, by columns.
 var ends = map[string]identity.Kind{"project_id": identity.Project, "endpoint_id": identity.Endpoint, "endpoint_group_id": identity.EndpointGroup,
-	"policy_id": identity.Policy, "service_id": identity.Catalog, "region_id": identity.Region}
+	"policy_id": identity.Policy, "service_id": identity.CatalogService, "region_id": identity.Region}
 
 // associations copies the associations of a kind. The columns of a row that are not
 // NULL are the records that it connects.

@@ -199,7 +199,7 @@ func nameOf(r *identity.Record) string {
 		return r.ID
 	}
 	var ends []string
-	for _, k := range []identity.Kind{identity.Project, identity.EndpointGroup, identity.Policy, identity.Endpoint, identity.Catalog, identity.Region} {
+	for _, k := range []identity.Kind{identity.Project, identity.EndpointGroup, identity.Policy, identity.Endpoint, identity.CatalogService, identity.Region} {
 		if id, ok := r.Connects[k]; ok {
 			ends = append(ends, strings.ReplaceAll(string(k), "_", " ")+" "+id)
 		}

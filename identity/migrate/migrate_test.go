@@ -146,7 +146,7 @@ func (d deployment) dump(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
 	for _, k := range []identity.Kind{
-		identity.Project, identity.Role, identity.User, identity.Group, identity.Region, identity.Catalog, identity.Endpoint, identity.RegisteredLimit, identity.Limit,
+		identity.Project, identity.Role, identity.User, identity.Group, identity.Region, identity.CatalogService, identity.Endpoint, identity.RegisteredLimit, identity.Limit,
 		identity.ApplicationCredential, identity.AccessRule, identity.Trust, identity.DomainConfig, identity.IdentityProvider, identity.Protocol, identity.Mapping, identity.ServiceProvider,
 		identity.Credential, identity.Consumer, identity.RequestToken, identity.AccessToken, identity.EndpointGroup, identity.EndpointFilter, identity.Policy, identity.PolicyAssociation,
 	} {
