@@ -41,11 +41,14 @@ func (d *originLog) take() []storage.Origin {
 	return out
 }
 
-// writingRoute is a request that writes.
+// writingRoute is a request that writes. in is a value that is sent as JSON, or the
+// text of an XML document.
 type writingRoute struct {
 	door, method, path string
 	in                 any
 }
+
+const policyXML = `<Policy xmlns="urn:oasis:names:tc:xacml:3.0:core:schema:wd-17" PolicyId="a" Version="1.0" RuleCombiningAlgId="urn:oasis:names:tc:xacml:3.0:rule-combining-algorithm:deny-unless-permit"><Target/><Rule RuleId="r" Effect="Permit"></Rule></Policy>`
 
 // TestEveryDoorNamesTheCaller sends a request to each writing route that a door has,
 // as the server does, and finds the caller and the reason in each entry that the
@@ -71,6 +74,7 @@ func TestEveryDoorNamesTheCaller(t *testing.T) {
 		"metadata": m{"relations": m{"viewer": m{"directly_related_user_types": []m{{"type": "user"}}}}}}}}
 	permify := "/v1/tenants/t1"
 	var schema string
+	kinds, sent := readRouteKinds(t), map[string]bool{}
 	for _, r := range []writingRoute{
 		{"openfga", "POST", fga + "/authorization-models", model},
 		{"openfga", "POST", fga + "/write", m{"writes": m{"tuple_keys": []m{tuple}}}},
@@ -86,10 +90,21 @@ func TestEveryDoorNamesTheCaller(t *testing.T) {
 		{"permify", "POST", permify + "/bundle/write", m{"bundles": []m{{"name": "b", "arguments": []string{"d"}, "operations": []m{{"relationships_write": []string{"doc:{{.d}}#viewer@user:b"}}}}}}},
 		{"permify", "POST", permify + "/data/run-bundle", m{"name": "b", "arguments": m{"d": "9"}}},
 		{"permify", "POST", permify + "/bundle/delete", m{"name": "b"}},
+		{"permify", "POST", permify + "/relationships/delete", m{"filter": m{"entity": m{"type": "doc", "ids": []string{"2"}}}}},
 		{"permify", "POST", permify + "/data/delete", m{"tuple_filter": m{"entity": m{"type": "doc", "ids": []string{"1"}}}, "attribute_filter": m{}}},
 		{"xacml", "POST", "/xacml/v3/domains", m{"name": "d", "alias": "d", "relations": x.id}},
+		{"xacml", "PUT", "/stores/d/xacml/v3/policies/a", policyXML},
+		{"xacml", "PUT", "/stores/d/xacml/v3/root", strings.ReplaceAll(policyXML, `"a"`, `"root"`)},
+		{"xacml", "DELETE", "/stores/d/xacml/v3/policies/a", nil},
 		{"onap-api", "POST", "/policy/api/v1/policytypes", m{"tosca_definitions_version": "tosca_simple_yaml_1_1_0", "policy_types": m{"onap.policies.Test": m{"derived_from": "tosca.policies.Root", "version": "1.0.0"}}}},
 		{"onap-pap", "POST", "/policy/pap/v1/pdps/groups/batch", m{"groups": []m{{"name": "g", "pdpGroupState": "PASSIVE", "pdpSubgroups": []m{{"pdpType": "xacml", "desiredInstanceCount": 1, "supportedPolicyTypes": []m{{"name": "onap.policies.Test", "version": "1.0.0"}}, "policies": []m{}}}}}}},
+		{"onap-pap", "PUT", "/policy/pap/v1/pdps/groups/g?state=ACTIVE", nil},
+		{"onap-pap", "PUT", "/policy/pap/v1/pdps/groups/g?state=PASSIVE", nil},
+		{"onap-pap", "DELETE", "/policy/pap/v1/pdps/groups/g", nil},
+		{"onap-api", "POST", "/policy/api/v1/nodetemplates", m{"tosca_definitions_version": "tosca_simple_yaml_1_1_0", "node_types": m{"demo.Node": m{"derived_from": "tosca.nodetypes.Root", "version": "1.0.0"}},
+			"topology_template": m{"node_templates": m{"n": m{"type": "demo.Node", "type_version": "1.0.0", "version": "1.0.0"}}}}},
+		{"onap-api", "DELETE", "/policy/api/v1/nodetemplates/n/versions/1.0.0", nil},
+		{"onap-api", "DELETE", "/policy/api/v1/policytypes/onap.policies.Test/versions/1.0.0", nil},
 		{"keystone", "POST", "/v3/projects", m{"project": m{"name": "p"}}},
 		{"keystone", "POST", "/v3/users", m{"user": m{"name": "u", "password": "secret"}}},
 		{"keystone", "PATCH", "/v3/users/" + x.user, m{"user": m{"description": "x"}}},
@@ -100,6 +115,10 @@ func TestEveryDoorNamesTheCaller(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		raw, xml := r.in.(string)
+		if xml {
+			text = []byte(raw)
+		}
 		if strings.HasSuffix(r.path, "/import") {
 			text = append(text, "\n{\"end\":{\"tuples\":1,\"attributes\":0}}\n"...)
 		}
@@ -108,6 +127,9 @@ func TestEveryDoorNamesTheCaller(t *testing.T) {
 		req := httptest.NewRequest(r.method, path, bytes.NewReader(text))
 		req = req.WithContext(ostiary.WithAuthor(req.Context(), author))
 		req.Header.Set("Content-Type", "application/json")
+		if xml {
+			req.Header.Set("Content-Type", "application/xml")
+		}
 		if strings.HasSuffix(path, "/import") {
 			req.Header.Set("Content-Type", "application/x-ndjson")
 		}
@@ -115,11 +137,12 @@ func TestEveryDoorNamesTheCaller(t *testing.T) {
 			req.Header.Set("X-Auth-Token", x.identity)
 		}
 		var p door.Params
-		route, _ := x.ports[r.door].Find(r.method, path, &p)
+		route, _ := x.ports[r.door].Find(r.method, req.URL.EscapedPath(), &p)
 		if route == nil {
 			t.Errorf("%s has no %s %s", r.door, r.method, path)
 			continue
 		}
+		sent[r.door+" "+route.Name] = true
 		log.take()
 		rec := httptest.NewRecorder()
 		route.Serve(rec, req, p)
@@ -148,6 +171,11 @@ func TestEveryDoorNamesTheCaller(t *testing.T) {
 		_ = json.Unmarshal(rec.Body.Bytes(), &out)
 		if strings.HasSuffix(r.path, "/authorization-models") {
 			schema = out.Model
+		}
+	}
+	for key, kind := range kinds {
+		if (kind == routeWrites) != sent[key] {
+			t.Errorf("%s is %q in routes.txt, but a request to it was sent: %v", key, kind, sent[key])
 		}
 	}
 }
