@@ -40,6 +40,7 @@ for scenario in todo gateway search; do
 	mv "$work/$scenario.model.fga" "$work/$scenario.fga"
 	ostiary schema write --store "$scenario" "$work/$scenario.fga" >/dev/null
 done
+: >"$work/log" # the loop below may read it before the server has made it
 "$work/ostiary" serve --data "$work/data" --http 127.0.0.1:0 --grpc off --metrics off >"$work/log" 2>&1 &
 server=$!
 trap 'kill $server 2>/dev/null || true' EXIT

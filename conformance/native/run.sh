@@ -15,6 +15,7 @@ if [ ! -x "$work/venv/bin/schemathesis" ]; then
 fi
 (cd "$root" && go build -o "$work/ostiary" ./cmd/ostiary)
 rm -rf "$work/data"
+: >"$work/log" # the loop below may read it before the server has made it
 "$work/ostiary" serve --data "$work/data" --http 127.0.0.1:0 --grpc off --metrics off >"$work/log" 2>&1 &
 server=$!
 trap 'kill $server 2>/dev/null || true' EXIT

@@ -54,6 +54,7 @@ address() { # log: waits for the address of a server
 	echo "no server: $(cat "$1")" >&2
 	exit 1
 }
+: >"$work/ostiary.log" # address may read it before the server has made it
 "$work/ostiary" serve --data "$work/data" --http 127.0.0.1:0 --grpc off --metrics off --auth-users-file "$work/users" >"$work/ostiary.log" 2>&1 &
 pids+=($!)
 address "$work/ostiary.log" && ours=$at
