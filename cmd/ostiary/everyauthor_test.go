@@ -175,7 +175,7 @@ func TestEveryDoorNamesTheCaller(t *testing.T) {
 	}
 	for key, kind := range kinds {
 		if (kind == routeWrites) != sent[key] {
-			t.Errorf("%s is %q in routes.txt, but a request to it was sent: %v", key, kind, sent[key])
+			t.Errorf("%s is %q in routes.kinds, but a request to it was sent: %v", key, kind, sent[key])
 		}
 	}
 }

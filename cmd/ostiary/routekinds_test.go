@@ -13,7 +13,7 @@ import (
 	"github.com/ostiary/ostiary/storage/memory"
 )
 
-// The kinds of routes in testdata/routes.txt.
+// The kinds of routes in testdata/routes.kinds.
 const (
 	routeReads  = "reads"  // makes no entry of a log
 	routeStores = "stores" // creates, changes or deletes a store, which makes no entry
@@ -26,7 +26,7 @@ const (
 // readRouteKinds reads the kind of each operation, by door and name.
 func readRouteKinds(t *testing.T) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile("testdata/routes.txt")
+	text, err := os.ReadFile("testdata/routes.kinds")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func readRouteKinds(t *testing.T) map[string]string {
 		}
 		for _, name := range words[2:] {
 			if kinds[words[0]+" "+name] != "" {
-				t.Errorf("%s %s is twice in routes.txt", words[0], name)
+				t.Errorf("%s %s is twice in routes.kinds", words[0], name)
 			}
 			kinds[words[0]+" "+name] = words[1]
 		}
@@ -72,7 +72,7 @@ func operations(d *door.Door) (names []string) {
 	return slices.Compact(names)
 }
 
-// TestEveryRouteHasAKind compares the routes of all doors with testdata/routes.txt. A
+// TestEveryRouteHasAKind compares the routes of all doors with testdata/routes.kinds. A
 // new route must be there, so that a route that writes does not stay without a test
 // of its caller.
 func TestEveryRouteHasAKind(t *testing.T) {
@@ -82,18 +82,18 @@ func TestEveryRouteHasAKind(t *testing.T) {
 		for _, name := range operations(d) {
 			key := d.Name + " " + name
 			if kinds[key] == "" {
-				t.Errorf("%s is missing in routes.txt: add it, and if it writes, a request to TestEveryDoorNamesTheCaller", key)
+				t.Errorf("%s is missing in routes.kinds: add it, and if it writes, a request to TestEveryDoorNamesTheCaller", key)
 			}
 			delete(kinds, key)
 		}
 		for _, r := range d.Routes {
 			if kinds[d.Name+" "+r.Name] == routeReads && r.Method != "GET" && r.Method != "HEAD" && r.Method != "POST" {
-				t.Errorf("%s %s %s is a read in routes.txt", d.Name, r.Method, r.Pattern)
+				t.Errorf("%s %s %s is a read in routes.kinds", d.Name, r.Method, r.Pattern)
 			}
 		}
 	}
 	for key := range kinds {
-		t.Errorf("routes.txt has %s, which no door has", key)
+		t.Errorf("routes.kinds has %s, which no door has", key)
 	}
 }
 
