@@ -13,6 +13,12 @@ func (s *Store) Changes(ctx context.Context, r ChangesRequest) (ChangePage, erro
 	return changelog.Read(ctx, s.timeline, r)
 }
 
+// Entry returns the entry that led to the revision of a token, without its changes. It
+// fails with [ErrTooOld] if the log no longer has it.
+func (s *Store) Entry(ctx context.Context, token Token) (ChangeEntry, error) {
+	return changelog.Head(ctx, s.timeline, token)
+}
+
 // Watch yields the entries after a token: first from the log, then as this
 // process publishes them. It ends when ctx ends or the consumer stops. Writers
 // never wait for a watcher: one that lags by more than Bounds.WatchBuffer

@@ -32,12 +32,13 @@ type line struct {
 }
 
 // endJSON is the last line of a stream: the number of its tuples and
-// attributes, and the revision.
+// attributes, and the revision with the origin of its entry, as far as the log has it.
 type endJSON struct {
 	Tuples     int    `json:"tuples"`
 	Attributes int    `json:"attributes"`
 	Revision   uint64 `json:"revision"`
 	Token      string `json:"token"`
+	originJSON
 }
 
 // exportStream serves Export: all tuples and attributes of one revision. A client
@@ -70,11 +71,15 @@ func (c *call) exportStream(w http.ResponseWriter) error {
 	if err != nil {
 		return err
 	}
+	entry, err := c.store.Entry(c.ctx, token)
+	if err != nil && !errors.Is(err, ostiary.ErrTooOld) {
+		return err
+	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	out := exporter{call: c, control: http.NewResponseController(w), buffer: bufio.NewWriterSize(w, 64<<10), skip: skip}
 	out.enc = json.NewEncoder(out.buffer)
 	out.enc.SetEscapeHTML(false)
-	end := endJSON{Revision: uint64(revision), Token: string(token)}
+	end := endJSON{Revision: uint64(revision), Token: string(token), originJSON: originOf(&entry.Origin)}
 	last := line{End: &end}
 	if err := out.run(at, &end); err != nil {
 		last = line{Error: describe(err)}

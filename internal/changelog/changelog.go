@@ -1,5 +1,5 @@
 // Package changelog reads the log of a store for its users: [Read] returns a
-// page of entries, [Watch] follows the log. Neither returns secrets. It never
+// page of entries, [Head] one entry without its changes, [Watch] follows the log. None returns secrets. It never
 // writes.
 package changelog
 
@@ -125,6 +125,29 @@ func read(ctx context.Context, t *snapshot.Timeline, r *Request) (page Page, err
 		page.Next, err = t.TokenAt(ctx, after)
 	}
 	return page, err
+}
+
+// Head returns the entry that led to the revision of a token, without its changes,
+// however many it has. At the revision of an empty store it returns an Entry with
+// only the token. It fails with ErrTooOld if the entry was trimmed.
+func Head(ctx context.Context, t *snapshot.Timeline, token snapshot.Token) (Entry, error) {
+	e, err := head(ctx, t, token)
+	return e, errs.Wrap("entry", t.ID, err)
+}
+
+func head(ctx context.Context, t *snapshot.Timeline, token snapshot.Token) (Entry, error) {
+	p, err := snapshot.ReadToken(token)
+	if err == nil {
+		_, err = t.Confirm(ctx, p)
+	}
+	if err != nil || p.Revision == 0 {
+		return Entry{Token: token}, err
+	}
+	e, err := storage.EntryHead(ctx, t.Runtime.Driver, t.ID, p.Revision)
+	if err = t.ConfirmRead(ctx, err); err != nil {
+		return Entry{}, err
+	}
+	return Entry{Revision: e.Revision, Time: e.Time.Time(), Origin: e.Origin, Token: token}, nil
 }
 
 // start returns the revision that the entries of a request follow.

@@ -351,6 +351,9 @@ func pastQuestions() []named {
 		{name: "check at a token of another engine", elsewhere: true, call: func(x *shaky) (string, error) {
 			return checked(x.store.Check(ctx, at(ostiary.AtLeast(x.tokens[8]))))
 		}},
+		{name: "entry", call: func(x *shaky) (string, error) {
+			return text(func(e ostiary.ChangeEntry) any { e.Token = ""; return e })(x.store.Entry(ctx, x.tokens[3]))
+		}},
 		{name: "changes after another engine", elsewhere: true, call: func(x *shaky) (string, error) {
 			p, err := x.store.Changes(ctx, ostiary.ChangesRequest{AfterRevision: 7})
 			return changesText(p.Entries), err
