@@ -1,7 +1,9 @@
 package doortest
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -151,6 +153,11 @@ func rpcError(s *status.Status) string {
 			text, err := protojson.Marshal(d)
 			if err != nil {
 				text = []byte(quote(d.GetTypeUrl()))
+			}
+			// protojson separates members by blanks that differ from build to build.
+			var compact bytes.Buffer
+			if json.Compact(&compact, text) == nil {
+				text = compact.Bytes()
 			}
 			items = append(items, string(text))
 		}
