@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/door/native"
 )
 
 // headerReason is the header with the reason of the writes of a request.
@@ -29,41 +29,9 @@ func (a *app) authored(cmd *cobra.Command) (context.Context, error) {
 	return ostiary.WithAuthor(cmd.Context(), &ostiary.Author{Origin: o}), nil
 }
 
-// originJSON is the origin of an entry in JSON: as the program prints it, and as
-// the native API has it.
-type originJSON struct {
-	Caller  string       `json:"caller,omitempty"`
-	Reason  string       `json:"reason,omitempty"`
-	Request *requestJSON `json:"request,omitempty"`
-}
-
-// requestJSON is the forwarded request that an entry answers.
-type requestJSON struct {
-	Node   string `json:"node"`
-	Number uint64 `json:"number"`
-}
-
-func originOf(o *ostiary.Origin) originJSON {
-	out := originJSON{Caller: o.Caller, Reason: o.Reason}
-	if o.Request != (ostiary.RequestID{}) {
-		out.Request = &requestJSON{o.Request.Node.String(), o.Request.Number}
-	}
-	return out
-}
-
-// origin returns the origin in the engine's form.
-func (o *originJSON) origin() (out ostiary.Origin, err error) {
-	out.Caller, out.Reason = o.Caller, o.Reason
-	if o.Request != nil {
-		out.Request.Number = o.Request.Number
-		out.Request.Node, err = storage.ParseNodeID(o.Request.Node)
-	}
-	return out, err
-}
-
-// text returns the caller and the reason as the end of a line, as far as they are
+// originText returns the caller and the reason as the end of a line, as far as they are
 // known.
-func (o *originJSON) text() string {
+func originText(o *native.OriginJSON) string {
 	s := ""
 	if o.Caller != "" {
 		s += "  by " + o.Caller

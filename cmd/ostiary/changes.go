@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door/native"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -21,7 +22,7 @@ type entryJSON struct {
 	Revision uint64 `json:"revision"`
 	Time     string `json:"time"`
 	Token    string `json:"token"`
-	originJSON
+	native.OriginJSON
 	Changes []changeJSON `json:"changes"`
 }
 
@@ -183,7 +184,7 @@ func (a *app) followChanges(ctx context.Context, s *ostiary.Store, request ostia
 const entryLinesMax = 100
 
 func (a *app) printEntry(e *ostiary.ChangeEntry) error {
-	out := entryJSON{Revision: uint64(e.Revision), Time: stamp(e.Time), Token: string(e.Token), originJSON: originOf(&e.Origin), Changes: []changeJSON{}}
+	out := entryJSON{Revision: uint64(e.Revision), Time: stamp(e.Time), Token: string(e.Token), OriginJSON: native.OriginOf(&e.Origin), Changes: []changeJSON{}}
 	for i := range e.Changes {
 		out.Changes = append(out.Changes, changeOf(&e.Changes[i]))
 	}
@@ -191,7 +192,7 @@ func (a *app) printEntry(e *ostiary.ChangeEntry) error {
 		return writeJSON(a.out, out)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d  %s%s\n", out.Revision, out.Time, out.text())
+	fmt.Fprintf(&b, "%d  %s%s\n", out.Revision, out.Time, originText(&out.OriginJSON))
 	for i, c := range out.Changes {
 		if i == entryLinesMax {
 			fmt.Fprintf(&b, "  … and %d more\n", len(out.Changes)-i)

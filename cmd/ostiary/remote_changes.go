@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door/native"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -19,7 +20,7 @@ type nativeEntry struct {
 	Revision uint64
 	Time     time.Time
 	Token    string
-	originJSON
+	native.OriginJSON
 	Changes []nativeChange
 }
 
@@ -84,7 +85,7 @@ func (n *nativeChange) change() (c storage.Change, err error) {
 func (n *nativeEntry) entry() (ostiary.ChangeEntry, error) {
 	e := ostiary.ChangeEntry{Revision: storage.Revision(n.Revision), Time: n.Time, Token: ostiary.Token(n.Token)}
 	var err error
-	if e.Origin, err = n.origin(); err != nil {
+	if e.Origin, err = n.OriginJSON.Origin(); err != nil {
 		return e, err
 	}
 	for i := range n.Changes {

@@ -18,35 +18,13 @@ type entryJSON struct {
 	Revision uint64    `json:"revision"`
 	Time     time.Time `json:"time"`
 	Token    string    `json:"token"`
-	originJSON
+	OriginJSON
 	Changes []changeJSON `json:"changes"`
-}
-
-// originJSON is who made a write, and why. A field that is not known is missing.
-type originJSON struct {
-	Caller  string       `json:"caller,omitempty"`
-	Reason  string       `json:"reason,omitempty"`
-	Request *requestJSON `json:"request,omitempty"`
-}
-
-// requestJSON is the forwarded request that a write answers.
-type requestJSON struct {
-	Node   string `json:"node"`
-	Number uint64 `json:"number"`
-}
-
-// originOf translates an origin.
-func originOf(o *ostiary.Origin) originJSON {
-	out := originJSON{Caller: o.Caller, Reason: o.Reason}
-	if o.Request != (ostiary.RequestID{}) {
-		out.Request = &requestJSON{o.Request.Node.String(), o.Request.Number}
-	}
-	return out
 }
 
 // entryOf translates an entry.
 func entryOf(e *ostiary.ChangeEntry) entryJSON {
-	out := entryJSON{uint64(e.Revision), e.Time, string(e.Token), originOf(&e.Origin), make([]changeJSON, len(e.Changes))}
+	out := entryJSON{uint64(e.Revision), e.Time, string(e.Token), OriginOf(&e.Origin), make([]changeJSON, len(e.Changes))}
 	for i := range e.Changes {
 		out.Changes[i] = changeOf(&e.Changes[i])
 	}
