@@ -63,7 +63,7 @@ var failures = [...]row{
 	{ostiary.ErrToken, "token", http.StatusBadRequest, codes.InvalidArgument, false},
 	{ostiary.ErrCursor, "cursor", http.StatusBadRequest, codes.InvalidArgument, false},
 	{ostiary.ErrTooOld, "too_old", http.StatusGone, codes.InvalidArgument, false},
-	{ostiary.ErrFuture, "future", http.StatusServiceUnavailable, codes.Unavailable, false},
+	{ostiary.ErrFuture, "future", http.StatusConflict, codes.Unavailable, false},
 	{ostiary.ErrBound, "bound", http.StatusBadRequest, codes.InvalidArgument, false},
 	{ostiary.ErrMemory, "memory", http.StatusInsufficientStorage, codes.ResourceExhausted, false},
 	{ostiary.ErrLoading, "loading", http.StatusServiceUnavailable, codes.Unavailable, false},
