@@ -20,7 +20,7 @@ rm -rf "$work/data"
 server=$!
 trap 'kill $server 2>/dev/null || true' EXIT
 at=
-for _ in $(seq 50); do
+for _ in $(seq 300); do
 	at=$(sed -n 's/^serving http //p' "$work/log")
 	[ -n "$at" ] && break
 	sleep 0.1
