@@ -144,8 +144,11 @@ func (e *Engine) StoreByAlias(ctx context.Context, door, alias string) (*Store, 
 }
 
 // storesPage is how many stores are read at once, so that no read of the driver
-// is open while the consumer of Stores works.
-const storesPage = 256
+// is open while the consumer of Stores works, and storesPageFirst how many at first.
+const (
+	storesPage      = 256
+	storesPageFirst = 64
+)
 
 // stepsPerStore is the number of steps of turns.Part that a store of a page takes.
 const stepsPerStore = 40
@@ -155,40 +158,68 @@ const stepsPerStore = 40
 // created or deleted meanwhile may be missing or included.
 func (e *Engine) Stores(ctx context.Context, after storage.StoreID) iter.Seq2[storage.StoreInfo, error] {
 	return func(yield func(storage.StoreInfo, error) bool) {
-		var part turns.Part
-		for {
-			// The consumer may ask questions, so only a turn of its own request is taken.
-			err := part.Step(ctx, nil, storesPage*stepsPerStore)
-			var page []storage.StoreInfo
-			if err == nil {
-				page, err = e.storesPage(ctx, after)
+		e.storesPages(ctx, yield, func(last *storage.StoreInfo) iter.Seq2[storage.StoreInfo, error] {
+			if last != nil {
+				after = last.ID
 			}
-			if err != nil {
-				yield(storage.StoreInfo{}, errs.Wrap("list stores", storage.StoreID{}, err))
-				return
-			}
-			for _, info := range page {
-				if !yield(info, nil) {
-					return
-				}
-				after = info.ID
-			}
-			if len(page) < storesPage {
-				return
-			}
-		}
+			return e.runtime.Driver.Stores(ctx, after)
+		})
 	}
 }
 
-func (e *Engine) storesPage(ctx context.Context, after storage.StoreID) (page []storage.StoreInfo, err error) {
+// StoresByAlias yields the descriptions of the stores that have an alias for a door,
+// in the order of these aliases. It begins with the first alias that follows after.
+// Stores that are created, changed or deleted meanwhile may be missing or included.
+func (e *Engine) StoresByAlias(ctx context.Context, door, after string) iter.Seq2[storage.StoreInfo, error] {
+	return func(yield func(storage.StoreInfo, error) bool) {
+		e.storesPages(ctx, yield, func(last *storage.StoreInfo) iter.Seq2[storage.StoreInfo, error] {
+			if last != nil {
+				after = last.Aliases[door]
+			}
+			return e.runtime.Driver.StoresByAlias(ctx, door, after)
+		})
+	}
+}
+
+// storesPages yields the stores that read yields. It reads them in pages: the first is
+// short, because many consumers need only a few. last is nil for the first page, and
+// then the last store of the page before.
+func (e *Engine) storesPages(ctx context.Context, yield func(storage.StoreInfo, error) bool, read func(last *storage.StoreInfo) iter.Seq2[storage.StoreInfo, error]) {
+	var part turns.Part
+	var last *storage.StoreInfo
+	for size := storesPageFirst; ; size = storesPage {
+		// The consumer may ask questions, so only a turn of its own request is taken.
+		err := part.Step(ctx, nil, size*stepsPerStore)
+		var page []storage.StoreInfo
+		if err == nil {
+			page, err = e.storesPage(read(last), size)
+		}
+		if err != nil {
+			yield(storage.StoreInfo{}, errs.Wrap("list stores", storage.StoreID{}, err))
+			return
+		}
+		for _, info := range page {
+			if !yield(info, nil) {
+				return
+			}
+		}
+		if len(page) < size {
+			return
+		}
+		last = &page[size-1]
+	}
+}
+
+// storesPage returns the first stores of a sequence, at most size.
+func (e *Engine) storesPage(all iter.Seq2[storage.StoreInfo, error], size int) (page []storage.StoreInfo, err error) {
 	if e.runtime.Closed() {
 		return nil, ErrClosed
 	}
-	for info, err := range e.runtime.Driver.Stores(ctx, after) {
+	for info, err := range all {
 		if err != nil {
 			return nil, err
 		}
-		if page = append(page, info); len(page) == storesPage {
+		if page = append(page, info); len(page) == size {
 			break
 		}
 	}

@@ -279,6 +279,11 @@ type Driver interface {
 	// Stores yields the stores in ascending order of their ids, each once. It starts
 	// after the given id; the zero id starts at the first store.
 	Stores(ctx context.Context, after StoreID) iter.Seq2[StoreInfo, error]
+	// StoresByAlias yields the stores that have an alias for a door, in ascending
+	// order of the bytes of these aliases. It starts after the given alias; ""
+	// starts at the first alias that is not empty. It reads only the stores that it
+	// yields, all as of one moment.
+	StoresByAlias(ctx context.Context, door, after string) iter.Seq2[StoreInfo, error]
 
 	// Head returns the head of a store's log.
 	Head(ctx context.Context, id StoreID) (Head, error)

@@ -1,10 +1,8 @@
 package permify
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"slices"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -91,22 +89,16 @@ func (s *service) ListTenants(ctx context.Context, r *basev1.TenantListRequest) 
 		return nil, err
 	}
 	limit := pageSize(r.PageSize, tenantPage)
-	var all []storage.StoreInfo
-	for info, err := range s.engine.Stores(ctx, storage.StoreID{}) {
+	out := &basev1.TenantListResponse{}
+	for info, err := range s.engine.StoresByAlias(ctx, Name, start.last) {
 		if err != nil {
 			return nil, translateError(err)
 		}
-		if id := info.Aliases[Name]; id > start.last { // a store without an id here belongs to another door
-			all = append(all, info)
+		if len(out.Tenants) == limit {
+			out.ContinuousToken = (&position{last: out.Tenants[limit-1].Id}).token(key)
+			break
 		}
-	}
-	slices.SortFunc(all, func(a, b storage.StoreInfo) int { return cmp.Compare(a.Aliases[Name], b.Aliases[Name]) })
-	out := &basev1.TenantListResponse{}
-	for _, info := range all[:min(limit, len(all))] {
 		out.Tenants = append(out.Tenants, tenantMessage(info))
-	}
-	if len(all) > limit {
-		out.ContinuousToken = (&position{last: all[limit-1].Aliases[Name]}).token(key)
 	}
 	return out, nil
 }

@@ -26,33 +26,35 @@ type Operation string
 // The operations. Those with Next in their name are the steps of a sequence: one
 // for each element and one for the end.
 const (
-	Format          Operation = "Format"
-	CreateStore     Operation = "CreateStore"
-	UpdateStore     Operation = "UpdateStore"
-	DeleteStore     Operation = "DeleteStore"
-	Store           Operation = "Store"
-	StoreByAlias    Operation = "StoreByAlias"
-	Stores          Operation = "Stores"
-	StoresNext      Operation = "next of Stores"
-	Head            Operation = "Head"
-	Append          Operation = "Append"
-	Entries         Operation = "Entries"
-	EntriesNext     Operation = "next of Entries"
-	Load            Operation = "Load"
-	TuplesNext      Operation = "next of State.Tuples"
-	AttributesNext  Operation = "next of State.Attributes"
-	DocumentsNext   Operation = "next of State.Documents"
-	BodiesNext      Operation = "next of State.Bodies"
-	CloseState      Operation = "State.Close"
-	Rows            Operation = "Rows"
-	Document        Operation = "Document"
-	DocumentsBy     Operation = "DocumentsBy"
-	DocumentsByNext Operation = "next of DocumentsBy"
-	Secret          Operation = "Secret"
-	Trim            Operation = "Trim"
-	Oldest          Operation = "Oldest"
-	Changed         Operation = "Changed"
-	Close           Operation = "Close"
+	Format            Operation = "Format"
+	CreateStore       Operation = "CreateStore"
+	UpdateStore       Operation = "UpdateStore"
+	DeleteStore       Operation = "DeleteStore"
+	Store             Operation = "Store"
+	StoreByAlias      Operation = "StoreByAlias"
+	Stores            Operation = "Stores"
+	StoresNext        Operation = "next of Stores"
+	StoresByAlias     Operation = "StoresByAlias"
+	StoresByAliasNext Operation = "next of StoresByAlias"
+	Head              Operation = "Head"
+	Append            Operation = "Append"
+	Entries           Operation = "Entries"
+	EntriesNext       Operation = "next of Entries"
+	Load              Operation = "Load"
+	TuplesNext        Operation = "next of State.Tuples"
+	AttributesNext    Operation = "next of State.Attributes"
+	DocumentsNext     Operation = "next of State.Documents"
+	BodiesNext        Operation = "next of State.Bodies"
+	CloseState        Operation = "State.Close"
+	Rows              Operation = "Rows"
+	Document          Operation = "Document"
+	DocumentsBy       Operation = "DocumentsBy"
+	DocumentsByNext   Operation = "next of DocumentsBy"
+	Secret            Operation = "Secret"
+	Trim              Operation = "Trim"
+	Oldest            Operation = "Oldest"
+	Changed           Operation = "Changed"
+	Close             Operation = "Close"
 )
 
 // Writes reports whether the operation changes data.
@@ -253,6 +255,11 @@ func (d *Driver) StoreByAlias(ctx context.Context, door, alias string) (storage.
 // Stores implements [storage.Driver].
 func (d *Driver) Stores(ctx context.Context, after storage.StoreID) iter.Seq2[storage.StoreInfo, error] {
 	return sequence(d, Stores, StoresNext, d.Driver.Stores(ctx, after))
+}
+
+// StoresByAlias implements [storage.Driver].
+func (d *Driver) StoresByAlias(ctx context.Context, door, after string) iter.Seq2[storage.StoreInfo, error] {
+	return sequence(d, StoresByAlias, StoresByAliasNext, d.Driver.StoresByAlias(ctx, door, after))
 }
 
 // Head implements [storage.Driver].

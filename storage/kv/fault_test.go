@@ -307,6 +307,15 @@ func faultCalls() map[string]faultCall {
 			}
 			return out, nil
 		}},
+		"stores by alias": {ignored: []string{"close snapshot"}, call: func(ctx context.Context, c *faultCase) (out string, err error) {
+			for info, err := range c.StoresByAlias(ctx, "door", "") {
+				if err != nil {
+					return "", err
+				}
+				out += fmt.Sprint(info)
+			}
+			return out, nil
+		}},
 		"head": {call: func(ctx context.Context, c *faultCase) (string, error) {
 			h, err := c.Head(ctx, c.log.ID)
 			return fmt.Sprint(h), err

@@ -294,13 +294,45 @@ func (d *Driver) StoreByAlias(ctx context.Context, door, alias string) (storage.
 	if !found {
 		return storage.StoreInfo{}, fmt.Errorf("%w: alias %q of door %q", storage.ErrNoStore, alias, door)
 	}
+	return d.aliased(snap, v)
+}
+
+// aliased returns the description of the store that the row of an alias names.
+func (d *Driver) aliased(r Reader, row []byte) (storage.StoreInfo, error) {
 	var id storage.StoreID
-	if len(v) != len(id) {
+	if len(row) != len(id) {
 		return storage.StoreInfo{}, errRow()
 	}
-	copy(id[:], v)
-	info, err := d.info(snap, id)
+	copy(id[:], row)
+	info, err := d.info(r, id)
 	return info, wrap("read", id, err)
+}
+
+// StoresByAlias implements [storage.Driver].
+func (d *Driver) StoresByAlias(ctx context.Context, door, after string) iter.Seq2[storage.StoreInfo, error] {
+	return func(yield func(storage.StoreInfo, error) bool) {
+		if err := d.storesByAlias(ctx, door, after, func(info storage.StoreInfo) bool { return yield(info, nil) }); err != nil {
+			yield(storage.StoreInfo{}, err)
+		}
+	}
+}
+
+func (d *Driver) storesByAlias(ctx context.Context, door, after string, yield func(storage.StoreInfo) bool) error {
+	done, err := d.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	snap, err := d.store.Snapshot()
+	if err != nil {
+		return err
+	}
+	defer snap.Close()
+	area := appendPart(append(bytes.Clone(d.prefix), areaAlias), door)
+	return d.scan(ctx, snap, append(d.aliasKey(door, after), 0), successor(area), func(_, value []byte) (bool, error) {
+		info, err := d.aliased(snap, value)
+		return err == nil && yield(info), err
+	})
 }
 
 // Stores implements [storage.Driver].

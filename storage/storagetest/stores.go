@@ -23,6 +23,7 @@ func storeCases() []testcase {
 		{"stores/catalog", "CatalogChanges of a Cataloger changes when a store is updated or deleted; CountStores counts the stores.", catalog},
 		{"stores/delete", "A deleted store is ErrNoStore; a new store with its id is empty, and its aliases can be used again.", deleteStore},
 		{"stores/order", "Stores yields the stores in order of their ids, starting after the given id.", storeOrder},
+		{"stores/aliases", "StoresByAlias yields the stores with an alias for a door in order of the aliases, starting after the given one.", aliasOrder},
 		{"stores/isolation", "Stores with the same names, keys and tuples do not affect each other.", storeIsolation},
 		{"stores/unknown", "Every call on an unknown store fails with ErrNoStore.", unknownStore},
 		{"stores/reopen", "Created, updated and deleted stores are the same after the data is opened again.", storesReopen},
@@ -166,6 +167,43 @@ func storeOrder(k *kit) {
 	for range k.Stores(k.ctx, storage.StoreID{}) {
 		break
 	}
+}
+
+func aliasOrder(k *kit) {
+	const door = "order"
+	sorted := []string{"\x00", "\x00\x01", "\x01", "\x02", "a", "a\x00", "a\x00b", "a\x01", "aa", "b", "é"}
+	var last storage.StoreInfo
+	for n, alias := range slices.Backward(sorted) {
+		l := NewLog(uint32(500 + n))
+		last = storage.StoreInfo{ID: l.ID, Incarnation: l.Incarnation, Name: alias, Aliases: map[string]string{door: alias, "other": alias}}
+		k.ok(k.CreateStore(k.ctx, last))
+	}
+	for n, doors := range []map[string]string{{"orde": "a"}, {"order2": "a"}, {door: ""}, nil} {
+		k.ok(k.CreateStore(k.ctx, storage.StoreInfo{ID: NewLog(uint32(600 + n)).ID, Aliases: doors}))
+	}
+	all := func(after string) (out []string) {
+		for info, err := range k.StoresByAlias(k.ctx, door, after) {
+			k.ok(err)
+			k.check(info.Name == info.Aliases[door] && info.Aliases["other"] == info.Name, "StoresByAlias yields %v", info)
+			out = append(out, info.Name)
+		}
+		return out
+	}
+	k.check(slices.Equal(all(""), sorted), "StoresByAlias yields %q, want %q", all(""), sorted)
+	for i, alias := range sorted {
+		k.check(slices.Equal(all(alias), sorted[i+1:]), "StoresByAlias after %q yields %q", alias, all(alias))
+	}
+	k.check(slices.Equal(all("aaa"), []string{"b", "é"}), "StoresByAlias after an alias that does not exist yields %q", all("aaa"))
+	for range k.StoresByAlias(k.ctx, door, "") {
+		break
+	}
+	changed := last
+	changed.Aliases = map[string]string{door: "z", "other": "z"}
+	changed.Name = "z"
+	k.ok(k.UpdateStore(k.ctx, last, changed))
+	k.check(slices.Equal(all("b"), []string{"z", "é"}) && all("")[0] == sorted[1], "StoresByAlias after a change yields %q", all(""))
+	k.ok(k.DeleteStore(k.ctx, last.ID))
+	k.check(slices.Equal(all("b"), []string{"é"}), "StoresByAlias after a deletion yields %q", all("b"))
 }
 
 func storeIsolation(k *kit) {
