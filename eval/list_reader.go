@@ -81,13 +81,13 @@ func (o *overlay) objects(b *Binding, t *schema.Type, yield func(graph.Node) boo
 		k := o.KindOf(n)
 		return b.typeOf(k) != t.ID || k == b.kinds[t.Wildcard] && !b.s.Options.StarIsOrdinary || yield(n)
 	}
-	for i := range o.own {
+	for i := range o.own.entries {
 		if !of(graph.NodeMax - graph.Node(i)) {
 			return false
 		}
 	}
-	for i := range o.lists {
-		if !of(o.lists[i].node) {
+	for i := range o.lists.entries {
+		if !of(o.lists.entries[i].key.node) {
 			return false
 		}
 	}

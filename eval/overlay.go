@@ -24,17 +24,16 @@ func overlaid(s *schema.Schema, b *Binding, base Reader, tuples []rel.Tuple, att
 	if err := o.fill(s, b, base, tuples, attributes); err != nil {
 		return nil, err
 	}
-	for i := range o.lists {
-		o.merge(&o.lists[i])
+	for i := range o.lists.entries {
+		o.merge(&o.lists.entries[i])
 	}
 	return o, nil
 }
 
 // overlay is a small graph in front of another Reader. Its own nodes and kinds
 // count down from the greatest numbers, so that they never collide with those
-// of base, and sort after them. Most questions bring few tuples, so everything
-// is a slice that is searched entry by entry. Maps are made only beyond
-// overlayLinearMax entries.
+// of base, and sort after them. Most questions bring few tuples, so a [smallMap]
+// holds what belongs to them.
 type overlay struct {
 	// base holds the stored data.
 	base Reader
@@ -50,24 +49,19 @@ type overlay struct {
 	// kinds are kinds that base does not have: kinds[i] has the number
 	// ^graph.Kind(0)-i.
 	kinds []graph.KindName
-	// own are nodes that base does not have: own[i] has the number
-	// graph.NodeMax-i.
-	own []ownNode
-	// nodes is the index of own; nil for few nodes.
-	nodes map[overlayNode]graph.Node
+	// own are nodes that base does not have, with the types of their objects:
+	// the i-th entry has the number graph.NodeMax-i.
+	own smallMap[overlayNode, string]
 
 	// lists are the lists that contextual tuples change.
-	lists []overlayList
-	// index is the index of lists; nil for few lists.
-	index map[overlayKey]int32
+	lists smallMap[overlayKey, overlayList]
 	// nodeBits has a bit for each node of lists, by the node's lowest six
 	// bits. Most nodes without a list are recognized by it.
 	nodeBits uint64
 
-	// details are the conditions, contexts and expiries of contextual tuples.
-	details []overlayDetail
-	// detailed is the index of details; nil for few.
-	detailed map[[2]graph.Node]int32
+	// details are the conditions, contexts and expiries of contextual tuples, by
+	// object and subject.
+	details smallMap[[2]graph.Node, graph.Detail]
 	// attributes are the contextual values, by object and name; the key's
 	// Value is empty.
 	attributes map[rel.Attribute]string
@@ -76,20 +70,10 @@ type overlay struct {
 	types map[graph.Kind]string
 }
 
-// overlayLinearMax is the number of entries up to which a slice is searched
-// without an index.
-const overlayLinearMax = 16
-
 // overlayNode names a node that base does not have.
 type overlayNode struct {
 	kind graph.Kind
 	id   string
-}
-
-// ownNode is such a node with its object's type.
-type ownNode struct {
-	overlayNode
-	typ string
 }
 
 // overlayKey names a list: the neighbors of one kind of a node. They are the
@@ -107,19 +91,12 @@ type overlayKey struct {
 // overlayList is a list to which contextual tuples add edges, or in which they
 // replace edges.
 type overlayList struct {
-	overlayKey
 	// own are the contextual edges, sorted by node.
 	own []graph.Edge
 	// all are own and base's edges, once they are merged.
 	all []graph.Edge
 	// merged is true if all is valid.
 	merged bool
-}
-
-// overlayDetail is what a contextual tuple has besides its key.
-type overlayDetail struct {
-	object, subject graph.Node
-	graph.Detail
 }
 
 // fill adds contextual tuples and attributes. It fails with [ErrTuple] if the
@@ -133,7 +110,7 @@ func (o *overlay) fill(s *schema.Schema, b *Binding, base Reader, tuples []rel.T
 		}
 	}
 	var last map[rel.Key]int
-	if len(tuples) > overlayLinearMax {
+	if len(tuples) > smallMapLinearMax {
 		last = make(map[rel.Key]int, len(tuples))
 		for i := range tuples {
 			last[tuples[i].Key()] = i
@@ -201,16 +178,7 @@ func (o *overlay) add(t *rel.Tuple) error {
 	}
 	detailed := d.Condition != "" || d.Expires != 0
 	if detailed {
-		if len(o.details) == overlayLinearMax {
-			o.detailed = map[[2]graph.Node]int32{}
-			for i := range o.details {
-				o.detailed[[2]graph.Node{o.details[i].object, o.details[i].subject}] = int32(i)
-			}
-		}
-		if o.detailed != nil {
-			o.detailed[[2]graph.Node{from, to}] = int32(len(o.details))
-		}
-		o.details = append(o.details, overlayDetail{from, to, d})
+		*o.details.add([2]graph.Node{from, to}) = d
 	}
 	o.list(overlayKey{from, o.KindOf(to), false}).put(graph.EdgeTo(to, detailed))
 	o.list(overlayKey{to, o.KindOf(from), true}).put(graph.EdgeTo(from, detailed))
@@ -225,44 +193,22 @@ func (l *overlayList) put(e graph.Edge) {
 
 // list finds or makes a list.
 func (o *overlay) list(k overlayKey) *overlayList {
-	if l := o.find(k); l != nil {
-		return l
+	if e := o.find(k); e != nil {
+		return &e.value
 	}
-	if len(o.lists) == overlayLinearMax {
-		o.index = make(map[overlayKey]int32, 2*overlayLinearMax)
-		for i := range o.lists {
-			o.index[o.lists[i].overlayKey] = int32(i)
-		}
-	}
-	if o.index != nil {
-		o.index[k] = int32(len(o.lists))
-	}
-	if n := len(o.lists); n < cap(o.lists) { // reuse the memory of an earlier question's list
-		o.lists = o.lists[:n+1]
-	} else {
-		o.lists = append(o.lists, overlayList{})
-	}
-	l := &o.lists[len(o.lists)-1]
-	l.overlayKey, l.own, l.all, l.merged = k, l.own[:0], l.all[:0], false
+	l := o.lists.add(k) // an earlier question's list, whose memory is used again
+	l.own, l.all, l.merged = l.own[:0], l.all[:0], false
 	o.nodeBits |= 1 << (k.node & 63)
 	return l
 }
 
 // find finds a list that contextual tuples change, or returns nil.
-func (o *overlay) find(k overlayKey) *overlayList {
+func (o *overlay) find(k overlayKey) *smallEntry[overlayKey, overlayList] {
 	if o.nodeBits>>(k.node&63)&1 == 0 {
 		return nil
 	}
-	if o.index != nil {
-		if i, ok := o.index[k]; ok {
-			return &o.lists[i]
-		}
-		return nil
-	}
-	for i := range o.lists {
-		if o.lists[i].overlayKey == k {
-			return &o.lists[i]
-		}
+	if i := o.lists.find(k); i >= 0 {
+		return &o.lists.entries[i]
 	}
 	return nil
 }
@@ -311,15 +257,16 @@ func (o *overlay) addTypeKinds(s *schema.Schema, t *schema.Type) {
 }
 
 // merge merges base's edges into a list.
-func (o *overlay) merge(l *overlayList) {
+func (o *overlay) merge(e *smallEntry[overlayKey, overlayList]) {
+	k, l := e.key, &e.value
 	l.merged = true
 	var old graph.List
 	switch {
-	case o.isOwn(l.node) || !o.inBase(l.kind):
-	case !l.back:
-		old = o.base.Forward(l.node, l.kind)
+	case o.isOwn(k.node) || !o.inBase(k.kind):
+	case !k.back:
+		old = o.base.Forward(k.node, k.kind)
 	case o.base.Reversible():
-		old = o.base.Reverse(l.node, l.kind)
+		old = o.base.Reverse(k.node, k.kind)
 	}
 	own := l.own
 	l.all = slices.Grow(l.all, old.Len()+len(own))
@@ -337,7 +284,7 @@ func (o *overlay) merge(l *overlayList) {
 }
 
 // isOwn reports whether base does not have a node.
-func (o *overlay) isOwn(n graph.Node) bool { return n > graph.NodeMax-graph.Node(len(o.own)) }
+func (o *overlay) isOwn(n graph.Node) bool { return n > graph.NodeMax-graph.Node(len(o.own.entries)) }
 
 // inBase reports whether base may have a kind.
 func (o *overlay) inBase(k graph.Kind) bool { return k <= ^graph.Kind(0)-graph.Kind(len(o.kinds)) }
@@ -379,17 +326,8 @@ func (o *overlay) node(k graph.Kind, id, typ string) graph.Node {
 	if n, ok := o.Node(k, id); ok {
 		return n
 	}
-	n := graph.NodeMax - graph.Node(len(o.own))
-	if len(o.own) == overlayLinearMax {
-		o.nodes = make(map[overlayNode]graph.Node, 2*overlayLinearMax)
-		for i, own := range o.own {
-			o.nodes[own.overlayNode] = graph.NodeMax - graph.Node(i)
-		}
-	}
-	if o.nodes != nil {
-		o.nodes[overlayNode{k, id}] = n
-	}
-	o.own = append(o.own, ownNode{overlayNode{k, id}, typ})
+	n := graph.NodeMax - graph.Node(len(o.own.entries))
+	*o.own.add(overlayNode{k, id}) = typ
 	return n
 }
 
@@ -424,13 +362,8 @@ func (o *overlay) Node(k graph.Kind, id string) (graph.Node, bool) {
 
 // ownNode finds a node that base does not have; 0 if there is none.
 func (o *overlay) ownNode(k graph.Kind, id string) graph.Node {
-	if o.nodes != nil {
-		return o.nodes[overlayNode{k, id}]
-	}
-	for i := range o.own {
-		if own := &o.own[i]; own.kind == k && own.id == id {
-			return graph.NodeMax - graph.Node(i)
-		}
+	if i := o.own.find(overlayNode{k, id}); i >= 0 {
+		return graph.NodeMax - graph.Node(i)
 	}
 	return 0
 }
@@ -450,7 +383,7 @@ func (o *overlay) Sibling(n graph.Node, k graph.Kind) (graph.Node, bool) {
 			return m, true
 		}
 	}
-	if o.nodes == nil && !slices.ContainsFunc(o.own, func(own ownNode) bool { return own.kind == k }) {
+	if o.own.index == nil && !slices.ContainsFunc(o.own.entries, func(own smallEntry[overlayNode, string]) bool { return own.key.kind == k }) {
 		return 0, false
 	}
 	m := o.ownNode(k, o.base.ID(n))
@@ -460,7 +393,7 @@ func (o *overlay) Sibling(n graph.Node, k graph.Kind) (graph.Node, bool) {
 func (o *overlay) KindOf(n graph.Node) graph.Kind {
 	switch {
 	case o.isOwn(n):
-		return o.own[graph.NodeMax-n].kind
+		return o.own.entries[graph.NodeMax-n].key.kind
 	case o.view != nil:
 		return o.view.KindOf(n)
 	}
@@ -469,14 +402,14 @@ func (o *overlay) KindOf(n graph.Node) graph.Kind {
 
 func (o *overlay) ID(n graph.Node) string {
 	if o.isOwn(n) {
-		return o.own[graph.NodeMax-n].id
+		return o.own.entries[graph.NodeMax-n].key.id
 	}
 	return o.base.ID(n)
 }
 
 func (o *overlay) Forward(n graph.Node, k graph.Kind) graph.List {
-	if l := o.find(overlayKey{n, k, false}); l != nil {
-		return o.mergedList(l)
+	if e := o.find(overlayKey{n, k, false}); e != nil {
+		return o.mergedList(e)
 	}
 	switch {
 	case o.isOwn(n) || !o.inBase(k):
@@ -488,8 +421,8 @@ func (o *overlay) Forward(n graph.Node, k graph.Kind) graph.List {
 }
 
 func (o *overlay) Reverse(n graph.Node, k graph.Kind) graph.List {
-	if l := o.find(overlayKey{n, k, true}); l != nil {
-		return o.mergedList(l)
+	if e := o.find(overlayKey{n, k, true}); e != nil {
+		return o.mergedList(e)
 	}
 	switch {
 	case o.isOwn(n) || !o.inBase(k):
@@ -502,26 +435,18 @@ func (o *overlay) Reverse(n graph.Node, k graph.Kind) graph.List {
 
 // mergedList returns a list with base's edges. Only an overlay for one
 // question has lists that are not merged yet, so merging here is not a race.
-func (o *overlay) mergedList(l *overlayList) graph.List {
-	if !l.merged {
-		o.merge(l)
+func (o *overlay) mergedList(e *smallEntry[overlayKey, overlayList]) graph.List {
+	if !e.value.merged {
+		o.merge(e)
 	}
-	return graph.ListOf(l.all)
+	return graph.ListOf(e.value.all)
 }
 
 func (o *overlay) Reversible() bool { return o.base.Reversible() }
 
 func (o *overlay) Detail(object, subject graph.Node) graph.Detail {
-	if o.detailed != nil {
-		if i, ok := o.detailed[[2]graph.Node{object, subject}]; ok {
-			return o.details[i].Detail
-		}
-		return o.base.Detail(object, subject)
-	}
-	for i := range o.details {
-		if d := &o.details[i]; d.object == object && d.subject == subject {
-			return d.Detail
-		}
+	if i := o.details.find([2]graph.Node{object, subject}); i >= 0 {
+		return o.details.entries[i].value
 	}
 	return o.base.Detail(object, subject)
 }
@@ -540,7 +465,7 @@ func (o *overlay) Attribute(n graph.Node, name string) (string, bool) {
 	}
 	// The object may be one of the base's by another of its nodes: attributes
 	// are kept by the plain one.
-	k, ok := o.base.Kind(graph.KindName{Type: o.own[graph.NodeMax-n].typ})
+	k, ok := o.base.Kind(graph.KindName{Type: o.own.entries[graph.NodeMax-n].value})
 	if !ok {
 		return "", false
 	}
@@ -555,7 +480,7 @@ func (o *overlay) Attribute(n graph.Node, name string) (string, bool) {
 func (o *overlay) probe(object, subject graph.Node) (graph.Edge, bool) {
 	k := o.KindOf(subject)
 	if l := o.find(overlayKey{object, k, false}); l != nil {
-		if e, ok := graph.ListOf(l.own).Find(subject); ok {
+		if e, ok := graph.ListOf(l.value.own).Find(subject); ok {
 			return e, true
 		}
 	}

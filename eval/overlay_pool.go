@@ -27,13 +27,14 @@ func isOverlayOf(r Reader, env *Env) bool {
 // release returns the overlay to the pool, without the question's names. A
 // large one is left to the garbage collector.
 func (o *overlay) release() {
-	if o.index != nil || o.nodes != nil || o.detailed != nil || len(o.attributes) > 0 || o.isLarge() {
+	if o.lists.index != nil || o.own.index != nil || o.details.index != nil || len(o.attributes) > 0 || o.isLarge() {
 		return
 	}
 	clear(o.kinds)
-	clear(o.own)
-	clear(o.details)
-	*o = overlay{kinds: o.kinds[:0], own: o.own[:0], lists: o.lists[:0], details: o.details[:0]}
+	clear(o.own.entries)
+	clear(o.details.entries)
+	*o = overlay{kinds: o.kinds[:0], own: o.own, lists: o.lists, details: o.details}
+	o.own.entries, o.lists.entries, o.details.entries = o.own.entries[:0], o.lists.entries[:0], o.details.entries[:0]
 	overlays.Put(o)
 }
 
@@ -42,8 +43,8 @@ const overlayEdgesMax = 1 << 12
 
 // isLarge reports whether a list has grown beyond overlayEdgesMax.
 func (o *overlay) isLarge() bool {
-	for i := range o.lists {
-		if cap(o.lists[i].own)+cap(o.lists[i].all) > overlayEdgesMax {
+	for i := range o.lists.entries {
+		if l := &o.lists.entries[i].value; cap(l.own)+cap(l.all) > overlayEdgesMax {
 			return true
 		}
 	}
