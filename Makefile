@@ -6,6 +6,7 @@ BIN := bin/ostiary
 
 build:
 	@mkdir -p bin
+	@echo 'Building. The first build fetches and compiles all packages, which takes minutes.'
 	$(GO) build -o $(BIN) ./cmd/ostiary
 
 # install installs the command into Go's folder for programs, usually ~/go/bin.

@@ -61,6 +61,7 @@ func (c *counter) end(e event, key string) {
 	}
 	if e.Test == "" {
 		fmt.Fprintf(c.out, "%-4s %s %.1fs\n", e.Action, e.Package, e.Elapsed)
+		c.cut(e.Package)
 		if e.Action == "fail" && text == nil {
 			c.failed++ // the package does not build, so no test of it fails
 		}
@@ -77,6 +78,21 @@ func (c *counter) end(e event, key string) {
 			why := e.Package + ": " + reason(text.String())
 			c.skips[why] = append(c.skips[why], e.Test)
 		}
+	}
+}
+
+// cut counts the tests of an ended package that did not end as failed: the package
+// ran into its timeout, or its process ended.
+func (c *counter) cut(ended string) {
+	for _, key := range slices.Sorted(maps.Keys(c.output)) {
+		if name, test, _ := strings.Cut(key, " "); name != ended || test == "" {
+			continue
+		}
+		text := c.output[key].String()
+		delete(c.output, key)
+		c.failed++
+		fmt.Fprintf(c.out, "%s did not end; its output:\n%s", key, text)
+		c.failures = append(c.failures, key+" did not end: its package ran into the timeout of go test, or its process ended\n"+ending(text))
 	}
 }
 
