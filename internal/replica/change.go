@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -27,9 +26,11 @@ var errBehind = errors.New("the replica lacks a write of another writer")
 // and fails with [ostiary.ErrConflict] if that happens 100 times. Changes of one
 // replica are decided one after another. An error of decide is returned as it is.
 func (r *Replica[T]) Change(ctx context.Context, decide Decide[T]) (*At[T], error) {
-	turns.Pause(ctx) // the owner of the lock may wait for a turn
-	r.writing.Lock()
-	defer r.writing.Unlock()
+	if err := r.enter(ctx, r.entering, "another change"); err != nil {
+		return nil, err
+	}
+	defer func() { <-r.entering }()
+	r.together.Wait()
 	for range attemptsMax {
 		base, err := r.Newest(ctx)
 		if err != nil {
@@ -80,9 +81,12 @@ func (r *Replica[T]) Together(ctx context.Context, decide Decide[T]) (*At[T], er
 // tryTogether makes a change once. If decide refuses it, refusedOn is the value that
 // it was decided on.
 func (r *Replica[T]) tryTogether(ctx context.Context, decide Decide[T]) (after, refusedOn *At[T], err error) {
-	turns.Pause(ctx)
-	r.writing.RLock()
-	defer r.writing.RUnlock()
+	if err := r.enter(ctx, r.entering, "another change"); err != nil {
+		return nil, nil, err
+	}
+	r.together.Add(1)
+	defer r.together.Done()
+	<-r.entering
 	if _, err := r.Newest(ctx); err != nil {
 		return nil, nil, err
 	}
@@ -116,7 +120,7 @@ func (r *Replica[T]) append(ctx context.Context, decide func(head ostiary.Token)
 		},
 		Accepted: func(head ostiary.Token) {
 			if after = base; head != base.Token {
-				after = &At[T]{next, head}
+				after = &At[T]{next, base.Revision + 1, head}
 				r.ahead.add(after)
 			}
 		},
@@ -143,11 +147,7 @@ func (r *Replica[T]) durable(ctx context.Context, at *At[T]) bool {
 	if at == r.current.Load() {
 		return true
 	}
-	revision, err := at.Token.Revision()
-	if err != nil {
-		return false
-	}
-	token, err := r.store.TokenAt(ctx, revision)
+	token, err := r.store.TokenAt(ctx, at.Revision)
 	return err == nil && token == at.Token
 }
 
@@ -178,8 +178,8 @@ func (a *ahead[T]) add(at *At[T]) {
 func (a *ahead[T]) forget(revision storage.Revision) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for head := range a.values {
-		if at, err := head.Revision(); err != nil || at <= revision {
+	for head, at := range a.values {
+		if at.Revision <= revision {
 			delete(a.values, head)
 		}
 	}

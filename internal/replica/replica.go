@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -27,9 +28,11 @@ type Form[T any] struct {
 	// change is a DocumentPut, a DocumentRemove, or a RemoveByFilter of documents. It
 	// must not change old. The documents of a new replica are changes as well, at most
 	// 1,000 in one call.
-	Apply func(old T, changes []storage.Change) (T, error)
+	Apply func(ctx context.Context, old T, changes []storage.Change) (T, error)
 	// Finish completes a value that Apply returned before readers get it. previous is
-	// the value that readers got before, or Empty. Nil completes nothing.
+	// the newest value that readers have got, or Empty. The context of a newest value
+	// does not end with the request that reads it, because all requests use the value.
+	// Nil completes nothing.
 	Finish func(ctx context.Context, previous, next T) (T, error)
 }
 
@@ -37,8 +40,15 @@ type Form[T any] struct {
 type At[T any] struct {
 	// Value is the value. Readers must not change it.
 	Value T
-	// Token names the revision.
-	Token ostiary.Token
+	// Revision is the revision, and Token names it.
+	Revision storage.Revision
+	Token    ostiary.Token
+}
+
+// newAt returns the value at the revision that a token names.
+func newAt[T any](value T, token ostiary.Token) (*At[T], error) {
+	revision, err := token.Revision()
+	return &At[T]{value, revision, token}, err
 }
 
 // Replica is the documents of some kinds of one store. It reads the store when it is
@@ -53,15 +63,17 @@ type Replica[T any] struct {
 	current atomic.Pointer[At[T]] // nil before the first use
 	// following holds one element while current is replaced.
 	following chan struct{}
-	// writing is locked by writes that are made alone, from their decision until they
-	// are durable, and locked for reading by those that are made together.
-	writing sync.RWMutex
-	ahead   ahead[T]
+	// entering holds one element while a write is made alone, and while one that is
+	// made together with others begins.
+	entering chan struct{}
+	// together counts the writes that are made together and are not finished.
+	together sync.WaitGroup
+	ahead    ahead[T]
 }
 
 // New returns the replica of a store. It reads nothing yet.
 func New[T any](store *ostiary.Store, form Form[T]) *Replica[T] {
-	return &Replica[T]{store: store, form: form, following: make(chan struct{}, 1)}
+	return &Replica[T]{store: store, form: form, following: make(chan struct{}, 1), entering: make(chan struct{}, 1)}
 }
 
 // Newest returns the value at the newest revision.
@@ -96,13 +108,10 @@ func (r *Replica[T]) adopt(ctx context.Context) (at *At[T], head ostiary.Token, 
 
 // follow brings the replica to the newest revision.
 func (r *Replica[T]) follow(ctx context.Context) (*At[T], error) {
-	turns.Pause(ctx) // the goroutine that follows may wait for a turn
-	select {
-	case r.following <- struct{}{}:
-		defer func() { <-r.following }()
-	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: waiting for the documents of store %s: %w", ostiary.ErrCanceled, r.store.ID(), ctx.Err())
+	if err := r.enter(ctx, r.following, "the documents"); err != nil {
+		return nil, err
 	}
+	defer func() { <-r.following }()
 	at, head, err := r.adopt(ctx)
 	if at != nil || err != nil {
 		return at, err
@@ -112,13 +121,20 @@ func (r *Replica[T]) follow(ctx context.Context) (*At[T], error) {
 			return nil, err
 		}
 	}
-	revision, err := at.Token.Revision()
-	if err != nil {
-		return nil, err
-	}
 	r.current.Store(at)
-	r.ahead.forget(revision)
+	r.ahead.forget(at.Revision)
 	return at, nil
+}
+
+// enter waits until a channel takes an element. what names what its owner makes.
+func (r *Replica[T]) enter(ctx context.Context, door chan<- struct{}, what string) error {
+	turns.Pause(ctx) // the owner may wait for a turn
+	select {
+	case door <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%w: waiting for %s of store %s: %w", ostiary.ErrCanceled, what, r.store.ID(), ctx.Err())
+	}
 }
 
 // read returns the value after the log behind the current one. It reads all documents
@@ -145,7 +161,7 @@ func (r *Replica[T]) load(ctx context.Context) (*At[T], error) {
 	var page []storage.Change
 	apply := func() (err error) {
 		if len(page) > 0 {
-			value, err = r.form.Apply(value, page)
+			value, err = r.form.Apply(ctx, value, page)
 			page = page[:0]
 		}
 		return err
@@ -166,31 +182,73 @@ func (r *Replica[T]) load(ctx context.Context) (*At[T], error) {
 	return r.finish(ctx, value, token)
 }
 
-// replay applies the log behind old.
+// replay returns the newest value after the log behind old.
 func (r *Replica[T]) replay(ctx context.Context, old *At[T]) (*At[T], error) {
-	value, token, changed := old.Value, old.Token, false
+	value, token, changed, err := r.apply(ctx, old, math.MaxInt64)
+	if err != nil {
+		return nil, err
+	}
+	if !changed {
+		return newAt(value, token)
+	}
+	return r.finish(ctx, value, token)
+}
+
+// apply applies the log behind old up to a revision. It returns the token behind what
+// it read, and whether any of it concerns the documents.
+func (r *Replica[T]) apply(ctx context.Context, old *At[T], until storage.Revision) (value T, token ostiary.Token, changed bool, err error) {
+	value, token = old.Value, old.Token
 	for more := true; more; {
 		page, err := r.store.Changes(ctx, ostiary.ChangesRequest{After: token, Limit: pageMax})
 		if err != nil {
-			return nil, err
-		}
-		var changes []storage.Change
-		for i := range page.Entries {
-			changes = r.form.concerned(changes, page.Entries[i].Changes)
-		}
-		if len(changes) > 0 {
-			if value, err = r.form.Apply(value, changes); err != nil {
-				return nil, err
-			}
-			changed = true
+			return value, "", false, err
 		}
 		// An entry that changes secrets only is not in the page.
 		token, more = page.Next, page.More
+		var changes []storage.Change
+		for i := range page.Entries {
+			if page.Entries[i].Revision > until {
+				more = false
+				break
+			}
+			changes = r.form.concerned(changes, page.Entries[i].Changes)
+		}
+		if len(changes) == 0 {
+			continue
+		}
+		if value, err = r.form.Apply(ctx, value, changes); err != nil {
+			return value, "", false, err
+		}
+		changed = true
 	}
-	if !changed {
-		return &At[T]{value, token}, nil
+	return value, token, changed, nil
+}
+
+// Past returns the value at a revision of the store. It makes a past value from the
+// log, which it reads from the beginning, and keeps none: a caller who asks again may
+// keep it. It fails as [ostiary.Store.Resolve] does, and with [ostiary.ErrTooOld] if
+// the log was trimmed.
+func (r *Replica[T]) Past(ctx context.Context, revision storage.Revision) (*At[T], error) {
+	newest, err := r.Newest(ctx)
+	if err != nil || newest.Revision == revision {
+		return newest, err
 	}
-	return r.finish(ctx, value, token)
+	token, err := r.store.Resolve(ctx, ostiary.AtRevision(revision))
+	if err != nil {
+		return nil, err
+	}
+	start, err := r.store.TokenAt(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	value, _, _, err := r.apply(ctx, &At[T]{Value: r.form.Empty(), Token: start}, revision)
+	if err == nil && r.form.Finish != nil {
+		value, err = r.form.Finish(ctx, newest.Value, value)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &At[T]{value, revision, token}, nil
 }
 
 // concerned appends those of some changes that concern the documents of the form.
@@ -214,17 +272,17 @@ func (f *Form[T]) concerned(dst, changes []storage.Change) []storage.Change {
 	return dst
 }
 
-// finish completes a value.
+// finish completes a newest value.
 func (r *Replica[T]) finish(ctx context.Context, value T, token ostiary.Token) (_ *At[T], err error) {
 	if r.form.Finish == nil {
-		return &At[T]{value, token}, nil
+		return newAt(value, token)
 	}
 	previous := r.form.Empty()
 	if old := r.current.Load(); old != nil {
 		previous = old.Value
 	}
-	if value, err = r.form.Finish(ctx, previous, value); err != nil {
+	if value, err = r.form.Finish(context.WithoutCancel(ctx), previous, value); err != nil {
 		return nil, err
 	}
-	return &At[T]{value, token}, nil
+	return newAt(value, token)
 }

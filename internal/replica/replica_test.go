@@ -36,7 +36,7 @@ func (n notes) String() string {
 // form makes notes.
 func form() replica.Form[notes] {
 	return replica.Form[notes]{Kinds: []string{"note", "other note"}, Empty: func() notes { return notes{} },
-		Apply: func(old notes, changes []storage.Change) (notes, error) {
+		Apply: func(_ context.Context, old notes, changes []storage.Change) (notes, error) {
 			next := notes{maps.Clone(old.bodies), old.finished}
 			if next.bodies == nil {
 				next.bodies = map[string]string{}
@@ -95,6 +95,15 @@ func newest(t *testing.T, r *replica.Replica[notes]) *replica.At[notes] {
 	return must(r.Newest(t.Context()))(t)
 }
 
+// trim drops the past of a store.
+func trim(t *testing.T, s *ostiary.Store) {
+	t.Helper()
+	head := must(must(s.Head(t.Context()))(t).Revision())(t)
+	if err := s.Trim(t.Context(), head, head); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func write(t *testing.T, s *ostiary.Store, w ostiary.WriteRequest) ostiary.Token {
 	t.Helper()
 	return must(s.Write(t.Context(), w))(t)
@@ -133,22 +142,60 @@ func TestReads(t *testing.T) {
 	for i := range 3 {
 		write(t, s, ostiary.WriteRequest{Documents: []ostiary.Document{note("d", fmt.Sprint(i))}})
 	}
-	if err := s.Trim(t.Context(), 6, 0); err != nil {
-		t.Fatal(err)
+	trim(t, s)
+	if _, err := s.Changes(t.Context(), ostiary.ChangesRequest{After: old.Token}); !errors.Is(err, ostiary.ErrTooOld) {
+		t.Fatalf("the log still continues revision %d: %v", old.Revision, err)
 	}
 	check("c=3 d=2", 4)
 
 	// More documents than one page.
-	for range 2 {
+	for n := range 2 {
 		var w ostiary.WriteRequest
 		for i := range 700 {
-			w.Documents = append(w.Documents, note(fmt.Sprintf("many %d of %p", i, &w), "x"))
+			w.Documents = append(w.Documents, note(fmt.Sprintf("many %d of %d", i, n), "x"))
 		}
 		write(t, s, w)
 	}
 	all := newest(t, r).Value.String()
 	if loaded := newest(t, replica.New(s, form())).Value.String(); loaded != all || strings.Count(all, "many") != 1400 {
 		t.Errorf("the loaded value has %d bytes, the followed one %d with %d documents", len(loaded), len(all), strings.Count(all, "many"))
+	}
+}
+
+// TestPast compares the values of past revisions with those that readers got then.
+func TestPast(t *testing.T) {
+	t.Parallel()
+	d := memory.New()
+	defer d.Close()
+	s := engines(t, d, 1)[0]
+	r := replica.New(s, form())
+	var then []*replica.At[notes]
+	remember := func() { then = append(then, newest(t, r)) }
+	remember()
+	for i := range 3 {
+		write(t, s, ostiary.WriteRequest{Documents: []ostiary.Document{note(fmt.Sprint(i%2), fmt.Sprint("text ", i))}})
+		remember()
+		write(t, s, ostiary.WriteRequest{Documents: []ostiary.Document{{Kind: "unknown", Key: fmt.Sprint(i)}}})
+		remember()
+	}
+	write(t, s, ostiary.WriteRequest{RemoveDocuments: []ostiary.DocumentKey{{Kind: "note", Key: "0"}}})
+	remember()
+	finished := newest(t, r).Value.finished
+	for i, want := range then {
+		got := must(r.Past(t.Context(), storage.Revision(i)))(t)
+		if got.Value.String() != want.Value.String() || got.Token != want.Token || got.Revision != want.Revision || int(got.Revision) != i {
+			t.Errorf("revision %d: got %q at %d, %s; want %q at %d, %s", i, got.Value, got.Revision, got.Token, want.Value, want.Revision, want.Token)
+		}
+		if past := i < len(then)-1; past && got.Value.finished != finished+1 || !past && got != want {
+			t.Errorf("revision %d was finished %d times, the newest one %d times", i, got.Value.finished, finished)
+		}
+	}
+	if have := newest(t, r); have != then[len(then)-1] {
+		t.Errorf("after reads of the past, the newest value is %q", have.Value)
+	}
+	trim(t, s)
+	if _, err := r.Past(t.Context(), 5); !errors.Is(err, ostiary.ErrTooOld) {
+		t.Errorf("after a trim: %v", err)
 	}
 }
 
@@ -166,6 +213,9 @@ func TestTwoEngines(t *testing.T) {
 		at := must(r.Change(t.Context(), func(*replica.At[notes]) (*ostiary.WriteRequest, notes, error) {
 			return &ostiary.WriteRequest{Documents: []ostiary.Document{note("turn", fmt.Sprint(i))}}, notes{bodies: map[string]string{"turn": fmt.Sprint(i)}}, nil
 		}))(t)
+		if n := must(at.Token.Revision())(t); at.Revision != n {
+			t.Errorf("change %d has the revision %d and the token of %d", i, at.Revision, n)
+		}
 		if have := newest(t, r); have != at {
 			t.Errorf("a read after change %d has %q at %s, want the value of the change", i, have.Value, have.Token)
 		}
@@ -248,14 +298,25 @@ func TestRefused(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := r.Change(ended, increment); !errors.Is(err, ostiary.ErrCanceled) {
-		t.Errorf("a change without time: %v", err)
+	for name, change := range map[string]func(context.Context, replica.Decide[notes]) (*replica.At[notes], error){"alone": r.Change, "together": r.Together} {
+		if _, err := change(ended, increment); !errors.Is(err, ostiary.ErrCanceled) {
+			t.Errorf("%s: a change without time: %v", name, err)
+		}
+		// A change that waits for another one ends with its context.
+		must(r.Change(t.Context(), func(base *replica.At[notes]) (*ostiary.WriteRequest, notes, error) {
+			if _, err := change(ended, increment); !errors.Is(err, ostiary.ErrCanceled) || !errors.Is(err, context.Canceled) {
+				t.Errorf("%s: a change that waits: %v", name, err)
+			}
+			return nil, notes{}, nil
+		}))(t)
 	}
 }
 
 // TestFails makes each operation of the driver fail.
 func TestFails(t *testing.T) {
 	t.Parallel()
+	// A past view is complete before its state is closed.
+	optional := map[string][]failing.Operation{"past": {failing.CloseState}}
 	for name, call := range map[string]func(ctx context.Context, r *replica.Replica[notes], s *ostiary.Store) (*replica.At[notes], error){
 		"load": func(ctx context.Context, r *replica.Replica[notes], _ *ostiary.Store) (*replica.At[notes], error) {
 			return r.Newest(ctx)
@@ -263,14 +324,18 @@ func TestFails(t *testing.T) {
 		"change": func(ctx context.Context, r *replica.Replica[notes], _ *ostiary.Store) (*replica.At[notes], error) {
 			return r.Change(ctx, increment)
 		},
+		"past": func(ctx context.Context, r *replica.Replica[notes], _ *ostiary.Store) (*replica.At[notes], error) {
+			return r.Past(ctx, 1)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			failing.Each(t, func(t *testing.T, d *failing.Driver) failing.Scenario {
 				s := engines(t, d, 1)[0]
 				write(t, s, ostiary.WriteRequest{Documents: []ostiary.Document{note("a", "1")}})
+				write(t, s, ostiary.WriteRequest{Documents: []ostiary.Document{note("a", "2")}})
 				r := replica.New(s, form())
-				return failing.Scenario{Call: func() (string, error) {
+				return failing.Scenario{Optional: optional[name], Call: func() (string, error) {
 					at, err := call(context.Background(), r, s)
 					if err != nil {
 						return "", err

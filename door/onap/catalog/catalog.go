@@ -127,8 +127,8 @@ func (c *Catalog) create(ctx context.Context) (*stored, error) {
 // world returns the world of a revision of the store: that of a new catalog as long
 // as the store has no entry.
 func (c *Catalog) world(ctx context.Context, at *replica.At[*World]) (*World, error) {
-	if n, err := at.Token.Revision(); err != nil || n > 0 {
-		return at.Value, err
+	if at.Revision > 0 {
+		return at.Value, nil
 	}
 	return c.first(ctx)
 }

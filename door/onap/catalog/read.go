@@ -18,7 +18,9 @@ func (c *Catalog) form() replica.Form[*World] {
 	return replica.Form[*World]{
 		Kinds: append(slices.Clone(entityKinds[:]), kindGroup, kindAudit, kindOperation),
 		Empty: newWorld,
-		Apply: (*World).apply,
+		Apply: func(_ context.Context, old *World, changes []storage.Change) (*World, error) {
+			return old.apply(changes)
+		},
 		Finish: func(ctx context.Context, previous, next *World) (*World, error) {
 			if next.Compiled != nil { // only operations have changed
 				return next, nil
