@@ -9,13 +9,12 @@ import (
 
 // addBounds adds the flags of the bounds that each question has.
 func (f *serveFlags) addBounds(s *pflag.FlagSet) {
-	s.IntVar(&f.bounds.Stores, "stores-max", 1_000_000, "maximum number of stores, those that doors make for themselves included")
 	s.IntVar(&f.bounds.ConditionCost, "condition-cost", eval.ConditionCostDefault, "maximum total cost of the conditions that one check or list evaluates; a unit takes at most about one microsecond")
 	s.Uint64Var(&f.conditions.CostMax, "condition-evaluation-cost", cel.CostMaxDefault, "maximum cost of one evaluation of a condition")
-	s.IntVar(&f.conditions.RegexSizeMax, "regex-size", cel.RegexSizeMaxDefault, "maximum size of a regular expression in a condition, in bytes and in instructions")
-	s.IntVar(&f.conditions.RegexInputMax, "regex-input", cel.RegexInputMaxDefault, "maximum length of a string that a condition matches with a regular expression, in bytes")
-	s.IntVar(&f.bounds.QuestionMemory, "question-memory", eval.MemoryDefault, "maximum memory that the evaluation of one check, list or other question may use, in bytes; a question that needs more fails")
-	s.IntVar(&f.bounds.QuestionsMemory, "questions-memory", 512<<20, "maximum memory that the questions in progress may use together, in bytes, in addition to --memory-bytes; a question that needs more waits for it until its deadline")
+	s.IntVar(&f.conditions.RegexSizeMax, "regex-size", cel.RegexSizeMaxDefault, "maximum number of bytes, and of instructions, of a regular expression in a condition")
+	bytesVar(s, &f.conditions.RegexInputMax, "regex-input", cel.RegexInputMaxDefault, "maximum length of a string that a condition matches with a regular expression")
+	bytesVar(s, &f.bounds.QuestionMemory, "question-memory", eval.MemoryDefault, "maximum memory that the evaluation of one check, list or other question may use; a question that needs more fails")
+	bytesVar(s, &f.bounds.QuestionsMemory, "questions-memory", 512<<20, "maximum memory that the questions in progress may use together, in addition to --memory-bytes; a question that needs more waits for it until its deadline")
 	s.IntVar(&f.bounds.ExpandEntries, "expand-entries", eval.ExpandEntriesDefault, "maximum number of nodes and tuples in the tree of an expand")
-	s.IntVar(&f.bounds.ExpandBytes, "expand-bytes", eval.ExpandBytesDefault, "maximum size of the names in the tree of an expand, in bytes")
+	bytesVar(s, &f.bounds.ExpandBytes, "expand-bytes", eval.ExpandBytesDefault, "maximum size of the names in the tree of an expand")
 }
