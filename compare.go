@@ -97,10 +97,11 @@ func (s *Store) Difference(ctx context.Context, r DifferenceRequest) (Difference
 }
 
 // WatchPermission yields an update for each log entry that changes a permission
-// for one of the named objects or subjects, until ctx ends or the consumer stops.
-// If entries arrive faster than the consumer reads, one update covers several of
-// them. So a watch never falls behind, and no writer waits for it. The expiry of a
-// tuple shows with the next entry. If the watch fails, it yields the error last.
+// for one of the named objects or subjects, and when a tuple that gave it expires,
+// until ctx ends or the consumer stops. If entries arrive faster than the consumer
+// reads, one update covers several of them, and so it is with tuples that expire
+// within a second. So a watch never falls behind, and no writer waits for it. If the
+// watch fails, it yields the error last.
 func (s *Store) WatchPermission(ctx context.Context, r WatchPermissionRequest) iter.Seq2[PermissionUpdate, error] {
 	return s.comparer.WatchPermission(ctx, &r)
 }

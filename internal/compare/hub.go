@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/ostiary/ostiary/internal/errs"
 	"github.com/ostiary/ostiary/internal/snapshot"
+	"github.com/ostiary/ostiary/rel"
 )
 
 // hub informs all permission watches of a store about new revisions. While there
@@ -23,10 +25,14 @@ type hub struct {
 	next    chan struct{}      // closed when latest is replaced
 }
 
-// step is the change from one view to a later one.
+// step is the change from one view to a later one, or, if both have one revision, to
+// a later time at which tuples have expired.
 type step struct {
-	before, after *snapshot.View
-	keys          changedKeys
+	before *snapshot.View
+	// after is asked at [snapshot.View.AsOf]. The times of successive steps never go
+	// back.
+	after *snapshot.View
+	keys  changedKeys
 	// incomplete is true if keys may lack changes: there were too many, or the log
 	// could not be read. Each watch reads the log itself then.
 	incomplete bool
@@ -58,6 +64,7 @@ func (h *hub) start(ctx context.Context) error {
 		sub.Close()
 		return err
 	}
+	v = v.AskedAt(max(v.Head.Time, h.timeline.Runtime.Now()))
 	running, stop := context.WithCancel(h.timeline.Runtime.Context())
 	h.latest, h.next, h.stop = &step{before: v, after: v}, make(chan struct{}), stop
 	if !h.timeline.Runtime.Start(func() { h.run(running, v, sub) }) {
@@ -104,17 +111,31 @@ func (h *hub) publish(ctx context.Context, s *step) {
 	h.next = make(chan struct{})
 }
 
-// run is the hub's goroutine. It publishes a step for each new view after last,
-// until ctx ends or the store fails.
+// expiryPause is the shortest time between two steps for expired tuples, so that
+// tuples that expire one after the other cost one comparison a second.
+const expiryPause = time.Second
+
+// run is the hub's goroutine. It publishes a step for each new view after last, and
+// when tuples expire, until ctx ends or the store fails.
 func (h *hub) run(ctx context.Context, last *snapshot.View, sub *snapshot.Subscription) {
 	defer func() { sub.Close() }()
+	asked := time.Time{} // when the last step for expired tuples was made
 	for {
-		published, err := sub.Next(ctx)
+		wait, cancel := h.untilExpiry(ctx, last, asked)
+		published, err := sub.Next(wait)
 		if ctx.Err() != nil {
+			cancel()
 			if h.timeline.Runtime.Context().Err() != nil {
 				h.publish(ctx, &step{err: errs.ErrClosed})
 			}
 			return
+		}
+		expired := err != nil && wait.Err() != nil
+		cancel()
+		if expired {
+			asked = time.Now()
+			last = h.expire(ctx, last)
+			continue
 		}
 		if errors.Is(err, errs.ErrWatchBehind) || errors.Is(err, snapshot.ErrReload) {
 			// The subscription lost entries. newStep reads them from the log.
@@ -132,9 +153,48 @@ func (h *hub) run(ctx context.Context, last *snapshot.View, sub *snapshot.Subscr
 		if newest.Head.Revision <= last.Head.Revision {
 			continue
 		}
+		newest = newest.AskedAt(max(newest.Head.Time, last.AsOf()))
 		h.publish(ctx, h.newStep(ctx, last, newest, published))
 		last = newest
 	}
+}
+
+// untilExpiry returns a context that ends when the first tuple of v expires that
+// counts at v.AsOf, but not before expiryPause has passed since asked. Without such a
+// tuple only ctx ends it.
+func (h *hub) untilExpiry(ctx context.Context, v *snapshot.View, asked time.Time) (context.Context, context.CancelFunc) {
+	next := h.nextExpiry(v)
+	if next == 0 {
+		return context.WithCancel(ctx)
+	}
+	wait := max(next.Time().Sub(h.timeline.Runtime.Now().Time()), expiryPause-time.Since(asked))
+	return context.WithTimeout(ctx, wait)
+}
+
+// nextExpiry returns the earliest time after v.AsOf at which a tuple of v expires, 0
+// if none does.
+func (h *hub) nextExpiry(v *snapshot.View) (next rel.Time) {
+	if !h.timeline.HasExpiring() {
+		return 0
+	}
+	for t := range v.Graph.Expiring() {
+		if t.Expires > v.AsOf() && (next == 0 || t.Expires < next) {
+			next = t.Expires
+		}
+	}
+	return next
+}
+
+// expire publishes a step from v to the current time, if a tuple of v has expired in
+// between, and returns the view that the step leads to. Otherwise it returns v.
+func (h *hub) expire(ctx context.Context, v *snapshot.View) *snapshot.View {
+	now := h.timeline.Runtime.Now()
+	if next := h.nextExpiry(v); next == 0 || next > now {
+		return v
+	}
+	after := v.AskedAt(now)
+	h.publish(ctx, &step{before: v, after: after, keys: newChangedKeys()})
+	return after
 }
 
 // newStep works out what changed between two views: from the published entries if

@@ -100,7 +100,7 @@ func TestProposalsRefused(t *testing.T) {
 func TestDifferencesRefused(t *testing.T) {
 	t.Parallel()
 	w := refusedWorld(t, limits.Bounds{PageItems: 10})
-	w.now = w.now.Add(2 * time.Second) // after revision 3
+	w.setNow(w.now.Add(2 * time.Second)) // after revision 3
 	from, to := snapshot.AtRevision(1), snapshot.AtRevision(3)
 	with := func(change func(r *DifferenceRequest)) DifferenceRequest {
 		r := DifferenceRequest{PermissionSelector: PermissionSelector{ObjectType: "doc", Relation: "viewer", SubjectType: "user"}, From: from, To: to}
@@ -273,7 +273,7 @@ func TestDifferenceOfTimes(t *testing.T) {
 	expiring[0].Expires = rel.TimeOf(w.now.Add(5 * time.Second))
 	w.write(commit.WriteRequest{Add: expiring})
 	start := w.now
-	w.now = w.now.Add(time.Minute)
+	w.setNow(w.now.Add(time.Minute))
 	for _, c := range []struct {
 		from, to time.Duration
 		want     string

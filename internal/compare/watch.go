@@ -36,10 +36,12 @@ type WatchPermissionRequest struct {
 // PermissionUpdate lists who gained and who lost a permission since the
 // previous update, or since After for the first update.
 type PermissionUpdate struct {
-	// Revision is the revision that the update leads to, Time its commit time.
+	// Revision is the revision that the update leads to, Time its commit time, or the
+	// time at which tuples were found expired.
 	Revision storage.Revision
 	Time     time.Time
-	// Token is the token of Revision. A watch with After set to it continues here.
+	// Token is the token of Revision. A watch with After set to it continues here. It
+	// reports again what expired after the commit of Revision.
 	Token snapshot.Token
 	// Changes are as in [DifferenceResult].
 	Changes []PermissionChange
@@ -48,11 +50,12 @@ type PermissionUpdate struct {
 }
 
 // WatchPermission yields an update for each log entry that changes the permission
-// for one of the named objects or subjects, until ctx ends or the consumer stops.
-// If entries arrive faster than the consumer reads, one update covers several of
-// them. So a watch never falls behind, it holds no more than the view of its last
-// update, and no writer waits for it. The expiry of a tuple shows with the next
-// entry. If the watch fails, it yields the error last.
+// for one of the named objects or subjects, and when a tuple that gave it expires,
+// until ctx ends or the consumer stops. If entries arrive faster than the consumer
+// reads, one update covers several of them, and so it is with tuples that expire
+// within a second. So a watch never falls behind, it holds no more than the view of
+// its last update, and no writer waits for it. If the watch fails, it yields the
+// error last.
 func (c *Comparer) WatchPermission(ctx context.Context, r *WatchPermissionRequest) iter.Seq2[PermissionUpdate, error] {
 	return func(yield func(PermissionUpdate, error) bool) {
 		if err := c.watch(ctx, r, yield); err != nil {
@@ -76,7 +79,7 @@ func (c *Comparer) watch(ctx context.Context, r *WatchPermissionRequest, yield f
 		if latest.err != nil {
 			return latest.err
 		}
-		if latest.after.Head.Revision > w.seen.Head.Revision {
+		if latest.after.Head.Revision > w.seen.Head.Revision || latest.after.AsOf() > w.seen.AsOf() {
 			update, err := w.advance(ctx, latest)
 			if err != nil {
 				return err
@@ -100,7 +103,7 @@ type permissionWatch struct {
 	timeline *snapshot.Timeline
 	request  *WatchPermissionRequest
 	options  query.QueryOptions
-	seen     *snapshot.View // the view that the last update led to
+	seen     *snapshot.View // the view, and the time, that the last update led to
 }
 
 // newWatch checks a request and finds the view that it starts from.
@@ -123,6 +126,9 @@ func (c *Comparer) newWatch(ctx context.Context, r *WatchPermissionRequest) (*pe
 	if err != nil {
 		return nil, err
 	}
+	if r.After == "" {
+		start = start.AskedAt(max(start.Head.Time, c.timeline.Runtime.Now()))
+	}
 	w := &permissionWatch{c.timeline, r, query.QueryOptions{Context: r.Context, Bounds: r.Bounds}, start}
 	// This reports an invalid request now. Without it, the first entry would.
 	_, err = newComparison(ctx, c.timeline, &r.PermissionSelector, start, start, &w.options)
@@ -132,12 +138,14 @@ func (c *Comparer) newWatch(ctx context.Context, r *WatchPermissionRequest) (*pe
 // advance compares the view of the last update with the hub's newest view. The
 // returned update may be empty.
 func (w *permissionWatch) advance(ctx context.Context, latest *step) (u PermissionUpdate, err error) {
-	t, after := w.timeline, latest.after
+	t, after, seen := w.timeline, latest.after, w.seen.AsOf()
 	if w.seen.Graph.Lineage() != after.Graph.Lineage() {
 		if w.seen, err = t.PastView(ctx, after, w.seen.Head.Revision); err != nil {
 			return u, err
 		}
+		w.seen = w.seen.AskedAt(seen)
 	}
+	after = after.AskedAt(max(after.AsOf(), seen))
 	c, err := newComparison(ctx, t, &w.request.PermissionSelector, w.seen, after, &w.options)
 	if err != nil {
 		return u, err
@@ -158,5 +166,5 @@ func (w *permissionWatch) advance(ctx context.Context, latest *step) (u Permissi
 		return u, &errs.BoundError{Name: "DifferenceChecks", Max: int64(t.Runtime.Bounds.DifferenceChecks), Got: int64(c.page.checks)}
 	}
 	w.seen = after
-	return PermissionUpdate{after.Head.Revision, after.Head.Time.Time(), t.Token(after.Head), c.page.changes, c.page.unknown}, nil
+	return PermissionUpdate{after.Head.Revision, after.AsOf().Time(), t.Token(after.Head), c.page.changes, c.page.unknown}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/ostiary/ostiary/internal/commit"
 	"github.com/ostiary/ostiary/internal/errs"
@@ -246,6 +247,80 @@ func TestWatchesEnd(t *testing.T) { // not parallel: it counts goroutines
 			})
 		})
 	}
+}
+
+// TestWatchExpiry lets tuples expire while nothing is written. A watch reports them when
+// they expire, those within a second together, and an entry that is older than the
+// expiry does not bring them back. A watch that starts later reports none of them; one
+// that continues from a token of before reports them.
+func TestWatchExpiry(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, limits.Bounds{})
+		start := w.now
+		wait := func(until time.Duration) {
+			w.setNow(start.Add(until))
+			time.Sleep(10 * time.Second) // longer than each pause; the clock of the store is w.now
+			synctest.Wait()
+		}
+		add := tuples(t, "doc:1#owner@user:u0", "doc:1#owner@user:u1", "doc:1#owner@user:u2")
+		for i, seconds := range []time.Duration{10, 20, 20} {
+			add[i].Expires = rel.TimeOf(start.Add(seconds * time.Second))
+		}
+		w.write(commit.WriteRequest{Add: add})
+		token := w.timeline.Token(w.timeline.Loaded().Head)
+		revision := w.head
+		expect := func(x *watcher, want ...string) {
+			t.Helper()
+			var got []string
+			for synctest.Wait(); ; synctest.Wait() {
+				select {
+				case x.gate <- struct{}{}:
+					continue
+				default:
+				}
+				break
+			}
+			for _, u := range x.updates {
+				for _, c := range u.Changes {
+					got = append(got, fmt.Sprintf("%s lost %t at %d, %s", c.Subject.ID, c.Lost(), u.Revision, u.Time.Sub(start)))
+				}
+			}
+			x.updates = nil
+			if x.err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("got %q, error %v; expected %q", got, x.err, want)
+			}
+		}
+		x := w.startWatch(WatchPermissionRequest{PermissionSelector: first})
+		wait(9 * time.Second)
+		expect(x)
+		wait(10 * time.Second)
+		expect(x, fmt.Sprintf("u0 lost true at %d, 10s", revision))
+		wait(19 * time.Second)
+		expect(x)
+		wait(21 * time.Second)
+		expect(x, fmt.Sprintf("u1 lost true at %d, 21s", revision), fmt.Sprintf("u2 lost true at %d, 21s", revision))
+		w.setNow(start.Add(15 * time.Second)) // a clock that goes back
+		w.write(commit.WriteRequest{Add: tuples(t, "doc:2#owner@user:u1")})
+		expect(x)
+		w.setNow(start.Add(30 * time.Second))
+		later := w.startWatch(WatchPermissionRequest{PermissionSelector: first})
+		again := w.startWatch(WatchPermissionRequest{PermissionSelector: first, After: token})
+		wait(31 * time.Second)
+		expect(x)
+		expect(later)
+		if len(again.updates) > 0 {
+			t.Error("the update of the continued watch was read too early")
+		}
+		again.gate <- struct{}{}
+		synctest.Wait()
+		if again.err != nil || len(again.updates) != 1 || len(again.updates[0].Changes) != 3 {
+			t.Errorf("the continued watch has %+v, error %v; expected one update with 3 changes", again.updates, again.err)
+		}
+		for _, x := range []*watcher{x, later, again} {
+			x.stop()
+		}
+	})
 }
 
 // TestWatchStops lets a consumer stop after an update. It gets nothing more.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,7 +26,8 @@ import (
 type world struct {
 	t        *testing.T
 	rng      *rand.Rand
-	now      time.Time
+	now      time.Time // guarded by clockMu against the hub of watches
+	clockMu  sync.Mutex
 	runtime  *snapshot.Runtime
 	timeline *snapshot.Timeline
 	queue    *commit.Queue
@@ -60,6 +62,20 @@ func model() *schema.Model {
 	}}
 }
 
+// clock is the clock of the store.
+func (w *world) clock() time.Time {
+	w.clockMu.Lock()
+	defer w.clockMu.Unlock()
+	return w.now
+}
+
+// setNow sets the clock of the store.
+func (w *world) setNow(now time.Time) {
+	w.clockMu.Lock()
+	defer w.clockMu.Unlock()
+	w.now = now
+}
+
 // newWorld returns a world with the model, at revision 1.
 func newWorld(t *testing.T, seed uint64, b limits.Bounds) *world {
 	t.Helper()
@@ -82,7 +98,7 @@ func newWorldOn(t *testing.T, driver storage.Driver, seed uint64, b limits.Bound
 
 // open makes the parts that read the store, with nothing in memory.
 func (w *world) open(driver storage.Driver, info storage.StoreInfo, b limits.Bounds) {
-	w.runtime = snapshot.NewRuntime(snapshot.Config{Driver: driver, Bounds: b.WithDefaults(), Conditions: cel.New(cel.Options{}), Clock: func() time.Time { return w.now }})
+	w.runtime = snapshot.NewRuntime(snapshot.Config{Driver: driver, Bounds: b.WithDefaults(), Conditions: cel.New(cel.Options{}), Clock: w.clock})
 	w.t.Cleanup(func() { w.runtime.Close(); driver.Close() })
 	w.timeline = snapshot.NewTimeline(w.runtime, info)
 	w.queue = commit.NewQueue(commit.NewShared(w.runtime, nil), w.timeline)
@@ -93,7 +109,7 @@ func (w *world) open(driver storage.Driver, info storage.StoreInfo, b limits.Bou
 // writeSchema writes a schema, a second after the entry before.
 func (w *world) writeSchema(m *schema.Model) snapshot.SchemaInfo {
 	w.t.Helper()
-	w.now = w.now.Add(time.Second)
+	w.setNow(w.now.Add(time.Second))
 	info, _, err := w.queue.WriteSchema(w.t.Context(), &snapshot.SchemaSource{Model: m})
 	if err != nil {
 		w.t.Fatal(err)
@@ -171,7 +187,7 @@ func (w *world) change() commit.WriteRequest {
 // write writes a change, a second after the one before.
 func (w *world) write(r commit.WriteRequest) {
 	w.t.Helper()
-	w.now = w.now.Add(time.Second)
+	w.setNow(w.now.Add(time.Second))
 	if _, err := w.queue.Write(w.t.Context(), &r); err != nil {
 		w.t.Fatal(err)
 	}
@@ -286,7 +302,7 @@ func TestDifferences(t *testing.T) {
 		for range 40 {
 			w.write(w.change())
 			if w.rng.IntN(5) == 0 {
-				w.now = w.now.Add(3 * time.Second)
+				w.setNow(w.now.Add(3 * time.Second))
 			}
 			p := w.selector(false)
 			later := 1 + w.rng.IntN(int(w.head))
@@ -441,7 +457,7 @@ func TestProposals(t *testing.T) {
 			for i := range r.Changes.Add {
 				r.Changes.Add[i].Expires = 0
 			}
-			w.now = w.now.Add(time.Second)
+			w.setNow(w.now.Add(time.Second))
 			before := make([]expr.Tristate, len(r.Questions))
 			for i := range r.Questions {
 				before[i] = w.check(r.Questions[i])
@@ -450,7 +466,7 @@ func TestProposals(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.now = w.now.Add(-time.Second)
+			w.setNow(w.now.Add(-time.Second))
 			w.write(r.Changes)
 			gained, lost, other := 0, 0, 0
 			for i := range r.Questions {
