@@ -105,7 +105,7 @@ stores:
 	OSTIARY_STORES=$(STORES) $(GO) test ./internal/enginetest -run TestStoresBound -count=1 -timeout 1h -v
 
 bench:
-	$(GO) test -run '^$$' -bench . -benchmem -count=3 ./graph ./eval ./internal/enginetest ./storage/pebble ./expr/cel
+	$(GO) test -run '^$$' -bench . -benchmem -count=3 ./internal/graph ./internal/eval ./internal/enginetest ./storage/pebble ./expr/cel
 
 # beside-xacml measures decisions of AuthzForce and of this project on the same
 # policies, in one run. It needs Java 17 and Maven. BESIDE_SECONDS is the time of

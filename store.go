@@ -4,11 +4,11 @@ import (
 	"context"
 	"maps"
 
-	"github.com/ostiary/ostiary/graph"
 	"github.com/ostiary/ostiary/internal/commit"
 	"github.com/ostiary/ostiary/internal/compare"
 	"github.com/ostiary/ostiary/internal/document"
 	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/graph"
 	"github.com/ostiary/ostiary/internal/query"
 	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/storage"

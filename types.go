@@ -3,8 +3,8 @@ package ostiary
 import (
 	"time"
 
-	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"

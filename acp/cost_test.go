@@ -7,7 +7,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/acp"
-	"github.com/ostiary/ostiary/eval"
+	"github.com/ostiary/ostiary/internal/eval"
 )
 
 // TestCost: a check, granted or denied, and the question whether a document is

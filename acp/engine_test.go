@@ -10,7 +10,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/acp"
-	"github.com/ostiary/ostiary/eval"
+	"github.com/ostiary/ostiary/internal/eval"
 )
 
 const notes = `

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/ostiary/ostiary/graph/graphtest"
+	"github.com/ostiary/ostiary/internal/graph/graphtest"
 )
 
 // Questions is the number of different requests of a cell. They are sent in turn.

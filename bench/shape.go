@@ -3,7 +3,7 @@ package bench
 import (
 	"fmt"
 
-	"github.com/ostiary/ostiary/graph/graphtest"
+	"github.com/ostiary/ostiary/internal/graph/graphtest"
 	"github.com/ostiary/ostiary/rel"
 )
 

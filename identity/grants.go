@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/eval"
+	"github.com/ostiary/ostiary/internal/eval"
 )
 
 // revocationMargin is how much longer than a token an event is kept, for servers

@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"reflect"
 
-	"github.com/ostiary/ostiary/eval"
+	"github.com/ostiary/ostiary/internal/eval"
 )
 
 // expandPagesLaw: the pages of an expansion, put together, are the tree of one

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ostiary/ostiary/graph"
+	"github.com/ostiary/ostiary/internal/graph"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/expr"
-	"github.com/ostiary/ostiary/graph"
+	"github.com/ostiary/ostiary/internal/eval"
+	"github.com/ostiary/ostiary/internal/graph"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 )

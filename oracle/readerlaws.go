@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/rel"
 )
 

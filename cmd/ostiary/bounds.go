@@ -3,8 +3,8 @@ package main
 import (
 	"github.com/spf13/pflag"
 
-	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/expr/cel"
+	"github.com/ostiary/ostiary/internal/eval"
 )
 
 // addBounds adds the flags of the bounds that each question has.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/jsonread"
 	"github.com/ostiary/ostiary/policy/domain"
 )

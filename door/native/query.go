@@ -4,8 +4,8 @@ import (
 	"strconv"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/jsonread"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"

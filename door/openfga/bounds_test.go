@@ -15,8 +15,8 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/door/openfga/wire"
-	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/schema"
 )
 

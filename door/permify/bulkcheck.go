@@ -7,7 +7,7 @@ import (
 
 	ostiary "github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door/permify/basev1"
-	"github.com/ostiary/ostiary/eval"
+	"github.com/ostiary/ostiary/internal/eval"
 )
 
 // bulkCheckRequest is a decoded bulk check, from REST or gRPC.

@@ -11,8 +11,8 @@ import (
 	ostiary "github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door/permify/basev1"
 	"github.com/ostiary/ostiary/door/permify/language"
-	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 )

@@ -9,7 +9,7 @@ import (
 
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/permify/basev1"
-	"github.com/ostiary/ostiary/eval"
+	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/jsonread"
 	"github.com/ostiary/ostiary/rel"
 )

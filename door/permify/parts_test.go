@@ -18,7 +18,7 @@ import (
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/permify/basev1"
 	"github.com/ostiary/ostiary/door/permify/language"
-	"github.com/ostiary/ostiary/eval"
+	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"

@@ -15,7 +15,7 @@ import (
 	"slices"
 
 	"github.com/ostiary/ostiary/door/openfga/language"
-	"github.com/ostiary/ostiary/eval"
+	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 )

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ostiary/ostiary/eval"
+	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/rel"
 )
 

@@ -15,9 +15,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 )

@@ -3,7 +3,7 @@ package commit
 import (
 	"context"
 
-	"github.com/ostiary/ostiary/graph"
+	"github.com/ostiary/ostiary/internal/graph"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary/graph"
 	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/graph"
 	"github.com/ostiary/ostiary/internal/limits"
 	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/rel"

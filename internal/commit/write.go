@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"github.com/ostiary/ostiary/graph"
 	"github.com/ostiary/ostiary/internal/admit"
 	"github.com/ostiary/ostiary/internal/document"
 	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/graph"
 	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"

@@ -4,8 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/rel"
 )

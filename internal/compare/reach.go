@@ -3,8 +3,8 @@ package compare
 import (
 	"context"
 
-	"github.com/ostiary/ostiary/eval"
-	"github.com/ostiary/ostiary/graph"
+	"github.com/ostiary/ostiary/internal/eval"
+	"github.com/ostiary/ostiary/internal/graph"
 	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/rel"

@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/commit"
 	"github.com/ostiary/ostiary/internal/document"
 	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/limits"
 	"github.com/ostiary/ostiary/internal/query"
 	"github.com/ostiary/ostiary/internal/snapshot"

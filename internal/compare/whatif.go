@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/admit"
 	"github.com/ostiary/ostiary/internal/commit"
 	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/query"
 	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/internal/turns"

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/internal/commit"
+	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/limits"
 	"github.com/ostiary/ostiary/internal/query"
 	"github.com/ostiary/ostiary/internal/snapshot"

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/expr/cel"
+	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 )

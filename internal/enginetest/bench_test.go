@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/graph/graphtest"
+	"github.com/ostiary/ostiary/internal/graph/graphtest"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage/pebble"

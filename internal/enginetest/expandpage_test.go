@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/eval"
+	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/rel"
 )
 

@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/eval"
+	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/memory"

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/graph/graphtest"
+	"github.com/ostiary/ostiary/internal/graph/graphtest"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/pebble"

@@ -10,8 +10,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/ostiary/ostiary/eval"
-	"github.com/ostiary/ostiary/graph"
+	"github.com/ostiary/ostiary/internal/eval"
+	"github.com/ostiary/ostiary/internal/graph"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"

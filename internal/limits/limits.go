@@ -6,8 +6,8 @@ package limits
 import (
 	"time"
 
-	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/storage"
 )
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/golden"
 )
 

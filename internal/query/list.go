@@ -5,8 +5,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/limits"
 	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/rel"

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/ostiary/ostiary/eval"
+	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/rel"

@@ -7,8 +7,8 @@ import (
 	"iter"
 	"time"
 
-	"github.com/ostiary/ostiary/graph"
 	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/graph"
 	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/rel"

@@ -13,9 +13,9 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/golden"
 	"github.com/ostiary/ostiary/internal/limits"
 	"github.com/ostiary/ostiary/internal/snapshot"

@@ -28,24 +28,24 @@ const rooms = `
 # Programs: what people start
 cmd/ostiary: *
 examples/*: *
-bench: . acp door/openfga door/openfga/language eval graph/graphtest identity identity/password policy policy/language policy/message policy/value rel storage internal/excerpt
+bench: . acp door/openfga door/openfga/language internal/eval internal/graph/graphtest identity identity/password policy policy/language policy/message policy/value rel storage internal/excerpt
 bench/report: bench
 # Doors: protocols, and the server that listens for them
 door: . internal/jsonread internal/turns internal/excerpt storage
-door/authzen: . door internal/jsonread eval expr policy policy/domain policy/status policy/value rel schema storage
+door/authzen: . door internal/jsonread internal/eval expr policy policy/domain policy/status policy/value rel schema storage
 door/keystone: . door identity identity/access identity/ec2 identity/mapping identity/oidc identity/token storage identity/oauth1 internal/turns internal/excerpt
-door/native: . door internal/jsonread eval expr rel schema storage
+door/native: . door internal/jsonread internal/eval expr rel schema storage
 door/onap: . door door/onap/catalog door/onap/pdp door/onap/preload door/onap/tosca internal/jsonread policy policy/message
 door/onap/catalog: . door/onap/tosca internal/btree internal/replica storage
 door/onap/pdp: door/onap/tosca internal/jsonread policy policy/function policy/language policy/status policy/value
 door/onap/preload: door/onap/tosca
 door/onap/tosca: internal/jsonread
-door/openfga: . door internal/jsonread door/openfga/language door/openfga/wire eval schema expr rel storage internal/excerpt
+door/openfga: . door internal/jsonread door/openfga/language door/openfga/wire internal/eval schema expr rel storage internal/excerpt
 door/openfga/language: internal/jsonread schema expr internal/excerpt
-door/openfga/storetest: . door/openfga/language door/openfga/tuplefile eval schema expr rel
+door/openfga/storetest: . door/openfga/language door/openfga/tuplefile internal/eval schema expr rel
 door/openfga/tuplefile: internal/jsonread rel internal/excerpt
 door/openfga/wire: internal/jsonread expr
-door/permify: . door internal/jsonread door/permify/basev1 door/permify/language eval schema expr rel storage
+door/permify: . door internal/jsonread door/permify/basev1 door/permify/language internal/eval schema expr rel storage
 door/permify/basev1:
 door/permify/basev1/generate:
 door/permify/language: schema expr
@@ -53,8 +53,8 @@ door/permify/scenario: . door/permify door/permify/basev1 door/permify/language
 door/xacml: . door internal/jsonread policy policy/domain policy/language policy/message policy/status policy/value rel storage
 server: . door internal/logins internal/turns
 # Policies, identities, documents: other rules than those of tuples, for the doors
-acp: . eval storage schema expr rel
-identity: . eval internal/btree schema storage identity/percent identity/mapping identity/password identity/token identity/totp identity/oauth1 internal/turns
+acp: . internal/eval storage schema expr rel
+identity: . internal/eval internal/btree schema storage identity/percent identity/mapping identity/password identity/token identity/totp identity/oauth1 internal/turns
 identity/access: internal/nearest
 identity/ec2: identity/percent
 identity/mapping:
@@ -76,29 +76,29 @@ policy/pattern: policy/status policy/value
 policy/status: policy/value
 policy/value: internal/excerpt
 # Engine: the library; it keeps stores, takes writes and answers questions
-.: eval storage storage/memory graph schema expr rel internal/errs internal/limits internal/admit internal/snapshot internal/document internal/changelog internal/query internal/commit internal/compare internal/turns
-internal/errs: eval storage graph schema rel
-internal/limits: eval storage internal/errs
-internal/admit: eval schema expr rel internal/errs
-internal/snapshot: eval storage graph schema expr rel internal/errs internal/limits internal/turns
+.: internal/eval storage storage/memory internal/graph schema expr rel internal/errs internal/limits internal/admit internal/snapshot internal/document internal/changelog internal/query internal/commit internal/compare internal/turns
+internal/errs: internal/eval storage internal/graph schema rel
+internal/limits: internal/eval storage internal/errs
+internal/admit: internal/eval schema expr rel internal/errs
+internal/snapshot: internal/eval storage internal/graph schema expr rel internal/errs internal/limits internal/turns
 internal/document: storage internal/errs internal/limits internal/snapshot
 internal/changelog: storage rel internal/errs internal/snapshot
-internal/query: eval storage graph schema expr rel internal/errs internal/limits internal/admit internal/snapshot internal/turns
-internal/commit: storage graph schema rel internal/errs internal/limits internal/admit internal/document internal/snapshot internal/turns
-internal/compare: eval storage graph schema expr rel internal/errs internal/admit internal/snapshot internal/query internal/commit internal/turns
+internal/query: internal/eval storage internal/graph schema expr rel internal/errs internal/limits internal/admit internal/snapshot internal/turns
+internal/commit: storage internal/graph schema rel internal/errs internal/limits internal/admit internal/document internal/snapshot internal/turns
+internal/compare: internal/eval storage internal/graph schema expr rel internal/errs internal/admit internal/snapshot internal/query internal/commit internal/turns
 internal/replica: . storage internal/turns
 # Relations: tuples, models, their evaluator and their storage
 rel:
 expr: rel
 expr/cel: expr rel
 schema: expr rel internal/nearest
-graph: rel internal/btree
-graph/graphtest: graph rel
+internal/graph: rel internal/btree
+internal/graph/graphtest: internal/graph rel
 storage: rel
 storage/kv: storage rel
 storage/memory: storage storage/kv rel internal/btree
 storage/pebble: storage storage/kv rel
-eval: graph schema expr rel internal/turns
+internal/eval: internal/graph schema expr rel internal/turns
 # Tools: small tools that know nothing of authorization
 internal/btree:
 internal/excerpt:
@@ -109,7 +109,7 @@ internal/nearest:
 internal/turns:
 internal/xmlread: internal/lines internal/excerpt
 # Workshop: tests and what only tests use
-oracle: . eval storage storage/memory storage/kv storage/pebble graph schema expr rel
+oracle: . internal/eval storage storage/memory storage/kv storage/pebble internal/graph schema expr rel
 oracle/faults:
 oracle/policies: policy policy/content policy/function policy/status policy/value
 storage/storagetest: storage rel

@@ -3,7 +3,7 @@ package snapshot
 import (
 	"context"
 
-	"github.com/ostiary/ostiary/graph"
+	"github.com/ostiary/ostiary/internal/graph"
 	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/storage"
 )

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/ostiary/ostiary/graph"
+	"github.com/ostiary/ostiary/internal/graph"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
 )

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/golden"
 	"github.com/ostiary/ostiary/internal/limits"
 	"github.com/ostiary/ostiary/rel"

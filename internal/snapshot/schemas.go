@@ -10,9 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ostiary/ostiary/eval"
-	"github.com/ostiary/ostiary/graph"
 	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/eval"
+	"github.com/ostiary/ostiary/internal/graph"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
 )

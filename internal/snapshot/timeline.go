@@ -7,8 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/ostiary/ostiary/graph"
 	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/graph"
 	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"

@@ -6,8 +6,8 @@ import (
 	"context"
 	"strings"
 
-	"github.com/ostiary/ostiary/graph"
 	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/graph"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
