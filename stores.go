@@ -181,6 +181,20 @@ func (e *Engine) StoresByAlias(ctx context.Context, door, after string) iter.Seq
 	}
 }
 
+// StoresByName yields the descriptions of the stores with a name whose ids follow
+// after, in the order of their ids. The zero id begins with the first store. Stores
+// that are created, changed or deleted meanwhile may be missing or included.
+func (e *Engine) StoresByName(ctx context.Context, name string, after storage.StoreID) iter.Seq2[storage.StoreInfo, error] {
+	return func(yield func(storage.StoreInfo, error) bool) {
+		e.storesPages(ctx, yield, func(last *storage.StoreInfo) iter.Seq2[storage.StoreInfo, error] {
+			if last != nil {
+				after = last.ID
+			}
+			return e.runtime.Driver.StoresByName(ctx, name, after)
+		})
+	}
+}
+
 // storesPages yields the stores that read yields. It reads them in pages: the first is
 // short, because many consumers need only a few. last is nil for the first page, and
 // then the last store of the page before.

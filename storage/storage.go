@@ -284,6 +284,10 @@ type Driver interface {
 	// starts at the first alias that is not empty. It reads only the stores that it
 	// yields, all as of one moment.
 	StoresByAlias(ctx context.Context, door, after string) iter.Seq2[StoreInfo, error]
+	// StoresByName yields the stores with a name, in ascending order of their ids. It
+	// starts after the given id; the zero id starts at the first store. It reads only
+	// the stores that it yields, all as of one moment.
+	StoresByName(ctx context.Context, name string, after StoreID) iter.Seq2[StoreInfo, error]
 
 	// Head returns the head of a store's log.
 	Head(ctx context.Context, id StoreID) (Head, error)

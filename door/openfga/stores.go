@@ -80,12 +80,13 @@ func (s *service) listStores(ctx context.Context, _ *headers, in *openfgav1.List
 	}
 	limit := pageSize(in.GetPageSize().GetValue())
 	out := &openfgav1.ListStoresResponse{Stores: []*openfgav1.Store{}}
-	for info, err := range s.engine.Stores(ctx, after) {
+	stores := s.engine.Stores(ctx, after)
+	if in.GetName() != "" {
+		stores = s.engine.StoresByName(ctx, in.GetName(), after)
+	}
+	for info, err := range stores {
 		if err != nil {
 			return nil, translateError(err)
-		}
-		if in.GetName() != "" && info.Name != in.GetName() {
-			continue
 		}
 		if len(out.Stores) == limit {
 			out.ContinuationToken = sealToken(storesToken, after[:], in.GetName())

@@ -36,6 +36,8 @@ const (
 	StoresNext        Operation = "next of Stores"
 	StoresByAlias     Operation = "StoresByAlias"
 	StoresByAliasNext Operation = "next of StoresByAlias"
+	StoresByName      Operation = "StoresByName"
+	StoresByNameNext  Operation = "next of StoresByName"
 	Head              Operation = "Head"
 	Append            Operation = "Append"
 	Entries           Operation = "Entries"
@@ -260,6 +262,11 @@ func (d *Driver) Stores(ctx context.Context, after storage.StoreID) iter.Seq2[st
 // StoresByAlias implements [storage.Driver].
 func (d *Driver) StoresByAlias(ctx context.Context, door, after string) iter.Seq2[storage.StoreInfo, error] {
 	return sequence(d, StoresByAlias, StoresByAliasNext, d.Driver.StoresByAlias(ctx, door, after))
+}
+
+// StoresByName implements [storage.Driver].
+func (d *Driver) StoresByName(ctx context.Context, name string, after storage.StoreID) iter.Seq2[storage.StoreInfo, error] {
+	return sequence(d, StoresByName, StoresByNameNext, d.Driver.StoresByName(ctx, name, after))
 }
 
 // Head implements [storage.Driver].

@@ -118,6 +118,7 @@ func calls(d *Driver) map[string]func() (string, error) {
 	add("alias", func() (any, error) { i, err := d.StoreByAlias(ctx, "door", "a"); return i.Name, err })
 	add("stores", func() (any, error) { return count(d.Stores(ctx, storage.StoreID{})) })
 	add("stores by alias", func() (any, error) { return count(d.StoresByAlias(ctx, "door", "")) })
+	add("stores by name", func() (any, error) { return count(d.StoresByName(ctx, created.Name, storage.StoreID{})) })
 	add("head", func() (any, error) { h, err := d.Head(ctx, id); return h.Revision, err })
 	add("entries", func() (any, error) { return count(d.Entries(ctx, id, 0)) })
 	add("load", func() (any, error) { return load(d) })

@@ -316,6 +316,15 @@ func faultCalls() map[string]faultCall {
 			}
 			return out, nil
 		}},
+		"stores by name": {ignored: []string{"close snapshot"}, call: func(ctx context.Context, c *faultCase) (out string, err error) {
+			for info, err := range c.StoresByName(ctx, "one", storage.StoreID{}) {
+				if err != nil {
+					return "", err
+				}
+				out += fmt.Sprint(info)
+			}
+			return out, nil
+		}},
 		"head": {call: func(ctx context.Context, c *faultCase) (string, error) {
 			h, err := c.Head(ctx, c.log.ID)
 			return fmt.Sprint(h), err

@@ -21,6 +21,7 @@ const (
 	areaStore   = 0x01 // store id → name, incarnation, aliases
 	areaAlias   = 0x02 // door, alias → store id
 	areaContent = 0x03 // store id, table, … → the store's data
+	areaName    = 0x04 // name, store id → store id
 )
 
 // table is the byte after the store id in a key. It divides the data of a store
@@ -167,6 +168,10 @@ func (d *Driver) storeKey(id storage.StoreID) []byte {
 
 func (d *Driver) aliasKey(door, alias string) []byte {
 	return appendPart(appendPart(append(bytes.Clone(d.prefix), areaAlias), door), alias)
+}
+
+func (d *Driver) nameKey(name string, id storage.StoreID) []byte {
+	return append(appendPart(append(bytes.Clone(d.prefix), areaName), name), id[:]...)
 }
 
 // contentKey returns the beginning of all keys of the data of a store.

@@ -21,9 +21,10 @@ import (
 )
 
 // FormatVersion is the number of the layout that this package writes. Layout 2
-// may have entries of version 2, which programs for layout 1 cannot read. [New]
-// upgrades layout 1 in place.
-const FormatVersion = 2
+// may have entries of version 2, which programs for layout 1 cannot read. Layout 3
+// has rows for the names of stores, which programs for layout 2 would not keep up
+// to date. [New] upgrades older layouts in place.
+const FormatVersion = 3
 
 // Reader reads pairs of keys and values. Keys are ordered by their bytes. If the
 // reader finds damaged data, its error must wrap [storage.ErrDamaged].
@@ -179,8 +180,8 @@ func New(store Store, opts Options) (*Driver, error) {
 }
 
 // checkFormat checks the format record. If there are no keys with the prefix, or
-// if the layout is older, it writes the record. An upgrade changes nothing else,
-// because the rows of older layouts stay valid.
+// if the layout is older, it writes the record. An upgrade also adds the rows of
+// names. It changes nothing else, because the rows of older layouts stay valid.
 func (d *Driver) checkFormat(mustExist bool) error {
 	key := d.formatKey()
 	version, found, err := d.readFormat(key)
@@ -197,6 +198,16 @@ func (d *Driver) checkFormat(mustExist bool) error {
 	}
 	b := d.store.Batch()
 	defer b.Close()
+	if found {
+		for info, err := range d.Stores(context.Background(), storage.StoreID{}) {
+			if err != nil {
+				return err
+			}
+			if err := d.put(b, d.nameKey(info.Name, info.ID), bytes.Clone(info.ID[:])); err != nil {
+				return err
+			}
+		}
+	}
 	if err := d.put(b, key, append([]byte(formatMagic), FormatVersion)); err != nil {
 		return err
 	}

@@ -142,8 +142,8 @@ func TestFormatRecord(t *testing.T) {
 	}
 }
 
-// New upgrades the format record of layout 1, whose programs then refuse the data,
-// and refuses layouts that it does not know without changing them.
+// New upgrades the format record of older layouts, whose programs then refuse the
+// data, and refuses layouts that it does not know without changing them.
 func TestUpgradeOfFormatRecord(t *testing.T) {
 	t.Parallel()
 	record := func(layout byte) string {
@@ -156,7 +156,7 @@ func TestUpgradeOfFormatRecord(t *testing.T) {
 		set(t, store, "p\x00", record(layout))
 		_, err := kv.New(store, kv.Options{Prefix: []byte("p"), MustExist: true})
 		want := record(layout)
-		if layout == 1 || layout == kv.FormatVersion {
+		if layout >= 1 && layout <= kv.FormatVersion {
 			want = record(kv.FormatVersion)
 			if err != nil {
 				t.Errorf("layout %d: %v", layout, err)
@@ -167,6 +167,49 @@ func TestUpgradeOfFormatRecord(t *testing.T) {
 		if v, _, _ := store.Get([]byte("p\x00"), nil); string(v) != want {
 			t.Errorf("layout %d: the record is %q, want %q", layout, v, want)
 		}
+	}
+}
+
+// New adds the rows of names to the data of an older layout, in one batch. If it fails,
+// the data stays as it was.
+func TestUpgradeOfNames(t *testing.T) {
+	t.Parallel()
+	older := func() *faulty {
+		c := newFaultCase(t)
+		b := c.store.Batch()
+		defer b.Close()
+		for _, p := range readAll(t, c.store.Store) {
+			if p.key[0] == 4 {
+				if err := b.Delete([]byte(p.key)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		record := withChecksum("\x00", "ostiary kv layout \x02")
+		if err := errors.Join(b.Set([]byte{0}, []byte(record)), b.Commit()); err != nil {
+			t.Fatal(err)
+		}
+		return c.store
+	}
+	want := pairsText(t, newFaultCase(t).store.Store)
+	for fail := 1; ; fail++ {
+		store := older()
+		before := pairsText(t, store.Store)
+		store.left = fail
+		_, err := kv.New(store, kv.Options{})
+		store.left = 0
+		if have := pairsText(t, store.Store); err != nil && have != before {
+			t.Errorf("after the error %v the data is %s, want %s", err, have, before)
+		} else if err == nil && have != want {
+			t.Errorf("the upgraded data is %s, want %s", have, want)
+		}
+		if store.failed == "" {
+			break
+		}
+		if !errors.Is(err, errFault) {
+			t.Errorf("%s fails: error %v, want that of the operation", store.failed, err)
+		}
+		store.failed = ""
 	}
 }
 
@@ -216,6 +259,11 @@ func TestDamagedValues(t *testing.T) {
 		}
 		if _, err := d.StoreByAlias(ctx, "door", "alias"); err != nil {
 			return err
+		}
+		for _, err := range d.StoresByName(ctx, "", storage.StoreID{}) {
+			if err != nil {
+				return err
+			}
 		}
 		if _, err := d.Secret(ctx, l.ID, "key", "1"); err != nil {
 			return err

@@ -31,7 +31,7 @@ func (d *Driver) CreateStore(ctx context.Context, info storage.StoreInfo) error 
 	}
 	b := d.store.Batch()
 	defer b.Close()
-	if err := d.putInfo(b, info, nil); err != nil {
+	if err := d.putInfo(b, info, storage.StoreInfo{}); err != nil {
 		return wrap("create", info.ID, err)
 	}
 	if err := d.putHead(b, info.ID, head{incarnation: info.Incarnation}); err != nil {
@@ -68,7 +68,7 @@ func (d *Driver) UpdateStore(ctx context.Context, old, info storage.StoreInfo) e
 	info.Created = current.Created
 	b := d.store.Batch()
 	defer b.Close()
-	if err := d.putInfo(b, info, current.Aliases); err != nil {
+	if err := d.putInfo(b, info, current); err != nil {
 		return wrap("update", info.ID, err)
 	}
 	defer d.changed(info.ID) // also after an error that leaves the outcome open
@@ -95,13 +95,16 @@ func (d *Driver) beginCatalog(ctx context.Context) (done func(), err error) {
 	}, nil
 }
 
-// putInfo writes the record of a store. It deletes the old aliases and adds the
-// new ones.
-func (d *Driver) putInfo(b Batch, info storage.StoreInfo, old map[string]string) error {
-	for door, alias := range old {
-		if err := b.Delete(d.aliasKey(door, alias)); err != nil {
+// putInfo writes the record of a store. It deletes the rows of the old name and
+// the old aliases, and adds the new ones. A new store has the zero old.
+func (d *Driver) putInfo(b Batch, info, old storage.StoreInfo) error {
+	if old.ID != (storage.StoreID{}) {
+		if err := d.deleteNames(b, old); err != nil {
 			return err
 		}
+	}
+	if err := d.put(b, d.nameKey(info.Name, info.ID), bytes.Clone(info.ID[:])); err != nil {
+		return err
 	}
 	for door, alias := range info.Aliases {
 		key := d.aliasKey(door, alias)
@@ -123,6 +126,19 @@ func (d *Driver) putInfo(b Batch, info storage.StoreInfo, old map[string]string)
 		texts = append(texts, door, info.Aliases[door])
 	}
 	return d.put(b, d.storeKey(info.ID), appendTexts(v, texts))
+}
+
+// deleteNames deletes the rows that find a store by its name and its aliases.
+func (d *Driver) deleteNames(b Batch, info storage.StoreInfo) error {
+	if err := b.Delete(d.nameKey(info.Name, info.ID)); err != nil {
+		return err
+	}
+	for door, alias := range info.Aliases {
+		if err := b.Delete(d.aliasKey(door, alias)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // parseInfo reads the record of a store.
@@ -159,8 +175,8 @@ func (d *Driver) info(r Reader, id storage.StoreID) (storage.StoreInfo, error) {
 	return parseInfo(id, v)
 }
 
-// DeleteStore implements [storage.Driver]. It deletes the record, the aliases and
-// all data in one batch.
+// DeleteStore implements [storage.Driver]. It deletes the record, the name, the
+// aliases and all data in one batch.
 func (d *Driver) DeleteStore(ctx context.Context, id storage.StoreID) error {
 	done, err := d.beginCatalog(ctx)
 	if err != nil {
@@ -180,10 +196,8 @@ func (d *Driver) DeleteStore(ctx context.Context, id storage.StoreID) error {
 	defer b.Close()
 	content := d.contentKey(id)
 	err = b.DeleteRange(content, successor(content))
-	for door, alias := range info.Aliases {
-		if err == nil {
-			err = b.Delete(d.aliasKey(door, alias))
-		}
+	if err == nil {
+		err = d.deleteNames(b, info)
 	}
 	if err == nil {
 		err = b.Delete(d.storeKey(id))
@@ -294,11 +308,12 @@ func (d *Driver) StoreByAlias(ctx context.Context, door, alias string) (storage.
 	if !found {
 		return storage.StoreInfo{}, fmt.Errorf("%w: alias %q of door %q", storage.ErrNoStore, alias, door)
 	}
-	return d.aliased(snap, v)
+	return d.named(snap, v)
 }
 
-// aliased returns the description of the store that the row of an alias names.
-func (d *Driver) aliased(r Reader, row []byte) (storage.StoreInfo, error) {
+// named returns the description of the store whose id is the row of a name or of an
+// alias.
+func (d *Driver) named(r Reader, row []byte) (storage.StoreInfo, error) {
 	var id storage.StoreID
 	if len(row) != len(id) {
 		return storage.StoreInfo{}, errRow()
@@ -310,14 +325,31 @@ func (d *Driver) aliased(r Reader, row []byte) (storage.StoreInfo, error) {
 
 // StoresByAlias implements [storage.Driver].
 func (d *Driver) StoresByAlias(ctx context.Context, door, after string) iter.Seq2[storage.StoreInfo, error] {
+	area := appendPart(append(bytes.Clone(d.prefix), areaAlias), door)
+	return d.storesNamed(ctx, append(d.aliasKey(door, after), 0), successor(area))
+}
+
+// StoresByName implements [storage.Driver].
+func (d *Driver) StoresByName(ctx context.Context, name string, after storage.StoreID) iter.Seq2[storage.StoreInfo, error] {
+	area := appendPart(append(bytes.Clone(d.prefix), areaName), name)
+	lower := area
+	if after != (storage.StoreID{}) {
+		lower = append(d.nameKey(name, after), 0)
+	}
+	return d.storesNamed(ctx, lower, successor(area))
+}
+
+// storesNamed yields the stores whose ids are the rows of a range of keys.
+func (d *Driver) storesNamed(ctx context.Context, lower, upper []byte) iter.Seq2[storage.StoreInfo, error] {
 	return func(yield func(storage.StoreInfo, error) bool) {
-		if err := d.storesByAlias(ctx, door, after, func(info storage.StoreInfo) bool { return yield(info, nil) }); err != nil {
+		err := d.scanNamed(ctx, lower, upper, func(info storage.StoreInfo) bool { return yield(info, nil) })
+		if err != nil {
 			yield(storage.StoreInfo{}, err)
 		}
 	}
 }
 
-func (d *Driver) storesByAlias(ctx context.Context, door, after string, yield func(storage.StoreInfo) bool) error {
+func (d *Driver) scanNamed(ctx context.Context, lower, upper []byte, yield func(storage.StoreInfo) bool) error {
 	done, err := d.begin(ctx)
 	if err != nil {
 		return err
@@ -328,9 +360,8 @@ func (d *Driver) storesByAlias(ctx context.Context, door, after string, yield fu
 		return err
 	}
 	defer snap.Close()
-	area := appendPart(append(bytes.Clone(d.prefix), areaAlias), door)
-	return d.scan(ctx, snap, append(d.aliasKey(door, after), 0), successor(area), func(_, value []byte) (bool, error) {
-		info, err := d.aliased(snap, value)
+	return d.scan(ctx, snap, lower, upper, func(_, value []byte) (bool, error) {
+		info, err := d.named(snap, value)
 		return err == nil && yield(info), err
 	})
 }

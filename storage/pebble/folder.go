@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/kv"
 )
 
 // The names in a data folder: a marker that identifies it, a lock, and the folder
@@ -24,9 +25,9 @@ const (
 	pebbleName = "pebble"
 
 	// folderFormat is the layout of the folder. The format of Pebble's files has its
-	// own number. Format 2 contains layout 2 of package kv, whose entries programs
-	// for format 1 cannot read. Open upgrades format 1 in place.
-	folderFormat = 2
+	// own number. It is that of the layout of package kv in the folder. Open upgrades
+	// older formats in place.
+	folderFormat = kv.FormatVersion
 	markerHead   = "ostiary data folder"
 	// markerBytesMax is the maximum number of bytes that are read of a marker. The
 	// file may belong to another program and be large.

@@ -22,7 +22,7 @@ import (
 var golden = flag.Bool("golden", false, "rewrite the golden data folder; only for a new format")
 
 // goldenFormat is the newest format, whose golden folder the flag rewrites.
-const goldenFormat = 2
+const goldenFormat = 3
 
 // goldenFolder returns the golden folder of a format.
 func goldenFolder(format int) string { return fmt.Sprint("testdata/golden-v", format) }
@@ -123,6 +123,16 @@ func testGoldenFolder(t *testing.T, format int) {
 		info, err := d.StoreByAlias(ctx, "permify", fmt.Sprint("t", n+1))
 		if err != nil || info.ID != l.ID || info.Incarnation != l.Incarnation || info.Name != "golden" || info.Created != 1 {
 			t.Fatalf("store %d has description %+v, error %v", n+1, info, err)
+		}
+		named := 0
+		for info, err := range d.StoresByName(ctx, "golden", storage.StoreID{}) {
+			if err != nil || info.ID != storagetest.NewLog(uint32(named)+1).ID {
+				t.Errorf("store %d with the name is %+v, error %v", named+1, info, err)
+			}
+			named++
+		}
+		if named != 2 {
+			t.Errorf("%d stores have the name, want 2", named)
 		}
 		m := storagetest.NewModel()
 		for i, changes := range goldenEntries() {
@@ -237,7 +247,7 @@ func TestForeignFolder(t *testing.T) {
 			return os.WriteFile(filepath.Join(dir, "OSTIARY"), []byte("something else\n"), 0o600)
 		},
 		"a newer format": func(dir string) error {
-			return os.WriteFile(filepath.Join(dir, "OSTIARY"), []byte("ostiary data folder\nformat 3\nwhatever comes then\n"), 0o600)
+			return os.WriteFile(filepath.Join(dir, "OSTIARY"), []byte("ostiary data folder\nformat 4\nwhatever comes then\n"), 0o600)
 		},
 	} {
 		t.Run(what, func(t *testing.T) {

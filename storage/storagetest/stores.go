@@ -1,6 +1,7 @@
 package storagetest
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/ostiary/ostiary/storage"
@@ -24,6 +25,7 @@ func storeCases() []testcase {
 		{"stores/delete", "A deleted store is ErrNoStore; a new store with its id is empty, and its aliases can be used again.", deleteStore},
 		{"stores/order", "Stores yields the stores in order of their ids, starting after the given id.", storeOrder},
 		{"stores/aliases", "StoresByAlias yields the stores with an alias for a door in order of the aliases, starting after the given one.", aliasOrder},
+		{"stores/names", "StoresByName yields the stores with a name in order of their ids, starting after the given one.", nameOrder},
 		{"stores/isolation", "Stores with the same names, keys and tuples do not affect each other.", storeIsolation},
 		{"stores/unknown", "Every call on an unknown store fails with ErrNoStore.", unknownStore},
 		{"stores/reopen", "Created, updated and deleted stores are the same after the data is opened again.", storesReopen},
@@ -143,6 +145,52 @@ func deleteStore(k *kit) {
 	k.is(err, storage.ErrEntry) // the entry has the incarnation of the deleted store
 	k.verify(&again)
 	k.verify(other)
+}
+
+func nameOrder(k *kit) {
+	infos := map[string][]storage.StoreInfo{}
+	for n := range uint32(3) {
+		for i, name := range append(awkward(), "") {
+			l := NewLog(1000*(3-n) + uint32(i))
+			info := storage.StoreInfo{ID: l.ID, Incarnation: l.Incarnation, Name: name, Aliases: map[string]string{"door": fmt.Sprint(n, i)}}
+			k.ok(k.CreateStore(k.ctx, info))
+			infos[name] = append([]storage.StoreInfo{info}, infos[name]...)
+		}
+	}
+	expect := func(name string, after storage.StoreID, want ...storage.StoreInfo) {
+		var have []storage.StoreInfo
+		for info, err := range k.StoresByName(k.ctx, name, after) {
+			k.ok(err)
+			have = append(have, info)
+		}
+		k.check(len(have) == len(want), "%d stores have the name %q after %s, want %d", len(have), name, after, len(want))
+		for i, info := range have[:min(len(have), len(want))] {
+			k.sameInfo(info, want[i])
+		}
+	}
+	for name, all := range infos {
+		expect(name, storage.StoreID{}, all...)
+		for i, info := range all {
+			expect(name, info.ID, all[i+1:]...)
+		}
+	}
+	for range k.StoresByName(k.ctx, "a", storage.StoreID{}) {
+		break
+	}
+	expect("none", storage.StoreID{})
+	a, b := infos["a"], infos["b"]
+	moved := a[1]
+	moved.Name = "b"
+	k.ok(k.UpdateStore(k.ctx, a[1], moved))
+	expect("a", storage.StoreID{}, a[0], a[2])
+	expect("b", storage.StoreID{}, b[0], moved, b[1], b[2])
+	same := moved
+	same.Aliases = nil
+	k.ok(k.UpdateStore(k.ctx, moved, same))
+	expect("b", b[0].ID, same, b[1], b[2])
+	k.ok(k.DeleteStore(k.ctx, moved.ID))
+	expect("b", storage.StoreID{}, b...)
+	expect("a", storage.StoreID{}, a[0], a[2])
 }
 
 func storeOrder(k *kit) {
