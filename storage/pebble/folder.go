@@ -193,6 +193,7 @@ func (l *folderLock) Close() error {
 		err = l.file.Close()
 	}
 	if l.dir != nil {
+		unflock(l.dir)
 		err = errors.Join(err, l.dir.Close())
 	}
 	return err
