@@ -67,7 +67,7 @@ identity/token:
 identity/totp:
 policy: internal/nearest policy/content policy/function policy/status policy/value internal/turns
 policy/content: policy/status internal/xmlread policy/value internal/turns
-policy/domain: . policy policy/content policy/function policy/language policy/message policy/status policy/value expr rel storage internal/turns
+policy/domain: . internal/replica policy policy/content policy/function policy/language policy/message policy/status policy/value expr rel storage internal/turns
 policy/function: policy/content policy/pattern policy/status policy/value internal/turns
 policy/language: policy policy/function policy/literal policy/status policy/value internal/jsonread internal/nearest internal/xmlread internal/lines internal/turns internal/excerpt
 policy/literal: policy/value internal/jsonread internal/xmlread internal/excerpt

@@ -1,7 +1,6 @@
 package domain
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -32,10 +31,6 @@ type Change struct {
 	Expect ostiary.Token
 }
 
-// changeAttempts is how often a change is validated again because another
-// process changed the domain meanwhile.
-const changeAttempts = 100
-
 // Changed is the outcome of a change.
 type Changed struct {
 	// Revision is the revision of the domain after the change, and Token its token.
@@ -58,24 +53,21 @@ func (d *Domain) Change(ctx context.Context, c Change) (Changed, error) {
 	if err != nil {
 		return Changed{}, err
 	}
-	if err := d.lock(ctx); err != nil {
+	var done Changed
+	after, err := d.replica.Change(ctx, func(base *atRevision) (w *ostiary.WriteRequest, next *collection, err error) {
+		var effective *parsedChange
+		w, done, effective, err = request(base, &c, parsed)
+		if w == nil || err != nil {
+			return nil, nil, err
+		}
+		next, err = d.next(ctx, base.Value, effective)
+		return w, next, err
+	})
+	if err != nil {
 		return Changed{}, err
 	}
-	defer d.unlock()
-	for range changeAttempts {
-		base, err := d.catchUp(ctx)
-		if err != nil {
-			return Changed{}, err
-		}
-		if err := c.expects(base); err != nil {
-			return Changed{}, err
-		}
-		done, err := d.write(ctx, base, &c, parsed)
-		if !errors.Is(err, ostiary.ErrPrecondition) {
-			return done, err
-		}
-	}
-	return Changed{}, fmt.Errorf("%w: another process changed the policies before each of %d attempts", ostiary.ErrConflict, changeAttempts)
+	done.Revision, done.Token = after.Revision, after.Token
+	return done, nil
 }
 
 // parseChange parses the texts of a change and checks each on its own.
@@ -128,111 +120,78 @@ func validName(name string) error {
 	return nil
 }
 
-// write writes a change that was validated on base. The caller has the turn. It
-// fails with ostiary.ErrPrecondition if the store is no longer at base.
-func (d *Domain) write(ctx context.Context, base *revision, c *Change, parsed *parsedChange) (Changed, error) {
-	w, done, effective, err := d.request(ctx, base, c, parsed)
-	if err != nil {
-		return Changed{}, err
-	}
-	if len(w.Documents)+len(w.RemoveDocuments)+len(w.RemoveMatching) == 0 {
-		return Changed{Revision: base.number, Token: base.token}, nil
-	}
-	next := base.with(effective)
-	if err := d.checkBounds(next); err != nil {
-		return Changed{}, err
-	}
-	if err := d.compile(ctx, next, base); err != nil {
-		return Changed{}, err
-	}
-	w.After = base.token
-	token, err := d.store.Write(ctx, w)
-	if err != nil {
-		return Changed{}, err
-	}
-	next.token = token
-	if next.number, err = token.Revision(); err != nil {
-		return Changed{}, err
-	}
-	d.current.Store(next)
-	done.Revision, done.Token = next.number, token
-	return done, nil
-}
-
 // request returns the write that makes a change on base, and the parsed change
-// without the policies that exist with the same text. The write is empty if there
-// is nothing to change.
-func (d *Domain) request(ctx context.Context, base *revision, c *Change, parsed *parsedChange) (w ostiary.WriteRequest, done Changed, effective *parsedChange, err error) {
+// without the policies that exist with the same text. The write is nil if there is
+// nothing to change. It fails if the change does not fit base.
+func request(base *atRevision, c *Change, parsed *parsedChange) (_ *ostiary.WriteRequest, done Changed, effective *parsedChange, err error) {
+	old, w := base.Value, &ostiary.WriteRequest{}
 	effective = &parsedChange{remove: c.Remove}
-	if c.Clear && (len(base.policies) > 0 || base.root != nil) {
-		effective.clear, done.Removed = true, len(base.policies)
+	if err := c.expects(base); err != nil {
+		return nil, done, nil, err
+	}
+	if c.Clear && (len(old.policies) > 0 || old.root != nil) {
+		effective.clear, done.Removed = true, len(old.policies)
 		for _, kind := range [...]string{policyKind, rootKind} {
 			w.RemoveMatching = append(w.RemoveMatching, storage.Filter{Target: storage.FilterDocuments, DocumentKind: kind})
 		}
 	}
 	for _, name := range c.Remove {
-		if _, found := base.find(name); !found || c.Clear {
-			return w, done, nil, noPolicy(name)
+		if _, found := old.find(name); !found || c.Clear {
+			return nil, done, nil, noPolicy(name)
 		}
 		if _, replaced := c.Put[name]; replaced {
-			return w, done, nil, fmt.Errorf("%w: the change both removes and puts the policy %s", ostiary.ErrInvalidRequest, value.Quote(name))
+			return nil, done, nil, fmt.Errorf("%w: the change both removes and puts the policy %s", ostiary.ErrInvalidRequest, value.Quote(name))
 		}
 		w.RemoveDocuments = append(w.RemoveDocuments, ostiary.DocumentKey{Kind: policyKind, Key: name})
 		done.Removed++
 	}
-	at := base.number + 1
-	put := func(p *Stored, s Source, exists bool, doc ostiary.Document) (*Stored, error) {
-		exists = exists && !c.Clear
-		done.Created = done.Created || !exists
-		same, err := d.same(ctx, exists, ostiary.DocumentKey{Kind: doc.Kind, Key: doc.Key}, s)
-		if same || err != nil {
-			return nil, err
+	revision := base.Revision + 1
+	// put returns the policy p, or nil if exists is the same text.
+	put := func(p, exists *Stored, doc ostiary.Document) *Stored {
+		if exists == nil || c.Clear {
+			done.Created = true
+		} else if exists.digest == p.digest {
+			return nil
 		}
 		w.Documents = append(w.Documents, doc)
 		one := *p
-		one.Revision = at
-		return &one, nil
+		one.Revision = revision
+		return &one
 	}
 	for _, p := range parsed.put {
-		_, found := base.find(p.Name)
-		one, err := put(p, c.Put[p.Name], found, policyDocument(p.Name, c.Put[p.Name], at))
-		if err != nil {
-			return w, done, nil, err
+		var exists *Stored
+		if i, found := old.find(p.Name); found {
+			exists = old.policies[i]
 		}
-		if one != nil {
+		if one := put(p, exists, policyDocument(p.Name, c.Put[p.Name], revision)); one != nil {
 			effective.put = append(effective.put, one)
 		}
 	}
 	if c.Root != nil {
-		effective.root, err = put(parsed.root, *c.Root, base.root != nil, rootDocument(*c.Root, at))
+		effective.root = put(parsed.root, old.root, rootDocument(*c.Root, revision))
 	}
-	return w, done, effective, err
+	if len(w.Documents)+len(w.RemoveDocuments)+len(w.RemoveMatching) == 0 {
+		w = nil
+	}
+	return w, done, effective, nil
 }
 
-// same reports whether a document exists with the same text and language, so that
-// putting it changes nothing.
-func (d *Domain) same(ctx context.Context, exists bool, k ostiary.DocumentKey, s Source) (bool, error) {
-	if !exists {
-		return false, nil
+// next returns the compiled collection after a change.
+func (d *Domain) next(ctx context.Context, old *collection, c *parsedChange) (*collection, error) {
+	next := old.with(c)
+	if err := d.checkBounds(next); err != nil {
+		return nil, err
 	}
-	doc, err := d.store.Document(ctx, k)
-	if errors.Is(err, ostiary.ErrNoDocument) {
-		return false, nil // another process has just removed it, so the write will fail
-	}
-	if err != nil {
-		return false, err
-	}
-	old, _, err := readSource(doc.Body)
-	return err == nil && old.Language == s.Language && bytes.Equal(old.Text, s.Text), err
+	return next, d.compile(ctx, next, old)
 }
 
 // checkBounds checks the bounds on the whole domain.
-func (d *Domain) checkBounds(r *revision) error {
-	if n := len(r.policies); n > d.options.PoliciesMax {
+func (d *Domain) checkBounds(c *collection) error {
+	if n := len(c.policies); n > d.options.PoliciesMax {
 		return &ostiary.BoundError{Name: "PoliciesMax", Max: int64(d.options.PoliciesMax), Got: int64(n)}
 	}
-	if r.bytes > d.options.BytesMax {
-		return &ostiary.BoundError{Name: "BytesMax", Max: int64(d.options.BytesMax), Got: int64(r.bytes)}
+	if c.bytes > d.options.BytesMax {
+		return &ostiary.BoundError{Name: "BytesMax", Max: int64(d.options.BytesMax), Got: int64(c.bytes)}
 	}
 	return nil
 }
@@ -251,33 +210,27 @@ func (d *Domain) Preview(ctx context.Context, c Change) (*Pinned, error) {
 	if err != nil {
 		return nil, err
 	}
-	base, err := d.newest(ctx)
+	base, err := d.replica.Newest(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.expects(base); err != nil {
-		return nil, err
-	}
-	_, _, effective, err := d.request(ctx, base, &c, parsed)
+	_, _, effective, err := request(base, &c, parsed)
 	if err != nil {
 		return nil, err
 	}
-	next := base.with(effective)
-	if err := d.checkBounds(next); err != nil {
+	next, err := d.next(ctx, base.Value, effective)
+	if err != nil {
 		return nil, err
 	}
-	if err := d.compile(ctx, next, base); err != nil {
-		return nil, err
-	}
-	return d.pinned(next, PinOptions{}), nil
+	return d.pinned(&atRevision{Value: next}, PinOptions{}), nil
 }
 
 // expects fails if a change expects another revision than base.
-func (c *Change) expects(base *revision) error {
-	if c.Expect == "" || c.Expect == base.token {
+func (c *Change) expects(base *atRevision) error {
+	if c.Expect == "" || c.Expect == base.Token {
 		return nil
 	}
-	return fmt.Errorf("%w: the domain is at revision %d, which is not the one of the token %s", ostiary.ErrPrecondition, base.number, value.Quote(string(c.Expect)))
+	return fmt.Errorf("%w: the domain is at revision %d, which is not the one of the token %s", ostiary.ErrPrecondition, base.Revision, value.Quote(string(c.Expect)))
 }
 
 // Policy returns a policy with its text. name is "" for the root. It fails with

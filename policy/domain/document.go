@@ -3,10 +3,11 @@ package domain
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"hash/fnv"
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/policy"
@@ -15,7 +16,8 @@ import (
 )
 
 // The kinds and keys of the documents of a domain. A policy is a document of
-// policyKind whose key is the name of the policy.
+// policyKind whose key is the name of the policy. Older versions wrote it with a
+// secondary key, which nothing reads.
 const (
 	settingsKind = "xacml.domain"
 	settingsKey  = "settings"
@@ -131,23 +133,22 @@ func readSource(body []byte) (Source, storage.Revision, error) {
 	return Source{h.Language, text}, h.Revision, nil
 }
 
-// buckets is the number of secondary keys among which the policies are divided,
-// because one read of documents is bounded.
-const buckets = 256
+// digest is the SHA-256 of a language and a text.
+type digest [sha256.Size]byte
 
-// bucket returns the secondary key of the policies that share a bucket with a
-// name.
-func bucket(name string) string {
-	h := fnv.New32a()
-	h.Write([]byte(name))
-	return bucketKey(int(h.Sum32() % buckets))
+// digest returns the digest of the policy. Two policies with the same digest have the
+// same language and text.
+func (s Source) digest() (sum digest) {
+	h := sha256.New()
+	fmt.Fprintf(h, "%q\n", s.Language)
+	h.Write(s.Text)
+	h.Sum(sum[:0])
+	return sum
 }
-
-func bucketKey(i int) string { return fmt.Sprintf("bucket %02x", i) }
 
 // policyDocument returns the document of a named policy.
 func policyDocument(name string, s Source, at storage.Revision) ostiary.Document {
-	return ostiary.Document{Kind: policyKind, Key: name, Secondary: []string{bucket(name)}, Body: s.body(at)}
+	return ostiary.Document{Kind: policyKind, Key: name, Body: s.body(at)}
 }
 
 // rootDocument returns the document of the root.
@@ -170,9 +171,17 @@ type Stored struct {
 
 	element policy.Element
 	bytes   int
+	// digest is that of the language and the text.
+	digest digest
 	// references are the ids of the policies and policy sets that the policy refers
 	// to.
 	references []string
+}
+
+// same reports whether two policies have the same name, text and revision. other is
+// nil for no policy.
+func (p *Stored) same(other *Stored) bool {
+	return p == other || other != nil && p.Name == other.Name && p.Revision == other.Revision && p.digest == other.digest
 }
 
 // addReferences collects the ids that an element refers to.
@@ -197,7 +206,7 @@ func parseStored(ctx context.Context, name string, s Source, at storage.Revision
 	if err != nil {
 		return nil, invalid(name, err)
 	}
-	p := &Stored{Name: name, Language: s.Language, Revision: at, element: e, bytes: len(s.Text)}
+	p := &Stored{Name: name, Language: s.Language, Revision: at, element: e, bytes: len(s.Text), digest: s.digest()}
 	switch e := e.(type) {
 	case *policy.Policy:
 		p.ID, p.Version = e.ID, e.Version
@@ -205,5 +214,22 @@ func parseStored(ctx context.Context, name string, s Source, at storage.Revision
 		p.ID, p.Version, p.Set = e.ID, e.Version, true
 	}
 	p.addReferences(e)
+	return p, nil
+}
+
+// parseDocument parses the document of a policy. name is "" for the root.
+func parseDocument(ctx context.Context, name string, body []byte) (*Stored, error) {
+	src, at, err := readSource(body)
+	if err != nil {
+		return nil, err
+	}
+	p, err := parseStored(ctx, name, src, at)
+	if errors.Is(err, ostiary.ErrCanceled) {
+		return nil, err
+	}
+	if err != nil {
+		// The cause is text only: the request that reads the policy is not invalid.
+		return nil, fmt.Errorf("%w: stored policy: %v", ostiary.ErrFormat, err)
+	}
 	return p, nil
 }

@@ -5,10 +5,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/internal/replica"
 	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/function"
@@ -94,10 +94,7 @@ type Domain struct {
 	// settings is what the domain was made with.
 	settings settings
 
-	// current is the newest revision that was compiled; nil before the first use.
-	current atomic.Pointer[revision]
-	// turn holds one element while a goroutine makes a revision.
-	turn    chan struct{}
+	replica *replica.Replica[*collection]
 	past    pastRevisions
 	objects objectNames
 }
@@ -112,7 +109,8 @@ func open(ctx context.Context, e *ostiary.Engine, s *ostiary.Store, o Options) (
 	if err != nil {
 		return nil, err
 	}
-	d := &Domain{store: s, turns: e.Turns(), options: o, turn: make(chan struct{}, 1)}
+	d := &Domain{store: s, turns: e.Turns(), options: o}
+	d.replica, d.past.making = replica.New(s, d.form()), make(chan struct{}, 1)
 	if d.settings, err = readSettings(doc.Body); err != nil {
 		return nil, err
 	}
@@ -144,71 +142,6 @@ func (d *Domain) Store() *ostiary.Store { return d.store }
 // was made without one, or if that store was deleted.
 func (d *Domain) Relations() *ostiary.Store { return d.relations }
 
-// lock waits for the turn to make a revision.
-func (d *Domain) lock(ctx context.Context) error {
-	turns.Pause(ctx) // the owner may wait for a turn
-	select {
-	case d.turn <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("%w: waiting for a change of the policies: %w", ostiary.ErrCanceled, ctx.Err())
-	}
-}
-
-func (d *Domain) unlock() { <-d.turn }
-
-// newest returns the newest revision. It compiles the changes of other processes
-// first.
-func (d *Domain) newest(ctx context.Context) (*revision, error) {
-	head, err := d.store.Head(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if r := d.current.Load(); r != nil && r.token == head {
-		return r, nil
-	}
-	if err := d.lock(ctx); err != nil {
-		return nil, err
-	}
-	defer d.unlock()
-	return d.catchUp(ctx)
-}
-
-// catchUp makes the newest revision of the store the current one. The caller has
-// the turn.
-func (d *Domain) catchUp(ctx context.Context) (*revision, error) {
-	head, err := d.store.Head(ctx)
-	if err != nil {
-		return nil, err
-	}
-	old := d.current.Load()
-	if old != nil && old.token == head {
-		return old, nil
-	}
-	var next *revision
-	if old == nil {
-		next, err = d.load(ctx, head)
-	} else {
-		next, err = d.follow(ctx, old, nil)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if old != nil && old.root == next.root && sameSlice(old.policies, next.policies) {
-		next.plan, next.broken = old.plan, old.broken
-	} else {
-		// All requests use the plan, so it is finished even if this one has ended.
-		next.broken = d.compile(context.WithoutCancel(ctx), next, old)
-	}
-	d.current.Store(next)
-	return next, nil
-}
-
-// sameSlice reports whether two slices are the same memory.
-func sameSlice(a, b []*Stored) bool {
-	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
-}
-
 // Info describes a domain.
 type Info struct {
 	// Store is the id of the store that keeps the policies.
@@ -234,22 +167,23 @@ type Info struct {
 
 // Info returns the description of the newest revision.
 func (d *Domain) Info(ctx context.Context) (Info, error) {
-	r, err := d.newest(ctx)
+	at, err := d.replica.Newest(ctx)
 	if err != nil {
 		return Info{}, err
 	}
+	policies := at.Value
 	s := d.store.Info()
 	out := Info{Store: s.ID, Name: s.Name, Alias: s.Aliases[Alias], Relations: d.settings.Relations,
-		Revision: r.number, Token: r.token, Policies: len(r.policies), Bytes: r.bytes}
+		Revision: at.Revision, Token: at.Token, Policies: len(policies.policies), Bytes: policies.bytes}
 	if d.unbound != nil {
 		out.Unbound = d.unbound.Error()
 	}
-	if r.root != nil {
-		root := *r.root
+	if policies.root != nil {
+		root := *policies.root
 		out.Root = &root
 	}
-	if r.broken != nil {
-		out.Broken = r.broken.Error()
+	if policies.broken != nil {
+		out.Broken = policies.broken.Error()
 	}
 	return out, nil
 }

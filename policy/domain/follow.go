@@ -3,159 +3,105 @@ package domain
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/internal/replica"
 	"github.com/ostiary/ostiary/storage"
 )
 
-// entriesPage is how many entries of the log are read at once.
-const entriesPage = 1_000
+// atRevision is a collection at one revision of its store.
+type atRevision = replica.At[*collection]
 
-// load reads all policies of a store, and then the entries that were written
-// since head, which is not newer than what the reads returned. The entries have
-// whole documents, so the result is one revision even if the reads were not.
-func (d *Domain) load(ctx context.Context, head ostiary.Token) (*revision, error) {
-	var docs []ostiary.Document
-	for i := range buckets {
-		some, err := d.store.DocumentsBy(ctx, policyKind, bucketKey(i))
-		if err != nil {
-			return nil, err
-		}
-		docs = append(docs, some...)
+// form describes how the documents of a domain become a collection.
+func (d *Domain) form() replica.Form[*collection] {
+	return replica.Form[*collection]{
+		Kinds:  []string{policyKind, rootKind},
+		Empty:  func() *collection { return &collection{} },
+		Apply:  follow,
+		Finish: d.finish,
 	}
-	r := &revision{token: head}
-	var err error
-	if r.policies, err = parseAll(ctx, docs); err != nil {
-		return nil, err
-	}
-	for _, p := range r.policies {
-		r.bytes += p.bytes
-	}
-	slices.SortFunc(r.policies, func(a, b *Stored) int { return strings.Compare(a.Name, b.Name) })
-	root, err := d.store.Document(ctx, ostiary.DocumentKey{Kind: rootKind, Key: rootKey})
-	if err == nil {
-		var stored *Stored
-		if stored, err = parseDocument(ctx, "", root.Body); err == nil {
-			r.setRoot(stored)
-		}
-	}
-	if err != nil && !errors.Is(err, ostiary.ErrNoDocument) {
-		return nil, err
-	}
-	return d.follow(ctx, r, nil)
 }
 
-// parseAll parses the documents of policies on all processors.
-func parseAll(ctx context.Context, docs []ostiary.Document) ([]*Stored, error) {
-	out, errs := make([]*Stored, len(docs)), make([]error, len(docs))
-	var next sync.WaitGroup
-	workers := min(runtime.GOMAXPROCS(0), len(docs))
-	for w := range workers {
-		next.Go(func() {
-			for i := w; i < len(docs); i += workers {
-				out[i], errs[i] = parseDocument(ctx, docs[i].Key, docs[i].Body)
+// follow returns the collection after changes of documents, without a plan.
+func follow(ctx context.Context, old *collection, changes []storage.Change) (*collection, error) {
+	parsed, err := parseAll(ctx, changes)
+	if err != nil {
+		return nil, err
+	}
+	next := old.draft()
+	for i := range changes {
+		next.apply(&changes[i], parsed[i])
+	}
+	return next, nil
+}
+
+// parseAll parses the policies that changes put, on all processors. The policy of
+// another change is nil.
+func parseAll(ctx context.Context, changes []storage.Change) ([]*Stored, error) {
+	out, errs := make([]*Stored, len(changes)), make([]error, len(changes))
+	var all sync.WaitGroup
+	workers := min(runtime.GOMAXPROCS(0), len(changes))
+	for worker := range workers {
+		all.Go(func() {
+			for i := worker; i < len(changes); i += workers {
+				if c := &changes[i]; c.Kind == storage.DocumentPut {
+					out[i], errs[i] = parseDocument(ctx, policyName(&c.Document), c.Document.Body)
+				}
 			}
 		})
 	}
-	next.Wait()
+	all.Wait()
 	return out, errors.Join(errs...)
 }
 
-// parseDocument parses the document of a policy. name is "" for the root.
-func parseDocument(ctx context.Context, name string, body []byte) (*Stored, error) {
-	src, at, err := readSource(body)
-	if err != nil {
-		return nil, err
+// policyName returns the name of the policy that a document contains. It is "" for
+// the root.
+func policyName(d *storage.Document) string {
+	if d.Kind == rootKind {
+		return ""
 	}
-	p, err := parseStored(ctx, name, src, at)
-	if errors.Is(err, ostiary.ErrCanceled) {
-		return nil, err
-	}
-	if err != nil {
-		// The cause is text only: the request that reads the policy is not invalid.
-		return nil, fmt.Errorf("%w: stored policy: %v", ostiary.ErrFormat, err)
-	}
-	return p, nil
+	return d.Key
 }
 
-// follow returns the revision after the entries of the log behind r, without a
-// plan. If until is not nil, it stops before the first entry for which until is
-// true. A revision whose policies did not change shares them with r.
-func (d *Domain) follow(ctx context.Context, r *revision, until func(storage.Revision) bool) (*revision, error) {
-	next := *r
-	next.plan, next.broken = nil, nil
-	copied := false
-	apply := func(c *storage.Change) error {
-		if !concerns(c) {
-			return nil
-		}
-		if !copied {
-			next.policies, copied = slices.Clone(next.policies), true
-		}
-		return next.apply(ctx, c)
-	}
-	for more := true; more; {
-		page, err := d.store.Changes(ctx, ostiary.ChangesRequest{After: next.token, Limit: entriesPage})
-		if err != nil {
-			return nil, err
-		}
-		for _, e := range page.Entries {
-			if until != nil && until(e.Revision) {
-				return &next, nil
-			}
-			for i := range e.Changes {
-				if err := apply(&e.Changes[i]); err != nil {
-					return nil, err
-				}
-			}
-			next.token, next.number = e.Token, e.Revision
-		}
-		next.token, more = page.Next, page.More
-	}
-	number, err := next.token.Revision()
-	next.number = number
-	return &next, err
-}
-
-// concerns reports whether a change may concern policies.
-func concerns(c *storage.Change) bool {
-	kind := c.Document.Kind
-	if c.Kind == storage.RemoveByFilter {
-		kind = c.Filter.DocumentKind
-	}
-	return kind == policyKind || kind == rootKind
-}
-
-// apply applies a change that concerns policies to a revision that is being made.
-func (r *revision) apply(ctx context.Context, c *storage.Change) error {
-	switch c.Kind {
+// apply applies one change to a collection that is being made. p is the policy that it
+// puts.
+func (c *collection) apply(change *storage.Change, p *Stored) {
+	kind := change.Document.Kind
+	switch change.Kind {
 	case storage.DocumentPut:
-		name := c.Document.Key
-		if c.Document.Kind == rootKind {
-			name = ""
-		}
-		p, err := parseDocument(ctx, name, c.Document.Body)
-		if err != nil {
-			return err
-		}
-		if c.Document.Kind == rootKind {
-			r.setRoot(p)
+		if kind == rootKind {
+			c.setRoot(p)
 		} else {
-			r.put(p)
+			c.put(p)
 		}
-	case storage.DocumentRemove: // only a filter removes the root
-		r.drop(c.Document.Key)
+	case storage.DocumentRemove:
+		if kind == rootKind {
+			c.setRoot(nil)
+		} else {
+			c.drop(change.Document.Key)
+		}
 	case storage.RemoveByFilter:
-		if c.Filter.DocumentKind == policyKind {
-			r.dropPrefix(c.Filter.DocumentKeyPrefix)
-		} else if strings.HasPrefix(rootKey, c.Filter.DocumentKeyPrefix) {
-			r.setRoot(nil)
+		prefix := change.Filter.DocumentKeyPrefix
+		if change.Filter.DocumentKind == policyKind {
+			c.dropPrefix(prefix)
+		} else if strings.HasPrefix(rootKey, prefix) {
+			c.setRoot(nil)
 		}
 	}
-	return nil
+}
+
+// finish compiles a collection that [follow] has made. It shares with previous what
+// did not change. Stored policies that do not compile are no error: they are broken.
+func (d *Domain) finish(ctx context.Context, previous, next *collection) (*collection, error) {
+	if next.share(previous) {
+		next.plan, next.broken = previous.plan, previous.broken
+		return next, nil
+	}
+	if next.broken = d.compile(ctx, next, previous); errors.Is(next.broken, ostiary.ErrCanceled) {
+		return nil, next.broken
+	}
+	return next, nil
 }

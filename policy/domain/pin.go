@@ -28,32 +28,32 @@ type PinOptions struct {
 // one request and must not be used concurrently.
 type Pinned struct {
 	domain *Domain
-	at     *revision
+	at     *atRevision
 	asker  asker
 }
 
 // Pin pins the revisions of a request. The policies contain every change that was
 // acknowledged before the call.
 func (d *Domain) Pin(ctx context.Context, o PinOptions) (*Pinned, error) {
-	r, err := d.newest(ctx)
-	if err == nil && o.Revision != 0 && o.Revision != r.number {
-		r, err = d.atRevision(ctx, o.Revision)
+	at, err := d.replica.Newest(ctx)
+	if err == nil && o.Revision != 0 && o.Revision != at.Revision {
+		at, err = d.pastAt(ctx, o.Revision)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return d.pinned(r, o), nil
+	return d.pinned(at, o), nil
 }
 
-func (d *Domain) pinned(r *revision, o PinOptions) *Pinned {
-	return &Pinned{domain: d, at: r, asker: asker{domain: d, chosen: o.Relations}}
+func (d *Domain) pinned(at *atRevision, o PinOptions) *Pinned {
+	return &Pinned{domain: d, at: at, asker: asker{domain: d, chosen: o.Relations}}
 }
 
 // Revision returns the number of the pinned revision of the policies.
-func (p *Pinned) Revision() storage.Revision { return p.at.number }
+func (p *Pinned) Revision() storage.Revision { return p.at.Revision }
 
 // Token returns the token of the pinned revision of the policies.
-func (p *Pinned) Token() ostiary.Token { return p.at.token }
+func (p *Pinned) Token() ostiary.Token { return p.at.Token }
 
 // RelationsToken returns the token of the pinned revision of the relation store.
 // It returns "" if no question was asked.
@@ -73,16 +73,16 @@ func (p *Pinned) Decide(ctx context.Context, r *policy.Request, trace *policy.Tr
 	if err := checkReserved(r); err != nil {
 		return nil, err
 	}
-	if p.at.broken != nil {
+	if p.at.Value.broken != nil {
 		return []policy.Result{{Decision: policy.Indeterminate, Status: &status.Error{Code: status.ProcessingError,
-			Message: "the stored policies cannot be compiled: " + p.at.broken.Error()}}}, nil
+			Message: "the stored policies cannot be compiled: " + p.at.Value.broken.Error()}}}, nil
 	}
-	if p.at.root == nil {
+	if p.at.Value.root == nil {
 		return []policy.Result{{Decision: policy.NotApplicable}}, nil
 	}
 	ctx, work := turns.With(ctx, p.domain.turns)
 	defer work.End()
-	return p.at.plan.Decide(ctx, r, p.policyOptions(ctx, trace)), nil
+	return p.at.Value.plan.Decide(ctx, r, p.policyOptions(ctx, trace)), nil
 }
 
 // policyOptions returns the options of a decision, which may ask the relation

@@ -297,7 +297,7 @@ func (p *Pinned) Narrow(ctx context.Context, known *policy.Request, category str
 	if err := checkReserved(known); err != nil {
 		return nil, err
 	}
-	if p.at.root == nil || p.at.broken != nil {
+	if p.at.Value.root == nil || p.at.Value.broken != nil {
 		return func(ctx context.Context, _ []policy.Attribute) (policy.Result, error) {
 			results, err := p.Decide(ctx, known, nil)
 			if err != nil {
@@ -306,7 +306,7 @@ func (p *Pinned) Narrow(ctx context.Context, known *policy.Request, category str
 			return results[0], nil
 		}, nil
 	}
-	narrowed, err := p.at.plan.Narrow(ctx, known, category, p.policyOptions(ctx, nil))
+	narrowed, err := p.at.Value.plan.Narrow(ctx, known, category, p.policyOptions(ctx, nil))
 	if err != nil {
 		return nil, narrowError(err)
 	}
@@ -424,10 +424,10 @@ func (o *objectNames) put(t ostiary.Token, typ string, names []string) {
 // about.
 func (p *Pinned) Actions() []string {
 	found := map[string]struct{}{}
-	if p.at.root != nil {
-		collectActions(found, p.at.root.element)
+	if p.at.Value.root != nil {
+		collectActions(found, p.at.Value.root.element)
 	}
-	for _, stored := range p.at.policies {
+	for _, stored := range p.at.Value.policies {
 		collectActions(found, stored.element)
 	}
 	out := make([]string, 0, len(found))

@@ -3,7 +3,6 @@ package domain
 import (
 	"container/list"
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -126,6 +126,9 @@ func version(c *storage.Change, kind, key string) (v Version, ok bool, err error
 	return v, ok, err
 }
 
+// entriesPage is how many entries of the log are read at once.
+const entriesPage = 1_000
+
 // entries yields the entries of the log after a revision.
 func (d *Domain) entries(ctx context.Context, after storage.Revision) iter.Seq2[ostiary.ChangeEntry, error] {
 	return func(yield func(ostiary.ChangeEntry, error) bool) {
@@ -151,82 +154,59 @@ const pastMax = 4
 
 // pastRevisions keeps the past revisions that were pinned last.
 type pastRevisions struct {
-	mu    sync.Mutex
-	order list.List // of *revision, the last used first
+	// making holds one element while a past revision is made.
+	making chan struct{}
+	mu     sync.Mutex
+	order  list.List // of *atRevisionRevision, the last used first
 }
 
-// get returns the revision with a number, or nil.
-func (p *pastRevisions) get(n storage.Revision) *revision {
+// get returns the revision that a token names, or nil.
+func (p *pastRevisions) get(token ostiary.Token) *atRevision {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for e := p.order.Front(); e != nil; e = e.Next() {
-		if r := e.Value.(*revision); r.number == n {
+		if kept := e.Value.(*atRevision); kept.Token == token {
 			p.order.MoveToFront(e)
-			return r
+			return kept
 		}
 	}
 	return nil
 }
 
 // put adds a revision.
-func (p *pastRevisions) put(r *revision) {
+func (p *pastRevisions) put(made *atRevision) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.order.PushFront(r)
+	p.order.PushFront(made)
 	for p.order.Len() > pastMax {
 		p.order.Remove(p.order.Back())
 	}
 }
 
-// atRevision returns a revision that is not newer than the newest one. It builds
-// a past one from the log.
-func (d *Domain) atRevision(ctx context.Context, n storage.Revision) (*revision, error) {
-	newest, err := d.newest(ctx)
+// pastAt returns a past revision. One goroutine at a time makes one, because that
+// takes long and many requests may ask for the same one.
+func (d *Domain) pastAt(ctx context.Context, n storage.Revision) (*atRevision, error) {
+	token, err := d.store.Resolve(ctx, ostiary.AtRevision(n))
 	if err != nil {
 		return nil, err
 	}
-	if n == newest.number {
-		return newest, nil
+	if kept := d.past.get(token); kept != nil {
+		return kept, nil
 	}
-	if _, err := d.store.Resolve(ctx, ostiary.AtRevision(n)); err != nil {
-		return nil, err
+	turns.Pause(ctx) // the goroutine that makes one may wait for a turn
+	select {
+	case d.past.making <- struct{}{}:
+		defer func() { <-d.past.making }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: waiting for a past revision of the policies: %w", ostiary.ErrCanceled, ctx.Err())
 	}
-	if r := d.past.get(n); r != nil {
-		return r, nil
+	if kept := d.past.get(token); kept != nil {
+		return kept, nil
 	}
-	if err := d.lock(ctx); err != nil {
-		return nil, err
-	}
-	defer d.unlock()
-	if r := d.past.get(n); r != nil {
-		return r, nil
-	}
-	start, err := d.store.TokenAt(ctx, 0)
+	made, err := d.replica.Past(ctx, n)
 	if err != nil {
 		return nil, err
 	}
-	r, err := d.follow(ctx, &revision{token: start}, func(r storage.Revision) bool { return r > n })
-	if err != nil {
-		return nil, err
-	}
-	r.share(newest)
-	r.broken = d.compile(ctx, r, newest)
-	if errors.Is(r.broken, ostiary.ErrCanceled) {
-		return nil, r.broken
-	}
-	d.past.put(r)
-	return r, nil
-}
-
-// share replaces the policies of r that other has with the same revision by those
-// of other, so that the compiler reuses what it compiled for them.
-func (r *revision) share(other *revision) {
-	for i, p := range r.policies {
-		if at, found := other.find(p.Name); found && other.policies[at].Revision == p.Revision {
-			r.policies[i] = other.policies[at]
-		}
-	}
-	if r.root != nil && other.root != nil && r.root.Revision == other.root.Revision {
-		r.root = other.root
-	}
+	d.past.put(made)
+	return made, nil
 }
