@@ -18,16 +18,10 @@ func TestReadme(t *testing.T) {
 	playPage(t, "../../README.md", 12)
 }
 
-// TestXACMLReadme runs the commands of the README.md of door/xacml.
-func TestXACMLReadme(t *testing.T) {
-	t.Parallel()
-	playPage(t, "../../door/xacml/README.md", 10)
-}
-
 // TestXACMLPage runs the commands of docs/xacml.md.
 func TestXACMLPage(t *testing.T) {
 	t.Parallel()
-	playPage(t, "../../docs/xacml.md", 5)
+	playPage(t, "../../docs/xacml.md", 15)
 }
 
 // TestNativePage runs the commands of docs/native.md.
@@ -36,10 +30,10 @@ func TestNativePage(t *testing.T) {
 	playPage(t, "../../docs/native.md", 8)
 }
 
-// TestAuthZENReadme runs the commands of the README.md of door/authzen.
-func TestAuthZENReadme(t *testing.T) {
+// TestAuthZENPage runs the commands of docs/authzen.md.
+func TestAuthZENPage(t *testing.T) {
 	t.Parallel()
-	playPage(t, "../../door/authzen/README.md", 7)
+	playPage(t, "../../docs/authzen.md", 7)
 }
 
 // TestPermifyPage runs the commands of docs/permify.md.
@@ -48,10 +42,10 @@ func TestPermifyPage(t *testing.T) {
 	playPage(t, "../../docs/permify.md", 5)
 }
 
-// TestONAPReadme runs the commands of the README.md of door/onap.
-func TestONAPReadme(t *testing.T) {
+// TestONAPPage runs the commands of docs/onap.md.
+func TestONAPPage(t *testing.T) {
 	t.Parallel()
-	playPage(t, "../../door/onap/README.md", 6)
+	playPage(t, "../../docs/onap.md", 6)
 }
 
 // playPage runs the commands of a page, at least a number of them. A block with a

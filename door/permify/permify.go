@@ -7,7 +7,7 @@
 // carries them as options (StarIsOrdinary, UnsetAttributeIsZero), so the engine
 // evaluates them for every door.
 //
-// README.md explains how to point a client at it, and lists what a client could
+// docs/permify.md explains how to point a client at it, and lists what a client could
 // notice.
 package permify
 
