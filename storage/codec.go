@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/ostiary/ostiary/internal/canonical"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -68,14 +69,14 @@ func appendChange(dst []byte, c *Change) []byte {
 	switch c.Kind {
 	case TupleAdd:
 		dst = appendKey(dst, &c.Tuple)
-		dst = appendString(dst, c.Tuple.Condition)
-		dst = appendString(dst, c.Tuple.Context)
+		dst = canonical.AppendString(dst, c.Tuple.Condition)
+		dst = canonical.AppendString(dst, c.Tuple.Context)
 		dst = binary.BigEndian.AppendUint64(dst, uint64(c.Tuple.Expires))
 	case TupleRemove:
 		dst = appendKey(dst, &c.Tuple)
 	case AttributeSet:
 		dst = appendAttributeKey(dst, &c.Attribute)
-		dst = appendString(dst, c.Attribute.Value)
+		dst = canonical.AppendString(dst, c.Attribute.Value)
 	case AttributeRemove:
 		dst = appendAttributeKey(dst, &c.Attribute)
 	case DocumentPut:
@@ -87,8 +88,8 @@ func appendChange(dst []byte, c *Change) []byte {
 		digest := secretDigest(&c.Document)
 		dst = append(dst, digest[:]...)
 	case DocumentRemove, SecretRemove:
-		dst = appendString(dst, c.Document.Kind)
-		dst = appendString(dst, c.Document.Key)
+		dst = canonical.AppendString(dst, c.Document.Kind)
+		dst = canonical.AppendString(dst, c.Document.Key)
 	case RemoveByFilter:
 		dst = appendFilter(dst, &c.Filter)
 	}
@@ -106,26 +107,26 @@ func secretDigest(d *Document) Hash {
 }
 
 func appendKey(dst []byte, t *rel.Tuple) []byte {
-	dst = appendString(dst, t.Object.Type)
-	dst = appendString(dst, t.Object.ID)
-	dst = appendString(dst, t.Relation)
-	dst = appendString(dst, t.Subject.Type)
-	dst = appendString(dst, t.Subject.ID)
-	return appendString(dst, t.Subject.Relation)
+	dst = canonical.AppendString(dst, t.Object.Type)
+	dst = canonical.AppendString(dst, t.Object.ID)
+	dst = canonical.AppendString(dst, t.Relation)
+	dst = canonical.AppendString(dst, t.Subject.Type)
+	dst = canonical.AppendString(dst, t.Subject.ID)
+	return canonical.AppendString(dst, t.Subject.Relation)
 }
 
 func appendAttributeKey(dst []byte, a *rel.Attribute) []byte {
-	dst = appendString(dst, a.Object.Type)
-	dst = appendString(dst, a.Object.ID)
-	return appendString(dst, a.Name)
+	dst = canonical.AppendString(dst, a.Object.Type)
+	dst = canonical.AppendString(dst, a.Object.ID)
+	return canonical.AppendString(dst, a.Name)
 }
 
 func appendDocumentHead(dst []byte, d *Document) []byte {
-	dst = appendString(dst, d.Kind)
-	dst = appendString(dst, d.Key)
+	dst = canonical.AppendString(dst, d.Kind)
+	dst = canonical.AppendString(dst, d.Key)
 	dst = binary.AppendUvarint(dst, uint64(len(d.Secondary)))
 	for _, s := range d.Secondary {
-		dst = appendString(dst, s)
+		dst = canonical.AppendString(dst, s)
 	}
 	return dst
 }
@@ -138,7 +139,7 @@ func appendFilter(dst []byte, f *Filter) []byte {
 	case FilterTuples:
 		t := &f.Tuple
 		for _, s := range [...]string{t.ObjectType, t.ObjectID, t.Relation, t.SubjectType, t.SubjectID, t.SubjectRelation} {
-			dst = appendString(dst, s)
+			dst = canonical.AppendString(dst, s)
 		}
 		plain := byte(0)
 		if t.SubjectPlain {
@@ -146,21 +147,14 @@ func appendFilter(dst []byte, f *Filter) []byte {
 		}
 		dst = append(dst, plain)
 	case FilterAttributes:
-		dst = appendString(dst, f.ObjectType)
-		dst = appendString(dst, f.ObjectID)
-		dst = appendString(dst, f.Name)
+		dst = canonical.AppendString(dst, f.ObjectType)
+		dst = canonical.AppendString(dst, f.ObjectID)
+		dst = canonical.AppendString(dst, f.Name)
 	case FilterDocuments:
-		dst = appendString(dst, f.DocumentKind)
-		dst = appendString(dst, f.DocumentKeyPrefix)
+		dst = canonical.AppendString(dst, f.DocumentKind)
+		dst = canonical.AppendString(dst, f.DocumentKeyPrefix)
 	}
 	return dst
-}
-
-func appendString(dst []byte, s string) []byte {
-	if len(s) < 0x80 {
-		return append(append(dst, byte(len(s))), s...)
-	}
-	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
 // Hash returns the SHA-256 of the canonical bytes of e.
@@ -181,28 +175,25 @@ func DecodeEntry(b []byte) (Entry, error) {
 	if err != nil {
 		return Entry{}, err
 	}
-	n := d.uvarint()
-	if d.err == nil && n > ChangesMax {
+	n := d.Uvarint()
+	if d.Err == nil && n > ChangesMax {
 		return Entry{}, tooLarge("ChangesMax", ChangesMax, n)
 	}
 	// A change has at least three bytes. A larger count is damage, and must not
 	// cause a large allocation.
-	if d.err == nil && n > uint64(len(d.s)-d.at)/3 {
-		d.fail("%d changes in %d bytes", n, len(d.s)-d.at)
+	if d.Err == nil && n > uint64(d.Rest())/3 {
+		d.Fail("%d changes in %d bytes", n, d.Rest())
 	}
-	if d.err == nil && n > 0 {
+	if d.Err == nil && n > 0 {
 		e.Changes = make([]Change, n)
 	}
 	for i := range e.Changes {
-		if d.change(&e.Changes[i]); d.err != nil {
+		if d.change(&e.Changes[i]); d.Err != nil {
 			break
 		}
 	}
-	if d.err == nil && d.at != len(d.s) {
-		d.fail("unexpected %d bytes after the end", len(d.s)-d.at)
-	}
-	if d.err != nil {
-		return Entry{}, d.err
+	if d.End(); d.Err != nil {
+		return Entry{}, d.Err
 	}
 	return e, nil
 }
@@ -214,7 +205,7 @@ func DecodeEntryHead(b []byte) (Entry, error) {
 	var e Entry
 	d, err := decodeHead(b[:min(len(b), entryHeaderBytes+originBytesMax)], &e)
 	if err == nil {
-		err = d.err
+		err = d.Err
 	}
 	if err != nil {
 		return Entry{}, err
@@ -231,132 +222,55 @@ func decodeHead(b []byte, e *Entry) (decoder, error) {
 	if b[0] != entryVersion && b[0] != entryVersionOrigin {
 		return decoder{}, fmt.Errorf("%w: an entry has version %d, expected %d or %d", ErrFormat, b[0], entryVersion, entryVersionOrigin)
 	}
-	d := decoder{s: string(b), at: 1}
-	copy(e.Incarnation[:], d.take(16))
-	e.Revision = Revision(d.fixed64())
-	copy(e.Previous[:], d.take(32))
-	copy(e.Writer[:], d.take(16))
-	e.Sequence = d.fixed64()
-	e.Time = rel.Time(d.fixed64())
+	d := decoder{canonical.Reader{Text: string(b), At: 1, Damage: ErrDamaged, What: "entry", StringMax: stringBytesMax}}
+	copy(e.Incarnation[:], d.Take(16))
+	e.Revision = Revision(d.Fixed64())
+	copy(e.Previous[:], d.Take(32))
+	copy(e.Writer[:], d.Take(16))
+	e.Sequence = d.Fixed64()
+	e.Time = rel.Time(d.Fixed64())
 	if b[0] == entryVersionOrigin {
 		d.origin(&e.Origin)
 	}
 	return d, nil
 }
 
-// decoder reads the fields of an entry. After the first error all of its methods
-// return zero values.
-type decoder struct {
-	s   string // the canonical bytes
-	at  int    // index of the next byte
-	err error  // the first error
-}
-
-// fail sets the error to ErrDamaged.
-func (d *decoder) fail(format string, args ...any) {
-	if d.err == nil {
-		d.err = fmt.Errorf("%w: entry: "+format, append([]any{ErrDamaged}, args...)...)
-	}
-}
+// decoder reads the fields of an entry.
+type decoder struct{ canonical.Reader }
 
 // unknown sets the error to ErrFormat.
 func (d *decoder) unknown(what string, n byte) {
-	if d.err == nil {
-		d.err = fmt.Errorf("%w: %s %d", ErrFormat, what, n)
+	if d.Err == nil {
+		d.Err = fmt.Errorf("%w: %s %d", ErrFormat, what, n)
 	}
-}
-
-func (d *decoder) take(n int) string {
-	if d.err != nil || n > len(d.s)-d.at {
-		d.fail("unexpected end after %d bytes", len(d.s))
-		return ""
-	}
-	d.at += n
-	return d.s[d.at-n : d.at]
-}
-
-func (d *decoder) byte() byte {
-	if s := d.take(1); s != "" {
-		return s[0]
-	}
-	return 0
-}
-
-func (d *decoder) fixed64() uint64 {
-	s := d.take(8)
-	if s == "" {
-		return 0
-	}
-	var n uint64
-	for i := range 8 {
-		n = n<<8 | uint64(s[i])
-	}
-	return n
-}
-
-// uvarint accepts only the shortest form of a number. Otherwise different bytes
-// could be read as the same entry.
-func (d *decoder) uvarint() uint64 {
-	var n uint64
-	for shift := uint(0); shift < 64; shift += 7 {
-		c := d.byte()
-		if d.err != nil {
-			return 0
-		}
-		if shift == 63 && c > 1 || shift > 0 && c == 0 {
-			break
-		}
-		n |= uint64(c&0x7f) << shift
-		if c < 0x80 {
-			return n
-		}
-	}
-	d.fail("malformed number that ends before byte %d", d.at)
-	return 0
-}
-
-func (d *decoder) string() string {
-	if d.at < len(d.s) && d.s[d.at] < 0x80 && d.err == nil {
-		n := int(d.s[d.at])
-		if n < len(d.s)-d.at {
-			d.at += 1 + n
-			return d.s[d.at-n : d.at]
-		}
-	}
-	n := d.uvarint()
-	if n > stringBytesMax {
-		d.fail("a string has %d bytes, the maximum is %d", n, stringBytesMax)
-		return ""
-	}
-	return d.take(int(n))
 }
 
 func (d *decoder) change(c *Change) {
-	c.Kind = ChangeKind(d.byte())
+	c.Kind = ChangeKind(d.Byte())
 	switch c.Kind {
 	case TupleAdd:
 		d.key(&c.Tuple)
-		c.Tuple.Condition = d.string()
-		c.Tuple.Context = d.string()
-		c.Tuple.Expires = rel.Time(d.fixed64())
+		c.Tuple.Condition = d.String()
+		c.Tuple.Context = d.String()
+		c.Tuple.Expires = rel.Time(d.Fixed64())
 	case TupleRemove:
 		d.key(&c.Tuple)
 	case AttributeSet:
 		d.attributeKey(&c.Attribute)
-		c.Attribute.Value = d.string()
+		c.Attribute.Value = d.String()
 	case AttributeRemove:
 		d.attributeKey(&c.Attribute)
 	case DocumentPut:
 		d.documentHead(&c.Document)
-		if body := d.string(); body != "" {
+		if body := d.String(); body != "" {
 			c.Document.Body = []byte(body)
 		}
 	case SecretPut:
 		d.documentHead(&c.Document)
-		copy(c.Document.Digest[:], d.take(32))
+		copy(c.Document.Digest[:], d.Take(32))
 	case DocumentRemove, SecretRemove:
-		c.Document.Kind = d.string()
-		c.Document.Key = d.string()
+		c.Document.Kind = d.String()
+		c.Document.Key = d.String()
 	case RemoveByFilter:
 		d.filter(&c.Filter)
 	default:
@@ -365,58 +279,58 @@ func (d *decoder) change(c *Change) {
 }
 
 func (d *decoder) key(t *rel.Tuple) {
-	t.Object.Type = d.string()
-	t.Object.ID = d.string()
-	t.Relation = d.string()
-	t.Subject.Type = d.string()
-	t.Subject.ID = d.string()
-	t.Subject.Relation = d.string()
+	t.Object.Type = d.String()
+	t.Object.ID = d.String()
+	t.Relation = d.String()
+	t.Subject.Type = d.String()
+	t.Subject.ID = d.String()
+	t.Subject.Relation = d.String()
 }
 
 func (d *decoder) attributeKey(a *rel.Attribute) {
-	a.Object.Type = d.string()
-	a.Object.ID = d.string()
-	a.Name = d.string()
+	a.Object.Type = d.String()
+	a.Object.ID = d.String()
+	a.Name = d.String()
 }
 
 func (d *decoder) documentHead(doc *Document) {
-	doc.Kind = d.string()
-	doc.Key = d.string()
-	n := d.uvarint()
-	if n > uint64(len(d.s)-d.at) {
-		d.fail("%d secondary keys in %d bytes", n, len(d.s)-d.at)
+	doc.Kind = d.String()
+	doc.Key = d.String()
+	n := d.Uvarint()
+	if n > uint64(d.Rest()) {
+		d.Fail("%d secondary keys in %d bytes", n, d.Rest())
 		return
 	}
 	for range n {
-		if d.err != nil {
+		if d.Err != nil {
 			return
 		}
-		doc.Secondary = append(doc.Secondary, d.string())
+		doc.Secondary = append(doc.Secondary, d.String())
 	}
 }
 
 func (d *decoder) filter(f *Filter) {
-	f.Target = FilterTarget(d.byte())
+	f.Target = FilterTarget(d.Byte())
 	switch f.Target {
 	case FilterTuples:
 		t := &f.Tuple
 		for _, s := range [...]*string{&t.ObjectType, &t.ObjectID, &t.Relation, &t.SubjectType, &t.SubjectID, &t.SubjectRelation} {
-			*s = d.string()
+			*s = d.String()
 		}
-		plain := d.byte()
+		plain := d.Byte()
 		if plain > 1 {
-			d.fail("a flag is %d, expected 0 or 1", plain)
+			d.Fail("a flag is %d, expected 0 or 1", plain)
 		}
 		t.SubjectPlain = plain == 1
 	case FilterAttributes:
-		f.ObjectType = d.string()
-		f.ObjectID = d.string()
-		f.Name = d.string()
+		f.ObjectType = d.String()
+		f.ObjectID = d.String()
+		f.Name = d.String()
 	case FilterDocuments:
-		f.DocumentKind = d.string()
-		f.DocumentKeyPrefix = d.string()
+		f.DocumentKind = d.String()
+		f.DocumentKeyPrefix = d.String()
 	default:
-		if d.err == nil {
+		if d.Err == nil {
 			d.unknown("filter target", byte(f.Target))
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/ostiary/ostiary/internal/canonical"
 )
 
 // Origin describes where an entry comes from. Every field is optional. The hash
@@ -152,10 +154,10 @@ func (o *Origin) size() int {
 func (o *Origin) append(dst []byte, flags byte) []byte {
 	dst = append(dst, flags)
 	if flags&originCaller != 0 {
-		dst = appendString(dst, o.Caller)
+		dst = canonical.AppendString(dst, o.Caller)
 	}
 	if flags&originReason != 0 {
-		dst = appendString(dst, o.Reason)
+		dst = canonical.AppendString(dst, o.Reason)
 	}
 	if flags&originRequest != 0 {
 		dst = append(dst, o.Request.Node[:]...)
@@ -167,9 +169,9 @@ func (o *Origin) append(dst []byte, flags byte) []byte {
 // origin reads what Origin.append wrote. A field that a flag names must not be
 // empty; otherwise different bytes could be read as the same entry.
 func (d *decoder) origin(o *Origin) {
-	flags := d.byte()
-	if d.err == nil && (flags == 0 || flags&^originFlags != 0) {
-		d.fail("the flags of the origin are %d, expected 1 to %d", flags, originFlags)
+	flags := d.Byte()
+	if d.Err == nil && (flags == 0 || flags&^originFlags != 0) {
+		d.Fail("the flags of the origin are %d, expected 1 to %d", flags, originFlags)
 	}
 	if flags&originCaller != 0 {
 		o.Caller = d.originText("CallerBytesMax", CallerBytesMax)
@@ -178,18 +180,18 @@ func (d *decoder) origin(o *Origin) {
 		o.Reason = d.originText("ReasonBytesMax", ReasonBytesMax)
 	}
 	if flags&originRequest != 0 {
-		copy(o.Request.Node[:], d.take(len(o.Request.Node)))
-		o.Request.Number = d.uvarint()
+		copy(o.Request.Node[:], d.Take(len(o.Request.Node)))
+		o.Request.Number = d.Uvarint()
 	}
-	if d.err == nil && o.flags() != flags {
-		d.fail("an empty field in the origin, which has the flags %d", flags)
+	if d.Err == nil && o.flags() != flags {
+		d.Fail("an empty field in the origin, which has the flags %d", flags)
 	}
 }
 
 func (d *decoder) originText(bound string, maximum int) string {
-	text := d.string()
-	if d.err == nil && len(text) > maximum {
-		d.err = tooLarge(bound, maximum, len(text))
+	text := d.String()
+	if d.Err == nil && len(text) > maximum {
+		d.Err = tooLarge(bound, maximum, len(text))
 	}
 	return text
 }

@@ -457,6 +457,12 @@ var (
 	ErrLocked = errors.New("data is in use by another process")
 	// ErrTooLarge means that an entry exceeds a limit of the format.
 	ErrTooLarge = errors.New("entry too large")
+	// ErrUncertain means that the outcome of an append is open: the entries may be in
+	// the log, or may still appear in it after the call.
+	ErrUncertain = errors.New("outcome of the append is unknown")
+	// ErrHistory means that the data does not continue the history that the caller
+	// knows: a backup was restored, or acknowledged entries were lost.
+	ErrHistory = errors.New("data has another history")
 	// ErrTransaction means that a driver cannot use a transaction.
 	ErrTransaction = errors.New("transaction cannot be used by this driver")
 	// ErrEntry means that entries do not follow the head or each other.

@@ -1,0 +1,237 @@
+// Package sharedlog defines the log that several nodes share. The log is one
+// ordered sequence of segments for each shard; each node keeps a copy of the state
+// that follows from it (package replica). The main types are [Log], which every
+// implementation has, and [Segment], one step of a shard. docs/format.md describes
+// the bytes; the package sharedlogtest tests an implementation.
+//
+// The package contains no network and no database, and it never applies a segment.
+package sharedlog
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/ostiary/ostiary/storage"
+)
+
+// Shard is the number of a sequence of segments. Shard 0 has the changes of the
+// catalog.
+type Shard uint32
+
+// Position is a place in a shard: the sequence and the hash of a segment. Sequences
+// start at 1 and have no gaps. The zero Position is before the first segment.
+type Position struct {
+	Sequence uint64       // number of the segment
+	Hash     storage.Hash // SHA-256 of its bytes
+}
+
+// String returns the sequence and the beginning of the hash.
+func (p Position) String() string {
+	return fmt.Sprintf("%d (%s)", p.Sequence, hex.EncodeToString(p.Hash[:4]))
+}
+
+// Record is a segment as a [Log] stores it.
+type Record struct {
+	Position
+	// Bytes are the canonical bytes of the segment. Nobody changes them.
+	Bytes []byte
+}
+
+// SecretKey identifies a secret of a store.
+type SecretKey struct {
+	Store       storage.StoreID     // the store
+	Incarnation storage.Incarnation // incarnation of the store
+	Kind, Key   string              // kind and key of the secret
+}
+
+// SecretChange is what a segment does to a secret. Segments have only the digests of
+// ciphertexts, so that a ciphertext is gone once it is replaced or removed.
+type SecretChange struct {
+	SecretKey
+	// Removed is true if the secret is removed. Digest and Body are then unused. With
+	// an empty Kind all secrets of the store are removed, because it was deleted.
+	Removed bool
+	// Digest is the SHA-256 of Body.
+	Digest storage.Hash
+	// Body is the ciphertext.
+	Body []byte
+}
+
+// ClusterID is the random id of the nodes that share a log.
+type ClusterID [16]byte
+
+// String returns the id in hexadecimal.
+func (c ClusterID) String() string { return hex.EncodeToString(c[:]) }
+
+// Cluster describes the nodes that share a log.
+type Cluster struct {
+	// ID is chosen by the first node. It never changes.
+	ID ClusterID
+	// Epoch is raised by an operator who has restored the log from a backup.
+	Epoch uint64
+	// Format is the version of segments that is in use. It only rises.
+	Format uint32
+	// KeyFingerprint identifies the key of the secrets. It is zero if the first node
+	// has no key.
+	KeyFingerprint storage.Hash
+}
+
+// Lease names the node that writes a shard. A record says nothing about time: the
+// holder counts from before it sent a renewal, and another node counts from when it
+// has seen one, each with its own clock.
+type Lease struct {
+	// Holder is the node that holds the lease; zero before the first one.
+	Holder storage.NodeID
+	// Epoch rises with each new holder. A holder may raise it too.
+	Epoch uint64
+	// Renewals is the number of renewals in the epoch.
+	Renewals uint64
+}
+
+// Node is the record of a node in the registry of a log.
+type Node struct {
+	// ID is random. The data folder of the node keeps it.
+	ID storage.NodeID
+	// Start is the number of the node's start. It fences an earlier start of the same
+	// node, and a copy of its data folder.
+	Start uint64
+	// Address is where other nodes reach the node; "" if they do not.
+	Address string
+	// Reads is the newest version of segments that the node can read.
+	Reads uint32
+	// Applied is the last sequence that the node has applied, and Synced the last one
+	// that is on its disk for certain.
+	Applied, Synced uint64
+	// Seen is the time of the record by the clock of the log. The log sets it.
+	Seen time.Time
+}
+
+// Log is a connection to a shared log.
+//
+// Concurrency: all methods are safe for concurrent use, also of several connections
+// in several processes. Every method that changes something is atomic and durable
+// when it returns nil, and every read sees each change that returned before the read
+// began (it is linearizable).
+//
+// Errors: if a method that changes something fails with an error that is none of
+// this package's or of storage's, or if its context ends, its outcome is open: the
+// change may have been made, or may still be made after the method has returned.
+// [Commit] settles that for segments; the other changes are compared with a record
+// that each of them replaces, so that they can be repeated. After Close, every
+// method except Close fails with [storage.ErrClosed].
+//
+// Sequences report their first error as their last element.
+type Log interface {
+	// Cluster returns the description of the cluster; the zero Cluster before the
+	// first SwapCluster.
+	Cluster(ctx context.Context) (Cluster, error)
+	// SwapCluster replaces the description. It fails with ErrSwap if the description
+	// is not old.
+	SwapCluster(ctx context.Context, old, new Cluster) error
+
+	// Head returns the position of the last segment of a shard.
+	Head(ctx context.Context, shard Shard) (Position, error)
+	// Append adds a segment to a shard and makes the changes of secrets, if the last
+	// segment is after. Otherwise it changes nothing and fails with a *ConflictError.
+	// The record must have the sequence that follows after. It fails with
+	// storage.ErrTooLarge if the segment exceeds SegmentBytesMax. The log keeps no
+	// reference to the arguments.
+	Append(ctx context.Context, shard Shard, after Position, record Record, secrets []SecretChange) error
+	// Read yields the segments of a shard from a sequence on (0 means 1), up to the
+	// head at the time of the call. It fails with ErrTrimmed if the shard no longer has
+	// the first of them, and with storage.ErrDamaged if parts are missing. It does not
+	// check the content: Segments does.
+	Read(ctx context.Context, shard Shard, from uint64) iter.Seq2[Record, error]
+	// Wait returns when the shard has a segment with a sequence above after. It may
+	// return earlier, and fails only if ctx ends or the log cannot be read.
+	Wait(ctx context.Context, shard Shard, after uint64) error
+	// Trim drops the segments of a shard with a sequence below below. The last segment
+	// always stays.
+	Trim(ctx context.Context, shard Shard, below uint64) error
+
+	// Secret returns the ciphertext of a secret, if it still has the digest. It fails
+	// with ErrNoSecret if the secret was replaced or removed.
+	Secret(ctx context.Context, key SecretKey, digest storage.Hash) ([]byte, error)
+	// Lease returns the lease of a shard; the zero Lease before the first SwapLease.
+	Lease(ctx context.Context, shard Shard) (Lease, error)
+	// SwapLease replaces the lease of a shard. It fails with ErrSwap if the lease is
+	// not old, and with ErrLease if new may not follow old, as CheckLease says.
+	SwapLease(ctx context.Context, shard Shard, old, new Lease) error
+
+	// Register adds the record of a node that starts, or replaces the record of its
+	// earlier start. It fails with ErrNodeTaken if the registry has the node with the
+	// same Start or a higher one.
+	Register(ctx context.Context, n Node) error
+	// Report replaces the record of a node. It fails with ErrNodeTaken if the registry
+	// has no record with the same Start.
+	Report(ctx context.Context, n Node) error
+	// Forget removes the record of a node. It does nothing if there is none.
+	Forget(ctx context.Context, id storage.NodeID) error
+	// Nodes returns the registry in ascending order of the ids, and the time of the
+	// clock that sets Seen.
+	Nodes(ctx context.Context) ([]Node, time.Time, error)
+
+	// PutSnapshot stores the state after a segment, and drops older snapshots of the
+	// shard. Nobody sees the snapshot before it is complete; if parts yields an error,
+	// PutSnapshot fails with it. Each part has at most PartBytesMax bytes. A snapshot
+	// that is not newer than the stored one is dropped.
+	PutSnapshot(ctx context.Context, shard Shard, at Position, parts iter.Seq2[[]byte, error]) error
+	// Snapshot returns the position and the parts of the newest snapshot of a shard.
+	// It fails with ErrNoSnapshot if there is none. While the parts are read, the
+	// snapshot may be replaced; the parts then end with ErrNoSnapshot.
+	Snapshot(ctx context.Context, shard Shard) (Position, iter.Seq2[[]byte, error], error)
+
+	// Close frees the connection. A second call does nothing.
+	Close() error
+}
+
+// ConflictError is the error of an Append after a position that is no longer the
+// last one of the shard.
+type ConflictError struct {
+	// Head is the last position.
+	Head Position
+}
+
+// Error returns the text of the error with the position.
+func (e *ConflictError) Error() string {
+	return fmt.Sprintf("append conflict: the last segment is %s", e.Head)
+}
+
+// Errors of logs, for use with errors.Is.
+var (
+	// ErrSwap means that a record is not the one that the caller has read.
+	ErrSwap = errors.New("record was changed meanwhile")
+	// ErrTrimmed means that a shard no longer has a segment.
+	ErrTrimmed = errors.New("segment is no longer kept")
+	// ErrNoSecret means that a secret was replaced or removed.
+	ErrNoSecret = errors.New("secret was replaced or removed")
+	// ErrLease means that a lease may not follow another one.
+	ErrLease = errors.New("lease does not follow")
+	// ErrNodeTaken means that a node was started again, or that its data folder was
+	// copied.
+	ErrNodeTaken = errors.New("node was started elsewhere")
+	// ErrNoSnapshot means that a shard has no snapshot.
+	ErrNoSnapshot = errors.New("no snapshot")
+)
+
+// CheckLease returns ErrLease unless new may replace old: it has a holder; and it
+// either has a higher epoch, or the same holder, the same epoch and more renewals.
+func CheckLease(old, new Lease) error {
+	switch {
+	case new.Holder == (storage.NodeID{}):
+		return fmt.Errorf("%w: it has no holder", ErrLease)
+	case new.Epoch > old.Epoch:
+		return nil
+	case new.Epoch < old.Epoch:
+		return fmt.Errorf("%w: epoch %d after epoch %d, expected a higher one", ErrLease, new.Epoch, old.Epoch)
+	case new.Holder != old.Holder:
+		return fmt.Errorf("%w: another holder in epoch %d, expected a higher epoch", ErrLease, new.Epoch)
+	case new.Renewals <= old.Renewals:
+		return fmt.Errorf("%w: renewal %d after renewal %d of epoch %d, expected a higher one", ErrLease, new.Renewals, old.Renewals, new.Epoch)
+	}
+	return nil
+}

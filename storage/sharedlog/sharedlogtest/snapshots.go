@@ -1,0 +1,80 @@
+package sharedlogtest
+
+import (
+	"bytes"
+	"errors"
+	"iter"
+
+	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/sharedlog"
+)
+
+func snapshotCases() []testcase {
+	return []testcase{
+		{"snapshot", "The newest complete snapshot is returned with its position; an older one never replaces it.", snapshots},
+		{"snapshot/cut", "A snapshot whose parts fail is never seen.", snapshotCut},
+	}
+}
+
+// parts yields parts without an error.
+func parts(all ...[]byte) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for _, p := range all {
+			if !yield(p, nil) {
+				return
+			}
+		}
+	}
+}
+
+// snapshot requires that the newest snapshot is at a position and has parts.
+func (k *kit) snapshot(l sharedlog.Log, at sharedlog.Position, want ...[]byte) {
+	k.Helper()
+	have, seq, err := l.Snapshot(k.ctx, 0)
+	k.ok(err)
+	k.check(have == at, "the snapshot is at %s, want %s", have, at)
+	var all [][]byte
+	for p, err := range seq {
+		k.ok(err)
+		all = append(all, bytes.Clone(p))
+	}
+	k.check(len(all) == len(want), "the snapshot has %d parts, want %d", len(all), len(want))
+	for i := range want {
+		k.check(bytes.Equal(all[i], want[i]), "part %d has %d bytes that differ from the %d that were put", i, len(all[i]), len(want[i]))
+	}
+}
+
+func snapshots(k *kit) {
+	_, _, err := k.Snapshot(k.ctx, 0)
+	k.is(err, sharedlog.ErrNoSnapshot)
+	full := bytes.Repeat([]byte{7}, sharedlog.PartBytesMax)
+	two, five := sharedlog.Position{Sequence: 2, Hash: storage.Hash{2}}, sharedlog.Position{Sequence: 5, Hash: storage.Hash{5}}
+	k.ok(k.PutSnapshot(k.ctx, 0, two, parts([]byte("a"), nil, full)))
+	k.snapshot(k.connect(), two, []byte("a"), nil, full)
+	k.ok(k.PutSnapshot(k.ctx, 0, five, parts([]byte("new"))))
+	k.snapshot(k.Log, five, []byte("new"))
+	k.ok(k.PutSnapshot(k.ctx, 0, two, parts([]byte("old"))))
+	k.ok(k.PutSnapshot(k.ctx, 0, five, parts([]byte("again"))))
+	k.snapshot(k.Log, five, []byte("new"))
+	_, _, err = k.Snapshot(k.ctx, 1)
+	k.is(err, sharedlog.ErrNoSnapshot)
+	k.is(k.PutSnapshot(k.ctx, 0, sharedlog.Position{Sequence: 6}, parts(make([]byte, sharedlog.PartBytesMax+1))), storage.ErrTooLarge)
+	k.snapshot(k.Log, five, []byte("new"))
+	_, seq, err := k.Snapshot(k.ctx, 0)
+	k.ok(err)
+	for range seq {
+		break
+	}
+}
+
+func snapshotCut(k *kit) {
+	failure := errors.New("cut")
+	one := sharedlog.Position{Sequence: 1}
+	cut := func(yield func([]byte, error) bool) { _ = yield([]byte("a"), nil) && yield(nil, failure) }
+	k.is(k.PutSnapshot(k.ctx, 0, one, cut), failure)
+	_, _, err := k.Snapshot(k.ctx, 0)
+	k.is(err, sharedlog.ErrNoSnapshot)
+	k.ok(k.PutSnapshot(k.ctx, 0, one, parts([]byte("b"))))
+	k.is(k.PutSnapshot(k.ctx, 0, sharedlog.Position{Sequence: 2}, cut), failure)
+	k.snapshot(k.Log, one, []byte("b"))
+}
