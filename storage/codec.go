@@ -69,14 +69,14 @@ func appendChange(dst []byte, c *Change) []byte {
 	switch c.Kind {
 	case TupleAdd:
 		dst = appendKey(dst, &c.Tuple)
-		dst = canonical.AppendString(dst, c.Tuple.Condition)
-		dst = canonical.AppendString(dst, c.Tuple.Context)
+		dst = appendString(dst, c.Tuple.Condition)
+		dst = appendString(dst, c.Tuple.Context)
 		dst = binary.BigEndian.AppendUint64(dst, uint64(c.Tuple.Expires))
 	case TupleRemove:
 		dst = appendKey(dst, &c.Tuple)
 	case AttributeSet:
 		dst = appendAttributeKey(dst, &c.Attribute)
-		dst = canonical.AppendString(dst, c.Attribute.Value)
+		dst = appendString(dst, c.Attribute.Value)
 	case AttributeRemove:
 		dst = appendAttributeKey(dst, &c.Attribute)
 	case DocumentPut:
@@ -88,8 +88,8 @@ func appendChange(dst []byte, c *Change) []byte {
 		digest := secretDigest(&c.Document)
 		dst = append(dst, digest[:]...)
 	case DocumentRemove, SecretRemove:
-		dst = canonical.AppendString(dst, c.Document.Kind)
-		dst = canonical.AppendString(dst, c.Document.Key)
+		dst = appendString(dst, c.Document.Kind)
+		dst = appendString(dst, c.Document.Key)
 	case RemoveByFilter:
 		dst = appendFilter(dst, &c.Filter)
 	}
@@ -107,26 +107,26 @@ func secretDigest(d *Document) Hash {
 }
 
 func appendKey(dst []byte, t *rel.Tuple) []byte {
-	dst = canonical.AppendString(dst, t.Object.Type)
-	dst = canonical.AppendString(dst, t.Object.ID)
-	dst = canonical.AppendString(dst, t.Relation)
-	dst = canonical.AppendString(dst, t.Subject.Type)
-	dst = canonical.AppendString(dst, t.Subject.ID)
-	return canonical.AppendString(dst, t.Subject.Relation)
+	dst = appendString(dst, t.Object.Type)
+	dst = appendString(dst, t.Object.ID)
+	dst = appendString(dst, t.Relation)
+	dst = appendString(dst, t.Subject.Type)
+	dst = appendString(dst, t.Subject.ID)
+	return appendString(dst, t.Subject.Relation)
 }
 
 func appendAttributeKey(dst []byte, a *rel.Attribute) []byte {
-	dst = canonical.AppendString(dst, a.Object.Type)
-	dst = canonical.AppendString(dst, a.Object.ID)
-	return canonical.AppendString(dst, a.Name)
+	dst = appendString(dst, a.Object.Type)
+	dst = appendString(dst, a.Object.ID)
+	return appendString(dst, a.Name)
 }
 
 func appendDocumentHead(dst []byte, d *Document) []byte {
-	dst = canonical.AppendString(dst, d.Kind)
-	dst = canonical.AppendString(dst, d.Key)
+	dst = appendString(dst, d.Kind)
+	dst = appendString(dst, d.Key)
 	dst = binary.AppendUvarint(dst, uint64(len(d.Secondary)))
 	for _, s := range d.Secondary {
-		dst = canonical.AppendString(dst, s)
+		dst = appendString(dst, s)
 	}
 	return dst
 }
@@ -139,7 +139,7 @@ func appendFilter(dst []byte, f *Filter) []byte {
 	case FilterTuples:
 		t := &f.Tuple
 		for _, s := range [...]string{t.ObjectType, t.ObjectID, t.Relation, t.SubjectType, t.SubjectID, t.SubjectRelation} {
-			dst = canonical.AppendString(dst, s)
+			dst = appendString(dst, s)
 		}
 		plain := byte(0)
 		if t.SubjectPlain {
@@ -147,14 +147,21 @@ func appendFilter(dst []byte, f *Filter) []byte {
 		}
 		dst = append(dst, plain)
 	case FilterAttributes:
-		dst = canonical.AppendString(dst, f.ObjectType)
-		dst = canonical.AppendString(dst, f.ObjectID)
-		dst = canonical.AppendString(dst, f.Name)
+		dst = appendString(dst, f.ObjectType)
+		dst = appendString(dst, f.ObjectID)
+		dst = appendString(dst, f.Name)
 	case FilterDocuments:
-		dst = canonical.AppendString(dst, f.DocumentKind)
-		dst = canonical.AppendString(dst, f.DocumentKeyPrefix)
+		dst = appendString(dst, f.DocumentKind)
+		dst = appendString(dst, f.DocumentKeyPrefix)
 	}
 	return dst
+}
+
+func appendString(dst []byte, s string) []byte {
+	if len(s) < 0x80 {
+		return append(append(dst, byte(len(s))), s...)
+	}
+	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
 // Hash returns the SHA-256 of the canonical bytes of e.

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/ostiary/ostiary/internal/canonical"
 )
 
 // Origin describes where an entry comes from. Every field is optional. The hash
@@ -154,10 +152,10 @@ func (o *Origin) size() int {
 func (o *Origin) append(dst []byte, flags byte) []byte {
 	dst = append(dst, flags)
 	if flags&originCaller != 0 {
-		dst = canonical.AppendString(dst, o.Caller)
+		dst = appendString(dst, o.Caller)
 	}
 	if flags&originReason != 0 {
-		dst = canonical.AppendString(dst, o.Reason)
+		dst = appendString(dst, o.Reason)
 	}
 	if flags&originRequest != 0 {
 		dst = append(dst, o.Request.Node[:]...)

@@ -1,20 +1,9 @@
-// Package canonical reads and writes the parts of canonical bytes: formats in
-// which each value has exactly one form, so that equal values have equal hashes.
-// Its main type is [Reader]. The package knows no format.
+// Package canonical reads the parts of canonical bytes: formats in which each value
+// has exactly one form, so that equal values have equal hashes. Its main type is
+// [Reader]. The package knows no format.
 package canonical
 
-import (
-	"encoding/binary"
-	"fmt"
-)
-
-// AppendString appends the length of s as a uvarint, and s.
-func AppendString(dst []byte, s string) []byte {
-	if len(s) < 0x80 {
-		return append(append(dst, byte(len(s))), s...)
-	}
-	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
-}
+import "fmt"
 
 // Reader reads canonical bytes from any input. After the first error all of its
 // methods return zero values. It is used by one goroutine.
@@ -116,7 +105,7 @@ func (r *Reader) Count(what string, least int) int {
 	return int(n)
 }
 
-// String returns what [AppendString] appended.
+// String returns a string, which is its length as a uvarint and its bytes.
 func (r *Reader) String() string {
 	if r.At < len(r.Text) && r.Text[r.At] < 0x80 && r.Err == nil {
 		n := int(r.Text[r.At])

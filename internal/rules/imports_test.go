@@ -94,13 +94,16 @@ expr/cel: expr rel
 schema: expr rel internal/nearest
 internal/graph: rel internal/btree
 internal/graph/graphtest: internal/graph rel
-storage: rel
+storage: rel internal/canonical
 storage/kv: storage rel
 storage/memory: storage storage/kv rel internal/btree
 storage/pebble: storage storage/kv rel
+storage/sharedlog: storage rel internal/canonical
+storage/sharedlog/memorylog: storage storage/sharedlog
 internal/eval: internal/graph schema expr rel internal/turns
 # Tools: small tools that know nothing of authorization
 internal/btree:
+internal/canonical:
 internal/excerpt:
 internal/jsonread:
 internal/lines:
@@ -114,6 +117,7 @@ oracle/faults:
 oracle/policies: policy policy/content policy/function policy/status policy/value
 storage/storagetest: storage rel
 storage/failing: storage storage/memory rel
+storage/sharedlog/sharedlogtest: storage storage/sharedlog
 door/doortest: door storage/failing storage/memory internal/golden
 identity/oidc/oidctest:
 internal/enginetest:

@@ -37,7 +37,7 @@ func (p Position) String() string {
 // Record is a segment as a [Log] stores it.
 type Record struct {
 	Position
-	// Bytes are the canonical bytes of the segment. Nobody changes them.
+	// Bytes are the canonical bytes of the segment. They never change.
 	Bytes []byte
 }
 
@@ -80,7 +80,7 @@ type Cluster struct {
 	KeyFingerprint storage.Hash
 }
 
-// Lease names the node that writes a shard. A record says nothing about time: the
+// Lease names the node that writes a shard. A record has no times: the
 // holder counts from before it sent a renewal, and another node counts from when it
 // has seen one, each with its own clock.
 type Lease struct {
@@ -159,7 +159,7 @@ type Log interface {
 	// Lease returns the lease of a shard; the zero Lease before the first SwapLease.
 	Lease(ctx context.Context, shard Shard) (Lease, error)
 	// SwapLease replaces the lease of a shard. It fails with ErrSwap if the lease is
-	// not old, and with ErrLease if new may not follow old, as CheckLease says.
+	// not old, and with ErrLease if new may not follow old, see CheckLease.
 	SwapLease(ctx context.Context, shard Shard, old, new Lease) error
 
 	// Register adds the record of a node that starts, or replaces the record of its
@@ -176,7 +176,7 @@ type Log interface {
 	Nodes(ctx context.Context) ([]Node, time.Time, error)
 
 	// PutSnapshot stores the state after a segment, and drops older snapshots of the
-	// shard. Nobody sees the snapshot before it is complete; if parts yields an error,
+	// shard. No reader gets the snapshot before it is complete; if parts yields an error,
 	// PutSnapshot fails with it. Each part has at most PartBytesMax bytes. A snapshot
 	// that is not newer than the stored one is dropped.
 	PutSnapshot(ctx context.Context, shard Shard, at Position, parts iter.Seq2[[]byte, error]) error

@@ -142,12 +142,16 @@ func (c *CatalogChange) append(dst []byte) []byte {
 	if c.Op == CreateStore {
 		dst = binary.BigEndian.AppendUint64(dst, uint64(c.Store.Created))
 	}
-	dst = canonical.AppendString(dst, c.Store.Name)
+	dst = appendString(dst, c.Store.Name)
 	dst = binary.AppendUvarint(dst, uint64(len(c.Store.Aliases)))
 	for _, door := range slices.Sorted(maps.Keys(c.Store.Aliases)) {
-		dst = canonical.AppendString(canonical.AppendString(dst, door), c.Store.Aliases[door])
+		dst = appendString(appendString(dst, door), c.Store.Aliases[door])
 	}
 	return dst
+}
+
+func appendString(dst []byte, s string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
 // Record returns the segment as a log stores it. It fails with storage.ErrTooLarge if

@@ -110,7 +110,7 @@ const (
 //     again before it appends another one.
 //
 // An empty segment is a barrier: once it is in the log, an earlier attempt to put
-// another segment in its place has failed for good.
+// another segment in its place can no longer succeed.
 func Commit(ctx context.Context, log Log, shard Shard, after Position, record Record, secrets []SecretChange) error {
 	open := false
 	for wait := retryMin; ; wait = min(2*wait, retryMax) {

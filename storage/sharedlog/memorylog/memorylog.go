@@ -318,7 +318,7 @@ func (l *Log) Report(ctx context.Context, n sharedlog.Node) error {
 	return l.put(ctx, n, func(have sharedlog.Node, ok bool) bool { return ok && have.Start == n.Start })
 }
 
-// put sets the record of a node if may says so.
+// put sets the record of a node if may allows it.
 func (l *Log) put(ctx context.Context, n sharedlog.Node, may func(have sharedlog.Node, ok bool) bool) error {
 	if err := l.begin(ctx); err != nil {
 		return err

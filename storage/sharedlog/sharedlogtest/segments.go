@@ -20,8 +20,8 @@ func segmentCases() []testcase {
 		{"append/race", "If several connections append after one position, exactly one succeeds.", appendRace},
 		{"append/parts", "A segment of SegmentBytesMax is stored completely; a larger one fails with ErrTooLarge.", appendLarge},
 		{"append/memory", "The log keeps no reference to the bytes of a segment.", appendMemory},
-		{"append/lost answers", "However calls are canceled, Commit settles each segment: it is in the log exactly if Commit says so.", lostAnswers},
-		{"barrier", "Once a barrier is in the log, an earlier attempt to put another segment in its place has failed for good.", barrier},
+		{"append/lost answers", "However calls are canceled, Commit settles each segment: it is in the log exactly if Commit returns nil.", lostAnswers},
+		{"barrier", "Once a barrier is in the log, an earlier attempt to put another segment in its place can no longer succeed.", barrier},
 		{"wait", "Wait returns when the shard has a segment above a sequence, and when the context ends.", wait},
 		{"trim", "Trim drops the segments below a sequence, never the last one; reading from a dropped one fails with ErrTrimmed.", trim},
 		{"context", "A call whose context has ended returns the context's error.", contextEnds},
@@ -206,7 +206,7 @@ func lostAnswers(k *kit) {
 	for v, err := range sharedlog.Segments(k.ctx, k.Log, 0, sharedlog.Position{}, 0) {
 		k.ok(err)
 		n++
-		k.check(made[v.Segment.Writer[0]-1][v.Hash], "segment %d is in the log, but its writer was told otherwise", v.Sequence)
+		k.check(made[v.Segment.Writer[0]-1][v.Hash], "segment %d is in the log, but Commit returned a conflict", v.Sequence)
 	}
 	k.check(n == all && n > 0, "the log has %d segments, but %d were reported as made", n, all)
 }
