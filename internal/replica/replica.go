@@ -126,15 +126,19 @@ func (r *Replica[T]) follow(ctx context.Context) (*At[T], error) {
 	return at, nil
 }
 
-// enter waits until a channel takes an element. what names what its owner makes.
-func (r *Replica[T]) enter(ctx context.Context, door chan<- struct{}, what string) error {
+// enter waits until a channel takes an element, and fails if ctx has ended. what names
+// what its owner makes.
+func (r *Replica[T]) enter(ctx context.Context, door chan struct{}, what string) error {
 	turns.Pause(ctx) // the owner may wait for a turn
 	select {
 	case door <- struct{}{}:
-		return nil
+		if ctx.Err() == nil {
+			return nil
+		}
+		<-door
 	case <-ctx.Done():
-		return fmt.Errorf("%w: waiting for %s of store %s: %w", ostiary.ErrCanceled, what, r.store.ID(), ctx.Err())
 	}
+	return fmt.Errorf("%w: waiting for %s of store %s: %w", ostiary.ErrCanceled, what, r.store.ID(), ctx.Err())
 }
 
 // read returns the value after the log behind the current one. It reads all documents

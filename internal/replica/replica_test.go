@@ -302,6 +302,11 @@ func TestRefused(t *testing.T) {
 		if _, err := change(ended, increment); !errors.Is(err, ostiary.ErrCanceled) {
 			t.Errorf("%s: a change without time: %v", name, err)
 		}
+		for range 20 {
+			if _, err := change(ended, func(*replica.At[notes]) (*ostiary.WriteRequest, notes, error) { return nil, notes{}, nil }); !errors.Is(err, ostiary.ErrCanceled) {
+				t.Fatalf("%s: a change of nothing without time: %v", name, err)
+			}
+		}
 		// A change that waits for another one ends with its context.
 		must(r.Change(t.Context(), func(base *replica.At[notes]) (*ostiary.WriteRequest, notes, error) {
 			if _, err := change(ended, increment); !errors.Is(err, ostiary.ErrCanceled) || !errors.Is(err, context.Canceled) {
