@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 )
 
 // bothWays are command lines that run in this order, on a new data folder and on a
@@ -136,7 +138,7 @@ func TestBothWays(t *testing.T) {
 			t.Errorf("ostiary %s\nfolder: exit code %d\n%s\nserver: exit code %d\n%s\nexpected difference: %q", c.line, got[0].code, got[0].text, got[1].code, got[1].text, c.differs)
 		}
 	}
-	root := (&app{lookup: func(string) (string, bool) { return "", false }}).root()
+	root := root(&cli.App{Lookup: func(string) (string, bool) { return "", false }})
 	eachCommand(root, func(cmd *cobra.Command) {
 		path := strings.TrimPrefix(cmd.CommandPath(), "ostiary ")
 		top, _, _ := strings.Cut(path, " ")

@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/cmd/ostiary/internal/serve"
 	"github.com/ostiary/ostiary/internal/golden"
 )
 
@@ -35,8 +37,8 @@ func TestDocs(t *testing.T) {
 			walk(sub)
 		}
 	}
-	a := &app{lookup: func(string) (string, bool) { return "", false }}
-	walk(a.root())
+	a := &cli.App{Lookup: func(string) (string, bool) { return "", false }}
+	walk(root(a))
 }
 
 // unusedByServe are the flags of every command that serve refuses or does not use.
@@ -51,8 +53,8 @@ func TestSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &app{lookup: func(string) (string, bool) { return "", false }}
-	cmd, _, err := a.root().Find([]string{"serve"})
+	a := &cli.App{Lookup: func(string) (string, bool) { return "", false }}
+	cmd, _, err := root(a).Find([]string{"serve"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,17 +80,17 @@ func TestSettings(t *testing.T) {
 			row(f)
 		}
 	})
-	for _, group := range topics(cmd.LocalFlags()) {
-		if group.name == "" {
-			group.flags.VisitAll(func(f *pflag.Flag) {
+	for _, group := range serve.Topics(cmd.LocalFlags()) {
+		if group.Name == "" {
+			group.Flags.VisitAll(func(f *pflag.Flag) {
 				if f.Name != "help" {
 					t.Errorf("--%s has no topic", f.Name)
 				}
 			})
 			continue
 		}
-		heading(group.name)
-		group.flags.VisitAll(row)
+		heading(group.Name)
+		group.Flags.VisitAll(row)
 	}
 	golden.Equal(t, file, head+"<!-- settings"+comment+"-->\n"+table.String()+"\n<!-- end of settings -->"+tail)
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 )
 
 // until is a writer that ends a context once the output contains text.
@@ -46,8 +48,8 @@ func TestFollow(t *testing.T) {
 	defer end()
 	out := &until{text: "+ tuple user:b#friend@user:a\n", end: end}
 	var errs bytes.Buffer
-	a := &app{in: strings.NewReader(""), out: out, err: &errs, lookup: func(string) (string, bool) { return "", false }}
-	if code := a.run(ctx, []string{"changes", "--follow", "--from", "2", "--data", "memory", "--model", model, "--tuples", tuples}); code != exitOK || errs.Len() > 0 {
+	a := &cli.App{In: strings.NewReader(""), Out: out, Err: &errs, Lookup: func(string) (string, bool) { return "", false }}
+	if code := run(ctx, a, []string{"changes", "--follow", "--from", "2", "--data", "memory", "--model", model, "--tuples", tuples}); code != cli.ExitOK || errs.Len() > 0 {
 		t.Fatalf("exit code %d\n%s\n%s", code, out.out.String(), errs.String())
 	}
 }
@@ -83,15 +85,15 @@ func TestStreamsEnd(t *testing.T) {
 			if err := os.WriteFile(model, []byte("model\n  schema 1.1\ntype user\n  relations\n    define friend: [user]\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			run := func(args ...string) string {
+			do := func(args ...string) string {
 				code, out, errs := runOn(t, target, args...)
-				if code != exitOK {
+				if code != cli.ExitOK {
 					t.Errorf("%q: exit code %d\n%s", args, code, errs)
 				}
 				return out
 			}
-			run("store", "create", "s")
-			run("schema", "write", model)
+			do("store", "create", "s")
+			do("schema", "write", model)
 			if args[0] == "watch" {
 				_, out, _ := runOn(t, target, "changes", "--json")
 				var entry struct{ Token string }
@@ -100,14 +102,14 @@ func TestStreamsEnd(t *testing.T) {
 				}
 				args = append(args, "--from", entry.Token)
 			}
-			run("tuple", "write", "user:a", "friend", "user:b")
+			do("tuple", "write", "user:a", "friend", "user:b")
 			// The second change arrives over the stream, which the stop then ends.
-			out := &steps{text: "user:b", do: []func(){func() { run("tuple", "write", "user:c", "friend", "user:b") }, func() { srv.Stop() }}}
+			out := &steps{text: "user:b", do: []func(){func() { do("tuple", "write", "user:c", "friend", "user:b") }, func() { srv.Stop() }}}
 			var errs bytes.Buffer
-			a := &app{in: strings.NewReader(""), out: out, err: &errs, lookup: func(string) (string, bool) { return "", false }}
-			code := a.run(context.Background(), append(args, target...))
+			a := &cli.App{In: strings.NewReader(""), Out: out, Err: &errs, Lookup: func(string) (string, bool) { return "", false }}
+			code := run(context.Background(), a, append(args, target...))
 			out.done.Wait()
-			if want := regexp.MustCompile(`(?m)^ostiary: the server ended the stream: it stops, or no longer accepts the key; to continue, run the command again with --from o1\S+$`); code != exitError || !want.MatchString(errs.String()) {
+			if want := regexp.MustCompile(`(?m)^ostiary: the server ended the stream: it stops, or no longer accepts the key; to continue, run the command again with --from o1\S+$`); code != cli.ExitError || !want.MatchString(errs.String()) {
 				t.Errorf("exit code %d\n%s", code, errs.String())
 			}
 		})
@@ -124,8 +126,8 @@ func (broken) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 func TestBrokenPipe(t *testing.T) {
 	t.Parallel()
 	var errs bytes.Buffer
-	a := &app{in: strings.NewReader(""), out: broken{}, err: &errs, lookup: func(string) (string, bool) { return "", false }}
-	if code := a.run(context.Background(), []string{"version"}); code != exitError || !strings.Contains(errs.String(), "closed pipe") {
+	a := &cli.App{In: strings.NewReader(""), Out: broken{}, Err: &errs, Lookup: func(string) (string, bool) { return "", false }}
+	if code := run(context.Background(), a, []string{"version"}); code != cli.ExitError || !strings.Contains(errs.String(), "closed pipe") {
 		t.Fatalf("exit code %d\n%s", code, errs.String())
 	}
 }

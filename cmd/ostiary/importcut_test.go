@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/schema"
 )
@@ -82,11 +83,11 @@ func (p *cuttingProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func filledSource(t *testing.T, tuples, attributes int) (url, store string) {
 	t.Helper()
 	url = serveMemory(t)
-	if code, _, stderr := runOn(t, []string{"--server", url}, "store", "create", "big"); code != exitOK {
+	if code, _, stderr := runOn(t, []string{"--server", url}, "store", "create", "big"); code != cli.ExitOK {
 		t.Fatal(stderr)
 	}
 	var stores struct{ Stores []struct{ ID string } }
-	getJSON(t, url+nativePrefix+"/stores", &stores)
+	getJSON(t, url+cli.NativePrefix+"/stores", &stores)
 	store = stores.Stores[0].ID
 	direct := schema.RelationDef{Name: "viewer", Rewrite: schema.Direct(), Subjects: []schema.SubjectType{{Type: "user"}, {Type: "user", Condition: "small"}}}
 	model, err := json.Marshal(map[string]any{"model": schema.Model{
@@ -96,7 +97,7 @@ func filledSource(t *testing.T, tuples, attributes int) (url, store string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	post(t, url+nativePath+store+"/schemas", "application/json", bytes.NewReader(model))
+	post(t, url+cli.NativePath+store+"/schemas", "application/json", bytes.NewReader(model))
 	var lines bytes.Buffer
 	for i := range tuples {
 		more := ""
@@ -112,7 +113,7 @@ func filledSource(t *testing.T, tuples, attributes int) (url, store string) {
 		fmt.Fprintf(&lines, `{"attribute":{"object":"doc:%d","name":"public","value":true}}`+"\n", i)
 	}
 	fmt.Fprintf(&lines, `{"end":{"tuples":%d,"attributes":%d}}`+"\n", tuples, attributes)
-	post(t, url+nativePath+store+"/import", "application/x-ndjson", &lines)
+	post(t, url+cli.NativePath+store+"/import", "application/x-ndjson", &lines)
 	return url, store
 }
 
@@ -147,7 +148,7 @@ func exported(t *testing.T, url, store, token string) []string {
 	if token != "" {
 		token = "?token=" + token
 	}
-	resp, err := http.Get(url + nativePath + store + "/export" + token)
+	resp, err := http.Get(url + cli.NativePath + store + "/export" + token)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +195,7 @@ func TestImportCut(t *testing.T) {
 		proxy := &cuttingProxy{source: url, cuts: []int{0, 1, 100, 1000, 0, size / 3, 100, size / 2, 10, 1000, 50, 50, 50, 50}, before: func() {
 			body := fmt.Sprintf(`{"add":[{"object":"doc:new%d","relation":"viewer","subject":"user:1"}],"remove":[{"object":"doc:%d","relation":"viewer","subject":"user:%d"}]}`, writes, writes, writes%50)
 			writes++
-			resp, err := http.Post(url+nativePath+store+"/write", "application/json", strings.NewReader(body))
+			resp, err := http.Post(url+cli.NativePath+store+"/write", "application/json", strings.NewReader(body))
 			if err != nil || resp.StatusCode != http.StatusOK {
 				t.Errorf("write to the source: %v, %v", resp, err)
 				return
@@ -204,7 +205,7 @@ func TestImportCut(t *testing.T) {
 		server := httptest.NewServer(proxy)
 		defer server.Close()
 		code, stdout, stderr := runImport(t, target, server.URL)
-		if code != exitOK || !strings.Contains(stdout, `"tuples":5000,"attributes":1500`) {
+		if code != cli.ExitOK || !strings.Contains(stdout, `"tuples":5000,"attributes":1500`) {
 			t.Fatalf("exit code %d, %s%s", code, stdout, stderr)
 		}
 		if len(proxy.cuts) != 0 || writes != 15 {
@@ -265,13 +266,13 @@ func TestImportKilled(t *testing.T) {
 			proxy.mu.Lock()
 			proxy.hold, proxy.skips = false, nil
 			proxy.mu.Unlock()
-			if code, stdout, stderr := runImport(t, target, server.URL); code != exitOK || !strings.Contains(stdout, `"tuples":5000,"attributes":1500`) {
+			if code, stdout, stderr := runImport(t, target, server.URL); code != cli.ExitOK || !strings.Contains(stdout, `"tuples":5000,"attributes":1500`) {
 				t.Fatalf("exit code %d, %s%s", code, stdout, stderr)
 			}
 			if !slices.Equal(proxy.skips, []string{skip}) {
 				t.Errorf("the next import skipped %q lines, want %q", proxy.skips, skip)
 			}
-			if code, stdout, stderr := runOn(t, target, "check", "user:0", "viewer", "doc:0"); code != exitOK {
+			if code, stdout, stderr := runOn(t, target, "check", "user:0", "viewer", "doc:0"); code != cli.ExitOK {
 				t.Errorf("check after the import: exit code %d, %s%s", code, stdout, stderr)
 			}
 			if got := copied(t, target, store); !slices.Equal(got, want) {
@@ -286,7 +287,7 @@ func expectIncomplete(t *testing.T, target []string, store string) {
 	t.Helper()
 	for _, args := range [][]string{{"check", "user:0", "viewer", "doc:0"}, {"tuple", "read"}, {"tuple", "export"}} {
 		code, stdout, stderr := runOn(t, append([]string{"--json", "--store", store}, target...), args...)
-		if code != exitError || !strings.Contains(stdout+stderr, `"incomplete"`) || !strings.Contains(stdout+stderr, "the import into the store is not complete") {
+		if code != cli.ExitError || !strings.Contains(stdout+stderr, `"incomplete"`) || !strings.Contains(stdout+stderr, "the import into the store is not complete") {
 			t.Errorf("%v on an incomplete store: exit code %d, %s%s", args, code, stdout, stderr)
 		}
 	}
@@ -300,11 +301,11 @@ func expectIncompleteServer(t *testing.T, folder, store string) {
 	k.start(t)
 	defer k.kill(t)
 	for path, body := range map[string]string{
-		nativePath + store + "/check":  `{"object":"doc:1","relation":"viewer","subject":"user:1"}`,
-		"/stores/" + store + "/check":  `{"tuple_key":{"object":"doc:1","relation":"viewer","user":"user:1"}}`,
-		nativePath + store + "/read":   `{}`,
-		"/stores/" + store + "/read":   `{}`,
-		nativePath + store + "/expand": `{"object":"doc:1","relation":"viewer"}`,
+		cli.NativePath + store + "/check":  `{"object":"doc:1","relation":"viewer","subject":"user:1"}`,
+		"/stores/" + store + "/check":      `{"tuple_key":{"object":"doc:1","relation":"viewer","user":"user:1"}}`,
+		cli.NativePath + store + "/read":   `{}`,
+		"/stores/" + store + "/read":       `{}`,
+		cli.NativePath + store + "/expand": `{"object":"doc:1","relation":"viewer"}`,
 	} {
 		resp, err := http.Post(k.base+path, "application/json", strings.NewReader(body))
 		if err != nil {
@@ -328,23 +329,23 @@ func TestImportOfAnotherStore(t *testing.T) {
 		proxy := &cuttingProxy{source: url, cuts: []int{1000, 0, 0, 0, 0, 0, 0}}
 		server := httptest.NewServer(proxy)
 		defer server.Close()
-		if code, _, stderr := runImport(t, target, server.URL); code != exitError || !strings.Contains(stderr, "in each of 6 attempts") {
+		if code, _, stderr := runImport(t, target, server.URL); code != cli.ExitError || !strings.Contains(stderr, "in each of 6 attempts") {
 			t.Fatalf("exit code %d, %s", code, stderr)
 		}
 		expectIncomplete(t, target, store)
 		for _, args := range [][]string{{"store", "delete", store, "--yes"}, {"store", "create", "big", "--id", store}} {
-			if code, _, stderr := runOn(t, []string{"--server", url}, args...); code != exitOK {
+			if code, _, stderr := runOn(t, []string{"--server", url}, args...); code != cli.ExitOK {
 				t.Fatal(stderr)
 			}
 		}
-		if code, _, stderr := runImport(t, target, server.URL); code != exitError || !strings.Contains(stderr, "delete the store from the target, and import it again") {
+		if code, _, stderr := runImport(t, target, server.URL); code != cli.ExitError || !strings.Contains(stderr, "delete the store from the target, and import it again") {
 			t.Errorf("exit code %d, %s", code, stderr)
 		}
 		expectIncomplete(t, target, store)
-		if code, _, stderr := runOn(t, target, "store", "delete", store, "--yes"); code != exitOK {
+		if code, _, stderr := runOn(t, target, "store", "delete", store, "--yes"); code != cli.ExitOK {
 			t.Error(stderr)
 		}
-		if code, _, stderr := runImport(t, target, server.URL); code != exitOK {
+		if code, _, stderr := runImport(t, target, server.URL); code != cli.ExitOK {
 			t.Errorf("exit code %d, %s", code, stderr)
 		}
 	})

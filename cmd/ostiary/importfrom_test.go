@@ -10,16 +10,15 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/cmd/ostiary/internal/serve"
 	"github.com/ostiary/ostiary/expr/cel"
-	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/server"
-	"github.com/ostiary/ostiary/storage"
 )
 
 const movedStore = "01KC0000000000000000000001"
@@ -35,7 +34,7 @@ type brokenSource struct {
 func (s *brokenSource) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	write := func(v any) { json.NewEncoder(w).Encode(v) }
 	switch {
-	case strings.HasPrefix(r.URL.Path, nativePrefix):
+	case strings.HasPrefix(r.URL.Path, cli.NativePrefix):
 		http.NotFound(w, r)
 	case r.URL.Path == "/stores":
 		write(map[string]any{"stores": []any{map[string]string{"id": movedStore, "name": "moved"}}})
@@ -80,8 +79,8 @@ const movedPages = 50
 func runOn(t *testing.T, target []string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, err bytes.Buffer
-	a := &app{in: strings.NewReader(""), out: &out, err: &err, lookup: func(string) (string, bool) { return "", false }, patience: patience{pause: -1}}
-	code = a.run(context.Background(), append(args, target...))
+	a := &cli.App{In: strings.NewReader(""), Out: &out, Err: &err, Lookup: func(string) (string, bool) { return "", false }, Patience: cli.Patience{Pause: -1}}
+	code = run(context.Background(), a, append(args, target...))
 	return code, out.String(), err.String()
 }
 
@@ -114,12 +113,12 @@ func serveMemory(t *testing.T) string {
 // startMemory is like serveMemory and also returns the server.
 func startMemory(t *testing.T) (string, *server.Server) {
 	t.Helper()
-	e, err := ostiary.Open(context.Background(), ostiary.Options{Conditions: conditions(cel.Options{})})
+	e, err := ostiary.Open(context.Background(), ostiary.Options{Conditions: cli.Conditions(cel.Options{})})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.Close() })
-	doors, err := allDoors(e, &doorFlags{})
+	doors, err := serve.AllDoors(e, &serve.DoorFlags{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,12 +144,12 @@ func TestImportContinues(t *testing.T) {
 		server := httptest.NewServer(source)
 		defer server.Close()
 		code, _, stderr := runImport(t, target, server.URL)
-		if code != exitError || !strings.Contains(stderr, "status 503") || !strings.Contains(stderr, "run the same command again to continue") {
+		if code != cli.ExitError || !strings.Contains(stderr, "status 503") || !strings.Contains(stderr, "run the same command again to continue") {
 			t.Fatalf("exit code %d, %s", code, stderr)
 		}
 		source.pages, source.tokens = 1000, nil
 		code, stdout, stderr := runImport(t, target, server.URL)
-		if code != exitOK || stdout != movedResult {
+		if code != cli.ExitOK || stdout != movedResult {
 			t.Fatalf("exit code %d, %s%s", code, stdout, stderr)
 		}
 		if source.tokens[0] != "20" || len(source.tokens) != 30 {
@@ -160,7 +159,7 @@ func TestImportContinues(t *testing.T) {
 			t.Errorf("the model has another id:\n%s", out)
 		}
 		source.tokens = nil
-		if code, stdout, _ := runImport(t, target, server.URL); code != exitOK || len(source.tokens) != 0 || !strings.Contains(stdout, `"before":true`) {
+		if code, stdout, _ := runImport(t, target, server.URL); code != cli.ExitOK || len(source.tokens) != 0 || !strings.Contains(stdout, `"before":true`) {
 			t.Errorf("a third run: exit code %d, %s, %d pages read, want none", code, stdout, len(source.tokens))
 		}
 	})
@@ -174,11 +173,11 @@ func TestImportPositionRefused(t *testing.T) {
 		source := &brokenSource{pages: 31}
 		server := httptest.NewServer(source)
 		defer server.Close()
-		if code, _, stderr := runImport(t, target, server.URL); code != exitError {
+		if code, _, stderr := runImport(t, target, server.URL); code != cli.ExitError {
 			t.Fatalf("exit code %d, %s", code, stderr)
 		}
 		source.pages, source.refuses, source.tokens = 1000, true, nil
-		if code, stdout, stderr := runImport(t, target, server.URL); code != exitOK || stdout != movedResult || len(source.tokens) != movedPages+1 {
+		if code, stdout, stderr := runImport(t, target, server.URL); code != cli.ExitOK || stdout != movedResult || len(source.tokens) != movedPages+1 {
 			t.Errorf("exit code %d, %s%s, %d pages read", code, stdout, stderr, len(source.tokens))
 		}
 	})
@@ -190,15 +189,15 @@ func TestImportOverExistingStore(t *testing.T) {
 	onFolderAndServer(t, func(t *testing.T, target []string) {
 		server := httptest.NewServer(&brokenSource{pages: 1000})
 		defer server.Close()
-		if code, _, stderr := runOn(t, target, "store", "create", "mine", "--id", movedStore); code != exitOK {
+		if code, _, stderr := runOn(t, target, "store", "create", "mine", "--id", movedStore); code != cli.ExitOK {
 			t.Fatal(stderr)
 		}
-		if code, _, stderr := runImport(t, target, server.URL); code != exitOK {
+		if code, _, stderr := runImport(t, target, server.URL); code != cli.ExitOK {
 			t.Errorf("import over an empty store: exit code %d, %s", code, stderr)
 		}
 		other := httptest.NewServer(&brokenSource{pages: 1000})
 		defer other.Close()
-		if code, _, stderr := runImport(t, target, other.URL); code != exitError || !strings.Contains(stderr, "expected --from "+server.URL) {
+		if code, _, stderr := runImport(t, target, other.URL); code != cli.ExitError || !strings.Contains(stderr, "expected --from "+server.URL) {
 			t.Errorf("import from another server: exit code %d, %s", code, stderr)
 		}
 	})
@@ -215,87 +214,12 @@ func TestImportOverData(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, args := range [][]string{{"store", "create", "mine", "--id", movedStore}, {"schema", "write", model}} {
-			if code, _, stderr := runOn(t, target, args...); code != exitOK {
+			if code, _, stderr := runOn(t, target, args...); code != cli.ExitOK {
 				t.Fatal(stderr)
 			}
 		}
-		if code, _, stderr := runImport(t, target, source.URL); code != exitError || !strings.Contains(stderr, "already has a store with this id that was not imported") {
+		if code, _, stderr := runImport(t, target, source.URL); code != cli.ExitError || !strings.Contains(stderr, "already has a store with this id that was not imported") {
 			t.Errorf("exit code %d, %s", code, stderr)
 		}
 	})
-}
-
-// A write of large tuples to a server is sent in parts. Only the last part has the
-// state, so that no tuple before it can be missing.
-func TestImportInParts(t *testing.T) {
-	t.Parallel()
-	type part struct {
-		Add       []json.RawMessage
-		Documents []struct{ Key string }
-		Importing bool
-	}
-	var parts []part
-	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var p part
-		json.NewDecoder(r.Body).Decode(&p)
-		parts = append(parts, p)
-		fmt.Fprint(w, "{}")
-	}))
-	defer target.Close()
-	var tuples []rel.Tuple
-	for i := range 5 {
-		tuples = append(tuples, rel.Tuple{Object: rel.Object{Type: "doc", ID: fmt.Sprint(i)}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "1"},
-			Condition: "c", Context: `{"x":"` + strings.Repeat("x", moveBytes/2) + `"}`})
-	}
-	s := &serverTarget{remote: (&app{server: target.URL}).remote(), id: movedStore}
-	if err := s.write(context.Background(), moveData{tuples: tuples}, "", &moveRecord{state: []byte(`{}`)}); err != nil {
-		t.Fatal(err)
-	}
-	sizes := []string{}
-	for _, p := range parts {
-		sizes = append(sizes, fmt.Sprint(len(p.Add), " tuples, ", len(p.Documents), " states, importing ", p.Importing))
-	}
-	if got := strings.Join(sizes, "; "); got != "2 tuples, 0 states, importing false; 2 tuples, 0 states, importing false; 1 tuples, 1 states, importing true" {
-		t.Errorf("sent %s", got)
-	}
-}
-
-// Stores that --preload names stay loaded, and those that were used last do not.
-func TestPreloadedStay(t *testing.T) {
-	t.Parallel()
-	ctx, a := context.Background(), &app{data: filepath.Join(t.TempDir(), "data")}
-	err := a.withEngine(ctx, true, func(e *ostiary.Engine) error {
-		for _, c := range []struct {
-			preload string
-			loaded  int
-		}{{"named", 1}, {preloadRecent, 0}} {
-			s, err := e.CreateStore(ctx, ostiary.CreateStoreRequest{Name: c.preload + " store"})
-			if err != nil {
-				return err
-			}
-			names := []string{c.preload}
-			if c.preload == "named" {
-				names = []string{s.ID().String()}
-			} else if err := writeRecent(a.data, []storage.StoreID{s.ID()}); err != nil {
-				return err
-			}
-			stores, err := a.storesToPreload(ctx, e, names)
-			if err != nil {
-				return err
-			}
-			preload(ctx, e, stores, 0, slog.New(slog.DiscardHandler))
-			if !slices.Contains(e.LoadedStores(), s.ID()) {
-				t.Errorf("--preload %s: the store was not loaded", c.preload)
-			}
-			e.DropIdle()
-			e.DropIdle()
-			if slices.Contains(e.LoadedStores(), s.ID()) != (c.loaded == 1) {
-				t.Errorf("--preload %s: loaded stores are %v, want %d of %v", c.preload, e.LoadedStores(), c.loaded, s.ID())
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }

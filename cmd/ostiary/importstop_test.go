@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 )
 
 // endless is a file of tuples without an end, in JSON lines. It calls stop after
@@ -51,12 +53,12 @@ func TestImportInterrupted(t *testing.T) {
 			ctx, stop := context.WithCancel(context.Background())
 			defer stop()
 			var out, stderr bytes.Buffer
-			a := &app{in: &endless{stop: stop}, out: &out, err: &stderr, lookup: func(string) (string, bool) { return "", false }}
-			code := a.run(ctx, append(append([]string{"tuple", "import", "-", "--format", "jsonl"}, c.target...), c.flags...))
-			if code != exitError || !strings.HasPrefix(stderr.String(), c.want) || !strings.HasSuffix(stderr.String(), "\nto import the rest, run the command again with --on-duplicate ignore\n") {
+			a := &cli.App{In: &endless{stop: stop}, Out: &out, Err: &stderr, Lookup: func(string) (string, bool) { return "", false }}
+			code := run(ctx, a, append(append([]string{"tuple", "import", "-", "--format", "jsonl"}, c.target...), c.flags...))
+			if code != cli.ExitError || !strings.HasPrefix(stderr.String(), c.want) || !strings.HasSuffix(stderr.String(), "\nto import the rest, run the command again with --on-duplicate ignore\n") {
 				t.Errorf("exit code %d, %q, want %q", code, stderr.String(), c.want)
 			}
-			if code, _, text := runOn(t, c.target, "tuple", "export", filepath.Join(t.TempDir(), "out.csv")); code != exitOK {
+			if code, _, text := runOn(t, c.target, "tuple", "export", filepath.Join(t.TempDir(), "out.csv")); code != cli.ExitOK {
 				t.Error(text)
 			}
 		})
@@ -71,7 +73,7 @@ func fillDocs(t *testing.T, target []string) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{{"store", "create", "acme"}, {"schema", "write", model}} {
-		if code, _, stderr := runOn(t, target, args...); code != exitOK {
+		if code, _, stderr := runOn(t, target, args...); code != cli.ExitOK {
 			t.Fatal(stderr)
 		}
 	}
@@ -93,10 +95,10 @@ func TestImportConnectionLost(t *testing.T) {
 	}))
 	defer server.Close()
 	var stderr bytes.Buffer
-	a := &app{in: &endless{stop: func() {}}, out: io.Discard, err: &stderr, lookup: func(string) (string, bool) { return "", false }}
-	code := a.run(context.Background(), []string{"tuple", "import", "-", "--format", "jsonl", "--store", "acme", "--server", server.URL})
+	a := &cli.App{In: &endless{stop: func() {}}, Out: io.Discard, Err: &stderr, Lookup: func(string) (string, bool) { return "", false }}
+	code := run(context.Background(), a, []string{"tuple", "import", "-", "--format", "jsonl", "--store", "acme", "--server", server.URL})
 	text := stderr.String()
-	if code != exitError || !strings.HasPrefix(text, "ostiary: the connection to "+server.URL+" was lost during the import: ") ||
+	if code != cli.ExitError || !strings.HasPrefix(text, "ostiary: the connection to "+server.URL+" was lost during the import: ") ||
 		!strings.Contains(text, " (the number of imported tuples is unknown)\nto import the rest, run the command again with --on-duplicate ignore\n") || strings.Contains(text, "Post") {
 		t.Errorf("exit code %d, %s", code, text)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/cmd/ostiary/internal/protocols"
 	"github.com/ostiary/ostiary/storage/pebble"
 )
 
@@ -56,9 +57,9 @@ func interruptImport(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	e, err := ostiary.Open(context.Background(), ostiary.Options{Driver: driver})
 	ts.Check(err)
-	store, err := createKeystoneStore(context.Background(), e)
+	store, err := protocols.CreateKeystoneStore(context.Background(), e)
 	ts.Check(err)
-	ts.Check(writeKeystoneImport(context.Background(), store, false))
+	ts.Check(protocols.WriteKeystoneImport(context.Background(), store, false))
 	ts.Check(e.Close())
 	ts.Check(driver.Close())
 }

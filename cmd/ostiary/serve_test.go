@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 )
 
 // served waits until a server has a folder open, and sets HTTP, GRPC and METRICS to
@@ -25,10 +27,10 @@ func served(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-func awaitHolder(dir string) (h holder, err error) {
+func awaitHolder(dir string) (h cli.Holder, err error) {
 	for range 12_000 { // a minute; a busy machine needs long
-		text, err := os.ReadFile(filepath.Join(dir, holderName))
-		if err == nil && json.Unmarshal(text, &h) == nil && alive(h.PID) {
+		text, err := os.ReadFile(filepath.Join(dir, cli.HolderName))
+		if err == nil && json.Unmarshal(text, &h) == nil && cli.Alive(h.PID) {
 			return h, nil
 		}
 		time.Sleep(5 * time.Millisecond)

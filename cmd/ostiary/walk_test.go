@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 )
 
 // walkOutput is a writer that ends a command once it has printed a number of
@@ -95,8 +97,8 @@ func runUntil(t *testing.T, args []string, lines int) string {
 		out.lines = lines
 	}
 	var stderr bytes.Buffer
-	a := &app{in: strings.NewReader(""), out: out, err: &stderr, lookup: func(string) (string, bool) { return "", false }}
-	if code := a.run(ctx, args); code == exitError {
+	a := &cli.App{In: strings.NewReader(""), Out: out, Err: &stderr, Lookup: func(string) (string, bool) { return "", false }}
+	if code := run(ctx, a, args); code == cli.ExitError {
 		t.Fatalf("ostiary %s: %s", strings.Join(args, " "), stderr.String())
 	}
 	return out.text.String()

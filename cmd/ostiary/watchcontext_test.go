@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 )
 
 // TestWatchContext watches a permission that depends on the context of the watch, on a
@@ -27,7 +29,7 @@ func TestWatchContext(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			run := func(args ...string) string {
 				code, out, errs := runOn(t, target, args...)
-				if code != exitOK {
+				if code != cli.ExitOK {
 					t.Fatalf("%q: exit code %d\n%s", args, code, errs)
 				}
 				return out

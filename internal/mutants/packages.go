@@ -54,7 +54,7 @@ policy/language: policy/domain
 policy/message: door/xacml
 policy/pattern: policy/function
 identity: door/keystone
-door: cmd/ostiary
+door: cmd/ostiary/internal/serve cmd/ostiary
 door/onap/tosca: door/onap/catalog door/onap
 door/onap/catalog: door/onap
 door/onap/pdp: door/onap
@@ -63,7 +63,7 @@ door/openfga/language: door/openfga
 door/openfga/wire: door/openfga
 door/permify/language: door/permify
 acp: cmd/ostiary
-server: cmd/ostiary
+server: cmd/ostiary cmd/ostiary/internal/serve
 `
 
 // tests returns the packages whose tests test p, its own first.

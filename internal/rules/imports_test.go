@@ -27,6 +27,11 @@ const module = "github.com/ostiary/ostiary"
 const rooms = `
 # Programs: what people start
 cmd/ostiary: *
+cmd/ostiary/internal/benchmark: *
+cmd/ostiary/internal/cli: *
+cmd/ostiary/internal/protocols: *
+cmd/ostiary/internal/relations: *
+cmd/ostiary/internal/serve: *
 examples/*: *
 bench: . acp door/openfga door/openfga/language internal/eval internal/graph/graphtest identity identity/password policy policy/language policy/message policy/value rel storage internal/excerpt
 bench/report: bench

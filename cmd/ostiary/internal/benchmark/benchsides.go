@@ -1,0 +1,286 @@
+package benchmark
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/bench"
+	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/expr/cel"
+	"github.com/ostiary/ostiary/storage/pebble"
+)
+
+// sides opens the servers that a benchmark compares, and closes them.
+type sides struct {
+	app   *app
+	flags *benchFlags
+	// model and tuples fill the store before the run, in OpenFGA's form. model is ""
+	// if the workload writes its own data.
+	model  string
+	tuples bench.Tuples
+	size   int
+
+	list    []bench.Side
+	closers []func() error
+}
+
+// onSides opens every target of the flags, calls run, and closes the targets.
+func (a *app) onSides(ctx context.Context, f *benchFlags, model string, tuples bench.Tuples, size int, emit func(bench.Record) error, run func(*bench.Runner) error) (err error) {
+	s := &sides{app: a, flags: f, model: model, tuples: tuples, size: size}
+	defer func() { err = errors.Join(err, s.close()) }()
+	for _, target := range f.targets {
+		if err := s.open(ctx, target); err != nil {
+			return fmt.Errorf("--target %s: %w", target, err)
+		}
+	}
+	line := a.Progress()
+	defer line.End()
+	return run(&bench.Runner{Sides: s.list, Emit: emit, Progress: line.Show})
+}
+
+func (s *sides) close() error {
+	var errs []error
+	for i := len(s.closers) - 1; i >= 0; i-- {
+		errs = append(errs, s.closers[i]())
+	}
+	return errors.Join(errs...)
+}
+
+func (s *sides) open(ctx context.Context, target string) error {
+	switch {
+	case target == "serve":
+		return s.serve(ctx)
+	case target == "embedded":
+		return s.embedded(ctx)
+	case strings.HasPrefix(target, "grpc://"):
+		t, err := bench.NewGRPC(strings.TrimPrefix(target, "grpc://"), s.flags.token)
+		if err != nil {
+			return err
+		}
+		return s.add(s.flags.peer, t)
+	}
+	t, err := bench.NewHTTP(target, s.flags.token)
+	if err != nil {
+		return fmt.Errorf("%w: %w", cli.ErrUsage, err)
+	}
+	return s.add(s.flags.peer, t)
+}
+
+func (s *sides) add(side bench.Side, t bench.Target) error {
+	side.Target = t
+	s.list, s.closers = append(s.list, side), append(s.closers, t.Close)
+	return nil
+}
+
+func (s *sides) own() bench.Side {
+	return bench.Side{Peer: "ostiary", Store: s.flags.driver}
+}
+
+// folder creates a temporary data folder. It returns "" for memory.
+func (s *sides) folder() (string, error) {
+	switch s.flags.driver {
+	case cli.InMemory:
+		return "", nil
+	case "pebble":
+		dir, err := os.MkdirTemp("", "ostiary-bench-")
+		if err == nil {
+			s.closers = append(s.closers, func() error { return os.RemoveAll(dir) })
+		}
+		return filepath.Join(dir, "data"), err
+	}
+	return "", fmt.Errorf("%w: invalid --driver %q: expected pebble or memory", cli.ErrUsage, s.flags.driver)
+}
+
+// openFolder opens an engine on a folder, or in memory if dir is "".
+func openFolder(ctx context.Context, dir string) (e *ostiary.Engine, end func() error, err error) {
+	options := ostiary.Options{Conditions: cli.Conditions(cel.Options{})}
+	end = func() error { return nil }
+	if dir != "" {
+		driver, err := pebble.Open(dir, pebble.Options{})
+		if err != nil {
+			return nil, nil, err
+		}
+		options.Driver, end = driver, driver.Close
+	}
+	if e, err = ostiary.Open(ctx, options); err != nil {
+		return nil, nil, errors.Join(err, end())
+	}
+	last := end
+	return e, func() error { return errors.Join(e.Close(), last()) }, nil
+}
+
+func (s *sides) embedded(ctx context.Context) error {
+	dir, err := s.folder()
+	if err != nil {
+		return err
+	}
+	e, end, err := openFolder(ctx, dir)
+	if err != nil {
+		return err
+	}
+	s.closers = append(s.closers, end)
+	if err := s.add(s.own(), bench.NewEmbedded(e)); err != nil || s.flags.noFloor {
+		return err
+	}
+	return s.add(bench.Side{Peer: "floor", Notes: "the embedded floor is the generator's own cost"}, bench.Nothing{})
+}
+
+// serve starts this program's server, and the floor unless --no-floor is set. The
+// library fills a folder before the start; a store in memory is filled over HTTP.
+func (s *sides) serve(ctx context.Context) error {
+	dir, err := s.folder()
+	if err != nil {
+		return err
+	}
+	filled := dir != "" && s.model != ""
+	if filled {
+		if err := s.fill(ctx, dir); err != nil {
+			return err
+		}
+	}
+	if s.flags.prepare != nil {
+		if err := s.flags.prepare(ctx, dir); err != nil {
+			return err
+		}
+	}
+	if dir == "" {
+		dir = cli.InMemory
+	}
+	ports, err := freePorts(3)
+	if err != nil {
+		return err
+	}
+	side := s.own()
+	base := "http://" + ports[0]
+	args := append([]string{"serve", "--data", dir, "--http", ports[0], "--grpc", ports[1], "--metrics", ports[2], "--log-level", "error"}, s.flags.args...)
+	side.PID, err = s.start(ctx, base+"/readyz", args...)
+	if err != nil {
+		return err
+	}
+	side.Metrics = "http://" + ports[2] + "/metrics"
+	t, err := bench.NewHTTP(base, "")
+	if err != nil {
+		return err
+	}
+	rpc, err := bench.NewGRPC(ports[1], "")
+	if err != nil {
+		return err
+	}
+	if filled {
+		if err := t.Attach(ctx); err != nil {
+			return err
+		}
+		rpc.Attach(t)
+	}
+	err = s.add(side, t)
+	if s.model != "" {
+		err = errors.Join(err, s.add(side, rpc))
+	}
+	if err != nil || s.flags.noFloor {
+		return err
+	}
+	return s.floor(ctx, t)
+}
+
+func (s *sides) fill(ctx context.Context, dir string) error {
+	e, end, err := openFolder(ctx, dir)
+	if err != nil {
+		return err
+	}
+	line := s.app.Progress()
+	defer line.End()
+	_, err = bench.Fill(ctx, e, s.model, s.tuples, func(n int) { line.Show("filling the folder", n, s.size) })
+	return errors.Join(err, end())
+}
+
+func (s *sides) floor(ctx context.Context, like *bench.HTTP) error {
+	ports, err := freePorts(1)
+	if err != nil {
+		return err
+	}
+	base := "http://" + ports[0]
+	pid, err := s.start(ctx, base, "bench", "floor", "--http", ports[0])
+	if err != nil {
+		return err
+	}
+	t, err := bench.NewFloorTarget(base, like)
+	if err != nil {
+		return err
+	}
+	return s.add(bench.Side{Peer: "floor", PID: pid}, t)
+}
+
+// startMax is how long a server may take until it is ready.
+const startMax = 3 * time.Minute
+
+// start runs this program with args until close is called. It returns once the
+// program answers at url with another status than 503.
+func (s *sides) start(ctx context.Context, url string, args ...string) (pid int, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return 0, err
+	}
+	cmd := exec.Command(self, args...)
+	cmd.Stderr = s.app.Err
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	gone := make(chan error, 1)
+	go func() { gone <- cmd.Wait() }()
+	s.closers = append(s.closers, func() error {
+		cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-gone:
+		case <-time.After(startMax):
+			cmd.Process.Kill()
+			<-gone
+		}
+		return nil
+	})
+	ctx, cancel := context.WithTimeout(ctx, startMax)
+	defer cancel()
+	for {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return 0, err
+		}
+		if response, err := http.DefaultClient.Do(request); err == nil {
+			response.Body.Close()
+			if response.StatusCode != http.StatusServiceUnavailable {
+				return cmd.Process.Pid, nil
+			}
+		}
+		select {
+		case err := <-gone:
+			gone <- err
+			return 0, fmt.Errorf("the server stopped before it answered: %w", err)
+		case <-ctx.Done():
+			return 0, fmt.Errorf("no response from %s: %w", url, ctx.Err())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// freePorts returns n loopback addresses whose ports are free.
+func freePorts(n int) ([]string, error) {
+	var out []string
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close()
+		out = append(out, l.Addr().String())
+	}
+	return out, nil
+}

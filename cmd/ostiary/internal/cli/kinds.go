@@ -1,0 +1,153 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/http"
+	"net/url"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/acp"
+	"github.com/ostiary/ostiary/door/openfga/tuplefile"
+	"github.com/ostiary/ostiary/policy"
+	"github.com/ostiary/ostiary/policy/domain"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// The kinds of errors for programs, with --json. docs/cli.md has their meanings.
+// The same mistake has the same kind on a folder and on a server.
+const (
+	kindUsage       = "usage"
+	kindNoFolder    = "no_folder"
+	kindNoStore     = "no_store"
+	kindStores      = "several_stores"
+	kindNoSchema    = "no_schema"
+	kindNotFound    = "not_found"
+	kindInvalid     = "invalid"
+	kindConflict    = "conflict"
+	kindBound       = "bound"
+	kindRefused     = "refused"
+	kindUnsupported = "unsupported"
+	kindPartial     = "partial"
+	kindFile        = "file"
+	kindLocked      = "locked"
+	kindFormat      = "format"
+	kindDamaged     = "damaged"
+	kindConnection  = "connection"
+	kindBusy        = "busy"
+	kindIncomplete  = "incomplete"
+	kindInterrupted = "interrupted"
+	kindOther       = "error"
+)
+
+// errorKinds maps errors to kinds. The first match counts.
+var errorKinds = [...]struct {
+	err  error
+	kind string
+}{
+	{errNoFolder, kindNoFolder}, {errWhich, kindStores}, {ErrPartial, kindPartial}, {ErrSkipped, kindPartial}, {errUnsupported, kindUnsupported},
+	{ErrNoCollection, kindNotFound}, {ErrTarget, kindConflict},
+	{acp.ErrUndecided, kindBound}, {acp.ErrNotFound, kindNotFound}, {acp.ErrInput, kindInvalid}, {acp.ErrUnauthenticated, kindRefused},
+	{acp.ErrUnauthorized, kindRefused}, {acp.ErrForbidden, kindConflict},
+	{ErrUsage, kindUsage},
+	{ostiary.ErrLocked, kindLocked}, {storage.ErrLocked, kindLocked}, {ostiary.ErrFormat, kindFormat}, {storage.ErrFormat, kindFormat},
+	{ostiary.ErrDamaged, kindDamaged}, {storage.ErrDamaged, kindDamaged},
+	{ostiary.ErrStoreExists, kindConflict}, {ostiary.ErrTupleExists, kindConflict}, {ostiary.ErrTupleMissing, kindConflict},
+	{ostiary.ErrPrecondition, kindConflict}, {ostiary.ErrConflict, kindConflict},
+	{ostiary.ErrNoStore, kindNoStore}, {errNoStore, kindNoStore}, {ostiary.ErrNoSchema, kindNoSchema}, {ostiary.ErrNoDocument, kindNotFound},
+	{ErrBound, kindBound}, {ostiary.ErrBound, kindBound}, {ostiary.ErrMemory, kindBound}, {tuplefile.ErrBound, kindBound},
+	{ostiary.ErrInvalidSchema, kindInvalid}, {ostiary.ErrInvalidName, kindInvalid}, {rel.ErrName, kindInvalid}, {ostiary.ErrInvalidTuple, kindInvalid},
+	{ostiary.ErrInvalidRequest, kindInvalid}, {ostiary.ErrNoType, kindInvalid}, {ostiary.ErrNoRelation, kindInvalid}, {ostiary.ErrToken, kindInvalid},
+	{ostiary.ErrCursor, kindInvalid}, {ostiary.ErrTooOld, kindInvalid}, {ostiary.ErrFuture, kindInvalid}, {domain.ErrInvalid, kindInvalid},
+	{tuplefile.ErrTuple, kindInvalid}, {tuplefile.ErrFormat, kindUsage},
+	{ostiary.ErrBusy, kindBusy}, {ostiary.ErrLoading, kindBusy}, {ostiary.ErrImporting, kindIncomplete}, {ostiary.ErrPending, kindBusy}, {ostiary.ErrClosed, kindBusy},
+}
+
+// responseKinds are the kinds of error responses, by the codes of the native API
+// and of OpenFGA's. Other codes have the kind of their status.
+var responseKinds = map[string]string{
+	"no_store": kindNoStore, "store_id_not_found": kindNoStore,
+	"no_schema": kindNoSchema, "authorization_model_not_found": kindNoSchema, "latest_authorization_model_not_found": kindNoSchema,
+	"no_document": kindNotFound, "not_recorded": kindUnsupported,
+	"write_failed_due_to_invalid_input": kindConflict, "precondition": kindConflict,
+	"bound": kindBound, "bound_reached": kindBound, "memory": kindBound, "exceeded_entity_limit": kindBound, "resource_exhausted": kindBound,
+	"authorization_model_resolution_too_complex": kindBound,
+	"too_old": kindInvalid, "future": kindInvalid, "damaged": kindDamaged, "data_loss": kindDamaged,
+}
+
+// errorKind returns the kind of an error for programs.
+func errorKind(err error) string {
+	if errors.Is(err, context.Canceled) {
+		return kindInterrupted
+	}
+	if at, ok := errors.AsType[*RemoteError](err); ok {
+		return at.kind()
+	}
+	for _, k := range errorKinds {
+		if errors.Is(err, k.err) {
+			return k.kind
+		}
+	}
+	_, isPolicy := errors.AsType[*policy.Error](err)
+	_, isFile := errors.AsType[*fs.PathError](err)
+	_, isConnection := errors.AsType[*ConnectionError](err)
+	_, isRequest := errors.AsType[*url.Error](err)
+	switch {
+	case isPolicy || isModelError(err):
+		return kindInvalid
+	case isFile:
+		return kindFile
+	case isConnection || isRequest:
+		return kindConnection
+	}
+	return kindOther
+}
+
+// kind returns the kind of an error response.
+func (e *RemoteError) kind() string {
+	if kind := responseKinds[e.Code]; kind != "" {
+		return kind
+	}
+	if e.is("importing", ostiary.ErrImporting.Error()) { // OpenFGA's API has no code for it
+		return kindIncomplete
+	}
+	switch {
+	case e.other != "" || e.Code == "":
+		return kindUnsupported
+	case e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden:
+		return kindRefused
+	case e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed || e.Status == http.StatusNotImplemented:
+		return kindUnsupported
+	case e.Status == http.StatusConflict:
+		return kindConflict
+	case e.Status == http.StatusRequestEntityTooLarge:
+		return kindBound
+	case e.Status == http.StatusTooManyRequests || e.Status == http.StatusServiceUnavailable:
+		return kindBusy
+	case e.Status >= 400 && e.Status < 500 || e.Status == 0: // a stream has no status of its errors
+		return kindInvalid
+	}
+	return kindOther
+}
+
+// isModelError reports whether err is about a model.
+func isModelError(err error) bool {
+	found := false
+	leaves(err, func(error) { found = true })
+	return found
+}
+
+var ErrNoCollection = errors.New("no collection of policies")
+
+// ErrSkipped means that an import is complete except for tuples that no model
+// admits.
+var ErrSkipped = errors.New("tuples were not imported")
+
+// ErrTarget means that an import cannot continue with what the target has.
+var ErrTarget = errors.New("the target has another store")
+
+// ErrBound means that the evaluation reached a bound, so the result is neither
+// allowed nor denied.
+var ErrBound = errors.New("no decision: bound reached")

@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"runtime"
+)
+
+const (
+	// keysForbidden are the permissions that the file of keys must not give: read
+	// and write to others, write to its group.
+	keysForbidden fs.FileMode = 0o026
+	// folderForbidden are those that the data folder should not give.
+	folderForbidden fs.FileMode = 0o077
+)
+
+// CheckKeysMode fails if users other than the owner and the group can read the
+// file of keys, or users other than the owner can change it.
+func CheckKeysMode(file string) error {
+	info, err := os.Stat(file)
+	if err != nil || runtime.GOOS == "windows" {
+		return err
+	}
+	if mode := info.Mode().Perm(); mode&keysForbidden != 0 {
+		return fmt.Errorf("%w: the file of keys %s has mode %04o, so other users can read or change it: run chmod 600 %s", ErrUsage, file, mode, file)
+	}
+	return nil
+}
+
+// WarnFolderMode logs a warning if other users can read the data folder.
+func WarnFolderMode(log *slog.Logger, dir string) {
+	info, err := os.Stat(dir)
+	if err != nil || runtime.GOOS == "windows" {
+		return
+	}
+	if mode := info.Mode().Perm(); mode&folderForbidden != 0 {
+		log.Warn("other users can read the data folder: run chmod 700", "folder", dir, "mode", fmt.Sprintf("%04o", mode))
+	}
+}

@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/door/authzen"
+	"github.com/ostiary/ostiary/door/native"
+	"github.com/ostiary/ostiary/door/openfga"
+	"github.com/ostiary/ostiary/door/permify"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// GuardOwned is the guard of a server's engine: the doors for relations may read the
+// stores of other doors, but not change them, because each of these checks its callers by
+// rules of its own. It fails with ErrInvalidRequest.
+func GuardOwned(ctx context.Context, store storage.StoreInfo) error {
+	name := door.NameOf(ctx)
+	if !slices.Contains([]string{openfga.Name, native.Name, permify.Name, authzen.Name}, name) {
+		return nil
+	}
+	return refuseOwned(store, "the door "+name)
+}
+
+// guardFolder is the guard of a command on a folder that works on one store: like
+// GuardOwned, for all its changes.
+func guardFolder(_ context.Context, store storage.StoreInfo) error {
+	return refuseOwned(store, "this command")
+}
+
+// refuseOwned fails with ErrInvalidRequest if a store has the records of a door.
+// reader is what can only read it.
+func refuseOwned(store storage.StoreInfo, reader string) error {
+	if protocol := DoorOf(store.Aliases); protocol != "" {
+		return fmt.Errorf("%w: the store %s has records of the protocol %s, so %s can only read it", ostiary.ErrInvalidRequest, store.Name, protocol, reader)
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+package relations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/door/openfga/language"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/schema"
+)
+
+// hintNames returns err, which a command about the tuple t failed with. A tuple of
+// a list has no id, and no type where the command has no subject. It adds the hint
+// that the subject and the object are swapped if the schema has the relation on the
+// type of the subject, but not on that of the object, or that the schema lacks the
+// condition. To the error of a server it
+// adds the name that is similar to a misspelt one.
+func (a *app) hintNames(ctx context.Context, schemaID string, t rel.Tuple, err error) error {
+	if !isAboutNames(err) {
+		return err
+	}
+	m, modelErr := a.knownModel(ctx, schemaID)
+	if modelErr != nil {
+		return err
+	}
+	var conditions []string
+	for i := range m.Conditions {
+		conditions = append(conditions, m.Conditions[i].Name)
+	}
+	if t.Condition != "" && !slices.Contains(conditions, t.Condition) {
+		return cli.WithHint(err, fmt.Sprintf("the schema has no condition %q%s", t.Condition, cli.Suggestion(t.Condition, conditions)))
+	}
+	swappable := t.Subject.ID != "" && t.Subject.Relation == "" && !t.Subject.IsWildcard()
+	if swappable && !hasRelation(m, t.Object.Type, t.Relation) && hasRelation(m, t.Subject.Type, t.Relation) {
+		return cli.WithHint(err, "the arguments are USER RELATION OBJECT: did you mean \""+
+			strings.Join([]string{t.Object.String(), t.Relation, t.Subject.String()}, " ")+"\"?")
+	}
+	if _, ok := errors.AsType[*cli.RemoteError](err); !ok || strings.Contains(err.Error(), "did you mean") {
+		return err // the engine's own errors have suggestions
+	}
+	return withSuggestion(err, misspelt(m, t))
+}
+
+// withSuggestion adds a text of [Suggestion] to an error, unless it is "".
+func withSuggestion(err error, text string) error {
+	if text == "" {
+		return err
+	}
+	return fmt.Errorf("%w%s", err, text)
+}
+
+// misspelt returns a suggestion for the first type or relation of t that a model
+// lacks, or "".
+func misspelt(m *schema.Model, t rel.Tuple) string {
+	for _, typ := range [...]string{t.Object.Type, t.Subject.Type} {
+		if typ != "" && relationsOf(m, typ) == nil {
+			return cli.Suggestion(typ, typesOfModel(m))
+		}
+	}
+	if t.Relation != "" && !hasRelation(m, t.Object.Type, t.Relation) {
+		return cli.Suggestion(t.Relation, relationsOf(m, t.Object.Type))
+	}
+	if t.Subject.Relation != "" && !hasRelation(m, t.Subject.Type, t.Subject.Relation) {
+		return cli.Suggestion(t.Subject.Relation, relationsOf(m, t.Subject.Type))
+	}
+	return ""
+}
+
+// knownModel returns the model of a schema; "" is the current one. It works with
+// every server that has OpenFGA's API.
+func (a *app) knownModel(ctx context.Context, schemaID string) (*schema.Model, error) {
+	m, err := a.nativeModel(ctx, schemaID)
+	if r := a.remote(); r != nil && cli.IsForeign(err) {
+		raw, err := r.foreignModel(ctx, schemaID)
+		if err != nil {
+			return nil, err
+		}
+		m, _, err = language.ParseJSON(raw)
+		return m, err
+	}
+	return m, err
+}
+
+// isAboutNames reports whether err may come from a wrong type or relation.
+func isAboutNames(err error) bool {
+	for _, kind := range [...]error{ostiary.ErrNoRelation, ostiary.ErrNoType, ostiary.ErrInvalidTuple, ostiary.ErrTupleMissing} {
+		if errors.Is(err, kind) {
+			return true
+		}
+	}
+	at, ok := errors.AsType[*cli.RemoteError](err)
+	return ok && at.Status >= 400 && at.Status < 500
+}
+
+// hasRelation reports whether a model has a relation on a type.
+func hasRelation(m *schema.Model, typ, relation string) bool {
+	return slices.Contains(relationsOf(m, typ), relation)
+}
+
+// relationsOf returns the relations that a model has on a type. It is nil if the
+// model lacks the type.
+func relationsOf(m *schema.Model, typ string) []string {
+	for i := range m.Types {
+		if d := &m.Types[i]; d.Name == typ {
+			out := make([]string, len(d.Relations))
+			for j := range d.Relations {
+				out[j] = d.Relations[j].Name
+			}
+			return out
+		}
+	}
+	return nil
+}

@@ -1,0 +1,58 @@
+package relations
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+)
+
+const subjectHelp = "A subject is type:id, type:id#relation or type:*; an object is type:id."
+
+func (a *app) checkCommand() *cobra.Command {
+	var flags queryFlags
+	cmd := &cobra.Command{Use: "check USER RELATION OBJECT", Short: "Check whether a subject has a relation on an object", Args: cobra.ExactArgs(3),
+		Long: "Check whether a subject has a relation on an object. " + subjectHelp + "\n\n" +
+			"The exit code is 0 if allowed and 1 if denied. If context is missing, the check is denied and the output names it.\n" +
+			"If the evaluation reaches a bound, the exit code is 2.",
+		Example: "  ostiary check user:anne viewer document:roadmap\n" +
+			`  ostiary check user:anne viewer document:roadmap --context '{"ip":"10.0.0.1"}'`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			t, err := parseTriple(args)
+			if err == nil {
+				err = requireNoWildcard(t.Object)
+			}
+			if err != nil {
+				return err
+			}
+			remote := func(r *remote) error { return r.check(cmd.Context(), t, &flags) }
+			err = a.ask(cmd.Context(), &flags, t.Subject, remote, func(s *ostiary.Store, query ostiary.QueryOptions) error {
+				got, err := s.Check(cmd.Context(), ostiary.CheckRequest{Object: t.Object, Relation: t.Relation, Subject: t.Subject, QueryOptions: query})
+				if err != nil {
+					return err
+				}
+				if got.Reasons != nil && got.Reasons.Bound != "" {
+					return fmt.Errorf("%w: %s", cli.ErrBound, got.Reasons.Bound)
+				}
+				return a.printDecision(decisionOf(got.Decision, got.Reasons, got.Revision))
+			})
+			return a.hintNames(cmd.Context(), flags.schema, t, err)
+		}}
+	flags.add(cmd)
+	return cmd
+}
+
+// printDecision prints a check's result. It returns ErrDenied if the result is
+// not allowed.
+func (a *app) printDecision(d decision) error {
+	if err := a.Print(d, func(w io.Writer) { fmt.Fprintln(w, d) }); err != nil {
+		return err
+	}
+	if !d.Allowed {
+		return cli.ErrDenied
+	}
+	return nil
+}

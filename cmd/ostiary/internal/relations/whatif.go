@@ -1,0 +1,360 @@
+package relations
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/rel"
+)
+
+// questionsBytesMax bounds a file of questions, in bytes.
+const questionsBytesMax = 16 << 20
+
+// whatIfFlags are a proposal (another schema or changes) and the questions to ask.
+type whatIfFlags struct {
+	questions               []string
+	file, model, schema, at string
+	context                 string
+	add, remove             []string
+	unchanged               bool
+	recorded                int
+
+	// subjects are the subjects of the checks.
+	subjects []rel.Subject
+}
+
+func (a *app) whatIfCommand() *cobra.Command {
+	var f whatIfFlags
+	cmd := &cobra.Command{Use: "what-if", Short: "Show which decisions a proposed schema or change would alter", Args: cobra.NoArgs,
+		Long: "Run checks on the store as it is, and as it would be under a proposal: another schema, added or removed tuples. Nothing is written.\n" +
+			"The output shows the decisions that would change: + becomes allowed, - becomes denied, ? changes otherwise, ! is an error.\n" +
+			"The exit code is 2 if a check is an error.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			in, err := f.request()
+			if err != nil {
+				return err
+			}
+			if err := a.requireSubjects(cmd.Context(), &queryFlags{at: f.at}, f.subjects...); err != nil {
+				return err
+			}
+			if err := a.requireRemovals(cmd.Context(), in); err != nil {
+				return err
+			}
+			text, err := a.Native(cmd.Context(), http.MethodPost, "/what-if", in)
+			if err != nil {
+				return err
+			}
+			out, err := parseWhatIf(text, f.unchanged)
+			if err != nil {
+				return err
+			}
+			return a.printWhatIf(out)
+		}}
+	s := cmd.Flags()
+	s.StringArrayVar(&f.questions, "question", nil, `a check to run, "USER RELATION OBJECT [JSON]", where JSON is an object with parameters for conditions; may be repeated`)
+	s.StringVar(&f.file, "questions", "", "a file of checks, one per line")
+	s.StringVar(&f.context, "context", "", "parameters for conditions, a JSON object, or @FILE, for the checks that have none of their own")
+	cli.CountVar(s, &f.recorded, "recorded", 0, 0, "repeat the decisions that the server recorded in the last so many minutes (serve --record-decisions)")
+	s.StringVar(&f.model, "proposed", "", "file with the proposed model")
+	s.StringVar(&f.schema, "schema", "", "id of the proposed schema")
+	s.StringArrayVar(&f.add, "add", nil, `a tuple to add in the proposal, "USER RELATION OBJECT [CONDITION [JSON]]"; may be repeated`)
+	s.StringArrayVar(&f.remove, "remove", nil, `a tuple to remove in the proposal, "USER RELATION OBJECT"; may be repeated`)
+	s.StringVar(&f.at, "at", "", "evaluate at an earlier point: a revision, a token, or a time (RFC 3339)")
+	s.BoolVar(&f.unchanged, "unchanged", false, "show unchanged decisions as well")
+	return cmd
+}
+
+// request returns the flags as a request body of the native API.
+func (f *whatIfFlags) request() (map[string]any, error) {
+	in := map[string]any{"unchanged": true} // unchanged items may be errors
+	questions, err := f.checks()
+	if err != nil {
+		return nil, err
+	}
+	for _, q := range questions {
+		subject, err := rel.ParseSubject(q["subject"].(string))
+		if err != nil {
+			return nil, err
+		}
+		f.subjects = append(f.subjects, subject)
+	}
+	values, err := parseContext(f.context)
+	if err != nil {
+		return nil, err
+	}
+	if values != nil {
+		in["context"] = values
+	}
+	switch {
+	case f.recorded > 0 && len(questions) > 0:
+		return nil, fmt.Errorf("%w: --recorded cannot be combined with --question or --questions", cli.ErrUsage)
+	case f.recorded > 0 && values != nil:
+		return nil, fmt.Errorf("%w: --recorded cannot be combined with --context: each decision keeps the context of its request", cli.ErrUsage)
+	case f.recorded > 0:
+		in["recorded"] = map[string]any{"minutes": f.recorded}
+	case len(questions) == 0 && f.file != "":
+		return nil, fmt.Errorf("%w: --questions: %s has no checks", cli.ErrUsage, f.file)
+	case len(questions) == 0:
+		return nil, fmt.Errorf("%w: expected --question, --questions or --recorded", cli.ErrUsage)
+	case f.model == "" && f.schema == "" && len(f.add) == 0 && len(f.remove) == 0:
+		return nil, fmt.Errorf("%w: nothing is proposed: expected --proposed, --schema, --add or --remove", cli.ErrUsage)
+	default:
+		in["questions"] = questions
+	}
+	if at, err := cli.NativeAt("--at", f.at); err != nil {
+		return nil, err
+	} else if at != nil {
+		in["at"] = at
+	}
+	changes := map[string]any{}
+	var tuples []map[string]any
+	for _, text := range f.add {
+		t, err := parseContextual(text)
+		if err != nil {
+			return nil, err
+		}
+		tuples = append(tuples, cli.NativeTuples(cli.OneTuple(t))...)
+	}
+	if tuples != nil {
+		changes["add"] = tuples
+	}
+	var removed []map[string]any
+	for _, text := range f.remove {
+		t, err := triple("--remove", "tuple", `"USER RELATION OBJECT"`, text, strings.Fields(text))
+		if err != nil {
+			return nil, err
+		}
+		removed = append(removed, t)
+	}
+	if removed != nil {
+		changes["remove"] = removed
+	}
+	in["changes"] = changes
+	if f.schema != "" {
+		in["proposed"] = map[string]any{"schema": f.schema}
+	}
+	if f.model != "" {
+		m, err := cli.ReadModel(f.model)
+		if err != nil {
+			return nil, err
+		}
+		in["proposed"] = map[string]any{"model": m.Model}
+	}
+	return in, nil
+}
+
+// requireRemovals fails if the store lacks a tuple that the proposal removes: the
+// answer would be that the removal changes nothing.
+func (a *app) requireRemovals(ctx context.Context, in map[string]any) error {
+	removed, _ := in["changes"].(map[string]any)["remove"].([]map[string]any)
+	for _, m := range removed {
+		t, err := parseTriple([]string{m["subject"].(string), m["relation"].(string), m["object"].(string)})
+		if err != nil {
+			return err
+		}
+		ask := map[string]any{"limit": 1, "filter": nativeFilter(rel.Filter{ObjectType: t.Object.Type, ObjectID: t.Object.ID, Relation: t.Relation,
+			SubjectType: t.Subject.Type, SubjectID: t.Subject.ID, SubjectRelation: t.Subject.Relation, SubjectPlain: t.Subject.Relation == ""})}
+		if at, ok := in["at"]; ok {
+			ask["at"] = at
+		}
+		text, err := a.Native(ctx, http.MethodPost, "/read", ask)
+		if err != nil {
+			return err
+		}
+		var page struct{ Tuples []struct{} }
+		if err := json.Unmarshal(text, &page); err != nil {
+			return fmt.Errorf("the response is not valid in the native API: %w", err)
+		}
+		if len(page.Tuples) == 0 {
+			return &ostiary.TupleError{Kind: ostiary.ErrTupleMissing, Key: t.Key()}
+		}
+	}
+	return nil
+}
+
+// checks parses the checks of --question and of the file.
+func (f *whatIfFlags) checks() (found []map[string]any, err error) {
+	for _, text := range f.questions {
+		check, err := parseCheck("--question", text)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, check)
+	}
+	if f.file == "" {
+		return found, nil
+	}
+	text, err := cli.ReadFile(f.file, questionsBytesMax+1)
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > questionsBytesMax {
+		return nil, fmt.Errorf("%w: %s is larger than %d bytes", cli.ErrUsage, f.file, questionsBytesMax)
+	}
+	number := 0
+	for line := range strings.Lines(string(text)) {
+		number++
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+			continue
+		}
+		check, err := parseCheck(fmt.Sprintf("%s:%d", f.file, number), line)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, check)
+	}
+	return found, nil
+}
+
+// parseCheck parses a check, "USER RELATION OBJECT [JSON]", into the native API's
+// form. An error has the place of the text.
+func parseCheck(place, text string) (map[string]any, error) {
+	words, rest := firstWords(text, 3)
+	out, err := triple(place, "check", `"USER RELATION OBJECT [JSON]"`, text, words)
+	if err != nil || rest == "" {
+		return out, err
+	}
+	values, err := parseValues(place, rest)
+	if values != nil {
+		out["context"] = values
+	}
+	return out, err
+}
+
+// triple parses the words USER RELATION OBJECT of a text into the native API's form.
+// An error has the place of the text, what it is, a check or a tuple, and the form
+// that was expected.
+func triple(place, what, form, text string, words []string) (map[string]any, error) {
+	if len(words) != 3 {
+		return nil, fmt.Errorf("%w: %s: invalid %s %q: expected %s", cli.ErrUsage, place, what, text, form)
+	}
+	t, err := parseTriple(words)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", place, err)
+	}
+	return cli.NativeTuples(cli.OneTuple(t))[0], nil
+}
+
+// whatIfSide is the decision before or after the proposal.
+type whatIfSide struct {
+	Allowed bool
+	Truth   string
+	Error   *struct{ Message string }
+}
+
+func (s whatIfSide) String() string {
+	switch {
+	case s.Error != nil:
+		return "error: " + s.Error.Message
+	case s.Allowed:
+		return "allowed"
+	case s.Truth == "unknown":
+		return "undecided"
+	}
+	return "denied"
+}
+
+// whatIfResult is the native API's response to a what-if.
+type whatIfResult struct {
+	// Items are the checks to show. Each keeps its JSON for --json.
+	Items     []json.RawMessage `json:"items"`
+	Questions int               `json:"questions"`
+	Asked     int               `json:"asked"`
+	Gained    int               `json:"gained"`
+	Lost      int               `json:"lost"`
+	Other     int               `json:"other"`
+	// Failed counts the checks that are errors before or after the proposal.
+	Failed   int    `json:"failed"`
+	Partial  string `json:"partial,omitempty"`
+	Revision uint64 `json:"revision"`
+	Token    string `json:"token"`
+
+	lines []whatIfItem
+}
+
+// whatIfItem is one check of a what-if.
+type whatIfItem struct {
+	Object, Relation, Subject string
+	// Context is that of the check alone; empty if it has none.
+	Context       json.RawMessage
+	Before, After whatIfSide
+}
+
+// String formats the item as a line: + if the check becomes allowed, - if it
+// becomes denied, ! if it is an error, = if it stays the same, and ? otherwise.
+func (i *whatIfItem) String() string {
+	sign := "?"
+	switch {
+	case i.failed():
+		sign = "!"
+	case i.Before.String() == i.After.String():
+		sign = "="
+	case i.After.Allowed:
+		sign = "+"
+	case i.Before.Allowed:
+		sign = "-"
+	}
+	line := fmt.Sprintf("%s %s %s %s", sign, i.Subject, i.Relation, i.Object)
+	if i.Context != nil {
+		line += " " + string(i.Context)
+	}
+	line += "\t" + i.After.String()
+	if sign != "!" || i.Before.String() != i.After.String() {
+		line += ", was " + i.Before.String()
+	}
+	return line + "\n"
+}
+
+func (i *whatIfItem) failed() bool { return i.Before.Error != nil || i.After.Error != nil }
+
+// parseWhatIf parses a response that has all items. It counts the errors, and
+// keeps only the items to show: errors, changes and, with unchanged, all others.
+func parseWhatIf(text []byte, unchanged bool) (*whatIfResult, error) {
+	out := &whatIfResult{}
+	if err := json.Unmarshal(text, out); err != nil {
+		return nil, fmt.Errorf("the response is not valid in the native API: %w", err)
+	}
+	shown := []json.RawMessage{}
+	for _, raw := range out.Items {
+		var item whatIfItem
+		if err := json.Unmarshal(raw, &item); err != nil {
+			return nil, err
+		}
+		if item.failed() {
+			out.Failed++
+		} else if !unchanged && item.Before.String() == item.After.String() {
+			continue
+		}
+		shown, out.lines = append(shown, raw), append(out.lines, item)
+	}
+	out.Items = shown
+	return out, nil
+}
+
+func (a *app) printWhatIf(out *whatIfResult) error {
+	err := a.Print(out, func(w io.Writer) {
+		for i := range out.lines {
+			fmt.Fprint(w, out.lines[i].String())
+		}
+		fmt.Fprintf(w, "%d of %d asked: %d gained, %d lost, %d changed otherwise", out.Asked, out.Questions, out.Gained, out.Lost, out.Other)
+		if out.Failed > 0 {
+			fmt.Fprintf(w, ", %d failed", out.Failed)
+		}
+		fmt.Fprintln(w)
+		if out.Partial != "" {
+			fmt.Fprintf(w, "incomplete: the bound on %s was reached\n", out.Partial)
+		}
+	})
+	if err == nil && out.Failed > 0 {
+		err = fmt.Errorf("%w: %d of %d", cli.ErrPartial, out.Failed, out.Asked)
+	}
+	return err
+}

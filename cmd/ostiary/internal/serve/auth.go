@@ -1,0 +1,124 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/server"
+)
+
+// keysBytesMax bounds a file of keys.
+const keysBytesMax = 1 << 20
+
+// keys reads the preshared keys. It returns nil for --auth none. reload reads the
+// keys again.
+func (a *app) keys(f *serveFlags) (k *server.Keys, reload func() error, err error) {
+	list, err := a.readKeys(f)
+	if err != nil {
+		return nil, nil, err
+	}
+	nothing := func() error { return nil }
+	_, set := a.Lookup(cli.EnvKeys) // an empty variable is an error: its keys are missing
+	switch {
+	case f.auth == cli.AuthNone && (len(list) > 0 || f.keysFile != "" || f.usersFile != ""):
+		return nil, nil, fmt.Errorf("%w: --auth none cannot be combined with keys or users, and some are set", cli.ErrUsage)
+	case f.auth == cli.AuthNone, f.auth == "" && f.keysFile == "" && f.usersFile == "" && !set:
+		return nil, nothing, nil
+	case f.auth != "" && f.auth != cli.AuthPreshared:
+		return nil, nil, fmt.Errorf("%w: invalid --auth %q: expected none or preshared", cli.ErrUsage, f.auth)
+	}
+	if k, err = server.NewKeys(list); errors.Is(err, server.ErrNoKeys) {
+		return nil, nil, f.explainNoKeys(err, set)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", f.keysSource(set), err)
+	}
+	return k, func() error {
+		list, err := a.readKeys(f)
+		if err != nil {
+			return err
+		}
+		err = k.Replace(list)
+		if errors.Is(err, server.ErrNoKeys) {
+			err = f.explainNoKeys(err, set)
+		}
+		return err
+	}, err
+}
+
+// explainNoKeys returns the error of authentication by keys without a key.
+func (f *serveFlags) explainNoKeys(err error, environment bool) error {
+	if f.keysFile == "" && f.usersFile == "" && !environment {
+		return fmt.Errorf("%w: set one with --auth-keys-file or %s", err, cli.EnvKeys)
+	}
+	return fmt.Errorf("%w: %s has none", err, f.keysSource(environment))
+}
+
+// keysSource names where the keys and the users come from.
+func (f *serveFlags) keysSource(environment bool) string {
+	var sources []string
+	if f.keysFile != "" {
+		sources = append(sources, "--auth-keys-file "+f.keysFile)
+	}
+	if f.usersFile != "" {
+		sources = append(sources, "--auth-users-file "+f.usersFile)
+	}
+	if environment || sources == nil {
+		sources = append(sources, cli.EnvKeys)
+	}
+	return strings.Join(sources, " and ")
+}
+
+// readKeys reads the keys and the users of the files, and the keys of the
+// environment. Its errors never contain a key.
+func (a *app) readKeys(f *serveFlags) (list []server.Key, err error) {
+	for _, file := range []struct {
+		flag, name string
+		parse      func(string) ([]server.Key, error)
+	}{{"--auth-keys-file", f.keysFile, server.ParseKeys}, {"--auth-users-file", f.usersFile, server.ParseUsers}} {
+		if file.name == "" {
+			continue
+		}
+		keys, err := readKeysFile(file.name, file.parse)
+		if err != nil {
+			return nil, fmt.Errorf("%s %s: %w", file.flag, file.name, err)
+		}
+		list = append(list, keys...)
+	}
+	value, _ := a.Lookup(cli.EnvKeys)
+	for key := range strings.SplitSeq(value, ",") {
+		if key = strings.TrimSpace(key); key != "" {
+			list = append(list, server.Key{Secret: server.Secret(key)})
+		}
+	}
+	return list, nil
+}
+
+// readKeysFile reads a file of keys or of users.
+func readKeysFile(name string, parse func(string) ([]server.Key, error)) ([]server.Key, error) {
+	if err := cli.CheckKeysMode(name); err != nil {
+		return nil, err
+	}
+	text, err := cli.ReadFile(name, keysBytesMax+1)
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > keysBytesMax {
+		return nil, fmt.Errorf("%w: %s is larger than %d bytes", cli.ErrUsage, name, keysBytesMax)
+	}
+	return parse(string(text))
+}
+
+// explainExposed adds the flags that resolve [server.ErrExposed] and
+// [server.ErrMetricsExposed].
+func explainExposed(err error) error {
+	switch {
+	case errors.Is(err, server.ErrMetricsExposed):
+		return fmt.Errorf("%w; --metrics-exposed allows this", err)
+	case errors.Is(err, server.ErrExposed):
+		return fmt.Errorf("%w; set keys (--auth-keys-file or %s), or --auth-anonymous to allow this", err, cli.EnvKeys)
+	}
+	return err
+}

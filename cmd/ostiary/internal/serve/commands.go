@@ -1,0 +1,19 @@
+// Package serve is the command that serves a data folder: it reads the settings,
+// opens the doors and the ports, and runs the server. [Commands] returns the
+// command. The doors and package server do the work.
+package serve
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+)
+
+// app is a run of the program, with the methods of the commands of this package.
+type app struct{ *cli.App }
+
+// Commands returns the commands that serve a data folder.
+func Commands(run *cli.App) []*cobra.Command {
+	a := &app{run}
+	return []*cobra.Command{a.serveCommand()}
+}

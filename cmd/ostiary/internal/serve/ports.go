@@ -1,0 +1,81 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+
+	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/server"
+)
+
+// ports are the ports of a server, which are open before its data folder is. So a
+// server whose port is in use creates no folder.
+type ports struct{ open []openPort }
+
+type openPort struct {
+	name string // as in [server.Address]
+	net  net.Listener
+}
+
+// openPorts opens the ports of o. The caller closes those that no server takes.
+func openPorts(o *server.Options, dedicated []dedicatedPort) (*ports, error) {
+	p := &ports{}
+	all := []dedicatedPort{{"", "http", o.HTTP}, {"", "grpc", o.GRPC}, {"", "metrics", o.Metrics}}
+	all = append(all, dedicated...)
+	for _, at := range all {
+		if at.address == "" {
+			continue
+		}
+		l, err := server.Listen(at.address)
+		if err != nil {
+			p.close()
+			for _, other := range all {
+				if other != at && other.address == at.address && errors.Is(err, syscall.EADDRINUSE) {
+					return nil, cli.WithText(fmt.Sprintf("%s has the address of %s: expected another one", at.flag(), other.flag()), err)
+				}
+			}
+			return nil, explainPort(at, err)
+		}
+		p.open = append(p.open, openPort{at.name(), l})
+	}
+	return p, nil
+}
+
+// take returns the port with a name. A later call for the same name fails.
+func (p *ports) take(name, address string) (net.Listener, error) {
+	for i := range p.open {
+		if at := &p.open[i]; at.name == name && at.net != nil {
+			l := at.net
+			at.net = nil
+			return l, nil
+		}
+	}
+	return nil, fmt.Errorf("no port %s is open on %s", name, address)
+}
+
+// close closes the ports that were not taken.
+func (p *ports) close() {
+	for _, at := range p.open {
+		if at.net != nil {
+			at.net.Close()
+		}
+	}
+}
+
+// explainPort returns the error for a port that cannot be opened.
+func explainPort(at dedicatedPort, err error) error {
+	text := ""
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		text = "another process already listens on it: stop that process, or choose another address"
+	case errors.Is(err, syscall.EACCES):
+		text = "this user may not open the port: choose one above 1023"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		text = "this machine has no such address"
+	default:
+		return fmt.Errorf("%s: %w", at.flag(), err)
+	}
+	return cli.WithText(fmt.Sprintf("%s: %s", at.flag(), text), err)
+}

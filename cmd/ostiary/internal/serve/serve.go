@@ -1,0 +1,464 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/cmd/ostiary/internal/protocols"
+	"github.com/ostiary/ostiary/door/keystone"
+	"github.com/ostiary/ostiary/expr/cel"
+	"github.com/ostiary/ostiary/identity/password"
+	"github.com/ostiary/ostiary/internal/logins"
+	"github.com/ostiary/ostiary/server"
+	"github.com/ostiary/ostiary/storage/pebble"
+)
+
+// off is the value of an address flag that disables the listener.
+const off = "off"
+
+// depthMax is the largest depth that a request may ask for, in protocols that
+// have such a field. Permify's users ask for up to 1,000. Other requests use the
+// engine's default depth.
+const depthMax = 1000
+
+// loadWaitDefault is the default of --load-wait.
+const loadWaitDefault = time.Second
+
+// serveFlags are the settings of the command serve.
+type serveFlags struct {
+	config              string
+	http, grpc, metrics string
+	doors, dedicated    []string
+	metricsExposed      bool
+
+	auth, keysFile   string
+	usersFile        string
+	anonymous        bool
+	tlsCert, tlsKey  string
+	cors             []string
+	requestTimeout   time.Duration
+	headerTimeout    time.Duration
+	idleTimeout      time.Duration
+	transferTime     time.Duration
+	drainTime        time.Duration
+	stopTimeout      time.Duration
+	bodyBytes        int64
+	headerBytes      int
+	requests         int64
+	streams          int64
+	wire             wireFlags
+	memory           int64
+	bounds           ostiary.Bounds
+	conditions       cel.Options
+	window           time.Duration
+	preload          []string
+	record           int
+	background       time.Duration
+	logFormat, level string
+	accessLog        bool
+	door             DoorFlags
+}
+
+func (a *app) serveCommand() *cobra.Command {
+	var flags serveFlags
+	cmd := &cobra.Command{Use: "serve", Short: "Serve the data over HTTP and gRPC", Args: cobra.NoArgs,
+		Long: "Serve the data over HTTP and gRPC until the command is interrupted. A missing data folder is created.\n" +
+			"The command line has precedence over the environment (OSTIARY_HTTP sets --http), and the environment over --config FILE.\n" +
+			"Preshared keys come from --auth-keys-file or OSTIARY_AUTH_KEYS (separated by commas), never from the command line.\n" +
+			"On SIGHUP the server reads the TLS certificate, the keys and the policy file of Identity again.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := errors.Join(applyConfig(cmd.Flags(), flags.config), cli.RefuseNegative(cmd.Flags()), a.CleanData()); err != nil {
+				return err
+			}
+			return a.serve(cmd.Context(), &flags)
+		}}
+	flags.add(cmd)
+	a.AddKeystoneKeys(cmd.Flags())
+	topic(cmd.Flags(), "OpenStack Identity (Keystone)")
+	cmd.SetUsageFunc(topicUsage)
+	return cmd
+}
+
+func (f *serveFlags) add(cmd *cobra.Command) {
+	s := cmd.Flags()
+	s.SortFlags = false
+	s.StringVar(&f.config, "config", "", "YAML file with these settings; the names are those of the flags")
+	topic(s, "Settings")
+	s.StringVar(&f.http, "http", "127.0.0.1:8080", "HTTP address of all doors, or off")
+	s.StringVar(&f.grpc, "grpc", "127.0.0.1:8081", "gRPC address of all doors, or off")
+	s.StringVar(&f.metrics, "metrics", "127.0.0.1:2112", "address of Prometheus metrics (GET /metrics), or off")
+	s.BoolVar(&f.metricsExposed, "metrics-exposed", false, "allow a --metrics address that other machines can reach")
+	s.StringSliceVar(&f.doors, "doors", nil, "doors on --http and --grpc: "+strings.Join(doorNames[:], ", ")+"; default: all")
+	s.StringSliceVar(&f.dedicated, "door", nil, "serve one door on a separate port: NAME=http://HOST:PORT or NAME=grpc://HOST:PORT; may be repeated")
+	topic(s, "Ports and doors")
+	s.StringVar(&f.auth, "auth", "", "none (loopback only) or preshared; default: preshared if keys are set")
+	s.StringVar(&f.keysFile, "auth-keys-file", "", "file of preshared keys, one per line; a line may have a name before the key")
+	s.StringVar(&f.usersFile, "auth-users-file", "", "file of users for HTTP Basic authentication, NAME PASSWORD on each line; only the ONAP doors accept them")
+	s.BoolVar(&f.anonymous, "auth-anonymous", false, "accept clients on other machines with --auth none")
+	s.StringVar(&f.tlsCert, "tls-cert", "", "PEM file with the certificate and its chain; enables TLS 1.2 or later on all ports except --metrics")
+	s.StringVar(&f.tlsKey, "tls-key", "", "PEM file with the certificate's key")
+	s.StringSliceVar(&f.cors, "cors", nil, "origins of web pages that may send requests (https://app.example), or *; default: none")
+	topic(s, "Callers and TLS")
+	s.DurationVar(&f.requestTimeout, "request-timeout", server.RequestTimeoutDefault, "maximum duration of a request, except streams; 0 means no limit")
+	s.DurationVar(&f.headerTimeout, "header-timeout", server.HeaderTimeoutDefault, "maximum duration of reading a request's headers")
+	s.DurationVar(&f.transferTime, "transfer-time", server.TransferTimeDefault, "maximum duration of reading a request body, of writing a response, and of each write of a stream")
+	s.DurationVar(&f.idleTimeout, "idle-timeout", server.IdleTimeoutDefault, "maximum idle time of a connection between requests")
+	s.DurationVar(&f.drainTime, "drain-time", server.DrainTimeDefault, "how long a stopping server reports that it is not ready while it still accepts requests; 0 skips this phase")
+	s.DurationVar(&f.stopTimeout, "stop-timeout", server.StopTimeoutDefault, "how long a stopping server waits for running requests")
+	topic(s, "Durations")
+	cli.BytesVar(s, &f.bodyBytes, "body-bytes", 4<<20, "maximum size of a request body or gRPC message, for routes without their own limit")
+	cli.BytesVar(s, &f.headerBytes, "header-bytes", server.HeaderBytesDefault, "maximum total size of a request's headers")
+	s.Int64Var(&f.requests, "requests-max", server.RequestsMaxDefault, "maximum number of concurrent requests, except streams")
+	s.Int64Var(&f.streams, "streams-max", server.StreamsMaxDefault, "maximum number of concurrent streams; with keys, health watches without a key have a separate limit, a tenth of this one")
+	f.wire.add(cmd)
+	topic(s, "Requests and connections")
+	f.addBounds(s)
+	topic(s, "Questions")
+	s.IntVar(&f.bounds.Stores, "stores-max", 1_000_000, "maximum number of stores, those that doors make for themselves included")
+	cli.BytesVar(s, &f.memory, "memory-bytes", 0, "memory for the data and the compiled models of all loaded stores, for example 1GiB; when it is reached, idle stores are unloaded and then writes are refused, but loads are not; questions and connections need more memory; 0 means no limit")
+	cli.CountVar(s, &f.record, "record-decisions", 0, 0, "number of recent decisions to keep for what-if, at most one hour and 64 MiB of them; 0 keeps none")
+	s.StringSliceVar(&f.preload, "preload", []string{preloadRecent}, "stores to load before the server reports that it is ready: recent (those used last), none, or their ids or names; stores that are named stay in memory, recent ones are unloaded when they are idle")
+	s.Lookup("preload").DefValue = preloadRecent // without the brackets of a list
+	s.DurationVar(&f.bounds.LoadWait, "load-wait", loadWaitDefault, "how long a request waits while its store is loading; then it gets 503 with Retry-After; 0 means as long as --request-timeout")
+	s.DurationVar(&f.window, "window", ostiary.WindowDefault, "how long past revisions can be queried; negative means forever")
+	s.DurationVar(&f.background, "background", time.Minute, "interval at which expired tuples are removed, and stores without a request since the last time are unloaded; 0 means never")
+	topic(s, "Stores and memory")
+	s.StringVar(&f.logFormat, "log-format", "text", "text or json")
+	s.StringVar(&f.level, "log-level", "info", "debug, info, warn or error")
+	s.BoolVar(&f.accessLog, "access-log", false, "log each request")
+	topic(s, "Logs")
+	f.door.add(s)
+}
+
+// serve opens the data folder and the doors, and serves until ctx ends.
+func (a *app) serve(ctx context.Context, f *serveFlags) error {
+	log, err := f.logger(a.Err)
+	if err != nil {
+		return err
+	}
+	f.bounds.DepthMax = depthMax
+	if a.Data != cli.InMemory {
+		if err := a.CheckKeystoneModes(); err != nil {
+			return err
+		}
+		f.door.keystone.Keys = (&cli.FernetKeys{Repository: a.KeystoneKeysFolder()}).Load
+		f.door.keystone.ReceiptKeys = a.ReceiptKeys()
+	}
+	f.door.keystone.Identity.Pool = password.NewPool(f.door.logins.pool)
+	rules := &policyFile{name: f.door.logins.policy, log: log}
+	if err := rules.reload(); err != nil {
+		return err
+	}
+	if f.door.keystone.Permissions, err = f.door.logins.readPermissions(); err != nil {
+		return err
+	}
+	f.door.keystone.Policy = rules.current.Load
+	if err := f.door.checkKeystone(log); err != nil {
+		return err
+	}
+	f.door.caCert = a.CaCert
+	failures := logins.New(log)
+	f.door.keystone.Refused = func(remote, id string, why error) {
+		log.Debug("Identity: caller not authenticated", "remote", remote, "why", why, "id", id)
+		failures.Failed(keystone.Name, remote, id, why.Error())
+	}
+	f.door.keystone.Warn = func(err error) { log.Warn("Identity", "warning", err) }
+	f.door.keystone.Report = func(err error) { log.Error("internal error", "door", "keystone", "error", err) }
+	f.door.openfga.Report = func(err error) { log.Error("internal error", "door", "openfga", "error", err) }
+	f.door.onap.Report = func(err error) { log.Error("internal error", "door", "onap", "error", err) }
+	options := ostiary.Options{Conditions: cli.Conditions(f.conditions), MemoryMax: f.memory, Window: f.window, Background: f.background,
+		Record: ostiary.RecordingOptions{Decisions: f.record},
+		Bounds: f.bounds, Guard: cli.GuardOwned}
+	o, reload, err := a.serverOptions(f)
+	if err != nil {
+		return err
+	}
+	o.Log = log
+	if a.Token != "" && o.Keys == nil {
+		log.Warn("--token is the key that a client sends; it does not protect this server, whose keys come from --auth-keys-file or " + cli.EnvKeys)
+	}
+	open, err := a.openServerPorts(f, &o)
+	if err != nil {
+		return err
+	}
+	defer open.close()
+	o.Listen = open.take
+	err = a.WithData(ctx, true, options, func(e *ostiary.Engine, driver *pebble.Driver) error {
+		if err := f.openDoors(&o, e); err != nil {
+			return err
+		}
+		stores, err := a.storesToPreload(ctx, e, f.preload)
+		if err != nil {
+			return err
+		}
+		if err := protocols.CheckKeystoneDeployment(ctx, e); err != nil {
+			return err
+		}
+		doors := servedDoors(&o)
+		if !slices.Equal(f.preload, []string{preloadNone}) {
+			o.Preload = func(ctx context.Context) {
+				preload(ctx, e, stores, f.memory, log)
+				prepareDoors(ctx, doors, log)
+			}
+		}
+		if driver != nil {
+			cli.WarnFolderMode(log, a.Data)
+			a.warnKeystoneKeys(ctx, e, log)
+			o.Probe = driver.Failed
+			o.Collectors = append(o.Collectors, newFolderFigures(driver))
+		}
+		f.door.logins.makeRoomForHashes(ctx, e, doors)
+		s, err := server.New(o)
+		if err != nil {
+			return explainExposed(err)
+		}
+		if err := s.Start(); err != nil {
+			return err
+		}
+		defer runDoors(doors)()
+		defer onHangup(log, func() error { return errors.Join(reload(), rules.reload()) })()
+		defer a.governHeap()()
+		if driver != nil {
+			defer a.recordRecent(e, log)()
+			held, err := cli.WriteHolder(a.Data, addressesOf(s), f.tlsCert != "")
+			if err != nil {
+				return errors.Join(err, s.Stop())
+			}
+			defer held.Close()
+			defer cli.RemoveHolder(a.Data)
+		}
+		if err := a.announce(s, f.tlsCert != ""); err != nil {
+			return errors.Join(err, s.Stop())
+		}
+		logStart(log, a.Data, &o, s)
+		warnOnlyUsers(log, &o)
+		for _, at := range o.PlainAddresses() {
+			log.Warn("passwords and tokens are sent without TLS: set --tls-cert and --tls-key, or let a proxy with TLS listen instead", "address", at)
+		}
+		// A second interrupt stops the process immediately.
+		defer context.AfterFunc(ctx, func() {
+			log.Info("stopping")
+			signal.Reset(os.Interrupt, syscall.SIGTERM)
+		})()
+		return s.Wait(ctx)
+	})
+	failures.Close()
+	if err == nil {
+		log.Info("stopped")
+	}
+	return err
+}
+
+// logStart logs what the server serves: version, data folder, doors, addresses,
+// authentication and TLS.
+func logStart(log *slog.Logger, data string, o *server.Options, s *server.Server) {
+	var doors []string
+	for _, d := range servedDoors(o) {
+		doors = append(doors, d.Name)
+	}
+	auth := cli.AuthPreshared
+	if o.Keys == nil {
+		auth = "off"
+	}
+	attrs := []any{"version", cli.Version()["version"], "data", data, "doors", strings.Join(doors, ","), "auth", auth, "tls", o.TLS != nil}
+	for _, at := range s.Addresses() {
+		attrs = append(attrs, strings.ReplaceAll(at.Name, " ", "_"), at.Addr.String())
+	}
+	log.Info("serving", attrs...)
+}
+
+// warnOnlyUsers logs a warning if the server has users but no keys, because doors
+// that do not accept HTTP Basic authentication then refuse every caller.
+func warnOnlyUsers(log *slog.Logger, o *server.Options) {
+	if o.Keys == nil || !o.Keys.OnlyUsers() {
+		return
+	}
+	var closed []string
+	for _, d := range servedDoors(o) {
+		if !d.Basic && !d.OwnAuthentication {
+			closed = append(closed, d.Name)
+		}
+	}
+	if closed != nil {
+		log.Warn("only users with passwords are set, but these doors accept only preshared keys: add keys with --auth-keys-file", "doors", strings.Join(closed, ","))
+	}
+}
+
+// openServerPorts opens the ports of a server. If another server has the folder
+// open, the error of a port in use names that server.
+func (a *app) openServerPorts(f *serveFlags, o *server.Options) (*ports, error) {
+	dedicated, err := parseDedicated(f.dedicated)
+	if err != nil {
+		return nil, err
+	}
+	open, err := openPorts(o, dedicated)
+	if errors.Is(err, syscall.EADDRINUSE) && a.Data != cli.InMemory {
+		if h := cli.ServerOf(a.Data); h != nil {
+			return nil, fmt.Errorf("%w; a server (process %d) already serves the folder %s", err, h.PID, a.Data)
+		}
+	}
+	return open, err
+}
+
+// openDoors sets the doors of o, which answer from e.
+func (f *serveFlags) openDoors(o *server.Options, e *ostiary.Engine) error {
+	all, err := AllDoors(e, &f.door)
+	if err != nil {
+		return err
+	}
+	o.Engine = e
+	if o.Doors, err = pickDoors(all, f.doors); err != nil {
+		return err
+	}
+	o.Dedicated, err = dedicatedDoors(all, f.dedicated)
+	return err
+}
+
+// serverOptions converts the flags to the server's options, without the doors.
+// reload reads the certificate and the keys again.
+func (a *app) serverOptions(f *serveFlags) (o server.Options, reload func() error, err error) {
+	o = server.Options{HTTP: address(f.http), GRPC: address(f.grpc), Metrics: address(f.metrics), MetricsExposed: f.metricsExposed,
+		Anonymous: f.anonymous, CORS: f.cors, RequestTimeout: none(f.requestTimeout), HeaderTimeout: f.headerTimeout,
+		TransferTime: f.transferTime, IdleTimeout: f.idleTimeout, DrainTime: none(f.drainTime), StopTimeout: f.stopTimeout,
+		BodyBytes: f.bodyBytes, HeaderBytes: f.headerBytes, RequestsMax: f.requests, StreamsMax: f.streams, AccessLog: f.accessLog}
+	if err := errors.Join(f.checkAddresses(), f.checkDoors()); err != nil {
+		return o, nil, err
+	}
+	f.wire.set(&o)
+	var certificate, keys func() error
+	if o.TLS, certificate, err = f.certificate(); err != nil {
+		return o, nil, err
+	}
+	if o.Keys, keys, err = a.keys(f); err != nil {
+		return o, nil, err
+	}
+	if err := o.CheckExposure(); err != nil {
+		return o, nil, explainExposed(err)
+	}
+	return o, func() error {
+		if err := certificate(); err != nil {
+			return err
+		}
+		return keys()
+	}, nil
+}
+
+// checkAddresses fails if the address of a listener is not HOST:PORT or off.
+func (f *serveFlags) checkAddresses() error {
+	for _, at := range [...]struct{ flag, address string }{{"http", f.http}, {"grpc", f.grpc}, {"metrics", f.metrics}} {
+		if _, port, err := net.SplitHostPort(at.address); at.address != off && (err != nil || port == "") {
+			return fmt.Errorf("%w: invalid --%s %q: expected HOST:PORT, for example 127.0.0.1:8080, or off", cli.ErrUsage, at.flag, at.address)
+		}
+	}
+	if f.http == off && f.grpc == off && f.metrics == off && len(f.dedicated) == 0 {
+		return fmt.Errorf("%w: nothing to serve: expected an address for --http or --grpc, or a --door", cli.ErrUsage)
+	}
+	return nil
+}
+
+func address(s string) string {
+	if s == off {
+		return ""
+	}
+	return s
+}
+
+// none converts the flags' 0 to the options' -1. Both mean that there is no such
+// limit.
+func none(d time.Duration) time.Duration {
+	if d == 0 {
+		return -1
+	}
+	return d
+}
+
+func (f *serveFlags) certificate() (*server.Certificate, func() error, error) {
+	if f.tlsCert == "" && f.tlsKey == "" {
+		return nil, func() error { return nil }, nil
+	}
+	if f.tlsCert == "" || f.tlsKey == "" {
+		return nil, nil, fmt.Errorf("%w: --tls-cert and --tls-key must be set together", cli.ErrUsage)
+	}
+	c, err := server.NewCertificate(f.tlsCert, f.tlsKey)
+	if err != nil {
+		return nil, nil, err
+	}
+	return c, c.Reload, nil
+}
+
+// onHangup calls reload at each SIGHUP until the caller calls stop.
+func onHangup(log *slog.Logger, reload func() error) (stop func()) {
+	hangups, end, done := make(chan os.Signal, 1), make(chan struct{}), make(chan struct{})
+	signal.Notify(hangups, syscall.SIGHUP)
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-end:
+				return
+			case <-hangups:
+				if err := reload(); err != nil {
+					log.Error("reload failed; the old keys, certificate or policy stay in use", "error", err)
+					continue
+				}
+				log.Info("reloaded keys, certificate and policy")
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(hangups)
+		close(end)
+		<-done
+	}
+}
+
+// addressesOf returns the server's addresses by their names.
+func addressesOf(s *server.Server) map[string]string {
+	where := map[string]string{}
+	for _, at := range s.Addresses() {
+		where[at.Name] = at.Addr.String()
+	}
+	return where
+}
+
+// announce prints the server's addresses to stdout.
+func (a *app) announce(s *server.Server, tls bool) error {
+	var lines []string
+	for _, at := range s.Addresses() {
+		name := at.Name
+		if tls && strings.HasSuffix(name, "http") {
+			name += "s"
+		}
+		lines = append(lines, name+" "+at.Addr.String())
+	}
+	return a.Print(addressesOf(s), func(w io.Writer) { fmt.Fprintf(w, "serving %s\n", strings.Join(lines, ", ")) })
+}
+
+func (f *serveFlags) logger(w io.Writer) (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(f.level)); err != nil {
+		return nil, fmt.Errorf("%w: invalid --log-level %q: expected debug, info, warn or error", cli.ErrUsage, f.level)
+	}
+	o := &slog.HandlerOptions{Level: level}
+	switch f.logFormat {
+	case "text":
+		return slog.New(slog.NewTextHandler(w, o)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, o)), nil
+	}
+	return nil, fmt.Errorf("%w: invalid --log-format %q: expected text or json", cli.ErrUsage, f.logFormat)
+}

@@ -1,9 +1,0 @@
-//go:build unix
-
-package main
-
-import "syscall"
-
-// restrictNewFiles makes every file that the process creates readable and
-// writable for its owner alone.
-func restrictNewFiles() { syscall.Umask(0o077) }
