@@ -20,7 +20,6 @@ const (
 	routeWrites = "writes" // TestEveryDoorNamesTheCaller sends a request to it
 	routeToken  = "token"  // writes as the user of a token: TestTokenNamesTheCaller
 	routeSecret = "secret" // writes as the user of another secret: TestCallersWithoutToken of package identity
-	routeUnseen = "unseen" // writes with the context of its request, like the others of its door, and no test sends a request
 )
 
 // readRouteKinds reads the kind of each operation, by door and name.
@@ -36,7 +35,7 @@ func readRouteKinds(t *testing.T) map[string]string {
 		if len(words) == 0 || words[0] == "#" {
 			continue
 		}
-		known := []string{routeReads, routeStores, routeWrites, routeToken, routeSecret, routeUnseen}
+		known := []string{routeReads, routeStores, routeWrites, routeToken, routeSecret}
 		if len(words) < 3 || !slices.Contains(known, words[1]) {
 			t.Fatalf("line %q: expected a door, a kind of %v, and names", line, known)
 		}
