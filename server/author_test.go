@@ -82,3 +82,34 @@ func TestReasons(t *testing.T) {
 		}
 	}
 }
+
+// The access log names a caller as the log of a store does. It has another word only
+// for a request of which no entry can come.
+func TestCallersInTheAccessLog(t *testing.T) {
+	t.Parallel()
+	keys, err := NewKeys([]Key{{Name: "ci", Secret: "a-key"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := (*keys.list.Load())[0]
+	plain, identity := &door.Door{}, &door.Door{OwnAuthentication: true}
+	for _, c := range []struct {
+		what   string
+		door   *door.Door
+		key    *hashedKey
+		author string
+		want   string
+	}{
+		{"served without keys", plain, nil, ostiary.CallerLocal, "local"},
+		{"served with a key", plain, key, "ci", "ci"},
+		{"refused with a key, before it has an author", plain, key, "", "ci"},
+		{"refused without a key", plain, nil, "", "anonymous"},
+		{"a user of Identity", identity, nil, "1234", "1234"},
+		{"Identity without a user", identity, nil, ostiary.CallerLocal, "anonymous"},
+	} {
+		author := &ostiary.Author{Origin: ostiary.Origin{Caller: c.author}}
+		if got := callerText(c.door, c.key, author); got != c.want {
+			t.Errorf("%s: the caller is %q, want %q", c.what, got, c.want)
+		}
+	}
+}

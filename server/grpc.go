@@ -245,7 +245,7 @@ func (i *interceptor) end(ctx context.Context, m *method, start time.Time, a *os
 	if i.accessLog {
 		key, _ := ctx.Value(keyOfCall{}).(*hashedKey)
 		line := []slog.Attr{slog.String("door", m.door.Name), slog.String("route", m.series.route), slog.String("method", "GRPC"),
-			slog.String("status", code.String()), millis(took), slog.String("caller", callerText(key, a)), slog.String("remote", remoteOf(ctx))}
+			slog.String("status", code.String()), millis(took), slog.String("caller", callerText(m.door.Door, key, a)), slog.String("remote", remoteOf(ctx))}
 		i.log.LogAttrs(context.Background(), slog.LevelInfo, "request", logRevision(line, a)...)
 	}
 }

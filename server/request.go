@@ -217,7 +217,7 @@ func (q *request) end(r *http.Request) {
 	q.series.observe(took, outcome)
 	if q.accessLog {
 		line := []slog.Attr{slog.String("door", q.door.Name), slog.String("route", q.series.route), slog.String("method", r.Method), slog.Int("status", q.status),
-			millis(took), slog.String("caller", callerText(q.key, &q.ctx.author)), slog.String("remote", r.RemoteAddr), slog.String("id", q.requestID())}
+			millis(took), slog.String("caller", callerText(q.door.Door, q.key, &q.ctx.author)), slog.String("remote", r.RemoteAddr), slog.String("id", q.requestID())}
 		q.log.LogAttrs(context.Background(), slog.LevelInfo, what, logRevision(line, &q.ctx.author)...)
 	}
 	if !whole {
@@ -230,13 +230,15 @@ func millis(took time.Duration) slog.Attr {
 	return slog.Float64("duration_ms", float64(took.Microseconds())/1000)
 }
 
-// callerText names the caller in the access log, as the log of the store does: the
-// user of a door that authenticates its callers, otherwise the name or the
-// fingerprint of the key. It is "anonymous" for a request without either.
-func callerText(key *hashedKey, a *ostiary.Author) string {
+// callerText names the caller of a request to door d in the access log, as the log of
+// the store does: the user of a door that authenticates its callers, the name or the
+// fingerprint of the key, or "local" without keys. It is "anonymous" if the request
+// was refused without any of them: then the log of the store has no entry of it.
+func callerText(d *door.Door, key *hashedKey, a *ostiary.Author) string {
+	caller := a.Origin.Caller
 	switch {
-	case a.Origin.Caller != "" && a.Origin.Caller != ostiary.CallerLocal:
-		return a.Origin.Caller
+	case caller != "" && !(d.OwnAuthentication && caller == ostiary.CallerLocal):
+		return caller
 	case key != nil: // the request was refused before it had an author
 		return key.author
 	}
