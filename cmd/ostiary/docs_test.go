@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -93,6 +94,31 @@ func TestSettings(t *testing.T) {
 		group.Flags.VisitAll(row)
 	}
 	golden.Equal(t, file, head+"<!-- settings"+comment+"-->\n"+table.String()+"\n<!-- end of settings -->"+tail)
+}
+
+// TestBoundsOfSecurity checks that the bounds in SECURITY.md have the defaults of serve.
+func TestBoundsOfSecurity(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../SECURITY.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &cli.App{Lookup: func(string) (string, bool) { return "", false }}
+	cmd, _, err := root(a).Find([]string{"serve"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := regexp.MustCompile("(?m)^\\| .* \\| `--([a-z-]+)` \\| (.*) \\|$").FindAllStringSubmatch(string(text), -1)
+	if len(rows) < 20 {
+		t.Errorf("SECURITY.md has %d bounds with a setting, expected at least 20", len(rows))
+	}
+	for _, row := range rows {
+		if f := cmd.Flags().Lookup(row[1]); f == nil {
+			t.Errorf("SECURITY.md: serve has no flag --%s", row[1])
+		} else if got := shownDefault(f); got != row[2] {
+			t.Errorf("SECURITY.md: --%s has the default %s, expected %s", row[1], row[2], got)
+		}
+	}
 }
 
 // shownDefault returns the default of a flag as a user writes it: 24h for 24h0m0s,
