@@ -14,51 +14,84 @@ import (
 // activityKind is the kind of the documents of activities, after documentPrefix.
 const activityKind = "activity"
 
-// activity is what a service counts about the logins of a user.
+// activity is what is counted about the logins of a user.
 type activity struct {
-	Failures int       `json:"failures,omitempty"` // wrong passwords since the last right one
+	Failures int       `json:"failures,omitempty"` // wrong passwords since Cleared
 	Failed   time.Time `json:"failed,omitzero"`    // time of the last wrong password
-	Used     time.Time `json:"used,omitzero"`      // day of the last login
+	// Cleared is the time up to which wrong passwords are forgotten: that of a right
+	// password, or of the last wrong one before a lock that has ended.
+	Cleared time.Time `json:"cleared,omitzero"`
+	Used    time.Time `json:"used,omitzero"` // day of the last login
 }
 
-// activities counts the logins of users in memory. [Service.Flush] stores what has
-// changed, so a wrong password makes no entry of the log. It is bounded by the
+// with returns the activity with what a process counted since it read a. Other
+// processes may have changed a meanwhile.
+func (a activity) with(counted activity) activity {
+	if !counted.Cleared.IsZero() && !a.Failed.After(counted.Cleared) {
+		a.Failures, a.Failed = 0, time.Time{}
+	}
+	if !counted.Failed.Before(a.Cleared) {
+		a.Failures, a.Failed = a.Failures+counted.Failures, later(a.Failed, counted.Failed)
+	}
+	a.Cleared, a.Used = later(a.Cleared, counted.Cleared), later(a.Used, counted.Used)
+	return a
+}
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+// clear forgets wrong passwords up to a time.
+func (a *activity) clear(at time.Time) { *a = activity{Cleared: at, Used: a.Used} }
+
+// activities counts the logins of users in memory. [Service.Flush] stores what was
+// counted, so a wrong password makes no entry of the log. It is bounded by the
 // number of users.
 type activities struct {
-	mu      sync.Mutex
-	changed map[string]activity // what is not stored yet, by user
+	flushing sync.Mutex          // held by the one call of Flush that stores counts
+	mu       sync.Mutex          // guards the fields below
+	counted  map[string]activity // what is not stored yet, by user
+	// before are the stored activities before the write of a Flush; nil while none
+	// writes. They keep counts from being seen twice: stored and not stored.
+	before *activityMap
 }
 
 // activity returns the activity of a user.
 func (s *Service) activity(user string) activity {
 	s.activities.mu.Lock()
 	defer s.activities.mu.Unlock()
-	return s.newestActivity(user)
+	return s.stored(user).with(s.activities.counted[user])
 }
 
-// newestActivity returns the activity of a user. The caller holds the lock. It reads
+// stored returns the stored activity of a user. The caller holds the lock. It reads
 // the newest directory, not that of a request: counts may have been stored while the
 // request waited for its password hash.
-func (s *Service) newestActivity(user string) activity {
-	a, changed := s.activities.changed[user]
-	if !changed {
-		a, _ = s.current.Load().activities.Get(user)
+func (s *Service) stored(user string) activity {
+	all := s.activities.before
+	if all == nil {
+		all = &s.documents.Loaded().Value.activities
 	}
+	a, _ := all.Get(user)
 	return a
 }
 
-// count changes the activity of a user by a function, which returns false if
-// nothing changes.
-func (s *Service) count(user string, f func(*activity) bool) {
+// count changes what is counted about a user, by a function that also gets the
+// activity with it.
+func (s *Service) count(user string, f func(a activity, counted *activity)) {
 	s.activities.mu.Lock()
 	defer s.activities.mu.Unlock()
-	a := s.newestActivity(user)
-	if f(&a) {
-		if s.activities.changed == nil {
-			s.activities.changed = map[string]activity{}
-		}
-		s.activities.changed[user] = a
+	old := s.activities.counted[user]
+	counted := old
+	if f(s.stored(user).with(old), &counted); counted == old {
+		return
 	}
+	if s.activities.counted == nil {
+		s.activities.counted = map[string]activity{}
+	}
+	s.activities.counted[user] = counted
 }
 
 // wrongPassword counts a wrong password of a user. A locked user stays locked for
@@ -68,15 +101,14 @@ func (s *Service) wrongPassword(user *Record) {
 	if c.LockoutAttempts == 0 {
 		return
 	}
-	s.count(user.ID, func(a *activity) bool {
-		if c.locked(user, *a, now) {
-			return false
+	s.count(user.ID, func(a activity, counted *activity) {
+		if c.locked(user, a, now) {
+			return
 		}
 		if a.Failures >= c.LockoutAttempts { // the lock has ended
-			a.Failures = 0
+			counted.clear(a.Failed)
 		}
-		a.Failures, a.Failed = a.Failures+1, now
-		return true
+		counted.Failures, counted.Failed = counted.Failures+1, now
 	})
 }
 
@@ -85,12 +117,10 @@ func (s *Service) wrongPassword(user *Record) {
 // locked the user.
 func (s *Service) rightPassword(user *Record) (locked bool) {
 	now := s.now()
-	s.count(user.ID, func(a *activity) bool {
-		if locked = s.options.Compliance.locked(user, *a, now); locked || a.Failures == 0 {
-			return false
+	s.count(user.ID, func(a activity, counted *activity) {
+		if locked = s.options.Compliance.locked(user, a, now); !locked && a.Failures > 0 {
+			counted.clear(now)
 		}
-		a.Failures, a.Failed = 0, time.Time{}
-		return true
 	})
 	return locked
 }
@@ -101,10 +131,10 @@ func (s *Service) used(user string) {
 		return
 	}
 	today := day(s.now())
-	s.count(user, func(a *activity) bool {
-		old := a.Used
-		a.Used = today
-		return !old.Equal(today)
+	s.count(user, func(a activity, counted *activity) {
+		if a.Used.Before(today) {
+			counted.Used = today
+		}
 	})
 }
 
@@ -112,10 +142,11 @@ func (s *Service) used(user string) {
 // user.
 func (s *Service) enabled(user string) {
 	s.used(user)
-	s.count(user, func(a *activity) bool {
-		failed := a.Failures > 0
-		a.Failures, a.Failed = 0, time.Time{}
-		return failed
+	now := s.now()
+	s.count(user, func(a activity, counted *activity) {
+		if a.Failures > 0 {
+			counted.clear(now)
+		}
 	})
 }
 
@@ -139,12 +170,14 @@ func (s *Service) isInactive(r *Record) bool {
 const flushMax = 1000
 
 // Flush stores the wrong passwords and the days of logins that were counted in
-// memory since the last call. A process calls it at intervals, and before it ends;
-// what is not flushed is lost with the process. Flush writes nothing if nothing
-// has changed. Its entries have the caller [ostiary.CallerCollector] if ctx has no
-// author.
+// memory since the last call. It adds them to what other processes have stored. A
+// process calls it at intervals, and before it ends; what is not flushed is lost with
+// the process. Flush writes nothing if nothing was counted. Its entries have the caller
+// [ostiary.CallerCollector] if ctx has no author.
 func (s *Service) Flush(ctx context.Context) error {
 	ctx = collecting(ctx)
+	s.activities.flushing.Lock()
+	defer s.activities.flushing.Unlock()
 	for {
 		n, err := s.flushSome(ctx)
 		if err != nil || n < flushMax {
@@ -153,41 +186,66 @@ func (s *Service) Flush(ctx context.Context) error {
 	}
 }
 
-// flushSome stores the activities of at most flushMax users.
+// flushSome stores the counts of at most flushMax users.
 func (s *Service) flushSome(ctx context.Context) (int, error) {
-	s.activities.mu.Lock()
-	some := make(map[string]activity, min(len(s.activities.changed), flushMax))
-	for user, a := range s.activities.changed {
-		if len(some) < flushMax {
-			some[user] = a
-		}
-	}
-	s.activities.mu.Unlock()
+	some := s.activities.begin(s.documents.Loaded().Value)
 	if len(some) == 0 {
 		return 0, nil
 	}
 	_, err := s.write(ctx, func(d *directory) (w ostiary.WriteRequest, err error) {
-		for user, a := range some {
+		for user, counted := range some {
 			if _, err := d.get(User, user); err == nil { // otherwise the user was deleted
-				w.Documents = append(w.Documents, a.document(user))
+				stored, _ := d.activities.Get(user)
+				w.Documents = append(w.Documents, stored.with(counted).document(user))
 			}
 		}
 		return w, nil
 	})
-	if err == nil {
-		_, err = s.at(ctx) // the newest directory has the counts before the map loses them
+	made := err == nil
+	if made {
+		_, err = s.at(ctx) // so that the loaded directory has what ends to be counted
 	}
-	if err != nil {
-		return 0, err
-	}
-	s.activities.mu.Lock()
-	defer s.activities.mu.Unlock()
-	for user, a := range some {
-		if s.activities.changed[user] == a { // otherwise it has changed since
-			delete(s.activities.changed, user)
+	s.activities.end(some, made)
+	return len(some), err
+}
+
+// begin returns the counts of at most flushMax users, which the caller stores. Until
+// end is called, the stored activities are those of d.
+func (a *activities) begin(d *directory) map[string]activity {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	some := make(map[string]activity, min(len(a.counted), flushMax))
+	for user, counted := range a.counted {
+		if len(some) < flushMax {
+			some[user] = counted
 		}
 	}
-	return len(some), nil
+	if len(some) > 0 {
+		a.before = &d.activities
+	}
+	return some
+}
+
+// end ends what begin began. made is true if the counts are stored; then what was
+// counted since is left.
+func (a *activities) end(some map[string]activity, made bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.before = nil
+	if !made {
+		return
+	}
+	for user, stored := range some {
+		counted := a.counted[user]
+		switch {
+		case counted == stored:
+			delete(a.counted, user)
+		case counted.Cleared == stored.Cleared: // otherwise all that it has is newer
+			counted.Failures -= stored.Failures
+			counted.Cleared = time.Time{}
+			a.counted[user] = counted
+		}
+	}
 }
 
 // document returns the document of a user's activity.
@@ -196,7 +254,7 @@ func (a activity) document(user string) ostiary.Document {
 	if err != nil {
 		panic(err) // numbers and times
 	}
-	return ostiary.Document{Kind: documentPrefix + activityKind, Key: user, Secondary: []string{bucket(user)}, Body: body}
+	return ostiary.Document{Kind: documentPrefix + activityKind, Key: user, Body: body}
 }
 
 // putActivity reads the document of an activity into the directory.

@@ -159,7 +159,7 @@ func (s *Service) applicationDelegation(ctx context.Context, d *directory, n New
 	if len(n.RoleIDs) == 0 {
 		return x, nil
 	}
-	wanted, err := s.implied(ctx, d, n.RoleIDs)
+	wanted, err := s.implied(ctx, n.RoleIDs)
 	if err != nil {
 		return nil, err
 	}

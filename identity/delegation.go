@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/identity/token"
 )
 
@@ -126,7 +125,7 @@ func (s *Service) delegatedRoles(ctx context.Context, d *directory, t *Token) ([
 	if t.AccessToken != nil {
 		return s.accessRoles(ctx, d, t)
 	}
-	held, err := s.rolesOn(ctx, d, t.User.ID, t.ApplicationCredential.Delegation.ProjectID)
+	held, err := s.rolesOn(ctx, t.User.ID, t.ApplicationCredential.Delegation.ProjectID)
 	if err != nil {
 		return nil, err
 	}
@@ -135,12 +134,12 @@ func (s *Service) delegatedRoles(ctx context.Context, d *directory, t *Token) ([
 	}), nil
 }
 
-// implied returns the ids of roles and of all roles that they imply at the revision
-// of a directory, in ascending order.
-func (s *Service) implied(ctx context.Context, d *directory, roles []string) ([]string, error) {
+// implied returns the ids of roles and of all roles that they imply, in ascending
+// order.
+func (s *Service) implied(ctx context.Context, roles []string) ([]string, error) {
 	given := map[string]bool{}
 	for _, id := range roles {
 		given[id] = true
 	}
-	return s.withImplied(ctx, given, ostiary.QueryOptions{Consistency: ostiary.AtLeast(d.token)})
+	return s.withImplied(ctx, given)
 }

@@ -10,12 +10,12 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/internal/btree"
+	"github.com/ostiary/ostiary/internal/replica"
 	"github.com/ostiary/ostiary/storage"
 )
 
 // directory is all records at one revision. It never changes.
 type directory struct {
-	token  ostiary.Token // of the revision; "" for an empty store
 	tables map[Kind]table
 	limits LimitModel // how the limits of projects and domains depend on each other
 	// referrers are the records that refer to other records, by link.key.
@@ -56,7 +56,7 @@ func (r *Record) space() string { return cmp.Or(r.Owner, r.Domain) }
 
 // edit returns a copy that may be changed without changing d.
 func (d *directory) edit() *directory {
-	c := &directory{token: d.token, limits: d.limits, tables: make(map[Kind]table, len(kinds)),
+	c := &directory{limits: d.limits, tables: make(map[Kind]table, len(kinds)),
 		referrers: d.referrers.Edit(), revocations: d.revocations.edit(), activities: d.activities.Edit()}
 	for _, k := range kinds {
 		t := d.tables[k]
@@ -65,32 +65,61 @@ func (d *directory) edit() *directory {
 	return c
 }
 
-// apply applies the documents of a log entry to d, which must be a copy that
-// edit returned. Other changes are in the graph.
-func (d *directory) apply(changes []storage.Change) error {
-	for _, c := range changes {
-		var err error
+// form describes how the documents of a deployment become its directory.
+func form(limits LimitModel) replica.Form[*directory] {
+	f := replica.Form[*directory]{
+		Kinds: []string{documentPrefix + revocationKind, documentPrefix + activityKind},
+		Empty: func() *directory { return &directory{limits: limits} },
+		Apply: (*directory).apply,
+	}
+	for _, k := range kinds {
+		f.Kinds = append(f.Kinds, documentPrefix+string(k))
+	}
+	return f
+}
+
+// apply returns the directory after changes of documents. Other changes are in the
+// graph.
+func (d *directory) apply(changes []storage.Change) (*directory, error) {
+	next := d.edit()
+	for i := range changes {
+		c := &changes[i]
 		switch c.Kind {
 		case storage.DocumentPut:
-			err = d.put(c.Document)
+			if err := next.put(&c.Document); err != nil {
+				return nil, err
+			}
 		case storage.DocumentRemove:
-			d.remove(c.Document)
-		}
-		if err != nil {
-			return err
+			next.remove(c.Document.Kind, c.Document.Key)
+		case storage.RemoveByFilter:
+			for _, key := range next.keys(c.Filter.DocumentKind, c.Filter.DocumentKeyPrefix) {
+				next.remove(c.Filter.DocumentKind, key)
+			}
 		}
 	}
-	return nil
+	return next, nil
+}
+
+// with returns the directory after the documents of a write.
+func (d *directory) with(w *ostiary.WriteRequest) (*directory, error) {
+	if len(w.Documents)+len(w.RemoveDocuments) == 0 {
+		return d, nil
+	}
+	changes := make([]storage.Change, 0, len(w.Documents)+len(w.RemoveDocuments))
+	for _, k := range w.RemoveDocuments {
+		changes = append(changes, storage.Change{Kind: storage.DocumentRemove, Document: storage.Document{Kind: k.Kind, Key: k.Key}})
+	}
+	for _, x := range w.Documents {
+		changes = append(changes, storage.Change{Kind: storage.DocumentPut, Document: storage.Document{Kind: x.Kind, Key: x.Key, Body: x.Body}})
+	}
+	return d.apply(changes)
 }
 
 // documentPrefix is the beginning of the kinds of this package's documents.
 const documentPrefix = "identity/"
 
-func (d *directory) put(doc storage.Document) error {
-	k, ours := strings.CutPrefix(doc.Kind, documentPrefix)
-	if !ours {
-		return nil
-	}
+func (d *directory) put(doc *storage.Document) error {
+	k := strings.TrimPrefix(doc.Kind, documentPrefix)
 	switch k {
 	case revocationKind:
 		return d.revocations.put(doc.Key, doc.Body)
@@ -128,16 +157,39 @@ func (d *directory) insert(r *Record) {
 	}
 }
 
-func (d *directory) remove(doc storage.Document) {
-	switch k, ours := strings.CutPrefix(doc.Kind, documentPrefix); {
-	case !ours:
-	case k == revocationKind:
-		d.revocations.remove(doc.Key)
-	case k == activityKind:
-		d.activities.Delete(doc.Key)
+func (d *directory) remove(kind, key string) {
+	switch k := strings.TrimPrefix(kind, documentPrefix); k {
+	case revocationKind:
+		d.revocations.remove(key)
+	case activityKind:
+		d.activities.Delete(key)
 	default:
-		d.drop(Kind(k), doc.Key)
+		d.drop(Kind(k), key)
 	}
+}
+
+// keys returns the keys with a prefix of the documents of a kind.
+func (d *directory) keys(kind, prefix string) []string {
+	switch k := strings.TrimPrefix(kind, documentPrefix); k {
+	case revocationKind:
+		return keysWith(&d.revocations.events, prefix)
+	case activityKind:
+		return keysWith(&d.activities, prefix)
+	default:
+		t := d.tables[Kind(k)]
+		return keysWith(&t.byID, prefix)
+	}
+}
+
+func keysWith[V any](m *btree.Map[string, V], prefix string) (keys []string) {
+	m.Ascend(prefix, func(key string, _ V) bool {
+		with := strings.HasPrefix(key, prefix)
+		if with {
+			keys = append(keys, key)
+		}
+		return with
+	})
+	return keys
 }
 
 // drop removes a record from the tables, if it exists.

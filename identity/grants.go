@@ -150,7 +150,7 @@ func (s *Service) EffectiveRoles(ctx context.Context, user, target string) ([]st
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.rolesOn(ctx, d, user, target)
+	all, err := s.rolesOn(ctx, user, target)
 	return d.global(all), err
 }
 
@@ -167,9 +167,8 @@ func holders(user string, groups []string) []ostiary.Subject {
 
 // rolesOn returns the ids of the roles of EffectiveRoles and of the domain roles
 // that they follow from, in ascending order. groups are further groups of the user.
-func (s *Service) rolesOn(ctx context.Context, d *directory, user, target string, groups ...string) ([]string, error) {
-	at := ostiary.QueryOptions{Consistency: ostiary.AtLeast(d.token)}
-	bindings, err := s.subjects(ctx, projectType, target, effectiveRelation, bindingType, at)
+func (s *Service) rolesOn(ctx context.Context, user, target string, groups ...string) ([]string, error) {
+	bindings, err := s.subjects(ctx, projectType, target, effectiveRelation, bindingType)
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +179,7 @@ func (s *Service) rolesOn(ctx context.Context, d *directory, user, target string
 			continue
 		}
 		for _, holder := range holders(user, groups) {
-			a, err := s.store.Check(ctx, ostiary.CheckRequest{Object: object(bindingType, id), Relation: subjectRelation, Subject: holder, QueryOptions: at})
+			a, err := s.store.Check(ctx, ostiary.CheckRequest{Object: object(bindingType, id), Relation: subjectRelation, Subject: holder})
 			if err != nil {
 				return nil, err
 			}
@@ -190,16 +189,16 @@ func (s *Service) rolesOn(ctx context.Context, d *directory, user, target string
 			}
 		}
 	}
-	return s.withImplied(ctx, found, at)
+	return s.withImplied(ctx, found)
 }
 
 // withImplied returns the ids of the roles and of all roles that they imply, in
 // ascending order.
-func (s *Service) withImplied(ctx context.Context, roles map[string]bool, at ostiary.QueryOptions) ([]string, error) {
+func (s *Service) withImplied(ctx context.Context, roles map[string]bool) ([]string, error) {
 	all := map[string]bool{}
 	for id := range roles {
 		all[id] = true
-		implied, err := s.subjects(ctx, roleType, id, impliedRelation, roleType, at)
+		implied, err := s.subjects(ctx, roleType, id, impliedRelation, roleType)
 		if err != nil {
 			return nil, err
 		}
@@ -246,8 +245,7 @@ func (s *Service) Targets(ctx context.Context, user string, groups ...string) ([
 
 // targetsOf returns the ids of the enabled targets on which a subject has a role.
 func (s *Service) targetsOf(ctx context.Context, d *directory, holder ostiary.Subject) (ids []string, err error) {
-	r := ostiary.ListObjectsRequest{Type: projectType, Relation: accessibleRelation, Subject: holder,
-		QueryOptions: ostiary.QueryOptions{Consistency: ostiary.AtLeast(d.token)}}
+	r := ostiary.ListObjectsRequest{Type: projectType, Relation: accessibleRelation, Subject: holder}
 	for {
 		page, err := s.store.ListObjects(ctx, r)
 		if err != nil {
@@ -377,8 +375,8 @@ func (s *Service) GroupsOf(ctx context.Context, user string) ([]*Record, error) 
 }
 
 // subjects returns all subjects of a type that have a relation on an object.
-func (s *Service) subjects(ctx context.Context, objectType, id, relation, subjectType string, o ostiary.QueryOptions) (ids []string, err error) {
-	r := ostiary.ListSubjectsRequest{Object: object(objectType, id), Relation: relation, SubjectType: subjectType, QueryOptions: o}
+func (s *Service) subjects(ctx context.Context, objectType, id, relation, subjectType string) (ids []string, err error) {
+	r := ostiary.ListSubjectsRequest{Object: object(objectType, id), Relation: relation, SubjectType: subjectType}
 	for {
 		page, err := s.store.ListSubjects(ctx, r)
 		if err != nil {

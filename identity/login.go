@@ -381,7 +381,7 @@ func (s *Service) expandScope(ctx context.Context, d *directory, t *Token) (err 
 	if t.Trust != nil || t.ApplicationCredential != nil || t.AccessToken != nil {
 		ids, err = s.delegatedRoles(ctx, d, t)
 	} else {
-		ids, err = s.rolesOn(ctx, d, t.User.ID, target, t.GroupIDs...)
+		ids, err = s.rolesOn(ctx, t.User.ID, target, t.GroupIDs...)
 		ids = d.global(ids)
 	}
 	if err != nil {

@@ -200,7 +200,7 @@ func (s *Service) checkAuthorization(ctx context.Context, d *directory, r *Recor
 	if r.Owner != "" && r.Owner != user {
 		return failf(Forbidden, "The request token was authorized by another user.")
 	}
-	held, err := s.rolesOn(ctx, d, user, r.Delegation.ProjectID)
+	held, err := s.rolesOn(ctx, user, r.Delegation.ProjectID)
 	if err != nil {
 		return err
 	}
@@ -314,11 +314,11 @@ func (d *directory) expandAccess(t *Token) (err error) {
 // those that were authorized and what they imply, of those that the user still
 // has.
 func (s *Service) accessRoles(ctx context.Context, d *directory, t *Token) ([]string, error) {
-	given, err := s.implied(ctx, d, t.AccessToken.Delegation.RoleIDs)
+	given, err := s.implied(ctx, t.AccessToken.Delegation.RoleIDs)
 	if err != nil {
 		return nil, err
 	}
-	held, err := s.rolesOn(ctx, d, t.User.ID, t.AccessToken.Delegation.ProjectID)
+	held, err := s.rolesOn(ctx, t.User.ID, t.AccessToken.Delegation.ProjectID)
 	if err != nil {
 		return nil, err
 	}

@@ -49,7 +49,11 @@ func (s *Service) hashes(ctx context.Context, user *Record) ([]string, error) {
 // CheckSecrets fails with [ostiary.ErrNoSecretKey] if the engine has no key, or
 // another one, for the secrets of the deployment. It reads the password of one user.
 func (s *Service) CheckSecrets(ctx context.Context) (err error) {
-	users := s.current.Load().tables[User]
+	d, err := s.at(ctx)
+	if err != nil {
+		return err
+	}
+	users := d.tables[User]
 	users.byID.Ascend("", func(_ string, user *Record) bool {
 		if user.Password == nil {
 			return true

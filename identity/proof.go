@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/identity/password"
 	"github.com/ostiary/ostiary/identity/token"
 )
@@ -120,15 +119,6 @@ func (s *Service) hold(d *directory, rests []rest) error {
 		}
 	}
 	return nil
-}
-
-// decide returns the change of a write that prepare makes on a directory, if the
-// proof of the request holds on it.
-func (s *Service) decide(ctx context.Context, d *directory, prepare func(*directory) (ostiary.WriteRequest, error)) (ostiary.WriteRequest, error) {
-	if err := s.proven(ctx, d); err != nil {
-		return ostiary.WriteRequest{}, err
-	}
-	return prepare(d)
 }
 
 // secretVersion returns a text that is another one each time that the password or

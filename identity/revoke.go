@@ -126,5 +126,5 @@ func (r *Revocation) document() ostiary.Document {
 		panic(err) // strings and times
 	}
 	key := fmt.Sprintf("%016x-%s", r.RevokedAt.UnixMicro(), newID())
-	return ostiary.Document{Kind: documentPrefix + revocationKind, Key: key, Secondary: []string{bucket(key)}, Body: body}
+	return ostiary.Document{Kind: documentPrefix + revocationKind, Key: key, Body: body}
 }

@@ -359,7 +359,7 @@ func (d *directory) agents(trust string) (ids []string) {
 // trustRoles returns the ids of the roles that a trust gives. It fails with
 // Forbidden if a trustor in its chain has lost one of them.
 func (s *Service) trustRoles(ctx context.Context, d *directory, x *Record) ([]string, error) {
-	all, err := s.implied(ctx, d, x.Delegation.RoleIDs)
+	all, err := s.implied(ctx, x.Delegation.RoleIDs)
 	if err != nil {
 		return nil, err
 	}
@@ -382,7 +382,7 @@ func (s *Service) trustorsHold(ctx context.Context, d *directory, chain []*Recor
 			continue
 		}
 		asked = append(asked, x.Owner)
-		held, err := s.rolesOn(ctx, d, x.Owner, x.Delegation.ProjectID)
+		held, err := s.rolesOn(ctx, x.Owner, x.Delegation.ProjectID)
 		if err != nil {
 			return err
 		}

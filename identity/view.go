@@ -19,15 +19,15 @@ type View struct {
 
 // View returns the newest revision.
 func (s *Service) View(ctx context.Context) (*View, error) {
-	d, err := s.at(ctx)
+	newest, err := s.documents.Newest(ctx)
 	if err != nil {
 		return nil, err
 	}
-	at, err := s.store.Hold(ctx, ostiary.AtExactly(d.token))
+	at, err := s.store.Hold(ctx, ostiary.AtExactly(newest.Token))
 	if err != nil {
 		return nil, err
 	}
-	return &View{s, d, at}, nil
+	return &View{s, newest.Value, at}, nil
 }
 
 // Get returns a record. It fails with NotFound.

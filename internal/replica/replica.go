@@ -85,6 +85,10 @@ func (r *Replica[T]) Newest(ctx context.Context) (*At[T], error) {
 	return r.follow(ctx)
 }
 
+// Loaded returns the value that a read returned last, without a look at the store. It
+// is nil before the first read.
+func (r *Replica[T]) Loaded() *At[T] { return r.current.Load() }
+
 // Wait returns the value at the newest revision when the store has reached the
 // revision that c chooses. It fails as [ostiary.Store.Resolve] does.
 func (r *Replica[T]) Wait(ctx context.Context, c ostiary.Consistency) (*At[T], error) {

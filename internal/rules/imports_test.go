@@ -59,7 +59,7 @@ door/xacml: . door internal/jsonread policy policy/domain policy/language policy
 server: . door internal/logins internal/turns
 # Policies, identities, documents: other rules than those of tuples, for the doors
 acp: . internal/eval storage schema expr rel
-identity: . internal/eval internal/btree schema storage identity/percent identity/mapping identity/password identity/token identity/totp identity/oauth1 internal/turns
+identity: . internal/eval internal/btree internal/replica schema storage identity/percent identity/mapping identity/password identity/token identity/totp identity/oauth1
 identity/access: internal/nearest
 identity/ec2: identity/percent
 identity/mapping:
