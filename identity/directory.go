@@ -2,6 +2,7 @@ package identity
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -70,7 +71,9 @@ func form(limits LimitModel) replica.Form[*directory] {
 	f := replica.Form[*directory]{
 		Kinds: []string{documentPrefix + revocationKind, documentPrefix + activityKind},
 		Empty: func() *directory { return &directory{limits: limits} },
-		Apply: (*directory).apply,
+		Apply: func(_ context.Context, old *directory, changes []storage.Change) (*directory, error) {
+			return old.apply(changes)
+		},
 	}
 	for _, k := range kinds {
 		f.Kinds = append(f.Kinds, documentPrefix+string(k))
