@@ -152,6 +152,34 @@ func (f floor) label(box string) string {
 	return box + " (" + strings.Join(inner, ", ") + ")"
 }
 
+// line returns the labels of boxes, after a mark. A box that does not fit into the line
+// begins the next one, and a box that fits into no line goes on further in.
+func (f floor) line(mark string, boxes []string) string {
+	var out strings.Builder
+	line := mark
+	fits := func(text string) bool { return len([]rune(line+strings.TrimRight(text, " "))) <= lineMax }
+	next := func(indent string) {
+		out.WriteString(strings.TrimRight(line, " ") + "\n")
+		line = indent
+	}
+	for i, box := range boxes {
+		label := f.label(box)
+		if i > 0 && fits("   "+label) {
+			line += "   "
+		} else if i > 0 {
+			next("   ")
+		}
+		for _, word := range strings.SplitAfter(label, ", ") {
+			if !fits(word) {
+				next("      ")
+			}
+			line += word
+		}
+	}
+	next("")
+	return out.String()
+}
+
 // picture draws the floors as text.
 func picture(t *testing.T) string {
 	t.Helper()
@@ -166,23 +194,11 @@ func picture(t *testing.T) string {
 		}
 		fmt.Fprintf(&out, "%s%s%s\n", strings.Repeat(edge, 2), title, strings.Repeat(edge, lineMax-2-len([]rune(title))))
 		for i, level := range f.levels(t, may) {
-			mark := "   "
-			if i > 0 {
-				mark = " ↓ "
+			mark := " ↓ "
+			if i == 0 {
+				mark = "   "
 			}
-			line := mark
-			for j, box := range level {
-				if j > 0 {
-					line += "   "
-				}
-				if label := f.label(box); len([]rune(line+label)) <= lineMax {
-					line += label
-				} else {
-					out.WriteString(strings.TrimRight(line, " ") + "\n")
-					line = "   " + label
-				}
-			}
-			out.WriteString(strings.TrimRight(line, " ") + "\n")
+			out.WriteString(f.line(mark, level))
 		}
 	}
 	return "```text\n" + out.String() + "```\n"
