@@ -16,12 +16,14 @@ import (
 )
 
 // TestChangesCost reads pages of changes at the beginning, in the middle and near the
-// end of logs of several lengths, whose entries have 60 tuples each, and counts the
-// entries that the driver reads for each. A page of 100 needs two or three, and one may
-// be needed to confirm the token.
+// end of logs of several lengths, and counts the entries that the driver reads for each.
+// With 60 tuples in an entry, a page of 100 needs two or three, and one may be needed to
+// confirm the token. Pages inside an entry of 5,000 tuples need that entry only once; the
+// 50 pages inside the newest entry also see the end of the log, which counts.
 func TestChangesCost(t *testing.T) {
 	t.Parallel()
-	for _, entries := range []int{10, 40, 160} {
+	for _, log := range []struct{ entries, tuples, read int }{{10, 60, 40}, {40, 60, 160}, {160, 60, 640}, {2, 5000, 54}} {
+		entries, tuples := log.entries, log.tuples
 		driver := failing.New(memory.New())
 		engine, err := ostiary.Open(t.Context(), ostiary.Options{Driver: driver})
 		if err != nil {
@@ -45,7 +47,7 @@ func TestChangesCost(t *testing.T) {
 		}
 		for e := range entries {
 			var w ostiary.WriteRequest
-			for i := range 60 {
+			for i := range tuples {
 				w.Add = append(w.Add, rel.Tuple{Object: rel.Object{Type: "doc", ID: fmt.Sprintf("%d-%d", e, i)}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "a"}})
 			}
 			if _, err := store.Write(t.Context(), w); err != nil {
@@ -53,7 +55,7 @@ func TestChangesCost(t *testing.T) {
 			}
 		}
 		in := &openfgav1.ReadChangesRequest{StoreId: store.ID().String(), PageSize: wrapperspb.Int32(100)}
-		changes := 0
+		changes, total := 0, 0
 		for {
 			driver.Break(failing.Fault{Only: []failing.Operation{failing.EntriesNext}})
 			out, err := server.ReadChanges(t.Context(), in)
@@ -64,18 +66,22 @@ func TestChangesCost(t *testing.T) {
 				break
 			}
 			for _, c := range out.GetChanges() {
-				if want := fmt.Sprintf("doc:%d-%d", changes/60, changes%60); c.GetTupleKey().GetObject() != want {
+				if want := fmt.Sprintf("doc:%d-%d", changes/tuples, changes%tuples); c.GetTupleKey().GetObject() != want {
 					t.Fatalf("change %d of %d entries: got %s, expected %s", changes, entries, c.GetTupleKey().GetObject(), want)
 				}
 				changes++
 			}
+			total += driver.Count()
 			if read := driver.Count(); read > 4 {
 				t.Errorf("%d entries: the page that ends with change %d reads %d entries, expected at most 4", entries, changes, read)
 			}
 			in.ContinuationToken = out.GetContinuationToken()
 		}
-		if changes != 60*entries {
-			t.Errorf("all pages have %d changes, expected %d", changes, 60*entries)
+		if changes != tuples*entries {
+			t.Errorf("all pages have %d changes, expected %d", changes, tuples*entries)
+		}
+		if total > log.read {
+			t.Errorf("%d entries of %d tuples: all pages read %d entries, expected at most %d", entries, tuples, total, log.read)
 		}
 	}
 }

@@ -48,8 +48,8 @@ type Entry struct {
 	Origin storage.Origin
 	// Token names the revision; a request with After: Token returns what follows.
 	Token snapshot.Token
-	// Changes are the selected changes. Watches share them: they must not be
-	// changed.
+	// Changes are the selected changes. Watches and pages share them: they must not
+	// be changed.
 	Changes []storage.Change
 }
 
@@ -98,34 +98,89 @@ func read(ctx context.Context, t *snapshot.Timeline, r *Request) (page Page, err
 	if err != nil {
 		return page, err
 	}
-	n, enough := 0, r.enough()
+	pages := pager{timeline: t, request: r, limit: limit, enough: r.enough(), newest: newest.Head.Revision}
+	if done, err := pages.kept(ctx, after+1); err != nil || done {
+		return pages.page, err
+	}
+	if len(pages.page.Entries) > 0 {
+		after++
+	}
+	return pages.read(ctx, after)
+}
+
+// pager collects a page of the log.
+type pager struct {
+	timeline *snapshot.Timeline
+	request  *Request
+	limit    int              // entries
+	enough   int              // changes
+	newest   storage.Revision // the newest one when the request came
+
+	page    Page
+	changes int // in page
+}
+
+// kept adds the entry of a revision if it is large and was read before. A client that
+// reads the changes of such an entry in pages asks for it with each page, and decoding
+// it takes long. done is true if the page ends with it.
+func (p *pager) kept(ctx context.Context, r storage.Revision) (done bool, err error) {
+	t := p.timeline
+	e := t.Large(r, p.request.Types)
+	if e == nil {
+		return false, nil
+	}
+	if err := t.ConfirmStore(ctx); err != nil {
+		return false, err
+	}
+	oldest, _, err := t.Runtime.Driver.Oldest(ctx, t.ID)
+	if err != nil || r < oldest {
+		return false, err // reading the log fails with the right error
+	}
+	p.add(Entry{Revision: r, Time: e.Time.Time(), Origin: e.Origin, Token: t.Token(e.Head), Changes: e.Changes})
+	p.page.More = p.full() && r < p.newest
+	return p.page.More, nil
+}
+
+// read adds the entries that follow a revision until the page is full.
+func (p *pager) read(ctx context.Context, after storage.Revision) (page Page, err error) {
+	t := p.timeline
 	for e, err := range t.Runtime.Driver.Entries(ctx, t.ID, after+1) {
 		if err != nil {
-			return page, err
+			return p.page, err
 		}
 		if e.Incarnation != t.Incarnation {
 			return Page{}, snapshot.ErrIncarnation
 		}
-		if len(page.Entries) >= limit || n >= enough {
-			page.More = true
+		if p.full() {
+			p.page.More = true
 			break
 		}
 		head := storage.Head{Revision: e.Revision, Hash: e.Hash()}
-		page.Next = t.Token(head)
-		if entry := visible(t, &e, head, r.Types); len(entry.Changes) > 0 {
-			page.Entries = append(page.Entries, entry)
-			n += len(entry.Changes)
-		}
-		if e.Revision < newest.Head.Revision && (len(page.Entries) >= limit || n >= enough) {
-			page.More = true // known without the next entry, which may be large
+		entry := visible(t, &e, head, p.request.Types)
+		t.KeepLarge(snapshot.LargeEntry{Head: head, Time: e.Time, Origin: e.Origin, Types: p.request.Types, Changes: entry.Changes})
+		p.add(entry)
+		if e.Revision < p.newest && p.full() {
+			p.page.More = true // known without the next entry, which may be large
 			break
 		}
 	}
-	if page.Next == "" {
-		page.Next, err = t.TokenAt(ctx, after)
+	if p.page.Next == "" {
+		p.page.Next, err = t.TokenAt(ctx, after)
 	}
-	return page, err
+	return p.page, err
 }
+
+// add adds an entry. One without selected changes only moves the position.
+func (p *pager) add(e Entry) {
+	p.page.Next = e.Token
+	if len(e.Changes) > 0 {
+		p.page.Entries = append(p.page.Entries, e)
+		p.changes += len(e.Changes)
+	}
+}
+
+// full reports whether the page has the entries or the changes that end it.
+func (p *pager) full() bool { return len(p.page.Entries) >= p.limit || p.changes >= p.enough }
 
 // Head returns the entry that led to the revision of a token, without its changes,
 // however many it has. At the revision of an empty store it returns an Entry with

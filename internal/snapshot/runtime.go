@@ -45,6 +45,7 @@ type Runtime struct {
 	Config
 	catalog *atomic.Uint64 // of a driver that is a storage.Cataloger, otherwise nil
 	schemas schemaCache
+	large   largeEntries
 	bytes   atomic.Int64  // see Bytes
 	loads   chan struct{} // one element for each load in progress
 	// compilations has one element for each schema that is being compiled.
