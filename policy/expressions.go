@@ -19,6 +19,8 @@ type expressions struct {
 	compiled  []typed        // definitions by number; zero until they are compiled, and if they are wrong
 	tried     []bool         // definitions that were compiled, by number
 	open      []int          // variables whose definitions are being compiled
+	// twice has the ids of variables that are defined twice.
+	twice map[string]bool
 }
 
 // typed is a compiled expression with its type and its depth. The zero typed is
@@ -40,6 +42,10 @@ func newExpressions(c *compiler, variables []Variable) *expressions {
 	for i, v := range variables {
 		if first, ok := e.numbers[v.ID]; ok {
 			c.add(v.Position, "variable %s is defined twice, also at %s: expected distinct ids", value.Quote(v.ID), variables[first].Position)
+			if e.twice == nil {
+				e.twice = map[string]bool{}
+			}
+			e.twice[v.ID] = true
 			continue
 		}
 		e.numbers[v.ID] = i
@@ -137,7 +143,11 @@ func (e *expressions) reference(x *VariableReference) typed {
 		return typed{}
 	}
 	if slices.Contains(e.open, i) {
-		e.add(x.Position, "variables use each other: %s: expected no loop", e.loop(i))
+		// Which definition of a variable is meant, and so whether there is a loop, is not
+		// known if it has two.
+		if loop := e.loop(i); !slices.ContainsFunc(loop, func(id string) bool { return e.twice[id] }) {
+			e.add(x.Position, "variables use each other: %s: expected no loop", strings.Join(loop, " -> "))
+		}
 		return typed{}
 	}
 	definition := e.definition(i)
@@ -153,12 +163,11 @@ func (e *expressions) reference(x *VariableReference) typed {
 
 // loop returns the ids of the variables from i to the one that is being
 // compiled, and i again.
-func (e *expressions) loop(i int) string {
-	var ids []string
+func (e *expressions) loop(i int) (ids []string) {
 	for _, on := range append(slices.Clone(e.open[slices.Index(e.open, i):]), i) {
 		ids = append(ids, e.variables[on].ID)
 	}
-	return strings.Join(ids, " -> ")
+	return ids
 }
 
 // apply compiles a call.

@@ -94,24 +94,43 @@ func (v Value) formatUTC() string {
 	return "Z"
 }
 
+// formatLocal returns the lexical form of a date or time in its own zone.
+func (v Value) formatLocal() string {
+	zone := formatZone(int(v.offset))
+	switch v.typ {
+	case Time:
+		return formatClock(v.number, v.nanos) + zone
+	case Date:
+		return formatDay(v.number) + zone
+	}
+	return formatDay(v.number) + "T" + formatClock(v.number, v.nanos) + zone
+}
+
+// formatZone returns the offset of a zone in minutes as "+hh:mm", 0 as "Z", and "" for
+// no zone.
+func formatZone(offset int) string {
+	sign := "+"
+	switch {
+	case offset == noZone:
+		return ""
+	case offset == 0:
+		return "Z"
+	case offset < 0:
+		sign, offset = "-", -offset
+	}
+	return fmt.Sprintf("%s%02d:%02d", sign, offset/60, offset%60)
+}
+
 // formatDate returns the canonical form: with a zone from -11:59 to +12:00 that
 // lets the day begin at the same instant (XML Schema part 2, section 3.2.9.2).
 func (v Value) formatDate() string {
-	if v.offset == noZone {
-		return formatDay(v.number)
-	}
 	local, offset := v.number, int(v.offset)
 	switch {
+	case offset == noZone:
 	case offset > 12*60:
 		local, offset = local-secondsPerDay, offset-24*60
 	case offset <= -12*60:
 		local, offset = local+secondsPerDay, offset+24*60
-	case offset == 0:
-		return formatDay(local) + "Z"
 	}
-	sign := "+"
-	if offset < 0 {
-		sign, offset = "-", -offset
-	}
-	return fmt.Sprintf("%s%s%02d:%02d", formatDay(local), sign, offset/60, offset%60)
+	return formatDay(local) + formatZone(offset)
 }

@@ -88,18 +88,19 @@ func TestInstants(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 3, 1, 0, 30, 5, 250_000_000, time.FixedZone("", 90*60))
 	for _, c := range []struct {
-		v    Value
-		want string
+		v          Value
+		text, want string
 	}{
-		{NewDateTime(at), "2026-02-28T23:00:05.25Z"},
-		{NewTime(at), "23:00:05.25Z"},
-		{NewDate(at), "2026-03-01+01:30"},
-		{NewDateTime(time.Date(1800, 1, 1, 0, 0, 0, 0, time.FixedZone("", 1172))), "1799-12-31T23:40:28Z"},
-		{NewTime(time.Date(1969, 1, 1, 23, 59, 59, 0, time.UTC)), "23:59:59Z"},
-		{NewDate(time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC)), "-0002-01-01Z"},
+		{NewDateTime(at), "2026-03-01T00:30:05.25+01:30", "2026-02-28T23:00:05.25Z"},
+		{NewTime(at), "00:30:05.25+01:30", "23:00:05.25Z"},
+		{NewDate(at), "2026-03-01+01:30", "2026-03-01+01:30"},
+		{NewDate(at.In(time.FixedZone("", 13*60*60))), "2026-03-01+13:00", "2026-02-28-11:00"},
+		{NewDateTime(time.Date(1800, 1, 1, 0, 0, 0, 0, time.FixedZone("", 1172))), "1799-12-31T23:59:28+00:19", "1799-12-31T23:40:28Z"},
+		{NewTime(time.Date(1969, 1, 1, 23, 59, 59, 0, time.UTC)), "23:59:59Z", "23:59:59Z"},
+		{NewDate(time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC)), "-0002-01-01Z", "-0002-01-01Z"},
 	} {
-		if c.v.Text() != c.want || c.v.Canonical() != c.want {
-			t.Errorf("%s: %q, expected %q", c.v.Type(), c.v.Text(), c.want)
+		if c.v.Text() != c.text || c.v.Canonical() != c.want {
+			t.Errorf("%s: %q and %q, expected %q and %q", c.v.Type(), c.v.Text(), c.v.Canonical(), c.text, c.want)
 		}
 		again, err := Parse(c.v.Type(), c.want)
 		if err != nil || !Equal(again, c.v) && c.v.Type() != Time {

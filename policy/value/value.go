@@ -103,12 +103,17 @@ func (v Value) Type() Type { return v.typ }
 
 // Text returns the lexical form that the value was parsed from, with white space
 // collapsed where the type demands it, or the canonical form of a computed
-// value. The text of an xpathExpression is its path.
+// value. A computed date or time is in its own zone. The text of an xpathExpression
+// is its path.
 func (v Value) Text() string {
-	if v.text == "" {
-		return v.Canonical()
+	if v.text != "" {
+		return v.text
 	}
-	return v.text
+	switch v.typ {
+	case Time, Date, DateTime:
+		return v.formatLocal()
+	}
+	return v.Canonical()
 }
 
 // Canonical returns the canonical lexical form. Values that are [Equal] have the
