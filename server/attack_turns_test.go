@@ -35,6 +35,9 @@ var longWork = []struct {
 	{"decisions with XPath over 20,000 elements", 20, func(v *victim, t *testing.T) (string, string, string) {
 		return v.policy(t, "", "", "", "<r>"+strings.Repeat("<a><b>1</b></a>", 10_000)+"</r>")
 	}},
+	{"validations of a policy of 4 MB on one line", 20, func(*victim, *testing.T) (string, string, string) {
+		return "/xacml/v3/validate", "application/xml", onOneLine(4_000_000)
+	}},
 	{"batches of 10,000 checks", 20, func(v *victim, t *testing.T) (string, string, string) { return v.batch(10_000) }},
 	{"batches of 40,000 checks, which are refused", 20, func(v *victim, t *testing.T) (string, string, string) { return v.batch(40_000) }},
 	{"pages of a read that walks 20,000 tuples", 20, func(v *victim, t *testing.T) (string, string, string) {
@@ -53,6 +56,17 @@ var longWork = []struct {
 		}
 		return "/v1/tenants/list", "application/json", `{"page_size":10}`
 	}},
+}
+
+// onOneLine returns a policy of rules without a line break, which has about so many
+// bytes.
+func onOneLine(bytes int) string {
+	var b strings.Builder
+	b.WriteString(`<Policy xmlns="urn:oasis:names:tc:xacml:3.0:core:schema:wd-17" PolicyId="p" Version="1" RuleCombiningAlgId="urn:oasis:names:tc:xacml:3.0:rule-combining-algorithm:deny-unless-permit"><Target/>`)
+	for i := 0; b.Len() < bytes-50; i++ {
+		fmt.Fprintf(&b, `<Rule RuleId="r%d" Effect="Permit"/>`, i)
+	}
+	return b.String() + "</Policy>"
 }
 
 // bag returns an attribute with n values as JSON.
