@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -121,10 +120,10 @@ func race(t *testing.T, turns, clients int, sides []bench.Side) {
 	}
 	base := all[0]
 	for _, c := range all {
-		line := fmt.Sprintf("%-20s %6.0f /s  %5.1f µs", c.name, median(c.rate), median(c.nanos)/1000)
+		line := fmt.Sprintf("%-20s %s /s  %s", c.name, spread(c.rate, "%.0f"), spread(c.nanos, "%.0f ns"))
 		if c != base {
-			line += fmt.Sprintf("  rate × %.3f, over the no-op %+.1f µs (× %.2f)", median(by(c.rate, base.rate)),
-				median(over(c.nanos, base.nanos))/1000, median(by(c.nanos, base.nanos)))
+			line += fmt.Sprintf("  rate × %s, over the no-op %s (× %s)", spread(by(c.rate, base.rate), "%.2f"),
+				spread(over(c.nanos, base.nanos), "%+.0f ns"), spread(by(c.nanos, base.nanos), "%.2f"))
 		}
 		t.Log(line)
 	}
@@ -151,12 +150,7 @@ func (c *competitor) turn(t *testing.T, clients int) {
 	c.rate = append(c.rate, float64(result.N)/result.Elapsed.Seconds())
 }
 
-// median, by and over compare turns.
-func median(v []float64) float64 {
-	w := slices.Sorted(slices.Values(v))
-	return w[len(w)/2]
-}
-
+// by and over compare turns.
 func by(v, base []float64) []float64 {
 	out := make([]float64, len(v))
 	for i := range v {

@@ -260,23 +260,28 @@ func (r results) show(t *testing.T) {
 	for _, k := range keys {
 		own, base := r[k], r[[3]string{k[0], k[1], "no-op"}]
 		line := fmt.Sprintf("%-10s %-5s %-14s %s /s  %s µs", k[0], k[1], k[2],
-			spread(own, func(i int) float64 { return own[i].Throughput }, "%.0f"),
-			spread(own, func(i int) float64 { return own[i].ServerCPU / 1000 }, "%.1f"))
+			spread(values(own, func(i int) float64 { return own[i].Throughput }), "%.0f"),
+			spread(values(own, func(i int) float64 { return own[i].ServerCPU / 1000 }), "%.1f"))
 		if k[2] != "no-op" && len(base) == len(own) {
 			line += fmt.Sprintf("  rate × %s  over the no-op %s µs",
-				spread(own, func(i int) float64 { return own[i].Throughput / base[i].Throughput }, "%.2f"),
-				spread(own, func(i int) float64 { return (own[i].ServerCPU - base[i].ServerCPU) / 1000 }, "%.1f"))
+				spread(values(own, func(i int) float64 { return own[i].Throughput / base[i].Throughput }), "%.2f"),
+				spread(values(own, func(i int) float64 { return (own[i].ServerCPU - base[i].ServerCPU) / 1000 }), "%.1f"))
 		}
 		t.Log(line)
 	}
 }
 
 // spread is a median with the least and the most.
-func spread(records []bench.Record, value func(i int) float64, format string) string {
+func spread(all []float64, format string) string {
+	all = slices.Sorted(slices.Values(all))
+	return fmt.Sprintf(format+" ["+format+"–"+format+"]", all[len(all)/2], all[0], all[len(all)-1])
+}
+
+// values returns the value of each record.
+func values(records []bench.Record, value func(i int) float64) []float64 {
 	all := make([]float64, len(records))
 	for i := range records {
 		all[i] = value(i)
 	}
-	slices.Sort(all)
-	return fmt.Sprintf(format+" ["+format+"–"+format+"]", all[len(all)/2], all[0], all[len(all)-1])
+	return all
 }
