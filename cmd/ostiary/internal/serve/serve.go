@@ -97,7 +97,7 @@ func (f *serveFlags) add(cmd *cobra.Command) {
 	s := cmd.Flags()
 	s.SortFlags = false
 	s.StringVar(&f.config, "config", "", "YAML file with these settings; the names are those of the flags")
-	topic(s, "Settings")
+	topic(s, "Configuration file")
 	s.StringVar(&f.http, "http", "127.0.0.1:8080", "HTTP address of all doors, or off")
 	s.StringVar(&f.grpc, "grpc", "127.0.0.1:8081", "gRPC address of all doors, or off")
 	s.StringVar(&f.metrics, "metrics", "127.0.0.1:2112", "address of Prometheus metrics (GET /metrics), or off")
