@@ -368,6 +368,23 @@ type Cataloger interface {
 	CountStores(ctx context.Context) (int, error)
 }
 
+// Confirmer is an optional interface of a [Driver] that reads from a copy, which may
+// be older than what other processes have appended.
+type Confirmer interface {
+	// Confirm returns when the driver has everything that was durable at the time of
+	// the call, whoever wrote it.
+	Confirm(ctx context.Context) error
+}
+
+// Confirm returns when a driver has everything that was durable at the time of the
+// call. For a driver that is no [Confirmer] it does nothing.
+func Confirm(ctx context.Context, d Driver) error {
+	if c, ok := d.(Confirmer); ok {
+		return c.Confirm(ctx)
+	}
+	return nil
+}
+
 // Backuper is an optional interface of a [Driver] that can copy its data while
 // it is in use.
 type Backuper interface {
@@ -445,6 +462,9 @@ var (
 	ErrChanged = errors.New("store was changed meanwhile")
 	// ErrNoDocument means that no live document or secret has the key.
 	ErrNoDocument = errors.New("no such document")
+	// ErrSecretReplaced means that a secret was replaced or removed by an entry that
+	// this node has not applied yet. The node cannot say whether the secret is live.
+	ErrSecretReplaced = errors.New("secret was replaced by a later entry")
 	// ErrNoEntry means that the log has not reached a revision.
 	ErrNoEntry = errors.New("no such entry")
 	// ErrTrimmed means that the log no longer has the entries.

@@ -162,6 +162,9 @@ func (w *writer) add(c *storage.Change, entry, order int32) error {
 // secret writes or deletes a secret.
 func (w *writer) secret(c *storage.Change) error {
 	key := appendDocumentKey(w.d.tableKey(w.id, tableSecrets), c.Document.Kind, c.Document.Key)
+	if w.d.copy {
+		return w.copySecret(key, c)
+	}
 	if c.Kind == storage.SecretRemove {
 		return w.b.Delete(key)
 	}

@@ -218,6 +218,12 @@ func (h *heads) forget(id storage.StoreID) {
 	delete(h.known, id)
 }
 
+func (h *heads) forgetAll() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.known = nil
+}
+
 // forgetAlways forgets the head of a store and never caches it again.
 func (h *heads) forgetAlways(id storage.StoreID) {
 	h.mu.Lock()

@@ -11,8 +11,12 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// formatMagic is the beginning of the format record.
-const formatMagic = "ostiary kv layout "
+// The beginning of the format record: of data of its own, and of a copy of a shared
+// log. The version follows.
+const (
+	formatMagic = "ostiary kv layout "
+	copyMagic   = "ostiary kv copy "
+)
 
 // The first byte of a key after the prefix. The numbers are on disk and must not
 // change.
@@ -21,6 +25,7 @@ const (
 	areaStore   = 0x01 // store id → name, incarnation, aliases
 	areaAlias   = 0x02 // door, alias → store id
 	areaContent = 0x03 // store id, table, … → the store's data
+	areaCopy    = 0x05 // → the record of a copy
 	areaName    = 0x04 // name, store id → store id
 )
 
@@ -42,6 +47,7 @@ const (
 	tableBodies            table = 'y' // kind, key → secondary keys and body
 	tableSecondary         table = 'k' // kind, secondary key, key → nothing
 	tableSecrets           table = 's' // kind, key → secondary keys and ciphertext
+	tableSecretsMissing    table = 'm' // kind, key → secondary keys and digest; in copies only
 )
 
 // appendPart appends s as a part of a key. The byte 00 ends a part; inside a part,

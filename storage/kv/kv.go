@@ -114,6 +114,9 @@ type Options struct {
 	// to the embedding program or to other drivers. No prefix may be the beginning
 	// of another one. The default is no prefix.
 	Prefix []byte
+	// Copy opens a copy of a log that several nodes share, see [Copy]. The data of a
+	// copy can be opened only as a copy, and other data only without Copy.
+	Copy bool
 	// MustExist makes New fail with ErrDamaged if there is no format record. Set it
 	// if the data is known to exist. By default New writes the record if there are
 	// no keys with the prefix.
@@ -125,6 +128,7 @@ type Options struct {
 type Driver struct {
 	store      Store
 	prefix     []byte // beginning of all keys
+	copy       bool   // whether the data is a copy of a shared log
 	castagnoli *crc32.Table
 
 	catalog sync.Mutex // held while stores and aliases are changed
@@ -163,6 +167,7 @@ func New(store Store, opts Options) (*Driver, error) {
 	d := &Driver{
 		store:  store,
 		prefix: bytes.Clone(opts.Prefix),
+		copy:   opts.Copy,
 		locks:  storeLocks{used: map[storage.StoreID]*storeLock{}},
 		moves:  newMoveLog(hex.EncodeToString(instance[:])),
 		open:   map[*openState]struct{}{},
@@ -208,7 +213,7 @@ func (d *Driver) checkFormat(mustExist bool) error {
 			}
 		}
 	}
-	if err := d.put(b, key, append([]byte(formatMagic), FormatVersion)); err != nil {
+	if err := d.put(b, key, append([]byte(d.magic()), FormatVersion)); err != nil {
 		return err
 	}
 	return b.Commit()
@@ -224,14 +229,29 @@ func (d *Driver) readFormat(key []byte) (version int, found bool, err error) {
 	if err != nil {
 		return 0, false, err
 	}
-	if len(v) != len(formatMagic)+1 || string(v[:len(formatMagic)]) != formatMagic {
+	magic := d.magic()
+	if n := len(v) - 1; n < 0 || string(v[:n]) != magic {
+		switch {
+		case n >= 0 && string(v[:n]) == copyMagic:
+			return 0, false, fmt.Errorf("%w: the data is a copy of a shared log, and must be opened as one", storage.ErrFormat)
+		case n >= 0 && string(v[:n]) == formatMagic:
+			return 0, false, fmt.Errorf("%w: the data is not a copy of a shared log", storage.ErrFormat)
+		}
 		return 0, false, fmt.Errorf("%w: the format record was not written by Ostiary", storage.ErrFormat)
 	}
-	version = int(v[len(formatMagic)])
+	version = int(v[len(magic)])
 	if version < 1 || version > FormatVersion {
 		return 0, false, fmt.Errorf("%w: layout %d, but this version reads layouts 1 to %d", storage.ErrFormat, version, FormatVersion)
 	}
 	return version, true, nil
+}
+
+// magic returns the beginning of the format record.
+func (d *Driver) magic() string {
+	if d.copy {
+		return copyMagic
+	}
+	return formatMagic
 }
 
 // checkUnused returns ErrFormat if there are keys with the prefix.

@@ -237,7 +237,7 @@ func (d *Driver) body(ctx context.Context, id storage.StoreID, t table, kind, ke
 	if err == nil && !found {
 		// Only now check whether the store exists, to save a read in the usual case.
 		if _, err = d.readHead(d.store, id); err == nil {
-			err = fmt.Errorf("%w: key %q of kind %q", storage.ErrNoDocument, key, kind)
+			err = fmt.Errorf("%w: key %q of kind %q", d.missing(id, t, kind, key), key, kind)
 		}
 	}
 	if err != nil {

@@ -131,27 +131,45 @@ func (d *Driver) Trim(ctx context.Context, id storage.StoreID, log, rows storage
 	if err != nil {
 		return wrap("trim", id, err)
 	}
-	t, err := d.readTrim(d.store, id)
-	if err != nil {
-		return wrap("trim", id, err)
-	}
-	log, rows = min(log, h.Revision+1), min(rows, h.Revision)
-	if log > t.log || rows > t.rows {
-		if err := d.trim(id, t, trim{max(log, t.log), max(rows, t.rows)}); err != nil {
-			return wrap("trim", id, err)
-		}
-	}
-	if s, ok := d.store.(Scrubber); ok {
-		secrets := d.tableKey(id, tableSecrets)
-		return wrap("trim", id, s.Scrub(ctx, secrets, successor(secrets)))
-	}
-	return nil
-}
-
-// trim deletes what lies between two trim records, and writes the new one.
-func (d *Driver) trim(id storage.StoreID, old, next trim) error {
 	b := d.store.Batch()
 	defer b.Close()
+	trimmed, err := d.stageTrim(b, id, h, log, rows)
+	if err == nil && trimmed {
+		err = b.Commit()
+	}
+	if err == nil {
+		err = d.scrub(ctx, id)
+	}
+	return wrap("trim", id, err)
+}
+
+// scrub removes the deleted secrets of a store from the medium.
+func (d *Driver) scrub(ctx context.Context, id storage.StoreID) error {
+	s, ok := d.store.(Scrubber)
+	if !ok {
+		return nil
+	}
+	secrets := d.tableKey(id, tableSecrets)
+	return s.Scrub(ctx, secrets, successor(secrets))
+}
+
+// stageTrim adds the trimming of a store with the head h to b. It returns false if
+// there is nothing to trim.
+func (d *Driver) stageTrim(b Batch, id storage.StoreID, h head, log, rows storage.Revision) (bool, error) {
+	t, err := d.readTrim(d.store, id)
+	if err != nil {
+		return false, err
+	}
+	log, rows = min(log, h.Revision+1), min(rows, h.Revision)
+	if log <= t.log && rows <= t.rows {
+		return false, nil
+	}
+	return true, d.trim(b, id, t, trim{max(log, t.log), max(rows, t.rows)})
+}
+
+// trim adds the deletion of what lies between two trim records to b, and the new
+// record.
+func (d *Driver) trim(b Batch, id storage.StoreID, old, next trim) error {
 	if next.log > old.log {
 		if err := b.DeleteRange(d.logKey(id, old.log), d.logKey(id, next.log)); err != nil {
 			return err
@@ -166,8 +184,5 @@ func (d *Driver) trim(id storage.StoreID, old, next trim) error {
 			}
 		}
 	}
-	if err := d.putTrim(b, id, next); err != nil {
-		return err
-	}
-	return b.Commit()
+	return d.putTrim(b, id, next)
 }

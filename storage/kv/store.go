@@ -22,22 +22,9 @@ func (d *Driver) CreateStore(ctx context.Context, info storage.StoreInfo) error 
 		return err
 	}
 	defer done()
-	_, exists, err := d.store.Get(d.storeKey(info.ID), nil)
-	if err != nil {
-		return wrap("create", info.ID, err)
-	}
-	if exists {
-		return wrap("create", info.ID, storage.ErrExists)
-	}
 	b := d.store.Batch()
 	defer b.Close()
-	if err := d.putInfo(b, info, storage.StoreInfo{}); err != nil {
-		return wrap("create", info.ID, err)
-	}
-	if err := d.putHead(b, info.ID, head{incarnation: info.Incarnation}); err != nil {
-		return wrap("create", info.ID, err)
-	}
-	if err := d.putTrim(b, info.ID, trim{log: 1}); err != nil {
+	if err := d.stageCreate(b, info); err != nil {
 		return wrap("create", info.ID, err)
 	}
 	if err := b.Commit(); err != nil {
@@ -48,6 +35,24 @@ func (d *Driver) CreateStore(ctx context.Context, info storage.StoreInfo) error 
 	return nil
 }
 
+// stageCreate adds a new store to b.
+func (d *Driver) stageCreate(b Batch, info storage.StoreInfo) error {
+	_, exists, err := d.store.Get(d.storeKey(info.ID), nil)
+	if err == nil && exists {
+		err = storage.ErrExists
+	}
+	if err == nil {
+		err = d.putInfo(b, info, storage.StoreInfo{})
+	}
+	if err == nil {
+		err = d.putHead(b, info.ID, head{incarnation: info.Incarnation})
+	}
+	if err == nil {
+		err = d.putTrim(b, info.ID, trim{log: 1})
+	}
+	return err
+}
+
 // UpdateStore implements [storage.Driver].
 func (d *Driver) UpdateStore(ctx context.Context, old, info storage.StoreInfo) error {
 	done, err := d.beginCatalog(ctx)
@@ -55,24 +60,37 @@ func (d *Driver) UpdateStore(ctx context.Context, old, info storage.StoreInfo) e
 		return err
 	}
 	defer done()
-	current, err := d.info(d.store, info.ID)
-	if err != nil {
-		return wrap("update", info.ID, err)
-	}
-	if current.Incarnation != info.Incarnation {
-		return wrap("update", info.ID, fmt.Errorf("%w with this incarnation", storage.ErrNoStore))
-	}
-	if current.Name != old.Name || !maps.Equal(current.Aliases, old.Aliases) {
-		return wrap("update", info.ID, storage.ErrChanged)
-	}
-	info.Created = current.Created
 	b := d.store.Batch()
 	defer b.Close()
-	if err := d.putInfo(b, info, current); err != nil {
+	if err := d.stageUpdate(b, &old, info); err != nil {
 		return wrap("update", info.ID, err)
 	}
 	defer d.changed(info.ID) // also after an error that leaves the outcome open
 	return wrap("update", info.ID, b.Commit())
+}
+
+// stageUpdate adds a new name and new aliases of a store to b. If old is not nil, the
+// store must have those of old.
+func (d *Driver) stageUpdate(b Batch, old *storage.StoreInfo, info storage.StoreInfo) error {
+	current, err := d.infoOf(info.ID, info.Incarnation)
+	if err != nil {
+		return err
+	}
+	if old != nil && (current.Name != old.Name || !maps.Equal(current.Aliases, old.Aliases)) {
+		return storage.ErrChanged
+	}
+	info.Created = current.Created
+	return d.putInfo(b, info, current)
+}
+
+// infoOf returns the record of a store, or ErrNoStore if the store is missing or has
+// another incarnation.
+func (d *Driver) infoOf(id storage.StoreID, incarnation storage.Incarnation) (storage.StoreInfo, error) {
+	info, err := d.info(d.store, id)
+	if err == nil && info.Incarnation != incarnation {
+		err = fmt.Errorf("%w with this incarnation", storage.ErrNoStore)
+	}
+	return info, err
 }
 
 // changed makes others read a store again that was updated or deleted.
@@ -194,15 +212,7 @@ func (d *Driver) DeleteStore(ctx context.Context, id storage.StoreID) error {
 	}
 	b := d.store.Batch()
 	defer b.Close()
-	content := d.contentKey(id)
-	err = b.DeleteRange(content, successor(content))
-	if err == nil {
-		err = d.deleteNames(b, info)
-	}
-	if err == nil {
-		err = b.Delete(d.storeKey(id))
-	}
-	if err != nil {
+	if err := d.stageDelete(b, info); err != nil {
 		return wrap("delete", id, err)
 	}
 	defer d.changed(id) // also after an error that leaves the outcome open
@@ -210,10 +220,28 @@ func (d *Driver) DeleteStore(ctx context.Context, id storage.StoreID) error {
 		d.stores.forget()
 		return wrap("delete", id, err)
 	}
+	d.deleted(id)
+	return nil
+}
+
+// stageDelete adds the deletion of a store to b.
+func (d *Driver) stageDelete(b Batch, info storage.StoreInfo) error {
+	content := d.contentKey(info.ID)
+	err := b.DeleteRange(content, successor(content))
+	if err == nil {
+		err = d.deleteNames(b, info)
+	}
+	if err == nil {
+		err = b.Delete(d.storeKey(info.ID))
+	}
+	return err
+}
+
+// deleted forgets a store whose deletion was committed.
+func (d *Driver) deleted(id storage.StoreID) {
 	d.stores.add(-1)
 	d.moves.forget(id)
 	d.heads.forget(id)
-	return nil
 }
 
 // Store implements [storage.Driver].

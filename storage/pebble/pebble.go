@@ -40,6 +40,10 @@ type Options struct {
 	// then lose the newest entries, but never a part of an entry. By default every
 	// Append waits for the disk.
 	NoSync bool
+	// Copy opens a copy of a log that several nodes share, for package replica. The
+	// folder of a copy can be opened only with Copy, and other folders only without it.
+	// The log has every write, so NoSync is usual for a copy.
+	Copy bool
 	// FilesMax bounds the sorted files that are open at a time. The default is
 	// 1000, and the smallest value is 16.
 	FilesMax int
@@ -157,7 +161,7 @@ func openPebble(f folder, m marker, lock io.Closer, g *guard, opts Options) (*Dr
 	if err := checkWitness(s, m); err != nil {
 		return fail(err)
 	}
-	under, err := kv.New(s, kv.Options{MustExist: m.state != creating})
+	under, err := kv.New(s, kv.Options{MustExist: m.state != creating, Copy: opts.Copy})
 	if err != nil {
 		return fail(err)
 	}

@@ -24,6 +24,7 @@ var (
 	_ kv.Store    = (*store)(nil)
 	_ kv.Joiner   = (*store)(nil)
 	_ kv.Scrubber = (*store)(nil)
+	_ kv.Syncer   = (*store)(nil)
 )
 
 func (s *store) Get(key, dst []byte) ([]byte, bool, error) {
@@ -91,6 +92,17 @@ func (s *store) Scrub(ctx context.Context, lower, upper []byte) error {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}
+		return classify(err)
+	}
+	return s.guard.checkRead()
+}
+
+// Sync implements [kv.Syncer]: it waits until the write-ahead log is on disk.
+func (s *store) Sync() error {
+	if err := s.guard.checkWrite(); err != nil {
+		return err
+	}
+	if err := s.db.LogData(nil, pebble.Sync); err != nil {
 		return classify(err)
 	}
 	return s.guard.checkRead()

@@ -1,0 +1,450 @@
+package replica
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/sharedlog"
+)
+
+// gatherBytes is the size up to which waiting appends are gathered into one segment.
+// A single one may be larger.
+const gatherBytes = 4 << 20
+
+// request is a change that waits for the log. It has entries, or a change of the
+// catalog, or a trim.
+type request struct {
+	id          storage.StoreID
+	incarnation storage.Incarnation
+
+	after   storage.Head
+	entries []storage.Entry
+	sealed  []storage.Sealed
+	bytes   int
+	last    storage.Head // the head after the entries
+
+	catalog *sharedlog.CatalogChange
+	old     *storage.StoreInfo // of an update
+
+	trim *sharedlog.StoreTrim
+
+	// done is closed when head and err are the outcome.
+	done chan struct{}
+	head storage.Head
+	err  error
+
+	mu    sync.Mutex // held by the appender while it uses entries and sealed
+	phase phase      // guarded by mu
+}
+
+// phase is how far a request has come.
+type phase uint8
+
+const (
+	waiting   phase = iota // no attempt was made
+	underway               // its segment is being appended
+	withdrawn              // the caller has left before an attempt
+	abandoned              // the caller has left after an attempt, and took its memory along
+)
+
+// queue holds the requests that wait.
+type queue struct {
+	mu      sync.Mutex
+	waiting []*request
+	closed  bool
+	wake    chan struct{} // gets an element when a request was added
+}
+
+func (q *queue) add(r *request) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return storage.ErrClosed
+	}
+	q.waiting = append(q.waiting, r)
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// gather removes the requests of the next segment from the queue: the first one, and
+// all of its kind that fit. Each store has one place in a segment, and so has a change
+// of the catalog.
+func (q *queue) gather() []*request {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var group []*request
+	seen := map[storage.StoreID]bool{}
+	size := 0
+	rest := q.waiting[:0]
+	for i, r := range q.waiting {
+		first := i == 0
+		fits := first || r.kind() == group[0].kind() && r.catalog == nil && !seen[r.id] && size+r.bytes <= gatherBytes
+		if !fits {
+			rest = append(rest, r)
+			continue
+		}
+		group = append(group, r)
+		seen[r.id] = true
+		size += r.bytes
+	}
+	clear(q.waiting[len(rest):])
+	q.waiting = rest
+	return group
+}
+
+// kind returns a number that is the same for requests that one segment can have.
+func (r *request) kind() int {
+	switch {
+	case r.catalog != nil:
+		return 1
+	case r.trim != nil:
+		return 2
+	}
+	return 0
+}
+
+// close fails the waiting requests and all later ones.
+func (q *queue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	for _, r := range q.waiting {
+		r.finish(storage.Head{}, storage.ErrClosed)
+	}
+	q.waiting = nil
+}
+
+// finish sets the outcome.
+func (r *request) finish(head storage.Head, err error) {
+	r.head, r.err = head, err
+	close(r.done)
+}
+
+// submit adds a request and waits for its outcome. If ctx ends before an attempt was
+// made, the request has no effect. If it ends later, submit returns an error that
+// wraps storage.ErrUncertain, and the attempt goes on.
+func (r *Driver) submit(ctx context.Context, q *request) (storage.Head, error) {
+	if err := ctx.Err(); err != nil {
+		return storage.Head{}, err
+	}
+	if err := r.check(); err != nil {
+		return storage.Head{}, err
+	}
+	q.done = make(chan struct{})
+	if err := r.queue.add(q); err != nil {
+		return storage.Head{}, err
+	}
+	select {
+	case <-q.done:
+		return q.head, q.err
+	case <-ctx.Done():
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	select {
+	case <-q.done: // meanwhile
+		return q.head, q.err
+	default:
+	}
+	if q.phase == waiting {
+		q.phase = withdrawn
+		return storage.Head{}, ctx.Err()
+	}
+	q.phase = abandoned
+	return storage.Head{}, fmt.Errorf("%w: %w", storage.ErrUncertain, ctx.Err())
+}
+
+// append appends the requests until the driver is closed.
+func (r *Driver) append() {
+	for {
+		group := r.queue.gather()
+		if len(group) > 0 {
+			r.write(group)
+			continue
+		}
+		select {
+		case <-r.queue.wake:
+		case <-r.ctx.Done():
+			return
+		}
+	}
+}
+
+// write appends the requests of one segment, and finishes each of them.
+func (r *Driver) write(group []*request) {
+	confirmed := false
+	for len(group) > 0 {
+		var err error
+		if group, err = r.attempt(group, &confirmed); err == nil {
+			continue
+		}
+		if r.ctx.Err() != nil && !errors.Is(err, storage.ErrUncertain) {
+			err = storage.ErrClosed
+		}
+		for _, q := range group {
+			q.finish(storage.Head{}, err)
+		}
+		return
+	}
+}
+
+// attempt appends the requests that are valid on the copy, and finishes them. It
+// returns those that must be tried again. confirmed is true while the copy is known
+// to have been as new as the log since the requests were gathered, so that a request
+// that is not valid can be refused. After an error that does not wrap
+// storage.ErrUncertain, the requests that it returns have no effect.
+func (r *Driver) attempt(group []*request, confirmed *bool) (again []*request, err error) {
+	if err := r.take(r.ctx); err != nil {
+		return group, err
+	}
+	base := r.applied.Load()
+	valid, refused := r.validate(group, base)
+	if *confirmed {
+		for _, f := range refused {
+			if f.err == errNothing {
+				f.err = nil
+			}
+			f.request.finish(storage.Head{}, f.err)
+		}
+		refused = nil
+	}
+	if len(refused) > 0 { // the copy may be older than what the caller knows
+		unlock(valid, waiting)
+		r.give()
+		err := r.catchUp(r.ctx)
+		*confirmed = err == nil
+		for _, f := range refused {
+			valid = append(valid, f.request)
+		}
+		return valid, err
+	}
+	if len(valid) == 0 {
+		r.give()
+		return nil, nil
+	}
+	segment := r.segment(valid, base)
+	record, err := segment.Record()
+	secrets := secretChanges(valid)
+	r.give() // others may apply what other nodes append
+	if err != nil {
+		unlock(valid, waiting)
+		return valid, err
+	}
+	unlock(valid, underway)
+	r.appending.Store(record.Sequence)
+	defer r.appending.Store(0)
+	err = sharedlog.Commit(r.ctx, r.log, shard, base.applied, record, secrets)
+	var conflict *sharedlog.ConflictError
+	if errors.As(err, &conflict) {
+		err = r.catchUp(r.ctx)
+		*confirmed = err == nil
+		return valid, err
+	}
+	if err != nil {
+		return valid, err
+	}
+	r.finishAppended(valid, base, record.Position)
+	return nil, nil
+}
+
+// unlock sets the phase of requests that validate has locked, and unlocks them.
+func unlock(valid []*request, p phase) {
+	for _, q := range valid {
+		q.phase = p
+		q.mu.Unlock()
+	}
+}
+
+// finishAppended applies requests whose segment is in the log after base, and
+// finishes them. If they cannot be applied, the node stops serving; they count as
+// made nevertheless.
+func (r *Driver) finishAppended(valid []*request, base *state, at sharedlog.Position) {
+	if !r.applyOwn(valid, base, at) {
+		_ = r.catchUp(r.ctx) // an error has stopped the node, or the follower tries again
+	}
+	for _, q := range valid {
+		head := storage.Head{}
+		if n := len(q.sealed); n > 0 {
+			head = q.last
+		}
+		q.finish(head, nil)
+	}
+}
+
+// applyOwn applies requests whose segment is in the log, without reading it. It
+// returns false if it must be read: a caller has left and took its entries along, or
+// another goroutine applies it already.
+func (r *Driver) applyOwn(valid []*request, base *state, at sharedlog.Position) bool {
+	if r.take(r.ctx) != nil {
+		return false
+	}
+	defer r.give()
+	if r.check() != nil || r.applied.Load().applied != base.applied {
+		return false
+	}
+	for i, q := range valid {
+		q.mu.Lock()
+		if q.phase == abandoned {
+			for _, locked := range valid[:i+1] {
+				locked.mu.Unlock()
+			}
+			return false
+		}
+	}
+	defer func() {
+		for _, q := range valid {
+			q.mu.Unlock()
+		}
+	}()
+	next := *base
+	next.applied = at
+	switch {
+	case valid[0].catalog != nil:
+		_ = r.applyCatalog(valid[0].catalog, &next)
+	case valid[0].trim != nil:
+		trims := make([]sharedlog.StoreTrim, len(valid))
+		for i, q := range valid {
+			trims[i] = *q.trim
+		}
+		_ = r.applyTrims(trims, &next)
+	default:
+		tx := r.copy.Begin()
+		for _, q := range valid {
+			if err := tx.Append(r.ctx, q.id, q.entries, q.sealed); err != nil {
+				tx.Close()
+				_ = r.stop(fmt.Errorf("segment %s is in the log, but not in the copy: %w", at, err))
+				return true
+			}
+		}
+		_ = r.applyCommit(tx, &next)
+	}
+	return true
+}
+
+// secretChanges returns what requests do to secrets.
+func secretChanges(valid []*request) (all []sharedlog.SecretChange) {
+	for _, q := range valid {
+		key := sharedlog.SecretKey{Store: q.id, Incarnation: q.incarnation}
+		if q.catalog != nil && q.catalog.Op == sharedlog.DeleteStore {
+			all = append(all, sharedlog.SecretChange{SecretKey: key, Removed: true})
+		}
+		for i := range q.entries {
+			for j := range q.entries[i].Changes {
+				c := &q.entries[i].Changes[j]
+				if c.Kind != storage.SecretPut && c.Kind != storage.SecretRemove {
+					continue
+				}
+				key.Kind, key.Key = c.Document.Kind, c.Document.Key
+				change := sharedlog.SecretChange{SecretKey: key, Removed: c.Kind == storage.SecretRemove}
+				if !change.Removed {
+					change.Body = bytes.Clone(c.Document.Body)
+					change.Digest = sha256.Sum256(change.Body)
+				}
+				all = append(all, change)
+			}
+		}
+	}
+	return all
+}
+
+// refusal is a request that is not valid on the copy.
+type refusal struct {
+	request *request
+	err     error
+}
+
+// validate checks requests on the copy. It drops those whose callers have left: they
+// have no effect. The valid ones stay locked, so that their callers do not leave while
+// their memory is read. The caller has the turn.
+func (r *Driver) validate(group []*request, base *state) (valid []*request, refused []refusal) {
+	for _, q := range group {
+		q.mu.Lock()
+		if q.phase == withdrawn || q.phase == abandoned {
+			q.finish(storage.Head{}, context.Canceled)
+			q.mu.Unlock()
+			continue
+		}
+		q.phase = waiting
+		err := r.valid(q, base)
+		if err == nil {
+			valid = append(valid, q)
+			continue
+		}
+		q.mu.Unlock()
+		refused = append(refused, refusal{q, err})
+	}
+	return valid, refused
+}
+
+// errNothing means that a request changes nothing.
+var errNothing = errors.New("nothing to do")
+
+// valid returns why a request cannot follow the copy.
+func (r *Driver) valid(q *request, base *state) error {
+	switch {
+	case q.catalog != nil:
+		q.catalog.Expected = base.catalog
+		tx := r.copy.Begin()
+		defer tx.Close()
+		return stageCatalog(tx, q.old, q.catalog)
+	case q.trim != nil:
+		incarnation, err := r.copy.Incarnation(q.id)
+		if err != nil {
+			return err
+		}
+		q.trim.Incarnation = incarnation
+		tx := r.copy.Begin()
+		defer tx.Close()
+		trims, err := tx.Trim(q.id, incarnation, q.trim.Log, q.trim.Rows)
+		if err == nil && !trims {
+			err = errNothing
+		}
+		return err
+	}
+	incarnation, err := r.copy.Incarnation(q.id)
+	if err != nil {
+		return err
+	}
+	head, err := r.copy.Head(q.id, incarnation)
+	switch {
+	case err != nil:
+		return err
+	case head.Revision != q.after.Revision || head.Hash != q.after.Hash:
+		return &storage.ConflictError{Head: head}
+	case incarnation != q.incarnation:
+		return fmt.Errorf("%w: the incarnation of the entries differs from the incarnation of the store", storage.ErrEntry)
+	case q.entries[0].Time < head.Time:
+		return fmt.Errorf("%w: the time of revision %d is earlier than its predecessor's", storage.ErrEntry, q.entries[0].Revision)
+	}
+	return nil
+}
+
+// segment returns the segment of valid requests, which follows base.
+func (r *Driver) segment(valid []*request, base *state) sharedlog.Segment {
+	s := sharedlog.Segment{Shard: shard, Sequence: base.applied.Sequence + 1, Previous: base.applied.Hash, Epoch: base.epoch, Writer: base.node}
+	slices.SortFunc(valid, func(a, b *request) int { return slices.Compare(a.id[:], b.id[:]) })
+	for _, q := range valid {
+		switch {
+		case q.catalog != nil:
+			s.Catalog = q.catalog
+		case q.trim != nil:
+			s.Trims = append(s.Trims, *q.trim)
+		default:
+			of := sharedlog.StoreEntries{Store: q.id, Incarnation: q.incarnation, Entries: make([][]byte, len(q.sealed))}
+			for i := range q.sealed {
+				of.Entries[i] = q.sealed[i].Bytes
+			}
+			s.Stores = append(s.Stores, of)
+		}
+	}
+	return s
+}

@@ -1,0 +1,310 @@
+package replica
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/kv"
+	"github.com/ostiary/ostiary/storage/sharedlog"
+)
+
+// replayBytes is the size of the segments whose entries one transaction applies.
+const replayBytes = 4 << 20
+
+// take waits for the turn to change the copy. The caller must call give.
+func (r *Driver) take(ctx context.Context) error {
+	select {
+	case r.turn <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case r.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-r.ctx.Done():
+		return storage.ErrClosed
+	}
+}
+
+func (r *Driver) give() { <-r.turn }
+
+// Confirm implements [storage.Confirmer]: it returns when everything that was in the
+// log at the time of the call is applied.
+func (r *Driver) Confirm(ctx context.Context) error {
+	if err := r.check(); err != nil {
+		return err
+	}
+	before := r.applied.Load().applied
+	head, err := r.log.Head(ctx, shard)
+	if err != nil {
+		return err
+	}
+	if head == before || head.Sequence > before.Sequence && r.applied.Load().applied.Sequence >= head.Sequence {
+		return nil
+	}
+	return r.catchUp(ctx)
+}
+
+// follow applies what other nodes append, until the driver is closed.
+func (r *Driver) follow() {
+	const retryMin, retryMax = 5 * time.Millisecond, time.Second
+	wait := retryMin
+	for r.ctx.Err() == nil && r.check() == nil {
+		at := r.applied.Load().applied.Sequence
+		err := r.log.Wait(r.ctx, shard, at)
+		if err == nil && r.appending.Load() == at+1 {
+			// The new segment may be this node's own, which needs not be read again.
+			r.pause(time.Millisecond)
+		}
+		if err == nil {
+			err = r.catchUp(r.ctx)
+		}
+		if err == nil {
+			wait = retryMin
+			continue
+		}
+		r.pause(wait)
+		wait = min(2*wait, retryMax)
+	}
+}
+
+// pause waits for a time, or until the driver is closed.
+func (r *Driver) pause(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-r.ctx.Done():
+	}
+}
+
+// catchUp applies the segments that follow the copy, up to the head of the log at the
+// time of the call or later. If they are wrong, the node stops serving.
+func (r *Driver) catchUp(ctx context.Context) error {
+	if err := r.take(ctx); err != nil {
+		return err
+	}
+	defer r.give()
+	if err := r.check(); err != nil {
+		return err
+	}
+	err := r.replay(ctx)
+	switch {
+	case errors.Is(err, sharedlog.ErrTrimmed):
+		return r.stop(fmt.Errorf("%w: %w", ErrBehind, err))
+	case errors.Is(err, storage.ErrHistory), errors.Is(err, storage.ErrDamaged), errors.Is(err, storage.ErrFormat):
+		return r.stop(err)
+	}
+	return err
+}
+
+// replay applies the segments that follow the copy. The caller has the turn.
+func (r *Driver) replay(ctx context.Context) error {
+	s := r.applied.Load()
+	p := player{r: r, next: *s}
+	for v, err := range sharedlog.Segments(ctx, r.log, shard, s.applied, s.epoch) {
+		if err == nil {
+			err = p.add(ctx, &v)
+		}
+		if err != nil {
+			if flushed := p.flush(ctx); flushed != nil {
+				return flushed
+			}
+			return err
+		}
+	}
+	return p.flush(ctx)
+}
+
+// player applies segments. It collects the entries of several segments, and applies
+// those of one store together.
+type player struct {
+	r      *Driver
+	next   state // after the segments so far
+	bytes  int   // of the collected segments
+	order  []storage.StoreID
+	stores map[storage.StoreID]*storeEntries
+}
+
+// storeEntries are the collected entries of one store.
+type storeEntries struct {
+	entries []storage.Entry
+	sealed  []storage.Sealed
+}
+
+// add collects the entries of a segment, or applies another segment.
+func (p *player) add(ctx context.Context, v *sharedlog.Verified) error {
+	s := &v.Segment
+	if s.Catalog != nil || len(s.Trims) > 0 {
+		if err := p.flush(ctx); err != nil {
+			return err
+		}
+	}
+	all := make([]storeEntries, len(s.Stores))
+	for i := range s.Stores {
+		var err error
+		if all[i], err = p.r.decode(ctx, &s.Stores[i]); err != nil {
+			return fmt.Errorf("segment %d: %w", s.Sequence, err)
+		}
+	}
+	p.collect(s.Stores, all) // only now, so that a part of a segment is never applied
+	p.next.applied, p.next.epoch = v.Position, s.Epoch
+	p.bytes += v.Bytes
+	switch {
+	case s.Catalog != nil:
+		return p.r.applyCatalog(s.Catalog, &p.next)
+	case len(s.Trims) > 0:
+		return p.r.applyTrims(s.Trims, &p.next)
+	case p.bytes >= replayBytes:
+		return p.flush(ctx)
+	}
+	return nil
+}
+
+// collect adds the entries of a segment to those that were collected.
+func (p *player) collect(of []sharedlog.StoreEntries, all []storeEntries) {
+	if p.stores == nil {
+		p.stores = map[storage.StoreID]*storeEntries{}
+	}
+	for i := range all {
+		id := of[i].Store
+		have := p.stores[id]
+		if have == nil {
+			have = &storeEntries{}
+			p.stores[id] = have
+			p.order = append(p.order, id)
+		}
+		have.entries = append(have.entries, all[i].entries...)
+		have.sealed = append(have.sealed, all[i].sealed...)
+	}
+}
+
+// decode decodes the entries of a store and fetches their secrets.
+func (r *Driver) decode(ctx context.Context, of *sharedlog.StoreEntries) (storeEntries, error) {
+	out := storeEntries{make([]storage.Entry, len(of.Entries)), make([]storage.Sealed, len(of.Entries))}
+	for i, b := range of.Entries {
+		e, err := storage.DecodeEntry(b)
+		if err == nil && e.Incarnation != of.Incarnation {
+			err = fmt.Errorf("%w: an entry of store %s has another incarnation than the segment", storage.ErrDamaged, of.Store)
+		}
+		if err != nil {
+			return storeEntries{}, err
+		}
+		for j := range e.Changes {
+			if err := r.fetchSecret(ctx, of, &e.Changes[j]); err != nil {
+				return storeEntries{}, err
+			}
+		}
+		out.entries[i], out.sealed[i] = e, storage.Sealed{Bytes: b, Hash: sha256.Sum256(b)}
+	}
+	return out, nil
+}
+
+// fetchSecret sets the ciphertext of a SecretPut, unless it was replaced or removed
+// meanwhile.
+func (r *Driver) fetchSecret(ctx context.Context, of *sharedlog.StoreEntries, c *storage.Change) error {
+	if c.Kind != storage.SecretPut {
+		return nil
+	}
+	key := sharedlog.SecretKey{Store: of.Store, Incarnation: of.Incarnation, Kind: c.Document.Kind, Key: c.Document.Key}
+	body, err := r.log.Secret(ctx, key, c.Document.Digest)
+	if errors.Is(err, sharedlog.ErrNoSecret) {
+		return nil
+	}
+	c.Document.Body = body
+	return err
+}
+
+// flush applies the collected entries and the position.
+func (p *player) flush(ctx context.Context) error {
+	if p.next.applied == p.r.applied.Load().applied {
+		return nil
+	}
+	tx := p.r.copy.Begin()
+	for _, id := range p.order {
+		of := p.stores[id]
+		if err := tx.Append(context.WithoutCancel(ctx), id, of.entries, of.sealed); err != nil {
+			tx.Close()
+			return p.r.unapplied(p.next.applied, err)
+		}
+	}
+	p.bytes, p.order, p.stores = 0, nil, nil
+	next := p.next
+	return p.r.applyCommit(tx, &next)
+}
+
+// unapplied returns the error of a segment that the copy does not accept. A segment
+// that a node appended always follows the state; otherwise it is damaged.
+func (r *Driver) unapplied(at sharedlog.Position, err error) error {
+	for _, named := range []error{storage.ErrNoStore, storage.ErrExists, storage.ErrEntry, storage.ErrChanged} {
+		if errors.Is(err, named) {
+			return fmt.Errorf("%w: segments up to %s do not follow the state: %w", storage.ErrDamaged, at, err)
+		}
+	}
+	return r.stop(err) // the local disk fails
+}
+
+// applyCommit commits a transaction that leads to a state. If that fails, the node
+// stops serving, because the log has what the copy lacks.
+func (r *Driver) applyCommit(tx *kv.Transaction, next *state) error {
+	if err := r.commit(tx, next); err != nil {
+		return r.stop(fmt.Errorf("segment %s is in the log, but not in the copy: %w", next.applied, err))
+	}
+	return nil
+}
+
+// applyCatalog applies a change of the catalog that leads to a state.
+func (r *Driver) applyCatalog(c *sharedlog.CatalogChange, next *state) error {
+	if c.Expected != next.catalog {
+		return fmt.Errorf("%w: segment %s expects %d catalog changes before it, but there are %d", storage.ErrDamaged, next.applied, c.Expected, next.catalog)
+	}
+	tx := r.copy.Begin()
+	if err := stageCatalog(tx, nil, c); err != nil {
+		tx.Close()
+		return r.unapplied(next.applied, err)
+	}
+	next.catalog++
+	committed := *next
+	return r.applyCommit(tx, &committed)
+}
+
+// stageCatalog adds a change of the catalog to a transaction. If old is not nil, the
+// store must be as old.
+func stageCatalog(tx *kv.Transaction, old *storage.StoreInfo, c *sharedlog.CatalogChange) error {
+	switch c.Op {
+	case sharedlog.CreateStore:
+		return tx.CreateStore(c.Store)
+	case sharedlog.UpdateStore:
+		return tx.UpdateStore(old, c.Store)
+	}
+	return tx.DeleteStore(c.Store.ID, c.Store.Incarnation)
+}
+
+// applyTrims applies trims that lead to a state.
+func (r *Driver) applyTrims(trims []sharedlog.StoreTrim, next *state) error {
+	tx := r.copy.Begin()
+	for i := range trims {
+		t := &trims[i]
+		if _, err := tx.Trim(t.Store, t.Incarnation, t.Log, t.Rows); err != nil {
+			tx.Close()
+			return r.unapplied(next.applied, err)
+		}
+	}
+	committed := *next
+	if err := r.applyCommit(tx, &committed); err != nil {
+		return err
+	}
+	for i := range trims {
+		select {
+		case r.scrubs <- trims[i].Store:
+		default: // the next trim scrubs again
+		}
+	}
+	return nil
+}

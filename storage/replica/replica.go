@@ -1,0 +1,313 @@
+// Package replica makes a storage driver of a log that several nodes share and of a
+// copy of the state on this node. Its main type is [Driver]. Changes go to the log
+// first, and then to the copy; reads use the copy alone. The copy needs no fsync,
+// because the log decides what was written.
+//
+// The package contains no network, no database and no rule of authorization. It does
+// not decide which node may write: every node may, and the log lets one of them
+// succeed.
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/kv"
+	"github.com/ostiary/ostiary/storage/sharedlog"
+)
+
+// shard is the only shard that the package uses so far.
+const shard = sharedlog.Shard(0)
+
+// Local is the driver that keeps the copy: one over package kv that was opened with
+// the option Copy, for example a pebble.Driver.
+type Local interface {
+	storage.Driver
+	storage.Notifier
+	storage.Cataloger
+	storage.HeadReader
+	// Copy returns what changes the copy.
+	Copy() (*kv.Copy, error)
+}
+
+// Options are the options of [Open].
+type Options struct {
+	// Address is where other nodes reach this one. The registry of the log has it.
+	Address string
+	// KeyFingerprint identifies the key of the secrets. All nodes must have the same.
+	KeyFingerprint storage.Hash
+	// ReportInterval is the time between two reports to the registry. Before each of
+	// them the copy is synced. The default is 5 s.
+	ReportInterval time.Duration
+}
+
+// Errors of replicas, for use with errors.Is.
+var (
+	// ErrStopped means that the node no longer serves its stores. The error also wraps
+	// the reason: storage.ErrHistory, storage.ErrDamaged, storage.ErrFormat, ErrBehind,
+	// sharedlog.ErrNodeTaken, or an error of the local disk.
+	ErrStopped = errors.New("node has stopped serving")
+	// ErrBehind means that the log no longer has what follows the copy. After a
+	// restart, the node takes a snapshot.
+	ErrBehind = errors.New("copy is too far behind the log")
+	// ErrCluster means that the copy belongs to another cluster than the log.
+	ErrCluster = errors.New("copy belongs to another cluster")
+	// ErrKey means that the nodes have different keys for secrets.
+	ErrKey = errors.New("key of the secrets differs from that of the other nodes")
+)
+
+// Driver is a [storage.Driver] over a shared log and a local copy. It is also a
+// [storage.Confirmer], a [storage.Notifier], a [storage.Cataloger], a
+// [storage.HeadReader] and a [storage.SealedAppender]. It is no [storage.Joiner],
+// because a transaction on the copy would not be in the log.
+//
+// A read returns the state that the node has applied, which may be older than the
+// log. A change returns when the log has it and the node has applied it.
+type Driver struct {
+	log   sharedlog.Log
+	local Local
+	copy  *kv.Copy
+	opts  Options
+
+	ctx        context.Context // ends when the driver is closed
+	cancel     context.CancelFunc
+	background sync.WaitGroup // follower, appender and reporter
+	closing    sync.Once
+	closeErr   error
+
+	stopped atomic.Pointer[error] // why the node no longer serves
+	applied atomic.Pointer[state] // what the copy has
+	// turn holds an element while a goroutine changes the copy.
+	turn chan struct{}
+	// appending is the sequence of the segment that this node appends, or 0.
+	appending atomic.Uint64
+	queue     queue
+	// scrubs are stores whose deleted secrets are removed from the medium.
+	scrubs chan storage.StoreID
+}
+
+var (
+	_ storage.Driver         = (*Driver)(nil)
+	_ storage.Confirmer      = (*Driver)(nil)
+	_ storage.Notifier       = (*Driver)(nil)
+	_ storage.Cataloger      = (*Driver)(nil)
+	_ storage.HeadReader     = (*Driver)(nil)
+	_ storage.SealedAppender = (*Driver)(nil)
+)
+
+// scrubsMax is how many stores wait to be scrubbed.
+const scrubsMax = 1024
+
+// reportIntervalDefault is the default of Options.ReportInterval.
+const reportIntervalDefault = 5 * time.Second
+
+// Open returns a driver over a log and a copy, once the copy has everything that was
+// in the log at the time of the call. The first node creates the cluster. A new copy,
+// and one that is too far behind, takes the newest snapshot of the log. Close closes
+// the log and the copy, and so does Open if it fails. Open fails with
+//   - [ErrCluster] if the copy belongs to another cluster, and [ErrKey] if the nodes
+//     have another key;
+//   - [storage.ErrHistory] if the copy has segments that the log does not have: the log
+//     was restored from a backup, or lost them;
+//   - [storage.ErrFormat] if the log or the copy has a newer format;
+//   - [sharedlog.ErrNodeTaken] if the node was started elsewhere with a copy of its
+//     data;
+//   - [ErrBehind] if the log neither has what follows the copy nor a snapshot.
+func Open(ctx context.Context, log sharedlog.Log, local Local, opts Options) (*Driver, error) {
+	if opts.ReportInterval <= 0 {
+		opts.ReportInterval = reportIntervalDefault
+	}
+	r := &Driver{log: log, local: local, opts: opts, turn: make(chan struct{}, 1), scrubs: make(chan storage.StoreID, scrubsMax)}
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	r.queue.wake = make(chan struct{}, 1)
+	if err := r.open(ctx); err != nil {
+		r.Close()
+		return nil, fmt.Errorf("open a copy of a shared log: %w", err)
+	}
+	r.background.Go(r.follow)
+	r.background.Go(r.append)
+	r.background.Go(r.report)
+	return r, nil
+}
+
+func (r *Driver) open(ctx context.Context) (err error) {
+	if r.copy, err = r.local.Copy(); err != nil {
+		return err
+	}
+	cluster, err := r.join(ctx)
+	if err != nil {
+		return err
+	}
+	s, err := r.readState()
+	if err != nil {
+		return err
+	}
+	if s == nil {
+		s = newState(cluster.ID)
+	}
+	if s.cluster != cluster.ID {
+		return fmt.Errorf("%w: the copy belongs to cluster %s, the log to cluster %s", ErrCluster, s.cluster, cluster.ID)
+	}
+	next := *s
+	next.start++
+	if err := r.commit(r.copy.Begin(), &next); err != nil {
+		return err
+	}
+	if err := r.copy.Sync(); err != nil { // the number of the start must never be used again
+		return err
+	}
+	if err := r.log.Register(ctx, r.node(next.applied.Sequence)); err != nil {
+		return err
+	}
+	return r.begin(ctx)
+}
+
+// begin brings the copy to the head of the log.
+func (r *Driver) begin(ctx context.Context) error {
+	if r.applied.Load().applied.Sequence == 0 {
+		if err := r.takeSnapshot(ctx); err != nil && !errors.Is(err, sharedlog.ErrNoSnapshot) {
+			return err
+		}
+	}
+	err := r.catchUp(ctx)
+	if errors.Is(err, ErrBehind) {
+		if err = r.takeSnapshot(ctx); errors.Is(err, sharedlog.ErrNoSnapshot) {
+			err = fmt.Errorf("%w: the log has neither segment %d nor a snapshot", ErrBehind, r.applied.Load().applied.Sequence+1)
+		}
+		if err == nil {
+			r.stopped.Store(nil)
+			err = r.catchUp(ctx)
+		}
+	}
+	return err
+}
+
+// join returns the description of the cluster, and creates it if there is none.
+func (r *Driver) join(ctx context.Context) (sharedlog.Cluster, error) {
+	cluster, err := r.log.Cluster(ctx)
+	if err == nil && cluster.ID == (sharedlog.ClusterID{}) {
+		first := sharedlog.Cluster{ID: sharedlog.ClusterID(storage.NewIncarnation()), Format: sharedlog.SegmentVersion, KeyFingerprint: r.opts.KeyFingerprint}
+		if err = r.log.SwapCluster(ctx, cluster, first); err == nil || errors.Is(err, sharedlog.ErrSwap) {
+			cluster, err = r.log.Cluster(ctx)
+		}
+	}
+	switch {
+	case err != nil:
+		return cluster, err
+	case cluster.Format > sharedlog.SegmentVersion:
+		return cluster, fmt.Errorf("%w: the log has segments of version %d, but this version reads up to %d", storage.ErrFormat, cluster.Format, sharedlog.SegmentVersion)
+	case cluster.KeyFingerprint != r.opts.KeyFingerprint:
+		return cluster, fmt.Errorf("%w: the fingerprint is %s, expected %s", ErrKey, r.opts.KeyFingerprint, cluster.KeyFingerprint)
+	}
+	return cluster, nil
+}
+
+// node returns the record of this node for the registry.
+func (r *Driver) node(synced uint64) sharedlog.Node {
+	s := r.applied.Load()
+	return sharedlog.Node{ID: s.node, Start: s.start, Address: r.opts.Address, Reads: sharedlog.SegmentVersion, Applied: s.applied.Sequence, Synced: synced}
+}
+
+// report reports to the registry, and scrubs stores, until the driver is closed.
+func (r *Driver) report() {
+	tick := time.NewTicker(r.opts.ReportInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			_ = r.Report(r.ctx) // the next report has the same
+		case id := <-r.scrubs:
+			_ = r.copy.Scrub(r.ctx, id) // the next trim scrubs again
+		case <-r.ctx.Done():
+			return
+		}
+	}
+}
+
+// Report syncs the copy and reports to the registry what it has. It is called
+// regularly; tests call it, too. If another start of the same node is registered, the
+// node stops serving.
+func (r *Driver) Report(ctx context.Context) error {
+	synced := r.applied.Load().applied.Sequence
+	err := r.copy.Sync()
+	if err != nil {
+		return r.stop(err)
+	}
+	err = r.log.Report(ctx, r.node(synced))
+	if errors.Is(err, sharedlog.ErrNodeTaken) {
+		return r.stop(err)
+	}
+	return err
+}
+
+// stop makes the node stop serving, because of an error, and returns the error of all
+// later calls.
+func (r *Driver) stop(why error) error {
+	err := fmt.Errorf("%w: %w", ErrStopped, why)
+	if r.stopped.CompareAndSwap(nil, &err) {
+		return err
+	}
+	return *r.stopped.Load()
+}
+
+// Failed returns nil while the node serves, and otherwise why it has stopped. The
+// error wraps [ErrStopped]. It costs an atomic load, so it can serve health checks.
+func (r *Driver) Failed() error {
+	if p := r.stopped.Load(); p != nil {
+		return *p
+	}
+	if f, ok := r.local.(interface{ Failed() error }); ok {
+		return f.Failed()
+	}
+	return nil
+}
+
+// check returns the error of a call that must not be served.
+func (r *Driver) check() error {
+	if p := r.stopped.Load(); p != nil && r.ctx.Err() == nil {
+		return *p
+	}
+	return nil
+}
+
+// Status is what a node knows about its place in the log.
+type Status struct {
+	// Node is the id of the node.
+	Node storage.NodeID
+	// Applied is the last sequence that the copy has.
+	Applied uint64
+	// Head is the last sequence of the log.
+	Head uint64
+	// Lease is the lease of the log; zero if no node has ever held it.
+	Lease sharedlog.Lease
+}
+
+// Status asks the log for its head and its lease. It fails if the log cannot be
+// reached, with Node and Applied set.
+func (r *Driver) Status(ctx context.Context) (Status, error) {
+	at := r.applied.Load()
+	s := Status{Node: at.node, Applied: at.applied.Sequence}
+	head, err := r.log.Head(ctx, shard)
+	if err == nil {
+		s.Head = head.Sequence
+		s.Lease, err = r.log.Lease(ctx, shard)
+	}
+	return s, err
+}
+
+// Close closes the log and the copy. It waits for calls that run.
+func (r *Driver) Close() error {
+	r.closing.Do(func() {
+		r.cancel()
+		r.queue.close()
+		r.background.Wait()
+		r.turn <- struct{}{} // nobody changes the copy from now on
+		r.closeErr = errors.Join(r.local.Close(), r.log.Close())
+	})
+	return r.closeErr
+}

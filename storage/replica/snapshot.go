@@ -1,0 +1,161 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/kv"
+	"github.com/ostiary/ostiary/storage/sharedlog"
+)
+
+// unseenMax is the time after which a node that does not report no longer holds back
+// the trimming of the log.
+const unseenMax = 24 * time.Hour
+
+// Snapshot stores the state of this node in the log, for nodes that start without a
+// copy or are too far behind. Reads and writes go on meanwhile. The snapshot has the
+// entries and the removed rows that the node has, and no secrets.
+func (r *Driver) Snapshot(ctx context.Context) error {
+	if err := r.check(); err != nil {
+		return err
+	}
+	err := r.copy.Export(ctx, sharedlog.PartBytesMax, func(record []byte, parts iter.Seq2[[]byte, error]) error {
+		s, err := decodeState(record)
+		if err != nil {
+			return err
+		}
+		head := func(yield func([]byte, error) bool) { // the record is the first part
+			if yield(record, nil) {
+				parts(yield)
+			}
+		}
+		return r.log.PutSnapshot(ctx, shard, s.applied, head)
+	})
+	if err != nil {
+		return fmt.Errorf("store a snapshot: %w", err)
+	}
+	return nil
+}
+
+// takeSnapshot replaces the copy by the newest snapshot of the log, if that is newer.
+func (r *Driver) takeSnapshot(ctx context.Context) error {
+	if err := r.take(ctx); err != nil {
+		return err
+	}
+	defer r.give()
+	at, parts, err := r.log.Snapshot(ctx, shard)
+	if err != nil {
+		return err
+	}
+	own := r.applied.Load()
+	if at.Sequence <= own.applied.Sequence {
+		return fmt.Errorf("%w: the newest snapshot is at segment %d, and the copy at segment %d", ErrBehind, at.Sequence, own.applied.Sequence)
+	}
+	next, err := r.importSnapshot(ctx, own, at, parts)
+	if err != nil {
+		return fmt.Errorf("take the snapshot at segment %s: %w", at, err)
+	}
+	r.applied.Store(next)
+	return r.fetchMissing(ctx)
+}
+
+// importSnapshot replaces the copy by a snapshot, whose first part is the record of
+// the node that made it.
+func (r *Driver) importSnapshot(ctx context.Context, own *state, at sharedlog.Position, parts iter.Seq2[[]byte, error]) (*state, error) {
+	pull, stop := iter.Pull2(parts)
+	defer stop()
+	record, err, ok := pull()
+	if err == nil && !ok {
+		err = fmt.Errorf("%w: it has no parts", storage.ErrDamaged)
+	}
+	if err != nil {
+		return nil, err
+	}
+	next, err := decodeState(slices.Clone(record))
+	if err != nil {
+		return nil, err
+	}
+	if next.cluster != own.cluster {
+		return nil, fmt.Errorf("%w: it belongs to cluster %s, the log to cluster %s", ErrCluster, next.cluster, own.cluster)
+	}
+	if next.applied != at {
+		return nil, fmt.Errorf("%w: its record is at segment %s", storage.ErrDamaged, next.applied)
+	}
+	next.node, next.start = own.node, own.start
+	return next, r.copy.Import(ctx, next.encode(), func(yield func([]byte, error) bool) {
+		for {
+			part, err, ok := pull()
+			if !ok || !yield(part, err) {
+				return
+			}
+		}
+	})
+}
+
+// fetchMissing fetches the secrets that a snapshot lacks. Those that were replaced or
+// removed meanwhile stay missing until the segment that did it is applied.
+func (r *Driver) fetchMissing(ctx context.Context) error {
+	var all []kv.MissingSecret
+	for m, err := range r.copy.MissingSecrets(ctx) {
+		if err != nil {
+			return err
+		}
+		all = append(all, m)
+	}
+	for some := range slices.Chunk(all, 100) {
+		tx := r.copy.Begin()
+		if err := r.putSecrets(ctx, tx, some); err != nil {
+			tx.Close()
+			return err
+		}
+		if err := r.commit(tx, r.applied.Load()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Driver) putSecrets(ctx context.Context, tx *kv.Transaction, some []kv.MissingSecret) error {
+	for _, m := range some {
+		key := sharedlog.SecretKey{Store: m.Store, Incarnation: m.Incarnation, Kind: m.Secret.Kind, Key: m.Secret.Key}
+		body, err := r.log.Secret(ctx, key, m.Secret.Digest)
+		if errors.Is(err, sharedlog.ErrNoSecret) {
+			continue
+		}
+		if err == nil {
+			err = tx.PutSecret(m, body)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TrimLog drops the segments that no node needs: those that the newest snapshot has,
+// and that are on the disk of every node that was seen in the last 24 hours.
+func (r *Driver) TrimLog(ctx context.Context) error {
+	at, _, err := r.log.Snapshot(ctx, shard)
+	if errors.Is(err, sharedlog.ErrNoSnapshot) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	nodes, now, err := r.log.Nodes(ctx)
+	if err != nil {
+		return err
+	}
+	keep := at.Sequence
+	for i := range nodes {
+		if now.Sub(nodes[i].Seen) < unseenMax {
+			keep = min(keep, nodes[i].Synced)
+		}
+	}
+	return r.log.Trim(ctx, shard, keep+1)
+}

@@ -1,0 +1,82 @@
+package replica
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/kv"
+	"github.com/ostiary/ostiary/storage/sharedlog"
+)
+
+// state is the record of a copy. It is written in the same batch as the rows, so the
+// rows are always those that follow from the log up to it. A state never changes.
+type state struct {
+	cluster sharedlog.ClusterID
+	applied sharedlog.Position // the last segment that was applied
+	epoch   uint64             // epoch of that segment
+	catalog uint64             // number of catalog changes so far
+	node    storage.NodeID     // the id of this node
+	start   uint64             // number of the start of this node
+}
+
+// stateVersion is the first byte of the record.
+const stateVersion = 1
+
+const stateBytes = 1 + 16 + 8 + 32 + 8 + 8 + 16 + 8
+
+// newState returns the state of an empty copy of a new node.
+func newState(cluster sharedlog.ClusterID) *state {
+	return &state{cluster: cluster, node: storage.NodeID(storage.NewIncarnation())}
+}
+
+func (s *state) encode() []byte {
+	b := make([]byte, 0, stateBytes)
+	b = append(append(b, stateVersion), s.cluster[:]...)
+	b = binary.BigEndian.AppendUint64(b, s.applied.Sequence)
+	b = append(b, s.applied.Hash[:]...)
+	b = binary.BigEndian.AppendUint64(b, s.epoch)
+	b = binary.BigEndian.AppendUint64(b, s.catalog)
+	b = append(b, s.node[:]...)
+	return binary.BigEndian.AppendUint64(b, s.start)
+}
+
+func decodeState(b []byte) (*state, error) {
+	if len(b) == 0 || b[0] != stateVersion {
+		return nil, fmt.Errorf("%w: the record of the copy has %d bytes and an unknown version", storage.ErrFormat, len(b))
+	}
+	if len(b) != stateBytes {
+		return nil, fmt.Errorf("%w: the record of the copy has %d bytes, expected %d", storage.ErrDamaged, len(b), stateBytes)
+	}
+	s := &state{}
+	copy(s.cluster[:], b[1:])
+	s.applied.Sequence = binary.BigEndian.Uint64(b[17:])
+	copy(s.applied.Hash[:], b[25:])
+	s.epoch = binary.BigEndian.Uint64(b[57:])
+	s.catalog = binary.BigEndian.Uint64(b[65:])
+	copy(s.node[:], b[73:])
+	s.start = binary.BigEndian.Uint64(b[89:])
+	return s, nil
+}
+
+// readState returns the state of the copy, or nil if it is empty.
+func (r *Driver) readState() (*state, error) {
+	record, err := r.copy.Record()
+	if err != nil || record == nil {
+		return nil, err
+	}
+	return decodeState(record)
+}
+
+// commit commits a transaction that leads to a state, and closes it.
+func (r *Driver) commit(tx *kv.Transaction, next *state) error {
+	defer tx.Close()
+	if err := tx.SetRecord(next.encode()); err != nil {
+		return err
+	}
+	if err := tx.Commit(); err != nil {
+		return err
+	}
+	r.applied.Store(next)
+	return nil
+}
