@@ -275,6 +275,9 @@ func (r *Driver) check() error {
 	return nil
 }
 
+// Node returns the random id of the node, which its copy keeps.
+func (r *Driver) Node() storage.NodeID { return r.applied.Load().node }
+
 // Status is what a node knows about its place in the log.
 type Status struct {
 	// Node is the id of the node.
