@@ -12,8 +12,9 @@ import (
 	"github.com/ostiary/ostiary/storage/sharedlog"
 )
 
-// replayBytes is the size of the segments whose entries one transaction applies.
-const replayBytes = 4 << 20
+// replayBytes is the size of the segments whose entries one transaction applies. The
+// rows take several times as much, and Pebble handles larger transactions separately.
+const replayBytes = 1 << 20
 
 // take waits for the turn to change the copy. The caller must call give.
 func (r *Driver) take(ctx context.Context) error {
