@@ -103,6 +103,7 @@ storage: rel internal/canonical
 storage/kv: storage rel
 storage/memory: storage storage/kv rel internal/btree
 storage/pebble: storage storage/kv rel
+storage/replica: storage storage/kv storage/sharedlog rel
 storage/sharedlog: storage rel internal/canonical
 storage/sharedlog/memorylog: storage storage/sharedlog
 internal/eval: internal/graph schema expr rel internal/turns
