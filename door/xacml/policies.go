@@ -12,7 +12,6 @@ import (
 	"github.com/ostiary/ostiary/internal/jsonread"
 	"github.com/ostiary/ostiary/policy/domain"
 	"github.com/ostiary/ostiary/policy/language"
-	"github.com/ostiary/ostiary/policy/value"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -406,40 +405,26 @@ type listedDomain struct {
 	Alias string `json:"alias"`
 }
 
-// domainsScanned is the largest number of stores that one page of domains looks
-// at.
-const domainsScanned = 10_000
-
 // listDomains serves GET domains: the stores with an alias for this door, in the
-// order of their ids. A page may have fewer than limit and still have a next one.
+// order of these aliases.
 func (c *call) listDomains() error {
 	limit, err := c.number("limit", 100, 1_000)
 	if err != nil {
 		return err
 	}
-	var after storage.StoreID
-	if text := c.query.Get("after"); text != "" {
-		if after, err = storage.ParseStoreID(text); err != nil {
-			return badRequest("invalid parameter after=" + value.Quote(text) + ": expected the id of a store")
-		}
-	}
 	out := struct {
 		Domains []listedDomain `json:"domains"`
 		Next    string         `json:"next,omitempty"`
 	}{Domains: []listedDomain{}}
-	scanned := 0
-	for info, err := range c.engine.Stores(c.ctx, after) {
+	for info, err := range c.engine.StoresByAlias(c.ctx, Name, c.query.Get("after")) {
 		if err != nil {
 			return err
 		}
-		if len(out.Domains) == limit || scanned == domainsScanned {
-			out.Next = after.String()
+		if len(out.Domains) == limit {
+			out.Next = out.Domains[limit-1].Alias
 			break
 		}
-		scanned, after = scanned+1, info.ID
-		if alias := info.Aliases[Name]; alias != "" {
-			out.Domains = append(out.Domains, listedDomain{info.ID.String(), info.Name, alias})
-		}
+		out.Domains = append(out.Domains, listedDomain{info.ID.String(), info.Name, info.Aliases[Name]})
 	}
 	writeJSON(c.w, http.StatusOK, out)
 	return nil
