@@ -157,6 +157,7 @@ func (s *Service) LoginEC2(ctx context.Context, access string, verify func(secre
 	if !s.Offers(MethodEC2) {
 		return nil, failf(Unavailable, "Cannot mint a token from an EC2 or S3 credential: the method ec2credential is not switched on.")
 	}
+	ctx = proving(ctx)
 	d, err := s.at(ctx)
 	if err != nil {
 		return nil, err
@@ -180,8 +181,8 @@ func (s *Service) LoginEC2(ctx context.Context, access string, verify func(secre
 			return nil, unauthorized(err.Error())
 		}
 	}
-	if d, err = s.rely(ctx, secretOfRecord(r)); err != nil {
+	if _, err := s.rely(ctx, secretOfRecord(r)); err != nil {
 		return nil, err
 	}
-	return s.issue(ctx, d, s.payload(r.Owner, Scope{ProjectID: project}, []string{MethodEC2}))
+	return s.issue(ctx, s.payload(r.Owner, Scope{ProjectID: project}, []string{MethodEC2}))
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/storage"
@@ -20,6 +19,7 @@ func (s *Service) Delete(ctx context.Context, k Kind, id string) error {
 	if k == Group || k == Project || k == Role { // tuples lead to what is removed with them
 		write = s.write
 	}
+	var r *removal
 	_, err := write(ctx, func(d *directory) (ostiary.WriteRequest, error) {
 		x, err := d.get(k, id)
 		if err != nil {
@@ -31,11 +31,14 @@ func (s *Service) Delete(ctx context.Context, k Kind, id string) error {
 		if k == AccessRule && len(d.referring(link{k, id}, ApplicationCredential)) > 0 {
 			return ostiary.WriteRequest{}, failf(Forbidden, "May not delete access rule in use")
 		}
-		r := &removal{service: s, directory: d, ctx: ctx, removed: map[ostiary.DocumentKey]bool{}}
+		r = &removal{service: s, directory: d, ctx: ctx, removed: map[ostiary.DocumentKey]bool{}}
 		r.remove(x)
 		return r.write, r.err
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	return s.final(ctx, r.revoked...)
 }
 
 // removal collects what a Delete removes. Its methods do nothing after the first
@@ -46,6 +49,7 @@ type removal struct {
 	ctx       context.Context
 	write     ostiary.WriteRequest
 	removed   map[ostiary.DocumentKey]bool // records that remove has been called with
+	revoked   []Revocation                 // events of the write
 	err       error
 }
 
@@ -100,7 +104,9 @@ func (r *removal) group(x *Record) {
 	users, err := r.service.membersOf(r.ctx, x.ID)
 	r.fail(err)
 	for _, u := range users {
-		r.service.revoke(r.directory, &r.write, Revocation{UserID: u})
+		e := Revocation{UserID: u}
+		r.service.revoke(r.directory, &r.write, e)
+		r.revoked = append(r.revoked, e)
 	}
 	r.matching(ostiary.Filter{ObjectType: groupType, ObjectID: x.ID})
 	r.matching(ostiary.Filter{SubjectType: groupType, SubjectID: x.ID})
@@ -207,21 +213,3 @@ func (r *removal) matching(f ostiary.Filter) {
 }
 
 func (r *removal) fail(err error) { r.err = errors.Join(r.err, err) }
-
-// revoke adds an event to a write, and removes events whose tokens have expired.
-func (s *Service) revoke(d *directory, w *ostiary.WriteRequest, e Revocation) {
-	now := s.now()
-	e.RevokedAt = now
-	if e.IssuedBefore.IsZero() {
-		e.IssuedBefore = now
-	}
-	// A token that was made in the second of the last event is dated one second
-	// later. The new event must cover it too.
-	if latest, ok := d.revocations.latest.Get(e.subject()); ok && latest >= e.IssuedBefore.Unix() {
-		e.IssuedBefore = time.Unix(latest+1, 0).UTC()
-	}
-	w.Documents = append(w.Documents, e.document())
-	if len(w.RemoveDocuments) == 0 {
-		w.RemoveDocuments = d.revocations.expired(now.Add(-s.tokenAgeMax() - revocationMargin))
-	}
-}

@@ -218,7 +218,7 @@ func (s *Service) LoginFederated(ctx context.Context, a Assertion) (*Token, erro
 	if u.Federated != nil {
 		payload.IdentityProvider, payload.Protocol, payload.GroupIDs = a.ProviderID, a.ProtocolID, groups
 	}
-	return s.issue(ctx, d, payload)
+	return s.issue(ctx, payload)
 }
 
 // provider returns the provider of an assertion and the rules of its mapping.

@@ -340,9 +340,12 @@ func membership(group, user string) ostiary.Tuple {
 // RemoveMember removes a user from a group, and makes the user's tokens invalid.
 // It fails with NotFound.
 func (s *Service) RemoveMember(ctx context.Context, group, user string) error {
-	return s.removeTuple(ctx, membership(group, user), User, user, func(d *directory, w *ostiary.WriteRequest) {
-		s.revoke(d, w, Revocation{UserID: user})
-	})
+	e := Revocation{UserID: user}
+	err := s.removeTuple(ctx, membership(group, user), User, user, func(d *directory, w *ostiary.WriteRequest) { s.revoke(d, w, e) })
+	if err != nil {
+		return err
+	}
+	return s.final(ctx, e)
 }
 
 // Member returns whether a user is in a group.

@@ -204,11 +204,6 @@ func (s *Service) Issue(ctx context.Context, user string, scope Scope, methods [
 	if !enoughMethods(u, p.Methods) {
 		return nil, &Error{Reason: MoreFactors, UserID: user, Text: "user " + user + " needs further methods of authentication"}
 	}
-	if from != nil {
-		if err := validToken(from)(s, d); err != nil {
-			return nil, err
-		}
-	}
 	if err := d.delegate(p, scope, s.now()); err != nil {
 		return nil, err
 	}
@@ -218,7 +213,11 @@ func (s *Service) Issue(ctx context.Context, user string, scope Scope, methods [
 	case p.TrustID != "": // roles come from the trust alone
 		p.IdentityProvider, p.Protocol, p.GroupIDs = "", "", nil
 	}
-	t, err := s.issue(ctx, d, p)
+	var on []rest
+	if from != nil {
+		on = append(on, validToken(from))
+	}
+	t, err := s.issue(ctx, p, on...)
 	if err != nil {
 		return nil, err
 	}
@@ -239,16 +238,32 @@ func (s *Service) payload(user string, scope Scope, methods []string) *token.Pay
 }
 
 // issue returns a new token with its records and roles. It fails with Unauthorized
-// if the token would not be valid, or if the proof of the request does not hold.
-func (s *Service) issue(ctx context.Context, d *directory, p *token.Payload) (*Token, error) {
-	if err := s.proven(ctx, d); err != nil {
+// if the token would not be valid, or if on or the proof of the request does not hold.
+func (s *Service) issue(ctx context.Context, p *token.Payload, on ...rest) (*Token, error) {
+	now, d, err := s.moment(ctx)
+	if err != nil {
 		return nil, err
 	}
-	t, err := s.expand(ctx, p, d.issueTime(append(d.agents(p.TrustID), p.UserID), s.now()))
+	if err = s.proven(ctx, d); err == nil {
+		err = s.hold(d, on)
+	}
+	if err != nil {
+		return nil, err
+	}
+	t, err := s.expandOn(ctx, d, p, d.issueTime(append(d.agents(p.TrustID), p.UserID), now))
 	if errors.Is(err, &Error{Reason: NotFound}) {
 		return nil, unauthorized(err.Error())
 	}
 	return t, err
+}
+
+// moment returns the time and the newest directory. Every revocation that the
+// directory lacks is acknowledged with that time or a later one, because the time is
+// read first; see final.
+func (s *Service) moment(ctx context.Context) (time.Time, *directory, error) {
+	now := s.now()
+	d, err := s.at(ctx)
+	return now, d, err
 }
 
 // issueTime returns the time of issue of a new token, in whole seconds. It is
@@ -400,16 +415,18 @@ func (s *Service) expandScope(ctx context.Context, d *directory, t *Token) (err 
 
 // RevokeToken makes a token invalid, and every token that was made from it.
 func (s *Service) RevokeToken(ctx context.Context, p *token.Payload) error {
-	_, err := s.write(ctx, func(d *directory) (ostiary.WriteRequest, error) {
-		var w ostiary.WriteRequest
-		e := Revocation{AuditID: p.AuditIDs[0]}
-		if len(p.AuditIDs) == 1 { // the first token of its chain
-			e = Revocation{ChainID: p.AuditIDs[0]}
-		}
+	e := Revocation{AuditID: p.AuditIDs[0]}
+	if len(p.AuditIDs) == 1 { // the first token of its chain
+		e = Revocation{ChainID: p.AuditIDs[0]}
+	}
+	_, err := s.write(ctx, func(d *directory) (w ostiary.WriteRequest, err error) {
 		s.revoke(d, &w, e)
 		return w, nil
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	return s.final(ctx, e)
 }
 
 // Revocations returns the events since a time, in the order of their times.

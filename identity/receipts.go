@@ -14,14 +14,14 @@ const receiptLife = 5 * time.Minute
 // issue. It is for a login that failed with MoreFactors. It fails with Unauthorized
 // if the proof of the request does not hold (see [WithProof]).
 func (s *Service) NewReceipt(ctx context.Context, user string, methods []string) (*token.Receipt, time.Time, error) {
-	d, err := s.at(ctx)
+	now, d, err := s.moment(ctx)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
 	if err := s.proven(ctx, d); err != nil {
 		return nil, time.Time{}, err
 	}
-	issued := d.issueTime([]string{user}, s.now())
+	issued := d.issueTime([]string{user}, now)
 	return &token.Receipt{UserID: user, Methods: methods, Expires: issued.Add(receiptLife)}, issued, nil
 }
 

@@ -133,7 +133,9 @@ func (s *Service) Update(ctx context.Context, k Kind, id string, secret *string,
 	if err != nil {
 		return nil, err
 	}
+	var revoked []Revocation
 	d, err := s.together(ctx, func(d *directory) (ostiary.WriteRequest, error) {
+		revoked = nil
 		old, err := d.get(k, id)
 		if err != nil {
 			return ostiary.WriteRequest{}, err
@@ -151,11 +153,15 @@ func (s *Service) Update(ctx context.Context, k Kind, id string, secret *string,
 		}
 		w.Documents = []ostiary.Document{x.document()}
 		if k == User && (change.hash != "" || x.Disabled && !old.Disabled) {
-			s.revoke(d, &w, Revocation{UserID: id})
+			revoked = []Revocation{{UserID: id}}
+			s.revoke(d, &w, revoked[0])
 		}
 		return w, nil
 	})
 	if err != nil {
+		return nil, err
+	}
+	if err := s.final(ctx, revoked...); err != nil {
 		return nil, err
 	}
 	r, err := d.get(k, id)

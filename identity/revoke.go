@@ -1,13 +1,16 @@
 package identity
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/identity/token"
 	"github.com/ostiary/ostiary/internal/btree"
+	"github.com/ostiary/ostiary/internal/replica"
 )
 
 // revocationKind is the kind of the documents of revocation events, after
@@ -127,4 +130,53 @@ func (r *Revocation) document() ostiary.Document {
 	}
 	key := fmt.Sprintf("%016x-%s", r.RevokedAt.UnixMicro(), newID())
 	return ostiary.Document{Kind: documentPrefix + revocationKind, Key: key, Body: body}
+}
+
+// revoke adds an event to a write, and removes events whose tokens have expired.
+func (s *Service) revoke(d *directory, w *ostiary.WriteRequest, e Revocation) {
+	now := s.now()
+	e.RevokedAt = now
+	if e.IssuedBefore.IsZero() {
+		e.IssuedBefore = now
+	}
+	// A token that was made in the second of the last event is dated one second
+	// later. The new event must cover it too.
+	if latest, ok := d.revocations.latest.Get(e.subject()); ok && latest >= e.IssuedBefore.Unix() {
+		e.IssuedBefore = time.Unix(latest+1, 0).UTC()
+	}
+	w.Documents = append(w.Documents, e.document())
+	if len(w.RemoveDocuments) == 0 {
+		w.RemoveDocuments = d.revocations.expired(now.Add(-s.tokenAgeMax() - revocationMargin))
+	}
+}
+
+// final dates the events of a durable write again if the write became durable in a
+// later second than it was decided in. Until then, tokens were made on the state before
+// the events, and those tokens are dated later than the events. The proof of a request
+// does not matter here, because it may rest on what the request has ended.
+func (s *Service) final(ctx context.Context, events ...Revocation) error {
+	if len(events) == 0 {
+		return nil
+	}
+	ctx = context.WithoutCancel(ctx) // half of a revocation is none
+	now, d, err := s.moment(ctx)
+	if err != nil {
+		return err
+	}
+	events = slices.DeleteFunc(events, func(e Revocation) bool {
+		latest, _ := d.revocations.latest.Get(e.subject())
+		return latest >= now.Unix()
+	})
+	if len(events) == 0 {
+		return nil
+	}
+	_, err = s.documents.Together(ctx, func(base *replica.At[*directory]) (w *ostiary.WriteRequest, next *directory, err error) {
+		w = &ostiary.WriteRequest{}
+		for _, e := range events {
+			s.revoke(base.Value, w, e)
+		}
+		next, err = base.Value.with(w)
+		return w, next, err
+	})
+	return err
 }
