@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/ostiary/ostiary/door/permify/basev1"
 )
@@ -40,7 +39,7 @@ func TestSendFails(t *testing.T) {
 			x := connect(t, watchSchema)
 			token := x.write(t, many[1:]...)
 			c.change(x)
-			ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
 			s, sent := &service{engine: x.engine}, 0
 			err := s.Watch(ctx, &basev1.WatchRequest{TenantId: "t1", SnapToken: token}, func(*basev1.WatchResponse) error {
@@ -79,7 +78,7 @@ func TestWatchFilter(t *testing.T) {
 		AttributeFilter: &basev1.AttributeFilter{Entity: &basev1.EntityFilter{Type: "doc"}}}); err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	stream, err := c.watch.Watch(ctx, &basev1.WatchRequest{TenantId: "t1", SnapToken: token})
 	if err != nil {

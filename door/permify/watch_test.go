@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -134,7 +133,7 @@ func changeLine(c *basev1.DataChange) string {
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	c := connect(t, watchSchema)
-	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	first := c.write(t, "doc:0#owner@user:0")
 	stream, err := c.watch.Watch(ctx, &basev1.WatchRequest{TenantId: "t1", SnapToken: first})
@@ -179,7 +178,7 @@ func TestWatch(t *testing.T) {
 func TestWatchFromNow(t *testing.T) {
 	t.Parallel()
 	c := connect(t, watchSchema)
-	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	stream, err := c.watch.Watch(ctx, &basev1.WatchRequest{TenantId: "t1"})
 	if err != nil {
@@ -204,8 +203,6 @@ func TestWatchFromNow(t *testing.T) {
 				t.Fatal(line)
 			}
 			return
-		case <-ctx.Done():
-			t.Fatal("the watch reported no change")
 		default:
 		}
 	}
@@ -219,7 +216,7 @@ func TestWatchOverREST(t *testing.T) {
 	token := c.write(t, "doc:0#owner@user:0")
 	c.write(t, "doc:1#owner@user:1")
 	server := listen(t, c.door)
-	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/v1/tenants/t1/watch", strings.NewReader(`{"snap_token":"`+token+`"}`))
 	if err != nil {
@@ -285,13 +282,8 @@ func TestWatchEnds(t *testing.T) {
 		done <- s.Watch(ctx, &basev1.WatchRequest{TenantId: "t1"}, func(*basev1.WatchResponse) error { return nil })
 	}()
 	stop()
-	select {
-	case err := <-done:
-		if status.Code(err) != codes.Canceled {
-			t.Errorf("ended with %v", err)
-		}
-	case <-time.After(30 * time.Second):
-		t.Fatal("the watch did not end")
+	if err := <-done; status.Code(err) != codes.Canceled {
+		t.Errorf("ended with %v", err)
 	}
 }
 
