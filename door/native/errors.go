@@ -1,6 +1,7 @@
 package native
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -42,6 +43,9 @@ func describe(err error) *problem {
 	}
 	f := door.Describe(err)
 	p := &problem{status: f.Status, Code: f.Kind, Message: f.Text}
+	if why, ok := door.RefusalOf(err); ok {
+		p.Code = cmp.Or(refusalCodes[why.Reason], p.Code)
+	}
 	if f.Bound != nil {
 		p.Bound = &boundJSON{f.Bound.Name, f.Bound.Max, f.Bound.Got}
 	}
@@ -84,15 +88,11 @@ func serveMissing(w http.ResponseWriter, _ *http.Request, methods []string) {
 
 // serveRefusal is [door.Door.Refuse].
 func serveRefusal(w http.ResponseWriter, _ *http.Request, why *door.Refusal) {
-	p := describe(why)
-	if code := refusalCodes[why.Reason]; code != "" {
-		p.Code = code
-	}
-	writeError(w, p)
+	writeError(w, why)
 }
 
-// refusalCodes are the codes of the server's refusals. Other reasons have the
-// code "refused", or "bound" if they name one.
+// refusalCodes are the codes of refusals, whether the server or the door refuses. Other
+// reasons have the code "refused", or "bound" if they name one.
 var refusalCodes = map[door.Reason]string{
 	door.NoCredentials: "no_credentials", door.BadCredentials: "bad_credentials", door.TooLarge: "too_large",
 	door.TooMany: "too_many", door.TimedOut: "timed_out", door.ShuttingDown: "shutting_down",

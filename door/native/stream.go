@@ -276,7 +276,7 @@ func (in *importer) line() ([]byte, error) {
 				long = append(long, text...)
 			}
 			if text = long; len(text) > lineBytesMax {
-				return nil, &problem{status: http.StatusRequestEntityTooLarge, Code: "bound", Message: in.where("longer than " + strconv.Itoa(lineBytesMax) + " bytes"),
+				return nil, &problem{status: http.StatusRequestEntityTooLarge, Code: "too_large", Message: in.where("longer than " + strconv.Itoa(lineBytesMax) + " bytes"),
 					Bound: &boundJSON{Name: "LineBytes", Max: lineBytesMax}}
 			}
 		}

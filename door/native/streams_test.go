@@ -190,7 +190,7 @@ func TestStreams(t *testing.T) {
 		w.refused(t, "POST", "/stores/copy/import?on_duplicate=ignore", cut, 400, "incomplete")
 	}
 	long := `{"tuple":{"object":"document:1","relation":"owner","subject":"user:` + strings.Repeat("x", 1<<20) + `"}}`
-	w.refused(t, "POST", "/stores/copy/import", long, 413, "bound")
+	w.refused(t, "POST", "/stores/copy/import", long, 413, "too_large")
 	w.refused(t, "POST", "/stores/copy/import?on_duplicate=maybe", "", 400, "invalid_request")
 	w.refused(t, "POST", "/stores/copy/import", text+"\n"+text, 400, "invalid_request")
 	w.refused(t, "GET", "/stores/copy/export?token=x", "", 400, "token")

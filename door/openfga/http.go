@@ -157,6 +157,8 @@ func (h *httpServer) body(w http.ResponseWriter, r *http.Request) (_ *door.Body,
 	return nil, false
 }
 
+// respond writes a response. Unlike [door.WriteJSON] it allocates the values of all
+// headers at once, because every check needs it.
 func (h *httpServer) respond(w http.ResponseWriter, c *headers, status int, body []byte) {
 	header := w.Header()
 	c.writeTo(header, len(body))
@@ -167,8 +169,7 @@ func (h *httpServer) respond(w http.ResponseWriter, c *headers, status int, body
 
 func (h *httpServer) writeError(w http.ResponseWriter, f *failure) {
 	e := f.httpError()
-	door.SetRetryAfter(w.Header(), e.status)
-	h.respond(w, &headers{}, e.status, wire.AppendError(nil, e.name, e.message))
+	door.WriteJSON(w, e.status, wire.AppendError(nil, e.name, e.message))
 }
 
 // streamChunk is the number of lines that are written at once.

@@ -106,7 +106,6 @@ func reasonsOf(err error) (out []reason) {
 // writeError writes err as the response.
 func writeError(w http.ResponseWriter, err error) {
 	p := describe(err)
-	door.SetRetryAfter(w.Header(), p.status)
 	p.Message = door.ShortText(p.Message)
 	writeJSON(w, p.status, p)
 }
@@ -117,7 +116,8 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	if err != nil {
 		status, body = http.StatusInternalServerError, []byte(`{"code":"internal","message":"the server failed"}`)
 	}
-	writeBody(w, status, typeJSON, append(body, '\n'))
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	door.WriteJSON(w, status, append(body, '\n'))
 }
 
 // writeBody writes a response.
