@@ -297,13 +297,14 @@ func crowded(o occupant, from string, again bool) func(v *victim, t *testing.T) 
 }
 
 // connectionAttacks are the rows of all occupants under a small bound of files, and of the
-// first one without it. Each comes from the address of the other clients, and from another
-// one, from which it opens connections again.
+// first one without it. Each comes from the address of the other clients, and, opening
+// connections again, from that address and from another one.
 func connectionAttacks() []attack {
 	all := []attack{{"1,400 busy connections, no key: " + occupants[0].name, 0, false, crowded(occupants[0], "", false), nil}}
 	for _, o := range occupants {
 		all = append(all, attack{"1,400 busy connections, no key, 1,024 files: " + o.name, 1024, false, crowded(o, "", false), nil},
-			attack{"1,400 busy connections, opened again from another address, 1,024 files: " + o.name, 1024, false, crowded(o, "127.0.0.2", true), nil})
+			attack{"1,400 busy connections, opened again from another address, 1,024 files: " + o.name, 1024, false, crowded(o, "127.0.0.2", true), nil},
+			attack{"1,400 busy connections, opened again from the same address, 1,024 files: " + o.name, 1024, false, crowded(o, "", true), nil})
 	}
 	return all
 }

@@ -121,7 +121,7 @@ func (c *call) release() {
 	if c.keys != nil && c.method.public {
 		c.conn.leavePublic(c.method.stream)
 	}
-	c.conn.end()
+	c.conn.end(c.ServerStream.Context())
 }
 
 // leave gives the call's place to others.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"net/netip"
@@ -22,17 +23,23 @@ type conn struct {
 	opened  time.Time
 	serial  int64 // later ones have larger ones
 
+	tls    *tls.ConnectionState // of HTTPS, after the handshake
+	begins bool                 // nothing was read yet
+	ahead  []byte               // was read before a wait, see arrive
+
 	// trusted is true once a request on the connection was accepted.
 	trusted   atomic.Bool
-	refusals  atomic.Int32 // requests without accepted credentials before that
-	delayed   atomic.Int32 // refusals that wait, see delay
-	busy      atomic.Int32 // requests in flight
-	begun     atomic.Int64 // requests since it was opened, until one was accepted
-	arrived   atomic.Int64 // when bytes that belong to no request in flight were read, Unix time in nanoseconds, or 0
-	idleSince atomic.Int64 // when busy became 0, Unix time in nanoseconds
-	public    atomic.Int32 // requests for what is public in flight, streams included
-	watches   atomic.Int32 // the streams among them
-	bodies    atomic.Int64 // bytes that are charged to budgets of bodies
+	shown     atomic.Pointer[hashedKey] // the user whose password was accepted last
+	refusals  atomic.Int32              // requests without accepted credentials before that
+	delayed   atomic.Int32              // refusals that wait, see delay
+	busy      atomic.Int32              // requests in flight
+	answered  atomic.Int32              // requests that were answered since framed has looked
+	begun     atomic.Int64              // requests since it was opened, until one was accepted
+	arrived   atomic.Int64              // when bytes that belong to no request in flight were read, Unix time in nanoseconds, or 0
+	idleSince atomic.Int64              // when busy became 0, Unix time in nanoseconds
+	public    atomic.Int32              // requests for what is public in flight, streams included
+	watches   atomic.Int32              // the streams among them
+	bodies    atomic.Int64              // bytes that are charged to budgets of bodies
 
 	closed sync.Once
 	mu     sync.Mutex
@@ -46,7 +53,7 @@ type conn struct {
 
 // newConn returns a connection that was just accepted.
 func newConn(raw net.Conn, all *connections, isHTTP bool) *conn {
-	c := &conn{Conn: raw, all: all, http: isHTTP, opened: time.Now(), wake: make(chan struct{})}
+	c := &conn{Conn: raw, all: all, http: isHTTP, opened: time.Now(), begins: true, wake: make(chan struct{})}
 	c.remote, c.address = remoteAddress{raw.RemoteAddr(), c}, clientAddress(raw.RemoteAddr())
 	c.idleSince.Store(c.opened.UnixNano())
 	return c
@@ -89,13 +96,53 @@ type remoteAddress struct {
 // RemoteAddr returns the client's address.
 func (c *conn) RemoteAddr() net.Addr { return &c.remote }
 
-// Read reads from the client.
+// Read reads from the client. The first bytes of an address that has flooded the server
+// wait.
 func (c *conn) Read(p []byte) (int, error) {
+	if c.begins {
+		c.begins = false
+		c.arrive()
+	}
+	if len(c.ahead) > 0 {
+		n := copy(p, c.ahead)
+		c.ahead = c.ahead[n:]
+		return n, nil
+	}
 	n, err := c.Conn.Read(p)
 	if n > 0 && c.busy.Load() == 0 {
 		c.arrived.Store(time.Now().UnixNano())
 	}
 	return n, err
+}
+
+// headAhead is how much of a request arrive reads, in bytes.
+const headAhead = 4 << 10
+
+// arrive waits before the connection is served if its address has flooded the server. If
+// too many connections of the address wait, it closes this one. It does neither if the
+// client shows an accepted key at once, over HTTP without TLS: others can have the same
+// address as an attacker.
+func (c *conn) arrive() {
+	wait := c.all.standings.floodWait(c.address)
+	if wait == 0 {
+		return
+	}
+	head := make([]byte, headAhead)
+	n, err := c.Conn.Read(head)
+	c.ahead = head[:n]
+	if err != nil || c.all.accepted(c.ahead) {
+		return
+	}
+	at := c.all.standings.beginWait(c.address)
+	if at == nil {
+		c.ahead = nil
+		c.all.unauthenticated.Add(1)
+		_ = c.Close() // the next read returns the reason
+		return
+	}
+	c.arrived.Store(time.Now().Add(wait).UnixNano()) // a stop waits for what was read
+	time.Sleep(wait)
+	c.all.standings.endWait(at)
 }
 
 // begin marks the connection as busy with one more request.
@@ -106,8 +153,11 @@ func (c *conn) begin() {
 	}
 }
 
-// end ends a request that begin began.
-func (c *conn) end() {
+// end ends a request with a context that begin began.
+func (c *conn) end(ctx context.Context) {
+	if !c.trusted.Load() && ctx.Err() == nil {
+		c.answered.Add(1)
+	}
 	if c.busy.Add(-1) == 0 {
 		c.arrived.Store(0)
 		c.idleSince.Store(time.Now().UnixNano())

@@ -45,6 +45,7 @@ const (
 // Its methods may be called concurrently.
 type connections struct {
 	max, perAddress int // the bounds
+	headerTimeout   time.Duration
 	untrustedMax    int // the bound of untrusted connections
 	reserve         int // the part of max that trusted connections cannot take
 
@@ -55,6 +56,10 @@ type connections struct {
 	// refusals waited. waiting is how many wait on all connections.
 	unauthenticated atomic.Int64
 	waiting         atomic.Int32
+	standings       *standings // of the addresses
+	// accepted reports whether the beginning of what a connection sends shows an
+	// accepted key. It is a hint, which decides who waits.
+	accepted func(head []byte) bool
 
 	mu        sync.Mutex
 	all       map[*conn]struct{}
@@ -72,10 +77,11 @@ type addressCount struct {
 }
 
 func newConnections(o *Options) *connections {
-	return &connections{max: o.ConnectionsMax, perAddress: o.ConnectionsPerAddress,
+	return &connections{max: o.ConnectionsMax, perAddress: o.ConnectionsPerAddress, headerTimeout: o.HeaderTimeout,
 		untrustedMax: min(o.ConnectionsMax, untrustedMax), reserve: max(untrustedPart(o.ConnectionsMax), 1),
 		unsent: unsentBytes{max: o.UnsentBytesTotal, perConnection: o.UnsentBytesPerConnection},
-		all:    map[*conn]struct{}{}, untrusted: map[*conn]struct{}{}, byAddress: map[netip.Addr]*addressCount{}}
+		all:    map[*conn]struct{}{}, untrusted: map[*conn]struct{}{}, byAddress: map[netip.Addr]*addressCount{},
+		standings: newStandings(), accepted: o.Keys.shownIn}
 }
 
 // newMetricsConnections returns the connections of the port of metrics. None is ever

@@ -13,28 +13,43 @@ const (
 	// refusalWaitMax.
 	refusalStep    = 10 * time.Millisecond
 	refusalWaitMax = time.Second
-	// delayedPerConnection and delayedMax bound the refusals that wait, on one
-	// connection and on all. Above them the connection is closed.
+	// refusalsLongest is the number of refusals after which no refusal waits longer.
+	refusalsLongest = float64(refusalWaitMax / refusalStep)
+	// delayedPerConnection, delayedPerAddress and delayedMax bound the refusals that
+	// wait, on one connection, on those of one address, and on all. Above them the
+	// connection is closed. Of an address, only those count that wait because of it.
 	delayedPerConnection = 64
+	delayedPerAddress    = 64
 	delayedMax           = 1024
 )
 
+// refusalWait returns how long a refusal waits of which so many came before it, beyond
+// those that are free.
+func refusalWait(n float64) time.Duration {
+	return max(min(time.Duration(n*float64(refusalStep)), refusalWaitMax), 0)
+}
+
 // delayRefusal delays the refusal of a request without accepted credentials,
 // unless another request on its connection was accepted. So a client without a
-// key cannot keep the server busy with refusals: gRPC reads nothing from the
-// connection meanwhile, and HTTP/1 no further request. The delay ends when ctx
-// does or when the server stops.
+// key cannot keep the server busy with refusals, nor with new connections for them:
+// gRPC reads nothing from the connection meanwhile, and HTTP/1 no further request. The
+// delay grows with the refusals of the connection and with those of its address, see
+// [standings]. It ends when ctx does or when the server stops.
 func (s *shared) delayRefusal(ctx context.Context, c *conn) {
 	if c.trusted.Load() {
 		return
 	}
-	wait := min(time.Duration(c.refusals.Add(1)-refusalsFree)*refusalStep, refusalWaitMax)
-	if wait <= 0 {
+	at, wait := c.all.standings.refuse(c.address)
+	if at != nil && wait > 0 {
+		defer c.all.standings.endRefusal(at)
+	}
+	wait = max(wait, refusalWait(float64(c.refusals.Add(1)-refusalsFree)))
+	if wait == 0 {
 		return
 	}
 	defer c.delayed.Add(-1)
 	defer c.all.waiting.Add(-1)
-	if mine, all := c.delayed.Add(1), c.all.waiting.Add(1); mine > delayedPerConnection || all > delayedMax {
+	if mine, all := c.delayed.Add(1), c.all.waiting.Add(1); at == nil || mine > delayedPerConnection || all > delayedMax {
 		c.all.unauthenticated.Add(1)
 		go c.Close()
 		return

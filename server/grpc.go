@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/peer"
@@ -99,10 +100,11 @@ func (s *Server) grpcOptions(i *interceptor) []grpc.ServerOption {
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: grpcPingAfter, Timeout: grpcPingTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: grpcPingIntervalMin, PermitWithoutStream: true}),
 	}
+	transport := insecure.NewCredentials()
 	if o.TLS != nil {
-		options = append(options, grpc.Creds(credentials.NewTLS(o.TLS.config("h2"))))
+		transport = credentials.NewTLS(o.TLS.config("h2"))
 	}
-	return options
+	return append(options, grpc.Creds(framedCredentials{transport}))
 }
 
 // RegisterService registers a service whose calls i guards. All its methods

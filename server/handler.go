@@ -83,8 +83,11 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.router.match(r, &m)
 	req := &request{ResponseWriter: w, shared: h.shared, door: m.door, conn: connOf(r, h.detached), start: time.Now()}
 	req.ctx.Context = r.Context()
+	if r.TLS == nil {
+		r.TLS = req.conn.tls
+	}
 	req.conn.begin()
-	defer req.conn.end()
+	defer req.conn.end(r.Context())
 	req.setID(r)
 	if h.draining.Load() {
 		w.Header().Set("Connection", "close")

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -235,6 +236,22 @@ func afterScheme(v, scheme string) (string, bool) {
 		return "", false
 	}
 	return v[len(scheme):], true
+}
+
+// shownIn reports whether the head of an HTTP/1 request has an accepted key in its first
+// Authorization header. It does not authenticate the request. k may be nil.
+func (k *Keys) shownIn(head []byte) bool {
+	if k == nil {
+		return false
+	}
+	const header = "authorization:"
+	for line := range bytes.Lines(head) {
+		if line = bytes.TrimRight(line, "\r\n"); len(line) > len(header) && strings.EqualFold(string(line[:len(header)]), header) {
+			_, why := k.check([]string{strings.Trim(string(line[len(header):]), " \t")}, false)
+			return why == 0
+		}
+	}
+	return false
 }
 
 // find returns the key with a hash.

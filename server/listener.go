@@ -49,7 +49,11 @@ func (s *Server) newListener(p port, doors []*servedDoor) (*listener, error) {
 		return nil, err
 	}
 	l.handler = &handler{s.shared, router, p.authenticated()}
-	l.http, l.tls = s.newHTTP(l.handler), s.opts.TLS
+	if l.http, l.tls = s.newHTTP(l.handler), s.opts.TLS; l.tls != nil {
+		l.http.Protocols = &http.Protocols{} // see secured
+		l.http.Protocols.SetHTTP1(true)
+		l.http.Protocols.SetUnencryptedHTTP2(true)
+	}
 	return l, nil
 }
 

@@ -65,6 +65,11 @@ func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 	ctx := r.Context()
 	if q.keys != nil && !route.Public && !q.door.OwnAuthentication {
 		key, why := q.keys.check(r.Header["Authorization"], q.door.Basic)
+		if refusal := q.lockout(r, key); refusal != nil {
+			q.delayRefusal(ctx, q.conn)
+			q.refuse(r, refusal)
+			return
+		}
 		if why != 0 {
 			refusal := &door.Refusal{Reason: why}
 			if why == door.BadCredentials {
@@ -72,6 +77,9 @@ func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 			}
 			q.refuse(r, refusal)
 			return
+		}
+		if key.basic {
+			q.conn.shown.Store(key)
 		}
 		q.key = key
 		ctx = door.WithCaller(ctx, key.caller)
@@ -128,6 +136,25 @@ func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 	}
 	defer q.ctx.release()
 	route.Serve(q, r.WithContext(&q.ctx), p)
+}
+
+// lockout returns the refusal of a request with a user's password, right or wrong, if
+// its address has sent too many wrong ones for this user. key is nil if the password is
+// wrong. A user who was accepted last on the connection is not refused.
+func (q *request) lockout(r *http.Request, key *hashedKey) *door.Refusal {
+	user, _, basic := r.BasicAuth()
+	if !basic || !q.door.Basic || !validUser(user) || key != nil && q.conn.shown.Load() == key {
+		return nil
+	}
+	refused, first := q.conn.all.standings.guess(q.conn.address, user, key == nil)
+	if !refused {
+		return nil
+	}
+	if first {
+		q.log.Warn("too many wrong passwords: an address may try this user's only now and then", "door", q.door.Name, "remote", r.RemoteAddr, "user", user)
+	}
+	q.refuseBody(r)
+	return &door.Refusal{Reason: door.TooMany, Bound: "WrongPasswordsPerAddress", Limit: guessesMax}
 }
 
 // enter takes a place for the request within the bounds. leave gives it back.

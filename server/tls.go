@@ -47,5 +47,5 @@ func (c *Certificate) config(protocols ...string) *tls.Config {
 
 // listener returns l with TLS for HTTP/1.1 and HTTP/2.
 func (c *Certificate) listener(l net.Listener) net.Listener {
-	return tls.NewListener(l, c.config("h2", "http/1.1"))
+	return securedListener{l, c.config("h2", "http/1.1")}
 }

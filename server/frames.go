@@ -1,0 +1,204 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/credentials"
+)
+
+// errFrames ends a connection over gRPC that has sent too many frames.
+var errFrames = errors.New("too many frames of HTTP/2 without an accepted request")
+
+const (
+	http2Preface     = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+	http2HeaderBytes = 9 // of a frame
+	http2LengthBytes = 3 // of these, the first are the length of the rest
+)
+
+// http2Refused is the header of a frame that is too long for any server. A server that
+// reads it ends the connection with GOAWAY, after what it is writing.
+var http2Refused = []byte{0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0}
+
+// framed is a connection without its encryption. It bounds how many frames of HTTP/2 the
+// client sends before one of its requests is accepted: no library bounds those that
+// cost work but begin no request (SETTINGS, PING, RST_STREAM, CONTINUATION and others).
+// All count alike. A connection of HTTP/1 passes.
+type framed struct {
+	net.Conn
+	conn *conn
+	// ending is what the server reads instead of further frames, and then io.EOF; nil
+	// means errFrames at once.
+	ending []byte
+
+	free    bool // nothing is counted: the client speaks HTTP/1, or its request was accepted
+	over    bool // the bound was reached
+	preface int  // bytes of it that were read
+	header  int  // bytes of a frame's length that were read
+	length  int  // made of them
+	skip    int  // bytes of the frame that were not read yet
+	left    int  // frames that were counted in advance
+	level   leak // frames of the connection
+}
+
+// Read reads from the client.
+func (f *framed) Read(p []byte) (int, error) {
+	if f.free {
+		return f.Conn.Read(p)
+	}
+	if !f.over {
+		n, err := f.Conn.Read(p)
+		if n = f.count(p[:n]); !f.over || n > 0 {
+			return n, err
+		}
+	}
+	if f.ending == nil {
+		return 0, errFrames
+	}
+	n := copy(p, f.ending)
+	if f.ending = f.ending[n:]; n == 0 && len(p) > 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+// count counts the frames that begin in p. It returns how much of p is allowed.
+func (f *framed) count(p []byte) int {
+	if f.free = f.free || f.conn.trusted.Load(); f.free {
+		return len(p)
+	}
+	for i := 0; i < len(p); {
+		switch {
+		case f.preface < len(http2Preface):
+			if p[i] != http2Preface[f.preface] {
+				f.free = true
+				return len(p)
+			}
+			f.preface++
+			i++
+		case f.skip > 0:
+			n := min(f.skip, len(p)-i)
+			f.skip -= n
+			i += n
+		default:
+			if f.header == 0 && !f.allow() {
+				f.over = true
+				return i
+			}
+			f.length = f.length<<8 | int(p[i])
+			i++
+			if f.header++; f.header == http2LengthBytes {
+				f.skip = http2HeaderBytes - http2LengthBytes + f.length
+				f.header, f.length = 0, 0
+			}
+		}
+	}
+	return len(p)
+}
+
+// allow counts a frame, and reports whether the connection and its address may send it.
+func (f *framed) allow() bool {
+	if f.left == 0 {
+		f.left = int(f.conn.answered.Swap(0)) * framesPerAnswer
+	}
+	if f.left == 0 {
+		now := time.Now()
+		first := f.level.at.IsZero()
+		if f.level.refused(framesLot, framesPerConnection, framesPerSecond, now) || !first && !f.conn.all.standings.takeFrames(f.conn.address, framesLot, now) {
+			f.conn.all.unauthenticated.Add(1)
+			return false
+		}
+		f.left = framesLot
+	}
+	f.left--
+	return true
+}
+
+// framedCredentials bounds the frames of the connections of gRPC.
+type framedCredentials struct {
+	credentials.TransportCredentials
+}
+
+// ServerHandshake is that of the credentials.
+func (c framedCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	plain, info, err := c.TransportCredentials.ServerHandshake(raw)
+	if own, ok := raw.(*conn); ok && err == nil {
+		plain = &framed{Conn: plain, conn: own}
+	}
+	return plain, info, err
+}
+
+// Clone returns credentials that are the same.
+func (c framedCredentials) Clone() credentials.TransportCredentials {
+	return framedCredentials{c.TransportCredentials.Clone()}
+}
+
+// securedListener returns connections of HTTPS.
+type securedListener struct {
+	net.Listener
+	config *tls.Config
+}
+
+// Accept returns a connection with TLS, whose frames are bounded.
+func (l securedListener) Accept() (net.Conn, error) {
+	raw, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	s := &secured{tls: tls.Server(raw, l.config)}
+	s.framed = framed{Conn: s.tls, ending: bytes.Clone(http2Refused)}
+	s.conn, _ = raw.(*conn)
+	return s, nil
+}
+
+// secured is a connection of HTTPS. For net/http, it is one without TLS, which may
+// speak HTTP/2: net/http would read the frames of a [tls.Conn] itself.
+type secured struct {
+	framed
+	tls       *tls.Conn
+	handshake sync.Once
+	failed    error // of the handshake
+}
+
+// Read does the handshake, and then reads from the client.
+func (s *secured) Read(p []byte) (int, error) {
+	s.handshake.Do(s.shake)
+	if s.failed != nil {
+		return 0, s.failed
+	}
+	return s.framed.Read(p)
+}
+
+// shake does the handshake, within the time that net/http has set for reading the first
+// request.
+func (s *secured) shake() {
+	_ = s.tls.SetWriteDeadline(s.conn.opened.Add(s.conn.all.headerTimeout))
+	s.failed = s.tls.HandshakeContext(context.Background())
+	if header := (tls.RecordHeaderError{}); errors.As(s.failed, &header) && header.Conn != nil && looksLikeHTTP(header.RecordHeader) {
+		_, _ = io.WriteString(header.Conn, "HTTP/1.0 400 Bad Request\r\nConnection: close\r\n\r\nClient sent an HTTP request to an HTTPS server.\n")
+	}
+	if s.failed != nil {
+		return
+	}
+	_ = s.tls.SetWriteDeadline(time.Time{})
+	state := s.tls.ConnectionState()
+	s.conn.tls = &state
+}
+
+// looksLikeHTTP reports whether a client begins with a request instead of TLS.
+func looksLikeHTTP(begin [5]byte) bool {
+	switch string(begin[:]) {
+	case "GET /", "HEAD ", "POST ", "PUT /", "OPTIO":
+		return true
+	}
+	return false
+}
+
+// CloseWrite ends the sending, see [conn.CloseWrite].
+func (s *secured) CloseWrite() error { return s.tls.CloseWrite() }
