@@ -304,8 +304,12 @@ func launchVictim(all, t *testing.T, program string, limit int, overTLS bool) *v
 	if err := os.WriteFile(v.keyFile, []byte(attackKey+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	users := filepath.Join(dir, "users")
+	if err := os.WriteFile(users, []byte("admin "+attackKey+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	args := []string{"serve", "--data", filepath.Join(dir, "data"), "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--metrics", "127.0.0.1:0",
-		"--auth-keys-file", v.keyFile, "--log-level", "error", "--json"}
+		"--auth-keys-file", v.keyFile, "--auth-users-file", users, "--log-level", "error", "--json"}
 	if overTLS {
 		cert, key := certify(t, dir, "attack", 1)
 		args = append(args, "--tls-cert", cert, "--tls-key", key)

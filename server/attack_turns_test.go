@@ -145,24 +145,36 @@ func TestLongWork(t *testing.T) {
 		t.Skip("OSTIARY_ATTACK=PROGRAM runs it")
 	}
 	control := launchVictim(t, t, program, 0, false)
-	fmt.Println("| attack by long work | median of the control | under attack | ratio | p99 of the control | under attack | ratio | answer |\n|---|---|---|---|---|---|---|---|")
+	fmt.Println("| attack by long work" + besideHeader)
 	for _, a := range longWork {
 		if only := os.Getenv("OSTIARY_ATTACK_ONLY"); only != "" && !strings.Contains(a.name, only) {
 			continue
 		}
 		v := launchVictim(t, t, program, 0, false)
 		path, media, body := a.prepare(v, t)
-		stop := v.longWorker(t, workOrder{Clients: a.clients, Path: path, Media: media, Body: body})
-		time.Sleep(time.Second) // until it works
-		attacked, beside := v.neighbors(t, control, attackTime)
-		text := stop()
-		v.kill()
-		ratio := func(percent int) float64 {
-			return float64(percentile(attacked, percent)) / float64(percentile(beside, percent))
-		}
-		fmt.Printf("| %s | %v | %v | %.1f | %v | %v | %.1f | %s |\n", a.name, percentile(beside, 50), percentile(attacked, 50), ratio(50),
-			percentile(beside, 99), percentile(attacked, 99), ratio(99), text)
+		v.besideControl(t, control, a.name, workOrder{Flood: -1, Clients: a.clients, Path: path, Media: media, Body: body})
 	}
+}
+
+// besideHeader is the rest of the head of a table of besideControl.
+const besideHeader = " | median of the control | under attack | ratio | p99 of the control | under attack | ratio | server's processor time | answer |\n|---|---|---|---|---|---|---|---|---|"
+
+// besideControl lets an attacker work, prints what checks of the server and of the
+// control take meanwhile, and ends the server.
+func (v *victim) besideControl(t *testing.T, control *victim, name string, o workOrder) {
+	t.Helper()
+	stop := v.longWorker(t, o)
+	time.Sleep(time.Second) // until it works
+	cpu := v.processorTime()
+	attacked, beside := v.neighbors(t, control, attackTime)
+	cpu = v.processorTime() - cpu
+	text := stop()
+	v.kill()
+	ratio := func(percent int) float64 {
+		return float64(percentile(attacked, percent)) / float64(percentile(beside, percent))
+	}
+	fmt.Printf("| %s | %v | %v | %.1f | %v | %v | %.1f | %v | %s |\n", name, percentile(beside, 50), percentile(attacked, 50), ratio(50),
+		percentile(beside, 99), percentile(attacked, 99), ratio(99), cpu, text)
 }
 
 // neighbors sends checks to both servers in turns.
@@ -189,7 +201,8 @@ func percentile(of []time.Duration, percent int) time.Duration {
 
 // workOrder is what an attacker asks.
 type workOrder struct {
-	HTTP, URL         string
+	HTTP, GRPC, URL   string
+	Flood             int // the number of one of floods, or -1 for a request
 	Path, Media, Body string
 	Clients           int
 }
@@ -215,7 +228,11 @@ func TestLongWorker(t *testing.T) {
 		io.Copy(io.Discard, os.Stdin)
 		stop()
 	}()
-	v := &victim{http: o.HTTP, url: o.URL, client: attackClient()}
+	v := &victim{http: o.HTTP, grpc: o.GRPC, url: o.URL, client: attackClient()}
+	if o.Flood >= 0 {
+		fmt.Printf("\nANSWER %s\n", floods[o.Flood].run(ctx, v))
+		return
+	}
 	results := make([]map[string]int, o.Clients)
 	var all sync.WaitGroup
 	for i := range results {
@@ -239,7 +256,7 @@ func TestLongWorker(t *testing.T) {
 // that it got.
 func (v *victim) longWorker(t *testing.T, o workOrder) (stop func() string) {
 	t.Helper()
-	o.HTTP, o.URL = v.http, v.url
+	o.HTTP, o.GRPC, o.URL = v.http, v.grpc, v.url
 	name := filepath.Join(t.TempDir(), "order")
 	text, _ := json.Marshal(o)
 	if err := os.WriteFile(name, text, 0o600); err != nil {

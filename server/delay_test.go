@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"net/netip"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -75,6 +76,60 @@ func TestDelayRefusal(t *testing.T) {
 		time.AfterFunc(time.Millisecond, s.beginStop)
 		if d := took(t.Context(), c); d != time.Millisecond {
 			t.Error("a server that stops:", d)
+		}
+	})
+}
+
+// TestDelayRefusalsOfAddress checks that the refusals of an address are delayed after
+// refusalsPerAddress of them, also on new connections; how many of them may wait; that
+// other addresses do not; and that the address gets more with time.
+func TestDelayRefusalsOfAddress(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &shared{}
+		s.stopping, s.beginStop = context.WithCancel(t.Context())
+		all := newConnections(&Options{ConnectionsMax: 10, ConnectionsPerAddress: 10})
+		refuse := func(address string) (time.Duration, *conn) {
+			c := newDetached(all)
+			c.trusted.Store(false)
+			c.address = netip.MustParseAddr(address)
+			begin := time.Now()
+			s.delayRefusal(t.Context(), c)
+			return time.Since(begin), c
+		}
+		for i := range refusalsPerAddress {
+			if d, _ := refuse("10.0.0.1"); d != 0 {
+				t.Error("refusal", i, "waits", d)
+			}
+		}
+		for range 3 { // each waits as long as the address needs for a tenth of one
+			if d, _ := refuse("10.0.0.1"); d < refusalStep || d > 3*refusalStep {
+				t.Error("a refusal above the bound waits", d)
+			}
+		}
+		if d, _ := refuse("10.0.0.2"); d != 0 {
+			t.Error("another address waits", d)
+		}
+		all.standings.all[netip.MustParseAddr("10.0.0.1")].refusals.level = 10_000
+		var waiting sync.WaitGroup
+		for range delayedPerAddress {
+			waiting.Go(func() {
+				if d, _ := refuse("10.0.0.1"); d != refusalWaitMax {
+					t.Error("a refusal far above the bound waits", d)
+				}
+			})
+		}
+		synctest.Wait()
+		d, c := refuse("10.0.0.1")
+		synctest.Wait()
+		if c.mu.Lock(); d != 0 || !c.gone || all.unauthenticated.Load() != 1 {
+			t.Error("one above those that may wait:", d, c.gone)
+		}
+		c.mu.Unlock()
+		waiting.Wait()
+		time.Sleep(time.Duration((refusalsPerAddress + refusalsLongest) / refusalsPerSecond * float64(time.Second)))
+		if d, _ := refuse("10.0.0.1"); d != 0 {
+			t.Error("a refusal later waits", d)
 		}
 	})
 }

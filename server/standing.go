@@ -36,7 +36,7 @@ const (
 	guessTime  = 10 * time.Second
 	// guessedMax bounds the users of an address that are counted apart. Further ones
 	// are counted together.
-	guessedMax = 50
+	guessedMax = 10
 
 	// After an address has flooded the server with frames, each new connection from it waits
 	// floodWait before it is read, twice as long after each further flood, at most

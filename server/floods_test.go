@@ -1,0 +1,218 @@
+package server_test
+
+import (
+	"crypto/tls"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+
+	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/server"
+)
+
+// frameFloods are frames of HTTP/2 that cost work but lead to no request that is
+// answered. Each writes n of them.
+var frameFloods = []struct {
+	name  string
+	write func(c *rawRPC, n int) error
+}{
+	{"SETTINGS", func(c *rawRPC, n int) error {
+		return repeat(n, func(int) error { return c.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 65535}) })
+	}},
+	{"PING", func(c *rawRPC, n int) error {
+		return repeat(n, func(int) error { return c.WritePing(false, [8]byte{1}) })
+	}},
+	{"WINDOW_UPDATE", func(c *rawRPC, n int) error {
+		return repeat(n, func(int) error { return c.WriteWindowUpdate(0, 1) })
+	}},
+	{"streams that are reset at once", func(c *rawRPC, n int) error {
+		return repeat(n/2, func(int) error {
+			id, err := c.beginWith(false, ":method", "POST", ":scheme", "https", ":path", "/stores", ":authority", "localhost")
+			return errors.Join(err, c.WriteRSTStream(id, http2.ErrCodeCancel))
+		})
+	}},
+	{"empty CONTINUATION", func(c *rawRPC, n int) error {
+		if err := c.WriteHeaders(http2.HeadersFrameParam{StreamID: c.next}); err != nil {
+			return err
+		}
+		return repeat(n, func(int) error { return c.WriteContinuation(c.next, false, nil) })
+	}},
+}
+
+func repeat(n int, write func(i int) error) error {
+	for i := range n {
+		if err := write(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dialFlood opens a connection of HTTP/2, over TLS or for gRPC.
+func dialFlood(address string, overTLS bool) (*rawRPC, error) {
+	raw, err := net.DialTimeout("tcp", address, 5*time.Second)
+	if err != nil {
+		return nil, err
+	}
+	raw.SetDeadline(time.Now().Add(20 * time.Second))
+	if overTLS {
+		raw = tls.Client(raw, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+	}
+	c := newRaw(raw)
+	if _, err := io.WriteString(raw, http2.ClientPreface); err != nil {
+		raw.Close()
+		return nil, err
+	}
+	return c, c.WriteSettings()
+}
+
+// TestFrameFloods checks that a connection on which no request is accepted ends after
+// too many frames, with GOAWAY over HTTPS; that its address may connect again; and that
+// a connection with an accepted request does not end.
+func TestFrameFloods(t *testing.T) {
+	t.Parallel()
+	for _, overTLS := range []bool{true, false} {
+		for _, flood := range frameFloods {
+			t.Run(fmt.Sprint(flood.name, " TLS ", overTLS), func(t *testing.T) {
+				t.Parallel()
+				o := server.Options{Keys: keys(t, server.Key{Secret: "k"})}
+				port := "grpc"
+				if overTLS {
+					o.TLS, port = certificate(t), "http"
+				}
+				r := start(t, o)
+				for range 2 {
+					c, err := dialFlood(r.at[port], overTLS)
+					if err != nil {
+						t.Fatal(err)
+					}
+					var reading sync.WaitGroup
+					goAway, end := false, error(nil)
+					reading.Go(func() {
+						for end == nil {
+							var f http2.Frame
+							f, end = c.ReadFrame()
+							if _, ok := f.(*http2.GoAwayFrame); ok {
+								goAway = true
+							}
+						}
+					})
+					for err == nil { // until the server closes the connection
+						err = flood.write(c, 5000)
+					}
+					reading.Wait()
+					c.Close()
+					if errors.Is(end, os.ErrDeadlineExceeded) {
+						t.Error("the connection does not end")
+					}
+					if overTLS && !goAway {
+						t.Error("the connection ends without GOAWAY:", end)
+					}
+				}
+				if n := r.metric(t, `ostiary_connections_closed_total{why="unauthenticated"}`); !strings.HasSuffix(n, " 2\n") {
+					t.Errorf("%s, expected 2", n)
+				}
+			})
+		}
+	}
+}
+
+// TestFramesOfAccepted checks that nothing bounds the frames of a connection on which a
+// request was accepted, or whose public requests are answered.
+func TestFramesOfAccepted(t *testing.T) {
+	t.Parallel()
+	r := start(t, server.Options{Keys: keys(t, server.Key{Secret: "k"}), TLS: certificate(t)})
+	for path, key := range map[string]string{"/echo/caller": "k", "/healthz": ""} {
+		c, err := dialFlood(r.at["http"], true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3000 {
+			fields := []string{":method", "GET", ":scheme", "https", ":path", path, ":authority", "localhost"}
+			if key != "" {
+				fields = append(fields, "authorization", "Bearer "+key)
+			}
+			id, err := c.beginWith(true, fields...)
+			for ended := false; err == nil && !ended; {
+				var f http2.Frame
+				f, err = c.ReadFrame()
+				if f != nil {
+					ended = f.Header().StreamID == id && f.Header().Flags.Has(http2.FlagDataEndStream)
+				}
+			}
+			if err == nil {
+				err = c.WritePing(false, [8]byte{})
+			}
+			if err != nil {
+				t.Fatalf("%s: %v", path, err)
+			}
+		}
+		c.Close()
+	}
+}
+
+// TestLockout checks that the passwords of a user are refused, right or wrong, after too
+// many wrong ones from an address, that a user on a kept connection is not, and that
+// there is one line in the log for it.
+func TestLockout(t *testing.T) {
+	t.Parallel()
+	users, err := server.ParseUsers("admin right\nother right")
+	if err != nil {
+		t.Fatal(err)
+	}
+	caller := func(w http.ResponseWriter, r *http.Request, _ door.Params) {
+		w.Write([]byte(door.CallerOf(r.Context()).ID))
+	}
+	d := &door.Door{Name: "framework", Prefixes: []string{"/framework"}, Basic: true,
+		Routes: []door.Route{{Method: "GET", Pattern: "/framework/caller", Name: "caller", Serve: caller}}}
+	r := start(t, server.Options{Doors: []*door.Door{d}, Keys: keys(t, append(users, server.Key{Name: "key", Secret: secret})...)})
+	ask := func(client *http.Client, authorization string) string {
+		t.Helper()
+		req, _ := http.NewRequest("GET", "http://"+r.at["http"]+"/framework/caller", nil)
+		req.Header.Set("Authorization", authorization)
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		body, _ := io.ReadAll(resp.Body)
+		return fmt.Sprint(resp.StatusCode, " ", string(body))
+	}
+	basic := func(text string) string { return "Basic " + base64.StdEncoding.EncodeToString([]byte(text)) }
+	fresh := func() *http.Client { return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} }
+	kept := &http.Client{Transport: &http.Transport{}}
+	expect := func(client *http.Client, authorization, want string) {
+		t.Helper()
+		if got := ask(client, authorization); got != want {
+			t.Errorf("%q, expected %q", got, want)
+		}
+	}
+	expect(kept, basic("admin:right"), "200 admin")
+	for range 20 {
+		expect(fresh(), basic("admin:wrong"), "401 ")
+	}
+	for range 3 {
+		expect(fresh(), basic("admin:wrong"), "429 ")
+		expect(fresh(), basic("admin:right"), "429 ")
+		expect(kept, basic("admin:right"), "200 admin")
+	}
+	expect(kept, basic("admin:wrong"), "429 ")
+	expect(fresh(), basic("other:right"), "200 other")
+	expect(fresh(), "Bearer "+secret, "200 key")
+	if n := strings.Count(r.logs.String(), "too many wrong passwords"); n != 1 {
+		t.Errorf("%d lines in the log, expected one", n)
+	}
+	if text := r.logs.String(); strings.Contains(text, "right") || strings.Contains(text, `wrong"`) {
+		t.Errorf("a password in the log: %s", text)
+	}
+}
