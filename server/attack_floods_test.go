@@ -53,9 +53,7 @@ func floodsOfFrames() (all []flood) {
 						}
 						opened.Add(1)
 						go io.Copy(io.Discard, c.Conn)
-						for err == nil && ctx.Err() == nil {
-							err = f.write(c, 1000)
-						}
+						c.flood(ctx, f.write)
 						c.Close()
 					}
 				})
@@ -115,6 +113,7 @@ func (v *victim) headersOnly(ctx context.Context) string {
 				for i := 0; i < 16 && err == nil; i++ {
 					_, err = c.begin("/grpc.health.v1.Health/Check", "")
 				}
+				c.out.Flush()
 				stop := context.AfterFunc(ctx, func() { c.Close() })
 				io.Copy(io.Discard, c.Conn)
 				stop()
@@ -142,7 +141,7 @@ func (v *victim) probe() string {
 	if err == nil {
 		err = c.WriteData(id, true, make([]byte, 5))
 	}
-	if err != nil {
+	if err != nil || c.out.Flush() != nil {
 		return "closed"
 	}
 	c.SetDeadline(time.Now().Add(2 * time.Second))

@@ -1,6 +1,8 @@
 package server_test
 
 import (
+	"bufio"
+	"context"
 	"crypto/tls"
 	"encoding/base64"
 	"errors"
@@ -15,6 +17,7 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/server"
@@ -42,10 +45,13 @@ var frameFloods = []struct {
 		})
 	}},
 	{"empty CONTINUATION", func(c *rawRPC, n int) error {
-		if err := c.WriteHeaders(http2.HeadersFrameParam{StreamID: c.next}); err != nil {
-			return err
+		if c.next == 1 {
+			c.next = 3
+			if err := c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1}); err != nil {
+				return err
+			}
 		}
-		return repeat(n, func(int) error { return c.WriteContinuation(c.next, false, nil) })
+		return repeat(n, func(int) error { return c.WriteContinuation(1, false, nil) })
 	}},
 }
 
@@ -58,7 +64,8 @@ func repeat(n int, write func(i int) error) error {
 	return nil
 }
 
-// dialFlood opens a connection of HTTP/2, over TLS or for gRPC.
+// dialFlood opens a connection of HTTP/2, over TLS or for gRPC. Its frames are sent by
+// [bufio.Writer.Flush] of out.
 func dialFlood(address string, overTLS bool) (*rawRPC, error) {
 	raw, err := net.DialTimeout("tcp", address, 5*time.Second)
 	if err != nil {
@@ -69,11 +76,24 @@ func dialFlood(address string, overTLS bool) (*rawRPC, error) {
 		raw = tls.Client(raw, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
 	}
 	c := newRaw(raw)
-	if _, err := io.WriteString(raw, http2.ClientPreface); err != nil {
+	c.out = bufio.NewWriterSize(raw, 16<<10)
+	c.Framer = http2.NewFramer(c.out, raw)
+	c.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	io.WriteString(c.out, http2.ClientPreface)
+	if err := errors.Join(c.WriteSettings(), c.out.Flush()); err != nil {
 		raw.Close()
 		return nil, err
 	}
-	return c, c.WriteSettings()
+	return c, nil
+}
+
+// flood writes and sends frames until the connection ends or the context does.
+func (c *rawRPC) flood(ctx context.Context, write func(c *rawRPC, n int) error) {
+	for ctx.Err() == nil {
+		if errors.Join(write(c, 1000), c.out.Flush()) != nil {
+			return
+		}
+	}
 }
 
 // TestFrameFloods checks that a connection on which no request is accepted ends after
@@ -107,9 +127,7 @@ func TestFrameFloods(t *testing.T) {
 							}
 						}
 					})
-					for err == nil { // until the server closes the connection
-						err = flood.write(c, 5000)
-					}
+					c.flood(t.Context(), flood.write)
 					reading.Wait()
 					c.Close()
 					if errors.Is(end, os.ErrDeadlineExceeded) {
@@ -143,6 +161,7 @@ func TestFramesOfAccepted(t *testing.T) {
 				fields = append(fields, "authorization", "Bearer "+key)
 			}
 			id, err := c.beginWith(true, fields...)
+			err = errors.Join(err, c.out.Flush())
 			for ended := false; err == nil && !ended; {
 				var f http2.Frame
 				f, err = c.ReadFrame()
@@ -151,7 +170,7 @@ func TestFramesOfAccepted(t *testing.T) {
 				}
 			}
 			if err == nil {
-				err = c.WritePing(false, [8]byte{})
+				err = errors.Join(c.WritePing(false, [8]byte{}), c.out.Flush())
 			}
 			if err != nil {
 				t.Fatalf("%s: %v", path, err)

@@ -106,7 +106,7 @@ func newMetrics() *metrics {
 		requestsInFlight:  desc("requests_in_flight", "Requests in flight, without streams."),
 		streamsInFlight:   desc("streams_in_flight", "Streams in flight."),
 		connectionsOpen:   desc("connections_open", "Open connections of all ports."),
-		connectionsClosed: desc("connections_closed_total", "Connections that a bound closed: new ones (refused), others in favor of new ones (evicted), and those with too many requests without a key at once (unauthenticated).", "why"),
+		connectionsClosed: desc("connections_closed_total", "Connections that a bound closed: new ones (refused), others in favor of new ones (evicted), and those with too many requests or frames of HTTP/2 without a key (unauthenticated).", "why"),
 		bodyBytes:         desc("body_bytes_in_flight", "Charged bytes of request bodies in flight."),
 		unsentBytes:       desc("unsent_bytes", "Response bytes that wait for slow clients."),
 		engineBytes:       desc("engine_bytes", "Estimated memory of the loaded stores."),

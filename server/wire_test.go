@@ -25,7 +25,8 @@ type rawRPC struct {
 	*http2.Framer
 	buffer  bytes.Buffer
 	headers *hpack.Encoder
-	next    uint32 // the next stream
+	next    uint32        // the next stream
+	out     *bufio.Writer // see dialFlood
 }
 
 // rawRPC opens a connection to the gRPC port. settings are the client's.
