@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/changelog"
 )
 
@@ -30,24 +31,13 @@ func (s *Store) Watch(ctx context.Context, r WatchRequest) iter.Seq2[ChangeEntry
 // Types of the log.
 type (
 	// ChangesRequest asks for a part of a store's log.
-	//
-	// It has the fields After, AfterRevision, Since, Limit, ChangesEnough,
-	// Types.
-	ChangesRequest = changelog.Request
+	ChangesRequest = authz.ChangesRequest
 	// ChangeEntry is an entry of the log, without secrets.
-	//
-	// It has the fields Revision, Time, Origin, Token, Changes.
-	ChangeEntry = changelog.Entry
+	ChangeEntry = authz.ChangeEntry
 	// ChangePage is a page of the log.
-	//
-	// It has the fields Entries, Next, More.
-	ChangePage = changelog.Page
+	ChangePage = authz.ChangePage
 	// WatchRequest asks for entries as they are published.
-	//
-	// It has the fields After, Types.
-	WatchRequest = changelog.WatchRequest
+	WatchRequest = authz.WatchRequest
 	// WatchError is an [ErrWatchBehind] that has the token to resume from.
-	//
-	// It has the fields Resume, and the methods Error, Is.
-	WatchError = changelog.WatchError
+	WatchError = authz.WatchError
 )

@@ -4,80 +4,50 @@ import (
 	"context"
 	"iter"
 
-	"github.com/ostiary/ostiary/internal/compare"
+	"github.com/ostiary/ostiary/authz"
 )
 
-// The types of comparisons. Package internal/compare does the work.
+// Types of comparisons.
 type (
 	// PermissionSelector selects the memberships that [Store.Difference] compares
 	// and [Store.WatchPermission] watches.
-	//
-	// It has the fields ObjectType, Relation, SubjectType, SubjectRelation,
-	// Objects, Subjects.
-	PermissionSelector = compare.PermissionSelector
+	PermissionSelector = authz.PermissionSelector
 	// PermissionChange is a pair of object and subject whose decision changed.
-	//
-	// It has the fields Object, Subject, Before, After, Reasons, AllOthers,
-	// Except, ExceptCount, and the methods Gained, Lost.
-	PermissionChange = compare.PermissionChange
+	PermissionChange = authz.PermissionChange
 
 	// DifferenceRequest is the request of [Store.Difference].
-	//
-	// It has the fields those of [PermissionSelector], From, To, SchemaID,
-	// Context, Bounds, Limit, Cursor.
-	DifferenceRequest = compare.DifferenceRequest
+	DifferenceRequest = authz.DifferenceRequest
 	// DifferenceResult is a page of changes.
-	//
-	// It has the fields Changes, Next, UnknownCount, From, To, Checked.
-	DifferenceResult = compare.DifferenceResult
+	DifferenceResult = authz.DifferenceResult
 
 	// WatchPermissionRequest is the request of [Store.WatchPermission].
-	//
-	// It has the fields those of [PermissionSelector], After, Context, Bounds.
-	WatchPermissionRequest = compare.WatchPermissionRequest
+	WatchPermissionRequest = authz.WatchPermissionRequest
 	// PermissionUpdate holds the changes since the previous update.
-	//
-	// It has the fields Revision, Time, Token, Changes, UnknownCount.
-	PermissionUpdate = compare.PermissionUpdate
+	PermissionUpdate = authz.PermissionUpdate
 
 	// WhatIfRequest is the request of [Store.WhatIf].
-	//
-	// It has the fields Questions, Consistency, Model, SchemaID, Changes.
-	WhatIfRequest = compare.WhatIfRequest
+	WhatIfRequest = authz.WhatIfRequest
 	// WhatIfResult is what a proposal would change, for each question.
-	//
-	// It has the fields Items, Gained, Lost, Other, Partial, Revision, Token.
-	WhatIfResult = compare.WhatIfResult
+	WhatIfResult = authz.WhatIfResult
 	// WhatIfItem holds the two answers to one question.
-	//
-	// It has the fields Before, After, and the methods Changed.
-	WhatIfItem = compare.WhatIfItem
+	WhatIfItem = authz.WhatIfItem
 
 	// EntitlementsRequest is the request of [Store.Entitlements].
-	//
-	// It has the fields Subject, Objects, Relations, Permissions, those of
-	// [QueryOptions].
-	EntitlementsRequest = compare.EntitlementsRequest
+	EntitlementsRequest = authz.EntitlementsRequest
 	// EntitlementsResult holds what a subject may do.
-	//
-	// It has the fields Objects, Revision, Token, Stats.
-	EntitlementsResult = compare.EntitlementsResult
+	EntitlementsResult = authz.EntitlementsResult
 	// ObjectEntitlements holds a subject's relations on one object.
-	//
-	// It has the fields Object, Relations, Unknown, Err.
-	ObjectEntitlements = compare.ObjectEntitlements
+	ObjectEntitlements = authz.ObjectEntitlements
 	// UnknownRelation is a relation for which a check is unknown.
-	//
-	// It has the fields Relation, Reasons.
-	UnknownRelation = compare.UnknownRelation
+	UnknownRelation = authz.UnknownRelation
 )
 
 const (
 	// WatchNamesMax bounds how many objects and subjects, together, a
 	// [WatchPermissionRequest] may name.
-	WatchNamesMax = compare.WatchNamesMax
+	WatchNamesMax = authz.WatchNamesMax
 	// BoundTime is the value of [WhatIfResult].Partial if the context ended.
-	BoundTime = compare.BoundTime
+	BoundTime = authz.BoundTime
 )
 
 // Difference returns who gained and who lost a permission between two revisions.

@@ -15,7 +15,7 @@
 // groups, and are durable when their call returns.
 //
 // The package speaks no protocol, reads no model language and opens no file:
-// drivers, condition compilers and languages are passed in. Its code is in
-// internal packages: internal/snapshot keeps the views, internal/commit writes,
-// internal/query answers, internal/compare compares revisions.
+// drivers, condition compilers and languages are passed in. Requests, results,
+// errors and bounds are the types of package authz, objects and tuples those of
+// package rel: see there for their fields.
 package ostiary

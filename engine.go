@@ -8,6 +8,7 @@ import (
 	"github.com/ostiary/ostiary/internal/commit"
 	"github.com/ostiary/ostiary/internal/document"
 	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/limits"
 	"github.com/ostiary/ostiary/internal/query"
 	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/internal/turns"
@@ -58,7 +59,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 			return nil, errs.Wrap(op, storage.StoreID{}, err)
 		}
 	}
-	e.runtime = snapshot.NewRuntime(snapshot.Config{Driver: o.Driver, Bounds: o.Bounds.WithDefaults(), Conditions: o.Conditions,
+	e.runtime = snapshot.NewRuntime(snapshot.Config{Driver: o.Driver, Bounds: limits.WithDefaults(o.Bounds), Conditions: o.Conditions,
 		Clock: o.Clock, Window: o.Window, LogWindow: o.LogWindow, MemoryMax: o.MemoryMax})
 	e.queries = query.NewShared(e.runtime, o.Record)
 	e.commits = commit.NewShared(e.runtime, e.sealer)

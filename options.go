@@ -4,9 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
-	"github.com/ostiary/ostiary/internal/limits"
-	"github.com/ostiary/ostiary/internal/query"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -54,28 +53,28 @@ const WindowDefault = 24 * time.Hour
 
 // Bounds limit what one request may ask for. Each field has a default. A request
 // that exceeds a bound fails with a [BoundError].
-type Bounds = limits.Bounds
+type Bounds = authz.Bounds
 
 // RecordingOptions choose how many decisions the engine remembers.
-type RecordingOptions = query.RecordingOptions
+type RecordingOptions = authz.RecordingOptions
 
 // Bounds that no option changes.
 const (
 	// AliasesMax is the largest number of aliases of a store.
-	AliasesMax = limits.AliasesMax
+	AliasesMax = authz.AliasesMax
 	// NameBytesMax is the largest size of a store's name and of each alias.
-	NameBytesMax = limits.NameBytesMax
+	NameBytesMax = authz.NameBytesMax
 	// TokenBytesMax is the largest size of a token that is read.
-	TokenBytesMax = limits.TokenBytesMax
+	TokenBytesMax = authz.TokenBytesMax
 	// CursorBytesMax is the largest size of a cursor that is read.
-	CursorBytesMax = limits.CursorBytesMax
+	CursorBytesMax = authz.CursorBytesMax
 	// DocumentKeyBytesMax is the largest size of a document's kind, its key and
 	// each of its secondary keys.
-	DocumentKeyBytesMax = limits.DocumentKeyBytesMax
+	DocumentKeyBytesMax = authz.DocumentKeyBytesMax
 	// SecondaryKeysMax is the largest number of secondary keys of a document.
-	SecondaryKeysMax = limits.SecondaryKeysMax
+	SecondaryKeysMax = authz.SecondaryKeysMax
 	// ScopeIDsMax is the largest number of ids in the Scope of a list.
-	ScopeIDsMax = limits.ScopeIDsMax
+	ScopeIDsMax = authz.ScopeIDsMax
 	// AttributeValueBytesMax is the largest size of an attribute's value.
-	AttributeValueBytesMax = limits.AttributeValueBytesMax
+	AttributeValueBytesMax = authz.AttributeValueBytesMax
 )

@@ -3,28 +3,21 @@ package ostiary
 import (
 	"context"
 
-	"github.com/ostiary/ostiary/internal/commit"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/storage"
 )
 
 // Types of who makes a write, and why. The log keeps both for ever.
 type (
 	// Origin describes where an entry of the log comes from. Every field is optional.
-	//
-	// It has the fields Caller, Reason, Request, and the methods Invalid, Or,
-	// Validate.
 	Origin = storage.Origin
 	// RequestID identifies a write that one node forwards to another.
-	//
-	// It has the fields Node, Number.
 	RequestID = storage.RequestID
 	// Author is the origin of all writes that are made with a context. It notes the
 	// newest revision that they led to.
-	//
-	// It has the fields Origin, and the methods Revision.
-	Author = commit.Author
+	Author = authz.Author
 	// AuthorKey is the key under which a context has its *[Author].
-	AuthorKey = commit.AuthorKey
+	AuthorKey = authz.AuthorKey
 )
 
 // Callers of writes that no authenticated caller made.
@@ -52,7 +45,7 @@ const (
 // WithAuthor returns a context whose writes have the origin of a, as far as the
 // write itself has none. Every call that writes takes the origin from its context:
 // also those of packages that write with this engine.
-func WithAuthor(ctx context.Context, a *Author) context.Context { return commit.WithAuthor(ctx, a) }
+func WithAuthor(ctx context.Context, a *Author) context.Context { return authz.WithAuthor(ctx, a) }
 
 // WithBootstrap returns a context whose writes have the caller [CallerBootstrap], and
 // the reason that those of ctx have.
@@ -65,4 +58,4 @@ func WithBootstrap(ctx context.Context) context.Context {
 }
 
 // AuthorOf returns the author of the writes of a context, or nil.
-func AuthorOf(ctx context.Context) *Author { return commit.AuthorOf(ctx) }
+func AuthorOf(ctx context.Context) *Author { return authz.AuthorOf(ctx) }

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/query"
 	"github.com/ostiary/ostiary/rel"
 )
@@ -65,13 +66,23 @@ func (s *Store) ListSubjects(ctx context.Context, r ListSubjectsRequest) (Subjec
 // question for relations that have one subject, for example the owner of a
 // document.
 func (s *Store) FirstSubject(ctx context.Context, object rel.Object, relation, subjectType string) (string, bool, error) {
-	return s.answerer.SubjectLookup(object.Type, relation, subjectType).First(ctx, object.ID)
+	return s.SubjectLookup(object.Type, relation, subjectType).First(ctx, object.ID)
 }
 
 // SubjectLookup returns a lookup that answers [Store.FirstSubject] for many
 // objects of a type.
 func (s *Store) SubjectLookup(objectType, relation, subjectType string) *SubjectLookup {
-	return s.answerer.SubjectLookup(objectType, relation, subjectType)
+	return &SubjectLookup{s.answerer.SubjectLookup(objectType, relation, subjectType)}
+}
+
+// SubjectLookup answers [Store.FirstSubject] for many objects of one type. It looks up
+// the names of the types once. It is safe for concurrent use.
+type SubjectLookup struct{ lookup *query.SubjectLookup }
+
+// First returns the id of one subject of the object with an id, as
+// [Store.FirstSubject] does.
+func (l *SubjectLookup) First(ctx context.Context, id string) (string, bool, error) {
+	return l.lookup.First(ctx, id)
 }
 
 // Read returns a page of the tuples that a filter selects, without expired ones.
@@ -116,92 +127,41 @@ type (
 	// QueryOptions is what all questions have in common: the revision, the schema,
 	// the context, contextual tuples and attributes, and bounds. The zero value reads
 	// the newest view under the current schema.
-	//
-	// It has the fields Consistency, SchemaID, SchemaImplied, Context, Tuples,
-	// Attributes, Bounds.
-	QueryOptions = query.QueryOptions
+	QueryOptions = authz.QueryOptions
 	// CheckRequest asks whether Subject has Relation on Object.
-	//
-	// It has the fields Object, Relation, Subject, those of [QueryOptions], and
-	// the methods Question.
-	CheckRequest = query.CheckRequest
+	CheckRequest = authz.CheckRequest
 	// CheckResult has the Decision, and the Reasons of an unknown one.
-	//
-	// It has the fields Decision, Reasons, Stats, Revision, Err, and the methods
-	// Allowed, String.
-	CheckResult = query.CheckResult
+	CheckResult = authz.CheckResult
 	// ExplainRequest is a check whose answer is explained.
-	//
-	// It has the fields those of [CheckRequest], Options, Origins.
-	ExplainRequest = query.ExplainRequest
+	ExplainRequest = authz.ExplainRequest
 	// Explanation is a decision and why it is so.
-	//
-	// It has the fields Question, Answer, Now, Because, Memberships, LeftOut,
-	// Revision, Token, Schema, Asked, and the methods AppendJSON, MarshalJSON,
-	// Shorten, String.
-	Explanation = query.Explanation
+	Explanation = authz.Explanation
 	// ExpandRequest asks who has Relation on Object.
-	//
-	// It has the fields Object, Relation, Levels, those of [QueryOptions].
-	ExpandRequest = query.ExpandRequest
+	ExpandRequest = authz.ExpandRequest
 	// Expansion is a tree of usersets and subjects.
-	//
-	// It has the fields Revision, and the methods MarshalJSON, Member, String.
-	Expansion = query.Expansion
+	Expansion = authz.Expansion
 	// ExpandPageRequest asks for a page of an expansion.
-	//
-	// It has the fields those of [ExpandRequest], Limit, Cursor.
-	ExpandPageRequest = query.ExpandPageRequest
+	ExpandPageRequest = authz.ExpandPageRequest
 	// ExpansionPage is a page of usersets and subjects.
-	//
-	// It has the fields Parts, More, Bound, Next, Revision.
-	ExpansionPage = query.ExpansionPage
+	ExpansionPage = authz.ExpansionPage
 	// ListObjectsRequest asks for the objects of Type that Subject has Relation on.
-	//
-	// It has the fields Type, Relation, Subject, Scope, Limit, UnknownPerPage,
-	// Cursor, those of [QueryOptions].
-	ListObjectsRequest = query.ListObjectsRequest
+	ListObjectsRequest = authz.ListObjectsRequest
 	// ObjectList is a page of objects.
-	//
-	// It has the fields IDs, More, Unknown, UnknownCount, Reasons, Bound, Stats,
-	// Next, Revision.
-	ObjectList = query.ObjectList
+	ObjectList = authz.ObjectList
 	// ListSubjectsRequest asks for the subjects that have Relation on Object.
-	//
-	// It has the fields Object, Relation, SubjectType, SubjectRelation, Named,
-	// Limit, UnknownPerPage, Cursor, those of [QueryOptions].
-	ListSubjectsRequest = query.ListSubjectsRequest
+	ListSubjectsRequest = authz.ListSubjectsRequest
 	// SubjectList is a page of subjects.
-	//
-	// It has the fields IDs, Wildcard, Excluded, More, Unknown, UnknownCount,
-	// Reasons, Bound, Stats, Next, Revision.
-	SubjectList = query.SubjectList
-	// SubjectLookup answers [Store.FirstSubject] for many objects.
-	//
-	// It has the methods First.
-	SubjectLookup = query.SubjectLookup
+	SubjectList = authz.SubjectList
 	// ReadRequest asks for the tuples that a filter selects.
-	//
-	// It has the fields Filter, Limit, Cursor, Consistency.
-	ReadRequest = query.ReadRequest
+	ReadRequest = authz.ReadRequest
 	// StoredTuple is a tuple and the time when it was written.
-	//
-	// It has the fields those of [Tuple], Created.
-	StoredTuple = query.StoredTuple
+	StoredTuple = authz.StoredTuple
 	// TuplePage is a page of tuples.
-	//
-	// It has the fields Tuples, Next, Revision.
-	TuplePage = query.TuplePage
+	TuplePage = authz.TuplePage
 	// ReadAttributesRequest asks for attributes.
-	//
-	// It has the fields ObjectType, ObjectID, Name, Limit, Cursor, Consistency.
-	ReadAttributesRequest = query.ReadAttributesRequest
+	ReadAttributesRequest = authz.ReadAttributesRequest
 	// AttributePage is a page of attributes.
-	//
-	// It has the fields Attributes, Next, Revision.
-	AttributePage = query.AttributePage
+	AttributePage = authz.AttributePage
 	// RecordedDecision is a remembered decision.
-	//
-	// It has the fields Time, Question, Decision, Revision.
-	RecordedDecision = query.RecordedDecision
+	RecordedDecision = authz.RecordedDecision
 )

@@ -8,7 +8,6 @@ import (
 	"github.com/ostiary/ostiary/internal/compare"
 	"github.com/ostiary/ostiary/internal/document"
 	"github.com/ostiary/ostiary/internal/errs"
-	"github.com/ostiary/ostiary/internal/graph"
 	"github.com/ostiary/ostiary/internal/query"
 	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/storage"
@@ -98,11 +97,30 @@ type Stats struct {
 	// Revision is that of the view.
 	Revision storage.Revision
 	// Graph are the counts of tuples and names.
-	Graph graph.Stats
+	Graph GraphStats
 	// Bytes is the estimated memory of the view.
 	Bytes int64
 	// Schemas is the number of schemas.
 	Schemas int
+}
+
+// GraphStats are the counts of what a view has in memory.
+type GraphStats struct {
+	// Tuples is the number of tuples, with expired ones.
+	Tuples int
+	// Detailed is the number of tuples with a condition or an expiry.
+	Detailed int
+	// Attributes is the number of attributes.
+	Attributes int
+	// Kinds is the number of types, and of types with a relation, that had names when
+	// the view was made.
+	Kinds int
+	// Nodes and Names are the numbers of objects with a kind, and of names, that were in
+	// memory when the view was made, used or not. LiveNodes and LiveNames count those
+	// that are part of a tuple or have an attribute.
+	Nodes, LiveNodes int
+	// Names is described at Nodes.
+	Names, LiveNames int
 }
 
 // Stats returns counts of the newest view. It loads the store if necessary.
@@ -111,7 +129,7 @@ func (s *Store) Stats(ctx context.Context) (Stats, error) {
 	if err != nil {
 		return Stats{}, errs.Wrap("stats", s.ID(), err)
 	}
-	return Stats{v.Head.Revision, v.Graph.Stats(), v.Graph.Bytes(), len(v.Schemas())}, nil
+	return Stats{v.Head.Revision, GraphStats(v.Graph.Stats()), v.Graph.Bytes(), len(v.Schemas())}, nil
 }
 
 // CollectResult is what [Store.Collect] did.

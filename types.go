@@ -3,9 +3,8 @@ package ostiary
 import (
 	"time"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
-	"github.com/ostiary/ostiary/internal/eval"
-	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
@@ -14,52 +13,28 @@ import (
 // Types of other packages that callers have to name.
 type (
 	// Object is a type and an id, for example document:1.
-	//
-	// It has the fields Type, ID, and the methods AsSubject, String, Validate.
 	Object = rel.Object
 	// Subject is an object, a userset (group:1#member) or a wildcard (user:*).
-	//
-	// It has the fields Type, ID, Relation, and the methods IsWildcard, Object,
-	// String, Validate.
 	Subject = rel.Subject
 	// Tuple states that a subject has a relation on an object.
-	//
-	// It has the fields Object, Relation, Subject, Condition, Context, Expires,
-	// and the methods Expired, Key, String, Validate.
 	Tuple = rel.Tuple
 	// Key is a tuple without its condition, context and expiry.
-	//
-	// It has the fields Object, Relation, Subject, and the methods String,
-	// Validate.
 	Key = rel.Key
 	// Filter selects tuples.
-	//
-	// It has the fields ObjectType, ObjectID, Relation, SubjectType, SubjectID,
-	// SubjectRelation, SubjectPlain, and the methods Match.
 	Filter = rel.Filter
 	// Attribute is a named value of an object.
-	//
-	// It has the fields Object, Name, Value.
 	Attribute = rel.Attribute
 	// Tristate is [False], [True] or [Unknown].
-	//
-	// It has the methods Not, String.
 	Tristate = expr.Tristate
 	// Values are the parameters of conditions, by their names.
 	Values = expr.Values
 	// Reasons explain why an answer is unknown.
-	//
-	// It has the fields Missing, Errors, Cycle, Bound, and the methods String.
-	Reasons = eval.Reasons
+	Reasons = authz.Reasons
 	// Model is a schema before it is compiled.
-	//
-	// It has the fields Namespace, Options, Types, Conditions, and the methods CheckSize.
 	Model = schema.Model
 	// Driver keeps the data of an engine.
 	Driver = storage.Driver
 	// StoreID names a store.
-	//
-	// It has the methods String.
 	StoreID = storage.StoreID
 	// Revision is a place in the log of a store.
 	Revision = storage.Revision
@@ -79,22 +54,14 @@ const (
 type (
 	// Token names a revision of one store as opaque text. Writes and answers return
 	// tokens; [AtLeast] and [AtExactly] take them.
-	//
-	// It has the methods Revision.
-	Token = snapshot.Token
+	Token = authz.Token
 	// Consistency chooses the revision that a request reads. The zero value is
 	// [MinimizeLatency].
-	//
-	// It has the methods AtCurrentTime.
-	Consistency = snapshot.Consistency
+	Consistency = authz.Consistency
 	// SchemaInfo describes a schema without its content.
-	//
-	// It has the fields ID, Namespace, Created, Revision.
-	SchemaInfo = snapshot.SchemaInfo
+	SchemaInfo = authz.SchemaInfo
 	// SchemaSource is a model, with the text that it was made from.
-	//
-	// It has the fields Model, Dialect, Source, WithID.
-	SchemaSource = snapshot.SchemaSource
+	SchemaSource = authz.SchemaSource
 )
 
 // ParseTuple reads a tuple in its text form, for example
@@ -103,23 +70,23 @@ func ParseTuple(text string) (Tuple, error) { return rel.Parse(text) }
 
 // MinimizeLatency reads the newest view in memory, without waiting. On one node
 // it contains every acknowledged write.
-func MinimizeLatency() Consistency { return snapshot.MinimizeLatency() }
+func MinimizeLatency() Consistency { return authz.MinimizeLatency() }
 
 // AtLeast reads a view that is not older than the token. It waits for such a
 // view until the deadline of the context, or for Bounds.FutureWait without one;
 // then the request fails with [ErrFuture].
-func AtLeast(t Token) Consistency { return snapshot.AtLeast(t) }
+func AtLeast(t Token) Consistency { return authz.AtLeast(t) }
 
 // AtExactly reads the view at the token, at its commit time.
-func AtExactly(t Token) Consistency { return snapshot.AtExactly(t) }
+func AtExactly(t Token) Consistency { return authz.AtExactly(t) }
 
 // AtRevision reads the view at a revision, at its commit time.
-func AtRevision(r Revision) Consistency { return snapshot.AtRevision(r) }
+func AtRevision(r Revision) Consistency { return authz.AtRevision(r) }
 
 // AtTime reads the view that was the newest at a time, at that time: a tuple that had
 // expired by then is absent. For a time in the future it is the newest view, at the
 // current time.
-func AtTime(t time.Time) Consistency { return snapshot.AtTime(t) }
+func AtTime(t time.Time) Consistency { return authz.AtTime(t) }
 
 // FullyConsistent asks the driver for the newest revision and waits for it.
-func FullyConsistent() Consistency { return snapshot.FullyConsistent() }
+func FullyConsistent() Consistency { return authz.FullyConsistent() }

@@ -4,10 +4,9 @@ import (
 	"context"
 	"iter"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/commit"
-	"github.com/ostiary/ostiary/internal/document"
 	"github.com/ostiary/ostiary/internal/errs"
-	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -52,8 +51,30 @@ func (s *Store) Prepare(ctx context.Context, r WriteRequest) (*Pending, error) {
 	if err := s.mayChange(ctx, "prepare"); err != nil {
 		return nil, err
 	}
-	return s.queue.Prepare(ctx, &r)
+	p, err := s.queue.Prepare(ctx, &r)
+	if err != nil {
+		return nil, err
+	}
+	return &Pending{p}, nil
 }
+
+// Pending is a write inside the caller's own database transaction: the result of
+// [Store.Prepare]. It holds the store's write lock until Publish or Abort, or until
+// Bounds.HoldTime has passed before AppendTo. It is safe for concurrent use.
+type Pending struct{ pending *commit.Pending }
+
+// AppendTo adds the write to the caller's transaction tx, whose type the driver's
+// documentation names. It may be called once. A write that changes nothing adds
+// nothing.
+func (p *Pending) AppendTo(ctx context.Context, tx any) error { return p.pending.AppendTo(ctx, tx) }
+
+// Publish makes the write visible, after the caller's transaction is committed, and
+// returns the token of its revision.
+func (p *Pending) Publish(ctx context.Context) (Token, error) { return p.pending.Publish(ctx) }
+
+// Abort cancels the write. The caller must not commit a transaction that contains it.
+// If the caller does so nevertheless, the write is valid.
+func (p *Pending) Abort() { p.pending.Abort() }
 
 // guard is [Options].Guard, which may be nil.
 type guard func(context.Context, storage.StoreInfo) error
@@ -100,42 +121,21 @@ func (s *Store) Secret(ctx context.Context, k DocumentKey) (Document, error) {
 type (
 	// WriteRequest is one atomic change of a store: Add and Remove tuples, set and
 	// remove attributes, documents, secrets and schemas.
-	//
-	// It has the fields Add, Remove, RemoveMatching, SetAttributes,
-	// RemoveAttributes, Documents, RemoveDocuments, Secrets, RemoveSecrets,
-	// Schemas, RemoveSchemas, OnDuplicate, OnMissing, Preconditions, After,
-	// SchemaID, Origin.
-	WriteRequest = commit.WriteRequest
+	WriteRequest = authz.WriteRequest
 	// Update is a write that is decided when the writes before it are known.
-	//
-	// It has the fields Build, Accepted.
-	Update = commit.Update
+	Update = authz.Update
 	// ConflictAction is [Fail], [Ignore] or [Replace].
-	ConflictAction = commit.ConflictAction
+	ConflictAction = authz.ConflictAction
 	// Precondition requires that a tuple exists, or that none does.
-	//
-	// It has the fields Filter, Absent.
-	Precondition = commit.Precondition
+	Precondition = authz.Precondition
 	// ImportOptions are the settings of [Store.Import].
-	//
-	// It has the fields SchemaID, OnDuplicate, EntryTuples, Origin, Progress.
-	ImportOptions = commit.ImportOptions
+	ImportOptions = authz.ImportOptions
 	// ImportResult is what [Store.Import] did.
-	//
-	// It has the fields Read, Written, Token.
-	ImportResult = commit.ImportResult
-	// Pending is a write inside the caller's own database transaction.
-	//
-	// It has the methods Abort, AppendTo, Publish.
-	Pending = commit.Pending
+	ImportResult = authz.ImportResult
 	// Document is a record with a kind and a key.
-	//
-	// It has the fields Kind, Key, Secondary, Body, and the methods String.
-	Document = document.Document
+	Document = authz.Document
 	// DocumentKey names a document or secret.
-	//
-	// It has the fields Kind, Key.
-	DocumentKey = document.Key
+	DocumentKey = authz.DocumentKey
 )
 
 // ImportKind and ImportKey name the document that marks a store as incomplete. A
@@ -143,17 +143,17 @@ type (
 // it with the last one; its body has no meaning. Meanwhile reads and questions about
 // the store, also at a past revision with the mark, fail with [ErrImporting].
 const (
-	ImportKind = snapshot.ImportKind
-	ImportKey  = snapshot.ImportKey
+	ImportKind = authz.ImportKind
+	ImportKey  = authz.ImportKey
 )
 
 // What a write does if a key exists that it adds, or is absent that it removes.
 const (
 	// Fail rejects the write with [ErrTupleExists] or [ErrTupleMissing].
-	Fail = commit.Fail
+	Fail = authz.Fail
 	// Ignore leaves the key as it is. An existing tuple with another condition,
 	// context or expiry rejects the write nevertheless.
-	Ignore = commit.Ignore
+	Ignore = authz.Ignore
 	// Replace stores the new condition, context and expiry.
-	Replace = commit.Replace
+	Replace = authz.Replace
 )

@@ -7,7 +7,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/acp"
-	"github.com/ostiary/ostiary/internal/eval"
+	"github.com/ostiary/ostiary/authz"
 )
 
 // TestCost: a check, granted or denied, and the question whether a document is
@@ -20,7 +20,7 @@ func TestCost(t *testing.T) {
 	object := func(i int) acp.Object {
 		return acp.Object{Policy: id, Resource: "users", ID: strconv.Itoa(i)}
 	}
-	stats := func(who string) eval.Stats {
+	stats := func(who string) authz.Stats {
 		r := must(must(e.Store())(t).Check(ctx, ostiary.CheckRequest{Object: relObject(id+"/users", "1"), Relation: "read",
 			Subject: relObject(id+"/actor", who).AsSubject()}))(t)
 		return r.Stats
@@ -36,7 +36,7 @@ func TestCost(t *testing.T) {
 		must(0, b.Commit(ctx))(t)
 	}
 	register(500)
-	small := []eval.Stats{stats(alice), stats(bob), stats(carol)}
+	small := []authz.Stats{stats(alice), stats(bob), stats(carol)}
 	register(20_000)
 	for i, who := range []string{alice, bob, carol} {
 		if got := stats(who); got != small[i] || got.Probes > 4 {

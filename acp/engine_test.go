@@ -10,7 +10,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/acp"
-	"github.com/ostiary/ostiary/internal/eval"
+	"github.com/ostiary/ostiary/authz"
 )
 
 const notes = `
@@ -113,7 +113,7 @@ func TestDepthBound(t *testing.T) {
 	group := func(i int) acp.Object {
 		return acp.Object{Policy: id, Resource: "g", ID: strconv.Itoa(i)}
 	}
-	const chain = eval.DepthDefault + 1
+	const chain = authz.DepthDefault + 1
 	for i := range chain + 1 {
 		must(0, e.Register(ctx, alice, group(i)))(t)
 		s := acp.Subject{Resource: "g", ID: strconv.Itoa(i - 1), Relation: "member"}
@@ -128,7 +128,7 @@ func TestDepthBound(t *testing.T) {
 		switch {
 		case ok && err == nil:
 			deepest = i
-		case !errors.Is(err, acp.ErrUndecided) || !strings.Contains(err.Error(), eval.BoundDepth):
+		case !errors.Is(err, acp.ErrUndecided) || !strings.Contains(err.Error(), authz.BoundDepth):
 			t.Errorf("depth %d: %v %v", i, ok, err)
 		}
 		if access, err := e.Access(ctx, bob, "member", group(i)); ok != (access == acp.Allow) || !ok && err == nil {
@@ -138,7 +138,7 @@ func TestDepthBound(t *testing.T) {
 			t.Error(err) // depends on the owner only
 		}
 	}
-	if deepest != eval.DepthDefault {
+	if deepest != authz.DepthDefault {
 		t.Errorf("the deepest that is decided is %d", deepest)
 	}
 	if _, err := e.CheckMany(ctx, bob, "member", id, "g", []string{"0", strconv.Itoa(chain)}); !errors.Is(err, acp.ErrUndecided) {
@@ -159,7 +159,7 @@ func TestCutListings(t *testing.T) {
 		// through is true if the search for candidates reaches the bound, otherwise
 		// the check of a candidate does.
 		through bool
-	}{{eval.BoundNodes, ostiary.Bounds{Nodes: 3}, true}, {eval.BoundNodes, ostiary.Bounds{Nodes: 3}, false}, {eval.BoundDepth, ostiary.Bounds{Depth: 3}, false}} {
+	}{{authz.BoundNodes, ostiary.Bounds{Nodes: 3}, true}, {authz.BoundNodes, ostiary.Bounds{Nodes: 3}, false}, {authz.BoundDepth, ostiary.Bounds{Depth: 3}, false}} {
 		name := c.name
 		engine := must(ostiary.Open(ctx, ostiary.Options{Bounds: c.bounds}))(t)
 		t.Cleanup(func() { engine.Close() })

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/internal/eval"
+	"github.com/ostiary/ostiary/authz"
 )
 
 // revocationMargin is how much longer than a token an event is kept, for servers
@@ -393,7 +393,7 @@ func (s *Service) subjects(ctx context.Context, objectType, id, relation, subjec
 }
 
 // incomplete returns an error if a list may lack entries.
-func incomplete(r *eval.Reasons) error {
+func incomplete(r *authz.Reasons) error {
 	if r == nil {
 		return nil
 	}

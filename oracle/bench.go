@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/graph"
@@ -58,7 +59,7 @@ func NewBench(seed uint64, w World, questions []Question, c *Coverage) (*Bench, 
 	}
 	b.binding = eval.Bind(b.Schema, b.graph.View())
 	b.env = eval.Env{Now: w.Now, Context: w.Context, Tuples: w.Contextual,
-		Attributes: w.ContextualAttributes, Bounds: eval.Bounds{Depth: w.Depth}}
+		Attributes: w.ContextualAttributes, Bounds: authz.QuestionBounds{Depth: w.Depth}}
 	b.survey = surveyOf(b.Oracle)
 	if questions == nil {
 		b.drawQuestions()
@@ -160,6 +161,6 @@ func (b *Bench) admissible() bool {
 }
 
 // check asks the evaluator.
-func (b *Bench) check(on *eval.Binding, r eval.Reader, q Question) (eval.Answer, error) {
-	return on.Check(context.Background(), r, eval.Question(q), &b.env)
+func (b *Bench) check(on *eval.Binding, r eval.Reader, q Question) (authz.Answer, error) {
+	return on.Check(context.Background(), r, authz.Question(q), &b.env)
 }

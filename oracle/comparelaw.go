@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
-	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -97,7 +97,7 @@ func (t *storeTrial) mentionedIDs() map[string][]string {
 // compareEntitlements compares the entitlements of q's subject with checks.
 func (t *storeTrial) compareEntitlements(s *ostiary.Store, q Question) error {
 	ctx := context.Background()
-	r := ostiary.EntitlementsRequest{Subject: q.Subject, QueryOptions: ostiary.QueryOptions{Context: t.b.World.Context, Bounds: eval.Bounds{Depth: t.b.World.Depth}}}
+	r := ostiary.EntitlementsRequest{Subject: q.Subject, QueryOptions: ostiary.QueryOptions{Context: t.b.World.Context, Bounds: authz.QuestionBounds{Depth: t.b.World.Depth}}}
 	for typ, ids := range t.mentionedIDs() {
 		for _, id := range ids {
 			r.Objects = append(r.Objects, rel.Object{Type: typ, ID: id})
@@ -151,7 +151,7 @@ const strangerID = "nobody-knows"
 // compareWithChecks compares the difference with checks at both revisions.
 func (d *comparison) compareWithChecks() error {
 	r := ostiary.DifferenceRequest{From: ostiary.AtExactly(d.a), To: ostiary.AtExactly(d.b), Limit: d.limit,
-		Context: d.t.b.World.Context, Bounds: eval.Bounds{Depth: d.t.b.World.Depth},
+		Context: d.t.b.World.Context, Bounds: authz.QuestionBounds{Depth: d.t.b.World.Depth},
 		PermissionSelector: ostiary.PermissionSelector{ObjectType: d.q.Object.Type, Relation: d.q.Relation, SubjectType: d.q.Subject.Type}}
 	said, everybody, err := d.readPages(r)
 	if err != nil {
@@ -220,7 +220,7 @@ func (d *comparison) truths(object, subject string) (out [2]expr.Tristate, err e
 	for i, token := range []ostiary.Token{d.a, d.b} {
 		c, err := d.s.Check(context.Background(), ostiary.CheckRequest{Object: rel.Object{Type: d.q.Object.Type, ID: object}, Relation: d.q.Relation,
 			Subject: rel.Subject{Type: d.q.Subject.Type, ID: subject}, QueryOptions: ostiary.QueryOptions{Consistency: ostiary.AtExactly(token),
-				Context: d.t.b.World.Context, Bounds: eval.Bounds{Depth: d.t.b.World.Depth}}})
+				Context: d.t.b.World.Context, Bounds: authz.QuestionBounds{Depth: d.t.b.World.Depth}}})
 		if err != nil {
 			return out, err
 		}

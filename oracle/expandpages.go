@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/eval"
 )
 
@@ -36,10 +37,10 @@ func expandPagesLaw(b *Bench) *Failure {
 }
 
 // expandInPages reads all pages of an expansion and puts them together.
-func expandInPages(b *Bench, q Question, levels, limit int) (*eval.Tree, error) {
+func expandInPages(b *Bench, q Question, levels, limit int) (*authz.Tree, error) {
 	env := b.env
 	env.Bounds.ExpandEntries = limit
-	j := joiner{parts: map[node]*eval.Tree{}}
+	j := joiner{parts: map[node]*authz.Tree{}}
 	for at := (eval.ExpandPosition{}); ; {
 		page, err := b.binding.ExpandPage(context.Background(), b.graph.View(), q.Object, q.Relation, levels, at, &env)
 		if err != nil || page.Bound != "" || len(page.Parts) == 0 {
@@ -61,13 +62,13 @@ func expandInPages(b *Bench, q Question, levels, limit int) (*eval.Tree, error) 
 // joiner puts the pages of an expansion together.
 type joiner struct {
 	// parts are the relations, root is the first one.
-	parts map[node]*eval.Tree
-	root  *eval.Tree
+	parts map[node]*authz.Tree
+	root  *authz.Tree
 }
 
 // add adds the parts of a page. It fails if the page is too large, or if a
 // relation that does not continue is repeated.
-func (j *joiner) add(parts []*eval.Tree, limit int) error {
+func (j *joiner) add(parts []*authz.Tree, limit int) error {
 	entries, leaves := 0, 0
 	for i, part := range parts {
 		e, l := sizeOfPart(part)
@@ -94,7 +95,7 @@ func (j *joiner) add(parts []*eval.Tree, limit int) error {
 
 // sizeOfPart returns the number of nodes and tuples of a part, and the number of
 // its tuples.
-func sizeOfPart(t *eval.Tree) (entries, leaves int) {
+func sizeOfPart(t *authz.Tree) (entries, leaves int) {
 	entries, leaves = 1+len(t.Leaves), len(t.Leaves)
 	for _, l := range t.Leaves {
 		if l.Tree != nil {
@@ -110,7 +111,7 @@ func sizeOfPart(t *eval.Tree) (entries, leaves int) {
 
 // mergeLeaves adds the tuples of a part to those of the same relation on earlier
 // pages.
-func mergeLeaves(to, from *eval.Tree) {
+func mergeLeaves(to, from *authz.Tree) {
 	to.Leaves = append(to.Leaves, from.Leaves...)
 	for i := range to.Children {
 		mergeLeaves(to.Children[i], from.Children[i])
@@ -118,11 +119,11 @@ func mergeLeaves(to, from *eval.Tree) {
 }
 
 // join puts each part at its first place in breadth-first order.
-func (j *joiner) join(levels int) *eval.Tree {
+func (j *joiner) join(levels int) *authz.Tree {
 	placed := map[node]bool{}
-	todo := []*eval.Tree{j.root}
+	todo := []*authz.Tree{j.root}
 	for level := 0; level < levels && len(todo) > 0; level++ {
-		var next []*eval.Tree
+		var next []*authz.Tree
 		for _, t := range todo {
 			key := node{t.Object, t.Relation}
 			part := j.parts[key]
@@ -144,13 +145,13 @@ func (j *joiner) join(levels int) *eval.Tree {
 
 // references appends the relations below a rewrite: those of the rewrite, then
 // those of its tuples.
-func references(t *eval.Tree, out []*eval.Tree) []*eval.Tree {
+func references(t *authz.Tree, out []*authz.Tree) []*authz.Tree {
 	out = computed(t, out)
 	return leafTrees(t, out)
 }
 
-func computed(t *eval.Tree, out []*eval.Tree) []*eval.Tree {
-	if t.Kind == eval.TreeRelation {
+func computed(t *authz.Tree, out []*authz.Tree) []*authz.Tree {
+	if t.Kind == authz.TreeRelation {
 		return append(out, t)
 	}
 	for _, c := range t.Children {
@@ -159,8 +160,8 @@ func computed(t *eval.Tree, out []*eval.Tree) []*eval.Tree {
 	return out
 }
 
-func leafTrees(t *eval.Tree, out []*eval.Tree) []*eval.Tree {
-	if t.Kind == eval.TreeRelation {
+func leafTrees(t *authz.Tree, out []*authz.Tree) []*authz.Tree {
+	if t.Kind == authz.TreeRelation {
 		return out
 	}
 	for _, l := range t.Leaves {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/graph"
@@ -113,7 +114,7 @@ func (b *Bench) compare(o *Oracle, on *eval.Binding, r eval.Reader, q Question, 
 }
 
 // compareReasons checks the reasons of an unknown answer against the world.
-func (b *Bench) compareReasons(o *Oracle, a eval.Answer) string {
+func (b *Bench) compareReasons(o *Oracle, a authz.Answer) string {
 	r := a.Reasons
 	if a.Decision != expr.Unknown {
 		if r != nil {
@@ -137,7 +138,7 @@ func (b *Bench) compareReasons(o *Oracle, a eval.Answer) string {
 		return "unknown for no reason"
 	case r.Cycle && (conditions > 0 || r.Bound != ""):
 		return "a cycle in addition to other reasons: " + r.String()
-	case r.Bound != "" && r.Bound != eval.BoundDepth:
+	case r.Bound != "" && r.Bound != authz.BoundDepth:
 		return "bound " + r.Bound
 	}
 	missing := o.missing()

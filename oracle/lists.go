@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/rel"
@@ -67,7 +68,7 @@ func (b *Bench) compareObjectList(q Question) string {
 		return ""
 	}
 	count := whole.UnknownCount
-	if optional != "" && count == len(unknown)+1 && count > eval.UnknownMax {
+	if optional != "" && count == len(unknown)+1 && count > authz.UnknownMax {
 		count-- // the optional object is counted but not named
 	}
 	switch {
@@ -78,7 +79,7 @@ func (b *Bench) compareObjectList(q Question) string {
 	case !slices.Equal(whole.IDs, want):
 		return fmt.Sprintf("want %v, got %v", want, whole.IDs)
 	case !b.World.Model.Options.MissingContextFails &&
-		(!slices.Equal(whole.Unknown, unknown[:min(len(unknown), eval.UnknownMax)]) || count != len(unknown)):
+		(!slices.Equal(whole.Unknown, unknown[:min(len(unknown), authz.UnknownMax)]) || count != len(unknown)):
 		return fmt.Sprintf("want %v unknown, got %v (%d)", unknown, whole.Unknown, whole.UnknownCount)
 	}
 	if b.World.Model.Options.MissingContextFails {
@@ -124,7 +125,7 @@ func (b *Bench) comparePages(lq eval.ListObjectsQuestion, want, unknown []string
 		return fmt.Sprintf("want %v, got %v in pages of %d", want, got, lq.Limit)
 	}
 	slices.Sort(open)
-	if len(unknown) > eval.UnknownMax { // pages name at most that many
+	if len(unknown) > authz.UnknownMax { // pages name at most that many
 		return ""
 	}
 	for _, id := range unknown {

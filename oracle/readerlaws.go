@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/rel"
@@ -105,8 +106,8 @@ func nodesLaw(b *Bench) *Failure {
 	for i, q := range b.Questions {
 		env.Bounds.Nodes = 1 + (i*3+int(b.Seed%7))%20
 		want := b.truth(q)
-		a, err := b.binding.Check(context.Background(), b.graph.View(), eval.Question(q), &env)
-		stopped := a.Decision == expr.Unknown && a.Reasons != nil && a.Reasons.Bound == eval.BoundNodes
+		a, err := b.binding.Check(context.Background(), b.graph.View(), authz.Question(q), &env)
+		stopped := a.Decision == expr.Unknown && a.Reasons != nil && a.Reasons.Bound == authz.BoundNodes
 		if err != nil || a.Decision != want && !stopped {
 			return &Failure{Question: q, Text: fmt.Sprintf("within %d nodes: want %s, got %s (%s), %v",
 				env.Bounds.Nodes, want, a.Decision, a.Reasons, err)}
@@ -151,7 +152,7 @@ func canceledLaw(b *Bench) *Failure {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	for _, q := range b.Questions[:min(1, len(b.Questions))] {
-		if a, err := b.binding.Check(ctx, b.graph.View(), eval.Question(q), &b.env); !errors.Is(err, context.Canceled) {
+		if a, err := b.binding.Check(ctx, b.graph.View(), authz.Question(q), &b.env); !errors.Is(err, context.Canceled) {
 			return &Failure{Question: q, Text: fmt.Sprintf("want context.Canceled, got %s, %v", a.Decision, err)}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/rel"
@@ -16,7 +17,7 @@ import (
 // the same decision, and its statements about tuples are true.
 func explainLaw(b *Bench) *Failure {
 	for _, q := range b.Questions {
-		x, err := b.binding.Explain(context.Background(), b.graph.View(), eval.Question(q), &b.env, eval.ExplainOptions{})
+		x, err := b.binding.Explain(context.Background(), b.graph.View(), authz.Question(q), &b.env, authz.ExplainOptions{})
 		if !b.admissible() {
 			if !errors.Is(err, eval.ErrTuple) {
 				return &Failure{Question: q, Text: fmt.Sprintf("want ErrTuple, got %v", err)}
@@ -45,8 +46,8 @@ func explainLaw(b *Bench) *Failure {
 }
 
 // compareStep compares a step and those below it with the oracle's tuples.
-func (b *Bench) compareStep(s *eval.Step) string {
-	if s.Kind == eval.StepTuple {
+func (b *Bench) compareStep(s *authz.Step) string {
+	if s.Kind == authz.StepTuple {
 		i := slices.IndexFunc(b.Oracle.tuples[node{s.Tuple.Object, s.Tuple.Relation}], func(e edge) bool { return e.subject == s.Tuple.Subject })
 		counts := i >= 0
 		switch {
@@ -65,7 +66,7 @@ func (b *Bench) compareStep(s *eval.Step) string {
 			return fmt.Sprintf("%s is %s although its condition is %s", s.Tuple, s.Decision, holds)
 		}
 	}
-	if s.Kind == eval.StepRelation {
+	if s.Kind == authz.StepRelation {
 		n := node{s.Object, s.Relation}
 		if b.Oracle.relation(n.object.Type, n.relation) == nil && s.Relation == "" {
 			return "a step without a relation"
@@ -116,11 +117,11 @@ func expandLaw(b *Bench) *Failure {
 
 // memberByTree evaluates a tree in the way that the oracle evaluates a world:
 // each relation that is expanded in the tree becomes a formula.
-func memberByTree(o *Oracle, tree *eval.Tree, u rel.Subject) expr.Tristate {
+func memberByTree(o *Oracle, tree *authz.Tree, u rel.Subject) expr.Tristate {
 	t := &Table{oracle: o, number: map[node]int{}}
-	var expanded []*eval.Tree
-	eachTree(tree, func(r *eval.Tree) {
-		if r.Kind == eval.TreeRelation && len(r.Children) > 0 {
+	var expanded []*authz.Tree
+	eachTree(tree, func(r *authz.Tree) {
+		if r.Kind == authz.TreeRelation && len(r.Children) > 0 {
 			t.number[node{r.Object, r.Relation}] = len(expanded)
 			expanded = append(expanded, r)
 		}
@@ -136,7 +137,7 @@ func memberByTree(o *Oracle, tree *eval.Tree, u rel.Subject) expr.Tristate {
 	return t.Truth(tree.Object, tree.Relation)
 }
 
-func eachTree(t *eval.Tree, do func(*eval.Tree)) {
+func eachTree(t *authz.Tree, do func(*authz.Tree)) {
 	do(t)
 	for _, c := range t.Children {
 		eachTree(c, do)
@@ -149,16 +150,16 @@ func eachTree(t *eval.Tree, do func(*eval.Tree)) {
 }
 
 // treeFormula returns a part of a tree as a formula.
-func (t *Table) treeFormula(e *eval.Tree, u rel.Subject) formula {
+func (t *Table) treeFormula(e *authz.Tree, u rel.Subject) formula {
 	f := formula{}
 	switch e.Kind {
-	case eval.TreeRelation:
+	case authz.TreeRelation:
 		return t.reference(e.Object, e.Relation)
-	case eval.TreeAttribute, eval.TreeRule:
+	case authz.TreeAttribute, authz.TreeRule:
 		return formula{value: e.Decision}
-	case eval.TreeIntersection:
+	case authz.TreeIntersection:
 		f.op = schema.OpIntersection
-	case eval.TreeExclusion:
+	case authz.TreeExclusion:
 		f.op = schema.OpExclusion
 	default:
 		f.op = schema.OpUnion
@@ -168,7 +169,7 @@ func (t *Table) treeFormula(e *eval.Tree, u rel.Subject) formula {
 	}
 	for _, l := range e.Leaves {
 		s := l.Tuple.Subject
-		direct := e.Kind == eval.TreeDirect
+		direct := e.Kind == authz.TreeDirect
 		if direct && (s == u || l.Wildcard && s.Type == u.Type && u.Relation == "" && !t.oracle.isWildcard(u)) {
 			f.children = append(f.children, formula{value: l.Decision})
 		} else if l.Tree != nil {

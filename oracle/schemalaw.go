@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
-	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
@@ -297,7 +297,7 @@ func (t *schemasTrial) compareMany(s *ostiary.Store, turns []schemaChoice) error
 		q, w := x.bench.Questions[t.r.IntN(len(x.bench.Questions))], &x.bench.World
 		requests = append(requests, ostiary.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject,
 			QueryOptions: ostiary.QueryOptions{SchemaID: x.schemaID, Context: w.Context, Tuples: w.Contextual, Attributes: w.ContextualAttributes,
-				Bounds: eval.Bounds{Depth: w.Depth}}})
+				Bounds: authz.QuestionBounds{Depth: w.Depth}}})
 		want = append(want, x.bench.truth(q))
 	}
 	results, err := s.CheckBatch(context.Background(), requests, ostiary.Consistency{})

@@ -10,8 +10,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
-	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/kv"
@@ -325,7 +325,7 @@ func (t *storeTrial) compareStores(e *ostiary.Engine) error {
 func (t *storeTrial) compareChecks(s *ostiary.Store, at ostiary.Consistency, tables map[rel.Subject]*Table, what string) error {
 	ctx, w := context.Background(), &t.b.World
 	a := ostiary.QueryOptions{Consistency: at, SchemaID: t.schemaIDFor(s), Context: w.Context, Tuples: w.Contextual,
-		Attributes: w.ContextualAttributes, Bounds: eval.Bounds{Depth: w.Depth}}
+		Attributes: w.ContextualAttributes, Bounds: authz.QuestionBounds{Depth: w.Depth}}
 	var requests, separate []ostiary.CheckRequest
 	own := a
 	own.Consistency = ostiary.Consistency{}

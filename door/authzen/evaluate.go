@@ -6,9 +6,9 @@ import (
 	"strconv"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/expr"
-	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/jsonread"
 	"github.com/ostiary/ostiary/policy/domain"
 )
@@ -77,7 +77,7 @@ func isUnknownName(err error) bool {
 func errorText(err error) string { _, text := describe(err); return text }
 
 // appendReasons appends why a check is undecided.
-func appendReasons(out []byte, reasons *eval.Reasons) []byte {
+func appendReasons(out []byte, reasons *authz.Reasons) []byte {
 	out = append(out, `{"reason":`...)
 	if reasons == nil {
 		return append(out, `"undecided"}`...)

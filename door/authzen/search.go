@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/expr"
-	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/jsonread"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/rel"
@@ -151,7 +151,7 @@ type searchContext struct {
 	// undecided is the number of candidates that could not be decided, and
 	// reasons the reasons for one of them.
 	undecided int
-	reasons   *eval.Reasons
+	reasons   *authz.Reasons
 }
 
 // writeEnd writes the context, unless it is empty, and ends the response.

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/internal/eval"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/jsonread"
 )
 
@@ -24,7 +24,7 @@ const stepsMax = 10_000
 // explain serves Explain: why a check has its result.
 func (c *call) explain() error {
 	var q question
-	var o eval.ExplainOptions
+	var o authz.ExplainOptions
 	text, short, origins := false, false, false
 	r := jsonread.New(c.body)
 	for r.Object(); r.Field(); {
@@ -55,19 +55,19 @@ func (c *call) explain() error {
 		x.Shorten()
 	}
 	out := struct {
-		Allowed     bool              `json:"allowed"`
-		Truth       string            `json:"truth"`
-		Reasons     *reasonsJSON      `json:"reasons,omitempty"`
-		Revision    uint64            `json:"revision"`
-		Token       string            `json:"token"`
-		Schema      string            `json:"schema"`
-		Asked       time.Time         `json:"asked"`
-		Explanation *eval.Explanation `json:"explanation"`
-		Text        string            `json:"text,omitempty"`
+		Allowed     bool               `json:"allowed"`
+		Truth       string             `json:"truth"`
+		Reasons     *reasonsJSON       `json:"reasons,omitempty"`
+		Revision    uint64             `json:"revision"`
+		Token       string             `json:"token"`
+		Schema      string             `json:"schema"`
+		Asked       time.Time          `json:"asked"`
+		Explanation *authz.Explanation `json:"explanation"`
+		Text        string             `json:"text,omitempty"`
 	}{x.Answer.Allowed(), truthText(x.Answer.Decision), reasonsOf(x.Answer.Reasons), uint64(x.Revision), string(x.Token),
-		x.Schema.ID, x.Asked, &x.Explanation, ""}
+		x.Schema.ID, x.Asked, &x, ""}
 	if text {
-		out.Text = x.Explanation.String()
+		out.Text = x.String()
 	}
 	return c.setJSON(out)
 }
@@ -112,9 +112,9 @@ func (c *call) expand() error {
 		return err
 	}
 	out := struct {
-		Tree     *eval.Tree `json:"tree"`
-		Revision uint64     `json:"revision"`
-		Text     string     `json:"text,omitempty"`
+		Tree     *authz.Tree `json:"tree"`
+		Revision uint64      `json:"revision"`
+		Text     string      `json:"text,omitempty"`
 	}{x.Tree, uint64(x.Revision), ""}
 	if text {
 		out.Text = x.Tree.String()
@@ -129,12 +129,12 @@ func (c *call) expandPage(q *ostiary.ExpandPageRequest, text bool) error {
 		return err
 	}
 	out := struct {
-		Parts    []*eval.Tree `json:"parts"`
-		Next     string       `json:"next"`
-		Cut      string       `json:"cut,omitempty"`
-		Revision uint64       `json:"revision"`
-		Text     string       `json:"text,omitempty"`
-	}{append([]*eval.Tree{}, x.Parts...), x.Next, x.Bound, uint64(x.Revision), ""}
+		Parts    []*authz.Tree `json:"parts"`
+		Next     string        `json:"next"`
+		Cut      string        `json:"cut,omitempty"`
+		Revision uint64        `json:"revision"`
+		Text     string        `json:"text,omitempty"`
+	}{append([]*authz.Tree{}, x.Parts...), x.Next, x.Bound, uint64(x.Revision), ""}
 	if text {
 		for _, part := range x.Parts {
 			out.Text += part.String()

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
-	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/jsonread"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
@@ -341,7 +341,7 @@ type reasonsJSON struct {
 }
 
 // reasonsOf translates reasons; nil for nil.
-func reasonsOf(reasons *eval.Reasons) *reasonsJSON {
+func reasonsOf(reasons *authz.Reasons) *reasonsJSON {
 	if reasons == nil {
 		return nil
 	}

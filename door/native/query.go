@@ -4,8 +4,8 @@ import (
 	"strconv"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
-	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/jsonread"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
@@ -62,7 +62,7 @@ func (c *call) check() error {
 
 // appendDecision appends the members of a decision. An unknown decision is
 // denied, with its reasons.
-func appendDecision(out []byte, d expr.Tristate, reasons *eval.Reasons) []byte {
+func appendDecision(out []byte, d expr.Tristate, reasons *authz.Reasons) []byte {
 	switch d {
 	case expr.True:
 		return append(out, `"allowed":true,"truth":"true"`...)
@@ -79,7 +79,7 @@ func appendRevision(out []byte, r storage.Revision) []byte {
 }
 
 // appendReasons appends the reasons of an undecided check as a JSON object.
-func appendReasons(out []byte, reasons *eval.Reasons) []byte {
+func appendReasons(out []byte, reasons *authz.Reasons) []byte {
 	if reasons == nil {
 		return append(out, "{}"...)
 	}
@@ -171,7 +171,7 @@ func (c *call) checkItems(top *question, items []question) ([]ostiary.CheckResul
 		if q.Attributes == nil {
 			q.Attributes = top.Attributes
 		}
-		if q.Bounds == (eval.Bounds{}) {
+		if q.Bounds == (authz.QuestionBounds{}) {
 			q.Bounds = top.Bounds
 		}
 		requests[i] = q.CheckRequest
@@ -276,7 +276,7 @@ type listJSON struct {
 }
 
 // undecidedOf describes the candidates that a list could not decide.
-func undecidedOf(typ, relation string, ids []string, count int, reasons *eval.Reasons) *undecidedJSON {
+func undecidedOf(typ, relation string, ids []string, count int, reasons *authz.Reasons) *undecidedJSON {
 	if count == 0 {
 		return nil
 	}

@@ -13,10 +13,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/door/openfga/wire"
 	"github.com/ostiary/ostiary/expr"
-	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/schema"
 )
 
@@ -198,18 +198,18 @@ func TestUnreadable(t *testing.T) {
 // condition, and that any other bound is one of the evaluation.
 func TestConditionBound(t *testing.T) {
 	t.Parallel()
-	of := func(bound string) eval.ConditionError {
-		return eval.ConditionError{Condition: "c", Err: &expr.BoundError{Bound: bound}}
+	of := func(bound string) authz.ConditionError {
+		return authz.ConditionError{Condition: "c", Err: &expr.BoundError{Bound: bound}}
 	}
 	for _, at := range []struct {
-		reasons eval.Reasons
+		reasons authz.Reasons
 		want    bool
 	}{
-		{eval.Reasons{Bound: "cost", Errors: []eval.ConditionError{of("cost")}}, true},
-		{eval.Reasons{Bound: "cost", Errors: []eval.ConditionError{of("other"), of("cost")}}, true},
-		{eval.Reasons{Bound: "depth", Errors: []eval.ConditionError{of("cost")}}, false},
-		{eval.Reasons{Bound: "depth", Errors: []eval.ConditionError{{Condition: "c", Err: context.Canceled}}}, false},
-		{eval.Reasons{Bound: "depth"}, false},
+		{authz.Reasons{Bound: "cost", Errors: []authz.ConditionError{of("cost")}}, true},
+		{authz.Reasons{Bound: "cost", Errors: []authz.ConditionError{of("other"), of("cost")}}, true},
+		{authz.Reasons{Bound: "depth", Errors: []authz.ConditionError{of("cost")}}, false},
+		{authz.Reasons{Bound: "depth", Errors: []authz.ConditionError{{Condition: "c", Err: context.Canceled}}}, false},
+		{authz.Reasons{Bound: "depth"}, false},
 	} {
 		if got := conditionBound(&at.reasons); got != at.want {
 			t.Errorf("%+v: %v", at.reasons, got)

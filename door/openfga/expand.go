@@ -7,8 +7,8 @@ import (
 	openfgav1 "github.com/openfga/api/proto/openfga/v1"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door/openfga/wire"
-	"github.com/ostiary/ostiary/internal/eval"
 )
 
 // expand handles Expand. It returns one level of who has a relation. It does not
@@ -35,7 +35,7 @@ func (s *service) expand(ctx context.Context, c *headers, in *wire.ExpandRequest
 	if err != nil {
 		return nil, failf(codeValidation, "%v", err)
 	}
-	options.Bounds = eval.Bounds{} // the bound on depth is for checks, not for one level
+	options.Bounds = authz.QuestionBounds{} // the bound on depth is for checks, not for one level
 	e, err := p.store.Expand(ctx, ostiary.ExpandRequest{Object: o, Relation: in.Relation, Levels: 1, QueryOptions: options})
 	if err != nil {
 		return nil, revisionError(err)
@@ -52,28 +52,28 @@ func (s *service) expand(ctx context.Context, c *headers, in *wire.ExpandRequest
 
 // treeNode translates a part of a rewrite into n, whose name is set. It recurses as
 // deep as the rewrite, which the schema bounds.
-func treeNode(n *openfgav1.UsersetTree_Node, t *eval.Tree) {
+func treeNode(n *openfgav1.UsersetTree_Node, t *authz.Tree) {
 	leaf := func(l *openfgav1.UsersetTree_Leaf) {
 		n.Value = &openfgav1.UsersetTree_Node_Leaf{Leaf: l}
 	}
 	switch t.Kind {
-	case eval.TreeDirect:
+	case authz.TreeDirect:
 		leaf(&openfgav1.UsersetTree_Leaf{Value: &openfgav1.UsersetTree_Leaf_Users{
 			Users: &openfgav1.UsersetTree_Users{Users: leafUsers(t)}}})
-	case eval.TreeRelation:
+	case authz.TreeRelation:
 		leaf(&openfgav1.UsersetTree_Leaf{Value: &openfgav1.UsersetTree_Leaf_Computed{
 			Computed: &openfgav1.UsersetTree_Computed{Userset: t.Object.String() + "#" + t.Relation}}})
-	case eval.TreeArrow:
+	case authz.TreeArrow:
 		arrow := &openfgav1.UsersetTree_TupleToUserset{Tupleset: t.Object.String() + "#" + t.Relation}
 		for _, user := range leafUsers(t) {
 			arrow.Computed = append(arrow.Computed, &openfgav1.UsersetTree_Computed{Userset: user + "#" + t.Target})
 		}
 		leaf(&openfgav1.UsersetTree_Leaf{Value: &openfgav1.UsersetTree_Leaf_TupleToUserset{TupleToUserset: arrow}})
-	case eval.TreeUnion:
+	case authz.TreeUnion:
 		n.Value = &openfgav1.UsersetTree_Node_Union{Union: treeNodes(n.GetName(), t.Children)}
-	case eval.TreeIntersection:
+	case authz.TreeIntersection:
 		n.Value = &openfgav1.UsersetTree_Node_Intersection{Intersection: treeNodes(n.GetName(), t.Children)}
-	case eval.TreeExclusion:
+	case authz.TreeExclusion:
 		if operands := treeNodes(n.GetName(), t.Children).GetNodes(); len(operands) == 2 {
 			n.Value = &openfgav1.UsersetTree_Node_Difference{
 				Difference: &openfgav1.UsersetTree_Difference{Base: operands[0], Subtract: operands[1]}}
@@ -81,7 +81,7 @@ func treeNode(n *openfgav1.UsersetTree_Node, t *eval.Tree) {
 	}
 }
 
-func treeNodes(name string, children []*eval.Tree) *openfgav1.UsersetTree_Nodes {
+func treeNodes(name string, children []*authz.Tree) *openfgav1.UsersetTree_Nodes {
 	out := &openfgav1.UsersetTree_Nodes{}
 	for _, t := range children {
 		n := &openfgav1.UsersetTree_Node{Name: name}
@@ -92,7 +92,7 @@ func treeNodes(name string, children []*eval.Tree) *openfgav1.UsersetTree_Nodes 
 }
 
 // leafUsers returns the subjects of a node's tuples, sorted.
-func leafUsers(t *eval.Tree) []string {
+func leafUsers(t *authz.Tree) []string {
 	users := make([]string, len(t.Leaves))
 	for i := range t.Leaves {
 		users[i] = t.Leaves[i].Tuple.Subject.String()

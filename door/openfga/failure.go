@@ -14,9 +14,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/expr"
-	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/excerpt"
 )
 
@@ -173,7 +173,7 @@ const tooComplexMessage = "Authorization Model resolution required too many rewr
 // unknownError returns the error for an unknown result with these reasons. It
 // returns nil if there are none, or if the service answers "not allowed": for a
 // cycle through an exclusion.
-func unknownError(r *eval.Reasons) error {
+func unknownError(r *authz.Reasons) error {
 	switch {
 	case r == nil:
 		return nil
@@ -189,15 +189,15 @@ func unknownError(r *eval.Reasons) error {
 
 // conditionBound reports whether the bound in r is one of a condition. The
 // protocol treats it as an error of the condition.
-func conditionBound(r *eval.Reasons) bool {
-	return slices.ContainsFunc(r.Errors, func(e eval.ConditionError) bool {
+func conditionBound(r *authz.Reasons) bool {
+	return slices.ContainsFunc(r.Errors, func(e authz.ConditionError) bool {
 		var bound *expr.BoundError
 		return errors.As(e.Err, &bound) && bound.Bound == r.Bound
 	})
 }
 
 // listError is like unknownError for a list, which a bound may also have cut.
-func listError(bound string, r *eval.Reasons) error {
+func listError(bound string, r *authz.Reasons) error {
 	if bound != "" {
 		return failf(codeTooComplex, tooComplexMessage, bound)
 	}

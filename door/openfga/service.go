@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/door/openfga/wire"
 	"github.com/ostiary/ostiary/expr"
-	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
@@ -255,7 +255,7 @@ func namespaceHint(ctx context.Context, st *ostiary.Store, model string) error {
 // queryOptions translates the context and the contextual tuples of a question. Its
 // errors are of type *nameError.
 func (p *target) queryOptions(context expr.Values, tuples []wire.Tuple) (ostiary.QueryOptions, error) {
-	options := ostiary.QueryOptions{SchemaID: p.headers.model, SchemaImplied: p.implied, Consistency: p.consistency, Bounds: eval.Bounds{Depth: p.service.o.Depth}}
+	options := ostiary.QueryOptions{SchemaID: p.headers.model, SchemaImplied: p.implied, Consistency: p.consistency, Bounds: authz.QuestionBounds{Depth: p.service.o.Depth}}
 	if len(context) > 0 {
 		options.Context = context
 	}

@@ -6,15 +6,15 @@ import (
 	"slices"
 
 	ostiary "github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door/permify/basev1"
-	"github.com/ostiary/ostiary/internal/eval"
 )
 
 // bulkCheckRequest is a decoded bulk check, from REST or gRPC.
 type bulkCheckRequest struct {
 	checkOptions
 	// items are the checks, in the order of the request.
-	items []eval.Question
+	items []authz.Question
 	// requests are the checks with their options. The memory is reused.
 	requests []ostiary.CheckRequest
 }
@@ -98,7 +98,7 @@ func (s *service) bulkCheck(ctx context.Context, b *bulkCheckRequest, out []bulk
 }
 
 // appendRequests appends a check with the options for each question.
-func appendRequests(out []ostiary.CheckRequest, questions []eval.Question, options ostiary.QueryOptions) []ostiary.CheckRequest {
+func appendRequests(out []ostiary.CheckRequest, questions []authz.Question, options ostiary.QueryOptions) []ostiary.CheckRequest {
 	options.Consistency = ostiary.Consistency{} // a batch has one for all
 	out = slices.Grow(out, len(questions))
 	for i := range questions {
@@ -162,7 +162,7 @@ func newBulkCheckRequest(r *basev1.PermissionBulkCheckRequest) (bulkCheckRequest
 	}
 	b := bulkCheckRequest{
 		checkOptions: checkOptions{r.TenantId, r.Metadata.SchemaVersion, r.Metadata.SnapToken, r.Metadata.Depth, r.Context, r.Arguments},
-		items:        make([]eval.Question, len(r.Items))}
+		items:        make([]authz.Question, len(r.Items))}
 	for i, item := range r.Items {
 		switch {
 		case item.GetEntity() == nil:
@@ -170,7 +170,7 @@ func newBulkCheckRequest(r *basev1.PermissionBulkCheckRequest) (bulkCheckRequest
 		case item.Subject == nil:
 			return b, itemError(requiredError("PermissionBulkCheckRequestItem.Subject"), "PermissionBulkCheckRequest.Items", i)
 		}
-		b.items[i] = eval.Question{Object: object(item.Entity), Relation: item.Permission, Subject: subject(item.Subject)}
+		b.items[i] = authz.Question{Object: object(item.Entity), Relation: item.Permission, Subject: subject(item.Subject)}
 	}
 	return b, nil
 }

@@ -9,10 +9,10 @@ import (
 	"google.golang.org/grpc/codes"
 
 	ostiary "github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door/permify/basev1"
 	"github.com/ostiary/ostiary/door/permify/language"
 	"github.com/ostiary/ostiary/expr"
-	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 )
@@ -216,7 +216,7 @@ func emptyContext() expr.Values {
 
 // missingContext reports whether a rule needed the context of a request that
 // has none.
-func missingContext(r *eval.Reasons) bool { return r != nil && len(r.Missing) > 0 }
+func missingContext(r *authz.Reasons) bool { return r != nil && len(r.Missing) > 0 }
 
 // decisionOf translates the engine's three-valued result. It returns an error
 // if a rule or a bound left the result unknown. Any other unknown result, such
@@ -233,14 +233,14 @@ func decisionOf(r ostiary.CheckResult) (decision, error) {
 
 // unknownError returns the error for a result that is unknown for the given
 // reasons, or nil if such a result is denied.
-func unknownError(r *eval.Reasons) error {
+func unknownError(r *authz.Reasons) error {
 	switch {
 	case r == nil:
 		return nil
 	case len(r.Errors) > 0:
 		e := &r.Errors[0]
 		return &failure{codes.InvalidArgument, fmt.Sprintf("rule %s on %s: %v", e.Condition, e.Tuple.Object, e.Err), e}
-	case r.Bound == eval.BoundDepth:
+	case r.Bound == authz.BoundDepth:
 		return codeError(basev1.ErrorCode_ERROR_CODE_DEPTH_NOT_ENOUGH)
 	case r.Bound != "":
 		return &failure{code: codes.ResourceExhausted, message: "the evaluation reached the bound " + r.Bound}

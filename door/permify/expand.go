@@ -7,10 +7,10 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	ostiary "github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door/permify/basev1"
 	"github.com/ostiary/ostiary/door/permify/language"
 	"github.com/ostiary/ostiary/expr"
-	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 )
@@ -45,7 +45,7 @@ func (s *service) Expand(ctx context.Context, r *basev1.PermissionExpandRequest)
 	if err != nil {
 		return nil, err
 	}
-	compiled, options, err := s.pinnedOptions(ctx, store, r.Metadata.SchemaVersion, r.Metadata.SnapToken, eval.Bounds{Nodes: expandNodesMax})
+	compiled, options, err := s.pinnedOptions(ctx, store, r.Metadata.SchemaVersion, r.Metadata.SnapToken, authz.QuestionBounds{Nodes: expandNodesMax})
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (s *service) expand(ctx context.Context, store *ostiary.Store, compiled *sc
 		return nil, translateError(err)
 	}
 	if tree.Bound != "" {
-		return nil, unknownError(&eval.Reasons{Bound: tree.Bound})
+		return nil, unknownError(&authz.Reasons{Bound: tree.Bound})
 	}
 	x := &expansion{ctx: ctx, store: store, consistency: ostiary.AtRevision(tree.Revision), schema: compiled, contextual: options.Attributes}
 	out := x.node(tree.Tree, r.Permission)
@@ -90,7 +90,7 @@ type expansion struct {
 }
 
 // node translates a tree. permission is the permission that led to it.
-func (x *expansion) node(t *eval.Tree, permission string) *basev1.Expand {
+func (x *expansion) node(t *authz.Tree, permission string) *basev1.Expand {
 	out := &basev1.Expand{Entity: entityMessage(t.Object), Permission: permission}
 	operation := func(op basev1.ExpandTreeNode_Operation, children []*basev1.Expand) *basev1.Expand {
 		out.Node = &basev1.Expand_Expand{Expand: &basev1.ExpandTreeNode{Operation: op, Children: children}}
@@ -101,33 +101,33 @@ func (x *expansion) node(t *eval.Tree, permission string) *basev1.Expand {
 		return out
 	}
 	switch t.Kind {
-	case eval.TreeRelation:
+	case authz.TreeRelation:
 		if len(t.Children) == 1 {
 			return x.node(t.Children[0], strings.TrimSuffix(t.Relation, language.RuleRelation("")))
 		}
 		return leaf(subjectsLeaf(nil)) // already expanded elsewhere in the tree
-	case eval.TreeDirect:
+	case authz.TreeDirect:
 		return x.direct(t, out)
-	case eval.TreeArrow:
+	case authz.TreeArrow:
 		return operation(basev1.ExpandTreeNode_OPERATION_UNION, x.related(t.Leaves))
-	case eval.TreeUnion:
+	case authz.TreeUnion:
 		return operation(basev1.ExpandTreeNode_OPERATION_UNION, x.children(t, permission))
-	case eval.TreeIntersection:
+	case authz.TreeIntersection:
 		return operation(basev1.ExpandTreeNode_OPERATION_INTERSECTION, x.children(t, permission))
-	case eval.TreeExclusion:
+	case authz.TreeExclusion:
 		return operation(basev1.ExpandTreeNode_OPERATION_EXCLUSION, x.children(t, permission))
-	case eval.TreeAttribute:
+	case authz.TreeAttribute:
 		v, err := anypb.New(&basev1.BooleanValue{Data: t.Decision == expr.True})
 		x.keepError(err)
 		return leaf(&basev1.ExpandLeaf{Type: &basev1.ExpandLeaf_Value{Value: v}})
-	case eval.TreeRule:
+	case authz.TreeRule:
 		return leaf(x.rule(t, out))
 	}
 	return out
 }
 
 // children translates the operands of an operator.
-func (x *expansion) children(t *eval.Tree, permission string) []*basev1.Expand {
+func (x *expansion) children(t *authz.Tree, permission string) []*basev1.Expand {
 	var out []*basev1.Expand
 	for _, c := range t.Children {
 		out = append(out, x.node(c, permission))
@@ -136,7 +136,7 @@ func (x *expansion) children(t *eval.Tree, permission string) []*basev1.Expand {
 }
 
 // related translates the trees below a relation's tuples.
-func (x *expansion) related(leaves []eval.Leaf) []*basev1.Expand {
+func (x *expansion) related(leaves []authz.Leaf) []*basev1.Expand {
 	var out []*basev1.Expand
 	for i := range leaves {
 		if tree := leaves[i].Tree; tree != nil {
@@ -148,7 +148,7 @@ func (x *expansion) related(leaves []eval.Leaf) []*basev1.Expand {
 
 // direct translates a relation: its subjects, in a union with the trees of
 // those that are usersets.
-func (x *expansion) direct(t *eval.Tree, out *basev1.Expand) *basev1.Expand {
+func (x *expansion) direct(t *authz.Tree, out *basev1.Expand) *basev1.Expand {
 	subjects := subjectsLeaf(t.Leaves)
 	usersets := x.related(t.Leaves)
 	if len(usersets) == 0 {
@@ -162,7 +162,7 @@ func (x *expansion) direct(t *eval.Tree, out *basev1.Expand) *basev1.Expand {
 }
 
 // subjectsLeaf returns a leaf with the subjects of tuples.
-func subjectsLeaf(leaves []eval.Leaf) *basev1.ExpandLeaf {
+func subjectsLeaf(leaves []authz.Leaf) *basev1.ExpandLeaf {
 	s := &basev1.Subjects{}
 	for i := range leaves {
 		sub := leaves[i].Tuple.Subject
@@ -172,7 +172,7 @@ func subjectsLeaf(leaves []eval.Leaf) *basev1.ExpandLeaf {
 }
 
 // rule translates a rule's call into a leaf with the values of its arguments.
-func (x *expansion) rule(t *eval.Tree, out *basev1.Expand) *basev1.ExpandLeaf {
+func (x *expansion) rule(t *authz.Tree, out *basev1.Expand) *basev1.ExpandLeaf {
 	_, args, _ := strings.Cut(strings.TrimSuffix(t.Rewrite, ")"), "(")
 	values := &basev1.Values{Values: map[string]*anypb.Any{}}
 	for _, name := range strings.Split(args, ", ") {

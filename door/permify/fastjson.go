@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/permify/basev1"
-	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/jsonread"
 	"github.com/ostiary/ostiary/rel"
 )
@@ -255,7 +255,7 @@ type tripleReader struct {
 	// relation.
 	relationField string
 	// last is the previous item.
-	last eval.Question
+	last authz.Question
 	// alike is the text of the previous item, without its ids.
 	alike jsonread.Alike
 	// subjectFirst is true if the subject preceded the entity in last.
@@ -263,7 +263,7 @@ type tripleReader struct {
 }
 
 // next reads the next item.
-func (t *tripleReader) next(r *jsonread.Reader) eval.Question {
+func (t *tripleReader) next(r *jsonread.Reader) authz.Question {
 	if entity, subject, ok := r.Again(&t.alike); ok {
 		if t.subjectFirst {
 			entity, subject = subject, entity
@@ -278,7 +278,7 @@ func (t *tripleReader) next(r *jsonread.Reader) eval.Question {
 }
 
 // read reads an item field by field.
-func (t *tripleReader) read(r *jsonread.Reader) (q eval.Question) {
+func (t *tripleReader) read(r *jsonread.Reader) (q authz.Question) {
 	const entity, subject = 1, 2
 	seen := 0
 	for r.Object(); r.Field(); {

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/permify/basev1"
-	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -55,7 +55,7 @@ func checkFastJSON(t *testing.T, body string) {
 		want.tenant = ""
 		want.arguments = nil
 		if len(b.items) == 0 {
-			b.items = []eval.Question{}
+			b.items = []authz.Question{}
 		}
 		if err != nil && len(b.items) <= BulkItemsMax || err == nil && !reflect.DeepEqual(b, want) {
 			t.Fatalf("bulk %q: %+v with the fast reader, %+v with the general one (%v)", body, b, want, err)

@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	ostiary "github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door/permify/basev1"
 	"github.com/ostiary/ostiary/expr"
-	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/schema"
 )
 
@@ -191,9 +191,9 @@ func collectIDs(limit int, cursor string, read func(limit int, cursor string) (i
 // incompleteError returns an error if a list may lack ids: because it reached
 // bound, or because unknown candidates could not be decided for the given
 // reasons.
-func incompleteError(bound string, unknown int, reasons *eval.Reasons) error {
+func incompleteError(bound string, unknown int, reasons *authz.Reasons) error {
 	if bound != "" {
-		return unknownError(&eval.Reasons{Bound: bound})
+		return unknownError(&authz.Reasons{Bound: bound})
 	}
 	if unknown > 0 {
 		return unknownError(reasons)

@@ -15,10 +15,10 @@ import (
 	"google.golang.org/grpc/status"
 
 	ostiary "github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/permify/basev1"
 	"github.com/ostiary/ostiary/door/permify/language"
-	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
@@ -67,24 +67,24 @@ func TestRetry(t *testing.T) {
 // TestUnknownResults checks the error of each reason why a result is unknown.
 func TestUnknownResults(t *testing.T) {
 	t.Parallel()
-	failed := eval.ConditionError{Condition: "more", Tuple: rel.Key{Object: rel.Object{Type: "doc", ID: "1"}}, Err: errors.New("no number")}
+	failed := authz.ConditionError{Condition: "more", Tuple: rel.Key{Object: rel.Object{Type: "doc", ID: "1"}}, Err: errors.New("no number")}
 	for _, c := range []struct {
-		reasons *eval.Reasons
+		reasons *authz.Reasons
 		want    string
 	}{
 		{nil, "OK "},
-		{&eval.Reasons{}, "OK "},
-		{&eval.Reasons{Cycle: true}, "OK "},
-		{&eval.Reasons{Errors: []eval.ConditionError{failed}, Bound: eval.BoundDepth}, "InvalidArgument rule more on doc:1: no number"},
-		{&eval.Reasons{Bound: eval.BoundDepth, Missing: []string{"n"}}, "InvalidArgument ERROR_CODE_DEPTH_NOT_ENOUGH"},
-		{&eval.Reasons{Bound: "nodes", Missing: []string{"n"}}, "ResourceExhausted the evaluation reached the bound nodes"},
-		{&eval.Reasons{Missing: []string{"n"}, Cycle: true}, "InvalidArgument missing context: n, cycle through exclusion"},
+		{&authz.Reasons{}, "OK "},
+		{&authz.Reasons{Cycle: true}, "OK "},
+		{&authz.Reasons{Errors: []authz.ConditionError{failed}, Bound: authz.BoundDepth}, "InvalidArgument rule more on doc:1: no number"},
+		{&authz.Reasons{Bound: authz.BoundDepth, Missing: []string{"n"}}, "InvalidArgument ERROR_CODE_DEPTH_NOT_ENOUGH"},
+		{&authz.Reasons{Bound: "nodes", Missing: []string{"n"}}, "ResourceExhausted the evaluation reached the bound nodes"},
+		{&authz.Reasons{Missing: []string{"n"}, Cycle: true}, "InvalidArgument missing context: n, cycle through exclusion"},
 	} {
 		if got := outcomeOf(unknownError(c.reasons)); got != c.want {
 			t.Errorf("%+v: %s, want %s", c.reasons, got, c.want)
 		}
 	}
-	if got := outcomeOf(incompleteError("", 0, &eval.Reasons{Bound: "nodes"})); got != "OK " {
+	if got := outcomeOf(incompleteError("", 0, &authz.Reasons{Bound: "nodes"})); got != "OK " {
 		t.Errorf("a whole list: %s", got)
 	}
 	if got := outcomeOf(translateError(context.Canceled)); got != "Canceled ERROR_CODE_CANCELLED" {

@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	ostiary "github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door/permify/basev1"
-	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/schema"
 )
 
@@ -50,9 +50,9 @@ func (s *service) subjectPermission(ctx context.Context, store *ostiary.Store, r
 	if err := s.addFullContext(ctx, store, compiled, &options, r.Context); err != nil {
 		return nil, err
 	}
-	questions := make([]eval.Question, len(names))
+	questions := make([]authz.Question, len(names))
 	for i, name := range names {
-		questions[i] = eval.Question{Object: object(r.Entity), Relation: name, Subject: subject(r.Subject)}
+		questions[i] = authz.Question{Object: object(r.Entity), Relation: name, Subject: subject(r.Subject)}
 	}
 	results, err := store.CheckBatch(ctx, appendRequests(nil, questions, options), options.Consistency)
 	if err != nil {
@@ -79,7 +79,7 @@ func itemDecision(r *ostiary.CheckResult) (decision, error) {
 
 // pinnedOptions returns a schema version, the current one if version is "", and query
 // options that name it, so that all steps of a call use the same version.
-func (s *service) pinnedOptions(ctx context.Context, store *ostiary.Store, version, snapToken string, bounds eval.Bounds) (*schema.Schema, ostiary.QueryOptions, error) {
+func (s *service) pinnedOptions(ctx context.Context, store *ostiary.Store, version, snapToken string, bounds authz.QuestionBounds) (*schema.Schema, ostiary.QueryOptions, error) {
 	info, compiled, err := store.Compiled(ctx, version)
 	if err != nil {
 		return nil, ostiary.QueryOptions{}, translateError(err)

@@ -8,10 +8,10 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door/permify/basev1"
 	"github.com/ostiary/ostiary/door/permify/language"
 	"github.com/ostiary/ostiary/expr"
-	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 )
@@ -212,6 +212,6 @@ func wireType(t language.AttributeType) basev1.AttributeType {
 }
 
 // boundDepth returns the engine's bounds for a request's depth.
-func boundDepth(depth int32) eval.Bounds {
-	return eval.Bounds{Depth: int(min(int64(depth), math.MaxInt32))}
+func boundDepth(depth int32) authz.QuestionBounds {
+	return authz.QuestionBounds{Depth: int(min(int64(depth), math.MaxInt32))}
 }

@@ -14,6 +14,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/rel"
@@ -58,7 +59,7 @@ func newRequest(s *schema.Schema, db *database, caller string, groups ...string)
 // can reports whether the caller has an entitlement on an entity.
 func (r *request) can(ctx context.Context, entitlement, typ, entity string) (bool, error) {
 	r.calls++
-	a, err := r.binding.Check(ctx, r.reader, eval.Question{Object: rel.Object{Type: typ, ID: entity}, Relation: entitlement, Subject: r.caller}, &r.env)
+	a, err := r.binding.Check(ctx, r.reader, authz.Question{Object: rel.Object{Type: typ, ID: entity}, Relation: entitlement, Subject: r.caller}, &r.env)
 	return a.Allowed(), err
 }
 

@@ -15,8 +15,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
-	"github.com/ostiary/ostiary/internal/errs"
 	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
@@ -30,10 +30,10 @@ func Tuple(s *schema.Schema, t *rel.Tuple) error {
 		return err
 	}
 	if t.Object.ID == rel.Wildcard && !s.Options.StarIsOrdinary {
-		return fmt.Errorf("%w: %s: the object is a wildcard, expected an id", errs.ErrInvalidTuple, t.Key())
+		return fmt.Errorf("%w: %s: the object is a wildcard, expected an id", authz.ErrInvalidTuple, t.Key())
 	}
 	if t.Subject.Relation == t.Relation && t.Subject.ID == t.Object.ID && t.Subject.Type == t.Object.Type {
-		return fmt.Errorf("%w: %s: the object and the subject are the same userset, which is always true", errs.ErrInvalidTuple, t.Key())
+		return fmt.Errorf("%w: %s: the object and the subject are the same userset, which is always true", authz.ErrInvalidTuple, t.Key())
 	}
 	if t.Context != "" {
 		return Context(s, t)
@@ -55,12 +55,12 @@ func Context(s *schema.Schema, t *rel.Tuple) error {
 			if p := &params[i]; p.Name == name {
 				known = true
 				if !conforms(v, p.Type) {
-					return fmt.Errorf("%w: %s: parameter %q of condition %s: %s", errs.ErrInvalidTuple, t.Key(), name, t.Condition, mismatch(v, p.Type))
+					return fmt.Errorf("%w: %s: parameter %q of condition %s: %s", authz.ErrInvalidTuple, t.Key(), name, t.Condition, mismatch(v, p.Type))
 				}
 			}
 		}
 		if !known {
-			return fmt.Errorf("%w: %s: condition %s has no parameter %q", errs.ErrInvalidTuple, t.Key(), t.Condition, name)
+			return fmt.Errorf("%w: %s: condition %s has no parameter %q", authz.ErrInvalidTuple, t.Key(), t.Condition, name)
 		}
 	}
 	return nil
@@ -83,10 +83,10 @@ func contextValues(t *rel.Tuple) (map[string]any, error) {
 	dec.UseNumber()
 	var values map[string]any
 	if err := dec.Decode(&values); err != nil || !atEnd(dec) || values == nil {
-		return nil, fmt.Errorf("%w: %s: invalid context: expected a JSON object", errs.ErrInvalidTuple, t.Key())
+		return nil, fmt.Errorf("%w: %s: invalid context: expected a JSON object", authz.ErrInvalidTuple, t.Key())
 	}
 	if text, err := rel.CanonicalValue(values); err != nil || text != t.Context {
-		return nil, fmt.Errorf("%w: %s: invalid context: expected canonical JSON, as rel.CanonicalValue writes it", errs.ErrInvalidTuple, t.Key())
+		return nil, fmt.Errorf("%w: %s: invalid context: expected canonical JSON, as rel.CanonicalValue writes it", authz.ErrInvalidTuple, t.Key())
 	}
 	return values, nil
 }
@@ -111,16 +111,16 @@ func AttributeKey(a *rel.Attribute) error {
 func AttributeValue(def *schema.Type, a *rel.Attribute) (string, error) {
 	typ, ok := def.Attributes[a.Name]
 	if !ok {
-		return "", fmt.Errorf("%w: type %s has no attribute %q", errs.ErrInvalidTuple, def.Name, a.Name)
+		return "", fmt.Errorf("%w: type %s has no attribute %q", authz.ErrInvalidTuple, def.Name, a.Name)
 	}
 	dec := json.NewDecoder(bytes.NewReader([]byte(a.Value)))
 	dec.UseNumber()
 	var v any
 	if err := dec.Decode(&v); err != nil || !atEnd(dec) {
-		return "", fmt.Errorf("%w: invalid value of attribute %s of %s: expected JSON", errs.ErrInvalidTuple, a.Name, a.Object)
+		return "", fmt.Errorf("%w: invalid value of attribute %s of %s: expected JSON", authz.ErrInvalidTuple, a.Name, a.Object)
 	}
 	if !conforms(v, typ) {
-		return "", fmt.Errorf("%w: invalid value of attribute %s of %s: expected %s", errs.ErrInvalidTuple, a.Name, a.Object, typ)
+		return "", fmt.Errorf("%w: invalid value of attribute %s of %s: expected %s", authz.ErrInvalidTuple, a.Name, a.Object, typ)
 	}
 	return rel.CanonicalValue(v)
 }

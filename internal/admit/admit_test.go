@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
-	"github.com/ostiary/ostiary/internal/errs"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 )
@@ -63,7 +63,7 @@ func TestAttributeValues(t *testing.T) {
 		{"int", `"` + strings.Repeat("0", 401) + `"`, ""}, {"double", long, ""},
 	} {
 		got, err := AttributeValue(def, &rel.Attribute{Object: rel.Object{Type: "doc", ID: "1"}, Name: c.name, Value: c.value})
-		if got != c.want || (err == nil) != (c.want != "") || err != nil && !errors.Is(err, errs.ErrInvalidTuple) {
+		if got != c.want || (err == nil) != (c.want != "") || err != nil && !errors.Is(err, authz.ErrInvalidTuple) {
 			t.Errorf("%s %.40s: got %q, %v; want %q", c.name, c.value, got, err, c.want)
 		}
 	}
@@ -97,7 +97,7 @@ func TestContexts(t *testing.T) {
 		`null`: "expected a JSON object", `[]`: "expected a JSON object", `{`: "expected a JSON object", `{"n":1}}`: "expected a JSON object", `{"n":1}{}`: "expected a JSON object",
 	} {
 		err := Context(s, &rel.Tuple{Object: rel.Object{Type: "doc", ID: "1"}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "a"}, Condition: "c", Context: context})
-		if text == "" && err != nil || text != "" && (err == nil || !strings.Contains(err.Error(), text) || !errors.Is(err, errs.ErrInvalidTuple)) {
+		if text == "" && err != nil || text != "" && (err == nil || !strings.Contains(err.Error(), text) || !errors.Is(err, authz.ErrInvalidTuple)) {
 			t.Errorf("%s: %v, want %q", context, err, text)
 		}
 	}

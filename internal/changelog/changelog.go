@@ -7,67 +7,20 @@ import (
 	"bytes"
 	"context"
 	"slices"
-	"time"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/limits"
 	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
 
-// Request asks for a part of a store's log.
-type Request struct {
-	// After is the token that the entries follow. If it is "", the entries begin
-	// after AfterRevision or at Since, or at the beginning of the log.
-	After snapshot.Token
-	// AfterRevision is the revision that the entries follow, if After is "". The
-	// request waits for a revision that has not arrived, as AtRevision does.
-	AfterRevision storage.Revision
-	// Since omits the entries before a time, if After is "".
-	Since time.Time
-	// Limit is the largest number of entries; 0 means 100. A page may have fewer
-	// and still have a successor.
-	Limit int
-	// ChangesEnough ends the page with the entry that brings it to this number of
-	// changes; 0 means 100,000, which is also the largest value.
-	ChangesEnough int
-	// Types selects the changes of objects of these types, unless it is empty.
-	// Removals by filter are included if the filter may select such objects;
-	// documents are omitted.
-	Types []string
-}
-
-// Entry is an entry of the log, without secrets.
-type Entry struct {
-	// Revision is the revision that the entry led to.
-	Revision storage.Revision
-	// Time is the commit time.
-	Time time.Time
-	// Origin is who made the write and why. It is zero in entries that older programs
-	// wrote.
-	Origin storage.Origin
-	// Token names the revision; a request with After: Token returns what follows.
-	Token snapshot.Token
-	// Changes are the selected changes. Watches and pages share them: they must not
-	// be changed.
-	Changes []storage.Change
-}
-
-// Page is a page of the log, in the order of the revisions.
-type Page struct {
-	// Entries are the entries that have selected changes.
-	Entries []Entry
-	// Next is the After of the next page, even if there are no entries yet.
-	Next snapshot.Token
-	// More is true if the log had further entries when the page was read.
-	More bool
-}
-
 // changesMax bounds the changes of a page, except for those of its last entry.
 const changesMax = 100_000
 
 // enough returns the number of changes with which the page of a request ends.
-func (r *Request) enough() int {
+func enough(r *authz.ChangesRequest) int {
 	if r.ChangesEnough <= 0 {
 		return changesMax
 	}
@@ -77,16 +30,16 @@ func (r *Request) enough() int {
 // Read returns a page of the log. It fails with ErrTooOld if the entries were
 // trimmed, and with ErrNoStore if the store was deleted, even if another one has its
 // id.
-func Read(ctx context.Context, t *snapshot.Timeline, r Request) (Page, error) {
+func Read(ctx context.Context, t *snapshot.Timeline, r authz.ChangesRequest) (authz.ChangePage, error) {
 	page, err := read(ctx, t, &r)
 	return page, errs.Wrap("changes", t.ID, err)
 }
 
-func read(ctx context.Context, t *snapshot.Timeline, r *Request) (page Page, err error) {
+func read(ctx context.Context, t *snapshot.Timeline, r *authz.ChangesRequest) (page authz.ChangePage, err error) {
 	if err := t.Err(); err != nil {
 		return page, err
 	}
-	limit, err := t.Runtime.Bounds.Page(r.Limit)
+	limit, err := limits.Page(&t.Runtime.Bounds, r.Limit)
 	if err != nil {
 		return page, err
 	}
@@ -98,7 +51,7 @@ func read(ctx context.Context, t *snapshot.Timeline, r *Request) (page Page, err
 	if err != nil {
 		return page, err
 	}
-	pages := pager{timeline: t, request: r, limit: limit, enough: r.enough(), newest: newest.Head.Revision}
+	pages := pager{timeline: t, request: r, limit: limit, enough: enough(r), newest: newest.Head.Revision}
 	if done, err := pages.kept(ctx, after+1); err != nil || done {
 		return pages.page, err
 	}
@@ -111,12 +64,12 @@ func read(ctx context.Context, t *snapshot.Timeline, r *Request) (page Page, err
 // pager collects a page of the log.
 type pager struct {
 	timeline *snapshot.Timeline
-	request  *Request
+	request  *authz.ChangesRequest
 	limit    int              // entries
 	enough   int              // changes
 	newest   storage.Revision // the newest one when the request came
 
-	page    Page
+	page    authz.ChangePage
 	changes int // in page
 }
 
@@ -136,20 +89,20 @@ func (p *pager) kept(ctx context.Context, r storage.Revision) (done bool, err er
 	if err != nil || r < oldest {
 		return false, err // reading the log fails with the right error
 	}
-	p.add(Entry{Revision: r, Time: e.Time.Time(), Origin: e.Origin, Token: t.Token(e.Head), Changes: e.Changes})
+	p.add(authz.ChangeEntry{Revision: r, Time: e.Time.Time(), Origin: e.Origin, Token: t.Token(e.Head), Changes: e.Changes})
 	p.page.More = p.full() && r < p.newest
 	return p.page.More, nil
 }
 
 // read adds the entries that follow a revision until the page is full.
-func (p *pager) read(ctx context.Context, after storage.Revision) (page Page, err error) {
+func (p *pager) read(ctx context.Context, after storage.Revision) (page authz.ChangePage, err error) {
 	t := p.timeline
 	for e, err := range t.Runtime.Driver.Entries(ctx, t.ID, after+1) {
 		if err != nil {
 			return p.page, err
 		}
 		if e.Incarnation != t.Incarnation {
-			return Page{}, snapshot.ErrIncarnation
+			return authz.ChangePage{}, snapshot.ErrIncarnation
 		}
 		if p.full() {
 			p.page.More = true
@@ -171,7 +124,7 @@ func (p *pager) read(ctx context.Context, after storage.Revision) (page Page, er
 }
 
 // add adds an entry. One without selected changes only moves the position.
-func (p *pager) add(e Entry) {
+func (p *pager) add(e authz.ChangeEntry) {
 	p.page.Next = e.Token
 	if len(e.Changes) > 0 {
 		p.page.Entries = append(p.page.Entries, e)
@@ -183,32 +136,32 @@ func (p *pager) add(e Entry) {
 func (p *pager) full() bool { return len(p.page.Entries) >= p.limit || p.changes >= p.enough }
 
 // Head returns the entry that led to the revision of a token, without its changes,
-// however many it has. At the revision of an empty store it returns an Entry with
+// however many it has. At the revision of an empty store it returns an authz.ChangeEntry with
 // only the token. It fails with ErrTooOld if the entry was trimmed.
-func Head(ctx context.Context, t *snapshot.Timeline, token snapshot.Token) (Entry, error) {
+func Head(ctx context.Context, t *snapshot.Timeline, token authz.Token) (authz.ChangeEntry, error) {
 	e, err := head(ctx, t, token)
 	return e, errs.Wrap("entry", t.ID, err)
 }
 
-func head(ctx context.Context, t *snapshot.Timeline, token snapshot.Token) (Entry, error) {
-	p, err := snapshot.ReadToken(token)
+func head(ctx context.Context, t *snapshot.Timeline, token authz.Token) (authz.ChangeEntry, error) {
+	p, err := authz.ReadToken(token)
 	if err == nil {
 		_, err = t.Confirm(ctx, p)
 	}
 	if err != nil || p.Revision == 0 {
-		return Entry{Token: token}, err
+		return authz.ChangeEntry{Token: token}, err
 	}
 	e, err := storage.EntryHead(ctx, t.Runtime.Driver, t.ID, p.Revision)
 	if err = t.ConfirmRead(ctx, err); err != nil {
-		return Entry{}, err
+		return authz.ChangeEntry{}, err
 	}
-	return Entry{Revision: e.Revision, Time: e.Time.Time(), Origin: e.Origin, Token: token}, nil
+	return authz.ChangeEntry{Revision: e.Revision, Time: e.Time.Time(), Origin: e.Origin, Token: token}, nil
 }
 
 // start returns the revision that the entries of a request follow.
-func start(ctx context.Context, t *snapshot.Timeline, r *Request) (storage.Revision, error) {
+func start(ctx context.Context, t *snapshot.Timeline, r *authz.ChangesRequest) (storage.Revision, error) {
 	if r.After != "" {
-		p, err := snapshot.ReadToken(r.After)
+		p, err := authz.ReadToken(r.After)
 		if err != nil {
 			return 0, err
 		}
@@ -230,8 +183,8 @@ func start(ctx context.Context, t *snapshot.Timeline, r *Request) (storage.Revis
 
 // visible returns a copy of an entry with the selected changes and without
 // secrets.
-func visible(t *snapshot.Timeline, e *storage.Entry, head storage.Head, types []string) Entry {
-	return Entry{Revision: e.Revision, Time: e.Time.Time(), Origin: e.Origin, Token: t.Token(head), Changes: visibleChanges(e, types)}
+func visible(t *snapshot.Timeline, e *storage.Entry, head storage.Head, types []string) authz.ChangeEntry {
+	return authz.ChangeEntry{Revision: e.Revision, Time: e.Time.Time(), Origin: e.Origin, Token: t.Token(head), Changes: visibleChanges(e, types)}
 }
 
 // visibleChanges returns copies of the selected changes, without secrets.

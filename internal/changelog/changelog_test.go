@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/commit"
-	"github.com/ostiary/ostiary/internal/document"
 	"github.com/ostiary/ostiary/internal/errs"
 	"github.com/ostiary/ostiary/internal/golden"
 	"github.com/ostiary/ostiary/internal/limits"
@@ -25,22 +25,22 @@ import (
 // three entries. A watcher may lag by four entries.
 func newStore(t *testing.T) (*snapshot.Timeline, *commit.Queue) {
 	t.Helper()
-	return newStoreWith(t, limits.Bounds{WatchBuffer: 4, PageItems: 3}, time.Now)
+	return newStoreWith(t, authz.Bounds{WatchBuffer: 4, PageItems: 3}, time.Now)
 }
 
-func newStoreWith(t *testing.T, bounds limits.Bounds, clock func() time.Time) (*snapshot.Timeline, *commit.Queue) {
+func newStoreWith(t *testing.T, bounds authz.Bounds, clock func() time.Time) (*snapshot.Timeline, *commit.Queue) {
 	t.Helper()
 	return newStoreOn(t, memory.New(), bounds, clock)
 }
 
-func newStoreOn(t *testing.T, driver storage.Driver, bounds limits.Bounds, clock func() time.Time) (*snapshot.Timeline, *commit.Queue) {
+func newStoreOn(t *testing.T, driver storage.Driver, bounds authz.Bounds, clock func() time.Time) (*snapshot.Timeline, *commit.Queue) {
 	t.Helper()
 	ctx := context.Background()
 	info := storage.StoreInfo{ID: storage.NewID(1), Incarnation: storage.NewIncarnation(), Created: 1}
 	if err := driver.CreateStore(ctx, info); err != nil {
 		t.Fatal(err)
 	}
-	runtime := snapshot.NewRuntime(snapshot.Config{Driver: driver, Bounds: bounds.WithDefaults(), Clock: clock})
+	runtime := snapshot.NewRuntime(snapshot.Config{Driver: driver, Bounds: limits.WithDefaults(bounds), Clock: clock})
 	t.Cleanup(func() { runtime.Close(); driver.Close() })
 	timeline := snapshot.NewTimeline(runtime, info)
 	queue := commit.NewQueue(commit.NewShared(runtime, nil), timeline)
@@ -49,7 +49,7 @@ func newStoreOn(t *testing.T, driver storage.Driver, bounds limits.Bounds, clock
 		types = append(types, schema.TypeDef{Name: name, Relations: []schema.RelationDef{
 			{Name: "viewer", Rewrite: schema.Direct(), Subjects: []schema.SubjectType{{Type: "user"}}}}})
 	}
-	if _, _, err := queue.WriteSchema(ctx, &snapshot.SchemaSource{Model: &schema.Model{Types: types}}); err != nil {
+	if _, _, err := queue.WriteSchema(ctx, &authz.SchemaSource{Model: &schema.Model{Types: types}}); err != nil {
 		t.Fatal(err)
 	}
 	return timeline, queue
@@ -60,7 +60,7 @@ func write(t *testing.T, q *commit.Queue, typ string, from, n int) {
 	t.Helper()
 	for i := range n {
 		tuple := rel.Tuple{Object: rel.Object{Type: typ, ID: fmt.Sprint(from + i)}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "a"}}
-		if _, err := q.Write(context.Background(), &commit.WriteRequest{Add: []rel.Tuple{tuple}}); err != nil {
+		if _, err := q.Write(context.Background(), &authz.WriteRequest{Add: []rel.Tuple{tuple}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -140,7 +140,7 @@ func TestPages(t *testing.T) {
 	for limit := 1; limit <= 3; limit++ {
 		for _, types := range [][]string{nil, {"note"}} {
 			var got []storage.Revision
-			for r := (Request{Limit: limit, Types: types}); ; {
+			for r := (authz.ChangesRequest{Limit: limit, Types: types}); ; {
 				page, err := Read(ctx, timeline, r)
 				if err != nil {
 					t.Fatal(err)
@@ -164,21 +164,21 @@ func TestPages(t *testing.T) {
 			}
 		}
 	}
-	_, err := Read(ctx, timeline, Request{Limit: 4})
-	if !errors.Is(err, errs.ErrBound) {
+	_, err := Read(ctx, timeline, authz.ChangesRequest{Limit: 4})
+	if !errors.Is(err, authz.ErrBound) {
 		t.Errorf("a limit above PageItems: %v", err)
 	}
-	for _, token := range []snapshot.Token{"x", timeline.Token(storage.Head{Revision: 3})} {
-		if _, err := Read(ctx, timeline, Request{After: token}); !errors.Is(err, errs.ErrToken) {
+	for _, token := range []authz.Token{"x", timeline.Token(storage.Head{Revision: 3})} {
+		if _, err := Read(ctx, timeline, authz.ChangesRequest{After: token}); !errors.Is(err, authz.ErrToken) {
 			t.Errorf("after token %q: %v", token, err)
 		}
-		for _, err := range Watch(ctx, timeline, WatchRequest{After: token}) {
-			if !errors.Is(err, errs.ErrToken) {
+		for _, err := range Watch(ctx, timeline, authz.WatchRequest{After: token}) {
+			if !errors.Is(err, authz.ErrToken) {
 				t.Errorf("a watch after token %q: %v", token, err)
 			}
 		}
 	}
-	page, err := Read(ctx, timeline, Request{AfterRevision: 9})
+	page, err := Read(ctx, timeline, authz.ChangesRequest{AfterRevision: 9})
 	if newest := timeline.Loaded().Head; err != nil || page.Next != timeline.Token(newest) || page.More || len(page.Entries) != 0 {
 		t.Errorf("after the newest revision: %v, %v", page, err)
 	}
@@ -186,7 +186,7 @@ func TestPages(t *testing.T) {
 
 // watched watches a store until it has seen revision last or the watch ends. It calls
 // during with each entry.
-func watched(timeline *snapshot.Timeline, r WatchRequest, last storage.Revision, during func(Entry)) (got []storage.Revision, err error) {
+func watched(timeline *snapshot.Timeline, r authz.WatchRequest, last storage.Revision, during func(authz.ChangeEntry)) (got []storage.Revision, err error) {
 	for e, err := range Watch(context.Background(), timeline, r) {
 		if err != nil {
 			return got, err
@@ -216,7 +216,7 @@ func TestWatchLag(t *testing.T) {
 			from := timeline.Token(timeline.Loaded().Head)
 			write(t, queue, "doc", 0, c.before)
 			last := storage.Revision(1 + c.before + c.during)
-			got, err := watched(timeline, WatchRequest{After: from}, last, func(e Entry) {
+			got, err := watched(timeline, authz.WatchRequest{After: from}, last, func(e authz.ChangeEntry) {
 				if e.Revision == 2 {
 					write(t, queue, "doc", c.before, c.during)
 				}
@@ -224,9 +224,9 @@ func TestWatchLag(t *testing.T) {
 			want := last
 			if c.behind {
 				want = storage.Revision(1 + c.before)
-				var behind *WatchError
-				if !errors.As(err, &behind) || !errors.Is(err, errs.ErrWatchBehind) {
-					t.Fatalf("error %v, expected %v", err, errs.ErrWatchBehind)
+				var behind *authz.WatchError
+				if !errors.As(err, &behind) || !errors.Is(err, authz.ErrWatchBehind) {
+					t.Fatalf("error %v, expected %v", err, authz.ErrWatchBehind)
 				}
 				if r, err := behind.Resume.Revision(); err != nil || r < want {
 					t.Errorf("resume after revision %d, %v; expected at least %d", r, err, want)
@@ -257,7 +257,7 @@ func TestSince(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	now := start.Add(time.Second)
-	timeline, queue := newStoreWith(t, limits.Bounds{FutureWait: time.Millisecond}, func() time.Time { return now })
+	timeline, queue := newStoreWith(t, authz.Bounds{FutureWait: time.Millisecond}, func() time.Time { return now })
 	const last = 6
 	for r := 2; r <= last; r++ {
 		now = start.Add(time.Duration(r) * time.Second)
@@ -265,7 +265,7 @@ func TestSince(t *testing.T) {
 	}
 	for after := range last + 1 {
 		for _, since := range []time.Duration{-1, 0, 1, time.Second - 1, time.Second, time.Second + 1, 3*time.Second - 1, 3 * time.Second, 3*time.Second + 1, last * time.Second, last*time.Second + 1} {
-			page, err := Read(context.Background(), timeline, Request{AfterRevision: storage.Revision(after), Since: start.Add(since)})
+			page, err := Read(context.Background(), timeline, authz.ChangesRequest{AfterRevision: storage.Revision(after), Since: start.Add(since)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -278,7 +278,7 @@ func TestSince(t *testing.T) {
 			}
 		}
 	}
-	if _, err := Read(context.Background(), timeline, Request{AfterRevision: last + 1}); !errors.Is(err, errs.ErrFuture) {
+	if _, err := Read(context.Background(), timeline, authz.ChangesRequest{AfterRevision: last + 1}); !errors.Is(err, authz.ErrFuture) {
 		t.Errorf("after a revision that does not exist: %v", err)
 	}
 }
@@ -292,14 +292,14 @@ func TestNoEntries(t *testing.T) {
 	if err := driver.CreateStore(context.Background(), info); err != nil {
 		t.Fatal(err)
 	}
-	runtime := snapshot.NewRuntime(snapshot.Config{Driver: driver, Bounds: limits.Bounds{}.WithDefaults(), Clock: time.Now})
+	runtime := snapshot.NewRuntime(snapshot.Config{Driver: driver, Bounds: limits.WithDefaults(authz.Bounds{}), Clock: time.Now})
 	t.Cleanup(func() { runtime.Close(); driver.Close() })
 	timeline := snapshot.NewTimeline(runtime, info)
-	first, err := Read(context.Background(), timeline, Request{})
+	first, err := Read(context.Background(), timeline, authz.ChangesRequest{})
 	if err != nil || len(first.Entries) != 0 || first.More {
 		t.Errorf("got %v, %v", first, err)
 	}
-	next, err := Read(context.Background(), timeline, Request{After: first.Next})
+	next, err := Read(context.Background(), timeline, authz.ChangesRequest{After: first.Next})
 	if err != nil || len(next.Entries) != 0 || next.Next != first.Next {
 		t.Errorf("the next page: %v, %v", next, err)
 	}
@@ -309,10 +309,10 @@ func TestNoEntries(t *testing.T) {
 // that come both with a page and as they are published.
 func TestWatchPages(t *testing.T) {
 	t.Parallel()
-	timeline, queue := newStoreWith(t, limits.Bounds{WatchBuffer: 12, PageItems: 3}, time.Now)
+	timeline, queue := newStoreWith(t, authz.Bounds{WatchBuffer: 12, PageItems: 3}, time.Now)
 	from := timeline.Token(timeline.Loaded().Head)
 	write(t, queue, "doc", 0, 5)
-	got, err := watched(timeline, WatchRequest{After: from}, 9, func(e Entry) {
+	got, err := watched(timeline, authz.WatchRequest{After: from}, 9, func(e authz.ChangeEntry) {
 		if e.Revision == 2 {
 			write(t, queue, "doc", 5, 3)
 		}
@@ -326,7 +326,7 @@ func TestWatchPages(t *testing.T) {
 func TestWatchEnds(t *testing.T) {
 	t.Parallel()
 	for _, at := range []storage.Revision{2, 4} {
-		for name, kind := range map[string]error{"context": errs.ErrCanceled, "store": errs.ErrNoStore, "consumer": nil} {
+		for name, kind := range map[string]error{"context": authz.ErrCanceled, "store": authz.ErrNoStore, "consumer": nil} {
 			t.Run(fmt.Sprint(name, at), func(t *testing.T) {
 				t.Parallel()
 				timeline, queue := newStore(t)
@@ -336,7 +336,7 @@ func TestWatchEnds(t *testing.T) {
 				defer cancel()
 				var ended error
 				n := 0
-				for e, err := range Watch(ctx, timeline, WatchRequest{After: from}) {
+				for e, err := range Watch(ctx, timeline, authz.WatchRequest{After: from}) {
 					if ended = err; err != nil {
 						continue
 					}
@@ -348,7 +348,7 @@ func TestWatchEnds(t *testing.T) {
 						case "context":
 							cancel()
 						case "store":
-							timeline.Close(errs.ErrNoStore)
+							timeline.Close(authz.ErrNoStore)
 						}
 						if name == "consumer" {
 							break
@@ -371,7 +371,7 @@ func TestWatchTypes(t *testing.T) {
 	from := timeline.Token(timeline.Loaded().Head)
 	write(t, queue, "note", 0, 1)
 	write(t, queue, "doc", 0, 1)
-	check := func(e Entry) {
+	check := func(e authz.ChangeEntry) {
 		if len(e.Changes) != 1 || e.Changes[0].Tuple.Object.Type != "doc" || e.Changes[0].Fresh || e.Time.IsZero() || e.Token == "" {
 			t.Errorf("entry %+v", e)
 		}
@@ -380,16 +380,16 @@ func TestWatchTypes(t *testing.T) {
 			write(t, queue, "doc", 1, 1)
 		}
 	}
-	got, err := watched(timeline, WatchRequest{After: from, Types: []string{"doc"}}, 5, check)
+	got, err := watched(timeline, authz.WatchRequest{After: from, Types: []string{"doc"}}, 5, check)
 	if err != nil || fmt.Sprint(got) != "[3 5]" {
 		t.Errorf("one type: got revisions %v, %v", got, err)
 	}
 	// The first entry comes from the log, the others as they are published.
 	write(t, queue, "note", 2, 1)
-	got, err = watched(timeline, WatchRequest{After: from}, 9, func(e Entry) {
+	got, err = watched(timeline, authz.WatchRequest{After: from}, 9, func(e authz.ChangeEntry) {
 		if e.Revision == 6 {
 			// An entry without visible changes is not yielded.
-			if _, err := queue.Write(context.Background(), &commit.WriteRequest{RemoveSecrets: []document.Key{{Kind: "k", Key: "d"}}}); err != nil {
+			if _, err := queue.Write(context.Background(), &authz.WriteRequest{RemoveSecrets: []authz.DocumentKey{{Kind: "k", Key: "d"}}}); err != nil {
 				t.Error(err)
 			}
 			write(t, queue, "doc", 2, 2)
@@ -417,20 +417,20 @@ func TestWatchNow(t *testing.T) {
 		write(t, queue, "doc", 0, 2)
 		got := ""
 		go func() {
-			for e, err := range Watch(t.Context(), timeline, WatchRequest{}) {
+			for e, err := range Watch(t.Context(), timeline, authz.WatchRequest{}) {
 				got += fmt.Sprintf("%d %v, ", e.Revision, err)
 			}
 		}()
 		synctest.Wait()
 		write(t, queue, "doc", 2, 2)
 		synctest.Wait()
-		timeline.Close(errs.ErrNoStore)
+		timeline.Close(authz.ErrNoStore)
 		synctest.Wait()
-		if want := fmt.Sprintf("4 <nil>, 5 <nil>, 0 %v, ", errs.Wrap("watch", timeline.ID, errs.ErrNoStore)); got != want {
+		if want := fmt.Sprintf("4 <nil>, 5 <nil>, 0 %v, ", errs.Wrap("watch", timeline.ID, authz.ErrNoStore)); got != want {
 			t.Errorf("got revisions %s, expected %s", got, want)
 		}
-		for _, err := range Watch(t.Context(), timeline, WatchRequest{}) {
-			if !errors.Is(err, errs.ErrNoStore) {
+		for _, err := range Watch(t.Context(), timeline, authz.WatchRequest{}) {
+			if !errors.Is(err, authz.ErrNoStore) {
 				t.Errorf("a watch of a closed store: %v", err)
 			}
 		}

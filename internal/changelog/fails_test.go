@@ -8,9 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/commit"
-	"github.com/ostiary/ostiary/internal/errs"
-	"github.com/ostiary/ostiary/internal/limits"
 	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
@@ -24,20 +23,26 @@ func TestStorageFails(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	for name, request := range map[string]func(tokens []snapshot.Token) Request{
-		"all":              func([]snapshot.Token) Request { return Request{} },
-		"after a token":    func(tokens []snapshot.Token) Request { return Request{After: tokens[2], Limit: 1} },
-		"after a revision": func([]snapshot.Token) Request { return Request{AfterRevision: 2, Types: []string{"note"}} },
-		"after the newest": func([]snapshot.Token) Request { return Request{AfterRevision: 5} },
-		"since a time":     func([]snapshot.Token) Request { return Request{Since: start.Add(3 * time.Second)} },
-		"watch":            nil,
+	for name, request := range map[string]func(tokens []authz.Token) authz.ChangesRequest{
+		"all": func([]authz.Token) authz.ChangesRequest { return authz.ChangesRequest{} },
+		"after a token": func(tokens []authz.Token) authz.ChangesRequest {
+			return authz.ChangesRequest{After: tokens[2], Limit: 1}
+		},
+		"after a revision": func([]authz.Token) authz.ChangesRequest {
+			return authz.ChangesRequest{AfterRevision: 2, Types: []string{"note"}}
+		},
+		"after the newest": func([]authz.Token) authz.ChangesRequest { return authz.ChangesRequest{AfterRevision: 5} },
+		"since a time": func([]authz.Token) authz.ChangesRequest {
+			return authz.ChangesRequest{Since: start.Add(3 * time.Second)}
+		},
+		"watch": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			failing.Each(t, func(t *testing.T, d *failing.Driver) failing.Scenario {
 				now := start.Add(time.Second)
-				timeline, queue := newStoreOn(t, d, limits.Bounds{WatchBuffer: 4, PageItems: 3}, func() time.Time { return now })
-				tokens := []snapshot.Token{""}
+				timeline, queue := newStoreOn(t, d, authz.Bounds{WatchBuffer: 4, PageItems: 3}, func() time.Time { return now })
+				tokens := []authz.Token{""}
 				for i, typ := range []string{"doc", "note", "doc", "note"} {
 					tokens = append(tokens, timeline.Token(timeline.Loaded().Head))
 					now = now.Add(time.Second)
@@ -54,7 +59,7 @@ func TestStorageFails(t *testing.T) {
 						return out, err
 					}
 					out := ""
-					for e, err := range Watch(ctx, timeline, WatchRequest{After: tokens[1]}) {
+					for e, err := range Watch(ctx, timeline, authz.WatchRequest{After: tokens[1]}) {
 						if err != nil {
 							return "", err
 						}
@@ -73,7 +78,7 @@ func TestStorageFails(t *testing.T) {
 // has at least one entry.
 func TestLargePages(t *testing.T) {
 	t.Parallel()
-	timeline, queue := newStoreWith(t, limits.Bounds{}, time.Now)
+	timeline, queue := newStoreWith(t, authz.Bounds{}, time.Now)
 	n := 0
 	for _, size := range []int{50_000, 49_999, 1, 2, 100_000, 3} {
 		_, err := queue.Import(context.Background(), func(yield func(rel.Tuple, error) bool) {
@@ -83,13 +88,13 @@ func TestLargePages(t *testing.T) {
 					return
 				}
 			}
-		}, commit.ImportOptions{EntryTuples: size})
+		}, authz.ImportOptions{EntryTuples: size})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	got := ""
-	for r := (Request{AfterRevision: 1}); ; {
+	for r := (authz.ChangesRequest{AfterRevision: 1}); ; {
 		page, err := Read(context.Background(), timeline, r)
 		if err != nil {
 			t.Fatal(err)
@@ -113,16 +118,16 @@ func TestEntryOfEachSource(t *testing.T) {
 	t.Parallel()
 	for _, types := range [][]string{nil, {"doc"}} {
 		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-		timeline, queue := newStoreWith(t, limits.Bounds{}, func() time.Time { return now })
+		timeline, queue := newStoreWith(t, authz.Bounds{}, func() time.Time { return now })
 		at := timeline.Token(timeline.Loaded().Head)
 		var times []time.Time
-		var tokens []snapshot.Token
+		var tokens []authz.Token
 		next := func() {
 			now = now.Add(time.Second)
 			write(t, queue, "doc", len(times), 1)
 			times, tokens = append(times, now), append(tokens, timeline.Token(timeline.Loaded().Head))
 		}
-		verify := func(source string, e Entry) {
+		verify := func(source string, e authz.ChangeEntry) {
 			i := int(e.Revision) - 2
 			if !e.Time.Equal(times[i]) || e.Token != tokens[i] || len(e.Changes) != 1 {
 				t.Errorf("%s, types %v: got %+v, expected the time %s and the token %s", source, types, e, times[i], tokens[i])
@@ -130,14 +135,14 @@ func TestEntryOfEachSource(t *testing.T) {
 		}
 		next()
 		next()
-		page, err := Read(t.Context(), timeline, Request{After: at, Types: types})
+		page, err := Read(t.Context(), timeline, authz.ChangesRequest{After: at, Types: types})
 		if err != nil || len(page.Entries) != 2 || page.Next != tokens[1] {
 			t.Fatalf("got %+v, error %v", page, err)
 		}
 		for _, e := range page.Entries {
 			verify("a page", e)
 		}
-		_, err = watched(timeline, WatchRequest{After: at, Types: types}, 5, func(e Entry) {
+		_, err = watched(timeline, authz.WatchRequest{After: at, Types: types}, 5, func(e authz.ChangeEntry) {
 			verify("a watch", e)
 			if e.Revision == 3 {
 				next()
@@ -159,17 +164,17 @@ func TestReadAfterTrim(t *testing.T) {
 	if err := timeline.Trim(t.Context(), 4, 4); err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range []Request{{}, {After: first}, {AfterRevision: 1}, {Since: time.Unix(1, 0)}} {
-		if page, err := Read(t.Context(), timeline, r); !errors.Is(err, errs.ErrTooOld) {
-			t.Errorf("%+v: got %+v, error %v, expected %v", r, page, err, errs.ErrTooOld)
+	for _, r := range []authz.ChangesRequest{{}, {After: first}, {AfterRevision: 1}, {Since: time.Unix(1, 0)}} {
+		if page, err := Read(t.Context(), timeline, r); !errors.Is(err, authz.ErrTooOld) {
+			t.Errorf("%+v: got %+v, error %v, expected %v", r, page, err, authz.ErrTooOld)
 		}
 	}
-	for _, err := range Watch(t.Context(), timeline, WatchRequest{After: first}) {
-		if !errors.Is(err, errs.ErrTooOld) {
-			t.Errorf("a watch: error %v, expected %v", err, errs.ErrTooOld)
+	for _, err := range Watch(t.Context(), timeline, authz.WatchRequest{After: first}) {
+		if !errors.Is(err, authz.ErrTooOld) {
+			t.Errorf("a watch: error %v, expected %v", err, authz.ErrTooOld)
 		}
 	}
-	page, err := Read(t.Context(), timeline, Request{AfterRevision: 4})
+	page, err := Read(t.Context(), timeline, authz.ChangesRequest{AfterRevision: 4})
 	if err != nil || len(page.Entries) != 2 || page.Entries[0].Revision != 5 {
 		t.Errorf("after the last one that was dropped: got %+v, error %v", page, err)
 	}
@@ -190,11 +195,11 @@ func TestStoreOfAnotherIncarnation(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := snapshot.NewTimeline(timeline.Runtime, info)
-	if _, err := commit.NewQueue(commit.NewShared(timeline.Runtime, nil), other).Write(t.Context(), &commit.WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterDocuments, DocumentKind: "k"}}}); err != nil {
+	if _, err := commit.NewQueue(commit.NewShared(timeline.Runtime, nil), other).Write(t.Context(), &authz.WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterDocuments, DocumentKind: "k"}}}); err != nil {
 		t.Fatal(err)
 	}
-	if page, err := Read(t.Context(), timeline, Request{}); !errors.Is(err, errs.ErrNoStore) || len(page.Entries) > 0 {
-		t.Errorf("got %+v, error %v, expected %v", page, err, errs.ErrNoStore)
+	if page, err := Read(t.Context(), timeline, authz.ChangesRequest{}); !errors.Is(err, authz.ErrNoStore) || len(page.Entries) > 0 {
+		t.Errorf("got %+v, error %v, expected %v", page, err, authz.ErrNoStore)
 	}
 }
 
@@ -205,11 +210,11 @@ func TestSubscriptionsEnd(t *testing.T) {
 	timeline, queue := newStore(t)
 	at := timeline.Token(timeline.Loaded().Head)
 	write(t, queue, "doc", 0, 3)
-	for name, end := range map[string]func(e Entry, cancel func()) bool{
-		"the consumer stops in the log":     func(e Entry, _ func()) bool { return true },
-		"the consumer stops at a new entry": func(e Entry, _ func()) bool { return e.Revision > 4 },
-		"the context ends":                  func(e Entry, cancel func()) bool { cancel(); return false },
-		"the watch reads the log and goes on": func(e Entry, cancel func()) bool {
+	for name, end := range map[string]func(e authz.ChangeEntry, cancel func()) bool{
+		"the consumer stops in the log":     func(e authz.ChangeEntry, _ func()) bool { return true },
+		"the consumer stops at a new entry": func(e authz.ChangeEntry, _ func()) bool { return e.Revision > 4 },
+		"the context ends":                  func(e authz.ChangeEntry, cancel func()) bool { cancel(); return false },
+		"the watch reads the log and goes on": func(e authz.ChangeEntry, cancel func()) bool {
 			if e.Revision == 3 {
 				cancel()
 			}
@@ -218,7 +223,7 @@ func TestSubscriptionsEnd(t *testing.T) {
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		wrote := false
-		for e, err := range Watch(ctx, timeline, WatchRequest{After: at}) {
+		for e, err := range Watch(ctx, timeline, authz.WatchRequest{After: at}) {
 			if err != nil || end(e, cancel) {
 				break
 			}
@@ -265,7 +270,7 @@ func TestWatchMisses(t *testing.T) {
 			timeline, queue := newStore(t)
 			at := timeline.Token(timeline.Loaded().Head)
 			write(t, queue, "doc", 0, 2)
-			got, err := watched(timeline, WatchRequest{After: at}, 6, func(e Entry) {
+			got, err := watched(timeline, authz.WatchRequest{After: at}, 6, func(e authz.ChangeEntry) {
 				switch e.Revision {
 				case 3: // the last entry of the log
 					write(t, queue, "doc", 2, 1)
@@ -285,7 +290,7 @@ func TestWatchMisses(t *testing.T) {
 func TestWatchCannotGoOn(t *testing.T) {
 	t.Parallel()
 	d := failing.New(memory.New())
-	timeline, queue := newStoreOn(t, d, limits.Bounds{WatchBuffer: 4, PageItems: 3}, time.Now)
+	timeline, queue := newStoreOn(t, d, authz.Bounds{WatchBuffer: 4, PageItems: 3}, time.Now)
 	drop := func() {
 		timeline.Runtime.DropIdle()
 		timeline.Runtime.DropIdle()
@@ -293,7 +298,7 @@ func TestWatchCannotGoOn(t *testing.T) {
 	}
 	at := timeline.Token(timeline.Loaded().Head)
 	write(t, queue, "doc", 0, 3) // more than half of WatchBuffer
-	got, err := watched(timeline, WatchRequest{After: at}, 9, func(e Entry) {
+	got, err := watched(timeline, authz.WatchRequest{After: at}, 9, func(e authz.ChangeEntry) {
 		if e.Revision == 4 {
 			drop()
 		}
@@ -306,7 +311,7 @@ func TestWatchCannotGoOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	drop()
-	if got, err := watched(timeline, WatchRequest{}, 9, func(Entry) {}); !errors.Is(err, failing.ErrInjected) || len(got) > 0 {
+	if got, err := watched(timeline, authz.WatchRequest{}, 9, func(authz.ChangeEntry) {}); !errors.Is(err, failing.ErrInjected) || len(got) > 0 {
 		t.Errorf("a watch of what is to come: got revisions %v, error %v, expected %v", got, err, failing.ErrInjected)
 	}
 }
@@ -317,35 +322,35 @@ func TestStoreEndsInLongLog(t *testing.T) {
 	timeline, queue := newStore(t)
 	at := timeline.Token(timeline.Loaded().Head)
 	write(t, queue, "doc", 0, 3)
-	got, err := watched(timeline, WatchRequest{After: at}, 9, func(e Entry) {
+	got, err := watched(timeline, authz.WatchRequest{After: at}, 9, func(e authz.ChangeEntry) {
 		if e.Revision == 4 {
-			timeline.Close(errs.ErrNoStore)
+			timeline.Close(authz.ErrNoStore)
 		}
 	})
-	if !errors.Is(err, errs.ErrNoStore) || fmt.Sprint(got) != "[2 3 4]" {
-		t.Errorf("got revisions %v, error %v, expected 2 to 4 and %v", got, err, errs.ErrNoStore)
+	if !errors.Is(err, authz.ErrNoStore) || fmt.Sprint(got) != "[2 3 4]" {
+		t.Errorf("got revisions %v, error %v, expected 2 to 4 and %v", got, err, authz.ErrNoStore)
 	}
 }
 
 // TestPlacesRefused reads and watches from places that the log does not have.
 func TestPlacesRefused(t *testing.T) {
 	t.Parallel()
-	timeline, _ := newStoreWith(t, limits.Bounds{FutureWait: time.Millisecond}, time.Now)
+	timeline, _ := newStoreWith(t, authz.Bounds{FutureWait: time.Millisecond}, time.Now)
 	other, _ := newStore(t)
 	for name, c := range map[string]struct {
-		after snapshot.Token
+		after authz.Token
 		kind  error
 		text  string
 	}{
-		"no token":               {"none", errs.ErrToken, "none"},
-		"a token of another one": {other.Token(other.Loaded().Head), errs.ErrToken, "another store"},
-		"a revision to come":     {timeline.Token(storage.Head{Revision: 2}), errs.ErrFuture, "revision 2, the newest is 1"},
+		"no token":               {"none", authz.ErrToken, "none"},
+		"a token of another one": {other.Token(other.Loaded().Head), authz.ErrToken, "another store"},
+		"a revision to come":     {timeline.Token(storage.Head{Revision: 2}), authz.ErrFuture, "revision 2, the newest is 1"},
 	} {
-		if page, err := Read(t.Context(), timeline, Request{After: c.after}); !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.text) {
+		if page, err := Read(t.Context(), timeline, authz.ChangesRequest{After: c.after}); !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.text) {
 			t.Errorf("%s: a page %+v, error %v, expected %v", name, page, err, c.kind)
 		}
 		var got error
-		for _, err := range Watch(t.Context(), timeline, WatchRequest{After: c.after}) {
+		for _, err := range Watch(t.Context(), timeline, authz.WatchRequest{After: c.after}) {
 			got = err
 		}
 		if !errors.Is(got, c.kind) || !strings.Contains(got.Error(), c.text) {
@@ -361,8 +366,8 @@ func TestPlacesRefused(t *testing.T) {
 		if timeline.Loaded() != nil {
 			next = 2
 		}
-		if page, err := Read(t.Context(), timeline, Request{AfterRevision: next}); !errors.Is(err, errs.ErrFuture) {
-			t.Errorf("after revision %d, which is to come: %+v, error %v, expected %v", next, page, err, errs.ErrFuture)
+		if page, err := Read(t.Context(), timeline, authz.ChangesRequest{AfterRevision: next}); !errors.Is(err, authz.ErrFuture) {
+			t.Errorf("after revision %d, which is to come: %+v, error %v, expected %v", next, page, err, authz.ErrFuture)
 		}
 	}
 }

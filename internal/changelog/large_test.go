@@ -7,9 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/commit"
-	"github.com/ostiary/ostiary/internal/errs"
-	"github.com/ostiary/ostiary/internal/limits"
 	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
@@ -20,7 +19,7 @@ import (
 // writeLarge writes one entry that adds n tuples, with ids from "type 0" on.
 func writeLarge(t *testing.T, q *commit.Queue, typ string, n int) {
 	t.Helper()
-	var request commit.WriteRequest
+	var request authz.WriteRequest
 	for i := range n {
 		request.Add = append(request.Add, rel.Tuple{Object: rel.Object{Type: typ, ID: fmt.Sprint(typ, i)}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "a"}})
 	}
@@ -36,11 +35,11 @@ func TestLargeEntryAgain(t *testing.T) {
 	t.Parallel()
 	for size, again := range map[int]int{999: 1, 1000: 0} {
 		driver := failing.New(memory.New())
-		timeline, queue := newStoreOn(t, driver, limits.Bounds{}, time.Now)
+		timeline, queue := newStoreOn(t, driver, authz.Bounds{}, time.Now)
 		writeLarge(t, queue, "doc", size)
 		writeLarge(t, queue, "note", 3)
 		before := snapshot.NewTimeline(timeline.Runtime, timeline.Info())
-		for what, r := range map[string]Request{
+		for what, r := range map[string]authz.ChangesRequest{
 			"one entry":   {AfterRevision: 1, Limit: 1},
 			"few changes": {AfterRevision: 1, ChangesEnough: 100},
 			"all":         {AfterRevision: 1},
@@ -78,7 +77,7 @@ func TestLargeEntryAgain(t *testing.T) {
 func TestLargeEntryGone(t *testing.T) {
 	t.Parallel()
 	read := func(timeline *snapshot.Timeline) error {
-		page, err := Read(t.Context(), timeline, Request{AfterRevision: 1, Limit: 1})
+		page, err := Read(t.Context(), timeline, authz.ChangesRequest{AfterRevision: 1, Limit: 1})
 		if err == nil && (len(page.Entries) != 1 || len(page.Entries[0].Changes) != 2000) {
 			t.Errorf("got %d entries", len(page.Entries))
 		}
@@ -97,8 +96,8 @@ func TestLargeEntryGone(t *testing.T) {
 	if err := timeline.Trim(t.Context(), 3, 3); err != nil {
 		t.Fatal(err)
 	}
-	if err := read(timeline); !errors.Is(err, errs.ErrTooOld) {
-		t.Errorf("after a trim: error %v, expected %v", err, errs.ErrTooOld)
+	if err := read(timeline); !errors.Is(err, authz.ErrTooOld) {
+		t.Errorf("after a trim: error %v, expected %v", err, authz.ErrTooOld)
 	}
 	timeline = kept()
 	driver := timeline.Runtime.Driver
@@ -109,8 +108,8 @@ func TestLargeEntryGone(t *testing.T) {
 	if err := driver.CreateStore(t.Context(), info); err != nil {
 		t.Fatal(err)
 	}
-	if err := read(timeline); !errors.Is(err, errs.ErrNoStore) {
-		t.Errorf("after a deletion: error %v, expected %v", err, errs.ErrNoStore)
+	if err := read(timeline); !errors.Is(err, authz.ErrNoStore) {
+		t.Errorf("after a deletion: error %v, expected %v", err, authz.ErrNoStore)
 	}
 	if e := snapshot.NewTimeline(timeline.Runtime, info).Large(2, nil); e != nil {
 		t.Errorf("the new store has the entry %d of the old one", e.Head.Revision)
@@ -124,7 +123,7 @@ func TestLargeEntryOfTypes(t *testing.T) {
 	timeline, queue := newStore(t)
 	writeLarge(t, queue, "doc", 1000)
 	types := []string{"doc"}
-	if _, err := Read(t.Context(), timeline, Request{AfterRevision: 1, Types: types}); err != nil {
+	if _, err := Read(t.Context(), timeline, authz.ChangesRequest{AfterRevision: 1, Types: types}); err != nil {
 		t.Fatal(err)
 	}
 	types[0] = "note"

@@ -5,43 +5,21 @@ import (
 	"errors"
 	"iter"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/errs"
 	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/storage"
 )
 
-// WatchError is an ErrWatchBehind that has the place to resume from.
-type WatchError struct {
-	// Resume is the token of the last entry that the watcher received. A new watch
-	// with After: Resume continues after it.
-	Resume snapshot.Token
-}
-
-// Error returns the kind and the token.
-func (e *WatchError) Error() string {
-	return errs.ErrWatchBehind.Error() + ": resume after token " + string(e.Resume)
-}
-
-// Is reports whether target is ErrWatchBehind.
-func (e *WatchError) Is(target error) bool { return target == errs.ErrWatchBehind }
-
-// WatchRequest asks for entries as they are published.
-type WatchRequest struct {
-	// After is the token that the entries follow; "" means the newest revision.
-	After snapshot.Token
-	// Types is as in [Request].
-	Types []string
-}
-
 // Watch yields the entries after a token: first from the log, then as this
 // process publishes them. It ends when ctx ends or the consumer stops. Writers
 // never wait for a watcher: one that lags by more than Bounds.WatchBuffer
-// entries ends with a [WatchError].
-func Watch(ctx context.Context, t *snapshot.Timeline, r WatchRequest) iter.Seq2[Entry, error] {
-	return func(yield func(Entry, error) bool) {
+// entries ends with a [authz.WatchError].
+func Watch(ctx context.Context, t *snapshot.Timeline, r authz.WatchRequest) iter.Seq2[authz.ChangeEntry, error] {
+	return func(yield func(authz.ChangeEntry, error) bool) {
 		w := watch{timeline: t, types: r.Types, yield: yield, after: r.After}
 		if err := w.run(ctx); err != nil {
-			yield(Entry{}, errs.Wrap("watch", t.ID, err))
+			yield(authz.ChangeEntry{}, errs.Wrap("watch", t.ID, err))
 		}
 	}
 }
@@ -50,8 +28,8 @@ func Watch(ctx context.Context, t *snapshot.Timeline, r WatchRequest) iter.Seq2[
 type watch struct {
 	timeline *snapshot.Timeline
 	types    []string
-	yield    func(Entry, error) bool
-	after    snapshot.Token   // of the last entry that was read
+	yield    func(authz.ChangeEntry, error) bool
+	after    authz.Token      // of the last entry that was read
 	last     storage.Revision // of the same entry
 }
 
@@ -65,7 +43,7 @@ func (w *watch) run(ctx context.Context) error {
 		}
 		w.after = t.Token(v.Head)
 	}
-	p, err := snapshot.ReadToken(w.after)
+	p, err := authz.ReadToken(w.after)
 	if err != nil {
 		return err
 	}
@@ -117,7 +95,7 @@ func (w *watch) follow(ctx context.Context, subscription *snapshot.Subscription)
 // if the consumer stopped.
 func (w *watch) readLog(ctx context.Context, through storage.Revision) (more bool, err error) {
 	for w.last < through {
-		page, err := read(ctx, w.timeline, &Request{After: w.after, Types: w.types})
+		page, err := read(ctx, w.timeline, &authz.ChangesRequest{After: w.after, Types: w.types})
 		if err != nil {
 			return false, err
 		}
@@ -126,7 +104,7 @@ func (w *watch) readLog(ctx context.Context, through storage.Revision) (more boo
 				return false, nil
 			}
 		}
-		p, err := snapshot.ReadToken(page.Next)
+		p, err := authz.ReadToken(page.Next)
 		if err != nil || p.Revision <= w.last {
 			return true, err
 		}
@@ -154,8 +132,8 @@ func (w *watch) readLive(ctx context.Context, subscription *snapshot.Subscriptio
 				return nil
 			}
 		}
-		if err == errs.ErrWatchBehind {
-			return &WatchError{w.after}
+		if err == authz.ErrWatchBehind {
+			return &authz.WatchError{Resume: w.after}
 		}
 		if err != nil {
 			return err
@@ -165,10 +143,10 @@ func (w *watch) readLive(ctx context.Context, subscription *snapshot.Subscriptio
 
 // entry returns a published entry with the selected changes. Watches that select
 // all changes share them.
-func (w *watch) entry(p *snapshot.Published) Entry {
+func (w *watch) entry(p *snapshot.Published) authz.ChangeEntry {
 	if len(w.types) > 0 {
 		return visible(w.timeline, &p.Entry, p.Head, w.types)
 	}
-	return Entry{Revision: p.Entry.Revision, Time: p.Entry.Time.Time(), Origin: p.Entry.Origin, Token: w.timeline.Token(p.Head),
+	return authz.ChangeEntry{Revision: p.Entry.Revision, Time: p.Entry.Time.Time(), Origin: p.Entry.Origin, Token: w.timeline.Token(p.Head),
 		Changes: p.Visible(func(e *storage.Entry) []storage.Change { return visibleChanges(e, nil) })}
 }

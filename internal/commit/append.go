@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -78,7 +78,7 @@ func (g *group) publish(ctx context.Context) (err error) {
 		return nil // the store was dropped or closed, so no reader misses the entries
 	}
 	if _, err := t.Follow(ctx); err != nil {
-		return fmt.Errorf("%w: the entries are durable, but cannot be shown: %w", errs.ErrUncertain, err)
+		return fmt.Errorf("%w: the entries are durable, but cannot be shown: %w", authz.ErrUncertain, err)
 	}
 	return nil
 }
@@ -94,7 +94,7 @@ func (g *group) verifyLog(ctx context.Context, cause error) error {
 	driver, id := q.shared.runtime.Driver, q.timeline.ID
 	head, err := driver.Head(ctx, id)
 	if err != nil {
-		return fmt.Errorf("%w: %w", errs.ErrUncertain, cause)
+		return fmt.Errorf("%w: %w", authz.ErrUncertain, cause)
 	}
 	if head.Revision <= g.draft.Base().Head.Revision {
 		return cause
@@ -102,7 +102,7 @@ func (g *group) verifyLog(ctx context.Context, cause error) error {
 	first := &g.entries[0]
 	for e, err := range driver.Entries(ctx, id, first.Revision) {
 		if err != nil {
-			return fmt.Errorf("%w: %w", errs.ErrUncertain, cause)
+			return fmt.Errorf("%w: %w", authz.ErrUncertain, cause)
 		}
 		if e.Writer == first.Writer && e.Sequence == first.Sequence {
 			return nil // an append is atomic, so the log has all entries of the group

@@ -1,6 +1,6 @@
 // Package commit is the write path of a store. [Queue] is its main type: it
 // validates writes against the newest view, appends them to the log in groups,
-// and publishes the resulting view. [WriteRequest] is what a write changes,
+// and publishes the resulting view. [authz.WriteRequest] is what a write changes,
 // [Pending] is a write inside the caller's own transaction. The package
 // evaluates no question.
 //

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
@@ -152,7 +152,7 @@ func (g *group) enter(w *writer) error {
 // addEntry makes an entry of valid changes and applies it to the draft.
 func (g *group) addEntry(changes []storage.Change, origin *storage.Origin) error {
 	if len(changes) > storage.ChangesMax {
-		return &errs.BoundError{Name: "ChangesMax", Max: storage.ChangesMax, Got: int64(len(changes))}
+		return &authz.BoundError{Name: "ChangesMax", Max: storage.ChangesMax, Got: int64(len(changes))}
 	}
 	grows, err := g.reserve(changes)
 	if err != nil {
@@ -163,7 +163,7 @@ func (g *group) addEntry(changes []storage.Change, origin *storage.Origin) error
 		Writer: q.shared.id, Sequence: q.sequence.Add(1), Time: max(g.now, after.Time), Origin: *origin, Changes: changes}
 	sealed := g.seal(&e)
 	if size := sealed.size(changes); size > storage.EntryBytesMax {
-		return &errs.BoundError{Name: "EntryBytesMax", Max: storage.EntryBytesMax, Got: int64(size)}
+		return &authz.BoundError{Name: "EntryBytesMax", Max: storage.EntryBytesMax, Got: int64(size)}
 	}
 	head := storage.Head{Revision: e.Revision, Hash: sealed.Hash, Time: e.Time}
 	if !g.applied {
@@ -249,7 +249,7 @@ func (g *group) reserve(changes []storage.Change) (grows int64, err error) {
 	}
 	r.DropIdle()
 	if now := r.Bytes() + g.memory + grows; now > limit {
-		return 0, fmt.Errorf("%w: loaded stores use about %d bytes, expected less than %d", errs.ErrMemory, now, limit)
+		return 0, fmt.Errorf("%w: loaded stores use about %d bytes, expected less than %d", authz.ErrMemory, now, limit)
 	}
 	return grows, nil
 }

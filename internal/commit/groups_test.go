@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/graph"
 	"github.com/ostiary/ostiary/internal/limits"
 	"github.com/ostiary/ostiary/internal/snapshot"
@@ -52,7 +52,7 @@ func newWorldOn(t *testing.T, d storage.Driver) *world {
 	w.queue = NewQueue(NewShared(w.runtime, nil), w.timeline)
 	model := &schema.Model{Types: []schema.TypeDef{{Name: "user"}, {Name: "doc", Relations: []schema.RelationDef{
 		{Name: "viewer", Rewrite: schema.Direct(), Subjects: []schema.SubjectType{{Type: "user"}}}}}}}
-	if _, _, err := w.queue.WriteSchema(ctx, &snapshot.SchemaSource{Model: model}); err != nil {
+	if _, _, err := w.queue.WriteSchema(ctx, &authz.SchemaSource{Model: model}); err != nil {
 		t.Fatal(err)
 	}
 	return w
@@ -60,7 +60,7 @@ func newWorldOn(t *testing.T, d storage.Driver) *world {
 
 // open returns a timeline of the store with nothing in memory.
 func (w *world) open() (*snapshot.Runtime, *snapshot.Timeline) {
-	r := snapshot.NewRuntime(snapshot.Config{Driver: w.driver, Bounds: limits.Bounds{}.WithDefaults(), Clock: time.Now})
+	r := snapshot.NewRuntime(snapshot.Config{Driver: w.driver, Bounds: limits.WithDefaults(authz.Bounds{}), Clock: time.Now})
 	w.t.Cleanup(func() { r.Close() })
 	return r, snapshot.NewTimeline(r, w.info)
 }
@@ -94,10 +94,10 @@ func some(rng *rand.Rand, n int) []rel.Tuple {
 }
 
 // add adds tuples to the model, as OnDuplicate asks for.
-func add(tuples map[rel.Key]rel.Tuple, added []rel.Tuple, on ConflictAction) error {
+func add(tuples map[rel.Key]rel.Tuple, added []rel.Tuple, on authz.ConflictAction) error {
 	for _, x := range added {
-		if old, ok := tuples[x.Key()]; ok && (on == Fail || on == Ignore && old != x) {
-			return errs.ErrTupleExists
+		if old, ok := tuples[x.Key()]; ok && (on == authz.Fail || on == authz.Ignore && old != x) {
+			return authz.ErrTupleExists
 		}
 		tuples[x.Key()] = x
 	}
@@ -107,7 +107,7 @@ func add(tuples map[rel.Key]rel.Tuple, added []rel.Tuple, on ConflictAction) err
 // randomOperation returns an operation, which may be one that fails.
 func randomOperation(rng *rand.Rand) operation {
 	ctx := context.Background()
-	on := ConflictAction(rng.IntN(3))
+	on := authz.ConflictAction(rng.IntN(3))
 	added := some(rng, 1+rng.IntN(4))
 	if rng.IntN(3) == 0 {
 		invalid := rng.IntN(4) == 0
@@ -121,26 +121,26 @@ func randomOperation(rng *rand.Rand) operation {
 						return
 					}
 				}
-			}, ImportOptions{OnDuplicate: on})
+			}, authz.ImportOptions{OnDuplicate: on})
 			return err
 		}, func(tuples map[rel.Key]rel.Tuple) error {
 			if invalid {
 				if err := add(tuples, added[:len(added)-1], on); err != nil {
 					return err
 				}
-				return errs.ErrInvalidTuple
+				return authz.ErrInvalidTuple
 			}
 			return add(tuples, added, on)
 		}, false}
 	}
-	r := WriteRequest{Add: added, OnDuplicate: on, OnMissing: ConflictAction(rng.IntN(2))}
+	r := authz.WriteRequest{Add: added, OnDuplicate: on, OnMissing: authz.ConflictAction(rng.IntN(2))}
 	for _, x := range some(rng, rng.IntN(3)) {
 		if !slices.ContainsFunc(added, func(y rel.Tuple) bool { return x.Key() == y.Key() }) {
 			r.Remove = append(r.Remove, x.Key())
 		}
 	}
 	for range max(0, rng.IntN(5)-2) {
-		r.Preconditions = append(r.Preconditions, Precondition{Filter: randomFilter(rng), Absent: rng.IntN(2) == 0})
+		r.Preconditions = append(r.Preconditions, authz.Precondition{Filter: randomFilter(rng), Absent: rng.IntN(2) == 0})
 	}
 	if rng.IntN(4) == 0 {
 		r.RemoveMatching = []storage.Filter{{Target: storage.FilterTuples, Tuple: randomFilter(rng)}}
@@ -155,12 +155,12 @@ func randomOperation(rng *rand.Rand) operation {
 				found = found || p.Filter.Match(k)
 			}
 			if found == p.Absent {
-				return errs.ErrPrecondition
+				return authz.ErrPrecondition
 			}
 		}
 		for _, k := range r.Remove {
-			if _, ok := tuples[k]; !ok && r.OnMissing == Fail {
-				return errs.ErrTupleMissing
+			if _, ok := tuples[k]; !ok && r.OnMissing == authz.Fail {
+				return authz.ErrTupleMissing
 			}
 		}
 		maps.DeleteFunc(tuples, func(k rel.Key, _ rel.Tuple) bool {
@@ -267,9 +267,9 @@ func TestGroups(t *testing.T) {
 					w.tuples, w.revision = before, revision // nothing was written
 					for i := range want {
 						if want[i] == nil {
-							want[i] = errs.ErrStorage
+							want[i] = authz.ErrStorage
 							if f.fault.Err != nil {
-								want[i] = errs.ErrBound
+								want[i] = authz.ErrBound
 							}
 						}
 					}

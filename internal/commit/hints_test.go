@@ -7,8 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary/internal/document"
-	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
@@ -48,16 +47,16 @@ func TestFreshHints(t *testing.T) {
 	}
 	for _, x := range []struct {
 		name string
-		r    WriteRequest
+		r    authz.WriteRequest
 		want string // kinds of the changes, with the hint
 	}{
-		{"a new tuple", WriteRequest{Add: until(now.Add(time.Minute))}, "[1 true]"},
-		{"another expiry", WriteRequest{Add: until(now.Add(time.Hour)), OnDuplicate: Replace}, "[1 false]"},
-		{"a tuple that has expired", WriteRequest{Add: []rel.Tuple{viewer("1", "a")}}, "[2 false 1 true]"},
-		{"a tuple that a filter of the write removes", WriteRequest{Add: []rel.Tuple{viewer("1", "a")},
+		{"a new tuple", authz.WriteRequest{Add: until(now.Add(time.Minute))}, "[1 true]"},
+		{"another expiry", authz.WriteRequest{Add: until(now.Add(time.Hour)), OnDuplicate: authz.Replace}, "[1 false]"},
+		{"a tuple that has expired", authz.WriteRequest{Add: []rel.Tuple{viewer("1", "a")}}, "[2 false 1 true]"},
+		{"a tuple that a filter of the write removes", authz.WriteRequest{Add: []rel.Tuple{viewer("1", "a")},
 			RemoveMatching: []storage.Filter{{Target: storage.FilterTuples, Tuple: rel.Filter{ObjectID: "1"}}}}, "[9 false 1 true]"},
-		{"a removal", WriteRequest{Remove: []rel.Key{viewer("1", "a").Key()}}, "[2 false]"},
-		{"a tuple that was removed", WriteRequest{Add: []rel.Tuple{viewer("1", "a")}}, "[1 true]"},
+		{"a removal", authz.WriteRequest{Remove: []rel.Key{viewer("1", "a").Key()}}, "[2 false]"},
+		{"a tuple that was removed", authz.WriteRequest{Add: []rel.Tuple{viewer("1", "a")}}, "[1 true]"},
 	} {
 		if x.name == "a tuple that has expired" {
 			now = now.Add(2 * time.Hour)
@@ -82,12 +81,12 @@ func TestConflictsMax(t *testing.T) {
 	w := newWorld(t)
 	d := &hinted{Driver: w.driver, conflicts: true}
 	w.runtime.Driver = d
-	_, err := w.queue.Write(t.Context(), &WriteRequest{Add: []rel.Tuple{viewer("1", "a")}})
-	if !errors.Is(err, errs.ErrConflict) || d.appends != conflictsMax+2 {
-		t.Errorf("%d appends, error %v, expected %d and %v", d.appends, err, conflictsMax+2, errs.ErrConflict)
+	_, err := w.queue.Write(t.Context(), &authz.WriteRequest{Add: []rel.Tuple{viewer("1", "a")}})
+	if !errors.Is(err, authz.ErrConflict) || d.appends != conflictsMax+2 {
+		t.Errorf("%d appends, error %v, expected %d and %v", d.appends, err, conflictsMax+2, authz.ErrConflict)
 	}
 	d.conflicts = false
-	if _, err := w.queue.Write(t.Context(), &WriteRequest{Add: []rel.Tuple{viewer("1", "a")}}); err != nil {
+	if _, err := w.queue.Write(t.Context(), &authz.WriteRequest{Add: []rel.Tuple{viewer("1", "a")}}); err != nil {
 		t.Error(err)
 	}
 }
@@ -96,11 +95,11 @@ func TestConflictsMax(t *testing.T) {
 func TestEntryBytes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	var r WriteRequest
+	var r authz.WriteRequest
 	for i := range storage.EntryBytesMax >> 20 {
-		r.Documents = append(r.Documents, document.Document{Kind: "note", Key: fmt.Sprint(i), Body: make([]byte, 1<<20)})
+		r.Documents = append(r.Documents, authz.Document{Kind: "note", Key: fmt.Sprint(i), Body: make([]byte, 1<<20)})
 	}
-	var bound *errs.BoundError
+	var bound *authz.BoundError
 	_, err := w.queue.Write(t.Context(), &r)
 	if !errors.As(err, &bound) || bound.Name != "EntryBytesMax" || bound.Max != storage.EntryBytesMax || bound.Got <= bound.Max || bound.Got > bound.Max+1000 {
 		t.Errorf("error %v, expected that the entry has a little more than %d bytes", err, storage.EntryBytesMax)
@@ -126,11 +125,11 @@ func TestIdleStoresMakeRoom(t *testing.T) {
 	}
 	write := func(id string) error {
 		w.runtime.MemoryMax = w.runtime.Bytes()
-		_, err := w.queue.Write(t.Context(), &WriteRequest{Add: []rel.Tuple{viewer(id, "a")}})
+		_, err := w.queue.Write(t.Context(), &authz.WriteRequest{Add: []rel.Tuple{viewer(id, "a")}})
 		return err
 	}
-	if err := write("1"); !errors.Is(err, errs.ErrMemory) || other.Loaded() == nil {
-		t.Errorf("no store is idle: error %v, expected %v", err, errs.ErrMemory)
+	if err := write("1"); !errors.Is(err, authz.ErrMemory) || other.Loaded() == nil {
+		t.Errorf("no store is idle: error %v, expected %v", err, authz.ErrMemory)
 	}
 	if err := write("2"); err != nil || other.Loaded() != nil {
 		t.Errorf("the other store is idle: error %v, its view %v", err, other.Loaded())

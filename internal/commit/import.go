@@ -7,39 +7,11 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/errs"
-	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
-
-// ImportOptions are the settings of an import. The zero value is ready to use.
-type ImportOptions struct {
-	// SchemaID is as in [WriteRequest].
-	SchemaID string
-	// OnDuplicate is as in [WriteRequest]. [Fail] ends the import at the first log
-	// entry that would have a duplicate; the entries before it stay.
-	OnDuplicate ConflictAction
-	// EntryTuples is how many tuples one log entry holds. Default 20,000, at most
-	// storage.ChangesMax.
-	EntryTuples int
-	// Origin is as in [WriteRequest], of each entry. Without a caller it is "import".
-	Origin storage.Origin
-	// Progress, if set, is called after each entry with the number of tuples that
-	// are read and durable.
-	Progress func(tuples int)
-}
-
-// ImportResult counts what an import wrote. It is valid even if the import returns an error.
-type ImportResult struct {
-	// Read is the number of tuples that are durable or were ignored as duplicates.
-	Read int
-	// Written is the number of those tuples that changed the store: new ones, and
-	// existing ones that [Replace] changed.
-	Written int
-	// Token is the token of the last entry, or "" if the import wrote no entry.
-	Token snapshot.Token
-}
 
 const (
 	importEntryTuples = 20_000
@@ -51,23 +23,23 @@ const (
 // before the next one. Every tuple is validated as by Write. An error of the
 // sequence, a rejected tuple or the end of ctx ends the import; the entries
 // before stay, and the result counts them.
-func (q *Queue) Import(ctx context.Context, tuples iter.Seq2[rel.Tuple, error], o ImportOptions) (ImportResult, error) {
+func (q *Queue) Import(ctx context.Context, tuples iter.Seq2[rel.Tuple, error], o authz.ImportOptions) (authz.ImportResult, error) {
 	const op = "import"
 	if o.EntryTuples <= 0 {
 		o.EntryTuples = importEntryTuples
 	}
 	if err := errs.CheckBound("ChangesMax", o.EntryTuples, storage.ChangesMax); err != nil {
-		return ImportResult{}, errs.Wrap(op, q.timeline.ID, err)
+		return authz.ImportResult{}, errs.Wrap(op, q.timeline.ID, err)
 	}
-	if o.OnDuplicate > Replace {
-		return ImportResult{}, errs.Wrap(op, q.timeline.ID,
-			fmt.Errorf("%w: OnDuplicate is %d, expected at most %d", errs.ErrInvalidRequest, o.OnDuplicate, Replace))
+	if o.OnDuplicate > authz.Replace {
+		return authz.ImportResult{}, errs.Wrap(op, q.timeline.ID,
+			fmt.Errorf("%w: OnDuplicate is %d, expected at most %d", authz.ErrInvalidRequest, o.OnDuplicate, authz.Replace))
 	}
-	im := importer{queue: q, options: &o, request: WriteRequest{OnDuplicate: o.OnDuplicate, SchemaID: o.SchemaID}, chunk: new(chunk)}
+	im := importer{queue: q, options: &o, request: authz.WriteRequest{OnDuplicate: o.OnDuplicate, SchemaID: o.SchemaID}, chunk: new(chunk)}
 	err := errs.Wrap(op, q.timeline.ID, im.run(ctx, tuples))
-	var e *errs.Error
-	if im.sequenceFailed && errors.As(err, &e) && e.Kind == errs.ErrStorage {
-		e.Kind = errs.ErrInvalidRequest // the caller's sequence failed, not the driver
+	var e *authz.Error
+	if im.sequenceFailed && errors.As(err, &e) && e.Kind == authz.ErrStorage {
+		e.Kind = authz.ErrInvalidRequest // the caller's sequence failed, not the driver
 	}
 	return im.result, err
 }
@@ -77,11 +49,11 @@ func (q *Queue) Import(ctx context.Context, tuples iter.Seq2[rel.Tuple, error], 
 // reads a third.
 type importer struct {
 	queue   *Queue
-	options *ImportOptions
-	request WriteRequest // has the settings that the validation of a tuple needs
-	chunk   *chunk       // being read
-	taken   int          // tuples of the chunks before
-	result  ImportResult
+	options *authz.ImportOptions
+	request authz.WriteRequest // has the settings that the validation of a tuple needs
+	chunk   *chunk             // being read
+	taken   int                // tuples of the chunks before
+	result  authz.ImportResult
 	// sequenceFailed is true after an error of the caller's sequence.
 	sequenceFailed bool
 
@@ -118,7 +90,7 @@ func (im *importer) run(ctx context.Context, tuples iter.Seq2[rel.Tuple, error])
 			err = t.Validate()
 		}
 		if err != nil {
-			return &errs.ImportError{Tuple: im.taken + len(c.tuples) + 1, Err: err}
+			return &authz.ImportError{Tuple: im.taken + len(c.tuples) + 1, Err: err}
 		}
 		size := tupleSize(&t)
 		if len(c.tuples) >= im.options.EntryTuples || len(c.tuples) > 0 && c.bytes+size > importEntryBytes {
@@ -241,11 +213,11 @@ func (im *importer) build(ctx context.Context, g *group, c *chunk) ([]storage.Ch
 			size = 1 // duplicates are often neighbors
 		}
 		if err != nil {
-			return nil, &errs.ImportError{Tuple: c.first + done + 1, Err: err}
+			return nil, &authz.ImportError{Tuple: c.first + done + 1, Err: err}
 		}
 	}
 	if rejected != nil {
-		return nil, &errs.ImportError{Tuple: c.first + good + 1, Err: rejected}
+		return nil, &authz.ImportError{Tuple: c.first + good + 1, Err: rejected}
 	}
 	c.changes = out
 	return out, nil

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/limits"
 	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/rel"
@@ -22,7 +23,7 @@ func TestPastInItsLineage(t *testing.T) {
 	timeline, queue := newStore(t, ctx)
 	model := &schema.Model{Types: []schema.TypeDef{{Name: "user"}, {Name: "doc", Relations: []schema.RelationDef{
 		{Name: "viewer", Rewrite: schema.Direct(), Subjects: []schema.SubjectType{{Type: "user"}}}}}}}
-	if _, _, err := queue.WriteSchema(ctx, &snapshot.SchemaSource{Model: model}); err != nil {
+	if _, _, err := queue.WriteSchema(ctx, &authz.SchemaSource{Model: model}); err != nil {
 		t.Fatal(err)
 	}
 	for _, text := range []string{"doc:1#viewer@user:1", "doc:2#viewer@user:1"} {
@@ -30,7 +31,7 @@ func TestPastInItsLineage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := queue.Write(ctx, &WriteRequest{Add: []rel.Tuple{tuple}}); err != nil {
+		if _, err := queue.Write(ctx, &authz.WriteRequest{Add: []rel.Tuple{tuple}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -61,7 +62,7 @@ func newStore(t *testing.T, ctx context.Context) (*snapshot.Timeline, *Queue) {
 	if err := driver.CreateStore(ctx, info); err != nil {
 		t.Fatal(err)
 	}
-	runtime := snapshot.NewRuntime(snapshot.Config{Driver: driver, Bounds: limits.Bounds{}.WithDefaults(), Clock: time.Now})
+	runtime := snapshot.NewRuntime(snapshot.Config{Driver: driver, Bounds: limits.WithDefaults(authz.Bounds{}), Clock: time.Now})
 	t.Cleanup(func() { runtime.Close(); driver.Close() })
 	timeline := snapshot.NewTimeline(runtime, info)
 	return timeline, NewQueue(NewShared(runtime, nil), timeline)

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/errs"
-	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -41,19 +41,16 @@ const (
 
 // Prepare validates a write and takes the write lock for it. It fails with
 // ErrTransaction if the driver is no storage.Joiner.
-func (q *Queue) Prepare(ctx context.Context, r *WriteRequest) (*Pending, error) {
+func (q *Queue) Prepare(ctx context.Context, r *authz.WriteRequest) (*Pending, error) {
 	p, err := q.prepare(ctx, r)
 	return p, errs.Wrap("prepare", q.timeline.ID, err)
 }
 
-func (q *Queue) prepare(ctx context.Context, r *WriteRequest) (*Pending, error) {
+func (q *Queue) prepare(ctx context.Context, r *authz.WriteRequest) (*Pending, error) {
 	if _, ok := q.shared.runtime.Driver.(storage.Joiner); !ok {
-		return nil, fmt.Errorf("%w: expected a driver that implements storage.Joiner", errs.ErrTransaction)
+		return nil, fmt.Errorf("%w: expected a driver that implements storage.Joiner", authz.ErrTransaction)
 	}
-	if err := Validate(ctx, q.shared.runtime, r); err != nil {
-		return nil, err
-	}
-	secrets, err := q.shared.sealer.Seal(q.timeline.Incarnation, r.Secrets)
+	in, err := q.inputs(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +60,7 @@ func (q *Queue) prepare(ctx context.Context, r *WriteRequest) (*Pending, error) 
 	if err := q.timeline.Lock.WaitIdle(ctx); err != nil {
 		return nil, err
 	}
-	p, err := q.hold(ctx, r, secrets)
+	p, err := q.hold(ctx, r, in)
 	if err != nil {
 		q.timeline.Lock.Unlock()
 	}
@@ -71,14 +68,14 @@ func (q *Queue) prepare(ctx context.Context, r *WriteRequest) (*Pending, error) 
 }
 
 // hold makes the pending write; the write lock is held.
-func (q *Queue) hold(ctx context.Context, r *WriteRequest, secrets []storage.Document) (*Pending, error) {
+func (q *Queue) hold(ctx context.Context, r *authz.WriteRequest, in inputs) (*Pending, error) {
 	q.stale = true // the transaction of an earlier Pending may have been committed
 	base, err := q.base(ctx)
 	if err != nil {
 		return nil, err
 	}
 	g := q.newGroup(base)
-	w := &writer{build: func(g *group) ([]storage.Change, error) { return g.changes(ctx, r, secrets) }}
+	w := &writer{build: func(g *group) ([]storage.Change, error) { return g.changes(ctx, r, in) }}
 	if err := w.setOrigin(ctx, &r.Origin, storage.CallerLibrary); err != nil {
 		return nil, err
 	}
@@ -103,7 +100,7 @@ func (p *Pending) AppendTo(ctx context.Context, tx any) error {
 	const op = "append to transaction"
 	t := p.queue.timeline
 	if p.state != pendingHeld {
-		return errs.Wrap(op, t.ID, errs.ErrPending)
+		return errs.Wrap(op, t.ID, authz.ErrPending)
 	}
 	if len(p.group.entries) > 0 {
 		_, err := t.Runtime.Driver.(storage.Joiner).AppendTo(ctx, tx, t.ID, p.group.draft.Base().Head, p.group.entries)
@@ -119,13 +116,13 @@ func (p *Pending) AppendTo(ctx context.Context, tx any) error {
 // Publish makes the write visible after the caller has committed, and returns
 // its token. It reads the log: if the entry is not there, it publishes nothing
 // and fails with ErrPending.
-func (p *Pending) Publish(ctx context.Context) (snapshot.Token, error) {
+func (p *Pending) Publish(ctx context.Context) (authz.Token, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	const op = "publish"
 	id := p.queue.timeline.ID
 	if p.state != pendingAppended {
-		return "", errs.Wrap(op, id, errs.ErrPending)
+		return "", errs.Wrap(op, id, authz.ErrPending)
 	}
 	committed, err := p.committed(ctx)
 	if err != nil {
@@ -133,7 +130,7 @@ func (p *Pending) Publish(ctx context.Context) (snapshot.Token, error) {
 	}
 	defer p.end()
 	if !committed {
-		return "", errs.Wrap(op, id, fmt.Errorf("%w: the log does not contain it, so its transaction was not committed", errs.ErrPending))
+		return "", errs.Wrap(op, id, fmt.Errorf("%w: the log does not contain it, so its transaction was not committed", authz.ErrPending))
 	}
 	if len(p.group.entries) > 0 {
 		if err := p.group.publish(ctx); err != nil {

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/ostiary/ostiary/internal/document"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/errs"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
@@ -36,7 +36,7 @@ func newPendingWorld(t *testing.T) pendingWorld {
 // prepare prepares a write of viewer id.
 func (w pendingWorld) prepare(id string) *Pending {
 	w.t.Helper()
-	p, err := w.queue.Prepare(w.t.Context(), &WriteRequest{Add: []rel.Tuple{viewer(id, "a")}})
+	p, err := w.queue.Prepare(w.t.Context(), &authz.WriteRequest{Add: []rel.Tuple{viewer(id, "a")}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func (w pendingWorld) written(id string) {
 // write writes viewer id. It fails if the write lock is still held.
 func (w pendingWorld) write(id string) {
 	w.t.Helper()
-	if _, err := w.queue.Write(w.t.Context(), &WriteRequest{Add: []rel.Tuple{viewer(id, "a")}}); err != nil {
+	if _, err := w.queue.Write(w.t.Context(), &authz.WriteRequest{Add: []rel.Tuple{viewer(id, "a")}}); err != nil {
 		w.t.Error(err)
 	}
 	w.written(id)
@@ -84,19 +84,19 @@ func TestPrepareErrors(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		ctx     context.Context
-		r       WriteRequest
+		r       authz.WriteRequest
 		prepare func(w pendingWorld)
 		kind    error
 	}{
-		{name: "no transactions", prepare: func(w pendingWorld) { w.runtime.Driver = struct{ storage.Driver }{w.driver} }, kind: errs.ErrTransaction},
-		{name: "a malformed request", r: WriteRequest{OnMissing: 9}, kind: errs.ErrInvalidRequest},
-		{name: "a secret without a key", r: WriteRequest{Secrets: []document.Document{{Kind: "note", Key: "1"}}}, kind: errs.ErrNoSecretKey},
-		{name: "a missing tuple", r: WriteRequest{Remove: []rel.Key{viewer("1", "a").Key()}}, kind: errs.ErrTupleMissing},
+		{name: "no transactions", prepare: func(w pendingWorld) { w.runtime.Driver = struct{ storage.Driver }{w.driver} }, kind: authz.ErrTransaction},
+		{name: "a malformed request", r: authz.WriteRequest{OnMissing: 9}, kind: authz.ErrInvalidRequest},
+		{name: "a secret without a key", r: authz.WriteRequest{Secrets: []authz.Document{{Kind: "note", Key: "1"}}}, kind: authz.ErrNoSecretKey},
+		{name: "a missing tuple", r: authz.WriteRequest{Remove: []rel.Key{viewer("1", "a").Key()}}, kind: authz.ErrTupleMissing},
 		{name: "an unreadable head", prepare: func(w pendingWorld) {
 			w.driver.Break(failing.Fault{Number: 1, Only: []failing.Operation{failing.Head}})
-		}, kind: errs.ErrStorage},
-		{name: "a closed store", prepare: func(w pendingWorld) { w.timeline.Close(errs.ErrNoStore) }, kind: errs.ErrNoStore},
-		{name: "a context that ends while another holds the lock", ctx: ended, prepare: func(w pendingWorld) { w.timeline.Lock.TryLock() }, kind: errs.ErrCanceled},
+		}, kind: authz.ErrStorage},
+		{name: "a closed store", prepare: func(w pendingWorld) { w.timeline.Close(authz.ErrNoStore) }, kind: authz.ErrNoStore},
+		{name: "a context that ends while another holds the lock", ctx: ended, prepare: func(w pendingWorld) { w.timeline.Lock.TryLock() }, kind: authz.ErrCanceled},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -119,7 +119,7 @@ func TestPrepareErrors(t *testing.T) {
 				if c.ctx != nil {
 					w.timeline.Lock.Unlock()
 				}
-				if errors.Is(c.kind, errs.ErrNoStore) {
+				if errors.Is(c.kind, authz.ErrNoStore) {
 					if !w.timeline.Lock.TryLock() {
 						t.Error("the lock is held")
 					}
@@ -141,21 +141,21 @@ func TestPendingStates(t *testing.T) {
 		publish := func(p *Pending) error { _, err := p.Publish(ctx); return err }
 
 		p := w.prepare("published")
-		w.is(publish(p), errs.ErrPending) // not appended yet
-		w.is(p.AppendTo(ctx, "no transaction"), errs.ErrTransaction)
+		w.is(publish(p), authz.ErrPending) // not appended yet
+		w.is(p.AppendTo(ctx, "no transaction"), authz.ErrTransaction)
 		tx := w.appendTo(p) // a failed AppendTo can be repeated
-		w.is(p.AppendTo(ctx, w.rows.Batch()), errs.ErrPending)
+		w.is(p.AppendTo(ctx, w.rows.Batch()), authz.ErrPending)
 		w.is(tx.Commit(), nil)
 		w.driver.Break(failing.Fault{Number: 1, Only: []failing.Operation{failing.Head}})
-		w.is(publish(p), errs.ErrStorage)
+		w.is(publish(p), authz.ErrStorage)
 		w.driver.Mend()
 		token, err := p.Publish(ctx) // a failed Publish can be repeated
 		w.written("published")
 		if w.is(err, nil); token != w.timeline.Token(w.timeline.Loaded().Head) {
 			t.Errorf("token %s is not that of the newest view", token)
 		}
-		w.is(publish(p), errs.ErrPending)
-		w.is(p.AppendTo(ctx, w.rows.Batch()), errs.ErrPending)
+		w.is(publish(p), authz.ErrPending)
+		w.is(p.AppendTo(ctx, w.rows.Batch()), authz.ErrPending)
 		p.Abort() // does nothing
 		w.write("after-published")
 
@@ -163,12 +163,12 @@ func TestPendingStates(t *testing.T) {
 		w.appendTo(p)
 		p.Abort()
 		p.Abort()
-		w.is(publish(p), errs.ErrPending)
+		w.is(publish(p), authz.ErrPending)
 		w.write("after-aborted")
 
 		p = w.prepare("not-committed")
 		w.appendTo(p)
-		if err := publish(p); !errors.Is(err, errs.ErrPending) || err.Error() == errs.Wrap("publish", w.info.ID, errs.ErrPending).Error() {
+		if err := publish(p); !errors.Is(err, authz.ErrPending) || err.Error() == errs.Wrap("publish", w.info.ID, authz.ErrPending).Error() {
 			t.Errorf("error %v does not say that the transaction was not committed", err)
 		}
 		w.write("after-not-committed")
@@ -177,7 +177,7 @@ func TestPendingStates(t *testing.T) {
 		hold := w.runtime.Bounds.HoldTime
 		p = w.prepare("late")
 		time.Sleep(hold + 1)
-		w.is(p.AppendTo(ctx, w.rows.Batch()), errs.ErrPending)
+		w.is(p.AppendTo(ctx, w.rows.Batch()), authz.ErrPending)
 		w.write("after-late")
 		p = w.prepare("in-time")
 		time.Sleep(hold - 1)
@@ -190,16 +190,16 @@ func TestPendingStates(t *testing.T) {
 		// A writer that waits fails, or writes after what was committed without a Publish.
 		p = w.prepare("slow")
 		tx = w.appendTo(p)
-		_, err = w.queue.Write(ctx, &WriteRequest{Add: []rel.Tuple{viewer("busy", "a")}})
-		w.is(err, errs.ErrBusy)
+		_, err = w.queue.Write(ctx, &authz.WriteRequest{Add: []rel.Tuple{viewer("busy", "a")}})
+		w.is(err, authz.ErrBusy)
 		w.driver.Break(failing.Fault{Number: 1, Only: []failing.Operation{failing.Head}})
-		_, err = w.queue.Write(ctx, &WriteRequest{Add: []rel.Tuple{viewer("busy", "a")}})
-		w.is(err, errs.ErrBusy)
+		_, err = w.queue.Write(ctx, &authz.WriteRequest{Add: []rel.Tuple{viewer("busy", "a")}})
+		w.is(err, authz.ErrBusy)
 		w.driver.Mend()
 		w.is(tx.Commit(), nil)
 		w.written("slow")
 		w.write("after-slow")
-		w.is(publish(p), errs.ErrPending)
+		w.is(publish(p), authz.ErrPending)
 
 		// Another process may write after the transaction.
 		p = w.prepare("first")
@@ -212,11 +212,11 @@ func TestPendingStates(t *testing.T) {
 		p = w.prepare("lost")
 		w.appendTo(p)
 		w.writeElsewhere("fourth")
-		w.is(publish(p), errs.ErrPending)
+		w.is(publish(p), authz.ErrPending)
 		w.write("fifth")
 
 		// A write that changes nothing.
-		p, err = w.queue.Prepare(ctx, &WriteRequest{})
+		p, err = w.queue.Prepare(ctx, &authz.WriteRequest{})
 		w.is(err, nil)
 		w.is(p.AppendTo(ctx, "not used"), nil)
 		head := w.timeline.Token(w.timeline.Loaded().Head)
@@ -231,7 +231,7 @@ func TestPendingStates(t *testing.T) {
 func (w pendingWorld) writeElsewhere(id string) {
 	w.t.Helper()
 	r, timeline := w.open()
-	if _, err := NewQueue(NewShared(r, nil), timeline).Write(w.t.Context(), &WriteRequest{Add: []rel.Tuple{viewer(id, "a")}}); err != nil {
+	if _, err := NewQueue(NewShared(r, nil), timeline).Write(w.t.Context(), &authz.WriteRequest{Add: []rel.Tuple{viewer(id, "a")}}); err != nil {
 		w.t.Error(err)
 	}
 	w.written(id)

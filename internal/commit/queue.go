@@ -7,8 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/document"
-	"github.com/ostiary/ostiary/internal/errs"
 	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/storage"
@@ -143,7 +143,7 @@ func (q *Queue) enqueue(w *writer) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if n := len(q.waiting); n >= q.shared.runtime.Bounds.WritersWaiting {
-		return &errs.BoundError{Name: "WritersWaiting", Max: int64(n), Got: int64(n + 1)}
+		return &authz.BoundError{Name: "WritersWaiting", Max: int64(n), Got: int64(n + 1)}
 	}
 	q.waiting = append(q.waiting, w)
 	if !q.led {
@@ -275,7 +275,7 @@ func (q *Queue) lock(ctx context.Context) error {
 			return err
 		}
 		if holder != nil && holder == q.currentPending() && holder.blocks(ctx) {
-			return errs.ErrBusy
+			return authz.ErrBusy
 		}
 	}
 }
@@ -379,7 +379,7 @@ func (q *Queue) retry(ctx context.Context, writers []*writer) {
 	for try := 0; len(writers) > 0; try++ {
 		base, err := q.base(ctx)
 		if err == nil && try > conflictsMax {
-			err = fmt.Errorf("%w: in each of %d attempts", errs.ErrConflict, try)
+			err = fmt.Errorf("%w: in each of %d attempts", authz.ErrConflict, try)
 		}
 		if err != nil {
 			finishAll(writers, err)

@@ -10,8 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/ostiary/ostiary/internal/document"
-	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/golden"
 	"github.com/ostiary/ostiary/internal/limits"
 	"github.com/ostiary/ostiary/internal/snapshot"
@@ -29,29 +28,29 @@ func viewer(object, subject string) rel.Tuple {
 // TestValidate prints the results of Validate for requests.
 func TestValidate(t *testing.T) {
 	t.Parallel()
-	bounds := limits.Bounds{WriteTuples: 3, WriteFilters: 2, WriteAttributes: 3, WriteDocuments: 6, Preconditions: 2, DocumentBytes: 4}.WithDefaults()
+	bounds := limits.WithDefaults(authz.Bounds{WriteTuples: 3, WriteFilters: 2, WriteAttributes: 3, WriteDocuments: 6, Preconditions: 2, DocumentBytes: 4})
 	runtime := snapshot.NewRuntime(snapshot.Config{Bounds: bounds, Clock: time.Now})
 	t.Cleanup(func() { runtime.Close() })
 	one, two, three, four := viewer("1", "a"), viewer("2", "a"), viewer("1", "b"), viewer("3", "a")
 	size := func(object, value string) rel.Attribute {
 		return rel.Attribute{Object: rel.Object{Type: "doc", ID: object}, Name: "size", Value: value}
 	}
-	note := func(key string) document.Document {
-		return document.Document{Kind: "note", Key: key, Body: []byte("text")}
+	note := func(key string) authz.Document {
+		return authz.Document{Kind: "note", Key: key, Body: []byte("text")}
 	}
-	named := func(key string) document.Key { return document.Key{Kind: "note", Key: key} }
+	named := func(key string) authz.DocumentKey { return authz.DocumentKey{Kind: "note", Key: key} }
 	tuples := func(f rel.Filter) storage.Filter { return storage.Filter{Target: storage.FilterTuples, Tuple: f} }
-	model := snapshot.SchemaSource{Model: &schema.Model{Types: []schema.TypeDef{{Name: "user"}}}}
+	model := authz.SchemaSource{Model: &schema.Model{Types: []schema.TypeDef{{Name: "user"}}}}
 	malformed, unnamed := one, two.Key()
 	malformed.Object.ID, unnamed.Subject.ID = "", ""
 	var secondary []string
-	for i := range limits.SecondaryKeysMax {
+	for i := range authz.SecondaryKeysMax {
 		secondary = append(secondary, fmt.Sprint(i))
 	}
-	long := strings.Repeat("k", limits.DocumentKeyBytesMax)
-	with := func(d document.Document, change func(*document.Document)) []document.Document {
+	long := strings.Repeat("k", authz.DocumentKeyBytesMax)
+	with := func(d authz.Document, change func(*authz.Document)) []authz.Document {
 		change(&d)
-		return []document.Document{d}
+		return []authz.Document{d}
 	}
 	// Ids with a common prefix, for the table of keys.
 	many := func(n int, twice int) (all []rel.Tuple) {
@@ -66,84 +65,84 @@ func TestValidate(t *testing.T) {
 	var out strings.Builder
 	for _, c := range []struct {
 		name string
-		r    WriteRequest
+		r    authz.WriteRequest
 	}{
-		{"nothing", WriteRequest{}},
-		{"three tuples", WriteRequest{Add: []rel.Tuple{one, two}, Remove: []rel.Key{three.Key()}}},
-		{"four tuples", WriteRequest{Add: []rel.Tuple{one, two}, Remove: []rel.Key{three.Key(), four.Key()}}},
-		{"a malformed tuple", WriteRequest{Add: []rel.Tuple{one, malformed}}},
-		{"a malformed key", WriteRequest{Remove: []rel.Key{one.Key(), unnamed}}},
-		{"a tuple twice", WriteRequest{Add: []rel.Tuple{one, two, one}}},
-		{"a tuple added and removed", WriteRequest{Add: []rel.Tuple{one, two}, Remove: []rel.Key{two.Key()}}},
-		{"a key removed twice", WriteRequest{Remove: []rel.Key{one.Key(), two.Key(), two.Key()}}},
-		{"other relations and subjects", WriteRequest{Add: []rel.Tuple{{Object: one.Object, Relation: "editor", Subject: one.Subject}, one, {Object: one.Object, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "a", Relation: "x"}}}}},
-		{"other types", WriteRequest{Add: []rel.Tuple{{Object: rel.Object{Type: "note", ID: "1"}, Relation: "viewer", Subject: one.Subject}, one, {Object: one.Object, Relation: "viewer", Subject: rel.Subject{Type: "robot", ID: "a"}}}}},
-		{"action 2", WriteRequest{OnDuplicate: Replace, OnMissing: Replace}},
-		{"action 3 for duplicates", WriteRequest{OnDuplicate: Replace + 1}},
-		{"action 3 for missing", WriteRequest{OnMissing: Replace + 1}},
-		{"a malformed token", WriteRequest{After: "x"}},
-		{"two filters", WriteRequest{RemoveMatching: []storage.Filter{tuples(rel.Filter{ObjectType: "doc"}), tuples(rel.Filter{Relation: "viewer"})}}},
-		{"three filters", WriteRequest{RemoveMatching: []storage.Filter{tuples(rel.Filter{ObjectType: "doc"}), tuples(rel.Filter{Relation: "viewer"}), tuples(rel.Filter{Relation: "x"})}}},
-		{"a filter of all tuples", WriteRequest{RemoveMatching: []storage.Filter{tuples(rel.Filter{ObjectType: "doc"}), tuples(rel.Filter{})}}},
-		{"a filter of all attributes", WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterAttributes}}}},
-		{"a filter of a type's attributes", WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterAttributes, ObjectType: "doc"}}}},
-		{"a filter of an id's attributes", WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterAttributes, ObjectID: "1"}}}},
-		{"a filter of a name's attributes", WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterAttributes, Name: "size"}}}},
-		{"a filter of documents", WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterDocuments, DocumentKind: "note"}}}},
-		{"a filter of all documents", WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterDocuments}}}},
-		{"a filter of schemas", WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterDocuments, DocumentKind: "schema"}}}},
-		{"a filter of nothing", WriteRequest{RemoveMatching: []storage.Filter{{Target: 99}}}},
-		{"three attributes", WriteRequest{SetAttributes: []rel.Attribute{size("1", "1"), size("2", "1")}, RemoveAttributes: []rel.Attribute{size("3", "")}}},
-		{"four attributes", WriteRequest{SetAttributes: []rel.Attribute{size("1", "1"), size("2", "1")}, RemoveAttributes: []rel.Attribute{size("3", ""), size("4", "")}}},
-		{"an attribute twice", WriteRequest{SetAttributes: []rel.Attribute{size("1", "1"), size("1", "2")}}},
-		{"an attribute set and removed", WriteRequest{SetAttributes: []rel.Attribute{size("1", "1")}, RemoveAttributes: []rel.Attribute{size("1", "")}}},
-		{"an attribute removed twice", WriteRequest{RemoveAttributes: []rel.Attribute{size("1", ""), size("1", "3")}}},
-		{"a malformed attribute", WriteRequest{SetAttributes: []rel.Attribute{size("", "1")}}},
-		{"a malformed attribute removed", WriteRequest{RemoveAttributes: []rel.Attribute{size("", "")}}},
-		{"a long value", WriteRequest{SetAttributes: []rel.Attribute{size("1", strings.Repeat("1", limits.AttributeValueBytesMax))}}},
-		{"a value that is too long", WriteRequest{SetAttributes: []rel.Attribute{size("1", strings.Repeat("1", limits.AttributeValueBytesMax+1))}}},
-		{"six documents", WriteRequest{Documents: with(note("1"), func(*document.Document) {}), RemoveDocuments: []document.Key{named("2")}, Secrets: with(note("1"), func(*document.Document) {}), RemoveSecrets: []document.Key{named("2")}, Schemas: []snapshot.SchemaSource{model}, RemoveSchemas: []string{"x"}}},
-		{"seven documents", WriteRequest{Documents: []document.Document{note("1")}, RemoveDocuments: []document.Key{named("2")}, Secrets: []document.Document{note("1")}, RemoveSecrets: []document.Key{named("2")}, Schemas: []snapshot.SchemaSource{model}, RemoveSchemas: []string{"x", "y"}}},
-		{"seven secrets", WriteRequest{RemoveSecrets: []document.Key{named("1"), named("2"), named("3"), named("4"), named("5"), named("6"), named("7")}}},
-		{"a large document", WriteRequest{Documents: with(note("1"), func(d *document.Document) { d.Body = []byte("12345") })}},
-		{"a large secret", WriteRequest{Secrets: with(note("1"), func(d *document.Document) { d.Body = []byte("12345") })}},
-		{"a document of the engine", WriteRequest{Documents: with(note("1"), func(d *document.Document) { d.Kind = "schema" })}},
-		{"a document without a key", WriteRequest{Documents: with(note(""), func(*document.Document) {})}},
-		{"a removed document without a key", WriteRequest{RemoveDocuments: []document.Key{named("")}}},
-		{"a removed secret without a key", WriteRequest{RemoveSecrets: []document.Key{named("")}}},
-		{"a document with all keys", WriteRequest{Documents: with(note("1"), func(d *document.Document) { d.Secondary = append(secondary[1:len(secondary):len(secondary)], long) })}},
-		{"a document with too many keys", WriteRequest{Documents: with(note("1"), func(d *document.Document) { d.Secondary = append(secondary[:len(secondary):len(secondary)], "x") })}},
-		{"a document with a long key", WriteRequest{Documents: with(note("1"), func(d *document.Document) { d.Secondary = []string{"x", long + "x"} })}},
-		{"a secret with a secondary key", WriteRequest{Secrets: with(note("1"), func(d *document.Document) { d.Secondary = []string{"x"} })}},
-		{"a document twice", WriteRequest{Documents: []document.Document{note("1"), note("2"), note("1")}}},
-		{"a document put and removed", WriteRequest{Documents: []document.Document{note("1")}, RemoveDocuments: []document.Key{named("1")}}},
-		{"a document removed twice", WriteRequest{RemoveDocuments: []document.Key{named("1"), named("1")}}},
-		{"a secret put and removed", WriteRequest{Secrets: []document.Document{note("1")}, RemoveSecrets: []document.Key{named("1")}}},
-		{"a document and a secret", WriteRequest{Documents: []document.Document{note("1")}, Secrets: []document.Document{note("1")}}},
-		{"a schema that does not compile", WriteRequest{Schemas: []snapshot.SchemaSource{model, {Model: &schema.Model{Types: []schema.TypeDef{{Name: ""}}}}}}},
-		{"a schema removed twice", WriteRequest{RemoveSchemas: []string{"x", "y", "x"}}},
-		{"two preconditions", WriteRequest{Preconditions: make([]Precondition, 2)}},
-		{"three preconditions", WriteRequest{Preconditions: make([]Precondition, 3)}},
+		{"nothing", authz.WriteRequest{}},
+		{"three tuples", authz.WriteRequest{Add: []rel.Tuple{one, two}, Remove: []rel.Key{three.Key()}}},
+		{"four tuples", authz.WriteRequest{Add: []rel.Tuple{one, two}, Remove: []rel.Key{three.Key(), four.Key()}}},
+		{"a malformed tuple", authz.WriteRequest{Add: []rel.Tuple{one, malformed}}},
+		{"a malformed key", authz.WriteRequest{Remove: []rel.Key{one.Key(), unnamed}}},
+		{"a tuple twice", authz.WriteRequest{Add: []rel.Tuple{one, two, one}}},
+		{"a tuple added and removed", authz.WriteRequest{Add: []rel.Tuple{one, two}, Remove: []rel.Key{two.Key()}}},
+		{"a key removed twice", authz.WriteRequest{Remove: []rel.Key{one.Key(), two.Key(), two.Key()}}},
+		{"other relations and subjects", authz.WriteRequest{Add: []rel.Tuple{{Object: one.Object, Relation: "editor", Subject: one.Subject}, one, {Object: one.Object, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "a", Relation: "x"}}}}},
+		{"other types", authz.WriteRequest{Add: []rel.Tuple{{Object: rel.Object{Type: "note", ID: "1"}, Relation: "viewer", Subject: one.Subject}, one, {Object: one.Object, Relation: "viewer", Subject: rel.Subject{Type: "robot", ID: "a"}}}}},
+		{"action 2", authz.WriteRequest{OnDuplicate: authz.Replace, OnMissing: authz.Replace}},
+		{"action 3 for duplicates", authz.WriteRequest{OnDuplicate: authz.Replace + 1}},
+		{"action 3 for missing", authz.WriteRequest{OnMissing: authz.Replace + 1}},
+		{"a malformed token", authz.WriteRequest{After: "x"}},
+		{"two filters", authz.WriteRequest{RemoveMatching: []storage.Filter{tuples(rel.Filter{ObjectType: "doc"}), tuples(rel.Filter{Relation: "viewer"})}}},
+		{"three filters", authz.WriteRequest{RemoveMatching: []storage.Filter{tuples(rel.Filter{ObjectType: "doc"}), tuples(rel.Filter{Relation: "viewer"}), tuples(rel.Filter{Relation: "x"})}}},
+		{"a filter of all tuples", authz.WriteRequest{RemoveMatching: []storage.Filter{tuples(rel.Filter{ObjectType: "doc"}), tuples(rel.Filter{})}}},
+		{"a filter of all attributes", authz.WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterAttributes}}}},
+		{"a filter of a type's attributes", authz.WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterAttributes, ObjectType: "doc"}}}},
+		{"a filter of an id's attributes", authz.WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterAttributes, ObjectID: "1"}}}},
+		{"a filter of a name's attributes", authz.WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterAttributes, Name: "size"}}}},
+		{"a filter of documents", authz.WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterDocuments, DocumentKind: "note"}}}},
+		{"a filter of all documents", authz.WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterDocuments}}}},
+		{"a filter of schemas", authz.WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterDocuments, DocumentKind: "schema"}}}},
+		{"a filter of nothing", authz.WriteRequest{RemoveMatching: []storage.Filter{{Target: 99}}}},
+		{"three attributes", authz.WriteRequest{SetAttributes: []rel.Attribute{size("1", "1"), size("2", "1")}, RemoveAttributes: []rel.Attribute{size("3", "")}}},
+		{"four attributes", authz.WriteRequest{SetAttributes: []rel.Attribute{size("1", "1"), size("2", "1")}, RemoveAttributes: []rel.Attribute{size("3", ""), size("4", "")}}},
+		{"an attribute twice", authz.WriteRequest{SetAttributes: []rel.Attribute{size("1", "1"), size("1", "2")}}},
+		{"an attribute set and removed", authz.WriteRequest{SetAttributes: []rel.Attribute{size("1", "1")}, RemoveAttributes: []rel.Attribute{size("1", "")}}},
+		{"an attribute removed twice", authz.WriteRequest{RemoveAttributes: []rel.Attribute{size("1", ""), size("1", "3")}}},
+		{"a malformed attribute", authz.WriteRequest{SetAttributes: []rel.Attribute{size("", "1")}}},
+		{"a malformed attribute removed", authz.WriteRequest{RemoveAttributes: []rel.Attribute{size("", "")}}},
+		{"a long value", authz.WriteRequest{SetAttributes: []rel.Attribute{size("1", strings.Repeat("1", authz.AttributeValueBytesMax))}}},
+		{"a value that is too long", authz.WriteRequest{SetAttributes: []rel.Attribute{size("1", strings.Repeat("1", authz.AttributeValueBytesMax+1))}}},
+		{"six documents", authz.WriteRequest{Documents: with(note("1"), func(*authz.Document) {}), RemoveDocuments: []authz.DocumentKey{named("2")}, Secrets: with(note("1"), func(*authz.Document) {}), RemoveSecrets: []authz.DocumentKey{named("2")}, Schemas: []authz.SchemaSource{model}, RemoveSchemas: []string{"x"}}},
+		{"seven documents", authz.WriteRequest{Documents: []authz.Document{note("1")}, RemoveDocuments: []authz.DocumentKey{named("2")}, Secrets: []authz.Document{note("1")}, RemoveSecrets: []authz.DocumentKey{named("2")}, Schemas: []authz.SchemaSource{model}, RemoveSchemas: []string{"x", "y"}}},
+		{"seven secrets", authz.WriteRequest{RemoveSecrets: []authz.DocumentKey{named("1"), named("2"), named("3"), named("4"), named("5"), named("6"), named("7")}}},
+		{"a large document", authz.WriteRequest{Documents: with(note("1"), func(d *authz.Document) { d.Body = []byte("12345") })}},
+		{"a large secret", authz.WriteRequest{Secrets: with(note("1"), func(d *authz.Document) { d.Body = []byte("12345") })}},
+		{"a document of the engine", authz.WriteRequest{Documents: with(note("1"), func(d *authz.Document) { d.Kind = "schema" })}},
+		{"a document without a key", authz.WriteRequest{Documents: with(note(""), func(*authz.Document) {})}},
+		{"a removed document without a key", authz.WriteRequest{RemoveDocuments: []authz.DocumentKey{named("")}}},
+		{"a removed secret without a key", authz.WriteRequest{RemoveSecrets: []authz.DocumentKey{named("")}}},
+		{"a document with all keys", authz.WriteRequest{Documents: with(note("1"), func(d *authz.Document) { d.Secondary = append(secondary[1:len(secondary):len(secondary)], long) })}},
+		{"a document with too many keys", authz.WriteRequest{Documents: with(note("1"), func(d *authz.Document) { d.Secondary = append(secondary[:len(secondary):len(secondary)], "x") })}},
+		{"a document with a long key", authz.WriteRequest{Documents: with(note("1"), func(d *authz.Document) { d.Secondary = []string{"x", long + "x"} })}},
+		{"a secret with a secondary key", authz.WriteRequest{Secrets: with(note("1"), func(d *authz.Document) { d.Secondary = []string{"x"} })}},
+		{"a document twice", authz.WriteRequest{Documents: []authz.Document{note("1"), note("2"), note("1")}}},
+		{"a document put and removed", authz.WriteRequest{Documents: []authz.Document{note("1")}, RemoveDocuments: []authz.DocumentKey{named("1")}}},
+		{"a document removed twice", authz.WriteRequest{RemoveDocuments: []authz.DocumentKey{named("1"), named("1")}}},
+		{"a secret put and removed", authz.WriteRequest{Secrets: []authz.Document{note("1")}, RemoveSecrets: []authz.DocumentKey{named("1")}}},
+		{"a document and a secret", authz.WriteRequest{Documents: []authz.Document{note("1")}, Secrets: []authz.Document{note("1")}}},
+		{"a schema that does not compile", authz.WriteRequest{Schemas: []authz.SchemaSource{model, {Model: &schema.Model{Types: []schema.TypeDef{{Name: ""}}}}}}},
+		{"a schema removed twice", authz.WriteRequest{RemoveSchemas: []string{"x", "y", "x"}}},
+		{"two preconditions", authz.WriteRequest{Preconditions: make([]authz.Precondition, 2)}},
+		{"three preconditions", authz.WriteRequest{Preconditions: make([]authz.Precondition, 3)}},
 	} {
-		err := Validate(context.Background(), runtime, &c.r)
+		prepared, err := Validate(context.Background(), runtime, &c.r)
 		fmt.Fprintf(&out, "%s: %.180s\n", c.name, fmt.Sprint(err))
-		if err == nil && len(c.r.prepared) != len(c.r.Schemas) {
-			t.Errorf("%s: %d prepared schemas", c.name, len(c.r.prepared))
+		if err == nil && len(prepared) != len(c.r.Schemas) {
+			t.Errorf("%s: %d prepared schemas", c.name, len(prepared))
 		}
-		if again := Validate(context.Background(), runtime, &c.r); fmt.Sprint(again) != fmt.Sprint(err) || err == nil && len(c.r.prepared) != len(c.r.Schemas) {
+		if prepared, again := Validate(context.Background(), runtime, &c.r); fmt.Sprint(again) != fmt.Sprint(err) || err == nil && len(prepared) != len(c.r.Schemas) {
 			t.Errorf("%s: the second time %v", c.name, again)
 		}
 	}
 	golden.Equal(t, "testdata/validate.txt", out.String())
 
 	for n := 2; n < 70; n++ {
-		r := WriteRequest{Add: many(n, -1)}
-		if k, twice := r.repeatedKey(); twice {
+		r := authz.WriteRequest{Add: many(n, -1)}
+		if k, twice := repeatedKey(&r); twice {
 			t.Errorf("%d keys: %v is said to come twice", n, k)
 		}
 		for twice := range n - 1 {
 			r.Add = many(n, twice)
-			if k, ok := r.repeatedKey(); !ok || k != r.Add[twice].Key() {
+			if k, ok := repeatedKey(&r); !ok || k != r.Add[twice].Key() {
 				t.Errorf("%d keys: number %d comes twice, got %v, %v", n, twice, k, ok)
 			}
 		}
@@ -171,7 +170,7 @@ func TestWithdraw(t *testing.T) {
 					stop()
 				}
 				running.Go(func() {
-					_, errors4[i] = w.queue.Write(ctx, &WriteRequest{Add: []rel.Tuple{viewer(fmt.Sprint(i), "a")}})
+					_, errors4[i] = w.queue.Write(ctx, &authz.WriteRequest{Add: []rel.Tuple{viewer(fmt.Sprint(i), "a")}})
 					done[i] = true
 				})
 				synctest.Wait()
@@ -194,7 +193,7 @@ func TestWithdraw(t *testing.T) {
 					w.tuples[viewer(fmt.Sprint(i), "a").Key()] = viewer(fmt.Sprint(i), "a")
 					w.revision++
 				}
-				if (err == nil) != (canceled>>i&1 == 0) || err != nil && !errors.Is(err, errs.ErrCanceled) {
+				if (err == nil) != (canceled>>i&1 == 0) || err != nil && !errors.Is(err, authz.ErrCanceled) {
 					t.Errorf("canceled %04b: writer %d returned %v", canceled, i, err)
 				}
 				cancel[i]()
@@ -218,7 +217,7 @@ func TestWritersWaiting(t *testing.T) {
 		}
 		var running sync.WaitGroup
 		write := func(id string) error {
-			_, err := w.queue.Write(t.Context(), &WriteRequest{Add: []rel.Tuple{viewer(id, "a")}})
+			_, err := w.queue.Write(t.Context(), &authz.WriteRequest{Add: []rel.Tuple{viewer(id, "a")}})
 			return err
 		}
 		for i := range 2 {
@@ -229,8 +228,8 @@ func TestWritersWaiting(t *testing.T) {
 			})
 			synctest.Wait()
 		}
-		var bound *errs.BoundError
-		if err := write("2"); !errors.As(err, &bound) || *bound != (errs.BoundError{Name: "WritersWaiting", Max: 2, Got: 3}) {
+		var bound *authz.BoundError
+		if err := write("2"); !errors.As(err, &bound) || *bound != (authz.BoundError{Name: "WritersWaiting", Max: 2, Got: 3}) {
 			t.Errorf("a third writer: %v", err)
 		}
 		w.timeline.Lock.Unlock()
@@ -254,28 +253,28 @@ func TestMemoryBudget(t *testing.T) {
 	grows := int64(tupleBytes + len("1") + len("a"))
 	w := newWorld(t)
 	w.runtime.MemoryMax = 1 << 40
-	write := func(r WriteRequest) error {
+	write := func(r authz.WriteRequest) error {
 		_, err := w.queue.Write(ctx, &r)
 		return err
 	}
-	add := func(id string) WriteRequest { return WriteRequest{Add: []rel.Tuple{tuple(id)}} }
+	add := func(id string) authz.WriteRequest { return authz.WriteRequest{Add: []rel.Tuple{tuple(id)}} }
 	if err := write(add("0")); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
 		name string
-		r    WriteRequest
+		r    authz.WriteRequest
 		need int64
 	}{
 		{"a tuple", add("1"), grows},
-		{"two tuples", WriteRequest{Add: []rel.Tuple{tuple("22"), tuple("333")}}, 2*grows + 3},
-		{"a removal", WriteRequest{Remove: []rel.Key{tuple("0").Key()}}, -1},
-		{"a filter", WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterTuples, Tuple: rel.Filter{ObjectType: "doc"}}}}, -1},
-		{"a document", WriteRequest{Documents: []document.Document{{Kind: "note", Key: "1", Body: []byte("text")}}}, -1},
+		{"two tuples", authz.WriteRequest{Add: []rel.Tuple{tuple("22"), tuple("333")}}, 2*grows + 3},
+		{"a removal", authz.WriteRequest{Remove: []rel.Key{tuple("0").Key()}}, -1},
+		{"a filter", authz.WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterTuples, Tuple: rel.Filter{ObjectType: "doc"}}}}, -1},
+		{"a document", authz.WriteRequest{Documents: []authz.Document{{Kind: "note", Key: "1", Body: []byte("text")}}}, -1},
 	} {
 		if c.need > 0 {
 			w.runtime.MemoryMax = w.runtime.Bytes() + c.need - 1
-			if err := write(c.r); !errors.Is(err, errs.ErrMemory) || !strings.Contains(err.Error(), fmt.Sprintf("about %d bytes, expected less than %d", w.runtime.MemoryMax+1, w.runtime.MemoryMax)) {
+			if err := write(c.r); !errors.Is(err, authz.ErrMemory) || !strings.Contains(err.Error(), fmt.Sprintf("about %d bytes, expected less than %d", w.runtime.MemoryMax+1, w.runtime.MemoryMax)) {
 				t.Errorf("%s, one byte above the budget: %v", c.name, err)
 			}
 		}
@@ -290,7 +289,7 @@ func TestMemoryBudget(t *testing.T) {
 		operations = append(operations, operation{call: func(q *Queue) error { return write(add(fmt.Sprint(i))) }})
 	}
 	w.runtime.MemoryMax = w.runtime.Bytes() + 2*grows
-	if got := w.together(operations); got[0] != nil || got[1] != nil || !errors.Is(got[2], errs.ErrMemory) {
+	if got := w.together(operations); got[0] != nil || got[1] != nil || !errors.Is(got[2], authz.ErrMemory) {
 		t.Errorf("three writers with memory for two: %v", got)
 	}
 	w.runtime.MemoryMax = 0
@@ -319,7 +318,7 @@ func TestAppendedElsewhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.driver.Driver = wrongHead{w.driver.Driver}
-	_, err := w.queue.Write(context.Background(), &WriteRequest{Add: []rel.Tuple{viewer("1", "a")}})
+	_, err := w.queue.Write(context.Background(), &authz.WriteRequest{Add: []rel.Tuple{viewer("1", "a")}})
 	if err != nil { // the log has the entry
 		t.Error(err)
 	}
@@ -327,9 +326,9 @@ func TestAppendedElsewhere(t *testing.T) {
 	w.check("a wrong head")
 	// The write first reads the head, because the one before left the outcome open.
 	w.driver.Break(failing.Fault{Number: 2, Only: []failing.Operation{failing.Head}})
-	_, err = w.queue.Write(context.Background(), &WriteRequest{Add: []rel.Tuple{viewer("2", "a")}})
+	_, err = w.queue.Write(context.Background(), &authz.WriteRequest{Add: []rel.Tuple{viewer("2", "a")}})
 	w.driver.Mend()
-	if !errors.Is(err, errs.ErrUncertain) || !errors.Is(err, storage.ErrDamaged) {
+	if !errors.Is(err, authz.ErrUncertain) || !errors.Is(err, storage.ErrDamaged) {
 		t.Errorf("a wrong head and no way to confirm the entry: %v", err)
 	}
 }

@@ -12,8 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/ostiary/ostiary/internal/errs"
-	"github.com/ostiary/ostiary/internal/snapshot"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/failing"
@@ -75,13 +74,13 @@ func TestGroupSizes(t *testing.T) {
 	t.Parallel()
 	write := func(object string, n int) operation {
 		return operation{call: func(q *Queue) error {
-			_, err := q.Write(context.Background(), &WriteRequest{Add: many(object, n)})
+			_, err := q.Write(context.Background(), &authz.WriteRequest{Add: many(object, n)})
 			return err
 		}}
 	}
 	remove := func(object string, n int) operation {
 		return operation{call: func(q *Queue) error {
-			r := WriteRequest{OnMissing: Ignore}
+			r := authz.WriteRequest{OnMissing: authz.Ignore}
 			for _, t := range many(object, n) {
 				r.Remove = append(r.Remove, t.Key())
 			}
@@ -91,7 +90,7 @@ func TestGroupSizes(t *testing.T) {
 	}
 	imports := func(object string, n int) operation {
 		return operation{call: func(q *Queue) error {
-			_, err := q.Import(context.Background(), elements(many(object, n), nil), ImportOptions{})
+			_, err := q.Import(context.Background(), elements(many(object, n), nil), authz.ImportOptions{})
 			return err
 		}}
 	}
@@ -173,7 +172,7 @@ func TestImportEntries(t *testing.T) {
 			w := newWorld(t)
 			d := w.record()
 			var progress []int
-			got, err := w.queue.Import(context.Background(), elements(c.tuples, nil), ImportOptions{EntryTuples: c.size, Progress: func(n int) { progress = append(progress, n) }})
+			got, err := w.queue.Import(context.Background(), elements(c.tuples, nil), authz.ImportOptions{EntryTuples: c.size, Progress: func(n int) { progress = append(progress, n) }})
 			if err != nil || got.Read != len(c.tuples) || got.Written != len(c.tuples) {
 				t.Fatalf("got %+v, error %v, expected %d tuples", got, err, len(c.tuples))
 			}
@@ -191,7 +190,7 @@ func TestImportEntries(t *testing.T) {
 			if !slices.Equal(entries, c.entries) {
 				t.Errorf("entries of %v tuples, expected %v", entries, c.entries)
 			}
-			want := snapshot.Token("")
+			want := authz.Token("")
 			if len(entries) > 0 {
 				want = w.timeline.Token(w.timeline.Loaded().Head)
 			}
@@ -202,13 +201,13 @@ func TestImportEntries(t *testing.T) {
 	}
 	w := newWorld(t)
 	for name, c := range map[string]struct {
-		options ImportOptions
+		options authz.ImportOptions
 		want    string
 	}{
-		"entries that are too large": {ImportOptions{EntryTuples: storage.ChangesMax + 1}, "bound ChangesMax exceeded: got 100001, expected at most 100000"},
-		"an unknown action":          {ImportOptions{OnDuplicate: Replace + 1}, "invalid request: OnDuplicate is 3, expected at most 2"},
+		"entries that are too large": {authz.ImportOptions{EntryTuples: storage.ChangesMax + 1}, "bound ChangesMax exceeded: got 100001, expected at most 100000"},
+		"an unknown action":          {authz.ImportOptions{OnDuplicate: authz.Replace + 1}, "invalid request: OnDuplicate is 3, expected at most 2"},
 	} {
-		if got, err := w.queue.Import(context.Background(), elements(many("1", 1), nil), c.options); err == nil || !strings.HasSuffix(err.Error(), c.want) || !strings.Contains(err.Error(), "import in store") || got != (ImportResult{}) {
+		if got, err := w.queue.Import(context.Background(), elements(many("1", 1), nil), c.options); err == nil || !strings.HasSuffix(err.Error(), c.want) || !strings.Contains(err.Error(), "import in store") || got != (authz.ImportResult{}) {
 			t.Errorf("%s: got %+v, error %v, expected %s", name, got, err, c.want)
 		}
 	}
@@ -228,21 +227,21 @@ func TestImportEndsAt(t *testing.T) {
 		// of the tuple before.
 		reading bool
 	}{
-		"a malformed tuple":          {func(all []rel.Tuple, i int) []rel.Tuple { all[i].Object.ID = ""; return all }, nil, errs.ErrInvalidName, true},
-		"a relation the model lacks": {func(all []rel.Tuple, i int) []rel.Tuple { all[i].Relation = "editor"; return all }, nil, errs.ErrInvalidTuple, false},
-		"a stored tuple":             {func(all []rel.Tuple, i int) []rel.Tuple { all[i] = viewer("stored", "a"); return all }, nil, errs.ErrTupleExists, false},
-		"an error of the sequence":   {func(all []rel.Tuple, i int) []rel.Tuple { return all[:i] }, broken, errs.ErrInvalidRequest, true},
+		"a malformed tuple":          {func(all []rel.Tuple, i int) []rel.Tuple { all[i].Object.ID = ""; return all }, nil, authz.ErrInvalidName, true},
+		"a relation the model lacks": {func(all []rel.Tuple, i int) []rel.Tuple { all[i].Relation = "editor"; return all }, nil, authz.ErrInvalidTuple, false},
+		"a stored tuple":             {func(all []rel.Tuple, i int) []rel.Tuple { all[i] = viewer("stored", "a"); return all }, nil, authz.ErrTupleExists, false},
+		"an error of the sequence":   {func(all []rel.Tuple, i int) []rel.Tuple { return all[:i] }, broken, authz.ErrInvalidRequest, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for size := 1; size <= 4; size++ {
 				for at := range 9 {
 					w := newWorld(t)
-					if _, err := w.queue.Write(ctx, &WriteRequest{Add: []rel.Tuple{viewer("stored", "a")}}); err != nil {
+					if _, err := w.queue.Write(ctx, &authz.WriteRequest{Add: []rel.Tuple{viewer("stored", "a")}}); err != nil {
 						t.Fatal(err)
 					}
-					got, err := w.queue.Import(ctx, elements(c.spoil(many("1", 9), at), c.end), ImportOptions{EntryTuples: size})
-					var where *errs.ImportError
+					got, err := w.queue.Import(ctx, elements(c.spoil(many("1", 9), at), c.end), authz.ImportOptions{EntryTuples: size})
+					var where *authz.ImportError
 					if !errors.As(err, &where) || where.Tuple != at+1 || !errors.Is(err, c.kind) || c.end != nil && !errors.Is(err, c.end) {
 						t.Fatalf("entries of %d, tuple %d: error %v", size, at+1, err)
 					}
@@ -270,21 +269,21 @@ func TestImportDuplicates(t *testing.T) {
 	for size := 1; size <= 8; size++ {
 		for name, c := range map[string]struct {
 			tuples        []rel.Tuple
-			on            ConflictAction
+			on            authz.ConflictAction
 			read, written int
 			fails         bool
 		}{
-			"ignored":                  {sequence, Ignore, 8, 4, false},
-			"replaced by the same":     {sequence, Replace, 8, 4, false},
-			"replaced by another":      {[]rel.Tuple{all[0], other(all[2]), all[1], other(all[3]), other(all[1])}, Replace, 5, 5, false},
-			"another one is no ignore": {[]rel.Tuple{all[2], other(all[3])}, Ignore, 1 / size, 0, true},
+			"ignored":                  {sequence, authz.Ignore, 8, 4, false},
+			"replaced by the same":     {sequence, authz.Replace, 8, 4, false},
+			"replaced by another":      {[]rel.Tuple{all[0], other(all[2]), all[1], other(all[3]), other(all[1])}, authz.Replace, 5, 5, false},
+			"another one is no ignore": {[]rel.Tuple{all[2], other(all[3])}, authz.Ignore, 1 / size, 0, true},
 		} {
 			w := newWorld(t)
-			if _, err := w.queue.Write(ctx, &WriteRequest{Add: all[2:4]}); err != nil {
+			if _, err := w.queue.Write(ctx, &authz.WriteRequest{Add: all[2:4]}); err != nil {
 				t.Fatal(err)
 			}
-			got, err := w.queue.Import(ctx, elements(c.tuples, nil), ImportOptions{EntryTuples: size, OnDuplicate: c.on})
-			if got.Read != c.read || got.Written != c.written || errors.Is(err, errs.ErrTupleExists) != c.fails || (err == nil) == c.fails {
+			got, err := w.queue.Import(ctx, elements(c.tuples, nil), authz.ImportOptions{EntryTuples: size, OnDuplicate: c.on})
+			if got.Read != c.read || got.Written != c.written || errors.Is(err, authz.ErrTupleExists) != c.fails || (err == nil) == c.fails {
 				t.Errorf("%s, entries of %d: got %+v, error %v, expected %d read and %d written", name, size, got, err, c.read, c.written)
 			}
 		}
@@ -307,9 +306,9 @@ func TestImportCanceled(t *testing.T) {
 					return
 				}
 			}
-		}, ImportOptions{EntryTuples: 1})
+		}, authz.ImportOptions{EntryTuples: 1})
 		cancel()
-		if stored := w.timeline.Loaded().Graph.Stats().Tuples; !errors.Is(err, errs.ErrCanceled) || got.Read != got.Written || got.Written != stored || stored > after {
+		if stored := w.timeline.Loaded().Graph.Stats().Tuples; !errors.Is(err, authz.ErrCanceled) || got.Read != got.Written || got.Written != stored || stored > after {
 			t.Errorf("canceled after %d tuples: got %+v, error %v, the store has %d", after, got, err, stored)
 		}
 	}
@@ -333,7 +332,7 @@ func TestRemoveExpired(t *testing.T) {
 				all[i].Expires = rel.TimeOf(now.Add(time.Second + time.Nanosecond))
 			}
 		}
-		if _, err := w.queue.Import(ctx, elements(append(all, many("3", 5)...), nil), ImportOptions{}); err != nil {
+		if _, err := w.queue.Import(ctx, elements(append(all, many("3", 5)...), nil), authz.ImportOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		if n, err := w.queue.RemoveExpired(ctx); n != 0 || err != nil {
@@ -364,7 +363,7 @@ func TestRemoveExpiredFails(t *testing.T) {
 	for i := range all {
 		all[i].Expires = rel.TimeOf(now.Add(time.Second))
 	}
-	if _, err := w.queue.Import(t.Context(), elements(append(all, many("2", 5000)...), nil), ImportOptions{}); err != nil {
+	if _, err := w.queue.Import(t.Context(), elements(append(all, many("2", 5000)...), nil), authz.ImportOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	now = now.Add(time.Minute)
@@ -401,21 +400,21 @@ func TestBudgetWhilePublishing(t *testing.T) {
 		d.block = make(chan struct{})
 		var running sync.WaitGroup
 		running.Go(func() {
-			if _, err := w.queue.Write(t.Context(), &WriteRequest{Add: many("1", 10)}); err != nil {
+			if _, err := w.queue.Write(t.Context(), &authz.WriteRequest{Add: many("1", 10)}); err != nil {
 				t.Error(err)
 			}
 		})
 		synctest.Wait() // the first entry is being appended
 		built := 0
 		running.Go(func() {
-			_, err := w.queue.Update(t.Context(), &Update{Build: func(snapshot.Token) (WriteRequest, error) {
+			_, err := w.queue.Update(t.Context(), &authz.Update{Build: func(authz.Token) (authz.WriteRequest, error) {
 				if built++; built == 1 {
 					d.block <- struct{}{} // the first entry is published while the second is validated
 					d.block = nil
 					synctest.Wait()
 					w.runtime.MemoryMax = w.runtime.Bytes() + 5*int64(tupleBytes+len("2")+len("0"))
 				}
-				return WriteRequest{Add: many("2", 5)}, nil
+				return authz.WriteRequest{Add: many("2", 5)}, nil
 			}})
 			if err != nil {
 				t.Errorf("an update that fits the budget: %v", err)

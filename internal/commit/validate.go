@@ -8,58 +8,58 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/admit"
 	"github.com/ostiary/ostiary/internal/document"
 	"github.com/ostiary/ostiary/internal/errs"
-	"github.com/ostiary/ostiary/internal/limits"
 	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
 
 // Validate checks everything about a write that does not depend on the store:
-// bounds, names and contradictions. It compiles the schemas of the request and
-// keeps them in it.
-func Validate(ctx context.Context, rt *snapshot.Runtime, r *WriteRequest) error {
-	if err := r.checkBounds(&rt.Bounds); err != nil {
-		return err
+// bounds, names and contradictions. It returns the compiled schemas of the request.
+func Validate(ctx context.Context, rt *snapshot.Runtime, r *authz.WriteRequest) ([]snapshot.PreparedSchema, error) {
+	if err := checkBounds(r, &rt.Bounds); err != nil {
+		return nil, err
 	}
-	if r.OnDuplicate > Replace || r.OnMissing > Replace {
-		return fmt.Errorf("%w: OnDuplicate is %d and OnMissing is %d, expected at most %d", errs.ErrInvalidRequest, r.OnDuplicate, r.OnMissing, Replace)
+	if r.OnDuplicate > authz.Replace || r.OnMissing > authz.Replace {
+		return nil, fmt.Errorf("%w: OnDuplicate is %d and OnMissing is %d, expected at most %d", authz.ErrInvalidRequest, r.OnDuplicate, r.OnMissing, authz.Replace)
 	}
 	if r.After != "" {
-		if _, err := snapshot.ReadToken(r.After); err != nil {
-			return err
+		if _, err := authz.ReadToken(r.After); err != nil {
+			return nil, err
 		}
 	}
 	for i := range r.Add {
 		if err := r.Add[i].Validate(); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	for i := range r.Remove {
 		if err := r.Remove[i].Validate(); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	for i := range r.RemoveMatching {
 		if err := validFilter(&r.RemoveMatching[i]); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	if err := r.validDocuments(rt.Bounds.DocumentBytes); err != nil {
-		return err
+	if err := validDocuments(r, rt.Bounds.DocumentBytes); err != nil {
+		return nil, err
 	}
-	if err := r.validAttributes(); err != nil {
-		return err
+	if err := validAttributes(r); err != nil {
+		return nil, err
 	}
-	if err := r.prepareSchemas(ctx, rt); err != nil {
-		return err
+	prepared, err := prepareSchemas(ctx, rt, r)
+	if err != nil {
+		return nil, err
 	}
-	return r.checkRepeats()
+	return prepared, checkRepeats(r)
 }
 
-func (r *WriteRequest) checkBounds(b *limits.Bounds) error {
+func checkBounds(r *authz.WriteRequest, b *authz.Bounds) error {
 	for _, x := range [...]struct {
 		name       string
 		got, limit int
@@ -79,50 +79,49 @@ func (r *WriteRequest) checkBounds(b *limits.Bounds) error {
 }
 
 // prepareSchemas compiles the schemas of the write.
-func (r *WriteRequest) prepareSchemas(ctx context.Context, rt *snapshot.Runtime) error {
-	r.prepared = nil
+func prepareSchemas(ctx context.Context, rt *snapshot.Runtime, r *authz.WriteRequest) (prepared []snapshot.PreparedSchema, err error) {
 	for i := range r.Schemas {
 		p, err := rt.PrepareSchema(ctx, &r.Schemas[i])
 		if err != nil {
-			return err
+			return nil, err
 		}
-		r.prepared = append(r.prepared, p)
+		prepared = append(prepared, p)
 	}
 	for i, id := range r.RemoveSchemas {
 		if slices.Contains(r.RemoveSchemas[:i], id) {
-			return fmt.Errorf("%w: RemoveSchemas contains schema %q twice", errs.ErrInvalidRequest, id)
+			return nil, fmt.Errorf("%w: RemoveSchemas contains schema %q twice", authz.ErrInvalidRequest, id)
 		}
 	}
-	return nil
+	return prepared, nil
 }
 
 func validFilter(f *storage.Filter) error {
 	switch f.Target {
 	case storage.FilterTuples:
 		if f.Tuple == (rel.Filter{}) {
-			return fmt.Errorf("%w: a filter has no condition, expected one that does not select every tuple", errs.ErrInvalidRequest)
+			return fmt.Errorf("%w: a filter has no condition, expected one that does not select every tuple", authz.ErrInvalidRequest)
 		}
 	case storage.FilterAttributes:
 		if f.ObjectType == "" && f.ObjectID == "" && f.Name == "" {
-			return fmt.Errorf("%w: a filter has no condition, expected one that does not select every attribute", errs.ErrInvalidRequest)
+			return fmt.Errorf("%w: a filter has no condition, expected one that does not select every attribute", authz.ErrInvalidRequest)
 		}
 	case storage.FilterDocuments:
 		if err := document.ValidKey(f.DocumentKind, "key"); err != nil {
 			return err
 		}
 	default:
-		return fmt.Errorf("%w: unknown target %d of a filter", errs.ErrInvalidRequest, f.Target)
+		return fmt.Errorf("%w: unknown target %d of a filter", authz.ErrInvalidRequest, f.Target)
 	}
 	return nil
 }
 
-func (r *WriteRequest) validAttributes() error {
+func validAttributes(r *authz.WriteRequest) error {
 	for i := range r.SetAttributes {
 		a := &r.SetAttributes[i]
 		if err := admit.AttributeKey(a); err != nil {
 			return err
 		}
-		if err := errs.CheckBound("AttributeValueBytesMax", len(a.Value), limits.AttributeValueBytesMax); err != nil {
+		if err := errs.CheckBound("AttributeValueBytesMax", len(a.Value), authz.AttributeValueBytesMax); err != nil {
 			return err
 		}
 	}
@@ -134,8 +133,8 @@ func (r *WriteRequest) validAttributes() error {
 	return nil
 }
 
-func (r *WriteRequest) validDocuments(bytesMax int) error {
-	for _, list := range [...][]document.Document{r.Documents, r.Secrets} {
+func validDocuments(r *authz.WriteRequest, bytesMax int) error {
+	for _, list := range [...][]authz.Document{r.Documents, r.Secrets} {
 		for i := range list {
 			if err := validDocument(&list[i], bytesMax); err != nil {
 				return err
@@ -144,10 +143,10 @@ func (r *WriteRequest) validDocuments(bytesMax int) error {
 	}
 	for i := range r.Secrets {
 		if len(r.Secrets[i].Secondary) > 0 {
-			return fmt.Errorf("%w: secret %s/%s has secondary keys, expected none", errs.ErrInvalidRequest, r.Secrets[i].Kind, r.Secrets[i].Key)
+			return fmt.Errorf("%w: secret %s/%s has secondary keys, expected none", authz.ErrInvalidRequest, r.Secrets[i].Kind, r.Secrets[i].Key)
 		}
 	}
-	for _, list := range [...][]document.Key{r.RemoveDocuments, r.RemoveSecrets} {
+	for _, list := range [...][]authz.DocumentKey{r.RemoveDocuments, r.RemoveSecrets} {
 		for _, k := range list {
 			if err := document.ValidKey(k.Kind, k.Key); err != nil {
 				return err
@@ -157,18 +156,18 @@ func (r *WriteRequest) validDocuments(bytesMax int) error {
 	return nil
 }
 
-func validDocument(d *document.Document, bytesMax int) error {
+func validDocument(d *authz.Document, bytesMax int) error {
 	if err := document.ValidKey(d.Kind, d.Key); err != nil {
 		return err
 	}
 	if err := errs.CheckBound("DocumentBytes", len(d.Body), bytesMax); err != nil {
 		return err
 	}
-	if err := errs.CheckBound("SecondaryKeysMax", len(d.Secondary), limits.SecondaryKeysMax); err != nil {
+	if err := errs.CheckBound("SecondaryKeysMax", len(d.Secondary), authz.SecondaryKeysMax); err != nil {
 		return err
 	}
 	for _, k := range d.Secondary {
-		if err := errs.CheckBound("DocumentKeyBytesMax", len(k), limits.DocumentKeyBytesMax); err != nil {
+		if err := errs.CheckBound("DocumentKeyBytesMax", len(k), authz.DocumentKeyBytesMax); err != nil {
 			return err
 		}
 	}
@@ -177,9 +176,9 @@ func validDocument(d *document.Document, bytesMax int) error {
 
 // checkRepeats rejects a tuple key, an attribute or a document that the write
 // names twice.
-func (r *WriteRequest) checkRepeats() error {
-	if k, twice := r.repeatedKey(); twice {
-		return fmt.Errorf("%w: the write contains tuple %s twice", errs.ErrInvalidRequest, k)
+func checkRepeats(r *authz.WriteRequest) error {
+	if k, twice := repeatedKey(r); twice {
+		return fmt.Errorf("%w: the write contains tuple %s twice", authz.ErrInvalidRequest, k)
 	}
 	if len(r.SetAttributes)+len(r.RemoveAttributes) > 1 {
 		seen := make(map[rel.Attribute]struct{}, len(r.SetAttributes))
@@ -187,7 +186,7 @@ func (r *WriteRequest) checkRepeats() error {
 			for _, a := range list {
 				a.Value = ""
 				if _, ok := seen[a]; ok {
-					return fmt.Errorf("%w: the write contains attribute %s of %s twice", errs.ErrInvalidRequest, a.Name, a.Object)
+					return fmt.Errorf("%w: the write contains attribute %s of %s twice", authz.ErrInvalidRequest, a.Name, a.Object)
 				}
 				seen[a] = struct{}{}
 			}
@@ -196,18 +195,18 @@ func (r *WriteRequest) checkRepeats() error {
 	return errors.Join(repeatedDocument(r.Documents, r.RemoveDocuments), repeatedDocument(r.Secrets, r.RemoveSecrets))
 }
 
-func repeatedDocument(put []document.Document, remove []document.Key) error {
+func repeatedDocument(put []authz.Document, remove []authz.DocumentKey) error {
 	if len(put)+len(remove) < 2 {
 		return nil
 	}
 	keys := slices.Clone(remove)
 	for _, d := range put {
-		keys = append(keys, document.Key{Kind: d.Kind, Key: d.Key})
+		keys = append(keys, authz.DocumentKey{Kind: d.Kind, Key: d.Key})
 	}
-	seen := make(map[document.Key]struct{}, len(keys))
+	seen := make(map[authz.DocumentKey]struct{}, len(keys))
 	for _, k := range keys {
 		if _, ok := seen[k]; ok {
-			return fmt.Errorf("%w: the write contains document %s/%s twice", errs.ErrInvalidRequest, k.Kind, k.Key)
+			return fmt.Errorf("%w: the write contains document %s/%s twice", authz.ErrInvalidRequest, k.Kind, k.Key)
 		}
 		seen[k] = struct{}{}
 	}
@@ -216,7 +215,7 @@ func repeatedDocument(put []document.Document, remove []document.Key) error {
 
 // repeatedKey returns a key that is in Add and Remove twice. It uses a hash
 // table of indexes, because a map of keys would copy every key.
-func (r *WriteRequest) repeatedKey() (repeated rel.Key, ok bool) {
+func repeatedKey(r *authz.WriteRequest) (repeated rel.Key, ok bool) {
 	n := len(r.Add) + len(r.Remove)
 	if n < 2 {
 		return repeated, false
@@ -262,7 +261,7 @@ func keyHash(seed maphash.Seed, k *rel.Key) uint64 {
 // fails if a text of the origin is too long or has a control character.
 func (w *writer) setOrigin(ctx context.Context, own *storage.Origin, caller string) error {
 	w.origin = *own
-	if a := AuthorOf(ctx); a != nil {
+	if a := authz.AuthorOf(ctx); a != nil {
 		w.origin = own.Or(&a.Origin)
 	}
 	if w.origin.Caller == "" {
@@ -279,7 +278,7 @@ func validOrigin(o *storage.Origin) error {
 		return err
 	}
 	if why := o.Invalid(); why != "" {
-		return fmt.Errorf("%w: %s", errs.ErrInvalidRequest, why)
+		return fmt.Errorf("%w: %s", authz.ErrInvalidRequest, why)
 	}
 	return nil
 }

@@ -4,10 +4,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"sync/atomic"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/admit"
-	"github.com/ostiary/ostiary/internal/document"
 	"github.com/ostiary/ostiary/internal/errs"
 	"github.com/ostiary/ostiary/internal/graph"
 	"github.com/ostiary/ostiary/internal/snapshot"
@@ -16,142 +15,24 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// WriteRequest is one atomic change of a store: all of it takes effect, at one
-// revision, or nothing. RemoveMatching acts first, then the other removals, then
-// what is added or set. All of it is checked against the state before the write.
-// Expired tuples count as absent.
-type WriteRequest struct {
-	// Add are the tuples to add.
-	Add []rel.Tuple
-	// Remove are the keys of the tuples to remove.
-	Remove []rel.Key
-	// RemoveMatching removes all tuples, attributes or documents that a filter
-	// selects. The log entry contains the filter, not what it selects.
-	RemoveMatching []storage.Filter
-
-	// SetAttributes sets or replaces attributes.
-	SetAttributes []rel.Attribute
-	// RemoveAttributes removes attributes by their object and name.
-	RemoveAttributes []rel.Attribute
-
-	// Documents are stored, and replace documents with the same key.
-	Documents []document.Document
-	// RemoveDocuments are the keys of the documents to remove.
-	RemoveDocuments []document.Key
-	// Secrets are encrypted and stored.
-	Secrets []document.Document
-	// RemoveSecrets are the keys of the secrets to remove.
-	RemoveSecrets []document.Key
-
-	// Schemas become the current ones of their namespaces, as by WriteSchema. The
-	// schemas before the write admit what the same write adds.
-	Schemas []snapshot.SchemaSource
-	// RemoveSchemas are the ids of the schemas to remove, as by RemoveSchema.
-	RemoveSchemas []string
-
-	// OnDuplicate is what an Add of an existing key does. The default is [Fail].
-	OnDuplicate ConflictAction
-	// OnMissing is what a Remove of an absent key does. The default is [Fail].
-	OnMissing ConflictAction
-	// Preconditions must all hold in the state before the write.
-	Preconditions []Precondition
-	// After, if not "", is the token of the revision that the write must follow. If
-	// the store has changed since, the write fails with ErrPrecondition.
-	After snapshot.Token
-	// SchemaID names the schema that admits what is added; "" means the current one
-	// of each type's namespace.
-	SchemaID string
-	// Origin is who makes the write and why. Empty fields are those of the [Author]
-	// of the context. Without a caller there either, the caller is "library".
-	Origin storage.Origin
-
-	prepared []snapshot.PreparedSchema // of Schemas, set by Validate
-}
-
-// Author is the origin of all writes that are made with a context, see
-// [WithAuthor]. It also notes the newest revision that they led to. Origin must not
-// change while a write is made; Revision may be called at any time.
-type Author struct {
-	// Origin is the origin of the writes.
-	Origin   storage.Origin
-	revision atomic.Uint64
-}
-
-// AuthorKey is the key under which a context has its *Author. A type that
-// implements [context.Context] may return one for it.
-type AuthorKey struct{}
-
-// WithAuthor returns a context whose writes have the origin of the author, as far
-// as the write itself has none.
-func WithAuthor(ctx context.Context, a *Author) context.Context {
-	return context.WithValue(ctx, AuthorKey{}, a)
-}
-
-// AuthorOf returns the author of the writes of a context, or nil.
-func AuthorOf(ctx context.Context) *Author {
-	a, _ := ctx.Value(AuthorKey{}).(*Author)
-	return a
-}
-
-// Revision returns the newest revision that a write of the author led to, or 0 if
-// the author has written nothing.
-func (a *Author) Revision() storage.Revision { return storage.Revision(a.revision.Load()) }
-
-// note remembers a revision that a write of the author led to.
-func (a *Author) note(r storage.Revision) {
-	for {
-		known := a.revision.Load()
-		if uint64(r) <= known || a.revision.CompareAndSwap(known, uint64(r)) {
-			return
-		}
-	}
-}
-
 // noteWrite notes the revision of a write for the author of ctx.
 func noteWrite(ctx context.Context, r storage.Revision) {
-	if a := AuthorOf(ctx); a != nil {
-		a.note(r)
+	if a := authz.AuthorOf(ctx); a != nil {
+		a.Wrote(r)
 	}
-}
-
-// ConflictAction decides what a write does if a key that it adds already exists,
-// or if a key that it removes is absent.
-type ConflictAction uint8
-
-const (
-	// Fail rejects the write with ErrTupleExists or ErrTupleMissing.
-	Fail ConflictAction = iota
-	// Ignore leaves the key as it is. An existing tuple with another condition,
-	// context or expiry rejects the write nevertheless.
-	Ignore
-	// Replace stores the new condition, context and expiry. As OnMissing it is the
-	// same as Ignore.
-	Replace
-)
-
-// Precondition requires that a tuple exists, or that none does.
-type Precondition struct {
-	// Filter selects tuples. A filter that names an object or a subject is cheap;
-	// any other may read the whole store.
-	Filter rel.Filter
-	// Absent requires that no tuple is selected, instead of at least one.
-	Absent bool
 }
 
 // Write makes a change durable and returns the token of its revision. A write
 // that changes nothing makes no log entry; its token is that of the newest
 // revision. It copies the request, which the caller may change afterwards.
-func (q *Queue) Write(ctx context.Context, r *WriteRequest) (snapshot.Token, error) {
+func (q *Queue) Write(ctx context.Context, r *authz.WriteRequest) (authz.Token, error) {
 	id := q.timeline.ID
-	if err := Validate(ctx, q.shared.runtime, r); err != nil {
-		return "", errs.Wrap("write", id, err)
-	}
-	secrets, err := q.shared.sealer.Seal(q.timeline.Incarnation, r.Secrets)
+	in, err := q.inputs(ctx, r)
 	if err != nil {
 		return "", errs.Wrap("write", id, err)
 	}
 	x := q.shared.writes.Get().(*write)
-	x.ctx, x.request, x.secrets = ctx, *r, secrets
+	x.ctx, x.request, x.inputs = ctx, *r, in
 	head, err := storage.Head{}, x.writer.setOrigin(ctx, &r.Origin, storage.CallerLibrary)
 	if err == nil {
 		head, err = q.submit(ctx, &x.writer, len(r.Add)+len(r.Remove))
@@ -165,19 +46,19 @@ func (q *Queue) Write(ctx context.Context, r *WriteRequest) (snapshot.Token, err
 }
 
 // WriteSchema stores a schema, which becomes the current one of its namespace.
-func (q *Queue) WriteSchema(ctx context.Context, src *snapshot.SchemaSource) (snapshot.SchemaInfo, snapshot.Token, error) {
+func (q *Queue) WriteSchema(ctx context.Context, src *authz.SchemaSource) (authz.SchemaInfo, authz.Token, error) {
 	const op = "write schema"
 	p, err := q.shared.runtime.PrepareSchema(ctx, src)
 	if err != nil {
-		return snapshot.SchemaInfo{}, "", errs.Wrap(op, q.timeline.ID, err)
+		return authz.SchemaInfo{}, "", errs.Wrap(op, q.timeline.ID, err)
 	}
 	head, err := q.submitOwn(ctx, &writer{build: func(g *group) ([]storage.Change, error) {
 		return g.putSchemas(nil, []snapshot.PreparedSchema{p})
 	}}, 1)
 	if err != nil {
-		return snapshot.SchemaInfo{}, "", errs.Wrap(op, q.timeline.ID, err)
+		return authz.SchemaInfo{}, "", errs.Wrap(op, q.timeline.ID, err)
 	}
-	info := snapshot.SchemaInfo{ID: p.ID, Namespace: p.Namespace, Created: head.Time.Time(), Revision: head.Revision}
+	info := authz.SchemaInfo{ID: p.ID, Namespace: p.Namespace, Created: head.Time.Time(), Revision: head.Revision}
 	return info, q.timeline.Token(head), nil
 }
 
@@ -190,7 +71,7 @@ func (q *Queue) submitOwn(ctx context.Context, w *writer, weight int) (storage.H
 }
 
 // RemoveSchema removes a schema by its id.
-func (q *Queue) RemoveSchema(ctx context.Context, id string) (snapshot.Token, error) {
+func (q *Queue) RemoveSchema(ctx context.Context, id string) (authz.Token, error) {
 	head, err := q.submitOwn(ctx, &writer{build: func(g *group) ([]storage.Change, error) {
 		return g.removeSchemas(nil, []string{id})
 	}}, 1)
@@ -205,32 +86,47 @@ func (q *Queue) RemoveSchema(ctx context.Context, id string) (snapshot.Token, er
 type write struct {
 	writer  writer
 	ctx     context.Context
-	request WriteRequest
-	secrets []storage.Document // encrypted
+	request authz.WriteRequest
+	inputs
 }
 
 func newWrite() *write {
 	x := &write{}
 	x.writer.ready, x.writer.transient = make(chan struct{}, 1), true
-	x.writer.build = func(g *group) ([]storage.Change, error) { return g.changes(x.ctx, &x.request, x.secrets) }
+	x.writer.build = func(g *group) ([]storage.Change, error) { return g.changes(x.ctx, &x.request, x.inputs) }
 	return x
 }
 
 func (x *write) reset() {
-	x.ctx, x.request, x.secrets = nil, WriteRequest{}, nil
+	x.ctx, x.request, x.inputs = nil, authz.WriteRequest{}, inputs{}
 	w := &x.writer
 	w.leads, w.immediate, w.head, w.err, w.entries, w.wrote = false, false, storage.Head{}, nil, 0, false
 	w.origin = storage.Origin{}
 	w.done.Store(false)
 }
 
+// inputs is what is made of a request once, before the writes ahead of it are known.
+type inputs struct {
+	schemas []snapshot.PreparedSchema
+	secrets []storage.Document // encrypted
+}
+
+// inputs validates a request, compiles its schemas and encrypts its secrets.
+func (q *Queue) inputs(ctx context.Context, r *authz.WriteRequest) (in inputs, err error) {
+	if in.schemas, err = Validate(ctx, q.shared.runtime, r); err != nil {
+		return inputs{}, err
+	}
+	in.secrets, err = q.shared.sealer.Seal(q.timeline.Incarnation, r.Secrets)
+	return in, err
+}
+
 // changes validates a write on the draft and returns its changes.
-func (g *group) changes(ctx context.Context, r *WriteRequest, secrets []storage.Document) ([]storage.Change, error) {
+func (g *group) changes(ctx context.Context, r *authz.WriteRequest, in inputs) ([]storage.Change, error) {
 	if err := g.checkPreconditions(r.After, r.Preconditions); err != nil {
 		return nil, err
 	}
 	out := g.space(len(r.Add) + len(r.Remove) + len(r.RemoveMatching) +
-		len(r.SetAttributes) + len(r.RemoveAttributes) + len(r.Documents) + len(r.RemoveDocuments) + len(secrets) + len(r.RemoveSecrets))
+		len(r.SetAttributes) + len(r.RemoveAttributes) + len(r.Documents) + len(r.RemoveDocuments) + len(in.secrets) + len(r.RemoveSecrets))
 	for i := range r.RemoveMatching {
 		out = append(out, storage.Change{Kind: storage.RemoveByFilter, Filter: r.RemoveMatching[i]})
 	}
@@ -255,10 +151,10 @@ func (g *group) changes(ctx context.Context, r *WriteRequest, secrets []storage.
 	if out, err = g.removeSchemas(out, r.RemoveSchemas); err != nil {
 		return nil, err
 	}
-	if out, err = g.putSchemas(out, r.prepared); err != nil {
+	if out, err = g.putSchemas(out, in.schemas); err != nil {
 		return nil, err
 	}
-	return r.documentChanges(out, secrets), nil
+	return documentChanges(r, out, in.secrets), nil
 }
 
 // removal is the change that removes a key.
@@ -266,12 +162,12 @@ func removal(k rel.Key) storage.Change {
 	return storage.Change{Kind: storage.TupleRemove, Tuple: rel.Tuple{Object: k.Object, Relation: k.Relation, Subject: k.Subject}}
 }
 
-func (g *group) removals(r *WriteRequest, out []storage.Change) ([]storage.Change, error) {
+func (g *group) removals(r *authz.WriteRequest, out []storage.Change) ([]storage.Change, error) {
 	for _, k := range r.Remove {
 		t, ok := g.draft.Batch.Get(k)
 		if !ok || t.Expired(g.now) {
-			if r.OnMissing == Fail {
-				return nil, &errs.TupleError{Kind: errs.ErrTupleMissing, Key: k}
+			if r.OnMissing == authz.Fail {
+				return nil, &authz.TupleError{Kind: authz.ErrTupleMissing, Key: k}
 			}
 			continue
 		}
@@ -280,7 +176,7 @@ func (g *group) removals(r *WriteRequest, out []storage.Change) ([]storage.Chang
 	return out, nil
 }
 
-func (g *group) additions(ctx context.Context, r *WriteRequest, out []storage.Change) (_ []storage.Change, err error) {
+func (g *group) additions(ctx context.Context, r *authz.WriteRequest, out []storage.Change) (_ []storage.Change, err error) {
 	last := tupleShape{}
 	for i := range r.Add {
 		t := &r.Add[i]
@@ -298,9 +194,9 @@ func (g *group) additions(ctx context.Context, r *WriteRequest, out []storage.Ch
 }
 
 // addition appends the changes that add an admitted tuple.
-func (g *group) addition(r *WriteRequest, t *rel.Tuple, out []storage.Change) ([]storage.Change, error) {
+func (g *group) addition(r *authz.WriteRequest, t *rel.Tuple, out []storage.Change) ([]storage.Change, error) {
 	old, live := g.draft.Batch.Get(t.Key())
-	if live && r.removesMatching(t.Key()) {
+	if live && removesMatching(r, t.Key()) {
 		live = false
 	}
 	switch {
@@ -309,8 +205,8 @@ func (g *group) addition(r *WriteRequest, t *rel.Tuple, out []storage.Change) ([
 		// The removal of the expired tuple becomes a part of the history.
 		out = append(out, removal(t.Key()))
 		live = false
-	case r.OnDuplicate == Fail || r.OnDuplicate == Ignore && old != *t:
-		return nil, &errs.TupleError{Kind: errs.ErrTupleExists, Key: t.Key()}
+	case r.OnDuplicate == authz.Fail || r.OnDuplicate == authz.Ignore && old != *t:
+		return nil, &authz.TupleError{Kind: authz.ErrTupleExists, Key: t.Key()}
 	case old == *t:
 		return out, nil
 	}
@@ -318,7 +214,7 @@ func (g *group) addition(r *WriteRequest, t *rel.Tuple, out []storage.Change) ([
 }
 
 // removesMatching reports whether a filter of the write removes a key.
-func (r *WriteRequest) removesMatching(k rel.Key) bool {
+func removesMatching(r *authz.WriteRequest, k rel.Key) bool {
 	for i := range r.RemoveMatching {
 		if f := &r.RemoveMatching[i]; f.Target == storage.FilterTuples && f.Tuple.Match(k) {
 			return true
@@ -345,7 +241,7 @@ func (g *group) attribute(ctx context.Context, a *rel.Attribute, schemaID string
 	}
 	def, ok := b.Schema.Type(a.Object.Type)
 	if !ok {
-		return rel.Attribute{}, fmt.Errorf("%w: the schema has no type %q", errs.ErrInvalidTuple, a.Object.Type)
+		return rel.Attribute{}, fmt.Errorf("%w: the schema has no type %q", authz.ErrInvalidTuple, a.Object.Type)
 	}
 	value, err := admit.AttributeValue(def, a)
 	if err != nil {
@@ -356,10 +252,10 @@ func (g *group) attribute(ctx context.Context, a *rel.Attribute, schemaID string
 
 // checkPreconditions returns ErrPrecondition if one does not hold on the draft,
 // or if the next entry does not follow the revision of after.
-func (g *group) checkPreconditions(after snapshot.Token, ps []Precondition) error {
+func (g *group) checkPreconditions(after authz.Token, ps []authz.Precondition) error {
 	if after != "" {
 		if head := g.head(); g.queue.timeline.Token(head) != after {
-			return fmt.Errorf("%w: the store changed: its newest revision is %d, which is not the one of the token %q", errs.ErrPrecondition, head.Revision, after)
+			return fmt.Errorf("%w: the store changed: its newest revision is %d, which is not the one of the token %q", authz.ErrPrecondition, head.Revision, after)
 		}
 	}
 	for i := range ps {
@@ -369,7 +265,7 @@ func (g *group) checkPreconditions(after snapshot.Token, ps []Precondition) erro
 			if p.Absent {
 				found = "a tuple matches its filter"
 			}
-			return fmt.Errorf("%w: number %d: %s", errs.ErrPrecondition, i, found)
+			return fmt.Errorf("%w: number %d: %s", authz.ErrPrecondition, i, found)
 		}
 	}
 	return nil
@@ -422,7 +318,7 @@ func (g *group) isLive(k rel.Key) bool {
 func (g *group) putSchemas(out []storage.Change, schemas []snapshot.PreparedSchema) ([]storage.Change, error) {
 	for _, p := range schemas {
 		if g.draft.HasSchema(p.ID) {
-			return nil, fmt.Errorf("%w: a schema with the id %q already exists", errs.ErrInvalidRequest, p.ID)
+			return nil, fmt.Errorf("%w: a schema with the id %q already exists", authz.ErrInvalidRequest, p.ID)
 		}
 		if g.compiled == nil {
 			g.compiled = map[string]*schema.Schema{}
@@ -438,7 +334,7 @@ func (g *group) putSchemas(out []storage.Change, schemas []snapshot.PreparedSche
 func (g *group) removeSchemas(out []storage.Change, ids []string) ([]storage.Change, error) {
 	for _, id := range ids {
 		if !g.draft.HasSchema(id) {
-			return nil, fmt.Errorf("%w: %q", errs.ErrNoSchema, id)
+			return nil, fmt.Errorf("%w: %q", authz.ErrNoSchema, id)
 		}
 		out = append(out, storage.Change{Kind: storage.DocumentRemove,
 			Document: storage.Document{Kind: snapshot.SchemaKind, Key: id}})
@@ -447,7 +343,7 @@ func (g *group) removeSchemas(out []storage.Change, ids []string) ([]storage.Cha
 }
 
 // documentChanges appends the changes to documents and secrets.
-func (r *WriteRequest) documentChanges(out []storage.Change, secrets []storage.Document) []storage.Change {
+func documentChanges(r *authz.WriteRequest, out []storage.Change, secrets []storage.Document) []storage.Change {
 	for _, k := range r.RemoveDocuments {
 		out = append(out, storage.Change{Kind: storage.DocumentRemove, Document: storage.Document{Kind: k.Kind, Key: k.Key}})
 	}

@@ -8,11 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/document"
-	"github.com/ostiary/ostiary/internal/errs"
 	"github.com/ostiary/ostiary/internal/golden"
-	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
@@ -66,13 +65,13 @@ func TestWrites(t *testing.T) {
 	var out strings.Builder
 	// entry prints the newest log entry, if a call made one.
 	last := w.timeline.Loaded().Head.Revision
-	note := func(name string, token snapshot.Token, err error) {
+	note := func(name string, token authz.Token, err error) {
 		t.Helper()
 		ids := strings.NewReplacer(names...)
 		head := w.timeline.Loaded().Head
 		fmt.Fprintf(&out, "%s\n", name)
 		if err != nil {
-			var e *errs.Error
+			var e *authz.Error
 			if !errors.As(err, &e) || e.Store != w.info.ID {
 				t.Errorf("%s: error %v does not name the store", name, err)
 			}
@@ -96,16 +95,16 @@ func TestWrites(t *testing.T) {
 		}
 		last = head.Revision
 	}
-	write := func(name string, r WriteRequest) {
+	write := func(name string, r authz.WriteRequest) {
 		t.Helper()
 		now = now.Add(time.Second)
 		token, err := w.queue.Write(ctx, &r)
 		note(name, token, err)
 	}
-	writeSchema := func(name string, m *schema.Model) snapshot.SchemaInfo {
+	writeSchema := func(name string, m *schema.Model) authz.SchemaInfo {
 		t.Helper()
 		now = now.Add(time.Second)
-		info, token, err := w.queue.WriteSchema(ctx, &snapshot.SchemaSource{Model: m})
+		info, token, err := w.queue.WriteSchema(ctx, &authz.SchemaSource{Model: m})
 		if err == nil {
 			names = append(names, info.ID, strings.ToUpper(strings.ReplaceAll(name, " ", "-")))
 		}
@@ -140,62 +139,62 @@ func TestWrites(t *testing.T) {
 		return []rel.Attribute{{Object: rel.Object{Type: typ, ID: "1"}, Name: name, Value: value}}
 	}
 	second := writeSchema("the second schema", model)
-	write("nothing", WriteRequest{})
-	write("tuples", WriteRequest{Add: tuples("doc:1#owner@user:anne", "doc:2#viewer@user:*", "doc:2#viewer@user:bob")})
-	write("a tuple that exists", WriteRequest{Add: tuples("doc:3#owner@user:anne", "doc:1#owner@user:anne")})
-	write("a tuple that exists, ignored", WriteRequest{Add: tuples("doc:3#owner@user:anne", "doc:1#owner@user:anne"), OnDuplicate: Ignore})
-	write("another expiry is no duplicate to ignore", WriteRequest{Add: expiring("doc:1#owner@user:anne", time.Minute), OnDuplicate: Ignore})
-	write("another expiry replaces", WriteRequest{Add: expiring("doc:1#owner@user:anne", 5*time.Second), OnDuplicate: Replace})
-	write("the same again", WriteRequest{Add: expiring("doc:1#owner@user:anne", 4*time.Second), OnDuplicate: Replace})
-	write("a key that is absent", WriteRequest{Remove: keys("doc:3#owner@user:anne", "doc:9#owner@user:anne")})
-	write("a key that is absent, ignored", WriteRequest{Remove: keys("doc:3#owner@user:anne", "doc:9#owner@user:anne"), OnMissing: Ignore})
+	write("nothing", authz.WriteRequest{})
+	write("tuples", authz.WriteRequest{Add: tuples("doc:1#owner@user:anne", "doc:2#viewer@user:*", "doc:2#viewer@user:bob")})
+	write("a tuple that exists", authz.WriteRequest{Add: tuples("doc:3#owner@user:anne", "doc:1#owner@user:anne")})
+	write("a tuple that exists, ignored", authz.WriteRequest{Add: tuples("doc:3#owner@user:anne", "doc:1#owner@user:anne"), OnDuplicate: authz.Ignore})
+	write("another expiry is no duplicate to ignore", authz.WriteRequest{Add: expiring("doc:1#owner@user:anne", time.Minute), OnDuplicate: authz.Ignore})
+	write("another expiry replaces", authz.WriteRequest{Add: expiring("doc:1#owner@user:anne", 5*time.Second), OnDuplicate: authz.Replace})
+	write("the same again", authz.WriteRequest{Add: expiring("doc:1#owner@user:anne", 4*time.Second), OnDuplicate: authz.Replace})
+	write("a key that is absent", authz.WriteRequest{Remove: keys("doc:3#owner@user:anne", "doc:9#owner@user:anne")})
+	write("a key that is absent, ignored", authz.WriteRequest{Remove: keys("doc:3#owner@user:anne", "doc:9#owner@user:anne"), OnMissing: authz.Ignore})
 	now = now.Add(time.Minute)
-	write("the removal of an expired tuple", WriteRequest{Remove: keys("doc:1#owner@user:anne")})
-	write("a precondition on an expired tuple", WriteRequest{Preconditions: []Precondition{{Filter: rel.Filter{ObjectID: "1"}}}})
-	write("the absence of an expired tuple, which is written again", WriteRequest{Preconditions: []Precondition{{Filter: rel.Filter{ObjectID: "1"}, Absent: true}}, Add: tuples("doc:1#owner@user:anne")})
-	write("the second precondition fails", WriteRequest{Preconditions: []Precondition{{Filter: rel.Filter{ObjectID: "1"}}, {Filter: rel.Filter{ObjectID: "1"}, Absent: true}}, Add: tuples("doc:4#owner@user:anne")})
-	write("a relation that the schema lacks", WriteRequest{Add: tuples("doc:1#owner@user:bob", "doc:1#editor@user:bob")})
-	write("a computed relation", WriteRequest{Add: tuples("doc:1#reader@user:bob")})
-	write("a wildcard after a tuple of its shape", WriteRequest{Add: tuples("doc:1#owner@user:bob", "doc:1#owner@user:*")})
-	write("a tuple after a wildcard of its shape", WriteRequest{Add: tuples("doc:1#public@user:*", "doc:1#public@user:bob")})
-	write("a type that no schema has", WriteRequest{Add: tuples("note:1#owner@user:bob")})
-	write("a schema that is not the current one", WriteRequest{Add: tuples("doc:1#owner@user:bob"), SchemaID: first.ID})
-	write("a schema that does not exist", WriteRequest{Add: tuples("doc:1#owner@user:bob"), SchemaID: "none"})
-	write("attributes", WriteRequest{SetAttributes: attribute("doc", "size", "7.0")})
-	write("an attribute removed", WriteRequest{RemoveAttributes: attribute("doc", "size", "ignored")})
-	write("an attribute of another type", WriteRequest{SetAttributes: attribute("doc", "size", `"big"`), Add: tuples("doc:5#owner@user:bob")})
-	write("an attribute that the schema lacks", WriteRequest{SetAttributes: attribute("doc", "name", "1")})
-	write("an attribute of no type", WriteRequest{SetAttributes: attribute("note", "size", "1")})
-	write("an attribute of no type in the schema of the write", WriteRequest{SetAttributes: attribute("note", "size", "1"), SchemaID: second.ID})
-	write("all at once", WriteRequest{Add: tuples("doc:6#owner@user:bob"), Remove: keys("doc:2#viewer@user:bob"), SetAttributes: attribute("doc", "size", "8"),
+	write("the removal of an expired tuple", authz.WriteRequest{Remove: keys("doc:1#owner@user:anne")})
+	write("a precondition on an expired tuple", authz.WriteRequest{Preconditions: []authz.Precondition{{Filter: rel.Filter{ObjectID: "1"}}}})
+	write("the absence of an expired tuple, which is written again", authz.WriteRequest{Preconditions: []authz.Precondition{{Filter: rel.Filter{ObjectID: "1"}, Absent: true}}, Add: tuples("doc:1#owner@user:anne")})
+	write("the second precondition fails", authz.WriteRequest{Preconditions: []authz.Precondition{{Filter: rel.Filter{ObjectID: "1"}}, {Filter: rel.Filter{ObjectID: "1"}, Absent: true}}, Add: tuples("doc:4#owner@user:anne")})
+	write("a relation that the schema lacks", authz.WriteRequest{Add: tuples("doc:1#owner@user:bob", "doc:1#editor@user:bob")})
+	write("a computed relation", authz.WriteRequest{Add: tuples("doc:1#reader@user:bob")})
+	write("a wildcard after a tuple of its shape", authz.WriteRequest{Add: tuples("doc:1#owner@user:bob", "doc:1#owner@user:*")})
+	write("a tuple after a wildcard of its shape", authz.WriteRequest{Add: tuples("doc:1#public@user:*", "doc:1#public@user:bob")})
+	write("a type that no schema has", authz.WriteRequest{Add: tuples("note:1#owner@user:bob")})
+	write("a schema that is not the current one", authz.WriteRequest{Add: tuples("doc:1#owner@user:bob"), SchemaID: first.ID})
+	write("a schema that does not exist", authz.WriteRequest{Add: tuples("doc:1#owner@user:bob"), SchemaID: "none"})
+	write("attributes", authz.WriteRequest{SetAttributes: attribute("doc", "size", "7.0")})
+	write("an attribute removed", authz.WriteRequest{RemoveAttributes: attribute("doc", "size", "ignored")})
+	write("an attribute of another type", authz.WriteRequest{SetAttributes: attribute("doc", "size", `"big"`), Add: tuples("doc:5#owner@user:bob")})
+	write("an attribute that the schema lacks", authz.WriteRequest{SetAttributes: attribute("doc", "name", "1")})
+	write("an attribute of no type", authz.WriteRequest{SetAttributes: attribute("note", "size", "1")})
+	write("an attribute of no type in the schema of the write", authz.WriteRequest{SetAttributes: attribute("note", "size", "1"), SchemaID: second.ID})
+	write("all at once", authz.WriteRequest{Add: tuples("doc:6#owner@user:bob"), Remove: keys("doc:2#viewer@user:bob"), SetAttributes: attribute("doc", "size", "8"),
 		RemoveAttributes: []rel.Attribute{{Object: rel.Object{Type: "doc", ID: "2"}, Name: "size"}},
 		RemoveMatching:   []storage.Filter{{Target: storage.FilterTuples, Tuple: rel.Filter{ObjectType: "doc", ObjectID: "2"}}, {Target: storage.FilterDocuments, DocumentKind: "old"}},
-		Documents:        []document.Document{{Kind: "note", Key: "n", Secondary: []string{"s"}, Body: []byte("text")}}, RemoveDocuments: []document.Key{{Kind: "note", Key: "gone"}},
-		Secrets: []document.Document{{Kind: "password", Key: "p", Body: []byte("hidden")}}, RemoveSecrets: []document.Key{{Kind: "password", Key: "gone"}}})
-	write("a filter alone", WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterAttributes, ObjectType: "doc", Name: "size"}}})
-	write("a document alone", WriteRequest{Documents: []document.Document{{Kind: "note", Key: "n", Body: []byte("new text")}}})
-	write("a removal of a document alone", WriteRequest{RemoveDocuments: []document.Key{{Kind: "note", Key: "n"}}})
-	write("a secret alone", WriteRequest{Secrets: []document.Document{{Kind: "password", Key: "p", Body: []byte("hidden")}}})
-	write("a removal of a secret alone", WriteRequest{RemoveSecrets: []document.Key{{Kind: "password", Key: "p"}}})
-	write("a tuple that a filter of the write removes", WriteRequest{Add: tuples("doc:6#owner@user:bob"), RemoveMatching: []storage.Filter{{Target: storage.FilterTuples, Tuple: rel.Filter{ObjectID: "6"}}}})
+		Documents:        []authz.Document{{Kind: "note", Key: "n", Secondary: []string{"s"}, Body: []byte("text")}}, RemoveDocuments: []authz.DocumentKey{{Kind: "note", Key: "gone"}},
+		Secrets: []authz.Document{{Kind: "password", Key: "p", Body: []byte("hidden")}}, RemoveSecrets: []authz.DocumentKey{{Kind: "password", Key: "gone"}}})
+	write("a filter alone", authz.WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterAttributes, ObjectType: "doc", Name: "size"}}})
+	write("a document alone", authz.WriteRequest{Documents: []authz.Document{{Kind: "note", Key: "n", Body: []byte("new text")}}})
+	write("a removal of a document alone", authz.WriteRequest{RemoveDocuments: []authz.DocumentKey{{Kind: "note", Key: "n"}}})
+	write("a secret alone", authz.WriteRequest{Secrets: []authz.Document{{Kind: "password", Key: "p", Body: []byte("hidden")}}})
+	write("a removal of a secret alone", authz.WriteRequest{RemoveSecrets: []authz.DocumentKey{{Kind: "password", Key: "p"}}})
+	write("a tuple that a filter of the write removes", authz.WriteRequest{Add: tuples("doc:6#owner@user:bob"), RemoveMatching: []storage.Filter{{Target: storage.FilterTuples, Tuple: rel.Filter{ObjectID: "6"}}}})
 	third := writeSchema("the third schema", &schema.Model{Types: append(model.Types[:2:2], schema.TypeDef{Name: "robot"})})
-	write("a removal of the second schema", WriteRequest{RemoveSchemas: []string{second.ID}})
-	write("a removal of a schema that is gone", WriteRequest{RemoveSchemas: []string{second.ID}})
+	write("a removal of the second schema", authz.WriteRequest{RemoveSchemas: []string{second.ID}})
+	write("a removal of a schema that is gone", authz.WriteRequest{RemoveSchemas: []string{second.ID}})
 	token, err := w.queue.RemoveSchema(ctx, "none")
 	note("no schema to remove", token, err)
 	token, err = w.queue.RemoveSchema(ctx, third.ID)
 	note("a removal of the third schema", token, err)
-	write("what only the removed schemas admit", WriteRequest{Add: tuples("doc:7#owner@user:bob")})
-	write("the model again", WriteRequest{Schemas: []snapshot.SchemaSource{{Model: model}}, Add: tuples("doc:7#viewer@user:bob")})
+	write("what only the removed schemas admit", authz.WriteRequest{Add: tuples("doc:7#owner@user:bob")})
+	write("the model again", authz.WriteRequest{Schemas: []authz.SchemaSource{{Model: model}}, Add: tuples("doc:7#viewer@user:bob")})
 	info, _ := w.timeline.Loaded().CurrentSchema("")
 	fmt.Fprintln(&out, "the current schema is new:", info.ID != first.ID && info.ID != second.ID && info.ID != third.ID)
 	writeSchema("a model that does not compile", &schema.Model{Types: []schema.TypeDef{{Name: ""}}})
 	at := w.timeline.Token(w.timeline.Loaded().Head)
-	write("after the newest revision", WriteRequest{After: at, Add: tuples("doc:8#owner@user:bob")})
-	write("after a revision that is not the newest", WriteRequest{After: at, Add: tuples("doc:9#owner@user:bob")})
+	write("after the newest revision", authz.WriteRequest{After: at, Add: tuples("doc:8#owner@user:bob")})
+	write("after a revision that is not the newest", authz.WriteRequest{After: at, Add: tuples("doc:9#owner@user:bob")})
 	// A clock that goes back does not make commit times go back.
 	now = now.Add(-time.Hour)
-	write("an hour before", WriteRequest{Add: tuples("doc:9#owner@user:bob")})
+	write("an hour before", authz.WriteRequest{Add: tuples("doc:9#owner@user:bob")})
 	text := strings.ReplaceAll(out.String(), info.ID, "NEW")
 	golden.Equal(t, "testdata/writes.txt", strings.ReplaceAll(text, string(at), "AT"))
 }
@@ -206,42 +205,42 @@ func TestUpdates(t *testing.T) {
 	ctx := context.Background()
 	w := newWorld(t)
 	refused := errors.New("refused")
-	var accepted []snapshot.Token
-	update := func(r WriteRequest, err error) (snapshot.Token, error) {
-		return w.queue.Update(ctx, &Update{Build: func(head snapshot.Token) (WriteRequest, error) {
+	var accepted []authz.Token
+	update := func(r authz.WriteRequest, err error) (authz.Token, error) {
+		return w.queue.Update(ctx, &authz.Update{Build: func(head authz.Token) (authz.WriteRequest, error) {
 			if head != w.timeline.Token(w.timeline.Loaded().Head) {
 				t.Errorf("built on %q, expected the newest revision", head)
 			}
 			return r, err
-		}, Accepted: func(head snapshot.Token) { accepted = append(accepted, head) }})
+		}, Accepted: func(head authz.Token) { accepted = append(accepted, head) }})
 	}
-	token, err := update(WriteRequest{Add: many("1", 1)}, nil)
+	token, err := update(authz.WriteRequest{Add: many("1", 1)}, nil)
 	if err != nil || token != w.timeline.Token(w.timeline.Loaded().Head) || len(accepted) != 1 || accepted[0] != token {
 		t.Errorf("got token %q and error %v, accepted %q", token, err, accepted)
 	}
 	for name, c := range map[string]struct {
-		request WriteRequest
+		request authz.WriteRequest
 		err     error
 		kind    error
 	}{
-		"an error of Build":         {WriteRequest{Add: many("2", 1)}, refused, refused},
-		"a malformed request":       {WriteRequest{Add: make([]rel.Tuple, 1)}, nil, errs.ErrInvalidName},
-		"a tuple that exists":       {WriteRequest{Add: many("1", 1)}, nil, errs.ErrTupleExists},
-		"a secret without a key":    {WriteRequest{Secrets: []document.Document{{Kind: "password", Key: "p"}}}, nil, errs.ErrNoSecretKey},
-		"a precondition that fails": {WriteRequest{Preconditions: []Precondition{{Filter: rel.Filter{ObjectID: "1"}, Absent: true}}}, nil, errs.ErrPrecondition},
+		"an error of Build":         {authz.WriteRequest{Add: many("2", 1)}, refused, refused},
+		"a malformed request":       {authz.WriteRequest{Add: make([]rel.Tuple, 1)}, nil, authz.ErrInvalidName},
+		"a tuple that exists":       {authz.WriteRequest{Add: many("1", 1)}, nil, authz.ErrTupleExists},
+		"a secret without a key":    {authz.WriteRequest{Secrets: []authz.Document{{Kind: "password", Key: "p"}}}, nil, authz.ErrNoSecretKey},
+		"a precondition that fails": {authz.WriteRequest{Preconditions: []authz.Precondition{{Filter: rel.Filter{ObjectID: "1"}, Absent: true}}}, nil, authz.ErrPrecondition},
 	} {
 		token, err := update(c.request, c.err)
 		if token != "" || !errors.Is(err, c.kind) || len(accepted) != 1 || (err == refused) != (c.err != nil) {
 			t.Errorf("%s: got token %q and error %v, expected %v", name, token, err, c.kind)
 		}
-		var e *errs.Error
+		var e *authz.Error
 		if c.err == nil && (!errors.As(err, &e) || e.Store != w.info.ID) {
 			t.Errorf("%s: error %v does not name the store", name, err)
 		}
 	}
-	for name, u := range map[string]*Update{
-		"Build":    {Build: func(snapshot.Token) (WriteRequest, error) { panic("in Build") }, Accepted: func(snapshot.Token) { t.Error("an update is accepted whose Build panics") }},
-		"Accepted": {Build: func(snapshot.Token) (WriteRequest, error) { return WriteRequest{Add: many("3", 1)}, nil }, Accepted: func(snapshot.Token) { panic("in Accepted") }},
+	for name, u := range map[string]*authz.Update{
+		"Build":    {Build: func(authz.Token) (authz.WriteRequest, error) { panic("in Build") }, Accepted: func(authz.Token) { t.Error("an update is accepted whose Build panics") }},
+		"Accepted": {Build: func(authz.Token) (authz.WriteRequest, error) { return authz.WriteRequest{Add: many("3", 1)}, nil }, Accepted: func(authz.Token) { panic("in Accepted") }},
 	} {
 		func() {
 			defer func() {

@@ -176,7 +176,7 @@ func (c *comparison) attributeDiffers(a rel.Attribute) bool {
 // walk follows the relations starts of object o to the objects of the
 // permission. For each of these objects it records that group reaches it. It
 // subtracts the usersets that it visits from left, and fails with
-// [errs.ErrBound] if left is too small.
+// [authz.ErrBound] if left is too small.
 func (c *comparison) walk(ctx context.Context, o rel.Object, starts []schema.RelationID, group changeGroup, left *int) error {
 	r := newReach(ctx, c.after.schema, *left, c.before.view.Graph, c.after.view.Graph)
 	n := r.node(o)

@@ -34,8 +34,8 @@ const (
 )
 
 // changedBetween reads from the log what changed after the revision of before, up
-// to and including the revision of after. It fails with [errs.ErrBound] if more
-// than limits.Bounds.DifferenceChanges keys changed.
+// to and including the revision of after. It fails with [authz.ErrBound] if more
+// than Bounds.DifferenceChanges keys changed.
 func changedBetween(ctx context.Context, t *snapshot.Timeline, before, after *snapshot.View) (changedKeys, error) {
 	keys := newChangedKeys()
 	var part turns.Part

@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
-	"github.com/ostiary/ostiary/internal/errs"
 	"github.com/ostiary/ostiary/internal/eval"
+	"github.com/ostiary/ostiary/internal/limits"
 	"github.com/ostiary/ostiary/internal/query"
 	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/schema"
@@ -25,7 +26,7 @@ import (
 // tuple's subject, and asks about these pairs.
 type comparison struct {
 	timeline      *snapshot.Timeline
-	permission    PermissionSelector
+	permission    authz.PermissionSelector
 	before, after moment
 	relation      *schema.Relation // of the permission, in the later schema
 	objects       map[string]bool  // permission.Objects; nil selects all
@@ -55,7 +56,7 @@ type moment struct {
 // lineage. It uses the SchemaID, Context and Bounds of o for both views; without
 // SchemaID each view is compared under its own current schema. It fails if the
 // later schema lacks a type or a relation of p, or if the context passes a bound.
-func newComparison(ctx context.Context, t *snapshot.Timeline, p *PermissionSelector, before, after *snapshot.View, o *query.QueryOptions) (*comparison, error) {
+func newComparison(ctx context.Context, t *snapshot.Timeline, p *authz.PermissionSelector, before, after *snapshot.View, o *authz.QueryOptions) (*comparison, error) {
 	c := &comparison{timeline: t, permission: *p, affected: map[string][]int{}}
 	later, err := t.Schema(ctx, after, p.ObjectType, o.SchemaID)
 	if err != nil {
@@ -64,14 +65,14 @@ func newComparison(ctx context.Context, t *snapshot.Timeline, p *PermissionSelec
 	earlier := later
 	if o.SchemaID == "" {
 		earlier, err = t.Schema(ctx, before, p.ObjectType, "")
-		if errors.Is(err, errs.ErrNoSchema) {
+		if errors.Is(err, authz.ErrNoSchema) {
 			earlier, err = nil, nil
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
-	bounds := t.Runtime.Bounds.Query(o.Bounds)
+	bounds := limits.Query(&t.Runtime.Bounds, o.Bounds)
 	c.before = moment{before, earlier, eval.Env{Now: before.AsOf(), Context: o.Context, Bounds: bounds, Memory: t.Runtime.QuestionsMemory, Turns: t.Runtime.Turns}}
 	c.after = moment{after, later, eval.Env{Now: after.AsOf(), Context: o.Context, Bounds: bounds, Memory: t.Runtime.QuestionsMemory, Turns: t.Runtime.Turns}}
 	if err := query.ValidInput(&t.Runtime.Bounds, later, o); err != nil {
@@ -119,7 +120,7 @@ func (c *comparison) resolve() error {
 
 // check asks the evaluator one question about one snapshot. The decision is False
 // if the snapshot's schema does not have the type or relation yet.
-func (c *comparison) check(ctx context.Context, m *moment, q eval.Question) (expr.Tristate, *eval.Reasons, error) {
+func (c *comparison) check(ctx context.Context, m *moment, q authz.Question) (expr.Tristate, *authz.Reasons, error) {
 	if m.schema == nil {
 		return expr.False, nil, nil
 	}
@@ -134,7 +135,7 @@ func (c *comparison) check(ctx context.Context, m *moment, q eval.Question) (exp
 // list asks the evaluator for all subjects of the permission's kind that have a
 // relation on an object, in one snapshot. The list is empty if the snapshot's
 // schema does not have the type or relation yet. A list that a bound cut short is
-// an [errs.BoundError].
+// an [authz.BoundError].
 func (c *comparison) list(ctx context.Context, m *moment, q eval.ListSubjectsQuestion) (eval.SubjectList, error) {
 	if m.schema == nil {
 		return eval.SubjectList{}, nil
@@ -147,7 +148,7 @@ func (c *comparison) list(ctx context.Context, m *moment, q eval.ListSubjectsQue
 	}
 	if err == nil && l.Bound != "" {
 		nodes := int64(m.env.Bounds.Nodes)
-		err = &errs.BoundError{Name: l.Bound, Max: nodes, Got: nodes + 1}
+		err = &authz.BoundError{Name: l.Bound, Max: nodes, Got: nodes + 1}
 	}
 	return l, err
 }

@@ -4,9 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/eval"
-	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -31,20 +30,20 @@ func compareIDs(a, b string) int { return eval.PositionOf(a).Compare(eval.Positi
 
 // appendPosition encodes a position, and the token and the time of the earlier
 // revision.
-func appendPosition(earlier snapshot.TokenParts, at rel.Time, p position) []byte {
+func appendPosition(earlier authz.TokenParts, at rel.Time, p position) []byte {
 	out := binary.BigEndian.AppendUint64(earlier.Append(nil), uint64(at))
 	out = binary.AppendUvarint(out, uint64(len(p.object)))
 	return append(append(out, p.object...), p.subject...)
 }
 
 // parsePosition decodes what [appendPosition] returns. Anything else is
-// [errs.ErrCursor].
-func parsePosition(b []byte) (earlier snapshot.TokenParts, at rel.Time, p position, err error) {
-	malformed := fmt.Errorf("%w: malformed text", errs.ErrCursor)
-	if len(b) < snapshot.TokenBytes+8 {
+// [authz.ErrCursor].
+func parsePosition(b []byte) (earlier authz.TokenParts, at rel.Time, p position, err error) {
+	malformed := fmt.Errorf("%w: malformed text", authz.ErrCursor)
+	if len(b) < authz.TokenBytes+8 {
 		return earlier, 0, p, malformed
 	}
-	earlier, b = snapshot.ParseTokenParts(b), b[snapshot.TokenBytes:]
+	earlier, b = authz.ParseTokenParts(b), b[authz.TokenBytes:]
 	at, b = rel.Time(binary.BigEndian.Uint64(b)), b[8:]
 	n, size := binary.Uvarint(b)
 	if size <= 0 || n > uint64(len(b)-size) {

@@ -5,8 +5,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/ostiary/ostiary/internal/errs"
-	"github.com/ostiary/ostiary/internal/snapshot"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -14,7 +13,7 @@ import (
 // FuzzPosition decodes arbitrary bytes. What is accepted must encode to the same
 // position again; anything else must be ErrCursor.
 func FuzzPosition(f *testing.F) {
-	token, at := snapshot.TokenParts{Incarnation: storage.Incarnation{1}, Revision: 2}, rel.Time(3)
+	token, at := authz.TokenParts{Incarnation: storage.Incarnation{1}, Revision: 2}, rel.Time(3)
 	for _, p := range []position{{"a", "b", true}, {"a", "", true}, {"a", otherSubjects, true}} {
 		encoded := appendPosition(token, at, p)
 		if gotToken, gotAt, got, err := parsePosition(encoded); err != nil || got != p || gotToken != token || gotAt != at {
@@ -27,7 +26,7 @@ func FuzzPosition(f *testing.F) {
 	f.Fuzz(func(t *testing.T, encoded []byte) {
 		token, at, p, err := parsePosition(encoded)
 		if err != nil {
-			if !errors.Is(err, errs.ErrCursor) {
+			if !errors.Is(err, authz.ErrCursor) {
 				t.Errorf("%q: got error %v, want ErrCursor", encoded, err)
 			}
 			return

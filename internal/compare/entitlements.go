@@ -5,94 +5,43 @@ import (
 	"context"
 	"slices"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/errs"
 	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/query"
 	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/internal/turns"
-	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
-	"github.com/ostiary/ostiary/storage"
 )
 
-// EntitlementsRequest asks which relations one subject has on some objects, in one
-// call, at one revision and one time.
-type EntitlementsRequest struct {
-	// Subject is the subject of all questions.
-	Subject rel.Subject
-	// Objects are the objects to ask about; they may have different types.
-	Objects []rel.Object
-	// Relations are asked about for every object. Nil selects all relations of the
-	// object's type, or its permissions if Permissions is true.
-	Relations []string
-	// Permissions selects, if Relations is nil, the relations that no tuple may
-	// name: those that are computed only. For a type without such relations it
-	// selects all.
-	Permissions bool
-	query.QueryOptions
-}
-
-// EntitlementsResult holds what a subject may do.
-type EntitlementsResult struct {
-	// Objects has one entry for each object of the request, in the same order.
-	Objects []ObjectEntitlements
-	// Revision is the revision of the answers, Token its token.
-	Revision storage.Revision
-	Token    snapshot.Token
-	// Stats sums up the work of all questions.
-	Stats eval.Stats
-}
-
-// ObjectEntitlements holds a subject's relations on one object.
-type ObjectEntitlements struct {
-	// Object is the object that was asked about.
-	Object rel.Object
-	// Relations are the relations that the subject has. They are in the order of
-	// the request, or in the schema's order if the request names no relations.
-	Relations []string
-	// Unknown are the relations with an unknown decision, in the same order.
-	Unknown []UnknownRelation
-	// Err is the reason why the object could not be asked about: the schema lacks
-	// its type, or a relation that the request names.
-	Err error
-}
-
-// UnknownRelation is a relation for which a check is unknown.
-type UnknownRelation struct {
-	// Relation is the name of the relation.
-	Relation string
-	// Reasons explain why the check is unknown.
-	Reasons *eval.Reasons
-}
-
 // Entitlements answers each combination of an object and a relation as a check
-// would. It fails with [errs.ErrBound] if there are more than Bounds.BatchItems
+// would. It fails with [authz.ErrBound] if there are more than Bounds.BatchItems
 // combinations.
-func (c *Comparer) Entitlements(ctx context.Context, r *EntitlementsRequest) (EntitlementsResult, error) {
+func (c *Comparer) Entitlements(ctx context.Context, r *authz.EntitlementsRequest) (authz.EntitlementsResult, error) {
 	ctx, work := turns.With(ctx, c.timeline.Runtime.Turns)
 	defer work.End()
 	out, err := c.entitlements(ctx, r)
 	return out, errs.Wrap("entitlements", c.timeline.ID, err)
 }
 
-func (c *Comparer) entitlements(ctx context.Context, r *EntitlementsRequest) (EntitlementsResult, error) {
+func (c *Comparer) entitlements(ctx context.Context, r *authz.EntitlementsRequest) (authz.EntitlementsResult, error) {
 	t := c.timeline
 	bounds := &t.Runtime.Bounds
 	if err := errs.CheckBound("BatchItems", len(r.Objects)*max(len(r.Relations), 1), bounds.BatchItems); err != nil {
-		return EntitlementsResult{}, err
+		return authz.EntitlementsResult{}, err
 	}
 	v, err := t.At(ctx, r.Consistency)
 	if err != nil {
-		return EntitlementsResult{}, err
+		return authz.EntitlementsResult{}, err
 	}
-	out := EntitlementsResult{Objects: make([]ObjectEntitlements, len(r.Objects)), Revision: v.Head.Revision, Token: t.Token(v.Head)}
+	out := authz.EntitlementsResult{Objects: make([]authz.ObjectEntitlements, len(r.Objects)), Revision: v.Head.Revision, Token: t.Token(v.Head)}
 	x := entitlements{timeline: t, ctx: ctx, view: v, request: r, questionsLeft: bounds.BatchItems, env: query.Env(t, v, &r.QueryOptions)}
 	for i := range r.Objects {
 		o := &out.Objects[i]
 		o.Object = r.Objects[i]
 		if err := x.object(o, &out.Stats); err != nil {
-			return EntitlementsResult{}, err
+			return authz.EntitlementsResult{}, err
 		}
 	}
 	return out, nil
@@ -104,7 +53,7 @@ type entitlements struct {
 	timeline      *snapshot.Timeline
 	ctx           context.Context
 	view          *snapshot.View
-	request       *EntitlementsRequest
+	request       *authz.EntitlementsRequest
 	env           eval.Env
 	part          turns.Part
 	questionsLeft int // how many combinations may still be answered
@@ -129,7 +78,7 @@ type typeState struct {
 	// after those that it is computed from.
 	order []int
 	// answers are the answers for the current object, by index in names.
-	answers []eval.Answer
+	answers []authz.Answer
 	// holds is, by relation, whether the subject has it on the current object.
 	holds []bool
 	// subjectKind is the kind of the request's subject.
@@ -144,12 +93,12 @@ type typeState struct {
 
 // object fills in the entry of one object, whose own errors are in o.Err. It
 // returns the errors that concern the whole request.
-func (x *entitlements) object(o *ObjectEntitlements, stats *eval.Stats) error {
+func (x *entitlements) object(o *authz.ObjectEntitlements, stats *authz.Stats) error {
 	if err := x.useType(o.Object.Type); err != nil {
 		o.Err = errs.Wrap("check", x.timeline.ID, err)
 		return x.ctx.Err()
 	}
-	q := eval.Question{Object: o.Object, Subject: x.request.Subject}
+	q := authz.Question{Object: o.Object, Subject: x.request.Subject}
 	if o.Err = errs.Wrap("check", x.timeline.ID, query.ValidQuestion(&q.Object, &q.Subject)); o.Err != nil {
 		return nil
 	}
@@ -164,7 +113,7 @@ func (x *entitlements) object(o *ObjectEntitlements, stats *eval.Stats) error {
 	for _, i := range x.order {
 		answer := &x.answers[i]
 		if decision, ok := x.infer(i, o.Object.ID); ok {
-			*answer = eval.Answer{Decision: decision}
+			*answer = authz.Answer{Decision: decision}
 			continue
 		}
 		if x.checks++; x.checks == walkAfter && x.ids != nil && !x.walked {
@@ -193,14 +142,14 @@ func (x *entitlements) object(o *ObjectEntitlements, stats *eval.Stats) error {
 }
 
 // collect copies the answers for the current object to o, in the order of names.
-func (x *entitlements) collect(o *ObjectEntitlements) {
+func (x *entitlements) collect(o *authz.ObjectEntitlements) {
 	from := len(x.relations)
 	for i := range x.answers {
 		switch a := &x.answers[i]; a.Decision {
 		case expr.True:
 			x.relations = append(x.relations, x.names[i])
 		case expr.Unknown:
-			o.Unknown = append(o.Unknown, UnknownRelation{x.names[i], a.Reasons})
+			o.Unknown = append(o.Unknown, authz.UnknownRelation{Relation: x.names[i], Reasons: a.Reasons})
 		}
 	}
 	o.Relations = x.relations[from:len(x.relations):len(x.relations)]
@@ -245,7 +194,7 @@ func (x *entitlements) useType(typ string) error {
 // decision unknown, or if the schema lacks a relation.
 func (x *entitlements) prepareInference(t *schema.Type) {
 	x.reach, x.ids = nil, nil
-	x.order, x.answers = make([]int, len(x.names)), make([]eval.Answer, len(x.names))
+	x.order, x.answers = make([]int, len(x.names)), make([]authz.Answer, len(x.names))
 	for i := range x.order {
 		x.order[i] = i
 	}

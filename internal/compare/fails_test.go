@@ -7,11 +7,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
-	"github.com/ostiary/ostiary/internal/commit"
-	"github.com/ostiary/ostiary/internal/limits"
-	"github.com/ostiary/ostiary/internal/query"
-	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/failing"
@@ -21,49 +18,49 @@ import (
 // schemas are at revisions 1 and 4.
 type shaky struct {
 	*world
-	tokens []snapshot.Token // by revision
-	infos  []snapshot.SchemaInfo
+	tokens []authz.Token // by revision
+	infos  []authz.SchemaInfo
 	cursor string // after the first change between revisions 2 and 5
 }
 
-func (x *shaky) difference(cursor string) DifferenceRequest {
-	return DifferenceRequest{PermissionSelector: PermissionSelector{ObjectType: "doc", Relation: "viewer", SubjectType: "user"},
-		From: snapshot.AtRevision(2), To: snapshot.AtRevision(5), Limit: 1, Cursor: cursor, Context: expr.Values{"ip": "home"}}
+func (x *shaky) difference(cursor string) authz.DifferenceRequest {
+	return authz.DifferenceRequest{PermissionSelector: authz.PermissionSelector{ObjectType: "doc", Relation: "viewer", SubjectType: "user"},
+		From: authz.AtRevision(2), To: authz.AtRevision(5), Limit: 1, Cursor: cursor, Context: expr.Values{"ip": "home"}}
 }
 
 func newShaky(t *testing.T, d *failing.Driver) *shaky {
 	t.Helper()
-	x := &shaky{world: newWorldOn(t, d, 1, limits.Bounds{PastViews: 1}), tokens: make([]snapshot.Token, 1)}
+	x := &shaky{world: newWorldOn(t, d, 1, authz.Bounds{PastViews: 1}), tokens: make([]authz.Token, 1)}
 	note := func() { x.tokens = append(x.tokens, x.timeline.Token(x.timeline.Loaded().Head)) }
 	current, _ := x.timeline.Loaded().CurrentSchema("")
 	note()
-	x.write(commit.WriteRequest{Add: tuples(t, "doc:1#viewer@group:1#member", "doc:2#viewer@group:1#member", "group:1#member@user:u1")})
+	x.write(authz.WriteRequest{Add: tuples(t, "doc:1#viewer@group:1#member", "doc:2#viewer@group:1#member", "group:1#member@user:u1")})
 	note()
-	x.write(commit.WriteRequest{Add: tuples(t, "group:1#member@group:2#member", "group:2#member@user:u2 with near")})
+	x.write(authz.WriteRequest{Add: tuples(t, "group:1#member@group:2#member", "group:2#member@user:u2 with near")})
 	note()
 	second := model()
 	second.Types[3].Relations = append(second.Types[3].Relations, second.Types[3].Relations[6])
 	second.Types[3].Relations[7].Name = "staff2"
-	x.infos = []snapshot.SchemaInfo{current, x.writeSchema(second)}
+	x.infos = []authz.SchemaInfo{current, x.writeSchema(second)}
 	note()
-	x.write(commit.WriteRequest{Add: tuples(t, "folder:1#viewer@user:u0", "doc:1#parent@folder:1"), Remove: []rel.Key{tuples(t, "group:1#member@user:u1")[0].Key()}})
+	x.write(authz.WriteRequest{Add: tuples(t, "folder:1#viewer@user:u0", "doc:1#parent@folder:1"), Remove: []rel.Key{tuples(t, "group:1#member@user:u1")[0].Key()}})
 	note()
 	r := x.difference("")
 	x.cursor = must(x.comparer.Difference(t.Context(), &r))(t).Next
 	info := must(d.Store(t.Context(), x.timeline.ID))(t)
 	x.runtime.Close()
-	x.open(d, info, limits.Bounds{PastViews: 1})
+	x.open(d, info, authz.Bounds{PastViews: 1})
 	return x
 }
 
-func (x *shaky) differenceText(r DifferenceRequest) (string, error) {
+func (x *shaky) differenceText(r authz.DifferenceRequest) (string, error) {
 	page, err := x.comparer.Difference(context.Background(), &r)
 	return fmt.Sprintf("%v %v %v %v", outcomes(&r.PermissionSelector, page.Changes), page.UnknownCount, page.Next == "", page.Checked), err
 }
 
-func (x *shaky) whatIfText(r WhatIfRequest) (string, error) {
+func (x *shaky) whatIfText(r authz.WhatIfRequest) (string, error) {
 	for _, s := range users {
-		q := query.CheckRequest{Object: rel.Object{Type: "doc", ID: "1"}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: s}}
+		q := authz.CheckRequest{Object: rel.Object{Type: "doc", ID: "1"}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: s}}
 		q.SchemaID = x.infos[0].ID
 		r.Questions = append(r.Questions, q)
 		q.SchemaID = ""
@@ -82,19 +79,19 @@ func (x *shaky) whatIfText(r WhatIfRequest) (string, error) {
 // failing.Each for what must hold.
 func TestStorageFails(t *testing.T) {
 	t.Parallel()
-	changes := commit.WriteRequest{Add: tuples(t, "doc:1#viewer@user:nobody"), RemoveMatching: []storage.Filter{{Target: storage.FilterTuples, Tuple: rel.Filter{ObjectType: "group"}}},
+	changes := authz.WriteRequest{Add: tuples(t, "doc:1#viewer@user:nobody"), RemoveMatching: []storage.Filter{{Target: storage.FilterTuples, Tuple: rel.Filter{ObjectType: "group"}}},
 		SetAttributes: []rel.Attribute{{Object: rel.Object{Type: "doc", ID: "2"}, Name: "open", Value: "true"}}}
 	for name, call := range map[string]func(x *shaky) (string, error){
 		"difference": func(x *shaky) (string, error) { return x.differenceText(x.difference("")) },
 		"next page":  func(x *shaky) (string, error) { return x.differenceText(x.difference(x.cursor)) },
 		"difference to the newest": func(x *shaky) (string, error) {
 			r := x.difference("")
-			r.To, r.Limit = snapshot.Consistency{}, 10
+			r.To, r.Limit = authz.Consistency{}, 10
 			return x.differenceText(r)
 		},
 		"difference of tokens": func(x *shaky) (string, error) {
 			r := x.difference("")
-			r.From, r.To = snapshot.AtExactly(x.tokens[2]), snapshot.AtExactly(x.tokens[3])
+			r.From, r.To = authz.AtExactly(x.tokens[2]), authz.AtExactly(x.tokens[3])
 			return x.differenceText(r)
 		},
 		"difference under one schema": func(x *shaky) (string, error) {
@@ -102,17 +99,19 @@ func TestStorageFails(t *testing.T) {
 			r.SchemaID, r.Limit = x.infos[0].ID, 10
 			return x.differenceText(r)
 		},
-		"what if":              func(x *shaky) (string, error) { return x.whatIfText(WhatIfRequest{Changes: changes}) },
-		"what if with a model": func(x *shaky) (string, error) { return x.whatIfText(WhatIfRequest{Changes: changes, Model: model()}) },
+		"what if": func(x *shaky) (string, error) { return x.whatIfText(authz.WhatIfRequest{Changes: changes}) },
+		"what if with a model": func(x *shaky) (string, error) {
+			return x.whatIfText(authz.WhatIfRequest{Changes: changes, Model: model()})
+		},
 		"what if with a stored schema": func(x *shaky) (string, error) {
-			return x.whatIfText(WhatIfRequest{Changes: changes, SchemaID: x.infos[0].ID})
+			return x.whatIfText(authz.WhatIfRequest{Changes: changes, SchemaID: x.infos[0].ID})
 		},
 		"what if in the past": func(x *shaky) (string, error) {
-			return x.whatIfText(WhatIfRequest{Changes: changes, Consistency: snapshot.AtRevision(2)})
+			return x.whatIfText(authz.WhatIfRequest{Changes: changes, Consistency: authz.AtRevision(2)})
 		},
 		"entitlements": func(x *shaky) (string, error) {
-			r := EntitlementsRequest{Subject: rel.Subject{Type: "user", ID: "u2"}, Objects: []rel.Object{{Type: "doc", ID: "1"}, {Type: "group", ID: "2"}}}
-			r.Consistency = snapshot.AtRevision(3)
+			r := authz.EntitlementsRequest{Subject: rel.Subject{Type: "user", ID: "u2"}, Objects: []rel.Object{{Type: "doc", ID: "1"}, {Type: "group", ID: "2"}}}
+			r.Consistency = authz.AtRevision(3)
 			got, err := x.comparer.Entitlements(context.Background(), &r)
 			for i := range got.Objects {
 				err = errors.Join(err, got.Objects[i].Err)
@@ -120,7 +119,7 @@ func TestStorageFails(t *testing.T) {
 			return fmt.Sprint(got.Objects), err
 		},
 		"watch": func(x *shaky) (string, error) {
-			for u, err := range x.comparer.WatchPermission(context.Background(), &WatchPermissionRequest{PermissionSelector: first, After: x.tokens[2]}) {
+			for u, err := range x.comparer.WatchPermission(context.Background(), &authz.WatchPermissionRequest{PermissionSelector: first, After: x.tokens[2]}) {
 				return fmt.Sprint(outcomes(&first, u.Changes), u.UnknownCount, u.Revision), err
 			}
 			return "", nil

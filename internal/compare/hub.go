@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/rel"
 )
@@ -70,7 +70,7 @@ func (h *hub) start(ctx context.Context) error {
 	if !h.timeline.Runtime.Start(func() { h.run(running, v, sub) }) {
 		sub.Close()
 		stop()
-		return errs.ErrClosed
+		return authz.ErrClosed
 	}
 	return nil
 }
@@ -126,7 +126,7 @@ func (h *hub) run(ctx context.Context, last *snapshot.View, sub *snapshot.Subscr
 		if ctx.Err() != nil {
 			cancel()
 			if h.timeline.Runtime.Context().Err() != nil {
-				h.publish(ctx, &step{err: errs.ErrClosed})
+				h.publish(ctx, &step{err: authz.ErrClosed})
 			}
 			return
 		}
@@ -137,7 +137,7 @@ func (h *hub) run(ctx context.Context, last *snapshot.View, sub *snapshot.Subscr
 			last = h.expire(ctx, last)
 			continue
 		}
-		if errors.Is(err, errs.ErrWatchBehind) || errors.Is(err, snapshot.ErrReload) {
+		if errors.Is(err, authz.ErrWatchBehind) || errors.Is(err, snapshot.ErrReload) {
 			// The subscription lost entries. newStep reads them from the log.
 			sub.Close()
 			sub, err = h.subscribe(), nil

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/turns"
@@ -21,7 +22,7 @@ type page struct {
 	progressed bool     // end is set
 	more       bool     // the page is full, and positions follow end
 
-	changes []PermissionChange
+	changes []authz.PermissionChange
 	unknown int // see DifferenceResult.UnknownCount
 }
 
@@ -137,13 +138,13 @@ func (c *comparison) comparePairs(ctx context.Context, o rel.Object, subjects []
 }
 
 // comparePair asks the evaluator about one object and subject, in both snapshots.
-func (c *comparison) comparePair(ctx context.Context, o rel.Object, id string) (p PermissionChange, err error) {
-	p = PermissionChange{Object: o, Subject: rel.Subject{Type: c.permission.SubjectType, ID: id, Relation: c.permission.SubjectRelation}}
-	q := eval.Question{Object: o, Relation: c.permission.Relation, Subject: p.Subject}
+func (c *comparison) comparePair(ctx context.Context, o rel.Object, id string) (p authz.PermissionChange, err error) {
+	p = authz.PermissionChange{Object: o, Subject: rel.Subject{Type: c.permission.SubjectType, ID: id, Relation: c.permission.SubjectRelation}}
+	q := authz.Question{Object: o, Relation: c.permission.Relation, Subject: p.Subject}
 	if p.Before, p.Reasons, err = c.check(ctx, &c.before, q); err != nil {
 		return p, err
 	}
-	var reasons *eval.Reasons
+	var reasons *authz.Reasons
 	if p.After, reasons, err = c.check(ctx, &c.after, q); reasons != nil {
 		p.Reasons = reasons
 	}
@@ -155,7 +156,7 @@ func (c *comparison) comparePair(ctx context.Context, o rel.Object, id string) (
 // tuples name, and a common decision for all others.
 type listedSubjects struct {
 	// others is the change of all subjects that a snapshot's list does not name.
-	others PermissionChange
+	others authz.PermissionChange
 	// before and after hold the decisions of the subjects that the lists name.
 	before, after map[string]expr.Tristate
 	// incomplete is true if a list left out subjects with unknown decisions.
@@ -165,7 +166,7 @@ type listedSubjects struct {
 // listSubjects lists the subjects of an object in both snapshots, and adds to
 // candidates the subjects that either list names.
 func (c *comparison) listSubjects(ctx context.Context, o rel.Object, candidates map[string]struct{}) (*listedSubjects, error) {
-	x := &listedSubjects{others: PermissionChange{Object: o, AllOthers: true,
+	x := &listedSubjects{others: authz.PermissionChange{Object: o, AllOthers: true,
 		Subject: rel.Subject{Type: c.permission.SubjectType, ID: rel.Wildcard, Relation: c.permission.SubjectRelation}}}
 	var err error
 	if x.others.Before, x.before, err = c.listMoment(ctx, &c.before, x, candidates); err != nil {
@@ -205,11 +206,11 @@ func (c *comparison) listMoment(ctx context.Context, m *moment, x *listedSubject
 // change returns the change of one subject as the lists give it. ok is false if
 // the caller must ask the evaluator: x is nil, the lists are incomplete, or a
 // decision is unknown and the lists do not give its reasons.
-func (x *listedSubjects) change(id string) (p PermissionChange, ok bool) {
+func (x *listedSubjects) change(id string) (p authz.PermissionChange, ok bool) {
 	if x == nil || x.incomplete {
 		return p, false
 	}
-	p = PermissionChange{Object: x.others.Object, Subject: x.others.Subject, Before: x.others.Before, After: x.others.After}
+	p = authz.PermissionChange{Object: x.others.Object, Subject: x.others.Subject, Before: x.others.Before, After: x.others.After}
 	p.Subject.ID = id
 	if decision, ok := x.before[id]; ok {
 		p.Before = decision

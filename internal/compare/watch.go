@@ -5,49 +5,12 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"time"
 
-	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/errs"
-	"github.com/ostiary/ostiary/internal/eval"
-	"github.com/ostiary/ostiary/internal/query"
 	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/internal/turns"
-	"github.com/ostiary/ostiary/storage"
 )
-
-// WatchNamesMax bounds how many objects and subjects, together, a
-// [WatchPermissionRequest] may name.
-const WatchNamesMax = 1000
-
-// WatchPermissionRequest asks for the changes of a computed permission as they
-// happen. It must name objects or subjects, at most [WatchNamesMax].
-type WatchPermissionRequest struct {
-	PermissionSelector
-	// After is a token: changes after its revision are reported. "" selects the
-	// newest revision.
-	After snapshot.Token
-	// Context holds the conditions' request parameters.
-	Context expr.Values
-	// Bounds limit each check; see [eval.Bounds].
-	Bounds eval.Bounds
-}
-
-// PermissionUpdate lists who gained and who lost a permission since the
-// previous update, or since After for the first update.
-type PermissionUpdate struct {
-	// Revision is the revision that the update leads to, Time its commit time, or the
-	// time at which tuples were found expired.
-	Revision storage.Revision
-	Time     time.Time
-	// Token is the token of Revision. A watch with After set to it continues here. It
-	// reports again what expired after the commit of Revision.
-	Token snapshot.Token
-	// Changes are as in [DifferenceResult].
-	Changes []PermissionChange
-	// UnknownCount is as in [DifferenceResult].
-	UnknownCount int
-}
 
 // WatchPermission yields an update for each log entry that changes the permission
 // for one of the named objects or subjects, and when a tuple that gave it expires,
@@ -56,16 +19,16 @@ type PermissionUpdate struct {
 // within a second. So a watch never falls behind, it holds no more than the view of
 // its last update, and no writer waits for it. If the watch fails, it yields the
 // error last.
-func (c *Comparer) WatchPermission(ctx context.Context, r *WatchPermissionRequest) iter.Seq2[PermissionUpdate, error] {
-	return func(yield func(PermissionUpdate, error) bool) {
+func (c *Comparer) WatchPermission(ctx context.Context, r *authz.WatchPermissionRequest) iter.Seq2[authz.PermissionUpdate, error] {
+	return func(yield func(authz.PermissionUpdate, error) bool) {
 		if err := c.watch(ctx, r, yield); err != nil {
-			yield(PermissionUpdate{}, errs.Wrap("watch permission", c.timeline.ID, err))
+			yield(authz.PermissionUpdate{}, errs.Wrap("watch permission", c.timeline.ID, err))
 		}
 	}
 }
 
 // watch runs one watch. It returns nil if the consumer stops.
-func (c *Comparer) watch(ctx context.Context, r *WatchPermissionRequest, yield func(PermissionUpdate, error) bool) error {
+func (c *Comparer) watch(ctx context.Context, r *authz.WatchPermissionRequest, yield func(authz.PermissionUpdate, error) bool) error {
 	w, err := c.newWatch(ctx, r)
 	if err != nil {
 		return err
@@ -101,26 +64,26 @@ func (c *Comparer) watch(ctx context.Context, r *WatchPermissionRequest, yield f
 // permissionWatch is the state of one watch.
 type permissionWatch struct {
 	timeline *snapshot.Timeline
-	request  *WatchPermissionRequest
-	options  query.QueryOptions
+	request  *authz.WatchPermissionRequest
+	options  authz.QueryOptions
 	seen     *snapshot.View // the view, and the time, that the last update led to
 }
 
 // newWatch checks a request and finds the view that it starts from.
-func (c *Comparer) newWatch(ctx context.Context, r *WatchPermissionRequest) (*permissionWatch, error) {
+func (c *Comparer) newWatch(ctx context.Context, r *authz.WatchPermissionRequest) (*permissionWatch, error) {
 	names := len(r.Objects) + len(r.Subjects)
 	if names == 0 {
-		return nil, fmt.Errorf("%w: a permission watch must name objects or subjects", errs.ErrInvalidRequest)
+		return nil, fmt.Errorf("%w: a permission watch must name objects or subjects", authz.ErrInvalidRequest)
 	}
-	if err := errs.CheckBound("WatchNamesMax", names, WatchNamesMax); err != nil {
+	if err := errs.CheckBound("WatchNamesMax", names, authz.WatchNamesMax); err != nil {
 		return nil, err
 	}
-	if err := r.PermissionSelector.validate(); err != nil {
+	if err := validSelector(&r.PermissionSelector); err != nil {
 		return nil, err
 	}
-	at := snapshot.Consistency{}
+	at := authz.Consistency{}
 	if r.After != "" {
-		at = snapshot.AtExactly(r.After)
+		at = authz.AtExactly(r.After)
 	}
 	start, err := c.timeline.At(ctx, at)
 	if err != nil {
@@ -129,7 +92,7 @@ func (c *Comparer) newWatch(ctx context.Context, r *WatchPermissionRequest) (*pe
 	if r.After == "" {
 		start = start.AskedAt(max(start.Head.Time, c.timeline.Runtime.Now()))
 	}
-	w := &permissionWatch{c.timeline, r, query.QueryOptions{Context: r.Context, Bounds: r.Bounds}, start}
+	w := &permissionWatch{c.timeline, r, authz.QueryOptions{Context: r.Context, Bounds: r.Bounds}, start}
 	// This reports an invalid request now. Without it, the first entry would.
 	_, err = newComparison(ctx, c.timeline, &r.PermissionSelector, start, start, &w.options)
 	return w, err
@@ -137,7 +100,7 @@ func (c *Comparer) newWatch(ctx context.Context, r *WatchPermissionRequest) (*pe
 
 // advance compares the view of the last update with the hub's newest view. The
 // returned update may be empty.
-func (w *permissionWatch) advance(ctx context.Context, latest *step) (u PermissionUpdate, err error) {
+func (w *permissionWatch) advance(ctx context.Context, latest *step) (u authz.PermissionUpdate, err error) {
 	t, after, seen := w.timeline, latest.after, w.seen.AsOf()
 	if w.seen.Graph.Lineage() != after.Graph.Lineage() {
 		if w.seen, err = t.PastView(ctx, after, w.seen.Head.Revision); err != nil {
@@ -163,8 +126,8 @@ func (w *permissionWatch) advance(ctx context.Context, latest *step) (u Permissi
 		return u, err
 	}
 	if c.page.more {
-		return u, &errs.BoundError{Name: "DifferenceChecks", Max: int64(t.Runtime.Bounds.DifferenceChecks), Got: int64(c.page.checks)}
+		return u, &authz.BoundError{Name: "DifferenceChecks", Max: int64(t.Runtime.Bounds.DifferenceChecks), Got: int64(c.page.checks)}
 	}
 	w.seen = after
-	return PermissionUpdate{after.Head.Revision, after.AsOf().Time(), t.Token(after.Head), c.page.changes, c.page.unknown}, nil
+	return authz.PermissionUpdate{Revision: after.Head.Revision, Time: after.AsOf().Time(), Token: t.Token(after.Head), Changes: c.page.changes, UnknownCount: c.page.unknown}, nil
 }

@@ -10,11 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/ostiary/ostiary/internal/commit"
-	"github.com/ostiary/ostiary/internal/errs"
-	"github.com/ostiary/ostiary/internal/limits"
-	"github.com/ostiary/ostiary/internal/query"
-	"github.com/ostiary/ostiary/internal/snapshot"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage/failing"
 	"github.com/ostiary/ostiary/storage/memory"
@@ -23,10 +19,10 @@ import (
 // watcher is a watch with a consumer that reads one update for each element of gate.
 type watcher struct {
 	*world
-	request WatchPermissionRequest
+	request authz.WatchPermissionRequest
 	gate    chan struct{}
 	stop    context.CancelFunc
-	updates []PermissionUpdate
+	updates []authz.PermissionUpdate
 	err     error // of the watch, once it has ended
 	// decisions are those of all pairs that the request selects, after the updates so
 	// far.
@@ -34,12 +30,12 @@ type watcher struct {
 }
 
 // startWatch starts a watch in a goroutine of a synctest bubble, and waits until it waits.
-func (w *world) startWatch(r WatchPermissionRequest) *watcher {
+func (w *world) startWatch(r authz.WatchPermissionRequest) *watcher {
 	ctx, stop := context.WithCancel(context.Background())
 	x := &watcher{world: w, request: r, gate: make(chan struct{}), stop: stop}
-	at := snapshot.AtRevision(w.head)
+	at := authz.AtRevision(w.head)
 	if r.After != "" {
-		at = snapshot.AtExactly(r.After)
+		at = authz.AtExactly(r.After)
 	}
 	x.decisions = x.checked(at)
 	go func() {
@@ -56,13 +52,13 @@ func (w *world) startWatch(r WatchPermissionRequest) *watcher {
 }
 
 // checked returns the decisions of all pairs that the request selects, by checks.
-func (x *watcher) checked(at snapshot.Consistency) map[string]string {
+func (x *watcher) checked(at authz.Consistency) map[string]string {
 	out := map[string]string{}
 	p := &x.request.PermissionSelector
 	for i := range 3 {
 		o := rel.Object{Type: p.ObjectType, ID: fmt.Sprint(i)}
 		for _, s := range subjects(p) {
-			q := query.CheckRequest{Object: o, Relation: p.Relation, Subject: s}
+			q := authz.CheckRequest{Object: o, Relation: p.Relation, Subject: s}
 			q.Context, q.Consistency = x.request.Context, at
 			if p.Objects == nil || contains(p.Objects, o.ID) {
 				out[fmt.Sprint(o, s)] = x.check(q).String()
@@ -110,7 +106,7 @@ func (x *watcher) verify() {
 	if x.drain(); x.err != nil {
 		x.t.Fatal(x.err)
 	}
-	if got, want := x.decisions, x.checked(snapshot.AtRevision(x.head)); fmt.Sprint(got) != fmt.Sprint(want) {
+	if got, want := x.decisions, x.checked(authz.AtRevision(x.head)); fmt.Sprint(got) != fmt.Sprint(want) {
 		x.t.Fatalf("%+v at revision %d:\ngot  %v\nwant %v", x.request, x.head, got, want)
 	}
 }
@@ -122,17 +118,17 @@ func TestWatches(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(8) {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, 300+seed, limits.Bounds{WatchBuffer: 1 + int(seed)})
-			tokens := []snapshot.Token{""}
+			w := newWorld(t, 300+seed, authz.Bounds{WatchBuffer: 1 + int(seed)})
+			tokens := []authz.Token{""}
 			// Names that nothing uses later: a compaction frees them.
 			unused := tuples(t, "group:old#member@user:old", "folder:old#viewer@user:old")
-			w.write(commit.WriteRequest{Add: unused})
+			w.write(authz.WriteRequest{Add: unused})
 			second := model()
 			second.Types[3].Relations[5].Rewrite = second.Types[3].Relations[4].Rewrite // editor means reader
 			var watches []*watcher
 			for step := range 40 {
 				if len(watches) < 5 {
-					r := WatchPermissionRequest{PermissionSelector: w.selector(w.rng.IntN(2) == 0), After: tokens[w.rng.IntN(len(tokens))], Context: w.context()}
+					r := authz.WatchPermissionRequest{PermissionSelector: w.selector(w.rng.IntN(2) == 0), After: tokens[w.rng.IntN(len(tokens))], Context: w.context()}
 					if r.Objects == nil && r.Subjects == nil {
 						r.Subjects = []string{subjects(&r.PermissionSelector)[1].ID}
 					}
@@ -145,7 +141,7 @@ func TestWatches(t *testing.T) {
 				switch w.rng.IntN(12) {
 				case 0:
 					for i := range unused {
-						w.write(commit.WriteRequest{Remove: []rel.Key{unused[i].Key()}, OnMissing: commit.Ignore})
+						w.write(authz.WriteRequest{Remove: []rel.Key{unused[i].Key()}, OnMissing: authz.Ignore})
 					}
 					if _, err := w.timeline.Compact(t.Context()); err != nil {
 						t.Fatal(err)
@@ -178,7 +174,7 @@ func TestWatches(t *testing.T) {
 }
 
 // first is the permission that the tests below watch.
-var first = PermissionSelector{ObjectType: "doc", Relation: "viewer", SubjectType: "user", Objects: []string{"1"}}
+var first = authz.PermissionSelector{ObjectType: "doc", Relation: "viewer", SubjectType: "user", Objects: []string{"1"}}
 
 // tuples parses tuples.
 func tuples(t *testing.T, texts ...string) (all []rel.Tuple) {
@@ -204,15 +200,15 @@ func TestWatchesEnd(t *testing.T) { // not parallel: it counts goroutines
 	}{
 		"the context ends":     {func(_ *world, x *watcher) { x.stop() }, context.Canceled},
 		"the store is deleted": {func(w *world, _ *watcher) { w.timeline.Close(deleted) }, deleted},
-		"the engine is closed": {func(w *world, _ *watcher) { w.runtime.Close() }, errs.ErrClosed},
+		"the engine is closed": {func(w *world, _ *watcher) { w.runtime.Close() }, authz.ErrClosed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, 1, limits.Bounds{})
-				w.write(commit.WriteRequest{Add: tuples(t, "doc:1#owner@user:u1")})
-				one, two := w.startWatch(WatchPermissionRequest{PermissionSelector: first}), w.startWatch(WatchPermissionRequest{PermissionSelector: first})
+				w := newWorld(t, 1, authz.Bounds{})
+				w.write(authz.WriteRequest{Add: tuples(t, "doc:1#owner@user:u1")})
+				one, two := w.startWatch(authz.WatchPermissionRequest{PermissionSelector: first}), w.startWatch(authz.WatchPermissionRequest{PermissionSelector: first})
 				for round := range 2 {
-					w.write(commit.WriteRequest{Add: tuples(t, fmt.Sprintf("doc:1#viewer@user:u%d", 2*round))})
+					w.write(authz.WriteRequest{Add: tuples(t, fmt.Sprintf("doc:1#viewer@user:u%d", 2*round))})
 					one.verify()
 					two.verify()
 					if n := running(); n != 1 {
@@ -231,7 +227,7 @@ func TestWatchesEnd(t *testing.T) { // not parallel: it counts goroutines
 					if n := running(); n != 0 || w.comparer.hub.latest != nil {
 						t.Errorf("after the last watch, %d goroutines follow the writes, and the newest change is %v; expected none", n, w.comparer.hub.latest)
 					}
-					one, two = w.startWatch(WatchPermissionRequest{PermissionSelector: first}), w.startWatch(WatchPermissionRequest{PermissionSelector: first})
+					one, two = w.startWatch(authz.WatchPermissionRequest{PermissionSelector: first}), w.startWatch(authz.WatchPermissionRequest{PermissionSelector: first})
 				}
 				c.end(w, one)
 				if one.drain(); !errors.Is(one.err, c.want) || !strings.Contains(one.err.Error(), "watch permission in store") {
@@ -256,7 +252,7 @@ func TestWatchesEnd(t *testing.T) { // not parallel: it counts goroutines
 func TestWatchExpiry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 1, limits.Bounds{})
+		w := newWorld(t, 1, authz.Bounds{})
 		start := w.now
 		wait := func(until time.Duration) {
 			w.setNow(start.Add(until))
@@ -267,7 +263,7 @@ func TestWatchExpiry(t *testing.T) {
 		for i, seconds := range []time.Duration{10, 20, 20} {
 			add[i].Expires = rel.TimeOf(start.Add(seconds * time.Second))
 		}
-		w.write(commit.WriteRequest{Add: add})
+		w.write(authz.WriteRequest{Add: add})
 		token := w.timeline.Token(w.timeline.Loaded().Head)
 		revision := w.head
 		expect := func(x *watcher, want ...string) {
@@ -291,7 +287,7 @@ func TestWatchExpiry(t *testing.T) {
 				t.Errorf("got %q, error %v; expected %q", got, x.err, want)
 			}
 		}
-		x := w.startWatch(WatchPermissionRequest{PermissionSelector: first})
+		x := w.startWatch(authz.WatchPermissionRequest{PermissionSelector: first})
 		wait(9 * time.Second)
 		expect(x)
 		wait(10 * time.Second)
@@ -301,11 +297,11 @@ func TestWatchExpiry(t *testing.T) {
 		wait(21 * time.Second)
 		expect(x, fmt.Sprintf("u1 lost true at %d, 21s", revision), fmt.Sprintf("u2 lost true at %d, 21s", revision))
 		w.setNow(start.Add(15 * time.Second)) // a clock that goes back
-		w.write(commit.WriteRequest{Add: tuples(t, "doc:2#owner@user:u1")})
+		w.write(authz.WriteRequest{Add: tuples(t, "doc:2#owner@user:u1")})
 		expect(x)
 		w.setNow(start.Add(30 * time.Second))
-		later := w.startWatch(WatchPermissionRequest{PermissionSelector: first})
-		again := w.startWatch(WatchPermissionRequest{PermissionSelector: first, After: token})
+		later := w.startWatch(authz.WatchPermissionRequest{PermissionSelector: first})
+		again := w.startWatch(authz.WatchPermissionRequest{PermissionSelector: first, After: token})
 		wait(31 * time.Second)
 		expect(x)
 		expect(later)
@@ -326,11 +322,11 @@ func TestWatchExpiry(t *testing.T) {
 // TestWatchStops lets a consumer stop after an update. It gets nothing more.
 func TestWatchStops(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 1, limits.Bounds{})
+	w := newWorld(t, 1, authz.Bounds{})
 	at := w.timeline.Token(w.timeline.Loaded().Head)
-	w.write(commit.WriteRequest{Add: tuples(t, "doc:1#owner@user:u1")})
-	w.write(commit.WriteRequest{Add: tuples(t, "doc:2#owner@user:u1")})
-	for u, err := range w.comparer.WatchPermission(t.Context(), &WatchPermissionRequest{PermissionSelector: first, After: at}) {
+	w.write(authz.WriteRequest{Add: tuples(t, "doc:1#owner@user:u1")})
+	w.write(authz.WriteRequest{Add: tuples(t, "doc:2#owner@user:u1")})
+	for u, err := range w.comparer.WatchPermission(t.Context(), &authz.WatchPermissionRequest{PermissionSelector: first, After: at}) {
 		if err != nil || u.Revision != 3 || !u.Time.Equal(w.now) || len(u.Changes) != 1 {
 			t.Errorf("got %+v, error %v; expected one change at revision 3 and %s", u, err, w.now)
 		}
@@ -346,24 +342,24 @@ func TestWatchStops(t *testing.T) {
 func TestWatchBounds(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		bounds limits.Bounds
+		bounds authz.Bounds
 		write  []string
 		// want is the text of the error, or "".
 		want string
 	}{
-		"as many changes":   {limits.Bounds{DifferenceChanges: 2}, []string{"doc:1#owner@user:u1", "doc:1#viewer@user:u1"}, ""},
-		"too many changes":  {limits.Bounds{DifferenceChanges: 2}, []string{"doc:1#owner@user:u1", "doc:1#viewer@user:u1", "doc:1#blocked@user:u1"}, "bound DifferenceChanges exceeded: got 3, expected at most 2"},
-		"as many checks":    {limits.Bounds{DifferenceChecks: 4}, []string{"doc:1#owner@user:u1", "doc:1#owner@user:u2"}, ""},
-		"too many checks":   {limits.Bounds{DifferenceChecks: 3}, []string{"doc:1#owner@user:u0", "doc:1#owner@user:u1", "doc:1#owner@user:u2"}, "bound DifferenceChecks exceeded: got 4, expected at most 3"},
-		"as many usersets":  {limits.Bounds{DifferenceUsersets: 4}, []string{"doc:1#owner@user:u1"}, ""},
-		"too many usersets": {limits.Bounds{DifferenceUsersets: 3}, []string{"doc:1#owner@user:u1"}, "bound DifferenceUsersets exceeded: got 4, expected at most 3"},
+		"as many changes":   {authz.Bounds{DifferenceChanges: 2}, []string{"doc:1#owner@user:u1", "doc:1#viewer@user:u1"}, ""},
+		"too many changes":  {authz.Bounds{DifferenceChanges: 2}, []string{"doc:1#owner@user:u1", "doc:1#viewer@user:u1", "doc:1#blocked@user:u1"}, "bound DifferenceChanges exceeded: got 3, expected at most 2"},
+		"as many checks":    {authz.Bounds{DifferenceChecks: 4}, []string{"doc:1#owner@user:u1", "doc:1#owner@user:u2"}, ""},
+		"too many checks":   {authz.Bounds{DifferenceChecks: 3}, []string{"doc:1#owner@user:u0", "doc:1#owner@user:u1", "doc:1#owner@user:u2"}, "bound DifferenceChecks exceeded: got 4, expected at most 3"},
+		"as many usersets":  {authz.Bounds{DifferenceUsersets: 4}, []string{"doc:1#owner@user:u1"}, ""},
+		"too many usersets": {authz.Bounds{DifferenceUsersets: 3}, []string{"doc:1#owner@user:u1"}, "bound DifferenceUsersets exceeded: got 4, expected at most 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, 1, c.bounds)
-				x := w.startWatch(WatchPermissionRequest{PermissionSelector: first})
-				w.write(commit.WriteRequest{Add: tuples(t, c.write...)})
+				x := w.startWatch(authz.WatchPermissionRequest{PermissionSelector: first})
+				w.write(authz.WriteRequest{Add: tuples(t, c.write...)})
 				if c.want == "" {
 					x.verify()
 				} else if x.drain(); x.err == nil || !strings.HasSuffix(x.err.Error(), c.want) {
@@ -381,22 +377,22 @@ func TestWatchAfterAFailedRead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		driver := failing.New(memory.New())
-		w := newWorldOn(t, driver, 1, limits.Bounds{WatchBuffer: 1})
+		w := newWorldOn(t, driver, 1, authz.Bounds{WatchBuffer: 1})
 		at := w.timeline.Token(w.timeline.Loaded().Head)
-		slow := w.startWatch(WatchPermissionRequest{PermissionSelector: first})
-		w.write(commit.WriteRequest{Add: tuples(t, "doc:1#owner@user:u0")})
+		slow := w.startWatch(authz.WatchPermissionRequest{PermissionSelector: first})
+		w.write(authz.WriteRequest{Add: tuples(t, "doc:1#owner@user:u0")})
 		synctest.Wait() // the consumer does not read this update yet
-		w.write(commit.WriteRequest{Add: tuples(t, "doc:1#owner@user:u1")})
+		w.write(authz.WriteRequest{Add: tuples(t, "doc:1#owner@user:u1")})
 		synctest.Wait()
-		w.write(commit.WriteRequest{Add: tuples(t, "doc:1#owner@user:u2")})
+		w.write(authz.WriteRequest{Add: tuples(t, "doc:1#owner@user:u2")})
 		driver.Break(failing.Fault{Number: 1, Only: []failing.Operation{failing.Entries}, Lasting: true})
 		if slow.drain(); !errors.Is(slow.err, failing.ErrInjected) {
 			t.Errorf("got error %v, expected %v", slow.err, failing.ErrInjected)
 		}
 		driver.Mend()
-		next := w.startWatch(WatchPermissionRequest{PermissionSelector: first, After: at})
+		next := w.startWatch(authz.WatchPermissionRequest{PermissionSelector: first, After: at})
 		next.verify()
-		w.write(commit.WriteRequest{Remove: []rel.Key{tuples(t, "doc:1#owner@user:u1")[0].Key()}})
+		w.write(authz.WriteRequest{Remove: []rel.Key{tuples(t, "doc:1#owner@user:u1")[0].Key()}})
 		next.verify()
 		next.stop()
 	})

@@ -5,96 +5,45 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/admit"
 	"github.com/ostiary/ostiary/internal/commit"
 	"github.com/ostiary/ostiary/internal/errs"
 	"github.com/ostiary/ostiary/internal/eval"
+	"github.com/ostiary/ostiary/internal/limits"
 	"github.com/ostiary/ostiary/internal/query"
 	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/rel"
-	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
 )
-
-// WhatIfRequest asks questions twice: as the store is, and as it would be after a
-// proposed change of the schema, of tuples and attributes, or of both. Nothing is
-// stored.
-type WhatIfRequest struct {
-	// Questions are asked twice each, both times with their own context, contextual
-	// tuples and attributes. A question with a SchemaID is asked under that schema
-	// before the change; a proposed schema of the same namespace replaces it after the
-	// change. Their Consistency must be the zero value.
-	Questions []query.CheckRequest
-	// Consistency selects the revision, the same before and after.
-	Consistency snapshot.Consistency
-	// Model is the proposed schema. It replaces the current schema of its
-	// namespace, and those that questions name. SchemaID names a stored schema instead. Set at most one of them;
-	// without one, the schema stays as it is.
-	Model    *schema.Model
-	SchemaID string
-	// Changes are the proposed changes, in the order of a write. Only Add, Remove,
-	// RemoveMatching, SetAttributes and RemoveAttributes may be set. The proposed
-	// schema must admit what is added. An Add of a live key replaces its tuple, and
-	// a Remove of a key that is not live does nothing.
-	Changes commit.WriteRequest
-}
-
-// WhatIfResult is what a proposal would change, for each question.
-type WhatIfResult struct {
-	// Items are in the order of the questions. If Partial is not "", the items of
-	// the last questions are missing.
-	Items []WhatIfItem
-	// Gained, Lost and Other count the items that change: to true, from true, and
-	// in another way (to or from an error, or between unknown and false).
-	Gained, Lost, Other int
-	// Partial names the bound that was reached before all questions were asked:
-	// "WhatIfNodes" or [BoundTime]. It is "" if all were asked.
-	Partial string
-	// Revision is the revision of the answers, Token its token.
-	Revision storage.Revision
-	Token    snapshot.Token
-}
-
-// WhatIfItem holds the two answers to one question: as the store is, and after the
-// proposed change.
-type WhatIfItem struct{ Before, After query.CheckResult }
-
-// Changed reports whether the two answers differ: in their decisions, or because
-// only one of them is an error.
-func (i *WhatIfItem) Changed() bool {
-	return i.Before.Decision != i.After.Decision || (i.Before.Err == nil) != (i.After.Err == nil)
-}
-
-// BoundTime is the value of [WhatIfResult].Partial if the context ended.
-const BoundTime = "time"
 
 // WhatIf asks each question twice, at one revision and one time: as the store is,
 // and after the proposed change. It ends early, with Partial set, after it visited
 // Bounds.WhatIfNodes nodes and when ctx ends. An error of one question, such as a
 // relation that the proposed schema lacks, is in its item.
-func (c *Comparer) WhatIf(ctx context.Context, r *WhatIfRequest) (WhatIfResult, error) {
+func (c *Comparer) WhatIf(ctx context.Context, r *authz.WhatIfRequest) (authz.WhatIfResult, error) {
 	ctx, work := turns.With(ctx, c.timeline.Runtime.Turns)
 	defer work.End()
 	out, err := c.whatIf(ctx, r)
 	return out, errs.Wrap("what if", c.timeline.ID, err)
 }
 
-func (c *Comparer) whatIf(ctx context.Context, r *WhatIfRequest) (WhatIfResult, error) {
+func (c *Comparer) whatIf(ctx context.Context, r *authz.WhatIfRequest) (authz.WhatIfResult, error) {
 	t := c.timeline
-	if err := r.validate(ctx, t.Runtime); err != nil {
-		return WhatIfResult{}, err
+	if err := validWhatIf(r, ctx, t.Runtime); err != nil {
+		return authz.WhatIfResult{}, err
 	}
 	v, err := t.At(ctx, r.Consistency)
 	if err != nil {
-		return WhatIfResult{}, err
+		return authz.WhatIfResult{}, err
 	}
 	p, err := newProposal(ctx, t, v, r)
 	if err != nil {
-		return WhatIfResult{}, err
+		return authz.WhatIfResult{}, err
 	}
-	out := WhatIfResult{Items: make([]WhatIfItem, 0, min(len(r.Questions), 1024)), Revision: v.Head.Revision, Token: t.Token(v.Head)}
+	out := authz.WhatIfResult{Items: make([]authz.WhatIfItem, 0, min(len(r.Questions), 1024)), Revision: v.Head.Revision, Token: t.Token(v.Head)}
 	nodesLeft := t.Runtime.Bounds.WhatIfNodes
 	var part turns.Part
 	for i := range r.Questions {
@@ -102,22 +51,22 @@ func (c *Comparer) whatIf(ctx context.Context, r *WhatIfRequest) (WhatIfResult, 
 			out.Partial = "WhatIfNodes"
 			break
 		}
-		var item WhatIfItem
+		var item authz.WhatIfItem
 		item.Before = p.check(ctx, &r.Questions[i], false)
 		item.After = p.check(ctx, &r.Questions[i], true)
 		nodes := item.Before.Stats.Nodes + item.After.Stats.Nodes
 		if part.Step(ctx, nil, 2*stepsPerQuestion+nodes) != nil || ctx.Err() != nil {
-			out.Partial = BoundTime
+			out.Partial = authz.BoundTime
 			break
 		}
 		nodesLeft -= nodes + 1
 		out.Items = append(out.Items, item)
-		out.count(&item)
+		countItem(&out, &item)
 	}
 	return out, nil
 }
 
-func (w *WhatIfResult) count(i *WhatIfItem) {
+func countItem(w *authz.WhatIfResult, i *authz.WhatIfItem) {
 	switch {
 	case !i.Changed():
 	case i.After.Decision == expr.True:
@@ -130,13 +79,13 @@ func (w *WhatIfResult) count(i *WhatIfItem) {
 }
 
 // validate checks what does not depend on the store's data.
-func (r *WhatIfRequest) validate(ctx context.Context, runtime *snapshot.Runtime) error {
+func validWhatIf(r *authz.WhatIfRequest, ctx context.Context, runtime *snapshot.Runtime) error {
 	if err := errs.CheckBound("WhatIfQuestions", len(r.Questions), runtime.Bounds.WhatIfQuestions); err != nil {
 		return err
 	}
 	w := &r.Changes
 	if r.Model != nil && r.SchemaID != "" {
-		return fmt.Errorf("%w: a proposal has both a model and the id of a schema, expected at most one", errs.ErrInvalidRequest)
+		return fmt.Errorf("%w: a proposal has both a model and the id of a schema, expected at most one", authz.ErrInvalidRequest)
 	}
 	for _, part := range [...]struct {
 		name string
@@ -146,10 +95,11 @@ func (r *WhatIfRequest) validate(ctx context.Context, runtime *snapshot.Runtime)
 		{"Schemas", len(w.Schemas) > 0}, {"RemoveSchemas", len(w.RemoveSchemas) > 0}, {"Preconditions", len(w.Preconditions) > 0}, {"After", w.After != ""}, {"SchemaID", w.SchemaID != ""},
 	} {
 		if part.set {
-			return fmt.Errorf("%w: the changes of a proposal set %s, expected only tuples and attributes", errs.ErrInvalidRequest, part.name)
+			return fmt.Errorf("%w: the changes of a proposal set %s, expected only tuples and attributes", authz.ErrInvalidRequest, part.name)
 		}
 	}
-	return commit.Validate(ctx, runtime, w)
+	_, err := commit.Validate(ctx, runtime, w)
+	return err
 }
 
 // proposal is a view as it is, and the same view after a proposed change.
@@ -176,7 +126,7 @@ type overlay struct {
 
 // newProposal prepares the proposal of r on the view v. It fails if the proposed
 // schema does not compile, or if it does not admit what the proposal adds.
-func newProposal(ctx context.Context, t *snapshot.Timeline, v *snapshot.View, r *WhatIfRequest) (*proposal, error) {
+func newProposal(ctx context.Context, t *snapshot.Timeline, v *snapshot.View, r *authz.WhatIfRequest) (*proposal, error) {
 	p := &proposal{timeline: t, view: v, now: t.Now(v), removed: v.Graph, added: r.Changes.Add, overlays: map[*snapshot.BoundSchema]overlay{}}
 	if err := p.setSchema(ctx, r); err != nil {
 		return nil, err
@@ -222,7 +172,7 @@ func (p *proposal) admit(ctx context.Context, t *rel.Tuple) error {
 
 // setSchema finds or compiles the proposed schema. It adds no kinds to the lineage:
 // the graph has no tuples of a kind that it does not know.
-func (p *proposal) setSchema(ctx context.Context, r *WhatIfRequest) error {
+func (p *proposal) setSchema(ctx context.Context, r *authz.WhatIfRequest) error {
 	if r.SchemaID != "" {
 		var err error
 		p.proposed, err = p.timeline.SchemaByID(ctx, p.view, r.SchemaID)
@@ -231,17 +181,17 @@ func (p *proposal) setSchema(ctx context.Context, r *WhatIfRequest) error {
 	if r.Model == nil {
 		return nil
 	}
-	put, err := p.timeline.Runtime.PrepareSchema(ctx, &snapshot.SchemaSource{Model: r.Model})
+	put, err := p.timeline.Runtime.PrepareSchema(ctx, &authz.SchemaSource{Model: r.Model})
 	if err != nil {
 		return err
 	}
-	p.proposed = &snapshot.BoundSchema{Info: snapshot.SchemaInfo{Namespace: put.Namespace}, Schema: put.Compiled,
+	p.proposed = &snapshot.BoundSchema{Info: authz.SchemaInfo{Namespace: put.Namespace}, Schema: put.Compiled,
 		Binding: eval.Bind(put.Compiled, p.view.Graph), Timed: true}
 	return nil
 }
 
 // remove sets removed to the view without what the proposal removes.
-func (p *proposal) remove(w *commit.WriteRequest) {
+func (p *proposal) remove(w *authz.WriteRequest) {
 	if len(w.Remove)+len(w.RemoveMatching)+len(w.RemoveAttributes) == 0 {
 		return
 	}
@@ -286,21 +236,21 @@ func (p *proposal) schema(ctx context.Context, typ, id string, after bool) (*sna
 
 // check answers a question, as the store is or after the proposed change. An error
 // of the question is in the result.
-func (p *proposal) check(ctx context.Context, r *query.CheckRequest, after bool) query.CheckResult {
+func (p *proposal) check(ctx context.Context, r *authz.CheckRequest, after bool) authz.CheckResult {
 	answer, err := p.evaluate(ctx, r, after)
-	out := query.CheckResult{Answer: answer, Revision: p.view.Head.Revision}
+	out := authz.CheckResult{Answer: answer, Revision: p.view.Head.Revision}
 	if err != nil {
 		out.Decision, out.Err = expr.False, errs.Wrap("check", p.timeline.ID, err)
 	}
 	return out
 }
 
-func (p *proposal) evaluate(ctx context.Context, r *query.CheckRequest, after bool) (eval.Answer, error) {
-	if r.Consistency != (snapshot.Consistency{}) {
-		return eval.Answer{}, fmt.Errorf("%w: a question of a what-if sets Consistency, expected it only for the whole request", errs.ErrInvalidRequest)
+func (p *proposal) evaluate(ctx context.Context, r *authz.CheckRequest, after bool) (authz.Answer, error) {
+	if r.Consistency != (authz.Consistency{}) {
+		return authz.Answer{}, fmt.Errorf("%w: a question of a what-if sets Consistency, expected it only for the whole request", authz.ErrInvalidRequest)
 	}
 	if err := query.ValidQuestion(&r.Object, &r.Subject); err != nil {
-		return eval.Answer{}, err
+		return authz.Answer{}, err
 	}
 	bounds := &p.timeline.Runtime.Bounds
 	s, err := p.schema(ctx, r.Object.Type, r.SchemaID, after)
@@ -308,17 +258,17 @@ func (p *proposal) evaluate(ctx context.Context, r *query.CheckRequest, after bo
 		err = query.ValidInput(bounds, s, &r.QueryOptions)
 	}
 	if err != nil {
-		return eval.Answer{}, err
+		return authz.Answer{}, err
 	}
-	env := eval.Env{Now: p.now, Context: r.Context, Tuples: r.Tuples, Attributes: r.Attributes, Bounds: bounds.Query(r.Bounds),
+	env := eval.Env{Now: p.now, Context: r.Context, Tuples: r.Tuples, Attributes: r.Attributes, Bounds: limits.Query(bounds, r.Bounds),
 		Memory: p.timeline.Runtime.QuestionsMemory, Turns: p.timeline.Runtime.Turns}
 	var reader eval.Reader = p.view.Graph
 	if after {
 		if reader, err = p.reader(s, &env); err != nil {
-			return eval.Answer{}, err
+			return authz.Answer{}, err
 		}
 	}
-	return s.Binding.Check(ctx, reader, r.Question(), &env)
+	return s.Binding.Check(ctx, reader, query.Question(r), &env)
 }
 
 // reader returns the data after the proposed change. The evaluator cannot lay one

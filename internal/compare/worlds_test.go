@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/internal/commit"
-	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/limits"
 	"github.com/ostiary/ostiary/internal/query"
 	"github.com/ostiary/ostiary/internal/snapshot"
@@ -77,13 +77,13 @@ func (w *world) setNow(now time.Time) {
 }
 
 // newWorld returns a world with the model, at revision 1.
-func newWorld(t *testing.T, seed uint64, b limits.Bounds) *world {
+func newWorld(t *testing.T, seed uint64, b authz.Bounds) *world {
 	t.Helper()
 	return newWorldOn(t, memory.New(), seed, b)
 }
 
 // newWorldOn is newWorld with the driver that keeps the store.
-func newWorldOn(t *testing.T, driver storage.Driver, seed uint64, b limits.Bounds) *world {
+func newWorldOn(t *testing.T, driver storage.Driver, seed uint64, b authz.Bounds) *world {
 	t.Helper()
 	ctx := t.Context()
 	info := storage.StoreInfo{ID: storage.NewID(1), Incarnation: storage.NewIncarnation(), Created: 1}
@@ -97,20 +97,20 @@ func newWorldOn(t *testing.T, driver storage.Driver, seed uint64, b limits.Bound
 }
 
 // open makes the parts that read the store, with nothing in memory.
-func (w *world) open(driver storage.Driver, info storage.StoreInfo, b limits.Bounds) {
-	w.runtime = snapshot.NewRuntime(snapshot.Config{Driver: driver, Bounds: b.WithDefaults(), Conditions: cel.New(cel.Options{}), Clock: w.clock})
+func (w *world) open(driver storage.Driver, info storage.StoreInfo, b authz.Bounds) {
+	w.runtime = snapshot.NewRuntime(snapshot.Config{Driver: driver, Bounds: limits.WithDefaults(b), Conditions: cel.New(cel.Options{}), Clock: w.clock})
 	w.t.Cleanup(func() { w.runtime.Close(); driver.Close() })
 	w.timeline = snapshot.NewTimeline(w.runtime, info)
 	w.queue = commit.NewQueue(commit.NewShared(w.runtime, nil), w.timeline)
-	w.answerer = query.NewAnswerer(query.NewShared(w.runtime, query.RecordingOptions{}), w.timeline)
+	w.answerer = query.NewAnswerer(query.NewShared(w.runtime, authz.RecordingOptions{}), w.timeline)
 	w.comparer = New(w.timeline)
 }
 
 // writeSchema writes a schema, a second after the entry before.
-func (w *world) writeSchema(m *schema.Model) snapshot.SchemaInfo {
+func (w *world) writeSchema(m *schema.Model) authz.SchemaInfo {
 	w.t.Helper()
 	w.setNow(w.now.Add(time.Second))
-	info, _, err := w.queue.WriteSchema(w.t.Context(), &snapshot.SchemaSource{Model: m})
+	info, _, err := w.queue.WriteSchema(w.t.Context(), &authz.SchemaSource{Model: m})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -156,8 +156,8 @@ func (w *world) tuple() rel.Tuple {
 }
 
 // change returns a random write.
-func (w *world) change() commit.WriteRequest {
-	r := commit.WriteRequest{OnDuplicate: commit.Replace, OnMissing: commit.Ignore}
+func (w *world) change() authz.WriteRequest {
+	r := authz.WriteRequest{OnDuplicate: authz.Replace, OnMissing: authz.Ignore}
 	seen := map[rel.Key]bool{}
 	for range 1 + w.rng.IntN(4) {
 		if t := w.tuple(); !seen[t.Key()] {
@@ -185,7 +185,7 @@ func (w *world) change() commit.WriteRequest {
 }
 
 // write writes a change, a second after the one before.
-func (w *world) write(r commit.WriteRequest) {
+func (w *world) write(r authz.WriteRequest) {
 	w.t.Helper()
 	w.setNow(w.now.Add(time.Second))
 	if _, err := w.queue.Write(w.t.Context(), &r); err != nil {
@@ -195,7 +195,7 @@ func (w *world) write(r commit.WriteRequest) {
 }
 
 // subjects are the subjects of a kind that questions name.
-func subjects(p *PermissionSelector) []rel.Subject {
+func subjects(p *authz.PermissionSelector) []rel.Subject {
 	var all []rel.Subject
 	ids := users
 	if p.SubjectType == "group" {
@@ -209,7 +209,7 @@ func subjects(p *PermissionSelector) []rel.Subject {
 	return all
 }
 
-func (w *world) check(q query.CheckRequest) expr.Tristate {
+func (w *world) check(q authz.CheckRequest) expr.Tristate {
 	w.t.Helper()
 	r, err := w.answerer.Check(context.Background(), &q)
 	if err != nil {
@@ -228,7 +228,7 @@ func (w *world) context() expr.Values {
 
 // expected returns the changes of a permission between two revisions, by checks of all
 // pairs, and how many pairs are unknown at both.
-func (w *world) expected(p *PermissionSelector, from, to snapshot.Consistency, context expr.Values) (out map[string]string, unknown int) {
+func (w *world) expected(p *authz.PermissionSelector, from, to authz.Consistency, context expr.Values) (out map[string]string, unknown int) {
 	out = map[string]string{}
 	for i := range 3 {
 		o := rel.Object{Type: p.ObjectType, ID: fmt.Sprint(i)}
@@ -236,7 +236,7 @@ func (w *world) expected(p *PermissionSelector, from, to snapshot.Consistency, c
 			continue
 		}
 		for _, s := range subjects(p) {
-			q := query.CheckRequest{Object: o, Relation: p.Relation, Subject: s}
+			q := authz.CheckRequest{Object: o, Relation: p.Relation, Subject: s}
 			q.Context, q.Consistency = context, from
 			before := w.check(q)
 			q.Consistency = to
@@ -252,7 +252,7 @@ func (w *world) expected(p *PermissionSelector, from, to snapshot.Consistency, c
 
 // outcomes returns the results before and after, by changes, of the pairs that
 // expected checks.
-func outcomes(p *PermissionSelector, changes []PermissionChange) map[string]string {
+func outcomes(p *authz.PermissionSelector, changes []authz.PermissionChange) map[string]string {
 	out := map[string]string{}
 	for i := range changes {
 		if c := &changes[i]; c.AllOthers {
@@ -272,8 +272,8 @@ func outcomes(p *PermissionSelector, changes []PermissionChange) map[string]stri
 }
 
 // selector returns a random permission, for all or for some objects and subjects.
-func (w *world) selector(named bool) PermissionSelector {
-	p := PermissionSelector{ObjectType: "doc", Relation: w.pick("parent", "owner", "blocked", "viewer", "reader", "editor", "staff"), SubjectType: "user"}
+func (w *world) selector(named bool) authz.PermissionSelector {
+	p := authz.PermissionSelector{ObjectType: "doc", Relation: w.pick("parent", "owner", "blocked", "viewer", "reader", "editor", "staff"), SubjectType: "user"}
 	switch w.rng.IntN(4) {
 	case 0:
 		p.ObjectType, p.Relation = w.pick("group", "folder"), ""
@@ -287,7 +287,7 @@ func (w *world) selector(named bool) PermissionSelector {
 		p.Objects = []string{"0", "2"}
 	}
 	if w.rng.IntN(3) == 0 {
-		p.Subjects = []string{subjects(&PermissionSelector{SubjectType: p.SubjectType})[1].ID, subjects(&PermissionSelector{SubjectType: p.SubjectType})[2].ID}
+		p.Subjects = []string{subjects(&authz.PermissionSelector{SubjectType: p.SubjectType})[1].ID, subjects(&authz.PermissionSelector{SubjectType: p.SubjectType})[2].ID}
 	}
 	return p
 }
@@ -298,7 +298,7 @@ func TestDifferences(t *testing.T) {
 	t.Parallel()
 	changed, others, unknowns := 0, 0, 0
 	for seed := range uint64(8) {
-		w := newWorld(t, seed, limits.Bounds{DifferenceChecks: 1 + int(seed)*3})
+		w := newWorld(t, seed, authz.Bounds{DifferenceChecks: 1 + int(seed)*3})
 		for range 40 {
 			w.write(w.change())
 			if w.rng.IntN(5) == 0 {
@@ -306,11 +306,11 @@ func TestDifferences(t *testing.T) {
 			}
 			p := w.selector(false)
 			later := 1 + w.rng.IntN(int(w.head))
-			r := DifferenceRequest{PermissionSelector: p, From: snapshot.AtRevision(storage.Revision(max(1, later-1-w.rng.IntN(3)))), To: snapshot.AtRevision(storage.Revision(later)), Limit: 1 + w.rng.IntN(3), Context: w.context()}
+			r := authz.DifferenceRequest{PermissionSelector: p, From: authz.AtRevision(storage.Revision(max(1, later-1-w.rng.IntN(3)))), To: authz.AtRevision(storage.Revision(later)), Limit: 1 + w.rng.IntN(3), Context: w.context()}
 			if w.rng.IntN(2) == 0 {
-				r.From, r.To = snapshot.AtRevision(w.head-storage.Revision(w.rng.IntN(int(w.head)))), snapshot.Consistency{}
+				r.From, r.To = authz.AtRevision(w.head-storage.Revision(w.rng.IntN(int(w.head)))), authz.Consistency{}
 			}
-			var all []PermissionChange
+			var all []authz.PermissionChange
 			last, unknown := "", 0
 			for {
 				page, err := w.comparer.Difference(t.Context(), &r)
@@ -329,12 +329,12 @@ func TestDifferences(t *testing.T) {
 					break
 				}
 			}
-			if !slices.IsSortedFunc(all, func(a, b PermissionChange) int {
+			if !slices.IsSortedFunc(all, func(a, b authz.PermissionChange) int {
 				if c := compareIDs(a.Object.ID, b.Object.ID); c != 0 || a.AllOthers {
 					return c
 				}
 				return compareIDs(a.Subject.ID, b.Subject.ID)
-			}) && !slices.ContainsFunc(all, func(c PermissionChange) bool { return c.AllOthers }) {
+			}) && !slices.ContainsFunc(all, func(c authz.PermissionChange) bool { return c.AllOthers }) {
 				t.Errorf("seed %d: %v is not sorted", seed, all)
 			}
 			got := outcomes(&p, all)
@@ -368,7 +368,7 @@ func TestDifferences(t *testing.T) {
 func TestEntitled(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(8) {
-		w := newWorld(t, 100+seed, limits.Bounds{})
+		w := newWorld(t, 100+seed, authz.Bounds{})
 		if seed >= 6 {
 			m := model()
 			m.Options.StarIsOrdinary = true
@@ -376,7 +376,7 @@ func TestEntitled(t *testing.T) {
 		}
 		for range 40 {
 			w.write(w.change())
-			r := EntitlementsRequest{Subject: rel.Subject{Type: "user", ID: w.pick(users...)}, Permissions: w.rng.IntN(2) == 0}
+			r := authz.EntitlementsRequest{Subject: rel.Subject{Type: "user", ID: w.pick(users...)}, Permissions: w.rng.IntN(2) == 0}
 			switch w.rng.IntN(6) {
 			case 0:
 				r.Subject = rel.Subject{Type: "group", ID: "1", Relation: "member"}
@@ -391,7 +391,7 @@ func TestEntitled(t *testing.T) {
 				r.Tuples = []rel.Tuple{w.tuple()}
 			}
 			if w.rng.IntN(3) == 0 {
-				r.Consistency = snapshot.AtRevision(1 + storage.Revision(w.rng.IntN(int(w.head))))
+				r.Consistency = authz.AtRevision(1 + storage.Revision(w.rng.IntN(int(w.head))))
 			}
 			if w.rng.IntN(4) == 0 {
 				r.Attributes = []rel.Attribute{{Object: rel.Object{Type: "doc", ID: "1"}, Name: "open", Value: "true"}}
@@ -401,12 +401,12 @@ func TestEntitled(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := must(w.timeline.Schema(t.Context(), w.timeline.Loaded(), "doc", ""))(t).Schema
-			var stats eval.Stats
+			var stats authz.Stats
 			for i, o := range r.Objects {
 				typ, _ := s.Type(o.Type)
 				var want, unknown, gotUnknown []string
 				for _, name := range relationNames(s, typ, r.Permissions) {
-					q := query.CheckRequest{Object: o, Relation: name, Subject: r.Subject, QueryOptions: r.QueryOptions}
+					q := authz.CheckRequest{Object: o, Relation: name, Subject: r.Subject, QueryOptions: r.QueryOptions}
 					answer := must(w.answerer.Check(t.Context(), &q))(t)
 					stats.Nodes, stats.Probes, stats.Conditions = stats.Nodes+answer.Stats.Nodes, stats.Probes+answer.Stats.Probes, stats.Conditions+answer.Stats.Conditions
 					switch answer.Decision {
@@ -437,11 +437,11 @@ func TestEntitled(t *testing.T) {
 func TestProposals(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(6) {
-		w := newWorld(t, 200+seed, limits.Bounds{})
+		w := newWorld(t, 200+seed, authz.Bounds{})
 		for range 40 {
-			var r WhatIfRequest
+			var r authz.WhatIfRequest
 			for range 12 {
-				q := query.CheckRequest{Object: rel.Object{Type: "doc", ID: fmt.Sprint(w.rng.IntN(3))}, Relation: w.pick("viewer", "reader", "editor", "staff"), Subject: rel.Subject{Type: "user", ID: w.pick(users...)}}
+				q := authz.CheckRequest{Object: rel.Object{Type: "doc", ID: fmt.Sprint(w.rng.IntN(3))}, Relation: w.pick("viewer", "reader", "editor", "staff"), Subject: rel.Subject{Type: "user", ID: w.pick(users...)}}
 				q.Context = w.context()
 				if w.rng.IntN(4) == 0 {
 					q.Tuples = []rel.Tuple{w.tuple()}

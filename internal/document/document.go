@@ -1,5 +1,5 @@
 // Package document reads the documents and secrets of a store and encrypts
-// secrets: [Document] and [Key] are its data, [Reader] reads, [Sealer]
+// secrets: [authz.Document] and [authz.DocumentKey] are its data, [Reader] reads, [Sealer]
 // encrypts. Writing them is a part of a write (package commit). It never
 // returns or stores a secret's plain text in an error.
 package document
@@ -15,46 +15,21 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/errs"
-	"github.com/ostiary/ostiary/internal/limits"
 	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/storage"
 )
 
-// Document is a record of a store. Its key is unique within its kind. Kinds
-// that begin with "schema" are reserved for the engine.
-type Document struct {
-	// Kind groups documents, for example by the program that wrote them.
-	Kind string
-	// Key names the document within its kind.
-	Key string
-	// Secondary are further keys that [Reader.By] finds the document by. A secret
-	// has none, because they are stored in plain text.
-	Secondary []string
-	// Body is the content. A secret's body is encrypted before the driver gets it.
-	Body []byte
-}
-
-// Key names a document or secret.
-type Key struct {
-	// Kind is the kind of the document.
-	Kind string
-	// Key is its key within the kind.
-	Key string
-}
-
-// String returns the kind and the key. It omits the body, which may be a secret.
-func (d Document) String() string { return d.Kind + "/" + d.Key + " [body not shown]" }
-
 // ValidKey returns an error if a kind or key is empty, reserved or too long.
 func ValidKey(kind, key string) error {
 	if kind == "" || key == "" {
-		return fmt.Errorf("%w: document %q/%q has an empty kind or key", errs.ErrInvalidRequest, kind, key)
+		return fmt.Errorf("%w: document %q/%q has an empty kind or key", authz.ErrInvalidRequest, kind, key)
 	}
 	if strings.HasPrefix(kind, snapshot.SchemaKind) {
-		return fmt.Errorf("%w: kind %q of a document is reserved for the engine", errs.ErrInvalidRequest, kind)
+		return fmt.Errorf("%w: kind %q of a document is reserved for the engine", authz.ErrInvalidRequest, kind)
 	}
-	return errs.CheckBound("DocumentKeyBytesMax", max(len(kind), len(key)), limits.DocumentKeyBytesMax)
+	return errs.CheckBound("DocumentKeyBytesMax", max(len(kind), len(key)), authz.DocumentKeyBytesMax)
 }
 
 // Reader reads the documents of one store. It is safe for concurrent use.
@@ -66,25 +41,25 @@ type Reader struct {
 }
 
 // Get returns the newest document with the key, or ErrNoDocument.
-func (r Reader) Get(ctx context.Context, k Key) (Document, error) {
+func (r Reader) Get(ctx context.Context, k authz.DocumentKey) (authz.Document, error) {
 	const op = "read document"
 	t := r.Timeline
 	if err := t.Err(); err != nil {
-		return Document{}, errs.Wrap(op, t.ID, err)
+		return authz.Document{}, errs.Wrap(op, t.ID, err)
 	}
 	if err := ValidKey(k.Kind, k.Key); err != nil {
-		return Document{}, errs.Wrap(op, t.ID, err)
+		return authz.Document{}, errs.Wrap(op, t.ID, err)
 	}
 	d, err := t.Runtime.Driver.Document(ctx, t.ID, k.Kind, k.Key)
 	if err = t.ConfirmRead(ctx, err); err != nil {
-		return Document{}, errs.Wrap(op, t.ID, err)
+		return authz.Document{}, errs.Wrap(op, t.ID, err)
 	}
-	return Document{d.Kind, d.Key, d.Secondary, d.Body}, nil
+	return authz.Document{Kind: d.Kind, Key: d.Key, Secondary: d.Secondary, Body: d.Body}, nil
 }
 
 // By returns the newest documents of a kind that have a secondary key, in the
 // order of their keys. More than Bounds.PageItems of them is an error.
-func (r Reader) By(ctx context.Context, kind, secondary string) ([]Document, error) {
+func (r Reader) By(ctx context.Context, kind, secondary string) ([]authz.Document, error) {
 	const op = "read documents"
 	t := r.Timeline
 	if err := t.Err(); err != nil {
@@ -93,7 +68,7 @@ func (r Reader) By(ctx context.Context, kind, secondary string) ([]Document, err
 	if err := ValidKey(kind, "key"); err != nil {
 		return nil, errs.Wrap(op, t.ID, err)
 	}
-	var out []Document
+	var out []authz.Document
 	for d, err := range t.Runtime.Driver.DocumentsBy(ctx, t.ID, kind, secondary) {
 		if err != nil {
 			return nil, errs.Wrap(op, t.ID, err)
@@ -101,7 +76,7 @@ func (r Reader) By(ctx context.Context, kind, secondary string) ([]Document, err
 		if err := errs.CheckBound("PageItems", len(out)+1, t.Runtime.Bounds.PageItems); err != nil {
 			return nil, errs.Wrap(op, t.ID, err)
 		}
-		out = append(out, Document{d.Kind, d.Key, d.Secondary, d.Body})
+		out = append(out, authz.Document{Kind: d.Kind, Key: d.Key, Secondary: d.Secondary, Body: d.Body})
 	}
 	if err := t.ConfirmRead(ctx, nil); err != nil {
 		return nil, errs.Wrap(op, t.ID, err)
@@ -112,9 +87,9 @@ func (r Reader) By(ctx context.Context, kind, secondary string) ([]Document, err
 // All calls visit for each document of some kinds, kind by kind and in the order of
 // their keys, and returns the token of the revision that all of them belong to. An
 // error of visit ends the call and is returned as it is.
-func (r Reader) All(ctx context.Context, kinds []string, visit func(Document) error) (snapshot.Token, error) {
+func (r Reader) All(ctx context.Context, kinds []string, visit func(authz.Document) error) (authz.Token, error) {
 	var visited error
-	head, err := r.all(ctx, kinds, func(d Document) error { visited = visit(d); return visited })
+	head, err := r.all(ctx, kinds, func(d authz.Document) error { visited = visit(d); return visited })
 	switch {
 	case visited != nil:
 		return "", visited
@@ -124,7 +99,7 @@ func (r Reader) All(ctx context.Context, kinds []string, visit func(Document) er
 	return r.Timeline.Token(head), nil
 }
 
-func (r Reader) all(ctx context.Context, kinds []string, visit func(Document) error) (head storage.Head, err error) {
+func (r Reader) all(ctx context.Context, kinds []string, visit func(authz.Document) error) (head storage.Head, err error) {
 	t := r.Timeline
 	if err := t.Err(); err != nil {
 		return head, err
@@ -142,7 +117,7 @@ func (r Reader) all(ctx context.Context, kinds []string, visit func(Document) er
 	for _, kind := range kinds {
 		for d, err := range state.Bodies(kind) {
 			if err == nil {
-				err = visit(Document{d.Kind, d.Key, d.Secondary, d.Body})
+				err = visit(authz.Document{Kind: d.Kind, Key: d.Key, Secondary: d.Secondary, Body: d.Body})
 			}
 			if err != nil {
 				return head, err
@@ -154,25 +129,25 @@ func (r Reader) all(ctx context.Context, kinds []string, visit func(Document) er
 
 // Secret returns the newest secret with the key, decrypted, or ErrNoDocument.
 // It fails with ErrNoSecretKey if the engine has no key or another one.
-func (r Reader) Secret(ctx context.Context, k Key) (Document, error) {
+func (r Reader) Secret(ctx context.Context, k authz.DocumentKey) (authz.Document, error) {
 	d, err := r.secret(ctx, k)
 	return d, errs.Wrap("read secret", r.Timeline.ID, err)
 }
 
-func (r Reader) secret(ctx context.Context, k Key) (Document, error) {
+func (r Reader) secret(ctx context.Context, k authz.DocumentKey) (authz.Document, error) {
 	t := r.Timeline
 	if err := t.Err(); err != nil {
-		return Document{}, err
+		return authz.Document{}, err
 	}
 	if r.Sealer == nil {
-		return Document{}, errs.ErrNoSecretKey
+		return authz.Document{}, authz.ErrNoSecretKey
 	}
 	d, err := t.Runtime.Driver.Secret(ctx, t.ID, k.Kind, k.Key)
 	if err = t.ConfirmRead(ctx, err); err != nil {
-		return Document{}, err
+		return authz.Document{}, err
 	}
 	plain, err := r.Sealer.open(t.Incarnation, k, d.Body)
-	return Document{Kind: k.Kind, Key: k.Key, Body: plain}, err
+	return authz.Document{Kind: k.Kind, Key: k.Key, Body: plain}, err
 }
 
 // Sealer encrypts secrets with AES-256-GCM.
@@ -194,40 +169,40 @@ func NewSealer(key [32]byte) (*Sealer, error) {
 
 // Seal encrypts secrets of the incarnation of a store. A nil Sealer returns
 // ErrNoSecretKey if there are any.
-func (s *Sealer) Seal(incarnation storage.Incarnation, secrets []Document) ([]storage.Document, error) {
+func (s *Sealer) Seal(incarnation storage.Incarnation, secrets []authz.Document) ([]storage.Document, error) {
 	if len(secrets) == 0 {
 		return nil, nil
 	}
 	if s == nil {
-		return nil, errs.ErrNoSecretKey
+		return nil, authz.ErrNoSecretKey
 	}
 	out := make([]storage.Document, len(secrets))
 	for i, d := range secrets {
 		nonce := make([]byte, s.cipher.NonceSize())
 		rand.Read(nonce)
 		body := append([]byte{secretVersion}, nonce...)
-		body = s.cipher.Seal(body, nonce, d.Body, label(incarnation, Key{d.Kind, d.Key}))
+		body = s.cipher.Seal(body, nonce, d.Body, label(incarnation, authz.DocumentKey{Kind: d.Kind, Key: d.Key}))
 		out[i] = storage.Document{Kind: d.Kind, Key: d.Key, Body: body}
 	}
 	return out, nil
 }
 
 // open decrypts the body of a secret.
-func (s *Sealer) open(incarnation storage.Incarnation, k Key, body []byte) ([]byte, error) {
+func (s *Sealer) open(incarnation storage.Incarnation, k authz.DocumentKey, body []byte) ([]byte, error) {
 	n := s.cipher.NonceSize()
 	if len(body) < 1+n || body[0] != secretVersion {
-		return nil, fmt.Errorf("%w: stored secret %s/%s has an unknown version", errs.ErrFormat, k.Kind, k.Key)
+		return nil, fmt.Errorf("%w: stored secret %s/%s has an unknown version", authz.ErrFormat, k.Kind, k.Key)
 	}
 	plain, err := s.cipher.Open(nil, body[1:1+n], body[1+n:], label(incarnation, k))
 	if err != nil { // its text adds nothing
-		return nil, fmt.Errorf("%w: cannot decrypt secret %s/%s", errs.ErrNoSecretKey, k.Kind, k.Key)
+		return nil, fmt.Errorf("%w: cannot decrypt secret %s/%s", authz.ErrNoSecretKey, k.Kind, k.Key)
 	}
 	return plain, nil
 }
 
 // label returns the data that a ciphertext is authenticated with. It names the
 // store and the key, so that no secret can be stored in place of another.
-func label(incarnation storage.Incarnation, k Key) []byte {
+func label(incarnation storage.Incarnation, k authz.DocumentKey) []byte {
 	text := append([]byte(nil), incarnation[:]...)
 	text = binary.AppendUvarint(text, uint64(len(k.Kind)))
 	text = append(text, k.Kind...)

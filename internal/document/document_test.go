@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/document"
-	"github.com/ostiary/ostiary/internal/errs"
 	"github.com/ostiary/ostiary/internal/limits"
 	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/storage"
@@ -37,7 +37,7 @@ func reader(t *testing.T, d storage.Driver, key [32]byte) (document.Reader, *sto
 	if err != nil {
 		t.Fatal(err)
 	}
-	secrets, err := sealer.Seal(log.Incarnation, []document.Document{{Kind: "k", Key: "x", Body: []byte("hidden")}})
+	secrets, err := sealer.Seal(log.Incarnation, []authz.Document{{Kind: "k", Key: "x", Body: []byte("hidden")}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func reader(t *testing.T, d storage.Driver, key [32]byte) (document.Reader, *sto
 	if err := errors.Join(d.CreateStore(ctx, info), log.Append(ctx, d, changes...)); err != nil {
 		t.Fatal(err)
 	}
-	r := snapshot.NewRuntime(snapshot.Config{Driver: d, Bounds: limits.Bounds{PageItems: 3}.WithDefaults(), Clock: time.Now})
+	r := snapshot.NewRuntime(snapshot.Config{Driver: d, Bounds: limits.WithDefaults(authz.Bounds{PageItems: 3}), Clock: time.Now})
 	t.Cleanup(func() { r.Close() })
 	return document.Reader{Timeline: snapshot.NewTimeline(r, storage.StoreInfo{ID: log.ID, Incarnation: log.Incarnation}), Sealer: sealer}, log
 }
@@ -62,9 +62,9 @@ func TestReader(t *testing.T) {
 	ctx := context.Background()
 	d := memory.New()
 	r, log := reader(t, d, [32]byte{1})
-	long := strings.Repeat("x", limits.DocumentKeyBytesMax)
+	long := strings.Repeat("x", authz.DocumentKeyBytesMax)
 	get := func(kind, key string) string {
-		v, err := r.Get(ctx, document.Key{Kind: kind, Key: key})
+		v, err := r.Get(ctx, authz.DocumentKey{Kind: kind, Key: key})
 		return outcome(fmt.Sprint(v.Kind, " ", v.Key, " ", v.Secondary, " ", string(v.Body)), err)
 	}
 	by := func(kind, secondary string) string {
@@ -77,7 +77,7 @@ func TestReader(t *testing.T) {
 	}
 	all := func(kinds ...string) string {
 		text := ""
-		token, err := r.All(ctx, kinds, func(v document.Document) error {
+		token, err := r.All(ctx, kinds, func(v authz.Document) error {
 			text += fmt.Sprint(v.Kind, " ", v.Key, " ", v.Secondary, " ", string(v.Body), "; ")
 			return nil
 		})
@@ -87,7 +87,7 @@ func TestReader(t *testing.T) {
 		return outcome(text, err)
 	}
 	secret := func(kind, key string) string {
-		v, err := r.Secret(ctx, document.Key{Kind: kind, Key: key})
+		v, err := r.Secret(ctx, authz.DocumentKey{Kind: kind, Key: key})
 		return outcome(fmt.Sprint(v.Kind, " ", v.Key, " ", v.Secondary, " ", string(v.Body)), err)
 	}
 	const store = " in store 01000000000000000000000001: "
@@ -109,7 +109,7 @@ func TestReader(t *testing.T) {
 		{all("k", "schemas"), `error: ostiary: read documents` + store + `invalid request: kind "schemas" of a document is reserved for the engine`},
 		{secret("k", "x"), "k x [] hidden"},
 		{secret("k", "a"), "error: ostiary: read secret" + store + "no such document"},
-		{document.Document{Kind: "k", Key: "x", Body: []byte("hidden")}.String(), "k/x [body not shown]"},
+		{authz.Document{Kind: "k", Key: "x", Body: []byte("hidden")}.String(), "k/x [body not shown]"},
 	} {
 		if !strings.HasPrefix(c[0], c[1]) || !strings.Contains(c[1], "no such document") && c[0] != c[1] {
 			t.Errorf("got %s\nexpected %s", c[0], c[1])
@@ -129,7 +129,7 @@ func TestReader(t *testing.T) {
 		t.Errorf("all above the bound: got %s\nexpected %s", got, want)
 	}
 	stop, visits := errors.New("stop"), 0
-	if _, err := r.All(ctx, []string{"k"}, func(document.Document) error { visits++; return stop }); err != stop || visits != 1 {
+	if _, err := r.All(ctx, []string{"k"}, func(authz.Document) error { visits++; return stop }); err != stop || visits != 1 {
 		t.Errorf("All with a visit that fails: %d visits, error %v", visits, err)
 	}
 
@@ -147,7 +147,7 @@ func TestReader(t *testing.T) {
 		t.Errorf("with another key: got %s\nexpected %s", got, want)
 	}
 
-	r.Timeline.Close(errs.ErrNoStore)
+	r.Timeline.Close(authz.ErrNoStore)
 	for _, got := range []string{get("k", "b"), by("k", "s"), all("k"), secret("k", "x")} {
 		if !strings.HasSuffix(got, store+"no such store") {
 			t.Errorf("after Close: got %s", got)
@@ -160,15 +160,15 @@ func TestReaderFails(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	for name, call := range map[string]func(r document.Reader) (any, error){
-		"get": func(r document.Reader) (any, error) { return r.Get(ctx, document.Key{Kind: "k", Key: "a"}) },
+		"get": func(r document.Reader) (any, error) { return r.Get(ctx, authz.DocumentKey{Kind: "k", Key: "a"}) },
 		"by":  func(r document.Reader) (any, error) { return r.By(ctx, "k", "s") },
 		"all": func(r document.Reader) (any, error) {
 			n := 0
-			_, err := r.All(ctx, []string{"k"}, func(document.Document) error { n++; return nil })
+			_, err := r.All(ctx, []string{"k"}, func(authz.Document) error { n++; return nil })
 			return n, err
 		},
 		"secret": func(r document.Reader) (any, error) {
-			return r.Secret(ctx, document.Key{Kind: "k", Key: "x"})
+			return r.Secret(ctx, authz.DocumentKey{Kind: "k", Key: "x"})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -198,14 +198,14 @@ func TestSecretsStayInPlace(t *testing.T) {
 		if err := errors.Join(d.CreateStore(ctx, info), log.Append(ctx, d, change)); err != nil {
 			t.Fatal(err)
 		}
-		runtime := snapshot.NewRuntime(snapshot.Config{Driver: d, Bounds: limits.Bounds{}.WithDefaults(), Clock: time.Now})
+		runtime := snapshot.NewRuntime(snapshot.Config{Driver: d, Bounds: limits.WithDefaults(authz.Bounds{}), Clock: time.Now})
 		defer runtime.Close()
 		sealer, err := document.NewSealer(key)
 		if err != nil {
 			t.Fatal(err)
 		}
 		r := document.Reader{Timeline: snapshot.NewTimeline(runtime, storage.StoreInfo{ID: log.ID, Incarnation: incarnation}), Sealer: sealer}
-		v, err := r.Secret(ctx, document.Key{Kind: kind, Key: name})
+		v, err := r.Secret(ctx, authz.DocumentKey{Kind: kind, Key: name})
 		if err != nil && len(v.Body) > 0 {
 			t.Errorf("an error and the body %q", v.Body)
 		}
@@ -228,26 +228,26 @@ func TestSecretsStayInPlace(t *testing.T) {
 		"another kind":  read(in, "l", "x", original.Body),
 		"another split": read(in, "kx", "x", original.Body),
 	} {
-		if !errors.Is(err, errs.ErrNoSecretKey) {
-			t.Errorf("%s: error %v, expected %v", name, err, errs.ErrNoSecretKey)
+		if !errors.Is(err, authz.ErrNoSecretKey) {
+			t.Errorf("%s: error %v, expected %v", name, err, authz.ErrNoSecretKey)
 		}
 	}
 	const nonceBytes, tagBytes = 12, 16 // of AES-GCM
 	for i := range original.Body {
 		changed := slices.Clone(original.Body)
 		changed[i] ^= 1
-		want := errs.ErrNoSecretKey
+		want := authz.ErrNoSecretKey
 		if i == 0 {
-			want = errs.ErrFormat
+			want = authz.ErrFormat
 		}
 		if err := read(in, "k", "x", changed); !errors.Is(err, want) {
 			t.Errorf("byte %d changed: error %v, expected %v", i, err, want)
 		}
 	}
 	for n := range original.Body {
-		want := errs.ErrFormat
+		want := authz.ErrFormat
 		if n >= 1+nonceBytes {
-			want = errs.ErrNoSecretKey
+			want = authz.ErrNoSecretKey
 		}
 		if err := read(in, "k", "x", original.Body[:n]); !errors.Is(err, want) {
 			t.Errorf("the first %d bytes: error %v, expected %v", n, err, want)
@@ -262,9 +262,9 @@ func TestSecretsStayInPlace(t *testing.T) {
 // one text differ.
 func TestSeal(t *testing.T) {
 	t.Parallel()
-	secrets := []document.Document{{Kind: "k", Key: "x", Body: []byte("hidden")}, {Kind: "k", Key: "x", Body: []byte("hidden")}}
+	secrets := []authz.Document{{Kind: "k", Key: "x", Body: []byte("hidden")}, {Kind: "k", Key: "x", Body: []byte("hidden")}}
 	var none *document.Sealer
-	if out, err := none.Seal(storage.Incarnation{1}, secrets); !errors.Is(err, errs.ErrNoSecretKey) || out != nil {
+	if out, err := none.Seal(storage.Incarnation{1}, secrets); !errors.Is(err, authz.ErrNoSecretKey) || out != nil {
 		t.Errorf("without a key: %v, %v", out, err)
 	}
 	if out, err := none.Seal(storage.Incarnation{1}, nil); err != nil || out != nil {

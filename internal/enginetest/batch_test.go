@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/expr/cel"
-	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 )
@@ -56,7 +56,7 @@ func TestCheckBatchIsItsSingleChecks(t *testing.T) {
 	for i := range requests {
 		q := fmt.Sprintf("document:%d#%s@user:%c", 1+rng.IntN(4), []string{"owner", "viewer", "parent", "none"}[rng.IntN(4)], 'a'+rune(rng.IntN(4)))
 		requests[i] = request(t, q, ostiary.QueryOptions{Context: contexts[rng.IntN(len(contexts))], Tuples: contextual[rng.IntN(len(contextual))],
-			Bounds: eval.Bounds{Depth: rng.IntN(3)}, SchemaID: []string{"", "", "", "unknown"}[rng.IntN(4)]})
+			Bounds: authz.QuestionBounds{Depth: rng.IntN(3)}, SchemaID: []string{"", "", "", "unknown"}[rng.IntN(4)]})
 	}
 	seen := map[string]int{}
 	for _, at := range []ostiary.Consistency{{}, ostiary.AtExactly(first), ostiary.AtLeast(first)} {

@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/internal/eval"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/rel"
 )
 
 // leavesOf returns the tuples of the trees in order.
-func leavesOf(trees ...*eval.Tree) (out []string) {
+func leavesOf(trees ...*authz.Tree) (out []string) {
 	for _, t := range trees {
 		for _, l := range t.Leaves {
 			out = append(out, l.Tuple.Key().String())
@@ -81,7 +81,7 @@ func TestExpandPages(t *testing.T) {
 }
 
 // entriesOf returns the number of nodes and tuples of a tree.
-func entriesOf(t *eval.Tree) int {
+func entriesOf(t *authz.Tree) int {
 	n := 1 + len(t.Leaves)
 	for _, l := range t.Leaves {
 		if l.Tree != nil {
@@ -116,7 +116,7 @@ func TestExpandPagesEndAtBounds(t *testing.T) {
 		}
 		q.Cursor = page.Next
 	}
-	if last := len(bounds) - 1; last < 5 || bounds[last] != eval.BoundNodes || slices.ContainsFunc(bounds[:last], func(b string) bool { return b != "" }) {
+	if last := len(bounds) - 1; last < 5 || bounds[last] != authz.BoundNodes || slices.ContainsFunc(bounds[:last], func(b string) bool { return b != "" }) {
 		t.Errorf("bounds of the pages: %q", bounds)
 	}
 	canceled, cancel := context.WithCancel(ctx)

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/expr/cel"
-	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 )
@@ -169,15 +169,15 @@ func TestUnknown(t *testing.T) {
 	}
 	for i := range 6 {
 		r := check(fmt.Sprintf("group:%d#member@user:anne", i), ostiary.QueryOptions{})
-		if within := i <= 3; within != r.Allowed() || !within && (r.Decision != expr.Unknown || r.Reasons.Bound != eval.BoundDepth) {
+		if within := i <= 3; within != r.Allowed() || !within && (r.Decision != expr.Unknown || r.Reasons.Bound != authz.BoundDepth) {
 			t.Errorf("%d hops with depth bound 3: got %v", i, r)
 		}
 	}
 	// A question may lower the engine's bounds, but not raise them.
-	if r := check("group:4#member@user:anne", ostiary.QueryOptions{Bounds: eval.Bounds{Depth: 100}}); r.Allowed() {
+	if r := check("group:4#member@user:anne", ostiary.QueryOptions{Bounds: authz.QuestionBounds{Depth: 100}}); r.Allowed() {
 		t.Errorf("deeper than the engine's bound: got %v", r)
 	}
-	if r := check("group:2#member@user:anne", ostiary.QueryOptions{Bounds: eval.Bounds{Depth: 1}}); r.Allowed() {
+	if r := check("group:2#member@user:anne", ostiary.QueryOptions{Bounds: authz.QuestionBounds{Depth: 1}}); r.Allowed() {
 		t.Errorf("deeper than the question's own bound: got %v", r)
 	}
 
@@ -193,7 +193,7 @@ func TestUnknown(t *testing.T) {
 		t.Errorf("the same question got a different explanation:\n%+v\n%+v", x, again)
 	}
 	tree := must(s.Expand(ctx, ostiary.ExpandRequest{Object: rel.Object{Type: "group", ID: "1"}, Relation: "member"}))(t)
-	if tree.Kind != eval.TreeRelation || tree.Revision != 2 {
+	if tree.Kind != authz.TreeRelation || tree.Revision != 2 {
 		t.Errorf("expansion: %+v", tree)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/internal/eval"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/golden"
 	"github.com/ostiary/ostiary/rel"
 )
@@ -155,7 +155,7 @@ func TestRefusedQuestions(t *testing.T) {
 		{"a malformed contextual attribute", func(q *inquiry) { q.Attributes = []rel.Attribute{{}} }},
 		{"a context at its bound", func(q *inquiry) { q.Context = ostiary.Values{"a": strings.Repeat("x", 19)} }},
 		{"a context above its bound", func(q *inquiry) { q.Context = ostiary.Values{"a": strings.Repeat("x", 20)} }},
-		{"one node", func(q *inquiry) { q.Bounds = eval.Bounds{Nodes: 1} }},
+		{"one node", func(q *inquiry) { q.Bounds = authz.QuestionBounds{Nodes: 1} }},
 		{"a limit at its bound", func(q *inquiry) { q.limit = 10 }},
 		{"a limit above its bound", func(q *inquiry) { q.limit = 11 }},
 		{"a malformed cursor", func(q *inquiry) { q.cursor = "x" }},

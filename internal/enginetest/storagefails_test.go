@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
-	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
@@ -228,9 +228,9 @@ func (x *shaky) writeElsewhere(t *testing.T) {
 
 // origins returns what an explanation shows of the writes behind it.
 func origins(e ostiary.Explanation) any {
-	var all []eval.Written
-	var visit func(*eval.Step)
-	visit = func(s *eval.Step) {
+	var all []authz.Written
+	var visit func(*authz.Step)
+	visit = func(s *authz.Step) {
 		if s.Written != nil {
 			all = append(all, *s.Written)
 		}

@@ -1,15 +1,13 @@
-// Package errs holds the errors that the engine returns: [Error], the kinds
-// that it carries, and the mapping from the errors of the packages below to
-// these kinds. The root package exports all of it under the same names. It
-// never logs and never decides whether a call is retried.
+// Package errs makes the errors that the engine returns: it maps the errors of the
+// packages below to the kinds of an [authz.Error]. It never logs and never decides
+// whether a call is retried.
 package errs
 
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/graph"
 	"github.com/ostiary/ostiary/rel"
@@ -17,242 +15,50 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// Error is the type of every error that the engine returns. Callers test the
-// kind with errors.Is; they never compare texts.
-type Error struct {
-	// Op names the call that failed, for example "check" or "write".
-	Op string
-	// Kind is one of the Err variables of this package.
-	Kind error
-	// Store is the store of the call. It is the zero id where the call concerns
-	// no single store.
-	Store storage.StoreID
-	// Err is the cause. It is nil if the kind is the whole message.
-	Err error
-}
-
-// Error returns the call, the store, the kind and the cause in one line.
-func (e *Error) Error() string {
-	s := "ostiary: " + e.Op
-	if e.Store != (storage.StoreID{}) {
-		s += " in store " + e.Store.String()
-	}
-	if e.Err == nil {
-		return s + ": " + e.Kind.Error()
-	}
-	// The text of the cause may already begin with the kind.
-	if cause := e.Err.Error(); errors.Is(e.Err, e.Kind) || strings.HasPrefix(cause, e.Kind.Error()) {
-		return s + ": " + cause
-	}
-	return s + ": " + e.Kind.Error() + ": " + e.Err.Error()
-}
-
-// Reason returns the text of the cause, or of the kind where there is no cause:
-// the error without the operation and the store, which a caller knows.
-func (e *Error) Reason() string {
-	if e.Err != nil {
-		return e.Err.Error()
-	}
-	return e.Kind.Error()
-}
-
-// Reason returns the text of err without the operation and the store, if err is
-// or wraps an [Error]. Otherwise it returns the whole text.
-func Reason(err error) string {
-	if e, ok := errors.AsType[*Error](err); ok {
-		return e.Reason()
-	}
-	return err.Error()
-}
-
-// Unwrap returns the kind and the cause.
-func (e *Error) Unwrap() []error {
-	if e.Err == nil {
-		return []error{e.Kind}
-	}
-	return []error{e.Kind, e.Err}
-}
-
-// The kinds of errors.
-var (
-	// ErrNoStore means that no store has the id or alias. A handle of a deleted
-	// store returns it as well.
-	ErrNoStore = errors.New("no such store")
-	// ErrStoreExists means that another store has the id or one of the aliases.
-	ErrStoreExists = errors.New("store or alias already exists")
-	// ErrNoSchema means that the store has no schema, or none with the id or in
-	// the namespace.
-	ErrNoSchema = errors.New("no such schema")
-	// ErrInvalidSchema means that the model is wrong; schema.Error has the details.
-	ErrInvalidSchema = errors.New("invalid schema")
-	// ErrInvalidName means that a type, id, relation or other name is malformed or
-	// too long.
-	ErrInvalidName = errors.New("invalid name")
-	// ErrInvalidTuple means that the schema does not admit the tuple or attribute.
-	ErrInvalidTuple = errors.New("not admitted by the schema")
-	// ErrInvalidRequest means that the request is malformed or contradicts itself.
-	ErrInvalidRequest = errors.New("invalid request")
-	// ErrTupleExists means that a write adds a key that exists, under OnDuplicate
-	// Fail. The cause is a [TupleError].
-	ErrTupleExists = errors.New("tuple already exists")
-	// ErrTupleMissing means that a write removes a key that does not exist, under
-	// OnMissing Fail. The cause is a [TupleError].
-	ErrTupleMissing = errors.New("no such tuple")
-	// ErrPrecondition means that a precondition of a write does not hold.
-	ErrPrecondition = errors.New("precondition does not hold")
-	// ErrConflict means that other processes wrote to the store before each of many
-	// attempts. The write had no effect and can be repeated.
-	ErrConflict = errors.New("conflict with writes of other processes")
-	// ErrUncertain means that the driver failed during an append, and that the log
-	// could not be read afterwards. The write is applied as a whole or not at all;
-	// a later read shows which.
-	ErrUncertain = errors.New("outcome of the write is unknown")
-	// ErrNoType means that the schema lacks a type that the request names.
-	ErrNoType = errors.New("type not in the schema")
-	// ErrNoRelation means that the type lacks a relation that the request names.
-	ErrNoRelation = errors.New("relation not in the schema")
-	// ErrNoDocument means that no document or secret has the kind and key.
-	ErrNoDocument = errors.New("no such document")
-	// ErrNoSecretKey means that Options.SecretKey is not set, or is not the key
-	// that encrypted the secret.
-	ErrNoSecretKey = errors.New("missing or wrong key for secrets")
-	// ErrToken means that a token is malformed or does not belong to this store and
-	// its history.
-	ErrToken = errors.New("invalid token")
-	// ErrCursor means that a cursor is malformed or belongs to another request or
-	// store.
-	ErrCursor = errors.New("invalid cursor")
-	// ErrTooOld means that the revision is below the window, or that its log
-	// entries were trimmed.
-	ErrTooOld = errors.New("revision is no longer kept")
-	// ErrFuture means that the revision did not arrive here within the waiting time.
-	ErrFuture = errors.New("revision is not available yet")
-	// ErrBound means that the request exceeds a bound; [BoundError] names it.
-	ErrBound = errors.New("bound exceeded")
-	// ErrMemory means that the write would exceed Options.MemoryMax.
-	ErrMemory = errors.New("memory budget exceeded")
-	// ErrLoading means that the store was still loading when the caller's context
-	// ended or Bounds.LoadWait had passed. The load continues, so the call can be
-	// repeated.
-	ErrLoading = errors.New("store is loading")
-	// ErrImporting means that an import into the store has not ended, so that the
-	// store could give wrong answers. Continue the import, or delete the store.
-	ErrImporting = errors.New("the import into the store is not complete: continue it, or delete the store")
-	// ErrBusy means that a prepared write holds the store's write lock.
-	ErrBusy = errors.New("store is locked by a prepared write")
-	// ErrPending means that a prepared write is already finished or has expired.
-	ErrPending = errors.New("prepared write is already finished")
-	// ErrTransaction means that the driver cannot join the transaction.
-	ErrTransaction = errors.New("driver cannot join the transaction")
-	// ErrWatchBehind means that a watcher was too slow; WatchError has the token to
-	// resume from.
-	ErrWatchBehind = errors.New("watcher fell behind")
-	// ErrDamaged means that stored data is damaged.
-	ErrDamaged = errors.New("data is damaged")
-	// ErrFormat means that stored data has a newer or unknown format.
-	ErrFormat = errors.New("unknown data format")
-	// ErrLocked means that another process uses the data.
-	ErrLocked = errors.New("data is in use by another process")
-	// ErrCanceled means that the caller's context ended. errors.Is also matches the
-	// context's own error.
-	ErrCanceled = errors.New("request canceled")
-	// ErrStorage means that the driver failed in a way that has no kind here.
-	ErrStorage = errors.New("storage failed")
-	// ErrClosed means that the engine is closed.
-	ErrClosed = errors.New("engine is closed")
-)
-
-// BoundError is an [ErrBound] that names the bound.
-type BoundError struct {
-	// Name is the bound: a field of Bounds, or a constant of the package that
-	// checks it.
-	Name string
-	// Max is the bound.
-	Max int64
-	// Got is the value of the request.
-	Got int64
-}
-
-// Error returns the name, the bound and the value.
-func (e *BoundError) Error() string {
-	return fmt.Sprintf("bound %s exceeded: got %d, expected at most %d", e.Name, e.Got, e.Max)
-}
-
-// Is reports whether target is [ErrBound].
-func (e *BoundError) Is(target error) bool { return target == ErrBound }
-
-// TupleError is an [ErrTupleExists] or [ErrTupleMissing] that names the tuple.
-type TupleError struct {
-	// Kind is ErrTupleExists or ErrTupleMissing.
-	Kind error
-	// Key is the key of the tuple.
-	Key rel.Key
-}
-
-// Error returns the kind and the key.
-func (e *TupleError) Error() string { return e.Kind.Error() + ": " + e.Key.String() }
-
-// Unwrap returns the kind.
-func (e *TupleError) Unwrap() error { return e.Kind }
-
-// ImportError is the error of one tuple of an import.
-type ImportError struct {
-	// Tuple is the number of the tuple in the import, from 1.
-	Tuple int
-	// Err is the cause.
-	Err error
-}
-
-// Error returns the number and the cause.
-func (e *ImportError) Error() string { return fmt.Sprintf("tuple %d: %v", e.Tuple, e.Err) }
-
-// Unwrap returns the cause.
-func (e *ImportError) Unwrap() error { return e.Err }
-
-// CheckBound returns a [BoundError] if got exceeds limit, otherwise nil.
+// CheckBound returns a [authz.BoundError] if got exceeds limit, otherwise nil.
 func CheckBound(name string, got, limit int) error {
 	if got <= limit {
 		return nil
 	}
-	return &BoundError{name, int64(limit), int64(got)}
+	return &authz.BoundError{Name: name, Max: int64(limit), Got: int64(got)}
 }
 
 // kinds maps an error of a lower package to a kind. The first match counts.
 var kinds = [...]struct{ below, kind error }{
-	{ErrBound, ErrBound},
-	{ErrTupleExists, ErrTupleExists}, {ErrTupleMissing, ErrTupleMissing}, {ErrInvalidTuple, ErrInvalidTuple},
-	{ErrPrecondition, ErrPrecondition}, {ErrInvalidRequest, ErrInvalidRequest}, {ErrConflict, ErrConflict},
-	{ErrNoSchema, ErrNoSchema}, {ErrToken, ErrToken}, {ErrCursor, ErrCursor}, {ErrTooOld, ErrTooOld},
-	{ErrFuture, ErrFuture}, {ErrMemory, ErrMemory}, {ErrLoading, ErrLoading}, {ErrImporting, ErrImporting}, {ErrBusy, ErrBusy},
-	{ErrPending, ErrPending}, {ErrWatchBehind, ErrWatchBehind}, {ErrUncertain, ErrUncertain},
-	{ErrNoSecretKey, ErrNoSecretKey}, {ErrClosed, ErrClosed}, {ErrNoStore, ErrNoStore},
-	{context.Canceled, ErrCanceled}, {context.DeadlineExceeded, ErrCanceled},
-	{schema.ErrModel, ErrInvalidSchema},
-	{rel.ErrName, ErrInvalidName},
-	{eval.ErrNoType, ErrNoType}, {eval.ErrNoRelation, ErrNoRelation}, {eval.ErrTuple, ErrInvalidTuple},
-	{graph.ErrFull, ErrMemory}, {graph.ErrContext, ErrInvalidTuple},
-	{storage.ErrNoStore, ErrNoStore}, {storage.ErrExists, ErrStoreExists}, {storage.ErrNoDocument, ErrNoDocument},
-	{storage.ErrTrimmed, ErrTooOld}, {storage.ErrFormat, ErrFormat}, {storage.ErrDamaged, ErrDamaged},
-	{storage.ErrLocked, ErrLocked}, {storage.ErrTransaction, ErrTransaction}, {storage.ErrClosed, ErrClosed},
+	{authz.ErrBound, authz.ErrBound},
+	{authz.ErrTupleExists, authz.ErrTupleExists}, {authz.ErrTupleMissing, authz.ErrTupleMissing}, {authz.ErrInvalidTuple, authz.ErrInvalidTuple},
+	{authz.ErrPrecondition, authz.ErrPrecondition}, {authz.ErrInvalidRequest, authz.ErrInvalidRequest}, {authz.ErrConflict, authz.ErrConflict},
+	{authz.ErrNoSchema, authz.ErrNoSchema}, {authz.ErrToken, authz.ErrToken}, {authz.ErrCursor, authz.ErrCursor}, {authz.ErrTooOld, authz.ErrTooOld},
+	{authz.ErrFuture, authz.ErrFuture}, {authz.ErrMemory, authz.ErrMemory}, {authz.ErrLoading, authz.ErrLoading}, {authz.ErrImporting, authz.ErrImporting}, {authz.ErrBusy, authz.ErrBusy},
+	{authz.ErrPending, authz.ErrPending}, {authz.ErrWatchBehind, authz.ErrWatchBehind}, {authz.ErrUncertain, authz.ErrUncertain},
+	{authz.ErrNoSecretKey, authz.ErrNoSecretKey}, {authz.ErrClosed, authz.ErrClosed}, {authz.ErrNoStore, authz.ErrNoStore},
+	{context.Canceled, authz.ErrCanceled}, {context.DeadlineExceeded, authz.ErrCanceled},
+	{schema.ErrModel, authz.ErrInvalidSchema},
+	{rel.ErrName, authz.ErrInvalidName},
+	{eval.ErrNoType, authz.ErrNoType}, {eval.ErrNoRelation, authz.ErrNoRelation}, {eval.ErrTuple, authz.ErrInvalidTuple},
+	{graph.ErrFull, authz.ErrMemory}, {graph.ErrContext, authz.ErrInvalidTuple},
+	{storage.ErrNoStore, authz.ErrNoStore}, {storage.ErrExists, authz.ErrStoreExists}, {storage.ErrNoDocument, authz.ErrNoDocument},
+	{storage.ErrTrimmed, authz.ErrTooOld}, {storage.ErrFormat, authz.ErrFormat}, {storage.ErrDamaged, authz.ErrDamaged},
+	{storage.ErrLocked, authz.ErrLocked}, {storage.ErrTransaction, authz.ErrTransaction}, {storage.ErrClosed, authz.ErrClosed},
 }
 
-// Wrap returns err as an [Error] of the call op on the store. An err that
+// Wrap returns err as an [authz.Error] of the call op on the store. An err that
 // already is an Error keeps its kind and cause. A nil err stays nil.
 func Wrap(op string, id storage.StoreID, err error) error {
 	if err == nil {
 		return nil
 	}
-	var done *Error
+	var done *authz.Error
 	if errors.As(err, &done) {
 		if done.Op == op {
 			return err
 		}
-		return &Error{op, done.Kind, id, done.Err}
+		return &authz.Error{Op: op, Kind: done.Kind, Store: id, Err: done.Err}
 	}
-	e := &Error{op, ErrStorage, id, err}
-	var tooLarge *BoundError
+	e := &authz.Error{Op: op, Kind: authz.ErrStorage, Store: id, Err: err}
+	var tooLarge *authz.BoundError
 	if errors.Is(err, storage.ErrTooLarge) && !errors.As(err, &tooLarge) {
-		e.Kind = ErrBound
+		e.Kind = authz.ErrBound
 		return e
 	}
 	for _, k := range kinds {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/golden"
 	"github.com/ostiary/ostiary/internal/graph"
@@ -19,19 +20,19 @@ import (
 func causes() []error {
 	key := rel.Key{Object: rel.Object{Type: "document", ID: "1"}, Relation: "owner", Subject: rel.Subject{Type: "user", ID: "anne"}}
 	all := []error{
-		ErrBound, ErrTupleExists, ErrTupleMissing, ErrInvalidTuple, ErrPrecondition, ErrInvalidRequest, ErrConflict, ErrNoSchema,
-		ErrToken, ErrCursor, ErrTooOld, ErrFuture, ErrMemory, ErrLoading, ErrImporting, ErrBusy, ErrPending, ErrWatchBehind, ErrUncertain,
-		ErrNoSecretKey, ErrClosed, ErrNoStore, context.Canceled, context.DeadlineExceeded, schema.ErrModel, rel.ErrName,
+		authz.ErrBound, authz.ErrTupleExists, authz.ErrTupleMissing, authz.ErrInvalidTuple, authz.ErrPrecondition, authz.ErrInvalidRequest, authz.ErrConflict, authz.ErrNoSchema,
+		authz.ErrToken, authz.ErrCursor, authz.ErrTooOld, authz.ErrFuture, authz.ErrMemory, authz.ErrLoading, authz.ErrImporting, authz.ErrBusy, authz.ErrPending, authz.ErrWatchBehind, authz.ErrUncertain,
+		authz.ErrNoSecretKey, authz.ErrClosed, authz.ErrNoStore, context.Canceled, context.DeadlineExceeded, schema.ErrModel, rel.ErrName,
 		eval.ErrNoType, eval.ErrNoRelation, eval.ErrTuple, graph.ErrFull, graph.ErrContext,
 		storage.ErrNoStore, storage.ErrExists, storage.ErrNoDocument, storage.ErrTrimmed, storage.ErrFormat, storage.ErrDamaged,
 		storage.ErrLocked, storage.ErrTransaction, storage.ErrClosed, storage.ErrTooLarge, storage.ErrEntry,
 		errors.New("the disk is full"),
-		&BoundError{"Depth", 3, 4}, &TupleError{ErrTupleExists, key}, &TupleError{ErrTupleMissing, key},
-		&ImportError{2, &TupleError{ErrTupleExists, key}}, &ImportError{3, errors.New("line 3 is empty")},
-		fmt.Errorf("%w: %w", storage.ErrTooLarge, &BoundError{"EntryBytesMax", 1, 2}),
+		&authz.BoundError{Name: "Depth", Max: 3, Got: 4}, &authz.TupleError{Kind: authz.ErrTupleExists, Key: key}, &authz.TupleError{Kind: authz.ErrTupleMissing, Key: key},
+		&authz.ImportError{Tuple: 2, Err: &authz.TupleError{Kind: authz.ErrTupleExists, Key: key}}, &authz.ImportError{Tuple: 3, Err: errors.New("line 3 is empty")},
+		fmt.Errorf("%w: %w", storage.ErrTooLarge, &authz.BoundError{Name: "EntryBytesMax", Max: 1, Got: 2}),
 		fmt.Errorf("%w: %w", storage.ErrTooLarge, storage.ErrDamaged),
 		// Two kinds: the one that is listed first counts.
-		fmt.Errorf("%w: %w", ErrUncertain, context.Canceled), fmt.Errorf("%w: %w", context.Canceled, ErrLoading),
+		fmt.Errorf("%w: %w", authz.ErrUncertain, context.Canceled), fmt.Errorf("%w: %w", context.Canceled, authz.ErrLoading),
 		fmt.Errorf("%w: %w", storage.ErrDamaged, storage.ErrFormat),
 	}
 	return all
@@ -46,14 +47,14 @@ func TestWrap(t *testing.T) {
 	for _, cause := range causes() {
 		for _, err := range []error{cause, fmt.Errorf("reading: %w", cause)} {
 			wrapped := Wrap("check", id, err)
-			e, ok := errors.AsType[*Error](wrapped)
+			e, ok := errors.AsType[*authz.Error](wrapped)
 			if !ok || !errors.Is(wrapped, cause) || !errors.Is(wrapped, e.Kind) || e.Op != "check" || e.Store != id {
 				t.Errorf("%v: wrapped as %#v", err, wrapped)
 				continue
 			}
-			fmt.Fprintf(&out, "%s\n  reason: %s\n  kind: %s, cause %v\n", wrapped, Reason(wrapped), e.Kind, e.Err)
-			if Reason(err) != err.Error() {
-				t.Errorf("the reason of %q is %q", err, Reason(err))
+			fmt.Fprintf(&out, "%s\n  reason: %s\n  kind: %s, cause %v\n", wrapped, authz.Reason(wrapped), e.Kind, e.Err)
+			if authz.Reason(err) != err.Error() {
+				t.Errorf("the reason of %q is %q", err, authz.Reason(err))
 			}
 		}
 	}
@@ -75,10 +76,10 @@ func TestWrapAgain(t *testing.T) {
 		t.Errorf("another call: got %s\nexpected %s", got, want)
 	}
 	within := fmt.Errorf("item 3: %w", first)
-	if got, want := Reason(within), "the disk is full"; got != want {
+	if got, want := authz.Reason(within), "the disk is full"; got != want {
 		t.Errorf("the reason of %q: got %q, expected %q", within, got, want)
 	}
-	if got, want := Wrap("list", storage.StoreID{}, ErrClosed).Error(), "ostiary: list: engine is closed"; got != want {
+	if got, want := Wrap("list", storage.StoreID{}, authz.ErrClosed).Error(), "ostiary: list: engine is closed"; got != want {
 		t.Errorf("without a store: got %s\nexpected %s", got, want)
 	}
 }
@@ -90,8 +91,8 @@ func TestCheckBound(t *testing.T) {
 			t.Errorf("%d: %v, expected %s", got, err, want)
 		}
 	}
-	err := error(&BoundError{"Depth", 5, 6})
-	if !errors.Is(err, ErrBound) || errors.Is(err, ErrMemory) {
-		t.Errorf("a BoundError is ErrBound: %v, ErrMemory: %v", errors.Is(err, ErrBound), errors.Is(err, ErrMemory))
+	err := error(&authz.BoundError{Name: "Depth", Max: 5, Got: 6})
+	if !errors.Is(err, authz.ErrBound) || errors.Is(err, authz.ErrMemory) {
+		t.Errorf("a BoundError is ErrBound: %v, ErrMemory: %v", errors.Is(err, authz.ErrBound), errors.Is(err, authz.ErrMemory))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/graph"
 	"github.com/ostiary/ostiary/internal/graph/graphtest"
@@ -100,7 +101,7 @@ func fan(s graphtest.Shape, user, document rel.Object, allowed bool) []graphtest
 
 func benchCheck(b *testing.B, bound *eval.Binding, r eval.Reader, qs []graphtest.Question) {
 	ctx, env := context.Background(), &eval.Env{}
-	var stats eval.Stats
+	var stats authz.Stats
 	b.ReportAllocs()
 	i := 0
 	t := newTimer(b)
@@ -108,7 +109,7 @@ func benchCheck(b *testing.B, bound *eval.Binding, r eval.Reader, qs []graphtest
 		t.tick()
 		q := &qs[i%len(qs)]
 		i++
-		a, err := bound.Check(ctx, r, eval.Question{Object: q.Object, Relation: q.Relation, Subject: q.Subject}, env)
+		a, err := bound.Check(ctx, r, authz.Question{Object: q.Object, Relation: q.Relation, Subject: q.Subject}, env)
 		if err != nil || a.Allowed() != q.Allowed {
 			b.Fatalf("%v: %v, %v", q, a, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/graph"
@@ -52,10 +53,10 @@ func tupleOf(t testing.TB, text string) rel.Tuple {
 	return x
 }
 
-func ask(t testing.TB, b *eval.Binding, r eval.Reader, key string, env *eval.Env) eval.Answer {
+func ask(t testing.TB, b *eval.Binding, r eval.Reader, key string, env *eval.Env) authz.Answer {
 	t.Helper()
 	k := tupleOf(t, key).Key()
-	a, err := b.Check(context.Background(), r, eval.Question{Object: k.Object, Relation: k.Relation, Subject: k.Subject}, env)
+	a, err := b.Check(context.Background(), r, authz.Question{Object: k.Object, Relation: k.Relation, Subject: k.Subject}, env)
 	if err != nil {
 		t.Fatalf("%s: %v", key, err)
 	}
@@ -82,9 +83,9 @@ func TestDepthBound(t *testing.T) {
 	for _, bound := range []int{0, 1, 7, 60} {
 		most := bound
 		if bound == 0 {
-			most = eval.DepthDefault
+			most = authz.DepthDefault
 		}
-		env := &eval.Env{Bounds: eval.Bounds{Depth: bound}}
+		env := &eval.Env{Bounds: authz.QuestionBounds{Depth: bound}}
 		for name, mode := range modes {
 			b, v := world(t, chainModel, chain(t, most))
 			if a := ask(t, b.Force(mode), v, "doc:0#r@user:1", env); a.Decision != expr.True {
@@ -92,7 +93,7 @@ func TestDepthBound(t *testing.T) {
 			}
 			b, v = world(t, chainModel, chain(t, most+1))
 			a := ask(t, b.Force(mode), v, "doc:0#r@user:1", env)
-			if a.Decision != expr.Unknown || a.Reasons.Bound != eval.BoundDepth || a.Reasons.Cycle {
+			if a.Decision != expr.Unknown || a.Reasons.Bound != authz.BoundDepth || a.Reasons.Cycle {
 				t.Errorf("%s: %d hops = %s (%s)", name, most+1, a.Decision, a.Reasons)
 			}
 			if a := ask(t, b.Force(mode), v, "doc:0#r@user:2", env); a.Decision != expr.False {
@@ -110,15 +111,15 @@ func TestNodesBound(t *testing.T) {
 	for name, mode := range modes {
 		f := b.Force(mode)
 		full := ask(t, f, v, "doc:0#r@user:2", &eval.Env{})
-		at := ask(t, f, v, "doc:0#r@user:2", &eval.Env{Bounds: eval.Bounds{Nodes: full.Stats.Nodes}})
+		at := ask(t, f, v, "doc:0#r@user:2", &eval.Env{Bounds: authz.QuestionBounds{Nodes: full.Stats.Nodes}})
 		if at.Decision != expr.False {
 			t.Errorf("%s: at the bound of %d: %s (%s)", name, full.Stats.Nodes, at.Decision, at.Reasons)
 		}
 		if full.Stats.Nodes == 1 {
 			continue // the walk from the subject visits no node, and 0 means the default bound
 		}
-		past := ask(t, f, v, "doc:0#r@user:2", &eval.Env{Bounds: eval.Bounds{Nodes: full.Stats.Nodes - 1}})
-		if past.Decision != expr.Unknown || past.Reasons.Bound != eval.BoundNodes {
+		past := ask(t, f, v, "doc:0#r@user:2", &eval.Env{Bounds: authz.QuestionBounds{Nodes: full.Stats.Nodes - 1}})
+		if past.Decision != expr.Unknown || past.Reasons.Bound != authz.BoundNodes {
 			t.Errorf("%s: past the bound: %s (%s)", name, past.Decision, past.Reasons)
 		}
 	}
@@ -129,7 +130,7 @@ func TestNodesBound(t *testing.T) {
 func TestLongChains(t *testing.T) {
 	t.Parallel()
 	const n = 100_000
-	long := &eval.Env{Bounds: eval.Bounds{Depth: 2 * n}}
+	long := &eval.Env{Bounds: authz.QuestionBounds{Depth: 2 * n}}
 	models := map[string]string{
 		"union":        chainModel,
 		"intersection": "type user\ntype doc\nrelation s [user, doc#r]: direct\nrelation r: and(s, s)\n",
@@ -162,7 +163,7 @@ func TestLongChains(t *testing.T) {
 				if model == "negation" {
 					continue
 				}
-				if a := ask(t, f, v, "doc:0#r@user:1", &eval.Env{}); a.Decision != expr.Unknown || a.Reasons.Bound != eval.BoundDepth {
+				if a := ask(t, f, v, "doc:0#r@user:1", &eval.Env{}); a.Decision != expr.Unknown || a.Reasons.Bound != authz.BoundDepth {
 					t.Errorf("beyond the bound: %s (%s)", a.Decision, a.Reasons)
 				}
 			}
@@ -196,7 +197,7 @@ relation v: or(but(in, no), from(parent, v))
 	s := compile(t, &script.World.Model)
 	data := rowsOf(tuples, nil)
 	for name, r := range map[string]eval.Reader{"both ways": eval.NewReader(data), "one way": eval.NewReader(oneWay{data})} {
-		a := ask(t, eval.Bind(s, r), r, "doc:0#v@user:1", &eval.Env{Bounds: eval.Bounds{Nodes: 10 * n * n}})
+		a := ask(t, eval.Bind(s, r), r, "doc:0#v@user:1", &eval.Env{Bounds: authz.QuestionBounds{Nodes: 10 * n * n}})
 		if a.Decision != expr.False || a.Stats.Nodes > 200_000 {
 			t.Errorf("%s: %s (%s), %d nodes", name, a.Decision, a.Reasons, a.Stats.Nodes)
 		}
@@ -211,7 +212,7 @@ func TestCancelled(t *testing.T) {
 	k := tupleOf(t, "doc:0#r@user:1").Key()
 	for name, mode := range modes {
 		ctx := &countedContext{Context: context.Background(), left: 2}
-		_, err := b.Force(mode).Check(ctx, v, eval.Question{Object: k.Object, Relation: k.Relation, Subject: k.Subject}, &eval.Env{})
+		_, err := b.Force(mode).Check(ctx, v, authz.Question{Object: k.Object, Relation: k.Relation, Subject: k.Subject}, &eval.Env{})
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -281,7 +282,7 @@ func TestAllocations(t *testing.T) {
 	ctx, env := context.Background(), &eval.Env{}
 	all := func() {
 		for _, q := range qs {
-			a, err := b.Check(ctx, v, eval.Question{Object: q.Object, Relation: q.Relation, Subject: q.Subject}, env)
+			a, err := b.Check(ctx, v, authz.Question{Object: q.Object, Relation: q.Relation, Subject: q.Subject}, env)
 			if err != nil || a.Allowed() != q.Allowed {
 				t.Fatalf("%v: %v, %v", q, a, err)
 			}

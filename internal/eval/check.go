@@ -3,6 +3,7 @@ package eval
 import (
 	"context"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/graph"
 	"github.com/ostiary/ostiary/rel"
@@ -16,13 +17,13 @@ import (
 // A search from the object decides nearly every question (see search). Where
 // the search cannot decide, the question becomes a system of equations (see
 // system).
-func (b *Binding) Check(ctx context.Context, r Reader, question Question, env *Env) (Answer, error) {
+func (b *Binding) Check(ctx context.Context, r Reader, question authz.Question, env *Env) (authz.Answer, error) {
 	id, err := b.relation(question.Object.Type, question.Relation)
 	if err != nil {
-		return Answer{}, err
+		return authz.Answer{}, err
 	}
 	if err := ctx.Err(); err != nil {
-		return Answer{}, err
+		return authz.Answer{}, err
 	}
 	if len(env.Tuples)+len(env.Attributes) != 0 && !isOverlayOf(r, env) {
 		return b.checkOver(ctx, r, question, env)
@@ -34,7 +35,7 @@ func (b *Binding) Check(ctx context.Context, r Reader, question Question, env *E
 		route := q.b.route(int32(id), q.kind)
 		out := q.searchObject(route, q.findEnds(own, route.kinds, question.Object.ID), question.Object.ID)
 		if out.truth != expr.Unknown || q.unrecoverable() {
-			return q.answer(Answer{out.truth, q.boundReasons(), q.stats})
+			return q.answer(authz.Answer{Decision: out.truth, Reasons: q.boundReasons(), Stats: q.stats})
 		}
 	}
 	if q.node == 0 && own != 0 {
@@ -45,23 +46,23 @@ func (b *Binding) Check(ctx context.Context, r Reader, question Question, env *E
 	if truth == expr.Unknown && q.certainAllow(id, n, question.Object) {
 		truth, reasons = expr.True, nil
 	}
-	return q.answer(Answer{truth, reasons, q.stats})
+	return q.answer(authz.Answer{Decision: truth, Reasons: reasons, Stats: q.stats})
 }
 
 // answer returns a, or the error of the question without a decision: what was
 // decided before the error counts for nothing.
-func (q *query) answer(a Answer) (Answer, error) {
+func (q *query) answer(a authz.Answer) (authz.Answer, error) {
 	if err := q.failed(); err != nil {
-		return Answer{}, err
+		return authz.Answer{}, err
 	}
 	return a, nil
 }
 
 // checkOver answers a question that has contextual tuples or attributes.
-func (b *Binding) checkOver(ctx context.Context, r Reader, question Question, env *Env) (Answer, error) {
+func (b *Binding) checkOver(ctx context.Context, r Reader, question authz.Question, env *Env) (authz.Answer, error) {
 	o, err := b.contextualOverlay(r, env)
 	if err != nil {
-		return Answer{}, err
+		return authz.Answer{}, err
 	}
 	a, err := b.Check(ctx, o, question, env)
 	o.release()
@@ -86,11 +87,11 @@ func (q *query) resetNodes() { q.visited, q.nodesLimit, q.stopped = 0, q.nodesMa
 
 // boundReasons returns why a search that was stopped is unknown; nil if it was
 // not stopped.
-func (q *query) boundReasons() *Reasons {
+func (q *query) boundReasons() *authz.Reasons {
 	if !q.stopped {
 		return nil
 	}
-	return &Reasons{Bound: q.boundReached()}
+	return &authz.Reasons{Bound: q.boundReached()}
 }
 
 // firstNode finds an object's node of the first of kinds that has one; 0 if
@@ -116,16 +117,16 @@ func (b *Binding) reader(r Reader, env *Env) (Reader, error) {
 // member answers whether the subject has a relation of an object. n is any
 // node of the object, or 0 if it has none. The caller checks q.failed before
 // it uses the answer.
-func (q *query) member(id schema.RelationID, n graph.Node, object rel.Object) Answer {
+func (q *query) member(id schema.RelationID, n graph.Node, object rel.Object) authz.Answer {
 	before, used := q.stats, q.memory.used
 	a := q.decide(id, n, object)
 	if a.Decision == expr.Unknown && q.certainAllow(id, n, object) {
-		a = Answer{Decision: expr.True}
+		a = authz.Answer{Decision: expr.True}
 	}
 	q.resetNodes()
 	q.memory.used = used
-	a.Stats = Stats{q.stats.Probes - before.Probes, q.stats.Nodes - before.Nodes, q.stats.Conditions - before.Conditions,
-		q.stats.ConditionCost - before.ConditionCost}
+	a.Stats = authz.Stats{Probes: q.stats.Probes - before.Probes, Nodes: q.stats.Nodes - before.Nodes, Conditions: q.stats.Conditions - before.Conditions,
+		ConditionCost: q.stats.ConditionCost - before.ConditionCost}
 	return a
 }
 
@@ -145,21 +146,21 @@ func (q *query) certainAllow(id schema.RelationID, n graph.Node, object rel.Obje
 }
 
 // decide searches, and solves the equations where the search cannot decide.
-func (q *query) decide(id schema.RelationID, n graph.Node, object rel.Object) Answer {
+func (q *query) decide(id schema.RelationID, n graph.Node, object rel.Object) authz.Answer {
 	if q.b.usesSearch(q) {
 		q.resetNodes()
 		out := q.searchObject(q.b.route(int32(id), q.kind), n, object.ID)
 		if out.truth != expr.Unknown || q.unrecoverable() {
-			return Answer{Decision: out.truth, Reasons: q.boundReasons()}
+			return authz.Answer{Decision: out.truth, Reasons: q.boundReasons()}
 		}
 	}
 	truth, reasons := q.solveEquations(id, n, object)
-	return Answer{Decision: truth, Reasons: reasons}
+	return authz.Answer{Decision: truth, Reasons: reasons}
 }
 
 // solveEquations decides by equations. It works on a copy of the query,
 // because the equations keep a pointer to it and q must stay on the stack.
-func (q *query) solveEquations(id schema.RelationID, n graph.Node, object rel.Object) (expr.Tristate, *Reasons) {
+func (q *query) solveEquations(id schema.RelationID, n graph.Node, object rel.Object) (expr.Tristate, *authz.Reasons) {
 	own := new(query)
 	*own = *q
 	defer q.takeOver(own)
@@ -173,9 +174,9 @@ func (q *query) solveEquations(id schema.RelationID, n graph.Node, object rel.Ob
 // solveMixed builds equations only for relations in cycles, and searches
 // everything outside of those cycles. It returns false where that leaves the
 // answer unknown; then solveAll decides and finds the reasons.
-func (q *query) solveMixed(id schema.RelationID, n graph.Node, object rel.Object) (Answer, bool) {
+func (q *query) solveMixed(id schema.RelationID, n graph.Node, object rel.Object) (authz.Answer, bool) {
 	if !q.b.cyclic || !q.b.usesSearch(q) {
-		return Answer{}, false
+		return authz.Answer{}, false
 	}
 	q.resetNodes()
 	s := q.newSystem(id, n, object.ID)
@@ -185,25 +186,25 @@ func (q *query) solveMixed(id schema.RelationID, n graph.Node, object rel.Object
 	ok := s.build() && s.solve(q.depthMax) && s.truth(s.root()) != expr.Unknown
 	q.releaseScratch()
 	if !ok {
-		return Answer{}, false
+		return authz.Answer{}, false
 	}
-	return Answer{Decision: s.truth(s.root())}, true
+	return authz.Answer{Decision: s.truth(s.root())}, true
 }
 
 // solveAll decides by the equations of everything that the question depends
 // on.
-func (q *query) solveAll(id schema.RelationID, n graph.Node, object rel.Object) Answer {
+func (q *query) solveAll(id schema.RelationID, n graph.Node, object rel.Object) authz.Answer {
 	s := q.buildAndSolve(id, n, object)
 	defer s.release()
 	switch {
 	case q.failed() != nil:
-		return Answer{}
+		return authz.Answer{}
 	case !s.complete:
-		return Answer{Decision: expr.Unknown, Reasons: &Reasons{Bound: q.boundReached()}}
+		return authz.Answer{Decision: expr.Unknown, Reasons: &authz.Reasons{Bound: q.boundReached()}}
 	case s.truth(s.root()) != expr.Unknown:
-		return Answer{Decision: s.truth(s.root())}
+		return authz.Answer{Decision: s.truth(s.root())}
 	}
-	return Answer{Decision: expr.Unknown, Reasons: s.reasons()}
+	return authz.Answer{Decision: expr.Unknown, Reasons: s.reasons()}
 }
 
 // buildAndSolve builds and solves the question's equations. The system is not

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/graph"
@@ -84,7 +85,7 @@ func (o oneWay) Attribute(x rel.Object, name string) (string, bool, error) {
 
 func envOf(w *oracle.World) *eval.Env {
 	return &eval.Env{Now: w.Now, Context: w.Context, Tuples: w.Contextual, Attributes: w.ContextualAttributes,
-		Bounds: eval.Bounds{Depth: w.Depth}}
+		Bounds: authz.QuestionBounds{Depth: w.Depth}}
 }
 
 var modes = map[string]eval.Mode{"auto": eval.ModeAuto, "solver": eval.ModeSolver, "forward": eval.ModeForward,
@@ -117,7 +118,7 @@ func TestSemantics(t *testing.T) {
 				r := eval.NewReader(rowsOf(w.Stored, w.Attributes))
 				b := eval.Bind(s, r).Force(m)
 				for _, a := range script.Asks {
-					got, err := b.Check(context.Background(), r, eval.Question(a.Question), env)
+					got, err := b.Check(context.Background(), r, authz.Question(a.Question), env)
 					if err != nil || got.Decision != a.Want {
 						t.Errorf("%s = %s (%s), %v; want %s", a.Question, got.Decision, got.Reasons, err, a.Want)
 					}
@@ -229,9 +230,9 @@ func compareWorld(t *testing.T, seed uint64, w *oracle.World, s *schema.Schema, 
 }
 
 // questions are all questions about a subject and the world's objects.
-func questions(s *schema.Schema, w *oracle.World, sub rel.Subject) []eval.Question {
+func questions(s *schema.Schema, w *oracle.World, sub rel.Subject) []authz.Question {
 	seen := map[rel.Object]bool{}
-	var qs []eval.Question
+	var qs []authz.Question
 	add := func(o rel.Object) {
 		t, ok := s.Type(o.Type)
 		if seen[o] || !ok {
@@ -239,7 +240,7 @@ func questions(s *schema.Schema, w *oracle.World, sub rel.Subject) []eval.Questi
 		}
 		seen[o] = true
 		for _, id := range s.RelationsOf(t) {
-			qs = append(qs, eval.Question{Object: o, Relation: s.Relations[id].Name, Subject: sub})
+			qs = append(qs, authz.Question{Object: o, Relation: s.Relations[id].Name, Subject: sub})
 		}
 	}
 	for _, t := range append(append([]rel.Tuple{}, w.Stored...), w.Contextual...) {

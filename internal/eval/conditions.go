@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/graph"
 	"github.com/ostiary/ostiary/rel"
@@ -59,7 +60,7 @@ func (q *query) evaluate(of any, p expr.Program, stored, request expr.Values) ex
 	} else {
 		res = p.Eval(stored, request, q.env.Now)
 	}
-	cost := ConditionCostBase + int(min(res.Cost, math.MaxInt32))
+	cost := authz.ConditionCostBase + int(min(res.Cost, math.MaxInt32))
 	q.stats.ConditionCost += cost
 	if q.exhausted() {
 		return q.notEvaluated()
@@ -93,17 +94,17 @@ func (q *query) prepareCondition(of any, p expr.Program, request expr.Values) ex
 }
 
 // conditionReasons returns why a condition's result is unknown.
-func conditionReasons(res expr.Result, condition string, tuple rel.Key) *Reasons {
-	r := &Reasons{}
+func conditionReasons(res expr.Result, condition string, tuple rel.Key) *authz.Reasons {
+	r := &authz.Reasons{}
 	if bound, ok := res.Err.(errBound); ok {
 		r.Bound = string(bound)
 		return r
 	}
 	for _, m := range res.Missing {
-		r.merge(&Reasons{Missing: []string{m}})
+		mergeReasons(r, &authz.Reasons{Missing: []string{m}})
 	}
 	if res.Err != nil {
-		r.Errors = []ConditionError{{condition, tuple, res.Err}}
+		r.Errors = []authz.ConditionError{{Condition: condition, Tuple: tuple, Err: res.Err}}
 		var bound *expr.BoundError
 		if errors.As(res.Err, &bound) {
 			r.Bound = bound.Bound
@@ -115,7 +116,7 @@ func conditionReasons(res expr.Result, condition string, tuple rel.Key) *Reasons
 // attribute evaluates schema.OpAttribute: whether a bool attribute of an
 // object is true. The reasons explain an Unknown result. n may be 0; the
 // object then has the id objectID.
-func (q *query) attribute(t *schema.Type, n graph.Node, objectID, name string) (expr.Tristate, *Reasons) {
+func (q *query) attribute(t *schema.Type, n graph.Node, objectID, name string) (expr.Tristate, *authz.Reasons) {
 	value, ok := "", false
 	if n != 0 {
 		value, ok = q.r.Attribute(n, name)
@@ -126,18 +127,18 @@ func (q *query) attribute(t *schema.Type, n graph.Node, objectID, name string) (
 	case value == "false" || !ok && q.b.s.Options.UnsetAttributeIsZero:
 		return expr.False, nil
 	case !ok:
-		return expr.Unknown, &Reasons{Missing: []string{t.Name + "." + name}}
+		return expr.Unknown, &authz.Reasons{Missing: []string{t.Name + "." + name}}
 	}
 	if n != 0 {
 		objectID = q.r.ID(n)
 	}
 	on := rel.Key{Object: rel.Object{Type: t.Name, ID: objectID}}
-	return expr.Unknown, &Reasons{Errors: []ConditionError{{name, on, expr.ErrType}}}
+	return expr.Unknown, &authz.Reasons{Errors: []authz.ConditionError{{Condition: name, Tuple: on, Err: expr.ErrType}}}
 }
 
 // rule evaluates schema.OpRule on an object of type t. The reasons explain an
 // Unknown result. n may be 0; the object then has the id objectID.
-func (q *query) rule(rule *schema.Rule, t *schema.Type, n graph.Node, objectID string) (expr.Tristate, *Reasons) {
+func (q *query) rule(rule *schema.Rule, t *schema.Type, n graph.Node, objectID string) (expr.Tristate, *authz.Reasons) {
 	stored, request := expr.Values{}, expr.Values{}
 	absent := map[string]string{} // by parameter: its name in the request or the schema
 	if n != 0 {
@@ -157,7 +158,7 @@ func (q *query) rule(rule *schema.Rule, t *schema.Type, n graph.Node, objectID s
 		v, ok, err := q.attributeValue(t, n, a.Attribute)
 		switch {
 		case err != nil:
-			return expr.Unknown, &Reasons{Errors: []ConditionError{{name, on, err}}}
+			return expr.Unknown, &authz.Reasons{Errors: []authz.ConditionError{{Condition: name, Tuple: on, Err: err}}}
 		case ok:
 			stored[a.Param] = v
 		default:

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/internal/graph"
@@ -78,11 +79,11 @@ func costlyView(t *testing.T, n int, compiler expr.Compiler) (*Binding, *graph.V
 
 // costlyQuestions are questions that evaluate n conditions each. They return
 // the bound, the cost and the error of the question.
-func costlyQuestions(b *Binding, v *graph.View) map[string]func(context.Context, *Env) (string, Stats, error) {
+func costlyQuestions(b *Binding, v *graph.View) map[string]func(context.Context, *Env) (string, authz.Stats, error) {
 	anne := rel.Subject{Type: "user", ID: "anne"}
-	check := func(object, relation string) func(context.Context, *Env) (string, Stats, error) {
-		return func(ctx context.Context, env *Env) (string, Stats, error) {
-			a, err := b.Check(ctx, v, Question{Object: rel.Object{Type: "doc", ID: object}, Relation: relation, Subject: anne}, env)
+	check := func(object, relation string) func(context.Context, *Env) (string, authz.Stats, error) {
+		return func(ctx context.Context, env *Env) (string, authz.Stats, error) {
+			a, err := b.Check(ctx, v, authz.Question{Object: rel.Object{Type: "doc", ID: object}, Relation: relation, Subject: anne}, env)
 			bound := ""
 			if a.Reasons != nil {
 				bound = a.Reasons.Bound
@@ -90,36 +91,36 @@ func costlyQuestions(b *Binding, v *graph.View) map[string]func(context.Context,
 			return bound, a.Stats, err
 		}
 	}
-	list := func(relation string) func(context.Context, *Env) (string, Stats, error) {
-		return func(ctx context.Context, env *Env) (string, Stats, error) {
+	list := func(relation string) func(context.Context, *Env) (string, authz.Stats, error) {
+		return func(ctx context.Context, env *Env) (string, authz.Stats, error) {
 			l, err := b.ListObjects(ctx, v, ListObjectsQuestion{Type: "doc", Relation: relation, Subject: anne}, env)
 			return l.Bound, l.Stats, err
 		}
 	}
-	return map[string]func(context.Context, *Env) (string, Stats, error){
+	return map[string]func(context.Context, *Env) (string, authz.Stats, error){
 		"check":                  check("1", "viewer"),
 		"check of an exclusion":  check("1", "other"),
 		"list objects":           list("maybe"),
 		"list objects by a rule": list("ruled"),
-		"list subjects": func(ctx context.Context, env *Env) (string, Stats, error) {
+		"list subjects": func(ctx context.Context, env *Env) (string, authz.Stats, error) {
 			l, err := b.ListSubjects(ctx, v, ListSubjectsQuestion{Object: rel.Object{Type: "doc", ID: "2"}, Relation: "maybe", SubjectType: "user"}, env)
 			return l.Bound, l.Stats, err
 		},
-		"expand": func(ctx context.Context, env *Env) (string, Stats, error) {
+		"expand": func(ctx context.Context, env *Env) (string, authz.Stats, error) {
 			tree, err := b.Expand(ctx, v, rel.Object{Type: "doc", ID: "2"}, "maybe", 3, env)
-			return tree.bound(), Stats{}, err
+			return boundOf(tree), authz.Stats{}, err
 		},
-		"explain": func(ctx context.Context, env *Env) (string, Stats, error) {
-			x, err := b.Explain(ctx, v, Question{Object: rel.Object{Type: "doc", ID: "1"}, Relation: "viewer", Subject: anne}, env, ExplainOptions{})
+		"explain": func(ctx context.Context, env *Env) (string, authz.Stats, error) {
+			x, err := b.Explain(ctx, v, authz.Question{Object: rel.Object{Type: "doc", ID: "1"}, Relation: "viewer", Subject: anne}, env, authz.ExplainOptions{})
 			if err != nil || x.Answer.Reasons == nil {
-				return "", Stats{}, err
+				return "", authz.Stats{}, err
 			}
-			return x.Answer.Reasons.Bound, Stats{}, err
+			return x.Answer.Reasons.Bound, authz.Stats{}, err
 		},
 	}
 }
 
-func (t *Tree) bound() string {
+func boundOf(t *authz.Tree) string {
 	if t == nil {
 		return ""
 	}
@@ -139,17 +140,17 @@ func TestConditionCostBound(t *testing.T) {
 		}
 		cost := stats.ConditionCost
 		if cost == 0 { // expand and explain report no cost
-			cost = 20 * (90 + ConditionCostBase)
-		} else if cost != stats.Conditions*(90+ConditionCostBase) {
+			cost = 20 * (90 + authz.ConditionCostBase)
+		} else if cost != stats.Conditions*(90+authz.ConditionCostBase) {
 			t.Errorf("%s: cost %d for %d conditions", name, cost, stats.Conditions)
 		}
 		if name == "explain" {
 			continue // it evaluates each condition more than once
 		}
-		if bound, _, err := ask(context.Background(), &Env{Bounds: Bounds{ConditionCost: cost}}); err != nil || bound != "" {
+		if bound, _, err := ask(context.Background(), &Env{Bounds: authz.QuestionBounds{ConditionCost: cost}}); err != nil || bound != "" {
 			t.Errorf("%s at the bound: bound %q, error %v", name, bound, err)
 		}
-		if bound, _, err := ask(context.Background(), &Env{Bounds: Bounds{ConditionCost: cost - 1}}); err != nil || bound != BoundConditionCost {
+		if bound, _, err := ask(context.Background(), &Env{Bounds: authz.QuestionBounds{ConditionCost: cost - 1}}); err != nil || bound != authz.BoundConditionCost {
 			t.Errorf("%s beyond the bound: bound %q, error %v", name, bound, err)
 		}
 	}
@@ -203,8 +204,8 @@ func TestContextConverted(t *testing.T) {
 	}
 	b := Bind(s, v)
 	q := ListObjectsQuestion{Type: "doc", Relation: "maybe", Subject: rel.Subject{Type: "user", ID: "anne"}}
-	for most, bound := range map[int]string{1_000_000: BoundConditionCost, n * 10_000: ""} {
-		l, err := b.ListObjects(context.Background(), v, q, &Env{Context: expr.Values{"l": list}, Bounds: Bounds{ConditionCost: most}})
+	for most, bound := range map[int]string{1_000_000: authz.BoundConditionCost, n * 10_000: ""} {
+		l, err := b.ListObjects(context.Background(), v, q, &Env{Context: expr.Values{"l": list}, Bounds: authz.QuestionBounds{ConditionCost: most}})
 		if err != nil || l.Bound != bound || len(l.IDs) > 0 || l.Stats.ConditionCost > most+20_000 {
 			t.Errorf("bound %d: %+v, %v", most, l, err)
 		}
@@ -230,29 +231,29 @@ func TestExpandSize(t *testing.T) {
 	})
 	const entries = 1 + 1 + 10 // the relation, its rewrite and its tuples
 	bytes := len("doc1viewer") + len("doc1") + 10*len("doc1vieweruser0")
-	root := func(bounds Bounds) *Tree {
+	root := func(bounds authz.QuestionBounds) *authz.Tree {
 		tree, err := b.Expand(context.Background(), v, rel.Object{Type: "doc", ID: "1"}, "viewer", 1, &Env{Bounds: bounds})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return tree
 	}
-	bytes += len(root(Bounds{}).Children[0].Rewrite)
+	bytes += len(root(authz.QuestionBounds{}).Children[0].Rewrite)
 	for name, c := range map[string]struct {
-		bounds Bounds
+		bounds authz.QuestionBounds
 		bound  string
 	}{
-		"entries":     {Bounds{ExpandEntries: entries}, ""},
-		"entries - 1": {Bounds{ExpandEntries: entries - 1}, BoundExpandEntries},
-		"bytes":       {Bounds{ExpandBytes: bytes}, ""},
-		"bytes - 1":   {Bounds{ExpandBytes: bytes - 1}, BoundExpandBytes},
+		"entries":     {authz.QuestionBounds{ExpandEntries: entries}, ""},
+		"entries - 1": {authz.QuestionBounds{ExpandEntries: entries - 1}, authz.BoundExpandEntries},
+		"bytes":       {authz.QuestionBounds{ExpandBytes: bytes}, ""},
+		"bytes - 1":   {authz.QuestionBounds{ExpandBytes: bytes - 1}, authz.BoundExpandBytes},
 	} {
 		tree := root(c.bounds)
 		if tree.Bound != c.bound || tree.Cut != (c.bound != "") || tree.Cut == (len(tree.Children) == 1) {
 			t.Errorf("%s: bound %q, cut %v, %d children; want bound %q", name, tree.Bound, tree.Cut, len(tree.Children), c.bound)
 		}
 	}
-	if tree := root(Bounds{ExpandEntries: 1}); tree.Bound != BoundExpandEntries {
+	if tree := root(authz.QuestionBounds{ExpandEntries: 1}); tree.Bound != authz.BoundExpandEntries {
 		t.Errorf("one entry: bound %q", tree.Bound)
 	}
 }
@@ -267,7 +268,7 @@ func TestExpandEnds(t *testing.T) {
 	})
 	for _, calls := range []int{1, 2, 3} { // before, during, and at the end
 		ctx := &countdown{Context: context.Background(), calls: calls}
-		tree, err := b.Expand(ctx, v, rel.Object{Type: "doc", ID: "1"}, "viewer", 1, &Env{Bounds: Bounds{ExpandEntries: 30_000}})
+		tree, err := b.Expand(ctx, v, rel.Object{Type: "doc", ID: "1"}, "viewer", 1, &Env{Bounds: authz.QuestionBounds{ExpandEntries: 30_000}})
 		if !errors.Is(err, context.Canceled) || calls == 2 && len(tree.Children) == 1 && len(tree.Children[0].Leaves) > 10_000 {
 			t.Errorf("after %d calls: %v", calls, err)
 		}
@@ -293,7 +294,7 @@ func TestConditionBoundName(t *testing.T) {
 	t.Parallel()
 	b, v := costlyView(t, 10, stopping{})
 	const want = expr.BoundRegexInput
-	a, err := b.Check(context.Background(), v, Question{Object: rel.Object{Type: "doc", ID: "2"}, Relation: "maybe", Subject: rel.Subject{Type: "user", ID: "3"}}, &Env{})
+	a, err := b.Check(context.Background(), v, authz.Question{Object: rel.Object{Type: "doc", ID: "2"}, Relation: "maybe", Subject: rel.Subject{Type: "user", ID: "3"}}, &Env{})
 	if err != nil || a.Decision != expr.Unknown || a.Reasons.Bound != want || len(a.Reasons.Errors) != 1 {
 		t.Errorf("%v (%v), %v", a.Decision, a.Reasons, err)
 	}
@@ -301,14 +302,14 @@ func TestConditionBoundName(t *testing.T) {
 	if err != nil || l.Reasons == nil || l.Reasons.Bound != want || l.UnknownCount != 10 {
 		t.Errorf("%+v, %v", l, err)
 	}
-	r, o := &Reasons{Bound: "b"}, &Reasons{Bound: "a"}
-	if r.merge(&Reasons{}); r.Bound != "b" {
+	r, o := &authz.Reasons{Bound: "b"}, &authz.Reasons{Bound: "a"}
+	if mergeReasons(r, &authz.Reasons{}); r.Bound != "b" {
 		t.Error(r)
 	}
-	if r.merge(o); r.Bound != "a" {
+	if mergeReasons(r, o); r.Bound != "a" {
 		t.Error(r)
 	}
-	if o.merge(&Reasons{Bound: "b"}); o.Bound != "a" {
+	if mergeReasons(o, &authz.Reasons{Bound: "b"}); o.Bound != "a" {
 		t.Error(o)
 	}
 }

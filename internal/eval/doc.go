@@ -64,16 +64,16 @@
 //
 // # Expand and explain
 //
-// [Binding.Expand] returns the rewrite and its tuples as a [Tree] (expand.go),
+// [Binding.Expand] returns the rewrite and its tuples as a [authz.Tree] (expand.go),
 // and [Binding.ExpandPage] a part of it (expand_page.go);
-// [Tree.Member] (expand_member.go) evaluates that tree alone. [Binding.Explain]
-// returns an [Explanation] (explain.go): it reads a proof or a refutation from
+// [authz.Tree.Member] (expand_member.go) evaluates that tree alone. [Binding.Explain]
+// returns an [authz.Explanation] (explain.go): it reads a proof or a refutation from
 // a solved system (explain_proof.go), over data that was narrowed to what
 // concerns the subject (explain_narrow.go).
 //
 // # Bounds
 //
-// [Bounds] limit a question. Depth and nodes limit one evaluation, so a list may
+// [authz.QuestionBounds] limit a question. Depth and nodes limit one evaluation, so a list may
 // still decide its other candidates. The cost of conditions and the memory are
 // limits for the whole question: once one is reached, the question is exhausted
 // and stops. Memory is estimated (memory.go); large questions reserve it from a

@@ -7,93 +7,20 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/graph"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 )
 
-// TreeKind is the kind of a [Tree]'s node.
-type TreeKind string
-
-const (
-	// TreeRelation is Relation of Object. Its one child is the relation's
-	// rewrite.
-	TreeRelation TreeKind = "relation"
-	// TreeDirect has the relation's own tuples as Leaves.
-	TreeDirect TreeKind = "direct"
-	// TreeArrow is "Target from Relation". Its Leaves are Relation's tuples,
-	// each with the related object's Target below it.
-	TreeArrow TreeKind = "arrow"
-	// TreeUnion has the operands of a union as children.
-	TreeUnion TreeKind = "union"
-	// TreeIntersection has the operands of an intersection as children.
-	TreeIntersection TreeKind = "intersection"
-	// TreeExclusion is its first child without its second.
-	TreeExclusion TreeKind = "exclusion"
-	// TreeAttribute is an attribute of the object. It holds for every subject
-	// if Decision is True.
-	TreeAttribute TreeKind = "attribute"
-	// TreeRule is a rule on the object, in the same way.
-	TreeRule TreeKind = "rule"
-)
-
-// Tree shows who has a relation on an object, in the structure of the rewrites
-// and tuples.
-type Tree struct {
-	// Kind is the kind of the node.
-	Kind TreeKind
-	// Object is the object on which the node is read.
-	Object rel.Object
-	// Relation is the relation of TreeRelation and TreeDirect, and the first
-	// one of TreeArrow; "" for others.
-	Relation string
-	// Target is TreeArrow's second relation; "" for others.
-	Target string
-	// Rewrite is the node's part of the schema, as text.
-	Rewrite string
-	// Children are the nodes below, as described at each [TreeKind].
-	Children []*Tree
-	// Leaves are the tuples of TreeDirect and TreeArrow.
-	Leaves []Leaf
-	// Decision is the value of an attribute or a rule.
-	Decision expr.Tristate
-	// Reasons explain an unknown Decision.
-	Reasons *Reasons
-
-	// Seen marks a TreeRelation that is expanded elsewhere in the tree, on the
-	// same level or above, and has no child here. So a cycle gives a finite tree,
-	// and shared parts appear once. Cut marks a TreeRelation that is not expanded,
-	// because of the requested levels or a bound.
-	Seen, Cut bool
-	// Bound names, on the root, the bound that cut the tree; "" if none did.
-	Bound string
-
-	// id is the relation whose rewrite the node is part of.
-	id schema.RelationID
-}
-
-// Leaf is one tuple that counts.
-type Leaf struct {
-	// Tuple is the tuple.
-	Tuple rel.Tuple
-	// Decision is the value of the tuple's condition; True if it has none.
-	Decision expr.Tristate
-	// Wildcard is true if the tuple names every plain object of a type.
-	Wildcard bool
-	// Tree is the relation that a userset or a related object leads to. It is
-	// nil for a plain subject, and for a related object without the relation.
-	Tree *Tree
-}
-
 // Expand shows who has a relation on an object, levels deep. Level 1 (or less)
 // is the relation's own rewrite and tuples; each computed relation, userset
 // and arrow leads one level further. The errors are those of Check. A bound on
-// nodes, on entries, on bytes or on conditions cuts the tree, and [Tree.Bound]
+// nodes, on entries, on bytes or on conditions cuts the tree, and [authz.Tree.Bound]
 // then names it.
 //
-// [Tree.Member] derives the answers of check from a tree without Cut.
-func (b *Binding) Expand(ctx context.Context, r Reader, object rel.Object, relation string, levels int, env *Env) (*Tree, error) {
+// [authz.Tree.Member] derives the answers of check from a tree without Cut.
+func (b *Binding) Expand(ctx context.Context, r Reader, object rel.Object, relation string, levels int, env *Env) (*authz.Tree, error) {
 	x := expander{object: object, levels: max(1, levels)}
 	root, err := x.start(ctx, b, r, relation, env)
 	if err != nil {
@@ -119,7 +46,7 @@ func (b *Binding) Expand(ctx context.Context, r Reader, object rel.Object, relat
 
 // start begins the question and returns its root. The caller must call finish
 // of the query, unless start fails.
-func (x *expander) start(ctx context.Context, b *Binding, r Reader, relation string, env *Env) (*Tree, error) {
+func (x *expander) start(ctx context.Context, b *Binding, r Reader, relation string, env *Env) (*authz.Tree, error) {
 	if env == nil {
 		env = &Env{}
 	}
@@ -136,10 +63,10 @@ func (x *expander) start(ctx context.Context, b *Binding, r Reader, relation str
 	}
 	x.seen = map[stateKey]bool{}
 	if x.entriesMax = env.Bounds.ExpandEntries; x.entriesMax <= 0 {
-		x.entriesMax = ExpandEntriesDefault
+		x.entriesMax = authz.ExpandEntriesDefault
 	}
 	if x.bytesMax = env.Bounds.ExpandBytes; x.bytesMax <= 0 {
-		x.bytesMax = ExpandBytesDefault
+		x.bytesMax = authz.ExpandBytesDefault
 	}
 	x.q.start(ctx, b.rebound(o), o, rel.Subject{}, env)
 	return x.relation(id, x.q.anchor(x.object)), nil
@@ -177,7 +104,7 @@ type expander struct {
 // type restriction.
 type leafSlot struct {
 	// tree has the leaves.
-	tree *Tree
+	tree *authz.Tree
 	// by is the restriction that the tuples obey.
 	by *schema.Restriction
 	// from is the node of the tuples' object, and kinds are those of the subjects.
@@ -195,16 +122,16 @@ func (x *expander) add(bytes int) {
 	switch {
 	case x.bound != "" || x.page != nil:
 	case x.entries > x.entriesMax:
-		x.bound = BoundExpandEntries
+		x.bound = authz.BoundExpandEntries
 	case x.bytes > x.bytesMax:
-		x.bound = BoundExpandBytes
+		x.bound = authz.BoundExpandBytes
 	}
 }
 
 // unexpanded is a relation in the tree that has no child yet, and the node of
 // its object.
 type unexpanded struct {
-	tree *Tree
+	tree *authz.Tree
 	node graph.Node
 }
 
@@ -225,7 +152,7 @@ func (x *expander) objectOf(id schema.RelationID, n graph.Node) rel.Object {
 }
 
 // relation makes the tree node of an object's relation, to be expanded later.
-func (x *expander) relation(id schema.RelationID, n graph.Node) *Tree {
+func (x *expander) relation(id schema.RelationID, n graph.Node) *authz.Tree {
 	t, n := x.reference(id, n)
 	x.refer(t, n)
 	x.add(nameSize(t))
@@ -234,16 +161,16 @@ func (x *expander) relation(id schema.RelationID, n graph.Node) *Tree {
 
 // reference returns a relation without its child, and the canonical node of its
 // object.
-func (x *expander) reference(id schema.RelationID, n graph.Node) (*Tree, graph.Node) {
+func (x *expander) reference(id schema.RelationID, n graph.Node) (*authz.Tree, graph.Node) {
 	n, id = x.q.canonical(n), x.first(id)
-	return &Tree{Kind: TreeRelation, Object: x.objectOf(id, n), Relation: x.q.b.relationText(id), id: id}, n
+	return &authz.Tree{Kind: authz.TreeRelation, Object: x.objectOf(id, n), Relation: x.q.b.relationText(id), RelationID: id}, n
 }
 
 // nameSize returns the size of a relation's name in bytes.
-func nameSize(t *Tree) int { return len(t.Object.Type) + len(t.Object.ID) + len(t.Relation) }
+func nameSize(t *authz.Tree) int { return len(t.Object.Type) + len(t.Object.ID) + len(t.Relation) }
 
 // refer notes that a relation is to be expanded on the next level.
-func (x *expander) refer(t *Tree, n graph.Node) {
+func (x *expander) refer(t *authz.Tree, n graph.Node) {
 	if x.page != nil && x.page.last {
 		t.Cut = true
 		return
@@ -254,7 +181,7 @@ func (x *expander) refer(t *Tree, n graph.Node) {
 
 // expand gives a relation its child, unless it was expanded before.
 func (x *expander) expand(u unexpanded) {
-	key := stateKey{u.tree.id, u.node}
+	key := stateKey{u.tree.RelationID, u.node}
 	if x.seen[key] {
 		u.tree.Seen = true
 		return
@@ -264,7 +191,7 @@ func (x *expander) expand(u unexpanded) {
 		return
 	}
 	x.seen[key] = true
-	child := x.rewrite(u.tree, x.q.b.s.Relations[u.tree.id].Expr, u.node)
+	child := x.rewrite(u.tree, x.q.b.s.Relations[u.tree.RelationID].Expr, u.node)
 	for i := range x.slots {
 		x.leaves(&x.slots[i])
 	}
@@ -273,24 +200,24 @@ func (x *expander) expand(u unexpanded) {
 		u.tree.Cut = true // an incomplete relation would be misleading
 		return
 	}
-	u.tree.Children = []*Tree{child}
+	u.tree.Children = []*authz.Tree{child}
 }
 
 // treeKinds are the tree nodes of expressions, by schema.Op.
-var treeKinds = [...]TreeKind{schema.OpDirect: TreeDirect, schema.OpArrow: TreeArrow, schema.OpUnion: TreeUnion,
-	schema.OpIntersection: TreeIntersection, schema.OpExclusion: TreeExclusion,
-	schema.OpAttribute: TreeAttribute, schema.OpRule: TreeRule}
+var treeKinds = [...]authz.TreeKind{schema.OpDirect: authz.TreeDirect, schema.OpArrow: authz.TreeArrow, schema.OpUnion: authz.TreeUnion,
+	schema.OpIntersection: authz.TreeIntersection, schema.OpExclusion: authz.TreeExclusion,
+	schema.OpAttribute: authz.TreeAttribute, schema.OpRule: authz.TreeRule}
 
 // rewrite makes the tree node of an expression in the rewrite of relation of. It
 // adds the places of its leaves to x.slots.
-func (x *expander) rewrite(of *Tree, e *schema.Expr, n graph.Node) *Tree {
+func (x *expander) rewrite(of *authz.Tree, e *schema.Expr, n graph.Node) *authz.Tree {
 	if e.Op == schema.OpComputed {
 		return x.relation(e.Relation, n)
 	}
 	b := x.q.b
-	t := &Tree{Kind: treeKinds[e.Op], Object: of.Object, Rewrite: b.text(e), id: of.id}
+	t := &authz.Tree{Kind: treeKinds[e.Op], Object: of.Object, Rewrite: b.text(e), RelationID: of.RelationID}
 	x.add(len(t.Object.Type) + len(t.Object.ID) + len(t.Rewrite))
-	typ := &b.s.Types[b.s.Relations[of.id].Type]
+	typ := &b.s.Types[b.s.Relations[of.RelationID].Type]
 	switch e.Op {
 	case schema.OpDirect:
 		t.Relation = b.relationText(e.Relation)
@@ -320,7 +247,7 @@ func (x *expander) rewrite(of *Tree, e *schema.Expr, n graph.Node) *Tree {
 
 // arrow adds slots for the tuples of an arrow's first relation. Related objects whose type
 // lacks the arrow's target are leaves without a tree.
-func (x *expander) arrow(t *Tree, e *schema.Expr, n graph.Node) {
+func (x *expander) arrow(t *authz.Tree, e *schema.Expr, n graph.Node) {
 	b := x.q.b
 	related := b.s.Relations[e.Relation].Restrictions
 	for i := range related {
@@ -337,7 +264,7 @@ func (x *expander) arrow(t *Tree, e *schema.Expr, n graph.Node) {
 }
 
 // slot adds a place for the tuples of one type restriction.
-func (x *expander) slot(t *Tree, e *schema.Expr, by *schema.Restriction, n graph.Node, to schema.RelationID, kinds []graph.Kind) {
+func (x *expander) slot(t *authz.Tree, e *schema.Expr, by *schema.Restriction, n graph.Node, to schema.RelationID, kinds []graph.Kind) {
 	from := x.q.relationNode(n, x.q.b.kind(x.q.b.s.Relations[e.Relation].Kind))
 	x.slots = append(x.slots, leafSlot{t, by, from, kinds, to})
 }
@@ -347,7 +274,7 @@ func (x *expander) leaves(s *leafSlot) {
 	room := max(0, x.entriesMax-x.entries)
 	found := x.edges(s, nil, room)
 	if x.bound == "" && len(found) > room {
-		x.bound = BoundExpandEntries
+		x.bound = authz.BoundExpandEntries
 	}
 	for i := range found {
 		if x.bound != "" || x.q.err != nil {
@@ -430,14 +357,14 @@ func (x *expander) leaf(s *leafSlot, e graph.Edge) {
 }
 
 // leafOf returns a tuple as a leaf without its tree. It returns false at a bound.
-func (x *expander) leafOf(s *leafSlot, e graph.Edge) (Leaf, bool) {
+func (x *expander) leafOf(s *leafSlot, e graph.Edge) (authz.Leaf, bool) {
 	v := x.q.tuple(s.by, s.from, e)
 	if x.q.exhausted() {
 		x.bound = x.q.boundReached()
-		return Leaf{}, false
+		return authz.Leaf{}, false
 	}
 	key := x.q.key(s.from, e)
-	l := Leaf{Decision: v.truth, Tuple: rel.Tuple{Object: key.Object, Relation: key.Relation, Subject: key.Subject,
+	l := authz.Leaf{Decision: v.truth, Tuple: rel.Tuple{Object: key.Object, Relation: key.Relation, Subject: key.Subject,
 		Condition: v.detail.Condition, Context: v.detail.Context, Expires: v.detail.Expires}}
 	l.Wildcard = key.Subject.IsWildcard() && !x.q.b.s.Options.StarIsOrdinary
 	return l, true

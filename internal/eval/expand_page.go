@@ -3,6 +3,7 @@ package eval
 import (
 	"context"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/graph"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
@@ -24,12 +25,12 @@ type ExpandPosition struct {
 // ExpandPage is a part of an expansion. The expansion consists of the relations
 // of all pages, each of which is expanded once.
 type ExpandPage struct {
-	// Parts are relations in breadth-first order, each of [TreeRelation] with its
+	// Parts are relations in breadth-first order, each of [authz.TreeRelation] with its
 	// rewrite and tuples. A relation below has no child: it is another part of this
 	// page or of another one, unless it has Cut. If the tuples of a relation do not
 	// fit the page, the next page begins with the same relation and rewrite and
 	// with further tuples.
-	Parts []*Tree
+	Parts []*authz.Tree
 	// Next is where the next page begins, if More is true.
 	Next ExpandPosition
 	// More is true if there is a next page.
@@ -104,7 +105,7 @@ func (x *expander) fits(entries, bytes int) bool {
 // it belongs to an earlier page.
 func (x *expander) pageRelation(u unexpanded) {
 	p := x.page
-	key := stateKey{u.tree.id, u.node}
+	key := stateKey{u.tree.RelationID, u.node}
 	if x.seen[key] {
 		return
 	}
@@ -113,10 +114,10 @@ func (x *expander) pageRelation(u unexpanded) {
 		x.endAtBound(0, "")
 		return
 	}
-	part := &Tree{Kind: TreeRelation, Object: u.tree.Object, Relation: u.tree.Relation, id: u.tree.id}
+	part := &authz.Tree{Kind: authz.TreeRelation, Object: u.tree.Object, Relation: u.tree.Relation, RelationID: u.tree.RelationID}
 	entries, bytes := x.entries, x.bytes
 	x.add(nameSize(part))
-	part.Children = []*Tree{x.rewrite(part, x.q.b.s.Relations[part.id].Expr, u.node)}
+	part.Children = []*authz.Tree{x.rewrite(part, x.q.b.s.Relations[part.RelationID].Expr, u.node)}
 	if x.q.exhausted() {
 		x.bound = x.q.boundReached()
 		x.endAtBound(0, "")

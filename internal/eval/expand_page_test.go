@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -19,8 +20,8 @@ type flatTree struct {
 }
 
 // add adds the expanded relations of a tree.
-func (f flatTree) add(t *Tree) {
-	if t.Kind == TreeRelation && len(t.Children) > 0 {
+func (f flatTree) add(t *authz.Tree) {
+	if t.Kind == authz.TreeRelation && len(t.Children) > 0 {
 		name := t.Object.String() + "#" + t.Relation
 		var text strings.Builder
 		f.part(t.Children[0], name, &text)
@@ -37,7 +38,7 @@ func (f flatTree) add(t *Tree) {
 }
 
 // part prints a part of a relation's rewrite; place names it.
-func (f flatTree) part(t *Tree, place string, text *strings.Builder) {
+func (f flatTree) part(t *authz.Tree, place string, text *strings.Builder) {
 	fmt.Fprintln(text, place, t.Kind, t.Object, t.Relation, t.Target, t.Rewrite, t.Decision, t.Reasons, t.Cut)
 	for _, l := range t.Leaves {
 		leads := ""
@@ -46,7 +47,7 @@ func (f flatTree) part(t *Tree, place string, text *strings.Builder) {
 		}
 		f.leaves[place] = append(f.leaves[place], fmt.Sprint(l.Tuple, " ", l.Decision, " ", l.Wildcard, " ", leads))
 	}
-	if t.Kind == TreeRelation {
+	if t.Kind == authz.TreeRelation {
 		return
 	}
 	for i, ch := range t.Children {
@@ -74,7 +75,7 @@ func TestExpandPagesAreTheTree(t *testing.T) {
 				w.sameTuples(t, tree)
 				whole := flatTree{map[string]string{}, map[string][]string{}}
 				whole.add(tree)
-				for _, bounds := range []Bounds{{}, {ExpandEntries: 1}, {ExpandEntries: 2}, {ExpandEntries: 3}, {ExpandEntries: 7}, {ExpandBytes: 1}, {ExpandBytes: 100}} {
+				for _, bounds := range []authz.QuestionBounds{{}, {ExpandEntries: 1}, {ExpandEntries: 2}, {ExpandEntries: 3}, {ExpandEntries: 7}, {ExpandBytes: 1}, {ExpandBytes: 100}} {
 					got, n := w.allPages(t, o, r.Name, levels, bounds)
 					pages += n
 					if !maps.Equal(got.parts, whole.parts) || !maps.EqualFunc(got.leaves, whole.leaves, slices.Equal) {
@@ -91,7 +92,7 @@ func TestExpandPagesAreTheTree(t *testing.T) {
 
 // sameTuples requires that the leaves of a tree are tuples of the world, with all their
 // parts.
-func (w *smallWorld) sameTuples(t *testing.T, tree *Tree) {
+func (w *smallWorld) sameTuples(t *testing.T, tree *authz.Tree) {
 	t.Helper()
 	for _, l := range tree.Leaves {
 		if stored, ok := w.view.Get(l.Tuple.Key()); (!ok || l.Tuple != stored) && !slices.Contains(w.env.Tuples, l.Tuple) {
@@ -108,7 +109,7 @@ func (w *smallWorld) sameTuples(t *testing.T, tree *Tree) {
 
 // allPages reads an expansion in pages and returns them together, with their number.
 // No page is empty, or larger than the bounds unless it has one tuple or relation.
-func (w *smallWorld) allPages(t *testing.T, o rel.Object, relation string, levels int, bounds Bounds) (flatTree, int) {
+func (w *smallWorld) allPages(t *testing.T, o rel.Object, relation string, levels int, bounds authz.QuestionBounds) (flatTree, int) {
 	t.Helper()
 	env := *w.env
 	env.Bounds.ExpandEntries, env.Bounds.ExpandBytes = bounds.ExpandEntries, bounds.ExpandBytes

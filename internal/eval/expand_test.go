@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 )
 
@@ -71,7 +72,7 @@ func (w *smallWorld) expandBound(t *testing.T) {
 			if tree.Bound == "" {
 				break
 			}
-			if tree.Bound != BoundNodes || nodes > 1000 {
+			if tree.Bound != authz.BoundNodes || nodes > 1000 {
 				t.Fatalf("%v#%s: bound %q at %d nodes", o, r.Name, tree.Bound, nodes)
 			}
 			for _, sub := range w.subjectsAsked() {

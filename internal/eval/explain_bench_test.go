@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/graph/graphtest"
 )
@@ -38,10 +39,10 @@ func benchExplain(b *testing.B, bound *eval.Binding, r eval.Reader, qs []graphte
 	ctx, env := context.Background(), &eval.Env{}
 	t := &turns{qs: qs}
 	at := 0
-	next := func() eval.Question {
+	next := func() authz.Question {
 		q := &qs[at%len(qs)]
 		at++
-		return eval.Question{Object: q.Object, Relation: q.Relation, Subject: q.Subject}
+		return authz.Question{Object: q.Object, Relation: q.Relation, Subject: q.Subject}
 	}
 	b.ReportAllocs()
 	for b.Loop() {
@@ -51,7 +52,7 @@ func benchExplain(b *testing.B, bound *eval.Binding, r eval.Reader, qs []graphte
 			}
 		})
 		t.batch(2, func() {
-			x, err := bound.Explain(ctx, r, next(), env, eval.ExplainOptions{})
+			x, err := bound.Explain(ctx, r, next(), env, authz.ExplainOptions{})
 			if err != nil || x.Because == nil {
 				b.Fatal(x, err)
 			}
@@ -73,7 +74,7 @@ func BenchmarkExplainJSON(b *testing.B) {
 				if q.Allowed != allowed {
 					continue
 				}
-				x, err := bound.Explain(context.Background(), v, eval.Question{Object: q.Object, Relation: q.Relation, Subject: q.Subject}, nil, eval.ExplainOptions{})
+				x, err := bound.Explain(context.Background(), v, authz.Question{Object: q.Object, Relation: q.Relation, Subject: q.Subject}, nil, authz.ExplainOptions{})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/golden"
 	"github.com/ostiary/ostiary/internal/graph"
@@ -55,7 +56,7 @@ func explainScript(t *testing.T, text string) string {
 	}
 	b := eval.Bind(s, view)
 	var out strings.Builder
-	opts, asks := eval.ExplainOptions{}, script.Asks
+	opts, asks := authz.ExplainOptions{}, script.Asks
 	for line := range strings.Lines(text) {
 		if strings.HasPrefix(line, "#>") {
 			continue
@@ -69,7 +70,7 @@ func explainScript(t *testing.T, text string) string {
 		if !strings.HasPrefix(line, "ask ") {
 			continue
 		}
-		x, err := b.Explain(context.Background(), view, eval.Question(asks[0].Question), envOf(w), opts)
+		x, err := b.Explain(context.Background(), view, authz.Question(asks[0].Question), envOf(w), opts)
 		if err != nil || x.Answer.Decision != asks[0].Want {
 			t.Errorf("%s = %s, %v; want %s", asks[0].Question, x.Answer.Decision, err, asks[0].Want)
 		}

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"math"
 	"testing"
+	"time"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/rel"
 )
@@ -16,19 +18,19 @@ import (
 func TestExplainJSON(t *testing.T) {
 	t.Parallel()
 	text := "\"<a>&\\\n\x01\xff\u2028é"
-	step := &Step{Kind: StepTuple, Decision: expr.Unknown, Object: rel.Object{Type: "doc", ID: text}, Relation: text, Rewrite: text,
+	step := &authz.Step{Kind: authz.StepTuple, Decision: expr.Unknown, Object: rel.Object{Type: "doc", ID: text}, Relation: text, Rewrite: text,
 		Tuple:     &rel.Tuple{Object: rel.Object{Type: "doc", ID: text}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "1"}},
-		Written:   &Written{Revision: 1<<64 - 1, Time: 1, Caller: text, Reason: text},
-		Condition: &ConditionStep{Name: text, Values: expr.Values{text: text, "n": 1.5, "none": nil}, Missing: []string{text, "x"}, Err: errors.New(text)},
-		Searched:  []Searched{{text, 1, []rel.Subject{{Type: "user", ID: text}, {Type: "user", ID: "*"}}}, {"", 0, nil}}, Expired: true, Refused: true,
-		Reasons: &Reasons{Missing: []string{"x"}, Errors: []ConditionError{{Condition: text, Err: errors.New(text)}}, Cycle: true, Bound: BoundDepth}}
-	x := &Explanation{Question: Question{Relation: text}, Now: 1, LeftOut: 2, Answer: Answer{Reasons: &Reasons{}},
-		Because:     &Step{Steps: []*Step{step, {}, step, {Written: &Written{}}}},
-		Memberships: &Memberships{In: []rel.Subject{{Type: "group", ID: text, Relation: "member"}, {}}, LeftOut: 1, Expired: []rel.Subject{{Type: "group", ID: text, Relation: "member"}}}}
+		Written:   &authz.Written{Revision: 1<<64 - 1, Time: 1, Caller: text, Reason: text},
+		Condition: &authz.ConditionStep{Name: text, Values: expr.Values{text: text, "n": 1.5, "none": nil}, Missing: []string{text, "x"}, Err: errors.New(text)},
+		Searched:  []authz.Searched{{Subjects: text, Count: 1, First: []rel.Subject{{Type: "user", ID: text}, {Type: "user", ID: "*"}}}, {Subjects: "", Count: 0, First: nil}}, Expired: true, Refused: true,
+		Reasons: &authz.Reasons{Missing: []string{"x"}, Errors: []authz.ConditionError{{Condition: text, Err: errors.New(text)}}, Cycle: true, Bound: authz.BoundDepth}}
+	x := &authz.Explanation{Question: authz.Question{Relation: text}, Now: 1, LeftOut: 2, Answer: authz.Answer{Reasons: &authz.Reasons{}},
+		Because:     &authz.Step{Steps: []*authz.Step{step, {}, step, {Written: &authz.Written{}}}},
+		Memberships: &authz.Memberships{In: []rel.Subject{{Type: "group", ID: text, Relation: "member"}, {}}, LeftOut: 1, Expired: []rel.Subject{{Type: "group", ID: text, Relation: "member"}}}}
 	sameJSON(t, x)
-	sameJSON(t, &Explanation{Memberships: &Memberships{}})
+	sameJSON(t, &authz.Explanation{Memberships: &authz.Memberships{}})
 	for c := range 256 { // each byte alone, since one that needs an escape encodes the whole text
-		sameJSON(t, &Explanation{Question: Question{Relation: "a" + string([]byte{byte(c)}) + "b"}})
+		sameJSON(t, &authz.Explanation{Question: authz.Question{Relation: "a" + string([]byte{byte(c)}) + "b"}})
 	}
 	step.Condition.Values["n"] = math.NaN()
 	if raw, err := json.Marshal(x); err == nil {
@@ -39,7 +41,7 @@ func TestExplainJSON(t *testing.T) {
 	}
 }
 
-func sameJSON(t *testing.T, x *Explanation) {
+func sameJSON(t *testing.T, x *authz.Explanation) {
 	t.Helper()
 	got, err := json.Marshal(x)
 	want, wantErr := plainJSON(x)
@@ -52,25 +54,25 @@ func sameJSON(t *testing.T, x *Explanation) {
 }
 
 // plainJSON is Explanation.MarshalJSON by encoding/json alone.
-func plainJSON(x *Explanation) ([]byte, error) {
+func plainJSON(x *authz.Explanation) ([]byte, error) {
 	type memberships struct {
 		In      []string `json:"in"`
 		LeftOut int      `json:"leftOut,omitempty"`
 		Expired []string `json:"expired,omitempty"`
 	}
 	out := struct {
-		Object      string       `json:"object"`
-		Relation    string       `json:"relation"`
-		Subject     string       `json:"subject"`
-		Decision    string       `json:"decision"`
-		Now         string       `json:"now,omitempty"`
-		Reasons     *reasonsJSON `json:"reasons,omitempty"`
-		Because     *plainStep   `json:"because,omitempty"`
-		LeftOut     int          `json:"leftOut,omitempty"`
-		Memberships *memberships `json:"memberships,omitempty"`
+		Object      string        `json:"object"`
+		Relation    string        `json:"relation"`
+		Subject     string        `json:"subject"`
+		Decision    string        `json:"decision"`
+		Now         string        `json:"now,omitempty"`
+		Reasons     *plainReasons `json:"reasons,omitempty"`
+		Because     *plainStep    `json:"because,omitempty"`
+		LeftOut     int           `json:"leftOut,omitempty"`
+		Memberships *memberships  `json:"memberships,omitempty"`
 	}{
 		Object: x.Question.Object.String(), Relation: x.Question.Relation, Subject: x.Question.Subject.String(),
-		Decision: x.Answer.Decision.String(), Reasons: x.Answer.Reasons.json(), Because: (*plainStep)(x.Because), LeftOut: x.LeftOut,
+		Decision: x.Answer.Decision.String(), Reasons: reasonsOf(x.Answer.Reasons), Because: (*plainStep)(x.Because), LeftOut: x.LeftOut,
 	}
 	if x.Now != 0 {
 		out.Now = timeText(x.Now)
@@ -87,7 +89,28 @@ func plainJSON(x *Explanation) ([]byte, error) {
 	return json.Marshal(out)
 }
 
-type plainStep Step
+// plainReasons are reasons in the form of the explanation's JSON.
+type plainReasons struct {
+	Missing []string `json:"missing,omitempty"`
+	Errors  []string `json:"errors,omitempty"`
+	Cycle   bool     `json:"cycle,omitempty"`
+	Bound   string   `json:"bound,omitempty"`
+}
+
+func reasonsOf(r *authz.Reasons) *plainReasons {
+	if r == nil {
+		return nil
+	}
+	out := &plainReasons{Missing: r.Missing, Cycle: r.Cycle, Bound: r.Bound}
+	for _, e := range r.Errors {
+		out.Errors = append(out.Errors, e.Error())
+	}
+	return out
+}
+
+func timeText(t rel.Time) string { return t.Time().Format(time.RFC3339Nano) }
+
+type plainStep authz.Step
 
 // MarshalJSON returns the step in the same form.
 func (s *plainStep) MarshalJSON() ([]byte, error) {
@@ -110,22 +133,22 @@ func (s *plainStep) MarshalJSON() ([]byte, error) {
 		First    []string `json:"first"`
 	}
 	out := struct {
-		Kind      StepKind     `json:"kind"`
-		Result    string       `json:"result"`
-		Object    string       `json:"object,omitempty"`
-		Relation  string       `json:"relation,omitempty"`
-		Rewrite   string       `json:"rewrite,omitempty"`
-		Tuple     string       `json:"tuple,omitempty"`
-		Written   *written     `json:"written,omitempty"`
-		Condition *condition   `json:"condition,omitempty"`
-		Searched  []searched   `json:"searched,omitempty"`
-		Expired   bool         `json:"expired,omitempty"`
-		Refused   bool         `json:"refused,omitempty"`
-		Reasons   *reasonsJSON `json:"reasons,omitempty"`
-		Steps     []*plainStep `json:"steps,omitempty"`
+		Kind      authz.StepKind `json:"kind"`
+		Result    string         `json:"result"`
+		Object    string         `json:"object,omitempty"`
+		Relation  string         `json:"relation,omitempty"`
+		Rewrite   string         `json:"rewrite,omitempty"`
+		Tuple     string         `json:"tuple,omitempty"`
+		Written   *written       `json:"written,omitempty"`
+		Condition *condition     `json:"condition,omitempty"`
+		Searched  []searched     `json:"searched,omitempty"`
+		Expired   bool           `json:"expired,omitempty"`
+		Refused   bool           `json:"refused,omitempty"`
+		Reasons   *plainReasons  `json:"reasons,omitempty"`
+		Steps     []*plainStep   `json:"steps,omitempty"`
 	}{
 		Kind: s.Kind, Result: s.Decision.String(), Object: s.Object.String(), Relation: s.Relation, Rewrite: s.Rewrite,
-		Expired: s.Expired, Refused: s.Refused, Reasons: s.Reasons.json(),
+		Expired: s.Expired, Refused: s.Refused, Reasons: reasonsOf(s.Reasons),
 	}
 	for _, ch := range s.Steps {
 		out.Steps = append(out.Steps, (*plainStep)(ch))

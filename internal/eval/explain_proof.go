@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/graph"
 	"github.com/ostiary/ostiary/rel"
@@ -36,21 +37,21 @@ type explainer struct {
 	// listsOmitted is true if withoutLists left something out.
 	listsOmitted bool
 	// steps is memory for further steps.
-	steps []Step
+	steps []authz.Step
 }
 
 // newStep makes a step about a state (negative for none); nil if no more may
 // be made.
-func (p *explainer) newStep(k StepKind, t expr.Tristate, state int32) *Step {
+func (p *explainer) newStep(k authz.StepKind, t expr.Tristate, state int32) *authz.Step {
 	if p.stepsLeft == 0 {
 		p.stepsCut++
 		return nil
 	}
 	p.stepsLeft--
 	if len(p.steps) == cap(p.steps) {
-		p.steps = make([]Step, 0, min(8, 4+cap(p.steps))) // start small: many explanations have few steps
+		p.steps = make([]authz.Step, 0, min(8, 4+cap(p.steps))) // start small: many explanations have few steps
 	}
-	p.steps = append(p.steps, Step{Kind: k, Decision: t})
+	p.steps = append(p.steps, authz.Step{Kind: k, Decision: t})
 	s := &p.steps[len(p.steps)-1]
 	if state >= 0 {
 		st := &p.s.states[state]
@@ -69,7 +70,7 @@ func (p *explainer) object(st *state) rel.Object {
 }
 
 // explainGate explains why a gate has the value t.
-func (p *explainer) explainGate(i int32, t expr.Tristate) *Step {
+func (p *explainer) explainGate(i int32, t expr.Tristate) *authz.Step {
 	g := &p.s.gates[i]
 	if g.expr == nil && g.op == gateAny {
 		return p.explainState(i, t)
@@ -95,49 +96,49 @@ func (p *explainer) explainGate(i int32, t expr.Tristate) *Step {
 }
 
 // stepOf returns the step kind of an expression.
-func stepOf(e *schema.Expr) StepKind {
+func stepOf(e *schema.Expr) authz.StepKind {
 	switch e.Op {
 	case schema.OpUnion:
-		return StepUnion
+		return authz.StepUnion
 	case schema.OpIntersection:
-		return StepIntersection
+		return authz.StepIntersection
 	case schema.OpExclusion:
-		return StepExclusion
+		return authz.StepExclusion
 	case schema.OpAttribute:
-		return StepAttribute
+		return authz.StepAttribute
 	case schema.OpRule:
-		return StepRule
+		return authz.StepRule
 	case schema.OpArrow:
-		return StepArrow
+		return authz.StepArrow
 	}
-	return StepTuples
+	return authz.StepTuples
 }
 
 // explainState explains membership in a relation of an object.
-func (p *explainer) explainState(i int32, t expr.Tristate) *Step {
+func (p *explainer) explainState(i int32, t expr.Tristate) *authz.Step {
 	g := &p.s.gates[i]
-	kind := StepRelation
+	kind := authz.StepRelation
 	if p.explained[g.state] {
-		kind = StepSeen
+		kind = authz.StepSeen
 	}
 	s := p.newStep(kind, t, g.state)
-	if s == nil || kind == StepSeen {
+	if s == nil || kind == authz.StepSeen {
 		return s
 	}
 	p.explained[g.state] = true
 	if g.count == 0 {
-		s.Kind = StepUnreachable
+		s.Kind = authz.StepUnreachable
 		return s
 	}
 	if to := p.s.arcs[g.first].to; to == gateTrue {
-		s.add(p.newStep(StepItself, expr.True, g.state))
+		addStep(s, p.newStep(authz.StepItself, expr.True, g.state))
 	} else {
-		s.add(p.explainGate(to, t))
+		addStep(s, p.explainGate(to, t))
 	}
 	return s
 }
 
-func (s *Step) add(child *Step) {
+func addStep(s *authz.Step, child *authz.Step) {
 	if child != nil {
 		s.Steps = append(s.Steps, child)
 	}
@@ -145,29 +146,29 @@ func (s *Step) add(child *Step) {
 
 // union takes the best true operand of a true union; otherwise all operands
 // with the union's value.
-func (p *explainer) union(s *Step, g *gate) {
+func (p *explainer) union(s *authz.Step, g *gate) {
 	arcs := p.s.arcs[g.first : g.first+g.count]
 	if s.Decision == expr.True {
 		if best := p.best(arcs); best != nil {
-			s.add(p.explainGate(best.to, expr.True))
+			addStep(s, p.explainGate(best.to, expr.True))
 		}
 		return
 	}
 	for i := range arcs {
 		if p.s.truth(arcs[i].to) == s.Decision {
-			s.add(p.explainGate(arcs[i].to, s.Decision))
+			addStep(s, p.explainGate(arcs[i].to, s.Decision))
 		}
 	}
 }
 
 // intersection takes all operands of a true intersection, the first false one,
 // or all unknown ones.
-func (p *explainer) intersection(s *Step, g *gate) {
+func (p *explainer) intersection(s *authz.Step, g *gate) {
 	for _, a := range p.s.arcs[g.first : g.first+g.count] {
 		if p.s.truth(a.to) != s.Decision {
 			continue
 		}
-		s.add(p.explainGate(a.to, s.Decision))
+		addStep(s, p.explainGate(a.to, s.Decision))
 		if s.Decision == expr.False {
 			return
 		}
@@ -175,29 +176,29 @@ func (p *explainer) intersection(s *Step, g *gate) {
 }
 
 // exclusion takes what decided: the base, the subtracted side, or both.
-func (p *explainer) exclusion(s *Step, g *gate) {
+func (p *explainer) exclusion(s *authz.Step, g *gate) {
 	base, but := p.s.arcs[g.first].to, p.s.arcs[g.first+1].to
 	b, n := p.s.truth(base), p.s.truth(but)
 	switch {
 	case s.Decision == expr.True, s.Decision == expr.Unknown && b == expr.Unknown && n == expr.Unknown:
-		s.add(p.explainGate(base, b))
+		addStep(s, p.explainGate(base, b))
 		p.addSubtracted(s, but, n)
 	case s.Decision == expr.False && b == expr.False, s.Decision == expr.Unknown && b == expr.Unknown:
-		s.add(p.explainGate(base, b))
+		addStep(s, p.explainGate(base, b))
 	default:
 		if n == expr.True && p.ranks == nil {
 			p.rank()
 		}
-		s.add(p.explainGate(but, n))
+		addStep(s, p.explainGate(but, n))
 	}
 }
 
 // addSubtracted explains why a subtracted side does not hold, without the
 // tuples that were searched.
-func (p *explainer) addSubtracted(s *Step, g int32, t expr.Tristate) {
+func (p *explainer) addSubtracted(s *authz.Step, g int32, t expr.Tristate) {
 	short := p.withoutLists
 	p.withoutLists = true
-	s.add(p.explainGate(g, t))
+	addStep(s, p.explainGate(g, t))
 	p.withoutLists = short
 }
 
@@ -214,18 +215,18 @@ func (p *explainer) best(arcs []arc) *arc {
 }
 
 // tuples explains the value of a relation's own tuples, or of an arrow.
-func (p *explainer) tuples(s *Step, g *gate) {
+func (p *explainer) tuples(s *authz.Step, g *gate) {
 	arcs := p.s.arcs[g.first : g.first+g.count]
 	switch s.Decision {
 	case expr.True:
 		if best := p.best(arcs); best != nil {
-			s.add(p.tuple(best, expr.True))
+			addStep(s, p.tuple(best, expr.True))
 		}
 		return
 	case expr.Unknown:
 		for i := range arcs {
 			if p.s.isUnknown(&arcs[i]) || p.s.truth(arcs[i].to) == expr.True {
-				s.add(p.tuple(&arcs[i], expr.Unknown))
+				addStep(s, p.tuple(&arcs[i], expr.Unknown))
 			}
 		}
 		return
@@ -236,7 +237,7 @@ func (p *explainer) tuples(s *Step, g *gate) {
 			p.listsOmitted = true
 			continue
 		}
-		s.add(p.tuple(&arcs[i], expr.False))
+		addStep(s, p.tuple(&arcs[i], expr.False))
 	}
 }
 
@@ -249,23 +250,23 @@ func (p *explainer) leadsToOperator(a *arc) bool {
 }
 
 // tuple explains an arc through a tuple.
-func (p *explainer) tuple(a *arc, t expr.Tristate) *Step {
+func (p *explainer) tuple(a *arc, t expr.Tristate) *authz.Step {
 	s := p.tupleStep(a.from, a.edge, a.restriction, t)
 	if s == nil || a.to == gateTrue {
 		return s
 	}
 	switch to := p.s.truth(a.to); {
 	case t == to:
-		s.add(p.explainGate(a.to, to))
+		addStep(s, p.explainGate(a.to, to))
 	case t == expr.Unknown && a.cond == expr.True: // true, but beyond the depth bound
-		s.Reasons = &Reasons{Bound: BoundDepth}
+		s.Reasons = &authz.Reasons{Bound: authz.BoundDepth}
 	}
 	return s
 }
 
 // tupleStep makes the step of a tuple.
-func (p *explainer) tupleStep(from graph.Node, e graph.Edge, x *schema.Restriction, t expr.Tristate) *Step {
-	s := p.newStep(StepTuple, t, -1)
+func (p *explainer) tupleStep(from graph.Node, e graph.Edge, x *schema.Restriction, t expr.Tristate) *authz.Step {
+	s := p.newStep(authz.StepTuple, t, -1)
 	if s == nil {
 		return nil
 	}
@@ -277,7 +278,7 @@ func (p *explainer) tupleStep(from graph.Node, e graph.Edge, x *schema.Restricti
 	s.Expired = p.q.expired(v.detail.Expires)
 	s.Refused = !v.counts && !s.Expired
 	if c := p.q.b.s.Conditions[v.detail.Condition]; c != nil && v.counts {
-		s.Condition = &ConditionStep{Name: v.detail.Condition, Decision: v.truth, Values: expr.Values{},
+		s.Condition = &authz.ConditionStep{Name: v.detail.Condition, Decision: v.truth, Values: expr.Values{},
 			Missing: v.result.Missing, Err: v.result.Err}
 		for _, param := range c.Definition.Params {
 			if val, ok := v.detail.Values[param.Name]; ok {
@@ -293,7 +294,7 @@ func (p *explainer) tupleStep(from graph.Node, e graph.Edge, x *schema.Restricti
 // addSearched counts what the lists of a false gate hold, and names the first of
 // it. It also names the tuples
 // that would have decided if they counted or their condition held.
-func (p *explainer) addSearched(s *Step, g *gate) {
+func (p *explainer) addSearched(s *authz.Step, g *gate) {
 	e, b := g.expr, p.q.b
 	from := p.q.relationNode(p.s.states[g.state].node, b.kind(b.s.Relations[e.Relation].Kind))
 	if from == 0 {
@@ -302,7 +303,7 @@ func (p *explainer) addSearched(s *Step, g *gate) {
 	list := func(x *schema.Restriction) {
 		for _, k := range b.plainKinds(x.Kind) {
 			if l := p.r.Reader.Forward(from, k); l.Len() > 0 {
-				s.Searched = append(s.Searched, Searched{b.kindText(x.Kind), l.Len(), p.firstSubjects(l)})
+				s.Searched = append(s.Searched, authz.Searched{Subjects: b.kindText(x.Kind), Count: l.Len(), First: p.firstSubjects(l)})
 				p.addFailing(s, from, k, l, x)
 			}
 		}
@@ -312,7 +313,7 @@ func (p *explainer) addSearched(s *Step, g *gate) {
 		list(x)
 		if pr, ok := p.q.ownProbe(x); ok && pr.node != 0 {
 			if edge, ok := p.q.probe(from, pr.node, pr.kind); ok {
-				s.add(p.tupleStep(from, edge, x, expr.False))
+				addStep(s, p.tupleStep(from, edge, x, expr.False))
 			}
 		}
 	}
@@ -325,7 +326,7 @@ func (p *explainer) addSearched(s *Step, g *gate) {
 func (p *explainer) firstSubjects(l graph.List) (out []rel.Subject) {
 	for c := range l.Chunks() {
 		for _, e := range l.Chunk(c) {
-			if len(out) == SearchedNamesMax {
+			if len(out) == authz.SearchedNamesMax {
 				return out
 			}
 			out = append(out, p.q.subjectOf(e.Node()))
@@ -336,8 +337,8 @@ func (p *explainer) firstSubjects(l graph.List) (out []rel.Subject) {
 
 // addFailing names the tuples that lead to usersets and related objects on the
 // subject's way and do not count, or have a false condition.
-func (p *explainer) addFailing(s *Step, from graph.Node, k graph.Kind, l graph.List, x *schema.Restriction) {
-	if p.q.b.s.Kinds[x.Kind].Relation == "" && s.Kind != StepArrow {
+func (p *explainer) addFailing(s *authz.Step, from graph.Node, k graph.Kind, l graph.List, x *schema.Restriction) {
+	if p.q.b.s.Kinds[x.Kind].Relation == "" && s.Kind != authz.StepArrow {
 		return // tuples that name other plain subjects do not concern this one
 	}
 	if l.Len() <= relevantNodesMax && !p.hasFailing(from, l, x) {
@@ -347,7 +348,7 @@ func (p *explainer) addFailing(s *Step, from graph.Node, k graph.Kind, l graph.L
 	for c := range l.Chunks() {
 		for _, e := range l.Chunk(c) {
 			if (e.Detailed() || !x.Bare) && p.q.edge(x, from, e) == expr.False {
-				s.add(p.tupleStep(from, e, x, expr.False))
+				addStep(s, p.tupleStep(from, e, x, expr.False))
 			}
 		}
 	}
@@ -432,7 +433,7 @@ func (p *explainer) provable(i int32) bool {
 
 // memberships lists what the subject is a member of, if that is less than what
 // the object's side holds; nil otherwise.
-func (p *explainer) memberships(id schema.RelationID) *Memberships {
+func (p *explainer) memberships(id schema.RelationID) *authz.Memberships {
 	if !p.q.r.Reversible() || p.q.kind == schema.None {
 		return nil
 	}
@@ -440,7 +441,7 @@ func (p *explainer) memberships(id schema.RelationID) *Memberships {
 	if !ok {
 		return nil
 	}
-	m := &Memberships{In: in}
+	m := &authz.Memberships{In: in}
 	if expired {
 		all, _, _ := p.memberOf(id, true)
 		m.Expired = slices.DeleteFunc(all, func(sub rel.Subject) bool { return slices.Contains(in, sub) })

@@ -2,9 +2,11 @@ package eval
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 )
 
@@ -23,8 +25,8 @@ func TestExplainAgrees(t *testing.T) {
 		for _, r := range w.askedRelations() {
 			for _, sub := range w.subjectsAsked() {
 				o := w.object(w.b.s.Types[r.Type].Name)
-				counts[w.checkExplanation(t, w.b, Question{o, r.Name, sub})]++
-				w.checkExplanation(t, w.b.Force(ModeBackward), Question{o, r.Name, sub})
+				counts[w.checkExplanation(t, w.b, authz.Question{Object: o, Relation: r.Name, Subject: sub})]++
+				w.checkExplanation(t, w.b.Force(ModeBackward), authz.Question{Object: o, Relation: r.Name, Subject: sub})
 			}
 		}
 		if t.Failed() {
@@ -38,9 +40,9 @@ func TestExplainAgrees(t *testing.T) {
 	}
 }
 
-func (w *smallWorld) checkExplanation(t *testing.T, b *Binding, q Question) expr.Tristate {
+func (w *smallWorld) checkExplanation(t *testing.T, b *Binding, q authz.Question) expr.Tristate {
 	t.Helper()
-	x, err := b.Explain(context.Background(), w.view, q, w.env, ExplainOptions{FrontierMax: 1 << 20})
+	x, err := b.Explain(context.Background(), w.view, q, w.env, authz.ExplainOptions{FrontierMax: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,59 +59,64 @@ func (w *smallWorld) checkExplanation(t *testing.T, b *Binding, q Question) expr
 	return x.Answer.Decision
 }
 
+// lineOf describes a step in one line.
+func lineOf(s *authz.Step) string {
+	return fmt.Sprint(s.Kind, " ", s.Object, "#", s.Relation, " ", s.Tuple)
+}
+
 // proofFault describes what is wrong with a step; "" if nothing is. path holds
 // the memberships above the step, which a proof must not use.
-func proofFault(s *Step, q Question, path map[string]bool) string {
+func proofFault(s *authz.Step, q authz.Question, path map[string]bool) string {
 	switch s.Kind {
-	case StepTuple:
+	case authz.StepTuple:
 		if s.Decision != expr.False && (s.Expired || s.Refused) {
-			return s.line() + " decides, but does not count"
+			return lineOf(s) + " decides, but does not count"
 		}
 		if s.Decision == expr.True && (s.Condition != nil && s.Condition.Decision != expr.True) {
-			return s.line() + " decides against its condition"
+			return lineOf(s) + " decides against its condition"
 		}
 		named := s.Tuple.Subject == q.Subject || s.Tuple.Subject.IsWildcard() && q.Subject.Relation == "" && s.Tuple.Subject.Type == q.Subject.Type
 		if s.Decision == expr.True && len(s.Steps) == 0 && !named {
-			return s.line() + " proves nothing"
+			return lineOf(s) + " proves nothing"
 		}
-	case StepItself:
+	case authz.StepItself:
 		if q.Subject.Object() != s.Object || q.Subject.Relation != s.Relation {
-			return s.line() + " is not so"
+			return lineOf(s) + " is not so"
 		}
-	case StepRelation:
+	case authz.StepRelation:
 		on := s.Object.String() + "#" + s.Relation
 		if s.Decision == expr.True && path[on] {
 			return on + " is proved by itself"
 		}
 		path[on] = true
 		defer delete(path, on)
-	case StepSeen:
+	case authz.StepSeen:
 		if on := s.Object.String() + "#" + s.Relation; s.Decision == expr.True && path[on] {
 			return on + " is proved by itself"
 		}
-	case StepIntersection:
+	case authz.StepIntersection:
 		if s.Decision == expr.True && len(s.Steps) < 2 {
-			return s.line() + " lacks an operand"
+			return lineOf(s) + " lacks an operand"
 		}
-	case StepExclusion:
+	case authz.StepExclusion:
 		if s.Decision == expr.True && (len(s.Steps) != 2 || s.Steps[0].Decision != expr.True || s.Steps[1].Decision != expr.False) {
-			return s.line() + " is not base without the other"
+			return lineOf(s) + " is not base without the other"
 		}
-		if s.Decision == expr.Unknown && !slices.ContainsFunc(s.Steps, func(side *Step) bool { return side.Decision == expr.Unknown }) {
-			return s.line() + " is unknown without an unknown side"
+		if s.Decision == expr.Unknown && !slices.ContainsFunc(s.Steps, func(side *authz.Step) bool { return side.Decision == expr.Unknown }) {
+			return lineOf(s) + " is unknown without an unknown side"
 		}
 	}
-	decided := s.Kind != StepExclusion && s.Kind != StepSeen && s.Kind != StepUnreachable && s.Kind != StepTuple &&
-		s.Kind != StepAttribute && s.Kind != StepRule && s.Kind != StepItself
+	decided := s.Kind != authz.StepExclusion && s.Kind != authz.StepSeen && s.Kind != authz.StepUnreachable && s.Kind != authz.StepTuple &&
+		s.Kind != authz.StepAttribute && s.Kind != authz.StepRule && s.Kind != authz.StepItself
 	if decided && s.Decision != expr.False && len(s.Steps) == 0 {
-		return s.line() + " hangs in the air"
+		return lineOf(s) + " hangs in the air"
 	}
 	for _, ch := range s.Steps {
 		if decided && ch.Decision != s.Decision {
-			return ch.line() + " does not fit under " + s.line()
+			return lineOf(ch) + " does not fit under " + lineOf(s)
 		}
 		below := path
-		if s.Kind == StepExclusion && ch.Decision != s.Decision {
+		if s.Kind == authz.StepExclusion && ch.Decision != s.Decision {
 			below = map[string]bool{} // a subtracted side has a proof of its own
 		}
 		if why := proofFault(ch, q, below); why != "" {

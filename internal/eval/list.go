@@ -6,6 +6,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/graph"
 	"github.com/ostiary/ostiary/rel"
@@ -18,7 +19,7 @@ type ListObjectsQuestion struct {
 	Type string
 	// Relation is a relation of Type.
 	Relation string
-	// Subject is the subject, as in [Question].
+	// Subject is the subject, as in [authz.Question].
 	Subject rel.Subject
 	// Scope restricts the search for objects. While the search looks for
 	// candidates, a tuple or an attribute of an object counts only if Scope has
@@ -63,7 +64,7 @@ type ObjectList struct {
 	// Next is the position of the last entry of the page.
 	Next Position
 
-	// Unknown are the ids of the first [UnknownMax] objects for which check is
+	// Unknown are the ids of the first [authz.UnknownMax] objects for which check is
 	// unknown, in the same order. With schema.Options.MissingContextFails, an
 	// edge that does not lead to the subject adds no object to them.
 	Unknown []string
@@ -71,17 +72,14 @@ type ObjectList struct {
 	// whole list or in the page's range ([Page.UnknownPerPage]).
 	UnknownCount int
 	// Reasons are the reasons of all those objects; nil if there are none.
-	Reasons *Reasons
+	Reasons *authz.Reasons
 
 	// Bound names the bound that stopped the search; "" means that the list is
 	// complete. Every object in IDs is right in both cases.
 	Bound string
 	// Stats count the work that the list took.
-	Stats Stats
+	Stats authz.Stats
 }
-
-// UnknownMax bounds the unknown objects or subjects that a list names.
-const UnknownMax = 100
 
 // ErrEnumerate means that a list needs all objects of a type, because a rule
 // or an attribute may hold for any of them, and that the data cannot enumerate
@@ -256,13 +254,13 @@ func (c *pageCutter) take(hash uint64, id string) bool {
 }
 
 // unknown adds an object for which check is unknown.
-func (l *ObjectList) unknown(id string, why *Reasons) {
+func (l *ObjectList) unknown(id string, why *authz.Reasons) {
 	l.UnknownCount++
-	if len(l.Unknown) < UnknownMax {
+	if len(l.Unknown) < authz.UnknownMax {
 		l.Unknown = append(l.Unknown, id)
 	}
 	if l.Reasons == nil {
-		l.Reasons = &Reasons{}
+		l.Reasons = &authz.Reasons{}
 	}
-	l.Reasons.merge(why)
+	mergeReasons(l.Reasons, why)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/graph/graphtest"
 	"github.com/ostiary/ostiary/rel"
@@ -68,7 +69,7 @@ func BenchmarkList(b *testing.B) {
 		questions := shape.ThreeHop(1000)
 		for i := range b.N {
 			q := questions[i%len(questions)]
-			x, err := bound.Explain(ctx, v, eval.Question{Object: q.Object, Relation: q.Relation, Subject: q.Subject}, nil, eval.ExplainOptions{})
+			x, err := bound.Explain(ctx, v, authz.Question{Object: q.Object, Relation: q.Relation, Subject: q.Subject}, nil, authz.ExplainOptions{})
 			if err != nil || x.Answer.Allowed() != q.Allowed {
 				b.Fatal(err, x)
 			}
@@ -77,8 +78,8 @@ func BenchmarkList(b *testing.B) {
 	b.Run("ExplainFan10000", func(b *testing.B) {
 		b.ReportAllocs()
 		for i := range b.N {
-			q := eval.Question{Object: shape.FanDocument(i%2 == 0), Relation: "viewer", Subject: shape.FanUser().AsSubject()}
-			x, err := bound.Explain(ctx, v, q, nil, eval.ExplainOptions{})
+			q := authz.Question{Object: shape.FanDocument(i%2 == 0), Relation: "viewer", Subject: shape.FanUser().AsSubject()}
+			x, err := bound.Explain(ctx, v, q, nil, authz.ExplainOptions{})
 			if err != nil || x.Answer.Allowed() != (i%2 == 0) {
 				b.Fatal(err, x)
 			}

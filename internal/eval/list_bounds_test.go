@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/internal/graph"
@@ -69,7 +70,7 @@ func listView(t *testing.T, add func(tuple func(format string, args ...any), loa
 // more.
 func TestListUnknownMax(t *testing.T) {
 	t.Parallel()
-	for _, n := range []int{UnknownMax, UnknownMax + 1} {
+	for _, n := range []int{authz.UnknownMax, authz.UnknownMax + 1} {
 		b, v := listView(t, func(tuple func(string, ...any), _ *graph.Loader) {
 			for i := range n {
 				tuple("doc:%d#maybe@user:anne with c", i)
@@ -77,11 +78,11 @@ func TestListUnknownMax(t *testing.T) {
 			}
 		})
 		o, err := b.ListObjects(context.Background(), v, ListObjectsQuestion{Type: "doc", Relation: "maybe", Subject: rel.Subject{Type: "user", ID: "anne"}}, nil)
-		if err != nil || o.UnknownCount != n || len(o.Unknown) != UnknownMax || !slices.Equal(o.Reasons.Missing, []string{"x"}) || len(o.IDs) > 0 {
+		if err != nil || o.UnknownCount != n || len(o.Unknown) != authz.UnknownMax || !slices.Equal(o.Reasons.Missing, []string{"x"}) || len(o.IDs) > 0 {
 			t.Errorf("%d: %+v, %v", n, o, err)
 		}
 		s, err := b.ListSubjects(context.Background(), v, ListSubjectsQuestion{Object: rel.Object{Type: "doc", ID: "1"}, Relation: "maybe", SubjectType: "user"}, nil)
-		if err != nil || s.UnknownCount != n+1 || len(s.Unknown) != UnknownMax || !slices.Equal(s.Reasons.Missing, []string{"x"}) {
+		if err != nil || s.UnknownCount != n+1 || len(s.Unknown) != authz.UnknownMax || !slices.Equal(s.Reasons.Missing, []string{"x"}) {
 			t.Errorf("%d: %+v, %v", n, s, err)
 		}
 	}
@@ -101,14 +102,14 @@ func TestListNodesBound(t *testing.T) {
 	})
 	oq := ListObjectsQuestion{Type: "doc", Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "anne"}}
 	sq := ListSubjectsQuestion{Object: rel.Object{Type: "doc", ID: "1"}, Relation: "viewer", SubjectType: "user"}
-	for nodes, bound := range map[int]string{109: BoundNodes, 110: ""} {
-		l, err := b.ListObjects(context.Background(), v, oq, &Env{Bounds: Bounds{Nodes: nodes}})
+	for nodes, bound := range map[int]string{109: authz.BoundNodes, 110: ""} {
+		l, err := b.ListObjects(context.Background(), v, oq, &Env{Bounds: authz.QuestionBounds{Nodes: nodes}})
 		if err != nil || l.Bound != bound || bound == "" && len(l.IDs) != 10 {
 			t.Errorf("%d nodes: %+v, %v", nodes, l, err)
 		}
 	}
-	for nodes, bound := range map[int]string{19: BoundNodes, 20: ""} {
-		l, err := b.ListSubjects(context.Background(), v, sq, &Env{Bounds: Bounds{Nodes: nodes}})
+	for nodes, bound := range map[int]string{19: authz.BoundNodes, 20: ""} {
+		l, err := b.ListSubjects(context.Background(), v, sq, &Env{Bounds: authz.QuestionBounds{Nodes: nodes}})
 		if err != nil || l.Bound != bound || bound == "" && !slices.Equal(l.IDs, []string{"anne"}) {
 			t.Errorf("%d nodes: %+v, %v", nodes, l, err)
 		}
@@ -273,8 +274,8 @@ func TestScopeBounds(t *testing.T) {
 	q := ListObjectsQuestion{Type: "doc", Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "anne"}}
 	scoped := q
 	scoped.Scope = map[string][]string{"doc": ids}
-	for most, bound := range map[int]string{512 << 10: BoundMemory, 4 << 20: ""} {
-		l, err := b.ListObjects(context.Background(), v, scoped, &Env{Bounds: Bounds{Memory: most}})
+	for most, bound := range map[int]string{512 << 10: authz.BoundMemory, 4 << 20: ""} {
+		l, err := b.ListObjects(context.Background(), v, scoped, &Env{Bounds: authz.QuestionBounds{Memory: most}})
 		if err != nil || l.Bound != bound || bound == "" && len(l.IDs) != len(ids) || bound != "" && len(l.IDs) > 0 {
 			t.Errorf("%d bytes: bound %q, %d ids, %v", most, l.Bound, len(l.IDs), err)
 		}

@@ -3,6 +3,7 @@ package eval
 import (
 	"slices"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/graph"
 	"github.com/ostiary/ostiary/rel"
@@ -144,7 +145,7 @@ func (s *objectScan) visitContextual() {
 func (s *objectScan) visit(n graph.Node, id string, there bool) {
 	q := &s.w.q
 	if s.visited++; s.visited > q.nodesMax {
-		s.list.Bound = BoundNodes
+		s.list.Bound = authz.BoundNodes
 		return
 	}
 	if !q.tick(1) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/graph"
@@ -72,7 +73,7 @@ func BenchmarkListContextual(b *testing.B) {
 	})
 	b.Run("check", func(b *testing.B) {
 		b.ReportAllocs()
-		q := eval.Question{Object: rel.Object{Type: "profile", ID: "3-small"}, Relation: "can_view", Subject: anne}
+		q := authz.Question{Object: rel.Object{Type: "profile", ID: "3-small"}, Relation: "can_view", Subject: anne}
 		for range b.N {
 			if a, err := bound.Check(context.Background(), v, q, env); err != nil || !a.Allowed() {
 				b.Fatal(a, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/graph"
 	"github.com/ostiary/ostiary/rel"
@@ -72,13 +73,13 @@ type SubjectList struct {
 	// UnknownCount is as in [ObjectList].
 	UnknownCount int
 	// Reasons are nil if there are none.
-	Reasons *Reasons
+	Reasons *authz.Reasons
 
 	// Bound names the bound that stopped the search; "" means that the list is
 	// complete. Every subject in IDs is right in both cases.
 	Bound string
 	// Stats count the work that the list took.
-	Stats Stats
+	Stats authz.Stats
 }
 
 // ListSubjects lists who has a relation on an object. It walks from the object
@@ -149,7 +150,7 @@ type subjectWalk struct {
 	anybody bool
 	// metReasons collects the conditions that could not be evaluated, with
 	// schema.Options.MissingContextFails; nil without that option.
-	metReasons *Reasons
+	metReasons *authz.Reasons
 }
 
 // resolveSubjectKind sets the kinds to list. It fails with a [NameError].
@@ -174,7 +175,7 @@ func (w *subjectWalk) resolveSubjectKind(b *Binding, lq *ListSubjectsQuestion) e
 func (w *subjectWalk) run() {
 	w.anchor = w.q.anchor(w.object)
 	if w.q.b.s.Options.MissingContextFails {
-		w.metReasons = &Reasons{}
+		w.metReasons = &authz.Reasons{}
 	}
 	w.reach(step{relation: int32(w.target), node: w.anchor})
 	w.levels(w.expand)
@@ -351,7 +352,7 @@ func (w *subjectWalk) eachSubject(from graph.Node, k graph.Kind, x *schema.Restr
 			t := w.q.edge(x, from, e)
 			if t == expr.Unknown && w.metReasons != nil {
 				v := w.q.tuple(x, from, e)
-				w.metReasons.merge(conditionReasons(v.result, v.detail.Condition, w.q.key(from, e)))
+				mergeReasons(w.metReasons, conditionReasons(v.result, v.detail.Condition, w.q.key(from, e)))
 			}
 			if t != expr.False {
 				yield(e.Node(), uncertain || t == expr.Unknown)
@@ -384,7 +385,7 @@ func (w *subjectWalk) decideStrangers(l *SubjectList, lq *ListSubjectsQuestion) 
 }
 
 // check decides one candidate.
-func (w *subjectWalk) check(sub rel.Subject) Answer {
+func (w *subjectWalk) check(sub rel.Subject) authz.Answer {
 	w.q.start(w.q.ctx, w.q.b, w.q.r, sub, w.q.env)
 	return w.q.member(w.target, w.anchor, w.object)
 }
@@ -398,18 +399,18 @@ func (w *subjectWalk) found() listEntries {
 }
 
 // unknown adds a subject for which check is unknown.
-func (l *SubjectList) unknown(id string, why *Reasons) {
+func (l *SubjectList) unknown(id string, why *authz.Reasons) {
 	l.UnknownCount++
-	if len(l.Unknown) < UnknownMax {
+	if len(l.Unknown) < authz.UnknownMax {
 		l.Unknown = append(l.Unknown, id)
 	}
 	l.why(why)
 }
 
 // why adds reasons.
-func (l *SubjectList) why(r *Reasons) {
+func (l *SubjectList) why(r *authz.Reasons) {
 	if l.Reasons == nil {
-		l.Reasons = &Reasons{}
+		l.Reasons = &authz.Reasons{}
 	}
-	l.Reasons.merge(r)
+	mergeReasons(l.Reasons, r)
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/graph"
 	"github.com/ostiary/ostiary/rel"
@@ -50,7 +51,7 @@ func (w *smallWorld) subjectsAreCheck(t *testing.T, q ListSubjectsQuestion, got 
 		t.Fatalf("seed %d: %v: %v", w.seed, q, err)
 	}
 	bulk, err := w.b.Force(ModeBackward).ListSubjects(context.Background(), w.view, q, w.env)
-	if l.Stats, bulk.Stats = (Stats{}), (Stats{}); err != nil || !reflect.DeepEqual(l, bulk) {
+	if l.Stats, bulk.Stats = (authz.Stats{}), (authz.Stats{}); err != nil || !reflect.DeepEqual(l, bulk) {
 		t.Errorf("seed %d: %v: %+v, in bulk %+v, %v", w.seed, q, l, bulk, err)
 	}
 	got.listed += len(l.IDs)

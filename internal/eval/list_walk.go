@@ -3,6 +3,7 @@ package eval
 import (
 	"slices"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/graph"
 	"github.com/ostiary/ostiary/rel"
@@ -129,7 +130,7 @@ func (w *objectWalk) selfRelation() (int32, bool) {
 // tuple names it.
 func (w *objectWalk) startAtValues() error {
 	if w.anyRelation && len(w.plan.values) > 0 {
-		w.bound = BoundNodes // a value holds for all objects, so there is no list of memberships
+		w.bound = authz.BoundNodes // a value holds for all objects, so there is no list of memberships
 		return nil
 	}
 	for i := range w.plan.values {
@@ -312,7 +313,7 @@ func (w *objectWalk) eachMembership(yield func(id schema.RelationID, n graph.Nod
 }
 
 // check decides the i-th uncertain entry.
-func (w *objectWalk) check(i int, id string) Answer {
+func (w *objectWalk) check(i int, id string) authz.Answer {
 	var n graph.Node
 	if i < len(w.uncertain) {
 		n = w.uncertain[i]

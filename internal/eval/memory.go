@@ -6,13 +6,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/turns"
 )
 
 // MemoryBudget is the memory that many questions may use together. Each
 // question reserves memory from it as it grows, and returns all of it at its
 // end. A question that the budget cannot serve waits for others to end, and
-// then stops at [BoundMemoryTotal]. It is safe for concurrent use.
+// then stops at [authz.BoundMemoryTotal]. It is safe for concurrent use.
 type MemoryBudget struct {
 	mu sync.Mutex
 	// free is the number of bytes that are not reserved.
@@ -146,7 +147,7 @@ func (q *query) grow() {
 	switch {
 	case m.bound != "":
 	case m.used > m.max:
-		m.bound = BoundMemory
+		m.bound = authz.BoundMemory
 	default:
 		next := min(max(memoryGrowth*m.granted, m.used), m.max)
 		if q.env.Memory != nil {
@@ -157,7 +158,7 @@ func (q *query) grow() {
 			if !q.env.Memory.reserve(q.ctx, next-m.reserved, 0) {
 				q.turn.Pause()
 				if !q.env.Memory.reserve(q.ctx, next-m.reserved, wait) {
-					m.bound = BoundMemoryTotal
+					m.bound = authz.BoundMemoryTotal
 					break
 				}
 			}

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/graph"
 	"github.com/ostiary/ostiary/rel"
@@ -54,8 +55,8 @@ func ringView(t *testing.T, n int) (*Binding, *graph.View) {
 	return Bind(s, v), v
 }
 
-func ringQuestion(object string) Question {
-	return Question{Object: rel.Object{Type: "group", ID: object}, Relation: "member", Subject: rel.Subject{Type: "user", ID: "anne"}}
+func ringQuestion(object string) authz.Question {
+	return authz.Question{Object: rel.Object{Type: "group", ID: object}, Relation: "member", Subject: rel.Subject{Type: "user", ID: "anne"}}
 }
 
 // TestRingsOfGroups checks over rings of 10,000 groups below an exclusion. Each
@@ -70,7 +71,7 @@ func TestRingsOfGroups(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		a, err := b.Check(context.Background(), v, ringQuestion(object), &Env{})
 		runtime.ReadMemStats(&after)
-		if err != nil || a.Decision != want || want == expr.Unknown && a.Reasons.Bound != BoundDepth {
+		if err != nil || a.Decision != want || want == expr.Unknown && a.Reasons.Bound != authz.BoundDepth {
 			t.Errorf("group %s: %v (%v), %v", object, a.Decision, a.Reasons, err)
 		}
 		if a.Stats.Nodes > 40*n {
@@ -88,13 +89,13 @@ func TestMemoryBound(t *testing.T) {
 	t.Parallel()
 	b, v := ringView(t, 2000)
 	budget := NewMemoryBudget(64 << 20)
-	env := &Env{Memory: budget, Bounds: Bounds{Memory: 512 << 10}}
+	env := &Env{Memory: budget, Bounds: authz.QuestionBounds{Memory: 512 << 10}}
 	a, err := b.Check(context.Background(), v, ringQuestion("8"), env)
-	if err != nil || a.Decision != expr.Unknown || a.Reasons.Bound != BoundMemory {
+	if err != nil || a.Decision != expr.Unknown || a.Reasons.Bound != authz.BoundMemory {
 		t.Errorf("check: %v (%v), %v", a.Decision, a.Reasons, err)
 	}
 	env.Bounds.Memory = 0
-	if a, err := b.Check(context.Background(), v, ringQuestion("8"), env); err != nil || a.Reasons.Bound != BoundDepth {
+	if a, err := b.Check(context.Background(), v, ringQuestion("8"), env); err != nil || a.Reasons.Bound != authz.BoundDepth {
 		t.Errorf("check with the default bound: %v (%v), %v", a.Decision, a.Reasons, err)
 	}
 	few, docs := listView(t, func(tuple func(string, ...any), _ *graph.Loader) {
@@ -103,7 +104,7 @@ func TestMemoryBound(t *testing.T) {
 			tuple("doc:1#viewer@user:%d", i)
 		}
 	})
-	for most, bound := range map[int]string{256 << 10: BoundMemory, 8 << 20: ""} {
+	for most, bound := range map[int]string{256 << 10: authz.BoundMemory, 8 << 20: ""} {
 		env.Bounds.Memory = most
 		o, err := few.ListObjects(context.Background(), docs, ListObjectsQuestion{Type: "doc", Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "anne"}}, env)
 		if err != nil || o.Bound != bound || bound == "" && len(o.IDs) != 10_000 {
@@ -173,7 +174,7 @@ func TestMemoryTotal(t *testing.T) {
 	for range 8 {
 		wait.Go(func() {
 			a, err := b.Check(ctx, v, ringQuestion("8"), &Env{Memory: budget})
-			if err != nil || a.Reasons.Bound != BoundDepth && a.Reasons.Bound != BoundMemoryTotal {
+			if err != nil || a.Reasons.Bound != authz.BoundDepth && a.Reasons.Bound != authz.BoundMemoryTotal {
 				t.Errorf("%v (%v), %v", a.Decision, a.Reasons, err)
 			}
 		})
@@ -186,7 +187,7 @@ func TestMemoryTotal(t *testing.T) {
 		short, cancelShort := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancelShort()
 		a, err := b.Check(short, v, ringQuestion("8"), &Env{Memory: NewMemoryBudget(300 << 10)})
-		if err != nil || a.Decision != expr.Unknown || a.Reasons.Bound != BoundMemoryTotal {
+		if err != nil || a.Decision != expr.Unknown || a.Reasons.Bound != authz.BoundMemoryTotal {
 			t.Errorf("a budget that is too small: %v (%v), %v", a.Decision, a.Reasons, err)
 		}
 	})

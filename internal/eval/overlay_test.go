@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/graph"
@@ -103,7 +104,7 @@ relation w: v
 			if a := ask(t, f, v, k.String(), &eval.Env{Context: expr.Values{"x": 1}}); a.Decision != expr.False {
 				t.Errorf("%s, stored, %s: %s", text, name, a.Decision)
 			}
-			_, err := f.Check(context.Background(), v, eval.Question{Object: k.Object, Relation: k.Relation, Subject: k.Subject},
+			_, err := f.Check(context.Background(), v, authz.Question{Object: k.Object, Relation: k.Relation, Subject: k.Subject},
 				&eval.Env{Tuples: []rel.Tuple{x}})
 			if !errors.Is(err, eval.ErrTuple) {
 				t.Errorf("%s, contextual, %s: %v", text, name, err)
@@ -123,11 +124,11 @@ func TestContextualRefused(t *testing.T) {
 	ctx := context.Background()
 	questions := map[string]func(*eval.Env) error{
 		"check": func(env *eval.Env) error {
-			_, err := b.Check(ctx, v, eval.Question{Object: doc, Relation: "v", Subject: user}, env)
+			_, err := b.Check(ctx, v, authz.Question{Object: doc, Relation: "v", Subject: user}, env)
 			return err
 		},
 		"explain": func(env *eval.Env) error {
-			_, err := b.Explain(ctx, v, eval.Question{Object: doc, Relation: "v", Subject: user}, env, eval.ExplainOptions{})
+			_, err := b.Explain(ctx, v, authz.Question{Object: doc, Relation: "v", Subject: user}, env, authz.ExplainOptions{})
 			return err
 		},
 		"list objects": func(env *eval.Env) error {

@@ -3,6 +3,7 @@ package eval
 import (
 	"context"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/graph"
 	"github.com/ostiary/ostiary/internal/turns"
@@ -70,7 +71,7 @@ type query struct {
 	// search runs inside another one.
 	nodesLimit int
 	// stats count the whole work of the question.
-	stats Stats
+	stats authz.Stats
 	// err is the error that ended the question, from ctx or r.
 	err error
 	// prober is r if r can look up a single edge, and nil otherwise.
@@ -115,18 +116,18 @@ func (q *query) prepare(ctx context.Context, b *Binding, r Reader, sub *rel.Subj
 	q.b, q.r, q.ctx, q.env, q.subject = b, r, ctx, env, *sub
 	q.depthMax, q.nodesMax = env.Bounds.Depth, env.Bounds.Nodes
 	if q.depthMax <= 0 {
-		q.depthMax = DepthDefault
+		q.depthMax = authz.DepthDefault
 	}
 	if q.nodesMax <= 0 {
-		q.nodesMax = NodesDefault
+		q.nodesMax = authz.NodesDefault
 	}
 	q.nodesLimit = q.nodesMax
 	if q.conditionCostMax = env.Bounds.ConditionCost; q.conditionCostMax <= 0 {
-		q.conditionCostMax = ConditionCostDefault
+		q.conditionCostMax = authz.ConditionCostDefault
 	}
 	if q.memory.max == 0 { // a list asks several questions with one query
 		if q.memory.max = env.Bounds.Memory; q.memory.max <= 0 {
-			q.memory.max = MemoryDefault
+			q.memory.max = authz.MemoryDefault
 		}
 		q.memory.granted = min(memoryFree, q.memory.max)
 	}
@@ -395,9 +396,9 @@ func (q *query) boundReached() string {
 	case q.memory.bound != "":
 		return q.memory.bound
 	case q.exhausted():
-		return BoundConditionCost
+		return authz.BoundConditionCost
 	}
-	return BoundNodes
+	return authz.BoundNodes
 }
 
 // tupleResult is how a tuple counts, apart from its subject.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/graph"
 	"github.com/ostiary/ostiary/internal/graph/graphtest"
@@ -69,7 +70,7 @@ func (t *turns) run(b *testing.B, bound *eval.Binding, r eval.Reader) {
 		}
 		t.batch(2, func() {
 			q := next()
-			a, err := bound.Check(ctx, r, eval.Question{Object: q.Object, Relation: q.Relation, Subject: q.Subject}, env)
+			a, err := bound.Check(ctx, r, authz.Question{Object: q.Object, Relation: q.Relation, Subject: q.Subject}, env)
 			if err != nil || a.Allowed() != q.Allowed {
 				b.Fatalf("%v: %v, %v", q, a, err)
 			}

@@ -3,6 +3,7 @@ package eval
 import (
 	"math"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 )
 
@@ -11,8 +12,8 @@ import (
 // through unknown gates. If there are none, it solves again without the depth
 // bound: if the root is then decided, that bound is the reason, and otherwise
 // a cycle through an exclusion is. The solution is not valid afterwards.
-func (s *system) reasons() *Reasons {
-	why := &Reasons{}
+func (s *system) reasons() *authz.Reasons {
+	why := &authz.Reasons{}
 	seen := make([]bool, len(s.gates))
 	stack := []int32{s.root()}
 	seen[s.root()] = true
@@ -20,7 +21,7 @@ func (s *system) reasons() *Reasons {
 		i := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
 		g := &s.gates[i]
-		why.merge(g.reasons)
+		mergeReasons(why, g.reasons)
 		for a := g.first; a < g.first+g.count; a++ {
 			arc := &s.arcs[a]
 			if !s.isUnknown(arc) {
@@ -28,7 +29,7 @@ func (s *system) reasons() *Reasons {
 			}
 			if arc.cond == expr.Unknown {
 				v := s.q.tuple(arc.restriction, arc.from, arc.edge)
-				why.merge(conditionReasons(v.result, v.detail.Condition, s.q.key(arc.from, arc.edge)))
+				mergeReasons(why, conditionReasons(v.result, v.detail.Condition, s.q.key(arc.from, arc.edge)))
 			}
 			if s.truth(arc.to) == expr.Unknown && !seen[arc.to] {
 				seen[arc.to] = true
@@ -40,7 +41,7 @@ func (s *system) reasons() *Reasons {
 		return why
 	}
 	if s.solve(math.MaxInt32) && s.truth(s.root()) != expr.Unknown {
-		why.Bound = BoundDepth
+		why.Bound = authz.BoundDepth
 	} else {
 		why.Cycle = true
 	}

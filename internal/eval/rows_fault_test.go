@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/oracle"
@@ -146,9 +147,9 @@ func TestEachBound(t *testing.T) {
 					}
 					for n := 1; n < 60; n++ {
 						nodes, cost := envOf(&w), envOf(&w)
-						nodes.Bounds.Nodes, cost.Bounds.ConditionCost = n, n*eval.ConditionCostBase
+						nodes.Bounds.Nodes, cost.Bounds.ConditionCost = n, n*authz.ConditionCostBase
 						reached := 0
-						for bound, env := range map[string]*eval.Env{eval.BoundNodes: nodes, eval.BoundConditionCost: cost} {
+						for bound, env := range map[string]*eval.Env{authz.BoundNodes: nodes, authz.BoundConditionCost: cost} {
 							got, err := b.Check(context.Background(), v, q, env)
 							switch {
 							case err != nil:
@@ -169,7 +170,7 @@ func TestEachBound(t *testing.T) {
 			}
 		}
 	}
-	if bounded[eval.BoundNodes] < 1000 || bounded[eval.BoundConditionCost] < 20 {
+	if bounded[authz.BoundNodes] < 1000 || bounded[authz.BoundConditionCost] < 20 {
 		t.Errorf("bounds were reached %v times", bounded)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/rel"
@@ -41,7 +42,7 @@ func TestRowsFail(t *testing.T) {
 			broken := &brokenRows{rows: data, left: left}
 			r := eval.NewReader(struct{ eval.Rows }{broken}) // hides the optional interfaces
 			a, err := eval.Bind(b.Schema(), r).Force(mode).Check(context.Background(), r,
-				eval.Question{Object: k.Object, Relation: k.Relation, Subject: k.Subject}, &eval.Env{})
+				authz.Question{Object: k.Object, Relation: k.Relation, Subject: k.Subject}, &eval.Env{})
 			if !errors.Is(err, errRows) || a.Allowed() {
 				t.Errorf("%s, after %d reads: %s, %v", name, left, a.Decision, err)
 			}

@@ -3,6 +3,7 @@ package eval
 import (
 	"sync"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/graph"
 	"github.com/ostiary/ostiary/schema"
@@ -100,7 +101,7 @@ type gate struct {
 	// height is the height of the proof of a true gateConst, in hops.
 	height int32
 	// reasons explain an unknown gateConst.
-	reasons *Reasons
+	reasons *authz.Reasons
 }
 
 // arc is one dependency of a gate.
@@ -223,7 +224,7 @@ func (s *system) newGate(op gateOp, st int32, e *schema.Expr) int32 {
 }
 
 // constant adds a gateConst.
-func (s *system) constant(st int32, e *schema.Expr, t expr.Tristate, why *Reasons) int32 {
+func (s *system) constant(st int32, e *schema.Expr, t expr.Tristate, why *authz.Reasons) int32 {
 	g := s.newGate(gateConst, st, e)
 	s.gates[g].value, s.gates[g].reasons = t, why
 	return g

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/rel"
@@ -31,13 +32,13 @@ func TestLongQuestionsWait(t *testing.T) {
 	short, few := costlyView(t, 10, fails{})
 	questions := costlyQuestions(long, many)
 	rings, v := ringView(t, 2000)
-	questions["check over rings"] = func(ctx context.Context, env *Env) (string, Stats, error) {
+	questions["check over rings"] = func(ctx context.Context, env *Env) (string, authz.Stats, error) {
 		a, err := rings.Check(ctx, v, ringQuestion("8"), env)
 		return "", a.Stats, err
 	}
-	questions["page of an expand"] = func(ctx context.Context, env *Env) (string, Stats, error) {
+	questions["page of an expand"] = func(ctx context.Context, env *Env) (string, authz.Stats, error) {
 		p, err := long.ExpandPage(ctx, many, rel.Object{Type: "doc", ID: "2"}, "maybe", 3, ExpandPosition{}, env)
-		return p.Bound, Stats{}, err
+		return p.Bound, authz.Stats{}, err
 	}
 	for name, ask := range questions {
 		synctest.Test(t, func(t *testing.T) {
@@ -143,7 +144,7 @@ func TestTurnWhileMemoryIsShort(t *testing.T) {
 		end := make(chan error)
 		go func() {
 			a, err := b.Check(t.Context(), v, ringQuestion("8"), &Env{Memory: budget, Turns: all})
-			if err == nil && a.Reasons.Bound != BoundDepth {
+			if err == nil && a.Reasons.Bound != authz.BoundDepth {
 				t.Errorf("%v (%v)", a.Decision, a.Reasons)
 			}
 			end <- err

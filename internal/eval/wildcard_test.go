@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/oracle"
@@ -36,7 +37,7 @@ relation v [user, user:*, user:* with c, group:*, group:* with c, group#m]: %s
 		}
 		for variant := range 1 << (len(wild) + 3) {
 			w := script.World
-			w.Depth = eval.DepthDefault
+			w.Depth = authz.DepthDefault
 			condition, contextual, context := variant>>len(wild)&1 == 1, variant>>(len(wild)+1)&1 == 1, variant>>(len(wild)+2)&1 == 1
 			if context {
 				w.Context = expr.Values{"x": 1}

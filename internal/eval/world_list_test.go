@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/internal/graph"
@@ -218,7 +219,7 @@ func (w *smallWorld) subjectsAsked() []rel.Subject {
 
 func (w *smallWorld) check(t *testing.T, o rel.Object, relation string, sub rel.Subject) expr.Tristate {
 	t.Helper()
-	a, err := w.b.Check(context.Background(), w.view, Question{o, relation, sub}, w.env)
+	a, err := w.b.Check(context.Background(), w.view, authz.Question{Object: o, Relation: relation, Subject: sub}, w.env)
 	if err != nil {
 		t.Fatalf("seed %d: check: %v", w.seed, err)
 	}

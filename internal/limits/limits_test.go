@@ -7,8 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ostiary/ostiary/internal/errs"
-	"github.com/ostiary/ostiary/internal/eval"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/golden"
 )
 
@@ -23,8 +22,8 @@ func fields(v any) string {
 }
 
 // numbered returns bounds whose fields are different numbers, from 1.
-func numbered() Bounds {
-	var b Bounds
+func numbered() authz.Bounds {
+	var b authz.Bounds
 	r := reflect.ValueOf(&b).Elem()
 	for i := range r.NumField() {
 		r.Field(i).SetInt(int64(i + 1))
@@ -42,13 +41,13 @@ func TestDefaults(t *testing.T) {
 	for i := range r.NumField() {
 		r.Field(i).SetInt(-1)
 	}
-	got := "# defaults\n" + fields(Bounds{}.WithDefaults()) + "\n# all set\n" + fields(set.WithDefaults())
-	got += "\n# filters above the largest value\n" + fmt.Sprintln(Bounds{WriteFilters: 101}.WithDefaults().WriteFilters)
-	got += "\n# depths\n" + fmt.Sprintln(Bounds{DepthMax: 7}.WithDefaults().DepthMax, Bounds{Depth: 8, DepthMax: 7}.WithDefaults().DepthMax, Bounds{Depth: 8, DepthMax: 9}.WithDefaults().DepthMax)
-	got += "\n# constants\n" + fmt.Sprintln(AliasesMax, NameBytesMax, TokenBytesMax, CursorBytesMax, DocumentKeyBytesMax, SecondaryKeysMax, AttributeValueBytesMax, ScopeIDsMax, PageDefault)
+	got := "# defaults\n" + fields(WithDefaults(authz.Bounds{})) + "\n# all set\n" + fields(WithDefaults(set))
+	got += "\n# filters above the largest value\n" + fmt.Sprintln(WithDefaults(authz.Bounds{WriteFilters: 101}).WriteFilters)
+	got += "\n# depths\n" + fmt.Sprintln(WithDefaults(authz.Bounds{DepthMax: 7}).DepthMax, WithDefaults(authz.Bounds{Depth: 8, DepthMax: 7}).DepthMax, WithDefaults(authz.Bounds{Depth: 8, DepthMax: 9}).DepthMax)
+	got += "\n# constants\n" + fmt.Sprintln(authz.AliasesMax, authz.NameBytesMax, authz.TokenBytesMax, authz.CursorBytesMax, authz.DocumentKeyBytesMax, authz.SecondaryKeysMax, authz.AttributeValueBytesMax, authz.ScopeIDsMax, authz.PageDefault)
 	negative.LoadWait = 0 // has no default
-	if negative.WithDefaults() != (Bounds{}).WithDefaults() {
-		t.Errorf("negative bounds become\n%v", fields(negative.WithDefaults()))
+	if WithDefaults(negative) != WithDefaults((authz.Bounds{})) {
+		t.Errorf("negative bounds become\n%v", fields(WithDefaults(negative)))
 	}
 	golden.Equal(t, "testdata/defaults.txt", got)
 }
@@ -59,7 +58,7 @@ func TestQuery(t *testing.T) {
 	t.Parallel()
 	b := numbered()
 	b.Depth, b.DepthMax = 3, 20
-	largest := b.Query(eval.Bounds{})
+	largest := Query(&b, authz.QuestionBounds{})
 	got := "# unset\n" + fields(largest)
 	largest.Depth = b.DepthMax
 	for name, add := range map[int]int{0: -1, 1: 0, 2: 1} {
@@ -70,7 +69,7 @@ func TestQuery(t *testing.T) {
 				f.SetInt(f.Int() + int64(add))
 			}
 		}
-		answer := b.Query(q)
+		answer := Query(&b, q)
 		want := largest
 		if name == 0 {
 			want = q
@@ -79,8 +78,8 @@ func TestQuery(t *testing.T) {
 			t.Errorf("%+d: got\n%s\nexpected\n%s", add, fields(answer), fields(want))
 		}
 	}
-	ones := eval.Bounds{Depth: 1, Nodes: 1, ConditionCost: 1, Memory: 1, ExpandEntries: 1, ExpandBytes: 1}
-	if answer := b.Query(ones); answer != ones {
+	ones := authz.QuestionBounds{Depth: 1, Nodes: 1, ConditionCost: 1, Memory: 1, ExpandEntries: 1, ExpandBytes: 1}
+	if answer := Query(&b, ones); answer != ones {
 		t.Errorf("the least bounds become\n%s", fields(answer))
 	}
 	golden.Equal(t, "testdata/query.txt", got)
@@ -92,11 +91,11 @@ func TestPage(t *testing.T) {
 		largest, asked, want int
 		err                  error
 	}{
-		{1000, 0, PageDefault, nil}, {1000, -1, PageDefault, nil}, {10, 0, 10, nil}, {1000, 1, 1, nil},
-		{1000, 1000, 1000, nil}, {1000, 1001, 1001, errs.ErrBound}, {PageDefault, 0, PageDefault, nil}, {PageDefault + 1, 0, PageDefault, nil},
+		{1000, 0, authz.PageDefault, nil}, {1000, -1, authz.PageDefault, nil}, {10, 0, 10, nil}, {1000, 1, 1, nil},
+		{1000, 1000, 1000, nil}, {1000, 1001, 1001, authz.ErrBound}, {authz.PageDefault, 0, authz.PageDefault, nil}, {authz.PageDefault + 1, 0, authz.PageDefault, nil},
 	} {
-		b := Bounds{PageItems: c.largest}
-		if n, err := b.Page(c.asked); n != c.want || !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
+		b := authz.Bounds{PageItems: c.largest}
+		if n, err := Page(&b, c.asked); n != c.want || !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
 			t.Errorf("%d of %d: got %d, %v; expected %d, %v", c.asked, c.largest, n, err, c.want, c.err)
 		}
 	}

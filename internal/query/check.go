@@ -6,51 +6,22 @@ import (
 	"reflect"
 	"unsafe"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/errs"
 	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/rel"
-	"github.com/ostiary/ostiary/storage"
 )
 
-// CheckRequest asks whether Subject has Relation on Object.
-type CheckRequest struct {
-	// Object is what the question is about.
-	Object rel.Object
-	// Relation is a relation of the object's type.
-	Relation string
-	// Subject is a plain subject, a userset or a wildcard.
-	Subject rel.Subject
-	QueryOptions
-}
-
-// Question returns the question without its options.
-func (r *CheckRequest) Question() eval.Question {
-	return eval.Question{Object: r.Object, Relation: r.Relation, Subject: r.Subject}
-}
-
-// CheckResult is a decision and the revision at which it was made.
-type CheckResult struct {
-	// Answer has the decision, the reasons of an unknown one, and the work done.
-	eval.Answer
-	// Revision is that of the view that was read.
-	Revision storage.Revision
-	// Err is the error of a single request in a batch; nil elsewhere.
-	Err error
-}
-
-// String returns the decision and its reasons in one line.
-func (r CheckResult) String() string {
-	if r.Reasons == nil {
-		return r.Decision.String()
-	}
-	return fmt.Sprintf("%s (%s)", r.Decision, r.Reasons)
+// Question returns the question of a request, without its options.
+func Question(r *authz.CheckRequest) authz.Question {
+	return authz.Question{Object: r.Object, Relation: r.Relation, Subject: r.Subject}
 }
 
 // hasInput reports whether the request has a context or contextual data.
-func (o *QueryOptions) hasInput() bool {
+func hasInput(o *authz.QueryOptions) bool {
 	return o.Context != nil || len(o.Tuples)|len(o.Attributes) != 0
 }
 
@@ -68,45 +39,45 @@ func ValidQuestion(o *rel.Object, sub *rel.Subject) error {
 
 // Check answers one question. A denial is never an error. An answer that
 // depends on missing input, or that exceeds a bound, is unknown and has reasons.
-func (a *Answerer) Check(ctx context.Context, r *CheckRequest) (CheckResult, error) {
+func (a *Answerer) Check(ctx context.Context, r *authz.CheckRequest) (authz.CheckResult, error) {
 	t := a.timeline
 	v, err := t.At(ctx, r.Consistency)
 	if err != nil {
-		return CheckResult{}, errs.Wrap("check", t.ID, err)
+		return authz.CheckResult{}, errs.Wrap("check", t.ID, err)
 	}
 	if err := ValidQuestion(&r.Object, &r.Subject); err != nil {
-		return CheckResult{}, errs.Wrap("check", t.ID, err)
+		return authz.CheckResult{}, errs.Wrap("check", t.ID, err)
 	}
 	b, err := t.Schema(ctx, v, r.Object.Type, r.SchemaID)
 	if err != nil {
-		return CheckResult{}, errs.Wrap("check", t.ID, err)
+		return authz.CheckResult{}, errs.Wrap("check", t.ID, err)
 	}
-	hasInput := r.hasInput()
-	if hasInput {
+	input := hasInput(&r.QueryOptions)
+	if input {
 		if err := ValidInput(&a.shared.runtime.Bounds, b, &r.QueryOptions); err != nil {
-			return CheckResult{}, errs.Wrap("check", t.ID, err)
+			return authz.CheckResult{}, errs.Wrap("check", t.ID, err)
 		}
 	}
 	env := &a.shared.plain
-	timed := hasInput || b.Timed || t.HasExpiring()
-	if timed || r.Bounds != (eval.Bounds{}) {
+	timed := input || b.Timed || t.HasExpiring()
+	if timed || r.Bounds != (authz.QuestionBounds{}) {
 		env = a.shared.envs.Get().(*eval.Env)
-		*env = r.env(a.shared.runtime, 0)
+		*env = environment(&r.QueryOptions, a.shared.runtime, 0)
 		if timed { // reading the clock takes a large part of a check's time
 			env.Now = t.Now(v)
 		}
 	}
-	answer, err := b.Binding.Check(ctx, v.Graph, r.Question(), env)
+	answer, err := b.Binding.Check(ctx, v.Graph, Question(r), env)
 	if env != &a.shared.plain {
 		a.shared.release(env)
 	}
 	if err != nil {
-		return CheckResult{}, errs.Wrap("check", t.ID, err)
+		return authz.CheckResult{}, errs.Wrap("check", t.ID, err)
 	}
 	if a.shared.recorder != nil {
 		a.record(r, answer.Decision, v.Head.Revision)
 	}
-	return CheckResult{Answer: answer, Revision: v.Head.Revision}, nil
+	return authz.CheckResult{Answer: answer, Revision: v.Head.Revision}, nil
 }
 
 // CheckBatch answers many requests at one revision, which c chooses, and at one
@@ -119,7 +90,7 @@ func (a *Answerer) Check(ctx context.Context, r *CheckRequest) (CheckResult, err
 // fails as a whole if there are more requests than Bounds.BatchItems, if the
 // revision cannot be read, or if ctx ends. A request whose own Consistency is
 // not zero has ErrInvalidRequest as its Err.
-func (a *Answerer) CheckBatch(ctx context.Context, requests []CheckRequest, c snapshot.Consistency) ([]CheckResult, error) {
+func (a *Answerer) CheckBatch(ctx context.Context, requests []authz.CheckRequest, c authz.Consistency) ([]authz.CheckResult, error) {
 	const op = "check batch"
 	t := a.timeline
 	if err := errs.CheckBound("BatchItems", len(requests), a.shared.runtime.Bounds.BatchItems); err != nil {
@@ -138,7 +109,7 @@ func (a *Answerer) CheckBatch(ctx context.Context, requests []CheckRequest, c sn
 	batch := batch{answerer: a, view: v, env: a.shared.envs.Get().(*eval.Env)}
 	defer a.shared.release(batch.env)
 	batch.env.Now = t.Now(v)
-	results := make([]CheckResult, len(requests))
+	results := make([]authz.CheckResult, len(requests))
 	for i := range requests {
 		r := &results[i]
 		r.Revision = v.Head.Revision
@@ -152,7 +123,7 @@ func (a *Answerer) CheckBatch(ctx context.Context, requests []CheckRequest, c sn
 		if ctx.Err() != nil {
 			return nil, errs.Wrap(op, t.ID, ctx.Err())
 		}
-		r.Answer, r.Err = eval.Answer{Decision: expr.False}, errs.Wrap("check", t.ID, err)
+		r.Answer, r.Err = authz.Answer{Decision: expr.False}, errs.Wrap("check", t.ID, err)
 	}
 	if a.shared.recorder != nil {
 		for i := range results {
@@ -180,37 +151,37 @@ type batch struct {
 	env      *eval.Env
 	// last is the last request whose options were put into env, and checked under
 	// schema; nil if there is none.
-	last   *CheckRequest
+	last   *authz.CheckRequest
 	schema *snapshot.BoundSchema
 }
 
-func (b *batch) check(ctx context.Context, r *CheckRequest) (eval.Answer, error) {
-	if r.Consistency != (snapshot.Consistency{}) {
-		return eval.Answer{}, fmt.Errorf("%w: a request of a batch sets Consistency, expected it only for the whole batch", errs.ErrInvalidRequest)
+func (b *batch) check(ctx context.Context, r *authz.CheckRequest) (authz.Answer, error) {
+	if r.Consistency != (authz.Consistency{}) {
+		return authz.Answer{}, fmt.Errorf("%w: a request of a batch sets Consistency, expected it only for the whole batch", authz.ErrInvalidRequest)
 	}
 	if err := ValidQuestion(&r.Object, &r.Subject); err != nil {
-		return eval.Answer{}, err
+		return authz.Answer{}, err
 	}
 	t := b.answerer.timeline
 	schema, err := t.Schema(ctx, b.view, r.Object.Type, r.SchemaID)
 	if err != nil {
-		return eval.Answer{}, err
+		return authz.Answer{}, err
 	}
 	if b.last == nil || b.schema != schema || !sharesInput(&b.last.QueryOptions, &r.QueryOptions) {
 		b.last = nil
 		bounds := &b.answerer.shared.runtime.Bounds
 		if err := ValidInput(bounds, schema, &r.QueryOptions); err != nil {
-			return eval.Answer{}, err
+			return authz.Answer{}, err
 		}
-		*b.env = r.env(b.answerer.shared.runtime, b.env.Now)
+		*b.env = environment(&r.QueryOptions, b.answerer.shared.runtime, b.env.Now)
 		b.last, b.schema = r, schema
 	}
-	return schema.Binding.Check(ctx, b.view.Graph, r.Question(), b.env)
+	return schema.Binding.Check(ctx, b.view.Graph, Question(r), b.env)
 }
 
 // sharesInput reports whether two requests have the same bounds, and the very
 // same map and slices as input.
-func sharesInput(a, b *QueryOptions) bool {
+func sharesInput(a, b *authz.QueryOptions) bool {
 	return a.Bounds == b.Bounds &&
 		len(a.Tuples) == len(b.Tuples) && unsafe.SliceData(a.Tuples) == unsafe.SliceData(b.Tuples) &&
 		len(a.Attributes) == len(b.Attributes) && unsafe.SliceData(a.Attributes) == unsafe.SliceData(b.Attributes) &&

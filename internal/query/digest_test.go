@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/snapshot"
 )
@@ -27,11 +28,11 @@ func TestDigestsAreComplete(t *testing.T) {
 		zero   any
 		digest func(any) snapshot.Digest
 	}{
-		{ListObjectsRequest{}, func(r any) snapshot.Digest { x := r.(ListObjectsRequest); return x.digest() }},
-		{ListSubjectsRequest{}, func(r any) snapshot.Digest { x := r.(ListSubjectsRequest); return x.digest() }},
-		{ExpandPageRequest{}, func(r any) snapshot.Digest { x := r.(ExpandPageRequest); return x.digest() }},
-		{ReadRequest{}, func(r any) snapshot.Digest { x := r.(ReadRequest); return x.digest() }},
-		{ReadAttributesRequest{}, func(r any) snapshot.Digest { x := r.(ReadAttributesRequest); return x.digest() }},
+		{authz.ListObjectsRequest{}, func(r any) snapshot.Digest { x := r.(authz.ListObjectsRequest); return objectsDigest(&x) }},
+		{authz.ListSubjectsRequest{}, func(r any) snapshot.Digest { x := r.(authz.ListSubjectsRequest); return subjectsDigest(&x) }},
+		{authz.ExpandPageRequest{}, func(r any) snapshot.Digest { x := r.(authz.ExpandPageRequest); return expandDigest(&x) }},
+		{authz.ReadRequest{}, func(r any) snapshot.Digest { x := r.(authz.ReadRequest); return readDigest(&x) }},
+		{authz.ReadAttributesRequest{}, func(r any) snapshot.Digest { x := r.(authz.ReadAttributesRequest); return attributesDigest(&x) }},
 	} {
 		typ := reflect.TypeOf(c.zero)
 		seen := map[snapshot.Digest]string{c.digest(c.zero): "zero"}
@@ -96,7 +97,7 @@ func fill(v reflect.Value) {
 func TestDigestOfScope(t *testing.T) {
 	t.Parallel()
 	type scope = map[string][]string
-	sum := func(s scope) snapshot.Digest { r := ListObjectsRequest{Scope: s}; return r.digest() }
+	sum := func(s scope) snapshot.Digest { r := authz.ListObjectsRequest{Scope: s}; return objectsDigest(&r) }
 	seen := map[snapshot.Digest]int{}
 	for i, s := range []scope{nil, {}, {"a": nil}, {"a": {"1"}}, {"a": {"1", "2"}}, {"a": {"12"}}, {"b": {"1"}}, {"a": {"1"}, "b": nil}, {"a": nil, "b": {"1"}}, {"a": {"b", "1"}}} {
 		d := sum(s)
@@ -113,9 +114,12 @@ func TestDigestOfScope(t *testing.T) {
 // TestDigestOfParts changes every field of the elements of Tuples and Attributes.
 func TestDigestOfParts(t *testing.T) {
 	t.Parallel()
-	sum := func(a QueryOptions) snapshot.Digest { r := ListObjectsRequest{QueryOptions: a}; return r.digest() }
+	sum := func(a authz.QueryOptions) snapshot.Digest {
+		r := authz.ListObjectsRequest{QueryOptions: a}
+		return objectsDigest(&r)
+	}
 	seen := map[snapshot.Digest]string{}
-	see := func(name string, a QueryOptions) {
+	see := func(name string, a authz.QueryOptions) {
 		t.Helper()
 		d := sum(a)
 		if other, ok := seen[d]; ok {
@@ -123,7 +127,7 @@ func TestDigestOfParts(t *testing.T) {
 		}
 		seen[d] = name
 	}
-	ask := reflect.TypeOf(QueryOptions{})
+	ask := reflect.TypeOf(authz.QueryOptions{})
 	for _, name := range []string{"Tuples", "Attributes"} {
 		f, _ := ask.FieldByName(name)
 		eachField(f.Type.Elem(), nil, name, func(path []int, field, _ string) {
@@ -131,7 +135,7 @@ func TestDigestOfParts(t *testing.T) {
 			list := v.FieldByName(name)
 			list.Set(reflect.MakeSlice(f.Type, 1, 1))
 			fill(list.Index(0).FieldByIndex(path))
-			see(field, v.Interface().(QueryOptions))
+			see(field, v.Interface().(authz.QueryOptions))
 		})
 	}
 	// Values that print alike, or that differ only in their separators, are different.
@@ -140,8 +144,8 @@ func TestDigestOfParts(t *testing.T) {
 		"duration": time.Duration(1), "list ab": []any{"a", "b"}, "list a,b": []any{"a,b"}, "nested": []any{[]any{"a"}, "b"},
 		"nested2": []any{[]any{"a", "b"}}, "map": map[string]any{"a": "b"}, "empty map": map[string]any{}, "empty list": []any{},
 	} {
-		see(name, QueryOptions{Context: expr.Values{"v": v}})
+		see(name, authz.QueryOptions{Context: expr.Values{"v": v}})
 	}
-	see("v and w", QueryOptions{Context: expr.Values{"v": "x", "w": "x"}})
-	see("vw", QueryOptions{Context: expr.Values{"vw": "xx"}})
+	see("v and w", authz.QueryOptions{Context: expr.Values{"v": "x", "w": "x"}})
+	see("vw", authz.QueryOptions{Context: expr.Values{"vw": "xx"}})
 }

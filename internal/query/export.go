@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/errs"
 	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/graph"
-	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/rel"
 )
@@ -21,7 +21,7 @@ import (
 // depends on the tuples only, not on the order in which they were written or loaded.
 // Export holds 24 bytes in memory for each tuple of one object, besides the order of
 // the objects, which lists of objects share.
-func (a *Answerer) Export(ctx context.Context, c snapshot.Consistency) iter.Seq2[rel.Tuple, error] {
+func (a *Answerer) Export(ctx context.Context, c authz.Consistency) iter.Seq2[rel.Tuple, error] {
 	return func(yield func(rel.Tuple, error) bool) {
 		const op = "read"
 		v, err := a.timeline.At(ctx, c)

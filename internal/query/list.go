@@ -5,85 +5,13 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/errs"
 	"github.com/ostiary/ostiary/internal/eval"
-	"github.com/ostiary/ostiary/internal/limits"
 	"github.com/ostiary/ostiary/internal/snapshot"
-	"github.com/ostiary/ostiary/rel"
-	"github.com/ostiary/ostiary/storage"
 )
 
-// ListObjectsRequest asks for the objects of Type that Subject has Relation on.
-type ListObjectsRequest struct {
-	// Type is the type of the objects.
-	Type string
-	// Relation is a relation of the type.
-	Relation string
-	// Subject is a plain subject, a userset or a wildcard.
-	Subject rel.Subject
-	// Scope restricts the search to tuples and attributes of some objects, by
-	// their types; see eval.ListObjectsQuestion. It has at most ScopeIDsMax ids.
-	// Nil means no restriction.
-	Scope map[string][]string
-	// Limit is the largest number of ids; 0 means Bounds.ListItems.
-	Limit int
-	// UnknownPerPage ends the search at the end of the page. The Unknown,
-	// UnknownCount and Reasons of the result then cover this page only; see
-	// eval.Page.
-	UnknownPerPage bool
-	// Cursor is the Next of the page before; "" asks for the first page. A cursor
-	// replaces Consistency.
-	Cursor string
-	QueryOptions
-}
-
-// ObjectList is a page of the objects whose check is true. The order is the same
-// in every process and after a restart (eval.OrderHash).
-type ObjectList struct {
-	// ObjectList is the evaluator's page. Next replaces its position.
-	eval.ObjectList
-	// Next is the cursor of the next page; "" on the last one.
-	Next string
-	// Revision is that of the view that was read.
-	Revision storage.Revision
-}
-
-// ListSubjectsRequest asks who has Relation on Object: the plain subjects of
-// SubjectType, or its usersets SubjectType#SubjectRelation.
-type ListSubjectsRequest struct {
-	// Object is what the question is about.
-	Object rel.Object
-	// Relation is a relation of the object's type.
-	Relation string
-	// SubjectType is the type of the subjects.
-	SubjectType string
-	// SubjectRelation is the relation of the usersets; "" means plain subjects.
-	SubjectRelation string
-	// Named returns the ids of all known subjects if a wildcard includes everyone;
-	// see eval.ListSubjectsQuestion.
-	Named bool
-	// Limit is the largest number of ids in IDs and Excluded; 0 means
-	// Bounds.ListItems.
-	Limit int
-	// UnknownPerPage is as in [ListObjectsRequest].
-	UnknownPerPage bool
-	// Cursor is as in [ListObjectsRequest].
-	Cursor string
-	QueryOptions
-}
-
-// SubjectList is a page of the subjects whose check is true, in the order of
-// [ObjectList].
-type SubjectList struct {
-	// SubjectList is the evaluator's page. Next replaces its position.
-	eval.SubjectList
-	// Next is as in [ObjectList].
-	Next string
-	// Revision is as in [ObjectList].
-	Revision storage.Revision
-}
-
-func (r *ListObjectsRequest) digest() snapshot.Digest {
+func objectsDigest(r *authz.ListObjectsRequest) snapshot.Digest {
 	var d snapshot.Digester
 	d.Text("objects", r.Type, r.Relation)
 	d.Subject(r.Subject)
@@ -95,77 +23,79 @@ func (r *ListObjectsRequest) digest() snapshot.Digest {
 		d.Number(len(ids))
 		d.Text(ids...)
 	}
-	r.QueryOptions.digest(&d)
+	addOptions(&r.QueryOptions, &d)
 	return d.Sum()
 }
 
-func (r *ListSubjectsRequest) digest() snapshot.Digest {
+func subjectsDigest(r *authz.ListSubjectsRequest) snapshot.Digest {
 	var d snapshot.Digester
 	d.Text("subjects")
 	d.Object(r.Object)
 	d.Text(r.Relation, r.SubjectType, r.SubjectRelation)
 	d.Flag(r.Named)
-	r.QueryOptions.digest(&d)
+	addOptions(&r.QueryOptions, &d)
 	return d.Sum()
 }
 
 // ListObjects returns a page of the objects whose check is true.
-func (a *Answerer) ListObjects(ctx context.Context, r *ListObjectsRequest) (ObjectList, error) {
+func (a *Answerer) ListObjects(ctx context.Context, r *authz.ListObjectsRequest) (authz.ObjectList, error) {
 	const op = "list objects"
 	id := a.timeline.ID
 	ids := 0
 	for _, list := range r.Scope {
 		ids += len(list)
 	}
-	if err := errs.CheckBound("ScopeIDsMax", ids, limits.ScopeIDsMax); err != nil {
-		return ObjectList{}, errs.Wrap(op, id, err)
+	if err := errs.CheckBound("ScopeIDsMax", ids, authz.ScopeIDsMax); err != nil {
+		return authz.ObjectList{}, errs.Wrap(op, id, err)
 	}
-	p, err := a.page(ctx, pageRequest{options: &r.QueryOptions, typ: r.Type, limit: r.Limit, unknownPerPage: r.UnknownPerPage, cursor: r.Cursor}, r.digest)
+	p, err := a.page(ctx, pageRequest{options: &r.QueryOptions, typ: r.Type, limit: r.Limit, unknownPerPage: r.UnknownPerPage, cursor: r.Cursor}, func() snapshot.Digest { return objectsDigest(r) })
 	if err != nil {
-		return ObjectList{}, errs.Wrap(op, id, err)
+		return authz.ObjectList{}, errs.Wrap(op, id, err)
 	}
 	if err := r.Subject.Validate(); err != nil {
-		return ObjectList{}, errs.Wrap(op, id, err)
+		return authz.ObjectList{}, errs.Wrap(op, id, err)
 	}
 	l, err := p.schema.Binding.ListObjects(ctx, p.view.Graph, eval.ListObjectsQuestion{
 		Type: r.Type, Relation: r.Relation, Subject: r.Subject, Scope: r.Scope, Page: p.page}, &p.env)
 	if err != nil {
-		return ObjectList{}, errs.Wrap(op, id, err)
+		return authz.ObjectList{}, errs.Wrap(op, id, err)
 	}
-	out := ObjectList{ObjectList: l, Revision: p.view.Head.Revision}
+	out := authz.ObjectList{IDs: l.IDs, More: l.More, Unknown: l.Unknown, UnknownCount: l.UnknownCount, Reasons: l.Reasons,
+		Bound: l.Bound, Stats: l.Stats, Revision: p.view.Head.Revision}
 	if l.More {
-		out.Next = a.timeline.Cursor(p.view, r.digest(), []byte(l.Next.ID))
+		out.Next = a.timeline.Cursor(p.view, objectsDigest(r), []byte(l.Next.ID))
 	}
 	return out, nil
 }
 
 // ListSubjects returns a page of the subjects whose check is true.
-func (a *Answerer) ListSubjects(ctx context.Context, r *ListSubjectsRequest) (SubjectList, error) {
+func (a *Answerer) ListSubjects(ctx context.Context, r *authz.ListSubjectsRequest) (authz.SubjectList, error) {
 	const op = "list subjects"
 	id := a.timeline.ID
-	p, err := a.page(ctx, pageRequest{options: &r.QueryOptions, typ: r.Object.Type, limit: r.Limit, unknownPerPage: r.UnknownPerPage, cursor: r.Cursor}, r.digest)
+	p, err := a.page(ctx, pageRequest{options: &r.QueryOptions, typ: r.Object.Type, limit: r.Limit, unknownPerPage: r.UnknownPerPage, cursor: r.Cursor}, func() snapshot.Digest { return subjectsDigest(r) })
 	if err != nil {
-		return SubjectList{}, errs.Wrap(op, id, err)
+		return authz.SubjectList{}, errs.Wrap(op, id, err)
 	}
 	if err := r.Object.Validate(); err != nil {
-		return SubjectList{}, errs.Wrap(op, id, err)
+		return authz.SubjectList{}, errs.Wrap(op, id, err)
 	}
 	l, err := p.schema.Binding.ListSubjects(ctx, p.view.Graph, eval.ListSubjectsQuestion{
 		Object: r.Object, Relation: r.Relation, SubjectType: r.SubjectType, SubjectRelation: r.SubjectRelation,
 		Named: r.Named, Page: p.page}, &p.env)
 	if err != nil {
-		return SubjectList{}, errs.Wrap(op, id, err)
+		return authz.SubjectList{}, errs.Wrap(op, id, err)
 	}
-	out := SubjectList{SubjectList: l, Revision: p.view.Head.Revision}
+	out := authz.SubjectList{IDs: l.IDs, Wildcard: l.Wildcard, Excluded: l.Excluded, More: l.More, Unknown: l.Unknown, UnknownCount: l.UnknownCount,
+		Reasons: l.Reasons, Bound: l.Bound, Stats: l.Stats, Revision: p.view.Head.Revision}
 	if l.More {
-		out.Next = a.timeline.Cursor(p.view, r.digest(), []byte(l.Next.ID))
+		out.Next = a.timeline.Cursor(p.view, subjectsDigest(r), []byte(l.Next.ID))
 	}
 	return out, nil
 }
 
 // pageRequest is what both kinds of lists have in common.
 type pageRequest struct {
-	options        *QueryOptions
+	options        *authz.QueryOptions
 	typ            string
 	limit          int
 	unknownPerPage bool

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/ostiary/ostiary/internal/eval"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/rel"
@@ -19,7 +19,7 @@ type originFinder struct {
 	// view is what the explanation was made from.
 	view *snapshot.View
 	// steps are the steps of stored tuples, by the key of the tuple.
-	steps map[rel.Key][]*eval.Step
+	steps map[rel.Key][]*authz.Step
 	// entries are the heads of the entries that were read.
 	entries map[storage.Revision]storage.Entry
 }
@@ -27,8 +27,8 @@ type originFinder struct {
 // addOrigins sets Written in the steps of stored tuples, from because downwards.
 // Contextual tuples have no entry. A tuple of a past revision whose row was trimmed
 // meanwhile stays without Written.
-func (a *Answerer) addOrigins(ctx context.Context, v *snapshot.View, contextual []rel.Tuple, because *eval.Step) error {
-	f := &originFinder{Answerer: a, ctx: ctx, view: v, steps: map[rel.Key][]*eval.Step{}, entries: map[storage.Revision]storage.Entry{}}
+func (a *Answerer) addOrigins(ctx context.Context, v *snapshot.View, contextual []rel.Tuple, because *authz.Step) error {
+	f := &originFinder{Answerer: a, ctx: ctx, view: v, steps: map[rel.Key][]*authz.Step{}, entries: map[storage.Revision]storage.Entry{}}
 	defer f.part.End()
 	f.collect(because)
 	for i := range contextual {
@@ -45,7 +45,7 @@ func (a *Answerer) addOrigins(ctx context.Context, v *snapshot.View, contextual 
 }
 
 // collect notes the steps of tuples from s downwards.
-func (f *originFinder) collect(s *eval.Step) {
+func (f *originFinder) collect(s *authz.Step) {
 	if s == nil {
 		return
 	}
@@ -126,7 +126,7 @@ func (f *originFinder) found(row *storage.TupleRow) error {
 		}
 		f.entries[row.Created] = e
 	}
-	w := &eval.Written{Revision: uint64(row.Created), Time: row.CreatedAt, Caller: e.Origin.Caller, Reason: e.Origin.Reason}
+	w := &authz.Written{Revision: uint64(row.Created), Time: row.CreatedAt, Caller: e.Origin.Caller, Reason: e.Origin.Reason}
 	for _, s := range steps {
 		s.Written = w
 	}

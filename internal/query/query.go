@@ -1,7 +1,7 @@
 // Package query answers questions about one store: checks, lists, pages of
 // stored tuples and attributes, expansions and explanations. [Answerer] is its
 // main type: it chooses the view, finds the schema, checks the input and calls
-// the evaluator. [QueryOptions] is what all questions have in common. The package
+// the evaluator. [authz.QueryOptions] is what all questions have in common. The package
 // never writes.
 package query
 
@@ -10,7 +10,7 @@ import (
 	"encoding/json"
 	"sync"
 
-	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/admit"
 	"github.com/ostiary/ostiary/internal/errs"
 	"github.com/ostiary/ostiary/internal/eval"
@@ -19,32 +19,9 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// QueryOptions is what all questions have in common. The zero QueryOptions reads the
-// newest view under the current schema.
-type QueryOptions struct {
-	// Consistency chooses the revision. The default is the newest view in memory.
-	Consistency snapshot.Consistency
-	// SchemaID names the schema; "" means the current one of the type's namespace.
-	SchemaID string
-	// SchemaImplied is true if the caller named no schema, and SchemaID is the current
-	// one, which a door looked up so that all steps of a call use the same. A recorded
-	// decision then has no SchemaID. Nothing else depends on it.
-	SchemaImplied bool
-	// Context holds the request parameters of conditions. It is not changed.
-	Context expr.Values
-	// Tuples are contextual: they count for this question only. The schema must
-	// admit them.
-	Tuples []rel.Tuple
-	// Attributes are contextual as well.
-	Attributes []rel.Attribute
-	// Bounds may be less than the bounds of the engine; larger values are cut. The
-	// default is the bounds of the engine.
-	Bounds eval.Bounds
-}
-
 // digest adds everything except the consistency, because a cursor pins the
 // revision.
-func (o *QueryOptions) digest(d *snapshot.Digester) {
+func addOptions(o *authz.QueryOptions, d *snapshot.Digester) {
 	d.Text(o.SchemaID)
 	d.Values(o.Context)
 	d.Tuples(o.Tuples)
@@ -64,9 +41,9 @@ type Shared struct {
 }
 
 // NewShared returns the state that all answerers of an engine share.
-func NewShared(r *snapshot.Runtime, o RecordingOptions) *Shared {
+func NewShared(r *snapshot.Runtime, o authz.RecordingOptions) *Shared {
 	s := &Shared{runtime: r, recorder: newRecorder(o)}
-	s.plain.Bounds, s.plain.Memory, s.plain.Turns = r.Bounds.Query(eval.Bounds{}), r.QuestionsMemory, r.Turns
+	s.plain.Bounds, s.plain.Memory, s.plain.Turns = limits.Query(&r.Bounds, authz.QuestionBounds{}), r.QuestionsMemory, r.Turns
 	s.envs.New = func() any { return new(eval.Env) }
 	return s
 }
@@ -89,18 +66,18 @@ func NewAnswerer(shared *Shared, t *snapshot.Timeline) *Answerer {
 }
 
 // env returns the environment of a question at the time now.
-func (o *QueryOptions) env(r *snapshot.Runtime, now rel.Time) eval.Env {
-	return eval.Env{Now: now, Context: o.Context, Tuples: o.Tuples, Attributes: o.Attributes, Bounds: r.Bounds.Query(o.Bounds), Memory: r.QuestionsMemory, Turns: r.Turns}
+func environment(o *authz.QueryOptions, r *snapshot.Runtime, now rel.Time) eval.Env {
+	return eval.Env{Now: now, Context: o.Context, Tuples: o.Tuples, Attributes: o.Attributes, Bounds: limits.Query(&r.Bounds, o.Bounds), Memory: r.QuestionsMemory, Turns: r.Turns}
 }
 
 // Env returns the environment that the evaluator answers a question on v in.
-func Env(t *snapshot.Timeline, v *snapshot.View, o *QueryOptions) eval.Env {
-	return o.env(t.Runtime, t.Now(v))
+func Env(t *snapshot.Timeline, v *snapshot.View, o *authz.QueryOptions) eval.Env {
+	return environment(o, t.Runtime, t.Now(v))
 }
 
 // prepare chooses the view of a question about an object, finds the schema and
 // checks the input.
-func (a *Answerer) prepare(ctx context.Context, o *QueryOptions, object *rel.Object) (v *snapshot.View, b *snapshot.BoundSchema, env eval.Env, err error) {
+func (a *Answerer) prepare(ctx context.Context, o *authz.QueryOptions, object *rel.Object) (v *snapshot.View, b *snapshot.BoundSchema, env eval.Env, err error) {
 	if v, err = a.timeline.At(ctx, o.Consistency); err != nil {
 		return nil, nil, env, err
 	}
@@ -109,7 +86,7 @@ func (a *Answerer) prepare(ctx context.Context, o *QueryOptions, object *rel.Obj
 }
 
 // prepareOn is prepare on a view.
-func (a *Answerer) prepareOn(ctx context.Context, v *snapshot.View, o *QueryOptions, object *rel.Object) (b *snapshot.BoundSchema, env eval.Env, err error) {
+func (a *Answerer) prepareOn(ctx context.Context, v *snapshot.View, o *authz.QueryOptions, object *rel.Object) (b *snapshot.BoundSchema, env eval.Env, err error) {
 	if err := object.Validate(); err != nil {
 		return nil, env, err
 	}
@@ -124,7 +101,7 @@ const contextDepthMax = 64
 
 // ValidInput checks the context and the contextual tuples and attributes of a
 // question. The evaluator checks that the schema admits the tuples.
-func ValidInput(b *limits.Bounds, schema *snapshot.BoundSchema, o *QueryOptions) error {
+func ValidInput(b *authz.Bounds, schema *snapshot.BoundSchema, o *authz.QueryOptions) error {
 	if err := errs.CheckBound("ContextTuples", len(o.Tuples), b.ContextTuples); err != nil {
 		return err
 	}
@@ -149,7 +126,7 @@ func ValidInput(b *limits.Bounds, schema *snapshot.BoundSchema, o *QueryOptions)
 		if err := admit.AttributeKey(&o.Attributes[i]); err != nil {
 			return err
 		}
-		if err := errs.CheckBound("AttributeValueBytesMax", len(o.Attributes[i].Value), limits.AttributeValueBytesMax); err != nil {
+		if err := errs.CheckBound("AttributeValueBytesMax", len(o.Attributes[i].Value), authz.AttributeValueBytesMax); err != nil {
 			return err
 		}
 	}
@@ -161,9 +138,9 @@ func ValidInput(b *limits.Bounds, schema *snapshot.BoundSchema, o *QueryOptions)
 	case spend(o.Context, &remaining, contextDepthMax):
 		return nil
 	case remaining >= 0:
-		return &errs.BoundError{Name: "ContextDepth", Max: contextDepthMax, Got: contextDepthMax + 1}
+		return &authz.BoundError{Name: "ContextDepth", Max: contextDepthMax, Got: contextDepthMax + 1}
 	}
-	return &errs.BoundError{Name: "ContextBytes", Max: int64(b.ContextBytes), Got: int64(b.ContextBytes) + 1}
+	return &authz.BoundError{Name: "ContextBytes", Max: int64(b.ContextBytes), Got: int64(b.ContextBytes) + 1}
 }
 
 // spend subtracts the size of a value from remaining. It returns false if

@@ -5,70 +5,38 @@ import (
 	"encoding/binary"
 	"fmt"
 	"iter"
-	"time"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/errs"
 	"github.com/ostiary/ostiary/internal/graph"
+	"github.com/ostiary/ostiary/internal/limits"
 	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/rel"
-	"github.com/ostiary/ostiary/storage"
 )
-
-// ReadRequest asks for the tuples that a filter selects.
-type ReadRequest struct {
-	// Filter selects the tuples.
-	Filter rel.Filter
-	// Limit is the largest number of tuples; 0 means 100.
-	Limit int
-	// Cursor is the Next of the page before; "" asks for the first page. A cursor
-	// replaces Consistency.
-	Cursor string
-	// Consistency chooses the revision.
-	Consistency snapshot.Consistency
-}
-
-// StoredTuple is a tuple and the time when it was written.
-type StoredTuple struct {
-	rel.Tuple
-	// Created is the commit time of the tuple's log entry. It is zero if a past
-	// revision is read and the tuple was removed later.
-	Created time.Time
-}
-
-// TuplePage is a page of tuples. They are ordered by object type, relation,
-// object id, and the type, id and relation of the subject, each by its bytes.
-type TuplePage struct {
-	// Tuples are the tuples.
-	Tuples []StoredTuple
-	// Next is the cursor of the next page; "" on the last one.
-	Next string
-	// Revision is that of the view that was read.
-	Revision storage.Revision
-}
 
 // Read returns a page of the tuples that a filter selects, without expired ones.
 // What a page reads depends on its size, and not on how many tuples there are or
 // where the page begins. [graph.NameOrder] names the exceptions.
-func (a *Answerer) Read(ctx context.Context, r *ReadRequest) (TuplePage, error) {
+func (a *Answerer) Read(ctx context.Context, r *authz.ReadRequest) (authz.TuplePage, error) {
 	page, err := a.read(ctx, r)
 	return page, errs.Wrap("read", a.timeline.ID, err)
 }
 
-func (a *Answerer) read(ctx context.Context, r *ReadRequest) (TuplePage, error) {
-	limit, err := a.shared.runtime.Bounds.Page(r.Limit)
+func (a *Answerer) read(ctx context.Context, r *authz.ReadRequest) (authz.TuplePage, error) {
+	limit, err := limits.Page(&a.shared.runtime.Bounds, r.Limit)
 	if err != nil {
-		return TuplePage{}, err
+		return authz.TuplePage{}, err
 	}
-	v, position, err := a.timeline.Pinned(ctx, r.Consistency, r.Cursor, r.digest)
+	v, position, err := a.timeline.Pinned(ctx, r.Consistency, r.Cursor, func() snapshot.Digest { return readDigest(r) })
 	if err != nil {
-		return TuplePage{}, err
+		return authz.TuplePage{}, err
 	}
 	var after *rel.Key
 	if len(position) > 0 {
 		t, err := readPosition(position)
 		if err != nil {
-			return TuplePage{}, err
+			return authz.TuplePage{}, err
 		}
 		k := t.Key()
 		after = &k
@@ -85,12 +53,12 @@ func (a *Answerer) read(ctx context.Context, r *ReadRequest) (TuplePage, error) 
 		}
 	}
 	if err := o.err; err != nil {
-		return TuplePage{}, err
+		return authz.TuplePage{}, err
 	}
-	page := TuplePage{Revision: v.Head.Revision}
+	page := authz.TuplePage{Revision: v.Head.Revision}
 	if len(found) > limit {
 		found = found[:limit]
-		page.Next = a.timeline.Cursor(v, r.digest(), positionOf(&found[limit-1]))
+		page.Next = a.timeline.Cursor(v, readDigest(r), positionOf(&found[limit-1]))
 	}
 	page.Tuples, err = a.withTimes(ctx, v, found)
 	return page, err
@@ -117,7 +85,7 @@ func (a *Answerer) inOrder(ctx context.Context, v *snapshot.View, limit int) *in
 	return o
 }
 
-func (r *ReadRequest) digest() snapshot.Digest {
+func readDigest(r *authz.ReadRequest) snapshot.Digest {
 	var d snapshot.Digester
 	d.Text("tuples")
 	d.Filter(r.Filter)
@@ -125,7 +93,7 @@ func (r *ReadRequest) digest() snapshot.Digest {
 }
 
 // withTimes asks the driver when the tuples were written.
-func (a *Answerer) withTimes(ctx context.Context, v *snapshot.View, tuples []rel.Tuple) ([]StoredTuple, error) {
+func (a *Answerer) withTimes(ctx context.Context, v *snapshot.View, tuples []rel.Tuple) ([]authz.StoredTuple, error) {
 	keys := make([]rel.Key, len(tuples))
 	for i := range tuples {
 		keys[i] = tuples[i].Key()
@@ -134,7 +102,7 @@ func (a *Answerer) withTimes(ctx context.Context, v *snapshot.View, tuples []rel
 	if err = a.timeline.ConfirmRead(ctx, err); err != nil {
 		return nil, err
 	}
-	out := make([]StoredTuple, len(tuples))
+	out := make([]authz.StoredTuple, len(tuples))
 	for i := range tuples {
 		out[i].Tuple = tuples[i]
 		if r := &rows[i]; r.Created != 0 && r.Created <= v.Head.Revision {
@@ -148,7 +116,7 @@ func (a *Answerer) withTimes(ctx context.Context, v *snapshot.View, tuples []rel
 // ones, in no defined order. It does not hold them in memory. A filter that names
 // an object or a subject reads only its tuples; any other reads all tuples of the
 // selected types and relations, once.
-func (a *Answerer) Tuples(ctx context.Context, f rel.Filter, c snapshot.Consistency) iter.Seq2[rel.Tuple, error] {
+func (a *Answerer) Tuples(ctx context.Context, f rel.Filter, c authz.Consistency) iter.Seq2[rel.Tuple, error] {
 	return func(yield func(rel.Tuple, error) bool) {
 		const op = "read"
 		v, err := a.timeline.At(ctx, c)
@@ -171,60 +139,32 @@ func (a *Answerer) Tuples(ctx context.Context, f rel.Filter, c snapshot.Consiste
 	}
 }
 
-// ReadAttributesRequest asks for attributes. An empty ObjectType, ObjectID or
-// Name selects all.
-type ReadAttributesRequest struct {
-	// ObjectType is the type of the objects.
-	ObjectType string
-	// ObjectID is the id of the objects.
-	ObjectID string
-	// Name is the name of the attributes.
-	Name string
-	// Limit is the largest number of attributes; 0 means 100.
-	Limit int
-	// Cursor is as in [ReadRequest].
-	Cursor string
-	// Consistency chooses the revision.
-	Consistency snapshot.Consistency
-}
-
-// AttributePage is a page of attributes, ordered by object type, object id and
-// name.
-type AttributePage struct {
-	// Attributes are the attributes.
-	Attributes []rel.Attribute
-	// Next is the cursor of the next page; "" on the last one.
-	Next string
-	// Revision is that of the view that was read.
-	Revision storage.Revision
-}
-
-func (r *ReadAttributesRequest) digest() snapshot.Digest {
+func attributesDigest(r *authz.ReadAttributesRequest) snapshot.Digest {
 	var d snapshot.Digester
 	d.Text("attributes", r.ObjectType, r.ObjectID, r.Name)
 	return d.Sum()
 }
 
 // ReadAttributes returns a page of attributes.
-func (a *Answerer) ReadAttributes(ctx context.Context, r *ReadAttributesRequest) (AttributePage, error) {
+func (a *Answerer) ReadAttributes(ctx context.Context, r *authz.ReadAttributesRequest) (authz.AttributePage, error) {
 	page, err := a.readAttributes(ctx, r)
 	return page, errs.Wrap("read attributes", a.timeline.ID, err)
 }
 
-func (a *Answerer) readAttributes(ctx context.Context, r *ReadAttributesRequest) (AttributePage, error) {
-	limit, err := a.shared.runtime.Bounds.Page(r.Limit)
+func (a *Answerer) readAttributes(ctx context.Context, r *authz.ReadAttributesRequest) (authz.AttributePage, error) {
+	limit, err := limits.Page(&a.shared.runtime.Bounds, r.Limit)
 	if err != nil {
-		return AttributePage{}, err
+		return authz.AttributePage{}, err
 	}
-	v, position, err := a.timeline.Pinned(ctx, r.Consistency, r.Cursor, r.digest)
+	v, position, err := a.timeline.Pinned(ctx, r.Consistency, r.Cursor, func() snapshot.Digest { return attributesDigest(r) })
 	if err != nil {
-		return AttributePage{}, err
+		return authz.AttributePage{}, err
 	}
 	var after *rel.Attribute
 	if len(position) > 0 {
 		t, err := readPosition(position)
 		if err != nil {
-			return AttributePage{}, err
+			return authz.AttributePage{}, err
 		}
 		after = &rel.Attribute{Object: t.Object, Name: t.Relation}
 	}
@@ -237,13 +177,13 @@ func (a *Answerer) readAttributes(ctx context.Context, r *ReadAttributesRequest)
 		}
 	}
 	if err := o.err; err != nil {
-		return AttributePage{}, err
+		return authz.AttributePage{}, err
 	}
-	page := AttributePage{Attributes: found, Revision: v.Head.Revision}
+	page := authz.AttributePage{Attributes: found, Revision: v.Head.Revision}
 	if len(page.Attributes) > limit {
 		page.Attributes = page.Attributes[:limit]
 		last := &page.Attributes[limit-1]
-		page.Next = a.timeline.Cursor(v, r.digest(), positionOf(&rel.Tuple{Object: last.Object, Relation: last.Name}))
+		page.Next = a.timeline.Cursor(v, attributesDigest(r), positionOf(&rel.Tuple{Object: last.Object, Relation: last.Name}))
 	}
 	return page, nil
 }
@@ -260,7 +200,7 @@ func positionOf(t *rel.Tuple) []byte {
 
 // errMalformedPosition is the error for a cursor of the right request whose
 // position is not one that a page ended at.
-var errMalformedPosition = fmt.Errorf("%w: malformed position of the page", errs.ErrCursor)
+var errMalformedPosition = fmt.Errorf("%w: malformed position of the page", authz.ErrCursor)
 
 // readPosition decodes what positionOf encoded.
 func readPosition(b []byte) (t rel.Tuple, err error) {

@@ -8,36 +8,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/limits"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
-
-// RecordingOptions set how many decisions the engine records, so that a WhatIf
-// can evaluate them again. The zero value turns recording off.
-type RecordingOptions struct {
-	// Decisions is how many of the newest decisions of all stores are remembered.
-	// Default 0: none, which makes recording free.
-	Decisions int
-	// Bytes bounds the estimated memory of the decisions. Default 64 MiB.
-	Bytes int64
-	// Age is how long a decision is remembered. Default one hour.
-	Age time.Duration
-}
-
-// RecordedDecision is a remembered decision.
-type RecordedDecision struct {
-	// Time is when the question was answered.
-	Time time.Time
-	// Question is the question, without its Consistency. It has a SchemaID only if the
-	// caller named one.
-	Question CheckRequest
-	// Decision is the answer.
-	Decision expr.Tristate
-	// Revision is that of the view that was read.
-	Revision storage.Revision
-}
 
 // recorder remembers decisions in a ring. It is safe for concurrent use.
 type recorder struct {
@@ -53,13 +29,13 @@ type recorder struct {
 }
 
 type recorded struct {
-	RecordedDecision
+	authz.RecordedDecision
 	store       storage.StoreID
 	incarnation storage.Incarnation
 	bytes       int64
 }
 
-func newRecorder(o RecordingOptions) *recorder {
+func newRecorder(o authz.RecordingOptions) *recorder {
 	if o.Decisions <= 0 {
 		return nil
 	}
@@ -70,9 +46,9 @@ func newRecorder(o RecordingOptions) *recorder {
 
 // record remembers a decision. It copies the question, which belongs to the
 // caller.
-func (a *Answerer) record(r *CheckRequest, decision expr.Tristate, revision storage.Revision) {
+func (a *Answerer) record(r *authz.CheckRequest, decision expr.Tristate, revision storage.Revision) {
 	t := a.timeline
-	d := recorded{RecordedDecision: RecordedDecision{Time: t.Runtime.Clock(), Question: cloneRequest(r), Decision: decision, Revision: revision},
+	d := recorded{RecordedDecision: authz.RecordedDecision{Time: t.Runtime.Clock(), Question: cloneRequest(r), Decision: decision, Revision: revision},
 		store: t.ID, incarnation: t.Incarnation}
 	d.bytes = requestBytes(&d.Question)
 	a.shared.recorder.put(d)
@@ -110,7 +86,7 @@ func (rc *recorder) dropOldest() {
 // older than age (0: all), oldest first, and at most limit of the newest (0:
 // all). It returns nil if recording is off. The caller must not change the
 // questions.
-func (a *Answerer) RecordedDecisions(age time.Duration, limit int) []RecordedDecision {
+func (a *Answerer) RecordedDecisions(age time.Duration, limit int) []authz.RecordedDecision {
 	rc, t := a.shared.recorder, a.timeline
 	if rc == nil {
 		return nil
@@ -125,7 +101,7 @@ func (a *Answerer) RecordedDecisions(age time.Duration, limit int) []RecordedDec
 	for rc.n > 0 && rc.ring[rc.first].Time.Before(now.Add(-rc.age)) {
 		rc.dropOldest()
 	}
-	out := []RecordedDecision{}
+	out := []authz.RecordedDecision{}
 	for i := rc.n - 1; i >= 0; i-- {
 		d := &rc.ring[(rc.first+i)%len(rc.ring)]
 		if d.store == t.ID && d.incarnation == t.Incarnation && !d.Time.Before(since) {
@@ -140,8 +116,8 @@ func (a *Answerer) RecordedDecisions(age time.Duration, limit int) []RecordedDec
 
 // cloneRequest returns a copy of a request without its consistency, and without a
 // schema that the caller did not name. It shares no memory with the request.
-func cloneRequest(r *CheckRequest) CheckRequest {
-	c := CheckRequest{Object: cloneObject(r.Object), Relation: strings.Clone(r.Relation), Subject: cloneSubject(r.Subject)}
+func cloneRequest(r *authz.CheckRequest) authz.CheckRequest {
+	c := authz.CheckRequest{Object: cloneObject(r.Object), Relation: strings.Clone(r.Relation), Subject: cloneSubject(r.Subject)}
 	if c.Bounds = r.Bounds; !r.SchemaImplied {
 		c.SchemaID = strings.Clone(r.SchemaID)
 	}
@@ -190,7 +166,7 @@ func cloneValue(v any) any {
 }
 
 // requestBytes estimates the memory of a request.
-func requestBytes(r *CheckRequest) int64 {
+func requestBytes(r *authz.CheckRequest) int64 {
 	const overhead = 128 // of a tuple or an attribute
 	n := int64(3*overhead + len(r.Object.Type) + len(r.Object.ID) + len(r.Relation) + len(r.Subject.Type) + len(r.Subject.ID) + len(r.Subject.Relation) + len(r.SchemaID))
 	for i := range r.Tuples {

@@ -13,8 +13,8 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
-	"github.com/ostiary/ostiary/internal/errs"
 	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/golden"
 	"github.com/ostiary/ostiary/internal/limits"
@@ -47,8 +47,8 @@ func fillAll(v reflect.Value, next *int) {
 }
 
 // filled returns a request with a value in every field but Consistency.
-func filled() CheckRequest {
-	var r CheckRequest
+func filled() authz.CheckRequest {
+	var r authz.CheckRequest
 	n := 0
 	fillAll(reflect.ValueOf(&r).Elem(), &n)
 	r.Context = expr.Values{"a": "text", "b": json.Number("12"), "c": []any{"x", true, map[string]any{"d": nil}}, "e": 1.5}
@@ -101,18 +101,18 @@ func TestCloneRequest(t *testing.T) {
 	clear(original.Context["c"].([]any)[2].(map[string]any))
 	original.Context["c"].([]any)[0] = "changed"
 	original.Context["a"], original.Tuples[0].Relation, original.Attributes[0].Name = "changed", "changed", "changed"
-	if !reflect.DeepEqual(c, func() CheckRequest { r := filled(); return r }()) {
+	if !reflect.DeepEqual(c, func() authz.CheckRequest { r := filled(); return r }()) {
 		t.Errorf("a change of the request changes the copy: %+v", c)
 	}
-	original.Consistency = snapshot.FullyConsistent()
-	if c := cloneRequest(&original); c.Consistency != (snapshot.Consistency{}) {
+	original.Consistency = authz.FullyConsistent()
+	if c := cloneRequest(&original); c.Consistency != (authz.Consistency{}) {
 		t.Errorf("the copy has the consistency %v", c.Consistency)
 	}
-	original.Consistency, original.SchemaImplied = snapshot.Consistency{}, true
+	original.Consistency, original.SchemaImplied = authz.Consistency{}, true
 	if c := cloneRequest(&original); c.SchemaID != "" || c.SchemaImplied {
 		t.Errorf("the copy has a schema that the caller did not name: %+v", c)
 	}
-	if c := cloneRequest(&CheckRequest{}); !reflect.DeepEqual(c, CheckRequest{}) {
+	if c := cloneRequest(&authz.CheckRequest{}); !reflect.DeepEqual(c, authz.CheckRequest{}) {
 		t.Errorf("the copy of an empty request is %+v", c)
 	}
 }
@@ -161,16 +161,16 @@ func TestRequestBytes(t *testing.T) {
 	}
 	const empty = 3*128 + 16
 	for _, c := range []struct {
-		r    CheckRequest
+		r    authz.CheckRequest
 		want int64
 	}{
-		{CheckRequest{}, empty},
-		{CheckRequest{QueryOptions: QueryOptions{Tuples: make([]rel.Tuple, 3)}}, empty + 3*128},
-		{CheckRequest{QueryOptions: QueryOptions{Attributes: make([]rel.Attribute, 2)}}, empty + 2*128},
-		{CheckRequest{QueryOptions: QueryOptions{Context: expr.Values{"ab": "cde"}}}, empty + 32 + 2 + 16 + 3},
-		{CheckRequest{QueryOptions: QueryOptions{Context: expr.Values{"ab": json.Number("12345")}}}, empty + 32 + 2 + 16 + 5},
-		{CheckRequest{QueryOptions: QueryOptions{Context: expr.Values{"ab": []any{"c", true}}}}, empty + 32 + 2 + 16 + 16 + 1 + 16},
-		{CheckRequest{QueryOptions: QueryOptions{Context: expr.Values{"ab": map[string]any{"c": 1.5}}}}, empty + 32 + 2 + 16 + 32 + 1 + 16},
+		{authz.CheckRequest{}, empty},
+		{authz.CheckRequest{QueryOptions: authz.QueryOptions{Tuples: make([]rel.Tuple, 3)}}, empty + 3*128},
+		{authz.CheckRequest{QueryOptions: authz.QueryOptions{Attributes: make([]rel.Attribute, 2)}}, empty + 2*128},
+		{authz.CheckRequest{QueryOptions: authz.QueryOptions{Context: expr.Values{"ab": "cde"}}}, empty + 32 + 2 + 16 + 3},
+		{authz.CheckRequest{QueryOptions: authz.QueryOptions{Context: expr.Values{"ab": json.Number("12345")}}}, empty + 32 + 2 + 16 + 5},
+		{authz.CheckRequest{QueryOptions: authz.QueryOptions{Context: expr.Values{"ab": []any{"c", true}}}}, empty + 32 + 2 + 16 + 16 + 1 + 16},
+		{authz.CheckRequest{QueryOptions: authz.QueryOptions{Context: expr.Values{"ab": map[string]any{"c": 1.5}}}}, empty + 32 + 2 + 16 + 32 + 1 + 16},
 	} {
 		if got := requestBytes(&c.r); got != c.want {
 			t.Errorf("%+v: %d bytes, expected %d", c.r, got, c.want)
@@ -187,8 +187,8 @@ func TestRecorderKeeps(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	now := time.Unix(1000, 0)
 	for _, decisionsMax := range []int{1, 2, 63, 64, 65, 200} {
-		runtime := snapshot.NewRuntime(snapshot.Config{Clock: func() time.Time { return now }, Bounds: limits.Bounds{}.WithDefaults()})
-		shared := NewShared(runtime, RecordingOptions{Decisions: decisionsMax, Bytes: 64_000, Age: time.Minute})
+		runtime := snapshot.NewRuntime(snapshot.Config{Clock: func() time.Time { return now }, Bounds: limits.WithDefaults(authz.Bounds{})})
+		shared := NewShared(runtime, authz.RecordingOptions{Decisions: decisionsMax, Bytes: 64_000, Age: time.Minute})
 		store := func(id, incarnation byte) *Answerer {
 			return NewAnswerer(shared, snapshot.NewTimeline(runtime, storage.StoreInfo{ID: storage.StoreID{id}, Incarnation: storage.Incarnation{incarnation}}))
 		}
@@ -206,7 +206,7 @@ func TestRecorderKeeps(t *testing.T) {
 			if i%97 == 0 {
 				k.name = strings.Repeat("y", 64_000-400+rng.IntN(2)) // as large as all, and larger
 			}
-			r := CheckRequest{Relation: k.name}
+			r := authz.CheckRequest{Relation: k.name}
 			k.bytes = requestBytes(&r)
 			stores[k.store].record(&r, expr.True, 3)
 			if k.bytes <= 64_000 {
@@ -261,12 +261,12 @@ func TestPositions(t *testing.T) {
 		t.Errorf("got %v, %v", got, err)
 	}
 	for n := range whole {
-		if _, err := readPosition(whole[:n]); !errors.Is(err, errs.ErrCursor) {
+		if _, err := readPosition(whole[:n]); !errors.Is(err, authz.ErrCursor) {
 			t.Errorf("the first %d bytes: %v", n, err)
 		}
 	}
 	for _, more := range [][]byte{{0}, {1}, {255}} {
-		if _, err := readPosition(append(slices.Clone(whole), more...)); !errors.Is(err, errs.ErrCursor) {
+		if _, err := readPosition(append(slices.Clone(whole), more...)); !errors.Is(err, authz.ErrCursor) {
 			t.Errorf("with %v: %v", more, err)
 		}
 	}
@@ -280,7 +280,7 @@ func TestPositions(t *testing.T) {
 	}
 	numbers := len(expand) - len(at.After)
 	for n := range numbers {
-		if gotNow, got, err := readExpandPosition(expand[:n], now); !errors.Is(err, errs.ErrCursor) || gotNow != 0 {
+		if gotNow, got, err := readExpandPosition(expand[:n], now); !errors.Is(err, authz.ErrCursor) || gotNow != 0 {
 			t.Errorf("the first %d bytes: %v at %d, %v", n, got, gotNow, err)
 		}
 	}
@@ -288,7 +288,7 @@ func TestPositions(t *testing.T) {
 		appendExpandPosition(nil, now+1, at), appendExpandPosition(nil, -1, at),
 		appendExpandPosition(nil, now, eval.ExpandPosition{Relations: math.MaxInt32 + 1}), appendExpandPosition(nil, now, eval.ExpandPosition{Slot: math.MaxInt32 + 1}),
 	} {
-		if _, _, err := readExpandPosition(wrong, now); !errors.Is(err, errs.ErrCursor) {
+		if _, _, err := readExpandPosition(wrong, now); !errors.Is(err, authz.ErrCursor) {
 			t.Errorf("%v: %v", wrong, err)
 		}
 	}
@@ -320,7 +320,7 @@ func TestValidInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	bound := &snapshot.BoundSchema{Schema: compiled}
-	b := limits.Bounds{ContextTuples: 2, ContextAttributes: 3, ContextBytes: 20}.WithDefaults()
+	b := limits.WithDefaults(authz.Bounds{ContextTuples: 2, ContextAttributes: 3, ContextBytes: 20})
 	tuple, err := rel.Parse("doc:1#viewer@user:a")
 	if err != nil {
 		t.Fatal(err)
@@ -329,31 +329,31 @@ func TestValidInput(t *testing.T) {
 	attribute := func(value string) []rel.Attribute {
 		return []rel.Attribute{{Object: tuple.Object, Name: "n", Value: value}}
 	}
-	values := func(v any) QueryOptions { return QueryOptions{Context: expr.Values{"": v}} }
+	values := func(v any) authz.QueryOptions { return authz.QueryOptions{Context: expr.Values{"": v}} }
 	var out strings.Builder
 	for _, c := range []struct {
 		name string
-		o    QueryOptions
+		o    authz.QueryOptions
 	}{
-		{"nothing", QueryOptions{}},
-		{"2 tuples", QueryOptions{Tuples: []rel.Tuple{tuple, tuple}}},
-		{"3 tuples", QueryOptions{Tuples: []rel.Tuple{tuple, tuple, tuple}}},
-		{"a malformed tuple", QueryOptions{Tuples: with(func(x *rel.Tuple) { x.Relation = "" })}},
-		{"context without a condition", QueryOptions{Tuples: with(func(x *rel.Tuple) { x.Context = `{"a":1}` })}},
-		{"context of an unknown relation", QueryOptions{Tuples: with(func(x *rel.Tuple) { x.Relation, x.Condition, x.Context = "owner", "c", `{"a":1}` })}},
-		{"context of an unknown condition", QueryOptions{Tuples: with(func(x *rel.Tuple) { x.Condition, x.Context = "c", `{"a":1}` })}},
-		{"an unknown condition", QueryOptions{Tuples: with(func(x *rel.Tuple) { x.Condition = "c" })}},
-		{"3 attributes", QueryOptions{Attributes: slices.Repeat(attribute("1"), 3)}},
-		{"4 attributes", QueryOptions{Attributes: slices.Repeat(attribute("1"), 4)}},
-		{"a malformed attribute", QueryOptions{Attributes: []rel.Attribute{{Object: tuple.Object}}}},
-		{"an attribute of the largest size", QueryOptions{Attributes: attribute(strings.Repeat("1", limits.AttributeValueBytesMax))}},
-		{"an attribute above the largest size", QueryOptions{Attributes: attribute(strings.Repeat("1", limits.AttributeValueBytesMax+1))}},
+		{"nothing", authz.QueryOptions{}},
+		{"2 tuples", authz.QueryOptions{Tuples: []rel.Tuple{tuple, tuple}}},
+		{"3 tuples", authz.QueryOptions{Tuples: []rel.Tuple{tuple, tuple, tuple}}},
+		{"a malformed tuple", authz.QueryOptions{Tuples: with(func(x *rel.Tuple) { x.Relation = "" })}},
+		{"context without a condition", authz.QueryOptions{Tuples: with(func(x *rel.Tuple) { x.Context = `{"a":1}` })}},
+		{"context of an unknown relation", authz.QueryOptions{Tuples: with(func(x *rel.Tuple) { x.Relation, x.Condition, x.Context = "owner", "c", `{"a":1}` })}},
+		{"context of an unknown condition", authz.QueryOptions{Tuples: with(func(x *rel.Tuple) { x.Condition, x.Context = "c", `{"a":1}` })}},
+		{"an unknown condition", authz.QueryOptions{Tuples: with(func(x *rel.Tuple) { x.Condition = "c" })}},
+		{"3 attributes", authz.QueryOptions{Attributes: slices.Repeat(attribute("1"), 3)}},
+		{"4 attributes", authz.QueryOptions{Attributes: slices.Repeat(attribute("1"), 4)}},
+		{"a malformed attribute", authz.QueryOptions{Attributes: []rel.Attribute{{Object: tuple.Object}}}},
+		{"an attribute of the largest size", authz.QueryOptions{Attributes: attribute(strings.Repeat("1", authz.AttributeValueBytesMax))}},
+		{"an attribute above the largest size", authz.QueryOptions{Attributes: attribute(strings.Repeat("1", authz.AttributeValueBytesMax+1))}},
 		{"20 bytes", values(strings.Repeat("x", 20))},
 		{"21 bytes", values(strings.Repeat("x", 21))},
 		{"a number of 20 bytes", values(json.Number(strings.Repeat("1", 20)))},
 		{"a number of 21 bytes", values(json.Number(strings.Repeat("1", 21)))},
-		{"a name of 12 bytes and a value", QueryOptions{Context: expr.Values{strings.Repeat("n", 12): true}}},
-		{"a name of 13 bytes and a value", QueryOptions{Context: expr.Values{strings.Repeat("n", 13): true}}},
+		{"a name of 12 bytes and a value", authz.QueryOptions{Context: expr.Values{strings.Repeat("n", 12): true}}},
+		{"a name of 13 bytes and a value", authz.QueryOptions{Context: expr.Values{strings.Repeat("n", 13): true}}},
 		{"2 values", values([]any{true, nil})},
 		{"3 values", values([]any{true, nil, 1.5})},
 		{"2 values of a map", values(map[string]any{"a": true, "b": 1.5})},
@@ -362,7 +362,7 @@ func TestValidInput(t *testing.T) {
 		{"64 levels", values(nested(63, "x"))},
 		{"64 levels, at the end empty", values(nested(62, []any{}))},
 		{"65 levels, at the end empty", values(nested(63, []any{}))},
-		{"no values", QueryOptions{Context: expr.Values{}}},
+		{"no values", authz.QueryOptions{Context: expr.Values{}}},
 	} {
 		fmt.Fprintf(&out, "%s: %v\n", c.name, ValidInput(&b, bound, &c.o))
 	}

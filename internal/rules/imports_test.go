@@ -33,24 +33,24 @@ cmd/ostiary/internal/protocols: *
 cmd/ostiary/internal/relations: *
 cmd/ostiary/internal/serve: *
 examples/*: *
-bench: . acp door/openfga door/openfga/language internal/eval internal/graph/graphtest identity identity/password policy policy/language policy/message policy/value rel storage internal/excerpt
+bench: . acp door/openfga door/openfga/language internal/graph/graphtest identity identity/password policy policy/language policy/message policy/value rel storage internal/excerpt
 bench/report: bench
 # Doors: protocols, and the server that listens for them
 door: . internal/jsonread internal/turns internal/excerpt storage
-door/authzen: . door internal/jsonread internal/eval expr policy policy/domain policy/status policy/value rel schema storage
+door/authzen: . door internal/jsonread expr policy policy/domain policy/status policy/value rel schema storage authz
 door/keystone: . door identity identity/access identity/ec2 identity/mapping identity/oidc identity/token storage identity/oauth1 internal/turns internal/excerpt
-door/native: . door internal/jsonread internal/eval expr rel schema storage
+door/native: . door internal/jsonread expr rel schema storage authz
 door/onap: . door door/onap/catalog door/onap/pdp door/onap/preload door/onap/tosca internal/jsonread policy policy/message
 door/onap/catalog: . door/onap/tosca internal/btree internal/replica storage
 door/onap/pdp: door/onap/tosca internal/jsonread policy policy/function policy/language policy/status policy/value
 door/onap/preload: door/onap/tosca
 door/onap/tosca: internal/jsonread
-door/openfga: . door internal/jsonread door/openfga/language door/openfga/wire internal/eval schema expr rel storage internal/excerpt
+door/openfga: . door internal/jsonread door/openfga/language door/openfga/wire schema expr rel storage internal/excerpt authz
 door/openfga/language: internal/jsonread schema expr internal/excerpt
-door/openfga/storetest: . door/openfga/language door/openfga/tuplefile internal/eval schema expr rel
+door/openfga/storetest: . door/openfga/language door/openfga/tuplefile schema expr rel authz
 door/openfga/tuplefile: internal/jsonread rel internal/excerpt
 door/openfga/wire: internal/jsonread expr
-door/permify: . door internal/jsonread door/permify/basev1 door/permify/language internal/eval schema expr rel storage
+door/permify: . door internal/jsonread door/permify/basev1 door/permify/language internal/eval schema expr rel storage authz
 door/permify/basev1:
 door/permify/basev1/generate:
 door/permify/language: schema expr
@@ -58,8 +58,8 @@ door/permify/scenario: . door/permify door/permify/basev1 door/permify/language
 door/xacml: . door internal/jsonread policy policy/domain policy/language policy/message policy/status policy/value rel storage
 server: . door internal/logins internal/turns
 # Policies, identities, documents: other rules than those of tuples, for the doors
-acp: . internal/eval storage schema expr rel
-identity: . internal/eval internal/btree internal/replica schema storage identity/percent identity/mapping identity/password identity/token identity/totp identity/oauth1
+acp: . storage schema expr rel
+identity: . internal/btree internal/replica schema storage identity/percent identity/mapping identity/password identity/token identity/totp identity/oauth1 authz
 identity/access: internal/nearest
 identity/ec2: identity/percent
 identity/mapping:
@@ -81,24 +81,25 @@ policy/pattern: policy/status policy/value
 policy/status: policy/value
 policy/value: internal/excerpt
 # Engine: the library; it keeps stores, takes writes and answers questions
-.: internal/eval storage storage/memory internal/graph schema expr rel internal/errs internal/limits internal/admit internal/snapshot internal/document internal/changelog internal/query internal/commit internal/compare internal/turns
-internal/errs: internal/eval storage internal/graph schema rel
-internal/limits: internal/eval storage internal/errs
-internal/admit: internal/eval schema expr rel internal/errs
-internal/snapshot: internal/eval storage internal/graph schema expr rel internal/errs internal/limits internal/turns
-internal/document: storage internal/errs internal/limits internal/snapshot
-internal/changelog: storage rel internal/errs internal/snapshot
-internal/query: internal/eval storage internal/graph schema expr rel internal/errs internal/limits internal/admit internal/snapshot internal/turns
-internal/commit: storage internal/graph schema rel internal/errs internal/limits internal/admit internal/document internal/snapshot internal/turns
-internal/compare: internal/eval storage internal/graph schema expr rel internal/errs internal/admit internal/snapshot internal/query internal/commit internal/turns
+.: storage storage/memory schema expr rel internal/errs internal/limits internal/snapshot internal/document internal/changelog internal/query internal/commit internal/compare internal/turns authz
+internal/errs: internal/eval storage internal/graph schema rel authz
+internal/limits: storage internal/errs authz
+internal/admit: internal/eval schema expr rel authz
+internal/snapshot: internal/eval storage internal/graph schema expr rel internal/errs internal/turns authz
+internal/document: storage internal/errs internal/snapshot authz
+internal/changelog: storage rel internal/errs internal/snapshot internal/limits authz
+internal/query: internal/eval storage internal/graph schema expr rel internal/errs internal/limits internal/admit internal/snapshot internal/turns authz
+internal/commit: storage internal/graph schema rel internal/errs internal/admit internal/document internal/snapshot internal/turns authz
+internal/compare: internal/eval storage internal/graph schema expr rel internal/errs internal/admit internal/snapshot internal/query internal/commit internal/turns internal/limits authz
 internal/replica: . storage internal/turns
 # Relations: tuples, models, their evaluator and their storage
 rel:
 expr: rel
 expr/cel: expr rel
 schema: expr rel internal/nearest
+authz: schema expr rel storage
 internal/graph: rel internal/btree
-internal/graph/graphtest: internal/graph rel
+internal/graph/graphtest: rel
 storage: rel internal/canonical
 storage/kv: storage rel
 storage/memory: storage storage/kv rel internal/btree
@@ -106,7 +107,7 @@ storage/pebble: storage storage/kv rel
 storage/replica: storage storage/kv storage/sharedlog rel
 storage/sharedlog: storage rel internal/canonical
 storage/sharedlog/memorylog: storage storage/sharedlog
-internal/eval: internal/graph schema expr rel internal/turns
+internal/eval: internal/graph schema expr rel internal/turns authz
 # Tools: small tools that know nothing of authorization
 internal/btree:
 internal/canonical:
@@ -118,7 +119,7 @@ internal/nearest:
 internal/turns:
 internal/xmlread: internal/lines internal/excerpt
 # Workshop: tests and what only tests use
-oracle: . internal/eval storage storage/memory storage/kv storage/pebble internal/graph schema expr rel
+oracle: . internal/eval storage storage/memory storage/kv storage/pebble internal/graph schema expr rel authz
 oracle/faults:
 oracle/policies: policy policy/content policy/function policy/status policy/value
 storage/storagetest: storage rel

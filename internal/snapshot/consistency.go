@@ -4,88 +4,36 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
-	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
 
-// Consistency chooses the revision that a request reads. The zero Consistency
-// is [MinimizeLatency].
-type Consistency struct {
-	mode  mode
-	token Token // of atLeast and atExactly
-	value int64 // the revision of atRevision, the rel.Time of atTime
-	// view and timeline are those of held.
-	view     *View
-	timeline *Timeline
-	current  bool // see AtCurrentTime
-}
-
-type mode uint8
-
-const (
-	newest mode = iota
-	atLeast
-	atExactly
-	atRevision
-	atTime
-	atHead
-	held
-)
-
-// MinimizeLatency reads the newest view in memory, without waiting. On one node
-// it contains every acknowledged write.
-func MinimizeLatency() Consistency { return Consistency{} }
-
-// AtLeast reads a view that is not older than the token. It waits for such a
-// view until the deadline of the context, or for Bounds.FutureWait without one;
-// then the request fails with ErrFuture.
-func AtLeast(t Token) Consistency { return Consistency{mode: atLeast, token: t} }
-
-// AtExactly reads the view at the token, at its commit time.
-func AtExactly(t Token) Consistency { return Consistency{mode: atExactly, token: t} }
-
-// AtRevision reads the view at a revision, at its commit time.
-func AtRevision(r storage.Revision) Consistency {
-	return Consistency{mode: atRevision, value: int64(r)}
-}
-
-// AtTime reads the view that was the newest at a time, at that time: a tuple that had
-// expired by then is absent. For a time in the future it is the newest view, at the
-// current time.
-func AtTime(t time.Time) Consistency { return Consistency{mode: atTime, value: int64(rel.TimeOf(t))} }
-
-// FullyConsistent asks the driver for the newest revision and waits for it.
-func FullyConsistent() Consistency { return Consistency{mode: atHead} }
-
-// AtCurrentTime returns c for questions that are asked at the current time,
-// whatever revision they read. It changes only what c chooses for questions
-// that would be asked at a commit time.
-func (c Consistency) AtCurrentTime() Consistency {
-	c.current = true
-	return c
-}
-
 // Hold returns a Consistency that reads the view that c chooses now, at the time
 // of this call. Questions with it are answered as one: at the same revision and
 // the same time. It keeps the view in memory.
-func (t *Timeline) Hold(ctx context.Context, c Consistency) (Consistency, error) {
+func (t *Timeline) Hold(ctx context.Context, c authz.Consistency) (authz.Consistency, error) {
 	v, err := t.At(ctx, c)
 	if err != nil {
-		return Consistency{}, err
+		return authz.Consistency{}, err
 	}
 	p := *v
 	p.at = t.Now(v)
-	return Consistency{mode: held, view: &p, timeline: t}, nil
+	return authz.HoldView(&heldView{&p, t}), nil
+}
+
+// heldView is the view that [Timeline.Hold] keeps.
+type heldView struct {
+	view     *View
+	timeline *Timeline
 }
 
 // choose returns the view that c chooses, for questions at the time that c chooses.
-func (t *Timeline) choose(ctx context.Context, c Consistency) (*View, error) {
+func (t *Timeline) choose(ctx context.Context, c authz.Choice) (*View, error) {
 	v, err := t.chooseView(ctx, c)
-	if err != nil || !c.current || !v.Past {
+	if err != nil || !c.Current || !v.Past {
 		return v, err
 	}
 	p := *v
@@ -94,33 +42,34 @@ func (t *Timeline) choose(ctx context.Context, c Consistency) (*View, error) {
 }
 
 // chooseView returns the view that c chooses. It handles every mode except
-// newest, which [Timeline.At] handles.
-func (t *Timeline) chooseView(ctx context.Context, c Consistency) (*View, error) {
-	switch c.mode {
-	case held:
-		if c.timeline != t {
-			return nil, fmt.Errorf("%w: the Consistency holds a view of another store", errs.ErrInvalidRequest)
+// [authz.ModeNewest], which [Timeline.At] handles.
+func (t *Timeline) chooseView(ctx context.Context, c authz.Choice) (*View, error) {
+	switch c.Mode {
+	case authz.ModeHeld:
+		h, ok := c.Held.(*heldView)
+		if !ok || h.timeline != t {
+			return nil, fmt.Errorf("%w: the Consistency holds a view of another store", authz.ErrInvalidRequest)
 		}
-		return c.view, nil
-	case atHead:
+		return h.view, nil
+	case authz.ModeHead:
 		return t.atHead(ctx)
-	case atLeast, atExactly:
-		p, err := ReadToken(c.token)
+	case authz.ModeLeast, authz.ModeExactly:
+		p, err := authz.ReadToken(c.Token)
 		if err != nil {
 			return nil, err
 		}
-		return t.AtToken(ctx, p, c.mode == atExactly)
-	case atRevision:
-		return t.atRevision(ctx, storage.Revision(c.value))
-	case atTime:
-		return t.atTime(ctx, rel.Time(c.value))
+		return t.AtToken(ctx, p, c.Mode == authz.ModeExactly)
+	case authz.ModeRevision:
+		return t.atRevision(ctx, c.Revision)
+	case authz.ModeTime:
+		return t.atTime(ctx, c.Time)
 	}
-	return nil, fmt.Errorf("%w: unknown consistency mode %d", errs.ErrInvalidRequest, c.mode)
+	return nil, fmt.Errorf("%w: unknown consistency mode %d", authz.ErrInvalidRequest, c.Mode)
 }
 
 // AtToken checks that the token belongs to the store's history. It returns the
 // view at the token if exactly is true, otherwise one that is at least as new.
-func (t *Timeline) AtToken(ctx context.Context, p TokenParts, exactly bool) (*View, error) {
+func (t *Timeline) AtToken(ctx context.Context, p authz.TokenParts, exactly bool) (*View, error) {
 	v, err := t.Confirm(ctx, p)
 	if err != nil || !exactly {
 		return v, err
@@ -130,9 +79,9 @@ func (t *Timeline) AtToken(ctx context.Context, p TokenParts, exactly bool) (*Vi
 
 // Confirm checks that the token belongs to the store's history, and returns a
 // view that is at least as new.
-func (t *Timeline) Confirm(ctx context.Context, p TokenParts) (*View, error) {
+func (t *Timeline) Confirm(ctx context.Context, p authz.TokenParts) (*View, error) {
 	if p.Incarnation != t.Incarnation {
-		return nil, fmt.Errorf("%w: the token belongs to another store, or to a deleted store with the same id", errs.ErrToken)
+		return nil, fmt.Errorf("%w: the token belongs to another store, or to a deleted store with the same id", authz.ErrToken)
 	}
 	v, err := t.Await(ctx, p.Revision)
 	if err != nil {
@@ -147,8 +96,8 @@ func (t *Timeline) Confirm(ctx context.Context, p TokenParts) (*View, error) {
 	if err != nil {
 		return nil, err
 	}
-	if mark != p.mark {
-		return nil, fmt.Errorf("%w: the token belongs to another history of the store, for example to the one before a backup was restored", errs.ErrToken)
+	if mark != p.Mark {
+		return nil, fmt.Errorf("%w: the token belongs to another history of the store, for example to the one before a backup was restored", authz.ErrToken)
 	}
 	return v, nil
 }
@@ -183,7 +132,7 @@ func (t *Timeline) Await(ctx context.Context, r storage.Revision) (*View, error)
 		case <-p.failed:
 			return nil, p.err
 		case <-ctx.Done():
-			err := fmt.Errorf("%w: revision %d, the newest is %d", errs.ErrFuture, r, newest)
+			err := fmt.Errorf("%w: revision %d, the newest is %d", authz.ErrFuture, r, newest)
 			if caller.Err() != nil {
 				// The cause is text only: doors must not take the error for a passed
 				// deadline.
@@ -263,7 +212,7 @@ func (t *Timeline) RevisionAt(ctx context.Context, when rel.Time) (storage.Revis
 		}
 	}
 	if low < oldest && oldest > 1 {
-		return 0, fmt.Errorf("%w: the log begins after the requested time", errs.ErrTooOld)
+		return 0, fmt.Errorf("%w: the log begins after the requested time", authz.ErrTooOld)
 	}
 	return low, nil
 }
@@ -275,5 +224,5 @@ func (t *Timeline) entryTime(ctx context.Context, r storage.Revision) (rel.Time,
 		}
 		return e.Time, err
 	}
-	return 0, fmt.Errorf("%w: the log has no entry %d", errs.ErrTooOld, r)
+	return 0, fmt.Errorf("%w: the log has no entry %d", authz.ErrTooOld, r)
 }

@@ -6,8 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"github.com/ostiary/ostiary/internal/errs"
-	"github.com/ostiary/ostiary/internal/limits"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -28,7 +27,7 @@ const (
 )
 
 // cursorFixed is the size of everything before the position.
-const cursorFixed = TokenBytes + 1 + digestBytes
+const cursorFixed = authz.TokenBytes + 1 + digestBytes
 
 // Cursor returns the cursor of a page that ends at position.
 func (t *Timeline) Cursor(v *View, d Digest, position []byte) string {
@@ -49,7 +48,7 @@ func (t *Timeline) Cursor(v *View, d Digest, position []byte) string {
 
 // cursorParts is the content of a cursor without its digest.
 type cursorParts struct {
-	TokenParts
+	authz.TokenParts
 	past     bool     // View.Past
 	at       rel.Time // time that the request chose; 0 for another one
 	position []byte
@@ -57,23 +56,23 @@ type cursorParts struct {
 
 // readCursor reads a cursor that [Timeline.Cursor] made for the digest.
 func readCursor(text string, d Digest) (c cursorParts, err error) {
-	if len(text) > limits.CursorBytesMax {
-		return c, fmt.Errorf("%w: the cursor has %d bytes, expected at most %d", errs.ErrCursor, len(text), limits.CursorBytesMax)
+	if len(text) > authz.CursorBytesMax {
+		return c, fmt.Errorf("%w: the cursor has %d bytes, expected at most %d", authz.ErrCursor, len(text), authz.CursorBytesMax)
 	}
 	if len(text) < len(cursorPrefix) || text[:len(cursorPrefix)] != cursorPrefix {
-		return c, fmt.Errorf("%w: expected text that begins with %q", errs.ErrCursor, cursorPrefix)
+		return c, fmt.Errorf("%w: expected text that begins with %q", authz.ErrCursor, cursorPrefix)
 	}
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(text[len(cursorPrefix):])
-	if err != nil || len(raw) < cursorFixed || raw[TokenBytes] > cursorTime {
-		return c, fmt.Errorf("%w: malformed text", errs.ErrCursor)
+	if err != nil || len(raw) < cursorFixed || raw[authz.TokenBytes] > cursorTime {
+		return c, fmt.Errorf("%w: malformed text", authz.ErrCursor)
 	}
-	if Digest(raw[TokenBytes+1:cursorFixed]) != d {
-		return c, fmt.Errorf("%w: the cursor belongs to another request", errs.ErrCursor)
+	if Digest(raw[authz.TokenBytes+1:cursorFixed]) != d {
+		return c, fmt.Errorf("%w: the cursor belongs to another request", authz.ErrCursor)
 	}
-	c = cursorParts{TokenParts: ParseTokenParts(raw), past: raw[TokenBytes] != cursorCurrent, position: raw[cursorFixed:]}
-	if raw[TokenBytes] == cursorTime {
+	c = cursorParts{TokenParts: authz.ParseTokenParts(raw), past: raw[authz.TokenBytes] != cursorCurrent, position: raw[cursorFixed:]}
+	if raw[authz.TokenBytes] == cursorTime {
 		if len(c.position) < 8 {
-			return c, fmt.Errorf("%w: malformed text", errs.ErrCursor)
+			return c, fmt.Errorf("%w: malformed text", authz.ErrCursor)
 		}
 		c.at, c.position = rel.Time(binary.BigEndian.Uint64(c.position)), c.position[8:]
 	}
@@ -83,7 +82,7 @@ func readCursor(text string, d Digest) (c cursorParts, err error) {
 // Pinned returns the view of a page, and the position that the page begins
 // after. The first page, which has no cursor, reads the view that c chooses.
 // digest is called only if there is a cursor.
-func (t *Timeline) Pinned(ctx context.Context, c Consistency, cursor string, digest func() Digest) (*View, []byte, error) {
+func (t *Timeline) Pinned(ctx context.Context, c authz.Consistency, cursor string, digest func() Digest) (*View, []byte, error) {
 	if cursor == "" {
 		v, err := t.At(ctx, c)
 		return v, nil, err

@@ -7,8 +7,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
-	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -84,7 +84,7 @@ func (d *Digester) Filter(f rel.Filter) {
 }
 
 // Bounds adds the bounds of a question.
-func (d *Digester) Bounds(b eval.Bounds) {
+func (d *Digester) Bounds(b authz.QuestionBounds) {
 	for _, n := range [...]int{b.Depth, b.Nodes, b.ConditionCost, b.Memory, b.ExpandEntries, b.ExpandBytes} {
 		d.Number(n)
 	}

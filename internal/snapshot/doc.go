@@ -2,7 +2,7 @@
 // store held at one revision; it never changes. A [Timeline] publishes the
 // newest view of one store, rebuilds past ones on demand, follows the log of
 // entries, and compacts the graph. A [Runtime] is what the stores of one engine
-// share. [Token], [Consistency] and [Digest] name a revision, choose one, and
+// share. [authz.Token], [authz.Consistency] and [Digest] name a revision, choose one, and
 // tie a cursor to its request.
 //
 // Reads take no lock: they load a pointer to the newest view. Whoever publishes

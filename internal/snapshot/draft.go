@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/graph"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
@@ -80,7 +81,7 @@ func (d *Draft) apply(c *storage.Change, at storage.Head) error {
 		case storage.FilterAttributes:
 			d.Batch.RemoveAttributes(f.ObjectType, f.ObjectID, f.Name)
 		case storage.FilterDocuments:
-			if f.DocumentKind == ImportKind && strings.HasPrefix(ImportKey, f.DocumentKeyPrefix) {
+			if f.DocumentKind == authz.ImportKind && strings.HasPrefix(authz.ImportKey, f.DocumentKeyPrefix) {
 				d.importing = 0
 			}
 		}

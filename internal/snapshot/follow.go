@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -189,7 +189,7 @@ func (t *Timeline) look() (p *poll, stop func(), err error) {
 		a.poll = &poll{failed: make(chan struct{})}
 		if p := a.poll; !t.Runtime.Start(func() { t.pollLog(p) }) {
 			a.poll = nil
-			return nil, nil, errs.ErrClosed
+			return nil, nil, authz.ErrClosed
 		}
 	}
 	a.waiters++
@@ -212,7 +212,7 @@ func (t *Timeline) pollLog(p *poll) {
 			select {
 			case <-timer.C:
 			case <-ctx.Done():
-				err = errs.ErrClosed
+				err = authz.ErrClosed
 			}
 		}
 		a.mu.Lock()

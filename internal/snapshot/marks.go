@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -101,5 +101,5 @@ func (t *Timeline) markFromLog(ctx context.Context, r storage.Revision) (uint64,
 		t.marks.put(storage.Head{Revision: r, Hash: e.Previous})
 		return markOf(e.Previous), nil
 	}
-	return 0, fmt.Errorf("%w: the log ends before revision %d", errs.ErrToken, r+1)
+	return 0, fmt.Errorf("%w: the log ends before revision %d", authz.ErrToken, r+1)
 }

@@ -12,11 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
-	"github.com/ostiary/ostiary/internal/errs"
-	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/golden"
-	"github.com/ostiary/ostiary/internal/limits"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
@@ -141,7 +139,7 @@ func TestDigester(t *testing.T) {
 			d.Filter(rel.Filter{ObjectType: "a", ObjectID: "b", Relation: "c", SubjectType: "d", SubjectID: "e", SubjectRelation: "f", SubjectPlain: true})
 		}},
 		{"bounds", func(d *Digester) {
-			d.Bounds(eval.Bounds{Depth: 1, Nodes: 2, ConditionCost: 3, Memory: 4, ExpandEntries: 5, ExpandBytes: 6})
+			d.Bounds(authz.QuestionBounds{Depth: 1, Nodes: 2, ConditionCost: 3, Memory: 4, ExpandEntries: 5, ExpandBytes: 6})
 		}},
 		{"no values", func(d *Digester) { d.Values(nil) }},
 		{"values", func(d *Digester) {
@@ -168,33 +166,33 @@ func TestCursors(t *testing.T) {
 			if err != nil || c.past != past || string(c.position) != position || c.TokenParts != timeline.TokenParts(v.Head) {
 				t.Errorf("%s: got %+v, %v", text, c, err)
 			}
-			if _, err := readCursor(text, Digest{4}); !errors.Is(err, errs.ErrCursor) {
+			if _, err := readCursor(text, Digest{4}); !errors.Is(err, authz.ErrCursor) {
 				t.Errorf("%s with another digest: %v", text, err)
 			}
 			for n := range min(len(text), len(cursorPrefix)+cursorFixed*4/3) {
-				if _, err := readCursor(text[:n], digest); !errors.Is(err, errs.ErrCursor) {
+				if _, err := readCursor(text[:n], digest); !errors.Is(err, authz.ErrCursor) {
 					t.Errorf("the first %d bytes of %s: %v", n, text, err)
 				}
 			}
 		}
 	}
 	raw := make([]byte, cursorFixed)
-	copy(raw[TokenBytes+1:], digest[:])
-	for flag, want := range map[byte]error{0: nil, 1: nil, 2: errs.ErrCursor, 255: errs.ErrCursor} {
-		raw[TokenBytes] = flag
+	copy(raw[authz.TokenBytes+1:], digest[:])
+	for flag, want := range map[byte]error{0: nil, 1: nil, 2: authz.ErrCursor, 255: authz.ErrCursor} {
+		raw[authz.TokenBytes] = flag
 		if _, err := readCursor(cursorPrefix+base64.RawURLEncoding.EncodeToString(raw), digest); !errors.Is(err, want) || (err == nil) != (want == nil) {
 			t.Errorf("flag %d: %v", flag, err)
 		}
 	}
-	raw[TokenBytes] = 0
-	for n, want := range map[int]string{limits.CursorBytesMax: "", limits.CursorBytesMax + 1: "has 8193 bytes, expected at most 8192"} {
-		text := cursorPrefix + base64.RawURLEncoding.EncodeToString(append(slices.Clone(raw), make([]byte, limits.CursorBytesMax)...))
+	raw[authz.TokenBytes] = 0
+	for n, want := range map[int]string{authz.CursorBytesMax: "", authz.CursorBytesMax + 1: "has 8193 bytes, expected at most 8192"} {
+		text := cursorPrefix + base64.RawURLEncoding.EncodeToString(append(slices.Clone(raw), make([]byte, authz.CursorBytesMax)...))
 		if _, err := readCursor(text[:n], digest); want != "" && !strings.Contains(fmt.Sprint(err), want) || want == "" && err != nil && strings.Contains(err.Error(), "expected at most") {
 			t.Errorf("%d bytes: %v", n, err)
 		}
 	}
 	for _, text := range []string{"", "c", "c1", "c2.", "o1.", "c1.", "c1.%%%", "c1.AA=="} {
-		if _, err := readCursor(text, digest); !errors.Is(err, errs.ErrCursor) {
+		if _, err := readCursor(text, digest); !errors.Is(err, authz.ErrCursor) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -205,18 +203,18 @@ func TestTokens(t *testing.T) {
 	t.Parallel()
 	timeline := &Timeline{Incarnation: storage.Incarnation{2, 15: 7}}
 	token := timeline.Token(head(900))
-	p, err := ReadToken(token)
-	if err != nil || p != timeline.TokenParts(head(900)) || p.Revision != 900 || p.mark != markOf(head(900).Hash) {
+	p, err := authz.ReadToken(token)
+	if err != nil || p != timeline.TokenParts(head(900)) || p.Revision != 900 || p.Mark != markOf(head(900).Hash) {
 		t.Errorf("got %+v, %v", p, err)
 	}
-	if again := ParseTokenParts(p.Append([]byte("x"))[1:]); again != p {
+	if again := authz.ParseTokenParts(p.Append([]byte("x"))[1:]); again != p {
 		t.Errorf("parts %+v become %+v", p, again)
 	}
 	if r, err := token.Revision(); r != 900 || err != nil {
 		t.Errorf("revision %d, %v", r, err)
 	}
 	for n := range len(token) {
-		if p, err := ReadToken(token[:n]); !errors.Is(err, errs.ErrToken) || p != (TokenParts{}) {
+		if p, err := authz.ReadToken(token[:n]); !errors.Is(err, authz.ErrToken) || p != (authz.TokenParts{}) {
 			t.Errorf("the first %d bytes: %+v, %v", n, p, err)
 		}
 		for _, c := range []byte("\x00=A+_") {
@@ -225,14 +223,14 @@ func TestTokens(t *testing.T) {
 				continue
 			}
 			changed[n] = c
-			if other, err := ReadToken(Token(changed)); err == nil && (other == p || other.text() != Token(changed)) {
+			if other, err := authz.ReadToken(authz.Token(changed)); err == nil && (other == p || other.Token() != authz.Token(changed)) {
 				t.Errorf("%s is read as %+v", changed, other)
 			}
 		}
 	}
-	for n, want := range map[int]string{limits.TokenBytesMax: "malformed text", limits.TokenBytesMax + 1: "has 65 bytes, expected at most 64"} {
-		_, err := ReadToken(tokenPrefix + Token(strings.Repeat("A", n-len(tokenPrefix))))
-		if !errors.Is(err, errs.ErrToken) || !strings.Contains(err.Error(), want) {
+	for n, want := range map[int]string{authz.TokenBytesMax: "malformed text", authz.TokenBytesMax + 1: "has 65 bytes, expected at most 64"} {
+		_, err := authz.ReadToken("o1." + authz.Token(strings.Repeat("A", n-3)))
+		if !errors.Is(err, authz.ErrToken) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%d bytes: %v, expected %q", n, err, want)
 		}
 	}
@@ -277,7 +275,7 @@ func TestSubscriptions(t *testing.T) {
 				kept = publish(10, c.changes...)
 			}
 			items, err := s.Next(ctx)
-			if !kept || len(items) != c.got || errors.Is(err, errs.ErrWatchBehind) != c.behind {
+			if !kept || len(items) != c.got || errors.Is(err, authz.ErrWatchBehind) != c.behind {
 				t.Errorf("%v: kept %v, got %d, %v; expected %d", c, kept, len(items), err, c.got)
 			}
 			for i, item := range items {
@@ -290,7 +288,7 @@ func TestSubscriptions(t *testing.T) {
 				if items, err := s.Next(ctx); len(items) != c.got || err != nil {
 					t.Errorf("%v: then got %d, %v", c, len(items), err)
 				}
-			} else if items, err := s.Next(ctx); len(items) > 0 || !errors.Is(err, errs.ErrWatchBehind) {
+			} else if items, err := s.Next(ctx); len(items) > 0 || !errors.Is(err, authz.ErrWatchBehind) {
 				t.Errorf("%v: after the error got %d, %v", c, len(items), err)
 			}
 			timeline.subscriptions.fail(ErrReload)

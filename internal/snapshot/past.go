@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/graph"
 	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/rel"
@@ -128,7 +128,7 @@ func (t *Timeline) buildPast(ctx context.Context, v *View, r storage.Revision) (
 	}
 	defer st.Close()
 	if st.Oldest > r {
-		return nil, fmt.Errorf("%w: the oldest readable revision is %d", errs.ErrTooOld, st.Oldest)
+		return nil, fmt.Errorf("%w: the oldest readable revision is %d", authz.ErrTooOld, st.Oldest)
 	}
 	u.batch = v.schemas.lineage.From(v.Graph)
 	if err := u.removeAdded(ctx, st.Head.Revision); err != nil {
@@ -199,7 +199,7 @@ func (u *undo) removeAdded(ctx context.Context, through storage.Revision) error 
 		case e.Revision == u.to+1:
 			u.head.Hash = e.Previous
 			if e.Time < oldest {
-				return fmt.Errorf("%w: revision %d is older than the window", errs.ErrTooOld, u.to)
+				return fmt.Errorf("%w: revision %d is older than the window", authz.ErrTooOld, u.to)
 			}
 		}
 		for i := range e.Changes {

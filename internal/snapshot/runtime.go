@@ -8,9 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/eval"
-	"github.com/ostiary/ostiary/internal/limits"
 	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
@@ -22,7 +22,7 @@ type Config struct {
 	// Driver keeps the data.
 	Driver storage.Driver
 	// Bounds limit requests, past views, loads and cached schemas.
-	Bounds limits.Bounds
+	Bounds authz.Bounds
 	// Conditions compiles the conditions of schemas. Nil rejects schemas that have
 	// conditions.
 	Conditions expr.Compiler

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/errs"
 	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/rel"
@@ -18,22 +19,6 @@ import (
 
 // SchemaKind is the kind of the documents that hold schemas.
 const SchemaKind = "schema"
-
-// SchemaSource is the content of a schema.
-type SchemaSource struct {
-	// Model is the schema; a language package makes it from text. A write copies
-	// it.
-	Model *schema.Model
-	// Dialect names the language of Source, for example "openfga". The engine only
-	// stores it.
-	Dialect string
-	// Source is the text that the model was made from. The engine only stores it.
-	Source []byte
-	// WithID is the id that a write gives the schema, a ULID, for copies that keep
-	// their ids. The write fails if the store has it already. The default "" makes a
-	// new id. It is "" in a schema that is read.
-	WithID string
-}
 
 // schemaDocument is the JSON form of a schema on disk.
 type schemaDocument struct {
@@ -45,16 +30,16 @@ type schemaDocument struct {
 
 const schemaDocumentVersion = 1
 
-func readSchemaDocument(body []byte) (SchemaSource, error) {
+func readSchemaDocument(body []byte) (authz.SchemaSource, error) {
 	var doc schemaDocument
 	if err := json.NewDecoder(bytes.NewReader(body)).Decode(&doc); err != nil {
-		return SchemaSource{}, fmt.Errorf("%w: invalid schema document: %v", storage.ErrDamaged, err)
+		return authz.SchemaSource{}, fmt.Errorf("%w: invalid schema document: %v", storage.ErrDamaged, err)
 	}
 	if doc.Version != schemaDocumentVersion || doc.Model == nil {
-		return SchemaSource{}, fmt.Errorf("%w: schema document of version %d, expected version %d with a model",
+		return authz.SchemaSource{}, fmt.Errorf("%w: schema document of version %d, expected version %d with a model",
 			storage.ErrFormat, doc.Version, schemaDocumentVersion)
 	}
-	return SchemaSource{Model: doc.Model, Dialect: doc.Dialect, Source: doc.Source}, nil
+	return authz.SchemaSource{Model: doc.Model, Dialect: doc.Dialect, Source: doc.Source}, nil
 }
 
 // PreparedSchema is a schema that is checked, compiled and ready to be stored.
@@ -75,7 +60,7 @@ const CompilationFactor = 16
 
 // Compilation runs task, which parses or compiles a schema, when fewer than
 // Bounds.Compilations are running, and with that much memory in bytes of the budget
-// of questions. It fails with [errs.ErrBound] if the memory is not free in time, and
+// of questions. It fails with [authz.ErrBound] if the memory is not free in time, and
 // with the error of ctx if ctx ends before. task must not call Compilation.
 func (r *Runtime) Compilation(ctx context.Context, memory int, task func() error) error {
 	turns.Pause(ctx)
@@ -91,7 +76,7 @@ func (r *Runtime) Compilation(ctx context.Context, memory int, task func() error
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return fmt.Errorf("%w: the compilation of a schema needs %d bytes of QuestionsMemory, and questions in progress use them", errs.ErrBound, memory)
+		return fmt.Errorf("%w: the compilation of a schema needs %d bytes of QuestionsMemory, and questions in progress use them", authz.ErrBound, memory)
 	}
 	defer release()
 	return task()
@@ -99,15 +84,15 @@ func (r *Runtime) Compilation(ctx context.Context, memory int, task func() error
 
 // PrepareSchema checks and compiles a schema. It stores nothing. It may wait for
 // other compilations, and ends with the error of ctx.
-func (r *Runtime) PrepareSchema(ctx context.Context, src *SchemaSource) (PreparedSchema, error) {
+func (r *Runtime) PrepareSchema(ctx context.Context, src *authz.SchemaSource) (PreparedSchema, error) {
 	if src.Model == nil {
-		return PreparedSchema{}, fmt.Errorf("%w: the request has no model", errs.ErrInvalidRequest)
+		return PreparedSchema{}, fmt.Errorf("%w: the request has no model", authz.ErrInvalidRequest)
 	}
 	if ns := src.Model.Namespace; strings.ContainsAny(ns, "/:#@ ") || len(ns) > rel.TypeBytesMax {
 		return PreparedSchema{}, fmt.Errorf("%w: invalid namespace %q", rel.ErrName, ns)
 	}
 	if _, err := storage.ParseStoreID(src.WithID); src.WithID != "" && err != nil {
-		return PreparedSchema{}, fmt.Errorf("%w: invalid schema id %q: expected a ULID", errs.ErrInvalidRequest, src.WithID)
+		return PreparedSchema{}, fmt.Errorf("%w: invalid schema id %q: expected a ULID", authz.ErrInvalidRequest, src.WithID)
 	}
 	// json.Marshal recurses, so the depth is checked before.
 	if err := src.Model.CheckSize(); err != nil {
@@ -115,7 +100,7 @@ func (r *Runtime) PrepareSchema(ctx context.Context, src *SchemaSource) (Prepare
 	}
 	body, err := json.Marshal(schemaDocument{schemaDocumentVersion, src.Dialect, src.Source, src.Model})
 	if err != nil {
-		return PreparedSchema{}, fmt.Errorf("%w: %w", errs.ErrInvalidSchema, err)
+		return PreparedSchema{}, fmt.Errorf("%w: %w", authz.ErrInvalidSchema, err)
 	}
 	if err := errs.CheckBound("SchemaBytes", len(body), r.Bounds.SchemaBytes); err != nil {
 		return PreparedSchema{}, err

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/limits"
 	"github.com/ostiary/ostiary/schema"
 )
@@ -68,7 +68,7 @@ func TestSchemaCacheBytes(t *testing.T) {
 // until its context ends. Then it compiles when the others have ended.
 func TestCompilations(t *testing.T) {
 	t.Parallel()
-	r := NewRuntime(Config{Bounds: limits.Bounds{Compilations: 2}.WithDefaults(), Clock: time.Now})
+	r := NewRuntime(Config{Bounds: limits.WithDefaults(authz.Bounds{Compilations: 2}), Clock: time.Now})
 	defer r.Close()
 	started, end := make(chan struct{}), make(chan struct{})
 	done := make(chan error)
@@ -99,7 +99,7 @@ func TestCompilations(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := r.PrepareSchema(t.Context(), &SchemaSource{Model: modelOf(1)}); err != nil {
+	if _, err := r.PrepareSchema(t.Context(), &authz.SchemaSource{Model: modelOf(1)}); err != nil {
 		t.Errorf("after they have ended: %v", err)
 	}
 }
@@ -109,7 +109,7 @@ func TestCompilations(t *testing.T) {
 // memory is free.
 func TestCompilationMemory(t *testing.T) {
 	t.Parallel()
-	r := NewRuntime(Config{Bounds: limits.Bounds{QuestionsMemory: 1 << 20}.WithDefaults(), Clock: time.Now})
+	r := NewRuntime(Config{Bounds: limits.WithDefaults(authz.Bounds{QuestionsMemory: 1 << 20}), Clock: time.Now})
 	defer r.Close()
 	release, ok := r.QuestionsMemory.Take(t.Context(), 1<<20)
 	if !ok {
@@ -117,12 +117,12 @@ func TestCompilationMemory(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Millisecond)
 	defer cancel()
-	_, err := r.PrepareSchema(ctx, &SchemaSource{Model: modelOf(1000)})
-	if !errors.Is(err, errs.ErrBound) && !errors.Is(err, context.DeadlineExceeded) {
+	_, err := r.PrepareSchema(ctx, &authz.SchemaSource{Model: modelOf(1000)})
+	if !errors.Is(err, authz.ErrBound) && !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("without memory: %v", err)
 	}
 	release()
-	if _, err := r.PrepareSchema(t.Context(), &SchemaSource{Model: modelOf(1000)}); err != nil {
+	if _, err := r.PrepareSchema(t.Context(), &authz.SchemaSource{Model: modelOf(1000)}); err != nil {
 		t.Errorf("with memory: %v", err)
 	}
 	if release, ok := r.QuestionsMemory.Take(t.Context(), 1<<20); !ok {

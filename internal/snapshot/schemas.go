@@ -8,31 +8,18 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
-	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/graph"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
 )
 
-// SchemaInfo describes a schema without its content.
-type SchemaInfo struct {
-	// ID is the schema's id, a ULID.
-	ID string
-	// Namespace is the namespace of the model; "" is the default one.
-	Namespace string
-	// Created is the commit time of the write that stored the schema.
-	Created time.Time
-	// Revision is the revision of that write.
-	Revision storage.Revision
-}
-
 // schemaInfoOf reads the description from a document's row: the key is the id,
 // and the only secondary key is the namespace.
-func schemaInfoOf(r storage.DocumentRow) SchemaInfo {
-	info := SchemaInfo{ID: r.Key, Created: r.CreatedAt.Time(), Revision: r.Created}
+func schemaInfoOf(r storage.DocumentRow) authz.SchemaInfo {
+	info := authz.SchemaInfo{ID: r.Key, Created: r.CreatedAt.Time(), Revision: r.Created}
 	if len(r.Secondary) > 0 {
 		info.Namespace = r.Secondary[0]
 	}
@@ -44,7 +31,7 @@ func schemaInfoOf(r storage.DocumentRow) SchemaInfo {
 // successive views share it.
 type schemaSet struct {
 	lineage *graph.Graph
-	rows    []SchemaInfo // in the order in which they were written
+	rows    []authz.SchemaInfo // in the order in which they were written
 	current map[string]*currentSchema
 	// only is current[""] if there is no other namespace. It saves most questions
 	// the lookup.
@@ -76,7 +63,7 @@ func (set *schemaSet) bytes() (n int) {
 
 // currentSchema is the current schema of a namespace. It is bound on first use.
 type currentSchema struct {
-	info  SchemaInfo
+	info  authz.SchemaInfo
 	bound atomic.Pointer[BoundSchema]
 	mu    sync.Mutex // held while it is bound
 }
@@ -85,7 +72,7 @@ type currentSchema struct {
 // It is valid for all views of a lineage and safe for concurrent use.
 type BoundSchema struct {
 	// Info describes the schema.
-	Info SchemaInfo
+	Info authz.SchemaInfo
 	// Schema is the compiled form.
 	Schema *schema.Schema
 	// Binding evaluates questions.
@@ -95,7 +82,7 @@ type BoundSchema struct {
 }
 
 // row returns the description of a schema, or nil.
-func (set *schemaSet) row(id string) *SchemaInfo {
+func (set *schemaSet) row(id string) *authz.SchemaInfo {
 	for i := range set.rows {
 		if set.rows[i].ID == id {
 			return &set.rows[i]
@@ -105,7 +92,7 @@ func (set *schemaSet) row(id string) *SchemaInfo {
 }
 
 // add adds a row unless the set has it. The set is not shared yet.
-func (set *schemaSet) add(info SchemaInfo) {
+func (set *schemaSet) add(info authz.SchemaInfo) {
 	if set.row(info.ID) == nil {
 		set.rows = append(set.rows, info)
 	}
@@ -113,14 +100,14 @@ func (set *schemaSet) add(info SchemaInfo) {
 
 // sort orders the rows by the revision that wrote them.
 func (set *schemaSet) sort() {
-	slices.SortFunc(set.rows, func(a, b SchemaInfo) int { return cmp.Compare(a.Revision, b.Revision) })
+	slices.SortFunc(set.rows, func(a, b authz.SchemaInfo) int { return cmp.Compare(a.Revision, b.Revision) })
 }
 
 // chooseCurrent fills in current and only. It takes over what an earlier set,
 // which may be nil, has compiled or bound.
 func (set *schemaSet) chooseCurrent(earlier *schemaSet) {
 	set.current = map[string]*currentSchema{}
-	newest := map[string]SchemaInfo{}
+	newest := map[string]authz.SchemaInfo{}
 	for _, r := range set.rows {
 		if old, ok := newest[r.Namespace]; !ok || r.Revision >= old.Revision {
 			newest[r.Namespace] = r
@@ -148,7 +135,7 @@ func (set *schemaSet) chooseCurrent(earlier *schemaSet) {
 }
 
 // with returns a set that has one schema more.
-func (set *schemaSet) with(info SchemaInfo) *schemaSet {
+func (set *schemaSet) with(info authz.SchemaInfo) *schemaSet {
 	next := &schemaSet{lineage: set.lineage, rows: append(set.rows[:len(set.rows):len(set.rows)], info)}
 	next.chooseCurrent(set)
 	return next
@@ -168,27 +155,27 @@ func (set *schemaSet) without(id string) *schemaSet {
 
 // SchemaFor returns the description of the current schema for a type. It
 // returns false if no current schema has the type.
-func (v *View) SchemaFor(typ string) (SchemaInfo, bool) {
+func (v *View) SchemaFor(typ string) (authz.SchemaInfo, bool) {
 	b := v.schemas.find(typ)
 	if b == nil {
-		return SchemaInfo{}, false
+		return authz.SchemaInfo{}, false
 	}
 	return b.info, true
 }
 
 // CurrentSchema returns the description of a namespace's current schema. It
 // returns false if the namespace has no schema.
-func (v *View) CurrentSchema(namespace string) (SchemaInfo, bool) {
+func (v *View) CurrentSchema(namespace string) (authz.SchemaInfo, bool) {
 	b := v.schemas.current[namespace]
 	if b == nil {
-		return SchemaInfo{}, false
+		return authz.SchemaInfo{}, false
 	}
 	return b.info, true
 }
 
 // Schemas returns the descriptions of all schemas, in the order in which they
 // were written. The caller must not change the slice.
-func (v *View) Schemas() []SchemaInfo { return v.schemas.rows }
+func (v *View) Schemas() []authz.SchemaInfo { return v.schemas.rows }
 
 // bind is the slow path of Schema. It is called if b, the current schema for
 // the type, is nil, is not bound yet, or possibly has another id.
@@ -197,7 +184,7 @@ func (t *Timeline) bind(ctx context.Context, v *View, b *currentSchema, typ, id 
 		return t.SchemaByID(ctx, v, id)
 	}
 	if b == nil {
-		return nil, fmt.Errorf("%w: no current schema defines type %q", errs.ErrNoSchema, typ)
+		return nil, fmt.Errorf("%w: no current schema defines type %q", authz.ErrNoSchema, typ)
 	}
 	if r := b.bound.Load(); r != nil {
 		return r, nil
@@ -227,7 +214,7 @@ func (t *Timeline) SchemaByID(ctx context.Context, v *View, id string) (*BoundSc
 	}
 	row := set.row(id)
 	if row == nil {
-		return nil, fmt.Errorf("%w: %q", errs.ErrNoSchema, id)
+		return nil, fmt.Errorf("%w: %q", authz.ErrNoSchema, id)
 	}
 	r, err := t.compileSchema(ctx, v, *row)
 	if err != nil {
@@ -256,7 +243,7 @@ func (set *schemaSet) keep(r *BoundSchema) {
 
 // compileSchema returns a schema bound to the lineage of v. The compiled form
 // comes from the engine's cache, or from the driver.
-func (t *Timeline) compileSchema(ctx context.Context, v *View, info SchemaInfo) (*BoundSchema, error) {
+func (t *Timeline) compileSchema(ctx context.Context, v *View, info authz.SchemaInfo) (*BoundSchema, error) {
 	key := t.schemaKey(info.ID)
 	compiled := t.Runtime.schemas.get(key)
 	if compiled == nil {
@@ -270,7 +257,7 @@ func (t *Timeline) compileSchema(ctx context.Context, v *View, info SchemaInfo) 
 }
 
 // compileStored reads and compiles a schema.
-func (t *Timeline) compileStored(ctx context.Context, info SchemaInfo) (compiled *schema.Schema, err error) {
+func (t *Timeline) compileStored(ctx context.Context, info authz.SchemaInfo) (compiled *schema.Schema, err error) {
 	body, err := t.schemaBody(ctx, info)
 	if err != nil {
 		return nil, err
@@ -286,17 +273,17 @@ func (t *Timeline) compileStored(ctx context.Context, info SchemaInfo) (compiled
 }
 
 // SchemaSource reads a schema as it was written.
-func (t *Timeline) SchemaSource(ctx context.Context, info SchemaInfo) (SchemaSource, error) {
+func (t *Timeline) SchemaSource(ctx context.Context, info authz.SchemaInfo) (authz.SchemaSource, error) {
 	body, err := t.schemaBody(ctx, info)
 	if err != nil {
-		return SchemaSource{}, err
+		return authz.SchemaSource{}, err
 	}
 	return readSchemaDocument(body)
 }
 
 // schemaBody reads the document of a schema. The document of a schema that was
 // removed later is found only in the log.
-func (t *Timeline) schemaBody(ctx context.Context, info SchemaInfo) ([]byte, error) {
+func (t *Timeline) schemaBody(ctx context.Context, info authz.SchemaInfo) ([]byte, error) {
 	d, err := t.Runtime.Driver.Document(ctx, t.ID, SchemaKind, info.ID)
 	if err == nil {
 		return d.Body, nil
@@ -315,12 +302,12 @@ func (t *Timeline) schemaBody(ctx context.Context, info SchemaInfo) ([]byte, err
 		}
 		break
 	}
-	return nil, t.ConfirmRead(ctx, fmt.Errorf("%w: %q", errs.ErrNoSchema, info.ID))
+	return nil, t.ConfirmRead(ctx, fmt.Errorf("%w: %q", authz.ErrNoSchema, info.ID))
 }
 
 // bindSchema binds a compiled schema to a lineage. It gives numbers to all kinds
 // of the schema, so that the binding is valid for every view of the lineage.
-func bindSchema(info SchemaInfo, compiled *schema.Schema, lineage *graph.Graph) (*BoundSchema, error) {
+func bindSchema(info authz.SchemaInfo, compiled *schema.Schema, lineage *graph.Graph) (*BoundSchema, error) {
 	r := interner{View: lineage.View(), lineage: lineage}
 	b := eval.Bind(compiled, &r)
 	if r.err != nil {

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -247,11 +247,11 @@ func (s *Subscription) push(items []*Published) {
 		n := len(item.Entry.Changes)
 		if s.held > 0 && !s.lag.allows(s.held, n) {
 			s.free(s.items) // the subscriber resumes after the last entry that it got
-			s.items, s.changes, s.err = nil, 0, errs.ErrWatchBehind
+			s.items, s.changes, s.err = nil, 0, authz.ErrWatchBehind
 			break
 		}
 		if len(s.items) >= s.limit || len(s.items) > 0 && s.changes+n > s.limit*changesPerEntry {
-			s.err = errs.ErrWatchBehind
+			s.err = authz.ErrWatchBehind
 			break
 		}
 		s.items = append(s.items, item)

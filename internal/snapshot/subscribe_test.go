@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/limits"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -31,7 +31,7 @@ func (p *publisher) publish(changes ...int) {
 // other one gets all.
 func TestWatchChanges(t *testing.T) {
 	t.Parallel()
-	r := NewRuntime(Config{Bounds: limits.Bounds{WatchChanges: 10}.WithDefaults()})
+	r := NewRuntime(Config{Bounds: limits.WithDefaults(authz.Bounds{WatchChanges: 10})})
 	defer r.Close()
 	a, b := publisher{timeline: &Timeline{Runtime: r}}, publisher{timeline: &Timeline{Runtime: r}}
 	lagging, other := a.timeline.Subscribe(100), b.timeline.Subscribe(100)
@@ -59,7 +59,7 @@ func TestWatchChanges(t *testing.T) {
 	count("above the bound, within the share", 11, 2)
 	a.publish(1)
 	count("above the share", 3, 1)
-	receive("the watcher that lags", lagging, 0, errs.ErrWatchBehind)
+	receive("the watcher that lags", lagging, 0, authz.ErrWatchBehind)
 	receive("the other watcher", other, 3, nil)
 	count("taken", 3, 1)
 	other.Done(1)
@@ -88,5 +88,5 @@ func TestWatchChanges(t *testing.T) {
 	count("an entry above the bound, for a watcher that keeps up", 50, 1)
 	b.publish(1)
 	count("and one more", 0, 0)
-	receive("behind", two, 0, errs.ErrWatchBehind)
+	receive("behind", two, 0, authz.ErrWatchBehind)
 }

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/graph"
 	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/rel"
@@ -83,7 +83,7 @@ func (t *Timeline) Used() bool { return t.used.Load() }
 // was deleted. It returns nil if the store can be used.
 func (t *Timeline) Err() error {
 	if t.Runtime.Closed() {
-		return errs.ErrClosed
+		return authz.ErrClosed
 	}
 	return t.closeReason()
 }
@@ -273,7 +273,7 @@ func (t *Timeline) Load(ctx context.Context) (*View, error) {
 			l = &loading{done: make(chan struct{})}
 			if !t.Runtime.Start(func() { t.runLoad(l) }) {
 				t.mu.Unlock()
-				return nil, errs.ErrClosed
+				return nil, authz.ErrClosed
 			}
 			t.loading = l
 		}
@@ -290,7 +290,7 @@ func (t *Timeline) Load(ctx context.Context) (*View, error) {
 			}
 		case <-ctx.Done():
 			// The cause is text only: doors must not take the error for a passed deadline.
-			return nil, fmt.Errorf("%w: %v", errs.ErrLoading, context.Cause(ctx))
+			return nil, fmt.Errorf("%w: %v", authz.ErrLoading, context.Cause(ctx))
 		}
 	}
 }
@@ -318,7 +318,7 @@ func (t *Timeline) runLoad(l *loading) {
 
 // ErrIncarnation is an ErrNoStore: another store has the id of the timeline. It closes
 // the timeline that loads it.
-var ErrIncarnation = fmt.Errorf("%w: the store was deleted, and another one was created with its id", errs.ErrNoStore)
+var ErrIncarnation = fmt.Errorf("%w: the store was deleted, and another one was created with its id", authz.ErrNoStore)
 
 // ConfirmRead returns err, the outcome of a read that named the store to the driver
 // by its id, or the reason why the read may have used another store: since the
@@ -326,7 +326,7 @@ var ErrIncarnation = fmt.Errorf("%w: the store was deleted, and another one was 
 // one with the same id. An incarnation never comes back, so a check after the read is
 // enough.
 func (t *Timeline) ConfirmRead(ctx context.Context, err error) error {
-	if err != nil && !errors.Is(err, storage.ErrNoDocument) && !errors.Is(err, errs.ErrNoSchema) {
+	if err != nil && !errors.Is(err, storage.ErrNoDocument) && !errors.Is(err, authz.ErrNoSchema) {
 		return err
 	}
 	if _, ok := t.Runtime.Driver.(storage.Cataloger); !ok {
@@ -369,7 +369,7 @@ func (t *Timeline) checkIncarnation(ctx context.Context) error {
 	case errors.Is(err, ErrIncarnation):
 		t.Close(err)
 	case errors.Is(err, storage.ErrNoStore):
-		t.Close(errs.ErrNoStore)
+		t.Close(authz.ErrNoStore)
 	}
 	return err
 }
@@ -381,7 +381,7 @@ func (t *Timeline) loadView() (*View, error) {
 	select {
 	case r.loads <- struct{}{}:
 	case <-r.ctx.Done():
-		return nil, errs.ErrClosed
+		return nil, authz.ErrClosed
 	}
 	defer func() { <-r.loads }()
 	if r.MemoryMax > 0 && r.bytes.Load() >= r.MemoryMax {
@@ -389,7 +389,7 @@ func (t *Timeline) loadView() (*View, error) {
 	}
 	v, err := t.readState(r.ctx)
 	if errors.Is(err, context.Canceled) {
-		err = errs.ErrClosed
+		err = authz.ErrClosed
 	}
 	return v, err
 }

@@ -2,56 +2,32 @@ package snapshot
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/binary"
-	"fmt"
 
-	"github.com/ostiary/ostiary/internal/errs"
-	"github.com/ostiary/ostiary/internal/limits"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/storage"
 )
-
-// Token names a revision of one store as opaque text. Writes and answers return
-// tokens; [Consistency] takes them. A call fails with ErrToken if the text is
-// not a token, or if the token belongs to another store or to another history
-// of the store.
-type Token string
-
-// tokenPrefix is the version of the text.
-const tokenPrefix = "o1."
-
-// TokenParts is the decoded content of a token.
-type TokenParts struct {
-	// Incarnation is the incarnation of the store.
-	Incarnation storage.Incarnation
-	// Revision is the revision that the token names.
-	Revision storage.Revision
-	mark     uint64 // see markOf; 0 for revision 0
-}
-
-// TokenBytes is the size of TokenParts in bytes.
-const TokenBytes = 16 + 8 + 8
 
 // markOf returns the part of an entry's hash that tokens contain.
 func markOf(h storage.Hash) uint64 { return binary.BigEndian.Uint64(h[:8]) }
 
 // TokenParts returns the content of the token of a head.
-func (t *Timeline) TokenParts(h storage.Head) TokenParts {
-	return TokenParts{t.Incarnation, h.Revision, markOf(h.Hash)}
+func (t *Timeline) TokenParts(h storage.Head) authz.TokenParts {
+	return authz.TokenParts{Incarnation: t.Incarnation, Revision: h.Revision, Mark: markOf(h.Hash)}
 }
 
 // Token returns the token of a head.
-func (t *Timeline) Token(h storage.Head) Token { return t.TokenParts(h).text() }
+func (t *Timeline) Token(h storage.Head) authz.Token { return t.TokenParts(h).Token() }
 
 // headToken is the token of a head.
 type headToken struct {
 	head  storage.Head
-	token Token
+	token authz.Token
 }
 
 // TokenAt returns the token of a revision that the store has. The token of the
 // newest revision is cached.
-func (t *Timeline) TokenAt(ctx context.Context, r storage.Revision) (Token, error) {
+func (t *Timeline) TokenAt(ctx context.Context, r storage.Revision) (authz.Token, error) {
 	v, err := t.Newest(ctx)
 	if err != nil {
 		return "", err
@@ -65,68 +41,5 @@ func (t *Timeline) TokenAt(ctx context.Context, r storage.Revision) (Token, erro
 		return known.token, nil
 	}
 	m, err := t.mark(ctx, v, r)
-	return TokenParts{t.Incarnation, r, m}.text(), err
-}
-
-// Append appends the parts to dst as TokenBytes bytes.
-func (p TokenParts) Append(dst []byte) []byte {
-	dst = append(dst, p.Incarnation[:]...)
-	dst = binary.BigEndian.AppendUint64(dst, uint64(p.Revision))
-	return binary.BigEndian.AppendUint64(dst, p.mark)
-}
-
-// ParseTokenParts reads what [TokenParts.Append] wrote; raw has TokenBytes bytes
-// or more.
-func ParseTokenParts(raw []byte) (p TokenParts) {
-	copy(p.Incarnation[:], raw)
-	p.Revision = storage.Revision(binary.BigEndian.Uint64(raw[16:]))
-	p.mark = binary.BigEndian.Uint64(raw[24:])
-	return p
-}
-
-// tokenText is the length of every token.
-const tokenText = len(tokenPrefix) + (TokenBytes*8+5)/6
-
-func (p TokenParts) write(out *[tokenText]byte) {
-	var raw [TokenBytes]byte
-	copy(out[:], tokenPrefix)
-	base64.RawURLEncoding.Encode(out[len(tokenPrefix):], p.Append(raw[:0]))
-}
-
-func (p TokenParts) text() Token {
-	var out [tokenText]byte
-	p.write(&out)
-	return Token(out[:])
-}
-
-// ReadToken returns the parts of a token, or ErrToken if the text is not one.
-// It does not allocate for a valid token.
-func ReadToken(t Token) (p TokenParts, err error) {
-	if len(t) > limits.TokenBytesMax {
-		return p, fmt.Errorf("%w: the token has %d bytes, expected at most %d", errs.ErrToken, len(t), limits.TokenBytesMax)
-	}
-	if len(t) < len(tokenPrefix) || t[:len(tokenPrefix)] != tokenPrefix {
-		return p, fmt.Errorf("%w %q: expected text that begins with %q", errs.ErrToken, t, tokenPrefix)
-	}
-	var in, again [tokenText]byte
-	var raw [TokenBytes]byte
-	if len(t) == tokenText {
-		copy(in[:], t)
-		if n, err := base64.RawURLEncoding.Decode(raw[:], in[len(tokenPrefix):]); err == nil && n == TokenBytes {
-			p = ParseTokenParts(raw[:])
-			// Base64 has several texts for the same bytes; only the one that write
-			// produces is a token.
-			if p.write(&again); again == in {
-				return p, nil
-			}
-		}
-	}
-	return TokenParts{}, fmt.Errorf("%w %q: malformed text", errs.ErrToken, t)
-}
-
-// Revision returns the revision that a token names. It does not check that a
-// store has the revision.
-func (t Token) Revision() (storage.Revision, error) {
-	p, err := ReadToken(t)
-	return p.Revision, errs.Wrap("read token", storage.StoreID{}, err)
+	return authz.TokenParts{Incarnation: t.Incarnation, Revision: r, Mark: m}.Token(), err
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -44,7 +44,7 @@ func (t *Timeline) TrimWindows(ctx context.Context) (log, rows storage.Revision,
 // at a time. It is 0 if the log begins later.
 func (t *Timeline) windowStart(ctx context.Context, when rel.Time) (storage.Revision, error) {
 	r, err := t.RevisionAt(ctx, when)
-	if errors.Is(err, errs.ErrTooOld) {
+	if errors.Is(err, authz.ErrTooOld) {
 		return 0, nil
 	}
 	return r, err
@@ -59,7 +59,7 @@ func (t *Timeline) Trim(ctx context.Context, log, rows storage.Revision) error {
 		return err
 	}
 	if rows > v.Head.Revision {
-		return fmt.Errorf("%w: cannot trim before revision %d, which is later than the newest one", errs.ErrFuture, rows)
+		return fmt.Errorf("%w: cannot trim before revision %d, which is later than the newest one", authz.ErrFuture, rows)
 	}
 	return t.trim(ctx, min(log, rows), rows)
 }

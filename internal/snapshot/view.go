@@ -6,7 +6,7 @@ import (
 	"context"
 	"strings"
 
-	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/graph"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
@@ -24,33 +24,24 @@ type View struct {
 	Past    bool
 	schemas *schemaSet
 	// importing is the revision that marked the store as incomplete, 0 without a
-	// mark; see [ImportKind].
+	// mark; see [authz.ImportKind].
 	importing storage.Revision
 	// at is the time at which questions on the view are asked, if it is not 0.
 	at rel.Time
 }
 
-// ImportKind and ImportKey name the document that marks a store as incomplete,
-// because an import into it has not ended. A view with this document answers no
-// question: [Timeline.At] fails with ErrImporting. The body of the document has no
-// meaning.
-const (
-	ImportKind = "importing"
-	ImportKey  = "store"
-)
-
-func marksImport(kind, key string) bool { return kind == ImportKind && key == ImportKey }
+func marksImport(kind, key string) bool { return kind == authz.ImportKind && key == authz.ImportKey }
 
 // At returns the view that c chooses. It fails with ErrImporting if an import into
 // the store had not ended at the revision of the view.
-func (t *Timeline) At(ctx context.Context, c Consistency) (v *View, err error) {
-	if c.mode == newest {
+func (t *Timeline) At(ctx context.Context, c authz.Consistency) (v *View, err error) {
+	if choice := c.Choice(); choice.Mode == authz.ModeNewest {
 		v, err = t.Newest(ctx)
 	} else {
-		v, err = t.choose(ctx, c)
+		v, err = t.choose(ctx, choice)
 	}
 	if err == nil && v.importing != 0 {
-		return nil, errs.ErrImporting
+		return nil, authz.ErrImporting
 	}
 	return v, err
 }

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
-	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 )
@@ -158,7 +158,7 @@ func (r *running) check(c *Check) {
 
 // failsInOpenFGA reports whether OpenFGA returns an error where a result is
 // unknown for these reasons.
-func failsInOpenFGA(why *eval.Reasons) bool { return why != nil && !why.Cycle }
+func failsInOpenFGA(why *authz.Reasons) bool { return why != nil && !why.Cycle }
 
 func (r *running) listObjects(l *ListObjects) {
 	for _, a := range l.Assertions {
@@ -188,7 +188,7 @@ func (r *running) listObjects(l *ListObjects) {
 func errorText(err error) string { return "error: " + ostiary.Reason(err) }
 
 // cause returns the text of an error, of a bound that cut a list, or of reasons.
-func cause(err error, bound string, why *eval.Reasons) string {
+func cause(err error, bound string, why *authz.Reasons) string {
 	switch {
 	case err != nil:
 		return errorText(err)

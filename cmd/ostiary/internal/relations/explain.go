@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
-	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -34,22 +34,22 @@ func (a *app) explainCommand() *cobra.Command {
 			err = a.ask(cmd.Context(), &flags, t.Subject, remote, func(s *ostiary.Store, query ostiary.QueryOptions) error {
 				x, err := s.Explain(cmd.Context(), ostiary.ExplainRequest{
 					CheckRequest: ostiary.CheckRequest{Object: t.Object, Relation: t.Relation, Subject: t.Subject, QueryOptions: query},
-					Options:      eval.ExplainOptions{FrontierMax: steps}, Origins: origins})
+					Options:      authz.ExplainOptions{FrontierMax: steps}, Origins: origins})
 				if err != nil {
 					return err
 				}
 				out := struct {
 					decision
-					Token       string            `json:"token"`
-					Schema      string            `json:"schema"`
-					Asked       string            `json:"asked"`
-					Explanation *eval.Explanation `json:"explanation"`
-				}{decisionOf(x.Answer.Decision, x.Answer.Reasons, x.Revision), string(x.Token), x.Schema.ID, cli.Stamp(x.Asked), &x.Explanation}
+					Token       string             `json:"token"`
+					Schema      string             `json:"schema"`
+					Asked       string             `json:"asked"`
+					Explanation *authz.Explanation `json:"explanation"`
+				}{decisionOf(x.Answer.Decision, x.Answer.Reasons, x.Revision), string(x.Token), x.Schema.ID, cli.Stamp(x.Asked), &x}
 				return a.Print(out, func(w io.Writer) {
 					if !full {
 						x.Shorten()
 					}
-					fmt.Fprint(w, cli.ColorMarks(x.Explanation.String(), a.Colored()))
+					fmt.Fprint(w, cli.ColorMarks(x.String(), a.Colored()))
 				})
 			})
 			return a.hintNames(cmd.Context(), flags.schema, t, err)
@@ -57,7 +57,7 @@ func (a *app) explainCommand() *cobra.Command {
 	flags.add(cmd)
 	cmd.Flags().BoolVar(&full, "full", false, "show every step; by default, steps with a single child are left out")
 	cmd.Flags().BoolVar(&origins, "origins", false, "show which write made each tuple: revision, time, caller and reason")
-	cli.CountVar(cmd.Flags(), &steps, "steps", 0, 0, fmt.Sprintf("maximum number of steps; default: %d", eval.FrontierMaxDefault))
+	cli.CountVar(cmd.Flags(), &steps, "steps", 0, 0, fmt.Sprintf("maximum number of steps; default: %d", authz.FrontierMaxDefault))
 	return cmd
 }
 
@@ -122,8 +122,8 @@ func (a *app) expandLocal(ctx context.Context, s *ostiary.Store, flags *listFlag
 			return err
 		}
 		out := struct {
-			Tree     *eval.Tree `json:"tree"`
-			Revision uint64     `json:"revision"`
+			Tree     *authz.Tree `json:"tree"`
+			Revision uint64      `json:"revision"`
 		}{x.Tree, uint64(x.Revision)}
 		return a.Print(out, func(w io.Writer) { fmt.Fprint(w, x.Tree.String()) })
 	}
@@ -135,7 +135,7 @@ func (a *app) expandLocal(ctx context.Context, s *ostiary.Store, flags *listFlag
 	for _, part := range x.Parts {
 		text.WriteString(part.String())
 	}
-	return printParts(a, expandPage[[]*eval.Tree]{x.Parts, x.Next, x.Bound, uint64(x.Revision)}, text.String())
+	return printParts(a, expandPage[[]*authz.Tree]{x.Parts, x.Next, x.Bound, uint64(x.Revision)}, text.String())
 }
 
 // expandPage is the JSON form of a page of an expand. Parts are trees, or their

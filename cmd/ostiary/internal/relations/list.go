@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/expr"
-	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -101,7 +101,7 @@ func named(ids []string, name func(string) string) []string {
 	return out
 }
 
-func (l *listJSON) add(undecided []string, count int, why *eval.Reasons, bound string, revision uint64) {
+func (l *listJSON) add(undecided []string, count int, why *authz.Reasons, bound string, revision uint64) {
 	l.Undecided = append(l.Undecided, undecided...)
 	l.UndecidedCount += count
 	if why != nil {

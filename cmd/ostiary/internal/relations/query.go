@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/expr"
-	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/jsonread"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
@@ -171,7 +171,7 @@ type decision struct {
 	Revision uint64   `json:"revision"`
 }
 
-func decisionOf(truth expr.Tristate, why *eval.Reasons, revision storage.Revision) decision {
+func decisionOf(truth expr.Tristate, why *authz.Reasons, revision storage.Revision) decision {
 	d := decision{Allowed: truth == expr.True, Truth: truth.String(), Revision: uint64(revision)}
 	if why != nil {
 		d.Missing, d.Reason = why.Missing, why.String()

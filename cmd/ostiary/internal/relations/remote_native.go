@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
-	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -32,13 +32,13 @@ type nativeReasons struct {
 	Bound           string
 }
 
-// String formats the reasons like [eval.Reasons].
+// String formats the reasons like [authz.Reasons].
 func (r *nativeReasons) String() string {
 	if r == nil {
 		return ""
 	}
 	parts := r.Errors
-	if text := (&eval.Reasons{Missing: r.Missing, Cycle: r.Cycle, Bound: r.Bound}).String(); text != "" {
+	if text := (&authz.Reasons{Missing: r.Missing, Cycle: r.Cycle, Bound: r.Bound}).String(); text != "" {
 		parts = append(parts, text)
 	}
 	return strings.Join(parts, ", ")
