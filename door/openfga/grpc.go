@@ -168,17 +168,12 @@ func (g *grpcServer) Read(ctx context.Context, in *openfgav1.ReadRequest) (*open
 func (g *grpcServer) Check(ctx context.Context, in *openfgav1.CheckRequest) (*openfgav1.CheckResponse, error) {
 	var r wire.CheckRequest
 	r.FromProto(in)
-	allowed, err := g.decide(ctx, &headers{}, &r)
-	if err != nil {
+	c := newHeaders(ctx, r.StoreID)
+	allowed, err := g.s.check(ctx, &c, &r)
+	if err := g.sendMetadata(ctx, &c, err); err != nil {
 		return nil, err
 	}
 	return &openfgav1.CheckResponse{Allowed: allowed}, nil
-}
-
-func (g *grpcServer) decide(ctx context.Context, c *headers, r *wire.CheckRequest) (bool, error) {
-	*c = newHeaders(ctx, r.StoreID)
-	allowed, err := g.s.check(ctx, c, r)
-	return allowed, g.sendMetadata(ctx, c, err)
 }
 
 // BatchCheck handles the call of that name.

@@ -12,21 +12,19 @@ import (
 	"github.com/ostiary/ostiary/door/openfga/wire"
 )
 
-// The frequent calls read their requests and write their responses without
-// protobuf's reflection, which costs as much as a check. This needs a gRPC server
+// The calls with large messages read their requests and write their responses without
+// protobuf's reflection, which costs a batch more than its checks. This needs a gRPC server
 // that supports it ([door.ProtoReader]). Other servers, and rare messages, use the
 // generated messages.
 
-// serviceDesc returns the protocol's service with fast handlers for the frequent
-// calls.
+// serviceDesc returns the protocol's service with fast handlers for the calls with
+// large messages.
 func serviceDesc() *grpc.ServiceDesc {
 	desc := openfgav1.OpenFGAService_ServiceDesc
 	desc.Methods = slices.Clone(desc.Methods)
 	for i := range desc.Methods {
 		m := &desc.Methods[i]
 		switch m.MethodName {
-		case "Check":
-			m.Handler = fastHandler[*openfgav1.CheckRequest, *openfgav1.CheckResponse](openfgav1.OpenFGAService_Check_FullMethodName, (*grpcServer).checkBytes)
 		case "BatchCheck":
 			m.Handler = fastHandler[*openfgav1.BatchCheckRequest, *openfgav1.BatchCheckResponse](openfgav1.OpenFGAService_BatchCheck_FullMethodName, (*grpcServer).batchBytes)
 		case "ListObjects":
@@ -114,11 +112,6 @@ func fastHandler[M, A proto.Message, R any, P fastRequest[M, R]](name string, f 
 		x.info.Server, x.info.FullMethod = srv, name
 		return intercept(ctx, &x.incomingRequest, &x.info, handle)
 	}
-}
-
-func (g *grpcServer) checkBytes(ctx context.Context, c *headers, r *wire.CheckRequest) ([]byte, error) {
-	allowed, err := g.decide(ctx, c, r)
-	return wire.AppendCheckProto(nil, allowed), err
 }
 
 func (g *grpcServer) batchBytes(ctx context.Context, c *headers, r *wire.BatchCheckRequest) ([]byte, error) {

@@ -13,30 +13,6 @@ import (
 // ParseProto reads the protobuf form of the message. It forgets what r held but
 // keeps its memory. The strings of r are parts of data. It returns false if
 // protobuf's library must read the message instead; r is then of no use.
-func (r *CheckRequest) ParseProto(data []byte) bool {
-	*r = CheckRequest{Tuples: r.Tuples[:0]}
-	in := viewBinary(data)
-	for in.more() {
-		switch in.tag {
-		case 1<<3 | binaryBytes:
-			r.StoreID = in.text()
-		case 2<<3 | binaryBytes:
-			r.HasKey = true
-			in.key(&r.Key)
-		case 4<<3 | binaryBytes:
-			r.ModelID = in.text()
-		case 5<<3 | binaryVarint:
-			r.Trace = in.bool()
-		case 7<<3 | binaryVarint:
-			r.Consistency = in.small()
-		default:
-			in.bad = true
-		}
-	}
-	return !in.bad
-}
-
-// ParseProto is like [CheckRequest.ParseProto].
 func (r *BatchCheckRequest) ParseProto(data []byte) bool {
 	*r = BatchCheckRequest{Checks: r.Checks[:0]}
 	in := viewBinary(data)
@@ -58,7 +34,7 @@ func (r *BatchCheckRequest) ParseProto(data []byte) bool {
 	return !in.bad
 }
 
-// ParseProto is like [CheckRequest.ParseProto].
+// ParseProto is like [BatchCheckRequest.ParseProto].
 func (r *ListObjectsRequest) ParseProto(data []byte) bool {
 	*r = ListObjectsRequest{}
 	in := viewBinary(data)
@@ -124,8 +100,6 @@ func (b *binary) small() int32 {
 	b.bad = true
 	return 0
 }
-
-func (b *binary) bool() bool { return b.small() != 0 }
 
 // bytes reads a length and as many bytes.
 func (b *binary) bytes() string {

@@ -2,14 +2,6 @@ package wire
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// AppendCheckProto is like [AppendCheck], in protobuf.
-func AppendCheckProto(dst []byte, allowed bool) []byte {
-	if !allowed {
-		return dst // protobuf leaves false out
-	}
-	return append(dst, 1<<3|binaryVarint, 1)
-}
-
 // AppendObjectsProto is like [AppendObjects], in protobuf.
 func AppendObjectsProto(dst []byte, typ string, ids []string) []byte {
 	for _, id := range ids {

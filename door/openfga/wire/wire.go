@@ -10,7 +10,7 @@
 // discarded), and an empty body is an empty message. It refuses two things beyond
 // that: data after the message, and nesting beyond [DepthMax].
 //
-// The most frequent messages are read from protobuf by hand too (ParseProto),
+// Messages that are often large are read from protobuf by hand too (ParseProto),
 // where they hold nothing rare; protobuf's library reads all others.
 //
 // The package checks only whether a message can be read, never its contents.
@@ -66,8 +66,8 @@ const (
 
 // CheckRequest asks whether a user has a relation on an object.
 //
-// After Parse and ParseProto, its ids and its key are parts of the body, valid as
-// long as the body does not change. Tuples and context are copies.
+// After Parse, its ids and its key are parts of the body, valid as long as the body
+// does not change. Tuples and context are copies.
 type CheckRequest struct {
 	// StoreID is the store of the body; the path of an HTTP request replaces it.
 	StoreID string
