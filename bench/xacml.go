@@ -93,7 +93,7 @@ func newXACMLWorld(n int) (*xacmlWorld, error) {
 // XACMLShape returns the n policies that [XACML] measures as one policy set, and the
 // request for the policy in the middle, which permits it.
 func XACMLShape(n int) (*policy.PolicySet, *policy.Request) {
-	root := &policy.PolicySet{ID: "root", Version: "1.0", Algorithm: policy.AlgorithmDenyUnlessPermit}
+	root := &policy.PolicySet{Header: policy.Header{ID: "root", Version: "1.0", Algorithm: policy.AlgorithmDenyUnlessPermit}}
 	for i := range n {
 		root.Children = append(root.Children, xacmlPolicy(i))
 	}
@@ -114,8 +114,8 @@ func xacmlPolicy(i int) *policy.Policy {
 			Bag: &policy.Designator{Category: category, ID: id, Type: value.String}}}}
 	}
 	return &policy.Policy{
-		ID: fmt.Sprintf("policy-%d", i), Version: "1.0", Algorithm: policy.AlgorithmRulesDenyOverrides,
-		Target: policy.Target{equals(policy.CategoryResource, policy.AttributeResourceID, fmt.Sprintf("resource-%d", i))},
+		Header: policy.Header{ID: fmt.Sprintf("policy-%d", i), Version: "1.0", Algorithm: policy.AlgorithmRulesDenyOverrides,
+			Target: policy.Target{equals(policy.CategoryResource, policy.AttributeResourceID, fmt.Sprintf("resource-%d", i))}},
 		Rules: []policy.Rule{{ID: "rule", Effect: policy.Permit, Target: policy.Target{
 			equals(policy.CategorySubject, policy.AttributeSubjectID, "anne"),
 			equals(policy.CategoryAction, policy.AttributeActionID, "read"),

@@ -58,7 +58,7 @@ func BenchmarkRecompile(b *testing.B) {
 	})
 	b.Run("library", func(b *testing.B) {
 		library := world(n).Children
-		root := &PolicySet{ID: "root", Version: "1.0", Algorithm: AlgorithmDenyUnlessPermit}
+		root := &PolicySet{Header: Header{ID: "root", Version: "1.0", Algorithm: AlgorithmDenyUnlessPermit}}
 		for i := range n {
 			root.Children = append(root.Children, &Reference{ID: "policy-" + itoa(i)})
 		}

@@ -149,7 +149,7 @@ func ruleWith(i int, d Decision) Rule {
 
 // policyWith returns policy i with any decision.
 func policyWith(i int, d Decision) *Policy {
-	p := &Policy{ID: "child-" + itoa(i), Version: "1", Algorithm: AlgorithmRulesDenyOverrides}
+	p := &Policy{Header: Header{ID: "child-" + itoa(i), Version: "1", Algorithm: AlgorithmRulesDenyOverrides}}
 	if d != IndeterminateDP {
 		p.Rules = []Rule{ruleWith(i, d)}
 		return p
@@ -162,13 +162,13 @@ func policyWith(i int, d Decision) *Policy {
 // combined returns a tree with the children, and whether they are rules.
 func combined(id string, children []Decision) Element {
 	if slices.Contains(AlgorithmIDs(true), id) {
-		p := &Policy{ID: "parent", Version: "1", Algorithm: id}
+		p := &Policy{Header: Header{ID: "parent", Version: "1", Algorithm: id}}
 		for i, d := range children {
 			p.Rules = append(p.Rules, ruleWith(i, d))
 		}
 		return p
 	}
-	s := &PolicySet{ID: "parent", Version: "1", Algorithm: id}
+	s := &PolicySet{Header: Header{ID: "parent", Version: "1", Algorithm: id}}
 	for i, d := range children {
 		s.Children = append(s.Children, policyWith(i, d))
 	}
@@ -312,7 +312,7 @@ func TestOnlyOneApplicable(t *testing.T) {
 
 func checkOnlyOne(t *testing.T, targets []outcome, inert int) {
 	t.Helper()
-	s := &PolicySet{ID: "parent", Version: "1", Algorithm: AlgorithmOnlyOneApplicable}
+	s := &PolicySet{Header: Header{ID: "parent", Version: "1", Algorithm: AlgorithmOnlyOneApplicable}}
 	for i, o := range targets {
 		p := policyWith(i, Denied)
 		p.Target = Target{equals(attribute(CategoryResource, "r", false), []string{"other", "this", "this"}[o])}

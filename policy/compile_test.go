@@ -98,7 +98,7 @@ func usedAgain(a, b *Plan) int {
 // name at the same place.
 func TestLibraryNamesChange(t *testing.T) {
 	t.Parallel()
-	root := &PolicySet{ID: "s", Version: "1", Algorithm: AlgorithmDenyOverrides, Children: []Element{&Reference{ID: "policy-1"}}}
+	root := &PolicySet{Header: Header{ID: "s", Version: "1", Algorithm: AlgorithmDenyOverrides}, Children: []Element{&Reference{ID: "policy-1"}}}
 	first := compiled(t, root, onePolicy(0), onePolicy(1))
 	if _, err := Compile(t.Context(), root, []Element{onePolicy(0), onePolicy(2)}, CompileOptions{Previous: first}); err == nil {
 		t.Error("the reference to a policy that is gone is resolved")
@@ -134,7 +134,7 @@ func TestSlotsAreNumberedAgain(t *testing.T) {
 func TestErrorsAreBounded(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{ErrorsMax, ErrorsMax + 1} {
-		p := &Policy{ID: "p", Version: "1", Algorithm: AlgorithmRulesDenyOverrides}
+		p := &Policy{Header: Header{ID: "p", Version: "1", Algorithm: AlgorithmRulesDenyOverrides}}
 		for i := range n {
 			p.Rules = append(p.Rules, Rule{ID: itoa(i)})
 		}
@@ -143,7 +143,7 @@ func TestErrorsAreBounded(t *testing.T) {
 			t.Errorf("%d mistakes: %d errors", n, len(errs))
 		}
 	}
-	p := &Policy{ID: "p", Version: "1", Algorithm: AlgorithmRulesDenyOverrides, Variables: []Variable{{ID: "0", Expression: &VariableReference{ID: "x"}}}}
+	p := &Policy{Header: Header{ID: "p", Version: "1", Algorithm: AlgorithmRulesDenyOverrides}, Variables: []Variable{{ID: "0", Expression: &VariableReference{ID: "x"}}}}
 	for i := 1; i < 60; i++ {
 		before := &VariableReference{ID: itoa(i - 1)}
 		p.Variables = append(p.Variables, Variable{ID: itoa(i), Expression: &Apply{Function: function1 + "and", Arguments: []Expression{before, before}}})
@@ -156,7 +156,7 @@ func TestErrorsAreBounded(t *testing.T) {
 // TestCheckResolvesNoReferences checks policies in any order.
 func TestCheckResolvesNoReferences(t *testing.T) {
 	t.Parallel()
-	s := &PolicySet{ID: "s", Version: "1", Algorithm: AlgorithmDenyOverrides, Children: []Element{&Reference{ID: "later"}}}
+	s := &PolicySet{Header: Header{ID: "s", Version: "1", Algorithm: AlgorithmDenyOverrides}, Children: []Element{&Reference{ID: "later"}}}
 	if err := Check(t.Context(), s, CompileOptions{}); err != nil {
 		t.Error(err)
 	}
@@ -171,22 +171,22 @@ func TestCheckResolvesNoReferences(t *testing.T) {
 func TestTreesWithoutParts(t *testing.T) {
 	t.Parallel()
 	for i, p := range []*Policy{
-		{Version: "1", Algorithm: AlgorithmRulesDenyOverrides, Target: Target{nil}},
-		{Version: "1", Algorithm: AlgorithmRulesDenyOverrides, Target: Target{AnyOf{nil}}},
-		{Version: "1", Algorithm: AlgorithmRulesDenyOverrides, Target: Target{AnyOf{AllOf{{}}}}},
-		{Version: "1", Algorithm: AlgorithmRulesDenyOverrides, Target: Target{AnyOf{AllOf{{Function: stringEqual, Literal: value.NewString(""), Bag: &Literal{Value: value.NewString("")}}}}}},
-		{Version: "1", Algorithm: AlgorithmRulesDenyOverrides, Rules: []Rule{{Effect: Permit, Condition: &Literal{}}}},
-		{Version: "1", Algorithm: AlgorithmRulesDenyOverrides, Rules: []Rule{{Effect: Permit, Condition: &Designator{}}}},
-		{Version: "1", Algorithm: AlgorithmRulesDenyOverrides, Rules: []Rule{{Effect: 7}}},
-		{Version: "1", Algorithm: AlgorithmRulesDenyOverrides, Obligations: []Obligation{{On: Permit, Assignments: []Assignment{{}}}}},
-		{Version: "1", Algorithm: AlgorithmRulesDenyOverrides, Obligations: []Obligation{{}}},
-		{Version: "1", Algorithm: AlgorithmRulesDenyOverrides, Rules: []Rule{{Effect: Permit, Condition: substringFrom(-1)}}},
+		{Header: Header{Version: "1", Algorithm: AlgorithmRulesDenyOverrides, Target: Target{nil}}},
+		{Header: Header{Version: "1", Algorithm: AlgorithmRulesDenyOverrides, Target: Target{AnyOf{nil}}}},
+		{Header: Header{Version: "1", Algorithm: AlgorithmRulesDenyOverrides, Target: Target{AnyOf{AllOf{{}}}}}},
+		{Header: Header{Version: "1", Algorithm: AlgorithmRulesDenyOverrides, Target: Target{AnyOf{AllOf{{Function: stringEqual, Literal: value.NewString(""), Bag: &Literal{Value: value.NewString("")}}}}}}},
+		{Header: Header{Version: "1", Algorithm: AlgorithmRulesDenyOverrides}, Rules: []Rule{{Effect: Permit, Condition: &Literal{}}}},
+		{Header: Header{Version: "1", Algorithm: AlgorithmRulesDenyOverrides}, Rules: []Rule{{Effect: Permit, Condition: &Designator{}}}},
+		{Header: Header{Version: "1", Algorithm: AlgorithmRulesDenyOverrides}, Rules: []Rule{{Effect: 7}}},
+		{Header: Header{Version: "1", Algorithm: AlgorithmRulesDenyOverrides, Obligations: []Obligation{{On: Permit, Assignments: []Assignment{{}}}}}},
+		{Header: Header{Version: "1", Algorithm: AlgorithmRulesDenyOverrides, Obligations: []Obligation{{}}}},
+		{Header: Header{Version: "1", Algorithm: AlgorithmRulesDenyOverrides}, Rules: []Rule{{Effect: Permit, Condition: substringFrom(-1)}}},
 	} {
 		if err := Check(t.Context(), p, CompileOptions{}); err == nil {
 			t.Errorf("tree %d is accepted", i)
 		}
 	}
-	good := &Policy{Version: "1", Algorithm: AlgorithmRulesDenyOverrides, Rules: []Rule{{Effect: Permit, Condition: substringFrom(0)}}}
+	good := &Policy{Header: Header{Version: "1", Algorithm: AlgorithmRulesDenyOverrides}, Rules: []Rule{{Effect: Permit, Condition: substringFrom(0)}}}
 	if err := Check(t.Context(), good, CompileOptions{}); err != nil {
 		t.Error(err)
 	}
@@ -209,7 +209,7 @@ func TestAttributeSource(t *testing.T) {
 	isIn := func(word string) Expression {
 		return &Apply{Function: function1 + "string-is-in", Arguments: []Expression{&Literal{Value: value.NewString(word)}, a}}
 	}
-	p := compiled(t, &Policy{ID: "p", Version: "1", Algorithm: AlgorithmRulesFirstApplicable, Rules: []Rule{
+	p := compiled(t, &Policy{Header: Header{ID: "p", Version: "1", Algorithm: AlgorithmRulesFirstApplicable}, Rules: []Rule{
 		{ID: "x", Effect: Permit, Condition: isIn("x")}, {ID: "y", Effect: Deny, Condition: isIn("y")}}})
 	for _, c := range []struct {
 		name   string
@@ -235,7 +235,7 @@ func TestAttributeSource(t *testing.T) {
 		}
 	}
 	optional := attribute(CategorySubject, "a", false)
-	twice := compiled(t, &Policy{ID: "p", Version: "1", Algorithm: AlgorithmRulesFirstApplicable, Rules: []Rule{
+	twice := compiled(t, &Policy{Header: Header{ID: "p", Version: "1", Algorithm: AlgorithmRulesFirstApplicable}, Rules: []Rule{
 		{ID: "x", Effect: Permit, Target: Target{equals(optional, "x")}}, {ID: "y", Effect: Deny, Target: Target{equals(optional, "y")}}}})
 	source := &countingSource{}
 	if got := twice.Decide(t.Context(), request(CategoryResource, "r", "1"), Options{Attributes: source})[0]; got.Decision != NotApplicable || source.calls != 1 {
@@ -275,7 +275,7 @@ func TestVariablesOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	use := &VariableReference{ID: "v"}
-	root := &Policy{ID: "p", Version: "1", Algorithm: AlgorithmRulesDenyOverrides,
+	root := &Policy{Header: Header{ID: "p", Version: "1", Algorithm: AlgorithmRulesDenyOverrides},
 		Variables: []Variable{{ID: "unused", Expression: use}, {ID: "v", Expression: &Apply{Function: "counted"}}},
 		Rules:     []Rule{{ID: "a", Effect: Permit, Condition: use}, {ID: "b", Effect: Permit, Condition: use}}}
 	p, err := Compile(t.Context(), root, nil, CompileOptions{Functions: set})
@@ -294,7 +294,7 @@ func TestDecideConcurrently(t *testing.T) {
 	t.Parallel()
 	root := world(50)
 	p := compiled(t, root)
-	next, err := Compile(t.Context(), &PolicySet{ID: "other", Version: "1", Algorithm: AlgorithmDenyUnlessPermit, Children: append([]Element{onePolicy(50)}, root.Children...)}, nil, CompileOptions{Previous: p})
+	next, err := Compile(t.Context(), &PolicySet{Header: Header{ID: "other", Version: "1", Algorithm: AlgorithmDenyUnlessPermit}, Children: append([]Element{onePolicy(50)}, root.Children...)}, nil, CompileOptions{Previous: p})
 	if err != nil {
 		t.Fatal(err)
 	}

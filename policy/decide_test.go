@@ -53,7 +53,7 @@ func compiled(t testing.TB, root Element, library ...Element) *Plan {
 // world returns the policies of the published measurements: a policy for each
 // resource, whose rule permits anne to read.
 func world(n int) *PolicySet {
-	root := &PolicySet{ID: "root", Version: "1.0", Algorithm: AlgorithmDenyUnlessPermit}
+	root := &PolicySet{Header: Header{ID: "root", Version: "1.0", Algorithm: AlgorithmDenyUnlessPermit}}
 	for i := range n {
 		root.Children = append(root.Children, onePolicy(i))
 	}
@@ -63,8 +63,8 @@ func world(n int) *PolicySet {
 func onePolicy(i int) *Policy {
 	name := "resource-" + itoa(i)
 	return &Policy{
-		ID: "policy-" + itoa(i), Version: "1.0", Algorithm: AlgorithmRulesDenyOverrides,
-		Target: Target{equals(attribute(CategoryResource, AttributeResourceID, false), name)},
+		Header: Header{ID: "policy-" + itoa(i), Version: "1.0", Algorithm: AlgorithmRulesDenyOverrides,
+			Target: Target{equals(attribute(CategoryResource, AttributeResourceID, false), name)}},
 		Rules: []Rule{{ID: "rule", Effect: Permit, Target: Target{
 			equals(attribute(CategorySubject, AttributeSubjectID, false), "anne"),
 			equals(attribute(CategoryAction, AttributeActionID, false), "read"),
@@ -103,7 +103,7 @@ func TestEqualKeysInAGuard(t *testing.T) {
 	t.Parallel()
 	r := attribute(CategoryResource, "r", false)
 	twice := append(equals(r, "x"), equals(attribute(CategoryResource, "r", true), "x")...)
-	root := &PolicySet{ID: "root", Version: "1", Algorithm: AlgorithmDenyOverrides}
+	root := &PolicySet{Header: Header{ID: "root", Version: "1", Algorithm: AlgorithmDenyOverrides}}
 	for i := range 2 * indexMin {
 		p := policyWith(i, Permitted)
 		if i%2 == 0 {

@@ -28,7 +28,7 @@ func TestCompilationEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	const members = 300
 	for _, mistakes := range []bool{false, true} {
-		root := &PolicySet{ID: "root", Version: "1", Algorithm: AlgorithmDenyUnlessPermit}
+		root := &PolicySet{Header: Header{ID: "root", Version: "1", Algorithm: AlgorithmDenyUnlessPermit}}
 		for i := range members {
 			p := onePolicy(i)
 			if mistakes && i%2 == 0 {

@@ -113,8 +113,8 @@ func (g *generator) duties() []Obligation {
 func (g *generator) policy() *Policy {
 	g.count++
 	ids := AlgorithmIDs(true)
-	p := &Policy{ID: "p" + itoa(g.count), Version: "1.0", Algorithm: ids[g.IntN(len(ids))],
-		Target: g.target(), Obligations: g.duties(), Advice: g.duties()}
+	p := &Policy{Header: Header{ID: "p" + itoa(g.count), Version: "1.0", Algorithm: ids[g.IntN(len(ids))],
+		Target: g.target(), Obligations: g.duties(), Advice: g.duties()}}
 	for i := range g.IntN(3) {
 		p.Variables = append(p.Variables, Variable{ID: "v" + itoa(i), Expression: g.condition(1, i)})
 	}
@@ -135,8 +135,8 @@ func (g *generator) policy() *Policy {
 func (g *generator) set(depth int) *PolicySet {
 	g.count++
 	ids := AlgorithmIDs(false)
-	s := &PolicySet{ID: "s" + itoa(g.count), Version: "1.0", Algorithm: ids[g.IntN(len(ids))],
-		Target: g.target(), Obligations: g.duties()}
+	s := &PolicySet{Header: Header{ID: "s" + itoa(g.count), Version: "1.0", Algorithm: ids[g.IntN(len(ids))],
+		Target: g.target(), Obligations: g.duties()}}
 	members := g.IntN(5)
 	if g.IntN(2) == 0 {
 		members += indexMin

@@ -380,7 +380,7 @@ func printStep(s *policy.TraceStep, indent string) string {
 // TestTime checks that a decision ends with its context, and names the bound.
 func TestTime(t *testing.T) {
 	t.Parallel()
-	plan, err := policy.Compile(t.Context(), &policy.Policy{ID: "p", Version: "1", Algorithm: policy.AlgorithmRulesDenyOverrides,
+	plan, err := policy.Compile(t.Context(), &policy.Policy{Header: policy.Header{ID: "p", Version: "1", Algorithm: policy.AlgorithmRulesDenyOverrides},
 		Rules: []policy.Rule{{ID: "r", Effect: policy.Permit}}}, nil, policy.CompileOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -23,15 +23,13 @@ const (
 // *[Reference].
 type Element interface{ element() }
 
-// PolicySet is a PolicySet of XACML (section 5.2): policies, sets and
-// references, which an algorithm combines.
-type PolicySet struct {
-	ID          string       // PolicySetId
+// Header is what a [PolicySet] and a [Policy] have in common.
+type Header struct {
+	ID          string       // PolicySetId or PolicyId
 	Version     string       // Version, numbers with dots
 	Description string       // Description, for people
-	Algorithm   string       // PolicyCombiningAlgId
-	Target      Target       // the requests that the set applies to
-	Children    []Element    // members in document order
+	Algorithm   string       // PolicyCombiningAlgId or RuleCombiningAlgId
+	Target      Target       // the requests that the element applies to
 	Obligations []Obligation // ObligationExpressions
 	Advice      []Obligation // AdviceExpressions
 	// XPathVersion is the XPathVersion of the defaults; "" if there is none. Compile
@@ -40,19 +38,18 @@ type PolicySet struct {
 	Position     Position // place of the element
 }
 
+// PolicySet is a PolicySet of XACML (section 5.2): policies, sets and
+// references, which an algorithm combines.
+type PolicySet struct {
+	Header
+	Children []Element // members in document order
+}
+
 // Policy is a Policy of XACML (section 5.14): rules, which an algorithm combines.
 type Policy struct {
-	ID           string       // PolicyId
-	Version      string       // Version, numbers with dots
-	Description  string       // Description, for people
-	Algorithm    string       // RuleCombiningAlgId
-	Target       Target       // the requests that the policy applies to
-	Variables    []Variable   // VariableDefinitions
-	Rules        []Rule       // rules in document order
-	Obligations  []Obligation // ObligationExpressions
-	Advice       []Obligation // AdviceExpressions
-	XPathVersion string       // XPathVersion of the defaults; "" if there is none
-	Position     Position     // place of the element
+	Header
+	Variables []Variable // VariableDefinitions
+	Rules     []Rule     // rules in document order
 }
 
 // Reference is a PolicyIdReference or a PolicySetIdReference (sections 5.10 and

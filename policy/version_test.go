@@ -32,7 +32,7 @@ func TestReferencesFindTheNewest(t *testing.T) {
 	t.Parallel()
 	var library []Element
 	for _, version := range []string{"1.5", "3.0", "1.0", "3.1", "2.0"} {
-		library = append(library, &Policy{ID: "p", Version: version, Algorithm: AlgorithmRulesDenyOverrides,
+		library = append(library, &Policy{Header: Header{ID: "p", Version: version, Algorithm: AlgorithmRulesDenyOverrides},
 			Rules: []Rule{{ID: "r", Effect: Permit}}})
 	}
 	for _, c := range []struct {
@@ -45,7 +45,7 @@ func TestReferencesFindTheNewest(t *testing.T) {
 	} {
 		ref := c.ref
 		ref.ID = "p"
-		root := &PolicySet{ID: "s", Version: "1", Algorithm: AlgorithmDenyOverrides, Children: []Element{&ref}}
+		root := &PolicySet{Header: Header{ID: "s", Version: "1", Algorithm: AlgorithmDenyOverrides}, Children: []Element{&ref}}
 		r := request()
 		r.ReturnPolicyIDs = true
 		got := compiled(t, root, library...).Decide(t.Context(), r, Options{})[0]

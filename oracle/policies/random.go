@@ -10,7 +10,7 @@ const policySetSizeWide = 48
 // set returns a policy set with members that are nested at most depth deep.
 func (g *generator) set(depth int, wide bool) *policy.PolicySet {
 	ids := policy.AlgorithmIDs(false)
-	s := &policy.PolicySet{ID: g.id("s"), Version: g.version(), Algorithm: ids[g.IntN(len(ids))]}
+	s := &policy.PolicySet{Header: policy.Header{ID: g.id("s"), Version: g.version(), Algorithm: ids[g.IntN(len(ids))]}}
 	members := g.IntN(5)
 	if wide {
 		members = 8 + g.IntN(policySetSizeWide-8)
@@ -93,7 +93,7 @@ func (g *generator) reference(e policy.Element) *policy.Reference {
 // policy returns a policy.
 func (g *generator) policy(wide bool) *policy.Policy {
 	ids := policy.AlgorithmIDs(true)
-	p := &policy.Policy{ID: g.id("p"), Version: g.version(), Algorithm: ids[g.IntN(len(ids))], Target: g.target(wide)}
+	p := &policy.Policy{Header: policy.Header{ID: g.id("p"), Version: g.version(), Algorithm: ids[g.IntN(len(ids))], Target: g.target(wide)}}
 	g.define(p)
 	rules := 1 + g.IntN(3)
 	switch g.IntN(24) {

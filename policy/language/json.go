@@ -133,7 +133,7 @@ func (p *jsonParser) element(inside bool) policy.Element {
 }
 
 func (p *jsonParser) policySet(at policy.Position) *policy.PolicySet {
-	out := &policy.PolicySet{Position: at}
+	out := &policy.PolicySet{Header: policy.Header{Position: at}}
 	p.object(func(name string) bool {
 		switch name {
 		case "children":
@@ -142,13 +142,13 @@ func (p *jsonParser) policySet(at policy.Position) *policy.PolicySet {
 			}
 			return true
 		}
-		return p.header(name, &out.ID, &out.Version, &out.Algorithm, &out.Description, &out.XPathVersion, &out.Target, &out.Obligations, &out.Advice)
+		return p.header(name, &out.Header)
 	}, "id", "version", "algorithm")
 	return out
 }
 
 func (p *jsonParser) policy(at policy.Position) *policy.Policy {
-	out := &policy.Policy{Position: at}
+	out := &policy.Policy{Header: policy.Header{Position: at}}
 	p.object(func(name string) bool {
 		switch name {
 		case "variables":
@@ -162,30 +162,30 @@ func (p *jsonParser) policy(at policy.Position) *policy.Policy {
 			}
 			return true
 		}
-		return p.header(name, &out.ID, &out.Version, &out.Algorithm, &out.Description, &out.XPathVersion, &out.Target, &out.Obligations, &out.Advice)
+		return p.header(name, &out.Header)
 	}, "id", "version", "algorithm")
 	return out
 }
 
 // header reads a member that policies and policy sets have in common.
-func (p *jsonParser) header(name string, id, version, algorithm, description, xpath *string, target *policy.Target, obligations, advice *[]policy.Obligation) bool {
+func (p *jsonParser) header(name string, out *policy.Header) bool {
 	switch name {
 	case "id":
-		*id = p.identifier()
+		out.ID = p.identifier()
 	case "version":
-		*version = p.identifier()
+		out.Version = p.identifier()
 	case "algorithm":
-		*algorithm = p.identifier()
+		out.Algorithm = p.identifier()
 	case "description":
-		*description = p.String()
+		out.Description = p.String()
 	case "xpathVersion":
-		*xpath = p.identifier()
+		out.XPathVersion = p.identifier()
 	case "target":
-		*target = p.target()
+		out.Target = p.target()
 	case "obligations":
-		*obligations = p.duties()
+		out.Obligations = p.duties()
 	case "advice":
-		*advice = p.duties()
+		out.Advice = p.duties()
 	default:
 		return false
 	}

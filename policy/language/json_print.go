@@ -118,7 +118,7 @@ func (p *jsonPrinter) element(e policy.Element) {
 
 func (p *jsonPrinter) policySet(s *policy.PolicySet) {
 	p.out = append(p.out, '{')
-	p.header(s.ID, s.Version, s.Algorithm, s.Description, s.XPathVersion, s.Target)
+	p.header(&s.Header)
 	p.members("children", len(s.Children), func(i int) { p.element(s.Children[i]) })
 	p.duties("obligations", s.Obligations)
 	p.duties("advice", s.Advice)
@@ -127,7 +127,7 @@ func (p *jsonPrinter) policySet(s *policy.PolicySet) {
 
 func (p *jsonPrinter) policy(o *policy.Policy) {
 	p.out = append(p.out, '{')
-	p.header(o.ID, o.Version, o.Algorithm, o.Description, o.XPathVersion, o.Target)
+	p.header(&o.Header)
 	p.members("variables", len(o.Variables), func(i int) {
 		p.out = append(p.out, '{')
 		p.text("id", o.Variables[i].ID)
@@ -142,13 +142,13 @@ func (p *jsonPrinter) policy(o *policy.Policy) {
 }
 
 // header prints what policies and policy sets begin with.
-func (p *jsonPrinter) header(id, version, algorithm, description, xpath string, target policy.Target) {
-	p.text("id", id)
-	p.text("version", version)
-	p.optional("description", description)
-	p.text("algorithm", algorithm)
-	p.optional("xpathVersion", xpath)
-	p.target(target)
+func (p *jsonPrinter) header(h *policy.Header) {
+	p.text("id", h.ID)
+	p.text("version", h.Version)
+	p.optional("description", h.Description)
+	p.text("algorithm", h.Algorithm)
+	p.optional("xpathVersion", h.XPathVersion)
+	p.target(h.Target)
 }
 
 func (p *jsonPrinter) rule(r *policy.Rule) {

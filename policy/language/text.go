@@ -277,38 +277,27 @@ func (p *textParser) id() string {
 	return p.prefix + name
 }
 
-// body is what policies and policy sets have in common.
-type body struct {
-	version     string
-	description string
-	algorithm   string
-	target      policy.Target
-	obligations []policy.Obligation
-	advice      []policy.Obligation
-}
-
 // common reads a statement that policies and policy sets have in common. rules is
 // 1 for the algorithms of rules, otherwise 0.
-func (p *textParser) common(b *body, rules int) {
+func (p *textParser) common(out *policy.Header, rules int) {
 	switch {
 	case p.accept("version"):
-		b.version = p.identifier()
+		out.Version = p.identifier()
 	case p.accept("description"):
-		b.description = p.quotedText()
+		out.Description = p.quotedText()
 	case p.accept("apply"):
-		b.algorithm = p.combining(rules)
+		out.Algorithm = p.combining(rules)
 	case p.accept("target"):
-		b.target = p.target()
+		out.Target = p.target()
 	case p.accept("on"):
-		p.on(&b.obligations, &b.advice)
+		p.on(&out.Obligations, &out.Advice)
 	default:
 		p.fail(p.next.offset, "unexpected %v: expected a statement or }", p.next)
 	}
 }
 
 func (p *textParser) policySet(at policy.Position) *policy.PolicySet {
-	out := &policy.PolicySet{Position: at, ID: p.id()}
-	b := body{version: "1.0"}
+	out := &policy.PolicySet{Header: policy.Header{Position: at, ID: p.id(), Version: "1.0"}}
 	p.expect("{")
 	before := len(p.problems)
 	for p.err == nil && !p.accept("}") {
@@ -319,13 +308,11 @@ func (p *textParser) policySet(at policy.Position) *policy.PolicySet {
 			case p.is("policyref"), p.is("policysetref"):
 				out.Children = append(out.Children, p.reference())
 			default:
-				p.common(&b, 0)
+				p.common(&out.Header, 0)
 			}
 		})
 	}
-	p.algorithm(at, b.algorithm, before)
-	out.Version, out.Description, out.Algorithm, out.Target = b.version, b.description, b.algorithm, b.target
-	out.Obligations, out.Advice = b.obligations, b.advice
+	p.algorithm(at, out.Algorithm, before)
 	return out
 }
 
@@ -338,8 +325,7 @@ func (p *textParser) algorithm(at policy.Position, id string, before int) {
 }
 
 func (p *textParser) policy(at policy.Position) *policy.Policy {
-	out := &policy.Policy{Position: at, ID: p.id()}
-	b := body{version: "1.0"}
+	out := &policy.Policy{Header: policy.Header{Position: at, ID: p.id(), Version: "1.0"}}
 	p.shapes, p.variables, p.pending, p.wrongVariables = shapes{map[string]function.Shape{}}, map[string]bool{}, nil, false
 	p.expect("{")
 	before := len(p.problems)
@@ -351,11 +337,11 @@ func (p *textParser) policy(at policy.Position) *policy.Policy {
 			case p.is("let"):
 				out.Variables = append(out.Variables, p.variable())
 			default:
-				p.common(&b, 1)
+				p.common(&out.Header, 1)
 			}
 		})
 	}
-	p.algorithm(at, b.algorithm, before)
+	p.algorithm(at, out.Algorithm, before)
 	for _, n := range p.pending {
 		if p.err == nil && !p.variables[n.name] {
 			known := [...]iter.Seq[string]{maps.Keys(p.variables), maps.Keys(p.attributes), maps.Keys(p.standard.attributes)}
@@ -363,8 +349,6 @@ func (p *textParser) policy(at policy.Position) *policy.Policy {
 				short(n.name), meant(n.name, known[:]...))})
 		}
 	}
-	out.Version, out.Description, out.Algorithm, out.Target = b.version, b.description, b.algorithm, b.target
-	out.Obligations, out.Advice = b.obligations, b.advice
 	return out
 }
 

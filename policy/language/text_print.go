@@ -223,19 +223,19 @@ func (p *textPrinter) head(kind, id string) string {
 }
 
 // common prints what policies and policy sets begin with.
-func (p *textPrinter) common(version, description, kind, algorithm, xpath string, rules int, target policy.Target) {
-	if xpath != "" {
-		p.fail("XPathVersion %q", short(xpath))
+func (p *textPrinter) common(h *policy.Header, kind string, rules int) {
+	if h.XPathVersion != "" {
+		p.fail("XPathVersion %q", short(h.XPathVersion))
 	}
-	if version == "" {
+	if h.Version == "" {
 		p.fail("empty Version")
 	}
-	if version != "1.0" {
-		p.line("version %s", p.quoted(version))
+	if h.Version != "1.0" {
+		p.line("version %s", p.quoted(h.Version))
 	}
-	p.description(description)
-	p.line("apply %s", p.name(kind, algorithm, p.standard.algorithms[rules]))
-	p.target(target)
+	p.description(h.Description)
+	p.line("apply %s", p.name(kind, h.Algorithm, p.standard.algorithms[rules]))
+	p.target(h.Target)
 }
 
 func (p *textPrinter) description(text string) {
@@ -246,7 +246,7 @@ func (p *textPrinter) description(text string) {
 
 func (p *textPrinter) policySet(s *policy.PolicySet) {
 	p.block(p.head("policyset", s.ID), func() {
-		p.common(s.Version, s.Description, "policycombinator", s.Algorithm, s.XPathVersion, 0, s.Target)
+		p.common(&s.Header, "policycombinator", 0)
 		for _, child := range s.Children {
 			switch child := child.(type) {
 			case *policy.PolicySet:
@@ -281,7 +281,7 @@ func (p *textPrinter) policy(o *policy.Policy) {
 		p.variable(v.ID)
 	}
 	p.block(p.head("policy", o.ID), func() {
-		p.common(o.Version, o.Description, "rulecombinator", o.Algorithm, o.XPathVersion, 1, o.Target)
+		p.common(&o.Header, "rulecombinator", 1)
 		for _, v := range o.Variables {
 			p.line("let %s = %s", v.ID, p.expression(v.Expression, 0))
 			p.shapes.variables[v.ID] = p.shapes.of(v.Expression)

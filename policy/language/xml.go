@@ -75,7 +75,7 @@ func (p *xmlParser) position() policy.Position {
 }
 
 func (p *xmlParser) policySet() *policy.PolicySet {
-	out := &policy.PolicySet{Position: p.position()}
+	out := &policy.PolicySet{Header: policy.Header{Position: p.position()}}
 	var delegation string
 	p.Fields(xmlread.Field{Name: "PolicySetId", To: &out.ID}, xmlread.Field{Name: "Version", To: &out.Version},
 		xmlread.Field{Name: "PolicyCombiningAlgId", To: &out.Algorithm}, xmlread.Field{Name: "MaxDelegationDepth", To: &delegation, Optional: true})
@@ -97,13 +97,13 @@ func (p *xmlParser) policySet() *policy.PolicySet {
 		case "PolicyIdReference", "PolicySetIdReference":
 			out.Children = append(out.Children, p.reference(name == "PolicySetIdReference"))
 		default:
-			p.header(name, &out.Description, &out.XPathVersion, &out.Obligations, &out.Advice)
+			p.header(name, &out.Header)
 		}
 	}
 }
 
 func (p *xmlParser) policy() *policy.Policy {
-	out := &policy.Policy{Position: p.position()}
+	out := &policy.Policy{Header: policy.Header{Position: p.position()}}
 	var delegation string
 	p.Fields(xmlread.Field{Name: "PolicyId", To: &out.ID}, xmlread.Field{Name: "Version", To: &out.Version},
 		xmlread.Field{Name: "RuleCombiningAlgId", To: &out.Algorithm}, xmlread.Field{Name: "MaxDelegationDepth", To: &delegation, Optional: true})
@@ -122,22 +122,22 @@ func (p *xmlParser) policy() *policy.Policy {
 		case "VariableDefinition":
 			out.Variables = append(out.Variables, p.variable())
 		default:
-			p.header(name, &out.Description, &out.XPathVersion, &out.Obligations, &out.Advice)
+			p.header(name, &out.Header)
 		}
 	}
 }
 
 // header reads a child that policies and policy sets have in common.
-func (p *xmlParser) header(name string, description, xpath *string, obligations, advice *[]policy.Obligation) {
+func (p *xmlParser) header(name string, out *policy.Header) {
 	switch name {
 	case "Description":
-		*description = p.text()
+		out.Description = p.text()
 	case "PolicyDefaults", "PolicySetDefaults":
-		*xpath = p.defaults()
+		out.XPathVersion = p.defaults()
 	case "ObligationExpressions":
-		*obligations = p.obligations()
+		out.Obligations = p.obligations()
 	case "AdviceExpressions":
-		*advice = p.advice()
+		out.Advice = p.advice()
 	case "PolicyIssuer":
 		p.Fail("unsupported element PolicyIssuer: expected a policy without an issuer, because administrative delegation is not supported")
 	default:

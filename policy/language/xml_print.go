@@ -110,7 +110,7 @@ func (p *xmlPrinter) fail(err error) {
 func (p *xmlPrinter) policySet(s *policy.PolicySet, namespace string) {
 	p.open("PolicySet", pair{"xmlns", namespace, true}, pair{"PolicySetId", s.ID, false}, pair{"Version", s.Version, false},
 		pair{"PolicyCombiningAlgId", s.Algorithm, false})
-	p.header("PolicySetDefaults", s.Description, s.XPathVersion, s.Target)
+	p.header("PolicySetDefaults", &s.Header)
 	for _, child := range s.Children {
 		switch child := child.(type) {
 		case *policy.PolicySet:
@@ -130,7 +130,7 @@ func (p *xmlPrinter) policySet(s *policy.PolicySet, namespace string) {
 func (p *xmlPrinter) policy(o *policy.Policy, namespace string) {
 	p.open("Policy", pair{"xmlns", namespace, true}, pair{"PolicyId", o.ID, false}, pair{"Version", o.Version, false},
 		pair{"RuleCombiningAlgId", o.Algorithm, false})
-	p.header("PolicyDefaults", o.Description, o.XPathVersion, o.Target)
+	p.header("PolicyDefaults", &o.Header)
 	for _, v := range o.Variables {
 		p.open("VariableDefinition", pair{"VariableId", v.ID, false})
 		p.expression(v.Expression)
@@ -144,14 +144,14 @@ func (p *xmlPrinter) policy(o *policy.Policy, namespace string) {
 }
 
 // header prints what policies and policy sets begin with.
-func (p *xmlPrinter) header(defaults, description, xpath string, target policy.Target) {
-	p.optionalText("Description", description)
-	if xpath != "" {
+func (p *xmlPrinter) header(defaults string, h *policy.Header) {
+	p.optionalText("Description", h.Description)
+	if h.XPathVersion != "" {
 		p.open(defaults)
-		p.text("XPathVersion", xpath)
+		p.text("XPathVersion", h.XPathVersion)
 		p.close(defaults)
 	}
-	p.target(target)
+	p.target(h.Target)
 }
 
 func (p *xmlPrinter) reference(r *policy.Reference) {

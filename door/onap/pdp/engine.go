@@ -210,7 +210,7 @@ func Check(ctx context.Context, p *tosca.Entity, types Types) error {
 // compile compiles the policies of an application, unless the old plan has the
 // same ones.
 func (p *plan) compile(ctx context.Context, old *plan) error {
-	set := &policy.PolicySet{ID: p.name, Version: "1.0", Algorithm: p.algorithm}
+	set := &policy.PolicySet{Header: policy.Header{ID: p.name, Version: "1.0", Algorithm: p.algorithm}}
 	for i := range p.members {
 		set.Children = append(set.Children, p.members[i].element)
 	}

@@ -32,7 +32,7 @@ func translateGuard(_ context.Context, p *tosca.Entity, _ Types) (translated, er
 		return translated{}, errors.New("the guard has no properties")
 	}
 	typ, _ := p.Type()
-	made := &policy.Policy{ID: p.Name, Version: p.Version, Algorithm: policy.AlgorithmRulesDenyUnlessPermit}
+	made := &policy.Policy{Header: policy.Header{ID: p.Name, Version: p.Version, Algorithm: policy.AlgorithmRulesDenyUnlessPermit}}
 	rules := map[string]func(*policy.Policy, *tosca.Value) error{typeFrequency: frequencyRules, typeMinMax: minMaxRules,
 		typeBlacklist: blacklistRules, typeFilter: filterRules, typeFirstBlocksSecond: coordinationRules}[typ]
 	if err := rules(made, properties); err != nil {

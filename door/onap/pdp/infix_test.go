@@ -41,7 +41,7 @@ func TestInfix(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		p := &policy.Policy{ID: "p", Version: "1", Algorithm: policy.AlgorithmRulesFirstApplicable,
+		p := &policy.Policy{Header: policy.Header{ID: "p", Version: "1", Algorithm: policy.AlgorithmRulesFirstApplicable},
 			Rules: []policy.Rule{{ID: "r", Effect: policy.Permit, Condition: condition}}}
 		plan, err := policy.Compile(t.Context(), p, nil, policy.CompileOptions{})
 		if err != nil {
@@ -102,7 +102,7 @@ func FuzzInfix(f *testing.F) {
 		if err != nil {
 			return
 		}
-		p := &policy.Policy{ID: "p", Version: "1", Algorithm: policy.AlgorithmRulesFirstApplicable,
+		p := &policy.Policy{Header: policy.Header{ID: "p", Version: "1", Algorithm: policy.AlgorithmRulesFirstApplicable},
 			Rules: []policy.Rule{{ID: "r", Effect: policy.Permit, Condition: condition}}}
 		if err := policy.Check(t.Context(), p, policy.CompileOptions{}); err != nil && !strings.Contains(err.Error(), "deep") {
 			t.Fatal(err)

@@ -100,10 +100,9 @@ func translateMatchable(_ context.Context, p *tosca.Entity, t Types) (translated
 	condition := apply(functionOr,
 		apply(functionIntegerEqual, apply(functions1+"string-bag-size", bag), literal(value.NewInteger(0))),
 		apply(functions1+"string-is-in", literal(value.NewString(name)), bag))
-	return translated{weight: b.weight, types: b.types, element: &policy.Policy{ID: p.Name, Version: p.Version,
-		Algorithm: policy.AlgorithmRulesFirstApplicable, Target: b.target,
-		Rules:       []policy.Rule{{ID: p.Name + ":rule", Effect: policy.Permit, Condition: condition}},
-		Obligations: answerWith(p)}}, nil
+	return translated{weight: b.weight, types: b.types, element: &policy.Policy{
+		Header: policy.Header{ID: p.Name, Version: p.Version, Algorithm: policy.AlgorithmRulesFirstApplicable, Target: b.target, Obligations: answerWith(p)},
+		Rules:  []policy.Rule{{ID: p.Name + ":rule", Effect: policy.Permit, Condition: condition}}}}, nil
 }
 
 // matchBuilder makes the target of a policy from its properties.

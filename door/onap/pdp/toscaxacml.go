@@ -46,7 +46,7 @@ type toscaXACML struct {
 // translateToscaXACML returns the policy set of a policy of the type ToscaXacml.
 func translateToscaXACML(p *tosca.Entity) (*policy.PolicySet, error) {
 	x := toscaXACML{shortNames()}
-	set := &policy.PolicySet{ID: p.Name, Version: p.Version, Algorithm: policy.AlgorithmFirstApplicable}
+	set := &policy.PolicySet{Header: policy.Header{ID: p.Name, Version: p.Version, Algorithm: policy.AlgorithmFirstApplicable}}
 	metadata := p.Body.Get(tosca.Metadata)
 	set.Description = metadata.Get("description").Scalar()
 	if action := metadata.Get("action").Scalar(); action != "" {
@@ -78,8 +78,8 @@ func actionMatch(function string, literal value.Value) policy.Match {
 // policy returns one policy of the set.
 func (x *toscaXACML) policy(v *tosca.Value) (*policy.Policy, error) {
 	metadata, properties := v.Get("metadata"), v.Get("properties")
-	made := &policy.Policy{ID: metadata.Get("policy-id").Scalar(), Version: metadata.Get("policy-version").Scalar(),
-		Description: metadata.Get("description").Scalar()}
+	made := &policy.Policy{Header: policy.Header{ID: metadata.Get("policy-id").Scalar(), Version: metadata.Get("policy-version").Scalar(),
+		Description: metadata.Get("description").Scalar()}}
 	if made.ID == "" || made.Version == "" {
 		return nil, errors.New("the metadata lack policy-id or policy-version")
 	}

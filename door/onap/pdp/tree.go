@@ -79,13 +79,13 @@ func answerWith(p *tosca.Entity) []policy.Obligation {
 // or its type.
 func translateCombined(_ context.Context, p *tosca.Entity, _ Types) (translated, error) {
 	typ, _ := p.Type()
-	return translated{element: &policy.Policy{ID: p.Name, Version: p.Version, Algorithm: policy.AlgorithmRulesFirstApplicable,
-		Target: policy.Target{{
-			{matchString(p.Name, policy.AttributeResourceID)},
-			{matchString(typ, attributePolicyType)},
-		}},
-		Rules:       []policy.Rule{{ID: p.Name + ":rule", Effect: policy.Permit}},
-		Obligations: answerWith(p)}}, nil
+	return translated{element: &policy.Policy{
+		Header: policy.Header{ID: p.Name, Version: p.Version, Algorithm: policy.AlgorithmRulesFirstApplicable, Obligations: answerWith(p),
+			Target: policy.Target{{
+				{matchString(p.Name, policy.AttributeResourceID)},
+				{matchString(typ, attributePolicyType)},
+			}}},
+		Rules: []policy.Rule{{ID: p.Name + ":rule", Effect: policy.Permit}}}}, nil
 }
 
 // scalar returns the text of a property that must be a scalar, or "" if it is
