@@ -25,7 +25,8 @@ import (
 // door.
 const Name = "permify"
 
-// DefaultTenant is the tenant that exists from the start, as in the original.
+// DefaultTenant is the tenant that exists from the start, as in the original, until it
+// is deleted.
 const DefaultTenant = "t1"
 
 // Bounds of the protocol. Requests beyond them fail with a validation error,
@@ -117,21 +118,41 @@ func (s *service) validTenant(ctx context.Context, message, tenant string) (*ost
 	return s.store(ctx, tenant)
 }
 
-// ensureDefaultTenant creates DefaultTenant unless it exists. It does so once:
-// a deleted DefaultTenant stays deleted until the next start.
+// ensureDefaultTenant creates DefaultTenant unless it exists or was deleted. Several
+// nodes may do it at once.
 func (s *service) ensureDefaultTenant(ctx context.Context) error {
 	if s.defaultTenantReady.Load() {
 		return nil
 	}
-	_, err := s.engine.StoreByAlias(ctx, Name, DefaultTenant)
-	if errors.Is(err, ostiary.ErrNoStore) {
-		_, err = s.engine.CreateStore(ctx, tenantStore(DefaultTenant, DefaultTenant))
+	for _, alias := range []struct{ door, name string }{{Name, DefaultTenant}, {deletedDoor, DefaultTenant}} {
+		_, err := s.engine.StoreByAlias(ctx, alias.door, alias.name)
+		if err == nil {
+			s.defaultTenantReady.Store(true)
+			return nil
+		}
+		if !errors.Is(err, ostiary.ErrNoStore) {
+			return translateError(err)
+		}
 	}
+	_, err := s.engine.CreateStore(ctx, tenantStore(DefaultTenant, DefaultTenant))
 	if err != nil && !errors.Is(err, ostiary.ErrStoreExists) { // another request created it
 		return translateError(err)
 	}
 	s.defaultTenantReady.Store(true)
 	return nil
+}
+
+// deletedDoor is the door whose alias marks that DefaultTenant was deleted, so that no
+// other node and no later start creates it again. The store with that alias is empty.
+const deletedDoor = "permify-deleted"
+
+// markDefaultDeleted marks that DefaultTenant is deleted.
+func (s *service) markDefaultDeleted(ctx context.Context) error {
+	_, err := s.engine.CreateStore(ctx, ostiary.CreateStoreRequest{Name: "Permify: tenant " + DefaultTenant + " was deleted", Aliases: map[string]string{deletedDoor: DefaultTenant}})
+	if errors.Is(err, ostiary.ErrStoreExists) {
+		return nil
+	}
+	return err
 }
 
 // noopToken is the snap token of a write without data. Sent back as a snap

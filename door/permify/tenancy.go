@@ -66,6 +66,9 @@ func (s *service) DeleteTenant(ctx context.Context, r *basev1.TenantDeleteReques
 		return nil, err
 	}
 	store, err := s.engine.StoreByAlias(ctx, Name, r.Id)
+	if err == nil && r.Id == DefaultTenant {
+		err = s.markDefaultDeleted(ctx)
+	}
 	if err == nil {
 		err = s.engine.DeleteStore(ctx, store.ID())
 	}
