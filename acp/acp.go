@@ -47,9 +47,10 @@ type Options struct {
 // Engine stores policies, registrations and relationships, and decides about
 // access. All methods are safe for concurrent use. It starts no goroutine.
 //
-// Only one Engine may use a collection at a time: it caches compiled policies,
-// and would not notice that another Engine edits one. (It would notice changed
-// registrations and relationships.)
+// Several Engines may use a collection, each over an [ostiary.Engine] of its own on
+// one driver. What one changes, the others see as soon as their engine has followed
+// the log. A change of relationships that another Engine makes meanwhile does not wait
+// for one that revokes authority. [Engine.ResetState] is for one Engine alone.
 type Engine struct {
 	opts Options
 	// run is the open collection; nil before Start and after Close.
@@ -61,8 +62,6 @@ type Engine struct {
 	// authority holds it for writing until it is stored. So no change is made with
 	// an authority that was revoked before the change began.
 	authority sync.RWMutex
-	// creation serializes the creation of policies, which share one counter.
-	creation sync.Mutex
 	// dids caches valid identities: checking a key costs more than a registration.
 	dids didCache
 	// plans recycles the plans of finished changes.
@@ -132,6 +131,9 @@ func (r *running) openStore(ctx context.Context, name string) error {
 	s, err := r.engine.StoreByAlias(ctx, Door, name)
 	if errors.Is(err, ostiary.ErrNoStore) {
 		s, err = r.engine.CreateStore(ctx, ostiary.CreateStoreRequest{Name: name, Aliases: map[string]string{Door: name}})
+		if errors.Is(err, ostiary.ErrStoreExists) { // another engine has created it meanwhile
+			s, err = r.engine.StoreByAlias(ctx, Door, name)
+		}
 	}
 	if err != nil {
 		return err
@@ -193,10 +195,24 @@ func (e *Engine) Store() (*ostiary.Store, error) {
 
 // table returns the table of a policy, from the cache or from the store.
 func (r *running) table(ctx context.Context, id string) (*table, error) {
-	if t := (*r.tables.Load())[id]; t != nil {
+	schema, err := r.schema(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if t := (*r.tables.Load())[id]; t != nil && t.schema == schema {
 		return t, nil
 	}
-	return r.loadTable(ctx, id)
+	return r.loadTable(ctx, id, schema)
+}
+
+// schema returns the id of the current schema of a policy, which changes with each
+// edit of its text, or "" if there is none.
+func (r *running) schema(ctx context.Context, id string) (string, error) {
+	info, err := r.store.CurrentSchema(ctx, id)
+	if errors.Is(err, ostiary.ErrNoSchema) {
+		return "", nil
+	}
+	return info.ID, err
 }
 
 // resource returns the tables of a policy and of one of its resources.
@@ -245,29 +261,27 @@ func (p *PolicyRecord) document() (ostiary.Document, error) {
 	return ostiary.Document{Kind: policyKind, Key: p.ID, Body: body}, err
 }
 
-// loadTable reads a policy from the store and caches it. Every write of a policy
-// calls forget, so the cache never holds an outdated one.
-func (r *running) loadTable(ctx context.Context, id string) (*table, error) {
+// loadTable reads a policy from the store and caches it. schema is the id of its
+// schema, read before. If the policy is newer than that, the next use loads it again.
+func (r *running) loadTable(ctx context.Context, id, schema string) (*table, error) {
 	if len(id) != 64 {
 		return nil, fmt.Errorf("%w: %q", ErrPolicyNotFound, id)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if t := (*r.tables.Load())[id]; t != nil {
+	if t := (*r.tables.Load())[id]; t != nil && t.schema == schema {
 		return t, nil
 	}
-	doc, err := r.store.Document(ctx, ostiary.DocumentKey{Kind: policyKind, Key: id})
-	if errors.Is(err, ostiary.ErrNoDocument) {
-		return nil, fmt.Errorf("%w: %q", ErrPolicyNotFound, id)
-	}
+	x, err := r.record(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	rec, err := readRecord(id, doc.Body)
+	rec, err := x.parse(id)
 	if err != nil {
 		return nil, err
 	}
 	t := newTable(r.store, rec)
+	t.schema = schema
 	old := *r.tables.Load()
 	next := map[string]*table{id: t}
 	if len(old) < tablesMax {
@@ -277,11 +291,45 @@ func (r *running) loadTable(ctx context.Context, id string) (*table, error) {
 	return t, nil
 }
 
-func readRecord(id string, body []byte) (*PolicyRecord, error) {
-	var x record
-	if err := json.Unmarshal(body, &x); err != nil || x.Version != recordVersion {
-		return nil, fmt.Errorf("%w: policy %s: unsupported record version %d: %w", ErrInternal, id, x.Version, errorOr(err, ostiary.ErrFormat))
+// record reads the stored form of a policy.
+func (r *running) record(ctx context.Context, id string) (x record, err error) {
+	doc, err := r.store.Document(ctx, ostiary.DocumentKey{Kind: policyKind, Key: id})
+	if errors.Is(err, ostiary.ErrNoDocument) {
+		return x, fmt.Errorf("%w: %q", ErrPolicyNotFound, id)
 	}
+	if err != nil {
+		return x, err
+	}
+	return readRecord(id, doc.Body)
+}
+
+func readRecord(id string, body []byte) (x record, err error) {
+	if err := json.Unmarshal(body, &x); err != nil || x.Version != recordVersion {
+		return x, fmt.Errorf("%w: policy %s: unsupported record version %d: %w", ErrInternal, id, x.Version, errorOr(err, ostiary.ErrFormat))
+	}
+	return x, nil
+}
+
+// policy returns a policy with its newest metadata, whose change makes no schema.
+func (r *running) policy(ctx context.Context, id string) (*PolicyRecord, error) {
+	t, err := r.table(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	x, err := r.record(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if x.Source != t.record.Source { // edited meanwhile
+		return x.parse(id)
+	}
+	rec := *t.record
+	rec.Metadata, rec.Modified = x.Metadata, x.Modified
+	return &rec, nil
+}
+
+// parse returns the policy of a stored form.
+func (x *record) parse(id string) (*PolicyRecord, error) {
 	p, err := parsePolicy(x.Source, x.Dialect, x.Specification)
 	if err != nil {
 		return nil, fmt.Errorf("%w: policy %s is stored but cannot be parsed: %w", ErrInternal, id, err)

@@ -161,6 +161,7 @@ func (p *Policy) rewrite(res *Resource, e *expression) schema.Rewrite {
 // table maps a policy's names to the store's names.
 type table struct {
 	record    *PolicyRecord
+	schema    string                    // id of the schema of the policy
 	actor     string                    // the actor type's full name
 	resources map[string]*resourceTable // by the resource's name
 }

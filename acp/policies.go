@@ -94,33 +94,74 @@ func (r Root) CreatePolicy(ctx context.Context, src PolicySource) (*PolicyRecord
 // writePolicy advances the policy counter, in the entry that creates the policy, or
 // in an entry of its own if the policy is refused.
 func (e *Engine) writePolicy(ctx context.Context, r *running, creator string, anonymous bool, src PolicySource) (*PolicyRecord, ostiary.Token, error) {
-	e.creation.Lock()
-	defer e.creation.Unlock()
-	state, err := r.collection(ctx)
-	if err != nil {
-		return nil, "", err
-	}
-	p, err := parsePolicy(src.Text, src.Dialect, src.Specification)
-	counted := state.advance(p.Dialect, err)
+	p, refused := parsePolicy(src.Text, src.Dialect, src.Specification)
+	parsed := refused
 	if anonymous {
-		err = ErrUnauthenticated
+		refused = ErrUnauthenticated
 	}
-	var rec *PolicyRecord
-	var w ostiary.WriteRequest
-	if err == nil {
-		rec, w, err = e.newPolicy(creator, p, src, state)
-	}
-	if err == nil {
-		var token ostiary.Token
-		if token, err = r.store.Write(ctx, w); err == nil {
+	e.authority.Lock() // changes of this engine would make the write begin again
+	defer e.authority.Unlock()
+	if refused == nil {
+		rec, token, err := e.tryPolicy(ctx, r, creator, p, src)
+		if err == nil {
 			return rec, token, nil
 		}
+		refused = err
 	}
-	if counted {
-		_, counterErr := r.store.Write(ctx, ostiary.WriteRequest{Documents: []ostiary.Document{state.document()}})
-		err = errors.Join(withKind(err), withKind(counterErr))
+	counted := true
+	_, err := r.write(ctx, func() (w ostiary.WriteRequest, err error) {
+		state, err := r.collection(ctx)
+		if err != nil {
+			return w, err
+		}
+		if counted = state.advance(p.Dialect, parsed); counted {
+			w.Documents = []ostiary.Document{state.document()}
+		}
+		return w, nil
+	})
+	if !counted {
+		return nil, "", refused
 	}
-	return nil, "", err
+	return nil, "", errors.Join(withKind(refused), withKind(err))
+}
+
+// tryPolicy creates a parsed policy and advances the counter in one entry.
+func (e *Engine) tryPolicy(ctx context.Context, r *running, creator string, p *Policy, src PolicySource) (rec *PolicyRecord, token ostiary.Token, err error) {
+	token, err = r.write(ctx, func() (w ostiary.WriteRequest, err error) {
+		state, err := r.collection(ctx)
+		if err != nil {
+			return w, err
+		}
+		state.advance(p.Dialect, nil)
+		rec, w, err = e.newPolicy(creator, p, src, state)
+		return w, err
+	})
+	return rec, token, err
+}
+
+// attemptsMax is the largest number of times that one write is decided.
+const attemptsMax = 100
+
+// write makes a change that decide makes of what it reads. It calls decide again if
+// the store has changed since, which another engine may have done, and fails with
+// [ostiary.ErrConflict] after attemptsMax times.
+func (r *running) write(ctx context.Context, decide func() (ostiary.WriteRequest, error)) (ostiary.Token, error) {
+	for range attemptsMax {
+		head, err := r.store.Head(ctx)
+		if err != nil {
+			return "", err
+		}
+		w, err := decide()
+		if err != nil {
+			return "", err
+		}
+		w.After = head
+		token, err := r.store.Write(ctx, w)
+		if !errors.Is(err, ostiary.ErrPrecondition) {
+			return token, err
+		}
+	}
+	return "", fmt.Errorf("%w: other writers changed the collection before each of %d attempts", ostiary.ErrConflict, attemptsMax)
 }
 
 // newPolicy returns the write that creates a parsed policy.
@@ -194,12 +235,8 @@ func (e *Engine) Policy(ctx context.Context, id string) (*PolicyRecord, error) {
 	if r == nil {
 		return nil, failed("get policy", ErrClosed)
 	}
-	t, err := r.table(ctx, id)
-	if err != nil {
-		return nil, failed("get policy", err)
-	}
-	rec := *t.record
-	return &rec, nil
+	rec, err := r.policy(ctx, id)
+	return rec, failed("get policy", err)
 }
 
 // Policies yields all policies in the order of their creation.
@@ -221,7 +258,7 @@ func (e *Engine) Policies(ctx context.Context) iter.Seq2[*PolicyRecord, error] {
 				continue // an older text of a policy that was edited
 			}
 			seen[info.Namespace] = true
-			t, err := r.table(ctx, info.Namespace)
+			rec, err := r.policy(ctx, info.Namespace)
 			if errors.Is(err, ErrPolicyNotFound) {
 				continue // another door's schema, or a policy that was just deleted
 			}
@@ -229,8 +266,7 @@ func (e *Engine) Policies(ctx context.Context) iter.Seq2[*PolicyRecord, error] {
 				yield(nil, failed("list policies", err))
 				return
 			}
-			rec := *t.record
-			if !yield(&rec, nil) {
+			if !yield(rec, nil) {
 				return
 			}
 		}
@@ -426,19 +462,18 @@ func (e *Engine) changePolicy(ctx context.Context, actor, id string, kind EventK
 	token, err := func() (ostiary.Token, error) {
 		e.authority.Lock()
 		defer e.authority.Unlock()
-		t, err := r.table(ctx, id)
-		if err != nil {
-			return "", err
-		}
-		if t.record.Creator != actor && !(actor == "" && kind == PolicyDeleted) {
-			return "", fmt.Errorf("%w: %s did not create the policy", ErrUnauthorized, cmp.Or(actor, "the root"))
-		}
-		w, err := change(r, t)
-		if err != nil {
-			return "", err
-		}
 		defer r.forget(id) // even if the outcome of the write is unknown
-		return r.store.Write(ctx, w)
+		return r.write(ctx, func() (w ostiary.WriteRequest, err error) {
+			r.forget(id) // the newest record decides
+			t, err := r.table(ctx, id)
+			if err != nil {
+				return w, err
+			}
+			if t.record.Creator != actor && !(actor == "" && kind == PolicyDeleted) {
+				return w, fmt.Errorf("%w: %s did not create the policy", ErrUnauthorized, cmp.Or(actor, "the root"))
+			}
+			return change(r, t)
+		})
 	}()
 	if err == nil {
 		e.notify(token, []Event{{Kind: kind, Actor: actor, Policy: id}})
