@@ -34,7 +34,7 @@ func (r rows) Attribute(object rel.Object, name string) (string, bool, error) {
 	return "", false, nil
 }
 
-// probing implements [eval.Rows]' optional lookup of one tuple.
+// probing implements [authz.Rows]' optional lookup of one tuple.
 type probing struct{ w *World }
 
 func (r probing) Probe(k rel.Key) (rel.Tuple, bool, error) {
@@ -59,9 +59,9 @@ func (r reversing) Objects(subject rel.Subject, objectType, relation string, yie
 
 // rowsReaders returns the world's data as rows with each combination of the
 // optional interfaces.
-func (b *Bench) rowsReaders() []eval.Rows {
+func (b *Bench) rowsReaders() []authz.Rows {
 	w := &b.World
-	return []eval.Rows{
+	return []authz.Rows{
 		rows{w},
 		struct {
 			rows

@@ -2,7 +2,7 @@
 // answers authorization questions. It stores no tuples and uses no engine. The
 // server of a project and the project of an instance are computed from URLs, grants
 // come from a table, and the caller's groups come with the request. The evaluator
-// reads all of this from [rows], through [eval.NewReader].
+// reads all of this from a [source], through package rows.
 package main
 
 import (
@@ -16,8 +16,8 @@ import (
 
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door/openfga/language"
-	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/rows"
 	"github.com/ostiary/ostiary/schema"
 )
 
@@ -38,35 +38,34 @@ func compile() (*schema.Schema, error) {
 	return schema.Compile(m, nil)
 }
 
-// request is a request of one caller. Its reader reads each row at most once.
+// request is a request of one caller. Its evaluator reads each row at most once.
 type request struct {
-	binding *eval.Binding
-	reader  eval.Reader
-	caller  rel.Subject
-	env     eval.Env
-	calls   int
+	rows   *rows.Evaluator
+	caller rel.Subject
+	calls  int
 }
 
 func newRequest(s *schema.Schema, db *database, caller string, groups ...string) *request {
-	r := &request{reader: eval.NewReader(rows{db}), caller: rel.Subject{Type: "identity", ID: caller}}
-	r.binding = eval.Bind(s, r.reader)
+	r := &request{caller: rel.Subject{Type: "identity", ID: caller}}
+	var o rows.Options
 	for _, g := range groups {
-		r.env.Tuples = append(r.env.Tuples, rel.Tuple{Object: rel.Object{Type: "group", ID: g}, Relation: "member", Subject: r.caller})
+		o.Tuples = append(o.Tuples, rel.Tuple{Object: rel.Object{Type: "group", ID: g}, Relation: "member", Subject: r.caller})
 	}
+	r.rows = rows.New(s, source{db}, o)
 	return r
 }
 
 // can reports whether the caller has an entitlement on an entity.
 func (r *request) can(ctx context.Context, entitlement, typ, entity string) (bool, error) {
 	r.calls++
-	a, err := r.binding.Check(ctx, r.reader, authz.Question{Object: rel.Object{Type: typ, ID: entity}, Relation: entitlement, Subject: r.caller}, &r.env)
+	a, err := r.rows.Check(ctx, authz.Question{Object: rel.Object{Type: typ, ID: entity}, Relation: entitlement, Subject: r.caller})
 	return a.Allowed(), err
 }
 
 // all returns the entities of a type on which the caller has an entitlement, sorted.
 func (r *request) all(ctx context.Context, entitlement, typ string) ([]string, error) {
 	r.calls++
-	l, err := r.binding.ListObjects(ctx, r.reader, eval.ListObjectsQuestion{Type: typ, Relation: entitlement, Subject: r.caller}, &r.env)
+	l, err := r.rows.ListObjects(ctx, typ, entitlement, r.caller)
 	slices.Sort(l.IDs)
 	return l.IDs, err
 }

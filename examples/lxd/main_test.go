@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ostiary/ostiary/internal/eval"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -109,4 +109,4 @@ func BenchmarkListing(b *testing.B) {
 	}
 }
 
-var _ eval.Reverser = rows{}
+var _ authz.Reverser = source{}

@@ -58,13 +58,13 @@ func projectOf(entity string) (string, error) {
 	return "default", nil
 }
 
-// rows gives the evaluator the tuples that follow from the database: it computes
-// parents and queries grants. It implements [eval.Rows] and [eval.Reverser].
-type rows struct{ db *database }
+// source gives the evaluator the tuples that follow from the database: it computes
+// parents and queries grants. It implements [authz.Rows] and [authz.Reverser].
+type source struct{ db *database }
 
 // Subjects yields the tuples of a relation of an object: the object's parent, or the
 // groups with a grant.
-func (r rows) Subjects(object rel.Object, relation string, yield func(rel.Tuple) bool) error {
+func (r source) Subjects(object rel.Object, relation string, yield func(rel.Tuple) bool) error {
 	switch {
 	case relation == "server" && object.Type == "project":
 		yield(rel.Tuple{Object: object, Relation: relation, Subject: rel.Subject{Type: "server", ID: theServer}})
@@ -87,7 +87,7 @@ func (r rows) Subjects(object rel.Object, relation string, yield func(rel.Tuple)
 
 // Objects yields the tuples that have a subject: the children of a project or of
 // the server, or the grants of a group.
-func (r rows) Objects(subject rel.Subject, objectType, relation string, yield func(rel.Tuple) bool) error {
+func (r source) Objects(subject rel.Subject, objectType, relation string, yield func(rel.Tuple) bool) error {
 	switch {
 	case relation == "server" && objectType == "project":
 		for _, p := range r.db.projects {

@@ -2,7 +2,6 @@ package eval
 
 import (
 	"github.com/ostiary/ostiary/internal/graph"
-	"github.com/ostiary/ostiary/rel"
 )
 
 // Reader is the data that the evaluator needs: nodes by name, and each node's
@@ -44,29 +43,4 @@ type Reader interface {
 	// for example); a graph has none. After an error all lists are empty, and
 	// the question returns the error.
 	Err() error
-}
-
-// Rows is a small interface for an embedder's own data, by plain names.
-// [NewReader] makes a Reader of it. Rows may also implement [Prober],
-// [Reverser] and [Attributer].
-type Rows interface {
-	// Subjects calls yield for each tuple of object#relation until yield
-	// returns false. Order and repetition do not matter.
-	Subjects(object rel.Object, relation string, yield func(rel.Tuple) bool) error
-}
-
-// Prober is an optional interface of [Rows]: it reads one tuple by its key, so
-// that a relation with very many subjects is not read in full.
-type Prober interface {
-	// Probe returns the tuple with the key k. It returns false if there is
-	// none.
-	Probe(k rel.Key) (rel.Tuple, bool, error)
-}
-
-// Reverser is an optional interface of [Rows]: it reads the tuples that name a
-// subject. Lists of objects need it.
-type Reverser interface {
-	// Objects calls yield for each tuple that names subject, on objects of the
-	// type and with the relation, until yield returns false.
-	Objects(subject rel.Subject, objectType, relation string, yield func(rel.Tuple) bool) error
 }

@@ -4,29 +4,23 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/graph"
 	"github.com/ostiary/ostiary/rel"
 )
-
-// Attributer is an optional interface of [Rows]: typed values of objects.
-type Attributer interface {
-	// Attribute returns a value as canonical JSON. It returns false if the
-	// object does not have it.
-	Attribute(object rel.Object, name string) (string, bool, error)
-}
 
 // NewReader makes a [Reader] of an embedder's rows. It reads each list once,
 // the first time that it is needed, and keeps it together with all names that
 // it met. Make one Reader per request, and a new one when the rows may have
 // changed. It is not safe for concurrent use. After the first error of the
 // rows every list is empty and Err returns that error.
-func NewReader(rows Rows) Reader {
+func NewReader(rows authz.Rows) Reader {
 	r := &rowsReader{rows: rows, kinds: map[graph.KindName]graph.Kind{}, nodes: map[rowsNode]graph.Node{},
 		forward: map[graph.Node]map[graph.Kind][]graph.Edge{}, reverse: map[rowsListKey][]graph.Edge{},
 		details: map[[2]graph.Node]graph.Detail{}, probed: map[[2]graph.Node]graph.Edge{}}
-	r.prober, _ = rows.(Prober)
-	r.reverser, _ = rows.(Reverser)
-	r.attributer, _ = rows.(Attributer)
+	r.prober, _ = rows.(authz.Prober)
+	r.reverser, _ = rows.(authz.Reverser)
+	r.attributer, _ = rows.(authz.Attributer)
 	return r
 }
 
@@ -40,12 +34,12 @@ type rowsListKey struct {
 // numbered as they are met, from 1.
 type rowsReader struct {
 	// rows are the embedder's rows.
-	rows Rows
+	rows authz.Rows
 	// prober, reverser and attributer are rows where rows implements them, and
 	// nil otherwise.
-	prober     Prober
-	reverser   Reverser
-	attributer Attributer
+	prober     authz.Prober
+	reverser   authz.Reverser
+	attributer authz.Attributer
 	// err is the first error of rows.
 	err error
 

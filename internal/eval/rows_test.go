@@ -40,7 +40,7 @@ func TestRowsFail(t *testing.T) {
 	for name, mode := range modes {
 		for left := range 7 {
 			broken := &brokenRows{rows: data, left: left}
-			r := eval.NewReader(struct{ eval.Rows }{broken}) // hides the optional interfaces
+			r := eval.NewReader(struct{ authz.Rows }{broken}) // hides the optional interfaces
 			a, err := eval.Bind(b.Schema(), r).Force(mode).Check(context.Background(), r,
 				authz.Question{Object: k.Object, Relation: k.Relation, Subject: k.Subject}, &eval.Env{})
 			if !errors.Is(err, errRows) || a.Allowed() {

@@ -81,6 +81,7 @@ policy/pattern: policy/status policy/value
 policy/status: policy/value
 policy/value: internal/excerpt
 # Engine: the library; it keeps stores, takes writes and answers questions
+rows: authz expr rel schema storage internal/errs internal/eval
 .: storage storage/memory schema expr rel internal/errs internal/limits internal/snapshot internal/document internal/changelog internal/query internal/commit internal/compare internal/turns authz
 internal/errs: internal/eval storage internal/graph schema rel authz
 internal/limits: storage internal/errs authz
