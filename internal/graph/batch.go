@@ -348,22 +348,22 @@ func (v *View) rewrite(edits []edit) {
 	}
 	defer v.g.editorPool.Put(ed)
 	var (
-		dir *directory
-		p   *page
+		upper *branch
+		lower *leaf
 	)
-	for lastDir, lastPage := -1, -1; len(edits) > 0; {
+	for lastBranch, lastLeaf := -1, -1; len(edits) > 0; {
 		n := edits[0].node
-		if t := int(n >> directoryAt); t != lastDir {
-			dir, lastDir = v.copyDirectory(t), t
+		if t := int(n >> branchAt); t != lastBranch {
+			upper, lastBranch = v.copyBranch(t), t
 		}
-		if q := int(n >> pageAt); q != lastPage {
-			p, lastPage = v.copyPage(dir, q&directoryMask), q
+		if q := int(n >> leafAt); q != lastLeaf {
+			lower, lastLeaf = v.copyLeaf(upper, q&branchMask), q
 		}
 		count := 0
 		for count < len(edits) && edits[count].node>>blockBits == n>>blockBits {
 			count++
 		}
-		seg := &p[n>>segmentAt&pageMask]
+		seg := &lower[n>>segmentAt&leafMask]
 		v.segmentBytes -= seg.bytes()
 		*seg = ed.apply(seg, edits[:count])
 		v.segmentBytes += seg.bytes()
@@ -371,32 +371,32 @@ func (v *View) rewrite(edits []edit) {
 	}
 }
 
-// copyDirectory puts a copy of the t-th directory into v.top, which v must not
+// copyBranch puts a copy of the t-th branch into v.top, which v must not
 // share.
-func (v *View) copyDirectory(t int) *directory {
+func (v *View) copyBranch(t int) *branch {
 	for len(v.top) <= t {
 		v.top = append(v.top, nil)
 	}
-	d := new(directory)
+	copied := new(branch)
 	if v.top[t] != nil {
-		*d = *v.top[t]
+		*copied = *v.top[t]
 	} else {
-		v.segmentBytes += directoryBytes
+		v.segmentBytes += branchBytes
 	}
-	v.top[t] = d
-	return d
+	v.top[t] = copied
+	return copied
 }
 
-// copyPage puts a copy of a page into d, which v must not share.
-func (v *View) copyPage(d *directory, at int) *page {
-	p := new(page)
-	if d[at] != nil {
-		*p = *d[at]
+// copyLeaf puts a copy of a leaf into its branch, which v must not share.
+func (v *View) copyLeaf(above *branch, at int) *leaf {
+	copied := new(leaf)
+	if above[at] != nil {
+		*copied = *above[at]
 	} else {
-		v.segmentBytes += pageBytes
+		v.segmentBytes += leafBytes
 	}
-	d[at] = p
-	return p
+	above[at] = copied
+	return copied
 }
 
 // recount updates v's counts of live nodes and names. v differs from base at

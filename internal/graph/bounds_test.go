@@ -418,7 +418,7 @@ func TestDroppedNodes(t *testing.T) {
 	t.Parallel()
 	g := New(Options{})
 	dropped := g.Begin()
-	for i := range 3 << directoryAt >> 1 {
+	for i := range 3 << branchAt >> 1 {
 		must(t, dropped.Add(viewer(i, true)))
 	}
 	b := g.Begin()
@@ -426,7 +426,7 @@ func TestDroppedNodes(t *testing.T) {
 	v, err := b.Publish()
 	must(t, err)
 	check(t, v)
-	if st := v.Stats(); st.LiveNames != 2 || st.Names < 1<<directoryAt {
+	if st := v.Stats(); st.LiveNames != 2 || st.Names < 1<<branchAt {
 		t.Errorf("%+v", st)
 	}
 	for n := range Node(len(v.blocks)) << blockBits {

@@ -79,9 +79,9 @@ func (a *adjacency) put(n Node, e Edge) {
 
 // buildSegments builds all segments of v, in parallel.
 func (v *View) buildSegments(byObject, bySubject adjacency) error {
-	directories := (len(v.blocks)<<blockBits + 1<<directoryAt - 1) >> directoryAt
-	for t := range directories {
-		v.copyDirectory(t)
+	branches := (len(v.blocks)<<blockBits + 1<<branchAt - 1) >> branchAt
+	for t := range branches {
+		v.copyBranch(t)
 	}
 	var (
 		next  atomic.Int64
@@ -89,11 +89,11 @@ func (v *View) buildSegments(byObject, bySubject adjacency) error {
 		mu    sync.Mutex
 		first error
 	)
-	for range min(runtime.GOMAXPROCS(0), directories) {
+	for range min(runtime.GOMAXPROCS(0), branches) {
 		group.Go(func() {
 			b := builder{v: v, byObject: byObject, bySubject: bySubject}
-			for t := next.Add(1) - 1; t < int64(directories) && b.err == nil; t = next.Add(1) - 1 {
-				b.directory(int(t))
+			for t := next.Add(1) - 1; t < int64(branches) && b.err == nil; t = next.Add(1) - 1 {
+				b.branch(int(t))
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -116,22 +116,22 @@ type builder struct {
 	keys                []uint64 // edges of one node, each with its side in the upper half
 	list                []Edge   // edges of one list
 
-	bytes     int64 // of the segments and pages
+	bytes     int64 // of the segments and leaves
 	liveNodes int   // nodes with a list
 	err       error
 }
 
-// directory fills the t-th directory of the view.
-func (b *builder) directory(t int) {
+// branch fills the t-th branch of the view.
+func (b *builder) branch(t int) {
 	d := b.v.top[t]
 	for q := range d {
-		first := t<<(directoryAt-blockBits) + q<<pageBits // block
+		first := t<<(branchAt-blockBits) + q<<leafBits // block
 		if first >= len(b.v.blocks) {
 			return
 		}
-		p := new(page)
+		p := new(leaf)
 		d[q] = p
-		b.bytes += pageBytes
+		b.bytes += leafBytes
 		for i := range p {
 			if first+i < len(b.v.blocks) && b.err == nil {
 				p[i] = b.segment(Node(first+i) << blockBits)

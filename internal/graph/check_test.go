@@ -186,12 +186,12 @@ func (c *checker) counts() error {
 		if d == nil {
 			continue
 		}
-		segments += directoryBytes
+		segments += branchBytes
 		for _, p := range d {
 			if p == nil {
 				continue
 			}
-			segments += pageBytes
+			segments += leafBytes
 			for i := range p {
 				segments += p[i].bytes()
 			}

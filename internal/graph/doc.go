@@ -29,14 +29,14 @@
 //
 // Nodes get their numbers in blocks of 64 nodes of one kind. The lists of a
 // block, in both directions, are one segment: a single slice of words. A view
-// finds the segment of a node through three levels: a top slice, directories of
-// 64 pages, and pages of 16 segments.
+// finds the segment of a node through three levels: a top slice, branches of
+// 64 leaves, and leaves of 16 segments.
 //
 // # Writing
 //
 // A [Batch] collects the changes of one write. [Batch.Publish] turns them into
 // edits of lists, sorts these by node, and rebuilds each segment that they
-// touch. It copies the pages, directories and top slice above these segments
+// touch. It copies the leaves, branches and top slice above these segments
 // and shares everything else with the view before. So a view costs only what
 // changed since the one before, and the garbage collector frees what no view
 // uses any more. Edges that belong behind the end of a long list are written to

@@ -15,12 +15,12 @@ import (
 type View struct {
 	g *Graph
 	symbols
-	top []*directory // by node>>directoryAt; entries may be nil
+	top []*branch // by node>>branchAt; entries may be nil
 
 	tupleCount   int
 	liveNodes    int
 	liveNames    int
-	segmentBytes int64 // of segments, pages and directories
+	segmentBytes int64 // of segments, leaves and branches
 	extraBytes   int64 // of details and attributes
 
 	nameCount, nodeCount int // of the lineage when the view was made, live or not
@@ -29,28 +29,28 @@ type View struct {
 	values  btree.Map[uint64, string]  // attributes, by pair(object's plain node, number of the attribute's name)
 }
 
-// page and directory are the inner levels of a view's tree. A write copies one
+// leaf and branch are the inner levels of a view's tree. A write copies one
 // or two of each, so they are small: at half a kilobyte each, they cost about
 // as much as copying the top level of a view with 10 million nodes.
 type (
-	page      [1 << pageBits]segment
-	directory [1 << directoryBits]*page
+	leaf   [1 << leafBits]segment
+	branch [1 << branchBits]*leaf
 )
 
 const (
-	pageBits      = 4
-	directoryBits = 6
+	leafBits   = 4
+	branchBits = 6
 
 	// the lowest bit of a node number that selects an entry of each level
-	segmentAt   = blockBits
-	pageAt      = segmentAt + pageBits
-	directoryAt = pageAt + directoryBits
+	segmentAt = blockBits
+	leafAt    = segmentAt + leafBits
+	branchAt  = leafAt + branchBits
 
-	pageMask      = 1<<pageBits - 1
-	directoryMask = 1<<directoryBits - 1
+	leafMask   = 1<<leafBits - 1
+	branchMask = 1<<branchBits - 1
 
-	pageBytes      = 32 << pageBits
-	directoryBytes = 8 << directoryBits
+	leafBytes   = 32 << leafBits
+	branchBytes = 8 << branchBits
 )
 
 // pair joins two numbers into one key, ordered by a and then by b.
@@ -58,10 +58,10 @@ func pair(a, b uint32) uint64 { return uint64(a)<<32 | uint64(b) }
 
 // segment returns the segment of n, or nil.
 func (v *View) segment(n Node) *segment {
-	if t := n >> directoryAt; int(t) < len(v.top) {
+	if t := n >> branchAt; int(t) < len(v.top) {
 		if d := v.top[t]; d != nil {
-			if p := d[n>>pageAt&directoryMask]; p != nil {
-				return &p[n>>segmentAt&pageMask]
+			if p := d[n>>leafAt&branchMask]; p != nil {
+				return &p[n>>segmentAt&leafMask]
 			}
 		}
 	}
