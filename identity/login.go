@@ -54,7 +54,11 @@ func (s *Service) Login(ctx context.Context, id, domain, name, secret string) (*
 	}
 	// A user who is locked already takes as long, too.
 	locked := known && s.options.Compliance.locked(user, s.activity(user.ID), s.now())
-	ok, err := s.verify(forUser(ctx, cmp.Or(id, domain+"/"+name)), secret, hashes[0])
+	hashing := forUser(ctx, cmp.Or(id, domain+"/"+name))
+	ok, err := s.verify(hashing, secret, hashes[0])
+	if err == nil && (!ok || locked) {
+		err = s.verifyOthers(hashing, secret, hashes[0])
+	}
 	switch {
 	case errors.Is(err, &Error{Reason: Busy}):
 		return nil, err
@@ -109,10 +113,68 @@ func (s *Service) decoy() string {
 	return s.decoyHash
 }
 
-// decoyState is the hash of decoy, made on first use.
+// verifyOthers compares a wrong password with a hash of each other form that this
+// process has seen, so that all wrong logins take equally long, whatever the form of
+// the user's hash. It fails with Busy.
+func (s *Service) verifyOthers(ctx context.Context, secret, hash string) error {
+	for _, other := range s.formsSeen.others(hash, s.decoy()) {
+		_, err := s.pool.Verify(ctx, secret, other)
+		if b := busy(err); b != nil {
+			return b
+		}
+	}
+	return nil
+}
+
+// decoyState is the hash of decoy, made on first use, and one hash of each form.
 type decoyState struct {
 	decoyOnce sync.Once
 	decoyHash string
+	formsSeen forms
+}
+
+// formsMax bounds the forms of hashes that are remembered, because each makes wrong
+// logins longer.
+const formsMax = 4
+
+// forms are hashes of different forms. They are memory of this process, so the first
+// wrong login with a hash of another form, after a start, can still be told apart. Its
+// methods may be called concurrently.
+type forms struct {
+	mu   sync.Mutex
+	seen []string // one hash of each form
+}
+
+// others adds hashes, and returns one of each form that is remembered and not the first
+// one's.
+func (f *forms) others(hashes ...string) (out []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, hash := range hashes {
+		same := func(seen string) bool { return password.Form(seen) == password.Form(hash) }
+		if len(f.seen) < formsMax && !slices.ContainsFunc(f.seen, same) {
+			f.seen = append(f.seen, spoiled(hash))
+		}
+	}
+	for _, seen := range f.seen {
+		if password.Form(seen) != password.Form(hashes[0]) {
+			out = append(out, seen)
+		}
+	}
+	return out
+}
+
+// spoiled returns a hash of the same form that no password has.
+func spoiled(hash string) string {
+	at := len(hash) - 10 // in the digest
+	if at < 0 {
+		return hash // it is no hash
+	}
+	other := "a"
+	if hash[at] == 'a' {
+		other = "b"
+	}
+	return hash[:at] + other + hash[at+1:]
 }
 
 // Scope is what a token is for. At most one field is set in a request; the zero

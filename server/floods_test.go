@@ -180,6 +180,50 @@ func TestFramesOfAccepted(t *testing.T) {
 	}
 }
 
+// TestLargeBodyOverHTTP2 checks that the refusal of a body above its bound has its body,
+// though the client still sends.
+func TestLargeBodyOverHTTP2(t *testing.T) {
+	t.Parallel()
+	r := start(t, server.Options{Keys: keys(t, server.Key{Secret: "k"}), TLS: certificate(t)})
+	c, err := dialFlood(r.at["http"], true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for range 2 {
+		id, err := c.beginWith(false, ":method", "POST", ":scheme", "https", ":path", "/echo", ":authority", "localhost",
+			"authorization", "Bearer k", "content-length", "5000000")
+		if err = errors.Join(err, c.WriteData(id, false, make([]byte, 10_000)), c.out.Flush()); err != nil {
+			t.Fatal(err)
+		}
+		announced, body := "", 0
+		for ended := false; !ended; {
+			frame, err := c.ReadFrame()
+			if err != nil {
+				t.Fatalf("%d of %s bytes, then %v", body, announced, err)
+			}
+			switch f := frame.(type) {
+			case *http2.MetaHeadersFrame:
+				for _, field := range f.Fields {
+					if field.Name == ":status" && field.Value != "413" {
+						t.Error("status", field.Value)
+					}
+					if field.Name == "content-length" {
+						announced = field.Value
+					}
+				}
+			case *http2.DataFrame:
+				body, ended = body+len(f.Data()), f.StreamEnded()
+			case *http2.GoAwayFrame:
+				t.Error("the connection ends, and a client that still sends loses the body")
+			}
+		}
+		if fmt.Sprint(body) != announced || body == 0 {
+			t.Errorf("%d bytes, announced %q", body, announced)
+		}
+	}
+}
+
 // TestLockout checks that the passwords of a user are refused, right or wrong, after too
 // many wrong ones from an address, that a user on a kept connection is not, and that
 // there is one line in the log for it.

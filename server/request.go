@@ -186,7 +186,9 @@ func (q *request) boundBody(r *http.Request, route *door.Route) bool {
 		limit = q.bodyBytes
 	}
 	if r.ContentLength > limit {
-		q.Header().Set("Connection", "close")
+		if r.ProtoMajor == 1 { // over HTTP/2, clients that still send would lose the response's body
+			q.Header().Set("Connection", "close")
+		}
 		q.refuse(r, &door.Refusal{Reason: door.TooLarge, Bound: "BodyBytes", Limit: limit})
 		return false
 	}

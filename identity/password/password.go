@@ -115,6 +115,19 @@ func Outdated(hash string, rounds int) bool {
 	return err != nil || cost != rounds
 }
 
+// Form returns what decides how long a valid hash takes: its algorithm and its
+// parameters, without the salt and the digest.
+func Form(hash string) string {
+	parts := strings.SplitN(hash, "$", 4)
+	if len(parts) < 4 {
+		return hash
+	}
+	if strings.HasPrefix(parts[1], "2") {
+		parts[1] = "2" // the types of bcrypt take equally long
+	}
+	return parts[1] + "$" + parts[2]
+}
+
 // bcryptForm is the form of a bcrypt hash. Type 2x is the result of a fault of an
 // old library, and type 2 is older than bcrypt's handling of UTF-8.
 var bcryptForm = regexp.MustCompile(`^\$2[aby]\$[0-9]{2}\$[./A-Za-z0-9]{53}$`)

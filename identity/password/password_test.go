@@ -44,6 +44,22 @@ func TestKeystonesHashes(t *testing.T) {
 	}
 }
 
+// TestForm checks that hashes have the same form if they differ in their salts alone, and
+// another one if their algorithms or parameters differ.
+func TestForm(t *testing.T) {
+	for hash, want := range map[string]string{
+		"$2b$04$aaaaaaaaaaaaaaaaaaaaaaaaaaaaa": "2$04", "$2a$04$b": "2$04", "$2y$12$b": "2$12",
+		"$bcrypt-sha256$v=2,t=2b,r=12$salt$digest": "bcrypt-sha256$v=2,t=2b,r=12",
+		"$scrypt$ln=16,r=8,p=1$salt$digest":        "scrypt$ln=16,r=8,p=1",
+		"$pbkdf2-sha512$25000$salt$digest":         "pbkdf2-sha512$25000",
+		"text":                                     "text",
+	} {
+		if got := Form(hash); got != want {
+			t.Errorf("%q: %q, expected %q", hash, got, want)
+		}
+	}
+}
+
 // TestAlteredHash changes each character of each hash. None of the results may
 // accept the password, except that the last character of a base64 text has
 // unused bits.

@@ -72,6 +72,13 @@ func (p *Pool) Verify(ctx context.Context, password, hash string) (ok bool, err 
 	return ok, err
 }
 
+// Computed returns how many hashes the pool has begun to compute.
+func (p *Pool) Computed() int {
+	p.queue.mu.Lock()
+	defer p.queue.mu.Unlock()
+	return p.queue.turn
+}
+
 // run calls f on a thread of low priority, as soon as one is free. The queue chooses
 // which call gets it. If ctx ends while f runs, run waits for f: hashes cannot
 // be interrupted, and f writes to variables of the caller.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -109,6 +110,27 @@ func TestFutureToken(t *testing.T) {
 	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:a")}))(t)
 	_, err = s.Read(ctx, ostiary.ReadRequest{Consistency: ostiary.AtLeast(future)})
 	wantKind(t, err, ostiary.ErrToken)
+}
+
+// TestFarFuture checks that a request waits for a revision that is 100,000 later than the
+// newest one, and fails at once for a later one.
+func TestFarFuture(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, newEngine(t, ostiary.Options{Bounds: ostiary.Bounds{FutureWait: 24 * time.Hour}}), documents())
+	newest := must(s.Read(t.Context(), ostiary.ReadRequest{}))(t).Revision
+	for r, waits := range map[ostiary.Revision]bool{newest + 100_000: true, newest + 100_001: false, 1<<63 - 1: false} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		left := errors.New("the client left")
+		if waits {
+			time.AfterFunc(10*time.Millisecond, func() { cancel(left) })
+		}
+		_, err := s.Read(ctx, ostiary.ReadRequest{Consistency: ostiary.AtRevision(r)}) // without an end if it waits
+		wantKind(t, err, ostiary.ErrFuture)
+		if waited := strings.Contains(err.Error(), left.Error()); waited != waits {
+			t.Errorf("revision %d, the newest is %d: %v, expected to wait: %v", r, newest, err, waits)
+		}
+		cancel(nil)
+	}
 }
 
 // TestTokenBits flips every bit of a token. No changed token may be accepted.

@@ -102,15 +102,23 @@ func (t *Timeline) Confirm(ctx context.Context, p authz.TokenParts) (*View, erro
 	return v, nil
 }
 
+// FutureRevisionsMax is how many revisions a request waits for at most. No node writes
+// or copies so many within the deadline of a request, so one for a later revision fails
+// at once: its token was forged, or belongs to another history of the store.
+const FutureRevisionsMax = 100_000
+
 // Await returns a view of revision r or a later one. It waits until the deadline
 // of ctx, or for Bounds.FutureWait if ctx has no deadline, and fails with
-// ErrFuture.
+// ErrFuture; at once if r is more than FutureRevisionsMax later than the newest one.
 func (t *Timeline) Await(ctx context.Context, r storage.Revision) (*View, error) {
 	v, err := t.Newest(ctx)
 	if err != nil || v.Head.Revision >= r {
 		return v, err
 	}
 	caller, newest := ctx, v.Head.Revision
+	if r-newest > FutureRevisionsMax {
+		return nil, fmt.Errorf("%w: revision %d, the newest is %d", authz.ErrFuture, r, newest)
+	}
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, t.Runtime.Bounds.FutureWait)

@@ -19,6 +19,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/protocols"
+	"github.com/ostiary/ostiary/door/authzen"
 	"github.com/ostiary/ostiary/door/keystone"
 	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/identity/password"
@@ -246,6 +247,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 		}
 		logStart(log, a.Data, &o, s)
 		warnOnlyUsers(log, &o)
+		f.door.warnHostLinks(log, &o)
 		for _, at := range o.PlainAddresses() {
 			log.Warn("passwords and tokens are sent without TLS: set --tls-cert and --tls-key, or let a proxy with TLS listen instead", "address", at)
 		}
@@ -295,6 +297,23 @@ func warnOnlyUsers(log *slog.Logger, o *server.Options) {
 	}
 	if closed != nil {
 		log.Warn("only users with passwords are set, but these doors accept only preshared keys: add keys with --auth-keys-file", "doors", strings.Join(closed, ","))
+	}
+}
+
+// warnHostLinks logs a warning if the links of doors follow the Host header of each
+// request, on a server that has callers from elsewhere: one who can choose the header, or
+// fill a cache between them, then chooses where others send their credentials.
+func (f *DoorFlags) warnHostLinks(log *slog.Logger, o *server.Options) {
+	if o.Keys == nil {
+		return
+	}
+	for _, d := range servedDoors(o) {
+		switch {
+		case d.Name == authzen.Name && f.authzenURL == "":
+			log.Warn("links in AuthZEN's metadata follow the Host header of each request: set --authzen-url")
+		case d.Name == keystone.Name && f.keystone.URL == "":
+			log.Warn("links in Identity's responses follow the Host header of each request: set --keystone-url")
+		}
 	}
 }
 
