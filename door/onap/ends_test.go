@@ -10,8 +10,8 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door/onap/catalog"
-	"github.com/ostiary/ostiary/door/onap/pdp"
-	"github.com/ostiary/ostiary/door/onap/preload"
+	"github.com/ostiary/ostiary/door/onap/internal/pdp"
+	"github.com/ostiary/ostiary/door/onap/internal/preload"
 	"github.com/ostiary/ostiary/door/onap/tosca"
 )
 

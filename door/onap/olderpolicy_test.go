@@ -11,7 +11,7 @@ import (
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/onap"
 	"github.com/ostiary/ostiary/door/onap/catalog"
-	"github.com/ostiary/ostiary/door/onap/preload"
+	"github.com/ostiary/ostiary/door/onap/internal/preload"
 	"github.com/ostiary/ostiary/door/onap/tosca"
 )
 

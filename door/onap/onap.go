@@ -13,7 +13,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/onap/catalog"
-	"github.com/ostiary/ostiary/door/onap/preload"
+	"github.com/ostiary/ostiary/door/onap/internal/preload"
 )
 
 // The names of the doors.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/onap/catalog"
-	"github.com/ostiary/ostiary/door/onap/pdp"
+	"github.com/ostiary/ostiary/door/onap/internal/pdp"
 	"github.com/ostiary/ostiary/door/onap/tosca"
 )
 

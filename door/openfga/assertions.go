@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/door/openfga/wire"
+	"github.com/ostiary/ostiary/door/openfga/internal/wire"
 )
 
 // AssertionsKind is the kind of the documents that hold the assertions of a model,

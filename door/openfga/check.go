@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/door/openfga/wire"
+	"github.com/ostiary/ostiary/door/openfga/internal/wire"
 	"github.com/ostiary/ostiary/expr"
 )
 

@@ -18,7 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/door/openfga/wire"
+	"github.com/ostiary/ostiary/door/openfga/internal/wire"
 	"github.com/ostiary/ostiary/internal/jsonread"
 )
 

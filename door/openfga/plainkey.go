@@ -1,7 +1,7 @@
 package openfga
 
 import (
-	"github.com/ostiary/ostiary/door/openfga/wire"
+	"github.com/ostiary/ostiary/door/openfga/internal/wire"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 )

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ostiary/ostiary/door/openfga/wire"
+	"github.com/ostiary/ostiary/door/openfga/internal/wire"
 	"github.com/ostiary/ostiary/schema"
 )
 

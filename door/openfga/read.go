@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/door/openfga/wire"
+	"github.com/ostiary/ostiary/door/openfga/internal/wire"
 	"github.com/ostiary/ostiary/rel"
 )
 

@@ -9,8 +9,8 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/authz"
+	"github.com/ostiary/ostiary/door/openfga/internal/wire"
 	"github.com/ostiary/ostiary/door/openfga/language"
-	"github.com/ostiary/ostiary/door/openfga/wire"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"

@@ -8,8 +8,8 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door/openfga/internal/wire"
 	"github.com/ostiary/ostiary/door/openfga/language"
-	"github.com/ostiary/ostiary/door/openfga/wire"
 	"github.com/ostiary/ostiary/rel"
 )
 

@@ -26,18 +26,18 @@ type pkg struct {
 const otherTests = `
 .: internal/enginetest
 rel: storage internal/enginetest door/native
-expr: expr/cel eval internal/enginetest
-expr/cel: eval internal/enginetest
-schema: eval door/openfga/language
-graph: eval
-eval: oracle
+expr: expr/cel internal/eval internal/enginetest
+expr/cel: internal/eval internal/enginetest
+schema: internal/eval door/openfga/language
+internal/graph: internal/eval
+internal/eval: oracle
 storage: storage/memory storage/kv internal/enginetest
 storage/kv: storage/memory storage/pebble
 storage/storagetest: storage/memory storage/kv
 internal: internal/enginetest door/native
 internal/jsonread: door/native door/openfga door/permify
 internal/admit: internal/enginetest door/native acp
-internal/compare: internal/enginetest eval door/native
+internal/compare: internal/enginetest internal/eval door/native
 internal/document: internal/enginetest door/native
 internal/xmlread: policy/content policy/message policy/language
 internal/excerpt: internal/xmlread policy/value door/openfga/language
@@ -57,10 +57,10 @@ identity: door/keystone
 door: cmd/ostiary/internal/serve cmd/ostiary
 door/onap/tosca: door/onap/catalog door/onap
 door/onap/catalog: door/onap
-door/onap/pdp: door/onap
-door/onap/preload: door/onap
+door/onap/internal/pdp: door/onap
+door/onap/internal/preload: door/onap
 door/openfga/language: door/openfga
-door/openfga/wire: door/openfga
+door/openfga/internal/wire: door/openfga
 door/permify/language: door/permify
 acp: cmd/ostiary
 server: cmd/ostiary cmd/ostiary/internal/serve

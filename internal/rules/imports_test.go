@@ -40,16 +40,16 @@ door: . internal/jsonread internal/turns internal/excerpt storage
 door/authzen: . door internal/jsonread expr policy policy/domain policy/status policy/value rel schema storage authz
 door/keystone: . door identity identity/access identity/ec2 identity/mapping identity/oidc identity/token storage identity/oauth1 internal/turns internal/excerpt
 door/native: . door internal/jsonread expr rel schema storage authz
-door/onap: . door door/onap/catalog door/onap/pdp door/onap/preload door/onap/tosca internal/jsonread policy policy/message
+door/onap: . door door/onap/catalog door/onap/internal/pdp door/onap/internal/preload door/onap/tosca internal/jsonread policy policy/message
 door/onap/catalog: . door/onap/tosca internal/btree internal/replica storage
-door/onap/pdp: door/onap/tosca internal/jsonread policy policy/function policy/language policy/status policy/value
-door/onap/preload: door/onap/tosca
+door/onap/internal/pdp: door/onap/tosca internal/jsonread policy policy/function policy/language policy/status policy/value
+door/onap/internal/preload: door/onap/tosca
 door/onap/tosca: internal/jsonread
-door/openfga: . door internal/jsonread door/openfga/language door/openfga/wire schema expr rel storage internal/excerpt authz
+door/openfga: . door internal/jsonread door/openfga/language door/openfga/internal/wire schema expr rel storage internal/excerpt authz
 door/openfga/language: internal/jsonread schema expr internal/excerpt
 door/openfga/storetest: . door/openfga/language door/openfga/tuplefile schema expr rel authz
 door/openfga/tuplefile: internal/jsonread rel internal/excerpt
-door/openfga/wire: internal/jsonread expr
+door/openfga/internal/wire: internal/jsonread expr
 door/permify: . door internal/jsonread door/permify/basev1 door/permify/language internal/eval schema expr rel storage authz
 door/permify/basev1:
 door/permify/basev1/generate:

@@ -3,7 +3,7 @@ package preload_test
 import (
 	"testing"
 
-	"github.com/ostiary/ostiary/door/onap/preload"
+	"github.com/ostiary/ostiary/door/onap/internal/preload"
 	"github.com/ostiary/ostiary/door/onap/tosca"
 )
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary/door/onap/pdp"
+	"github.com/ostiary/ostiary/door/onap/internal/pdp"
 	"github.com/ostiary/ostiary/door/onap/tosca"
 	"github.com/ostiary/ostiary/policy"
 )

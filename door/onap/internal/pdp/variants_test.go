@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/door/doortest"
-	"github.com/ostiary/ostiary/door/onap/pdp"
-	"github.com/ostiary/ostiary/door/onap/preload"
+	"github.com/ostiary/ostiary/door/onap/internal/pdp"
+	"github.com/ostiary/ostiary/door/onap/internal/preload"
 	"github.com/ostiary/ostiary/door/onap/tosca"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/value"
