@@ -185,7 +185,10 @@ type Bounds struct {
 	// HoldTime is how long a prepared write may hold its store's write lock before
 	// it is appended. Default 10 s.
 	HoldTime time.Duration
-	// AppendTime is the deadline of one append by the driver. Default 60 s.
+	// AppendTime is the deadline of one append by the driver. It should be at most two
+	// thirds of the deadline of a request, so that a writer gets the outcome. Loading a
+	// store for a write, and an append that removes by a filter, may take 30 times as
+	// long. Default 2 s.
 	AppendTime time.Duration
 }
 

@@ -245,9 +245,13 @@ type LoadOptions struct {
 // waits for calls on other stores only where the medium makes it wait.
 //
 // Contexts: a call whose context has ended returns the context's error. An
-// Append whose context ends either commits completely or has no effect. A
-// writer that does not know the outcome looks for its (Writer, Sequence) at the
-// end of the log.
+// Append whose context ends either commits completely or has no effect.
+//
+// Outcomes: if Append fails with an error that does not wrap [ErrUncertain], its
+// entries never appear in the log after it has returned. A driver that cannot be sure
+// of that first settles the outcome, and returns ErrUncertain only if it cannot reach
+// its medium before the context ends. Some drivers fail although the entries are in
+// the log already; a writer finds them there by their (Writer, Sequence).
 //
 // Errors: a call that names an unknown store fails with [ErrNoStore]. A call
 // that meets damaged data fails with [ErrDamaged] and never returns the data.

@@ -20,6 +20,11 @@ func (g *group) append(ctx context.Context) error {
 	} else {
 		go g.makeView() // while the driver writes
 	}
+	if g.hasFilter() {
+		var cancel context.CancelFunc
+		ctx, cancel = g.queue.withLongTime(ctx)
+		defer cancel()
+	}
 	head, err := g.appendTo(ctx, g.queue.shared.runtime.Driver)
 	g.viewMade.Wait()
 	if err == nil && head.Hash != g.heads[len(g.heads)-1].Hash {
@@ -35,6 +40,19 @@ func (g *group) append(ctx context.Context) error {
 		}
 	}
 	return g.publish(ctx)
+}
+
+// hasFilter reports whether an entry removes by a filter, for which a driver may read
+// the whole state.
+func (g *group) hasFilter() bool {
+	for i := range g.entries {
+		for j := range g.entries[i].Changes {
+			if g.entries[i].Changes[j].Kind == storage.RemoveByFilter {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // smallChanges is how many changes a small group has at most.
@@ -84,30 +102,34 @@ func (g *group) publish(ctx context.Context) (err error) {
 }
 
 // verifyLog returns nil if the log has the group's entries although the append
-// failed with cause. Otherwise it returns cause, or ErrUncertain if the log
-// cannot be read.
+// failed with cause. Otherwise it returns cause, or ErrUncertain if the log cannot be
+// read or if the driver does not know whether the entries may still appear.
 func (g *group) verifyLog(ctx context.Context, cause error) error {
-	q := g.queue
-	q.stale = true
-	ctx, cancel := q.withAppendTime(ctx)
+	g.queue.stale = true
+	ctx, cancel := g.queue.withVerifyTime(ctx)
 	defer cancel()
-	driver, id := q.shared.runtime.Driver, q.timeline.ID
-	head, err := driver.Head(ctx, id)
-	if err != nil {
+	made, err := g.isMade(ctx)
+	switch {
+	case made:
+		return nil
+	case err != nil || errors.Is(cause, storage.ErrUncertain):
 		return fmt.Errorf("%w: %w", authz.ErrUncertain, cause)
 	}
-	if head.Revision <= g.draft.Base().Head.Revision {
-		return cause
+	return cause
+}
+
+// isMade reports whether the log has the group's entries.
+func (g *group) isMade(ctx context.Context) (bool, error) {
+	q := g.queue
+	driver, id := q.shared.runtime.Driver, q.timeline.ID
+	head, err := driver.Head(ctx, id)
+	if err != nil || head.Revision <= g.draft.Base().Head.Revision {
+		return false, err
 	}
 	first := &g.entries[0]
 	for e, err := range driver.Entries(ctx, id, first.Revision) {
-		if err != nil {
-			return fmt.Errorf("%w: %w", authz.ErrUncertain, cause)
-		}
-		if e.Writer == first.Writer && e.Sequence == first.Sequence {
-			return nil // an append is atomic, so the log has all entries of the group
-		}
-		break
+		// An append is atomic, so the log has all entries of the group or none.
+		return err == nil && e.Writer == first.Writer && e.Sequence == first.Sequence, err
 	}
-	return cause
+	return false, nil
 }

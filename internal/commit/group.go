@@ -263,13 +263,8 @@ func (g *group) finish(ctx context.Context, err error) (again []*writer) {
 		}
 	}
 	if err == nil {
-		for _, w := range g.accepted {
-			w.head = g.draft.Base().Head
-			if w.entries > 0 {
-				w.head = g.heads[w.entries-1]
-			}
-			w.finish(nil)
-		}
+		g.setHeads()
+		finishAll(g.accepted, nil)
 		return nil
 	}
 	var conflict *storage.ConflictError
@@ -284,9 +279,22 @@ func (g *group) finish(ctx context.Context, err error) (again []*writer) {
 			g.queue.retry(ctx, g.accepted[i:i+1])
 		}
 	default:
+		if errors.Is(err, authz.ErrUncertain) {
+			g.setHeads()
+		}
 		finishAll(g.accepted, err)
 	}
 	return nil
+}
+
+// setHeads gives each accepted writer the head after its entry.
+func (g *group) setHeads() {
+	for _, w := range g.accepted {
+		w.head = g.draft.Base().Head
+		if w.entries > 0 {
+			w.head = g.heads[w.entries-1]
+		}
+	}
 }
 
 // isEntryError reports whether a driver rejected an entry for its content.

@@ -55,6 +55,8 @@ type Queue struct {
 	timeline *snapshot.Timeline
 	shared   *Shared
 	sequence atomic.Uint64 // of the last entry that was made
+	// uncertain are writes whose callers do not know the outcome.
+	uncertain uncertainWrites
 
 	// The holder of the write lock owns appending, recycled and stale. While a
 	// group is being appended, stale belongs to the writer that appends it.
@@ -97,7 +99,7 @@ type writer struct {
 	origin storage.Origin
 	// wrote is true if the write has an entry, because it changes something.
 	wrote bool
-	// head and err are the outcome.
+	// head and err are the outcome. If that is uncertain, head is what it would be.
 	head storage.Head
 	err  error
 	// entries is how many entries the group had after this writer was accepted; its
@@ -373,6 +375,22 @@ func (q *Queue) withAppendTime(ctx context.Context) (context.Context, context.Ca
 	return context.WithTimeout(context.WithoutCancel(ctx), q.shared.runtime.Bounds.AppendTime)
 }
 
+// withVerifyTime is withAppendTime for a look at the log after an append has failed.
+// It is short, so that both together end before the deadline of a request.
+func (q *Queue) withVerifyTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), q.shared.runtime.Bounds.AppendTime/4)
+}
+
+// longTimes is how much longer than Bounds.AppendTime the work may take that reads a
+// whole store.
+const longTimes = 30
+
+// withLongTime is withAppendTime for work of the driver that may read a whole store: a
+// load, or a removal by filter.
+func (q *Queue) withLongTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), longTimes*q.shared.runtime.Bounds.AppendTime)
+}
+
 // retry validates and appends writers until all of them are done. No other
 // group is appended while it runs.
 func (q *Queue) retry(ctx context.Context, writers []*writer) {
@@ -411,12 +429,12 @@ func (q *Queue) base(ctx context.Context) (*snapshot.View, error) {
 	return q.timeline.Newest(ctx)
 }
 
-// baseInTime is base with the deadline of an append, if the driver is needed.
+// baseInTime is base with a deadline, if the driver is needed.
 func (q *Queue) baseInTime(ctx context.Context) (*snapshot.View, error) {
 	if v := q.timeline.Loaded(); v != nil && !q.stale && q.timeline.Used() && q.timeline.Err() == nil {
 		return v, nil
 	}
-	ctx, cancel := q.withAppendTime(ctx)
+	ctx, cancel := q.withLongTime(ctx)
 	defer cancel()
 	return q.base(ctx)
 }

@@ -3,6 +3,7 @@ package commit
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/ostiary/ostiary/authz"
@@ -36,6 +37,14 @@ func (q *Queue) Write(ctx context.Context, r *authz.WriteRequest) (authz.Token, 
 	head, err := storage.Head{}, x.writer.setOrigin(ctx, &r.Origin, storage.CallerLibrary)
 	if err == nil {
 		head, err = q.submit(ctx, &x.writer, len(r.Add)+len(r.Remove))
+		if errors.Is(err, authz.ErrUncertain) {
+			q.noteUncertain(r, &x.writer.origin, head)
+		} else if err != nil {
+			if made, ok := q.madeBefore(ctx, r, &x.writer.origin, err); ok {
+				head, err = made, nil
+				noteWrite(ctx, made.Revision)
+			}
+		}
 	}
 	x.reset()
 	q.shared.writes.Put(x)

@@ -44,7 +44,7 @@ func WithDefaults(b authz.Bounds) authz.Bounds {
 	}
 	SetDefault(&b.FutureWait, 5*time.Second)
 	SetDefault(&b.HoldTime, 10*time.Second)
-	SetDefault(&b.AppendTime, time.Minute)
+	SetDefault(&b.AppendTime, 2*time.Second)
 	b.Compilations = max(b.Compilations, 0)
 	b.WriteFilters = min(b.WriteFilters, storage.FiltersMax)
 	return b

@@ -1,0 +1,91 @@
+package commit
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ostiary/ostiary/authz"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// A client whose write had an uncertain outcome sends it again; many client libraries
+// do so on their own. If the first write was made, the second one would fail, for
+// example because the tuple exists already. So the queue remembers the writes whose
+// outcome it reported as uncertain. If the same caller repeats one of them, and that
+// is refused although the first one is in the log, the answer is that of the first.
+
+const (
+	// repeatTime is how long an uncertain write is remembered.
+	repeatTime = time.Minute
+	// uncertainMax is how many uncertain writes of a store are remembered.
+	uncertainMax = 256
+)
+
+// uncertainWrites are writes of one store whose outcome was reported as uncertain.
+type uncertainWrites struct {
+	count atomic.Int32 // of all, so that a refused write usually takes no lock
+	mu    sync.Mutex
+	all   []uncertainWrite // oldest first
+}
+
+// uncertainWrite is a write whose outcome was reported as uncertain.
+type uncertainWrite struct {
+	request [sha256.Size]byte
+	head    storage.Head // after the entry of the write, if it was made
+	until   rel.Time
+}
+
+// requestDigest identifies the content of a request and its caller. Requests with
+// schemas are not recognized again.
+func requestDigest(r *authz.WriteRequest, origin *storage.Origin) [sha256.Size]byte {
+	return sha256.Sum256(fmt.Appendf(nil, "%#v %#v", *r, *origin))
+}
+
+// noteUncertain remembers a write whose outcome is uncertain.
+func (q *Queue) noteUncertain(r *authz.WriteRequest, origin *storage.Origin, head storage.Head) {
+	u := &q.uncertain
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if len(u.all) == uncertainMax {
+		u.all = append(u.all[:0], u.all[1:]...)
+	}
+	until := q.shared.runtime.Now() + rel.Time(repeatTime)
+	u.all = append(u.all, uncertainWrite{requestDigest(r, origin), head, until})
+	u.count.Store(int32(len(u.all)))
+}
+
+// madeBefore returns the head after a write that was refused with err, if it repeats
+// an uncertain one that was made. It forgets the uncertain one then: a second
+// repetition is refused.
+func (q *Queue) madeBefore(ctx context.Context, r *authz.WriteRequest, origin *storage.Origin, err error) (storage.Head, bool) {
+	u := &q.uncertain
+	if u.count.Load() == 0 || !errors.Is(err, authz.ErrTupleExists) && !errors.Is(err, authz.ErrTupleMissing) && !errors.Is(err, authz.ErrPrecondition) {
+		return storage.Head{}, false
+	}
+	digest, now := requestDigest(r, origin), q.shared.runtime.Now()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for i, w := range u.all {
+		if w.request != digest || w.until < now || !q.hasHead(ctx, w.head) {
+			continue
+		}
+		u.all = append(u.all[:i], u.all[i+1:]...)
+		u.count.Store(int32(len(u.all)))
+		return w.head, true
+	}
+	return storage.Head{}, false
+}
+
+// hasHead reports whether the log has an entry with the hash of a head.
+func (q *Queue) hasHead(ctx context.Context, head storage.Head) bool {
+	for e, err := range q.shared.runtime.Driver.Entries(ctx, q.timeline.ID, head.Revision) {
+		return err == nil && e.Revision == head.Revision && e.Hash() == head.Hash
+	}
+	return false
+}
