@@ -94,6 +94,11 @@ var (
 	ErrWatchBehind = authz.ErrWatchBehind
 	// ErrDamaged means that stored data is damaged.
 	ErrDamaged = authz.ErrDamaged
+	// ErrHistory means that the log does not continue what was served: it went back, or
+	// an entry has another hash. A backup was restored while the engine ran, or
+	// acknowledged writes were lost. The store is not served until the engine is opened
+	// again.
+	ErrHistory = authz.ErrHistory
 	// ErrFormat means that stored data has a newer or unknown format.
 	ErrFormat = authz.ErrFormat
 	// ErrLocked means that another process uses the data.

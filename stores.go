@@ -319,7 +319,7 @@ func (e *Engine) DeleteStore(ctx context.Context, id storage.StoreID) error {
 func (e *Engine) handle(info storage.StoreInfo) *Store {
 	e.mu.Lock()
 	old := e.stores[info.ID]
-	if old != nil && old.timeline.Incarnation == info.Incarnation && old.timeline.Open() {
+	if old != nil && old.timeline.Incarnation == info.Incarnation && (old.timeline.Open() || errors.Is(old.timeline.Err(), ErrHistory)) {
 		e.mu.Unlock()
 		return old
 	}

@@ -141,6 +141,11 @@ var (
 	ErrWatchBehind = errors.New("watcher fell behind")
 	// ErrDamaged means that stored data is damaged.
 	ErrDamaged = errors.New("data is damaged")
+	// ErrHistory means that the log does not continue what was served: it went back, or
+	// an entry has another hash. A backup was restored while the engine ran, or
+	// acknowledged writes were lost. The store is not served until the engine is opened
+	// again.
+	ErrHistory = errors.New("store has another history")
 	// ErrFormat means that stored data has a newer or unknown format.
 	ErrFormat = errors.New("unknown data format")
 	// ErrLocked means that another process uses the data.

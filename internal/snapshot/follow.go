@@ -3,6 +3,7 @@ package snapshot
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -21,8 +22,9 @@ const followMax = 1000
 
 // Follow brings the newest view to the driver's head and returns it. If the head went
 // back, or if the log does not continue the history in memory (a backup was
-// restored), the store is loaded again. Callers that follow at the same time wait for
-// each other.
+// restored), it closes the timeline and fails with ErrHistory. If the log was trimmed
+// above the view, the store is loaded again. Callers that follow at the same time wait
+// for each other.
 func (t *Timeline) Follow(ctx context.Context) (*View, error) {
 	select {
 	case t.following <- struct{}{}:
@@ -50,16 +52,52 @@ func (t *Timeline) Follow(ctx context.Context) (*View, error) {
 			if errors.Is(err, ErrOutdated) {
 				continue // a group of this engine was published meanwhile
 			}
-			if !errors.Is(err, errOtherHistory) && !errors.Is(err, storage.ErrTrimmed) {
+			if errors.Is(err, storage.ErrTrimmed) {
+				t.forget()
+				continue
+			}
+			if !errors.Is(err, storage.ErrHistory) {
 				return nil, err
 			}
 		}
-		t.forget()
+		return nil, t.diverge(ctx, v.Head, h)
 	}
 }
 
-// errOtherHistory means that the log does not continue the view in memory.
-var errOtherHistory = errors.New("log does not continue the history in memory")
+// diverge closes the timeline, because the log has the head h and does not continue
+// what was served at another head. It returns the error of all later calls. A store
+// that was deleted and created again is ErrNoStore instead.
+func (t *Timeline) diverge(ctx context.Context, served, h storage.Head) error {
+	if err := t.checkIncarnation(ctx); err != nil {
+		return err
+	}
+	t.Close(fmt.Errorf("%w: revision %d with the hash %s was served, and now the log ends at revision %d with the hash %s",
+		authz.ErrHistory, served.Revision, served.Hash, h.Revision, h.Hash))
+	return t.closeReason()
+}
+
+// continues checks that the log, which has the head h, continues what was served
+// before the view was dropped. Otherwise it closes the timeline. If the log was
+// trimmed above that, it cannot tell.
+func (t *Timeline) continues(ctx context.Context, h storage.Head) error {
+	served := t.served.Load()
+	if served == nil || served.Revision == 0 || h == *served {
+		return nil
+	}
+	if h.Revision <= served.Revision {
+		return t.diverge(ctx, *served, h)
+	}
+	for e, err := range t.Runtime.Driver.Entries(ctx, t.ID, served.Revision+1) {
+		switch {
+		case errors.Is(err, storage.ErrTrimmed):
+			return nil
+		case err == nil && e.Previous != served.Hash:
+			return t.diverge(ctx, *served, h)
+		}
+		return err
+	}
+	return nil
+}
 
 // replay applies the log after v and publishes the views. It fails with ErrOutdated
 // if another view was published meanwhile.
@@ -70,7 +108,7 @@ func (t *Timeline) replay(ctx context.Context, v *View) error {
 			return err
 		}
 		if e.Revision != r.head.Revision+1 || e.Previous != r.head.Hash {
-			return errOtherHistory
+			return storage.ErrHistory
 		}
 		if err := r.apply(&e); err != nil {
 			return err

@@ -28,8 +28,10 @@ type Timeline struct {
 
 	info   atomic.Pointer[storage.StoreInfo]
 	newest atomic.Pointer[View] // nil while the store is not loaded
-	used   atomic.Bool          // set by readers, cleared by Runtime.DropIdle
-	kept   atomic.Bool          // see Keep
+	// served is the head of the view that was dropped last; nil if none was.
+	served atomic.Pointer[storage.Head]
+	used   atomic.Bool // set by readers, cleared by Runtime.DropIdle
+	kept   atomic.Bool // see Keep
 
 	// confirmed is CatalogChanges + 1 when ConfirmStore found the store, 0 before.
 	confirmed atomic.Uint64
@@ -222,7 +224,9 @@ func (t *Timeline) drop() bool {
 // forget drops the view and everything derived from it; the write lock is held.
 func (t *Timeline) forget() {
 	t.mu.Lock()
-	t.newest.Store(nil)
+	if v := t.newest.Swap(nil); v != nil {
+		t.served.Store(&v.Head)
+	}
 	t.account(nil)
 	t.mu.Unlock()
 	t.past.clear()
@@ -406,6 +410,9 @@ func (t *Timeline) readState(ctx context.Context) (*View, error) {
 	v, err := t.build(st)
 	if closing := st.Close(); err == nil {
 		err = closing
+	}
+	if err == nil {
+		err = t.continues(ctx, st.Head)
 	}
 	return v, err
 }
