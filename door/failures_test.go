@@ -43,7 +43,7 @@ var kinds = map[string]error{
 	"ErrInvalidRequest": ostiary.ErrInvalidRequest, "ErrTupleExists": ostiary.ErrTupleExists, "ErrTupleMissing": ostiary.ErrTupleMissing,
 	"ErrPrecondition": ostiary.ErrPrecondition, "ErrConflict": ostiary.ErrConflict, "ErrUncertain": ostiary.ErrUncertain,
 	"ErrHistory": ostiary.ErrHistory,
-	"ErrNoType": ostiary.ErrNoType, "ErrNoRelation": ostiary.ErrNoRelation, "ErrNoDocument": ostiary.ErrNoDocument,
+	"ErrNoType":  ostiary.ErrNoType, "ErrNoRelation": ostiary.ErrNoRelation, "ErrNoDocument": ostiary.ErrNoDocument,
 	"ErrNoSecretKey": ostiary.ErrNoSecretKey, "ErrToken": ostiary.ErrToken, "ErrCursor": ostiary.ErrCursor, "ErrTooOld": ostiary.ErrTooOld,
 	"ErrFuture": ostiary.ErrFuture, "ErrBound": ostiary.ErrBound, "ErrMemory": ostiary.ErrMemory,
 	"ErrLoading": ostiary.ErrLoading, "ErrImporting": ostiary.ErrImporting, "ErrBusy": ostiary.ErrBusy, "ErrPending": ostiary.ErrPending,
