@@ -16,7 +16,8 @@ import (
 
 // CreateStoreRequest describes a new store.
 type CreateStoreRequest struct {
-	// Name is shown to people. It need not be unique.
+	// Name is shown to people. It need not be unique: [Engine.StoresByName] finds the
+	// stores with a name, and [Engine.StoreByAlias] the store with an alias, which is unique.
 	Name string
 	// Aliases maps the name of a door to the id by which that door knows the store.
 	Aliases map[string]string

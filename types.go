@@ -65,7 +65,7 @@ type (
 )
 
 // ParseTuple reads a tuple in its text form, for example
-// "document:1#viewer@user:anne".
+// "document:1#viewer@user:anne". It fails with [ErrInvalidName].
 func ParseTuple(text string) (Tuple, error) { return rel.Parse(text) }
 
 // MinimizeLatency reads the newest view in memory, without waiting. On one node

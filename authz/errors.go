@@ -78,8 +78,8 @@ var (
 	// ErrInvalidSchema means that the model is wrong; schema.Error has the details.
 	ErrInvalidSchema = errors.New("invalid schema")
 	// ErrInvalidName means that a type, id, relation or other name is malformed or
-	// too long.
-	ErrInvalidName = errors.New("invalid name")
+	// too long. It is [rel.ErrName], so errors of ParseTuple are this error too.
+	ErrInvalidName = rel.ErrName
 	// ErrInvalidTuple means that the schema does not admit the tuple or attribute.
 	ErrInvalidTuple = errors.New("not admitted by the schema")
 	// ErrInvalidRequest means that the request is malformed or contradicts itself.

@@ -291,7 +291,7 @@ func (c *ConditionStep) json(w *jsonWriter) {
 }
 
 // String returns the explanation in indented lines.
-func (x *Explanation) String() string {
+func (x Explanation) String() string {
 	var sb strings.Builder
 	word := map[expr.Tristate]string{expr.True: "allowed", expr.False: "denied", expr.Unknown: "undecided"}[x.Answer.Decision]
 	fmt.Fprintf(&sb, "%s: %s %s %s\n", word, x.Question.Subject, x.Question.Relation, x.Question.Object)

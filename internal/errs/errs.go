@@ -10,7 +10,6 @@ import (
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/graph"
-	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -34,8 +33,7 @@ var kinds = [...]struct{ below, kind error }{
 	{authz.ErrHistory, authz.ErrHistory}, {storage.ErrHistory, authz.ErrHistory}, {storage.ErrSecretReplaced, authz.ErrLoading},
 	{authz.ErrNoSecretKey, authz.ErrNoSecretKey}, {authz.ErrClosed, authz.ErrClosed}, {authz.ErrNoStore, authz.ErrNoStore},
 	{context.Canceled, authz.ErrCanceled}, {context.DeadlineExceeded, authz.ErrCanceled},
-	{schema.ErrModel, authz.ErrInvalidSchema},
-	{rel.ErrName, authz.ErrInvalidName},
+	{authz.ErrInvalidName, authz.ErrInvalidName}, {schema.ErrModel, authz.ErrInvalidSchema},
 	{eval.ErrNoType, authz.ErrNoType}, {eval.ErrNoRelation, authz.ErrNoRelation}, {eval.ErrTuple, authz.ErrInvalidTuple},
 	{graph.ErrFull, authz.ErrMemory}, {graph.ErrContext, authz.ErrInvalidTuple},
 	{storage.ErrNoStore, authz.ErrNoStore}, {storage.ErrExists, authz.ErrStoreExists}, {storage.ErrNoDocument, authz.ErrNoDocument},

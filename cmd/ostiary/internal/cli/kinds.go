@@ -12,7 +12,6 @@ import (
 	"github.com/ostiary/ostiary/door/openfga/tuplefile"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/domain"
-	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -58,7 +57,7 @@ var errorKinds = [...]struct {
 	{ostiary.ErrPrecondition, kindConflict}, {ostiary.ErrConflict, kindConflict},
 	{ostiary.ErrNoStore, kindNoStore}, {errNoStore, kindNoStore}, {ostiary.ErrNoSchema, kindNoSchema}, {ostiary.ErrNoDocument, kindNotFound},
 	{ErrBound, kindBound}, {ostiary.ErrBound, kindBound}, {ostiary.ErrMemory, kindBound}, {tuplefile.ErrBound, kindBound},
-	{ostiary.ErrInvalidSchema, kindInvalid}, {ostiary.ErrInvalidName, kindInvalid}, {rel.ErrName, kindInvalid}, {ostiary.ErrInvalidTuple, kindInvalid},
+	{ostiary.ErrInvalidSchema, kindInvalid}, {ostiary.ErrInvalidName, kindInvalid}, {ostiary.ErrInvalidTuple, kindInvalid},
 	{ostiary.ErrInvalidRequest, kindInvalid}, {ostiary.ErrNoType, kindInvalid}, {ostiary.ErrNoRelation, kindInvalid}, {ostiary.ErrToken, kindInvalid},
 	{ostiary.ErrCursor, kindInvalid}, {ostiary.ErrTooOld, kindInvalid}, {ostiary.ErrFuture, kindInvalid}, {domain.ErrInvalid, kindInvalid},
 	{tuplefile.ErrTuple, kindInvalid}, {tuplefile.ErrFormat, kindUsage},
