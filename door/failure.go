@@ -153,3 +153,14 @@ func (f Failure) OfOwnStore() Failure {
 	}
 	return f
 }
+
+// ErrorOf returns the engine's error of a kind of [Failure], for clients of a door, or
+// nil if no error has the kind.
+func ErrorOf(kind string) error {
+	for i := range failures {
+		if failures[i].kind == kind {
+			return failures[i].err
+		}
+	}
+	return nil
+}

@@ -25,6 +25,8 @@ type problem struct {
 	Resume string `json:"resume,omitempty"`
 	// Read is the number of tuples of a failed import that were written.
 	Read *int `json:"read,omitempty"`
+	// Tuple is the number of the tuple that made an import fail, from 1.
+	Tuple int `json:"tuple,omitempty"`
 }
 
 // boundJSON is a bound: its name, its value, and what the request has.

@@ -29,6 +29,9 @@ type Options struct {
 	// Dialects are the model languages for reading and writing schemas. The
 	// JSON form of schema.Model needs no dialect.
 	Dialects []Dialect
+	// Report, if set, is called with each error whose cause the client does not see: a
+	// failure of the server, of its storage or of its data.
+	Report func(error)
 }
 
 // Dialect is a model language.
@@ -173,7 +176,7 @@ func (s *service) handleStream(serve func(*call, http.ResponseWriter) error) fun
 			err = serve(&c, w)
 		}
 		if err != nil {
-			writeError(w, err)
+			c.fail(w, err)
 		}
 	}
 }
@@ -207,10 +210,18 @@ func checkContentType(r *http.Request, want string) error {
 // reply writes the response, or err.
 func (c *call) reply(w http.ResponseWriter, err error) {
 	if err != nil {
-		writeError(w, err)
+		c.fail(w, err)
 		return
 	}
 	door.WriteJSON(w, cmp.Or(c.status, http.StatusOK), c.out)
+}
+
+// fail writes err as the response, and reports a failure of the server.
+func (c *call) fail(w http.ResponseWriter, err error) {
+	if c.options.Report != nil && describe(err).status == http.StatusInternalServerError {
+		c.options.Report(err)
+	}
+	writeError(w, err)
 }
 
 // setJSON sets the response to v.

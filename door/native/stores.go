@@ -75,7 +75,7 @@ func intParam(values url.Values, name string, byDefault, max int) (int, error) {
 
 // listStores serves ListStores.
 func (c *call) listStores() error {
-	values, err := c.queryParams("after", "limit")
+	values, err := c.queryParams("name", "after", "limit")
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,11 @@ func (c *call) listStores() error {
 		Stores []storeJSON `json:"stores"`
 		Next   string      `json:"next"`
 	}{Stores: []storeJSON{}}
-	for info, err := range c.engine.Stores(c.ctx, after) {
+	stores := c.engine.Stores(c.ctx, after)
+	if name := values.Get("name"); values.Has("name") {
+		stores = c.engine.StoresByName(c.ctx, name, after)
+	}
+	for info, err := range stores {
 		if err != nil {
 			return err
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/internal/jsonread"
 	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/storage"
 )
 
 // A stream of a store's data has one JSON value on each line: {"tuple": ...},
@@ -163,7 +164,7 @@ func (c *call) importStream(w http.ResponseWriter) error {
 	if err := checkContentType(c.r, "application/x-ndjson"); err != nil {
 		return err
 	}
-	values, err := c.queryParams("on_duplicate", "schema")
+	values, err := c.queryParams("on_duplicate", "schema", "entry")
 	if err != nil {
 		return err
 	}
@@ -174,6 +175,9 @@ func (c *call) importStream(w http.ResponseWriter) error {
 			return invalidRequest("invalid on_duplicate: expected fail, ignore or replace")
 		}
 	}
+	if o.EntryTuples, err = intParam(values, "entry", 0, storage.ChangesMax); err != nil {
+		return err
+	}
 	in := importer{call: c, lines: bufio.NewReaderSize(c.r.Body, 64<<10), schema: o.SchemaID}
 	result, err := c.store.Import(c.ctx, in.tuples(), o)
 	if err == nil {
@@ -182,6 +186,10 @@ func (c *call) importStream(w http.ResponseWriter) error {
 	if err != nil {
 		p := *describe(err)
 		p.Read = &result.Read
+		_, malformed := errors.AsType[*problem](err) // its text has the line
+		if wrong, ok := errors.AsType[*ostiary.ImportError](err); ok && !malformed {
+			p.Tuple = wrong.Tuple
+		}
 		return &p
 	}
 	token := result.Token

@@ -129,11 +129,22 @@ func (c *call) write() error {
 	if err := r.End(); err != nil {
 		return err
 	}
+	before, err := c.store.Head(c.ctx)
+	if err != nil {
+		return err
+	}
 	token, err := c.store.Write(c.ctx, w)
 	if err != nil {
 		return err
 	}
-	return c.setToken(token)
+	revision, err := token.Revision()
+	if err != nil {
+		return err
+	}
+	return c.setJSON(struct {
+		writeResultJSON
+		Unchanged bool `json:"unchanged,omitempty"`
+	}{writeResultJSON{string(token), uint64(revision)}, token == before})
 }
 
 // readPrecondition reads a precondition of a write.
@@ -269,6 +280,10 @@ func changeOf(ch *storage.Change) changeJSON {
 		return changeJSON{Op: "put_document", Document: &documentJSON{ch.Document.Kind, ch.Document.Key}}
 	case storage.DocumentRemove:
 		return changeJSON{Op: "remove_document", Document: &documentJSON{ch.Document.Kind, ch.Document.Key}}
+	case storage.SecretPut:
+		return changeJSON{Op: "put_secret"}
+	case storage.SecretRemove:
+		return changeJSON{Op: "remove_secret"}
 	}
 	out := changeJSON{Op: "remove_matching"}
 	switch f := &ch.Filter; f.Target {

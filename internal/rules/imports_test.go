@@ -40,6 +40,7 @@ door: . internal/jsonread internal/turns internal/excerpt storage
 door/authzen: . door internal/jsonread expr policy policy/domain policy/status policy/value rel schema storage authz
 door/keystone: . door identity identity/access identity/ec2 identity/mapping identity/oidc identity/token storage identity/oauth1 internal/turns internal/excerpt
 door/native: . door internal/jsonread expr rel schema storage authz
+door/native/client: door door/native rel schema
 door/onap: . door door/onap/catalog door/onap/internal/pdp door/onap/internal/preload door/onap/tosca internal/jsonread policy policy/message
 door/onap/catalog: . door/onap/tosca internal/btree internal/replica storage
 door/onap/internal/pdp: door/onap/tosca internal/jsonread policy policy/function policy/language policy/status policy/value
