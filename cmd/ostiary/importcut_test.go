@@ -87,7 +87,7 @@ func filledSource(t *testing.T, tuples, attributes int) (url, store string) {
 		t.Fatal(stderr)
 	}
 	var stores struct{ Stores []struct{ ID string } }
-	getJSON(t, url+cli.NativePrefix+"/stores", &stores)
+	getJSON(t, url+nativePrefix+"/stores", &stores)
 	store = stores.Stores[0].ID
 	direct := schema.RelationDef{Name: "viewer", Rewrite: schema.Direct(), Subjects: []schema.SubjectType{{Type: "user"}, {Type: "user", Condition: "small"}}}
 	model, err := json.Marshal(map[string]any{"model": schema.Model{
@@ -97,7 +97,7 @@ func filledSource(t *testing.T, tuples, attributes int) (url, store string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	post(t, url+cli.NativePath+store+"/schemas", "application/json", bytes.NewReader(model))
+	post(t, url+nativePath+store+"/schemas", "application/json", bytes.NewReader(model))
 	var lines bytes.Buffer
 	for i := range tuples {
 		more := ""
@@ -113,7 +113,7 @@ func filledSource(t *testing.T, tuples, attributes int) (url, store string) {
 		fmt.Fprintf(&lines, `{"attribute":{"object":"doc:%d","name":"public","value":true}}`+"\n", i)
 	}
 	fmt.Fprintf(&lines, `{"end":{"tuples":%d,"attributes":%d}}`+"\n", tuples, attributes)
-	post(t, url+cli.NativePath+store+"/import", "application/x-ndjson", &lines)
+	post(t, url+nativePath+store+"/import", "application/x-ndjson", &lines)
 	return url, store
 }
 
@@ -148,7 +148,7 @@ func exported(t *testing.T, url, store, token string) []string {
 	if token != "" {
 		token = "?token=" + token
 	}
-	resp, err := http.Get(url + cli.NativePath + store + "/export" + token)
+	resp, err := http.Get(url + nativePath + store + "/export" + token)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +195,7 @@ func TestImportCut(t *testing.T) {
 		proxy := &cuttingProxy{source: url, cuts: []int{0, 1, 100, 1000, 0, size / 3, 100, size / 2, 10, 1000, 50, 50, 50, 50}, before: func() {
 			body := fmt.Sprintf(`{"add":[{"object":"doc:new%d","relation":"viewer","subject":"user:1"}],"remove":[{"object":"doc:%d","relation":"viewer","subject":"user:%d"}]}`, writes, writes, writes%50)
 			writes++
-			resp, err := http.Post(url+cli.NativePath+store+"/write", "application/json", strings.NewReader(body))
+			resp, err := http.Post(url+nativePath+store+"/write", "application/json", strings.NewReader(body))
 			if err != nil || resp.StatusCode != http.StatusOK {
 				t.Errorf("write to the source: %v, %v", resp, err)
 				return
@@ -301,11 +301,11 @@ func expectIncompleteServer(t *testing.T, folder, store string) {
 	k.start(t)
 	defer k.kill(t)
 	for path, body := range map[string]string{
-		cli.NativePath + store + "/check":  `{"object":"doc:1","relation":"viewer","subject":"user:1"}`,
-		"/stores/" + store + "/check":      `{"tuple_key":{"object":"doc:1","relation":"viewer","user":"user:1"}}`,
-		cli.NativePath + store + "/read":   `{}`,
-		"/stores/" + store + "/read":       `{}`,
-		cli.NativePath + store + "/expand": `{"object":"doc:1","relation":"viewer"}`,
+		nativePath + store + "/check":  `{"object":"doc:1","relation":"viewer","subject":"user:1"}`,
+		"/stores/" + store + "/check":  `{"tuple_key":{"object":"doc:1","relation":"viewer","user":"user:1"}}`,
+		nativePath + store + "/read":   `{}`,
+		"/stores/" + store + "/read":   `{}`,
+		nativePath + store + "/expand": `{"object":"doc:1","relation":"viewer"}`,
 	} {
 		resp, err := http.Post(k.base+path, "application/json", strings.NewReader(body))
 		if err != nil {

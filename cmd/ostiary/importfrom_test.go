@@ -34,7 +34,7 @@ type brokenSource struct {
 func (s *brokenSource) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	write := func(v any) { json.NewEncoder(w).Encode(v) }
 	switch {
-	case strings.HasPrefix(r.URL.Path, cli.NativePrefix):
+	case strings.HasPrefix(r.URL.Path, nativePrefix):
 		http.NotFound(w, r)
 	case r.URL.Path == "/stores":
 		write(map[string]any{"stores": []any{map[string]string{"id": movedStore, "name": "moved"}}})

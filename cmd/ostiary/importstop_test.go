@@ -28,7 +28,7 @@ func (e *endless) Read(p []byte) (int, error) {
 		e.n++
 		e.line = fmt.Sprintf(`{"user":"user:%d","relation":"viewer","object":"doc:1"}`+"\n", e.n)
 	}
-	if e.n == 500 {
+	if e.n == 5000 { // more than a client sends at once
 		e.stop()
 	}
 	n := copy(p, e.line)
@@ -87,7 +87,7 @@ func TestImportConnectionLost(t *testing.T) {
 		case strings.HasSuffix(r.URL.Path, "/import"):
 			io.CopyN(io.Discard, r.Body, 100)
 			panic(http.ErrAbortHandler)
-		case r.URL.Path == "/stores":
+		case r.URL.Path == nativePrefix+"/stores":
 			fmt.Fprintf(w, `{"stores":[{"id":%q,"name":"acme"}]}`, movedStore)
 		default:
 			fmt.Fprint(w, "{}")

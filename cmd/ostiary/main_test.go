@@ -140,3 +140,9 @@ func hostile(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(os.WriteFile(ts.MkAbs(name), []byte(text), 0o600))
 	}
 }
+
+// The beginnings of the paths of the native API.
+const (
+	nativePrefix = "/ostiary/v1"
+	nativePath   = nativePrefix + "/stores/"
+)

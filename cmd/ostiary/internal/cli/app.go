@@ -45,6 +45,8 @@ type App struct {
 	// ambiguous is true if variables name a folder and a server, and the command
 	// line neither.
 	ambiguous bool
+	// engine is that of the open folder; nil without one.
+	engine *ostiary.Engine
 }
 
 // lockWaitDefault is the default of --lock-wait.

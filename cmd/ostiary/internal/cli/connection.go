@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/ostiary/ostiary/door/native/client"
 )
 
 // plainToTLS is a part of the response of net/http's server to a request without
@@ -36,11 +38,11 @@ func (e *ConnectionError) Unwrap() error { return e.cause }
 // that of its cause.
 func ConnectionFailed(text string, cause error) error { return &ConnectionError{text, cause} }
 
-// explain returns the error of a request that got no response, with the reason in
+// failed returns the error of a request that got no response, with the reason in
 // plain words where it is known.
-func (r *Remote) explain(err error) error {
-	at := r.Base
-	if u, parseErr := url.Parse(r.Base); parseErr == nil {
+func (s *Server) failed(err error) error {
+	at := s.URL
+	if u, parseErr := url.Parse(s.URL); parseErr == nil {
 		at = u.Host
 	}
 	failed := func(format string, args ...any) error {
@@ -51,22 +53,22 @@ func (r *Remote) explain(err error) error {
 	var name x509.HostnameError
 	var record tls.RecordHeaderError
 	switch {
-	case errors.Is(err, syscall.ECONNREFUSED) && r.Flag == "--server":
+	case errors.Is(err, syscall.ECONNREFUSED) && s.Flag == "--server":
 		return failed("no server listens on %s: start one with \"ostiary serve\", or correct --server", at)
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return failed("no server listens on %s: start it, or correct %s", at, r.Flag)
+		return failed("no server listens on %s: start it, or correct %s", at, s.Flag)
 	case errors.As(err, &lookup) && lookup.IsNotFound:
-		return failed("the host %q of %s does not exist", lookup.Name, r.Flag)
+		return failed("the host %q of %s does not exist", lookup.Name, s.Flag)
 	case errors.As(err, &unknown):
 		return failed("the issuer of the certificate of %s is not trusted: name it with --ca-cert FILE", at)
 	case errors.As(err, &name):
 		return failed("the certificate of %s is for other hosts: %v", at, name)
 	case strings.Contains(err.Error(), http2Settings), wasClosed(err) && servesHTTP2(at):
-		return failed("%s is a port for gRPC: expected the HTTP address of the server, for example %s http://127.0.0.1:8080", at, r.Flag)
+		return failed("%s is a port for gRPC: expected the HTTP address of the server, for example %s http://127.0.0.1:8080", at, s.Flag)
 	case errors.Is(err, io.EOF):
-		return failed("the server on %s closed the connection: if it uses TLS, expected %s https://%s", at, r.Flag, at)
+		return failed("the server on %s closed the connection: if it uses TLS, expected %s https://%s", at, s.Flag, at)
 	case errors.As(err, &record) || errors.Is(err, http.ErrSchemeMismatch):
-		return failed("the server on %s does not use TLS: expected %s http://%s", at, r.Flag, at)
+		return failed("the server on %s does not use TLS: expected %s http://%s", at, s.Flag, at)
 	}
 	return err
 }
@@ -75,11 +77,11 @@ func (r *Remote) explain(err error) error {
 // API, or "" if it does not know the protocol. The doors of OpenStack Identity and
 // ONAP, and the originals, name themselves in headers. Permify's API and other
 // gateways of gRPC have an error with a number.
-func otherProtocol(resp *http.Response, body []byte) string {
-	if strings.HasPrefix(resp.Header.Get("Content-Type"), "application/grpc") {
+func otherProtocol(e *client.Error) string {
+	if strings.HasPrefix(e.Header.Get("Content-Type"), "application/grpc") {
 		return "gRPC"
 	}
-	if resp.StatusCode != http.StatusNotFound {
+	if e.Status != http.StatusNotFound {
 		return ""
 	}
 	var gateway struct {
@@ -87,42 +89,37 @@ func otherProtocol(resp *http.Response, body []byte) string {
 		Details []any
 	}
 	switch {
-	case resp.Header.Get("X-Openstack-Request-Id") != "":
+	case e.Header.Get("X-Openstack-Request-Id") != "":
 		return "OpenStack Identity (Keystone)"
-	case resp.Header.Get("X-Onap-Requestid") != "":
+	case e.Header.Get("X-Onap-Requestid") != "":
 		return "ONAP's policy framework"
-	case json.Unmarshal(body, &gateway) == nil && gateway.Code == 5 && gateway.Details != nil: // NOT_FOUND
+	case json.Unmarshal(e.Body, &gateway) == nil && gateway.Code == 5 && gateway.Details != nil: // NOT_FOUND
 		return "Permify's API, or another one that is not OpenFGA's"
 	}
 	return ""
 }
 
-// foreign returns the text of an error response that has no error of OpenFGA's API
-// in it.
-func (e *RemoteError) foreign() string {
-	s := fmt.Sprintf("the server responded with status %d", e.Status)
-	if e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed || e.Status == http.StatusNotImplemented {
-		s += " and without an error of OpenFGA's API"
-		if hint := e.from.pathHint(); hint != "" {
-			return s + ": " + hint
-		}
-		if e.from != nil {
-			s += ": is " + e.from.Base + " the HTTP address of an authorization server?"
-		}
+// foreign returns the text of an error response with a status and without an error of
+// OpenFGA's API in it.
+func (s *Server) foreign(status int) string {
+	text := fmt.Sprintf("the server responded with status %d", status)
+	if status != http.StatusNotFound && status != http.StatusMethodNotAllowed && status != http.StatusNotImplemented {
+		return text
 	}
-	return s
+	text += " and without an error of OpenFGA's API: "
+	if hint := s.pathHint(); hint != "" {
+		return text + hint
+	}
+	return text + "is " + s.URL + " the HTTP address of an authorization server?"
 }
 
 // pathHint returns advice if the URL of the server has a path, or "".
-func (r *Remote) pathHint() string {
-	if r == nil {
-		return ""
-	}
-	u, err := url.Parse(r.Base)
+func (s *Server) pathHint() string {
+	u, err := url.Parse(s.URL)
 	if err != nil || strings.Trim(u.Path, "/") == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s has the path %s: expected %s://%s, unless a proxy serves the API below that path", r.Flag, u.Path, u.Scheme, u.Host)
+	return fmt.Sprintf("%s has the path %s: expected %s://%s, unless a proxy serves the API below that path", s.Flag, u.Path, u.Scheme, u.Host)
 }
 
 // wasClosed reports whether the server closed a connection without a response.

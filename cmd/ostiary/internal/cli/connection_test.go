@@ -37,8 +37,8 @@ func TestPortForGRPC(t *testing.T) {
 				conn.Close()
 			}
 		}()
-		r := &Remote{Base: "http://" + l.Addr().String(), Flag: "--server"}
-		if got := r.explain(c.err); !strings.Contains(got.Error(), c.want) {
+		s := &Server{URL: "http://" + l.Addr().String(), Flag: "--server"}
+		if got := s.failed(c.err); !strings.Contains(got.Error(), c.want) {
 			t.Errorf("%s: %v, expected %q", name, got, c.want)
 		}
 		l.Close()

@@ -5,16 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"math/rand/v2"
 	"os"
 	"syscall"
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door/native/client"
 	"github.com/ostiary/ostiary/door/openfga"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/expr/cel"
+	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/server"
+	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/pebble"
 )
 
@@ -130,29 +134,17 @@ func requireFolder(dir string, create bool) error {
 	return fmt.Errorf("%w at %s: create one with \"ostiary store create NAME\", or name another with --data", errNoFolder, dir)
 }
 
-// WithStore opens the data folder and runs f on the store that --store names, or
-// on the only store.
-func (a *App) WithStore(ctx context.Context, f func(*ostiary.Store) error) error {
-	if a.Server != "" {
-		return Unsupported("this command")
-	}
-	options := ostiary.Options{Bounds: ostiary.Bounds{FutureWait: noWait}, Guard: guardFolder}
-	return a.WithData(ctx, false, options, func(e *ostiary.Engine, _ *pebble.Driver) error {
-		s, err := FindStore(ctx, e, a.Store)
-		if err != nil {
-			return err
-		}
-		a.load(ctx, s)
-		return f(s)
-	})
-}
-
-// load loads a store and shows on a terminal that it does, since a store of ten
-// million tuples takes seconds. It ignores errors: the command fails with the same
-// error.
-func (a *App) load(ctx context.Context, s *ostiary.Store) {
+// Load loads a store of the open folder and shows on a terminal that it does, since a
+// store of ten million tuples takes seconds. It does nothing on a server. It ignores
+// errors: the command fails with the same error.
+func (a *App) Load(ctx context.Context, store string) {
 	line := a.Progress()
-	if line == nil {
+	id, err := storage.ParseStoreID(store)
+	if line == nil || a.engine == nil || err != nil {
+		return
+	}
+	s, err := a.engine.Store(ctx, id)
+	if err != nil {
 		return
 	}
 	defer line.wait("loading store " + s.Info().Name)()
@@ -177,22 +169,9 @@ func (a *App) fillMemory(ctx context.Context, e *ostiary.Engine) error {
 	if a.tuples == "" {
 		return nil
 	}
-	_, err = a.ImportFile(ctx, s, ImportFlags{File: a.tuples})
-	return err
-}
-
-// WithNamed runs f on the store that the first argument names. Without an
-// argument it is the store of --store, or the only store.
-func (a *App) WithNamed(ctx context.Context, args []string, f func(*ostiary.Engine, *ostiary.Store) error) error {
-	name := a.Store
-	if len(args) > 0 {
-		name = args[0]
-	}
-	return a.WithEngine(ctx, false, func(e *ostiary.Engine) error {
-		s, err := FindStore(ctx, e, name)
-		if err != nil {
-			return err
-		}
-		return f(e, s)
+	_, err = a.ImportFile(ImportFlags{File: a.tuples}, func(tuples iter.Seq2[rel.Tuple, error], _ client.ImportOptions) (client.Imported, error) {
+		done, err := s.Import(ctx, tuples, ostiary.ImportOptions{})
+		return client.Imported{Read: done.Read, Written: done.Written, Token: string(done.Token)}, err
 	})
+	return err
 }

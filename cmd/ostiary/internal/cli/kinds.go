@@ -9,6 +9,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/acp"
+	"github.com/ostiary/ostiary/door/native/client"
 	"github.com/ostiary/ostiary/door/openfga/tuplefile"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/domain"
@@ -46,7 +47,7 @@ var errorKinds = [...]struct {
 	err  error
 	kind string
 }{
-	{errNoFolder, kindNoFolder}, {errWhich, kindStores}, {ErrPartial, kindPartial}, {ErrSkipped, kindPartial}, {errUnsupported, kindUnsupported},
+	{errNoFolder, kindNoFolder}, {errWhich, kindStores}, {ErrPartial, kindPartial}, {ErrSkipped, kindPartial}, {ErrUnsupported, kindUnsupported},
 	{ErrNoCollection, kindNotFound}, {ErrTarget, kindConflict},
 	{acp.ErrUndecided, kindBound}, {acp.ErrNotFound, kindNotFound}, {acp.ErrInput, kindInvalid}, {acp.ErrUnauthenticated, kindRefused},
 	{acp.ErrUnauthorized, kindRefused}, {acp.ErrForbidden, kindConflict},
@@ -64,16 +65,12 @@ var errorKinds = [...]struct {
 	{ostiary.ErrBusy, kindBusy}, {ostiary.ErrLoading, kindBusy}, {ostiary.ErrImporting, kindIncomplete}, {ostiary.ErrPending, kindBusy}, {ostiary.ErrClosed, kindBusy},
 }
 
-// responseKinds are the kinds of error responses, by the codes of the native API
-// and of OpenFGA's. Other codes have the kind of their status.
+// responseKinds are the kinds of error responses whose codes name no error of the
+// engine. Other codes have the kind of their status.
 var responseKinds = map[string]string{
-	"no_store": kindNoStore, "store_id_not_found": kindNoStore,
-	"no_schema": kindNoSchema, "authorization_model_not_found": kindNoSchema, "latest_authorization_model_not_found": kindNoSchema,
-	"no_document": kindNotFound, "not_recorded": kindUnsupported,
-	"write_failed_due_to_invalid_input": kindConflict, "precondition": kindConflict,
-	"bound": kindBound, "bound_reached": kindBound, "memory": kindBound, "exceeded_entity_limit": kindBound, "resource_exhausted": kindBound,
-	"authorization_model_resolution_too_complex": kindBound,
-	"too_old": kindInvalid, "future": kindInvalid, "damaged": kindDamaged, "data_loss": kindDamaged,
+	"not_recorded": kindUnsupported, "write_failed_due_to_invalid_input": kindConflict,
+	"bound_reached": kindBound, "exceeded_entity_limit": kindBound, "resource_exhausted": kindBound,
+	"authorization_model_resolution_too_complex": kindBound, "data_loss": kindDamaged,
 }
 
 // errorKind returns the kind of an error for programs.
@@ -81,8 +78,9 @@ func errorKind(err error) string {
 	if errors.Is(err, context.Canceled) {
 		return kindInterrupted
 	}
-	if at, ok := errors.AsType[*RemoteError](err); ok {
-		return at.kind()
+	at, ok := errors.AsType[*client.Error](err)
+	if ok && responseKinds[at.Code] != "" {
+		return responseKinds[at.Code]
 	}
 	for _, k := range errorKinds {
 		if errors.Is(err, k.err) {
@@ -100,20 +98,16 @@ func errorKind(err error) string {
 		return kindFile
 	case isConnection || isRequest:
 		return kindConnection
+	case ok:
+		return responseKind(at)
 	}
 	return kindOther
 }
 
-// kind returns the kind of an error response.
-func (e *RemoteError) kind() string {
-	if kind := responseKinds[e.Code]; kind != "" {
-		return kind
-	}
-	if e.is("importing", ostiary.ErrImporting.Error()) { // OpenFGA's API has no code for it
-		return kindIncomplete
-	}
+// responseKind returns the kind of an error response whose code has none.
+func responseKind(e *client.Error) string {
 	switch {
-	case e.other != "" || e.Code == "":
+	case e.Code == "":
 		return kindUnsupported
 	case e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden:
 		return kindRefused

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door/native/client"
 	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/door/openfga/storetest"
 	"github.com/ostiary/ostiary/expr/cel"
@@ -25,6 +27,23 @@ type ModelSource struct {
 	// text is the DSL, used to find the line of an error. It is nil for other
 	// formats.
 	text []byte
+}
+
+// ReadModel reads the model of a file as ReadModel does, or of the standard input for
+// "-": JSON, or the DSL.
+func (a *App) ReadModel(name string) (*ModelSource, error) {
+	if name != "-" {
+		return ReadModel(name)
+	}
+	text, err := io.ReadAll(io.LimitReader(a.In, language.SourceBytesMax+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(bytes.TrimSpace(text)) == 0 {
+		return nil, fmt.Errorf("%w: the standard input is empty: expected a model", ErrUsage)
+	}
+	m := &ModelSource{name: "standard input"}
+	return m, m.parse(text, bytes.TrimSpace(text)[0] == '{')
 }
 
 // ReadModel reads a model from a ".json" file, from a folder with "fga.mod", from
@@ -52,17 +71,22 @@ func ReadModel(name string) (*ModelSource, error) {
 	if err != nil {
 		return nil, err
 	}
-	if strings.EqualFold(filepath.Ext(name), ".json") {
-		m.Dialect = language.LanguageJSON
-		m.Model, m.Source, err = language.ParseJSON(text)
-		return m, m.Locate(err)
-	}
 	if ext := strings.ToLower(filepath.Ext(name)); ext == ".yaml" || ext == ".yml" {
 		return m, m.Locate(m.readStore(text))
 	}
+	return m, m.parse(text, strings.EqualFold(filepath.Ext(name), ".json"))
+}
+
+// parse reads a model in JSON or in the DSL.
+func (m *ModelSource) parse(text []byte, isJSON bool) (err error) {
+	if isJSON {
+		m.Dialect = language.LanguageJSON
+		m.Model, m.Source, err = language.ParseJSON(text)
+		return m.Locate(err)
+	}
 	m.Dialect, m.Source, m.text = language.LanguageDSL, text, text
 	m.Model, _, err = language.ParseDSL(text)
-	return m, m.Locate(err)
+	return m.Locate(err)
 }
 
 // readStore reads the model of an exported store or a store test.
@@ -120,10 +144,10 @@ func (m *ModelSource) Compile() error {
 	return m.Locate(err)
 }
 
-// LocateRefusal returns the errors of the model in place of err, with which a server
+// LocateRefusal returns the errors of the model in place of err, with which a store
 // refused it. It returns err if it finds none.
 func (m *ModelSource) LocateRefusal(err error) error {
-	if at, ok := errors.AsType[*RemoteError](err); !ok || at.Status != http.StatusBadRequest {
+	if at, ok := errors.AsType[*client.Error](err); !ok || at.Status != http.StatusBadRequest {
 		return err
 	}
 	return cmp.Or(m.Compile(), err)

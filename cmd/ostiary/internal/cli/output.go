@@ -16,6 +16,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/acp"
+	"github.com/ostiary/ostiary/door/native/client"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -136,11 +137,11 @@ func (a *App) hint(cmd *cobra.Command, err error) string {
 	if hinted, ok := errors.AsType[*hintedError](err); ok {
 		return hinted.hint
 	}
-	at, _ := errors.AsType[*RemoteError](err)
+	at, _ := errors.AsType[*client.Error](err)
 	switch {
 	case at != nil && at.Code == "not_recorded":
 		return "a server records decisions if it runs with --record-decisions; name it with --server"
-	case cmd.Flags().Lookup("on-missing") != nil && (errors.Is(err, ostiary.ErrTupleMissing) || at.is("tuple_missing", "cannot delete a tuple which does not exist")):
+	case cmd.Flags().Lookup("on-missing") != nil && errors.Is(err, ostiary.ErrTupleMissing):
 		return "to accept that the tuple does not exist, use --on-missing ignore"
 	}
 	return argumentsHint(cmd, err)
@@ -148,8 +149,7 @@ func (a *App) hint(cmd *cobra.Command, err error) string {
 
 // duplicateHint returns advice about --on-duplicate, which has a value, or "".
 func duplicateHint(value string, err error) string {
-	at, _ := errors.AsType[*RemoteError](err)
-	exists := errors.Is(err, ostiary.ErrTupleExists) || at.is("tuple_exists", "a tuple which already exists")
+	exists := errors.Is(err, ostiary.ErrTupleExists)
 	stopped, _ := errors.AsType[*StoppedError](err)
 	switch {
 	case exists && value == "ignore":

@@ -14,6 +14,9 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
+// Guard decides whether a store may be changed; see [ostiary.Options].
+type Guard = func(context.Context, storage.StoreInfo) error
+
 // GuardOwned is the guard of a server's engine: the doors for relations may read the
 // stores of other doors, but not change them, because each of these checks its callers by
 // rules of its own. It fails with ErrInvalidRequest.
@@ -22,20 +25,19 @@ func GuardOwned(ctx context.Context, store storage.StoreInfo) error {
 	if !slices.Contains([]string{openfga.Name, native.Name, permify.Name, authzen.Name}, name) {
 		return nil
 	}
-	return refuseOwned(store, "the door "+name)
+	return refuseOwned(store)
 }
 
-// guardFolder is the guard of a command on a folder that works on one store: like
+// GuardFolder is the guard of a command on a folder that works on one store: like
 // GuardOwned, for all its changes.
-func guardFolder(_ context.Context, store storage.StoreInfo) error {
-	return refuseOwned(store, "this command")
+func GuardFolder(_ context.Context, store storage.StoreInfo) error {
+	return refuseOwned(store)
 }
 
 // refuseOwned fails with ErrInvalidRequest if a store has the records of a door.
-// reader is what can only read it.
-func refuseOwned(store storage.StoreInfo, reader string) error {
+func refuseOwned(store storage.StoreInfo) error {
 	if protocol := DoorOf(store.Aliases); protocol != "" {
-		return fmt.Errorf("%w: the store %s has records of the protocol %s, so %s can only read it", ostiary.ErrInvalidRequest, store.Name, protocol, reader)
+		return fmt.Errorf("%w: the store %s has records of the protocol %s, so other doors and commands can only read it", ostiary.ErrInvalidRequest, store.Name, protocol)
 	}
 	return nil
 }

@@ -5,61 +5,143 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/door/native"
+	"github.com/ostiary/ostiary/door/native/client"
+	"github.com/ostiary/ostiary/door/openfga"
+	"github.com/ostiary/ostiary/storage/pebble"
 )
 
-const (
-	// ResponseBytesMax bounds a response that is read into memory, in bytes.
-	ResponseBytesMax = 64 << 20
-	PageMax          = 100 // the largest page that OpenFGA's API allows
-	HeaderRevision   = "Ostiary-Revision"
-	HeaderCut        = "Ostiary-Truncated"
-	// headerAuthentication is set by a server that did not check the caller's key.
-	headerAuthentication = "Ostiary-Authentication"
-)
+// headerAuthentication is set by a server that did not check the caller's key.
+const headerAuthentication = "Ostiary-Authentication"
 
-// errUnsupported means that a command does not work with --server.
-var errUnsupported = errors.New("not supported with --server")
+// ErrUnsupported means that a command does not work with --server.
+var ErrUnsupported = errors.New("not supported with --server")
 
 // Unsupported returns the error for a command that needs a folder.
 func Unsupported(what string) error {
-	return fmt.Errorf("%w: %s works on a folder", errUnsupported, what)
+	return fmt.Errorf("%w: %s works on a folder", ErrUnsupported, what)
 }
 
-// Remote is a server with OpenFGA's API over HTTP. For what that API cannot express
-// the methods use the native API, which only ostiary serve has.
-type Remote struct {
-	A    *App
-	Base string
-	Flag string // the flag that names the server: --server or --from
-	HTTP *http.Client
-	err  error // every request fails with it, unless it is nil
+// WithClient calls f with a client of the server of --server, or else of the doors on
+// the data folder, which it opens and closes. The doors get requests without a network,
+// so both ways give the same answers and errors. With create, a missing folder is
+// created. guard decides which stores of the folder may be changed; nil allows all.
+func (a *App) WithClient(ctx context.Context, create bool, guard Guard, f func(*client.Client) error) error {
+	if a.Server != "" {
+		s := &Server{App: a, URL: a.Server, Flag: "--server", Token: a.Token}
+		c, err := s.Client(nil)
+		if err != nil {
+			return err
+		}
+		return f(c)
+	}
+	options := ostiary.Options{Bounds: ostiary.Bounds{FutureWait: noWait}, Guard: guard}
+	return a.WithData(ctx, create, options, func(e *ostiary.Engine, _ *pebble.Driver) error {
+		var cause error // of the last failure, which the door hides from clients
+		handler, err := folderHandler(e, func(err error) { cause = err })
+		if err != nil {
+			return err
+		}
+		a.engine = e
+		defer func() { a.engine = nil }()
+		return f(client.New("http://folder", client.Options{Transport: client.Handler(handler), Explain: func(e *client.Error) {
+			if cause != nil && e.Status >= http.StatusInternalServerError {
+				e.Kind, e.Text, cause = cause, cause.Error(), nil
+			}
+			explainOpenFGA(e)
+		}}))
+	})
 }
 
-// Remote returns the server that --server names, or nil.
-func (a *App) Remote() *Remote {
-	if a.Server == "" {
-		return nil
+// folderHandler returns the handler of the native door and the OpenFGA door on an
+// engine. report gets the causes of failures.
+func folderHandler(e *ostiary.Engine, report func(error)) (http.Handler, error) {
+	ours, err := native.New(e, native.Options{Dialects: Dialects(), Report: report})
+	if err != nil {
+		return nil, err
 	}
-	r := &Remote{A: a, Base: strings.TrimRight(a.Server, "/"), Flag: "--server", HTTP: &http.Client{}}
-	if a.CaCert != "" {
-		r.HTTP.Transport, r.err = Trusting(a.CaCert)
+	theirs, err := openfga.New(e, openfga.Options{Report: report})
+	if err != nil {
+		return nil, err
 	}
-	if a.ambiguous {
-		r.err = fmt.Errorf("%w: the variable OSTIARY_DATA names a folder and OSTIARY_SERVER a server: select one with --data or --server", ErrUsage)
+	router, err := door.NewRouter(append(ours.Routes, theirs.Routes...))
+	if err != nil {
+		return nil, err
 	}
-	return r
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var p door.Params
+		route, _ := router.Find(r.Method, r.URL.EscapedPath(), &p)
+		if route == nil {
+			http.NotFound(w, r)
+			return
+		}
+		route.Serve(w, r, p)
+	}), nil
+}
+
+// Server is a server that a flag names.
+type Server struct {
+	App   *App
+	URL   string
+	Flag  string // --server or --from
+	Token string
+}
+
+// Client returns a client of the server. wrap, if not nil, wraps the transport.
+func (s *Server) Client(wrap func(http.RoundTripper) http.RoundTripper) (*client.Client, error) {
+	if s.App.ambiguous && s.Flag == "--server" {
+		return nil, fmt.Errorf("%w: the variable OSTIARY_DATA names a folder and OSTIARY_SERVER a server: select one with --data or --server", ErrUsage)
+	}
+	u, err := url.Parse(s.URL)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, fmt.Errorf("%w: invalid %s %q: expected http://HOST:PORT or https://HOST:PORT", ErrUsage, s.Flag, s.URL)
+	}
+	t := &serverTransport{server: s, next: http.DefaultTransport}
+	if s.App.CaCert != "" {
+		if t.next, err = Trusting(s.App.CaCert); err != nil {
+			return nil, err
+		}
+	}
+	if wrap != nil {
+		t.next = wrap(t.next)
+	}
+	return client.New(s.URL, client.Options{Transport: t, Explain: s.explain}), nil
+}
+
+// serverTransport adds the key and the reason to requests, and explains failures of
+// the connection.
+type serverTransport struct {
+	server *Server
+	next   http.RoundTripper
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (t *serverTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	a := t.server.App
+	r = r.Clone(r.Context())
+	if a.reason != "" {
+		r.Header.Set(headerReason, a.reason)
+	}
+	if t.server.Token != "" {
+		r.Header.Set("Authorization", "Bearer "+t.server.Token)
+	}
+	resp, err := t.next.RoundTrip(r)
+	if err != nil {
+		return nil, t.server.failed(err)
+	}
+	if resp.Header.Get(headerAuthentication) != "" && !a.notedNoKeys {
+		a.notedNoKeys = true
+		a.Note("warning: the server at %s has no keys: it checked no key, and accepts requests without one", t.server.URL)
+	}
+	return resp, nil
 }
 
 // certificatesBytesMax bounds the file of --ca-cert, in bytes.
@@ -83,285 +165,65 @@ func Trusting(file string) (http.RoundTripper, error) {
 	return t, nil
 }
 
-// Stream is a request body that is sent as it is: lines of JSON.
-type Stream struct{ io.Reader }
-
-// RemoteError is an error response of a server.
-type RemoteError struct {
-	Status  int
-	Code    string `json:"code"`
-	Message string `json:"message"`
-	// Read is the number of imported tuples, for an error of an import.
-	Read int `json:"read"`
-
-	from  *Remote // the server; nil for the native door on the folder's engine
-	other string  // the protocol that the address serves instead of OpenFGA's; "" if it is unknown
-}
-
-func (e *RemoteError) Error() string {
-	if e.other != "" {
-		return fmt.Sprintf("%s serves %s: expected the HTTP address of OpenFGA's API, which is --http of ostiary serve", e.from.Base, e.other)
+// explain gives an error response the text that a user of the command line needs.
+func (s *Server) explain(e *client.Error) {
+	explainOpenFGA(e)
+	u, _ := url.Parse(s.URL) // Client has checked it
+	switch other := otherProtocol(e); {
+	case bytes.Contains(e.Body, []byte(plainToTLS)):
+		e.Text = fmt.Sprintf("the server on %s uses TLS: expected %s https://%s", u.Host, s.Flag, u.Host)
+		e.Kind = ConnectionFailed(e.Text, nil)
+	case other != "":
+		e.Code, e.Text = "", fmt.Sprintf("%s serves %s: expected the HTTP address of OpenFGA's API, which is --http of ostiary serve", s.URL, other)
+	case e.Code == "":
+		e.Text = s.foreign(e.Status)
+	case e.Status == http.StatusUnauthorized:
+		e.Text = s.keyRefused()
+	case e.Status >= http.StatusInternalServerError && e.Kind == nil:
+		e.Text = "server error " + e.Code + ": " + e.Message
+	case e.Status == http.StatusNotFound || e.Status == http.StatusBadRequest:
+		if hint := s.pathHint(); hint != "" {
+			e.Text = e.Message + "; " + hint
+		}
 	}
-	if e.Code == "" {
-		return e.foreign()
-	}
-	if e.Status == http.StatusUnauthorized && e.from != nil {
-		return e.from.keyRefused()
-	}
-	text := "the server refused: "
-	if e.Status < 400 || e.Status >= 500 {
-		text = "server error " + e.Code + ": "
-	}
-	text += e.Message
-	if hint := e.from.pathHint(); hint != "" && (e.Status == http.StatusNotFound || e.Status == http.StatusBadRequest) {
-		text += "; " + hint
-	}
-	return text
 }
 
 // keyRefused returns the text for a response that accepts no key of this client.
-func (r *Remote) keyRefused() string {
+func (s *Server) keyRefused() string {
 	flag := "token"
-	if r.Flag == "--from" {
+	if s.Flag == "--from" {
 		flag = "from-token"
 	}
-	if r.A.Token == "" {
-		return fmt.Sprintf("the server at %s requires a key: set the variable %s, or --%s", r.Base, EnvName(flag), flag)
+	if s.Token == "" {
+		return fmt.Sprintf("the server at %s requires a key: set the variable %s, or --%s", s.URL, EnvName(flag), flag)
 	}
-	return fmt.Sprintf("the server at %s does not accept the key of %s or --%s", r.Base, EnvName(flag), flag)
+	return fmt.Sprintf("the server at %s does not accept the key of %s or --%s", s.URL, EnvName(flag), flag)
 }
 
-// is reports whether the error has a code of the native API, or a message of
-// OpenFGA's API that contains a text. A nil error has neither.
-func (e *RemoteError) is(code, message string) bool {
-	return e != nil && (e.Code == code || strings.Contains(e.Message, message))
-}
-
-// parse reads the code and the message of a response body. The body is the error
-// itself or, from a stream, an object with the error in the field "error".
-func (e *RemoteError) parse(body []byte) {
-	if json.Unmarshal(body, e) != nil {
-		e.Code = ""
-	}
-	var stream struct {
-		Error struct {
-			Message string `json:"message"`
-		} `json:"error"`
-	}
-	if e.Code == "" && json.Unmarshal(body, &stream) == nil && stream.Error.Message != "" {
-		e.Code, e.Message = "error", stream.Error.Message
-	}
-}
-
-// Send sends a request and returns the response, whose body the caller closes. A
-// status of 300 or more is a *RemoteError.
-func (r *Remote) Send(ctx context.Context, method, path string, in any) (*http.Response, error) {
-	if r.err != nil {
-		return nil, r.err
-	}
-	var body io.Reader
-	contentType := "application/json"
-	if s, ok := in.(Stream); ok {
-		body, contentType = s, "application/x-ndjson"
-	} else if in != nil {
-		text, err := json.Marshal(in)
-		if err != nil {
-			return nil, err
-		}
-		body = bytes.NewReader(text)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, r.Base+path, body)
-	if err != nil || req.URL.Host == "" || req.URL.Scheme != "http" && req.URL.Scheme != "https" {
-		return nil, fmt.Errorf("%w: invalid %s %q: expected http://HOST:PORT or https://HOST:PORT", ErrUsage, r.Flag, r.Base)
-	}
-	if in != nil {
-		req.Header.Set("Content-Type", contentType)
-	}
-	if r.A.reason != "" {
-		req.Header.Set(headerReason, r.A.reason)
-	}
-	if r.A.Token != "" {
-		req.Header.Set("Authorization", "Bearer "+r.A.Token)
-	}
-	resp, err := r.HTTP.Do(req)
-	if err != nil {
-		return nil, r.explain(err)
-	}
-	if resp.Header.Get(headerAuthentication) != "" && !r.A.notedNoKeys {
-		r.A.notedNoKeys = true
-		r.A.Note("warning: the server at %s has no keys: it checked no key, and accepts requests without one", r.Base)
-	}
-	if resp.StatusCode < 300 {
-		return resp, nil
-	}
-	defer resp.Body.Close()
-	e := &RemoteError{Status: resp.StatusCode, from: r}
-	if text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20)); err == nil {
-		e.other = otherProtocol(resp, text)
-		if e.parse(text); e.Code == "" && bytes.Contains(text, []byte(plainToTLS)) {
-			return nil, ConnectionFailed(fmt.Sprintf("the server on %s uses TLS: expected %s https://%s", req.URL.Host, r.Flag, req.URL.Host), e)
+// explainOpenFGA sets the kind of an error of OpenFGA's API that has one, but no code
+// of its own for it.
+func explainOpenFGA(e *client.Error) {
+	for _, known := range [...]struct {
+		code, message string
+		kind          error
+	}{
+		{"store_id_not_found", "", ostiary.ErrNoStore},
+		{"authorization_model_not_found", "", ostiary.ErrNoSchema}, {"latest_authorization_model_not_found", "", ostiary.ErrNoSchema},
+		{"write_failed_due_to_invalid_input", "cannot delete a tuple which does not exist", ostiary.ErrTupleMissing},
+		{"write_failed_due_to_invalid_input", "a tuple which already exists", ostiary.ErrTupleExists},
+		{"", ostiary.ErrImporting.Error(), ostiary.ErrImporting},
+	} {
+		if e.Kind == nil && (known.code == "" || e.Code == known.code) && strings.Contains(e.Message, known.message) {
+			e.Kind = known.kind
 		}
 	}
-	return nil, e
 }
 
-// Call sends a request and decodes the response into out, unless out is nil.
-func (r *Remote) Call(ctx context.Context, method, path string, in, out any) (http.Header, error) {
-	resp, err := r.Send(ctx, method, path, in)
-	if err != nil {
-		return nil, err
+// NativeMissing explains the error of a server without the native API. It returns
+// other errors unchanged.
+func NativeMissing(err error) error {
+	if client.IsForeign(err) {
+		return fmt.Errorf("this needs the native API, which only ostiary serve has: %w", err)
 	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, ResponseBytesMax+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(text) > ResponseBytesMax {
-		return nil, fmt.Errorf("%s: the response is larger than %d bytes", path, ResponseBytesMax)
-	}
-	if out == nil {
-		return resp.Header, nil
-	}
-	if err := json.Unmarshal(text, out); err != nil {
-		return nil, fmt.Errorf("%s: the response is not valid in OpenFGA's API: %w", path, err)
-	}
-	return resp.Header, nil
-}
-
-// RemoteStore is a store in OpenFGA's API.
-type RemoteStore struct {
-	ID      string `json:"id"`
-	Name    string `json:"name"`
-	Created string `json:"created_at"`
-
-	Aliases map[string]string // by door; only the native API returns them
-}
-
-func (s RemoteStore) JSON() StoreJSON {
-	created := s.Created
-	if t, err := time.Parse(time.RFC3339Nano, created); err == nil {
-		created = Stamp(t)
-	}
-	return StoreJSON{ID: s.ID, Name: s.Name, Created: created, Aliases: s.Aliases}
-}
-
-// Stores lists the stores with this name, or all stores if name is "".
-func (r *Remote) Stores(ctx context.Context, name string) (all []RemoteStore, err error) {
-	query := url.Values{"page_size": {fmt.Sprint(PageMax)}}
-	if name != "" {
-		query.Set("name", name)
-	}
-	for {
-		var page struct {
-			Stores []RemoteStore `json:"stores"`
-			Next   string        `json:"continuation_token"`
-		}
-		if _, err := r.Call(ctx, http.MethodGet, "/stores?"+query.Encode(), nil, &page); err != nil {
-			return nil, err
-		}
-		all = append(all, page.Stores...)
-		if page.Next == "" {
-			return all, nil
-		}
-		query.Set("continuation_token", page.Next)
-	}
-}
-
-// LabelsOf returns the labels of stores.
-func LabelsOf(stores []RemoteStore) (out []storeLabel) {
-	for _, s := range stores {
-		out = append(out, storeLabel{s.ID, s.Name, s.Aliases})
-	}
-	return out
-}
-
-// NativeStores lists all stores with their aliases, in the native API.
-func (r *Remote) NativeStores(ctx context.Context) (all []RemoteStore, err error) {
-	for query := (url.Values{}); ; {
-		var page struct {
-			Stores []struct {
-				ID, Name, Created string
-				Aliases           map[string]string
-			}
-			Next string
-		}
-		if _, err := r.Call(ctx, http.MethodGet, NativePrefix+"/stores?"+query.Encode(), nil, &page); err != nil {
-			return nil, err
-		}
-		for _, s := range page.Stores {
-			all = append(all, RemoteStore{ID: s.ID, Name: s.Name, Created: s.Created, Aliases: s.Aliases})
-		}
-		if page.Next == "" {
-			return all, nil
-		}
-		query.Set("after", page.Next)
-	}
-}
-
-// addAliases sets the aliases of stores, if the server has the native API.
-func (r *Remote) addAliases(ctx context.Context, stores []RemoteStore) error {
-	known, err := r.NativeStores(ctx)
-	if IsForeign(err) {
-		return nil
-	} else if err != nil {
-		return err
-	}
-	aliases := map[string]map[string]string{}
-	for _, s := range known {
-		aliases[s.ID] = s.Aliases
-	}
-	for i := range stores {
-		stores[i].Aliases = aliases[stores[i].ID]
-	}
-	return nil
-}
-
-// find finds a store by id, name or alias, as SelectStore does. The empty name is
-// the only store.
-func (r *Remote) Find(ctx context.Context, name string) (RemoteStore, error) {
-	if _, err := storage.ParseStoreID(name); err == nil {
-		var s RemoteStore
-		_, err := r.Call(ctx, http.MethodGet, "/stores/"+name, nil, &s)
-		if at, ok := errors.AsType[*RemoteError](err); ok && at.Status == http.StatusNotFound && at.Code != "" {
-			known, _ := r.Stores(ctx, "") // without them, the error lists no stores
-			err = noStoreWithID(name, LabelsOf(known), err)
-		}
-		return s, err
-	}
-	stores, err := r.Stores(ctx, name)
-	if at, refused := errors.AsType[*RemoteError](err); name != "" && (err == nil && len(stores) == 0 || refused && at.Status == http.StatusBadRequest) {
-		// For the suggestion of a name. OpenFGA's API refuses to search names that its
-		// clients cannot give to a store, for example those of less than three letters.
-		stores, err = r.Stores(ctx, "")
-	}
-	if err == nil && len(namesakes(name, LabelsOf(stores))) == 0 {
-		err = r.addAliases(ctx, stores)
-	}
-	if err != nil {
-		return RemoteStore{}, err
-	}
-	found, err := SelectStore(name, LabelsOf(stores))
-	if err != nil {
-		return RemoteStore{}, err
-	}
-	i := slices.IndexFunc(stores, func(s RemoteStore) bool { return s.ID == found.ID })
-	return stores[i], nil
-}
-
-// Path finds the store that --store names and returns the path of a route below
-// it.
-func (r *Remote) Path(ctx context.Context, below string) (string, error) {
-	s, err := r.Find(ctx, r.A.Store)
-	return "/stores/" + s.ID + below, err
-}
-
-// RevisionOf reads the revision header that ostiary serve adds. The revision is 0
-// if the header is missing.
-func RevisionOf(h http.Header) (ostiary.Token, uint64) {
-	token := ostiary.Token(h.Get(HeaderRevision))
-	revision, err := token.Revision()
-	if err != nil {
-		return "", 0
-	}
-	return token, uint64(revision)
+	return err
 }

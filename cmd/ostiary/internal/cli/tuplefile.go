@@ -3,7 +3,6 @@ package cli
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"iter"
@@ -14,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door/native/client"
 	"github.com/ostiary/ostiary/door/openfga/tuplefile"
 	"github.com/ostiary/ostiary/rel"
 )
@@ -25,29 +25,23 @@ type ImportFlags struct {
 	Entry                int
 }
 
-func (a *App) ImportFile(ctx context.Context, s *ostiary.Store, flags ImportFlags) (ostiary.ImportResult, error) {
-	policy, err := flags.Duplicate.Policy()
-	if err != nil {
-		return ostiary.ImportResult{}, err
+// ImportFile opens the file of the flags and passes its tuples, and the options of the
+// flags, to into. It shows a progress bar for a large file on a terminal. An error of
+// into is one of a tuple if it is an [ostiary.ImportError].
+func (a *App) ImportFile(flags ImportFlags, into func(iter.Seq2[rel.Tuple, error], client.ImportOptions) (client.Imported, error)) (done client.Imported, err error) {
+	o := client.ImportOptions{Schema: flags.Schema, Entry: flags.Entry}
+	if o.OnDuplicate, err = flags.Duplicate.Action(); err != nil {
+		return done, err
 	}
-	return a.ImportInto(flags, func(tuples iter.Seq2[rel.Tuple, error]) (ostiary.ImportResult, error) {
-		return s.Import(ctx, tuples,
-			ostiary.ImportOptions{SchemaID: flags.Schema, OnDuplicate: policy, EntryTuples: flags.Entry})
-	})
-}
-
-// ImportInto opens the file and passes its tuples to into. It shows a progress bar
-// for a large file on a terminal.
-func (a *App) ImportInto(flags ImportFlags, into func(iter.Seq2[rel.Tuple, error]) (ostiary.ImportResult, error)) (ostiary.ImportResult, error) {
 	format, err := FormatOf(flags.File, flags.Format)
 	if err != nil {
-		return ostiary.ImportResult{}, err
+		return done, err
 	}
 	in, size := a.In, int64(0)
 	if flags.File != "-" {
 		f, err := os.Open(flags.File)
 		if err != nil {
-			return ostiary.ImportResult{}, err
+			return done, err
 		}
 		defer f.Close()
 		if info, err := f.Stat(); err == nil {
@@ -62,10 +56,10 @@ func (a *App) ImportInto(flags ImportFlags, into func(iter.Seq2[rel.Tuple, error
 	}
 	start := bufio.NewReaderSize(in, tuplefile.StartBytes)
 	if err := a.checkStart(start, flags.File, format); err != nil {
-		return ostiary.ImportResult{}, err
+		return done, err
 	}
 	past := 0
-	done, err := into(countPast(tuplefile.Read(start, format), time.Now(), &past))
+	done, err = into(countPast(tuplefile.Read(start, format), time.Now(), &past), o)
 	if err != nil {
 		located := locateTuple(flags.File, format, err)
 		_, broken := errors.AsType[*StoppedError](err)
@@ -179,14 +173,13 @@ func (d *DuplicateFlag) Add(cmd *cobra.Command) {
 	cmd.Flags().StringVar((*string)(d), "on-duplicate", "error", "what to do if the tuple exists: error, ignore (fails if it has another condition, context or expiry), or replace (these)")
 }
 
-func (d DuplicateFlag) Policy() (ostiary.ConflictAction, error) {
+// Action returns the value in the form of the native API.
+func (d DuplicateFlag) Action() (string, error) {
 	switch d {
 	case "error", "":
-		return ostiary.Fail, nil
-	case "ignore":
-		return ostiary.Ignore, nil
-	case "replace":
-		return ostiary.Replace, nil
+		return "", nil
+	case "ignore", "replace":
+		return string(d), nil
 	}
-	return 0, fmt.Errorf("%w: invalid --on-duplicate %q: expected error, ignore or replace", ErrUsage, string(d))
+	return "", fmt.Errorf("%w: invalid --on-duplicate %q: expected error, ignore or replace", ErrUsage, string(d))
 }

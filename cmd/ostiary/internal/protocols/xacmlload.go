@@ -14,6 +14,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/door/native/client"
 	"github.com/ostiary/ostiary/policy/domain"
 	"github.com/ostiary/ostiary/policy/language"
 )
@@ -47,8 +48,8 @@ func (a *app) xacmlLoad() *cobra.Command {
 			}
 			change.Clear = replace
 			out := loadedJSON{Policies: len(change.Put), Root: change.Root != nil}
-			if r := a.Remote(); r != nil {
-				err = a.sendPolicies(cmd.Context(), r, change, &out)
+			if a.Server != "" {
+				err = a.WithClient(cmd.Context(), false, nil, func(c *client.Client) error { return a.sendPolicies(cmd.Context(), c, change, &out) })
 			} else {
 				err = a.loadPolicies(cmd.Context(), change, &out)
 			}
@@ -142,10 +143,10 @@ func (a *app) policyDomain(ctx context.Context, e *ostiary.Engine) (*domain.Doma
 }
 
 // sendPolicies changes a domain of a server.
-func (a *app) sendPolicies(ctx context.Context, r *cli.Remote, change domain.Change, out *loadedJSON) error {
+func (a *app) sendPolicies(ctx context.Context, c *client.Client, change domain.Change, out *loadedJSON) error {
 	path := "/xacml/v3/policies"
 	if a.Store != "" {
-		s, err := r.Find(ctx, a.Store)
+		s, err := cli.Find(ctx, cli.NativeStores{Client: c}, a.Store)
 		if err != nil {
 			return err
 		}
@@ -162,7 +163,7 @@ func (a *app) sendPolicies(ctx context.Context, r *cli.Remote, change domain.Cha
 	if change.Root != nil {
 		in["root"] = sourceJSON(*change.Root)
 	}
-	_, err := r.Call(ctx, http.MethodPost, path, in, out)
+	_, err := c.Call(ctx, http.MethodPost, path, in, out)
 	return err
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
-	"github.com/ostiary/ostiary/door/openfga/language"
+	"github.com/ostiary/ostiary/door/native/client"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 )
@@ -20,14 +20,15 @@ import (
 // type of the subject, but not on that of the object, or that the schema lacks the
 // condition. To the error of a server it
 // adds the name that is similar to a misspelt one.
-func (a *app) hintNames(ctx context.Context, schemaID string, t rel.Tuple, err error) error {
+func (f *found) hintNames(ctx context.Context, schemaID string, t rel.Tuple, err error) error {
 	if !isAboutNames(err) {
 		return err
 	}
-	m, modelErr := a.knownModel(ctx, schemaID)
-	if modelErr != nil {
+	sc, schemaErr := f.Schema(ctx, schemaID)
+	if schemaErr != nil {
 		return err
 	}
+	m := sc.Model
 	var conditions []string
 	for i := range m.Conditions {
 		conditions = append(conditions, m.Conditions[i].Name)
@@ -40,8 +41,8 @@ func (a *app) hintNames(ctx context.Context, schemaID string, t rel.Tuple, err e
 		return cli.WithHint(err, "the arguments are USER RELATION OBJECT: did you mean \""+
 			strings.Join([]string{t.Object.String(), t.Relation, t.Subject.String()}, " ")+"\"?")
 	}
-	if _, ok := errors.AsType[*cli.RemoteError](err); !ok || strings.Contains(err.Error(), "did you mean") {
-		return err // the engine's own errors have suggestions
+	if strings.Contains(err.Error(), "did you mean") { // the engine's own errors have suggestions
+		return err
 	}
 	return withSuggestion(err, misspelt(m, t))
 }
@@ -71,21 +72,6 @@ func misspelt(m *schema.Model, t rel.Tuple) string {
 	return ""
 }
 
-// knownModel returns the model of a schema; "" is the current one. It works with
-// every server that has OpenFGA's API.
-func (a *app) knownModel(ctx context.Context, schemaID string) (*schema.Model, error) {
-	m, err := a.nativeModel(ctx, schemaID)
-	if r := a.remote(); r != nil && cli.IsForeign(err) {
-		raw, err := r.foreignModel(ctx, schemaID)
-		if err != nil {
-			return nil, err
-		}
-		m, _, err = language.ParseJSON(raw)
-		return m, err
-	}
-	return m, err
-}
-
 // isAboutNames reports whether err may come from a wrong type or relation.
 func isAboutNames(err error) bool {
 	for _, kind := range [...]error{ostiary.ErrNoRelation, ostiary.ErrNoType, ostiary.ErrInvalidTuple, ostiary.ErrTupleMissing} {
@@ -93,7 +79,7 @@ func isAboutNames(err error) bool {
 			return true
 		}
 	}
-	at, ok := errors.AsType[*cli.RemoteError](err)
+	at, ok := errors.AsType[*client.Error](err)
 	return ok && at.Status >= 400 && at.Status < 500
 }
 

@@ -44,20 +44,22 @@ func (a *app) schemaAssert() *cobra.Command {
 				}
 				list, out.LeftOut = append(list, more...), out.LeftOut+leftOut
 			}
-			var err error
-			if out.Schema, _, err = a.readNativeSchema(cmd.Context(), ""); err != nil {
-				return err
-			}
-			if err := a.OpenFGA(cmd.Context(), http.MethodPut, "/assertions/"+out.Schema, map[string]any{"assertions": list}); err != nil {
-				return err
-			}
-			out.Assertions = len(list)
-			return a.Print(out, func(w io.Writer) {
-				fmt.Fprintf(w, "wrote %s of schema %s", cli.Plural(out.Assertions, "assertion"), out.Schema)
-				if out.LeftOut > 0 {
-					fmt.Fprintf(w, "; %s left out", cli.Plural(out.LeftOut, "list"))
+			return a.onStore(cmd.Context(), func(s *found) error {
+				current, err := s.Schema(cmd.Context(), "")
+				if err != nil {
+					return err
 				}
-				fmt.Fprintln(w)
+				out.Schema, out.Assertions = current.ID, len(list)
+				if _, err := s.server.Call(cmd.Context(), http.MethodPut, "/stores/"+s.info.ID+"/assertions/"+out.Schema, map[string]any{"assertions": list}, nil); err != nil {
+					return err
+				}
+				return a.Print(out, func(w io.Writer) {
+					fmt.Fprintf(w, "wrote %s of schema %s", cli.Plural(out.Assertions, "assertion"), out.Schema)
+					if out.LeftOut > 0 {
+						fmt.Fprintf(w, "; %s left out", cli.Plural(out.LeftOut, "list"))
+					}
+					fmt.Fprintln(w)
+				})
 			})
 		}}
 }

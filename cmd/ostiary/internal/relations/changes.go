@@ -1,10 +1,13 @@
 package relations
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -14,8 +17,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/door/native"
-	"github.com/ostiary/ostiary/rel"
-	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/door/native/client"
 )
 
 // entryJSON is the JSON form of a log entry. The command prints one per line.
@@ -55,21 +57,27 @@ func (a *app) changesCommand() *cobra.Command {
 				return fmt.Errorf("%w: --follow shows all entries from --from on, until it is interrupted: expected no --limit", cli.ErrUsage)
 			}
 			start.request.Types = types
-			if r := a.remote(); r != nil {
-				last, err := a.showChanges(cmd.Context(), remoteLog{r}, start, limit, follow)
-				if err != nil || !follow {
-					return a.noteNothing(cmd.Context(), err, "entries", types, "")
-				}
-				return remoteLog{r}.follow(cmd.Context(), ostiary.WatchRequest{After: last, Types: types})
-			}
-			err = a.WithStore(cmd.Context(), func(s *ostiary.Store) error {
-				last, err := a.showChanges(cmd.Context(), s, start, limit, follow)
-				if err != nil || !follow {
+			return a.onStore(cmd.Context(), func(s *found) error {
+				own, err := s.native()
+				if err != nil {
 					return err
 				}
-				return a.followChanges(cmd.Context(), s, ostiary.WatchRequest{After: last, Types: types})
+				last, err := a.showChanges(cmd.Context(), own, start, limit, follow)
+				if err != nil || !follow {
+					return s.noteNothing(cmd.Context(), a, err, "entries", types, "")
+				}
+				query := url.Values{"after": {last}}
+				if len(types) > 0 {
+					query.Set("types", strings.Join(types, ","))
+				}
+				return a.eachEvent(cmd.Context(), own.Watch(cmd.Context(), "/watch", query), last, func(data json.RawMessage) error {
+					var e client.Entry
+					if err := json.Unmarshal(data, &e); err != nil {
+						return err
+					}
+					return a.printEntry(&e)
+				})
 			})
-			return a.noteNothing(cmd.Context(), err, "entries", types, "")
 		}}
 	f := cmd.Flags()
 	f.StringVar(&from, "from", "", "first entry to show: from revision N (included), from a time (RFC 3339, included), or after a token; default: the first entry of the log")
@@ -81,8 +89,8 @@ func (a *app) changesCommand() *cobra.Command {
 
 // changesFrom is the parsed value of --from.
 type changesFrom struct {
-	request  ostiary.ChangesRequest
-	revision storage.Revision // the first revision to print
+	request  client.Changes
+	revision uint64 // the first revision to print
 }
 
 func parseFrom(s string) (from changesFrom, err error) {
@@ -90,23 +98,18 @@ func parseFrom(s string) (from changesFrom, err error) {
 		return from, nil
 	}
 	if n, err := strconv.ParseUint(s, 10, 64); err == nil {
-		from.revision = storage.Revision(n)
+		from.revision = n
 		return from, nil
 	}
 	if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
-		from.request.Since = t
+		from.request.Since = &t
 		return from, nil
 	}
-	from.request.After = ostiary.Token(s)
-	if _, err := from.request.After.Revision(); err != nil {
+	from.request.After = s
+	if _, err := ostiary.Token(s).Revision(); err != nil {
 		return from, fmt.Errorf("%w: invalid --from %q: expected a revision, a time (RFC 3339) or a token", cli.ErrUsage, s)
 	}
 	return from, nil
-}
-
-// logReader reads the log of a store, on a folder or on a server.
-type logReader interface {
-	Changes(context.Context, ostiary.ChangesRequest) (ostiary.ChangePage, error)
 }
 
 // errNothing means that nothing matches what a command was to show, which is no
@@ -115,12 +118,12 @@ var errNothing = errors.New("nothing matches")
 
 // noteNothing prints a remark in place of errNothing: that there is no such thing,
 // and which of the types and the relation the schema lacks. It returns other errors.
-func (a *app) noteNothing(ctx context.Context, err error, what string, types []string, relation string) error {
+func (f *found) noteNothing(ctx context.Context, a *app, err error, what string, types []string, relation string) error {
 	if !errors.Is(err, errNothing) {
 		return err
 	}
 	if !a.JSON {
-		a.Note("no %s%s", what, a.unknownNames(ctx, types, relation))
+		a.Note("no %s%s", what, f.unknownNames(ctx, types, relation))
 	}
 	return nil
 }
@@ -129,7 +132,7 @@ func (a *app) noteNothing(ctx context.Context, err error, what string, types []s
 // one, from which the caller can follow the log; with follow there is no limit. It fails with ErrFuture if the
 // first entry to show is not there, unless follow is true and it is the next one,
 // and with errNothing if it shows no entry and follow is false.
-func (a *app) showChanges(ctx context.Context, s logReader, from changesFrom, limit int, follow bool) (ostiary.Token, error) {
+func (a *app) showChanges(ctx context.Context, s *client.Store, from changesFrom, limit int, follow bool) (string, error) {
 	shown := 0
 	for {
 		page, err := s.Changes(ctx, from.request)
@@ -151,12 +154,12 @@ func (a *app) showChanges(ctx context.Context, s logReader, from changesFrom, li
 			}
 		}
 		if from.request.After = page.Next; !page.More {
-			newest, err := page.Next.Revision()
+			newest, err := ostiary.Token(page.Next).Revision()
 			switch {
 			case err != nil || shown > 0:
 				return page.Next, err
-			case from.revision > newest && !(follow && from.revision == newest+1):
-				return "", &ostiary.Error{Op: "changes", Kind: ostiary.ErrFuture, Err: fmt.Errorf("%w: revision %d, the newest is %d", ostiary.ErrFuture, from.revision, newest)}
+			case from.revision > uint64(newest) && !(follow && from.revision == uint64(newest)+1):
+				return "", fmt.Errorf("%w: revision %d, the newest is %d", ostiary.ErrFuture, from.revision, newest)
 			case !follow:
 				return "", errNothing
 			}
@@ -165,29 +168,18 @@ func (a *app) showChanges(ctx context.Context, s logReader, from changesFrom, li
 	}
 }
 
-func (a *app) followChanges(ctx context.Context, s *ostiary.Store, request ostiary.WatchRequest) error {
-	for e, err := range s.Watch(ctx, request) {
-		if ctx.Err() != nil {
-			return nil // an interrupt is the normal end
-		}
-		if err == nil {
-			err = a.printEntry(&e)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // entryLinesMax bounds the lines of an entry in text output. JSON output has no
 // such bound.
 const entryLinesMax = 100
 
-func (a *app) printEntry(e *ostiary.ChangeEntry) error {
-	out := entryJSON{Revision: uint64(e.Revision), Time: cli.Stamp(e.Time), Token: string(e.Token), OriginJSON: native.OriginOf(&e.Origin), Changes: []changeJSON{}}
+func (a *app) printEntry(e *client.Entry) error {
+	out := entryJSON{Revision: e.Revision, Time: cli.Stamp(e.Time), Token: e.Token, OriginJSON: e.OriginJSON, Changes: []changeJSON{}}
 	for i := range e.Changes {
-		out.Changes = append(out.Changes, changeOf(&e.Changes[i]))
+		one, err := changeOf(&e.Changes[i])
+		if err != nil {
+			return err
+		}
+		out.Changes = append(out.Changes, one)
 	}
 	if a.JSON {
 		return cli.WriteJSON(a.Out, out)
@@ -206,59 +198,41 @@ func (a *app) printEntry(e *ostiary.ChangeEntry) error {
 	return err
 }
 
-func changeOf(c *storage.Change) changeJSON {
-	switch c.Kind {
-	case storage.TupleAdd:
-		return changeJSON{"add", "tuple", c.Tuple.String()}
-	case storage.TupleRemove:
-		return changeJSON{"remove", "tuple", c.Tuple.Key().String()}
-	case storage.AttributeSet:
-		return changeJSON{"set", "attribute", c.Attribute.Object.String() + "." + c.Attribute.Name + " = " + c.Attribute.Value}
-	case storage.AttributeRemove:
-		return changeJSON{"remove", "attribute", c.Attribute.Object.String() + "." + c.Attribute.Name}
-	case storage.DocumentPut:
-		return documentChange("set", &c.Document)
-	case storage.DocumentRemove:
-		return documentChange("remove", &c.Document)
-	case storage.SecretPut:
-		return changeJSON{"set", "secret", "[not shown]"}
-	case storage.SecretRemove:
-		return changeJSON{"remove", "secret", "[not shown]"}
-	case storage.RemoveByFilter:
-		return changeJSON{"remove", "every", filterText(&c.Filter)}
+// changeOf returns a change in the form of the output.
+func changeOf(c *client.Change) (out changeJSON, err error) {
+	out.Do, _, _ = strings.Cut(c.Op, "_")
+	if out.Do == "put" {
+		out.Do = "set"
 	}
-	return changeJSON{"change", "unknown", fmt.Sprint(c.Kind)}
-}
-
-func filterText(f *storage.Filter) string {
-	any := func(s string) string {
-		if s == "" {
-			return "*"
+	any := func(s string) string { return cmp.Or(s, "*") }
+	switch {
+	case c.Tuple != nil:
+		t, err := c.Tuple.Tuple()
+		if out.What, out.Text = "tuple", t.String(); out.Do == "remove" {
+			out.Text = t.Key().String()
 		}
-		return s
+		return out, err
+	case c.Attribute != nil:
+		if out.What, out.Text = "attribute", c.Attribute.Object+"."+c.Attribute.Name; out.Do == "set" {
+			out.Text += " = " + string(c.Attribute.Value)
+		}
+	case c.Tuples != nil:
+		f := c.Tuples
+		out.What, out.Text = "every", fmt.Sprintf("tuple %s:%s#%s@%s:%s", any(f.ObjectType), any(f.ObjectID), any(f.Relation), any(f.SubjectType), any(f.SubjectID))
+		if f.SubjectRelation != "" {
+			out.Text += "#" + f.SubjectRelation
+		}
+	case c.Attributes != nil:
+		f := c.Attributes
+		out.What, out.Text = "every", fmt.Sprintf("attribute %s:%s.%s", any(f.ObjectType), any(f.ObjectID), any(f.Name))
+	case strings.HasSuffix(c.Op, "_secret"):
+		out.What, out.Text = "secret", "[not shown]"
+	case c.Document != nil && c.Op == "remove_matching":
+		out.What, out.Text = "every", fmt.Sprintf("document %s/%s*", c.Document.Kind, c.Document.Key)
+	case c.Document != nil && c.Document.Kind == "schema": // named as such, so that it does not look like an object
+		out.What, out.Text = "schema", c.Document.Key
+	case c.Document != nil:
+		out.What, out.Text = "document", c.Document.Kind+"/"+c.Document.Key
 	}
-	switch f.Target {
-	case storage.FilterTuples:
-		return "tuple " + tupleFilterText(f.Tuple, any)
-	case storage.FilterAttributes:
-		return fmt.Sprintf("attribute %s:%s.%s", any(f.ObjectType), any(f.ObjectID), any(f.Name))
-	}
-	return fmt.Sprintf("document %s/%s*", f.DocumentKind, f.DocumentKeyPrefix)
-}
-
-func tupleFilterText(f rel.Filter, any func(string) string) string {
-	text := fmt.Sprintf("%s:%s#%s@%s:%s", any(f.ObjectType), any(f.ObjectID), any(f.Relation), any(f.SubjectType), any(f.SubjectID))
-	if f.SubjectRelation != "" {
-		text += "#" + f.SubjectRelation
-	}
-	return text
-}
-
-// documentChange returns a change of a document. A schema is named as such, so that
-// it does not look like an object of a type "document".
-func documentChange(do string, d *storage.Document) changeJSON {
-	if d.Kind == "schema" {
-		return changeJSON{do, "schema", d.Key}
-	}
-	return changeJSON{do, "document", d.Kind + "/" + d.Key}
+	return out, nil
 }

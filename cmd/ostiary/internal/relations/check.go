@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/door/native/client"
 )
 
 const subjectHelp = "A subject is type:id, type:id#relation or type:*; an object is type:id."
@@ -28,18 +28,13 @@ func (a *app) checkCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			remote := func(r *remote) error { return r.check(cmd.Context(), t, &flags) }
-			err = a.ask(cmd.Context(), &flags, t.Subject, remote, func(s *ostiary.Store, query ostiary.QueryOptions) error {
-				got, err := s.Check(cmd.Context(), ostiary.CheckRequest{Object: t.Object, Relation: t.Relation, Subject: t.Subject, QueryOptions: query})
+			return a.ask(cmd.Context(), &flags, t, func(s *found, q client.Query) error {
+				got, err := s.Check(cmd.Context(), client.Question{Object: t.Object.String(), Relation: t.Relation, Subject: t.Subject.String(), Query: q})
 				if err != nil {
 					return err
 				}
-				if got.Reasons != nil && got.Reasons.Bound != "" {
-					return fmt.Errorf("%w: %s", cli.ErrBound, got.Reasons.Bound)
-				}
-				return a.printDecision(decisionOf(got.Decision, got.Reasons, got.Revision))
+				return a.printDecision(decisionOf(got))
 			})
-			return a.hintNames(cmd.Context(), flags.schema, t, err)
 		}}
 	flags.add(cmd)
 	return cmd

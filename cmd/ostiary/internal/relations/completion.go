@@ -1,8 +1,6 @@
 package relations
 
 import (
-	"encoding/json"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -10,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
-	"github.com/ostiary/ostiary/schema"
 )
 
 // argumentKind is a kind of argument that the shell can complete.
@@ -114,17 +111,16 @@ func (a *app) schemaNames(cmd *cobra.Command) (types, relations []string) {
 	if a.prepareCompletion(cmd) != nil {
 		return nil, nil
 	}
-	text, err := a.Native(cmd.Context(), http.MethodGet, "/schemas/current", nil)
-	var out struct{ Model *schema.Model }
-	if err != nil || json.Unmarshal(text, &out) != nil || out.Model == nil {
-		return nil, nil
-	}
-	for i := range out.Model.Types {
-		t := &out.Model.Types[i]
-		types = append(types, t.Name)
-		for j := range t.Relations {
-			relations = append(relations, t.Relations[j].Name)
+	a.onStore(cmd.Context(), func(s *found) error {
+		sc, err := s.Schema(cmd.Context(), "")
+		if err != nil {
+			return err
 		}
-	}
+		types = typesOfModel(sc.Model)
+		for _, t := range types {
+			relations = append(relations, relationsOf(sc.Model, t)...)
+		}
+		return nil
+	})
 	return types, relations
 }

@@ -1,18 +1,22 @@
 package relations
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/door/native/client"
 	"github.com/ostiary/ostiary/door/openfga/tuplefile"
 	"github.com/ostiary/ostiary/rel"
 )
@@ -26,15 +30,10 @@ func (a *app) tupleImport() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			flags.File = args[0]
 			start := time.Now()
-			if r := a.remote(); r != nil {
-				done, err := r.importFile(cmd.Context(), flags)
-				if err != nil {
-					return err
-				}
-				return a.printImported(done, time.Since(start))
-			}
-			return a.WithStore(cmd.Context(), func(s *ostiary.Store) error {
-				done, err := a.ImportFile(cmd.Context(), s, flags)
+			return a.onStore(cmd.Context(), func(s *found) error {
+				done, err := a.ImportFile(flags, func(tuples iter.Seq2[rel.Tuple, error], o client.ImportOptions) (client.Imported, error) {
+					return a.importInto(cmd.Context(), s, tuples, o)
+				})
 				if err != nil {
 					return err
 				}
@@ -49,14 +48,48 @@ func (a *app) tupleImport() *cobra.Command {
 	return cmd
 }
 
-func (a *app) printImported(done ostiary.ImportResult, took time.Duration) error {
-	out := writtenJSON{Token: string(done.Token), Tuples: done.Read}
-	if done.Written != writtenUnknown {
+// importInto imports tuples into a store. The error of a tuple is an
+// [ostiary.ImportError].
+func (a *app) importInto(ctx context.Context, s *found, tuples iter.Seq2[rel.Tuple, error], o client.ImportOptions) (client.Imported, error) {
+	var own error // of the file
+	done, err := s.Import(ctx, func(yield func(rel.Tuple, error) bool) {
+		for t, err := range tuples {
+			if own = err; !yield(t, err) {
+				return
+			}
+		}
+	}, o)
+	if own != nil {
+		return done, own
+	}
+	if refused, ok := errors.AsType[*client.Error](err); ok && refused.Tuple > 0 {
+		refused.Message = strings.TrimPrefix(refused.Message, fmt.Sprintf("tuple %d: ", refused.Tuple))
+		return done, &ostiary.ImportError{Tuple: refused.Tuple, Err: refused}
+	}
+	if err != nil && a.Server != "" && !isResponse(err) && !errors.Is(err, errNative) && !errors.Is(err, cli.ErrUsage) {
+		// The server may have received the stream, and stored entries of it.
+		lost := cli.ConnectionFailed(fmt.Sprintf("the connection to %s was lost during the import: %v", s.server.Base(), rootCause(err)), err)
+		return done, &cli.StoppedError{Err: lost, Done: " (the number of imported tuples is unknown)", Partly: true}
+	}
+	return done, err
+}
+
+// rootCause returns the innermost error of err.
+func rootCause(err error) error {
+	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
+		err = inner
+	}
+	return err
+}
+
+func (a *app) printImported(done client.Imported, took time.Duration) error {
+	out := writtenJSON{Token: done.Token, Tuples: done.Read}
+	if done.Written >= 0 {
 		out.Changed = &done.Written
 	}
 	at := ""
 	if done.Token != "" {
-		revision, err := done.Token.Revision()
+		revision, err := ostiary.Token(done.Token).Revision()
 		if err != nil {
 			return err
 		}
@@ -64,9 +97,9 @@ func (a *app) printImported(done ostiary.ImportResult, took time.Duration) error
 	}
 	return a.Print(out, func(w io.Writer) {
 		effect := ""
-		switch done.Written {
-		case done.Read, writtenUnknown:
-		case 0:
+		switch {
+		case done.Written == done.Read || done.Written < 0:
+		case done.Written == 0:
 			effect = ", nothing changed"
 		default:
 			effect = fmt.Sprintf(", %d new or changed", done.Written)
@@ -92,8 +125,8 @@ func (a *app) tupleExport() *cobra.Command {
 			if len(args) > 0 {
 				file = args[0]
 			}
-			if file == "-" && format == "" {
-				if format = string(tuplefile.CSV); a.JSON {
+			if format == "" && (file == "-" || !known(file)) {
+				if format = string(tuplefile.CSV); file == "-" && a.JSON {
 					format = string(tuplefile.JSONL)
 				}
 			}
@@ -101,20 +134,72 @@ func (a *app) tupleExport() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			when, err := cli.ParseAt("--at", at)
+			when, err := parseAt("--at", at)
 			if err != nil {
 				return err
 			}
-			if r := a.remote(); r != nil {
-				return a.export(file, kind, r.nativeExport(cmd.Context(), at))
-			}
-			return a.WithStore(cmd.Context(), func(s *ostiary.Store) error {
-				return a.export(file, kind, s.Export(cmd.Context(), when))
+			return a.onStore(cmd.Context(), func(s *found) error {
+				if err := s.requireRevision(cmd.Context(), when); err != nil {
+					return err
+				}
+				return a.export(file, kind, s.export(cmd.Context(), when))
 			})
 		}}
 	cmd.Flags().StringVar(&format, "format", "", "csv, json, jsonl or yaml; default: by the file name, or csv")
 	cmd.Flags().StringVar(&at, "at", "", "export an earlier point: a revision, a token, or a time (RFC 3339)")
 	return cmd
+}
+
+// known reports whether the name of a file tells its format.
+func known(file string) bool {
+	_, err := tuplefile.FormatOf(file)
+	return err == nil
+}
+
+// export yields all tuples of the store at a point.
+func (f *found) export(ctx context.Context, at *client.At) iter.Seq2[rel.Tuple, error] {
+	return func(yield func(rel.Tuple, error) bool) {
+		if err := f.eachExported(ctx, at, func(t rel.Tuple) bool { return yield(t, nil) }); err != nil {
+			yield(rel.Tuple{}, err)
+		}
+	}
+}
+
+func (f *found) eachExported(ctx context.Context, at *client.At, yield func(rel.Tuple) bool) error {
+	s, err := f.native()
+	if err != nil {
+		return err
+	}
+	token := ""
+	if at != nil {
+		// A what-if without questions returns the token of every form of a point.
+		text, err := f.ask(ctx, "/what-if", map[string]any{"questions": []any{}, "at": at})
+		if err != nil {
+			return err
+		}
+		var now struct{ Token string }
+		if err := json.Unmarshal(text, &now); err != nil {
+			return err
+		}
+		token = now.Token
+	}
+	stream, err := s.Export(ctx, token, 0)
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	for {
+		line, err := stream.Next()
+		if err != nil || line.End != nil {
+			return err
+		}
+		if line.Tuple != nil {
+			t, err := line.Tuple.Tuple()
+			if err != nil || !yield(t) {
+				return err
+			}
+		}
+	}
 }
 
 // export writes the tuples to a file, or to the standard output for "-".

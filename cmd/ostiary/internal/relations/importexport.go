@@ -2,16 +2,11 @@ package relations
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"net/url"
-	"strconv"
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/door/native/client"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -21,61 +16,16 @@ type pinnedSource interface {
 	// pin returns the token of the newest revision of a store.
 	pin(ctx context.Context, store string) (token string, err error)
 	// export returns the lines of the store at a token, after the first skip ones.
-	export(ctx context.Context, store, token string, skip int) (*exportReader, error)
+	export(ctx context.Context, store, token string, skip int) (*client.Export, error)
 }
-
-// exportReader reads the lines of a native export.
-type exportReader struct {
-	body io.ReadCloser
-	dec  *json.Decoder
-}
-
-func newExportReader(body io.ReadCloser) *exportReader {
-	return &exportReader{body, json.NewDecoder(body)}
-}
-
-// exportLine is a line of an export. Exactly one field is set.
-type exportLine struct {
-	Tuple     *nativeTuple
-	Attribute *nativeAttribute
-	End       *struct{ Tuples, Attributes int }
-	Error     *cli.RemoteError
-}
-
-// next returns the next line. A stream that ends without an end line fails with a
-// *ConnectionError, and one that failed on the server with its *RemoteError.
-func (x *exportReader) next() (line exportLine, err error) {
-	err = x.dec.Decode(&line)
-	switch {
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return line, cli.ConnectionFailed("the export is incomplete: its connection ended", err)
-	case err != nil:
-		return line, fmt.Errorf("the export is incomplete: %w", err)
-	case line.Error != nil:
-		return line, line.Error
-	}
-	return line, nil
-}
-
-// close ends the request.
-func (x *exportReader) close() { x.body.Close() }
 
 func (s *ostiarySource) pin(ctx context.Context, store string) (string, error) {
-	var now struct{ Token string }
-	_, err := s.Call(ctx, http.MethodGet, cli.NativePath+store, nil, &now)
+	now, err := s.Store(store).Get(ctx)
 	return now.Token, err
 }
 
-func (s *ostiarySource) export(ctx context.Context, store, token string, skip int) (*exportReader, error) {
-	query := url.Values{"token": {token}}
-	if skip > 0 {
-		query.Set("skip", strconv.Itoa(skip))
-	}
-	resp, err := s.Send(ctx, http.MethodGet, cli.NativePath+store+"/export?"+query.Encode(), nil)
-	if err != nil {
-		return nil, err
-	}
-	return newExportReader(resp.Body), nil
+func (s *ostiarySource) export(ctx context.Context, store, token string, skip int) (*client.Export, error) {
+	return s.Store(store).Export(ctx, token, skip)
 }
 
 // copyExport copies the lines of the export of the pinned revision after those that
@@ -100,7 +50,7 @@ func (m *mover) readExport(ctx context.Context, source pinnedSource, line *cli.P
 	if err != nil {
 		return &sourceError{fmt.Errorf("read the export: %w", err)}
 	}
-	defer stream.close()
+	defer stream.Close()
 	for !m.state.Done {
 		data, broken := m.batch(stream)
 		if data.len() > 0 || m.state.Done {
@@ -118,9 +68,9 @@ func (m *mover) readExport(ctx context.Context, source pinnedSource, line *cli.P
 
 // batch reads the lines of one write, and moves the state behind them. If the export
 // breaks, it returns what arrived, and the error.
-func (m *mover) batch(stream *exportReader) (out moveData, err error) {
+func (m *mover) batch(stream *client.Export) (out moveData, err error) {
 	for n, size := 0, 0; n < moveTuples && size < moveEntryBytes; n++ {
-		line, err := stream.next()
+		line, err := stream.Next()
 		if err != nil {
 			return out, err
 		}
@@ -133,7 +83,7 @@ func (m *mover) batch(stream *exportReader) (out moveData, err error) {
 			return out, nil
 		case line.Tuple != nil:
 			m.state.Tuples++
-			t, err := line.Tuple.tuple()
+			t, err := line.Tuple.Tuple()
 			if err != nil {
 				m.refuseTuple(line.Tuple.Object+"#"+line.Tuple.Relation+"@"+line.Tuple.Subject, err)
 			} else {
@@ -142,7 +92,7 @@ func (m *mover) batch(stream *exportReader) (out moveData, err error) {
 			}
 		case line.Attribute != nil:
 			m.state.Attributes++
-			at, err := line.Attribute.attribute()
+			at, err := attributeOf(line.Attribute)
 			if err != nil {
 				m.state.Attributes--
 				m.refuse(line.Attribute.Object+"."+line.Attribute.Name, err)
@@ -163,13 +113,20 @@ func tupleBytes(t *rel.Tuple) int {
 	return len(t.Object.ID) + len(t.Subject.ID) + len(t.Context) + 64
 }
 
+// attributeOf returns an attribute in the engine's form.
+func attributeOf(a *client.Attribute) (out rel.Attribute, err error) {
+	out.Object, err = rel.ParseObject(a.Object)
+	out.Name, out.Value = a.Name, string(a.Value)
+	return out, err
+}
+
 // upTo returns the models that a store had at a revision, of those that it has now.
-func upTo(token string, list []schemaJSON) ([]schemaJSON, error) {
+func upTo(token string, list []client.SchemaInfo) ([]client.SchemaInfo, error) {
 	revision, err := ostiary.Token(token).Revision()
 	if err != nil {
 		return nil, err
 	}
-	var out []schemaJSON
+	var out []client.SchemaInfo
 	for _, s := range list {
 		if s.Revision <= uint64(revision) {
 			out = append(out, s)

@@ -13,8 +13,8 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/door/native/client"
 	"github.com/ostiary/ostiary/rel"
-	"github.com/ostiary/ostiary/storage"
 )
 
 const (
@@ -95,26 +95,22 @@ func (a *app) importCommand() *cobra.Command {
 			if strings.TrimRight(from, "/") == strings.TrimRight(a.Server, "/") {
 				return fmt.Errorf("%w: the source and the target are the same server, %s", cli.ErrUsage, a.Server)
 			}
-			server := (&app{&cli.App{Server: from, Token: key, CaCert: a.CaCert, Err: a.Err, JSON: a.JSON}}).remote()
-			server.Flag = "--from"
-			source, err := newSource(cmd.Context(), server, a.Patience.WithDefaults().Silence)
-			var stores []cli.RemoteStore
+			at := &cli.Server{App: a.App, URL: strings.TrimRight(from, "/"), Flag: "--from", Token: key}
+			source, err := newSource(cmd.Context(), at, a.Patience.WithDefaults().Silence)
+			var stores []client.StoreInfo
 			if err == nil {
 				stores, err = source.chosen(cmd.Context(), args) // before the folder is created
 			}
 			if err != nil {
-				return fmt.Errorf("read the stores of %s: %w", server.Base, err)
+				return fmt.Errorf("read the stores of %s: %w", at.URL, err)
 			}
 			for _, s := range stores {
 				if owner := cli.DoorOf(s.Aliases); owner != "" && len(args) > 0 {
 					return fmt.Errorf("store %s (%s): %s", s.ID, s.Name, ownedBy(owner))
 				}
 			}
-			if r := a.remote(); r != nil {
-				return a.move(cmd.Context(), source, stores, func() moveTarget { return &serverTarget{remote: r} })
-			}
-			return a.WithEngine(cmd.Context(), true, func(e *ostiary.Engine) error {
-				return a.move(cmd.Context(), source, stores, func() moveTarget { return &folderTarget{engine: e} })
+			return a.withServer(cmd.Context(), true, nil, func(s *server) error {
+				return a.move(cmd.Context(), source, stores, func() moveTarget { return moveTarget{server: s} })
 			})
 		}}
 	cmd.Flags().StringVar(&from, "from", "", "URL of the server to copy from, for example http://127.0.0.1:8080")
@@ -123,7 +119,7 @@ func (a *app) importCommand() *cobra.Command {
 }
 
 // move copies stores, each to a new target.
-func (a *app) move(ctx context.Context, source moveSource, stores []cli.RemoteStore, target func() moveTarget) error {
+func (a *app) move(ctx context.Context, source moveSource, stores []client.StoreInfo, target func() moveTarget) error {
 	out, refusals, skipped, left, before := []movedJSON{}, []string(nil), 0, 0, 0
 	for _, s := range stores {
 		if owner := cli.DoorOf(s.Aliases); owner != "" {
@@ -186,7 +182,7 @@ func (m movedJSON) line() string {
 type mover struct {
 	a      *app
 	source moveSource
-	from   cli.RemoteStore
+	from   client.StoreInfo
 	to     moveTarget
 
 	state    moveState
@@ -216,12 +212,8 @@ func (m *mover) run(ctx context.Context) error {
 // open opens the store with the source's id, or creates it, and reads how far an
 // earlier import got.
 func (m *mover) open(ctx context.Context) error {
-	id, err := storage.ParseStoreID(m.from.ID)
-	if err != nil {
-		return err
-	}
 	m.state.Source = m.source.url()
-	body, empty, err := m.to.open(ctx, id, m.from.Name, m.from.Aliases)
+	body, empty, err := m.to.open(ctx, m.from.ID, m.from.Name, m.from.Aliases)
 	switch {
 	case err != nil:
 		return err
@@ -386,7 +378,7 @@ func (m *mover) pages(ctx context.Context) ([]rel.Tuple, error) {
 // isPositionRefused reports whether a source no longer accepts a position in its
 // pages.
 func isPositionRefused(err error) bool {
-	at, ok := errors.AsType[*cli.RemoteError](err)
+	at, ok := errors.AsType[*client.Error](err)
 	return ok && slices.Contains([]string{"invalid_continuation_token", "cursor", "token", "too_old"}, at.Code)
 }
 
@@ -454,6 +446,6 @@ func isRefused(err error) bool {
 			return true
 		}
 	}
-	at, ok := errors.AsType[*cli.RemoteError](err)
+	at, ok := errors.AsType[*client.Error](err)
 	return ok && slices.Contains([]string{"not_admitted", "invalid_name", "no_type", "no_relation", "no_schema"}, at.Code)
 }

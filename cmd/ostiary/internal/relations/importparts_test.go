@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/door/native/client"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -35,7 +35,8 @@ func TestImportInParts(t *testing.T) {
 		tuples = append(tuples, rel.Tuple{Object: rel.Object{Type: "doc", ID: fmt.Sprint(i)}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "1"},
 			Condition: "c", Context: `{"x":"` + strings.Repeat("x", moveBytes/2) + `"}`})
 	}
-	s := &serverTarget{remote: (&app{&cli.App{Server: target.URL}}).remote(), id: "01ARZ3NDEKTSV4RRFFQ69G5FAV"}
+	c := client.New(target.URL, client.Options{})
+	s := &moveTarget{server: &server{Client: c}, store: c.Store("01ARZ3NDEKTSV4RRFFQ69G5FAV")}
 	if err := s.write(context.Background(), moveData{tuples: tuples}, "", &moveRecord{state: []byte(`{}`)}); err != nil {
 		t.Fatal(err)
 	}

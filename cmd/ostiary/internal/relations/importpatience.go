@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/door/native/client"
 )
 
 // sourceError is the failure of a request to the source of an import.
@@ -60,14 +61,14 @@ func mayPass(err error) bool {
 	if _, ok := errors.AsType[*sourceError](err); !ok {
 		return false
 	}
-	if at, ok := errors.AsType[*cli.RemoteError](err); ok {
+	if at, ok := errors.AsType[*client.Error](err); ok {
 		// An error in a stream has no status.
 		return at.Status != http.StatusNotImplemented && (at.Status >= 500 || at.Status == http.StatusTooManyRequests || at.Status == 0) &&
 			!slices.Contains([]string{"importing", "too_old", "token", "damaged"}, at.Code)
 	}
 	_, isConnection := errors.AsType[*cli.ConnectionError](err)
 	_, isRequest := errors.AsType[*url.Error](err)
-	return isConnection || isRequest
+	return isConnection || isRequest || errors.Is(err, client.ErrIncomplete)
 }
 
 // errSilent means that a server sent nothing for too long.

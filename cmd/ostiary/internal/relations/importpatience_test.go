@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/door/native/client"
 )
 
 // roundTrip is a function as an [http.RoundTripper].
@@ -107,10 +108,10 @@ func TestPatiently(t *testing.T) {
 		{"later", []error{lost, lost, nil}, 0, 3, 3 * time.Second, false},
 		{"never", []error{lost, lost, lost, lost}, 0, 4, 7 * time.Second, true},
 		{"after progress", []error{lost, lost, lost, lost, lost, lost, nil}, 4, 7, (1 + 2 + 4 + 1 + 2 + 4) * time.Second, false},
-		{"refused", []error{&sourceError{&cli.RemoteError{Status: 404, Code: "no_store"}}}, 0, 1, 0, true},
-		{"too old", []error{&sourceError{&cli.RemoteError{Code: "too_old"}}}, 0, 1, 0, true},
-		{"overloaded", []error{&sourceError{&cli.RemoteError{Status: 429}}, &sourceError{&cli.RemoteError{Status: 503, Code: "busy"}}, nil}, 0, 3, 3 * time.Second, false},
-		{"the source is incomplete", []error{&sourceError{&cli.RemoteError{Status: 503, Code: "importing"}}}, 0, 1, 0, true},
+		{"refused", []error{&sourceError{&client.Error{Status: 404, Code: "no_store"}}}, 0, 1, 0, true},
+		{"too old", []error{&sourceError{&client.Error{Code: "too_old"}}}, 0, 1, 0, true},
+		{"overloaded", []error{&sourceError{&client.Error{Status: 429}}, &sourceError{&client.Error{Status: 503, Code: "busy"}}, nil}, 0, 3, 3 * time.Second, false},
+		{"the source is incomplete", []error{&sourceError{&client.Error{Status: 503, Code: "importing"}}}, 0, 1, 0, true},
 		{"the target", []error{cli.ConnectionFailed("lost", io.EOF)}, 0, 1, 0, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -2,19 +2,17 @@ package relations
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/door/native/client"
 	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/door/openfga/tuplefile"
 	"github.com/ostiary/ostiary/rel"
@@ -27,7 +25,7 @@ type moveSource interface {
 	// allow sets how long the server may send no byte of a response.
 	allow(silence time.Duration)
 	// chosen returns the stores with these names or ids, or all stores.
-	chosen(ctx context.Context, names []string) ([]cli.RemoteStore, error)
+	chosen(ctx context.Context, names []string) ([]client.StoreInfo, error)
 	// models returns the models of a store, oldest first: those at a token, or all for
 	// the token "".
 	models(ctx context.Context, store, token string) ([]ostiary.SchemaSource, error)
@@ -54,31 +52,21 @@ type movedRow struct {
 
 // newSource returns the source at a server, which may send no byte of a response for
 // the time silence.
-func newSource(ctx context.Context, r *remote, silence time.Duration) (moveSource, error) {
-	transport := &patientTransport{cmp.Or(r.HTTP.Transport, http.DefaultTransport), silence}
-	r.HTTP.Transport = transport
-	native, err := r.isOstiary(ctx)
-	if native {
-		return &ostiarySource{openFGASource{r, transport}}, err
-	}
-	return &openFGASource{r, transport}, err
-}
-
-// isOstiary reports whether the server is an Ostiary with the native API, whose
-// description is public.
-func (r *remote) isOstiary(ctx context.Context) (bool, error) {
-	resp, err := r.Send(ctx, http.MethodGet, cli.NativePrefix+"/openapi.json", nil)
-	if _, refused := errors.AsType[*cli.RemoteError](err); refused {
-		return false, nil // the source is another server
-	}
+func newSource(ctx context.Context, at *cli.Server, silence time.Duration) (moveSource, error) {
+	transport := &patientTransport{silence: silence}
+	c, err := at.Client(func(next http.RoundTripper) http.RoundTripper {
+		transport.base = next
+		return transport
+	})
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	defer resp.Body.Close()
-	var described struct{ Paths map[string]json.RawMessage }
-	err = json.NewDecoder(http.MaxBytesReader(nil, resp.Body, cli.ResponseBytesMax)).Decode(&described)
-	_, stores := described.Paths[cli.NativePrefix+"/stores"]
-	return err == nil && stores, nil
+	native, err := c.Serves(ctx)
+	source := openFGASource{server{c, !native}, transport}
+	if native {
+		return &ostiarySource{source}, err
+	}
+	return &source, err
 }
 
 // ownedBy returns the reason why a store with the records of a door is not copied.
@@ -88,20 +76,20 @@ func ownedBy(protocol string) string {
 
 // openFGASource is a server with OpenFGA's API.
 type openFGASource struct {
-	*remote
+	server
 	transport *patientTransport
 }
 
-func (s *openFGASource) url() string                 { return s.Base }
+func (s *openFGASource) url() string                 { return s.Base() }
 func (s *openFGASource) allow(silence time.Duration) { s.transport.silence = silence }
 
-func (s *openFGASource) chosen(ctx context.Context, names []string) ([]cli.RemoteStore, error) {
+func (s *openFGASource) chosen(ctx context.Context, names []string) ([]client.StoreInfo, error) {
 	if len(names) == 0 {
-		return s.Stores(ctx, "")
+		return s.StoresNamed(ctx, "")
 	}
-	var out []cli.RemoteStore
+	var out []client.StoreInfo
 	for _, name := range names {
-		found, err := s.Find(ctx, name)
+		found, err := cli.Find(ctx, s, name)
 		if err != nil {
 			return nil, err
 		}
@@ -111,41 +99,15 @@ func (s *openFGASource) chosen(ctx context.Context, names []string) ([]cli.Remot
 }
 
 func (s *openFGASource) models(ctx context.Context, store, _ string) (all []ostiary.SchemaSource, _ error) {
-	query := url.Values{"page_size": {fmt.Sprint(cli.PageMax)}}
-	for {
-		var page struct {
-			Models []json.RawMessage `json:"authorization_models"`
-			Next   string            `json:"continuation_token"`
-		}
-		if _, err := s.Call(ctx, http.MethodGet, "/stores/"+store+"/authorization-models?"+query.Encode(), nil, &page); err != nil {
+	list, err := openFGA{s.Client}.store(store).Schemas(ctx)
+	for _, m := range slices.Backward(list) { // the API lists the newest model first
+		source, err := language.FormatJSON(m.Model)
+		if err != nil {
 			return nil, err
 		}
-		for _, body := range page.Models {
-			model, err := openFGAModel(body)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, model)
-		}
-		if page.Next == "" {
-			slices.Reverse(all) // the API lists the newest model first
-			return all, nil
-		}
-		query.Set("continuation_token", page.Next)
+		all = append(all, ostiary.SchemaSource{Model: m.Model, Dialect: language.LanguageJSON, Source: source, WithID: m.ID})
 	}
-}
-
-// openFGAModel translates a model of a response of OpenFGA's API.
-func openFGAModel(body []byte) (ostiary.SchemaSource, error) {
-	var head struct{ ID string }
-	if err := json.Unmarshal(body, &head); err != nil {
-		return ostiary.SchemaSource{}, err
-	}
-	model, text, err := language.ParseJSON(body)
-	if err != nil {
-		return ostiary.SchemaSource{}, fmt.Errorf("model %s: %w", head.ID, err)
-	}
-	return ostiary.SchemaSource{Model: model, Dialect: language.LanguageJSON, Source: text, WithID: head.ID}, nil
+	return all, err
 }
 
 func (s *openFGASource) assertions(ctx context.Context, store, model string) (int, []byte, error) {
@@ -165,13 +127,13 @@ func (s *openFGASource) assertions(ctx context.Context, store, model string) (in
 var errHiddenExpiries = errors.New("the source is an Ostiary without the native API: an import would lose the expiries of tuples and the attributes; add native to its --doors")
 
 func (s *openFGASource) tuples(ctx context.Context, store, position string) (out movedPage, err error) {
-	in := map[string]any{"page_size": cli.PageMax, "continuation_token": position, "consistency": "HIGHER_CONSISTENCY"}
+	in := map[string]any{"page_size": pageMax, "continuation_token": position, "consistency": "HIGHER_CONSISTENCY"}
 	var text json.RawMessage
 	h, err := s.Call(ctx, http.MethodPost, "/stores/"+store+"/read", in, &text)
 	if err != nil {
 		return out, err
 	}
-	if h.Get(cli.HeaderRevision) != "" {
+	if h.Get(headerRevision) != "" {
 		return out, errHiddenExpiries
 	}
 	var page struct {
@@ -198,28 +160,8 @@ func (s *openFGASource) tuples(ctx context.Context, store, position string) (out
 // come from its OpenFGA API.
 type ostiarySource struct{ openFGASource }
 
-func (s *ostiarySource) chosen(ctx context.Context, names []string) ([]cli.RemoteStore, error) {
-	all, err := s.NativeStores(ctx)
-	if err != nil || len(names) == 0 {
-		return all, err
-	}
-	var out []cli.RemoteStore
-	for _, name := range names {
-		i := slices.IndexFunc(all, func(known cli.RemoteStore) bool { return strings.EqualFold(known.ID, name) })
-		if i < 0 {
-			found, err := cli.SelectStore(name, cli.LabelsOf(all))
-			if err != nil {
-				return nil, err
-			}
-			i = slices.IndexFunc(all, func(known cli.RemoteStore) bool { return known.ID == found.ID })
-		}
-		out = append(out, all[i])
-	}
-	return out, nil
-}
-
 func (s *ostiarySource) models(ctx context.Context, store, token string) ([]ostiary.SchemaSource, error) {
-	list, err := s.nativeSchemas(ctx, store)
+	list, err := s.Store(store).Schemas(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -228,19 +170,18 @@ func (s *ostiarySource) models(ctx context.Context, store, token string) ([]osti
 	}
 	var out []ostiary.SchemaSource
 	for _, known := range slices.Backward(list) { // the API lists the newest schema first
-		found, err := s.schemaOf(ctx, store, known.ID)
+		found, err := s.Store(store).Schema(ctx, known.ID)
 		if err != nil {
 			return nil, err
 		}
-		found.SchemaSource.WithID = known.ID
-		out = append(out, found.SchemaSource)
+		out = append(out, ostiary.SchemaSource{Dialect: found.Dialect, Source: []byte(found.Source), Model: found.Model, WithID: known.ID})
 	}
 	return out, nil
 }
 
 func (s *ostiarySource) assertions(ctx context.Context, store, model string) (int, []byte, error) {
 	n, body, err := s.openFGASource.assertions(ctx, store, model)
-	if refused, ok := errors.AsType[*cli.RemoteError](err); ok && refused.Status == http.StatusNotFound {
+	if refused, ok := errors.AsType[*client.Error](err); ok && refused.Status == http.StatusNotFound {
 		return 0, nil, nil // the server does not serve OpenFGA's API, so it has no assertions
 	}
 	return n, body, err

@@ -8,10 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
-	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/door/native/client"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -28,13 +26,16 @@ func (f *listFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.cursor, "cursor", "", "cursor that a list with --limit printed; continues that list")
 }
 
-// eachPage reads pages into out, from the cursor of the flags, until the list
-// ends or a bound cuts it; with --limit it reads one. read adds the page at a
-// cursor to out and returns the cursor of the next page.
-func (f *listFlags) eachPage(out *listJSON, read func(cursor string) (string, error)) (err error) {
+// eachPage reads pages into out, from the cursor of the flags, until the list ends or
+// a bound cuts it; with --limit it reads one.
+func (f *listFlags) eachPage(out *listJSON, read func(client.Page) (client.List, error)) error {
 	for out.Next = f.cursor; ; {
-		if out.Next, err = read(out.Next); err != nil || out.Next == "" || f.limit > 0 || out.Incomplete != "" {
+		page, err := read(client.Page{Limit: f.limit, Cursor: out.Next})
+		if err != nil {
 			return err
+		}
+		if out.add(&page); out.Next == "" || f.limit > 0 || out.Incomplete != "" {
+			return nil
 		}
 	}
 }
@@ -49,6 +50,7 @@ type listJSON struct {
 	Next           string   `json:"next,omitempty"`
 	Undecided      []string `json:"undecided,omitempty"`
 	UndecidedCount int      `json:"undecided_count,omitempty"`
+	everybody      string   // the subject that stands for all, or "" for none
 	bound          string   // that left entries undecided
 	Reason         string   `json:"reason,omitempty"`
 	Incomplete     string   `json:"incomplete,omitempty"`
@@ -67,47 +69,35 @@ func (a *app) listObjects() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			remote := func(r *remote) error { return r.listObjects(cmd.Context(), subject, args[1], args[2], &flags) }
-			err = a.ask(cmd.Context(), &flags.queryFlags, subject, remote, func(s *ostiary.Store, query ostiary.QueryOptions) error {
-				r := ostiary.ListObjectsRequest{Type: args[2], Relation: args[1], Subject: subject, Limit: flags.limit, QueryOptions: query}
-				name := func(id string) string { return r.Type + ":" + id }
+			about := rel.Tuple{Object: rel.Object{Type: args[2]}, Relation: args[1], Subject: subject}
+			return a.ask(cmd.Context(), &flags.queryFlags, about, func(s *found, q client.Query) error {
 				out := listJSON{Objects: []string{}}
-				err := flags.eachPage(&out, func(cursor string) (string, error) {
-					r.Cursor = cursor
-					page, err := s.ListObjects(cmd.Context(), r)
-					if err != nil {
-						return "", err
-					}
-					out.Objects = append(out.Objects, named(page.IDs, name)...)
-					out.add(named(page.Unknown, name), page.UnknownCount, page.Reasons, page.Bound, uint64(page.Revision))
-					return page.Next, nil
+				err := flags.eachPage(&out, func(page client.Page) (client.List, error) {
+					return s.ListObjects(cmd.Context(), client.ListObjects{Type: args[2], Relation: args[1], Subject: subject.String(), Page: page, Query: q})
 				})
 				if err != nil {
 					return err
 				}
 				return a.printList(&out, out.Objects)
 			})
-			return a.hintNames(cmd.Context(), flags.schema, rel.Tuple{Object: rel.Object{Type: args[2]}, Relation: args[1], Subject: rel.Subject{Type: subject.Type}}, err)
 		}}
 	flags.add(cmd)
 	return cmd
 }
 
-func named(ids []string, name func(string) string) []string {
-	out := make([]string, len(ids))
-	for i, id := range ids {
-		out[i] = name(id)
+// add adds a page.
+func (l *listJSON) add(page *client.List) {
+	if page.Everybody == "true" && l.everybody != "" && len(l.Subjects) == 0 {
+		l.Subjects = append(l.Subjects, l.everybody)
 	}
-	return out
-}
-
-func (l *listJSON) add(undecided []string, count int, why *authz.Reasons, bound string, revision uint64) {
-	l.Undecided = append(l.Undecided, undecided...)
-	l.UndecidedCount += count
-	if why != nil {
-		l.Reason, l.bound = why.String(), cmp.Or(why.Bound, l.bound)
+	l.Objects, l.Subjects, l.Excluded = append(l.Objects, page.Objects...), append(l.Subjects, page.Subjects...), append(l.Excluded, page.Except...)
+	if u := page.Undecided; u != nil {
+		l.Undecided, l.UndecidedCount = append(l.Undecided, u.Some...), l.UndecidedCount+u.Count
+		if u.Reasons != nil {
+			l.Reason, l.bound = u.Reasons.String(), cmp.Or(u.Reasons.Bound, l.bound)
+		}
 	}
-	l.Incomplete, l.Revision = bound, revision
+	l.Next, l.Incomplete, l.Revision = page.Next, page.Cut, page.Revision
 }
 
 // firstUndecided names the first undecided entries.
@@ -130,33 +120,21 @@ func (a *app) listSubjects() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			typ, relation, _ := strings.Cut(args[0], "#")
-			remote := func(r *remote) error { return r.listSubjects(cmd.Context(), typ, relation, args[1], object, &flags) }
-			err = a.ask(cmd.Context(), &flags.queryFlags, rel.Subject{}, remote, func(s *ostiary.Store, query ostiary.QueryOptions) error {
-				r := ostiary.ListSubjectsRequest{Object: object, Relation: args[1], SubjectType: typ, SubjectRelation: relation,
-					Limit: flags.limit, QueryOptions: query}
-				name := func(id string) string { return rel.Subject{Type: typ, ID: id, Relation: relation}.String() }
+			typ, relation := splitType(args[0])
+			about := rel.Tuple{Object: object, Relation: args[1], Subject: rel.Subject{Type: typ}}
+			return a.ask(cmd.Context(), &flags.queryFlags, about, func(s *found, q client.Query) error {
 				out := listJSON{Subjects: []string{}}
-				err := flags.eachPage(&out, func(cursor string) (string, error) {
-					r.Cursor = cursor
-					page, err := s.ListSubjects(cmd.Context(), r)
-					if err != nil {
-						return "", err
-					}
-					if page.Wildcard == expr.True && relation == "" && len(out.Subjects) == 0 {
-						out.Subjects = append(out.Subjects, typ+":"+rel.Wildcard)
-					}
-					out.Subjects = append(out.Subjects, named(page.IDs, name)...)
-					out.Excluded = append(out.Excluded, named(page.Excluded, name)...)
-					out.add(named(page.Unknown, name), page.UnknownCount, page.Reasons, page.Bound, uint64(page.Revision))
-					return page.Next, nil
+				if relation == "" {
+					out.everybody = typ + ":" + rel.Wildcard
+				}
+				err := flags.eachPage(&out, func(page client.Page) (client.List, error) {
+					return s.ListSubjects(cmd.Context(), client.ListSubjects{Object: args[2], Relation: args[1], SubjectType: typ, SubjectRelation: relation, Page: page, Query: q})
 				})
 				if err != nil {
 					return err
 				}
 				return a.printList(&out, out.Subjects)
 			})
-			return a.hintNames(cmd.Context(), flags.schema, rel.Tuple{Object: object, Relation: args[1], Subject: rel.Subject{Type: typ}}, err)
 		}}
 	flags.add(cmd)
 	return cmd

@@ -1,14 +1,12 @@
 package relations
 
 import (
-	"bufio"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
+	"iter"
 	"net/url"
 	"strings"
 	"syscall"
@@ -17,6 +15,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/door/native/client"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -39,51 +38,12 @@ func (a *app) entitlementsCommand() *cobra.Command {
 					return err
 				}
 			}
-			in, err := flags.nativeQuestion(map[string]any{"subject": args[0], "objects": args[1:], "permissions": permissions})
-			if err != nil {
-				return err
-			}
-			if relations != nil {
-				in["relations"] = relations
-			}
-			if err := a.requireSubjects(cmd.Context(), &flags, subject); err != nil {
-				return err
-			}
-			text, err := a.Native(cmd.Context(), http.MethodPost, "/entitlements", in)
-			if err != nil {
-				return err
-			}
-			var out struct {
-				Objects []struct {
-					Object    string
-					Relations []string
-					Undecided []struct{ Relation string }
-					Error     *struct{ Message string }
+			return a.ask(cmd.Context(), &flags, rel.Tuple{Subject: subject}, func(s *found, q client.Query) error {
+				text, err := s.ask(cmd.Context(), "/entitlements", entitlementsRequest{args[0], args[1:], permissions, relations, q})
+				if err != nil {
+					return err
 				}
-			}
-			if err := json.Unmarshal(text, &out); err != nil {
-				return err
-			}
-			failed := 0
-			for _, o := range out.Objects {
-				if o.Error != nil {
-					failed++
-				}
-			}
-			return a.printPartial(failed, len(out.Objects), text, &out, func(w io.Writer) {
-				for _, o := range out.Objects {
-					line := strings.Join(o.Relations, " ")
-					for _, u := range o.Undecided {
-						line += " " + u.Relation + "?"
-					}
-					if o.Error != nil {
-						line = "error: " + o.Error.Message
-					}
-					if line = strings.TrimSpace(line); line == "" {
-						line = "nothing"
-					}
-					fmt.Fprintf(w, "%s\t%s\n", o.Object, line)
-				}
+				return a.printEntitlements(text)
 			})
 		}}
 	flags.add(cmd)
@@ -92,13 +52,54 @@ func (a *app) entitlementsCommand() *cobra.Command {
 	return cmd
 }
 
-// printPartial prints a response of the native API like PrintNative, and returns
-// ErrPartial if some of its results are errors.
-func (a *app) printPartial(failed, all int, text []byte, out any, human func(io.Writer)) error {
-	if err := a.PrintNative(text, out, human); err != nil || failed == 0 {
+// entitlementsRequest is the body of a request for entitlements.
+type entitlementsRequest struct {
+	Subject     string   `json:"subject"`
+	Objects     []string `json:"objects"`
+	Permissions bool     `json:"permissions,omitempty"`
+	Relations   []string `json:"relations,omitempty"`
+	client.Query
+}
+
+// printEntitlements prints the response to a request for entitlements. It returns
+// errPartial if some of its results are errors.
+func (a *app) printEntitlements(text json.RawMessage) error {
+	var out struct {
+		Objects []struct {
+			Object    string
+			Relations []string
+			Undecided []struct{ Relation string }
+			Error     *struct{ Message string }
+		}
+	}
+	if err := json.Unmarshal(text, &out); err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: %d of %d", cli.ErrPartial, failed, all)
+	failed := 0
+	for _, o := range out.Objects {
+		if o.Error != nil {
+			failed++
+		}
+	}
+	err := a.printNative(text, &out, func(w io.Writer) {
+		for _, o := range out.Objects {
+			line := strings.Join(o.Relations, " ")
+			for _, u := range o.Undecided {
+				line += " " + u.Relation + "?"
+			}
+			if o.Error != nil {
+				line = "error: " + o.Error.Message
+			}
+			if line = strings.TrimSpace(line); line == "" {
+				line = "nothing"
+			}
+			fmt.Fprintf(w, "%s\t%s\n", o.Object, line)
+		}
+	})
+	if err == nil && failed > 0 {
+		err = fmt.Errorf("%w: %d of %d", cli.ErrPartial, failed, len(out.Objects))
+	}
+	return err
 }
 
 // permissionChange is one change in the output of diff and watch.
@@ -159,7 +160,7 @@ func ids(typ, relation string, names []string) (out []string) {
 
 // requireOwnTypes fails if the names of --object or --subject have another type than
 // the objects of a type, or the subjects of TYPE[#RELATION].
-func (f *permissionFlags) requireOwnTypes(ctx context.Context, a *app, objectType, subjectType string) error {
+func (f *permissionFlags) requireOwnTypes(ctx context.Context, s *found, objectType, subjectType string) error {
 	for _, x := range [...]struct {
 		flag, what, typ string
 		names           []string
@@ -175,7 +176,7 @@ func (f *permissionFlags) requireOwnTypes(ctx context.Context, a *app, objectTyp
 				continue
 			}
 			if typ != want { // an id may have a colon
-				if m, err := a.knownModel(ctx, ""); err != nil || relationsOf(m, typ) == nil {
+				if sc, err := s.Schema(ctx, ""); err != nil || relationsOf(sc.Model, typ) == nil {
 					continue
 				}
 			}
@@ -214,34 +215,30 @@ func (a *app) diffCommand() *cobra.Command {
 				return err
 			}
 			typ, relation := splitType(args[0])
-			in := map[string]any{"subject_type": typ, "relation": args[1], "object_type": args[2]}
-			if relation != "" {
-				in["subject_relation"] = relation
-			}
-			if err := flags.requireOwnTypes(cmd.Context(), a, args[2], args[0]); err != nil {
+			in := &differenceRequest{SubjectType: typ, SubjectRelation: relation, Relation: args[1], ObjectType: args[2],
+				Objects: ids(args[2], "", flags.objects), Subjects: ids(typ, relation, flags.subjects), Schema: schema, Page: client.Page{Limit: limit, Cursor: cursor}}
+			var err error
+			if in.Context, err = parseContext(context); err != nil {
 				return err
 			}
-			flags.into(in, args[2], args[0])
-			values, err := parseContext(context)
-			if err != nil {
+			if in.From, err = parseAt("--from", from); err != nil {
 				return err
 			}
-			if values != nil {
-				in["context"] = values
-			}
-			if schema != "" {
-				in["schema"] = schema
-			}
-			if limit > 0 {
-				in["limit"] = limit
-			}
-			if in["from"], err = sideOf(from); err == nil {
-				in["to"], err = sideOf(to)
-			}
-			if err != nil {
+			if in.To, err = parseAt("--to", to); err != nil {
 				return err
 			}
-			return a.diff(cmd, in, args[1], cursor, limit > 0)
+			if in.To == nil {
+				in.To = &client.At{}
+			}
+			return a.onStore(cmd.Context(), func(s *found) error {
+				if err := flags.requireOwnTypes(cmd.Context(), s, args[2], args[0]); err != nil {
+					return err
+				}
+				if err := s.requireRevision(cmd.Context(), in.From, in.To); err != nil {
+					return err
+				}
+				return a.diff(cmd.Context(), s, in, limit > 0)
+			})
 		}}
 	flags.add(cmd)
 	f := cmd.Flags()
@@ -254,32 +251,25 @@ func (a *app) diffCommand() *cobra.Command {
 	return cmd
 }
 
-// into adds the flags to a request about objects and subjects of two types. The
-// type of the subjects may have a relation.
-func (f *permissionFlags) into(in map[string]any, objectType, subjectType string) {
-	if f.objects != nil {
-		in["objects"] = ids(objectType, "", f.objects)
-	}
-	if f.subjects != nil {
-		typ, relation := splitType(subjectType)
-		in["subjects"] = ids(typ, relation, f.subjects)
-	}
-}
-
-func sideOf(s string) (map[string]any, error) {
-	if s == "" {
-		return map[string]any{"minimize_latency": true}, nil
-	}
-	return cli.NativeAt("--from or --to", s)
+// differenceRequest is the body of a request for a difference.
+type differenceRequest struct {
+	SubjectType     string         `json:"subject_type"`
+	SubjectRelation string         `json:"subject_relation,omitempty"`
+	Relation        string         `json:"relation"`
+	ObjectType      string         `json:"object_type"`
+	Objects         []string       `json:"objects,omitempty"`
+	Subjects        []string       `json:"subjects,omitempty"`
+	Schema          string         `json:"schema,omitempty"`
+	Context         map[string]any `json:"context,omitempty"`
+	From            *client.At     `json:"from"`
+	To              *client.At     `json:"to"`
+	client.Page
 }
 
 // diff prints all pages of a difference, or one page if one is true.
-func (a *app) diff(cmd *cobra.Command, in map[string]any, relation, cursor string, one bool) error {
+func (a *app) diff(ctx context.Context, s *found, in *differenceRequest, one bool) error {
 	for shown := 0; ; {
-		if cursor != "" {
-			in["cursor"] = cursor
-		}
-		text, err := a.Native(cmd.Context(), http.MethodPost, "/difference", in)
+		text, err := s.ask(ctx, "/difference", in)
 		if err != nil {
 			return err
 		}
@@ -291,9 +281,9 @@ func (a *app) diff(cmd *cobra.Command, in map[string]any, relation, cursor strin
 		if err := json.Unmarshal(text, &page); err != nil {
 			return err
 		}
-		if err := a.PrintNative(text, &page, func(w io.Writer) {
+		if err := a.printNative(text, &page, func(w io.Writer) {
 			for i := range page.Changes {
-				page.Changes[i].print(w, relation, a.Colored())
+				page.Changes[i].print(w, in.Relation, a.Colored())
 			}
 		}); err != nil {
 			return err
@@ -302,14 +292,14 @@ func (a *app) diff(cmd *cobra.Command, in map[string]any, relation, cursor strin
 			a.Note("%d unknown before and after", page.Undecided)
 		}
 		shown += len(page.Changes) + page.Undecided
-		if cursor = page.Next; cursor == "" {
+		if in.Cursor = page.Next; in.Cursor == "" {
 			if shown == 0 {
 				a.Note("no differences")
 			}
 			return nil
 		}
 		if one {
-			a.Note("more results: --cursor %s", cursor)
+			a.Note("more results: --cursor %s", in.Cursor)
 			return nil
 		}
 	}
@@ -328,9 +318,6 @@ func (a *app) watchCommand() *cobra.Command {
 			}
 			if len(flags.objects)+len(flags.subjects) == 0 {
 				return fmt.Errorf("%w: expected what to watch: --object or --subject", cli.ErrUsage)
-			}
-			if err := flags.requireOwnTypes(cmd.Context(), a, args[2], args[0]); err != nil {
-				return err
 			}
 			values, err := parseContext(context)
 			if err != nil {
@@ -354,21 +341,33 @@ func (a *app) watchCommand() *cobra.Command {
 				}
 				query.Set("context", string(text))
 			}
-			if r := a.remote(); r != nil && from == "" {
-				if from, err = r.head(cmd.Context()); err != nil {
+			return a.onStore(cmd.Context(), func(s *found) error {
+				if err := flags.requireOwnTypes(cmd.Context(), s, args[2], args[0]); err != nil {
 					return err
 				}
-			}
-			if from != "" {
-				query.Set("after", from)
-			}
-			body, err := a.NativeStream(cmd.Context(), http.MethodGet, "/watch-permission?"+query.Encode(), nil)
-			if err != nil {
-				return err
-			}
-			defer body.Close()
-			last, err := a.showEvents(body, args[1])
-			return a.endOfStream(cmd.Context(), cmp.Or(last, from), err)
+				own, err := s.native()
+				if err != nil {
+					return err
+				}
+				if a.Server != "" && from == "" {
+					now, err := own.Get(cmd.Context())
+					if err != nil {
+						return err
+					}
+					from = now.Token
+				}
+				if from != "" {
+					query.Set("after", from)
+				}
+				return a.eachEvent(cmd.Context(), own.Watch(cmd.Context(), "/watch-permission", query), from, func(data json.RawMessage) error {
+					var update struct{ Changes []permissionChange }
+					return a.printNative(data, &update, func(w io.Writer) {
+						for i := range update.Changes {
+							update.Changes[i].print(w, args[1], a.Colored())
+						}
+					})
+				})
+			})
 		}}
 	flags.add(cmd)
 	cmd.Flags().StringVar(&from, "from", "", "show what changes after the revision of this token; default: after the newest revision")
@@ -376,63 +375,34 @@ func (a *app) watchCommand() *cobra.Command {
 	return cmd
 }
 
-// showEvents prints each update of an event stream as it arrives.
-func (a *app) showEvents(body io.Reader, relation string) (last string, err error) {
-	return eachEvent(body, func(data []byte) error {
-		var update struct{ Changes []permissionChange }
-		return a.PrintNative(data, &update, func(w io.Writer) {
-			for i := range update.Changes {
-				update.Changes[i].print(w, relation, a.Colored())
-			}
-		})
-	})
-}
-
 // errEnded means that a server ended a stream, which has no end of its own.
 var errEnded = errors.New("the server ended the stream")
 
-// endOfStream returns the error of a command whose stream of events ended with err
-// after the event with the token last. An interrupt is the normal end.
-func (a *app) endOfStream(ctx context.Context, last string, err error) error {
-	cut := err == nil || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
-	switch {
-	case ctx.Err() != nil:
-		return nil
-	case a.Server == "" || !cut:
-		return err
+// eachEvent calls f with the data of each event of a watch that begins after a token.
+// An interrupt is the normal end. If a server ends the watch, the error has the token
+// from which to continue.
+func (a *app) eachEvent(ctx context.Context, events iter.Seq2[client.Event, error], last string, f func(json.RawMessage) error) error {
+	for e, err := range events {
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && (a.Server == "" || isResponse(err) || !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, syscall.ECONNRESET)):
+			return err
+		case err != nil:
+			return ended(last)
+		}
+		if err := f(e.Data); err != nil {
+			return err
+		}
+		last = e.Token
 	}
-	return fmt.Errorf("%w: it stops, or no longer accepts the key; to continue, run the command again with --from %s", errEnded, last)
+	if ctx.Err() != nil || a.Server == "" {
+		return nil
+	}
+	return ended(last)
 }
 
-// eachEvent calls f with the data of each event of a stream, and returns the token
-// of the last event. An event named "error" ends the stream with its error.
-func eachEvent(body io.Reader, f func(data []byte) error) (last string, err error) {
-	in := bufio.NewScanner(body)
-	in.Buffer(nil, cli.ResponseBytesMax)
-	name, id := "", ""
-	for in.Scan() {
-		line := in.Text()
-		if token, ok := strings.CutPrefix(line, "id: "); ok {
-			id = token
-		}
-		if event, ok := strings.CutPrefix(line, "event: "); ok {
-			name = event
-		}
-		data, ok := strings.CutPrefix(line, "data: ")
-		if !ok {
-			continue
-		}
-		if name == "error" {
-			e := &cli.RemoteError{}
-			if err := json.Unmarshal([]byte(data), e); err != nil {
-				return last, err
-			}
-			return last, e
-		}
-		if err := f([]byte(data)); err != nil {
-			return last, err
-		}
-		last = id
-	}
-	return last, in.Err()
+// ended returns the error of a watch that a server ended after the event with a token.
+func ended(last string) error {
+	return fmt.Errorf("%w: it stops, or no longer accepts the key; to continue, run the command again with --from %s", errEnded, last)
 }

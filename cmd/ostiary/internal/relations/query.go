@@ -7,17 +7,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/door/native/client"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/jsonread"
 	"github.com/ostiary/ostiary/rel"
-	"github.com/ostiary/ostiary/storage"
 )
 
 // contextBytesMax bounds a --context file.
@@ -39,43 +40,46 @@ func (f *queryFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.schema, "schema", "", "id of the schema to use; default: the current one")
 }
 
-// options parses the flags.
-func (f *queryFlags) options() (a ostiary.QueryOptions, err error) {
-	a.SchemaID = f.schema
-	if a.Consistency, err = cli.ParseAt("--at", f.at); err != nil {
-		return a, err
+// query parses the flags into what the questions of a command share.
+func (f *queryFlags) query() (out client.Query, err error) {
+	out.Schema = f.schema
+	if out.At, err = parseAt("--at", f.at); err != nil {
+		return out, err
 	}
-	if a.Context, err = parseContext(f.context); err != nil {
-		return a, err
+	values, err := parseContext(f.context)
+	if err != nil {
+		return out, err
 	}
+	out.Context = values
 	for _, text := range f.contextual {
 		t, err := parseContextual(text)
 		if err != nil {
-			return a, err
+			return out, err
 		}
-		a.Tuples = append(a.Tuples, t)
+		out.Tuples = append(out.Tuples, client.TupleOf(t))
 	}
-	return a, nil
+	return out, nil
 }
 
-// ask passes a question to the server of --server, or to the store in the
-// folder. There it also checks that the schema has the subject's type and
-// relation, unless subject is zero.
-func (a *app) ask(ctx context.Context, f *queryFlags, subject rel.Subject, remote func(*remote) error, local func(*ostiary.Store, ostiary.QueryOptions) error) error {
-	query, err := f.options()
+// ask passes a question of a command to the store: about a tuple, of which a list has
+// no id, and an expand no subject. It first checks that the store has the revision, and
+// the schema the type and the relation of a subject with an id. It adds hints to an
+// error about names.
+func (a *app) ask(ctx context.Context, f *queryFlags, about rel.Tuple, answer func(*found, client.Query) error) error {
+	q, err := f.query()
 	if err != nil {
 		return err
 	}
-	if r := a.remote(); r != nil {
-		return remote(r)
-	}
-	return a.WithStore(ctx, func(s *ostiary.Store) error {
-		if subject != (rel.Subject{}) {
-			if err := requireSubject(ctx, s, f, subject); err != nil {
-				return err
+	return a.onStore(ctx, func(s *found) error {
+		if err := s.requireRevision(ctx, q.At); err != nil {
+			return err
+		}
+		if about.Subject.ID != "" && f.at == "" {
+			if err := s.requireSubjects(ctx, f.schema, about.Subject); err != nil {
+				return s.hintNames(ctx, f.schema, about, err)
 			}
 		}
-		return local(s, query)
+		return s.hintNames(ctx, f.schema, about, answer(s, q))
 	})
 }
 
@@ -171,12 +175,12 @@ type decision struct {
 	Revision uint64   `json:"revision"`
 }
 
-func decisionOf(truth expr.Tristate, why *authz.Reasons, revision storage.Revision) decision {
-	d := decision{Allowed: truth == expr.True, Truth: truth.String(), Revision: uint64(revision)}
-	if why != nil {
-		d.Missing, d.Reason = why.Missing, why.String()
+func decisionOf(d client.Decision) decision {
+	out := decision{Allowed: d.Allowed, Truth: d.Truth, Reason: d.Reasons.String(), Revision: d.Revision}
+	if d.Reasons != nil {
+		out.Missing = d.Reasons.Missing
 	}
-	return d
+	return out
 }
 
 // String formats the decision on one line. An unknown decision counts as denied.
@@ -190,39 +194,30 @@ func (d decision) String() string {
 	return "denied"
 }
 
-// nativeQuestion adds the flags of a query to a request body of the native API.
-func (f *queryFlags) nativeQuestion(in map[string]any) (map[string]any, error) {
-	ask, err := f.options()
-	if err != nil {
-		return nil, err
+// parseAt parses a revision, a time (RFC 3339) or a token, the value of a flag. It
+// returns nil, the newest revision, for the empty string.
+func parseAt(flag, s string) (*client.At, error) {
+	if s == "" {
+		return nil, nil
 	}
-	if at, err := cli.NativeAt("--at", f.at); err != nil {
-		return nil, err
-	} else if at != nil {
-		in["at"] = at
+	if n, err := strconv.ParseUint(s, 10, 64); err == nil {
+		return &client.At{Revision: &n}, nil
 	}
-	if ask.SchemaID != "" {
-		in["schema"] = ask.SchemaID
+	if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
+		if t.After(time.Now()) {
+			return nil, fmt.Errorf("%w: invalid %s %q: the time is in the future", cli.ErrUsage, flag, s)
+		}
+		return &client.At{Time: s}, nil
 	}
-	if ask.Context != nil {
-		in["context"] = ask.Context
+	if _, err := ostiary.Token(s).Revision(); err == nil {
+		return &client.At{Exactly: s}, nil
 	}
-	if len(ask.Tuples) > 0 {
-		in["tuples"] = cli.NativeTuples(ask.Tuples)
+	err := fmt.Errorf("%w: invalid %s %q: expected a revision, a time (RFC 3339) or a token", cli.ErrUsage, flag, s)
+	if ago, durationErr := time.ParseDuration(s); durationErr == nil && ago > 0 {
+		return nil, cli.WithHint(err, fmt.Sprintf("for the state %s ago, use %s %s", s, flag, time.Now().Add(-ago).UTC().Format(time.RFC3339)))
 	}
-	return in, nil
-}
-
-// remote is a server, with the methods of the commands of this package.
-type remote struct {
-	*cli.Remote
-	a *app
-}
-
-// remote returns the server that --server names, or nil.
-func (a *app) remote() *remote {
-	if r := a.App.Remote(); r != nil {
-		return &remote{r, a}
+	if day, dayErr := time.Parse(time.DateOnly, s); dayErr == nil {
+		return nil, cli.WithHint(err, fmt.Sprintf("a day needs a time of day: for its beginning, use %s %s", flag, day.Format(time.RFC3339)))
 	}
-	return nil
+	return nil, err
 }

@@ -8,10 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/door/native/client"
 	"github.com/ostiary/ostiary/door/openfga/language"
-	"github.com/ostiary/ostiary/schema"
 )
 
 // schemaJSON is the JSON form of a schema.
@@ -25,8 +24,8 @@ type schemaJSON struct {
 	Model     json.RawMessage `json:"model,omitempty"`
 }
 
-func schemaOf(info ostiary.SchemaInfo) schemaJSON {
-	return schemaJSON{ID: info.ID, Namespace: info.Namespace, Created: cli.Stamp(info.Created), Revision: uint64(info.Revision)}
+func schemaOf(s client.SchemaInfo) schemaJSON {
+	return schemaJSON{ID: s.ID, Namespace: s.Namespace, Created: cli.Stamp(s.Created), Revision: s.Revision}
 }
 
 func (a *app) schemaCommand() *cobra.Command {
@@ -36,45 +35,46 @@ func (a *app) schemaCommand() *cobra.Command {
 
 func (a *app) schemaWrite() *cobra.Command {
 	return &cobra.Command{Use: "write FILE", Short: "Write a model as the store's current schema", Args: cobra.ExactArgs(1),
-		Long: "Write a model as the store's current schema. FILE is a model in the DSL, a .json file, or a folder with fga.mod.\n" +
+		Long: "Write a model as the store's current schema. FILE is a model in the DSL, a .json file, or a folder with fga.mod; - is the standard input.\n" +
 			"Earlier schemas remain and can be used with --schema. Tuples that the new schema does not admit remain stored but have no effect.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			source, err := cli.ReadModel(args[0])
+			source, err := a.ReadModel(args[0])
 			if err != nil {
 				return err
 			}
-			if r := a.remote(); r != nil {
-				return source.LocateRefusal(r.writeSchema(cmd.Context(), source))
-			}
-			return a.WithStore(cmd.Context(), func(s *ostiary.Store) error {
-				info, _, err := s.WriteSchema(cmd.Context(), source.SchemaSource)
+			return a.onStore(cmd.Context(), func(s *found) error {
+				written, err := s.WriteSchema(cmd.Context(), newSchema(source, s))
 				if err != nil {
-					return source.Locate(err)
+					return source.LocateRefusal(err)
 				}
-				out := schemaOf(info)
+				out := schemaOf(written)
 				out.Current = true
-				return a.printSchemaWritten(out, source.Model)
+				return a.Print(out, func(w io.Writer) {
+					fmt.Fprintf(w, "schema %s is the current one: %s\n", out.ID, cli.Counts(source.Model))
+				})
 			})
 		}}
 }
 
-func (a *app) printSchemaWritten(out schemaJSON, m *schema.Model) error {
-	return a.Print(out, func(w io.Writer) { fmt.Fprintf(w, "schema %s is the current one: %s\n", out.ID, cli.Counts(m)) })
+// newSchema returns a model as a request: with its text as it was written, or as a
+// model if the server has only OpenFGA's API.
+func newSchema(source *cli.ModelSource, s *found) client.NewSchema {
+	if _, err := s.native(); err != nil {
+		return client.NewSchema{Model: source.Model}
+	}
+	return client.NewSchema{Dialect: source.Dialect, Source: string(source.Source)}
 }
 
 func (a *app) schemaList() *cobra.Command {
 	return &cobra.Command{Use: "list", Short: "List the store's schemas, newest first", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		if r := a.remote(); r != nil {
-			return r.listSchemas(cmd.Context())
-		}
-		return a.WithStore(cmd.Context(), func(s *ostiary.Store) error {
-			infos, err := s.Schemas(cmd.Context())
+		return a.onStore(cmd.Context(), func(s *found) error {
+			all, err := s.Schemas(cmd.Context())
 			if err != nil {
 				return err
 			}
 			out := []schemaJSON{}
-			for _, info := range infos {
-				out = append(out, schemaOf(info))
+			for _, one := range all {
+				out = append(out, schemaOf(one))
 			}
 			markCurrent(out)
 			return a.printSchemas(out)
@@ -116,15 +116,12 @@ func (a *app) schemaGet() *cobra.Command {
 			if len(args) > 0 {
 				id = args[0]
 			}
-			if r := a.remote(); r != nil {
-				return r.getSchema(cmd.Context(), id, format)
-			}
-			return a.WithStore(cmd.Context(), func(s *ostiary.Store) error {
+			return a.onStore(cmd.Context(), func(s *found) error {
 				sc, err := s.Schema(cmd.Context(), id)
 				if err != nil {
 					return err
 				}
-				return a.printSchema(sc, format)
+				return a.printSchema(&sc, format)
 			})
 		}}
 	cmd.Flags().StringVar(&format, "format", "source", "source (the text as written), dsl or json")
@@ -132,13 +129,13 @@ func (a *app) schemaGet() *cobra.Command {
 }
 
 // printSchema prints a schema in a format of the command schema get.
-func (a *app) printSchema(sc *ostiary.Schema, format string) error {
+func (a *app) printSchema(sc *client.SchemaInfo, format string) error {
 	if a.JSON {
 		model, err := language.FormatJSON(sc.Model)
 		if err != nil {
 			return err
 		}
-		out := schemaOf(sc.SchemaInfo)
+		out := schemaOf(*sc)
 		out.Language, out.Model = sc.Dialect, model
 		return cli.WriteJSON(a.Out, out)
 	}
@@ -149,10 +146,10 @@ func (a *app) printSchema(sc *ostiary.Schema, format string) error {
 	return err
 }
 
-func schemaText(sc *ostiary.Schema, format string) (string, error) {
+func schemaText(sc *client.SchemaInfo, format string) (string, error) {
 	switch {
-	case format == "source" && len(sc.Source) > 0:
-		return string(sc.Source), nil
+	case format == "source" && sc.Source != "":
+		return sc.Source, nil
 	case format == "dsl" || format == "source":
 		return language.FormatDSL(sc.Model)
 	case format == "json":
@@ -174,7 +171,7 @@ func (a *app) schemaValidate() *cobra.Command {
 			texts := map[string]string{}
 			var errs []error
 			for _, name := range args {
-				source, err := cli.ReadModel(name)
+				source, err := a.ReadModel(name)
 				if err != nil {
 					errs = append(errs, err)
 					continue

@@ -10,20 +10,32 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/acp"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/door/authzen"
 	"github.com/ostiary/ostiary/door/keystone"
 	"github.com/ostiary/ostiary/door/native"
+	"github.com/ostiary/ostiary/door/native/client"
 	"github.com/ostiary/ostiary/door/onap/catalog"
 	"github.com/ostiary/ostiary/door/permify"
 	"github.com/ostiary/ostiary/policy/domain"
 	"github.com/ostiary/ostiary/storage"
 )
 
-func storeOf(info storage.StoreInfo) cli.StoreJSON {
-	return cli.StoreJSON{ID: info.ID.String(), Name: info.Name, Created: cli.Stamp(info.Created.Time()), Aliases: info.Aliases}
+// storeJSON is the JSON form of a store.
+type storeJSON struct {
+	ID       string            `json:"id"`
+	Name     string            `json:"name"`
+	Created  string            `json:"created"`
+	Aliases  map[string]string `json:"aliases,omitempty"`
+	Revision *uint64           `json:"revision,omitempty"`
+	Schema   string            `json:"schema,omitempty"`
+}
+
+// storeOf returns a store in the form of the output, with the revision and the schema as
+// far as they are known.
+func storeOf(s client.StoreInfo) storeJSON {
+	return storeJSON{ID: s.ID, Name: s.Name, Created: cli.Stamp(s.Created), Aliases: s.Aliases, Revision: s.Revision, Schema: s.Schema}
 }
 
 func (a *app) storeCommand() *cobra.Command {
@@ -36,41 +48,33 @@ func (a *app) storeCreate() *cobra.Command {
 	var sameName bool
 	cmd := &cobra.Command{Use: "create NAME", Short: "Create a store, and the data folder if it is missing", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			create := ostiary.CreateStoreRequest{Name: args[0]}
-			if args[0] == "" {
-				return fmt.Errorf("%w: the name of a store is empty", cli.ErrUsage)
-			}
 			if id != "" {
-				var err error
-				if create.ID, err = storage.ParseStoreID(id); err != nil {
+				if _, err := storage.ParseStoreID(id); err != nil {
 					return cli.WithText(fmt.Sprintf("%v: invalid --id %q: expected a ULID, 26 characters: digits and upper case letters without I, L, O and U", cli.ErrUsage, id), cli.ErrUsage)
 				}
 			}
-			if r := a.remote(); r != nil {
-				return r.createStore(cmd.Context(), args[0], id, sameName)
+			if a.Server == "" && a.Data == cli.InMemory {
+				a.Note("warning: the store is lost when the command ends: expected --data DIR or --server; --model and --tuples fill a store in memory for one command")
 			}
-			return a.WithEngine(cmd.Context(), true, func(e *ostiary.Engine) error {
-				known, err := cli.StoreLabels(cmd.Context(), e)
+			return a.withServer(cmd.Context(), true, nil, func(s *server) error {
+				known, err := s.StoresNamed(cmd.Context(), args[0]) // a caller may create stores without the right to list them
 				if err == nil && !sameName {
 					err = cli.RequireNewName(args[0], known)
 				}
+				if err != nil && !isResponse(err) {
+					return err
+				}
+				created, err := s.create(cmd.Context(), client.NewStore{ID: id, Name: args[0]})
 				if err != nil {
 					return err
 				}
-				s, err := e.CreateStore(cmd.Context(), create)
-				if err != nil {
-					return err
-				}
-				return a.printCreated(storeOf(s.Info()))
+				out := storeOf(created)
+				return a.Print(out, func(w io.Writer) { fmt.Fprintf(w, "created store %s, id %s\n", out.Name, out.ID) })
 			})
 		}}
 	cmd.Flags().BoolVar(&sameName, "same-name", false, "accept the name of another store; commands then need the id of one of them")
 	cmd.Flags().StringVar(&id, "id", "", "id of the store, a ULID; default: a new one")
 	return cmd
-}
-
-func (a *app) printCreated(out cli.StoreJSON) error {
-	return a.Print(out, func(w io.Writer) { fmt.Fprintf(w, "created store %s, id %s\n", out.Name, out.ID) })
 }
 
 func (a *app) storeList() *cobra.Command {
@@ -84,24 +88,19 @@ func (a *app) storeList() *cobra.Command {
 }
 
 // allStores returns the stores of the server or of the folder.
-func (a *app) allStores(ctx context.Context) ([]cli.StoreJSON, error) {
-	if r := a.remote(); r != nil {
-		return r.listStores(ctx)
-	}
-	stores := []cli.StoreJSON{}
-	err := a.WithEngine(ctx, false, func(e *ostiary.Engine) error {
-		for info, err := range e.Stores(ctx, storage.StoreID{}) {
-			if err != nil {
-				return err
-			}
-			stores = append(stores, storeOf(info))
+func (a *app) allStores(ctx context.Context) ([]storeJSON, error) {
+	stores := []storeJSON{}
+	err := a.withServer(ctx, false, nil, func(s *server) error {
+		all, err := s.StoresNamed(ctx, "")
+		for _, one := range all {
+			stores = append(stores, storeOf(one))
 		}
-		return nil
+		return err
 	})
 	return stores, err
 }
 
-func (a *app) printStores(stores []cli.StoreJSON) error {
+func (a *app) printStores(stores []storeJSON) error {
 	return a.Print(stores, func(w io.Writer) {
 		fmt.Fprintln(w, "NAME\tID\tCREATED\tALIASES")
 		for _, s := range stores {
@@ -119,36 +118,35 @@ func aliasText(aliases map[string]string) string {
 	return strings.Join(out, ", ")
 }
 
+// onNamed calls f with the store that the first argument names, or else --store.
+func (a *app) onNamed(ctx context.Context, args []string, f func(*found) error) error {
+	return a.withServer(ctx, false, nil, func(s *server) error {
+		name := a.Store
+		if len(args) > 0 {
+			name = args[0]
+		}
+		at, err := s.find(ctx, name)
+		if err != nil {
+			return err
+		}
+		return f(at)
+	})
+}
+
 func (a *app) storeGet() *cobra.Command {
 	return &cobra.Command{Use: "get [STORE]", Short: "Show a store", Args: cobra.MaximumNArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
-		if r := a.remote(); r != nil {
-			return r.getStore(cmd.Context(), args)
-		}
-		return a.WithNamed(cmd.Context(), args, func(_ *ostiary.Engine, s *ostiary.Store) error {
-			out := storeOf(s.Info())
-			token, err := s.Head(cmd.Context())
+		return a.onNamed(cmd.Context(), args, func(s *found) error {
+			now, err := s.Get(cmd.Context())
 			if err != nil {
 				return err
 			}
-			revision, err := token.Revision()
-			if err != nil {
-				return err
-			}
-			out.Revision = (*uint64)(&revision)
-			schemas, err := s.Schemas(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if len(schemas) > 0 {
-				out.Schema = schemas[0].ID
-			}
-			return a.printStore(out)
+			return a.printStore(storeOf(now))
 		})
 	}}
 }
 
 // printStore prints a store. Some servers return no revision and no schema.
-func (a *app) printStore(out cli.StoreJSON) error {
+func (a *app) printStore(out storeJSON) error {
 	return a.Print(out, func(w io.Writer) {
 		fmt.Fprintf(w, "name\t%s\nid\t%s\ncreated\t%s\n", out.Name, out.ID, out.Created)
 		if len(out.Aliases) > 0 {
@@ -165,20 +163,15 @@ func (a *app) printStore(out cli.StoreJSON) error {
 
 func (a *app) storeRename() *cobra.Command {
 	return &cobra.Command{Use: "rename STORE NAME", Short: "Rename a store", Args: cobra.ExactArgs(2), RunE: func(cmd *cobra.Command, args []string) error {
-		if r := a.remote(); r != nil {
-			return r.renameStore(cmd.Context(), args[0], args[1])
-		}
-		return a.WithNamed(cmd.Context(), args, func(e *ostiary.Engine, s *ostiary.Store) error {
-			if err := e.UpdateStore(cmd.Context(), s.ID(), func(name *string, _ map[string]string) error { *name = args[1]; return nil }); err != nil {
+		return a.onNamed(cmd.Context(), args[:1], func(s *found) error {
+			now, err := s.Rename(cmd.Context(), args[1])
+			if err != nil {
 				return err
 			}
-			return a.printRenamed(storeOf(s.Info()))
+			out := storeOf(now)
+			return a.Print(out, func(w io.Writer) { fmt.Fprintf(w, "store %s has the new name %s\n", out.ID, out.Name) })
 		})
 	}}
-}
-
-func (a *app) printRenamed(out cli.StoreJSON) error {
-	return a.Print(out, func(w io.Writer) { fmt.Fprintf(w, "store %s has the new name %s\n", out.ID, out.Name) })
 }
 
 func (a *app) storeAlias() *cobra.Command {
@@ -201,17 +194,14 @@ func (a *app) storeAlias() *cobra.Command {
 					return fmt.Errorf("%w: %w", cli.ErrUsage, err)
 				}
 			}
-			if r := a.remote(); r != nil {
-				return r.aliasStore(cmd.Context(), args[0], door, alias, remove)
-			}
-			return a.WithNamed(cmd.Context(), args, func(e *ostiary.Engine, s *ostiary.Store) error {
-				info := s.Info()
-				return a.changeAlias(storeOf(info), door, alias, remove, func(aliases map[string]string) error {
-					return e.UpdateStore(cmd.Context(), info.ID, func(_ *string, all map[string]string) error {
-						clear(all)
-						maps.Copy(all, aliases)
-						return nil
-					})
+			return a.onNamed(cmd.Context(), args[:1], func(s *found) error {
+				own, err := s.native()
+				if err != nil {
+					return err
+				}
+				return a.changeAlias(storeOf(client.StoreInfo{ID: s.info.ID, Name: s.info.Name, Created: s.info.Created, Aliases: s.info.Aliases}), door, alias, remove, func(aliases map[string]string) error {
+					_, err := own.SetAliases(cmd.Context(), aliases)
+					return err
 				})
 			})
 		}}
@@ -221,7 +211,7 @@ func (a *app) storeAlias() *cobra.Command {
 
 // changeAlias sets the alias of a store for a door, or removes it, by passing all
 // aliases to update. With neither it only prints the alias.
-func (a *app) changeAlias(s cli.StoreJSON, door, alias string, remove bool, update func(aliases map[string]string) error) error {
+func (a *app) changeAlias(s storeJSON, door, alias string, remove bool, update func(aliases map[string]string) error) error {
 	before := s.Aliases[door]
 	if before == "" {
 		if err := requireAliasDoor(door); err != nil {
@@ -285,24 +275,17 @@ func (a *app) storeDelete() *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{Use: "delete STORE", Short: "Delete a store and all its data", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if r := a.remote(); r != nil {
-				return r.deleteStore(cmd.Context(), args[0], yes)
-			}
-			return a.WithNamed(cmd.Context(), args, func(e *ostiary.Engine, s *ostiary.Store) error {
-				out := storeOf(s.Info())
+			return a.onNamed(cmd.Context(), args, func(s *found) error {
+				out := storeOf(s.info)
 				if !yes {
 					return fmt.Errorf("%w: this deletes store %s (%s) and all its data; confirm with --yes", cli.ErrUsage, out.Name, out.ID)
 				}
-				if err := e.DeleteStore(cmd.Context(), s.ID()); err != nil {
+				if err := s.Delete(cmd.Context()); err != nil {
 					return err
 				}
-				return a.printDeleted(out)
+				return a.Print(out, func(w io.Writer) { fmt.Fprintf(w, "deleted store %s, id %s\n", out.Name, out.ID) })
 			})
 		}}
 	cmd.Flags().BoolVar(&yes, "yes", false, "confirm the deletion")
 	return cmd
-}
-
-func (a *app) printDeleted(out cli.StoreJSON) error {
-	return a.Print(out, func(w io.Writer) { fmt.Fprintf(w, "deleted store %s, id %s\n", out.Name, out.ID) })
 }

@@ -1,12 +1,8 @@
 package relations
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
-	"net/url"
 	"slices"
 
 	"github.com/ostiary/ostiary"
@@ -29,52 +25,14 @@ func requireNoWildcard(o rel.Object) error {
 	return nil
 }
 
-// requireSubject fails with [ostiary.ErrNoType] or [ostiary.ErrNoRelation] if the
-// schema of a query lacks the type or the relation of its subject.
-func requireSubject(ctx context.Context, s *ostiary.Store, flags *queryFlags, subject rel.Subject) error {
-	if flags.at != "" {
-		return nil
-	}
-	sc, err := s.Schema(ctx, flags.schema)
+// requireSubjects fails with [ostiary.ErrNoType] or [ostiary.ErrNoRelation] if a schema
+// lacks the type or the relation of one of the subjects; "" is the current schema.
+func (f *found) requireSubjects(ctx context.Context, schemaID string, subjects ...rel.Subject) error {
+	sc, err := f.Schema(ctx, schemaID)
 	if err != nil {
 		return nil // the query fails with the same error
 	}
-	return requireKnown(sc.Model, []rel.Subject{subject})
-}
-
-// requireSubjects is like requireSubject for commands that use the native API.
-func (a *app) requireSubjects(ctx context.Context, flags *queryFlags, subjects ...rel.Subject) error {
-	if flags.at != "" {
-		return nil
-	}
-	m, err := a.nativeModel(ctx, flags.schema)
-	if err != nil {
-		return nil // the query fails with the same error
-	}
-	return requireKnown(m, subjects)
-}
-
-// nativeModel returns the model of a schema over the native API; "" is the current
-// schema.
-func (a *app) nativeModel(ctx context.Context, schemaID string) (*schema.Model, error) {
-	_, m, err := a.readNativeSchema(ctx, schemaID)
-	return m, err
-}
-
-// readNativeSchema is like nativeModel and also returns the id of the schema.
-func (a *app) readNativeSchema(ctx context.Context, schemaID string) (id string, m *schema.Model, err error) {
-	text, err := a.Native(ctx, http.MethodGet, "/schemas/"+url.PathEscape(cmp.Or(schemaID, "current")), nil)
-	if err != nil {
-		return "", nil, err
-	}
-	var out struct {
-		ID    string
-		Model *schema.Model
-	}
-	if err := json.Unmarshal(text, &out); err != nil || out.Model == nil {
-		return "", nil, fmt.Errorf("the response is not valid in the native API: %w", err)
-	}
-	return out.ID, out.Model, nil
+	return requireKnown(sc.Model, subjects)
 }
 
 // requireKnown fails if m lacks the type or the relation of one of the subjects. It
@@ -87,10 +45,10 @@ func requireKnown(m *schema.Model, subjects []rel.Subject) error {
 	for _, s := range subjects {
 		relations := relationsOf(m, s.Type)
 		if relations == nil {
-			return &ostiary.Error{Op: "query", Kind: ostiary.ErrNoType, Err: fmt.Errorf("%w: %s%s", ostiary.ErrNoType, s.Type, cli.Suggestion(s.Type, typesOfModel(m)))}
+			return fmt.Errorf("%w: %s%s", ostiary.ErrNoType, s.Type, cli.Suggestion(s.Type, typesOfModel(m)))
 		}
 		if s.Relation != "" && !slices.Contains(relations, s.Relation) {
-			return &ostiary.Error{Op: "query", Kind: ostiary.ErrNoRelation, Err: fmt.Errorf("%w: %s#%s%s", ostiary.ErrNoRelation, s.Type, s.Relation, cli.Suggestion(s.Relation, relations))}
+			return fmt.Errorf("%w: %s#%s%s", ostiary.ErrNoRelation, s.Type, s.Relation, cli.Suggestion(s.Relation, relations))
 		}
 	}
 	return nil
@@ -106,11 +64,12 @@ func typesOfModel(m *schema.Model) (out []string) {
 
 // unknownNames returns the part of a remark about an empty result that names the
 // types and relations which the current schema lacks, or "".
-func (a *app) unknownNames(ctx context.Context, types []string, relation string) string {
-	m, err := a.knownModel(ctx, "")
-	if err != nil || m.Namespace != "" {
+func (f *found) unknownNames(ctx context.Context, types []string, relation string) string {
+	sc, err := f.Schema(ctx, "")
+	if err != nil || sc.Model.Namespace != "" {
 		return ""
 	}
+	m := sc.Model
 	text, relations := "", []string(nil)
 	for i := range m.Types {
 		relations = append(relations, relationsOf(m, m.Types[i].Name)...)

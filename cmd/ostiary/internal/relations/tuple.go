@@ -9,11 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/door/native/client"
 	"github.com/ostiary/ostiary/door/openfga/tuplefile"
 	"github.com/ostiary/ostiary/rel"
-	"github.com/ostiary/ostiary/storage"
 )
 
 func (a *app) tupleCommand() *cobra.Command {
@@ -31,36 +30,29 @@ type writtenJSON struct {
 	Changed *int `json:"changed,omitempty"`
 }
 
-// printWritten prints a write's result with the revision of token.
-func (a *app) printWritten(what string, token ostiary.Token) error {
-	revision, err := token.Revision()
+// write applies w and prints what it did: did, or unchanged if the store already was as
+// requested.
+func (a *app) write(ctx context.Context, s *found, w client.Write, did, unchanged string) error {
+	out, err := s.Write(ctx, w)
 	if err != nil {
 		return err
 	}
-	return a.printRevision(what, token, uint64(revision))
-}
-
-// write applies w and prints what it did: did, or unchanged if the store already
-// was as requested.
-func (a *app) write(ctx context.Context, s *ostiary.Store, w ostiary.WriteRequest, did, unchanged string) error {
-	before, err := s.Head(ctx)
-	if err != nil {
-		return err
-	}
-	token, err := s.Write(ctx, w)
-	if err != nil {
-		return err
-	}
-	if token == before {
+	if out.Unchanged {
 		did = unchanged
 	}
-	return a.printWritten(did, token)
+	return a.Print(writtenJSON{Token: out.Token, Revision: out.Revision}, func(w io.Writer) {
+		if out.Revision == 0 { // the server does not report it
+			fmt.Fprintln(w, did)
+			return
+		}
+		fmt.Fprintf(w, "%s, revision %d\n", did, out.Revision)
+	})
 }
 
-// countTuples returns the number of tuples that match a filter.
-func countTuples(ctx context.Context, s *ostiary.Store, f rel.Filter) (n int, err error) {
-	for r := (ostiary.ReadRequest{Filter: f, Limit: 1000}); ; {
-		page, err := s.Read(ctx, r)
+// count returns the number of tuples that match a filter.
+func (f *found) count(ctx context.Context, filter client.Filter) (n int, err error) {
+	for r := (client.Read{Filter: filter, Page: client.Page{Limit: 1000}}); ; {
+		page, err := f.Read(ctx, r)
 		if err != nil {
 			return n, err
 		}
@@ -71,17 +63,10 @@ func countTuples(ctx context.Context, s *ostiary.Store, f rel.Filter) (n int, er
 	}
 }
 
-// printRevision prints a write's result. Revision 0 means that the server does not
-// report revisions.
-func (a *app) printRevision(what string, token ostiary.Token, revision uint64) error {
-	out := writtenJSON{Token: string(token), Revision: revision}
-	return a.Print(out, func(w io.Writer) {
-		if revision == 0 {
-			fmt.Fprintln(w, what)
-			return
-		}
-		fmt.Fprintf(w, "%s, revision %d\n", what, revision)
-	})
+// filterOf returns a filter for tuples in the form of the API.
+func filterOf(f rel.Filter) client.Filter {
+	return client.Filter{ObjectType: f.ObjectType, ObjectID: f.ObjectID, Relation: f.Relation,
+		SubjectType: f.SubjectType, SubjectID: f.SubjectID, SubjectRelation: f.SubjectRelation, SubjectPlain: f.SubjectPlain}
 }
 
 func (a *app) tupleWrite() *cobra.Command {
@@ -114,19 +99,13 @@ func (a *app) tupleWrite() *cobra.Command {
 					a.Note("warning: the tuple has no effect, because %s is in the past", cli.Stamp(t.Expires.Time()))
 				}
 			}
-			policy, err := duplicate.Policy()
-			if err != nil {
+			w := client.Write{Add: client.TuplesOf(t), Schema: schemaID}
+			if w.OnDuplicate, err = duplicate.Action(); err != nil {
 				return err
 			}
-			if r := a.remote(); r != nil {
-				err = r.writeTuple(cmd.Context(), t, duplicate, schemaID)
-			} else {
-				err = a.WithStore(cmd.Context(), func(s *ostiary.Store) error {
-					w := ostiary.WriteRequest{Add: []rel.Tuple{t}, OnDuplicate: policy, SchemaID: schemaID}
-					return a.write(cmd.Context(), s, w, "wrote "+t.String(), unchangedTuple(t))
-				})
-			}
-			return a.hintNames(cmd.Context(), schemaID, t, err)
+			return a.onStore(cmd.Context(), func(s *found) error {
+				return s.hintNames(cmd.Context(), schemaID, t, a.write(cmd.Context(), s, w, "wrote "+t.String(), "unchanged, the tuple exists: "+t.String()))
+			})
 		}}
 	f := cmd.Flags()
 	f.StringVar(&condition, "condition", "", "name of a condition in the schema")
@@ -148,42 +127,40 @@ func deletedMatching(n int) string {
 // unchangedMissing is the result of a deletion of a tuple that does not exist.
 const unchangedMissing = "unchanged, no such tuple"
 
-// unchangedTuple is the result of a write of a tuple that exists.
-func unchangedTuple(t rel.Tuple) string { return "unchanged, the tuple exists: " + t.String() }
-
 func (a *app) tupleDelete() *cobra.Command {
 	var filter filterFlags
 	var missing string
 	var yes bool
 	cmd := &cobra.Command{Use: "delete USER RELATION OBJECT | delete --yes --user … --relation … --object …", Short: "Delete a tuple, or all tuples that match a filter",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			w, err := deletion(args, &filter, yes)
+			selected, err := filter.parse()
 			if err != nil {
 				return err
 			}
+			w := client.Write{}
 			if missing == "ignore" {
-				w.OnMissing = ostiary.Ignore
+				w.OnMissing = missing
 			} else if missing != "error" {
 				return fmt.Errorf("%w: invalid --on-missing %q: expected error or ignore", cli.ErrUsage, missing)
 			}
-			if len(w.RemoveMatching) > 0 && cmd.Flags().Changed("on-missing") {
-				return fmt.Errorf("%w: --on-missing is about one tuple: expected none with a filter", cli.ErrUsage)
-			}
-			if r := a.remote(); r != nil {
-				err = r.deleteTuple(cmd.Context(), w)
-			} else {
-				err = a.WithStore(cmd.Context(), func(s *ostiary.Store) error { return a.deleteTuples(cmd.Context(), s, w) })
-			}
-			if err == nil && len(w.RemoveMatching) > 0 {
-				f := w.RemoveMatching[0].Tuple
-				if text := a.unknownNames(cmd.Context(), []string{f.SubjectType, f.ObjectType}, f.Relation); text != "" {
-					a.Note("check the filter%s", text)
+			switch all := selected != (rel.Filter{}); {
+			case len(args) == 3 && !all:
+				t, err := parseTriple(args)
+				if err != nil {
+					return err
 				}
+				w.Remove = client.TuplesOf(t)
+				return a.onStore(cmd.Context(), func(s *found) error {
+					return s.hintNames(cmd.Context(), "", t, a.write(cmd.Context(), s, w, "deleted "+t.Key().String(), unchangedMissing))
+				})
+			case len(args) == 0 && all && !yes:
+				return fmt.Errorf("%w: this deletes every tuple that matches the filter; confirm with --yes", cli.ErrUsage)
+			case len(args) == 0 && all && cmd.Flags().Changed("on-missing"):
+				return fmt.Errorf("%w: --on-missing is about one tuple: expected none with a filter", cli.ErrUsage)
+			case len(args) == 0 && all:
+				return a.onStore(cmd.Context(), func(s *found) error { return a.deleteMatching(cmd.Context(), s, selected) })
 			}
-			if len(w.Remove) == 1 {
-				err = a.hintNames(cmd.Context(), "", rel.Tuple{Object: w.Remove[0].Object, Relation: w.Remove[0].Relation, Subject: w.Remove[0].Subject}, err)
-			}
-			return err
+			return fmt.Errorf("%w: expected USER RELATION OBJECT, or a filter (--user, --relation, --object)", cli.ErrUsage)
 		}}
 	filter.add(cmd)
 	cmd.Flags().StringVar(&missing, "on-missing", "error", "what to do if the tuple does not exist: error or ignore")
@@ -191,37 +168,20 @@ func (a *app) tupleDelete() *cobra.Command {
 	return cmd
 }
 
-// deletion returns the write that deletes the tuple of the arguments, or the tuples
-// that match a filter.
-func deletion(args []string, filter *filterFlags, yes bool) (w ostiary.WriteRequest, err error) {
-	selected, err := filter.parse()
-	if err != nil {
-		return w, err
-	}
-	switch {
-	case len(args) == 3 && selected == rel.Filter{}:
-		t, err := parseTriple(args)
-		w.Remove = []rel.Key{t.Key()}
-		return w, err
-	case len(args) == 0 && selected != rel.Filter{} && !yes:
-		return w, fmt.Errorf("%w: this deletes every tuple that matches the filter; confirm with --yes", cli.ErrUsage)
-	case len(args) == 0 && selected != rel.Filter{}:
-		w.RemoveMatching = []storage.Filter{{Target: storage.FilterTuples, Tuple: selected}}
-		return w, nil
-	}
-	return w, fmt.Errorf("%w: expected USER RELATION OBJECT, or a filter (--user, --relation, --object)", cli.ErrUsage)
-}
-
-// deleteTuples applies a write of [deletion] and prints what it deleted.
-func (a *app) deleteTuples(ctx context.Context, s *ostiary.Store, w ostiary.WriteRequest) error {
-	if len(w.RemoveMatching) == 0 {
-		return a.write(ctx, s, w, "deleted "+w.Remove[0].String(), unchangedMissing)
-	}
-	n, err := countTuples(ctx, s, w.RemoveMatching[0].Tuple)
+// deleteMatching deletes the tuples that match a filter, in one entry of the log.
+func (a *app) deleteMatching(ctx context.Context, s *found, f rel.Filter) error {
+	filter := filterOf(f)
+	n, err := s.count(ctx, filter)
 	if err != nil {
 		return err
 	}
-	return a.write(ctx, s, w, deletedMatching(n), unchangedMissing)
+	if err := a.write(ctx, s, client.Write{RemoveMatching: []client.Matching{{Tuples: filter}}}, deletedMatching(n), unchangedMissing); err != nil {
+		return err
+	}
+	if text := s.unknownNames(ctx, []string{f.SubjectType, f.ObjectType}, f.Relation); text != "" {
+		a.Note("check the filter%s", text)
+	}
+	return nil
 }
 
 // filterFlags select tuples by subject, relation and object.
@@ -273,12 +233,6 @@ type storedJSON struct {
 	Created string `json:"created,omitempty"`
 }
 
-// storedOf returns a tuple in the form of the output, without Created.
-func storedOf(t rel.Tuple) (storedJSON, error) {
-	record, err := tuplefile.RecordOf(t)
-	return storedJSON{Record: record}, err
-}
-
 func (a *app) tupleRead() *cobra.Command {
 	var filter filterFlags
 	var limit int
@@ -288,32 +242,21 @@ func (a *app) tupleRead() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		when, err := cli.ParseAt("--at", at)
+		when, err := parseAt("--at", at)
 		if err != nil {
 			return err
 		}
-		types := []string{selected.SubjectType, selected.ObjectType}
-		if r := a.remote(); r != nil {
-			err := r.readTuples(cmd.Context(), filter, selected, limit, cursor, at)
-			return a.noteNothing(cmd.Context(), err, "tuples"+typesOf(selected), types, selected.Relation)
-		}
-		err = a.WithStore(cmd.Context(), func(s *ostiary.Store) error {
-			page, err := s.Read(cmd.Context(), ostiary.ReadRequest{Filter: selected, Limit: limit, Cursor: cursor, Consistency: when})
+		return a.onStore(cmd.Context(), func(s *found) error {
+			if err := s.requireRevision(cmd.Context(), when); err != nil {
+				return err
+			}
+			page, err := s.Read(cmd.Context(), client.Read{Filter: filterOf(selected), At: when, Page: client.Page{Limit: limit, Cursor: cursor}})
 			if err != nil {
 				return err
 			}
-			out := readJSON{Tuples: []storedJSON{}, Next: page.Next, Revision: uint64(page.Revision)}
-			for _, t := range page.Tuples {
-				stored, err := storedOf(t.Tuple)
-				if err != nil {
-					return err
-				}
-				stored.Created = cli.Stamp(t.Created)
-				out.Tuples = append(out.Tuples, stored)
-			}
-			return a.printRead(out)
+			types := []string{selected.SubjectType, selected.ObjectType}
+			return s.noteNothing(cmd.Context(), a, a.printRead(&page), "tuples"+typesOf(selected), types, selected.Relation)
 		})
-		return a.noteNothing(cmd.Context(), err, "tuples"+typesOf(selected), types, selected.Relation)
 	}}
 	filter.add(cmd)
 	cli.CountVar(cmd.Flags(), &limit, "limit", 1, 100, "maximum number of tuples")
@@ -323,7 +266,23 @@ func (a *app) tupleRead() *cobra.Command {
 }
 
 // printRead prints the tuples of a page. It returns errNothing if there are none.
-func (a *app) printRead(out readJSON) error {
+func (a *app) printRead(page *client.TuplePage) error {
+	out := readJSON{Tuples: []storedJSON{}, Next: page.Next, Revision: page.Revision}
+	for i := range page.Tuples {
+		t, err := page.Tuples[i].Tuple()
+		if err != nil {
+			return err
+		}
+		record, err := tuplefile.RecordOf(t)
+		if err != nil {
+			return err
+		}
+		stored := storedJSON{Record: record}
+		if created := page.Tuples[i].Created; created != nil {
+			stored.Created = cli.Stamp(*created)
+		}
+		out.Tuples = append(out.Tuples, stored)
+	}
 	err := a.Print(out, func(w io.Writer) {
 		fmt.Fprintln(w, "USER\tRELATION\tOBJECT\tWRITTEN\tCONDITION, EXPIRY")
 		for _, r := range out.Tuples {

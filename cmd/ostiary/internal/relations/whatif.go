@@ -5,14 +5,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/door/native/client"
 	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/schema"
 )
 
 // questionsBytesMax bounds a file of questions, in bytes.
@@ -42,21 +43,28 @@ func (a *app) whatIfCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := a.requireSubjects(cmd.Context(), &queryFlags{at: f.at}, f.subjects...); err != nil {
-				return err
-			}
-			if err := a.requireRemovals(cmd.Context(), in); err != nil {
-				return err
-			}
-			text, err := a.Native(cmd.Context(), http.MethodPost, "/what-if", in)
-			if err != nil {
-				return err
-			}
-			out, err := parseWhatIf(text, f.unchanged)
-			if err != nil {
-				return err
-			}
-			return a.printWhatIf(out)
+			return a.onStore(cmd.Context(), func(s *found) error {
+				if err := s.requireRevision(cmd.Context(), in.At); err != nil {
+					return err
+				}
+				if in.At == nil {
+					if err := s.requireSubjects(cmd.Context(), "", f.subjects...); err != nil {
+						return err
+					}
+				}
+				if err := s.requireRemovals(cmd.Context(), in); err != nil {
+					return err
+				}
+				text, err := s.ask(cmd.Context(), "/what-if", in)
+				if err != nil {
+					return err
+				}
+				out, err := parseWhatIf(text, f.unchanged)
+				if err != nil {
+					return err
+				}
+				return a.printWhatIf(out)
+			})
 		}}
 	s := cmd.Flags()
 	s.StringArrayVar(&f.questions, "question", nil, `a check to run, "USER RELATION OBJECT [JSON]", where JSON is an object with parameters for conditions; may be repeated`)
@@ -72,15 +80,41 @@ func (a *app) whatIfCommand() *cobra.Command {
 	return cmd
 }
 
-// request returns the flags as a request body of the native API.
-func (f *whatIfFlags) request() (map[string]any, error) {
-	in := map[string]any{"unchanged": true} // unchanged items may be errors
-	questions, err := f.checks()
-	if err != nil {
+// whatIfRequest is the body of a what-if.
+type whatIfRequest struct {
+	// Questions is nil for a what-if with recorded decisions.
+	Questions []client.Question `json:"questions,omitempty"`
+	Recorded  *whatIfRecorded   `json:"recorded,omitempty"`
+	Context   map[string]any    `json:"context,omitempty"`
+	At        *client.At        `json:"at,omitempty"`
+	Changes   whatIfChanges     `json:"changes"`
+	Proposed  *whatIfProposed   `json:"proposed,omitempty"`
+	Unchanged bool              `json:"unchanged"`
+}
+
+type whatIfRecorded struct {
+	Minutes int `json:"minutes"`
+}
+
+type whatIfChanges struct {
+	Add    []client.Tuple `json:"add,omitempty"`
+	Remove []client.Tuple `json:"remove,omitempty"`
+}
+
+type whatIfProposed struct {
+	Schema string        `json:"schema,omitempty"`
+	Model  *schema.Model `json:"model,omitempty"`
+}
+
+// request returns the flags as a request.
+func (f *whatIfFlags) request() (*whatIfRequest, error) {
+	in := &whatIfRequest{Unchanged: true} // unchanged items may be errors
+	var err error
+	if in.Questions, err = f.checks(); err != nil {
 		return nil, err
 	}
-	for _, q := range questions {
-		subject, err := rel.ParseSubject(q["subject"].(string))
+	for _, q := range in.Questions {
+		subject, err := rel.ParseSubject(q.Subject)
 		if err != nil {
 			return nil, err
 		}
@@ -90,88 +124,63 @@ func (f *whatIfFlags) request() (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if values != nil {
-		in["context"] = values
-	}
+	in.Context = values
 	switch {
-	case f.recorded > 0 && len(questions) > 0:
+	case f.recorded > 0 && len(in.Questions) > 0:
 		return nil, fmt.Errorf("%w: --recorded cannot be combined with --question or --questions", cli.ErrUsage)
 	case f.recorded > 0 && values != nil:
 		return nil, fmt.Errorf("%w: --recorded cannot be combined with --context: each decision keeps the context of its request", cli.ErrUsage)
 	case f.recorded > 0:
-		in["recorded"] = map[string]any{"minutes": f.recorded}
-	case len(questions) == 0 && f.file != "":
+		in.Recorded = &whatIfRecorded{f.recorded}
+	case len(in.Questions) == 0 && f.file != "":
 		return nil, fmt.Errorf("%w: --questions: %s has no checks", cli.ErrUsage, f.file)
-	case len(questions) == 0:
+	case len(in.Questions) == 0:
 		return nil, fmt.Errorf("%w: expected --question, --questions or --recorded", cli.ErrUsage)
 	case f.model == "" && f.schema == "" && len(f.add) == 0 && len(f.remove) == 0:
 		return nil, fmt.Errorf("%w: nothing is proposed: expected --proposed, --schema, --add or --remove", cli.ErrUsage)
-	default:
-		in["questions"] = questions
 	}
-	if at, err := cli.NativeAt("--at", f.at); err != nil {
+	if in.At, err = parseAt("--at", f.at); err != nil {
 		return nil, err
-	} else if at != nil {
-		in["at"] = at
 	}
-	changes := map[string]any{}
-	var tuples []map[string]any
 	for _, text := range f.add {
 		t, err := parseContextual(text)
 		if err != nil {
 			return nil, err
 		}
-		tuples = append(tuples, cli.NativeTuples(cli.OneTuple(t))...)
+		in.Changes.Add = append(in.Changes.Add, client.TupleOf(t))
 	}
-	if tuples != nil {
-		changes["add"] = tuples
-	}
-	var removed []map[string]any
 	for _, text := range f.remove {
 		t, err := triple("--remove", "tuple", `"USER RELATION OBJECT"`, text, strings.Fields(text))
 		if err != nil {
 			return nil, err
 		}
-		removed = append(removed, t)
+		in.Changes.Remove = append(in.Changes.Remove, client.TupleOf(t))
 	}
-	if removed != nil {
-		changes["remove"] = removed
-	}
-	in["changes"] = changes
 	if f.schema != "" {
-		in["proposed"] = map[string]any{"schema": f.schema}
+		in.Proposed = &whatIfProposed{Schema: f.schema}
 	}
 	if f.model != "" {
 		m, err := cli.ReadModel(f.model)
 		if err != nil {
 			return nil, err
 		}
-		in["proposed"] = map[string]any{"model": m.Model}
+		in.Proposed = &whatIfProposed{Model: m.Model}
 	}
 	return in, nil
 }
 
 // requireRemovals fails if the store lacks a tuple that the proposal removes: the
 // answer would be that the removal changes nothing.
-func (a *app) requireRemovals(ctx context.Context, in map[string]any) error {
-	removed, _ := in["changes"].(map[string]any)["remove"].([]map[string]any)
-	for _, m := range removed {
-		t, err := parseTriple([]string{m["subject"].(string), m["relation"].(string), m["object"].(string)})
+func (f *found) requireRemovals(ctx context.Context, in *whatIfRequest) error {
+	for i := range in.Changes.Remove {
+		t, err := in.Changes.Remove[i].Tuple()
 		if err != nil {
 			return err
 		}
-		ask := map[string]any{"limit": 1, "filter": nativeFilter(rel.Filter{ObjectType: t.Object.Type, ObjectID: t.Object.ID, Relation: t.Relation,
-			SubjectType: t.Subject.Type, SubjectID: t.Subject.ID, SubjectRelation: t.Subject.Relation, SubjectPlain: t.Subject.Relation == ""})}
-		if at, ok := in["at"]; ok {
-			ask["at"] = at
-		}
-		text, err := a.Native(ctx, http.MethodPost, "/read", ask)
+		page, err := f.Read(ctx, client.Read{At: in.At, Page: client.Page{Limit: 1}, Filter: filterOf(rel.Filter{ObjectType: t.Object.Type, ObjectID: t.Object.ID, Relation: t.Relation,
+			SubjectType: t.Subject.Type, SubjectID: t.Subject.ID, SubjectRelation: t.Subject.Relation, SubjectPlain: t.Subject.Relation == ""})})
 		if err != nil {
 			return err
-		}
-		var page struct{ Tuples []struct{} }
-		if err := json.Unmarshal(text, &page); err != nil {
-			return fmt.Errorf("the response is not valid in the native API: %w", err)
 		}
 		if len(page.Tuples) == 0 {
 			return &ostiary.TupleError{Kind: ostiary.ErrTupleMissing, Key: t.Key()}
@@ -181,7 +190,7 @@ func (a *app) requireRemovals(ctx context.Context, in map[string]any) error {
 }
 
 // checks parses the checks of --question and of the file.
-func (f *whatIfFlags) checks() (found []map[string]any, err error) {
+func (f *whatIfFlags) checks() (found []client.Question, err error) {
 	for _, text := range f.questions {
 		check, err := parseCheck("--question", text)
 		if err != nil {
@@ -214,33 +223,31 @@ func (f *whatIfFlags) checks() (found []map[string]any, err error) {
 	return found, nil
 }
 
-// parseCheck parses a check, "USER RELATION OBJECT [JSON]", into the native API's
-// form. An error has the place of the text.
-func parseCheck(place, text string) (map[string]any, error) {
+// parseCheck parses a check, "USER RELATION OBJECT [JSON]". An error has the place of
+// the text.
+func parseCheck(place, text string) (out client.Question, err error) {
 	words, rest := firstWords(text, 3)
-	out, err := triple(place, "check", `"USER RELATION OBJECT [JSON]"`, text, words)
+	t, err := triple(place, "check", `"USER RELATION OBJECT [JSON]"`, text, words)
+	out.Object, out.Relation, out.Subject = t.Object.String(), t.Relation, t.Subject.String()
 	if err != nil || rest == "" {
 		return out, err
 	}
 	values, err := parseValues(place, rest)
-	if values != nil {
-		out["context"] = values
-	}
+	out.Context = values
 	return out, err
 }
 
-// triple parses the words USER RELATION OBJECT of a text into the native API's form.
-// An error has the place of the text, what it is, a check or a tuple, and the form
-// that was expected.
-func triple(place, what, form, text string, words []string) (map[string]any, error) {
+// triple parses the words USER RELATION OBJECT of a text. An error has the place of the
+// text, what it is, a check or a tuple, and the form that was expected.
+func triple(place, what, form, text string, words []string) (rel.Tuple, error) {
 	if len(words) != 3 {
-		return nil, fmt.Errorf("%w: %s: invalid %s %q: expected %s", cli.ErrUsage, place, what, text, form)
+		return rel.Tuple{}, fmt.Errorf("%w: %s: invalid %s %q: expected %s", cli.ErrUsage, place, what, text, form)
 	}
 	t, err := parseTriple(words)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", place, err)
+		return t, fmt.Errorf("%s: %w", place, err)
 	}
-	return cli.NativeTuples(cli.OneTuple(t))[0], nil
+	return t, nil
 }
 
 // whatIfSide is the decision before or after the proposal.
@@ -317,7 +324,7 @@ func (i *whatIfItem) failed() bool { return i.Before.Error != nil || i.After.Err
 
 // parseWhatIf parses a response that has all items. It counts the errors, and
 // keeps only the items to show: errors, changes and, with unchanged, all others.
-func parseWhatIf(text []byte, unchanged bool) (*whatIfResult, error) {
+func parseWhatIf(text json.RawMessage, unchanged bool) (*whatIfResult, error) {
 	out := &whatIfResult{}
 	if err := json.Unmarshal(text, out); err != nil {
 		return nil, fmt.Errorf("the response is not valid in the native API: %w", err)
