@@ -187,9 +187,9 @@ func TestBothWays(t *testing.T) {
 		"condition inside(ip: ipaddress) {\n  ip.in_cidr(\"10.0.0.0/8\")\n}\ncondition broken(m: int, n: int) {\n  m / n > 0\n}\n"
 	for name, text := range map[string]string{
 		files[1]: model, files[3]: model + "condition more(x: int) {\n  x > 0\n}\n",
-		files[7]: "model_file: model.fga\ntests:\n  - name: t\n    check:\n      - user: user:anne\n        object: doc:1\n        assertions:\n          viewer: true\n",
-		files[9]: "model_file: model.fga\ntests:\n  - name: t\n    check:\n      - user: user:anne\n        object: doc:1\n        assertions:\n          nothing: true\n",
-		files[5]: "user_type,user_id,user_relation,relation,object_type,object_id\nuser,anne,,member,group,eng\nuser,carl,,owner,doc,3\n",
+		files[7]:  "model_file: model.fga\ntests:\n  - name: t\n    check:\n      - user: user:anne\n        object: doc:1\n        assertions:\n          viewer: true\n",
+		files[9]:  "model_file: model.fga\ntests:\n  - name: t\n    check:\n      - user: user:anne\n        object: doc:1\n        assertions:\n          nothing: true\n",
+		files[5]:  "user_type,user_id,user_relation,relation,object_type,object_id\nuser,anne,,member,group,eng\nuser,carl,,owner,doc,3\n",
 		files[13]: "model\n  schema 1.1\ntype user\ntype doc\n  relations\n    define viewer: [person]\n",
 		files[15]: "user_type,user_id,user_relation,relation,object_type,object_id\nuser,eve,,owner,doc,4\nuser,,,owner,doc,5\n",
 		files[17]: "user_type,user_id,user_relation,relation,object_type,object_id\nuser,fay,,owner,doc,6\nuser,fay,,nothing,doc,6\n",
