@@ -124,6 +124,8 @@ var bothWays = []struct{ line, differs string }{
 	{line: "explain user:anne viewer doc:1 --origins"},
 	{line: "entitlements doc:1 user:anne"},
 	{line: "diff doc viewer user:anne"},
+	{line: "diff doc viewer user"},
+	{line: "watch doc viewer user --object 1", differs: "on a folder, a note says that no other process can write to it"},
 	{line: "diff user viewer doc --from 400"},
 	{line: "diff user viewer doc --to 1h"},
 	{line: "explain user:anne viewer doc:1"},

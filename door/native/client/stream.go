@@ -68,14 +68,13 @@ func (s *Store) Import(ctx context.Context, tuples iter.Seq2[rel.Tuple, error], 
 }
 
 // encode writes the lines of an import, which ends with a count. After an error of the
-// sequence it ends with a line that makes the import fail.
+// sequence the count is missing, so that the import fails.
 func encode(w io.Writer, tuples iter.Seq2[rel.Tuple, error]) error {
 	out := bufio.NewWriterSize(w, 64<<10)
 	n := 0
 	var line []byte
 	for t, err := range tuples {
 		if err != nil {
-			fmt.Fprintln(out, `{"error":{}}`)
 			out.Flush() // an error means that the server has answered
 			return err
 		}

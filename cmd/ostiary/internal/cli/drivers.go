@@ -28,7 +28,7 @@ const InMemory = "memory"
 
 var (
 	errNoFolder = errors.New("no data folder")
-	errNoStore  = errors.New("no store")
+	ErrNoStore  = errors.New("no store")
 	errWhich    = errors.New("several stores")
 	ErrUsage    = errors.New("invalid usage")
 	// ErrPartial means that some results are errors. The command has printed all

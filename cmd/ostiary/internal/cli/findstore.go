@@ -151,9 +151,9 @@ func selectStore(name string, known []client.StoreInfo) (client.StoreInfo, error
 	case len(found) > 1:
 		return client.StoreInfo{}, severalStores(name, found)
 	case name == "" && len(known) > 0:
-		return client.StoreInfo{}, fmt.Errorf("%w of your own yet: create one with \"ostiary store create NAME\"; the store %s has the records of the protocol %s: name it with --store to use it", errNoStore, labelOf(known[0]), DoorOf(known[0].Aliases))
+		return client.StoreInfo{}, fmt.Errorf("%w of your own yet: create one with \"ostiary store create NAME\"; the store %s has the records of the protocol %s: name it with --store to use it", ErrNoStore, labelOf(known[0]), DoorOf(known[0].Aliases))
 	case name == "":
-		return client.StoreInfo{}, fmt.Errorf("%w yet: create one with \"ostiary store create NAME\"", errNoStore)
+		return client.StoreInfo{}, fmt.Errorf("%w yet: create one with \"ostiary store create NAME\"", ErrNoStore)
 	}
 	return client.StoreInfo{}, noStoreNamed(name, known)
 }
@@ -174,7 +174,7 @@ func withThisAlias(alias string, known []client.StoreInfo) (client.StoreInfo, er
 	case len(found) == 1 && DoorOf(found[0].Aliases) == "":
 		return found[0], nil
 	}
-	return client.StoreInfo{}, WithText(fmt.Sprintf("no store has the name %q, which is an alias: select a store by its name or id; %s", alias, listStores(found)), errNoStore)
+	return client.StoreInfo{}, WithText(fmt.Sprintf("no store has the name %q, which is an alias: select a store by its name or id; %s", alias, listStores(found)), ErrNoStore)
 }
 
 // namesakes returns the stores with a name.
@@ -193,7 +193,7 @@ func noStoreNamed(name string, known []client.StoreInfo) error {
 	for _, s := range known {
 		names = append(names, s.Name)
 	}
-	return fmt.Errorf("%w has the name %q%s; %s", errNoStore, name, Suggestion(name, names), listStores(known))
+	return fmt.Errorf("%w has the name %q%s; %s", ErrNoStore, name, Suggestion(name, names), listStores(known))
 }
 
 // noStoreWithID returns the error for an id that none of the known stores has.

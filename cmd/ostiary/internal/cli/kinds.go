@@ -56,7 +56,7 @@ var errorKinds = [...]struct {
 	{ostiary.ErrDamaged, kindDamaged}, {storage.ErrDamaged, kindDamaged},
 	{ostiary.ErrStoreExists, kindConflict}, {ostiary.ErrTupleExists, kindConflict}, {ostiary.ErrTupleMissing, kindConflict},
 	{ostiary.ErrPrecondition, kindConflict}, {ostiary.ErrConflict, kindConflict},
-	{ostiary.ErrNoStore, kindNoStore}, {errNoStore, kindNoStore}, {ostiary.ErrNoSchema, kindNoSchema}, {ostiary.ErrNoDocument, kindNotFound},
+	{ostiary.ErrNoStore, kindNoStore}, {ErrNoStore, kindNoStore}, {ostiary.ErrNoSchema, kindNoSchema}, {ostiary.ErrNoDocument, kindNotFound},
 	{ErrBound, kindBound}, {ostiary.ErrBound, kindBound}, {ostiary.ErrMemory, kindBound}, {tuplefile.ErrBound, kindBound},
 	{ostiary.ErrInvalidSchema, kindInvalid}, {ostiary.ErrInvalidName, kindInvalid}, {ostiary.ErrInvalidTuple, kindInvalid},
 	{ostiary.ErrInvalidRequest, kindInvalid}, {ostiary.ErrNoType, kindInvalid}, {ostiary.ErrNoRelation, kindInvalid}, {ostiary.ErrToken, kindInvalid},

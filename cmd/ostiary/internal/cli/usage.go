@@ -29,6 +29,11 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 		known = append(known, c.Name())
 	}
 	near := Suggestion(name, known)
+	for _, c := range cmd.Commands() {
+		if slices.Contains(c.SuggestFor, name) {
+			near = fmt.Sprintf(" (did you mean %q?)", c.Name())
+		}
+	}
 	if near == "" && cmd.HasParent() {
 		near = " (the commands are " + strings.Join(known, ", ") + ")"
 	}

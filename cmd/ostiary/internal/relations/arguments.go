@@ -47,6 +47,19 @@ func (f *found) hintNames(ctx context.Context, schemaID string, t rel.Tuple, err
 	return withSuggestion(err, misspelt(m, t))
 }
 
+// hintOrder returns err with a hint if the types of the arguments TYPE[#RELATION]
+// RELATION TYPE are in the wrong order: the schema has the relation on the first only.
+func (f *found) hintOrder(ctx context.Context, subjectType, relation, objectType string, err error) error {
+	if !isAboutNames(err) {
+		return err
+	}
+	sc, schemaErr := f.Schema(ctx, "")
+	if schemaErr != nil || hasRelation(sc.Model, objectType, relation) || !hasRelation(sc.Model, subjectType, relation) {
+		return err
+	}
+	return cli.WithHint(err, "the arguments are TYPE[#RELATION] RELATION TYPE: did you mean \""+strings.Join([]string{objectType, relation, subjectType}, " ")+"\"?")
+}
+
 // withSuggestion adds a text of [Suggestion] to an error, unless it is "".
 func withSuggestion(err error, text string) error {
 	if text == "" {

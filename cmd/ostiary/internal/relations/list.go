@@ -111,7 +111,7 @@ func (l *listJSON) firstUndecided() string {
 
 func (a *app) listSubjects() *cobra.Command {
 	var flags listFlags
-	cmd := &cobra.Command{Use: "subjects TYPE[#RELATION] RELATION OBJECT", Short: "List the subjects of a type that have a relation on an object",
+	cmd := &cobra.Command{Use: "subjects TYPE[#RELATION] RELATION OBJECT", SuggestFor: []string{"users"}, Short: "List the subjects of a type that have a relation on an object",
 		Args: cobra.ExactArgs(3), RunE: func(cmd *cobra.Command, args []string) error {
 			object, err := rel.ParseObject(args[2])
 			if err == nil {

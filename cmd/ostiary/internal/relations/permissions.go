@@ -43,13 +43,32 @@ func (a *app) entitlementsCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.printEntitlements(text)
+				if err := a.printEntitlements(text); err != nil {
+					return err
+				}
+				a.noteObjects(cmd.Context(), s, &flags, args[1:])
+				return nil
 			})
 		}}
 	flags.add(cmd)
 	cmd.Flags().StringSliceVar(&relations, "relation", nil, "show only this relation; may be repeated")
 	cmd.Flags().BoolVar(&permissions, "permissions", false, "show only computed relations")
 	return cmd
+}
+
+// noteObjects prints a note if a type of the objects has no relations, as that of a
+// user: the arguments are then most often in the wrong order.
+func (a *app) noteObjects(ctx context.Context, s *found, f *queryFlags, objects []string) {
+	sc, err := s.Schema(ctx, f.schema)
+	if err != nil || f.at != "" || sc.Model.Namespace != "" {
+		return
+	}
+	for _, object := range objects {
+		if typ, _, _ := strings.Cut(object, ":"); len(relationsOf(sc.Model, typ)) == 0 {
+			a.Note("the type %q has no relations: the arguments are USER OBJECT…", typ)
+			return
+		}
+	}
 }
 
 // entitlementsRequest is the body of a request for entitlements.
@@ -271,7 +290,7 @@ func (a *app) diff(ctx context.Context, s *found, in *differenceRequest, one boo
 	for shown := 0; ; {
 		text, err := s.ask(ctx, "/difference", in)
 		if err != nil {
-			return err
+			return s.hintOrder(ctx, in.SubjectType, in.Relation, in.ObjectType, err)
 		}
 		var page struct {
 			Changes   []permissionChange
@@ -359,7 +378,7 @@ func (a *app) watchCommand() *cobra.Command {
 				if from != "" {
 					query.Set("after", from)
 				}
-				return a.eachEvent(cmd.Context(), own.Watch(cmd.Context(), "/watch-permission", query), from, func(data json.RawMessage) error {
+				err = a.eachEvent(cmd.Context(), own.Watch(cmd.Context(), "/watch-permission", query), from, func(data json.RawMessage) error {
 					var update struct{ Changes []permissionChange }
 					return a.printNative(data, &update, func(w io.Writer) {
 						for i := range update.Changes {
@@ -367,6 +386,7 @@ func (a *app) watchCommand() *cobra.Command {
 						}
 					})
 				})
+				return s.hintOrder(cmd.Context(), typ, args[1], args[2], err)
 			})
 		}}
 	flags.add(cmd)

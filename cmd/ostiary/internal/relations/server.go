@@ -138,6 +138,9 @@ func (a *app) withServer(ctx context.Context, create bool, guard cli.Guard, f fu
 func (a *app) onStore(ctx context.Context, f func(*found) error) error {
 	return a.withServer(ctx, false, cli.GuardFolder, func(s *server) error {
 		at, err := s.find(ctx, a.Store)
+		if errors.Is(err, cli.ErrNoStore) && a.Server == "" && a.Data == cli.InMemory {
+			return cli.WithText("--data memory is empty: expected --model FILE, which makes a store with a model, or a folder with a store", err)
+		}
 		if err != nil {
 			return err
 		}

@@ -39,6 +39,7 @@ func open(d *door.Door, err error) openedDoor { return openedDoor{d, err} }
 // DoorFlags are the settings of individual doors.
 type DoorFlags struct {
 	openfga openfga.Options
+	native  native.Options
 	permify permify.Options
 	onap    onap.Options
 	// authzenStore and authzenURL are the fields of [authzen.Options].
@@ -82,6 +83,7 @@ func (f *DoorFlags) add(s *pflag.FlagSet) {
 func AllDoors(e *ostiary.Engine, f *DoorFlags) ([]*door.Door, error) {
 	var out []*door.Door
 	var errs []error
+	f.native.Dialects = cli.Dialects()
 	domains, err := domain.NewRegistry(e, domain.Options{})
 	if err != nil {
 		return nil, err
@@ -91,7 +93,7 @@ func AllDoors(e *ostiary.Engine, f *DoorFlags) ([]*door.Door, error) {
 	}
 	for _, o := range []openedDoor{
 		open(openfga.New(e, f.openfga)),
-		open(native.New(e, native.Options{Dialects: cli.Dialects()})),
+		open(native.New(e, f.native)),
 		open(authzen.New(e, authzen.Options{Store: f.authzenStore, URL: f.authzenURL, Domains: domains})),
 		open(permify.New(e, f.permify)),
 		open(xacml.New(e, xacml.Options{Domains: domains, Relations: f.xacmlRelations})),

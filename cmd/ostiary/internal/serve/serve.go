@@ -21,6 +21,8 @@ import (
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/protocols"
 	"github.com/ostiary/ostiary/door/authzen"
 	"github.com/ostiary/ostiary/door/keystone"
+	"github.com/ostiary/ostiary/door/native"
+	"github.com/ostiary/ostiary/door/openfga"
 	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/identity/password"
 	"github.com/ostiary/ostiary/internal/logins"
@@ -145,124 +147,174 @@ func (f *serveFlags) add(cmd *cobra.Command) {
 	f.door.add(s)
 }
 
-// serve opens the data folder and the doors, and serves until ctx ends.
+// serve prepares a server, opens the data folder and the doors, and runs the server
+// until ctx ends.
 func (a *app) serve(ctx context.Context, f *serveFlags) error {
-	log, err := f.logger(a.Err)
+	s, err := a.prepare(f)
 	if err != nil {
 		return err
 	}
-	f.bounds.DepthMax = depthMax
-	if a.Data != cli.InMemory {
-		if err := a.CheckKeystoneModes(); err != nil {
-			return err
-		}
-		f.door.keystone.Keys = (&cli.FernetKeys{Repository: a.KeystoneKeysFolder()}).Load
-		f.door.keystone.ReceiptKeys = a.ReceiptKeys()
-	}
-	f.door.keystone.Identity.Pool = password.NewPool(f.door.logins.pool)
-	rules := &policyFile{name: f.door.logins.policy, log: log}
-	if err := rules.reload(); err != nil {
-		return err
-	}
-	if f.door.keystone.Permissions, err = f.door.logins.readPermissions(); err != nil {
-		return err
-	}
-	f.door.keystone.Policy = rules.current.Load
-	if err := f.door.checkKeystone(log); err != nil {
-		return err
-	}
-	f.door.caCert = a.CaCert
-	failures := logins.New(log)
-	f.door.keystone.Refused = func(remote, id string, why error) {
-		log.Debug("Identity: caller not authenticated", "remote", remote, "why", why, "id", id)
-		failures.Failed(keystone.Name, remote, id, why.Error())
-	}
-	f.door.keystone.Warn = func(err error) { log.Warn("Identity", "warning", err) }
-	f.door.keystone.Report = func(err error) { log.Error("internal error", "door", "keystone", "error", err) }
-	f.door.openfga.Report = func(err error) { log.Error("internal error", "door", "openfga", "error", err) }
-	f.door.onap.Report = func(err error) { log.Error("internal error", "door", "onap", "error", err) }
+	defer s.ports.close()
 	options := ostiary.Options{Conditions: cli.Conditions(f.conditions), MemoryMax: f.memory, Window: f.window, Background: f.background,
 		Record: ostiary.RecordingOptions{Decisions: f.record},
 		Bounds: f.bounds, Guard: cli.GuardOwned}
-	o, reload, err := a.serverOptions(f)
-	if err != nil {
-		return err
-	}
-	o.Log = log
-	if a.Token != "" && o.Keys == nil {
-		log.Warn("--token is the key that a client sends; it does not protect this server, whose keys come from --auth-keys-file or " + cli.EnvKeys)
-	}
-	open, err := a.openServerPorts(f, &o)
-	if err != nil {
-		return err
-	}
-	defer open.close()
-	o.Listen = open.take
 	err = a.WithData(ctx, true, options, func(e *ostiary.Engine, driver *pebble.Driver) error {
-		if err := f.openDoors(&o, e); err != nil {
+		s.engine, s.driver = e, driver
+		if err := s.open(ctx); err != nil {
 			return err
 		}
-		stores, err := a.storesToPreload(ctx, e, f.preload)
-		if err != nil {
-			return err
-		}
-		if err := protocols.CheckKeystoneDeployment(ctx, e); err != nil {
-			return err
-		}
-		doors := servedDoors(&o)
-		if !slices.Equal(f.preload, []string{preloadNone}) {
-			o.Preload = func(ctx context.Context) {
-				preload(ctx, e, stores, f.memory, log)
-				prepareDoors(ctx, doors, log)
-			}
-		}
-		if driver != nil {
-			cli.WarnFolderMode(log, a.Data)
-			a.warnKeystoneKeys(ctx, e, log)
-			o.Probe = driver.Failed
-			o.Collectors = append(o.Collectors, newFolderFigures(driver))
-		}
-		f.door.logins.makeRoomForHashes(ctx, e, doors)
-		s, err := server.New(o)
-		if err != nil {
-			return explainExposed(err)
-		}
-		if err := s.Start(); err != nil {
-			return err
-		}
-		defer runDoors(doors)()
-		defer onHangup(log, func() error { return errors.Join(reload(), rules.reload()) })()
-		defer a.governHeap()()
-		if driver != nil {
-			defer a.recordRecent(e, log)()
-			held, err := cli.WriteHolder(a.Data, addressesOf(s), f.tlsCert != "")
-			if err != nil {
-				return errors.Join(err, s.Stop())
-			}
-			defer held.Close()
-			defer cli.RemoveHolder(a.Data)
-		}
-		if err := a.announce(s, f.tlsCert != ""); err != nil {
-			return errors.Join(err, s.Stop())
-		}
-		logStart(log, a.Data, &o, s)
-		warnOnlyUsers(log, &o)
-		f.door.warnHostLinks(log, &o)
-		for _, at := range o.PlainAddresses() {
-			log.Warn("passwords and tokens are sent without TLS: set --tls-cert and --tls-key, or let a proxy with TLS listen instead", "address", at)
-		}
-		// A second interrupt stops the process immediately.
-		defer context.AfterFunc(ctx, func() {
-			log.Info("stopping")
-			signal.Reset(os.Interrupt, syscall.SIGTERM)
-		})()
-		return s.Wait(ctx)
+		return s.run(ctx)
 	})
-	failures.Close()
+	s.failures.Close()
 	if err == nil {
-		log.Info("stopped")
+		s.log.Info("stopped")
 	}
 	return err
+}
+
+// prepared is a server whose settings are valid and whose ports are open.
+type prepared struct {
+	*app
+	flags    *serveFlags
+	log      *slog.Logger
+	failures *logins.Log // of logins
+	options  server.Options
+	ports    *ports
+	reload   func() error // reads the keys, the certificate and the policy file again
+
+	// engine is that of the open folder, and driver its driver; nil in memory.
+	engine *ostiary.Engine
+	driver *pebble.Driver
+}
+
+// prepare checks the settings, reads the files that they name, and opens the ports,
+// which the caller closes. It does not need the data folder.
+func (a *app) prepare(f *serveFlags) (*prepared, error) {
+	log, err := f.logger(a.Err)
+	if err != nil {
+		return nil, err
+	}
+	s := &prepared{app: a, flags: f, log: log, failures: logins.New(log)}
+	f.bounds.DepthMax = depthMax
+	rules, err := s.prepareIdentity()
+	if err != nil {
+		return nil, err
+	}
+	report := func(door string) func(error) {
+		return func(err error) { log.Error("internal error", "door", door, "error", err) }
+	}
+	f.door.keystone.Report, f.door.openfga.Report = report(keystone.Name), report(openfga.Name)
+	f.door.onap.Report, f.door.native.Report = report("onap"), report(native.Name)
+	var reload func() error
+	if s.options, reload, err = a.serverOptions(f); err != nil {
+		return nil, err
+	}
+	s.reload = func() error { return errors.Join(reload(), rules.reload()) }
+	s.options.Log = log
+	if a.Token != "" && s.options.Keys == nil {
+		log.Warn("--token is the key that a client sends; it does not protect this server, whose keys come from --auth-keys-file or " + cli.EnvKeys)
+	}
+	if s.ports, err = a.openServerPorts(f, &s.options); err != nil {
+		return nil, err
+	}
+	s.options.Listen = s.ports.take
+	return s, nil
+}
+
+// prepareIdentity reads the files of the Identity door, and returns its policy file.
+func (s *prepared) prepareIdentity() (rules *policyFile, err error) {
+	door, log := &s.flags.door, s.log
+	if s.Data != cli.InMemory {
+		if err := s.CheckKeystoneModes(); err != nil {
+			return nil, err
+		}
+		door.keystone.Keys = (&cli.FernetKeys{Repository: s.KeystoneKeysFolder()}).Load
+		door.keystone.ReceiptKeys = s.ReceiptKeys()
+	}
+	door.keystone.Identity.Pool = password.NewPool(door.logins.pool)
+	rules = &policyFile{name: door.logins.policy, log: log}
+	if err := rules.reload(); err != nil {
+		return nil, err
+	}
+	if door.keystone.Permissions, err = door.logins.readPermissions(); err != nil {
+		return nil, err
+	}
+	door.keystone.Policy = rules.current.Load
+	door.caCert = s.CaCert
+	door.keystone.Refused = func(remote, id string, why error) {
+		log.Debug("Identity: caller not authenticated", "remote", remote, "why", why, "id", id)
+		s.failures.Failed(keystone.Name, remote, id, why.Error())
+	}
+	door.keystone.Warn = func(err error) { log.Warn("Identity", "warning", err) }
+	return rules, door.checkKeystone(log)
+}
+
+// open opens the doors on the engine, and finds the stores to load first.
+func (s *prepared) open(ctx context.Context) error {
+	if err := s.flags.openDoors(&s.options, s.engine); err != nil {
+		return err
+	}
+	stores, err := s.storesToPreload(ctx, s.engine, s.flags.preload)
+	if err != nil {
+		return err
+	}
+	if err := protocols.CheckKeystoneDeployment(ctx, s.engine); err != nil {
+		return err
+	}
+	doors := servedDoors(&s.options)
+	if !slices.Equal(s.flags.preload, []string{preloadNone}) {
+		s.options.Preload = func(ctx context.Context) {
+			preload(ctx, s.engine, stores, s.flags.memory, s.log)
+			prepareDoors(ctx, doors, s.log)
+		}
+	}
+	if s.driver != nil {
+		cli.WarnFolderMode(s.log, s.Data)
+		s.warnKeystoneKeys(ctx, s.engine, s.log)
+		s.options.Probe = s.driver.Failed
+		s.options.Collectors = append(s.options.Collectors, newFolderFigures(s.driver))
+	}
+	s.flags.door.logins.makeRoomForHashes(ctx, s.engine, doors)
+	return nil
+}
+
+// run serves until ctx ends.
+func (s *prepared) run(ctx context.Context) error {
+	running, err := server.New(s.options)
+	if err != nil {
+		return explainExposed(err)
+	}
+	if err := running.Start(); err != nil {
+		return err
+	}
+	defer runDoors(servedDoors(&s.options))()
+	defer onHangup(s.log, s.reload)()
+	defer s.governHeap()()
+	tls := s.flags.tlsCert != ""
+	if s.driver != nil {
+		defer s.recordRecent(s.engine, s.log)()
+		held, err := cli.WriteHolder(s.Data, addressesOf(running), tls)
+		if err != nil {
+			return errors.Join(err, running.Stop())
+		}
+		defer held.Close()
+		defer cli.RemoveHolder(s.Data)
+	}
+	if err := s.announce(running, tls); err != nil {
+		return errors.Join(err, running.Stop())
+	}
+	logStart(s.log, s.Data, &s.options, running)
+	warnOnlyUsers(s.log, &s.options)
+	s.flags.door.warnHostLinks(s.log, &s.options)
+	for _, at := range s.options.PlainAddresses() {
+		s.log.Warn("passwords and tokens are sent without TLS: set --tls-cert and --tls-key, or let a proxy with TLS listen instead", "address", at)
+	}
+	// A second interrupt stops the process immediately.
+	defer context.AfterFunc(ctx, func() {
+		s.log.Info("stopping")
+		signal.Reset(os.Interrupt, syscall.SIGTERM)
+	})()
+	return running.Wait(ctx)
 }
 
 // logStart logs what the server serves: version, data folder, doors, addresses,
