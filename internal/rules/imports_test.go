@@ -124,6 +124,7 @@ internal/xmlread: internal/lines internal/excerpt
 oracle: . internal/eval storage storage/memory storage/kv storage/pebble internal/graph schema expr rel authz
 oracle/faults:
 oracle/policies: policy policy/content policy/function policy/status policy/value
+sim: . rel schema storage storage/kv storage/memory storage/replica storage/sharedlog storage/sharedlog/memorylog storage/storagetest
 storage/storagetest: storage rel
 storage/failing: storage storage/memory rel
 storage/sharedlog/sharedlogtest: storage storage/sharedlog
