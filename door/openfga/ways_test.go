@@ -157,8 +157,6 @@ func (w *ways) hand(name string, in, out proto.Message, failure error) {
 func (w *ways) same(path string, in proto.Message, out proto.Message, err error, http proto.Message) {
 	w.t.Helper()
 	switch path {
-	case "check":
-		w.hand("Check", in, out, err)
 	case "batch-check":
 		w.hand("BatchCheck", in, out, err)
 	case "list-objects":
