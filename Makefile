@@ -2,7 +2,7 @@
 GO ?= go
 BIN := bin/ostiary
 
-.PHONY: build install demo test conformance oracle oracle-policies faults mutants fuzz soak-kill onap-stability again connections bench bench-conformance beside-xacml crash clean
+.PHONY: build install demo test conformance oracle oracle-policies sim faults mutants fuzz soak-kill onap-stability again connections bench bench-conformance beside-xacml crash clean
 
 build:
 	@mkdir -p bin
@@ -44,6 +44,12 @@ oracle: oracle-policies
 # oracle-policies compares the evaluator of XACML policies with a naive one.
 oracle-policies:
 	OSTIARY_WORLDS=$(WORLDS) OSTIARY_SEED=$(SEED) $(GO) test ./oracle/policies -run Worlds -count=1 -timeout 12h -v
+
+# sim plays RUNS runs of several nodes on one log, from a fresh seed or from SEED.
+# About 100 runs take a second.
+sim: RUNS = 10000
+sim:
+	OSTIARY_RUNS=$(RUNS) OSTIARY_SEED=$(SEED) $(GO) test ./sim -run TestRuns -count=1 -timeout 12h -v
 
 # faults compiles the code with each seeded fault of oracle/faults in turn, and
 # fails if the oracle, or the tests of the door, do not catch one. FAULT is a

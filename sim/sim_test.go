@@ -1,25 +1,47 @@
 package sim
 
 import (
-	"flag"
+	"os"
+	"strconv"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
-var (
-	runs = flag.Uint64("runs", 20, "number of runs")
-	seed = flag.Uint64("seed", 1, "first seed")
-)
+// runsDefault is the number of runs of TestRuns. They take about 6 s.
+const runsDefault = 500
 
+// setting returns the number in an environment variable, or a default.
+func setting(t *testing.T, name string, byDefault uint64) uint64 {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return byDefault
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s is %q, expected a number", name, text)
+	}
+	return n
+}
+
+// play plays a seed in a bubble of its own.
+func play(t *testing.T, seed uint64) (err error) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { err = Run(t.Context(), seed) })
+	return err
+}
+
+// TestRuns plays runs with fresh seeds. OSTIARY_RUNS is the number of runs,
+// OSTIARY_SEED the first seed.
 func TestRuns(t *testing.T) {
-	for n := range *runs {
-		synctest.Test(t, func(t *testing.T) {
-			if err := Run(t.Context(), *seed+n); err != nil {
-				t.Error(err)
-			}
-		})
-		if t.Failed() {
-			return
+	first := setting(t, "OSTIARY_SEED", uint64(time.Now().UnixMilli()))
+	runs := setting(t, "OSTIARY_RUNS", runsDefault)
+	t.Logf("%d runs from seed %d", runs, first)
+	for seed := first; seed-first < runs; seed++ {
+		if err := play(t, seed); err != nil {
+			// The order of goroutines is not part of the seed: one run may not be enough.
+			t.Fatalf("%v\nrepeat with: OSTIARY_SEED=%d OSTIARY_RUNS=1 go test ./sim -run TestRuns -count=100", err, seed)
 		}
 	}
 }
