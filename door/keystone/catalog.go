@@ -3,7 +3,6 @@ package keystone
 import (
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/ostiary/ostiary/identity"
 )
@@ -46,16 +45,23 @@ func (c *call) catalog(o *object, t *identity.Token) error {
 	if err != nil {
 		return err
 	}
-	replace, names := c.substitutions(t)
+	values := c.substitutions(t)
+	urls := map[*identity.Record]string{} // of the endpoints whose URLs have all values
+	for _, e := range reachable {
+		if url, ok := expand(e.Members.Text("url"), values); ok {
+			urls[e] = url
+		}
+	}
 	list(o, "catalog", all, func(o *object, s *identity.Record) {
 		of := slices.DeleteFunc(slices.Clone(reachable), func(e *identity.Record) bool {
-			return e.Parent != s.ID || names != nil && needs(e.Members.Text("url"), names)
+			_, ok := urls[e]
+			return e.Parent != s.ID || !ok
 		})
 		list(o, "endpoints", of, func(o *object, e *identity.Record) {
 			o.text("id", e.ID)
 			o.text("interface", e.Members.Text("interface"))
 			o.textOrNull("region_id", e.Members.Text("region_id"))
-			o.text("url", replace.Replace(e.Members.Text("url")))
+			o.text("url", urls[e])
 			o.textOrNull("region", e.Members.Text("region_id"))
 			if e.Name != "" {
 				o.text("name", e.Name)
@@ -73,31 +79,17 @@ func (c *call) catalog(o *object, t *identity.Token) error {
 	return nil
 }
 
-// substitutions returns the replacements of the placeholders in a URL, for example
-// of "%(project_id)s". names are the placeholders without a value in the token.
-func (c *call) substitutions(t *identity.Token) (r *strings.Replacer, names []string) {
-	var pairs []string
-	add := func(name, value string) {
-		pairs = append(pairs, "%("+name+")s", value, "$("+name+")s", value)
-	}
+// substitutions returns the values of the placeholders in URLs, by their names.
+func (c *call) substitutions(t *identity.Token) map[string]string {
 	user := t.User.ID
 	if t.Trust != nil {
 		user = t.Trust.Owner
 	}
-	add("user_id", user)
-	add("public_endpoint", c.base(c.r))
+	values := map[string]string{"user_id": user, "public_endpoint": c.base(c.r)}
 	if id := t.Scope.ProjectID; id != "" {
-		add("project_id", id)
-		add("tenant_id", id)
-	} else {
-		names = []string{"(project_id)s", "(tenant_id)s"}
+		values["project_id"], values["tenant_id"] = id, id
 	}
-	return strings.NewReplacer(pairs...), names
-}
-
-// needs returns whether a URL has one of the placeholders.
-func needs(url string, places []string) bool {
-	return slices.ContainsFunc(places, func(p string) bool { return strings.Contains(url, p) })
+	return values
 }
 
 // authCatalog answers GET /v3/auth/catalog.

@@ -424,7 +424,7 @@ func TestRegionsAndEndpoints(t *testing.T) {
 		t.Error("a region with endpoints is deleted:", a.status, a.text)
 	}
 	for _, bad := range []string{`"service_id":"nope"`, `"service_id":"` + service + `","region_id":"nope"`} {
-		if a := c.do("POST", "/v3/endpoints", c.admin, `{"endpoint":{"interface":"public","url":"u",`+bad+`}}`); a.status != 400 {
+		if a := c.do("POST", "/v3/endpoints", c.admin, `{"endpoint":{"interface":"public","url":"http://u",`+bad+`}}`); a.status != 400 {
 			t.Error(bad, a.status, a.text)
 		}
 	}

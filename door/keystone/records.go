@@ -128,7 +128,7 @@ var (
 	endpoints = &resource{
 		kind: identity.Endpoint, singular: "endpoint", plural: "endpoints", filters: []string{"interface", "service_id", "region_id"},
 		fields: []field{
-			{name: "interface", form: formName, required: true, oneOf: interfaces}, {name: "url", form: formName, required: true}, {name: "service_id", form: formName, required: true},
+			{name: "interface", form: formName, required: true, oneOf: interfaces}, {name: "url", form: formEndpointURL, required: true, max: 225}, {name: "service_id", form: formName, required: true},
 			{name: "region_id", null: true}, {name: "region", null: true}, {name: "enabled", form: formBoolean}, {name: "name"},
 		},
 		target: func(access.Target, *identity.Record) {},

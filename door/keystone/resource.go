@@ -49,22 +49,23 @@ type field struct {
 type form uint8
 
 const (
-	formText    form = iota // a string; the default
-	formName                // a string that is not empty
-	formBoolean             // true or false
-	formOptions             // an object of resource options
-	formTexts               // a list of strings
-	formTags                // the tags of a project
-	formAny                 // a value of any type, which is checked where it is read
-	formFilters             // the filters of an endpoint group
-	formLimit               // a whole number from -1 to limitMax
-	formNull                // nothing but null
-	formURL                 // a string that begins with a scheme
+	formText        form = iota // a string; the default
+	formName                    // a string that is not empty
+	formBoolean                 // true or false
+	formOptions                 // an object of resource options
+	formTexts                   // a list of strings
+	formTags                    // the tags of a project
+	formAny                     // a value of any type, which is checked where it is read
+	formFilters                 // the filters of an endpoint group
+	formLimit                   // a whole number from -1 to limitMax
+	formNull                    // nothing but null
+	formURL                     // a string that begins with a scheme
+	formEndpointURL             // a URL that may have placeholders
 )
 
 // formNames are the types as errors name them.
 var formNames = [...]string{formText: "string", formName: "string", formBoolean: "boolean", formOptions: "object", formTexts: "array", formTags: "array",
-	formLimit: "integer", formNull: "null", formURL: "string"}
+	formLimit: "integer", formNull: "null", formURL: "string", formEndpointURL: "string"}
 
 // check validates a value.
 func (f *field) check(value json.RawMessage) error {
@@ -74,7 +75,7 @@ func (f *field) check(value json.RawMessage) error {
 	var err error
 	var s string
 	switch f.form {
-	case formText, formName, formURL:
+	case formText, formName, formURL, formEndpointURL:
 		err = json.Unmarshal(value, &s)
 		if err == nil && string(value) == "null" {
 			err = strconv.ErrSyntax
@@ -107,12 +108,14 @@ func (f *field) check(value json.RawMessage) error {
 		return invalidField(f.name, string(value), shorten(string(value))+" is not of type '"+formNames[f.form]+"'")
 	case f.form == formName && strings.TrimSpace(s) == "":
 		return invalidField(f.name, s, "'"+s+"' should be non-empty")
-	case f.form == formURL && !hasScheme(s):
+	case (f.form == formURL || f.form == formEndpointURL) && !hasScheme(s):
 		return invalidField(f.name, s, "'"+shorten(s)+"' does not begin with a scheme, for example https:")
 	case f.oneOf != nil && !slices.Contains(f.oneOf, s):
 		return notOneOf(f.name, s, f.oneOf)
 	case f.max > 0 && utf8.RuneCountInString(strings.TrimSpace(s)) > f.max:
 		return invalidField(f.name, s, "the value is too long: at most "+strconv.Itoa(f.max)+" characters are allowed")
+	case f.form == formEndpointURL:
+		return checkEndpointURL(s)
 	}
 	return nil
 }
