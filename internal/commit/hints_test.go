@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -84,6 +85,9 @@ func TestConflictsMax(t *testing.T) {
 	_, err := w.queue.Write(t.Context(), &authz.WriteRequest{Add: []rel.Tuple{viewer("1", "a")}})
 	if !errors.Is(err, authz.ErrConflict) || d.appends != conflictsMax+2 {
 		t.Errorf("%d appends, error %v, expected %d and %v", d.appends, err, conflictsMax+2, authz.ErrConflict)
+	}
+	if want := fmt.Sprintf("in each of %d attempts", d.appends); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, expected %q", err, want)
 	}
 	d.conflicts = false
 	if _, err := w.queue.Write(t.Context(), &authz.WriteRequest{Add: []rel.Tuple{viewer("1", "a")}}); err != nil {

@@ -397,7 +397,7 @@ func (q *Queue) retry(ctx context.Context, writers []*writer) {
 	for try := 0; len(writers) > 0; try++ {
 		base, err := q.base(ctx)
 		if err == nil && try > conflictsMax {
-			err = fmt.Errorf("%w: in each of %d attempts", authz.ErrConflict, try)
+			err = fmt.Errorf("%w: in each of %d attempts", authz.ErrConflict, try+1) // the group's own append is the first
 		}
 		if err != nil {
 			finishAll(writers, err)
