@@ -43,6 +43,11 @@ func TestBeside(t *testing.T) {
 			}
 		}
 	}
+	if dir := os.Getenv("OSTIARY_BENCH"); dir != "" {
+		if err := os.MkdirAll(dir, 0o777); err != nil {
+			t.Fatal(err) // before minutes of measuring
+		}
+	}
 	var records []bench.Record
 	r := &bench.Runner{Sides: all(t), Emit: func(r bench.Record) error { records = append(records, r); return nil }}
 	load := bench.Load{Clients: clients, Duration: time.Duration(seconds * float64(time.Second)), WarmUp: time.Duration(seconds * 0.2 * float64(time.Second))}

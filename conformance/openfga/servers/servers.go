@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -154,6 +155,8 @@ func (s *Server) start(t testing.TB, program string, args []string) {
 	var said bytes.Buffer
 	s.process = exec.Command(program, args...)
 	s.process.Dir = t.TempDir()
+	// The variables are the test's own. Those that set a flag would change what runs.
+	s.process.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "OSTIARY_") })
 	s.process.Stdout, s.process.Stderr = &said, &said
 	if err := s.process.Start(); err != nil {
 		t.Fatal(err)
