@@ -278,7 +278,8 @@ type whatIfResult struct {
 	Gained    int               `json:"gained"`
 	Lost      int               `json:"lost"`
 	Other     int               `json:"other"`
-	// Failed counts the checks that are errors before or after the proposal.
+	// Failed counts the checks that are errors before or after the proposal. Gained,
+	// Lost and Other do not count them, but those of the response do.
 	Failed   int    `json:"failed"`
 	Partial  string `json:"partial,omitempty"`
 	Revision uint64 `json:"revision"`
@@ -337,6 +338,7 @@ func parseWhatIf(text json.RawMessage, unchanged bool) (*whatIfResult, error) {
 		}
 		if item.failed() {
 			out.Failed++
+			out.uncount(&item)
 		} else if !unchanged && item.Before.String() == item.After.String() {
 			continue
 		}
@@ -344,6 +346,18 @@ func parseWhatIf(text json.RawMessage, unchanged bool) (*whatIfResult, error) {
 	}
 	out.Items = shown
 	return out, nil
+}
+
+// uncount removes a check that is an error from the counts of the response.
+func (w *whatIfResult) uncount(i *whatIfItem) {
+	switch {
+	case i.Before.Allowed && i.After.Error != nil:
+		w.Lost--
+	case i.After.Allowed && i.Before.Error != nil:
+		w.Gained--
+	case (i.Before.Error == nil) != (i.After.Error == nil):
+		w.Other--
+	}
 }
 
 func (a *app) printWhatIf(out *whatIfResult) error {
