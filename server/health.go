@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -59,6 +60,6 @@ func (s *Server) preload() {
 		}
 		s.shared.loaded.Store(true)
 		s.health.set(s.shared.healthy())
-		s.opts.Log.Info("ready", "after", time.Since(start).Round(time.Millisecond))
+		s.opts.Log.LogAttrs(context.Background(), slog.LevelInfo, "ready", millis(time.Since(start)))
 	})
 }

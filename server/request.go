@@ -254,7 +254,7 @@ func (q *request) end(r *http.Request) {
 	}
 }
 
-// millis is the duration of a request in the access log, in milliseconds.
+// millis is a duration in a line of the log, in milliseconds.
 func millis(took time.Duration) slog.Attr {
 	return slog.Float64("duration_ms", float64(took.Microseconds())/1000)
 }
