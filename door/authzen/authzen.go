@@ -21,6 +21,7 @@ import (
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/policy/domain"
+	"github.com/ostiary/ostiary/storage"
 )
 
 // Name is the door's name. A store may have an alias for this door.
@@ -91,7 +92,11 @@ func (s *service) store(ctx context.Context, name string) (*ostiary.Store, error
 		name = s.options.Store
 	}
 	if name != "" {
-		return door.FindStore(ctx, s.engine, Name, name)
+		st, err := door.FindStore(ctx, s.engine, Name, name)
+		if _, notID := storage.ParseStoreID(name); notID != nil && errors.Is(err, ostiary.ErrNoStore) {
+			return nil, &requestError{http.StatusNotFound, fmt.Sprintf("no such store: %q is no id, and no store has the alias for AuthZEN: ostiary store alias STORE %s %s sets it", name, Name, name)}
+		}
+		return st, err
 	}
 	st, err := s.engine.StoreByAlias(ctx, Name, defaultAlias)
 	if errors.Is(err, ostiary.ErrNoStore) {

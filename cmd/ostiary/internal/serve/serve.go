@@ -19,10 +19,12 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/protocols"
+	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/authzen"
 	"github.com/ostiary/ostiary/door/keystone"
 	"github.com/ostiary/ostiary/door/native"
 	"github.com/ostiary/ostiary/door/openfga"
+	"github.com/ostiary/ostiary/door/xacml"
 	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/identity/password"
 	"github.com/ostiary/ostiary/internal/logins"
@@ -306,6 +308,7 @@ func (s *prepared) run(ctx context.Context) error {
 	logStart(s.log, s.Data, &s.options, running)
 	warnOnlyUsers(s.log, &s.options)
 	s.flags.door.warnHostLinks(s.log, &s.options)
+	s.flags.door.warnMissingStores(ctx, s.log, s.engine, &s.options)
 	for _, at := range s.options.PlainAddresses() {
 		s.log.Warn("passwords and tokens are sent without TLS: set --tls-cert and --tls-key, or let a proxy with TLS listen instead", "address", at)
 	}
@@ -349,6 +352,21 @@ func warnOnlyUsers(log *slog.Logger, o *server.Options) {
 	}
 	if closed != nil {
 		log.Warn("only users with passwords are set, but these doors accept only preshared keys: add keys with --auth-keys-file", "doors", strings.Join(closed, ","))
+	}
+}
+
+// warnMissingStores logs a warning for each setting that names a store which does not
+// exist. It is no error: the store can be created while the server runs.
+func (f *DoorFlags) warnMissingStores(ctx context.Context, log *slog.Logger, e *ostiary.Engine, o *server.Options) {
+	for _, named := range [...]struct{ flag, store, door string }{
+		{"--authzen-store", f.authzenStore, authzen.Name}, {"--xacml-relations", f.xacmlRelations, xacml.Name},
+	} {
+		if named.store == "" || !slices.ContainsFunc(servedDoors(o), func(d *door.Door) bool { return d.Name == named.door }) {
+			continue
+		}
+		if _, err := door.FindStore(ctx, e, named.door, named.store); errors.Is(err, ostiary.ErrNoStore) {
+			log.Warn(named.flag+": no store has the id or the alias; requests fail until one has it", "store", named.store, "alias_for", named.door)
+		}
 	}
 }
 
