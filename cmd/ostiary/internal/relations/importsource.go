@@ -13,7 +13,6 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/door/native/client"
-	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/door/openfga/tuplefile"
 	"github.com/ostiary/ostiary/rel"
 )
@@ -100,12 +99,9 @@ func (s *openFGASource) chosen(ctx context.Context, names []string) ([]client.St
 
 func (s *openFGASource) models(ctx context.Context, store, _ string) (all []ostiary.SchemaSource, _ error) {
 	list, err := openFGA{s.Client}.store(store).Schemas(ctx)
+	// The source is what the server returned: it has forms that the model lacks.
 	for _, m := range slices.Backward(list) { // the API lists the newest model first
-		source, err := language.FormatJSON(m.Model)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, ostiary.SchemaSource{Model: m.Model, Dialect: language.LanguageJSON, Source: source, WithID: m.ID})
+		all = append(all, ostiary.SchemaSource{Model: m.Model, Dialect: m.Dialect, Source: []byte(m.Source), WithID: m.ID})
 	}
 	return all, err
 }

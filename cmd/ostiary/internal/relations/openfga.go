@@ -122,11 +122,11 @@ func openFGASchema(raw json.RawMessage) (client.SchemaInfo, error) {
 	if err := json.Unmarshal(raw, &named); err != nil {
 		return client.SchemaInfo{}, err
 	}
-	m, _, err := language.ParseJSON(raw)
+	m, text, err := language.ParseJSON(raw)
 	if err != nil {
 		return client.SchemaInfo{}, fmt.Errorf("model %s: %w", named.ID, err)
 	}
-	return client.SchemaInfo{ID: named.ID, Created: createdOf(named.ID), Dialect: language.LanguageJSON, Model: m}, nil
+	return client.SchemaInfo{ID: named.ID, Created: createdOf(named.ID), Dialect: language.LanguageJSON, Source: string(text), Model: m}, nil
 }
 
 // createdOf returns the time in a ULID.
