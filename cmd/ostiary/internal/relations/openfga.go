@@ -129,6 +129,13 @@ func openFGASchema(raw json.RawMessage) (client.SchemaInfo, error) {
 	return client.SchemaInfo{ID: named.ID, Created: createdOf(named.ID), Dialect: language.LanguageJSON, Source: string(text), Model: m}, nil
 }
 
+// shown returns a schema without its source, so that it is printed in the modelling
+// language: the source of OpenFGA's API is always JSON.
+func shown(schema client.SchemaInfo, err error) (client.SchemaInfo, error) {
+	schema.Source = ""
+	return schema, err
+}
+
 // createdOf returns the time in a ULID.
 func createdOf(id string) time.Time {
 	u, err := storage.ParseStoreID(id)
@@ -173,7 +180,7 @@ func (s *openFGAStore) Schema(ctx context.Context, id string) (out client.Schema
 		if _, err := s.call(ctx, http.MethodGet, "/authorization-models/"+url.PathEscape(id), nil, &got); err != nil {
 			return out, err
 		}
-		return openFGASchema(got.Model)
+		return shown(openFGASchema(got.Model))
 	}
 	var page struct {
 		Models []json.RawMessage `json:"authorization_models"`
@@ -184,7 +191,7 @@ func (s *openFGAStore) Schema(ctx context.Context, id string) (out client.Schema
 	if len(page.Models) == 0 {
 		return out, ostiary.ErrNoSchema
 	}
-	return openFGASchema(page.Models[0])
+	return shown(openFGASchema(page.Models[0]))
 }
 
 // WriteSchema writes the model without its text.
