@@ -120,8 +120,9 @@ const expiryPause = time.Second
 func (h *hub) run(ctx context.Context, last *snapshot.View, sub *snapshot.Subscription) {
 	defer func() { sub.Close() }()
 	asked := time.Time{} // when the last step for expired tuples was made
+	next := h.nextExpiry(last)
 	for {
-		wait, cancel := h.untilExpiry(ctx, last, asked)
+		wait, cancel := h.untilExpiry(ctx, next, asked)
 		published, err := sub.Next(wait)
 		if ctx.Err() != nil {
 			cancel()
@@ -134,7 +135,11 @@ func (h *hub) run(ctx context.Context, last *snapshot.View, sub *snapshot.Subscr
 		cancel()
 		if expired {
 			asked = time.Now()
-			last = h.expire(ctx, last)
+			if now := h.timeline.Runtime.Now(); next <= now {
+				after := last.AskedAt(now)
+				h.publish(ctx, &step{before: last, after: after, keys: newChangedKeys()})
+				last, next = after, h.nextExpiry(after)
+			}
 			continue
 		}
 		if errors.Is(err, authz.ErrWatchBehind) || errors.Is(err, snapshot.ErrReload) {
@@ -155,15 +160,13 @@ func (h *hub) run(ctx context.Context, last *snapshot.View, sub *snapshot.Subscr
 		}
 		newest = newest.AskedAt(max(newest.Head.Time, last.AsOf()))
 		h.publish(ctx, h.newStep(ctx, last, newest, published))
-		last = newest
+		last, next = newest, h.nextExpiry(newest)
 	}
 }
 
-// untilExpiry returns a context that ends when the first tuple of v expires that
-// counts at v.AsOf, but not before expiryPause has passed since asked. Without such a
-// tuple only ctx ends it.
-func (h *hub) untilExpiry(ctx context.Context, v *snapshot.View, asked time.Time) (context.Context, context.CancelFunc) {
-	next := h.nextExpiry(v)
+// untilExpiry returns a context that ends at the time next, but not before expiryPause
+// has passed since asked. If next is 0, only ctx ends it.
+func (h *hub) untilExpiry(ctx context.Context, next rel.Time, asked time.Time) (context.Context, context.CancelFunc) {
 	if next == 0 {
 		return context.WithCancel(ctx)
 	}
@@ -183,18 +186,6 @@ func (h *hub) nextExpiry(v *snapshot.View) (next rel.Time) {
 		}
 	}
 	return next
-}
-
-// expire publishes a step from v to the current time, if a tuple of v has expired in
-// between, and returns the view that the step leads to. Otherwise it returns v.
-func (h *hub) expire(ctx context.Context, v *snapshot.View) *snapshot.View {
-	now := h.timeline.Runtime.Now()
-	if next := h.nextExpiry(v); next == 0 || next > now {
-		return v
-	}
-	after := v.AskedAt(now)
-	h.publish(ctx, &step{before: v, after: after, keys: newChangedKeys()})
-	return after
 }
 
 // newStep works out what changed between two views: from the published entries if
