@@ -156,6 +156,18 @@ func addEntry(list *[]entry, route *Route, names []string) error {
 	return nil
 }
 
+// ServeHTTP calls the route of a request, and answers 404 if there is none. It has none
+// of a server's checks and bounds.
+func (r *Router) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	var p Params
+	route, _ := r.Find(request.Method, request.URL.EscapedPath(), &p)
+	if route == nil {
+		http.NotFound(w, request)
+		return
+	}
+	route.Serve(w, request, p)
+}
+
 // Find returns the route of a request and stores its parameters in p. If the
 // path has routes of other methods only, it returns nil and these methods,
 // sorted. A HEAD request finds the GET route. path is the URL's escaped path.

@@ -36,15 +36,7 @@ func handler(t *testing.T) http.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var p door.Params
-		route, _ := router.Find(r.Method, r.URL.EscapedPath(), &p)
-		if route == nil {
-			http.NotFound(w, r)
-			return
-		}
-		route.Serve(w, r, p)
-	})
+	return router
 }
 
 // bothTransports runs a test over a network and on a handler, each with an engine and a
@@ -83,8 +75,8 @@ func viewer(doc, user string) rel.Tuple {
 	return rel.Tuple{Object: rel.Object{Type: "doc", ID: doc}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: user}}
 }
 
-// A write that changes nothing says so, an error has the engine's kind, and an answer
-// can be of a past revision.
+// TestWritesAndErrors checks that a write without effect is marked, that an error has
+// the engine's kind, and that an answer can be of a past revision.
 func TestWritesAndErrors(t *testing.T) {
 	t.Parallel()
 	bothTransports(t, func(t *testing.T, c *client.Client, s *client.Store) {

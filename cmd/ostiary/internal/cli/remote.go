@@ -72,19 +72,7 @@ func folderHandler(e *ostiary.Engine, report func(error)) (http.Handler, error) 
 	if err != nil {
 		return nil, err
 	}
-	router, err := door.NewRouter(append(ours.Routes, theirs.Routes...))
-	if err != nil {
-		return nil, err
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var p door.Params
-		route, _ := router.Find(r.Method, r.URL.EscapedPath(), &p)
-		if route == nil {
-			http.NotFound(w, r)
-			return
-		}
-		route.Serve(w, r, p)
-	}), nil
+	return door.NewRouter(append(ours.Routes, theirs.Routes...))
 }
 
 // Server is a server that a flag names.
