@@ -21,15 +21,12 @@ func (a *app) checkCommand() *cobra.Command {
 		Example: "  ostiary check user:anne viewer document:roadmap\n" +
 			`  ostiary check user:anne viewer document:roadmap --context '{"ip":"10.0.0.1"}'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			t, err := parseTriple(args)
-			if err == nil {
-				err = requireNoWildcard(t.Object)
-			}
+			t, err := parseQuestion(args)
 			if err != nil {
 				return err
 			}
 			return a.ask(cmd.Context(), &flags, t, func(s *found, q client.Query) error {
-				got, err := s.Check(cmd.Context(), client.Question{Object: t.Object.String(), Relation: t.Relation, Subject: t.Subject.String(), Query: q})
+				got, err := s.Check(cmd.Context(), questionOf(t, q))
 				if err != nil {
 					return err
 				}

@@ -22,15 +22,12 @@ func (a *app) explainCommand() *cobra.Command {
 		Long: "Explain why a check is allowed or denied: show the path that allows it, or the steps that failed. " + subjectHelp + "\n" +
 			"The exit code is 0 for allowed and for denied.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			t, err := parseTriple(args)
-			if err == nil {
-				err = requireNoWildcard(t.Object)
-			}
+			t, err := parseQuestion(args)
 			if err != nil {
 				return err
 			}
 			return a.ask(cmd.Context(), &flags, t, func(s *found, q client.Query) error {
-				in := client.Explain{Question: client.Question{Object: t.Object.String(), Relation: t.Relation, Subject: t.Subject.String(), Query: q},
+				in := client.Explain{Question: questionOf(t, q),
 					Steps: steps, Text: !a.JSON, Short: !a.JSON && !full, Origins: origins}
 				own, err := s.native()
 				if err != nil {

@@ -150,7 +150,7 @@ func (a *app) tupleExport() *cobra.Command {
 	return cmd
 }
 
-// known reports whether the name of a file tells its format.
+// known reports whether the name of a file has the ending of a format.
 func known(file string) bool {
 	_, err := tuplefile.FormatOf(file)
 	return err == nil

@@ -97,12 +97,9 @@ func (s *openFGASource) chosen(ctx context.Context, names []string) ([]client.St
 	return out, nil
 }
 
-func (s *openFGASource) models(ctx context.Context, store, _ string) (all []ostiary.SchemaSource, _ error) {
-	list, err := openFGA{s.Client}.store(store).Schemas(ctx)
-	// The source is what the server returned: it has forms that the model lacks.
-	for _, m := range slices.Backward(list) { // the API lists the newest model first
-		all = append(all, ostiary.SchemaSource{Model: m.Model, Dialect: m.Dialect, Source: []byte(m.Source), WithID: m.ID})
-	}
+func (s *openFGASource) models(ctx context.Context, store, _ string) ([]ostiary.SchemaSource, error) {
+	all, err := openFGA{s.Client}.store(store).models(ctx)
+	slices.Reverse(all) // the API lists the newest model first
 	return all, err
 }
 

@@ -50,7 +50,7 @@ type listJSON struct {
 	Next           string   `json:"next,omitempty"`
 	Undecided      []string `json:"undecided,omitempty"`
 	UndecidedCount int      `json:"undecided_count,omitempty"`
-	everybody      string   // the subject that stands for all, or "" for none
+	everybody      string   // the wildcard that is listed if all subjects have the relation; "" lists none
 	bound          string   // that left entries undecided
 	Reason         string   `json:"reason,omitempty"`
 	Incomplete     string   `json:"incomplete,omitempty"`

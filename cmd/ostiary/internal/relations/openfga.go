@@ -116,24 +116,24 @@ func (s *openFGAStore) Delete(ctx context.Context) error {
 	return err
 }
 
-// openFGASchema translates a model of a response.
-func openFGASchema(raw json.RawMessage) (client.SchemaInfo, error) {
+// openFGAModel translates a model of a response. Its source is the text of the server,
+// which has forms that a model lacks.
+func openFGAModel(raw json.RawMessage) (ostiary.SchemaSource, error) {
 	var named struct{ ID string }
 	if err := json.Unmarshal(raw, &named); err != nil {
-		return client.SchemaInfo{}, err
+		return ostiary.SchemaSource{}, err
 	}
-	m, text, err := language.ParseJSON(raw)
+	model, text, err := language.ParseJSON(raw)
 	if err != nil {
-		return client.SchemaInfo{}, fmt.Errorf("model %s: %w", named.ID, err)
+		return ostiary.SchemaSource{}, fmt.Errorf("model %s: %w", named.ID, err)
 	}
-	return client.SchemaInfo{ID: named.ID, Created: createdOf(named.ID), Dialect: language.LanguageJSON, Source: string(text), Model: m}, nil
+	return ostiary.SchemaSource{Model: model, Dialect: language.LanguageJSON, Source: text, WithID: named.ID}, nil
 }
 
-// shown returns a schema without its source, so that it is printed in the modelling
-// language: the source of OpenFGA's API is always JSON.
-func shown(schema client.SchemaInfo, err error) (client.SchemaInfo, error) {
-	schema.Source = ""
-	return schema, err
+// openFGASchema describes a model. It has no source, so that it is printed in the
+// modelling language: OpenFGA's API returns only JSON.
+func openFGASchema(m ostiary.SchemaSource) client.SchemaInfo {
+	return client.SchemaInfo{ID: m.WithID, Created: createdOf(m.WithID), Dialect: m.Dialect, Model: m.Model}
 }
 
 // createdOf returns the time in a ULID.
@@ -149,7 +149,8 @@ func createdOf(id string) time.Time {
 	return time.UnixMilli(millis)
 }
 
-func (s *openFGAStore) Schemas(ctx context.Context) (all []client.SchemaInfo, err error) {
+// models returns the models with their sources, newest first.
+func (s *openFGAStore) models(ctx context.Context) (all []ostiary.SchemaSource, err error) {
 	for query := (url.Values{"page_size": {fmt.Sprint(pageMax)}}); ; {
 		var page struct {
 			Models []json.RawMessage `json:"authorization_models"`
@@ -159,7 +160,7 @@ func (s *openFGAStore) Schemas(ctx context.Context) (all []client.SchemaInfo, er
 			return nil, err
 		}
 		for _, raw := range page.Models {
-			m, err := openFGASchema(raw)
+			m, err := openFGAModel(raw)
 			if err != nil {
 				return nil, err
 			}
@@ -172,7 +173,16 @@ func (s *openFGAStore) Schemas(ctx context.Context) (all []client.SchemaInfo, er
 	}
 }
 
+func (s *openFGAStore) Schemas(ctx context.Context) (all []client.SchemaInfo, err error) {
+	models, err := s.models(ctx)
+	for _, m := range models {
+		all = append(all, openFGASchema(m))
+	}
+	return all, err
+}
+
 func (s *openFGAStore) Schema(ctx context.Context, id string) (out client.SchemaInfo, err error) {
+	var raw json.RawMessage
 	if id != "" {
 		var got struct {
 			Model json.RawMessage `json:"authorization_model"`
@@ -180,18 +190,24 @@ func (s *openFGAStore) Schema(ctx context.Context, id string) (out client.Schema
 		if _, err := s.call(ctx, http.MethodGet, "/authorization-models/"+url.PathEscape(id), nil, &got); err != nil {
 			return out, err
 		}
-		return shown(openFGASchema(got.Model))
+		raw = got.Model
+	} else {
+		var page struct {
+			Models []json.RawMessage `json:"authorization_models"`
+		}
+		if _, err := s.call(ctx, http.MethodGet, "/authorization-models?page_size=1", nil, &page); err != nil {
+			return out, err
+		}
+		if len(page.Models) == 0 {
+			return out, ostiary.ErrNoSchema
+		}
+		raw = page.Models[0]
 	}
-	var page struct {
-		Models []json.RawMessage `json:"authorization_models"`
-	}
-	if _, err := s.call(ctx, http.MethodGet, "/authorization-models?page_size=1", nil, &page); err != nil {
+	m, err := openFGAModel(raw)
+	if err != nil {
 		return out, err
 	}
-	if len(page.Models) == 0 {
-		return out, ostiary.ErrNoSchema
-	}
-	return shown(openFGASchema(page.Models[0]))
+	return openFGASchema(m), nil
 }
 
 // WriteSchema writes the model without its text.
@@ -257,7 +273,8 @@ var undecided = regexp.MustCompile(`failed to evaluate relationship condition: (
 // missing matches the names of parameters in such an error.
 var missing = regexp.MustCompile(`missing (?:context )?parameters '\[([^\]]*)\]'`)
 
-// reasonsOf returns why a check is undecided, if err says that it is.
+// reasonsOf returns the reasons of an undecided check from its error response. It
+// returns nil for every other error.
 func reasonsOf(err error) *client.Reasons {
 	refused, ok := errors.AsType[*client.Error](err)
 	if !ok {

@@ -166,6 +166,21 @@ func parseTriple(args []string) (t rel.Tuple, err error) {
 	return t, t.Validate()
 }
 
+// parseQuestion parses the arguments USER RELATION OBJECT of a question about one
+// object.
+func parseQuestion(args []string) (rel.Tuple, error) {
+	t, err := parseTriple(args)
+	if err == nil {
+		err = requireNoWildcard(t.Object)
+	}
+	return t, err
+}
+
+// questionOf asks whether the subject of t has the relation of t on its object.
+func questionOf(t rel.Tuple, q client.Query) client.Question {
+	return client.Question{Object: t.Object.String(), Relation: t.Relation, Subject: t.Subject.String(), Query: q}
+}
+
 // decision is the JSON form of a check's result.
 type decision struct {
 	Allowed  bool     `json:"allowed"`
