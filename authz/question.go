@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"strings"
 	"time"
 
 	"github.com/ostiary/ostiary/expr"
@@ -93,23 +94,12 @@ func (r *Reasons) String() string {
 		parts = append(parts, e.Error())
 	}
 	if len(r.Missing) > 0 {
-		parts = append(parts, "missing context: "+join(r.Missing))
+		parts = append(parts, "missing context: "+strings.Join(r.Missing, ", "))
 	}
 	if r.Cycle {
 		parts = append(parts, "cycle through exclusion")
 	}
-	return join(parts)
-}
-
-func join(s []string) string {
-	out := ""
-	for i, p := range s {
-		if i > 0 {
-			out += ", "
-		}
-		out += p
-	}
-	return out
+	return strings.Join(parts, ", ")
 }
 
 func (r *Reasons) json() *reasonsJSON {

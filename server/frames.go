@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -34,7 +33,7 @@ type framed struct {
 	net.Conn
 	conn *conn
 	// ending is what the server reads instead of further frames, and then io.EOF; nil
-	// means errFrames at once.
+	// means errFrames at once. Its bytes are shared and never change.
 	ending []byte
 
 	free    bool // nothing is counted: the client speaks HTTP/1, or its request was accepted
@@ -152,7 +151,7 @@ func (l securedListener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	s := &secured{tls: tls.Server(raw, l.config)}
-	s.framed = framed{Conn: s.tls, ending: bytes.Clone(http2Refused)}
+	s.framed = framed{Conn: s.tls, ending: http2Refused}
 	s.conn, _ = raw.(*conn)
 	return s, nil
 }
