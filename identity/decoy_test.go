@@ -8,8 +8,8 @@ import (
 )
 
 // TestWrongLoginsAlike checks that a wrong login computes a hash of each form in use,
-// whether the user exists and whatever the form of its hash: the time of the answer
-// does not tell whether a name exists.
+// whether the user exists and whatever the form of its hash, so that the time of the
+// answer does not depend on whether a name exists.
 func TestWrongLoginsAlike(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)

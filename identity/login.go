@@ -137,9 +137,9 @@ type decoyState struct {
 // logins longer.
 const formsMax = 4
 
-// forms are hashes of different forms. They are memory of this process, so the first
-// wrong login with a hash of another form, after a start, can still be told apart. Its
-// methods may be called concurrently.
+// forms are hashes of different forms, in the memory of this process. After a start,
+// the first wrong login with a hash of another form therefore still takes another time.
+// The methods may be called concurrently.
 type forms struct {
 	mu   sync.Mutex
 	seen []string // one hash of each form

@@ -1,6 +1,6 @@
-// Package changelog reads the log of a store for its users: [Read] returns a
-// page of entries, [Head] one entry without its changes, [Watch] follows the log. None returns secrets. It never
-// writes.
+// Package changelog reads the log of a store for its users: [Read] returns a page of
+// entries, [Head] one entry without its changes, and [Watch] follows the log. No
+// function returns secrets, and none writes.
 package changelog
 
 import (

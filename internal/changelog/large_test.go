@@ -30,7 +30,7 @@ func writeLarge(t *testing.T, q *commit.Queue, typ string, n int) {
 
 // TestLargeEntryAgain reads an entry several times, as a client does that reads its
 // changes in pages. The driver reads an entry of 1,000 changes only once, and the pages
-// are the same as those of a reader that begins anew.
+// are the same as those of a reader that has read nothing before.
 func TestLargeEntryAgain(t *testing.T) {
 	t.Parallel()
 	for size, again := range map[int]int{999: 1, 1000: 0} {

@@ -50,7 +50,7 @@ const (
 	waiting   phase = iota // no attempt was made
 	underway               // its segment is being appended
 	withdrawn              // the caller has left before an attempt
-	abandoned              // the caller has left after an attempt, and took its memory along
+	abandoned              // the caller has left after an attempt, and may reuse its memory
 )
 
 // queue holds the requests that wait.
@@ -281,7 +281,7 @@ func (r *Driver) finishAppended(valid []*request, base *state, at sharedlog.Posi
 }
 
 // applyOwn applies requests whose segment is in the log, without reading it. It
-// returns false if it must be read: a caller has left and took its entries along, or
+// returns false if it must be read: a caller has left and may reuse its entries, or
 // another goroutine applies it already.
 func (r *Driver) applyOwn(valid []*request, base *state, at sharedlog.Position) bool {
 	if r.take(r.ctx) != nil {
