@@ -39,24 +39,24 @@ WORLDS ?= 1000000
 FUZZTIME ?= 60s
 
 oracle: oracle-policies
-	OSTIARY_WORLDS=$(WORLDS) OSTIARY_SEED=$(SEED) $(GO) test ./oracle -run Worlds -count=1 -timeout 12h -v
+	OSTIARY_WORLDS=$(WORLDS) OSTIARY_SEED=$(SEED) $(GO) test ./workshop/oracle -run Worlds -count=1 -timeout 12h -v
 
 # oracle-policies compares the evaluator of XACML policies with a naive one.
 oracle-policies:
-	OSTIARY_WORLDS=$(WORLDS) OSTIARY_SEED=$(SEED) $(GO) test ./oracle/policies -run Worlds -count=1 -timeout 12h -v
+	OSTIARY_WORLDS=$(WORLDS) OSTIARY_SEED=$(SEED) $(GO) test ./workshop/oracle/policies -run Worlds -count=1 -timeout 12h -v
 
 # sim plays RUNS runs of several nodes on one log, from a fresh seed or from SEED.
 # About 100 runs take a second.
 sim: RUNS = 10000
 sim:
-	OSTIARY_RUNS=$(RUNS) OSTIARY_SEED=$(SEED) $(GO) test ./sim -run TestRuns -count=1 -timeout 12h -v
+	OSTIARY_RUNS=$(RUNS) OSTIARY_SEED=$(SEED) $(GO) test ./workshop/sim -run TestRuns -count=1 -timeout 12h -v
 
-# faults compiles the code with each seeded fault of oracle/faults in turn, and
+# faults compiles the code with each seeded fault of workshop/oracle/faults in turn, and
 # fails if the oracle, or the tests of the door, do not catch one. FAULT is a
 # pattern of names, such as 'openfga-*'.
 FAULT ?= all
 faults:
-	OSTIARY_FAULTS='$(FAULT)' $(GO) test ./oracle/faults -run TestCaught -count=1 -timeout 2h -v
+	OSTIARY_FAULTS='$(FAULT)' $(GO) test ./workshop/oracle/faults -run TestCaught -count=1 -timeout 2h -v
 
 # mutants changes the code of PACKAGES in small ways, one change at a time, and
 # fails if the tests notice too few of the changes. It tries MUTANTS changes in
@@ -65,7 +65,7 @@ faults:
 MUTANTS ?= 60
 BASE ?= main
 mutants:
-	$(GO) run ./internal/mutants -n $(MUTANTS) -seed $(or $(SEED),1) -base $(BASE) $(PACKAGES)
+	$(GO) run ./workshop/mutants -n $(MUTANTS) -seed $(or $(SEED),1) -base $(BASE) $(PACKAGES)
 
 fuzz:
 	@for p in $$($(GO) list ./...); do \
@@ -108,10 +108,10 @@ connections:
 STORES ?= 100000
 .PHONY: stores
 stores:
-	OSTIARY_STORES=$(STORES) $(GO) test ./internal/enginetest -run TestStoresBound -count=1 -timeout 1h -v
+	OSTIARY_STORES=$(STORES) $(GO) test ./workshop/enginetest -run TestStoresBound -count=1 -timeout 1h -v
 
 bench:
-	$(GO) test -run '^$$' -bench . -benchmem -count=3 ./internal/graph ./internal/eval ./internal/enginetest ./storage/pebble ./expr/cel
+	$(GO) test -run '^$$' -bench . -benchmem -count=3 ./internal/graph ./internal/eval ./workshop/enginetest ./storage/pebble ./expr/cel
 
 # beside-xacml measures decisions of AuthzForce and of this project on the same
 # policies, in one run. It needs Java 17 and Maven. BESIDE_SECONDS is the time of

@@ -14,7 +14,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/acp"
 	"github.com/ostiary/ostiary/expr"
-	"github.com/ostiary/ostiary/oracle"
+	"github.com/ostiary/ostiary/workshop/oracle"
 	"github.com/ostiary/ostiary/rel"
 )
 

@@ -20,7 +20,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/authzen"
-	"github.com/ostiary/ostiary/door/doortest"
+	"github.com/ostiary/ostiary/workshop/doortest"
 	"github.com/ostiary/ostiary/door/keystone"
 	"github.com/ostiary/ostiary/door/native"
 	"github.com/ostiary/ostiary/door/onap"

@@ -12,7 +12,7 @@ import (
 
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/authzen"
-	"github.com/ostiary/ostiary/door/doortest"
+	"github.com/ostiary/ostiary/workshop/doortest"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/domain"
 )

@@ -10,7 +10,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/authzen"
-	"github.com/ostiary/ostiary/door/doortest"
+	"github.com/ostiary/ostiary/workshop/doortest"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/failing"
 )

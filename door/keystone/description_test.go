@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary/door/doortest"
+	"github.com/ostiary/ostiary/workshop/doortest"
 	"github.com/ostiary/ostiary/door/keystone"
 )
 

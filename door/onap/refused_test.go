@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/door/doortest"
+	"github.com/ostiary/ostiary/workshop/doortest"
 	"github.com/ostiary/ostiary/door/onap"
 )
 

@@ -15,7 +15,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/door/doortest"
+	"github.com/ostiary/ostiary/workshop/doortest"
 	"github.com/ostiary/ostiary/door/xacml"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/message"

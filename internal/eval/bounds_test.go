@@ -12,7 +12,7 @@ import (
 	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/graph"
 	"github.com/ostiary/ostiary/internal/graph/graphtest"
-	"github.com/ostiary/ostiary/oracle"
+	"github.com/ostiary/ostiary/workshop/oracle"
 	"github.com/ostiary/ostiary/rel"
 )
 

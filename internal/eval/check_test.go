@@ -12,7 +12,7 @@ import (
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/graph"
-	"github.com/ostiary/ostiary/oracle"
+	"github.com/ostiary/ostiary/workshop/oracle"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 )
@@ -95,7 +95,7 @@ var modes = map[string]eval.Mode{"auto": eval.ModeAuto, "solver": eval.ModeSolve
 // docs/semantics.md and the rules in its prose, in every mode.
 func TestSemantics(t *testing.T) {
 	t.Parallel()
-	paths, err := filepath.Glob("../../oracle/testdata/semantics/*.txt")
+	paths, err := filepath.Glob("../../workshop/oracle/testdata/semantics/*.txt")
 	if err != nil || len(paths) < 15 {
 		t.Fatalf("%d scripts, %v", len(paths), err)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/golden"
 	"github.com/ostiary/ostiary/internal/graph"
-	"github.com/ostiary/ostiary/oracle"
+	"github.com/ostiary/ostiary/workshop/oracle"
 )
 
 // TestExplainScripts compares explanations with the scripts in

@@ -121,18 +121,18 @@ internal/nearest:
 internal/turns:
 internal/xmlread: internal/lines internal/excerpt
 # Workshop: tests and what only tests use
-oracle: . internal/eval storage storage/memory storage/kv storage/pebble internal/graph schema expr rel authz
-oracle/faults:
-oracle/policies: policy policy/content policy/function policy/status policy/value
-sim: . rel schema storage storage/kv storage/memory storage/replica storage/sharedlog storage/sharedlog/memorylog storage/storagetest
+workshop/oracle: . internal/eval storage storage/memory storage/kv storage/pebble internal/graph schema expr rel authz
+workshop/oracle/faults:
+workshop/oracle/policies: policy policy/content policy/function policy/status policy/value
+workshop/sim: . rel schema storage storage/kv storage/memory storage/replica storage/sharedlog storage/sharedlog/memorylog storage/storagetest
 storage/storagetest: storage rel
 storage/failing: storage storage/memory rel
 storage/sharedlog/sharedlogtest: storage storage/sharedlog
-door/doortest: door storage/failing storage/memory internal/golden
+workshop/doortest: door storage/failing storage/memory internal/golden
 identity/oidc/oidctest:
-internal/enginetest:
+workshop/enginetest:
 internal/golden:
-internal/mutants: oracle/faults
+workshop/mutants: workshop/oracle/faults
 internal/rules/onecheck: . rel schema
 internal/testrun:
 internal/rules:
@@ -226,11 +226,11 @@ func TestImports(t *testing.T) {
 // evaluator tested only by its own judge would not be tested at all.
 func TestNobodyImportsTheOracle(t *testing.T) {
 	sources(t, func(room, file string) {
-		if room == "oracle" || strings.HasPrefix(room, "cmd/") || strings.HasSuffix(file, "_test.go") {
+		if room == "workshop/oracle" || strings.HasPrefix(room, "cmd/") || strings.HasSuffix(file, "_test.go") {
 			return
 		}
-		if slices.Contains(imports(t, file), module+"/oracle") {
-			t.Errorf("%s imports oracle", file)
+		if slices.Contains(imports(t, file), module+"/workshop/oracle") {
+			t.Errorf("%s imports workshop/oracle", file)
 		}
 	})
 }

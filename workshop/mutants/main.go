@@ -11,7 +11,7 @@
 //
 // Usage:
 //
-//	go run ./internal/mutants [flags] [packages]
+//	go run ./workshop/mutants [flags] [packages]
 //
 // Without packages, it changes those that differ from a base revision of git.
 // The exit code is 1 if, in one package, fewer than the expected share of the

@@ -20,7 +20,7 @@ type Broken struct {
 
 // Error returns both failures and the command that repeats them.
 func (e *Broken) Error() string {
-	return fmt.Sprintf("seed %d, law %q: %s\nsmaller: %s\nrepeat with: OSTIARY_SEED=%d OSTIARY_WORLDS=1 go test ./oracle/policies -run TestWorlds",
+	return fmt.Sprintf("seed %d, law %q: %s\nsmaller: %s\nrepeat with: OSTIARY_SEED=%d OSTIARY_WORLDS=1 go test ./workshop/oracle/policies -run TestWorlds",
 		e.Seed, e.Law, e.First, e.Last, e.Seed)
 }
 

@@ -24,26 +24,26 @@ type pkg struct {
 // tests of the room itself pass. A line applies to the folders below its room
 // too.
 const otherTests = `
-.: internal/enginetest
-rel: storage internal/enginetest door/native
-expr: expr/cel internal/eval internal/enginetest
-expr/cel: internal/eval internal/enginetest
+.: workshop/enginetest
+rel: storage workshop/enginetest door/native
+expr: expr/cel internal/eval workshop/enginetest
+expr/cel: internal/eval workshop/enginetest
 schema: internal/eval door/openfga/language
 internal/graph: internal/eval
-internal/eval: oracle
-storage: storage/memory storage/kv internal/enginetest
+internal/eval: workshop/oracle
+storage: storage/memory storage/kv workshop/enginetest
 storage/kv: storage/memory storage/pebble
 storage/storagetest: storage/memory storage/kv
-internal: internal/enginetest door/native
+internal: workshop/enginetest door/native
 internal/jsonread: door/native door/openfga door/permify
-internal/admit: internal/enginetest door/native acp
-internal/compare: internal/enginetest internal/eval door/native
-internal/document: internal/enginetest door/native
+internal/admit: workshop/enginetest door/native acp
+internal/compare: workshop/enginetest internal/eval door/native
+internal/document: workshop/enginetest door/native
 internal/xmlread: policy/content policy/message policy/language
 internal/excerpt: internal/xmlread policy/value door/openfga/language
 internal/nearest: door/native cmd/ostiary
 internal/testrun:
-policy: oracle/policies
+policy: workshop/oracle/policies
 policy/content: policy
 policy/status: policy/message policy
 policy/value: policy/function policy

@@ -11,7 +11,7 @@ import (
 	"regexp"
 	"sync"
 
-	"github.com/ostiary/ostiary/oracle/faults"
+	"github.com/ostiary/ostiary/workshop/oracle/faults"
 )
 
 // row counts the mutants of one package.

@@ -35,7 +35,7 @@ const (
 
 func load(t *testing.T, dir string, atLeast int) (root string, all []Fault) {
 	t.Helper()
-	root, err := filepath.Abs("../..")
+	root, err := filepath.Abs("../../..")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,13 +160,13 @@ func typeCheck(fset *token.FileSet, imports types.Importer, root, dir string, pa
 // hunts for a random world that breaks a law. The same world must keep the law
 // without the fault.
 func TestCaught(t *testing.T) {
-	testCaught(t, "oracle", engineFaults, engineFaultsMin)
+	testCaught(t, "workshop/oracle", engineFaults, engineFaultsMin)
 }
 
 // TestCaughtByPolicies is TestCaught for the faults of package policy, which the
-// laws of oracle/policies must catch.
+// laws of workshop/oracle/policies must catch.
 func TestCaughtByPolicies(t *testing.T) {
-	testCaught(t, "oracle/policies", policyFaults, policyFaultsMin)
+	testCaught(t, "workshop/oracle/policies", policyFaults, policyFaultsMin)
 }
 
 // testCaught hunts for each fault of a folder with the laws of an oracle.

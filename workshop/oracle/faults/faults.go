@@ -1,6 +1,6 @@
 // Package faults holds the seeded faults: small mistakes that an engineer could
-// make. The laws of package oracle must catch those in the evaluator, the graph
-// and the storage. The laws of package oracle/policies must catch those of the
+// make. The laws of package workshop/oracle must catch those in the evaluator, the graph
+// and the storage. The laws of package workshop/oracle/policies must catch those of the
 // folder policies, and the tests of each door, of the server, of acp and of identity
 // those of the folder doors.
 //

@@ -15,7 +15,7 @@
 //
 // A failure prints its seed, the small world and a command that repeats it:
 //
-//	OSTIARY_SEED=4711 OSTIARY_WORLDS=1 go test ./oracle/policies -run TestWorlds
+//	OSTIARY_SEED=4711 OSTIARY_WORLDS=1 go test ./workshop/oracle/policies -run TestWorlds
 //
 // # Where the standard leaves a choice
 //
