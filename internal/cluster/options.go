@@ -1,0 +1,131 @@
+package cluster
+
+import (
+	"errors"
+	"time"
+
+	"github.com/ostiary/ostiary/storage/sharedlog"
+)
+
+// Acknowledge is when a write is acknowledged to its caller.
+type Acknowledge uint8
+
+// The values of Acknowledge. All nodes of a cluster must have the same.
+const (
+	// AcknowledgeLeased acknowledges a write when every node with a read lease shows it.
+	// A read on any node then sees every write that was acknowledged before.
+	AcknowledgeLeased Acknowledge = iota
+	// AcknowledgeLocal acknowledges a write when the log has it and the holder shows it.
+	// Other nodes show it a little later, and reads need no lease.
+	AcknowledgeLocal
+)
+
+// Defaults of [Options].
+const (
+	HolderLeaseDefault = time.Second
+	ReadLeaseDefault   = 700 * time.Millisecond
+	ReadWaitDefault    = time.Second
+	DrainWaitDefault   = 500 * time.Millisecond
+	PushBytesDefault   = 8 << 20
+)
+
+// Options are the options of a [Node].
+type Options struct {
+	// Log is the connection to the shared log. The node does not close it.
+	Log sharedlog.Log
+	// Link reaches other nodes. With nil the node neither follows a holder nor hands
+	// its role over; it reads the log instead.
+	Link Link
+	// Clock measures leases. The default is [BootClock].
+	Clock Clock
+	// HolderLease is how long the lease of the holder lasts, and ReadLease how long a
+	// read lease lasts. All nodes of a cluster must have the same. The defaults are
+	// HolderLeaseDefault and ReadLeaseDefault. Their sum should be below the time limit
+	// of requests, so that writes wait for the next holder instead of failing.
+	HolderLease, ReadLease time.Duration
+	// Acknowledge is when a write is acknowledged. The default is AcknowledgeLeased.
+	Acknowledge Acknowledge
+	// StaleReads lets reads be answered from the copy as it is while the node can get
+	// neither a read lease nor the head of the log. They fail otherwise.
+	StaleReads bool
+	// ReadWait is how long a read waits at most for a lease or the head of the log. The
+	// default is ReadWaitDefault.
+	ReadWait time.Duration
+	// Reluctance is how much longer than necessary the node waits before it takes over
+	// the role of a holder that died, so that preferred nodes come first. The default is
+	// 0. A negative value means that the node never takes the role over, unless it is
+	// handed over to it.
+	Reluctance time.Duration
+	// DrainWait is how long a holder that hands its role over waits at most for the
+	// writes that have begun, see [Node.AwaitHolder]. The default is DrainWaitDefault.
+	DrainWait time.Duration
+	// PushBytes bounds the queue of segments to each follower, in bytes. When a segment
+	// does not fit, the queue is dropped and the follower reads the log. The default is
+	// PushBytesDefault.
+	PushBytes int
+}
+
+// ErrPeer means that another node has broken the rules of the messages, or that a node
+// may not connect: it belongs to another cluster, is not registered, or was started
+// again. For use with errors.Is.
+var ErrPeer = errors.New("node refused")
+
+// Role is what a node does.
+type Role uint8
+
+// The roles.
+const (
+	Looking  Role = iota // it knows no holder
+	Follower             // it follows a holder
+	Taking               // it has taken the lease, but does not write yet
+	Holder               // it writes
+	Resigned             // it was the holder and hands its role over
+)
+
+// Status is what a node knows about the cluster. Durations are by its own clock.
+type Status struct {
+	// Self is this node.
+	Self Peer
+	// Role is what this node does.
+	Role Role
+	// Holder is the holder; zero if none is known.
+	Holder Peer
+	// Lease is the lease of the log as the node has seen it last.
+	Lease sharedlog.Lease
+	// HolderRemaining is how long the own lease of the holder lasts; 0 if this node is
+	// not the holder or the lease has run out.
+	HolderRemaining time.Duration
+	// ReadRemaining is how long this node may answer reads from its copy; 0 if it has no
+	// read lease.
+	ReadRemaining time.Duration
+	// Shown is the last sequence that the engines of this node show.
+	Shown uint64
+	// Acknowledges is false while the node is the holder but must not acknowledge yet,
+	// because read leases of the holder before it may still last.
+	Acknowledges bool
+	// Followers are the nodes that follow this one, or did within their read leases, in
+	// ascending order of their ids.
+	Followers []FollowerStatus
+	// Failure is why the node could not reach the holder or the log last; nil if it
+	// can.
+	Failure error
+}
+
+// FollowerStatus is what a holder knows about a follower.
+type FollowerStatus struct {
+	// Node is the follower.
+	Node Peer
+	// Connected is true while it has a stream.
+	Connected bool
+	// Acknowledged is the last sequence that it has acknowledged.
+	Acknowledged uint64
+	// Remaining is for how long the holder waits for its acknowledgements at most; 0 if
+	// it has no read lease.
+	Remaining time.Duration
+	// Delay is the median time from sending a segment to its acknowledgement.
+	Delay time.Duration
+	// Late is how many acknowledgements in a row were late.
+	Late int
+	// Suspended is true while it gets no read lease because it was late too often.
+	Suspended bool
+}
