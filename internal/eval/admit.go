@@ -59,19 +59,7 @@ func notAdmitted(s *schema.Schema, r *schema.Relation, t *rel.Tuple) string {
 		return missingName(s, t.Subject.Type, t.Subject.Relation)
 	}
 	subject := schema.Kind{Type: t.Subject.Type, Relation: t.Subject.Relation, Wildcard: t.Subject.IsWildcard()}
-	return fmt.Sprintf("%s does not admit %s; expected %s", t.Relation, kindText(subject, t.Condition), list(func(yield func(string) bool) {
-		for i := range r.Restrictions {
-			x := &r.Restrictions[i]
-			if x.Bare && !yield(kindText(s.Kinds[x.Kind], "")) {
-				return
-			}
-			for _, c := range x.Conditions {
-				if !yield(kindText(s.Kinds[x.Kind], c)) {
-					return
-				}
-			}
-		}
-	}))
+	return fmt.Sprintf("%s does not admit %s; expected %s", t.Relation, kindText(subject, t.Condition), list(restrictionTexts(s, r.Restrictions)))
 }
 
 // computedRelation describes that no tuple may have the relation of t, and names
@@ -105,6 +93,24 @@ func list(texts iter.Seq[string]) string {
 		out = append(out, text)
 	}
 	return strings.Join(out, ", ")
+}
+
+// restrictionTexts yields the text of each kind of subject and condition that
+// restrictions admit.
+func restrictionTexts(s *schema.Schema, restrictions []schema.Restriction) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := range restrictions {
+			x := &restrictions[i]
+			if x.Bare && !yield(kindText(s.Kinds[x.Kind], "")) {
+				return
+			}
+			for _, c := range x.Conditions {
+				if !yield(kindText(s.Kinds[x.Kind], c)) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // kindText formats a kind of subject and a condition like a type restriction:

@@ -303,7 +303,7 @@ func (p *explainer) addSearched(s *authz.Step, g *gate) {
 	list := func(x *schema.Restriction) {
 		for _, k := range b.plainKinds(x.Kind) {
 			if l := p.r.Reader.Forward(from, k); l.Len() > 0 {
-				s.Searched = append(s.Searched, authz.Searched{Subjects: b.kindText(x.Kind), Count: l.Len(), First: p.firstSubjects(l)})
+				s.Searched = append(s.Searched, authz.Searched{Subjects: kindText(b.s.Kinds[x.Kind], ""), Count: l.Len(), First: p.firstSubjects(l)})
 				p.addFailing(s, from, k, l, x)
 			}
 		}

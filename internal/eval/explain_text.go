@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/ostiary/ostiary/schema"
@@ -12,17 +13,6 @@ func (b *Binding) relationText(id schema.RelationID) string {
 		return r.Name
 	}
 	return "(" + b.text(b.s.Relations[id].Expr) + ")"
-}
-
-func (b *Binding) kindText(k schema.KindID) string {
-	switch kind := b.s.Kinds[k]; {
-	case kind.Wildcard:
-		return kind.Type + ":*"
-	case kind.Relation != "":
-		return kind.Type + "#" + kind.Relation
-	default:
-		return kind.Type
-	}
 }
 
 // text returns a rewrite in the syntax of the schema's documentation.
@@ -41,11 +31,7 @@ func (b *Binding) text(e *schema.Expr) string {
 	}
 	switch e.Op {
 	case schema.OpDirect:
-		parts := make([]string, len(e.Direct))
-		for i := range e.Direct {
-			parts[i] = b.kindText(e.Direct[i].Kind)
-		}
-		return "[" + strings.Join(parts, ", ") + "]"
+		return "[" + strings.Join(slices.Collect(restrictionTexts(b.s, e.Direct)), ", ") + "]"
 	case schema.OpComputed:
 		return b.relationText(e.Relation)
 	case schema.OpArrow:
