@@ -62,8 +62,11 @@ type folder struct {
 func (f folder) path(name string) string { return f.fs.PathJoin(f.dir, name) }
 
 // read returns the marker. found is false if the folder is missing or empty. If
-// the folder contains something else, read fails with ErrFormat.
+// the folder contains something else, or is a file, read fails with ErrFormat.
 func (f folder) read() (m marker, found bool, err error) {
+	if info, err := f.fs.Stat(f.dir); err == nil && !info.IsDir() {
+		return m, false, fmt.Errorf("%w: %s is a file, and a data folder was expected", storage.ErrFormat, f.dir)
+	}
 	file, err := f.fs.Open(f.path(markerName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return m, false, f.checkUnused()

@@ -125,11 +125,8 @@ func requireFolder(dir string, create bool) error {
 		return nil
 	}
 	entries, err := os.ReadDir(dir)
-	if err == nil && len(entries) > 0 {
-		return nil
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	if len(entries) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil // opening it fails, if it cannot be read
 	}
 	return fmt.Errorf("%w at %s: create one with \"ostiary store create NAME\", or name another with --data", errNoFolder, dir)
 }
