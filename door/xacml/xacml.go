@@ -37,10 +37,9 @@ type Options struct {
 	// Domains finds and makes the policy domains. Nil means a new registry with
 	// default options.
 	Domains *domain.Registry
-	// Relations is the id of the store that the default domain may ask, or its alias
-	// for this door. It takes effect when the default domain is made, and never
-	// changes. "" means none.
-	Relations string
+	// Relations is the id of the store that the default domain may ask. It takes effect
+	// when the default domain is made, and never changes. The zero value means none.
+	Relations storage.StoreID
 }
 
 // New returns the door to an engine's policy domains.
@@ -187,9 +186,9 @@ func (c *call) find(name string, makes bool) (*domain.Domain, error) {
 // defaultDomain returns the default domain, and makes it on the first use.
 func (c *call) defaultDomain() (*domain.Domain, error) {
 	var relations *ostiary.Store
-	if name := c.options.Relations; name != "" {
+	if id := c.options.Relations; id != (storage.StoreID{}) {
 		var err error
-		if relations, err = door.FindStore(c.ctx, c.engine, Name, name); err != nil {
+		if relations, err = c.engine.Store(c.ctx, id); err != nil {
 			return nil, err
 		}
 	}

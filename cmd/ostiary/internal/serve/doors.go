@@ -26,6 +26,7 @@ import (
 	"github.com/ostiary/ostiary/identity/token"
 	"github.com/ostiary/ostiary/policy/domain"
 	"github.com/ostiary/ostiary/server"
+	"github.com/ostiary/ostiary/storage"
 )
 
 // openedDoor is the result of a door's New function.
@@ -45,7 +46,7 @@ type DoorFlags struct {
 	// authzenStore and authzenURL are the fields of [authzen.Options].
 	authzenStore, authzenURL string
 	// xacmlRelations is Relations of [xacml.Options].
-	xacmlRelations string
+	xacmlRelations storage.StoreID
 	keystone       keystone.Options
 	logins         loginFlags
 	caCert         string // --ca-cert, for the providers of keystoneOIDC
@@ -65,7 +66,7 @@ func (f *DoorFlags) add(s *pflag.FlagSet) {
 	topic(s, "AuthZEN")
 	s.BoolVar(&f.permify.ExactSnapTokens, "permify-exact-snap-tokens", false, "evaluate at exactly the revision of a Permify snap token; the default is that revision or a newer one")
 	topic(s, "Permify")
-	s.StringVar(&f.xacmlRelations, "xacml-relations", "", "id or alias of the store that the default XACML policy domain may ask; it is fixed when the domain is made")
+	s.Var(storeIDValue{&f.xacmlRelations}, "xacml-relations", "id of the store that the default XACML policy domain may ask; it is fixed when the domain is made")
 	topic(s, "XACML")
 	s.BoolVar(&f.onap.FailOpen, "onap-fail-open", false, "let ONAP guards answer Permit if they cannot decide, as the original does, for example because the history of operations cannot be read; the default is an error")
 	topic(s, "ONAP")
@@ -78,6 +79,23 @@ func (f *DoorFlags) add(s *pflag.FlagSet) {
 	f.logins.add(s, &f.keystone.Identity)
 	topic(s, "OpenStack Identity (Keystone)")
 }
+
+// storeIDValue is the value of a flag that names a store by its id.
+type storeIDValue struct{ to *storage.StoreID }
+
+func (v storeIDValue) Set(text string) (err error) {
+	*v.to, err = storage.ParseStoreID(text)
+	return err
+}
+
+func (v storeIDValue) String() string {
+	if v.to == nil || *v.to == (storage.StoreID{}) {
+		return ""
+	}
+	return v.to.String()
+}
+
+func (storeIDValue) Type() string { return "id" }
 
 // AllDoors opens all doors of this program.
 func AllDoors(e *ostiary.Engine, f *DoorFlags) ([]*door.Door, error) {

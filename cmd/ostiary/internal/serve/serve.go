@@ -358,14 +358,15 @@ func warnOnlyUsers(log *slog.Logger, o *server.Options) {
 // warnMissingStores logs a warning for each setting that names a store which does not
 // exist. It is no error: the store can be created while the server runs.
 func (f *DoorFlags) warnMissingStores(ctx context.Context, log *slog.Logger, e *ostiary.Engine, o *server.Options) {
-	for _, named := range [...]struct{ flag, store, door string }{
-		{"--authzen-store", f.authzenStore, authzen.Name}, {"--xacml-relations", f.xacmlRelations, xacml.Name},
+	for _, named := range [...]struct{ flag, store, door, expected string }{
+		{"--authzen-store", f.authzenStore, authzen.Name, "the id, or the alias for AuthZEN"},
+		{"--xacml-relations", storeIDValue{&f.xacmlRelations}.String(), xacml.Name, "the id"},
 	} {
 		if named.store == "" || !slices.ContainsFunc(servedDoors(o), func(d *door.Door) bool { return d.Name == named.door }) {
 			continue
 		}
 		if _, err := door.FindStore(ctx, e, named.door, named.store); errors.Is(err, ostiary.ErrNoStore) {
-			log.Warn(named.flag+": no store has the id or the alias; requests fail until one has it", "store", named.store, "alias_for", named.door)
+			log.Warn(named.flag+": no store has "+named.expected+"; requests fail until one has it", "store", named.store)
 		}
 	}
 }
