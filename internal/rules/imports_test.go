@@ -29,12 +29,15 @@ const rooms = `
 cmd/ostiary: *
 cmd/ostiary/internal/benchmark: *
 cmd/ostiary/internal/cli: *
+cmd/ostiary/internal/node: *
 cmd/ostiary/internal/protocols: *
 cmd/ostiary/internal/relations: *
 cmd/ostiary/internal/serve: *
 examples/*: *
 bench: . acp door/openfga door/openfga/language internal/graph/graphtest identity identity/password policy policy/language policy/message policy/value rel storage internal/excerpt
 bench/report: bench
+# Cluster: several nodes that answer as one
+internal/cluster/certificate:
 # Doors: protocols, and the server that listens for them
 door: . internal/jsonread internal/turns internal/excerpt storage
 door/authzen: . door internal/jsonread expr policy policy/domain policy/status policy/value rel schema storage authz

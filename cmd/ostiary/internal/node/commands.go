@@ -1,0 +1,19 @@
+// Package node has the commands for the nodes of a cluster: certificates, and the
+// registry of a shared log. [Commands] returns them. The rules of a cluster are in
+// internal/cluster.
+package node
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+)
+
+// app is a run of the program, with the methods of the commands of this package.
+type app struct{ *cli.App }
+
+// Commands returns the command node with its subcommands.
+func Commands(run *cli.App) []*cobra.Command {
+	a := &app{run}
+	return []*cobra.Command{cli.Group("node", "Prepare and watch the nodes of a cluster", a.certificateCommand())}
+}
