@@ -389,6 +389,24 @@ func Confirm(ctx context.Context, d Driver) error {
 	return nil
 }
 
+// Acknowledger is an optional interface of a [Driver] that returns from an append only
+// when readers in other processes see it.
+type Acknowledger interface {
+	// Acknowledge returns when readers in other processes see everything that the
+	// driver shows at the time of the call. Callers use it before they report entries
+	// as written that they found in the log.
+	Acknowledge(ctx context.Context) error
+}
+
+// Acknowledge returns when readers in other processes see everything that a driver
+// shows. For a driver that is no [Acknowledger] it does nothing.
+func Acknowledge(ctx context.Context, d Driver) error {
+	if a, ok := d.(Acknowledger); ok {
+		return a.Acknowledge(ctx)
+	}
+	return nil
+}
+
 // Backuper is an optional interface of a [Driver] that can copy its data while
 // it is in use.
 type Backuper interface {

@@ -102,13 +102,18 @@ func (g *group) publish(ctx context.Context) (err error) {
 }
 
 // verifyLog returns nil if the log has the group's entries although the append
-// failed with cause. Otherwise it returns cause, or ErrUncertain if the log cannot be
-// read or if the driver does not know whether the entries may still appear.
+// failed with cause, and they are acknowledged. Otherwise it returns cause, or
+// ErrUncertain if the log cannot be read, if the entries may still appear, or if they
+// are not acknowledged.
 func (g *group) verifyLog(ctx context.Context, cause error) error {
 	g.queue.stale = true
 	ctx, cancel := g.queue.withVerifyTime(ctx)
 	defer cancel()
 	made, err := g.isMade(ctx)
+	if made {
+		err = storage.Acknowledge(ctx, g.queue.shared.runtime.Driver)
+		made = err == nil
+	}
 	switch {
 	case made:
 		return nil

@@ -18,7 +18,7 @@ import (
 const gatherBytes = 4 << 20
 
 // request is a change that waits for the log. It has entries, or a change of the
-// catalog, or a trim.
+// catalog, or a trim, or it is a barrier.
 type request struct {
 	id          storage.StoreID
 	incarnation storage.Incarnation
@@ -34,9 +34,13 @@ type request struct {
 
 	trim *sharedlog.StoreTrim
 
-	// done is closed when head and err are the outcome.
+	barrier bool
+	epoch   uint64 // of a barrier
+
+	// done is closed when head, at and err are the outcome.
 	done chan struct{}
 	head storage.Head
+	at   sharedlog.Position // of the segment that has the change; zero if there is none
 	err  error
 
 	mu    sync.Mutex // held by the appender while it uses entries and sealed
@@ -67,7 +71,11 @@ func (q *queue) add(r *request) error {
 	if q.closed {
 		return storage.ErrClosed
 	}
-	q.waiting = append(q.waiting, r)
+	if r.barrier { // it decides whether the others may be appended
+		q.waiting = slices.Insert(q.waiting, 0, r)
+	} else {
+		q.waiting = append(q.waiting, r)
+	}
 	select {
 	case q.wake <- struct{}{}:
 	default:
@@ -87,7 +95,7 @@ func (q *queue) gather() []*request {
 	rest := q.waiting[:0]
 	for i, r := range q.waiting {
 		first := i == 0
-		fits := first || r.kind() == group[0].kind() && r.catalog == nil && !seen[r.id] && size+r.bytes <= gatherBytes
+		fits := first || r.kind() == group[0].kind() && r.catalog == nil && !r.barrier && !seen[r.id] && size+r.bytes <= gatherBytes
 		if !fits {
 			rest = append(rest, r)
 			continue
@@ -108,6 +116,8 @@ func (r *request) kind() int {
 		return 1
 	case r.trim != nil:
 		return 2
+	case r.barrier:
+		return 3
 	}
 	return 0
 }
@@ -129,38 +139,66 @@ func (r *request) finish(head storage.Head, err error) {
 	close(r.done)
 }
 
-// submit adds a request and waits for its outcome. If ctx ends before an attempt was
-// made, the request has no effect. If it ends later, submit returns an error that
-// wraps storage.ErrUncertain, and the attempt goes on.
+// submit adds a request and waits until it is applied and acknowledged. If ctx ends
+// before an attempt was made, the request has no effect. If it ends later, submit
+// returns an error that wraps storage.ErrUncertain, and the attempt goes on.
 func (r *Driver) submit(ctx context.Context, q *request) (storage.Head, error) {
-	if err := ctx.Err(); err != nil {
+	if err := r.enqueue(ctx, q); err != nil {
 		return storage.Head{}, err
+	}
+	if err := r.await(ctx, q); err != nil {
+		return storage.Head{}, err
+	}
+	if err := r.acknowledge(ctx, q.at); err != nil {
+		return storage.Head{}, fmt.Errorf("%w: segment %s is in the log, but not acknowledged: %w", storage.ErrUncertain, q.at, err)
+	}
+	return q.head, nil
+}
+
+// enqueue adds a request to the queue.
+func (r *Driver) enqueue(ctx context.Context, q *request) error {
+	if err := ctx.Err(); err != nil {
+		return err
 	}
 	if err := r.check(); err != nil {
-		return storage.Head{}, err
+		return err
 	}
 	q.done = make(chan struct{})
-	if err := r.queue.add(q); err != nil {
-		return storage.Head{}, err
+	return r.queue.add(q)
+}
+
+// await waits until a request is applied. A request whose segment is in the log
+// counts as made if the node stops before it is applied.
+func (r *Driver) await(ctx context.Context, q *request) error {
+	if err := q.wait(ctx); err != nil || q.at.Sequence == 0 {
+		return err
 	}
+	if err := r.WaitApplied(ctx, q.at.Sequence); err != nil && ctx.Err() != nil {
+		return fmt.Errorf("%w: segment %s is in the log, but not in the copy: %w", storage.ErrUncertain, q.at, err)
+	}
+	return nil
+}
+
+// wait waits for the outcome of a request.
+func (q *request) wait(ctx context.Context) error {
 	select {
 	case <-q.done:
-		return q.head, q.err
+		return q.err
 	case <-ctx.Done():
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	select {
 	case <-q.done: // meanwhile
-		return q.head, q.err
+		return q.err
 	default:
 	}
 	if q.phase == waiting {
 		q.phase = withdrawn
-		return storage.Head{}, ctx.Err()
+		return ctx.Err()
 	}
 	q.phase = abandoned
-	return storage.Head{}, fmt.Errorf("%w: %w", storage.ErrUncertain, ctx.Err())
+	return fmt.Errorf("%w: %w", storage.ErrUncertain, ctx.Err())
 }
 
 // append appends the requests until the driver is closed.
@@ -203,10 +241,21 @@ func (r *Driver) write(group []*request) {
 // that is not valid can be refused. After an error that does not wrap
 // storage.ErrUncertain, the requests that it returns have no effect.
 func (r *Driver) attempt(group []*request, confirmed *bool) (again []*request, err error) {
+	epoch, err := r.mayAppend(group[0])
+	if err != nil {
+		return group, err
+	}
 	if err := r.take(r.ctx); err != nil {
 		return group, err
 	}
 	base := r.applied.Load()
+	if r.opts.Gate.MayAppend == nil && !group[0].barrier {
+		epoch = base.epoch
+	}
+	if epoch < base.epoch {
+		r.give()
+		return group, fmt.Errorf("%w: it has epoch %d, and segment %s has epoch %d", ErrFenced, epoch, base.applied, base.epoch)
+	}
 	valid, refused := r.validate(group, base)
 	if *confirmed {
 		for _, f := range refused {
@@ -231,7 +280,7 @@ func (r *Driver) attempt(group []*request, confirmed *bool) (again []*request, e
 		r.give()
 		return nil, nil
 	}
-	segment := r.segment(valid, base)
+	segment := r.segment(valid, base, epoch)
 	record, err := segment.Record()
 	secrets := secretChanges(valid)
 	r.give() // others may apply what other nodes append
@@ -252,8 +301,24 @@ func (r *Driver) attempt(group []*request, confirmed *bool) (again []*request, e
 	if err != nil {
 		return valid, err
 	}
-	r.finishAppended(valid, base, record.Position)
+	if r.opts.Gate.Appended != nil {
+		r.opts.Gate.Appended(record)
+	}
+	next := *base
+	next.applied, next.epoch = record.Position, epoch
+	r.finishAppended(valid, base, &next)
 	return nil, nil
+}
+
+// mayAppend returns the epoch of the segment of a request, if the node may append it.
+func (r *Driver) mayAppend(q *request) (epoch uint64, err error) {
+	switch {
+	case q.barrier:
+		return q.epoch, nil
+	case r.opts.Gate.MayAppend == nil:
+		return 0, nil
+	}
+	return r.opts.Gate.MayAppend(r.ctx)
 }
 
 // unlock sets the phase of requests that validate has locked, and unlocks them.
@@ -264,11 +329,12 @@ func unlock(valid []*request, p phase) {
 	}
 }
 
-// finishAppended applies requests whose segment is in the log after base, and
-// finishes them. If they cannot be applied, the node stops serving; they count as
+// finishAppended applies requests whose segment is in the log and leads from base to
+// next, and finishes them. If they cannot be applied, the node stops serving; they count as
 // made nevertheless.
-func (r *Driver) finishAppended(valid []*request, base *state, at sharedlog.Position) {
-	if !r.applyOwn(valid, base, at) {
+func (r *Driver) finishAppended(valid []*request, base, next *state) {
+	at := next.applied
+	if !r.applyOwn(valid, base, next) {
 		_ = r.catchUp(r.ctx) // an error has stopped the node, or the follower tries again
 	}
 	for _, q := range valid {
@@ -276,6 +342,7 @@ func (r *Driver) finishAppended(valid []*request, base *state, at sharedlog.Posi
 		if n := len(q.sealed); n > 0 {
 			head = q.last
 		}
+		q.at = at
 		q.finish(head, nil)
 	}
 }
@@ -283,7 +350,7 @@ func (r *Driver) finishAppended(valid []*request, base *state, at sharedlog.Posi
 // applyOwn applies requests whose segment is in the log, without reading it. It
 // returns false if it must be read: a caller has left and may reuse its entries, or
 // another goroutine applies it already.
-func (r *Driver) applyOwn(valid []*request, base *state, at sharedlog.Position) bool {
+func (r *Driver) applyOwn(valid []*request, base, next *state) bool {
 	if r.take(r.ctx) != nil {
 		return false
 	}
@@ -305,27 +372,27 @@ func (r *Driver) applyOwn(valid []*request, base *state, at sharedlog.Position) 
 			q.mu.Unlock()
 		}
 	}()
-	next := *base
-	next.applied = at
 	switch {
 	case valid[0].catalog != nil:
-		_ = r.applyCatalog(valid[0].catalog, &next)
+		_ = r.applyCatalog(valid[0].catalog, next)
 	case valid[0].trim != nil:
 		trims := make([]sharedlog.StoreTrim, len(valid))
 		for i, q := range valid {
 			trims[i] = *q.trim
 		}
-		_ = r.applyTrims(trims, &next)
+		_ = r.applyTrims(trims, next)
+	case valid[0].barrier:
+		_ = r.applyCommit(r.copy.Begin(), next)
 	default:
 		tx := r.copy.Begin()
 		for _, q := range valid {
 			if err := tx.Append(r.ctx, q.id, q.entries, q.sealed); err != nil {
 				tx.Close()
-				_ = r.stop(fmt.Errorf("segment %s is in the log, but not in the copy: %w", at, err))
+				_ = r.stop(fmt.Errorf("segment %s is in the log, but not in the copy: %w", next.applied, err))
 				return true
 			}
 		}
-		_ = r.applyCommit(tx, &next)
+		_ = r.applyCommit(tx, next)
 	}
 	return true
 }
@@ -391,6 +458,8 @@ var errNothing = errors.New("nothing to do")
 // valid returns why a request cannot follow the copy.
 func (r *Driver) valid(q *request, base *state) error {
 	switch {
+	case q.barrier:
+		return nil
 	case q.catalog != nil:
 		q.catalog.Expected = base.catalog
 		tx := r.copy.Begin()
@@ -429,11 +498,12 @@ func (r *Driver) valid(q *request, base *state) error {
 }
 
 // segment returns the segment of valid requests, which follows base.
-func (r *Driver) segment(valid []*request, base *state) sharedlog.Segment {
-	s := sharedlog.Segment{Shard: shard, Sequence: base.applied.Sequence + 1, Previous: base.applied.Hash, Epoch: base.epoch, Writer: base.node}
+func (r *Driver) segment(valid []*request, base *state, epoch uint64) sharedlog.Segment {
+	s := sharedlog.Segment{Shard: shard, Sequence: base.applied.Sequence + 1, Previous: base.applied.Hash, Epoch: epoch, Writer: base.node}
 	slices.SortFunc(valid, func(a, b *request) int { return slices.Compare(a.id[:], b.id[:]) })
 	for _, q := range valid {
 		switch {
+		case q.barrier: // its segment is empty
 		case q.catalog != nil:
 			s.Catalog = q.catalog
 		case q.trim != nil:

@@ -92,6 +92,11 @@ func (r *Driver) catchUp(ctx context.Context) error {
 		return err
 	}
 	defer r.give()
+	return r.replayChecked(ctx)
+}
+
+// replayChecked is catchUp for a caller that has the turn.
+func (r *Driver) replayChecked(ctx context.Context) error {
 	if err := r.check(); err != nil {
 		return err
 	}

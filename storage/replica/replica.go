@@ -44,6 +44,9 @@ type Options struct {
 	// ReportInterval is the time between two reports to the registry. Before each of
 	// them the copy is synced. The default is 5 s.
 	ReportInterval time.Duration
+	// Gate decides when this node may append, and when a change is answered. With the
+	// zero Gate every node may append, and a change is answered once it is applied here.
+	Gate Gate
 }
 
 // Errors of replicas, for use with errors.Is.
@@ -59,11 +62,14 @@ var (
 	ErrCluster = errors.New("copy belongs to another cluster")
 	// ErrKey means that the nodes have different keys for secrets.
 	ErrKey = errors.New("key of the secrets differs from that of the other nodes")
+	// ErrFenced means that another node has written with a higher epoch. The change has
+	// no effect.
+	ErrFenced = errors.New("node was fenced by a writer with a higher epoch")
 )
 
 // Driver is a [storage.Driver] over a shared log and a local copy. It is also a
 // [storage.Confirmer], a [storage.Notifier], a [storage.Cataloger], a
-// [storage.HeadReader] and a [storage.SealedAppender]. It is no [storage.Joiner],
+// [storage.HeadReader], a [storage.SealedAppender] and a [storage.Acknowledger]. It is no [storage.Joiner],
 // because a transaction on the copy would not be in the log.
 //
 // A read returns the state that the node has applied, which may be older than the
@@ -80,8 +86,9 @@ type Driver struct {
 	closing    sync.Once
 	closeErr   error
 
-	stopped atomic.Pointer[error] // why the node no longer serves
-	applied atomic.Pointer[state] // what the copy has
+	stopped  atomic.Pointer[error] // why the node no longer serves
+	applied  atomic.Pointer[state] // what the copy has
+	progress progress              // wakes those who wait for applied or stopped
 	// turn holds an element while a goroutine changes the copy.
 	turn chan struct{}
 	// appending is the sequence of the segment that this node appends, or 0.
@@ -98,6 +105,7 @@ var (
 	_ storage.Cataloger      = (*Driver)(nil)
 	_ storage.HeadReader     = (*Driver)(nil)
 	_ storage.SealedAppender = (*Driver)(nil)
+	_ storage.Acknowledger   = (*Driver)(nil)
 )
 
 // scrubsMax is how many stores wait to be scrubbed.
@@ -250,6 +258,7 @@ func (r *Driver) Report(ctx context.Context) error {
 func (r *Driver) stop(why error) error {
 	err := fmt.Errorf("%w: %w", ErrStopped, why)
 	if r.stopped.CompareAndSwap(nil, &err) {
+		r.progress.wake()
 		return err
 	}
 	return *r.stopped.Load()

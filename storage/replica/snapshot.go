@@ -60,7 +60,7 @@ func (r *Driver) takeSnapshot(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("take the snapshot at segment %s: %w", at, err)
 	}
-	r.applied.Store(next)
+	r.setApplied(next)
 	return r.fetchMissing(ctx)
 }
 

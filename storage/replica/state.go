@@ -77,6 +77,12 @@ func (r *Driver) commit(tx *kv.Transaction, next *state) error {
 	if err := tx.Commit(); err != nil {
 		return err
 	}
-	r.applied.Store(next)
+	r.setApplied(next)
 	return nil
+}
+
+// setApplied publishes what the copy has, and wakes those who wait for it.
+func (r *Driver) setApplied(next *state) {
+	r.applied.Store(next)
+	r.progress.wake()
 }

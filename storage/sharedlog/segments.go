@@ -62,6 +62,13 @@ type Verified struct {
 	Bytes int
 }
 
+// Verify decodes a record that did not come from the log, for example one that another
+// node has sent, and checks that it follows a position whose segment had the given
+// epoch. It fails as [Segments] does. The log may have another segment in its place.
+func Verify(r Record, shard Shard, after Position, epoch uint64) (Verified, error) {
+	return verify(r, shard, after, epoch, true)
+}
+
 // verify decodes a record and checks it. first is true if after is the caller's own
 // position, and not a record of the same log.
 func verify(r Record, shard Shard, after Position, epoch uint64, first bool) (Verified, error) {

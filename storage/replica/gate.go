@@ -1,0 +1,165 @@
+package replica
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/sharedlog"
+)
+
+// This file has what code that coordinates several nodes needs: it decides which node
+// writes, sends segments from one node to another, and waits for them.
+
+// Gate are hooks of code that coordinates several nodes. Each of them may be nil. They
+// are called from several goroutines.
+type Gate struct {
+	// MayAppend is called before each attempt to append a segment, and returns the epoch
+	// of the segment. If it fails, the changes that wait fail with the error and have no
+	// effect. All changes wait while it runs, and so does Barrier, so it must not wait
+	// until the node may append. ctx ends when the driver is closed.
+	//
+	// The epoch may be outdated when it is used. A node with a higher epoch fences this
+	// one: at most one segment can follow a position, and after a segment with a higher
+	// epoch the driver appends nothing and fails with ErrFenced.
+	MayAppend func(ctx context.Context) (epoch uint64, err error)
+	// Appended is called with each segment that this node has appended, in their order,
+	// before it is applied here. The next append waits while it runs. It may keep the
+	// record.
+	Appended func(record sharedlog.Record)
+	// Acknowledge is called when a change is in the log and applied on this node, with
+	// the position of its segment. The caller of the change gets its answer when
+	// Acknowledge returns nil. If it fails, the outcome is uncertain for the caller. The
+	// next append does not wait.
+	Acknowledge func(ctx context.Context, sequence uint64, hash storage.Hash) error
+}
+
+// Acknowledge implements [storage.Acknowledger]: it returns when everything that this
+// node has applied is acknowledged.
+func (r *Driver) Acknowledge(ctx context.Context) error {
+	return r.acknowledge(ctx, r.applied.Load().applied)
+}
+
+func (r *Driver) acknowledge(ctx context.Context, at sharedlog.Position) error {
+	if r.opts.Gate.Acknowledge == nil || at.Sequence == 0 {
+		return nil
+	}
+	return r.opts.Gate.Acknowledge(ctx, at.Sequence, at.Hash)
+}
+
+// Barrier appends an empty segment with an epoch and returns its position when it is
+// applied, so that the node has everything that was appended with lower epochs. From
+// then on, no segment with a lower epoch can be appended. It does not ask the gate and
+// is not acknowledged. It fails with [ErrFenced] if the log has a higher epoch, and
+// with an error that wraps [storage.ErrUncertain] if the segment may still appear.
+func (r *Driver) Barrier(ctx context.Context, epoch uint64) (sharedlog.Position, error) {
+	q := &request{barrier: true, epoch: epoch}
+	err := r.enqueue(ctx, q)
+	if err == nil {
+		err = q.wait(ctx)
+	}
+	if err == nil {
+		err = r.WaitApplied(ctx, q.at.Sequence)
+	}
+	if err != nil {
+		return sharedlog.Position{}, err
+	}
+	return q.at, nil
+}
+
+// Offer applies a segment that another node has sent, if the log has it. It returns
+// when the copy has the sequence. A segment that does not follow the copy is ignored;
+// Offer then reads the log, which also decides whether such a segment is damaged.
+func (r *Driver) Offer(ctx context.Context, record sharedlog.Record) error {
+	if record.Sequence <= r.AppliedSequence() {
+		return r.check()
+	}
+	if err := r.take(ctx); err != nil {
+		return err
+	}
+	defer r.give()
+	if err := r.check(); err != nil || record.Sequence <= r.AppliedSequence() {
+		return err
+	}
+	if r.play(ctx, record) == nil {
+		return nil
+	}
+	return r.replayChecked(ctx)
+}
+
+// play applies a segment that follows the copy. The caller has the turn.
+func (r *Driver) play(ctx context.Context, record sharedlog.Record) error {
+	s := r.applied.Load()
+	v, err := sharedlog.Verify(record, shard, s.applied, s.epoch)
+	if err != nil {
+		return err
+	}
+	p := player{r: r, next: *s}
+	if err := p.add(ctx, &v); err != nil {
+		return err
+	}
+	return p.flush(ctx)
+}
+
+// AppliedSequence returns the last sequence that the node has applied. It costs an
+// atomic load.
+func (r *Driver) AppliedSequence() uint64 { return r.applied.Load().applied.Sequence }
+
+// WaitApplied returns when the node has applied a sequence. It fails with an error
+// that wraps [ErrStopped] if the node stops serving, with [storage.ErrClosed] if the
+// driver is closed, and when ctx ends. It does not read the log; [Driver.Confirm]
+// does.
+func (r *Driver) WaitApplied(ctx context.Context, sequence uint64) error {
+	if r.AppliedSequence() >= sequence {
+		return nil
+	}
+	r.progress.waiters.Add(1)
+	defer r.progress.waiters.Add(-1)
+	for {
+		next := r.progress.next()
+		if r.AppliedSequence() >= sequence {
+			return nil
+		}
+		if err := r.check(); err != nil {
+			return err
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-r.ctx.Done():
+			return storage.ErrClosed
+		}
+	}
+}
+
+// progress wakes those who wait for a change. Its zero value is usable.
+type progress struct {
+	waiters atomic.Int64 // so that a change for which nobody waits takes no lock
+	mu      sync.Mutex
+	changed chan struct{} // closed at the next change; nil if nobody waits
+}
+
+// next returns a channel that is closed at the next change. The caller is counted in
+// waiters.
+func (p *progress) next() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.changed == nil {
+		p.changed = make(chan struct{})
+	}
+	return p.changed
+}
+
+func (p *progress) wake() {
+	if p.waiters.Load() == 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.changed != nil {
+		close(p.changed)
+		p.changed = nil
+	}
+}

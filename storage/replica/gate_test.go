@@ -1,0 +1,401 @@
+package replica_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/schema"
+	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/replica"
+	"github.com/ostiary/ostiary/storage/sharedlog"
+	"github.com/ostiary/ostiary/storage/sharedlog/memorylog"
+	"github.com/ostiary/ostiary/storage/storagetest"
+)
+
+// openGate opens a replica in memory with a gate.
+func openGate(t *testing.T, log sharedlog.Log, gate replica.Gate) *replica.Driver {
+	t.Helper()
+	local, err := inMemory()()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := replica.Open(t.Context(), log, local, replica.Options{Gate: gate})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+// epochs returns the epochs of all segments of a log.
+func epochs(t *testing.T, tables *memorylog.Tables) (all []uint64) {
+	t.Helper()
+	log := tables.Open()
+	defer log.Close()
+	for v, err := range sharedlog.Segments(t.Context(), log, 0, sharedlog.Position{}, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, v.Segment.Epoch)
+	}
+	return all
+}
+
+// eventually waits until a condition is true.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within 20 s: %s", what)
+		}
+	}
+}
+
+// TestMayAppend requires that the gate gives each segment its epoch, and that a change
+// that the gate refuses has no effect.
+func TestMayAppend(t *testing.T) {
+	t.Parallel()
+	tables := memorylog.New()
+	errHolder := errors.New("another node writes")
+	var epoch atomic.Uint64
+	var appended []sharedlog.Record
+	d := openGate(t, tables.Open(), replica.Gate{
+		MayAppend: func(context.Context) (uint64, error) {
+			if epoch.Load() == 0 {
+				return 0, errHolder
+			}
+			return epoch.Load(), nil
+		},
+		Appended: func(r sharedlog.Record) { appended = append(appended, r) },
+	})
+	l := storagetest.NewLog(1)
+	info := storage.StoreInfo{ID: l.ID, Incarnation: l.Incarnation}
+	wantErrors(t, d.CreateStore(t.Context(), info), "", errHolder)
+	epoch.Store(3)
+	if err := d.CreateStore(t.Context(), info); err != nil {
+		t.Fatal(err)
+	}
+	epoch.Store(5)
+	mustAppend(t, l, d, add("1"))
+	at, err := d.Barrier(t.Context(), 8)
+	if err != nil || at.Sequence != 3 || at != appended[2].Position {
+		t.Fatalf("the barrier is at %s, error %v; want the third segment", at, err)
+	}
+	if have := epochs(t, tables); !slices.Equal(have, []uint64{3, 5, 8}) {
+		t.Errorf("the epochs are %d, want 3, 5 and 8", have)
+	}
+	epoch.Store(0)
+	wantErrors(t, l.Append(t.Context(), d, add("2")), "", errHolder)
+	mustVerify(t, d, l.ID, 1)
+}
+
+// TestFenced lets a node write that does not know yet that another one has a higher
+// epoch. It fails with a name, its writes have no effect, and it goes on following.
+func TestFenced(t *testing.T) {
+	t.Parallel()
+	tables := memorylog.New()
+	flaky := &flakyLog{Log: tables.Open()}
+	old := openGate(t, flaky, replica.Gate{MayAppend: func(context.Context) (uint64, error) { return 1, nil }})
+	next := openGate(t, tables.Open(), replica.Gate{MayAppend: func(context.Context) (uint64, error) { return 2, nil }})
+	l := newStore(t, old, 1)
+	mustAppend(t, l, old, add("1"))
+
+	// A write of the old holder is on its way while the new one appends its barrier.
+	enter, leave := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	flaky.set(func(context.Context) (bool, error) {
+		once.Do(func() {
+			close(enter)
+			<-leave
+		})
+		return true, nil
+	})
+	late := *l
+	failed := make(chan error, 1)
+	go func() { failed <- late.Append(t.Context(), old, add("on its way")) }()
+	<-enter
+	at, err := next.Barrier(t.Context(), 2)
+	if err != nil || at.Sequence != 3 {
+		t.Fatalf("the barrier is at %s, error %v; want segment 3", at, err)
+	}
+	close(leave)
+	wantErrors(t, <-failed, "epoch 1", replica.ErrFenced)
+	mustVerify(t, next, l.ID, 1)
+
+	_, err = old.Barrier(t.Context(), 1)
+	wantErrors(t, err, "has epoch 2", replica.ErrFenced)
+	mustAppend(t, l, next, add("2"))
+	wantErrors(t, l.Append(t.Context(), old, add("3")), "", replica.ErrFenced)
+	mustVerify(t, old, l.ID, 2)
+	if have := epochs(t, tables); !slices.Equal(have, []uint64{1, 1, 2, 2}) {
+		t.Errorf("the epochs are %d, want 1, 1, 2 and 2", have)
+	}
+}
+
+// TestBarrierFirst requires that a barrier does not wait behind changes that wait for
+// the log, because it decides whether they may be appended.
+func TestBarrierFirst(t *testing.T) {
+	t.Parallel()
+	tables := memorylog.New()
+	flaky := &flakyLog{Log: tables.Open()}
+	d := openGate(t, flaky, replica.Gate{})
+	logs := []*storagetest.Log{newStore(t, d, 1), newStore(t, d, 2)}
+	enter, leave := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	flaky.set(func(context.Context) (bool, error) {
+		once.Do(func() {
+			close(enter)
+			<-leave
+		})
+		return true, nil
+	})
+	var group sync.WaitGroup
+	write := func(l *storagetest.Log) {
+		group.Go(func() {
+			if err := l.Append(t.Context(), d, add("1")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	write(logs[0])
+	<-enter
+	write(logs[1])
+	eventually(t, "the second write waits", func() bool { return d.Waiting() == 1 })
+	group.Go(func() {
+		if at, err := d.Barrier(t.Context(), 7); err != nil || at.Sequence != 4 {
+			t.Errorf("the barrier is at %s, error %v; want segment 4, before the write that waits", at, err)
+		}
+	})
+	eventually(t, "the barrier waits", func() bool { return d.Waiting() == 2 })
+	close(leave)
+	group.Wait()
+}
+
+// TestAcknowledge requires that a change is answered once it is acknowledged, that
+// others are appended meanwhile, and that it is uncertain otherwise.
+func TestAcknowledge(t *testing.T) {
+	t.Parallel()
+	tables := memorylog.New()
+	var driver atomic.Pointer[replica.Driver]
+	var hold atomic.Uint64 // sequence whose acknowledgement waits for release
+	release := make(chan struct{})
+	errSlow := errors.New("a node does not answer")
+	var fail atomic.Bool
+	d := openGate(t, tables.Open(), replica.Gate{Acknowledge: func(ctx context.Context, sequence uint64, hash storage.Hash) error {
+		if have := driver.Load().AppliedSequence(); have < sequence {
+			t.Errorf("segment %d is to be acknowledged, but %d is the last one that is applied", sequence, have)
+		}
+		if hash == (storage.Hash{}) {
+			t.Errorf("segment %d has no hash", sequence)
+		}
+		if sequence == hold.Load() {
+			<-release
+		}
+		if fail.Load() {
+			return errSlow
+		}
+		return nil
+	}})
+	driver.Store(d)
+	one, two := newStore(t, d, 1), newStore(t, d, 2)
+	hold.Store(3)
+	answered := make(chan error, 1)
+	go func() { answered <- one.Append(t.Context(), d, add("1")) }()
+	if err := d.WaitApplied(t.Context(), 3); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		mustAppend(t, two, d, add(fmt.Sprint(i))) // they do not wait for the other change
+	}
+	select {
+	case err := <-answered:
+		t.Fatalf("a change was answered with %v before it was acknowledged", err)
+	default:
+	}
+	close(release)
+	if err := <-answered; err != nil {
+		t.Fatal(err)
+	}
+	fail.Store(true)
+	uncertain := *one
+	wantErrors(t, uncertain.Append(t.Context(), d, add("2")), "not acknowledged", storage.ErrUncertain, errSlow)
+	wantErrors(t, d.Acknowledge(t.Context()), "", errSlow)
+	fail.Store(false)
+	mustVerify(t, d, one.ID, 2)
+}
+
+// TestAcknowledgedEngine requires that the engine does not report a write as made that
+// is in the log but not acknowledged, and that a repetition gets the answer of the
+// first write once it is.
+func TestAcknowledgedEngine(t *testing.T) {
+	t.Parallel()
+	var fail atomic.Bool
+	d := openGate(t, memorylog.New().Open(), replica.Gate{Acknowledge: func(context.Context, uint64, storage.Hash) error {
+		if fail.Load() {
+			return errors.New("a node does not answer")
+		}
+		return nil
+	}})
+	e, err := ostiary.Open(t.Context(), ostiary.Options{Driver: d})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	s, err := e.CreateStore(t.Context(), ostiary.CreateStoreRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	viewer := schema.RelationDef{Name: "viewer", Rewrite: schema.Direct(), Subjects: []schema.SubjectType{{Type: "user"}}}
+	model := schema.Model{Types: []schema.TypeDef{{Name: "user"}, {Name: "doc", Relations: []schema.RelationDef{viewer}}}}
+	if _, _, err := s.WriteSchema(t.Context(), ostiary.SchemaSource{Model: &model}); err != nil {
+		t.Fatal(err)
+	}
+	request := ostiary.WriteRequest{Add: []rel.Tuple{add("1").Tuple}}
+	fail.Store(true)
+	for range 2 { // the repetition is not acknowledged either
+		if _, err = s.Write(t.Context(), request); err == nil {
+			t.Fatal("a write that is not acknowledged was answered as made")
+		}
+	}
+	fail.Store(false)
+	if _, err := s.Write(t.Context(), request); err != nil {
+		t.Fatalf("the repetition of an uncertain write that was made fails with %v", err)
+	}
+}
+
+// TestWaitApplied waits for segments of another node, and on nodes that never get them.
+func TestWaitApplied(t *testing.T) {
+	t.Parallel()
+	tables := memorylog.New()
+	one, two := mustOpen(t, tables, inMemory()), mustOpen(t, tables, inMemory())
+	var group sync.WaitGroup
+	for sequence := range uint64(10) {
+		group.Go(func() {
+			if err := two.WaitApplied(t.Context(), sequence+1); err != nil {
+				t.Error(err)
+			}
+			if have := two.AppliedSequence(); have < sequence+1 {
+				t.Errorf("%d segments are applied, want at least %d", have, sequence+1)
+			}
+		})
+	}
+	l := newStore(t, one, 1)
+	for i := range 9 {
+		mustAppend(t, l, one, add(fmt.Sprint(i)))
+	}
+	group.Wait()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	wantErrors(t, two.WaitApplied(ctx, 11), "", context.Canceled)
+
+	stopped, closed := make(chan error, 1), make(chan error, 1)
+	three, err := open(t.Context(), tables, inMemory())
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { stopped <- two.WaitApplied(t.Context(), 99) }()
+	go func() { closed <- three.WaitApplied(t.Context(), 99) }()
+	if err := three.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wantErrors(t, <-closed, "", storage.ErrClosed)
+	tables.Rewind(0, 5)
+	wantErrors(t, two.Confirm(t.Context()), "", storage.ErrHistory)
+	wantErrors(t, <-stopped, "", replica.ErrStopped, storage.ErrHistory)
+}
+
+// deafLog is a log that never reports new segments, and counts its readers.
+type deafLog struct {
+	sharedlog.Log
+	reads atomic.Int64
+}
+
+func (l *deafLog) Wait(ctx context.Context, _ sharedlog.Shard, _ uint64) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (l *deafLog) Read(ctx context.Context, shard sharedlog.Shard, from uint64) iter.Seq2[sharedlog.Record, error] {
+	l.reads.Add(1)
+	return l.Log.Read(ctx, shard, from)
+}
+
+// TestOffer sends segments to a node: in order, in another order, more than once,
+// damaged, and such that are not in the log.
+func TestOffer(t *testing.T) {
+	t.Parallel()
+	tables := memorylog.New()
+	var records []sharedlog.Record
+	one := openGate(t, tables.Open(), replica.Gate{Appended: func(r sharedlog.Record) { records = append(records, r) }})
+	log := &deafLog{Log: tables.Open()}
+	two := openGate(t, log, replica.Gate{})
+	l := newStore(t, one, 1)
+	mustAppend(t, l, one, add("1"), secret("key", "body"))
+	if _, err := one.Barrier(t.Context(), 4); err != nil {
+		t.Fatal(err)
+	}
+	if err := one.Trim(t.Context(), l.ID, 2, 0); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 6 {
+		mustAppend(t, l, one, add(fmt.Sprint("more ", i)))
+	}
+	offer := func(r sharedlog.Record, applied uint64, reads int64) {
+		t.Helper()
+		before := log.reads.Load()
+		if err := two.Offer(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		if have := two.AppliedSequence(); have != applied {
+			t.Fatalf("after segment %d was offered, %d is applied, want %d", r.Sequence, have, applied)
+		}
+		if have := log.reads.Load() - before; have != reads {
+			t.Fatalf("segment %d was offered, and the log was read %d times, want %d", r.Sequence, have, reads)
+		}
+	}
+	for i, r := range records[:5] {
+		offer(r, uint64(i+1), 0)
+	}
+	offer(records[2], 5, 0) // again
+	if doc, err := two.Secret(t.Context(), l.ID, "kind", "key"); err != nil || string(doc.Body) != "body" {
+		t.Errorf("the secret is %q, error %v", doc.Body, err)
+	}
+	offer(records[7], 10, 1) // the log has the gap and more
+
+	head := records[9]
+	segment := func(epoch uint64) sharedlog.Record {
+		s := sharedlog.Segment{Sequence: 11, Previous: head.Hash, Epoch: epoch, Writer: storage.NodeID{9}}
+		r, err := s.Record()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	offer(segment(3), 10, 0) // of a writer that was fenced; the head of the log shows that there is none
+	damaged := segment(4)
+	damaged.Bytes[20] ^= 1
+	offer(damaged, 10, 0)
+	mustAppend(t, l, one, add("last"))
+	offer(segment(3), 11, 1) // the log has another segment there
+	if head, err := two.Head(t.Context(), l.ID); err != nil || head != l.Head {
+		t.Errorf("the head is %+v, error %v; want %+v", head, err, l.Head)
+	}
+	if oldest, _, err := two.Oldest(t.Context(), l.ID); err != nil || oldest != 2 {
+		t.Errorf("the oldest entry is %d, error %v; want 2", oldest, err)
+	}
+	if err := two.Close(); err != nil {
+		t.Fatal(err)
+	}
+	last := records[10]
+	last.Sequence++
+	wantErrors(t, two.Offer(t.Context(), last), "", storage.ErrClosed)
+}
