@@ -53,6 +53,9 @@ var (
 	// could not be read afterwards. The write is applied as a whole or not at all;
 	// a later read shows which.
 	ErrUncertain = authz.ErrUncertain
+	// ErrNoHolder means that another node of the cluster writes, or none at the moment. The
+	// write had no effect and can be repeated.
+	ErrNoHolder = authz.ErrNoHolder
 	// ErrNoType means that the schema lacks a type that the request names.
 	ErrNoType = authz.ErrNoType
 	// ErrNoRelation means that the type lacks a relation that the request names.

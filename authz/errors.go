@@ -99,6 +99,9 @@ var (
 	// could not be read afterwards. The write is applied as a whole or not at all;
 	// a later read shows which.
 	ErrUncertain = errors.New("outcome of the write is unknown")
+	// ErrNoHolder means that another node of the cluster writes, or none at the moment. The
+	// write had no effect and can be repeated.
+	ErrNoHolder = errors.New("no node takes this write at the moment")
 	// ErrNoType means that the schema lacks a type that the request names.
 	ErrNoType = errors.New("type not in the schema")
 	// ErrNoRelation means that the type lacks a relation that the request names.

@@ -84,6 +84,14 @@ type Route struct {
 	// then does not apply; only the client or the door's own deadline ends the
 	// response.
 	Streams bool
+	// Writes is true if the operation changes a store. On one of several nodes, the server
+	// then sends the request to the node that writes.
+	Writes bool
+	// MayWrite is true if the operation changes a store in some cases only, for example
+	// a login that notes a failed attempt. The door begins with the request. If it finds
+	// that this node may not write, with [ostiary.ErrNoHolder], before the request had an
+	// effect, the server sends the request to the node that writes.
+	MayWrite bool
 	// BodyMax bounds the request's body in bytes. 0 means the server's bound.
 	BodyMax int64
 	// Serve handles a request. p holds the parameters of the path.
@@ -99,6 +107,10 @@ type Service struct {
 	// Public lists the full names of methods ("/pkg.Service/Method") that need
 	// no authentication.
 	Public []string
+	// Writes and MayWrite list the names of methods ("Write"), without the service, that
+	// change a store, always or in some cases. They have one request and one response. See
+	// [Route.Writes] and [Route.MayWrite].
+	Writes, MayWrite []string
 }
 
 // Caller identifies the sender of a request, as the server authenticated it.

@@ -20,7 +20,6 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/authzen"
-	"github.com/ostiary/ostiary/workshop/doortest"
 	"github.com/ostiary/ostiary/door/keystone"
 	"github.com/ostiary/ostiary/door/native"
 	"github.com/ostiary/ostiary/door/onap"
@@ -31,6 +30,7 @@ import (
 	"github.com/ostiary/ostiary/internal/jsonread"
 	"github.com/ostiary/ostiary/storage/failing"
 	"github.com/ostiary/ostiary/storage/memory"
+	"github.com/ostiary/ostiary/workshop/doortest"
 )
 
 // secret is the text of a driver that no response may have.
@@ -42,8 +42,8 @@ var kinds = map[string]error{
 	"ErrInvalidSchema": ostiary.ErrInvalidSchema, "ErrInvalidName": ostiary.ErrInvalidName, "ErrInvalidTuple": ostiary.ErrInvalidTuple,
 	"ErrInvalidRequest": ostiary.ErrInvalidRequest, "ErrTupleExists": ostiary.ErrTupleExists, "ErrTupleMissing": ostiary.ErrTupleMissing,
 	"ErrPrecondition": ostiary.ErrPrecondition, "ErrConflict": ostiary.ErrConflict, "ErrUncertain": ostiary.ErrUncertain,
-	"ErrHistory": ostiary.ErrHistory,
-	"ErrNoType":  ostiary.ErrNoType, "ErrNoRelation": ostiary.ErrNoRelation, "ErrNoDocument": ostiary.ErrNoDocument,
+	"ErrHistory": ostiary.ErrHistory, "ErrNoHolder": ostiary.ErrNoHolder,
+	"ErrNoType": ostiary.ErrNoType, "ErrNoRelation": ostiary.ErrNoRelation, "ErrNoDocument": ostiary.ErrNoDocument,
 	"ErrNoSecretKey": ostiary.ErrNoSecretKey, "ErrToken": ostiary.ErrToken, "ErrCursor": ostiary.ErrCursor, "ErrTooOld": ostiary.ErrTooOld,
 	"ErrFuture": ostiary.ErrFuture, "ErrBound": ostiary.ErrBound, "ErrMemory": ostiary.ErrMemory,
 	"ErrLoading": ostiary.ErrLoading, "ErrImporting": ostiary.ErrImporting, "ErrBusy": ostiary.ErrBusy, "ErrPending": ostiary.ErrPending,
@@ -65,7 +65,7 @@ func causeOf(name string) error {
 }
 
 // hidden are the kinds whose cause is never sent.
-var hidden = []string{"ErrUncertain", "ErrHistory", "ErrNoSecretKey", "ErrTransaction", "ErrDamaged", "ErrFormat", "ErrLocked", "ErrStorage", "ErrClosed"}
+var hidden = []string{"ErrUncertain", "ErrNoHolder", "ErrHistory", "ErrNoSecretKey", "ErrTransaction", "ErrDamaged", "ErrFormat", "ErrLocked", "ErrStorage", "ErrClosed"}
 
 // single returns the only door of a function that makes one.
 func single[O any](make func(*ostiary.Engine, O) (*door.Door, error), o O) func(*ostiary.Engine) ([]*door.Door, error) {

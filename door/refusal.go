@@ -49,6 +49,12 @@ const (
 	// BrokenBody: the client left before the end of the body, or the body breaks a rule
 	// of HTTP.
 	BrokenBody
+	// NoHolder: the request writes, and no node took it before its deadline. It had no
+	// effect.
+	NoHolder
+	// Lost: the request was sent to the node that writes, whose response was lost. It may
+	// have had an effect.
+	Lost
 )
 
 // Refusal describes why the server refused a request. Its text contains no
@@ -127,6 +133,8 @@ var reasons = [math.MaxUint8 + 1]struct {
 	BrokenBody: {"the request's body cannot be read", http.StatusBadRequest, codes.InvalidArgument},
 	BadReason: {"invalid Ostiary-Reason: expected one text of at most 512 bytes of UTF-8 without control characters",
 		http.StatusBadRequest, codes.InvalidArgument},
+	NoHolder: {"no node takes writes at the moment", http.StatusServiceUnavailable, codes.Unavailable},
+	Lost:     {"the outcome of the write is not known: the response of the node that writes was lost", http.StatusInternalServerError, codes.Internal},
 	ForeignName: {"unexpected Host: a server without keys accepts localhost and loopback addresses only, unless --auth-anonymous is set",
 		http.StatusForbidden, codes.PermissionDenied},
 }

@@ -509,6 +509,9 @@ var (
 	ErrTransaction = errors.New("transaction cannot be used by this driver")
 	// ErrEntry means that entries do not follow the head or each other.
 	ErrEntry = errors.New("entries do not follow the head")
+	// ErrNotHolder means that another node writes the shared log, or none at the moment.
+	// The change has no effect.
+	ErrNotHolder = errors.New("this node does not write the log")
 )
 
 // NewIncarnation returns a random incarnation.

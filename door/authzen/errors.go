@@ -69,5 +69,6 @@ func serveMissing(w http.ResponseWriter, r *http.Request, methods []string) {
 // serveRefusal is [door.Door.Refuse].
 func serveRefusal(w http.ResponseWriter, r *http.Request, why *door.Refusal) {
 	echoRequestID(w, r)
+	door.SetRetryAfter(w.Header(), why.Status())
 	writeText(w, why.Status(), why.Error())
 }

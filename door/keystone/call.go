@@ -25,8 +25,15 @@ type route struct {
 	name   string // name of the operation
 	// anonymous routes need no X-Auth-Token.
 	anonymous bool
-	serve     func(*call) error
+	// reads is true for an operation without effects whose method is not GET. mayWrite is
+	// true for one that has effects in some cases only. Any other operation changes
+	// something, unless its method is GET.
+	reads, mayWrite bool
+	serve           func(*call) error
 }
+
+// writes reports whether the operation always changes something.
+func (r *route) writes() bool { return r.method != http.MethodGet && !r.reads && !r.mayWrite }
 
 // call is a request in progress.
 type call struct {

@@ -93,8 +93,8 @@ func federationRoutes() (all []route) {
 		route{method: http.MethodGet, path: one, name: "GetProtocol", serve: (*call).getProtocol},
 		route{method: http.MethodPatch, path: one, name: "UpdateProtocol", serve: (*call).updateProtocol},
 		route{method: http.MethodDelete, path: one, name: "DeleteProtocol", serve: (*call).deleteProtocol},
-		route{method: http.MethodGet, path: one + "/auth", name: "FederatedLogin", anonymous: true, serve: (*call).loginFederated},
-		route{method: http.MethodPost, path: one + "/auth", name: "FederatedLoginByPost", anonymous: true, serve: (*call).loginFederated},
+		route{method: http.MethodGet, path: one + "/auth", name: "FederatedLogin", mayWrite: true, anonymous: true, serve: (*call).loginFederated},
+		route{method: http.MethodPost, path: one + "/auth", name: "FederatedLoginByPost", mayWrite: true, anonymous: true, serve: (*call).loginFederated},
 		route{method: http.MethodGet, path: "/" + federationFolder + "/projects", name: "FederatedProjects", serve: func(c *call) error { return c.authTargets(projects) }},
 		route{method: http.MethodGet, path: "/" + federationFolder + "/domains", name: "FederatedDomains", serve: func(c *call) error { return c.authTargets(domains) }})
 }
@@ -316,10 +316,10 @@ func (c *call) withoutSAML() error {
 // absentRoutes are the routes of federation that the door answers with 501.
 var absentRoutes = []route{
 	{method: http.MethodGet, path: "/" + federationFolder + "/saml2/metadata", name: "Metadata", anonymous: true, serve: (*call).withoutSAML},
-	{method: http.MethodPost, path: "/auth/" + federationFolder + "/saml2", name: "Assertion", anonymous: true, serve: (*call).withoutSAML},
-	{method: http.MethodPost, path: "/auth/" + federationFolder + "/saml2/ecp", name: "ProxyAssertion", anonymous: true, serve: (*call).withoutSAML},
+	{method: http.MethodPost, path: "/auth/" + federationFolder + "/saml2", name: "Assertion", reads: true, anonymous: true, serve: (*call).withoutSAML},
+	{method: http.MethodPost, path: "/auth/" + federationFolder + "/saml2/ecp", name: "ProxyAssertion", reads: true, anonymous: true, serve: (*call).withoutSAML},
 	{method: http.MethodGet, path: "/auth/" + federationFolder + "/websso/{protocol}", name: "BrowserLogin", anonymous: true, serve: (*call).withoutSAML},
-	{method: http.MethodPost, path: "/auth/" + federationFolder + "/websso/{protocol}", name: "BrowserLoginByPost", anonymous: true, serve: (*call).withoutSAML},
+	{method: http.MethodPost, path: "/auth/" + federationFolder + "/websso/{protocol}", name: "BrowserLoginByPost", reads: true, anonymous: true, serve: (*call).withoutSAML},
 	{method: http.MethodGet, path: "/auth/" + federationFolder + "/identity_providers/{provider}/protocols/{protocol}/websso", name: "BrowserLoginAt", anonymous: true, serve: (*call).withoutSAML},
-	{method: http.MethodPost, path: "/auth/" + federationFolder + "/identity_providers/{provider}/protocols/{protocol}/websso", name: "BrowserLoginAtByPost", anonymous: true, serve: (*call).withoutSAML},
+	{method: http.MethodPost, path: "/auth/" + federationFolder + "/identity_providers/{provider}/protocols/{protocol}/websso", name: "BrowserLoginAtByPost", reads: true, anonymous: true, serve: (*call).withoutSAML},
 }

@@ -98,6 +98,7 @@ func serveRefusal(w http.ResponseWriter, _ *http.Request, why *door.Refusal) {
 var refusalCodes = map[door.Reason]string{
 	door.NoCredentials: "no_credentials", door.BadCredentials: "bad_credentials", door.TooLarge: "too_large",
 	door.TooMany: "too_many", door.TimedOut: "timed_out", door.ShuttingDown: "shutting_down",
+	door.NoHolder: "no_holder", door.Lost: "uncertain",
 	door.Failed: "internal", door.BadPath: "bad_path",
 	door.BadReason: "invalid_request",
 }

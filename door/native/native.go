@@ -50,7 +50,7 @@ func New(e *ostiary.Engine, o Options) (*door.Door, error) {
 	s := &service{engine: e, options: o}
 	d := &door.Door{Name: Name, Prefixes: []string{prefix}, Missing: serveMissing, Refuse: serveRefusal}
 	for _, r := range routes {
-		route := door.Route{Method: r.method, Pattern: prefix + r.path, Name: r.name, Streams: r.stream != nil,
+		route := door.Route{Method: r.method, Pattern: prefix + r.path, Name: r.name, Streams: r.stream != nil, Writes: r.writes,
 			Public: r.public, BodyMax: r.bodyMax}
 		switch {
 		case r.stream != nil:
@@ -73,6 +73,8 @@ type route struct {
 	// method and path are the HTTP method and the path after prefix; name is the
 	// operation's name.
 	method, path, name string
+	// writes is true if the operation changes a store.
+	writes bool
 	// engine handles a request that names no store.
 	engine func(*call) error
 	// store handles a request for a store.
@@ -90,15 +92,15 @@ type route struct {
 var routes = [...]route{
 	{method: "GET", path: "/openapi.json", name: "OpenAPI", engine: (*call).openAPI, public: true},
 	{method: "GET", path: "/stores", name: "ListStores", engine: (*call).listStores},
-	{method: "POST", path: "/stores", name: "CreateStore", engine: (*call).createStore},
+	{method: "POST", path: "/stores", name: "CreateStore", writes: true, engine: (*call).createStore},
 	{method: "GET", path: "/stores/{store}", name: "GetStore", store: (*call).getStore},
-	{method: "PATCH", path: "/stores/{store}", name: "UpdateStore", store: (*call).updateStore},
-	{method: "DELETE", path: "/stores/{store}", name: "DeleteStore", store: (*call).deleteStore},
+	{method: "PATCH", path: "/stores/{store}", name: "UpdateStore", writes: true, store: (*call).updateStore},
+	{method: "DELETE", path: "/stores/{store}", name: "DeleteStore", writes: true, store: (*call).deleteStore},
 	{method: "GET", path: "/stores/{store}/schemas", name: "ListSchemas", store: (*call).listSchemas},
-	{method: "POST", path: "/stores/{store}/schemas", name: "WriteSchema", store: (*call).writeSchema},
+	{method: "POST", path: "/stores/{store}/schemas", name: "WriteSchema", writes: true, store: (*call).writeSchema},
 	{method: "GET", path: "/stores/{store}/schemas/{schema}", name: "GetSchema", store: (*call).getSchema},
-	{method: "DELETE", path: "/stores/{store}/schemas/{schema}", name: "DeleteSchema", store: (*call).deleteSchema},
-	{method: "POST", path: "/stores/{store}/write", name: "Write", store: (*call).write},
+	{method: "DELETE", path: "/stores/{store}/schemas/{schema}", name: "DeleteSchema", writes: true, store: (*call).deleteSchema},
+	{method: "POST", path: "/stores/{store}/write", name: "Write", writes: true, store: (*call).write},
 	{method: "GET", path: "/stores/{store}/documents/{key}", name: "GetDocument", store: (*call).getDocument},
 	{method: "POST", path: "/stores/{store}/read", name: "Read", store: (*call).read},
 	{method: "POST", path: "/stores/{store}/read-attributes", name: "ReadAttributes", store: (*call).readAttributes},
@@ -114,7 +116,7 @@ var routes = [...]route{
 	{method: "POST", path: "/stores/{store}/what-if", name: "WhatIf", store: (*call).whatIf},
 	{method: "GET", path: "/stores/{store}/watch", name: "Watch", stream: (*call).watch},
 	{method: "GET", path: "/stores/{store}/watch-permission", name: "WatchPermission", stream: (*call).watchPermission},
-	{method: "POST", path: "/stores/{store}/import", name: "Import", stream: (*call).importStream, bodyMax: streamBytesMax},
+	{method: "POST", path: "/stores/{store}/import", name: "Import", writes: true, stream: (*call).importStream, bodyMax: streamBytesMax},
 	{method: "GET", path: "/stores/{store}/export", name: "Export", stream: (*call).exportStream},
 }
 

@@ -18,28 +18,33 @@ func (s *service) apiDoor() *door.Door {
 	route := func(method, pattern, name string, serve func(*call) error) door.Route {
 		return door.Route{Method: method, Pattern: pattern, Name: name, Serve: s.handle(writeError, serve)}
 	}
+	writes := func(method, pattern, name string, serve func(*call) error) door.Route {
+		r := route(method, pattern, name, serve)
+		r.Writes = true
+		return r
+	}
 	const typePath, policyPath = "/policytypes/{type}/versions/{version}", "/policies/{policy}/versions/{policy_version}"
 	return s.newDoor(NameAPI, prefixAPI, writeError, []door.Route{
 		route(http.MethodGet, "/healthcheck", "Health", (*call).apiHealth),
 		route(http.MethodGet, "/policytypes", "PolicyTypes", (*call).policyTypes),
-		route(http.MethodPost, "/policytypes", "CreatePolicyTypes", (*call).createTypes),
+		writes(http.MethodPost, "/policytypes", "CreatePolicyTypes", (*call).createTypes),
 		route(http.MethodGet, "/policytypes/{type}", "PolicyTypes", (*call).policyTypes),
 		route(http.MethodGet, typePath, "PolicyType", (*call).policyTypes),
-		route(http.MethodDelete, typePath, "DeletePolicyType", (*call).deleteType),
+		writes(http.MethodDelete, typePath, "DeletePolicyType", (*call).deleteType),
 		route(http.MethodGet, typePath+"/policies", "PoliciesOfType", (*call).policies),
-		route(http.MethodPost, typePath+"/policies", "CreatePolicies", (*call).createPolicies),
+		writes(http.MethodPost, typePath+"/policies", "CreatePolicies", (*call).createPolicies),
 		route(http.MethodGet, typePath+"/policies/{policy}", "PoliciesOfType", (*call).policies),
 		route(http.MethodGet, typePath+policyPath, "Policy", (*call).policies),
-		route(http.MethodDelete, typePath+policyPath, "DeletePolicy", (*call).deletePolicy),
+		writes(http.MethodDelete, typePath+policyPath, "DeletePolicy", (*call).deletePolicy),
 		route(http.MethodGet, "/policies", "Policies", (*call).policies),
-		route(http.MethodPost, "/policies", "CreatePolicies", (*call).createPolicies),
+		writes(http.MethodPost, "/policies", "CreatePolicies", (*call).createPolicies),
 		route(http.MethodGet, policyPath, "Policy", (*call).policies),
-		route(http.MethodDelete, policyPath, "DeletePolicy", (*call).deletePolicy),
+		writes(http.MethodDelete, policyPath, "DeletePolicy", (*call).deletePolicy),
 		route(http.MethodGet, "/nodetemplates", "NodeTemplates", (*call).nodeTemplates),
-		route(http.MethodPost, "/nodetemplates", "CreateNodeTemplates", (*call).createNodeTemplates),
-		route(http.MethodPut, "/nodetemplates", "UpdateNodeTemplates", (*call).updateNodeTemplates),
+		writes(http.MethodPost, "/nodetemplates", "CreateNodeTemplates", (*call).createNodeTemplates),
+		writes(http.MethodPut, "/nodetemplates", "UpdateNodeTemplates", (*call).updateNodeTemplates),
 		route(http.MethodGet, "/nodetemplates/{name}/versions/{version}", "NodeTemplate", (*call).nodeTemplates),
-		route(http.MethodDelete, "/nodetemplates/{name}/versions/{version}", "DeleteNodeTemplate", (*call).deleteNodeTemplate),
+		writes(http.MethodDelete, "/nodetemplates/{name}/versions/{version}", "DeleteNodeTemplate", (*call).deleteNodeTemplate),
 	})
 }
 

@@ -17,18 +17,23 @@ func (s *service) papDoor() *door.Door {
 	route := func(method, pattern, name string, serve func(*call) error) door.Route {
 		return door.Route{Method: method, Pattern: pattern, Name: name, Serve: s.handle(writeDetails, serve)}
 	}
+	writes := func(method, pattern, name string, serve func(*call) error) door.Route {
+		r := route(method, pattern, name, serve)
+		r.Writes = true
+		return r
+	}
 	return s.newDoor(NamePAP, prefixPAP, writeDetails, []door.Route{
 		route(http.MethodGet, "/healthcheck", "Health", (*call).papHealth),
 		route(http.MethodGet, "/components/healthcheck", "ComponentsHealth", (*call).componentsHealth),
 		route(http.MethodGet, "/pdps", "Groups", (*call).groups),
 		route(http.MethodGet, "/pdps/healthcheck", "PDPsHealth", (*call).pdpsHealth),
-		route(http.MethodPost, "/pdps/groups/batch", "PutGroups", (*call).putGroups),
-		route(http.MethodPut, "/pdps/groups/{group}", "SetGroupState", (*call).setGroupState),
-		route(http.MethodDelete, "/pdps/groups/{group}", "DeleteGroup", (*call).deleteGroup),
-		route(http.MethodPost, "/pdps/policies", "Deploy", (*call).deploy),
-		route(http.MethodDelete, "/pdps/policies/{policy}", "Undeploy", (*call).undeploy),
-		route(http.MethodDelete, "/pdps/policies/{policy}/versions/{version}", "Undeploy", (*call).undeploy),
-		route(http.MethodPost, "/pdps/deployments/batch", "DeployBatch", (*call).deployBatch),
+		writes(http.MethodPost, "/pdps/groups/batch", "PutGroups", (*call).putGroups),
+		writes(http.MethodPut, "/pdps/groups/{group}", "SetGroupState", (*call).setGroupState),
+		writes(http.MethodDelete, "/pdps/groups/{group}", "DeleteGroup", (*call).deleteGroup),
+		writes(http.MethodPost, "/pdps/policies", "Deploy", (*call).deploy),
+		writes(http.MethodDelete, "/pdps/policies/{policy}", "Undeploy", (*call).undeploy),
+		writes(http.MethodDelete, "/pdps/policies/{policy}/versions/{version}", "Undeploy", (*call).undeploy),
+		writes(http.MethodPost, "/pdps/deployments/batch", "DeployBatch", (*call).deployBatch),
 		route(http.MethodGet, "/policies/deployed", "Deployed", (*call).deployed),
 		route(http.MethodGet, "/policies/deployed/{policy}", "Deployed", (*call).deployed),
 		route(http.MethodGet, "/policies/deployed/{policy}/{version}", "Deployed", (*call).deployed),

@@ -18,13 +18,18 @@ func (s *service) pdpDoor() *door.Door {
 	route := func(method, pattern, name string, serve func(*call) error) door.Route {
 		return door.Route{Method: method, Pattern: pattern, Name: name, Serve: s.handle(writeError, serve)}
 	}
+	writes := func(method, pattern, name string, serve func(*call) error) door.Route {
+		r := route(method, pattern, name, serve)
+		r.Writes = true
+		return r
+	}
 	return s.newDoor(NamePDP, prefixPDP, writeError, []door.Route{
 		route(http.MethodPost, "/decision", "Decision", (*call).decision),
 		{Method: http.MethodPost, Pattern: "/xacml", Name: "XACML", Serve: s.serveXACML},
 		route(http.MethodGet, "/healthcheck", "Health", (*call).pdpHealth),
 		route(http.MethodGet, "/statistics", "Statistics", (*call).statisticsReport),
 		{Method: http.MethodGet, Pattern: "/metrics", Name: "Metrics", Serve: s.serveMetrics},
-		route(http.MethodPost, "/operations", "AppendOperations", (*call).appendOperations),
+		writes(http.MethodPost, "/operations", "AppendOperations", (*call).appendOperations),
 		route(http.MethodGet, "/operations", "Operations", (*call).operations),
 	})
 }

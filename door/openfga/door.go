@@ -43,7 +43,8 @@ func New(engine *ostiary.Engine, o Options) (*door.Door, error) {
 		Routes:   h.routes(),
 		Missing:  h.missing,
 		Refuse:   h.refuse,
-		Services: []door.Service{{Desc: serviceDesc(), Impl: &grpcServer{s: s}}},
+		Services: []door.Service{{Desc: serviceDesc(), Impl: &grpcServer{s: s},
+			Writes: []string{"CreateStore", "UpdateStore", "DeleteStore", "WriteAuthorizationModel", "Write", "WriteAssertions"}}},
 		RefuseRPC: func(why *door.Refusal) error {
 			return refusalFailure(why)
 		},
@@ -53,15 +54,15 @@ func New(engine *ostiary.Engine, o Options) (*door.Door, error) {
 func (h *httpServer) routes() []door.Route {
 	const store = "/stores/{store_id}"
 	return []door.Route{
-		{Method: http.MethodPost, Pattern: "/stores", Name: "CreateStore", Serve: h.serve(createStore)},
+		{Method: http.MethodPost, Pattern: "/stores", Name: "CreateStore", Writes: true, Serve: h.serve(createStore)},
 		{Method: http.MethodGet, Pattern: "/stores", Name: "ListStores", Serve: h.serve(listStores)},
 		{Method: http.MethodGet, Pattern: store, Name: "GetStore", Serve: h.serve(getStore)},
-		{Method: http.MethodPatch, Pattern: store, Name: "UpdateStore", Serve: h.serve(updateStore)},
-		{Method: http.MethodDelete, Pattern: store, Name: "DeleteStore", Serve: h.serve(deleteStore)},
-		{Method: http.MethodPost, Pattern: store + "/authorization-models", Name: "WriteAuthorizationModel", Serve: h.serve(writeModel)},
+		{Method: http.MethodPatch, Pattern: store, Name: "UpdateStore", Writes: true, Serve: h.serve(updateStore)},
+		{Method: http.MethodDelete, Pattern: store, Name: "DeleteStore", Writes: true, Serve: h.serve(deleteStore)},
+		{Method: http.MethodPost, Pattern: store + "/authorization-models", Name: "WriteAuthorizationModel", Writes: true, Serve: h.serve(writeModel)},
 		{Method: http.MethodGet, Pattern: store + "/authorization-models", Name: "ReadAuthorizationModels", Serve: h.serve(readModels)},
 		{Method: http.MethodGet, Pattern: store + "/authorization-models/{id}", Name: "ReadAuthorizationModel", Serve: h.serve(readModel)},
-		{Method: http.MethodPost, Pattern: store + "/write", Name: "Write", Serve: h.serve(write)},
+		{Method: http.MethodPost, Pattern: store + "/write", Name: "Write", Writes: true, Serve: h.serve(write)},
 		{Method: http.MethodPost, Pattern: store + "/read", Name: "Read", Serve: h.serve(read)},
 		{Method: http.MethodGet, Pattern: store + "/changes", Name: "ReadChanges", Serve: h.serve(readChanges)},
 		{Method: http.MethodPost, Pattern: store + "/check", Name: "Check", Serve: h.serve(check)},
@@ -70,7 +71,7 @@ func (h *httpServer) routes() []door.Route {
 		{Method: http.MethodPost, Pattern: store + "/list-objects", Name: "ListObjects", Serve: h.serve(listObjects)},
 		{Method: http.MethodPost, Pattern: store + "/streamed-list-objects", Name: "StreamedListObjects", Streams: true, Serve: h.stream},
 		{Method: http.MethodPost, Pattern: store + "/list-users", Name: "ListUsers", Serve: h.serve(listUsers)},
-		{Method: http.MethodPut, Pattern: store + "/assertions/{authorization_model_id}", Name: "WriteAssertions", Serve: h.serve(writeAssertions)},
+		{Method: http.MethodPut, Pattern: store + "/assertions/{authorization_model_id}", Name: "WriteAssertions", Writes: true, Serve: h.serve(writeAssertions)},
 		{Method: http.MethodGet, Pattern: store + "/assertions/{authorization_model_id}", Name: "ReadAssertions", Serve: h.serve(readAssertions)},
 	}
 }
@@ -89,7 +90,7 @@ func refusalFailure(why *door.Refusal) *failure {
 		code = codeThrottled
 	case door.TimedOut:
 		return newFailure(codeDeadline, "Request Deadline Exceeded: "+why.Error())
-	case door.ShuttingDown:
+	case door.ShuttingDown, door.NoHolder:
 		code = codes.Unavailable
 	case door.BadPath:
 		return newFailure(codeNoEndpoint, "Not Found")

@@ -76,10 +76,10 @@ func New(e *ostiary.Engine, o Options) (*door.Door, error) {
 		RefuseRPC: refusalStatus,
 		Services: []door.Service{
 			{Desc: &basev1.Permission_ServiceDesc, Impl: permissionServer{s: s}},
-			{Desc: &basev1.Schema_ServiceDesc, Impl: schemaServer{s: s}},
-			{Desc: &basev1.Data_ServiceDesc, Impl: dataServer{s: s}},
-			{Desc: &basev1.Bundle_ServiceDesc, Impl: bundleServer{s: s}},
-			{Desc: &basev1.Tenancy_ServiceDesc, Impl: tenancyServer{s: s}},
+			{Desc: &basev1.Schema_ServiceDesc, Impl: schemaServer{s: s}, Writes: []string{"Write", "PartialWrite"}},
+			{Desc: &basev1.Data_ServiceDesc, Impl: dataServer{s: s}, Writes: []string{"Write", "WriteRelationships", "Delete", "DeleteRelationships", "RunBundle"}},
+			{Desc: &basev1.Bundle_ServiceDesc, Impl: bundleServer{s: s}, Writes: []string{"Write", "Delete"}},
+			{Desc: &basev1.Tenancy_ServiceDesc, Impl: tenancyServer{s: s}, Writes: []string{"Create", "Delete"}},
 			{Desc: &basev1.Watch_ServiceDesc, Impl: watchServer{s: s}},
 		},
 	}, nil

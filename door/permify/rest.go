@@ -32,6 +32,11 @@ func (s *service) routes() []door.Route {
 	post := func(path, name string, serve serveFunc) door.Route {
 		return door.Route{Method: http.MethodPost, Pattern: tenantPath + path, Name: name, Serve: serve}
 	}
+	write := func(path, name string, serve serveFunc) door.Route {
+		r := post(path, name, serve)
+		r.Writes = true
+		return r
+	}
 	routes := []door.Route{
 		post("/permissions/check", "Permission.Check", s.checkEndpoint().serve),
 		post("/permissions/bulk-check", "Permission.BulkCheck", s.bulkCheckEndpoint().serve),
@@ -40,24 +45,24 @@ func (s *service) routes() []door.Route {
 		post("/permissions/lookup-entity-stream", "Permission.LookupEntityStream", streaming(s.LookupEntityStream)),
 		post("/permissions/lookup-subject", "Permission.LookupSubject", s.lookupSubjectEndpoint().serve),
 		post("/permissions/subject-permission", "Permission.SubjectPermission", unary(s.SubjectPermission)),
-		post("/schemas/write", "Schema.Write", unary(s.WriteSchema)),
-		{Method: http.MethodPatch, Pattern: tenantPath + "/schemas/partial-write", Name: "Schema.PartialWrite", Serve: unary(s.PartialWrite)},
+		write("/schemas/write", "Schema.Write", unary(s.WriteSchema)),
+		{Method: http.MethodPatch, Pattern: tenantPath + "/schemas/partial-write", Name: "Schema.PartialWrite", Writes: true, Serve: unary(s.PartialWrite)},
 		post("/schemas/read", "Schema.Read", unary(s.ReadSchema)),
 		post("/schemas/list", "Schema.List", unary(s.ListSchemas)),
-		post("/data/write", "Data.Write", s.writeEndpoint().serve),
-		post("/relationships/write", "Data.WriteRelationships", unary(s.WriteRelationships)),
+		write("/data/write", "Data.Write", s.writeEndpoint().serve),
+		write("/relationships/write", "Data.WriteRelationships", unary(s.WriteRelationships)),
 		post("/data/relationships/read", "Data.ReadRelationships", unary(s.ReadRelationships)),
 		post("/data/attributes/read", "Data.ReadAttributes", unary(s.ReadAttributes)),
-		post("/data/delete", "Data.Delete", unary(s.Delete)),
-		post("/relationships/delete", "Data.DeleteRelationships", unary(s.DeleteRelationships)),
-		post("/data/run-bundle", "Data.RunBundle", unary(s.RunBundle)),
-		post("/bundle/write", "Bundle.Write", unary(s.WriteBundle)),
+		write("/data/delete", "Data.Delete", unary(s.Delete)),
+		write("/relationships/delete", "Data.DeleteRelationships", unary(s.DeleteRelationships)),
+		write("/data/run-bundle", "Data.RunBundle", unary(s.RunBundle)),
+		write("/bundle/write", "Bundle.Write", unary(s.WriteBundle)),
 		post("/bundle/read", "Bundle.Read", unary(s.ReadBundle)),
-		post("/bundle/delete", "Bundle.Delete", unary(s.DeleteBundle)),
+		write("/bundle/delete", "Bundle.Delete", unary(s.DeleteBundle)),
 		post("/watch", "Watch.Watch", streaming(s.Watch)),
-		{Method: http.MethodPost, Pattern: "/v1/tenants/create", Name: "Tenancy.Create", Serve: unary(s.CreateTenant)},
+		{Method: http.MethodPost, Pattern: "/v1/tenants/create", Name: "Tenancy.Create", Writes: true, Serve: unary(s.CreateTenant)},
 		{Method: http.MethodPost, Pattern: "/v1/tenants/list", Name: "Tenancy.List", Serve: unary(s.ListTenants)},
-		{Method: http.MethodDelete, Pattern: "/v1/tenants/{id}", Name: "Tenancy.Delete", Serve: unary(s.DeleteTenant)},
+		{Method: http.MethodDelete, Pattern: "/v1/tenants/{id}", Name: "Tenancy.Delete", Writes: true, Serve: unary(s.DeleteTenant)},
 	}
 	for i := range routes {
 		if n := routes[i].Name; n == "Watch.Watch" || n == "Permission.LookupEntityStream" {

@@ -54,9 +54,9 @@ func New(e *ostiary.Engine, o Options) (*door.Door, error) {
 	s := &service{engine: e, options: o}
 	d := &door.Door{Name: Name, Prefixes: []string{prefix, storePrefix}, Missing: serveMissing, Refuse: serveRefusal}
 	for _, r := range routes {
-		d.Routes = append(d.Routes, door.Route{Method: r.method, Pattern: prefix + r.path, Name: r.name, Serve: s.handle(r)})
+		d.Routes = append(d.Routes, door.Route{Method: r.method, Pattern: prefix + r.path, Name: r.name, Writes: r.writes, Serve: s.handle(r)})
 		if !r.shared {
-			d.Routes = append(d.Routes, door.Route{Method: r.method, Pattern: storePrefix + r.path, Name: r.name, Serve: s.handle(r)})
+			d.Routes = append(d.Routes, door.Route{Method: r.method, Pattern: storePrefix + r.path, Name: r.name, Writes: r.writes, Serve: s.handle(r)})
 		}
 	}
 	return d, nil
@@ -67,6 +67,8 @@ type route struct {
 	// method and path are the HTTP method and the path after the prefix.
 	method, path, name string
 	serve              func(*call) error
+	// writes is true if the operation changes a store.
+	writes bool
 	// makes is true if the operation makes the domain of a relation store that has
 	// none.
 	makes bool
@@ -81,20 +83,20 @@ type route struct {
 var routes = [...]route{
 	{method: "GET", path: "", name: "Home", serve: (*call).home, shared: true},
 	{method: "GET", path: "/domains", name: "ListDomains", serve: (*call).listDomains, shared: true, query: []string{"limit", "after"}},
-	{method: "POST", path: "/domains", name: "MakeDomain", serve: (*call).makeDomain, shared: true},
+	{method: "POST", path: "/domains", name: "MakeDomain", writes: true, serve: (*call).makeDomain, shared: true},
 	{method: "POST", path: "/pdp", name: "Decide", serve: (*call).decide, query: decisionQuery},
 	{method: "POST", path: "/explain", name: "Explain", serve: (*call).explain, query: decisionQuery},
 	{method: "GET", path: "/domain", name: "GetDomain", serve: (*call).getDomain},
 	{method: "GET", path: "/policies", name: "ListPolicies", serve: (*call).listPolicies, query: []string{"limit", "after", "revision"}},
-	{method: "POST", path: "/policies", name: "ChangePolicies", serve: (*call).changePolicies, makes: true},
-	{method: "DELETE", path: "/policies", name: "DeletePolicies", serve: (*call).deletePolicies, query: expectQuery},
+	{method: "POST", path: "/policies", name: "ChangePolicies", writes: true, serve: (*call).changePolicies, makes: true},
+	{method: "DELETE", path: "/policies", name: "DeletePolicies", writes: true, serve: (*call).deletePolicies, query: expectQuery},
 	{method: "GET", path: "/policies/{name}", name: "GetPolicy", serve: (*call).getPolicy},
-	{method: "PUT", path: "/policies/{name}", name: "PutPolicy", serve: (*call).putPolicy, makes: true, query: expectQuery},
-	{method: "DELETE", path: "/policies/{name}", name: "DeletePolicy", serve: (*call).deletePolicy, query: expectQuery},
+	{method: "PUT", path: "/policies/{name}", name: "PutPolicy", writes: true, serve: (*call).putPolicy, makes: true, query: expectQuery},
+	{method: "DELETE", path: "/policies/{name}", name: "DeletePolicy", writes: true, serve: (*call).deletePolicy, query: expectQuery},
 	{method: "GET", path: "/policies/{name}/versions", name: "ListVersions", serve: (*call).listVersions, query: []string{"limit"}},
 	{method: "GET", path: "/policies/{name}/versions/{revision}", name: "GetVersion", serve: (*call).getVersion},
 	{method: "GET", path: "/root", name: "GetRoot", serve: (*call).getPolicy},
-	{method: "PUT", path: "/root", name: "PutRoot", serve: (*call).putPolicy, makes: true, query: expectQuery},
+	{method: "PUT", path: "/root", name: "PutRoot", writes: true, serve: (*call).putPolicy, makes: true, query: expectQuery},
 	{method: "GET", path: "/root/versions", name: "ListRootVersions", serve: (*call).listVersions, query: []string{"limit"}},
 	{method: "GET", path: "/root/versions/{revision}", name: "GetRootVersion", serve: (*call).getVersion},
 	{method: "POST", path: "/validate", name: "Validate", serve: (*call).validate, query: []string{"name"}},

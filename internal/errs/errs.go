@@ -30,6 +30,7 @@ var kinds = [...]struct{ below, kind error }{
 	{authz.ErrNoSchema, authz.ErrNoSchema}, {authz.ErrToken, authz.ErrToken}, {authz.ErrCursor, authz.ErrCursor}, {authz.ErrTooOld, authz.ErrTooOld},
 	{authz.ErrFuture, authz.ErrFuture}, {authz.ErrMemory, authz.ErrMemory}, {authz.ErrLoading, authz.ErrLoading}, {authz.ErrImporting, authz.ErrImporting}, {authz.ErrBusy, authz.ErrBusy},
 	{authz.ErrPending, authz.ErrPending}, {authz.ErrWatchBehind, authz.ErrWatchBehind}, {authz.ErrUncertain, authz.ErrUncertain}, {storage.ErrUncertain, authz.ErrUncertain},
+	{authz.ErrNoHolder, authz.ErrNoHolder}, {storage.ErrNotHolder, authz.ErrNoHolder},
 	{authz.ErrHistory, authz.ErrHistory}, {storage.ErrHistory, authz.ErrHistory}, {storage.ErrSecretReplaced, authz.ErrLoading},
 	{authz.ErrNoSecretKey, authz.ErrNoSecretKey}, {authz.ErrClosed, authz.ErrClosed}, {authz.ErrNoStore, authz.ErrNoStore},
 	{context.Canceled, authz.ErrCanceled}, {context.DeadlineExceeded, authz.ErrCanceled},

@@ -83,16 +83,87 @@ func TestEveryRouteHasAKind(t *testing.T) {
 			if kinds[key] == "" {
 				t.Errorf("%s is missing in routes.kinds: add it, and if it writes, a request to TestEveryDoorNamesTheCaller", key)
 			}
-			delete(kinds, key)
+		}
+		for name, mark := range marks(t, d) {
+			checkMark(t, d.Name+" "+name, kinds[d.Name+" "+name], mark)
 		}
 		for _, r := range d.Routes {
 			if kinds[d.Name+" "+r.Name] == routeReads && r.Method != "GET" && r.Method != "HEAD" && r.Method != "POST" {
 				t.Errorf("%s %s %s is a read in routes.kinds", d.Name, r.Method, r.Pattern)
 			}
 		}
+		for _, name := range operations(d) {
+			delete(kinds, d.Name+" "+name)
+		}
 	}
 	for key := range kinds {
 		t.Errorf("routes.kinds has %s, which no door has", key)
+	}
+}
+
+// The marks of an operation, see door.Route.Writes.
+const (
+	markNone     = "no mark"
+	markWrites   = "Writes"
+	markMayWrite = "MayWrite"
+)
+
+// marks returns the mark of each operation of a door. It fails if the routes and methods
+// of an operation have different marks, and if a service marks a method that it does not
+// have, or that has a stream.
+func marks(t *testing.T, d *door.Door) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	set := func(name string, writes, mayWrite bool) {
+		mark := markNone
+		switch {
+		case writes && mayWrite:
+			t.Errorf("%s %s has two marks", d.Name, name)
+		case writes:
+			mark = markWrites
+		case mayWrite:
+			mark = markMayWrite
+		}
+		if old := all[name]; old != "" && old != mark {
+			t.Errorf("%s %s has the marks %q and %q", d.Name, name, old, mark)
+		}
+		all[name] = mark
+	}
+	for i := range d.Routes {
+		set(d.Routes[i].Name, d.Routes[i].Writes, d.Routes[i].MayWrite)
+	}
+	for _, s := range d.Services {
+		service := s.Desc.ServiceName[strings.LastIndexByte(s.Desc.ServiceName, '.')+1:] + "."
+		if len(d.Services) == 1 {
+			service = ""
+		}
+		left := map[string]bool{}
+		for _, name := range slices.Concat(s.Writes, s.MayWrite) {
+			left[name] = true
+		}
+		for _, m := range s.Desc.Methods {
+			set(service+m.MethodName, slices.Contains(s.Writes, m.MethodName), slices.Contains(s.MayWrite, m.MethodName))
+			delete(left, m.MethodName)
+		}
+		for _, m := range s.Desc.Streams {
+			set(service+m.StreamName, false, false)
+		}
+		for name := range left {
+			t.Errorf("%s marks %s, which is no unary method of %s", d.Name, name, s.Desc.ServiceName)
+		}
+	}
+	return all
+}
+
+// checkMark compares the mark of an operation with its kind.
+func checkMark(t *testing.T, key, kind, mark string) {
+	t.Helper()
+	allowed := map[string][]string{
+		routeReads: {markNone, markMayWrite}, routeStores: {markWrites}, routeWrites: {markWrites},
+		routeToken: {markWrites, markMayWrite}, routeSecret: {markWrites, markMayWrite},
+	}[kind]
+	if !slices.Contains(allowed, mark) {
+		t.Errorf("%s is %q in routes.kinds and has %s, expected one of %q", key, kind, mark, allowed)
 	}
 }
 

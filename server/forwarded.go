@@ -1,0 +1,96 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"google.golang.org/grpc/metadata"
+
+	"github.com/ostiary/ostiary"
+)
+
+// ErrNotBegun means that the other node did not begin with a forwarded request: it is
+// not the holder any more, or it was not reached. The request had no effect, and can be
+// sent to another node.
+var ErrNotBegun = errors.New("the other node did not begin with the request")
+
+// Forwarder finds the node that writes, which is called the holder. Its methods may be
+// called concurrently.
+type Forwarder interface {
+	// Target returns the holder, and waits until there is one or ctx ends. own is true,
+	// and the target nil, if it is this node.
+	Target(ctx context.Context) (t Target, own bool, err error)
+	// Leads reports whether this node is the holder. It does not wait.
+	Leads() bool
+	// Next returns the id of the next request that this node forwards, which no other
+	// request of any node has, and the sequence of the log that this node has applied.
+	Next() (id ostiary.RequestID, after uint64)
+}
+
+// Target is another node as the receiver of forwarded requests. Its methods may be
+// called concurrently.
+type Target interface {
+	// HTTP sends r to the node, which calls its ServeForwarded, and copies the
+	// response to w while it comes. Before each part it waits until this node has
+	// applied everything that the other node had applied when it sent the part. The
+	// context of r bounds all of this. HTTP returns an error that wraps [ErrNotBegun] if
+	// the other node did not begin, and any other error if the response broke off or if
+	// nothing is known. It has written to w only if the other node began.
+	HTTP(w http.ResponseWriter, r *http.Request, as Forwarded) error
+	// RPC sends a unary gRPC call to the node, which calls its InvokeForwarded,
+	// and returns its result once this node has applied what it led to. Its errors mean
+	// what those of HTTP mean.
+	RPC(ctx context.Context, c Call, as Forwarded) (Answer, error)
+}
+
+// Call is a unary gRPC call.
+type Call struct {
+	// Method is the full name: "/package.Service/Method".
+	Method string
+	// Metadata is what the client sent with the call, without credentials.
+	Metadata metadata.MD
+	// Message is the request in the encoding of protobuf.
+	Message []byte
+}
+
+// Answer is the result of a [Call].
+type Answer struct {
+	// Metadata is sent before the message.
+	Metadata metadata.MD
+	// Message is the response in the encoding of protobuf; nil after an error.
+	Message []byte
+	// Err is the error of the service, with a gRPC status; nil if there is none.
+	Err error
+}
+
+// KeyID identifies a key of [Keys] to another node. Nobody can find the key's secret with
+// it, unless the secret can be guessed. The zero KeyID is no key.
+type KeyID [32]byte
+
+// Forwarded is what a node knows about a request that it forwards, and what the other
+// node relies on. It never travels with a request of a client.
+type Forwarded struct {
+	// Door is the name of the door.
+	Door string
+	// Key is the key that the first node has accepted; zero for a server without keys, for
+	// public routes, and for doors that authenticate their callers.
+	Key KeyID
+	// Origin is the origin of the writes. Its Request identifies the request, so that the
+	// holder finds what it has written already.
+	Origin ostiary.Origin
+	// After is the sequence of the log that the first node had applied before it sent the
+	// request for the first time.
+	After uint64
+	// Repeated is true if the request was sent before, and may have had effects.
+	Repeated bool
+	// Remote is the address of the client, as the first node sees it.
+	Remote string
+	// ID is the id of the request in logs and responses.
+	ID string
+	// Secure is true if the client uses TLS.
+	Secure bool
+	// Timeout is the time that is left for the request. 0 means that it is a stream.
+	Timeout time.Duration
+}
