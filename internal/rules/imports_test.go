@@ -129,6 +129,7 @@ workshop/oracle: . internal/eval storage storage/memory storage/kv storage/pebbl
 workshop/oracle/faults:
 workshop/oracle/policies: policy policy/content policy/function policy/status policy/value
 workshop/sim: . rel schema storage storage/kv storage/memory storage/replica storage/sharedlog storage/sharedlog/memorylog storage/storagetest
+workshop/logserver: storage storage/sharedlog storage/sharedlog/memorylog
 storage/storagetest: storage rel
 storage/failing: storage storage/memory rel
 storage/sharedlog/sharedlogtest: storage storage/sharedlog
