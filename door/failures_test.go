@@ -28,9 +28,9 @@ import (
 	"github.com/ostiary/ostiary/door/xacml"
 	"github.com/ostiary/ostiary/internal/golden"
 	"github.com/ostiary/ostiary/internal/jsonread"
-	"github.com/ostiary/ostiary/storage/failing"
 	"github.com/ostiary/ostiary/storage/memory"
 	"github.com/ostiary/ostiary/workshop/doortest"
+	"github.com/ostiary/ostiary/workshop/failing"
 )
 
 // secret is the text of a driver that no response may have.

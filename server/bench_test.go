@@ -26,8 +26,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/ostiary/ostiary/bench"
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/internal/bench"
 	"github.com/ostiary/ostiary/server"
 )
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary/identity"
+	"github.com/ostiary/ostiary/internal/identity"
 )
 
 // trusted are attributes of the caller and of the target, as a policy names them,

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/identity"
-	"github.com/ostiary/ostiary/identity/access"
-	"github.com/ostiary/ostiary/identity/token"
+	"github.com/ostiary/ostiary/internal/identity"
+	"github.com/ostiary/ostiary/internal/identity/access"
+	"github.com/ostiary/ostiary/internal/identity/token"
 )
 
 // route is an entry of the table of routes.

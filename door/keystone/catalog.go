@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/ostiary/ostiary/identity"
+	"github.com/ostiary/ostiary/internal/identity"
 )
 
 // endpointMembers are the members of an endpoint that every entry of a catalog shows.

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/ostiary/ostiary/identity"
+	"github.com/ostiary/ostiary/internal/identity"
 )
 
 // roleReference names a role by its id or by its name.

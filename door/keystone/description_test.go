@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary/workshop/doortest"
 	"github.com/ostiary/ostiary/door/keystone"
+	"github.com/ostiary/ostiary/workshop/doortest"
 )
 
 // TestDescription compares what the door declares with a file: each route, and the

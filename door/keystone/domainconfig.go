@@ -3,7 +3,7 @@ package keystone
 import (
 	"net/http"
 
-	"github.com/ostiary/ostiary/identity"
+	"github.com/ostiary/ostiary/internal/identity"
 )
 
 // domainConfigRoutes are the routes of the configurations of domains. A path ends

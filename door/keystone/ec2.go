@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ostiary/ostiary/identity"
-	"github.com/ostiary/ostiary/identity/access"
-	"github.com/ostiary/ostiary/identity/ec2"
+	"github.com/ostiary/ostiary/internal/identity"
+	"github.com/ostiary/ostiary/internal/identity/access"
+	"github.com/ostiary/ostiary/internal/identity/ec2"
 )
 
 // ec2Routes are the routes of EC2 credentials, and of the requests that were

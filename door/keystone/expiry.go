@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ostiary/ostiary/identity"
+	"github.com/ostiary/ostiary/internal/identity"
 )
 
 // passwordExpiry returns the time at which the password of a user expires, or "".

@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/ostiary/ostiary/identity"
-	"github.com/ostiary/ostiary/identity/token"
+	"github.com/ostiary/ostiary/internal/identity"
+	"github.com/ostiary/ostiary/internal/identity/token"
 )
 
 // receiptHeader is the header with a receipt: of a response to a login that lacks

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary/identity"
-	"github.com/ostiary/ostiary/identity/token"
-	"github.com/ostiary/ostiary/identity/totp"
+	"github.com/ostiary/ostiary/internal/identity"
+	"github.com/ostiary/ostiary/internal/identity/token"
+	"github.com/ostiary/ostiary/internal/identity/totp"
 )
 
 // timed is a deployment with the method totp and a clock that the test moves.

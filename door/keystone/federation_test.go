@@ -9,9 +9,9 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door/keystone"
-	"github.com/ostiary/ostiary/identity"
-	"github.com/ostiary/ostiary/identity/oidc"
-	"github.com/ostiary/ostiary/identity/oidc/oidctest"
+	"github.com/ostiary/ostiary/internal/identity"
+	"github.com/ostiary/ostiary/internal/identity/oidc"
+	"github.com/ostiary/ostiary/internal/identity/oidc/oidctest"
 )
 
 // alliance is a deployment that trusts an identity provider.

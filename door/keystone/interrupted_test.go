@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary/storage"
-	"github.com/ostiary/ostiary/storage/failing"
+	"github.com/ostiary/ostiary/workshop/failing"
 )
 
 // TestInterrupted runs other tests again. Each request is sent again and again, each

@@ -19,9 +19,9 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/identity"
-	"github.com/ostiary/ostiary/identity/access"
-	"github.com/ostiary/ostiary/identity/token"
+	"github.com/ostiary/ostiary/internal/identity"
+	"github.com/ostiary/ostiary/internal/identity/access"
+	"github.com/ostiary/ostiary/internal/identity/token"
 )
 
 // Name is the door's name, under which stores have aliases.

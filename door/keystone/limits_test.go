@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ostiary/ostiary/identity"
+	"github.com/ostiary/ostiary/internal/identity"
 )
 
 // registered makes a service and a registered limit of it, and returns the ids of

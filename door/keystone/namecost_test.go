@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/identity"
+	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/storage/memory"
 )
 

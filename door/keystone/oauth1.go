@@ -5,9 +5,9 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/ostiary/ostiary/identity"
-	"github.com/ostiary/ostiary/identity/access"
-	"github.com/ostiary/ostiary/identity/oauth1"
+	"github.com/ostiary/ostiary/internal/identity"
+	"github.com/ostiary/ostiary/internal/identity/access"
+	"github.com/ostiary/ostiary/internal/identity/oauth1"
 )
 
 // oauth1Routes are the routes of OAuth 1: consumers ask for roles, and users

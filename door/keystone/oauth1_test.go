@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary/identity/percent"
+	"github.com/ostiary/ostiary/internal/identity/percent"
 )
 
 // oauth signs requests as a consumer of OAuth 1.

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/identity"
+	"github.com/ostiary/ostiary/internal/identity"
 )
 
 // oauth2Routes are the routes of OAuth 2.

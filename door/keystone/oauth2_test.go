@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary/identity"
-	"github.com/ostiary/ostiary/identity/token"
+	"github.com/ostiary/ostiary/internal/identity"
+	"github.com/ostiary/ostiary/internal/identity/token"
 )
 
 const oauth2Path = "/v3/OS-OAUTH2/token"

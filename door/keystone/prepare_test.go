@@ -6,7 +6,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door/keystone"
-	"github.com/ostiary/ostiary/identity"
+	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/storage/memory"
 )
 

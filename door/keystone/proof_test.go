@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary/identity"
+	"github.com/ostiary/ostiary/internal/identity"
 )
 
 // TestResetMeanwhile resets a password at each reading of the clock by a login with

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary/identity"
 	"github.com/ostiary/ostiary/internal/golden"
+	"github.com/ostiary/ostiary/internal/identity"
 )
 
 // TestTours plays the files testdata/*.tour, each on a new deployment with a clock

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/ostiary/ostiary/identity"
+	"github.com/ostiary/ostiary/internal/identity"
 )
 
 // getProject answers GET /v3/projects/{id}. The query adds the projects above it

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary/identity"
 	"github.com/ostiary/ostiary/internal/golden"
+	"github.com/ostiary/ostiary/internal/identity"
 )
 
 // TestUnknownIDs calls every route as an administrator, with ids that do not exist

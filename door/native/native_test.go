@@ -12,13 +12,13 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/workshop/doortest"
 	"github.com/ostiary/ostiary/door/native"
 	"github.com/ostiary/ostiary/door/openfga/language"
 	permify "github.com/ostiary/ostiary/door/permify/language"
 	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/schema"
-	"github.com/ostiary/ostiary/storage/failing"
+	"github.com/ostiary/ostiary/workshop/doortest"
+	"github.com/ostiary/ostiary/workshop/failing"
 )
 
 // world is a door with its own engine.

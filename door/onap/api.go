@@ -6,8 +6,8 @@ import (
 	"net/http"
 
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/door/onap/catalog"
-	"github.com/ostiary/ostiary/door/onap/tosca"
+	"github.com/ostiary/ostiary/door/onap/internal/catalog"
+	"github.com/ostiary/ostiary/door/onap/internal/tosca"
 )
 
 // latest is the version in a path that means the newest one.

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/door/onap/catalog"
+	"github.com/ostiary/ostiary/door/onap/internal/catalog"
 	"github.com/ostiary/ostiary/internal/jsonread"
 )
 

@@ -10,9 +10,9 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/onap"
-	"github.com/ostiary/ostiary/door/onap/catalog"
+	"github.com/ostiary/ostiary/door/onap/internal/catalog"
 	"github.com/ostiary/ostiary/door/onap/internal/preload"
-	"github.com/ostiary/ostiary/door/onap/tosca"
+	"github.com/ostiary/ostiary/door/onap/internal/tosca"
 )
 
 // TestStoredWithoutChecks opens a store whose policies were not checked when they

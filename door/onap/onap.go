@@ -12,7 +12,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/door/onap/catalog"
+	"github.com/ostiary/ostiary/door/onap/internal/catalog"
 	"github.com/ostiary/ostiary/door/onap/internal/preload"
 )
 
@@ -22,6 +22,10 @@ const (
 	NameAPI = "onap-api" // types and policies
 	NamePAP = "onap-pap" // groups and deployments
 )
+
+// StoreDoor is the name of the door whose alias names the store of the catalog,
+// which the three doors share.
+const StoreDoor = catalog.StoreDoor
 
 // The prefixes of the doors.
 const (

@@ -4,8 +4,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/ostiary/ostiary/door/onap/catalog"
-	"github.com/ostiary/ostiary/door/onap/tosca"
+	"github.com/ostiary/ostiary/door/onap/internal/catalog"
+	"github.com/ostiary/ostiary/door/onap/internal/tosca"
 )
 
 // operationsPage is the number of operations that GET operations returns.

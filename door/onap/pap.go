@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/door/onap/catalog"
-	"github.com/ostiary/ostiary/door/onap/tosca"
+	"github.com/ostiary/ostiary/door/onap/internal/catalog"
+	"github.com/ostiary/ostiary/door/onap/internal/tosca"
 )
 
 // papDoor returns the door of the PAP API.

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/ostiary/ostiary/door/onap/catalog"
-	"github.com/ostiary/ostiary/door/onap/tosca"
+	"github.com/ostiary/ostiary/door/onap/internal/catalog"
+	"github.com/ostiary/ostiary/door/onap/internal/tosca"
 )
 
 // listMax bounds the lists of a request to the PAP API.

@@ -8,9 +8,9 @@ import (
 	"sync"
 
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/door/onap/catalog"
+	"github.com/ostiary/ostiary/door/onap/internal/catalog"
 	"github.com/ostiary/ostiary/door/onap/internal/pdp"
-	"github.com/ostiary/ostiary/door/onap/tosca"
+	"github.com/ostiary/ostiary/door/onap/internal/tosca"
 )
 
 // pdpDoor returns the door of the PDP.

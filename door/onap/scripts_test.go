@@ -11,9 +11,9 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/workshop/doortest"
 	"github.com/ostiary/ostiary/door/onap"
-	"github.com/ostiary/ostiary/storage/failing"
+	"github.com/ostiary/ostiary/workshop/doortest"
+	"github.com/ostiary/ostiary/workshop/failing"
 )
 
 // clock is a clock that scripts set.

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/workshop/doortest"
 	"github.com/ostiary/ostiary/door/openfga"
+	"github.com/ostiary/ostiary/workshop/doortest"
 )
 
 // refusedModel is the model of the store in TestRefused.

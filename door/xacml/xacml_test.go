@@ -15,12 +15,12 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/workshop/doortest"
 	"github.com/ostiary/ostiary/door/xacml"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/message"
 	"github.com/ostiary/ostiary/storage"
-	"github.com/ostiary/ostiary/storage/failing"
+	"github.com/ostiary/ostiary/workshop/doortest"
+	"github.com/ostiary/ostiary/workshop/failing"
 )
 
 // open returns the door on a new engine.

@@ -12,8 +12,8 @@ import (
 	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
-	"github.com/ostiary/ostiary/storage/failing"
 	"github.com/ostiary/ostiary/storage/memory"
+	"github.com/ostiary/ostiary/workshop/failing"
 )
 
 // writeLarge writes one entry that adds n tuples, with ids from "type 0" on.

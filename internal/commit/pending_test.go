@@ -12,9 +12,9 @@ import (
 	"github.com/ostiary/ostiary/internal/errs"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
-	"github.com/ostiary/ostiary/storage/failing"
 	"github.com/ostiary/ostiary/storage/kv"
 	"github.com/ostiary/ostiary/storage/memory"
+	"github.com/ostiary/ostiary/workshop/failing"
 )
 
 // pendingWorld is a world whose driver can join transactions.

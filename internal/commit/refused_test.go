@@ -17,7 +17,7 @@ import (
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
-	"github.com/ostiary/ostiary/storage/failing"
+	"github.com/ostiary/ostiary/workshop/failing"
 )
 
 // viewer returns a tuple that the world's schema admits.

@@ -15,7 +15,7 @@ import (
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
-	"github.com/ostiary/ostiary/storage/failing"
+	"github.com/ostiary/ostiary/workshop/failing"
 )
 
 // recorder is a driver that records how many entries each append has, and how many

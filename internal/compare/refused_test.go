@@ -12,8 +12,8 @@ import (
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
-	"github.com/ostiary/ostiary/storage/failing"
 	"github.com/ostiary/ostiary/storage/memory"
+	"github.com/ostiary/ostiary/workshop/failing"
 )
 
 // refusedWorld has the model at revision 1, two tuples at revision 2 and one at

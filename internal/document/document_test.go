@@ -14,9 +14,9 @@ import (
 	"github.com/ostiary/ostiary/internal/limits"
 	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/storage"
-	"github.com/ostiary/ostiary/storage/failing"
 	"github.com/ostiary/ostiary/storage/memory"
 	"github.com/ostiary/ostiary/storage/storagetest"
+	"github.com/ostiary/ostiary/workshop/failing"
 )
 
 // outcome returns the result of a call, or its error.

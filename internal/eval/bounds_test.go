@@ -12,8 +12,8 @@ import (
 	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/graph"
 	"github.com/ostiary/ostiary/internal/graph/graphtest"
-	"github.com/ostiary/ostiary/workshop/oracle"
 	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/workshop/oracle"
 )
 
 // world loads the tuples of a script, and those that more yields, into a

@@ -12,9 +12,9 @@ import (
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/eval"
 	"github.com/ostiary/ostiary/internal/graph"
-	"github.com/ostiary/ostiary/workshop/oracle"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
+	"github.com/ostiary/ostiary/workshop/oracle"
 )
 
 var (

@@ -8,9 +8,9 @@ import (
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/eval"
-	"github.com/ostiary/ostiary/workshop/oracle"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
+	"github.com/ostiary/ostiary/workshop/oracle"
 )
 
 // faultyRows are rows of which one read fails. They also return tuples that were not

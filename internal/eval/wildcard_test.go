@@ -7,8 +7,8 @@ import (
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/eval"
-	"github.com/ostiary/ostiary/workshop/oracle"
 	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/workshop/oracle"
 )
 
 // TestWildcardMatrix puts wildcards in every part of a tuple, on every kind of

@@ -14,8 +14,8 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/internal/replica"
 	"github.com/ostiary/ostiary/storage"
-	"github.com/ostiary/ostiary/storage/failing"
 	"github.com/ostiary/ostiary/storage/memory"
+	"github.com/ostiary/ostiary/workshop/failing"
 )
 
 // notes is a value: the bodies of the documents "note" by their keys. finished counts

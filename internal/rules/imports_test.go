@@ -33,55 +33,55 @@ cmd/ostiary/internal/node: *
 cmd/ostiary/internal/protocols: *
 cmd/ostiary/internal/relations: *
 cmd/ostiary/internal/serve: *
+cmd/ostiary/internal/scenario: . door/permify door/permify/basev1 door/permify/language
+cmd/ostiary/internal/storetest: . door/openfga/language cmd/ostiary/internal/tuplefile schema expr rel authz
+cmd/ostiary/internal/tuplefile: internal/jsonread rel internal/excerpt
 examples/*: *
-bench: . acp door/openfga door/openfga/language internal/graph/graphtest identity identity/password policy policy/language policy/message policy/value rel storage internal/excerpt
-bench/report: bench
+internal/bench: . acp door/openfga door/openfga/language internal/graph/graphtest internal/identity internal/identity/password policy policy/language policy/message policy/value rel storage internal/excerpt
+internal/bench/report: internal/bench
 # Cluster: several nodes that answer as one
 internal/cluster/certificate:
 # Doors: protocols, and the server that listens for them
 door: . internal/jsonread internal/turns internal/excerpt storage
 door/authzen: . door internal/jsonread expr policy policy/domain policy/status policy/value rel schema storage authz
-door/keystone: . door identity identity/access identity/ec2 identity/mapping identity/oidc identity/token storage identity/oauth1 internal/turns internal/excerpt
+door/keystone: . door internal/identity internal/identity/access internal/identity/ec2 internal/identity/mapping internal/identity/oidc internal/identity/token storage internal/identity/oauth1 internal/turns internal/excerpt
 door/native: . door internal/jsonread expr rel schema storage authz
 door/native/client: door door/native rel schema
-door/onap: . door door/onap/catalog door/onap/internal/pdp door/onap/internal/preload door/onap/tosca internal/jsonread policy policy/message
-door/onap/catalog: . door/onap/tosca internal/btree internal/replica storage
-door/onap/internal/pdp: door/onap/tosca internal/jsonread policy policy/function policy/language policy/status policy/value
-door/onap/internal/preload: door/onap/tosca
-door/onap/tosca: internal/jsonread
+door/onap: . door door/onap/internal/catalog door/onap/internal/pdp door/onap/internal/preload door/onap/internal/tosca internal/jsonread policy policy/message
+door/onap/internal/catalog: . door/onap/internal/tosca internal/btree internal/replica storage
+door/onap/internal/pdp: door/onap/internal/tosca internal/jsonread policy policy/function policy/language policy/status policy/value
+door/onap/internal/preload: door/onap/internal/tosca
+door/onap/internal/tosca: internal/jsonread
 door/openfga: . door internal/jsonread door/openfga/language door/openfga/internal/wire schema expr rel storage internal/excerpt authz
 door/openfga/language: internal/jsonread schema expr internal/excerpt
-door/openfga/storetest: . door/openfga/language door/openfga/tuplefile schema expr rel authz
-door/openfga/tuplefile: internal/jsonread rel internal/excerpt
 door/openfga/internal/wire: internal/jsonread expr
 door/permify: . door internal/jsonread door/permify/basev1 door/permify/language internal/eval schema expr rel storage authz
 door/permify/basev1:
 door/permify/basev1/generate:
 door/permify/language: schema expr
-door/permify/scenario: . door/permify door/permify/basev1 door/permify/language
 door/xacml: . door internal/jsonread policy policy/domain policy/language policy/message policy/status policy/value rel storage
 server: . door internal/logins internal/turns
 # Policies, identities, documents: other rules than those of tuples, for the doors
 acp: . storage schema expr rel
-identity: . internal/btree internal/replica schema storage identity/percent identity/mapping identity/password identity/token identity/totp identity/oauth1 authz
-identity/access: internal/nearest
-identity/ec2: identity/percent
-identity/mapping:
-identity/migrate: identity identity/password identity/token
-identity/oauth1: identity/percent
-identity/oidc: identity/mapping
-identity/password: internal/turns
-identity/percent:
-identity/token:
-identity/totp:
+internal/identity: . internal/btree internal/replica schema storage internal/identity/percent internal/identity/mapping internal/identity/password internal/identity/token internal/identity/totp internal/identity/oauth1 authz
+internal/identity/access: internal/nearest
+internal/identity/ec2: internal/identity/percent
+internal/identity/mapping:
+internal/identity/migrate: internal/identity internal/identity/password internal/identity/token
+internal/identity/oauth1: internal/identity/percent
+internal/identity/oidc: internal/identity/mapping
+internal/identity/password: internal/turns
+internal/identity/percent:
+internal/identity/token:
+internal/identity/totp:
 policy: internal/nearest policy/content policy/function policy/status policy/value internal/turns
 policy/content: policy/status internal/xmlread policy/value internal/turns
 policy/domain: . internal/replica policy policy/content policy/function policy/language policy/message policy/status policy/value expr rel storage internal/turns
-policy/function: policy/content policy/pattern policy/status policy/value internal/turns
-policy/language: policy policy/function policy/literal policy/status policy/value internal/jsonread internal/nearest internal/xmlread internal/lines internal/turns internal/excerpt
-policy/literal: policy/value internal/jsonread internal/xmlread internal/excerpt
-policy/message: policy policy/content policy/literal policy/status policy/value internal/jsonread internal/xmlread internal/excerpt
-policy/pattern: policy/status policy/value
+policy/function: policy/content policy/internal/pattern policy/status policy/value internal/turns
+policy/language: policy policy/function policy/internal/literal policy/status policy/value internal/jsonread internal/nearest internal/xmlread internal/lines internal/turns internal/excerpt
+policy/internal/literal: policy/value internal/jsonread internal/xmlread internal/excerpt
+policy/message: policy policy/content policy/internal/literal policy/status policy/value internal/jsonread internal/xmlread internal/excerpt
+policy/internal/pattern: policy/status policy/value
 policy/status: policy/value
 policy/value: internal/excerpt
 # Engine: the library; it keeps stores, takes writes and answers questions
@@ -131,10 +131,10 @@ workshop/oracle/policies: policy policy/content policy/function policy/status po
 workshop/sim: . rel schema storage storage/kv storage/memory storage/replica storage/sharedlog storage/sharedlog/memorylog storage/storagetest
 workshop/logserver: storage storage/sharedlog storage/sharedlog/memorylog
 storage/storagetest: storage rel
-storage/failing: storage storage/memory rel
+workshop/failing: storage storage/memory rel
 storage/sharedlog/sharedlogtest: storage storage/sharedlog
-workshop/doortest: door storage/failing storage/memory internal/golden
-identity/oidc/oidctest:
+workshop/doortest: door workshop/failing storage/memory internal/golden
+internal/identity/oidc/oidctest:
 workshop/enginetest:
 internal/golden:
 workshop/mutants: workshop/oracle/faults

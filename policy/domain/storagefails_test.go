@@ -13,7 +13,7 @@ import (
 	"github.com/ostiary/ostiary/policy/domain"
 	"github.com/ostiary/ostiary/policy/value"
 	"github.com/ostiary/ostiary/rel"
-	"github.com/ostiary/ostiary/storage/failing"
+	"github.com/ostiary/ostiary/workshop/failing"
 )
 
 // shaky is a domain over a driver whose operations fail. The domain has four

@@ -1,7 +1,7 @@
 package function
 
 import (
-	"github.com/ostiary/ostiary/policy/pattern"
+	"github.com/ostiary/ostiary/policy/internal/pattern"
 	"github.com/ostiary/ostiary/policy/value"
 )
 

@@ -10,7 +10,7 @@ import (
 	"github.com/ostiary/ostiary/internal/jsonread"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/function"
-	"github.com/ostiary/ostiary/policy/literal"
+	"github.com/ostiary/ostiary/policy/internal/literal"
 )
 
 // ParseText reads a policy or a policy set in the readable text form, a subset of

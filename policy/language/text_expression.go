@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/ostiary/ostiary/policy"
-	"github.com/ostiary/ostiary/policy/literal"
+	"github.com/ostiary/ostiary/policy/internal/literal"
 	"github.com/ostiary/ostiary/policy/value"
 )
 

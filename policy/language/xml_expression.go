@@ -3,7 +3,7 @@ package language
 import (
 	"github.com/ostiary/ostiary/internal/xmlread"
 	"github.com/ostiary/ostiary/policy"
-	"github.com/ostiary/ostiary/policy/literal"
+	"github.com/ostiary/ostiary/policy/internal/literal"
 )
 
 func (p *xmlParser) target() policy.Target {

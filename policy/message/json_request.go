@@ -7,7 +7,7 @@ import (
 	"github.com/ostiary/ostiary/internal/jsonread"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/content"
-	"github.com/ostiary/ostiary/policy/literal"
+	"github.com/ostiary/ostiary/policy/internal/literal"
 	"github.com/ostiary/ostiary/policy/value"
 )
 

@@ -3,7 +3,7 @@ package message
 import (
 	"github.com/ostiary/ostiary/internal/jsonread"
 	"github.com/ostiary/ostiary/policy"
-	"github.com/ostiary/ostiary/policy/literal"
+	"github.com/ostiary/ostiary/policy/internal/literal"
 	"github.com/ostiary/ostiary/policy/status"
 )
 

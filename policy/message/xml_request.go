@@ -7,7 +7,7 @@ import (
 	"github.com/ostiary/ostiary/internal/xmlread"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/content"
-	"github.com/ostiary/ostiary/policy/literal"
+	"github.com/ostiary/ostiary/policy/internal/literal"
 )
 
 // xmlReaders are readers that are not in use, with their memory.

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/storage/failing"
 	"github.com/ostiary/ostiary/storage/memory"
+	"github.com/ostiary/ostiary/workshop/failing"
 )
 
 // Failing plays scripts against doors whose storage fails. It sends each request

@@ -11,7 +11,7 @@ import (
 
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/storage"
-	"github.com/ostiary/ostiary/storage/failing"
+	"github.com/ostiary/ostiary/workshop/failing"
 )
 
 // recorder records the errors of a test instead of failing it.

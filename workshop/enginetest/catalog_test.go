@@ -13,8 +13,8 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
-	"github.com/ostiary/ostiary/storage/failing"
 	"github.com/ostiary/ostiary/storage/memory"
+	"github.com/ostiary/ostiary/workshop/failing"
 )
 
 // TestEveryCallAfterClose makes every call on a closed engine. Each must fail with ErrClosed, on a

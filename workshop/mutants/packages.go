@@ -48,15 +48,15 @@ policy/content: policy
 policy/status: policy/message policy
 policy/value: policy/function policy
 policy/function: policy
-policy/literal: policy/message policy/language
+policy/internal/literal: policy/message policy/language
 policy/domain: door/xacml
 policy/language: policy/domain
 policy/message: door/xacml
-policy/pattern: policy/function
-identity: door/keystone
+policy/internal/pattern: policy/function
+internal/identity: door/keystone
 door: cmd/ostiary/internal/serve cmd/ostiary
-door/onap/tosca: door/onap/catalog door/onap
-door/onap/catalog: door/onap
+door/onap/internal/tosca: door/onap/internal/catalog door/onap
+door/onap/internal/catalog: door/onap
 door/onap/internal/pdp: door/onap
 door/onap/internal/preload: door/onap
 door/openfga/language: door/openfga

@@ -14,10 +14,10 @@ import (
 	"github.com/openfga/openfga/pkg/storage/memory"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/bench"
-	"github.com/ostiary/ostiary/bench/report"
 	"github.com/ostiary/ostiary/conformance/openfga/servers"
 	"github.com/ostiary/ostiary/expr/cel"
+	"github.com/ostiary/ostiary/internal/bench"
+	"github.com/ostiary/ostiary/internal/bench/report"
 )
 
 // TestBeside runs both workloads against both. By default it is short, and shows

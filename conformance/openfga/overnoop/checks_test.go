@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ostiary/ostiary/bench"
 	"github.com/ostiary/ostiary/conformance/openfga/servers"
+	"github.com/ostiary/ostiary/internal/bench"
 	"github.com/ostiary/ostiary/rel"
 )
 

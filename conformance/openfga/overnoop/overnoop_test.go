@@ -24,8 +24,8 @@ import (
 	openfgav1 "github.com/openfga/api/proto/openfga/v1"
 	"google.golang.org/grpc"
 
-	"github.com/ostiary/ostiary/bench"
 	"github.com/ostiary/ostiary/conformance/openfga/servers"
+	"github.com/ostiary/ostiary/internal/bench"
 )
 
 // childEnv makes the test binary the gRPC server that does nothing, plainEnv

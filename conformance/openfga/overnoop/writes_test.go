@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary/bench"
 	"github.com/ostiary/ostiary/conformance/openfga/servers"
+	"github.com/ostiary/ostiary/internal/bench"
 	"github.com/ostiary/ostiary/rel"
 )
 

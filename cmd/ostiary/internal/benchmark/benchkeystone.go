@@ -13,11 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ostiary/ostiary/bench"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/door/keystone"
-	"github.com/ostiary/ostiary/identity"
-	"github.com/ostiary/ostiary/identity/password"
+	"github.com/ostiary/ostiary/internal/bench"
+	"github.com/ostiary/ostiary/internal/identity"
+	"github.com/ostiary/ostiary/internal/identity/password"
 )
 
 // keystoneBench are the flags of the benchmark of the Identity API.

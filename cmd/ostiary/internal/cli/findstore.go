@@ -12,7 +12,7 @@ import (
 	"github.com/ostiary/ostiary/acp"
 	"github.com/ostiary/ostiary/door/keystone"
 	"github.com/ostiary/ostiary/door/native/client"
-	"github.com/ostiary/ostiary/door/onap/catalog"
+	"github.com/ostiary/ostiary/door/onap"
 	"github.com/ostiary/ostiary/door/permify"
 	"github.com/ostiary/ostiary/policy/domain"
 	"github.com/ostiary/ostiary/storage"
@@ -254,7 +254,7 @@ func RequireNewName(name string, known []client.StoreInfo) error {
 // has, or "".
 func DoorOf(aliases map[string]string) string {
 	for _, d := range [...]struct{ door, protocol string }{{keystone.Name, "OpenStack Identity"}, {domain.Alias, "XACML"},
-		{catalog.StoreDoor, "ONAP"}, {acp.Door, "document access control"}} {
+		{onap.StoreDoor, "ONAP"}, {acp.Door, "document access control"}} {
 		if aliases[d.door] != "" {
 			return d.protocol
 		}

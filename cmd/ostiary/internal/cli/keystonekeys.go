@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/ostiary/ostiary/identity/token"
+	"github.com/ostiary/ostiary/internal/identity/token"
 )
 
 func (a *App) AddKeystoneKeys(s *pflag.FlagSet) {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/acp"
+	"github.com/ostiary/ostiary/cmd/ostiary/internal/tuplefile"
 	"github.com/ostiary/ostiary/door/native/client"
-	"github.com/ostiary/ostiary/door/openfga/tuplefile"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/domain"
 	"github.com/ostiary/ostiary/storage"

@@ -13,9 +13,9 @@ import (
 	"strings"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/cmd/ostiary/internal/storetest"
 	"github.com/ostiary/ostiary/door/native/client"
 	"github.com/ostiary/ostiary/door/openfga/language"
-	"github.com/ostiary/ostiary/door/openfga/storetest"
 	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/schema"
 )

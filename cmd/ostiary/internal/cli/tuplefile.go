@@ -13,8 +13,8 @@ import (
 	"golang.org/x/term"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/cmd/ostiary/internal/tuplefile"
 	"github.com/ostiary/ostiary/door/native/client"
-	"github.com/ostiary/ostiary/door/openfga/tuplefile"
 	"github.com/ostiary/ostiary/rel"
 )
 

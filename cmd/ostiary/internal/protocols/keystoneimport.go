@@ -21,9 +21,9 @@ import (
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/door/keystone"
 	"github.com/ostiary/ostiary/door/native"
-	"github.com/ostiary/ostiary/identity"
-	"github.com/ostiary/ostiary/identity/migrate"
-	"github.com/ostiary/ostiary/identity/token"
+	"github.com/ostiary/ostiary/internal/identity"
+	"github.com/ostiary/ostiary/internal/identity/migrate"
+	"github.com/ostiary/ostiary/internal/identity/token"
 )
 
 // keystoneImportKey is the key of the document of a store that holds its

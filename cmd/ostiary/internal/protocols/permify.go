@@ -15,9 +15,9 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/cmd/ostiary/internal/scenario"
 	"github.com/ostiary/ostiary/door/permify"
 	"github.com/ostiary/ostiary/door/permify/language"
-	"github.com/ostiary/ostiary/door/permify/scenario"
 	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/schema"
 )

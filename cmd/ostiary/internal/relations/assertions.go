@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
-	"github.com/ostiary/ostiary/door/openfga/storetest"
-	"github.com/ostiary/ostiary/door/openfga/tuplefile"
+	"github.com/ostiary/ostiary/cmd/ostiary/internal/storetest"
+	"github.com/ostiary/ostiary/cmd/ostiary/internal/tuplefile"
 )
 
 // assertion is an assertion in OpenFGA's API.

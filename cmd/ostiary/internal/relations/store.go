@@ -16,7 +16,7 @@ import (
 	"github.com/ostiary/ostiary/door/keystone"
 	"github.com/ostiary/ostiary/door/native"
 	"github.com/ostiary/ostiary/door/native/client"
-	"github.com/ostiary/ostiary/door/onap/catalog"
+	"github.com/ostiary/ostiary/door/onap"
 	"github.com/ostiary/ostiary/door/permify"
 	"github.com/ostiary/ostiary/policy/domain"
 	"github.com/ostiary/ostiary/storage"
@@ -258,7 +258,7 @@ func requireAliasDoor(door string) error {
 
 // aliasDoors returns the doors that find stores by an alias.
 func aliasDoors() []string {
-	return []string{permify.Name, authzen.Name, native.Name, domain.Alias, keystone.Name, catalog.StoreDoor, acp.Door}
+	return []string{permify.Name, authzen.Name, native.Name, domain.Alias, keystone.Name, onap.StoreDoor, acp.Door}
 }
 
 // withAlias returns a copy of aliases with one changed, or removed if alias is "".

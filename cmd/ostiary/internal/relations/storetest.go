@@ -9,7 +9,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
-	"github.com/ostiary/ostiary/door/openfga/storetest"
+	"github.com/ostiary/ostiary/cmd/ostiary/internal/storetest"
 )
 
 // testJSON is the JSON form of one test's result.

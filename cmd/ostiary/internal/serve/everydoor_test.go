@@ -16,8 +16,8 @@ import (
 	"github.com/ostiary/ostiary/door/keystone"
 	"github.com/ostiary/ostiary/door/openfga"
 	"github.com/ostiary/ostiary/expr/cel"
-	"github.com/ostiary/ostiary/identity"
-	"github.com/ostiary/ostiary/identity/password"
+	"github.com/ostiary/ostiary/internal/identity"
+	"github.com/ostiary/ostiary/internal/identity/password"
 )
 
 // everyDoor has all doors on one engine, without a network.

@@ -4,7 +4,7 @@ import (
 	"runtime/metrics"
 	"testing"
 
-	"github.com/ostiary/ostiary/bench"
+	"github.com/ostiary/ostiary/internal/bench"
 )
 
 func TestHeapPercentFor(t *testing.T) {

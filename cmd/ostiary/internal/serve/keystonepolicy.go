@@ -10,8 +10,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
-	"github.com/ostiary/ostiary/identity"
-	"github.com/ostiary/ostiary/identity/access"
+	"github.com/ostiary/ostiary/internal/identity"
+	"github.com/ostiary/ostiary/internal/identity/access"
 )
 
 // policyBytesMax bounds a policy file and a file of permissions of Identity.

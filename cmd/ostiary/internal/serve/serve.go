@@ -26,7 +26,7 @@ import (
 	"github.com/ostiary/ostiary/door/openfga"
 	"github.com/ostiary/ostiary/door/xacml"
 	"github.com/ostiary/ostiary/expr/cel"
-	"github.com/ostiary/ostiary/identity/password"
+	"github.com/ostiary/ostiary/internal/identity/password"
 	"github.com/ostiary/ostiary/internal/logins"
 	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage/pebble"

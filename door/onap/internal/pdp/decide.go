@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/ostiary/ostiary/door/onap/tosca"
+	"github.com/ostiary/ostiary/door/onap/internal/tosca"
 	"github.com/ostiary/ostiary/internal/jsonread"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/value"

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/door/onap/internal/pdp"
-	"github.com/ostiary/ostiary/door/onap/tosca"
+	"github.com/ostiary/ostiary/door/onap/internal/tosca"
 	"github.com/ostiary/ostiary/policy"
 )
 

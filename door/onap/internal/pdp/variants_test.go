@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary/workshop/doortest"
 	"github.com/ostiary/ostiary/door/onap/internal/pdp"
 	"github.com/ostiary/ostiary/door/onap/internal/preload"
-	"github.com/ostiary/ostiary/door/onap/tosca"
+	"github.com/ostiary/ostiary/door/onap/internal/tosca"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/value"
+	"github.com/ostiary/ostiary/workshop/doortest"
 )
 
 // preloaded are the templates that a new catalog has.

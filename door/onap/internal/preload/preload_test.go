@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary/door/onap/internal/preload"
-	"github.com/ostiary/ostiary/door/onap/tosca"
+	"github.com/ostiary/ostiary/door/onap/internal/tosca"
 )
 
 // TestTemplates counts the types of the original's 34 files.

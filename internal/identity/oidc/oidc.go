@@ -1,0 +1,289 @@
+// Package oidc verifies signed tokens of OpenID Connect providers, and turns their
+// claims into attributes for package mapping. Its main type is [Verifier].
+//
+// It contacts the providers of its configuration only: a token that names another
+// issuer is refused before anything is fetched.
+package oidc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/ostiary/ostiary/internal/identity/mapping"
+)
+
+// Bounds of what a verifier reads and fetches.
+const (
+	// TokenMax is the largest number of bytes of a token.
+	TokenMax = 16 << 10
+	// documentMax is the largest number of bytes of a document of a provider.
+	documentMax = 1 << 20
+	// fetchTimeout bounds one request to a provider.
+	fetchTimeout = 10 * time.Second
+	// fetchInterval is the shortest time between two requests for keys, because a
+	// token with an unknown key causes one before it is verified.
+	fetchInterval = time.Second
+)
+
+// ErrInvalid is the cause of every [Verifier.Verify] that fails because of the
+// token.
+var ErrInvalid = errors.New("invalid token of an identity provider")
+
+// Issuer is a provider whose tokens are accepted.
+type Issuer struct {
+	// URL identifies the provider, and is where its configuration is found (OpenID
+	// Connect Discovery 1.0).
+	URL string
+	// Audiences are the audiences that a token may be for. A token needs one of
+	// them, so that a token for another service is not accepted.
+	Audiences []string
+}
+
+// ParseIssuer reads an issuer in the form URL=AUDIENCE[,AUDIENCE]. The URL must
+// begin with https://, except on the loopback interface.
+func ParseIssuer(text string) (Issuer, error) {
+	i := strings.LastIndexByte(text, '=')
+	if i < 0 || i == len(text)-1 {
+		return Issuer{}, fmt.Errorf("invalid issuer %q: expected URL=AUDIENCE[,AUDIENCE], for example https://login.example.com=keystone", text)
+	}
+	is := Issuer{URL: text[:i], Audiences: strings.Split(text[i+1:], ",")}
+	u, err := url.Parse(is.URL)
+	if err != nil || u.Host == "" || u.Scheme != "https" && !(u.Scheme == "http" && loopback(u.Hostname())) || strings.ContainsAny(is.URL, "?#") {
+		return Issuer{}, fmt.Errorf("invalid URL %q of an issuer: expected https://HOST[/PATH]", is.URL)
+	}
+	if slices.Contains(is.Audiences, "") {
+		return Issuer{}, fmt.Errorf("invalid issuer %q: an audience is empty", text)
+	}
+	return is, nil
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// Verifier verifies tokens. Its methods may be called concurrently. It starts no
+// goroutine.
+type Verifier struct {
+	clock   func() time.Time
+	issuers map[string]*provider
+}
+
+// provider is an issuer with its keys, which the first token fetches.
+type provider struct {
+	issuer   Issuer
+	client   *http.Client
+	fetcher  *fetcher // of the client
+	mu       sync.Mutex
+	verifier *oidc.IDTokenVerifier
+	failed   time.Time // time of the latest failure to fetch the configuration
+}
+
+// Options are settings of [New].
+type Options struct {
+	// Clock returns the current time. Nil means [time.Now].
+	Clock func() time.Time
+	// Transport sends the requests to providers. Nil means [http.DefaultTransport].
+	Transport http.RoundTripper
+}
+
+// New returns a verifier for the issuers.
+func New(issuers []Issuer, o Options) *Verifier {
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if o.Transport == nil {
+		o.Transport = http.DefaultTransport
+	}
+	v := &Verifier{clock: o.Clock, issuers: map[string]*provider{}}
+	for _, is := range issuers {
+		f := &fetcher{clock: o.Clock, next: o.Transport}
+		v.issuers[is.URL] = &provider{issuer: is, fetcher: f, client: &http.Client{Timeout: fetchTimeout, Transport: f}}
+	}
+	return v
+}
+
+// Verified is what a token asserts.
+type Verified struct {
+	Issuer     string            // URL of the issuer
+	Attributes mapping.Assertion // claims, by the names of [Attributes]
+}
+
+// Verify verifies the signature, the issuer, the audience and the times of a
+// signed token. It fails with [ErrInvalid], or with another error if the keys of
+// the provider cannot be fetched.
+func (v *Verifier) Verify(ctx context.Context, text string) (*Verified, error) {
+	p, err := v.provider(text)
+	if err != nil {
+		return nil, err
+	}
+	verifier, err := p.open(ctx, v.clock)
+	if err != nil {
+		return nil, err
+	}
+	failures := p.fetcher.failures.Load()
+	t, err := verifier.Verify(oidc.ClientContext(ctx, p.client), text)
+	switch {
+	case err != nil && p.fetcher.failures.Load() != failures: // go-oidc hides the cause
+		return nil, fmt.Errorf("%w of %s: %w", errFetch, p.issuer.URL, err)
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	if !slices.ContainsFunc(t.Audience, func(a string) bool { return slices.Contains(p.issuer.Audiences, a) }) {
+		return nil, fmt.Errorf("%w: it is for %.200q: expected one of %q", ErrInvalid, t.Audience, p.issuer.Audiences)
+	}
+	var claims map[string]any
+	if err := t.Claims(&claims); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return &Verified{Issuer: t.Issuer, Attributes: Attributes(claims)}, nil
+}
+
+// provider returns the provider that a token names, which is not verified yet.
+func (v *Verifier) provider(text string) (*provider, error) {
+	if len(text) > TokenMax {
+		return nil, fmt.Errorf("%w: it has %d bytes: expected at most %d", ErrInvalid, len(text), TokenMax)
+	}
+	var claims jwt.RegisteredClaims
+	if _, _, err := jwt.NewParser().ParseUnverified(text, &claims); err != nil {
+		return nil, fmt.Errorf("%w: expected a signed JSON Web Token: %w", ErrInvalid, err)
+	}
+	p := v.issuers[claims.Issuer]
+	if p == nil {
+		return nil, fmt.Errorf("%w: unknown issuer %.200q", ErrInvalid, claims.Issuer)
+	}
+	return p, nil
+}
+
+// open fetches the configuration of the provider, once. After a failure it waits
+// for a while before it tries again.
+func (p *provider) open(ctx context.Context, clock func() time.Time) (*oidc.IDTokenVerifier, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.verifier != nil {
+		return p.verifier, nil
+	}
+	if clock().Sub(p.failed) < fetchInterval {
+		return nil, fmt.Errorf("%w of %s failed a moment ago", errFetch, p.issuer.URL)
+	}
+	// The keys outlive the request that fetches them.
+	found, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), p.client), p.issuer.URL)
+	if err != nil {
+		p.failed = clock()
+		return nil, fmt.Errorf("%w of %s: %w", errFetch, p.issuer.URL, err)
+	}
+	p.verifier = found.Verifier(&oidc.Config{SkipClientIDCheck: true, Now: clock}) // Verify checks the audience
+	return p.verifier, nil
+}
+
+// errFetch is the cause of an error that is not the fault of a token.
+var errFetch = errors.New("reading the configuration or the keys")
+
+// fetcher sends requests to a provider: few of them, and with bounded responses.
+type fetcher struct {
+	clock func() time.Time
+	next  http.RoundTripper
+	mu    sync.Mutex
+	last  map[string]time.Time // time of the latest request, by path
+	// failures counts the requests without an answer, and those that the provider
+	// failed to answer.
+	failures atomic.Int64
+}
+
+// RoundTrip implements [http.RoundTripper]. It refuses a request for the same
+// path within fetchInterval.
+func (f *fetcher) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := f.admit(r.URL.Path); err != nil {
+		return nil, err
+	}
+	response, err := f.next.RoundTrip(r)
+	if err != nil {
+		f.failures.Add(1)
+		return nil, fmt.Errorf("%w: %w", errFetch, err)
+	}
+	if response.StatusCode >= http.StatusInternalServerError {
+		f.failures.Add(1)
+	}
+	response.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.LimitReader(response.Body, documentMax), response.Body}
+	return response, nil
+}
+
+func (f *fetcher) admit(path string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.clock()
+	if last, known := f.last[path]; known && now.Sub(last) < fetchInterval {
+		return fmt.Errorf("%w: %s was fetched a moment ago", errFetch, path)
+	}
+	if f.last == nil {
+		f.last = map[string]time.Time{}
+	}
+	f.last[path] = now
+	return nil
+}
+
+// Attributes returns claims under the names that mappings for Keystone use: the
+// claim "email" is "email", "OIDC-email", "OIDC_CLAIM_email", "HTTP_OIDC_EMAIL"
+// and "HTTP_OIDC_CLAIM_EMAIL". In the names in capital letters every character
+// other than a letter or a digit is "_". A name that two claims would have is
+// left out. Numbers and booleans are texts; objects are left out.
+func Attributes(claims map[string]any) mapping.Assertion {
+	a := mapping.Assertion{}
+	uses := map[string]int{}
+	for name, value := range claims {
+		var values []string
+		if list, ok := value.([]any); ok {
+			for _, v := range list {
+				values = append(values, texts(v)...)
+			}
+		} else {
+			values = texts(value)
+		}
+		if len(values) == 0 {
+			continue
+		}
+		capital := strings.Map(func(c rune) rune {
+			if c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' {
+				return c
+			}
+			return '_'
+		}, strings.ToUpper(name))
+		for _, n := range []string{name, "OIDC-" + name, "OIDC_CLAIM_" + name, "HTTP_OIDC_" + capital, "HTTP_OIDC_CLAIM_" + capital} {
+			a[n] = values
+			uses[n]++
+		}
+	}
+	maps.DeleteFunc(a, func(n string, _ []string) bool { return uses[n] > 1 })
+	return a
+}
+
+// texts returns a value of a claim as a text, or nothing if it is an object, a
+// list or null.
+func texts(value any) []string {
+	switch v := value.(type) {
+	case string:
+		return []string{v}
+	case bool, float64, json.Number:
+		text, _ := json.Marshal(v) // cannot fail for these types
+		return []string{string(text)}
+	}
+	return nil
+}

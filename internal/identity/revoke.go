@@ -1,0 +1,182 @@
+package identity
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/internal/btree"
+	"github.com/ostiary/ostiary/internal/identity/token"
+	"github.com/ostiary/ostiary/internal/replica"
+)
+
+// revocationKind is the kind of the documents of revocation events, after
+// documentPrefix.
+const revocationKind = "revocation"
+
+// Revocation is an event that makes tokens invalid: those that were issued at
+// IssuedBefore or earlier, and to which the one id that is set belongs.
+type Revocation struct {
+	// AuditID is the audit id of one token.
+	AuditID string `json:"audit_id,omitempty"`
+	// ChainID is the audit id of the first token of a chain: all tokens that were
+	// made from it.
+	ChainID string `json:"audit_chain_id,omitempty"`
+	// UserID is a user: all of the user's tokens.
+	UserID string `json:"user_id,omitempty"`
+	// TrustID is a trust: all tokens that were made with it.
+	TrustID string `json:"OS-TRUST:trust_id,omitempty"`
+	// IssuedBefore is the latest time of issue of the tokens, inclusive, in whole
+	// seconds.
+	IssuedBefore time.Time `json:"issued_before"`
+	// RevokedAt is the time of the event.
+	RevokedAt time.Time `json:"revoked_at"`
+}
+
+// subject returns the key of the id that the event is about.
+func (r *Revocation) subject() string {
+	switch {
+	case r.AuditID != "":
+		return "audit " + r.AuditID
+	case r.ChainID != "":
+		return "chain " + r.ChainID
+	case r.TrustID != "":
+		return "trust " + r.TrustID
+	}
+	return "user " + r.UserID
+}
+
+// revocations are the stored events. The latest event is found by its subject, so
+// a token is compared with at most four events.
+type revocations struct {
+	events btree.Map[string, *Revocation] // by key of their document
+	latest btree.Map[string, int64]       // IssuedBefore in Unix seconds, by subject
+}
+
+func (r *revocations) edit() revocations {
+	return revocations{r.events.Edit(), r.latest.Edit()}
+}
+
+func (r *revocations) put(key string, body []byte) error {
+	e := new(Revocation)
+	if err := json.Unmarshal(body, e); err != nil {
+		return fmt.Errorf("revocation event %s: %w", key, err)
+	}
+	r.events.Set(key, e)
+	before := e.IssuedBefore.Unix()
+	if old, ok := r.latest.Get(e.subject()); !ok || before > old {
+		r.latest.Set(e.subject(), before)
+	}
+	return nil
+}
+
+// remove removes an event, which only happens when all its tokens have expired.
+func (r *revocations) remove(key string) {
+	if e, ok := r.events.Delete(key); ok {
+		if latest, _ := r.latest.Get(e.subject()); latest == e.IssuedBefore.Unix() {
+			r.latest.Delete(e.subject())
+		}
+	}
+}
+
+// revoked returns whether an event covers a token.
+func (r *revocations) revoked(p *token.Payload, issued time.Time) bool {
+	if r.latest.Len() == 0 {
+		return false
+	}
+	covers := func(kind, id string) bool {
+		latest, ok := r.latest.Get(kind + " " + id)
+		return ok && id != "" && issued.Unix() <= latest
+	}
+	if r.revokedUser(p.UserID, issued) || covers("trust", p.TrustID) {
+		return true
+	}
+	if len(p.AuditIDs) == 0 {
+		return false
+	}
+	return covers("audit", p.AuditIDs[0]) || covers("chain", p.AuditIDs[len(p.AuditIDs)-1])
+}
+
+// revokedUser returns whether an event covers all tokens of a user that were
+// issued at a time.
+func (r *revocations) revokedUser(id string, issued time.Time) bool {
+	latest, ok := r.latest.Get("user " + id)
+	return ok && issued.Unix() <= latest
+}
+
+// expiredMax bounds the events that one write removes.
+const expiredMax = 100
+
+// expired returns the keys of the events before a time, at most expiredMax. The
+// caller chooses a time at which all tokens that they cover have expired.
+func (r *revocations) expired(before time.Time) (keys []ostiary.DocumentKey) {
+	r.events.Ascend("", func(key string, e *Revocation) bool {
+		if e.RevokedAt.Before(before) {
+			keys = append(keys, ostiary.DocumentKey{Kind: documentPrefix + revocationKind, Key: key})
+		}
+		return len(keys) < expiredMax
+	})
+	return keys
+}
+
+// document returns the document of an event. Keys are in the order of time.
+func (r *Revocation) document() ostiary.Document {
+	body, err := json.Marshal(r)
+	if err != nil {
+		panic(err) // strings and times
+	}
+	key := fmt.Sprintf("%016x-%s", r.RevokedAt.UnixMicro(), newID())
+	return ostiary.Document{Kind: documentPrefix + revocationKind, Key: key, Body: body}
+}
+
+// revoke adds an event to a write, and removes events whose tokens have expired.
+func (s *Service) revoke(d *directory, w *ostiary.WriteRequest, e Revocation) {
+	now := s.now()
+	e.RevokedAt = now
+	if e.IssuedBefore.IsZero() {
+		e.IssuedBefore = now
+	}
+	// A token that was made in the second of the last event is dated one second
+	// later. The new event must cover it too.
+	if latest, ok := d.revocations.latest.Get(e.subject()); ok && latest >= e.IssuedBefore.Unix() {
+		e.IssuedBefore = time.Unix(latest+1, 0).UTC()
+	}
+	w.Documents = append(w.Documents, e.document())
+	if len(w.RemoveDocuments) == 0 {
+		w.RemoveDocuments = d.revocations.expired(now.Add(-s.tokenAgeMax() - revocationMargin))
+	}
+}
+
+// final dates the events of a durable write again if the write became durable in a
+// later second than it was decided in. Until then, tokens were made on the state before
+// the events, and those tokens are dated later than the events. The proof of a request
+// does not matter here, because it may rest on what the request has ended.
+func (s *Service) final(ctx context.Context, events ...Revocation) error {
+	if len(events) == 0 {
+		return nil
+	}
+	ctx = context.WithoutCancel(ctx) // half of a revocation is none
+	now, d, err := s.moment(ctx)
+	if err != nil {
+		return err
+	}
+	events = slices.DeleteFunc(events, func(e Revocation) bool {
+		latest, _ := d.revocations.latest.Get(e.subject())
+		return latest >= now.Unix()
+	})
+	if len(events) == 0 {
+		return nil
+	}
+	_, err = s.documents.Together(ctx, func(base *replica.At[*directory]) (w *ostiary.WriteRequest, next *directory, err error) {
+		w = &ostiary.WriteRequest{}
+		for _, e := range events {
+			s.revoke(base.Value, w, e)
+		}
+		next, err = base.Value.with(w)
+		return w, next, err
+	})
+	return err
+}

@@ -1,0 +1,187 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/internal/identity/password"
+	"github.com/ostiary/ostiary/internal/identity/token"
+	"github.com/ostiary/ostiary/internal/replica"
+)
+
+// Options are the settings of a [Service]. The zero value is useful.
+type Options struct {
+	// Clock returns the current time. The default is [time.Now].
+	Clock func() time.Time
+	// TokenLife is the life of a token. The default is one hour.
+	TokenLife time.Duration
+	// ExpiredWindow is how long an expired token is valid for a service that asks for
+	// it. Revocations are kept for as long. The default is [ExpiredWindowDefault];
+	// negative means not at all.
+	ExpiredWindow time.Duration
+	// Methods are the methods of authentication that are switched on, in the order
+	// that tokens need: all servers that share keys have the same list. Nil means
+	// [token.DefaultMethods].
+	Methods token.Methods
+	// Rounds are the rounds of new bcrypt hashes. The default is
+	// password.RoundsDefault.
+	Rounds int
+	// Limits is the model of limits. The default is [FlatLimits].
+	Limits LimitModel
+	// Compliance are the rules for passwords and logins. The default has none.
+	Compliance Compliance
+	// Pool computes the hashes of passwords. Services of one process should share
+	// one. The default is a pool with the defaults of [password.PoolOptions].
+	Pool *password.Pool
+	// PasswordCache is how long a verified password is accepted again without
+	// computing its hash, which makes further logins as quick as other requests. In
+	// return, a reader of the memory of the process can guess the passwords in
+	// the cache quickly. A changed password is never accepted. The default is 0: no
+	// cache.
+	PasswordCache time.Duration
+}
+
+// Service is one deployment: the records, grants and passwords of one store. Its
+// methods may be called concurrently. It starts no goroutine.
+//
+// Reads use a directory in memory, which a read brings up to date if the store
+// has changed since, also by another process. Writes of one Service are decided one
+// after another; if another process writes in between, a write is decided again.
+// Concurrent writes that need only records to be decided become durable together.
+type Service struct {
+	store     *ostiary.Store
+	options   Options
+	documents *replica.Replica[*directory]
+	// nonces are those of signed requests.
+	nonces *nonces
+	// guesses bounds wrong one-time passwords.
+	guesses guesses
+	decoyState
+	pool       *password.Pool
+	verified   *verified // nil without a cache
+	activities activities
+}
+
+// Open returns the service of a store. It installs the schema of assignments if
+// the store has none, and reads all records. It fails if a project is deeper below
+// its domain than o.Limits allows.
+func Open(ctx context.Context, store *ostiary.Store, o Options) (*Service, error) {
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if o.TokenLife <= 0 {
+		o.TokenLife = time.Hour
+	}
+	if o.ExpiredWindow == 0 {
+		o.ExpiredWindow = ExpiredWindowDefault
+	}
+	o.ExpiredWindow = max(o.ExpiredWindow, 0)
+	if o.Methods == nil {
+		o.Methods = token.DefaultMethods()
+	}
+	if err := o.prepare(); err != nil {
+		return nil, err
+	}
+	if o.Limits == "" {
+		o.Limits = FlatLimits
+	}
+	if o.Pool == nil {
+		o.Pool = password.NewPool(password.PoolOptions{})
+	}
+	s := &Service{store: store, options: o, documents: replica.New(store, form(o.Limits)), pool: o.Pool, verified: newVerified(o.PasswordCache), nonces: newNonces(o.Clock())}
+	if err := s.installSchema(ctx); err != nil {
+		return nil, err
+	}
+	d, err := s.at(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s, d.checkDepth()
+}
+
+// ExpiredWindowDefault is the default of [Options.ExpiredWindow].
+const ExpiredWindowDefault = 48 * time.Hour
+
+// ExpiredWindow returns how long an expired token is valid for a service that asks
+// for it.
+func (s *Service) ExpiredWindow() time.Duration { return s.options.ExpiredWindow }
+
+// Methods returns the methods of authentication that are switched on.
+func (s *Service) Methods() token.Methods { return slices.Clone(s.options.Methods) }
+
+// Offers returns whether a method of authentication is switched on.
+func (s *Service) Offers(method string) bool { return slices.Contains(s.options.Methods, method) }
+
+// installSchema writes the schema of assignments unless the store has it.
+func (s *Service) installSchema(ctx context.Context) error {
+	_, err := s.store.CurrentSchema(ctx, "")
+	if errors.Is(err, ostiary.ErrNoSchema) {
+		_, _, err = s.store.WriteSchema(ostiary.WithBootstrap(ctx), ostiary.SchemaSource{Model: Model(), Dialect: "identity"})
+	}
+	return err
+}
+
+// at returns a directory that contains every write that was acknowledged before
+// the call.
+func (s *Service) at(ctx context.Context) (*directory, error) {
+	at, err := s.documents.Newest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return at.Value, nil
+}
+
+// prepare validates a change on a directory, and returns it. It is called again if
+// the store has changed meanwhile.
+type prepare func(*directory) (ostiary.WriteRequest, error)
+
+// write validates and makes one change, while no other write of the service is
+// made, and returns the directory with the change. It fails with Unauthorized if the
+// proof of the request does not hold. Writes that need nothing but the directory use
+// together.
+func (s *Service) write(ctx context.Context, p prepare) (*directory, error) {
+	return changed(s.documents.Change(ctx, s.deciding(ctx, p)))
+}
+
+// together is like write for a change that needs nothing but the directory to be
+// decided: p must not read the store. Concurrent changes become durable together.
+func (s *Service) together(ctx context.Context, p prepare) (*directory, error) {
+	return changed(s.documents.Together(ctx, s.deciding(ctx, p)))
+}
+
+// deciding returns the decision of a request: p, if the proof of the request holds.
+func (s *Service) deciding(ctx context.Context, p prepare) replica.Decide[*directory] {
+	return func(base *replica.At[*directory]) (*ostiary.WriteRequest, *directory, error) {
+		if err := s.proven(ctx, base.Value); err != nil {
+			return nil, nil, err
+		}
+		w, err := p(base.Value)
+		if err != nil {
+			return nil, nil, err
+		}
+		next, err := base.Value.with(&w)
+		return &w, next, err
+	}
+}
+
+func changed(at *replica.At[*directory], err error) (*directory, error) {
+	if err != nil {
+		return nil, err
+	}
+	return at.Value, nil
+}
+
+// now returns the current time in UTC.
+func (s *Service) now() time.Time { return s.options.Clock().UTC() }
+
+// document returns the document of a record.
+func (r *Record) document() ostiary.Document {
+	return ostiary.Document{Kind: documentPrefix + string(r.Kind), Key: r.ID, Body: r.body()}
+}
+
+func (r *Record) key() ostiary.DocumentKey {
+	return ostiary.DocumentKey{Kind: documentPrefix + string(r.Kind), Key: r.ID}
+}
