@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/ostiary/ostiary/identity/access"
 	"github.com/ostiary/ostiary/internal/identity"
-	"github.com/ostiary/ostiary/internal/identity/access"
 )
 
 // assignment is a row of the list of role assignments.

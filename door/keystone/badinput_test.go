@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary/internal/identity"
+	"github.com/ostiary/ostiary/identity/settings"
 )
 
 // trusted are attributes of the caller and of the target, as a policy names them,
@@ -146,7 +146,7 @@ func TestDistortedTokens(t *testing.T) {
 	now := time.Now()
 	var clock sync.Mutex
 	set := func(to time.Time) { clock.Lock(); now = to; clock.Unlock() }
-	c := newCloudWith(t, identity.Options{Rounds: 4, Clock: func() time.Time { clock.Lock(); defer clock.Unlock(); return now }})
+	c := newCloudWith(t, settings.Deployment{Rounds: 4, Clock: func() time.Time { clock.Lock(); defer clock.Unlock(); return now }})
 	refused := func(what, token string) {
 		t.Helper()
 		if a := c.do("GET", "/v3/users", token, ""); a.status != 401 {

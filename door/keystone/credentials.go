@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/ostiary/ostiary/identity/access"
 	"github.com/ostiary/ostiary/internal/identity"
-	"github.com/ostiary/ostiary/internal/identity/access"
 )
 
 // credentialRoutes are the routes of credentials of all types.

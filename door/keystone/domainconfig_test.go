@@ -4,13 +4,13 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/internal/identity"
+	"github.com/ostiary/ostiary/identity/settings"
 )
 
 // TestComplianceConfig reads the rules for passwords, which have no other domain
 // than the default one.
 func TestComplianceConfig(t *testing.T) {
-	c := newCloudWith(t, identity.Options{Rounds: 4, Compliance: identity.Compliance{Pattern: ".{6,}", PatternDescription: "six characters"}})
+	c := newCloudWith(t, settings.Deployment{Rounds: 4, Compliance: settings.Compliance{Pattern: ".{6,}", PatternDescription: "six characters"}})
 	c.play(`
 GET /v3/domains/default/config/security_compliance => 200 {"config":{"security_compliance":{"password_regex":".{6,}","password_regex_description":"six characters"}}}
 GET /v3/domains/default/config/security_compliance/password_regex => 200 {"config":{"password_regex":".{6,}"}}

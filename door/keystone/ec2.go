@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ostiary/ostiary/identity/access"
 	"github.com/ostiary/ostiary/internal/identity"
-	"github.com/ostiary/ostiary/internal/identity/access"
 	"github.com/ostiary/ostiary/internal/identity/ec2"
 )
 

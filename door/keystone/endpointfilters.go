@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/ostiary/ostiary/identity/access"
 	"github.com/ostiary/ostiary/internal/identity"
-	"github.com/ostiary/ostiary/internal/identity/access"
 )
 
 // endpointGroups are the endpoint groups of OS-EP-FILTER.

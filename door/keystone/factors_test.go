@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary/internal/identity"
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity/token"
 	"github.com/ostiary/ostiary/internal/identity/totp"
 )
@@ -20,7 +20,7 @@ type timed struct {
 func newTimed(t *testing.T) *timed {
 	t.Helper()
 	x := &timed{}
-	x.cloud = newCloudWith(t, identity.Options{Rounds: 4, Methods: append(token.DefaultMethods(), "totp"), Clock: x.clock})
+	x.cloud = newCloudWith(t, settings.Deployment{Rounds: 4, Methods: append(token.DefaultMethods(), "totp"), Clock: x.clock})
 	return x
 }
 
@@ -152,7 +152,7 @@ func TestFactorsOfScopes(t *testing.T) {
 
 // TestMethodsOff logs in with methods that are switched off.
 func TestMethodsOff(t *testing.T) {
-	c := newCloudWith(t, identity.Options{Rounds: 4, Methods: token.Methods{"password", "token"}})
+	c := newCloudWith(t, settings.Deployment{Rounds: 4, Methods: token.Methods{"password", "token"}})
 	user := c.id("users", "user", `"name":"u","password":"x"`)
 	for _, m := range []string{"totp", "oauth1", "application_credential", "magic"} {
 		if a := c.factors(user, `"`+m+`"`, "x", "1"); a.status != 401 {

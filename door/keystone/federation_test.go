@@ -9,9 +9,9 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door/keystone"
-	"github.com/ostiary/ostiary/internal/identity"
-	"github.com/ostiary/ostiary/internal/identity/oidc"
-	"github.com/ostiary/ostiary/internal/identity/oidc/oidctest"
+	"github.com/ostiary/ostiary/identity/oidc"
+	"github.com/ostiary/ostiary/identity/settings"
+	"github.com/ostiary/ostiary/workshop/oidctest"
 )
 
 // alliance is a deployment that trusts an identity provider.
@@ -31,7 +31,7 @@ const allianceRules = `{"rules":[
 func newAlliance(t *testing.T) *alliance {
 	t.Helper()
 	p := oidctest.New(t)
-	c := newCloudWith(t, identity.Options{Rounds: 4}, func(o *keystone.Options) {
+	c := newCloudWith(t, settings.Deployment{Rounds: 4}, func(o *keystone.Options) {
 		o.Providers = oidc.New([]oidc.Issuer{{URL: p.URL, Audiences: []string{"keystone"}}}, oidc.Options{})
 	})
 	a := &alliance{c, p, map[string]string{"member": c.roles["member"], "admin": c.roles["admin"], "issuer": p.URL, "rules": allianceRules}}

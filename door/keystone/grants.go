@@ -3,8 +3,8 @@ package keystone
 import (
 	"net/http"
 
+	"github.com/ostiary/ostiary/identity/access"
 	"github.com/ostiary/ostiary/internal/identity"
-	"github.com/ostiary/ostiary/internal/identity/access"
 )
 
 // grantRoute is a family of routes for grants, by the kinds in the path.

@@ -19,9 +19,9 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/identity/access"
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
-	"github.com/ostiary/ostiary/internal/identity/access"
-	"github.com/ostiary/ostiary/internal/identity/token"
 )
 
 // Name is the door's name, under which stores have aliases.
@@ -38,10 +38,10 @@ type Options struct {
 	// Keys returns the Fernet keys, the primary key first. It is called for every
 	// token, so it must be quick; a caller that reads keys from a folder caches
 	// them. Nil uses one random key, so that tokens end with the process.
-	Keys func() ([]token.Key, error)
+	Keys func() ([]settings.Key, error)
 	// ReceiptKeys returns the Fernet keys of receipts, the primary key first, as Keys
 	// does. Nil uses one random key, so that receipts end with the process.
-	ReceiptKeys func() ([]token.Key, error)
+	ReceiptKeys func() ([]settings.Key, error)
 	// Policy returns the rules that decide who may call what. It is called for every
 	// request, so it must be quick. Nil means [access.Default].
 	Policy func() *access.Policy
@@ -54,10 +54,10 @@ type Options struct {
 	// logins.
 	Providers Verifier
 	// Identity are the settings of the deployment.
-	Identity identity.Options
+	Identity settings.Deployment
 	// Permissions are relations of projects that other doors can ask about. Nil leaves
 	// those of the store as they are.
-	Permissions identity.Permissions
+	Permissions settings.Permissions
 	// RequestTimeout bounds a request if it is longer than the server's timeout: a
 	// request with a password waits for one or two hashes, and for those of others.
 	// The default is [RequestTimeoutDefault].
@@ -93,7 +93,7 @@ func New(e *ostiary.Engine, o Options) (*door.Door, error) {
 	if strings.HasSuffix(o.URL, "/") {
 		return nil, fmt.Errorf("keystone: invalid URL %q: expected no slash at the end", o.URL)
 	}
-	if err := errors.Join(o.Identity.Validate(), o.Permissions.Validate()); err != nil {
+	if err := errors.Join(identity.Validate(o.Identity), identity.ValidatePermissions(o.Permissions)); err != nil {
 		return nil, fmt.Errorf("keystone: %w", err)
 	}
 	if o.Keys == nil {
@@ -131,9 +131,9 @@ func New(e *ostiary.Engine, o Options) (*door.Door, error) {
 }
 
 // randomKey returns a function that returns one random key.
-func randomKey() func() ([]token.Key, error) {
-	keys := []token.Key{token.NewKey()}
-	return func() ([]token.Key, error) { return keys, nil }
+func randomKey() func() ([]settings.Key, error) {
+	keys := []settings.Key{settings.NewKey()}
+	return func() ([]settings.Key, error) { return keys, nil }
 }
 
 // prefixes are the paths of the API. DevStack serves it below /identity.

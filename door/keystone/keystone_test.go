@@ -11,6 +11,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/keystone"
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/memory"
@@ -38,18 +39,18 @@ type answer struct {
 
 func newCloud(t testing.TB) *cloud {
 	t.Helper()
-	return newCloudWith(t, identity.Options{Rounds: 4})
+	return newCloudWith(t, settings.Deployment{Rounds: 4})
 }
 
 // newCloudWith is like newCloud. change changes the settings of the door.
-func newCloudWith(t testing.TB, o identity.Options, change ...func(*keystone.Options)) *cloud {
+func newCloudWith(t testing.TB, o settings.Deployment, change ...func(*keystone.Options)) *cloud {
 	t.Helper()
 	return newCloudOn(t, memory.New(), o, change...)
 }
 
 // newCloudOn is like newCloudWith, over a driver. The requests of a test in
 // TestInterrupted are interrupted.
-func newCloudOn(t testing.TB, driver storage.Driver, o identity.Options, change ...func(*keystone.Options)) *cloud {
+func newCloudOn(t testing.TB, driver storage.Driver, o settings.Deployment, change ...func(*keystone.Options)) *cloud {
 	t.Helper()
 	settings := keystone.Options{Identity: o, URL: "http://keystone"}
 	for _, f := range change {

@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/ostiary/ostiary/identity/access"
 	"github.com/ostiary/ostiary/internal/identity"
-	"github.com/ostiary/ostiary/internal/identity/access"
 )
 
 // limitMax is the largest number of a limit. The smallest is -1, which means no
@@ -88,7 +88,7 @@ func (c *call) limitModel() error {
 	var o object
 	o.begin("model")
 	o.text("name", string(model))
-	o.text("description", model.Describe())
+	o.text("description", identity.DescribeLimits(model))
 	o.end()
 	return c.write(http.StatusOK, &o)
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
 )
 
@@ -56,9 +57,9 @@ func (c *cloud) play(script string, values map[string]string) {
 
 // limitCloud returns a deployment with the registered limit of 10 cores, a domain
 // and projects.
-func limitCloud(t *testing.T, model identity.LimitModel) (*cloud, map[string]string) {
+func limitCloud(t *testing.T, model settings.LimitModel) (*cloud, map[string]string) {
 	t.Helper()
-	c := newCloudWith(t, identity.Options{Rounds: 4, Limits: model})
+	c := newCloudWith(t, settings.Deployment{Rounds: 4, Limits: model})
 	v := map[string]string{"domain": c.id("domains", "domain", `"name":"d"`)}
 	v["cores"], v["nova"] = c.registered("cores", 10)
 	in := `,"domain_id":"` + v["domain"] + `"`
@@ -127,7 +128,7 @@ DELETE /v3/registered_limits/{cores} => 204
 
 // TestTwoLevelLimits compares limits of projects with those of their domain.
 func TestTwoLevelLimits(t *testing.T) {
-	c, v := limitCloud(t, identity.TwoLevelLimits)
+	c, v := limitCloud(t, settings.TwoLevelLimits)
 	c.play(`
 GET /v3/limits/model => 200 "name":"strict_two_level"
 POST /v3/projects {"project":{"name":"deep","parent_id":"{p}","domain_id":"{domain}"}} => 403 Max hierarchy depth reached
@@ -161,10 +162,10 @@ func TestTwoLevelLimitsNeedFlatProjects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := identity.Open(t.Context(), store, identity.Options{Limits: identity.TwoLevelLimits}); err == nil || !strings.Contains(err.Error(), "2 levels below its domain") {
+	if _, err := identity.Open(t.Context(), store, settings.Deployment{Limits: settings.TwoLevelLimits}); err == nil || !strings.Contains(err.Error(), "2 levels below its domain") {
 		t.Error(err)
 	}
-	if _, err := identity.Open(t.Context(), store, identity.Options{Limits: "three"}); err == nil || !strings.Contains(err.Error(), `unknown limit model "three"`) {
+	if _, err := identity.Open(t.Context(), store, settings.Deployment{Limits: "three"}); err == nil || !strings.Contains(err.Error(), `unknown limit model "three"`) {
 		t.Error(err)
 	}
 }

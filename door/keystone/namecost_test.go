@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/storage/memory"
 )
@@ -26,7 +27,7 @@ func TestUsersByNameCost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		directory, err := identity.Open(t.Context(), store, identity.Options{Rounds: 4})
+		directory, err := identity.Open(t.Context(), store, settings.Deployment{Rounds: 4})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary/internal/identity"
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity/token"
 )
 
@@ -104,7 +104,7 @@ func TestOAuth2Life(t *testing.T) {
 
 // TestOAuth2Off asks for a token where application credentials are switched off.
 func TestOAuth2Off(t *testing.T) {
-	c := newCloudWith(t, identity.Options{Rounds: 4, Methods: token.Methods{"password", "token"}})
+	c := newCloudWith(t, settings.Deployment{Rounds: 4, Methods: token.Methods{"password", "token"}})
 	user, _, own := c.member("u")
 	id, secret := c.application(user, own, "")
 	if a := c.form("grant_type=client_credentials", id+":"+secret); a.status != 401 || a.body["error"] != "invalid_client" {

@@ -4,8 +4,8 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/ostiary/ostiary/identity/access"
 	"github.com/ostiary/ostiary/internal/identity"
-	"github.com/ostiary/ostiary/internal/identity/access"
 )
 
 // policies are texts that other services read. They are not the rules of this

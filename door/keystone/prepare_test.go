@@ -6,6 +6,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door/keystone"
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/storage/memory"
 )
@@ -29,14 +30,14 @@ func TestPrepareOfLargeDeployment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := identity.Open(t.Context(), store, identity.Options{Rounds: 4})
+	s, err := identity.Open(t.Context(), store, settings.Deployment{Rounds: 4})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Bootstrap(t.Context(), identity.BootstrapOptions{Password: "secret"}); err != nil {
 		t.Fatal(err)
 	}
-	d, err := keystone.New(open(ostiary.Bounds{LoadWait: time.Nanosecond}), keystone.Options{Identity: identity.Options{Rounds: 4}})
+	d, err := keystone.New(open(ostiary.Bounds{LoadWait: time.Nanosecond}), keystone.Options{Identity: settings.Deployment{Rounds: 4}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
 )
 
@@ -22,7 +23,7 @@ func TestResetMeanwhile(t *testing.T) {
 		}
 		return time.Now()
 	}
-	c := newCloudWith(t, identity.Options{Rounds: 4, Clock: clock})
+	c := newCloudWith(t, settings.Deployment{Rounds: 4, Clock: clock})
 	bob := c.id("users", "user", `"name":"bob","password":"old"`)
 	project := c.id("projects", "project", `"name":"p"`)
 	c.ok(204, "PUT", "/v3/projects/"+project+"/users/"+bob+"/roles/"+c.roles["member"], "", "")

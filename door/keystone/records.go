@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/ostiary/ostiary/identity/access"
 	"github.com/ostiary/ostiary/internal/identity"
-	"github.com/ostiary/ostiary/internal/identity/access"
 )
 
 // The resources of the API.

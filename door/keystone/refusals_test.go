@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/door/keystone"
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
 )
 
@@ -19,7 +20,7 @@ func (c *cloud) service() *identity.Service {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	s, err := identity.Open(c.t.Context(), store, identity.Options{Rounds: 4})
+	s, err := identity.Open(c.t.Context(), store, settings.Deployment{Rounds: 4})
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/keystone"
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/storage/memory"
 )
@@ -110,7 +111,7 @@ func TestPrepareLarge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := identity.Open(t.Context(), store, identity.Options{Rounds: 4})
+	s, err := identity.Open(t.Context(), store, settings.Deployment{Rounds: 4})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +122,7 @@ func TestPrepareLarge(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.Close() })
-	d, err := keystone.New(e, keystone.Options{Identity: identity.Options{Rounds: 4}})
+	d, err := keystone.New(e, keystone.Options{Identity: settings.Deployment{Rounds: 4}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +206,7 @@ func TestPages(t *testing.T) {
 func TestBrokenLists(t *testing.T) {
 	t.Parallel()
 	var reported []error
-	c := newCloudWith(t, identity.Options{Rounds: 4}, func(o *keystone.Options) {
+	c := newCloudWith(t, settings.Deployment{Rounds: 4}, func(o *keystone.Options) {
 		o.Report = func(err error) { reported = append(reported, err) }
 	})
 	c.crowd(1100) // a walk looks for the end of its context after every 1024 records

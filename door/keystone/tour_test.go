@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/golden"
-	"github.com/ostiary/ostiary/internal/identity"
 )
 
 // TestTours plays the files testdata/*.tour, each on a new deployment with a clock
@@ -45,7 +45,7 @@ type tour struct {
 func newTour(t *testing.T) *tour {
 	t.Helper()
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	x := &tour{newCloudWith(t, identity.Options{Rounds: 4, Clock: func() time.Time { return now }}), map[string]string{}}
+	x := &tour{newCloudWith(t, settings.Deployment{Rounds: 4, Clock: func() time.Time { return now }}), map[string]string{}}
 	x.vars["admin"] = x.admin
 	for name, id := range x.roles {
 		x.vars["role."+name] = id

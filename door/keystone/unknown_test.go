@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/golden"
-	"github.com/ostiary/ostiary/internal/identity"
 )
 
 // TestUnknownIDs calls every route as an administrator, with ids that do not exist
@@ -60,7 +60,7 @@ var parameter = regexp.MustCompile(`\{\w+\}`)
 func TestExpiredTokens(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	c := newCloudWith(t, identity.Options{Rounds: 4, Clock: func() time.Time { return now }})
+	c := newCloudWith(t, settings.Deployment{Rounds: 4, Clock: func() time.Time { return now }})
 	c.id("users", "user", `"name":"u","password":"p"`)
 	old := c.token("u", "p", "")
 	now = now.Add(time.Hour)

@@ -8,6 +8,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/keystone"
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/bench"
 	"github.com/ostiary/ostiary/internal/golden"
 	"github.com/ostiary/ostiary/internal/identity"
@@ -130,7 +131,7 @@ func keystoneEngine(t *testing.T) (*identity.Service, func(*ostiary.Engine) (*do
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := identity.Open(t.Context(), store, identity.Options{Rounds: 4})
+	s, err := identity.Open(t.Context(), store, settings.Deployment{Rounds: 4})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,6 +139,6 @@ func keystoneEngine(t *testing.T) (*identity.Service, func(*ostiary.Engine) (*do
 		t.Fatal(err)
 	}
 	return s, func(*ostiary.Engine) (*door.Door, error) {
-		return keystone.New(e, keystone.Options{Identity: identity.Options{Rounds: 4}})
+		return keystone.New(e, keystone.Options{Identity: settings.Deployment{Rounds: 4}})
 	}
 }

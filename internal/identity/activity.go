@@ -97,7 +97,7 @@ func (s *Service) count(user string, f func(a activity, counted *activity)) {
 // wrongPassword counts a wrong password of a user. A locked user stays locked for
 // as long as without it.
 func (s *Service) wrongPassword(user *Record) {
-	c, now := &s.options.Compliance, s.now()
+	c, now := &s.compliance, s.now()
 	if c.LockoutAttempts == 0 {
 		return
 	}
@@ -118,7 +118,7 @@ func (s *Service) wrongPassword(user *Record) {
 func (s *Service) rightPassword(user *Record) (locked bool) {
 	now := s.now()
 	s.count(user.ID, func(a activity, counted *activity) {
-		if locked = s.options.Compliance.locked(user, a, now); !locked && a.Failures > 0 {
+		if locked = s.compliance.locked(user, a, now); !locked && a.Failures > 0 {
 			counted.clear(now)
 		}
 	})
@@ -127,7 +127,7 @@ func (s *Service) rightPassword(user *Record) (locked bool) {
 
 // used records that a user logged in today.
 func (s *Service) used(user string) {
-	if s.options.Compliance.InactiveDays == 0 {
+	if s.compliance.InactiveDays == 0 {
 		return
 	}
 	today := day(s.now())
@@ -162,7 +162,7 @@ func (s *Service) present(r *Record) *Record {
 }
 
 func (s *Service) isInactive(r *Record) bool {
-	c := &s.options.Compliance
+	c := &s.compliance
 	return c.InactiveDays > 0 && r.Kind == User && c.inactive(r, s.activity(r.ID), s.now())
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/storage/memory"
 )
 
@@ -26,7 +27,7 @@ func TestCountsOfFlush(t *testing.T) {
 	defer e.Close()
 	store, err := e.CreateStore(t.Context(), ostiary.CreateStoreRequest{})
 	must(err)
-	s, err := Open(t.Context(), store, Options{Compliance: Compliance{LockoutAttempts: LockoutAttemptsMax}})
+	s, err := Open(t.Context(), store, settings.Deployment{Compliance: settings.Compliance{LockoutAttempts: settings.LockoutAttemptsMax}})
 	must(err)
 	bob := &Record{Kind: User, ID: "bob", Name: "bob"}
 	refused, err := s.LoadRecords(t.Context(), []Loaded{{Record: Record{Kind: Project, ID: DefaultDomain, Name: "d", IsDomain: true}}, {Record: *bob}})

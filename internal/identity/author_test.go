@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/identity/mapping"
 )
@@ -28,8 +29,8 @@ func TestCallersWithoutToken(t *testing.T) {
 	_, seed := d.seed(user.ID, seedA)
 	d.ok(d.Grant(t.Context(), identity.Grant{UserID: user.ID, Target: project.ID, RoleID: d.find(identity.Role, "member").ID}))
 	bob := d.user("bob", "right", "")
-	counting, err := identity.Open(t.Context(), d.store, identity.Options{Rounds: 4, Clock: d.clock.read,
-		Compliance: identity.Compliance{LockoutAttempts: 2, LockoutDuration: time.Hour}})
+	counting, err := identity.Open(t.Context(), d.store, settings.Deployment{Rounds: 4, Clock: d.clock.read,
+		Compliance: settings.Compliance{LockoutAttempts: 2, LockoutDuration: time.Hour}})
 	d.ok(err)
 
 	consumer, secret := d.consumer()

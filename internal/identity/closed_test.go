@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/identity/token"
 	"github.com/ostiary/ostiary/storage/memory"
@@ -41,14 +42,14 @@ func TestClosed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := identity.Open(t.Context(), store, identity.Options{Rounds: 4})
+	s, err := identity.Open(t.Context(), store, settings.Deployment{Rounds: 4})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := identity.Open(t.Context(), store, identity.Options{}); !errors.Is(err, ostiary.ErrClosed) {
+	if _, err := identity.Open(t.Context(), store, settings.Deployment{}); !errors.Is(err, ostiary.ErrClosed) {
 		t.Errorf("Open: %v, want ErrClosed", err)
 	}
 	calls := 0

@@ -6,65 +6,22 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity/password"
+	"github.com/ostiary/ostiary/internal/identity/token"
 )
 
-// Compliance are rules for passwords and logins: the options of Keystone's
-// section security_compliance. The zero value has no rules.
-type Compliance struct {
-	// LockoutAttempts is the number of wrong passwords after which a user is locked;
-	// 0 means never. The right password resets the number.
-	LockoutAttempts int
-	// LockoutDuration is how long a user stays locked after the last wrong password.
-	// The default is [LockoutDurationDefault]. If it is negative, users stay locked
-	// until an administrator updates them.
-	LockoutDuration time.Duration
-	// ExpiresDays is how many days a new password is valid; 0 means forever.
-	ExpiresDays int
-	// UniqueCount is the number of previous passwords, the current one included, that
-	// users cannot choose when they change their password; 0 allows all.
-	UniqueCount int
-	// MinimumAgeDays is how many days users keep a password that they chose before
-	// they can change it again; 0 means none. It is less than ExpiresDays.
-	MinimumAgeDays int
-	// Pattern is a regular expression that new passwords match, in the form of
-	// [password.ParsePattern]; "" allows all.
-	Pattern string
-	// PatternDescription explains Pattern in the error of a password that does not
-	// match.
-	PatternDescription string
-	// ChangeUponFirstUse makes users change a password that an administrator set
-	// before they can log in.
-	ChangeUponFirstUse bool
-	// InactiveDays is the number of days without a login after which a user counts as
-	// disabled; 0 means never.
-	InactiveDays int
-
-	pattern *password.Pattern // parsed from Pattern; nil for none
+// compliance are the rules of a service.
+type compliance struct {
+	settings.Compliance
+	// pattern is parsed from Pattern; nil for none.
+	pattern *password.Pattern
 }
 
-// LockoutDurationDefault is the default of [Compliance.LockoutDuration].
-const LockoutDurationDefault = 30 * time.Minute
-
-// Bounds of [Compliance].
-const (
-	// UniqueCountMax bounds UniqueCount, because a change of a password verifies as
-	// many hashes.
-	UniqueCountMax = 50
-	// DaysMax bounds the numbers of days.
-	DaysMax = 36_500
-	// LockoutAttemptsMax bounds LockoutAttempts.
-	LockoutAttemptsMax = 1_000_000
-)
-
-// Validate fails if a setting is malformed or out of its bounds.
-func (o Options) Validate() error {
-	return o.prepare() // of a copy
-}
-
-// prepare is like Validate, and completes the settings.
-func (o *Options) prepare() error {
-	return errors.Join(o.Methods.Validate(), o.Limits.Validate(), validateRounds(o.Rounds), o.Compliance.prepare())
+// Validate fails if a setting of a deployment is malformed or out of its bounds.
+func Validate(o settings.Deployment) error {
+	_, err := newCompliance(o.Compliance)
+	return errors.Join(token.Methods(o.Methods).Validate(), validateLimits(o.Limits), validateRounds(o.Rounds), err)
 }
 
 // validateRounds fails if a number of rounds of bcrypt is out of its bounds; 0 means
@@ -76,31 +33,32 @@ func validateRounds(rounds int) error {
 	return nil
 }
 
-// prepare checks the rules, and completes them.
-func (c *Compliance) prepare() error {
+// newCompliance checks rules, and completes them.
+func newCompliance(rules settings.Compliance) (compliance, error) {
+	c := compliance{Compliance: rules}
 	for _, x := range []struct {
 		name       string
 		value, max int
 	}{
-		{"lockout attempts", c.LockoutAttempts, LockoutAttemptsMax}, {"days until a password expires", c.ExpiresDays, DaysMax}, {"unique passwords", c.UniqueCount, UniqueCountMax},
-		{"minimum days of a password", c.MinimumAgeDays, DaysMax}, {"days without a login", c.InactiveDays, DaysMax},
+		{"lockout attempts", c.LockoutAttempts, settings.LockoutAttemptsMax}, {"days until a password expires", c.ExpiresDays, settings.DaysMax}, {"unique passwords", c.UniqueCount, settings.UniqueCountMax},
+		{"minimum days of a password", c.MinimumAgeDays, settings.DaysMax}, {"days without a login", c.InactiveDays, settings.DaysMax},
 	} {
 		if x.value < 0 || x.value > x.max {
-			return fmt.Errorf("invalid number %d of %s: expected 0 to %d", x.value, x.name, x.max)
+			return c, fmt.Errorf("invalid number %d of %s: expected 0 to %d", x.value, x.name, x.max)
 		}
 	}
 	if c.ExpiresDays > 0 && c.MinimumAgeDays >= c.ExpiresDays {
-		return fmt.Errorf("invalid minimum of %d days of a password that expires after %d days: expected fewer days", c.MinimumAgeDays, c.ExpiresDays)
+		return c, fmt.Errorf("invalid minimum of %d days of a password that expires after %d days: expected fewer days", c.MinimumAgeDays, c.ExpiresDays)
 	}
 	if c.LockoutDuration == 0 {
-		c.LockoutDuration = LockoutDurationDefault
+		c.LockoutDuration = settings.LockoutDurationDefault
 	}
 	if c.Pattern == "" {
-		return nil
+		return c, nil
 	}
 	var err error
 	c.pattern, err = password.ParsePattern(c.Pattern)
-	return err
+	return c, err
 }
 
 // Resource options of users that exempt them from rules.
@@ -113,7 +71,7 @@ const (
 
 // newPassword returns the description of a password that a user gets at a time.
 // options are the resource options that the user has from then on.
-func (c *Compliance) newPassword(options Members, byOwner bool, now time.Time) *Password {
+func (c *compliance) newPassword(options Members, byOwner bool, now time.Time) *Password {
 	p := &Password{Changed: now, ByOwner: byOwner}
 	if c.ExpiresDays > 0 && !options.Bool(optionIgnoreExpiry, false) {
 		expires := now.AddDate(0, 0, c.ExpiresDays).Truncate(time.Second)
@@ -131,7 +89,7 @@ func (r *Record) expired(now time.Time) bool {
 }
 
 // check fails with Invalid if a new password does not match the pattern.
-func (c *Compliance) check(secret *string) error {
+func (c *compliance) check(secret *string) error {
 	if secret == nil || c.pattern == nil || c.pattern.Match(*secret) {
 		return nil
 	}
@@ -140,7 +98,7 @@ func (c *Compliance) check(secret *string) error {
 
 // mayChange fails with Invalid if a user must not change the own password: because
 // of the option lock_password, or because the user chose it too recently.
-func (c *Compliance) mayChange(r *Record, now time.Time) error {
+func (c *compliance) mayChange(r *Record, now time.Time) error {
 	if r.options().Bool(optionLockPassword, false) {
 		return failf(Invalid, "You cannot change your password at this time due to password policy disallowing password changes. Please contact your administrator to reset your password.")
 	}
@@ -156,7 +114,7 @@ func (c *Compliance) mayChange(r *Record, now time.Time) error {
 }
 
 // locked returns whether a user is locked because of wrong passwords.
-func (c *Compliance) locked(r *Record, a activity, now time.Time) bool {
+func (c *compliance) locked(r *Record, a activity, now time.Time) bool {
 	if c.LockoutAttempts == 0 || a.Failures < c.LockoutAttempts || r.options().Bool(optionIgnoreLockout, false) {
 		return false
 	}
@@ -166,7 +124,7 @@ func (c *Compliance) locked(r *Record, a activity, now time.Time) bool {
 // inactive returns whether a user has not logged in for too long. A user who has
 // never logged in is active since the record exists; a user without a date of
 // that is active.
-func (c *Compliance) inactive(r *Record, a activity, now time.Time) bool {
+func (c *compliance) inactive(r *Record, a activity, now time.Time) bool {
 	if c.InactiveDays == 0 || r.Kind != User || r.options().Bool(optionIgnoreInactivity, false) {
 		return false
 	}

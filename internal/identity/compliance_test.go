@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
 )
 
 // comply opens a service of the deployment's store with rules.
-func (d *deployment) comply(c identity.Compliance) *deployment {
+func (d *deployment) comply(c settings.Compliance) *deployment {
 	d.t.Helper()
-	s, err := identity.Open(d.t.Context(), d.store, identity.Options{Clock: d.clock.read, Rounds: 4, Compliance: c, ExpiredWindow: 2000 * time.Hour})
+	s, err := identity.Open(d.t.Context(), d.store, settings.Deployment{Clock: d.clock.read, Rounds: 4, Compliance: c, ExpiredWindow: 2000 * time.Hour})
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -52,7 +53,7 @@ func (d *deployment) head() ostiary.Token {
 
 func TestLockout(t *testing.T) {
 	t.Parallel()
-	d := deploy(t).comply(identity.Compliance{LockoutAttempts: 3, LockoutDuration: time.Minute})
+	d := deploy(t).comply(settings.Compliance{LockoutAttempts: 3, LockoutDuration: time.Minute})
 	bob, free := d.user("bob", "right", ""), d.user("free", "right", `"ignore_lockout_failure_attempts":true`)
 	head := d.head()
 	for range 2 {
@@ -70,7 +71,7 @@ func TestLockout(t *testing.T) {
 	}
 
 	// Another process sees the lock when it is stored, by one entry.
-	other := d.comply(identity.Compliance{LockoutAttempts: 3, LockoutDuration: time.Minute})
+	other := d.comply(settings.Compliance{LockoutAttempts: 3, LockoutDuration: time.Minute})
 	d.ok(other.login(bob, "right"))
 	d.ok(d.Flush(t.Context()))
 	if d.entries(head) != 1 {
@@ -102,7 +103,7 @@ func (d *deployment) entries(after ostiary.Token) int {
 // TestLockoutForever: only an administrator ends the lock.
 func TestLockoutForever(t *testing.T) {
 	t.Parallel()
-	d := deploy(t).comply(identity.Compliance{LockoutAttempts: 1, LockoutDuration: -1})
+	d := deploy(t).comply(settings.Compliance{LockoutAttempts: 1, LockoutDuration: -1})
 	bob := d.user("bob", "right", "")
 	d.fails(d.login(bob, "wrong"), identity.Unauthorized, "wrong password")
 	d.clock.move(10_000 * time.Hour)
@@ -127,7 +128,7 @@ func TestLockoutForever(t *testing.T) {
 
 func TestPasswordExpiry(t *testing.T) {
 	t.Parallel()
-	d := deploy(t).comply(identity.Compliance{ExpiresDays: 10, MinimumAgeDays: 2})
+	d := deploy(t).comply(settings.Compliance{ExpiresDays: 10, MinimumAgeDays: 2})
 	bob, free := d.user("bob", "one", ""), d.user("free", "one", `"ignore_password_expiry":true`)
 	if bob.Password.Expires == nil || bob.Password.Expires.Sub(d.clock.read()) != 240*time.Hour || free.Password.Expires != nil {
 		t.Errorf("expires %v and %v", bob.Password.Expires, free.Password.Expires)
@@ -152,7 +153,7 @@ func TestPasswordExpiry(t *testing.T) {
 
 func TestPasswordHistory(t *testing.T) {
 	t.Parallel()
-	d := deploy(t).comply(identity.Compliance{UniqueCount: 3})
+	d := deploy(t).comply(settings.Compliance{UniqueCount: 3})
 	bob := d.user("bob", "p0", "")
 	for _, secret := range []string{"p1", "p2"} {
 		d.ok(d.set(bob, secret, true))
@@ -166,7 +167,7 @@ func TestPasswordHistory(t *testing.T) {
 	d.ok(d.set(bob, "p0", false)) // administrators may repeat a password
 	d.ok(d.login(bob, "p0"))
 	// Without the rule, only the current hash is kept.
-	plain := d.comply(identity.Compliance{})
+	plain := d.comply(settings.Compliance{})
 	d.ok(plain.set(bob, "p4", true))
 	d.ok(d.set(bob, "p0", true))
 	locked := d.user("locked", "p0", `"lock_password":true`)
@@ -175,7 +176,7 @@ func TestPasswordHistory(t *testing.T) {
 
 func TestPasswordPattern(t *testing.T) {
 	t.Parallel()
-	d := deploy(t).comply(identity.Compliance{Pattern: `^(?=.*\d)(?=.*[a-z]).{7,}$`, PatternDescription: "seven characters with a letter and a digit."})
+	d := deploy(t).comply(settings.Compliance{Pattern: `^(?=.*\d)(?=.*[a-z]).{7,}$`, PatternDescription: "seven characters with a letter and a digit."})
 	weak := "abcdefg"
 	_, err := d.Create(t.Context(), identity.Record{Kind: identity.User, Name: "bob"}, &weak)
 	d.fails(err, identity.Invalid, "The password does not match the requirements: seven characters with a letter and a digit.")
@@ -188,7 +189,7 @@ func TestPasswordPattern(t *testing.T) {
 
 func TestFirstUse(t *testing.T) {
 	t.Parallel()
-	d := deploy(t).comply(identity.Compliance{ChangeUponFirstUse: true, ExpiresDays: 5})
+	d := deploy(t).comply(settings.Compliance{ChangeUponFirstUse: true, ExpiresDays: 5})
 	bob, free := d.user("bob", "one", ""), d.user("free", "one", `"ignore_change_password_upon_first_use":true`)
 	d.fails(d.login(bob, "one"), identity.PasswordAge, "needs to be changed")
 	d.ok(d.login(free, "one"))
@@ -200,7 +201,7 @@ func TestFirstUse(t *testing.T) {
 
 func TestInactivity(t *testing.T) {
 	t.Parallel()
-	rules := identity.Compliance{InactiveDays: 30}
+	rules := settings.Compliance{InactiveDays: 30}
 	d := deploy(t).comply(rules)
 	bob, free := d.user("bob", "one", ""), d.user("free", "one", `"ignore_user_inactivity":true`)
 	member := d.find(identity.Role, "member")
@@ -260,7 +261,7 @@ func TestRehash(t *testing.T) {
 		d.ok(err)
 		return string(s.Body)
 	}
-	s, err := identity.Open(t.Context(), d.store, identity.Options{Clock: d.clock.read, Rounds: 5})
+	s, err := identity.Open(t.Context(), d.store, settings.Deployment{Clock: d.clock.read, Rounds: 5})
 	d.ok(err)
 	d.Service = s
 	d.fails(d.login(bob, "two"), identity.Unauthorized, "wrong")
@@ -284,7 +285,7 @@ func TestRehash(t *testing.T) {
 func TestPasswordCache(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
-	s, err := identity.Open(t.Context(), d.store, identity.Options{Clock: d.clock.read, Rounds: 4, PasswordCache: time.Minute})
+	s, err := identity.Open(t.Context(), d.store, settings.Deployment{Clock: d.clock.read, Rounds: 4, PasswordCache: time.Minute})
 	d.ok(err)
 	d.Service = s
 	bob := d.user("bob", "one", "")
@@ -303,20 +304,20 @@ func TestComplianceBounds(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
 	for _, x := range []struct {
-		c    identity.Compliance
+		c    settings.Compliance
 		want string // of the error
 	}{
-		{identity.Compliance{UniqueCount: identity.UniqueCountMax, ExpiresDays: identity.DaysMax, MinimumAgeDays: identity.DaysMax - 1, InactiveDays: identity.DaysMax, LockoutAttempts: identity.LockoutAttemptsMax}, ""},
-		{identity.Compliance{UniqueCount: identity.UniqueCountMax + 1}, "invalid number 51 of unique passwords"},
-		{identity.Compliance{ExpiresDays: identity.DaysMax + 1}, "invalid number 36501 of days until a password expires"},
-		{identity.Compliance{MinimumAgeDays: identity.DaysMax + 1}, "invalid number 36501 of minimum days"},
-		{identity.Compliance{InactiveDays: identity.DaysMax + 1}, "invalid number 36501 of days without a login"},
-		{identity.Compliance{LockoutAttempts: identity.LockoutAttemptsMax + 1}, "invalid number 1000001 of lockout attempts"},
-		{identity.Compliance{LockoutAttempts: -1}, "expected 0 to 1000000"},
-		{identity.Compliance{ExpiresDays: 2, MinimumAgeDays: 2}, "expected fewer days"},
-		{identity.Compliance{Pattern: "("}, "invalid pattern"},
+		{settings.Compliance{UniqueCount: settings.UniqueCountMax, ExpiresDays: settings.DaysMax, MinimumAgeDays: settings.DaysMax - 1, InactiveDays: settings.DaysMax, LockoutAttempts: settings.LockoutAttemptsMax}, ""},
+		{settings.Compliance{UniqueCount: settings.UniqueCountMax + 1}, "invalid number 51 of unique passwords"},
+		{settings.Compliance{ExpiresDays: settings.DaysMax + 1}, "invalid number 36501 of days until a password expires"},
+		{settings.Compliance{MinimumAgeDays: settings.DaysMax + 1}, "invalid number 36501 of minimum days"},
+		{settings.Compliance{InactiveDays: settings.DaysMax + 1}, "invalid number 36501 of days without a login"},
+		{settings.Compliance{LockoutAttempts: settings.LockoutAttemptsMax + 1}, "invalid number 1000001 of lockout attempts"},
+		{settings.Compliance{LockoutAttempts: -1}, "expected 0 to 1000000"},
+		{settings.Compliance{ExpiresDays: 2, MinimumAgeDays: 2}, "expected fewer days"},
+		{settings.Compliance{Pattern: "("}, "invalid pattern"},
 	} {
-		_, err := identity.Open(t.Context(), d.store, identity.Options{Compliance: x.c})
+		_, err := identity.Open(t.Context(), d.store, settings.Deployment{Compliance: x.c})
 		if (err == nil) != (x.want == "") || err != nil && !strings.Contains(err.Error(), x.want) {
 			t.Errorf("%+v: got %v, want %q", x.c, err, x.want)
 		}
@@ -330,7 +331,7 @@ func TestLockoutDuringFlush(t *testing.T) {
 	d := deploy(t)
 	bob := d.user("bob", "right", "")
 	var flush func()
-	s, err := identity.Open(t.Context(), d.store, identity.Options{Rounds: 4, Compliance: identity.Compliance{LockoutAttempts: 2, LockoutDuration: time.Hour},
+	s, err := identity.Open(t.Context(), d.store, settings.Deployment{Rounds: 4, Compliance: settings.Compliance{LockoutAttempts: 2, LockoutDuration: time.Hour},
 		Clock: func() time.Time { // Login asks for the time before it verifies the password
 			if f := flush; f != nil {
 				flush = nil

@@ -3,6 +3,7 @@ package identity_test
 import (
 	"testing"
 
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/identity/password"
 )
@@ -13,8 +14,7 @@ import (
 func TestWrongLoginsAlike(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
-	pool := password.NewPool(password.PoolOptions{})
-	s, err := identity.Open(t.Context(), d.store, identity.Options{Clock: d.clock.read, Rounds: 4, Pool: pool, Compliance: identity.Compliance{LockoutAttempts: 3}})
+	s, err := identity.Open(t.Context(), d.store, settings.Deployment{Clock: d.clock.read, Rounds: 4, Compliance: settings.Compliance{LockoutAttempts: 3}})
 	d.ok(err)
 	imported := func(id string, rounds int) identity.Loaded {
 		hash, err := password.Hash("secret", rounds)
@@ -24,11 +24,11 @@ func TestWrongLoginsAlike(t *testing.T) {
 	refused, err := s.LoadRecords(t.Context(), []identity.Loaded{imported("same", 4), imported("slow", 6), imported("locked", 5)})
 	expectRefused(t, refused, err, nil)
 	wrong := func(id, secret string) int {
-		before := pool.Computed()
+		before := s.HashesComputed()
 		if _, err := s.Login(t.Context(), id, "", "", secret); err == nil {
 			t.Error(id, "logs in")
 		}
-		return pool.Computed() - before
+		return s.HashesComputed() - before
 	}
 	if n := wrong("absent", "x"); n != 1 {
 		t.Errorf("%d hashes before another form was seen, expected 1", n)
@@ -42,8 +42,8 @@ func TestWrongLoginsAlike(t *testing.T) {
 			t.Errorf("%s: %d hashes, expected one of each of 3 forms", id, n)
 		}
 	}
-	before := pool.Computed()
-	if _, err := s.Login(t.Context(), "same", "", "", "secret"); err != nil || pool.Computed()-before > 1 {
-		t.Errorf("a right login computes %d hashes: %v", pool.Computed()-before, err)
+	before := s.HashesComputed()
+	if _, err := s.Login(t.Context(), "same", "", "", "secret"); err != nil || s.HashesComputed()-before > 1 {
+		t.Errorf("a right login computes %d hashes: %v", s.HashesComputed()-before, err)
 	}
 }

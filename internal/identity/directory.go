@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/btree"
 	"github.com/ostiary/ostiary/internal/replica"
 	"github.com/ostiary/ostiary/storage"
@@ -18,7 +19,7 @@ import (
 // directory is all records at one revision. It never changes.
 type directory struct {
 	tables map[Kind]table
-	limits LimitModel // how the limits of projects and domains depend on each other
+	limits settings.LimitModel // how the limits of projects and domains depend on each other
 	// referrers are the records that refer to other records, by link.key.
 	referrers btree.Map[string, *Record]
 	// revocations are the events that make tokens invalid.
@@ -67,7 +68,7 @@ func (d *directory) edit() *directory {
 }
 
 // form describes how the documents of a deployment become its directory.
-func form(limits LimitModel) replica.Form[*directory] {
+func form(limits settings.LimitModel) replica.Form[*directory] {
 	f := replica.Form[*directory]{
 		Kinds: []string{documentPrefix + revocationKind, documentPrefix + activityKind},
 		Empty: func() *directory { return &directory{limits: limits} },

@@ -142,7 +142,7 @@ func (s *Service) ComplianceConfig(domain string, p ConfigPath) (Members, error)
 		return nil, configError("Reading security compliance information for any domain other than the default domain is not allowed or supported.")
 	}
 	var all Members
-	for _, o := range [][2]string{{"password_regex", s.options.Compliance.Pattern}, {"password_regex_description", s.options.Compliance.PatternDescription}} {
+	for _, o := range [][2]string{{"password_regex", s.compliance.Pattern}, {"password_regex_description", s.compliance.PatternDescription}} {
 		var value any
 		if o[1] != "" {
 			value = o[1]

@@ -7,43 +7,32 @@ import (
 	"strings"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/identity/settings"
 )
 
-// LimitModel is how the limits of a project depend on those of its domain. The
-// texts are Keystone's.
-type LimitModel string
-
-// The models of limits.
-const (
-	// FlatLimits compares no limits.
-	FlatLimits LimitModel = "flat"
-	// TwoLevelLimits allows projects directly below their domain only. The limit of
-	// a project is at most that of its domain.
-	TwoLevelLimits LimitModel = "strict_two_level"
-)
-
-// Validate fails if the model is unknown. The empty text is [FlatLimits].
-func (m LimitModel) Validate() error {
-	if m != "" && m.Describe() == "" {
-		return fmt.Errorf("unknown limit model %q: expected %s or %s", string(m), FlatLimits, TwoLevelLimits)
+// validateLimits fails if the model is unknown. The empty text is
+// [settings.FlatLimits].
+func validateLimits(m settings.LimitModel) error {
+	if m != "" && DescribeLimits(m) == "" {
+		return fmt.Errorf("unknown limit model %q: expected %s or %s", string(m), settings.FlatLimits, settings.TwoLevelLimits)
 	}
 	return nil
 }
 
-// Describe returns a sentence about the model, or "" for an unknown model.
-func (m LimitModel) Describe() string {
+// DescribeLimits returns a sentence about a model, or "" for an unknown model.
+func DescribeLimits(m settings.LimitModel) string {
 	switch m {
-	case FlatLimits:
+	case settings.FlatLimits:
 		return "Limits of a project do not depend on the projects and the domain above it."
-	case TwoLevelLimits:
+	case settings.TwoLevelLimits:
 		return "Projects are directly below their domain, and the limit of a project is at most the limit of its domain."
 	}
 	return ""
 }
 
-// depthMax returns the largest number of projects in a branch below a domain.
-func (m LimitModel) depthMax() int {
-	if m == TwoLevelLimits {
+// limitDepthMax returns the largest number of projects in a branch below a domain.
+func limitDepthMax(m settings.LimitModel) int {
+	if m == settings.TwoLevelLimits {
 		return 1
 	}
 	return depthMax
@@ -84,11 +73,11 @@ func (r *Record) number(member string) (n int64) {
 }
 
 // Limits returns the model of limits.
-func (s *Service) Limits() LimitModel { return s.options.Limits }
+func (s *Service) Limits() settings.LimitModel { return s.options.Limits }
 
 // CreateLimits adds records of kind [RegisteredLimit] or [Limit]: all of them or
 // none. It chooses their ids. It fails as [Service.Create], and with Forbidden for
-// a limit without a registered limit and for one that the [LimitModel] refuses.
+// a limit without a registered limit and for one that the [settings.LimitModel] refuses.
 func (s *Service) CreateLimits(ctx context.Context, limits []Record) ([]*Record, error) {
 	var made []*Record
 	_, err := s.write(ctx, func(d *directory) (w ostiary.WriteRequest, err error) {
@@ -175,7 +164,7 @@ func (d *directory) limitOf(x *Record, target string) *Record {
 // checkTree refuses a limit that the model of limits forbids: one of a project
 // above that of its domain, or one of a domain below that of a project.
 func (d *directory) checkTree(x *Record) error {
-	if d.limits != TwoLevelLimits || x.Kind != Limit {
+	if d.limits != settings.TwoLevelLimits || x.Kind != Limit {
 		return nil
 	}
 	value, fits := x.number("resource_limit"), true
@@ -229,7 +218,7 @@ func (d *directory) checkRegistered(r *Record) (err error) {
 
 // checkDepth fails if a project is deeper than the model of limits allows.
 func (d *directory) checkDepth() error {
-	deepest := d.limits.depthMax()
+	deepest := limitDepthMax(d.limits)
 	if p := first(d, Project, func(p *Record) bool { return d.depth(p) > deepest }); p != nil {
 		return fmt.Errorf("project %s is %d levels below its domain: the limit model %s allows %d", p.ID, d.depth(p), d.limits, deepest)
 	}

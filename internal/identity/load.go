@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/identity/settings"
 )
 
 // Bounds of one call that loads. [Service] needs one durable write for each call.
@@ -180,7 +181,7 @@ func (r *Record) write(w *ostiary.WriteRequest, l *Loaded) {
 	switch {
 	case l.Secret == "":
 	case r.Kind == User:
-		w.Secrets = append(w.Secrets, hashSecret(r.ID, l.Secret, l.Before, UniqueCountMax))
+		w.Secrets = append(w.Secrets, hashSecret(r.ID, l.Secret, l.Before, settings.UniqueCountMax))
 	case l.Verifier != "":
 		w.Secrets = append(w.Secrets, r.sealed(requestSecret(l.Secret, l.Verifier)))
 	default:

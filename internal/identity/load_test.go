@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/identity/password"
 )
@@ -148,7 +149,7 @@ func empty(t *testing.T) *identity.Service {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := identity.Open(t.Context(), store, identity.Options{})
+	s, err := identity.Open(t.Context(), store, settings.Deployment{})
 	if err != nil {
 		t.Fatal(err)
 	}

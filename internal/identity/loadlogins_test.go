@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/identity/mapping"
 	"github.com/ostiary/ostiary/internal/identity/password"
@@ -15,7 +16,7 @@ import (
 // of logins, to which the rules for passwords apply.
 func TestLoadOfHistory(t *testing.T) {
 	t.Parallel()
-	d := deploy(t).comply(identity.Compliance{UniqueCount: 3, LockoutAttempts: 2, InactiveDays: 10})
+	d := deploy(t).comply(settings.Compliance{UniqueCount: 3, LockoutAttempts: 2, InactiveDays: 10})
 	var hashes []string
 	for _, secret := range []string{"third", "second", "first"} {
 		hash, err := password.Hash(secret, 4)
@@ -56,14 +57,14 @@ func TestLoadOfManyHashes(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
 	l := identity.Loaded{Secret: "current", Record: identity.Record{Kind: identity.User, ID: "u", Name: "u", Password: &identity.Password{}}}
-	for range identity.UniqueCountMax {
+	for range settings.UniqueCountMax {
 		l.Before = append(l.Before, "before")
 	}
-	l.Before[identity.UniqueCountMax-1] = "oldest"
+	l.Before[settings.UniqueCountMax-1] = "oldest"
 	refused, err := d.LoadRecords(t.Context(), []identity.Loaded{l})
 	expectRefused(t, refused, err, nil)
 	text := d.secretText("identity/password", "u")
-	if lines := strings.Split(text, "\n"); len(lines) != identity.UniqueCountMax || lines[0] != "current" || lines[len(lines)-1] != "before" {
+	if lines := strings.Split(text, "\n"); len(lines) != settings.UniqueCountMax || lines[0] != "current" || lines[len(lines)-1] != "before" {
 		t.Errorf("%d hashes, %q to %q", len(lines), lines[0], lines[len(lines)-1])
 	}
 }

@@ -53,7 +53,7 @@ func (s *Service) Login(ctx context.Context, id, domain, name, secret string) (*
 		hashes = []string{s.decoy()}
 	}
 	// A user who is locked already takes as long, too.
-	locked := known && s.options.Compliance.locked(user, s.activity(user.ID), s.now())
+	locked := known && s.compliance.locked(user, s.activity(user.ID), s.now())
 	hashing := forUser(ctx, cmp.Or(id, domain+"/"+name))
 	ok, err := s.verify(hashing, secret, hashes[0])
 	if err == nil && (!ok || locked) {

@@ -4,12 +4,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
 )
 
 // meanwhile opens a service whose next reading of the clock runs what run is set
 // to. So a test can do something in the middle of a call.
-func (d *deployment) meanwhile(c identity.Compliance) (s *identity.Service, run *func()) {
+func (d *deployment) meanwhile(c settings.Compliance) (s *identity.Service, run *func()) {
 	d.t.Helper()
 	run = new(func())
 	clock := func() time.Time {
@@ -19,7 +20,7 @@ func (d *deployment) meanwhile(c identity.Compliance) (s *identity.Service, run 
 		}
 		return d.clock.read()
 	}
-	s, err := identity.Open(d.t.Context(), d.store, identity.Options{Clock: clock, Rounds: 4, Compliance: c})
+	s, err := identity.Open(d.t.Context(), d.store, settings.Deployment{Clock: clock, Rounds: 4, Compliance: c})
 	d.ok(err)
 	return s, run
 }
@@ -29,7 +30,7 @@ func TestLockedMeanwhile(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
 	bob := d.user("bob", "right", "")
-	s, run := d.meanwhile(identity.Compliance{LockoutAttempts: 3, LockoutDuration: time.Minute})
+	s, run := d.meanwhile(settings.Compliance{LockoutAttempts: 3, LockoutDuration: time.Minute})
 	wrong := func(times int) func() {
 		return func() {
 			for range times {
@@ -67,7 +68,7 @@ func TestPasscodeUsedMeanwhile(t *testing.T) {
 	d := deploy(t)
 	bob := d.make(identity.Record{Kind: identity.User, Name: "bob"})
 	_, seed := d.seed(bob.ID, seedA)
-	s, run := d.meanwhile(identity.Compliance{})
+	s, run := d.meanwhile(settings.Compliance{})
 	*run = func() {
 		_, err := s.LoginTOTP(t.Context(), bob.ID, d.passcode(seed))
 		d.ok(err)

@@ -23,7 +23,7 @@ const secretKind = documentPrefix + "password"
 // secretOf returns the secret with the hash of a user's password, and the hashes
 // before it, of which it keeps as many as the rules need.
 func (s *Service) secretOf(user, hash string, before []string) ostiary.Document {
-	return hashSecret(user, hash, before, s.options.Compliance.UniqueCount)
+	return hashSecret(user, hash, before, s.compliance.UniqueCount)
 }
 
 // hashSecret returns a secret with at most n hashes, and at least the current one.
@@ -161,14 +161,14 @@ func (s *Service) newChange(ctx context.Context, k Kind, id string, secret *stri
 	}
 	c.version = user.secretVersion()
 	if c.byOwner = byOwner; byOwner {
-		if err := s.options.Compliance.mayChange(user, s.now()); err != nil {
+		if err := s.compliance.mayChange(user, s.now()); err != nil {
 			return c, err
 		}
 	}
 	if c.before, err = s.hashes(ctx, user); err != nil {
 		return c, err
 	}
-	if err := s.options.Compliance.check(secret); err != nil {
+	if err := s.compliance.check(secret); err != nil {
 		return c, err
 	}
 	if c.hash, err = s.hash(ctx, secret); err == nil && byOwner {
@@ -179,7 +179,7 @@ func (s *Service) newChange(ctx context.Context, k Kind, id string, secret *stri
 
 // checkUnique fails with Invalid if a password is one of the user's previous ones.
 func (s *Service) checkUnique(ctx context.Context, secret string, before []string) error {
-	count := s.options.Compliance.UniqueCount
+	count := s.compliance.UniqueCount
 	for _, hash := range before[:min(len(before), count)] {
 		same, err := s.pool.Verify(forUser(ctx, ""), secret, hash)
 		switch {
@@ -216,7 +216,7 @@ func (s *Service) setPassword(old, x *Record, c passwordChange, w *ostiary.Write
 	if old.secretVersion() != c.version {
 		return failf(Conflict, "the password of user %s was changed at the same time", old.ID)
 	}
-	x.Password, x.SecretVersion = s.options.Compliance.newPassword(x.options(), c.byOwner, s.now()), newID()
+	x.Password, x.SecretVersion = s.compliance.newPassword(x.options(), c.byOwner, s.now()), newID()
 	w.Secrets = []ostiary.Document{s.secretOf(x.ID, c.hash, c.before)}
 	return nil
 }

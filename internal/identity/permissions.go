@@ -10,22 +10,8 @@ import (
 	"strings"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/schema"
-)
-
-// Permissions are the names of the roles that give a permission, by the
-// permission, for example "compute_create": ["member"]. A role that implies such a
-// role gives the permission, too. Other doors ask about a permission as a relation
-// of a project.
-type Permissions map[string][]string
-
-// Bounds of [Permissions].
-const (
-	// PermissionsMax is the largest number of permissions.
-	PermissionsMax = 500
-	// PermissionBytesMax is the largest size of the name of a permission, so that every
-	// door accepts it.
-	PermissionBytesMax = 40
 )
 
 // everyUser is the id of the subject that means all users. What a role gives, it gives
@@ -42,11 +28,11 @@ const (
 // permissionBytes are the bytes of the name of a permission.
 const permissionBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 
-// Validate fails with Invalid if there are too many permissions, or if a name is
+// ValidatePermissions fails with Invalid if there are too many permissions, or if a name is
 // malformed or is a relation of [Model].
-func (p Permissions) Validate() error {
-	if len(p) > PermissionsMax {
-		return failf(Invalid, "%d permissions: at most %d are allowed (PermissionsMax)", len(p), PermissionsMax)
+func ValidatePermissions(p settings.Permissions) error {
+	if len(p) > settings.PermissionsMax {
+		return failf(Invalid, "%d permissions: at most %d are allowed (PermissionsMax)", len(p), settings.PermissionsMax)
 	}
 	taken := map[string]bool{}
 	for _, t := range Model().Types {
@@ -55,8 +41,8 @@ func (p Permissions) Validate() error {
 		}
 	}
 	for name := range p {
-		if name == "" || len(name) > PermissionBytesMax || strings.Trim(name, permissionBytes) != "" {
-			return failf(Invalid, "invalid permission %.64q: expected 1 to %d letters, digits, _ or -, for example compute_create", name, PermissionBytesMax)
+		if name == "" || len(name) > settings.PermissionBytesMax || strings.Trim(name, permissionBytes) != "" {
+			return failf(Invalid, "invalid permission %.64q: expected 1 to %d letters, digits, _ or -, for example compute_create", name, settings.PermissionBytesMax)
 		}
 		if taken[name] {
 			return failf(Invalid, "invalid permission %q: role assignments have a relation of this name", name)
@@ -100,9 +86,9 @@ func permissionRelations(of, name string) []schema.RelationDef {
 // SetPermissions makes p the permissions of the deployment: it changes the schema if
 // their names have changed, and the tuples of the roles. It writes nothing if
 // nothing changes. It returns the names of roles that do not exist, which get no
-// permission, and fails as [Permissions.Validate].
-func (s *Service) SetPermissions(ctx context.Context, p Permissions) (missing []string, err error) {
-	if err := p.Validate(); err != nil {
+// permission, and fails as [ValidatePermissions].
+func (s *Service) SetPermissions(ctx context.Context, p settings.Permissions) (missing []string, err error) {
+	if err := ValidatePermissions(p); err != nil {
 		return nil, err
 	}
 	if err := s.permissionSchema(ctx, p); err != nil {
@@ -162,7 +148,7 @@ func relationsOf(m *schema.Model, of string) map[string]bool {
 }
 
 // permissionSchema writes the schema with permissions unless it is the current one.
-func (s *Service) permissionSchema(ctx context.Context, p Permissions) error {
+func (s *Service) permissionSchema(ctx context.Context, p settings.Permissions) error {
 	wanted := ModelWith(slices.Collect(maps.Keys(p)))
 	current, err := s.store.Schema(ctx, "")
 	if err != nil && !errors.Is(err, ostiary.ErrNoSchema) {
@@ -181,7 +167,7 @@ func (s *Service) permissionSchema(ctx context.Context, p Permissions) error {
 
 // permissionTuples returns the tuples of the roles that give permissions, and the
 // names of roles that do not exist, sorted.
-func (d *directory) permissionTuples(p Permissions) (tuples []ostiary.Tuple, missing []string) {
+func (d *directory) permissionTuples(p settings.Permissions) (tuples []ostiary.Tuple, missing []string) {
 	for _, permission := range slices.Sorted(maps.Keys(p)) {
 		for _, name := range p[permission] {
 			role := d.find(Role, "", name)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
 )
 
@@ -14,7 +15,7 @@ import (
 func TestPermissions(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
-	missing, err := d.SetPermissions(t.Context(), identity.Permissions{"compute_create": {"member", "nosuch"}, "compute_list": {"reader"}})
+	missing, err := d.SetPermissions(t.Context(), settings.Permissions{"compute_create": {"member", "nosuch"}, "compute_list": {"reader"}})
 	d.ok(err)
 	if fmt.Sprint(missing) != "[nosuch]" {
 		t.Errorf("missing: %v", missing)
@@ -59,12 +60,12 @@ func TestPermissions(t *testing.T) {
 
 	// The same permissions write nothing; other ones replace them.
 	head := d.head()
-	_, err = d.SetPermissions(t.Context(), identity.Permissions{"compute_create": {"member"}, "compute_list": {"reader"}})
+	_, err = d.SetPermissions(t.Context(), settings.Permissions{"compute_create": {"member"}, "compute_list": {"reader"}})
 	d.ok(err)
 	if d.head() != head {
 		t.Error("the same permissions made an entry of the log")
 	}
-	_, err = d.SetPermissions(t.Context(), identity.Permissions{"compute_create": {"manager"}})
+	_, err = d.SetPermissions(t.Context(), settings.Permissions{"compute_create": {"manager"}})
 	d.ok(err)
 	compare("compute_create", "manager")
 	if _, err := d.store.Check(t.Context(), ostiary.CheckRequest{Object: ostiary.Object{Type: "project", ID: below.ID}, Relation: "compute_list",
@@ -75,26 +76,26 @@ func TestPermissions(t *testing.T) {
 
 func TestPermissionsValidate(t *testing.T) {
 	t.Parallel()
-	many := identity.Permissions{}
-	for i := range identity.PermissionsMax {
+	many := settings.Permissions{}
+	for i := range settings.PermissionsMax {
 		many[fmt.Sprintf("p%d", i)] = nil
 	}
-	if err := many.Validate(); err != nil {
+	if err := identity.ValidatePermissions(many); err != nil {
 		t.Error(err)
 	}
 	many["more"] = nil
-	for want, p := range map[string]identity.Permissions{
+	for want, p := range map[string]settings.Permissions{
 		"PermissionsMax":                      many,
 		`invalid permission ""`:               {"": nil},
 		`invalid permission "compute:create"`: {"compute:create": nil},
-		"expected 1 to 40 letters":            {strings.Repeat("a", identity.PermissionBytesMax+1): nil},
+		"expected 1 to 40 letters":            {strings.Repeat("a", settings.PermissionBytesMax+1): nil},
 		"have a relation of this name":        {"parent": nil},
 	} {
-		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+		if err := identity.ValidatePermissions(p); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
-	if err := (identity.Permissions{strings.Repeat("a", identity.PermissionBytesMax): nil}).Validate(); err != nil {
+	if err := identity.ValidatePermissions(settings.Permissions{strings.Repeat("a", settings.PermissionBytesMax): nil}); err != nil {
 		t.Error(err)
 	}
 }

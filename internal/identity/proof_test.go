@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
 )
 
@@ -25,7 +26,7 @@ func (d *deployment) at(n int64, f func()) (s *identity.Service, reads *atomic.I
 		}
 		return d.clock.read()
 	}
-	s, err := identity.Open(d.t.Context(), d.store, identity.Options{Clock: clock, Rounds: 4})
+	s, err := identity.Open(d.t.Context(), d.store, settings.Deployment{Clock: clock, Rounds: 4})
 	d.ok(err)
 	open.Store(true)
 	return s, reads

@@ -84,7 +84,7 @@ func (s *Service) Create(ctx context.Context, r Record, secret *string) (*Record
 	if r.Kind != Region && strings.Contains(r.ID, idSeparator) {
 		return nil, &Error{Reason: Invalid, Field: "id", Text: "an id must not contain " + idSeparator}
 	}
-	if err := s.options.Compliance.check(secret); err != nil {
+	if err := s.compliance.check(secret); err != nil {
 		return nil, err
 	}
 	hash, err := s.hash(ctx, secret)
@@ -107,7 +107,7 @@ func (s *Service) Create(ctx context.Context, r Record, secret *string) (*Record
 			return w, err
 		}
 		if hash != "" {
-			x.Password = s.options.Compliance.newPassword(x.options(), false, s.now())
+			x.Password = s.compliance.newPassword(x.options(), false, s.now())
 			x.SecretVersion = newID()
 			w.Secrets = []ostiary.Document{s.secretOf(x.ID, hash, nil)}
 		}
@@ -210,7 +210,7 @@ func (d *directory) placeProject(x *Record) error {
 	if domain != x.Domain {
 		return &Error{Reason: Invalid, Field: "parent_id", Text: "the parent " + x.Parent + " is in another domain than the project"}
 	}
-	if d.depth(parent) >= d.limits.depthMax() {
+	if d.depth(parent) >= limitDepthMax(d.limits) {
 		return failf(Forbidden, "Max hierarchy depth reached for %s branch.", x.Parent)
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/bench"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/identity/token"
@@ -37,7 +38,7 @@ func BenchmarkScale(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s, err := identity.Open(b.Context(), store, identity.Options{Rounds: 4})
+	s, err := identity.Open(b.Context(), store, settings.Deployment{Rounds: 4})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -50,7 +51,7 @@ func BenchmarkScale(b *testing.B) {
 	}
 	before := heap()
 	start := time.Now()
-	s, err = identity.Open(b.Context(), store, identity.Options{})
+	s, err = identity.Open(b.Context(), store, settings.Deployment{})
 	if err != nil {
 		b.Fatal(err)
 	}

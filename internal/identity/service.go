@@ -7,42 +7,11 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity/password"
 	"github.com/ostiary/ostiary/internal/identity/token"
 	"github.com/ostiary/ostiary/internal/replica"
 )
-
-// Options are the settings of a [Service]. The zero value is useful.
-type Options struct {
-	// Clock returns the current time. The default is [time.Now].
-	Clock func() time.Time
-	// TokenLife is the life of a token. The default is one hour.
-	TokenLife time.Duration
-	// ExpiredWindow is how long an expired token is valid for a service that asks for
-	// it. Revocations are kept for as long. The default is [ExpiredWindowDefault];
-	// negative means not at all.
-	ExpiredWindow time.Duration
-	// Methods are the methods of authentication that are switched on, in the order
-	// that tokens need: all servers that share keys have the same list. Nil means
-	// [token.DefaultMethods].
-	Methods token.Methods
-	// Rounds are the rounds of new bcrypt hashes. The default is
-	// password.RoundsDefault.
-	Rounds int
-	// Limits is the model of limits. The default is [FlatLimits].
-	Limits LimitModel
-	// Compliance are the rules for passwords and logins. The default has none.
-	Compliance Compliance
-	// Pool computes the hashes of passwords. Services of one process should share
-	// one. The default is a pool with the defaults of [password.PoolOptions].
-	Pool *password.Pool
-	// PasswordCache is how long a verified password is accepted again without
-	// computing its hash, which makes further logins as quick as other requests. In
-	// return, a reader of the memory of the process can guess the passwords in
-	// the cache quickly. A changed password is never accepted. The default is 0: no
-	// cache.
-	PasswordCache time.Duration
-}
 
 // Service is one deployment: the records, grants and passwords of one store. Its
 // methods may be called concurrently. It starts no goroutine.
@@ -52,9 +21,11 @@ type Options struct {
 // after another; if another process writes in between, a write is decided again.
 // Concurrent writes that need only records to be decided become durable together.
 type Service struct {
-	store     *ostiary.Store
-	options   Options
-	documents *replica.Replica[*directory]
+	store   *ostiary.Store
+	options settings.Deployment
+	// compliance are the rules of options.
+	compliance compliance
+	documents  *replica.Replica[*directory]
 	// nonces are those of signed requests.
 	nonces *nonces
 	// guesses bounds wrong one-time passwords.
@@ -68,7 +39,7 @@ type Service struct {
 // Open returns the service of a store. It installs the schema of assignments if
 // the store has none, and reads all records. It fails if a project is deeper below
 // its domain than o.Limits allows.
-func Open(ctx context.Context, store *ostiary.Store, o Options) (*Service, error) {
+func Open(ctx context.Context, store *ostiary.Store, o settings.Deployment) (*Service, error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
@@ -76,22 +47,24 @@ func Open(ctx context.Context, store *ostiary.Store, o Options) (*Service, error
 		o.TokenLife = time.Hour
 	}
 	if o.ExpiredWindow == 0 {
-		o.ExpiredWindow = ExpiredWindowDefault
+		o.ExpiredWindow = settings.ExpiredWindowDefault
 	}
 	o.ExpiredWindow = max(o.ExpiredWindow, 0)
 	if o.Methods == nil {
 		o.Methods = token.DefaultMethods()
 	}
-	if err := o.prepare(); err != nil {
+	if err := Validate(o); err != nil {
+		return nil, err
+	}
+	rules, err := newCompliance(o.Compliance)
+	if err != nil {
 		return nil, err
 	}
 	if o.Limits == "" {
-		o.Limits = FlatLimits
+		o.Limits = settings.FlatLimits
 	}
-	if o.Pool == nil {
-		o.Pool = password.NewPool(password.PoolOptions{})
-	}
-	s := &Service{store: store, options: o, documents: replica.New(store, form(o.Limits)), pool: o.Pool, verified: newVerified(o.PasswordCache), nonces: newNonces(o.Clock())}
+	s := &Service{store: store, options: o, compliance: rules, documents: replica.New(store, form(o.Limits)),
+		pool: password.NewPool(password.PoolOptions{Threads: o.HashThreads, QueueMax: o.HashQueueMax}), verified: newVerified(o.PasswordCache), nonces: newNonces(o.Clock())}
 	if err := s.installSchema(ctx); err != nil {
 		return nil, err
 	}
@@ -102,15 +75,12 @@ func Open(ctx context.Context, store *ostiary.Store, o Options) (*Service, error
 	return s, d.checkDepth()
 }
 
-// ExpiredWindowDefault is the default of [Options.ExpiredWindow].
-const ExpiredWindowDefault = 48 * time.Hour
-
 // ExpiredWindow returns how long an expired token is valid for a service that asks
 // for it.
 func (s *Service) ExpiredWindow() time.Duration { return s.options.ExpiredWindow }
 
 // Methods returns the methods of authentication that are switched on.
-func (s *Service) Methods() token.Methods { return slices.Clone(s.options.Methods) }
+func (s *Service) Methods() token.Methods { return slices.Clone(token.Methods(s.options.Methods)) }
 
 // Offers returns whether a method of authentication is switched on.
 func (s *Service) Offers(method string) bool { return slices.Contains(s.options.Methods, method) }

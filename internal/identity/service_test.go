@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/identity/token"
 	"github.com/ostiary/ostiary/storage"
@@ -65,7 +66,7 @@ func deployOn(t *testing.T, driver storage.Driver) *deployment {
 // open opens a further service of the same store, as another process would.
 func (d *deployment) open() *identity.Service {
 	d.t.Helper()
-	s, err := identity.Open(d.t.Context(), d.store, identity.Options{Clock: d.clock.read, Rounds: 4})
+	s, err := identity.Open(d.t.Context(), d.store, settings.Deployment{Clock: d.clock.read, Rounds: 4})
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/storage/memory"
 	"github.com/ostiary/ostiary/storage/storagetest"
@@ -27,7 +28,7 @@ func gated(t *testing.T) (*identity.Service, *ostiary.Store, *storagetest.Gate) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := identity.Open(t.Context(), store, identity.Options{Rounds: 4})
+	s, err := identity.Open(t.Context(), store, settings.Deployment{Rounds: 4})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +129,7 @@ func TestTogether(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	again, err := identity.Open(ctx, store, identity.Options{Rounds: 4})
+	again, err := identity.Open(ctx, store, settings.Deployment{Rounds: 4})
 	if err != nil {
 		t.Fatal(err)
 	}

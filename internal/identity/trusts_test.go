@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
 )
 
@@ -461,6 +462,6 @@ func TestRemoveEndedTrusts(t *testing.T) {
 	check(0, ends, used, stays)
 	p.clock.move(10 * time.Minute)
 	check(1, used, stays)
-	p.clock.move(time.Hour + identity.ExpiredWindowDefault)
+	p.clock.move(time.Hour + settings.ExpiredWindowDefault)
 	check(1, stays)
 }

@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/memory"
 )
 
 // two returns the deployment twice: by two engines on one driver.
-func two(t *testing.T, c identity.Compliance) (all [2]*deployment) {
+func two(t *testing.T, c settings.Compliance) (all [2]*deployment) {
 	t.Helper()
 	first := deploy(t)
 	for i := range all {
@@ -47,7 +48,7 @@ func seen(t *testing.T, what string, done func() bool) {
 // other one, in both directions.
 func TestTwoEngines(t *testing.T) {
 	t.Parallel()
-	all := two(t, identity.Compliance{})
+	all := two(t, settings.Compliance{})
 	for i := range all {
 		ctx, a, b := t.Context(), all[i], all[1-i]
 		name := fmt.Sprint("user", i)
@@ -107,7 +108,7 @@ func TestTwoEngines(t *testing.T) {
 // user, whichever stores its counts first.
 func TestTwoEnginesLockUsers(t *testing.T) {
 	t.Parallel()
-	all := two(t, identity.Compliance{LockoutAttempts: 3, LockoutDuration: time.Hour})
+	all := two(t, settings.Compliance{LockoutAttempts: 3, LockoutDuration: time.Hour})
 	a, b := all[0], all[1]
 	bob := a.user("bob", "right", "")
 	seen(t, "the user", func() bool { return b.login(bob, "right") == nil })
@@ -162,7 +163,7 @@ func TestTwoEnginesLockUsers(t *testing.T) {
 // once. Of each name one creation is accepted.
 func TestTwoEnginesKeepNamesUnique(t *testing.T) {
 	t.Parallel()
-	all := two(t, identity.Compliance{})
+	all := two(t, settings.Compliance{})
 	const names, clients = 20, 3
 	var made [names]atomic.Int32
 	var wait sync.WaitGroup

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
 )
 
@@ -22,11 +23,11 @@ func TestRevokedWindow(t *testing.T) {
 	long := *token.Payload
 	long.Expires = long.Expires.Add(10_000 * time.Hour)
 	for at := time.Duration(0); at < 60*time.Hour; at += 2 * time.Hour {
-		_, err = d.Validate(t.Context(), token.Payload, token.Issued, identity.ExpiredWindowDefault)
+		_, err = d.Validate(t.Context(), token.Payload, token.Issued, settings.ExpiredWindowDefault)
 		d.fails(err, identity.NotFound, "Failed to validate token")
 		_, err = d.Validate(t.Context(), &long, token.Issued, 0)
 		d.fails(err, identity.NotFound, "Failed to validate token")
-		_, err = d.Validate(t.Context(), free.Payload, free.Issued, identity.ExpiredWindowDefault)
+		_, err = d.Validate(t.Context(), free.Payload, free.Issued, settings.ExpiredWindowDefault)
 		if ok := err == nil; ok != (at < 49*time.Hour) {
 			t.Errorf("the token that was not revoked, after %v: %v", at, err)
 		}

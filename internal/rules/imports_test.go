@@ -44,7 +44,7 @@ internal/cluster/certificate:
 # Doors: protocols, and the server that listens for them
 door: . internal/jsonread internal/turns internal/excerpt storage
 door/authzen: . door internal/jsonread expr policy policy/domain policy/status policy/value rel schema storage authz
-door/keystone: . door internal/identity internal/identity/access internal/identity/ec2 internal/identity/mapping internal/identity/oidc internal/identity/token storage internal/identity/oauth1 internal/turns internal/excerpt
+door/keystone: . door identity/settings internal/identity identity/access internal/identity/ec2 internal/identity/mapping identity/oidc internal/identity/token storage internal/identity/oauth1 internal/turns internal/excerpt
 door/native: . door internal/jsonread expr rel schema storage authz
 door/native/client: door door/native rel schema
 door/onap: . door door/onap/internal/catalog door/onap/internal/pdp door/onap/internal/preload door/onap/internal/tosca internal/jsonread policy policy/message
@@ -63,16 +63,17 @@ door/xacml: . door internal/jsonread policy policy/domain policy/language policy
 server: . door internal/logins internal/turns
 # Policies, identities, documents: other rules than those of tuples, for the doors
 acp: . storage schema expr rel
-internal/identity: . internal/btree internal/replica schema storage internal/identity/percent internal/identity/mapping internal/identity/password internal/identity/token internal/identity/totp internal/identity/oauth1 authz
-internal/identity/access: internal/nearest
+internal/identity: . identity/settings internal/btree internal/replica schema storage internal/identity/percent internal/identity/mapping internal/identity/password internal/identity/token internal/identity/totp internal/identity/oauth1 authz
+identity/access: internal/nearest
 internal/identity/ec2: internal/identity/percent
 internal/identity/mapping:
-internal/identity/migrate: internal/identity internal/identity/password internal/identity/token
+internal/identity/migrate: identity/settings internal/identity internal/identity/password internal/identity/token
 internal/identity/oauth1: internal/identity/percent
-internal/identity/oidc: internal/identity/mapping
+identity/oidc:
 internal/identity/password: internal/turns
 internal/identity/percent:
-internal/identity/token:
+internal/identity/token: identity/settings
+identity/settings:
 internal/identity/totp:
 policy: internal/nearest policy/content policy/function policy/status policy/value internal/turns
 policy/content: policy/status internal/xmlread policy/value internal/turns
@@ -134,8 +135,8 @@ storage/storagetest: storage rel
 workshop/failing: storage storage/memory rel
 storage/sharedlog/sharedlogtest: storage storage/sharedlog
 workshop/doortest: door workshop/failing storage/memory internal/golden
-internal/identity/oidc/oidctest:
 workshop/enginetest:
+workshop/oidctest:
 internal/golden:
 workshop/mutants: workshop/oracle/faults
 internal/rules/onecheck: . rel schema

@@ -53,6 +53,7 @@ policy/domain: door/xacml
 policy/language: policy/domain
 policy/message: door/xacml
 policy/internal/pattern: policy/function
+identity: door/keystone
 internal/identity: door/keystone
 door: cmd/ostiary/internal/serve cmd/ostiary
 door/onap/internal/tosca: door/onap/internal/catalog door/onap

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/identity/password"
 	"github.com/ostiary/ostiary/internal/identity/token"
@@ -81,7 +82,7 @@ func (m *migration) trustsOf(ctx context.Context, selected func(id string) bool)
 
 // nullKey is the key with which Keystone encrypts credentials if its folder of keys
 // is empty.
-var nullKey token.Key
+var nullKey settings.Key
 
 // credentials copies the credentials with their decrypted contents. The
 // content of an EC2 credential is encrypted as a string of JSON, or as the object

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
-	"github.com/ostiary/ostiary/internal/identity/token"
 )
 
 // ErrNotEmpty is returned by [Run] if the deployment has records already.
@@ -25,7 +25,7 @@ type Options struct {
 	To *identity.Service
 	// CredentialKeys decrypt the contents of credentials, such as EC2 keys. A
 	// credential that none decrypts is refused.
-	CredentialKeys []token.Key
+	CredentialKeys []settings.Key
 	// Now returns the current time. The default is [time.Now].
 	Now func() time.Time
 	// Progress, if not nil, gets the kind of records that are being copied, the

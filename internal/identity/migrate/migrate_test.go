@@ -15,10 +15,10 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/golden"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/identity/migrate"
-	"github.com/ostiary/ostiary/internal/identity/token"
 )
 
 // noon is the time of the imports.
@@ -41,7 +41,7 @@ func deploy(t *testing.T) deployment {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := identity.Open(t.Context(), store, identity.Options{Clock: func() time.Time { return noon }})
+	s, err := identity.Open(t.Context(), store, settings.Deployment{Clock: func() time.Time { return noon }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestScripts(t *testing.T) {
 		x, db := open(t, withEmpty(archive.Files))
 		d := deploy(t)
 		var notes bytes.Buffer
-		report, err := migrate.Run(t.Context(), migrate.Options{DB: db, Dialect: migrate.MySQL, To: d.Service, CredentialKeys: []token.Key{{1}},
+		report, err := migrate.Run(t.Context(), migrate.Options{DB: db, Dialect: migrate.MySQL, To: d.Service, CredentialKeys: []settings.Key{{1}},
 			Now: func() time.Time { return noon }, Note: func(line string) { fmt.Fprintln(&notes, line) }})
 		if err != nil {
 			t.Fatal(err)
@@ -229,7 +229,7 @@ func TestInterrupted(t *testing.T) {
 	for after := 0; ; after += 3 {
 		x, db := open(t, withEmpty(archive.Files))
 		d := deploy(t)
-		o := migrate.Options{DB: db, Dialect: migrate.MySQL, To: d.Service, CredentialKeys: []token.Key{{1}}, Now: func() time.Time { return noon }}
+		o := migrate.Options{DB: db, Dialect: migrate.MySQL, To: d.Service, CredentialKeys: []settings.Key{{1}}, Now: func() time.Time { return noon }}
 		x.after = after
 		_, err := migrate.Run(t.Context(), o)
 		if err == nil {

@@ -12,39 +12,12 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/ostiary/ostiary/identity/settings"
 )
 
-// Key is a Fernet key: 16 bytes for the signature and 16 bytes for the
-// encryption. It prints as "[redacted]".
-type Key [32]byte
-
-// NewKey returns a random key.
-func NewKey() (k Key) {
-	rand.Read(k[:]) // never fails
-	return k
-}
-
-// ParseKey reads the text of a key file: 44 characters of base64url. The error
-// does not contain the text.
-func ParseKey(text string) (k Key, err error) {
-	b, err := base64.URLEncoding.DecodeString(strings.TrimSpace(text))
-	if err != nil || len(b) != len(k) {
-		return k, fmt.Errorf("invalid Fernet key of %d characters: expected 32 bytes as 44 characters of base64url", len(text))
-	}
-	return Key(b), nil
-}
-
-// Encode returns the text of the key's file. It is secret.
-func (k Key) Encode() string { return base64.URLEncoding.EncodeToString(k[:]) }
-
-// String returns "[redacted]".
-func (k Key) String() string { return "[redacted]" }
-
-// GoString returns "[redacted]".
-func (k Key) GoString() string { return "[redacted]" }
-
-func (k Key) signing() []byte    { return k[:16] }
-func (k Key) encryption() []byte { return k[16:] }
+func signing(k settings.Key) []byte    { return k[:16] }
+func encryption(k settings.Key) []byte { return k[16:] }
 
 // The parts of a Fernet token, by the Fernet specification: version, time, IV,
 // ciphertext, HMAC.
@@ -56,7 +29,7 @@ const (
 
 // seal encrypts and signs data with the key, and returns base64url without
 // padding, as Keystone sends it. The time is stored in seconds.
-func (k Key) seal(data []byte, issued time.Time) string {
+func seal(k settings.Key, data []byte, issued time.Time) string {
 	pad := aes.BlockSize - len(data)%aes.BlockSize
 	out := make([]byte, headBytes, headBytes+len(data)+pad+macBytes)
 	out[0] = fernetVersion
@@ -67,20 +40,20 @@ func (k Key) seal(data []byte, issued time.Time) string {
 	for range pad {
 		out = append(out, byte(pad))
 	}
-	cipher.NewCBCEncrypter(k.block(), iv).CryptBlocks(out[headBytes:], out[headBytes:])
-	out = k.sum(out, out)
+	cipher.NewCBCEncrypter(cipherOf(k), iv).CryptBlocks(out[headBytes:], out[headBytes:])
+	out = sum(k, out, out)
 	return base64.RawURLEncoding.EncodeToString(out)
 }
 
-// open returns the content of a token that the key made, and the time in it. The
+// unseal returns the content of a token that the key made, and the time in it. The
 // second result is false if the key did not make it.
-func (k Key) open(raw []byte) (data []byte, issued time.Time, ok bool) {
+func unseal(k settings.Key, raw []byte) (data []byte, issued time.Time, ok bool) {
 	signed := raw[:len(raw)-macBytes]
-	if !hmac.Equal(k.sum(nil, signed), raw[len(signed):]) {
+	if !hmac.Equal(sum(k, nil, signed), raw[len(signed):]) {
 		return nil, time.Time{}, false
 	}
 	data = slices.Clone(signed[headBytes:])
-	cipher.NewCBCDecrypter(k.block(), signed[9:headBytes]).CryptBlocks(data, data)
+	cipher.NewCBCDecrypter(cipherOf(k), signed[9:headBytes]).CryptBlocks(data, data)
 	pad := int(data[len(data)-1])
 	if pad == 0 || pad > aes.BlockSize {
 		return nil, time.Time{}, false
@@ -89,14 +62,14 @@ func (k Key) open(raw []byte) (data []byte, issued time.Time, ok bool) {
 }
 
 // sum appends the signature of data to dst.
-func (k Key) sum(dst, data []byte) []byte {
-	mac := hmac.New(sha256.New, k.signing())
+func sum(k settings.Key, dst, data []byte) []byte {
+	mac := hmac.New(sha256.New, signing(k))
 	mac.Write(data)
 	return mac.Sum(dst)
 }
 
-func (k Key) block() cipher.Block {
-	b, err := aes.NewCipher(k.encryption())
+func cipherOf(k settings.Key) cipher.Block {
+	b, err := aes.NewCipher(encryption(k))
 	if err != nil {
 		panic(err) // the length of the key is fixed
 	}
@@ -124,7 +97,7 @@ func unarmor(text string) ([]byte, error) {
 type Fernet struct {
 	// Keys are the keys: the first one makes tokens, all of them read tokens. At
 	// least one is needed.
-	Keys []Key
+	Keys []settings.Key
 	// Methods are the authentication methods of the deployment. Nil means
 	// [DefaultMethods].
 	Methods Methods
@@ -142,11 +115,11 @@ func (f *Fernet) Encode(p *Payload, issued time.Time) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return k.seal(data, issued), nil
+	return seal(k, data, issued), nil
 }
 
 // primary returns the key that makes tokens.
-func (f *Fernet) primary() (k Key, err error) {
+func (f *Fernet) primary() (k settings.Key, err error) {
 	if len(f.Keys) == 0 {
 		return k, fmt.Errorf("no Fernet key: expected at least one")
 	}
@@ -174,13 +147,13 @@ func (f *Fernet) methods() Methods {
 // Open decrypts any Fernet text, for example a receipt or the blob of a
 // credential, with the first key that made it. It returns the content and the
 // time of creation, or fails with [ErrInvalid].
-func Open(keys []Key, text string) ([]byte, time.Time, error) {
+func Open(keys []settings.Key, text string) ([]byte, time.Time, error) {
 	raw, err := unarmor(text)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
 	for _, k := range keys {
-		if data, issued, ok := k.open(raw); ok {
+		if data, issued, ok := unseal(k, raw); ok {
 			return data, issued, nil
 		}
 	}

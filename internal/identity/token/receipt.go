@@ -36,7 +36,7 @@ func (f *Fernet) EncodeReceipt(r *Receipt, issued time.Time) (string, error) {
 	w.id(r.UserID)
 	w.number(mask)
 	w.time(r.Expires)
-	return k.seal(w.out.Bytes(), issued), w.err
+	return seal(k, w.out.Bytes(), issued), w.err
 }
 
 // receiptFields is the number of fields of a receipt.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/ostiary/ostiary/identity/settings"
 )
 
 // receipts are receipts that Keystone 30.0.0 made with the key of receiptCodec.
@@ -18,11 +20,11 @@ var receipts = map[string]string{
 }
 
 func receiptCodec() *Fernet {
-	var k Key
+	var k settings.Key
 	for i := range k {
 		k[i] = byte(i)
 	}
-	return &Fernet{Keys: []Key{k}, Methods: append(DefaultMethods(), "totp")}
+	return &Fernet{Keys: []settings.Key{k}, Methods: append(DefaultMethods(), "totp")}
 }
 
 func TestReceipts(t *testing.T) {
@@ -57,12 +59,12 @@ func TestBadReceipts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seal := func(v ...any) string {
+	sealed := func(v ...any) string {
 		data, err := msgpack.Marshal(v)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return f.Keys[0].seal(data, time.Now())
+		return seal(f.Keys[0], data, time.Now())
 	}
 	content, _, err := Open(f.Keys, text)
 	if err != nil {
@@ -70,8 +72,8 @@ func TestBadReceipts(t *testing.T) {
 	}
 	for _, bad := range []string{
 		"", "bad", text[:len(text)-4], text[:50] + "A" + text[51:], tok,
-		seal([]any{false, "u"}, uint8(2)), seal([]any{false, "u"}, uint8(2), 1.0, 1), seal("u", uint8(2), 1.0), seal([]any{false, "u"}, "2", 1.0),
-		seal([]any{false, "u"}, uint16(1<<12), 1.0), f.Keys[0].seal(append(content, 0), time.Now()),
+		sealed([]any{false, "u"}, uint8(2)), sealed([]any{false, "u"}, uint8(2), 1.0, 1), sealed("u", uint8(2), 1.0), sealed([]any{false, "u"}, "2", 1.0),
+		sealed([]any{false, "u"}, uint16(1<<12), 1.0), seal(f.Keys[0], append(content, 0), time.Now()),
 	} {
 		if _, _, err := f.DecodeReceipt(bad); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%.20q: %v", bad, err)
@@ -103,7 +105,7 @@ func FuzzReceipt(f *testing.F) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r, issued, err := codec.DecodeReceipt(codec.Keys[0].seal(data, time.Unix(0, 0)))
+		r, issued, err := codec.DecodeReceipt(seal(codec.Keys[0], data, time.Unix(0, 0)))
 		if err != nil {
 			return
 		}

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+
+	"github.com/ostiary/ostiary/identity/settings"
 )
 
 // Repository is a folder of Fernet keys in Keystone's form: files that are named
@@ -50,12 +52,12 @@ func (r Repository) Setup() error {
 // Load reads all keys, the primary key first and the staged key last. It fails
 // if there are none, or if a file does not contain a key. Files whose names are
 // not numbers are ignored.
-func (r Repository) Load() ([]Key, error) {
+func (r Repository) Load() ([]settings.Key, error) {
 	numbers, err := r.numbers()
 	if err != nil {
 		return nil, err
 	}
-	var keys []Key
+	var keys []settings.Key
 	for _, n := range slices.Backward(numbers) {
 		k, err := r.read(n)
 		if err != nil {
@@ -135,7 +137,7 @@ func (r Repository) Rotate() (primary int, removed []int, err error) {
 	// The new staged key is complete before the old one changes its name, so a
 	// failure leaves keys that can be loaded.
 	temporary := filepath.Join(r.Folder, "0.tmp")
-	if err := writeKey(temporary, NewKey()); err != nil {
+	if err := writeKey(temporary, settings.NewKey()); err != nil {
 		return 0, nil, err
 	}
 	if err := os.Rename(r.file(stagedKey), r.file(next)); err != nil {
@@ -179,14 +181,14 @@ func (r Repository) numbers() (numbers []int, err error) {
 
 func (r Repository) file(n int) string { return filepath.Join(r.Folder, strconv.Itoa(n)) }
 
-func (r Repository) read(n int) (Key, error) {
+func (r Repository) read(n int) (settings.Key, error) {
 	text, err := os.ReadFile(r.file(n))
 	if err != nil {
-		return Key{}, err
+		return settings.Key{}, err
 	}
-	k, err := ParseKey(string(text))
+	k, err := settings.ParseKey(string(text))
 	if err != nil {
-		return Key{}, fmt.Errorf("key file %q: %w", r.file(n), err)
+		return settings.Key{}, fmt.Errorf("key file %q: %w", r.file(n), err)
 	}
 	return k, nil
 }
@@ -196,12 +198,12 @@ func (r Repository) create(n int) error {
 	if _, err := os.Stat(r.file(n)); !errors.Is(err, fs.ErrNotExist) {
 		return cmp.Or(err, fmt.Errorf("key file %q exists", r.file(n)))
 	}
-	return writeKey(r.file(n), NewKey())
+	return writeKey(r.file(n), settings.NewKey())
 }
 
 // writeKey writes a key durably, without a newline at the end, as Keystone
 // does.
-func writeKey(path string, k Key) (err error) {
+func writeKey(path string, k settings.Key) (err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/ostiary/ostiary/identity/settings"
 )
 
 // vector is a token that Keystone 30.0.0 made.
@@ -66,11 +68,11 @@ func vectors(t testing.TB) (*Fernet, []vector) {
 	if err := json.Unmarshal(text, &file); err != nil || len(file.Tokens) < 14 {
 		t.Fatal(err, len(file.Tokens))
 	}
-	key, err := ParseKey(file.Key)
+	key, err := settings.ParseKey(file.Key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Fernet{Keys: []Key{key}}, file.Tokens
+	return &Fernet{Keys: []settings.Key{key}}, file.Tokens
 }
 
 // TestKeystonesTokens decodes tokens of every version that Keystone made, and
@@ -134,13 +136,13 @@ func TestForgedFernet(t *testing.T) {
 		}
 		refused("cut", f, raw[:i])
 	}
-	refused("of another key", &Fernet{Keys: []Key{NewKey()}}, raw)
+	refused("of another key", &Fernet{Keys: []settings.Key{settings.NewKey()}}, raw)
 	refused("longer", f, append(slices.Clone(raw), make([]byte, 16)...))
 	for _, pad := range []byte{0, 17, 255} { // signed with the key, but not padded
 		signed := slices.Clone(raw[:len(raw)-macBytes])
 		block := slices.Repeat([]byte{pad}, len(signed)-headBytes)
-		cipher.NewCBCEncrypter(f.Keys[0].block(), signed[9:headBytes]).CryptBlocks(signed[headBytes:], block)
-		refused("badly padded", &Fernet{Keys: f.Keys[:1]}, f.Keys[0].sum(signed, signed))
+		cipher.NewCBCEncrypter(cipherOf(f.Keys[0]), signed[9:headBytes]).CryptBlocks(signed[headBytes:], block)
+		refused("badly padded", &Fernet{Keys: f.Keys[:1]}, sum(f.Keys[0], signed, signed))
 	}
 	for _, text := range []string{"", "gAAAA", "x y", strings.Repeat("A", TextMax+1), all[0].Token + "!"} {
 		if _, _, err := f.Decode(text); !errors.Is(err, ErrInvalid) {
@@ -156,7 +158,7 @@ func TestBadPayload(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := f.Decode(f.Keys[0].seal(good, time.Unix(1, 0))); err != nil {
+	if _, _, err := f.Decode(seal(f.Keys[0], good, time.Unix(1, 0))); err != nil {
 		t.Fatal("the control is refused:", err)
 	}
 	version := func(v byte) []byte { b := slices.Clone(good); b[1] = v; return b }
@@ -164,7 +166,7 @@ func TestBadPayload(t *testing.T) {
 		"empty": {}, "no array": {1}, "an unknown version": version(11), "another version": version(2),
 		"more bytes": append(slices.Clone(good), 0), "a large array": {0xdd, 0xff, 0xff, 0xff, 0xff}, "cut": good[:len(good)-1],
 	} {
-		if _, _, err := f.Decode(f.Keys[0].seal(data, time.Unix(1, 0))); !errors.Is(err, ErrInvalid) {
+		if _, _, err := f.Decode(seal(f.Keys[0], data, time.Unix(1, 0))); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -182,32 +184,32 @@ func TestBadPayload(t *testing.T) {
 		}
 		if v == 1 {
 			number := bytes.Replace(data, []byte{0xa1, 'x'}, []byte{5}, 1)
-			if _, _, err := f.Decode(f.Keys[0].seal(number, time.Unix(1, 0))); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "expected an id as 16 bytes or text") {
+			if _, _, err := f.Decode(seal(f.Keys[0], number, time.Unix(1, 0))); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "expected an id as 16 bytes or text") {
 				t.Error("a number as domain:", err)
 			}
 		}
 		data = bytes.Replace(data, []byte{0xa1, 'x'}, []byte{0xa0}, 1)
-		if _, _, err := f.Decode(f.Keys[0].seal(data, time.Unix(1, 0))); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "do not fit version") {
+		if _, _, err := f.Decode(seal(f.Keys[0], data, time.Unix(1, 0))); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "do not fit version") {
 			t.Errorf("version %d without its scope: %v", v, err)
 		}
 	}
 	methods := append([]byte{0x95, 0, 0x92, 0xc2, 0xa1, 'u', 0xcd, 0x01, 0}, good[7:]...)
-	if _, _, err := f.Decode(f.Keys[0].seal(methods, time.Unix(1, 0))); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "methods") {
+	if _, _, err := f.Decode(seal(f.Keys[0], methods, time.Unix(1, 0))); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "methods") {
 		t.Error("unknown method:", err)
 	}
 }
 
 // TestSeal encrypts contents of each length up to three blocks.
 func TestSeal(t *testing.T) {
-	k, at := NewKey(), time.Unix(1_790_000_000, 0).UTC()
+	k, at := settings.NewKey(), time.Unix(1_790_000_000, 0).UTC()
 	for n := range 3 * 16 {
 		want := []byte(strings.Repeat("x", n))
-		text := k.seal(want, at.Add(time.Second-1))
-		got, issued, err := Open([]Key{NewKey(), k}, text)
+		text := seal(k, want, at.Add(time.Second-1))
+		got, issued, err := Open([]settings.Key{settings.NewKey(), k}, text)
 		if err != nil || !slices.Equal(got, want) || !issued.Equal(at) {
 			t.Errorf("%d bytes: %q of %v, %v", n, got, issued, err)
 		}
-		if _, _, err := Open([]Key{k}, text+strings.Repeat("=", (4-len(text)%4)%4)); err != nil {
+		if _, _, err := Open([]settings.Key{k}, text+strings.Repeat("=", (4-len(text)%4)%4)); err != nil {
 			t.Errorf("%d bytes, with padding: %v", n, err)
 		}
 	}
@@ -319,18 +321,18 @@ func TestBadInputOfEncode(t *testing.T) {
 }
 
 func TestKeysDoNotPrint(t *testing.T) {
-	k := NewKey()
+	k := settings.NewKey()
 	for _, text := range []string{k.String(), k.GoString()} {
 		if text != "[redacted]" {
 			t.Error(text)
 		}
 	}
 	for _, text := range []string{"", "secret", k.Encode() + "AAAA"} {
-		if _, err := ParseKey(text); err == nil || len(text) > 0 && strings.Contains(err.Error(), text) {
+		if _, err := settings.ParseKey(text); err == nil || len(text) > 0 && strings.Contains(err.Error(), text) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
-	if again, err := ParseKey(k.Encode() + "\n"); err != nil || again != k {
+	if again, err := settings.ParseKey(k.Encode() + "\n"); err != nil || again != k {
 		t.Error(err)
 	}
 }
@@ -424,9 +426,9 @@ func TestRotateNeedsAStagedKey(t *testing.T) {
 // TestOrderOfKeys loads keys whose numbers have another order as texts.
 func TestOrderOfKeys(t *testing.T) {
 	r := Repository{Folder: t.TempDir()}
-	var want []Key
+	var want []settings.Key
 	for _, n := range []int{11, 10, 9, 2, 0} {
-		k := NewKey()
+		k := settings.NewKey()
 		want = append(want, k)
 		if err := os.WriteFile(r.file(n), []byte(k.Encode()), 0o600); err != nil {
 			t.Fatal(err)

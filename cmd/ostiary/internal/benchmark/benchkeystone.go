@@ -15,6 +15,7 @@ import (
 
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/door/keystone"
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/bench"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/identity/password"
@@ -104,7 +105,7 @@ func (a *app) loadDeployment(ctx context.Context, dir string, size bench.Keyston
 		if err != nil {
 			return err
 		}
-		s, err := identity.Open(ctx, store, identity.Options{})
+		s, err := identity.Open(ctx, store, settings.Deployment{})
 		if err != nil {
 			return err
 		}

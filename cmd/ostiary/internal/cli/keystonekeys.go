@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity/token"
 )
 
@@ -38,7 +39,7 @@ func (a *App) KeystoneReceiptsFolder() token.Repository {
 // ReceiptKeys returns the function that loads the keys of receipts. It is nil if
 // there is no folder: deployments of earlier builds have none, and receipts, which
 // live five minutes, then end with the server.
-func (a *App) ReceiptKeys() func() ([]token.Key, error) {
+func (a *App) ReceiptKeys() func() ([]settings.Key, error) {
 	r := a.KeystoneReceiptsFolder()
 	if _, err := os.Stat(r.Folder); errors.Is(err, fs.ErrNotExist) && a.keystoneReceiptKeys == "" {
 		return nil
@@ -72,10 +73,10 @@ type FernetKeys struct {
 	mu         sync.Mutex
 	checked    time.Time // time of the last look at the folder
 	changed    time.Time // the folder's time of modification then
-	keys       []token.Key
+	keys       []settings.Key
 }
 
-func (f *FernetKeys) Load() ([]token.Key, error) {
+func (f *FernetKeys) Load() ([]settings.Key, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
@@ -84,7 +85,7 @@ func (f *FernetKeys) Load() ([]token.Key, error) {
 	}
 	info, err := os.Stat(f.Repository.Folder)
 	if err == nil && (f.keys == nil || !info.ModTime().Equal(f.changed)) {
-		var keys []token.Key
+		var keys []settings.Key
 		if keys, err = f.Repository.Load(); err == nil {
 			f.keys, f.changed = keys, info.ModTime()
 		}

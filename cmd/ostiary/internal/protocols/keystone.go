@@ -17,6 +17,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/door/keystone"
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
 )
 
@@ -86,7 +87,7 @@ func (a *app) keystoneBootstrap(ctx context.Context, o identity.BootstrapOptions
 		}
 	}
 	return a.WithEngine(ctx, true, func(e *ostiary.Engine) error {
-		store, err := BootstrapIdentity(ctx, e, o, identity.Options{})
+		store, err := BootstrapIdentity(ctx, e, o, settings.Deployment{})
 		if err != nil {
 			return err
 		}
@@ -98,7 +99,7 @@ func (a *app) keystoneBootstrap(ctx context.Context, o identity.BootstrapOptions
 
 // BootstrapIdentity bootstraps the deployment of an engine, and creates its store
 // if there is none.
-func BootstrapIdentity(ctx context.Context, e *ostiary.Engine, o identity.BootstrapOptions, settings identity.Options) (*ostiary.Store, error) {
+func BootstrapIdentity(ctx context.Context, e *ostiary.Engine, o identity.BootstrapOptions, settings settings.Deployment) (*ostiary.Store, error) {
 	store, err := e.StoreByAlias(ctx, keystone.Name, keystone.DefaultStore)
 	if errors.Is(err, ostiary.ErrNoStore) {
 		store, err = CreateKeystoneStore(ctx, e)

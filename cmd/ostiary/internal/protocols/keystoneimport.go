@@ -21,6 +21,7 @@ import (
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/door/keystone"
 	"github.com/ostiary/ostiary/door/native"
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/identity/migrate"
 	"github.com/ostiary/ostiary/internal/identity/token"
@@ -59,7 +60,7 @@ func (a *app) keystoneImportCommand() *cobra.Command {
 				return err
 			}
 			defer db.Close()
-			var decrypt []token.Key
+			var decrypt []settings.Key
 			if credentialKeys != "" {
 				if decrypt, err = (token.Repository{Folder: credentialKeys}).Load(); err != nil {
 					return err
@@ -144,7 +145,7 @@ func (a *app) keystoneImport(ctx context.Context, e *ostiary.Engine, o migrate.O
 	if err != nil {
 		return nil, err
 	}
-	if o.To, err = identity.Open(ctx, store, identity.Options{}); err != nil {
+	if o.To, err = identity.Open(ctx, store, settings.Deployment{}); err != nil {
 		return nil, err
 	}
 	if empty, err := o.To.Empty(ctx); err != nil {

@@ -21,8 +21,9 @@ import (
 	"github.com/ostiary/ostiary/door/openfga"
 	"github.com/ostiary/ostiary/door/permify"
 	"github.com/ostiary/ostiary/door/xacml"
+	"github.com/ostiary/ostiary/identity/oidc"
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
-	"github.com/ostiary/ostiary/internal/identity/oidc"
 	"github.com/ostiary/ostiary/internal/identity/token"
 	"github.com/ostiary/ostiary/policy/domain"
 	"github.com/ostiary/ostiary/server"
@@ -75,7 +76,7 @@ func (f *DoorFlags) add(s *pflag.FlagSet) {
 	s.DurationVar(&f.keystone.Identity.TokenLife, "keystone-token-life", time.Hour, "life of a Keystone token")
 	s.StringSliceVar((*[]string)(&f.keystone.Identity.Methods), "keystone-methods", token.DefaultMethods(), "methods of authentication to Identity, in the order of [auth] methods of the servers that share the Fernet keys; add totp to allow one-time passwords")
 	s.StringArrayVar(&f.keystoneOIDC, "keystone-oidc", nil, "OpenID Connect provider whose users can log in to Identity, and the audiences of its tokens, as URL=AUDIENCE[,AUDIENCE]; may be repeated")
-	s.StringVar((*string)(&f.keystone.Identity.Limits), "keystone-limits", string(identity.FlatLimits), "model of Keystone's limits: flat, or strict_two_level, in which the limit of a project is at most that of its domain")
+	s.StringVar((*string)(&f.keystone.Identity.Limits), "keystone-limits", string(settings.FlatLimits), "model of Keystone's limits: flat, or strict_two_level, in which the limit of a project is at most that of its domain")
 	f.logins.add(s, &f.keystone.Identity)
 	topic(s, "OpenStack Identity (Keystone)")
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/ostiary/ostiary/door/keystone"
 	"github.com/ostiary/ostiary/door/openfga"
 	"github.com/ostiary/ostiary/expr/cel"
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/identity/password"
 )
@@ -66,7 +67,7 @@ func openEveryDoorOn(t *testing.T, driver ostiary.Driver) *everyDoor {
 // administrator.
 func (x *everyDoor) bootstrap() {
 	x.t.Helper()
-	if _, err := protocols.BootstrapIdentity(x.t.Context(), x.engine, identity.BootstrapOptions{Password: "secret"}, identity.Options{Rounds: password.RoundsMin}); err != nil {
+	if _, err := protocols.BootstrapIdentity(x.t.Context(), x.engine, identity.BootstrapOptions{Password: "secret"}, settings.Deployment{Rounds: password.RoundsMin}); err != nil {
 		x.t.Fatal(err)
 	}
 	text := `{"auth":{"identity":{"methods":["password"],"password":{"user":{"name":"admin","domain":{"id":"default"},"password":"secret"}}},"scope":{"system":{"all":true}}}}`

@@ -10,8 +10,9 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/identity/access"
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
-	"github.com/ostiary/ostiary/internal/identity/access"
 )
 
 // policyBytesMax bounds a policy file and a file of permissions of Identity.
@@ -66,7 +67,7 @@ func (f *policyFile) reload() error {
 }
 
 // readPermissions reads the file of permissions; nil without one.
-func (f *loginFlags) readPermissions() (identity.Permissions, error) {
+func (f *loginFlags) readPermissions() (settings.Permissions, error) {
 	if f.permissions == "" {
 		return nil, nil
 	}
@@ -74,7 +75,7 @@ func (f *loginFlags) readPermissions() (identity.Permissions, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := identity.Permissions{}
+	p := settings.Permissions{}
 	if err := yaml.Unmarshal(text, &p); err != nil {
 		if mistakes, ok := errors.AsType[*yaml.TypeError](err); ok { // its texts name types of Go
 			line, _, _ := strings.Cut(mistakes.Errors[0], ":")
@@ -82,7 +83,7 @@ func (f *loginFlags) readPermissions() (identity.Permissions, error) {
 		}
 		return nil, fmt.Errorf("--keystone-permissions: %s: %w", f.permissions, err)
 	}
-	if err := p.Validate(); err != nil {
+	if err := identity.ValidatePermissions(p); err != nil {
 		return nil, fmt.Errorf("--keystone-permissions: %s: %w", f.permissions, err)
 	}
 	return p, nil

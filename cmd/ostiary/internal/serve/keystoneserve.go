@@ -12,14 +12,13 @@ import (
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/keystone"
-	"github.com/ostiary/ostiary/internal/identity"
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity/password"
 	"github.com/ostiary/ostiary/server"
 )
 
 // loginFlags are the settings of passwords and logins of the Keystone door.
 type loginFlags struct {
-	pool   password.PoolOptions
 	policy string // name of the policy file; "" for none
 	// permissions is the name of the file of permissions; "" for none
 	permissions string
@@ -27,17 +26,17 @@ type loginFlags struct {
 
 // add adds the flags. The names after "keystone-" are those of Keystone's options
 // in the section security_compliance.
-func (f *loginFlags) add(s *pflag.FlagSet, o *identity.Options) {
+func (f *loginFlags) add(s *pflag.FlagSet, o *settings.Deployment) {
 	c := &o.Compliance
-	s.DurationVar(&o.ExpiredWindow, "keystone-allow-expired-window", identity.ExpiredWindowDefault, "how long an expired token is valid for a service that asks for it with allow_expired")
+	s.DurationVar(&o.ExpiredWindow, "keystone-allow-expired-window", settings.ExpiredWindowDefault, "how long an expired token is valid for a service that asks for it with allow_expired")
 	s.StringVar(&f.policy, "keystone-policy", "", "policy file of oslo.policy, in YAML or JSON, whose rules replace the defaults of Identity; SIGHUP reads it again")
 	s.StringVar(&f.permissions, "keystone-permissions", "", "YAML file that lists the roles that give a permission, for example compute_create: [member]; other doors ask about permissions as relations of projects")
-	s.IntVar(&f.pool.Threads, "keystone-hash-threads", 0, "number of password hashes that are computed at the same time, on threads of low priority; default: the number of processors")
-	s.IntVar(&f.pool.QueueMax, "keystone-hash-queue", password.QueueMaxDefault, "number of password hashes that may wait; others get 503 with Retry-After")
+	s.IntVar(&o.HashThreads, "keystone-hash-threads", 0, "number of password hashes that are computed at the same time, on threads of low priority; default: the number of processors")
+	s.IntVar(&o.HashQueueMax, "keystone-hash-queue", password.QueueMaxDefault, "number of password hashes that may wait; others get 503 with Retry-After")
 	s.DurationVar(&o.PasswordCache, "keystone-password-cache", 0, "how long a verified password is accepted again without computing its hash, for example 5m; a reader of the memory of the process can then guess these passwords quickly; 0 means never")
 	s.IntVar(&o.Rounds, "keystone-password-hash-rounds", password.RoundsDefault, "rounds of bcrypt of new password hashes, 4 to 17; a login replaces a hash of another number")
 	s.IntVar(&c.LockoutAttempts, "keystone-lockout-failure-attempts", 0, "number of wrong passwords after which a user is locked; 0 means never")
-	s.DurationVar(&c.LockoutDuration, "keystone-lockout-duration", identity.LockoutDurationDefault, "how long a user stays locked after the last wrong password; negative means until an administrator updates the user")
+	s.DurationVar(&c.LockoutDuration, "keystone-lockout-duration", settings.LockoutDurationDefault, "how long a user stays locked after the last wrong password; negative means until an administrator updates the user")
 	s.IntVar(&c.ExpiresDays, "keystone-password-expires-days", 0, "number of days that a new password is valid; 0 means forever")
 	s.IntVar(&c.UniqueCount, "keystone-unique-last-password-count", 0, "number of previous passwords that users cannot choose again, the current one included; 0 allows all")
 	s.IntVar(&c.MinimumAgeDays, "keystone-minimum-password-age", 0, "number of days before users can change a password that they chose")
@@ -72,23 +71,18 @@ func servedDoors(o *server.Options) (doors []*door.Door) {
 // threads of password hashes, so that a hash never takes the processor of a
 // request (decision 0014). It does nothing if no served door has a deployment of
 // the Identity API.
-func (f *loginFlags) makeRoomForHashes(ctx context.Context, e *ostiary.Engine, doors []*door.Door) {
+func makeRoomForHashes(ctx context.Context, e *ostiary.Engine, doors []*door.Door, threads int) {
+	if threads <= 0 {
+		threads = runtime.NumCPU()
+	}
 	for _, d := range doors {
 		if d.Name != keystone.Name {
 			continue
 		}
 		if _, err := e.StoreByAlias(ctx, keystone.Name, keystone.DefaultStore); err == nil {
-			runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + f.threads())
+			runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + threads)
 		}
 	}
-}
-
-// threads returns the number of threads of password hashes.
-func (f *loginFlags) threads() int {
-	if f.pool.Threads > 0 {
-		return f.pool.Threads
-	}
-	return runtime.NumCPU()
 }
 
 // prepareDoors does what doors do before their first request. It logs errors,

@@ -22,6 +22,7 @@ import (
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/protocols"
 	"github.com/ostiary/ostiary/door/permify/basev1"
 	"github.com/ostiary/ostiary/expr/cel"
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/identity/password"
 	"github.com/ostiary/ostiary/schema"
@@ -333,7 +334,7 @@ func TestRecordedByRecords(t *testing.T) {
 		"tuple_key": m{"user": policy + "/actor:" + bob, "relation": "read", "object": policy + "/note:1"}})
 	x.recordedChange(documents, "read")
 
-	own := must(protocols.BootstrapIdentity(ctx, x.engine, identity.BootstrapOptions{Password: "secret"}, identity.Options{Rounds: password.RoundsMin}))(t)
+	own := must(protocols.BootstrapIdentity(ctx, x.engine, identity.BootstrapOptions{Password: "secret"}, settings.Deployment{Rounds: password.RoundsMin}))(t)
 	x.post("/v3/auth/tokens", m{"auth": m{"identity": m{"methods": []string{"password"}, "password": m{"user": m{"name": "admin", "domain": m{"id": "default"}, "password": "secret"}}},
 		"scope": m{"project": m{"name": "admin", "domain": m{"id": "default"}}}}})
 	x.recordedChange(own, "subject")

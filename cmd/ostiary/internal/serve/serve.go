@@ -26,7 +26,6 @@ import (
 	"github.com/ostiary/ostiary/door/openfga"
 	"github.com/ostiary/ostiary/door/xacml"
 	"github.com/ostiary/ostiary/expr/cel"
-	"github.com/ostiary/ostiary/internal/identity/password"
 	"github.com/ostiary/ostiary/internal/logins"
 	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage/pebble"
@@ -233,7 +232,6 @@ func (s *prepared) prepareIdentity() (rules *policyFile, err error) {
 		door.keystone.Keys = (&cli.FernetKeys{Repository: s.KeystoneKeysFolder()}).Load
 		door.keystone.ReceiptKeys = s.ReceiptKeys()
 	}
-	door.keystone.Identity.Pool = password.NewPool(door.logins.pool)
 	rules = &policyFile{name: door.logins.policy, log: log}
 	if err := rules.reload(); err != nil {
 		return nil, err
@@ -276,7 +274,7 @@ func (s *prepared) open(ctx context.Context) error {
 		s.options.Probe = s.driver.Failed
 		s.options.Collectors = append(s.options.Collectors, newFolderFigures(s.driver))
 	}
-	s.flags.door.logins.makeRoomForHashes(ctx, s.engine, doors)
+	makeRoomForHashes(ctx, s.engine, doors, s.flags.door.keystone.Identity.HashThreads)
 	return nil
 }
 

@@ -10,8 +10,8 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
-	"github.com/ostiary/ostiary/internal/identity/oidc"
-	"github.com/ostiary/ostiary/internal/identity/oidc/oidctest"
+	"github.com/ostiary/ostiary/identity/oidc"
+	"github.com/ostiary/ostiary/workshop/oidctest"
 )
 
 func TestVerify(t *testing.T) {

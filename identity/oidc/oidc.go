@@ -1,5 +1,5 @@
 // Package oidc verifies signed tokens of OpenID Connect providers, and turns their
-// claims into attributes for package mapping. Its main type is [Verifier].
+// claims into attributes for the mappings of Identity. Its main type is [Verifier].
 //
 // It contacts the providers of its configuration only: a token that names another
 // issuer is refused before anything is fetched.
@@ -23,8 +23,6 @@ import (
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"github.com/golang-jwt/jwt/v5"
-
-	"github.com/ostiary/ostiary/internal/identity/mapping"
 )
 
 // Bounds of what a verifier reads and fetches.
@@ -120,8 +118,8 @@ func New(issuers []Issuer, o Options) *Verifier {
 
 // Verified is what a token asserts.
 type Verified struct {
-	Issuer     string            // URL of the issuer
-	Attributes mapping.Assertion // claims, by the names of [Attributes]
+	Issuer     string              // URL of the issuer
+	Attributes map[string][]string // claims, by the names of [Attributes]
 }
 
 // Verify verifies the signature, the issuer, the audience and the times of a
@@ -245,8 +243,8 @@ func (f *fetcher) admit(path string) error {
 // and "HTTP_OIDC_CLAIM_EMAIL". In the names in capital letters every character
 // other than a letter or a digit is "_". A name that two claims would have is
 // left out. Numbers and booleans are texts; objects are left out.
-func Attributes(claims map[string]any) mapping.Assertion {
-	a := mapping.Assertion{}
+func Attributes(claims map[string]any) map[string][]string {
+	a := map[string][]string{}
 	uses := map[string]int{}
 	for name, value := range claims {
 		var values []string
