@@ -102,7 +102,7 @@ func (r *policyReader) actor(n *yaml.Node) {
 		fields["name"] = func(n *yaml.Node) {
 			if name := r.text(n, "the actor's name"); name != "" {
 				a.Name = name
-				r.name(n, name, "actor", ResourceBytesMax)
+				r.name(n, name, "actor", resourceBytesMax)
 			}
 		}
 	}
@@ -193,7 +193,7 @@ func (r *policyReader) addResource(res Resource, at *yaml.Node) {
 		r.fail(at, ErrReserved, "a resource cannot be named %q", res.Name)
 	case r.p.resource(res.Name) != nil:
 		r.fail(at, ErrDuplicate, "resource %q is defined twice", res.Name)
-	case res.Name != "" && !r.name(at, res.Name, "resource", ResourceBytesMax):
+	case res.Name != "" && !r.name(at, res.Name, "resource", resourceBytesMax):
 	default:
 		r.p.Resources = append(r.p.Resources, res)
 	}

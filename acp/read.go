@@ -19,8 +19,8 @@ const (
 	// NameBytesMax is the longest name of a relation or permission, in bytes: the
 	// engine's bound minus the prefix of derived relations.
 	NameBytesMax = 49
-	// ResourceBytesMax is the longest name of a resource, in bytes.
-	ResourceBytesMax = 180
+	// resourceBytesMax is the longest name of a resource, in bytes.
+	resourceBytesMax = 180
 	// policyErrorsMax is the number of errors that are reported for one text.
 	policyErrorsMax = 20
 )

@@ -92,13 +92,13 @@ const FlushInterval = 10 * time.Second
 // flushTimeout bounds storing the counts when the server stops.
 const flushTimeout = 5 * time.Second
 
-// TrustsInterval is how often trusts that have ended are removed.
-const TrustsInterval = time.Hour
+// trustsInterval is how often trusts that have ended are removed.
+const trustsInterval = time.Hour
 
 // flush stores the counts of logins at intervals until ctx ends, and then once
 // more. It also removes trusts that have ended.
 func (s *service) flush(ctx context.Context) {
-	tick, trusts := time.NewTicker(FlushInterval), time.NewTicker(TrustsInterval)
+	tick, trusts := time.NewTicker(FlushInterval), time.NewTicker(trustsInterval)
 	defer tick.Stop()
 	defer trusts.Stop()
 	for {

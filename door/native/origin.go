@@ -19,8 +19,8 @@ type RequestJSON struct {
 	Number uint64 `json:"number"` // the number of the request at that node
 }
 
-// OriginOf translates an origin.
-func OriginOf(o *ostiary.Origin) OriginJSON {
+// originOf translates an origin.
+func originOf(o *ostiary.Origin) OriginJSON {
 	out := OriginJSON{Caller: o.Caller, Reason: o.Reason}
 	if o.Request != (ostiary.RequestID{}) {
 		out.Request = &RequestJSON{o.Request.Node.String(), o.Request.Number}

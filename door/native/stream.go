@@ -80,7 +80,7 @@ func (c *call) exportStream(w http.ResponseWriter) error {
 	out := exporter{call: c, control: http.NewResponseController(w), buffer: bufio.NewWriterSize(w, 64<<10), skip: skip}
 	out.enc = json.NewEncoder(out.buffer)
 	out.enc.SetEscapeHTML(false)
-	end := endJSON{Revision: uint64(revision), Token: string(token), OriginJSON: OriginOf(&entry.Origin)}
+	end := endJSON{Revision: uint64(revision), Token: string(token), OriginJSON: originOf(&entry.Origin)}
 	last := line{End: &end}
 	if err := out.run(at, &end); err != nil {
 		last = line{Error: describe(err)}

@@ -24,7 +24,7 @@ type entryJSON struct {
 
 // entryOf translates an entry.
 func entryOf(e *ostiary.ChangeEntry) entryJSON {
-	out := entryJSON{uint64(e.Revision), e.Time, string(e.Token), OriginOf(&e.Origin), make([]changeJSON, len(e.Changes))}
+	out := entryJSON{uint64(e.Revision), e.Time, string(e.Token), originOf(&e.Origin), make([]changeJSON, len(e.Changes))}
 	for i := range e.Changes {
 		out.Changes[i] = changeOf(&e.Changes[i])
 	}

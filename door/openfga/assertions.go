@@ -12,9 +12,9 @@ import (
 	"github.com/ostiary/ostiary/door/openfga/internal/wire"
 )
 
-// AssertionsKind is the kind of the documents that hold the assertions of a model,
+// assertionsKind is the kind of the documents that hold the assertions of a model,
 // in the protocol's JSON. The key of a document is the id of the model.
-const AssertionsKind = "openfga.assertions"
+const assertionsKind = "openfga.assertions"
 
 // openAssertions opens the model that a request about assertions names, after
 // it has checked the request and its revision.
@@ -52,7 +52,7 @@ func (s *service) writeAssertions(ctx context.Context, c *headers, in *openfgav1
 	if err != nil {
 		return nil, translateError(err)
 	}
-	c.token, err = p.store.Write(ctx, ostiary.WriteRequest{Documents: []ostiary.Document{{Kind: AssertionsKind, Key: c.model, Body: body}}})
+	c.token, err = p.store.Write(ctx, ostiary.WriteRequest{Documents: []ostiary.Document{{Kind: assertionsKind, Key: c.model, Body: body}}})
 	if err != nil {
 		return nil, translateError(err)
 	}
@@ -81,7 +81,7 @@ func (s *service) readAssertions(ctx context.Context, c *headers, in *openfgav1.
 		return nil, err
 	}
 	out := &openfgav1.ReadAssertionsResponse{AuthorizationModelId: c.model}
-	d, err := p.store.Document(ctx, ostiary.DocumentKey{Kind: AssertionsKind, Key: c.model})
+	d, err := p.store.Document(ctx, ostiary.DocumentKey{Kind: assertionsKind, Key: c.model})
 	if errors.Is(err, ostiary.ErrNoDocument) {
 		return out, nil
 	}

@@ -171,7 +171,7 @@ func TestUnreadable(t *testing.T) {
 	model := models.GetAuthorizationModels()[0].GetId()
 	put := func(body string) {
 		t.Helper()
-		if _, err := st.Write(t.Context(), ostiary.WriteRequest{Documents: []ostiary.Document{{Kind: AssertionsKind, Key: model, Body: []byte(body)}}}); err != nil {
+		if _, err := st.Write(t.Context(), ostiary.WriteRequest{Documents: []ostiary.Document{{Kind: assertionsKind, Key: model, Body: []byte(body)}}}); err != nil {
 			t.Fatal(err)
 		}
 	}

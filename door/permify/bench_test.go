@@ -77,11 +77,11 @@ func (w *world) load(tb testing.TB) {
 		tuples, attributes = tuples[:0], attributes[:0]
 	}
 	add := func(typ string, id int, relation, subject string, sub int) {
-		flush(WriteMax - 1)
+		flush(writeMax - 1)
 		tuples = append(tuples, fmt.Sprintf(`{"entity":{"type":%q,"id":"%d"},"relation":%q,"subject":{"type":%q,"id":"%d"}}`, typ, id, relation, subject, sub))
 	}
 	public := func(typ string, id int) {
-		flush(WriteMax - 1)
+		flush(writeMax - 1)
 		attributes = append(attributes, fmt.Sprintf(`{"entity":{"type":%q,"id":"%d"},"attribute":"is_public","value":{"@type":"type.googleapis.com/base.v1.BooleanValue","data":true}}`, typ, id))
 	}
 	for u := range w.n {

@@ -121,13 +121,13 @@ func TestBoundsOfCounts(t *testing.T) {
 		body func(n int) string
 		want string
 	}{
-		{"permissions/bulk-check", BulkItemsMax, func(n int) string {
+		{"permissions/bulk-check", bulkItemsMax, func(n int) string {
 			return `{"metadata":{"depth":20},"items":[` + repeat(n, item) + `]}`
 		}, "invalid PermissionBulkCheckRequest.Items: value must contain between 1 and 100 items, inclusive"},
-		{"data/write", WriteMax, func(n int) string {
+		{"data/write", writeMax, func(n int) string {
 			return `{"metadata":{},"tuples":[` + repeat(n, tuple) + `]}`
 		}, "ERROR_CODE_MAX_DATA_PER_WRITE_EXCEEDED"},
-		{"data/write", WriteMax, func(n int) string {
+		{"data/write", writeMax, func(n int) string {
 			return `{"metadata":{},"tuples":[` + repeat(500, tuple) + `],"attributes":[` + repeat(n-500, attribute) + `]}`
 		}, "ERROR_CODE_MAX_DATA_PER_WRITE_EXCEEDED"},
 		{"data/delete", 100, func(n int) string {
@@ -139,10 +139,10 @@ func TestBoundsOfCounts(t *testing.T) {
 		{"data/delete", 100, func(n int) string {
 			return `{"tuple_filter":{},"attribute_filter":{"entity":{"type":"doc"},"attributes":[` + repeat(n, id) + `]}}`
 		}, "invalid AttributeFilter: 101 combinations of ids and attributes, the bound FiltersMax is 100"},
-		{"bundle/write", BundlesMax, func(n int) string {
+		{"bundle/write", bundlesMax, func(n int) string {
 			return `{"bundles":[` + repeat(n, bundle) + `]}`
 		}, "invalid BundleWriteRequest.Bundles: value must contain between 1 and 100 items, inclusive"},
-		{"permissions/lookup-entity", PermissionsMax, func(n int) string {
+		{"permissions/lookup-entity", permissionsMax, func(n int) string {
 			return `{"metadata":{"depth":20},"entity_type":"doc","subject":{"type":"user","id":"1"},"permissions":[` + repeat(n, func(int) string { return `"view"` }) + `]}`
 		}, "invalid PermissionLookupEntityRequest.Permissions: value must contain between 0 and 20 items, inclusive"},
 	} {
@@ -154,9 +154,9 @@ func TestBoundsOfCounts(t *testing.T) {
 			t.Errorf("%s beyond the bound: %d %s", b.path, status, body)
 		}
 	}
-	for _, n := range []int{TenantBytesMax, TenantBytesMax + 1} {
+	for _, n := range []int{tenantBytesMax, tenantBytesMax + 1} {
 		want := http.StatusOK
-		if n > TenantBytesMax {
+		if n > tenantBytesMax {
 			want = http.StatusBadRequest
 		}
 		for _, body := range []string{

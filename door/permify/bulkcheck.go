@@ -50,8 +50,8 @@ func (b *bulkCheckRequest) validate() error {
 	if err := checkDepth("PermissionCheckRequestMetadata", b.depth); err != nil {
 		return err
 	}
-	if n := len(b.items); n < 1 || n > BulkItemsMax {
-		return itemCountError("PermissionBulkCheckRequest.Items", 1, BulkItemsMax)
+	if n := len(b.items); n < 1 || n > bulkItemsMax {
+		return itemCountError("PermissionBulkCheckRequest.Items", 1, bulkItemsMax)
 	}
 	for i := range b.items {
 		q := b.item(i)
@@ -157,8 +157,8 @@ func newBulkCheckRequest(r *basev1.PermissionBulkCheckRequest) (bulkCheckRequest
 	if r.Metadata == nil {
 		return bulkCheckRequest{}, requiredError("PermissionBulkCheckRequest.Metadata")
 	}
-	if len(r.Items) > BulkItemsMax {
-		return bulkCheckRequest{}, itemCountError("PermissionBulkCheckRequest.Items", 1, BulkItemsMax)
+	if len(r.Items) > bulkItemsMax {
+		return bulkCheckRequest{}, itemCountError("PermissionBulkCheckRequest.Items", 1, bulkItemsMax)
 	}
 	b := bulkCheckRequest{
 		checkOptions: checkOptions{r.TenantId, r.Metadata.SchemaVersion, r.Metadata.SnapToken, r.Metadata.Depth, r.Context, r.Arguments},

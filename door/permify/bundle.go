@@ -21,8 +21,8 @@ func (s *service) WriteBundle(ctx context.Context, r *basev1.BundleWriteRequest)
 	if err := checkTenant("BundleWriteRequest", r.TenantId); err != nil {
 		return nil, err
 	}
-	if n := len(r.Bundles); n < 1 || n > BundlesMax {
-		return nil, itemCountError("BundleWriteRequest.Bundles", 1, BundlesMax)
+	if n := len(r.Bundles); n < 1 || n > bundlesMax {
+		return nil, itemCountError("BundleWriteRequest.Bundles", 1, bundlesMax)
 	}
 	store, err := s.store(ctx, r.TenantId)
 	if err != nil {
@@ -43,8 +43,8 @@ func (s *service) WriteBundle(ctx context.Context, r *basev1.BundleWriteRequest)
 		if err != nil {
 			return nil, translateError(err)
 		}
-		if len(body) > BundleBytesMax {
-			return nil, itemError(invalidArgument("invalid DataBundle: the bound BundleBytesMax is %d", BundleBytesMax), "BundleWriteRequest.Bundles", i)
+		if len(body) > bundleBytesMax {
+			return nil, itemError(invalidArgument("invalid DataBundle: the bound BundleBytesMax is %d", bundleBytesMax), "BundleWriteRequest.Bundles", i)
 		}
 		w.Documents = append(w.Documents, ostiary.Document{Kind: bundleKind, Key: b.Name, Body: body})
 		out.Names = append(out.Names, b.Name)
@@ -164,7 +164,7 @@ func (s *service) RunBundle(ctx context.Context, r *basev1.BundleRunRequest) (*b
 		return nil, err
 	}
 	w := run.write()
-	if len(w.Add)+len(w.Remove)+len(w.SetAttributes)+len(w.RemoveAttributes) > WriteMax {
+	if len(w.Add)+len(w.Remove)+len(w.SetAttributes)+len(w.RemoveAttributes) > writeMax {
 		return nil, codeError(basev1.ErrorCode_ERROR_CODE_MAX_DATA_PER_WRITE_EXCEEDED)
 	}
 	w.SchemaID = info.ID

@@ -29,7 +29,7 @@ func (c *writeRequest) validate() error {
 	if err := checkTenant("DataWriteRequest", c.tenant); err != nil {
 		return err
 	}
-	if len(c.tuples)+len(c.attributes) > WriteMax {
+	if len(c.tuples)+len(c.attributes) > writeMax {
 		return codeError(basev1.ErrorCode_ERROR_CODE_MAX_DATA_PER_WRITE_EXCEEDED)
 	}
 	for i := range c.tuples {

@@ -234,7 +234,7 @@ func (b *bulkCheckRequest) readJSON(r *jsonread.Reader) {
 		case "items":
 			items := tripleReader{relationField: "permission"}
 			for r.Array(); r.Item(); {
-				if len(b.items) > BulkItemsMax {
+				if len(b.items) > bulkItemsMax {
 					r.Fail("too many items")
 					return
 				}
@@ -335,7 +335,7 @@ func (c *writeRequest) readJSON(r *jsonread.Reader) {
 		case "tuples":
 			tuples := tripleReader{relationField: "relation"}
 			for r.Array(); r.Item(); {
-				if len(c.tuples) > WriteMax {
+				if len(c.tuples) > writeMax {
 					r.Fail("too many tuples")
 					return
 				}

@@ -57,7 +57,7 @@ func checkFastJSON(t *testing.T, body string) {
 		if len(b.items) == 0 {
 			b.items = []authz.Question{}
 		}
-		if err != nil && len(b.items) <= BulkItemsMax || err == nil && !reflect.DeepEqual(b, want) {
+		if err != nil && len(b.items) <= bulkItemsMax || err == nil && !reflect.DeepEqual(b, want) {
 			t.Fatalf("bulk %q: %+v with the fast reader, %+v with the general one (%v)", body, b, want, err)
 		}
 	}

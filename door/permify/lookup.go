@@ -68,8 +68,8 @@ func validLookupEntity(r *basev1.PermissionLookupEntityRequest) error {
 		return patternError("PermissionLookupEntityRequest.EntityType", namePattern)
 	case !validName(r.Permission) && (r.Permission != "" || len(r.Permissions) == 0):
 		return patternError("PermissionLookupEntityRequest.Permission", namePattern)
-	case len(r.Permissions) > PermissionsMax:
-		return itemCountError("PermissionLookupEntityRequest.Permissions", 0, PermissionsMax)
+	case len(r.Permissions) > permissionsMax:
+		return itemCountError("PermissionLookupEntityRequest.Permissions", 0, permissionsMax)
 	}
 	for _, p := range r.Permissions {
 		if !validName(p) {

@@ -192,7 +192,7 @@ func TestConsistency(t *testing.T) {
 // clients rely.
 func TestBounds(t *testing.T) {
 	t.Parallel()
-	got := []int{BulkItemsMax, WriteMax, PageMax, TenantBytesMax, BundlesMax, BundleBytesMax, PermissionsMax, tokenBytesMax,
+	got := []int{bulkItemsMax, writeMax, PageMax, tenantBytesMax, bundlesMax, bundleBytesMax, permissionsMax, tokenBytesMax,
 		lookupPage, readPage, schemaPage, tenantPage, listPage, readMax, expandLevels, expandNodesMax, changesMax, bytesPerChange, heldChanges}
 	if want := []int{100, 1000, 100_000, 64, 100, 64 << 10, 20, 256 << 10, 1000, 50, 50, 50, 10_000, 10_000, 50, 100_000, 1000, 1024, 16}; !slices.Equal(got, want) {
 		t.Errorf("bounds %v, want %v", got, want)

@@ -32,22 +32,22 @@ const DefaultTenant = "t1"
 // Bounds of the protocol. Requests beyond them fail with a validation error,
 // except for PageMax.
 const (
-	// DepthMin is the smallest depth that a request may set.
-	DepthMin = 3
-	// BulkItemsMax bounds the items of a bulk check.
-	BulkItemsMax = 100
-	// WriteMax bounds the tuples and attributes of one write, counted together.
-	WriteMax = 1000
+	// depthMin is the smallest depth that a request may set.
+	depthMin = 3
+	// bulkItemsMax bounds the items of a bulk check.
+	bulkItemsMax = 100
+	// writeMax bounds the tuples and attributes of one write, counted together.
+	writeMax = 1000
 	// PageMax bounds the items of a page. A larger page_size is reduced to it.
 	PageMax = 100_000
-	// TenantBytesMax bounds the id and the name of a new tenant, in bytes.
-	TenantBytesMax = 64
-	// BundlesMax bounds the bundles of one request.
-	BundlesMax = 100
-	// BundleBytesMax bounds a bundle's JSON, in bytes.
-	BundleBytesMax = 64 << 10
-	// PermissionsMax bounds the permissions of one lookup of entities.
-	PermissionsMax = 20
+	// tenantBytesMax bounds the id and the name of a new tenant, in bytes.
+	tenantBytesMax = 64
+	// bundlesMax bounds the bundles of one request.
+	bundlesMax = 100
+	// bundleBytesMax bounds a bundle's JSON, in bytes.
+	bundleBytesMax = 64 << 10
+	// permissionsMax bounds the permissions of one lookup of entities.
+	permissionsMax = 20
 )
 
 // Options are the settings of the door. The zero value is useful.

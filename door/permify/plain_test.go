@@ -75,13 +75,13 @@ func TestPlainForms(t *testing.T) {
 		}
 	}
 	golden.Equal(t, "testdata/plain.txt", out.String())
-	for count, want := range map[int]bool{BulkItemsMax + 1: true, BulkItemsMax + 2: false} { // the call refuses one too many
+	for count, want := range map[int]bool{bulkItemsMax + 1: true, bulkItemsMax + 2: false} { // the call refuses one too many
 		var b bulkCheckRequest
 		if got := readPlain([]byte(check(head, `"items":[`+strings.Repeat(triple("permission", "view", user)+",", count-1)+triple("permission", "view", user)+`]`)), b.readJSON); got != want {
 			t.Errorf("%d items are plain: %v", count, got)
 		}
 	}
-	for count, want := range map[int]bool{WriteMax + 1: true, WriteMax + 2: false} {
+	for count, want := range map[int]bool{writeMax + 1: true, writeMax + 2: false} {
 		var c writeRequest
 		if got := readPlain([]byte(check(head, `"tuples":[`+strings.Repeat(triple("relation", "owner", user)+",", count-1)+triple("relation", "owner", user)+`]`)), c.readJSON); got != want {
 			t.Errorf("%d tuples are plain: %v", count, got)

@@ -38,12 +38,12 @@ func validNewTenant(id string) bool {
 // CreateTenant implements Tenancy.Create.
 func (s *service) CreateTenant(ctx context.Context, r *basev1.TenantCreateRequest) (*basev1.TenantCreateResponse, error) {
 	switch {
-	case len(r.Id) > TenantBytesMax:
-		return nil, invalidArgument("invalid TenantCreateRequest.Id: value length must be at most %d bytes", TenantBytesMax)
+	case len(r.Id) > tenantBytesMax:
+		return nil, invalidArgument("invalid TenantCreateRequest.Id: value length must be at most %d bytes", tenantBytesMax)
 	case !validNewTenant(r.Id):
 		return nil, patternError("TenantCreateRequest.Id", newTenantPattern)
-	case len(r.Name) > TenantBytesMax:
-		return nil, invalidArgument("invalid TenantCreateRequest.Name: value length must be at most %d bytes", TenantBytesMax)
+	case len(r.Name) > tenantBytesMax:
+		return nil, invalidArgument("invalid TenantCreateRequest.Name: value length must be at most %d bytes", tenantBytesMax)
 	}
 	if err := s.ensureDefaultTenant(ctx); err != nil {
 		return nil, err

@@ -104,8 +104,8 @@ func checkSubjectParts(typ, id, relation string) error {
 
 // checkDepth checks a request's depth. message names its metadata.
 func checkDepth(message string, depth int32) error {
-	if depth < DepthMin {
-		return invalidArgument("invalid %s.Depth: value must be greater than or equal to %d", message, DepthMin)
+	if depth < depthMin {
+		return invalidArgument("invalid %s.Depth: value must be greater than or equal to %d", message, depthMin)
 	}
 	return nil
 }

@@ -171,10 +171,10 @@ func TestBulkItems(t *testing.T) {
 		}
 		return r
 	}
-	if got, err := newBulkCheckRequest(request(BulkItemsMax)); err != nil || len(got.items) != BulkItemsMax {
+	if got, err := newBulkCheckRequest(request(bulkItemsMax)); err != nil || len(got.items) != bulkItemsMax {
 		t.Error(len(got.items), err)
 	}
-	if got, err := newBulkCheckRequest(request(BulkItemsMax + 1)); err == nil {
+	if got, err := newBulkCheckRequest(request(bulkItemsMax + 1)); err == nil {
 		t.Error(len(got.items))
 	}
 }

@@ -116,8 +116,8 @@ func (p *Policy) Allowed(operation string, c *Credentials, t Target) bool {
 	return known && r.scopes.admits(c) && r.check.holds(&question{p, c, t})
 }
 
-// Operations returns the names of all rules, sorted.
-func (p *Policy) Operations() (names []string) {
+// operations returns the names of all rules, sorted.
+func (p *Policy) operations() (names []string) {
 	for name := range p.rules {
 		names = append(names, name)
 	}
@@ -125,11 +125,11 @@ func (p *Policy) Operations() (names []string) {
 	return names
 }
 
-// With returns a policy in which rules replace those of p, by their names. The
+// with returns a policy in which rules replace those of p, by their names. The
 // scopes of a replaced rule stay; a new rule admits any scope. It fails if a
 // rule cannot be parsed, or if rules refer to each other in a circle or to a rule
 // that does not exist.
-func (p *Policy) With(rules map[string]string) (*Policy, error) {
+func (p *Policy) with(rules map[string]string) (*Policy, error) {
 	out := &Policy{rules: make(map[string]rule, len(p.rules)+len(rules))}
 	for name, r := range p.rules {
 		out.rules[name] = r

@@ -29,7 +29,7 @@ func TestRules(t *testing.T) {
 		strings.Repeat("not ! and ", depthMax) + "(not !)":                                          true, // each negation ends before the next one begins
 		strings.Repeat("! or ", (ruleBytesMax-1)/5) + strings.Repeat(" ", (ruleBytesMax-1)%5) + "@": true,
 	} {
-		p, err := Default().With(map[string]string{"it": text, "yes": "@"})
+		p, err := Default().with(map[string]string{"it": text, "yes": "@"})
 		if err != nil {
 			t.Errorf("%q: %v", text, err)
 			continue
@@ -41,8 +41,8 @@ func TestRules(t *testing.T) {
 }
 
 func TestBadRules(t *testing.T) {
-	if ruleBytesMax != 16384 || depthMax != 50 || FileRulesMax != 10_000 {
-		t.Errorf("bounds %d, %d and %d", ruleBytesMax, depthMax, FileRulesMax)
+	if ruleBytesMax != 16384 || depthMax != 50 || fileRulesMax != 10_000 {
+		t.Errorf("bounds %d, %d and %d", ruleBytesMax, depthMax, fileRulesMax)
 	}
 	for _, text := range []string{
 		"role", "role:", ":x", "(", ")", "(@", "@)", "@ @", "and", "@ and", "@ or or @", "not", "user_id:%(x", "user_id:%()s",
@@ -51,12 +51,12 @@ func TestBadRules(t *testing.T) {
 		strings.Repeat("(", depthMax) + "@" + strings.Repeat(")", depthMax), strings.Repeat("not ", depthMax) + "@",
 		strings.Repeat("! or ", (ruleBytesMax-1)/5) + strings.Repeat(" ", (ruleBytesMax-1)%5+1) + "@",
 	} {
-		if _, err := Default().With(map[string]string{"it": text}); err == nil {
+		if _, err := Default().with(map[string]string{"it": text}); err == nil {
 			t.Errorf("%.40q: accepted", text)
 		}
 	}
 	for _, back := range []string{"rule:a", "@ or rule:a", "! and rule:a", "not rule:a", "@ or (@ and not rule:a)"} {
-		_, err := Default().With(map[string]string{"a": "rule:b", "b": back})
+		_, err := Default().with(map[string]string{"a": "rule:b", "b": back})
 		if err == nil || !strings.Contains(err.Error(), "itself") {
 			t.Errorf("a circle through %s: %v", back, err)
 		}
@@ -67,7 +67,7 @@ func TestBadRules(t *testing.T) {
 // when a site replaces it.
 func TestScopes(t *testing.T) {
 	domain := &Credentials{Roles: []string{"admin"}, DomainID: "d"}
-	p, err := Default().With(map[string]string{"identity:create_domain": "@"})
+	p, err := Default().with(map[string]string{"identity:create_domain": "@"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,8 +103,8 @@ func TestDefaults(t *testing.T) {
 	for _, r := range defaults() {
 		known = append(known, r.name)
 	}
-	if slices.Sort(known); !slices.Equal(known, Default().Operations()) {
-		t.Errorf("the default policy has the rules %q, want %q", Default().Operations(), known)
+	if slices.Sort(known); !slices.Equal(known, Default().operations()) {
+		t.Errorf("the default policy has the rules %q, want %q", Default().operations(), known)
 	}
 }
 
@@ -131,7 +131,7 @@ func TestCredentials(t *testing.T) {
 
 // TestDefaultsResolve checks that every default refers to rules that exist.
 func TestDefaultsResolve(t *testing.T) {
-	if _, err := Default().With(nil); err != nil {
+	if _, err := Default().with(nil); err != nil {
 		t.Error(err)
 	}
 	seen := map[string]bool{}

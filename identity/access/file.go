@@ -10,8 +10,8 @@ import (
 	"github.com/ostiary/ostiary/internal/nearest"
 )
 
-// FileRulesMax is the largest number of rules of a file.
-const FileRulesMax = 10_000
+// fileRulesMax is the largest number of rules of a file.
+const fileRulesMax = 10_000
 
 // FileRule is a rule of a policy file.
 type FileRule struct {
@@ -36,8 +36,8 @@ func ParseFile(text []byte) ([]FileRule, error) {
 	if root.Kind != yaml.MappingNode {
 		return nil, fmt.Errorf("line %d: expected an object of rules by name", root.Line)
 	}
-	if n := len(root.Content) / 2; n > FileRulesMax {
-		return nil, fmt.Errorf("%d rules: at most %d are allowed (FileRulesMax)", n, FileRulesMax)
+	if n := len(root.Content) / 2; n > fileRulesMax {
+		return nil, fmt.Errorf("%d rules: at most %d are allowed (FileRulesMax)", n, fileRulesMax)
 	}
 	var rules []FileRule
 	seen := map[string]bool{}
@@ -86,7 +86,7 @@ func fileCheck(n *yaml.Node) (string, bool) {
 	return strings.Join(alternatives, " or "), true
 }
 
-// Override is like [Policy.With], for the rules of a file. Its errors name the
+// Override is like Policy.with, for the rules of a file. Its errors name the
 // line. warnings are about rules that have no effect, because no operation has
 // their name and no rule refers to them, about rules that ask for an attribute that
 // no token has, and about empty rules, which allow everything.
@@ -173,7 +173,7 @@ func (p *Policy) used() map[string]bool {
 
 // suggest returns the end of a warning with the known name that is closest.
 func (p *Policy) suggest(name string) string {
-	if known := nearest.Name(name, slices.Values(p.Operations())); known != "" {
+	if known := nearest.Name(name, slices.Values(p.operations())); known != "" {
 		return fmt.Sprintf("; did you mean %q?", known)
 	}
 	return ""

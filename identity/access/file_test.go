@@ -46,7 +46,7 @@ func TestParseFile(t *testing.T) {
 		}
 	}
 	var most strings.Builder
-	for i := range FileRulesMax {
+	for i := range fileRulesMax {
 		fmt.Fprintf(&most, "r%d: '@'\n", i)
 	}
 	if _, err := ParseFile([]byte(most.String())); err != nil {

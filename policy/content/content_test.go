@@ -289,7 +289,7 @@ func TestBounds(t *testing.T) {
 		_, err = p.evaluate(&run{}, root)
 		var e *status.Error
 		if errors.As(err, &e); (e == nil) != (want == "") || e != nil && e.Bound != want {
-			t.Errorf("concat of %d bytes: %v, expected the bound %q", TextBytesMax+len(extra), err, want)
+			t.Errorf("concat of %d bytes: %v, expected the bound %q", textBytesMax+len(extra), err, want)
 		}
 	}
 	nested := strings.Repeat("<a>", 100) + half + strings.Repeat("</a>", 100)
@@ -317,7 +317,7 @@ func checkStatus(t *testing.T, what string, err error, code status.Code, bound s
 // TestFragment shows that a part of a larger text uses its namespaces.
 func TestFragment(t *testing.T) {
 	t.Parallel()
-	root, err := ParseFragment([]byte(" <n:a><b/>1&amp;<![CDATA[2<]]>3</n:a> "), map[string]string{"n": "urn:n", "": "urn:d"})
+	root, err := parseFragment([]byte(" <n:a><b/>1&amp;<![CDATA[2<]]>3</n:a> "), map[string]string{"n": "urn:n", "": "urn:d"})
 	if err != nil {
 		t.Fatal(err)
 	}

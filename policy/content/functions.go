@@ -206,8 +206,8 @@ func concat(f *focus, args []any) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		if b.Len()+len(text) > TextBytesMax {
-			return nil, stopped("XPath text bytes", TextBytesMax)
+		if b.Len()+len(text) > textBytesMax {
+			return nil, stopped("XPath text bytes", textBytesMax)
 		}
 		b.WriteString(text)
 	}

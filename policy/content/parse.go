@@ -14,17 +14,17 @@ import (
 
 // The bounds of a document.
 const (
-	// BytesMax is the bound "content bytes": the length of the XML.
-	BytesMax = 4 << 20
-	// NodesMax is the bound "content nodes": the number of nodes, attributes
+	// bytesMax is the bound "content bytes": the length of the XML.
+	bytesMax = 4 << 20
+	// nodesMax is the bound "content nodes": the number of nodes, attributes
 	// included.
-	NodesMax = 200_000
+	nodesMax = 200_000
 	// DepthMax is the bound "content depth": the number of elements inside each
 	// other.
 	DepthMax = 200
-	// NamespacesMax is the bound "content namespaces": the number of prefixes that
+	// namespacesMax is the bound "content namespaces": the number of prefixes that
 	// are declared at one place, with xml.
-	NamespacesMax = 64
+	namespacesMax = 64
 )
 
 const (
@@ -35,14 +35,14 @@ const (
 // Parse reads a Content document: one element, with comments and instructions
 // around it. It returns the root. Its error is a *status.Error with the code
 // syntax-error, also if a bound is reached.
-func Parse(text []byte) (*Node, error) { return ParseFragment(text, nil) }
+func Parse(text []byte) (*Node, error) { return parseFragment(text, nil) }
 
-// ParseFragment reads a Content document that is a part of a larger text, which
+// parseFragment reads a Content document that is a part of a larger text, which
 // declares namespaces by prefix; the prefix "" is the default namespace. Apart
 // from that it is like [Parse].
-func ParseFragment(text []byte, namespaces map[string]string) (*Node, error) {
-	if len(text) > BytesMax {
-		return nil, bound("content bytes", BytesMax)
+func parseFragment(text []byte, namespaces map[string]string) (*Node, error) {
+	if len(text) > bytesMax {
+		return nil, bound("content bytes", bytesMax)
 	}
 	r := reader{decoder: xml.NewDecoder(bytes.NewReader(text))}
 	r.root = &Node{kind: Root}
@@ -137,8 +137,8 @@ func (r *reader) add(n *Node) error {
 
 // number gives a node its place in document order.
 func (r *reader) number(n *Node) error {
-	if r.nodes++; r.nodes > NodesMax {
-		return bound("content nodes", NodesMax)
+	if r.nodes++; r.nodes > nodesMax {
+		return bound("content nodes", nodesMax)
 	}
 	n.order = r.nodes
 	return nil
@@ -240,8 +240,8 @@ func declared(parent map[string]string, attributes []xml.Attr) (map[string]strin
 			all, owned = maps.Clone(all), true
 		}
 		all[prefix] = a.Value
-		if len(all) > NamespacesMax {
-			return nil, bound("content namespaces", NamespacesMax)
+		if len(all) > namespacesMax {
+			return nil, bound("content namespaces", namespacesMax)
 		}
 	}
 	return all, nil

@@ -14,17 +14,17 @@ const XPathVersion = "http://www.w3.org/TR/1999/REC-xpath-19991116"
 
 // The bounds of XPath expressions.
 const (
-	// PathBytesMax is the bound "XPath bytes": the length of an expression.
-	PathBytesMax = 4096
-	// PathNestingMax is the bound "XPath nesting": the number of expressions inside
+	// pathBytesMax is the bound "XPath bytes": the length of an expression.
+	pathBytesMax = 4096
+	// pathNestingMax is the bound "XPath nesting": the number of expressions inside
 	// each other.
-	PathNestingMax = 100
+	pathNestingMax = 100
 	// StepsMax is the bound "XPath steps": how many nodes an evaluation may visit.
 	// Every 16 bytes of text that it makes or compares count as a node, too.
 	StepsMax = 1 << 20
-	// TextBytesMax is the bound "XPath text bytes": the length of a text that an
+	// textBytesMax is the bound "XPath text bytes": the length of a text that an
 	// expression makes.
-	TextBytesMax = 4 << 20
+	textBytesMax = 4 << 20
 )
 
 // Path is a compiled XPath 1.0 expression. It is immutable and may be used
@@ -39,8 +39,8 @@ type Path struct {
 // without a prefix has no namespace. Its error is a *status.Error with the code
 // syntax-error, also if a bound is reached.
 func Compile(text string, namespaces map[string]string) (*Path, error) {
-	if len(text) > PathBytesMax {
-		return nil, bound("XPath bytes", PathBytesMax)
+	if len(text) > pathBytesMax {
+		return nil, bound("XPath bytes", pathBytesMax)
 	}
 	tokens, err := lex(text)
 	if err != nil {

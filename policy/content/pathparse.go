@@ -51,8 +51,8 @@ var levels = [][]string{
 // expression reads operands with operators of a level or stronger.
 func (p *pathParser) expression(level int) (expression, error) {
 	if level == 0 {
-		if p.nesting++; p.nesting > PathNestingMax {
-			return nil, bound("XPath nesting", PathNestingMax)
+		if p.nesting++; p.nesting > pathNestingMax {
+			return nil, bound("XPath nesting", pathNestingMax)
 		}
 		defer func() { p.nesting-- }()
 	}

@@ -20,9 +20,9 @@ const DefaultAlias = "default"
 // domain.
 const relationsPrefix = "relations-"
 
-// DomainsMax is the number of domains that a registry keeps compiled. Further
+// domainsMax is the number of domains that a registry keeps compiled. Further
 // ones are compiled again when they are used.
-const DomainsMax = 10_000
+const domainsMax = 10_000
 
 // Registry finds and makes the policy domains of an engine. It is safe for
 // concurrent use.
@@ -84,7 +84,7 @@ func (r *Registry) remember(s *ostiary.Store, d *Domain) *Domain {
 	if old := r.domains[s]; old != nil {
 		return old
 	}
-	for len(r.domains) >= DomainsMax {
+	for len(r.domains) >= domainsMax {
 		for any := range r.domains {
 			delete(r.domains, any)
 			break

@@ -83,8 +83,8 @@ type Candidate struct {
 	Advice      []policy.Duty // what the enforcer may do
 }
 
-// BoundCandidates is the name of the bound on the candidates of a search.
-const BoundCandidates = "Candidates"
+// boundCandidates is the name of the bound on the candidates of a search.
+const boundCandidates = "Candidates"
 
 // Search returns a page of the candidates for which the request is permitted. It
 // evaluates what does not depend on the candidate once. It fails with
@@ -108,7 +108,7 @@ func (d *Domain) Search(ctx context.Context, r *SearchRequest) (SearchResult, er
 	if err != nil {
 		return SearchResult{}, err
 	}
-	if err := checkBound(BoundCandidates, len(candidates), d.options.Candidates); err != nil {
+	if err := checkBound(boundCandidates, len(candidates), d.options.Candidates); err != nil {
 		return SearchResult{}, err
 	}
 	return s.page(ctx, candidates, limit)
@@ -233,7 +233,7 @@ func (r *SearchRequest) digest() string {
 // candidates returns all candidates, sorted and each once.
 func (s *search) candidates(ctx context.Context) ([]string, error) {
 	if s.request.Candidates != nil {
-		if err := checkBound(BoundCandidates, len(s.request.Candidates), s.domain.options.Candidates); err != nil {
+		if err := checkBound(boundCandidates, len(s.request.Candidates), s.domain.options.Candidates); err != nil {
 			return nil, err
 		}
 		out := slices.Clone(s.request.Candidates)
@@ -360,7 +360,7 @@ func (p *Pinned) collectObjects(ctx context.Context, typ string) ([]string, erro
 	found := map[string]struct{}{}
 	add := func(o rel.Object) error {
 		found[o.ID] = struct{}{}
-		return checkBound(BoundCandidates, len(found), p.domain.options.Candidates)
+		return checkBound(boundCandidates, len(found), p.domain.options.Candidates)
 	}
 	for t, err := range p.domain.relations.Tuples(ctx, rel.Filter{}, p.asker.held) {
 		if err == nil && t.Object.Type == typ {

@@ -48,12 +48,12 @@ func TestBounds(t *testing.T) {
 		call      Call
 		at, above []Operand
 	}{
-		{"text bytes", find(t, v2+"string-concatenate").Call, []Operand{text(TextBytesMax - 1), text(1)}, []Operand{text(TextBytesMax), text(1)}},
-		{"text bytes", lower, []Operand{Bag(value.String, []value.Value{text(TextBytesMax).Value})}, []Operand{Bag(value.String, []value.Value{text(TextBytesMax).Value, text(1).Value})}},
+		{"text bytes", find(t, v2+"string-concatenate").Call, []Operand{text(textBytesMax - 1), text(1)}, []Operand{text(textBytesMax), text(1)}},
+		{"text bytes", lower, []Operand{Bag(value.String, []value.Value{text(textBytesMax).Value})}, []Operand{Bag(value.String, []value.Value{text(textBytesMax).Value, text(1).Value})}},
 		{"integer digits", find(t, v1+"integer-multiply").Call, []Operand{integer(2000), integer(value.IntegerDigitsMax - 2000)}, []Operand{integer(2000), integer(value.IntegerDigitsMax - 1999)}},
 		{"integer digits", find(t, v1+"integer-add").Call, []Operand{integer(value.IntegerDigitsMax), Single(value.NewInteger(0))}, []Operand{integer(value.IntegerDigitsMax), Single(value.NewInteger(1))}},
-		{"function calls", wide, []Operand{integers(CallsMax), none}, []Operand{integers(CallsMax + 1), none}},
-		{"function calls", pairs, []Operand{none, integers(CallsMax)}, []Operand{low, integers(CallsMax + 1)}},
+		{"function calls", wide, []Operand{integers(callsMax), none}, []Operand{integers(callsMax + 1), none}},
+		{"function calls", pairs, []Operand{none, integers(callsMax)}, []Operand{low, integers(callsMax + 1)}},
 	} {
 		if _, err := c.call(nil, c.at); err != nil {
 			t.Errorf("at the bound %s: %v", c.bound, err)

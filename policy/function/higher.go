@@ -7,9 +7,9 @@ import (
 	"github.com/ostiary/ostiary/policy/value"
 )
 
-// CallsMax is the bound "function calls": how often one evaluation of a
+// callsMax is the bound "function calls": how often one evaluation of a
 // higher-order function may call its function.
-const CallsMax = 1_000_000
+const callsMax = 1_000_000
 
 // contextEvery is the number of calls between two looks at the context.
 const contextEvery = 1024
@@ -131,8 +131,8 @@ func newApplication(inner *Function, literals []*value.Value) (*application, err
 func (a *application) count(env *Env) error {
 	a.calls++
 	switch {
-	case a.calls > CallsMax:
-		return tooMany("function calls", CallsMax)
+	case a.calls > callsMax:
+		return tooMany("function calls", callsMax)
 	case a.calls%contextEvery == 0:
 		return env.long()
 	}
@@ -272,8 +272,8 @@ func mapped(a *application, env *Env, args []Operand) (Operand, error) {
 	var first error
 	err := a.product(env, args, func(o Operand, err error) bool {
 		size += len(o.Value.Text())
-		if err == nil && size > TextBytesMax {
-			err = tooMany("text bytes", TextBytesMax)
+		if err == nil && size > textBytesMax {
+			err = tooMany("text bytes", textBytesMax)
 		}
 		first = err
 		results = append(results, o.Value)

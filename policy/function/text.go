@@ -8,10 +8,10 @@ import (
 	"github.com/ostiary/ostiary/policy/value"
 )
 
-// TextBytesMax is the bound "text bytes": the length of a string that a function
+// textBytesMax is the bound "text bytes": the length of a string that a function
 // makes. Variables that concatenate each other would otherwise double it again
 // and again.
-const TextBytesMax = 1 << 20
+const textBytesMax = 1 << 20
 
 // text adds the functions on strings and URIs (appendices A.3.3 and A.3.9).
 func (b *builder) text() {
@@ -53,8 +53,8 @@ func (b *builder) concatenation(id string, t value.Type, make func(string) value
 			for _, arg := range args {
 				size += len(arg.Value.Text())
 			}
-			if size > TextBytesMax {
-				return Operand{}, tooMany("text bytes", TextBytesMax)
+			if size > textBytesMax {
+				return Operand{}, tooMany("text bytes", textBytesMax)
 			}
 			var joined strings.Builder
 			joined.Grow(size)

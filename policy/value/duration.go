@@ -204,7 +204,7 @@ func (v Value) addMonths(months int64) (Value, error) {
 	return v, v.checkRange()
 }
 
-// checkRange fails if the year of a date has more than YearDigitsMax digits.
+// checkRange fails if the year of a date has more than yearDigitsMax digits.
 func (v Value) checkRange() error {
 	const yearMax = 999_999_999
 	if v.number >= dayNumber(yearMax+1, 1, 1)*secondsPerDay || v.number < dayNumber(1-yearMax, 1, 1)*secondsPerDay {

@@ -159,11 +159,11 @@ func TestBounds(t *testing.T) {
 		at, above string
 	}{
 		{"integer digits", Integer, "-000" + strings.Repeat("9", IntegerDigitsMax), "-000" + strings.Repeat("9", IntegerDigitsMax+1)},
-		{"year digits", Date, strings.Repeat("9", YearDigitsMax) + "-12-31", "1" + strings.Repeat("0", YearDigitsMax) + "-01-01"},
-		{"fraction digits", Time, "10:00:00." + strings.Repeat("1", FractionDigitsMax) + "000", "10:00:00." + strings.Repeat("1", FractionDigitsMax+1)},
+		{"year digits", Date, strings.Repeat("9", yearDigitsMax) + "-12-31", "1" + strings.Repeat("0", yearDigitsMax) + "-01-01"},
+		{"fraction digits", Time, "10:00:00." + strings.Repeat("1", fractionDigitsMax) + "000", "10:00:00." + strings.Repeat("1", fractionDigitsMax+1)},
 		{"duration digits", DayTimeDuration, "PT" + strings.Repeat("9", durationDigitsMax) + "H", "PT1" + strings.Repeat("0", durationDigitsMax) + "H"},
 		{"duration digits", YearMonthDuration, "P" + strings.Repeat("9", durationDigitsMax) + "Y", "P1" + strings.Repeat("0", durationDigitsMax) + "Y"},
-		{"name parts", X500Name, strings.Repeat("CN=a,", NamePartsMax-1) + "CN=a", strings.Repeat("CN=a+", NamePartsMax) + "CN=a"},
+		{"name parts", X500Name, strings.Repeat("CN=a,", namePartsMax-1) + "CN=a", strings.Repeat("CN=a+", namePartsMax) + "CN=a"},
 	} {
 		if _, err := Parse(c.typ, c.at); err != nil {
 			t.Errorf("at the bound %s: %v", c.bound, err)

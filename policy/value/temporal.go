@@ -11,11 +11,11 @@ import (
 
 // The bounds of dates and times.
 const (
-	// YearDigitsMax is the bound "year digits": the number of digits of a year.
-	YearDigitsMax = 9
-	// FractionDigitsMax is the bound "fraction digits": the number of digits of a
+	// yearDigitsMax is the bound "year digits": the number of digits of a year.
+	yearDigitsMax = 9
+	// fractionDigitsMax is the bound "fraction digits": the number of digits of a
 	// fraction of a second, apart from zeros at its end.
-	FractionDigitsMax = 9
+	fractionDigitsMax = 9
 )
 
 const (
@@ -169,8 +169,8 @@ func (v *Value) scanDay(text string) (rest string, err error) {
 	switch {
 	case end < 4 || !isDigits(digits[:end]) || end > 4 && digits[0] == '0' || digits[:end] == "0000":
 		return "", errForm
-	case end > YearDigitsMax:
-		return "", fmt.Errorf("expected a year of at most %d digits (bound year digits)", YearDigitsMax)
+	case end > yearDigitsMax:
+		return "", fmt.Errorf("expected a year of at most %d digits (bound year digits)", yearDigitsMax)
 	case len(digits) < end+6 || digits[end+3] != '-':
 		return "", errForm
 	}
@@ -220,8 +220,8 @@ func scanFraction(text string) (rest string, nanos int32, err error) {
 		return "", 0, errForm
 	}
 	digits = strings.TrimRight(digits, "0")
-	if len(digits) > FractionDigitsMax {
-		return "", 0, fmt.Errorf("expected a fraction of at most %d digits (bound fraction digits)", FractionDigitsMax)
+	if len(digits) > fractionDigitsMax {
+		return "", 0, fmt.Errorf("expected a fraction of at most %d digits (bound fraction digits)", fractionDigitsMax)
 	}
 	n, _ := strconv.Atoi((digits + "000000000")[:9])
 	return rest, int32(n), nil

@@ -9,9 +9,9 @@ import (
 	"unicode"
 )
 
-// NamePartsMax is the bound "name parts": the number of attributes of an
+// namePartsMax is the bound "name parts": the number of attributes of an
 // x500Name.
-const NamePartsMax = 256
+const namePartsMax = 256
 
 var errX500 = errors.New("expected an RFC 2253 name, for example CN=Anne Smith,O=Example,C=GB")
 
@@ -34,8 +34,8 @@ func parseX500(text string) (Value, error) {
 	for parts := 0; text != ""; {
 		var rdn []string
 		for {
-			if parts++; parts > NamePartsMax {
-				return Value{}, fmt.Errorf("expected at most %d attributes (bound name parts)", NamePartsMax)
+			if parts++; parts > namePartsMax {
+				return Value{}, fmt.Errorf("expected at most %d attributes (bound name parts)", namePartsMax)
 			}
 			attribute, err := s.attribute()
 			if err != nil {

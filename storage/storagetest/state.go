@@ -218,7 +218,7 @@ func RandomChanges(rng *rand.Rand, n int) []storage.Change {
 		case 12:
 			out = append(out, storage.Change{Kind: pick(rng, []storage.ChangeKind{storage.SecretPut, storage.SecretRemove}), Document: storage.Document{Kind: "key", Key: word("a b"), Body: []byte(word("c d"))}})
 		case 13:
-			out = append(out, storage.Change{Kind: storage.RemoveByFilter, Filter: RandomFilter(rng)})
+			out = append(out, storage.Change{Kind: storage.RemoveByFilter, Filter: randomFilter(rng)})
 		}
 	}
 	for i := range out {
@@ -229,8 +229,8 @@ func RandomChanges(rng *rand.Rand, n int) []storage.Change {
 	return out
 }
 
-// RandomFilter returns a random filter with the names that [RandomChanges] uses.
-func RandomFilter(rng *rand.Rand) storage.Filter {
+// randomFilter returns a random filter with the names that [RandomChanges] uses.
+func randomFilter(rng *rand.Rand) storage.Filter {
 	maybe := func(words string) string {
 		if rng.IntN(2) == 0 {
 			return ""

@@ -21,9 +21,9 @@ import (
 	"github.com/ostiary/ostiary/door"
 )
 
-// ResponseBytesMax bounds a response that is read into memory, in bytes. Streams have
+// responseBytesMax bounds a response that is read into memory, in bytes. Streams have
 // no such bound.
-const ResponseBytesMax = 64 << 20
+const responseBytesMax = 64 << 20
 
 // errorBytesMax bounds an error response, in bytes.
 const errorBytesMax = 1 << 20
@@ -169,12 +169,12 @@ func (c *Client) Call(ctx context.Context, method, path string, in, out any) (ht
 		return nil, err
 	}
 	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, ResponseBytesMax+1))
+	text, err := io.ReadAll(io.LimitReader(resp.Body, responseBytesMax+1))
 	if err != nil {
 		return nil, err
 	}
-	if len(text) > ResponseBytesMax {
-		return nil, fmt.Errorf("%s: the response is larger than %d bytes", path, ResponseBytesMax)
+	if len(text) > responseBytesMax {
+		return nil, fmt.Errorf("%s: the response is larger than %d bytes", path, responseBytesMax)
 	}
 	switch out := out.(type) {
 	case nil:

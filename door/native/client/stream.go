@@ -165,7 +165,7 @@ func (s *Store) Watch(ctx context.Context, path string, query url.Values) iter.S
 		}
 		defer resp.Body.Close()
 		in := bufio.NewScanner(resp.Body)
-		in.Buffer(nil, ResponseBytesMax)
+		in.Buffer(nil, responseBytesMax)
 		name, event := "", Event{}
 		for in.Scan() {
 			field, value, _ := strings.Cut(in.Text(), ": ")

@@ -17,7 +17,7 @@ type decoder struct{ in *jsonread.Reader }
 // decode reads a model. Its error is an [*Error].
 func decode(src []byte) (*model, error) {
 	in := jsonread.New(src)
-	in.SetDepthMax(JSONNestingMax)
+	in.SetDepthMax(jsonNestingMax)
 	d := decoder{in}
 	m := &model{conditions: map[string]*condition{}}
 	d.model(m)
@@ -187,7 +187,7 @@ func (d decoder) reference(r *relationReference) {
 // empty reads an object without known members.
 func (d decoder) empty() { d.object(func(string) func() { return nil }) }
 
-// userset recurses as deep as the text nests, which JSONNestingMax bounds.
+// userset recurses as deep as the text nests, which jsonNestingMax bounds.
 func (d decoder) userset(u *userset) {
 	d.object(func(name string) func() {
 		var op usersetOp

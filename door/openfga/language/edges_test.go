@@ -39,7 +39,7 @@ func TestProtocolBounds(t *testing.T) {
 // and its callers name.
 func TestBoundValues(t *testing.T) {
 	t.Parallel()
-	got := []int{SourceBytesMax, Bounds{}.ModelBytesMax(), LineBytesMax, ConditionBytesMax, ConditionsMax, NestingMax, NestingWeightMax, JSONNestingMax, FilesMax, TypeDepthMax, syntaxErrorsMax}
+	got := []int{SourceBytesMax, Bounds{}.ModelBytesMax(), lineBytesMax, conditionBytesMax, conditionsMax, nestingMax, nestingWeightMax, jsonNestingMax, filesMax, TypeDepthMax, syntaxErrorsMax}
 	if want := []int{524_288, 262_144, 65_536, 3_072, 25, 25, 20_000, 500, 200, 5, 20}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}

@@ -40,25 +40,25 @@ const (
 	// SourceBytesMax is the default bound on a model's text in bytes: DSL, JSON, or
 	// the files of a modular model together.
 	SourceBytesMax = 512 << 10
-	// LineBytesMax bounds a line of a DSL text. The parser's time grows with the
+	// lineBytesMax bounds a line of a DSL text. The parser's time grows with the
 	// square of this bound and of the next two.
-	LineBytesMax = 64 << 10
-	// ConditionBytesMax bounds a condition of a DSL text without its comments. (The
+	lineBytesMax = 64 << 10
+	// conditionBytesMax bounds a condition of a DSL text without its comments. (The
 	// protocol admits 512 bytes of expression.)
-	ConditionBytesMax = 3 << 10
-	// ConditionsMax bounds the conditions of a model, as the protocol does.
-	ConditionsMax = 25
-	// NestingMax bounds parentheses inside parentheses in a DSL text.
-	NestingMax = 25
-	// NestingWeightMax bounds the weight of consecutive opening parentheses such
+	conditionBytesMax = 3 << 10
+	// conditionsMax bounds the conditions of a model, as the protocol does.
+	conditionsMax = 25
+	// nestingMax bounds parentheses inside parentheses in a DSL text.
+	nestingMax = 25
+	// nestingWeightMax bounds the weight of consecutive opening parentheses such
 	// as "(((" in a DSL text, which cost the parser most. The weight is the sum of
 	// the squared depths of all parentheses that directly follow another opening
 	// one.
-	NestingWeightMax = 20_000
-	// JSONNestingMax bounds objects and arrays inside each other in a JSON model.
-	JSONNestingMax = 500
-	// FilesMax bounds the files of a modular model.
-	FilesMax = 200
+	nestingWeightMax = 20_000
+	// jsonNestingMax bounds objects and arrays inside each other in a JSON model.
+	jsonNestingMax = 500
+	// filesMax bounds the files of a modular model.
+	filesMax = 200
 	// TypeDepthMax bounds generic parameter types inside each other.
 	TypeDepthMax = 5
 )
@@ -120,8 +120,8 @@ func (b Bounds) ParseJSON(src []byte) (*schema.Model, []byte, error) {
 	if most := b.sourceBytes(); len(src) > most {
 		return nil, nil, boundError("model text bytes", len(src), most)
 	}
-	if n := jsonread.Nesting(src, JSONNestingMax); n > JSONNestingMax {
-		return nil, nil, boundError("JSON nesting", n, JSONNestingMax)
+	if n := jsonread.Nesting(src, jsonNestingMax); n > jsonNestingMax {
+		return nil, nil, boundError("JSON nesting", n, jsonNestingMax)
 	}
 	m, err := decode(src)
 	if err != nil {

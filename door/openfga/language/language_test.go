@@ -110,12 +110,12 @@ func TestBounds(t *testing.T) {
 	}
 	long := func(over int) string {
 		head := "    define b: a #"
-		return dsl("    define a: [user]\n" + head + strings.Repeat("x", LineBytesMax-len(head)-1+over) + "\n")
+		return dsl("    define a: [user]\n" + head + strings.Repeat("x", lineBytesMax-len(head)-1+over) + "\n")
 	}
 	conditions := func(n int) string { return types(1) + strings.Repeat("condition c() {\ntrue\n}\n", n) }
 	condition := func(over int) string {
 		head := "condition c() {"
-		return types(1) + head + "\n" + strings.Repeat(" \n", 100) + strings.Repeat("x", ConditionBytesMax-len(head)-103+over) + "}\n"
+		return types(1) + head + "\n" + strings.Repeat(" \n", 100) + strings.Repeat("x", conditionBytesMax-len(head)-103+over) + "}\n"
 	}
 	weight := func(n int) string { // two open where one just did: 4 + 9
 		return types(1) + strings.Repeat("    define a: (((b)))\n", n)
@@ -139,18 +139,18 @@ func TestBounds(t *testing.T) {
 	}
 	small := Bounds{Types: 3, ModelBytes: 23}
 	for name, on := range map[string]error{ // texts within these bounds fail for other reasons
-		"conditions": text(ParseDSL, conditions(ConditionsMax+1)),
+		"conditions": text(ParseDSL, conditions(conditionsMax+1)),
 		"condition":  text(ParseDSL, condition(1)),
-		"weight":     text(ParseDSL, weight(NestingWeightMax/13+1)),
+		"weight":     text(ParseDSL, weight(nestingWeightMax/13+1)),
 	} {
 		if !errors.Is(on, ErrBound) {
 			t.Errorf("%s: above the bound: %v", name, on)
 		}
 	}
 	for name, at := range map[string]error{
-		"conditions": text(ParseDSL, conditions(ConditionsMax)),
+		"conditions": text(ParseDSL, conditions(conditionsMax)),
 		"condition":  text(ParseDSL, condition(0)),
-		"weight":     prescanDSL([]byte(weight(NestingWeightMax/13)), SourceBytesMax),
+		"weight":     prescanDSL([]byte(weight(nestingWeightMax/13)), SourceBytesMax),
 	} {
 		if errors.Is(at, ErrBound) {
 			t.Errorf("%s: at the bound: %v", name, at)
@@ -163,13 +163,13 @@ func TestBounds(t *testing.T) {
 		{"line", text(ParseDSL, long(0)), text(ParseDSL, long(1))},
 		{"text", text(ParseDSL, full(0)), text(ParseDSL, full(1))},
 		{"JSON text", text(ParseJSON, jsonDepth(3)+strings.Repeat(" ", SourceBytesMax-len(jsonDepth(3)))), text(ParseJSON, strings.Repeat(" ", SourceBytesMax+1))},
-		{"parentheses", text(ParseDSL, nested(NestingMax)), text(ParseDSL, nested(NestingMax+1))},
-		{"JSON nesting", text(ParseJSON, jsonDepth(JSONNestingMax)), text(ParseJSON, jsonDepth(JSONNestingMax+1))},
+		{"parentheses", text(ParseDSL, nested(nestingMax)), text(ParseDSL, nested(nestingMax+1))},
+		{"JSON nesting", text(ParseJSON, jsonDepth(jsonNestingMax)), text(ParseJSON, jsonDepth(jsonNestingMax+1))},
 		{"types", text(ParseDSL, types(100)), text(ParseDSL, types(101))},
 		{"types, set", text(small.ParseDSL, types(3)), text(small.ParseDSL, types(4))},
 		{"bytes, set", text(small.ParseDSL, types(3)), text(small.ParseDSL, "model\n  schema 1.1\ntype abcdefghijklmnopqrst\n")},
 		{"rewrite depth", text(ParseJSON, union(schema.RewriteDepthMax-1)), text(ParseJSON, union(schema.RewriteDepthMax))},
-		{"files", modules(FilesMax), modules(FilesMax + 1)},
+		{"files", modules(filesMax), modules(filesMax + 1)},
 	} {
 		if c.at != nil {
 			t.Errorf("%s: at the bound: %v", c.name, c.at)

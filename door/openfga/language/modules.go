@@ -35,8 +35,8 @@ func (b Bounds) ParseModules(fsys fs.FS) (*schema.Model, []byte, error) {
 	if err != nil {
 		return nil, nil, withFile(err, ModFile)
 	}
-	if n := len(files); n > FilesMax {
-		return nil, nil, boundError("files of a modular model", n, FilesMax)
+	if n := len(files); n > filesMax {
+		return nil, nil, boundError("files of a modular model", n, filesMax)
 	}
 	remaining := b.sourceBytes() - len(list)
 	for i := range files {

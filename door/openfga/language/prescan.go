@@ -18,8 +18,8 @@ func prescanDSL(src []byte, bytesMax int) error {
 	p := prescan{}
 	for text := range bytes.Lines(src) {
 		p.line++
-		if len(text) > LineBytesMax {
-			return p.at(0, boundError("bytes of a line", len(text), LineBytesMax))
+		if len(text) > lineBytesMax {
+			return p.at(0, boundError("bytes of a line", len(text), lineBytesMax))
 		}
 		for _, step := range []func([]byte) error{p.definition, p.condition, p.parentheses} {
 			if err := step(beforeComment(text)); err != nil {
@@ -34,7 +34,7 @@ func prescanDSL(src []byte, bytesMax int) error {
 type prescan struct {
 	line   int // counted from 1
 	depth  int // open parentheses of the current definition
-	weight int // see NestingWeightMax
+	weight int // see nestingWeightMax
 	// open is set from a condition's first line to its closing brace, and size is
 	// the condition's bytes so far.
 	open       bool
@@ -68,8 +68,8 @@ func (p *prescan) definition(text []byte) error {
 		return nil
 	}
 	p.open, p.size, p.quote = true, 0, ""
-	if p.conditions++; p.conditions > ConditionsMax {
-		return p.at(0, boundError("conditions", p.conditions, ConditionsMax))
+	if p.conditions++; p.conditions > conditionsMax {
+		return p.at(0, boundError("conditions", p.conditions, conditionsMax))
 	}
 	return nil
 }
@@ -80,8 +80,8 @@ func (p *prescan) condition(text []byte) error {
 	if !p.open {
 		return nil
 	}
-	if p.size += len(text) + 1; p.size > ConditionBytesMax {
-		return p.at(0, boundError("bytes of a condition", p.size, ConditionBytesMax))
+	if p.size += len(text) + 1; p.size > conditionBytesMax {
+		return p.at(0, boundError("bytes of a condition", p.size, conditionBytesMax))
 	}
 	for i := 0; i < len(text); i++ {
 		rest := string(text[i:])
@@ -125,11 +125,11 @@ func (p *prescan) parentheses(text []byte) error {
 		if c != ' ' && c != '\t' {
 			last = c
 		}
-		if p.depth > NestingMax {
-			return p.at(i, boundError("nested parentheses", p.depth, NestingMax))
+		if p.depth > nestingMax {
+			return p.at(i, boundError("nested parentheses", p.depth, nestingMax))
 		}
-		if p.weight > NestingWeightMax {
-			return p.at(i, boundError("weight of nested parentheses", p.weight, NestingWeightMax))
+		if p.weight > nestingWeightMax {
+			return p.at(i, boundError("weight of nested parentheses", p.weight, nestingWeightMax))
 		}
 	}
 	return nil

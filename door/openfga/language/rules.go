@@ -98,8 +98,8 @@ func (m *model) rules() violation {
 	if v := eachItem("TypeDefinitions", m.types, (*typeDefinition).rules); v.reason != "" {
 		return v
 	}
-	if len(m.conditions) > ConditionsMax {
-		return violation{"Conditions", fmt.Sprintf("value must contain no more than %d pair(s)", ConditionsMax)}
+	if len(m.conditions) > conditionsMax {
+		return violation{"Conditions", fmt.Sprintf("value must contain no more than %d pair(s)", conditionsMax)}
 	}
 	return eachEntry("Conditions", m.conditions, true, (*condition).rules)
 }

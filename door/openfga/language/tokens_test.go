@@ -163,8 +163,8 @@ func TestUnreadableModules(t *testing.T) {
 // strings, and after an error of the definition before.
 func TestPrescan(t *testing.T) {
 	t.Parallel()
-	deep := strings.Repeat("( ", NestingMax)
-	closed := strings.Repeat(") ", NestingMax)
+	deep := strings.Repeat("( ", nestingMax)
+	closed := strings.Repeat(") ", nestingMax)
 	for text, want := range map[string]string{
 		"condition c() { x == R\"\\\" }\ndefine a: b":            "",
 		"condition c() { x == r\"\\\" }\ndefine a: b":            "",
@@ -195,8 +195,8 @@ func TestPrescan(t *testing.T) {
 		strings.Repeat("define a: (((((((((b\n", 71):          "line 71, column 17: bound exceeded: 20019 weight of nested parentheses",
 		strings.Repeat("define a: ( (\t(((((((b\n", 71):       "line 71, column 19: bound exceeded: 20019 weight of nested parentheses",
 		strings.Repeat("define a: (x(x(x(x(x(x(x(x(b\n", 99):  "",
-		strings.Repeat("condition c() {}\n", ConditionsMax):   "",
-		strings.Repeat("condition c() {}\n", ConditionsMax+1): "line 26, column 1: bound exceeded: 26 conditions, the maximum is 25",
+		strings.Repeat("condition c() {}\n", conditionsMax):   "",
+		strings.Repeat("condition c() {}\n", conditionsMax+1): "line 26, column 1: bound exceeded: 26 conditions, the maximum is 25",
 	} {
 		err := prescanDSL([]byte(text), SourceBytesMax)
 		if got := fmt.Sprint(err); want == "" && err != nil || want != "" && !strings.Contains(got, want) {

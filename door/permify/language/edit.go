@@ -74,7 +74,7 @@ func (s *Schema) replacements(edit Edit) ([]replacement, error) {
 		out = append(out, replacement{old.begin, old.end, ""})
 	}
 	for _, text := range edit.Update {
-		st, err := ParseStatement(text)
+		st, err := parseStatement(text)
 		if err != nil {
 			return nil, err
 		}
@@ -86,7 +86,7 @@ func (s *Schema) replacements(edit Edit) ([]replacement, error) {
 	}
 	added := ""
 	for _, text := range edit.Write {
-		st, err := ParseStatement(text)
+		st, err := parseStatement(text)
 		if err != nil {
 			return nil, err
 		}

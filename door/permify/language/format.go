@@ -47,7 +47,7 @@ func (p *formatter) fail(format string, args ...any) {
 // name returns s, and fails if s is not a valid name in the language.
 func (p *formatter) name(s string) string {
 	l := lexer{src: s, line: 1}
-	if t := l.next(); t.kind != ident || t.text != s || len(s) > NameBytesMax {
+	if t := l.next(); t.kind != ident || t.text != s || len(s) > nameBytesMax {
 		p.fail("the name %q", s)
 	}
 	return s

@@ -19,15 +19,15 @@ const Dialect = "permify"
 
 // Bounds of a text. Exceeding one is an error of kind [ErrBound].
 const (
-	// SourceBytesMax bounds a text, in bytes.
-	SourceBytesMax = 1 << 20
-	// NestingMax bounds nested parentheses.
-	NestingMax = 50
-	// OperatorsMax bounds the operators of one expression.
-	OperatorsMax = 500
-	// NameBytesMax bounds a name, in bytes. Requests can only use names of up
+	// sourceBytesMax bounds a text, in bytes.
+	sourceBytesMax = 1 << 20
+	// nestingMax bounds nested parentheses.
+	nestingMax = 50
+	// operatorsMax bounds the operators of one expression.
+	operatorsMax = 500
+	// nameBytesMax bounds a name, in bytes. Requests can only use names of up
 	// to 64 bytes.
-	NameBytesMax = 254
+	nameBytesMax = 254
 )
 
 // Kinds of errors, for [errors.Is]. Errors of these kinds are of type *[Error].

@@ -155,10 +155,10 @@ func TestBounds(t *testing.T) {
 		max  int
 		text func(int) string
 	}{
-		{"NestingMax", NestingMax, func(n int) string { return fmt.Sprintf(frame, parens(n)) }},
-		{"OperatorsMax", OperatorsMax, func(n int) string { return fmt.Sprintf(frame, chain(n)) }},
-		{"NameBytesMax", NameBytesMax, func(n int) string { return "entity " + strings.Repeat("x", n) + " {}" }},
-		{"SourceBytesMax", SourceBytesMax, func(n int) string { return "entity x {}" + strings.Repeat(" ", n-11) }},
+		{"NestingMax", nestingMax, func(n int) string { return fmt.Sprintf(frame, parens(n)) }},
+		{"OperatorsMax", operatorsMax, func(n int) string { return fmt.Sprintf(frame, chain(n)) }},
+		{"NameBytesMax", nameBytesMax, func(n int) string { return "entity " + strings.Repeat("x", n) + " {}" }},
+		{"SourceBytesMax", sourceBytesMax, func(n int) string { return "entity x {}" + strings.Repeat(" ", n-11) }},
 	} {
 		if _, err := model(c.text(c.max)); err != nil {
 			t.Errorf("%s: %v", c.name, err)
@@ -386,7 +386,7 @@ func TestFormatRefuses(t *testing.T) {
 		"the type timestamp":       {Types: []schema.TypeDef{{Name: "u", Attributes: []schema.AttributeDef{{Name: "a", Type: expr.Type{Kind: expr.Timestamp}}}}}},
 		"the type list<timestamp>": {Types: []schema.TypeDef{{Name: "u", Attributes: []schema.AttributeDef{{Name: "a", Type: expr.Type{Kind: expr.List, Elem: &expr.Type{Kind: expr.Timestamp}}}}}}},
 		"the type list":            {Types: []schema.TypeDef{{Name: "u", Attributes: []schema.AttributeDef{{Name: "a", Type: expr.Type{Kind: expr.List}}}}}},
-		"the name \"" + strings.Repeat("x", NameBytesMax+1) + "\"": with(func(r *schema.RelationDef) { r.Name = strings.Repeat("x", NameBytesMax+1) }),
+		"the name \"" + strings.Repeat("x", nameBytesMax+1) + "\"": with(func(r *schema.RelationDef) { r.Name = strings.Repeat("x", nameBytesMax+1) }),
 		`the name ""`:                    with(func(r *schema.RelationDef) { r.Name = "" }),
 		`the name "a b"`:                 with(func(r *schema.RelationDef) { r.Subjects = []schema.SubjectType{{Type: "u", Relation: "a b"}} }),
 		`the name " a"`:                  with(func(r *schema.RelationDef) { r.Rewrite = schema.Computed(" a") }),
@@ -429,7 +429,7 @@ func TestFormatExpressions(t *testing.T) {
 // TestBoundValues checks the values of the bounds.
 func TestBoundValues(t *testing.T) {
 	t.Parallel()
-	got := []int{SourceBytesMax, NestingMax, OperatorsMax, NameBytesMax, MistakesMax}
+	got := []int{sourceBytesMax, nestingMax, operatorsMax, nameBytesMax, mistakesMax}
 	if want := []int{1_048_576, 50, 500, 254, 20}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}

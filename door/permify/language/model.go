@@ -35,14 +35,14 @@ func (s *Schema) Model() (*schema.Model, error) {
 	return m, nil
 }
 
-// MistakesMax bounds the mistakes that [Schema.Mistakes] returns.
-const MistakesMax = 20
+// mistakesMax bounds the mistakes that [Schema.Mistakes] returns.
+const mistakesMax = 20
 
 // Mistakes returns the mistakes of names and types in the order of the text, at most
-// MistakesMax. [Schema.Model] fails with the first of them.
+// mistakesMax. [Schema.Model] fails with the first of them.
 func (s *Schema) Mistakes() []*Error {
 	_, mistakes := s.translate()
-	return mistakes[:min(len(mistakes), MistakesMax)]
+	return mistakes[:min(len(mistakes), mistakesMax)]
 }
 
 // translate returns the model, and all mistakes in the order of the text.

@@ -9,8 +9,8 @@ import (
 // rest. An error is an *[Error] for the first mistake. Like the original, Parse
 // ignores any text outside of entities and rules.
 func Parse(src string) (*Schema, error) {
-	if len(src) > SourceBytesMax {
-		return nil, &Error{Position{1, 1}, fmt.Sprintf("schema of %d bytes exceeds the maximum of %d", len(src), SourceBytesMax), ErrBound}
+	if len(src) > sourceBytesMax {
+		return nil, &Error{Position{1, 1}, fmt.Sprintf("schema of %d bytes exceeds the maximum of %d", len(src), sourceBytesMax), ErrBound}
 	}
 	p := &parser{lexer: lexer{src: src, line: 1}, out: &Schema{source: src}}
 	p.next()
@@ -27,9 +27,9 @@ func Parse(src string) (*Schema, error) {
 // before reports whether a is not after b.
 func before(a, b Position) bool { return a.Line < b.Line || a.Line == b.Line && a.Column <= b.Column }
 
-// ParseStatement parses one statement of an entity, as a partial write contains
+// parseStatement parses one statement of an entity, as a partial write contains
 // it. An error is an *[Error].
-func ParseStatement(src string) (Statement, error) {
+func parseStatement(src string) (Statement, error) {
 	p := &parser{lexer: lexer{src: src, line: 1}}
 	p.next()
 	p.newlines()
@@ -103,8 +103,8 @@ func (p *parser) name(what string) (string, Position) {
 		p.fail("expected the name of %s, found %s", what, t)
 		return "", t.position
 	}
-	if len(t.text) > NameBytesMax {
-		p.failAt(t.position, ErrBound, "name of %d bytes exceeds the maximum of %d", len(t.text), NameBytesMax)
+	if len(t.text) > nameBytesMax {
+		p.failAt(t.position, ErrBound, "name of %d bytes exceeds the maximum of %d", len(t.text), nameBytesMax)
 		return "", t.position
 	}
 	p.next()
@@ -229,8 +229,8 @@ func (p *parser) expression(depth int) *Expr {
 		}
 
 		at := p.token.position
-		if p.operators++; p.operators > OperatorsMax {
-			p.failAt(at, ErrBound, "the expression has more than %d operators", OperatorsMax)
+		if p.operators++; p.operators > operatorsMax {
+			p.failAt(at, ErrBound, "the expression has more than %d operators", operatorsMax)
 			return left
 		}
 		p.next()
@@ -243,8 +243,8 @@ func (p *parser) expression(depth int) *Expr {
 // operand reads an expression in parentheses, or a leaf.
 func (p *parser) operand(depth int) *Expr {
 	if p.is("(") {
-		if depth++; depth > NestingMax {
-			p.failAt(p.token.position, ErrBound, "parentheses are nested deeper than %d levels", NestingMax)
+		if depth++; depth > nestingMax {
+			p.failAt(p.token.position, ErrBound, "parentheses are nested deeper than %d levels", nestingMax)
 			return nil
 		}
 		p.next()

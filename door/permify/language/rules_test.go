@@ -41,11 +41,11 @@ func TestRuleComments(t *testing.T) {
 // expression, also in the statements of a partial write.
 func TestOperatorsOfEach(t *testing.T) {
 	t.Parallel()
-	half := "a" + strings.Repeat(" or a", OperatorsMax/2+1)
+	half := "a" + strings.Repeat(" or a", operatorsMax/2+1)
 	if _, err := model("entity u {\n relation a @u\n permission p = " + half + "\n permission q = " + half + "\n}"); err != nil {
 		t.Error(err)
 	}
-	if _, err := ParseStatement("permission p = a" + strings.Repeat(" or a", OperatorsMax+1)); !errors.Is(err, ErrBound) {
+	if _, err := parseStatement("permission p = a" + strings.Repeat(" or a", operatorsMax+1)); !errors.Is(err, ErrBound) {
 		t.Error(err)
 	}
 }
@@ -100,7 +100,7 @@ func TestFormatTypes(t *testing.T) {
 // the order of the text, and Model fails with the first one.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
-	for _, n := range []int{1, MistakesMax, MistakesMax + 1} {
+	for _, n := range []int{1, mistakesMax, mistakesMax + 1} {
 		text := "entity user {}\nentity doc {\n"
 		for i := range n {
 			text += "relation r" + strings.Repeat("a", i) + " @missing" + strings.Repeat("a", i) + "\n"
@@ -110,7 +110,7 @@ func TestMistakes(t *testing.T) {
 			t.Fatal(err)
 		}
 		mistakes := parsed.Mistakes()
-		if len(mistakes) != min(n, MistakesMax) {
+		if len(mistakes) != min(n, mistakesMax) {
 			t.Errorf("%d mistakes, got %d", n, len(mistakes))
 		}
 		for i, m := range mistakes {

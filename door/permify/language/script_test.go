@@ -126,7 +126,7 @@ func TestStatementTokens(t *testing.T) {
 	var out strings.Builder
 	show := func(name, text string) {
 		fmt.Fprintf(&out, "\t%s: ", name)
-		st, err := ParseStatement(text)
+		st, err := parseStatement(text)
 		if err != nil {
 			fmt.Fprintln(&out, err)
 			return
