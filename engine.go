@@ -99,9 +99,14 @@ func (e *Engine) Close() error {
 // Bounds returns the bounds of the engine, with their defaults.
 func (e *Engine) Bounds() Bounds { return e.runtime.Bounds }
 
-// Turns returns the turns that long requests take, for code that reads or writes
-// large requests.
-func (e *Engine) Turns() *turns.Turns { return e.runtime.Turns }
+// ShareTurn returns a context with which several calls count as one request for
+// the turns that long requests take, and a function that ends it and must be called.
+// A call without such a context is a request by itself. If ctx belongs to a request
+// already, it is returned as it is.
+func (e *Engine) ShareTurn(ctx context.Context) (context.Context, func()) {
+	ctx, work := turns.With(ctx, e.runtime.Turns)
+	return ctx, work.End
+}
 
 // DropIdle drops from memory the stores that were not used since the last call,
 // except those of [Store.Keep], and returns their number. They are loaded again

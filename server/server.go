@@ -10,6 +10,7 @@ import (
 
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/logins"
+	"github.com/ostiary/ostiary/internal/turns"
 )
 
 // Server is a set of ports and the doors on them. Make one with [New]. Its
@@ -73,7 +74,7 @@ func newShared(o *Options, m *metrics, allowed *cors) *shared {
 		codec: newCodec(),
 	}
 	if o.Engine != nil {
-		s.turns = o.Engine.Turns()
+		s.turns = turns.Of(o.Engine.ShareTurn)
 	}
 	s.stopping, s.beginStop = context.WithCancel(context.Background())
 	s.ending, s.endStreams = context.WithCancel(context.Background())

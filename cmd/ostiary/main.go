@@ -16,7 +16,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ostiary/ostiary/cmd/ostiary/internal/benchmark"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/node"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/protocols"
@@ -37,7 +36,7 @@ func run(ctx context.Context, a *cli.App, args []string) int { return a.Execute(
 
 // root returns the program with all its commands.
 func root(a *cli.App) *cobra.Command {
-	cmd := a.RootCommand(slices.Concat(serve.Commands(a), relations.Commands(a), protocols.Commands(a), node.Commands(a), benchmark.Commands(a))...)
+	cmd := a.RootCommand(slices.Concat(serve.Commands(a), relations.Commands(a), protocols.Commands(a), node.Commands(a), benchCommands(a))...)
 	relations.AddCompletion(a, cmd)
 	return cmd
 }

@@ -82,6 +82,21 @@ func dependencies(t *testing.T, file string, forbidden []string, packages ...str
 	golden.Equal(t, filepath.Join("testdata", file), strings.Join(foreign, "\n")+"\n")
 }
 
+// TestNoBench checks that a program built with the tag nobench compiles, and links
+// neither load generators nor charts, which the program has without the tag.
+func TestNoBench(t *testing.T) {
+	t.Parallel()
+	const program = "./cmd/ostiary"
+	all := strings.Fields(goTool(t, nil, "list", "-deps", program))
+	without := strings.Fields(goTool(t, nil, "list", "-deps", "-tags", "nobench", program))
+	for _, p := range []string{module + "/internal/bench", module + "/internal/bench/report", "github.com/HdrHistogram/hdrhistogram-go"} {
+		if !slices.Contains(all, p) || slices.Contains(without, p) {
+			t.Errorf("%s: linked %t, with the tag nobench %t", p, slices.Contains(all, p), slices.Contains(without, p))
+		}
+	}
+	goTool(t, nil, "vet", "-tags", "nobench", program)
+}
+
 // TestConformanceModules checks that the go.mod of each module of conformance names the
 // modules that its packages of this module need. Without them its tests do not start.
 func TestConformanceModules(t *testing.T) {

@@ -103,6 +103,17 @@ func With(ctx context.Context, t *Turns) (context.Context, *Work) {
 	return c, &c.work
 }
 
+// Of returns the turns of an engine, whose method ShareTurn is share; nil if its
+// requests take none.
+func Of(share func(context.Context) (context.Context, func())) *Turns {
+	ctx, end := share(context.Background())
+	defer end()
+	if w := of(ctx); w != nil {
+		return w.turns
+	}
+	return nil
+}
+
 // Hold waits for a turn if the request of ctx has none. It returns the error of ctx
 // if that ends before, and nil if ctx has no [Work].
 func Hold(ctx context.Context) error {

@@ -109,7 +109,7 @@ func open(ctx context.Context, e *ostiary.Engine, s *ostiary.Store, o Options) (
 	if err != nil {
 		return nil, err
 	}
-	d := &Domain{store: s, turns: e.Turns(), options: o}
+	d := &Domain{store: s, turns: turns.Of(e.ShareTurn), options: o}
 	d.replica, d.past.making = replica.New(s, d.form()), make(chan struct{}, 1)
 	if d.settings, err = readSettings(doc.Body); err != nil {
 		return nil, err

@@ -68,7 +68,7 @@ func TestLongCallsTakeTurns(t *testing.T) {
 	for name, call := range longCalls {
 		synctest.Test(t, func(t *testing.T) {
 			e, s := openLong(t)
-			all := e.Turns()
+			all := turns.Of(e.ShareTurn)
 			n := all.Free()
 			var others []*turns.Work
 			for range n {
@@ -156,7 +156,30 @@ func TestShortCallsTakeNoTurns(t *testing.T) {
 	if _, err := s.Read(t.Context(), ostiary.ReadRequest{}); err != nil {
 		t.Fatal(err)
 	}
-	if n := e.Turns().Taken(); n != 0 {
+	if n := turns.Of(e.ShareTurn).Taken(); n != 0 {
 		t.Errorf("short calls took %d turns", n)
+	}
+}
+
+// TestShareTurn holds a turn twice in calls that share it: they take one turn, and
+// their end gives it back.
+func TestShareTurn(t *testing.T) {
+	t.Parallel()
+	e, _ := openLong(t)
+	all := turns.Of(e.ShareTurn)
+	free := all.Free()
+	ctx, end := e.ShareTurn(t.Context())
+	inner, endInner := e.ShareTurn(ctx)
+	for _, c := range []context.Context{ctx, inner} {
+		if err := turns.Hold(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	endInner() // the outer request keeps the turn
+	if all.Taken() != 1 || all.Free() != free-1 {
+		t.Errorf("%d turns taken, %d of %d free: expected one turn for both", all.Taken(), all.Free(), free)
+	}
+	if end(); all.Free() != free {
+		t.Errorf("%d turns of %d are free at the end", all.Free(), free)
 	}
 }
