@@ -305,7 +305,7 @@ func (r *Driver) attempt(group []*request, confirmed *bool) (again []*request, e
 		r.opts.Gate.Appended(record)
 	}
 	next := *base
-	next.applied, next.epoch = record.Position, epoch
+	next.follow(record.Position, epoch, len(record.Bytes))
 	r.finishAppended(valid, base, &next)
 	return nil, nil
 }

@@ -160,7 +160,7 @@ func (p *player) add(ctx context.Context, v *sharedlog.Verified) error {
 		}
 	}
 	p.collect(s.Stores, all) // only now, so that a part of a segment is never applied
-	p.next.applied, p.next.epoch = v.Position, s.Epoch
+	p.next.follow(v.Position, s.Epoch, v.Bytes)
 	p.bytes += v.Bytes
 	switch {
 	case s.Catalog != nil:

@@ -44,6 +44,13 @@ type Options struct {
 	// ReportInterval is the time between two reports to the registry. Before each of
 	// them the copy is synced. The default is 5 s.
 	ReportInterval time.Duration
+	// SnapshotBytes is the size of segments, in bytes, after which the node stores a
+	// snapshot in the log and drops the segments behind it, see [Driver.Maintain]. The
+	// default is 64 MiB; -1 turns both off.
+	SnapshotBytes int64
+	// Leads reports whether this node stores snapshots and trims the log. nil means that
+	// it does; with several nodes, one is enough.
+	Leads func() bool
 	// Gate decides when this node may append, and when a change is answered. With the
 	// zero Gate every node may append, and a change is answered once it is applied here.
 	Gate Gate
@@ -82,7 +89,7 @@ type Driver struct {
 
 	ctx        context.Context // ends when the driver is closed
 	cancel     context.CancelFunc
-	background sync.WaitGroup // follower, appender and reporter
+	background sync.WaitGroup // follower, appender, reporter and maintainer
 	closing    sync.Once
 	closeErr   error
 
@@ -96,6 +103,9 @@ type Driver struct {
 	queue     queue
 	// scrubs are stores whose deleted secrets are removed from the medium.
 	scrubs chan storage.StoreID
+	upkeep upkeep
+	// maintained is the outcome of the last call of Maintain.
+	maintained atomic.Pointer[error]
 }
 
 var (
@@ -111,8 +121,11 @@ var (
 // scrubsMax is how many stores wait to be scrubbed.
 const scrubsMax = 1024
 
-// reportIntervalDefault is the default of Options.ReportInterval.
-const reportIntervalDefault = 5 * time.Second
+// The defaults of Options.
+const (
+	reportIntervalDefault = 5 * time.Second
+	snapshotBytesDefault  = 64 << 20
+)
 
 // Open returns a driver over a log and a copy, once the copy has everything that was
 // in the log at the time of the call. The first node creates the cluster. A new copy,
@@ -130,6 +143,9 @@ func Open(ctx context.Context, log sharedlog.Log, local Local, opts Options) (*D
 	if opts.ReportInterval <= 0 {
 		opts.ReportInterval = reportIntervalDefault
 	}
+	if opts.SnapshotBytes == 0 {
+		opts.SnapshotBytes = snapshotBytesDefault
+	}
 	r := &Driver{log: log, local: local, opts: opts, turn: make(chan struct{}, 1), scrubs: make(chan storage.StoreID, scrubsMax)}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	r.queue.wake = make(chan struct{}, 1)
@@ -140,6 +156,9 @@ func Open(ctx context.Context, log sharedlog.Log, local Local, opts Options) (*D
 	r.background.Go(r.follow)
 	r.background.Go(r.append)
 	r.background.Go(r.report)
+	if opts.SnapshotBytes > 0 {
+		r.background.Go(r.maintain)
+	}
 	return r, nil
 }
 
@@ -297,13 +316,19 @@ type Status struct {
 	Head uint64
 	// Lease is the lease of the log; zero if no node has ever held it.
 	Lease sharedlog.Lease
+	// Maintenance is the error of the last [Driver.Maintain], or nil. The log grows until
+	// that succeeds.
+	Maintenance error
 }
 
 // Status asks the log for its head and its lease. It fails if the log cannot be
-// reached, with Node and Applied set.
+// reached; the other fields are set then.
 func (r *Driver) Status(ctx context.Context) (Status, error) {
 	at := r.applied.Load()
 	s := Status{Node: at.node, Applied: at.applied.Sequence}
+	if failed := r.maintained.Load(); failed != nil {
+		s.Maintenance = *failed
+	}
 	head, err := r.log.Head(ctx, shard)
 	if err == nil {
 		s.Head = head.Sequence

@@ -6,40 +6,47 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"time"
 
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/kv"
 	"github.com/ostiary/ostiary/storage/sharedlog"
 )
 
-// unseenMax is the time after which a node that does not report no longer holds back
-// the trimming of the log.
-const unseenMax = 24 * time.Hour
-
 // Snapshot stores the state of this node in the log, for nodes that start without a
 // copy or are too far behind. Reads and writes go on meanwhile. The snapshot has the
 // entries and the removed rows that the node has, and no secrets.
 func (r *Driver) Snapshot(ctx context.Context) error {
+	_, err := r.storeSnapshot(ctx)
+	return err
+}
+
+// storeSnapshot stores a snapshot and returns its size in bytes.
+func (r *Driver) storeSnapshot(ctx context.Context) (size uint64, err error) {
 	if err := r.check(); err != nil {
-		return err
+		return 0, err
 	}
-	err := r.copy.Export(ctx, sharedlog.PartBytesMax, func(record []byte, parts iter.Seq2[[]byte, error]) error {
+	err = r.copy.Export(ctx, sharedlog.PartBytesMax, func(record []byte, parts iter.Seq2[[]byte, error]) error {
 		s, err := decodeState(record)
 		if err != nil {
 			return err
 		}
-		head := func(yield func([]byte, error) bool) { // the record is the first part
-			if yield(record, nil) {
-				parts(yield)
+		all := func(yield func([]byte, error) bool) { // the record is the first part
+			if !yield(record, nil) {
+				return
+			}
+			for part, err := range parts {
+				size += uint64(len(part))
+				if !yield(part, err) {
+					return
+				}
 			}
 		}
-		return r.log.PutSnapshot(ctx, shard, s.applied, head)
+		return r.log.PutSnapshot(ctx, shard, s.applied, all)
 	})
 	if err != nil {
-		return fmt.Errorf("store a snapshot: %w", err)
+		return 0, fmt.Errorf("store a snapshot: %w", err)
 	}
-	return nil
+	return size, nil
 }
 
 // takeSnapshot replaces the copy by the newest snapshot of the log, if that is newer.
@@ -135,27 +142,4 @@ func (r *Driver) putSecrets(ctx context.Context, tx *kv.Transaction, some []kv.M
 		}
 	}
 	return nil
-}
-
-// TrimLog drops the segments that no node needs: those that the newest snapshot has,
-// and that are on the disk of every node that was seen in the last 24 hours.
-func (r *Driver) TrimLog(ctx context.Context) error {
-	at, _, err := r.log.Snapshot(ctx, shard)
-	if errors.Is(err, sharedlog.ErrNoSnapshot) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	nodes, now, err := r.log.Nodes(ctx)
-	if err != nil {
-		return err
-	}
-	keep := at.Sequence
-	for i := range nodes {
-		if now.Sub(nodes[i].Seen) < unseenMax {
-			keep = min(keep, nodes[i].Synced)
-		}
-	}
-	return r.log.Trim(ctx, shard, keep+1)
 }

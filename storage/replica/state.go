@@ -18,16 +18,23 @@ type state struct {
 	catalog uint64             // number of catalog changes so far
 	node    storage.NodeID     // the id of this node
 	start   uint64             // number of the start of this node
+	bytes   uint64             // of all segments so far
 }
 
 // stateVersion is the first byte of the record.
-const stateVersion = 1
+const stateVersion = 2
 
-const stateBytes = 1 + 16 + 8 + 32 + 8 + 8 + 16 + 8
+const stateBytes = 1 + 16 + 8 + 32 + 8 + 8 + 16 + 8 + 8
 
 // newState returns the state of an empty copy of a new node.
 func newState(cluster sharedlog.ClusterID) *state {
 	return &state{cluster: cluster, node: storage.NodeID(storage.NewIncarnation())}
+}
+
+// follow moves the state to the next segment, which has a size in bytes.
+func (s *state) follow(at sharedlog.Position, epoch uint64, bytes int) {
+	s.applied, s.epoch = at, epoch
+	s.bytes += uint64(bytes)
 }
 
 func (s *state) encode() []byte {
@@ -38,7 +45,8 @@ func (s *state) encode() []byte {
 	b = binary.BigEndian.AppendUint64(b, s.epoch)
 	b = binary.BigEndian.AppendUint64(b, s.catalog)
 	b = append(b, s.node[:]...)
-	return binary.BigEndian.AppendUint64(b, s.start)
+	b = binary.BigEndian.AppendUint64(b, s.start)
+	return binary.BigEndian.AppendUint64(b, s.bytes)
 }
 
 func decodeState(b []byte) (*state, error) {
@@ -56,6 +64,7 @@ func decodeState(b []byte) (*state, error) {
 	s.catalog = binary.BigEndian.Uint64(b[65:])
 	copy(s.node[:], b[73:])
 	s.start = binary.BigEndian.Uint64(b[89:])
+	s.bytes = binary.BigEndian.Uint64(b[97:])
 	return s, nil
 }
 
