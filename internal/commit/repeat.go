@@ -3,13 +3,14 @@ package commit
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/ostiary/ostiary/authz"
+	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -41,14 +42,70 @@ type uncertainWrite struct {
 	until   rel.Time
 }
 
-// requestDigest identifies the content of a request and its caller. Requests with
-// schemas are not recognized again.
-func requestDigest(r *authz.WriteRequest, origin *storage.Origin) [sha256.Size]byte {
-	return sha256.Sum256(fmt.Appendf(nil, "%#v %#v", *r, *origin))
+// requestDigest identifies the content of a request, and its caller and reason, by
+// canonical bytes. Equal requests have equal digests, also if the caller makes the
+// request again. It returns false for a request with schemas, which is not recognized
+// again. The number of a forwarded request is left out, because a repetition has
+// another one.
+func requestDigest(r *authz.WriteRequest, origin *storage.Origin) (digest [sha256.Size]byte, ok bool) {
+	if len(r.Schemas) > 0 {
+		return digest, false
+	}
+	content := storage.Entry{Origin: storage.Origin{Caller: origin.Caller, Reason: origin.Reason}, Changes: requestedChanges(r)}
+	required := storage.Entry{}
+	for i := range r.Preconditions {
+		filter := storage.Filter{Target: storage.FilterTuples, Tuple: r.Preconditions[i].Filter}
+		required.Changes = append(required.Changes, storage.Change{Kind: storage.RemoveByFilter, Filter: filter})
+	}
+	b := storage.AppendEntry(nil, &content)
+	b = storage.AppendEntry(b, &required)
+	for i := range r.Preconditions {
+		b = append(b, 0)
+		if r.Preconditions[i].Absent {
+			b[len(b)-1] = 1
+		}
+	}
+	b = append(b, byte(r.OnDuplicate), byte(r.OnMissing))
+	for _, text := range []string{string(r.After), r.SchemaID} {
+		b = append(binary.AppendUvarint(b, uint64(len(text))), text...)
+	}
+	return sha256.Sum256(b), true
+}
+
+// requestedChanges returns the changes that a request names. Other than those of its
+// entry, they do not depend on the state of the store.
+func requestedChanges(r *authz.WriteRequest) (all []storage.Change) {
+	for i := range r.RemoveMatching {
+		all = append(all, storage.Change{Kind: storage.RemoveByFilter, Filter: r.RemoveMatching[i]})
+	}
+	for _, k := range r.Remove {
+		all = append(all, removal(k))
+	}
+	for i := range r.Add {
+		all = append(all, storage.Change{Kind: storage.TupleAdd, Tuple: r.Add[i]})
+	}
+	for i := range r.RemoveAttributes {
+		all = append(all, storage.Change{Kind: storage.AttributeRemove, Attribute: r.RemoveAttributes[i]})
+	}
+	for i := range r.SetAttributes {
+		all = append(all, storage.Change{Kind: storage.AttributeSet, Attribute: r.SetAttributes[i]})
+	}
+	for _, id := range r.RemoveSchemas {
+		all = append(all, storage.Change{Kind: storage.DocumentRemove, Document: storage.Document{Kind: snapshot.SchemaKind, Key: id}})
+	}
+	secrets := make([]storage.Document, len(r.Secrets)) // the ciphertext of a repetition differs
+	for i, d := range r.Secrets {
+		secrets[i] = storage.Document{Kind: d.Kind, Key: d.Key, Secondary: d.Secondary, Body: d.Body}
+	}
+	return documentChanges(r, all, secrets)
 }
 
 // noteUncertain remembers a write whose outcome is uncertain.
 func (q *Queue) noteUncertain(r *authz.WriteRequest, origin *storage.Origin, head storage.Head) {
+	digest, ok := requestDigest(r, origin)
+	if !ok {
+		return
+	}
 	u := &q.uncertain
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -56,7 +113,7 @@ func (q *Queue) noteUncertain(r *authz.WriteRequest, origin *storage.Origin, hea
 		u.all = append(u.all[:0], u.all[1:]...)
 	}
 	until := q.shared.runtime.Now() + rel.Time(repeatTime)
-	u.all = append(u.all, uncertainWrite{requestDigest(r, origin), head, until})
+	u.all = append(u.all, uncertainWrite{digest, head, until})
 	u.count.Store(int32(len(u.all)))
 }
 
@@ -68,7 +125,11 @@ func (q *Queue) madeBefore(ctx context.Context, r *authz.WriteRequest, origin *s
 	if u.count.Load() == 0 || !errors.Is(err, authz.ErrTupleExists) && !errors.Is(err, authz.ErrTupleMissing) && !errors.Is(err, authz.ErrPrecondition) {
 		return storage.Head{}, false
 	}
-	digest, now := requestDigest(r, origin), q.shared.runtime.Now()
+	digest, ok := requestDigest(r, origin)
+	if !ok {
+		return storage.Head{}, false
+	}
+	now := q.shared.runtime.Now()
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for i, w := range u.all {
