@@ -3,6 +3,7 @@ package serve
 import (
 	"github.com/spf13/pflag"
 
+	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/expr/cel"
@@ -18,4 +19,14 @@ func (f *serveFlags) addBounds(s *pflag.FlagSet) {
 	cli.BytesVar(s, &f.bounds.QuestionsMemory, "questions-memory", 512<<20, "maximum memory that the questions in progress may use together, in addition to --memory-bytes; a question that needs more waits for it until its deadline")
 	s.IntVar(&f.bounds.ExpandEntries, "expand-entries", authz.ExpandEntriesDefault, "maximum number of nodes and tuples in the tree of an expand")
 	cli.BytesVar(s, &f.bounds.ExpandBytes, "expand-bytes", authz.ExpandBytesDefault, "maximum size of the names in the tree of an expand")
+}
+
+// engineBounds returns the bounds of the engine. An append ends before the request
+// does, with the look at the log that follows a failed one, so that the client gets the
+// outcome.
+func (f *serveFlags) engineBounds() ostiary.Bounds {
+	b := f.bounds
+	b.DepthMax = depthMax
+	b.AppendTime = f.requestTimeout * 2 / 3
+	return b
 }

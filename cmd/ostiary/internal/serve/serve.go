@@ -158,7 +158,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 	defer s.ports.close()
 	options := ostiary.Options{Conditions: cli.Conditions(f.conditions), MemoryMax: f.memory, Window: f.window, Background: f.background,
 		Record: ostiary.RecordingOptions{Decisions: f.record},
-		Bounds: f.bounds, Guard: cli.GuardOwned}
+		Bounds: f.engineBounds(), Guard: cli.GuardOwned}
 	err = a.WithData(ctx, true, options, func(e *ostiary.Engine, driver *pebble.Driver) error {
 		s.engine, s.driver = e, driver
 		if err := s.open(ctx); err != nil {
@@ -196,7 +196,6 @@ func (a *app) prepare(f *serveFlags) (*prepared, error) {
 		return nil, err
 	}
 	s := &prepared{app: a, flags: f, log: log, failures: logins.New(log)}
-	f.bounds.DepthMax = depthMax
 	rules, err := s.prepareIdentity()
 	if err != nil {
 		return nil, err
