@@ -50,7 +50,7 @@ type Options struct {
 // Several Engines may use a collection, each over an [ostiary.Engine] of its own on
 // one driver. What one changes, the others see as soon as their engine has followed
 // the log. A change of relationships that another Engine makes meanwhile does not wait
-// for one that revokes authority. [Engine.ResetState] is for one Engine alone.
+// for one that revokes authority.
 type Engine struct {
 	opts Options
 	// run is the open collection; nil before Start and after Close.
@@ -162,8 +162,42 @@ func (e *Engine) Close() error {
 	return failed("close", r.close())
 }
 
+// current returns the open collection. If another Engine has reset it, current opens
+// the one that followed.
+func (e *Engine) current(ctx context.Context) (*running, error) {
+	r := e.run.Load()
+	if r == nil {
+		return nil, ErrClosed
+	}
+	err := r.store.Exists(ctx)
+	if !errors.Is(err, ostiary.ErrNoStore) {
+		return r, err
+	}
+	e.lifecycle.Lock()
+	defer e.lifecycle.Unlock()
+	if now := e.run.Load(); now == nil {
+		return nil, ErrClosed
+	} else if now != r {
+		return now, nil // another call has opened it
+	}
+	return e.reopen(ctx, r)
+}
+
+// reopen opens the collection again, because its store was deleted. The caller holds
+// lifecycle.
+func (e *Engine) reopen(ctx context.Context, r *running) (*running, error) {
+	next := &running{engine: r.engine, owned: r.owned}
+	if err := next.openStore(ctx, e.opts.Name); err != nil {
+		return nil, err
+	}
+	e.run.Store(next)
+	return next, nil
+}
+
 // ResetState permanently removes all policies, registrations and relationships.
-// The policy counter restarts, so the first policy id can occur again.
+// The policy counter restarts, so the first policy id can occur again. Calls that run
+// meanwhile may fail with [ErrClosed]; so may calls of other Engines that use the
+// collection, until their engine has followed.
 func (e *Engine) ResetState(ctx context.Context) error {
 	e.lifecycle.Lock()
 	defer e.lifecycle.Unlock()
@@ -171,24 +205,20 @@ func (e *Engine) ResetState(ctx context.Context) error {
 	if r == nil {
 		return failed("reset", ErrClosed)
 	}
-	if err := r.engine.DeleteStore(ctx, r.store.ID()); err != nil {
-		return failed("reset", err)
+	err := r.engine.DeleteStore(ctx, r.store.ID())
+	if err == nil || errors.Is(err, ostiary.ErrNoStore) { // another engine has reset it, too
+		_, err = e.reopen(ctx, r)
 	}
-	next := &running{engine: r.engine, owned: r.owned}
-	if err := next.openStore(ctx, e.opts.Name); err != nil {
-		return failed("reset", err)
-	}
-	e.run.Store(next)
-	return nil
+	return failed("reset", err)
 }
 
 // Store returns the store that holds the collection, for explain, watch, past
 // revisions and other doors. Its types are named "policy/resource". Writing to
 // it directly bypasses every rule of this package.
 func (e *Engine) Store() (*ostiary.Store, error) {
-	r := e.run.Load()
-	if r == nil {
-		return nil, failed("store", ErrClosed)
+	r, err := e.current(context.Background())
+	if err != nil {
+		return nil, failed("store", err)
 	}
 	return r.store, nil
 }
@@ -217,9 +247,9 @@ func (r *running) schema(ctx context.Context, id string) (string, error) {
 
 // resource returns the tables of a policy and of one of its resources.
 func (e *Engine) resource(ctx context.Context, policy, resource string) (*running, *table, *resourceTable, error) {
-	r := e.run.Load()
-	if r == nil {
-		return nil, nil, nil, ErrClosed
+	r, err := e.current(ctx)
+	if err != nil {
+		return nil, nil, nil, err
 	}
 	t, err := r.table(ctx, policy)
 	if err != nil {

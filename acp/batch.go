@@ -105,9 +105,9 @@ func (b *Batch) Prepare(ctx context.Context) (*Pending, error) {
 	if err := b.ready(); err != nil {
 		return nil, failed(op, err)
 	}
-	r := b.e.run.Load()
-	if r == nil {
-		return nil, failed(op, ErrClosed)
+	r, err := b.e.current(ctx)
+	if err != nil {
+		return nil, failed(op, err)
 	}
 	b.e.lockAuthority(b.revokes)
 	defer b.e.unlockAuthority(b.revokes)

@@ -67,9 +67,9 @@ const triesMax = 100
 // change runs operations and writes their changes as one entry of the log.
 // revokes is true if an operation may revoke someone's authority.
 func (e *Engine) change(ctx context.Context, revokes bool, ops ...operation) error {
-	r := e.run.Load()
-	if r == nil {
-		return ErrClosed
+	r, err := e.current(ctx)
+	if err != nil {
+		return err
 	}
 	p, token, err := e.write(ctx, r, revokes, ops)
 	if err == nil && len(p.events) > 0 {

@@ -58,9 +58,9 @@ func (e *Engine) AddPolicy(ctx context.Context, creator, text string) (string, e
 // dialect. A creator that is not a DID is refused before a number is consumed.
 func (e *Engine) CreatePolicy(ctx context.Context, creator string, src PolicySource) (*PolicyRecord, error) {
 	const op = "create policy"
-	r := e.run.Load()
-	if r == nil {
-		return nil, failed(op, ErrClosed)
+	r, err := e.current(ctx)
+	if err != nil {
+		return nil, failed(op, err)
 	}
 	if creator != "" {
 		if err := e.authenticate(creator); err != nil {
@@ -84,9 +84,9 @@ func (e *Engine) createPolicy(ctx context.Context, r *running, creator string, a
 // CreatePolicy is like [Engine.CreatePolicy] for a policy of the root. Its
 // PolicyRecord.Creator is empty, and only the root can edit it.
 func (r Root) CreatePolicy(ctx context.Context, src PolicySource) (*PolicyRecord, error) {
-	from := r.e.run.Load()
-	if from == nil {
-		return nil, failed("create policy", ErrClosed)
+	from, err := r.e.current(ctx)
+	if err != nil {
+		return nil, failed("create policy", err)
 	}
 	return r.e.createPolicy(ctx, from, "", false, src)
 }
@@ -231,9 +231,9 @@ func (r *running) collection(ctx context.Context) (c collection, err error) {
 // Policy returns a policy, or [ErrPolicyNotFound]. Its slices and maps are shared
 // and must not be modified.
 func (e *Engine) Policy(ctx context.Context, id string) (*PolicyRecord, error) {
-	r := e.run.Load()
-	if r == nil {
-		return nil, failed("get policy", ErrClosed)
+	r, err := e.current(ctx)
+	if err != nil {
+		return nil, failed("get policy", err)
 	}
 	rec, err := r.policy(ctx, id)
 	return rec, failed("get policy", err)
@@ -242,9 +242,9 @@ func (e *Engine) Policy(ctx context.Context, id string) (*PolicyRecord, error) {
 // Policies yields all policies in the order of their creation.
 func (e *Engine) Policies(ctx context.Context) iter.Seq2[*PolicyRecord, error] {
 	return func(yield func(*PolicyRecord, error) bool) {
-		r := e.run.Load()
-		if r == nil {
-			yield(nil, failed("list policies", ErrClosed))
+		r, err := e.current(ctx)
+		if err != nil {
+			yield(nil, failed("list policies", err))
 			return
 		}
 		infos, err := r.store.Schemas(ctx)
@@ -455,9 +455,9 @@ const deletedAtOnce = storage.FiltersMax - 1
 // for which actor is "", can also delete the policies of others. changePolicy holds
 // the authority lock, since the change may revoke authority.
 func (e *Engine) changePolicy(ctx context.Context, actor, id string, kind EventKind, change func(*running, *table) (ostiary.WriteRequest, error)) error {
-	r := e.run.Load()
-	if r == nil {
-		return ErrClosed
+	r, err := e.current(ctx)
+	if err != nil {
+		return err
 	}
 	token, err := func() (ostiary.Token, error) {
 		e.authority.Lock()

@@ -75,9 +75,9 @@ func (e *Engine) FilterRelationships(ctx context.Context, policy string, f Relat
 }
 
 func (e *Engine) filter(ctx context.Context, policy string, f RelationshipFilter, yield func(Relationship) bool) error {
-	r := e.run.Load()
-	if r == nil {
-		return ErrClosed
+	r, err := e.current(ctx)
+	if err != nil {
+		return err
 	}
 	t, err := r.table(ctx, policy)
 	if err != nil {

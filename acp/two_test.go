@@ -153,3 +153,39 @@ func TestTwoEnginesCount(t *testing.T) {
 		})
 	}
 }
+
+// TestResetByAnother: a collection that one engine resets is empty for the others, and
+// all of them go on with the one that followed.
+func TestResetByAnother(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	driver := memory.New()
+	one, two := open(t, acp.Options{Driver: driver}), open(t, acp.Options{Driver: driver})
+	id := must(one.AddPolicy(ctx, alice, notes))(t)
+	must(two.Policy(ctx, id))(t)
+	must(0, two.Register(ctx, alice, doc(id, "1")))(t)
+	for round := range 3 {
+		must(0, one.ResetState(ctx))(t)
+		_, err := two.Check(ctx, alice, "read", doc(id, "1"))
+		wantKind(t, err, acp.ErrPolicyNotFound)
+		for _, err := range two.Policies(ctx) {
+			t.Errorf("round %d: after a reset there is a policy, error %v", round, err)
+		}
+		if again := must(two.AddPolicy(ctx, alice, notes))(t); again != id {
+			t.Errorf("round %d: the first policy has the id %s, want %s", round, again, id)
+		}
+		must(0, two.Register(ctx, alice, doc(id, "1")))(t)
+		must(one.Policy(ctx, id))(t)
+		wantKind(t, one.Register(ctx, bob, doc(id, "1")), acp.ErrRegistered)
+		if a, b := must(one.Store())(t), must(two.Store())(t); a.ID() != b.ID() {
+			t.Errorf("round %d: the engines use the stores %s and %s", round, a.ID(), b.ID())
+		}
+		one, two = two, one
+	}
+	must(0, one.ResetState(ctx))(t)
+	must(0, two.ResetState(ctx))(t)
+	must(0, two.Close())(t)
+	must(0, two.Close())(t)
+	_, err := two.Policy(ctx, id)
+	wantKind(t, err, acp.ErrClosed)
+}
