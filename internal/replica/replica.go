@@ -146,15 +146,15 @@ func (r *Replica[T]) enter(ctx context.Context, door chan struct{}, what string)
 }
 
 // read returns the value after the log behind the current one. It reads all documents
-// if there is none, or if the log does not continue it: the log was trimmed, or an
-// older state of the store was restored.
+// if there is none, or if the log was trimmed above it. If the log does not continue
+// it, the engine has failed with ErrHistory before.
 func (r *Replica[T]) read(ctx context.Context) (*At[T], error) {
 	old := r.current.Load()
 	if old == nil {
 		return r.load(ctx)
 	}
 	at, err := r.replay(ctx, old)
-	if errors.Is(err, ostiary.ErrTooOld) || errors.Is(err, ostiary.ErrToken) {
+	if errors.Is(err, ostiary.ErrTooOld) {
 		return r.load(ctx)
 	}
 	return at, err
