@@ -11,6 +11,9 @@ import (
 	"github.com/ostiary/ostiary/door/keystone"
 	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
+	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/failing"
+	"github.com/ostiary/ostiary/storage/memory"
 )
 
 // service opens the deployment behind the door.
@@ -151,4 +154,30 @@ func TestShapes(t *testing.T) {
 			t.Errorf("login with the token %.7s: %d %s, want 404", token, a.status, a.text)
 		}
 	}
+}
+
+// TestSecretReplaced logs in while the node knows that another one has replaced the
+// secret, but lacks the entry that did. No password is right or wrong then, so the
+// answer is 503 with Retry-After, never 401.
+func TestSecretReplaced(t *testing.T) {
+	driver := failing.New(memory.New())
+	c := newCloudOn(t, driver, identity.Options{Rounds: 4})
+	id := c.id("users", "user", `"name":"u","password":"right"`)
+	for name, send := range map[string]func() answer{
+		"right password": func() answer { return c.login("u", "right", "") },
+		"wrong password": func() answer { return c.login("u", "wrong", "") },
+		"own password": func() answer {
+			return c.do("POST", "/v3/users/"+id+"/password", "", `{"user":{"original_password":"right","password":"new"}}`)
+		},
+	} {
+		driver.Break(failing.Fault{Number: 1, Lasting: true, Only: []failing.Operation{failing.Secret}, Err: storage.ErrSecretReplaced})
+		a := send()
+		if _, failed := driver.Mend(); !failed {
+			t.Errorf("%s: no secret was read", name)
+		}
+		if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
+			t.Errorf("%s: %d %s, Retry-After %q, want 503 with Retry-After", name, a.status, a.text, a.header.Get("Retry-After"))
+		}
+	}
+	c.token("u", "right", "")
 }

@@ -550,6 +550,21 @@ func TestRefused(t *testing.T) {
 	_, err = replica.Open(t.Context(), tables.Open(), local, replica.Options{KeyFingerprint: storage.Hash{1}})
 	wantErrors(t, err, "fingerprint", replica.ErrKey)
 
+	// The copy of a program that is newer.
+	if local, err = inMemory()(); err != nil {
+		t.Fatal(err)
+	}
+	c, err := local.Copy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx := c.Begin()
+	if err := errors.Join(tx.SetRecord([]byte{99}), tx.Commit(), tx.Close()); err != nil {
+		t.Fatal(err)
+	}
+	_, err = replica.Open(t.Context(), tables.Open(), local, replica.Options{})
+	wantErrors(t, err, "record of the copy", storage.ErrFormat)
+
 	log := tables.Open()
 	defer log.Close()
 	cluster, err := log.Cluster(t.Context())
@@ -592,29 +607,35 @@ func TestBadSegments(t *testing.T) {
 		change func(*sharedlog.Segment)
 		kind   error
 		text   string
+		alter  func([]byte) // changes the bytes of the segment
 	}{
 		"a catalog change that expects another number": {func(s *sharedlog.Segment) {
 			s.Catalog = &sharedlog.CatalogChange{Expected: 7, Op: sharedlog.DeleteStore, Store: storage.StoreInfo{ID: id.ID, Incarnation: id.Incarnation}}
-		}, storage.ErrDamaged, "expects 7 catalog changes"},
+		}, storage.ErrDamaged, "expects 7 catalog changes", nil},
 		"a store that exists": {func(s *sharedlog.Segment) {
 			s.Catalog = &sharedlog.CatalogChange{Expected: 1, Op: sharedlog.CreateStore, Store: storage.StoreInfo{ID: id.ID}}
-		}, storage.ErrDamaged, "do not follow the state"},
+		}, storage.ErrDamaged, "do not follow the state", nil},
 		"entries of an unknown store": {func(s *sharedlog.Segment) {
 			e := storagetest.NewLog(2)
 			entry := e.Entry(storage.Head{}, add("1"))
 			s.Stores = []sharedlog.StoreEntries{{Store: e.ID, Incarnation: e.Incarnation, Entries: [][]byte{storage.AppendEntry(nil, &entry)}}}
-		}, storage.ErrDamaged, "do not follow the state"},
+		}, storage.ErrDamaged, "do not follow the state", nil},
 		"entries that do not follow the head": {func(s *sharedlog.Segment) {
 			entry := id.Entry(storage.Head{Revision: 9}, add("1"))
 			s.Stores = []sharedlog.StoreEntries{{Store: id.ID, Incarnation: id.Incarnation, Entries: [][]byte{storage.AppendEntry(nil, &entry)}}}
-		}, storage.ErrDamaged, "do not follow the state"},
+		}, storage.ErrDamaged, "do not follow the state", nil},
 		"an entry that is no entry": {func(s *sharedlog.Segment) {
 			s.Stores = []sharedlog.StoreEntries{{Store: id.ID, Incarnation: id.Incarnation, Entries: [][]byte{[]byte("entry")}}}
-		}, storage.ErrDamaged, "segment 3"},
+		}, storage.ErrDamaged, "segment 4", nil},
+		"an unknown version":         {nil, storage.ErrFormat, "segment 4", func(b []byte) { b[0] = 99 }},
+		"a lower epoch":              {func(s *sharedlog.Segment) { s.Epoch = 1 }, storage.ErrDamaged, "its epoch is 1, expected 2", nil},
+		"another shard":              {func(s *sharedlog.Segment) { s.Shard = 1 }, storage.ErrDamaged, "it is of shard 1", nil},
+		"a gap":                      {func(s *sharedlog.Segment) { s.Sequence++ }, storage.ErrDamaged, "it has the sequence 5", nil},
+		"the segment of another log": {func(s *sharedlog.Segment) { s.Previous[0] ^= 1 }, storage.ErrHistory, "segment 4 of shard 0 follows a segment with the hash", nil},
 		"another incarnation": {func(s *sharedlog.Segment) {
 			entry := id.Entry(storage.Head{}, add("1"))
 			s.Stores = []sharedlog.StoreEntries{{Store: id.ID, Incarnation: storage.Incarnation{77}, Entries: [][]byte{storage.AppendEntry(nil, &entry)}}}
-		}, storage.ErrDamaged, "another incarnation than the segment"},
+		}, storage.ErrDamaged, "another incarnation than the segment", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -622,17 +643,23 @@ func TestBadSegments(t *testing.T) {
 			d := mustOpen(t, tables, inMemory())
 			l := newStore(t, d, 1)
 			mustAppend(t, l, d, add("1"))
-			log := tables.Open()
-			defer log.Close()
-			head, err := log.Head(t.Context(), 0)
+			head, err := d.Barrier(t.Context(), 2)
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := sharedlog.Segment{Sequence: head.Sequence + 1, Previous: head.Hash, Writer: storage.NodeID{9}}
-			c.change(&s)
+			log := tables.Open()
+			defer log.Close()
+			s := sharedlog.Segment{Sequence: head.Sequence + 1, Previous: head.Hash, Epoch: 2, Writer: storage.NodeID{9}}
+			if c.change != nil {
+				c.change(&s)
+			}
 			record, err := s.Record()
 			if err != nil {
 				t.Fatal(err)
+			}
+			if record.Sequence = head.Sequence + 1; c.alter != nil {
+				c.alter(record.Bytes)
+				record.Hash = sha256.Sum256(record.Bytes)
 			}
 			if err := log.Append(t.Context(), 0, head, record, nil); err != nil {
 				t.Fatal(err)

@@ -115,6 +115,13 @@ type inTurns struct {
 	calls atomic.Uint64
 }
 
+var (
+	_ storage.Notifier       = (*inTurns)(nil)
+	_ storage.Cataloger      = (*inTurns)(nil)
+	_ storage.HeadReader     = (*inTurns)(nil)
+	_ storage.SealedAppender = (*inTurns)(nil)
+)
+
 func (d *inTurns) next(ctx context.Context) *replica.Driver {
 	one := d.all[d.calls.Add(1)%uint64(len(d.all))]
 	_ = one.Confirm(ctx) // the call has the same error
@@ -129,10 +136,32 @@ func (d *inTurns) CreateStore(ctx context.Context, info storage.StoreInfo) error
 	return d.writer().CreateStore(ctx, info)
 }
 func (d *inTurns) UpdateStore(ctx context.Context, old, info storage.StoreInfo) error {
-	return d.writer().UpdateStore(ctx, old, info)
+	return d.followed(ctx, d.writer().UpdateStore(ctx, old, info))
 }
 func (d *inTurns) DeleteStore(ctx context.Context, id storage.StoreID) error {
-	return d.writer().DeleteStore(ctx, id)
+	return d.followed(ctx, d.writer().DeleteStore(ctx, id))
+}
+
+// followed returns err when the first replica, whose CatalogChanges and Notify are
+// used, has followed.
+func (d *inTurns) followed(ctx context.Context, err error) error {
+	if err == nil {
+		err = d.all[0].Confirm(ctx)
+	}
+	return err
+}
+func (d *inTurns) CatalogChanges() *atomic.Uint64 { return d.all[0].CatalogChanges() }
+func (d *inTurns) CountStores(ctx context.Context) (int, error) {
+	return d.next(ctx).CountStores(ctx)
+}
+func (d *inTurns) Notify(ctx context.Context, own storage.WriterID) <-chan storage.StoreID {
+	return d.all[0].Notify(ctx, own)
+}
+func (d *inTurns) EntryHead(ctx context.Context, id storage.StoreID, at storage.Revision) (storage.Entry, error) {
+	return d.next(ctx).EntryHead(ctx, id, at)
+}
+func (d *inTurns) AppendSealed(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (storage.Head, error) {
+	return d.writer().AppendSealed(ctx, id, after, entries, sealed)
 }
 func (d *inTurns) Store(ctx context.Context, id storage.StoreID) (storage.StoreInfo, error) {
 	return d.next(ctx).Store(ctx, id)
