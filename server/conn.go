@@ -23,9 +23,11 @@ type conn struct {
 	opened  time.Time
 	serial  int64 // later ones have larger ones
 
-	tls    *tls.ConnectionState // of HTTPS, after the handshake
-	begins bool                 // nothing was read yet
-	ahead  []byte               // was read before a wait, see arrive
+	tls     *tls.ConnectionState // of HTTPS, after the handshake
+	secured bool                 // what it reads is encrypted
+	begins  bool                 // nothing was read yet
+	ahead   []byte               // was read before a wait, see arrive
+	heads   heads                // of HTTP, without its encryption
 
 	// trusted is true once a request on the connection was accepted.
 	trusted   atomic.Bool
@@ -72,10 +74,19 @@ type connKey struct{}
 
 // withConn is [http.Server.ConnContext].
 func withConn(ctx context.Context, raw net.Conn) context.Context {
-	if address, ok := raw.RemoteAddr().(*remoteAddress); ok {
-		return context.WithValue(ctx, connKey{}, address.conn)
+	if c := connOfRaw(raw); c != nil {
+		return context.WithValue(ctx, connKey{}, c)
 	}
 	return ctx
+}
+
+// connOfRaw returns the connection that raw is, or that raw encrypts; nil if there is
+// none.
+func connOfRaw(raw net.Conn) *conn {
+	if address, ok := raw.RemoteAddr().(*remoteAddress); ok {
+		return address.conn
+	}
+	return nil
 }
 
 // connOf returns the connection of a request, or otherwise if it has none.
@@ -96,9 +107,18 @@ type remoteAddress struct {
 // RemoteAddr returns the client's address.
 func (c *conn) RemoteAddr() net.Addr { return &c.remote }
 
-// Read reads from the client. The first bytes of an address that has flooded the server
-// wait.
+// Read reads from the client, see [heads] for HTTP/1.
 func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.read(p)
+	if c.http && !c.secured {
+		return c.heads.read(p, n, err)
+	}
+	return n, err
+}
+
+// read reads from the client. The first bytes of an address that has flooded the server
+// wait.
+func (c *conn) read(p []byte) (int, error) {
 	if c.begins {
 		c.begins = false
 		c.arrive()
@@ -147,6 +167,7 @@ func (c *conn) arrive() {
 
 // begin marks the connection as busy with one more request.
 func (c *conn) begin() {
+	c.heads.begun()
 	c.busy.Add(1)
 	if !c.trusted.Load() {
 		c.begun.Add(1)
@@ -184,6 +205,13 @@ func (c *conn) hunger(now time.Time) (hunger float64, fresh bool) {
 	held += c.bodies.Load()
 	age, taken := now.Sub(c.opened), float64(c.begun.Load())+float64(c.refusals.Load())+float64(held)/bodyFree
 	return age.Seconds() * (1 + taken), taken == 0 && age < chanceTime
+}
+
+// isGone reports whether the server has closed the connection.
+func (c *conn) isGone() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.gone
 }
 
 // Close closes the connection. It may be called several times.

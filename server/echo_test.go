@@ -211,12 +211,14 @@ type running struct {
 	logs *logs
 	at   map[string]string
 	stop func() error
+	// secured is true if all ports use TLS.
+	secured bool
 }
 
 // start runs a server on free ports until the test ends.
 func start(t testing.TB, o server.Options) *running {
 	t.Helper()
-	r := &running{logs: &logs{}, at: map[string]string{}}
+	r := &running{logs: &logs{}, at: map[string]string{}, secured: o.TLS != nil}
 	o.Log = slog.New(slog.NewJSONHandler(r.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	if o.DrainTime == 0 {
 		o.DrainTime = -1

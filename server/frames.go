@@ -153,6 +153,7 @@ func (l securedListener) Accept() (net.Conn, error) {
 	s := &secured{tls: tls.Server(raw, l.config)}
 	s.framed = framed{Conn: s.tls, ending: http2Refused}
 	s.conn, _ = raw.(*conn)
+	s.conn.secured = true
 	return s, nil
 }
 
@@ -171,7 +172,8 @@ func (s *secured) Read(p []byte) (int, error) {
 	if s.failed != nil {
 		return 0, s.failed
 	}
-	return s.framed.Read(p)
+	n, err := s.framed.Read(p)
+	return s.conn.heads.read(p, n, err)
 }
 
 // shake does the handshake, within the time that net/http has set for reading the first

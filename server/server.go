@@ -199,7 +199,7 @@ func (s *Server) newHTTP(h http.Handler) *http.Server {
 		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: min(o.StreamsPerConnection, http2StreamsMax),
 			MaxReceiveBufferPerConnection: http2ConnectionBuffer, MaxReceiveBufferPerStream: http2StreamBuffer},
-		ConnContext: withConn,
+		ConnContext: withConn, ConnState: idle,
 	}
 }
 
