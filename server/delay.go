@@ -34,9 +34,11 @@ func refusalWait(n float64) time.Duration {
 // key cannot keep the server busy with refusals, nor with new connections for them:
 // gRPC reads nothing from the connection meanwhile, and HTTP/1 no further request. The
 // delay grows with the refusals of the connection and with those of its address, see
-// [standings]. It ends when ctx does or when the server stops.
+// [standings]. It ends when ctx does or when the server stops. If the client has left
+// meanwhile, delayRefusal closes the connection: whoever waits does not read its end,
+// and each refusal of what was received before would wait again.
 func (s *shared) delayRefusal(ctx context.Context, c *conn) {
-	if c.trusted.Load() {
+	if c.trusted.Load() || c.isGone() {
 		return
 	}
 	at, wait := c.all.standings.refuse(c.address)
@@ -58,6 +60,9 @@ func (s *shared) delayRefusal(ctx context.Context, c *conn) {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		if ended(c.Conn) {
+			_ = c.Close()
+		}
 	case <-ctx.Done():
 	case <-s.stopping.Done():
 	}

@@ -72,7 +72,12 @@ func TestDelayRefusal(t *testing.T) {
 		if all.waiting.Load() != delayedMax || c.delayed.Load() != 0 {
 			t.Error(all.waiting.Load(), c.delayed.Load())
 		}
-		all.waiting.Store(0)
+		if all.waiting.Store(0); took(t.Context(), c) != 0 {
+			t.Error("a refusal on a closed connection waits")
+		}
+		c = newDetached(all)
+		c.trusted.Store(false)
+		c.refusals.Store(refusalsFree)
 		time.AfterFunc(time.Millisecond, s.beginStop)
 		if d := took(t.Context(), c); d != time.Millisecond {
 			t.Error("a server that stops:", d)

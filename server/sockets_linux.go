@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/binary"
 	"net"
 	"syscall"
 )
@@ -27,4 +28,29 @@ func boundSocket(c net.Conn) {
 			_ = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpNotSentLowWater, socketUnsent)
 		})
 	}
+}
+
+// The states of TCP after the end that the client sends, as Linux numbers them.
+const (
+	tcpClose     = 7
+	tcpCloseWait = 8
+)
+
+// ended reports whether the client has closed or broken the connection, also if what it
+// sent before was not read. It is false if that is not known.
+func ended(c net.Conn) (found bool) {
+	raw, ok := c.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	control, err := raw.SyscallConn()
+	if err != nil {
+		return false
+	}
+	_ = control.Control(func(fd uintptr) {
+		info, err := syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_INFO)
+		state := binary.NativeEndian.AppendUint32(nil, uint32(info))[0] // the first byte
+		found = err == nil && (state == tcpClose || state == tcpCloseWait)
+	})
+	return found
 }

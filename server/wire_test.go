@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -336,5 +337,26 @@ func TestLargeBody(t *testing.T) {
 		if !strings.HasPrefix(string(text), c.want) || strings.Contains(c.want, "413") && !strings.Contains(string(text), "the bound BodyBytes is 100000") {
 			t.Errorf("%s: %q, %v", c.length, text, err)
 		}
+	}
+}
+
+// TestClientsLeaveRefusals checks that a connection over gRPC whose client has left does
+// not stay open until the last of its refusals, which wait up to a second each.
+func TestClientsLeaveRefusals(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("other systems do not report that a client has left before its bytes are read")
+	}
+	r := start(t, server.Options{Keys: keys(t, server.Key{Secret: "k"})})
+	before := r.metric(t, "ostiary_connections_open ")
+	for _, linger := range []int{-1, 0} { // the end of the connection, and its reset
+		c := r.rawRPC(t)
+		for range 200 {
+			c.open(t, "/test.Echo/Own", "wrong")
+		}
+		c.await(t, 4) // the next ones wait
+		c.Conn.(*net.TCPConn).SetLinger(linger)
+		c.Close()
+		wait(t, func() bool { return r.metric(t, "ostiary_connections_open ") == before })
 	}
 }
