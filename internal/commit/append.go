@@ -95,6 +95,8 @@ func (g *group) publish(ctx context.Context) (err error) {
 	if t.Loaded() == nil {
 		return nil // the store was dropped or closed, so no reader misses the entries
 	}
+	ctx, cancel := g.queue.withVerifyTime(ctx) // the time of the append may be over
+	defer cancel()
 	if _, err := t.Follow(ctx); err != nil {
 		return fmt.Errorf("%w: the entries are durable, but cannot be shown: %w", authz.ErrUncertain, err)
 	}

@@ -110,8 +110,9 @@ func (d *Driver) headOf(id storage.StoreID, incarnation storage.Incarnation) (he
 }
 
 // Append adds entries to the log of a store, after its head. Secrets without a body
-// are recorded as missing. It fails as [storage.SealedAppender] does.
-func (t *Transaction) Append(ctx context.Context, id storage.StoreID, entries []storage.Entry, sealed []storage.Sealed) error {
+// are recorded as missing. It fails as [storage.SealedAppender] does. With awaited, the
+// writer of the entries waits for them, and need not be notified.
+func (t *Transaction) Append(ctx context.Context, id storage.StoreID, entries []storage.Entry, sealed []storage.Sealed, awaited bool) error {
 	h, err := t.d.headOf(id, entries[0].Incarnation)
 	if err == nil {
 		h, err = t.d.stage(ctx, t.b, id, h.Head, entries, sealed)
@@ -119,7 +120,11 @@ func (t *Transaction) Append(ctx context.Context, id storage.StoreID, entries []
 	if err != nil {
 		return wrap("append to", id, err)
 	}
-	t.moved = append(t.moved, movedHead{id, h, entries[len(entries)-1].Writer})
+	moved := movedHead{id: id, head: h}
+	if awaited {
+		moved.writer = entries[len(entries)-1].Writer
+	}
+	t.moved = append(t.moved, moved)
 	return nil
 }
 

@@ -386,7 +386,7 @@ func (r *Driver) applyOwn(valid []*request, base, next *state) bool {
 	default:
 		tx := r.copy.Begin()
 		for _, q := range valid {
-			if err := tx.Append(r.ctx, q.id, q.entries, q.sealed); err != nil {
+			if err := tx.Append(r.ctx, q.id, q.entries, q.sealed, true); err != nil {
 				tx.Close()
 				_ = r.stop(fmt.Errorf("segment %s is in the log, but not in the copy: %w", next.applied, err))
 				return true

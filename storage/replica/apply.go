@@ -235,7 +235,7 @@ func (p *player) flush(ctx context.Context) error {
 	tx := p.r.copy.Begin()
 	for _, id := range p.order {
 		of := p.stores[id]
-		if err := tx.Append(context.WithoutCancel(ctx), id, of.entries, of.sealed); err != nil {
+		if err := tx.Append(context.WithoutCancel(ctx), id, of.entries, of.sealed, false); err != nil {
 			tx.Close()
 			return p.r.unapplied(p.next.applied, err)
 		}
