@@ -106,7 +106,9 @@ func (g *group) validateAll(writers []*writer) {
 // validate accepts or rejects a writer on the draft, which has the changes of
 // the writers before.
 func (g *group) validate(w *writer) {
+	w.on = g.head()
 	w.err = g.enter(w)
+	w.decided = w.err != nil || !w.wrote
 	if w.err == nil {
 		w.entries = len(g.entries)
 		g.accepted = append(g.accepted, w)
@@ -257,6 +259,11 @@ func (g *group) reserve(changes []storage.Change) (grows int64, err error) {
 // finish completes the writers of a group whose append returned err. It returns
 // those that have to be validated again, because another process wrote first.
 func (g *group) finish(ctx context.Context, err error) (again []*writer) {
+	var conflict *storage.ConflictError
+	if errors.As(err, &conflict) {
+		g.queue.stale = true
+		return g.writers // also those that were refused because of others of the group
+	}
 	for _, w := range g.writers {
 		if w.err != nil {
 			w.finish(w.err)
@@ -267,11 +274,7 @@ func (g *group) finish(ctx context.Context, err error) (again []*writer) {
 		finishAll(g.accepted, nil)
 		return nil
 	}
-	var conflict *storage.ConflictError
 	switch {
-	case errors.As(err, &conflict):
-		g.queue.stale = true
-		return g.accepted
 	case len(g.accepted) > 1 && isEntryError(err):
 		// One entry caused the error. Append each writer's entry separately, so that
 		// the other writers do not fail.

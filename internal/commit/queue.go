@@ -99,6 +99,10 @@ type writer struct {
 	origin storage.Origin
 	// wrote is true if the write has an entry, because it changes something.
 	wrote bool
+	// decided is true if the state alone decided the outcome: the write was refused, or
+	// there was nothing to do. on is the head of that state.
+	decided bool
+	on      storage.Head
 	// head and err are the outcome. If that is uncertain, head is what it would be.
 	head storage.Head
 	err  error
@@ -124,12 +128,48 @@ func finishAll(writers []*writer, err error) {
 
 // submit queues a writer and waits for the head after its entry. If ctx ends
 // while the writer waits in the queue, it is withdrawn; later, submit waits for
-// the outcome nevertheless.
+// the outcome nevertheless. What the view alone decides is confirmed, if the driver
+// reads from a copy that may be older than the log.
 func (q *Queue) submit(ctx context.Context, w *writer, weight int) (storage.Head, error) {
 	if err := ctx.Err(); err != nil {
 		return storage.Head{}, err
 	}
 	w.weight = weight
+	head, err := q.queued(ctx, w)
+	if !w.decided {
+		return head, err
+	}
+	if _, copies := q.shared.runtime.Driver.(storage.Confirmer); !copies {
+		return head, err
+	}
+	current, failed := q.confirm(ctx)
+	switch {
+	case failed != nil:
+		w.decided = false
+		return storage.Head{}, failed
+	case current == w.on:
+		return head, err
+	}
+	w.leads, w.immediate, w.decided = false, false, false
+	w.done.Store(false)
+	return q.queued(ctx, w)
+}
+
+// confirm brings the newest view to what was durable at the time of the call, whoever
+// wrote it, and returns its head.
+func (q *Queue) confirm(ctx context.Context) (storage.Head, error) {
+	if err := storage.Confirm(ctx, q.shared.runtime.Driver); err != nil {
+		return storage.Head{}, err
+	}
+	v, err := q.timeline.Follow(ctx)
+	if err != nil {
+		return storage.Head{}, err
+	}
+	return v.Head, nil
+}
+
+// queued is submit without a confirmation.
+func (q *Queue) queued(ctx context.Context, w *writer) (storage.Head, error) {
 	if err := q.enqueue(w); err != nil {
 		return storage.Head{}, err
 	}

@@ -23,7 +23,7 @@ func (q *Queue) Update(ctx context.Context, u *authz.Update) (authz.Token, error
 	switch {
 	case x.panicked != nil:
 		panic(x.panicked)
-	case x.rejected != nil && err != nil:
+	case x.rejected != nil && x.writer.decided:
 		return "", x.rejected
 	case err != nil:
 		return "", errs.Wrap("write", q.timeline.ID, err)

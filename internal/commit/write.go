@@ -109,7 +109,7 @@ func newWrite() *write {
 func (x *write) reset() {
 	x.ctx, x.request, x.inputs = nil, authz.WriteRequest{}, inputs{}
 	w := &x.writer
-	w.leads, w.immediate, w.head, w.err, w.entries, w.wrote = false, false, storage.Head{}, nil, 0, false
+	w.leads, w.immediate, w.head, w.err, w.entries, w.wrote, w.decided = false, false, storage.Head{}, nil, 0, false, false
 	w.origin = storage.Origin{}
 	w.done.Store(false)
 }
