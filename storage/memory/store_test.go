@@ -212,3 +212,31 @@ func TestVersions(t *testing.T) {
 		}
 	}
 }
+
+// Clones of a Store, and the Store itself, change independently.
+func TestClone(t *testing.T) {
+	t.Parallel()
+	put := func(s *Store, key, value string) {
+		b := s.Batch()
+		b.Set([]byte(key), []byte(value))
+		if err := b.Commit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	one := NewStore()
+	for i := range 100 {
+		put(one, fmt.Sprint(i), "one")
+	}
+	two := one.Clone()
+	three := two.Clone()
+	put(one, "5", "changed in one")
+	put(two, "5", "changed in two")
+	put(two, "7", "again")
+	for s, want := range map[*Store][2]string{one: {"changed in one", "one"}, two: {"changed in two", "again"}, three: {"one", "one"}} {
+		for i, key := range []string{"5", "7"} {
+			if got, _, err := s.Get([]byte(key), nil); err != nil || string(got) != want[i] {
+				t.Errorf("key %s is %q, error %v; want %q", key, got, err, want[i])
+			}
+		}
+	}
+}

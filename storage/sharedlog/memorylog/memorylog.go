@@ -85,6 +85,32 @@ func (t *Tables) Rewind(of sharedlog.Shard, sequence uint64) {
 	s.records = s.records[:sequence+1-s.oldest]
 }
 
+// Backup returns a function that restores the data as of the call, as an operator
+// does with a backup of a database. Connections stay open.
+func (t *Tables) Backup() (restore func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	kept := t.clone()
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		for _, s := range t.shards {
+			close(s.grown) // who waits looks again
+		}
+		again := kept.clone()
+		t.cluster, t.shards, t.secrets, t.nodes = again.cluster, again.shards, again.secrets, again.nodes
+	}
+}
+
+// clone copies the data. The caller holds t.mu, or is the only one that has t.
+func (t *Tables) clone() *Tables {
+	c := &Tables{cluster: t.cluster, shards: map[sharedlog.Shard]*shard{}, secrets: maps.Clone(t.secrets), nodes: maps.Clone(t.nodes)}
+	for of, s := range t.shards {
+		c.shards[of] = &shard{s.oldest, slices.Clone(s.records), make(chan struct{}), s.lease, s.snapshot}
+	}
+	return c
+}
+
 // shard returns the data of a shard. The caller holds t.mu.
 func (t *Tables) shard(of sharedlog.Shard) *shard {
 	s := t.shards[of]

@@ -1,0 +1,191 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/ostiary/ostiary/storage/memory"
+)
+
+// A fault of one node, with its weight. Each ends before the next one of the node
+// begins.
+var faults = []struct {
+	weight int
+	make   func(m *machine, p *process)
+}{
+	{4, (*machine).partition},
+	{4, (*machine).lose},
+	{2, (*machine).slow},
+	{4, (*machine).pause},
+	{5, (*machine).crash},
+	{2, (*machine).restart},
+	{2, (*machine).fill},
+	{1, (*machine).replace},
+	{2, (*machine).jump},
+	{6, (*machine).maintain},
+}
+
+// disturb makes faults at a node until the clients have ended, and then repairs it.
+func (m *machine) disturb() {
+	total := 0
+	for _, f := range faults {
+		total += f.weight
+	}
+	for !m.wait(500*time.Millisecond) && !m.lost {
+		p := m.process.Load()
+		if failed := p.driver.Failed(); failed != nil {
+			m.recover(p, failed)
+			continue
+		}
+		n := m.world.random(total)
+		for _, f := range faults {
+			if n -= f.weight; n < 0 {
+				f.make(m, p)
+				break
+			}
+		}
+	}
+	if p := m.process.Load(); !m.lost {
+		p.disk.full.Store(false)
+		if failed := p.driver.Failed(); failed != nil {
+			m.recover(p, failed)
+		}
+	}
+}
+
+// wait waits for a random time, at most limit, and reports whether the clients have
+// ended.
+func (m *machine) wait(limit time.Duration) (over bool) {
+	select {
+	case <-m.world.over:
+		return true
+	case <-time.After(time.Duration(m.world.random(int(limit)))):
+		return false
+	}
+}
+
+// recover starts a node again that has stopped serving, as an operator does. After a
+// restore of the log it stays down if it says that its history is another one.
+func (m *machine) recover(p *process, why error) {
+	restored := m.world.restored.Load()
+	if restored && isOtherHistory(why) {
+		m.lost = true
+		return
+	}
+	if !errors.Is(why, errFull) {
+		m.world.fail("node %d has stopped: %w", m.number, why)
+		m.lost = true
+		return
+	}
+	p.disk.full.Store(false)
+	m.kill(false)
+	m.start()
+}
+
+func (m *machine) partition(p *process) {
+	p.link.down.Store(true)
+	m.wait(4 * time.Second)
+	p.link.down.Store(false)
+}
+
+func (m *machine) lose(p *process) {
+	p.link.lossy.Store(true)
+	m.wait(2 * time.Second)
+	p.link.lossy.Store(false)
+}
+
+func (m *machine) slow(p *process) {
+	p.link.slow.Store(true)
+	m.wait(2 * time.Second)
+	p.link.slow.Store(false)
+}
+
+func (m *machine) pause(p *process) {
+	p.gate.close()
+	m.wait(4 * time.Second)
+	p.gate.open()
+}
+
+// crash kills the process, sometimes together with the machine, and sometimes for a
+// while.
+func (m *machine) crash(p *process) {
+	if m.world.random(4) == 0 {
+		p.link.lossy.Store(true) // requests of the process arrive after its end
+		m.wait(300 * time.Millisecond)
+	}
+	m.kill(m.world.random(3) > 0)
+	if m.world.random(3) == 0 {
+		m.wait(4 * time.Second)
+	}
+	m.start()
+}
+
+func (m *machine) restart(*process) {
+	m.stop()
+	m.start()
+}
+
+// fill fills the disk. Unless the node notices that, the disk is free again later.
+func (m *machine) fill(p *process) {
+	p.disk.full.Store(true)
+	m.wait(2 * time.Second)
+	if m.world.random(2) == 0 {
+		p.disk.full.Store(false)
+	}
+}
+
+// replace gives the node an empty disk. The operator removes the old one from the
+// registry.
+func (m *machine) replace(*process) {
+	m.kill(true)
+	m.disk = newDisk(memory.NewStore())
+	if err := m.world.log.Forget(context.Background(), m.id); err != nil {
+		m.world.fail("forget a node: %w", err)
+	}
+	m.start()
+}
+
+func (m *machine) jump(*process) {
+	m.skew.Store(int64(m.world.random(int(4*time.Second))) - int64(2*time.Second))
+}
+
+// maintain does what one node does regularly: snapshots, and trims of the log and of
+// the store.
+func (m *machine) maintain(p *process) {
+	ctx, cancel := context.WithTimeout(m.world.ctx, 3*time.Second)
+	defer cancel()
+	// An error leaves all as it was, or the change was made nevertheless.
+	_ = p.driver.Snapshot(ctx)
+	_ = p.driver.TrimLog(ctx)
+	if s, err := p.engine.Store(ctx, m.world.id); err == nil {
+		_, _ = s.Collect(ctx)
+	}
+}
+
+// restore restores the log from a backup, once, while the clients call.
+func (w *world) restore() {
+	sleep := func() bool { return w.machines[0].wait(1500 * time.Millisecond) }
+	if sleep() {
+		return
+	}
+	restore, kept := w.log.tables.Backup(), w.log.head()
+	if sleep() {
+		return
+	}
+	w.log.mu.Lock()
+	defer w.log.mu.Unlock()
+	ended, cancel := context.WithCancel(w.ctx)
+	cancel() // so that Status asks nobody
+	for _, m := range w.machines {
+		if p := m.process.Load(); !p.killed.Load() {
+			if s, _ := p.driver.Status(ended); s.Applied > kept {
+				p.knew.Store(s.Applied)
+			}
+		}
+	}
+	w.history.cut(w.log.segments)
+	w.restored.Store(true)
+	restore()
+	w.log.segments = w.log.segments[:kept:kept]
+}

@@ -1,0 +1,205 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/kv"
+	"github.com/ostiary/ostiary/storage/replica"
+	"github.com/ostiary/ostiary/storage/sharedlog"
+	"github.com/ostiary/ostiary/storage/sharedlog/memorylog"
+)
+
+// surroundings are all that the product's code of a node gets from outside.
+type surroundings struct {
+	clock     func() time.Time // of the machine
+	log       sharedlog.Log    // the connection to the log
+	disk      kv.Store         // below the local copy
+	window    time.Duration    // of the engine
+	logWindow time.Duration    // of the engine
+}
+
+// product is the code of a node, as the server runs it.
+type product struct {
+	driver *replica.Driver
+	engine *ostiary.Engine
+}
+
+// reportInterval is the time between two reports of a node, and the longest tail of
+// its copy that is not synced.
+const reportInterval = 700 * time.Millisecond
+
+// start starts the product's code of one node. It is the only place that does.
+func start(ctx context.Context, s surroundings) (p product, err error) {
+	local, err := kv.New(s.disk, kv.Options{Copy: true})
+	if err != nil {
+		return p, err
+	}
+	p.driver, err = replica.Open(ctx, s.log, local, replica.Options{ReportInterval: reportInterval})
+	if err != nil {
+		return p, err
+	}
+	p.engine, err = ostiary.Open(ctx, ostiary.Options{Driver: p.driver, Clock: s.clock, Window: s.window, LogWindow: s.logWindow, SecretKey: &[32]byte{1}})
+	return p, err
+}
+
+// close closes the node, as at an orderly end.
+func (p *product) close() error { return errors.Join(p.engine.Close(), p.driver.Close()) }
+
+// server is the log. It notes every segment that it has ever had.
+type server struct {
+	*memorylog.Log
+	tables *memorylog.Tables
+
+	mu       sync.Mutex
+	segments [][]byte // the segment with sequence n is at n-1
+}
+
+func (s *server) Append(ctx context.Context, shard sharedlog.Shard, after sharedlog.Position, record sharedlog.Record, secrets []sharedlog.SecretChange) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.Log.Append(ctx, shard, after, record, secrets)
+	if err == nil {
+		s.segments = append(s.segments, record.Bytes)
+	}
+	return err
+}
+
+// head returns the sequence of the last segment.
+func (s *server) head() uint64 {
+	p, err := s.Head(context.Background(), 0)
+	if err != nil {
+		panic(err) // the log is in RAM
+	}
+	return p.Sequence
+}
+
+// machine is what of a node outlives its processes.
+type machine struct {
+	world  *world
+	number int
+	skew   atomic.Int64 // of the clock, in ns
+
+	disk *disk
+	// synced is what the registry has as synced; 0 for a new disk. id is that of the disk.
+	id     storage.NodeID
+	synced uint64
+
+	process atomic.Pointer[process] // the newest one; nil before the first
+	// lost is true once the node refuses to serve for good, because the log was restored.
+	lost bool
+}
+
+// process is one start of a node.
+type process struct {
+	product
+	world   *world
+	machine *machine
+	random  func(n int) int
+	gate    gate
+	link    *link
+	disk    *disk
+	killed  atomic.Bool
+	// began is the last sequence of the log when the process was started, and number
+	// counts the processes of the run.
+	began  uint64
+	number int
+	// knew is the last sequence of the process when the log was restored without it; 0
+	// if the log had all that the process had.
+	knew atomic.Uint64
+}
+
+// start starts a process of the node, and tries again while faults prevent it.
+func (m *machine) start() {
+	w := m.world
+	for w.ctx.Err() == nil {
+		p := &process{world: w, machine: m, random: w.random, disk: m.disk, number: int(w.processes.Add(1))}
+		p.link = &link{log: w.log, of: p}
+		p.began = w.log.head()
+		ctx, cancel := context.WithTimeout(w.ctx, 10*time.Second)
+		var err error
+		p.product, err = start(ctx, surroundings{clock: m.clock, log: p.link, disk: m.disk, window: w.window, logWindow: w.logWindow})
+		cancel()
+		if err == nil {
+			m.process.Store(p)
+			return
+		}
+		if p.driver != nil {
+			_ = p.driver.Close()
+		}
+		if w.restored.Load() && isOtherHistory(err) {
+			m.lost = true
+			return
+		}
+		if !isFault(err) {
+			w.fail("node %d does not start: %w", m.number, err)
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// clock is the clock of the machine.
+func (m *machine) clock() time.Time { return time.Now().Add(time.Duration(m.skew.Load())) }
+
+// registered checks the record with which a process enters the registry.
+func (p *process) registered(n sharedlog.Node) {
+	m := p.machine
+	if m.id == n.ID && n.Applied < m.synced && !p.world.restored.Load() {
+		p.world.fail("node %d has segment %d after a crash, but it reported segment %d as synced", m.number, n.Applied, m.synced)
+	}
+	m.id = n.ID
+}
+
+// isFault reports whether an error comes from a fault that the simulation makes.
+func isFault(err error) bool {
+	return errors.Is(err, errLink) || errors.Is(err, errFull) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// isOtherHistory reports whether an error is what a node must answer whose copy does
+// not follow from a restored log.
+func isOtherHistory(err error) bool {
+	return errors.Is(err, storage.ErrHistory) || errors.Is(err, sharedlog.ErrNodeTaken) || errors.Is(err, replica.ErrBehind)
+}
+
+// kill ends the process at once. With lost, the machine loses what was not synced.
+func (m *machine) kill(lost bool) {
+	p := m.process.Load()
+	p.link.dead.Store(true)
+	p.killed.Store(true)
+	m.noteSynced(p)
+	m.disk = p.disk.crashed(lost, m.world.random)
+	p.gate.open()
+	// What is left of the process in this program ends in the background.
+	m.world.late.Go(func() { _ = p.close() })
+}
+
+// stop ends the process in order: the disk is synced.
+func (m *machine) stop() {
+	p := m.process.Load()
+	if err := p.close(); err != nil {
+		m.world.fail("node %d: close: %w", m.number, err)
+	}
+	p.killed.Store(true)
+	m.noteSynced(p)
+	m.disk = p.disk.crashed(false, m.world.random)
+}
+
+// noteSynced remembers what the registry has as synced.
+func (m *machine) noteSynced(p *process) {
+	nodes, _, err := m.world.log.Nodes(context.Background())
+	if err != nil {
+		panic(err) // the log is in RAM
+	}
+	m.synced = 0
+	for _, n := range nodes {
+		if n.ID == m.id {
+			m.synced = n.Synced
+		}
+	}
+}
