@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/ostiary/ostiary/storage"
 )
@@ -111,7 +112,7 @@ func (d *Driver) headOf(id storage.StoreID, incarnation storage.Incarnation) (he
 
 // Append adds entries to the log of a store, after its head. Secrets without a body
 // are recorded as missing. It fails as [storage.SealedAppender] does. With awaited, the
-// writer of the entries waits for them, and need not be notified.
+// writer of the entries, if they have the same one, waits for them and is not notified.
 func (t *Transaction) Append(ctx context.Context, id storage.StoreID, entries []storage.Entry, sealed []storage.Sealed, awaited bool) error {
 	h, err := t.d.headOf(id, entries[0].Incarnation)
 	if err == nil {
@@ -121,8 +122,8 @@ func (t *Transaction) Append(ctx context.Context, id storage.StoreID, entries []
 		return wrap("append to", id, err)
 	}
 	moved := movedHead{id: id, head: h}
-	if awaited {
-		moved.writer = entries[len(entries)-1].Writer
+	if first := entries[0].Writer; awaited && !slices.ContainsFunc(entries, func(e storage.Entry) bool { return e.Writer != first }) {
+		moved.writer = first
 	}
 	t.moved = append(t.moved, moved)
 	return nil

@@ -170,7 +170,7 @@ func (r *Driver) enqueue(ctx context.Context, q *request) error {
 // await waits until a request is applied. A request whose segment is in the log
 // counts as made if the node stops before it is applied.
 func (r *Driver) await(ctx context.Context, q *request) error {
-	if err := q.wait(ctx); err != nil || q.at.Sequence == 0 {
+	if err := q.wait(ctx, &r.left); err != nil || q.at.Sequence == 0 {
 		return err
 	}
 	if err := r.WaitApplied(ctx, q.at.Sequence); err != nil && ctx.Err() != nil {
@@ -179,8 +179,8 @@ func (r *Driver) await(ctx context.Context, q *request) error {
 	return nil
 }
 
-// wait waits for the outcome of a request.
-func (q *request) wait(ctx context.Context) error {
+// wait waits for the outcome of a request, or until ctx ends.
+func (q *request) wait(ctx context.Context, left *sync.Map) error {
 	select {
 	case <-q.done:
 		return q.err
@@ -198,6 +198,9 @@ func (q *request) wait(ctx context.Context) error {
 		return ctx.Err()
 	}
 	q.phase = abandoned
+	if len(q.entries) > 0 {
+		left.Store(q.id, true)
+	}
 	return fmt.Errorf("%w: %w", storage.ErrUncertain, ctx.Err())
 }
 

@@ -235,7 +235,8 @@ func (p *player) flush(ctx context.Context) error {
 	tx := p.r.copy.Begin()
 	for _, id := range p.order {
 		of := p.stores[id]
-		if err := tx.Append(context.WithoutCancel(ctx), id, of.entries, of.sealed, false); err != nil {
+		_, left := p.r.left.Load(id)
+		if err := tx.Append(context.WithoutCancel(ctx), id, of.entries, of.sealed, !left); err != nil {
 			tx.Close()
 			return p.r.unapplied(p.next.applied, err)
 		}

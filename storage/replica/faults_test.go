@@ -830,7 +830,9 @@ func TestForeignChanges(t *testing.T) {
 		}
 	}
 	receive(ids)
-	receive(mine) // the entry was read from the log, so its writer may have left
+	if len(mine) != 0 {
+		t.Error("a writer was notified of its own entry")
+	}
 	before := two.CatalogChanges().Load()
 	if err := one.DeleteStore(t.Context(), l.ID); err != nil {
 		t.Fatal(err)

@@ -57,7 +57,7 @@ func (r *Driver) Barrier(ctx context.Context, epoch uint64) (sharedlog.Position,
 	q := &request{barrier: true, epoch: epoch}
 	err := r.enqueue(ctx, q)
 	if err == nil {
-		err = q.wait(ctx)
+		err = q.wait(ctx, &r.left)
 	}
 	if err == nil {
 		err = r.WaitApplied(ctx, q.at.Sequence)

@@ -101,6 +101,9 @@ type Driver struct {
 	// appending is the sequence of the segment that this node appends, or 0.
 	appending atomic.Uint64
 	queue     queue
+	// left has the ids of stores with a write whose caller has left before the outcome.
+	// Their engine is notified of its own entries, when they are read from the log.
+	left sync.Map
 	// scrubs are stores whose deleted secrets are removed from the medium.
 	scrubs chan storage.StoreID
 	upkeep upkeep
