@@ -947,3 +947,55 @@ func TestTooLarge(t *testing.T) {
 	}
 	mustVerify(t, d, l.ID, 1)
 }
+
+// secretless is a connection to a log that fails to return secrets.
+type secretless struct{ sharedlog.Log }
+
+func (secretless) Secret(context.Context, sharedlog.SecretKey, storage.Hash) ([]byte, error) {
+	return nil, errLink
+}
+
+// TestSnapshotWithoutSecrets loses the connection after a node has taken a snapshot and
+// before it has the secrets. The next start of the node fetches them.
+func TestSnapshotWithoutSecrets(t *testing.T) {
+	t.Parallel()
+	tables := memorylog.New()
+	one := mustOpen(t, tables, inMemory())
+	l := newStore(t, one, 1)
+	mustAppend(t, l, one, secret("a", "body"))
+	if err := one.Snapshot(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	disk := memory.NewStore()
+	open := func(log sharedlog.Log) (*replica.Driver, error) {
+		local, err := kv.New(disk, kv.Options{Copy: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return replica.Open(t.Context(), log, local, replica.Options{})
+	}
+	for range 2 {
+		if _, err := open(secretless{tables.Open()}); !errors.Is(err, errLink) {
+			t.Fatalf("without secrets, the start fails with %v, want %v", err, errLink)
+		}
+	}
+	for range 2 { // the second time, all is there
+		two, err := open(tables.Open())
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := two.Secret(t.Context(), l.ID, "kind", "a")
+		if err != nil || string(d.Body) != "body" {
+			t.Errorf("the secret is %q, error %v; want \"body\"", d.Body, err)
+		}
+		if err := two.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// From then on a start asks for no secrets.
+	two, err := open(secretless{tables.Open()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	two.Close()
+}

@@ -214,6 +214,9 @@ func (r *Driver) begin(ctx context.Context) error {
 			err = r.catchUp(ctx)
 		}
 	}
+	if err == nil && r.applied.Load().incomplete { // also after an earlier start that ended too early
+		err = r.fetchMissing(ctx)
+	}
 	return err
 }
 

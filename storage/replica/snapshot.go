@@ -93,7 +93,7 @@ func (r *Driver) importSnapshot(ctx context.Context, own *state, at sharedlog.Po
 	if next.applied != at {
 		return nil, fmt.Errorf("%w: its record is at segment %s", storage.ErrDamaged, next.applied)
 	}
-	next.node, next.start = own.node, own.start
+	next.node, next.start, next.incomplete = own.node, own.start, true
 	return next, r.copy.Import(ctx, next.encode(), func(yield func([]byte, error) bool) {
 		for {
 			part, err, ok := pull()
@@ -104,7 +104,7 @@ func (r *Driver) importSnapshot(ctx context.Context, own *state, at sharedlog.Po
 	})
 }
 
-// fetchMissing fetches the secrets that a snapshot lacks. Those that were replaced or
+// fetchMissing fetches the secrets that a snapshot lacks, and notes that this is done. Those that were replaced or
 // removed meanwhile stay missing until the segment that did it is applied.
 func (r *Driver) fetchMissing(ctx context.Context) error {
 	var all []kv.MissingSecret
@@ -124,7 +124,9 @@ func (r *Driver) fetchMissing(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	next := *r.applied.Load()
+	next.incomplete = false
+	return r.commit(r.copy.Begin(), &next)
 }
 
 func (r *Driver) putSecrets(ctx context.Context, tx *kv.Transaction, some []kv.MissingSecret) error {

@@ -19,10 +19,15 @@ type state struct {
 	node    storage.NodeID     // the id of this node
 	start   uint64             // number of the start of this node
 	bytes   uint64             // of all segments so far
+	// incomplete is true if the copy is that of a snapshot, without its secrets.
+	incomplete bool
 }
 
-// stateVersion is the first byte of the record.
-const stateVersion = 2
+// The first byte of the record.
+const (
+	stateComplete   = 2
+	stateIncomplete = 3
+)
 
 const stateBytes = 1 + 16 + 8 + 32 + 8 + 8 + 16 + 8 + 8
 
@@ -38,8 +43,11 @@ func (s *state) follow(at sharedlog.Position, epoch uint64, bytes int) {
 }
 
 func (s *state) encode() []byte {
-	b := make([]byte, 0, stateBytes)
-	b = append(append(b, stateVersion), s.cluster[:]...)
+	b := append(make([]byte, 0, stateBytes), stateComplete)
+	if s.incomplete {
+		b[0] = stateIncomplete
+	}
+	b = append(b, s.cluster[:]...)
 	b = binary.BigEndian.AppendUint64(b, s.applied.Sequence)
 	b = append(b, s.applied.Hash[:]...)
 	b = binary.BigEndian.AppendUint64(b, s.epoch)
@@ -50,13 +58,13 @@ func (s *state) encode() []byte {
 }
 
 func decodeState(b []byte) (*state, error) {
-	if len(b) == 0 || b[0] != stateVersion {
+	if len(b) == 0 || b[0] != stateComplete && b[0] != stateIncomplete {
 		return nil, fmt.Errorf("%w: the record of the copy has %d bytes and an unknown version", storage.ErrFormat, len(b))
 	}
 	if len(b) != stateBytes {
 		return nil, fmt.Errorf("%w: the record of the copy has %d bytes, expected %d", storage.ErrDamaged, len(b), stateBytes)
 	}
-	s := &state{}
+	s := &state{incomplete: b[0] == stateIncomplete}
 	copy(s.cluster[:], b[1:])
 	s.applied.Sequence = binary.BigEndian.Uint64(b[17:])
 	copy(s.applied.Hash[:], b[25:])

@@ -74,7 +74,7 @@ func (m *machine) recover(p *process, why error) {
 		return
 	}
 	if !errors.Is(why, errFull) {
-		m.world.fail("node %d has stopped: %w", m.number, why)
+		m.world.fail("a node has stopped: node %d: %w", m.number, why)
 		m.lost = true
 		return
 	}

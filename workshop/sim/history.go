@@ -117,7 +117,7 @@ func (w *world) begin(c call, p *process) (done func(err error, answered func(c 
 		c.until = w.log.head()
 		w.history.calls = append(w.history.calls, &c)
 		if !w.restored.Load() && (isBroken(err) || c.kind == release && errors.Is(err, ostiary.ErrNoStore)) {
-			w.fail("%s", &c)
+			w.fail("a node answered with an error that it must not have: %s", &c)
 		}
 		return c.outcome
 	}
@@ -228,7 +228,7 @@ func (w *world) judge() {
 	}
 	p, err := w.readPast(segments)
 	if err != nil {
-		w.fail("%w", err)
+		w.fail("the log is wrong: %w", err)
 		return
 	}
 	var calls []*call
@@ -291,12 +291,12 @@ func (w *world) judgeWrite(p *past, c *call, calls []*call) {
 	}
 	found := p.marks[c.mark]
 	if len(found) > possible {
-		w.fail("the log has a write at the revisions %d, but only %d of %d attempts can have made it: %s", found, possible, sent, c)
+		w.fail("the log has a write more often than attempts can have made it: at the revisions %d, by %d of %d attempts: %s", found, possible, sent, c)
 	}
 	switch c.outcome {
 	case made:
 		if !slices.Contains(found, c.revision) {
-			w.fail("an acknowledged write is at the revisions %d of the log: %s", found, c)
+			w.fail("an acknowledged write is not at its revision of the log: found at %d: %s", found, c)
 			return
 		}
 		if c.revision <= p.at[first.before] || c.revision > p.at[c.until] {
@@ -336,13 +336,13 @@ func (w *world) judgeRead(p *past, c *call) {
 	case c.revision > p.at[c.until]:
 		w.fail("a read has a revision that the log has not: %s", c)
 	case p.states[c.revision].docs[c.thing] != c.there:
-		w.fail("a read has the answer %t, which is not that of its revision: %s", c.there, c)
+		w.fail("a read has not the answer of its revision: %t: %s", c.there, c)
 	case c.kind == full && c.revision < p.at[c.before]:
-		w.fail("a fully consistent read has not revision %d, which was durable before: %s", p.at[c.before], c)
+		w.fail("a fully consistent read does not have what was durable before: revision %d: %s", p.at[c.before], c)
 	case c.kind == least && c.revision < c.after:
-		w.fail("a read has not revision %d of its token: %s", c.after, c)
+		w.fail("a read does not have the revision of its token: %d: %s", c.after, c)
 	case c.revision < p.at[c.process.began]:
-		w.fail("a read has not revision %d, which was durable before the node started: %s", p.at[c.process.began], c)
+		w.fail("a read does not have what was durable before the node started: revision %d: %s", p.at[c.process.began], c)
 	}
 }
 
@@ -353,7 +353,7 @@ func (w *world) judgeSecret(p *past, c *call) {
 			return
 		}
 	}
-	w.fail("a node has the secret %q, which is that of no revision from %d on: %s", c.body, c.after, c)
+	w.fail("a secret is that of no revision of the copy: %q, from revision %d on: %s", c.body, c.after, c)
 }
 
 // judgeOrder checks that the reads of one process never go back, and that they have
@@ -379,7 +379,7 @@ func (w *world) judgeOrder(p *past, calls []*call) {
 			must[e.call] = shown[e.call.process]
 		case e.call.kind == full || e.call.kind == least || e.call.kind == newest:
 			if e.call.revision < must[e.call] {
-				w.fail("a read has not revision %d, which its node has shown or acknowledged before: %s", must[e.call], e.call)
+				w.fail("a read does not have what its node has shown or acknowledged before: revision %d: %s", must[e.call], e.call)
 			}
 			fallthrough
 		default:
@@ -393,7 +393,7 @@ func (w *world) judgeOrder(p *past, calls []*call) {
 func (w *world) agree() error {
 	p, err := w.readPast(w.log.segments)
 	if err != nil {
-		return err
+		return fmt.Errorf("the log is wrong: %w", err)
 	}
 	for _, m := range w.machines {
 		at := m.process.Load()
@@ -402,17 +402,18 @@ func (w *world) agree() error {
 		case w.restored.Load() && (m.lost || isOtherHistory(failed)):
 			continue
 		case failed != nil:
-			return fmt.Errorf("node %d has stopped: %w", m.number, failed)
+			return fmt.Errorf("a node has stopped: node %d: %w", m.number, failed)
 		case w.isAhead(at):
-			return fmt.Errorf("node %d serves, although it knows more than the restored log", m.number)
+			return fmt.Errorf("a node serves, although it knows more than the restored log: node %d", m.number)
 		}
 		if err := w.agrees(at, p); err != nil {
-			return fmt.Errorf("node %d: %w", m.number, err)
+			return fmt.Errorf("in the end a node does not show the state of the log: node %d: %w", m.number, err)
 		}
 	}
 	return nil
 }
 
+// agrees compares what a node shows with the state that follows from the log.
 func (w *world) agrees(at *process, p *past) error {
 	ctx, cancel := context.WithTimeout(w.ctx, 3*time.Second)
 	defer cancel()
@@ -427,6 +428,19 @@ func (w *world) agrees(at *process, p *past) error {
 		}
 		if want := p.states[p.last()].docs[doc]; want != (r.Decision.String() == "true") {
 			return fmt.Errorf("its check of document %d is %s, expected %t", doc, r.Decision, want)
+		}
+	}
+	s, err := at.engine.Store(ctx, w.id)
+	if err != nil {
+		return err
+	}
+	for key, want := range p.states[p.last()].secrets {
+		d, err := s.Secret(ctx, ostiary.DocumentKey{Kind: secretKind, Key: fmt.Sprint(key)})
+		if want == "" && errors.Is(err, ostiary.ErrNoDocument) || w.restored.Load() && errors.Is(err, ostiary.ErrLoading) {
+			continue // a restored log may have an older secret than the node has looked for
+		}
+		if err != nil || string(d.Body) != want {
+			return fmt.Errorf("its secret %d is %q, error %w; expected %q", key, d.Body, err, want)
 		}
 	}
 	return nil

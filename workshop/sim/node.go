@@ -137,7 +137,7 @@ func (m *machine) start() {
 			return
 		}
 		if !isFault(err) {
-			w.fail("node %d does not start: %w", m.number, err)
+			w.fail("a node does not start: node %d: %w", m.number, err)
 			return
 		}
 		time.Sleep(100 * time.Millisecond)
@@ -151,7 +151,7 @@ func (m *machine) clock() time.Time { return time.Now().Add(time.Duration(m.skew
 func (p *process) registered(n sharedlog.Node) {
 	m := p.machine
 	if m.id == n.ID && n.Applied < m.synced && !p.world.restored.Load() {
-		p.world.fail("node %d has segment %d after a crash, but it reported segment %d as synced", m.number, n.Applied, m.synced)
+		p.world.fail("a node has less than it reported as synced: node %d has segment %d after a crash, but it reported segment %d", m.number, n.Applied, m.synced)
 	}
 	m.id = n.ID
 }

@@ -107,7 +107,7 @@ func (w *world) play() error {
 		return nil
 	}
 	if err := w.open(); err != nil {
-		return fmt.Errorf("open: %w", err)
+		return fmt.Errorf("the first store cannot be created: %w", err)
 	}
 	for i := range clientsTotal {
 		c := &client{world: w, number: i}

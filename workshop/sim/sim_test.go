@@ -4,6 +4,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,6 +45,22 @@ func TestRuns(t *testing.T) {
 		if err := play(t, seed); err != nil {
 			// The order of goroutines is not part of the seed: one run may not be enough.
 			t.Fatalf("%v\nrepeat with: OSTIARY_SEED=%d OSTIARY_RUNS=1 go test ./workshop/sim -run TestRuns -count=100", err, seed)
+		}
+	}
+}
+
+// TestHunt is for the seeded faults of workshop/oracle/faults/nodes: it looks for a run
+// that breaks a promise. OSTIARY_HUNT is the number of runs.
+func TestHunt(t *testing.T) {
+	runs := setting(t, "OSTIARY_HUNT", 0)
+	first := setting(t, "OSTIARY_SEED", 1)
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	for seed := first; seed-first < runs; seed++ {
+		if err := play(t, seed); err != nil {
+			promise, _, _ := strings.Cut(strings.SplitN(err.Error(), ": ", 2)[1], "\n")
+			promise, _, _ = strings.Cut(promise, ": ")
+			t.Logf("caught: seed %d, worlds %d, law %q", seed, seed-first+1, promise)
+			return
 		}
 	}
 }

@@ -2,7 +2,8 @@
 // make. The laws of package workshop/oracle must catch those in the evaluator, the graph
 // and the storage. The laws of package workshop/oracle/policies must catch those of the
 // folder policies, and the tests of each door, of the server, of acp and of identity
-// those of the folder doors.
+// those of the folder doors. The runs of package workshop/sim must catch those of the
+// folder nodes.
 //
 // Each fault is a patch file in this folder. A [Fault] is one such file, read;
 // [Fault.Overlay] writes what "go build -overlay" needs to compile the engine

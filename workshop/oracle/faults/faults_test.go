@@ -31,6 +31,8 @@ const (
 	policyFaultsMin = 31
 	doorFaults      = "doors"
 	doorFaultsMin   = 110
+	nodeFaults      = "nodes"
+	nodeFaultsMin   = 20
 )
 
 func load(t *testing.T, dir string, atLeast int) (root string, all []Fault) {
@@ -75,7 +77,8 @@ func TestPatchesCompile(t *testing.T) {
 	root, all := load(t, engineFaults, engineFaultsMin)
 	_, policies := load(t, policyFaults, policyFaultsMin)
 	_, doors := load(t, doorFaults, doorFaultsMin)
-	all = append(append(all, policies...), doors...)
+	_, nodes := load(t, nodeFaults, nodeFaultsMin)
+	all = slices.Concat(all, policies, doors, nodes)
 	var packages []string
 	for _, f := range all {
 		for _, e := range f.Edits {
@@ -160,17 +163,24 @@ func typeCheck(fset *token.FileSet, imports types.Importer, root, dir string, pa
 // hunts for a random world that breaks a law. The same world must keep the law
 // without the fault.
 func TestCaught(t *testing.T) {
-	testCaught(t, "workshop/oracle", engineFaults, engineFaultsMin)
+	testCaught(t, "workshop/oracle", engineFaults, engineFaultsMin, worldsMax)
 }
 
 // TestCaughtByPolicies is TestCaught for the faults of package policy, which the
 // laws of workshop/oracle/policies must catch.
 func TestCaughtByPolicies(t *testing.T) {
-	testCaught(t, "workshop/oracle/policies", policyFaults, policyFaultsMin)
+	testCaught(t, "workshop/oracle/policies", policyFaults, policyFaultsMin, worldsMax)
 }
 
-// testCaught hunts for each fault of a folder with the laws of an oracle.
-func testCaught(t *testing.T, oracle, dir string, atLeast int) {
+// TestCaughtBySimulation is TestCaught for the faults of what several nodes need, which
+// the runs of workshop/sim must catch. A world is a run there.
+func TestCaughtBySimulation(t *testing.T) {
+	testCaught(t, "workshop/sim", nodeFaults, nodeFaultsMin, runsMax)
+}
+
+// testCaught hunts for each fault of a folder with the laws of an oracle, in atMost
+// worlds.
+func testCaught(t *testing.T, oracle, dir string, atLeast, atMost int) {
 	root, all := load(t, dir, atLeast)
 	if all = selected(t, all); len(all) == 0 {
 		return
@@ -183,10 +193,10 @@ func testCaught(t *testing.T, oracle, dir string, atLeast int) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			found := hunter(t, root, oracle, overlay).hunt(t, worldsMax, 1)
+			found := hunter(t, root, oracle, overlay).hunt(t, atMost, 1)
 			if found == nil {
 				fmt.Fprintf(&table, "%-30s  not caught\n", f.Name)
-				t.Fatalf("not caught by %d worlds: %s", worldsMax, f.Mistake)
+				t.Fatalf("not caught by %d worlds: %s", atMost, f.Mistake)
 			}
 			fmt.Fprintf(&table, "%-30s  %6d worlds  %s\n", f.Name, found.worlds, found.law)
 			if other := sound.hunt(t, 1, found.seed); other != nil {
@@ -197,8 +207,12 @@ func testCaught(t *testing.T, oracle, dir string, atLeast int) {
 	t.Logf("fault, worlds needed, law\n%s", table.String())
 }
 
-// worldsMax bounds the worlds that the hunt for one fault tries.
-const worldsMax = 20_000
+// worldsMax and runsMax bound the worlds, and the runs of several nodes, that the hunt
+// for one fault tries.
+const (
+	worldsMax = 20_000
+	runsMax   = 2_000
+)
 
 // hunters are the compiled tests of an oracle.
 type hunters struct {
