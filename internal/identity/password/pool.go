@@ -54,19 +54,27 @@ func NewPool(o PoolOptions) *Pool {
 // Hash is like the function [Hash]. It also fails with [ErrBusy], and with the
 // error of ctx if that ends first.
 func (p *Pool) Hash(ctx context.Context, password string, rounds int) (hash string, err error) {
-	runErr := p.run(ctx, func() { hash, err = Hash(password, rounds) })
-	if runErr != nil {
-		return "", runErr
+	if o := p.run(ctx, work{}, func() { hash, err = Hash(password, rounds) }); o.err != nil {
+		return "", o.err
 	}
 	return hash, err
 }
 
 // Verify is like the function [Verify]. It also fails with [ErrBusy], and with the
-// error of ctx if that ends first.
+// error of ctx if that ends first. Calls that wait at the same time for one user,
+// password and hash share one computation.
 func (p *Pool) Verify(ctx context.Context, password, hash string) (ok bool, err error) {
-	runErr := p.run(ctx, func() { ok, err = Verify(password, hash) })
-	if runErr != nil {
-		return false, runErr
+	same := verification(callerOf(ctx), password, hash)
+	o := p.run(ctx, same, func() {
+		if ok, err = Verify(password, hash); err == nil {
+			p.queue.share(same, ok)
+		}
+	})
+	if o.err != nil {
+		return false, o.err
+	}
+	if o.done {
+		ok = o.ok
 	}
 	p.queue.learn(callerOf(ctx), ok)
 	return ok, err
@@ -80,12 +88,13 @@ func (p *Pool) Computed() int {
 }
 
 // run calls f on a thread of low priority, as soon as one is free. The queue chooses
-// which call gets it. If ctx ends while f runs, run waits for f: hashes cannot
-// be interrupted, and f writes to variables of the caller.
-func (p *Pool) run(ctx context.Context, f func()) error {
+// which call gets it. It does not call f if that fails, or if another call did the same
+// work meanwhile. If ctx ends while f runs, run waits for f: hashes cannot be
+// interrupted, and f writes to variables of the caller.
+func (p *Pool) run(ctx context.Context, same work, f func()) outcome {
 	turns.Pause(ctx)
-	if err := p.queue.acquire(ctx); err != nil {
-		return err
+	if o := p.queue.acquire(ctx, same); o.err != nil || o.done {
+		return o
 	}
 	done := make(chan struct{})
 	go func() {
@@ -100,5 +109,5 @@ func (p *Pool) run(ctx context.Context, f func()) error {
 		f()
 	}()
 	<-done
-	return nil
+	return outcome{}
 }

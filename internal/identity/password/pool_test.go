@@ -24,7 +24,7 @@ func occupy(t *testing.T, p *Pool) (release func()) {
 	threads := p.queue.free
 	for range threads {
 		all.Go(func() {
-			_ = p.run(context.Background(), func() { begun <- struct{}{}; <-end })
+			_ = p.run(context.Background(), work{}, func() { begun <- struct{}{}; <-end })
 		})
 	}
 	for range threads {
@@ -53,6 +53,42 @@ func TestPool(t *testing.T) {
 	}
 }
 
+// TestPoolSharesVerifications lets logins wait at the same time, of which those of one
+// user with one password need one hash. Others need one each: a user who does not exist
+// has the hash of another who does not exist, and no login may be faster for it.
+func TestPoolSharesVerifications(t *testing.T) {
+	t.Parallel()
+	hash, err := Hash("secret", RoundsMin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := NewPool(PoolOptions{Threads: 1})
+	release := occupy(t, p)
+	var all sync.WaitGroup
+	verify := func(count int, user, password string, want bool) {
+		for range count {
+			all.Go(func() {
+				ctx := WithCaller(t.Context(), Caller{Address: "a", User: user})
+				if ok, err := p.Verify(ctx, password, hash); ok != want || err != nil {
+					t.Errorf("%q with %q: %v, %v", user, password, ok, err)
+				}
+			})
+		}
+	}
+	verify(50, "anne", "secret", true)
+	verify(20, "anne", "Secret", false)
+	verify(20, "bob", "secret", true)
+	verify(3, "", "secret", true)
+	for p.waiters() < 50+20+20+3 {
+		runtime.Gosched()
+	}
+	release()
+	all.Wait()
+	if got, want := p.Computed(), 1+1+1+1+3; got != want {
+		t.Errorf("computed %d hashes, want %d", got, want)
+	}
+}
+
 // TestPoolDefaults makes pools with the defaults, and with values of its own.
 func TestPoolDefaults(t *testing.T) {
 	t.Parallel()
@@ -77,7 +113,7 @@ func TestPoolQueueMax(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	results := make(chan error)
 	for range p.queue.max {
-		go func() { results <- p.run(ctx, func() { t.Error("a canceled call ran") }) }()
+		go func() { results <- p.run(ctx, work{}, func() { t.Error("a canceled call ran") }).err }()
 	}
 	for p.waiters() < p.queue.max {
 		runtime.Gosched() // the goroutines have no event that shows that they wait
@@ -102,7 +138,7 @@ func TestPoolQueueMax(t *testing.T) {
 		t.Errorf("%d calls wait although all have ended", n)
 	}
 	release()
-	if err := p.run(t.Context(), func() {}); err != nil {
+	if err := p.run(t.Context(), work{}, func() {}).err; err != nil {
 		t.Error("after the queue was full:", err)
 	}
 }

@@ -17,7 +17,7 @@ func TestPoolPriority(t *testing.T) {
 	}
 	during := 0
 	p := NewPool(PoolOptions{})
-	if err := p.run(t.Context(), func() { during, _ = syscall.Getpriority(syscall.PRIO_PROCESS, 0) }); err != nil {
+	if err := p.run(t.Context(), work{}, func() { during, _ = syscall.Getpriority(syscall.PRIO_PROCESS, 0) }).err; err != nil {
 		t.Fatal(err)
 	}
 	after, _ := syscall.Getpriority(syscall.PRIO_PROCESS, 0)

@@ -3,6 +3,7 @@ package password
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"slices"
 	"sync"
@@ -63,7 +64,33 @@ type queue struct {
 // waiter waits for a thread.
 type waiter struct {
 	Caller
-	result chan error // nil once a thread is free; ErrBusy for a waiter that lost its place
+	work   work
+	result chan outcome
+}
+
+// work identifies a verification of a user's password; the zero value is other work.
+// It depends on the user, so that the time of two logins with one password does not
+// show which users do not exist, all of which have one hash.
+type work [sha256.Size]byte
+
+// verification returns the work of a verification for a caller.
+func verification(c Caller, password, hash string) work {
+	if c.User == "" {
+		return work{}
+	}
+	h := sha256.New()
+	for _, s := range [...]string{c.User, password, hash} {
+		fmt.Fprintf(h, "%d %s", len(s), s)
+	}
+	return work(h.Sum(nil))
+}
+
+// outcome ends the wait of a waiter.
+type outcome struct {
+	err error // ErrBusy for a waiter that lost its place; the error of its context
+	// done is true if a thread did the same work for another waiter, and ok is its result.
+	// Otherwise the waiter has a thread.
+	done, ok bool
 }
 
 func newQueue(threads, longest int) *queue {
@@ -71,33 +98,33 @@ func newQueue(threads, longest int) *queue {
 		served: map[string]int{}, wrong: map[string]time.Time{}, right: map[string]time.Time{}}
 }
 
-// acquire waits for a thread, which release gives back. It fails with ErrBusy and
-// with the error of ctx.
-func (q *queue) acquire(ctx context.Context) error {
-	w := &waiter{callerOf(ctx), make(chan error, 1)}
+// acquire waits for a thread, which release gives back, or for the result of the same
+// work. It fails with ErrBusy and with the error of ctx.
+func (q *queue) acquire(ctx context.Context, work work) outcome {
+	w := &waiter{callerOf(ctx), work, make(chan outcome, 1)}
 	q.mu.Lock()
 	if q.free > 0 {
 		q.free--
 		q.serve(w)
 		q.mu.Unlock()
-		return nil
+		return outcome{}
 	}
 	q.waiting = append(q.waiting, w)
 	if len(q.waiting) > q.max {
 		last := q.last()
 		q.remove(last)
-		last.result <- fmt.Errorf("%w: at most %d may wait (QueueMax)", ErrBusy, q.max)
+		last.result <- outcome{err: fmt.Errorf("%w: at most %d may wait (QueueMax)", ErrBusy, q.max)}
 	}
 	q.mu.Unlock()
 	select {
-	case err := <-w.result:
-		return err
+	case o := <-w.result:
+		return o
 	case <-ctx.Done():
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.remove(w) {
-		return ctx.Err()
+		return outcome{err: ctx.Err()}
 	}
 	return <-w.result // it was decided at the same time
 }
@@ -113,7 +140,23 @@ func (q *queue) release() {
 	w := slices.MinFunc(q.waiting, q.compare)
 	q.remove(w)
 	q.serve(w)
-	w.result <- nil
+	w.result <- outcome{}
+}
+
+// share gives the result of a verification to all who wait for the same.
+func (q *queue) share(done work, ok bool) {
+	if done == (work{}) {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waiting = slices.DeleteFunc(q.waiting, func(w *waiter) bool {
+		if w.work != done {
+			return false
+		}
+		w.result <- outcome{done: true, ok: ok}
+		return true
+	})
 }
 
 // serve notes that a waiter gets a thread. The caller holds the lock.

@@ -16,13 +16,13 @@ import (
 func (q *queue) order(t *testing.T, callers ...Caller) (got []string) {
 	t.Helper()
 	synctest.Wait()
-	if err := q.acquire(t.Context()); err != nil {
+	if err := q.acquire(t.Context(), work{}).err; err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range callers {
 		go func() {
 			name := c.Address + " " + c.User
-			if err := q.acquire(WithCaller(t.Context(), c)); errors.Is(err, ErrBusy) {
+			if err := q.acquire(WithCaller(t.Context(), c), work{}).err; errors.Is(err, ErrBusy) {
 				got = append(got, name+" busy")
 				return
 			}
@@ -91,7 +91,7 @@ func TestQueueFlood(t *testing.T) {
 		hash := func(ctx context.Context, c Caller, right bool) error {
 			ctx, cancel := context.WithTimeout(WithCaller(ctx, c), 30*time.Second)
 			defer cancel()
-			if err := q.acquire(ctx); err != nil {
+			if err := q.acquire(ctx, work{}).err; err != nil {
 				return err
 			}
 			time.Sleep(300 * time.Millisecond)
@@ -127,7 +127,7 @@ func TestQueueMemory(t *testing.T) {
 	q := newQueue(1, 1)
 	for i := range 3 * rememberedMax {
 		c := Caller{Address: fmt.Sprint(i), User: "u"}
-		if err := q.acquire(WithCaller(t.Context(), c)); err != nil {
+		if err := q.acquire(WithCaller(t.Context(), c), work{}).err; err != nil {
 			t.Fatal(err)
 		}
 		q.release()
