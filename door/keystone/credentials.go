@@ -93,7 +93,7 @@ func (c *call) getCredential() error {
 }
 
 // listCredentials answers GET /v3/credentials with the credentials that the
-// caller may get.
+// caller may get: none with a delegated token.
 func (c *call) listCredentials() error {
 	t := access.Target{}
 	if !c.credentials.System {
@@ -102,15 +102,13 @@ func (c *call) listCredentials() error {
 	if err := c.may("list_credentials", t); err != nil {
 		return err
 	}
-	if err := c.mayUseCredentials(); err != nil {
-		return err
-	}
+	hidden := c.mayUseCredentials() != nil // as in Keystone, the list is empty
 	selected, err := c.filter(userCredentials)
 	if err != nil {
 		return err
 	}
 	page, err := c.page(userCredentials, func(r *identity.Record) bool {
-		return selected(r) && c.may("get_credential", userCredentials.targetOf(r)) == nil
+		return !hidden && selected(r) && c.may("get_credential", userCredentials.targetOf(r)) == nil
 	})
 	if err != nil {
 		return err

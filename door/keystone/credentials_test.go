@@ -233,11 +233,14 @@ func TestEC2TokensOnlyShrink(t *testing.T) {
 		"delete credential":  {"DELETE", "/v3/credentials/" + fmt.Sprintf("%x", sha256.Sum256([]byte(access))), ""},
 		"unknown credential": {"GET", path + "x", ""},
 	} {
-		want := 403
-		if name == "unknown credential" {
+		want, part := 403, ""
+		switch name {
+		case "list credentials":
+			want, part = 200, `"credentials":[]`
+		case "unknown credential":
 			want = 404
 		}
-		if a := c.do(x.method, x.path, token, x.body); a.status != want {
+		if a := c.do(x.method, x.path, token, x.body); a.status != want || !strings.Contains(a.text, part) {
 			t.Errorf("%s: %d %s, want %d", name, a.status, a.text, want)
 		}
 	}

@@ -29,6 +29,14 @@ const unauthorizedText = "The request you have made requires authentication."
 // log only.
 func unauthorized(why string) error { return &identity.Error{Reason: identity.Unauthorized, Text: why} }
 
+// unsupportedMethod is the 401 of a login with a method that the deployment does not
+// offer. The response names those that it does.
+type unsupportedMethod struct{ offered []string }
+
+func (*unsupportedMethod) Error() string {
+	return "Attempted to authenticate with an unsupported method."
+}
+
 // errNoToken is the error of a request without a token. It is not logged as a failed
 // login, because the caller did not try to log in.
 var errNoToken = unauthorized("no X-Auth-Token")
@@ -78,7 +86,10 @@ var statusOf = map[identity.Reason]int{
 func describe(err error) (status int, text string) {
 	var known *statusError
 	var failed *identity.Error
+	var unsupported *unsupportedMethod
 	switch {
+	case errors.As(err, &unsupported):
+		return http.StatusUnauthorized, unsupported.Error()
 	case errors.As(err, &known):
 		return known.status, known.text
 	case errors.As(err, &failed):
@@ -121,6 +132,11 @@ func (s *service) writeError(w http.ResponseWriter, r *http.Request, err error) 
 	var body object
 	body.begin("error")
 	body.number("code", status)
+	if u := (*unsupportedMethod)(nil); errors.As(err, &u) {
+		body.begin("identity")
+		body.texts("methods", u.offered)
+		body.end()
+	}
 	body.text("message", text)
 	body.text("title", http.StatusText(status))
 	body.end()

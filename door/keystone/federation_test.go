@@ -71,7 +71,7 @@ func TestFederatedLogin(t *testing.T) {
 	unscoped := first.header.Get("X-Subject-Token")
 	project := `{"project":{"id":"` + a.values["p"] + `"}}`
 	scoped := a.rescope(unscoped, project)
-	if scoped.status != http.StatusCreated || !strings.Contains(scoped.text, `"name":"member"`) || !strings.Contains(scoped.text, `"methods":["token","mapped"]`) {
+	if scoped.status != http.StatusCreated || !strings.Contains(scoped.text, `"name":"member"`) || !strings.Contains(scoped.text, `"methods":["mapped","token"]`) {
 		t.Fatal(scoped.status, scoped.text)
 	}
 	if old, made := first.body["token"].(map[string]any)["expires_at"], scoped.body["token"].(map[string]any)["expires_at"]; old != made {

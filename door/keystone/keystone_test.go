@@ -181,7 +181,8 @@ func TestEveryRouteIsGuarded(t *testing.T) {
 		t.Fatal(a.status, a.text)
 	}
 	anonymous := map[string]bool{"Discover": true, "IssueToken": true, "ChangePassword": true, "CreateRequestToken": true, "CreateAccessToken": true, "IssueOAuth2Token": true,
-		"Metadata": true, "Assertion": true, "ProxyAssertion": true, "BrowserLogin": true, "BrowserLoginByPost": true, "BrowserLoginAt": true, "BrowserLoginAtByPost": true}
+		"Metadata": true, "Assertion": true, "ProxyAssertion": true, "BrowserLogin": true, "BrowserLoginByPost": true, "BrowserLoginAt": true, "BrowserLoginAtByPost": true,
+		"RevokedTokens": true, "SigningAuthority": true, "SigningCertificates": true}
 	guarded := 0
 	for _, r := range c.door.Routes {
 		path := strings.NewReplacer("{", "", "}", "").Replace(r.Pattern)
@@ -256,7 +257,7 @@ func TestAuthBodies(t *testing.T) {
 		`{"auth":{}}`:              {400, "Expecting to find identity in auth."},
 		`{"auth":{"identity":{}}}`: {401, "requires authentication"},
 		`{"auth":{"identity":{"methods":["password"]}}}`:                                                     {400, "Expecting to find password in identity."},
-		`{"auth":{"identity":{"methods":["magic"]}}}`:                                                        {401, "requires authentication"},
+		`{"auth":{"identity":{"methods":["magic"],"magic":{}}}}`:                                             {401, "unsupported method"},
 		`{"auth":{"identity":{"methods":["token"],"token":{"id":"garbage"}}}}`:                               {404, "Could not recognize Fernet token"},
 		`{"auth":{"identity":{"methods":["password"],"password":{"user":{"name":"admin","password":"x"}}}}}`: {400, "Expecting to find domain in user."},
 		`{"auth":{"identity":{"methods":["password"],"password":{"user":{"id":"nope","password":"x"}}}}}`:    {401, "requires authentication"},

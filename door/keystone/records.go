@@ -34,6 +34,9 @@ var (
 			}
 			o.members(r.Members.Without("options", "federated"))
 		},
+		extra: func(m identity.Members) identity.Members {
+			return m.Without("options", "federated", "default_project_id")
+		},
 	}
 	groups = &resource{
 		kind: identity.Group, singular: "group", plural: "groups", filters: []string{"name", "domain_id"},
@@ -64,6 +67,9 @@ var (
 			}
 		},
 		show: showProject,
+		extra: func(m identity.Members) identity.Members {
+			return m.Without("options", "description", "tags", "is_domain")
+		},
 	}
 	domains = &resource{
 		kind: identity.Project, singular: "domain", plural: "domains", domains: true, filters: []string{"name", "enabled"},

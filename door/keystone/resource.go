@@ -31,6 +31,9 @@ type resource struct {
 	target func(t access.Target, r *identity.Record)
 	// show appends the members of a record, without links.
 	show func(o *object, r *identity.Record)
+	// extra selects the members that the response to an update repeats in "extra"; nil if
+	// it has no such object.
+	extra func(identity.Members) identity.Members
 	// filters are the parameters of the query that select records.
 	filters []string
 }
@@ -502,7 +505,25 @@ func (x *resource) update(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.send(http.StatusOK, x, r)
+	return c.send(http.StatusOK, x.updated(), r)
+}
+
+// updated returns the resource that shows a record after an update, which repeats some
+// members in "extra".
+func (x *resource) updated() *resource {
+	if x.extra == nil {
+		return x
+	}
+	y := *x
+	y.show = func(o *object, r *identity.Record) {
+		x.show(o, r)
+		if _, given := r.Members.Get("extra"); !given {
+			o.begin("extra")
+			o.members(x.extra(r.Members))
+			o.end()
+		}
+	}
+	return &y
 }
 
 func (x *resource) remove(c *call) error {

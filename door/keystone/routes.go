@@ -46,7 +46,7 @@ var routes = slices.Concat(
 		{method: http.MethodGet, path: "/role_assignments", name: "ListRoleAssignments", serve: (*call).roleAssignments},
 	},
 	credentialRoutes, ec2Routes, oauth1Routes, oauth2Routes,
-	applicationRoutes, trustRoutes,
+	applicationRoutes, trustRoutes, goneRoutes,
 	records(endpointGroups, "EndpointGroup"), endpointFilterRoutes, records(policies, "Policy"), policyRoutes(),
 	grantRoute{}.routes("/projects/{target}/users/{user}/roles", "", "ProjectUserGrant"),
 	grantRoute{group: true}.routes("/projects/{target}/groups/{group}/roles", "", "ProjectGroupGrant"),
@@ -59,6 +59,19 @@ var routes = slices.Concat(
 	grantRoute{inherited: true, domain: true}.routes("/OS-INHERIT/domains/{target}/users/{user}/roles", "/inherited_to_projects", "InheritedDomainUserGrant"),
 	grantRoute{inherited: true, domain: true, group: true}.routes("/OS-INHERIT/domains/{target}/groups/{group}/roles", "/inherited_to_projects", "InheritedDomainGroupGrant"),
 )
+
+// goneRoutes are the routes of tokens that were certificates (PKI). Keystone refuses them.
+var goneRoutes = []route{
+	{method: http.MethodGet, path: "/auth/tokens/OS-PKI/revoked", name: "RevokedTokens", anonymous: true, serve: func(*call) error {
+		return &statusError{http.StatusForbidden, "You are not authorized to perform the requested action."}
+	}},
+	{method: http.MethodGet, path: "/OS-SIMPLE-CERT/ca", name: "SigningAuthority", anonymous: true, serve: (*call).gone},
+	{method: http.MethodGet, path: "/OS-SIMPLE-CERT/certificates", name: "SigningCertificates", anonymous: true, serve: (*call).gone},
+}
+
+func (c *call) gone() error {
+	return &statusError{http.StatusGone, "This API is no longer available due to the removal of support for PKI tokens."}
+}
 
 // records returns the routes that every resource has.
 func records(x *resource, name string) []route {

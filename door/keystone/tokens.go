@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/ostiary/ostiary/door"
@@ -17,20 +16,27 @@ import (
 // authRequest is the body of POST /v3/auth/tokens.
 type authRequest struct {
 	Auth *struct {
-		Identity *struct {
-			Methods  []string        `json:"methods"`
-			Password json.RawMessage `json:"password"`
-			// Application is the part of an application credential.
-			Application json.RawMessage `json:"application_credential"`
-			TOTP        json.RawMessage `json:"totp"`
-			// OAuth1 is empty: the whole request is signed.
-			OAuth1 json.RawMessage `json:"oauth1"`
-			Token  *struct {
-				ID string `json:"id"`
-			} `json:"token"`
-		} `json:"identity"`
-		Scope json.RawMessage `json:"scope"`
+		Identity *authIdentity   `json:"identity"`
+		Scope    json.RawMessage `json:"scope"`
 	} `json:"auth"`
+}
+
+// authIdentity is the object "identity" of a login.
+type authIdentity struct {
+	Methods []string
+	// Parts are the members by their names. The part of a method has its name; that of
+	// oauth1 is empty, because the whole request is signed.
+	Parts map[string]json.RawMessage
+}
+
+func (a *authIdentity) UnmarshalJSON(text []byte) error {
+	if err := json.Unmarshal(text, &a.Parts); err != nil {
+		return err
+	}
+	if methods, given := a.Parts["methods"]; given {
+		return json.Unmarshal(methods, &a.Methods)
+	}
+	return nil
 }
 
 // reference names a record by its id, or by its name and its domain.
@@ -154,7 +160,17 @@ func (c *call) login(r *authRequest) (*proof, error) {
 	}
 	p := &proof{methods: slices.Compact(slices.Sorted(slices.Values(id.Methods)))}
 	for _, m := range p.methods {
-		user, err := c.prove(m, r, p)
+		if part, given := id.Parts[m]; !given || string(part) == "null" {
+			return nil, expecting(shorten(m), "identity")
+		}
+	}
+	for _, m := range p.methods {
+		if !slices.Contains(provable, m) || !c.id.Offers(m) {
+			return nil, &unsupportedMethod{c.id.Methods()}
+		}
+	}
+	for _, m := range p.methods {
+		user, err := c.prove(m, id.Parts[m], p)
 		if err != nil {
 			return nil, err
 		}
@@ -167,40 +183,74 @@ func (c *call) login(r *authRequest) (*proof, error) {
 	return p, nil
 }
 
-// prove verifies one method of a request, and returns its user.
-func (c *call) prove(method string, r *authRequest, p *proof) (user *identity.Record, err error) {
-	id := r.Auth.Identity
-	part := map[string]bool{identity.MethodPassword: id.Password != nil, identity.MethodToken: id.Token != nil,
-		identity.MethodApplicationCredential: id.Application != nil, identity.MethodTOTP: id.TOTP != nil, identity.MethodOAuth1: id.OAuth1 != nil}
-	given, known := part[method]
-	switch {
-	case !known || !c.id.Offers(method):
-		err = unauthorized("unknown method " + strconv.Quote(shorten(method)) + ", or one that is off")
-	case !given:
-		err = expecting(method, "identity")
-	case method == identity.MethodPassword:
-		user, err = c.loginByPassword(id.Password)
-	case method == identity.MethodToken:
-		if p.from, err = c.loginByToken(id.Token.ID); err == nil {
+// provable are the methods of a login that the door knows.
+var provable = []string{identity.MethodPassword, identity.MethodToken, identity.MethodApplicationCredential, identity.MethodTOTP, identity.MethodOAuth1, identity.MethodMapped}
+
+// prove verifies one of the methods provable, and returns its user.
+func (c *call) prove(method string, part json.RawMessage, p *proof) (user *identity.Record, err error) {
+	switch method {
+	case identity.MethodPassword:
+		user, err = c.loginByPassword(part)
+	case identity.MethodToken:
+		if p.from, err = c.loginByToken(part); err == nil {
 			user = p.from.User
 		}
-	case method == identity.MethodApplicationCredential:
-		user, p.application, err = c.loginByApplication(id.Application)
-	case method == identity.MethodTOTP: // the last one, so that wrong other methods do not use up the password
-		user, err = c.loginByTOTP(id.TOTP)
-	case method == identity.MethodOAuth1:
+	case identity.MethodApplicationCredential:
+		user, p.application, err = c.loginByApplication(part)
+	case identity.MethodTOTP: // the last one, so that wrong other methods do not use up the password
+		user, err = c.loginByTOTP(part)
+	case identity.MethodOAuth1:
 		user, p.access, err = c.loginByOAuth1()
+	case identity.MethodMapped:
+		err = c.loginByMapped(part)
 	}
 	return user, err
 }
 
+// loginByMapped refuses a login with the method mapped as Keystone does. Federated users
+// log in at their protocol; see loginFederated.
+func (c *call) loginByMapped(text json.RawMessage) error {
+	var p struct {
+		ID       *string `json:"id"`
+		Provider string  `json:"identity_provider"`
+		Protocol string  `json:"protocol"`
+	}
+	if err := json.Unmarshal(text, &p); err != nil {
+		return invalidField("mapped", "", "expected an object with identity_provider and protocol")
+	}
+	switch {
+	case p.ID != nil:
+		if _, err := c.validate(*p.ID, 0); errors.Is(err, token.ErrInvalid) {
+			return errNotFernet
+		}
+	case p.Provider == "":
+		return expecting("identity_provider", "mapped")
+	case p.Protocol == "":
+		return expecting("protocol", "mapped")
+	default:
+		if _, err := c.id.Get(c.r.Context(), identity.IdentityProvider, p.Provider); err != nil {
+			return err
+		}
+	}
+	return unauthorized("a login with the method mapped, which is not at the path of a protocol")
+}
+
+// errNotFernet is the error of a text for a login that is no valid token.
+var errNotFernet = &statusError{http.StatusNotFound, "Could not recognize Fernet token"}
+
 // loginByToken validates a token that a new token is made from. A token that is not
 // valid is 404, as in Keystone, and a delegated token is refused.
-func (c *call) loginByToken(text string) (*identity.Token, error) {
-	from, err := c.validate(text, 0)
+func (c *call) loginByToken(text json.RawMessage) (*identity.Token, error) {
+	var p struct {
+		ID string `json:"id"`
+	}
+	if err := json.Unmarshal(text, &p); err != nil {
+		return nil, invalidField("token", "", "expected an object with an id")
+	}
+	from, err := c.validate(p.ID, 0)
 	switch {
 	case errors.Is(err, token.ErrInvalid):
-		err = &statusError{http.StatusNotFound, "Could not recognize Fernet token"}
+		err = errNotFernet
 	case err == nil && from.Delegated():
 		err = forbidden("Using a delegated token to create another token is not allowed")
 	}
@@ -388,10 +438,21 @@ func (c *call) sendToken(status int, t *identity.Token, text string) error {
 // timeForm is the form of times in tokens.
 const timeForm = "2006-01-02T15:04:05.000000Z"
 
+// methodsOf returns the methods of a token in the order of Keystone: that of the
+// deployment's list, the last one first.
+func (c *call) methodsOf(t *identity.Token) []string {
+	methods := t.Payload.Methods
+	if len(methods) < 2 {
+		return methods
+	}
+	order := c.id.Methods()
+	return slices.SortedFunc(slices.Values(methods), func(a, b string) int { return slices.Index(order, b) - slices.Index(order, a) })
+}
+
 // tokenBody appends the description of a token.
 func (c *call) tokenBody(o *object, t *identity.Token) error {
 	o.begin("token")
-	o.texts("methods", t.Payload.Methods)
+	o.texts("methods", c.methodsOf(t))
 	o.begin("user")
 	idAndName(o, "domain", t.Domain)
 	o.text("id", t.User.ID)

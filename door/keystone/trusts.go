@@ -149,21 +149,20 @@ func (c *call) rolesLinks(o *object, member string, r *identity.Record) {
 	o.end()
 }
 
-// listTrusts answers GET /v3/OS-TRUST/trusts. Each user in the query has a rule of
-// its own.
+// listTrusts answers GET /v3/OS-TRUST/trusts. If the query has both users, only the
+// trustor has a rule, as in Keystone, and the list has the trusts of both.
 func (c *call) listTrusts() error {
 	trustor, trustee := c.query.Get("trustor_user_id"), c.query.Get("trustee_user_id")
-	if trustor != "" {
+	switch {
+	case trustor != "":
 		if err := c.may("list_trusts_for_trustor", access.Target{"target.trust.trustor_user_id": trustor}); err != nil {
 			return err
 		}
-	}
-	if trustee != "" {
+	case trustee != "":
 		if err := c.may("list_trusts_for_trustee", access.Target{"target.trust.trustee_user_id": trustee}); err != nil {
 			return err
 		}
-	}
-	if trustor == "" && trustee == "" {
+	default:
 		if err := c.may("list_trusts", nil); err != nil {
 			return err
 		}

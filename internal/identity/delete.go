@@ -164,9 +164,10 @@ func (r *removal) bindings(f ostiary.Filter) {
 	}
 }
 
+// region removes the regions below a region, too.
 func (r *removal) region(x *Record) {
-	if below := r.directory.below(Region, x.ID); len(below) > 0 {
-		r.fail(failf(Forbidden, "Unable to delete region %.255s because region %.255s is below it.", x.ID, below[0].ID))
+	for _, child := range r.directory.below(Region, x.ID) {
+		r.remove(child)
 	}
 	here := link{Region, x.ID}
 	if len(r.directory.referring(here, Endpoint)) > 0 {
