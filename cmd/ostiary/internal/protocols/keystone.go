@@ -37,7 +37,7 @@ func (a *app) keystoneBootstrapCommand() *cobra.Command {
 	var immutable bool
 	cmd := &cobra.Command{Use: "bootstrap", Short: "Make the default domain, the roles, the administrator and the endpoints", Args: cobra.NoArgs,
 		Long: "Make what a new deployment needs: the default domain, the roles admin, manager, member, reader and service, the administrator with a project, and the identity service with its endpoints.\n" +
-			"It may run again: it adds what is missing and sets the password. Flags and variables (OS_BOOTSTRAP_PASSWORD) are those of keystone-manage.\n" +
+			"It may run again, also while a server has the folder open: it adds what is missing and sets the password. Flags and variables (OS_BOOTSTRAP_PASSWORD) are those of keystone-manage.\n" +
 			"It makes three things next to the data folder if they do not exist: the key that encrypts passwords and other secrets (--secret-key-file), the folder of the Fernet keys of tokens (--keystone-keys), and that of receipts (--keystone-receipt-keys). Keep a copy of each: without the first, no login works.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Mutable = !immutable
@@ -76,25 +76,48 @@ func (a *app) keystoneBootstrapCommand() *cobra.Command {
 
 func (a *app) keystoneBootstrap(ctx context.Context, o identity.BootstrapOptions) error {
 	if a.Server != "" {
-		return cli.Unsupported("keystone bootstrap")
+		return fmt.Errorf("%w. If a server has the folder open, it executes the command: name the folder with --data", cli.Unsupported("keystone bootstrap"))
 	}
-	if err := a.ensureSecretKey(ctx); err != nil {
-		return err
+	running := a.Data != cli.InMemory && cli.ServerOf(a.Data) != nil
+	if !running {
+		if err := a.ensureSecretKey(ctx); err != nil {
+			return err
+		}
 	}
 	if a.Data != cli.InMemory {
 		if err := errors.Join(a.KeystoneKeysFolder().Setup(), a.KeystoneReceiptsFolder().Setup()); err != nil {
 			return err
 		}
 	}
-	return a.WithEngine(ctx, true, func(e *ostiary.Engine) error {
-		store, err := BootstrapIdentity(ctx, e, o, settings.Deployment{})
-		if err != nil {
+	var made Bootstrapped
+	var err error
+	if running {
+		err = cli.Control(ctx, a.Data, BootstrapCommand, o, &made)
+	} else {
+		err = a.WithEngine(ctx, true, func(e *ostiary.Engine) error {
+			store, err := BootstrapIdentity(ctx, e, o, settings.Deployment{})
+			if err == nil {
+				made.Store = store.ID().String()
+			}
 			return err
-		}
-		return a.Print(map[string]string{"store": store.ID().String(), "user": o.Username, "project": o.Project}, func(w io.Writer) {
-			fmt.Fprintf(w, "user %s with role %s on project %s and on the system, in store %s\n", o.Username, o.Role, o.Project, store.ID())
 		})
+	}
+	if err != nil {
+		return err
+	}
+	return a.Print(map[string]string{"store": made.Store, "user": o.Username, "project": o.Project}, func(w io.Writer) {
+		fmt.Fprintf(w, "user %s with role %s on project %s and on the system, in store %s\n", o.Username, o.Role, o.Project, made.Store)
 	})
+}
+
+// BootstrapCommand is the name of the command that bootstraps the deployment of a
+// running server; see [cli.Control]. Its body is [identity.BootstrapOptions], and its
+// answer [Bootstrapped].
+const BootstrapCommand = "keystone/bootstrap"
+
+// Bootstrapped is the answer of BootstrapCommand.
+type Bootstrapped struct {
+	Store string `json:"store"` // the id of the deployment's store
 }
 
 // BootstrapIdentity bootstraps the deployment of an engine, and creates its store

@@ -298,6 +298,7 @@ func (s *prepared) run(ctx context.Context) error {
 		}
 		defer held.Close()
 		defer cli.RemoveHolder(s.Data)
+		defer s.control()()
 	}
 	if err := s.announce(running, tls); err != nil {
 		return errors.Join(err, running.Stop())
