@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -157,11 +159,27 @@ func TestACP(t *testing.T) {
 	// The load is bounded by a number of requests, because a busy machine may run
 	// none within a few milliseconds.
 	load := bench.Load{Requests: 50, Duration: -1}
+	stores := []bench.ACPStore{{Name: "memory"}, {Name: "pebble, unsynced"}, {Name: "pebble, synced"}}
 	records := run(t, func(r *bench.Runner) error {
-		return r.ACP(context.Background(), bench.ACPOptions{Stores: []bench.ACPStore{{Name: "memory"}}, Scales: []int{8, 16}, Runs: 2, Load: load})
+		return r.ACP(context.Background(), bench.ACPOptions{Stores: stores, Scales: []int{8, 16}, Runs: 2, Load: load})
 	})
-	if len(records) != 8 || records[0].Size != 8 || records[0].N != 2 {
+	if len(records) != 30 || records[0].Size != 8 || records[0].N != 2 {
 		t.Errorf("%d records, %+v", len(records), records[0])
+	}
+	// A chart compares the records of a cell: they wait for the disk alike.
+	stored := map[string][]string{}
+	for _, r := range append(records, bench.ACPPublished()...) {
+		if strings.HasPrefix(r.Cell, "register") && !slices.Contains(stored[r.Cell], r.Peer+", "+r.Store) {
+			stored[r.Cell] = append(stored[r.Cell], r.Peer+", "+r.Store)
+		}
+	}
+	want := map[string][]string{
+		"register all, in memory": {"ostiary acp, memory", "ostiary acp, one batch, memory", "acp_core, memory", "acp_core, memory, 2 cores"},
+		"register all, unsynced":  {"ostiary acp, pebble, unsynced", "ostiary acp, one batch, pebble, unsynced", "acp_core, persistent, unsynced", "acp_core, persistent, unsynced, 2 cores"},
+		"register all, synced":    {"ostiary acp, pebble, synced", "ostiary acp, one batch, pebble, synced"},
+	}
+	if !reflect.DeepEqual(stored, want) {
+		t.Errorf("the records of registering are in the cells %q, want %q", stored, want)
 	}
 }
 
