@@ -7,11 +7,11 @@ BIN := bin/ostiary
 build:
 	@mkdir -p bin
 	@echo 'Building. The first build fetches and compiles all packages, which takes minutes.'
-	$(GO) build -o $(BIN) ./cmd/ostiary
+	$(GO) build -buildvcs=auto -o $(BIN) ./cmd/ostiary
 
 # install installs the command into Go's folder for programs, usually ~/go/bin.
 install:
-	$(GO) install ./cmd/ostiary
+	$(GO) install -buildvcs=auto ./cmd/ostiary
 
 # demo loads an example into a folder, serves it, and sends requests over HTTP.
 demo: build

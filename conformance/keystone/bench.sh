@@ -11,7 +11,7 @@ if ! install keystone-venv requirements-keystone.txt uwsgi; then
 	cat "$work/keystone-venv.pip"
 	exit 1
 fi
-(cd "$root" && go build -o "$work/ostiary" ./cmd/ostiary) || exit 1
+(cd "$root" && go build -buildvcs=auto -o "$work/ostiary" ./cmd/ostiary) || exit 1
 port=$(free)
 start_real "$work/bench" "$port" "$rounds" mariadb ""
 if ! grep -q '^ready' "$work/bench.ready"; then

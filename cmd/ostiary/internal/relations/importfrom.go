@@ -73,7 +73,7 @@ func (a *app) importCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "import --from URL [STORE…]", Short: "Copy stores from a running OpenFGA or Ostiary to the data folder or a running server",
 		Long: "Copy stores from a running OpenFGA, another server with its API, or a running Ostiary, to the data folder, or with --server to a\n" +
 			"running ostiary serve: models in their order, tuples with their conditions, assertions. Ids of stores and models stay the same.\n" +
-			"STORE is a name or id of the source; the default is all stores.\n\n" +
+			"STORE is an id of the source, or a name, which selects every store that has it; the default is all stores.\n\n" +
 			"From an Ostiary, expiries of tuples, attributes and aliases of stores arrive as well. Stores with the records of a door (Identity,\n" +
 			"XACML, ONAP, document access control) are not copied: to move them, stop the server and copy its data folder.\n\n" +
 			"An interrupted import continues where it stopped when the same command runs again. Until it is complete, the copy answers no\n" +
