@@ -117,7 +117,7 @@ func built(t testing.TB, name, module, pkg string) string {
 	file := filepath.Join(Work(t), "bin", name)
 	unlock := Lock(t, name)
 	defer unlock()
-	build := exec.Command("go", "build", "-buildvcs=auto", "-o", file, pkg)
+	build := exec.Command("go", "build", "-o", file, pkg)
 	build.Dir = filepath.Join(filepath.Dir(Work(t)), module)
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build %s: %v\n%s", pkg, err, out)
