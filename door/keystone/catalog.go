@@ -1,9 +1,11 @@
 package keystone
 
 import (
+	"bytes"
 	"net/http"
 	"slices"
 
+	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/internal/identity"
 )
 
@@ -39,20 +41,58 @@ func (c *call) offered(t *identity.Token) (all, reachable []*identity.Record, er
 	return all, reachable, nil
 }
 
-// catalog appends the catalog of a token.
-func (c *call) catalog(o *object, t *identity.Token) error {
-	all, reachable, err := c.offered(t)
+// catalogsMax bounds the catalogs that are remembered, and catalogBytesMax the size of
+// each.
+const (
+	catalogsMax     = 1000
+	catalogBytesMax = 16 << 10
+)
+
+// catalogState is a revision of a deployment.
+type catalogState struct {
+	of *identity.Service
+	at ostiary.Token
+}
+
+// catalogKey is what the catalog of a token depends on, in addition to the records.
+type catalogKey struct{ project, user, base string }
+
+// showCatalog appends the catalog of a token. It remembers the text for the newest
+// revision, because making it takes longer than the rest of a validation.
+func (c *call) showCatalog(o *object, t *identity.Token) error {
+	at, err := c.id.Newest(c.r.Context())
 	if err != nil {
 		return err
 	}
 	values := c.substitutions(t)
+	state, key := catalogState{c.id, at}, catalogKey{values["project_id"], values["user_id"], values["public_endpoint"]}
+	text, ok := c.catalogs.Get(state, key)
+	if !ok {
+		if text, err = c.catalog(t, values); err != nil {
+			return err
+		}
+		if len(text) <= catalogBytesMax {
+			c.catalogs.Add(state, key, text)
+		}
+	}
+	o.raw("catalog", text)
+	return nil
+}
+
+// catalog returns the catalog of a token as JSON. values are those of placeholders.
+func (c *call) catalog(t *identity.Token, values map[string]string) ([]byte, error) {
+	all, reachable, err := c.offered(t)
+	if err != nil {
+		return nil, err
+	}
 	urls := map[*identity.Record]string{} // of the endpoints whose URLs have all values
 	for _, e := range reachable {
 		if url, ok := expand(e.Members.Text("url"), values); ok {
 			urls[e] = url
 		}
 	}
-	list(o, "catalog", all, func(o *object, s *identity.Record) {
+	var o object
+	list(&o, "catalog", all, func(o *object, s *identity.Record) {
 		of := slices.DeleteFunc(slices.Clone(reachable), func(e *identity.Record) bool {
 			_, ok := urls[e]
 			return e.Parent != s.ID || !ok
@@ -76,7 +116,7 @@ func (c *call) catalog(o *object, t *identity.Token) error {
 		o.text("type", s.Members.Text("type"))
 		o.text("name", s.Name)
 	})
-	return nil
+	return bytes.TrimPrefix(o.buf, []byte(`{"catalog":`)), nil
 }
 
 // substitutions returns the values of the placeholders in URLs, by their names.
@@ -101,7 +141,7 @@ func (c *call) authCatalog() error {
 		return &statusError{http.StatusForbidden, "The service catalog is only available for tokens with the scope of a project."}
 	}
 	var o object
-	if err := c.catalog(&o, c.caller); err != nil {
+	if err := c.showCatalog(&o, c.caller); err != nil {
 		return err
 	}
 	o.links(c.self())

@@ -9,6 +9,7 @@ package keystone
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/http"
@@ -21,7 +22,9 @@ import (
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/identity/access"
 	"github.com/ostiary/ostiary/identity/settings"
+	"github.com/ostiary/ostiary/internal/derived"
 	"github.com/ostiary/ostiary/internal/identity"
+	"github.com/ostiary/ostiary/internal/identity/token"
 )
 
 // Name is the door's name, under which stores have aliases.
@@ -85,6 +88,10 @@ type service struct {
 	// warned is the time of the latest warning about identity providers, in Unix
 	// nanoseconds.
 	warned atomic.Int64
+	// decoded are tokens that were decoded with the current keys, by the digest of their
+	// text, and catalogs the catalogs that were shown at the newest revision.
+	decoded  *derived.Cache[[sha256.Size]byte, [sha256.Size]byte, *decoded]
+	catalogs *derived.Cache[catalogState, catalogKey, []byte]
 }
 
 // New returns the door to an engine. Prepare of the door, or the first request,
@@ -118,7 +125,8 @@ func New(e *ostiary.Engine, o Options) (*door.Door, error) {
 	if o.Warn == nil {
 		o.Warn = func(error) {}
 	}
-	s := &service{engine: e, options: o}
+	s := &service{engine: e, options: o, decoded: derived.New[[sha256.Size]byte, [sha256.Size]byte, *decoded](decodedMax),
+		catalogs: derived.New[catalogState, catalogKey, []byte](catalogsMax)}
 	d := &door.Door{Name: Name, RequestTimeout: cmp.Or(o.RequestTimeout, RequestTimeoutDefault), Prefixes: prefixes, OwnAuthentication: true, Refuse: s.refuse, Missing: s.missing, Prepare: s.prepare, Background: s.flush}
 	for _, r := range routes {
 		for _, prefix := range prefixes {

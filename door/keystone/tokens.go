@@ -1,6 +1,7 @@
 package keystone
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -71,11 +72,45 @@ func (c *call) validate(text string, graceful time.Duration) (*identity.Token, e
 	if err != nil {
 		return nil, err
 	}
+	p, err := c.decode(codec, text)
+	if err != nil {
+		return nil, err
+	}
+	return c.id.Validate(c.r.Context(), p.payload, p.issued, graceful)
+}
+
+// decodedMax bounds the tokens that are remembered.
+const decodedMax = 10_000
+
+// decoded is the content of a token.
+type decoded struct {
+	payload *token.Payload
+	issued  time.Time
+}
+
+// decode returns the content of a token. It remembers those that could be decoded, by
+// the digest of their text, as long as the keys are the same.
+func (s *service) decode(codec *token.Fernet, text string) (*decoded, error) {
+	keys, digest := digestOf(codec.Keys), sha256.Sum256([]byte(text))
+	if d, ok := s.decoded.Get(keys, digest); ok {
+		return d, nil
+	}
 	p, issued, err := codec.Decode(text)
 	if err != nil {
 		return nil, err
 	}
-	return c.id.Validate(c.r.Context(), p, issued, graceful)
+	d := &decoded{p, issued}
+	s.decoded.Add(keys, digest, d)
+	return d, nil
+}
+
+// digestOf returns the digest of a list of keys.
+func digestOf(keys []token.Key) [sha256.Size]byte {
+	all := make([]byte, 0, 8*len(token.Key{}))
+	for i := range keys {
+		all = append(all, keys[i][:]...)
+	}
+	return sha256.Sum256(all)
 }
 
 // issueToken answers POST /v3/auth/tokens.
@@ -503,7 +538,7 @@ func (c *call) tokenBody(o *object, t *identity.Token) error {
 		o.end()
 	}
 	if !c.query.Has("nocatalog") {
-		if err := c.catalog(o, t); err != nil {
+		if err := c.showCatalog(o, t); err != nil {
 			return err
 		}
 	}

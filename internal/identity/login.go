@@ -351,7 +351,9 @@ func newAuditID() string {
 // the token is expired or revoked, if its user or its scope does not exist or is
 // disabled, if the user has no role in the scope, or if the token limits its
 // roles in a way that the service cannot check. graceful is how long an expired
-// token is still accepted, at most [Options.ExpiredWindow] in effect.
+// token is still accepted, at most [Options.ExpiredWindow] in effect. The result and p
+// must not be changed afterwards. Repeated calls with one p are fast while nothing is
+// written.
 func (s *Service) Validate(ctx context.Context, p *token.Payload, issued time.Time, graceful time.Duration) (*Token, error) {
 	now := s.now()
 	if !now.Before(p.Expires.Add(graceful)) || now.Sub(issued) > s.tokenAgeMax() || issued.Sub(now) > clockSkewMax {
@@ -385,13 +387,39 @@ func unsupported(p *token.Payload) bool {
 	return p.Thumbprint != "" || p.IdentityProvider == "" && len(p.GroupIDs) > 0
 }
 
-// expand finds the records and the roles of a token in the newest state.
+// expandedMax bounds the tokens of one revision that are remembered.
+const expandedMax = 10_000
+
+// expandedKey identifies a token by its decoded content, of which the callers of
+// Validate have one for all validations of a token.
+type expandedKey struct {
+	payload *token.Payload
+	issued  int64 // Unix time
+}
+
+// expand finds the records and the roles of a token in the newest state. It remembers
+// them for that state if they do not depend on the time.
 func (s *Service) expand(ctx context.Context, p *token.Payload, issued time.Time) (*Token, error) {
-	d, err := s.at(ctx)
+	if err := ctx.Err(); err != nil { // as the lookup of roles would report
+		return nil, err
+	}
+	at, err := s.documents.Newest(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return s.expandOn(ctx, d, p, issued)
+	key := expandedKey{p, issued.Unix()}
+	if t, ok := s.expanded.Get(at, key); ok {
+		return t, nil
+	}
+	t, err := s.expandOn(ctx, at.Value, p, issued)
+	if err != nil {
+		return nil, err
+	}
+	// Grants are read after the directory, so they are of its revision or of a newer one.
+	if t.Trust == nil && t.ApplicationCredential == nil && t.AccessToken == nil && s.options.Compliance.InactiveDays <= 0 {
+		s.expanded.Add(at, key, t)
+	}
+	return t, nil
 }
 
 // expandOn finds the records and the roles of a token on a directory.

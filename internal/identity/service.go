@@ -8,6 +8,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/identity/settings"
+	"github.com/ostiary/ostiary/internal/derived"
 	"github.com/ostiary/ostiary/internal/identity/password"
 	"github.com/ostiary/ostiary/internal/identity/token"
 	"github.com/ostiary/ostiary/internal/replica"
@@ -31,8 +32,10 @@ type Service struct {
 	// guesses bounds wrong one-time passwords.
 	guesses guesses
 	decoyState
-	pool       *password.Pool
-	verified   *verified // nil without a cache
+	pool     *password.Pool
+	verified *verified // nil without a cache
+	// expanded are the tokens that were validated at the newest revision.
+	expanded   *derived.Cache[*replica.At[*directory], expandedKey, *Token]
 	activities activities
 }
 
@@ -64,7 +67,8 @@ func Open(ctx context.Context, store *ostiary.Store, o settings.Deployment) (*Se
 		o.Limits = settings.FlatLimits
 	}
 	s := &Service{store: store, options: o, compliance: rules, documents: replica.New(store, form(o.Limits)),
-		pool: password.NewPool(password.PoolOptions{Threads: o.HashThreads, QueueMax: o.HashQueueMax}), verified: newVerified(o.PasswordCache), nonces: newNonces(o.Clock())}
+		pool: password.NewPool(password.PoolOptions{Threads: o.HashThreads, QueueMax: o.HashQueueMax}), verified: newVerified(o.PasswordCache), nonces: newNonces(o.Clock()),
+		expanded: derived.New[*replica.At[*directory], expandedKey, *Token](expandedMax)}
 	if err := s.installSchema(ctx); err != nil {
 		return nil, err
 	}
@@ -102,6 +106,16 @@ func (s *Service) at(ctx context.Context) (*directory, error) {
 		return nil, err
 	}
 	return at.Value, nil
+}
+
+// Newest returns the token of the newest revision. What is read afterwards is of that
+// revision or of a newer one.
+func (s *Service) Newest(ctx context.Context) (ostiary.Token, error) {
+	at, err := s.documents.Newest(ctx)
+	if err != nil {
+		return "", err
+	}
+	return at.Token, nil
 }
 
 // prepare validates a change on a directory, and returns it. It is called again if

@@ -44,7 +44,7 @@ internal/cluster/certificate:
 # Doors: protocols, and the server that listens for them
 door: . internal/jsonread internal/turns internal/excerpt storage
 door/authzen: . door internal/jsonread expr policy policy/domain policy/status policy/value rel schema storage authz
-door/keystone: . door identity/settings internal/identity identity/access internal/identity/ec2 internal/identity/mapping identity/oidc internal/identity/token storage internal/identity/oauth1 internal/turns internal/excerpt
+door/keystone: . door identity/settings internal/identity identity/access internal/identity/ec2 internal/identity/mapping identity/oidc internal/identity/token storage internal/identity/oauth1 internal/turns internal/excerpt internal/derived
 door/native: . door internal/jsonread expr rel schema storage authz
 door/native/client: door door/native rel schema
 door/onap: . door door/onap/internal/catalog door/onap/internal/pdp door/onap/internal/preload door/onap/internal/tosca internal/jsonread policy policy/message
@@ -63,7 +63,7 @@ door/xacml: . door internal/jsonread policy policy/domain policy/language policy
 server: . door internal/logins internal/turns
 # Policies, identities, documents: other rules than those of tuples, for the doors
 acp: . storage schema expr rel
-internal/identity: . identity/settings internal/btree internal/replica schema storage internal/identity/percent internal/identity/mapping internal/identity/password internal/identity/token internal/identity/totp internal/identity/oauth1 authz
+internal/identity: . identity/settings internal/btree internal/replica schema storage internal/identity/percent internal/identity/mapping internal/identity/password internal/identity/token internal/identity/totp internal/identity/oauth1 authz internal/derived
 identity/access: internal/nearest
 internal/identity/ec2: internal/identity/percent
 internal/identity/mapping:
@@ -123,6 +123,7 @@ internal/excerpt:
 internal/jsonread:
 internal/lines:
 internal/logins:
+internal/derived:
 internal/nearest:
 internal/turns:
 internal/xmlread: internal/lines internal/excerpt
