@@ -40,6 +40,8 @@ examples/*: *
 internal/bench: . acp door/openfga door/openfga/language internal/graph/graphtest internal/identity internal/identity/password policy policy/language policy/message policy/value rel storage internal/excerpt
 internal/bench/report: internal/bench
 # Cluster: several nodes that answer as one
+internal/cluster/link: . internal/cluster internal/cluster/certificate internal/cluster/link/wire server storage storage/sharedlog
+internal/cluster/link/wire:
 internal/cluster/certificate:
 # Doors: protocols, and the server that listens for them
 door: . internal/jsonread internal/turns internal/excerpt storage

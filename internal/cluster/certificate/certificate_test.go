@@ -3,6 +3,7 @@ package certificate_test
 import (
 	"bytes"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net"
@@ -178,7 +179,7 @@ func TestExpired(t *testing.T) {
 	}
 	_, err := certificate.Open(filepath.Join(dir, "crt"), filepath.Join(dir, "key"), filepath.Join(dir, "ca"), func() time.Time { return later })
 	wants(t, err, texts...)
-	wants(t, right.Verify(nil), "there is none")
+	wants(t, right.Verify(nil, x509.ExtKeyUsageClientAuth), "there is none")
 }
 
 // TestReload requires that a certificate of a new authority is used without a restart,

@@ -127,11 +127,12 @@ func (l *loaded) verify(chain []*x509.Certificate, use x509.ExtKeyUsage, now tim
 	return fmt.Errorf("%w: %s: %w", ErrRefused, what, err)
 }
 
-// Verify checks the certificates that another node has shown, the node's own first,
-// as those of the end that dialed. Connections are checked when they open; after
-// Reload, Verify decides which of them may stay.
-func (f *Files) Verify(chain []*x509.Certificate) error {
-	return f.current.Load().verify(chain, x509.ExtKeyUsageClientAuth, f.now())
+// Verify checks the certificates that another node has shown, the node's own first, for
+// a use: x509.ExtKeyUsageClientAuth if that node has dialed, and
+// x509.ExtKeyUsageServerAuth otherwise. Connections are checked when they open; later,
+// Verify decides which of them may stay.
+func (f *Files) Verify(chain []*x509.Certificate, use x509.ExtKeyUsage) error {
+	return f.current.Load().verify(chain, use, f.now())
 }
 
 // Expires returns until when the certificate of the node is valid.

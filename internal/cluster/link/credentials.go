@@ -1,0 +1,84 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"net"
+
+	"google.golang.org/grpc/credentials"
+
+	"github.com/ostiary/ostiary/internal/cluster/certificate"
+)
+
+// protocol is what both credentials say about themselves.
+var protocol = credentials.ProtocolInfo{SecurityProtocol: "tls", SecurityVersion: "1.3"}
+
+// serverCredentials accepts connections of other nodes. Each handshake uses the files
+// as they are then.
+type serverCredentials struct{ gate *gate }
+
+// ServerHandshake implements [credentials.TransportCredentials].
+func (s serverCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	c, info, err := credentials.NewTLS(s.gate.files.Listen()).ServerHandshake(raw)
+	if err == nil {
+		err = s.gate.verified(raw.(*conn), info)
+	}
+	if err != nil {
+		s.gate.refused(raw.RemoteAddr().String(), "", err)
+		raw.Close()
+		return nil, nil, err
+	}
+	return c, info, nil
+}
+
+// ClientHandshake implements [credentials.TransportCredentials].
+func (serverCredentials) ClientHandshake(context.Context, string, net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	return nil, nil, errors.New("these credentials do not dial")
+}
+
+// Info implements [credentials.TransportCredentials].
+func (serverCredentials) Info() credentials.ProtocolInfo { return protocol }
+
+// Clone implements [credentials.TransportCredentials].
+func (s serverCredentials) Clone() credentials.TransportCredentials { return s }
+
+// OverrideServerName implements [credentials.TransportCredentials].
+func (serverCredentials) OverrideServerName(string) error { return nil }
+
+// clientCredentials opens connections to a node that others reach at host.
+type clientCredentials struct {
+	gate *gate
+	host string
+	peer *outgoingPeer
+}
+
+// ClientHandshake implements [credentials.TransportCredentials].
+func (c clientCredentials) ClientHandshake(ctx context.Context, _ string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	tracked := &conn{Conn: raw, gate: c.gate}
+	done, info, err := credentials.NewTLS(c.gate.files.Dial(c.host)).ClientHandshake(ctx, c.host, tracked)
+	if err == nil {
+		err = c.gate.verified(tracked, info)
+	}
+	if err != nil {
+		tracked.Close()
+		if errors.Is(err, certificate.ErrRefused) {
+			c.gate.refused(raw.RemoteAddr().String(), c.peer.to.ID.String(), err)
+		}
+		return nil, nil, err
+	}
+	return done, info, nil
+}
+
+// ServerHandshake implements [credentials.TransportCredentials].
+func (clientCredentials) ServerHandshake(net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	return nil, nil, errors.New("these credentials do not listen")
+}
+
+// Info implements [credentials.TransportCredentials].
+func (clientCredentials) Info() credentials.ProtocolInfo { return protocol }
+
+// Clone implements [credentials.TransportCredentials].
+func (c clientCredentials) Clone() credentials.TransportCredentials { return c }
+
+// OverrideServerName implements [credentials.TransportCredentials].
+func (clientCredentials) OverrideServerName(string) error { return nil }

@@ -1,0 +1,237 @@
+// Package link connects the nodes of a cluster with each other: it carries the
+// messages of package cluster and the requests that one node forwards to another, as a
+// service of gRPC over TLS 1.3, in which both ends have certificates. Its main type is
+// [Link], one for each node, which listens on one port and dials the other nodes.
+//
+// Both ends of each call check the other one: the certificate, the id of the cluster,
+// the id of the node and the number of its start, which must be in the registry of the
+// log, and the versions of the messages. The package decides nothing: it neither knows
+// who the holder is, nor when a write is acknowledged.
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/ostiary/ostiary/internal/cluster"
+	"github.com/ostiary/ostiary/internal/cluster/certificate"
+	"github.com/ostiary/ostiary/internal/cluster/link/wire"
+	"github.com/ostiary/ostiary/server"
+	"github.com/ostiary/ostiary/storage/sharedlog"
+)
+
+// The versions of the protocol that this package speaks. Nodes whose ranges have no
+// version in common refuse each other.
+const (
+	VersionMin = 1
+	VersionMax = 1
+)
+
+// Bounds of a link.
+const (
+	// MessageBytesMax is the maximum size of a message in bytes: a segment, and its
+	// frame.
+	MessageBytesMax = sharedlog.SegmentBytesMax + 1<<10
+	// PartBytesMax is the maximum size of a part of a forwarded body in bytes.
+	PartBytesMax = 64 << 10
+	// HeaderBytesMax is the maximum size of the headers of a call in bytes. The headers
+	// of a forwarded request are none of these.
+	HeaderBytesMax = 16 << 10
+	// StreamsMax is the maximum number of concurrent calls on one connection.
+	StreamsMax = 4096
+	// ConnectionsMax is the maximum number of connections that other nodes have opened,
+	// and ConnectionsPerCertificate that of the connections with one certificate.
+	ConnectionsMax            = 1024
+	ConnectionsPerCertificate = 64
+	// PendingMax is the maximum number of connections that have not shown a valid
+	// certificate yet. One more replaces the oldest one of the address that has most.
+	PendingMax = 64
+	// HandshakeTime is how long a connection may take to show its certificate.
+	HandshakeTime = 5 * time.Second
+)
+
+// refreshInterval is the time between two reads of the registry, which end the calls
+// of nodes that were removed.
+const refreshInterval = 5 * time.Second
+
+// Registry has the nodes of the cluster. Every sharedlog.Log is one.
+type Registry interface {
+	Nodes(ctx context.Context) ([]sharedlog.Node, time.Time, error)
+}
+
+// Node is what a link needs of a [cluster.Node].
+type Node interface {
+	// Serve serves a follower until the stream ends. Its error is sent to the follower.
+	Serve(ctx context.Context, stream cluster.Stream, from cluster.Peer, hello cluster.Hello) error
+	// TakeOver takes the role of the holder over.
+	TakeOver(ctx context.Context, from cluster.Peer, h cluster.HandOver) error
+	// Shown returns the last sequence of the log that the engines of the node show, and
+	// WaitShown returns once they show a sequence, or when ctx ends, with an error.
+	Shown() uint64
+	WaitShown(ctx context.Context, sequence uint64) error
+}
+
+// Receiver is what a link needs of a [server.Server]: it runs what other nodes forward.
+// Both methods fail with an error that wraps [server.ErrNotBegun] if they have not
+// begun with the request.
+type Receiver interface {
+	ServeForwarded(w http.ResponseWriter, r *http.Request, as server.Forwarded) error
+	InvokeForwarded(ctx context.Context, c server.Call, as server.Forwarded) (server.Answer, error)
+}
+
+// Options are the options of [New]. All fields without a default are required.
+type Options struct {
+	// Self is this node. Other nodes reach its Address, a host and a port.
+	Self cluster.Peer
+	// Cluster is the id of the cluster.
+	Cluster sharedlog.ClusterID
+	// Registry has the nodes that may connect.
+	Registry Registry
+	// Files are the certificates. New fails if the certificate is not for the host of
+	// the Address.
+	Files *certificate.Files
+	// Listener is where other nodes connect. The link closes it.
+	Listener net.Listener
+	// Refused is called for each connection and call of another node that the link
+	// refuses, with the address of the other end, what is known about it ("" if
+	// nothing), and the reason. It may be called concurrently. nil ignores them.
+	Refused func(remote, who string, why error)
+
+	versionMin, versionMax uint32 // of tests; 0 means the constants
+}
+
+// Link is the connection of a node to all others. It implements [cluster.Link] and,
+// with [Link.Target], forwards requests. All methods are safe for concurrent use.
+type Link struct {
+	opts     Options
+	server   *grpc.Server
+	gate     *gate
+	registry *registry
+	outgoing outgoing
+
+	mu       sync.Mutex
+	node     Node     // nil before Attach
+	receiver Receiver // nil before Attach
+
+	ctx        context.Context // ends when the link is closed
+	cancel     context.CancelFunc
+	background sync.WaitGroup
+}
+
+var _ cluster.Link = (*Link)(nil)
+
+// New returns a link that listens, and refuses calls of other nodes until Attach. It
+// starts goroutines, which Close ends.
+func New(o Options) (*Link, error) {
+	host, _, err := net.SplitHostPort(o.Self.Address)
+	if err != nil || host == "" {
+		return nil, fmt.Errorf("invalid address of this node %q: expected HOST:PORT, for example node1.example:7443", o.Self.Address)
+	}
+	if err := o.Files.Covers(host); err != nil {
+		return nil, fmt.Errorf("own certificate: %w, the host of this node's address", err)
+	}
+	if o.versionMax == 0 {
+		o.versionMin, o.versionMax = VersionMin, VersionMax
+	}
+	if o.Refused == nil {
+		o.Refused = func(string, string, error) {}
+	}
+	l := &Link{opts: o}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	l.registry = &registry{source: o.Registry}
+	l.gate = newGate(o.Files, o.Refused)
+	l.outgoing.peers = map[string]*outgoingPeer{}
+	l.server = grpc.NewServer(
+		grpc.Creds(serverCredentials{l.gate}),
+		grpc.ConnectionTimeout(HandshakeTime),
+		grpc.MaxRecvMsgSize(MessageBytesMax),
+		grpc.MaxSendMsgSize(MessageBytesMax),
+		grpc.MaxConcurrentStreams(StreamsMax),
+		grpc.MaxHeaderListSize(HeaderBytesMax),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveTime / 2, PermitWithoutStream: true}),
+		grpc.StreamInterceptor(l.admitStream),
+		grpc.UnaryInterceptor(l.admitCall),
+		grpc.WaitForHandlers(true),
+	)
+	wire.RegisterLinkServer(l.server, service{l: l})
+	l.background.Go(func() { _ = l.server.Serve(l.gate.listen(o.Listener)) })
+	l.background.Go(l.refresh)
+	return l, nil
+}
+
+const (
+	keepaliveTime    = 10 * time.Second // the shortest that gRPC allows
+	keepaliveTimeout = 5 * time.Second
+)
+
+// Attach sets what serves calls of other nodes. Either may be nil, for a node that does
+// not serve these calls yet.
+func (l *Link) Attach(node Node, receiver Receiver) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.node, l.receiver = node, receiver
+}
+
+func (l *Link) attached() (Node, Receiver) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.node, l.receiver
+}
+
+// Reload reads the certificates again, see [certificate.Files.Reload]. Connections
+// to and from nodes whose certificates are no longer valid are closed.
+func (l *Link) Reload() error {
+	if err := l.opts.Files.Reload(); err != nil {
+		return err
+	}
+	l.gate.verify()
+	return nil
+}
+
+// refresh reads the registry regularly, and ends the calls of nodes that are no longer
+// in it, and connections whose certificates have expired, until the link is closed.
+func (l *Link) refresh() {
+	tick := time.NewTicker(refreshInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-l.ctx.Done():
+			return
+		case <-tick.C:
+			l.refreshNow()
+		}
+	}
+}
+
+// refreshNow is one round of refresh. Tests call it, too.
+func (l *Link) refreshNow() {
+	ctx, cancel := context.WithTimeout(l.ctx, refreshInterval)
+	defer cancel()
+	l.gate.verify()
+	if err := l.registry.read(ctx); err != nil {
+		return // what was read before counts on
+	}
+	l.outgoing.close(func(p *outgoingPeer) bool { return !l.registry.has(p.to) })
+}
+
+// Close ends all calls in both directions and waits for them. It closes the listener.
+func (l *Link) Close() error {
+	l.cancel()
+	l.registry.endAll()
+	l.outgoing.close(func(*outgoingPeer) bool { return true })
+	l.server.Stop()
+	l.background.Wait()
+	return nil
+}
+
+// errNotReady is the error of a call to a node that does not serve it yet.
+var errNotReady = errors.New("the node is starting or stopping")
