@@ -9,8 +9,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/keystone"
-	"github.com/ostiary/ostiary/identity"
-	"github.com/ostiary/ostiary/identity/token"
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/storage/memory"
 )
 
@@ -22,12 +21,12 @@ func TestValidationSeesChanges(t *testing.T) {
 	t.Parallel()
 	begun := time.Now()
 	now := begun
-	keys := []token.Key{token.NewKey()}
+	keys := []settings.Key{settings.NewKey()}
 	settings := func(o *keystone.Options) {
 		o.URL = "" // links follow the Host header
-		o.Keys = func() ([]token.Key, error) { return keys, nil }
+		o.Keys = func() ([]settings.Key, error) { return keys, nil }
 	}
-	o := identity.Options{Rounds: 4, Clock: func() time.Time { return now }}
+	o := settings.Deployment{Rounds: 4, Clock: func() time.Time { return now }}
 	driver := memory.New()
 	c := newCloudOn(t, driver, o, settings)
 	other := secondCloud(t, driver, o, settings)
@@ -111,7 +110,7 @@ func TestValidationSeesChanges(t *testing.T) {
 	}
 	// A key that is removed takes its tokens with it, and so does the time.
 	old := keys
-	keys = append([]token.Key{token.NewKey()}, keys...)
+	keys = append([]settings.Key{settings.NewKey()}, keys...)
 	if got := validate("/v3/auth/tokens"); got != 200 {
 		t.Errorf("with another key in addition: %d", got)
 	}
@@ -129,7 +128,7 @@ func TestValidationSeesChanges(t *testing.T) {
 }
 
 // secondCloud returns the deployment of a cloud on a server of its own, on the same driver.
-func secondCloud(t *testing.T, driver *memory.Driver, o identity.Options, change func(*keystone.Options)) *cloud {
+func secondCloud(t *testing.T, driver *memory.Driver, o settings.Deployment, change func(*keystone.Options)) *cloud {
 	t.Helper()
 	e, err := ostiary.Open(t.Context(), ostiary.Options{Driver: driver, SecretKey: &[32]byte{1}})
 	if err != nil {

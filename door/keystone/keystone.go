@@ -24,7 +24,6 @@ import (
 	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/derived"
 	"github.com/ostiary/ostiary/internal/identity"
-	"github.com/ostiary/ostiary/internal/identity/token"
 )
 
 // Name is the door's name, under which stores have aliases.

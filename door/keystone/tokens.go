@@ -10,6 +10,7 @@ import (
 
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/identity/access"
+	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/identity/token"
 )
@@ -105,8 +106,8 @@ func (s *service) decode(codec *token.Fernet, text string) (*decoded, error) {
 }
 
 // digestOf returns the digest of a list of keys.
-func digestOf(keys []token.Key) [sha256.Size]byte {
-	all := make([]byte, 0, 8*len(token.Key{}))
+func digestOf(keys []settings.Key) [sha256.Size]byte {
+	all := make([]byte, 0, 8*len(settings.Key{}))
 	for i := range keys {
 		all = append(all, keys[i][:]...)
 	}

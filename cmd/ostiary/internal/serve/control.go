@@ -13,7 +13,7 @@ import (
 
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/protocols"
-	"github.com/ostiary/ostiary/identity"
+	"github.com/ostiary/ostiary/internal/identity"
 )
 
 // controlTimeout bounds a command of the socket, which may wait for password hashes.

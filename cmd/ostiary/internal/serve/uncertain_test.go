@@ -14,7 +14,7 @@ import (
 	"github.com/ostiary/ostiary/door/openfga"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/server"
-	"github.com/ostiary/ostiary/storage/failing"
+	"github.com/ostiary/ostiary/workshop/failing"
 	"github.com/ostiary/ostiary/storage/memory"
 )
 
