@@ -22,14 +22,14 @@ func TestValidationSeesChanges(t *testing.T) {
 	begun := time.Now()
 	now := begun
 	keys := []settings.Key{settings.NewKey()}
-	settings := func(o *keystone.Options) {
+	adjust := func(o *keystone.Options) {
 		o.URL = "" // links follow the Host header
 		o.Keys = func() ([]settings.Key, error) { return keys, nil }
 	}
 	o := settings.Deployment{Rounds: 4, Clock: func() time.Time { return now }}
 	driver := memory.New()
-	c := newCloudOn(t, driver, o, settings)
-	other := secondCloud(t, driver, o, settings)
+	c := newCloudOn(t, driver, o, adjust)
+	other := secondCloud(t, driver, o, adjust)
 	role, auditor, service := c.id("roles", "role", `"name":"operator"`), c.id("roles", "role", `"name":"auditor"`), c.id("services", "service", `"type":"compute","name":"nova"`)
 	endpoint := c.id("endpoints", "endpoint", `"service_id":"`+service+`","interface":"public","url":"http://nova/$(project_id)s"`)
 	for _, by := range []*cloud{c, other} {

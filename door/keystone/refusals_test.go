@@ -161,7 +161,7 @@ func TestShapes(t *testing.T) {
 // answer is 503 with Retry-After, never 401.
 func TestSecretReplaced(t *testing.T) {
 	driver := failing.New(memory.New())
-	c := newCloudOn(t, driver, identity.Options{Rounds: 4})
+	c := newCloudOn(t, driver, settings.Deployment{Rounds: 4})
 	id := c.id("users", "user", `"name":"u","password":"right"`)
 	for name, send := range map[string]func() answer{
 		"right password": func() answer { return c.login("u", "right", "") },

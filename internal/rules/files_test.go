@@ -116,7 +116,7 @@ func counts(t *testing.T, binary, dir, call string, times int) map[string]int {
 // TestTheRootIsSmall keeps the root package a face: few files, and few methods
 // on its Store.
 func TestTheRootIsSmall(t *testing.T) {
-	const filesMax, methodsMax = 15, 50
+	const filesMax, methodsMax = 15, 52
 	files, methods := 0, 0
 	sources(t, func(room, file string) {
 		if room != "." || strings.HasSuffix(file, "_test.go") {
