@@ -110,6 +110,7 @@ storage/kv: storage rel
 storage/memory: storage storage/kv rel internal/btree
 storage/pebble: storage storage/kv rel
 internal/cluster: storage storage/sharedlog storage/replica
+storage/raft: storage storage/sharedlog
 storage/replica: storage storage/kv storage/sharedlog rel
 storage/sharedlog: storage rel internal/canonical
 storage/sharedlog/memorylog: storage storage/sharedlog

@@ -1,0 +1,153 @@
+package raft
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/sharedlog"
+)
+
+// operation is what a command does. The numbers are in the log.
+type operation uint8
+
+const (
+	opAppend operation = iota + 1
+	opTrim
+	opCluster
+	opLease
+	opRegister
+	opReport
+	opForget
+	opSnapshot
+	opNothing // changes nothing
+	opPart    // a part of the segment of a later append
+)
+
+// command is a change of the shared log, as an entry of the consensus has it. Each
+// operation uses some of the fields.
+type command struct {
+	Operation operation                `msgpack:"o"`
+	Shard     sharedlog.Shard          `msgpack:"s,omitempty"`
+	After     sharedlog.Position       `msgpack:"a,omitempty"` // of an append
+	Record    sharedlog.Record         `msgpack:"r,omitempty"`
+	Secrets   []sharedlog.SecretChange `msgpack:"c,omitempty"`
+	Below     uint64                   `msgpack:"b,omitempty"` // of a trim
+	Part      []byte                   `msgpack:"d,omitempty"`
+	// Parts are the entries of the consensus with the parts of a large segment, whose
+	// Record has no bytes then: one large entry would delay the heartbeats.
+	Parts []uint64 `msgpack:"e,omitempty"`
+
+	Cluster    [2]sharedlog.Cluster `msgpack:"u,omitempty"` // old and new
+	Lease      [2]sharedlog.Lease   `msgpack:"l,omitempty"` // old and new
+	Node       sharedlog.Node       `msgpack:"n,omitempty"`
+	SnapshotAt sharedlog.Position   `msgpack:"p,omitempty"`
+	Server     string               `msgpack:"v,omitempty"` // the server that has the parts of a snapshot
+}
+
+func (c *command) encode() ([]byte, error) { return msgpack.Marshal(c) }
+
+func decodeCommand(b []byte) (*command, error) {
+	c := &command{}
+	if err := msgpack.Unmarshal(b, c); err != nil {
+		return nil, fmt.Errorf("%w: command of the consensus: %w", storage.ErrDamaged, err)
+	}
+	return c, nil
+}
+
+// setTime sets the time of the records in the registry. The leader calls it, so that
+// there is one clock.
+func (c *command) setTime(now time.Time) bool {
+	if c.Operation != opRegister && c.Operation != opReport {
+		return false
+	}
+	c.Node.Seen = now
+	return true
+}
+
+// outcome is what a command led to, on its way to the node that proposed it. The zero
+// outcome is success.
+type outcome struct {
+	// Kind names the error; see errorKinds.
+	Kind string `msgpack:"k,omitempty"`
+	Text string `msgpack:"t,omitempty"`
+	// Head is the last position, of a conflict.
+	Head sharedlog.Position `msgpack:"h,omitempty"`
+	// Index is the entry of the consensus after which the outcome can be read.
+	Index uint64 `msgpack:"i,omitempty"`
+	// Time is the leader's clock.
+	Time time.Time `msgpack:"z,omitempty"`
+}
+
+// errNotLeader means that a server is not the leader, so that it did not begin with a
+// request.
+var errNotLeader = errors.New("server is not the leader")
+
+// errorKinds are the errors that keep their identity on the way to another node.
+var errorKinds = map[string]error{
+	"swap":      sharedlog.ErrSwap,
+	"lease":     sharedlog.ErrLease,
+	"taken":     sharedlog.ErrNodeTaken,
+	"size":      storage.ErrTooLarge,
+	"damaged":   storage.ErrDamaged,
+	"notleader": errNotLeader,
+	"closed":    storage.ErrClosed,
+	"snapshot":  sharedlog.ErrNoSnapshot,
+}
+
+// conflictKind and otherKind are the other values of outcome.Kind.
+const (
+	conflictKind = "conflict"
+	otherKind    = "error"
+)
+
+// outcomeOf returns the outcome of an error.
+func outcomeOf(err error) outcome {
+	var conflict *sharedlog.ConflictError
+	switch {
+	case err == nil:
+		return outcome{}
+	case errors.As(err, &conflict):
+		return outcome{Kind: conflictKind, Head: conflict.Head}
+	}
+	for kind, is := range errorKinds {
+		if errors.Is(err, is) {
+			return outcome{Kind: kind, Text: err.Error()}
+		}
+	}
+	return outcome{Kind: otherKind, Text: err.Error()}
+}
+
+// err returns the error of an outcome.
+func (o *outcome) err() error {
+	switch o.Kind {
+	case "":
+		return nil
+	case conflictKind:
+		return &sharedlog.ConflictError{Head: o.Head}
+	}
+	if is := errorKinds[o.Kind]; is != nil {
+		return &remoteError{o.Text, is}
+	}
+	return errors.New(o.Text)
+}
+
+// remoteError is an error of another node.
+type remoteError struct {
+	text string
+	is   error
+}
+
+func (e *remoteError) Error() string { return e.text }
+func (e *remoteError) Unwrap() error { return e.is }
+
+func (o *outcome) encode() ([]byte, error) { return msgpack.Marshal(o) }
+
+func decodeOutcome(b []byte) (o outcome, err error) {
+	err = msgpack.NewDecoder(bytes.NewReader(b)).Decode(&o)
+	return o, err
+}

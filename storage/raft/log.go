@@ -1,0 +1,449 @@
+package raft
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/vmihailenco/msgpack/v5"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/sharedlog"
+)
+
+// Log is a connection to the shared log on one node. It implements [sharedlog.Log].
+// While there is no leader, calls wait until their context ends.
+type Log struct {
+	node    *Node
+	closing sync.Once
+	closed  chan struct{}
+}
+
+var _ sharedlog.Log = (*Log)(nil)
+
+// leaderWait is the time between two looks for a leader.
+const leaderWait = 10 * time.Millisecond
+
+// err returns why a call may not begin.
+func (l *Log) err(ctx context.Context) error {
+	if isClosed(l.closed) || l.node.ctx.Err() != nil {
+		return storage.ErrClosed
+	}
+	return ctx.Err()
+}
+
+// ask calls the leader until one has begun with the request. here is what this node
+// does if it leads, and there is the call of another node.
+func (n *Node) ask(ctx context.Context, closed <-chan struct{}, here func() outcome, there func(ctx context.Context, address string) (outcome, error)) (o outcome, err error) {
+	for {
+		switch address, id := n.raft.LeaderWithID(); {
+		case id == n.id:
+			o = here()
+		case address != "":
+			if o, err = there(ctx, string(address)); err != nil {
+				return o, fmt.Errorf("leader %s: %w", address, err)
+			}
+		default:
+			o = outcome{Kind: "notleader", Text: "there is no leader"}
+		}
+		if err = o.err(); !errors.Is(err, errNotLeader) {
+			return o, err
+		}
+		timer := time.NewTimer(leaderWait)
+		select {
+		case <-timer.C:
+		case <-closed:
+			return o, storage.ErrClosed
+		case <-n.ctx.Done():
+			return o, storage.ErrClosed
+		case <-ctx.Done():
+			timer.Stop()
+			return o, fmt.Errorf("%w: %w", ctx.Err(), err)
+		}
+	}
+}
+
+// change proposes a command to the leader.
+func (l *Log) change(ctx context.Context, c *command) error {
+	if err := l.err(ctx); err != nil {
+		return err
+	}
+	b, err := c.encode()
+	if err != nil {
+		return err
+	}
+	_, err = l.node.ask(ctx, l.closed, func() outcome { return outcomeOf(l.node.proposeHere(b)) }, func(ctx context.Context, address string) (outcome, error) {
+		return l.node.proposeTo(ctx, address, b)
+	})
+	return err
+}
+
+// proposeTo sends a command to another node in chunks.
+func (n *Node) proposeTo(ctx context.Context, address string, c []byte) (o outcome, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := n.openStream(ctx, address, methodPropose, &grpc.StreamDesc{ClientStreams: true})
+	if err != nil {
+		return o, err
+	}
+	for chunk := range slices.Chunk(c, chunkBytes) {
+		if err := stream.SendMsg(wrapperspb.Bytes(chunk)); err != nil && !errors.Is(err, io.EOF) {
+			return o, err
+		}
+	}
+	if err := stream.CloseSend(); err != nil {
+		return o, err
+	}
+	var answer wrapperspb.BytesValue
+	if err := stream.RecvMsg(&answer); err != nil {
+		return o, err
+	}
+	return decodeOutcome(answer.GetValue())
+}
+
+// call calls a unary method of another node.
+func (n *Node) call(ctx context.Context, address, method string, request []byte) (o outcome, err error) {
+	conn, err := n.opts.Dial(ctx, address)
+	if err != nil {
+		return o, err
+	}
+	var answer wrapperspb.BytesValue
+	if err := conn.Invoke(ctx, "/"+serviceName+"/"+method, wrapperspb.Bytes(request), &answer); err != nil {
+		return o, err
+	}
+	return decodeOutcome(answer.GetValue())
+}
+
+// changeMembers makes a change of the servers on the leader.
+func (n *Node) changeMembers(ctx context.Context, c *memberChange) error {
+	b, err := msgpack.Marshal(c)
+	if err != nil {
+		return err
+	}
+	_, err = n.ask(ctx, nil, func() outcome { return n.serveMembers(b) }, func(ctx context.Context, address string) (outcome, error) {
+		return n.call(ctx, address, methodMembers, b)
+	})
+	return err
+}
+
+// confirm returns when this node has everything that was decided before the call, with
+// the leader's clock. A leader that does not answer is asked again, because the
+// question changes nothing.
+func (l *Log) confirm(ctx context.Context) (time.Time, error) {
+	if err := l.err(ctx); err != nil {
+		return time.Time{}, err
+	}
+	n := l.node
+	o, err := n.ask(ctx, l.closed, n.serveIndex, func(ctx context.Context, address string) (outcome, error) {
+		o, err := n.call(ctx, address, methodIndex, nil)
+		if err != nil {
+			o = outcome{Kind: "notleader", Text: err.Error()}
+		}
+		return o, nil
+	})
+	if err == nil {
+		err = n.machine.wait(ctx, l.closed, func() bool { return n.machine.meta.Applied >= o.Index })
+	}
+	return o.Time, err
+}
+
+// look calls read with the machine locked, once this node has everything that was
+// decided before the call.
+func (l *Log) look(ctx context.Context, read func(m *machine)) (time.Time, error) {
+	now, err := l.confirm(ctx)
+	if err == nil {
+		l.node.machine.mu.RLock()
+		defer l.node.machine.mu.RUnlock()
+		read(l.node.machine)
+	}
+	return now, err
+}
+
+// Cluster implements [sharedlog.Log].
+func (l *Log) Cluster(ctx context.Context) (c sharedlog.Cluster, err error) {
+	_, err = l.look(ctx, func(m *machine) { c = m.meta.Cluster })
+	return c, err
+}
+
+// SwapCluster implements [sharedlog.Log].
+func (l *Log) SwapCluster(ctx context.Context, old, new sharedlog.Cluster) error {
+	return l.change(ctx, &command{Operation: opCluster, Cluster: [2]sharedlog.Cluster{old, new}})
+}
+
+// Head implements [sharedlog.Log].
+func (l *Log) Head(ctx context.Context, of sharedlog.Shard) (p sharedlog.Position, err error) {
+	_, err = l.look(ctx, func(m *machine) { p = m.shard(of).Head })
+	return p, err
+}
+
+// Append implements [sharedlog.Log].
+func (l *Log) Append(ctx context.Context, of sharedlog.Shard, after sharedlog.Position, record sharedlog.Record, secrets []sharedlog.SecretChange) error {
+	if len(record.Bytes) > sharedlog.SegmentBytesMax {
+		return fmt.Errorf("%w: a segment of %d bytes exceeds the limit SegmentBytesMax, which is %d", storage.ErrTooLarge, len(record.Bytes), sharedlog.SegmentBytesMax)
+	}
+	return l.change(ctx, &command{Operation: opAppend, Shard: of, After: after, Record: record, Secrets: secrets})
+}
+
+// errStop ends a read whose caller wants no more.
+var errStop = errors.New("stop")
+
+// Read implements [sharedlog.Log].
+func (l *Log) Read(ctx context.Context, of sharedlog.Shard, from uint64) iter.Seq2[sharedlog.Record, error] {
+	return func(yield func(sharedlog.Record, error) bool) {
+		_, err := l.confirm(ctx)
+		if err == nil {
+			err = l.node.machine.read(of, max(from, 1), func(r sharedlog.Record) error {
+				if err := l.err(ctx); err != nil {
+					return err
+				}
+				if !yield(r, nil) {
+					return errStop
+				}
+				return nil
+			})
+		}
+		if err != nil && !errors.Is(err, errStop) {
+			yield(sharedlog.Record{}, err)
+		}
+	}
+}
+
+// Wait implements [sharedlog.Log]. It looks at this node alone.
+func (l *Log) Wait(ctx context.Context, of sharedlog.Shard, after uint64) error {
+	if err := l.err(ctx); err != nil {
+		return err
+	}
+	m := l.node.machine
+	return m.wait(ctx, l.closed, func() bool { return m.shard(of).Head.Sequence > after })
+}
+
+// Trim implements [sharedlog.Log].
+func (l *Log) Trim(ctx context.Context, of sharedlog.Shard, below uint64) error {
+	return l.change(ctx, &command{Operation: opTrim, Shard: of, Below: below})
+}
+
+// Secret implements [sharedlog.Log].
+func (l *Log) Secret(ctx context.Context, key sharedlog.SecretKey, digest storage.Hash) ([]byte, error) {
+	if _, err := l.confirm(ctx); err != nil {
+		return nil, err
+	}
+	have, body, found, err := l.node.machine.secret(&key)
+	switch {
+	case err != nil:
+		return nil, err
+	case !found || have != digest:
+		return nil, fmt.Errorf("%w: key %q of kind %q", sharedlog.ErrNoSecret, key.Key, key.Kind)
+	case sha256.Sum256(body) != digest:
+		return nil, fmt.Errorf("%w: key %q of kind %q does not have its digest", storage.ErrDamaged, key.Key, key.Kind)
+	}
+	return body, nil
+}
+
+// Lease implements [sharedlog.Log].
+func (l *Log) Lease(ctx context.Context, of sharedlog.Shard) (lease sharedlog.Lease, err error) {
+	_, err = l.look(ctx, func(m *machine) { lease = m.shard(of).Lease })
+	return lease, err
+}
+
+// SwapLease implements [sharedlog.Log].
+func (l *Log) SwapLease(ctx context.Context, of sharedlog.Shard, old, new sharedlog.Lease) error {
+	if err := sharedlog.CheckLease(old, new); err != nil {
+		return err
+	}
+	return l.change(ctx, &command{Operation: opLease, Shard: of, Lease: [2]sharedlog.Lease{old, new}})
+}
+
+// Register implements [sharedlog.Log].
+func (l *Log) Register(ctx context.Context, n sharedlog.Node) error {
+	return l.change(ctx, &command{Operation: opRegister, Node: n})
+}
+
+// Report implements [sharedlog.Log].
+func (l *Log) Report(ctx context.Context, n sharedlog.Node) error {
+	return l.change(ctx, &command{Operation: opReport, Node: n})
+}
+
+// Forget implements [sharedlog.Log].
+func (l *Log) Forget(ctx context.Context, id storage.NodeID) error {
+	return l.change(ctx, &command{Operation: opForget, Node: sharedlog.Node{ID: id}})
+}
+
+// Nodes implements [sharedlog.Log].
+func (l *Log) Nodes(ctx context.Context) (all []sharedlog.Node, now time.Time, err error) {
+	now, err = l.look(ctx, func(m *machine) { all = slices.Collect(maps.Values(m.nodes)) })
+	slices.SortFunc(all, func(a, b sharedlog.Node) int { return slices.Compare(a.ID[:], b.ID[:]) })
+	return all, now, err
+}
+
+func partKey(shard sharedlog.Shard, sequence uint64, part uint32) []byte {
+	key := binary.BigEndian.AppendUint32([]byte{keyPart}, uint32(shard))
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(key, sequence), part)
+}
+
+// PutSnapshot implements [sharedlog.Log]. The parts stay on this node, and the log
+// remembers that they are here, because every node has the same state.
+func (l *Log) PutSnapshot(ctx context.Context, of sharedlog.Shard, at sharedlog.Position, parts iter.Seq2[[]byte, error]) error {
+	var have []partsRecord
+	if _, err := l.look(ctx, func(m *machine) { have = slices.Clone(m.shard(of).Snapshots) }); err != nil {
+		return err
+	}
+	if len(have) > 0 && have[0].At.Sequence >= at.Sequence {
+		return nil
+	}
+	db, number := l.node.db, uint32(0)
+	if err := db.DeleteRange(partKey(of, at.Sequence, 0), partKey(of, at.Sequence+1, 0), pebble.NoSync); err != nil {
+		return err
+	}
+	for part, err := range parts {
+		if err == nil {
+			err = l.err(ctx)
+		}
+		if err == nil && len(part) > sharedlog.PartBytesMax {
+			err = fmt.Errorf("%w: a part of %d bytes exceeds the limit PartBytesMax, which is %d", storage.ErrTooLarge, len(part), sharedlog.PartBytesMax)
+		}
+		if err == nil {
+			err = db.Set(partKey(of, at.Sequence, number), part, pebble.NoSync)
+		}
+		if err != nil {
+			return err
+		}
+		number++
+	}
+	if err := db.LogData(nil, pebble.Sync); err != nil {
+		return err
+	}
+	if err := l.change(ctx, &command{Operation: opSnapshot, Shard: of, SnapshotAt: at, Server: l.node.ID()}); err != nil {
+		return err
+	}
+	// Older ones of this node are no longer named.
+	return db.DeleteRange(partKey(of, 0, 0), partKey(of, at.Sequence, 0), pebble.NoSync)
+}
+
+// parts calls yield with the parts of a snapshot that this node has made.
+func (n *Node) parts(shard sharedlog.Shard, sequence uint64, yield func([]byte) error) error {
+	it, err := n.db.NewIter(&pebble.IterOptions{LowerBound: partKey(shard, sequence, 0), UpperBound: partKey(shard, sequence+1, 0)})
+	if err != nil {
+		return err
+	}
+	defer it.Close()
+	for ok := it.First(); ok; ok = it.Next() {
+		if err := yield(append([]byte(nil), it.Value()...)); err != nil {
+			return err
+		}
+	}
+	return it.Error()
+}
+
+// Snapshot implements [sharedlog.Log]. The parts come from the node that has made them.
+func (l *Log) Snapshot(ctx context.Context, of sharedlog.Shard) (sharedlog.Position, iter.Seq2[[]byte, error], error) {
+	var all []partsRecord
+	if _, err := l.look(ctx, func(m *machine) { all = slices.Clone(m.shard(of).Snapshots) }); err != nil {
+		return sharedlog.Position{}, nil, err
+	}
+	if len(all) == 0 {
+		return sharedlog.Position{}, nil, fmt.Errorf("shard %d: %w", of, sharedlog.ErrNoSnapshot)
+	}
+	members, err := l.node.Members()
+	if err != nil {
+		return sharedlog.Position{}, nil, err
+	}
+	for _, r := range all {
+		for _, m := range members {
+			if m.ID == r.Server && (m.ID == l.node.ID() || l.node.reachable(ctx, m.Address)) {
+				return r.At, l.partsOf(ctx, of, r, m), nil
+			}
+		}
+	}
+	return sharedlog.Position{}, nil, fmt.Errorf("shard %d: %w: none of the nodes that have one can be reached", of, sharedlog.ErrNoSnapshot)
+}
+
+// reachable reports whether a node answers.
+func (n *Node) reachable(ctx context.Context, address string) bool {
+	ctx, cancel := context.WithTimeout(ctx, 10*n.opts.Heartbeat)
+	defer cancel()
+	_, err := n.call(ctx, address, methodIndex, nil)
+	return err == nil
+}
+
+// partsOf returns the parts of a snapshot that a member has. They end with
+// ErrNoSnapshot if it was replaced meanwhile.
+func (l *Log) partsOf(ctx context.Context, of sharedlog.Shard, r partsRecord, m Member) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		pass := func(part []byte) error {
+			if err := l.err(ctx); err != nil {
+				return err
+			}
+			if !yield(part, nil) {
+				return errStop
+			}
+			return nil
+		}
+		err := l.eachPart(ctx, of, r.At.Sequence, m, pass)
+		if err == nil {
+			err = l.stillNamed(ctx, of, r)
+		}
+		if err != nil && !errors.Is(err, errStop) {
+			yield(nil, err)
+		}
+	}
+}
+
+func (l *Log) eachPart(ctx context.Context, of sharedlog.Shard, sequence uint64, m Member, pass func([]byte) error) error {
+	if m.ID == l.node.ID() {
+		return l.node.parts(of, sequence, pass)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := l.node.openStream(ctx, m.Address, methodParts, &grpc.StreamDesc{ServerStreams: true})
+	if err != nil {
+		return err
+	}
+	request := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(nil, uint32(of)), sequence)
+	if err := stream.SendMsg(wrapperspb.Bytes(request)); err != nil {
+		return err
+	}
+	if err := stream.CloseSend(); err != nil {
+		return err
+	}
+	for {
+		var part wrapperspb.BytesValue
+		err := stream.RecvMsg(&part)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = pass(part.GetValue())
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// stillNamed fails with ErrNoSnapshot if a snapshot was replaced, so that what was read
+// of it may not be all of it.
+func (l *Log) stillNamed(ctx context.Context, of sharedlog.Shard, r partsRecord) error {
+	named := false
+	_, err := l.look(ctx, func(m *machine) { named = slices.Contains(m.shard(of).Snapshots, r) })
+	if err == nil && !named {
+		err = fmt.Errorf("shard %d: %w: it was replaced while it was read", of, sharedlog.ErrNoSnapshot)
+	}
+	return err
+}
+
+// Close implements [sharedlog.Log]. The node goes on.
+func (l *Log) Close() error {
+	l.closing.Do(func() { close(l.closed) })
+	return nil
+}

@@ -1,0 +1,353 @@
+package raft
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	consensus "github.com/hashicorp/raft"
+	"google.golang.org/grpc"
+
+	"github.com/ostiary/ostiary/storage"
+)
+
+// Options are the options of [Open].
+type Options struct {
+	// Folder keeps the log of this node. It is made if it is missing.
+	Folder string
+	// Address is where the other nodes reach this one. It is what their Dial gets.
+	Address string
+	// Dial returns a connection to the node with an address. The node does not close
+	// it. It is called often, so it should return the same connection again.
+	Dial func(ctx context.Context, address string) (*grpc.ClientConn, error)
+	// First makes this node the first one of a new log, if its folder is new.
+	// Without it a new node waits until [Node.Add] of another node adds it.
+	First bool
+	// Log gets what the consensus reports. Nil drops it.
+	Log *slog.Logger
+	// Heartbeat is how long a node waits for the leader before it wants to lead. The
+	// default is 300 ms; it must be longer than the longest round trip between voters.
+	Heartbeat time.Duration
+	// SnapshotEntries is after how many entries the consensus drops old ones. The
+	// default is 8192.
+	SnapshotEntries uint64
+}
+
+// defaults of Options.
+const (
+	heartbeatDefault       = 300 * time.Millisecond
+	snapshotEntriesDefault = 8192
+)
+
+// Node is one server of the consensus. It is a voter, or only a follower. All methods
+// are safe for concurrent use.
+type Node struct {
+	opts    Options
+	id      consensus.ServerID
+	db      *pebble.DB
+	entries *store
+	machine *machine
+	raft    *consensus.Raft
+
+	incoming chan net.Conn // connections of the consensus that others have opened
+	trans    *consensus.NetworkTransport
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+
+	mu      sync.Mutex
+	barrier uint64 // the term in which everything before it is known to be committed
+
+	closing  sync.Once
+	closeErr error
+}
+
+// keyID is the key of the random id of a node.
+var keyID = []byte("ostiary-id")
+
+// Open starts the node of a folder. It does not wait for a leader. The caller must
+// register the node at the server whose connections Dial reaches, before or soon
+// after. Open fails with an error of the disk, or if another process has the folder.
+func Open(opts Options) (*Node, error) {
+	if opts.Heartbeat <= 0 {
+		opts.Heartbeat = heartbeatDefault
+	}
+	if opts.SnapshotEntries == 0 {
+		opts.SnapshotEntries = snapshotEntriesDefault
+	}
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	n := &Node{opts: opts, incoming: make(chan net.Conn)}
+	n.ctx, n.cancel = context.WithCancel(context.Background())
+	if err := n.open(); err != nil {
+		n.Close()
+		return nil, fmt.Errorf("open the node's log in %s: %w", opts.Folder, err)
+	}
+	return n, nil
+}
+
+func (n *Node) open() (err error) {
+	options := &pebble.Options{Logger: pebbleLog{n.opts.Log}, FormatMajorVersion: pebble.FormatNewest}
+	if n.db, err = pebble.Open(filepath.Join(n.opts.Folder, "entries"), options); err != nil {
+		return err
+	}
+	if n.entries, err = openStore(n.db); err != nil {
+		return err
+	}
+	entries := n.entries
+	if n.machine, err = openMachine(n.db); err != nil {
+		return err
+	}
+	if n.id, err = serverID(entries); err != nil {
+		return err
+	}
+	logger := newConsensusLog(n.opts.Log)
+	snapshots, err := consensus.NewFileSnapshotStoreWithLogger(n.opts.Folder, 2, logger)
+	if err != nil {
+		return err
+	}
+	n.trans = consensus.NewNetworkTransportWithConfig(&consensus.NetworkTransportConfig{
+		Stream: (*streamLayer)(n), MaxPool: 3, Timeout: 10 * time.Second, Logger: logger})
+	config := consensus.DefaultConfig()
+	config.LocalID = n.id
+	config.Logger = logger
+	config.HeartbeatTimeout, config.ElectionTimeout = n.opts.Heartbeat, n.opts.Heartbeat
+	config.LeaderLeaseTimeout = n.opts.Heartbeat
+	config.CommitTimeout = n.opts.Heartbeat / 10
+	config.SnapshotThreshold, config.TrailingLogs = n.opts.SnapshotEntries, n.opts.SnapshotEntries/2
+	config.SnapshotInterval = 10 * time.Second
+	config.NoSnapshotRestoreOnStart = true // the machine is in the database
+	config.NoLegacyTelemetry = true
+	if n.opts.First {
+		first := consensus.Configuration{Servers: []consensus.Server{{ID: n.id, Address: consensus.ServerAddress(n.opts.Address)}}}
+		err := consensus.BootstrapCluster(config, entries, entries, snapshots, n.trans, first)
+		if err != nil && !errors.Is(err, consensus.ErrCantBootstrap) {
+			return err
+		}
+	}
+	cached, err := consensus.NewLogCache(512, entries)
+	if err != nil {
+		return err
+	}
+	n.raft, err = consensus.NewRaft(config, n.machine, cached, entries, snapshots, n.trans)
+	return err
+}
+
+// serverID returns the id of the server that a folder keeps, and makes a new one for a
+// new folder.
+func serverID(s *store) (consensus.ServerID, error) {
+	b, err := s.Get(keyID)
+	if err == nil && len(b) == 0 {
+		random := make([]byte, 16)
+		_, _ = rand.Read(random) // never fails
+		b = []byte(hex.EncodeToString(random))
+		err = s.Set(keyID, b)
+	}
+	return consensus.ServerID(b), err
+}
+
+// ID returns the random id of the node, which its folder keeps.
+func (n *Node) ID() string { return string(n.id) }
+
+// Log returns a connection to the shared log.
+func (n *Node) Log() *Log { return &Log{node: n, closed: make(chan struct{})} }
+
+// Close stops the node. The others go on if they are a majority.
+func (n *Node) Close() error {
+	n.closing.Do(func() {
+		n.cancel()
+		if n.raft != nil {
+			n.closeErr = n.raft.Shutdown().Error()
+		}
+		if n.trans != nil {
+			n.closeErr = errors.Join(n.closeErr, n.trans.Close())
+		}
+		if n.db != nil {
+			n.closeErr = errors.Join(n.closeErr, n.db.Close())
+		}
+	})
+	return n.closeErr
+}
+
+// Member is a server of the consensus.
+type Member struct {
+	// ID is the id of the server.
+	ID string
+	// Address is where others reach it.
+	Address string
+	// Voter is true if the server's vote counts. A majority of the voters must be up.
+	Voter bool
+	// Leader is true for the leader.
+	Leader bool
+}
+
+// Members returns the servers of the consensus, as this node knows them.
+func (n *Node) Members() ([]Member, error) {
+	f := n.raft.GetConfiguration()
+	if err := f.Error(); err != nil {
+		return nil, err
+	}
+	_, leader := n.raft.LeaderWithID()
+	var all []Member
+	for _, s := range f.Configuration().Servers {
+		all = append(all, Member{string(s.ID), string(s.Address), s.Suffrage == consensus.Voter, s.ID == leader})
+	}
+	return all, nil
+}
+
+// memberTimeout bounds one change of the members.
+const memberTimeout = 10 * time.Second
+
+// Add adds a server, or changes its address or whether it votes. Only one change is
+// made at a time. Any node can be asked; the leader makes the change.
+func (n *Node) Add(ctx context.Context, m Member) error {
+	if m.ID == "" || m.Address == "" {
+		return fmt.Errorf("add a node: id %q, address %q: expected both", m.ID, m.Address)
+	}
+	return n.changeMembers(ctx, &memberChange{Add: m})
+}
+
+// Remove removes a server. It fails for the last voter.
+func (n *Node) Remove(ctx context.Context, id string) error {
+	return n.changeMembers(ctx, &memberChange{Remove: id})
+}
+
+// memberChange is a change of the servers: Remove if it is not "", otherwise Add.
+type memberChange struct {
+	Add    Member `msgpack:"a"`
+	Remove string `msgpack:"r"`
+}
+
+// makeChange makes a change on the leader.
+func (n *Node) makeChange(c *memberChange) error {
+	switch {
+	case c.Remove != "":
+		members, err := n.Members()
+		if err != nil {
+			return err
+		}
+		voters := 0
+		found := Member{}
+		for _, m := range members {
+			if m.Voter {
+				voters++
+			}
+			if m.ID == c.Remove {
+				found = m
+			}
+		}
+		if found.ID == "" {
+			return nil
+		}
+		if found.Voter && voters == 1 {
+			return fmt.Errorf("remove node %s: it is the last voter", c.Remove)
+		}
+		return n.raft.RemoveServer(consensus.ServerID(c.Remove), 0, memberTimeout).Error()
+	case c.Add.Voter:
+		return n.raft.AddVoter(consensus.ServerID(c.Add.ID), consensus.ServerAddress(c.Add.Address), 0, memberTimeout).Error()
+	}
+	return n.raft.AddNonvoter(consensus.ServerID(c.Add.ID), consensus.ServerAddress(c.Add.Address), 0, memberTimeout).Error()
+}
+
+// Leader reports whether this node leads, as far as it knows.
+func (n *Node) Leader() bool { return n.raft.State() == consensus.Leader }
+
+// GiveUp hands the lead to another voter. It does nothing if this node does not lead,
+// and fails if no other voter can take it.
+func (n *Node) GiveUp() error {
+	if !n.Leader() {
+		return nil
+	}
+	return n.raft.LeadershipTransfer().Error()
+}
+
+// propose makes a command on the leader, waits until it is applied there, and returns
+// its index. It fails with errNotLeader if this node did not begin.
+func (n *Node) propose(c []byte) (uint64, error) {
+	f := n.raft.Apply(c, memberTimeout)
+	err := f.Error()
+	switch {
+	case errors.Is(err, consensus.ErrNotLeader), errors.Is(err, consensus.ErrEnqueueTimeout), errors.Is(err, consensus.ErrLeadershipTransferInProgress):
+		return 0, fmt.Errorf("%w: %w", errNotLeader, err)
+	case errors.Is(err, consensus.ErrRaftShutdown):
+		return 0, storage.ErrClosed
+	case err != nil:
+		return 0, err
+	}
+	if err, ok := f.Response().(error); ok {
+		return 0, err
+	}
+	return f.Index(), nil
+}
+
+// index returns an index of the consensus that covers everything that was decided
+// before the call. Only the leader knows one; else it fails with errNotLeader.
+func (n *Node) index() (uint64, error) {
+	term := n.raft.CurrentTerm()
+	n.mu.Lock()
+	known := n.barrier == term
+	n.mu.Unlock()
+	if !known {
+		// Until a new leader has committed something, it may not know how far its
+		// predecessor was.
+		if err := n.raft.Barrier(memberTimeout).Error(); err != nil {
+			return 0, fmt.Errorf("%w: %w", errNotLeader, err)
+		}
+		n.mu.Lock()
+		n.barrier = max(n.barrier, term)
+		n.mu.Unlock()
+	}
+	at := n.raft.CommitIndex()
+	if err := n.raft.VerifyLeader().Error(); err != nil {
+		return 0, fmt.Errorf("%w: %w", errNotLeader, err)
+	}
+	if n.raft.CurrentTerm() != term {
+		return 0, errNotLeader
+	}
+	at, err := n.entries.lastApplicable(at)
+	if err != nil || at > 0 {
+		return at, err
+	}
+	// The log begins with entries that no machine gets. One that it gets ends that.
+	nothing, err := (&command{Operation: opNothing}).encode()
+	if err != nil {
+		return 0, err
+	}
+	return n.propose(nothing)
+}
+
+// streamLayer is a node as the listener and dialer of its consensus.
+type streamLayer Node
+
+var _ consensus.StreamLayer = (*streamLayer)(nil)
+
+// Accept implements [net.Listener].
+func (l *streamLayer) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.incoming:
+		return c, nil
+	case <-l.ctx.Done():
+		return nil, io.EOF
+	}
+}
+
+// Close implements [net.Listener].
+func (l *streamLayer) Close() error { return nil }
+
+// Addr implements [net.Listener].
+func (l *streamLayer) Addr() net.Addr { return nodeAddress(l.opts.Address) }
+
+// Dial implements [consensus.StreamLayer].
+func (l *streamLayer) Dial(address consensus.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	return (*Node)(l).dialStream(string(address), timeout)
+}

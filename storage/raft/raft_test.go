@@ -1,0 +1,370 @@
+package raft_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/raft"
+	"github.com/ostiary/ostiary/storage/sharedlog"
+	"github.com/ostiary/ostiary/storage/sharedlog/sharedlogtest"
+)
+
+// fleet is several nodes in one process, over loopback connections.
+type fleet struct {
+	t     testing.TB
+	dir   string
+	mu    sync.Mutex
+	conns map[string]*grpc.ClientConn
+	nodes []*member
+}
+
+type member struct {
+	*raft.Node
+	address string
+	server  *grpc.Server
+	folder  string
+}
+
+func newFleet(t testing.TB, n int) *fleet {
+	f := &fleet{t: t, dir: t.TempDir(), conns: map[string]*grpc.ClientConn{}}
+	t.Cleanup(f.close)
+	for i := range n {
+		f.start(i, "")
+	}
+	for _, m := range f.nodes[1:] {
+		f.add(m)
+	}
+	return f
+}
+
+func (f *fleet) ctx() context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	f.t.Cleanup(cancel)
+	return ctx
+}
+
+func (f *fleet) add(m *member) {
+	f.t.Helper()
+	if err := f.nodes[0].Add(f.ctx(), raft.Member{ID: m.ID(), Address: m.address, Voter: true}); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// start starts node i, at an address or at any.
+func (f *fleet) start(i int, address string) {
+	f.t.Helper()
+	if address == "" {
+		address = "127.0.0.1:0"
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	m := &member{address: l.Addr().String(), server: grpc.NewServer(), folder: filepath.Join(f.dir, fmt.Sprint("node", i))}
+	var log *slog.Logger
+	if testing.Verbose() && os.Getenv("OSTIARY_RAFT_LOG") != "" {
+		log = slog.Default().With("node", i)
+	}
+	m.Node, err = raft.Open(raft.Options{Folder: m.folder, Address: m.address, Dial: f.dial, First: i == 0, Log: log, SnapshotEntries: 64, Heartbeat: time.Second})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	m.Register(m.server)
+	go m.server.Serve(l)
+	if i < len(f.nodes) {
+		f.nodes[i] = m
+	} else {
+		f.nodes = append(f.nodes, m)
+	}
+}
+
+// stop stops node i.
+func (f *fleet) stop(i int) {
+	f.t.Helper()
+	f.nodes[i].server.Stop()
+	if err := f.nodes[i].Close(); err != nil {
+		f.t.Error(err)
+	}
+}
+
+func (f *fleet) dial(_ context.Context, address string) (*grpc.ClientConn, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if c := f.conns[address]; c != nil {
+		return c, nil
+	}
+	c, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err == nil {
+		f.conns[address] = c
+	}
+	return c, err
+}
+
+func (f *fleet) close() {
+	for i := range f.nodes {
+		f.stop(i)
+	}
+	for _, c := range f.conns {
+		c.Close()
+	}
+}
+
+// connection implements sharedlogtest.Corrupter.
+type connection struct {
+	*raft.Log
+	fleet *fleet
+}
+
+func (c connection) Corrupt(shard sharedlog.Shard, sequence uint64, change func([]byte) []byte) {
+	for _, m := range c.fleet.nodes {
+		for !raft.Corrupt(m.Node, shard, sequence, change) {
+			time.Sleep(time.Millisecond) // the node is about to have it
+		}
+	}
+}
+
+// TestLog runs the suite on three nodes. Each connection is to the next one.
+func TestLog(t *testing.T) {
+	t.Parallel()
+	for _, nodes := range []int{1, 3} {
+		t.Run(fmt.Sprint(nodes), func(t *testing.T) {
+			t.Parallel()
+			sharedlogtest.Run(t, func(t *testing.T) sharedlogtest.Opener {
+				f, next := newFleet(t, nodes), 0
+				return func() (sharedlog.Log, error) {
+					next++
+					return connection{f.nodes[next%nodes].Log(), f}, nil
+				}
+			})
+		})
+	}
+}
+
+// barrier returns an empty segment that follows a position.
+func barrier(t testing.TB, after sharedlog.Position, writer byte) sharedlog.Record {
+	t.Helper()
+	s := sharedlog.Segment{Sequence: after.Sequence + 1, Previous: after.Hash, Writer: storage.NodeID{writer}}
+	r, err := s.Record()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// append appends n segments on node i, and returns the last position.
+func (f *fleet) append(i, n int) (head sharedlog.Position) {
+	f.t.Helper()
+	l := f.nodes[i].Log()
+	defer l.Close()
+	ctx := f.ctx()
+	head, err := l.Head(ctx, 0)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for range n {
+		r := barrier(f.t, head, byte(i))
+		if err := sharedlog.Commit(ctx, l, 0, head, r, nil); err != nil {
+			f.t.Fatal(err)
+		}
+		head = r.Position
+	}
+	return head
+}
+
+// check requires that every node reads a whole chain up to head, from a sequence on.
+func (f *fleet) check(from uint64, head sharedlog.Position) {
+	f.t.Helper()
+	for i, m := range f.nodes {
+		l := m.Log()
+		var last sharedlog.Position
+		next := from
+		for r, err := range l.Read(f.ctx(), 0, from) {
+			if err != nil {
+				f.t.Fatalf("node %d: %v", i, err)
+			}
+			if r.Sequence != next {
+				f.t.Fatalf("node %d: segment %d, want %d", i, r.Sequence, next)
+			}
+			last = r.Position
+			next++
+		}
+		if last != head {
+			f.t.Fatalf("node %d ends at %s, want %s", i, last, head)
+		}
+		l.Close()
+	}
+}
+
+// TestRestarts stops each node in turn, the leader too, while the others go on. Nothing
+// that was acknowledged is lost.
+func TestRestarts(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3)
+	head := f.append(0, 100) // more than SnapshotEntries
+	for i := range 3 {
+		f.stop(i)
+		head = f.append((i+1)%3, 50)
+		f.start(i, f.nodes[i].address)
+		head = f.append(i, 20)
+		f.check(1, head)
+	}
+}
+
+// TestAllRestart stops all nodes at once.
+func TestAllRestart(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3)
+	head := f.append(1, 30)
+	for i := range 3 {
+		f.stop(i)
+	}
+	for i := range 3 {
+		f.start(i, f.nodes[i].address)
+	}
+	f.check(1, head)
+	if again := f.append(2, 1); again.Sequence != head.Sequence+1 {
+		t.Fatalf("segment %d follows segment %d", again.Sequence, head.Sequence)
+	}
+}
+
+// TestJoin adds a node when the consensus no longer has its first entries, and the log
+// no longer its first segments.
+func TestJoin(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 1)
+	head := f.append(0, 300)
+	l := f.nodes[0].Log()
+	if err := l.Trim(f.ctx(), 0, 100); err != nil {
+		t.Fatal(err)
+	}
+	if err := raft.DropEntries(f.nodes[0].Node); err != nil {
+		t.Fatal(err)
+	}
+	f.start(1, "")
+	f.add(f.nodes[1])
+	f.check(100, head)
+	joined := f.nodes[1].Log()
+	for _, err := range joined.Read(f.ctx(), 0, 99) {
+		if !errors.Is(err, sharedlog.ErrTrimmed) {
+			t.Fatalf("error %v, want ErrTrimmed", err)
+		}
+	}
+}
+
+// TestSnapshotOfAnotherNode reads on one node what another has put, and then loses the
+// other.
+func TestSnapshotOfAnotherNode(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3)
+	head := f.append(0, 2)
+	parts := func(yield func([]byte, error) bool) {
+		for i := range 3 {
+			if !yield([]byte{byte(i)}, nil) {
+				return
+			}
+		}
+	}
+	if err := f.nodes[1].Log().PutSnapshot(f.ctx(), 0, head, parts); err != nil {
+		t.Fatal(err)
+	}
+	at, found, err := f.nodes[2].Log().Snapshot(f.ctx(), 0)
+	if err != nil || at != head {
+		t.Fatalf("snapshot at %s, error %v; want %s", at, err, head)
+	}
+	n := 0
+	for part, err := range found {
+		if err != nil || len(part) != 1 || int(part[0]) != n {
+			t.Fatalf("part %d is %v, error %v", n, part, err)
+		}
+		n++
+	}
+	if n != 3 {
+		t.Fatalf("%d parts, want 3", n)
+	}
+	f.stop(1)
+	if _, _, err := f.nodes[2].Log().Snapshot(f.ctx(), 0); !errors.Is(err, sharedlog.ErrNoSnapshot) {
+		t.Fatalf("error %v, want ErrNoSnapshot", err)
+	}
+	f.start(1, f.nodes[1].address)
+}
+
+// TestMembers removes a node, and fails to remove the last voter.
+func TestMembers(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 2)
+	if err := f.nodes[1].Remove(f.ctx(), f.nodes[1].ID()); err != nil {
+		t.Fatal(err)
+	}
+	members, err := f.nodes[0].Members()
+	if err != nil || len(members) != 1 || members[0].ID != f.nodes[0].ID() || !members[0].Voter {
+		t.Fatalf("the members are %+v, error %v; want the first node alone", members, err)
+	}
+	if err := f.nodes[0].Remove(f.ctx(), f.nodes[0].ID()); err == nil || !strings.Contains(err.Error(), "last voter") {
+		t.Fatalf("error %v, want that it is the last voter", err)
+	}
+	if err := f.nodes[0].Remove(f.ctx(), f.nodes[1].ID()); err != nil {
+		t.Fatalf("removing a removed node: %v", err)
+	}
+	if err := f.nodes[0].Add(f.ctx(), raft.Member{Address: "x"}); err == nil {
+		t.Fatal("a node without an id was added")
+	}
+}
+
+// TestNoLeader asks one of three nodes whose others are down.
+func TestNoLeader(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3)
+	f.append(0, 1)
+	f.stop(1)
+	f.stop(2)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	if _, err := f.nodes[0].Log().Head(ctx, 0); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("error %v, want a passed deadline", err)
+	}
+	for i := 1; i < 3; i++ {
+		f.start(i, f.nodes[i].address)
+	}
+	f.append(0, 1)
+}
+
+// BenchmarkAppend measures appends of one writer on one node and on three, and a bare
+// write of the same size to the same disk.
+func BenchmarkAppend(b *testing.B) {
+	for _, nodes := range []int{1, 3} {
+		b.Run(fmt.Sprint("nodes=", nodes), func(b *testing.B) {
+			f := newFleet(b, nodes)
+			f.append(0, 1)
+			b.ResetTimer()
+			f.append(0, b.N)
+		})
+	}
+	b.Run("floor=fsync", func(b *testing.B) {
+		file, err := os.Create(filepath.Join(b.TempDir(), "file"))
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer file.Close()
+		for b.Loop() {
+			if _, err := file.Write(make([]byte, 300)); err != nil {
+				b.Fatal(err)
+			}
+			if err := file.Sync(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

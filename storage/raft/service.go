@@ -1,0 +1,206 @@
+package raft
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/vmihailenco/msgpack/v5"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/sharedlog"
+)
+
+// The gRPC service of a node. Each message is a google.protobuf.BytesValue, because
+// the consensus and msgpack make the bytes.
+const (
+	serviceName     = "ostiary.raft.v1.Raft"
+	methodConnect   = "Connect" // a connection of the consensus
+	methodPropose   = "Propose" // a command in chunks, answered by an outcome
+	methodIndex     = "Index"   // answered by an outcome with an index
+	methodMembers   = "Members" // a memberChange, answered by an outcome
+	methodParts     = "Parts"   // shard and sequence, answered by the parts of a snapshot
+	partBytes       = 512 << 10 // of a part of a large segment
+	proposeBytesMax = 2 * sharedlog.SegmentBytesMax
+)
+
+// Register adds the service of the node to a gRPC server. The server must let in only
+// nodes of the cluster: whoever reaches the service can change the log.
+func (n *Node) Register(to grpc.ServiceRegistrar) {
+	to.RegisterService(&grpc.ServiceDesc{
+		ServiceName: serviceName,
+		HandlerType: (*any)(nil),
+		Methods: []grpc.MethodDesc{
+			{MethodName: methodIndex, Handler: unary(func(n *Node, _ []byte) outcome { return n.serveIndex() })},
+			{MethodName: methodMembers, Handler: unary((*Node).serveMembers)},
+		},
+		Streams: []grpc.StreamDesc{
+			{StreamName: methodConnect, Handler: streaming((*Node).serveConnect), ServerStreams: true, ClientStreams: true},
+			{StreamName: methodPropose, Handler: streaming((*Node).servePropose), ClientStreams: true},
+			{StreamName: methodParts, Handler: streaming((*Node).serveParts), ServerStreams: true},
+		},
+	}, n)
+}
+
+func unary(serve func(n *Node, request []byte) outcome) grpc.MethodHandler {
+	return func(server any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+		var in wrapperspb.BytesValue
+		if err := decode(&in); err != nil {
+			return nil, err
+		}
+		out := serve(server.(*Node), in.GetValue())
+		b, err := out.encode()
+		return wrapperspb.Bytes(b), err
+	}
+}
+
+func streaming(serve func(n *Node, stream grpc.ServerStream) error) grpc.StreamHandler {
+	return func(server any, stream grpc.ServerStream) error { return serve(server.(*Node), stream) }
+}
+
+// serverBytes is a stream of a server as a byteStream.
+type serverBytes struct{ grpc.ServerStream }
+
+func (s serverBytes) Send(m *wrapperspb.BytesValue) error { return s.SendMsg(m) }
+
+func (s serverBytes) Recv() (*wrapperspb.BytesValue, error) {
+	m := &wrapperspb.BytesValue{}
+	return m, s.RecvMsg(m)
+}
+
+// clientBytes is a stream of a client as a byteStream.
+type clientBytes struct{ grpc.ClientStream }
+
+func (s clientBytes) Send(m *wrapperspb.BytesValue) error { return s.SendMsg(m) }
+
+func (s clientBytes) Recv() (*wrapperspb.BytesValue, error) {
+	m := &wrapperspb.BytesValue{}
+	return m, s.RecvMsg(m)
+}
+
+func (n *Node) serveConnect(stream grpc.ServerStream) error {
+	ended := make(chan struct{})
+	c := newStreamConn(serverBytes{stream}, "", func() { close(ended) })
+	select {
+	case n.incoming <- c:
+	case <-n.ctx.Done():
+		return storage.ErrClosed
+	case <-stream.Context().Done():
+		return stream.Context().Err()
+	}
+	select {
+	case <-ended:
+	case <-n.ctx.Done():
+	case <-stream.Context().Done():
+	}
+	return nil
+}
+
+// dialStream opens a connection of the consensus to another node.
+func (n *Node) dialStream(address string, timeout time.Duration) (*streamConn, error) {
+	ctx, cancel := context.WithCancel(n.ctx)
+	late := time.AfterFunc(timeout, cancel)
+	stream, err := n.openStream(ctx, address, methodConnect, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true})
+	if !late.Stop() || err != nil {
+		cancel()
+		return nil, fmt.Errorf("connect to node %s: %w", address, errors.Join(err, context.Cause(ctx)))
+	}
+	return newStreamConn(clientBytes{stream}, address, cancel), nil
+}
+
+func (n *Node) openStream(ctx context.Context, address, method string, desc *grpc.StreamDesc) (grpc.ClientStream, error) {
+	conn, err := n.opts.Dial(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	return conn.NewStream(ctx, desc, "/"+serviceName+"/"+method)
+}
+
+func (n *Node) servePropose(stream grpc.ServerStream) error {
+	var c []byte
+	for {
+		m, err := serverBytes{stream}.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if c = append(c, m.GetValue()...); len(c) > proposeBytesMax {
+			return fmt.Errorf("%w: a command exceeds %d bytes", storage.ErrTooLarge, proposeBytesMax)
+		}
+	}
+	o := outcomeOf(n.proposeHere(c))
+	b, err := o.encode()
+	if err != nil {
+		return err
+	}
+	return stream.SendMsg(wrapperspb.Bytes(b))
+}
+
+// proposeHere proposes a command, if this node leads. The leader sets the times, and
+// cuts a large segment in parts.
+func (n *Node) proposeHere(b []byte) error {
+	c, err := decodeCommand(b)
+	if err != nil {
+		return err
+	}
+	if !c.setTime(time.Now()) && len(c.Record.Bytes) <= partBytes {
+		_, err = n.propose(b)
+		return err
+	}
+	if len(c.Record.Bytes) > partBytes {
+		for part := range slices.Chunk(c.Record.Bytes, partBytes) {
+			b, err := (&command{Operation: opPart, Part: part}).encode()
+			if err != nil {
+				return err
+			}
+			index, err := n.propose(b)
+			if err != nil {
+				return err
+			}
+			c.Parts = append(c.Parts, index)
+		}
+		c.Record.Bytes = nil
+	}
+	if b, err = c.encode(); err == nil {
+		_, err = n.propose(b)
+	}
+	return err
+}
+
+func (n *Node) serveIndex() outcome {
+	at, err := n.index()
+	o := outcomeOf(err)
+	o.Index, o.Time = at, time.Now()
+	return o
+}
+
+func (n *Node) serveMembers(request []byte) outcome {
+	var c memberChange
+	if err := msgpack.Unmarshal(request, &c); err != nil {
+		return outcomeOf(fmt.Errorf("%w: change of members: %w", storage.ErrDamaged, err))
+	}
+	if !n.Leader() {
+		return outcomeOf(errNotLeader)
+	}
+	return outcomeOf(n.makeChange(&c))
+}
+
+func (n *Node) serveParts(stream grpc.ServerStream) error {
+	m, err := serverBytes{stream}.Recv()
+	if err != nil {
+		return err
+	}
+	if b := m.GetValue(); len(b) == 12 {
+		shard, sequence := sharedlog.Shard(binary.BigEndian.Uint32(b)), binary.BigEndian.Uint64(b[4:])
+		return n.parts(shard, sequence, func(part []byte) error { return stream.SendMsg(wrapperspb.Bytes(part)) })
+	}
+	return fmt.Errorf("%w: request for parts", storage.ErrDamaged)
+}
