@@ -114,6 +114,9 @@ storage/memory: storage storage/kv rel internal/btree
 storage/pebble: storage storage/kv rel
 internal/cluster: storage storage/sharedlog storage/replica
 storage/raft: storage storage/sharedlog
+storage/mysql: storage/sqllog
+storage/postgres: storage/sqllog
+storage/sqllog: storage storage/sharedlog
 storage/replica: storage storage/kv storage/sharedlog rel
 storage/sharedlog: storage rel internal/canonical
 storage/sharedlog/memorylog: storage storage/sharedlog
@@ -139,6 +142,10 @@ storage/storagetest: storage rel
 workshop/failing: storage storage/memory rel
 storage/sharedlog/sharedlogtest: storage storage/sharedlog
 workshop/doortest: door workshop/failing storage/memory internal/golden
+storage/sqllog/sqllogtest: storage/sharedlog storage/sharedlog/sharedlogtest storage/sqllog
+workshop/databases:
+workshop/doortest: door storage/failing storage/memory internal/golden
+identity/oidc/oidctest:
 workshop/enginetest:
 workshop/oidctest:
 internal/golden:

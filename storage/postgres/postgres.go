@@ -1,0 +1,183 @@
+// Package postgres opens a shared log in a PostgreSQL database, version 13 or later.
+// Its main function is [Open]. Package sqllog has the statements.
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+
+	"github.com/ostiary/ostiary/storage/sqllog"
+)
+
+// connectionsMax is how many connections a node has at most, besides the one that
+// listens.
+const connectionsMax = 8
+
+// channel is the name under which appends are announced.
+const channel = "ostiary_log"
+
+// Open connects to the database of a URL, such as postgres://user:password@host/name,
+// and makes its tables if there are none. The server's certificate is verified unless
+// the URL has another sslmode, or the host is of this machine. Statements are not
+// prepared, so a PgBouncer in transaction mode can be between; it cannot pass on the
+// announcements of appends, so nodes ask then. Open fails with storage.ErrFormat if a
+// newer version has changed the tables.
+func Open(ctx context.Context, address string) (*sqllog.Log, error) {
+	config, err := parse(address)
+	if err != nil {
+		return nil, err
+	}
+	db := stdlib.OpenDB(*config)
+	db.SetMaxOpenConns(connectionsMax)
+	db.SetMaxIdleConns(connectionsMax)
+	if err := check(ctx, db); err != nil {
+		_ = db.Close()
+		return nil, fmt.Errorf("PostgreSQL at %s: %w", config.Host, err)
+	}
+	return sqllog.New(db, &dialect{config}), nil
+}
+
+// parse returns the configuration of a URL.
+func parse(address string) (*pgx.ConnConfig, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
+		return nil, errors.New("address of PostgreSQL: expected postgres://USER:PASSWORD@HOST/DATABASE")
+	}
+	q := u.Query()
+	if !q.Has("sslmode") && !local(u.Hostname()) {
+		q.Set("sslmode", "verify-full")
+		u.RawQuery = q.Encode()
+	}
+	config, err := pgx.ParseConfig(u.String())
+	if err != nil {
+		return nil, fmt.Errorf("address of PostgreSQL: %w", err) // has no password
+	}
+	config.DefaultQueryExecMode = pgx.QueryExecModeExec
+	for name, value := range map[string]string{
+		"application_name":                    "ostiary",
+		"default_transaction_isolation":       "read committed",
+		"synchronous_commit":                  "on",
+		"idle_in_transaction_session_timeout": "500",
+		"lock_timeout":                        "500",
+	} {
+		if _, set := config.RuntimeParams[name]; !set {
+			config.RuntimeParams[name] = value
+		}
+	}
+	return config, nil
+}
+
+// local reports whether a host is of this machine, so that no TLS is needed.
+func local(host string) bool {
+	return host == "" || host == "localhost" || strings.HasPrefix(host, "127.") || host == "::1" || strings.HasPrefix(host, "/")
+}
+
+// check migrates the tables, and checks what the log rests on.
+func check(ctx context.Context, db *sql.DB) error {
+	var replica bool
+	var commit, version string
+	if err := db.QueryRowContext(ctx, "select pg_is_in_recovery(), current_setting('synchronous_commit'), current_setting('server_version_num')").Scan(&replica, &commit, &version); err != nil {
+		return err
+	}
+	number, _ := strconv.Atoi(version)
+	switch {
+	case number < 130000:
+		return fmt.Errorf("the server has version %s, expected 13 or later", version)
+	case replica:
+		return errors.New("the server is a read-only replica, expected the primary")
+	case commit == "off" || commit == "local":
+		return fmt.Errorf("synchronous_commit is %s, expected on: a commit must be durable when it is answered", commit)
+	}
+	return sqllog.Migrate(ctx, db, goose.DialectPostgres)
+}
+
+// dialect implements [sqllog.Dialect].
+type dialect struct{ config *pgx.ConnConfig }
+
+// Rebind implements [sqllog.Dialect].
+func (*dialect) Rebind(query string) string {
+	var b strings.Builder
+	number := 0
+	for _, c := range query {
+		if c != '?' {
+			b.WriteRune(c)
+			continue
+		}
+		number++
+		b.WriteByte('$')
+		b.WriteString(strconv.Itoa(number))
+	}
+	return b.String()
+}
+
+// Atomic implements [sqllog.Dialect]. A batch is one transaction.
+func (*dialect) Atomic(ctx context.Context, db *sql.DB, statements []sqllog.Statement) (changed int64, err error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	err = conn.Raw(func(driver any) error {
+		batch := &pgx.Batch{}
+		for _, s := range statements {
+			batch.Queue(s.Query, s.Arguments...)
+		}
+		results := driver.(*stdlib.Conn).Conn().SendBatch(ctx, batch)
+		for i := range statements {
+			tag, err := results.Exec()
+			if err != nil {
+				_ = results.Close()
+				return err
+			}
+			if i == 0 {
+				changed = tag.RowsAffected()
+			}
+		}
+		return results.Close()
+	})
+	return changed, err
+}
+
+// Duplicate implements [sqllog.Dialect].
+func (*dialect) Duplicate(err error) bool {
+	var e *pgconn.PgError
+	return errors.As(err, &e) && e.Code == "23505"
+}
+
+// Now implements [sqllog.Dialect].
+func (*dialect) Now() string {
+	return "cast(extract(epoch from clock_timestamp()) * 1000000 as bigint)"
+}
+
+// Appended implements [sqllog.Dialect].
+func (*dialect) Appended() sqllog.Statement {
+	return sqllog.Statement{Query: "select pg_notify('" + channel + "', '')"}
+}
+
+// Listen implements [sqllog.Dialect].
+func (d *dialect) Listen(ctx context.Context, wake func()) error {
+	conn, err := pgx.ConnectConfig(ctx, d.config.Copy())
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	if _, err := conn.Exec(ctx, "listen "+channel); err != nil {
+		return err
+	}
+	for {
+		if _, err := conn.WaitForNotification(ctx); err != nil {
+			return err
+		}
+		wake()
+	}
+}

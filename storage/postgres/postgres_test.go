@@ -1,0 +1,21 @@
+package postgres_test
+
+import (
+	"database/sql"
+	"testing"
+
+	_ "github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/ostiary/ostiary/storage/postgres"
+	"github.com/ostiary/ostiary/storage/sqllog/sqllogtest"
+	"github.com/ostiary/ostiary/workshop/databases"
+)
+
+func TestLog(t *testing.T) {
+	t.Parallel()
+	server := databases.PostgreSQL(t)
+	raw := func(url string) (*sql.DB, error) { return sql.Open("pgx", url) }
+	t.Run("suite", func(t *testing.T) {
+		sqllogtest.Run(t, server.Database, postgres.Open, raw, [3]string{"$1", "$2", "$3"})
+	})
+}

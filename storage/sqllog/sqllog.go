@@ -1,0 +1,695 @@
+// Package sqllog is a shared log in the tables of an SQL database. Its main type is
+// [Log]; the packages storage/postgres and storage/mysql open one, each with what is
+// special to its database, see [Dialect].
+//
+// One segment is one row, as long as it has at most 1 MiB. An append is the insert of
+// the row that follows the last one: the primary key lets one node succeed. It is one
+// statement, or one round trip with all statements of a transaction, so that no
+// transaction is ever open while a node does something else.
+package sqllog
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/sharedlog"
+)
+
+// Dialect is what is special to a kind of database.
+type Dialect interface {
+	// Rebind returns a statement with ? as placeholders in the form of the database.
+	Rebind(query string) string
+	// Atomic runs statements in one transaction and one round trip. It returns the
+	// number of rows that the first one changed. If it fails, no statement had an
+	// effect, or, if the connection broke, the outcome is open.
+	Atomic(ctx context.Context, db *sql.DB, statements []Statement) (int64, error)
+	// Duplicate reports whether an error means that a key exists.
+	Duplicate(err error) bool
+	// Now is an expression for the time of the database, in microseconds since 1970.
+	Now() string
+	// Appended is a statement that an append makes, too, so that other nodes learn of
+	// it; the zero Statement if they only ask.
+	Appended() Statement
+	// Listen calls wake for each append that another node has announced, until ctx
+	// ends. It returns at once if the database announces nothing, or if it fails.
+	Listen(ctx context.Context, wake func()) error
+}
+
+// Statement is a statement with ? as placeholders, and its arguments.
+type Statement struct {
+	// Query is the text.
+	Query string
+	// Arguments are the values of the placeholders.
+	Arguments []any
+}
+
+// Log is a connection pool to a shared log. It implements [sharedlog.Log].
+type Log struct {
+	db      *sql.DB
+	dialect Dialect
+
+	ctx        context.Context // ends with Close
+	cancel     context.CancelFunc
+	background sync.WaitGroup
+	closing    sync.Once
+	closeErr   error
+
+	mu    sync.Mutex
+	woken chan struct{} // closed when an append was noticed
+}
+
+var _ sharedlog.Log = (*Log)(nil)
+
+// New returns a log over a database whose tables exist, see [Migrate]. Close closes the
+// database.
+func New(db *sql.DB, dialect Dialect) *Log {
+	l := &Log{db: db, dialect: dialect, woken: make(chan struct{})}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	l.background.Go(l.listen)
+	return l
+}
+
+// The times between two attempts to listen.
+const (
+	listenRetryMin = 50 * time.Millisecond
+	listenRetryMax = 5 * time.Second
+)
+
+// listen wakes callers of Wait when another node announces an append.
+func (l *Log) listen() {
+	for wait := listenRetryMin; l.ctx.Err() == nil; wait = min(2*wait, listenRetryMax) {
+		began := time.Now()
+		if err := l.dialect.Listen(l.ctx, l.wake); err == nil {
+			return
+		}
+		if time.Since(began) > listenRetryMax {
+			wait = listenRetryMin
+		}
+		pause(l.ctx, wait)
+	}
+}
+
+// wake wakes the callers of Wait.
+func (l *Log) wake() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	close(l.woken)
+	l.woken = make(chan struct{})
+}
+
+// pause waits for a time, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// err returns why a call may not begin.
+func (l *Log) err(ctx context.Context) error {
+	if l.ctx.Err() != nil {
+		return storage.ErrClosed
+	}
+	return ctx.Err()
+}
+
+// row runs a query for one row and scans it. found is false if there is none.
+func (l *Log) row(ctx context.Context, query string, arguments []any, into ...any) (found bool, err error) {
+	if err := l.err(ctx); err != nil {
+		return false, err
+	}
+	err = l.db.QueryRowContext(ctx, l.dialect.Rebind(query), arguments...).Scan(into...)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// exec runs a statement and returns the number of rows that it changed.
+func (l *Log) exec(ctx context.Context, query string, arguments ...any) (int64, error) {
+	if err := l.err(ctx); err != nil {
+		return 0, err
+	}
+	r, err := l.db.ExecContext(ctx, l.dialect.Rebind(query), arguments...)
+	if err != nil {
+		return 0, err
+	}
+	return r.RowsAffected()
+}
+
+// insert inserts a row, and reports whether its key was free.
+func (l *Log) insert(ctx context.Context, query string, arguments ...any) (bool, error) {
+	_, err := l.exec(ctx, query, arguments...)
+	if err != nil && l.dialect.Duplicate(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Cluster implements [sharedlog.Log].
+func (l *Log) Cluster(ctx context.Context) (c sharedlog.Cluster, err error) {
+	var id, key []byte
+	found, err := l.row(ctx, "select id, epoch, format, key_fingerprint from ostiary_cluster where one = 1", nil, &id, &c.Epoch, &c.Format, &key)
+	if err != nil || !found {
+		return sharedlog.Cluster{}, err
+	}
+	return c, errors.Join(fill(c.ID[:], id), fill(c.KeyFingerprint[:], key))
+}
+
+// fill copies the value of a column with a fixed length.
+func fill(to, from []byte) error {
+	if len(from) != len(to) {
+		return fmt.Errorf("%w: a column has %d bytes, expected %d", storage.ErrDamaged, len(from), len(to))
+	}
+	copy(to, from)
+	return nil
+}
+
+// SwapCluster implements [sharedlog.Log].
+func (l *Log) SwapCluster(ctx context.Context, old, new sharedlog.Cluster) error {
+	var made bool
+	var err error
+	if old == (sharedlog.Cluster{}) {
+		made, err = l.insert(ctx, "insert into ostiary_cluster (one, id, epoch, format, key_fingerprint) values (1, ?, ?, ?, ?)",
+			new.ID[:], int64(new.Epoch), int64(new.Format), new.KeyFingerprint[:])
+	} else {
+		var n int64
+		n, err = l.exec(ctx, `update ostiary_cluster set id = ?, epoch = ?, format = ?, key_fingerprint = ?
+			where one = 1 and id = ? and epoch = ? and format = ? and key_fingerprint = ?`,
+			new.ID[:], int64(new.Epoch), int64(new.Format), new.KeyFingerprint[:],
+			old.ID[:], int64(old.Epoch), int64(old.Format), old.KeyFingerprint[:])
+		made = n == 1
+	}
+	if err == nil && !made {
+		err = fmt.Errorf("description of the cluster: %w", sharedlog.ErrSwap)
+	}
+	return err
+}
+
+// Head implements [sharedlog.Log].
+func (l *Log) Head(ctx context.Context, of sharedlog.Shard) (p sharedlog.Position, err error) {
+	var hash []byte
+	found, err := l.row(ctx, "select sequence, hash from ostiary_log where shard = ? order by sequence desc limit 1", []any{int64(of)}, &p.Sequence, &hash)
+	if err != nil || !found {
+		return sharedlog.Position{}, err
+	}
+	return p, fill(p.Hash[:], hash)
+}
+
+// Append implements [sharedlog.Log].
+func (l *Log) Append(ctx context.Context, of sharedlog.Shard, after sharedlog.Position, record sharedlog.Record, secrets []sharedlog.SecretChange) error {
+	if len(record.Bytes) > sharedlog.SegmentBytesMax {
+		return fmt.Errorf("%w: a segment of %d bytes exceeds the limit SegmentBytesMax, which is %d", storage.ErrTooLarge, len(record.Bytes), sharedlog.SegmentBytesMax)
+	}
+	if err := l.err(ctx); err != nil {
+		return err
+	}
+	if record.Sequence != after.Sequence+1 {
+		return l.conflict(ctx, of)
+	}
+	inline, parts := record.Bytes, [][]byte(nil)
+	if len(inline) > sharedlog.PartBytesMax {
+		inline, parts = nil, sharedlog.Parts(record.Bytes)
+		if err := l.putParts(ctx, record.Hash, parts); err != nil {
+			return err
+		}
+	}
+	statements := []Statement{{`insert into ostiary_log (shard, sequence, hash, parts, bytes)
+		select ?, ?, ?, ?, ? where exists (select 1 from ostiary_log where shard = ? and sequence = ? and hash = ?)`,
+		[]any{int64(of), int64(record.Sequence), record.Hash[:], len(parts), nonNil(inline), int64(of), int64(after.Sequence), after.Hash[:]}}}
+	if after.Sequence == 0 {
+		statements[0] = Statement{`insert into ostiary_log (shard, sequence, hash, parts, bytes)
+			select ?, ?, ?, ?, ? where not exists (select 1 from ostiary_log where shard = ?)`,
+			[]any{int64(of), int64(record.Sequence), record.Hash[:], len(parts), nonNil(inline), int64(of)}}
+	}
+	for i := range secrets {
+		statements = append(statements, secretStatements(&secrets[i], of, record.Position)...)
+	}
+	if s := l.dialect.Appended(); s.Query != "" {
+		statements = append(statements, s)
+	}
+	for i := range statements {
+		statements[i].Query = l.dialect.Rebind(statements[i].Query)
+	}
+	n, err := l.dialect.Atomic(ctx, l.db, statements)
+	switch {
+	case err != nil && l.dialect.Duplicate(err), err == nil && n == 0:
+		return l.conflict(ctx, of)
+	case err != nil:
+		return err
+	}
+	l.wake()
+	return nil
+}
+
+// nonNil returns b, as an empty value instead of null.
+func nonNil(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}
+
+// conflict returns the error of an append that did not follow the last segment.
+func (l *Log) conflict(ctx context.Context, of sharedlog.Shard) error {
+	head, err := l.Head(ctx, of)
+	if err != nil {
+		return err
+	}
+	return &sharedlog.ConflictError{Head: head}
+}
+
+// putParts stores the parts of a large segment, which is not in the log before its row
+// is.
+func (l *Log) putParts(ctx context.Context, hash storage.Hash, parts [][]byte) error {
+	for i, part := range parts {
+		if _, err := l.insert(ctx, "insert into ostiary_part (hash, part, made, bytes) values (?, ?, "+l.dialect.Now()+", ?)", hash[:], i, part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// secretName returns the name of a secret in its table, which has a fixed length.
+func secretName(k *sharedlog.SecretKey) []byte {
+	h := sha256.New()
+	var length [8]byte
+	binary.BigEndian.PutUint64(length[:], uint64(len(k.Kind)))
+	h.Write(length[:])
+	h.Write([]byte(k.Kind))
+	h.Write([]byte(k.Key))
+	return h.Sum(nil)
+}
+
+// secretStatements returns the statements of a change of a secret. They do nothing
+// unless the segment was inserted.
+func secretStatements(c *sharedlog.SecretChange, of sharedlog.Shard, at sharedlog.Position) []Statement {
+	const inserted = " exists (select 1 from ostiary_log where shard = ? and sequence = ? and hash = ?)"
+	guard := []any{int64(of), int64(at.Sequence), at.Hash[:]}
+	remove := Statement{"delete from ostiary_secret where store = ? and incarnation = ?", []any{c.Store[:], c.Incarnation[:]}}
+	if c.Kind != "" || !c.Removed {
+		remove.Query += " and name = ?"
+		remove.Arguments = append(remove.Arguments, secretName(&c.SecretKey))
+	}
+	remove.Query += " and" + inserted
+	remove.Arguments = append(remove.Arguments, guard...)
+	if c.Removed {
+		return []Statement{remove}
+	}
+	add := Statement{"insert into ostiary_secret (store, incarnation, name, digest, body) select ?, ?, ?, ?, ? where" + inserted,
+		append([]any{c.Store[:], c.Incarnation[:], secretName(&c.SecretKey), c.Digest[:], nonNil(c.Body)}, guard...)}
+	return []Statement{remove, add}
+}
+
+// readRows is how many segments one query returns at most. Their memory is held while
+// the caller uses them, so that no query is open meanwhile.
+const readRows = 64
+
+// segmentRow is a row of ostiary_log.
+type segmentRow struct {
+	sharedlog.Record
+	parts int
+}
+
+// Read implements [sharedlog.Log].
+func (l *Log) Read(ctx context.Context, of sharedlog.Shard, from uint64) iter.Seq2[sharedlog.Record, error] {
+	return func(yield func(sharedlog.Record, error) bool) {
+		from = max(from, 1)
+		head, err := l.Head(ctx, of)
+		for err == nil && from <= head.Sequence {
+			var rows []segmentRow
+			if rows, err = l.rows(ctx, of, from, head.Sequence); err != nil {
+				break
+			}
+			for i := range rows {
+				if err = l.err(ctx); err == nil {
+					err = l.complete(ctx, &rows[i])
+				}
+				if err != nil {
+					break
+				}
+				if !yield(rows[i].Record, nil) {
+					return
+				}
+			}
+			from += uint64(len(rows))
+		}
+		if err != nil {
+			yield(sharedlog.Record{}, err)
+		}
+	}
+}
+
+// rows returns up to readRows segments without a gap, the first of which is from.
+func (l *Log) rows(ctx context.Context, of sharedlog.Shard, from, to uint64) (all []segmentRow, err error) {
+	if err := l.err(ctx); err != nil {
+		return nil, err
+	}
+	rows, err := l.db.QueryContext(ctx, l.dialect.Rebind("select sequence, hash, parts, bytes from ostiary_log where shard = ? and sequence >= ? and sequence <= ? order by sequence limit ?"),
+		int64(of), int64(from), int64(to), readRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var r segmentRow
+		var hash []byte
+		if err := rows.Scan(&r.Sequence, &hash, &r.parts, &r.Bytes); err != nil {
+			return nil, err
+		}
+		if err := fill(r.Hash[:], hash); err != nil {
+			return nil, err
+		}
+		if r.Sequence != from+uint64(len(all)) {
+			break
+		}
+		all = append(all, r)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return nil, l.missing(ctx, of, from)
+	}
+	return all, nil
+}
+
+// missing returns why the log does not have a segment below its head.
+func (l *Log) missing(ctx context.Context, of sharedlog.Shard, sequence uint64) error {
+	var oldest sql.Null[uint64]
+	if _, err := l.row(ctx, "select min(sequence) from ostiary_log where shard = ?", []any{int64(of)}, &oldest); err != nil {
+		return err
+	}
+	if sequence < oldest.V {
+		return fmt.Errorf("%w: segment %d of shard %d; the oldest is %d", sharedlog.ErrTrimmed, sequence, of, oldest.V)
+	}
+	return fmt.Errorf("%w: segment %d of shard %d is missing", storage.ErrDamaged, sequence, of)
+}
+
+// complete reads the parts of a large segment.
+func (l *Log) complete(ctx context.Context, r *segmentRow) error {
+	for i := range r.parts {
+		var part []byte
+		found, err := l.row(ctx, "select bytes from ostiary_part where hash = ? and part = ?", []any{r.Hash[:], i}, &part)
+		if err != nil {
+			return err
+		}
+		if !found {
+			return fmt.Errorf("%w: part %d of segment %d is missing", storage.ErrDamaged, i, r.Sequence)
+		}
+		r.Bytes = append(r.Bytes, part...)
+	}
+	return nil
+}
+
+// The times between two looks at the head, while callers wait.
+const (
+	pollMin = 5 * time.Millisecond
+	pollMax = time.Second
+)
+
+// Wait implements [sharedlog.Log].
+func (l *Log) Wait(ctx context.Context, of sharedlog.Shard, after uint64) error {
+	for wait := pollMin; ; wait = min(2*wait, pollMax) {
+		l.mu.Lock()
+		woken := l.woken
+		l.mu.Unlock()
+		head, err := l.Head(ctx, of)
+		if err != nil || head.Sequence > after {
+			return err
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-woken:
+			timer.Stop()
+			wait = pollMin
+		case <-l.ctx.Done():
+			timer.Stop()
+			return storage.ErrClosed
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		}
+	}
+}
+
+// staleTime is how old parts are at least that are dropped because nothing names them.
+const staleTime = 24 * time.Hour
+
+// Trim implements [sharedlog.Log].
+func (l *Log) Trim(ctx context.Context, of sharedlog.Shard, below uint64) error {
+	head, err := l.Head(ctx, of)
+	if err != nil {
+		return err
+	}
+	below = min(below, head.Sequence)
+	for _, s := range []Statement{
+		{"delete from ostiary_part where hash in (select hash from ostiary_log where shard = ? and sequence < ? and parts > 0)", []any{int64(of), int64(below)}},
+		{"delete from ostiary_log where shard = ? and sequence < ?", []any{int64(of), int64(below)}},
+		{"delete from ostiary_part where made < " + l.dialect.Now() + " - ? and not exists (select 1 from ostiary_log where ostiary_log.hash = ostiary_part.hash)", []any{staleTime.Microseconds()}},
+		{"delete from ostiary_snapshot_part where made < " + l.dialect.Now() + " - ? and attempt not in (select attempt from ostiary_snapshot)", []any{staleTime.Microseconds()}},
+	} {
+		if _, err := l.exec(ctx, s.Query, s.Arguments...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Secret implements [sharedlog.Log].
+func (l *Log) Secret(ctx context.Context, key sharedlog.SecretKey, digest storage.Hash) ([]byte, error) {
+	var have, body []byte
+	found, err := l.row(ctx, "select digest, body from ostiary_secret where store = ? and incarnation = ? and name = ?",
+		[]any{key.Store[:], key.Incarnation[:], secretName(&key)}, &have, &body)
+	switch {
+	case err != nil:
+		return nil, err
+	case !found || !slices.Equal(have, digest[:]):
+		return nil, fmt.Errorf("%w: key %q of kind %q", sharedlog.ErrNoSecret, key.Key, key.Kind)
+	case sha256.Sum256(body) != digest:
+		return nil, fmt.Errorf("%w: key %q of kind %q does not have its digest", storage.ErrDamaged, key.Key, key.Kind)
+	}
+	return body, nil
+}
+
+// Lease implements [sharedlog.Log].
+func (l *Log) Lease(ctx context.Context, of sharedlog.Shard) (lease sharedlog.Lease, err error) {
+	var holder []byte
+	found, err := l.row(ctx, "select holder, epoch, renewals from ostiary_lease where shard = ?", []any{int64(of)}, &holder, &lease.Epoch, &lease.Renewals)
+	if err != nil || !found {
+		return sharedlog.Lease{}, err
+	}
+	return lease, fill(lease.Holder[:], holder)
+}
+
+// SwapLease implements [sharedlog.Log].
+func (l *Log) SwapLease(ctx context.Context, of sharedlog.Shard, old, new sharedlog.Lease) error {
+	err := sharedlog.CheckLease(old, new)
+	if err != nil {
+		return err
+	}
+	var made bool
+	if old == (sharedlog.Lease{}) {
+		made, err = l.insert(ctx, "insert into ostiary_lease (shard, holder, epoch, renewals) values (?, ?, ?, ?)", int64(of), new.Holder[:], int64(new.Epoch), int64(new.Renewals))
+	} else {
+		var n int64
+		n, err = l.exec(ctx, "update ostiary_lease set holder = ?, epoch = ?, renewals = ? where shard = ? and holder = ? and epoch = ? and renewals = ?",
+			new.Holder[:], int64(new.Epoch), int64(new.Renewals), int64(of), old.Holder[:], int64(old.Epoch), int64(old.Renewals))
+		made = n == 1
+	}
+	if err == nil && !made {
+		err = fmt.Errorf("lease of shard %d: %w", of, sharedlog.ErrSwap)
+	}
+	return err
+}
+
+// Register implements [sharedlog.Log].
+func (l *Log) Register(ctx context.Context, n sharedlog.Node) error {
+	put, err := l.update(ctx, &n, "start < ?")
+	if err == nil && !put {
+		put, err = l.insert(ctx, "insert into ostiary_node (id, start, address, reads_format, applied, synced, seen) values (?, ?, ?, ?, ?, ?, "+l.dialect.Now()+")",
+			n.ID[:], int64(n.Start), n.Address, int64(n.Reads), int64(n.Applied), int64(n.Synced))
+	}
+	return l.taken(ctx, &n, put, err)
+}
+
+// Report implements [sharedlog.Log].
+func (l *Log) Report(ctx context.Context, n sharedlog.Node) error {
+	put, err := l.update(ctx, &n, "start = ?")
+	return l.taken(ctx, &n, put, err)
+}
+
+// update replaces the record of a node if its start fulfills a condition.
+func (l *Log) update(ctx context.Context, n *sharedlog.Node, condition string) (bool, error) {
+	changed, err := l.exec(ctx, "update ostiary_node set start = ?, address = ?, reads_format = ?, applied = ?, synced = ?, seen = "+l.dialect.Now()+" where id = ? and "+condition,
+		int64(n.Start), n.Address, int64(n.Reads), int64(n.Applied), int64(n.Synced), n.ID[:], int64(n.Start))
+	return changed == 1, err
+}
+
+// taken returns the error of a record that was not put.
+func (l *Log) taken(ctx context.Context, n *sharedlog.Node, put bool, err error) error {
+	if err != nil || put {
+		return err
+	}
+	var start uint64
+	if _, err := l.row(ctx, "select start from ostiary_node where id = ?", []any{n.ID[:]}, &start); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: the registry has start %d of node %s, and this is start %d", sharedlog.ErrNodeTaken, start, n.ID, n.Start)
+}
+
+// Forget implements [sharedlog.Log].
+func (l *Log) Forget(ctx context.Context, id storage.NodeID) error {
+	_, err := l.exec(ctx, "delete from ostiary_node where id = ?", id[:])
+	return err
+}
+
+// Nodes implements [sharedlog.Log].
+func (l *Log) Nodes(ctx context.Context) (all []sharedlog.Node, now time.Time, err error) {
+	if err := l.err(ctx); err != nil {
+		return nil, now, err
+	}
+	var micros int64
+	if _, err := l.row(ctx, "select "+l.dialect.Now(), nil, &micros); err != nil {
+		return nil, now, err
+	}
+	rows, err := l.db.QueryContext(ctx, "select id, start, address, reads_format, applied, synced, seen from ostiary_node")
+	if err != nil {
+		return nil, now, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var n sharedlog.Node
+		var id []byte
+		var seen int64
+		if err := rows.Scan(&id, &n.Start, &n.Address, &n.Reads, &n.Applied, &n.Synced, &seen); err != nil {
+			return nil, now, err
+		}
+		if err := fill(n.ID[:], id); err != nil {
+			return nil, now, err
+		}
+		n.Seen = time.UnixMicro(seen)
+		all = append(all, n)
+	}
+	slices.SortFunc(all, func(a, b sharedlog.Node) int { return slices.Compare(a.ID[:], b.ID[:]) })
+	return all, time.UnixMicro(micros), rows.Err()
+}
+
+// PutSnapshot implements [sharedlog.Log].
+func (l *Log) PutSnapshot(ctx context.Context, of sharedlog.Shard, at sharedlog.Position, parts iter.Seq2[[]byte, error]) error {
+	var attempt [16]byte
+	_, _ = rand.Read(attempt[:]) // never fails
+	number := 0
+	for part, err := range parts {
+		if err == nil && len(part) > sharedlog.PartBytesMax {
+			err = fmt.Errorf("%w: a part of %d bytes exceeds the limit PartBytesMax, which is %d", storage.ErrTooLarge, len(part), sharedlog.PartBytesMax)
+		}
+		if err == nil {
+			_, err = l.exec(ctx, "insert into ostiary_snapshot_part (attempt, part, made, bytes) values (?, ?, "+l.dialect.Now()+", ?)", attempt[:], number, nonNil(part))
+		}
+		if err != nil {
+			return errors.Join(err, l.dropParts(context.WithoutCancel(ctx), attempt[:]))
+		}
+		number++
+	}
+	named, err := l.nameSnapshot(ctx, of, at, attempt[:])
+	if err != nil {
+		return err // whether it was named is open
+	}
+	if !named {
+		return l.dropParts(ctx, attempt[:])
+	}
+	_, err = l.exec(ctx, "delete from ostiary_snapshot_part where attempt <> ? and made < "+l.dialect.Now()+" - ? and attempt not in (select attempt from ostiary_snapshot)", attempt[:], staleTime.Microseconds())
+	return err
+}
+
+// nameSnapshot makes an attempt the snapshot of a shard, if it is newer than the one
+// before, whose parts it drops.
+func (l *Log) nameSnapshot(ctx context.Context, of sharedlog.Shard, at sharedlog.Position, attempt []byte) (bool, error) {
+	named, err := l.insert(ctx, "insert into ostiary_snapshot (shard, sequence, hash, attempt) values (?, ?, ?, ?)", int64(of), int64(at.Sequence), at.Hash[:], attempt)
+	if err != nil || named {
+		return named, err
+	}
+	var old []byte
+	if _, err := l.row(ctx, "select attempt from ostiary_snapshot where shard = ?", []any{int64(of)}, &old); err != nil {
+		return false, err
+	}
+	n, err := l.exec(ctx, "update ostiary_snapshot set sequence = ?, hash = ?, attempt = ? where shard = ? and sequence < ?",
+		int64(at.Sequence), at.Hash[:], attempt, int64(of), int64(at.Sequence))
+	if err != nil || n != 1 {
+		return false, err
+	}
+	return true, l.dropParts(ctx, old)
+}
+
+func (l *Log) dropParts(ctx context.Context, attempt []byte) error {
+	_, err := l.exec(ctx, "delete from ostiary_snapshot_part where attempt = ?", attempt)
+	return err
+}
+
+// Snapshot implements [sharedlog.Log].
+func (l *Log) Snapshot(ctx context.Context, of sharedlog.Shard) (at sharedlog.Position, parts iter.Seq2[[]byte, error], err error) {
+	var hash, attempt []byte
+	found, err := l.row(ctx, "select sequence, hash, attempt from ostiary_snapshot where shard = ?", []any{int64(of)}, &at.Sequence, &hash, &attempt)
+	if err == nil && !found {
+		err = fmt.Errorf("shard %d: %w", of, sharedlog.ErrNoSnapshot)
+	}
+	if err == nil {
+		err = fill(at.Hash[:], hash)
+	}
+	if err != nil {
+		return sharedlog.Position{}, nil, err
+	}
+	return at, func(yield func([]byte, error) bool) {
+		for number := 0; ; number++ {
+			var part []byte
+			found, err := l.row(ctx, "select bytes from ostiary_snapshot_part where attempt = ? and part = ?", []any{attempt, number}, &part)
+			if err == nil && !found {
+				err = l.stillNamed(ctx, of, attempt)
+				if err == nil {
+					return
+				}
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(part, nil) {
+				return
+			}
+		}
+	}, nil
+}
+
+// stillNamed fails with ErrNoSnapshot if a snapshot was replaced while it was read.
+func (l *Log) stillNamed(ctx context.Context, of sharedlog.Shard, attempt []byte) error {
+	var now []byte
+	found, err := l.row(ctx, "select attempt from ostiary_snapshot where shard = ?", []any{int64(of)}, &now)
+	if err == nil && (!found || !slices.Equal(now, attempt)) {
+		err = fmt.Errorf("shard %d: %w: it was replaced while it was read", of, sharedlog.ErrNoSnapshot)
+	}
+	return err
+}
+
+// Close implements [sharedlog.Log].
+func (l *Log) Close() error {
+	l.closing.Do(func() {
+		l.cancel()
+		l.background.Wait()
+		l.closeErr = l.db.Close()
+	})
+	return l.closeErr
+}
