@@ -144,8 +144,7 @@ storage/sharedlog/sharedlogtest: storage storage/sharedlog
 workshop/doortest: door workshop/failing storage/memory internal/golden
 storage/sqllog/sqllogtest: storage/sharedlog storage/sharedlog/sharedlogtest storage/sqllog
 workshop/databases:
-workshop/doortest: door storage/failing storage/memory internal/golden
-identity/oidc/oidctest:
+workshop/logtest: storage storage/kv storage/memory storage/replica storage/sharedlog storage/storagetest
 workshop/enginetest:
 workshop/oidctest:
 internal/golden:

@@ -1,6 +1,7 @@
 package mysql_test
 
 import (
+	"context"
 	"database/sql"
 	"net/url"
 	"testing"
@@ -8,8 +9,10 @@ import (
 	_ "github.com/go-sql-driver/mysql"
 
 	"github.com/ostiary/ostiary/storage/mysql"
+	"github.com/ostiary/ostiary/storage/sharedlog"
 	"github.com/ostiary/ostiary/storage/sqllog/sqllogtest"
 	"github.com/ostiary/ostiary/workshop/databases"
+	"github.com/ostiary/ostiary/workshop/logtest"
 )
 
 func TestLog(t *testing.T) {
@@ -24,5 +27,11 @@ func TestLog(t *testing.T) {
 	}
 	t.Run("suite", func(t *testing.T) {
 		sqllogtest.Run(t, server.Database, mysql.Open, raw, [3]string{"?", "?", "?"})
+	})
+	t.Run("driver", func(t *testing.T) {
+		logtest.RunDriver(t, func(t *testing.T) func() (sharedlog.Log, error) {
+			url := server.Database()
+			return func() (sharedlog.Log, error) { return mysql.Open(context.Background(), url) }
+		})
 	})
 }

@@ -42,7 +42,8 @@ func freePort(tb testing.TB) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// PostgreSQL starts a PostgreSQL server. It ends with the test.
+// PostgreSQL starts a PostgreSQL server. It ends with the test. It does not sync its
+// files: what a killed server has written survives, but not a power cut.
 func PostgreSQL(tb testing.TB) *Server {
 	tb.Helper()
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
@@ -60,7 +61,7 @@ func PostgreSQL(tb testing.TB) *Server {
 	s := &Server{tb: tb, folder: folder, port: freePort(tb)}
 	data := filepath.Join(folder, "data")
 	runCommand(tb, folder, append(as, bin+"/initdb", "-D", data, "-U", "postgres", "--auth=trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"))
-	s.command = append(as, bin+"/postgres", "-D", data, "-h", "127.0.0.1", "-p", strconv.Itoa(s.port), "-k", folder)
+	s.command = append(as, bin+"/postgres", "-D", data, "-h", "127.0.0.1", "-p", strconv.Itoa(s.port), "-k", folder, "-c", "fsync=off")
 	s.url = func(database string) string {
 		return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/%s", s.port, database)
 	}
