@@ -2,7 +2,7 @@
 GO ?= go
 BIN := bin/ostiary
 
-.PHONY: build install demo test conformance oracle oracle-policies sim faults mutants fuzz soak-kill onap-stability again connections bench bench-conformance beside-xacml crash clean
+.PHONY: build install demo test conformance oracle oracle-policies sim faults mutants fuzz soak-kill kill-nodes onap-stability again connections bench bench-conformance beside-xacml crash clean
 
 build:
 	@mkdir -p bin
@@ -91,6 +91,12 @@ onap-stability:
 KILLS ?= 1000
 soak-kill:
 	OSTIARY_KILLS=$(KILLS) OSTIARY_SEED=$(SEED) $(GO) test ./cmd/ostiary -run TestKilledServer -count=1 -timeout 3h -v
+
+# kill-nodes kills a node of a shared log KILLS times under load, each time with the loss
+# of what it has not synced, and compares its copy with the log.
+kill-nodes: KILLS = 100
+kill-nodes:
+	OSTIARY_KILLS=$(KILLS) OSTIARY_SEED=$(SEED) $(GO) test ./storage/replica -run TestKilledNode -count=1 -timeout 3h -v
 
 # again runs the doors' scripts TIMES times, to find results that depend on
 # timing.
