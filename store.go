@@ -42,18 +42,6 @@ func (s *Store) Info() storage.StoreInfo {
 	return info
 }
 
-// Exists returns nil if the store exists. It fails with [ErrNoStore] if the store was
-// deleted by this engine, or by another one as far as this engine has followed it. It
-// reads the driver only after a store was updated or deleted, so a caller can use it
-// with each request.
-func (s *Store) Exists(ctx context.Context) error {
-	err := s.timeline.Err()
-	if err == nil {
-		err = s.timeline.ConfirmStore(ctx)
-	}
-	return errs.Wrap("find store", s.ID(), err)
-}
-
 // Head returns the token of the newest revision in memory. It loads the store if
 // necessary.
 func (s *Store) Head(ctx context.Context) (Token, error) {

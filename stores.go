@@ -117,6 +117,18 @@ func (e *Engine) Store(ctx context.Context, id storage.StoreID) (*Store, error) 
 	return e.handle(info), nil
 }
 
+// Exists returns nil if a store of this engine exists. It fails with [ErrNoStore] if the
+// store was deleted by this engine, or by another one as far as this engine has followed
+// it. It reads the driver only after a store was updated or deleted, so a caller can use
+// it with each request.
+func (e *Engine) Exists(ctx context.Context, s *Store) error {
+	err := s.timeline.Err()
+	if err == nil {
+		err = s.timeline.ConfirmStore(ctx)
+	}
+	return errs.Wrap("find store", s.ID(), err)
+}
+
 // StoreByAlias returns the store that a door knows by an alias, or [ErrNoStore].
 func (e *Engine) StoreByAlias(ctx context.Context, door, alias string) (*Store, error) {
 	const op = "find store"

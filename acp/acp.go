@@ -169,7 +169,7 @@ func (e *Engine) current(ctx context.Context) (*running, error) {
 	if r == nil {
 		return nil, ErrClosed
 	}
-	err := r.store.Exists(ctx)
+	err := r.engine.Exists(ctx, r.store)
 	if !errors.Is(err, ostiary.ErrNoStore) {
 		return r, err
 	}
