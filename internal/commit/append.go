@@ -113,8 +113,10 @@ func (g *group) verifyLog(ctx context.Context, cause error) error {
 	defer cancel()
 	made, err := g.isMade(ctx)
 	if made {
-		err = storage.Acknowledge(ctx, g.queue.shared.runtime.Driver)
-		made = err == nil
+		if err = storage.Acknowledge(ctx, g.queue.shared.runtime.Driver); err != nil {
+			made = false
+			_ = g.publish(ctx) // this node has the entries, and the driver need not notify it of them
+		}
 	}
 	switch {
 	case made:

@@ -141,3 +141,33 @@ func TestUncertainThatFailed(t *testing.T) {
 	_, err = s.Write(ctx, write)
 	wantKind(t, err, ostiary.ErrTupleExists)
 }
+
+// TestUnacknowledgedIsShown makes a write whose acknowledgement fails. The node has the
+// write, and so have the other nodes: it shows the write, although the outcome is
+// uncertain for the caller.
+func TestUnacknowledgedIsShown(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	local, err := kv.New(memory.NewStore(), kv.Options{Copy: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var failing atomic.Bool
+	gate := replica.Gate{Acknowledge: func(context.Context, uint64, storage.Hash) error {
+		if failing.Load() {
+			return errors.New("a node does not answer")
+		}
+		return nil
+	}}
+	d, err := replica.Open(t.Context(), memorylog.New().Open(), local, replica.Options{Gate: gate})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newStore(t, newEngine(t, ostiary.Options{Driver: d}), documents())
+	failing.Store(true)
+	_, err = s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:anne")})
+	wantKind(t, err, ostiary.ErrUncertain)
+	if got := ask(t, s, "document:1#owner@user:anne", ostiary.QueryOptions{}); got != "true" {
+		t.Errorf("the node answers %s, want true", got)
+	}
+}
