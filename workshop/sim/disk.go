@@ -2,17 +2,33 @@ package sim
 
 import (
 	"errors"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"github.com/ostiary/ostiary/storage/kv"
 	"github.com/ostiary/ostiary/storage/memory"
+	"github.com/ostiary/ostiary/storage/pebble"
+	"github.com/ostiary/ostiary/storage/replica"
 )
 
 // errFull is the error of a write to a full disk.
 var errFull = errors.New("no space left on the disk")
 
-// disk is the local disk of a node: a store in RAM that knows what of it would survive
+// medium is the local disk of a node.
+type medium interface {
+	// open opens the copy on the disk.
+	open() (replica.Local, error)
+	// fill makes writes and syncs fail, or work again.
+	fill(full bool)
+	// crashed returns the disk after the end of the process. With lost, the machine has
+	// crashed too, and a random part of what was not synced is gone.
+	crashed(lost bool, random func(n int) int) medium
+}
+
+// disk is a disk that most runs use: a store in RAM that knows what of it would survive
 // a crash of the machine. It never waits, because the product holds locks while it uses
 // a disk, and virtual time does not go on while a goroutine waits for a lock.
 type disk struct {
@@ -31,6 +47,10 @@ func newDisk(content *memory.Store) *disk {
 	return &disk{Store: content, versions: []*memory.Store{content.Clone()}}
 }
 
+func (d *disk) open() (replica.Local, error) { return kv.New(d, kv.Options{Copy: true}) }
+
+func (d *disk) fill(full bool) { d.full.Store(full) }
+
 // Batch implements [kv.Store].
 func (d *disk) Batch() kv.Batch { return &diskBatch{d.Store.Batch(), d} }
 
@@ -45,9 +65,7 @@ func (d *disk) Sync() error {
 	return nil
 }
 
-// crashed returns the disk after the end of the process. With lost, the machine has
-// crashed too, and a random part of what was not synced is gone.
-func (d *disk) crashed(lost bool, random func(n int) int) *disk {
+func (d *disk) crashed(lost bool, random func(n int) int) medium {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	last := len(d.versions) - 1
@@ -55,6 +73,27 @@ func (d *disk) crashed(lost bool, random func(n int) int) *disk {
 		last = random(last + 1)
 	}
 	return newDisk(d.versions[last].Clone())
+}
+
+// folder is a disk with Pebble on a file system in RAM, which some runs use. It is never
+// full.
+type folder struct{ fs *vfs.MemFS }
+
+func newFolder() folder { return folder{vfs.NewCrashableMem()} }
+
+func (f folder) open() (replica.Local, error) {
+	return pebble.Open("data", pebble.Options{FS: f.fs, Copy: true, NoSync: true, MemTableBytes: 64 << 10, CacheBytes: 1 << 20})
+}
+
+func (folder) fill(bool) {}
+
+func (f folder) crashed(lost bool, random func(n int) int) medium {
+	percent := 100
+	if lost {
+		percent = random(101)
+	}
+	seed := uint64(random(1 << 30))
+	return folder{f.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rand.New(rand.NewPCG(seed, 1))})}
 }
 
 // diskBatch is a batch of a disk.

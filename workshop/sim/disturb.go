@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"time"
-
-	"github.com/ostiary/ostiary/storage/memory"
 )
 
 // A fault of one node, with its weight. Each ends before the next one of the node
@@ -47,7 +45,7 @@ func (m *machine) disturb() {
 		}
 	}
 	if p := m.process.Load(); !m.lost {
-		p.disk.full.Store(false)
+		p.disk.fill(false)
 		if failed := p.driver.Failed(); failed != nil {
 			m.recover(p, failed)
 		}
@@ -78,7 +76,7 @@ func (m *machine) recover(p *process, why error) {
 		m.lost = true
 		return
 	}
-	p.disk.full.Store(false)
+	p.disk.fill(false)
 	m.kill(false)
 	m.start()
 }
@@ -128,10 +126,10 @@ func (m *machine) restart(*process) {
 
 // fill fills the disk. Unless the node notices that, the disk is free again later.
 func (m *machine) fill(p *process) {
-	p.disk.full.Store(true)
+	p.disk.fill(true)
 	m.wait(2 * time.Second)
 	if m.world.random(2) == 0 {
-		p.disk.full.Store(false)
+		p.disk.fill(false)
 	}
 }
 
@@ -139,7 +137,7 @@ func (m *machine) fill(p *process) {
 // registry.
 func (m *machine) replace(*process) {
 	m.kill(true)
-	m.disk = newDisk(memory.NewStore())
+	m.disk = m.world.newMedium()
 	if err := m.world.log.Forget(context.Background(), m.id); err != nil {
 		m.world.fail("forget a node: %w", err)
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/storage"
-	"github.com/ostiary/ostiary/storage/kv"
 	"github.com/ostiary/ostiary/storage/replica"
 	"github.com/ostiary/ostiary/storage/sharedlog"
 	"github.com/ostiary/ostiary/storage/sharedlog/memorylog"
@@ -19,7 +18,7 @@ import (
 type surroundings struct {
 	clock     func() time.Time // of the machine
 	log       sharedlog.Log    // the connection to the log
-	disk      kv.Store         // below the local copy
+	disk      medium           // of the local copy
 	window    time.Duration    // of the engine
 	logWindow time.Duration    // of the engine
 }
@@ -36,7 +35,7 @@ const reportInterval = 700 * time.Millisecond
 
 // start starts the product's code of one node. It is the only place that does.
 func start(ctx context.Context, s surroundings) (p product, err error) {
-	local, err := kv.New(s.disk, kv.Options{Copy: true})
+	local, err := s.disk.open()
 	if err != nil {
 		return p, err
 	}
@@ -85,7 +84,7 @@ type machine struct {
 	number int
 	skew   atomic.Int64 // of the clock, in ns
 
-	disk *disk
+	disk medium
 	// synced is what the registry has as synced; 0 for a new disk. id is that of the disk.
 	id     storage.NodeID
 	synced uint64
@@ -103,7 +102,7 @@ type process struct {
 	random  func(n int) int
 	gate    gate
 	link    *link
-	disk    *disk
+	disk    medium
 	killed  atomic.Bool
 	// began is the last sequence of the log when the process was started, and number
 	// counts the processes of the run.

@@ -29,6 +29,9 @@ const (
 	// settleTime is how long the nodes have, once all faults have ended, until they must
 	// agree.
 	settleTime = 15 * time.Second
+	// filesEvery is how many runs there are for one with folders of Pebble, which takes
+	// several times as long.
+	filesEvery = 8
 )
 
 // world is one run.
@@ -41,6 +44,7 @@ type world struct {
 	random    func(n int) int
 	window    time.Duration
 	logWindow time.Duration
+	onFiles   bool // the copies are folders of Pebble
 
 	// over is closed when the clients have ended.
 	over chan struct{}
@@ -90,10 +94,19 @@ func newWorld(ctx context.Context, seed uint64) *world {
 	if w.random(3) == 0 { // trims
 		w.window, w.logWindow = time.Second, time.Second
 	}
+	w.onFiles = w.random(filesEvery) == 0
 	for i := range nodesTotal {
-		w.machines = append(w.machines, &machine{world: w, number: i, disk: newDisk(memory.NewStore())})
+		w.machines = append(w.machines, &machine{world: w, number: i, disk: w.newMedium()})
 	}
 	return w
+}
+
+// newMedium returns an empty disk.
+func (w *world) newMedium() medium {
+	if w.onFiles {
+		return newFolder()
+	}
+	return newDisk(memory.NewStore())
 }
 
 // play plays the run: the clients and the faults, and then a time without faults.
