@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"time"
 
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/snapshot"
@@ -141,4 +143,67 @@ func (g *group) isMade(ctx context.Context) (bool, error) {
 		return err == nil && e.Writer == first.Writer && e.Sequence == first.Sequence, err
 	}
 	return false, nil
+}
+
+// limited is a context that ends at a deadline, with the values of another one, which
+// never ends. Unlike one of [context.WithDeadline] it makes its timer only for a driver
+// that waits for its end: a driver on this machine never does, and a timer would be a
+// tenth of the time of a small write. Its methods may be called concurrently.
+type limited struct {
+	context.Context
+	deadline time.Time
+
+	mu     sync.Mutex
+	timed  context.Context // ends at the deadline; nil until Done or end was called
+	cancel context.CancelFunc
+}
+
+// Deadline implements [context.Context].
+func (l *limited) Deadline() (time.Time, bool) { return l.deadline, true }
+
+// Done implements [context.Context].
+func (l *limited) Done() <-chan struct{} { return l.withTimer().Done() }
+
+// Err implements [context.Context].
+func (l *limited) Err() error {
+	l.mu.Lock()
+	timed := l.timed
+	l.mu.Unlock()
+	switch {
+	case timed != nil:
+		return timed.Err()
+	case !time.Now().Before(l.deadline):
+		return l.withTimer().Err() // has passed, so both agree from now on
+	}
+	return nil
+}
+
+// withTimer returns a context of package context with the deadline.
+func (l *limited) withTimer() context.Context {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.timed == nil {
+		l.timed, l.cancel = context.WithDeadline(l.Context, l.deadline)
+	}
+	return l.timed
+}
+
+// ended is a context that has ended.
+var ended = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
+// end ends the context, if it has not ended before. It releases the timer.
+func (l *limited) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.timed == nil {
+		l.timed = ended
+		return
+	}
+	if l.cancel != nil {
+		l.cancel()
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/document"
@@ -412,7 +413,8 @@ func (q *Queue) flush(ctx context.Context, g *group) {
 // that a driver may take. It does not end when ctx ends, because the deadline of
 // one writer must not fail the other writers of a group.
 func (q *Queue) withAppendTime(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), q.shared.runtime.Bounds.AppendTime)
+	l := &limited{Context: context.WithoutCancel(ctx), deadline: time.Now().Add(q.shared.runtime.Bounds.AppendTime)}
+	return l, l.end
 }
 
 // withVerifyTime is withAppendTime for a look at the log after an append has failed.
