@@ -30,8 +30,18 @@ type Door struct {
 	// belongs to the longest prefix of whole segments. "" matches every path that
 	// no other door claims.
 	Prefixes []string
-	// Routes are all HTTP routes of the door. Each is below one of Prefixes.
+	// Routes are all HTTP routes of the door. Each is below one of Prefixes, except one
+	// with the pattern "/", for clients that ask there which versions of the protocol
+	// exist. On a port with other doors, it is for those that accept application/json
+	// by name.
 	Routes []Route
+	// TrailingSlash is true if a slash at the end of a path does not count.
+	TrailingSlash bool
+	// HealthPath is the path where load balancers that know the protocol ask whether the
+	// server works, below one of Prefixes; "" is none. ServeHealth answers GET and HEAD.
+	// serving is false if the server has failed or is stopping.
+	HealthPath  string
+	ServeHealth func(w http.ResponseWriter, r *http.Request, serving bool)
 	// Basic lets callers authenticate as users with passwords, by HTTP Basic
 	// authentication, besides keys. Only protocols whose clients send it need it.
 	Basic bool

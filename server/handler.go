@@ -99,6 +99,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		serveHealth(w, h.healthy())
 	case m.path == pathReady && (r.Method == http.MethodGet || r.Method == http.MethodHead):
 		serveHealth(w, h.ready())
+	case m.door != nil && m.path == m.door.HealthPath && (r.Method == http.MethodGet || r.Method == http.MethodHead):
+		m.door.ServeHealth(w, r, h.healthy())
 	case h.cors != nil && h.cors.apply(w, r):
 	case h.localOnly && !h.authenticated && h.cors.foreignOrigin(r):
 		req.door = nil // the page does not learn which door has the path

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/ostiary/ostiary/door"
@@ -30,7 +32,7 @@ func newServedDoor(d *door.Door, m *metrics) (*servedDoor, error) {
 	out := &servedDoor{Door: d, name: d.Name, routes: routes, metrics: map[*door.Route]*series{}, unmatched: m.series(d.Name, "http", "")}
 	for i := range d.Routes {
 		r := &d.Routes[i]
-		if !hasPrefix(r.Pattern, d.Prefixes) {
+		if !hasPrefix(r.Pattern, d.Prefixes) && r.Pattern != "/" {
 			return nil, fmt.Errorf("door %s: route %s has none of the door's prefixes %q", d.Name, r.Pattern, d.Prefixes)
 		}
 		out.metrics[r] = m.series(d.Name, "http", r.Name)
@@ -66,6 +68,7 @@ func hasPrefix(path string, prefixes []string) bool {
 type router struct {
 	root     node
 	prefixes []doorPrefix
+	versions *servedDoor // the door with a route of "/"; nil if there is none
 }
 
 // node is one segment in the tree of prefixes. It has few children, so a linear
@@ -98,6 +101,12 @@ type doorPrefix struct {
 func newRouter(doors []*servedDoor, dedicated bool) (*router, error) {
 	rt := &router{}
 	for _, d := range doors {
+		if slices.ContainsFunc(d.Routes, func(r door.Route) bool { return r.Pattern == "/" }) {
+			if rt.versions != nil {
+				return nil, fmt.Errorf("doors %s and %s both have the route /", rt.versions.Name, d.Name)
+			}
+			rt.versions = d
+		}
 		prefixes := d.Prefixes
 		if dedicated {
 			prefixes = []string{""}
@@ -172,9 +181,26 @@ func (rt *router) match(r *http.Request, m *match) {
 	m.path = rawPath(r)
 	m.canonical = canonical(m.path)
 	m.door = rt.findDoor(m.path)
-	if m.door != nil && m.canonical {
-		m.route, m.methods = m.door.routes.Find(r.Method, m.path, &m.params)
+	switch {
+	case m.door == nil && m.path == "/" && rt.versions != nil && acceptsJSON(r):
+		m.door = rt.versions
+	case m.door == nil && !m.canonical:
+		m.door = rt.findDoor(emptySegments.ReplaceAllString(m.path, "/")) // for the shape of the refusal
 	}
+	if m.door == nil || !m.canonical {
+		return
+	}
+	if m.door.TrailingSlash && len(m.path) > 1 {
+		m.path = strings.TrimSuffix(m.path, "/")
+	}
+	m.route, m.methods = m.door.routes.Find(r.Method, m.path, &m.params)
+}
+
+var emptySegments = regexp.MustCompile("//+")
+
+// acceptsJSON reports whether a client accepts application/json by name.
+func acceptsJSON(r *http.Request) bool {
+	return slices.ContainsFunc(r.Header["Accept"], func(header string) bool { return strings.Contains(header, "application/json") })
 }
 
 // findDoor returns the door with the longest matching prefix, or nil.

@@ -231,11 +231,11 @@ func (c *call) link(path ...string) string {
 // escape escapes an id for a path. Most ids need no escapes.
 func escape(id string) string { return url.PathEscape(id) }
 
-// self returns the URL of the request without its limit and marker.
-func (c *call) self() string {
-	u := c.base(c.r) + strings.TrimPrefix(c.r.URL.EscapedPath(), "/identity")
-	if c.r.URL.RawQuery != "" {
-		u += "?" + c.r.URL.RawQuery
+// self returns the URL of a request.
+func (s *service) self(r *http.Request) string {
+	u := s.base(r) + strings.TrimPrefix(r.URL.EscapedPath(), "/identity")
+	if r.URL.RawQuery != "" {
+		u += "?" + r.URL.RawQuery
 	}
 	return u
 }

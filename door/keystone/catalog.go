@@ -144,7 +144,7 @@ func (c *call) authCatalog() error {
 	if err := c.showCatalog(&o, c.caller); err != nil {
 		return err
 	}
-	o.links(c.self())
+	o.links(c.self(c.r))
 	return c.write(http.StatusOK, &o)
 }
 
@@ -193,6 +193,6 @@ func (c *call) authSystem() error {
 	}
 	var o object
 	list(&o, "system", all, func(o *object, _ bool) { o.boolean("all", true) })
-	o.links(c.self())
+	o.links(c.self(c.r))
 	return c.write(http.StatusOK, &o)
 }

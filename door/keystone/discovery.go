@@ -1,7 +1,9 @@
 package keystone
 
 import (
+	"io"
 	"net/http"
+	"strings"
 
 	"github.com/ostiary/ostiary/door"
 )
@@ -37,12 +39,40 @@ func (c *call) discover() error {
 	return c.write(http.StatusOK, &o)
 }
 
-// versions answers GET /, where the door has a port of its own.
-func (s *service) versions(w http.ResponseWriter, r *http.Request) {
+// versions answers GET /.
+func (s *service) versions(w http.ResponseWriter, r *http.Request, _ door.Params) {
+	s.head(w, r)
 	var o object
 	o.begin("versions")
 	list(&o, "values", []*http.Request{r}, s.version)
 	o.end()
 	w.Header().Set("Location", s.base(r)+"/v3/")
 	door.WriteJSON(w, http.StatusMultipleChoices, o.bytes())
+}
+
+// pathHealth is where load balancers of OpenStack ask whether a service works.
+const pathHealth = "/healthcheck"
+
+// serveHealth answers GET /healthcheck, as oslo.middleware does.
+func (s *service) serveHealth(w http.ResponseWriter, r *http.Request, serving bool) {
+	s.head(w, r)
+	status, reason := http.StatusOK, "OK"
+	if !serving {
+		status, reason = http.StatusServiceUnavailable, "UNAVAILABLE"
+	}
+	if serving && r.Method == http.MethodHead {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	if strings.HasPrefix(r.Header.Get("Accept"), "application/json") {
+		var o object
+		o.boolean("detailed", false)
+		o.texts("reasons", []string{reason})
+		door.WriteJSON(w, status, o.bytes())
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=UTF-8")
+	door.SetRetryAfter(w.Header(), status)
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, reason) // net/http drops the body of a response to HEAD
 }

@@ -146,29 +146,34 @@ func (s *service) writeError(w http.ResponseWriter, r *http.Request, err error) 
 // challenge is the header WWW-Authenticate of every 401.
 func (s *service) challenge(r *http.Request) string { return `Keystone uri="` + s.base(r) + `/v3"` }
 
-// refuse answers a request that the server refuses before the door sees it.
+// refuse answers a request that the server refuses before the door sees it. Clients
+// whose URL of the service ends with a slash send "/v3//auth/tokens": they are sent to
+// the path without empty segments, if that is one of the door.
 func (s *service) refuse(w http.ResponseWriter, r *http.Request, why *door.Refusal) {
 	s.head(w, r)
-	s.writeError(w, r, why)
-}
-
-// missing answers a request without a route. A path may end with a slash, because
-// some clients join paths that way. "/" lists the versions if the door has its
-// own port.
-func (s *service) missing(w http.ResponseWriter, r *http.Request, methods []string) {
-	s.head(w, r)
-	path := r.URL.EscapedPath()
-	if trimmed, slash := strings.CutSuffix(path, "/"); slash && methods == nil && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
-		if trimmed == "" {
-			s.versions(w, r)
-			return
-		}
-		var p door.Params
-		if found, _ := s.router.Find(r.Method, trimmed, &p); found != nil {
-			found.Serve(w, r, p)
+	if why.Reason == door.BadPath {
+		at := *r.URL
+		at.Path, at.RawPath = withoutEmptySegments(at.Path), withoutEmptySegments(at.RawPath)
+		r = r.WithContext(r.Context())
+		r.URL = &at
+		if found, _ := s.router.Find(r.Method, at.EscapedPath(), new(door.Params)); found != nil {
+			w.Header().Set("Location", s.self(r))
+			w.WriteHeader(http.StatusPermanentRedirect)
 			return
 		}
 	}
+	s.writeError(w, r, why)
+}
+
+// withoutEmptySegments returns a path without its empty segments.
+func withoutEmptySegments(path string) string {
+	segments := strings.FieldsFunc(path, func(c rune) bool { return c == '/' })
+	return path[:min(len(path), 1)] + strings.Join(segments, "/")
+}
+
+// missing answers a request without a route.
+func (s *service) missing(w http.ResponseWriter, r *http.Request, methods []string) {
+	s.head(w, r)
 	if methods != nil {
 		w.Header().Set("Allow", strings.Join(append(slices.Clone(methods), http.MethodOptions), ", "))
 		if r.Method == http.MethodOptions {

@@ -226,7 +226,7 @@ func (c *call) sendInference(status int, prior, implied *identity.Record) error 
 	c.inferenceMember(&o, "prior_role", prior)
 	c.inferenceMember(&o, "implies", implied)
 	o.end()
-	o.links(c.self())
+	o.links(c.self(c.r))
 	return c.write(status, &o)
 }
 
@@ -261,7 +261,7 @@ func (c *call) listImplied() error {
 	o.begin("role_inference")
 	c.inference(&o, prior, implied)
 	o.end()
-	o.links(c.self())
+	o.links(c.self(c.r))
 	return c.write(http.StatusOK, &o)
 }
 

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -126,7 +127,10 @@ func New(e *ostiary.Engine, o Options) (*door.Door, error) {
 	}
 	s := &service{engine: e, options: o, decoded: derived.New[[sha256.Size]byte, [sha256.Size]byte, *decoded](decodedMax),
 		catalogs: derived.New[catalogState, catalogKey, []byte](catalogsMax)}
-	d := &door.Door{Name: Name, RequestTimeout: cmp.Or(o.RequestTimeout, RequestTimeoutDefault), Prefixes: prefixes, OwnAuthentication: true, Refuse: s.refuse, Missing: s.missing, Prepare: s.prepare, Background: s.flush}
+	d := &door.Door{Name: Name, RequestTimeout: cmp.Or(o.RequestTimeout, RequestTimeoutDefault), Prefixes: append(slices.Clone(prefixes), pathHealth), OwnAuthentication: true,
+		TrailingSlash: true, HealthPath: pathHealth, ServeHealth: s.serveHealth,
+		Refuse: s.refuse, Missing: s.missing, Prepare: s.prepare, Background: s.flush}
+	d.Routes = []door.Route{{Method: http.MethodGet, Pattern: "/", Name: "Versions", Serve: s.versions}}
 	for _, r := range routes {
 		for _, prefix := range prefixes {
 			d.Routes = append(d.Routes, s.mount(prefix, r)...)

@@ -149,7 +149,7 @@ func (l *recordList) end(more bool) error {
 func (c *call) listLinks(o *object, next string) {
 	o.begin("links")
 	o.textOrNull("next", next)
-	o.text("self", c.self())
+	o.text("self", c.self(c.r))
 	o.raw("previous", []byte("null"))
 	o.end()
 }
