@@ -6,10 +6,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/ostiary/ostiary/acp"
 	"github.com/ostiary/ostiary/storage/memory"
+	"github.com/ostiary/ostiary/workshop/wait"
 )
 
 // twoText is a policy with a relation, and another one if more is not "".
@@ -35,16 +35,6 @@ resources:
 actor:
   name: actor
 `
-}
-
-// seen waits until a condition holds. Only what is never seen runs into the deadline.
-func seen(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for limit := time.Now().Add(time.Minute); !done(); time.Sleep(time.Millisecond) {
-		if time.Now().After(limit) {
-			t.Fatalf("%s: not seen after a minute", what)
-		}
-	}
 }
 
 // TestTwoEngines changes policies through one engine and uses them through another one
@@ -75,30 +65,30 @@ func TestTwoEngines(t *testing.T) {
 		a, b := engines[i%2], engines[1-i%2]
 		id := must(a.AddPolicy(ctx, alice, twoText("")))(t)
 		object := acp.Object{Policy: id, Resource: "note", ID: "1"}
-		seen(t, "the policy", func() bool { return b.Register(ctx, alice, object) == nil })
+		wait.Until(t, "the policy", func() bool { return b.Register(ctx, alice, object) == nil })
 		if _, err := b.Relate(ctx, alice, object, "writer", bob); !errors.Is(err, acp.ErrRelationNotFound) {
 			t.Errorf("a relation that the policy lacks: %v", err)
 		}
 		if _, err := a.EditPolicy(ctx, alice, id, acp.PolicySource{Text: twoText("writer")}); err != nil {
 			t.Fatal(err)
 		}
-		seen(t, "the edited policy", func() bool { _, err := b.Relate(ctx, alice, object, "writer", bob); return err == nil })
+		wait.Until(t, "the edited policy", func() bool { _, err := b.Relate(ctx, alice, object, "writer", bob); return err == nil })
 		if removed := must(b.EditPolicy(ctx, alice, id, acp.PolicySource{Text: twoText("")}))(t); removed != 1 {
 			t.Errorf("%d relationships were removed with their relation, want 1", removed)
 		}
-		seen(t, "the policy, edited again", func() bool {
+		wait.Until(t, "the policy, edited again", func() bool {
 			_, err := a.Relate(ctx, alice, object, "writer", bob)
 			return errors.Is(err, acp.ErrRelationNotFound)
 		})
 		if err := a.EditPolicyMetadata(ctx, alice, id, map[string]string{"k": "v"}); err != nil {
 			t.Fatal(err)
 		}
-		seen(t, "the metadata", func() bool { p, err := b.Policy(ctx, id); return err == nil && p.Metadata["k"] == "v" })
+		wait.Until(t, "the metadata", func() bool { p, err := b.Policy(ctx, id); return err == nil && p.Metadata["k"] == "v" })
 		if err := a.DeletePolicy(ctx, alice, id); err != nil {
 			t.Fatal(err)
 		}
-		seen(t, "the deletion", func() bool { _, err := b.Policy(ctx, id); return errors.Is(err, acp.ErrPolicyNotFound) })
-		seen(t, "the deletion in a decision", func() bool {
+		wait.Until(t, "the deletion", func() bool { _, err := b.Policy(ctx, id); return errors.Is(err, acp.ErrPolicyNotFound) })
+		wait.Until(t, "the deletion in a decision", func() bool {
 			_, err := b.Relate(ctx, alice, object, "reader", bob)
 			return errors.Is(err, acp.ErrPolicyNotFound)
 		})
@@ -116,9 +106,9 @@ func TestTwoEnginesCount(t *testing.T) {
 	const each = 20
 	var mu sync.Mutex
 	ids := map[string]int{}
-	var wait sync.WaitGroup
+	var ends sync.WaitGroup
 	for _, e := range engines {
-		wait.Go(func() {
+		ends.Go(func() {
 			for i := range each {
 				if i%5 == 0 { // a refused text consumes a number, too
 					if _, err := e.AddPolicy(ctx, alice, strings.Replace(twoText(""), "owner + reader", "nothing", 1)); err == nil {
@@ -136,12 +126,12 @@ func TestTwoEnginesCount(t *testing.T) {
 			}
 		})
 	}
-	wait.Wait()
+	ends.Wait()
 	if len(ids) != 2*each {
 		t.Errorf("%d ids of %d policies", len(ids), 2*each)
 	}
 	for i, e := range engines {
-		seen(t, fmt.Sprint("all policies on engine ", i), func() bool {
+		wait.Until(t, fmt.Sprint("all policies on engine ", i), func() bool {
 			n := 0
 			for _, err := range e.Policies(ctx) {
 				if err != nil {

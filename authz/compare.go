@@ -199,9 +199,10 @@ type WhatIfResult struct {
 	// Items are in the order of the questions. If Partial is not "", the items of
 	// the last questions are missing.
 	Items []WhatIfItem
-	// Gained, Lost and Other count the items that change: to true, from true, and
-	// in another way (to or from an error, or between unknown and false).
-	Gained, Lost, Other int
+	// Gained, Lost and Other count the items without an error that change: to true,
+	// from true, and between unknown and false. Failed counts the items with an error
+	// before or after the proposed change.
+	Gained, Lost, Other, Failed int
 	// Partial names the bound that was reached before all questions were asked:
 	// "WhatIfNodes" or [BoundTime]. It is "" if all were asked.
 	Partial string

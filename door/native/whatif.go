@@ -199,7 +199,7 @@ func (c *call) encodeWhatIf(q *whatIfQuery, result *ostiary.WhatIfResult) {
 	for _, n := range [...]struct {
 		name string
 		n    int
-	}{{"asked", len(result.Items)}, {"gained", result.Gained}, {"lost", result.Lost}, {"other", result.Other}} {
+	}{{"asked", len(result.Items)}, {"gained", result.Gained}, {"lost", result.Lost}, {"other", result.Other}, {"failed", result.Failed}} {
 		out = append(append(append(out, `,"`...), n.name...), `":`...)
 		out = strconv.AppendInt(out, int64(n.n), 10)
 	}

@@ -66,8 +66,11 @@ func (c *Comparer) whatIf(ctx context.Context, r *authz.WhatIfRequest) (authz.Wh
 	return out, nil
 }
 
+// countItem adds an item to the counts of a result.
 func countItem(w *authz.WhatIfResult, i *authz.WhatIfItem) {
 	switch {
+	case i.Before.Err != nil || i.After.Err != nil:
+		w.Failed++
 	case !i.Changed():
 	case i.After.Decision == expr.True:
 		w.Gained++

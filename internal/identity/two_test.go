@@ -15,6 +15,7 @@ import (
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/memory"
+	"github.com/ostiary/ostiary/workshop/wait"
 )
 
 // two returns the deployment twice: by two engines on one driver.
@@ -33,17 +34,6 @@ func two(t *testing.T, c settings.Compliance) (all [2]*deployment) {
 	return all
 }
 
-// seen waits until a condition holds. Only what is never seen runs into the
-// deadline.
-func seen(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for limit := time.Now().Add(time.Minute); !done(); time.Sleep(time.Millisecond) {
-		if time.Now().After(limit) {
-			t.Fatalf("%s: not seen after a minute", what)
-		}
-	}
-}
-
 // TestTwoEngines changes a deployment through one engine and uses it through the
 // other one, in both directions.
 func TestTwoEngines(t *testing.T) {
@@ -53,7 +43,7 @@ func TestTwoEngines(t *testing.T) {
 		ctx, a, b := t.Context(), all[i], all[1-i]
 		name := fmt.Sprint("user", i)
 		user := a.user(name, "old", "")
-		seen(t, "the user", func() bool { return b.login(user, "old") == nil })
+		wait.Until(t, "the user", func() bool { return b.login(user, "old") == nil })
 		if found, err := b.Find(ctx, identity.User, identity.DefaultDomain, name); err != nil || found.ID != user.ID {
 			t.Errorf("found %v, %v", found, err)
 		}
@@ -66,7 +56,7 @@ func TestTwoEngines(t *testing.T) {
 		role := a.make(identity.Record{Kind: identity.Role, Name: fmt.Sprint("role", i)})
 		has := func(want ...string) {
 			t.Helper()
-			seen(t, fmt.Sprint("roles ", want), func() bool { return fmt.Sprint(b.roles(user.ID, project.ID)) == fmt.Sprint(want) })
+			wait.Until(t, fmt.Sprint("roles ", want), func() bool { return fmt.Sprint(b.roles(user.ID, project.ID)) == fmt.Sprint(want) })
 		}
 		a.grant(user.ID, project.ID, "member")
 		has("member", "reader")
@@ -87,19 +77,19 @@ func TestTwoEngines(t *testing.T) {
 		}
 		x := token(b)
 		a.ok(a.RevokeToken(ctx, x.Payload))
-		seen(t, "the revocation", func() bool { _, err := b.valid(x); return err != nil })
+		wait.Until(t, "the revocation", func() bool { _, err := b.valid(x); return err != nil })
 		x = token(b)
 		a.ok(a.set(user, "new", false))
-		seen(t, "the new password", func() bool { return b.login(user, "new") == nil })
+		wait.Until(t, "the new password", func() bool { return b.login(user, "new") == nil })
 		b.fails(b.login(user, "old"), identity.Unauthorized, "wrong password")
-		seen(t, "the end of the old password's tokens", func() bool { _, err := b.valid(x); return err != nil })
+		wait.Until(t, "the end of the old password's tokens", func() bool { _, err := b.valid(x); return err != nil })
 		x = token(b)
 		_, err = a.Update(ctx, identity.User, user.ID, nil, false, func(r *identity.Record) error { r.Disabled = true; return nil })
 		a.ok(err)
-		seen(t, "that the user is disabled", func() bool { _, err := b.valid(x); return err != nil })
+		wait.Until(t, "that the user is disabled", func() bool { _, err := b.valid(x); return err != nil })
 		b.fails(b.login(user, "new"), identity.Unauthorized, "disabled")
 		a.ok(a.Delete(ctx, identity.User, user.ID))
-		seen(t, "the deletion", func() bool { _, err := b.Get(ctx, identity.User, user.ID); return err != nil })
+		wait.Until(t, "the deletion", func() bool { _, err := b.Get(ctx, identity.User, user.ID); return err != nil })
 		b.user(name, "again", "")
 	}
 }
@@ -111,7 +101,7 @@ func TestTwoEnginesLockUsers(t *testing.T) {
 	all := two(t, settings.Compliance{LockoutAttempts: 3, LockoutDuration: time.Hour})
 	a, b := all[0], all[1]
 	bob := a.user("bob", "right", "")
-	seen(t, "the user", func() bool { return b.login(bob, "right") == nil })
+	wait.Until(t, "the user", func() bool { return b.login(bob, "right") == nil })
 	wrong := func(d *deployment, times int) {
 		t.Helper()
 		for range times {
@@ -135,14 +125,14 @@ func TestTwoEnginesLockUsers(t *testing.T) {
 		t.Error("not locked after three wrong passwords, two of them on another engine")
 	}
 	b.ok(b.Flush(t.Context()))
-	seen(t, "the lock", func() bool { return locked(a) })
+	wait.Until(t, "the lock", func() bool { return locked(a) })
 
 	// An administrator ends the lock on one engine.
 	b.clock.move(time.Second)
 	_, err := b.Update(t.Context(), identity.User, bob.ID, nil, false, func(*identity.Record) error { return nil })
 	b.ok(err)
 	b.ok(b.Flush(t.Context()))
-	seen(t, "the end of the lock", func() bool { return a.login(bob, "right") == nil })
+	wait.Until(t, "the end of the lock", func() bool { return a.login(bob, "right") == nil })
 
 	// A right password on one engine forgets those before it, also where they are not
 	// stored yet, and none after it.
@@ -166,10 +156,10 @@ func TestTwoEnginesKeepNamesUnique(t *testing.T) {
 	all := two(t, settings.Compliance{})
 	const names, clients = 20, 3
 	var made [names]atomic.Int32
-	var wait sync.WaitGroup
+	var ends sync.WaitGroup
 	for _, d := range all {
 		for range clients {
-			wait.Go(func() {
+			ends.Go(func() {
 				for i := range names {
 					_, err := d.Create(t.Context(), identity.Record{Kind: identity.Group, Name: fmt.Sprint("n", i)}, nil)
 					if err == nil {
@@ -181,14 +171,14 @@ func TestTwoEnginesKeepNamesUnique(t *testing.T) {
 			})
 		}
 	}
-	wait.Wait()
+	ends.Wait()
 	for i := range made {
 		if n := made[i].Load(); n != 1 {
 			t.Errorf("name n%d was accepted %d times", i, n)
 		}
 	}
 	for i, d := range all {
-		seen(t, fmt.Sprint("all groups on engine ", i), func() bool {
+		wait.Until(t, fmt.Sprint("all groups on engine ", i), func() bool {
 			groups, _, err := d.List(t.Context(), identity.ListRequest{Kind: identity.Group})
 			return err == nil && len(groups) == names
 		})

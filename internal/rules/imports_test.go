@@ -147,6 +147,7 @@ workshop/databases:
 workshop/logtest: storage storage/kv storage/memory storage/replica storage/sharedlog storage/storagetest
 workshop/enginetest:
 workshop/oidctest:
+workshop/wait:
 internal/golden:
 workshop/mutants: workshop/oracle/faults
 internal/rules/onecheck: . rel schema

@@ -3,13 +3,13 @@ package domain_test
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/domain"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/memory"
+	"github.com/ostiary/ostiary/workshop/wait"
 )
 
 // two returns the default domains of two engines on one driver.
@@ -22,17 +22,6 @@ func two(t *testing.T) (domains [2]*domain.Domain) {
 		domains[i] = defaultDomain(t, r)
 	}
 	return domains
-}
-
-// seen waits until a condition holds. Only what is never seen runs into the
-// deadline.
-func seen(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for limit := time.Now().Add(time.Minute); !done(); time.Sleep(time.Millisecond) {
-		if time.Now().After(limit) {
-			t.Fatalf("%s: not seen after a minute", what)
-		}
-	}
 }
 
 // document returns the document of a policy as a program writes it that does not use
@@ -83,7 +72,7 @@ func TestTwoEngines(t *testing.T) {
 		if got := decide(t, from).Decision; got != s.want {
 			t.Errorf("%s: the engine of the change decides %v, want %v", s.what, got, s.want)
 		}
-		seen(t, s.what, func() bool { return must(to.Info(t.Context()))(t).Token == done.Token })
+		wait.Until(t, s.what, func() bool { return must(to.Info(t.Context()))(t).Token == done.Token })
 		if got := decide(t, to).Decision; got != s.want {
 			t.Errorf("%s: the other engine decides %v, want %v", s.what, got, s.want)
 		}
@@ -105,13 +94,13 @@ func TestReload(t *testing.T) {
 	domains := two(t)
 	root := set("root", "a")
 	done := change(t, domains[0], domain.Change{Root: &root, Put: texts{"a": permitAll("a"), "b": permitAll("b")}})
-	seen(t, "the first policies", func() bool { return must(domains[1].Info(t.Context()))(t).Token == done.Token })
+	wait.Until(t, "the first policies", func() bool { return must(domains[1].Info(t.Context()))(t).Token == done.Token })
 	change(t, domains[0], domain.Change{Put: texts{"a": denyAll("a")}})
 	done = change(t, domains[0], domain.Change{Remove: []string{"b"}})
 	if err := domains[0].Store().Trim(t.Context(), done.Revision, done.Revision); err != nil {
 		t.Fatal(err)
 	}
-	seen(t, "a change before a trim", func() bool { return must(domains[1].Info(t.Context()))(t).Token == done.Token })
+	wait.Until(t, "a change before a trim", func() bool { return must(domains[1].Info(t.Context()))(t).Token == done.Token })
 	if got, info := decide(t, domains[1]).Decision, must(domains[1].Info(t.Context()))(t); got != policy.Denied || info.Policies != 1 || info.Bytes != len(root.Text)+len(denyAll("a").Text) {
 		t.Errorf("after a trim the other engine decides %v: %s", got, describe(info))
 	}
@@ -128,7 +117,7 @@ func TestOldDocuments(t *testing.T) {
 	other.Secondary = []string{"bucket 8f"}
 	must(domains[0].Store().Write(t.Context(), ostiary.WriteRequest{Documents: []ostiary.Document{old, other, document("xacml.root", "root", 2, set("root", "a"))}}))(t)
 	for i, d := range domains {
-		seen(t, fmt.Sprint("the old policies by engine ", i), func() bool {
+		wait.Until(t, fmt.Sprint("the old policies by engine ", i), func() bool {
 			return decide(t, d).Decision == policy.Permitted && must(d.Info(t.Context()))(t).Policies == 2
 		})
 	}

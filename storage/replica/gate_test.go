@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/rel"
@@ -19,6 +18,7 @@ import (
 	"github.com/ostiary/ostiary/storage/sharedlog"
 	"github.com/ostiary/ostiary/storage/sharedlog/memorylog"
 	"github.com/ostiary/ostiary/storage/storagetest"
+	"github.com/ostiary/ostiary/workshop/wait"
 )
 
 // openGate opens a replica in memory with a gate.
@@ -48,16 +48,6 @@ func epochs(t *testing.T, tables *memorylog.Tables) (all []uint64) {
 		all = append(all, v.Segment.Epoch)
 	}
 	return all
-}
-
-// eventually waits until a condition is true.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within 20 s: %s", what)
-		}
-	}
 }
 
 // TestMayAppend requires that the gate gives each segment its epoch, and that a change
@@ -169,13 +159,13 @@ func TestBarrierFirst(t *testing.T) {
 	write(logs[0])
 	<-enter
 	write(logs[1])
-	eventually(t, "the second write waits", func() bool { return d.Waiting() == 1 })
+	wait.Until(t, "the second write waits", func() bool { return d.Waiting() == 1 })
 	group.Go(func() {
 		if at, err := d.Barrier(t.Context(), 7); err != nil || at.Sequence != 4 {
 			t.Errorf("the barrier is at %s, error %v; want segment 4, before the write that waits", at, err)
 		}
 	})
-	eventually(t, "the barrier waits", func() bool { return d.Waiting() == 2 })
+	wait.Until(t, "the barrier waits", func() bool { return d.Waiting() == 2 })
 	close(leave)
 	group.Wait()
 }

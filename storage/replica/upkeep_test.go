@@ -13,6 +13,7 @@ import (
 	"github.com/ostiary/ostiary/storage/replica"
 	"github.com/ostiary/ostiary/storage/sharedlog"
 	"github.com/ostiary/ostiary/storage/sharedlog/memorylog"
+	"github.com/ostiary/ostiary/workshop/wait"
 )
 
 // openWith opens a replica with options, which the test closes.
@@ -222,7 +223,7 @@ func TestMaintainAlone(t *testing.T) {
 			}
 			continue
 		}
-		eventually(t, "the log is trimmed behind a snapshot", func() bool {
+		wait.Until(t, "the log is trimmed behind a snapshot", func() bool {
 			write()
 			return oldestSegment(t, log) > 10
 		})

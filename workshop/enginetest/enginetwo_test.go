@@ -5,24 +5,13 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/memory"
+	"github.com/ostiary/ostiary/workshop/wait"
 )
-
-// eventually fails the test if done does not become true. Following has no bound in
-// time, so only a broken follower runs into the deadline.
-func eventually(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for limit := time.Now().Add(time.Minute); !done(); time.Sleep(time.Millisecond) {
-		if time.Now().After(limit) {
-			t.Fatalf("%s: not seen after a minute", what)
-		}
-	}
-}
 
 // twoEngines returns two engines on one driver, with a store that both have loaded.
 func twoEngines(t *testing.T, driver storage.Driver) (engines [2]*ostiary.Engine, stores [2]*ostiary.Store) {
@@ -57,7 +46,7 @@ func TestFollowedWrites(t *testing.T) {
 			for i, tuple := range []string{"document:1#owner@user:a", "document:2#owner@user:a", "document:3#owner@user:a"} {
 				from, to := stores[i%2], stores[(i+1)%2]
 				must(from.Write(ctx, ostiary.WriteRequest{Add: tups(t, tuple)}))(t)
-				eventually(t, tuple, func() bool { return ask(t, to, tuple, ostiary.QueryOptions{}) == "true" })
+				wait.Until(t, tuple, func() bool { return ask(t, to, tuple, ostiary.QueryOptions{}) == "true" })
 			}
 			other := documents()
 			other.Types = append(other.Types, schema.TypeDef{Name: "page"})
@@ -65,7 +54,7 @@ func TestFollowedWrites(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "the new schema", func() bool {
+			wait.Until(t, "the new schema", func() bool {
 				current, err := stores[1].CurrentSchema(ctx, "")
 				return err == nil && current.ID == info.ID
 			})
@@ -127,7 +116,7 @@ func TestFollowedDuringAppend(t *testing.T) {
 	}
 	for _, tuple := range []string{"document:1#owner@user:a", "document:1#owner@user:b"} {
 		want(t, a, tuple, "true")
-		eventually(t, tuple, func() bool { return ask(t, b, tuple, ostiary.QueryOptions{}) == "true" })
+		wait.Until(t, tuple, func() bool { return ask(t, b, tuple, ostiary.QueryOptions{}) == "true" })
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/ostiary/ostiary/internal/cluster"
 	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/workshop/wait"
 )
 
 // forwarded has every field.
@@ -237,7 +238,7 @@ func TestForwardNotBegun(t *testing.T) {
 	one.Attach(nil, nil)
 	wants(t, ask(two, one.self), server.ErrNotBegun)
 	one.Link.Close()
-	eventually(t, "the node knows that the connection has ended", func() bool { return !two.Health()[0].Connected })
+	wait.Until(t, "the node knows that the connection has ended", func() bool { return !two.Health()[0].Connected })
 	wants(t, ask(two, one.self), server.ErrNotBegun, one.self.Address)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/ostiary/ostiary/internal/cluster"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/sharedlog"
+	"github.com/ostiary/ostiary/workshop/wait"
 )
 
 // TestMessages requires that every message arrives as it was sent, in both directions
@@ -155,7 +156,7 @@ func TestReconnect(t *testing.T) {
 		o.Listener = listenAgain(t, address)
 		o.Self = cluster.Peer{ID: o.Self.ID, Start: 2, Address: address}
 	}})
-	eventually(t, "the new start refuses who looks for the old one", func() bool { return errors.Is(two.refusal(t, one), cluster.ErrPeer) })
+	wait.Until(t, "the new start refuses who looks for the old one", func() bool { return errors.Is(two.refusal(t, one), cluster.ErrPeer) })
 	wants(t, two.refusal(t, one), cluster.ErrPeer, "looks for start 1 of this node, and this is start 2")
 	stream, served := two.follow(t, again)
 	pass(t, stream, served, []cluster.Message{cluster.Renew{Number: 1}})
@@ -186,7 +187,7 @@ func TestReload(t *testing.T) {
 	if err := two.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a new connection with new certificates", func() bool {
+	wait.Until(t, "a new connection with new certificates", func() bool {
 		stream, err := two.Follow(t.Context(), one.self, two.hello(one))
 		if err != nil {
 			return false

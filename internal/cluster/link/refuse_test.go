@@ -17,11 +17,12 @@ import (
 	"github.com/ostiary/ostiary/internal/cluster/link/wire"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/sharedlog"
+	"github.com/ostiary/ostiary/workshop/wait"
 )
 
 func listenAgain(t *testing.T, address string) (l net.Listener) {
 	t.Helper()
-	eventually(t, "the port is free again", func() (ok bool) {
+	wait.Until(t, "the port is free again", func() (ok bool) {
 		var err error
 		l, err = net.Listen("tcp", address)
 		return err == nil
@@ -90,7 +91,7 @@ func TestRefusedCertificates(t *testing.T) {
 	one := r.start(t, 1)
 	foreign := r.start(t, 2, change{ca: other.ca, pair: func() certificate.Pair { return r.pair(t, other.authority, "127.0.0.1") }})
 	_ = foreign.refusal(t, one)
-	eventually(t, "the node that is called names the authority", func() bool {
+	wait.Until(t, "the node that is called names the authority", func() bool {
 		return one.refused.have("certificate for 127.0.0.1 is signed by", other.authority.Name(), "expected", r.authority.Name(), "another cluster")
 	})
 	wants(t, one.refusal(t, foreign), nil, "certificate for 127.0.0.1 is signed by", other.authority.Name(), "another cluster")
@@ -308,7 +309,7 @@ func TestConnections(t *testing.T) {
 	}
 	for i := range ConnectionsPerCertificate {
 		open()
-		eventually(t, "the connection counts", func() bool {
+		wait.Until(t, "the connection counts", func() bool {
 			one.gate.mu.Lock()
 			defer one.gate.mu.Unlock()
 			return len(one.gate.open) == i+1

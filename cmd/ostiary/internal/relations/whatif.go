@@ -278,8 +278,8 @@ type whatIfResult struct {
 	Gained    int               `json:"gained"`
 	Lost      int               `json:"lost"`
 	Other     int               `json:"other"`
-	// Failed counts the checks that are errors before or after the proposal. Gained,
-	// Lost and Other do not count them, but those of the response do.
+	// Failed counts the checks that are errors before or after the proposal, which
+	// Gained, Lost and Other do not count.
 	Failed   int    `json:"failed"`
 	Partial  string `json:"partial,omitempty"`
 	Revision uint64 `json:"revision"`
@@ -323,8 +323,8 @@ func (i *whatIfItem) String() string {
 
 func (i *whatIfItem) failed() bool { return i.Before.Error != nil || i.After.Error != nil }
 
-// parseWhatIf parses a response that has all items. It counts the errors, and
-// keeps only the items to show: errors, changes and, with unchanged, all others.
+// parseWhatIf parses a response that has all items. It keeps only the items to
+// show: errors, changes and, with unchanged, all others.
 func parseWhatIf(text json.RawMessage, unchanged bool) (*whatIfResult, error) {
 	out := &whatIfResult{}
 	if err := json.Unmarshal(text, out); err != nil {
@@ -336,28 +336,13 @@ func parseWhatIf(text json.RawMessage, unchanged bool) (*whatIfResult, error) {
 		if err := json.Unmarshal(raw, &item); err != nil {
 			return nil, err
 		}
-		if item.failed() {
-			out.Failed++
-			out.uncount(&item)
-		} else if !unchanged && item.Before.String() == item.After.String() {
+		if !item.failed() && !unchanged && item.Before.String() == item.After.String() {
 			continue
 		}
 		shown, out.lines = append(shown, raw), append(out.lines, item)
 	}
 	out.Items = shown
 	return out, nil
-}
-
-// uncount removes a check that is an error from the counts of the response.
-func (w *whatIfResult) uncount(i *whatIfItem) {
-	switch {
-	case i.Before.Allowed && i.After.Error != nil:
-		w.Lost--
-	case i.After.Allowed && i.Before.Error != nil:
-		w.Gained--
-	case (i.Before.Error == nil) != (i.After.Error == nil):
-		w.Other--
-	}
 }
 
 func (a *app) printWhatIf(out *whatIfResult) error {

@@ -11,6 +11,7 @@ import (
 	"github.com/ostiary/ostiary/door/onap/internal/tosca"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/memory"
+	"github.com/ostiary/ostiary/workshop/wait"
 )
 
 // two returns the catalogs of two engines on one driver.
@@ -28,17 +29,6 @@ func two(t *testing.T, o Options) (catalogs [2]*Catalog) {
 		catalogs[i] = New(e, o)
 	}
 	return catalogs
-}
-
-// seen waits until a condition holds. Only what is never seen runs into the
-// deadline.
-func seen(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for limit := time.Now().Add(time.Minute); !done(); time.Sleep(time.Millisecond) {
-		if time.Now().After(limit) {
-			t.Fatalf("%s: not seen after a minute", what)
-		}
-	}
 }
 
 func world(t *testing.T, c *Catalog) *World {
@@ -78,7 +68,7 @@ func TestTwoEngines(t *testing.T) {
 		if world(t, from).Group(name) == nil {
 			t.Error("the own change is missing")
 		}
-		seen(t, name, func() bool { return world(t, to).Group(name) != nil })
+		wait.Until(t, name, func() bool { return world(t, to).Group(name) != nil })
 		if got := world(t, to); got.Compiled != i+2 || before.Group(name) != nil {
 			t.Errorf("after %d changes %v groups are compiled; an older world has the new one: %t", i+1, got.Compiled, before.Group(name) != nil)
 		}
@@ -89,7 +79,7 @@ func TestTwoEngines(t *testing.T) {
 	if err := all[0].RemoveGroup(t.Context(), "group0", "user"); err != nil {
 		t.Fatal(err)
 	}
-	seen(t, "a removal", func() bool { return world(t, all[1]).Group("group0") == nil })
+	wait.Until(t, "a removal", func() bool { return world(t, all[1]).Group("group0") == nil })
 	// A new process has what the documents say.
 	third := New(all[0].engine, Options{Now: now})
 	if have, want := fmt.Sprint(len(world(t, third).Groups()), len(world(t, third).Audit(AuditFilter{Max: 100})), world(t, third).Count(tosca.NodeTypeSection)),
@@ -124,7 +114,7 @@ func TestTwoEnginesKeepEveryChange(t *testing.T) {
 	}
 	changes.Wait()
 	for _, c := range all {
-		seen(t, "all changes", func() bool {
+		wait.Until(t, "all changes", func() bool {
 			n, err := c.History.Count(t.Context(), "a", "o", "t", now(), now())
 			return err == nil && n == 2*each && len(world(t, c).Groups()) == 2*each+1
 		})
@@ -162,7 +152,7 @@ func TestTwoHistories(t *testing.T) {
 	} {
 		append(all[i%2], step.o)
 		for _, c := range all {
-			seen(t, fmt.Sprint(i, ": ", step.want, " instead of ", count(c)), func() bool { return count(c) == step.want })
+			wait.Until(t, fmt.Sprint(i, ": ", step.want, " instead of ", count(c)), func() bool { return count(c) == step.want })
 		}
 	}
 }
@@ -183,7 +173,7 @@ func TestOldBuckets(t *testing.T) {
 	if _, err := store.Write(t.Context(), ostiary.WriteRequest{Documents: []ostiary.Document{{Kind: kindGroup, Key: "old", Secondary: []string{"17"}, Body: body}}}); err != nil {
 		t.Fatal(err)
 	}
-	seen(t, "the old group", func() bool { return world(t, all[1]).Group("old") != nil })
+	wait.Until(t, "the old group", func() bool { return world(t, all[1]).Group("old") != nil })
 	if w := world(t, all[0]); w.Count(tosca.NodeTypeSection) != 0 || len(w.Groups()) != 1 {
 		t.Error("a catalog with entries got the documents of a new one")
 	}
@@ -192,5 +182,5 @@ func TestOldBuckets(t *testing.T) {
 	if _, err := store.Write(t.Context(), ostiary.WriteRequest{RemoveMatching: []storage.Filter{filter}}); err != nil {
 		t.Fatal(err)
 	}
-	seen(t, "the removal", func() bool { return world(t, all[1]).Group("old") == nil })
+	wait.Until(t, "the removal", func() bool { return world(t, all[1]).Group("old") == nil })
 }
