@@ -44,6 +44,9 @@ func (e *Engine) CreateStore(ctx context.Context, r CreateStoreRequest) (*Store,
 	if err := e.guard.check(ctx, info); err != nil {
 		return nil, errs.Wrap(op, r.ID, err)
 	}
+	if err := e.runtime.BeforeWrite(ctx); err != nil {
+		return nil, errs.Wrap(op, r.ID, err)
+	}
 	done, err := e.creations.begin(ctx, e.runtime)
 	if err != nil {
 		return nil, errs.Wrap(op, r.ID, err)
@@ -111,6 +114,12 @@ func (e *Engine) Store(ctx context.Context, id storage.StoreID) (*Store, error) 
 		}
 	}
 	info, err := e.runtime.Driver.Store(ctx, id)
+	if errors.Is(err, storage.ErrNoStore) {
+		// Another node may have created it a moment ago.
+		if err = e.runtime.BeforeRead(ctx); err == nil {
+			info, err = e.runtime.Driver.Store(ctx, id)
+		}
+	}
 	if err != nil {
 		return nil, errs.Wrap(op, id, err)
 	}
@@ -134,6 +143,9 @@ func (e *Engine) StoreByAlias(ctx context.Context, door, alias string) (*Store, 
 	const op = "find store"
 	if e.runtime.Closed() {
 		return nil, errs.Wrap(op, storage.StoreID{}, ErrClosed)
+	}
+	if err := e.runtime.BeforeRead(ctx); err != nil {
+		return nil, errs.Wrap(op, storage.StoreID{}, err)
 	}
 	key, version := aliasKey{door, alias}, uint64(0)
 	catalog, cacheable := e.runtime.Driver.(storage.Cataloger)
@@ -212,6 +224,10 @@ func (e *Engine) StoresByName(ctx context.Context, name string, after storage.St
 // short, because many consumers need only a few. last is nil for the first page, and
 // then the last store of the page before.
 func (e *Engine) storesPages(ctx context.Context, yield func(storage.StoreInfo, error) bool, read func(last *storage.StoreInfo) iter.Seq2[storage.StoreInfo, error]) {
+	if err := e.runtime.BeforeRead(ctx); err != nil {
+		yield(storage.StoreInfo{}, errs.Wrap("list stores", storage.StoreID{}, err))
+		return
+	}
 	var part turns.Part
 	var last *storage.StoreInfo
 	for size := storesPageFirst; ; size = storesPage {
@@ -258,6 +274,9 @@ func (e *Engine) storesPage(all iter.Seq2[storage.StoreInfo, error], size int) (
 // another engine changes the store meanwhile.
 func (e *Engine) UpdateStore(ctx context.Context, id storage.StoreID, change func(name *string, aliases map[string]string) error) error {
 	const op = "update store"
+	if err := e.runtime.BeforeWrite(ctx); err != nil {
+		return errs.Wrap(op, id, err)
+	}
 	s, err := e.Store(ctx, id)
 	if err != nil {
 		return err
@@ -305,6 +324,9 @@ func (e *Engine) DeleteStore(ctx context.Context, id storage.StoreID) error {
 	const op = "delete store"
 	if e.runtime.Closed() {
 		return errs.Wrap(op, id, ErrClosed)
+	}
+	if err := e.runtime.BeforeWrite(ctx); err != nil {
+		return errs.Wrap(op, id, err)
 	}
 	if known, err := e.Store(ctx, id); err != nil && !errors.Is(err, ErrNoStore) {
 		return err

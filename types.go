@@ -56,7 +56,7 @@ type (
 	// tokens; [AtLeast] and [AtExactly] take them.
 	Token = authz.Token
 	// Consistency chooses the revision that a request reads. The zero value is
-	// [MinimizeLatency].
+	// [Acknowledged].
 	Consistency = authz.Consistency
 	// SchemaInfo describes a schema without its content.
 	SchemaInfo = authz.SchemaInfo
@@ -68,8 +68,14 @@ type (
 // "document:1#viewer@user:anne". It fails with [ErrInvalidName].
 func ParseTuple(text string) (Tuple, error) { return rel.Parse(text) }
 
-// MinimizeLatency reads the newest view in memory, without waiting. On one node
-// it contains every acknowledged write.
+// Acknowledged reads a view that has every write that was acknowledged before the
+// question arrived, on whichever node. It is the default. On one node, and on a node
+// that has a read lease, it is the newest view in memory, and the question does not
+// wait. It fails with [ErrNoLease] if the node can neither get a lease nor reach the log.
+func Acknowledged() Consistency { return authz.Acknowledged() }
+
+// MinimizeLatency reads the newest view in memory, without waiting. On one node it
+// contains every acknowledged write. Another node may answer from an older state.
 func MinimizeLatency() Consistency { return authz.MinimizeLatency() }
 
 // AtLeast reads a view that is not older than the token. It waits for such a

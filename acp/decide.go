@@ -195,7 +195,7 @@ func (e *Engine) CheckMany(ctx context.Context, actor, permission, policy, resou
 		requests[i] = ostiary.CheckRequest{Object: object, Relation: name,
 			Subject: rel.Subject{Type: t.actor, ID: actorID(actor)}}
 	}
-	answers, err := r.store.CheckBatch(ctx, requests, ostiary.MinimizeLatency())
+	answers, err := r.store.CheckBatch(ctx, requests, ostiary.Acknowledged())
 	if err != nil {
 		return nil, failed(op, err)
 	}

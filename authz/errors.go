@@ -102,6 +102,10 @@ var (
 	// ErrNoHolder means that another node of the cluster writes, or none at the moment. The
 	// write had no effect and can be repeated.
 	ErrNoHolder = errors.New("no node takes this write at the moment")
+	// ErrNoLease means that this node of a cluster may lack acknowledged writes, because it
+	// has no read lease and reaches neither the node that writes nor the log. A
+	// request with [MinimizeLatency] is answered nevertheless.
+	ErrNoLease = errors.New("it is not certain that this node has every acknowledged write")
 	// ErrNoType means that the schema lacks a type that the request names.
 	ErrNoType = errors.New("type not in the schema")
 	// ErrNoRelation means that the type lacks a relation that the request names.

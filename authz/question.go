@@ -137,7 +137,7 @@ type QueryOptions struct {
 }
 
 // Consistency chooses the revision that a request reads. The zero Consistency
-// is [MinimizeLatency].
+// is [Acknowledged].
 type Consistency struct{ choice Choice }
 
 // Choice is the content of a [Consistency], for the engine.
@@ -162,7 +162,7 @@ type Mode uint8
 
 // The modes of a [Choice].
 const (
-	// ModeNewest is that of [MinimizeLatency].
+	// ModeNewest is that of [Acknowledged].
 	ModeNewest Mode = iota
 	// ModeLeast is that of [AtLeast].
 	ModeLeast
@@ -176,11 +176,19 @@ const (
 	ModeHead
 	// ModeHeld is that of [HoldView].
 	ModeHeld
+	// ModeLocal is that of [MinimizeLatency].
+	ModeLocal
 )
 
-// MinimizeLatency reads the newest view in memory, without waiting. On one node
-// it contains every acknowledged write.
-func MinimizeLatency() Consistency { return Consistency{} }
+// Acknowledged reads a view that has every write that was acknowledged before the
+// question arrived, on whichever node. It is the default. On one node, and on a node
+// that has a read lease, it is the newest view in memory, and the question does not
+// wait. It fails with [ErrNoLease] if the node can neither get a lease nor reach the log.
+func Acknowledged() Consistency { return Consistency{} }
+
+// MinimizeLatency reads the newest view in memory, without waiting. On one node it
+// contains every acknowledged write. Another node may answer from an older state.
+func MinimizeLatency() Consistency { return Consistency{Choice{Mode: ModeLocal}} }
 
 // AtLeast reads a view that is not older than the token. It waits for such a
 // view until the deadline of the context, or for Bounds.FutureWait without one;

@@ -57,6 +57,7 @@ var failures = [...]row{
 	{ostiary.ErrConflict, "conflict", http.StatusConflict, codes.Aborted, false},
 	{ostiary.ErrUncertain, "uncertain", http.StatusInternalServerError, codes.Internal, true},
 	{ostiary.ErrNoHolder, "no_holder", http.StatusServiceUnavailable, codes.Unavailable, true},
+	{ostiary.ErrNoLease, "no_lease", http.StatusServiceUnavailable, codes.Unavailable, true},
 	{ostiary.ErrHistory, "history", http.StatusServiceUnavailable, codes.Unavailable, true},
 	{ostiary.ErrNoType, "no_type", http.StatusBadRequest, codes.InvalidArgument, false},
 	{ostiary.ErrNoRelation, "no_relation", http.StatusBadRequest, codes.InvalidArgument, false},

@@ -42,7 +42,7 @@ var kinds = map[string]error{
 	"ErrInvalidSchema": ostiary.ErrInvalidSchema, "ErrInvalidName": ostiary.ErrInvalidName, "ErrInvalidTuple": ostiary.ErrInvalidTuple,
 	"ErrInvalidRequest": ostiary.ErrInvalidRequest, "ErrTupleExists": ostiary.ErrTupleExists, "ErrTupleMissing": ostiary.ErrTupleMissing,
 	"ErrPrecondition": ostiary.ErrPrecondition, "ErrConflict": ostiary.ErrConflict, "ErrUncertain": ostiary.ErrUncertain,
-	"ErrHistory": ostiary.ErrHistory, "ErrNoHolder": ostiary.ErrNoHolder,
+	"ErrHistory": ostiary.ErrHistory, "ErrNoHolder": ostiary.ErrNoHolder, "ErrNoLease": ostiary.ErrNoLease,
 	"ErrNoType": ostiary.ErrNoType, "ErrNoRelation": ostiary.ErrNoRelation, "ErrNoDocument": ostiary.ErrNoDocument,
 	"ErrNoSecretKey": ostiary.ErrNoSecretKey, "ErrToken": ostiary.ErrToken, "ErrCursor": ostiary.ErrCursor, "ErrTooOld": ostiary.ErrTooOld,
 	"ErrFuture": ostiary.ErrFuture, "ErrBound": ostiary.ErrBound, "ErrMemory": ostiary.ErrMemory,
@@ -65,7 +65,7 @@ func causeOf(name string) error {
 }
 
 // hidden are the kinds whose cause is never sent.
-var hidden = []string{"ErrUncertain", "ErrNoHolder", "ErrHistory", "ErrNoSecretKey", "ErrTransaction", "ErrDamaged", "ErrFormat", "ErrLocked", "ErrStorage", "ErrClosed"}
+var hidden = []string{"ErrUncertain", "ErrNoHolder", "ErrNoLease", "ErrHistory", "ErrNoSecretKey", "ErrTransaction", "ErrDamaged", "ErrFormat", "ErrLocked", "ErrStorage", "ErrClosed"}
 
 // single returns the only door of a function that makes one.
 func single[O any](make func(*ostiary.Engine, O) (*door.Door, error), o O) func(*ostiary.Engine) ([]*door.Door, error) {

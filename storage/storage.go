@@ -407,6 +407,25 @@ func Acknowledge(ctx context.Context, d Driver) error {
 	return nil
 }
 
+// Coordinated is an optional interface of a [Driver] that agrees with other processes
+// on who writes, and on what a read sees.
+type Coordinated interface {
+	// BeforeRead returns when the driver and the engines that have called OnApplied show
+	// every write that was acknowledged before the call, whoever made it. An engine calls
+	// it when a request has arrived, before it chooses what the request sees; so it costs
+	// little while nothing has to be waited for. It fails with ErrNoLease.
+	BeforeRead(ctx context.Context) error
+	// BeforeWrite returns when this process may write, and the engines show every write
+	// that was acknowledged before the call. It fails with ErrNotHolder if another process
+	// writes, or if ctx ends before.
+	BeforeWrite(ctx context.Context) error
+	// OnApplied makes the driver call show when another process has changed stores: after
+	// the driver has the changes, and before it tells the other process that they are
+	// shown. show returns when the engine shows the changes; after an error it is called
+	// again. Calls do not overlap. detach ends that; a call of show may still run.
+	OnApplied(show func(ctx context.Context, stores []StoreID) error) (detach func())
+}
+
 // Backuper is an optional interface of a [Driver] that can copy its data while
 // it is in use.
 type Backuper interface {
@@ -512,6 +531,9 @@ var (
 	// ErrNotHolder means that another node writes the shared log, or none at the moment.
 	// The change has no effect.
 	ErrNotHolder = errors.New("this node does not write the log")
+	// ErrNoLease means that it is not certain that this node has every acknowledged write:
+	// it has no read lease, and reaches neither the node that writes nor the log.
+	ErrNoLease = errors.New("it is not certain that this node has every acknowledged write")
 )
 
 // NewIncarnation returns a random incarnation.

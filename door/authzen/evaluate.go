@@ -215,7 +215,7 @@ func (c *call) decideAll(items []evaluation, semantic string) error {
 			requests = append(requests, items[i].check(c.emptyParams))
 		}
 	}
-	results, err := c.store.CheckBatch(c.ctx, requests, ostiary.MinimizeLatency())
+	results, err := c.store.CheckBatch(c.ctx, requests, ostiary.Acknowledged())
 	if err != nil {
 		return err
 	}

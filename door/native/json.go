@@ -213,6 +213,7 @@ func readAt(r *jsonread.Reader) (a ostiary.Consistency) {
 			if !r.Bool() {
 				r.Fail("expected true")
 			}
+			a = ostiary.MinimizeLatency()
 		case "fully_consistent":
 			if !r.Bool() {
 				r.Fail("expected true")

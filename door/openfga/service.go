@@ -146,8 +146,10 @@ func (s *service) consistency(ctx context.Context, c *headers, st *ostiary.Store
 		return ostiary.FullyConsistent(), nil
 	case token != "":
 		return ostiary.AtLeast(token), nil
+	case consistency == wire.ConsistencyMinimizeLatency:
+		return ostiary.MinimizeLatency(), nil
 	}
-	return ostiary.MinimizeLatency(), nil
+	return ostiary.Acknowledged(), nil
 }
 
 // checkRevision fails if the request has a token that is not one of the store. It

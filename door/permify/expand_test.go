@@ -31,7 +31,7 @@ func TestExpandAttributeFails(t *testing.T) {
 		t.Errorf("an attribute at an invalid revision is %v, %v", v, x.err)
 	}
 	// An attribute that the schema does not have has no type.
-	x = &expansion{ctx: t.Context(), store: store, consistency: ostiary.MinimizeLatency(), schema: compiled}
+	x = &expansion{ctx: t.Context(), store: store, consistency: ostiary.Acknowledged(), schema: compiled}
 	if v := x.attributeValue(rel.Object{Type: "doc", ID: "1"}, "m"); v != nil || x.err == nil {
 		t.Errorf("an unknown attribute is %v, %v", v, x.err)
 	}

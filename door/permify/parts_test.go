@@ -179,7 +179,7 @@ func TestConsistency(t *testing.T) {
 		exact bool
 		want  ostiary.Consistency
 	}{
-		{"", false, ostiary.MinimizeLatency()}, {"", true, ostiary.MinimizeLatency()}, {noopToken, true, ostiary.MinimizeLatency()}, {noopToken, false, ostiary.MinimizeLatency()},
+		{"", false, ostiary.Acknowledged()}, {"", true, ostiary.Acknowledged()}, {noopToken, true, ostiary.Acknowledged()}, {noopToken, false, ostiary.Acknowledged()},
 		{"o1.x", false, ostiary.AtLeast("o1.x")}, {"o1.x", true, ostiary.AtExactly("o1.x")},
 	} {
 		if got := (&service{opts: Options{ExactSnapTokens: c.exact}}).consistency(c.token); got != c.want {

@@ -163,7 +163,7 @@ const noopToken = "noop"
 func (s *service) consistency(token string) ostiary.Consistency {
 	switch {
 	case token == "" || token == noopToken:
-		return ostiary.MinimizeLatency()
+		return ostiary.Acknowledged()
 	case s.opts.ExactSnapTokens:
 		return ostiary.AtExactly(ostiary.Token(token))
 	}

@@ -123,7 +123,7 @@ type embeddedBatch struct {
 }
 
 func (p *embeddedBatch) Send(ctx context.Context, _ int) error {
-	results, err := p.store.CheckBatch(ctx, p.requests, ostiary.MinimizeLatency())
+	results, err := p.store.CheckBatch(ctx, p.requests, ostiary.Acknowledged())
 	if err != nil {
 		return failure(err)
 	}

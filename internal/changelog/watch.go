@@ -68,7 +68,7 @@ func (w *watch) follow(ctx context.Context, subscription *snapshot.Subscription)
 	if err := w.timeline.Err(); err != nil {
 		return true, err
 	}
-	v, err := w.timeline.Newest(ctx)
+	v, err := w.timeline.Current(ctx)
 	if err != nil {
 		return true, err
 	}

@@ -11,7 +11,7 @@ import (
 // RemoveExpired removes all expired tuples from the store and returns their
 // number.
 func (q *Queue) RemoveExpired(ctx context.Context) (int, error) {
-	v, err := q.timeline.Newest(ctx)
+	v, err := q.timeline.Current(ctx)
 	if err != nil || !q.timeline.HasExpiring() {
 		return 0, err
 	}

@@ -35,6 +35,9 @@ func (q *Queue) Import(ctx context.Context, tuples iter.Seq2[rel.Tuple, error], 
 		return authz.ImportResult{}, errs.Wrap(op, q.timeline.ID,
 			fmt.Errorf("%w: OnDuplicate is %d, expected at most %d", authz.ErrInvalidRequest, o.OnDuplicate, authz.Replace))
 	}
+	if err := q.shared.runtime.BeforeWrite(ctx); err != nil {
+		return authz.ImportResult{}, errs.Wrap(op, q.timeline.ID, err)
+	}
 	im := importer{queue: q, options: &o, request: authz.WriteRequest{OnDuplicate: o.OnDuplicate, SchemaID: o.SchemaID}, chunk: new(chunk)}
 	err := errs.Wrap(op, q.timeline.ID, im.run(ctx, tuples))
 	var e *authz.Error

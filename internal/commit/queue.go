@@ -135,6 +135,9 @@ func (q *Queue) submit(ctx context.Context, w *writer, weight int) (storage.Head
 	if err := ctx.Err(); err != nil {
 		return storage.Head{}, err
 	}
+	if err := q.shared.runtime.BeforeWrite(ctx); err != nil {
+		return storage.Head{}, err
+	}
 	w.weight = weight
 	head, err := q.queued(ctx, w)
 	if !w.decided {
@@ -468,7 +471,7 @@ func (q *Queue) base(ctx context.Context) (*snapshot.View, error) {
 		q.stale = false
 		return v, nil
 	}
-	return q.timeline.Newest(ctx)
+	return q.timeline.Current(ctx)
 }
 
 // baseInTime is base with a deadline, if the driver is needed.

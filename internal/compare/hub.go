@@ -149,7 +149,7 @@ func (h *hub) run(ctx context.Context, last *snapshot.View, sub *snapshot.Subscr
 		}
 		var newest *snapshot.View
 		if err == nil {
-			newest, err = h.timeline.Newest(ctx)
+			newest, err = h.timeline.Current(ctx)
 		}
 		if err != nil {
 			h.publish(ctx, &step{err: err})

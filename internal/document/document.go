@@ -44,7 +44,7 @@ type Reader struct {
 func (r Reader) Get(ctx context.Context, k authz.DocumentKey) (authz.Document, error) {
 	const op = "read document"
 	t := r.Timeline
-	if err := t.Err(); err != nil {
+	if err := t.Begin(ctx); err != nil {
 		return authz.Document{}, errs.Wrap(op, t.ID, err)
 	}
 	if err := ValidKey(k.Kind, k.Key); err != nil {
@@ -62,7 +62,7 @@ func (r Reader) Get(ctx context.Context, k authz.DocumentKey) (authz.Document, e
 func (r Reader) By(ctx context.Context, kind, secondary string) ([]authz.Document, error) {
 	const op = "read documents"
 	t := r.Timeline
-	if err := t.Err(); err != nil {
+	if err := t.Begin(ctx); err != nil {
 		return nil, errs.Wrap(op, t.ID, err)
 	}
 	if err := ValidKey(kind, "key"); err != nil {
@@ -101,7 +101,7 @@ func (r Reader) All(ctx context.Context, kinds []string, visit func(authz.Docume
 
 func (r Reader) all(ctx context.Context, kinds []string, visit func(authz.Document) error) (head storage.Head, err error) {
 	t := r.Timeline
-	if err := t.Err(); err != nil {
+	if err := t.Begin(ctx); err != nil {
 		return head, err
 	}
 	for _, kind := range kinds {
@@ -136,7 +136,7 @@ func (r Reader) Secret(ctx context.Context, k authz.DocumentKey) (authz.Document
 
 func (r Reader) secret(ctx context.Context, k authz.DocumentKey) (authz.Document, error) {
 	t := r.Timeline
-	if err := t.Err(); err != nil {
+	if err := t.Begin(ctx); err != nil {
 		return authz.Document{}, err
 	}
 	if r.Sealer == nil {

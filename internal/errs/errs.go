@@ -31,6 +31,7 @@ var kinds = [...]struct{ below, kind error }{
 	{authz.ErrFuture, authz.ErrFuture}, {authz.ErrMemory, authz.ErrMemory}, {authz.ErrLoading, authz.ErrLoading}, {authz.ErrImporting, authz.ErrImporting}, {authz.ErrBusy, authz.ErrBusy},
 	{authz.ErrPending, authz.ErrPending}, {authz.ErrWatchBehind, authz.ErrWatchBehind}, {authz.ErrUncertain, authz.ErrUncertain}, {storage.ErrUncertain, authz.ErrUncertain},
 	{authz.ErrNoHolder, authz.ErrNoHolder}, {storage.ErrNotHolder, authz.ErrNoHolder},
+	{authz.ErrNoLease, authz.ErrNoLease}, {storage.ErrNoLease, authz.ErrNoLease},
 	{authz.ErrHistory, authz.ErrHistory}, {storage.ErrHistory, authz.ErrHistory}, {storage.ErrSecretReplaced, authz.ErrLoading},
 	{authz.ErrNoSecretKey, authz.ErrNoSecretKey}, {authz.ErrClosed, authz.ErrClosed}, {authz.ErrNoStore, authz.ErrNoStore},
 	{context.Canceled, authz.ErrCanceled}, {context.DeadlineExceeded, authz.ErrCanceled},

@@ -410,5 +410,5 @@ func (s *Service) has(ctx context.Context, t ostiary.Tuple) (bool, error) {
 // read returns all stored tuples of the newest revision that a filter selects, in
 // no particular order.
 func (s *Service) read(ctx context.Context, f ostiary.Filter) ([]ostiary.Tuple, error) {
-	return s.readAt(ctx, f, ostiary.MinimizeLatency())
+	return s.readAt(ctx, f, ostiary.Acknowledged())
 }

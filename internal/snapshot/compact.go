@@ -24,7 +24,7 @@ func needsCompaction(v *graph.View) bool {
 // CompactIfNeeded compacts the graph if many of its names are unused, and
 // returns whether it did.
 func (t *Timeline) CompactIfNeeded(ctx context.Context) (bool, error) {
-	v, err := t.Newest(ctx)
+	v, err := t.Current(ctx)
 	if err != nil || !needsCompaction(v.Graph) {
 		return false, err
 	}
@@ -48,7 +48,7 @@ func (t *Timeline) Compact(ctx context.Context) (bool, error) {
 // compact takes it out.
 func (t *Timeline) compact(ctx context.Context) (bool, error) {
 	defer func() { <-t.compacting }()
-	v, err := t.Newest(ctx)
+	v, err := t.Current(ctx)
 	if err != nil {
 		return false, err
 	}

@@ -42,7 +42,7 @@ func (t *Timeline) choose(ctx context.Context, c authz.Choice) (*View, error) {
 }
 
 // chooseView returns the view that c chooses. It handles every mode except
-// [authz.ModeNewest], which [Timeline.At] handles.
+// [authz.ModeNewest] and [authz.ModeLocal], which [Timeline.At] handles.
 func (t *Timeline) chooseView(ctx context.Context, c authz.Choice) (*View, error) {
 	switch c.Mode {
 	case authz.ModeHeld:
@@ -111,7 +111,7 @@ const FutureRevisionsMax = 100_000
 // of ctx, or for Bounds.FutureWait if ctx has no deadline, and fails with
 // ErrFuture; at once if r is more than FutureRevisionsMax later than the newest one.
 func (t *Timeline) Await(ctx context.Context, r storage.Revision) (*View, error) {
-	v, err := t.Newest(ctx)
+	v, err := t.Current(ctx)
 	if err != nil || v.Head.Revision >= r {
 		return v, err
 	}
@@ -161,7 +161,7 @@ func (t *Timeline) atHead(ctx context.Context) (*View, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := t.Newest(ctx)
+	v, err := t.Current(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -33,7 +33,7 @@ func (t *Timeline) Follow(ctx context.Context) (*View, error) {
 		return nil, ctx.Err()
 	}
 	for {
-		v, err := t.Newest(ctx)
+		v, err := t.Current(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -47,7 +47,7 @@ func (t *Timeline) Follow(ctx context.Context) (*View, error) {
 		if h.Revision > v.Head.Revision {
 			err = t.replay(ctx, v)
 			if err == nil {
-				return t.Newest(ctx)
+				return t.Current(ctx)
 			}
 			if errors.Is(err, ErrOutdated) {
 				continue // a group of this engine was published meanwhile
@@ -150,6 +150,33 @@ func (r *replay) publish() error {
 	return nil
 }
 
+// advance returns the view that follows from v, which no other goroutine uses, and from
+// the log behind it. If the log was trimmed above v, the state is read again.
+func (t *Timeline) advance(ctx context.Context, v *View) (*View, error) {
+	d, head := t.Draft(v), v.Head
+	for e, err := range t.Runtime.Driver.Entries(ctx, t.ID, v.Head.Revision+1) {
+		if errors.Is(err, storage.ErrTrimmed) {
+			return t.loadView()
+		}
+		if err == nil && (e.Revision != head.Revision+1 || e.Previous != head.Hash) {
+			err = storage.ErrHistory
+		}
+		if err == nil {
+			head = headOf(&e)
+			err = d.Apply(e.Changes, head)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if head == v.Head {
+		return v, nil
+	}
+	next := d.View(head)
+	_, err := d.Batch.Publish()
+	return next, err
+}
+
 // headOf returns the head after an entry.
 func headOf(e *storage.Entry) storage.Head {
 	return storage.Head{Revision: e.Revision, Hash: e.Hash(), Time: e.Time}
@@ -162,7 +189,7 @@ const publicationWait = time.Millisecond
 // catchUp brings the newest view to what the driver's head is at the time of the
 // call, because another engine may have written.
 func (t *Timeline) catchUp(ctx context.Context) (*View, error) {
-	before, err := t.Newest(ctx)
+	before, err := t.Current(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -22,6 +22,13 @@ const followInterval = 50 * time.Millisecond
 // again with its next change, and with each request that asks for a newer revision.
 func (r *Runtime) FollowDriver(ctx context.Context, own storage.WriterID, timeline func(storage.StoreID) *Timeline) error {
 	f := follower{runtime: r, timeline: timeline}
+	if r.coordinated != nil {
+		detach := r.coordinated.OnApplied(f.show)
+		r.Start(func() {
+			<-r.ctx.Done()
+			detach()
+		})
+	}
 	if n, ok := r.Driver.(storage.Notifier); ok {
 		notices := n.Notify(r.ctx, own)
 		r.Start(func() { f.receive(notices) })
@@ -111,4 +118,44 @@ func (t *Timeline) followOrClose() {
 	if _, err := t.Follow(t.Runtime.ctx); errors.Is(err, storage.ErrNoStore) {
 		_ = t.checkIncarnation(t.Runtime.ctx)
 	}
+}
+
+// show returns when the views in memory show what the driver has changed in some
+// stores.
+func (f *follower) show(ctx context.Context, stores []storage.StoreID) error {
+	for _, id := range stores {
+		if t := f.timeline(id); t != nil {
+			if err := t.show(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// show returns when the newest view, if there is one, shows what the driver has.
+func (t *Timeline) show(ctx context.Context) error {
+	err := t.ConfirmStore(ctx)
+	if err == nil && t.mustFollow() {
+		_, err = t.Follow(ctx)
+	}
+	if err == nil || t.Err() != nil {
+		return nil // a closed timeline shows nothing
+	}
+	if errors.Is(err, storage.ErrNoStore) {
+		_ = t.checkIncarnation(ctx) // closes the timeline
+		return nil
+	}
+	return err
+}
+
+// mustFollow reports whether there is a view that may lack what the driver has. If the
+// store is being loaded, the load is going to have it.
+func (t *Timeline) mustFollow() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.loading != nil {
+		t.loading.missed = true
+	}
+	return t.newest.Load() != nil
 }

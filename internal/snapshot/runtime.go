@@ -44,10 +44,12 @@ type Config struct {
 type Runtime struct {
 	Config
 	catalog *atomic.Uint64 // of a driver that is a storage.Cataloger, otherwise nil
-	schemas schemaCache
-	large   largeEntries
-	bytes   atomic.Int64  // see Bytes
-	loads   chan struct{} // one element for each load in progress
+	// coordinated is the driver, if it is a storage.Coordinated, otherwise nil.
+	coordinated storage.Coordinated
+	schemas     schemaCache
+	large       largeEntries
+	bytes       atomic.Int64  // see Bytes
+	loads       chan struct{} // one element for each load in progress
 	// compilations has one element for each schema that is being compiled.
 	compilations chan struct{}
 
@@ -81,6 +83,7 @@ func NewRuntime(c Config) *Runtime {
 	if d, ok := c.Driver.(storage.Cataloger); ok {
 		r.catalog = d.CatalogChanges()
 	}
+	r.coordinated, _ = c.Driver.(storage.Coordinated)
 	r.ctx, r.stop = context.WithCancel(context.Background())
 	return r
 }
@@ -97,6 +100,14 @@ func (r *Runtime) CountStores(ctx context.Context) (n int, err error) {
 		n++
 	}
 	return n, nil
+}
+
+// BeforeWrite returns when this node may write. See [storage.Coordinated].
+func (r *Runtime) BeforeWrite(ctx context.Context) error {
+	if r.coordinated == nil {
+		return nil
+	}
+	return r.coordinated.BeforeWrite(ctx)
 }
 
 // Now returns the current time of the clock.

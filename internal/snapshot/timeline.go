@@ -90,6 +90,15 @@ func (t *Timeline) Err() error {
 	return t.closeReason()
 }
 
+// Begin begins a read that names the store to the driver: it fails as [Timeline.Err]
+// and [Runtime.BeforeRead] do.
+func (t *Timeline) Begin(ctx context.Context) error {
+	if err := t.Err(); err != nil {
+		return err
+	}
+	return t.Runtime.BeforeRead(ctx)
+}
+
 // closeReason returns the reason that Close was called with, or nil.
 func (t *Timeline) closeReason() error {
 	t.mu.Lock()
@@ -241,6 +250,9 @@ func (t *Timeline) forget() {
 type loading struct {
 	done chan struct{}
 	err  error // set before done is closed
+	// missed is true if the driver has changed the store since the state was read, and
+	// waits until the change is shown. The timeline's mu guards it.
+	missed bool
 }
 
 // isLoading reports whether a load is in progress.
@@ -304,6 +316,12 @@ func (t *Timeline) runLoad(l *loading) {
 	v, err := t.loadView()
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	for err == nil && l.missed {
+		l.missed = false
+		t.mu.Unlock()
+		v, err = t.advance(t.Runtime.ctx, v)
+		t.mu.Lock()
+	}
 	t.loading = nil
 	if err == nil && t.closed != nil {
 		err = t.closed

@@ -28,7 +28,7 @@ type headToken struct {
 // TokenAt returns the token of a revision that the store has. The token of the
 // newest revision is cached.
 func (t *Timeline) TokenAt(ctx context.Context, r storage.Revision) (authz.Token, error) {
-	v, err := t.Newest(ctx)
+	v, err := t.Current(ctx)
 	if err != nil {
 		return "", err
 	}

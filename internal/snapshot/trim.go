@@ -54,7 +54,7 @@ func (t *Timeline) windowStart(ctx context.Context, when rel.Time) (storage.Revi
 // revision log, which is cut to rows: past views are built from the log. It
 // fails with ErrFuture if the store has not reached rows.
 func (t *Timeline) Trim(ctx context.Context, log, rows storage.Revision) error {
-	v, err := t.Newest(ctx)
+	v, err := t.Current(ctx)
 	if err != nil {
 		return err
 	}

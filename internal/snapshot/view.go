@@ -37,6 +37,8 @@ func marksImport(kind, key string) bool { return kind == authz.ImportKind && key
 func (t *Timeline) At(ctx context.Context, c authz.Consistency) (v *View, err error) {
 	if choice := c.Choice(); choice.Mode == authz.ModeNewest {
 		v, err = t.Newest(ctx)
+	} else if choice.Mode == authz.ModeLocal {
+		v, err = t.Current(ctx)
 	} else {
 		v, err = t.choose(ctx, choice)
 	}
@@ -46,9 +48,30 @@ func (t *Timeline) At(ctx context.Context, c authz.Consistency) (v *View, err er
 	return v, err
 }
 
-// Newest returns the newest view, loading the store if necessary. It fails with
-// ErrNoStore if another engine has deleted the store.
+// Newest returns a view that has every write that was acknowledged before the call, on
+// whichever node, loading the store if necessary. It fails with ErrNoStore if another
+// engine has deleted the store, and with ErrNoLease if it is not certain that the driver
+// has every such write.
 func (t *Timeline) Newest(ctx context.Context) (*View, error) {
+	if err := t.Runtime.BeforeRead(ctx); err != nil {
+		return nil, err
+	}
+	return t.Current(ctx)
+}
+
+// BeforeRead returns when the views have every write that was acknowledged before the
+// call, on whichever node. It is called when a request has arrived, and before its view
+// is chosen. See [storage.Coordinated].
+func (r *Runtime) BeforeRead(ctx context.Context) error {
+	if r.coordinated == nil {
+		return nil
+	}
+	return r.coordinated.BeforeRead(ctx)
+}
+
+// Current returns the newest view that this engine has, loading the store if necessary.
+// It fails with ErrNoStore if another engine has deleted the store.
+func (t *Timeline) Current(ctx context.Context) (*View, error) {
 	if v := t.newest.Load(); v != nil {
 		if t.outdated() {
 			if err := t.ConfirmStore(ctx); err != nil {

@@ -59,11 +59,7 @@ func (r *Driver) follow() {
 	for r.ctx.Err() == nil && r.check() == nil {
 		at := r.applied.Load().applied.Sequence
 		err := r.log.Wait(r.ctx, shard, at)
-		if err == nil && r.appending.Load() == at+1 {
-			// The new segment may be this node's own, which needs not be read again.
-			r.pause(time.Millisecond)
-		}
-		if err == nil {
+		if err == nil && !r.appends(at+1) {
 			err = r.catchUp(r.ctx)
 		}
 		if err == nil {
@@ -73,6 +69,20 @@ func (r *Driver) follow() {
 		r.pause(wait)
 		wait = min(2*wait, retryMax)
 	}
+}
+
+// ownSegmentWait is how long the follower waits for a segment that this node appends.
+const ownSegmentWait = 50 * time.Millisecond
+
+// appends reports whether the copy has a segment, which need not be read then. While
+// this node appends one with the sequence, the new segment of the log may be its own.
+func (r *Driver) appends(sequence uint64) bool {
+	if r.appending.Load() == sequence {
+		ctx, cancel := context.WithTimeout(r.ctx, ownSegmentWait)
+		defer cancel()
+		_ = r.WaitApplied(ctx, sequence) // otherwise it is read
+	}
+	return r.AppliedSequence() >= sequence
 }
 
 // pause waits for a time, or until the driver is closed.
@@ -241,9 +251,10 @@ func (p *player) flush(ctx context.Context) error {
 			return p.r.unapplied(p.next.applied, err)
 		}
 	}
+	changed := p.order
 	p.bytes, p.order, p.stores = 0, nil, nil
 	next := p.next
-	return p.r.applyCommit(tx, &next)
+	return p.r.applyCommit(tx, &next, changed...)
 }
 
 // unapplied returns the error of a segment that the copy does not accept. A segment
@@ -259,8 +270,8 @@ func (r *Driver) unapplied(at sharedlog.Position, err error) error {
 
 // applyCommit commits a transaction that leads to a state. If that fails, the node
 // stops serving, because the log has what the copy lacks.
-func (r *Driver) applyCommit(tx *kv.Transaction, next *state) error {
-	if err := r.commit(tx, next); err != nil {
+func (r *Driver) applyCommit(tx *kv.Transaction, next *state, changed ...storage.StoreID) error {
+	if err := r.commit(tx, next, changed...); err != nil {
 		return r.stop(fmt.Errorf("segment %s is in the log, but not in the copy: %w", next.applied, err))
 	}
 	return nil
@@ -278,7 +289,7 @@ func (r *Driver) applyCatalog(c *sharedlog.CatalogChange, next *state) error {
 	}
 	next.catalog++
 	committed := *next
-	return r.applyCommit(tx, &committed)
+	return r.applyCommit(tx, &committed, c.Store.ID)
 }
 
 // stageCatalog adds a change of the catalog to a transaction. If old is not nil, the

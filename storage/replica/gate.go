@@ -33,6 +33,8 @@ type Gate struct {
 	// Acknowledge returns nil. If it fails, the outcome is uncertain for the caller. The
 	// next append does not wait.
 	Acknowledge func(ctx context.Context, sequence uint64, hash storage.Hash) error
+	// BeforeRead and BeforeWrite are those of [storage.Coordinated].
+	BeforeRead, BeforeWrite func(ctx context.Context) error
 }
 
 // Acknowledge implements [storage.Acknowledger]: it returns when everything that this
@@ -106,19 +108,36 @@ func (r *Driver) play(ctx context.Context, record sharedlog.Record) error {
 // atomic load.
 func (r *Driver) AppliedSequence() uint64 { return r.applied.Load().applied.Sequence }
 
+// Applied returns the last segment that the node has applied, and its epoch. It costs an
+// atomic load.
+func (r *Driver) Applied() (at sharedlog.Position, epoch uint64) {
+	s := r.applied.Load()
+	return s.applied, s.epoch
+}
+
+// Self returns the cluster and the record of this node in its registry.
+func (r *Driver) Self() (sharedlog.ClusterID, sharedlog.Node) {
+	return r.applied.Load().cluster, r.node(0)
+}
+
 // WaitApplied returns when the node has applied a sequence. It fails with an error
 // that wraps [ErrStopped] if the node stops serving, with [storage.ErrClosed] if the
 // driver is closed, and when ctx ends. It does not read the log; [Driver.Confirm]
 // does.
 func (r *Driver) WaitApplied(ctx context.Context, sequence uint64) error {
-	if r.AppliedSequence() >= sequence {
+	return r.waitFor(ctx, sequence, r.AppliedSequence)
+}
+
+// waitFor returns when reached returns a sequence or a later one.
+func (r *Driver) waitFor(ctx context.Context, sequence uint64, reached func() uint64) error {
+	if reached() >= sequence {
 		return nil
 	}
 	r.progress.waiters.Add(1)
 	defer r.progress.waiters.Add(-1)
 	for {
 		next := r.progress.next()
-		if r.AppliedSequence() >= sequence {
+		if reached() >= sequence {
 			return nil
 		}
 		if err := r.check(); err != nil {

@@ -71,13 +71,14 @@ var (
 	ErrKey = errors.New("key of the secrets differs from that of the other nodes")
 	// ErrFenced means that another node has written with a higher epoch. The change has
 	// no effect.
-	ErrFenced = errors.New("node was fenced by a writer with a higher epoch")
+	ErrFenced = fmt.Errorf("%w: another one writes with a higher epoch", storage.ErrNotHolder)
 )
 
 // Driver is a [storage.Driver] over a shared log and a local copy. It is also a
 // [storage.Confirmer], a [storage.Notifier], a [storage.Cataloger], a
-// [storage.HeadReader], a [storage.SealedAppender] and a [storage.Acknowledger]. It is no [storage.Joiner],
-// because a transaction on the copy would not be in the log.
+// [storage.HeadReader], a [storage.SealedAppender], a [storage.Acknowledger] and a
+// [storage.Coordinated]. It is no [storage.Joiner], because a transaction on the copy
+// would not be in the log.
 //
 // A read returns the state that the node has applied, which may be older than the
 // log. A change returns when the log has it and the node has applied it.
@@ -95,7 +96,8 @@ type Driver struct {
 
 	stopped  atomic.Pointer[error] // why the node no longer serves
 	applied  atomic.Pointer[state] // what the copy has
-	progress progress              // wakes those who wait for applied or stopped
+	progress progress              // wakes those who wait for applied, shown or stopped
+	shower   shower
 	// turn holds an element while a goroutine changes the copy.
 	turn chan struct{}
 	// appending is the sequence of the segment that this node appends, or 0.
@@ -119,6 +121,7 @@ var (
 	_ storage.HeadReader     = (*Driver)(nil)
 	_ storage.SealedAppender = (*Driver)(nil)
 	_ storage.Acknowledger   = (*Driver)(nil)
+	_ storage.Coordinated    = (*Driver)(nil)
 )
 
 // scrubsMax is how many stores wait to be scrubbed.
@@ -152,12 +155,16 @@ func Open(ctx context.Context, log sharedlog.Log, local Local, opts Options) (*D
 	r := &Driver{log: log, local: local, opts: opts, turn: make(chan struct{}, 1), scrubs: make(chan storage.StoreID, scrubsMax)}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	r.queue.wake = make(chan struct{}, 1)
+	r.shower.attached = map[int]func(context.Context, []storage.StoreID) error{}
+	r.shower.pending = map[storage.StoreID]struct{}{}
+	r.shower.wake = make(chan struct{}, 1)
 	if err := r.open(ctx); err != nil {
 		r.Close()
 		return nil, fmt.Errorf("open a copy of a shared log: %w", err)
 	}
 	r.background.Go(r.follow)
 	r.background.Go(r.append)
+	r.background.Go(r.show)
 	r.background.Go(r.report)
 	if opts.SnapshotBytes > 0 {
 		r.background.Go(r.maintain)

@@ -85,14 +85,18 @@ func (r *Driver) readState() (*state, error) {
 	return decodeState(record)
 }
 
-// commit commits a transaction that leads to a state, and closes it.
-func (r *Driver) commit(tx *kv.Transaction, next *state) error {
+// commit commits a transaction that leads to a state, and closes it. changed are the
+// stores whose changes the engines do not have yet.
+func (r *Driver) commit(tx *kv.Transaction, next *state, changed ...storage.StoreID) error {
 	defer tx.Close()
 	if err := tx.SetRecord(next.encode()); err != nil {
 		return err
 	}
 	if err := tx.Commit(); err != nil {
 		return err
+	}
+	if len(changed) > 0 {
+		r.shower.changed(changed)
 	}
 	r.setApplied(next)
 	return nil
@@ -101,5 +105,6 @@ func (r *Driver) commit(tx *kv.Transaction, next *state) error {
 // setApplied publishes what the copy has, and wakes those who wait for it.
 func (r *Driver) setApplied(next *state) {
 	r.applied.Store(next)
+	r.shower.settled(next.applied.Sequence)
 	r.progress.wake()
 }

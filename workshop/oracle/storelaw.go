@@ -296,7 +296,7 @@ func (t *storeTrial) compareStores(e *ostiary.Engine) error {
 	if err := t.compareLog(s); err != nil {
 		return err
 	}
-	if err := t.compareChecks(s, ostiary.MinimizeLatency(), t.tables[last], "newest"); err != nil {
+	if err := t.compareChecks(s, ostiary.Acknowledged(), t.tables[last], "newest"); err != nil {
 		return err
 	}
 	if err := t.compareChecks(twin, ostiary.FullyConsistent(), t.twin, "twin"); err != nil {
@@ -459,7 +459,7 @@ func (t *storeTrial) compareLog(s *ostiary.Store) error {
 			break
 		}
 	}
-	return t.compareExport(s, ostiary.MinimizeLatency(), state, "replayed log")
+	return t.compareExport(s, ostiary.Acknowledged(), state, "replayed log")
 }
 
 // compareExport compares the exported tuples of a revision with those of a
