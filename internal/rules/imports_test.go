@@ -141,6 +141,7 @@ workshop/logserver: storage storage/sharedlog storage/sharedlog/memorylog
 storage/storagetest: storage rel
 workshop/failing: storage storage/memory rel
 storage/sharedlog/sharedlogtest: storage storage/sharedlog
+internal/cluster/clustertest: internal/cluster storage storage/sharedlog
 workshop/doortest: door workshop/failing storage/memory internal/golden
 storage/sqllog/sqllogtest: storage/sharedlog storage/sharedlog/sharedlogtest storage/sqllog
 workshop/databases:

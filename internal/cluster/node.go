@@ -1,0 +1,414 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/replica"
+	"github.com/ostiary/ostiary/storage/sharedlog"
+)
+
+// shard is the only shard so far.
+const shard = sharedlog.Shard(0)
+
+// Node is one node of a cluster. All methods are safe for concurrent use.
+//
+// The rules that it keeps:
+//
+//	C1. A holder counts its lease from before it sent the renewal.
+//	C2. It grants a read lease only within its own lease, and no grant ends later.
+//	    The follower counts from before it sent the question.
+//	C3. A contender takes over when it has seen no renewal for 1.1 leases: it replaces
+//	    the lease, appends a barrier with the new epoch, and shows everything before it.
+//	    Only then it appends and grants.
+//	C4. It acknowledges nothing before the read leases of the holder before it are over:
+//	    after 1.1 read leases, or when every node that may have one has given it up.
+//	C5. A write is acknowledged when each follower with a read lease has acknowledged its
+//	    segment, or when that lease has run out: 1.1 times its duration after the
+//	    question was received.
+//	C6. A follower acknowledges a segment when its engines show it, and uses a read lease
+//	    when they show the head that the grant names.
+//	C7. A read checks the read lease after it has arrived, and before its view is chosen.
+type Node struct {
+	opts   Options
+	driver *replica.Driver
+	self   Peer
+	id     sharedlog.ClusterID
+
+	ctx        context.Context // ends with Close
+	cancel     context.CancelFunc
+	background sync.WaitGroup
+	closing    sync.Once
+	closeErr   error
+
+	// readUntil is the time of the clock until which reads may be answered from the
+	// copy, 0 without a lease.
+	readUntil atomic.Int64
+	// writes is the epoch in which this node may append, 0 if it may not.
+	writes atomic.Uint64
+
+	confirmations confirmations
+	// takes has a request to take the role over from a holder that hands it over.
+	takes chan *takeOver
+
+	// mu is never held while the clock is read. A time that was read before is early, which
+	// is safe: a grant then ends earlier, and a lease of another node is over later.
+	mu      sync.Mutex
+	changed chan struct{} // closed when a field below changes; nil if nobody waits
+	role    Role
+	// lease is the lease of the log as it was seen last, and seen the time at which
+	// its number of renewals was seen first.
+	lease   sharedlog.Lease
+	seen    time.Duration
+	holder  Peer       // the node that is followed
+	failed  error      // see Status.Failure
+	follows *following // the last stream to a holder
+	hold    *hold      // nil unless the node is the holder, or takes the role over
+	// draining is true while the holder waits for the writes that have begun, and begun
+	// is their number.
+	draining bool
+	begun    int
+	// head is the last segment that this node has appended or named.
+	head sharedlog.Position
+	// followers are those that follow this node, and those that have a read lease of it.
+	followers map[start]*follower
+	// oldLeases are the read leases of the holder before this one, by the time at which
+	// they are over.
+	oldLeases map[start]time.Duration
+}
+
+// start identifies one start of a node.
+type start struct {
+	id     storage.NodeID
+	number uint64
+}
+
+func (p Peer) start() start { return start{p.ID, p.Start} }
+
+// New returns a node that does nothing yet. Its [Node.Gate] goes into the options of
+// the driver that is passed to [Node.Start].
+func New(o Options) *Node {
+	o.HolderLease = cmp.Or(o.HolderLease, HolderLeaseDefault)
+	o.ReadLease = cmp.Or(o.ReadLease, ReadLeaseDefault)
+	o.ReadWait = cmp.Or(o.ReadWait, ReadWaitDefault)
+	o.DrainWait = cmp.Or(o.DrainWait, DrainWaitDefault)
+	o.PushBytes = cmp.Or(o.PushBytes, PushBytesDefault)
+	if o.Clock == nil {
+		o.Clock = BootClock{}
+	}
+	n := &Node{opts: o, followers: map[start]*follower{}, takes: make(chan *takeOver), confirmations: confirmations{wake: make(chan struct{}, 1)}}
+	n.ctx, n.cancel = context.WithCancel(context.Background())
+	return n
+}
+
+// Gate returns the gate of the node's driver. Until Start the driver may append
+// nothing.
+func (n *Node) Gate() replica.Gate {
+	return replica.Gate{MayAppend: n.mayAppend, Appended: n.appended, Acknowledge: n.acknowledge,
+		BeforeRead: n.BeforeRead, BeforeWrite: n.beforeWrite}
+}
+
+// Start starts the goroutines of the node, which end with Close. The driver must be
+// one with the gate of the node, and must be closed after the node. Start does not wait
+// for a holder.
+func (n *Node) Start(driver *replica.Driver) {
+	cluster, self := driver.Self()
+	n.mu.Lock()
+	n.driver, n.id, n.self = driver, cluster, Peer{ID: self.ID, Start: self.Start, Address: self.Address}
+	n.mu.Unlock()
+	n.background.Go(n.run)
+	n.background.Go(n.confirm)
+}
+
+// Self returns this node. It is zero before Start.
+func (n *Node) Self() Peer {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.self
+}
+
+// Close ends the node. A holder first hands its role over to a follower, or resigns if
+// there is none. Calls that wait fail. A second call does nothing.
+func (n *Node) Close(ctx context.Context) error {
+	n.closing.Do(func() {
+		if n.driver != nil {
+			n.closeErr = n.leave(ctx)
+		}
+		n.cancel()
+		n.readUntil.Store(0)
+		n.writes.Store(0)
+		n.background.Wait()
+	})
+	return n.closeErr
+}
+
+// broadcast wakes those who wait for a change. The caller holds n.mu.
+func (n *Node) broadcast() {
+	if n.changed != nil {
+		close(n.changed)
+		n.changed = nil
+	}
+}
+
+// change returns a channel that the next broadcast closes. The caller holds n.mu.
+func (n *Node) change() <-chan struct{} {
+	if n.changed == nil {
+		n.changed = make(chan struct{})
+	}
+	return n.changed
+}
+
+// errClosed is the error of calls after Close.
+var errClosed = fmt.Errorf("node of the cluster: %w", storage.ErrClosed)
+
+// wait waits until a channel is closed, or a time of the clock has come; 0 never comes.
+func (n *Node) wait(ctx context.Context, changed <-chan struct{}, until time.Duration) error {
+	var due <-chan time.Time
+	if until > 0 {
+		t := time.NewTimer(max(until-n.opts.Clock.Now(), 0))
+		defer t.Stop()
+		due = t.C
+	}
+	select {
+	case <-changed:
+	case <-due:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-n.ctx.Done():
+		return errClosed
+	}
+	return nil
+}
+
+// run looks for the holder and follows it, or becomes it, until the node is closed.
+func (n *Node) run() {
+	for n.ctx.Err() == nil {
+		t := n.look()
+		if t == nil && n.ctx.Err() == nil {
+			t = n.follow()
+		}
+		if t != nil {
+			n.take(t)
+		}
+	}
+}
+
+// poll is the time between two looks at the lease while no holder grants anything.
+func (n *Node) poll() time.Duration { return n.opts.HolderLease / 8 }
+
+// look reads the lease until another node holds it, in which case it returns nil, or
+// until this node may take it over.
+func (n *Node) look() *takeOver {
+	for {
+		t, followed := n.glance()
+		if t != nil || followed || n.ctx.Err() != nil {
+			return t
+		}
+		select {
+		case t := <-n.takes:
+			return t
+		case <-time.After(n.poll()):
+		case <-n.ctx.Done():
+			return nil
+		}
+	}
+}
+
+// glance reads the lease once. It returns how this node may take it over, if it may.
+// followed is true if another node holds it.
+func (n *Node) glance() (t *takeOver, followed bool) {
+	begun := n.opts.Clock.Now()
+	ctx, cancel := context.WithTimeout(n.ctx, n.opts.HolderLease)
+	defer cancel()
+	lease, err := n.opts.Log.Lease(ctx, shard)
+	failure := n.driver.Failed()
+	now := n.opts.Clock.Now()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.failed = errors.Join(failure, err); n.failed != nil {
+		return nil, false
+	}
+	n.see(lease, now)
+	if n.opts.Reluctance < 0 {
+		return nil, lease.Holder != n.self.ID && !vacant(lease)
+	}
+	switch expired := n.seen + stretch(n.opts.HolderLease) + n.opts.Reluctance; {
+	case vacant(lease), begun >= expired:
+		return &takeOver{lease: lease}, false
+	}
+	return nil, lease.Holder != n.self.ID
+}
+
+// vacant reports whether nobody holds a lease: there was none, or the holder has
+// resigned.
+func vacant(l sharedlog.Lease) bool { return l.Renewals == 0 }
+
+// see notes a lease of the log that was read, or that a grant rests on. The caller
+// holds n.mu. The lease was renewed before now, so its holder counts from earlier.
+func (n *Node) see(lease sharedlog.Lease, now time.Duration) {
+	newer := lease.Epoch > n.lease.Epoch || lease.Epoch == n.lease.Epoch && lease.Renewals > n.lease.Renewals
+	if newer || n.seen == 0 || lease.Holder != n.lease.Holder {
+		n.lease, n.seen = lease, max(now, 1)
+	}
+}
+
+// expiredLease reports whether the lease that was seen last may have run out, so that
+// it must be read again.
+func (n *Node) expiredLease() bool {
+	now := n.opts.Clock.Now()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return now >= n.seen+stretch(n.opts.HolderLease)+max(n.opts.Reluctance, 0)
+}
+
+// setRole sets the role. The caller holds n.mu.
+func (n *Node) setRole(r Role, holder Peer) {
+	n.role, n.holder = r, holder
+	n.broadcast()
+}
+
+// findPeer returns the registered node with an id.
+func (n *Node) findPeer(ctx context.Context, id storage.NodeID) (Peer, error) {
+	nodes, _, err := n.opts.Log.Nodes(ctx)
+	if err != nil {
+		return Peer{}, err
+	}
+	for i := range nodes {
+		if nodes[i].ID == id {
+			return Peer{ID: id, Start: nodes[i].Start, Address: nodes[i].Address}, nil
+		}
+	}
+	return Peer{}, fmt.Errorf("%w: node %x is not registered", ErrPeer, id[:4])
+}
+
+// Holder returns the holder as far as this node knows; own is true if it is this node,
+// and ok is false if none is known.
+func (n *Node) Holder() (holder Peer, own, ok bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch n.role {
+	case Follower:
+		return n.holder, false, true
+	case Holder:
+		return n.self, true, true
+	}
+	return Peer{}, false, false
+}
+
+// Leads reports whether this node is the holder. It costs an atomic load.
+func (n *Node) Leads() bool { return n.writes.Load() != 0 }
+
+// AwaitHolder returns the holder, and waits until there is one. own is true if it is
+// this node: a hand-over then waits until ctx ends, for Options.DrainWait at most, so
+// ctx must be that of the write and must end with it. AwaitHolder fails with an error
+// that wraps [storage.ErrNotHolder] when ctx ends.
+func (n *Node) AwaitHolder(ctx context.Context) (holder Peer, own bool, err error) {
+	for {
+		n.mu.Lock()
+		switch {
+		case n.role == Follower:
+			holder = n.holder
+			n.mu.Unlock()
+			return holder, false, nil
+		case n.role == Holder && !n.draining:
+			n.begun++
+			holder = n.self
+			n.mu.Unlock()
+			context.AfterFunc(ctx, n.end)
+			return holder, true, nil
+		}
+		changed := n.change()
+		n.mu.Unlock()
+		if err := n.wait(ctx, changed, 0); err != nil {
+			return Peer{}, false, fmt.Errorf("%w: no node has taken the role of the holder: %w", storage.ErrNotHolder, err)
+		}
+	}
+}
+
+// end notes that a write has ended.
+func (n *Node) end() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.begun--
+	n.broadcast()
+}
+
+// beforeWrite returns when this node is the holder and has its lease. It fails with an
+// error that wraps storage.ErrNotHolder if another node is the holder, and when ctx
+// ends. A write that the engine refuses is refused by a state that has every write that
+// was acknowledged before it arrived.
+func (n *Node) beforeWrite(ctx context.Context) error {
+	if n.Leads() && n.leased() {
+		return nil
+	}
+	for {
+		n.mu.Lock()
+		role, holder, changed, until := n.role, n.holder, n.change(), n.poll()
+		n.mu.Unlock()
+		switch {
+		case role == Follower:
+			return fmt.Errorf("%w: node %x does", storage.ErrNotHolder, holder.ID[:4])
+		case role == Holder && n.leased():
+			return nil
+		}
+		if err := n.wait(ctx, changed, n.opts.Clock.Now()+until); err != nil {
+			return fmt.Errorf("%w: no node has taken the role of the holder: %w", storage.ErrNotHolder, err)
+		}
+	}
+}
+
+// mayAppend is the gate of an append. It does not check the lease: if another node has
+// taken the lease, its barrier comes before or after the segment. In the first case the
+// segment conflicts and has too low an epoch, and in the second one the other node shows
+// the segment before it grants anything.
+func (n *Node) mayAppend(context.Context) (uint64, error) {
+	epoch := n.writes.Load()
+	if epoch == 0 {
+		return 0, fmt.Errorf("%w: it is not the holder", storage.ErrNotHolder)
+	}
+	return epoch, nil
+}
+
+// leased reports whether reads may be answered from the copy now.
+func (n *Node) leased() bool { return int64(n.opts.Clock.Now()) < n.readUntil.Load() }
+
+// Shown returns the last sequence that the engines of this node show.
+func (n *Node) Shown() uint64 { return n.driver.Shown() }
+
+// WaitShown returns when the engines of this node show a sequence.
+func (n *Node) WaitShown(ctx context.Context, sequence uint64) error {
+	return n.driver.WaitShown(ctx, sequence)
+}
+
+// Status returns what the node knows.
+func (n *Node) Status() Status {
+	now := n.opts.Clock.Now()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	s := Status{Self: n.self, Role: n.role, Holder: n.holder, Lease: n.lease, Failure: n.failed,
+		ReadRemaining: max(time.Duration(n.readUntil.Load())-now, 0)}
+	if n.driver != nil {
+		s.Shown = n.driver.Shown()
+		if err := n.driver.Failed(); err != nil {
+			s.Failure = err
+		}
+	}
+	if n.hold != nil {
+		s.Holder, s.HolderRemaining = n.self, max(n.hold.until-now, 0)
+		s.Acknowledges = n.role == Holder && n.oldLeasesUntil(now) == 0
+	}
+	for _, f := range n.followers {
+		s.Followers = append(s.Followers, f.status(now))
+	}
+	slices.SortFunc(s.Followers, func(a, b FollowerStatus) int {
+		return cmp.Or(slices.Compare(a.Node.ID[:], b.Node.ID[:]), cmp.Compare(a.Node.Start, b.Node.Start))
+	})
+	return s
+}

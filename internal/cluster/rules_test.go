@@ -1,0 +1,687 @@
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/internal/cluster"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// The durations of the rules.
+const (
+	lease     = cluster.HolderLeaseDefault
+	readLease = cluster.ReadLeaseDefault
+)
+
+// within returns a context that ends after a time.
+func within(t *testing.T, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// TestHolderPaused pauses the holder for 10 s: another node takes over after the lease,
+// acknowledges after one read lease, and the paused node shows the new writes when it
+// goes on (C1, C2, C3, C4).
+func TestHolderPaused(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 3, nil)
+		old := w.holder()
+		before := w.mustWrite()
+		paused := time.Now()
+		old.host.Pause()
+		others := w.others(old)
+		var object string
+		err := storage.ErrNotHolder
+		for err != nil {
+			for _, n := range others {
+				if object, err = n.write(within(t, 3*time.Second)); err == nil {
+					break
+				}
+				if !errors.Is(err, storage.ErrNotHolder) {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(time.Millisecond)
+		}
+		took := time.Since(paused)
+		if took < lease-lease/3 || took > lease*11/10+readLease*11/10+200*time.Millisecond {
+			t.Errorf("the next write was acknowledged after %v", took)
+		}
+		w.mustShow(before, others...)
+		w.mustShow(object, others...)
+		time.Sleep(10*time.Second - time.Since(paused))
+		old.host.Resume()
+		w.mustShow(object, old)
+		if _, err := old.write(within(t, time.Second)); !errors.Is(err, storage.ErrNotHolder) {
+			t.Errorf("a write on the node that was paused: %v", err)
+		}
+		w.settle()
+		w.mustShow(w.mustWrite(), w.nodes...)
+	})
+}
+
+// TestFollowerPaused pauses a follower for 10 s: one write waits until its read lease is
+// over, later ones do not; when it goes on, its reads show all of them (C5, C7).
+func TestFollowerPaused(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 3, nil)
+		holder := w.holder()
+		slow := w.others(holder)[0]
+		slow.host.Pause()
+		begun := time.Now()
+		objects := []string{w.mustWrite()}
+		if took := time.Since(begun); took < readLease/2 || took > readLease*11/10+20*time.Millisecond {
+			t.Errorf("the first write took %v, expected what was left of a read lease", took)
+		}
+		for range 5 {
+			begun = time.Now()
+			objects = append(objects, w.mustWrite())
+			if took := time.Since(begun); took > 20*time.Millisecond {
+				t.Errorf("a later write took %v", took)
+			}
+		}
+		var group sync.WaitGroup
+		for _, object := range objects { // these reads arrive while the node is paused
+			group.Go(func() { w.mustShow(object, slow) })
+		}
+		time.Sleep(10 * time.Second)
+		slow.host.Resume()
+		for _, object := range objects {
+			w.mustShow(object, slow)
+		}
+		group.Wait()
+		w.settle()
+	})
+}
+
+// TestBothPaused pauses the holder and another node in turn.
+func TestBothPaused(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 3, nil)
+		for range 3 {
+			for _, n := range w.nodes {
+				n.host.Pause()
+				time.Sleep(10 * time.Second)
+				n.host.Resume()
+				time.Sleep(50 * time.Millisecond)
+				w.mustShow(w.mustWrite(), w.nodes...)
+			}
+		}
+	})
+}
+
+// TestClocks gives each node another time, and clocks that run 5 % too fast and too
+// slow.
+func TestClocks(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 3, func(i int, n *node) {
+			n.host.Offset = time.Duration(i) * time.Hour
+			n.host.Rate = 0.95 + float64(i)*0.05
+		})
+		for range 5 {
+			w.mustShow(w.mustWrite(), w.nodes...)
+			holder := w.holder()
+			holder.host.Pause()
+			time.Sleep(3 * time.Second)
+			object := w.otherHolder(holder).mustWrite(t)
+			holder.host.Resume()
+			w.mustShow(object, w.nodes...)
+			w.settle()
+		}
+	})
+}
+
+// otherHolder waits until another node is the holder.
+func (w *world) otherHolder(but *node) *node {
+	w.t.Helper()
+	for range 10_000 {
+		for _, n := range w.others(but) {
+			if s := n.cluster.Status(); s.Role == cluster.Holder && s.Acknowledges {
+				return n
+			}
+		}
+		time.Sleep(time.Millisecond)
+	}
+	w.t.Fatal("no other node became the holder")
+	return nil
+}
+
+func (n *node) mustWrite(t *testing.T) string {
+	t.Helper()
+	object, err := n.write(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return object
+}
+
+// TestHandOver hands the role over while writers write through AwaitHolder, as a server
+// does: no write fails.
+func TestHandOver(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 3, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var group sync.WaitGroup
+		var mu sync.Mutex
+		var worst time.Duration
+		written := 0
+		for c := range 4 {
+			group.Go(func() {
+				for i := 0; ctx.Err() == nil; i++ {
+					begun := time.Now()
+					if err := w.forward(t, w.nodes[c%3], fmt.Sprint(c, "-", i)); err != nil {
+						t.Errorf("a write during a hand-over: %v", err)
+					}
+					mu.Lock()
+					worst = max(worst, time.Since(begun))
+					written++
+					mu.Unlock()
+				}
+			})
+		}
+		for range 10 {
+			time.Sleep(300 * time.Millisecond)
+			holder := w.holder()
+			to := w.others(holder)[0]
+			begun := time.Now()
+			if err := holder.cluster.HandOver(t.Context(), to.cluster.Self().ID); err != nil {
+				t.Fatal(err)
+			}
+			if next := w.otherHolder(holder); next != to {
+				t.Errorf("another node than the chosen one is the holder")
+			}
+			if took := time.Since(begun); took > 50*time.Millisecond {
+				t.Errorf("the hand-over took %v", took)
+			}
+		}
+		cancel()
+		group.Wait()
+		if worst > 100*time.Millisecond {
+			t.Errorf("the slowest of %d writes took %v", written, worst)
+		}
+		w.settle()
+		for _, n := range w.nodes {
+			for c := range 4 {
+				w.mustShow(fmt.Sprint(c, "-0"), n)
+			}
+		}
+	})
+}
+
+// forward writes at the holder as a node does for a client.
+func (w *world) forward(t *testing.T, at *node, object string) error {
+	t.Helper()
+	for {
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		peer, own, err := at.cluster.AwaitHolder(ctx)
+		if err == nil && !own {
+			for _, n := range w.nodes {
+				if n.cluster != nil && n.cluster.Self() == peer {
+					time.Sleep(oneWay)
+					if peer, own, err = n.cluster.AwaitHolder(ctx); own {
+						err = n.writeObject(ctx, object)
+					}
+					break
+				}
+			}
+		} else if err == nil {
+			err = at.writeObject(ctx, object)
+		}
+		cancel()
+		if err != nil || own {
+			return err
+		}
+		time.Sleep(oneWay)
+	}
+}
+
+// TestClose closes the holder: a follower takes over at once, and reads go on.
+func TestClose(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 3, nil)
+		holder := w.holder()
+		object := w.mustWrite()
+		begun := time.Now()
+		holder.stop(t)
+		next := w.holder()
+		if took := time.Since(begun); took > 50*time.Millisecond {
+			t.Errorf("after %v another node is the holder", took)
+		}
+		w.mustShow(object, w.others(holder)...)
+		w.mustShow(next.mustWrite(t), w.others(holder)...)
+	})
+}
+
+// TestAlone starts a node that is alone, and again after it was closed and killed.
+func TestAlone(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 1, nil)
+		n := w.nodes[0]
+		for i, end := range []func(){func() { n.stop(t) }, func() { n.kill(t) }} {
+			object := w.mustWrite()
+			end()
+			n.start(t)
+			begun := time.Now()
+			w.holder()
+			longest := []time.Duration{20 * time.Millisecond, lease * 12 / 10}[i]
+			if took := time.Since(begun); took > longest {
+				t.Errorf("end %d: it is the holder after %v, expected at most %v", i, took, longest)
+			}
+			w.mustShow(object, n)
+		}
+		w.mustWrite() // loads the store
+		begun := time.Now()
+		w.mustWrite()
+		if took := time.Since(begun); took > 2*oneWay {
+			t.Errorf("a write took %v, expected a commit", took)
+		}
+	})
+}
+
+// TestHolderKilled kills the holder under load: nothing that was acknowledged is lost,
+// and reads go on.
+func TestHolderKilled(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 3, nil)
+		for range 3 {
+			holder := w.holder()
+			var objects []string
+			for range 10 {
+				objects = append(objects, w.mustWrite())
+			}
+			holder.kill(t)
+			others := w.others(holder)
+			for begun := time.Now(); time.Since(begun) < 2*time.Second; time.Sleep(10 * time.Millisecond) {
+				w.mustShow(objects[len(objects)-1], others...)
+			}
+			for _, object := range objects {
+				w.mustShow(object, others...)
+			}
+			holder.start(t)
+			w.settle()
+			for _, object := range objects {
+				w.mustShow(object, holder)
+			}
+		}
+	})
+}
+
+// TestCutOff cuts a follower from the holder and the log: its reads fail once its read
+// lease is over, unless stale reads are set or the read is local.
+func TestCutOff(t *testing.T) {
+	for _, stale := range []bool{false, true} {
+		t.Run(fmt.Sprint("stale reads ", stale), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				w := newWorld(t, 3, func(_ int, n *node) { n.options.StaleReads = stale })
+				holder := w.holder()
+				far, near := w.others(holder)[0], w.others(holder)[1]
+				seen := w.mustWrite()
+				w.network.Cut(far.host, holder.host, true)
+				w.network.Cut(far.host, near.host, true)
+				far.host.CutLog(true)
+				w.mustShow(seen, far)
+				object := w.mustWrite() // waits for the lease
+				begun := time.Now()
+				there, err := far.has(t.Context(), object, ostiary.Acknowledged())
+				switch {
+				case stale && (err != nil || there || !far.cluster.Stale()):
+					t.Errorf("a stale read: %v, stale %v, error %v", there, far.cluster.Stale(), err)
+				case !stale && !errors.Is(err, ostiary.ErrNoLease):
+					t.Errorf("a read without a lease: %v, error %v", there, err)
+				}
+				if took := time.Since(begun); took > cluster.ReadWaitDefault+10*time.Millisecond {
+					t.Errorf("the read took %v", took)
+				}
+				if there, err := far.has(t.Context(), seen, ostiary.MinimizeLatency()); !there || err != nil {
+					t.Errorf("a local read: %v, error %v", there, err)
+				}
+				far.host.CutLog(false)
+				time.Sleep(2 * time.Second)
+				w.mustShow(object, far) // the log names the head
+				w.network.Cut(far.host, holder.host, false)
+				w.network.Cut(far.host, near.host, false)
+				w.settle()
+				if far.cluster.Stale() {
+					t.Error("the node is stale with a lease")
+				}
+			})
+		})
+	}
+}
+
+// TestLogGone takes the log from all nodes: reads go on within the leases and then fail,
+// writes fail, and all goes on when the log is there again.
+func TestLogGone(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 3, nil)
+		object := w.mustWrite()
+		for _, n := range w.nodes {
+			n.host.CutLog(true)
+		}
+		w.mustShow(object, w.nodes...)
+		time.Sleep(lease + readLease)
+		for _, n := range w.nodes {
+			if _, err := n.has(t.Context(), object, ostiary.Acknowledged()); !errors.Is(err, ostiary.ErrNoLease) {
+				t.Errorf("a read without leases and log: %v", err)
+			}
+			if _, err := n.write(within(t, 2*time.Second)); !errors.Is(err, ostiary.ErrNoHolder) {
+				t.Errorf("a write without leases and log: %v", err)
+			}
+		}
+		for _, n := range w.nodes {
+			n.host.CutLog(false)
+		}
+		w.settle()
+		w.mustShow(w.mustWrite(), w.nodes...)
+	})
+}
+
+// TestNoHolder asks for a holder where there is none: the caller waits for its deadline.
+func TestNoHolder(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 2, func(i int, n *node) {
+			if i == 1 {
+				n.options.Reluctance = -1
+			}
+		})
+		holder := w.holder()
+		other := w.others(holder)[0]
+		holder.kill(t)
+		time.Sleep(5 * time.Second)
+		begun := time.Now()
+		_, _, err := other.cluster.AwaitHolder(within(t, 2*time.Second))
+		if took := time.Since(begun); !errors.Is(err, storage.ErrNotHolder) || took != 2*time.Second {
+			t.Errorf("after %v: %v", took, err)
+		}
+		_, err = other.write(within(t, 2*time.Second))
+		if !errors.Is(err, ostiary.ErrNoHolder) {
+			t.Error(err)
+		}
+		holder.start(t)
+		w.settle()
+	})
+}
+
+// TestLateFollower makes the acknowledgements of a follower late: the holder suspends it
+// after three, and writes are quick again.
+func TestLateFollower(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		slow := make(chan struct{})
+		var once sync.Once
+		w := newWorld(t, 3, func(i int, n *node) {
+			if i == 2 {
+				n.host.Tamper = func(m cluster.Message) []cluster.Message {
+					select {
+					case <-slow:
+						if _, is := m.(cluster.Applied); is {
+							time.Sleep(200 * time.Millisecond)
+						}
+					default:
+					}
+					return []cluster.Message{m}
+				}
+			}
+		})
+		for range 10 {
+			w.mustWrite()
+		}
+		once.Do(func() { close(slow) })
+		quick := 0
+		for range 60 {
+			begun := time.Now()
+			object := w.mustWrite()
+			if time.Since(begun) < 20*time.Millisecond {
+				quick++
+			}
+			w.mustShow(object, w.nodes...)
+			time.Sleep(20 * time.Millisecond)
+		}
+		if quick < 40 {
+			t.Errorf("%d of 60 writes were quick, expected 40 or more", quick)
+		}
+		suspended := 0
+		for _, f := range w.holder().cluster.Status().Followers {
+			if f.Suspended {
+				suspended++
+			}
+		}
+		if suspended != 1 {
+			t.Errorf("%d followers are suspended, expected 1", suspended)
+		}
+	})
+}
+
+// TestTampered sends messages that break a rule: the stream ends, and the node gets
+// another one.
+func TestTampered(t *testing.T) {
+	var hash storage.Hash
+	hash[0] = 1
+	for name, tamper := range map[string]func(m cluster.Message) []cluster.Message{
+		"a sequence that was not sent": func(m cluster.Message) []cluster.Message {
+			if a, is := m.(cluster.Applied); is {
+				a.Position.Sequence += 1000
+				return []cluster.Message{a}
+			}
+			return nil
+		},
+		"a hash that was not sent": func(m cluster.Message) []cluster.Message {
+			if a, is := m.(cluster.Applied); is {
+				a.Position.Hash = hash
+				return []cluster.Message{a}
+			}
+			return nil
+		},
+		"a replayed acknowledgement": func(m cluster.Message) []cluster.Message {
+			if a, is := m.(cluster.Applied); is {
+				return []cluster.Message{a, a}
+			}
+			return nil
+		},
+		"a replayed question": func(m cluster.Message) []cluster.Message {
+			if a, is := m.(cluster.Renew); is {
+				return []cluster.Message{a, a}
+			}
+			return nil
+		},
+		"a grant of a follower": func(m cluster.Message) []cluster.Message {
+			if _, is := m.(cluster.Renew); is {
+				return []cluster.Message{cluster.Grant{}}
+			}
+			return nil
+		},
+		"a replayed grant": func(m cluster.Message) []cluster.Message {
+			if a, is := m.(cluster.Grant); is {
+				return []cluster.Message{a, a}
+			}
+			return nil
+		},
+		"a replayed segment": func(m cluster.Message) []cluster.Message {
+			if a, is := m.(cluster.Segment); is {
+				return []cluster.Message{a, a}
+			}
+			return nil
+		},
+		"a grant of another epoch": func(m cluster.Message) []cluster.Message {
+			if a, is := m.(cluster.Grant); is {
+				a.Epoch++
+				return []cluster.Message{a}
+			}
+			return nil
+		},
+		"garbage as a segment": func(m cluster.Message) []cluster.Message {
+			if a, is := m.(cluster.Segment); is {
+				a.Bytes = []byte("garbage")
+				return []cluster.Message{a}
+			}
+			return nil
+		},
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				var mu sync.Mutex
+				left := 0
+				w := newWorld(t, 3, func(_ int, n *node) {
+					n.host.Tamper = func(m cluster.Message) []cluster.Message {
+						mu.Lock()
+						defer mu.Unlock()
+						if left > 0 {
+							if out := tamper(m); out != nil {
+								left--
+								return out
+							}
+						}
+						return []cluster.Message{m}
+					}
+				})
+				for range 3 {
+					w.mustWrite()
+				}
+				mu.Lock()
+				left = 3
+				mu.Unlock()
+				for range 20 {
+					w.mustShow(w.mustWrite(), w.nodes...)
+					time.Sleep(100 * time.Millisecond)
+				}
+				if left != 0 {
+					t.Errorf("%d messages were not tampered with", left)
+				}
+				w.settle()
+				w.mustShow(w.mustWrite(), w.nodes...)
+			})
+		})
+	}
+}
+
+// TestRefused opens streams that the holder must refuse.
+func TestRefused(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 2, nil)
+		holder := w.holder()
+		other := w.others(holder)[0]
+		epoch := holder.cluster.Status().Lease.Epoch
+		id, _ := holder.driver.Self()
+		good := cluster.Hello{Version: cluster.Version, Cluster: id, Node: other.cluster.Self(), To: holder.cluster.Self(), Epoch: epoch}
+		for name, change := range map[string]func(h *cluster.Hello){
+			"cluster":           func(h *cluster.Hello) { h.Cluster[0]++ },
+			"reads messages":    func(h *cluster.Hello) { h.Version = 0 },
+			"is not registered": func(h *cluster.Hello) { h.Node.ID[0]++ },
+			"is registered":     func(h *cluster.Hello) { h.Node.Start++ },
+			"and this is start": func(h *cluster.Hello) { h.To.Start++ },
+			"of epoch":          func(h *cluster.Hello) { h.Epoch++ },
+		} {
+			h := good
+			change(&h)
+			stream, err := other.host.Follow(t.Context(), holder.cluster.Self(), h)
+			if err == nil {
+				_, err = stream.Recv()
+			}
+			if err == nil || !strings.Contains(err.Error(), name) {
+				t.Errorf("%s: %v", name, err)
+			}
+			if want := cluster.ErrPeer; name != "of epoch" && !errors.Is(err, want) {
+				t.Errorf("%s: %v, expected ErrPeer", name, err)
+			}
+		}
+		m := cluster.HandOver{Cluster: id, From: holder.cluster.Self(), To: other.cluster.Self(), Lease: holder.cluster.Status().Lease}
+		for name, change := range map[string]func(m *cluster.HandOver){
+			"cluster":   func(m *cluster.HandOver) { m.Cluster[0]++ },
+			"hands its": func(m *cluster.HandOver) { m.To.Start++ },
+			"the lease": func(m *cluster.HandOver) { m.From.ID[0]++ },
+			"lease of":  func(m *cluster.HandOver) { m.Lease.Holder[0]++ },
+			"meanwhile": func(m *cluster.HandOver) { m.Lease.Renewals += 1000 },
+		} {
+			m := m
+			change(&m)
+			if err := other.cluster.TakeOver(t.Context(), holder.cluster.Self(), m); err == nil || !strings.Contains(err.Error(), name) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		w.settle()
+		w.mustShow(w.mustWrite(), w.nodes...)
+	})
+}
+
+// TestRemoved removes a node from the registry: the holder refuses it, and it stops
+// serving.
+func TestRemoved(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 3, nil)
+		holder := w.holder()
+		gone := w.others(holder)[0]
+		if err := w.tables.Open().Forget(t.Context(), gone.cluster.Self().ID); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(6 * time.Second) // it reports to the registry
+		if _, err := gone.has(t.Context(), "1", ostiary.Acknowledged()); err == nil {
+			t.Error("a removed node answers")
+		}
+		begun := time.Now()
+		w.mustWrite()
+		if took := time.Since(begun); took > 20*time.Millisecond {
+			t.Errorf("a write took %v after a node was removed", took)
+		}
+		object := w.mustWrite()
+		gone.stop(t)
+		gone.start(t) // it registers again
+		w.settle()
+		w.mustShow(object, gone)
+	})
+}
+
+// TestClonedFolder starts a copy of a node's folder: the second start of one number is
+// refused, and a later one stops the first node.
+func TestClonedFolder(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 3, nil)
+		holder := w.holder()
+		first := w.others(holder)[0]
+		clone := &node{w: w, host: w.network.Host(), disk: cloneDisk(t, first.disk)}
+		clone.start(t) // it has the same rows; its start is one higher
+		object := w.mustWrite()
+		w.mustShow(object, clone)
+		if _, err := first.has(t.Context(), object, ostiary.Acknowledged()); err == nil {
+			w.mustShow(object, first)
+		}
+		time.Sleep(6 * time.Second)
+		if _, err := first.has(t.Context(), object, ostiary.Acknowledged()); err == nil {
+			t.Error("a node answers whose folder was started elsewhere")
+		}
+	})
+}
+
+// TestPushQueue lets the queue to a follower overflow: it reads the log.
+func TestPushQueue(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 3, func(_ int, n *node) { n.options.PushBytes = 10 })
+		for range 5 {
+			w.mustShow(w.mustWrite(), w.nodes...)
+		}
+	})
+}
+
+// TestAcknowledgeLocal answers a write at its commit.
+func TestAcknowledgeLocal(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 3, func(_ int, n *node) { n.options.Acknowledge = cluster.AcknowledgeLocal })
+		w.others(w.holder())[0].host.Pause()
+		begun := time.Now()
+		object := w.mustWrite()
+		if took := time.Since(begun); took > 2*oneWay {
+			t.Errorf("a write took %v, expected a commit", took)
+		}
+		w.others(w.holder())[0].host.Resume()
+		time.Sleep(50 * time.Millisecond)
+		w.mustShow(object, w.nodes...)
+	})
+}
