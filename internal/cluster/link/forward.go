@@ -58,7 +58,7 @@ func (t target) begin(ctx context.Context, head *wire.RequestHead) (*exchange, e
 // send sends a part. It ignores errors, because receive returns why the stream ended.
 func (x *exchange) send(m *wire.ForwardRequest) bool { return x.stream.Send(m) == nil }
 
-// sendBody sends what it reads, and then ends the request.
+// sendBody sends what it reads, and then ends the request. It returns the error of body.
 func (x *exchange) sendBody(body io.Reader) error {
 	buffer := make([]byte, PartBytesMax)
 	for {
@@ -71,7 +71,6 @@ func (x *exchange) sendBody(body io.Reader) error {
 			return nil
 		}
 		if err != nil {
-			x.cancel() // the other node must not take the request for complete
 			return err
 		}
 	}
@@ -147,7 +146,12 @@ func (t target) HTTP(w http.ResponseWriter, r *http.Request, as server.Forwarded
 	// The other node may answer before it has read the body. The handler must not
 	// return while the body is read.
 	sent := make(chan error, 1)
-	go func() { sent <- x.sendBody(r.Body) }()
+	go func() {
+		err := x.sendBody(r.Body)
+		if sent <- err; err != nil {
+			x.cancel() // the other node must not take the request for complete
+		}
+	}()
 	err = x.copy(w)
 	x.cancel()
 	select {

@@ -174,7 +174,9 @@ func TestForwardWaits(t *testing.T) {
 	t.Parallel()
 	one, two, _, _ := forwardPair(t)
 	one.http = func(w http.ResponseWriter, r *http.Request, as server.Forwarded) error { return nil }
+	begun := make(chan struct{}, 2)
 	one.call = func(context.Context, server.Call, server.Forwarded) (server.Answer, error) {
+		begun <- struct{}{}
 		return server.Answer{}, nil
 	}
 	one.shown.Store(5)
@@ -188,10 +190,15 @@ func TestForwardWaits(t *testing.T) {
 		_, err := two.Target(one.self).RPC(t.Context(), server.Call{}, forwarded)
 		done <- err
 	}()
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	go func() {
+		<-begun
+		<-begun
+		cancel()
+	}()
 	_, err := two.Target(one.self).RPC(ctx, server.Call{}, forwarded)
-	wants(t, err, context.DeadlineExceeded)
+	wants(t, err, context.Canceled)
 	if errors.Is(err, server.ErrNotBegun) || len(done) > 0 {
 		t.Errorf("error %v; %d answers before the node shows them", err, len(done))
 	}
@@ -292,4 +299,35 @@ func TestForwardRPC(t *testing.T) {
 	if s := status.Convert(a.Err); err != nil || s.Code() != codes.NotFound || s.Message() != "no store" || len(s.Details()) != 1 {
 		t.Errorf("status %v, error %v", a.Err, err)
 	}
+}
+
+// TestForwardBrokenBody requires that the other node does not take a request for complete
+// whose body broke off, and that the error is that of the body.
+func TestForwardBrokenBody(t *testing.T) {
+	t.Parallel()
+	one, two, _, _ := forwardPair(t)
+	read, begun := make(chan error, 1), make(chan struct{})
+	one.http = func(w http.ResponseWriter, r *http.Request, as server.Forwarded) error {
+		close(begun)
+		return readsBody(read)(w, r, as)
+	}
+	gone := errors.New("the client has gone")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	r := httptest.NewRequestWithContext(ctx, "POST", "/", io.MultiReader(strings.NewReader("some"), brokenReader{gone, begun}))
+	wants(t, two.Target(one.self).HTTP(httptest.NewRecorder(), r, forwarded), gone)
+	if err := <-read; err == nil {
+		t.Error("the other node read the body to its end")
+	}
+}
+
+// brokenReader fails with err once after is closed.
+type brokenReader struct {
+	err   error
+	after chan struct{}
+}
+
+func (b brokenReader) Read([]byte) (int, error) {
+	<-b.after
+	return 0, b.err
 }

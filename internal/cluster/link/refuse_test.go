@@ -400,3 +400,19 @@ func replayer(t *testing.T, to string) (address string, replay func()) {
 	}()
 	return l.Addr().String(), func() { twice <- struct{}{} }
 }
+
+// TestWrongAnswer requires that a node refuses an answer of another node than the one
+// that it has called.
+func TestWrongAnswer(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	one, two, three := r.start(t, 1), r.start(t, 2), r.start(t, 3)
+	answer, err := three.identity(two.self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := two.verifyAnswer(answer, three.self); err != nil {
+		t.Fatal(err)
+	}
+	wants(t, two.verifyAnswer(answer, one.self), cluster.ErrPeer, three.self.ID.String(), "expected start 1 of node "+one.self.ID.String())
+}
