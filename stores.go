@@ -52,7 +52,9 @@ func (e *Engine) CreateStore(ctx context.Context, r CreateStoreRequest) (*Store,
 		return nil, errs.Wrap(op, r.ID, err)
 	}
 	defer done()
-	if err := e.runtime.Driver.CreateStore(ctx, info); err != nil {
+	err = e.runtime.Driver.CreateStore(ctx, info)
+	AuthorOf(ctx).Note(err)
+	if err != nil {
 		return nil, errs.Wrap(op, r.ID, err)
 	}
 	return e.handle(info), nil
@@ -311,7 +313,9 @@ func (e *Engine) updateStore(ctx context.Context, s *Store, change func(name *st
 		return err
 	}
 	info.Incarnation = s.timeline.Incarnation
-	if err := e.runtime.Driver.UpdateStore(ctx, old, info); err != nil {
+	err = e.runtime.Driver.UpdateStore(ctx, old, info)
+	AuthorOf(ctx).Note(err)
+	if err != nil {
 		return err
 	}
 	s.timeline.SetInfo(info)
@@ -347,7 +351,9 @@ func (e *Engine) DeleteStore(ctx context.Context, id storage.StoreID) error {
 		defer lock.Unlock()
 		s.timeline.Close(ErrNoStore)
 	}
-	return errs.Wrap(op, id, e.runtime.Driver.DeleteStore(ctx, id))
+	err := e.runtime.Driver.DeleteStore(ctx, id)
+	AuthorOf(ctx).Note(err)
+	return errs.Wrap(op, id, err)
 }
 
 // handle returns the only handle of the incarnation of a store.

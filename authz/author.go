@@ -2,6 +2,7 @@ package authz
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 
 	"github.com/ostiary/ostiary/storage"
@@ -12,8 +13,17 @@ import (
 // change while a write is made; Revision may be called at any time.
 type Author struct {
 	// Origin is the origin of the writes.
-	Origin   storage.Origin
+	Origin storage.Origin
+	// Repeated is true if the request with the id Origin.Request was sent to a node
+	// before, and may have written. Then each write looks first for what it has written,
+	// in the segments of the shared log after the sequence After.
+	Repeated bool
+	After    uint64
+
 	revision atomic.Uint64
+	writes   atomic.Uint64 // see Nth
+	refused  atomic.Bool
+	changed  atomic.Bool
 }
 
 // AuthorKey is the key under which a context has its *Author. A type that
@@ -35,6 +45,34 @@ func AuthorOf(ctx context.Context) *Author {
 // Revision returns the newest revision that a write of the author led to, or 0 if
 // the author has written nothing.
 func (a *Author) Revision() storage.Revision { return storage.Revision(a.revision.Load()) }
+
+// Forwardable reports whether a change was refused with [ErrNoHolder], and nothing that
+// the author wanted to change was changed. The whole request can then be sent to the node
+// that writes.
+func (a *Author) Forwardable() bool {
+	return a.refused.Load() && !a.changed.Load() && a.Revision() == 0
+}
+
+// Refuse remembers that a change was refused with [ErrNoHolder]. The engine calls it, and
+// so does a package above the engine that needs the node that writes.
+func (a *Author) Refuse() { a.refused.Store(true) }
+
+// Retry forgets that a change was refused.
+func (a *Author) Retry() { a.refused.Store(false) }
+
+// Nth returns how many writes of the author have called it before.
+func (a *Author) Nth() int { return int(a.writes.Add(1) - 1) }
+
+// Note remembers the outcome of a change. The engine calls it. a may be nil.
+func (a *Author) Note(err error) {
+	switch {
+	case a == nil:
+	case err == nil || errors.Is(err, storage.ErrUncertain) || errors.Is(err, ErrUncertain):
+		a.changed.Store(true)
+	case errors.Is(err, storage.ErrNotHolder):
+		a.Refuse()
+	}
+}
 
 // Wrote remembers a revision that a write of the author led to. The engine calls it.
 func (a *Author) Wrote(r storage.Revision) {

@@ -18,6 +18,10 @@ func newCodec() codec { return codec{encoding.GetCodecV2(protocodec.Name)} }
 
 // Unmarshal decodes a request into v.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
+	if m, ok := v.(*rawMessage); ok {
+		*m = data.Materialize()
+		return nil
+	}
 	if m, ok := v.(door.ProtoReader); ok {
 		return m.ReadProto(data.Materialize())
 	}
@@ -39,6 +43,8 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 // encode returns the response v as bytes.
 func (c codec) encode(v any) ([]byte, error) {
 	switch m := v.(type) {
+	case rawMessage:
+		return m, nil
 	case door.ProtoWriter:
 		return m.WriteProto(), nil
 	case proto.Message:

@@ -91,6 +91,7 @@ type Forwarded struct {
 	ID string
 	// Secure is true if the client uses TLS.
 	Secure bool
-	// Timeout is the time that is left for the request. 0 means that it is a stream.
+	// Timeout is the time that is left for the request. 0 means that it has no bound, as
+	// a stream.
 	Timeout time.Duration
 }

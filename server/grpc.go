@@ -51,6 +51,8 @@ type method struct {
 	stream bool
 	// clientStreams is true if a call may have several requests.
 	clientStreams bool
+	// writes and mayWrite are those of [door.Service].
+	writes, mayWrite bool
 }
 
 // interceptor guards one gRPC port. Every call of every service passes its tap,
@@ -58,28 +60,29 @@ type method struct {
 // the port, and registers services with these handlers.
 type interceptor struct {
 	*shared
-	server  *grpc.Server
-	methods map[string]*method // by full name
-	owner   *servedDoor        // the door whose services are registered now
-	public  []string           // its public methods
+	server   *grpc.Server
+	methods  map[string]*method          // by full name
+	owner    *servedDoor                 // the door whose service is registered now
+	service  *door.Service               // that service
+	forwards map[string]*forwardedMethod // see Server.methods
 }
 
 // newGRPC returns a gRPC server with the services of doors, reflection and
 // health. It returns an error if two doors have the same service.
 func (s *Server) newGRPC(doors []*servedDoor) (*grpc.Server, error) {
-	i := &interceptor{shared: s.shared, methods: map[string]*method{}}
+	i := &interceptor{shared: s.shared, methods: map[string]*method{}, forwards: s.methods}
 	i.server = grpc.NewServer(s.grpcOptions(i)...)
 	for _, d := range doors {
 		for _, service := range d.Services {
 			if _, exists := i.server.GetServiceInfo()[service.Desc.ServiceName]; exists {
 				return nil, fmt.Errorf("two doors have the gRPC service %s", service.Desc.ServiceName)
 			}
-			i.owner, i.public = d, service.Public
+			i.owner, i.service = d, &service
 			i.RegisterService(service.Desc, service.Impl)
 		}
 	}
 	i.owner = &servedDoor{Door: &door.Door{Name: "server"}} // the label of the server's own services
-	i.public = []string{healthpb.Health_Check_FullMethodName, healthpb.Health_Watch_FullMethodName, healthpb.Health_List_FullMethodName}
+	i.service = &door.Service{Public: []string{healthpb.Health_Check_FullMethodName, healthpb.Health_Watch_FullMethodName, healthpb.Health_List_FullMethodName}}
 	healthpb.RegisterHealthServer(i, s.health)
 	reflection.Register(i)
 	s.health.register(i.server.GetServiceInfo())
@@ -129,11 +132,20 @@ func (i *interceptor) RegisterService(desc *grpc.ServiceDesc, impl any) {
 func (i *interceptor) GetServiceInfo() map[string]grpc.ServiceInfo { return i.server.GetServiceInfo() }
 
 func (i *interceptor) addMethod(desc *grpc.ServiceDesc, name string, stream, clientStreams bool) *method {
-	service := desc.ServiceName[strings.LastIndexByte(desc.ServiceName, '.')+1:]
-	m := &method{door: i.owner, full: "/" + desc.ServiceName + "/" + name, stream: stream, clientStreams: clientStreams,
-		series: i.metrics.series(i.owner.Name, "grpc", service+"."+name)}
-	m.public = slices.Contains(i.public, m.full)
+	service := *i.service
+	service.Desc = desc
+	m := newMethod(i.owner, &service, name, i.metrics)
+	m.stream, m.clientStreams = stream, clientStreams
 	i.methods[m.full] = m
+	return m
+}
+
+// newMethod returns a unary method of a service of a door.
+func newMethod(d *servedDoor, s *door.Service, name string, metrics *metrics) *method {
+	service := s.Desc.ServiceName[strings.LastIndexByte(s.Desc.ServiceName, '.')+1:]
+	m := &method{door: d, full: "/" + s.Desc.ServiceName + "/" + name, series: metrics.series(d.Name, "grpc", service+"."+name)}
+	m.public = slices.Contains(s.Public, m.full)
+	m.writes, m.mayWrite = slices.Contains(s.Writes, name), slices.Contains(s.MayWrite, name)
 	return m
 }
 
@@ -189,6 +201,9 @@ func (i *interceptor) counted(m *method, serve func(srv any, c *call) error) grp
 // counts the call and then reads the request.
 func (i *interceptor) unary(m *method, handle grpc.MethodHandler) grpc.StreamHandler {
 	return i.counted(m, func(srv any, c *call) error {
+		if i.forwarder != nil && (m.writes || m.mayWrite) {
+			return c.forward(i.forwards[m.full])
+		}
 		out, err := handle(srv, &c.ctx, c.decode, pass)
 		if err != nil {
 			return err

@@ -54,6 +54,8 @@ type shared struct {
 	detached *conn
 	codec    codec
 	turns    *turns.Turns // of long requests; nil without Options.Engine
+	// forwarder finds the node that writes; nil on a single node.
+	forwarder Forwarder
 
 	draining atomic.Bool           // a stop has begun
 	loaded   atomic.Bool           // Options.Preload is done

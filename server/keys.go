@@ -84,6 +84,7 @@ type hashedKey struct {
 	removed context.Context
 	remove  context.CancelFunc
 	basic   bool // see Key.Basic
+	forward KeyID
 }
 
 // NewKeys returns a set of keys. It returns [ErrNoKeys] for an empty list, and
@@ -135,6 +136,7 @@ func (k *Keys) Replace(keys []Key) error {
 			}
 			hashed.basic, hashed.sum, hashed.caller.Method = true, basicSum(key.Name, s), methodBasic
 		}
+		hashed.forward = newKeyID(hashed)
 		if same := old[hashed.id()]; same != nil {
 			hashed = same
 			delete(old, hashed.id())
@@ -188,6 +190,32 @@ type hashedKeyID struct {
 }
 
 func (k *hashedKey) id() hashedKeyID { return hashedKeyID{k.sum, k.caller.ID, k.basic} }
+
+// newKeyID returns the id of a key for other nodes.
+func newKeyID(k *hashedKey) KeyID {
+	return sha256.Sum256(fmt.Appendf(nil, "ostiary key id %x %t %s", k.sum, k.basic, k.caller.ID))
+}
+
+// forwardID returns the id of a key for other nodes; zero without a key.
+func (k *hashedKey) forwardID() (id KeyID) {
+	if k != nil {
+		id = k.forward
+	}
+	return id
+}
+
+// live returns the key with an id, or nil if no accepted key has it. k may be nil.
+func (k *Keys) live(id KeyID) *hashedKey {
+	if k == nil || id == (KeyID{}) {
+		return nil
+	}
+	for _, key := range *k.list.Load() {
+		if subtle.ConstantTimeCompare(key.forward[:], id[:]) == 1 {
+			return key
+		}
+	}
+	return nil
+}
 
 // validUser reports whether a text may be the name of a user.
 func validUser(name string) bool {

@@ -174,6 +174,9 @@ type Options struct {
 	// and [Server.Run] returns that error. It must not block and is called
 	// concurrently. It may be nil.
 	Probe func() error
+	// Forwarder finds the node that writes, to which this server sends the requests that
+	// write. Nil on a single node.
+	Forwarder Forwarder
 	// Listen opens the port with a name (as in [Address].Name) on an address. A
 	// program may return ports that it has opened before. Nil means [Listen].
 	Listen func(name, address string) (net.Listener, error)

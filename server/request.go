@@ -45,6 +45,13 @@ type request struct {
 	streams bool      // the response may last, see door.Route.Streams
 	http2   bool      // a stream over HTTP/2
 	id      [1]string // the value of X-Request-Id, in the form of a header
+
+	// droppable reports whether the response that is about to begin must be dropped,
+	// because the request is sent to another node; nil if it must not. dropped is true
+	// once it has. See [request.attempt].
+	droppable func() bool
+	dropped   bool
+	noted     bool // another node has forwarded the request, see noteOutcome
 }
 
 const (
@@ -135,6 +142,10 @@ func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 		q.ctx.setDeadline(q.start, max(q.requestTimeout, q.door.RequestTimeout))
 	}
 	defer q.ctx.release()
+	if q.forwarder != nil && (route.Writes || route.MayWrite) {
+		q.forward(r.WithContext(&q.ctx), route, p)
+		return
+	}
 	route.Serve(q, r.WithContext(&q.ctx), p)
 }
 
@@ -220,6 +231,8 @@ func (q *request) end(r *http.Request) {
 	whole := true
 	if p := recover(); p != nil {
 		whole = q.recovered(r, p)
+	} else if q.dropped {
+		return // it is served by another node
 	} else if q.status == 0 {
 		// The handler wrote nothing, for example because the body broke off. net/http
 		// would send 200, which a client could take for a successful write.
@@ -398,6 +411,9 @@ func (q *request) begin() {
 	}
 	if !q.begun {
 		q.begun = true
+		if q.noted {
+			q.noteOutcome()
+		}
 		q.ResponseWriter.WriteHeader(q.status)
 	}
 }
@@ -406,6 +422,9 @@ func (q *request) begin() {
 // of unsent responses, a stream gets the refusal as an error; any other response
 // is replaced by the refusal.
 func (q *request) Write(p []byte) (int, error) {
+	if q.drops() {
+		return len(p), nil
+	}
 	q.ctx.work.End() // the client may read slowly
 	free := bodyFree
 	if q.streams {
@@ -475,12 +494,18 @@ func (q *request) WriteString(s string) (int, error) {
 	if q.streams || len(s) > bodyFree {
 		return q.Write([]byte(s))
 	}
+	if q.drops() {
+		return len(s), nil
+	}
 	q.begin()
 	return io.WriteString(q.ResponseWriter, s)
 }
 
 // Flush sends what was written so far.
 func (q *request) Flush() {
+	if q.drops() {
+		return
+	}
 	q.begin()
 	if q.streams {
 		q.boundWrite()

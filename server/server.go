@@ -20,6 +20,10 @@ type Server struct {
 	shared  *shared
 	metrics *metrics
 	health  *healthService
+	// doors are all doors by their names, and methods their unary gRPC methods by their full
+	// names, for requests that other nodes forward.
+	doors   map[string]*servedDoor
+	methods map[string]*forwardedMethod
 	// listeners are all ports: those of Options.ports in their order, then the
 	// metrics port.
 	listeners   []*listener
@@ -71,7 +75,7 @@ func newShared(o *Options, m *metrics, allowed *cors) *shared {
 		bodies:         bodiesBudget{name: "BodyBytesTotal", max: o.BodyBytesTotal, perConnection: o.BodyBytesPerConnection},
 		ownBodies: bodiesBudget{name: "OwnAuthenticationBodyBytes", max: max(o.BodyBytesTotal/ownBodiesDivisor, o.BodyBytes),
 			perConnection: o.BodyBytesPerConnection},
-		codec: newCodec(),
+		codec: newCodec(), forwarder: o.Forwarder,
 	}
 	if o.Engine != nil {
 		s.turns = turns.Of(o.Engine.ShareTurn)
@@ -85,6 +89,7 @@ func newShared(o *Options, m *metrics, allowed *cors) *shared {
 // conflict are an error before any port is open.
 func (s *Server) build() error {
 	served := map[*door.Door]*servedDoor{} // a door on several ports shares its metrics
+	s.doors, s.methods = map[string]*servedDoor{}, map[string]*forwardedMethod{}
 	for _, p := range s.opts.ports() {
 		var doors []*servedDoor
 		for _, d := range p.doors {
@@ -93,6 +98,8 @@ func (s *Server) build() error {
 				if served[d], err = newServedDoor(d, s.metrics); err != nil {
 					return err
 				}
+				s.doors[d.Name] = served[d]
+				s.addMethods(served[d])
 			}
 			doors = append(doors, served[d])
 		}
@@ -114,6 +121,16 @@ func (s *Server) build() error {
 	}
 	s.listeners = append(s.listeners, &listener{name: nameMetrics, address: s.opts.Metrics, http: s.newHTTP(s.withHealth(exposition))})
 	return nil
+}
+
+// addMethods adds the unary methods of a door to those that other nodes forward.
+func (s *Server) addMethods(d *servedDoor) {
+	for _, service := range d.Services {
+		for _, desc := range service.Desc.Methods {
+			m := newMethod(d, &service, desc.MethodName, s.metrics)
+			s.methods[m.full] = &forwardedMethod{method: m, impl: service.Impl, handle: desc.Handler}
+		}
+	}
 }
 
 // Start listens on all ports and serves them in goroutines, which [Server.Stop]

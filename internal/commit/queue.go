@@ -214,6 +214,9 @@ func (q *Queue) wait(ctx context.Context, w *writer) (storage.Head, error) {
 	if w.leads {
 		q.lead(ctx, w)
 	}
+	if w.err != nil || w.wrote {
+		authz.AuthorOf(ctx).Note(w.err)
+	}
 	if w.err == nil && w.wrote {
 		noteWrite(ctx, w.head.Revision)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -50,21 +51,9 @@ type writingRoute struct {
 
 const policyXML = `<Policy xmlns="urn:oasis:names:tc:xacml:3.0:core:schema:wd-17" PolicyId="a" Version="1.0" RuleCombiningAlgId="urn:oasis:names:tc:xacml:3.0:rule-combining-algorithm:deny-unless-permit"><Target/><Rule RuleId="r" Effect="Permit"></Rule></Policy>`
 
-// TestEveryDoorNamesTheCaller sends a request to each writing route that a door has,
-// as the server does, and finds the caller and the reason in each entry that the
-// request made. In a door that authenticates its callers, the caller is the user.
-func TestEveryDoorNamesTheCaller(t *testing.T) {
-	t.Parallel()
-	log := &originLog{Driver: memory.New()}
-	t.Cleanup(func() { log.Driver.Close() })
-	x := openEveryDoorOn(t, log)
-	x.bootstrap()
-	for _, o := range log.take() {
-		if o.Caller != ostiary.CallerBootstrap && o.Caller != ostiary.CallerLibrary {
-			t.Errorf("an entry of the bootstrap has the caller %q", o.Caller)
-		}
-	}
-	x.id = x.call("openfga", "POST", "/stores", m{"name": "one"})["id"].(string)
+// writingRoutes returns a request to each writing route that a door has. They depend on
+// one another. x.id is an OpenFGA store, and the Identity API has an administrator.
+func writingRoutes(x *everyDoor) []writingRoute {
 	fga := "/stores/" + x.id
 	native := "/ostiary/v1/stores/" + x.id
 	tuple := m{"user": "user:anne", "relation": "viewer", "object": "doc:1"}
@@ -73,9 +62,7 @@ func TestEveryDoorNamesTheCaller(t *testing.T) {
 	model := m{"schema_version": "1.1", "type_definitions": []m{{"type": "user"}, {"type": "doc", "relations": m{"viewer": m{"this": m{}}},
 		"metadata": m{"relations": m{"viewer": m{"directly_related_user_types": []m{{"type": "user"}}}}}}}}
 	permify := "/v1/tenants/t1"
-	var schema string
-	kinds, sent := readRouteKinds(t), map[string]bool{}
-	for _, r := range []writingRoute{
+	return []writingRoute{
 		{"openfga", "POST", fga + "/authorization-models", model},
 		{"openfga", "POST", fga + "/write", m{"writes": m{"tuple_keys": []m{tuple}}}},
 		{"openfga", "POST", fga + "/write", m{"deletes": m{"tuple_keys": []m{tuple}}}},
@@ -121,32 +108,74 @@ func TestEveryDoorNamesTheCaller(t *testing.T) {
 		{"keystone", "PATCH", "/v3/users/" + x.user, m{"user": m{"description": "x"}}},
 		{"keystone", "POST", "/v3/credentials", m{"credential": m{"type": "cert", "blob": "{}", "user_id": x.user}}},
 		{"keystone", "POST", "/v3/users/" + x.user + "/password", m{"user": m{"original_password": "secret", "password": "another"}}},
-	} {
-		text, err := json.Marshal(r.in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		raw, xml := r.in.(string)
-		if xml {
-			text = []byte(raw)
-		}
-		if strings.HasSuffix(r.path, "/import") {
-			text = append(text, "\n{\"end\":{\"tuples\":1,\"attributes\":0}}\n"...)
-		}
-		path := strings.ReplaceAll(r.path, "SCHEMA", schema)
-		author := &ostiary.Author{Origin: ostiary.Origin{Caller: "walker", Reason: "ticket 7"}}
-		req := httptest.NewRequest(r.method, path, bytes.NewReader(text))
-		req = req.WithContext(ostiary.WithAuthor(req.Context(), author))
+	}
+}
+
+// request returns the request to a route. schema is the id of the newest schema, which
+// replaces SCHEMA in the path.
+func (r *writingRoute) request(x *everyDoor, schema string) *http.Request {
+	x.t.Helper()
+	text, err := json.Marshal(r.in)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	raw, xml := r.in.(string)
+	if xml {
+		text = []byte(raw)
+	}
+	path := strings.ReplaceAll(r.path, "SCHEMA", schema)
+	imports := strings.HasSuffix(path, "/import")
+	if imports {
+		text = append(text, "\n{\"end\":{\"tuples\":1,\"attributes\":0}}\n"...)
+	}
+	req := httptest.NewRequest(r.method, path, bytes.NewReader(text))
+	switch {
+	case xml:
+		req.Header.Set("Content-Type", "application/xml")
+	case imports:
+		req.Header.Set("Content-Type", "application/x-ndjson")
+	default:
 		req.Header.Set("Content-Type", "application/json")
-		if xml {
-			req.Header.Set("Content-Type", "application/xml")
+	}
+	if !strings.HasSuffix(path, "/password") { // which the old password authenticates
+		req.Header.Set("X-Auth-Token", x.identity)
+	}
+	return req
+}
+
+// schemaOf returns the id of a schema in a response, or old.
+func schemaOf(path string, body []byte, old string) string {
+	var out struct {
+		Model string `json:"authorization_model_id"`
+	}
+	if json.Unmarshal(body, &out) == nil && strings.HasSuffix(path, "/authorization-models") {
+		return out.Model
+	}
+	return old
+}
+
+// TestEveryDoorNamesTheCaller sends a request to each writing route that a door has,
+// as the server does, and finds the caller and the reason in each entry that the
+// request made. In a door that authenticates its callers, the caller is the user.
+func TestEveryDoorNamesTheCaller(t *testing.T) {
+	t.Parallel()
+	log := &originLog{Driver: memory.New()}
+	t.Cleanup(func() { log.Driver.Close() })
+	x := openEveryDoorOn(t, log)
+	x.bootstrap()
+	for _, o := range log.take() {
+		if o.Caller != ostiary.CallerBootstrap && o.Caller != ostiary.CallerLibrary {
+			t.Errorf("an entry of the bootstrap has the caller %q", o.Caller)
 		}
-		if strings.HasSuffix(path, "/import") {
-			req.Header.Set("Content-Type", "application/x-ndjson")
-		}
-		if !strings.HasSuffix(path, "/password") { // which the old password authenticates
-			req.Header.Set("X-Auth-Token", x.identity)
-		}
+	}
+	x.id = x.call("openfga", "POST", "/stores", m{"name": "one"})["id"].(string)
+	var schema string
+	kinds, sent := readRouteKinds(t), map[string]bool{}
+	for _, r := range writingRoutes(x) {
+		author := &ostiary.Author{Origin: ostiary.Origin{Caller: "walker", Reason: "ticket 7"}}
+		req := r.request(x, schema)
+		req = req.WithContext(ostiary.WithAuthor(req.Context(), author))
+		path := req.URL.Path
 		var p door.Params
 		route, _ := x.ports[r.door].Find(r.method, req.URL.EscapedPath(), &p)
 		if route == nil {
@@ -174,15 +203,7 @@ func TestEveryDoorNamesTheCaller(t *testing.T) {
 		if (len(origins) > 0) != (author.Revision() > 0) {
 			t.Errorf("%s %s: %d entries, but the author notes revision %d", r.method, path, len(origins), author.Revision())
 		}
-		var out struct {
-			Model  string `json:"authorization_model_id"`
-			Schema struct{ ID string }
-			ID     string
-		}
-		_ = json.Unmarshal(rec.Body.Bytes(), &out)
-		if strings.HasSuffix(r.path, "/authorization-models") {
-			schema = out.Model
-		}
+		schema = schemaOf(path, rec.Body.Bytes(), schema)
 	}
 	for key, kind := range kinds {
 		if (kind == routeWrites) != sent[key] {

@@ -50,6 +50,12 @@ func openEveryDoorOn(t *testing.T, driver ostiary.Driver) *everyDoor {
 	t.Cleanup(func() { e.Close() })
 	f := &DoorFlags{}
 	f.keystone.Identity.Rounds = password.RoundsMin
+	return everyDoorOf(t, e, f)
+}
+
+// everyDoorOf returns all doors of an engine with settings.
+func everyDoorOf(t *testing.T, e *ostiary.Engine, f *DoorFlags) *everyDoor {
+	t.Helper()
 	doors, err := AllDoors(e, f)
 	if err != nil {
 		t.Fatal(err)

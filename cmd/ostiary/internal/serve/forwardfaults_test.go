@@ -1,0 +1,268 @@
+package serve
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ostiary/ostiary/server"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// oneWrite is a request of each door that makes a store, or something else that needs
+// nothing before it.
+var oneWrite = []writingRoute{
+	{"openfga", "POST", "/stores", m{"name": "one"}},
+	{"native", "POST", "/ostiary/v1/stores", m{"name": "one"}},
+	{"permify", "POST", "/v1/tenants/create", m{"id": "t9", "name": "nine"}},
+	{"xacml", "POST", "/xacml/v3/domains", m{"name": "d", "alias": "d"}},
+	{"onap-api", "POST", "/policy/api/v1/policytypes", m{"tosca_definitions_version": "tosca_simple_yaml_1_1_0", "policy_types": m{"onap.policies.Test": m{"derived_from": "tosca.policies.Root", "version": "1.0.0"}}}},
+	{"onap-pap", "DELETE", "/policy/pap/v1/pdps/groups/g", nil},
+	{"onap-pdp", "POST", "/policy/pdpx/v1/operations", m{"closedLoopName": "l", "actor": "a", "operation": "o", "target": "t", "outcome": "Success", "endtime": "2026-03-04T10:00:00Z"}},
+	{"keystone", "POST", "/v3/projects", m{"project": m{"name": "p"}}},
+}
+
+// write sends one of oneWrite to a node.
+func (n *testNode) write(r writingRoute) (*http.Response, string) {
+	n.t.Helper()
+	req := r.request(n.everyDoor, "")
+	body := make([]byte, req.ContentLength)
+	_, _ = req.Body.Read(body)
+	key := "walker-key"
+	if r.door == "keystone" {
+		key = ""
+	}
+	return n.send(key, r.method, req.URL.RequestURI(), body, req.Header)
+}
+
+// bootstrapAll makes a deployment of the Identity API that all nodes show.
+func (all *testNodes) bootstrapAll() {
+	all.t.Helper()
+	all.nodes[0].bootstrap()
+	for _, n := range all.nodes {
+		n.shows()
+		n.identity, n.user = all.nodes[0].identity, all.nodes[0].user
+	}
+}
+
+// TestNoHolder sends a write to each door of a node while no node is the holder. After
+// the time of a request, each answers 503 with Retry-After in the form of its protocol,
+// and reads go on.
+func TestNoHolder(t *testing.T) {
+	t.Parallel()
+	all := openNodes(t, 2, func(f *DoorFlags, o *server.Options) {
+		o.RequestTimeout = 50 * time.Millisecond
+		f.keystone.RequestTimeout = o.RequestTimeout
+	})
+	all.bootstrapAll()
+	all.lead(-1)
+	n := all.nodes[1]
+	for _, r := range oneWrite {
+		response, text := n.write(r)
+		if response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("Retry-After") != "1" || !strings.Contains(text, "no node takes writes at the moment") {
+			t.Errorf("%s: %d %q %s", r.door, response.StatusCode, response.Header.Get("Retry-After"), text)
+		}
+		if method := rpcOf(r); method != nil {
+			text := n.call(method, r.path, []byte(`{"name":"one","id":"t9"}`))
+			if !strings.HasPrefix(text, "Unavailable no node takes writes at the moment") {
+				t.Errorf("%s: %s", method.FullName(), text)
+			}
+		}
+	}
+	if response, text := n.send("walker-key", "GET", "/stores", nil, nil); response.StatusCode != http.StatusOK {
+		t.Errorf("a read: %d %s", response.StatusCode, text)
+	}
+	if response, text := n.send("", "GET", "/v3/users", nil, http.Header{"X-Auth-Token": {n.identity}}); response.StatusCode != http.StatusOK {
+		t.Errorf("a read of Identity: %d %s", response.StatusCode, text)
+	}
+}
+
+// TestWritesWaitForHolder sends writes while no node is the holder, to the node that
+// becomes it and to another one. They succeed once there is one.
+func TestWritesWaitForHolder(t *testing.T) {
+	t.Parallel()
+	all := openNodes(t, 2, nil)
+	all.lead(-1)
+	results := make(chan string, 2)
+	for _, n := range all.nodes {
+		go func() {
+			response, text := n.write(oneWrite[0])
+			results <- fmt.Sprint(response.StatusCode, " ", text)
+		}()
+	}
+	for all.nodes[0].waiting.Load()+all.nodes[1].waiting.Load() < 2 {
+		time.Sleep(time.Millisecond)
+	}
+	all.lead(1)
+	for range 2 {
+		if got := <-results; !strings.HasPrefix(got, "201 ") {
+			t.Error(got)
+		}
+	}
+}
+
+// TestHolderMoves lets the holder change while requests are on their way: the node to
+// which they are sent has given up the role, or the node that serves them itself is
+// refused by the log. Each of them is served by the next holder, once.
+func TestHolderMoves(t *testing.T) {
+	t.Parallel()
+	all := openNodes(t, 3, nil)
+	all.bootstrapAll()
+	n := all.nodes[1]
+	for i, r := range oneWrite {
+		// The holder gives up the role after node 1 has chosen it.
+		all.lead(0)
+		moved := false
+		n.fault = func(sent bool) error {
+			if !moved {
+				moved = true
+				all.lead(2)
+			}
+			return nil
+		}
+		before := all.nodes[2].served.Load()
+		if response, text := n.write(r); response.StatusCode/100 != 2 && !strings.Contains(r.path, "groups/g") {
+			t.Errorf("%s: %d %s", r.door, response.StatusCode, text)
+		}
+		if got := all.nodes[2].served.Load() - before; got != 1 {
+			t.Errorf("%s: the next holder got %d requests, want 1", r.door, got)
+		}
+		n.fault = nil
+		// Node 1 takes itself for the holder until the log refuses its append.
+		n.shows()
+		n.believes.Store(true)
+		before = all.nodes[2].served.Load()
+		again := oneWrite[(i+len(oneWrite)-1)%len(oneWrite)]
+		again.in = rename(again.in)
+		response, text := n.write(again)
+		if response.StatusCode/100 != 2 && !strings.Contains(again.path, "groups/g") {
+			t.Errorf("own %s: %d %s", again.door, response.StatusCode, text)
+		}
+		if got := all.nodes[2].served.Load() - before; got != 1 && !strings.Contains(again.path, "groups/g") {
+			t.Errorf("own %s: the holder got %d requests, want 1", again.door, got)
+		}
+		n.believes.Store(false)
+		if method := rpcOf(r); method != nil {
+			n.believes.Store(true)
+			before = all.nodes[2].served.Load()
+			text := n.call(method, r.path, fmt.Appendf(nil, `{"name":"name%d","id":"r%d"}`, i, i))
+			if got := all.nodes[2].served.Load() - before; got != 1 || !strings.HasPrefix(text, "OK ") {
+				t.Errorf("own %s: the holder got %d requests: %s", method.FullName(), got, text)
+			}
+			n.believes.Store(false)
+		}
+	}
+}
+
+// rename returns a request that makes something else than in.
+func rename(in any) any {
+	fields, ok := in.(m)
+	if !ok {
+		return in
+	}
+	out := m{}
+	for name, value := range fields {
+		switch name {
+		case "id":
+			value = fmt.Sprint(value, "2")
+		case "alias":
+			value = fmt.Sprint(value, "2")
+		case "project":
+			value = m{"name": "p2"}
+		case "policy_types":
+			value = m{"onap.policies.Test2": m{"derived_from": "tosca.policies.Root", "version": "1.0.0"}}
+		}
+		out[name] = value
+	}
+	return out
+}
+
+// TestForwardedKeyMustLive sends writes to a node that still accepts a key which the
+// holder does not accept any more: the holder refuses, as the protocol does.
+func TestForwardedKeyMustLive(t *testing.T) {
+	t.Parallel()
+	all := openNodes(t, 2, nil)
+	if err := all.nodes[0].keys.Replace([]server.Key{{Name: "other", Secret: "other-key"}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range oneWrite {
+		if r.door == "keystone" {
+			continue
+		}
+		response, text := all.nodes[1].write(r)
+		if direct, want := all.nodes[0].write(r); response.StatusCode != http.StatusUnauthorized || varying.ReplaceAllString(text, "*") != varying.ReplaceAllString(want, "*") ||
+			!slices.Equal(response.Header["Www-Authenticate"], direct.Header["Www-Authenticate"]) {
+			t.Errorf("%s: %d %s %q, want %s %q", r.door, response.StatusCode, text, response.Header["Www-Authenticate"], want, direct.Header["Www-Authenticate"])
+		}
+		if method := rpcOf(r); method != nil {
+			if text, want := all.nodes[1].call(method, r.path, []byte("{}")), all.nodes[0].call(method, r.path, []byte("{}")); text != want {
+				t.Errorf("%s: %s, want %s", method.FullName(), text, want)
+			}
+		}
+	}
+	if response, text := all.nodes[1].send("other-key", "POST", "/stores", []byte(`{"name":"one"}`), nil); response.StatusCode != http.StatusCreated {
+		t.Errorf("another key: %d %s", response.StatusCode, text)
+	}
+}
+
+// TestForwardedIsLogged compares what both nodes log about a forwarded request: the same
+// id, the same caller, and the address of the client.
+func TestForwardedIsLogged(t *testing.T) {
+	t.Parallel()
+	all := openNodes(t, 2, nil)
+	all.bootstrapAll()
+	for _, r := range []writingRoute{oneWrite[0], oneWrite[7]} {
+		response, _ := all.nodes[1].write(r)
+		id := "id=" + response.Header.Get("X-Request-Id")
+		var lines [2]string
+		for i, n := range all.nodes {
+			for line := range strings.Lines(n.logged()) {
+				if strings.Contains(line, id) {
+					lines[i] += line[strings.Index(line, "door="):]
+				}
+			}
+			fields := strings.Fields(lines[i])
+			lines[i] = strings.Join(slices.DeleteFunc(fields, func(s string) bool { return strings.HasPrefix(s, "duration_ms") }), " ")
+		}
+		if lines[0] == "" || lines[0] != lines[1] || strings.Contains(lines[0], "anonymous") {
+			t.Errorf("the holder logs %q\nthe other node  %q", lines[0], lines[1])
+		}
+	}
+}
+
+// TestImportThroughAnotherNode imports many tuples through a node that is not the holder.
+// The body is longer than any buffer on the way.
+func TestImportThroughAnotherNode(t *testing.T) {
+	t.Parallel()
+	all := openNodes(t, 2, nil)
+	n := all.nodes[1]
+	n.send("walker-key", "POST", "/ostiary/v1/stores", []byte(`{"id":"`+storeOfWalk+`","name":"one"}`), nil)
+	path := "/ostiary/v1/stores/" + storeOfWalk
+	n.send("walker-key", "POST", path+"/schemas", []byte(`{"dialect":"openfga-dsl","source":"model\n  schema 1.1\ntype user\ntype doc\n  relations\n    define viewer: [user]\n"}`), nil)
+	const tuples = 60_000
+	var body strings.Builder
+	for i := range tuples {
+		fmt.Fprintf(&body, `{"tuple":{"subject":"user:u%d","relation":"viewer","object":"doc:1"}}`+"\n", i)
+	}
+	fmt.Fprintf(&body, `{"end":{"tuples":%d,"attributes":0}}`+"\n", tuples)
+	response, text := n.send("walker-key", "POST", path+"/import", []byte(body.String()), http.Header{"Content-Type": {"application/x-ndjson"}})
+	if response.StatusCode != http.StatusOK || !strings.Contains(text, fmt.Sprint(tuples)) {
+		t.Fatalf("%d %.300s", response.StatusCode, text)
+	}
+	if got := all.nodes[0].served.Load(); got != 3 {
+		t.Errorf("%d requests were forwarded, want 3", got)
+	}
+	known := map[storage.StoreID]storage.Revision{}
+	for _, o := range all.nodes[0].entriesSince(known) {
+		if o.Caller != "walker" || o.Request.Node != n.driver.Node() {
+			t.Errorf("an entry has the origin %+v", o)
+		}
+	}
+	_, text = n.send("walker-key", "POST", path+"/check", []byte(`{"subject":"user:u59999","relation":"viewer","object":"doc:1"}`), nil)
+	if !strings.Contains(text, "true") {
+		t.Errorf("a check on the node after the import: %s", text)
+	}
+}

@@ -1,0 +1,329 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door"
+)
+
+// The headers with which a node describes to another one what became of a forwarded
+// request. No client gets them.
+const (
+	headerNodeAccepted = "Ostiary-Node-Accepted" // the door has accepted the caller
+	headerNodeCaller   = "Ostiary-Node-Caller"   // the caller of the writes
+	headerNodeRevision = "Ostiary-Node-Revision" // the newest revision of the writes
+)
+
+const (
+	// forwardWait is how long the server waits before it sends a request to another node
+	// again, and twice as long each time, at most forwardWaitMax.
+	forwardWait    = time.Millisecond
+	forwardWaitMax = 100 * time.Millisecond
+)
+
+// forwarding is a request that writes, on one of several nodes. The server sends it to
+// the node that writes, or serves it itself if it is that node.
+type forwarding struct {
+	shared *shared
+	// own serves the request on this node. It returns false if this node may not write
+	// any more; then the request had no effect.
+	own func() bool
+	// other sends the request to another node.
+	other func(t Target, as *Forwarded) error
+	// again prepares the request for being sent or served once more. It returns false if
+	// that is not possible, because the body was read.
+	again func() bool
+	wait  time.Duration
+}
+
+// run serves the request on the node that writes. It returns nil once the request is
+// answered, a *[door.Refusal] if it is not, and otherwise the error of a response that
+// broke off.
+func (f *forwarding) run(ctx context.Context, as Forwarded) error {
+	as.Origin.Request, as.After = f.shared.forwarder.Next()
+	for first := true; ; first = false {
+		if !first && !f.again() {
+			return f.outcome(ctx, &as)
+		}
+		target, own, err := f.shared.target(ctx)
+		if err != nil {
+			return f.outcome(ctx, &as)
+		}
+		if deadline, ok := ctx.Deadline(); ok {
+			as.Timeout = max(time.Until(deadline), time.Millisecond)
+		}
+		switch {
+		case own && as.Repeated:
+			// The other node may have written, and this one has become the holder: the
+			// request is found by its id, as if it had been sent here.
+			f.shared.repeat(ctx, &as)
+			fallthrough
+		case own:
+			if f.own() {
+				return nil
+			}
+		default:
+			err := f.other(target, &as)
+			if err == nil {
+				return nil
+			}
+			if broken, ok := errors.AsType[*brokenResponse](err); ok {
+				return broken
+			}
+			as.Repeated = as.Repeated || !errors.Is(err, ErrNotBegun)
+		}
+		if !f.pause(ctx) {
+			return f.outcome(ctx, &as)
+		}
+	}
+}
+
+// outcome returns the refusal of a request that no node has answered.
+func (f *forwarding) outcome(ctx context.Context, as *Forwarded) *door.Refusal {
+	if as.Repeated {
+		if why, ok := errors.AsType[*door.Refusal](ctx.Err()); ok {
+			return why // the deadline
+		}
+		return &door.Refusal{Reason: door.Lost}
+	}
+	return &door.Refusal{Reason: door.NoHolder}
+}
+
+// pause waits before the next attempt. It returns false if ctx ends.
+func (f *forwarding) pause(ctx context.Context) bool {
+	f.wait = min(max(2*f.wait, forwardWait), forwardWaitMax)
+	timer := time.NewTimer(f.wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// target returns the node that writes. It waits until there is one, for a stream at most
+// as long as for another request.
+func (s *shared) target(ctx context.Context) (t Target, own bool, err error) {
+	if _, bounded := ctx.Deadline(); !bounded && s.requestTimeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.requestTimeout)
+		defer cancel()
+	}
+	return s.forwarder.Target(ctx)
+}
+
+// repeat makes the writes of ctx look for what a request has written already.
+func (s *shared) repeat(ctx context.Context, as *Forwarded) {
+	if a := ostiary.AuthorOf(ctx); a != nil {
+		a.Origin.Request, a.After, a.Repeated = as.Origin.Request, as.After, true
+	}
+}
+
+// brokenResponse is the error of a response of which a part was sent.
+type brokenResponse struct{ cause error }
+
+func (b *brokenResponse) Error() string {
+	return "the response of another node broke off: " + b.cause.Error()
+}
+func (b *brokenResponse) Unwrap() error { return b.cause }
+
+// forward serves a request that writes, see [forwarding].
+func (q *request) forward(r *http.Request, route *door.Route, p door.Params) {
+	var body *door.Body
+	read := false // a part of the body of a stream was read
+	if q.streams {
+		r.Body = &touchedBody{r.Body, &read}
+	} else {
+		var err error
+		if body, err = door.ReadBody(r); err != nil {
+			r.Body = io.NopCloser(failedReader{err})
+			route.Serve(q, r, p)
+			return
+		}
+		defer body.Free()
+	}
+	rewind := func() bool {
+		if body != nil {
+			r.ContentLength = int64(len(body.Bytes))
+			r.Body = io.NopCloser(bytes.NewReader(body.Bytes))
+		}
+		return !read
+	}
+	rewind()
+	base := q.Header().Clone()
+	f := forwarding{shared: q.shared, again: rewind,
+		own: func() bool { return q.attempt(r, route, p, base, &read) },
+		other: func(t Target, as *Forwarded) error {
+			q.ctx.work.End() // it waits for the other node
+			return q.send(r, t, as)
+		},
+	}
+	if route.MayWrite && !route.Writes && f.own() {
+		return
+	}
+	if !rewind() {
+		q.refuse(r, &door.Refusal{Reason: door.NoHolder})
+		return
+	}
+	err := f.run(&q.ctx, q.forwarded(r))
+	var why *door.Refusal
+	switch {
+	case err == nil:
+	case errors.As(err, &why):
+		q.refuse(r, why)
+	default:
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// attempt serves the request on this node. It returns false, with the response dropped, if
+// this node may not write and nothing was written. base are the headers of the response
+// before the door began. A request whose body cannot be read again is answered in any case.
+func (q *request) attempt(r *http.Request, route *door.Route, p door.Params, base http.Header, read *bool) bool {
+	q.droppable = func() bool { return !*read && q.ctx.author.Forwardable() }
+	route.Serve(q, r, p)
+	dropped := q.dropped || !q.begun && q.droppable()
+	q.droppable, q.dropped = nil, false
+	if !dropped {
+		return true
+	}
+	q.status = 0
+	q.ctx.author.Retry()
+	h := q.Header()
+	clear(h)
+	for name, values := range base {
+		h[name] = values
+	}
+	return false
+}
+
+// drops reports whether what the door writes is dropped, because the request is sent to
+// another node.
+func (q *request) drops() bool {
+	if q.droppable != nil && !q.begun && !q.dropped {
+		q.dropped = q.droppable()
+	}
+	return q.dropped
+}
+
+// forwarded returns what this node knows about the request.
+func (q *request) forwarded(r *http.Request) Forwarded {
+	return Forwarded{Door: q.door.Name, Key: q.key.forwardID(), Origin: q.ctx.author.Origin, Remote: r.RemoteAddr, ID: q.id[0], Secure: r.TLS != nil}
+}
+
+// send sends the request to another node.
+func (q *request) send(r *http.Request, t Target, as *Forwarded) error {
+	sent := r
+	if !q.door.OwnAuthentication {
+		sent = r.Clone(r.Context())
+		sent.Header.Del("Authorization")
+	}
+	a := &answer{request: q, header: http.Header{}}
+	err := t.HTTP(a, sent, *as)
+	if a.refused != nil {
+		panic(*a.refused)
+	}
+	switch {
+	case err == nil:
+		a.writeHead(http.StatusOK)
+		return nil
+	case a.written:
+		return &brokenResponse{err}
+	}
+	return err
+}
+
+// answer is the writer of a response of another node.
+type answer struct {
+	*request
+	header  http.Header // of the other node
+	written bool
+	refused *unsentRefusal
+}
+
+// Header returns the headers of the other node's response.
+func (a *answer) Header() http.Header { return a.header }
+
+// WriteHeader sends the headers.
+func (a *answer) WriteHeader(status int) {
+	if status >= http.StatusOK {
+		a.writeHead(status)
+	}
+}
+
+// writeHead adds the headers of the other node to those of this one.
+func (a *answer) writeHead(status int) {
+	if a.written {
+		return
+	}
+	a.written = true
+	own, q := a.request.Header(), a.request
+	if a.header.Get(headerNodeAccepted) != "" {
+		_ = q.conn.trust() // without a place, the connection stays untrusted
+	}
+	if caller := a.header.Get(headerNodeCaller); caller != "" {
+		q.ctx.author.Origin.Caller = caller
+	}
+	if n, err := strconv.ParseUint(a.header.Get(headerNodeRevision), 10, 64); err == nil {
+		q.ctx.author.Wrote(ostiary.Revision(n))
+	}
+	for name, values := range a.header {
+		switch name {
+		case headerNodeAccepted, headerNodeCaller, headerNodeRevision, "Connection":
+		case "Vary":
+			own[name] = append(own[name], values...)
+		default:
+			own[name] = values
+		}
+	}
+	q.WriteHeader(status)
+}
+
+// Write sends a part of the body.
+func (a *answer) Write(p []byte) (n int, err error) {
+	a.writeHead(http.StatusOK)
+	defer func() {
+		// The refusal must not unwind the code of the link.
+		if r := recover(); r != nil {
+			unsent, ok := r.(unsentRefusal)
+			if !ok {
+				panic(r)
+			}
+			a.refused, err = &unsent, unsent.Refusal
+		}
+	}()
+	return a.request.Write(p)
+}
+
+// WriteString sends a part of the body.
+func (a *answer) WriteString(s string) (int, error) { return a.Write([]byte(s)) }
+
+// Flush sends what was written so far.
+func (a *answer) Flush() {
+	a.writeHead(http.StatusOK)
+	a.request.Flush()
+}
+
+// touchedBody is a body that notes that it was read.
+type touchedBody struct {
+	io.ReadCloser
+	read *bool
+}
+
+func (b *touchedBody) Read(p []byte) (int, error) {
+	*b.read = true
+	return b.ReadCloser.Read(p)
+}
+
+// failedReader is a body that cannot be read.
+type failedReader struct{ err error }
+
+func (f failedReader) Read([]byte) (int, error) { return 0, f.err }

@@ -1,0 +1,361 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door"
+)
+
+// ServeForwarded serves a request that another node has forwarded to this one, within the
+// bounds of this server and with its doors, metrics and access log. The other node has
+// authenticated the caller; ServeForwarded checks that the caller's key is still accepted.
+// r has the method, the URL, the Host, the headers and the body of the client's request,
+// and its context ends when the client or the other node leaves. ServeForwarded never
+// forwards a request again: it returns an error that wraps [ErrNotBegun], and writes
+// nothing, if this node is not the holder or stops being the holder before the request
+// has had an effect. It returns any other error if the response breaks off or if as is
+// not valid.
+func (s *Server) ServeForwarded(w http.ResponseWriter, r *http.Request, as Forwarded) (err error) {
+	d, err := s.receive(&as)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	c := newForwardedConn(s.connections, cancel)
+	defer c.Close()
+	r = r.WithContext(ctx)
+	r.RemoteAddr, r.TLS = as.Remote, nil
+	if as.Secure {
+		r.TLS = &tls.ConnectionState{HandshakeComplete: true}
+	}
+	var p door.Params
+	path := rawPath(r)
+	route, methods := d.routes.Find(r.Method, path, &p)
+	q := &request{ResponseWriter: w, shared: s.shared, door: d, conn: c, start: time.Now(), series: d.unmatched}
+	q.ctx.Context = ctx
+	q.id[0] = as.ID
+	q.Header()[headerRequestID] = q.id[:]
+	defer func() {
+		switch p := recover(); p {
+		case nil:
+			if q.dropped {
+				err = ErrNotBegun
+			}
+		case http.ErrAbortHandler:
+			err = errors.New("the response broke off")
+		default:
+			panic(p)
+		}
+	}()
+	if route == nil { // the nodes have different versions
+		defer q.end(r)
+		d.notFound(q, r, methods)
+		return nil
+	}
+	q.series = d.metrics[route]
+	q.serveForwarded(r, route, p, &as)
+	return nil
+}
+
+// receive checks a forwarded request before anything else, and returns its door.
+func (s *Server) receive(as *Forwarded) (*servedDoor, error) {
+	if s.opts.Forwarder == nil || !s.opts.Forwarder.Leads() {
+		return nil, fmt.Errorf("%w: it is not the holder", ErrNotBegun)
+	}
+	d := s.doors[as.Door]
+	if d == nil {
+		s.opts.Log.Warn("another node forwards requests of a door that this node does not serve", "door", as.Door)
+		return nil, fmt.Errorf("%w: it does not serve the door %q", ErrNotBegun, as.Door)
+	}
+	return d, as.Origin.Validate()
+}
+
+// serveForwarded is [request.serve] for a request that another node has forwarded.
+func (q *request) serveForwarded(r *http.Request, route *door.Route, p door.Params, as *Forwarded) {
+	q.streams = route.Streams
+	defer q.end(r)
+	ctx := r.Context()
+	key, why := q.liveKey(as, route.Public || q.door.OwnAuthentication)
+	if why != nil {
+		q.logins.Failed(q.door.Name, as.Remote, as.ID, why.Error())
+		q.refuse(r, why)
+		return
+	}
+	if q.key = key; key != nil {
+		ctx = door.WithCaller(ctx, key.caller)
+	}
+	as.author(&q.ctx.author, key)
+	leave, why := q.enter(route)
+	if why != nil {
+		q.refuse(r, why)
+		return
+	}
+	defer leave()
+	budget := &q.bodies
+	if q.door.OwnAuthentication {
+		budget = &q.ownBodies
+		ctx = door.WithAuthenticated(ctx, func() { q.Header().Set(headerNodeAccepted, "1") })
+		if why := budget.acquire(&q.ownRequests, q.conn); why != nil {
+			q.refuse(r, why)
+			return
+		}
+		defer q.ownRequests.release()
+	}
+	q.charge = budget.newCharge(q.conn)
+	defer q.charge.release()
+	if !q.boundBody(r, route) {
+		return
+	}
+	q.ctx.Context, q.ctx.door = ctx, q.door.name
+	q.ctx.work.Use(q.turns)
+	timeout := max(q.requestTimeout, q.door.RequestTimeout)
+	if as.Timeout > 0 && (timeout <= 0 || as.Timeout < timeout) {
+		timeout = as.Timeout
+	}
+	switch {
+	case q.streams:
+		var release func()
+		q.ctx.Context, release = q.beginStream(ctx, r)
+		defer release()
+	case timeout > 0:
+		q.ctx.setDeadline(q.start, timeout)
+	}
+	defer q.ctx.release()
+	// The other node cannot send the body of a stream again.
+	if !q.streams {
+		q.droppable = q.ctx.author.Forwardable
+	}
+	q.noted = true
+	route.Serve(q, r.WithContext(&q.ctx), p)
+	q.dropped = q.drops()
+}
+
+// noteOutcome adds the headers for the node that has forwarded the request.
+func (q *request) noteOutcome() {
+	h := q.Header()
+	if q.door.OwnAuthentication && q.ctx.author.Origin.Caller != ostiary.CallerLocal {
+		h.Set(headerNodeCaller, q.ctx.author.Origin.Caller)
+	}
+	if n := q.ctx.author.Revision(); n > 0 {
+		h.Set(headerNodeRevision, strconv.FormatUint(uint64(n), 10))
+	}
+}
+
+// liveKey returns the key of a forwarded request, if this server still accepts it. open is
+// true if the operation needs none.
+func (s *shared) liveKey(as *Forwarded, open bool) (*hashedKey, *door.Refusal) {
+	if key := s.keys.live(as.Key); key != nil || open || s.keys == nil {
+		return key, nil
+	}
+	return nil, &door.Refusal{Reason: door.BadCredentials}
+}
+
+// author sets the author of the writes of the request.
+func (as *Forwarded) author(a *ostiary.Author, key *hashedKey) {
+	a.Origin, a.Repeated, a.After = as.Origin, as.Repeated, as.After
+	if key != nil {
+		a.Origin.Caller = key.author
+	}
+}
+
+// forwardedConn is the connection of one forwarded request: the bounds of connections
+// count each such request for itself.
+type forwardedConn struct {
+	net.Conn
+	cancel context.CancelFunc
+}
+
+// Close ends the request.
+func (c *forwardedConn) Close() error {
+	c.cancel()
+	return c.Conn.Close()
+}
+
+func newForwardedConn(all *connections, cancel context.CancelFunc) *conn {
+	c := newDetached(all)
+	c.Conn = &forwardedConn{c.Conn, cancel}
+	return c
+}
+
+// rawMessage is a message of a call in the encoding of protobuf.
+type rawMessage []byte
+
+// remoteName is the address of a client as text.
+type remoteName string
+
+func (remoteName) Network() string  { return "tcp" }
+func (n remoteName) String() string { return string(n) }
+
+// forwardedMethod is a unary method that may be forwarded, with what serves it.
+type forwardedMethod struct {
+	*method
+	impl   any
+	handle grpc.MethodHandler
+}
+
+// headersOfCall collects the metadata that a service sends with its response.
+type headersOfCall struct {
+	method string
+	md     metadata.MD
+}
+
+func (h *headersOfCall) Method() string { return h.method }
+
+func (h *headersOfCall) SetHeader(md metadata.MD) error {
+	h.md = metadata.Join(h.md, md)
+	return nil
+}
+
+func (h *headersOfCall) SendHeader(md metadata.MD) error { return h.SetHeader(md) }
+func (h *headersOfCall) SetTrailer(metadata.MD) error    { return nil }
+
+// invoke calls the service with a message.
+func (m *forwardedMethod) invoke(ctx context.Context, c *codec, message []byte) (a Answer) {
+	headers := &headersOfCall{method: m.full}
+	out, err := m.handle(m.impl, grpc.NewContextWithServerTransportStream(ctx, headers), func(v any) error {
+		return c.Unmarshal(mem.BufferSlice{mem.SliceBuffer(message)}, v)
+	}, pass)
+	a.Metadata = headers.md
+	if err == nil {
+		a.Message, err = c.encode(out)
+	}
+	a.Err = err
+	return a
+}
+
+// InvokeForwarded is [Server.ServeForwarded] for a unary gRPC call.
+func (s *Server) InvokeForwarded(ctx context.Context, c Call, as Forwarded) (a Answer, err error) {
+	d, err := s.receive(&as)
+	if err != nil {
+		return Answer{}, err
+	}
+	m := s.methods[c.Method]
+	if m == nil || m.door != d {
+		return Answer{}, fmt.Errorf("%w: the door %s has no method %q", ErrNotBegun, as.Door, c.Method)
+	}
+	ctx, cancel := context.WithCancel(metadata.NewIncomingContext(ctx, c.Metadata))
+	defer cancel()
+	conn := newForwardedConn(s.connections, cancel)
+	defer conn.Close()
+	l := &lazyDeadline{Context: peer.NewContext(ctx, &peer.Peer{Addr: remoteName(as.Remote)}), door: d.name}
+	if a = s.invokeCounted(l, conn, m, c.Message, &as); l.author.Forwardable() {
+		return Answer{}, ErrNotBegun
+	}
+	return a, nil
+}
+
+// invokeCounted checks the key of a call, counts it and calls the service.
+func (s *Server) invokeCounted(l *lazyDeadline, conn *conn, m *forwardedMethod, message []byte, as *Forwarded) (a Answer) {
+	guard := &interceptor{shared: s.shared}
+	key, why := s.shared.liveKey(as, m.public)
+	if key != nil {
+		l.Context = context.WithValue(door.WithCaller(l.Context, key.caller), keyOfCall{}, key)
+	}
+	as.author(&l.author, key)
+	defer guard.end(l.Context, m.method, time.Now(), &l.author, &a.Err)
+	if why == nil {
+		why = s.admitForwarded(conn, len(message), func() { a = s.invokeForwarded(l, m, message, as.Timeout) })
+	}
+	if why != nil {
+		a.Err = guard.refuse(m.method, why)
+	}
+	return a
+}
+
+// admitForwarded calls serve within the bounds of the server, for a message of a size.
+func (s *Server) admitForwarded(c *conn, size int, serve func()) *door.Refusal {
+	if n := int64(size); n > s.shared.bodyBytes {
+		return &door.Refusal{Reason: door.TooLarge, Bound: "BodyBytes", Limit: s.shared.bodyBytes}
+	}
+	if why := s.shared.requests.acquire(); why != nil {
+		return why
+	}
+	defer s.shared.requests.release()
+	charge := s.shared.bodies.newCharge(c)
+	defer charge.release()
+	if size > bodyFree {
+		if why := charge.add(int64(size)); why != nil {
+			return why
+		}
+		charge.whole()
+	}
+	serve()
+	return nil
+}
+
+// invokeForwarded calls the service within the time that is left.
+func (s *Server) invokeForwarded(l *lazyDeadline, m *forwardedMethod, message []byte, timeout time.Duration) Answer {
+	l.work.Use(s.shared.turns)
+	if own := s.shared.requestTimeout; own > 0 && (timeout <= 0 || own < timeout) {
+		timeout = own
+	}
+	if timeout > 0 {
+		l.setDeadline(time.Now(), timeout)
+	}
+	defer l.release()
+	return m.invoke(l, &s.shared.codec, message)
+}
+
+// forward serves a call that writes, see [forwarding].
+func (c *call) forward(m *forwardedMethod) error {
+	var message rawMessage
+	if err := c.decode(&message); err != nil {
+		return err
+	}
+	var a Answer
+	md, _ := metadata.FromIncomingContext(c.ctx.Context)
+	md = md.Copy()
+	delete(md, "authorization")
+	f := forwarding{shared: c.shared, again: func() bool { return true },
+		own: func() bool {
+			a = m.invoke(&c.ctx, &c.codec, message)
+			moved := c.ctx.author.Forwardable()
+			c.ctx.author.Retry()
+			return !moved
+		},
+		other: func(t Target, as *Forwarded) (err error) {
+			c.ctx.work.End()
+			a, err = t.RPC(&c.ctx, Call{Method: m.full, Metadata: md, Message: message}, *as)
+			return err
+		},
+	}
+	as := Forwarded{Door: m.door.Name, Key: c.key.forwardID(), Origin: c.ctx.author.Origin, Remote: remoteOf(c.ctx.Context)}
+	if m.mayWrite && f.own() {
+		return c.answer(&a)
+	}
+	if err := f.run(&c.ctx, as); err != nil {
+		if why, ok := errors.AsType[*door.Refusal](err); ok {
+			return c.refuse(m.method, why)
+		}
+		return status.FromContextError(err).Err()
+	}
+	return c.answer(&a)
+}
+
+// answer sends the result of a call.
+func (c *call) answer(a *Answer) error {
+	if len(a.Metadata) > 0 {
+		if err := c.ServerStream.SetHeader(a.Metadata); err != nil {
+			return err
+		}
+	}
+	if a.Err != nil {
+		return a.Err
+	}
+	return c.SendMsg(rawMessage(a.Message))
+}
