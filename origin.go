@@ -2,8 +2,10 @@ package ostiary
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/ostiary/ostiary/authz"
+	"github.com/ostiary/ostiary/internal/errs"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -13,6 +15,8 @@ type (
 	Origin = storage.Origin
 	// RequestID identifies a write that one node forwards to another.
 	RequestID = storage.RequestID
+	// RequestEntry is the place of an entry that such a write has led to.
+	RequestEntry = storage.RequestEntry
 	// Author is the origin of all writes that are made with a context. It notes the
 	// newest revision that they led to.
 	Author = authz.Author
@@ -59,3 +63,23 @@ func WithBootstrap(ctx context.Context) context.Context {
 
 // AuthorOf returns the author of the writes of a context, or nil.
 func AuthorOf(ctx context.Context) *Author { return authz.AuthorOf(ctx) }
+
+// RequestWrites is how many writes of a forwarded request have different numbers: the
+// number of a request is a multiple of it.
+const RequestWrites = storage.RequestWrites
+
+// FindRequest returns the places of the entries that a forwarded request has led to, from
+// the segment of the shared log after a sequence on. It fails with [ErrUncertain] if the
+// log cannot tell, or no longer has these segments.
+func (e *Engine) FindRequest(ctx context.Context, request RequestID, after uint64) ([]RequestEntry, error) {
+	const op = "find request"
+	finder, ok := e.runtime.Driver.(storage.RequestFinder)
+	if !ok {
+		return nil, errs.Wrap(op, storage.StoreID{}, fmt.Errorf("%w: the driver has no shared log", ErrUncertain))
+	}
+	found, err := finder.FindRequest(ctx, request, after)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", ErrUncertain, err)
+	}
+	return found, errs.Wrap(op, storage.StoreID{}, err)
+}

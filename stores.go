@@ -35,6 +35,9 @@ func (e *Engine) CreateStore(ctx context.Context, r CreateStoreRequest) (*Store,
 	if err := validNames(r.Name, r.Aliases); err != nil {
 		return nil, errs.Wrap(op, r.ID, err)
 	}
+	if a := AuthorOf(ctx); a != nil && a.Repeated {
+		return nil, errs.Wrap(op, r.ID, fmt.Errorf("%w: the request was sent before, and its response was lost", ErrUncertain))
+	}
 	now := e.runtime.Now()
 	if r.ID == (storage.StoreID{}) {
 		r.ID = storage.NewID(now)

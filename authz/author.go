@@ -3,6 +3,7 @@ package authz
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 
 	"github.com/ostiary/ostiary/storage"
@@ -15,13 +16,13 @@ type Author struct {
 	// Origin is the origin of the writes.
 	Origin storage.Origin
 	// Repeated is true if the request with the id Origin.Request was sent to a node
-	// before, and may have written. Then each write looks first for what it has written,
-	// in the segments of the shared log after the sequence After.
+	// before, and may have written. Made are the entries that it has led to. A write
+	// that is among them is not made again.
 	Repeated bool
-	After    uint64
+	Made     []storage.RequestEntry
 
 	revision atomic.Uint64
-	writes   atomic.Uint64 // see Nth
+	writes   atomic.Uint64 // see NextWrite
 	refused  atomic.Bool
 	changed  atomic.Bool
 }
@@ -60,8 +61,31 @@ func (a *Author) Refuse() { a.refused.Store(true) }
 // Retry forgets that a change was refused.
 func (a *Author) Retry() { a.refused.Store(false) }
 
-// Nth returns how many writes of the author have called it before.
-func (a *Author) Nth() int { return int(a.writes.Add(1) - 1) }
+// NextWrite returns the origin of the next write of the author.
+func (a *Author) NextWrite() storage.Origin {
+	o := a.Origin
+	if o.Request != (storage.RequestID{}) {
+		o.Request = o.Request.Write(int(a.writes.Add(1) - 1))
+	}
+	return o
+}
+
+// MadeBefore returns the head after a write of a store, if the author's request has made
+// it when it was sent before. It fails with [ErrUncertain] if that cannot be told.
+func (a *Author) MadeBefore(store storage.StoreID, write storage.RequestID) (storage.Head, bool, error) {
+	if !a.Repeated {
+		return storage.Head{}, false, nil
+	}
+	if write.Number%storage.RequestWrites == storage.RequestWrites-1 {
+		return storage.Head{}, false, fmt.Errorf("%w: the request makes more than %d writes", ErrUncertain, storage.RequestWrites)
+	}
+	for i := range a.Made {
+		if e := &a.Made[i]; e.Store == store && e.Request == write {
+			return e.Head, true, nil
+		}
+	}
+	return storage.Head{}, false, nil
+}
 
 // Note remembers the outcome of a change. The engine calls it. a may be nil.
 func (a *Author) Note(err error) {

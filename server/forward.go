@@ -61,10 +61,10 @@ func (f *forwarding) run(ctx context.Context, as Forwarded) error {
 		}
 		switch {
 		case own && as.Repeated:
-			// The other node may have written, and this one has become the holder: the
-			// request is found by its id, as if it had been sent here.
-			f.shared.repeat(ctx, &as)
-			fallthrough
+			// The other node may have written, and this one has become the holder.
+			if err := f.shared.repeat(ctx, &as); err != nil || f.own() {
+				return err
+			}
 		case own:
 			if f.own() {
 				return nil
@@ -120,11 +120,15 @@ func (s *shared) target(ctx context.Context) (t Target, own bool, err error) {
 	return s.forwarder.Target(ctx)
 }
 
-// repeat makes the writes of ctx look for what a request has written already.
-func (s *shared) repeat(ctx context.Context, as *Forwarded) {
-	if a := ostiary.AuthorOf(ctx); a != nil {
-		a.Origin.Request, a.After, a.Repeated = as.Origin.Request, as.After, true
+// repeat makes the writes of ctx look for what the request has written already.
+func (s *shared) repeat(ctx context.Context, as *Forwarded) error {
+	made, err := s.engine.FindRequest(ctx, as.Origin.Request, as.After)
+	if err != nil {
+		return &door.Refusal{Reason: door.Lost}
 	}
+	a := ostiary.AuthorOf(ctx)
+	a.Origin.Request, a.Made, a.Repeated = as.Origin.Request, made, true
+	return nil
 }
 
 // brokenResponse is the error of a response of which a part was sent.

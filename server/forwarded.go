@@ -25,7 +25,7 @@ type Forwarder interface {
 	// Leads reports whether this node is the holder. It does not wait.
 	Leads() bool
 	// Next returns the id of the next request that this node forwards, which no other
-	// request of any node has, and the sequence of the log that this node has applied.
+	// request of any node has, and whose number is a multiple of [ostiary.RequestWrites], and the sequence of the log that this node has applied.
 	Next() (id ostiary.RequestID, after uint64)
 }
 

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -38,6 +39,11 @@ func (s *Server) ServeForwarded(w http.ResponseWriter, r *http.Request, as Forwa
 	defer cancel()
 	c := newForwardedConn(s.connections, cancel)
 	defer c.Close()
+	made, leave, err := s.shared.arrive(ctx, &as)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	r = r.WithContext(ctx)
 	r.RemoteAddr, r.TLS = as.Remote, nil
 	if as.Secure {
@@ -68,13 +74,62 @@ func (s *Server) ServeForwarded(w http.ResponseWriter, r *http.Request, as Forwa
 		return nil
 	}
 	q.series = d.metrics[route]
+	q.ctx.author.Made = made
 	q.serveForwarded(r, route, p, &as)
 	return nil
 }
 
+// arrivals are the forwarded requests that this node is serving.
+type arrivals struct {
+	mu  sync.Mutex
+	all map[ostiary.RequestID]chan struct{} // closed when the request is served
+}
+
+// arrive begins with a forwarded request. If it was sent before, arrive waits until this
+// node no longer serves it, and returns the entries that it has led to.
+func (s *shared) arrive(ctx context.Context, as *Forwarded) (made []ostiary.RequestEntry, leave func(), err error) {
+	id := as.Origin.Request
+	for {
+		s.arrivals.mu.Lock()
+		before := s.arrivals.all[id]
+		if before == nil {
+			break
+		}
+		s.arrivals.mu.Unlock()
+		select {
+		case <-before:
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		}
+	}
+	done := make(chan struct{})
+	if s.arrivals.all == nil {
+		s.arrivals.all = map[ostiary.RequestID]chan struct{}{}
+	}
+	s.arrivals.all[id] = done
+	s.arrivals.mu.Unlock()
+	leave = func() {
+		s.arrivals.mu.Lock()
+		delete(s.arrivals.all, id)
+		s.arrivals.mu.Unlock()
+		close(done)
+	}
+	if as.Repeated {
+		if made, err = s.engine.FindRequest(ctx, id, as.After); err != nil {
+			leave()
+			return nil, nil, err
+		}
+	}
+	return made, leave, nil
+}
+
+// lostAnswer reports whether an error is the answer to a request that was sent before and
+// has written: the error is then about what the request itself has changed.
+func lostAnswer(a *ostiary.Author) bool { return a.Repeated && len(a.Made) > 0 }
+
 // receive checks a forwarded request before anything else, and returns its door.
 func (s *Server) receive(as *Forwarded) (*servedDoor, error) {
-	if s.opts.Forwarder == nil || !s.opts.Forwarder.Leads() {
+	if s.opts.Forwarder == nil || s.opts.Engine == nil || !s.opts.Forwarder.Leads() {
 		return nil, fmt.Errorf("%w: it is not the holder", ErrNotBegun)
 	}
 	d := s.doors[as.Door]
@@ -138,11 +193,18 @@ func (q *request) serveForwarded(r *http.Request, route *door.Route, p door.Para
 	defer q.ctx.release()
 	// The other node cannot send the body of a stream again.
 	if !q.streams {
-		q.droppable = q.ctx.author.Forwardable
+		q.droppable = func() bool {
+			return q.ctx.author.Forwardable() || q.status >= http.StatusBadRequest && lostAnswer(&q.ctx.author)
+		}
 	}
 	q.noted = true
 	route.Serve(q, r.WithContext(&q.ctx), p)
-	q.dropped = q.drops()
+	if q.dropped = q.drops(); q.dropped && lostAnswer(&q.ctx.author) {
+		q.droppable, q.dropped, q.status = nil, false, 0
+		clear(q.Header())
+		q.Header()[headerRequestID] = q.id[:]
+		q.refuse(r, &door.Refusal{Reason: door.Lost})
+	}
 }
 
 // noteOutcome adds the headers for the node that has forwarded the request.
@@ -167,7 +229,7 @@ func (s *shared) liveKey(as *Forwarded, open bool) (*hashedKey, *door.Refusal) {
 
 // author sets the author of the writes of the request.
 func (as *Forwarded) author(a *ostiary.Author, key *hashedKey) {
-	a.Origin, a.Repeated, a.After = as.Origin, as.Repeated, as.After
+	a.Origin, a.Repeated = as.Origin, as.Repeated
 	if key != nil {
 		a.Origin.Caller = key.author
 	}
@@ -252,7 +314,13 @@ func (s *Server) InvokeForwarded(ctx context.Context, c Call, as Forwarded) (a A
 	defer cancel()
 	conn := newForwardedConn(s.connections, cancel)
 	defer conn.Close()
+	made, leave, err := s.shared.arrive(ctx, &as)
+	if err != nil {
+		return Answer{}, err
+	}
+	defer leave()
 	l := &lazyDeadline{Context: peer.NewContext(ctx, &peer.Peer{Addr: remoteName(as.Remote)}), door: d.name}
+	l.author.Made = made
 	if a = s.invokeCounted(l, conn, m, c.Message, &as); l.author.Forwardable() {
 		return Answer{}, ErrNotBegun
 	}
@@ -270,6 +338,9 @@ func (s *Server) invokeCounted(l *lazyDeadline, conn *conn, m *forwardedMethod, 
 	defer guard.end(l.Context, m.method, time.Now(), &l.author, &a.Err)
 	if why == nil {
 		why = s.admitForwarded(conn, len(message), func() { a = s.invokeForwarded(l, m, message, as.Timeout) })
+	}
+	if why == nil && a.Err != nil && lostAnswer(&l.author) {
+		why = &door.Refusal{Reason: door.Lost}
 	}
 	if why != nil {
 		a.Err = guard.refuse(m.method, why)

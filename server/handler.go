@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/logins"
 	"github.com/ostiary/ostiary/internal/turns"
@@ -56,6 +57,8 @@ type shared struct {
 	turns    *turns.Turns // of long requests; nil without Options.Engine
 	// forwarder finds the node that writes; nil on a single node.
 	forwarder Forwarder
+	arrivals  arrivals
+	engine    *ostiary.Engine // may be nil
 
 	draining atomic.Bool           // a stop has begun
 	loaded   atomic.Bool           // Options.Preload is done

@@ -30,8 +30,33 @@ type Origin struct {
 type RequestID struct {
 	// Node is the id of the node that forwards the request.
 	Node NodeID
-	// Number is the number of the request among those of Node.
+	// Number is the number of the request among those of Node, times RequestWrites, plus
+	// the number of the write among those of the request.
 	Number uint64
+}
+
+// RequestWrites is how many writes of a forwarded request have different numbers. All
+// further ones have the number of the last.
+const RequestWrites = 256
+
+// Of reports whether r is a write of the same request as other.
+func (r RequestID) Of(other RequestID) bool {
+	return r.Node == other.Node && r.Number/RequestWrites == other.Number/RequestWrites
+}
+
+// Write returns the id of a write of the request, by its number from 0.
+func (r RequestID) Write(n int) RequestID {
+	if r != (RequestID{}) {
+		r.Number += uint64(min(n, RequestWrites-1))
+	}
+	return r
+}
+
+// RequestEntry is the place of an entry that a forwarded request has led to.
+type RequestEntry struct {
+	Store   StoreID
+	Request RequestID
+	Head    Head // the head after the entry
 }
 
 // NodeID is the random id of a node.

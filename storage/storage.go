@@ -389,6 +389,15 @@ func Confirm(ctx context.Context, d Driver) error {
 	return nil
 }
 
+// RequestFinder is an optional interface of a [Driver] over a shared log.
+type RequestFinder interface {
+	// FindRequest returns the places of all entries that a request of a node has led to,
+	// in the order of the log, from the segment after a sequence on. It has everything
+	// that was durable at the time of the call. It fails if the log no longer has these
+	// segments.
+	FindRequest(ctx context.Context, request RequestID, after uint64) ([]RequestEntry, error)
+}
+
 // Acknowledger is an optional interface of a [Driver] that returns from an append only
 // when readers in other processes see it.
 type Acknowledger interface {

@@ -1,6 +1,7 @@
 package native
 
 import (
+	"context"
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/internal/jsonread"
 	"github.com/ostiary/ostiary/rel"
@@ -144,7 +145,14 @@ func (c *call) write() error {
 	return c.setJSON(struct {
 		writeResultJSON
 		Unchanged bool `json:"unchanged,omitempty"`
-	}{writeResultJSON{string(token), uint64(revision)}, token == before})
+	}{writeResultJSON{string(token), uint64(revision)}, token == before && !repeated(c.ctx)})
+}
+
+// repeated reports whether a request was sent to a node before, so that the store may
+// have its changes already.
+func repeated(ctx context.Context) bool {
+	a := ostiary.AuthorOf(ctx)
+	return a != nil && a.Repeated
 }
 
 // readPrecondition reads a precondition of a write.

@@ -98,6 +98,10 @@ type writer struct {
 	weight int
 	// origin is who makes the write and why. The writer of an update sets it in build.
 	origin storage.Origin
+	// request is the id of the write among those of a forwarded request, once numbered is
+	// true.
+	request  storage.RequestID
+	numbered bool
 	// wrote is true if the write has an entry, because it changes something.
 	wrote bool
 	// decided is true if the state alone decided the outcome: the write was refused, or

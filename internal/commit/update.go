@@ -19,7 +19,10 @@ const updateWeight = 8
 func (q *Queue) Update(ctx context.Context, u *authz.Update) (authz.Token, error) {
 	x := &update{Update: u, ctx: ctx, queue: q}
 	x.writer.build, x.writer.accepted = x.changes, x.report
-	head, err := q.submit(ctx, &x.writer, updateWeight)
+	head, err := storage.Head{}, x.madeBefore()
+	if err == nil {
+		head, err = q.submit(ctx, &x.writer, updateWeight)
+	}
 	switch {
 	case x.panicked != nil:
 		panic(x.panicked)
@@ -39,6 +42,19 @@ type update struct {
 	queue    *Queue
 	rejected error // the error of the last Build
 	panicked any
+}
+
+// madeBefore fails with ErrUncertain if a forwarded request has made the update already:
+// what its functions made of it then is lost.
+func (x *update) madeBefore() error {
+	if err := x.writer.setOrigin(x.ctx, &storage.Origin{}, storage.CallerLibrary); err != nil {
+		return err
+	}
+	head, made, err := x.queue.madeByRequest(x.ctx, &x.writer)
+	if made && err == nil {
+		err = fmt.Errorf("%w: it was made as revision %d, and the response was lost", authz.ErrUncertain, head.Revision)
+	}
+	return err
 }
 
 // changes validates the update on the draft and returns its changes.

@@ -262,12 +262,32 @@ func keyHash(seed maphash.Seed, k *rel.Key) uint64 {
 func (w *writer) setOrigin(ctx context.Context, own *storage.Origin, caller string) error {
 	w.origin = *own
 	if a := authz.AuthorOf(ctx); a != nil {
-		w.origin = own.Or(&a.Origin)
+		if !w.numbered {
+			w.numbered, w.request = true, a.NextWrite().Request
+		}
+		author := a.Origin
+		author.Request = w.request
+		w.origin = own.Or(&author)
 	}
 	if w.origin.Caller == "" {
 		w.origin.Caller = caller
 	}
 	return validOrigin(&w.origin)
+}
+
+// madeByRequest returns the head after a write whose request was sent to a node before,
+// and has made it then. See [authz.Author.MadeBefore]. The writer has its origin.
+func (q *Queue) madeByRequest(ctx context.Context, w *writer) (storage.Head, bool, error) {
+	a := authz.AuthorOf(ctx)
+	if a == nil || !a.Repeated {
+		return storage.Head{}, false, nil
+	}
+	head, made, err := a.MadeBefore(q.timeline.ID, w.request)
+	if !made || err != nil {
+		return storage.Head{}, false, err
+	}
+	noteWrite(ctx, head.Revision)
+	return head, true, storage.Acknowledge(ctx, q.shared.runtime.Driver)
 }
 
 func validOrigin(o *storage.Origin) error {

@@ -35,7 +35,11 @@ func (q *Queue) Write(ctx context.Context, r *authz.WriteRequest) (authz.Token, 
 	x := q.shared.writes.Get().(*write)
 	x.ctx, x.request, x.inputs = ctx, *r, in
 	head, err := storage.Head{}, x.writer.setOrigin(ctx, &r.Origin, storage.CallerLibrary)
+	made := false
 	if err == nil {
+		head, made, err = q.madeByRequest(ctx, &x.writer)
+	}
+	if err == nil && !made {
 		head, err = q.submit(ctx, &x.writer, len(r.Add)+len(r.Remove))
 		if errors.Is(err, authz.ErrUncertain) {
 			q.noteUncertain(r, &x.writer.origin, head)
@@ -61,9 +65,12 @@ func (q *Queue) WriteSchema(ctx context.Context, src *authz.SchemaSource) (authz
 	if err != nil {
 		return authz.SchemaInfo{}, "", errs.Wrap(op, q.timeline.ID, err)
 	}
-	head, err := q.submitOwn(ctx, &writer{build: func(g *group) ([]storage.Change, error) {
+	head, made, err := q.submitOwn(ctx, &writer{build: func(g *group) ([]storage.Change, error) {
 		return g.putSchemas(nil, []snapshot.PreparedSchema{p})
 	}}, 1)
+	if err == nil && made {
+		p.ID, err = q.schemaOf(ctx, head.Revision)
+	}
 	if err != nil {
 		return authz.SchemaInfo{}, "", errs.Wrap(op, q.timeline.ID, err)
 	}
@@ -71,17 +78,38 @@ func (q *Queue) WriteSchema(ctx context.Context, src *authz.SchemaSource) (authz
 	return info, q.timeline.Token(head), nil
 }
 
-// submitOwn is submit for a writer whose origin is that of the author of ctx.
-func (q *Queue) submitOwn(ctx context.Context, w *writer, weight int) (storage.Head, error) {
-	if err := w.setOrigin(ctx, &storage.Origin{}, storage.CallerLibrary); err != nil {
-		return storage.Head{}, err
+// schemaOf returns the id of the schema that the entry of a revision stores.
+func (q *Queue) schemaOf(ctx context.Context, r storage.Revision) (string, error) {
+	for e, err := range q.shared.runtime.Driver.Entries(ctx, q.timeline.ID, r) {
+		if err != nil {
+			return "", err
+		}
+		for i := range e.Changes {
+			if c := &e.Changes[i]; c.Kind == storage.DocumentPut && c.Document.Kind == snapshot.SchemaKind {
+				return c.Document.Key, nil
+			}
+		}
+		break
 	}
-	return q.submit(ctx, w, weight)
+	return "", fmt.Errorf("%w: revision %d has no schema", authz.ErrUncertain, r)
+}
+
+// submitOwn is submit for a writer whose origin is that of the author of ctx. made is
+// true if a forwarded request has made the write before.
+func (q *Queue) submitOwn(ctx context.Context, w *writer, weight int) (head storage.Head, made bool, err error) {
+	if err := w.setOrigin(ctx, &storage.Origin{}, storage.CallerLibrary); err != nil {
+		return storage.Head{}, false, err
+	}
+	if head, made, err = q.madeByRequest(ctx, w); made || err != nil {
+		return head, made, err
+	}
+	head, err = q.submit(ctx, w, weight)
+	return head, false, err
 }
 
 // RemoveSchema removes a schema by its id.
 func (q *Queue) RemoveSchema(ctx context.Context, id string) (authz.Token, error) {
-	head, err := q.submitOwn(ctx, &writer{build: func(g *group) ([]storage.Change, error) {
+	head, _, err := q.submitOwn(ctx, &writer{build: func(g *group) ([]storage.Change, error) {
 		return g.removeSchemas(nil, []string{id})
 	}}, 1)
 	if err != nil {
@@ -110,7 +138,7 @@ func (x *write) reset() {
 	x.ctx, x.request, x.inputs = nil, authz.WriteRequest{}, inputs{}
 	w := &x.writer
 	w.leads, w.immediate, w.head, w.err, w.entries, w.wrote, w.decided = false, false, storage.Head{}, nil, 0, false, false
-	w.origin = storage.Origin{}
+	w.origin, w.request, w.numbered = storage.Origin{}, storage.RequestID{}, false
 	w.done.Store(false)
 }
 

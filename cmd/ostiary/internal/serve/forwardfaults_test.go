@@ -1,10 +1,13 @@
 package serve
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -265,4 +268,87 @@ func TestImportThroughAnotherNode(t *testing.T) {
 	if !strings.Contains(text, "true") {
 		t.Errorf("a check on the node after the import: %s", text)
 	}
+}
+
+// TestLostResponse loses the response of the holder to requests that it has served. The
+// node sends them again, to the same holder or to the next one. What was written is
+// found in the log and is not written twice; where the response cannot be made again,
+// the answer is that the outcome is not known.
+func TestLostResponse(t *testing.T) {
+	t.Parallel()
+	for _, moves := range []bool{false, true} {
+		for _, overGRPC := range []bool{false, true} {
+			t.Run(fmt.Sprintf("holder moves %v, gRPC %v", moves, overGRPC), func(t *testing.T) {
+				t.Parallel()
+				loseResponses(t, moves, overGRPC)
+			})
+		}
+	}
+}
+
+func loseResponses(t *testing.T, moves, overGRPC bool) {
+	all := openNodes(t, 3, nil)
+	all.bootstrapAll()
+	n := all.nodes[1]
+	n.id = n.everyDoorStore()
+	var lost atomic.Bool
+	n.fault = func(sent bool) error {
+		if !sent || !lost.CompareAndSwap(false, true) {
+			return nil
+		}
+		if holder, _ := all.at(); moves {
+			all.lead(2 - holder) // from 0 to 2 and back
+		}
+		return errors.New("the connection broke")
+	}
+	known := map[storage.StoreID]storage.Revision{}
+	n.shows()
+	n.entriesSince(known)
+	var schema string
+	for _, r := range writingRoutes(n.everyDoor) {
+		method := rpcOf(r)
+		if r.door != "openfga" && r.door != "native" && r.door != "permify" && r.door != "keystone" || overGRPC && method == nil {
+			continue
+		}
+		stream := strings.HasSuffix(r.path, "/import") // cannot be sent again
+		lost.Store(stream)
+		req := r.request(n.everyDoor, schema)
+		body := make([]byte, req.ContentLength)
+		_, _ = req.Body.Read(body)
+		key := "walker-key"
+		if r.door == "keystone" {
+			key = ""
+		}
+		var text string
+		if overGRPC {
+			text = n.call(method, req.URL.Path, body)
+			if found := regexp.MustCompile(`"authorization_?[mM]odel_?[iI]d":"(\w+)"`).FindStringSubmatch(text); found != nil {
+				schema = found[1]
+			}
+		} else {
+			var response *http.Response
+			response, text = n.send(key, r.method, req.URL.RequestURI(), body, req.Header)
+			schema = schemaOf(r.path, []byte(text), schema)
+			text = fmt.Sprint(response.StatusCode, " ", text)
+		}
+		n.shows()
+		if origins := n.entriesSince(known); len(origins) != 1 {
+			t.Errorf("%s %s: %d entries, want one: %.200s", r.method, r.path, len(origins), text)
+		}
+		if !lost.Load() {
+			t.Errorf("%s %s: no response was lost", r.method, r.path)
+		}
+		ok, unknown := strings.HasPrefix(text, "20") || strings.HasPrefix(text, "OK "), strings.HasPrefix(text, "500 ") || strings.HasPrefix(text, "Internal ")
+		// Adding and removing tuples, and new schemas, have a response that the log gives.
+		if simple := strings.Contains(r.path, "/write") && !strings.Contains(r.path, "bundle") || strings.Contains(r.path, "/authorization-models"); !ok && (simple || !unknown) {
+			t.Errorf("%s %s: %.200s", r.method, r.path, text)
+		}
+	}
+}
+
+// everyDoorStore makes an OpenFGA store and returns its id.
+func (n *testNode) everyDoorStore() string {
+	_, text := n.send("walker-key", "POST", "/stores", []byte(`{"name":"one"}`), nil)
+	id := text[strings.Index(text, `"id":"`)+6:]
+	return id[:26]
 }

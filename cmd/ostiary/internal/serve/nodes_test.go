@@ -203,7 +203,7 @@ func (n *testNode) Target(ctx context.Context) (server.Target, bool, error) {
 
 // Next implements [server.Forwarder].
 func (n *testNode) Next() (ostiary.RequestID, uint64) {
-	return ostiary.RequestID{Node: n.driver.Node(), Number: n.next.Add(1)}, n.driver.AppliedSequence()
+	return ostiary.RequestID{Node: n.driver.Node(), Number: n.next.Add(1) * storage.RequestWrites}, n.driver.AppliedSequence()
 }
 
 // inProcess is a target in the same process.
@@ -238,8 +238,18 @@ func (p *inProcess) HTTP(w http.ResponseWriter, r *http.Request, as server.Forwa
 
 // RPC implements [server.Target].
 func (p *inProcess) RPC(ctx context.Context, c server.Call, as server.Forwarded) (server.Answer, error) {
+	f := p.from.fault
+	if f == nil {
+		f = func(bool) error { return nil }
+	}
+	if err := f(false); err != nil {
+		return server.Answer{}, err
+	}
 	p.to.served.Add(1)
 	a, err := p.to.server.InvokeForwarded(ctx, c, as)
+	if err == nil {
+		err = f(true)
+	}
 	if err == nil {
 		err = p.wait(ctx)
 	}
