@@ -231,12 +231,13 @@ func (q *request) end(r *http.Request) {
 	whole := true
 	if p := recover(); p != nil {
 		whole = q.recovered(r, p)
-	} else if q.dropped {
-		return // it is served by another node
 	} else if q.status == 0 {
 		// The handler wrote nothing, for example because the body broke off. net/http
 		// would send 200, which a client could take for a successful write.
 		q.refuse(r, &door.Refusal{Reason: door.Failed})
+	}
+	if q.dropped {
+		return // another node serves the request
 	}
 	what, outcome := "request", outcomeServer
 	switch {
@@ -409,7 +410,7 @@ func (q *request) begin() {
 	if q.status == 0 {
 		q.status = http.StatusOK
 	}
-	if !q.begun {
+	if !q.begun && !q.dropped {
 		q.begun = true
 		if q.noted {
 			q.noteOutcome()

@@ -32,6 +32,11 @@ type Deployment struct {
 	// come, those of the callers with the most waiting hashes, and with wrong
 	// passwords, fail first. The default is 256.
 	HashQueueMax int
+	// Leads reports whether this process is the one of several nodes that writes, and so
+	// counts wrong passwords and one-time passwords, and removes what has ended. It must be
+	// quick. A call that needs the node that writes fails with ostiary.ErrNoHolder on the
+	// others, before it has had an effect. Nil means a single node.
+	Leads func() bool
 	// PasswordCache is how long a verified password is accepted again without
 	// computing its hash, which makes further logins as quick as other requests. In
 	// return, a reader of the memory of the process can guess the passwords in

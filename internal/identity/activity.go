@@ -95,21 +95,38 @@ func (s *Service) count(user string, f func(a activity, counted *activity)) {
 }
 
 // wrongPassword counts a wrong password of a user. A locked user stays locked for
-// as long as without it.
-func (s *Service) wrongPassword(user *Record) {
+// as long as without it. On one of several nodes, a user who is locked from now on is
+// stored as such before wrongPassword returns, so that every node refuses the user.
+func (s *Service) wrongPassword(ctx context.Context, user *Record) error {
 	c, now := &s.compliance, s.now()
 	if c.LockoutAttempts == 0 {
-		return
+		return nil
 	}
+	if err := s.lead(ctx); err != nil {
+		return err
+	}
+	locks := false
 	s.count(user.ID, func(a activity, counted *activity) {
 		if c.locked(user, a, now) {
 			return
 		}
+		failures := a.Failures + 1
 		if a.Failures >= c.LockoutAttempts { // the lock has ended
 			counted.clear(a.Failed)
+			failures = 1
 		}
 		counted.Failures, counted.Failed = counted.Failures+1, now
+		locks = failures >= c.LockoutAttempts
 	})
+	if !locks || s.options.Leads == nil {
+		return nil
+	}
+	by := &ostiary.Author{Origin: ostiary.Origin{Caller: ostiary.CallerCollector}}
+	err := s.flush(ostiary.WithAuthor(ctx, by))
+	if a := ostiary.AuthorOf(ctx); a != nil && by.Forwardable() {
+		a.Refuse()
+	}
+	return err
 }
 
 // rightPassword forgets the wrong passwords of a user, and returns whether the
@@ -174,8 +191,17 @@ const flushMax = 1000
 // process calls it at intervals, and before it ends; what is not flushed is lost with
 // the process. Flush writes nothing if nothing was counted. Its entries have the caller
 // [ostiary.CallerCollector] if ctx has no author.
+//
+// On one of several nodes, only the node that writes stores counts.
 func (s *Service) Flush(ctx context.Context) error {
-	ctx = collecting(ctx)
+	if s.lead(ctx) != nil {
+		return nil
+	}
+	return s.flush(collecting(ctx))
+}
+
+// flush stores the counts.
+func (s *Service) flush(ctx context.Context) error {
 	s.activities.flushing.Lock()
 	defer s.activities.flushing.Unlock()
 	for {

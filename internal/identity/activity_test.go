@@ -49,7 +49,7 @@ func TestCountsOfFlush(t *testing.T) {
 	}()
 	for range 500 {
 		wrong.Add(1)
-		s.wrongPassword(bob)
+		must(s.wrongPassword(t.Context(), bob))
 		must(s.Flush(t.Context()))
 	}
 	<-ended

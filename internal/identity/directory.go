@@ -26,6 +26,8 @@ type directory struct {
 	revocations revocations
 	// activities are the stored counts of logins, by user.
 	activities activityMap
+	// nonces are those of the signed requests that were accepted.
+	nonces nonceMap
 }
 
 // table is the records of one kind, with their indexes.
@@ -59,7 +61,7 @@ func (r *Record) space() string { return cmp.Or(r.Owner, r.Domain) }
 // edit returns a copy that may be changed without changing d.
 func (d *directory) edit() *directory {
 	c := &directory{limits: d.limits, tables: make(map[Kind]table, len(kinds)),
-		referrers: d.referrers.Edit(), revocations: d.revocations.edit(), activities: d.activities.Edit()}
+		referrers: d.referrers.Edit(), revocations: d.revocations.edit(), activities: d.activities.Edit(), nonces: d.nonces.Edit()}
 	for _, k := range kinds {
 		t := d.tables[k]
 		c.tables[k] = table{t.byID.Edit(), t.byName.Edit(), t.byUnique.Edit(), t.byParent.Edit()}
@@ -70,7 +72,7 @@ func (d *directory) edit() *directory {
 // form describes how the documents of a deployment become its directory.
 func form(limits settings.LimitModel) replica.Form[*directory] {
 	f := replica.Form[*directory]{
-		Kinds: []string{documentPrefix + revocationKind, documentPrefix + activityKind},
+		Kinds: []string{documentPrefix + revocationKind, documentPrefix + activityKind, documentPrefix + nonceKind},
 		Empty: func() *directory { return &directory{limits: limits} },
 		Apply: func(_ context.Context, old *directory, changes []storage.Change) (*directory, error) {
 			return old.apply(changes)
@@ -129,6 +131,9 @@ func (d *directory) put(doc *storage.Document) error {
 		return d.revocations.put(doc.Key, doc.Body)
 	case activityKind:
 		return d.putActivity(doc.Key, doc.Body)
+	case nonceKind:
+		d.nonces.Set(doc.Key, struct{}{})
+		return nil
 	}
 	r := &Record{Kind: Kind(k)}
 	if err := json.Unmarshal(doc.Body, r); err != nil {
@@ -167,6 +172,8 @@ func (d *directory) remove(kind, key string) {
 		d.revocations.remove(key)
 	case activityKind:
 		d.activities.Delete(key)
+	case nonceKind:
+		d.nonces.Delete(key)
 	default:
 		d.drop(Kind(k), key)
 	}
@@ -179,6 +186,8 @@ func (d *directory) keys(kind, prefix string) []string {
 		return keysWith(&d.revocations.events, prefix)
 	case activityKind:
 		return keysWith(&d.activities, prefix)
+	case nonceKind:
+		return keysWith(&d.nonces, prefix)
 	default:
 		t := d.tables[Kind(k)]
 		return keysWith(&t.byID, prefix)

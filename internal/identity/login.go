@@ -40,6 +40,11 @@ func (s *Service) Login(ctx context.Context, id, domain, name, secret string) (*
 	if id != "" {
 		user, _ = d.get(User, id)
 	}
+	if s.options.Leads != nil && s.mayCount(user) {
+		if err := s.lead(ctx); err != nil {
+			return nil, err
+		}
+	}
 	var rests []rest
 	if user != nil {
 		rests = append(rests, secretOfRecord(user))
@@ -71,7 +76,9 @@ func (s *Service) Login(ctx context.Context, id, domain, name, secret string) (*
 	case locked:
 		return nil, unauthorized("user " + user.ID + " is locked after wrong passwords")
 	case !ok:
-		s.wrongPassword(user)
+		if err := s.wrongPassword(ctx, user); err != nil {
+			return nil, err
+		}
 		return nil, unauthorized("wrong password of user " + user.ID)
 	}
 	if d, err = s.rely(ctx, rests...); err != nil {

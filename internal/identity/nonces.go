@@ -1,31 +1,26 @@
 package identity
 
 import (
-	"sync"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"time"
 
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/internal/btree"
 	"github.com/ostiary/ostiary/internal/identity/oauth1"
 )
 
-// noncesMax is the largest number of nonces that are remembered in one
-// generation.
+// noncesMax is the largest number of nonces that are stored.
 const noncesMax = 100_000
 
-// nonces remembers which signed requests were accepted, so that none is accepted
-// twice. It may be used concurrently.
-//
-// It keeps two generations. A generation lasts as long as a request can be valid,
-// so a nonce is forgotten when its request is too old. Nonces are not stored:
-// requests that were signed before the service started are refused.
-type nonces struct {
-	started time.Time
-	max     int
+// nonceKind is the kind of the documents of nonces, after documentPrefix.
+const nonceKind = "nonce"
 
-	mu       sync.Mutex
-	current  map[nonce]bool
-	previous map[nonce]bool
-	until    time.Time // end of the current generation
-}
+// nonceMap is the nonces of the signed requests that were accepted, by nonce.key. They
+// are stored, so that no request is accepted twice: by another node, or after a restart.
+type nonceMap = btree.Map[string, struct{}]
 
 // nonce names a signed request. No two requests may have the same one.
 type nonce struct {
@@ -33,27 +28,48 @@ type nonce struct {
 	signed                int64 // time at which it was signed, in Unix seconds
 }
 
-func newNonces(now time.Time) *nonces {
-	return &nonces{started: now.Truncate(time.Second), max: noncesMax, current: map[nonce]bool{}}
+// key is the key of the nonce's document. Keys are in the order of the times at which
+// requests were signed.
+func (n *nonce) key() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s %d %s %s", len(n.consumer), n.consumer, len(n.token), n.token, n.text))
+	return noncesOf(n.signed) + hex.EncodeToString(sum[:])
 }
 
-// use fails with Unauthorized if the request with the nonce was accepted before,
-// and with Unavailable if the bound noncesMax is reached.
-func (n *nonces) use(key nonce, now time.Time) error {
-	if key.signed < n.started.Unix() {
-		return unauthorized("the request was signed before the service started")
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if now.After(n.until) {
-		n.previous, n.current, n.until = n.current, map[nonce]bool{}, now.Add(2*oauth1.Window)
-	}
-	switch {
-	case n.current[key], n.previous[key]:
-		return unauthorized("the request was sent before")
-	case len(n.current) >= n.max:
-		return failf(Unavailable, "There are too many signed requests: the bound OAuth1Nonces (%d) is reached.", n.max)
-	}
-	n.current[key] = true
-	return nil
+// noncesOf is the beginning of the keys of the nonces that were signed at a time.
+func noncesOf(signed int64) string { return fmt.Sprintf("%016x-", uint64(signed)) }
+
+// nonceLife is how long a nonce is stored after its request was signed. Then the request
+// is too old, also for a server whose clock differs by clockSkewMax.
+const nonceLife = oauth1.Window + clockSkewMax
+
+// endedNonces returns the keys of nonces whose requests are too old, at most purgedMax.
+func (d *directory) endedNonces(now time.Time) (keys []ostiary.DocumentKey) {
+	end := noncesOf(now.Add(-nonceLife).Unix())
+	d.nonces.Ascend("", func(key string, _ struct{}) bool {
+		if key >= end || len(keys) == purgedMax {
+			return false
+		}
+		keys = append(keys, ostiary.DocumentKey{Kind: documentPrefix + nonceKind, Key: key})
+		return true
+	})
+	return keys
+}
+
+// useNonce stores that the request with the nonce was accepted. It fails with
+// Unauthorized if it was accepted before, and with Unavailable if the bound OAuth1Nonces
+// is reached. The caller has verified that the request is not too old.
+func (s *Service) useNonce(ctx context.Context, n nonce) error {
+	key := n.key()
+	_, err := s.together(ctx, func(d *directory) (w ostiary.WriteRequest, err error) {
+		if _, used := d.nonces.Get(key); used {
+			return w, unauthorized("the request was sent before")
+		}
+		w.RemoveDocuments = d.endedNonces(s.now())
+		if d.nonces.Len()-len(w.RemoveDocuments) >= s.noncesMax {
+			return w, failf(Unavailable, "There are too many signed requests: the bound OAuth1Nonces (%d) is reached.", s.noncesMax)
+		}
+		w.Documents = []ostiary.Document{{Kind: documentPrefix + nonceKind, Key: key, Body: []byte("{}")}}
+		return w, nil
+	})
+	return err
 }

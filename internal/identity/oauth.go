@@ -55,7 +55,12 @@ func (s *Service) verifySigned(ctx context.Context, d *directory, req *oauth1.Re
 	if _, err := s.rely(ctx, rests...); err != nil {
 		return nil, err
 	}
-	return consumer, s.nonces.use(nonce{consumer.ID, req.Get(oauth1.Token), req.Get(oauth1.Nonce), req.Time().Unix()}, s.now())
+	by := consumer.ID
+	if t != nil && t.Owner != "" {
+		by = t.Owner
+	}
+	ActAs(ctx, by)
+	return consumer, s.useNonce(ctx, nonce{consumer.ID, req.Get(oauth1.Token), req.Get(oauth1.Nonce), req.Time().Unix()})
 }
 
 // CreateRequestToken makes a request token of the consumer that signed a request.

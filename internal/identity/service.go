@@ -27,8 +27,8 @@ type Service struct {
 	// compliance are the rules of options.
 	compliance compliance
 	documents  *replica.Replica[*directory]
-	// nonces are those of signed requests.
-	nonces *nonces
+	// noncesMax bounds the nonces of signed requests that are stored.
+	noncesMax int
 	// guesses bounds wrong one-time passwords.
 	guesses guesses
 	decoyState
@@ -67,7 +67,7 @@ func Open(ctx context.Context, store *ostiary.Store, o settings.Deployment) (*Se
 		o.Limits = settings.FlatLimits
 	}
 	s := &Service{store: store, options: o, compliance: rules, documents: replica.New(store, form(o.Limits)),
-		pool: password.NewPool(password.PoolOptions{Threads: o.HashThreads, QueueMax: o.HashQueueMax}), verified: newVerified(o.PasswordCache), nonces: newNonces(o.Clock()),
+		pool: password.NewPool(password.PoolOptions{Threads: o.HashThreads, QueueMax: o.HashQueueMax}), verified: newVerified(o.PasswordCache), noncesMax: noncesMax,
 		expanded: derived.New[*replica.At[*directory], expandedKey, *Token](expandedMax)}
 	if err := s.installSchema(ctx); err != nil {
 		return nil, err

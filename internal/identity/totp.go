@@ -50,6 +50,9 @@ func (g *guesses) forget(user string) {
 // compared with any seed is no guess; the error of a store that fails is returned.
 func (s *Service) LoginTOTP(ctx context.Context, id, passcode string) (*Record, error) {
 	ctx = proving(ctx)
+	if err := s.lead(ctx); err != nil { // which counts guesses
+		return nil, err
+	}
 	d, err := s.at(ctx)
 	if err != nil {
 		return nil, err

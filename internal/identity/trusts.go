@@ -199,8 +199,11 @@ const trustsMax = 100
 // RemoveEndedTrusts removes the trusts that have expired, and those that have no
 // uses left and whose tokens have all ended. It returns their number. A process calls
 // it at intervals. Its entries have the caller [ostiary.CallerCollector] if ctx has no
-// author.
+// author. On one of several nodes, only the node that writes removes trusts.
 func (s *Service) RemoveEndedTrusts(ctx context.Context) (removed int, err error) {
+	if s.lead(ctx) != nil {
+		return 0, nil
+	}
 	ctx = collecting(ctx)
 	for {
 		n := 0

@@ -13,8 +13,8 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door/openfga"
 	"github.com/ostiary/ostiary/expr/cel"
-	"github.com/ostiary/ostiary/identity/password"
-	"github.com/ostiary/ostiary/identity/token"
+	"github.com/ostiary/ostiary/identity/settings"
+	"github.com/ostiary/ostiary/internal/identity/password"
 	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/kv"
@@ -64,7 +64,7 @@ type testNode struct {
 func openNodes(t *testing.T, n int, change func(*DoorFlags, *server.Options)) *testNodes {
 	t.Helper()
 	all := &testNodes{t: t, holder: -1, moved: make(chan struct{})}
-	tables, fernet := memorylog.New(), token.NewKey()
+	tables, fernet := memorylog.New(), settings.NewKey()
 	for i := range n {
 		all.nodes = append(all.nodes, all.open(tables, i, fernet, change))
 	}
@@ -72,7 +72,7 @@ func openNodes(t *testing.T, n int, change func(*DoorFlags, *server.Options)) *t
 	return all
 }
 
-func (all *testNodes) open(tables *memorylog.Tables, i int, fernet token.Key, change func(*DoorFlags, *server.Options)) *testNode {
+func (all *testNodes) open(tables *memorylog.Tables, i int, fernet settings.Key, change func(*DoorFlags, *server.Options)) *testNode {
 	t := all.t
 	n := &testNode{all: all, number: i, log: &bytes.Buffer{}}
 	local, err := kv.New(memory.NewStore(), kv.Options{Copy: true})
@@ -92,8 +92,9 @@ func (all *testNodes) open(tables *memorylog.Tables, i int, fernet token.Key, ch
 	})
 	f := &DoorFlags{}
 	f.keystone.Identity.Rounds = password.RoundsMin
-	f.keystone.Keys = func() ([]token.Key, error) { return []token.Key{fernet}, nil }
+	f.keystone.Keys = func() ([]settings.Key, error) { return []settings.Key{fernet}, nil }
 	f.keystone.ReceiptKeys = f.keystone.Keys
+	f.keystone.Identity.Leads = n.Leads
 	n.keys, err = server.NewKeys([]server.Key{{Name: "walker", Secret: "walker-key"}, {Name: "other", Secret: "other-key"}})
 	if err != nil {
 		t.Fatal(err)
