@@ -23,12 +23,13 @@ type Store struct {
 	documents document.Reader
 	comparer  *compare.Comparer
 	guard     guard
+	leads     func() bool // Options.Leads
 }
 
 func newStore(e *Engine, info storage.StoreInfo) *Store {
 	t := snapshot.NewTimeline(e.runtime, info)
 	return &Store{timeline: t, answerer: query.NewAnswerer(e.queries, t), queue: commit.NewQueue(e.commits, t),
-		documents: document.Reader{Timeline: t, Sealer: e.sealer}, comparer: compare.New(t), guard: e.guard}
+		documents: document.Reader{Timeline: t, Sealer: e.sealer}, comparer: compare.New(t), guard: e.guard, leads: e.leads}
 }
 
 // ID returns the id of the store.
@@ -147,8 +148,13 @@ type CollectResult struct {
 // Collect removes expired tuples, drops log entries and past revisions that the
 // windows no longer keep, and compacts the memory if many names are unused. It
 // changes no answer, except that revisions before the window fail with
-// [ErrTooOld]. [Options].Background calls it.
+// [ErrTooOld]. [Options].Background calls it. On an engine that does not lead
+// ([Options].Leads) it only compacts the memory.
 func (s *Store) Collect(ctx context.Context) (c CollectResult, err error) {
+	if s.leads != nil && !s.leads() {
+		c.Compacted, err = s.timeline.CompactIfNeeded(ctx)
+		return c, errs.Wrap("collect", s.ID(), err)
+	}
 	if c.Expired, err = s.queue.RemoveExpired(ctx); err == nil {
 		if c.Log, c.Rows, err = s.timeline.TrimWindows(ctx); err == nil {
 			c.Compacted, err = s.timeline.CompactIfNeeded(ctx)

@@ -75,11 +75,11 @@ func New(e *ostiary.Engine, o Options) (*door.Door, error) {
 		Refuse:    serveRefusal,
 		RefuseRPC: refusalStatus,
 		Services: []door.Service{
-			{Desc: &basev1.Permission_ServiceDesc, Impl: permissionServer{s: s}},
-			{Desc: &basev1.Schema_ServiceDesc, Impl: schemaServer{s: s}, Writes: []string{"Write", "PartialWrite"}},
-			{Desc: &basev1.Data_ServiceDesc, Impl: dataServer{s: s}, Writes: []string{"Write", "WriteRelationships", "Delete", "DeleteRelationships", "RunBundle"}},
-			{Desc: &basev1.Bundle_ServiceDesc, Impl: bundleServer{s: s}, Writes: []string{"Write", "Delete"}},
-			{Desc: &basev1.Tenancy_ServiceDesc, Impl: tenancyServer{s: s}, Writes: []string{"Create", "Delete"}},
+			{Desc: &basev1.Permission_ServiceDesc, Impl: permissionServer{s: s}, MayWrite: []string{"Check", "BulkCheck", "Expand", "LookupEntity", "LookupSubject", "SubjectPermission"}},
+			{Desc: &basev1.Schema_ServiceDesc, Impl: schemaServer{s: s}, Writes: []string{"Write", "PartialWrite"}, MayWrite: []string{"Read", "List"}},
+			{Desc: &basev1.Data_ServiceDesc, Impl: dataServer{s: s}, Writes: []string{"Write", "WriteRelationships", "Delete", "DeleteRelationships", "RunBundle"}, MayWrite: []string{"ReadRelationships", "ReadAttributes"}},
+			{Desc: &basev1.Bundle_ServiceDesc, Impl: bundleServer{s: s}, Writes: []string{"Write", "Delete"}, MayWrite: []string{"Read"}},
+			{Desc: &basev1.Tenancy_ServiceDesc, Impl: tenancyServer{s: s}, Writes: []string{"Create", "Delete"}, MayWrite: []string{"List"}},
 			{Desc: &basev1.Watch_ServiceDesc, Impl: watchServer{s: s}},
 		},
 	}, nil

@@ -53,10 +53,10 @@ func New(e *ostiary.Engine, o Options) (*door.Door, error) {
 	}
 	s := &service{engine: e, options: o}
 	d := &door.Door{Name: Name, Prefixes: []string{prefix, storePrefix}, Missing: serveMissing, Refuse: serveRefusal}
-	for _, r := range routes {
-		d.Routes = append(d.Routes, door.Route{Method: r.method, Pattern: prefix + r.path, Name: r.name, Writes: r.writes, Serve: s.handle(r)})
+	for _, r := range routes { // those that read make the default domain, if there is none
+		d.Routes = append(d.Routes, door.Route{Method: r.method, Pattern: prefix + r.path, Name: r.name, Writes: r.writes, MayWrite: !r.writes, Serve: s.handle(r)})
 		if !r.shared {
-			d.Routes = append(d.Routes, door.Route{Method: r.method, Pattern: storePrefix + r.path, Name: r.name, Writes: r.writes, Serve: s.handle(r)})
+			d.Routes = append(d.Routes, door.Route{Method: r.method, Pattern: storePrefix + r.path, Name: r.name, Writes: r.writes, MayWrite: !r.writes, Serve: s.handle(r)})
 		}
 	}
 	return d, nil

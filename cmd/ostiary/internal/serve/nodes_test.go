@@ -82,7 +82,7 @@ func (all *testNodes) open(tables *memorylog.Tables, i int, fernet settings.Key,
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := ostiary.Open(context.Background(), ostiary.Options{Driver: n.driver, Conditions: openfga.Conditions{Inner: cel.New(cel.Options{})}, SecretKey: &[32]byte{1}})
+	e, err := ostiary.Open(context.Background(), ostiary.Options{Driver: n.driver, Conditions: openfga.Conditions{Inner: cel.New(cel.Options{})}, SecretKey: &[32]byte{1}, Leads: n.Leads})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,9 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity/totp"
 	"github.com/ostiary/ostiary/server"
+	"github.com/ostiary/ostiary/storage"
 )
 
 // login logs a user in at a node, with the settings of methods in JSON, and returns the
@@ -168,6 +170,66 @@ func TestRevocationAcrossNodes(t *testing.T) {
 	for i, n := range all.nodes {
 		if status := validate(n); status != http.StatusNotFound {
 			t.Errorf("node %d: a revoked token: %d", i, status)
+		}
+	}
+}
+
+// TestCollectOnHolder collects a store with an expired tuple at each node. Only the
+// holder removes the tuple.
+func TestCollectOnHolder(t *testing.T) {
+	t.Parallel()
+	all := openNodes(t, 2, nil)
+	id := all.nodes[1].everyDoorStore()
+	const path = "/ostiary/v1/stores/"
+	n := all.nodes[1]
+	n.send("walker-key", "POST", path+id+"/schemas", []byte(`{"dialect":"openfga-dsl","source":"model\n  schema 1.1\ntype user\ntype doc\n  relations\n    define viewer: [user]\n"}`), nil)
+	if response, text := n.send("walker-key", "POST", path+id+"/write", []byte(`{"add":[{"subject":"user:a","relation":"viewer","object":"doc:1","expires":"2020-01-01T00:00:00Z"}]}`), nil); response.StatusCode != http.StatusOK {
+		t.Fatal(response.StatusCode, text)
+	}
+	n.shows()
+	store, err := storage.ParseStoreID(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	collect := func(n *testNode) ostiary.CollectResult {
+		s, err := n.engine.Store(t.Context(), store)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Load(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		c, err := s.Collect(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	if c := collect(n); c.Expired != 0 {
+		t.Errorf("a node that is not the holder removed %d tuples", c.Expired)
+	}
+	if c := collect(all.nodes[0]); c.Expired != 1 {
+		t.Errorf("the holder removed %d tuples, want 1", c.Expired)
+	}
+}
+
+// TestReadsOfNewCluster reads through each door of a node that is not the holder, before
+// anything was written: what a door makes on its first request is no reason to fail.
+func TestReadsOfNewCluster(t *testing.T) {
+	t.Parallel()
+	all := openNodes(t, 2, nil)
+	n := all.nodes[1]
+	for _, r := range []struct{ method, path, body string }{
+		{"GET", "/stores", ""}, {"GET", "/ostiary/v1/stores", ""}, {"POST", "/v1/tenants/t1/schemas/list", "{}"}, {"POST", "/v1/tenants/list", "{}"},
+		{"GET", "/xacml/v3/domains", ""}, {"POST", "/xacml/v3/pdp", `{"Request":{}}`}, {"GET", "/policy/api/v1/policytypes", ""}, {"GET", "/policy/pap/v1/pdps", ""},
+		{"GET", "/policy/pdpx/v1/healthcheck", ""}, {"POST", "/policy/pdpx/v1/decision", `{"ONAPName":"a","ONAPComponent":"b","ONAPInstance":"c","action":"configure","resource":{"policy-id":"x"}}`},
+		{"POST", "/access/v1/evaluation", `{"subject":{"type":"user","id":"a"},"action":{"name":"read"},"resource":{"type":"doc","id":"1"}}`},
+	} {
+		response, text := n.send("walker-key", r.method, r.path, []byte(r.body), nil)
+		direct, want := all.nodes[0].send("walker-key", r.method, r.path, []byte(r.body), nil)
+		again, textAgain := n.send("walker-key", r.method, r.path, []byte(r.body), nil)
+		if response.StatusCode >= 500 || again.StatusCode != direct.StatusCode {
+			t.Errorf("%s %s: %d %.200s\nthe holder: %d %.200s\nagain: %d %.200s", r.method, r.path, response.StatusCode, text, direct.StatusCode, want, again.StatusCode, textAgain)
 		}
 	}
 }
