@@ -168,6 +168,7 @@ var oneWay = map[string]string{
 	"schema test":      "runs in memory",
 	"schema validate":  "reads files",
 	"acp":              "refuses --server: the script remote.txtar",
+	"node":             "makes certificates, and speaks with the log that nodes share",
 	"keystone":         "refuses --server: it makes the keys of the server itself",
 	"xacml":            "reads files; load is in the script xacml.txtar",
 	"import":           "TestImportContinues and the script import_from.txtar",

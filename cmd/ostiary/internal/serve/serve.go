@@ -300,13 +300,13 @@ func (s *prepared) run(ctx context.Context) error {
 		defer cli.RemoveHolder(s.Data)
 		defer s.control()()
 	}
+	s.flags.door.warnMissingStores(ctx, s.log, s.engine, &s.options)
 	if err := s.announce(running, tls); err != nil {
 		return errors.Join(err, running.Stop())
 	}
 	logStart(s.log, s.Data, &s.options, running)
 	warnOnlyUsers(s.log, &s.options)
 	s.flags.door.warnHostLinks(s.log, &s.options)
-	s.flags.door.warnMissingStores(ctx, s.log, s.engine, &s.options)
 	for _, at := range s.options.PlainAddresses() {
 		s.log.Warn("passwords and tokens are sent without TLS: set --tls-cert and --tls-key, or let a proxy with TLS listen instead", "address", at)
 	}
