@@ -14,8 +14,8 @@ import (
 	"github.com/ostiary/ostiary/door/openfga"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/server"
-	"github.com/ostiary/ostiary/workshop/failing"
 	"github.com/ostiary/ostiary/storage/memory"
+	"github.com/ostiary/ostiary/workshop/failing"
 )
 
 // sdkRepeats is how often OpenFGA's SDKs for Go and JavaScript repeat a request on their
