@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,9 +37,12 @@ type node struct {
 	host    *clustertest.Host
 	disk    *memory.Store
 	options cluster.Options
+	// slow is how long the node takes to show what another node has written.
+	slow    time.Duration
 	cluster *cluster.Node
 	driver  *replica.Driver
 	engine  *ostiary.Engine
+	mu      sync.Mutex // guards cluster and engine against use
 }
 
 // oneWay is how long a message takes.
@@ -79,13 +83,21 @@ func (n *node) start(t testing.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if n.slow > 0 {
+		d.OnApplied(func(context.Context, []storage.StoreID) error {
+			time.Sleep(n.slow)
+			return nil
+		})
+	}
 	e, err := ostiary.Open(t.Context(), ostiary.Options{Driver: d})
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.cluster, n.driver, n.engine = c, d, e
 	c.Start(d)
 	n.host.Attach(c)
+	n.mu.Lock()
+	n.cluster, n.driver, n.engine = c, d, e
+	n.mu.Unlock()
 	t.Cleanup(func() { n.stop(t) })
 }
 
@@ -102,10 +114,12 @@ func (n *node) stop(t testing.TB) {
 }
 
 func (n *node) close(t testing.TB) {
+	n.mu.Lock()
+	n.cluster = nil
+	n.mu.Unlock()
 	if err := errors.Join(n.engine.Close(), n.driver.Close()); err != nil {
 		t.Error(err)
 	}
-	n.cluster = nil
 }
 
 // cloneDisk copies the pairs of a store.
@@ -210,7 +224,11 @@ func (n *node) write(ctx context.Context) (object string, err error) {
 }
 
 func (n *node) writeObject(ctx context.Context, object string) error {
-	s, err := n.engine.Store(ctx, n.w.id)
+	return n.writeWith(ctx, n.engine, object)
+}
+
+func (n *node) writeWith(ctx context.Context, e *ostiary.Engine, object string) error {
+	s, err := e.Store(ctx, n.w.id)
 	if err == nil {
 		_, err = s.Write(ctx, ostiary.WriteRequest{Add: []rel.Tuple{tuple(object)}})
 	}
@@ -219,7 +237,11 @@ func (n *node) writeObject(ctx context.Context, object string) error {
 
 // has asks whether the node shows a tuple.
 func (n *node) has(ctx context.Context, object string, c ostiary.Consistency) (bool, error) {
-	s, err := n.engine.Store(ctx, n.w.id)
+	return n.hasWith(ctx, n.engine, object, c)
+}
+
+func (n *node) hasWith(ctx context.Context, e *ostiary.Engine, object string, c ostiary.Consistency) (bool, error) {
+	s, err := e.Store(ctx, n.w.id)
 	if err != nil {
 		return false, err
 	}

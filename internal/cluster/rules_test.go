@@ -386,6 +386,179 @@ func TestLogGone(t *testing.T) {
 	})
 }
 
+// TestSlowToShow makes a node slow to show what it has applied: a write waits for it, and
+// so does its read lease (C6).
+func TestSlowToShow(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 3, func(i int, n *node) {
+			if i == 2 {
+				n.slow = 30 * time.Millisecond
+			}
+		})
+		slow := w.nodes[2]
+		for range 5 {
+			begun := time.Now()
+			w.mustShow(w.mustWrite(), slow)
+			if took := time.Since(begun); took < slow.slow || took > 2*slow.slow {
+				t.Errorf("a write and a read took %v, expected some more than %v", took, slow.slow)
+			}
+		}
+	})
+}
+
+// cutAndWrite cuts a follower from all others, writes, and reads on it at the moment at
+// which the write is acknowledged: the read must not miss it.
+func (w *world) cutAndWrite(far *node) {
+	w.t.Helper()
+	for _, n := range w.others(far) {
+		w.network.Cut(far.host, n.host, true)
+	}
+	far.host.CutLog(true)
+	object := w.mustWrite()
+	if there, err := far.has(w.t.Context(), object, ostiary.Acknowledged()); err == nil && !there {
+		w.t.Error("a node that is cut off does not show an acknowledged write")
+	}
+	for _, n := range w.others(far) {
+		w.network.Cut(far.host, n.host, false)
+	}
+	far.host.CutLog(false)
+	w.settle()
+}
+
+// TestCutAndWrite writes while a node with a slow clock has a read lease that it cannot
+// give up. Its stream may end before the lease (C5).
+func TestCutAndWrite(t *testing.T) {
+	for _, keepAlive := range []time.Duration{time.Second, 50 * time.Millisecond} {
+		t.Run(keepAlive.String(), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				w := newWorld(t, 3, func(i int, n *node) {
+					n.w.network.KeepAlive = keepAlive
+					n.host.Rate = []float64{1.04, 0.96, 0.96}[i]
+				})
+				for range 10 {
+					w.cutAndWrite(w.nodes[2])
+					time.Sleep(37 * time.Millisecond)
+				}
+			})
+		})
+	}
+}
+
+// TestHandOverWaits hands the role over while a third node, which reaches neither of the
+// two, has a read lease of the old holder (C4).
+func TestHandOverWaits(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 3, nil)
+		holder := w.holder()
+		next, far := w.others(holder)[0], w.others(holder)[1]
+		w.network.Cut(far.host, holder.host, true)
+		w.network.Cut(far.host, next.host, true)
+		far.host.CutLog(true)
+		if err := holder.cluster.HandOver(t.Context(), next.cluster.Self().ID); err != nil {
+			t.Fatal(err)
+		}
+		object, err := next.write(t.Context())
+		for errors.Is(err, ostiary.ErrNoHolder) {
+			time.Sleep(time.Millisecond)
+			object, err = next.write(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if there, err := far.has(t.Context(), object, ostiary.Acknowledged()); err == nil && !there {
+			t.Error("a node with a read lease of the old holder does not show a write of the new one")
+		}
+	})
+}
+
+// TestHelloGivesUp hands the role over while a third node is slow to show what the new
+// holder has: with its hello it gives up the read lease of the old one.
+func TestHelloGivesUp(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 3, func(_ int, n *node) { n.slow = 100 * time.Millisecond })
+		for range 3 {
+			holder := w.holder()
+			next, third := w.others(holder)[0], w.others(holder)[1]
+			if err := holder.cluster.HandOver(t.Context(), next.cluster.Self().ID); err != nil {
+				t.Fatal(err)
+			}
+			w.otherHolder(holder)
+			w.mustShow(next.mustWrite(t), third, holder)
+			w.settle()
+		}
+	})
+}
+
+// TestAppendOfOldHolder pauses the holder between its decision to append and the append.
+// When it goes on, another node is the holder: the write fails, or is visible (C3).
+func TestAppendOfOldHolder(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 3, func(_ int, n *node) {
+			n.options.HolderLease, n.options.ReadLease = 300*time.Millisecond, 200*time.Millisecond
+		})
+		old := w.holder()
+		var group sync.WaitGroup
+		group.Go(func() {
+			err := old.writeObject(t.Context(), "late")
+			if err == nil {
+				w.mustShow("late", w.others(old)...)
+			} else if !errors.Is(err, ostiary.ErrNoHolder) {
+				t.Errorf("the write of the old holder: %v", err)
+			}
+		})
+		time.Sleep(oneWay / 2)
+		old.host.Pause()
+		w.otherHolder(old)
+		time.Sleep(200 * time.Millisecond)
+		old.host.Resume()
+		group.Wait()
+	})
+}
+
+// TestOwnLease measures the own lease of a holder far from the log, and what it grants
+// when it can no longer renew it (C1, C2).
+func TestOwnLease(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var ends time.Time // of the last grant
+		w := newWorld(t, 2, func(i int, n *node) {
+			n.host.Tamper = func(m cluster.Message) []cluster.Message {
+				if g, is := m.(cluster.Grant); is && g.Duration > 0 {
+					mu.Lock()
+					ends = time.Now().Add(g.Duration)
+					mu.Unlock()
+				}
+				return []cluster.Message{m}
+			}
+		})
+		const far = 100 * time.Millisecond
+		w.network.Delay = func() time.Duration { return far }
+		time.Sleep(3 * time.Second)
+		holder := w.holder()
+		other := w.others(holder)[0]
+		var own, read time.Duration
+		for range 2000 {
+			own = max(own, holder.cluster.Status().HolderRemaining)
+			read = max(read, other.cluster.Status().ReadRemaining)
+			time.Sleep(time.Millisecond)
+		}
+		if own < lease/2 || own > lease-2*far {
+			t.Errorf("after a renewal, which takes %v, the own lease lasts %v", 2*far, own)
+		}
+		if read < readLease/4 || read > readLease-2*far {
+			t.Errorf("after a question, which takes %v, the read lease lasts %v", 2*far, read)
+		}
+		holder.host.CutLog(true)
+		until := time.Now().Add(holder.cluster.Status().HolderRemaining)
+		time.Sleep(lease)
+		mu.Lock()
+		defer mu.Unlock()
+		if ends.After(until.Add(2 * far)) { // a renewal may have been under way
+			t.Errorf("a grant ends %v after the own lease", ends.Sub(until))
+		}
+	})
+}
+
 // TestNoHolder asks for a holder where there is none: the caller waits for its deadline.
 func TestNoHolder(t *testing.T) {
 	bubble(t, func(t *testing.T) {

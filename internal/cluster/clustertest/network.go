@@ -4,6 +4,7 @@
 package clustertest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,9 @@ var errCut = errors.New("the other host cannot be reached")
 
 // Network connects hosts. All methods are safe for concurrent use.
 type Network struct {
+	// KeepAlive is the time after which a stream ends over which a message cannot be sent;
+	// 0 means a second. It is set before the first host is added.
+	KeepAlive time.Duration
 	// Delay returns how long a message takes; nil means no time. It is set before the
 	// first host is added.
 	Delay func() time.Duration
@@ -269,7 +273,7 @@ func (s *stream) Recv() (cluster.Message, error) {
 		time.Sleep(wait)
 	}
 	s.from.wait()
-	for silent := time.After(keepAlive); ; {
+	for silent := time.After(cmp.Or(s.from.network.KeepAlive, keepAlive)); ; {
 		cut, changed := s.from.network.isCut(s.from, s.to)
 		if !cut {
 			return p.message, nil
