@@ -59,7 +59,7 @@ func (r *Driver) follow() {
 	for r.ctx.Err() == nil && r.check() == nil {
 		at := r.applied.Load().applied.Sequence
 		err := r.log.Wait(r.ctx, shard, at)
-		if err == nil && !r.appends(at+1) {
+		if err == nil && !r.arrives(at+1) {
 			err = r.catchUp(r.ctx)
 		}
 		if err == nil {
@@ -71,16 +71,19 @@ func (r *Driver) follow() {
 	}
 }
 
-// ownSegmentWait is how long the follower waits for a segment that this node appends.
-const ownSegmentWait = 50 * time.Millisecond
+// arrivalWait is how long the follower waits for a segment that this node appends, or
+// that another node is expected to send.
+const arrivalWait = 50 * time.Millisecond
 
-// appends reports whether the copy has a segment, which need not be read then. While
-// this node appends one with the sequence, the new segment of the log may be its own.
-func (r *Driver) appends(sequence uint64) bool {
-	if r.appending.Load() == sequence {
-		ctx, cancel := context.WithTimeout(r.ctx, ownSegmentWait)
+// arrives reports whether the copy gets a segment that need not be read from the log:
+// this node appends it, or another node sends it, as it has sent the one before.
+func (r *Driver) arrives(sequence uint64) bool {
+	if r.appending.Load() == sequence || r.offered.Load() {
+		ctx, cancel := context.WithTimeout(r.ctx, arrivalWait)
 		defer cancel()
-		_ = r.WaitApplied(ctx, sequence) // otherwise it is read
+		if r.WaitApplied(ctx, sequence) != nil {
+			r.offered.Store(false)
+		}
 	}
 	return r.AppliedSequence() >= sequence
 }

@@ -74,6 +74,7 @@ func (r *Driver) Barrier(ctx context.Context, epoch uint64) (sharedlog.Position,
 // when the copy has the sequence. A segment that does not follow the copy is ignored;
 // Offer then reads the log, which also decides whether such a segment is damaged.
 func (r *Driver) Offer(ctx context.Context, record sharedlog.Record) error {
+	r.offered.Store(true)
 	if record.Sequence <= r.AppliedSequence() {
 		return r.check()
 	}

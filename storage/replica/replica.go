@@ -102,7 +102,9 @@ type Driver struct {
 	turn chan struct{}
 	// appending is the sequence of the segment that this node appends, or 0.
 	appending atomic.Uint64
-	queue     queue
+	// offered is true while another node sends the new segments.
+	offered atomic.Bool
+	queue   queue
 	// left has the ids of stores with a write whose caller has left before the outcome.
 	// Their engine is notified of its own entries, when they are read from the log.
 	left sync.Map
