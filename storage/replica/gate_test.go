@@ -118,7 +118,7 @@ func TestFenced(t *testing.T) {
 		t.Fatalf("the barrier is at %s, error %v; want segment 3", at, err)
 	}
 	close(leave)
-	wantErrors(t, <-failed, "epoch 1", replica.ErrFenced)
+	wantErrors(t, <-failed, "epoch 1", replica.ErrFenced, storage.ErrNotHolder)
 	mustVerify(t, next, l.ID, 1)
 
 	_, err = old.Barrier(t.Context(), 1)
