@@ -46,7 +46,7 @@ oracle-policies:
 	OSTIARY_WORLDS=$(WORLDS) OSTIARY_SEED=$(SEED) $(GO) test ./workshop/oracle/policies -run Worlds -count=1 -timeout 12h -v
 
 # sim plays RUNS runs of several nodes on one log, from a fresh seed or from SEED.
-# About 100 runs take a second of one processor.
+# About 65 runs take a second of one processor.
 sim: RUNS = 10000
 sim:
 	OSTIARY_RUNS=$(RUNS) OSTIARY_SEED=$(SEED) $(GO) test ./workshop/sim -run TestRuns -count=1 -timeout 12h -v

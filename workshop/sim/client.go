@@ -82,8 +82,10 @@ func (c *client) call(p *process) {
 		c.read(ctx, p, full)
 	case n < 76:
 		c.read(ctx, p, least)
-	case n < 86:
+	case n < 83:
 		c.read(ctx, p, newest)
+	case n < 86:
+		c.read(ctx, p, local)
 	case n < 92:
 		c.catalog(ctx, p)
 	case n < 95:
@@ -130,14 +132,22 @@ func (c *client) write(ctx context.Context, p *process, made call) {
 // send makes a write and returns its outcome.
 func (c *client) send(ctx context.Context, p *process, made call, r ostiary.WriteRequest) outcome {
 	token, done := ostiary.Token(""), c.world.begin(made, p)
-	s, err := p.engine.Store(ctx, c.world.id)
-	if err == nil {
-		token, err = s.Write(ctx, r)
-	}
+	err := c.world.forward(ctx, p, func(p *process) (err error) {
+		token, err = p.write(ctx, r)
+		return err
+	})
 	return done(err, func(made *call) {
 		made.revision = revision(token)
 		c.token = token
 	})
+}
+
+func (p *process) write(ctx context.Context, r ostiary.WriteRequest) (ostiary.Token, error) {
+	s, err := p.engine.Store(ctx, p.world.id)
+	if err != nil {
+		return "", err
+	}
+	return s.Write(ctx, r)
 }
 
 func revision(t ostiary.Token) storage.Revision {
@@ -161,8 +171,10 @@ func (c *client) writeAfter(ctx context.Context, p *process) {
 
 // read asks for the tuple of a document.
 func (c *client) read(ctx context.Context, p *process, k kind) {
-	made, consistency := call{kind: k, thing: c.world.random(docsTotal)}, ostiary.MinimizeLatency()
+	made, consistency := call{kind: k, thing: c.world.random(docsTotal)}, ostiary.Consistency{}
 	switch {
+	case k == local:
+		consistency = ostiary.MinimizeLatency()
 	case k == full:
 		consistency = ostiary.FullyConsistent()
 	case k == least && c.token == "":
@@ -200,13 +212,20 @@ func (c *client) catalog(ctx context.Context, p *process) {
 		last := c.stores[n-1]
 		c.stores = c.stores[:n-1]
 		done := w.begin(call{kind: release, thing: last.alias}, p)
-		done(p.engine.DeleteStore(ctx, last.id), nil)
+		done(w.forward(ctx, p, func(p *process) error { return p.engine.DeleteStore(ctx, last.id) }), nil)
 		return
 	}
 	alias := w.random(aliasesTotal)
 	done := w.begin(call{kind: claim, thing: alias}, p)
-	s, err := p.engine.CreateStore(ctx, ostiary.CreateStoreRequest{Aliases: map[string]string{aliasDoor: fmt.Sprint(alias)}})
-	done(err, func(*call) { c.stores = append(c.stores, owned{s.ID(), alias}) })
+	var id storage.StoreID
+	err := w.forward(ctx, p, func(p *process) error {
+		s, err := p.engine.CreateStore(ctx, ostiary.CreateStoreRequest{Aliases: map[string]string{aliasDoor: fmt.Sprint(alias)}})
+		if err == nil {
+			id = s.ID()
+		}
+		return err
+	})
+	done(err, func(*call) { c.stores = append(c.stores, owned{id, alias}) })
 }
 
 // putSecret stores a secret.
@@ -275,7 +294,7 @@ func (w *world) enemy(id string) {
 	}
 	token, stored := w.mustWrite(ostiary.WriteRequest{Add: []rel.Tuple{inside}})
 	for range 3 {
-		w.look(doc, "view", ostiary.MinimizeLatency())
+		w.look(doc, "view", ostiary.Consistency{})
 		if stored {
 			w.look(folder, "viewer", ostiary.AtLeast(token))
 		}
@@ -292,10 +311,10 @@ func (w *world) mustWrite(r ostiary.WriteRequest) (token ostiary.Token, ok bool)
 	ctx, cancel := w.deadline()
 	defer cancel()
 	p.gate.pass()
-	s, err := p.engine.Store(ctx, w.id)
-	if err == nil {
-		token, err = s.Write(ctx, r)
-	}
+	err := w.forward(ctx, p, func(p *process) (err error) {
+		token, err = p.write(ctx, r)
+		return err
+	})
 	p.gate.pass()
 	return token, err == nil && !p.killed.Load() && !w.restored.Load()
 }

@@ -82,9 +82,14 @@ func (m *machine) recover(p *process, why error) {
 }
 
 func (m *machine) partition(p *process) {
-	p.link.down.Store(true)
+	how := m.world.random(3)
+	p.link.down.Store(how != 0)
+	if how != 1 {
+		p.peers.apart(true)
+	}
 	m.wait(4 * time.Second)
 	p.link.down.Store(false)
+	p.peers.apart(false)
 }
 
 func (m *machine) lose(p *process) {
@@ -100,9 +105,9 @@ func (m *machine) slow(p *process) {
 }
 
 func (m *machine) pause(p *process) {
-	p.gate.close()
+	p.pause()
 	m.wait(4 * time.Second)
-	p.gate.open()
+	p.resume()
 }
 
 // crash kills the process, sometimes together with the machine, and sometimes for a

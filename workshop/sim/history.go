@@ -25,13 +25,16 @@ const (
 	full                   // reads it, fully consistent
 	least                  // reads it, at least as new as a token
 	newest                 // reads it, with the default consistency
+	local                  // reads it from the view in memory
 	claim                  // creates a store with an alias
 	release                // deletes such a store
 	putSecret              // stores a secret
 	readSecret             // reads it
 )
 
-var kindNames = [...]string{"add", "remove", "fully consistent read", "read with a token", "read", "create with alias", "delete with alias", "put of secret", "read of secret"}
+var kindNames = [...]string{"add", "remove", "fully consistent read", "read with a token", "read", "local read", "create with alias", "delete with alias", "put of secret", "read of secret"}
+
+func (k kind) isRead() bool { return k == full || k == least || k == newest || k == local }
 
 func (k kind) isWrite() bool { return k == add || k == remove || k == putSecret }
 
@@ -250,7 +253,7 @@ func (w *world) judge() {
 		case c.outcome != made:
 		case c.kind == readSecret:
 			w.judgeSecret(p, c)
-		case c.kind == full || c.kind == least || c.kind == newest:
+		case c.kind.isRead():
 			w.judgeRead(p, c)
 		}
 	}
@@ -261,7 +264,7 @@ func (w *world) judge() {
 // judgeRestored checks a call that began after the log was restored: a node that knew
 // more than the log has neither confirms a read nor makes a write.
 func (w *world) judgeRestored(c *call) {
-	if w.isAhead(c.process) && c.outcome == made && c.kind != least && c.kind != newest && c.kind != readSecret {
+	if w.isAhead(c.process) && c.outcome == made && (!c.kind.isRead() || c.kind == full) && c.kind != readSecret {
 		w.fail("after the log was restored, a node that knew more answered: %s", c)
 	}
 }
@@ -357,7 +360,8 @@ func (w *world) judgeSecret(p *past, c *call) {
 }
 
 // judgeOrder checks that the reads of one process never go back, and that they have
-// what the process has acknowledged.
+// what the process has acknowledged; or what any process has, if the nodes are
+// coordinated.
 func (w *world) judgeOrder(p *past, calls []*call) {
 	type event struct {
 		at     int64
@@ -366,24 +370,34 @@ func (w *world) judgeOrder(p *past, calls []*call) {
 	}
 	var events []event
 	for _, c := range calls {
-		if c.outcome == made && (c.kind.isWrite() || c.kind <= newest) {
+		if c.outcome == made && (c.kind.isWrite() || c.kind.isRead()) {
 			events = append(events, event{c.began, c, true}, event{c.ended, c, false})
 		}
 	}
 	slices.SortFunc(events, func(a, b event) int { return int(a.at - b.at) })
 	shown := map[*process]storage.Revision{}
+	acknowledged := storage.Revision(0) // by any node
+	by := map[*process]*call{}          // what has shown it
 	must := map[*call]storage.Revision{}
 	for _, e := range events {
 		switch {
 		case e.begins:
 			must[e.call] = shown[e.call.process]
-		case e.call.kind == full || e.call.kind == least || e.call.kind == newest:
+			if w.network != nil && e.call.kind == newest {
+				must[e.call] = max(must[e.call], acknowledged)
+			}
+		case e.call.kind.isRead():
 			if e.call.revision < must[e.call] {
-				w.fail("a read does not have what its node has shown or acknowledged before: revision %d: %s", must[e.call], e.call)
+				w.fail("a read does not have what was shown or acknowledged before: revision %d: %s; shown by %s (coordinated %t)", must[e.call], e.call, by[e.call.process], w.network != nil)
 			}
 			fallthrough
 		default:
-			shown[e.call.process] = max(shown[e.call.process], e.call.revision)
+			if e.call.kind.isWrite() {
+				acknowledged = max(acknowledged, e.call.revision)
+			}
+			if e.call.revision > shown[e.call.process] {
+				shown[e.call.process], by[e.call.process] = e.call.revision, e.call
+			}
 		}
 	}
 }
@@ -419,7 +433,7 @@ func (w *world) agrees(at *process, p *past) error {
 	defer cancel()
 	for doc := range docsTotal {
 		t := docTuple(doc)
-		_, r, err := w.check(ctx, at, t.Object, t.Relation, t.Subject.ID, ostiary.MinimizeLatency())
+		_, r, err := w.check(ctx, at, t.Object, t.Relation, t.Subject.ID, ostiary.Consistency{})
 		if err != nil {
 			return err
 		}

@@ -54,7 +54,7 @@ func (c *call) isRepetition(p *past) bool {
 func operation(c *call) (op porcupine.Operation, ok bool) {
 	op = porcupine.Operation{Input: c, Call: c.began, Return: c.ended}
 	switch {
-	case c.outcome == failed, c.kind == least, c.kind == newest, c.kind == putSecret, c.kind == readSecret:
+	case c.outcome == failed, c.kind.isRead() && c.kind != full, c.kind == putSecret, c.kind == readSecret:
 		return op, false
 	case c.outcome == refused && errors.Is(c.err, ostiary.ErrPrecondition):
 		return op, false

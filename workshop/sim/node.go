@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/internal/cluster"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/replica"
 	"github.com/ostiary/ostiary/storage/sharedlog"
@@ -21,10 +22,15 @@ type surroundings struct {
 	disk      medium           // of the local copy
 	window    time.Duration    // of the engine
 	logWindow time.Duration    // of the engine
+	// peers is the connection to the other nodes, and timer the clock of the leases. With
+	// nil every node writes, and nothing waits for other nodes.
+	peers cluster.Link
+	timer cluster.Clock
 }
 
 // product is the code of a node, as the server runs it.
 type product struct {
+	node   *cluster.Node // nil without peers
 	driver *replica.Driver
 	engine *ostiary.Engine
 }
@@ -39,16 +45,31 @@ func start(ctx context.Context, s surroundings) (p product, err error) {
 	if err != nil {
 		return p, err
 	}
-	p.driver, err = replica.Open(ctx, s.log, local, replica.Options{ReportInterval: reportInterval})
+	opts := replica.Options{ReportInterval: reportInterval}
+	if s.peers != nil {
+		p.node = cluster.New(cluster.Options{Log: s.log, Link: s.peers, Clock: s.timer})
+		opts.Gate = p.node.Gate()
+	}
+	p.driver, err = replica.Open(ctx, s.log, local, opts)
 	if err != nil {
 		return p, err
 	}
 	p.engine, err = ostiary.Open(ctx, ostiary.Options{Driver: p.driver, Clock: s.clock, Window: s.window, LogWindow: s.logWindow, SecretKey: &[32]byte{1}})
+	if err == nil && p.node != nil {
+		p.node.Start(p.driver)
+	}
 	return p, err
 }
 
-// close closes the node, as at an orderly end.
-func (p *product) close() error { return errors.Join(p.engine.Close(), p.driver.Close()) }
+// close closes the node, as at an orderly end: it hands its role over.
+func (p *product) close() error {
+	if p.node != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = p.node.Close(ctx) // without another node, the role ends with its lease
+	}
+	return errors.Join(p.engine.Close(), p.driver.Close())
+}
 
 // server is the log. It notes every segment that it has ever had.
 type server struct {
@@ -102,6 +123,7 @@ type process struct {
 	random  func(n int) int
 	gate    gate
 	link    *link
+	peers   *peers // nil unless the nodes are coordinated
 	disk    medium
 	killed  atomic.Bool
 	// began is the last sequence of the log when the process was started, and number
@@ -120,11 +142,17 @@ func (m *machine) start() {
 		p := &process{world: w, machine: m, random: w.random, disk: m.disk, number: int(w.processes.Add(1))}
 		p.link = &link{log: w.log, of: p}
 		p.began = w.log.head()
+		s := surroundings{clock: m.clock, log: p.link, disk: m.disk, window: w.window, logWindow: w.logWindow}
+		if w.network != nil {
+			p.peers = w.newPeers(p)
+			s.peers, s.timer = p.peers, p.peers.host
+		}
 		ctx, cancel := context.WithTimeout(w.ctx, 10*time.Second)
 		var err error
-		p.product, err = start(ctx, surroundings{clock: m.clock, log: p.link, disk: m.disk, window: w.window, logWindow: w.logWindow})
+		p.product, err = start(ctx, s)
 		cancel()
 		if err == nil {
+			p.peers.attach(p.node)
 			m.process.Store(p)
 			return
 		}
@@ -171,9 +199,10 @@ func (m *machine) kill(lost bool) {
 	p := m.process.Load()
 	p.link.dead.Store(true)
 	p.killed.Store(true)
+	p.peers.cut()
 	m.noteSynced(p)
 	m.disk = p.disk.crashed(lost, m.world.random)
-	p.gate.open()
+	p.resume()
 	// What is left of the process in this program ends in the background.
 	m.world.late.Go(func() { _ = p.close() })
 }

@@ -1,6 +1,7 @@
 // Package sim plays several nodes on one shared log, with faults, in virtual time. The
-// nodes run the product's own code: engines on replicas. Only the clock, the connection
-// to the log and the disk below the copy are injected. [Run] plays one seed and checks
+// nodes run the product's own code: engines on replicas, in some runs with the leases of
+// package cluster. Only the clocks, the connections to the log and to other nodes, and the
+// disk below the copy are injected. [Run] plays one seed and checks
 // the promises to the callers in the history of all calls. The order of goroutines is
 // not part of the seed.
 package sim
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/internal/cluster/clustertest"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/memory"
@@ -45,6 +47,9 @@ type world struct {
 	window    time.Duration
 	logWindow time.Duration
 	onFiles   bool // the copies are folders of Pebble
+	// network connects the nodes if they are coordinated: one of them writes, and the
+	// others have read leases. Otherwise every node writes.
+	network *clustertest.Network
 
 	// over is closed when the clients have ended.
 	over chan struct{}
@@ -54,6 +59,7 @@ type world struct {
 	history  history
 
 	mu    sync.Mutex
+	peers []*peers // of all processes so far
 	wrong []error
 }
 
@@ -93,6 +99,10 @@ func newWorld(ctx context.Context, seed uint64) *world {
 	w.window, w.logWindow = 24*time.Hour, 0
 	if w.random(3) == 0 { // trims
 		w.window, w.logWindow = time.Second, time.Second
+	}
+	if w.random(3) == 0 {
+		w.network = clustertest.NewNetwork()
+		w.network.Delay = func() time.Duration { return time.Duration(w.random(int(travelMax))) }
 	}
 	w.onFiles = w.random(filesEvery) == 0
 	for i := range nodesTotal {
@@ -145,7 +155,7 @@ func (w *world) play() error {
 func (w *world) end() {
 	for _, m := range w.machines {
 		if p := m.process.Load(); p != nil && !p.killed.Load() {
-			p.gate.open()
+			p.resume()
 			_ = p.close()
 		}
 	}
@@ -154,11 +164,23 @@ func (w *world) end() {
 
 // open creates the store, and waits until all nodes have it.
 func (w *world) open() error {
-	s, err := w.machines[0].process.Load().engine.CreateStore(w.ctx, ostiary.CreateStoreRequest{})
+	time.Sleep(3 * time.Second) // coordinated nodes choose the one that writes
+	var holder *process
+	err := w.forward(w.ctx, w.machines[0].process.Load(), func(p *process) error {
+		holder = p
+		s, err := p.engine.CreateStore(w.ctx, ostiary.CreateStoreRequest{})
+		if err == nil {
+			w.id = s.ID()
+		}
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	w.id = s.ID()
+	s, err := holder.engine.Store(w.ctx, w.id)
+	if err != nil {
+		return err
+	}
 	user := []schema.SubjectType{{Type: "user"}}
 	viewer := schema.RelationDef{Name: "viewer", Rewrite: schema.Direct(), Subjects: user}
 	parent := schema.RelationDef{Name: "parent", Rewrite: schema.Direct(), Subjects: []schema.SubjectType{{Type: "folder"}}}

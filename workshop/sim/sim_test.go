@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// runsDefault is the number of runs of TestRuns. They take about 5 s of processor time.
+// runsDefault is the number of runs of TestRuns. They take about 8 s of processor time.
 const runsDefault = 500
 
 // setting returns the number in an environment variable, or a default.
