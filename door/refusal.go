@@ -55,6 +55,11 @@ const (
 	// Lost: the request was sent to the node that writes, whose response was lost. It may
 	// have had an effect.
 	Lost
+	// BadMedia: the route does not read bodies of the request's media type.
+	BadMedia
+	// BadQuery: the query of the URL is malformed, or has parameters that the route does
+	// not accept.
+	BadQuery
 )
 
 // Refusal describes why the server refused a request. Its text contains no
@@ -66,6 +71,8 @@ type Refusal struct {
 	// value. Bound is "" if the reason involves no bound.
 	Bound string
 	Limit int64
+	// Detail is what is wrong, and what was expected, if the reason leaves that open.
+	Detail string
 	// Time is the value of a bound that is a duration. Limit is 0 then.
 	Time time.Duration
 }
@@ -75,6 +82,9 @@ func (r *Refusal) Error() string {
 	s := reasons[r.Reason].text
 	if s == "" {
 		s = "refused"
+	}
+	if r.Detail != "" {
+		s += ": " + r.Detail
 	}
 	switch {
 	case r.Bound == "":
@@ -131,6 +141,8 @@ var reasons = [math.MaxUint8 + 1]struct {
 	ForeignPage: {"a server without keys accepts requests from web pages of this machine only: list other origins with --cors",
 		http.StatusForbidden, codes.PermissionDenied},
 	BrokenBody: {"the request's body cannot be read", http.StatusBadRequest, codes.InvalidArgument},
+	BadMedia:   {"unsupported Content-Type", http.StatusUnsupportedMediaType, codes.InvalidArgument},
+	BadQuery:   {"invalid query", http.StatusBadRequest, codes.InvalidArgument},
 	BadReason: {"invalid Ostiary-Reason: expected one text of at most 512 bytes of UTF-8 without control characters",
 		http.StatusBadRequest, codes.InvalidArgument},
 	NoHolder: {"no node takes writes at the moment", http.StatusServiceUnavailable, codes.Unavailable},

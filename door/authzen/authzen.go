@@ -86,8 +86,8 @@ type service struct {
 	emptyParams expr.Values
 }
 
-// store returns the store of a request. name is the store in its path, or "".
-func (s *service) store(ctx context.Context, name string) (*ostiary.Store, error) {
+// findStore returns the store of a request. name is the store in its path, or "".
+func (s *service) findStore(ctx context.Context, name string) (*ostiary.Store, error) {
 	if name == "" {
 		name = s.options.Store
 	}
@@ -110,7 +110,7 @@ func (s *service) store(ctx context.Context, name string) (*ostiary.Store, error
 // call is the state of one request.
 type call struct {
 	*service
-	ctx   context.Context
+	door.Call
 	store *ostiary.Store
 	// domain is the policy domain that store is; nil if it is none.
 	domain *domain.Domain
@@ -124,39 +124,37 @@ type call struct {
 func (s *service) post(serve func(*call) error) func(http.ResponseWriter, *http.Request, door.Params) {
 	return func(w http.ResponseWriter, r *http.Request, p door.Params) {
 		echoRequestID(w, r)
-		out, err := s.run(r, p, serve)
-		if err != nil {
+		c := call{service: s, Call: door.Call{W: w, R: r, Params: p}}
+		defer c.End()
+		if err := c.run(serve); err != nil {
 			writeError(w, err)
 			return
 		}
-		door.WriteJSON(w, http.StatusOK, out)
+		door.WriteJSON(w, http.StatusOK, c.out)
 	}
 }
 
-// run reads a request, calls serve and returns the response's JSON.
-func (s *service) run(r *http.Request, p door.Params, serve func(*call) error) ([]byte, error) {
-	if t, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";"); !strings.EqualFold(strings.TrimSpace(t), "application/json") {
-		return nil, &requestError{http.StatusBadRequest, "the Content-Type must be application/json"}
+// run reads the request and calls serve. The protocol demands a Content-Type.
+func (c *call) run(serve func(*call) error) (err error) {
+	if c.R.Header.Get("Content-Type") == "" {
+		return c.RefuseMedia("application/json")
 	}
-	st, err := s.store(r.Context(), p.At(0))
-	if err != nil {
-		return nil, err
+	if c.store, err = c.findStore(c.Context(), c.Params.At(0)); err != nil {
+		return err
 	}
-	body, err := door.ReadBody(r)
-	if err != nil {
-		return nil, err
+	if c.body, err = c.JSON(); err != nil {
+		return err
 	}
-	defer body.Free()
-	c := call{service: s, ctx: r.Context(), store: st, body: body.Bytes, out: make([]byte, 0, 128)}
-	if c.domain, err = s.domainOf(&c); err != nil {
-		return nil, err
+	if c.domain, err = c.domainOf(c); err != nil {
+		return err
 	}
-	err = serve(&c)
-	if cause := context.Cause(c.ctx); err != nil && cause != nil && !errors.Is(err, ostiary.ErrLoading) {
+	c.out = make([]byte, 0, 128)
+	err = serve(c)
+	if cause := context.Cause(c.Context()); err != nil && cause != nil && !errors.Is(err, ostiary.ErrLoading) {
 		// Policies report an ended context as a bound on time.
 		err = fmt.Errorf("%w: %w", ostiary.ErrCanceled, cause)
 	}
-	return c.out, err
+	return err
 }
 
 // echoRequestID copies the request's identifier into the response, as the

@@ -30,6 +30,9 @@ func describe(err error) (status int, text string) {
 		return http.StatusBadRequest, err.Error()
 	}
 	f := door.Describe(err)
+	if f.Status == http.StatusUnsupportedMediaType {
+		f.Status = http.StatusBadRequest // that of every malformed request
+	}
 	if errors.Is(door.KindOf(err), ostiary.ErrNoSchema) {
 		// The protocol has no schemas: the request has a type that the store lacks, as
 		// with ErrNoType.

@@ -31,7 +31,7 @@ func (c *call) serveEvaluation() error {
 // decide writes the decision of one evaluation.
 func (c *call) decide(e *evaluation) error {
 	if c.domain != nil {
-		p, err := c.domain.Pin(c.ctx, domain.PinOptions{})
+		p, err := c.domain.Pin(c.Context(), domain.PinOptions{})
 		if err == nil {
 			c.out, _, err = c.decideByPolicy(p, e)
 		}
@@ -40,7 +40,7 @@ func (c *call) decide(e *evaluation) error {
 	if err := e.checkParts(evaluationParts); err != nil {
 		return err
 	}
-	result, err := c.store.Check(c.ctx, e.check(c.emptyParams))
+	result, err := c.store.Check(c.Context(), e.check(c.emptyParams))
 	c.out, err = appendDecision(c.out, result, err)
 	return err
 }
@@ -215,7 +215,7 @@ func (c *call) decideAll(items []evaluation, semantic string) error {
 			requests = append(requests, items[i].check(c.emptyParams))
 		}
 	}
-	results, err := c.store.CheckBatch(c.ctx, requests, ostiary.Acknowledged())
+	results, err := c.store.CheckBatch(c.Context(), requests, ostiary.Acknowledged())
 	if err != nil {
 		return err
 	}

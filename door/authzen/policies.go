@@ -24,7 +24,7 @@ func (s *service) domainOf(c *call) (*domain.Domain, error) {
 	if s.options.Domains == nil {
 		return nil, nil
 	}
-	d, err := s.options.Domains.Of(c.ctx, c.store)
+	d, err := s.options.Domains.Of(c.Context(), c.store)
 	if errors.Is(err, domain.ErrNoDomain) {
 		return nil, nil
 	}
@@ -167,7 +167,7 @@ func (c *call) decideByPolicy(p *domain.Pinned, e *evaluation) ([]byte, bool, er
 	if err != nil {
 		return c.out, false, err
 	}
-	results, err := p.Decide(c.ctx, request, nil)
+	results, err := p.Decide(c.Context(), request, nil)
 	if err != nil {
 		return c.out, false, err
 	}
@@ -259,13 +259,13 @@ func appendValue(out []byte, v value.Value) []byte {
 
 // decideAllByPolicy writes the decisions of all items, at one revision.
 func (c *call) decideAllByPolicy(items []evaluation, semantic string) error {
-	p, err := c.domain.Pin(c.ctx, domain.PinOptions{})
+	p, err := c.domain.Pin(c.Context(), domain.PinOptions{})
 	if err != nil {
 		return err
 	}
 	c.out = append(c.out, `{"evaluations":[`...)
 	for i := range items {
-		if err := c.ctx.Err(); err != nil {
+		if err := c.Context().Err(); err != nil {
 			return err
 		}
 		if i > 0 {
@@ -303,7 +303,7 @@ func (c *call) searchByPolicy(q *search, category string) error {
 		}
 	}
 	r.Attributes = func(name string) []policy.Attribute { return append(attributes(name), shared...) }
-	page, err := c.domain.Search(c.ctx, r)
+	page, err := c.domain.Search(c.Context(), r)
 	if err != nil {
 		return err
 	}

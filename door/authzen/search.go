@@ -212,7 +212,7 @@ func (c *call) serveSearchSubject() error {
 	if c.domain != nil {
 		return c.searchByPolicy(&q, policy.CategorySubject)
 	}
-	l, err := c.store.ListSubjects(c.ctx, ostiary.ListSubjectsRequest{Object: rel.Object{Type: q.resource.Type, ID: q.resource.ID},
+	l, err := c.store.ListSubjects(c.Context(), ostiary.ListSubjectsRequest{Object: rel.Object{Type: q.resource.Type, ID: q.resource.ID},
 		Relation: q.action.name, SubjectType: q.subject.Type, Limit: q.limit, Cursor: q.cursor, QueryOptions: ostiary.QueryOptions{Context: q.params(c.emptyParams)}})
 	if err != nil {
 		return c.writeUnknownName(err)
@@ -240,7 +240,7 @@ func (c *call) serveSearchResource() error {
 	if c.domain != nil {
 		return c.searchByPolicy(&q, policy.CategoryResource)
 	}
-	l, err := c.store.ListObjects(c.ctx, ostiary.ListObjectsRequest{Type: q.resource.Type, Relation: q.action.name,
+	l, err := c.store.ListObjects(c.Context(), ostiary.ListObjectsRequest{Type: q.resource.Type, Relation: q.action.name,
 		Subject: rel.Subject{Type: q.subject.Type, ID: q.subject.ID}, Limit: q.limit, Cursor: q.cursor, QueryOptions: ostiary.QueryOptions{Context: q.params(c.emptyParams)}})
 	if err != nil {
 		return c.writeUnknownName(err)
@@ -269,7 +269,7 @@ func (c *call) serveSearchAction() error {
 	if err != nil {
 		return err
 	}
-	result, err := c.store.Entitlements(c.ctx, ostiary.EntitlementsRequest{Subject: rel.Subject{Type: q.subject.Type, ID: q.subject.ID},
+	result, err := c.store.Entitlements(c.Context(), ostiary.EntitlementsRequest{Subject: rel.Subject{Type: q.subject.Type, ID: q.subject.ID},
 		Objects: []rel.Object{{Type: q.resource.Type, ID: q.resource.ID}}, Permissions: true, QueryOptions: ostiary.QueryOptions{Context: q.params(c.emptyParams), Consistency: consistency}})
 	if err != nil {
 		return c.writeUnknownName(err)

@@ -50,7 +50,7 @@ const expiryForm = "2006-01-02T15:04:05.000000"
 
 // createApplication answers POST /v3/users/{id}/application_credentials.
 func (c *call) createApplication() error {
-	if err := c.may("create_application_credential", access.Target{"user_id": c.p.At(0)}); err != nil {
+	if err := c.may("create_application_credential", access.Target{"user_id": c.Params.At(0)}); err != nil {
 		return err
 	}
 	if err := c.caller.ManageApplicationCredentials(true); err != nil {
@@ -77,7 +77,7 @@ func (c *call) createApplication() error {
 	if n.Rules, err = rules(m); err != nil {
 		return err
 	}
-	made, secret, err := c.id.CreateApplicationCredential(c.r.Context(), n)
+	made, secret, err := c.id.CreateApplicationCredential(c.Context(), n)
 	if err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func (c *call) showApplication(o *object, r *identity.Record, secret string) err
 
 // listApplications answers GET /v3/users/{id}/application_credentials.
 func (c *call) listApplications() error {
-	if err := c.may("list_application_credentials", access.Target{"user_id": c.p.At(0)}); err != nil {
+	if err := c.may("list_application_credentials", access.Target{"user_id": c.Params.At(0)}); err != nil {
 		return err
 	}
 	all, err := c.owned(applications)
@@ -181,7 +181,7 @@ func (c *call) owned(x *resource) (selected []*identity.Record, err error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := c.id.Referring(c.r.Context(), identity.User, c.p.At(0), x.kind)
+	all, err := c.id.Referring(c.Context(), identity.User, c.Params.At(0), x.kind)
 	for _, r := range all {
 		if match(r) {
 			selected = append(selected, r)
@@ -194,11 +194,11 @@ func (c *call) owned(x *resource) (selected []*identity.Record, err error) {
 // call the operation on it. The rule gets the owner of the credential. The user in
 // the path counts only if there is no such credential.
 func (c *call) application(operation string, change bool) (*identity.Record, error) {
-	r, err := c.lookup(identity.ApplicationCredential, c.p.At(1))
+	r, err := c.lookup(identity.ApplicationCredential, c.Params.At(1))
 	if err != nil {
 		return nil, err
 	}
-	owner := c.p.At(0)
+	owner := c.Params.At(0)
 	if r != nil {
 		owner = r.Owner
 	}
@@ -208,7 +208,7 @@ func (c *call) application(operation string, change bool) (*identity.Record, err
 	if err := c.caller.ManageApplicationCredentials(change); err != nil {
 		return nil, err
 	}
-	return c.id.Get(c.r.Context(), identity.ApplicationCredential, c.p.At(1))
+	return c.id.Get(c.Context(), identity.ApplicationCredential, c.Params.At(1))
 }
 
 // getApplication answers GET /v3/users/{id}/application_credentials/{id}.
@@ -226,7 +226,7 @@ func (c *call) deleteApplication() error {
 	if err != nil {
 		return err
 	}
-	if err := c.id.Delete(c.r.Context(), identity.ApplicationCredential, r.ID); err != nil {
+	if err := c.id.Delete(c.Context(), identity.ApplicationCredential, r.ID); err != nil {
 		return err
 	}
 	return c.done()
@@ -234,7 +234,7 @@ func (c *call) deleteApplication() error {
 
 // accessRuleOwner returns the attributes for the rules of access rules.
 func (c *call) accessRuleOwner() (access.Target, error) {
-	u, err := c.lookup(identity.User, c.p.At(0))
+	u, err := c.lookup(identity.User, c.Params.At(0))
 	return users.targetOf(u), err
 }
 
@@ -275,9 +275,9 @@ func (c *call) accessRule(operation string) (*identity.Record, error) {
 	if err := c.caller.ManageApplicationCredentials(false); err != nil {
 		return nil, err
 	}
-	r, err := c.lookup(identity.AccessRule, c.p.At(1))
-	if err == nil && (r == nil || r.Owner != c.p.At(0)) {
-		err = &statusError{http.StatusNotFound, "Could not find Access Rule: " + shorten(c.p.At(1)) + "."}
+	r, err := c.lookup(identity.AccessRule, c.Params.At(1))
+	if err == nil && (r == nil || r.Owner != c.Params.At(0)) {
+		err = &statusError{http.StatusNotFound, "Could not find Access Rule: " + shorten(c.Params.At(1)) + "."}
 	}
 	return r, err
 }
@@ -301,7 +301,7 @@ func (c *call) deleteAccessRule() error {
 	if err != nil {
 		return err
 	}
-	if err := c.id.Delete(c.r.Context(), identity.AccessRule, r.ID); err != nil {
+	if err := c.id.Delete(c.Context(), identity.AccessRule, r.ID); err != nil {
 		return err
 	}
 	return c.done()
@@ -328,7 +328,7 @@ func (c *call) loginByApplication(text json.RawMessage) (user, credential *ident
 			return nil, nil, err
 		}
 	}
-	return c.id.LoginByApplicationCredential(c.r.Context(), a.ID, a.Secret)
+	return c.id.LoginByApplicationCredential(c.Context(), a.ID, a.Secret)
 }
 
 // namedApplication returns the id of the application credential that a request
@@ -350,7 +350,7 @@ func (c *call) namedApplication(a *applicationRequest) (string, error) {
 	if user == nil {
 		return "", unauthorized("no such user")
 	}
-	found, err := orNil(c.id.Find(c.r.Context(), identity.ApplicationCredential, user.ID, a.Name))
+	found, err := orNil(c.id.Find(c.Context(), identity.ApplicationCredential, user.ID, a.Name))
 	if err == nil && found == nil {
 		err = unauthorized("no such application credential")
 	}
@@ -381,7 +381,7 @@ const accessRulesHeader = "OpenStack-Identity-Access-Rules"
 
 // checksAccessRules returns whether the caller checks the access rules of tokens.
 func (c *call) checksAccessRules() bool {
-	version, err := strconv.ParseFloat(c.r.Header.Get(accessRulesHeader), 64)
+	version, err := strconv.ParseFloat(c.R.Header.Get(accessRulesHeader), 64)
 	return err == nil && version >= 1
 }
 
@@ -397,7 +397,7 @@ func (c *call) checkAccessRules() error {
 	if len(c.caller.AccessRules) == 0 {
 		return nil
 	}
-	path, method := strings.TrimSuffix(c.r.URL.EscapedPath(), "/"), c.r.Method
+	path, method := strings.TrimSuffix(c.R.URL.EscapedPath(), "/"), c.R.Method
 	for _, prefix := range prefixes {
 		if method == http.MethodGet && path == prefix+"/auth/tokens" {
 			return nil
@@ -415,7 +415,7 @@ func (c *call) checkAccessRules() error {
 			return nil
 		}
 	}
-	if text := c.r.Header.Get("X-Service-Token"); text != "" {
+	if text := c.R.Header.Get("X-Service-Token"); text != "" {
 		if service, err := c.validate(text, 0); err == nil && len(service.AccessRules) == 0 && hasRole(service, serviceRole) {
 			return nil
 		}

@@ -62,11 +62,11 @@ func (c *call) roleAssignments() error {
 	if err := c.mayListAssignments(q); err != nil {
 		return err
 	}
-	view, err := c.id.View(c.r.Context())
+	view, err := c.id.View(c.Context())
 	if err != nil {
 		return err
 	}
-	l := &assignmentList{call: c, ctx: lasting{c.r.Context(), c}, view: view, query: q, closures: map[string][]impliedRole{}}
+	l := &assignmentList{call: c, ctx: lasting{c.Context(), c}, view: view, query: q, closures: map[string][]impliedRole{}}
 	o := c.long()
 	o.beginList("role_assignments")
 	for a, err := range l.rows() {

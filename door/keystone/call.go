@@ -38,9 +38,7 @@ func (r *route) writes() bool { return r.method != http.MethodGet && !r.reads &&
 // call is a request in progress.
 type call struct {
 	*service
-	w  http.ResponseWriter
-	r  *http.Request
-	p  door.Params
+	door.Call
 	id *identity.Service
 	// caller is the validated token of the caller; nil on anonymous routes.
 	caller      *identity.Token
@@ -53,7 +51,7 @@ type call struct {
 func (s *service) serve(r route) func(http.ResponseWriter, *http.Request, door.Params) {
 	return func(w http.ResponseWriter, req *http.Request, p door.Params) {
 		s.head(w, req)
-		c := &call{service: s, w: w, r: req, p: p}
+		c := &call{service: s, Call: door.Call{W: w, R: req, Params: p}}
 		err := c.open(r.anonymous)
 		if err == nil {
 			err = r.serve(c)
@@ -68,10 +66,10 @@ func (s *service) serve(r route) func(http.ResponseWriter, *http.Request, door.P
 // response off instead, so that the client cannot take it for a whole one.
 func (c *call) fail(err error) {
 	if !c.begun {
-		c.writeError(c.w, c.r, err)
+		c.writeError(c.W, c.R, err)
 		return
 	}
-	if c.r.Context().Err() == nil {
+	if c.Context().Err() == nil {
 		c.options.Report(fmt.Errorf("keystone: a response broke off: %w", err))
 	}
 	panic(http.ErrAbortHandler)
@@ -96,19 +94,19 @@ func (s *service) head(w http.ResponseWriter, _ *http.Request) {
 
 // open finds the deployment and authenticates the caller.
 func (c *call) open(anonymous bool) (err error) {
-	if c.query, err = url.ParseQuery(c.r.URL.RawQuery); err != nil {
-		return &statusError{http.StatusBadRequest, "The query string is malformed."}
-	}
-	c.r = c.r.WithContext(identity.WithProof(c.r.Context(), c.r.RemoteAddr))
-	if c.id, err = c.deployment(c.r.Context()); err != nil || anonymous {
+	if c.query, err = c.Query(); err != nil {
 		return err
 	}
-	text := c.r.Header.Get("X-Auth-Token")
+	c.R = c.R.WithContext(identity.WithProof(c.Context(), c.R.RemoteAddr))
+	if c.id, err = c.deployment(c.Context()); err != nil || anonymous {
+		return err
+	}
+	text := c.R.Header.Get("X-Auth-Token")
 	if text == "" {
 		return errNoToken
 	}
 	if c.caller, err = c.validate(text, 0); err == nil {
-		err = c.id.RelyOn(c.r.Context(), c.caller)
+		err = c.id.RelyOn(c.Context(), c.caller)
 	}
 	if errors.Is(err, &identity.Error{Reason: identity.NotFound}) || errors.Is(err, token.ErrInvalid) {
 		return unauthorized("invalid X-Auth-Token: " + err.Error())
@@ -116,14 +114,14 @@ func (c *call) open(anonymous bool) (err error) {
 	if err != nil {
 		return err
 	}
-	door.Authenticated(c.r.Context())
+	door.Authenticated(c.Context())
 	c.actAs(c.caller.User.ID)
 	c.credentials = credentials(c.caller)
 	return c.checkAccessRules()
 }
 
 // actAs makes a user the caller of the writes of the request, in the log.
-func (c *call) actAs(user string) { identity.ActAs(c.r.Context(), user) }
+func (c *call) actAs(user string) { identity.ActAs(c.Context(), user) }
 
 // now returns the current time.
 func (s *service) now() time.Time {
@@ -189,16 +187,16 @@ func (c *call) bodyValue(name string) (json.RawMessage, error) {
 
 // bodyMembers reads a request's body, which must be a JSON object.
 func (c *call) bodyMembers() (identity.Members, error) {
-	b, err := door.ReadBody(c.r)
+	b, err := c.Body()
 	if err != nil {
 		return nil, err
 	}
-	defer b.Free()
-	if t := c.r.Header.Get("Content-Type"); len(b.Bytes) > 0 && t != "" && !strings.HasPrefix(t, "application/json") {
+	defer c.End() // members are copies
+	if _, err := c.Media("application/json"); err != nil && len(b) > 0 {
 		return nil, expecting("application/json", "Content-Type header")
 	}
-	m, err := identity.ParseMembers(b.Bytes)
-	if err != nil || !json.Valid(b.Bytes) {
+	m, err := identity.ParseMembers(b)
+	if err != nil || !json.Valid(b) {
 		return nil, expecting("valid JSON", "request body")
 	}
 	return m, nil
@@ -221,7 +219,7 @@ func (s *service) base(r *http.Request) string {
 
 // link returns the URL of a path below /v3.
 func (c *call) link(path ...string) string {
-	url := c.base(c.r) + "/v3"
+	url := c.base(c.R) + "/v3"
 	for _, p := range path {
 		url += "/" + escape(p)
 	}
@@ -252,7 +250,7 @@ func (c *call) write(status int, o *object) error {
 	if c.begun {
 		c.sendPart(o.bytes())
 	} else {
-		door.WriteJSON(c.w, status, o.bytes())
+		door.WriteJSON(c.W, status, o.bytes())
 	}
 	return nil
 }
@@ -269,10 +267,10 @@ func (c *call) long() *object {
 func (c *call) sendPart(part []byte) {
 	if !c.begun {
 		c.begun = true
-		c.w.Header().Set("Content-Type", "application/json")
-		c.w.WriteHeader(http.StatusOK)
+		c.W.Header().Set("Content-Type", "application/json")
+		c.W.WriteHeader(http.StatusOK)
 	}
-	if _, err := c.w.Write(part); err != nil {
+	if _, err := c.W.Write(part); err != nil {
 		panic(http.ErrAbortHandler)
 	}
 }
@@ -295,6 +293,6 @@ func (l lasting) Err() error {
 
 // done sends an empty response.
 func (c *call) done() error {
-	c.w.WriteHeader(http.StatusNoContent)
+	c.W.WriteHeader(http.StatusNoContent)
 	return nil
 }

@@ -19,7 +19,7 @@ func enabled(r *identity.Record) bool { return !r.Disabled }
 // enabled endpoints. If endpoints are associated with the project of the token, it
 // has those only, and no service without one of them.
 func (c *call) offered(t *identity.Token) (all, reachable []*identity.Record, err error) {
-	ctx := c.r.Context()
+	ctx := c.Context()
 	if all, _, err = c.id.List(ctx, identity.ListRequest{Kind: identity.CatalogService, Match: enabled}); err != nil {
 		return nil, nil, err
 	}
@@ -60,7 +60,7 @@ type catalogKey struct{ project, user, base string }
 // showCatalog appends the catalog of a token. It remembers the text for the newest
 // revision, because making it takes longer than the rest of a validation.
 func (c *call) showCatalog(o *object, t *identity.Token) error {
-	at, err := c.id.Newest(c.r.Context())
+	at, err := c.id.Newest(c.Context())
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (c *call) substitutions(t *identity.Token) map[string]string {
 	if t.Trust != nil {
 		user = t.Trust.Owner
 	}
-	values := map[string]string{"user_id": user, "public_endpoint": c.base(c.r)}
+	values := map[string]string{"user_id": user, "public_endpoint": c.base(c.R)}
 	if id := t.Scope.ProjectID; id != "" {
 		values["project_id"], values["tenant_id"] = id, id
 	}
@@ -144,7 +144,7 @@ func (c *call) authCatalog() error {
 	if err := c.showCatalog(&o, c.caller); err != nil {
 		return err
 	}
-	o.links(c.self(c.r))
+	o.links(c.self(c.R))
 	return c.write(http.StatusOK, &o)
 }
 
@@ -157,7 +157,7 @@ func (c *call) authTargets(x *resource) error {
 }
 
 func (c *call) targetsOf(x *resource, user string, groups ...string) error {
-	ids, err := c.id.Targets(c.r.Context(), user, groups...)
+	ids, err := c.id.Targets(c.Context(), user, groups...)
 	if err != nil {
 		return err
 	}
@@ -171,7 +171,7 @@ func (c *call) targetsOf(x *resource, user string, groups ...string) error {
 
 // projectsOfUser answers GET /v3/users/{id}/projects.
 func (c *call) projectsOfUser() error {
-	u, err := c.get(users, "list_user_projects", c.p.At(0))
+	u, err := c.get(users, "list_user_projects", c.Params.At(0))
 	if err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func (c *call) authSystem() error {
 	if err := c.may("get_auth_system", nil); err != nil {
 		return err
 	}
-	ids, err := c.id.Targets(c.r.Context(), c.caller.User.ID, c.caller.GroupIDs...)
+	ids, err := c.id.Targets(c.Context(), c.caller.User.ID, c.caller.GroupIDs...)
 	if err != nil {
 		return err
 	}
@@ -193,6 +193,6 @@ func (c *call) authSystem() error {
 	}
 	var o object
 	list(&o, "system", all, func(o *object, _ bool) { o.boolean("all", true) })
-	o.links(c.self(c.r))
+	o.links(c.self(c.R))
 	return c.write(http.StatusOK, &o)
 }

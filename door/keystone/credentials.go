@@ -58,7 +58,7 @@ func (c *call) mayUseCredentials() error {
 // credential returns the credential of the path, if the caller may call the
 // operation on it.
 func (c *call) credential(operation string) (*identity.Record, error) {
-	r, err := c.get(userCredentials, operation, c.p.At(0))
+	r, err := c.get(userCredentials, operation, c.Params.At(0))
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (c *call) credential(operation string) (*identity.Record, error) {
 
 // sendCredential answers with a credential and its content.
 func (c *call) sendCredential(status int, r *identity.Record) error {
-	blob, err := c.id.Blob(c.r.Context(), r)
+	blob, err := c.id.Blob(c.Context(), r)
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (c *call) listCredentials() error {
 	if err != nil {
 		return err
 	}
-	records, more, err := c.id.List(c.r.Context(), page)
+	records, more, err := c.id.List(c.Context(), page)
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (c *call) listCredentials() error {
 func (c *call) blobs(records []*identity.Record) (kept []*identity.Record, blobs map[string]string, err error) {
 	blobs = make(map[string]string, len(records))
 	for _, r := range records {
-		blob, err := c.id.Blob(c.r.Context(), r)
+		blob, err := c.id.Blob(c.Context(), r)
 		if errors.Is(err, &identity.Error{Reason: identity.NotFound}) {
 			continue
 		}
@@ -159,7 +159,7 @@ func (c *call) createCredential() error {
 	if err := c.mayUseCredentials(); err != nil {
 		return err
 	}
-	made, err := c.id.CreateCredential(c.r.Context(), r, m.Text("blob"))
+	made, err := c.id.CreateCredential(c.Context(), r, m.Text("blob"))
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func (c *call) updateCredential() error {
 	if err != nil {
 		return err
 	}
-	if r, err = c.id.UpdateCredential(c.r.Context(), r.ID, m.Text("blob")); err != nil {
+	if r, err = c.id.UpdateCredential(c.Context(), r.ID, m.Text("blob")); err != nil {
 		return err
 	}
 	return c.sendCredential(http.StatusOK, r)
@@ -186,7 +186,7 @@ func (c *call) deleteCredential() error {
 	if err != nil {
 		return err
 	}
-	if err := c.id.Delete(c.r.Context(), identity.Credential, r.ID); err != nil {
+	if err := c.id.Delete(c.Context(), identity.Credential, r.ID); err != nil {
 		return err
 	}
 	return c.done()

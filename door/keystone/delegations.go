@@ -48,7 +48,7 @@ func (c *call) roleID(text json.RawMessage) (string, error) {
 	if r.ID != "" {
 		return r.ID, nil
 	}
-	role, err := c.id.Find(c.r.Context(), identity.Role, "", r.Name)
+	role, err := c.id.Find(c.Context(), identity.Role, "", r.Name)
 	if errors.Is(err, &identity.Error{Reason: identity.NotFound}) {
 		err = &identity.Error{Reason: identity.NotFound, Text: "Role " + shorten(r.Name) + " is not defined"}
 	}

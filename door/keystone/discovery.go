@@ -34,7 +34,7 @@ func (s *service) version(o *object, r *http.Request) {
 func (c *call) discover() error {
 	var o object
 	o.begin("version")
-	c.version(&o, c.r)
+	c.version(&o, c.R)
 	o.end()
 	return c.write(http.StatusOK, &o)
 }

@@ -23,7 +23,7 @@ func domainConfigRoutes() (all []route) {
 // configPath returns the group and the option in the path of a request. i is the
 // place of the group among the parameters of the path.
 func (c *call) configPath(i int) identity.ConfigPath {
-	return identity.ConfigPath{Group: c.p.At(i), Option: c.p.At(i + 1)}
+	return identity.ConfigPath{Group: c.Params.At(i), Option: c.Params.At(i + 1)}
 }
 
 func (c *call) sendConfig(status int, config identity.Members) error {
@@ -49,11 +49,11 @@ func (c *call) domainConfig() error {
 	if c.configPath(1).Compliance() {
 		return c.complianceConfig()
 	}
-	domain, err := c.get(domains, "get_domain_config", c.p.At(0))
+	domain, err := c.get(domains, "get_domain_config", c.Params.At(0))
 	if err != nil {
 		return err
 	}
-	config, err := c.id.DomainConfig(c.r.Context(), domain.ID, c.configPath(1))
+	config, err := c.id.DomainConfig(c.Context(), domain.ID, c.configPath(1))
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (c *call) domainConfig() error {
 // complianceConfig answers a GET of the rules for passwords, which every caller may
 // read.
 func (c *call) complianceConfig() error {
-	domain, err := c.get(domains, "get_security_compliance_domain_config", c.p.At(0))
+	domain, err := c.get(domains, "get_security_compliance_domain_config", c.Params.At(0))
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (c *call) complianceConfig() error {
 }
 
 func (c *call) setDomainConfig() error {
-	domain, err := c.get(domains, "create_domain_config", c.p.At(0))
+	domain, err := c.get(domains, "create_domain_config", c.Params.At(0))
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (c *call) setDomainConfig() error {
 	if err != nil {
 		return err
 	}
-	config, created, err := c.id.SetDomainConfig(c.r.Context(), domain.ID, given)
+	config, created, err := c.id.SetDomainConfig(c.Context(), domain.ID, given)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (c *call) setDomainConfig() error {
 }
 
 func (c *call) updateDomainConfig() error {
-	domain, err := c.get(domains, "update_domain_config", c.p.At(0))
+	domain, err := c.get(domains, "update_domain_config", c.Params.At(0))
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (c *call) updateDomainConfig() error {
 	if err != nil {
 		return err
 	}
-	config, err := c.id.UpdateDomainConfig(c.r.Context(), domain.ID, c.configPath(1), given)
+	config, err := c.id.UpdateDomainConfig(c.Context(), domain.ID, c.configPath(1), given)
 	if err != nil {
 		return err
 	}
@@ -111,11 +111,11 @@ func (c *call) updateDomainConfig() error {
 }
 
 func (c *call) deleteDomainConfig() error {
-	domain, err := c.get(domains, "delete_domain_config", c.p.At(0))
+	domain, err := c.get(domains, "delete_domain_config", c.Params.At(0))
 	if err != nil {
 		return err
 	}
-	if err := c.id.DeleteDomainConfig(c.r.Context(), domain.ID, c.configPath(1)); err != nil {
+	if err := c.id.DeleteDomainConfig(c.Context(), domain.ID, c.configPath(1)); err != nil {
 		return err
 	}
 	return c.done()

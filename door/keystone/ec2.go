@@ -32,7 +32,7 @@ func (c *call) mayUseEC2(operation, user string) error {
 	if err := c.notDelegated("Delegated tokens cannot access EC2 credentials"); err != nil {
 		return err
 	}
-	_, err := c.id.Get(c.r.Context(), identity.User, user)
+	_, err := c.id.Get(c.Context(), identity.User, user)
 	return err
 }
 
@@ -60,7 +60,7 @@ func (c *call) sendEC2(status int, r *identity.Record, b *identity.EC2Blob) erro
 
 // ec2Blob returns the parsed content of an EC2 credential.
 func (c *call) ec2Blob(r *identity.Record) (*identity.EC2Blob, error) {
-	text, err := c.id.Blob(c.r.Context(), r)
+	text, err := c.id.Blob(c.Context(), r)
 	if err != nil {
 		return nil, err
 	}
@@ -68,11 +68,11 @@ func (c *call) ec2Blob(r *identity.Record) (*identity.EC2Blob, error) {
 }
 
 func (c *call) listEC2() error {
-	user := c.p.At(0)
+	user := c.Params.At(0)
 	if err := c.mayUseEC2("ec2_list_credentials", user); err != nil {
 		return err
 	}
-	owned, err := c.id.Referring(c.r.Context(), identity.User, user, identity.Credential)
+	owned, err := c.id.Referring(c.Context(), identity.User, user, identity.Credential)
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (c *call) listEC2() error {
 }
 
 func (c *call) createEC2() error {
-	user := c.p.At(0)
+	user := c.Params.At(0)
 	if err := c.mayUseEC2("ec2_create_credential", user); err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (c *call) createEC2() error {
 	if project == "" {
 		return expecting("tenant_id", "request body")
 	}
-	r, b, err := c.id.CreateEC2(c.r.Context(), user, project)
+	r, b, err := c.id.CreateEC2(c.Context(), user, project)
 	if err != nil {
 		return err
 	}
@@ -124,8 +124,8 @@ func (c *call) createEC2() error {
 // the operation on it. The rule is about the owner of the credential; the user of
 // the path must only exist, as in Keystone.
 func (c *call) ec2Credential(operation string) (*identity.Record, error) {
-	user, id := c.p.At(0), identity.EC2ID(c.p.At(1))
-	r, err := c.id.Get(c.r.Context(), identity.Credential, id)
+	user, id := c.Params.At(0), identity.EC2ID(c.Params.At(1))
+	r, err := c.id.Get(c.Context(), identity.Credential, id)
 	if err == nil && r.Members.Text("type") != identity.TypeEC2 {
 		err = &statusError{http.StatusNotFound, "Could not find credential: " + id + "."}
 	}
@@ -135,7 +135,7 @@ func (c *call) ec2Credential(operation string) (*identity.Record, error) {
 	if err := c.mayUseEC2(operation, r.Owner); err != nil {
 		return nil, err
 	}
-	_, err = c.id.Get(c.r.Context(), identity.User, user)
+	_, err = c.id.Get(c.Context(), identity.User, user)
 	return r, err
 }
 
@@ -156,7 +156,7 @@ func (c *call) deleteEC2() error {
 	if err != nil {
 		return err
 	}
-	if err := c.id.Delete(c.r.Context(), identity.Credential, r.ID); err != nil {
+	if err := c.id.Delete(c.Context(), identity.Credential, r.ID); err != nil {
 		return err
 	}
 	return c.done()
@@ -239,7 +239,7 @@ func (c *call) ec2Token() error {
 	if r.Headers, err = texts(s.Headers); err != nil {
 		return err
 	}
-	t, err := c.id.LoginEC2(c.r.Context(), s.Access, func(secret string) error { return r.Verify(secret, c.now()) })
+	t, err := c.id.LoginEC2(c.Context(), s.Access, func(secret string) error { return r.Verify(secret, c.now()) })
 	if err != nil {
 		return err
 	}
@@ -260,7 +260,7 @@ func (c *call) s3Token() error {
 	if err != nil {
 		return err
 	}
-	t, err := c.id.LoginEC2(c.r.Context(), s.Access, func(secret string) error {
+	t, err := c.id.LoginEC2(c.Context(), s.Access, func(secret string) error {
 		if err := s.checkTimes(c.now()); err != nil {
 			return err
 		}

@@ -107,8 +107,8 @@ func (a *association) connects(c *call, operation string) (map[identity.Kind]str
 	}
 	ids := map[identity.Kind]string{}
 	for i, k := range a.ends {
-		ids[k] = c.p.At(i)
-		r, err := c.id.Get(c.r.Context(), k, ids[k])
+		ids[k] = c.Params.At(i)
+		r, err := c.id.Get(c.Context(), k, ids[k])
 		if err == nil && k == identity.Project && r.IsDomain {
 			err = &statusError{http.StatusNotFound, "Could not find project: " + shorten(ids[k]) + "."}
 		}
@@ -124,7 +124,7 @@ func (a *association) put(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.id.Associate(c.r.Context(), a.kind, ids); err != nil {
+	if err := c.id.Associate(c.Context(), a.kind, ids); err != nil {
 		return err
 	}
 	return c.done()
@@ -135,7 +135,7 @@ func (a *association) get(c *call) error {
 	if err != nil {
 		return err
 	}
-	found, err := c.id.Associated(c.r.Context(), a.kind, ids)
+	found, err := c.id.Associated(c.Context(), a.kind, ids)
 	switch {
 	case err != nil:
 		return err
@@ -152,7 +152,7 @@ func (a *association) delete(c *call) error {
 	if err != nil {
 		return err
 	}
-	existed, err := c.id.Dissociate(c.r.Context(), a.kind, ids)
+	existed, err := c.id.Dissociate(c.Context(), a.kind, ids)
 	if err != nil {
 		return err
 	}
@@ -166,9 +166,9 @@ func (a *association) delete(c *call) error {
 func (c *call) showGroupInProject() error {
 	var o object
 	o.begin("project_endpoint_group")
-	o.text("endpoint_group_id", c.p.At(0))
-	o.text("project_id", c.p.At(1))
-	o.links(c.link("OS-EP-FILTER", "endpoint_groups", c.p.At(0), "projects", c.p.At(1)))
+	o.text("endpoint_group_id", c.Params.At(0))
+	o.text("project_id", c.Params.At(1))
+	o.links(c.link("OS-EP-FILTER", "endpoint_groups", c.Params.At(0), "projects", c.Params.At(1)))
 	o.end()
 	return c.write(http.StatusOK, &o)
 }
@@ -178,7 +178,7 @@ func (c *call) endpointsOfGroup() error {
 	if err := c.may("list_endpoints_associated_with_endpoint_group", nil); err != nil {
 		return err
 	}
-	found, err := c.id.GroupEndpoints(c.r.Context(), c.p.At(0))
+	found, err := c.id.GroupEndpoints(c.Context(), c.Params.At(0))
 	if err != nil {
 		return err
 	}
@@ -195,7 +195,7 @@ func (c *call) projectsOfEndpointGroup() error {
 
 // projectsOfEndpoint answers GET /v3/OS-EP-FILTER/endpoints/{id}/projects.
 func (c *call) projectsOfEndpoint() error {
-	if _, err := c.get(endpoints, "list_projects_for_endpoint", c.p.At(0)); err != nil {
+	if _, err := c.get(endpoints, "list_projects_for_endpoint", c.Params.At(0)); err != nil {
 		return err
 	}
 	return c.sendAssociated(identity.Endpoint, projects)
@@ -203,7 +203,7 @@ func (c *call) projectsOfEndpoint() error {
 
 // endpointGroupsOfProject answers GET /v3/OS-EP-FILTER/projects/{id}/endpoint_groups.
 func (c *call) endpointGroupsOfProject() error {
-	if _, err := c.get(projects, "list_endpoint_groups_for_project", c.p.At(0)); err != nil {
+	if _, err := c.get(projects, "list_endpoint_groups_for_project", c.Params.At(0)); err != nil {
 		return err
 	}
 	return c.sendAssociated(identity.Project, endpointGroups)
@@ -212,7 +212,7 @@ func (c *call) endpointGroupsOfProject() error {
 // sendAssociated answers with the records of a resource that are associated with
 // the record in the path, whose kind is k.
 func (c *call) sendAssociated(k identity.Kind, x *resource) error {
-	filters, err := c.id.Referring(c.r.Context(), k, c.p.At(0), identity.EndpointFilter)
+	filters, err := c.id.Referring(c.Context(), k, c.Params.At(0), identity.EndpointFilter)
 	if err != nil {
 		return err
 	}
@@ -232,10 +232,10 @@ func (c *call) sendAssociated(k identity.Kind, x *resource) error {
 
 // endpointsOfProject answers GET /v3/OS-EP-FILTER/projects/{id}/endpoints.
 func (c *call) endpointsOfProject() error {
-	if _, err := c.get(projects, "list_endpoints_for_project", c.p.At(0)); err != nil {
+	if _, err := c.get(projects, "list_endpoints_for_project", c.Params.At(0)); err != nil {
 		return err
 	}
-	found, err := c.id.ProjectEndpoints(c.r.Context(), c.p.At(0))
+	found, err := c.id.ProjectEndpoints(c.Context(), c.Params.At(0))
 	if err != nil {
 		return err
 	}

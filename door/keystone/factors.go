@@ -40,7 +40,7 @@ func (c *call) loginByTOTP(text json.RawMessage) (*identity.Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.id.LoginTOTP(c.r.Context(), user.ID, *p.User.Passcode)
+	return c.id.LoginTOTP(c.Context(), user.ID, *p.User.Passcode)
 }
 
 // receiptCodec returns the encoder and decoder of receipts.
@@ -61,7 +61,7 @@ func (e receiptError) Unwrap() error { return e.statusError }
 // useReceipt adds the methods of the request's receipt to a proof, if the request
 // has one.
 func (c *call) useReceipt(p *proof) error {
-	text := c.r.Header.Get(receiptHeader)
+	text := c.R.Header.Get(receiptHeader)
 	if text == "" {
 		return nil
 	}
@@ -77,7 +77,7 @@ func (c *call) useReceipt(p *proof) error {
 	if err != nil {
 		return err
 	}
-	methods, err := c.id.UseReceipt(c.r.Context(), r, issued, p.user.ID)
+	methods, err := c.id.UseReceipt(c.Context(), r, issued, p.user.ID)
 	if errors.Is(err, &identity.Error{Reason: identity.Unauthorized}) {
 		return bad
 	}
@@ -96,7 +96,7 @@ func (c *call) sendReceipt(p *proof) error {
 	if p.from != nil {
 		methods = slices.Compact(slices.Sorted(slices.Values(append(methods, p.from.Payload.Methods...))))
 	}
-	r, issued, err := c.id.NewReceipt(c.r.Context(), p.user.ID, methods)
+	r, issued, err := c.id.NewReceipt(c.Context(), p.user.ID, methods)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (c *call) sendReceipt(p *proof) error {
 	if err != nil {
 		return err
 	}
-	domain, err := c.id.Get(c.r.Context(), identity.Project, p.user.Domain)
+	domain, err := c.id.Get(c.Context(), identity.Project, p.user.Domain)
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (c *call) sendReceipt(p *proof) error {
 	o.end()
 	rules, _ := json.Marshal(p.user.FactorRules()) // lists of texts
 	o.raw("required_auth_methods", rules)
-	c.w.Header().Set(receiptHeader, text)
-	c.w.Header().Set("WWW-Authenticate", c.challenge(c.r))
+	c.W.Header().Set(receiptHeader, text)
+	c.W.Header().Set("WWW-Authenticate", c.challenge(c.R))
 	return c.write(http.StatusUnauthorized, &o)
 }

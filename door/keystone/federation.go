@@ -112,11 +112,11 @@ func (c *call) putFederation(x *resource) error {
 	if _, given := m.Get("relay_state_prefix"); x == serviceProviders && !given {
 		m = m.With("relay_state_prefix", relayStatePrefix)
 	}
-	r := identity.Record{Kind: x.kind, ID: c.p.At(0), Disabled: x != mappings}
+	r := identity.Record{Kind: x.kind, ID: c.Params.At(0), Disabled: x != mappings}
 	if err := apply(&r, m); err != nil {
 		return err
 	}
-	made, err := c.id.PutFederation(c.r.Context(), r)
+	made, err := c.id.PutFederation(c.Context(), r)
 	if err != nil {
 		return err
 	}
@@ -129,9 +129,9 @@ func (c *call) protocol(operation string) (*identity.Record, error) {
 	if err := c.may(operation, nil); err != nil {
 		return nil, err
 	}
-	r, err := c.id.Get(c.r.Context(), identity.Protocol, identity.ProtocolKey(c.p.At(0), c.p.At(1)))
+	r, err := c.id.Get(c.Context(), identity.Protocol, identity.ProtocolKey(c.Params.At(0), c.Params.At(1)))
 	if errors.Is(err, &identity.Error{Reason: identity.NotFound}) {
-		err = &statusError{http.StatusNotFound, "Could not find federated protocol " + shorten(c.p.At(1)) + " for Identity Provider: " + shorten(c.p.At(0)) + "."}
+		err = &statusError{http.StatusNotFound, "Could not find federated protocol " + shorten(c.Params.At(1)) + " for Identity Provider: " + shorten(c.Params.At(0)) + "."}
 	}
 	return r, err
 }
@@ -159,8 +159,8 @@ func (c *call) listProtocols() error {
 	if err := c.may("list_protocols", nil); err != nil {
 		return err
 	}
-	provider := c.p.At(0) // as in Keystone, an unknown one has no protocols
-	of, err := c.id.Referring(c.r.Context(), identity.IdentityProvider, provider, identity.Protocol)
+	provider := c.Params.At(0) // as in Keystone, an unknown one has no protocols
+	of, err := c.id.Referring(c.Context(), identity.IdentityProvider, provider, identity.Protocol)
 	if err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func (c *call) putProtocol() error {
 	if err != nil {
 		return err
 	}
-	r, err := c.id.PutFederation(c.r.Context(), identity.Record{Kind: identity.Protocol, ID: identity.ProtocolKey(c.p.At(0), c.p.At(1)), Members: m})
+	r, err := c.id.PutFederation(c.Context(), identity.Record{Kind: identity.Protocol, ID: identity.ProtocolKey(c.Params.At(0), c.Params.At(1)), Members: m})
 	if err != nil {
 		return err
 	}
@@ -206,7 +206,7 @@ func (c *call) updateProtocol() error {
 	if err != nil {
 		return err
 	}
-	r, err := c.id.Update(c.r.Context(), identity.Protocol, old.ID, nil, false, func(r *identity.Record) error { return apply(r, m) })
+	r, err := c.id.Update(c.Context(), identity.Protocol, old.ID, nil, false, func(r *identity.Record) error { return apply(r, m) })
 	if err != nil {
 		return err
 	}
@@ -218,7 +218,7 @@ func (c *call) deleteProtocol() error {
 	if err != nil {
 		return err
 	}
-	if err := c.id.Delete(c.r.Context(), identity.Protocol, r.ID); err != nil {
+	if err := c.id.Delete(c.Context(), identity.Protocol, r.ID); err != nil {
 		return err
 	}
 	return c.done()
@@ -236,14 +236,14 @@ type Verifier interface {
 // of OpenID Connect in the header Authorization. The response has a token without a
 // scope.
 func (c *call) loginFederated() error {
-	scheme, text, _ := strings.Cut(c.r.Header.Get("Authorization"), " ")
+	scheme, text, _ := strings.Cut(c.R.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") || text == "" || !c.id.Offers(identity.MethodMapped) {
 		return unauthorized("no bearer token, or the method mapped is off")
 	}
 	if c.options.Providers == nil {
 		return &statusError{http.StatusNotImplemented, "This server trusts no identity provider. Start it with --keystone-oidc to name one."}
 	}
-	verified, err := c.options.Providers.Verify(c.r.Context(), strings.TrimSpace(text))
+	verified, err := c.options.Providers.Verify(c.Context(), strings.TrimSpace(text))
 	switch {
 	case errors.Is(err, oidc.ErrInvalid):
 		return unauthorized(err.Error())
@@ -251,7 +251,7 @@ func (c *call) loginFederated() error {
 		c.warnProvider(err)
 		return &statusError{http.StatusServiceUnavailable, "The keys of the identity provider cannot be read now."}
 	}
-	t, err := c.id.LoginFederated(c.r.Context(), identity.Assertion{ProviderID: c.p.At(0), ProtocolID: c.p.At(1), Issuer: verified.Issuer, Attributes: verified.Attributes})
+	t, err := c.id.LoginFederated(c.Context(), identity.Assertion{ProviderID: c.Params.At(0), ProtocolID: c.Params.At(1), Issuer: verified.Issuer, Attributes: verified.Attributes})
 	if err != nil {
 		return err
 	}
@@ -296,7 +296,7 @@ func showFederatedUser(o *object, f *identity.Federated) {
 // showServiceProviders appends the enabled service providers to a token, if there
 // are any.
 func (c *call) showServiceProviders(o *object) error {
-	all, _, err := c.id.List(c.r.Context(), identity.ListRequest{Kind: identity.ServiceProvider, Match: enabled})
+	all, _, err := c.id.List(c.Context(), identity.ListRequest{Kind: identity.ServiceProvider, Match: enabled})
 	if err != nil || len(all) == 0 {
 		return err
 	}

@@ -21,7 +21,7 @@ type grantRoute struct {
 func (x grantRoute) grant(c *call) (g identity.Grant, t access.Target, missing, gone error) {
 	t = access.Target{}
 	next := 0
-	take := func() string { next++; return c.p.At(next - 1) }
+	take := func() string { next++; return c.Params.At(next - 1) }
 	load := func(r *resource, id string, err *error) {
 		record, e := c.byID(r, id)
 		if e == nil {
@@ -100,19 +100,19 @@ func (x grantRoute) act(verb string, do func(*call, identity.Grant) error) func(
 func (x grantRoute) routes(path, end, name string) []route {
 	return []route{
 		{method: http.MethodPut, path: path + "/{role}" + end, name: "Create" + name, serve: x.act("create", func(c *call, g identity.Grant) error {
-			if err := c.id.Grant(c.r.Context(), g); err != nil {
+			if err := c.id.Grant(c.Context(), g); err != nil {
 				return err
 			}
 			return c.done()
 		})},
 		{method: http.MethodDelete, path: path + "/{role}" + end, name: "Revoke" + name, serve: x.act("revoke", func(c *call, g identity.Grant) error {
-			if err := c.id.Revoke(c.r.Context(), g); err != nil {
+			if err := c.id.Revoke(c.Context(), g); err != nil {
 				return err
 			}
 			return c.done()
 		})},
 		{method: http.MethodGet, path: path + "/{role}" + end, name: "Check" + name, serve: x.act("check", func(c *call, g identity.Grant) error {
-			found, err := c.id.Granted(c.r.Context(), g)
+			found, err := c.id.Granted(c.Context(), g)
 			if err == nil && !found {
 				err = &statusError{http.StatusNotFound, "Could not find role assignment with role: " + g.RoleID + "."}
 			}
@@ -127,7 +127,7 @@ func (x grantRoute) routes(path, end, name string) []route {
 
 // listGrants answers with the roles that a principal has on a target directly.
 func listGrants(c *call, g identity.Grant) error {
-	grants, err := c.id.Grants(c.r.Context(), g.UserID, g.GroupID, g.Target, "")
+	grants, err := c.id.Grants(c.Context(), g.UserID, g.GroupID, g.Target, "")
 	if err != nil {
 		return err
 	}
@@ -146,11 +146,11 @@ func listGrants(c *call, g identity.Grant) error {
 
 // implied answers PUT, GET and DELETE of /v3/roles/{prior}/implies/{implied}.
 func (c *call) implied(operation string, do func(prior, implied *identity.Record) error) error {
-	prior, err := c.id.Get(c.r.Context(), identity.Role, c.p.At(0))
+	prior, err := c.id.Get(c.Context(), identity.Role, c.Params.At(0))
 	if err != nil {
 		return err
 	}
-	implied, err := c.id.Get(c.r.Context(), identity.Role, c.p.At(1))
+	implied, err := c.id.Get(c.Context(), identity.Role, c.Params.At(1))
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func (c *call) createImplied() error {
 		if implied.Name == unimplied {
 			return &statusError{http.StatusForbidden, implied.ID + " cannot be an implied roles"}
 		}
-		if err := c.id.Imply(c.r.Context(), prior.ID, implied.ID); err != nil {
+		if err := c.id.Imply(c.Context(), prior.ID, implied.ID); err != nil {
 			return err
 		}
 		return c.sendInference(http.StatusCreated, prior, implied)
@@ -178,7 +178,7 @@ func (c *call) createImplied() error {
 
 func (c *call) deleteImplied() error {
 	return c.implied("delete_implied_role", func(prior, implied *identity.Record) error {
-		if err := c.id.NotImply(c.r.Context(), prior.ID, implied.ID); err != nil {
+		if err := c.id.NotImply(c.Context(), prior.ID, implied.ID); err != nil {
 			return err
 		}
 		return c.done()
@@ -187,11 +187,11 @@ func (c *call) deleteImplied() error {
 
 func (c *call) getImplied() error {
 	operation := "get_implied_role"
-	if c.r.Method == http.MethodHead {
+	if c.R.Method == http.MethodHead {
 		operation = "check_implied_role"
 	}
 	return c.implied(operation, func(prior, implied *identity.Record) error {
-		of, err := c.id.Implied(c.r.Context(), prior.ID)
+		of, err := c.id.Implied(c.Context(), prior.ID)
 		if err != nil {
 			return err
 		}
@@ -199,7 +199,7 @@ func (c *call) getImplied() error {
 			if id != implied.ID {
 				continue
 			}
-			if c.r.Method == http.MethodHead {
+			if c.R.Method == http.MethodHead {
 				return c.done()
 			}
 			return c.sendInference(http.StatusOK, prior, implied)
@@ -226,7 +226,7 @@ func (c *call) sendInference(status int, prior, implied *identity.Record) error 
 	c.inferenceMember(&o, "prior_role", prior)
 	c.inferenceMember(&o, "implies", implied)
 	o.end()
-	o.links(c.self(c.r))
+	o.links(c.self(c.R))
 	return c.write(status, &o)
 }
 
@@ -237,7 +237,7 @@ func (c *call) inference(o *object, prior *identity.Record, implied []*identity.
 }
 
 func (c *call) impliedBy(prior *identity.Record) ([]*identity.Record, error) {
-	ids, err := c.id.Implied(c.r.Context(), prior.ID)
+	ids, err := c.id.Implied(c.Context(), prior.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -246,7 +246,7 @@ func (c *call) impliedBy(prior *identity.Record) ([]*identity.Record, error) {
 
 // listImplied answers GET /v3/roles/{prior}/implies.
 func (c *call) listImplied() error {
-	prior, err := c.id.Get(c.r.Context(), identity.Role, c.p.At(0))
+	prior, err := c.id.Get(c.Context(), identity.Role, c.Params.At(0))
 	if err != nil {
 		return err
 	}
@@ -261,7 +261,7 @@ func (c *call) listImplied() error {
 	o.begin("role_inference")
 	c.inference(&o, prior, implied)
 	o.end()
-	o.links(c.self(c.r))
+	o.links(c.self(c.R))
 	return c.write(http.StatusOK, &o)
 }
 
@@ -270,7 +270,7 @@ func (c *call) listInferences() error {
 	if err := c.may("list_role_inference_rules", nil); err != nil {
 		return err
 	}
-	all, _, err := c.id.List(c.r.Context(), identity.ListRequest{Kind: identity.Role})
+	all, _, err := c.id.List(c.Context(), identity.ListRequest{Kind: identity.Role})
 	if err != nil {
 		return err
 	}

@@ -125,7 +125,7 @@ func (c *call) createLimits(from, shown *resource) error {
 		}
 		given = append(given, r)
 	}
-	made, err := c.id.CreateLimits(c.r.Context(), given)
+	made, err := c.id.CreateLimits(c.Context(), given)
 	if err != nil {
 		return err
 	}

@@ -46,13 +46,13 @@ func (c *call) sendPage(x *resource, match func(*identity.Record) bool) error {
 	if err != nil {
 		return err
 	}
-	view, err := c.id.View(c.r.Context())
+	view, err := c.id.View(c.Context())
 	if err != nil {
 		return err
 	}
 	limit := r.Limit
 	out := c.beginRecords(x)
-	for record, err := range view.Records(lasting{c.r.Context(), c}, r) {
+	for record, err := range view.Records(lasting{c.Context(), c}, r) {
 		if err != nil {
 			return err
 		}
@@ -149,7 +149,7 @@ func (l *recordList) end(more bool) error {
 func (c *call) listLinks(o *object, next string) {
 	o.begin("links")
 	o.textOrNull("next", next)
-	o.text("self", c.self(c.r))
+	o.text("self", c.self(c.R))
 	o.raw("previous", []byte("null"))
 	o.end()
 }

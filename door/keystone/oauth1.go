@@ -49,7 +49,7 @@ func (c *call) createConsumer() error {
 	if err != nil {
 		return err
 	}
-	r, secret, err := c.id.CreateConsumer(c.r.Context(), m.Without("id", "secret", "links"))
+	r, secret, err := c.id.CreateConsumer(c.Context(), m.Without("id", "secret", "links"))
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (c *call) updateConsumer() error {
 	if id := m.Text("id"); id != "" && id != old.ID {
 		return &statusError{http.StatusBadRequest, "Cannot change consumer ID"}
 	}
-	r, err := c.id.Update(c.r.Context(), identity.Consumer, old.ID, nil, false, func(r *identity.Record) error {
+	r, err := c.id.Update(c.Context(), identity.Consumer, old.ID, nil, false, func(r *identity.Record) error {
 		for _, x := range m.Without("id", "links") {
 			r.Members = r.Members.With(x.Name, x.Value)
 		}
@@ -90,12 +90,12 @@ func (c *call) updateConsumer() error {
 
 // signedOAuth reads the request as one that a consumer has signed.
 func (c *call) signedOAuth() (*oauth1.Request, error) {
-	u, err := url.Parse(c.base(c.r) + "/v3" + pathBelow(c.r.URL.EscapedPath()))
+	u, err := url.Parse(c.base(c.R) + "/v3" + pathBelow(c.R.URL.EscapedPath()))
 	if err != nil {
 		return nil, err
 	}
-	u.RawQuery = c.r.URL.RawQuery
-	req, err := oauth1.Parse(c.r.Method, u, c.r.Header.Get("Authorization"))
+	u.RawQuery = c.R.URL.RawQuery
+	req, err := oauth1.Parse(c.R.Method, u, c.R.Header.Get("Authorization"))
 	if errors.Is(err, oauth1.ErrMalformed) {
 		return nil, &statusError{http.StatusBadRequest, "The Authorization header is invalid: " + err.Error()}
 	}
@@ -114,9 +114,9 @@ func pathBelow(path string) string {
 
 // sendSigned answers with a token of OAuth 1 and its secret.
 func (c *call) sendSigned(r *identity.Record, secret string) error {
-	c.w.Header().Set("Content-Type", "application/x-www-form-urlencoded")
-	c.w.WriteHeader(http.StatusCreated)
-	_, _ = c.w.Write([]byte("oauth_token=" + r.ID + "&oauth_token_secret=" + secret + "&oauth_expires_at=" + r.Delegation.Expires.UTC().Format(timeForm)))
+	c.W.Header().Set("Content-Type", "application/x-www-form-urlencoded")
+	c.W.WriteHeader(http.StatusCreated)
+	_, _ = c.W.Write([]byte("oauth_token=" + r.ID + "&oauth_token_secret=" + secret + "&oauth_expires_at=" + r.Delegation.Expires.UTC().Format(timeForm)))
 	return nil
 }
 
@@ -130,7 +130,7 @@ func (c *call) loginByOAuth1() (user, access *identity.Record, err error) {
 	if req.Get(oauth1.Token) == "" {
 		return nil, nil, expecting(oauth1.Token, "request")
 	}
-	return c.id.LoginOAuth1(c.r.Context(), req)
+	return c.id.LoginOAuth1(c.Context(), req)
 }
 
 // createRequestToken answers POST /v3/OS-OAUTH1/request_token, which a consumer
@@ -140,14 +140,14 @@ func (c *call) createRequestToken() error {
 	if err != nil {
 		return err
 	}
-	project := c.r.Header.Get("Requested-Project-Id")
+	project := c.R.Header.Get("Requested-Project-Id")
 	switch {
 	case project == "":
 		return expecting("Requested-Project-Id", "request")
 	case req.Get(oauth1.Callback) == "":
 		return expecting(oauth1.Callback, "request")
 	}
-	r, secret, err := c.id.CreateRequestToken(c.r.Context(), req, project)
+	r, secret, err := c.id.CreateRequestToken(c.Context(), req, project)
 	if err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func (c *call) createAccessToken() error {
 			return expecting(name, "request")
 		}
 	}
-	r, secret, err := c.id.CreateAccessToken(c.r.Context(), req)
+	r, secret, err := c.id.CreateAccessToken(c.Context(), req)
 	if err != nil {
 		return err
 	}
@@ -190,7 +190,7 @@ func (c *call) authorizeRequestToken() error {
 	if err != nil {
 		return err
 	}
-	verifier, err := c.id.AuthorizeRequestToken(c.r.Context(), c.caller, c.p.At(0), roles)
+	verifier, err := c.id.AuthorizeRequestToken(c.Context(), c.caller, c.Params.At(0), roles)
 	if err != nil {
 		return err
 	}
@@ -207,15 +207,15 @@ func (c *call) accessToken(operation string) (*identity.Record, error) {
 	if err := c.mayUseAccessTokens(operation); err != nil {
 		return nil, err
 	}
-	r, err := c.id.Get(c.r.Context(), identity.AccessToken, c.p.At(1))
-	if err == nil && r.Owner != c.p.At(0) {
+	r, err := c.id.Get(c.Context(), identity.AccessToken, c.Params.At(1))
+	if err == nil && r.Owner != c.Params.At(0) {
 		err = &statusError{http.StatusNotFound, "Access token not found"}
 	}
 	return r, err
 }
 
 func (c *call) mayUseAccessTokens(operation string) error {
-	if err := c.may(operation, access.Target{"user_id": c.p.At(0)}); err != nil {
+	if err := c.may(operation, access.Target{"user_id": c.Params.At(0)}); err != nil {
 		return err
 	}
 	return c.notDelegated("Delegated tokens cannot access OAuth1 access tokens")
@@ -239,7 +239,7 @@ func (c *call) listAccessTokens() error {
 	if err := c.mayUseAccessTokens("list_access_tokens"); err != nil {
 		return err
 	}
-	all, err := c.id.Referring(c.r.Context(), identity.User, c.p.At(0), identity.AccessToken)
+	all, err := c.id.Referring(c.Context(), identity.User, c.Params.At(0), identity.AccessToken)
 	if err != nil {
 		return err
 	}
@@ -266,7 +266,7 @@ func (c *call) deleteAccessToken() error {
 	if err != nil {
 		return err
 	}
-	if err := c.id.Delete(c.r.Context(), identity.AccessToken, r.ID); err != nil {
+	if err := c.id.Delete(c.Context(), identity.AccessToken, r.ID); err != nil {
 		return err
 	}
 	return c.done()
@@ -289,5 +289,5 @@ func (c *call) getAccessRole() error {
 	if err != nil {
 		return err
 	}
-	return c.sendDelegatedRole(r, c.p.At(2))
+	return c.sendDelegatedRole(r, c.Params.At(2))
 }

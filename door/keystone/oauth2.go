@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 
-	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/identity"
 )
 
@@ -39,7 +37,7 @@ func (c *call) oauth2Token() error {
 	if err == nil {
 		text, err = c.encode(t)
 	}
-	c.w.Header().Set("Cache-Control", "no-store")
+	c.W.Header().Set("Cache-Control", "no-store")
 	if err != nil {
 		return c.sendOAuth2Error(err)
 	}
@@ -61,11 +59,11 @@ func (c *call) sendOAuth2Error(err error) error {
 		case http.StatusBadRequest:
 			e.code = "invalid_request"
 		case http.StatusInternalServerError:
-			c.report(c.w, err)
+			c.report(c.W, err)
 		}
 	}
 	if e.status == http.StatusUnauthorized {
-		c.w.Header().Set("WWW-Authenticate", c.challenge(c.r))
+		c.W.Header().Set("WWW-Authenticate", c.challenge(c.R))
 	}
 	var o object
 	o.text("error", e.code)
@@ -87,31 +85,31 @@ func (c *call) oauth2Issue() (*identity.Token, error) {
 		return nil, &oauth2Error{http.StatusBadRequest, "unsupported_grant_type", "The parameter grant_type " + shorten(grant) + " is not supported."}
 	}
 	id, secret := form.Get("client_id"), form.Get("client_secret")
-	if name, password, ok := c.r.BasicAuth(); ok {
+	if name, password, ok := c.R.BasicAuth(); ok {
 		id, secret = name, password
 	}
 	if id == "" || secret == "" || !c.id.Offers(identity.MethodApplicationCredential) {
 		return nil, oauth2Refused
 	}
-	user, credential, err := c.id.LoginByApplicationCredential(c.r.Context(), id, secret)
+	user, credential, err := c.id.LoginByApplicationCredential(c.Context(), id, secret)
 	if err != nil {
 		return nil, err
 	}
-	return c.id.Issue(c.r.Context(), user.ID, identity.Scope{ApplicationCredentialID: credential.ID}, []string{identity.MethodApplicationCredential}, nil)
+	return c.id.Issue(c.Context(), user.ID, identity.Scope{ApplicationCredentialID: credential.ID}, []string{identity.MethodApplicationCredential}, nil)
 }
 
 // form reads the parameters of a body of the type
 // application/x-www-form-urlencoded. A body of another type has none.
 func (c *call) form() (url.Values, error) {
-	b, err := door.ReadBody(c.r)
+	b, err := c.Body()
 	if err != nil {
 		return nil, err
 	}
-	defer b.Free()
-	if !strings.HasPrefix(c.r.Header.Get("Content-Type"), "application/x-www-form-urlencoded") {
+	defer c.End()
+	if media, err := c.Media("application/x-www-form-urlencoded"); err != nil || media == "" {
 		return nil, nil
 	}
-	v, err := url.ParseQuery(string(b.Bytes))
+	v, err := url.ParseQuery(string(b))
 	if err != nil {
 		return nil, oauth2Invalid("The body is malformed: expected application/x-www-form-urlencoded.")
 	}

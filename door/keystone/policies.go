@@ -46,7 +46,7 @@ func (c *call) endpointsOfPolicy() error {
 	if err := c.may("list_endpoints_for_policy", nil); err != nil {
 		return err
 	}
-	found, err := c.id.PolicyEndpoints(c.r.Context(), c.p.At(0))
+	found, err := c.id.PolicyEndpoints(c.Context(), c.Params.At(0))
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (c *call) policyOfEndpoint() error {
 	if err := c.may("get_policy_for_endpoint", nil); err != nil {
 		return err
 	}
-	found, err := c.id.EndpointPolicy(c.r.Context(), c.p.At(0))
+	found, err := c.id.EndpointPolicy(c.Context(), c.Params.At(0))
 	if err != nil {
 		return err
 	}

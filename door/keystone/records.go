@@ -191,10 +191,10 @@ func (c *call) putRegion() error {
 	if err != nil {
 		return err
 	}
-	if id := m.Text("id"); id != "" && id != c.p.At(0) {
+	if id := m.Text("id"); id != "" && id != c.Params.At(0) {
 		return invalidField("id", id, "expected the id of the path")
 	}
-	return c.add(regions, m.With("id", c.p.At(0)))
+	return c.add(regions, m.With("id", c.Params.At(0)))
 }
 
 // regionOfEndpoint makes the region that the member "region" of an endpoint
@@ -205,7 +205,7 @@ func (c *call) regionOfEndpoint(m identity.Members) (identity.Members, error) {
 	if name == "" || m.Text("region_id") != "" {
 		return m, nil
 	}
-	_, err := c.id.Create(c.r.Context(), identity.Record{Kind: identity.Region, ID: name, Members: identity.Members{}.With("description", "")}, nil)
+	_, err := c.id.Create(c.Context(), identity.Record{Kind: identity.Region, ID: name, Members: identity.Members{}.With("description", "")}, nil)
 	if errors.Is(err, &identity.Error{Reason: identity.Conflict}) {
 		err = nil
 	}
@@ -228,8 +228,8 @@ func (c *call) changePassword() error {
 			return err
 		}
 	}
-	id := c.p.At(0)
-	if err := c.id.ChangePassword(c.r.Context(), id, m.Text("original_password"), m.Text("password")); err != nil {
+	id := c.Params.At(0)
+	if err := c.id.ChangePassword(c.Context(), id, m.Text("original_password"), m.Text("password")); err != nil {
 		return err
 	}
 	return c.done()
@@ -247,11 +247,11 @@ var memberships = func() *resource {
 
 // groupsOfUser answers GET /v3/users/{id}/groups.
 func (c *call) groupsOfUser() error {
-	u, err := c.get(users, "list_groups_for_user", c.p.At(0))
+	u, err := c.get(users, "list_groups_for_user", c.Params.At(0))
 	if err != nil {
 		return err
 	}
-	all, err := c.id.GroupsOf(c.r.Context(), u.ID)
+	all, err := c.id.GroupsOf(c.Context(), u.ID)
 	if err != nil {
 		return err
 	}
@@ -260,11 +260,11 @@ func (c *call) groupsOfUser() error {
 
 // usersOfGroup answers GET /v3/groups/{id}/users.
 func (c *call) usersOfGroup() error {
-	g, err := c.get(groups, "list_users_in_group", c.p.At(0))
+	g, err := c.get(groups, "list_users_in_group", c.Params.At(0))
 	if err != nil {
 		return err
 	}
-	all, err := c.id.Members(c.r.Context(), g.ID)
+	all, err := c.id.Members(c.Context(), g.ID)
 	if err != nil {
 		return err
 	}
@@ -284,8 +284,8 @@ func (c *call) sendSelected(x *resource, all []*identity.Record) error {
 // membership answers the routes of /v3/groups/{group}/users/{user}.
 func (c *call) membership(operation string, act func(group, user string) error) error {
 	t := access.Target{}
-	group, groupErr := c.id.Get(c.r.Context(), identity.Group, c.p.At(0))
-	user, userErr := c.id.Get(c.r.Context(), identity.User, c.p.At(1))
+	group, groupErr := c.id.Get(c.Context(), identity.Group, c.Params.At(0))
+	user, userErr := c.id.Get(c.Context(), identity.User, c.Params.At(1))
 	if groupErr == nil {
 		groups.target(t, group)
 	}
@@ -308,16 +308,16 @@ func (c *call) membership(operation string, act func(group, user string) error) 
 }
 
 func (c *call) addMember() error {
-	return c.membership("add_user_to_group", func(group, user string) error { return c.id.AddMember(c.r.Context(), group, user) })
+	return c.membership("add_user_to_group", func(group, user string) error { return c.id.AddMember(c.Context(), group, user) })
 }
 
 func (c *call) removeMember() error {
-	return c.membership("remove_user_from_group", func(group, user string) error { return c.id.RemoveMember(c.r.Context(), group, user) })
+	return c.membership("remove_user_from_group", func(group, user string) error { return c.id.RemoveMember(c.Context(), group, user) })
 }
 
 func (c *call) checkMember() error {
 	return c.membership("check_user_in_group", func(group, user string) error {
-		found, err := c.id.Member(c.r.Context(), group, user)
+		found, err := c.id.Member(c.Context(), group, user)
 		if err == nil && !found {
 			err = &statusError{http.StatusNotFound, "Could not find user: " + user + "."}
 		}

@@ -334,7 +334,7 @@ func (c *call) getFor(x *resource, id string, operationOf func(*identity.Record)
 
 // byID returns a record. A project that is no domain does not exist as a domain.
 func (c *call) byID(x *resource, id string) (*identity.Record, error) {
-	r, err := c.id.Get(c.r.Context(), x.kind, id)
+	r, err := c.id.Get(c.Context(), x.kind, id)
 	if x.domains && (err == nil && !r.IsDomain || errors.Is(err, &identity.Error{Reason: identity.NotFound})) {
 		return nil, &statusError{http.StatusNotFound, "Could not find domain: " + shorten(id) + "."}
 	}
@@ -354,7 +354,7 @@ func foundFirst(operation string) bool {
 // named returns the record of the path for one of the operations that every
 // resource has.
 func (c *call) named(x *resource, verb string) (*identity.Record, error) {
-	return c.getFor(x, c.p.At(0), func(r *identity.Record) string { return x.operation(verb, r) })
+	return c.getFor(x, c.Params.At(0), func(r *identity.Record) string { return x.operation(verb, r) })
 }
 
 // path returns the segments of the resource's path.
@@ -421,7 +421,7 @@ func (c *call) add(x *resource, m identity.Members) error {
 			return err
 		}
 	}
-	made, err := c.id.Create(c.r.Context(), *r, password(m))
+	made, err := c.id.Create(c.Context(), *r, password(m))
 	if x.kind == identity.Project && errors.Is(err, &identity.Error{Reason: identity.NotFound}) { // the domain or the parent
 		err = &statusError{http.StatusBadRequest, err.Error()}
 	}
@@ -501,7 +501,7 @@ func (x *resource) update(c *call) error {
 			return err
 		}
 	}
-	r, err := c.id.Update(c.r.Context(), x.kind, old.ID, password(m), false, func(r *identity.Record) error { return apply(r, m) })
+	r, err := c.id.Update(c.Context(), x.kind, old.ID, password(m), false, func(r *identity.Record) error { return apply(r, m) })
 	if err != nil {
 		return err
 	}
@@ -531,7 +531,7 @@ func (x *resource) remove(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.id.Delete(c.r.Context(), x.kind, r.ID); err != nil {
+	if err := c.id.Delete(c.Context(), x.kind, r.ID); err != nil {
 		return err
 	}
 	return c.done()

@@ -31,7 +31,7 @@ func checkTags(tags []string) error {
 
 // listTags answers GET /v3/projects/{id}/tags.
 func (c *call) listTags() error {
-	p, err := c.get(projects, "list_project_tags", c.p.At(0))
+	p, err := c.get(projects, "list_project_tags", c.Params.At(0))
 	if err != nil {
 		return err
 	}
@@ -47,11 +47,11 @@ func (c *call) sendTags(p *identity.Record) error {
 
 // setTags replaces the tags of the project in the path by what change returns.
 func (c *call) setTags(operation string, change func([]string) ([]string, error)) (*identity.Record, error) {
-	p, err := c.get(projects, operation, c.p.At(0))
+	p, err := c.get(projects, operation, c.Params.At(0))
 	if err != nil {
 		return nil, err
 	}
-	return c.id.Update(c.r.Context(), identity.Project, p.ID, nil, false, func(r *identity.Record) error {
+	return c.id.Update(c.Context(), identity.Project, p.ID, nil, false, func(r *identity.Record) error {
 		tags, err := change(tagsOf(r))
 		if err == nil {
 			err = checkTags(tags)
@@ -89,7 +89,7 @@ func (c *call) removeTags() error {
 
 // addTag answers PUT /v3/projects/{id}/tags/{tag}.
 func (c *call) addTag() error {
-	tag := c.p.At(1)
+	tag := c.Params.At(1)
 	_, err := c.setTags("create_project_tag", func(tags []string) ([]string, error) {
 		if slices.Contains(tags, tag) {
 			return tags, nil
@@ -99,8 +99,8 @@ func (c *call) addTag() error {
 	if err != nil {
 		return err
 	}
-	c.w.Header().Set("Location", c.link("projects", c.p.At(0), "tags", tag))
-	c.w.WriteHeader(http.StatusCreated)
+	c.W.Header().Set("Location", c.link("projects", c.Params.At(0), "tags", tag))
+	c.W.WriteHeader(http.StatusCreated)
 	return nil
 }
 
@@ -110,12 +110,12 @@ func missingTag(tag string) error {
 
 // checkTag answers GET /v3/projects/{id}/tags/{tag}.
 func (c *call) checkTag() error {
-	p, err := c.get(projects, "get_project_tag", c.p.At(0))
+	p, err := c.get(projects, "get_project_tag", c.Params.At(0))
 	if err != nil {
 		return err
 	}
-	if !slices.Contains(tagsOf(p), c.p.At(1)) {
-		return missingTag(c.p.At(1))
+	if !slices.Contains(tagsOf(p), c.Params.At(1)) {
+		return missingTag(c.Params.At(1))
 	}
 	return c.done()
 }
@@ -123,9 +123,9 @@ func (c *call) checkTag() error {
 // removeTag answers DELETE /v3/projects/{id}/tags/{tag}.
 func (c *call) removeTag() error {
 	_, err := c.setTags("delete_project_tag", func(tags []string) ([]string, error) {
-		i := slices.Index(tags, c.p.At(1))
+		i := slices.Index(tags, c.Params.At(1))
 		if i < 0 {
-			return nil, missingTag(c.p.At(1))
+			return nil, missingTag(c.Params.At(1))
 		}
 		return slices.Delete(tags, i, i+1), nil
 	})

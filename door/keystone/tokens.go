@@ -77,7 +77,7 @@ func (c *call) validate(text string, graceful time.Duration) (*identity.Token, e
 	if err != nil {
 		return nil, err
 	}
-	return c.id.Validate(c.r.Context(), p.payload, p.issued, graceful)
+	return c.id.Validate(c.Context(), p.payload, p.issued, graceful)
 }
 
 // decodedMax bounds the tokens that are remembered.
@@ -142,9 +142,9 @@ func (c *call) issueToken() error {
 	if err := c.useReceipt(p); err != nil {
 		return err
 	}
-	t, err := c.id.Issue(c.r.Context(), p.user.ID, scope, p.methods, p.from)
+	t, err := c.id.Issue(c.Context(), p.user.ID, scope, p.methods, p.from)
 	if !explicit && scope != (identity.Scope{}) && errors.Is(err, &identity.Error{Reason: identity.Unauthorized}) {
-		t, err = c.id.Issue(c.r.Context(), p.user.ID, identity.Scope{}, p.methods, p.from)
+		t, err = c.id.Issue(c.Context(), p.user.ID, identity.Scope{}, p.methods, p.from)
 	}
 	if errors.Is(err, &identity.Error{Reason: identity.MoreFactors}) {
 		return c.sendReceipt(p)
@@ -264,7 +264,7 @@ func (c *call) loginByMapped(text json.RawMessage) error {
 	case p.Protocol == "":
 		return expecting("protocol", "mapped")
 	default:
-		if _, err := c.id.Get(c.r.Context(), identity.IdentityProvider, p.Provider); err != nil {
+		if _, err := c.id.Get(c.Context(), identity.IdentityProvider, p.Provider); err != nil {
 			return err
 		}
 	}
@@ -325,7 +325,7 @@ func (c *call) loginByPassword(text json.RawMessage) (*identity.Record, error) {
 		}
 		domain = d.ID
 	}
-	return c.id.Login(c.r.Context(), p.User.ID, domain, p.User.Name, *p.User.Password)
+	return c.id.Login(c.Context(), p.User.ID, domain, p.User.Name, *p.User.Password)
 }
 
 // find returns the record that a reference names, or nil. domain is the domain of
@@ -334,12 +334,12 @@ func (c *call) find(k identity.Kind, ref *reference, domain string) (*identity.R
 	if ref.ID != "" {
 		return c.lookup(k, ref.ID)
 	}
-	return orNil(c.id.Find(c.r.Context(), k, domain, ref.Name))
+	return orNil(c.id.Find(c.Context(), k, domain, ref.Name))
 }
 
 // lookup returns the record with an id, or nil if there is none.
 func (c *call) lookup(k identity.Kind, id string) (*identity.Record, error) {
-	return orNil(c.id.Get(c.r.Context(), k, id))
+	return orNil(c.id.Get(c.Context(), k, id))
 }
 
 // lookupAll returns the records with the ids that exist, in the order of the ids.
@@ -466,8 +466,8 @@ func (c *call) sendToken(status int, t *identity.Token, text string) error {
 	if err := c.tokenBody(&o, t); err != nil {
 		return err
 	}
-	door.Authenticated(c.r.Context())
-	c.w.Header().Set("X-Subject-Token", text)
+	door.Authenticated(c.Context())
+	c.W.Header().Set("X-Subject-Token", text)
 	return c.write(status, &o)
 }
 
@@ -567,7 +567,7 @@ func idAndName(o *object, member string, r *identity.Record) {
 // subject validates the token in X-Subject-Token, before the caller's right is
 // checked, and returns its text.
 func (c *call) subject() (*identity.Token, string, error) {
-	text := c.r.Header.Get("X-Subject-Token")
+	text := c.R.Header.Get("X-Subject-Token")
 	if text == "" {
 		return nil, "", &statusError{http.StatusNotFound, "No token in the request"}
 	}
@@ -584,7 +584,7 @@ func (c *call) subject() (*identity.Token, string, error) {
 
 func (c *call) validateToken() error {
 	operation := "validate_token"
-	if c.r.Method == http.MethodHead {
+	if c.R.Method == http.MethodHead {
 		operation = "check_token"
 	}
 	t, text, err := c.subject()
@@ -608,7 +608,7 @@ func (c *call) revokeToken() error {
 	if err := c.may("revoke_token", access.Target{"target.token.user_id": t.Payload.UserID}); err != nil {
 		return err
 	}
-	if err := c.id.RevokeToken(c.r.Context(), t.Payload); err != nil {
+	if err := c.id.RevokeToken(c.Context(), t.Payload); err != nil {
 		return err
 	}
 	return c.done()
@@ -626,7 +626,7 @@ func (c *call) revocationEvents() error {
 			return invalidField("since", text, "expected RFC 3339, for example 2026-01-02T15:04:05Z")
 		}
 	}
-	events, err := c.id.Revocations(c.r.Context(), since)
+	events, err := c.id.Revocations(c.Context(), since)
 	if err != nil {
 		return err
 	}

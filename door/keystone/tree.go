@@ -38,7 +38,7 @@ func (c *call) showParents(o *object, r *identity.Record) error {
 	if !c.flag("parents_as_list") && !c.flag("parents_as_ids") {
 		return nil
 	}
-	above, err := c.id.Above(c.r.Context(), r.ID)
+	above, err := c.id.Above(c.Context(), r.ID)
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (c *call) showSubtree(o *object, r *identity.Record) error {
 
 // subtree returns all projects below a project.
 func (c *call) subtree(id string) (all []*identity.Record, err error) {
-	below, err := c.id.Below(c.r.Context(), id)
+	below, err := c.id.Below(c.Context(), id)
 	for _, p := range below {
 		more, err := c.subtree(p.ID)
 		if err != nil {
@@ -90,7 +90,7 @@ func (c *call) subtree(id string) (all []*identity.Record, err error) {
 // subtreeIDs appends a member with the ids of the projects below a project, as
 // nested objects. A project without others below it is null.
 func (c *call) subtreeIDs(o *object, name, id string) error {
-	below, err := c.id.Below(c.r.Context(), id)
+	below, err := c.id.Below(c.Context(), id)
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (c *call) subtreeIDs(o *object, name, id string) error {
 
 // listProjects appends those of the projects in which the caller has a role.
 func (c *call) listProjects(o *object, name string, all []*identity.Record) error {
-	ids, err := c.id.Targets(c.r.Context(), c.caller.User.ID, c.caller.GroupIDs...)
+	ids, err := c.id.Targets(c.Context(), c.caller.User.ID, c.caller.GroupIDs...)
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func (c *call) createTrust() error {
 	if err != nil {
 		return err
 	}
-	made, err := c.id.CreateTrust(c.r.Context(), n)
+	made, err := c.id.CreateTrust(c.Context(), n)
 	if err != nil {
 		return err
 	}
@@ -170,13 +170,13 @@ func (c *call) listTrusts() error {
 	if err := c.managesTrusts(); err != nil {
 		return err
 	}
-	view, err := c.id.View(c.r.Context())
+	view, err := c.id.View(c.Context())
 	if err != nil {
 		return err
 	}
 	o := c.long()
 	o.beginList(trusts.plural)
-	for r, err := range view.Trusts(lasting{c.r.Context(), c}, trustor, trustee) {
+	for r, err := range view.Trusts(lasting{c.Context(), c}, trustor, trustee) {
 		if err != nil {
 			return err
 		}
@@ -208,7 +208,7 @@ func (c *call) trust(operation string, spent bool) (*identity.Record, error) {
 			return c.id.Get(ctx, identity.Trust, id)
 		}
 	}
-	r, err := find(c.r.Context(), c.p.At(0))
+	r, err := find(c.Context(), c.Params.At(0))
 	if err != nil {
 		return nil, err
 	}
@@ -233,7 +233,7 @@ func (c *call) deleteTrust() error {
 	if err != nil {
 		return err
 	}
-	if err := c.id.DeleteTrust(c.r.Context(), c.caller, r.ID); err != nil {
+	if err := c.id.DeleteTrust(c.Context(), c.caller, r.ID); err != nil {
 		return err
 	}
 	return c.done()
@@ -261,5 +261,5 @@ func (c *call) getTrustRole() error {
 	if err != nil {
 		return err
 	}
-	return c.sendDelegatedRole(r, c.p.At(1))
+	return c.sendDelegatedRole(r, c.Params.At(1))
 }

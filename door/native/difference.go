@@ -3,7 +3,6 @@ package native
 import (
 	"context"
 	"iter"
-	"net/http"
 	"strconv"
 	"time"
 
@@ -66,7 +65,7 @@ func (c *call) difference() error {
 	if err := r.End(); err != nil {
 		return err
 	}
-	d, err := c.store.Difference(c.ctx, q)
+	d, err := c.store.Difference(c.Context(), q)
 	if err != nil {
 		return err
 	}
@@ -110,8 +109,8 @@ func requirePermission(r *jsonread.Reader, p *ostiary.PermissionSelector) {
 
 // watchPermission serves WatchPermission: the changes of a permission as they
 // happen.
-func (c *call) watchPermission(w http.ResponseWriter) error {
-	values, err := c.queryParams("object_type", "relation", "subject_type", "subject_relation", "object", "subject", "context", "after")
+func (c *call) watchPermission() error {
+	values, err := c.QueryOf("object_type", "relation", "subject_type", "subject_relation", "object...", "subject...", "context", "after")
 	if err != nil {
 		return err
 	}
@@ -131,14 +130,14 @@ func (c *call) watchPermission(w http.ResponseWriter) error {
 	if q.After == "" {
 		// Without a start, the watch reports everything that is written after
 		// the start of the response.
-		if q.After, err = c.store.Head(c.ctx); err != nil {
+		if q.After, err = c.store.Head(c.Context()); err != nil {
 			return err
 		}
 	}
 	// Comparing a revision with itself finds every error of the request before
 	// the response begins.
 	at := ostiary.AtExactly(q.After)
-	if _, err := c.store.Difference(c.ctx, ostiary.DifferenceRequest{PermissionSelector: q.PermissionSelector, From: at, To: at, Context: q.Context}); err != nil {
+	if _, err := c.store.Difference(c.Context(), ostiary.DifferenceRequest{PermissionSelector: q.PermissionSelector, From: at, To: at, Context: q.Context}); err != nil {
 		return err
 	}
 	if n := len(q.Objects) + len(q.Subjects); n == 0 || n > ostiary.WatchNamesMax {
@@ -147,7 +146,7 @@ func (c *call) watchPermission(w http.ResponseWriter) error {
 	watch := func(ctx context.Context) iter.Seq2[ostiary.PermissionUpdate, error] {
 		return c.store.WatchPermission(ctx, q)
 	}
-	return sendEvents(c.ctx, w, watch, func(u *ostiary.PermissionUpdate) event {
+	return sendEvents(c.Context(), c.W, watch, func(u *ostiary.PermissionUpdate) event {
 		return event{id: string(u.Token), name: "permission", size: len(u.Changes) * bytesPerChange, data: func() any {
 			return struct {
 				Revision  uint64                 `json:"revision"`

@@ -34,10 +34,10 @@ func readDocument(r *jsonread.Reader) ostiary.Document {
 
 // getDocument serves GetDocument: a document that a client wrote.
 func (c *call) getDocument() error {
-	if _, err := c.queryParams(); err != nil {
+	if _, err := c.QueryOf(); err != nil {
 		return err
 	}
-	d, err := c.store.Document(c.ctx, ostiary.DocumentKey{Kind: DocumentsKind, Key: c.params.At(1)})
+	d, err := c.store.Document(c.Context(), ostiary.DocumentKey{Kind: DocumentsKind, Key: c.Params.At(1)})
 	if err != nil {
 		return err
 	}

@@ -47,7 +47,7 @@ func (c *call) explain() error {
 	if err := r.End(); err != nil {
 		return err
 	}
-	x, err := c.store.Explain(c.ctx, ostiary.ExplainRequest{CheckRequest: q.CheckRequest, Options: o, Origins: origins})
+	x, err := c.store.Explain(c.Context(), ostiary.ExplainRequest{CheckRequest: q.CheckRequest, Options: o, Origins: origins})
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (c *call) expand() error {
 	if pages {
 		return c.expandPage(&q, text)
 	}
-	x, err := c.store.Expand(c.ctx, q.ExpandRequest)
+	x, err := c.store.Expand(c.Context(), q.ExpandRequest)
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (c *call) expand() error {
 
 // expandPage serves an Expand in pages.
 func (c *call) expandPage(q *ostiary.ExpandPageRequest, text bool) error {
-	x, err := c.store.ExpandPage(c.ctx, *q)
+	x, err := c.store.ExpandPage(c.Context(), *q)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,6 @@ package native
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -50,17 +49,8 @@ func New(e *ostiary.Engine, o Options) (*door.Door, error) {
 	s := &service{engine: e, options: o}
 	d := &door.Door{Name: Name, Prefixes: []string{prefix}, Missing: serveMissing, Refuse: serveRefusal}
 	for _, r := range routes {
-		route := door.Route{Method: r.method, Pattern: prefix + r.path, Name: r.name, Streams: r.stream != nil, Writes: r.writes,
-			Public: r.public, BodyMax: r.bodyMax}
-		switch {
-		case r.stream != nil:
-			route.Serve = s.handleStream(r.stream)
-		case r.store != nil:
-			route.Serve = s.handleStore(r.store)
-		default:
-			route.Serve = s.handleEngine(r.engine)
-		}
-		d.Routes = append(d.Routes, route)
+		d.Routes = append(d.Routes, door.Route{Method: r.method, Pattern: prefix + r.path, Name: r.name, Streams: r.streams, Writes: r.writes,
+			Public: r.public, BodyMax: r.bodyMax, Serve: s.handle(r)})
 	}
 	return d, nil
 }
@@ -68,19 +58,17 @@ func New(e *ostiary.Engine, o Options) (*door.Door, error) {
 // streamBytesMax bounds the body of an import, in bytes.
 const streamBytesMax = 1 << 40
 
-// route is one operation. Exactly one of engine, store and stream is set.
+// route is one operation.
 type route struct {
 	// method and path are the HTTP method and the path after prefix; name is the
 	// operation's name.
 	method, path, name string
 	// writes is true if the operation changes a store.
 	writes bool
-	// engine handles a request that names no store.
-	engine func(*call) error
-	// store handles a request for a store.
-	store func(*call) error
-	// stream handles a request for a store, and writes the response itself.
-	stream func(*call, http.ResponseWriter) error
+	// serve handles a request. It fills in the response of the call; if streams is true,
+	// it may write it itself.
+	serve   func(*call) error
+	streams bool
 	// public routes need no authentication.
 	public bool
 	// bodyMax bounds the body in bytes; 0 is the server's bound.
@@ -90,34 +78,34 @@ type route struct {
 // routes are all operations. openapi.json describes the same ones, and a test
 // compares them.
 var routes = [...]route{
-	{method: "GET", path: "/openapi.json", name: "OpenAPI", engine: (*call).openAPI, public: true},
-	{method: "GET", path: "/stores", name: "ListStores", engine: (*call).listStores},
-	{method: "POST", path: "/stores", name: "CreateStore", writes: true, engine: (*call).createStore},
-	{method: "GET", path: "/stores/{store}", name: "GetStore", store: (*call).getStore},
-	{method: "PATCH", path: "/stores/{store}", name: "UpdateStore", writes: true, store: (*call).updateStore},
-	{method: "DELETE", path: "/stores/{store}", name: "DeleteStore", writes: true, store: (*call).deleteStore},
-	{method: "GET", path: "/stores/{store}/schemas", name: "ListSchemas", store: (*call).listSchemas},
-	{method: "POST", path: "/stores/{store}/schemas", name: "WriteSchema", writes: true, store: (*call).writeSchema},
-	{method: "GET", path: "/stores/{store}/schemas/{schema}", name: "GetSchema", store: (*call).getSchema},
-	{method: "DELETE", path: "/stores/{store}/schemas/{schema}", name: "DeleteSchema", writes: true, store: (*call).deleteSchema},
-	{method: "POST", path: "/stores/{store}/write", name: "Write", writes: true, store: (*call).write},
-	{method: "GET", path: "/stores/{store}/documents/{key}", name: "GetDocument", store: (*call).getDocument},
-	{method: "POST", path: "/stores/{store}/read", name: "Read", store: (*call).read},
-	{method: "POST", path: "/stores/{store}/read-attributes", name: "ReadAttributes", store: (*call).readAttributes},
-	{method: "POST", path: "/stores/{store}/check", name: "Check", store: (*call).check},
-	{method: "POST", path: "/stores/{store}/batch", name: "Batch", store: (*call).batch},
-	{method: "POST", path: "/stores/{store}/list-objects", name: "ListObjects", store: (*call).listObjects},
-	{method: "POST", path: "/stores/{store}/list-subjects", name: "ListSubjects", store: (*call).listSubjects},
-	{method: "POST", path: "/stores/{store}/expand", name: "Expand", store: (*call).expand},
-	{method: "POST", path: "/stores/{store}/explain", name: "Explain", store: (*call).explain},
-	{method: "POST", path: "/stores/{store}/entitlements", name: "Entitlements", store: (*call).entitlements},
-	{method: "POST", path: "/stores/{store}/changes", name: "Changes", store: (*call).changes},
-	{method: "POST", path: "/stores/{store}/difference", name: "Difference", store: (*call).difference},
-	{method: "POST", path: "/stores/{store}/what-if", name: "WhatIf", store: (*call).whatIf},
-	{method: "GET", path: "/stores/{store}/watch", name: "Watch", stream: (*call).watch},
-	{method: "GET", path: "/stores/{store}/watch-permission", name: "WatchPermission", stream: (*call).watchPermission},
-	{method: "POST", path: "/stores/{store}/import", name: "Import", writes: true, stream: (*call).importStream, bodyMax: streamBytesMax},
-	{method: "GET", path: "/stores/{store}/export", name: "Export", stream: (*call).exportStream},
+	{method: "GET", path: "/openapi.json", name: "OpenAPI", serve: (*call).openAPI, public: true},
+	{method: "GET", path: "/stores", name: "ListStores", serve: (*call).listStores},
+	{method: "POST", path: "/stores", name: "CreateStore", writes: true, serve: (*call).createStore},
+	{method: "GET", path: "/stores/{store}", name: "GetStore", serve: (*call).getStore},
+	{method: "PATCH", path: "/stores/{store}", name: "UpdateStore", writes: true, serve: (*call).updateStore},
+	{method: "DELETE", path: "/stores/{store}", name: "DeleteStore", writes: true, serve: (*call).deleteStore},
+	{method: "GET", path: "/stores/{store}/schemas", name: "ListSchemas", serve: (*call).listSchemas},
+	{method: "POST", path: "/stores/{store}/schemas", name: "WriteSchema", writes: true, serve: (*call).writeSchema},
+	{method: "GET", path: "/stores/{store}/schemas/{schema}", name: "GetSchema", serve: (*call).getSchema},
+	{method: "DELETE", path: "/stores/{store}/schemas/{schema}", name: "DeleteSchema", writes: true, serve: (*call).deleteSchema},
+	{method: "POST", path: "/stores/{store}/write", name: "Write", writes: true, serve: (*call).write},
+	{method: "GET", path: "/stores/{store}/documents/{key}", name: "GetDocument", serve: (*call).getDocument},
+	{method: "POST", path: "/stores/{store}/read", name: "Read", serve: (*call).read},
+	{method: "POST", path: "/stores/{store}/read-attributes", name: "ReadAttributes", serve: (*call).readAttributes},
+	{method: "POST", path: "/stores/{store}/check", name: "Check", serve: (*call).check},
+	{method: "POST", path: "/stores/{store}/batch", name: "Batch", serve: (*call).batch},
+	{method: "POST", path: "/stores/{store}/list-objects", name: "ListObjects", serve: (*call).listObjects},
+	{method: "POST", path: "/stores/{store}/list-subjects", name: "ListSubjects", serve: (*call).listSubjects},
+	{method: "POST", path: "/stores/{store}/expand", name: "Expand", serve: (*call).expand},
+	{method: "POST", path: "/stores/{store}/explain", name: "Explain", serve: (*call).explain},
+	{method: "POST", path: "/stores/{store}/entitlements", name: "Entitlements", serve: (*call).entitlements},
+	{method: "POST", path: "/stores/{store}/changes", name: "Changes", serve: (*call).changes},
+	{method: "POST", path: "/stores/{store}/difference", name: "Difference", serve: (*call).difference},
+	{method: "POST", path: "/stores/{store}/what-if", name: "WhatIf", serve: (*call).whatIf},
+	{method: "GET", path: "/stores/{store}/watch", name: "Watch", serve: (*call).watch, streams: true},
+	{method: "GET", path: "/stores/{store}/watch-permission", name: "WatchPermission", serve: (*call).watchPermission, streams: true},
+	{method: "POST", path: "/stores/{store}/import", name: "Import", writes: true, serve: (*call).importStream, streams: true, bodyMax: streamBytesMax},
+	{method: "GET", path: "/stores/{store}/export", name: "Export", serve: (*call).exportStream, streams: true},
 }
 
 // service holds what all requests share.
@@ -129,101 +117,54 @@ type service struct {
 // call is the state of one request.
 type call struct {
 	*service
-	ctx    context.Context
-	r      *http.Request
-	params door.Params
+	door.Call
 	// store is the request's store; nil if the path names none.
 	store *ostiary.Store
-	// body is the request's JSON; nil if it has no body.
+	// body is the request's JSON; nil if it has no body, or is a stream.
 	body []byte
 	// out is the response's JSON, and status its HTTP status; 0 means 200.
 	out    []byte
 	status int
 }
 
-// openStore sets the store that the path names by its id, or by its alias for
-// this door.
-func (c *call) openStore() (err error) {
-	c.store, err = door.FindStore(c.ctx, c.engine, Name, c.params.At(0))
+// handle returns the handler of an operation.
+func (s *service) handle(r route) func(http.ResponseWriter, *http.Request, door.Params) {
+	named := strings.Contains(r.path, "{store}")
+	return func(w http.ResponseWriter, req *http.Request, p door.Params) {
+		c := call{service: s, Call: door.Call{W: w, R: req, Params: p}}
+		defer c.End()
+		err := c.prepare(named, r.streams)
+		if err == nil {
+			err = r.serve(&c)
+		}
+		switch {
+		case err != nil:
+			c.fail(err)
+		case !r.streams || c.out != nil:
+			door.WriteJSON(w, cmp.Or(c.status, http.StatusOK), c.out)
+		}
+	}
+}
+
+// prepare finds the store that the path names by its id, or by its alias for this door,
+// and reads the body of a request that has one, except that of a stream.
+func (c *call) prepare(named, streams bool) (err error) {
+	if named {
+		c.store, err = door.FindStore(c.Context(), c.engine, Name, c.Params.At(0))
+	}
+	if err == nil && !streams && (c.R.Method == http.MethodPost || c.R.Method == http.MethodPatch) {
+		c.body, err = c.JSON()
+	}
 	return err
 }
 
-// handleEngine returns the handler of an operation on the engine.
-func (s *service) handleEngine(serve func(*call) error) func(http.ResponseWriter, *http.Request, door.Params) {
-	return func(w http.ResponseWriter, r *http.Request, p door.Params) {
-		c := call{service: s, ctx: r.Context(), r: r, params: p}
-		c.reply(w, c.withBody(serve))
-	}
-}
-
-// handleStore returns the handler of an operation on a store.
-func (s *service) handleStore(serve func(*call) error) func(http.ResponseWriter, *http.Request, door.Params) {
-	return func(w http.ResponseWriter, r *http.Request, p door.Params) {
-		c := call{service: s, ctx: r.Context(), r: r, params: p}
-		err := c.openStore()
-		if err == nil {
-			err = c.withBody(serve)
-		}
-		c.reply(w, err)
-	}
-}
-
-// handleStream returns the handler of an operation that writes its response
-// itself. If serve returns an error, it must not have written anything.
-func (s *service) handleStream(serve func(*call, http.ResponseWriter) error) func(http.ResponseWriter, *http.Request, door.Params) {
-	return func(w http.ResponseWriter, r *http.Request, p door.Params) {
-		c := call{service: s, ctx: r.Context(), r: r, params: p}
-		err := c.openStore()
-		if err == nil {
-			err = serve(&c, w)
-		}
-		if err != nil {
-			c.fail(w, err)
-		}
-	}
-}
-
-// withBody calls serve after reading the body, if the request has one.
-func (c *call) withBody(serve func(*call) error) error {
-	if c.r.Method != http.MethodPost && c.r.Method != http.MethodPatch {
-		return serve(c)
-	}
-	if err := checkContentType(c.r, "application/json"); err != nil {
-		return err
-	}
-	body, err := door.ReadBody(c.r)
-	if err != nil {
-		return err
-	}
-	defer body.Free()
-	c.body = body.Bytes
-	return serve(c)
-}
-
-// checkContentType fails if the request declares another content type.
-func checkContentType(r *http.Request, want string) error {
-	t, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
-	if t = strings.TrimSpace(t); t != "" && !strings.EqualFold(t, want) {
-		return &problem{status: http.StatusUnsupportedMediaType, Code: "content_type", Message: "the Content-Type must be " + want}
-	}
-	return nil
-}
-
-// reply writes the response, or err.
-func (c *call) reply(w http.ResponseWriter, err error) {
-	if err != nil {
-		c.fail(w, err)
-		return
-	}
-	door.WriteJSON(w, cmp.Or(c.status, http.StatusOK), c.out)
-}
-
-// fail writes err as the response, and reports a failure of the server.
-func (c *call) fail(w http.ResponseWriter, err error) {
+// fail writes err as the response, and reports a failure of the server. Nothing may have
+// been written before.
+func (c *call) fail(err error) {
 	if c.options.Report != nil && describe(err).status == http.StatusInternalServerError {
 		c.options.Report(err)
 	}
-	writeError(w, err)
+	writeError(c.W, err)
 }
 
 // setJSON sets the response to v.

@@ -46,7 +46,7 @@ func (c *call) check() error {
 	if err := r.End(); err != nil {
 		return err
 	}
-	result, err := c.store.Check(c.ctx, q.CheckRequest)
+	result, err := c.store.Check(c.Context(), q.CheckRequest)
 	if err != nil {
 		return err
 	}
@@ -176,7 +176,7 @@ func (c *call) checkItems(top *question, items []question) ([]ostiary.CheckResul
 		}
 		requests[i] = q.CheckRequest
 	}
-	return c.store.CheckBatch(c.ctx, requests, top.Consistency)
+	return c.store.CheckBatch(c.Context(), requests, top.Consistency)
 }
 
 // appendResult appends one result of several: a decision or an error.
@@ -220,7 +220,7 @@ func (c *call) entitlements() error {
 	if err := r.End(); err != nil {
 		return err
 	}
-	result, err := c.store.Entitlements(c.ctx, q)
+	result, err := c.store.Entitlements(c.Context(), q)
 	if err != nil {
 		return err
 	}
@@ -314,7 +314,7 @@ func (c *call) listObjects() error {
 	if err := p.end(r, "expected type, relation and subject"); err != nil {
 		return err
 	}
-	l, err := c.store.ListObjects(c.ctx, q)
+	l, err := c.store.ListObjects(c.Context(), q)
 	if err != nil {
 		return err
 	}
@@ -348,7 +348,7 @@ func (c *call) listSubjects() error {
 	if err := p.end(r, "expected object, relation and subject_type"); err != nil {
 		return err
 	}
-	l, err := c.store.ListSubjects(c.ctx, q)
+	l, err := c.store.ListSubjects(c.Context(), q)
 	if err != nil {
 		return err
 	}

@@ -101,7 +101,7 @@ func (q *schemaSource) read(c *call) (ostiary.SchemaSource, error) {
 		if err != nil {
 			return out, err
 		}
-		err = c.store.Compilation(c.ctx, len(out.Source)*parseFactor, func() error {
+		err = c.store.Compilation(c.Context(), len(out.Source)*parseFactor, func() error {
 			if out.Model, err = d.Parse(out.Source); err != nil {
 				return &problem{status: http.StatusBadRequest, Code: "invalid_schema", Message: err.Error()}
 			}
@@ -139,7 +139,7 @@ func (c *call) writeSchema() error {
 		return err
 	}
 	src.WithID = id
-	info, token, err := c.store.WriteSchema(c.ctx, src)
+	info, token, err := c.store.WriteSchema(c.Context(), src)
 	if err != nil {
 		return err
 	}
@@ -150,10 +150,10 @@ func (c *call) writeSchema() error {
 
 // listSchemas serves ListSchemas.
 func (c *call) listSchemas() error {
-	if _, err := c.queryParams(); err != nil {
+	if _, err := c.QueryOf(); err != nil {
 		return err
 	}
-	infos, err := c.store.Schemas(c.ctx)
+	infos, err := c.store.Schemas(c.Context())
 	if err != nil {
 		return err
 	}
@@ -168,15 +168,15 @@ func (c *call) listSchemas() error {
 // another language that can express it. The id "current" is the current schema
 // without namespace.
 func (c *call) getSchema() error {
-	values, err := c.queryParams("dialect")
+	values, err := c.QueryOf("dialect")
 	if err != nil {
 		return err
 	}
-	id := c.params.At(1)
+	id := c.Params.At(1)
 	if id == "current" {
 		id = ""
 	}
-	s, err := c.store.Schema(c.ctx, id)
+	s, err := c.store.Schema(c.Context(), id)
 	if err != nil {
 		return err
 	}
@@ -200,15 +200,15 @@ func (c *call) getSchema() error {
 
 // deleteSchema serves DeleteSchema.
 func (c *call) deleteSchema() error {
-	id := c.params.At(1)
-	infos, err := c.store.Schemas(c.ctx)
+	id := c.Params.At(1)
+	infos, err := c.store.Schemas(c.Context())
 	if err != nil {
 		return err
 	}
 	if !slices.ContainsFunc(infos, func(i ostiary.SchemaInfo) bool { return i.ID == id }) {
 		return &problem{status: http.StatusNotFound, Code: "no_schema", Message: "no such schema"}
 	}
-	token, err := c.store.RemoveSchema(c.ctx, id)
+	token, err := c.store.RemoveSchema(c.Context(), id)
 	if err != nil {
 		return err
 	}

@@ -41,25 +41,6 @@ func storeOf(info storage.StoreInfo) storeJSON {
 // storesMax is the largest page of stores, and the default.
 const storesMax = 1000
 
-// queryParams returns the parameters of the URL. It rejects parameters that are
-// not in names, so that a misspelled one is not ignored.
-func (c *call) queryParams(names ...string) (url.Values, error) {
-	values, err := url.ParseQuery(c.r.URL.RawQuery)
-	if err != nil {
-		return nil, invalidRequest("the query is malformed")
-	}
-next:
-	for have := range values {
-		for _, name := range names {
-			if have == name {
-				continue next
-			}
-		}
-		return nil, invalidRequest("unknown parameter " + strconv.Quote(have))
-	}
-	return values, nil
-}
-
 // intParam returns a parameter from 1 to max, or byDefault if the URL has none.
 func intParam(values url.Values, name string, byDefault, max int) (int, error) {
 	text := values.Get(name)
@@ -75,7 +56,7 @@ func intParam(values url.Values, name string, byDefault, max int) (int, error) {
 
 // listStores serves ListStores.
 func (c *call) listStores() error {
-	values, err := c.queryParams("name", "after", "limit")
+	values, err := c.QueryOf("name", "after", "limit")
 	if err != nil {
 		return err
 	}
@@ -93,9 +74,9 @@ func (c *call) listStores() error {
 		Stores []storeJSON `json:"stores"`
 		Next   string      `json:"next"`
 	}{Stores: []storeJSON{}}
-	stores := c.engine.Stores(c.ctx, after)
+	stores := c.engine.Stores(c.Context(), after)
 	if name := values.Get("name"); values.Has("name") {
-		stores = c.engine.StoresByName(c.ctx, name, after)
+		stores = c.engine.StoresByName(c.Context(), name, after)
 	}
 	for info, err := range stores {
 		if err != nil {
@@ -177,7 +158,7 @@ func (c *call) createStore() error {
 	if err := checkAliases(w.Aliases, nil); err != nil {
 		return err
 	}
-	s, err := c.engine.CreateStore(c.ctx, w)
+	s, err := c.engine.CreateStore(c.Context(), w)
 	if err != nil {
 		return err
 	}
@@ -188,7 +169,7 @@ func (c *call) createStore() error {
 // getStore serves GetStore.
 func (c *call) getStore() error {
 	out := storeOf(c.store.Info())
-	token, err := c.store.Head(c.ctx)
+	token, err := c.store.Head(c.Context())
 	if err != nil {
 		return err
 	}
@@ -197,7 +178,7 @@ func (c *call) getStore() error {
 		return err
 	}
 	out.Revision, out.Token = (*uint64)(&revision), string(token)
-	info, err := c.store.CurrentSchema(c.ctx, "")
+	info, err := c.store.CurrentSchema(c.Context(), "")
 	if err != nil && !errors.Is(err, ostiary.ErrNoSchema) {
 		return err
 	}
@@ -211,7 +192,7 @@ func (c *call) updateStore() error {
 	if err != nil {
 		return err
 	}
-	err = c.engine.UpdateStore(c.ctx, c.store.ID(), func(name *string, aliases map[string]string) error {
+	err = c.engine.UpdateStore(c.Context(), c.store.ID(), func(name *string, aliases map[string]string) error {
 		if hasName {
 			*name = w.Name
 		}
@@ -233,7 +214,7 @@ func (c *call) updateStore() error {
 
 // deleteStore serves DeleteStore.
 func (c *call) deleteStore() error {
-	if err := c.engine.DeleteStore(c.ctx, c.store.ID()); err != nil {
+	if err := c.engine.DeleteStore(c.Context(), c.store.ID()); err != nil {
 		return err
 	}
 	return c.setJSON(struct {

@@ -45,8 +45,8 @@ type endJSON struct {
 // exportStream serves Export: all tuples and attributes of one revision. A client
 // that lost the connection passes the token of the revision and, as skip, the number
 // of lines that it has; the stream then has the other lines.
-func (c *call) exportStream(w http.ResponseWriter) error {
-	values, err := c.queryParams("token", "skip")
+func (c *call) exportStream() error {
+	values, err := c.QueryOf("token", "skip")
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (c *call) exportStream(w http.ResponseWriter) error {
 	}
 	token := ostiary.Token(values.Get("token"))
 	if token == "" {
-		if token, err = c.store.Head(c.ctx); err != nil {
+		if token, err = c.store.Head(c.Context()); err != nil {
 			return err
 		}
 	}
@@ -68,16 +68,16 @@ func (c *call) exportStream(w http.ResponseWriter) error {
 	}
 	// The view is chosen before the response begins, while an error can still be an
 	// error response, and is held, because the window may pass before the end.
-	at, err := c.store.Hold(c.ctx, ostiary.AtExactly(token))
+	at, err := c.store.Hold(c.Context(), ostiary.AtExactly(token))
 	if err != nil {
 		return err
 	}
-	entry, err := c.store.Entry(c.ctx, token)
+	entry, err := c.store.Entry(c.Context(), token)
 	if err != nil && !errors.Is(err, ostiary.ErrTooOld) {
 		return err
 	}
-	w.Header().Set("Content-Type", "application/x-ndjson")
-	out := exporter{call: c, control: http.NewResponseController(w), buffer: bufio.NewWriterSize(w, 64<<10), skip: skip}
+	c.W.Header().Set("Content-Type", "application/x-ndjson")
+	out := exporter{call: c, control: http.NewResponseController(c.W), buffer: bufio.NewWriterSize(c.W, 64<<10), skip: skip}
 	out.enc = json.NewEncoder(out.buffer)
 	out.enc.SetEscapeHTML(false)
 	end := endJSON{Revision: uint64(revision), Token: string(token), OriginJSON: originOf(&entry.Origin)}
@@ -121,7 +121,7 @@ func (e *exporter) skips() bool {
 // run writes the tuples and attributes, and counts them in end, together with those
 // that skip leaves out.
 func (e *exporter) run(at ostiary.Consistency, end *endJSON) error {
-	for t, err := range e.store.Export(e.ctx, at) {
+	for t, err := range e.store.Export(e.Context(), at) {
 		if err != nil {
 			return err
 		}
@@ -134,7 +134,7 @@ func (e *exporter) run(at ostiary.Consistency, end *endJSON) error {
 		}
 	}
 	for q := (ostiary.ReadAttributesRequest{Limit: 1000, Consistency: at}); ; {
-		page, err := e.store.ReadAttributes(e.ctx, q)
+		page, err := e.store.ReadAttributes(e.Context(), q)
 		if err != nil {
 			return err
 		}
@@ -160,11 +160,11 @@ const attributeBatchMax = 1000
 // Each write is atomic, but the import is not: what was written before an error
 // stays, and the error response counts it. Attributes are written in batches
 // and at the end.
-func (c *call) importStream(w http.ResponseWriter) error {
-	if err := checkContentType(c.r, "application/x-ndjson"); err != nil {
+func (c *call) importStream() error {
+	if _, err := c.Media("application/x-ndjson"); err != nil {
 		return err
 	}
-	values, err := c.queryParams("on_duplicate", "schema", "entry")
+	values, err := c.QueryOf("on_duplicate", "schema", "entry")
 	if err != nil {
 		return err
 	}
@@ -178,8 +178,8 @@ func (c *call) importStream(w http.ResponseWriter) error {
 	if o.EntryTuples, err = intParam(values, "entry", 0, storage.ChangesMax); err != nil {
 		return err
 	}
-	in := importer{call: c, lines: bufio.NewReaderSize(c.r.Body, 64<<10), schema: o.SchemaID}
-	result, err := c.store.Import(c.ctx, in.tuples(), o)
+	in := importer{call: c, lines: bufio.NewReaderSize(c.R.Body, 64<<10), schema: o.SchemaID}
+	result, err := c.store.Import(c.Context(), in.tuples(), o)
 	if err == nil {
 		err = in.attributes()
 	}
@@ -196,13 +196,13 @@ func (c *call) importStream(w http.ResponseWriter) error {
 	if in.token != "" {
 		token = in.token
 	}
-	return c.imported(w, &result, in.set, token)
+	return c.imported(&result, in.set, token)
 }
 
 // imported writes the response of an import.
-func (c *call) imported(w http.ResponseWriter, result *ostiary.ImportResult, set int, token ostiary.Token) error {
+func (c *call) imported(result *ostiary.ImportResult, set int, token ostiary.Token) error {
 	if token == "" {
-		head, err := c.store.Head(c.ctx)
+		head, err := c.store.Head(c.Context())
 		if err != nil {
 			return err
 		}
@@ -212,16 +212,12 @@ func (c *call) imported(w http.ResponseWriter, result *ostiary.ImportResult, set
 	if err != nil {
 		return err
 	}
-	if err := c.setJSON(struct {
+	return c.setJSON(struct {
 		Read       int `json:"read"`
 		Written    int `json:"written"`
 		Attributes int `json:"attributes"`
 		writeResultJSON
-	}{result.Read, result.Written, set, writeResultJSON{string(token), uint64(revision)}}); err != nil {
-		return err
-	}
-	c.reply(w, nil)
-	return nil
+	}{result.Read, result.Written, set, writeResultJSON{string(token), uint64(revision)}})
 }
 
 // importer reads a stream.
@@ -386,7 +382,7 @@ func (in *importer) attributes() error {
 		index[key] = len(w.SetAttributes)
 		w.SetAttributes = append(w.SetAttributes, a)
 	}
-	token, err := in.store.Write(in.ctx, w)
+	token, err := in.store.Write(in.Context(), w)
 	if err != nil {
 		return err
 	}

@@ -130,11 +130,11 @@ func (c *call) write() error {
 	if err := r.End(); err != nil {
 		return err
 	}
-	before, err := c.store.Head(c.ctx)
+	before, err := c.store.Head(c.Context())
 	if err != nil {
 		return err
 	}
-	token, err := c.store.Write(c.ctx, w)
+	token, err := c.store.Write(c.Context(), w)
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (c *call) write() error {
 	return c.setJSON(struct {
 		writeResultJSON
 		Unchanged bool `json:"unchanged,omitempty"`
-	}{writeResultJSON{string(token), uint64(revision)}, token == before && !repeated(c.ctx)})
+	}{writeResultJSON{string(token), uint64(revision)}, token == before && !repeated(c.Context())})
 }
 
 // repeated reports whether a request was sent to a node before, so that the store may
@@ -201,7 +201,7 @@ func (c *call) read() error {
 	if err != nil {
 		return err
 	}
-	page, err := c.store.Read(c.ctx, q)
+	page, err := c.store.Read(c.Context(), q)
 	if err != nil {
 		return err
 	}
@@ -230,7 +230,7 @@ func (c *call) readAttributes() error {
 	if err != nil {
 		return err
 	}
-	page, err := c.store.ReadAttributes(c.ctx, q)
+	page, err := c.store.ReadAttributes(c.Context(), q)
 	if err != nil {
 		return err
 	}

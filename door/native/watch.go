@@ -55,7 +55,7 @@ func (c *call) changes() error {
 	if err := r.End(); err != nil {
 		return err
 	}
-	page, err := c.store.Changes(c.ctx, q)
+	page, err := c.store.Changes(c.Context(), q)
 	if err != nil {
 		return err
 	}
@@ -74,15 +74,15 @@ func (c *call) changes() error {
 // reconnects sends it in Last-Event-ID; otherwise it is the parameter after. ""
 // means the newest revision.
 func (c *call) startToken(after string) ostiary.Token {
-	if last := c.r.Header.Get("Last-Event-ID"); last != "" {
+	if last := c.R.Header.Get("Last-Event-ID"); last != "" {
 		after = last
 	}
 	return ostiary.Token(after)
 }
 
 // watch serves Watch: the entries of the log as they are written.
-func (c *call) watch(w http.ResponseWriter) error {
-	values, err := c.queryParams("after", "types")
+func (c *call) watch() error {
+	values, err := c.QueryOf("after", "types")
 	if err != nil {
 		return err
 	}
@@ -93,14 +93,14 @@ func (c *call) watch(w http.ResponseWriter) error {
 	if q.After == "" {
 		// Without a start, the watch reports everything that is written after
 		// the start of the response.
-		if q.After, err = c.store.Head(c.ctx); err != nil {
+		if q.After, err = c.store.Head(c.Context()); err != nil {
 			return err
 		}
-	} else if _, err := c.store.Changes(c.ctx, ostiary.ChangesRequest{After: q.After, Limit: 1}); err != nil {
+	} else if _, err := c.store.Changes(c.Context(), ostiary.ChangesRequest{After: q.After, Limit: 1}); err != nil {
 		return err
 	}
 	watch := func(ctx context.Context) iter.Seq2[ostiary.ChangeEntry, error] { return c.store.Watch(ctx, q) }
-	return sendEvents(c.ctx, w, watch, func(e *ostiary.ChangeEntry) event {
+	return sendEvents(c.Context(), c.W, watch, func(e *ostiary.ChangeEntry) event {
 		return event{id: string(e.Token), name: "entry", size: len(e.Changes) * bytesPerChange, data: func() any { return entryOf(e) }}
 	})
 }

@@ -130,7 +130,7 @@ func (c *call) whatIf() error {
 		q.Model = src.Model
 	}
 	if q.recorded != nil {
-		found := c.store.RecordedDecisions(c.ctx, q.recorded.within, q.recorded.limit)
+		found := c.store.RecordedDecisions(c.Context(), q.recorded.within, q.recorded.limit)
 		if found == nil {
 			return &problem{status: http.StatusConflict, Code: "not_recorded", Message: "this server does not record decisions"}
 		}
@@ -138,7 +138,7 @@ func (c *call) whatIf() error {
 			q.Questions = append(q.Questions, found[i].Question)
 		}
 	}
-	ctx := c.ctx
+	ctx := c.Context()
 	if end, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, end.Add(-responseReserve))

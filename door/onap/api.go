@@ -59,7 +59,7 @@ type health struct {
 
 // health returns the health report of a component.
 func (c *call) health(name string) health {
-	if _, err := c.catalog.World(c.r.Context()); err != nil {
+	if _, err := c.catalog.World(c.Context()); err != nil {
 		c.options.Report(err)
 		return health{name, "self", false, http.StatusServiceUnavailable, "the store of the policies cannot be read"}
 	}
@@ -73,7 +73,7 @@ func (c *call) apiHealth() error {
 
 // version returns a version parameter of the path: "" for the newest one.
 func (c *call) version(name string) string {
-	if v := c.p.Named(name); v != latest {
+	if v := c.Params.Named(name); v != latest {
 		return v
 	}
 	return ""
@@ -97,13 +97,13 @@ func list(w *catalog.World, s tosca.Section, name, version string, newest bool) 
 
 // policyTypes answers with policy types, their ancestors and data types.
 func (c *call) policyTypes() error {
-	w, err := c.catalog.World(c.r.Context())
+	w, err := c.catalog.World(c.Context())
 	if err != nil {
 		return err
 	}
-	name, version := c.p.Named("type"), c.version("version")
+	name, version := c.Params.Named("type"), c.version("version")
 	var found []*tosca.Entity
-	for e := range list(w, tosca.PolicyTypeSection, name, version, c.p.Named("version") == latest) {
+	for e := range list(w, tosca.PolicyTypeSection, name, version, c.Params.Named("version") == latest) {
 		found = append(found, e)
 	}
 	if len(found) == 0 {
@@ -123,14 +123,14 @@ func (c *call) createTypes() error {
 	if err != nil {
 		return err
 	}
-	if err := c.catalog.AddTypes(c.r.Context(), t); err != nil {
+	if err := c.catalog.AddTypes(c.Context(), t); err != nil {
 		return err
 	}
 	return c.answer(http.StatusCreated, &t.Root)
 }
 
 func (c *call) deleteType() error {
-	e, err := c.catalog.RemoveType(c.r.Context(), catalog.ID{Name: c.p.Named("type"), Version: c.p.Named("version")})
+	e, err := c.catalog.RemoveType(c.Context(), catalog.ID{Name: c.Params.Named("type"), Version: c.Params.Named("version")})
 	return c.answerRemoved(e, err)
 }
 
@@ -145,18 +145,18 @@ func (c *call) answerRemoved(e *tosca.Entity, err error) error {
 
 // policies answers with policies. With ?mode=referenced it adds their types.
 func (c *call) policies() error {
-	mode, given, err := c.query("mode")
+	mode, given, err := c.parameter("mode")
 	if err == nil && given && mode != "bare" && mode != "referenced" && mode != "BARE" && mode != "REFERENCED" {
 		err = &requestError{http.StatusBadRequest, fmt.Sprintf("invalid mode %.80q: expected bare or referenced", mode)}
 	}
 	if err != nil {
 		return err
 	}
-	w, err := c.catalog.World(c.r.Context())
+	w, err := c.catalog.World(c.Context())
 	if err != nil {
 		return err
 	}
-	name, version := c.p.Named("policy"), c.version("policy_version")
+	name, version := c.Params.Named("policy"), c.version("policy_version")
 	found, types := c.findPolicies(w, name, version)
 	if len(found) == 0 {
 		return notFound("policies", name, version)
@@ -170,9 +170,9 @@ func (c *call) policies() error {
 
 // findPolicies returns the policies that the path names, and their types.
 func (c *call) findPolicies(w *catalog.World, name, version string) (found, types []*tosca.Entity) {
-	typ, typeVersion := c.p.Named("type"), c.version("version")
+	typ, typeVersion := c.Params.Named("type"), c.version("version")
 	seen := map[*tosca.Entity]bool{}
-	newest := c.p.Named("policy_version") == latest
+	newest := c.Params.Named("policy_version") == latest
 	for e := range list(w, tosca.PolicySection, name, version, newest) {
 		t, v := e.Type()
 		if typ != "" && (t != typ || typeVersion != "" && v != typeVersion) {
@@ -193,7 +193,7 @@ func (c *call) createPolicies() error {
 	if err != nil {
 		return err
 	}
-	if err := c.catalog.AddPolicies(c.r.Context(), t); err != nil {
+	if err := c.catalog.AddPolicies(c.Context(), t); err != nil {
 		return err
 	}
 	return c.answer(http.StatusCreated, &t.Root)
@@ -201,17 +201,17 @@ func (c *call) createPolicies() error {
 
 // deletePolicy removes a policy. The type of the path does not matter.
 func (c *call) deletePolicy() error {
-	e, err := c.catalog.RemovePolicy(c.r.Context(), catalog.ID{Name: c.p.Named("policy"), Version: c.p.Named("policy_version")})
+	e, err := c.catalog.RemovePolicy(c.Context(), catalog.ID{Name: c.Params.Named("policy"), Version: c.Params.Named("policy_version")})
 	return c.answerRemoved(e, err)
 }
 
 // nodeTemplates answers with a list of node templates.
 func (c *call) nodeTemplates() error {
-	w, err := c.catalog.World(c.r.Context())
+	w, err := c.catalog.World(c.Context())
 	if err != nil {
 		return err
 	}
-	name, version := c.p.Named("name"), c.version("version")
+	name, version := c.Params.Named("name"), c.version("version")
 	out := tosca.Value{Kind: tosca.List}
 	for e := range list(w, tosca.NodeTemplateSection, name, version, false) {
 		out.Items = append(out.Items, e.Body)
@@ -227,7 +227,7 @@ func (c *call) createNodeTemplates() error {
 	if err != nil {
 		return err
 	}
-	if err := c.catalog.AddNodeTemplates(c.r.Context(), t); err != nil {
+	if err := c.catalog.AddNodeTemplates(c.Context(), t); err != nil {
 		return err
 	}
 	return c.answer(http.StatusCreated, &t.Root)
@@ -238,13 +238,13 @@ func (c *call) updateNodeTemplates() error {
 	if err != nil {
 		return err
 	}
-	if err := c.catalog.UpdateNodeTemplates(c.r.Context(), t); err != nil {
+	if err := c.catalog.UpdateNodeTemplates(c.Context(), t); err != nil {
 		return err
 	}
 	return c.answer(http.StatusOK, &t.Root)
 }
 
 func (c *call) deleteNodeTemplate() error {
-	e, err := c.catalog.RemoveNodeTemplate(c.r.Context(), catalog.ID{Name: c.p.Named("name"), Version: c.p.Named("version")})
+	e, err := c.catalog.RemoveNodeTemplate(c.Context(), catalog.ID{Name: c.Params.Named("name"), Version: c.Params.Named("version")})
 	return c.answerRemoved(e, err)
 }

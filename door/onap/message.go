@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"mime"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/ostiary/ostiary/door"
@@ -47,9 +47,7 @@ func setHeaders(w http.ResponseWriter, r *http.Request) {
 // call is one request of the policy API or the PAP API.
 type call struct {
 	*service
-	w http.ResponseWriter
-	r *http.Request
-	p door.Params
+	door.Call
 	// yaml is true if the response is YAML.
 	yaml bool
 }
@@ -59,7 +57,7 @@ type call struct {
 func (s *service) handle(write errorWriter, serve func(*call) error) func(http.ResponseWriter, *http.Request, door.Params) {
 	return func(w http.ResponseWriter, r *http.Request, p door.Params) {
 		setHeaders(w, r)
-		c := &call{service: s, w: w, r: r, p: p}
+		c := &call{service: s, Call: door.Call{W: w, R: r, Params: p}}
 		err := c.negotiate()
 		if err == nil {
 			err = serve(c)
@@ -72,7 +70,7 @@ func (s *service) handle(write errorWriter, serve func(*call) error) func(http.R
 
 // negotiate chooses the media type of the response.
 func (c *call) negotiate() error {
-	accept := c.r.Header.Values("Accept")
+	accept := c.R.Header.Values("Accept")
 	if len(accept) == 0 {
 		return nil
 	}
@@ -89,43 +87,30 @@ func (c *call) negotiate() error {
 	return &requestError{http.StatusNotAcceptable, "unexpected Accept: expected application/json or application/yaml"}
 }
 
-// isYAML reports whether a media type is one of YAML.
-func isYAML(media string) bool {
-	return media == mediaYAML || media == "application/x-yaml" || media == "text/yaml"
-}
+// yamlTypes are the media types of YAML.
+var yamlTypes = []string{mediaYAML, "application/x-yaml", "text/yaml"}
 
-// bodyIsYAML returns whether the body of a request is YAML. It fails if it is
-// neither YAML nor JSON.
-func bodyIsYAML(r *http.Request) (bool, error) {
-	given := r.Header.Get("Content-Type")
-	if given == "" || given == mediaJSON {
-		return false, nil
-	}
-	media, _, err := mime.ParseMediaType(given)
-	switch {
-	case err == nil && media == mediaJSON:
-		return false, nil
-	case err == nil && isYAML(media):
-		return true, nil
-	}
-	return false, &requestError{http.StatusUnsupportedMediaType, "unexpected Content-Type: expected application/json or application/yaml"}
-}
+// isYAML reports whether a media type is one of YAML.
+func isYAML(media string) bool { return slices.Contains(yamlTypes, media) }
+
+// bodyTypes are the media types of requests.
+var bodyTypes = append([]string{mediaJSON}, yamlTypes...)
 
 // body reads the request's body as a value.
 func (c *call) body() (tosca.Value, error) {
-	yaml, err := bodyIsYAML(c.r)
+	media, err := c.Media(bodyTypes...)
 	if err != nil {
 		return tosca.Value{}, err
 	}
-	body, err := door.ReadBody(c.r)
+	body, err := c.Body()
 	if err != nil {
 		return tosca.Value{}, err
 	}
-	defer body.Free()
-	if yaml {
-		return tosca.ParseYAML(body.Bytes)
+	defer c.End() // the value is a copy
+	if isYAML(media) {
+		return tosca.ParseYAML(body)
 	}
-	return tosca.ParseJSON(body.Bytes)
+	return tosca.ParseJSON(body)
 }
 
 // template reads the request's body as a service template.
@@ -140,16 +125,16 @@ func (c *call) template() (*tosca.Template, error) {
 // answer writes a value as the response.
 func (c *call) answer(status int, v *tosca.Value) error {
 	if !c.yaml {
-		door.WriteJSON(c.w, status, tosca.AppendJSON(nil, v))
+		door.WriteJSON(c.W, status, tosca.AppendJSON(nil, v))
 		return nil
 	}
 	text, err := tosca.PrintYAML(v)
 	if err != nil {
 		return err
 	}
-	c.w.Header()["Content-Type"] = yamlType
-	c.w.WriteHeader(status)
-	c.w.Write(text)
+	c.W.Header()["Content-Type"] = yamlType
+	c.W.WriteHeader(status)
+	c.W.Write(text)
 	return nil
 }
 
@@ -160,7 +145,7 @@ func (c *call) answerAny(status int, v any) error {
 		return err
 	}
 	if !c.yaml {
-		door.WriteJSON(c.w, status, text)
+		door.WriteJSON(c.W, status, text)
 		return nil
 	}
 	value, err := tosca.ParseJSON(text)
@@ -170,23 +155,20 @@ func (c *call) answerAny(status int, v any) error {
 	return c.answer(status, &value)
 }
 
-// query returns a parameter of the query. It fails if it is given twice.
-func (c *call) query(name string) (value string, given bool, err error) {
-	if c.r.URL.RawQuery == "" {
-		return "", false, nil
+// parameter returns a parameter of the query. It fails if it is given twice.
+func (c *call) parameter(name string) (value string, given bool, err error) {
+	values, err := c.Query()
+	if err != nil || len(values[name]) == 0 {
+		return "", false, err
 	}
-	values := c.r.URL.Query()[name]
-	if len(values) > 1 {
-		return "", false, &requestError{http.StatusBadRequest, "the parameter " + name + " comes twice"}
+	if len(values[name]) > 1 {
+		return "", false, &door.Refusal{Reason: door.BadQuery, Detail: "the parameter " + name + " comes twice"}
 	}
-	if len(values) == 0 {
-		return "", false, nil
-	}
-	return values[0], true, nil
+	return values[name][0], true, nil
 }
 
 // user returns the name of the caller, or "".
-func (c *call) user() string { return door.CallerOf(c.r.Context()).ID }
+func (c *call) user() string { return door.CallerOf(c.Context()).ID }
 
 // isInput reports whether an error is one of the text of a request.
 func isInput(err error) bool {

@@ -37,7 +37,7 @@ func (c *call) appendOperations() error {
 	if b.err != nil {
 		return b.err
 	}
-	if err := c.catalog.History.Append(c.r.Context(), list); err != nil {
+	if err := c.catalog.History.Append(c.Context(), list); err != nil {
 		return err
 	}
 	return c.answerAny(http.StatusCreated, map[string]any{"ids": ids})
@@ -72,7 +72,7 @@ func (b *bodyReader) time(v *tosca.Value, name string) *time.Time {
 
 // operations answers with the latest operations of the history.
 func (c *call) operations() error {
-	list, err := c.catalog.History.Latest(c.r.Context(), operationsPage)
+	list, err := c.catalog.History.Latest(c.Context(), operationsPage)
 	if err != nil {
 		return err
 	}

@@ -97,7 +97,7 @@ func (c *call) view(g *catalog.Group) groupView {
 }
 
 func (c *call) groups() error {
-	w, err := c.catalog.World(c.r.Context())
+	w, err := c.catalog.World(c.Context())
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (c *call) instances(w *catalog.World) map[string][]instance {
 }
 
 func (c *call) pdpsHealth() error {
-	w, err := c.catalog.World(c.r.Context())
+	w, err := c.catalog.World(c.Context())
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (c *call) componentsHealth() error {
 	h := c.health("Policy PAP")
 	out := map[string]any{"pap": h, "healthy": h.Healthy}
 	if h.Healthy {
-		w, err := c.catalog.World(c.r.Context())
+		w, err := c.catalog.World(c.Context())
 		if err != nil {
 			return err
 		}
@@ -156,7 +156,7 @@ func (c *call) putGroups() error {
 	if err != nil {
 		return err
 	}
-	if err := c.catalog.PutGroups(c.r.Context(), groups, c.user()); err != nil {
+	if err := c.catalog.PutGroups(c.Context(), groups, c.user()); err != nil {
 		return err
 	}
 	return c.answerAny(http.StatusOK, empty)
@@ -165,22 +165,22 @@ func (c *call) putGroups() error {
 // setGroupState sets the state of a group. Another state than ACTIVE and PASSIVE
 // is an internal error without a body, as ONAP answers it.
 func (c *call) setGroupState() error {
-	state, _, err := c.query("state")
+	state, _, err := c.parameter("state")
 	if err != nil {
 		return err
 	}
 	if state != catalog.Active && state != catalog.Passive {
-		c.w.WriteHeader(http.StatusInternalServerError)
+		c.W.WriteHeader(http.StatusInternalServerError)
 		return nil
 	}
-	if err := c.catalog.SetState(c.r.Context(), c.p.Named("group"), state); err != nil {
+	if err := c.catalog.SetState(c.Context(), c.Params.Named("group"), state); err != nil {
 		return err
 	}
 	return c.answerAny(http.StatusOK, empty)
 }
 
 func (c *call) deleteGroup() error {
-	if err := c.catalog.RemoveGroup(c.r.Context(), c.p.Named("group"), c.user()); err != nil {
+	if err := c.catalog.RemoveGroup(c.Context(), c.Params.Named("group"), c.user()); err != nil {
 		return err
 	}
 	return c.answerAny(http.StatusOK, empty)
@@ -201,7 +201,7 @@ func (c *call) deploy() error {
 	if err != nil {
 		return err
 	}
-	err = c.catalog.Deploy(c.r.Context(), policies, c.user())
+	err = c.catalog.Deploy(c.Context(), policies, c.user())
 	c.statistics.deployed(len(policies), err)
 	if err != nil {
 		return err
@@ -210,13 +210,13 @@ func (c *call) deploy() error {
 }
 
 func (c *call) undeploy() error {
-	id := catalog.ID{Name: c.p.Named("policy"), Version: c.p.Named("version")}
-	if _, exact := tosca.ParseVersion(id.Version); c.p.Named("version") != "" && !exact {
+	id := catalog.ID{Name: c.Params.Named("policy"), Version: c.Params.Named("version")}
+	if _, exact := tosca.ParseVersion(id.Version); c.Params.Named("version") != "" && !exact {
 		if _, major := tosca.ParseVersion(id.Version + ".0.0"); !major {
 			return &requestError{http.StatusBadRequest, fmt.Sprintf("invalid version %.80q: expected x.y.z or x", id.Version)}
 		}
 	}
-	err := c.catalog.Undeploy(c.r.Context(), id, c.user())
+	err := c.catalog.Undeploy(c.Context(), id, c.user())
 	c.statistics.undeployed(1, err)
 	if err != nil {
 		return err
@@ -241,7 +241,7 @@ func (c *call) deployBatch() error {
 			add += len(batches[i].Policies)
 		}
 	}
-	err = c.catalog.Apply(c.r.Context(), batches, c.user())
+	err = c.catalog.Apply(c.Context(), batches, c.user())
 	c.statistics.deployed(add, err)
 	c.statistics.undeployed(remove, err)
 	if err != nil {
@@ -253,7 +253,7 @@ func (c *call) deployBatch() error {
 // pattern returns the regular expression of the query, or nil. It must match a
 // whole name.
 func (c *call) pattern() (*regexp.Regexp, error) {
-	text, given, err := c.query("regex")
+	text, given, err := c.parameter("regex")
 	if err != nil || !given {
 		return nil, err
 	}
@@ -279,7 +279,7 @@ type deployment struct {
 
 // deployments returns the deployed policies that the path and the query select.
 func (c *call) deployments() (found []deployment, err error) {
-	w, err := c.catalog.World(c.r.Context())
+	w, err := c.catalog.World(c.Context())
 	if err != nil {
 		return nil, err
 	}
@@ -287,7 +287,7 @@ func (c *call) deployments() (found []deployment, err error) {
 	if err != nil {
 		return nil, err
 	}
-	group, name, version := c.p.Named("group"), c.p.Named("policy"), c.p.Named("version")
+	group, name, version := c.Params.Named("group"), c.Params.Named("policy"), c.Params.Named("version")
 	for _, g := range w.Groups() {
 		for i := range g.Subgroups {
 			for _, id := range g.Subgroups[i].Policies {
@@ -326,7 +326,7 @@ func (c *call) deployed() error {
 	for i, d := range found {
 		out[i] = policyCount{d.of.Name, d.of.Version, d.policy.Name, d.policy.Version, 1, 0, 0}
 	}
-	return answerList(c, out, c.p.Named("version") != "", false)
+	return answerList(c, out, c.Params.Named("version") != "", false)
 }
 
 // answerList answers with a list, with its first item if one is set, or with 404
@@ -361,7 +361,7 @@ func (c *call) status() error {
 	for i, d := range found {
 		out[i] = policyStatus{d.group, d.typ, catalog.Instance, d.policy, d.of, true, "SUCCESS"}
 	}
-	return answerList(c, out, c.p.Named("version") != "", c.p.Named("group") == "")
+	return answerList(c, out, c.Params.Named("version") != "", c.Params.Named("group") == "")
 }
 
 // Bounds on a page of audit records.
@@ -371,7 +371,7 @@ const (
 )
 
 func (c *call) audit() error {
-	f := catalog.AuditFilter{Group: c.p.Named("group"), Policy: catalog.ID{Name: c.p.Named("policy"), Version: c.p.Named("version")}}
+	f := catalog.AuditFilter{Group: c.Params.Named("group"), Policy: catalog.ID{Name: c.Params.Named("policy"), Version: c.Params.Named("version")}}
 	count, err := c.number("recordCount")
 	if err != nil {
 		return err
@@ -391,15 +391,15 @@ func (c *call) audit() error {
 			*bound.to = time.Unix(seconds, 0)
 		}
 	}
-	w, err := c.catalog.World(c.r.Context())
+	w, err := c.catalog.World(c.Context())
 	if err != nil {
 		return err
 	}
 	records := w.Audit(f)
 	if len(records) == 0 && (f.Group != "" || f.Policy.Name != "") {
-		c.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		c.w.WriteHeader(http.StatusNotFound)
-		fmt.Fprint(c.w, "No records found matching the input parameters")
+		c.W.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		c.W.WriteHeader(http.StatusNotFound)
+		fmt.Fprint(c.W, "No records found matching the input parameters")
 		return nil
 	}
 	return c.answerAny(http.StatusOK, records)
@@ -407,7 +407,7 @@ func (c *call) audit() error {
 
 // number returns a number of the query, or 0.
 func (c *call) number(name string) (int64, error) {
-	text, given, err := c.query(name)
+	text, given, err := c.parameter(name)
 	if err != nil || !given {
 		return 0, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 
 	"github.com/ostiary/ostiary/door"
@@ -79,7 +80,7 @@ const responseKeptMax = 64 << 10
 
 // decision serves a decision request.
 func (c *call) decision() error {
-	w, err := c.catalog.World(c.r.Context())
+	w, err := c.catalog.World(c.Context())
 	if err != nil {
 		return err
 	}
@@ -98,13 +99,13 @@ func (c *call) decision() error {
 	if !e.Serves(request.Action) {
 		return &requestError{http.StatusBadRequest, fmt.Sprintf("No application for action %.200s", request.Action)}
 	}
-	if c.r.URL.RawQuery != "" {
-		for _, value := range c.r.URL.Query()["abbrev"] {
-			request.Brief = request.Brief || value == "true"
-		}
+	query, err := c.Query()
+	if err != nil {
+		return err
 	}
+	request.Brief = request.Brief || slices.Contains(query["abbrev"], "true")
 	buffer := responses.Get().(*[]byte)
-	out, answer := e.Decide(c.r.Context(), (*buffer)[:0], request, c.inputs())
+	out, answer := e.Decide(c.Context(), (*buffer)[:0], request, c.inputs())
 	c.statistics.count(&answer)
 	if answer.Err != nil {
 		c.options.Report(fmt.Errorf("history of operations: %w", answer.Err))
@@ -119,7 +120,7 @@ func (c *call) decision() error {
 // answerText writes JSON as the response, as YAML if the request asks for it.
 func (c *call) answerText(text []byte) error {
 	if !c.yaml {
-		door.WriteJSON(c.w, http.StatusOK, text)
+		door.WriteJSON(c.W, http.StatusOK, text)
 		return nil
 	}
 	v, err := tosca.ParseJSON(text)

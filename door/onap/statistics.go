@@ -86,7 +86,7 @@ func (s *statistics) countDeployments(first, n int, err error) {
 
 // statisticsReport answers with the counts.
 func (c *call) statisticsReport() error {
-	w, err := c.catalog.World(c.r.Context())
+	w, err := c.catalog.World(c.Context())
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package onap
 import (
 	"errors"
 	"fmt"
-	"mime"
 	"net/http"
 	"strings"
 
@@ -19,9 +18,10 @@ const (
 )
 
 // serveXACML decides an XACML request with the native policies.
-func (s *service) serveXACML(w http.ResponseWriter, r *http.Request, _ door.Params) {
+func (s *service) serveXACML(w http.ResponseWriter, r *http.Request, p door.Params) {
 	setHeaders(w, r)
-	if err := s.xacml(w, r); err != nil {
+	c := &call{service: s, Call: door.Call{W: w, R: r, Params: p}}
+	if err := c.xacml(); err != nil {
 		write := writeDetails
 		if errors.Is(err, errPassive) {
 			write = writeError
@@ -31,26 +31,26 @@ func (s *service) serveXACML(w http.ResponseWriter, r *http.Request, _ door.Para
 }
 
 // xacml writes the response to an XACML request.
-func (s *service) xacml(w http.ResponseWriter, r *http.Request) error {
-	world, err := s.catalog.World(r.Context())
+func (c *call) xacml() error {
+	world, err := c.catalog.World(c.Context())
 	if err != nil {
 		return err
 	}
-	e, err := s.engine(world)
+	e, err := c.engine(world)
 	if err != nil {
 		return err
 	}
-	asXML, answerXML, err := xacmlMedia(r)
+	asXML, answerXML, err := c.xacmlMedia()
 	if err != nil {
 		return err
 	}
-	request, err := readXACML(r, asXML)
+	request, err := c.readXACML(asXML)
 	if err != nil {
 		return err
 	}
-	results := e.DecideNative(r.Context(), request, s.inputs())
+	results := e.DecideNative(c.Context(), request, c.inputs())
 	for i := range results {
-		s.statistics.countDecision("native", results[i].Decision)
+		c.statistics.countDecision("native", results[i].Decision)
 	}
 	text, media := []byte(nil), mediaXACMLJSON
 	if answerXML {
@@ -58,19 +58,23 @@ func (s *service) xacml(w http.ResponseWriter, r *http.Request) error {
 	} else {
 		text = message.WriteJSON(results)
 	}
-	w.Header().Set("Content-Type", media)
-	w.Write(text)
+	c.W.Header().Set("Content-Type", media)
+	c.W.Write(text)
 	return nil
 }
 
 // xacmlMedia returns whether the request is XML, and whether the response is. A
 // request without Accept gets a response of its own type.
-func xacmlMedia(r *http.Request) (request, response bool, err error) {
-	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if request = media == mediaXACMLXML; err != nil || !request && media != mediaXACMLJSON {
-		return false, false, &requestError{http.StatusUnsupportedMediaType, "unexpected Content-Type: expected application/xacml+json or application/xacml+xml"}
+func (c *call) xacmlMedia() (request, response bool, err error) {
+	media, err := c.Media(mediaXACMLJSON, mediaXACMLXML)
+	if err == nil && media == "" {
+		err = c.RefuseMedia(mediaXACMLJSON, mediaXACMLXML)
 	}
-	accept := strings.Join(r.Header.Values("Accept"), ",")
+	if err != nil {
+		return false, false, err
+	}
+	request = media == mediaXACMLXML
+	accept := strings.Join(c.R.Header.Values("Accept"), ",")
 	if accept == "" {
 		return request, request, nil
 	}
@@ -89,17 +93,17 @@ func xacmlMedia(r *http.Request) (request, response bool, err error) {
 }
 
 // readXACML reads an XACML request.
-func readXACML(r *http.Request, asXML bool) (*policy.Request, error) {
-	body, err := door.ReadBody(r)
+func (c *call) readXACML(asXML bool) (*policy.Request, error) {
+	body, err := c.Body()
 	if err != nil {
 		return nil, err
 	}
-	defer body.Free()
+	defer c.End()
 	read, name := message.ReadJSON, "JSON"
 	if asXML {
 		read, name = message.ReadXML, "XML"
 	}
-	request, err := read(body.Bytes)
+	request, err := read(body)
 	if err != nil {
 		return nil, &requestError{http.StatusBadRequest, fmt.Sprintf("invalid %s xacml request: %v", name, err)}
 	}

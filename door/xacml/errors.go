@@ -83,6 +83,9 @@ func describe(err error) *problem {
 	if f.Bound != nil {
 		p.Bound = f.Bound.Name
 	}
+	if f.Status == http.StatusUnsupportedMediaType {
+		p.Code = "media_type"
+	}
 	return p
 }
 

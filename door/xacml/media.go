@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -44,11 +45,15 @@ func mediaForm(name string) form {
 	return unknown
 }
 
-// contentForm returns the form of a request's body. Without a Content-Type, the
+// read reads the request's body and returns its form. Without a Content-Type, the
 // first character of the body decides. Any other media type, another version than
 // 3.0 and another character set than UTF-8 is refused with 415.
-func contentForm(r *http.Request, body []byte, accepted ...form) (form, error) {
-	header := r.Header.Get("Content-Type")
+func (c *call) read(accepted ...form) (form, []byte, error) {
+	body, err := c.Body()
+	if err != nil {
+		return unknown, nil, err
+	}
+	header := c.R.Header.Get("Content-Type")
 	f := unknown
 	switch {
 	case header != "":
@@ -58,17 +63,15 @@ func contentForm(r *http.Request, body []byte, accepted ...form) (form, error) {
 	case bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")):
 		f = formJSON
 	}
-	for _, a := range accepted {
-		if f == a {
-			return f, nil
-		}
+	if slices.Contains(accepted, f) {
+		return f, body, nil
 	}
 	var names []string
 	for _, a := range accepted {
-		names = append(names, [...]string{formXML: typeXACMLXML + ", " + typeXML, formJSON: typeXACMLJSON, formText: "text/plain"}[a])
+		names = append(names, [...]string{formXML: typeXACMLXML + " or " + typeXML, formJSON: typeXACMLJSON, formText: "text/plain"}[a])
 	}
-	return unknown, &problem{status: http.StatusUnsupportedMediaType, Code: "media_type",
-		Message: "unsupported Content-Type " + value.Quote(header) + ": expected one of " + strings.Join(names, ", ") + ", in UTF-8"}
+	names[len(names)-1] += ", in UTF-8"
+	return unknown, nil, c.RefuseMedia(names...)
 }
 
 // formOf returns the form of a Content-Type.

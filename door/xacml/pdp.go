@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/domain"
 	"github.com/ostiary/ostiary/policy/message"
@@ -33,21 +32,16 @@ func (c *call) explain() error { return c.answer(c.respondTraced) }
 
 // answer reads a request and its form, and passes them to respond.
 func (c *call) answer(respond func(f form, body []byte) error) error {
-	body, err := door.ReadBody(c.r)
+	f, body, err := c.read(formXML, formJSON)
 	if err != nil {
 		return err
 	}
-	defer body.Free()
-	f, err := contentForm(c.r, body.Bytes, formXML, formJSON)
-	if err != nil {
-		return err
-	}
-	return respond(f, body.Bytes)
+	return respond(f, body)
 }
 
 // respond writes the response to a request.
 func (c *call) respond(f form, body []byte) error {
-	as, err := accept(c.r, messageOffers(f)...)
+	as, err := accept(c.R, messageOffers(f)...)
 	if err != nil {
 		return err
 	}
@@ -55,7 +49,7 @@ func (c *call) respond(f form, body []byte) error {
 	if err != nil {
 		return err
 	}
-	writeBody(c.w, http.StatusOK, as.name, appendResults(nil, as.form, results))
+	writeBody(c.W, http.StatusOK, as.name, appendResults(nil, as.form, results))
 	return nil
 }
 
@@ -69,11 +63,11 @@ func (c *call) results(f form, body []byte, trace *policy.Trace) ([]policy.Resul
 	if err != nil {
 		return nil, nil, err
 	}
-	pinned, err := c.domain.Pin(c.ctx, o)
+	pinned, err := c.domain.Pin(c.Context(), o)
 	if err != nil {
 		return nil, nil, err
 	}
-	results, err := pinned.Decide(c.ctx, request, trace)
+	results, err := pinned.Decide(c.Context(), request, trace)
 	return results, pinned, err
 }
 
@@ -126,7 +120,7 @@ type explanation struct {
 
 // respondTraced writes the response to a request with its trace.
 func (c *call) respondTraced(f form, body []byte) error {
-	if _, err := accept(c.r, offer{typeJSON, formJSON}, offer{typeXACMLJSON, formJSON}); err != nil {
+	if _, err := accept(c.R, offer{typeJSON, formJSON}, offer{typeXACMLJSON, formJSON}); err != nil {
 		return err
 	}
 	var trace policy.Trace
@@ -140,10 +134,10 @@ func (c *call) respondTraced(f form, body []byte) error {
 		return err
 	}
 	out.Response = response.Response
-	if out.Relations, err = pinned.RelationsToken(c.ctx); err != nil {
+	if out.Relations, err = pinned.RelationsToken(c.Context()); err != nil {
 		return err
 	}
-	writeJSON(c.w, http.StatusOK, out)
+	writeJSON(c.W, http.StatusOK, out)
 	return nil
 }
 
@@ -223,7 +217,7 @@ const (
 
 // home serves the entry document (REST profile, section 2.1).
 func (c *call) home() error {
-	as, err := accept(c.r, offer{typeHome, unknown}, offer{typeJSON, unknown})
+	as, err := accept(c.R, offer{typeHome, unknown}, offer{typeJSON, unknown})
 	if err != nil {
 		return err
 	}
@@ -235,6 +229,6 @@ func (c *call) home() error {
 	if err != nil {
 		return err
 	}
-	writeBody(c.w, http.StatusOK, as.name, append(body, '\n'))
+	writeBody(c.W, http.StatusOK, as.name, append(body, '\n'))
 	return nil
 }

@@ -47,20 +47,16 @@ type changedJSON struct {
 }
 
 // name returns the name of the policy in the path; "" for the root.
-func (c *call) name() string { return c.params.Named("name") }
+func (c *call) name() string { return c.Params.Named("name") }
 
 // readSource reads a policy from the request's body.
 func (c *call) readSource() (domain.Source, error) {
-	body, err := door.ReadBody(c.r)
+	defer c.End() // before the policy is compiled
+	f, body, err := c.read(formXML, formJSON, formText)
 	if err != nil {
 		return domain.Source{}, err
 	}
-	defer body.Free()
-	f, err := contentForm(c.r, body.Bytes, formXML, formJSON, formText)
-	if err != nil {
-		return domain.Source{}, err
-	}
-	return domain.Source{Language: f.language(), Text: append([]byte(nil), body.Bytes...)}, nil
+	return domain.Source{Language: f.language(), Text: append([]byte(nil), body...)}, nil
 }
 
 // putPolicy serves PUT policies/{name} and PUT root.
@@ -75,16 +71,16 @@ func (c *call) putPolicy() error {
 	} else {
 		change.Root = &src
 	}
-	done, err := c.domain.Change(c.ctx, change)
+	done, err := c.domain.Change(c.Context(), change)
 	if err != nil {
 		return err
 	}
 	status := http.StatusOK
 	if done.Created {
 		status = http.StatusCreated
-		c.w.Header().Set("Location", c.r.URL.EscapedPath())
+		c.W.Header().Set("Location", c.R.URL.EscapedPath())
 	}
-	writeJSON(c.w, status, changedJSON{done.Revision, done.Token, done.Removed})
+	writeJSON(c.W, status, changedJSON{done.Revision, done.Token, done.Removed})
 	return nil
 }
 
@@ -101,20 +97,20 @@ func (c *call) deletePolicies() error {
 // remove makes a change that only removes. A policy that the root needs is a
 // conflict.
 func (c *call) remove(change domain.Change) error {
-	done, err := c.domain.Change(c.ctx, change)
+	done, err := c.domain.Change(c.Context(), change)
 	if reasons := reasonsOf(err); reasons != nil {
 		return &problem{status: http.StatusConflict, Code: "in_use", Message: "the root needs the policy: " + reasons[0].Message, Reasons: reasons}
 	}
 	if err != nil {
 		return err
 	}
-	writeJSON(c.w, http.StatusOK, changedJSON{done.Revision, done.Token, done.Removed})
+	writeJSON(c.W, http.StatusOK, changedJSON{done.Revision, done.Token, done.Removed})
 	return nil
 }
 
 // getPolicy serves GET policies/{name} and GET root.
 func (c *call) getPolicy() error {
-	p, src, err := c.domain.Policy(c.ctx, c.name())
+	p, src, err := c.domain.Policy(c.Context(), c.name())
 	if err != nil {
 		return err
 	}
@@ -124,18 +120,18 @@ func (c *call) getPolicy() error {
 // writeSource writes the text of a policy. If the client asks for another form, it
 // is printed in that form.
 func (c *call) writeSource(src domain.Source, at storage.Revision) error {
-	as, err := accept(c.r, policyOffers(formOfLanguage(src.Language))...)
+	as, err := accept(c.R, policyOffers(formOfLanguage(src.Language))...)
 	if err != nil {
 		return err
 	}
 	text := src.Text
 	if as.form != formOfLanguage(src.Language) {
-		if text, err = convert(c.ctx, src, as.form); err != nil {
+		if text, err = convert(c.Context(), src, as.form); err != nil {
 			return err
 		}
 	}
-	c.w.Header().Set("ETag", `"`+strconv.FormatUint(uint64(at), 10)+`"`)
-	writeBody(c.w, http.StatusOK, as.name, text)
+	c.W.Header().Set("ETag", `"`+strconv.FormatUint(uint64(at), 10)+`"`)
+	writeBody(c.W, http.StatusOK, as.name, text)
 	return nil
 }
 
@@ -173,7 +169,7 @@ func (c *call) listPolicies() error {
 	if err != nil {
 		return err
 	}
-	pinned, err := c.domain.Pin(c.ctx, o)
+	pinned, err := c.domain.Pin(c.Context(), o)
 	if err != nil {
 		return err
 	}
@@ -191,7 +187,7 @@ func (c *call) listPolicies() error {
 		}
 		out.Policies = append(out.Policies, policyOf(&p))
 	}
-	writeJSON(c.w, http.StatusOK, out)
+	writeJSON(c.W, http.StatusOK, out)
 	return nil
 }
 
@@ -210,7 +206,7 @@ func (c *call) listVersions() error {
 	if err != nil {
 		return err
 	}
-	versions, err := c.domain.Versions(c.ctx, c.name(), limit)
+	versions, err := c.domain.Versions(c.Context(), c.name(), limit)
 	if err != nil {
 		return err
 	}
@@ -220,17 +216,17 @@ func (c *call) listVersions() error {
 	for _, v := range versions {
 		out.Versions = append(out.Versions, versionJSON{v.Revision, v.Time.UTC(), v.Removed, v.Source.Language, len(v.Source.Text)})
 	}
-	writeJSON(c.w, http.StatusOK, out)
+	writeJSON(c.W, http.StatusOK, out)
 	return nil
 }
 
 // getVersion serves the text that a policy or the root had at a revision.
 func (c *call) getVersion() error {
-	at, err := revision(c.params.Named("revision"))
+	at, err := revision(c.Params.Named("revision"))
 	if err != nil {
 		return err
 	}
-	v, err := c.domain.Version(c.ctx, c.name(), at)
+	v, err := c.domain.Version(c.Context(), c.name(), at)
 	if err != nil {
 		return err
 	}
@@ -249,30 +245,29 @@ func (c *call) validate() error {
 	if name := c.query.Get("name"); name != "" {
 		change = domain.Change{Put: map[string]domain.Source{name: src}}
 	}
-	if err := c.domain.Validate(c.ctx, change); err != nil {
+	if err := c.domain.Validate(c.Context(), change); err != nil {
 		return err
 	}
-	writeJSON(c.w, http.StatusOK, map[string]bool{"valid": true})
+	writeJSON(c.W, http.StatusOK, map[string]bool{"valid": true})
 	return nil
 }
 
 // changePolicies serves POST policies: several changes that take effect together.
 func (c *call) changePolicies() error {
-	body, err := door.ReadBody(c.r)
+	body, err := c.Body()
 	if err != nil {
 		return err
 	}
-	defer body.Free()
-	r := jsonread.New(body.Bytes)
+	r := jsonread.New(body)
 	change := readChange(r)
 	if err := r.End(); err != nil {
 		return err
 	}
-	done, err := c.domain.Change(c.ctx, change)
+	done, err := c.domain.Change(c.Context(), change)
 	if err != nil {
 		return err
 	}
-	writeJSON(c.w, http.StatusOK, changedJSON{done.Revision, done.Token, done.Removed})
+	writeJSON(c.W, http.StatusOK, changedJSON{done.Revision, done.Token, done.Removed})
 	return nil
 }
 
@@ -345,25 +340,24 @@ func (c *call) getDomain() error {
 	if err != nil {
 		return err
 	}
-	writeJSON(c.w, http.StatusOK, out)
+	writeJSON(c.W, http.StatusOK, out)
 	return nil
 }
 
 func (c *call) describeDomain(d *domain.Domain) (domainJSON, error) {
-	i, err := d.Info(c.ctx)
+	i, err := d.Info(c.Context())
 	return domainJSON{i.Store.String(), i.Name, i.Alias, i.Relations, i.Unbound, i.Revision, i.Token, i.Policies, i.Bytes, policyOf(i.Root), i.Broken}, err
 }
 
 // makeDomain serves POST domains: it makes a domain with an alias, which may ask
 // one relation store.
 func (c *call) makeDomain() error {
-	body, err := door.ReadBody(c.r)
+	body, err := c.Body()
 	if err != nil {
 		return err
 	}
-	defer body.Free()
 	var name, alias, relations string
-	r := jsonread.New(body.Bytes)
+	r := jsonread.New(body)
 	for r.Object(); r.Field(); {
 		switch string(r.Name()) {
 		case "name":
@@ -381,11 +375,11 @@ func (c *call) makeDomain() error {
 	}
 	var s *ostiary.Store
 	if relations != "" {
-		if s, err = door.FindStore(c.ctx, c.engine, Name, relations); err != nil {
+		if s, err = door.FindStore(c.Context(), c.engine, Name, relations); err != nil {
 			return err
 		}
 	}
-	d, err := c.options.Domains.Make(c.ctx, name, alias, s)
+	d, err := c.options.Domains.Make(c.Context(), name, alias, s)
 	if err != nil {
 		return err
 	}
@@ -393,8 +387,8 @@ func (c *call) makeDomain() error {
 	if err != nil {
 		return err
 	}
-	c.w.Header().Set("Location", "/stores/"+url.PathEscape(out.Store)+prefix+"/domain")
-	writeJSON(c.w, http.StatusCreated, out)
+	c.W.Header().Set("Location", "/stores/"+url.PathEscape(out.Store)+prefix+"/domain")
+	writeJSON(c.W, http.StatusCreated, out)
 	return nil
 }
 
@@ -416,7 +410,7 @@ func (c *call) listDomains() error {
 		Domains []listedDomain `json:"domains"`
 		Next    string         `json:"next,omitempty"`
 	}{Domains: []listedDomain{}}
-	for info, err := range c.engine.StoresByAlias(c.ctx, Name, c.query.Get("after")) {
+	for info, err := range c.engine.StoresByAlias(c.Context(), Name, c.query.Get("after")) {
 		if err != nil {
 			return err
 		}
@@ -426,6 +420,6 @@ func (c *call) listDomains() error {
 		}
 		out.Domains = append(out.Domains, listedDomain{info.ID.String(), info.Name, info.Aliases[Name]})
 	}
-	writeJSON(c.w, http.StatusOK, out)
+	writeJSON(c.W, http.StatusOK, out)
 	return nil
 }

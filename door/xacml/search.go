@@ -22,16 +22,15 @@ type found struct {
 
 // search serves POST search: for which candidates is a request permitted?
 func (c *call) search() error {
-	body, err := door.ReadBody(c.r)
+	body, err := c.Body()
 	if err != nil {
 		return err
 	}
-	defer body.Free()
-	request, err := readSearch(body.Bytes)
+	request, err := readSearch(body)
 	if err != nil {
 		return err
 	}
-	page, err := c.domain.Search(c.ctx, request)
+	page, err := c.domain.Search(c.Context(), request)
 	if err != nil {
 		return err
 	}
@@ -52,7 +51,7 @@ func (c *call) search() error {
 		}
 		out.Results = append(out.Results, one)
 	}
-	writeJSON(c.w, http.StatusOK, out)
+	writeJSON(c.W, http.StatusOK, out)
 	return nil
 }
 

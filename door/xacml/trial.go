@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/jsonread"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/domain"
@@ -34,20 +33,19 @@ type trialResult struct {
 // test serves POST test: it decides requests and compares the responses with
 // expected ones. A change is tried without making it.
 func (c *call) test() error {
-	body, err := door.ReadBody(c.r)
+	body, err := c.Body()
 	if err != nil {
 		return err
 	}
-	defer body.Free()
-	change, trials, err := readTrials(body.Bytes)
+	change, trials, err := readTrials(body)
 	if err != nil {
 		return err
 	}
 	var pinned *domain.Pinned
 	if change != nil {
-		pinned, err = c.domain.Preview(c.ctx, *change)
+		pinned, err = c.domain.Preview(c.Context(), *change)
 	} else {
-		pinned, err = c.domain.Pin(c.ctx, domain.PinOptions{})
+		pinned, err = c.domain.Pin(c.Context(), domain.PinOptions{})
 	}
 	if err != nil {
 		return err
@@ -58,7 +56,7 @@ func (c *call) test() error {
 		Tests  []trialResult `json:"tests"`
 	}{Tests: []trialResult{}}
 	for i := range trials {
-		if err := c.ctx.Err(); err != nil {
+		if err := c.Context().Err(); err != nil {
 			return err
 		}
 		result := trials[i].run(c, pinned)
@@ -69,7 +67,7 @@ func (c *call) test() error {
 		}
 		out.Tests = append(out.Tests, result)
 	}
-	writeJSON(c.w, http.StatusOK, out)
+	writeJSON(c.W, http.StatusOK, out)
 	return nil
 }
 
@@ -161,5 +159,5 @@ func (t *trial) decide(c *call, pinned *domain.Pinned) ([]policy.Result, error) 
 	if err != nil {
 		return nil, err
 	}
-	return pinned.Decide(c.ctx, request, nil)
+	return pinned.Decide(c.Context(), request, nil)
 }

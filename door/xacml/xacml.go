@@ -9,10 +9,8 @@
 package xacml
 
 import (
-	"context"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 
 	"github.com/ostiary/ostiary"
@@ -119,10 +117,7 @@ type service struct {
 // call is the state of one request.
 type call struct {
 	*service
-	ctx    context.Context
-	w      http.ResponseWriter
-	r      *http.Request
-	params door.Params
+	door.Call
 	// query has the parameters of the URL, each once.
 	query url.Values
 	// domain is nil for an operation that concerns no single domain.
@@ -132,7 +127,8 @@ type call struct {
 // handle returns the handler of an operation.
 func (s *service) handle(r route) func(http.ResponseWriter, *http.Request, door.Params) {
 	return func(w http.ResponseWriter, req *http.Request, p door.Params) {
-		c := &call{service: s, ctx: req.Context(), w: w, r: req, params: p}
+		c := &call{service: s, Call: door.Call{W: w, R: req, Params: p}}
+		defer c.End()
 		if err := c.run(&r); err != nil {
 			writeError(w, err)
 		}
@@ -141,36 +137,15 @@ func (s *service) handle(r route) func(http.ResponseWriter, *http.Request, door.
 
 // run reads the parameters of the URL, finds the domain and serves the request.
 func (c *call) run(r *route) (err error) {
-	if c.query, err = readQuery(c.r.URL.RawQuery, r.query); err != nil {
+	if c.query, err = c.QueryOf(r.query...); err != nil {
 		return err
 	}
 	if !r.shared {
-		if c.domain, err = c.find(c.params.Named("store"), r.makes); err != nil {
+		if c.domain, err = c.find(c.Params.Named("store"), r.makes); err != nil {
 			return err
 		}
 	}
 	return r.serve(c)
-}
-
-// readQuery parses the query of a URL. Unknown and repeated parameters are
-// errors, so that a misspelt one is not ignored.
-func readQuery(raw string, known []string) (url.Values, error) {
-	if raw == "" {
-		return nil, nil
-	}
-	values, err := url.ParseQuery(raw)
-	if err != nil {
-		return nil, badRequest("malformed query of the URL: " + err.Error())
-	}
-	for name, all := range values {
-		if !slices.Contains(known, name) {
-			return nil, badRequest("unknown parameter " + value.Quote(name) + " of the URL")
-		}
-		if len(all) != 1 {
-			return nil, badRequest("parameter " + value.Quote(name) + " of the URL comes twice")
-		}
-	}
-	return values, nil
 }
 
 // find returns the domain with a name, or the default domain for "". If makes is
@@ -180,9 +155,9 @@ func (c *call) find(name string, makes bool) (*domain.Domain, error) {
 	case name == "":
 		return c.defaultDomain()
 	case makes:
-		return c.options.Domains.FindOrMake(c.ctx, name)
+		return c.options.Domains.FindOrMake(c.Context(), name)
 	}
-	return c.options.Domains.Find(c.ctx, name)
+	return c.options.Domains.Find(c.Context(), name)
 }
 
 // defaultDomain returns the default domain, and makes it on the first use.
@@ -190,11 +165,11 @@ func (c *call) defaultDomain() (*domain.Domain, error) {
 	var relations *ostiary.Store
 	if id := c.options.Relations; id != (storage.StoreID{}) {
 		var err error
-		if relations, err = c.engine.Store(c.ctx, id); err != nil {
+		if relations, err = c.engine.Store(c.Context(), id); err != nil {
 			return nil, err
 		}
 	}
-	return c.options.Domains.Default(c.ctx, relations)
+	return c.options.Domains.Default(c.Context(), relations)
 }
 
 // number returns a parameter of the URL as a number of at most most, or standard

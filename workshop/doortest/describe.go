@@ -89,7 +89,7 @@ func describeMissing(out *strings.Builder, d *door.Door) {
 // describeRefusals describes the response to each kind of refusal, and to one of an
 // unknown kind, which is an error of the server.
 func describeRefusals(out *strings.Builder, d *door.Door) {
-	for reason := door.NoCredentials; reason <= door.Lost+1; reason++ {
+	for reason := door.NoCredentials; reason <= door.BadQuery+1; reason++ {
 		why := &door.Refusal{Reason: reason, Bound: "example", Limit: 17}
 		if reason == door.TimedOut {
 			why = &door.Refusal{Reason: reason, Bound: "example", Time: 3 * time.Second}
