@@ -64,6 +64,8 @@ type shared struct {
 	loaded   atomic.Bool           // Options.Preload is done
 	failure  atomic.Pointer[error] // the error of Options.Probe, if any
 	probe    func() error          // Options.Probe
+	// readiness is Options.Readiness.
+	readiness func() (bool, any)
 	// stopping is canceled when a stop begins.
 	stopping  context.Context
 	beginStop context.CancelFunc
@@ -101,9 +103,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case !m.canonical:
 		req.refuse(r, &door.Refusal{Reason: door.BadPath})
 	case m.path == pathHealth && (r.Method == http.MethodGet || r.Method == http.MethodHead):
-		serveHealth(w, h.healthy())
+		serveHealth(w, h.healthy(), nil)
 	case m.path == pathReady && (r.Method == http.MethodGet || r.Method == http.MethodHead):
-		serveHealth(w, h.ready())
+		serveHealth(w, h.ready(), nil)
 	case m.door != nil && m.path == m.door.HealthPath && (r.Method == http.MethodGet || r.Method == http.MethodHead):
 		m.door.ServeHealth(w, r, h.healthy())
 	case h.cors != nil && h.cors.apply(w, r):

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"net/http"
 	"time"
@@ -9,17 +10,22 @@ import (
 	"github.com/ostiary/ostiary/door"
 )
 
-// serveHealth answers GET /healthz and GET /readyz in the form that OpenFGA uses.
-func serveHealth(w http.ResponseWriter, serving bool) {
+// serveHealth answers GET /healthz and GET /readyz in the form that OpenFGA uses, with
+// details if there are some.
+func serveHealth(w http.ResponseWriter, serving bool, details any) {
 	h := w.Header()
 	h["Content-Type"] = []string{"application/json"}
+	answer := struct {
+		Status string `json:"status"`
+		Node   any    `json:"node,omitempty"`
+	}{"SERVING", details}
 	if !serving {
 		door.SetRetryAfter(h, http.StatusServiceUnavailable)
 		w.WriteHeader(http.StatusServiceUnavailable)
-		w.Write([]byte(`{"status":"NOT_SERVING"}`))
-		return
+		answer.Status = "NOT_SERVING"
 	}
-	w.Write([]byte(`{"status":"SERVING"}`))
+	text, _ := json.Marshal(answer) // plain values
+	w.Write(text)
 }
 
 // withHealth returns the handler of the port of metrics, which also serves health: it
@@ -27,8 +33,14 @@ func serveHealth(w http.ResponseWriter, serving bool) {
 func (s *Server) withHealth(exposition http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", exposition)
-	mux.HandleFunc("GET "+pathHealth, func(w http.ResponseWriter, _ *http.Request) { serveHealth(w, s.shared.healthy()) })
-	mux.HandleFunc("GET "+pathReady, func(w http.ResponseWriter, _ *http.Request) { serveHealth(w, s.shared.ready()) })
+	mux.HandleFunc("GET "+pathHealth, func(w http.ResponseWriter, _ *http.Request) { serveHealth(w, s.shared.healthy(), nil) })
+	mux.HandleFunc("GET "+pathReady, func(w http.ResponseWriter, _ *http.Request) {
+		var details any
+		if r := s.shared.readiness; r != nil {
+			_, details = r()
+		}
+		serveHealth(w, s.shared.ready(), details)
+	})
 	return mux
 }
 
@@ -38,8 +50,15 @@ func (s *shared) healthy() bool {
 	return !s.draining.Load() && s.failure.Load() == nil && (s.probe == nil || s.probe() == nil)
 }
 
-// ready reports whether the server is healthy and Options.Preload is done.
-func (s *shared) ready() bool { return s.loaded.Load() && s.healthy() }
+// ready reports whether the server is healthy, Options.Preload is done and
+// Options.Readiness reports true.
+func (s *shared) ready() bool {
+	ok := s.loaded.Load() && s.healthy()
+	if ok && s.readiness != nil {
+		ok, _ = s.readiness()
+	}
+	return ok
+}
 
 // preload runs Options.Preload in a goroutine, and reports the server as ready
 // when it is done.

@@ -177,6 +177,11 @@ type Options struct {
 	// Forwarder finds the node that writes, to which this server sends the requests that
 	// write. Nil on a single node.
 	Forwarder Forwarder
+	// Readiness reports whether the process can answer requests now, and details for
+	// operators, which only the port of Metrics shows, as JSON. While it reports false,
+	// GET /readyz reports NOT_SERVING, and requests are accepted nevertheless. It must not
+	// block and is called concurrently. It may be nil.
+	Readiness func() (ready bool, details any)
 	// Listen opens the port with a name (as in [Address].Name) on an address. A
 	// program may return ports that it has opened before. Nil means [Listen].
 	Listen func(name, address string) (net.Listener, error)

@@ -21,11 +21,24 @@ import (
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/protocols"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/relations"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/serve"
+	"github.com/ostiary/ostiary/storage/mysql"
+	"github.com/ostiary/ostiary/storage/postgres"
+	"github.com/ostiary/ostiary/storage/sharedlog"
 )
 
-func main() {
+func main() { start(logs()) }
+
+// logs returns the kinds of shared logs, by the scheme of their URLs.
+func logs() map[string]cli.OpenLog {
+	onPostgres := func(ctx context.Context, address string) (sharedlog.Log, error) { return postgres.Open(ctx, address) }
+	onMySQL := func(ctx context.Context, address string) (sharedlog.Log, error) { return mysql.Open(ctx, address) }
+	return map[string]cli.OpenLog{"postgres": onPostgres, "postgresql": onPostgres, "mysql": onMySQL, "mariadb": onMySQL}
+}
+
+// start runs the program with these kinds of shared logs, and exits. Tests add one.
+func start(logs map[string]cli.OpenLog) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	a := &cli.App{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Lookup: os.LookupEnv, Environ: os.Environ()}
+	a := &cli.App{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Lookup: os.LookupEnv, Environ: os.Environ(), Logs: logs}
 	code := run(ctx, a, os.Args[1:])
 	stop()
 	os.Exit(code)

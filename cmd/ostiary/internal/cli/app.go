@@ -26,6 +26,8 @@ type App struct {
 	Out, Err io.Writer
 	Lookup   func(string) (string, bool)
 	Environ  []string // the variables to search for misspelt names
+	// Logs open the shared logs of several nodes, by the scheme of their URLs.
+	Logs map[string]OpenLog
 
 	// The persistent flags.
 	Data, Store   string

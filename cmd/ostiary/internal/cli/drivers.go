@@ -69,7 +69,7 @@ func (a *App) WithData(ctx context.Context, create bool, options ostiary.Options
 			return err
 		}
 		restrictNewFiles()
-		if driver, err = a.openDriver(ctx); err != nil {
+		if driver, err = a.openDriver(ctx, pebble.Options{}); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, driver.Close()) }()
@@ -93,10 +93,11 @@ const lockPoll = 20 * time.Millisecond
 
 // openDriver opens the data folder. If another command has it open, it waits for
 // up to --lock-wait. It does not wait for a server, which keeps the folder open.
-func (a *App) openDriver(ctx context.Context) (*pebble.Driver, error) {
+func (a *App) openDriver(ctx context.Context, o pebble.Options) (*pebble.Driver, error) {
+	o.FilesMax = server.FilesForStorage()
 	end := time.Now().Add(a.LockWait)
 	for {
-		d, err := pebble.Open(a.Data, pebble.Options{FilesMax: server.FilesForStorage()})
+		d, err := pebble.Open(a.Data, o)
 		if err == nil || !isLocked(err) || ServerOf(a.Data) != nil || time.Now().After(end) {
 			return d, explainFullDisk(a.Data, err)
 		}

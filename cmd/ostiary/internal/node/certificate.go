@@ -31,7 +31,7 @@ func (a *app) certificateCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "certificate NAME[,NAME…] …", Short: "Make certificates with which nodes know each other", Args: cobra.MinimumNArgs(1),
 		Long: "Make a certificate for each node. An argument has the host names and IP addresses under which the other nodes reach it,\n" +
 			"as in --nodes-address, separated by commas. The first call makes a small authority, ca.crt and ca.key, which signs them.\n" +
-			"Whoever has ca.key can make a node of this cluster: keep it where no node runs. Certificates of an own authority work too.\n" +
+			"ca.key is all that it takes to make a node of this cluster: keep it where no node runs. Certificates of an own authority work too.\n" +
 			"With --renew, the certificate and the key of the named nodes are replaced; a running node reads them on SIGHUP.",
 		Example: "  ostiary node certificate node1.example node2.example,192.0.2.2 node3.example\n  ostiary node certificate --renew node2.example,192.0.2.2",
 		RunE: func(_ *cobra.Command, args []string) error {

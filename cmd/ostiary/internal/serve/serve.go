@@ -65,6 +65,7 @@ type serveFlags struct {
 	requests         int64
 	streams          int64
 	wire             wireFlags
+	nodes            nodesFlags
 	memory           int64
 	bounds           ostiary.Bounds
 	conditions       cel.Options
@@ -141,6 +142,8 @@ func (f *serveFlags) add(cmd *cobra.Command) {
 	s.DurationVar(&f.window, "window", ostiary.WindowDefault, "how long past revisions can be queried; negative means forever")
 	s.DurationVar(&f.background, "background", time.Minute, "interval at which expired tuples are removed, and stores without a request since the last time are unloaded; 0 means never")
 	topic(s, "Stores and memory")
+	f.nodes.add(s)
+	topic(s, "Nodes")
 	s.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	s.StringVar(&f.level, "log-level", "info", "debug, info, warn or error")
 	s.BoolVar(&f.accessLog, "access-log", false, "log each request")
@@ -159,13 +162,18 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 	options := ostiary.Options{Conditions: cli.Conditions(f.conditions), MemoryMax: f.memory, Window: f.window, Background: f.background,
 		Record: ostiary.RecordingOptions{Decisions: f.record},
 		Bounds: f.engineBounds(), Guard: cli.GuardOwned}
-	err = a.WithData(ctx, true, options, func(e *ostiary.Engine, driver *pebble.Driver) error {
+	serve := func(e *ostiary.Engine, driver *pebble.Driver) error {
 		s.engine, s.driver = e, driver
 		if err := s.open(ctx); err != nil {
 			return err
 		}
 		return s.run(ctx)
-	})
+	}
+	if m := s.member; m != nil {
+		err = a.withMember(ctx, m, options, func(e *ostiary.Engine) error { return serve(e, m.local) })
+	} else {
+		err = a.WithData(ctx, true, options, serve)
+	}
 	s.failures.Close()
 	if err == nil {
 		s.log.Info("stopped")
@@ -181,7 +189,8 @@ type prepared struct {
 	failures *logins.Log // of logins
 	options  server.Options
 	ports    *ports
-	reload   func() error // reads the keys, the certificate and the policy file again
+	reload   func() error // reads the keys, the certificates and the policy file again
+	member   *member      // nil if the server is no node of a cluster
 
 	// engine is that of the open folder, and driver its driver; nil in memory.
 	engine *ostiary.Engine
@@ -218,6 +227,17 @@ func (a *app) prepare(f *serveFlags) (*prepared, error) {
 		return nil, err
 	}
 	s.options.Listen = s.ports.take
+	if s.member, err = f.nodes.prepareMember(log, s.failures); err != nil {
+		s.ports.close()
+		return nil, err
+	}
+	if m := s.member; m != nil {
+		s.options.Forwarder, s.options.Readiness = m, m.ready
+		f.door.keystone.Identity.Leads = m.Leads
+		s.options.Collectors = append(s.options.Collectors, newNodeFigures(m))
+		other := s.reload
+		s.reload = func() error { return errors.Join(other(), m.link.Reload()) }
+	}
 	return s, nil
 }
 
@@ -271,6 +291,9 @@ func (s *prepared) open(ctx context.Context) error {
 		cli.WarnFolderMode(s.log, s.Data)
 		s.warnKeystoneKeys(ctx, s.engine, s.log)
 		s.options.Probe = s.driver.Failed
+		if s.member != nil {
+			s.options.Probe = s.member.driver.Failed
+		}
 		s.options.Collectors = append(s.options.Collectors, newFolderFigures(s.driver))
 	}
 	makeRoomForHashes(ctx, s.engine, doors, s.flags.door.keystone.Identity.HashThreads)
@@ -285,6 +308,10 @@ func (s *prepared) run(ctx context.Context) error {
 	}
 	if err := running.Start(); err != nil {
 		return err
+	}
+	if s.member != nil {
+		s.member.link.Attach(s.member.node, running)
+		s.member.warnExpiry()
 	}
 	defer runDoors(servedDoors(&s.options))()
 	defer onHangup(s.log, s.reload)()
@@ -314,6 +341,9 @@ func (s *prepared) run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() {
 		s.log.Info("stopping")
 		signal.Reset(os.Interrupt, syscall.SIGTERM)
+		if s.member != nil {
+			s.member.handOver()
+		}
 	})()
 	return running.Wait(ctx)
 }

@@ -1,0 +1,216 @@
+package serve
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/internal/cluster"
+	"github.com/ostiary/ostiary/internal/cluster/certificate"
+	"github.com/ostiary/ostiary/internal/cluster/link"
+	"github.com/ostiary/ostiary/internal/logins"
+	"github.com/ostiary/ostiary/server"
+	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/pebble"
+	"github.com/ostiary/ostiary/storage/replica"
+)
+
+// member is this server as a node of a cluster. It is the forwarder of the server.
+type member struct {
+	flags    *nodesFlags
+	files    *certificate.Files
+	listener net.Listener
+	log      *slog.Logger
+	failures *logins.Log
+	refused  atomic.Uint64 // connections and calls of other nodes
+	numbers  atomic.Uint64 // of forwarded requests
+
+	node   *cluster.Node
+	link   *link.Link
+	driver *replica.Driver
+	local  *pebble.Driver
+	self   cluster.Peer
+
+	targets    targets
+	background sync.WaitGroup
+	stop       context.CancelFunc // ends what runs in the background
+}
+
+var _ server.Forwarder = (*member)(nil)
+
+// prepareMember checks the settings of a node, and opens the port for other nodes. It
+// returns nil for a server that is none.
+func (f *nodesFlags) prepareMember(log *slog.Logger, failures *logins.Log) (*member, error) {
+	if !f.on() {
+		return nil, nil
+	}
+	files, err := f.files()
+	if err != nil {
+		return nil, err
+	}
+	m := &member{flags: f, files: files, log: log, failures: failures}
+	if m.listener, err = net.Listen("tcp", f.listen); err != nil {
+		return nil, fmt.Errorf("--nodes-listen: %w", err)
+	}
+	return m, nil
+}
+
+// address is where other nodes reach this one.
+func (m *member) address() string {
+	if m.flags.address != "" {
+		return m.flags.address
+	}
+	return m.listener.Addr().String()
+}
+
+// laterLink is a link that is known once the node is registered. The node does not use
+// it before it starts.
+type laterLink struct{ *link.Link }
+
+// withMember joins the cluster, runs f with an engine on the copy of the log, and leaves
+// the cluster.
+func (a *app) withMember(ctx context.Context, m *member, options ostiary.Options, f func(*ostiary.Engine) error) (err error) {
+	if options.SecretKey, err = a.ReadSecretKey(); err != nil {
+		return err
+	}
+	if m.local, err = a.OpenCopy(ctx); err != nil {
+		return err
+	}
+	if err := m.join(ctx, a, fingerprint(options.SecretKey)); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.leave()) }()
+	options.Driver = m.driver
+	e, err := ostiary.Open(ctx, options)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.Close()) }()
+	return f(e)
+}
+
+// fingerprint identifies a key of secrets; it is zero without a key.
+func fingerprint(key *[32]byte) storage.Hash {
+	if key == nil {
+		return storage.Hash{}
+	}
+	return sha256.Sum256(append([]byte("ostiary: fingerprint of a secret key\x00"), key[:]...))
+}
+
+// join opens the log, brings the copy to its head and connects to the other nodes. It
+// closes the copy if it fails.
+func (m *member) join(ctx context.Context, a *app, key storage.Hash) error {
+	log, err := a.OpenLog(ctx, m.flags.log)
+	if err != nil {
+		return errors.Join(err, m.local.Close())
+	}
+	connection := &laterLink{}
+	o := m.flags.options()
+	o.Log, o.Link = log, connection
+	m.node = cluster.New(o)
+	m.driver, err = replica.Open(ctx, log, m.local, replica.Options{Address: m.address(), KeyFingerprint: key, Gate: m.node.Gate()})
+	if err != nil {
+		return err
+	}
+	id, self := m.driver.Self()
+	m.self = cluster.Peer{ID: self.ID, Start: self.Start, Address: self.Address}
+	m.link, err = link.New(link.Options{Self: m.self, Cluster: id, Registry: log, Files: m.files, Listener: m.listener, Refused: m.refuse})
+	if err != nil {
+		return errors.Join(err, m.driver.Close())
+	}
+	connection.Link = m.link
+	m.link.Attach(m.node, nil)
+	m.node.Start(m.driver)
+	watching, stop := context.WithCancel(context.Background())
+	m.stop = stop
+	m.background.Go(func() { m.watchHolder(watching) })
+	return nil
+}
+
+// leaveTime bounds the hand-over of a node that ends.
+const leaveTime = 5 * time.Second
+
+// leave ends what join has begun.
+func (m *member) leave() error {
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
+	defer cancel()
+	m.stop()
+	m.background.Wait()
+	return errors.Join(m.node.Close(ctx), m.link.Close(), m.driver.Close())
+}
+
+// handOver hands the role of the holder over before the server stops. The node goes on
+// to serve: it sends writes to the next holder.
+func (m *member) handOver() {
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
+	defer cancel()
+	switch err := m.node.HandOver(ctx, storage.NodeID{}); {
+	case err == nil:
+		m.log.Info("handed the role of the node that writes over")
+	case !errors.Is(err, storage.ErrNotHolder):
+		m.log.Warn("could not hand the role of the node that writes over", "error", err)
+	}
+}
+
+// refuse counts what the link refuses, and logs it in a bounded number of lines.
+func (m *member) refuse(remote, who string, why error) {
+	m.refused.Add(1)
+	m.failures.Failed("nodes", remote, who, why.Error())
+}
+
+// Target implements [server.Forwarder].
+func (m *member) Target(ctx context.Context) (server.Target, bool, error) {
+	holder, own, err := m.node.AwaitHolder(ctx)
+	if err != nil || own {
+		return nil, own, err
+	}
+	return &heldTarget{m.link.Target(holder), &m.targets, holder}, false, nil
+}
+
+// Leads implements [server.Forwarder].
+func (m *member) Leads() bool { return m.node.Leads() }
+
+// startShift is by how many bits the number of a start is shifted in the numbers of
+// requests, so that a node that was started again uses other numbers.
+const startShift = 48
+
+// Next implements [server.Forwarder].
+func (m *member) Next() (ostiary.RequestID, uint64) {
+	number := m.self.Start<<startShift + m.numbers.Add(1)*ostiary.RequestWrites
+	return ostiary.RequestID{Node: m.self.ID, Number: number}, m.driver.AppliedSequence()
+}
+
+// ready reports whether the node can answer, and what it knows about the cluster.
+func (m *member) ready() (bool, any) {
+	s := m.node.Status()
+	out := map[string]any{
+		"node": s.Self.ID.String(), "role": roleNames[s.Role], "epoch": s.Lease.Epoch, "shown": s.Shown,
+		"readLeaseMillis": s.ReadRemaining.Milliseconds(),
+	}
+	if s.Holder != (cluster.Peer{}) {
+		out["holder"] = s.Holder.ID.String()
+	}
+	if s.Failure != nil {
+		out["failure"] = s.Failure.Error()
+	}
+	ok := s.ReadRemaining > 0 || s.Failure == nil || m.flags.stale
+	return ok, out
+}
+
+var roleNames = [...]string{cluster.Looking: "looking", cluster.Follower: "follower", cluster.Taking: "taking", cluster.Holder: "holder", cluster.Resigned: "resigned"}
+
+// warnExpiry logs a warning if the certificate of the node expires soon.
+func (m *member) warnExpiry() {
+	if left := time.Until(m.files.Expires()); left < expiryWarning {
+		m.log.Warn("the certificate of --nodes-certificate expires soon: run ostiary node certificate --renew, copy the files and send SIGHUP", "expires", m.files.Expires())
+	}
+}
+
+const expiryWarning = 30 * 24 * time.Hour

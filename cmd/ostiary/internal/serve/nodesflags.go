@@ -1,0 +1,88 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/internal/cluster"
+	"github.com/ostiary/ostiary/internal/cluster/certificate"
+)
+
+// The values of --acknowledge.
+const (
+	acknowledgeLeased = "leased"
+	acknowledgeLocal  = "local"
+)
+
+// nodesFlags are the settings of a node of a cluster.
+type nodesFlags struct {
+	log                    string
+	listen, address        string
+	certificate, key, ca   string
+	acknowledge            string
+	stale                  bool
+	holderLease, readLease time.Duration
+	reluctance             time.Duration
+}
+
+func (f *nodesFlags) add(s *pflag.FlagSet) {
+	cli.AddLog(s, &f.log)
+	s.StringVar(&f.listen, "nodes-listen", "127.0.0.1:8082", "with --log: address on which other nodes connect")
+	s.StringVar(&f.address, "nodes-address", "", "with --log: HOST:PORT where other nodes reach this one; HOST must be in its certificate; default: --nodes-listen")
+	s.StringVar(&f.certificate, "nodes-certificate", "", "with --log: PEM file with the certificate of this node and its chain; ostiary node certificate makes one")
+	s.StringVar(&f.key, "nodes-key", "", "with --log: PEM file with the key of --nodes-certificate")
+	s.StringVar(&f.ca, "nodes-ca", "", "with --log: PEM file with the authorities whose certificates other nodes have")
+	s.StringVar(&f.acknowledge, "acknowledge", acknowledgeLeased, "with --log: when a write is answered: leased (every node that may answer reads shows it) or local (it is in the log; other nodes show it a little later); the same on all nodes")
+	s.BoolVar(&f.stale, "stale-reads", false, "with --log: answer reads from the copy, which may be old, while the node reaches neither the node that writes nor the log")
+	s.DurationVar(&f.holderLease, "holder-lease", cluster.HolderLeaseDefault, "with --log: how long the node that writes may be silent before another one takes over; the same on all nodes")
+	s.DurationVar(&f.readLease, "read-lease", cluster.ReadLeaseDefault, "with --log: how long a node may answer reads without news, and a write may wait for a node that is gone; the same on all nodes")
+	s.DurationVar(&f.reluctance, "holder-reluctance", 0, "with --log: how much longer this node waits before it takes over, so that nodes at a better place come first")
+}
+
+// on reports whether the server is a node of a cluster.
+func (f *nodesFlags) on() bool { return f.log != "" }
+
+// files checks the settings, and reads the certificates.
+func (f *nodesFlags) files() (*certificate.Files, error) {
+	var errs []error
+	usage := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{cli.ErrUsage}, args...)...))
+	}
+	for _, file := range [...]struct{ flag, value string }{{"nodes-certificate", f.certificate}, {"nodes-key", f.key}, {"nodes-ca", f.ca}} {
+		if file.value == "" {
+			usage("--log needs --%s: \"ostiary node certificate\" makes the files", file.flag)
+		}
+	}
+	if f.acknowledge != acknowledgeLeased && f.acknowledge != acknowledgeLocal {
+		usage("invalid --acknowledge %q: expected %s or %s", f.acknowledge, acknowledgeLeased, acknowledgeLocal)
+	}
+	if f.holderLease <= 0 || f.readLease <= 0 {
+		usage("--holder-lease %s and --read-lease %s: expected both above 0", f.holderLease, f.readLease)
+	}
+	if host, _, err := net.SplitHostPort(f.listen); err != nil {
+		usage("invalid --nodes-listen %q: expected HOST:PORT, for example 0.0.0.0:8082", f.listen)
+	} else if ip := net.ParseIP(host); f.address == "" && (host == "" || ip != nil && ip.IsUnspecified()) {
+		usage("--nodes-listen %s needs --nodes-address, because other nodes do not reach this one there", f.listen)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	if err := cli.CheckKeysMode(f.key); err != nil {
+		return nil, err
+	}
+	return certificate.Open(f.certificate, f.key, f.ca, nil)
+}
+
+// options returns the settings of the node, without the log and the link.
+func (f *nodesFlags) options() cluster.Options {
+	o := cluster.Options{HolderLease: f.holderLease, ReadLease: f.readLease, StaleReads: f.stale, Reluctance: f.reluctance}
+	if f.acknowledge == acknowledgeLocal {
+		o.Acknowledge = cluster.AcknowledgeLocal
+	}
+	return o
+}

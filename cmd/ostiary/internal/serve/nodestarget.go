@@ -1,0 +1,120 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/ostiary/ostiary/internal/cluster"
+	"github.com/ostiary/ostiary/server"
+)
+
+// A request that waits for a holder that no longer is the holder, because its process
+// hangs for example, is given up after lostTicks looks at the holder, lostTick apart. The
+// server then sends it to the next holder, which looks for what it has written already.
+// The answers of a holder that has handed its role over arrive before that.
+const (
+	lostTick  = 100 * time.Millisecond
+	lostTicks = 3
+)
+
+// errLost is the error of a request that was given up.
+var errLost = errors.New("the node is no longer the one that writes")
+
+// targets are the nodes to which requests are passed on now. All methods are safe for
+// concurrent use.
+type targets struct {
+	mu  sync.Mutex
+	all map[cluster.Peer]*passing
+}
+
+// passing are the requests that are passed on to a node.
+type passing struct {
+	lost   context.Context // ends when the node is no longer the holder
+	cancel context.CancelCauseFunc
+	count  int // of requests
+	looks  int // at which another node was the holder, in a row
+}
+
+// begin adds a request to a node. Its context ends when the node is no longer the
+// holder. The caller calls end.
+func (t *targets) begin(ctx context.Context, to cluster.Peer) (_ context.Context, end func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.all[to]
+	if p == nil {
+		p = &passing{}
+		p.lost, p.cancel = context.WithCancelCause(context.Background())
+		if t.all == nil {
+			t.all = map[cluster.Peer]*passing{}
+		}
+		t.all[to] = p
+	}
+	p.count++
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(p.lost, func() { cancel(errLost) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if p.count--; p.count == 0 && t.all[to] == p {
+			delete(t.all, to)
+			p.cancel(nil)
+		}
+	}
+}
+
+// look notes that a node is the holder now.
+func (t *targets) look(holder cluster.Peer) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for to, p := range t.all {
+		if p.looks++; to == holder {
+			p.looks = 0
+		}
+		if p.looks >= lostTicks {
+			delete(t.all, to)
+			p.cancel(errLost)
+		}
+	}
+}
+
+// watchHolder gives up requests to nodes that are no longer the holder, until ctx ends.
+func (m *member) watchHolder(ctx context.Context) {
+	tick := time.NewTicker(lostTick)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if holder, _, known := m.node.Holder(); known {
+				m.targets.look(holder)
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// heldTarget is the holder as the target of a request.
+type heldTarget struct {
+	server.Target
+	all    *targets
+	holder cluster.Peer
+}
+
+// HTTP implements [server.Target].
+func (t *heldTarget) HTTP(w http.ResponseWriter, r *http.Request, as server.Forwarded) error {
+	ctx, end := t.all.begin(r.Context(), t.holder)
+	defer end()
+	return t.Target.HTTP(w, r.WithContext(ctx), as)
+}
+
+// RPC implements [server.Target].
+func (t *heldTarget) RPC(ctx context.Context, c server.Call, as server.Forwarded) (server.Answer, error) {
+	ctx, end := t.all.begin(ctx, t.holder)
+	defer end()
+	return t.Target.RPC(ctx, c, as)
+}
