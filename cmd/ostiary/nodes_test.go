@@ -20,6 +20,7 @@ import (
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/storage/sharedlog"
 	"github.com/ostiary/ostiary/storage/sharedlog/memorylog"
+	"github.com/ostiary/ostiary/workshop/databases"
 	"github.com/ostiary/ostiary/workshop/logserver"
 )
 
@@ -79,7 +80,15 @@ func startNodes(t *testing.T, n int, flags ...string) *nodes {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { server.Close() })
-	c := &nodes{T: t, dir: t.TempDir(), server: server, log: "workshop://" + server.Address(), flags: flags}
+	c := startNodesOn(t, "workshop://"+server.Address(), n, flags...)
+	c.server = server
+	return c
+}
+
+// startNodesOn starts n processes over the log of a URL.
+func startNodesOn(t *testing.T, log string, n int, flags ...string) *nodes {
+	t.Helper()
+	c := &nodes{T: t, dir: t.TempDir(), log: log, flags: flags}
 	c.run("node", "certificate", "--folder", c.file("certificates"), "127.0.0.1")
 	for i := range n {
 		p := &process{number: i}
@@ -259,7 +268,23 @@ func (c *nodes) shows(p *process, n int) {
 // killed, and after it was started again.
 func TestNodes(t *testing.T) {
 	t.Parallel()
-	c := startNodes(t, 3)
+	t.Run("RAM", func(t *testing.T) {
+		t.Parallel()
+		testNodes(startNodes(t, 3))
+	})
+	t.Run("PostgreSQL", func(t *testing.T) {
+		t.Parallel()
+		testNodes(startNodesOn(t, databases.PostgreSQL(t).Database(), 3))
+	})
+	t.Run("MariaDB", func(t *testing.T) {
+		t.Parallel()
+		testNodes(startNodesOn(t, databases.MariaDB(t).Database(), 3))
+	})
+}
+
+func testNodes(c *nodes) {
+	t := c.T
+	t.Helper()
 	c.prepare(c.all[2])
 	n := 0
 	round := func() {
