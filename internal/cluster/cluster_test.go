@@ -54,7 +54,7 @@ const oneWay = time.Millisecond
 func newWorld(t testing.TB, total int, change func(i int, n *node)) *world {
 	t.Helper()
 	w := &world{t: t, tables: memorylog.New(), network: clustertest.NewNetwork()}
-	w.network.Delay = func() time.Duration { return oneWay }
+	w.network.SetDelay(func() time.Duration { return oneWay })
 	for i := range total {
 		n := &node{w: w, host: w.network.Host(), disk: memory.NewStore()}
 		if change != nil {

@@ -69,7 +69,7 @@ func newHistory(t *testing.T, seed uint64) *history {
 		n.host.Offset = time.Duration(h.random(3600)) * time.Second
 		n.host.Rate = 0.96 + float64(h.random(9))/100
 	})
-	h.network.Delay = func() time.Duration { return time.Duration(100+h.random(3000)) * time.Microsecond }
+	h.network.SetDelay(func() time.Duration { return time.Duration(100+h.random(3000)) * time.Microsecond })
 	return h
 }
 
@@ -111,8 +111,8 @@ func (h *history) play() {
 	for _, object := range h.acknowledged {
 		h.mustShow(object, h.nodes...)
 	}
-	if h.answered < 100 {
-		h.t.Errorf("%d reads were answered, expected 100 or more", h.answered)
+	if h.answered == 0 {
+		h.t.Error("no read was answered")
 	}
 }
 

@@ -337,7 +337,7 @@ func (n *Node) mayLease(f *follower, s *session, at sharedlog.Position, now time
 	if f.until <= now && f.named == 0 {
 		f.named = at.Sequence
 	}
-	if f.lateness(s, now) >= lateMax && f.suspended <= now {
+	if f.until > now && f.lateness(s, now) >= lateMax {
 		f.suspended, f.late = now+suspension*n.opts.ReadLease, 0
 		f.named = at.Sequence
 	}
@@ -370,7 +370,7 @@ func (n *Node) acknowledgement(f *follower, s *session, at sharedlog.Position, n
 	}
 	if p := s.sent[i]; p.segment {
 		delay := now - p.at
-		if delay > f.delays.limit() {
+		if delay > f.delays.limit() && f.until > now { // no write waits for a node without a lease
 			f.late++
 		} else {
 			f.late = 0

@@ -31,14 +31,12 @@ type Network struct {
 	// KeepAlive is the time after which a stream ends over which a message cannot be sent;
 	// 0 means a second. It is set before the first host is added.
 	KeepAlive time.Duration
-	// Delay returns how long a message takes; nil means no time. It is set before the
-	// first host is added.
-	Delay func() time.Duration
 
-	mu    sync.Mutex
-	hosts map[storage.NodeID]*Host
-	cuts  map[[2]*Host]bool
-	moved chan struct{} // closed when cuts changes
+	mu     sync.Mutex
+	delays func() time.Duration // see SetDelay
+	hosts  map[storage.NodeID]*Host
+	cuts   map[[2]*Host]bool
+	moved  chan struct{} // closed when cuts changes
 }
 
 // NewNetwork returns a network without hosts.
@@ -63,11 +61,21 @@ func (n *Network) isCut(a, b *Host) (cut bool, changed <-chan struct{}) {
 	return n.cuts[[2]*Host{a, b}], n.moved
 }
 
+// SetDelay makes each message take as long as delay returns; nil means no time.
+func (n *Network) SetDelay(delay func() time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.delays = delay
+}
+
 func (n *Network) delay() time.Duration {
-	if n.Delay == nil {
+	n.mu.Lock()
+	delay := n.delays
+	n.mu.Unlock()
+	if delay == nil {
 		return 0
 	}
-	return n.Delay()
+	return delay()
 }
 
 // Host returns a new host.
@@ -91,6 +99,7 @@ type Host struct {
 
 	mu     sync.Mutex
 	paused chan struct{} // closed when the host goes on; nil while it runs
+	opened int           // see Opened
 	down   atomic.Bool   // see CutLog
 }
 
@@ -150,6 +159,13 @@ func (h *Host) Now() time.Duration {
 	return h.Offset + passed + 1
 }
 
+// Opened returns how many streams the host has opened.
+func (h *Host) Opened() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.opened
+}
+
 // find returns the host of a peer.
 func (n *Network) find(p cluster.Peer) *Host {
 	n.mu.Lock()
@@ -184,6 +200,9 @@ func (h *Host) Follow(ctx context.Context, to cluster.Peer, hello cluster.Hello)
 		return nil, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
+	h.mu.Lock()
+	h.opened++
+	h.mu.Unlock()
 	there, back := make(chan parcel, queueMax), make(chan parcel, queueMax)
 	near := &stream{ctx: ctx, cancel: cancel, from: h, to: other, out: there, in: back}
 	served, stop := context.WithCancelCause(ctx) // Serve closes its end before its error is known
