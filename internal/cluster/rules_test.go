@@ -37,9 +37,16 @@ func TestHolderPaused(t *testing.T) {
 		w := newWorld(t, 3, nil)
 		old := w.holder()
 		before := w.mustWrite()
+		own := old.cluster.Status().HolderRemaining
 		paused := time.Now()
 		old.host.Pause()
 		others := w.others(old)
+		for others[0].cluster.Status().Role < cluster.Taking && others[1].cluster.Status().Role < cluster.Taking {
+			time.Sleep(time.Millisecond)
+		}
+		if took := time.Since(paused); took < own {
+			t.Errorf("the lease was taken after %v, and the holder had it for %v", took, own)
+		}
 		var object string
 		err := storage.ErrNotHolder
 		for err != nil {
