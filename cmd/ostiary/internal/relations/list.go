@@ -10,7 +10,6 @@ import (
 
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/door/native/client"
-	"github.com/ostiary/ostiary/rel"
 )
 
 // listFlags select a page of a list. Without a limit the command reads all pages.
@@ -61,30 +60,6 @@ func (a *app) listCommand() *cobra.Command {
 	return cli.Group("list", "List objects or subjects", a.listObjects(), a.listSubjects())
 }
 
-func (a *app) listObjects() *cobra.Command {
-	var flags listFlags
-	cmd := &cobra.Command{Use: "objects USER RELATION TYPE", Short: "List the objects of a type that a subject has a relation on",
-		Args: cobra.ExactArgs(3), RunE: func(cmd *cobra.Command, args []string) error {
-			subject, err := rel.ParseSubject(args[0])
-			if err != nil {
-				return err
-			}
-			about := rel.Tuple{Object: rel.Object{Type: args[2]}, Relation: args[1], Subject: subject}
-			return a.ask(cmd.Context(), &flags.queryFlags, about, func(s *found, q client.Query) error {
-				out := listJSON{Objects: []string{}}
-				err := flags.eachPage(&out, func(page client.Page) (client.List, error) {
-					return s.ListObjects(cmd.Context(), client.ListObjects{Type: args[2], Relation: args[1], Subject: subject.String(), Page: page, Query: q})
-				})
-				if err != nil {
-					return err
-				}
-				return a.printList(&out, out.Objects)
-			})
-		}}
-	flags.add(cmd)
-	return cmd
-}
-
 // add adds a page.
 func (l *listJSON) add(page *client.List) {
 	if page.Everybody == "true" && l.everybody != "" && len(l.Subjects) == 0 {
@@ -107,37 +82,6 @@ func (l *listJSON) firstUndecided() string {
 		names += " …"
 	}
 	return names
-}
-
-func (a *app) listSubjects() *cobra.Command {
-	var flags listFlags
-	cmd := &cobra.Command{Use: "subjects TYPE[#RELATION] RELATION OBJECT", SuggestFor: []string{"users"}, Short: "List the subjects of a type that have a relation on an object",
-		Args: cobra.ExactArgs(3), RunE: func(cmd *cobra.Command, args []string) error {
-			object, err := rel.ParseObject(args[2])
-			if err == nil {
-				err = requireNoWildcard(object)
-			}
-			if err != nil {
-				return err
-			}
-			typ, relation := splitType(args[0])
-			about := rel.Tuple{Object: object, Relation: args[1], Subject: rel.Subject{Type: typ}}
-			return a.ask(cmd.Context(), &flags.queryFlags, about, func(s *found, q client.Query) error {
-				out := listJSON{Subjects: []string{}}
-				if relation == "" {
-					out.everybody = typ + ":" + rel.Wildcard
-				}
-				err := flags.eachPage(&out, func(page client.Page) (client.List, error) {
-					return s.ListSubjects(cmd.Context(), client.ListSubjects{Object: args[2], Relation: args[1], SubjectType: typ, SubjectRelation: relation, Page: page, Query: q})
-				})
-				if err != nil {
-					return err
-				}
-				return a.printList(&out, out.Subjects)
-			})
-		}}
-	flags.add(cmd)
-	return cmd
 }
 
 // printList prints one name per line, and remarks to stderr. It returns ErrBound
