@@ -135,14 +135,14 @@ bench-conformance:
 clean:
 	rm -rf bin
 
-# proto generates door/permify/basev1 from its .proto files. proto-check fails if
-# the generated code in the repository differs.
+# proto generates the messages of Permify's API and those between nodes from .proto
+# files. proto-check fails if the generated code in the repository differs.
 .PHONY: proto proto-check
 proto:
-	cd door/permify/basev1/generate && $(GO) run .
+	cd door/permify/basev1/generate && $(GO) run . && $(GO) run . -dir ../../../../internal/cluster/link/wire
 
 proto-check:
-	cd door/permify/basev1/generate && $(GO) run . -check
+	cd door/permify/basev1/generate && $(GO) run . -check && $(GO) run . -check -dir ../../../../internal/cluster/link/wire
 
 # attack attacks the program on loopback and prints a table: memory before, at
 # its peak and after REST, and what a neighbor notices. RUNS is the number of runs

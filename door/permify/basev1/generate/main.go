@@ -1,5 +1,6 @@
-// Command generate compiles the .proto files of package basev1 into Go code. It
-// uses the generators of the versions in its go.mod, and no installed compiler.
+// Command generate compiles the .proto files of a folder into Go code: those of this
+// repository's packages basev1 and wire. It uses the generators of the versions in its
+// go.mod, and no installed compiler.
 // It is a separate module, so that the server does not depend on the
 // generators. Run it with "make proto".
 //
@@ -13,9 +14,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 
 	"github.com/bufbuild/protocompile"
 	"github.com/bufbuild/protocompile/linker"
@@ -28,8 +31,6 @@ import (
 
 	_ "google.golang.org/genproto/googleapis/api/expr/v1alpha1"
 )
-
-var files = []string{"base/v1/model.proto", "base/v1/service.proto", "base/v1/errors.proto"}
 
 func main() {
 	check := flag.Bool("check", false, "write nothing, and fail if the generated code is out of date")
@@ -85,6 +86,10 @@ func compile(root string) (*pluginpb.CodeGeneratorRequest, error) {
 		}),
 		SourceInfoMode: protocompile.SourceInfoStandard,
 	}
+	files, err := protoFiles(root)
+	if err != nil {
+		return nil, err
+	}
 	compiled, err := compiler.Compile(context.Background(), files...)
 	if err != nil {
 		return nil, err
@@ -95,6 +100,20 @@ func compile(root string) (*pluginpb.CodeGeneratorRequest, error) {
 		add(request, seen, f)
 	}
 	return request, nil
+}
+
+// protoFiles returns the paths of the .proto files below root, in order.
+func protoFiles(root string) (files []string, err error) {
+	err = fs.WalkDir(os.DirFS(root), ".", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && strings.HasSuffix(path, ".proto") {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("no .proto file in %s", root)
+	}
+	return files, err
 }
 
 // linked finds a file that is compiled into this program.
