@@ -102,7 +102,7 @@ func newWorld(ctx context.Context, seed uint64) *world {
 	}
 	if w.random(3) == 0 {
 		w.network = clustertest.NewNetwork()
-		w.network.Delay = func() time.Duration { return time.Duration(w.random(int(travelMax))) }
+		w.network.SetDelay(func() time.Duration { return time.Duration(w.random(int(travelMax))) })
 	}
 	w.onFiles = w.random(filesEvery) == 0
 	for i := range nodesTotal {

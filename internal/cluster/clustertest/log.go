@@ -25,7 +25,7 @@ type log struct {
 func (l *log) pass(ctx context.Context) error {
 	l.host.wait()
 	select {
-	case <-time.After(l.host.network.delay()):
+	case <-time.After(l.host.network.Delay()):
 	case <-ctx.Done():
 		return ctx.Err()
 	}

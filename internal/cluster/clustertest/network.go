@@ -68,7 +68,8 @@ func (n *Network) SetDelay(delay func() time.Duration) {
 	n.delays = delay
 }
 
-func (n *Network) delay() time.Duration {
+// Delay returns how long the next message takes.
+func (n *Network) Delay() time.Duration {
 	n.mu.Lock()
 	delay := n.delays
 	n.mu.Unlock()
@@ -178,7 +179,7 @@ func (n *Network) find(p cluster.Peer) *Host {
 func (h *Host) reach(ctx context.Context, to *Host) error {
 	h.wait()
 	select {
-	case <-time.After(h.network.delay()):
+	case <-time.After(h.network.Delay()):
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -257,7 +258,7 @@ func (s *stream) Send(m cluster.Message) error {
 		messages = s.from.Tamper(m)
 	}
 	for _, m := range messages {
-		due := time.Now().Add(s.from.network.delay())
+		due := time.Now().Add(s.from.network.Delay())
 		if due.Before(s.last) {
 			due = s.last // in order
 		}
