@@ -2,6 +2,7 @@ package commit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -134,7 +135,8 @@ func finishAll(writers []*writer, err error) {
 // submit queues a writer and waits for the head after its entry. If ctx ends
 // while the writer waits in the queue, it is withdrawn; later, submit waits for
 // the outcome nevertheless. What the view alone decides is confirmed, if the driver
-// reads from a copy that may be older than the log.
+// reads from a copy that may be older than the log: it stands if it was decided on a
+// state that the log has, and had not before the call.
 func (q *Queue) submit(ctx context.Context, w *writer, weight int) (storage.Head, error) {
 	if err := ctx.Err(); err != nil {
 		return storage.Head{}, err
@@ -143,24 +145,44 @@ func (q *Queue) submit(ctx context.Context, w *writer, weight int) (storage.Head
 		return storage.Head{}, err
 	}
 	w.weight = weight
-	head, err := q.queued(ctx, w)
-	if !w.decided {
-		return head, err
+	_, copies := q.shared.runtime.Driver.(storage.Confirmer)
+	for least := (storage.Head{}); ; {
+		head, err := q.queued(ctx, w)
+		if !w.decided || !copies {
+			return head, err
+		}
+		current, failed := q.confirm(ctx)
+		if failed == nil && current != w.on && least != (storage.Head{}) && w.on.Revision >= least.Revision {
+			// The state may have had entries of other writers whose append has failed.
+			var has bool
+			if has, failed = q.has(ctx, w.on, current); has {
+				current = w.on
+			}
+		}
+		switch {
+		case failed != nil:
+			w.decided = false
+			return storage.Head{}, failed
+		case current == w.on:
+			return head, err
+		case least == (storage.Head{}):
+			least = current
+		}
+		w.leads, w.immediate, w.decided = false, false, false
+		w.done.Store(false)
 	}
-	if _, copies := q.shared.runtime.Driver.(storage.Confirmer); !copies {
-		return head, err
+}
+
+// has reports whether the log, which has the head current, has had another head.
+func (q *Queue) has(ctx context.Context, head, current storage.Head) (bool, error) {
+	if head.Revision >= current.Revision {
+		return false, nil // current is not head
 	}
-	current, failed := q.confirm(ctx)
-	switch {
-	case failed != nil:
-		w.decided = false
-		return storage.Head{}, failed
-	case current == w.on:
-		return head, err
+	next, err := storage.EntryHead(ctx, q.shared.runtime.Driver, q.timeline.ID, head.Revision+1)
+	if errors.Is(err, storage.ErrTrimmed) {
+		return false, nil // it is decided again
 	}
-	w.leads, w.immediate, w.decided = false, false, false
-	w.done.Store(false)
-	return q.queued(ctx, w)
+	return err == nil && next.Previous == head.Hash, err
 }
 
 // confirm brings the newest view to what was durable at the time of the call, whoever
