@@ -63,7 +63,7 @@ func TestUncertainIsNotFailed(t *testing.T) {
 		t.Run(fmt.Sprint("reached=", reached), func(t *testing.T) {
 			t.Parallel()
 			log := &lossyLog{Log: memorylog.New().Open()}
-			s := newStore(t, openReplica(t, log, ostiary.Bounds{AppendTime: 50 * time.Millisecond}), documents())
+			s := newStore(t, openReplica(t, log, ostiary.Bounds{AppendTime: time.Second}), documents())
 			must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:anne")}))(t)
 			write := ostiary.WriteRequest{Add: tups(t, "document:2#owner@user:anne")}
 			if reached {
