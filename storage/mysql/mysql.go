@@ -38,7 +38,9 @@ func Open(ctx context.Context, address string) (*sqllog.Log, error) {
 	db := sql.OpenDB(prepared{connector})
 	db.SetMaxOpenConns(connectionsMax)
 	db.SetMaxIdleConns(connectionsMax)
-	if err := check(ctx, db); err != nil {
+	checking, cancel := context.WithTimeout(ctx, openTime)
+	defer cancel()
+	if err := check(checking, db); err != nil {
 		_ = db.Close()
 		return nil, fmt.Errorf("MariaDB or MySQL at %s: %w", config.Addr, err)
 	}
@@ -71,6 +73,9 @@ func (p prepared) Connect(ctx context.Context) (driver.Conn, error) {
 	}
 	return c, nil
 }
+
+// openTime bounds what Open waits for the server. One of another protocol never answers.
+const openTime = 30 * time.Second
 
 // parse returns the configuration of a URL.
 func parse(address string) (*mysql.Config, error) {

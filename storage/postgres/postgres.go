@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -40,12 +41,17 @@ func Open(ctx context.Context, address string) (*sqllog.Log, error) {
 	db := stdlib.OpenDB(*config)
 	db.SetMaxOpenConns(connectionsMax)
 	db.SetMaxIdleConns(connectionsMax)
-	if err := check(ctx, db); err != nil {
+	checking, cancel := context.WithTimeout(ctx, openTime)
+	defer cancel()
+	if err := check(checking, db); err != nil {
 		_ = db.Close()
 		return nil, fmt.Errorf("PostgreSQL at %s: %w", config.Host, err)
 	}
 	return sqllog.New(db, &dialect{config}), nil
 }
+
+// openTime bounds what Open waits for the server. One of another protocol never answers.
+const openTime = 30 * time.Second
 
 // parse returns the configuration of a URL.
 func parse(address string) (*pgx.ConnConfig, error) {

@@ -49,7 +49,7 @@ var _ server.Forwarder = (*member)(nil)
 // returns nil for a server that is none.
 func (f *nodesFlags) prepareMember(log *slog.Logger, failures *logins.Log) (*member, error) {
 	if !f.on() {
-		return nil, nil
+		return nil, f.unused()
 	}
 	files, err := f.files()
 	if err != nil {

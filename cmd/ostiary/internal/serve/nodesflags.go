@@ -44,6 +44,15 @@ func (f *nodesFlags) add(s *pflag.FlagSet) {
 	s.DurationVar(&f.reluctance, "holder-reluctance", 0, "with --log: how much longer this node waits before it takes over, so that nodes at a better place come first")
 }
 
+// unused returns an error if the settings of a node are given without a log: the server
+// would serve stores of its own.
+func (f *nodesFlags) unused() error {
+	if f.on() || f.address == "" && f.certificate == "" && f.key == "" && f.ca == "" {
+		return nil
+	}
+	return fmt.Errorf("%w: --nodes-address, --nodes-certificate, --nodes-key and --nodes-ca need --log (or OSTIARY_LOG), the URL of the log that the nodes share", cli.ErrUsage)
+}
+
 // on reports whether the server is a node of a cluster.
 func (f *nodesFlags) on() bool { return f.log != "" }
 

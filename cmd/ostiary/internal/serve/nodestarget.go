@@ -9,6 +9,7 @@ import (
 
 	"github.com/ostiary/ostiary/internal/cluster"
 	"github.com/ostiary/ostiary/server"
+	"github.com/ostiary/ostiary/storage"
 )
 
 // A request that waits for a holder that no longer is the holder, because its process
@@ -82,20 +83,54 @@ func (t *targets) look(holder cluster.Peer) {
 	}
 }
 
-// watchHolder gives up requests to nodes that are no longer the holder, until ctx ends.
+// watchHolder gives up requests to nodes that are no longer the holder, and logs what
+// changes, until ctx ends.
 func (m *member) watchHolder(ctx context.Context) {
 	tick := time.NewTicker(lostTick)
 	defer tick.Stop()
+	var before cluster.Status
 	for {
 		select {
 		case <-tick.C:
 			if holder, _, known := m.node.Holder(); known {
 				m.targets.look(holder)
 			}
+			before = m.logChanges(before)
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// logChanges logs what has changed in the cluster since an earlier status, as far as this
+// node knows, and returns the new status.
+func (m *member) logChanges(before cluster.Status) cluster.Status {
+	s := m.node.Status()
+	if s.Role != before.Role || s.Holder.ID != before.Holder.ID {
+		m.log.Info("node", "role", roleNames[s.Role], "holder", s.Holder.ID, "holder_address", s.Holder.Address, "epoch", s.Lease.Epoch)
+	}
+	switch {
+	case s.Failure != nil && before.Failure == nil:
+		m.log.Warn("the node does not reach the node that writes, or the log", "error", s.Failure)
+	case s.Failure == nil && before.Failure != nil:
+		m.log.Info("the node reaches the node that writes and the log again")
+	}
+	connected := map[storage.NodeID]bool{}
+	for _, f := range before.Followers {
+		connected[f.Node.ID] = f.Connected
+	}
+	for _, f := range s.Followers {
+		if f.Connected != connected[f.Node.ID] {
+			m.log.Info("following node", "node", f.Node.ID, "address", f.Node.Address, "connected", f.Connected)
+		}
+		delete(connected, f.Node.ID)
+	}
+	for id, was := range connected {
+		if was {
+			m.log.Info("following node", "node", id, "connected", false)
+		}
+	}
+	return s
 }
 
 // heldTarget is the holder as the target of a request.
