@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,6 +41,31 @@ type uncertainWrite struct {
 	request [sha256.Size]byte
 	head    storage.Head // after the entry of the write, if it was made
 	until   rel.Time
+}
+
+// find returns the writes with a digest that are remembered at a time.
+func (u *uncertainWrites) find(digest [sha256.Size]byte, now rel.Time) (found []uncertainWrite) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, w := range u.all {
+		if w.request == digest && w.until >= now {
+			found = append(found, w)
+		}
+	}
+	return found
+}
+
+// forget forgets a write. It returns false if another caller has done so.
+func (u *uncertainWrites) forget(w uncertainWrite) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	i := slices.Index(u.all, w)
+	if i < 0 {
+		return false
+	}
+	u.all = slices.Delete(u.all, i, i+1)
+	u.count.Store(int32(len(u.all)))
+	return true
 }
 
 // requestDigest identifies the content of a request, and its caller and reason, by
@@ -129,16 +155,11 @@ func (q *Queue) madeBefore(ctx context.Context, r *authz.WriteRequest, origin *s
 	if !ok {
 		return storage.Head{}, false
 	}
-	now := q.shared.runtime.Now()
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for i, w := range u.all {
-		if w.request != digest || w.until < now || !q.hasHead(ctx, w.head) {
-			continue
+	for _, w := range u.find(digest, q.shared.runtime.Now()) {
+		// Other writers do not wait while the log is read.
+		if q.hasHead(ctx, w.head) && u.forget(w) {
+			return w.head, true
 		}
-		u.all = append(u.all[:i], u.all[i+1:]...)
-		u.count.Store(int32(len(u.all)))
-		return w.head, true
 	}
 	return storage.Head{}, false
 }
