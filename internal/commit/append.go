@@ -94,12 +94,18 @@ func (g *group) publish(ctx context.Context) (err error) {
 		return err
 	}
 	g.queue.stale = true
-	if t.Loaded() == nil {
-		return nil // the store was dropped or closed, so no reader misses the entries
-	}
 	ctx, cancel := g.queue.withVerifyTime(ctx) // the time of the append may be over
 	defer cancel()
-	if _, err := t.Follow(ctx); err != nil {
+	return g.queue.showDurable(ctx)
+}
+
+// showDurable brings the view to the entries that the log has, which it may lack. If the
+// store was dropped or closed, the next load has them, or one that runs.
+func (q *Queue) showDurable(ctx context.Context) error {
+	if !q.timeline.MustFollow() {
+		return nil
+	}
+	if _, err := q.timeline.Follow(ctx); err != nil {
 		return fmt.Errorf("%w: the entries are durable, but cannot be shown: %w", authz.ErrUncertain, err)
 	}
 	return nil

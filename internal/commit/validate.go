@@ -287,7 +287,10 @@ func (q *Queue) madeByRequest(ctx context.Context, w *writer) (storage.Head, boo
 		return storage.Head{}, false, err
 	}
 	noteWrite(ctx, head.Revision)
-	return head, true, storage.Acknowledge(ctx, q.shared.runtime.Driver)
+	if err := storage.Acknowledge(ctx, q.shared.runtime.Driver); err != nil {
+		return head, true, err
+	}
+	return head, true, q.showDurable(ctx)
 }
 
 func validOrigin(o *storage.Origin) error {

@@ -45,7 +45,7 @@ func (q *Queue) Write(ctx context.Context, r *authz.WriteRequest) (authz.Token, 
 			q.noteUncertain(r, &x.writer.origin, head)
 		} else if err != nil {
 			if made, ok := q.madeBefore(ctx, r, &x.writer.origin, err); ok {
-				head, err = made, nil
+				head, err = made, q.showDurable(ctx)
 				noteWrite(ctx, made.Revision)
 			}
 		}

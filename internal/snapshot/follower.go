@@ -136,7 +136,7 @@ func (f *follower) show(ctx context.Context, stores []storage.StoreID) error {
 // show returns when the newest view, if there is one, shows what the driver has.
 func (t *Timeline) show(ctx context.Context) error {
 	err := t.ConfirmStore(ctx)
-	if err == nil && t.mustFollow() {
+	if err == nil && t.MustFollow() {
 		_, err = t.Follow(ctx)
 	}
 	if err == nil || t.Err() != nil {
@@ -149,9 +149,9 @@ func (t *Timeline) show(ctx context.Context) error {
 	return err
 }
 
-// mustFollow reports whether there is a view that may lack what the driver has. If the
+// MustFollow reports whether there is a view that may lack what the driver has. If the
 // store is being loaded, the load is going to have it.
-func (t *Timeline) mustFollow() bool {
+func (t *Timeline) MustFollow() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.loading != nil {
