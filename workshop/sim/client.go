@@ -131,13 +131,14 @@ func (c *client) write(ctx context.Context, p *process, made call) {
 
 // send makes a write and returns its outcome.
 func (c *client) send(ctx context.Context, p *process, made call, r ostiary.WriteRequest) outcome {
-	token, done := ostiary.Token(""), c.world.begin(made, p)
+	token, done, maker := ostiary.Token(""), c.world.begin(made, p), p
 	err := c.world.forward(ctx, p, func(p *process) (err error) {
+		maker = p
 		token, err = p.write(ctx, r)
 		return err
 	})
 	return done(err, func(made *call) {
-		made.revision = revision(token)
+		made.revision, made.maker = revision(token), maker
 		c.token = token
 	})
 }
@@ -212,20 +213,30 @@ func (c *client) catalog(ctx context.Context, p *process) {
 		last := c.stores[n-1]
 		c.stores = c.stores[:n-1]
 		done := w.begin(call{kind: release, thing: last.alias}, p)
-		done(w.forward(ctx, p, func(p *process) error { return p.engine.DeleteStore(ctx, last.id) }), nil)
+		maker := p
+		err := w.forward(ctx, p, func(p *process) error {
+			maker = p
+			return p.engine.DeleteStore(ctx, last.id)
+		})
+		done(err, func(made *call) { made.maker = maker })
 		return
 	}
 	alias := w.random(aliasesTotal)
 	done := w.begin(call{kind: claim, thing: alias}, p)
 	var id storage.StoreID
+	maker := p
 	err := w.forward(ctx, p, func(p *process) error {
+		maker = p
 		s, err := p.engine.CreateStore(ctx, ostiary.CreateStoreRequest{Aliases: map[string]string{aliasDoor: fmt.Sprint(alias)}})
 		if err == nil {
 			id = s.ID()
 		}
 		return err
 	})
-	done(err, func(*call) { c.stores = append(c.stores, owned{id, alias}) })
+	done(err, func(made *call) {
+		made.maker = maker
+		c.stores = append(c.stores, owned{id, alias})
+	})
 }
 
 // putSecret stores a secret.
