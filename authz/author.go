@@ -71,7 +71,7 @@ func (a *Author) NextWrite() storage.Origin {
 }
 
 // MadeBefore returns the head after a write of a store, if the author's request has made
-// it when it was sent before. It fails with [ErrUncertain] if that cannot be told.
+// it when it was sent before. It fails with [ErrUncertain] if that is not known.
 func (a *Author) MadeBefore(store storage.StoreID, write storage.RequestID) (storage.Head, bool, error) {
 	if !a.Repeated {
 		return storage.Head{}, false, nil

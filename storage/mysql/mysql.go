@@ -19,9 +19,6 @@ import (
 	"github.com/ostiary/ostiary/storage/sqllog"
 )
 
-// connectionsMax is how many connections a node has at most.
-const connectionsMax = 8
-
 // Open connects to the database of a URL, such as mysql://user:password@host/name, and
 // makes its tables if there are none. The server's certificate is verified unless the
 // URL has another tls parameter (false, skip-verify), or the host is of this machine.
@@ -35,16 +32,11 @@ func Open(ctx context.Context, address string) (*sqllog.Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("address of MariaDB or MySQL: %w", err)
 	}
-	db := sql.OpenDB(prepared{connector})
-	db.SetMaxOpenConns(connectionsMax)
-	db.SetMaxIdleConns(connectionsMax)
-	checking, cancel := context.WithTimeout(ctx, openTime)
-	defer cancel()
-	if err := check(checking, db); err != nil {
-		_ = db.Close()
+	log, err := sqllog.Open(ctx, sql.OpenDB(prepared{connector}), dialect{}, check)
+	if err != nil {
 		return nil, fmt.Errorf("MariaDB or MySQL at %s: %w", config.Addr, err)
 	}
-	return sqllog.New(db, dialect{}), nil
+	return log, nil
 }
 
 // prepared prepares each connection.
@@ -74,9 +66,6 @@ func (p prepared) Connect(ctx context.Context) (driver.Conn, error) {
 	return c, nil
 }
 
-// openTime bounds what Open waits for the server. One of another protocol never answers.
-const openTime = 30 * time.Second
-
 // parse returns the configuration of a URL.
 func parse(address string) (*mysql.Config, error) {
 	u, err := url.Parse(address)
@@ -98,16 +87,11 @@ func parse(address string) (*mysql.Config, error) {
 	c.TLSConfig = "true"
 	if mode := u.Query().Get("tls"); mode != "" {
 		c.TLSConfig = mode
-	} else if c.Net == "unix" || local(u.Hostname()) {
+	} else if c.Net == "unix" || sqllog.Loopback(u.Hostname()) {
 		c.TLSConfig = "false"
 	}
 	c.Params = map[string]string{"sql_mode": "'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'", "innodb_lock_wait_timeout": "1"}
 	return c, nil
-}
-
-// local reports whether a host is of this machine, so that no TLS is needed.
-func local(host string) bool {
-	return host == "localhost" || strings.HasPrefix(host, "127.") || host == "::1"
 }
 
 // check migrates the tables, and checks what the log rests on.

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -19,10 +18,6 @@ import (
 
 	"github.com/ostiary/ostiary/storage/sqllog"
 )
-
-// connectionsMax is how many connections a node has at most, besides the one that
-// listens.
-const connectionsMax = 8
 
 // channel is the name under which appends are announced.
 const channel = "ostiary_log"
@@ -38,20 +33,12 @@ func Open(ctx context.Context, address string) (*sqllog.Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := stdlib.OpenDB(*config)
-	db.SetMaxOpenConns(connectionsMax)
-	db.SetMaxIdleConns(connectionsMax)
-	checking, cancel := context.WithTimeout(ctx, openTime)
-	defer cancel()
-	if err := check(checking, db); err != nil {
-		_ = db.Close()
+	log, err := sqllog.Open(ctx, stdlib.OpenDB(*config), &dialect{config}, check)
+	if err != nil {
 		return nil, fmt.Errorf("PostgreSQL at %s: %w", config.Host, err)
 	}
-	return sqllog.New(db, &dialect{config}), nil
+	return log, nil
 }
-
-// openTime bounds what Open waits for the server. One of another protocol never answers.
-const openTime = 30 * time.Second
 
 // parse returns the configuration of a URL.
 func parse(address string) (*pgx.ConnConfig, error) {
@@ -83,9 +70,9 @@ func parse(address string) (*pgx.ConnConfig, error) {
 	return config, nil
 }
 
-// local reports whether a host is of this machine, so that no TLS is needed.
+// local reports whether a host is of this machine, or the folder of a socket.
 func local(host string) bool {
-	return host == "" || host == "localhost" || strings.HasPrefix(host, "127.") || host == "::1" || strings.HasPrefix(host, "/")
+	return host == "" || strings.HasPrefix(host, "/") || sqllog.Loopback(host)
 }
 
 // check migrates the tables, and checks what the log rests on.

@@ -2,7 +2,6 @@ package raft
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -189,8 +188,8 @@ func (l *Log) Head(ctx context.Context, of sharedlog.Shard) (p sharedlog.Positio
 
 // Append implements [sharedlog.Log].
 func (l *Log) Append(ctx context.Context, of sharedlog.Shard, after sharedlog.Position, record sharedlog.Record, secrets []sharedlog.SecretChange) error {
-	if len(record.Bytes) > sharedlog.SegmentBytesMax {
-		return fmt.Errorf("%w: a segment of %d bytes exceeds the limit SegmentBytesMax, which is %d", storage.ErrTooLarge, len(record.Bytes), sharedlog.SegmentBytesMax)
+	if err := sharedlog.CheckSegment(&record); err != nil {
+		return err
 	}
 	return l.change(ctx, &command{Operation: opAppend, Shard: of, After: after, Record: record, Secrets: secrets})
 }
@@ -239,13 +238,11 @@ func (l *Log) Secret(ctx context.Context, key sharedlog.SecretKey, digest storag
 		return nil, err
 	}
 	have, body, found, err := l.node.machine.secret(&key)
-	switch {
-	case err != nil:
+	if err == nil {
+		err = sharedlog.CheckSecret(&key, digest, found, have, body)
+	}
+	if err != nil {
 		return nil, err
-	case !found || have != digest:
-		return nil, fmt.Errorf("%w: key %q of kind %q", sharedlog.ErrNoSecret, key.Key, key.Kind)
-	case sha256.Sum256(body) != digest:
-		return nil, fmt.Errorf("%w: key %q of kind %q does not have its digest", storage.ErrDamaged, key.Key, key.Kind)
 	}
 	return body, nil
 }
@@ -282,7 +279,7 @@ func (l *Log) Forget(ctx context.Context, id storage.NodeID) error {
 // Nodes implements [sharedlog.Log].
 func (l *Log) Nodes(ctx context.Context) (all []sharedlog.Node, now time.Time, err error) {
 	now, err = l.look(ctx, func(m *machine) { all = slices.Collect(maps.Values(m.nodes)) })
-	slices.SortFunc(all, func(a, b sharedlog.Node) int { return slices.Compare(a.ID[:], b.ID[:]) })
+	sharedlog.SortNodes(all)
 	return all, now, err
 }
 
@@ -309,8 +306,8 @@ func (l *Log) PutSnapshot(ctx context.Context, of sharedlog.Shard, at sharedlog.
 		if err == nil {
 			err = l.err(ctx)
 		}
-		if err == nil && len(part) > sharedlog.PartBytesMax {
-			err = fmt.Errorf("%w: a part of %d bytes exceeds the limit PartBytesMax, which is %d", storage.ErrTooLarge, len(part), sharedlog.PartBytesMax)
+		if err == nil {
+			err = sharedlog.CheckPart(part)
 		}
 		if err == nil {
 			err = db.Set(partKey(of, at.Sequence, number), part, pebble.NoSync)

@@ -242,7 +242,7 @@ func (w *machineWriter) apply(c *command) error {
 	case opRegister, opReport:
 		have, ok := w.nodes[c.Node.ID]
 		if c.Operation == opRegister && ok && have.Start >= c.Node.Start || c.Operation == opReport && (!ok || have.Start != c.Node.Start) {
-			return fmt.Errorf("%w: the registry has start %d of node %s, and this is start %d", sharedlog.ErrNodeTaken, have.Start, c.Node.ID, c.Node.Start)
+			return sharedlog.NodeTaken(have.Start, &c.Node)
 		}
 		w.nodes[c.Node.ID] = c.Node
 		return w.set(nodeKey(c.Node.ID), &c.Node)

@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -70,9 +71,36 @@ type Log struct {
 
 var _ sharedlog.Log = (*Log)(nil)
 
-// New returns a log over a database whose tables exist, see [Migrate]. Close closes the
-// database.
-func New(db *sql.DB, dialect Dialect) *Log {
+const (
+	// connectionsMax is how many connections a node has at most, besides the one that
+	// listens.
+	connectionsMax = 8
+	// openTime bounds what Open waits for the server. One of another protocol never
+	// answers.
+	openTime = 30 * time.Second
+)
+
+// Open returns a log over a database, once check has found that the server is fit and
+// has made the tables, see [Migrate]. Close closes the database, and so does Open if it
+// fails.
+func Open(ctx context.Context, db *sql.DB, dialect Dialect, check func(context.Context, *sql.DB) error) (*Log, error) {
+	db.SetMaxOpenConns(connectionsMax)
+	db.SetMaxIdleConns(connectionsMax)
+	ctx, cancel := context.WithTimeout(ctx, openTime)
+	defer cancel()
+	if err := check(ctx, db); err != nil {
+		_ = db.Close()
+		return nil, err
+	}
+	return newLog(db, dialect), nil
+}
+
+// Loopback reports whether a host is of this machine, so that no TLS is needed.
+func Loopback(host string) bool {
+	return host == "localhost" || strings.HasPrefix(host, "127.") || host == "::1"
+}
+
+func newLog(db *sql.DB, dialect Dialect) *Log {
 	l := &Log{db: db, dialect: dialect, woken: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.background.Go(l.listen)
@@ -210,8 +238,8 @@ func (l *Log) Head(ctx context.Context, of sharedlog.Shard) (p sharedlog.Positio
 
 // Append implements [sharedlog.Log].
 func (l *Log) Append(ctx context.Context, of sharedlog.Shard, after sharedlog.Position, record sharedlog.Record, secrets []sharedlog.SecretChange) error {
-	if len(record.Bytes) > sharedlog.SegmentBytesMax {
-		return fmt.Errorf("%w: a segment of %d bytes exceeds the limit SegmentBytesMax, which is %d", storage.ErrTooLarge, len(record.Bytes), sharedlog.SegmentBytesMax)
+	if err := sharedlog.CheckSegment(&record); err != nil {
+		return err
 	}
 	if err := l.err(ctx); err != nil {
 		return err
@@ -471,16 +499,18 @@ func (l *Log) Trim(ctx context.Context, of sharedlog.Shard, below uint64) error 
 
 // Secret implements [sharedlog.Log].
 func (l *Log) Secret(ctx context.Context, key sharedlog.SecretKey, digest storage.Hash) ([]byte, error) {
-	var have, body []byte
+	var have storage.Hash
+	var column, body []byte
 	found, err := l.row(ctx, "select digest, body from ostiary_secret where store = ? and incarnation = ? and name = ?",
-		[]any{key.Store[:], key.Incarnation[:], secretName(&key)}, &have, &body)
-	switch {
-	case err != nil:
+		[]any{key.Store[:], key.Incarnation[:], secretName(&key)}, &column, &body)
+	if err == nil && found {
+		err = fill(have[:], column)
+	}
+	if err == nil {
+		err = sharedlog.CheckSecret(&key, digest, found, have, body)
+	}
+	if err != nil {
 		return nil, err
-	case !found || !slices.Equal(have, digest[:]):
-		return nil, fmt.Errorf("%w: key %q of kind %q", sharedlog.ErrNoSecret, key.Key, key.Kind)
-	case sha256.Sum256(body) != digest:
-		return nil, fmt.Errorf("%w: key %q of kind %q does not have its digest", storage.ErrDamaged, key.Key, key.Kind)
 	}
 	return body, nil
 }
@@ -548,7 +578,7 @@ func (l *Log) taken(ctx context.Context, n *sharedlog.Node, put bool, err error)
 	if _, err := l.row(ctx, "select start from ostiary_node where id = ?", []any{n.ID[:]}, &start); err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: the registry has start %d of node %s, and this is start %d", sharedlog.ErrNodeTaken, start, n.ID, n.Start)
+	return sharedlog.NodeTaken(start, n)
 }
 
 // Forget implements [sharedlog.Log].
@@ -584,7 +614,7 @@ func (l *Log) Nodes(ctx context.Context) (all []sharedlog.Node, now time.Time, e
 		n.Seen = time.UnixMicro(seen)
 		all = append(all, n)
 	}
-	slices.SortFunc(all, func(a, b sharedlog.Node) int { return slices.Compare(a.ID[:], b.ID[:]) })
+	sharedlog.SortNodes(all)
 	return all, time.UnixMicro(micros), rows.Err()
 }
 
@@ -594,8 +624,8 @@ func (l *Log) PutSnapshot(ctx context.Context, of sharedlog.Shard, at sharedlog.
 	_, _ = rand.Read(attempt[:]) // never fails
 	number := 0
 	for part, err := range parts {
-		if err == nil && len(part) > sharedlog.PartBytesMax {
-			err = fmt.Errorf("%w: a part of %d bytes exceeds the limit PartBytesMax, which is %d", storage.ErrTooLarge, len(part), sharedlog.PartBytesMax)
+		if err == nil {
+			err = sharedlog.CheckPart(part)
 		}
 		if err == nil {
 			_, err = l.exec(ctx, "insert into ostiary_snapshot_part (attempt, part, made, bytes) values (?, ?, "+l.dialect.Now()+", ?)", attempt[:], number, nonNil(part))
@@ -612,8 +642,7 @@ func (l *Log) PutSnapshot(ctx context.Context, of sharedlog.Shard, at sharedlog.
 	if !named {
 		return l.dropParts(ctx, attempt[:])
 	}
-	_, err = l.exec(ctx, "delete from ostiary_snapshot_part where attempt <> ? and made < "+l.dialect.Now()+" - ? and attempt not in (select attempt from ostiary_snapshot)", attempt[:], staleTime.Microseconds())
-	return err
+	return nil // Trim drops what attempts that were interrupted have left
 }
 
 // nameSnapshot makes an attempt the snapshot of a shard, if it is newer than the one

@@ -6,7 +6,6 @@ package memorylog
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"iter"
 	"maps"
@@ -187,8 +186,8 @@ func (l *Log) Head(ctx context.Context, of sharedlog.Shard) (sharedlog.Position,
 
 // Append implements [sharedlog.Log].
 func (l *Log) Append(ctx context.Context, of sharedlog.Shard, after sharedlog.Position, record sharedlog.Record, secrets []sharedlog.SecretChange) error {
-	if len(record.Bytes) > sharedlog.SegmentBytesMax {
-		return fmt.Errorf("%w: a segment of %d bytes exceeds the limit SegmentBytesMax, which is %d", storage.ErrTooLarge, len(record.Bytes), sharedlog.SegmentBytesMax)
+	if err := sharedlog.CheckSegment(&record); err != nil {
+		return err
 	}
 	parts := sharedlog.Parts(bytes.Clone(record.Bytes))
 	if err := l.begin(ctx); err != nil {
@@ -299,11 +298,8 @@ func (l *Log) Secret(ctx context.Context, key sharedlog.SecretKey, digest storag
 	}
 	defer l.tables.mu.Unlock()
 	found, ok := l.tables.secrets[key]
-	if !ok || found.digest != digest {
-		return nil, fmt.Errorf("%w: key %q of kind %q", sharedlog.ErrNoSecret, key.Key, key.Kind)
-	}
-	if sha256.Sum256(found.body) != digest {
-		return nil, fmt.Errorf("%w: key %q of kind %q does not have its digest", storage.ErrDamaged, key.Key, key.Kind)
+	if err := sharedlog.CheckSecret(&key, digest, ok, found.digest, found.body); err != nil {
+		return nil, err
 	}
 	return found.body, nil
 }
@@ -352,7 +348,7 @@ func (l *Log) put(ctx context.Context, n sharedlog.Node, may func(have sharedlog
 	defer l.tables.mu.Unlock()
 	have, ok := l.tables.nodes[n.ID]
 	if !may(have, ok) {
-		return fmt.Errorf("%w: the registry has start %d of node %s, and this is start %d", sharedlog.ErrNodeTaken, have.Start, n.ID, n.Start)
+		return sharedlog.NodeTaken(have.Start, &n)
 	}
 	n.Seen = time.Now()
 	l.tables.nodes[n.ID] = n
@@ -376,7 +372,7 @@ func (l *Log) Nodes(ctx context.Context) ([]sharedlog.Node, time.Time, error) {
 	}
 	defer l.tables.mu.Unlock()
 	nodes := slices.Collect(maps.Values(l.tables.nodes))
-	slices.SortFunc(nodes, func(a, b sharedlog.Node) int { return slices.Compare(a.ID[:], b.ID[:]) })
+	sharedlog.SortNodes(nodes)
 	return nodes, time.Now(), nil
 }
 
@@ -390,8 +386,8 @@ func (l *Log) PutSnapshot(ctx context.Context, of sharedlog.Shard, at sharedlog.
 		if err != nil {
 			return err
 		}
-		if len(part) > sharedlog.PartBytesMax {
-			return fmt.Errorf("%w: a part of %d bytes exceeds the limit PartBytesMax, which is %d", storage.ErrTooLarge, len(part), sharedlog.PartBytesMax)
+		if err := sharedlog.CheckPart(part); err != nil {
+			return err
 		}
 		kept = append(kept, bytes.Clone(part))
 	}
