@@ -262,15 +262,6 @@ func (n *Node) makeChange(c *memberChange) error {
 // Leader reports whether this node leads, as far as it knows.
 func (n *Node) Leader() bool { return n.raft.State() == consensus.Leader }
 
-// GiveUp hands the lead to another voter. It does nothing if this node does not lead,
-// and fails if no other voter can take it.
-func (n *Node) GiveUp() error {
-	if !n.Leader() {
-		return nil
-	}
-	return n.raft.LeadershipTransfer().Error()
-}
-
 // propose makes a command on the leader, waits until it is applied there, and returns
 // its index. It fails with errNotLeader if this node did not begin.
 func (n *Node) propose(c []byte) (uint64, error) {
