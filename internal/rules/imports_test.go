@@ -136,7 +136,8 @@ internal/xmlread: internal/lines internal/excerpt
 workshop/oracle: . internal/eval storage storage/memory storage/kv storage/pebble internal/graph schema expr rel authz
 workshop/oracle/faults:
 workshop/oracle/policies: policy policy/content policy/function policy/status policy/value
-workshop/sim: . rel schema storage internal/cluster internal/cluster/clustertest storage/kv storage/memory storage/pebble storage/replica storage/sharedlog storage/sharedlog/memorylog
+workshop/sim: . rel schema storage internal/cluster internal/cluster/clustertest storage/kv storage/memory storage/pebble storage/replica storage/sharedlog storage/sharedlog/memorylog workshop/history
+workshop/history: . rel storage
 workshop/logserver: storage storage/sharedlog storage/sharedlog/memorylog
 storage/storagetest: storage rel
 workshop/failing: storage storage/memory rel

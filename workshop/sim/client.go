@@ -10,6 +10,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/workshop/history"
 )
 
 // The things that the clients write. Few of them, so that they meet.
@@ -72,20 +73,20 @@ func (c *client) call(p *process) {
 	defer cancel()
 	switch n := c.world.random(100); {
 	case n < 35:
-		c.write(ctx, p, call{})
+		c.write(ctx, p, "", history.Call{})
 	case n < 42:
 		c.writeAfter(ctx, p)
 	case n < 49:
 		need := c.world.random(docsTotal)
-		c.write(ctx, p, call{needs: true, need: need, needThere: c.world.random(2) == 0})
+		c.write(ctx, p, "", history.Call{Needs: true, Need: need, NeedThere: c.world.random(2) == 0})
 	case n < 65:
-		c.read(ctx, p, full)
+		c.read(ctx, p, history.Full)
 	case n < 76:
-		c.read(ctx, p, least)
+		c.read(ctx, p, history.Least)
 	case n < 83:
-		c.read(ctx, p, newest)
+		c.read(ctx, p, history.Newest)
 	case n < 86:
-		c.read(ctx, p, local)
+		c.read(ctx, p, history.Local)
 	case n < 92:
 		c.catalog(ctx, p)
 	case n < 95:
@@ -95,34 +96,30 @@ func (c *client) call(p *process) {
 	}
 }
 
-func docTuple(doc int) rel.Tuple {
-	return rel.Tuple{Object: rel.Object{Type: "doc", ID: fmt.Sprint(doc)}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "anne"}}
-}
-
 // write adds or removes the tuple of a document. If the outcome is open, it sometimes
 // sends the same request again.
-func (c *client) write(ctx context.Context, p *process, made call) {
+func (c *client) write(ctx context.Context, p *process, after ostiary.Token, made history.Call) {
 	w := c.world
-	made.kind, made.thing = add, w.random(docsTotal)
-	request := ostiary.WriteRequest{After: made.token}
+	made.Kind, made.Thing = history.Add, w.random(docsTotal)
+	request := ostiary.WriteRequest{After: after}
 	if w.random(2) == 0 {
-		made.kind = remove
+		made.Kind = history.Remove
 	}
-	t := docTuple(made.thing)
-	if made.kind == add {
+	t := history.DocumentTuple(made.Thing)
+	if made.Kind == history.Add {
 		request.Add = []rel.Tuple{t}
 	} else {
 		request.Remove = []rel.Key{t.Key()}
 	}
-	if made.needs {
-		t := docTuple(made.need)
+	if made.Needs {
+		t := history.DocumentTuple(made.Need)
 		f := rel.Filter{ObjectType: "doc", ObjectID: t.Object.ID, Relation: t.Relation}
-		request.Preconditions = []ostiary.Precondition{{Filter: f, Absent: !made.needThere}}
+		request.Preconditions = []ostiary.Precondition{{Filter: f, Absent: !made.NeedThere}}
 	}
-	made.mark = w.history.newMark()
-	request.Origin.Reason = made.mark
-	if c.send(ctx, p, made, request) == open && w.random(2) == 0 {
-		made.again = true
+	made.Mark = w.record.newMark()
+	request.Origin.Reason = made.Mark
+	if c.send(ctx, p, made, request) == history.Open && w.random(2) == 0 {
+		made.Again = true
 		again, cancel := w.deadline()
 		defer cancel()
 		c.send(again, p, made, request)
@@ -130,7 +127,7 @@ func (c *client) write(ctx context.Context, p *process, made call) {
 }
 
 // send makes a write and returns its outcome.
-func (c *client) send(ctx context.Context, p *process, made call, r ostiary.WriteRequest) outcome {
+func (c *client) send(ctx context.Context, p *process, made history.Call, r ostiary.WriteRequest) history.Outcome {
 	token, done, maker := ostiary.Token(""), c.world.begin(made, p), p
 	err := c.world.forward(ctx, p, func(p *process) (err error) {
 		maker = p
@@ -138,7 +135,7 @@ func (c *client) send(ctx context.Context, p *process, made call, r ostiary.Writ
 		return err
 	})
 	return done(err, func(made *call) {
-		made.revision, made.maker = revision(token), maker
+		made.Revision, made.maker = revision(token), maker
 		c.token = token
 	})
 }
@@ -166,28 +163,28 @@ func (c *client) writeAfter(ctx context.Context, p *process) {
 		return
 	}
 	if token, err := s.Head(ctx); err == nil {
-		c.write(ctx, p, call{token: token, after: revision(token)})
+		c.write(ctx, p, token, history.Call{Follows: true, After: revision(token)})
 	}
 }
 
 // read asks for the tuple of a document.
-func (c *client) read(ctx context.Context, p *process, k kind) {
-	made, consistency := call{kind: k, thing: c.world.random(docsTotal)}, ostiary.Consistency{}
+func (c *client) read(ctx context.Context, p *process, k history.Kind) {
+	made, consistency := history.Call{Kind: k, Thing: c.world.random(docsTotal)}, ostiary.Consistency{}
 	switch {
-	case k == local:
+	case k == history.Local:
 		consistency = ostiary.MinimizeLatency()
-	case k == full:
+	case k == history.Full:
 		consistency = ostiary.FullyConsistent()
-	case k == least && c.token == "":
+	case k == history.Least && c.token == "":
 		return
-	case k == least:
-		consistency, made.after = ostiary.AtLeast(c.token), revision(c.token)
+	case k == history.Least:
+		consistency, made.After = ostiary.AtLeast(c.token), revision(c.token)
 	}
-	t := docTuple(made.thing)
+	t := history.DocumentTuple(made.Thing)
 	done := c.world.begin(made, p)
 	s, r, err := c.world.check(ctx, p, t.Object, t.Relation, t.Subject.ID, consistency)
 	done(err, func(made *call) {
-		made.revision, made.there = r.Revision, r.Decision.String() == "true"
+		made.Revision, made.There = r.Revision, r.Decision.String() == "true"
 		if token, err := s.TokenAt(ctx, r.Revision); err == nil {
 			c.token = token
 		}
@@ -212,7 +209,7 @@ func (c *client) catalog(ctx context.Context, p *process) {
 	if n := len(c.stores); n > 0 && w.random(2) == 0 {
 		last := c.stores[n-1]
 		c.stores = c.stores[:n-1]
-		done := w.begin(call{kind: release, thing: last.alias}, p)
+		done := w.begin(history.Call{Kind: history.Release, Thing: last.alias}, p)
 		maker := p
 		err := w.forward(ctx, p, func(p *process) error {
 			maker = p
@@ -222,7 +219,7 @@ func (c *client) catalog(ctx context.Context, p *process) {
 		return
 	}
 	alias := w.random(aliasesTotal)
-	done := w.begin(call{kind: claim, thing: alias}, p)
+	done := w.begin(history.Call{Kind: history.Claim, Thing: alias}, p)
 	var id storage.StoreID
 	maker := p
 	err := w.forward(ctx, p, func(p *process) error {
@@ -241,16 +238,16 @@ func (c *client) catalog(ctx context.Context, p *process) {
 
 // putSecret stores a secret.
 func (c *client) putSecret(ctx context.Context, p *process) {
-	made := call{kind: putSecret, thing: c.world.random(secretsTotal), mark: c.world.history.newMark()}
-	r := ostiary.WriteRequest{Secrets: []ostiary.Document{{Kind: secretKind, Key: fmt.Sprint(made.thing), Body: []byte(made.mark)}}}
-	r.Origin.Reason = made.mark
+	made := history.Call{Kind: history.PutSecret, Thing: c.world.random(secretsTotal), Mark: c.world.record.newMark()}
+	r := ostiary.WriteRequest{Secrets: []ostiary.Document{{Kind: secretKind, Key: fmt.Sprint(made.Thing), Body: []byte(made.Mark)}}}
+	r.Origin.Reason = made.Mark
 	c.send(ctx, p, made, r)
 }
 
 // readSecret reads a secret from the copy, whose revision it reads before and after.
 func (c *client) readSecret(ctx context.Context, p *process) {
 	w := c.world
-	made := call{kind: readSecret, thing: w.random(secretsTotal)}
+	made := history.Call{Kind: history.ReadSecret, Thing: w.random(secretsTotal)}
 	done := w.begin(made, p)
 	var d ostiary.Document
 	var after storage.Head
@@ -260,7 +257,7 @@ func (c *client) readSecret(ctx context.Context, p *process) {
 		err = found
 	}
 	if err == nil {
-		d, err = s.Secret(ctx, ostiary.DocumentKey{Kind: secretKind, Key: fmt.Sprint(made.thing)})
+		d, err = s.Secret(ctx, ostiary.DocumentKey{Kind: secretKind, Key: fmt.Sprint(made.Thing)})
 	}
 	if errors.Is(err, ostiary.ErrNoDocument) {
 		err = nil
@@ -269,7 +266,7 @@ func (c *client) readSecret(ctx context.Context, p *process) {
 		after, err = p.driver.Head(ctx, w.id)
 	}
 	done(err, func(made *call) {
-		made.after, made.revision, made.body = before.Revision, after.Revision, string(d.Body)
+		made.After, made.Revision, made.Body = before.Revision, after.Revision, string(d.Body)
 	})
 }
 

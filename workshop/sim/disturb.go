@@ -194,7 +194,7 @@ func (w *world) restore() {
 			}
 		}
 	}
-	w.history.cut(w.log.segments)
+	w.record.cut(w.log.segments)
 	w.restored.Store(true)
 	restore()
 	w.log.segments = w.log.segments[:kept:kept]

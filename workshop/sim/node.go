@@ -13,6 +13,7 @@ import (
 	"github.com/ostiary/ostiary/storage/replica"
 	"github.com/ostiary/ostiary/storage/sharedlog"
 	"github.com/ostiary/ostiary/storage/sharedlog/memorylog"
+	"github.com/ostiary/ostiary/workshop/history"
 )
 
 // surroundings are all that the product's code of a node gets from outside.
@@ -126,10 +127,10 @@ type process struct {
 	peers   *peers // nil unless the nodes are coordinated
 	disk    medium
 	killed  atomic.Bool
-	// began is the last sequence of the log when the process was started, and number
-	// counts the processes of the run.
-	began  uint64
-	number int
+	// began is the last sequence of the log when the process was started. The numbers of
+	// known count the processes of the run.
+	began uint64
+	known history.Process
 	// knew is the last sequence of the process when the log was restored without it; 0
 	// if the log had all that the process had.
 	knew atomic.Uint64
@@ -139,7 +140,7 @@ type process struct {
 func (m *machine) start() {
 	w := m.world
 	for w.ctx.Err() == nil {
-		p := &process{world: w, machine: m, random: w.random, disk: m.disk, number: int(w.processes.Add(1))}
+		p := &process{world: w, machine: m, random: w.random, disk: m.disk, known: history.Process{Number: int(w.processes.Add(1))}}
 		p.link = &link{log: w.log, of: p}
 		p.began = w.log.head()
 		s := surroundings{clock: m.clock, log: p.link, disk: m.disk, window: w.window, logWindow: w.logWindow}

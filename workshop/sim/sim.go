@@ -56,7 +56,7 @@ type world struct {
 	// late are messages and processes that nobody waits for.
 	late     sync.WaitGroup
 	restored atomic.Bool // the log was restored from a backup
-	history  history
+	record   record
 
 	mu    sync.Mutex
 	peers []*peers // of all processes so far

@@ -1,4 +1,4 @@
-package sim
+package history
 
 import (
 	"errors"
@@ -9,24 +9,24 @@ import (
 	"github.com/ostiary/ostiary"
 )
 
-// judgeLinear checks with porcupine that what must be linearizable is: writes of
+// linear checks with porcupine that what must be linearizable is: writes of
 // tuples with fully consistent reads, and the creation and deletion of stores with an
 // alias. Each tuple and each alias is a register that is set or not.
-func (w *world) judgeLinear(p *past, calls []*call) {
+func (j *judge) linear() {
 	registers := map[[2]int][]porcupine.Operation{}
 	firsts := map[string]int64{} // when the first attempt of a repeated write is known to be made
-	for _, c := range calls {
-		if c.isRepetition(p) {
-			firsts[c.mark] = c.ended
+	for _, c := range j.calls {
+		if j.isRepetition(c) {
+			firsts[c.Mark] = c.Ended
 		}
 	}
-	for _, c := range calls {
-		if op, ok := operation(c); ok && !c.isRepetition(p) {
-			if ended, known := firsts[c.mark]; known && !c.again {
+	for _, c := range j.calls {
+		if op, ok := operation(c); ok && !j.isRepetition(c) {
+			if ended, known := firsts[c.Mark]; known && !c.Again {
 				op.Return = ended
 			}
-			key := [2]int{0, c.thing}
-			if c.kind == claim || c.kind == release {
+			key := [2]int{0, c.Thing}
+			if c.Kind == Claim || c.Kind == Release {
 				key[0] = 1
 			}
 			registers[key] = append(registers[key], op)
@@ -34,10 +34,10 @@ func (w *world) judgeLinear(p *past, calls []*call) {
 	}
 	for key, ops := range registers {
 		if !porcupine.CheckOperations(register, ops) {
-			w.fail("not linearizable: %s %d", [...]string{"the tuple of document", "the alias"}[key[0]], key[1])
+			j.fail("not linearizable: %s %d", [...]string{"the tuple of document", "the alias"}[key[0]], key[1])
 			for _, op := range ops {
-				c := op.Input.(*call)
-				w.fail("  from %d to %d: %s, read %t", c.began, op.Return, c, c.there)
+				c := op.Input.(*Call)
+				j.fail("  from %d to %d: %s, read %t", c.Began, op.Return, c, c.There)
 			}
 		}
 	}
@@ -45,22 +45,22 @@ func (w *world) judgeLinear(p *past, calls []*call) {
 
 // isRepetition reports whether a call was answered as the repetition of a write that had
 // been made before.
-func (c *call) isRepetition(p *past) bool {
-	return c.again && c.outcome == made && c.revision <= p.at[c.before]
+func (j *judge) isRepetition(c *Call) bool {
+	return c.Again && c.Outcome == Made && c.Revision <= c.Before
 }
 
 // operation returns a call as an operation on its register. ok is false if it tells
 // nothing of the register.
-func operation(c *call) (op porcupine.Operation, ok bool) {
-	op = porcupine.Operation{Input: c, Call: c.began, Return: c.ended}
+func operation(c *Call) (op porcupine.Operation, ok bool) {
+	op = porcupine.Operation{Input: c, Call: c.Began, Return: c.Ended}
 	switch {
-	case c.outcome == failed, c.kind.isRead() && c.kind != full, c.kind == putSecret, c.kind == readSecret:
+	case c.Outcome == Failed, c.Kind.IsRead() && c.Kind != Full, c.Kind == PutSecret, c.Kind == ReadSecret:
 		return op, false
-	case c.outcome == refused && errors.Is(c.err, ostiary.ErrPrecondition):
+	case c.Outcome == Refused && errors.Is(c.Err, ostiary.ErrPrecondition):
 		return op, false
-	case c.outcome == open && c.kind == full:
+	case c.Outcome == Open && c.Kind == Full:
 		return op, false
-	case c.outcome == open:
+	case c.Outcome == Open:
 		op.Return = math.MaxInt64 // it may take effect at any time, which includes never
 	}
 	return op, true
@@ -70,15 +70,15 @@ func operation(c *call) (op porcupine.Operation, ok bool) {
 var register = porcupine.Model{
 	Init: func() any { return false },
 	Step: func(state, input, _ any) (bool, any) {
-		set, c := state.(bool), input.(*call)
-		if c.kind == full {
-			return c.there == set, set
+		set, c := state.(bool), input.(*Call)
+		if c.Kind == Full {
+			return c.There == set, set
 		}
-		sets := c.kind == add || c.kind == claim
+		sets := c.Kind == Add || c.Kind == Claim
 		switch {
-		case c.outcome == refused:
+		case c.Outcome == Refused:
 			return set == sets, set
-		case c.outcome == open:
+		case c.Outcome == Open:
 			return true, sets // one without effect comes last
 		}
 		return set != sets, sets
