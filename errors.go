@@ -26,6 +26,8 @@ var (
 	ErrNoStore = authz.ErrNoStore
 	// ErrStoreExists means that another store has the id or one of the aliases.
 	ErrStoreExists = authz.ErrStoreExists
+	// ErrForbidden means that the caller lacks a right on the store; see [Access].
+	ErrForbidden = authz.ErrForbidden
 	// ErrNoSchema means that the store has no schema, or none with the id or in
 	// the namespace.
 	ErrNoSchema = authz.ErrNoSchema

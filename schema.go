@@ -21,7 +21,7 @@ type Schema struct {
 // namespace. Stored tuples that it does not admit stay, but do not count. Earlier
 // schemas stay, and questions may name them by their ids.
 func (s *Store) WriteSchema(ctx context.Context, src SchemaSource) (SchemaInfo, Token, error) {
-	if err := s.mayChange(ctx, "write schema"); err != nil {
+	if err := s.mayChange(ctx, "write schema", RightSchema); err != nil {
 		return SchemaInfo{}, "", err
 	}
 	return s.queue.WriteSchema(ctx, &src)
@@ -48,7 +48,7 @@ func (s *Store) Compilation(ctx context.Context, memory int, task func() error) 
 // RemoveSchema removes a schema by its id. If it was the current one of its
 // namespace, the schema before it becomes the current one again.
 func (s *Store) RemoveSchema(ctx context.Context, id string) (Token, error) {
-	if err := s.mayChange(ctx, "remove schema"); err != nil {
+	if err := s.mayChange(ctx, "remove schema", RightSchema); err != nil {
 		return "", err
 	}
 	return s.queue.RemoveSchema(ctx, id)

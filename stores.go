@@ -44,7 +44,7 @@ func (e *Engine) CreateStore(ctx context.Context, r CreateStoreRequest) (*Store,
 	}
 	info := storage.StoreInfo{ID: r.ID, Incarnation: storage.NewIncarnation(), Name: r.Name,
 		Aliases: maps.Clone(r.Aliases), Created: now}
-	if err := e.guard.check(ctx, info); err != nil {
+	if err := e.mayChange(ctx, info); err != nil {
 		return nil, errs.Wrap(op, r.ID, err)
 	}
 	if err := e.runtime.BeforeWrite(ctx); err != nil {
@@ -101,9 +101,24 @@ func (c *creations) begin(ctx context.Context, r *snapshot.Runtime) (done func()
 	}, nil
 }
 
-// Store returns a store by its id, or [ErrNoStore]. It does not load the store.
+// mayChange fails if the caller of ctx is no administrator of a store, or if the guard
+// refuses a change of it.
+func (e *Engine) mayChange(ctx context.Context, info storage.StoreInfo) error {
+	if err := allow(ctx, RightAdmin, info); err != nil {
+		return err
+	}
+	return e.guard.check(ctx, info)
+}
+
+// Store returns a store by its id, or [ErrNoStore]. It does not load the store. It fails
+// with [ErrForbidden] if the caller of ctx may not read the store; see [WithAccess].
 func (e *Engine) Store(ctx context.Context, id storage.StoreID) (*Store, error) {
 	const op = "find store"
+	s, err := e.store(ctx, op, id)
+	return found(ctx, op, s, err, storage.StoreInfo{ID: id})
+}
+
+func (e *Engine) store(ctx context.Context, op string, id storage.StoreID) (*Store, error) {
 	if e.runtime.Closed() {
 		return nil, errs.Wrap(op, id, ErrClosed)
 	}
@@ -143,9 +158,15 @@ func (e *Engine) Exists(ctx context.Context, s *Store) error {
 	return errs.Wrap("find store", s.ID(), err)
 }
 
-// StoreByAlias returns the store that a door knows by an alias, or [ErrNoStore].
+// StoreByAlias returns the store that a door knows by an alias, or [ErrNoStore]. It fails
+// with [ErrForbidden] if the caller of ctx may not read the store; see [WithAccess].
 func (e *Engine) StoreByAlias(ctx context.Context, door, alias string) (*Store, error) {
 	const op = "find store"
+	s, err := e.storeByAlias(ctx, op, door, alias)
+	return found(ctx, op, s, err, storage.StoreInfo{Aliases: map[string]string{door: alias}})
+}
+
+func (e *Engine) storeByAlias(ctx context.Context, op, door, alias string) (*Store, error) {
 	if e.runtime.Closed() {
 		return nil, errs.Wrap(op, storage.StoreID{}, ErrClosed)
 	}
@@ -247,7 +268,7 @@ func (e *Engine) storesPages(ctx context.Context, yield func(storage.StoreInfo, 
 			return
 		}
 		for _, info := range page {
-			if !yield(info, nil) {
+			if listed(ctx, info) && !yield(info, nil) {
 				return
 			}
 		}
@@ -299,7 +320,7 @@ func (e *Engine) updateStore(ctx context.Context, s *Store, change func(name *st
 	if err != nil {
 		return err
 	}
-	if err := e.guard.check(ctx, old); err != nil {
+	if err := e.mayChange(ctx, old); err != nil {
 		return err
 	}
 	info := old
@@ -312,7 +333,7 @@ func (e *Engine) updateStore(ctx context.Context, s *Store, change func(name *st
 	if err := validNames(info.Name, info.Aliases); err != nil {
 		return err
 	}
-	if err := e.guard.check(ctx, info); err != nil {
+	if err := e.mayChange(ctx, info); err != nil {
 		return err
 	}
 	info.Incarnation = s.timeline.Incarnation
@@ -338,7 +359,7 @@ func (e *Engine) DeleteStore(ctx context.Context, id storage.StoreID) error {
 	if known, err := e.Store(ctx, id); err != nil && !errors.Is(err, ErrNoStore) {
 		return err
 	} else if err == nil {
-		if err := known.mayChange(ctx, op); err != nil {
+		if err := known.mayChange(ctx, op, RightAdmin); err != nil {
 			return err
 		}
 	}

@@ -15,7 +15,7 @@ import (
 // that changes nothing, for example because [Ignore] applies to all of it, makes
 // no log entry; its token is that of the newest revision.
 func (s *Store) Write(ctx context.Context, r WriteRequest) (Token, error) {
-	if err := s.mayChange(ctx, "write"); err != nil {
+	if err := s.mayWrite(ctx, "write", &r); err != nil {
 		return "", err
 	}
 	return s.queue.Write(ctx, &r)
@@ -26,8 +26,18 @@ func (s *Store) Write(ctx context.Context, r WriteRequest) (Token, error) {
 // although each is decided on the state that the ones before it lead to. None is
 // acknowledged before everything that it was decided on is durable.
 func (s *Store) Update(ctx context.Context, u Update) (Token, error) {
-	if err := s.mayChange(ctx, "update"); err != nil {
+	if err := s.mayChange(ctx, "update", RightWrite); err != nil {
 		return "", err
+	}
+	if authz.AccessOf(ctx) != nil {
+		build := u.Build
+		u.Build = func(head Token) (WriteRequest, error) {
+			r, err := build(head)
+			if err == nil {
+				err = s.mayWrite(ctx, "update", &r)
+			}
+			return r, err
+		}
 	}
 	return s.queue.Update(ctx, &u)
 }
@@ -37,7 +47,7 @@ func (s *Store) Update(ctx context.Context, u Update) (Token, error) {
 // the sequence, a rejected tuple or the end of ctx ends the import; the entries
 // before stay, and the result counts them.
 func (s *Store) Import(ctx context.Context, tuples iter.Seq2[rel.Tuple, error], o ImportOptions) (ImportResult, error) {
-	if err := s.mayChange(ctx, "import"); err != nil {
+	if err := s.mayChange(ctx, "import", RightWrite); err != nil {
 		return ImportResult{}, err
 	}
 	return s.queue.Import(ctx, tuples, o)
@@ -48,7 +58,7 @@ func (s *Store) Import(ctx context.Context, tuples iter.Seq2[rel.Tuple, error], 
 // caller should be quick. It fails with [ErrTransaction] if the driver is no
 // storage.Joiner.
 func (s *Store) Prepare(ctx context.Context, r WriteRequest) (*Pending, error) {
-	if err := s.mayChange(ctx, "prepare"); err != nil {
+	if err := s.mayWrite(ctx, "prepare", &r); err != nil {
 		return nil, err
 	}
 	p, err := s.queue.Prepare(ctx, &r)
@@ -87,9 +97,32 @@ func (g guard) check(ctx context.Context, store storage.StoreInfo) error {
 	return g(ctx, store)
 }
 
-// mayChange fails if the guard refuses a change of the store.
-func (s *Store) mayChange(ctx context.Context, op string) error {
-	return errs.Wrap(op, s.timeline.ID, s.guard.check(ctx, s.timeline.Info()))
+// allow fails with [ErrForbidden] if the caller of ctx lacks a right on a store.
+func allow(ctx context.Context, right Right, store storage.StoreInfo) error {
+	if a := authz.AccessOf(ctx); a != nil {
+		return a.Allow(ctx, right, store)
+	}
+	return nil
+}
+
+// mayChange fails if the caller of ctx lacks a right on the store, or if the guard refuses
+// a change of it.
+func (s *Store) mayChange(ctx context.Context, op string, right Right) error {
+	info := s.timeline.Info()
+	err := allow(ctx, right, info)
+	if err == nil {
+		err = s.guard.check(ctx, info)
+	}
+	return errs.Wrap(op, s.timeline.ID, err)
+}
+
+// mayWrite is mayChange for a write.
+func (s *Store) mayWrite(ctx context.Context, op string, r *WriteRequest) error {
+	err := s.mayChange(ctx, op, RightWrite)
+	if err == nil && len(r.Schemas)+len(r.RemoveSchemas) > 0 {
+		err = s.mayChange(ctx, op, RightSchema)
+	}
+	return err
 }
 
 // Document returns the newest document with the key, or [ErrNoDocument].

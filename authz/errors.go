@@ -72,6 +72,8 @@ var (
 	ErrNoStore = errors.New("no such store")
 	// ErrStoreExists means that another store has the id or one of the aliases.
 	ErrStoreExists = errors.New("store or alias already exists")
+	// ErrForbidden means that the caller lacks a right on the store; see [Access].
+	ErrForbidden = errors.New("the caller may not do this")
 	// ErrNoSchema means that the store has no schema, or none with the id or in
 	// the namespace.
 	ErrNoSchema = errors.New("no such schema")

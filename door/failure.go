@@ -46,6 +46,7 @@ type row struct {
 var failures = [...]row{
 	{ostiary.ErrNoStore, "no_store", http.StatusNotFound, codes.NotFound, false},
 	{ostiary.ErrStoreExists, "store_exists", http.StatusConflict, codes.AlreadyExists, false},
+	{ostiary.ErrForbidden, "forbidden", http.StatusForbidden, codes.PermissionDenied, false},
 	{ostiary.ErrNoSchema, "no_schema", http.StatusNotFound, codes.NotFound, false},
 	{ostiary.ErrInvalidSchema, "invalid_schema", http.StatusBadRequest, codes.InvalidArgument, false},
 	{ostiary.ErrInvalidName, "invalid_name", http.StatusBadRequest, codes.InvalidArgument, false},
@@ -144,13 +145,14 @@ func Describe(err error) Failure {
 
 // OfOwnStore returns f for a door whose requests name neither a store nor what is in it,
 // as an identity service. What its store lacks is then no mistake of the client: 4xx
-// becomes 500, but for a request that is too large or malformed. A conflict
+// becomes 500, but for a request that is too large or malformed, or whose caller lacks a
+// right. A conflict
 // with another process becomes 503, because the request can be repeated.
 func (f Failure) OfOwnStore() Failure {
 	switch {
 	case f.Kind == "conflict":
 		f.Status, f.Code = http.StatusServiceUnavailable, codes.Unavailable
-	case f.Status < http.StatusInternalServerError && !f.refused && f.Kind != "malformed" && f.Kind != "bound":
+	case f.Status < http.StatusInternalServerError && !f.refused && f.Kind != "malformed" && f.Kind != "bound" && f.Kind != "forbidden":
 		return internal
 	}
 	return f

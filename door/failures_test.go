@@ -38,7 +38,7 @@ const secret = "dial tcp: password=hunter2"
 
 // kinds are the kinds of the engine's errors, by their names in package ostiary.
 var kinds = map[string]error{
-	"ErrNoStore": ostiary.ErrNoStore, "ErrStoreExists": ostiary.ErrStoreExists, "ErrNoSchema": ostiary.ErrNoSchema,
+	"ErrNoStore": ostiary.ErrNoStore, "ErrForbidden": ostiary.ErrForbidden, "ErrStoreExists": ostiary.ErrStoreExists, "ErrNoSchema": ostiary.ErrNoSchema,
 	"ErrInvalidSchema": ostiary.ErrInvalidSchema, "ErrInvalidName": ostiary.ErrInvalidName, "ErrInvalidTuple": ostiary.ErrInvalidTuple,
 	"ErrInvalidRequest": ostiary.ErrInvalidRequest, "ErrTupleExists": ostiary.ErrTupleExists, "ErrTupleMissing": ostiary.ErrTupleMissing,
 	"ErrPrecondition": ostiary.ErrPrecondition, "ErrConflict": ostiary.ErrConflict, "ErrUncertain": ostiary.ErrUncertain,

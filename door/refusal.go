@@ -60,6 +60,11 @@ const (
 	// BadQuery: the query of the URL is malformed, or has parameters that the route does
 	// not accept.
 	BadQuery
+	// Forbidden: the server knows the caller, who may not use the door or do what the
+	// request asks for.
+	Forbidden
+	// Unsure: the server cannot find out at the moment whether it accepts the credentials.
+	Unsure
 )
 
 // Refusal describes why the server refused a request. Its text contains no
@@ -143,6 +148,8 @@ var reasons = [math.MaxUint8 + 1]struct {
 	BrokenBody: {"the request's body cannot be read", http.StatusBadRequest, codes.InvalidArgument},
 	BadMedia:   {"unsupported Content-Type", http.StatusUnsupportedMediaType, codes.InvalidArgument},
 	BadQuery:   {"invalid query", http.StatusBadRequest, codes.InvalidArgument},
+	Forbidden:  {"the caller may not do this", http.StatusForbidden, codes.PermissionDenied},
+	Unsure:     {"the credentials cannot be checked at the moment", http.StatusServiceUnavailable, codes.Unavailable},
 	BadReason: {"invalid Ostiary-Reason: expected one text of at most 512 bytes of UTF-8 without control characters",
 		http.StatusBadRequest, codes.InvalidArgument},
 	NoHolder: {"no node takes writes at the moment", http.StatusServiceUnavailable, codes.Unavailable},

@@ -100,5 +100,5 @@ var refusalCodes = map[door.Reason]string{
 	door.TooMany: "too_many", door.TimedOut: "timed_out", door.ShuttingDown: "shutting_down",
 	door.NoHolder: "no_holder", door.Lost: "uncertain",
 	door.Failed: "internal", door.BadPath: "bad_path",
-	door.BadReason: "invalid_request", door.BadMedia: "content_type",
+	door.BadReason: "invalid_request", door.BadMedia: "content_type", door.Forbidden: "forbidden",
 }

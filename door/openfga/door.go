@@ -90,13 +90,13 @@ func refusalFailure(why *door.Refusal) *failure {
 		code = codeThrottled
 	case door.TimedOut:
 		return newFailure(codeDeadline, "Request Deadline Exceeded: "+why.Error())
-	case door.ShuttingDown, door.NoHolder:
+	case door.ShuttingDown, door.NoHolder, door.Unsure:
 		code = codes.Unavailable
 	case door.BadPath:
 		return newFailure(codeNoEndpoint, "Not Found")
 	case door.BadReason, door.BrokenBody:
 		code = codeValidation
-	case door.ForeignPage, door.ForeignName:
+	case door.ForeignPage, door.ForeignName, door.Forbidden:
 		code = codeForbidden
 	case door.Failed:
 		return newFailure(codeInternal, internalMessage)

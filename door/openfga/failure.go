@@ -100,6 +100,7 @@ func errorKinds() []errorKind {
 		{ostiary.ErrCanceled, codeCancelled, "Request Cancelled"},
 		{context.Canceled, codeCancelled, "Request Cancelled"},
 		{ostiary.ErrNoStore, codeStoreNotFound, "Store ID not found"},
+		{ostiary.ErrForbidden, codeForbidden, ""},
 		{ostiary.ErrNoSchema, codeModelNotFound, ""},
 		{ostiary.ErrTupleExists, codeWriteFailed, ""},
 		{ostiary.ErrTupleMissing, codeWriteFailed, ""},

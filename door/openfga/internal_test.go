@@ -427,7 +427,7 @@ func TestRefusals(t *testing.T) {
 		door.TooLarge: {413, "resource_exhausted"}, door.TooMany: {422, "throttled_timeout_error"},
 		door.TimedOut: {500, "deadline_exceeded"}, door.ShuttingDown: {503, "unavailable"},
 		door.Failed: {500, "internal_error"}, door.BadPath: {404, "undefined_endpoint"},
-		door.ForeignPage: {403, "forbidden"}, door.ForeignName: {403, "forbidden"}, door.BadReason: {400, "validation_error"}, 0: {500, "internal_error"},
+		door.ForeignPage: {403, "forbidden"}, door.ForeignName: {403, "forbidden"}, door.Forbidden: {403, "forbidden"}, door.BadReason: {400, "validation_error"}, 0: {500, "internal_error"},
 	} {
 		if form := refusalFailure(&door.Refusal{Reason: reason}).httpError(); form.status != want.status || form.name != want.name {
 			t.Errorf("reason %d: %d %s, want %d %s", reason, form.status, form.name, want.status, want.name)

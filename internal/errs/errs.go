@@ -24,7 +24,7 @@ func CheckBound(name string, got, limit int) error {
 
 // kinds maps an error of a lower package to a kind. The first match counts.
 var kinds = [...]struct{ below, kind error }{
-	{authz.ErrBound, authz.ErrBound},
+	{authz.ErrForbidden, authz.ErrForbidden}, {authz.ErrBound, authz.ErrBound},
 	{authz.ErrTupleExists, authz.ErrTupleExists}, {authz.ErrTupleMissing, authz.ErrTupleMissing}, {authz.ErrInvalidTuple, authz.ErrInvalidTuple},
 	{authz.ErrPrecondition, authz.ErrPrecondition}, {authz.ErrInvalidRequest, authz.ErrInvalidRequest}, {authz.ErrConflict, authz.ErrConflict},
 	{authz.ErrNoSchema, authz.ErrNoSchema}, {authz.ErrToken, authz.ErrToken}, {authz.ErrCursor, authz.ErrCursor}, {authz.ErrTooOld, authz.ErrTooOld},

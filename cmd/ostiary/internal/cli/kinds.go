@@ -50,7 +50,7 @@ var errorKinds = [...]struct {
 	{errNoFolder, kindNoFolder}, {errWhich, kindStores}, {ErrPartial, kindPartial}, {ErrSkipped, kindPartial}, {ErrUnsupported, kindUnsupported},
 	{ErrNoCollection, kindNotFound}, {ErrTarget, kindConflict},
 	{acp.ErrUndecided, kindBound}, {acp.ErrNotFound, kindNotFound}, {acp.ErrInput, kindInvalid}, {acp.ErrUnauthenticated, kindRefused},
-	{acp.ErrUnauthorized, kindRefused}, {acp.ErrForbidden, kindConflict},
+	{acp.ErrUnauthorized, kindRefused}, {acp.ErrForbidden, kindConflict}, {ostiary.ErrForbidden, kindRefused},
 	{ErrUsage, kindUsage},
 	{ostiary.ErrLocked, kindLocked}, {storage.ErrLocked, kindLocked}, {ostiary.ErrFormat, kindFormat}, {storage.ErrFormat, kindFormat},
 	{ostiary.ErrDamaged, kindDamaged}, {storage.ErrDamaged, kindDamaged},

@@ -1,0 +1,86 @@
+package ostiary
+
+import (
+	"context"
+	"errors"
+
+	"github.com/ostiary/ostiary/authz"
+	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// Types of what a caller may do.
+type (
+	// Right is what a caller may do with a store.
+	Right = authz.Right
+	// Access decides what the caller of a context may do. The engine asks it when a
+	// store is looked up, created, changed or deleted, and leaves out of lists what the
+	// caller may not read. A handle may be read by everybody who has it.
+	Access = authz.Access
+	// AccessKey is the key under which a context has its [Access].
+	AccessKey = authz.AccessKey
+)
+
+// The rights. Each includes [RightRead], and [RightAdmin] includes all others.
+const (
+	// RightRead asks questions, and reads the data, the schemas and the log.
+	RightRead = authz.RightRead
+	// RightWrite changes tuples, attributes, documents and policies.
+	RightWrite = authz.RightWrite
+	// RightSchema changes schemas.
+	RightSchema = authz.RightSchema
+	// RightAdmin creates and deletes the store, and changes its name and aliases.
+	RightAdmin = authz.RightAdmin
+)
+
+// ParseRight returns the right with a name, and false if there is none.
+func ParseRight(name string) (Right, bool) { return authz.ParseRight(name) }
+
+// WithAccess returns a context whose calls may do only what a allows. Without it, or with
+// nil, they may do everything.
+func WithAccess(ctx context.Context, a Access) context.Context { return authz.WithAccess(ctx, a) }
+
+// AccessOf returns the access of a context, or nil if the context may do everything.
+func AccessOf(ctx context.Context) Access { return authz.AccessOf(ctx) }
+
+// SystemDoor is the name for which the store of the engine's own state has an alias. Lists
+// of stores leave such a store out, see [WithSystemStores].
+const SystemDoor = "system"
+
+// systemKey is the key of [WithSystemStores].
+type systemKey struct{}
+
+// WithSystemStores returns a context in which [Engine.Stores] and [Engine.StoresByName]
+// also yield the stores with an alias for [SystemDoor].
+func WithSystemStores(ctx context.Context) context.Context {
+	return context.WithValue(ctx, systemKey{}, true)
+}
+
+// found returns a store that was looked up by its id or alias, if the caller of ctx may
+// read it. asked is what the caller has named. If there is no such store, a caller who
+// could not read it gets the same error as for one that exists.
+func found(ctx context.Context, op string, s *Store, err error, asked storage.StoreInfo) (*Store, error) {
+	a := AccessOf(ctx)
+	switch {
+	case err != nil && (a == nil || !errors.Is(err, ErrNoStore)):
+		return nil, err
+	case err != nil:
+		if forbidden := a.Allow(ctx, RightRead, asked); forbidden != nil {
+			err = errs.Wrap(op, asked.ID, forbidden)
+		}
+		return nil, err
+	case a != nil:
+		if forbidden := a.Allow(ctx, RightRead, s.timeline.Info()); forbidden != nil {
+			return nil, errs.Wrap(op, asked.ID, forbidden)
+		}
+	}
+	return s, nil
+}
+
+// listed reports whether a list of stores has a store.
+func listed(ctx context.Context, store storage.StoreInfo) bool {
+	if store.Aliases[SystemDoor] != "" && ctx.Value(systemKey{}) == nil {
+		return false
+	}
+	return allow(ctx, RightRead, store) == nil
+}
