@@ -379,8 +379,10 @@ func (n *Node) mayAppend(context.Context) (uint64, error) {
 // leased reports whether reads may be answered from the copy now.
 func (n *Node) leased() bool { return int64(n.opts.Clock.Now()) < n.readUntil.Load() }
 
-// Shown returns the last sequence that the engines of this node show.
-func (n *Node) Shown() uint64 { return n.driver.Shown() }
+// Shown returns the last sequence that the engines of this node show, which includes
+// what this node has acknowledged. It fails with [replica.ErrStopped] if the node has
+// stopped serving: the log may then have writes of this node that its copy lacks.
+func (n *Node) Shown() (uint64, error) { return n.driver.Shown(), n.driver.Failed() }
 
 // WaitShown returns when the engines of this node show a sequence.
 func (n *Node) WaitShown(ctx context.Context, sequence uint64) error {

@@ -97,7 +97,8 @@ func (c *client) call(p *process) {
 }
 
 // write adds or removes the tuple of a document. If the outcome is open, it sometimes
-// sends the same request again.
+// sends the same request again. It sometimes looks at once whether the node shows the
+// write.
 func (c *client) write(ctx context.Context, p *process, after ostiary.Token, made history.Call) {
 	w := c.world
 	made.Kind, made.Thing = history.Add, w.random(docsTotal)
@@ -118,11 +119,15 @@ func (c *client) write(ctx context.Context, p *process, after ostiary.Token, mad
 	}
 	made.Mark = w.record.newMark()
 	request.Origin.Reason = made.Mark
-	if c.send(ctx, p, made, request) == history.Open && w.random(2) == 0 {
+	result := c.send(ctx, p, made, request)
+	if result == history.Open && w.random(2) == 0 {
 		made.Again = true
 		again, cancel := w.deadline()
 		defer cancel()
-		c.send(again, p, made, request)
+		result = c.send(again, p, made, request)
+	}
+	if result != history.Open && w.random(3) == 0 {
+		c.read(ctx, p, history.Local)
 	}
 }
 

@@ -130,14 +130,7 @@ func (m *machine) restart(*process) {
 }
 
 // fill fills the disk. Unless the node notices that, the disk is free again later.
-//
-// Nodes that one of them coordinates are spared, because of a known mistake: a holder
-// whose disk fails after the log has a write answers with the position of its copy, which
-// lacks the write, so the node that passed it on may not show it yet.
 func (m *machine) fill(p *process) {
-	if m.world.network != nil {
-		return
-	}
 	p.disk.fill(true)
 	m.wait(2 * time.Second)
 	if m.world.random(2) == 0 {

@@ -121,8 +121,11 @@ func (w *world) forward(ctx context.Context, p *process, call func(at *process) 
 		return fmt.Errorf("node %d does not write: %w", at.machine.number, err)
 	}
 	err = call(at)
-	sequence := at.driver.AppliedSequence()
-	if lost := at.reach(ctx, p); lost != nil {
+	sequence, lost := at.node.Shown()
+	if lost == nil {
+		lost = at.reach(ctx, p)
+	}
+	if lost != nil {
 		return fmt.Errorf("%w: the answer: %w", ostiary.ErrUncertain, lost)
 	}
 	if err == nil && p.driver.WaitShown(ctx, sequence) != nil {

@@ -268,6 +268,9 @@ func (s service) Forward(stream grpc.BidiStreamingServer[wire.ForwardRequest, wi
 	if node == nil || receiver == nil {
 		return errNotReady
 	}
+	if _, err := node.Shown(); err != nil {
+		return fmt.Errorf("%w: %w", server.ErrNotBegun, err)
+	}
 	ctx := stream.Context()
 	if as.Timeout > 0 {
 		var cancel context.CancelFunc
@@ -292,9 +295,12 @@ type handling struct {
 	as       server.Forwarded
 }
 
-// send sends a part with what this node shows.
-func (h *handling) send(m *wire.ForwardResponse) error {
-	m.Shown = h.node.Shown()
+// send sends a part with what this node shows. It fails if that may lack what the
+// request has written; the other node then asks the next holder.
+func (h *handling) send(m *wire.ForwardResponse) (err error) {
+	if m.Shown, err = h.node.Shown(); err != nil {
+		return fmt.Errorf("the answer is lost: %w", err)
+	}
 	return h.stream.Send(m)
 }
 

@@ -249,6 +249,43 @@ func TestForwardNotBegun(t *testing.T) {
 	wants(t, ask(two, one.self), server.ErrNotBegun, one.self.Address)
 }
 
+// TestForwardStopped requires that a node that stops serving answers nothing, because
+// its copy may lack what the request has written, and that it begins with nothing later.
+func TestForwardStopped(t *testing.T) {
+	t.Parallel()
+	one, two, _, _ := forwardPair(t)
+	full := errors.New("the disk is full")
+	one.http = func(w http.ResponseWriter, r *http.Request, as server.Forwarded) error {
+		one.stopped.Store(&full)
+		fmt.Fprint(w, "written")
+		return nil
+	}
+	one.call = func(context.Context, server.Call, server.Forwarded) (server.Answer, error) {
+		one.stopped.Store(&full)
+		return server.Answer{}, nil
+	}
+	http := func() error {
+		w := httptest.NewRecorder()
+		err := two.Target(one.self).HTTP(w, httptest.NewRequestWithContext(t.Context(), "POST", "/", strings.NewReader("body")), forwarded)
+		if w.Body.Len() > 0 || len(w.Header()) > 0 {
+			t.Errorf("written %q", w.Body)
+		}
+		return err
+	}
+	call := func() error {
+		_, err := two.Target(one.self).RPC(t.Context(), server.Call{Message: []byte("body")}, forwarded)
+		return err
+	}
+	for _, ask := range []func() error{http, call} {
+		one.stopped.Store(nil)
+		err := ask()
+		if wants(t, err, nil, "the answer is lost", full.Error()); errors.Is(err, server.ErrNotBegun) {
+			t.Errorf("error %v after the request was served", err)
+		}
+		wants(t, ask(), server.ErrNotBegun, full.Error())
+	}
+}
+
 // TestForwardBreaks requires that a response that breaks off is an error, also if
 // the other node ends, and that the other node notices when the client has gone.
 func TestForwardBreaks(t *testing.T) {

@@ -48,7 +48,8 @@ type node struct {
 	files   string // folder
 	refused refusals
 	shown   atomic.Uint64
-	served  chan *served // streams that were opened to it
+	stopped atomic.Pointer[error] // why the node has stopped serving
+	served  chan *served          // streams that were opened to it
 
 	mu       sync.Mutex
 	takeOver func(cluster.HandOver) error
@@ -224,7 +225,12 @@ func (n *node) TakeOver(_ context.Context, _ cluster.Peer, h cluster.HandOver) e
 }
 
 // Shown implements [Node].
-func (n *node) Shown() uint64 { return n.shown.Load() }
+func (n *node) Shown() (uint64, error) {
+	if p := n.stopped.Load(); p != nil {
+		return n.shown.Load(), *p
+	}
+	return n.shown.Load(), nil
+}
 
 // WaitShown implements [Node].
 func (n *node) WaitShown(ctx context.Context, sequence uint64) error {
