@@ -200,10 +200,20 @@ func (r *Driver) open(ctx context.Context) (err error) {
 	if err := r.copy.Sync(); err != nil { // the number of the start must never be used again
 		return err
 	}
-	if err := r.log.Register(ctx, r.node(next.applied.Sequence)); err != nil {
+	if next.applied.Sequence == 0 {
+		// A new node is registered once it has something: if it ends before that, it must
+		// not hold back the trimming of the log.
+		if err := r.begin(ctx); err != nil {
+			return err
+		}
+		if err := r.copy.Sync(); err != nil {
+			return err
+		}
+	}
+	if err := r.log.Register(ctx, r.node(r.applied.Load().applied.Sequence)); err != nil {
 		return err
 	}
-	return r.begin(ctx)
+	return r.begin(ctx) // the log may have been trimmed before the node was registered
 }
 
 // begin brings the copy to the head of the log.

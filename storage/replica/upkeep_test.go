@@ -271,3 +271,73 @@ func (l *fullLog) PutSnapshot(ctx context.Context, shard sharedlog.Shard, at sha
 	}
 	return l.Log.PutSnapshot(ctx, shard, at, parts)
 }
+
+// startingLog is the log of a node that starts: reads fail while it is down, and before
+// the node registers, it calls registers.
+type startingLog struct {
+	sharedlog.Log
+	down      bool
+	registers func()
+}
+
+func (l *startingLog) Read(ctx context.Context, shard sharedlog.Shard, from uint64) iter.Seq2[sharedlog.Record, error] {
+	if l.down {
+		return func(yield func(sharedlog.Record, error) bool) { yield(sharedlog.Record{}, errLink) }
+	}
+	return l.Log.Read(ctx, shard, from)
+}
+
+func (l *startingLog) Register(ctx context.Context, n sharedlog.Node) error {
+	if l.registers != nil {
+		l.registers()
+	}
+	return l.Log.Register(ctx, n)
+}
+
+// TestNewNode requires that a new node that fails before it has caught up does not hold
+// back the log, and that one starts although the log is trimmed above what it has before
+// it registers.
+func TestNewNode(t *testing.T) {
+	t.Parallel()
+	tables := memorylog.New()
+	log := tables.Open()
+	one := openWith(t, tables.Open(), inMemory(), manual(-1, nil))
+	l := newStore(t, one, 1)
+	const each = 3
+	entries := 0
+	trim := func() uint64 {
+		t.Helper()
+		for range each {
+			mustAppend(t, l, one, add(fmt.Sprint(entries)))
+			entries++
+		}
+		for _, f := range []func(context.Context) error{one.Report, one.Snapshot, one.TrimLog} {
+			if err := f(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		mustAppend(t, l, one, add(fmt.Sprint(entries)))
+		entries++
+		return oldestSegment(t, log)
+	}
+	first := trim()
+
+	local, err := inMemory()()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = replica.Open(t.Context(), &startingLog{Log: tables.Open(), down: true}, local, manual(-1, nil))
+	wantErrors(t, err, "", errLink)
+	second := trim()
+	if second != first+each+1 {
+		t.Errorf("the oldest segment is %d after a node has failed to start, want %d", second, first+each+1)
+	}
+
+	meanwhile := func() {
+		if third := trim(); third != second+each+1 {
+			t.Errorf("the oldest segment is %d before a node registers, want %d", third, second+each+1)
+		}
+	}
+	fresh := openWith(t, &startingLog{Log: tables.Open(), registers: meanwhile}, inMemory(), manual(-1, nil))
+	mustVerify(t, fresh, l.ID, entries)
+}
