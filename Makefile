@@ -98,6 +98,15 @@ kill-nodes: KILLS = 100
 kill-nodes:
 	OSTIARY_KILLS=$(KILLS) OSTIARY_SEED=$(SEED) $(GO) test ./storage/replica -run TestKilledNode -count=1 -timeout 3h -v
 
+# cluster plays clients on three nodes over the log LOG (postgres or mariadb) for the time
+# FOR, while nodes and the database are killed, paused and cut off, and judges what the
+# clients saw. Then it plays on nodes that keep less than they promise: that must be found.
+.PHONY: cluster
+FOR ?= 10m
+LOG ?= postgres
+cluster:
+	OSTIARY_PLAY=$(FOR) OSTIARY_PLAY_LOG=$(LOG) OSTIARY_SEED=$(SEED) $(GO) test ./workshop/fleet -run 'TestPlay|TestControl' -count=1 -timeout 12h -v
+
 # again runs the doors' scripts TIMES times, to find results that depend on
 # timing.
 TIMES ?= 100

@@ -376,7 +376,7 @@ type Cataloger interface {
 // be older than what other processes have appended.
 type Confirmer interface {
 	// Confirm returns when the driver has everything that was durable at the time of
-	// the call, whoever wrote it.
+	// the call, whoever wrote it. It fails with ErrNoLease if it cannot find that out.
 	Confirm(ctx context.Context) error
 }
 

@@ -249,9 +249,11 @@ func (c *nodes) write(p *process, n int) error {
 	return p.post("/stores/"+c.store+"/write", map[string]any{"writes": map[string]any{"tuple_keys": []any{tupleOf(n)}}}, nil)
 }
 
-func (c *nodes) check(p *process, n int) (bool, error) {
+func (c *nodes) check(p *process, n int) (bool, error) { return c.checkAt(p, n, "UNSPECIFIED") }
+
+func (c *nodes) checkAt(p *process, n int, consistency string) (bool, error) {
 	var answer struct{ Allowed bool }
-	err := p.post("/stores/"+c.store+"/check", map[string]any{"tuple_key": tupleOf(n)}, &answer)
+	err := p.post("/stores/"+c.store+"/check", map[string]any{"tuple_key": tupleOf(n), "consistency": consistency}, &answer)
 	return answer.Allowed, err
 }
 
@@ -477,6 +479,11 @@ func TestNodesNoLog(t *testing.T) {
 			}
 			return strings.HasPrefix(err.Error(), "503")
 		})
+	}
+	for _, p := range c.all { // also while it has a lease
+		if _, err := c.checkAt(p, 1, "HIGHER_CONSISTENCY"); err == nil || !strings.HasPrefix(err.Error(), "503") {
+			t.Errorf("node %d: a fully consistent read without the log: %v", p.number, err)
+		}
 	}
 	c.eventually("no node is ready", func() bool {
 		for _, p := range c.all {

@@ -138,6 +138,7 @@ workshop/oracle/faults:
 workshop/oracle/policies: policy policy/content policy/function policy/status policy/value
 workshop/sim: . rel schema storage internal/cluster internal/cluster/clustertest storage/kv storage/memory storage/pebble storage/replica storage/sharedlog storage/sharedlog/memorylog workshop/history
 workshop/history: . rel storage
+workshop/fleet: door/native/client rel schema storage workshop/history
 workshop/logserver: storage storage/sharedlog storage/sharedlog/memorylog
 storage/storagetest: storage rel
 workshop/failing: storage storage/memory rel

@@ -36,8 +36,20 @@ func (r *Driver) take(ctx context.Context) error {
 func (r *Driver) give() { <-r.turn }
 
 // Confirm implements [storage.Confirmer]: it returns when everything that was in the
-// log at the time of the call is applied.
+// log at the time of the call is applied. It fails with [storage.ErrNoLease] if the log
+// cannot be reached.
 func (r *Driver) Confirm(ctx context.Context) error {
+	err := r.confirm(ctx)
+	switch {
+	case err == nil, r.ctx.Err() != nil, r.check() != nil, errors.Is(err, ctx.Err()):
+		return err
+	case ctx.Err() != nil: // a connection that times out has an error of its own
+		return fmt.Errorf("%w: the log: %w", ctx.Err(), err)
+	}
+	return fmt.Errorf("%w: the log: %w", storage.ErrNoLease, err)
+}
+
+func (r *Driver) confirm(ctx context.Context) error {
 	if err := r.check(); err != nil {
 		return err
 	}

@@ -389,3 +389,40 @@ func TestOffer(t *testing.T) {
 	last.Sequence++
 	wantErrors(t, two.Offer(t.Context(), last), "", storage.ErrClosed)
 }
+
+// goneLog is a log whose database is gone.
+type goneLog struct {
+	sharedlog.Log
+	gone atomic.Pointer[error]
+}
+
+func (l *goneLog) Head(ctx context.Context, shard sharedlog.Shard) (sharedlog.Position, error) {
+	if why := l.gone.Load(); why != nil {
+		return sharedlog.Position{}, *why
+	}
+	return l.Log.Head(ctx, shard)
+}
+
+// TestConfirmWithoutLog requires that a read of the head of a log that is gone has a
+// kind that clients may repeat, and the reason; but not if the caller gives up.
+func TestConfirmWithoutLog(t *testing.T) {
+	t.Parallel()
+	log := &goneLog{Log: memorylog.New().Open()}
+	d := openGate(t, log, replica.Gate{})
+	why := errors.New("no connection")
+	log.gone.Store(&why)
+	wantErrors(t, d.Confirm(t.Context()), "no connection", storage.ErrNoLease, why)
+	log.gone.Store(nil)
+	if err := d.Confirm(t.Context()); err != nil {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	left := ctx.Err()
+	for _, why := range []*error{&left, &why} {
+		log.gone.Store(why)
+		if err := d.Confirm(ctx); !errors.Is(err, context.Canceled) || errors.Is(err, storage.ErrNoLease) {
+			t.Errorf("error %v after the caller gave up, from %v", err, *why)
+		}
+	}
+}

@@ -31,6 +31,9 @@ const (
 
 var kindNames = [...]string{"add", "remove", "fully consistent read", "read with a token", "read", "local read", "create with alias", "delete with alias", "put of secret", "read of secret"}
 
+// String returns what a call does, in words.
+func (k Kind) String() string { return kindNames[k] }
+
 // IsRead reports whether a call reads a tuple.
 func (k Kind) IsRead() bool { return k == Full || k == Least || k == Newest || k == Local }
 
@@ -96,7 +99,7 @@ type Call struct {
 }
 
 func (c *Call) String() string {
-	return fmt.Sprintf("%s %d on process %d (%s), revision %d, log from %d to %d, error %v", kindNames[c.Kind], c.Thing, c.Process.Number, c.Mark, c.Revision, c.Before, c.Until, c.Err)
+	return fmt.Sprintf("%s %d on process %d (%s), revision %d, log from %d to %d, error %v", c.Kind, c.Thing, c.Process.Number, c.Mark, c.Revision, c.Before, c.Until, c.Err)
 }
 
 // DocumentTuple returns the tuple of a document.

@@ -1,0 +1,185 @@
+// Package fleet runs several real servers, as processes of the program, over one shared
+// log: a [Fleet] of [Node]s. It kills, pauses, stops and starts them, and the ways between
+// them and to the database are [Path]s that can be cut, held and delayed. [Play] plays
+// clients and faults on a fleet, and judges what the clients saw; [Balancer] makes one
+// server of the nodes. It needs Linux, and ends only processes that it has started.
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Options are the settings of a fleet. Program, Folder, Log and Nodes are required.
+type Options struct {
+	// Program is the path of ostiary.
+	Program string
+	// Folder is an existing folder for data, certificates and the output of the nodes. It
+	// is left as it is at the end.
+	Folder string
+	// Log is the shared log.
+	Log Log
+	// Nodes is the number of nodes.
+	Nodes int
+	// Flags are more flags of ostiary serve, the same for each node.
+	Flags []string
+	// Ports returns more flags of a node, with ports of its own on a host; nil adds none.
+	Ports func(n *Node, host string) []string
+}
+
+// Log is the shared log of a fleet.
+type Log struct {
+	// Name is in reports, for example "postgres".
+	Name string
+	// URL is that of --log. Each node gets another host, which is its own path there.
+	URL string
+}
+
+// Fleet is some nodes over one log.
+type Fleet struct {
+	options Options
+	Nodes   []*Node
+	relays  []*relay
+	mu      sync.Mutex
+	between map[[2]int]*Path // from one node to another one; -1 is what is no node
+}
+
+// Start starts a fleet and waits until all nodes are ready. The caller calls Close, also
+// after an error.
+func Start(ctx context.Context, o Options) (*Fleet, error) {
+	f := &Fleet{options: o, between: map[[2]int]*Path{}}
+	for i := range o.Nodes {
+		n, err := f.newNode(i)
+		if err != nil {
+			return f, err
+		}
+		f.Nodes = append(f.Nodes, n)
+	}
+	certificates := exec.CommandContext(ctx, o.Program, "node", "certificate", "--folder", f.file("certificates"), "127.0.0.1")
+	if out, err := certificates.CombinedOutput(); err != nil {
+		return f, fmt.Errorf("ostiary node certificate: %w\n%s", err, out)
+	}
+	for _, n := range f.Nodes {
+		if err := n.Start(ctx); err != nil {
+			return f, err
+		}
+	}
+	return f, nil
+}
+
+func (f *Fleet) file(name string) string { return filepath.Join(f.options.Folder, name) }
+
+// newNode prepares a node and its paths.
+func (f *Fleet) newNode(number int) (*Node, error) {
+	n := &Node{Number: number, fleet: f, ToLog: newPath()}
+	// Each node has a host of its own, whose ports no outgoing connection takes.
+	n.host = fmt.Sprintf("127.%d.%d.%d", 64+os.Getpid()>>8&63, os.Getpid()&255, number+1)
+	for _, to := range []*string{&n.HTTP, &n.metrics, &n.listen} {
+		at, err := FreePort(n.host)
+		if err != nil {
+			return nil, err
+		}
+		*to = at
+	}
+	at, err := url.Parse(f.options.Log.URL)
+	if err != nil {
+		return nil, err
+	}
+	log, err := f.relay(at.Host, func(net.Conn) *Path { return n.ToLog })
+	if err != nil {
+		return nil, err
+	}
+	at.Host = log
+	n.log = at.String()
+	n.address, err = f.relay(n.listen, func(c net.Conn) *Path { return f.Between(f.ownerOf(c), number) })
+	return n, err
+}
+
+// FreePort returns an address of a host on which nothing listens.
+func FreePort(host string) (string, error) {
+	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
+}
+
+func (f *Fleet) relay(to string, pathOf func(net.Conn) *Path) (address string, err error) {
+	r, err := newRelay(to, pathOf)
+	if err != nil {
+		return "", err
+	}
+	f.relays = append(f.relays, r)
+	return r.address(), nil
+}
+
+// ownerOf returns the number of the node that has opened a connection; -1 if none has.
+func (f *Fleet) ownerOf(c net.Conn) int {
+	return slices.IndexFunc(f.Nodes, func(n *Node) bool { return owns(n.process(), c) })
+}
+
+// Between returns the path of the connections that one node opens to another one.
+func (f *Fleet) Between(from, to int) *Path {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	key := [2]int{from, to}
+	if f.between[key] == nil {
+		f.between[key] = newPath()
+	}
+	return f.between[key]
+}
+
+// Apart sets the fault of all paths between a node and the others, in both directions.
+func (f *Fleet) Apart(n *Node, fault Fault) {
+	for _, other := range f.Nodes {
+		if other != n {
+			f.Between(n.Number, other.Number).Set(fault)
+			f.Between(other.Number, n.Number).Set(fault)
+		}
+	}
+}
+
+// Heal ends the faults of all paths, and all pauses.
+func (f *Fleet) Heal() {
+	for _, n := range f.Nodes {
+		n.ToLog.Set(Fault{})
+		f.Apart(n, Fault{})
+		n.Resume()
+	}
+}
+
+// Holder returns the node that writes; nil if none does now.
+func (f *Fleet) Holder(ctx context.Context) *Node {
+	for _, n := range f.Nodes {
+		if n.Ready(ctx).Node.Role == "holder" {
+			return n
+		}
+	}
+	return nil
+}
+
+// Close kills all nodes and closes all paths. A process that panicked is an error.
+func (f *Fleet) Close() error {
+	var errs []error
+	f.Heal()
+	for _, n := range f.Nodes {
+		n.Kill()
+		if text, err := os.ReadFile(n.Output()); err == nil && strings.Contains(string(text), "panic: ") {
+			errs = append(errs, fmt.Errorf("node %d panicked: see %s", n.Number, n.Output()))
+		}
+	}
+	for _, r := range f.relays {
+		_ = r.listener.Close()
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,151 @@
+package fleet_test
+
+import (
+	"cmp"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ostiary/ostiary/workshop/databases"
+	"github.com/ostiary/ostiary/workshop/fleet"
+)
+
+// build builds the program once. OSTIARY_BIN names one that is built already.
+var build = sync.OnceValues(func() (string, error) {
+	if file := os.Getenv("OSTIARY_BIN"); file != "" {
+		return file, nil
+	}
+	folder, err := os.MkdirTemp("", "ostiary-fleet-")
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(folder, "ostiary")
+	out, err := exec.Command("go", "build", "-o", file, "github.com/ostiary/ostiary/cmd/ostiary").CombinedOutput()
+	os.Stderr.Write(out)
+	return file, err
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if file, err := build(); err == nil && os.Getenv("OSTIARY_BIN") == "" {
+		_ = os.RemoveAll(filepath.Dir(file))
+	}
+	os.Exit(code)
+}
+
+// start starts three nodes over a new log of a kind. If the test fails, the folder with
+// the output of the nodes is left.
+func start(t *testing.T, kind string, flags ...string) (*fleet.Fleet, *databases.Server) {
+	t.Helper()
+	program, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var server *databases.Server
+	switch kind {
+	case "postgres":
+		server = databases.PostgreSQL(t)
+	case "mariadb":
+		server = databases.MariaDB(t)
+	default:
+		t.Fatalf("the log %q: expected postgres or mariadb", kind)
+	}
+	folder, err := os.MkdirTemp("", "ostiary-nodes-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := fleet.Start(t.Context(), fleet.Options{Program: program, Folder: folder, Nodes: 3, Flags: flags,
+		Log: fleet.Log{Name: kind, URL: server.Database()}})
+	t.Cleanup(func() {
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			t.Logf("the folder of the nodes: %s", folder)
+		} else {
+			_ = os.RemoveAll(folder)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f, server
+}
+
+// play plays and reports.
+func play(t *testing.T, f *fleet.Fleet, o fleet.PlayOptions) *fleet.Result {
+	t.Helper()
+	o.Seed = uint64(time.Now().UnixNano())
+	if text := os.Getenv("OSTIARY_SEED"); text != "" {
+		seed, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			t.Fatalf("OSTIARY_SEED is %q, expected a number", text)
+		}
+		o.Seed = seed
+	}
+	result, err := fleet.Play(t.Context(), f, o)
+	if err != nil {
+		t.Fatalf("seed %d: %v", o.Seed, err)
+	}
+	t.Logf("seed %d: %s", o.Seed, result)
+	return result
+}
+
+// violationsShown is how many broken promises are printed.
+const violationsShown = 20
+
+func requireKept(t *testing.T, r *fleet.Result) {
+	t.Helper()
+	for i, v := range r.Violated {
+		if i == violationsShown {
+			t.Errorf("and %d more", len(r.Violated)-i)
+			break
+		}
+		t.Errorf("%v", v)
+	}
+}
+
+// TestPlay plays clients on three nodes while nodes are killed, paused and cut off, and
+// requires that every promise is kept. OSTIARY_PLAY is how long; the default is short.
+// OSTIARY_PLAY_LOG is the log: postgres (the default) or mariadb.
+func TestPlay(t *testing.T) {
+	t.Parallel()
+	long := os.Getenv("OSTIARY_PLAY")
+	duration, err := time.ParseDuration(cmp.Or(long, "20s"))
+	if err != nil {
+		t.Fatalf("OSTIARY_PLAY is %q, expected a time such as 10m", long)
+	}
+	f, server := start(t, cmp.Or(os.Getenv("OSTIARY_PLAY_LOG"), "postgres"))
+	o := fleet.PlayOptions{For: duration, Clients: 8, Think: 10 * time.Millisecond}
+	if long == "" {
+		o.Faults = []string{"kill", "pause"}
+	} else {
+		o.CrashDatabase = func() { server.Kill(); server.Start() }
+	}
+	requireKept(t, play(t, f, o))
+}
+
+// TestControl plays on nodes that acknowledge a write before the others show it: the
+// judge must find reads without an acknowledged write. Nothing else may be wrong.
+func TestControl(t *testing.T) {
+	t.Parallel()
+	f, _ := start(t, "postgres", "--acknowledge", "local")
+	result := play(t, f, fleet.PlayOptions{For: 10 * time.Second, Clients: 8, Think: 10 * time.Millisecond, Faults: []string{"slow to nodes", "held from nodes"}})
+	stale := 0
+	for _, v := range result.Violated {
+		if strings.Contains(v.Error(), "shown or acknowledged before") {
+			stale++
+		} else {
+			t.Errorf("%v", v)
+		}
+	}
+	if stale == 0 {
+		t.Error("no read without an acknowledged write was found")
+	}
+	t.Logf("%d reads without an acknowledged write", stale)
+}

@@ -1,0 +1,187 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// startTime is how long a node may take until it is ready.
+const startTime = 2 * time.Minute
+
+// ErrEnded means that the process of a node has ended.
+var ErrEnded = errors.New("the process has ended")
+
+// Node is a node of a fleet. Its methods are safe for concurrent use.
+type Node struct {
+	Number int
+	// HTTP is the address of its HTTP port. It is the same for each start.
+	HTTP string
+	// ToLog is its path to the database.
+	ToLog *Path
+
+	fleet           *Fleet
+	host            string
+	metrics         string
+	listen, address string // for other nodes: where it listens, and what it advertises
+	log             string // its own URL of the log
+
+	mu    sync.Mutex
+	run   *exec.Cmd     // the newest process; nil before the first
+	ended chan struct{} // closed when it has ended
+}
+
+// Output returns the file with what the processes of the node have printed.
+func (n *Node) Output() string { return n.fleet.file(fmt.Sprintf("node%d.log", n.Number)) }
+
+// Start starts the process and waits until it is ready.
+func (n *Node) Start(ctx context.Context) error {
+	if err := n.Begin(); err != nil {
+		return err
+	}
+	return n.WaitReady(ctx)
+}
+
+// Begin starts the process.
+func (n *Node) Begin() error {
+	f := n.fleet
+	out, err := os.OpenFile(n.Output(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	flags := []string{"serve", "--json", "--data", f.file(fmt.Sprintf("node%d", n.Number)),
+		"--http", n.HTTP, "--grpc", "off", "--metrics", n.metrics, "--drain-time", "500ms",
+		"--nodes-listen", n.listen, "--nodes-address", n.address, "--nodes-ca", f.file("certificates/ca.crt"),
+		"--nodes-certificate", f.file("certificates/127.0.0.1.crt"), "--nodes-key", f.file("certificates/127.0.0.1.key")}
+	if f.options.Ports != nil {
+		flags = append(flags, f.options.Ports(n, n.host)...)
+	}
+	run := exec.Command(f.options.Program, append(flags, f.options.Flags...)...)
+	run.Env = append(slices.DeleteFunc(os.Environ(), isSetting), "OSTIARY_LOG="+n.log)
+	run.Stdout, run.Stderr = out, out
+	if err := run.Start(); err != nil {
+		return err
+	}
+	ended := make(chan struct{})
+	go func() {
+		_ = run.Wait()
+		close(ended)
+	}()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.run, n.ended = run, ended
+	return nil
+}
+
+// isSetting reports whether a variable may set a flag of the program.
+func isSetting(variable string) bool {
+	return len(variable) > 8 && variable[:8] == "OSTIARY_"
+}
+
+// WaitReady waits until the node serves. It fails with [ErrEnded] if the process ends.
+func (n *Node) WaitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	for {
+		if n.Ready(ctx).Status == "SERVING" {
+			return nil
+		}
+		select {
+		case <-n.Ended():
+			return fmt.Errorf("node %d: %w: see %s", n.Number, ErrEnded, n.Output())
+		case <-ctx.Done():
+			return fmt.Errorf("node %d is not ready: %w: see %s", n.Number, ctx.Err(), n.Output())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// Readiness is what a node knows about the cluster, as /readyz prints it.
+type Readiness struct {
+	Status string
+	Node   struct {
+		Node, Role, Holder, Failure string
+		Shown                       uint64
+	}
+}
+
+// Ready asks the node. It returns the zero value if the node does not answer.
+func (n *Node) Ready(ctx context.Context) (r Readiness) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.metrics+"/readyz", nil)
+	if err != nil {
+		return r
+	}
+	response, err := http.DefaultClient.Do(q)
+	if err != nil {
+		return r
+	}
+	defer response.Body.Close()
+	_ = json.NewDecoder(response.Body).Decode(&r)
+	return r
+}
+
+// process returns the id of the newest process; 0 before the first.
+func (n *Node) process() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.run == nil {
+		return 0
+	}
+	return n.run.Process.Pid
+}
+
+// Ended returns a channel that is closed when the newest process has ended.
+func (n *Node) Ended() <-chan struct{} {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.ended == nil {
+		none := make(chan struct{})
+		close(none)
+		return none
+	}
+	return n.ended
+}
+
+// signal sends a signal to the process, if it runs.
+func (n *Node) signal(s os.Signal) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.run != nil {
+		_ = n.run.Process.Signal(s)
+	}
+}
+
+// Kill ends the process at once.
+func (n *Node) Kill() {
+	n.signal(syscall.SIGKILL)
+	<-n.Ended()
+}
+
+// Stop stops the process in order. It fails if the process ends with an error.
+func (n *Node) Stop() error {
+	n.signal(syscall.SIGTERM)
+	<-n.Ended()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.run != nil && !n.run.ProcessState.Success() {
+		return fmt.Errorf("node %d ended with %s: see %s", n.Number, n.run.ProcessState, n.Output())
+	}
+	return nil
+}
+
+// Pause stops the process without its knowledge, until Resume.
+func (n *Node) Pause() { n.signal(syscall.SIGSTOP) }
+
+// Resume lets a paused process go on.
+func (n *Node) Resume() { n.signal(syscall.SIGCONT) }
