@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/ostiary/ostiary/internal/identity/password"
@@ -131,100 +129,33 @@ type keystoneRun struct {
 }
 
 func (k *keystoneRun) client() *identityClient {
-	return &identityClient{conn: conn{address: k.address}, paths: "/v3", user: "admin", pass: k.o.Password, scope: "admin"}
+	return (&RallyPlayer{Password: k.o.Password}).client(k.address)
 }
 
 // workload plays a workload with and without logins, and returns the result of the
 // first.
 func (k *keystoneRun) workload(ctx context.Context, admin *identityClient, w RallyWorkload) (RallyResult, error) {
-	garbage := &junk{}
-	users, err := k.users(ctx, admin, w, garbage)
-	var result RallyResult
-	for _, each := range []bool{true, false} {
-		if err != nil {
-			break
-		}
-		var played RallyResult
-		if played, err = k.play(ctx, admin, w, users, each, garbage); each {
-			result = played
-		}
+	p := RallyPlayer{Password: k.o.Password, admin: admin}
+	for range k.o.Instances {
+		p.Servers = append(p.Servers, k.address)
 	}
-	return result, errors.Join(err, k.remove(context.WithoutCancel(ctx), admin, garbage))
-}
-
-// pair is a user and its project.
-type pair struct{ user, project string }
-
-// users makes the users of the context of a workload.
-func (k *keystoneRun) users(ctx context.Context, admin *identityClient, w RallyWorkload, garbage *junk) (all []pair, err error) {
-	roles, err := admin.listed(ctx, "roles", "/roles")
-	for range w.Tenants {
-		var project string
-		if err == nil {
-			project, err = admin.made(ctx, "project", "/projects", map[string]any{"name": randomName(), "domain_id": "default"})
-		}
-		if err != nil {
-			return nil, err
-		}
-		garbage.projects = append(garbage.projects, project)
-		for range w.Users {
-			user, err := admin.made(ctx, "user", "/users", map[string]any{"name": randomName(), "domain_id": "default", "password": randomName()})
-			if err != nil {
-				return nil, err
-			}
-			garbage.users = append(garbage.users, user)
-			if _, err := admin.call(ctx, http.MethodPut, "/projects/"+project+"/users/"+user+"/roles/"+roles["member"], http.StatusNoContent, nil); err != nil {
-				return nil, err
-			}
-			all = append(all, pair{user, project})
-		}
+	first, err := k.play(ctx, &p, w, w.Scenario)
+	if err == nil {
+		p.LoggedIn = true
+		_, err = k.play(ctx, &p, w, w.Scenario+", logged in")
 	}
-	return all, nil
+	return first, err
 }
 
 // play runs the iterations of a workload and emits their records.
-func (k *keystoneRun) play(ctx context.Context, admin *identityClient, w RallyWorkload, users []pair, each bool, garbage *junk) (RallyResult, error) {
-	clients := w.Concurrency * k.o.Instances
-	total := w.Times * k.o.Instances
-	name := w.Scenario
-	if !each {
-		name += ", logged in"
+func (k *keystoneRun) play(ctx context.Context, p *RallyPlayer, w RallyWorkload, name string) (RallyResult, error) {
+	p.Progress = k.r.progress(k.r.nextCell(k.side.Peer+": "+name), w.Times*k.o.Instances)
+	var used []time.Duration
+	result, err := p.Play(ctx, w, func() { used = append(used, k.side.used()) })
+	if err != nil {
+		return result, err
 	}
-	progress := k.r.progress(k.r.nextCell(k.side.Peer+": "+name), total)
-	result := RallyResult{Workload: w, Began: time.Now()}
-	used := k.side.used()
-	var next atomic.Int64
-	var mu sync.Mutex
-	var wait sync.WaitGroup
-	for range clients {
-		wait.Go(func() {
-			c := k.client()
-			defer c.conn.close()
-			for ctx.Err() == nil {
-				n := int(next.Add(1)) - 1
-				if n >= total {
-					return
-				}
-				c.token = admin.token
-				i := &iteration{identityClient: c, ctx: ctx, each: each, user: users[n%len(users)].user, project: users[n%len(users)].project, enabled: w.Enabled, made: &junk{}}
-				done := i.run(w.Scenario)
-				if each {
-					c.conn.close() // the clients of an iteration are new
-				}
-				mu.Lock()
-				result.Iterations = append(result.Iterations, done)
-				garbage.add(*i.made)
-				progress(len(result.Iterations))
-				mu.Unlock()
-			}
-		})
-	}
-	wait.Wait()
-	result.Load = time.Since(result.Began)
-	if ctx.Err() != nil {
-		return result, ctx.Err()
-	}
-	return result, k.emit(name, clients, &result, k.side.used()-used)
+	return result, k.emit(name, w.Concurrency*k.o.Instances, &result, used[1]-used[0])
 }
 
 // emit emits a record for each action, for their sum and for the whole iteration.
@@ -274,24 +205,6 @@ func (k *keystoneRun) emit(name string, clients int, r *RallyResult, cpu time.Du
 
 // span returns a duration of seconds.
 func span(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
-
-// remove deletes what the workload has made.
-func (k *keystoneRun) remove(ctx context.Context, admin *identityClient, garbage *junk) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
-	defer cancel()
-	var errs []error
-	for _, kind := range []struct {
-		path string
-		ids  []string
-	}{{"/users/", garbage.users}, {"/roles/", garbage.roles}, {"/projects/", garbage.projects}} {
-		for _, id := range kind.ids {
-			if _, err := admin.call(ctx, http.MethodDelete, kind.path+id, http.StatusNoContent, nil); err != nil && len(errs) < 3 {
-				errs = append(errs, err)
-			}
-		}
-	}
-	return errors.Join(errs...)
-}
 
 // loginClients is the number of clients that log in while others validate.
 const loginClients = 10

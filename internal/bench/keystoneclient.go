@@ -20,6 +20,7 @@ type identityClient struct {
 	pass  string
 	scope string // name of the project
 	token string
+	sent  int // number of requests
 }
 
 // send sends a request and returns the body of the response, which is valid until
@@ -42,6 +43,7 @@ func (c *identityClient) send(ctx context.Context, method, path string, status i
 	}
 	b.WriteString("\r\n")
 	b.Write(text)
+	c.sent++
 	got, response, err := c.conn.do(ctx, []byte(b.String()))
 	if err == nil && got != status {
 		err = &Failure{What: fmt.Sprintf("status %d", got), Err: fmt.Errorf("%s %s: %s", method, path, clip(string(response)))}
@@ -165,7 +167,7 @@ func (i *iteration) action(name string, run func() error) {
 }
 
 // seconds returns a time in seconds since 1970.
-func seconds(t time.Time) float64 { return float64(t.UnixNano()) / 1e9 }
+func seconds(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
 
 // randomName returns a name in the form of Rally's.
 func randomName() string { return "s_rally_" + rand.Text()[:8] + "_" + rand.Text()[:8] }

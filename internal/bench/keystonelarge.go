@@ -251,7 +251,9 @@ func (k *largeRun) run(ctx context.Context, admin *identityClient) (err error) {
 		return err
 	}
 	garbage := &junk{}
-	defer func() { err = errors.Join(err, k.remove(context.WithoutCancel(ctx), admin, garbage)) }()
+	defer func() {
+		err = errors.Join(err, (&RallyPlayer{Password: k.o.Password, admin: admin}).remove(context.WithoutCancel(ctx), garbage))
+	}()
 	tokens, err := k.tokens(ctx, admin, garbage)
 	if err != nil {
 		return err

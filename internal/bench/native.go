@@ -227,7 +227,7 @@ func (r *Runner) watchers(ctx context.Context, s *Side, n *native, o *NativeOpti
 	}
 	result, writes := newResult(), newResult()
 	write := n.data.toggle(1, 1)
-	server, own := s.used(), ownTime()
+	server, own := s.used(), OwnTime()
 	for i := range o.Writes {
 		start := time.Now()
 		pair := write[i%2]
@@ -255,7 +255,7 @@ func (r *Runner) watchers(ctx context.Context, s *Side, n *native, o *NativeOpti
 		record := s.record(Record{Workload: "native", Cell: fmt.Sprintf("%s of %d", cell.name, o.Watchers), Size: n.size(), Load: fmt.Sprintf("%d writes, one after the other", o.Writes)})
 		cell.result.Fill(&record)
 		if received := float64(cell.result.N); received > 0 {
-			record.GeneratorCPU = float64(ownTime()-own) / received
+			record.GeneratorCPU = float64(OwnTime()-own) / received
 			if s.PID != 0 {
 				record.ServerCPU = float64(s.used()-server) / received
 			}

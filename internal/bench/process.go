@@ -34,6 +34,70 @@ func ProcessorTime(pid int) (time.Duration, error) {
 	return time.Duration(user+system) * clockTick, nil
 }
 
+// Used returns the processor time that a process and its running children have used, 0
+// if it is unknown.
+func Used(pid int) (sum time.Duration) {
+	for _, pid := range append(children(pid), pid) {
+		d, err := ProcessorTime(pid)
+		if err != nil {
+			return 0
+		}
+		sum += d
+	}
+	return sum
+}
+
+// ResidentOfAll returns the resident memory of a process and its running children, in
+// bytes. Memory that they share counts several times.
+func ResidentOfAll(pid int) (sum int64) {
+	for _, pid := range append(children(pid), pid) {
+		if n, err := Resident(pid); err == nil {
+			sum += n
+		}
+	}
+	return sum
+}
+
+// Busy returns the processor time that all processors of this machine together have
+// used for something, and the time that has passed on all of them, since its start.
+func Busy() (busy, all time.Duration, err error) {
+	text, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0, 0, errors.Join(errProcess, err)
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	fields := strings.Fields(line)
+	if len(fields) < 9 || fields[0] != "cpu" {
+		return 0, 0, errProcess
+	}
+	for i, field := range fields[1:9] { // guest time is a part of user time
+		ticks, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return 0, 0, errors.Join(errProcess, err)
+		}
+		all += time.Duration(ticks) * clockTick
+		if i != 3 && i != 4 { // idle, and idle while a disk works
+			busy += time.Duration(ticks) * clockTick
+		}
+	}
+	return busy, all, nil
+}
+
+// LoadAverage returns the number of processes that wanted to run in the last minute, on
+// average, or 0 if it is unknown.
+func LoadAverage() float64 {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return 0
+	}
+	first, _, _ := strings.Cut(string(text), " ")
+	n, err := strconv.ParseFloat(first, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
 // statFields returns the fields of /proc/PID/stat after the program's name. The name
 // is in parentheses and may contain any byte.
 func statFields(pid int) ([]string, error) {

@@ -51,8 +51,8 @@ func TestProcess(t *testing.T) {
 	if (&Side{}).used() != 0 || (&Side{PID: none}).used() != 0 {
 		t.Error("a process that is not known has used processor time")
 	}
-	if used, _ := ProcessorTime(own); used%clockTick != 0 || used > 2*ownTime()+5*clockTick {
-		t.Errorf("this process has used %v, by its own account %v", used, ownTime())
+	if used, _ := ProcessorTime(own); used%clockTick != 0 || used > 2*OwnTime()+5*clockTick {
+		t.Errorf("this process has used %v, by its own account %v", used, OwnTime())
 	}
 	if m := Machine(); !regexp.MustCompile(`^[1-9][0-9]* × .+, [1-9][0-9]* GiB, go1\.[0-9].*$`).MatchString(m) {
 		t.Errorf("machine %q", m)
@@ -75,7 +75,7 @@ func TestMeasure(t *testing.T) {
 		}
 		return nil
 	}
-	server, own := side.used(), ownTime()
+	server, own := side.used(), OwnTime()
 	if err := r.measure(t.Context(), &side, Record{Workload: "w", Cell: "c", Notes: "own"}, Load{Requests: 3, Duration: -1}, work); err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestMeasure(t *testing.T) {
 	if x.N != 2 || x.Failed() != 1 || x.ServerCPU < float64(clockTick)*.99 || x.GeneratorCPU <= 0 || x.Resident < 1<<20 || x.Resident%int64(os.Getpagesize()) != 0 || x.Kind != Measured || x.Peer != "p" || x.PeerVersion != "1" || x.Store != "s" || x.Door != "embedded" {
 		t.Errorf("%+v", x)
 	}
-	if x.ServerCPU*3 > float64(side.used()-server)*1.001 || x.GeneratorCPU*3 > float64(ownTime()-own)*1.001 {
+	if x.ServerCPU*3 > float64(side.used()-server)*1.001 || x.GeneratorCPU*3 > float64(OwnTime()-own)*1.001 {
 		t.Errorf("processor time %v and %v per request: more than this process has used for all three", x.ServerCPU, x.GeneratorCPU)
 	}
 	if want := "own; first failure: x: " + strings.Repeat("y", 197) + "…; of the side"; x.Notes != want {

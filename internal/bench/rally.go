@@ -141,6 +141,7 @@ type RallyResult struct {
 	Workload   RallyWorkload // what was played
 	Began      time.Time     // beginning of the first iteration
 	Load       time.Duration // duration of all iterations together
+	Requests   int           // number of requests, with those that failed
 	Iterations []Iteration   // in no order
 }
 
@@ -150,7 +151,6 @@ const rallyFormat = "1.2"
 // WriteRally writes results in the form of "rally task report --json", as one task
 // with the title of the server.
 func WriteRally(w io.Writer, title string, results []RallyResult) error {
-	seconds := func(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
 	var subtasks []any
 	for _, r := range results {
 		failed := 0

@@ -104,7 +104,7 @@ func (r *Runner) measure(ctx context.Context, s *Side, record Record, load Load,
 		return err
 	}
 	load.WarmUp = 0
-	server, own := s.used(), ownTime()
+	server, own := s.used(), OwnTime()
 	result, err := load.Run(ctx, send)
 	if err != nil {
 		return err
@@ -113,7 +113,7 @@ func (r *Runner) measure(ctx context.Context, s *Side, record Record, load Load,
 	record.Load = load.String()
 	result.Fill(&record)
 	if sent := float64(result.N + record.Failed()); sent > 0 {
-		record.GeneratorCPU = float64(ownTime()-own) / sent
+		record.GeneratorCPU = float64(OwnTime()-own) / sent
 		if s.PID != 0 {
 			record.ServerCPU = float64(s.used()-server) / sent
 		}
@@ -151,22 +151,15 @@ func clip(s string) string { return excerpt.Of(s, 200) }
 
 // used returns the processor time that the side's process and its children have
 // used, 0 if unknown.
-func (s *Side) used() (sum time.Duration) {
+func (s *Side) used() time.Duration {
 	if s.PID == 0 {
 		return 0
 	}
-	for _, pid := range append(children(s.PID), s.PID) {
-		d, err := ProcessorTime(pid)
-		if err != nil {
-			return 0
-		}
-		sum += d
-	}
-	return sum
+	return Used(s.PID)
 }
 
-// ownTime returns the processor time that this process has used.
-func ownTime() time.Duration {
+// OwnTime returns the processor time that this process has used.
+func OwnTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
 		return 0

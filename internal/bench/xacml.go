@@ -247,7 +247,7 @@ func repeat(ctx context.Context, record *Record, work []func() error, duration t
 		return err
 	}
 	var means, rates []float64
-	before := ownTime()
+	before := OwnTime()
 	for range xacmlWindows {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -260,7 +260,7 @@ func repeat(ctx context.Context, record *Record, work []func() error, duration t
 		means = append(means, float64(took)*float64(len(work))/float64(calls))
 		rates = append(rates, float64(calls)/took.Seconds())
 	}
-	record.GeneratorCPU = float64(ownTime()-before) / float64(record.N)
+	record.GeneratorCPU = float64(OwnTime()-before) / float64(record.N)
 	slices.Sort(means)
 	slices.Sort(rates)
 	record.Mean, record.Min, record.Max = means[xacmlWindows/2], means[0], means[xacmlWindows-1]

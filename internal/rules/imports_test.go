@@ -38,6 +38,8 @@ cmd/ostiary/internal/storetest: . door/openfga/language cmd/ostiary/internal/tup
 cmd/ostiary/internal/tuplefile: internal/jsonread rel internal/excerpt
 examples/*: *
 internal/bench: . acp door/openfga door/openfga/language internal/graph/graphtest internal/identity internal/identity/password policy policy/language policy/message policy/value rel storage internal/excerpt
+internal/bench/geo: internal/bench internal/bench/geo/delay
+internal/bench/geo/delay:
 internal/bench/report: internal/bench
 # Cluster: several nodes that answer as one
 internal/cluster/link: . internal/cluster internal/cluster/certificate internal/cluster/link/wire server storage storage/sharedlog

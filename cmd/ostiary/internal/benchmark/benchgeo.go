@@ -1,0 +1,77 @@
+package benchmark
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/internal/bench/geo"
+)
+
+// geoBench are the flags of the study of several regions.
+type geoBench struct {
+	geo.Options
+	short bool
+	only  []string
+}
+
+func (a *app) benchGeo() *cobra.Command {
+	f := &geoBench{}
+	cmd := &cobra.Command{Use: "geo", Short: "The study of multi-region Keystone deployments: 3 to 45 instances, far apart, on several databases", Args: cobra.NoArgs,
+		Long: "Play the study \"Evaluation of OpenStack Multi-Region Keystone Deployments\" (2018) with this program and with the real Keystone: Rally's\n" +
+			"seven scenarios on 3, 9 and 45 instances that share a database (MariaDB, PostgreSQL, Galera), 0, 50 and 150 ms apart, one way, under low and\n" +
+			"high load, and with instances in three zones. Instances and databases are started on this machine, in network namespaces whose packets a\n" +
+			"delay carries; that needs root. Without it, proxies delay TCP connections, and Galera and zones are left out.\n\n" +
+			"Each cell writes its record at its end and is not played again, so the command can be ended at any time and started again. To play a\n" +
+			"cell again, remove its record. A cell that failed has a record too.",
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.runBenchGeo(cmd, f) }}
+	s := cmd.Flags()
+	s.StringVar(&f.Records, "records", "geo-records", "folder of the records")
+	s.BoolVar(&f.short, "short", false, "play the short form: 3 instances, 0 and 50 ms, low load, hashes of cost 4")
+	s.StringSliceVar(&f.only, "only", nil, `play only cells whose names begin so, for example "ostiary-galera-9" or "keystone"`)
+	s.DurationVar(&f.For, "for", 0, "begin no cell that would not end within this time; 0 plays all")
+	s.DurationVar(&f.ScenarioMax, "scenario-max", 5*time.Minute, "play fewer iterations of a scenario than Rally's sample if they would take longer, as estimated from the first one")
+	s.Float64Var(&f.Part, "part", 1, "part of the iterations of Rally's samples to play")
+	s.StringVar(&f.Keystone, "keystone", "", "Python environment with the real Keystone 30 and uwsgi; without it, its cells are left out")
+	s.StringVar(&f.Work, "work", "", "folder for the data of running cells; default: /dev/shm, which is in memory as in the study, or the system's temporary folder")
+	s.BoolVar(&f.Proxies, "proxies", false, "delay TCP connections by proxies even where network namespaces are available")
+	s.BoolVar(&f.Mix, "mix", false, "accept records of other commits in the folder; the page shows the commits")
+	return cmd
+}
+
+func (a *app) runBenchGeo(cmd *cobra.Command, f *geoBench) (err error) {
+	if f.Program, err = os.Executable(); err != nil {
+		return err
+	}
+	if f.Work == "" {
+		if at, err := os.Stat("/dev/shm"); err == nil && at.IsDir() {
+			f.Work = "/dev/shm"
+		}
+	}
+	all := geo.Full()
+	if f.short {
+		all = geo.Short()
+	}
+	if f.Cells = geo.Only(all, f.only); len(f.Cells) == 0 {
+		return fmt.Errorf("%w: --only %v: no cell has a name that begins so", cli.ErrUsage, f.only)
+	}
+	line := a.Progress()
+	f.Progress = line.Show
+	f.Tell = func(text string) {
+		line.End()
+		fmt.Fprintln(a.Err, text)
+	}
+	left, err := geo.Run(cmd.Context(), f.Options)
+	line.End()
+	if errors.Is(err, geo.ErrMixed) {
+		return fmt.Errorf("%w (--records, --mix)", err)
+	}
+	if left > 0 {
+		fmt.Fprintf(a.Err, "%d cells are left: start the command again\n", left)
+	}
+	return err
+}
