@@ -8,9 +8,11 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -20,69 +22,171 @@ import (
 )
 
 // Open connects to the database of a URL, such as mysql://user:password@host/name, and
-// makes its tables if there are none. The server's certificate is verified unless the
-// URL has another tls parameter (false, skip-verify), or the host is of this machine.
-// Open fails with storage.ErrFormat if a newer version has changed the tables.
+// makes its tables if there are none. See [Database] for the URL. Open fails with
+// storage.ErrFormat if a newer version has changed the tables.
 func Open(ctx context.Context, address string) (*sqllog.Log, error) {
-	config, err := parse(address)
+	servers, err := parse(address)
 	if err != nil {
 		return nil, err
 	}
-	connector, err := mysql.NewConnector(config)
+	log, err := sqllog.Open(ctx, sql.OpenDB(prepared{servers}), dialect{}, check)
 	if err != nil {
-		return nil, fmt.Errorf("address of MariaDB or MySQL: %w", err)
-	}
-	log, err := sqllog.Open(ctx, sql.OpenDB(prepared{connector}), dialect{}, check)
-	if err != nil {
-		return nil, fmt.Errorf("MariaDB or MySQL at %s: %w", config.Addr, err)
+		return nil, fmt.Errorf("MariaDB or MySQL at %s: %w", servers, err)
 	}
 	return log, nil
 }
 
-// prepared prepares each connection.
-type prepared struct{ driver.Connector }
+// Database returns a pool of connections to the database of a URL, with the settings of
+// the server. The URL may have several hosts, separated by commas: a connection is made
+// to the first one that answers. The server's certificate is verified unless the URL has
+// another tls parameter (false, skip-verify), or the host is of this machine. With the
+// parameter socket the connection uses that file.
+func Database(address string) (*sql.DB, error) {
+	servers, err := parse(address)
+	if err != nil {
+		return nil, err
+	}
+	return sql.OpenDB(servers), nil
+}
+
+// servers connects to the first server that answers, starting with the last one that did.
+type servers struct {
+	connectors []driver.Connector
+	addresses  []string
+	last       atomic.Int64
+}
+
+// String returns the addresses.
+func (s *servers) String() string { return strings.Join(s.addresses, ",") }
+
+// Driver implements [driver.Connector].
+func (s *servers) Driver() driver.Driver { return s.connectors[0].Driver() }
+
+// Connect implements [driver.Connector].
+func (s *servers) Connect(ctx context.Context) (driver.Conn, error) {
+	var failures []error
+	first := s.last.Load()
+	for i := range s.connectors {
+		at := (int(first) + i) % len(s.connectors)
+		c, err := s.connectors[at].Connect(ctx)
+		if err == nil {
+			err = ready(ctx, c)
+		}
+		if err == nil {
+			s.last.Store(int64(at))
+			return c, nil
+		}
+		failures = append(failures, err)
+	}
+	return nil, errors.Join(failures...)
+}
+
+// ready closes a connection to a node of Galera that does not serve.
+func ready(ctx context.Context, c driver.Conn) error {
+	status := map[string]string{}
+	rows, err := c.(driver.QueryerContext).QueryContext(ctx, "show global status where variable_name in ('wsrep_provider_name', 'wsrep_cluster_status', 'wsrep_ready')", nil)
+	if err == nil {
+		row := make([]driver.Value, 2)
+		for err = rows.Next(row); err == nil; err = rows.Next(row) {
+			status[fmt.Sprintf("%s", row[0])] = fmt.Sprintf("%s", row[1])
+		}
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		err = errors.Join(err, rows.Close())
+	}
+	if err == nil && status["wsrep_provider_name"] != "" && (status["wsrep_cluster_status"] != "Primary" || status["wsrep_ready"] != "ON") {
+		err = fmt.Errorf("the node of Galera does not serve: wsrep_cluster_status is %s and wsrep_ready is %s, expected Primary (the node is with the majority of nodes) and ON", status["wsrep_cluster_status"], status["wsrep_ready"])
+	}
+	if err != nil {
+		return errors.Join(err, c.Close())
+	}
+	return nil
+}
+
+// prepared prepares each connection for the log.
+type prepared struct{ *servers }
 
 // sessionSettings are statements of each connection; it does not matter if the server
 // has no such setting. MariaDB and MySQL name the level of isolation differently as a
-// variable. On Galera a read sees what was committed on any node before.
-var sessionSettings = []string{"set session transaction isolation level read committed", "set session wsrep_sync_wait = 7"}
+// variable. On Galera a read waits for what was committed on any node before. A write does
+// not, because that costs a round trip between the nodes: package sqllog reads before it
+// reports that a write found another value.
+var sessionSettings = []string{"set session transaction isolation level read committed", "set session wsrep_sync_wait = 1"}
 
 // unknownVariable is the number of the error of a setting that the server lacks.
 const unknownVariable = 1193
 
 // Connect implements [driver.Connector].
 func (p prepared) Connect(ctx context.Context) (driver.Conn, error) {
-	c, err := p.Connector.Connect(ctx)
+	c, err := p.servers.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, s := range sessionSettings {
-		_, err := c.(driver.ExecerContext).ExecContext(ctx, s, nil)
-		var e *mysql.MySQLError
-		if err != nil && !(errors.As(err, &e) && e.Number == unknownVariable) {
+		if _, err := c.(driver.ExecerContext).ExecContext(ctx, s, nil); err != nil && number(err) != unknownVariable {
 			return nil, errors.Join(err, c.Close())
 		}
 	}
 	return c, nil
 }
 
-// parse returns the configuration of a URL.
-func parse(address string) (*mysql.Config, error) {
-	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "mysql" && u.Scheme != "mariadb" {
-		return nil, errors.New("address of MariaDB or MySQL: expected mysql://USER:PASSWORD@HOST/DATABASE")
+// parse returns what connects to the servers of a URL.
+func parse(address string) (*servers, error) {
+	hosts, rest := hostsOf(address)
+	u, err := url.Parse(rest)
+	if err != nil || u.Scheme != "mysql" && u.Scheme != "mariadb" || strings.Trim(u.Path, "/") == "" {
+		return nil, errors.New("address of MariaDB or MySQL: expected mysql://USER:PASSWORD@HOST/DATABASE") // u may have a password
 	}
+	s := &servers{}
+	for _, host := range hosts {
+		u.Host = host
+		c, err := config(u)
+		if err != nil {
+			return nil, fmt.Errorf("address of MariaDB or MySQL: %w", err)
+		}
+		connector, err := mysql.NewConnector(c)
+		if err != nil {
+			return nil, fmt.Errorf("address of MariaDB or MySQL: %w", err)
+		}
+		s.connectors = append(s.connectors, connector)
+		s.addresses = append(s.addresses, c.Addr)
+	}
+	return s, nil
+}
+
+// hostsOf returns the hosts of a URL, and the URL with the first one of them.
+func hostsOf(address string) (hosts []string, rest string) {
+	scheme, after, _ := strings.Cut(address, "://")
+	end := strings.IndexAny(after, "/?#")
+	if end < 0 {
+		end = len(after)
+	}
+	begin := strings.LastIndexByte(after[:end], '@') + 1
+	hosts = strings.Split(after[begin:end], ",")
+	return hosts, scheme + "://" + after[:begin] + hosts[0] + after[end:]
+}
+
+// config returns the configuration of a URL with one host.
+func config(u *url.URL) (*mysql.Config, error) {
 	c := mysql.NewConfig()
 	c.User = u.User.Username()
 	c.Passwd, _ = u.User.Password()
 	c.Net, c.Addr = "tcp", u.Host
+	for name := range u.Query() {
+		if name != "socket" && name != "tls" {
+			return nil, fmt.Errorf("unknown parameter %q, expected socket or tls", name)
+		}
+	}
 	if socket := u.Query().Get("socket"); socket != "" {
 		c.Net, c.Addr = "unix", socket
+	} else if u.Hostname() == "" {
+		return nil, errors.New("it has no host")
 	} else if u.Port() == "" {
 		c.Addr = net.JoinHostPort(u.Hostname(), "3306")
 	}
-	c.DBName = strings.TrimPrefix(u.Path, "/")
-	c.MultiStatements, c.InterpolateParams, c.ClientFoundRows = true, true, true
+	c.DBName = strings.Trim(u.Path, "/")
+	c.MultiStatements, c.InterpolateParams, c.ClientFoundRows, c.ParseTime = true, true, true, true
 	c.Timeout = 5 * time.Second
 	c.TLSConfig = "true"
 	if mode := u.Query().Get("tls"); mode != "" {
@@ -98,7 +202,8 @@ func parse(address string) (*mysql.Config, error) {
 func check(ctx context.Context, db *sql.DB) error {
 	var readOnly bool
 	var flush, packet int
-	if err := db.QueryRowContext(ctx, "select @@read_only, @@innodb_flush_log_at_trx_commit, @@max_allowed_packet").Scan(&readOnly, &flush, &packet); err != nil {
+	err := db.QueryRowContext(ctx, "select @@read_only, @@innodb_flush_log_at_trx_commit, @@max_allowed_packet").Scan(&readOnly, &flush, &packet)
+	if err != nil {
 		return err
 	}
 	switch {
@@ -136,20 +241,24 @@ func (dialect) Atomic(ctx context.Context, db *sql.DB, statements []sqllog.State
 		return 0, err
 	}
 	defer conn.Close()
-	text, arguments := "begin", []any(nil)
+	// Galera would wait in "begin" as in a read.
+	text, arguments := "set autocommit = 0", []any(nil)
 	for _, s := range statements {
 		text += ";" + s.Query
 		arguments = append(arguments, s.Arguments...)
 	}
 	var changed int64
 	err = conn.Raw(func(raw any) error {
-		changed, err = execAll(ctx, raw, text+";commit", arguments)
+		changed, err = execAll(ctx, raw, text+";commit;set autocommit = 1", arguments)
 		return err
 	})
 	if err != nil {
 		// A statement failed, and what follows it was not run: the transaction is open.
-		_, rollback := conn.ExecContext(context.WithoutCancel(ctx), "rollback")
-		return 0, errors.Join(err, rollback)
+		_, rollback := conn.ExecContext(context.WithoutCancel(ctx), "rollback;set autocommit = 1")
+		if rollback != nil { // do not use it again
+			_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+		}
+		return 0, err
 	}
 	return changed, nil
 }
@@ -172,10 +281,30 @@ func execAll(ctx context.Context, conn any, text string, arguments []any) (int64
 	return r.(mysql.Result).AllRowsAffected()[1], nil
 }
 
-// Duplicate implements [sqllog.Dialect].
-func (dialect) Duplicate(err error) bool {
+// number returns the number of an error of the server, or 0.
+func number(err error) uint16 {
 	var e *mysql.MySQLError
-	return errors.As(err, &e) && e.Number == 1062
+	if errors.As(err, &e) {
+		return e.Number
+	}
+	return 0
+}
+
+// Duplicate implements [sqllog.Dialect].
+func (dialect) Duplicate(err error) bool { return number(err) == 1062 }
+
+// RolledBack implements [sqllog.Dialect]: a deadlock, or a failed certification. (When
+// another transaction held a lock for too long, 1205, a part may have been done.)
+func (dialect) RolledBack(err error) bool { return number(err) == 1213 }
+
+// Unusable implements [sqllog.Dialect]: a node of Galera without a quorum, or a server
+// that has become read-only.
+func (dialect) Unusable(err error) bool {
+	switch number(err) {
+	case 1047, 1290, 1792, 1836:
+		return true
+	}
+	return false
 }
 
 // Now implements [sqllog.Dialect].

@@ -141,11 +141,23 @@ func (*dialect) Atomic(ctx context.Context, db *sql.DB, statements []sqllog.Stat
 	return changed, err
 }
 
-// Duplicate implements [sqllog.Dialect].
-func (*dialect) Duplicate(err error) bool {
+// code returns the SQLSTATE of an error of the server, or "".
+func code(err error) string {
 	var e *pgconn.PgError
-	return errors.As(err, &e) && e.Code == "23505"
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return ""
 }
+
+// Duplicate implements [sqllog.Dialect].
+func (*dialect) Duplicate(err error) bool { return code(err) == "23505" }
+
+// RolledBack implements [sqllog.Dialect]: a serialization failure, or a deadlock.
+func (*dialect) RolledBack(err error) bool { return code(err) == "40001" || code(err) == "40P01" }
+
+// Unusable implements [sqllog.Dialect]: a server that has become read-only.
+func (*dialect) Unusable(err error) bool { return code(err) == "25006" }
 
 // Now implements [sqllog.Dialect].
 func (*dialect) Now() string {

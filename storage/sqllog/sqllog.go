@@ -10,13 +10,14 @@ package sqllog
 
 import (
 	"context"
-	"crypto/rand"
+	crand "crypto/rand"
 	"crypto/sha256"
 	"database/sql"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -36,6 +37,14 @@ type Dialect interface {
 	Atomic(ctx context.Context, db *sql.DB, statements []Statement) (int64, error)
 	// Duplicate reports whether an error means that a key exists.
 	Duplicate(err error) bool
+	// RolledBack reports whether an error means that the database has undone a statement,
+	// or all those of [Dialect.Atomic], in favor of another transaction: a deadlock, a
+	// failed certification of Galera, or a serialization failure. They had no effect, and
+	// can be repeated.
+	RolledBack(err error) bool
+	// Unusable reports whether an error means that the server does not serve, although
+	// its connections work. A new connection may reach another one.
+	Unusable(err error) bool
 	// Now is an expression for the time of the database, in microseconds since 1970.
 	Now() string
 	// Appended is a statement that an append makes, too, so that other nodes learn of
@@ -155,10 +164,9 @@ func (l *Log) err(ctx context.Context) error {
 
 // row runs a query for one row and scans it. found is false if there is none.
 func (l *Log) row(ctx context.Context, query string, arguments []any, into ...any) (found bool, err error) {
-	if err := l.err(ctx); err != nil {
-		return false, err
-	}
-	err = l.db.QueryRowContext(ctx, l.dialect.Rebind(query), arguments...).Scan(into...)
+	err = l.repeat(ctx, func() error {
+		return l.db.QueryRowContext(ctx, l.dialect.Rebind(query), arguments...).Scan(into...)
+	})
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}
@@ -166,15 +174,61 @@ func (l *Log) row(ctx context.Context, query string, arguments []any, into ...an
 }
 
 // exec runs a statement and returns the number of rows that it changed.
-func (l *Log) exec(ctx context.Context, query string, arguments ...any) (int64, error) {
+func (l *Log) exec(ctx context.Context, query string, arguments ...any) (changed int64, err error) {
+	err = l.repeat(ctx, func() error {
+		r, err := l.db.ExecContext(ctx, l.dialect.Rebind(query), arguments...)
+		if err == nil {
+			changed, err = r.RowsAffected()
+		}
+		return err
+	})
+	return changed, err
+}
+
+// The times between two attempts of a statement that the database has undone, and how
+// often it is repeated.
+const (
+	repeatMin = time.Millisecond
+	repeatMax = 100 * time.Millisecond
+	repeats   = 10
+)
+
+// repeat runs statements, and runs them again while the database has undone them.
+func (l *Log) repeat(ctx context.Context, run func() error) error {
 	if err := l.err(ctx); err != nil {
-		return 0, err
+		return err
 	}
-	r, err := l.db.ExecContext(ctx, l.dialect.Rebind(query), arguments...)
-	if err != nil {
-		return 0, err
+	err := run()
+	wait := repeatMin
+	for range repeats {
+		if err == nil || !l.dialect.RolledBack(err) || l.err(ctx) != nil {
+			break
+		}
+		pause(ctx, rand.N(wait)+wait/2) // random, because others repeat theirs too
+		wait = min(2*wait, repeatMax)
+		err = run()
 	}
-	return r.RowsAffected()
+	if err != nil && l.dialect.Unusable(err) { // close the idle connections
+		l.db.SetMaxIdleConns(0)
+		l.db.SetMaxIdleConns(connectionsMax)
+	}
+	return err
+}
+
+// replace runs an update of a record, if it still has the value that the caller has
+// read. A node of Galera may not have that value yet, so the record is read before
+// replace reports that it has another one. same reads it, and reports whether it has
+// that value.
+func (l *Log) replace(ctx context.Context, same func() (bool, error), query string, arguments ...any) (made bool, err error) {
+	for {
+		n, err := l.exec(ctx, query, arguments...)
+		if err != nil || n == 1 {
+			return n == 1, err
+		}
+		if again, err := same(); err != nil || !again {
+			return false, err
+		}
+	}
 }
 
 // insert inserts a row, and reports whether its key was free.
@@ -213,12 +267,14 @@ func (l *Log) SwapCluster(ctx context.Context, old, new sharedlog.Cluster) error
 		made, err = l.insert(ctx, "insert into ostiary_cluster (one, id, epoch, format, key_fingerprint) values (1, ?, ?, ?, ?)",
 			new.ID[:], int64(new.Epoch), int64(new.Format), new.KeyFingerprint[:])
 	} else {
-		var n int64
-		n, err = l.exec(ctx, `update ostiary_cluster set id = ?, epoch = ?, format = ?, key_fingerprint = ?
+		same := func() (bool, error) {
+			have, err := l.Cluster(ctx)
+			return have == old, err
+		}
+		made, err = l.replace(ctx, same, `update ostiary_cluster set id = ?, epoch = ?, format = ?, key_fingerprint = ?
 			where one = 1 and id = ? and epoch = ? and format = ? and key_fingerprint = ?`,
 			new.ID[:], int64(new.Epoch), int64(new.Format), new.KeyFingerprint[:],
 			old.ID[:], int64(old.Epoch), int64(old.Format), old.KeyFingerprint[:])
-		made = n == 1
 	}
 	if err == nil && !made {
 		err = fmt.Errorf("description of the cluster: %w", sharedlog.ErrSwap)
@@ -271,15 +327,32 @@ func (l *Log) Append(ctx context.Context, of sharedlog.Shard, after sharedlog.Po
 	for i := range statements {
 		statements[i].Query = l.dialect.Rebind(statements[i].Query)
 	}
-	n, err := l.dialect.Atomic(ctx, l.db, statements)
-	switch {
-	case err != nil && l.dialect.Duplicate(err), err == nil && n == 0:
-		return l.conflict(ctx, of)
-	case err != nil:
-		return err
+	return l.append(ctx, of, after, statements)
+}
+
+// append runs the statements of an append. A node of Galera may not have the last
+// segment yet, or may not show the one that is in the place already. So the head is read
+// before append reports a conflict: an append after the head is never answered with one.
+func (l *Log) append(ctx context.Context, of sharedlog.Shard, after sharedlog.Position, statements []Statement) error {
+	for wait := repeatMin; ; wait = min(2*wait, repeatMax) {
+		var n int64
+		err := l.repeat(ctx, func() (err error) {
+			n, err = l.dialect.Atomic(ctx, l.db, statements)
+			return err
+		})
+		switch {
+		case err != nil && !l.dialect.Duplicate(err):
+			return err
+		case err == nil && n > 0:
+			l.wake()
+			return nil
+		}
+		var conflict *sharedlog.ConflictError
+		if err = l.conflict(ctx, of); !errors.As(err, &conflict) || conflict.Head != after {
+			return err
+		}
+		pause(ctx, wait)
 	}
-	l.wake()
-	return nil
 }
 
 // nonNil returns b, as an empty value instead of null.
@@ -382,36 +455,47 @@ func (l *Log) Read(ctx context.Context, of sharedlog.Shard, from uint64) iter.Se
 
 // rows returns up to readRows segments without a gap, the first of which is from.
 func (l *Log) rows(ctx context.Context, of sharedlog.Shard, from, to uint64) (all []segmentRow, err error) {
-	if err := l.err(ctx); err != nil {
-		return nil, err
-	}
-	rows, err := l.db.QueryContext(ctx, l.dialect.Rebind("select sequence, hash, parts, bytes from ostiary_log where shard = ? and sequence >= ? and sequence <= ? order by sequence limit ?"),
-		int64(of), int64(from), int64(to), readRows)
+	err = l.query(ctx, func() { all = nil }, func(scan func(...any) error) error {
+		var r segmentRow
+		var hash []byte
+		if err := scan(&r.Sequence, &hash, &r.parts, &r.Bytes); err != nil {
+			return err
+		}
+		all = append(all, r)
+		return fill(all[len(all)-1].Hash[:], hash)
+	}, "select sequence, hash, parts, bytes from ostiary_log where shard = ? and sequence >= ? and sequence <= ? order by sequence limit ?", int64(of), int64(from), int64(to), readRows)
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var r segmentRow
-		var hash []byte
-		if err := rows.Scan(&r.Sequence, &hash, &r.parts, &r.Bytes); err != nil {
-			return nil, err
-		}
-		if err := fill(r.Hash[:], hash); err != nil {
-			return nil, err
-		}
-		if r.Sequence != from+uint64(len(all)) {
+	for i := range all {
+		if all[i].Sequence != from+uint64(i) {
+			all = all[:i]
 			break
 		}
-		all = append(all, r)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
 	}
 	if len(all) == 0 {
 		return nil, l.missing(ctx, of, from)
 	}
 	return all, nil
+}
+
+// query runs a query and calls each with a function that scans a row. It calls begin
+// before each attempt.
+func (l *Log) query(ctx context.Context, begin func(), each func(scan func(into ...any) error) error, query string, arguments ...any) error {
+	return l.repeat(ctx, func() error {
+		begin()
+		rows, err := l.db.QueryContext(ctx, l.dialect.Rebind(query), arguments...)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			if err := each(rows.Scan); err != nil {
+				return err
+			}
+		}
+		return rows.Err()
+	})
 }
 
 // missing returns why the log does not have a segment below its head.
@@ -484,18 +568,35 @@ func (l *Log) Trim(ctx context.Context, of sharedlog.Shard, below uint64) error 
 		return err
 	}
 	below = min(below, head.Sequence)
-	for _, s := range []Statement{
-		{"delete from ostiary_part where hash in (select hash from ostiary_log where shard = ? and sequence < ? and parts > 0)", []any{int64(of), int64(below)}},
-		{"delete from ostiary_log where shard = ? and sequence < ?", []any{int64(of), int64(below)}},
-		{"delete from ostiary_part where made < " + l.dialect.Now() + " - ? and not exists (select 1 from ostiary_log where ostiary_log.hash = ostiary_part.hash)", []any{staleTime.Microseconds()}},
-		{"delete from ostiary_snapshot_part where made < " + l.dialect.Now() + " - ? and attempt not in (select attempt from ostiary_snapshot)", []any{staleTime.Microseconds()}},
+	var oldest sql.Null[uint64]
+	if _, err := l.row(ctx, "select min(sequence) from ostiary_log where shard = ?", []any{int64(of)}, &oldest); err != nil {
+		return err
+	}
+	for from := oldest.V; from < below; from += trimRows {
+		to := min(from+trimRows, below)
+		for _, query := range []string{
+			"delete from ostiary_part where hash in (select hash from ostiary_log where shard = ? and sequence < ? and parts > 0)",
+			"delete from ostiary_log where shard = ? and sequence < ?",
+		} {
+			if _, err := l.exec(ctx, query, int64(of), int64(to)); err != nil {
+				return err
+			}
+		}
+	}
+	for _, query := range []string{
+		"delete from ostiary_part where made < " + l.dialect.Now() + " - ? and not exists (select 1 from ostiary_log where ostiary_log.hash = ostiary_part.hash)",
+		"delete from ostiary_snapshot_part where made < " + l.dialect.Now() + " - ? and attempt not in (select attempt from ostiary_snapshot)",
 	} {
-		if _, err := l.exec(ctx, s.Query, s.Arguments...); err != nil {
+		if _, err := l.exec(ctx, query, staleTime.Microseconds()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// trimRows is how many segments one statement drops, so that a transaction stays small:
+// Galera sends it to all nodes at once.
+const trimRows = 64
 
 // Secret implements [sharedlog.Log].
 func (l *Log) Secret(ctx context.Context, key sharedlog.SecretKey, digest storage.Hash) ([]byte, error) {
@@ -535,10 +636,12 @@ func (l *Log) SwapLease(ctx context.Context, of sharedlog.Shard, old, new shared
 	if old == (sharedlog.Lease{}) {
 		made, err = l.insert(ctx, "insert into ostiary_lease (shard, holder, epoch, renewals) values (?, ?, ?, ?)", int64(of), new.Holder[:], int64(new.Epoch), int64(new.Renewals))
 	} else {
-		var n int64
-		n, err = l.exec(ctx, "update ostiary_lease set holder = ?, epoch = ?, renewals = ? where shard = ? and holder = ? and epoch = ? and renewals = ?",
+		same := func() (bool, error) {
+			have, err := l.Lease(ctx, of)
+			return have == old, err
+		}
+		made, err = l.replace(ctx, same, "update ostiary_lease set holder = ?, epoch = ?, renewals = ? where shard = ? and holder = ? and epoch = ? and renewals = ?",
 			new.Holder[:], int64(new.Epoch), int64(new.Renewals), int64(of), old.Holder[:], int64(old.Epoch), int64(old.Renewals))
-		made = n == 1
 	}
 	if err == nil && !made {
 		err = fmt.Errorf("lease of shard %d: %w", of, sharedlog.ErrSwap)
@@ -548,37 +651,34 @@ func (l *Log) SwapLease(ctx context.Context, of sharedlog.Shard, old, new shared
 
 // Register implements [sharedlog.Log].
 func (l *Log) Register(ctx context.Context, n sharedlog.Node) error {
-	put, err := l.update(ctx, &n, "start < ?")
-	if err == nil && !put {
-		put, err = l.insert(ctx, "insert into ostiary_node (id, start, address, reads_format, applied, synced, seen) values (?, ?, ?, ?, ?, ?, "+l.dialect.Now()+")",
+	return l.putNode(ctx, &n, "start < ?", func(start uint64) bool { return start < n.Start }, func() (bool, error) {
+		return l.insert(ctx, "insert into ostiary_node (id, start, address, reads_format, applied, synced, seen) values (?, ?, ?, ?, ?, ?, "+l.dialect.Now()+")",
 			n.ID[:], int64(n.Start), n.Address, int64(n.Reads), int64(n.Applied), int64(n.Synced))
-	}
-	return l.taken(ctx, &n, put, err)
+	})
 }
 
 // Report implements [sharedlog.Log].
 func (l *Log) Report(ctx context.Context, n sharedlog.Node) error {
-	put, err := l.update(ctx, &n, "start = ?")
-	return l.taken(ctx, &n, put, err)
+	return l.putNode(ctx, &n, "start = ?", func(start uint64) bool { return start == n.Start }, func() (bool, error) { return false, nil })
 }
 
-// update replaces the record of a node if its start fulfills a condition.
-func (l *Log) update(ctx context.Context, n *sharedlog.Node, condition string) (bool, error) {
-	changed, err := l.exec(ctx, "update ostiary_node set start = ?, address = ?, reads_format = ?, applied = ?, synced = ?, seen = "+l.dialect.Now()+" where id = ? and "+condition,
-		int64(n.Start), n.Address, int64(n.Reads), int64(n.Applied), int64(n.Synced), n.ID[:], int64(n.Start))
-	return changed == 1, err
-}
-
-// taken returns the error of a record that was not put.
-func (l *Log) taken(ctx context.Context, n *sharedlog.Node, put bool, err error) error {
-	if err != nil || put {
-		return err
-	}
+// putNode replaces the record of a node if its start fulfills a condition, or else
+// inserts it.
+func (l *Log) putNode(ctx context.Context, n *sharedlog.Node, condition string, fulfills func(start uint64) bool, insert func() (bool, error)) error {
 	var start uint64
-	if _, err := l.row(ctx, "select start from ostiary_node where id = ?", []any{n.ID[:]}, &start); err != nil {
-		return err
+	same := func() (bool, error) {
+		found, err := l.row(ctx, "select start from ostiary_node where id = ?", []any{n.ID[:]}, &start)
+		return found && fulfills(start), err
 	}
-	return sharedlog.NodeTaken(start, n)
+	put, err := l.replace(ctx, same, "update ostiary_node set start = ?, address = ?, reads_format = ?, applied = ?, synced = ?, seen = "+l.dialect.Now()+" where id = ? and "+condition,
+		int64(n.Start), n.Address, int64(n.Reads), int64(n.Applied), int64(n.Synced), n.ID[:], int64(n.Start))
+	if err == nil && !put {
+		put, err = insert()
+	}
+	if err == nil && !put {
+		err = sharedlog.NodeTaken(start, n)
+	}
+	return err
 }
 
 // Forget implements [sharedlog.Log].
@@ -589,39 +689,29 @@ func (l *Log) Forget(ctx context.Context, id storage.NodeID) error {
 
 // Nodes implements [sharedlog.Log].
 func (l *Log) Nodes(ctx context.Context) (all []sharedlog.Node, now time.Time, err error) {
-	if err := l.err(ctx); err != nil {
-		return nil, now, err
-	}
 	var micros int64
 	if _, err := l.row(ctx, "select "+l.dialect.Now(), nil, &micros); err != nil {
 		return nil, now, err
 	}
-	rows, err := l.db.QueryContext(ctx, "select id, start, address, reads_format, applied, synced, seen from ostiary_node")
-	if err != nil {
-		return nil, now, err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err = l.query(ctx, func() { all = nil }, func(scan func(...any) error) error {
 		var n sharedlog.Node
 		var id []byte
 		var seen int64
-		if err := rows.Scan(&id, &n.Start, &n.Address, &n.Reads, &n.Applied, &n.Synced, &seen); err != nil {
-			return nil, now, err
-		}
-		if err := fill(n.ID[:], id); err != nil {
-			return nil, now, err
+		if err := scan(&id, &n.Start, &n.Address, &n.Reads, &n.Applied, &n.Synced, &seen); err != nil {
+			return err
 		}
 		n.Seen = time.UnixMicro(seen)
 		all = append(all, n)
-	}
+		return fill(all[len(all)-1].ID[:], id)
+	}, "select id, start, address, reads_format, applied, synced, seen from ostiary_node")
 	sharedlog.SortNodes(all)
-	return all, time.UnixMicro(micros), rows.Err()
+	return all, time.UnixMicro(micros), err
 }
 
 // PutSnapshot implements [sharedlog.Log].
 func (l *Log) PutSnapshot(ctx context.Context, of sharedlog.Shard, at sharedlog.Position, parts iter.Seq2[[]byte, error]) error {
 	var attempt [16]byte
-	_, _ = rand.Read(attempt[:]) // never fails
+	_, _ = crand.Read(attempt[:]) // never fails
 	number := 0
 	for part, err := range parts {
 		if err == nil {

@@ -32,14 +32,20 @@ type Server struct {
 }
 
 // freePort returns a port of loopback that nothing uses.
-func freePort(tb testing.TB) int {
+func freePort(tb testing.TB) int { return freePorts(tb, 1)[0] }
+
+// freePorts returns different ports of loopback that nothing uses.
+func freePorts(tb testing.TB, n int) (ports []int) {
 	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			tb.Fatal(err)
+		}
+		defer l.Close()
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	return ports
 }
 
 // PostgreSQL starts a PostgreSQL server. It ends with the test. It does not sync its
@@ -51,17 +57,11 @@ func PostgreSQL(tb testing.TB) *Server {
 		tb.Skip("PostgreSQL is not installed in /usr/lib/postgresql")
 	}
 	bin := filepath.Dir(found[len(found)-1])
-	// PostgreSQL refuses to run as root, so its folder is one that another user reaches.
-	folder, err := os.MkdirTemp("", "ostiary-postgresql-")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { _ = os.RemoveAll(folder) })
-	as := unprivileged(tb, folder)
+	folder, as := unprivileged(tb, "postgres", "PostgreSQL refuses to run as root")
 	s := &Server{tb: tb, folder: folder, port: freePort(tb)}
 	data := filepath.Join(folder, "data")
-	runCommand(tb, folder, append(as, bin+"/initdb", "-D", data, "-U", "postgres", "--auth=trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"))
-	s.command = append(as, bin+"/postgres", "-D", data, "-h", "127.0.0.1", "-p", strconv.Itoa(s.port), "-k", folder, "-c", "fsync=off")
+	runCommand(tb, folder, append(as[:len(as):len(as)], bin+"/initdb", "-D", data, "-U", "postgres", "--auth=trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"))
+	s.command = append(as[:len(as):len(as)], bin+"/postgres", "-D", data, "-h", "127.0.0.1", "-p", strconv.Itoa(s.port), "-k", folder, "-c", "fsync=off")
 	s.url = func(database string) string {
 		return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/%s", s.port, database)
 	}
@@ -80,40 +80,64 @@ func MariaDB(tb testing.TB) *Server {
 	if err != nil {
 		tb.Skip("MariaDB's server, mariadbd, is not installed")
 	}
-	s := &Server{tb: tb, folder: tb.TempDir(), port: freePort(tb)}
-	data, socket := filepath.Join(s.folder, "data"), filepath.Join(s.folder, "socket")
-	name := "root"
-	if u, err := user.Current(); err == nil {
-		name = u.Username
-	}
-	runCommand(tb, s.folder, []string{"mariadb-install-db", "--no-defaults", "--user=" + name, "--datadir=" + data, "--auth-root-authentication-method=normal", "--skip-test-db"})
-	s.command = []string{binary, "--no-defaults", "--user=" + name, "--datadir=" + data, "--bind-address=127.0.0.1", "--port=" + strconv.Itoa(s.port), "--socket=" + socket, "--innodb-buffer-pool-size=64M"}
-	s.url = func(database string) string { return fmt.Sprintf("mysql://root@127.0.0.1:%d/%s", s.port, database) }
-	s.run = func(statement string) error {
-		return exec.Command("mariadb", "--no-defaults", "-uroot", "-S", socket, "-e", statement).Run()
-	}
+	s := mariaDB(tb, binary, tb.TempDir(), nil)
 	s.Start()
 	tb.Cleanup(s.Stop)
 	return s
 }
 
-// unprivileged returns the beginning of a command that runs as another user if this
-// one is root, and gives that user a folder.
-func unprivileged(tb testing.TB, folder string) []string {
+// mariaDB prepares a MariaDB server in a folder. as begins the command that runs it.
+func mariaDB(tb testing.TB, binary, folder string, as []string) *Server {
 	tb.Helper()
-	if os.Getuid() != 0 {
-		return nil
+	s := &Server{tb: tb, folder: folder, port: freePort(tb)}
+	data, socket := filepath.Join(s.folder, "data"), filepath.Join(s.folder, "socket")
+	name := "root"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
 	}
-	u, err := user.Lookup("postgres")
+	if as != nil {
+		name = "mysql"
+	}
+	// A server that starts removes the temporary tables of others from its folder for
+	// temporary files, so each has its own.
+	runCommand(tb, s.folder, append(as[:len(as):len(as)], "mariadb-install-db", "--no-defaults", "--user="+name, "--datadir="+data, "--auth-root-authentication-method=normal", "--skip-test-db", "--tmpdir="+s.folder))
+	s.command = append(as[:len(as):len(as)], binary, "--no-defaults", "--user="+name, "--datadir="+data, "--bind-address=127.0.0.1", "--socket="+socket, "--innodb-buffer-pool-size=64M", "--tmpdir="+s.folder)
+	s.url = func(database string) string { return fmt.Sprintf("mysql://root@127.0.0.1:%d/%s", s.port, database) }
+	s.setPort(s.port)
+	s.run = func(statement string) error {
+		return exec.Command("mariadb", "--no-defaults", "-uroot", "-S", socket, "-e", statement).Run()
+	}
+	return s
+}
+
+// setPort sets the port of a MariaDB server that does not run.
+func (s *Server) setPort(port int) {
+	s.port = port
+	s.command = append(s.command, "--port="+strconv.Itoa(port)) // the last one counts
+}
+
+// unprivileged makes a folder. If this user is root, it also returns the beginning of a
+// command that runs as another user, who has the folder then; why is why that is needed.
+func unprivileged(tb testing.TB, name, why string) (folder string, as []string) {
+	tb.Helper()
+	folder, err := os.MkdirTemp("", "ostiary-"+name+"-") // other users cannot enter tb.TempDir
 	if err != nil {
-		tb.Skip("there is no user postgres, and PostgreSQL refuses to run as root")
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = os.RemoveAll(folder) })
+	if os.Getuid() != 0 {
+		return folder, nil
+	}
+	u, err := user.Lookup(name)
+	if err != nil {
+		tb.Skipf("there is no user %s, and %s", name, why)
 	}
 	id, _ := strconv.Atoi(u.Uid)
 	group, _ := strconv.Atoi(u.Gid)
 	if err := os.Chown(folder, id, group); err != nil {
 		tb.Fatal(err)
 	}
-	return []string{"setpriv", "--reuid=" + u.Uid, "--regid=" + u.Gid, "--clear-groups"}
+	return folder, []string{"setpriv", "--reuid=" + u.Uid, "--regid=" + u.Gid, "--clear-groups"}
 }
 
 func runCommand(tb testing.TB, folder string, command []string) {
@@ -127,6 +151,13 @@ func runCommand(tb testing.TB, folder string, command []string) {
 
 // Start starts the server again after Stop or Kill, with its data.
 func (s *Server) Start() {
+	s.tb.Helper()
+	s.Begin()
+	s.await("answers", func() bool { return s.run("select 1") == nil })
+}
+
+// Begin is Start that does not wait until the server answers.
+func (s *Server) Begin() {
 	s.tb.Helper()
 	log, err := os.OpenFile(filepath.Join(s.folder, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -144,11 +175,16 @@ func (s *Server) Start() {
 		_ = s.process.Wait()
 		close(exited)
 	}()
-	for s.run("select 1") != nil {
+}
+
+// await waits until a condition holds, and ends the test if the server ends.
+func (s *Server) await(what string, holds func() bool) {
+	s.tb.Helper()
+	for !holds() {
 		select {
-		case <-exited:
+		case <-s.exited:
 			text, _ := os.ReadFile(filepath.Join(s.folder, "log"))
-			s.tb.Fatalf("the database server has ended:\n%s", text)
+			s.tb.Fatalf("the database server has ended before it %s:\n%s", what, text[max(0, len(text)-8000):])
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
@@ -179,6 +215,9 @@ func (s *Server) Database() string {
 	}
 	return s.url(name)
 }
+
+// URL returns the URL of a database.
+func (s *Server) URL(database string) string { return s.url(database) }
 
 // Exec runs a statement as the administrator, outside of the databases of tests.
 func (s *Server) Exec(statement string) {
