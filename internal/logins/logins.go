@@ -4,9 +4,7 @@ package logins
 
 import (
 	"log/slog"
-	"maps"
 	"net"
-	"sync"
 	"time"
 )
 
@@ -22,9 +20,8 @@ const originsMax = 1000
 // the others for a [Window], and then logs their number. It may be used
 // concurrently.
 type Log struct {
-	log  *slog.Logger
-	mu   sync.Mutex
-	open map[origin]*window
+	log     *slog.Logger
+	counter Counter[origin]
 }
 
 // origin is where a failed login comes from.
@@ -33,58 +30,32 @@ type origin struct {
 	remote string // an address without a port
 }
 
-// window is the time in which the failures of an origin are counted.
-type window struct {
-	end   *time.Timer
-	times int // failures after the first
-}
-
 // New returns a Log that writes to log.
-func New(log *slog.Logger) *Log { return &Log{log: log, open: map[origin]*window{}} }
+func New(log *slog.Logger) *Log {
+	l := &Log{log: log}
+	l.counter.Max, l.counter.Rest = originsMax, origin{remote: "further addresses"}
+	l.counter.Counted = func(o origin, times int, _, _ time.Time) {
+		log.Warn("more logins failed", "door", o.door, "remote", o.remote, "times", times)
+	}
+	return l
+}
 
 // Failed logs or counts a failed login. door is the name of the door, remote the
 // caller's address with its port, id that of the request, and why the reason,
 // which must not contain a secret. door and id may be empty.
 func (l *Log) Failed(door, remote, id, why string) {
-	if host, _, err := net.SplitHostPort(remote); err == nil {
-		remote = host
+	if o, first := l.counter.First(origin{door, HostOf(remote)}); first {
+		l.log.Warn("login failed", "door", o.door, "remote", o.remote, "why", why, "id", id)
 	}
-	o := origin{door, remote}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.open[o] == nil && len(l.open) >= originsMax {
-		o = origin{remote: "further addresses"}
-	}
-	if w := l.open[o]; w != nil {
-		w.times++
-		return
-	}
-	w := &window{}
-	w.end = time.AfterFunc(Window, func() { l.close(o, w) })
-	l.open[o] = w
-	l.log.Warn("login failed", "door", o.door, "remote", o.remote, "why", why, "id", id)
 }
 
-// close ends the window of an origin, and logs how many failures it counted.
-func (l *Log) close(o origin, w *window) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.open[o] != w {
-		return // Close was faster
+// HostOf returns an address without its port.
+func HostOf(remote string) string {
+	if host, _, err := net.SplitHostPort(remote); err == nil {
+		return host
 	}
-	delete(l.open, o)
-	if w.times > 0 {
-		l.log.Warn("more logins failed", "door", o.door, "remote", o.remote, "times", w.times)
-	}
+	return remote
 }
 
 // Close logs what was counted and not logged yet.
-func (l *Log) Close() {
-	l.mu.Lock()
-	open := maps.Clone(l.open)
-	l.mu.Unlock()
-	for o, w := range open {
-		w.end.Stop()
-		l.close(o, w)
-	}
-}
+func (l *Log) Close() { l.counter.Close() }
