@@ -20,6 +20,8 @@ type (
 	// Author is the origin of all writes that are made with a context. It notes the
 	// newest revision that they led to.
 	Author = authz.Author
+	// ChangedStore is a store that an author has changed.
+	ChangedStore = authz.ChangedStore
 	// AuthorKey is the key under which a context has its *[Author].
 	AuthorKey = authz.AuthorKey
 )

@@ -56,7 +56,7 @@ func (e *Engine) CreateStore(ctx context.Context, r CreateStoreRequest) (*Store,
 	}
 	defer done()
 	err = e.runtime.Driver.CreateStore(ctx, info)
-	AuthorOf(ctx).Note(err)
+	AuthorOf(ctx).Note(r.ID, err)
 	if err != nil {
 		return nil, errs.Wrap(op, r.ID, err)
 	}
@@ -338,7 +338,7 @@ func (e *Engine) updateStore(ctx context.Context, s *Store, change func(name *st
 	}
 	info.Incarnation = s.timeline.Incarnation
 	err = e.runtime.Driver.UpdateStore(ctx, old, info)
-	AuthorOf(ctx).Note(err)
+	AuthorOf(ctx).Note(info.ID, err)
 	if err != nil {
 		return err
 	}
@@ -376,7 +376,7 @@ func (e *Engine) DeleteStore(ctx context.Context, id storage.StoreID) error {
 		s.timeline.Close(ErrNoStore)
 	}
 	err := e.runtime.Driver.DeleteStore(ctx, id)
-	AuthorOf(ctx).Note(err)
+	AuthorOf(ctx).Note(id, err)
 	return errs.Wrap(op, id, err)
 }
 

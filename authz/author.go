@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/ostiary/ostiary/storage"
@@ -25,7 +27,21 @@ type Author struct {
 	writes   atomic.Uint64 // see NextWrite
 	refused  atomic.Bool
 	changed  atomic.Bool
+
+	mu      sync.Mutex
+	written []ChangedStore
 }
+
+// ChangedStore is a store that an author has changed.
+type ChangedStore struct {
+	Store storage.StoreID
+	// Revision is the newest that a write of the author led to; 0 if the store itself was
+	// created, changed or deleted.
+	Revision storage.Revision
+}
+
+// writtenMax bounds the stores that an author remembers.
+const writtenMax = 64
 
 // AuthorKey is the key under which a context has its *Author. A type that
 // implements [context.Context] may return one for it.
@@ -87,19 +103,22 @@ func (a *Author) MadeBefore(store storage.StoreID, write storage.RequestID) (sto
 	return storage.Head{}, false, nil
 }
 
-// Note remembers the outcome of a change. The engine calls it. a may be nil.
-func (a *Author) Note(err error) {
+// Note remembers the outcome of a change of a store. The engine calls it. a may be nil.
+func (a *Author) Note(store storage.StoreID, err error) {
 	switch {
 	case a == nil:
 	case err == nil || errors.Is(err, storage.ErrUncertain) || errors.Is(err, ErrUncertain):
 		a.changed.Store(true)
+		a.write(store, 0)
 	case errors.Is(err, storage.ErrNotHolder):
 		a.Refuse()
 	}
 }
 
-// Wrote remembers a revision that a write of the author led to. The engine calls it.
-func (a *Author) Wrote(r storage.Revision) {
+// Wrote remembers a revision of a store that a write of the author led to. The engine
+// calls it.
+func (a *Author) Wrote(store storage.StoreID, r storage.Revision) {
+	a.write(store, r)
 	for {
 		known := a.revision.Load()
 		if uint64(r) <= known || a.revision.CompareAndSwap(known, uint64(r)) {
@@ -107,3 +126,29 @@ func (a *Author) Wrote(r storage.Revision) {
 		}
 	}
 }
+
+// write remembers that a store was changed.
+func (a *Author) write(store storage.StoreID, r storage.Revision) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := range a.written {
+		if w := &a.written[i]; w.Store == store {
+			w.Revision = max(w.Revision, r)
+			return
+		}
+	}
+	if len(a.written) < writtenMax {
+		a.written = append(a.written, ChangedStore{store, r})
+	}
+}
+
+// ChangedStores returns the stores that the author has changed, in the order of their first
+// change, and at most 64 of them.
+func (a *Author) ChangedStores() []ChangedStore {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.written)
+}
+
+// Changed reports whether the author has changed a store, or may have.
+func (a *Author) Changed() bool { return a.changed.Load() || a.revision.Load() > 0 }

@@ -102,6 +102,8 @@ type Route struct {
 	// that this node may not write, with [ostiary.ErrNoHolder], before the request had an
 	// effect, the server sends the request to the node that writes.
 	MayWrite bool
+	// Login is true if the operation exchanges a secret for a token.
+	Login bool
 	// BodyMax bounds the request's body in bytes. 0 means the server's bound.
 	BodyMax int64
 	// Serve handles a request. p holds the parameters of the path.

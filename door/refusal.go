@@ -65,6 +65,9 @@ const (
 	Forbidden
 	// Unsure: the server cannot find out at the moment whether it accepts the credentials.
 	Unsure
+	// Unaudited: the request changes something, and the audit log, which is required,
+	// cannot be written.
+	Unaudited
 )
 
 // Refusal describes why the server refused a request. Its text contains no
@@ -148,6 +151,7 @@ var reasons = [math.MaxUint8 + 1]struct {
 	BrokenBody: {"the request's body cannot be read", http.StatusBadRequest, codes.InvalidArgument},
 	BadMedia:   {"unsupported Content-Type", http.StatusUnsupportedMediaType, codes.InvalidArgument},
 	BadQuery:   {"invalid query", http.StatusBadRequest, codes.InvalidArgument},
+	Unaudited:  {"the audit log cannot be written, which this server requires", http.StatusServiceUnavailable, codes.Unavailable},
 	Forbidden:  {"the caller may not do this", http.StatusForbidden, codes.PermissionDenied},
 	Unsure:     {"the credentials cannot be checked at the moment", http.StatusServiceUnavailable, codes.Unavailable},
 	BadReason: {"invalid Ostiary-Reason: expected one text of at most 512 bytes of UTF-8 without control characters",

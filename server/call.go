@@ -37,6 +37,10 @@ type call struct {
 	out      outgoing
 	taken    bool // out was handed to gRPC
 	held     held // what a stream keeps for its client
+	start    time.Time
+	message  any           // the request of a unary call
+	refusal  *door.Refusal // of the call before its handler
+	recorded bool          // see record
 }
 
 // transportStream has the methods of grpc-go's own stream that read a message in
@@ -184,6 +188,7 @@ func (c *call) decode(v any) error {
 	if err := c.RecvMsg(v); err != nil {
 		return err
 	}
+	c.message = v
 	if c.requestTimeout <= 0 {
 		return nil
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/ostiary/ostiary"
@@ -18,7 +17,7 @@ import (
 const (
 	headerNodeAccepted = "Ostiary-Node-Accepted" // the door has accepted the caller
 	headerNodeCaller   = "Ostiary-Node-Caller"   // the caller of the writes
-	headerNodeRevision = "Ostiary-Node-Revision" // the newest revision of the writes
+	headerNodeChanges  = "Ostiary-Node-Changes"  // the stores that were changed, see changesText
 )
 
 const (
@@ -276,12 +275,10 @@ func (a *answer) writeHead(status int) {
 	if caller := a.header.Get(headerNodeCaller); caller != "" {
 		q.ctx.author.Origin.Caller = caller
 	}
-	if n, err := strconv.ParseUint(a.header.Get(headerNodeRevision), 10, 64); err == nil {
-		q.ctx.author.Wrote(ostiary.Revision(n))
-	}
+	noteChanges(&q.ctx.author, a.header.Get(headerNodeChanges))
 	for name, values := range a.header {
 		switch name {
-		case headerNodeAccepted, headerNodeCaller, headerNodeRevision, "Connection":
+		case headerNodeAccepted, headerNodeCaller, headerNodeChanges, "Connection":
 		case "Vary":
 			own[name] = append(own[name], values...)
 		default:

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"strconv"
 	"sync"
 	"time"
 
@@ -213,8 +212,8 @@ func (q *request) noteOutcome() {
 	if q.door.OwnAuthentication && q.ctx.author.Origin.Caller != ostiary.CallerLocal {
 		h.Set(headerNodeCaller, q.ctx.author.Origin.Caller)
 	}
-	if n := q.ctx.author.Revision(); n > 0 {
-		h.Set(headerNodeRevision, strconv.FormatUint(uint64(n), 10))
+	if text := changesText(&q.ctx.author); text != "" {
+		h.Set(headerNodeChanges, text)
 	}
 }
 
@@ -324,6 +323,9 @@ func (s *Server) InvokeForwarded(ctx context.Context, c Call, as Forwarded) (a A
 	if a = s.invokeCounted(l, conn, m, c.Message, &as); l.author.Forwardable() {
 		return Answer{}, ErrNotBegun
 	}
+	if text := changesText(&l.author); text != "" {
+		a.Metadata = metadata.Join(a.Metadata, metadata.Pairs(metadataNodeChanges, text))
+	}
 	return a, nil
 }
 
@@ -420,6 +422,14 @@ func (c *call) forward(m *forwardedMethod) error {
 
 // answer sends the result of a call.
 func (c *call) answer(a *Answer) error {
+	if text := a.Metadata.Get(metadataNodeChanges); text != nil {
+		noteChanges(&c.ctx.author, text[0])
+		a.Metadata = a.Metadata.Copy()
+		delete(a.Metadata, metadataNodeChanges)
+	}
+	if err := c.record(a.Err); err != nil {
+		return err
+	}
 	if len(a.Metadata) > 0 {
 		if err := c.ServerStream.SetHeader(a.Metadata); err != nil {
 			return err

@@ -177,6 +177,7 @@ func (i *interceptor) tap(ctx context.Context, info *tap.Info) (context.Context,
 	if c := callConn(ctx); c != nil {
 		i.delayRefusal(ctx, c)
 	}
+	i.recordTap(remoteOf(ctx), m, why)
 	err := i.refuse(m, &door.Refusal{Reason: why})
 	i.end(ctx, m, start, &ostiary.Author{}, &err)
 	return nil, err
@@ -187,9 +188,16 @@ func (i *interceptor) tap(ctx context.Context, info *tap.Info) (context.Context,
 func (i *interceptor) counted(m *method, serve func(srv any, c *call) error) grpc.StreamHandler {
 	return func(srv any, ss grpc.ServerStream) (err error) {
 		start := time.Now()
-		c := &call{interceptor: i, method: m, ServerStream: ss}
+		c := &call{interceptor: i, method: m, ServerStream: ss, start: start}
+		defer func() { _ = c.record(err) }() // unless it has a record
 		defer i.end(ss.Context(), m, start, &c.ctx.author, &err)
-		if why := c.admit(); why != nil {
+		why := c.admit()
+		if why == nil && (m.writes || m.mayWrite) && i.trail.Ready() != nil {
+			c.release()
+			why = &door.Refusal{Reason: door.Unaudited}
+		}
+		if why != nil {
+			c.refusal = why
 			return i.refuse(m, why)
 		}
 		defer c.release()
@@ -205,6 +213,9 @@ func (i *interceptor) unary(m *method, handle grpc.MethodHandler) grpc.StreamHan
 			return c.forward(i.forwards[m.full])
 		}
 		out, err := handle(srv, &c.ctx, c.decode, pass)
+		if failed := c.record(err); failed != nil {
+			return failed
+		}
 		if err != nil {
 			return err
 		}

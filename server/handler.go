@@ -9,6 +9,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/internal/audit"
 	"github.com/ostiary/ostiary/internal/logins"
 	"github.com/ostiary/ostiary/internal/turns"
 )
@@ -21,12 +22,16 @@ const (
 
 // shared is the state that all ports of a server use.
 type shared struct {
-	keys      *Keys // nil accepts every caller
-	cors      *cors // nil allows no foreign page
-	log       *slog.Logger
-	logins    *logins.Log // of callers whose key is not accepted
-	accessLog bool
-	metrics   *metrics
+	keys *Keys // nil accepts every caller
+	cors *cors // nil allows no foreign page
+	// trail gets a record of what callers change and of what is refused; nil keeps none.
+	// auditContent adds the content of requests.
+	trail        *audit.Trail
+	auditContent bool
+	log          *slog.Logger
+	logins       *logins.Log // of callers whose key is not accepted
+	accessLog    bool
+	metrics      *metrics
 	// localOnly is true if no keys are set and Options.Anonymous is false. Then
 	// only programs and pages of this machine may call the server, except doors that
 	// authenticate their callers on ports of their own.

@@ -174,6 +174,18 @@ func (k *Keys) Len() int {
 	return 0
 }
 
+// Names returns the callers that the keys stand for, sorted. k may be nil.
+func (k *Keys) Names() (names []string) {
+	if k == nil {
+		return nil
+	}
+	for _, key := range *k.list.Load() {
+		names = append(names, key.author)
+	}
+	slices.Sort(names)
+	return names
+}
+
 // OnlyUsers reports whether all keys are users with passwords, which only doors
 // with [door.Door.Basic] accept.
 func (k *Keys) OnlyUsers() bool {

@@ -86,7 +86,7 @@ func (s *series) observe(took time.Duration, o outcome) {
 // starts.
 type metrics struct {
 	all      []*series
-	refusals [door.BadQuery + 1]atomic.Uint64 // by door.Reason
+	refusals [door.Unaudited + 1]atomic.Uint64 // by door.Reason
 
 	duration, requests, refusal, requestsInFlight, streamsInFlight *prometheus.Desc
 	connectionsOpen, connectionsClosed, bodyBytes, unsentBytes     *prometheus.Desc
@@ -225,5 +225,5 @@ func (m *metrics) collect(s *series, to chan<- prometheus.Metric) {
 
 // reasonLabel returns the label of a reason in the refusals metric.
 func reasonLabel(r door.Reason) string {
-	return [...]string{"unknown", "no_credentials", "bad_credentials", "too_large", "too_many", "timed_out", "shutting_down", "failed", "bad_path", "foreign_page", "foreign_name", "bad_reason", "broken_body", "no_holder", "lost", "bad_media", "bad_query"}[r]
+	return [...]string{"unknown", "no_credentials", "bad_credentials", "too_large", "too_many", "timed_out", "shutting_down", "failed", "bad_path", "foreign_page", "foreign_name", "bad_reason", "broken_body", "no_holder", "lost", "bad_media", "bad_query", "forbidden", "unsure", "unaudited"}[r]
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/internal/audit"
 )
 
 // The defaults of [Options].
@@ -189,6 +190,12 @@ type Options struct {
 	Log *slog.Logger
 	// AccessLog logs each request at level info.
 	AccessLog bool
+	// Audit gets a record of each request that writes, of logins and of refusals. The
+	// program closes it after the server. Nil keeps no audit log. AuditContent adds the
+	// bodies of requests that write to the records, except those to doors that
+	// authenticate their callers, which have passwords.
+	Audit        *audit.Trail
+	AuditContent bool
 }
 
 // DedicatedDoor is a door on ports of its own. There it serves every path, and

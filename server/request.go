@@ -52,6 +52,8 @@ type request struct {
 	droppable func() bool
 	dropped   bool
 	noted     bool // another node has forwarded the request, see noteOutcome
+
+	audit *audited // nil without an audit log, and for a forwarded request
 }
 
 const (
@@ -67,6 +69,7 @@ const (
 // the handler of route.
 func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 	q.streams = route.Streams
+	q.beginAudit(r, route, &p)
 	q.keepBody(r)
 	defer q.end(r)
 	ctx := r.Context()
@@ -106,6 +109,10 @@ func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 		return
 	}
 	q.ctx.author.Origin = origin
+	if q.audit.changes() && q.trail.Ready() != nil {
+		q.refuse(r, &door.Refusal{Reason: door.Unaudited})
+		return
+	}
 	leave, why := q.enter(route)
 	if why != nil {
 		q.refuse(r, why)
@@ -131,6 +138,7 @@ func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 	if !q.boundBody(r, route) {
 		return
 	}
+	q.audit.keepContent(r)
 	q.ctx.Context, q.ctx.door = ctx, q.door.name
 	q.ctx.work.Use(q.turns)
 	switch {
@@ -229,6 +237,9 @@ func (q *request) boundBody(r *http.Request, route *door.Route) bool {
 // response for a whole one.
 func (q *request) end(r *http.Request) {
 	whole := true
+	if q.audit != nil {
+		q.audit.ending = true
+	}
 	if p := recover(); p != nil {
 		whole = q.recovered(r, p)
 	} else if q.status == 0 {
@@ -238,6 +249,11 @@ func (q *request) end(r *http.Request) {
 	}
 	if q.dropped {
 		return // another node serves the request
+	}
+	if why := q.recordEnd(whole); why != nil && whole {
+		q.status = 0
+		q.Header().Del("Content-Length")
+		q.refuse(r, why)
 	}
 	what, outcome := "request", outcomeServer
 	switch {
@@ -285,8 +301,11 @@ func callerText(d *door.Door, key *hashedKey, a *ostiary.Author) string {
 	case key != nil: // the request was refused before it had an author
 		return key.author
 	}
-	return "anonymous"
+	return callerAnonymous
 }
+
+// callerAnonymous is the caller of a request that was refused without a key.
+const callerAnonymous = "anonymous"
 
 // recovered handles a panic of a handler: it logs the panic once, without
 // content of the request, and refuses the request. It returns false if the
@@ -324,6 +343,7 @@ func logPanic(log *slog.Logger, p any, door, route, id string) {
 // refuse answers the request with why, in the shape of its door.
 func (q *request) refuse(r *http.Request, why *door.Refusal) {
 	q.metrics.refused(why.Reason)
+	q.noteRefusal(r, why)
 	if q.log.Enabled(context.Background(), slog.LevelDebug) {
 		q.log.Debug("refused", "why", why.Error(), "remote", r.RemoteAddr, "id", q.requestID())
 	}
@@ -411,6 +431,9 @@ func (q *request) begin() {
 		q.status = http.StatusOK
 	}
 	if !q.begun && !q.dropped {
+		if why := q.recordFirst(); why != nil {
+			panic(unsentRefusal{why})
+		}
 		q.begun = true
 		if q.noted {
 			q.noteOutcome()

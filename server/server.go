@@ -64,7 +64,7 @@ func New(o Options) (*Server, error) {
 
 func newShared(o *Options, m *metrics, allowed *cors) *shared {
 	s := &shared{
-		keys: o.Keys, cors: allowed, log: o.Log, logins: logins.New(o.Log), accessLog: o.AccessLog, metrics: m, probe: o.Probe, readiness: o.Readiness,
+		keys: o.Keys, cors: allowed, log: o.Log, logins: logins.New(o.Log), accessLog: o.AccessLog, trail: o.Audit, auditContent: o.AuditContent, metrics: m, probe: o.Probe, readiness: o.Readiness,
 		localOnly:      o.Keys == nil && !o.Anonymous,
 		requestTimeout: max(o.RequestTimeout, 0), transferTime: o.TransferTime, bodyBytes: o.BodyBytes,
 		requests:       limiter{name: "RequestsMax", max: o.RequestsMax},

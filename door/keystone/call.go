@@ -29,6 +29,7 @@ type route struct {
 	// true for one that has effects in some cases only. Any other operation changes
 	// something, unless its method is GET.
 	reads, mayWrite bool
+	login           bool // see [door.Route].Login
 	serve           func(*call) error
 }
 

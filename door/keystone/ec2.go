@@ -19,8 +19,8 @@ var ec2Routes = []route{
 	{method: http.MethodPost, path: "/users/{user}/credentials/OS-EC2", name: "CreateEC2Credential", serve: (*call).createEC2},
 	{method: http.MethodGet, path: "/users/{user}/credentials/OS-EC2/{access}", name: "GetEC2Credential", serve: (*call).getEC2},
 	{method: http.MethodDelete, path: "/users/{user}/credentials/OS-EC2/{access}", name: "DeleteEC2Credential", serve: (*call).deleteEC2},
-	{method: http.MethodPost, path: "/ec2tokens", name: "IssueEC2Token", mayWrite: true, serve: (*call).ec2Token},
-	{method: http.MethodPost, path: "/s3tokens", name: "IssueS3Token", mayWrite: true, serve: (*call).s3Token},
+	{method: http.MethodPost, path: "/ec2tokens", name: "IssueEC2Token", login: true, mayWrite: true, serve: (*call).ec2Token},
+	{method: http.MethodPost, path: "/s3tokens", name: "IssueS3Token", login: true, mayWrite: true, serve: (*call).s3Token},
 }
 
 // mayUseEC2 checks the rule of an operation on the EC2 credentials of a user, and

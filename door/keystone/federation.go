@@ -93,8 +93,8 @@ func federationRoutes() (all []route) {
 		route{method: http.MethodGet, path: one, name: "GetProtocol", serve: (*call).getProtocol},
 		route{method: http.MethodPatch, path: one, name: "UpdateProtocol", serve: (*call).updateProtocol},
 		route{method: http.MethodDelete, path: one, name: "DeleteProtocol", serve: (*call).deleteProtocol},
-		route{method: http.MethodGet, path: one + "/auth", name: "FederatedLogin", mayWrite: true, anonymous: true, serve: (*call).loginFederated},
-		route{method: http.MethodPost, path: one + "/auth", name: "FederatedLoginByPost", mayWrite: true, anonymous: true, serve: (*call).loginFederated},
+		route{method: http.MethodGet, path: one + "/auth", name: "FederatedLogin", login: true, mayWrite: true, anonymous: true, serve: (*call).loginFederated},
+		route{method: http.MethodPost, path: one + "/auth", name: "FederatedLoginByPost", login: true, mayWrite: true, anonymous: true, serve: (*call).loginFederated},
 		route{method: http.MethodGet, path: "/" + federationFolder + "/projects", name: "FederatedProjects", serve: func(c *call) error { return c.authTargets(projects) }},
 		route{method: http.MethodGet, path: "/" + federationFolder + "/domains", name: "FederatedDomains", serve: func(c *call) error { return c.authTargets(domains) }})
 }

@@ -161,7 +161,7 @@ func (s *service) mount(prefix string, r route) []door.Route {
 	}
 	var out []door.Route
 	for _, m := range methods {
-		out = append(out, door.Route{Method: m, Pattern: prefix + r.path, Name: r.name, Writes: r.writes(), MayWrite: r.mayWrite, BodyMax: bodyMax, Serve: s.serve(r)})
+		out = append(out, door.Route{Method: m, Pattern: prefix + r.path, Name: r.name, Writes: r.writes(), MayWrite: r.mayWrite, Login: r.login, BodyMax: bodyMax, Serve: s.serve(r)})
 	}
 	return out
 }

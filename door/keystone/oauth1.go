@@ -19,7 +19,7 @@ var oauth1Routes = []route{
 	{method: http.MethodPatch, path: "/OS-OAUTH1/consumers/{id}", name: "UpdateConsumer", serve: (*call).updateConsumer},
 	{method: http.MethodDelete, path: "/OS-OAUTH1/consumers/{id}", name: "DeleteConsumer", serve: consumers.remove},
 	{method: http.MethodPost, path: "/OS-OAUTH1/request_token", name: "CreateRequestToken", anonymous: true, serve: (*call).createRequestToken},
-	{method: http.MethodPost, path: "/OS-OAUTH1/access_token", name: "CreateAccessToken", anonymous: true, serve: (*call).createAccessToken},
+	{method: http.MethodPost, path: "/OS-OAUTH1/access_token", name: "CreateAccessToken", login: true, anonymous: true, serve: (*call).createAccessToken},
 	{method: http.MethodPut, path: "/OS-OAUTH1/authorize/{id}", name: "AuthorizeRequestToken", serve: (*call).authorizeRequestToken},
 	{method: http.MethodGet, path: "/users/{user}/OS-OAUTH1/access_tokens", name: "ListAccessTokens", serve: (*call).listAccessTokens},
 	{method: http.MethodGet, path: "/users/{user}/OS-OAUTH1/access_tokens/{id}", name: "GetAccessToken", serve: (*call).getAccessToken},

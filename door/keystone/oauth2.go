@@ -11,7 +11,7 @@ import (
 
 // oauth2Routes are the routes of OAuth 2.
 var oauth2Routes = []route{
-	{method: http.MethodPost, path: "/OS-OAUTH2/token", name: "IssueOAuth2Token", reads: true, anonymous: true, serve: (*call).oauth2Token},
+	{method: http.MethodPost, path: "/OS-OAUTH2/token", name: "IssueOAuth2Token", login: true, reads: true, anonymous: true, serve: (*call).oauth2Token},
 }
 
 // oauth2Error is an error in the form of RFC 6749, section 5.2.

@@ -10,7 +10,7 @@ import (
 var routes = slices.Concat(
 	[]route{
 		{method: http.MethodGet, path: "", name: "Discover", anonymous: true, serve: (*call).discover},
-		{method: http.MethodPost, path: "/auth/tokens", name: "IssueToken", mayWrite: true, anonymous: true, serve: (*call).issueToken},
+		{method: http.MethodPost, path: "/auth/tokens", name: "IssueToken", login: true, mayWrite: true, anonymous: true, serve: (*call).issueToken},
 		{method: http.MethodGet, path: "/auth/tokens", name: "ValidateToken", serve: (*call).validateToken},
 		{method: http.MethodDelete, path: "/auth/tokens", name: "RevokeToken", serve: (*call).revokeToken},
 		{method: http.MethodGet, path: "/auth/catalog", name: "AuthCatalog", serve: (*call).authCatalog},

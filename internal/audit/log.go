@@ -22,10 +22,10 @@ var ErrClosed = errors.New("the audit log is closed")
 var ErrFull = errors.New("the audit log's buffer is full")
 
 const (
-	// queueBytesDefault bounds the records that wait for the output.
-	queueBytesDefault = 16 << 20
-	// headEveryDefault is the interval of signed lines.
-	headEveryDefault = time.Minute
+	// QueueBytesDefault is the default of Options.QueueBytes.
+	QueueBytesDefault = 16 << 20
+	// HeadEveryDefault is the default of Options.HeadEvery.
+	HeadEveryDefault = time.Minute
 	// headLines is the number of lines after which one is signed in any case.
 	headLines = 10_000
 	// syncEvery is how often lines are made durable that no request waits for.
@@ -119,10 +119,10 @@ type entry struct {
 // open begins or continues a chain. The first line is written before open returns.
 func open(out output, at place, o Options) (*Log, error) {
 	if o.QueueBytes <= 0 {
-		o.QueueBytes = queueBytesDefault
+		o.QueueBytes = QueueBytesDefault
 	}
 	if o.HeadEvery <= 0 {
-		o.HeadEvery = headEveryDefault
+		o.HeadEvery = HeadEveryDefault
 	}
 	if at.log == "" {
 		var id [16]byte
@@ -341,7 +341,7 @@ func (l *Log) put(batch []*entry, lost loss) error {
 		if l.unsigned += lines; sign {
 			l.unsigned, l.signed = 0, now
 		}
-		if cap(l.buffer) > queueBytesDefault/4 {
+		if cap(l.buffer) > QueueBytesDefault/4 {
 			l.buffer = nil
 		}
 		l.written(len(batch), lost.n)

@@ -48,7 +48,7 @@ const (
 	Rejected Outcome = "rejected"
 	// Failed: the server failed, or the client left.
 	Failed Outcome = "failed"
-	// Uncertain: nobody knows whether the request had an effect.
+	// Uncertain: it is not known whether the request had an effect.
 	Uncertain Outcome = "uncertain"
 )
 

@@ -26,7 +26,7 @@ type Trail struct {
 }
 
 // refusal is what is the same in refusals that are counted together.
-type refusal struct{ door, operation, caller, from, why string }
+type refusal struct{ door, operation, caller, from, status, why string }
 
 // NewTrail returns a trail that sends each record to all logs. required means that a
 // request that changes something must not be answered without its record.
@@ -36,7 +36,7 @@ func NewTrail(required bool, logs ...*Log) *Trail {
 	t.refused.Max, t.refused.Rest = refusedMax, refusal{caller: "further callers"}
 	counted := func(o refusal, times int, first, last time.Time) {
 		_ = t.append(&Record{Time: first, Until: last, Count: times, Kind: KindRefusal, Door: o.door, Operation: o.operation,
-			Caller: Caller{ID: o.caller}, From: o.from, Outcome: Refused, Why: o.why})
+			Caller: Caller{ID: o.caller}, From: o.from, Outcome: Refused, Status: o.status, Why: o.why})
 	}
 	t.strangers.Counted, t.refused.Counted = counted, counted
 	return t
@@ -86,7 +86,7 @@ func (t *Trail) Refused(r *Record) error {
 	if t == nil {
 		return nil
 	}
-	o, counter := refusal{door: r.Door, why: r.Why, caller: r.Caller.ID, operation: r.Operation}, &t.refused
+	o, counter := refusal{door: r.Door, status: r.Status, why: r.Why, caller: r.Caller.ID, operation: r.Operation}, &t.refused
 	if o.caller == "" {
 		o.from, o.operation, counter = logins.HostOf(r.From), "", &t.strangers
 	}

@@ -136,7 +136,7 @@ func (p *Pending) Publish(ctx context.Context) (authz.Token, error) {
 		if err := p.group.publish(ctx); err != nil {
 			return "", errs.Wrap(op, id, err)
 		}
-		noteWrite(ctx, p.group.head().Revision)
+		p.queue.noteWrite(ctx, p.group.head().Revision)
 	}
 	return p.queue.timeline.Token(p.group.head()), nil
 }

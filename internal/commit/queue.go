@@ -241,10 +241,10 @@ func (q *Queue) wait(ctx context.Context, w *writer) (storage.Head, error) {
 		q.lead(ctx, w)
 	}
 	if w.err != nil || w.wrote {
-		authz.AuthorOf(ctx).Note(w.err)
+		authz.AuthorOf(ctx).Note(q.timeline.ID, w.err)
 	}
 	if w.err == nil && w.wrote {
-		noteWrite(ctx, w.head.Revision)
+		q.noteWrite(ctx, w.head.Revision)
 	}
 	return w.head, w.err
 }

@@ -286,7 +286,7 @@ func (q *Queue) madeByRequest(ctx context.Context, w *writer) (storage.Head, boo
 	if !made || err != nil {
 		return storage.Head{}, false, err
 	}
-	noteWrite(ctx, head.Revision)
+	q.noteWrite(ctx, head.Revision)
 	if err := storage.Acknowledge(ctx, q.shared.runtime.Driver); err != nil {
 		return head, true, err
 	}

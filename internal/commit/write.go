@@ -17,9 +17,9 @@ import (
 )
 
 // noteWrite notes the revision of a write for the author of ctx.
-func noteWrite(ctx context.Context, r storage.Revision) {
+func (q *Queue) noteWrite(ctx context.Context, r storage.Revision) {
 	if a := authz.AuthorOf(ctx); a != nil {
-		a.Wrote(r)
+		a.Wrote(q.timeline.ID, r)
 	}
 }
 
@@ -46,7 +46,7 @@ func (q *Queue) Write(ctx context.Context, r *authz.WriteRequest) (authz.Token, 
 		} else if err != nil {
 			if made, ok := q.madeBefore(ctx, r, &x.writer.origin, err); ok {
 				head, err = made, q.showDurable(ctx)
-				noteWrite(ctx, made.Revision)
+				q.noteWrite(ctx, made.Revision)
 			}
 		}
 	}

@@ -27,6 +27,7 @@ const module = "github.com/ostiary/ostiary"
 const rooms = `
 # Programs: what people start
 cmd/ostiary: *
+cmd/ostiary/internal/auditing: *
 cmd/ostiary/internal/benchmark: *
 cmd/ostiary/internal/cli: *
 cmd/ostiary/internal/node: *
@@ -64,7 +65,7 @@ door/permify/basev1:
 door/permify/basev1/generate:
 door/permify/language: schema expr
 door/xacml: . door internal/jsonread policy policy/domain policy/language policy/message policy/status policy/value rel storage
-server: . door internal/logins internal/turns
+server: . door internal/logins internal/turns internal/audit storage
 # Policies, identities, documents: other rules than those of tuples, for the doors
 acp: . storage schema expr rel
 internal/identity: . identity/settings internal/btree internal/replica schema storage internal/identity/percent internal/identity/mapping internal/identity/password internal/identity/token internal/identity/totp internal/identity/oauth1 authz internal/derived
@@ -124,6 +125,8 @@ storage/sharedlog: storage rel internal/canonical
 storage/sharedlog/memorylog: storage storage/sharedlog
 internal/eval: internal/graph schema expr rel internal/turns authz
 # Tools: small tools that know nothing of authorization
+internal/audit: internal/excerpt internal/jsonread internal/logins
+internal/audit/otlp:
 internal/btree:
 internal/canonical:
 internal/excerpt:

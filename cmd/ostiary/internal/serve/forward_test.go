@@ -79,7 +79,7 @@ func playWrites(t *testing.T, via int, overGRPC bool) (lines []string) {
 			var response *http.Response
 			response, text = n.send(key, r.method, req.URL.RequestURI(), body, header)
 			text = fmt.Sprint(response.StatusCode, " ", response.Header.Get("Content-Type"), " ", response.Header.Get("Location"), " ", text)
-			if len(response.Header["X-Request-Id"]) != 1 || response.Header["Ostiary-Node-Caller"] != nil || response.Header["Ostiary-Node-Revision"] != nil {
+			if len(response.Header["X-Request-Id"]) != 1 || response.Header["Ostiary-Node-Caller"] != nil || response.Header["Ostiary-Node-Changes"] != nil {
 				t.Errorf("%s %s: headers %v", r.method, r.path, response.Header)
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/internal/audit"
 	"github.com/ostiary/ostiary/internal/cluster"
 	"github.com/ostiary/ostiary/internal/cluster/certificate"
 	"github.com/ostiary/ostiary/internal/cluster/link"
@@ -31,6 +32,7 @@ type member struct {
 	failures *logins.Log
 	refused  atomic.Uint64 // connections and calls of other nodes
 	numbers  atomic.Uint64 // of forwarded requests
+	trail    atomic.Pointer[audit.Trail]
 
 	node   *cluster.Node
 	link   *link.Link

@@ -108,6 +108,7 @@ func (m *member) logChanges(before cluster.Status) cluster.Status {
 	s := m.node.Status()
 	if s.Role != before.Role || s.Holder.ID != before.Holder.ID {
 		m.log.Info("node", "role", roleNames[s.Role], "holder", s.Holder.ID, "holder_address", s.Holder.Address, "epoch", s.Lease.Epoch)
+		m.auditRole(s)
 	}
 	switch {
 	case s.Failure != nil && before.Failure == nil:

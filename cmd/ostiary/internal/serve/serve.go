@@ -75,6 +75,7 @@ type serveFlags struct {
 	background       time.Duration
 	logFormat, level string
 	accessLog        bool
+	audit            auditFlags
 	door             DoorFlags
 }
 
@@ -148,6 +149,8 @@ func (f *serveFlags) add(cmd *cobra.Command) {
 	s.StringVar(&f.level, "log-level", "info", "debug, info, warn or error")
 	s.BoolVar(&f.accessLog, "access-log", false, "log each request")
 	topic(s, "Logs")
+	f.audit.add(s)
+	topic(s, "Audit log")
 	f.door.add(s)
 }
 
@@ -167,7 +170,14 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 		if err := s.open(ctx); err != nil {
 			return err
 		}
-		return s.run(ctx)
+		trail, err := s.openAudit()
+		if err != nil {
+			return err
+		}
+		if s.member != nil {
+			s.member.trail.Store(trail)
+		}
+		return errors.Join(s.run(ctx), trail.Close())
 	}
 	if m := s.member; m != nil {
 		err = a.withMember(ctx, m, options, func(e *ostiary.Engine) error { return serve(e, m.local) })
@@ -218,6 +228,7 @@ func (a *app) prepare(f *serveFlags) (*prepared, error) {
 	if s.options, reload, err = a.serverOptions(f); err != nil {
 		return nil, err
 	}
+	reload = s.auditReload(reload)
 	s.reload = func() error { return errors.Join(reload(), rules.reload()) }
 	s.options.Log = log
 	if a.Token != "" && s.options.Keys == nil {
@@ -453,7 +464,7 @@ func (a *app) serverOptions(f *serveFlags) (o server.Options, reload func() erro
 		Anonymous: f.anonymous, CORS: f.cors, RequestTimeout: none(f.requestTimeout), HeaderTimeout: f.headerTimeout,
 		TransferTime: f.transferTime, IdleTimeout: f.idleTimeout, DrainTime: none(f.drainTime), StopTimeout: f.stopTimeout,
 		BodyBytes: f.bodyBytes, HeaderBytes: f.headerBytes, RequestsMax: f.requests, StreamsMax: f.streams, AccessLog: f.accessLog}
-	if err := errors.Join(f.checkAddresses(), f.checkDoors()); err != nil {
+	if err := errors.Join(f.checkAddresses(), f.checkDoors(), f.audit.check(a.Data)); err != nil {
 		return o, nil, err
 	}
 	f.wire.set(&o)

@@ -1,0 +1,163 @@
+// Package auditing has the commands on the audit logs of servers: they verify its files,
+// and make the key that signs them. [Commands] returns them. The rules of the log are in
+// internal/audit.
+package auditing
+
+import (
+	"crypto/ed25519"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/internal/audit"
+)
+
+// app is a run of the program, with the methods of the commands of this package.
+type app struct{ *cli.App }
+
+// Commands returns the command audit with its subcommands.
+func Commands(run *cli.App) []*cobra.Command {
+	a := &app{run}
+	return []*cobra.Command{cli.Group("audit", "Verify the audit log of a server", a.verifyCommand(), a.keyCommand())}
+}
+
+func (a *app) verifyCommand() *cobra.Command {
+	var keys []string
+	var running bool
+	cmd := &cobra.Command{Use: "verify FOLDER|FILE…", Short: "Find out whether an audit log was changed", Args: cobra.MinimumNArgs(1),
+		Long: "Verify the files of one audit log, in their order, or all files of a folder: hashes, order, signatures, and whether a file or an end is missing.\n" +
+			"The exit code is 0 if nothing is wrong, and 1 if something was changed, removed, added or reordered.",
+		Example: "  ostiary audit verify --key audit.key.pub /var/log/ostiary-audit",
+		RunE: func(_ *cobra.Command, args []string) error {
+			o := audit.VerifyOptions{Running: running}
+			if len(keys) == 0 {
+				return fmt.Errorf("%w: expected --key FILE, the public key of the server that wrote the log", cli.ErrUsage)
+			}
+			for _, file := range keys {
+				key, err := publicKey(file)
+				if err != nil {
+					return err
+				}
+				o.Keys = append(o.Keys, key)
+			}
+			files, err := filesOf(args)
+			if err != nil {
+				return err
+			}
+			got, err := audit.Verify(files, o)
+			if err != nil {
+				return err
+			}
+			out := newVerified(got, len(files))
+			if err := a.Print(out, out.print); err != nil {
+				return err
+			}
+			if len(out.Findings) > 0 {
+				return cli.ErrDenied
+			}
+			return nil
+		}}
+	s := cmd.Flags()
+	s.StringArrayVar(&keys, "key", nil, "PEM file of the public key that signed the log; may be repeated after a change of the key")
+	s.BoolVar(&running, "running", false, "the server still writes the last file: what follows its last signed record is not proved")
+	return cmd
+}
+
+// publicKey reads the file of a public key.
+func publicKey(file string) (ed25519.PublicKey, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	key, err := audit.ParsePublic(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return key, nil
+}
+
+// filesOf returns the files that the arguments name.
+func filesOf(args []string) (files []string, err error) {
+	for _, name := range args {
+		info, err := os.Stat(name)
+		if err != nil {
+			return nil, err
+		}
+		if !info.IsDir() {
+			files = append(files, name)
+			continue
+		}
+		found, err := audit.Folder(name)
+		if err != nil {
+			return nil, err
+		}
+		if len(found) == 0 {
+			return nil, fmt.Errorf("%w: %s has no file of an audit log", cli.ErrUsage, name)
+		}
+		files = append(files, found...)
+	}
+	return files, nil
+}
+
+// verified is the result of the command verify.
+type verified struct {
+	Log      string   `json:"log"`
+	Files    int      `json:"files"`
+	Records  int      `json:"records"`
+	First    uint64   `json:"first"`
+	Last     uint64   `json:"last"`
+	Hash     string   `json:"hash"`
+	Signed   uint64   `json:"signed"`
+	SignedAt string   `json:"signedAt,omitempty"`
+	Lost     int      `json:"lost"`
+	Notes    []string `json:"notes"`
+	Findings []string `json:"findings"`
+}
+
+func newVerified(v *audit.Verified, files int) *verified {
+	out := &verified{Log: v.Log, Files: files, Records: v.Lines, First: v.First, Last: v.Last, Hash: v.Hash, Signed: v.Signed, Lost: v.Lost,
+		Notes: []string{}, Findings: []string{}}
+	if v.Signed > 0 {
+		out.SignedAt = v.SignedAt.Format(time.RFC3339)
+	}
+	for _, f := range v.Notes {
+		out.Notes = append(out.Notes, f.String())
+	}
+	for _, f := range v.Findings {
+		out.Findings = append(out.Findings, f.String())
+	}
+	return out
+}
+
+func (v *verified) print(w io.Writer) {
+	for _, text := range v.Notes {
+		fmt.Fprintln(w, "note:", text)
+	}
+	for _, text := range v.Findings {
+		fmt.Fprintln(w, text)
+	}
+	if len(v.Findings) == 0 {
+		fmt.Fprintf(w, "verified %s in %s: records %d to %d, signed up to %d at %s\n", cli.Plural(v.Records, "record"), cli.Plural(v.Files, "file"), v.First, v.Last, v.Signed, v.SignedAt)
+	}
+}
+
+func (a *app) keyCommand() *cobra.Command {
+	return &cobra.Command{Use: "key FILE", Short: "Print the public key of a key that signs audit logs, and make the key if it does not exist", Args: cobra.ExactArgs(1),
+		Long: "Print the public key of a private key in PEM. A missing file is made, with the public key in FILE.pub.\n" +
+			"serve --audit-key FILE uses the private key. Keep the public key where the server cannot change it.",
+		RunE: func(_ *cobra.Command, args []string) error {
+			key, err := audit.Key(args[0])
+			if err != nil {
+				return err
+			}
+			text, err := audit.PublicPEM(key.Public().(ed25519.PublicKey))
+			if err != nil {
+				return err
+			}
+			return a.Print(map[string]string{"publicKey": string(text)}, func(w io.Writer) { fmt.Fprint(w, string(text)) })
+		}}
+}

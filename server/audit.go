@@ -1,0 +1,305 @@
+package server
+
+import (
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/internal/audit"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// audited is what a request's record in the audit log needs. Its methods accept nil.
+type audited struct {
+	route   *door.Route
+	store   string // as the path names it
+	method  string
+	remote  string
+	refusal *door.Refusal // of the request, or nil
+	content *keptContent  // nil if it is not asked for
+	ending  bool          // the request ends, see request.end
+	done    bool          // it has its record, or needs none
+}
+
+// storeParams are the names that parameters of paths have for a store.
+var storeParams = [...]string{"store", "store_id", "tenant_id", "domain"}
+
+// beginAudit prepares the record of a request, if there is an audit log.
+func (q *request) beginAudit(r *http.Request, route *door.Route, p *door.Params) {
+	if q.trail == nil {
+		return
+	}
+	q.audit = &audited{route: route, method: r.Method, remote: r.RemoteAddr}
+	for _, name := range storeParams {
+		if q.audit.store = p.Named(name); q.audit.store != "" {
+			break
+		}
+	}
+	if q.auditContent && route.Writes && !q.door.OwnAuthentication {
+		q.audit.content = &keptContent{}
+	}
+}
+
+// changes reports whether the request changes something, so that it needs a record.
+func (a *audited) changes() bool {
+	return a != nil && (a.route.Writes || a.route.MayWrite || a.route.Login)
+}
+
+// keepContent makes the record have the content of the request.
+func (a *audited) keepContent(r *http.Request) {
+	if a != nil && a.content != nil {
+		a.content.ReadCloser = r.Body
+		r.Body = a.content
+	}
+}
+
+// keptContent is a body whose beginning is kept.
+type keptContent struct {
+	io.ReadCloser
+	kept []byte
+}
+
+func (k *keptContent) Read(p []byte) (int, error) {
+	n, err := k.ReadCloser.Read(p)
+	if room := audit.ContentMax + 1 - len(k.kept); room > 0 {
+		k.kept = append(k.kept, p[:min(n, room)]...)
+	}
+	return n, err
+}
+
+// noteRefusal remembers the refusal of a request. A request that no route has seen gets
+// its record at once.
+func (q *request) noteRefusal(r *http.Request, why *door.Refusal) {
+	switch {
+	case q.audit != nil:
+		q.audit.refusal = why
+	case q.trail != nil && q.series == nil:
+		record := audit.Record{Time: q.start, Kind: audit.KindRefusal, Method: r.Method, From: r.RemoteAddr, Request: q.requestID(),
+			Outcome: audit.Refused, Status: strconv.Itoa(why.Status()), Why: why.Error()}
+		if q.door != nil {
+			record.Door = q.door.Name
+		}
+		_ = q.trail.Refused(&record) // the request has no effect
+	}
+}
+
+// recordFirst adds the record before the first part of the response is sent, if the
+// request may not be answered without it. The response to a stream begins earlier than
+// its writes.
+func (q *request) recordFirst() *door.Refusal {
+	if q.audit == nil || q.audit.ending || q.streams || !q.trail.Required() {
+		return nil
+	}
+	return q.record(outcomeOf(q.status))
+}
+
+// recordEnd adds the record of a request that has ended. whole is false if the response
+// broke off.
+func (q *request) recordEnd(whole bool) *door.Refusal {
+	if q.audit == nil {
+		return nil
+	}
+	outcome := outcomeOf(q.status)
+	if !whole {
+		outcome = audit.Failed
+		if q.ctx.author.Changed() {
+			outcome = audit.Uncertain
+		}
+	}
+	return q.record(outcome)
+}
+
+// record adds the record of a request, once. It returns a refusal if it must not be
+// answered otherwise.
+func (q *request) record(outcome audit.Outcome) *door.Refusal {
+	a := q.audit
+	if a.done {
+		return nil
+	}
+	a.done = true
+	status := q.status
+	if status == 0 {
+		status = http.StatusOK
+	}
+	r := audit.Record{Time: q.start, Door: q.door.Name, Operation: q.series.route, Method: a.method, From: a.remote, Request: q.requestID(),
+		Store: a.store, Outcome: outcome, Status: strconv.Itoa(status)}
+	if a.content != nil {
+		r.Content = string(a.content.kept)
+	}
+	return q.shared.record(&r, q.door, q.key, &q.ctx.author, a.refusal, operation{a.route.Writes, a.route.Login, status == http.StatusUnauthorized || status == http.StatusForbidden})
+}
+
+// operation is what the record of a request depends on.
+type operation struct {
+	writes, login bool
+	denied        bool // the door refuses the caller
+}
+
+// record completes the record of a request and adds it, if the request needs one. It
+// returns a refusal if the request must not be answered without a record and has none.
+func (s *shared) record(r *audit.Record, d *servedDoor, key *hashedKey, a *ostiary.Author, refusal *door.Refusal, o operation) *door.Refusal {
+	switch {
+	case refusal != nil && refusesCaller(refusal.Reason) && !a.Changed():
+		r.Kind, r.Outcome = audit.KindRefusal, audit.Refused
+	case o.login:
+		r.Kind = audit.KindLogin
+	case o.writes || a.Changed():
+		r.Kind = audit.KindWrite
+	case o.denied:
+		r.Kind = audit.KindRefusal
+	default:
+		return nil
+	}
+	if refusal != nil {
+		if r.Why = refusal.Error(); refusal.Reason == door.Lost {
+			r.Outcome = audit.Uncertain
+		}
+	}
+	r.Caller, r.Reason = callerOf(d.Door, key, a), a.Origin.Reason
+	for _, c := range a.ChangedStores() {
+		r.Changes = append(r.Changes, audit.Change{Store: c.Store.String(), Revision: uint64(c.Revision)})
+	}
+	stranger := r.Caller.ID == "" && r.Outcome != audit.Made && !a.Changed()
+	var err error
+	if r.Kind == audit.KindRefusal || stranger {
+		_ = s.trail.Refused(r) // the request has no effect
+	} else {
+		err = s.trail.Record(r)
+	}
+	if err != nil {
+		s.log.Error("a request has no record in the audit log yet", "id", r.Request, "error", err)
+		return &door.Refusal{Reason: door.Unaudited, Detail: "the request may have had an effect"}
+	}
+	return nil
+}
+
+// callerOf returns the caller of a request; without an ID if it was not authenticated.
+func callerOf(d *door.Door, key *hashedKey, a *ostiary.Author) (c audit.Caller) {
+	if text := callerText(d, key, a); text != callerAnonymous {
+		c.ID = text
+	}
+	switch {
+	case key != nil:
+		c.Method = key.caller.Method
+	case c.ID != "" && d.OwnAuthentication:
+		c.Method = "identity"
+	}
+	return c
+}
+
+// refusesCaller reports whether a refusal is about who calls, from where, or how much, and
+// not about what a request has.
+func refusesCaller(r door.Reason) bool {
+	switch r {
+	case door.NoCredentials, door.BadCredentials, door.Forbidden, door.Unsure, door.BadPath, door.ForeignPage, door.ForeignName,
+		door.BadReason, door.TooMany, door.ShuttingDown, door.Unaudited:
+		return true
+	}
+	return false
+}
+
+// outcomeOf returns the outcome of a request with an HTTP status.
+func outcomeOf(status int) audit.Outcome {
+	switch {
+	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusTooManyRequests:
+		return audit.Refused
+	case status >= http.StatusInternalServerError:
+		return audit.Failed
+	case status >= http.StatusBadRequest:
+		return audit.Rejected
+	}
+	return audit.Made
+}
+
+// outcomeOfCall returns the outcome of a gRPC call.
+func outcomeOfCall(err error) audit.Outcome {
+	switch status.Code(err) {
+	case codes.OK:
+		return audit.Made
+	case codes.Unauthenticated, codes.PermissionDenied:
+		return audit.Refused
+	case codes.Internal, codes.Unknown, codes.Unavailable, codes.DataLoss, codes.DeadlineExceeded, codes.Canceled:
+		return audit.Failed
+	}
+	return audit.Rejected
+}
+
+// record adds the record of a call with the result err, once, if the call needs one. It
+// returns an error if the call must not be answered otherwise.
+func (c *call) record(err error) error {
+	if c.trail == nil || c.recorded || c.method.door == nil {
+		return nil
+	}
+	c.recorded = true
+	code := status.Code(err)
+	r := audit.Record{Time: c.start, Door: c.method.door.Name, Operation: c.method.series.route, Method: "GRPC", From: remoteOf(c.ServerStream.Context()),
+		Outcome: outcomeOfCall(err), Status: code.String()}
+	switch m := c.message.(type) {
+	case interface{ GetStoreId() string }:
+		r.Store = m.GetStoreId()
+	case interface{ GetTenantId() string }:
+		r.Store = m.GetTenantId()
+	}
+	if m, ok := c.message.(proto.Message); ok && c.auditContent && c.method.writes {
+		content, _ := protojson.Marshal(m) // a message with invalid UTF-8 has no content
+		r.Content = string(content)
+	}
+	why := c.shared.record(&r, c.method.door, c.key, &c.ctx.author, c.refusal,
+		operation{writes: c.method.writes, denied: code == codes.Unauthenticated || code == codes.PermissionDenied})
+	if why != nil {
+		return c.refuse(c.method, why)
+	}
+	return nil
+}
+
+// recordTap adds the record of a call that is refused because of its headers.
+func (i *interceptor) recordTap(from string, m *method, reason door.Reason) {
+	if i.trail == nil {
+		return
+	}
+	why := &door.Refusal{Reason: reason}
+	r := audit.Record{Time: time.Now(), Door: m.door.Name, Operation: m.series.route, Method: "GRPC", From: from,
+		Outcome: audit.Refused, Status: why.Code().String()}
+	_ = i.shared.record(&r, m.door, nil, &ostiary.Author{}, why, operation{}) // the call has no effect
+}
+
+// metadataNodeChanges is headerNodeChanges for gRPC.
+const metadataNodeChanges = "ostiary-node-changes"
+
+// changesText returns the stores that the author of a forwarded request has changed, with
+// their newest revisions, for the other node.
+func changesText(a *ostiary.Author) string {
+	var b strings.Builder
+	for i, c := range a.ChangedStores() {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(c.Store.String() + "=" + strconv.FormatUint(uint64(c.Revision), 10))
+	}
+	return b.String()
+}
+
+// noteChanges notes what changesText has returned on the other node.
+func noteChanges(a *ostiary.Author, text string) {
+	for word := range strings.FieldsSeq(text) {
+		id, n, _ := strings.Cut(word, "=")
+		store, err := storage.ParseStoreID(id)
+		revision, wrong := strconv.ParseUint(n, 10, 64)
+		switch {
+		case err != nil || wrong != nil:
+		case revision == 0:
+			a.Note(store, nil)
+		default:
+			a.Wrote(store, ostiary.Revision(revision))
+		}
+	}
+}
