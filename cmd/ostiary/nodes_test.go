@@ -42,6 +42,7 @@ type nodes struct {
 	all    []*process
 	store  string
 	flags  []string
+	plain  bool // without the settings for other nodes
 }
 
 // process is one of them.
@@ -122,13 +123,20 @@ func (c *nodes) run(args ...string) string {
 	return string(out)
 }
 
+// links returns the settings for other nodes.
+func (c *nodes) links() []string {
+	return []string{"--nodes-listen", "127.0.0.1:0", "--nodes-ca", c.file("certificates/ca.crt"),
+		"--nodes-certificate", c.file("certificates/127.0.0.1.crt"), "--nodes-key", c.file("certificates/127.0.0.1.key")}
+}
+
 // start starts a process on its folder, and waits until it is ready.
 func (c *nodes) start(p *process) {
 	c.Helper()
 	p.cmd = exec.Command("ostiary", append([]string{"serve", "--json", "--data", c.file(fmt.Sprint("node", p.number)),
-		"--http", "127.0.0.1:0", "--grpc", "off", "--metrics", "127.0.0.1:0", "--drain-time", "500ms",
-		"--log", c.log, "--nodes-listen", "127.0.0.1:0", "--nodes-ca", c.file("certificates/ca.crt"),
-		"--nodes-certificate", c.file("certificates/127.0.0.1.crt"), "--nodes-key", c.file("certificates/127.0.0.1.key")}, c.flags...)...)
+		"--http", "127.0.0.1:0", "--grpc", "off", "--metrics", "127.0.0.1:0", "--drain-time", "500ms", "--log", c.log}, c.flags...)...)
+	if !c.plain {
+		p.cmd.Args = append(p.cmd.Args, c.links()...)
+	}
 	p.cmd.Stderr = &p.stderr
 	out, err := p.cmd.StdoutPipe()
 	if err == nil {
@@ -396,7 +404,8 @@ func TestNodesRefuse(t *testing.T) {
 	}
 	data := []string{"--data", c.file("another")}
 	good := append(files("certificates", "127.0.0.1"), data...)
-	fails("--log needs --nodes-ca", data...)
+	fails("--log needs --nodes-ca", append(data, "--nodes-key", c.file("certificates/127.0.0.1.key"))...)
+	fails("node "+c.all[0].ready().Node.Node+" reported to the log", data...)
 	fails("is signed by", "--data", c.file("another"), "--nodes-ca", c.file("other/ca.crt"), "--nodes-certificate", c.file("certificates/127.0.0.1.crt"), "--nodes-key", c.file("certificates/127.0.0.1.key"))
 	fails("certificate for localhost is not for 127.0.0.1", append(files("other", "localhost"), data...)...)
 	fails(`invalid --acknowledge "soon"`, append(good, "--acknowledge", "soon")...)

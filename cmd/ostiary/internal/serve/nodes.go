@@ -53,6 +53,9 @@ func (f *nodesFlags) prepareMember(log *slog.Logger, failures *logins.Log) (*mem
 	if !f.on() {
 		return nil, f.unused()
 	}
+	if f.alone() {
+		return &member{flags: f, log: log, failures: failures}, nil
+	}
 	files, err := f.files()
 	if err != nil {
 		return nil, err
@@ -66,7 +69,7 @@ func (f *nodesFlags) prepareMember(log *slog.Logger, failures *logins.Log) (*mem
 
 // address is where other nodes reach this one.
 func (m *member) address() string {
-	if m.flags.address != "" {
+	if m.flags.address != "" || m.listener == nil {
 		return m.flags.address
 	}
 	return m.listener.Addr().String()
@@ -116,6 +119,9 @@ func (m *member) join(ctx context.Context, a *app, key storage.Hash) error {
 	connection := &laterLink{}
 	o := m.flags.options()
 	o.Log, o.Link = log, connection
+	if m.listener == nil {
+		o.Link = noLink{}
+	}
 	m.node = cluster.New(o)
 	m.driver, err = replica.Open(ctx, log, m.local, replica.Options{Address: m.address(), KeyFingerprint: key, Gate: m.node.Gate()})
 	if err != nil {
@@ -123,17 +129,29 @@ func (m *member) join(ctx context.Context, a *app, key storage.Hash) error {
 	}
 	id, self := m.driver.Self()
 	m.self = cluster.Peer{ID: self.ID, Start: self.Start, Address: self.Address}
+	if err := m.checkOthers(ctx, log); err != nil {
+		return errors.Join(err, m.driver.Close())
+	}
+	if m.listener == nil {
+		m.start()
+		return nil
+	}
 	m.link, err = link.New(link.Options{Self: m.self, Cluster: id, Registry: log, Files: m.files, Listener: m.listener, Refused: m.refuse})
 	if err != nil {
 		return errors.Join(err, m.driver.Close())
 	}
 	connection.Link = m.link
 	m.link.Attach(m.node, nil)
+	m.start()
+	return nil
+}
+
+// start starts the node.
+func (m *member) start() {
 	m.node.Start(m.driver)
 	watching, stop := context.WithCancel(context.Background())
 	m.stop = stop
 	m.background.Go(func() { m.watchHolder(watching) })
-	return nil
 }
 
 // leaveTime bounds the hand-over of a node that ends.
@@ -145,7 +163,11 @@ func (m *member) leave() error {
 	defer cancel()
 	m.stop()
 	m.background.Wait()
-	return errors.Join(m.node.Close(ctx), m.link.Close(), m.driver.Close())
+	err := m.node.Close(ctx)
+	if m.link != nil {
+		err = errors.Join(err, m.link.Close())
+	}
+	return errors.Join(err, m.driver.Close())
 }
 
 // handOver hands the role of the holder over before the server stops. The node goes on
@@ -172,6 +194,9 @@ func (m *member) Target(ctx context.Context) (server.Target, bool, error) {
 	holder, own, err := m.node.AwaitHolder(ctx)
 	if err != nil || own {
 		return nil, own, err
+	}
+	if m.link == nil {
+		return nil, false, fmt.Errorf("%w: %w", storage.ErrNotHolder, errNoLink)
 	}
 	return &heldTarget{m.link.Target(holder), &m.targets, holder}, false, nil
 }
@@ -210,6 +235,9 @@ var roleNames = [...]string{cluster.Looking: "looking", cluster.Follower: "follo
 
 // warnExpiry logs a warning if the certificate of the node expires soon.
 func (m *member) warnExpiry() {
+	if m.files == nil {
+		return
+	}
 	if left := time.Until(m.files.Expires()); left < expiryWarning {
 		m.log.Warn("the certificate of --nodes-certificate expires soon: run ostiary node certificate --renew, copy the files and send SIGHUP", "expires", m.files.Expires())
 	}

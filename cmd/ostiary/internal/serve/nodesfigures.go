@@ -68,7 +68,9 @@ func (f *nodeFigures) Collect(to chan<- prometheus.Metric) {
 		gauge(f.followers, float64(n), state)
 	}
 	to <- prometheus.MustNewConstMetric(f.refused, prometheus.CounterValue, float64(f.m.refused.Load()))
-	gauge(f.expires, float64(f.m.files.Expires().Unix()))
+	if f.m.files != nil {
+		gauge(f.expires, float64(f.m.files.Expires().Unix()))
+	}
 }
 
 func stateOf(f cluster.FollowerStatus) string {

@@ -247,7 +247,7 @@ func (a *app) prepare(f *serveFlags) (*prepared, error) {
 		f.door.keystone.Identity.Leads = m.Leads
 		s.options.Collectors = append(s.options.Collectors, newNodeFigures(m))
 		other := s.reload
-		s.reload = func() error { return errors.Join(other(), m.link.Reload()) }
+		s.reload = func() error { return errors.Join(other(), m.reload()) }
 	}
 	return s, nil
 }
@@ -321,7 +321,7 @@ func (s *prepared) run(ctx context.Context) error {
 		return err
 	}
 	if s.member != nil {
-		s.member.link.Attach(s.member.node, running)
+		s.member.attach(running)
 		s.member.warnExpiry()
 	}
 	defer runDoors(servedDoors(&s.options))()

@@ -1,0 +1,74 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ostiary/ostiary/internal/cluster"
+	"github.com/ostiary/ostiary/internal/cluster/link"
+	"github.com/ostiary/ostiary/storage/sharedlog"
+)
+
+// alone reports whether the server is the only node of its log: it has no settings for
+// other nodes, and is not reached by any.
+func (f *nodesFlags) alone() bool {
+	return f.address == "" && f.certificate == "" && f.key == "" && f.ca == ""
+}
+
+// errNoLink means that a node cannot reach others.
+var errNoLink = errors.New("this node was started without --nodes-certificate, so it does not reach other nodes")
+
+// noLink is the link of a node that is alone.
+type noLink struct{}
+
+// Follow implements [cluster.Link].
+func (noLink) Follow(context.Context, cluster.Peer, cluster.Hello) (cluster.Stream, error) {
+	return nil, errNoLink
+}
+
+// HandOver implements [cluster.Link].
+func (noLink) HandOver(context.Context, cluster.Peer, cluster.HandOver) error { return errNoLink }
+
+// runsTime is how long after its last report a node counts as running.
+const runsTime = 30 * time.Second
+
+// checkOthers fails, and takes this node out of the registry, if another node runs on the
+// log and the two do not reach each other, because one of them was started as the only one.
+func (m *member) checkOthers(ctx context.Context, log sharedlog.Log) error {
+	nodes, now, err := log.Nodes(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range nodes {
+		n := &nodes[i]
+		ago := now.Sub(n.Seen).Round(time.Millisecond)
+		if n.ID == m.self.ID || ago >= runsTime || m.self.Address != "" && n.Address != "" {
+			continue
+		}
+		alone := "this node"
+		if n.Address == "" {
+			alone = "node " + n.ID.String()
+		}
+		err := fmt.Errorf("node %s reported to the log %s ago, but %s was started without --nodes-address, --nodes-certificate, --nodes-key and --nodes-ca, expected to be the only node: "+
+			"start all nodes with these settings, or remove a node that no longer runs with \"ostiary node remove --force\"", n.ID, ago, alone)
+		return errors.Join(err, log.Forget(context.WithoutCancel(ctx), m.self.ID))
+	}
+	return nil
+}
+
+// reload reads the certificates again.
+func (m *member) reload() error {
+	if m.link == nil {
+		return nil
+	}
+	return m.link.Reload()
+}
+
+// attach lets the server serve what other nodes pass on.
+func (m *member) attach(receiver link.Receiver) {
+	if m.link != nil {
+		m.link.Attach(m.node, receiver)
+	}
+}
