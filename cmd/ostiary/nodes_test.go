@@ -408,7 +408,7 @@ func TestNodesRefuse(t *testing.T) {
 	fails("node "+c.all[0].ready().Node.Node+" reported to the log", data...)
 	fails("is signed by", "--data", c.file("another"), "--nodes-ca", c.file("other/ca.crt"), "--nodes-certificate", c.file("certificates/127.0.0.1.crt"), "--nodes-key", c.file("certificates/127.0.0.1.key"))
 	fails("certificate for localhost is not for 127.0.0.1", append(files("other", "localhost"), data...)...)
-	fails(`invalid --acknowledge "soon"`, append(good, "--acknowledge", "soon")...)
+	fails(`"soon": expected leased or local`, append(good, "--acknowledge", "soon")...)
 	fails("needs --nodes-address", append(good, "--nodes-listen", "0.0.0.0:0")...)
 	fails(`has the scheme "sqlite"`, append(good, "--log", "sqlite:///x")...)
 	fails("--log needs a data folder", append(files("certificates", "127.0.0.1"), "--data", "memory")...)
@@ -417,6 +417,12 @@ func TestNodesRefuse(t *testing.T) {
 		t.Fatal(err)
 	}
 	fails("key of the secrets differs", append(good, "--secret-key-file", key)...)
+	fails(`holder lease "3s", expected "1s"`, append(good, "--holder-lease", "3s")...)
+	fails(`acknowledge "local", expected "leased"`, append(good, "--acknowledge", "local")...)
+	fails(`invalid --read-lease 2h0m0s`, append(good, "--read-lease", "2h")...)
+	if list := c.run("node", "list", "--log", c.log, "--json"); strings.Count(list, `"id"`) != 1 {
+		t.Errorf("nodes that were refused are registered: %s", list)
+	}
 
 	// A copy of the folder of a node that runs has the same id: the second one to start is
 	// the newer start, and the first one ends.
@@ -429,6 +435,43 @@ func TestNodesRefuse(t *testing.T) {
 	c.start(p)
 	fails("was started elsewhere", append(files("certificates", "127.0.0.1"), "--data", c.file("copied"))...)
 	fails("--log", "--log", "", "--data", c.file("copied"))
+}
+
+// TestNodesSettings changes the settings of a cluster with its command, which refuses
+// while a node runs; nodes without the flags have the new ones.
+func TestNodesSettings(t *testing.T) {
+	t.Parallel()
+	c := startNodesOn(t, databases.PostgreSQL(t).Database(), 1, "--read-lease", "600ms")
+	settings := func(args ...string) (string, error) {
+		out, err := exec.Command("ostiary", append([]string{"node", "settings", "--log", c.log}, args...)...).CombinedOutput()
+		return string(out), err
+	}
+	if out, err := settings(); err != nil || out != "holder-lease 1s\nread-lease 600ms\nacknowledge leased\n" {
+		t.Errorf("node settings: %s, error %v", out, err)
+	}
+	if out, err := settings("--holder-lease", "2s"); err == nil || !strings.Contains(out, "so it runs: stop all nodes first") {
+		t.Errorf("a change while a node runs: %s, error %v", out, err)
+	}
+	if list := c.run("node", "list", "--log", c.log); !strings.Contains(list, "holder") {
+		t.Errorf("node list: %s", list)
+	}
+	p := c.all[0]
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	<-p.ended
+	if log := p.stderr.String(); strings.Contains(log, "level=WARN") {
+		t.Errorf("a node that is alone stops with a warning: %s", log)
+	}
+	if list := c.run("node", "list", "--log", c.log); !strings.Contains(list, "stopped") {
+		t.Errorf("node list: %s", list)
+	}
+	const changed = "holder-lease 2s\nread-lease 600ms\nacknowledge local\n"
+	if out, err := settings("--holder-lease", "2s", "--acknowledge", "local"); err != nil || out != changed {
+		t.Errorf("a change: %s, error %v", out, err)
+	}
+	c.start(p)
+	if out, err := settings(); err != nil || out != changed {
+		t.Errorf("after a start: %s, error %v", out, err)
+	}
 }
 
 // TestNodesPaused stops the process that writes, and then another one, with SIGSTOP. The

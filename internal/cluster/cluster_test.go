@@ -74,6 +74,14 @@ func newWorld(t testing.TB, total int, change func(i int, n *node)) *world {
 // start starts a node, and closes it with the test.
 func (n *node) start(t testing.TB) {
 	t.Helper()
+	if err := n.open(t); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// open is start, with the error of a node that may not start.
+func (n *node) open(t testing.TB) error {
+	t.Helper()
 	o := n.options
 	o.Log, o.Link, o.Clock = n.host.Log(n.w.tables.Open()), n.host, n.host
 	if n.bootClock {
@@ -86,7 +94,7 @@ func (n *node) start(t testing.TB) {
 	}
 	d, err := replica.Open(t.Context(), o.Log, local, replica.Options{Address: "here", Gate: c.Gate()})
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	if n.slow > 0 {
 		d.OnApplied(func(context.Context, []storage.StoreID) error {
@@ -104,6 +112,7 @@ func (n *node) start(t testing.TB) {
 	n.cluster, n.driver, n.engine = c, d, e
 	n.mu.Unlock()
 	t.Cleanup(func() { n.stop(t) })
+	return nil
 }
 
 // stop stops the node if it runs.

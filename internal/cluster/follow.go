@@ -60,6 +60,10 @@ type readLease struct {
 // lease, or none.
 var errLeft = errors.New("the lease has another holder")
 
+// errNoStream means that the holder did not answer within its lease. It may hang, so
+// this node looks at the lease again.
+var errNoStream = errors.New("the node does not answer")
+
 // follow follows the node that holds the lease until the stream ends, or the lease does.
 // It returns how this node takes the lease over, if it does.
 func (n *Node) follow() *takeOver {
@@ -67,7 +71,7 @@ func (n *Node) follow() *takeOver {
 	defer cancel()
 	f, err := n.dial(ctx)
 	if err != nil {
-		n.note(err)
+		n.note(&n.failed.holder, err)
 		select {
 		case t := <-n.takes:
 			return t
@@ -83,10 +87,11 @@ func (n *Node) follow() *takeOver {
 	group.Go(func() { f.show(ctx) })
 	group.Go(func() { f.offer(ctx) })
 	t, err := n.watch(received, f)
+	now := n.opts.Clock.Now()
 	n.mu.Lock()
 	f.ended = true
 	if err != nil {
-		n.failed = err
+		n.failed.set(&n.failed.holder, err, now)
 	}
 	n.setRole(Looking, Peer{})
 	n.mu.Unlock()
@@ -104,7 +109,7 @@ func (n *Node) dial(ctx context.Context) (*following, error) {
 	if n.opts.Link == nil {
 		return nil, errors.New("the node has no link to other nodes")
 	}
-	find, cancel := context.WithTimeout(ctx, n.opts.HolderLease)
+	find, cancel := context.WithTimeout(ctx, n.settings.HolderLease)
 	defer cancel()
 	holder, err := n.findPeer(find, lease.Holder)
 	if err != nil {
@@ -113,7 +118,7 @@ func (n *Node) dial(ctx context.Context) (*following, error) {
 	n.mu.Lock()
 	n.readUntil.Store(0) // the hello gives up every lease of an earlier epoch
 	n.mu.Unlock()
-	stream, err := n.opts.Link.Follow(ctx, holder, Hello{Version: Version, Cluster: n.id, Node: n.self, To: holder, Epoch: lease.Epoch})
+	stream, err := n.openStream(ctx, holder, lease.Epoch)
 	if err != nil {
 		return nil, fmt.Errorf("follow node %x: %w", holder.ID[:4], err)
 	}
@@ -123,6 +128,23 @@ func (n *Node) dial(ctx context.Context) (*following, error) {
 	defer n.mu.Unlock()
 	n.follows = f
 	return f, nil
+}
+
+// openStream opens a stream within the time of a holder's lease.
+func (n *Node) openStream(ctx context.Context, holder Peer, epoch uint64) (Stream, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	late := time.AfterFunc(n.settings.HolderLease, func() { cancel(errNoStream) })
+	stream, err := n.opts.Link.Follow(ctx, holder, Hello{Version: Version, Cluster: n.id, Node: n.self, To: holder, Epoch: epoch, Settings: n.settings})
+	if !late.Stop() {
+		if err == nil {
+			stream.Close()
+		}
+		err = errNoStream
+	}
+	if err != nil {
+		cancel(nil)
+	}
+	return stream, err
 }
 
 // watch waits until the stream ends, the lease of the holder runs out, or the holder
@@ -256,7 +278,7 @@ func (f *following) granted(g Grant) error {
 		return nil
 	}
 	n.see(sharedlog.Lease{Holder: f.holder.ID, Epoch: g.Epoch, Renewals: g.Renewals}, now)
-	n.failed = nil
+	n.failed, n.joined = failures{}, true
 	if n.role != Follower {
 		n.setRole(Follower, f.holder)
 	}
@@ -342,7 +364,7 @@ func (f *following) send(ctx context.Context) {
 	renewal := time.NewTimer(0)
 	defer renewal.Stop()
 	ask := func() Message {
-		renewal.Reset(n.opts.ReadLease / 3)
+		renewal.Reset(n.settings.ReadLease / 3)
 		if n.driver.Failed() != nil {
 			return nil // it shows nothing more, so it must not have a lease
 		}

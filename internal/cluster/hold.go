@@ -78,7 +78,7 @@ func (n *Node) pause(d time.Duration) {
 func (n *Node) takeLease(t *takeOver) (*hold, error) {
 	_, epoch := n.driver.Applied()
 	lease := sharedlog.Lease{Holder: n.self.ID, Epoch: max(t.lease.Epoch, epoch) + 1, Renewals: 1}
-	h := &hold{renewing: make(chan struct{}, 1), lease: lease, until: n.opts.Clock.Now() + n.opts.HolderLease}
+	h := &hold{renewing: make(chan struct{}, 1), lease: lease, until: n.opts.Clock.Now() + n.settings.HolderLease}
 	if err := n.swapLease(n.ctx, t.lease, lease); err != nil {
 		return nil, fmt.Errorf("take the lease over: %w", err)
 	}
@@ -87,7 +87,7 @@ func (n *Node) takeLease(t *takeOver) (*hold, error) {
 
 // swapLease replaces the lease of the log. If the outcome is open, it reads the lease.
 func (n *Node) swapLease(ctx context.Context, old, next sharedlog.Lease) error {
-	ctx, cancel := context.WithTimeout(ctx, n.opts.HolderLease)
+	ctx, cancel := context.WithTimeout(ctx, n.settings.HolderLease)
 	defer cancel()
 	err := n.opts.Log.SwapLease(ctx, shard, old, next)
 	if err == nil || errors.Is(err, sharedlog.ErrSwap) || errors.Is(err, sharedlog.ErrLease) {
@@ -116,8 +116,8 @@ func (n *Node) leasesBefore(ctx context.Context, t *takeOver) map[start]time.Dur
 	if t.leased != nil || t.lease == (sharedlog.Lease{}) {
 		return t.leased
 	}
-	until := n.opts.Clock.Now() + stretch(n.opts.ReadLease)
-	ctx, cancel := context.WithTimeout(ctx, n.opts.ReadLease)
+	until := n.opts.Clock.Now() + stretch(n.settings.ReadLease)
+	ctx, cancel := context.WithTimeout(ctx, n.settings.ReadLease)
 	defer cancel()
 	nodes, _, err := n.opts.Log.Nodes(ctx)
 	if err != nil {
@@ -156,7 +156,7 @@ func (n *Node) lead(ctx context.Context, h *hold) error {
 		if ctx.Err() != nil || errors.Is(err, replica.ErrFenced) || errors.Is(err, replica.ErrStopped) {
 			return err
 		}
-		n.note(err)
+		n.note(&n.failed.log, err)
 		n.pause(n.poll())
 	}
 	if err := n.driver.WaitShown(ctx, at.Sequence); err != nil {
@@ -168,7 +168,7 @@ func (n *Node) lead(ctx context.Context, h *hold) error {
 	if h.stopped || ctx.Err() != nil {
 		return context.Canceled
 	}
-	n.head, n.failed = at, nil
+	n.head, n.failed, n.joined = at, failures{}, true
 	n.writes.Store(h.lease.Epoch)
 	n.readUntil.Store(int64(h.until))
 	n.setRole(Holder, n.self)
@@ -177,15 +177,16 @@ func (n *Node) lead(ctx context.Context, h *hold) error {
 }
 
 // note notes why the log or the holder cannot be reached.
-func (n *Node) note(err error) {
+func (n *Node) note(which *error, err error) {
+	now := n.opts.Clock.Now()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.failed = err
+	n.failed.set(which, err, now)
 }
 
 // renew renews the lease until it is lost or ctx ends.
 func (n *Node) renew(ctx context.Context, h *hold) {
-	wait := n.opts.HolderLease / 3
+	wait := n.settings.HolderLease / 3
 	for {
 		select {
 		case <-time.After(wait):
@@ -197,7 +198,7 @@ func (n *Node) renew(ctx context.Context, h *hold) {
 		case <-ctx.Done():
 			return
 		}
-		wait = n.opts.HolderLease / 3
+		wait = n.settings.HolderLease / 3
 		err := n.driver.Failed()
 		if err != nil {
 			n.resign(h)
@@ -227,10 +228,10 @@ func (n *Node) renewOnce(ctx context.Context, h *hold) error {
 	begun := n.opts.Clock.Now()
 	err := n.swapLease(ctx, old, next)
 	if err == nil {
-		n.renewed(h, next, begun+n.opts.HolderLease)
+		n.renewed(h, next, begun+n.settings.HolderLease)
 		return nil
 	}
-	n.note(err)
+	n.note(&n.failed.log, err)
 	now, readErr := n.opts.Log.Lease(ctx, shard)
 	switch {
 	case readErr != nil:
@@ -251,7 +252,7 @@ func (n *Node) renewed(h *hold, lease sharedlog.Lease, until time.Duration) {
 	h.lease, h.until = lease, max(h.until, until)
 	n.see(lease, now)
 	if until > 0 {
-		n.failed = nil
+		n.failed.log = nil
 	}
 	if n.role == Holder && !h.stopped {
 		n.readUntil.Store(int64(h.until))
@@ -337,7 +338,7 @@ func (n *Node) holds(h *hold) bool {
 // HandOver hands the role of the holder over to a follower; the zero id means the one
 // that has acknowledged most. It waits for the writes that have begun, see
 // [Node.AwaitHolder]; new ones wait for the next holder. It fails with an error that
-// wraps [storage.ErrNotHolder] if this node is not the holder, and with [ErrPeer] if no
+// wraps [storage.ErrNotHolder] if this node is not the holder, and with [ErrAlone] if no
 // such node follows it. After another error the node is the holder again, unless
 // another node has taken the lease.
 func (n *Node) HandOver(ctx context.Context, to storage.NodeID) error {
@@ -382,7 +383,7 @@ func (n *Node) drain(ctx context.Context, to storage.NodeID) (*hold, Peer, error
 	h := n.hold
 	peer, ok := n.successor(to)
 	if !ok || n.opts.Link == nil {
-		return nil, Peer{}, fmt.Errorf("hand the role over: %w: no such node follows this one", ErrPeer)
+		return nil, Peer{}, fmt.Errorf("hand the role over: %w", ErrAlone)
 	}
 	n.draining = true
 	for now := time.Duration(0); n.begun > 0 && now < deadline && n.hold == h; {

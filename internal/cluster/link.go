@@ -73,6 +73,8 @@ type Hello struct {
 	// Epoch is the epoch in which To is the holder. A follower that sends it has given
 	// up every read lease of an earlier epoch.
 	Epoch uint64
+	// Settings are those of the follower. A holder with others refuses the stream.
+	Settings sharedlog.Settings
 }
 
 // Message is a message on a [Stream]: one of [Renew], [Applied], [Segment], [Grant] and

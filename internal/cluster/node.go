@@ -3,7 +3,6 @@ package cluster
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -37,10 +36,12 @@ const shard = sharedlog.Shard(0)
 //	    when they show the head that the grant names.
 //	C7. A read checks the read lease after it has arrived, and before its view is chosen.
 type Node struct {
-	opts   Options
-	driver *replica.Driver
-	self   Peer
-	id     sharedlog.ClusterID
+	opts Options
+	// settings are those of the cluster. They do not change after Start.
+	settings sharedlog.Settings
+	driver   *replica.Driver
+	self     Peer
+	id       sharedlog.ClusterID
 
 	ctx        context.Context // ends with Close
 	cancel     context.CancelFunc
@@ -68,7 +69,8 @@ type Node struct {
 	lease   sharedlog.Lease
 	seen    time.Duration
 	holder  Peer       // the node that is followed
-	failed  error      // see Status.Failure
+	failed  failures   // see Status.Failure
+	joined  bool       // see Status.Joined
 	follows *following // the last stream to a holder
 	hold    *hold      // nil unless the node is the holder, or takes the role over
 	// draining is true while the holder waits for the writes that have begun, and begun
@@ -95,15 +97,13 @@ func (p Peer) start() start { return start{p.ID, p.Start} }
 // New returns a node that does nothing yet. Its [Node.Gate] goes into the options of
 // the driver that is passed to [Node.Start].
 func New(o Options) *Node {
-	o.HolderLease = cmp.Or(o.HolderLease, HolderLeaseDefault)
-	o.ReadLease = cmp.Or(o.ReadLease, ReadLeaseDefault)
 	o.ReadWait = cmp.Or(o.ReadWait, ReadWaitDefault)
 	o.DrainWait = cmp.Or(o.DrainWait, DrainWaitDefault)
 	o.PushBytes = cmp.Or(o.PushBytes, PushBytesDefault)
 	if o.Clock == nil {
 		o.Clock = BootClock{}
 	}
-	n := &Node{opts: o, followers: map[start]*follower{}, takes: make(chan *takeOver), confirmations: confirmations{wake: make(chan struct{}, 1)}}
+	n := &Node{opts: o, settings: o.Settings.Or(DefaultSettings()), followers: map[start]*follower{}, takes: make(chan *takeOver), confirmations: confirmations{wake: make(chan struct{}, 1)}}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	return n
 }
@@ -111,9 +111,22 @@ func New(o Options) *Node {
 // Gate returns the gate of the node's driver. Until Start the driver may append
 // nothing.
 func (n *Node) Gate() replica.Gate {
-	return replica.Gate{MayAppend: n.mayAppend, Appended: n.appended, Acknowledge: n.acknowledge,
+	return replica.Gate{Settle: n.settle, MayAppend: n.mayAppend, Appended: n.appended, Acknowledge: n.acknowledge,
 		BeforeRead: n.BeforeRead, BeforeWrite: n.beforeWrite}
 }
+
+// settle sets the settings of the node, which are those of the cluster. It is called
+// before Start.
+func (n *Node) settle(have sharedlog.Settings) (sharedlog.Settings, error) {
+	all, err := Settle(n.opts.Settings, have)
+	if err == nil {
+		n.settings = all
+	}
+	return all, err
+}
+
+// Settings returns the settings of the cluster. It is called after [replica.Open].
+func (n *Node) Settings() sharedlog.Settings { return n.settings }
 
 // Start starts the goroutines of the node, which end with Close. The driver must be
 // one with the gate of the node, and must be closed after the node. Start does not wait
@@ -201,7 +214,7 @@ func (n *Node) run() {
 }
 
 // poll is the time between two looks at the lease while no holder grants anything.
-func (n *Node) poll() time.Duration { return n.opts.HolderLease / 8 }
+func (n *Node) poll() time.Duration { return n.settings.HolderLease / 8 }
 
 // look reads the lease until another node holds it, in which case it returns nil, or
 // until this node may take it over.
@@ -225,25 +238,57 @@ func (n *Node) look() *takeOver {
 // followed is true if another node holds it.
 func (n *Node) glance() (t *takeOver, followed bool) {
 	begun := n.opts.Clock.Now()
-	ctx, cancel := context.WithTimeout(n.ctx, n.opts.HolderLease)
+	ctx, cancel := context.WithTimeout(n.ctx, n.settings.HolderLease)
 	defer cancel()
 	lease, err := n.opts.Log.Lease(ctx, shard)
-	failure := n.driver.Failed()
+	if err == nil {
+		err = n.driver.Failed()
+	}
+	if err == nil && n.opts.Reluctance >= 0 && n.isFree(lease, begun) {
+		err = n.member(ctx)
+	}
 	now := n.opts.Clock.Now()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.failed = errors.Join(failure, err); n.failed != nil {
+	n.failed.set(&n.failed.log, err, now)
+	if err != nil {
 		return nil, false
 	}
 	n.see(lease, now)
 	if n.opts.Reluctance < 0 {
 		return nil, lease.Holder != n.self.ID && !vacant(lease)
 	}
-	switch expired := n.seen + stretch(n.opts.HolderLease) + n.opts.Reluctance; {
-	case vacant(lease), begun >= expired:
+	if n.free(lease, begun) {
 		return &takeOver{lease: lease}, false
 	}
 	return nil, lease.Holder != n.self.ID
+}
+
+// free reports whether a lease that was read after begun may be taken over. The caller
+// holds n.mu.
+func (n *Node) free(lease sharedlog.Lease, begun time.Duration) bool {
+	return vacant(lease) || lease == n.lease && begun >= n.seen+stretch(n.settings.HolderLease)+n.opts.Reluctance
+}
+
+func (n *Node) isFree(lease sharedlog.Lease, begun time.Duration) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.free(lease, begun)
+}
+
+// member returns why this node may not take the lease over: what its cluster has
+// changed, for example while this node was suspended.
+func (n *Node) member(ctx context.Context) error {
+	c, err := n.opts.Log.Cluster(ctx)
+	switch {
+	case err != nil:
+		return err
+	case c.Settings != n.settings:
+		return fmt.Errorf("%w: %s", ErrSettings, n.settings.Differences(c.Settings))
+	case c.Format > sharedlog.SegmentVersion:
+		return fmt.Errorf("%w: the log has segments of version %d, but this version reads up to %d", storage.ErrFormat, c.Format, sharedlog.SegmentVersion)
+	}
+	return nil
 }
 
 // vacant reports whether nobody holds a lease: there was none, or the holder has
@@ -265,7 +310,30 @@ func (n *Node) expiredLease() bool {
 	now := n.opts.Clock.Now()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return now >= n.seen+stretch(n.opts.HolderLease)+max(n.opts.Reluctance, 0)
+	return now >= n.seen+stretch(n.settings.HolderLease)+max(n.opts.Reluctance, 0)
+}
+
+// failures are why a node could not reach the log or the holder last; nil if it could.
+type failures struct {
+	log, holder error
+	since       time.Duration // of the clock, since one of them is not nil
+}
+
+// set sets one of the errors.
+func (f *failures) set(which *error, err error, now time.Duration) {
+	before := f.log != nil || f.holder != nil
+	*which = err
+	if !before {
+		f.since = now
+	}
+}
+
+// err returns an error that is not nil, if there is one.
+func (f *failures) err() error {
+	if f.log != nil {
+		return f.log
+	}
+	return f.holder
 }
 
 // setRole sets the role. The caller holds n.mu.
@@ -394,13 +462,16 @@ func (n *Node) Status() Status {
 	now := n.opts.Clock.Now()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	s := Status{Self: n.self, Role: n.role, Holder: n.holder, Lease: n.lease, Failure: n.failed,
+	s := Status{Self: n.self, Role: n.role, Holder: n.holder, Lease: n.lease, Failure: n.failed.err(), Joined: n.joined,
 		ReadRemaining: max(time.Duration(n.readUntil.Load())-now, 0)}
 	if n.driver != nil {
 		s.Shown = n.driver.Shown()
 		if err := n.driver.Failed(); err != nil {
 			s.Failure = err
 		}
+	}
+	if n.failed.err() != nil {
+		s.Failing = max(now-n.failed.since, 0)
 	}
 	if n.hold != nil {
 		s.Holder, s.HolderRemaining = n.self, max(n.hold.until-now, 0)

@@ -2,22 +2,10 @@ package cluster
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/ostiary/ostiary/storage/sharedlog"
-)
-
-// Acknowledge is when a write is acknowledged to its caller.
-type Acknowledge uint8
-
-// The values of Acknowledge. All nodes of a cluster must have the same.
-const (
-	// AcknowledgeLeased acknowledges a write when every node with a read lease shows it.
-	// A read on any node then sees every write that was acknowledged before.
-	AcknowledgeLeased Acknowledge = iota
-	// AcknowledgeLocal acknowledges a write when the log has it and the holder shows it.
-	// Other nodes show it a little later, and reads need no lease.
-	AcknowledgeLocal
 )
 
 // Defaults of [Options].
@@ -38,13 +26,11 @@ type Options struct {
 	Link Link
 	// Clock measures leases. The default is [BootClock].
 	Clock Clock
-	// HolderLease is how long the lease of the holder lasts, and ReadLease how long a
-	// read lease lasts. All nodes of a cluster must have the same. The defaults are
-	// HolderLeaseDefault and ReadLeaseDefault. Their sum should be below the time limit
-	// of requests, so that writes wait for the next holder instead of failing.
-	HolderLease, ReadLease time.Duration
-	// Acknowledge is when a write is acknowledged. The default is AcknowledgeLeased.
-	Acknowledge Acknowledge
+	// Settings are what all nodes of a cluster have alike. A field that is zero is that of
+	// the cluster, see [Settle]; the first node of a cluster uses [DefaultSettings]. The
+	// sum of the leases should be below the time limit of requests, so that writes wait
+	// for the next holder instead of failing.
+	Settings sharedlog.Settings
 	// StaleReads lets reads be answered from the copy as it is while the node can get
 	// neither a read lease nor the head of the log. They fail otherwise.
 	StaleReads bool
@@ -65,10 +51,32 @@ type Options struct {
 	PushBytes int
 }
 
+// DefaultSettings returns the settings of a new cluster.
+func DefaultSettings() sharedlog.Settings {
+	return sharedlog.Settings{HolderLease: HolderLeaseDefault, ReadLease: ReadLeaseDefault, Acknowledge: sharedlog.AcknowledgeLeased}
+}
+
+// ErrSettings means that a node needs other settings than its cluster has. For use with
+// errors.Is.
+var ErrSettings = errors.New("settings of this node differ from those of the cluster")
+
+// Settle returns the settings of a node that wants some of them, which are not zero, in
+// a cluster that has settings, or none. It fails with ErrSettings if they differ.
+func Settle(want, have sharedlog.Settings) (sharedlog.Settings, error) {
+	all := want.Or(have).Or(DefaultSettings())
+	if have != (sharedlog.Settings{}) && all != have {
+		return all, fmt.Errorf("%w: %s", ErrSettings, all.Differences(have))
+	}
+	return all, all.Check()
+}
+
 // ErrPeer means that another node has broken the rules of the messages, or that a node
 // may not connect: it belongs to another cluster, is not registered, or was started
 // again. For use with errors.Is.
 var ErrPeer = errors.New("node refused")
+
+// ErrAlone means that no node follows the holder to which it could hand its role over.
+var ErrAlone = fmt.Errorf("%w: no such node follows this one", ErrPeer)
 
 // Role is what a node does.
 type Role uint8
@@ -109,6 +117,10 @@ type Status struct {
 	// Failure is why the node could not reach the holder or the log last; nil if it
 	// can.
 	Failure error
+	// Failing is for how long the node does not reach one of them.
+	Failing time.Duration
+	// Joined is true once the node has followed a holder, or was the holder.
+	Joined bool
 }
 
 // FollowerStatus is what a holder knows about a follower.

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/sharedlog"
 )
 
 // confirmations are the reads that arrived while the node had no read lease. Those that
@@ -29,7 +30,7 @@ type confirmation struct {
 // with the head of the log. After Options.ReadWait it fails with an error that wraps
 // [storage.ErrNoLease], unless Options.StaleReads is set. See C7.
 func (n *Node) BeforeRead(ctx context.Context) error {
-	if n.leased() || n.opts.Acknowledge == AcknowledgeLocal {
+	if n.leased() || n.settings.Acknowledge == sharedlog.AcknowledgeLocal {
 		return nil
 	}
 	c, failing := n.confirmations.join()

@@ -13,6 +13,8 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/internal/cluster"
 	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/memory"
+	"github.com/ostiary/ostiary/storage/sharedlog"
 )
 
 // The durations of the rules.
@@ -513,7 +515,7 @@ func TestHelloGivesUp(t *testing.T) {
 func TestAppendOfOldHolder(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newWorld(t, 3, func(_ int, n *node) {
-			n.options.HolderLease, n.options.ReadLease = 300*time.Millisecond, 200*time.Millisecond
+			n.options.Settings = sharedlog.Settings{HolderLease: 300 * time.Millisecond, ReadLease: 200 * time.Millisecond}
 		})
 		old := w.holder()
 		var group sync.WaitGroup
@@ -774,7 +776,7 @@ func TestRefused(t *testing.T) {
 		other := w.others(holder)[0]
 		epoch := holder.cluster.Status().Lease.Epoch
 		id, _ := holder.driver.Self()
-		good := cluster.Hello{Version: cluster.Version, Cluster: id, Node: other.cluster.Self(), To: holder.cluster.Self(), Epoch: epoch}
+		good := cluster.Hello{Version: cluster.Version, Cluster: id, Node: other.cluster.Self(), To: holder.cluster.Self(), Epoch: epoch, Settings: holder.cluster.Settings()}
 		for name, change := range map[string]func(h *cluster.Hello){
 			"cluster":           func(h *cluster.Hello) { h.Cluster[0]++ },
 			"reads messages":    func(h *cluster.Hello) { h.Version = 0 },
@@ -782,6 +784,9 @@ func TestRefused(t *testing.T) {
 			"is registered":     func(h *cluster.Hello) { h.Node.Start++ },
 			"and this is start": func(h *cluster.Hello) { h.To.Start++ },
 			"of epoch":          func(h *cluster.Hello) { h.Epoch++ },
+			`holder lease "2s"`: func(h *cluster.Hello) { h.Settings.HolderLease = 2 * time.Second },
+			`expected "700ms"`:  func(h *cluster.Hello) { h.Settings.ReadLease = time.Second },
+			`acknowledge "loc`:  func(h *cluster.Hello) { h.Settings.Acknowledge = sharedlog.AcknowledgeLocal },
 		} {
 			h := good
 			change(&h)
@@ -812,6 +817,69 @@ func TestRefused(t *testing.T) {
 		}
 		w.settle()
 		w.mustShow(w.mustWrite(), w.nodes...)
+	})
+}
+
+// TestSettings changes the settings of the cluster while a node is suspended: it cannot
+// take the role over, because its lease is another one, and the holder refuses it. A node
+// that names no settings has those of the cluster, and one that names others does not
+// open.
+func TestSettings(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 2, func(i int, n *node) {
+			if i == 0 {
+				n.options.Settings = sharedlog.Settings{HolderLease: 2 * time.Second}
+			}
+		})
+		want := sharedlog.Settings{HolderLease: 2 * time.Second, ReadLease: readLease, Acknowledge: sharedlog.AcknowledgeLeased}
+		for _, n := range w.nodes {
+			if have := n.cluster.Settings(); have != want {
+				t.Errorf("the settings are %+v, want %+v", have, want)
+			}
+		}
+		third := &node{w: w, host: w.network.Host(), disk: memory.NewStore(), options: cluster.Options{Settings: sharedlog.Settings{HolderLease: time.Second}}}
+		err := third.open(t)
+		if !errors.Is(err, cluster.ErrSettings) || !strings.Contains(err.Error(), `holder lease "1s", expected "2s"`) {
+			t.Errorf("a node with another holder lease: %v", err)
+		}
+		log := w.tables.Open()
+		if all, _, err := log.Nodes(t.Context()); err != nil || len(all) != 2 {
+			t.Errorf("the registry has %+v, error %v, after a node was refused", all, err)
+		}
+		asleep, other := w.nodes[0], w.nodes[1]
+		asleep.host.Pause()
+		defer asleep.host.Resume()
+		other.stop(t)
+		old, err := log.Cluster(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := old
+		next.Settings.HolderLease = 10 * time.Second
+		if err := log.SwapCluster(t.Context(), old, next); err != nil {
+			t.Fatal(err)
+		}
+		other.start(t)
+		time.Sleep(20 * time.Second)
+		if s := other.cluster.Status(); s.Role != cluster.Holder {
+			t.Fatalf("the other node: %+v", s)
+		}
+		asleep.host.Resume()
+		time.Sleep(5 * time.Second) // more than its holder lease, and less than the new one
+		if s := asleep.cluster.Status(); !errors.Is(s.Failure, cluster.ErrPeer) {
+			t.Errorf("the node that was suspended: %+v", s)
+		}
+		w.network.Cut(asleep.host, other.host, true)
+		other.host.Pause()
+		time.Sleep(5 * time.Second)
+		other.host.Resume()
+		if s := asleep.cluster.Status(); s.Role >= cluster.Taking || !errors.Is(s.Failure, cluster.ErrSettings) {
+			t.Errorf("the node that was suspended, while no node renews the lease: %+v", s)
+		}
+		if s := other.cluster.Status(); s.Role != cluster.Holder {
+			t.Errorf("the other node: %+v", s)
+		}
+		w.network.Cut(asleep.host, other.host, false)
 	})
 }
 
@@ -876,7 +944,7 @@ func TestPushQueue(t *testing.T) {
 // TestAcknowledgeLocal answers a write at its commit.
 func TestAcknowledgeLocal(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		w := newWorld(t, 3, func(_ int, n *node) { n.options.Acknowledge = cluster.AcknowledgeLocal })
+		w := newWorld(t, 3, func(_ int, n *node) { n.options.Settings.Acknowledge = sharedlog.AcknowledgeLocal })
 		w.others(w.holder())[0].host.Pause()
 		begun := time.Now()
 		object := w.mustWrite()

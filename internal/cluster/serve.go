@@ -116,6 +116,8 @@ func (n *Node) admit(ctx context.Context, from Peer, hello Hello) error {
 		return fmt.Errorf("%w: it reads messages of version %d, expected %d or a later one", ErrPeer, hello.Version, Version)
 	case hello.Cluster != n.id:
 		return fmt.Errorf("%w: it belongs to cluster %s, this node to cluster %s", ErrPeer, hello.Cluster, n.id)
+	case hello.Settings != n.settings:
+		return fmt.Errorf("%w: node %x has other settings than its cluster: %s", ErrPeer, from.ID[:4], hello.Settings.Differences(n.settings))
 	case hello.Node.start() != from.start():
 		return fmt.Errorf("%w: node %x sends a hello of node %x", ErrPeer, from.ID[:4], hello.Node.ID[:4])
 	case hello.To.start() != self.start():
@@ -317,7 +319,7 @@ func (n *Node) answer(f *follower, s *session, now time.Duration) {
 	g := Grant{Number: s.open, Epoch: n.hold.lease.Epoch, Renewals: n.hold.lease.Renewals, Head: at}
 	s.open = 0
 	if n.mayLease(f, s, at, now) {
-		g.Duration = min(n.opts.ReadLease, own)
+		g.Duration = min(n.settings.ReadLease, own)
 		if f.until <= now {
 			f.covered = at.Sequence
 		}
@@ -338,7 +340,7 @@ func (n *Node) mayLease(f *follower, s *session, at sharedlog.Position, now time
 		f.named = at.Sequence
 	}
 	if f.until > now && f.lateness(s, now) >= lateMax {
-		f.suspended, f.late = now+suspension*n.opts.ReadLease, 0
+		f.suspended, f.late = now+suspension*n.settings.ReadLease, 0
 		f.named = at.Sequence
 	}
 	return f.suspended <= now && s.shown >= f.named
@@ -386,7 +388,7 @@ func (n *Node) acknowledgement(f *follower, s *session, at sharedlog.Position, n
 // acknowledge is the gate of an answer: it returns when every read on every node that
 // arrives later sees a segment, see C4 and C5.
 func (n *Node) acknowledge(ctx context.Context, sequence uint64, _ storage.Hash) error {
-	if n.opts.Acknowledge == AcknowledgeLocal {
+	if n.settings.Acknowledge == sharedlog.AcknowledgeLocal {
 		return nil
 	}
 	for {

@@ -15,6 +15,10 @@ import (
 // Gate are hooks of code that coordinates several nodes. Each of them may be nil. They
 // are called from several goroutines.
 type Gate struct {
+	// Settle is called while the driver opens, with the settings of the cluster, which are
+	// zero for a new one. It returns those that the log gets, or fails if this node cannot
+	// have them; Open then fails with the error. It is called several times.
+	Settle func(have sharedlog.Settings) (sharedlog.Settings, error)
 	// MayAppend is called before each attempt to append a segment, and returns the epoch
 	// of the segment. If it fails, the changes that wait fail with the error and have no
 	// effect. All changes wait while it runs, and so does Barrier, so it must not wait

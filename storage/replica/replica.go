@@ -39,6 +39,9 @@ type Local interface {
 type Options struct {
 	// Address is where other nodes reach this one. The registry of the log has it.
 	Address string
+	// Zone and Preferred are those of the record in the registry.
+	Zone      string
+	Preferred bool
 	// KeyFingerprint identifies the key of the secrets. All nodes must have the same.
 	KeyFingerprint storage.Hash
 	// ReportInterval is the time between two reports to the registry. Before each of
@@ -108,6 +111,10 @@ type Driver struct {
 	// left has the ids of stores with a write whose caller has left before the outcome.
 	// Their engine is notified of its own entries, when they are read from the log.
 	left sync.Map
+	// registered is true once the registry has this start. Open sets it.
+	registered bool
+	// opened is true once Open has succeeded.
+	opened bool
 	// scrubs are stores whose deleted secrets are removed from the medium.
 	scrubs chan storage.StoreID
 	upkeep upkeep
@@ -161,9 +168,11 @@ func Open(ctx context.Context, log sharedlog.Log, local Local, opts Options) (*D
 	r.shower.pending = map[storage.StoreID]struct{}{}
 	r.shower.wake = make(chan struct{}, 1)
 	if err := r.open(ctx); err != nil {
+		r.withdraw()
 		r.Close()
 		return nil, fmt.Errorf("open a copy of a shared log: %w", err)
 	}
+	r.opened = true
 	r.background.Go(r.follow)
 	r.background.Go(r.append)
 	r.background.Go(r.show)
@@ -213,6 +222,12 @@ func (r *Driver) open(ctx context.Context) (err error) {
 	if err := r.log.Register(ctx, r.node(r.applied.Load().applied.Sequence)); err != nil {
 		return err
 	}
+	r.registered = true
+	// Who changes the description looks for nodes afterwards, so either this node sees the
+	// change, or its record is seen.
+	if _, err := r.join(ctx); err != nil {
+		return err
+	}
 	return r.begin(ctx) // the log may have been trimmed before the node was registered
 }
 
@@ -239,30 +254,47 @@ func (r *Driver) begin(ctx context.Context) error {
 	return err
 }
 
-// join returns the description of the cluster, and creates it if there is none.
+// join returns the description of the cluster. It creates it if there is none.
 func (r *Driver) join(ctx context.Context) (sharedlog.Cluster, error) {
-	cluster, err := r.log.Cluster(ctx)
-	if err == nil && cluster.ID == (sharedlog.ClusterID{}) {
-		first := sharedlog.Cluster{ID: sharedlog.ClusterID(storage.NewIncarnation()), Format: sharedlog.SegmentVersion, KeyFingerprint: r.opts.KeyFingerprint}
-		if err = r.log.SwapCluster(ctx, cluster, first); err == nil || errors.Is(err, sharedlog.ErrSwap) {
-			cluster, err = r.log.Cluster(ctx)
+	for {
+		have, err := r.log.Cluster(ctx)
+		if err != nil {
+			return have, err
+		}
+		next, err := r.describe(have)
+		if err != nil || next == have {
+			return next, err
+		}
+		if err := r.log.SwapCluster(ctx, have, next); !errors.Is(err, sharedlog.ErrSwap) {
+			return next, err
 		}
 	}
-	switch {
-	case err != nil:
-		return cluster, err
-	case cluster.Format > sharedlog.SegmentVersion:
-		return cluster, fmt.Errorf("%w: the log has segments of version %d, but this version reads up to %d", storage.ErrFormat, cluster.Format, sharedlog.SegmentVersion)
-	case cluster.KeyFingerprint != r.opts.KeyFingerprint:
-		return cluster, fmt.Errorf("%w: the fingerprint is %s, expected %s", ErrKey, r.opts.KeyFingerprint, cluster.KeyFingerprint)
+}
+
+// describe returns the description of the cluster as this node needs it, or why it does
+// not belong to the cluster.
+func (r *Driver) describe(have sharedlog.Cluster) (next sharedlog.Cluster, err error) {
+	next = have
+	if have.ID == (sharedlog.ClusterID{}) {
+		next = sharedlog.Cluster{ID: sharedlog.ClusterID(storage.NewIncarnation()), Format: sharedlog.SegmentVersion, KeyFingerprint: r.opts.KeyFingerprint}
 	}
-	return cluster, nil
+	switch {
+	case next.Format > sharedlog.SegmentVersion:
+		return next, fmt.Errorf("%w: the log has segments of version %d, but this version reads up to %d", storage.ErrFormat, next.Format, sharedlog.SegmentVersion)
+	case next.KeyFingerprint != r.opts.KeyFingerprint:
+		return next, fmt.Errorf("%w: the fingerprint is %s, expected %s", ErrKey, r.opts.KeyFingerprint, next.KeyFingerprint)
+	}
+	if r.opts.Gate.Settle != nil {
+		next.Settings, err = r.opts.Gate.Settle(have.Settings)
+	}
+	return next, err
 }
 
 // node returns the record of this node for the registry.
 func (r *Driver) node(synced uint64) sharedlog.Node {
 	s := r.applied.Load()
-	return sharedlog.Node{ID: s.node, Start: s.start, Address: r.opts.Address, Reads: sharedlog.SegmentVersion, Applied: s.applied.Sequence, Synced: synced}
+	return sharedlog.Node{ID: s.node, Start: s.start, Address: r.opts.Address, Reads: sharedlog.SegmentVersion, Applied: s.applied.Sequence, Synced: synced,
+		Zone: r.opts.Zone, Preferred: r.opts.Preferred}
 }
 
 // report reports to the registry, and scrubs stores, until the driver is closed.
@@ -285,16 +317,48 @@ func (r *Driver) report() {
 // regularly; tests call it, too. If another start of the same node is registered, the
 // node stops serving.
 func (r *Driver) Report(ctx context.Context) error {
+	head, err := r.log.Head(ctx, shard) // before the record, so that a node which follows has no lag
+	if err == nil {
+		err = r.reportAt(ctx, head.Sequence, false)
+	}
+	return err
+}
+
+// reportAt is Report with the last sequence of the log. stopped is true for the last
+// report.
+func (r *Driver) reportAt(ctx context.Context, head uint64, stopped bool) error {
 	synced := r.applied.Load().applied.Sequence
 	err := r.copy.Sync()
 	if err != nil {
 		return r.stop(err)
 	}
-	err = r.log.Report(ctx, r.node(synced))
+	n := r.node(synced)
+	n.Head, n.Stopped = max(head, n.Applied), stopped
+	err = r.log.Report(ctx, n)
 	if errors.Is(err, sharedlog.ErrNodeTaken) {
 		return r.stop(err)
 	}
 	return err
+}
+
+// farewellTime bounds what the last words of a node to the registry take.
+const farewellTime = time.Second
+
+// withdraw removes the record of a node that could not be opened, unless an earlier
+// start has left one: it keeps segments for the node.
+func (r *Driver) withdraw() {
+	if s := r.applied.Load(); r.registered && s.start == 1 {
+		ctx, cancel := context.WithTimeout(context.Background(), farewellTime)
+		defer cancel()
+		_ = r.log.Forget(ctx, s.node)
+	}
+}
+
+// farewell reports that the node has stopped.
+func (r *Driver) farewell() {
+	ctx, cancel := context.WithTimeout(context.Background(), farewellTime)
+	defer cancel()
+	_ = r.reportAt(ctx, r.AppliedSequence(), true) // the record gets old otherwise
 }
 
 // stop makes the node stop serving, because of an error, and returns the error of all
@@ -369,6 +433,9 @@ func (r *Driver) Close() error {
 		r.queue.close()
 		r.background.Wait()
 		r.turn <- struct{}{} // nobody changes the copy from now on
+		if r.opened {
+			r.farewell()
+		}
 		r.closeErr = errors.Join(r.local.Close(), r.log.Close())
 	})
 	return r.closeErr

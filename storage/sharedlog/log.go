@@ -78,6 +78,8 @@ type Cluster struct {
 	// KeyFingerprint identifies the key of the secrets. It is zero if the first node
 	// has no key.
 	KeyFingerprint storage.Hash
+	// Settings are what all nodes have alike.
+	Settings Settings
 }
 
 // Lease names the node that writes a shard. A record has no times: the
@@ -106,6 +108,15 @@ type Node struct {
 	// Applied is the last sequence that the node has applied, and Synced the last one
 	// that is on its disk for certain.
 	Applied, Synced uint64
+	// Head was the last sequence of the log when the node reported Applied.
+	Head uint64
+	// Zone is where the node is, as its operator names it; "" if nothing is known.
+	Zone string
+	// Preferred is true if the node should be the one that writes.
+	Preferred bool
+	// Stopped is true once the node has ended in good order. It then does nothing until
+	// it starts again.
+	Stopped bool
 	// Seen is the time of the record by the clock of the log. The log sets it.
 	Seen time.Time
 }

@@ -243,7 +243,8 @@ func (l *Log) insert(ctx context.Context, query string, arguments ...any) (bool,
 // Cluster implements [sharedlog.Log].
 func (l *Log) Cluster(ctx context.Context) (c sharedlog.Cluster, err error) {
 	var id, key []byte
-	found, err := l.row(ctx, "select id, epoch, format, key_fingerprint from ostiary_cluster where one = 1", nil, &id, &c.Epoch, &c.Format, &key)
+	found, err := l.row(ctx, "select id, epoch, format, key_fingerprint, holder_lease, read_lease, acknowledge from ostiary_cluster where one = 1", nil,
+		&id, &c.Epoch, &c.Format, &key, &c.Settings.HolderLease, &c.Settings.ReadLease, &c.Settings.Acknowledge)
 	if err != nil || !found {
 		return sharedlog.Cluster{}, err
 	}
@@ -264,22 +265,27 @@ func (l *Log) SwapCluster(ctx context.Context, old, new sharedlog.Cluster) error
 	var made bool
 	var err error
 	if old == (sharedlog.Cluster{}) {
-		made, err = l.insert(ctx, "insert into ostiary_cluster (one, id, epoch, format, key_fingerprint) values (1, ?, ?, ?, ?)",
-			new.ID[:], int64(new.Epoch), int64(new.Format), new.KeyFingerprint[:])
+		made, err = l.insert(ctx, "insert into ostiary_cluster (id, epoch, format, key_fingerprint, holder_lease, read_lease, acknowledge, one) values (?, ?, ?, ?, ?, ?, ?, 1)",
+			clusterColumns(&new)...)
 	} else {
 		same := func() (bool, error) {
 			have, err := l.Cluster(ctx)
 			return have == old, err
 		}
-		made, err = l.replace(ctx, same, `update ostiary_cluster set id = ?, epoch = ?, format = ?, key_fingerprint = ?
-			where one = 1 and id = ? and epoch = ? and format = ? and key_fingerprint = ?`,
-			new.ID[:], int64(new.Epoch), int64(new.Format), new.KeyFingerprint[:],
-			old.ID[:], int64(old.Epoch), int64(old.Format), old.KeyFingerprint[:])
+		made, err = l.replace(ctx, same, `update ostiary_cluster set id = ?, epoch = ?, format = ?, key_fingerprint = ?, holder_lease = ?, read_lease = ?, acknowledge = ?
+			where one = 1 and id = ? and epoch = ? and format = ? and key_fingerprint = ? and holder_lease = ? and read_lease = ? and acknowledge = ?`,
+			append(clusterColumns(&new), clusterColumns(&old)...)...)
 	}
 	if err == nil && !made {
 		err = fmt.Errorf("description of the cluster: %w", sharedlog.ErrSwap)
 	}
 	return err
+}
+
+// clusterColumns returns the columns of a description.
+func clusterColumns(c *sharedlog.Cluster) []any {
+	s := &c.Settings
+	return []any{c.ID[:], int64(c.Epoch), int64(c.Format), c.KeyFingerprint[:], int64(s.HolderLease), int64(s.ReadLease), int64(s.Acknowledge)}
 }
 
 // Head implements [sharedlog.Log].
@@ -652,14 +658,27 @@ func (l *Log) SwapLease(ctx context.Context, of sharedlog.Shard, old, new shared
 // Register implements [sharedlog.Log].
 func (l *Log) Register(ctx context.Context, n sharedlog.Node) error {
 	return l.putNode(ctx, &n, "start < ?", func(start uint64) bool { return start < n.Start }, func() (bool, error) {
-		return l.insert(ctx, "insert into ostiary_node (id, start, address, reads_format, applied, synced, seen) values (?, ?, ?, ?, ?, ?, "+l.dialect.Now()+")",
-			n.ID[:], int64(n.Start), n.Address, int64(n.Reads), int64(n.Applied), int64(n.Synced))
+		return l.insert(ctx, "insert into ostiary_node (start, address, reads_format, applied, synced, head, zone, preferred, stopped, id, seen) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "+l.dialect.Now()+")",
+			append(nodeColumns(&n), n.ID[:])...)
 	})
 }
 
 // Report implements [sharedlog.Log].
 func (l *Log) Report(ctx context.Context, n sharedlog.Node) error {
 	return l.putNode(ctx, &n, "start = ?", func(start uint64) bool { return start == n.Start }, func() (bool, error) { return false, nil })
+}
+
+// nodeColumns returns the columns of the record of a node, without its id and seen.
+func nodeColumns(n *sharedlog.Node) []any {
+	return []any{int64(n.Start), n.Address, int64(n.Reads), int64(n.Applied), int64(n.Synced), int64(n.Head), n.Zone, number(n.Preferred), number(n.Stopped)}
+}
+
+// number returns 1 for true.
+func number(yes bool) int64 {
+	if yes {
+		return 1
+	}
+	return 0
 }
 
 // putNode replaces the record of a node if its start fulfills a condition, or else
@@ -670,8 +689,8 @@ func (l *Log) putNode(ctx context.Context, n *sharedlog.Node, condition string, 
 		found, err := l.row(ctx, "select start from ostiary_node where id = ?", []any{n.ID[:]}, &start)
 		return found && fulfills(start), err
 	}
-	put, err := l.replace(ctx, same, "update ostiary_node set start = ?, address = ?, reads_format = ?, applied = ?, synced = ?, seen = "+l.dialect.Now()+" where id = ? and "+condition,
-		int64(n.Start), n.Address, int64(n.Reads), int64(n.Applied), int64(n.Synced), n.ID[:], int64(n.Start))
+	put, err := l.replace(ctx, same, `update ostiary_node set start = ?, address = ?, reads_format = ?, applied = ?, synced = ?, head = ?, zone = ?, preferred = ?, stopped = ?,
+		seen = `+l.dialect.Now()+" where id = ? and "+condition, append(nodeColumns(n), n.ID[:], int64(n.Start))...)
 	if err == nil && !put {
 		put, err = insert()
 	}
@@ -697,13 +716,13 @@ func (l *Log) Nodes(ctx context.Context) (all []sharedlog.Node, now time.Time, e
 		var n sharedlog.Node
 		var id []byte
 		var seen int64
-		if err := scan(&id, &n.Start, &n.Address, &n.Reads, &n.Applied, &n.Synced, &seen); err != nil {
+		if err := scan(&id, &n.Start, &n.Address, &n.Reads, &n.Applied, &n.Synced, &n.Head, &n.Zone, &n.Preferred, &n.Stopped, &seen); err != nil {
 			return err
 		}
 		n.Seen = time.UnixMicro(seen)
 		all = append(all, n)
 		return fill(all[len(all)-1].ID[:], id)
-	}, "select id, start, address, reads_format, applied, synced, seen from ostiary_node")
+	}, "select id, start, address, reads_format, applied, synced, head, zone, preferred, stopped, seen from ostiary_node")
 	sharedlog.SortNodes(all)
 	return all, time.UnixMicro(micros), err
 }

@@ -138,15 +138,22 @@ func (h *Host) Resume() {
 }
 
 // wait waits until the host runs.
-func (h *Host) wait() {
+func (h *Host) wait() { _ = h.waitUntil(context.Background()) }
+
+// waitUntil waits until the host runs, or ctx ends.
+func (h *Host) waitUntil(ctx context.Context) error {
 	for {
 		h.mu.Lock()
 		paused := h.paused
 		h.mu.Unlock()
 		if paused == nil {
-			return
+			return nil
 		}
-		<-paused
+		select {
+		case <-paused:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 }
 
@@ -184,7 +191,9 @@ func (h *Host) reach(ctx context.Context, to *Host) error {
 		return ctx.Err()
 	}
 	h.wait()
-	to.wait()
+	if err := to.waitUntil(ctx); err != nil { // the caller does not wait for a host that hangs
+		return err
+	}
 	if cut, _ := h.network.isCut(h, to); cut {
 		return errCut
 	}

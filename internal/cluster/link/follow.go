@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"google.golang.org/grpc"
@@ -249,14 +250,17 @@ func sender(m *wire.Peer, from cluster.Peer) (cluster.Peer, error) {
 }
 
 func helloOut(h cluster.Hello) *wire.Hello {
-	return &wire.Hello{Version: h.Version, Cluster: h.Cluster[:], Node: peerOut(h.Node), To: peerOut(h.To), Epoch: h.Epoch}
+	return &wire.Hello{Version: h.Version, Cluster: h.Cluster[:], Node: peerOut(h.Node), To: peerOut(h.To), Epoch: h.Epoch, Settings: &wire.Settings{
+		HolderLeaseNanoseconds: int64(h.Settings.HolderLease), ReadLeaseNanoseconds: int64(h.Settings.ReadLease), Acknowledge: uint32(h.Settings.Acknowledge)}}
 }
 
 func helloIn(m *wire.Hello, from cluster.Peer) (h cluster.Hello, err error) {
 	if m == nil {
 		return h, fmt.Errorf("%w: node %s: the first message of a stream is no hello", cluster.ErrPeer, from.ID)
 	}
-	h = cluster.Hello{Version: m.GetVersion(), Epoch: m.GetEpoch()}
+	h = cluster.Hello{Version: m.GetVersion(), Epoch: m.GetEpoch(), Settings: sharedlog.Settings{
+		HolderLease: time.Duration(m.GetSettings().GetHolderLeaseNanoseconds()), ReadLease: time.Duration(m.GetSettings().GetReadLeaseNanoseconds()),
+		Acknowledge: sharedlog.Acknowledge(min(m.GetSettings().GetAcknowledge(), math.MaxUint8))}}
 	if h.Node, err = sender(m.GetNode(), from); err != nil {
 		return h, err
 	}

@@ -129,15 +129,24 @@ type Link struct {
 
 var _ cluster.Link = (*Link)(nil)
 
+// CheckAddress fails if the address of a node has no host, or if its certificate is not
+// for the host.
+func CheckAddress(address string, files *certificate.Files) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil || host == "" {
+		return fmt.Errorf("invalid address of this node %q: expected HOST:PORT, for example node1.example:7443", address)
+	}
+	if err := files.Covers(host); err != nil {
+		return fmt.Errorf("own certificate: %w, the host of this node's address", err)
+	}
+	return nil
+}
+
 // New returns a link that listens, and refuses calls of other nodes until Attach. It
 // starts goroutines, which Close ends.
 func New(o Options) (*Link, error) {
-	host, _, err := net.SplitHostPort(o.Self.Address)
-	if err != nil || host == "" {
-		return nil, fmt.Errorf("invalid address of this node %q: expected HOST:PORT, for example node1.example:7443", o.Self.Address)
-	}
-	if err := o.Files.Covers(host); err != nil {
-		return nil, fmt.Errorf("own certificate: %w, the host of this node's address", err)
+	if err := CheckAddress(o.Self.Address, o.Files); err != nil {
+		return nil, err
 	}
 	if o.versionMax == 0 {
 		o.versionMin, o.versionMax = VersionMin, VersionMax

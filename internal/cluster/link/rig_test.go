@@ -173,7 +173,8 @@ func (r *rig) register(t testing.TB, p cluster.Peer) {
 
 // hello is what a node says to another one.
 func (n *node) hello(to *node) cluster.Hello {
-	return cluster.Hello{Version: cluster.Version, Cluster: n.opts.Cluster, Node: n.self, To: to.self, Epoch: 7}
+	return cluster.Hello{Version: cluster.Version, Cluster: n.opts.Cluster, Node: n.self, To: to.self, Epoch: 7,
+		Settings: sharedlog.Settings{HolderLease: time.Minute, ReadLease: 3, Acknowledge: sharedlog.AcknowledgeLocal}}
 }
 
 // follow opens a stream and returns both ends.

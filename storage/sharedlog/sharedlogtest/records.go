@@ -99,7 +99,8 @@ func cluster(k *kit) {
 	have, err := k.Cluster(k.ctx)
 	k.ok(err)
 	k.check(have == sharedlog.Cluster{}, "the first description is %+v", have)
-	first := sharedlog.Cluster{ID: sharedlog.ClusterID{1}, Format: 1, KeyFingerprint: storage.Hash{3}}
+	first := sharedlog.Cluster{ID: sharedlog.ClusterID{1}, Format: 1, KeyFingerprint: storage.Hash{3},
+		Settings: sharedlog.Settings{HolderLease: time.Second, ReadLease: 700 * time.Millisecond, Acknowledge: sharedlog.AcknowledgeLocal}}
 	k.ok(k.SwapCluster(k.ctx, sharedlog.Cluster{}, first))
 	k.is(k.SwapCluster(k.ctx, sharedlog.Cluster{}, sharedlog.Cluster{ID: sharedlog.ClusterID{2}}), sharedlog.ErrSwap)
 	have, err = k.connect().Cluster(k.ctx)
@@ -109,6 +110,20 @@ func cluster(k *kit) {
 	next.Epoch, next.Format = 1, 2
 	k.ok(k.SwapCluster(k.ctx, first, next))
 	k.is(k.SwapCluster(k.ctx, first, next), sharedlog.ErrSwap)
+	for _, change := range []func(*sharedlog.Settings){
+		func(s *sharedlog.Settings) { s.HolderLease++ },
+		func(s *sharedlog.Settings) { s.ReadLease = sharedlog.LeaseMax },
+		func(s *sharedlog.Settings) { s.Acknowledge = sharedlog.AcknowledgeLeased },
+		func(s *sharedlog.Settings) { *s = sharedlog.Settings{} },
+	} {
+		old := next
+		change(&next.Settings)
+		k.is(k.SwapCluster(k.ctx, next, old), sharedlog.ErrSwap) // each setting is compared
+		k.ok(k.SwapCluster(k.ctx, old, next))
+		have, err = k.connect().Cluster(k.ctx)
+		k.ok(err)
+		k.check(have == next, "the description is %+v, want %+v", have, next)
+	}
 }
 
 func lease(k *kit) {
@@ -178,7 +193,7 @@ func nodes(k *kit) {
 	k.is(k.Report(k.ctx, a), sharedlog.ErrNodeTaken)
 	k.ok(k.Register(k.ctx, a))
 	k.is(k.Register(k.ctx, a), sharedlog.ErrNodeTaken) // a copy of the data folder
-	a.Applied, a.Synced = 7, 5
+	a.Applied, a.Synced, a.Head, a.Zone, a.Preferred = 7, 5, 9, "zone 'ä'", true
 	k.ok(k.Report(k.ctx, a))
 	b := sharedlog.Node{ID: storage.NodeID{1}, Start: 1}
 	k.ok(k.Register(k.ctx, b))
@@ -189,6 +204,11 @@ func nodes(k *kit) {
 	all[1].Seen = time.Time{}
 	k.check(all[1] == a, "the record is %+v, want %+v", all[1], a)
 	k.check(!seen.IsZero() && !seen.After(now) && now.Sub(seen) < time.Minute, "the node was seen at %s, and now it is %s", seen, now)
+	a.Preferred, a.Stopped = false, true
+	k.ok(k.Report(k.ctx, a))
+	all, _, err = k.Nodes(k.ctx)
+	k.ok(err)
+	k.check(!all[1].Preferred && all[1].Stopped, "the record of a stopped node is %+v", all[1])
 	again := a
 	again.Start = 4
 	k.ok(k.Register(k.ctx, again))

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -20,6 +21,40 @@ type OpenLog func(ctx context.Context, address string) (sharedlog.Log, error)
 // AddLog adds the flag --log.
 func AddLog(s *pflag.FlagSet, to *string) {
 	s.StringVar(to, "log", "", "URL of the log that several nodes share: postgres://USER@HOST/NAME or mysql://USER@HOST/NAME; a password in it is visible to other users, so prefer the variable OSTIARY_LOG")
+}
+
+// SettingsFlags are the flags with the settings that all nodes of a cluster have alike.
+type SettingsFlags struct {
+	holderLease, readLease time.Duration
+	acknowledge            string
+}
+
+// Add adds the flags. prefix begins the help of each of them, and unset ends it: what an
+// unset flag means.
+func (f *SettingsFlags) Add(s *pflag.FlagSet, prefix, unset string) {
+	s.StringVar(&f.acknowledge, "acknowledge", "", prefix+"when a write is answered: leased (every node that may answer reads shows it) or local (it is in the log; other nodes show it a little later); "+unset)
+	s.DurationVar(&f.holderLease, "holder-lease", 0, prefix+"how long the node that writes may be silent before another one takes over; "+unset)
+	s.DurationVar(&f.readLease, "read-lease", 0, prefix+"how long a node may answer reads without news, and a write may wait for a node that is gone; "+unset)
+}
+
+// Settings checks the flags and returns the settings; those of unset flags are zero.
+func (f *SettingsFlags) Settings() (s sharedlog.Settings, err error) {
+	if f.acknowledge != "" {
+		if s.Acknowledge, err = sharedlog.ParseAcknowledge(f.acknowledge); err != nil {
+			return s, fmt.Errorf("%w: --acknowledge: %w", ErrUsage, err)
+		}
+	}
+	for _, of := range [...]struct {
+		flag string
+		from time.Duration
+		to   *time.Duration
+	}{{"holder-lease", f.holderLease, &s.HolderLease}, {"read-lease", f.readLease, &s.ReadLease}} {
+		if of.from < 0 || of.from > sharedlog.LeaseMax {
+			return s, fmt.Errorf("%w: invalid --%s %s: expected above 0 and at most %s", ErrUsage, of.flag, of.from, sharedlog.LeaseMax)
+		}
+		*of.to = of.from
+	}
+	return s, nil
 }
 
 // OpenLog opens the shared log of --log.

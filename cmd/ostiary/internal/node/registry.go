@@ -30,25 +30,63 @@ func (a *app) withLog(ctx context.Context, at string, f func(sharedlog.Log) erro
 	return f(log)
 }
 
+// Nodes report every 5 seconds. One that has not reported for lateTime is late, and for
+// goneTime is gone.
+const (
+	lateTime = 12 * time.Second
+	goneTime = 30 * time.Second
+)
+
+// runs reports whether a node may run.
+func runs(n *sharedlog.Node, now time.Time) bool { return !n.Stopped && now.Sub(n.Seen) < goneTime }
+
+// The states of nodes.
+const (
+	stateHolder  = "holder"
+	stateLive    = "live"
+	stateLate    = "late"
+	stateGone    = "gone"
+	stateStopped = "stopped"
+)
+
+// state returns what is known about a node at a time of the log.
+func state(n *sharedlog.Node, l sharedlog.Lease, now time.Time) string {
+	switch ago := now.Sub(n.Seen); {
+	case n.Stopped:
+		return stateStopped
+	case ago >= goneTime:
+		return stateGone
+	case ago >= lateTime:
+		return stateLate
+	case writes(l, n.ID):
+		return stateHolder
+	}
+	return stateLive
+}
+
 // listed is a node as ostiary node list prints it.
 type listed struct {
-	ID      string    `json:"id"`
-	Address string    `json:"address"`
-	Start   uint64    `json:"start"`
-	Writes  bool      `json:"writes"`
-	Applied uint64    `json:"applied"`
-	Lag     uint64    `json:"lag"`
-	Synced  uint64    `json:"synced"`
-	Reads   uint32    `json:"reads"`
-	Seen    time.Time `json:"seen"`
-	ago     time.Duration
+	ID        string    `json:"id"`
+	Address   string    `json:"address"`
+	Zone      string    `json:"zone"`
+	Preferred bool      `json:"preferred"`
+	Start     uint64    `json:"start"`
+	State     string    `json:"state"`
+	Writes    bool      `json:"writes"`
+	Applied   uint64    `json:"applied"`
+	Lag       uint64    `json:"lag"` // when the node reported
+	Synced    uint64    `json:"synced"`
+	Reads     uint32    `json:"reads"`
+	Seen      time.Time `json:"seen"`
+	ago       time.Duration
 }
 
 func (a *app) listCommand() *cobra.Command {
 	var at string
 	cmd := &cobra.Command{Use: "list", Short: "List the nodes that are registered in a shared log", Args: cobra.NoArgs,
-		Long: "List the nodes that are registered in a shared log. Each of them reports every 5 seconds, so its figures are that old.\n" +
-			"lag is how many segments of the log the node had not applied then; synced is what is on its disk for certain.",
+		Long: "List the nodes that are registered in a shared log. Each of them reports every 5 seconds: its figures are those of the time\n" +
+			"under SEEN. LAG is how many segments of the log the node had not applied then; SYNCED is what is on its disk for certain.\n" +
+			"STATE is holder (it writes), live, late (no report for 12 seconds), gone (none for 30 seconds) or stopped (it has ended in order).",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withLog(cmd.Context(), at, func(log sharedlog.Log) error {
 				nodes, err := list(cmd.Context(), log)
@@ -56,13 +94,16 @@ func (a *app) listCommand() *cobra.Command {
 					return err
 				}
 				return a.Print(map[string]any{"nodes": nodes}, func(w io.Writer) {
-					fmt.Fprintln(w, "ID\tADDRESS\tSTART\tROLE\tAPPLIED\tLAG\tSYNCED\tSEEN")
+					fmt.Fprintln(w, "ID\tADDRESS\tZONE\tSTART\tSTATE\tAPPLIED\tLAG\tSYNCED\tSEEN")
 					for _, n := range nodes {
-						role := "follows"
-						if n.Writes {
-							role = "writes"
+						zone := n.Zone
+						if zone == "" {
+							zone = "-"
 						}
-						fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%d\t%d\t%d\t%s ago\n", n.ID, n.Address, n.Start, role, n.Applied, n.Lag, n.Synced, n.ago.Round(time.Second))
+						if n.Preferred {
+							zone += " (preferred)"
+						}
+						fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%d\t%d\t%d\t%s ago\n", n.ID, n.Address, zone, n.Start, n.State, n.Applied, n.Lag, n.Synced, n.ago.Round(time.Second))
 					}
 				})
 			})
@@ -72,10 +113,6 @@ func (a *app) listCommand() *cobra.Command {
 }
 
 func list(ctx context.Context, log sharedlog.Log) ([]listed, error) {
-	head, err := log.Head(ctx, shard)
-	if err != nil {
-		return nil, err
-	}
 	lease, err := log.Lease(ctx, shard)
 	if err != nil {
 		return nil, err
@@ -86,17 +123,15 @@ func list(ctx context.Context, log sharedlog.Log) ([]listed, error) {
 	}
 	out := make([]listed, 0, len(nodes))
 	for _, n := range nodes {
-		out = append(out, listed{ID: n.ID.String(), Address: n.Address, Start: n.Start, Writes: writes(lease, n.ID), Applied: n.Applied,
-			Lag: max(head.Sequence, n.Applied) - n.Applied, Synced: n.Synced, Reads: n.Reads, Seen: n.Seen, ago: now.Sub(n.Seen)})
+		out = append(out, listed{ID: n.ID.String(), Address: n.Address, Zone: n.Zone, Preferred: n.Preferred, Start: n.Start,
+			State: state(&n, lease, now), Writes: writes(lease, n.ID), Applied: n.Applied, Lag: max(n.Head, n.Applied) - n.Applied,
+			Synced: n.Synced, Reads: n.Reads, Seen: n.Seen, ago: now.Sub(n.Seen)})
 	}
 	return out, nil
 }
 
 // writes reports whether a node holds a lease, and has not resigned.
 func writes(l sharedlog.Lease, id storage.NodeID) bool { return l.Holder == id && l.Renewals > 0 }
-
-// aliveTime is how long after its last report a node counts as running.
-const aliveTime = 30 * time.Second
 
 func (a *app) removeCommand() *cobra.Command {
 	var at string
@@ -135,7 +170,7 @@ func remove(ctx context.Context, log sharedlog.Log, id storage.NodeID, force boo
 		case n.ID != id:
 			continue
 		case force:
-		case now.Sub(n.Seen) < aliveTime:
+		case runs(&n, now):
 			return fmt.Errorf("%w: node %s reported %s ago, so it runs: stop it first, or --force", cli.ErrUsage, id, now.Sub(n.Seen).Round(time.Millisecond))
 		case writes(lease, id):
 			return fmt.Errorf("%w: node %s holds the lease of the node that writes: wait until another one has taken over, or --force", cli.ErrUsage, id)

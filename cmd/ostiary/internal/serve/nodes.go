@@ -64,6 +64,10 @@ func (f *nodesFlags) prepareMember(log *slog.Logger, failures *logins.Log) (*mem
 	if m.listener, err = net.Listen("tcp", f.listen); err != nil {
 		return nil, fmt.Errorf("--nodes-listen: %w", err)
 	}
+	// A node without a valid certificate must not register.
+	if err := link.CheckAddress(m.address(), files); err != nil {
+		return nil, errors.Join(err, m.listener.Close())
+	}
 	return m, nil
 }
 
@@ -178,6 +182,7 @@ func (m *member) handOver() {
 	switch err := m.node.HandOver(ctx, storage.NodeID{}); {
 	case err == nil:
 		m.log.Info("handed the role of the node that writes over")
+	case errors.Is(err, cluster.ErrAlone): // the role ends with the node
 	case !errors.Is(err, storage.ErrNotHolder):
 		m.log.Warn("could not hand the role of the node that writes over", "error", err)
 	}
@@ -224,11 +229,16 @@ func (m *member) ready() (bool, any) {
 	if s.Holder != (cluster.Peer{}) {
 		out["holder"] = s.Holder.ID.String()
 	}
-	if s.Failure != nil {
+	switch {
+	case s.Failure != nil:
 		out["failure"] = s.Failure.Error()
+	case !s.Joined:
+		out["failure"] = "the node has not followed a node that writes yet"
 	}
-	ok := s.ReadRemaining > 0 || s.Failure == nil || m.flags.stale
-	return ok, out
+	// Until another node has taken over, no node reaches the one that writes.
+	settings := m.node.Settings()
+	cut := s.Failing > 2*(settings.HolderLease+settings.ReadLease)
+	return s.Joined && (s.ReadRemaining > 0 || m.flags.stale || !cut), out
 }
 
 var roleNames = [...]string{cluster.Looking: "looking", cluster.Follower: "follower", cluster.Taking: "taking", cluster.Holder: "holder", cluster.Resigned: "resigned"}

@@ -13,21 +13,14 @@ import (
 	"github.com/ostiary/ostiary/internal/cluster/certificate"
 )
 
-// The values of --acknowledge.
-const (
-	acknowledgeLeased = "leased"
-	acknowledgeLocal  = "local"
-)
-
 // nodesFlags are the settings of a node of a cluster.
 type nodesFlags struct {
-	log                    string
-	listen, address        string
-	certificate, key, ca   string
-	acknowledge            string
-	stale                  bool
-	holderLease, readLease time.Duration
-	reluctance             time.Duration
+	log                  string
+	listen, address      string
+	certificate, key, ca string
+	settings             cli.SettingsFlags
+	stale                bool
+	reluctance           time.Duration
 }
 
 func (f *nodesFlags) add(s *pflag.FlagSet) {
@@ -37,10 +30,8 @@ func (f *nodesFlags) add(s *pflag.FlagSet) {
 	s.StringVar(&f.certificate, "nodes-certificate", "", "with --log: PEM file with the certificate of this node and its chain; ostiary node certificate makes one")
 	s.StringVar(&f.key, "nodes-key", "", "with --log: PEM file with the key of --nodes-certificate")
 	s.StringVar(&f.ca, "nodes-ca", "", "with --log: PEM file with the authorities whose certificates other nodes have")
-	s.StringVar(&f.acknowledge, "acknowledge", acknowledgeLeased, "with --log: when a write is answered: leased (every node that may answer reads shows it) or local (it is in the log; other nodes show it a little later); the same on all nodes")
+	f.settings.Add(s, "with --log: ", "default: that of the cluster, see \"ostiary node settings\"")
 	s.BoolVar(&f.stale, "stale-reads", false, "with --log: answer reads from the copy, which may be old, while the node reaches neither the node that writes nor the log")
-	s.DurationVar(&f.holderLease, "holder-lease", cluster.HolderLeaseDefault, "with --log: how long the node that writes may be silent before another one takes over; the same on all nodes")
-	s.DurationVar(&f.readLease, "read-lease", cluster.ReadLeaseDefault, "with --log: how long a node may answer reads without news, and a write may wait for a node that is gone; the same on all nodes")
 	s.DurationVar(&f.reluctance, "holder-reluctance", 0, "with --log: how much longer this node waits before it takes over, so that nodes at a better place come first")
 }
 
@@ -67,11 +58,8 @@ func (f *nodesFlags) files() (*certificate.Files, error) {
 			usage("--log needs --%s: \"ostiary node certificate\" makes the files", file.flag)
 		}
 	}
-	if f.acknowledge != acknowledgeLeased && f.acknowledge != acknowledgeLocal {
-		usage("invalid --acknowledge %q: expected %s or %s", f.acknowledge, acknowledgeLeased, acknowledgeLocal)
-	}
-	if f.holderLease <= 0 || f.readLease <= 0 {
-		usage("--holder-lease %s and --read-lease %s: expected both above 0", f.holderLease, f.readLease)
+	if _, err := f.settings.Settings(); err != nil {
+		errs = append(errs, err)
 	}
 	if host, _, err := net.SplitHostPort(f.listen); err != nil {
 		usage("invalid --nodes-listen %q: expected HOST:PORT, for example 0.0.0.0:8082", f.listen)
@@ -89,9 +77,6 @@ func (f *nodesFlags) files() (*certificate.Files, error) {
 
 // options returns the settings of the node, without the log and the link.
 func (f *nodesFlags) options() cluster.Options {
-	o := cluster.Options{HolderLease: f.holderLease, ReadLease: f.readLease, StaleReads: f.stale, Reluctance: f.reluctance}
-	if f.acknowledge == acknowledgeLocal {
-		o.Acknowledge = cluster.AcknowledgeLocal
-	}
-	return o
+	settings, _ := f.settings.Settings() // files has checked it
+	return cluster.Options{Settings: settings, StaleReads: f.stale, Reluctance: f.reluctance}
 }

@@ -321,6 +321,7 @@ type Hello struct {
 	Node          *Peer                  `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`
 	To            *Peer                  `protobuf:"bytes,4,opt,name=to,proto3" json:"to,omitempty"`
 	Epoch         uint64                 `protobuf:"varint,5,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Settings      *Settings              `protobuf:"bytes,6,opt,name=settings,proto3" json:"settings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -390,6 +391,74 @@ func (x *Hello) GetEpoch() uint64 {
 	return 0
 }
 
+func (x *Hello) GetSettings() *Settings {
+	if x != nil {
+		return x.Settings
+	}
+	return nil
+}
+
+// Settings are those of the cluster as the sender knows them.
+type Settings struct {
+	state                  protoimpl.MessageState `protogen:"open.v1"`
+	HolderLeaseNanoseconds int64                  `protobuf:"varint,1,opt,name=holder_lease_nanoseconds,json=holderLeaseNanoseconds,proto3" json:"holder_lease_nanoseconds,omitempty"`
+	ReadLeaseNanoseconds   int64                  `protobuf:"varint,2,opt,name=read_lease_nanoseconds,json=readLeaseNanoseconds,proto3" json:"read_lease_nanoseconds,omitempty"`
+	Acknowledge            uint32                 `protobuf:"varint,3,opt,name=acknowledge,proto3" json:"acknowledge,omitempty"`
+	unknownFields          protoimpl.UnknownFields
+	sizeCache              protoimpl.SizeCache
+}
+
+func (x *Settings) Reset() {
+	*x = Settings{}
+	mi := &file_ostiary_nodes_link_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Settings) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Settings) ProtoMessage() {}
+
+func (x *Settings) ProtoReflect() protoreflect.Message {
+	mi := &file_ostiary_nodes_link_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Settings.ProtoReflect.Descriptor instead.
+func (*Settings) Descriptor() ([]byte, []int) {
+	return file_ostiary_nodes_link_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Settings) GetHolderLeaseNanoseconds() int64 {
+	if x != nil {
+		return x.HolderLeaseNanoseconds
+	}
+	return 0
+}
+
+func (x *Settings) GetReadLeaseNanoseconds() int64 {
+	if x != nil {
+		return x.ReadLeaseNanoseconds
+	}
+	return 0
+}
+
+func (x *Settings) GetAcknowledge() uint32 {
+	if x != nil {
+		return x.Acknowledge
+	}
+	return 0
+}
+
 type Renew struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
@@ -400,7 +469,7 @@ type Renew struct {
 
 func (x *Renew) Reset() {
 	*x = Renew{}
-	mi := &file_ostiary_nodes_link_proto_msgTypes[5]
+	mi := &file_ostiary_nodes_link_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -412,7 +481,7 @@ func (x *Renew) String() string {
 func (*Renew) ProtoMessage() {}
 
 func (x *Renew) ProtoReflect() protoreflect.Message {
-	mi := &file_ostiary_nodes_link_proto_msgTypes[5]
+	mi := &file_ostiary_nodes_link_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -425,7 +494,7 @@ func (x *Renew) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Renew.ProtoReflect.Descriptor instead.
 func (*Renew) Descriptor() ([]byte, []int) {
-	return file_ostiary_nodes_link_proto_rawDescGZIP(), []int{5}
+	return file_ostiary_nodes_link_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Renew) GetNumber() uint64 {
@@ -456,7 +525,7 @@ type HolderMessage struct {
 
 func (x *HolderMessage) Reset() {
 	*x = HolderMessage{}
-	mi := &file_ostiary_nodes_link_proto_msgTypes[6]
+	mi := &file_ostiary_nodes_link_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -468,7 +537,7 @@ func (x *HolderMessage) String() string {
 func (*HolderMessage) ProtoMessage() {}
 
 func (x *HolderMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_ostiary_nodes_link_proto_msgTypes[6]
+	mi := &file_ostiary_nodes_link_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -481,7 +550,7 @@ func (x *HolderMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HolderMessage.ProtoReflect.Descriptor instead.
 func (*HolderMessage) Descriptor() ([]byte, []int) {
-	return file_ostiary_nodes_link_proto_rawDescGZIP(), []int{6}
+	return file_ostiary_nodes_link_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *HolderMessage) GetMessage() isHolderMessage_Message {
@@ -551,7 +620,7 @@ type Segment struct {
 
 func (x *Segment) Reset() {
 	*x = Segment{}
-	mi := &file_ostiary_nodes_link_proto_msgTypes[7]
+	mi := &file_ostiary_nodes_link_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -563,7 +632,7 @@ func (x *Segment) String() string {
 func (*Segment) ProtoMessage() {}
 
 func (x *Segment) ProtoReflect() protoreflect.Message {
-	mi := &file_ostiary_nodes_link_proto_msgTypes[7]
+	mi := &file_ostiary_nodes_link_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -576,7 +645,7 @@ func (x *Segment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Segment.ProtoReflect.Descriptor instead.
 func (*Segment) Descriptor() ([]byte, []int) {
-	return file_ostiary_nodes_link_proto_rawDescGZIP(), []int{7}
+	return file_ostiary_nodes_link_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Segment) GetPosition() *Position {
@@ -606,7 +675,7 @@ type Grant struct {
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_ostiary_nodes_link_proto_msgTypes[8]
+	mi := &file_ostiary_nodes_link_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -618,7 +687,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_ostiary_nodes_link_proto_msgTypes[8]
+	mi := &file_ostiary_nodes_link_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -631,7 +700,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_ostiary_nodes_link_proto_rawDescGZIP(), []int{8}
+	return file_ostiary_nodes_link_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Grant) GetNumber() uint64 {
@@ -683,7 +752,7 @@ type HandOverRequest struct {
 
 func (x *HandOverRequest) Reset() {
 	*x = HandOverRequest{}
-	mi := &file_ostiary_nodes_link_proto_msgTypes[9]
+	mi := &file_ostiary_nodes_link_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -695,7 +764,7 @@ func (x *HandOverRequest) String() string {
 func (*HandOverRequest) ProtoMessage() {}
 
 func (x *HandOverRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ostiary_nodes_link_proto_msgTypes[9]
+	mi := &file_ostiary_nodes_link_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -708,7 +777,7 @@ func (x *HandOverRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandOverRequest.ProtoReflect.Descriptor instead.
 func (*HandOverRequest) Descriptor() ([]byte, []int) {
-	return file_ostiary_nodes_link_proto_rawDescGZIP(), []int{9}
+	return file_ostiary_nodes_link_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *HandOverRequest) GetCluster() []byte {
@@ -764,7 +833,7 @@ type Lease struct {
 
 func (x *Lease) Reset() {
 	*x = Lease{}
-	mi := &file_ostiary_nodes_link_proto_msgTypes[10]
+	mi := &file_ostiary_nodes_link_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -776,7 +845,7 @@ func (x *Lease) String() string {
 func (*Lease) ProtoMessage() {}
 
 func (x *Lease) ProtoReflect() protoreflect.Message {
-	mi := &file_ostiary_nodes_link_proto_msgTypes[10]
+	mi := &file_ostiary_nodes_link_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -789,7 +858,7 @@ func (x *Lease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lease.ProtoReflect.Descriptor instead.
 func (*Lease) Descriptor() ([]byte, []int) {
-	return file_ostiary_nodes_link_proto_rawDescGZIP(), []int{10}
+	return file_ostiary_nodes_link_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Lease) GetHolder() []byte {
@@ -823,7 +892,7 @@ type Leased struct {
 
 func (x *Leased) Reset() {
 	*x = Leased{}
-	mi := &file_ostiary_nodes_link_proto_msgTypes[11]
+	mi := &file_ostiary_nodes_link_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -835,7 +904,7 @@ func (x *Leased) String() string {
 func (*Leased) ProtoMessage() {}
 
 func (x *Leased) ProtoReflect() protoreflect.Message {
-	mi := &file_ostiary_nodes_link_proto_msgTypes[11]
+	mi := &file_ostiary_nodes_link_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -848,7 +917,7 @@ func (x *Leased) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Leased.ProtoReflect.Descriptor instead.
 func (*Leased) Descriptor() ([]byte, []int) {
-	return file_ostiary_nodes_link_proto_rawDescGZIP(), []int{11}
+	return file_ostiary_nodes_link_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Leased) GetNode() *Peer {
@@ -873,7 +942,7 @@ type HandOverResponse struct {
 
 func (x *HandOverResponse) Reset() {
 	*x = HandOverResponse{}
-	mi := &file_ostiary_nodes_link_proto_msgTypes[12]
+	mi := &file_ostiary_nodes_link_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -885,7 +954,7 @@ func (x *HandOverResponse) String() string {
 func (*HandOverResponse) ProtoMessage() {}
 
 func (x *HandOverResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ostiary_nodes_link_proto_msgTypes[12]
+	mi := &file_ostiary_nodes_link_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -898,7 +967,7 @@ func (x *HandOverResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandOverResponse.ProtoReflect.Descriptor instead.
 func (*HandOverResponse) Descriptor() ([]byte, []int) {
-	return file_ostiary_nodes_link_proto_rawDescGZIP(), []int{12}
+	return file_ostiary_nodes_link_proto_rawDescGZIP(), []int{13}
 }
 
 // ForwardRequest is a part of a request: the head, then parts of the body.
@@ -915,7 +984,7 @@ type ForwardRequest struct {
 
 func (x *ForwardRequest) Reset() {
 	*x = ForwardRequest{}
-	mi := &file_ostiary_nodes_link_proto_msgTypes[13]
+	mi := &file_ostiary_nodes_link_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -927,7 +996,7 @@ func (x *ForwardRequest) String() string {
 func (*ForwardRequest) ProtoMessage() {}
 
 func (x *ForwardRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ostiary_nodes_link_proto_msgTypes[13]
+	mi := &file_ostiary_nodes_link_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -940,7 +1009,7 @@ func (x *ForwardRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardRequest.ProtoReflect.Descriptor instead.
 func (*ForwardRequest) Descriptor() ([]byte, []int) {
-	return file_ostiary_nodes_link_proto_rawDescGZIP(), []int{13}
+	return file_ostiary_nodes_link_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ForwardRequest) GetPart() isForwardRequest_Part {
@@ -1009,7 +1078,7 @@ type RequestHead struct {
 
 func (x *RequestHead) Reset() {
 	*x = RequestHead{}
-	mi := &file_ostiary_nodes_link_proto_msgTypes[14]
+	mi := &file_ostiary_nodes_link_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1021,7 +1090,7 @@ func (x *RequestHead) String() string {
 func (*RequestHead) ProtoMessage() {}
 
 func (x *RequestHead) ProtoReflect() protoreflect.Message {
-	mi := &file_ostiary_nodes_link_proto_msgTypes[14]
+	mi := &file_ostiary_nodes_link_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1034,7 +1103,7 @@ func (x *RequestHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestHead.ProtoReflect.Descriptor instead.
 func (*RequestHead) Descriptor() ([]byte, []int) {
-	return file_ostiary_nodes_link_proto_rawDescGZIP(), []int{14}
+	return file_ostiary_nodes_link_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RequestHead) GetRequest() isRequestHead_Request {
@@ -1176,7 +1245,7 @@ type HTTPRequest struct {
 
 func (x *HTTPRequest) Reset() {
 	*x = HTTPRequest{}
-	mi := &file_ostiary_nodes_link_proto_msgTypes[15]
+	mi := &file_ostiary_nodes_link_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1188,7 +1257,7 @@ func (x *HTTPRequest) String() string {
 func (*HTTPRequest) ProtoMessage() {}
 
 func (x *HTTPRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ostiary_nodes_link_proto_msgTypes[15]
+	mi := &file_ostiary_nodes_link_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1201,7 +1270,7 @@ func (x *HTTPRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HTTPRequest.ProtoReflect.Descriptor instead.
 func (*HTTPRequest) Descriptor() ([]byte, []int) {
-	return file_ostiary_nodes_link_proto_rawDescGZIP(), []int{15}
+	return file_ostiary_nodes_link_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *HTTPRequest) GetMethod() string {
@@ -1250,7 +1319,7 @@ type Call struct {
 
 func (x *Call) Reset() {
 	*x = Call{}
-	mi := &file_ostiary_nodes_link_proto_msgTypes[16]
+	mi := &file_ostiary_nodes_link_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1262,7 +1331,7 @@ func (x *Call) String() string {
 func (*Call) ProtoMessage() {}
 
 func (x *Call) ProtoReflect() protoreflect.Message {
-	mi := &file_ostiary_nodes_link_proto_msgTypes[16]
+	mi := &file_ostiary_nodes_link_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1275,7 +1344,7 @@ func (x *Call) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call.ProtoReflect.Descriptor instead.
 func (*Call) Descriptor() ([]byte, []int) {
-	return file_ostiary_nodes_link_proto_rawDescGZIP(), []int{16}
+	return file_ostiary_nodes_link_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Call) GetMethod() string {
@@ -1302,7 +1371,7 @@ type Field struct {
 
 func (x *Field) Reset() {
 	*x = Field{}
-	mi := &file_ostiary_nodes_link_proto_msgTypes[17]
+	mi := &file_ostiary_nodes_link_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1314,7 +1383,7 @@ func (x *Field) String() string {
 func (*Field) ProtoMessage() {}
 
 func (x *Field) ProtoReflect() protoreflect.Message {
-	mi := &file_ostiary_nodes_link_proto_msgTypes[17]
+	mi := &file_ostiary_nodes_link_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1327,7 +1396,7 @@ func (x *Field) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Field.ProtoReflect.Descriptor instead.
 func (*Field) Descriptor() ([]byte, []int) {
-	return file_ostiary_nodes_link_proto_rawDescGZIP(), []int{17}
+	return file_ostiary_nodes_link_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Field) GetName() string {
@@ -1362,7 +1431,7 @@ type ForwardResponse struct {
 
 func (x *ForwardResponse) Reset() {
 	*x = ForwardResponse{}
-	mi := &file_ostiary_nodes_link_proto_msgTypes[18]
+	mi := &file_ostiary_nodes_link_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1374,7 +1443,7 @@ func (x *ForwardResponse) String() string {
 func (*ForwardResponse) ProtoMessage() {}
 
 func (x *ForwardResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ostiary_nodes_link_proto_msgTypes[18]
+	mi := &file_ostiary_nodes_link_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1387,7 +1456,7 @@ func (x *ForwardResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardResponse.ProtoReflect.Descriptor instead.
 func (*ForwardResponse) Descriptor() ([]byte, []int) {
-	return file_ostiary_nodes_link_proto_rawDescGZIP(), []int{18}
+	return file_ostiary_nodes_link_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ForwardResponse) GetShown() uint64 {
@@ -1464,7 +1533,7 @@ type ResponseHead struct {
 
 func (x *ResponseHead) Reset() {
 	*x = ResponseHead{}
-	mi := &file_ostiary_nodes_link_proto_msgTypes[19]
+	mi := &file_ostiary_nodes_link_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1476,7 +1545,7 @@ func (x *ResponseHead) String() string {
 func (*ResponseHead) ProtoMessage() {}
 
 func (x *ResponseHead) ProtoReflect() protoreflect.Message {
-	mi := &file_ostiary_nodes_link_proto_msgTypes[19]
+	mi := &file_ostiary_nodes_link_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1489,7 +1558,7 @@ func (x *ResponseHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResponseHead.ProtoReflect.Descriptor instead.
 func (*ResponseHead) Descriptor() ([]byte, []int) {
-	return file_ostiary_nodes_link_proto_rawDescGZIP(), []int{19}
+	return file_ostiary_nodes_link_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ResponseHead) GetStatus() uint32 {
@@ -1516,7 +1585,7 @@ type End struct {
 
 func (x *End) Reset() {
 	*x = End{}
-	mi := &file_ostiary_nodes_link_proto_msgTypes[20]
+	mi := &file_ostiary_nodes_link_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1528,7 +1597,7 @@ func (x *End) String() string {
 func (*End) ProtoMessage() {}
 
 func (x *End) ProtoReflect() protoreflect.Message {
-	mi := &file_ostiary_nodes_link_proto_msgTypes[20]
+	mi := &file_ostiary_nodes_link_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1541,7 +1610,7 @@ func (x *End) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use End.ProtoReflect.Descriptor instead.
 func (*End) Descriptor() ([]byte, []int) {
-	return file_ostiary_nodes_link_proto_rawDescGZIP(), []int{20}
+	return file_ostiary_nodes_link_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *End) GetStatus() []byte {
@@ -1575,13 +1644,18 @@ const file_ostiary_nodes_link_proto_rawDesc = "" +
 	"\x05hello\x18\x01 \x01(\v2\x14.ostiary.nodes.HelloH\x00R\x05hello\x12,\n" +
 	"\x05renew\x18\x02 \x01(\v2\x14.ostiary.nodes.RenewH\x00R\x05renew\x123\n" +
 	"\aapplied\x18\x03 \x01(\v2\x17.ostiary.nodes.PositionH\x00R\aappliedB\t\n" +
-	"\amessage\"\x9f\x01\n" +
+	"\amessage\"\xd4\x01\n" +
 	"\x05Hello\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x18\n" +
 	"\acluster\x18\x02 \x01(\fR\acluster\x12'\n" +
 	"\x04node\x18\x03 \x01(\v2\x13.ostiary.nodes.PeerR\x04node\x12#\n" +
 	"\x02to\x18\x04 \x01(\v2\x13.ostiary.nodes.PeerR\x02to\x12\x14\n" +
-	"\x05epoch\x18\x05 \x01(\x04R\x05epoch\"9\n" +
+	"\x05epoch\x18\x05 \x01(\x04R\x05epoch\x123\n" +
+	"\bsettings\x18\x06 \x01(\v2\x17.ostiary.nodes.SettingsR\bsettings\"\x9c\x01\n" +
+	"\bSettings\x128\n" +
+	"\x18holder_lease_nanoseconds\x18\x01 \x01(\x03R\x16holderLeaseNanoseconds\x124\n" +
+	"\x16read_lease_nanoseconds\x18\x02 \x01(\x03R\x14readLeaseNanoseconds\x12 \n" +
+	"\vacknowledge\x18\x03 \x01(\rR\vacknowledge\"9\n" +
 	"\x05Renew\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x18\n" +
 	"\aapplied\x18\x02 \x01(\x04R\aapplied\"\xa2\x01\n" +
@@ -1675,67 +1749,69 @@ func file_ostiary_nodes_link_proto_rawDescGZIP() []byte {
 	return file_ostiary_nodes_link_proto_rawDescData
 }
 
-var file_ostiary_nodes_link_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_ostiary_nodes_link_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_ostiary_nodes_link_proto_goTypes = []any{
 	(*Identity)(nil),         // 0: ostiary.nodes.Identity
 	(*Peer)(nil),             // 1: ostiary.nodes.Peer
 	(*Position)(nil),         // 2: ostiary.nodes.Position
 	(*FollowerMessage)(nil),  // 3: ostiary.nodes.FollowerMessage
 	(*Hello)(nil),            // 4: ostiary.nodes.Hello
-	(*Renew)(nil),            // 5: ostiary.nodes.Renew
-	(*HolderMessage)(nil),    // 6: ostiary.nodes.HolderMessage
-	(*Segment)(nil),          // 7: ostiary.nodes.Segment
-	(*Grant)(nil),            // 8: ostiary.nodes.Grant
-	(*HandOverRequest)(nil),  // 9: ostiary.nodes.HandOverRequest
-	(*Lease)(nil),            // 10: ostiary.nodes.Lease
-	(*Leased)(nil),           // 11: ostiary.nodes.Leased
-	(*HandOverResponse)(nil), // 12: ostiary.nodes.HandOverResponse
-	(*ForwardRequest)(nil),   // 13: ostiary.nodes.ForwardRequest
-	(*RequestHead)(nil),      // 14: ostiary.nodes.RequestHead
-	(*HTTPRequest)(nil),      // 15: ostiary.nodes.HTTPRequest
-	(*Call)(nil),             // 16: ostiary.nodes.Call
-	(*Field)(nil),            // 17: ostiary.nodes.Field
-	(*ForwardResponse)(nil),  // 18: ostiary.nodes.ForwardResponse
-	(*ResponseHead)(nil),     // 19: ostiary.nodes.ResponseHead
-	(*End)(nil),              // 20: ostiary.nodes.End
+	(*Settings)(nil),         // 5: ostiary.nodes.Settings
+	(*Renew)(nil),            // 6: ostiary.nodes.Renew
+	(*HolderMessage)(nil),    // 7: ostiary.nodes.HolderMessage
+	(*Segment)(nil),          // 8: ostiary.nodes.Segment
+	(*Grant)(nil),            // 9: ostiary.nodes.Grant
+	(*HandOverRequest)(nil),  // 10: ostiary.nodes.HandOverRequest
+	(*Lease)(nil),            // 11: ostiary.nodes.Lease
+	(*Leased)(nil),           // 12: ostiary.nodes.Leased
+	(*HandOverResponse)(nil), // 13: ostiary.nodes.HandOverResponse
+	(*ForwardRequest)(nil),   // 14: ostiary.nodes.ForwardRequest
+	(*RequestHead)(nil),      // 15: ostiary.nodes.RequestHead
+	(*HTTPRequest)(nil),      // 16: ostiary.nodes.HTTPRequest
+	(*Call)(nil),             // 17: ostiary.nodes.Call
+	(*Field)(nil),            // 18: ostiary.nodes.Field
+	(*ForwardResponse)(nil),  // 19: ostiary.nodes.ForwardResponse
+	(*ResponseHead)(nil),     // 20: ostiary.nodes.ResponseHead
+	(*End)(nil),              // 21: ostiary.nodes.End
 }
 var file_ostiary_nodes_link_proto_depIdxs = []int32{
 	1,  // 0: ostiary.nodes.Identity.from:type_name -> ostiary.nodes.Peer
 	1,  // 1: ostiary.nodes.Identity.to:type_name -> ostiary.nodes.Peer
 	4,  // 2: ostiary.nodes.FollowerMessage.hello:type_name -> ostiary.nodes.Hello
-	5,  // 3: ostiary.nodes.FollowerMessage.renew:type_name -> ostiary.nodes.Renew
+	6,  // 3: ostiary.nodes.FollowerMessage.renew:type_name -> ostiary.nodes.Renew
 	2,  // 4: ostiary.nodes.FollowerMessage.applied:type_name -> ostiary.nodes.Position
 	1,  // 5: ostiary.nodes.Hello.node:type_name -> ostiary.nodes.Peer
 	1,  // 6: ostiary.nodes.Hello.to:type_name -> ostiary.nodes.Peer
-	7,  // 7: ostiary.nodes.HolderMessage.segment:type_name -> ostiary.nodes.Segment
-	8,  // 8: ostiary.nodes.HolderMessage.grant:type_name -> ostiary.nodes.Grant
-	2,  // 9: ostiary.nodes.Segment.position:type_name -> ostiary.nodes.Position
-	2,  // 10: ostiary.nodes.Grant.head:type_name -> ostiary.nodes.Position
-	1,  // 11: ostiary.nodes.HandOverRequest.from:type_name -> ostiary.nodes.Peer
-	1,  // 12: ostiary.nodes.HandOverRequest.to:type_name -> ostiary.nodes.Peer
-	10, // 13: ostiary.nodes.HandOverRequest.lease:type_name -> ostiary.nodes.Lease
-	2,  // 14: ostiary.nodes.HandOverRequest.head:type_name -> ostiary.nodes.Position
-	11, // 15: ostiary.nodes.HandOverRequest.leased:type_name -> ostiary.nodes.Leased
-	1,  // 16: ostiary.nodes.Leased.node:type_name -> ostiary.nodes.Peer
-	14, // 17: ostiary.nodes.ForwardRequest.head:type_name -> ostiary.nodes.RequestHead
-	15, // 18: ostiary.nodes.RequestHead.http:type_name -> ostiary.nodes.HTTPRequest
-	16, // 19: ostiary.nodes.RequestHead.call:type_name -> ostiary.nodes.Call
-	17, // 20: ostiary.nodes.HTTPRequest.header:type_name -> ostiary.nodes.Field
-	17, // 21: ostiary.nodes.Call.metadata:type_name -> ostiary.nodes.Field
-	19, // 22: ostiary.nodes.ForwardResponse.head:type_name -> ostiary.nodes.ResponseHead
-	20, // 23: ostiary.nodes.ForwardResponse.end:type_name -> ostiary.nodes.End
-	17, // 24: ostiary.nodes.ResponseHead.header:type_name -> ostiary.nodes.Field
-	3,  // 25: ostiary.nodes.Link.Follow:input_type -> ostiary.nodes.FollowerMessage
-	9,  // 26: ostiary.nodes.Link.HandOver:input_type -> ostiary.nodes.HandOverRequest
-	13, // 27: ostiary.nodes.Link.Forward:input_type -> ostiary.nodes.ForwardRequest
-	6,  // 28: ostiary.nodes.Link.Follow:output_type -> ostiary.nodes.HolderMessage
-	12, // 29: ostiary.nodes.Link.HandOver:output_type -> ostiary.nodes.HandOverResponse
-	18, // 30: ostiary.nodes.Link.Forward:output_type -> ostiary.nodes.ForwardResponse
-	28, // [28:31] is the sub-list for method output_type
-	25, // [25:28] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	5,  // 7: ostiary.nodes.Hello.settings:type_name -> ostiary.nodes.Settings
+	8,  // 8: ostiary.nodes.HolderMessage.segment:type_name -> ostiary.nodes.Segment
+	9,  // 9: ostiary.nodes.HolderMessage.grant:type_name -> ostiary.nodes.Grant
+	2,  // 10: ostiary.nodes.Segment.position:type_name -> ostiary.nodes.Position
+	2,  // 11: ostiary.nodes.Grant.head:type_name -> ostiary.nodes.Position
+	1,  // 12: ostiary.nodes.HandOverRequest.from:type_name -> ostiary.nodes.Peer
+	1,  // 13: ostiary.nodes.HandOverRequest.to:type_name -> ostiary.nodes.Peer
+	11, // 14: ostiary.nodes.HandOverRequest.lease:type_name -> ostiary.nodes.Lease
+	2,  // 15: ostiary.nodes.HandOverRequest.head:type_name -> ostiary.nodes.Position
+	12, // 16: ostiary.nodes.HandOverRequest.leased:type_name -> ostiary.nodes.Leased
+	1,  // 17: ostiary.nodes.Leased.node:type_name -> ostiary.nodes.Peer
+	15, // 18: ostiary.nodes.ForwardRequest.head:type_name -> ostiary.nodes.RequestHead
+	16, // 19: ostiary.nodes.RequestHead.http:type_name -> ostiary.nodes.HTTPRequest
+	17, // 20: ostiary.nodes.RequestHead.call:type_name -> ostiary.nodes.Call
+	18, // 21: ostiary.nodes.HTTPRequest.header:type_name -> ostiary.nodes.Field
+	18, // 22: ostiary.nodes.Call.metadata:type_name -> ostiary.nodes.Field
+	20, // 23: ostiary.nodes.ForwardResponse.head:type_name -> ostiary.nodes.ResponseHead
+	21, // 24: ostiary.nodes.ForwardResponse.end:type_name -> ostiary.nodes.End
+	18, // 25: ostiary.nodes.ResponseHead.header:type_name -> ostiary.nodes.Field
+	3,  // 26: ostiary.nodes.Link.Follow:input_type -> ostiary.nodes.FollowerMessage
+	10, // 27: ostiary.nodes.Link.HandOver:input_type -> ostiary.nodes.HandOverRequest
+	14, // 28: ostiary.nodes.Link.Forward:input_type -> ostiary.nodes.ForwardRequest
+	7,  // 29: ostiary.nodes.Link.Follow:output_type -> ostiary.nodes.HolderMessage
+	13, // 30: ostiary.nodes.Link.HandOver:output_type -> ostiary.nodes.HandOverResponse
+	19, // 31: ostiary.nodes.Link.Forward:output_type -> ostiary.nodes.ForwardResponse
+	29, // [29:32] is the sub-list for method output_type
+	26, // [26:29] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_ostiary_nodes_link_proto_init() }
@@ -1748,20 +1824,20 @@ func file_ostiary_nodes_link_proto_init() {
 		(*FollowerMessage_Renew)(nil),
 		(*FollowerMessage_Applied)(nil),
 	}
-	file_ostiary_nodes_link_proto_msgTypes[6].OneofWrappers = []any{
+	file_ostiary_nodes_link_proto_msgTypes[7].OneofWrappers = []any{
 		(*HolderMessage_Segment)(nil),
 		(*HolderMessage_Grant)(nil),
 		(*HolderMessage_GiveUpEpoch)(nil),
 	}
-	file_ostiary_nodes_link_proto_msgTypes[13].OneofWrappers = []any{
+	file_ostiary_nodes_link_proto_msgTypes[14].OneofWrappers = []any{
 		(*ForwardRequest_Head)(nil),
 		(*ForwardRequest_Body)(nil),
 	}
-	file_ostiary_nodes_link_proto_msgTypes[14].OneofWrappers = []any{
+	file_ostiary_nodes_link_proto_msgTypes[15].OneofWrappers = []any{
 		(*RequestHead_Http)(nil),
 		(*RequestHead_Call)(nil),
 	}
-	file_ostiary_nodes_link_proto_msgTypes[18].OneofWrappers = []any{
+	file_ostiary_nodes_link_proto_msgTypes[19].OneofWrappers = []any{
 		(*ForwardResponse_Head)(nil),
 		(*ForwardResponse_Body)(nil),
 		(*ForwardResponse_End)(nil),
@@ -1772,7 +1848,7 @@ func file_ostiary_nodes_link_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ostiary_nodes_link_proto_rawDesc), len(file_ostiary_nodes_link_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   21,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
