@@ -164,11 +164,11 @@ func WriteRally(w io.Writer, title string, results []RallyResult) error {
 			args["enabled"] = r.Workload.Enabled
 		}
 		name := rallyPrefix + r.Workload.Scenario
-		subtasks = append(subtasks, map[string]any{"title": name, "status": "finished", "workloads": []any{map[string]any{
+		subtasks = append(subtasks, map[string]any{"title": name, "description": "", "status": "finished", "sla": map[string]any{}, "workloads": []any{map[string]any{
 			"scenario": map[string]any{name: args},
 			"runner":   map[string]any{"constant": map[string]int{"times": r.Workload.Times, "concurrency": r.Workload.Concurrency}},
 			"contexts": map[string]any{"users": map[string]int{"tenants": r.Workload.Tenants, "users_per_tenant": r.Workload.Users}},
-			"data":     r.Iterations, "start_time": seconds(r.Began), "load_duration": r.Load.Seconds(),
+			"data":     append([]Iteration{}, r.Iterations...), "start_time": seconds(r.Began), "load_duration": r.Load.Seconds(),
 			"total_iteration_count": len(r.Iterations), "failed_iteration_count": failed, "pass_sla": failed == 0,
 		}}})
 	}

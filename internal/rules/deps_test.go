@@ -89,7 +89,7 @@ func TestNoBench(t *testing.T) {
 	const program = "./cmd/ostiary"
 	all := strings.Fields(goTool(t, nil, "list", "-deps", program))
 	without := strings.Fields(goTool(t, nil, "list", "-deps", "-tags", "nobench", program))
-	for _, p := range []string{module + "/internal/bench", module + "/internal/bench/report", "github.com/HdrHistogram/hdrhistogram-go"} {
+	for _, p := range []string{module + "/internal/bench", module + "/internal/bench/report", "github.com/HdrHistogram/hdrhistogram-go", "gonum.org/v1/plot"} {
 		if !slices.Contains(all, p) || slices.Contains(without, p) {
 			t.Errorf("%s: linked %t, with the tag nobench %t", p, slices.Contains(all, p), slices.Contains(without, p))
 		}

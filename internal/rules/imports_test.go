@@ -41,6 +41,7 @@ examples/*: *
 internal/bench: . acp door/openfga door/openfga/language internal/graph/graphtest internal/identity internal/identity/password policy policy/language policy/message policy/value rel storage internal/excerpt
 internal/bench/geo: internal/bench internal/bench/geo/delay
 internal/bench/geo/delay:
+internal/bench/geo/page: internal/bench internal/bench/geo internal/bench/report
 internal/bench/report: internal/bench
 # Cluster: several nodes that answer as one
 internal/cluster/link: . internal/cluster internal/cluster/certificate internal/cluster/link/wire server storage storage/sharedlog

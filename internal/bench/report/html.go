@@ -10,8 +10,8 @@ import (
 	"github.com/ostiary/ostiary/internal/bench"
 )
 
-// style is the page's style sheet, for light and dark mode and narrow screens.
-const style = `
+// Style is the page's style sheet, for light and dark mode and narrow screens.
+const Style = `
 :root { color-scheme: light dark; --ink: #1c2024; --paper: #fff; --soft: #667; --line: #dde; --stripe: #f5f6f9;
   --s0: #7a8794; --s1: #2563c9; --s2: #d1641b; --s3: #1a8f5b; --s4: #a03fb5; --s5: #b58a00; --s6: #c22f4d; --s7: #0d8ea1; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6e8eb; --paper: #14171a; --soft: #99a; --line: #333a42; --stripe: #1b1f24;
@@ -52,7 +52,7 @@ const words = `<dl>
 // HTML writes the page with a title.
 func HTML(w io.Writer, title string, records []bench.Record) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>%s</title><style>%s", html.EscapeString(title), style)
+	fmt.Fprintf(&b, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>%s</title><style>%s", html.EscapeString(title), Style)
 	for i := range colorsMax {
 		fmt.Fprintf(&b, "rect.s%d, circle.s%d { fill: var(--s%d) } path.s%d { stroke: var(--s%d) }\n", i, i, i, i, i)
 	}

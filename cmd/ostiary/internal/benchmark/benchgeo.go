@@ -3,6 +3,7 @@ package benchmark
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/internal/bench/geo"
+	"github.com/ostiary/ostiary/internal/bench/geo/page"
 )
 
 // geoBench are the flags of the study of several regions.
@@ -17,6 +19,8 @@ type geoBench struct {
 	geo.Options
 	short bool
 	only  []string
+	page  string // file of the page; "" writes none
+	rally string // folder of Rally's results; "" writes none
 }
 
 func (a *app) benchGeo() *cobra.Command {
@@ -38,6 +42,8 @@ func (a *app) benchGeo() *cobra.Command {
 	s.Float64Var(&f.Part, "part", 1, "part of the iterations of Rally's samples to play")
 	s.StringVar(&f.Keystone, "keystone", "", "Python environment with the real Keystone 30 and uwsgi; without it, its cells are left out")
 	s.StringVar(&f.Work, "work", "", "folder for the data of running cells; default: /dev/shm, which is in memory as in the study, or the system's temporary folder")
+	s.StringVar(&f.page, "html", "", "write all records of the folder with figures to this HTML file")
+	s.StringVar(&f.rally, "rally-out", "", "write all records of the folder in the form of Rally's results, in folders with the study's names, to this folder")
 	s.BoolVar(&f.Proxies, "proxies", false, "delay TCP connections by proxies even where network namespaces are available")
 	s.BoolVar(&f.Mix, "mix", false, "accept records of other commits in the folder; the page shows the commits")
 	return cmd
@@ -73,5 +79,24 @@ func (a *app) runBenchGeo(cmd *cobra.Command, f *geoBench) (err error) {
 	if left > 0 {
 		fmt.Fprintf(a.Err, "%d cells are left: start the command again\n", left)
 	}
-	return err
+	return errors.Join(err, a.showGeo(f))
+}
+
+// showGeo prints the records of the folder and writes the files of the flags.
+func (a *app) showGeo(f *geoBench) error {
+	records, err := geo.Load(f.Records)
+	if err != nil {
+		return err
+	}
+	if f.rally != "" {
+		err = geo.WriteRally(f.rally, records)
+	}
+	if f.page != "" {
+		file, created := os.Create(f.page)
+		if created != nil {
+			return errors.Join(err, created)
+		}
+		err = errors.Join(err, page.HTML(file, records), file.Close())
+	}
+	return errors.Join(err, a.Print(geo.Sorted(records), func(w io.Writer) { page.Text(w, records) }))
 }
