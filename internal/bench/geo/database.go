@@ -145,7 +145,7 @@ func (d *deployment) startMariaDB(n, host int) error {
 	if n == 0 {
 		err = copyFolder(d.template, data)
 	} else {
-		err = os.Mkdir(data, 0o700) // Galera copies the first one
+		err = errors.Join(os.Mkdir(data, 0o700), owned(data)) // Galera copies the first one
 	}
 	if err != nil {
 		return err
@@ -172,28 +172,43 @@ func (d *deployment) startMariaDB(n, host int) error {
 	return err
 }
 
+// mariadbUser returns the user that runs MariaDB: mysql if this process is root. Galera
+// copies databases with rsync, which as root gives up its rights.
+func mariadbUser() *user.User {
+	u, err := user.Current()
+	if err != nil {
+		u = &user.User{Uid: strconv.Itoa(os.Getuid()), Gid: strconv.Itoa(os.Getgid()), Username: "root"}
+	}
+	if u.Uid == "0" {
+		if other, err := user.Lookup("mysql"); err == nil {
+			return other
+		}
+	}
+	return u
+}
+
+// owned gives a folder to the user that runs MariaDB.
+func owned(folder string) error {
+	u := mariadbUser()
+	id, err1 := strconv.Atoi(u.Uid)
+	group, err2 := strconv.Atoi(u.Gid)
+	return errors.Join(err1, err2, os.Chown(folder, id, group))
+}
+
 // mariadbd returns the beginning of the command that starts MariaDB on a folder.
 func mariadbd(data string) []string {
-	name := "root"
-	if u, err := user.Current(); err == nil {
-		name = u.Username
-	}
-	return []string{"mariadbd", "--no-defaults", "--user=" + name, "--datadir=" + data, "--socket=" + filepath.Join(data, "socket"), "--innodb-buffer-pool-size=128M", "--skip-name-resolve"}
+	return []string{"mariadbd", "--no-defaults", "--user=" + mariadbUser().Username, "--datadir=" + data, "--socket=" + filepath.Join(data, "socket"), "--innodb-buffer-pool-size=128M", "--skip-name-resolve"}
 }
 
 // templateMariaDB makes a data folder of MariaDB with the account and its database.
 func templateMariaDB(ctx context.Context, data string) error {
-	name := "root"
-	if u, err := user.Current(); err == nil {
-		name = u.Username
-	}
-	if err := run(ctx, filepath.Dir(data), nil, "mariadb-install-db", "--no-defaults", "--user="+name, "--datadir="+data, "--auth-root-authentication-method=normal", "--skip-test-db"); err != nil {
+	if err := run(ctx, filepath.Dir(data), nil, "mariadb-install-db", "--no-defaults", "--user="+mariadbUser().Username, "--datadir="+data, "--auth-root-authentication-method=normal", "--skip-test-db"); err != nil {
 		return err
 	}
 	lines := []string{"use mysql;", "delete from global_priv where User='';", "flush privileges;", "create database " + account + ";", "create database keystone;",
 		"create user '" + account + "'@'%' identified by '" + account + "';", "grant all on *.* to '" + account + "'@'%';", "shutdown;"}
 	first := data + ".sql"
-	if err := os.WriteFile(first, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(first, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
 		return err
 	}
 	command := append(mariadbd(data), "--skip-networking", "--init-file="+first)

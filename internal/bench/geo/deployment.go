@@ -249,7 +249,7 @@ func (d *deployment) startKeystone() error {
 			return err
 		}
 		p, err := d.start(i, "uwsgi", syscall.SIGTERM, []string{"OS_KEYSTONE_CONFIG_DIR=" + folder}, filepath.Join(d.o.Keystone, "bin", "uwsgi"),
-			"--http-socket", net.JoinHostPort(d.hosts.Bind(i), strconv.Itoa(port)), "--module", "keystone.wsgi.api:application", "--virtualenv", d.o.Keystone, "--master", "--die-on-term",
+			"--http-socket", net.JoinHostPort(d.hosts.Bind(i), strconv.Itoa(port)), "--module", "keystone.wsgi.api:application", "--virtualenv", d.o.Keystone, "--master", "--die-on-term", "--no-orphans",
 			"--processes", strconv.Itoa(workers), "--threads", "1", "--lazy-apps", "--disable-logging", "--buffer-size", "65535", "--add-header", "Connection: close")
 		if err != nil {
 			return err
