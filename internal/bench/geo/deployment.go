@@ -3,9 +3,11 @@ package geo
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -173,6 +175,40 @@ func (d *deployment) startOstiary(ctx context.Context, f files) error {
 	return nil
 }
 
+// reluctance is how much longer the other instances wait before they take over the role
+// of the one that writes: it belongs to the instance next to the first database.
+const reluctance = 3 * time.Second
+
+// holder returns the number of the instance that writes, from 1, or 0 if it is unknown.
+func (d *deployment) holder(ctx context.Context) int {
+	if d.cell.System != Ostiary {
+		return 0
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	for i := range d.cell.Instances {
+		at, err := d.hosts.Client(i, serviceMetrics)
+		if err != nil {
+			return 0
+		}
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+at+"/readyz", nil)
+		if err != nil {
+			return 0
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			continue
+		}
+		var state struct{ Node struct{ Role string } }
+		err = json.NewDecoder(response.Body).Decode(&state)
+		response.Body.Close()
+		if err == nil && state.Node.Role == "holder" {
+			return i + 1
+		}
+	}
+	return 0
+}
+
 // data returns the folder of an instance.
 func (d *deployment) data(i int) string { return filepath.Join(d.folder, fmt.Sprintf("node-%d", i+1)) }
 
@@ -207,6 +243,9 @@ func (d *deployment) startInstance(i int, f files, keys []string) error {
 		"--doors", "keystone", "--auth-anonymous", "--log-level", "warn", "--request-timeout", "60s", "--keystone-request-timeout", "60s", "--keystone-password-hash-rounds", strconv.Itoa(d.cell.Rounds),
 		"--nodes-listen", listen[serviceNodes], "--nodes-address", address, "--nodes-ca", filepath.Join(f.certificates, "ca.crt"), "--nodes-certificate", certificate + ".crt", "--nodes-key", certificate + ".key",
 		"--acknowledge", acknowledge}, keys...)
+	if i > 0 {
+		command = append(command, "--holder-reluctance", reluctance.String())
+	}
 	p, err := d.start(i, Ostiary, syscall.SIGTERM, []string{"OSTIARY_LOG=" + log}, command...)
 	if err == nil {
 		d.servers = append(d.servers, p)

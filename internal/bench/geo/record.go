@@ -68,6 +68,9 @@ type Scenario struct {
 	Times int `json:"times"`
 	// Failure is why the scenario could not be played to its end.
 	Failure string `json:"failure,omitempty"`
+	// Holder is the instance of this program that wrote at the end, from 1. It should be
+	// the first one, which is next to the database.
+	Holder int `json:"holder,omitempty"`
 	// Busy is the share of all processors that was used, from 0 to 1, and Others the part
 	// of it that programs outside of the cell used.
 	Busy   float64 `json:"busy"`

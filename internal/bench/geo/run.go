@@ -282,6 +282,9 @@ func (r *Runner) play(ctx context.Context, c Cell, record *Record, title string)
 		if s.Busy > busyMax && record.Mark == Measured {
 			record.Mark = Bound
 		}
+		if s.Holder > 1 {
+			record.Notes = append(record.Notes, fmt.Sprintf("%s: instance %d wrote, not the one next to the database", w.Scenario, s.Holder))
+		}
 		if s.Network.Dropped > 0 {
 			record.Notes = append(record.Notes, fmt.Sprintf("%s: the network lost %d packets", w.Scenario, s.Network.Dropped))
 		}
@@ -362,6 +365,7 @@ func (d *deployment) scenario(ctx context.Context, w bench.RallyWorkload, progre
 			err = errors.Join(err, samples[1].err)
 		}
 	}
+	s.Holder = d.holder(ctx)
 	for _, p := range d.servers {
 		s.ServersMemory += bench.ResidentOfAll(p.cmd.Process.Pid)
 	}

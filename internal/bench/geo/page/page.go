@@ -153,7 +153,7 @@ func against(b *strings.Builder, all []geo.Record) {
 	if len(pairs) == 0 {
 		return
 	}
-	b.WriteString("<h2 id=\"beside-keystone\">Action by action: Ostiary and the real Keystone on the same database</h2>\n<p>Medians in milliseconds: Ostiary, Keystone, and how many times longer Keystone takes.</p>\n<div class=\"scroll\"><table><thead><tr><th>action</th>")
+	b.WriteString("<h2 id=\"same-database\">Action by action: Ostiary and the real Keystone on the same database</h2>\n<p>Medians in milliseconds: Ostiary, Keystone, and how many times longer Keystone takes.</p>\n<div class=\"scroll\"><table><thead><tr><th>action</th>")
 	for _, p := range pairs {
 		c := p.ours.Cell
 		fmt.Fprintf(b, "<th colspan=\"3\">%s</th>", html.EscapeString(strings.TrimPrefix(c.String(), geo.Ostiary+" on ")))
