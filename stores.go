@@ -377,7 +377,7 @@ func (e *Engine) DeleteStore(ctx context.Context, id storage.StoreID) error {
 	}
 	err := e.runtime.Driver.DeleteStore(ctx, id)
 	AuthorOf(ctx).Note(id, err)
-	return errs.Wrap(op, id, err)
+	return errs.Wrap(op, id, lostDeletion(ctx, op, id, err))
 }
 
 // handle returns the only handle of the incarnation of a store.

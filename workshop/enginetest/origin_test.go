@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -183,5 +184,24 @@ func TestAuthorOfNothing(t *testing.T) {
 	}
 	if first, second := write(), write(); first == 0 || second != 0 {
 		t.Errorf("the author of the first write notes revision %d, and that of the second %d, want 0 for the second", first, second)
+	}
+}
+
+// TestRepeatedWithoutStore requires that a request that was sent to a node before, and
+// whose store is gone, is not refused: it may have deleted the store itself.
+func TestRepeatedWithoutStore(t *testing.T) {
+	t.Parallel()
+	e := must(ostiary.Open(t.Context(), ostiary.Options{}))(t)
+	t.Cleanup(func() { e.Close() })
+	id := storage.StoreID{1}
+	for repeated, want := range map[bool]error{false: ostiary.ErrNoStore, true: ostiary.ErrUncertain} {
+		ctx := ostiary.WithAuthor(t.Context(), &ostiary.Author{Repeated: repeated})
+		_, found := e.Store(ctx, id)
+		_, aliased := e.StoreByAlias(ctx, "native", "gone")
+		for what, err := range map[string]error{"delete": e.DeleteStore(ctx, id), "find": found, "find by alias": aliased} {
+			if !errors.Is(err, want) {
+				t.Errorf("%s, repeated %t: error %v, want %v", what, repeated, err, want)
+			}
+		}
 	}
 }
