@@ -65,6 +65,8 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/grpc"
+
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/golden"
 )
@@ -79,6 +81,9 @@ type Suite struct {
 	// Handler, if not nil, returns the handler of the HTTP steps, for example a
 	// whole server. By default the door's own routes handle them.
 	Handler func(t testing.TB) http.Handler
+	// Server, if not nil, starts a server that plays instead of a door: the handler of the
+	// HTTP steps and the connection of the GRPC steps.
+	Server func(t testing.TB) (http.Handler, *grpc.ClientConn)
 	// Vars are variables, ${name}, that every script may use from the start.
 	Vars map[string]string
 }
@@ -170,6 +175,10 @@ func (s Suite) player(t testing.TB) *player {
 	}
 	if s.Handler != nil {
 		p.http = s.Handler(t)
+	}
+	if s.Server != nil {
+		h, conn := s.Server(t)
+		p.http, p.rpc = h, &rpcClient{conn}
 	}
 	return p
 }

@@ -83,7 +83,7 @@ func (f *Fleet) newNode(number int) (*Node, error) {
 	n := &Node{Number: number, fleet: f, ToLog: newPath()}
 	// Each node has a host of its own, whose ports no outgoing connection takes.
 	n.host = fmt.Sprintf("127.%d.%d.%d", 64+os.Getpid()>>8&63, os.Getpid()&255, number+1)
-	for _, to := range []*string{&n.HTTP, &n.metrics, &n.listen} {
+	for _, to := range []*string{&n.HTTP, &n.GRPC, &n.metrics, &n.listen} {
 		at, err := FreePort(n.host)
 		if err != nil {
 			return nil, err
@@ -147,6 +147,15 @@ func (f *Fleet) Apart(n *Node, fault Fault) {
 			f.Between(other.Number, n.Number).Set(fault)
 		}
 	}
+}
+
+// Balance returns proxies that send each request to the next node: for HTTP and for gRPC.
+func (f *Fleet) Balance() (web, rpc *Balancer) {
+	var toWeb, toRPC []string
+	for _, n := range f.Nodes {
+		toWeb, toRPC = append(toWeb, n.HTTP), append(toRPC, n.GRPC)
+	}
+	return NewBalancer(toWeb, false), NewBalancer(toRPC, true)
 }
 
 // Heal ends the faults of all paths, and all pauses.

@@ -23,8 +23,8 @@ var ErrEnded = errors.New("the process has ended")
 // Node is a node of a fleet. Its methods are safe for concurrent use.
 type Node struct {
 	Number int
-	// HTTP is the address of its HTTP port. It is the same for each start.
-	HTTP string
+	// HTTP and GRPC are the addresses of its ports. They are the same for each start.
+	HTTP, GRPC string
 	// ToLog is its path to the database.
 	ToLog *Path
 
@@ -50,6 +50,9 @@ func (n *Node) Start(ctx context.Context) error {
 	return n.WaitReady(ctx)
 }
 
+// Data returns the data folder of the node.
+func (n *Node) Data() string { return n.fleet.file(fmt.Sprintf("node%d", n.Number)) }
+
 // Begin starts the process.
 func (n *Node) Begin() error {
 	f := n.fleet
@@ -58,8 +61,8 @@ func (n *Node) Begin() error {
 		return err
 	}
 	defer out.Close()
-	flags := []string{"serve", "--json", "--data", f.file(fmt.Sprintf("node%d", n.Number)),
-		"--http", n.HTTP, "--grpc", "off", "--metrics", n.metrics, "--drain-time", "500ms",
+	flags := []string{"serve", "--json", "--data", n.Data(),
+		"--http", n.HTTP, "--grpc", n.GRPC, "--metrics", n.metrics, "--drain-time", "500ms",
 		"--nodes-listen", n.listen, "--nodes-address", n.address, "--nodes-ca", f.file("certificates/ca.crt"),
 		"--nodes-certificate", f.file("certificates/127.0.0.1.crt"), "--nodes-key", f.file("certificates/127.0.0.1.key")}
 	if f.options.Ports != nil {
@@ -68,6 +71,8 @@ func (n *Node) Begin() error {
 	run := exec.Command(f.options.Program, append(flags, f.options.Flags...)...)
 	run.Env = append(slices.DeleteFunc(os.Environ(), isSetting), "OSTIARY_LOG="+n.log)
 	run.Stdout, run.Stderr = out, out
+	// The signals of a terminal are not for the nodes, which end with this process.
+	run.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := run.Start(); err != nil {
 		return err
 	}

@@ -1,0 +1,230 @@
+// Command asone is the program ostiary, except that "serve" starts three nodes over one
+// shared log, and sends each request to the next of them. So a suite that starts a server
+// plays on three nodes when it gets this program instead.
+//
+// ASONE_PROGRAM is the path of ostiary. ASONE_SERVER is the URL of a database server, in
+// which each start makes a database: postgres://USER@HOST or mysql://USER@HOST. Commands
+// that need no server are run by ostiary; "keystone bootstrap" is run again on the nodes
+// when they serve.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/ostiary/ostiary/workshop/fleet"
+)
+
+const nodesTotal = 3
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "asone:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	program, args := os.Getenv("ASONE_PROGRAM"), os.Args[1:]
+	if program == "" {
+		return errors.New("ASONE_PROGRAM is empty, expected the path of ostiary")
+	}
+	if slices.Contains(args, "bootstrap") {
+		if err := remember(args); err != nil {
+			return err
+		}
+	}
+	if !slices.Contains(args, "serve") {
+		return syscall.Exec(program, append([]string{program}, args...), os.Environ())
+	}
+	c, err := parse(args)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return c.serve(ctx, program)
+}
+
+// command is "ostiary serve" with its flags.
+type command struct {
+	data   string
+	fronts []front
+	rest   []string // flags for each node
+}
+
+// front is a port of the server.
+type front struct {
+	flag, name string // for example --door and keystone=http://
+	address    string
+	rpc        bool
+}
+
+// parse reads a command line. Every flag but --json has a value.
+func parse(args []string) (c command, err error) {
+	for i := 0; i < len(args); i++ {
+		name, value, ok := strings.Cut(args[i], "=")
+		switch {
+		case name == "serve":
+			continue
+		case name == "--json", name == "--openfga-inline-expressions":
+			c.rest = append(c.rest, args[i])
+			continue
+		case !ok && i+1 == len(args):
+			return c, fmt.Errorf("%s has no value", name)
+		case !ok:
+			i++
+			value = args[i]
+		}
+		switch name {
+		case "--data":
+			c.data = value
+		case "--metrics", "--drain-time": // each node has its own
+		case "--http", "--grpc":
+			c.fronts = append(c.fronts, front{name, "", value, name == "--grpc"})
+		case "--door":
+			at := strings.Index(value, "://") + len("://")
+			c.fronts = append(c.fronts, front{name, value[:at], value[at:], strings.HasSuffix(value[:at], "=grpc://")})
+		default:
+			c.rest = append(c.rest, name+"="+value)
+		}
+	}
+	return c, nil
+}
+
+// serve serves until ctx ends.
+func (c *command) serve(ctx context.Context, program string) (err error) {
+	folder, err := os.MkdirTemp("", "asone-")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err == nil {
+			_ = os.RemoveAll(folder)
+		}
+	}()
+	database, err := newDatabase(ctx, os.Getenv("ASONE_SERVER"))
+	if err != nil {
+		return fmt.Errorf("the database: %w", err)
+	}
+	to := make([][]string, len(c.fronts)) // the addresses of the nodes, by front
+	f, err := fleet.Start(ctx, fleet.Options{Program: program, Folder: folder, Nodes: nodesTotal, Log: fleet.Log{Name: "asone", URL: database},
+		Flags: append(c.rest, c.keys()...), Ports: func(_ *fleet.Node, host string) (flags []string) {
+			for i, front := range c.fronts {
+				at := "off"
+				if front.address != "off" {
+					if at, err = fleet.FreePort(host); err != nil {
+						at = net.JoinHostPort(host, "0")
+					}
+					to[i] = append(to[i], at)
+				}
+				flags = append(flags, front.flag, front.name+at)
+			}
+			return flags
+		}})
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if err != nil {
+		return err
+	}
+	if err := c.bootstrap(ctx, f, program); err != nil {
+		return err
+	}
+	for i, front := range c.fronts {
+		if front.address == "off" {
+			continue
+		}
+		b := fleet.NewBalancer(to[i], front.rpc)
+		at, err := b.Listen(front.address)
+		if err != nil {
+			return err
+		}
+		defer closeBalancer(b)
+		fmt.Printf("serving %s %s\n", strings.Trim(cmpName(front), "-=:/"), at)
+	}
+	<-ctx.Done()
+	for _, n := range f.Nodes {
+		err = errors.Join(err, n.Stop())
+	}
+	return err
+}
+
+func cmpName(f front) string {
+	if f.name != "" {
+		return f.name
+	}
+	return f.flag
+}
+
+// drainTime is how long requests that are under way may last at the end.
+const drainTime = 5 * time.Second
+
+func closeBalancer(b *fleet.Balancer) {
+	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
+	defer cancel()
+	_ = b.Close(ctx)
+}
+
+// keys returns flags for the keys that a bootstrap has made for the folder.
+func (c *command) keys() (flags []string) {
+	for flag, end := range map[string]string{"--secret-key-file": ".key", "--keystone-keys": ".fernet", "--keystone-receipt-keys": ".receipts"} {
+		if _, err := os.Stat(c.data + end); err == nil {
+			flags = append(flags, flag, c.data+end)
+		}
+	}
+	return flags
+}
+
+// remembered is the file with the arguments of a bootstrap of a folder.
+const remembered = ".asone"
+
+// remember stores the arguments of a bootstrap.
+func remember(args []string) error {
+	at := slices.Index(args, "--data")
+	if at < 0 || at+1 == len(args) {
+		return errors.New("keystone bootstrap without --data FOLDER")
+	}
+	text, err := json.Marshal(append(slices.Clone(args[:at]), args[at+2:]...))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(args[at+1]+remembered, text, 0o600)
+}
+
+// bootstrap repeats the bootstrap of the folder on the node that writes.
+func (c *command) bootstrap(ctx context.Context, f *fleet.Fleet, program string) error {
+	text, err := os.ReadFile(c.data + remembered)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	var args []string
+	if err == nil {
+		err = json.Unmarshal(text, &args)
+	}
+	if err != nil {
+		return err
+	}
+	for ctx.Err() == nil {
+		holder := f.Holder(ctx)
+		if holder == nil {
+			time.Sleep(10 * time.Millisecond)
+			continue
+		}
+		run := exec.CommandContext(ctx, program, append([]string{"--data", holder.Data()}, append(args, c.keys()...)...)...)
+		run.Env = append(os.Environ(), "OS_BOOTSTRAP_PASSWORD=secret")
+		if out, err := run.CombinedOutput(); err != nil {
+			return fmt.Errorf("bootstrap on node %d: %w\n%s", holder.Number, err, out)
+		}
+		return nil
+	}
+	return ctx.Err()
+}

@@ -1,0 +1,79 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"sync/atomic"
+)
+
+// Balancer is a reverse proxy that sends each request to the next one of some servers,
+// also if the requests come over one connection: HTTP/1, or HTTP/2 without TLS, as gRPC
+// uses it. A request goes to another server only if there is no connection to the first
+// one. It implements [http.Handler].
+type Balancer struct {
+	proxy  httputil.ReverseProxy
+	to     []string
+	next   atomic.Uint64
+	direct http.RoundTripper
+	server *http.Server
+}
+
+// NewBalancer returns a proxy for servers with these addresses. With rpc it sends HTTP/2.
+func NewBalancer(to []string, rpc bool) *Balancer {
+	transport := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 64, Protocols: &http.Protocols{}}
+	transport.Protocols.SetHTTP1(!rpc)
+	transport.Protocols.SetUnencryptedHTTP2(rpc)
+	b := &Balancer{to: to, direct: transport}
+	b.proxy = httputil.ReverseProxy{FlushInterval: -1, Transport: b, Rewrite: func(r *httputil.ProxyRequest) {
+		r.Out.URL.Scheme, r.Out.URL.Host = "http", to[0]
+	}}
+	return b
+}
+
+// ServeHTTP implements [http.Handler].
+func (b *Balancer) ServeHTTP(w http.ResponseWriter, r *http.Request) { b.proxy.ServeHTTP(w, r) }
+
+// RoundTrip implements [http.RoundTripper].
+func (b *Balancer) RoundTrip(r *http.Request) (response *http.Response, err error) {
+	first := int(b.next.Add(1))
+	for i := range b.to {
+		r := r.Clone(r.Context())
+		r.URL.Host = b.to[(first+i)%len(b.to)]
+		if r.Body != nil && r.Body != http.NoBody {
+			r.Body = io.NopCloser(r.Body) // without a connection it is not read
+		}
+		response, err = b.direct.RoundTrip(r)
+		if dial, ok := errors.AsType[*net.OpError](err); !ok || dial.Op != "dial" {
+			return response, err
+		}
+	}
+	return nil, fmt.Errorf("no server answers: %w", err)
+}
+
+// Listen serves the proxy on an address, until Close, and returns the address.
+func (b *Balancer) Listen(address string) (string, error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return "", err
+	}
+	protocols := &http.Protocols{}
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	b.server = &http.Server{Handler: b, Protocols: protocols}
+	go func() { _ = b.server.Serve(l) }()
+	return l.Addr().String(), nil
+}
+
+// Close ends what Listen has begun, once the requests that are under way have ended or
+// ctx has.
+func (b *Balancer) Close(ctx context.Context) error {
+	if b.server == nil {
+		return nil
+	}
+	return errors.Join(b.server.Shutdown(ctx), b.server.Close())
+}
