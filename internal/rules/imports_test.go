@@ -145,6 +145,7 @@ workshop/oracle/policies: policy policy/content policy/function policy/status po
 workshop/sim: . rel schema storage internal/cluster internal/cluster/clustertest storage/kv storage/memory storage/pebble storage/replica storage/sharedlog storage/sharedlog/memorylog workshop/history
 workshop/history: . rel storage
 workshop/fleet: door/native/client rel schema storage workshop/history
+workshop/fleet/asone: workshop/fleet
 workshop/logserver: storage storage/sharedlog storage/sharedlog/memorylog
 storage/storagetest: storage rel
 workshop/failing: storage storage/memory rel
