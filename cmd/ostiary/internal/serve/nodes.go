@@ -96,6 +96,9 @@ func (a *app) withMember(ctx context.Context, m *member, options ostiary.Options
 		return err
 	}
 	defer func() { err = errors.Join(err, m.leave()) }()
+	if err := awaitReads(ctx, startWait, m.node.BeforeRead, m.log); err != nil {
+		return err
+	}
 	options.Driver = m.driver
 	e, err := ostiary.Open(ctx, options)
 	if err != nil {
@@ -103,6 +106,27 @@ func (a *app) withMember(ctx context.Context, m *member, options ostiary.Options
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
 	return f(e)
+}
+
+// startWait is how long a node that starts waits until it may answer reads.
+const startWait = 30 * time.Second
+
+// awaitReads waits until the node may answer reads: the doors read before they serve. Far
+// from the log and the other nodes, the first connections alone take longer than a
+// request may wait.
+func awaitReads(ctx context.Context, patience time.Duration, before func(context.Context) error, log *slog.Logger) error {
+	for end := time.Now().Add(patience); ; {
+		err := before(ctx)
+		if !errors.Is(err, storage.ErrNoLease) || !time.Now().Before(end) {
+			return err
+		}
+		log.Info("waiting until this node may answer reads", "error", err)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 }
 
 // fingerprint identifies a key of secrets; it is zero without a key.
