@@ -80,6 +80,14 @@ fuzz:
 bench-keystone:
 	bash conformance/keystone/bench.sh $(ARGS)
 
+# geo plays the study of multi-region Keystone deployments, with the real Keystone. It
+# takes several hours and needs root, MariaDB with Galera, PostgreSQL and PyPI. Started
+# again, it goes on; "make geo ARGS='--for 110m'" ends in time. The results are in
+# docs/benchmarks/geo.
+.PHONY: geo
+geo:
+	bash conformance/geo/geo.sh $(ARGS)
+
 # onap-stability plays the mix of ONAP's report for STABILITY windows of a minute,
 # 30 by default, with 10 users. It fails if memory, handles or goroutines grow.
 STABILITY ?= 30

@@ -3,7 +3,6 @@ package snapshot
 import (
 	"cmp"
 	"context"
-	"errors"
 	goruntime "runtime"
 	"sync"
 	"sync/atomic"
@@ -103,17 +102,12 @@ func (r *Runtime) CountStores(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// BeforeWrite returns when this node may write. See [storage.Coordinated]. It notes for the
-// author of ctx that another node writes.
+// BeforeWrite returns when this node may write. See [storage.Coordinated].
 func (r *Runtime) BeforeWrite(ctx context.Context) error {
 	if r.coordinated == nil {
 		return nil
 	}
-	err := r.coordinated.BeforeWrite(ctx)
-	if a := authz.AuthorOf(ctx); a != nil && errors.Is(err, storage.ErrNotHolder) {
-		a.Refuse()
-	}
-	return err
+	return r.coordinated.BeforeWrite(ctx)
 }
 
 // Now returns the current time of the clock.

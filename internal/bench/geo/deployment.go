@@ -246,6 +246,8 @@ func (d *deployment) startInstance(i int, f files, keys []string) error {
 	if i > 0 {
 		command = append(command, "--holder-reluctance", reluctance.String())
 	}
+	holder, read := d.cell.leases()
+	command = append(command, "--holder-lease", holder.String(), "--read-lease", read.String())
 	p, err := d.start(i, Ostiary, syscall.SIGTERM, []string{"OSTIARY_LOG=" + log}, command...)
 	if err == nil {
 		d.servers = append(d.servers, p)

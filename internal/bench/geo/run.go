@@ -349,8 +349,11 @@ func (d *deployment) scenario(ctx context.Context, w bench.RallyWorkload, progre
 	total := w.Times * len(p.Servers)
 	p.Progress = func(done int) { progress(done, total) }
 	p.Warm = func(w bench.RallyWorkload, took time.Duration) int {
-		rounds := max(1, int(d.o.ScenarioMax/max(took, time.Millisecond)))
-		times := min(w.Times, rounds*w.Concurrency)
+		parallel := w.Concurrency
+		if d.cell.System == Keystone {
+			parallel = min(parallel, workers)
+		}
+		times := min(w.Times, max(1, int(d.o.ScenarioMax*time.Duration(parallel)/max(took, time.Millisecond))))
 		total = times * len(p.Servers)
 		progress(0, total)
 		return times
