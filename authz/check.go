@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -48,6 +49,23 @@ type RecordingOptions struct {
 	Bytes int64
 	// Age is how long a decision is remembered. Default one hour.
 	Age time.Duration
+	// Decided is called with each decision of a check and of a batch, in the goroutine of
+	// its caller, and must not keep d or what it refers to. ctx is that of the call. Nil is
+	// not called.
+	Decided func(ctx context.Context, d *Decided)
+}
+
+// Decided is a decision that was made just now.
+type Decided struct {
+	Store    storage.StoreID
+	Question *CheckRequest
+	// Answer has the decision, and the reasons if it is unknown.
+	Answer *Answer
+	// Revision is that of the view that was read.
+	Revision storage.Revision
+	// Took is how long the answer took; for a decision of a batch, its part of the time of
+	// the batch.
+	Took time.Duration
 }
 
 // RecordedDecision is a remembered decision.

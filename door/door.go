@@ -147,6 +147,27 @@ func NameOf(ctx context.Context) string {
 	return name
 }
 
+// Request is what the server knows about a request in progress, for logs.
+type Request interface {
+	// Operation is the name of the route or the method.
+	Operation() string
+	// Remote is the address of the client, with its port.
+	Remote() string
+	// ID is the id of the request; "" if it has none.
+	ID() string
+	// Author is the caller, as the log of a store has it; "" if there is none.
+	Author() string
+}
+
+// RequestKey is the key under which the context of a request has its [Request].
+type RequestKey struct{}
+
+// RequestOf returns the request that ctx belongs to, or nil for other work.
+func RequestOf(ctx context.Context) Request {
+	r, _ := ctx.Value(RequestKey{}).(Request)
+	return r
+}
+
 // WithCaller returns a context that carries the caller.
 func WithCaller(ctx context.Context, c Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)

@@ -196,6 +196,25 @@ func callerOf(d *door.Door, key *hashedKey, a *ostiary.Author) (c audit.Caller) 
 	return c
 }
 
+// requestOf is a [door.Request] over HTTP, and callOf one over gRPC.
+type (
+	requestOf struct {
+		q *request
+		r *http.Request
+	}
+	callOf struct{ *call }
+)
+
+func (o requestOf) Operation() string { return o.q.series.route }
+func (o requestOf) Remote() string    { return o.r.RemoteAddr }
+func (o requestOf) ID() string        { return o.q.requestID() }
+func (o requestOf) Author() string    { return callerText(o.q.door.Door, o.q.key, &o.q.ctx.author) }
+
+func (o callOf) Operation() string { return o.method.series.route }
+func (o callOf) Remote() string    { return remoteOf(o.ServerStream.Context()) }
+func (o callOf) ID() string        { return "" }
+func (o callOf) Author() string    { return callerText(o.method.door.Door, o.key, &o.ctx.author) }
+
 // refusesCaller reports whether a refusal is about who calls, from where, or how much, and
 // not about what a request has.
 func refusesCaller(r door.Reason) bool {

@@ -64,6 +64,7 @@ func (c *call) admit() *door.Refusal {
 	c.ctx.work.Use(c.turns)
 	if c.method.door != nil {
 		c.ctx.door = c.method.door.name
+		c.ctx.request = callOf{c}
 	}
 	if conn := callConn(ctx); conn != nil {
 		c.conn = conn

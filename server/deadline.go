@@ -19,11 +19,12 @@ import (
 // Its fields are set before the first use; then its methods may be called
 // concurrently.
 type lazyDeadline struct {
-	context.Context            // the parent
-	deadline        time.Time  // zero: only the parent ends the context
-	passed          error      // of Err, once the deadline has passed
-	door            any        // the door's name, a string, which Value returns
-	work            turns.Work // the request's use of the turns, which Value returns
+	context.Context              // the parent
+	deadline        time.Time    // zero: only the parent ends the context
+	passed          error        // of Err, once the deadline has passed
+	door            any          // the door's name, a string, which Value returns
+	work            turns.Work   // the request's use of the turns, which Value returns
+	request         door.Request // nil if there is none; Value returns it
 	// author is the origin of the writes of the request, which Value returns.
 	author ostiary.Author
 
@@ -62,7 +63,8 @@ func (l *lazyDeadline) Err() error {
 }
 
 // Value returns the name of the door for [door.NameKey], the request's use of the
-// turns for [turns.Key], and the author of its writes for [ostiary.AuthorKey].
+// turns for [turns.Key], the author of its writes for [ostiary.AuthorKey], and the
+// request for [door.RequestKey].
 func (l *lazyDeadline) Value(key any) any {
 	switch key {
 	case door.NameKey{}:
@@ -71,6 +73,8 @@ func (l *lazyDeadline) Value(key any) any {
 		return l.work.Carried()
 	case ostiary.AuthorKey{}:
 		return &l.author
+	case door.RequestKey{}:
+		return l.request
 	}
 	return l.Context.Value(key)
 }

@@ -175,7 +175,7 @@ func (q *request) serveForwarded(r *http.Request, route *door.Route, p door.Para
 	if !q.boundBody(r, route) {
 		return
 	}
-	q.ctx.Context, q.ctx.door = ctx, q.door.name
+	q.ctx.Context, q.ctx.door, q.ctx.request = ctx, q.door.name, requestOf{q, r}
 	q.ctx.work.Use(q.turns)
 	timeout := max(q.requestTimeout, q.door.RequestTimeout)
 	if as.Timeout > 0 && (timeout <= 0 || as.Timeout < timeout) {

@@ -139,7 +139,7 @@ func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 		return
 	}
 	q.audit.keepContent(r)
-	q.ctx.Context, q.ctx.door = ctx, q.door.name
+	q.ctx.Context, q.ctx.door, q.ctx.request = ctx, q.door.name, requestOf{q, r}
 	q.ctx.work.Use(q.turns)
 	switch {
 	case q.streams:

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -42,6 +43,8 @@ func (r *Rotation) setDefaults() {
 type files struct {
 	Rotation
 	folder string
+	prefix string // of the names of files
+	plain  bool
 	locked *os.File
 	names  []string // of all kept files, in order
 	file   *os.File
@@ -50,8 +53,9 @@ type files struct {
 }
 
 const (
-	namePrefix, nameSuffix = "audit-", ".jsonl"
-	lockName               = "LOCK"
+	nameDefault = "audit"
+	nameSuffix  = ".jsonl"
+	lockName    = "LOCK"
 )
 
 // OpenFolder opens the log of a folder, and makes the folder if it does not exist. A log
@@ -61,9 +65,9 @@ func OpenFolder(folder string, r Rotation, o Options) (*Log, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, err
 	}
-	f := &files{Rotation: r, folder: folder}
+	f := &files{Rotation: r, folder: folder, prefix: cmp.Or(o.Name, nameDefault) + "-", plain: o.Plain}
 	var err error
-	if f.locked, err = os.OpenFile(filepath.Join(folder, lockName), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+	if f.locked, err = os.OpenFile(filepath.Join(folder, f.prefix+lockName), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return nil, err
 	}
 	if err := lock(f.locked); err != nil {
@@ -76,15 +80,21 @@ func OpenFolder(folder string, r Rotation, o Options) (*Log, error) {
 	return open(f, at, o)
 }
 
-// Folder returns the files of a log in a folder, in their order.
-func Folder(folder string) ([]string, error) {
+// Folder returns the files of an audit log in a folder, in their order.
+func Folder(folder string) ([]string, error) { return filesOf(folder, nameDefault+"-") }
+
+// FolderOf is [Folder] for a log with another name, see [Options].
+func FolderOf(folder, name string) ([]string, error) { return filesOf(folder, name+"-") }
+
+// filesOf returns the files of a log whose names begin with prefix.
+func filesOf(folder, prefix string) ([]string, error) {
 	all, err := os.ReadDir(folder)
 	if err != nil {
 		return nil, err
 	}
 	var names []string
 	for _, e := range all {
-		if _, ok := numberOf(e.Name()); ok {
+		if _, ok := numberOf(e.Name(), prefix); ok {
 			names = append(names, filepath.Join(folder, e.Name()))
 		}
 	}
@@ -93,8 +103,8 @@ func Folder(folder string) ([]string, error) {
 }
 
 // numberOf returns the number of the first line of a file, from its name.
-func numberOf(name string) (uint64, bool) {
-	digits, ok := strings.CutPrefix(filepath.Base(name), namePrefix)
+func numberOf(name, prefix string) (uint64, bool) {
+	digits, ok := strings.CutPrefix(filepath.Base(name), prefix)
 	digits, suffix := strings.CutSuffix(digits, nameSuffix)
 	n, err := strconv.ParseUint(digits, 10, 64)
 	return n, ok && suffix && err == nil
@@ -102,8 +112,12 @@ func numberOf(name string) (uint64, bool) {
 
 // find finds the end of the log in the folder.
 func (f *files) find() (at place, err error) {
-	if f.names, err = Folder(f.folder); err != nil || len(f.names) == 0 {
+	if f.names, err = filesOf(f.folder, f.prefix); err != nil || len(f.names) == 0 {
 		return at, err
+	}
+	if f.plain {
+		at.number, _ = numberOf(f.names[len(f.names)-1], f.prefix)
+		return at, nil
 	}
 	// A crash can leave a file without its first line.
 	for i := len(f.names) - 1; i >= 0; i-- {
@@ -193,7 +207,7 @@ func (f *files) full() bool  { return f.size >= f.FileBytes }
 
 // next begins a file, and removes the oldest ones.
 func (f *files) next(number uint64) error {
-	name := filepath.Join(f.folder, fmt.Sprintf("%s%012d%s", namePrefix, number, nameSuffix))
+	name := filepath.Join(f.folder, fmt.Sprintf("%s%012d%s", f.prefix, number, nameSuffix))
 	if f.file != nil && f.file.Name() == name {
 		return nil // its first line could not be written
 	}
@@ -231,7 +245,7 @@ func syncFolder(folder string) error {
 }
 
 func (f *files) oldest() uint64 {
-	n, _ := numberOf(f.names[0])
+	n, _ := numberOf(f.names[0], f.prefix)
 	return n
 }
 

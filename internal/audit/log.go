@@ -1,6 +1,8 @@
 package audit
 
 import (
+	"bytes"
+	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/sha256"
@@ -43,6 +45,13 @@ type Options struct {
 	Key ed25519.PrivateKey
 	// Node is the name of this node in each signed line; it may be empty.
 	Node string
+	// Plain is true for a log whose lines are no chain: they have no number, no hash and
+	// no signature, and Key is not needed.
+	Plain bool
+	// Name is in front of the number in the names of files; "" is "audit".
+	Name string
+	// Block makes [Log.Add] wait for room in the queue instead of losing the line.
+	Block bool
 	// Required makes [Log.Append] wait until a record is durable.
 	Required bool
 	// QueueBytes bounds the records that wait; 0 is 16 MiB.
@@ -96,8 +105,9 @@ type Log struct {
 	lost    int // records that were lost since the last line
 	since   time.Time
 	until   time.Time
-	total   uint64 // of lost records
-	failure error  // of the output, nil while it works
+	total   uint64        // of lost records
+	room    chan struct{} // closed when lines were written
+	failure error         // of the output, nil while it works
 	closing bool
 
 	// The goroutine alone uses the rest.
@@ -124,12 +134,12 @@ func open(out output, at place, o Options) (*Log, error) {
 	if o.HeadEvery <= 0 {
 		o.HeadEvery = HeadEveryDefault
 	}
-	if at.log == "" {
+	if at.log == "" && !o.Plain {
 		var id [16]byte
 		rand.Read(id[:])
 		at.log, at.hash = hex.EncodeToString(id[:]), zeroHash
 	}
-	l := &Log{options: o, out: out, at: at, ended: make(chan struct{})}
+	l := &Log{options: o, out: out, at: at, ended: make(chan struct{}), room: make(chan struct{})}
 	l.wake = sync.NewCond(&l.mu)
 	if err := l.begin("start"); err != nil {
 		return nil, errors.Join(err, out.close())
@@ -171,6 +181,38 @@ func (l *Log) Append(r *Record) error {
 		return nil
 	}
 	return <-e.done
+}
+
+// Add adds a line with these members, each after a comma, to the log. It does not keep
+// members. If the queue is full, Add waits until ctx ends, or does not wait, see
+// [Options].Block. A line that finds no room is lost and counted, and Add returns [ErrFull].
+func (l *Log) Add(ctx context.Context, members []byte) error {
+	e := &entry{members: bytes.Clone(members)}
+	l.mu.Lock()
+	for l.options.Block && !l.closing && l.bytes+len(e.members) > l.options.QueueBytes {
+		room := l.room
+		l.mu.Unlock()
+		select {
+		case <-room:
+		case <-ctx.Done():
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.lose(time.Now())
+			return ErrFull
+		}
+		l.mu.Lock()
+	}
+	defer l.mu.Unlock()
+	if l.closing || l.bytes+len(e.members) > l.options.QueueBytes {
+		l.lose(time.Now())
+		return ErrFull
+	}
+	l.waiting = append(l.waiting, e)
+	l.bytes += len(e.members)
+	if len(l.waiting) == 1 {
+		l.wake.Broadcast()
+	}
+	return nil
 }
 
 // lose counts a lost record.
@@ -301,7 +343,7 @@ func (l *Log) take() (batch []*entry, lost loss, closing bool) {
 // due reports whether a signed line or a sync is due.
 func (l *Log) due() bool {
 	now := time.Now()
-	return l.unsigned > 0 && now.Sub(l.signed) >= l.options.HeadEvery || l.dirty && now.Sub(l.synced) >= syncEvery
+	return l.unsigned > 0 && !l.options.Plain && now.Sub(l.signed) >= l.options.HeadEvery || l.dirty && now.Sub(l.synced) >= syncEvery
 }
 
 // put writes a batch, with signed lines and a new file where they are due.
@@ -321,20 +363,23 @@ func (l *Log) put(batch []*entry, lost loss) error {
 	b := l.buffer[:0]
 	if lost.n > 0 {
 		r := Record{Time: lost.since, Kind: KindLost, Count: lost.n, Until: lost.until}
-		b = at.line(b, r.append(nil), nil)
+		b = l.line(b, &at, r.append(nil))
 	}
 	for _, e := range batch {
-		b = at.line(b, e.members, nil)
+		b = l.line(b, &at, e.members)
 	}
-	lines := int(at.number - l.at.number)
+	lines := len(batch)
+	if lost.n > 0 {
+		lines++
+	}
 	now := time.Now()
 	sign := l.unsigned+lines >= headLines || l.unsigned+lines > 0 && now.Sub(l.signed) >= l.options.HeadEvery
-	if sign {
+	if sign = sign && !l.options.Plain; sign {
 		b = l.head(b, &at, KindHead, "")
 	}
 	l.buffer = b
 	if len(b) > 0 {
-		if err := l.out.write(b, int(at.number-l.at.number)); err != nil {
+		if err := l.out.write(b, bytes.Count(b, []byte{'\n'})); err != nil {
 			return err
 		}
 		l.at, l.dirty = at, true
@@ -364,6 +409,8 @@ func (l *Log) written(n, lost int) {
 	}
 	l.waiting = append([]*entry(nil), l.waiting[n:]...)
 	l.lost -= lost
+	close(l.room)
+	l.room = make(chan struct{})
 }
 
 // finish tells those who wait, and notes whether the output works.
@@ -393,8 +440,9 @@ func (l *Log) begin(after string) error {
 		return err
 	}
 	at := l.at
-	b := l.head(nil, &at, KindBegin, after)
-	if err := l.out.write(b, 1); err != nil {
+	if l.options.Plain {
+		at.number++
+	} else if err := l.out.write(l.head(nil, &at, KindBegin, after), 1); err != nil {
 		return err
 	}
 	if err := l.out.sync(); err != nil {
@@ -411,8 +459,9 @@ func (l *Log) end(before string) error {
 		return nil
 	}
 	at := l.at
-	b := l.head(nil, &at, KindEnd, before)
-	if err := l.out.write(b, 1); err != nil {
+	if l.options.Plain {
+		return l.out.sync()
+	} else if err := l.out.write(l.head(nil, &at, KindEnd, before), 1); err != nil {
 		return err
 	}
 	if err := l.out.sync(); err != nil {
@@ -444,6 +493,14 @@ func (l *Log) head(b []byte, at *place, kind Kind, why string) []byte {
 	b = at.line(b, m, l.options.Key)
 	at.closed, at.torn = kind == KindEnd, 0
 	return b
+}
+
+// line appends a line with these members.
+func (l *Log) line(b []byte, at *place, members []byte) []byte {
+	if l.options.Plain {
+		return append(append(append(b, '{'), members[1:]...), "}\n"...)
+	}
+	return at.line(b, members, nil)
 }
 
 // signedPrefix is what is signed in front of a line, so that a signature of the key for

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"time"
 	"unsafe"
 
 	"github.com/ostiary/ostiary/authz"
@@ -41,6 +42,10 @@ func ValidQuestion(o *rel.Object, sub *rel.Subject) error {
 // depends on missing input, or that exceeds a bound, is unknown and has reasons.
 func (a *Answerer) Check(ctx context.Context, r *authz.CheckRequest) (authz.CheckResult, error) {
 	t := a.timeline
+	var began time.Time
+	if a.shared.decided != nil {
+		began = time.Now()
+	}
 	v, err := t.At(ctx, r.Consistency)
 	if err != nil {
 		return authz.CheckResult{}, errs.Wrap("check", t.ID, err)
@@ -77,6 +82,9 @@ func (a *Answerer) Check(ctx context.Context, r *authz.CheckRequest) (authz.Chec
 	if a.shared.recorder != nil {
 		a.record(r, answer.Decision, v.Head.Revision)
 	}
+	if a.shared.decided != nil {
+		a.shared.decided(ctx, &authz.Decided{Store: t.ID, Question: r, Answer: &answer, Revision: v.Head.Revision, Took: time.Since(began)})
+	}
 	return authz.CheckResult{Answer: answer, Revision: v.Head.Revision}, nil
 }
 
@@ -93,6 +101,7 @@ func (a *Answerer) Check(ctx context.Context, r *authz.CheckRequest) (authz.Chec
 func (a *Answerer) CheckBatch(ctx context.Context, requests []authz.CheckRequest, c authz.Consistency) ([]authz.CheckResult, error) {
 	const op = "check batch"
 	t := a.timeline
+	began := time.Now()
 	if err := errs.CheckBound("BatchItems", len(requests), a.shared.runtime.Bounds.BatchItems); err != nil {
 		return nil, errs.Wrap(op, t.ID, err)
 	}
@@ -129,6 +138,14 @@ func (a *Answerer) CheckBatch(ctx context.Context, requests []authz.CheckRequest
 		for i := range results {
 			if r := &results[i]; r.Err == nil {
 				a.record(&requests[i], r.Decision, r.Revision)
+			}
+		}
+	}
+	if a.shared.decided != nil && len(results) > 0 {
+		took := time.Since(began) / time.Duration(len(results))
+		for i := range results {
+			if r := &results[i]; r.Err == nil {
+				a.shared.decided(ctx, &authz.Decided{Store: t.ID, Question: &requests[i], Answer: &r.Answer, Revision: r.Revision, Took: took})
 			}
 		}
 	}

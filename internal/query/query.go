@@ -38,11 +38,13 @@ type Shared struct {
 	envs  sync.Pool // of *eval.Env, for all other checks
 	// recorder records decisions for a later WhatIf; nil if recording is off.
 	recorder *recorder
+	// decided is called with each decision; nil is not called.
+	decided func(ctx context.Context, d *authz.Decided)
 }
 
 // NewShared returns the state that all answerers of an engine share.
 func NewShared(r *snapshot.Runtime, o authz.RecordingOptions) *Shared {
-	s := &Shared{runtime: r, recorder: newRecorder(o)}
+	s := &Shared{runtime: r, recorder: newRecorder(o), decided: o.Decided}
 	s.plain.Bounds, s.plain.Memory, s.plain.Turns = limits.Query(&r.Bounds, authz.QuestionBounds{}), r.QuestionsMemory, r.Turns
 	s.envs.New = func() any { return new(eval.Env) }
 	return s

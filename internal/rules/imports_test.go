@@ -65,6 +65,7 @@ door/permify: . door internal/jsonread door/permify/basev1 door/permify/language
 door/permify/basev1:
 door/permify/basev1/generate:
 door/permify/language: schema expr
+internal/decisions: authz door expr internal/audit internal/excerpt internal/jsonread rel
 door/xacml: . door internal/jsonread policy policy/domain policy/language policy/message policy/status policy/value rel storage
 server: . door internal/logins internal/turns internal/audit storage
 # Policies, identities, documents: other rules than those of tuples, for the doors

@@ -27,6 +27,7 @@ type whatIfFlags struct {
 	add, remove             []string
 	unchanged               bool
 	recorded                int
+	decisions               string // file or folder of a decision log
 
 	// subjects are the subjects of the checks.
 	subjects []rel.Subject
@@ -55,6 +56,13 @@ func (a *app) whatIfCommand() *cobra.Command {
 				if err := s.requireRemovals(cmd.Context(), in); err != nil {
 					return err
 				}
+				if f.decisions != "" {
+					out, err := f.askDecisions(cmd.Context(), a, s, in)
+					if err != nil {
+						return err
+					}
+					return a.printWhatIf(out)
+				}
 				text, err := s.ask(cmd.Context(), "/what-if", in)
 				if err != nil {
 					return err
@@ -71,6 +79,7 @@ func (a *app) whatIfCommand() *cobra.Command {
 	s.StringVar(&f.file, "questions", "", "a file of checks, one per line")
 	s.StringVar(&f.context, "context", "", "parameters for conditions, a JSON object, or @FILE, for the checks that have none of their own")
 	cli.CountVar(s, &f.recorded, "recorded", 0, 0, "repeat the decisions that the server recorded in the last so many minutes (serve --record-decisions)")
+	s.StringVar(&f.decisions, "decisions", "", "repeat the decisions of a decision log (serve --decision-log), a file or a folder; without a proposal, show those that have another result now")
 	s.StringVar(&f.model, "proposed", "", "file with the proposed model")
 	s.StringVar(&f.schema, "schema", "", "id of the proposed schema")
 	s.StringArrayVar(&f.add, "add", nil, `a tuple to add in the proposal, "USER RELATION OBJECT [CONDITION [JSON]]"; may be repeated`)
@@ -83,7 +92,9 @@ func (a *app) whatIfCommand() *cobra.Command {
 // whatIfRequest is the body of a what-if.
 type whatIfRequest struct {
 	// Questions is nil for a what-if with recorded decisions.
-	Questions []client.Question `json:"questions,omitempty"`
+	Questions []client.Question `json:"-"`
+	// Logged are questions in the form of a decision log.
+	Logged    []json.RawMessage `json:"-"`
 	Recorded  *whatIfRecorded   `json:"recorded,omitempty"`
 	Context   map[string]any    `json:"context,omitempty"`
 	At        *client.At        `json:"at,omitempty"`
@@ -106,6 +117,22 @@ type whatIfProposed struct {
 	Model  *schema.Model `json:"model,omitempty"`
 }
 
+// MarshalJSON returns the form of the API.
+func (in *whatIfRequest) MarshalJSON() ([]byte, error) {
+	type plain whatIfRequest
+	out := struct {
+		*plain
+		Questions any `json:"questions,omitempty"`
+	}{plain: (*plain)(in)}
+	switch {
+	case in.Logged != nil:
+		out.Questions = in.Logged
+	case in.Questions != nil:
+		out.Questions = in.Questions
+	}
+	return json.Marshal(out)
+}
+
 // request returns the flags as a request.
 func (f *whatIfFlags) request() (*whatIfRequest, error) {
 	in := &whatIfRequest{Unchanged: true} // unchanged items may be errors
@@ -126,6 +153,9 @@ func (f *whatIfFlags) request() (*whatIfRequest, error) {
 	}
 	in.Context = values
 	switch {
+	case f.decisions != "" && (f.recorded > 0 || len(in.Questions) > 0 || values != nil):
+		return nil, fmt.Errorf("%w: --decisions cannot be combined with --recorded, --question, --questions or --context", cli.ErrUsage)
+	case f.decisions != "":
 	case f.recorded > 0 && len(in.Questions) > 0:
 		return nil, fmt.Errorf("%w: --recorded cannot be combined with --question or --questions", cli.ErrUsage)
 	case f.recorded > 0 && values != nil:
@@ -135,7 +165,7 @@ func (f *whatIfFlags) request() (*whatIfRequest, error) {
 	case len(in.Questions) == 0 && f.file != "":
 		return nil, fmt.Errorf("%w: --questions: %s has no checks", cli.ErrUsage, f.file)
 	case len(in.Questions) == 0:
-		return nil, fmt.Errorf("%w: expected --question, --questions or --recorded", cli.ErrUsage)
+		return nil, fmt.Errorf("%w: expected --question, --questions, --recorded or --decisions", cli.ErrUsage)
 	case f.model == "" && f.schema == "" && len(f.add) == 0 && len(f.remove) == 0:
 		return nil, fmt.Errorf("%w: nothing is proposed: expected --proposed, --schema, --add or --remove", cli.ErrUsage)
 	}

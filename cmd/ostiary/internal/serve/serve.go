@@ -76,6 +76,7 @@ type serveFlags struct {
 	logFormat, level string
 	accessLog        bool
 	audit            auditFlags
+	decisions        decisionFlags
 	door             DoorFlags
 }
 
@@ -151,12 +152,14 @@ func (f *serveFlags) add(cmd *cobra.Command) {
 	topic(s, "Logs")
 	f.audit.add(s)
 	topic(s, "Audit log")
+	f.decisions.add(s)
+	topic(s, "Decision log")
 	f.door.add(s)
 }
 
 // serve prepares a server, opens the data folder and the doors, and runs the server
 // until ctx ends.
-func (a *app) serve(ctx context.Context, f *serveFlags) error {
+func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	s, err := a.prepare(f)
 	if err != nil {
 		return err
@@ -165,6 +168,14 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 	options := ostiary.Options{Conditions: cli.Conditions(f.conditions), MemoryMax: f.memory, Window: f.window, Background: f.background,
 		Record: ostiary.RecordingOptions{Decisions: f.record},
 		Bounds: f.engineBounds(), Guard: cli.GuardOwned}
+	log, err := s.openDecisions()
+	if err != nil {
+		return err
+	}
+	if log != nil {
+		options.Record.Decided = log.Decided
+		defer func() { err = errors.Join(err, log.Close()) }()
+	}
 	serve := func(e *ostiary.Engine, driver *pebble.Driver) error {
 		s.engine, s.driver = e, driver
 		if err := s.open(ctx); err != nil {
