@@ -26,6 +26,9 @@ const (
 	opSnapshot
 	opNothing // changes nothing
 	opPart    // a part of the segment of a later append
+	opToken   // adds a token, with which one node may join
+	opAdmit   // uses a token
+	opDismiss // removes the right of a server to take part
 )
 
 // command is a change of the shared log, as an entry of the consensus has it. Each
@@ -46,7 +49,10 @@ type command struct {
 	Lease      [2]sharedlog.Lease   `msgpack:"l,omitempty"` // old and new
 	Node       sharedlog.Node       `msgpack:"n,omitempty"`
 	SnapshotAt sharedlog.Position   `msgpack:"p,omitempty"`
-	Server     string               `msgpack:"v,omitempty"` // the server that has the parts of a snapshot
+	Server     string               `msgpack:"v,omitempty"` // the server that has the parts of a snapshot, or that joins or is removed
+	Token      storage.Hash         `msgpack:"k,omitempty"` // see Node.AddToken
+	Until      time.Time            `msgpack:"t,omitempty"` // when the token expires
+	Now        time.Time            `msgpack:"w,omitempty"` // the leader's clock
 }
 
 func (c *command) encode() ([]byte, error) { return msgpack.Marshal(c) }
@@ -59,13 +65,17 @@ func decodeCommand(b []byte) (*command, error) {
 	return c, nil
 }
 
-// setTime sets the time of the records in the registry. The leader calls it, so that
-// there is one clock.
+// setTime sets the time of a command that has one. The leader calls it, so that there is
+// one clock.
 func (c *command) setTime(now time.Time) bool {
-	if c.Operation != opRegister && c.Operation != opReport {
+	switch c.Operation {
+	case opRegister, opReport:
+		c.Node.Seen = now
+	case opToken, opAdmit:
+		c.Now = now
+	default:
 		return false
 	}
-	c.Node.Seen = now
 	return true
 }
 
@@ -97,6 +107,9 @@ var errorKinds = map[string]error{
 	"notleader": errNotLeader,
 	"closed":    storage.ErrClosed,
 	"snapshot":  sharedlog.ErrNoSnapshot,
+	"token":     ErrToken,
+	"format":    storage.ErrFormat,
+	"refused":   ErrRefused,
 }
 
 // conflictKind and otherKind are the other values of outcome.Kind.

@@ -1,6 +1,8 @@
 package raft
 
 import (
+	"time"
+
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/ostiary/ostiary/storage"
@@ -29,4 +31,32 @@ func Corrupt(n *Node, shard sharedlog.Shard, sequence uint64, change func([]byte
 	_ = closer.Close()
 	head := len(storage.Hash{})
 	return n.db.Set(key, append(value[:head:head], change(value[head:])...), pebble.NoSync) == nil
+}
+
+// SpeakOnly makes a node of the options speak one version of the calls alone.
+func SpeakOnly(o *Options, version int) { o.versionMax = version }
+
+// CorruptEntries replaces the bytes of all stored entries of the consensus. The node of
+// the folder must not run.
+func CorruptEntries(folder string) error {
+	n, err := openFolder(folder)
+	if err != nil {
+		return err
+	}
+	for index := n.entries.first; index <= n.entries.last; index++ {
+		if err := n.db.Set(entryKey(index), []byte{0, 0xc1}, pebble.Sync); err != nil {
+			return err
+		}
+	}
+	return n.Close()
+}
+
+// Expire makes all tokens of a node expire, as this node knows them.
+func Expire(n *Node) {
+	n.machine.mu.Lock()
+	defer n.machine.mu.Unlock()
+	for token, t := range n.machine.tokens {
+		t.Until = time.Time{}
+		n.machine.tokens[token] = t
+	}
 }

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/vmihailenco/msgpack/v5"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -39,6 +38,9 @@ func (l *Log) err(ctx context.Context) error {
 	if isClosed(l.closed) || l.node.ctx.Err() != nil {
 		return storage.ErrClosed
 	}
+	if err := l.node.Failed(); err != nil {
+		return err
+	}
 	return ctx.Err()
 }
 
@@ -58,6 +60,9 @@ func (n *Node) ask(ctx context.Context, closed <-chan struct{}, here func() outc
 		}
 		if err = o.err(); !errors.Is(err, errNotLeader) {
 			return o, err
+		}
+		if failed := n.Failed(); failed != nil {
+			return o, failed
 		}
 		timer := time.NewTimer(leaderWait)
 		select {
@@ -118,38 +123,31 @@ func (n *Node) call(ctx context.Context, address, method string, request []byte)
 		return o, err
 	}
 	var answer wrapperspb.BytesValue
-	if err := conn.Invoke(ctx, "/"+serviceName+"/"+method, wrapperspb.Bytes(request), &answer); err != nil {
-		return o, err
+	if err := conn.Invoke(n.outgoing(ctx, address), "/"+serviceName+"/"+method, wrapperspb.Bytes(request), &answer); err != nil {
+		return o, n.refused(err)
 	}
 	return decodeOutcome(answer.GetValue())
 }
 
-// changeMembers makes a change of the servers on the leader.
-func (n *Node) changeMembers(ctx context.Context, c *memberChange) error {
-	b, err := msgpack.Marshal(c)
-	if err != nil {
-		return err
+// callAgain is like call, for a request that may be made twice: a node that cannot be
+// reached is one that does not lead.
+func (n *Node) callAgain(ctx context.Context, address, method string, request []byte) (outcome, error) {
+	o, err := n.call(ctx, address, method, request)
+	if err != nil && !errors.Is(err, ErrRefused) {
+		return outcome{Kind: "notleader", Text: err.Error()}, nil
 	}
-	_, err = n.ask(ctx, nil, func() outcome { return n.serveMembers(b) }, func(ctx context.Context, address string) (outcome, error) {
-		return n.call(ctx, address, methodMembers, b)
-	})
-	return err
+	return o, err
 }
 
 // confirm returns when this node has everything that was decided before the call, with
-// the leader's clock. A leader that does not answer is asked again, because the
-// question changes nothing.
+// the leader's clock.
 func (l *Log) confirm(ctx context.Context) (time.Time, error) {
 	if err := l.err(ctx); err != nil {
 		return time.Time{}, err
 	}
 	n := l.node
 	o, err := n.ask(ctx, l.closed, n.serveIndex, func(ctx context.Context, address string) (outcome, error) {
-		o, err := n.call(ctx, address, methodIndex, nil)
-		if err != nil {
-			o = outcome{Kind: "notleader", Text: err.Error()}
-		}
-		return o, nil
+		return n.callAgain(ctx, address, methodIndex, nil)
 	})
 	if err == nil {
 		err = n.machine.wait(ctx, l.closed, func() bool { return n.machine.meta.Applied >= o.Index })

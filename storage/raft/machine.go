@@ -25,6 +25,8 @@ const (
 	machineSecret  = 'd' // digest and ciphertext
 	machineSegment = 'e' // hash and bytes of a segment
 	machinePart    = 'f' // a part of the segment of a later append, by the index of its entry
+	machineToken   = 'g' // see tokenRecord
+	machineServer  = 'h' // whether a server may take part, see serverState
 )
 
 // machine is the shared log as the applied entries of the consensus make it. It keeps
@@ -38,6 +40,8 @@ type machine struct {
 	meta    meta
 	shards  map[sharedlog.Shard]*shardRecord
 	nodes   map[storage.NodeID]sharedlog.Node
+	tokens  map[storage.Hash]tokenRecord
+	servers map[string]serverState
 	changed chan struct{} // closed when something was applied
 	failed  error         // why the machine can apply nothing more
 }
@@ -75,7 +79,15 @@ func openMachine(db *pebble.DB) (*machine, error) {
 // load reads from the database what the machine keeps in memory.
 func (m *machine) load() error {
 	m.meta, m.shards, m.nodes = meta{}, map[sharedlog.Shard]*shardRecord{}, map[storage.NodeID]sharedlog.Node{}
-	it, err := m.db.NewIter(&pebble.IterOptions{LowerBound: []byte{keyMachine}, UpperBound: []byte{keyMachine, machineSecret}})
+	m.tokens, m.servers = map[storage.Hash]tokenRecord{}, map[string]serverState{}
+	if err := m.loadRange([]byte{keyMachine}, []byte{keyMachine, machineSecret}); err != nil {
+		return err
+	}
+	return m.loadRange([]byte{keyMachine, machineToken}, []byte{keyMachine + 1})
+}
+
+func (m *machine) loadRange(from, to []byte) error {
+	it, err := m.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
 	if err != nil {
 		return err
 	}
@@ -93,6 +105,14 @@ func (m *machine) load() error {
 			var n sharedlog.Node
 			err = msgpack.Unmarshal(it.Value(), &n)
 			m.nodes[n.ID] = n
+		case machineToken:
+			var t tokenRecord
+			err = msgpack.Unmarshal(it.Value(), &t)
+			m.tokens[storage.Hash(key[1:])] = t
+		case machineServer:
+			var s serverState
+			err = msgpack.Unmarshal(it.Value(), &s)
+			m.servers[string(key[1:])] = s
 		}
 	}
 	if err == nil {
@@ -256,8 +276,16 @@ func (w *machineWriter) apply(c *command) error {
 		return nil
 	case opPart:
 		return w.batch.Set(partKeyOf(w.meta.Applied), c.Part, nil)
+	case opToken:
+		return w.addToken(c)
+	case opAdmit:
+		return w.admit(c)
+	case opDismiss:
+		return w.setServer(c.Server, serverRemoved)
 	}
-	return fmt.Errorf("%w: operation %d of the consensus is unknown to this version", storage.ErrFormat, c.Operation)
+	// The other nodes make the change, so this node no longer has the same state.
+	w.failed = fmt.Errorf("%w: operation %d of the consensus is unknown to this version", storage.ErrFormat, c.Operation)
+	return w.failed
 }
 
 func (w *machineWriter) append(c *command) error {

@@ -29,9 +29,16 @@ type Options struct {
 	// Dial returns a connection to the node with an address. The node does not close
 	// it. It is called often, so it should return the same connection again.
 	Dial func(ctx context.Context, address string) (*grpc.ClientConn, error)
+	// ID is the id of a new folder, which no other node has. The default is a random one.
+	// Open fails with ErrRefused if the folder has another id.
+	ID string
 	// First makes this node the first one of a new log, if its folder is new.
 	// Without it a new node waits until [Node.Add] of another node adds it.
 	First bool
+	// Cluster is the name of the log that a new folder becomes a part of, see
+	// [Node.Cluster]. It is not used with First. Without both, a new node takes the name
+	// of the log of the first node that calls it.
+	Cluster string
 	// Log gets what the consensus reports. Nil drops it.
 	Log *slog.Logger
 	// Heartbeat is how long a node waits for the leader before it wants to lead. The
@@ -40,6 +47,8 @@ type Options struct {
 	// SnapshotEntries is after how many entries the consensus drops old ones. The
 	// default is 8192.
 	SnapshotEntries uint64
+
+	versionMax int // of tests: the only version that the node speaks; 0 means the constants
 }
 
 // defaults of Options.
@@ -53,6 +62,7 @@ const (
 type Node struct {
 	opts    Options
 	id      consensus.ServerID
+	opened  chan struct{} // closed when Open has succeeded
 	db      *pebble.DB
 	entries *store
 	machine *machine
@@ -66,6 +76,8 @@ type Node struct {
 
 	mu      sync.Mutex
 	barrier uint64 // the term in which everything before it is known to be committed
+	cluster string // see Cluster
+	failed  error  // why the node can take part no longer
 
 	closing  sync.Once
 	closeErr error
@@ -87,8 +99,8 @@ func Open(opts Options) (*Node, error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	n := &Node{opts: opts, incoming: make(chan net.Conn)}
-	n.ctx, n.cancel = context.WithCancel(context.Background())
+	n := &Node{opts: opts, opened: make(chan struct{})}
+	n.prepare()
 	if err := n.open(); err != nil {
 		n.Close()
 		return nil, fmt.Errorf("open the node's log in %s: %w", opts.Folder, err)
@@ -96,25 +108,67 @@ func Open(opts Options) (*Node, error) {
 	return n, nil
 }
 
-func (n *Node) open() (err error) {
-	options := &pebble.Options{Logger: pebbleLog{n.opts.Log}, FormatMajorVersion: pebble.FormatNewest}
+func (n *Node) prepare() {
+	n.incoming = make(chan net.Conn)
+	n.ctx, n.cancel = context.WithCancel(context.Background())
+}
+
+// openDatabase opens the database of the folder, and reads who the node is.
+func (n *Node) openDatabase(options *pebble.Options) (err error) {
 	if n.db, err = pebble.Open(filepath.Join(n.opts.Folder, "entries"), options); err != nil {
 		return err
 	}
 	if n.entries, err = openStore(n.db); err != nil {
 		return err
 	}
-	entries := n.entries
 	if n.machine, err = openMachine(n.db); err != nil {
 		return err
 	}
-	if n.id, err = serverID(entries); err != nil {
+	if n.id, err = serverID(n.entries, n.opts.ID); err != nil {
 		return err
 	}
+	if n.cluster, err = clusterName(n.entries); err != nil {
+		return err
+	}
+	return nil
+}
+
+func (n *Node) open() error {
+	if err := n.openDatabase(&pebble.Options{Logger: pebbleLog{n.opts.Log}, FormatMajorVersion: pebble.FormatNewest}); err != nil {
+		return err
+	}
+	if err := n.joinCluster(); err != nil {
+		return err
+	}
+	entries := n.entries
+	snapshots, config, err := n.configure()
+	if err != nil {
+		return err
+	}
+	if n.opts.First {
+		first := consensus.Configuration{Servers: []consensus.Server{{ID: n.id, Address: consensus.ServerAddress(n.opts.Address)}}}
+		err := consensus.BootstrapCluster(config, entries, entries, snapshots, n.trans, first)
+		if err != nil && !errors.Is(err, consensus.ErrCantBootstrap) {
+			return err
+		}
+	}
+	cached, err := consensus.NewLogCache(512, entries)
+	if err != nil {
+		return err
+	}
+	if n.raft, err = consensus.NewRaft(config, n.machine, cached, entries, snapshots, n.trans); err == nil {
+		close(n.opened)
+	}
+	return err
+}
+
+// configure returns the snapshots of the consensus and its settings, and opens its
+// transport.
+func (n *Node) configure() (*consensus.FileSnapshotStore, *consensus.Config, error) {
 	logger := newConsensusLog(n.opts.Log)
 	snapshots, err := consensus.NewFileSnapshotStoreWithLogger(n.opts.Folder, 2, logger)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	n.trans = consensus.NewNetworkTransportWithConfig(&consensus.NetworkTransportConfig{
 		Stream: (*streamLayer)(n), MaxPool: 3, Timeout: 10 * time.Second, Logger: logger})
@@ -128,32 +182,31 @@ func (n *Node) open() (err error) {
 	config.SnapshotInterval = 10 * time.Second
 	config.NoSnapshotRestoreOnStart = true // the machine is in the database
 	config.NoLegacyTelemetry = true
-	if n.opts.First {
-		first := consensus.Configuration{Servers: []consensus.Server{{ID: n.id, Address: consensus.ServerAddress(n.opts.Address)}}}
-		err := consensus.BootstrapCluster(config, entries, entries, snapshots, n.trans, first)
-		if err != nil && !errors.Is(err, consensus.ErrCantBootstrap) {
-			return err
-		}
-	}
-	cached, err := consensus.NewLogCache(512, entries)
-	if err != nil {
-		return err
-	}
-	n.raft, err = consensus.NewRaft(config, n.machine, cached, entries, snapshots, n.trans)
-	return err
+	return snapshots, config, nil
 }
 
-// serverID returns the id of the server that a folder keeps, and makes a new one for a
-// new folder.
-func serverID(s *store) (consensus.ServerID, error) {
+// serverID returns the id of the server that a folder keeps, and sets it in a new
+// folder; "" means a random one.
+func serverID(s *store, id string) (consensus.ServerID, error) {
 	b, err := s.Get(keyID)
-	if err == nil && len(b) == 0 {
-		random := make([]byte, 16)
-		_, _ = rand.Read(random) // never fails
-		b = []byte(hex.EncodeToString(random))
-		err = s.Set(keyID, b)
+	switch {
+	case err != nil:
+		return "", err
+	case len(b) == 0 && id == "":
+		id = randomID()
+		fallthrough
+	case len(b) == 0:
+		return consensus.ServerID(id), s.Set(keyID, []byte(id))
+	case id != "" && id != string(b):
+		return "", fmt.Errorf("%w: it is that of node %s, and this is node %s: a part of another folder was copied", ErrRefused, b, id)
 	}
-	return consensus.ServerID(b), err
+	return consensus.ServerID(b), nil
+}
+
+func randomID() string {
+	random := make([]byte, 16)
+	_, _ = rand.Read(random) // never fails
+	return hex.EncodeToString(random)
 }
 
 // ID returns the random id of the node, which its folder keeps.
@@ -165,98 +218,18 @@ func (n *Node) Log() *Log { return &Log{node: n, closed: make(chan struct{})} }
 // Close stops the node. The others go on if they are a majority.
 func (n *Node) Close() error {
 	n.closing.Do(func() {
+		if n.trans != nil {
+			n.closeErr = n.trans.Close()
+		}
 		n.cancel()
 		if n.raft != nil {
-			n.closeErr = n.raft.Shutdown().Error()
-		}
-		if n.trans != nil {
-			n.closeErr = errors.Join(n.closeErr, n.trans.Close())
+			n.closeErr = errors.Join(n.closeErr, n.raft.Shutdown().Error())
 		}
 		if n.db != nil {
 			n.closeErr = errors.Join(n.closeErr, n.db.Close())
 		}
 	})
 	return n.closeErr
-}
-
-// Member is a server of the consensus.
-type Member struct {
-	// ID is the id of the server.
-	ID string
-	// Address is where others reach it.
-	Address string
-	// Voter is true if the server's vote counts. A majority of the voters must be up.
-	Voter bool
-	// Leader is true for the leader.
-	Leader bool
-}
-
-// Members returns the servers of the consensus, as this node knows them.
-func (n *Node) Members() ([]Member, error) {
-	f := n.raft.GetConfiguration()
-	if err := f.Error(); err != nil {
-		return nil, err
-	}
-	_, leader := n.raft.LeaderWithID()
-	var all []Member
-	for _, s := range f.Configuration().Servers {
-		all = append(all, Member{string(s.ID), string(s.Address), s.Suffrage == consensus.Voter, s.ID == leader})
-	}
-	return all, nil
-}
-
-// memberTimeout bounds one change of the members.
-const memberTimeout = 10 * time.Second
-
-// Add adds a server, or changes its address or whether it votes. Only one change is
-// made at a time. Any node can be asked; the leader makes the change.
-func (n *Node) Add(ctx context.Context, m Member) error {
-	if m.ID == "" || m.Address == "" {
-		return fmt.Errorf("add a node: id %q, address %q: expected both", m.ID, m.Address)
-	}
-	return n.changeMembers(ctx, &memberChange{Add: m})
-}
-
-// Remove removes a server. It fails for the last voter.
-func (n *Node) Remove(ctx context.Context, id string) error {
-	return n.changeMembers(ctx, &memberChange{Remove: id})
-}
-
-// memberChange is a change of the servers: Remove if it is not "", otherwise Add.
-type memberChange struct {
-	Add    Member `msgpack:"a"`
-	Remove string `msgpack:"r"`
-}
-
-// makeChange makes a change on the leader.
-func (n *Node) makeChange(c *memberChange) error {
-	switch {
-	case c.Remove != "":
-		members, err := n.Members()
-		if err != nil {
-			return err
-		}
-		voters := 0
-		found := Member{}
-		for _, m := range members {
-			if m.Voter {
-				voters++
-			}
-			if m.ID == c.Remove {
-				found = m
-			}
-		}
-		if found.ID == "" {
-			return nil
-		}
-		if found.Voter && voters == 1 {
-			return fmt.Errorf("remove node %s: it is the last voter", c.Remove)
-		}
-		return n.raft.RemoveServer(consensus.ServerID(c.Remove), 0, memberTimeout).Error()
-	case c.Add.Voter:
-		return n.raft.AddVoter(consensus.ServerID(c.Add.ID), consensus.ServerAddress(c.Add.Address), 0, memberTimeout).Error()
-	}
-	return n.raft.AddNonvoter(consensus.ServerID(c.Add.ID), consensus.ServerAddress(c.Add.Address), 0, memberTimeout).Error()
 }
 
 // Leader reports whether this node leads, as far as it knows.

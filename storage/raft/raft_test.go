@@ -66,6 +66,12 @@ func (f *fleet) add(m *member) {
 // start starts node i, at an address or at any.
 func (f *fleet) start(i int, address string) {
 	f.t.Helper()
+	f.startIn(i, address, filepath.Join(f.dir, fmt.Sprint("node", i)), nil)
+}
+
+// startIn starts node i in a folder. change changes its options, if it is not nil.
+func (f *fleet) startIn(i int, address, folder string, change func(*raft.Options)) {
+	f.t.Helper()
 	if address == "" {
 		address = "127.0.0.1:0"
 	}
@@ -73,12 +79,19 @@ func (f *fleet) start(i int, address string) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	m := &member{address: l.Addr().String(), server: grpc.NewServer(), folder: filepath.Join(f.dir, fmt.Sprint("node", i))}
+	m := &member{address: l.Addr().String(), server: grpc.NewServer(), folder: folder}
 	var log *slog.Logger
 	if testing.Verbose() && os.Getenv("OSTIARY_RAFT_LOG") != "" {
 		log = slog.Default().With("node", i)
 	}
-	m.Node, err = raft.Open(raft.Options{Folder: m.folder, Address: m.address, Dial: f.dial, First: i == 0, Log: log, SnapshotEntries: 64, Heartbeat: time.Second})
+	o := raft.Options{Folder: m.folder, Address: m.address, Dial: f.dial, First: i == 0, Log: log, SnapshotEntries: 64, Heartbeat: time.Second}
+	if _, err := os.Stat(folder); i > 0 && err != nil {
+		o.Cluster = f.nodes[0].Cluster()
+	}
+	if change != nil {
+		change(&o)
+	}
+	m.Node, err = raft.Open(o)
 	if err != nil {
 		f.t.Fatal(err)
 	}

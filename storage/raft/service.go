@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/vmihailenco/msgpack/v5"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -37,7 +36,7 @@ func (n *Node) Register(to grpc.ServiceRegistrar) {
 		ServiceName: serviceName,
 		HandlerType: (*any)(nil),
 		Methods: []grpc.MethodDesc{
-			{MethodName: methodIndex, Handler: unary(func(n *Node, _ []byte) outcome { return n.serveIndex() })},
+			{MethodName: methodIndex, Handler: unary(func(n *Node, _ context.Context, _ string, _ []byte) outcome { return n.serveIndex() })},
 			{MethodName: methodMembers, Handler: unary((*Node).serveMembers)},
 		},
 		Streams: []grpc.StreamDesc{
@@ -48,20 +47,32 @@ func (n *Node) Register(to grpc.ServiceRegistrar) {
 	}, n)
 }
 
-func unary(serve func(n *Node, request []byte) outcome) grpc.MethodHandler {
+// unary returns the handler of a method. serve gets the id of the node that calls.
+func unary(serve func(n *Node, ctx context.Context, from string, request []byte) outcome) grpc.MethodHandler {
 	return func(server any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+		n := server.(*Node)
+		from, err := n.admitted(ctx)
+		if err != nil {
+			return nil, err
+		}
 		var in wrapperspb.BytesValue
 		if err := decode(&in); err != nil {
 			return nil, err
 		}
-		out := serve(server.(*Node), in.GetValue())
+		out := serve(n, ctx, from, in.GetValue())
 		b, err := out.encode()
 		return wrapperspb.Bytes(b), err
 	}
 }
 
 func streaming(serve func(n *Node, stream grpc.ServerStream) error) grpc.StreamHandler {
-	return func(server any, stream grpc.ServerStream) error { return serve(server.(*Node), stream) }
+	return func(server any, stream grpc.ServerStream) error {
+		n := server.(*Node)
+		if _, err := n.admitted(stream.Context()); err != nil {
+			return err
+		}
+		return serve(n, stream)
+	}
 }
 
 // serverBytes is a stream of a server as a byteStream.
@@ -119,7 +130,11 @@ func (n *Node) openStream(ctx context.Context, address, method string, desc *grp
 	if err != nil {
 		return nil, err
 	}
-	return conn.NewStream(ctx, desc, "/"+serviceName+"/"+method)
+	stream, err := conn.NewStream(n.outgoing(ctx, address), desc, "/"+serviceName+"/"+method)
+	if err != nil {
+		return nil, n.refused(err)
+	}
+	return clientStream{stream, n}, nil
 }
 
 func (n *Node) servePropose(stream grpc.ServerStream) error {
@@ -180,17 +195,6 @@ func (n *Node) serveIndex() outcome {
 	o := outcomeOf(err)
 	o.Index, o.Time = at, time.Now()
 	return o
-}
-
-func (n *Node) serveMembers(request []byte) outcome {
-	var c memberChange
-	if err := msgpack.Unmarshal(request, &c); err != nil {
-		return outcomeOf(fmt.Errorf("%w: change of members: %w", storage.ErrDamaged, err))
-	}
-	if !n.Leader() {
-		return outcomeOf(errNotLeader)
-	}
-	return outcomeOf(n.makeChange(&c))
 }
 
 func (n *Node) serveParts(stream grpc.ServerStream) error {

@@ -1,0 +1,200 @@
+package raft
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	consensus "github.com/hashicorp/raft"
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/ostiary/ostiary/storage"
+)
+
+// VotersMax is the largest number of voters that [Node.Add] makes. Each further server
+// only follows: with more voters each write waits for more disks.
+const VotersMax = 5
+
+// Member is a server of the consensus.
+type Member struct {
+	// ID is the id of the server.
+	ID string
+	// Address is where others reach it.
+	Address string
+	// Voter is true if the server's vote counts. A majority of the voters must be up.
+	Voter bool
+	// Leader is true for the leader.
+	Leader bool
+}
+
+// Members returns the servers of the consensus, as this node knows them.
+func (n *Node) Members() ([]Member, error) {
+	f := n.raft.GetConfiguration()
+	if err := f.Error(); err != nil {
+		return nil, err
+	}
+	_, leader := n.raft.LeaderWithID()
+	var all []Member
+	for _, s := range f.Configuration().Servers {
+		all = append(all, Member{string(s.ID), string(s.Address), s.Suffrage == consensus.Voter, s.ID == leader})
+	}
+	return all, nil
+}
+
+// memberTimeout bounds one change of the members.
+const memberTimeout = 10 * time.Second
+
+// Add adds a server, or changes its address or whether it votes. A server that would be
+// more than VotersMax voters does not vote. Only one change is made at a time. Any node
+// can be asked; the leader makes the change.
+func (n *Node) Add(ctx context.Context, m Member) error {
+	if m.ID == "" || m.Address == "" {
+		return fmt.Errorf("add a node: id %q, address %q: expected both", m.ID, m.Address)
+	}
+	return n.changeMembers(ctx, &memberChange{Add: m})
+}
+
+// AddSelf adds this node, or changes its address or whether it votes, through the node
+// at another address: for a node that does not know the leader yet. It fails with
+// ErrRefused if the node was not admitted by a token, or was removed.
+func (n *Node) AddSelf(ctx context.Context, through string, voter bool) error {
+	b, err := msgpack.Marshal(&memberChange{Add: Member{ID: n.ID(), Address: n.opts.Address, Voter: voter}})
+	if err != nil {
+		return err
+	}
+	o, err := n.call(ctx, through, methodMembers, b)
+	if err == nil {
+		err = o.err()
+	}
+	if err != nil {
+		return fmt.Errorf("node at %s: %w", through, err)
+	}
+	return nil
+}
+
+// Remove removes a server: no other one listens to it from then on, and it cannot come
+// back without a new token. It fails for the last voter.
+func (n *Node) Remove(ctx context.Context, id string) error {
+	return n.changeMembers(ctx, &memberChange{Remove: id})
+}
+
+// memberChange is a change of the servers: Remove if it is not "", otherwise Add.
+type memberChange struct {
+	Add    Member `msgpack:"a"`
+	Remove string `msgpack:"r"`
+	// PassedOn is true if the node that was asked does not lead, and asks the leader.
+	PassedOn bool `msgpack:"p,omitempty"`
+}
+
+// changeMembers makes a change of the servers on the leader.
+func (n *Node) changeMembers(ctx context.Context, c *memberChange) error {
+	c.PassedOn = true
+	b, err := msgpack.Marshal(c)
+	if err != nil {
+		return err
+	}
+	_, err = n.ask(ctx, nil, func() outcome { return outcomeOf(n.makeChange(c)) }, func(ctx context.Context, address string) (outcome, error) {
+		return n.callAgain(ctx, address, methodMembers, b)
+	})
+	return err
+}
+
+// serveMembers makes a change for another server, which is a member or joins.
+func (n *Node) serveMembers(ctx context.Context, from string, request []byte) outcome {
+	var c memberChange
+	if err := msgpack.Unmarshal(request, &c); err != nil {
+		return outcomeOf(fmt.Errorf("%w: change of members: %w", storage.ErrDamaged, err))
+	}
+	if !c.PassedOn {
+		// A node that joins, or has moved, asks for itself, and this node answers for it.
+		if c.Add.ID != from {
+			return outcomeOf(fmt.Errorf("%w: node %s may change only itself", ErrRefused, from))
+		}
+		if err := n.mayJoin(ctx, from); err != nil {
+			return outcomeOf(err)
+		}
+		return outcomeOf(n.changeMembers(ctx, &c))
+	}
+	if !n.isMember(from) {
+		return outcomeOf(fmt.Errorf("%w: node %s is no member", ErrRefused, from))
+	}
+	return outcomeOf(n.makeChange(&c))
+}
+
+func (n *Node) isMember(id string) bool {
+	members, err := n.Members()
+	return err == nil && slices.ContainsFunc(members, func(m Member) bool { return m.ID == id })
+}
+
+// mayJoin fails with ErrRefused unless a server is a member, or was admitted.
+func (n *Node) mayJoin(ctx context.Context, id string) error {
+	state := serverUnknown
+	l := n.Log()
+	defer l.Close()
+	if _, err := l.look(ctx, func(m *machine) { state = m.servers[id] }); err != nil {
+		return err
+	}
+	if state == serverAdmitted || n.isMember(id) {
+		return nil
+	}
+	return fmt.Errorf("%w: node %s was not admitted by a token", ErrRefused, id)
+}
+
+// makeChange makes a change on the leader.
+func (n *Node) makeChange(c *memberChange) error {
+	if !n.Leader() {
+		return errNotLeader
+	}
+	members, err := n.Members()
+	if err != nil {
+		return err
+	}
+	voters, found := 0, Member{ID: c.Add.ID}
+	for _, m := range members {
+		if m.Voter {
+			voters++
+		}
+		if m.ID == c.Add.ID || m.ID == c.Remove {
+			found = m
+		}
+	}
+	switch id, address := consensus.ServerID(c.Add.ID), consensus.ServerAddress(c.Add.Address); {
+	case c.Remove != "":
+		return n.remove(c.Remove, found, voters)
+	case c.Add.Voter && (found.Voter || voters < VotersMax):
+		return n.raft.AddVoter(id, address, 0, memberTimeout).Error()
+	case found.Voter && voters == 1:
+		return fmt.Errorf("node %s: it is the last voter", c.Add.ID)
+	case found.Voter:
+		if err := n.raft.DemoteVoter(id, 0, memberTimeout).Error(); err != nil {
+			return err
+		}
+		fallthrough
+	default:
+		return n.raft.AddNonvoter(id, address, 0, memberTimeout).Error()
+	}
+}
+
+// remove removes a server on the leader.
+func (n *Node) remove(id string, found Member, voters int) error {
+	switch {
+	case found.Voter && voters == 1:
+		return fmt.Errorf("remove node %s: it is the last voter", id)
+	case id == n.ID():
+		// The next leader removes it.
+		if err := n.raft.LeadershipTransfer().Error(); err != nil {
+			return fmt.Errorf("remove node %s, which leads: %w", id, err)
+		}
+		return errNotLeader
+	case found.Address != "":
+		if err := n.raft.RemoveServer(consensus.ServerID(id), 0, memberTimeout).Error(); err != nil {
+			return err
+		}
+	}
+	b, err := (&command{Operation: opDismiss, Server: id}).encode()
+	if err == nil {
+		_, err = n.propose(b)
+	}
+	return err
+}

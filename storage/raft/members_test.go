@@ -1,0 +1,211 @@
+package raft_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ostiary/ostiary/storage/raft"
+)
+
+// wants requires that err wraps kind, and has all texts.
+func wants(t *testing.T, err, kind error, texts ...string) {
+	t.Helper()
+	if !errors.Is(err, kind) {
+		t.Fatalf("error %v, want %v", err, kind)
+	}
+	for _, text := range texts {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("error %q does not contain %q", err, text)
+		}
+	}
+}
+
+func (f *fleet) within(d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	f.t.Cleanup(cancel)
+	return ctx
+}
+
+// token makes a token through a node.
+func (f *fleet) token(i int) []byte {
+	f.t.Helper()
+	secret, err := f.nodes[i].AddToken(f.ctx(), time.Hour)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return secret
+}
+
+// TestTokens requires that a token lets one node join, through any node, and that a
+// wrong, a used and an expired one are refused by name.
+func TestTokens(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 2)
+	f.start(2, "")
+	third := f.nodes[2]
+	err := third.AddSelf(f.ctx(), f.nodes[1].address, true)
+	wants(t, err, raft.ErrRefused, "node "+third.ID()+" was not admitted by a token")
+	secret := f.token(1)
+	wants(t, f.nodes[0].Admit(f.ctx(), []byte("wrong"), third.ID()), raft.ErrToken, "it is not known")
+	for range 2 { // the answer of the first one may be lost
+		if err := f.nodes[0].Admit(f.ctx(), secret, third.ID()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wants(t, f.nodes[1].Admit(f.ctx(), secret, "another"), raft.ErrToken, "node "+third.ID()+" has used it")
+	if err := third.AddSelf(f.ctx(), f.nodes[1].address, true); err != nil {
+		t.Fatal(err)
+	}
+	f.append(2, 10)
+	late := f.token(0)
+	for _, m := range f.nodes {
+		if err := m.Log().Wait(f.ctx(), 0, 9); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, m := range f.nodes {
+		raft.Expire(m.Node)
+	}
+	wants(t, f.nodes[1].Admit(f.ctx(), late, "another"), raft.ErrToken, "it has expired at")
+}
+
+// TestRemoveLeader removes the leader: another node leads, nothing is lost, and the
+// removed node is told and cannot come back.
+func TestRemoveLeader(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3)
+	head := f.append(0, 5)
+	gone := f.nodes[0]
+	if err := f.nodes[1].Remove(f.ctx(), gone.ID()); err != nil {
+		t.Fatal(err)
+	}
+	members, err := f.nodes[1].Members()
+	if err != nil || len(members) != 2 {
+		t.Fatalf("the members are %+v, error %v; want two", members, err)
+	}
+	l := gone.Log()
+	defer l.Close()
+	_, err = l.Head(f.ctx(), 0)
+	wants(t, err, raft.ErrRefused, gone.ID()+" was removed")
+	wants(t, gone.Failed(), raft.ErrRefused, "was removed")
+	wants(t, gone.AddSelf(f.ctx(), f.nodes[1].address, true), raft.ErrRefused, "was removed")
+	wants(t, f.nodes[1].Admit(f.ctx(), f.token(1), gone.ID()), raft.ErrToken, "was removed")
+	f.stop(0)
+	f.nodes = f.nodes[1:]
+	f.check(1, head)
+	f.append(1, 1)
+}
+
+// TestRefused lets nodes meet that must not: of two logs, with the id of another node,
+// at the address of another one, and with another version.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	f, other := newFleet(t, 2), newFleet(t, 1)
+	if f.nodes[0].Cluster() == other.nodes[0].Cluster() {
+		t.Fatal("two logs have the same name")
+	}
+	stranger := other.nodes[0]
+	err := stranger.AddSelf(f.ctx(), f.nodes[0].address, true)
+	wants(t, err, raft.ErrRefused, "node "+stranger.ID()+" belongs to log "+stranger.Cluster(), "to log "+f.nodes[0].Cluster())
+	// The address of a member has another node now, which must not get its entries.
+	address := f.nodes[1].address
+	f.stop(1)
+	f.nodes[1].folder = filepath.Join(f.dir, "new")
+	f.startIn(1, address, f.nodes[1].folder, nil)
+	err = f.nodes[0].AddSelf(f.ctx(), address, true)
+	wants(t, err, raft.ErrRefused, "looks for node", "at this address, and this is node "+f.nodes[1].ID())
+	f.stop(1)
+	f.startIn(1, address, filepath.Join(f.dir, "node1"), func(o *raft.Options) { raft.SpeakOnly(o, raft.VersionMax+1) })
+	err = f.nodes[1].AddSelf(f.ctx(), f.nodes[0].address, true)
+	wants(t, err, raft.ErrRefused, "node "+f.nodes[1].ID()+" is newer", "versions 2 to 2", "versions 1 to 1")
+	f.stop(1)
+	f.startIn(1, address, filepath.Join(f.dir, "node1"), nil)
+	f.append(0, 1)
+}
+
+// TestNodeTwice starts the copy of a folder while the node runs: the copy is refused by
+// name where it would call the node, and a folder with the id of another node is refused.
+func TestNodeTwice(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 1)
+	id := f.nodes[0].ID()
+	_, err := raft.Open(raft.Options{Folder: filepath.Join(f.dir, "node0"), Address: "127.0.0.1:1", Dial: f.dial, First: true})
+	if err == nil {
+		t.Fatal("a folder was opened twice")
+	}
+	f.stop(0)
+	_, err = raft.Open(raft.Options{Folder: filepath.Join(f.dir, "node0"), Address: "127.0.0.1:1", Dial: f.dial, ID: "another"})
+	wants(t, err, raft.ErrRefused, id, "another")
+	f.start(0, f.nodes[0].address)
+	err = f.nodes[0].AddSelf(f.ctx(), f.nodes[0].address, true)
+	wants(t, err, raft.ErrRefused, id+" calls itself")
+}
+
+// TestRecover loses two of three nodes for good. The third one refuses to go on until
+// Recover, which keeps what its folder has, and whose log the others cannot take part in.
+func TestRecover(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3)
+	head := f.append(0, 100) // more than SnapshotEntries
+	f.check(1, head)
+	address, lost := f.nodes[2].address, f.nodes[1]
+	for i := range 3 {
+		f.stop(i)
+	}
+	folder := filepath.Join(f.dir, "node2")
+	before, err := raft.Inspect(folder)
+	if err != nil || len(before.Members) != 3 || before.Index < 100 || before.At.IsZero() {
+		t.Fatalf("the folder has %+v, error %v", before, err)
+	}
+	f.startIn(2, address, folder, nil)
+	if _, err := f.nodes[2].Log().Head(f.within(3*time.Second), 0); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("one of three nodes has a head: error %v", err)
+	}
+	f.stop(2)
+	after, err := raft.Recover(folder, address)
+	if err != nil || after.Cluster == before.Cluster || after.Index < before.Index {
+		t.Fatalf("recovered %+v, error %v; before %+v", after, err, before)
+	}
+	f.startIn(2, address, folder, nil)
+	l := f.nodes[2].Log()
+	defer l.Close()
+	have, err := l.Head(f.ctx(), 0)
+	if err != nil || have != head {
+		t.Fatalf("the head is %s, error %v; want %s", have, err, head)
+	}
+	c, err := l.Cluster(f.ctx())
+	if err != nil || c.Epoch != 1 {
+		t.Fatalf("the cluster is %+v, error %v; want epoch 1", c, err)
+	}
+	f.startIn(1, lost.address, filepath.Join(f.dir, "node1"), nil)
+	wants(t, f.nodes[1].AddSelf(f.ctx(), address, true), raft.ErrRefused, "before or after \"ostiary node recover\"")
+	f.stop(1)
+	// A new node joins the recovered log, from its snapshot.
+	f.nodes[0], f.nodes = f.nodes[2], f.nodes[:1]
+	f.startIn(1, "", filepath.Join(f.dir, "new"), nil)
+	f.add(f.nodes[1])
+	f.check(1, f.append(1, 1))
+}
+
+// TestCorruptEntries corrupts the entries of one of three nodes while it is down: it
+// does not start, by name, and the others go on.
+func TestCorruptEntries(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3)
+	f.append(0, 5)
+	f.stop(2)
+	folder := filepath.Join(f.dir, "node2")
+	if err := raft.CorruptEntries(folder); err != nil {
+		t.Fatal(err)
+	}
+	_, err := raft.Open(raft.Options{Folder: folder, Address: f.nodes[2].address, Dial: f.dial})
+	if err == nil || !strings.Contains(err.Error(), "of the consensus") {
+		t.Fatalf("error %v, want one about an entry", err)
+	}
+	f.nodes = f.nodes[:2]
+	f.append(0, 5)
+}
