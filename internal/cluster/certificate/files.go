@@ -25,9 +25,10 @@ type Files struct {
 
 // loaded is the content of the files. It never changes.
 type loaded struct {
-	own   tls.Certificate
-	roots *x509.CertPool
-	names string // of the authorities
+	own       tls.Certificate
+	authority *x509.Certificate // of own
+	roots     *x509.CertPool
+	names     string // of the authorities
 }
 
 // Open reads the three files. now is the clock that decides what has expired;
@@ -91,9 +92,11 @@ func (f *Files) load(certificate, key, authorities []byte) (*loaded, error) {
 		chain = append(chain, c)
 	}
 	for _, use := range []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth} {
-		if err := next.verify(chain, use, f.now()); err != nil {
+		found, err := next.verify(chain, use, f.now())
+		if err != nil {
 			return nil, fmt.Errorf("certificate %s: %w", f.certificate, err)
 		}
+		next.authority = found
 	}
 	return next, nil
 }
@@ -101,30 +104,30 @@ func (f *Files) load(certificate, key, authorities []byte) (*loaded, error) {
 // ErrRefused is wrapped by the errors about certificates of other nodes.
 var ErrRefused = errors.New("certificate is refused")
 
-// verify checks the chain of a node.
-func (l *loaded) verify(chain []*x509.Certificate, use x509.ExtKeyUsage, now time.Time) error {
+// verify checks the chain of a node, and returns the authority that it ends at.
+func (l *loaded) verify(chain []*x509.Certificate, use x509.ExtKeyUsage, now time.Time) (*x509.Certificate, error) {
 	if len(chain) == 0 {
-		return fmt.Errorf("%w: there is none, expected a certificate of %s", ErrRefused, l.names)
+		return nil, fmt.Errorf("%w: there is none, expected a certificate of %s", ErrRefused, l.names)
 	}
 	between := x509.NewCertPool()
 	for _, c := range chain[1:] {
 		between.AddCert(c)
 	}
-	_, err := chain[0].Verify(x509.VerifyOptions{Roots: l.roots, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{use}})
+	found, err := chain[0].Verify(x509.VerifyOptions{Roots: l.roots, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{use}})
 	if err == nil {
-		return nil
+		return found[0][len(found[0])-1], nil
 	}
 	what := describe(chain[0])
 	var unknown x509.UnknownAuthorityError
 	var invalid x509.CertificateInvalidError
 	switch {
 	case errors.As(err, &unknown):
-		return fmt.Errorf("%w: %s is signed by %q, expected %s: it belongs to another cluster or to an authority that is not trusted", ErrRefused, what, chain[0].Issuer.CommonName, l.names)
+		return nil, fmt.Errorf("%w: %s is signed by %q, expected %s: it belongs to another cluster or to an authority that is not trusted", ErrRefused, what, chain[0].Issuer.CommonName, l.names)
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return fmt.Errorf("%w: %s is valid from %s to %s, and it is %s: renew it, or set the clock", ErrRefused, what,
+		return nil, fmt.Errorf("%w: %s is valid from %s to %s, and it is %s: renew it, or set the clock", ErrRefused, what,
 			chain[0].NotBefore.UTC().Format(time.RFC3339), chain[0].NotAfter.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 	}
-	return fmt.Errorf("%w: %s: %w", ErrRefused, what, err)
+	return nil, fmt.Errorf("%w: %s: %w", ErrRefused, what, err)
 }
 
 // Verify checks the certificates that another node has shown, the node's own first, for
@@ -132,7 +135,8 @@ func (l *loaded) verify(chain []*x509.Certificate, use x509.ExtKeyUsage, now tim
 // x509.ExtKeyUsageServerAuth otherwise. Connections are checked when they open; later,
 // Verify decides which of them may stay.
 func (f *Files) Verify(chain []*x509.Certificate, use x509.ExtKeyUsage) error {
-	return f.current.Load().verify(chain, use, f.now())
+	_, err := f.current.Load().verify(chain, use, f.now())
+	return err
 }
 
 // Expires returns until when the certificate of the node is valid.
@@ -159,7 +163,7 @@ func (f *Files) Dial(host string) *tls.Config {
 	// the certificate nor the authority.
 	c.InsecureSkipVerify = true
 	c.VerifyConnection = func(s tls.ConnectionState) error {
-		if err := now.verify(s.PeerCertificates, x509.ExtKeyUsageServerAuth, f.now()); err != nil {
+		if _, err := now.verify(s.PeerCertificates, x509.ExtKeyUsageServerAuth, f.now()); err != nil {
 			return err
 		}
 		return Covers(s.PeerCertificates[0], host)
@@ -174,7 +178,8 @@ func (f *Files) Listen() *tls.Config {
 	c := f.config(now)
 	c.ClientAuth = tls.RequireAnyClientCert
 	c.VerifyConnection = func(s tls.ConnectionState) error {
-		return now.verify(s.PeerCertificates, x509.ExtKeyUsageClientAuth, f.now())
+		_, err := now.verify(s.PeerCertificates, x509.ExtKeyUsageClientAuth, f.now())
+		return err
 	}
 	return c
 }

@@ -19,7 +19,11 @@ type serverCredentials struct{ gate *gate }
 
 // ServerHandshake implements [credentials.TransportCredentials].
 func (s serverCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	c, info, err := credentials.NewTLS(s.gate.files.Listen()).ServerHandshake(raw)
+	config := s.gate.files.Listen()
+	if s.gate.joins {
+		config = s.gate.files.ListenJoining()
+	}
+	c, info, err := credentials.NewTLS(config).ServerHandshake(raw)
 	if err == nil {
 		err = s.gate.verified(raw.(*conn), info)
 	}
@@ -45,11 +49,11 @@ func (s serverCredentials) Clone() credentials.TransportCredentials { return s }
 // OverrideServerName implements [credentials.TransportCredentials].
 func (serverCredentials) OverrideServerName(string) error { return nil }
 
-// clientCredentials opens connections to a node that others reach at host.
+// clientCredentials opens connections to a node, who, that others reach at host.
 type clientCredentials struct {
 	gate *gate
 	host string
-	peer *outgoingPeer
+	who  string
 }
 
 // ClientHandshake implements [credentials.TransportCredentials].
@@ -62,7 +66,7 @@ func (c clientCredentials) ClientHandshake(ctx context.Context, _ string, raw ne
 	if err != nil {
 		tracked.Close()
 		if errors.Is(err, certificate.ErrRefused) {
-			c.gate.refused(raw.RemoteAddr().String(), c.peer.to.ID.String(), err)
+			c.gate.refused(raw.RemoteAddr().String(), c.who, err)
 		}
 		return nil, nil, err
 	}

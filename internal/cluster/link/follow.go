@@ -23,7 +23,15 @@ var errClosed = errors.New("the stream was closed")
 // service implements [wire.LinkServer].
 type service struct {
 	wire.UnimplementedLinkServer
-	l *Link
+	t *Transport
+}
+
+// link returns the link of a call that it has admitted.
+func (s service) link() (*Link, error) {
+	if l := s.t.link.Load(); l != nil {
+		return l, nil
+	}
+	return nil, errNotReady
 }
 
 // Follow implements [wire.LinkServer].
@@ -37,7 +45,11 @@ func (s service) Follow(grpcStream grpc.BidiStreamingServer[wire.FollowerMessage
 	if err != nil {
 		return err
 	}
-	node, _ := s.l.attached()
+	l, err := s.link()
+	if err != nil {
+		return err
+	}
+	node, _ := l.attached()
 	if node == nil {
 		return errNotReady
 	}
@@ -45,7 +57,7 @@ func (s service) Follow(grpcStream grpc.BidiStreamingServer[wire.FollowerMessage
 	defer cancel(nil)
 	stream := &holderStream{grpcStream, ctx, cancel}
 	done := make(chan error, 1)
-	s.l.background.Go(func() { done <- node.Serve(ctx, stream, hello.Node, hello) })
+	l.background.Go(func() { done <- node.Serve(ctx, stream, hello.Node, hello) })
 	select {
 	case err = <-done:
 	case <-ctx.Done(): // Serve returns as well, once the stream has ended
@@ -204,7 +216,11 @@ func (s service) HandOver(ctx context.Context, m *wire.HandOverRequest) (*wire.H
 	if err != nil {
 		return nil, err
 	}
-	node, _ := s.l.attached()
+	l, err := s.link()
+	if err != nil {
+		return nil, err
+	}
+	node, _ := l.attached()
 	if node == nil {
 		return nil, errNotReady
 	}

@@ -264,7 +264,11 @@ func (s service) Forward(stream grpc.BidiStreamingServer[wire.ForwardRequest, wi
 	if err != nil {
 		return err
 	}
-	node, receiver := s.l.attached()
+	l, err := s.link()
+	if err != nil {
+		return err
+	}
+	node, receiver := l.attached()
 	if node == nil || receiver == nil {
 		return errNotReady
 	}

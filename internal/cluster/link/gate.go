@@ -17,6 +17,7 @@ import (
 type gate struct {
 	files   *certificate.Files
 	refused func(remote, who string, why error)
+	joins   bool // a connection may have no certificate
 
 	mu      sync.Mutex
 	pending []*conn // without a valid certificate yet, the oldest first
@@ -123,7 +124,13 @@ func (g *gate) verified(c *conn, info credentials.AuthInfo) error {
 	return nil
 }
 
-func fingerprint(chain []*x509.Certificate) [32]byte { return sha256.Sum256(chain[0].Raw) }
+// fingerprint identifies the certificate of a connection; zero if it has none.
+func fingerprint(chain []*x509.Certificate) [32]byte {
+	if len(chain) == 0 {
+		return [32]byte{}
+	}
+	return sha256.Sum256(chain[0].Raw)
+}
 
 // dropPending removes a connection from the pending ones. The caller holds g.mu.
 func (g *gate) dropPending(c *conn) {
@@ -179,6 +186,9 @@ func (g *gate) verify() {
 		}
 		if err := g.files.Verify(c.chain, use); err != nil {
 			c.Close()
+			if len(c.chain) == 0 {
+				continue // a node that joins has had its time
+			}
 			g.refused(c.RemoteAddr().String(), "", err)
 		}
 	}

@@ -130,8 +130,8 @@ func (l *Link) enter(ctx context.Context) (context.Context, func(), error) {
 	return ctx, end, nil
 }
 
-// admitStream is the interceptor of streams.
-func (l *Link) admitStream(srv any, s grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+// admitStream admits a stream.
+func (l *Link) admitStream(srv any, s grpc.ServerStream, handler grpc.StreamHandler) error {
 	ctx, end, err := l.enter(s.Context())
 	if err != nil {
 		return err
@@ -156,8 +156,8 @@ type admitted struct {
 // Context implements [grpc.ServerStream].
 func (a admitted) Context() context.Context { return a.ctx }
 
-// admitCall is the interceptor of unary calls.
-func (l *Link) admitCall(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+// admitCall admits a unary call.
+func (l *Link) admitCall(ctx context.Context, request any, handler grpc.UnaryHandler) (any, error) {
 	ctx, end, err := l.enter(ctx)
 	if err != nil {
 		return nil, err

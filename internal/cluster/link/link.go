@@ -12,18 +12,13 @@ package link
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"sync"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/keepalive"
-
 	"github.com/ostiary/ostiary/internal/cluster"
 	"github.com/ostiary/ostiary/internal/cluster/certificate"
-	"github.com/ostiary/ostiary/internal/cluster/link/wire"
 	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage/sharedlog"
 )
@@ -96,6 +91,9 @@ type Options struct {
 	Cluster sharedlog.ClusterID
 	// Registry has the nodes that may connect.
 	Registry Registry
+	// Transport is the port of the node, and its connections. The link does not close it.
+	// nil means that the link makes one with Files and Listener.
+	Transport *Transport
 	// Files are the certificates. New fails if the certificate is not for the host of
 	// the Address.
 	Files *certificate.Files
@@ -112,11 +110,10 @@ type Options struct {
 // Link is the connection of a node to all others. It implements [cluster.Link] and,
 // with [Link.Target], forwards requests. All methods are safe for concurrent use.
 type Link struct {
-	opts     Options
-	server   *grpc.Server
-	gate     *gate
-	registry *registry
-	outgoing outgoing
+	opts      Options
+	transport *Transport
+	registry  *registry
+	outgoing  outgoing
 
 	mu       sync.Mutex
 	node     Node     // nil before Attach
@@ -145,35 +142,27 @@ func CheckAddress(address string, files *certificate.Files) error {
 // New returns a link that listens, and refuses calls of other nodes until Attach. It
 // starts goroutines, which Close ends.
 func New(o Options) (*Link, error) {
-	if err := CheckAddress(o.Self.Address, o.Files); err != nil {
-		return nil, err
-	}
 	if o.versionMax == 0 {
 		o.versionMin, o.versionMax = VersionMin, VersionMax
 	}
 	if o.Refused == nil {
 		o.Refused = func(string, string, error) {}
 	}
-	l := &Link{opts: o}
+	l := &Link{opts: o, transport: o.Transport}
+	if l.transport == nil {
+		t, err := NewTransport(TransportOptions{Address: o.Self.Address, Files: o.Files, Listener: o.Listener, Refused: o.Refused})
+		if err != nil {
+			return nil, err
+		}
+		l.transport = t
+	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.registry = &registry{source: o.Registry}
-	l.gate = newGate(o.Files, o.Refused)
 	l.outgoing.peers = map[string]*outgoingPeer{}
-	l.server = grpc.NewServer(
-		grpc.Creds(serverCredentials{l.gate}),
-		grpc.ConnectionTimeout(HandshakeTime),
-		grpc.MaxRecvMsgSize(MessageBytesMax),
-		grpc.MaxSendMsgSize(MessageBytesMax),
-		grpc.MaxConcurrentStreams(StreamsMax),
-		grpc.MaxHeaderListSize(HeaderBytesMax),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveTime / 2, PermitWithoutStream: true}),
-		grpc.StreamInterceptor(l.admitStream),
-		grpc.UnaryInterceptor(l.admitCall),
-		grpc.WaitForHandlers(true),
-	)
-	wire.RegisterLinkServer(l.server, service{l: l})
-	l.background.Go(func() { _ = l.server.Serve(l.gate.listen(o.Listener)) })
+	l.transport.link.Store(l)
+	if o.Transport == nil {
+		l.transport.Serve()
+	}
 	l.background.Go(l.refresh)
 	return l, nil
 }
@@ -199,13 +188,7 @@ func (l *Link) attached() (Node, Receiver) {
 
 // Reload reads the certificates again, see [certificate.Files.Reload]. Connections
 // to and from nodes whose certificates are no longer valid are closed.
-func (l *Link) Reload() error {
-	if err := l.opts.Files.Reload(); err != nil {
-		return err
-	}
-	l.gate.verify()
-	return nil
-}
+func (l *Link) Reload() error { return l.transport.Reload() }
 
 // refresh reads the registry regularly, and ends the calls of nodes that are no longer
 // in it, and connections whose certificates have expired, until the link is closed.
@@ -226,19 +209,23 @@ func (l *Link) refresh() {
 func (l *Link) refreshNow() {
 	ctx, cancel := context.WithTimeout(l.ctx, refreshInterval)
 	defer cancel()
-	l.gate.verify()
+	l.transport.gate.verify()
 	if err := l.registry.read(ctx); err != nil {
 		return // what was read before counts on
 	}
 	l.outgoing.close(func(p *outgoingPeer) bool { return !l.registry.has(p.to) })
 }
 
-// Close ends all calls in both directions and waits for them. It closes the listener.
+// Close ends all calls in both directions and waits for them. It closes the transport if
+// the link has made it.
 func (l *Link) Close() error {
 	l.cancel()
+	l.transport.link.CompareAndSwap(l, nil)
 	l.registry.endAll()
 	l.outgoing.close(func(*outgoingPeer) bool { return true })
-	l.server.Stop()
+	if l.opts.Transport == nil {
+		l.transport.Close()
+	}
 	l.background.Wait()
 	return nil
 }

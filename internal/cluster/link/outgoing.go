@@ -3,14 +3,12 @@ package link
 import (
 	"context"
 	"fmt"
-	"net"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/connectivity"
-	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 
 	"github.com/ostiary/ostiary/internal/cluster"
@@ -50,26 +48,12 @@ func (l *Link) peer(to cluster.Peer) (*outgoingPeer, error) {
 	if p := l.outgoing.peers[key]; p != nil {
 		return p, nil
 	}
-	host, _, err := net.SplitHostPort(to.Address)
-	if err != nil {
-		return nil, fmt.Errorf("node %s has the invalid address %q: expected HOST:PORT", to.ID, to.Address)
-	}
 	p := &outgoingPeer{to: to}
+	var err error
 	if p.identity, err = l.identity(to); err != nil {
 		return nil, err
 	}
-	// The address is dialed as it is, without a proxy of the environment.
-	p.conn, err = grpc.NewClient("passthrough:///"+to.Address,
-		grpc.WithNoProxy(),
-		grpc.WithTransportCredentials(clientCredentials{l.gate, host, p}),
-		grpc.WithConnectParams(reconnect),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepaliveTimeout, PermitWithoutStream: true}),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MessageBytesMax), grpc.MaxCallSendMsgSize(MessageBytesMax)),
-		grpc.WithMaxHeaderListSize(HeaderBytesMax),
-		grpc.WithDisableRetry(),
-		grpc.WithDisableServiceConfig(),
-	)
-	if err != nil {
+	if p.conn, err = l.transport.dial(to.Address, to.ID.String()); err != nil {
 		return nil, fmt.Errorf("node %s at %s: %w", to.ID, to.Address, err)
 	}
 	p.client = wire.NewLinkClient(p.conn)

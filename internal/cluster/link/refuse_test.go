@@ -284,9 +284,9 @@ func TestPending(t *testing.T) {
 		t.Errorf("refused: %s", &one.refused)
 	}
 	ends(t, idle[len(idle)-1]) // its time is over
-	one.gate.mu.Lock()
-	defer one.gate.mu.Unlock()
-	if n := len(one.gate.open); n != 1 {
+	one.transport.gate.mu.Lock()
+	defer one.transport.gate.mu.Unlock()
+	if n := len(one.transport.gate.open); n != 1 {
 		t.Errorf("%d open connections, want that of the other node", n)
 	}
 }
@@ -310,9 +310,9 @@ func TestConnections(t *testing.T) {
 	for i := range ConnectionsPerCertificate {
 		open()
 		wait.Until(t, "the connection counts", func() bool {
-			one.gate.mu.Lock()
-			defer one.gate.mu.Unlock()
-			return len(one.gate.open) == i+1
+			one.transport.gate.mu.Lock()
+			defer one.transport.gate.mu.Unlock()
+			return len(one.transport.gate.open) == i+1
 		})
 	}
 	ends(t, open())
