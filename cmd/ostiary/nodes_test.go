@@ -38,7 +38,7 @@ type nodes struct {
 	*testing.T
 	dir    string
 	server *logserver.Server
-	log    string // --log
+	log    string // --log; "" for nodes that keep the log themselves
 	all    []*process
 	store  string
 	flags  []string
@@ -90,7 +90,9 @@ func startNodes(t *testing.T, n int, flags ...string) *nodes {
 func startNodesOn(t *testing.T, log string, n int, flags ...string) *nodes {
 	t.Helper()
 	c := &nodes{T: t, dir: t.TempDir(), log: log, flags: flags}
-	c.run("node", "certificate", "--folder", c.file("certificates"), "127.0.0.1")
+	if log != "" {
+		c.run("node", "certificate", "--folder", c.file("certificates"), "127.0.0.1")
+	}
 	for i := range n {
 		p := &process{number: i}
 		c.all = append(c.all, p)
@@ -113,6 +115,17 @@ func startNodesOn(t *testing.T, log string, n int, flags ...string) *nodes {
 
 func (c *nodes) file(name string) string { return filepath.Join(c.dir, name) }
 
+func (c *nodes) folder(p *process) string { return c.file(fmt.Sprint("node", p.number)) }
+
+// list returns what ostiary node list prints through a node.
+func (c *nodes) list(through *process) string {
+	c.Helper()
+	if c.log != "" {
+		return c.run("node", "list", "--log", c.log, "--json")
+	}
+	return c.run("node", "list", "--data", c.folder(through), "--json")
+}
+
 // run runs a command and returns what it prints.
 func (c *nodes) run(args ...string) string {
 	c.Helper()
@@ -132,10 +145,18 @@ func (c *nodes) links() []string {
 // start starts a process on its folder, and waits until it is ready.
 func (c *nodes) start(p *process) {
 	c.Helper()
-	p.cmd = exec.Command("ostiary", append([]string{"serve", "--json", "--data", c.file(fmt.Sprint("node", p.number)),
-		"--http", "127.0.0.1:0", "--grpc", "off", "--metrics", "127.0.0.1:0", "--drain-time", "500ms", "--log", c.log}, c.flags...)...)
-	if !c.plain {
-		p.cmd.Args = append(p.cmd.Args, c.links()...)
+	p.cmd = exec.Command("ostiary", append([]string{"serve", "--json", "--data", c.folder(p),
+		"--http", "127.0.0.1:0", "--grpc", "off", "--metrics", "127.0.0.1:0", "--drain-time", "500ms"}, c.flags...)...)
+	switch {
+	case c.log != "":
+		p.cmd.Args = append(p.cmd.Args, "--log", c.log)
+		if !c.plain {
+			p.cmd.Args = append(p.cmd.Args, c.links()...)
+		}
+	case p.number == 0 || p.ended != nil:
+		p.cmd.Args = append(p.cmd.Args, "--nodes-listen", "127.0.0.1:0", "--cluster")
+	default:
+		p.cmd.Args = append(p.cmd.Args, "--nodes-listen", "127.0.0.1:0", "--join", strings.TrimSpace(c.run("node", "token", "--data", c.folder(c.all[p.number-1]))))
 	}
 	p.cmd.Stderr = &p.stderr
 	out, err := p.cmd.StdoutPipe()
@@ -282,6 +303,10 @@ func TestNodes(t *testing.T) {
 		t.Parallel()
 		testNodes(startNodes(t, 3))
 	})
+	t.Run("Raft", func(t *testing.T) {
+		t.Parallel()
+		testNodes(startNodesOn(t, "", 3))
+	})
 	t.Run("PostgreSQL", func(t *testing.T) {
 		t.Parallel()
 		testNodes(startNodesOn(t, databases.PostgreSQL(t).Database(), 3))
@@ -318,7 +343,7 @@ func testNodes(c *nodes) {
 		round()
 	}
 	first := c.holder()
-	if list := c.run("node", "list", "--log", c.log, "--json"); strings.Count(list, `"id"`) != 3 || strings.Count(list, `"writes":true`) != 1 {
+	if list := c.list(first); strings.Count(list, `"id"`) != 3 || strings.Count(list, `"writes":true`) != 1 {
 		t.Errorf("node list prints %s", list)
 	}
 	if err := first.cmd.Process.Kill(); err != nil {

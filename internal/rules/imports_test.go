@@ -45,6 +45,7 @@ internal/bench/geo/page: internal/bench internal/bench/geo internal/bench/report
 internal/bench/report: internal/bench
 # Cluster: several nodes that answer as one
 internal/cluster/link: . internal/cluster internal/cluster/certificate internal/cluster/link/wire server storage storage/sharedlog
+internal/cluster/quorum: internal/cluster/certificate internal/cluster/link storage storage/raft storage/sharedlog
 internal/cluster/link/wire:
 internal/cluster/certificate:
 # Doors: protocols, and the server that listens for them

@@ -42,6 +42,9 @@ type Options struct {
 	// Zone and Preferred are those of the record in the registry.
 	Zone      string
 	Preferred bool
+	// Node is the id of this node, which no other one has. The default is a random one
+	// for a new copy. Open fails with ErrCluster if the copy is that of another node.
+	Node storage.NodeID
 	// KeyFingerprint identifies the key of the secrets. All nodes must have the same.
 	KeyFingerprint storage.Hash
 	// ReportInterval is the time between two reports to the registry. Before each of
@@ -196,10 +199,13 @@ func (r *Driver) open(ctx context.Context) (err error) {
 		return err
 	}
 	if s == nil {
-		s = newState(cluster.ID)
+		s = newState(cluster.ID, r.opts.Node)
 	}
 	if s.cluster != cluster.ID {
 		return fmt.Errorf("%w: the copy belongs to cluster %s, the log to cluster %s", ErrCluster, s.cluster, cluster.ID)
+	}
+	if r.opts.Node != (storage.NodeID{}) && s.node != r.opts.Node {
+		return fmt.Errorf("%w: the copy is that of node %s, and this is node %s: a part of another data folder was copied", ErrCluster, s.node, r.opts.Node)
 	}
 	next := *s
 	next.start++

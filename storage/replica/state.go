@@ -31,9 +31,13 @@ const (
 
 const stateBytes = 1 + 16 + 8 + 32 + 8 + 8 + 16 + 8 + 8
 
-// newState returns the state of an empty copy of a new node.
-func newState(cluster sharedlog.ClusterID) *state {
-	return &state{cluster: cluster, node: storage.NodeID(storage.NewIncarnation())}
+// newState returns the state of an empty copy of a new node. A zero id is replaced by a
+// random one.
+func newState(cluster sharedlog.ClusterID, node storage.NodeID) *state {
+	if node == (storage.NodeID{}) {
+		node = storage.NodeID(storage.NewIncarnation())
+	}
+	return &state{cluster: cluster, node: node}
 }
 
 // follow moves the state to the next segment, which has a size in bytes.

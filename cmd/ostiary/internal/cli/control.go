@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"path/filepath"
+	"syscall"
 )
 
 const (
@@ -20,6 +22,13 @@ const (
 	// ControlBytesMax bounds the body of a command, and its answer.
 	ControlBytesMax = 64 << 10
 )
+
+// QuorumFolder is the folder in a data folder with the part of a node in keeping the
+// log of a cluster.
+const QuorumFolder = "cluster"
+
+// ErrNoControl means that no server has a data folder open.
+var ErrNoControl = errors.New("no server has the folder open")
 
 // ControlPath returns the path of the socket of a data folder.
 func ControlPath(dir string) string { return filepath.Join(dir, ControlName) }
@@ -42,6 +51,9 @@ func Control(ctx context.Context, dir, command string, body, answer any) error {
 	}
 	resp, err := transport.RoundTrip(r)
 	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+			return fmt.Errorf("%w: %s", ErrNoControl, dir)
+		}
 		return fmt.Errorf("ask the server that has the folder %s open: %w", dir, err)
 	}
 	defer resp.Body.Close()
@@ -49,6 +61,8 @@ func Control(ctx context.Context, dir, command string, body, answer any) error {
 	switch {
 	case err != nil:
 		return err
+	case resp.StatusCode == http.StatusNotFound:
+		return fmt.Errorf("the server that has the folder %s open has no command %s: it is of another version, or no node of a cluster without a database", dir, command)
 	case resp.StatusCode != http.StatusOK:
 		return errors.New(string(bytes.TrimSpace(text)))
 	}

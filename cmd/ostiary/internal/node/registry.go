@@ -64,8 +64,8 @@ func state(n *sharedlog.Node, l sharedlog.Lease, now time.Time) string {
 	return stateLive
 }
 
-// listed is a node as ostiary node list prints it.
-type listed struct {
+// Listed is a node as ostiary node list prints it.
+type Listed struct {
 	ID        string    `json:"id"`
 	Address   string    `json:"address"`
 	Zone      string    `json:"zone"`
@@ -78,7 +78,19 @@ type listed struct {
 	Synced    uint64    `json:"synced"`
 	Reads     uint32    `json:"reads"`
 	Seen      time.Time `json:"seen"`
-	ago       time.Duration
+	// Log is what the node does for the log, if the nodes keep it themselves: leads, votes
+	// or follows.
+	Log string `json:"log,omitempty"`
+	// AgoMillis is how long ago the node was seen, by the clock of the log.
+	AgoMillis int64 `json:"agoMillis"`
+}
+
+// ago returns how long ago the node was seen.
+func (l *Listed) ago() string {
+	if l.Start == 0 {
+		return "never"
+	}
+	return (time.Duration(l.AgoMillis) * time.Millisecond).Round(time.Second).String() + " ago"
 }
 
 func (a *app) listCommand() *cobra.Command {
@@ -86,33 +98,48 @@ func (a *app) listCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "list", Short: "List the nodes that are registered in a shared log", Args: cobra.NoArgs,
 		Long: "List the nodes that are registered in a shared log. Each of them reports every 5 seconds: its figures are those of the time\n" +
 			"under SEEN. LAG is how many segments of the log the node had not applied then; SYNCED is what is on its disk for certain.\n" +
-			"STATE is holder (it writes), live, late (no report for 12 seconds), gone (none for 30 seconds) or stopped (it has ended in order).",
+			"STATE is holder (it writes), live, late (no report for 12 seconds), gone (none for 30 seconds) or stopped (it has ended in order).\n" +
+			"Without --log, the server that has the folder of --data open is asked: a node of a cluster without a database.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withLog(cmd.Context(), at, func(log sharedlog.Log) error {
-				nodes, err := list(cmd.Context(), log)
-				if err != nil {
-					return err
-				}
-				return a.Print(map[string]any{"nodes": nodes}, func(w io.Writer) {
-					fmt.Fprintln(w, "ID\tADDRESS\tZONE\tSTART\tSTATE\tAPPLIED\tLAG\tSYNCED\tSEEN")
-					for _, n := range nodes {
-						zone := n.Zone
-						if zone == "" {
-							zone = "-"
-						}
-						if n.Preferred {
-							zone += " (preferred)"
-						}
-						fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%d\t%d\t%d\t%s ago\n", n.ID, n.Address, zone, n.Start, n.State, n.Applied, n.Lag, n.Synced, n.ago.Round(time.Second))
+			nodes, err := a.list(cmd.Context(), at)
+			if err != nil {
+				return err
+			}
+			return a.Print(map[string]any{"nodes": nodes}, func(w io.Writer) {
+				fmt.Fprintln(w, "ID\tADDRESS\tZONE\tSTART\tSTATE\tLOG\tAPPLIED\tLAG\tSYNCED\tSEEN")
+				for _, n := range nodes {
+					zone, log := n.Zone, n.Log
+					if zone == "" {
+						zone = "-"
 					}
-				})
+					if n.Preferred {
+						zone += " (preferred)"
+					}
+					if log == "" {
+						log = "-"
+					}
+					fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%d\t%d\t%d\t%s\n", n.ID, n.Address, zone, n.Start, n.State, log, n.Applied, n.Lag, n.Synced, n.ago())
+				}
 			})
 		}}
 	cli.AddLog(cmd.Flags(), &at)
 	return cmd
 }
 
-func list(ctx context.Context, log sharedlog.Log) ([]listed, error) {
+// list asks the log of a URL, or the server that has the data folder open.
+func (a *app) list(ctx context.Context, at string) (nodes []Listed, err error) {
+	if at == "" {
+		return nodes, a.control(ctx, ListCommand, struct{}{}, &nodes)
+	}
+	err = a.withLog(ctx, at, func(log sharedlog.Log) error {
+		nodes, err = List(ctx, log)
+		return err
+	})
+	return nodes, err
+}
+
+// List returns the nodes of the registry of a log.
+func List(ctx context.Context, log sharedlog.Log) ([]Listed, error) {
 	lease, err := log.Lease(ctx, shard)
 	if err != nil {
 		return nil, err
@@ -121,11 +148,11 @@ func list(ctx context.Context, log sharedlog.Log) ([]listed, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := make([]listed, 0, len(nodes))
+	out := make([]Listed, 0, len(nodes))
 	for _, n := range nodes {
-		out = append(out, listed{ID: n.ID.String(), Address: n.Address, Zone: n.Zone, Preferred: n.Preferred, Start: n.Start,
+		out = append(out, Listed{ID: n.ID.String(), Address: n.Address, Zone: n.Zone, Preferred: n.Preferred, Start: n.Start,
 			State: state(&n, lease, now), Writes: writes(lease, n.ID), Applied: n.Applied, Lag: max(n.Head, n.Applied) - n.Applied,
-			Synced: n.Synced, Reads: n.Reads, Seen: n.Seen, ago: now.Sub(n.Seen)})
+			Synced: n.Synced, Reads: n.Reads, Seen: n.Seen, AgoMillis: now.Sub(n.Seen).Milliseconds()})
 	}
 	return out, nil
 }
@@ -138,25 +165,35 @@ func (a *app) removeCommand() *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{Use: "remove ID", Short: "Remove a node from the registry of a shared log", Args: cobra.ExactArgs(1),
 		Long: "Remove a node that does not come back from the registry of a shared log, so that trimming and the rotation of keys do not wait for it.\n" +
-			"A node that still runs is refused by the others, and ends; when it is started again, it registers again.",
+			"A node that still runs is refused by the others, and ends; when it is started again, it registers again.\n" +
+			"Without --log, the server that has the folder of --data open is asked: any node of a cluster without a database. The majority then no longer counts\n" +
+			"the removed node, and it does not come back: a new folder joins with a token. To replace a node, remove it first.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := storage.ParseNodeID(args[0])
 			if err != nil {
 				return fmt.Errorf("%w: %w", cli.ErrUsage, err)
 			}
-			return a.withLog(cmd.Context(), at, func(log sharedlog.Log) error {
-				if err := remove(cmd.Context(), log, id, force); err != nil {
-					return err
-				}
-				return a.Print(map[string]string{"removed": id.String()}, func(w io.Writer) { fmt.Fprintf(w, "removed node %s\n", id) })
-			})
+			if at == "" {
+				err = a.control(cmd.Context(), RemoveCommand, RemoveOptions{id, force}, &struct{}{})
+			} else {
+				err = a.withLog(cmd.Context(), at, func(log sharedlog.Log) error { return Remove(cmd.Context(), log, id, force) })
+			}
+			if err != nil {
+				return err
+			}
+			return a.Print(map[string]string{"removed": id.String()}, func(w io.Writer) { fmt.Fprintf(w, "removed node %s\n", id) })
 		}}
 	cli.AddLog(cmd.Flags(), &at)
 	cmd.Flags().BoolVar(&force, "force", false, "remove a node that has reported in the last 30 seconds, or that writes")
 	return cmd
 }
 
-func remove(ctx context.Context, log sharedlog.Log, id storage.NodeID, force bool) error {
+// ErrUnknown means that no such node is registered.
+var ErrUnknown = errors.New("unknown node")
+
+// Remove removes a node from the registry of a log. Unless force is set, it refuses a
+// node that runs, or that writes. It fails with ErrUnknown if there is none.
+func Remove(ctx context.Context, log sharedlog.Log, id storage.NodeID, force bool) error {
 	nodes, now, err := log.Nodes(ctx)
 	if err != nil {
 		return err
@@ -177,5 +214,5 @@ func remove(ctx context.Context, log sharedlog.Log, id storage.NodeID, force boo
 		}
 		return log.Forget(ctx, id)
 	}
-	return fmt.Errorf("no node %s is registered; \"ostiary node list\" shows the nodes", id)
+	return fmt.Errorf("%w: no node %s is registered; \"ostiary node list\" shows the nodes", ErrUnknown, id)
 }

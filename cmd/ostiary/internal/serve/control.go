@@ -38,6 +38,9 @@ func (s *prepared) control() (stop func()) {
 	}
 	routes := http.NewServeMux()
 	routes.HandleFunc("POST /"+protocols.BootstrapCommand, s.bootstrap)
+	if s.member != nil {
+		s.member.addNodeCommands(routes)
+	}
 	srv := &http.Server{Handler: http.TimeoutHandler(routes, controlTimeout, "the command took too long"), ReadTimeout: controlTimeout, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
 	done := make(chan struct{})
 	go func() {

@@ -16,6 +16,7 @@ import (
 	"github.com/ostiary/ostiary/internal/cluster"
 	"github.com/ostiary/ostiary/internal/cluster/certificate"
 	"github.com/ostiary/ostiary/internal/cluster/link"
+	"github.com/ostiary/ostiary/internal/cluster/quorum"
 	"github.com/ostiary/ostiary/internal/logins"
 	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage"
@@ -34,6 +35,7 @@ type member struct {
 	numbers  atomic.Uint64 // of forwarded requests
 	trail    atomic.Pointer[audit.Trail]
 
+	quorum *quorum.Quorum // nil if the log is in a database
 	node   *cluster.Node
 	link   *link.Link
 	driver *replica.Driver
@@ -65,8 +67,10 @@ func (f *nodesFlags) prepareMember(log *slog.Logger, failures *logins.Log) (*mem
 		return nil, fmt.Errorf("--nodes-listen: %w", err)
 	}
 	// A node without a valid certificate must not register.
-	if err := link.CheckAddress(m.address(), files); err != nil {
-		return nil, errors.Join(err, m.listener.Close())
+	if files != nil {
+		if err := link.CheckAddress(m.address(), files); err != nil {
+			return nil, errors.Join(err, m.listener.Close())
+		}
 	}
 	return m, nil
 }
@@ -139,10 +143,17 @@ func fingerprint(key *[32]byte) storage.Hash {
 
 // join opens the log, brings the copy to its head and connects to the other nodes. It
 // closes the copy if it fails.
-func (m *member) join(ctx context.Context, a *app, key storage.Hash) error {
-	log, err := a.OpenLog(ctx, m.flags.log)
+func (m *member) join(ctx context.Context, a *app, key storage.Hash) (err error) {
+	log, err := m.openLog(ctx, a)
 	if err != nil {
 		return errors.Join(err, m.local.Close())
+	}
+	if m.quorum != nil {
+		defer func() {
+			if err != nil {
+				err = errors.Join(err, m.quorum.Close())
+			}
+		}()
 	}
 	connection := &laterLink{}
 	o := m.flags.options()
@@ -151,7 +162,12 @@ func (m *member) join(ctx context.Context, a *app, key storage.Hash) error {
 		o.Link = noLink{}
 	}
 	m.node = cluster.New(o)
-	m.driver, err = replica.Open(ctx, log, m.local, replica.Options{Address: m.address(), KeyFingerprint: key, Gate: m.node.Gate()})
+	copied := replica.Options{Address: m.address(), KeyFingerprint: key, Gate: m.node.Gate()}
+	toLink := link.Options{Registry: log, Files: m.files, Listener: m.listener, Refused: m.refuse}
+	if m.quorum != nil {
+		copied.Node, toLink.Transport = m.quorum.ID(), m.quorum.Transport()
+	}
+	m.driver, err = replica.Open(ctx, log, m.local, copied)
 	if err != nil {
 		return err
 	}
@@ -164,7 +180,8 @@ func (m *member) join(ctx context.Context, a *app, key storage.Hash) error {
 		m.start()
 		return nil
 	}
-	m.link, err = link.New(link.Options{Self: m.self, Cluster: id, Registry: log, Files: m.files, Listener: m.listener, Refused: m.refuse})
+	toLink.Self, toLink.Cluster = m.self, id
+	m.link, err = link.New(toLink)
 	if err != nil {
 		return errors.Join(err, m.driver.Close())
 	}
@@ -195,7 +212,11 @@ func (m *member) leave() error {
 	if m.link != nil {
 		err = errors.Join(err, m.link.Close())
 	}
-	return errors.Join(err, m.driver.Close())
+	err = errors.Join(err, m.driver.Close())
+	if m.quorum != nil {
+		err = errors.Join(err, m.quorum.Close())
+	}
+	return err
 }
 
 // handOver hands the role of the holder over before the server stops. The node goes on

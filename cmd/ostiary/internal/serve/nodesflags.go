@@ -15,6 +15,7 @@ import (
 
 // nodesFlags are the settings of a node of a cluster.
 type nodesFlags struct {
+	quorum               quorumFlags
 	log                  string
 	listen, address      string
 	certificate, key, ca string
@@ -25,14 +26,15 @@ type nodesFlags struct {
 
 func (f *nodesFlags) add(s *pflag.FlagSet) {
 	cli.AddLog(s, &f.log)
-	s.StringVar(&f.listen, "nodes-listen", "127.0.0.1:8082", "with --log: address on which other nodes connect")
-	s.StringVar(&f.address, "nodes-address", "", "with --log: HOST:PORT where other nodes reach this one; HOST must be in its certificate; default: --nodes-listen")
+	f.quorum.add(s)
+	s.StringVar(&f.listen, "nodes-listen", "127.0.0.1:8082", "of a node: address on which other nodes connect")
+	s.StringVar(&f.address, "nodes-address", "", "of a node: HOST:PORT where other nodes reach this one; HOST must be in its certificate; default: --nodes-listen")
 	s.StringVar(&f.certificate, "nodes-certificate", "", "with --log: PEM file with the certificate of this node and its chain; ostiary node certificate makes one")
 	s.StringVar(&f.key, "nodes-key", "", "with --log: PEM file with the key of --nodes-certificate")
 	s.StringVar(&f.ca, "nodes-ca", "", "with --log: PEM file with the authorities whose certificates other nodes have")
-	f.settings.Add(s, "with --log: ", "default: that of the cluster, see \"ostiary node settings\"")
-	s.BoolVar(&f.stale, "stale-reads", false, "with --log: answer reads from the copy, which may be old, while the node reaches neither the node that writes nor the log")
-	s.DurationVar(&f.reluctance, "holder-reluctance", 0, "with --log: how much longer this node waits before it takes over, so that nodes at a better place come first")
+	f.settings.Add(s, "of a node: ", "default: that of the cluster, see \"ostiary node settings\"")
+	s.BoolVar(&f.stale, "stale-reads", false, "of a node: answer reads from the copy, which may be old, while the node reaches neither the node that writes nor the log")
+	s.DurationVar(&f.reluctance, "holder-reluctance", 0, "of a node: how much longer this node waits before it takes over, so that nodes at a better place come first")
 }
 
 // unused returns an error if the settings of a node are given without a log: the server
@@ -41,20 +43,25 @@ func (f *nodesFlags) unused() error {
 	if f.on() || f.address == "" && f.certificate == "" && f.key == "" && f.ca == "" {
 		return nil
 	}
-	return fmt.Errorf("%w: --nodes-address, --nodes-certificate, --nodes-key and --nodes-ca need --log (or OSTIARY_LOG), the URL of the log that the nodes share", cli.ErrUsage)
+	return fmt.Errorf("%w: --nodes-address, --nodes-certificate, --nodes-key and --nodes-ca need --log (or OSTIARY_LOG), the URL of the log that the nodes share, or --cluster", cli.ErrUsage)
 }
 
 // on reports whether the server is a node of a cluster.
-func (f *nodesFlags) on() bool { return f.log != "" }
+func (f *nodesFlags) on() bool { return f.log != "" || f.quorum.on() }
 
-// files checks the settings, and reads the certificates.
+// files checks the settings, and reads the certificates. Without any, the nodes of a
+// cluster without a database make them.
 func (f *nodesFlags) files() (*certificate.Files, error) {
 	var errs []error
 	usage := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{cli.ErrUsage}, args...)...))
 	}
+	own := f.quorum.on() && f.certificate == "" && f.key == "" && f.ca == ""
+	if f.quorum.on() && f.log != "" {
+		usage("--log and --cluster: expected one of them, because with --cluster the nodes keep the log themselves")
+	}
 	for _, file := range [...]struct{ flag, value string }{{"nodes-certificate", f.certificate}, {"nodes-key", f.key}, {"nodes-ca", f.ca}} {
-		if file.value == "" {
+		if file.value == "" && !own {
 			usage("--log needs --%s: \"ostiary node certificate\" makes the files", file.flag)
 		}
 	}
@@ -68,6 +75,9 @@ func (f *nodesFlags) files() (*certificate.Files, error) {
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
+	}
+	if own {
+		return nil, nil
 	}
 	if err := cli.CheckKeysMode(f.key); err != nil {
 		return nil, err

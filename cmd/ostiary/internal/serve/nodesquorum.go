@@ -1,0 +1,154 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+
+	"github.com/spf13/pflag"
+
+	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/cmd/ostiary/internal/node"
+	"github.com/ostiary/ostiary/internal/cluster/quorum"
+	"github.com/ostiary/ostiary/storage/sharedlog"
+)
+
+// quorumFlags are the settings of a node of a cluster without a database.
+type quorumFlags struct {
+	cluster bool
+	join    string
+	vote    bool
+}
+
+func (f *quorumFlags) add(s *pflag.FlagSet) {
+	s.BoolVar(&f.cluster, "cluster", false, "be a node of a cluster whose nodes keep the log themselves; a new data folder begins a new cluster, unless --join is set")
+	s.StringVar(&f.join, "join", "", "like --cluster, but a new data folder joins the cluster of this token, which \"ostiary node token\" makes on another node; not used once it has joined")
+	s.BoolVar(&f.vote, "vote", true, "with --cluster: take part in the majority that decides what is written; only the first five nodes do")
+}
+
+// on reports whether the server is a node of a cluster without a database.
+func (f *quorumFlags) on() bool { return f.cluster || f.join != "" }
+
+// openLog opens the log of the cluster.
+func (m *member) openLog(ctx context.Context, a *app) (sharedlog.Log, error) {
+	f := m.flags
+	if !f.quorum.on() {
+		return a.OpenLog(ctx, f.log)
+	}
+	q, err := quorum.Open(ctx, quorum.Options{Folder: filepath.Join(a.Data, cli.QuorumFolder), Address: m.address(), Listener: m.listener,
+		Join: f.quorum.join, Files: m.files, NoVote: !f.quorum.vote, Log: m.log, Refused: m.refuse})
+	if err != nil {
+		return nil, err
+	}
+	m.quorum, m.files = q, q.Files()
+	return q.Log(), nil
+}
+
+// failed returns why the node can serve no longer, or nil.
+func (m *member) failed() error {
+	if m.quorum != nil {
+		if err := m.quorum.Failed(); err != nil {
+			return err
+		}
+	}
+	return m.driver.Failed()
+}
+
+// addNodeCommands adds the commands of the socket that a node of a cluster without a
+// database answers: the log has no other address.
+func (m *member) addNodeCommands(routes *http.ServeMux) {
+	if m.quorum == nil {
+		return
+	}
+	command := func(name string, run func(ctx context.Context, body *json.Decoder) (any, error)) {
+		routes.HandleFunc("POST /"+name, func(w http.ResponseWriter, r *http.Request) {
+			answer, err := run(r.Context(), json.NewDecoder(http.MaxBytesReader(w, r.Body, cli.ControlBytesMax)))
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusConflict)
+				return
+			}
+			_ = json.NewEncoder(w).Encode(answer) // the client is gone otherwise
+		})
+	}
+	command(node.TokenCommand, func(ctx context.Context, body *json.Decoder) (any, error) {
+		var o node.TokenOptions
+		if err := body.Decode(&o); err != nil {
+			return nil, err
+		}
+		token, err := m.quorum.Token(ctx, o.Valid)
+		if err != nil {
+			return nil, err
+		}
+		m.log.Info("made a token for a node", "valid", o.Valid)
+		return node.MadeToken{Token: token.String()}, nil
+	})
+	command(node.ListCommand, func(ctx context.Context, _ *json.Decoder) (any, error) {
+		return m.listNodes(ctx)
+	})
+	command(node.RemoveCommand, func(ctx context.Context, body *json.Decoder) (any, error) {
+		var o node.RemoveOptions
+		if err := body.Decode(&o); err != nil {
+			return nil, err
+		}
+		return struct{}{}, m.removeNode(ctx, o)
+	})
+}
+
+// listNodes returns the nodes of the registry, with their parts in keeping the log.
+func (m *member) listNodes(ctx context.Context) ([]node.Listed, error) {
+	log := m.quorum.Log()
+	defer log.Close()
+	all, err := node.List(ctx, log)
+	if err != nil {
+		return nil, err
+	}
+	members, err := m.quorum.Members()
+	if err != nil {
+		return nil, err
+	}
+	for _, part := range members {
+		role := "follows"
+		switch {
+		case part.Leader:
+			role = "leads"
+		case part.Voter:
+			role = "votes"
+		}
+		found := false
+		for i := range all {
+			if all[i].ID == part.ID {
+				all[i].Log, found = role, true
+			}
+		}
+		if !found { // it has joined, and does not serve yet; or it was forgotten
+			all = append(all, node.Listed{ID: part.ID, Address: part.Address, Log: role})
+		}
+	}
+	return all, nil
+}
+
+// removeNode removes a node from the registry, and from those that keep the log.
+func (m *member) removeNode(ctx context.Context, o node.RemoveOptions) error {
+	log := m.quorum.Log()
+	defer log.Close()
+	errRegistry := node.Remove(ctx, log, o.ID, o.Force)
+	if errRegistry != nil && !errors.Is(errRegistry, node.ErrUnknown) {
+		return errRegistry
+	}
+	members, err := m.quorum.Members()
+	if err != nil {
+		return err
+	}
+	for _, part := range members {
+		if part.ID == o.ID.String() {
+			if err := m.quorum.Remove(ctx, o.ID); err != nil {
+				return fmt.Errorf("%w; it is no longer registered, but still keeps the log: try again", err)
+			}
+			errRegistry = nil
+		}
+	}
+	return errRegistry
+}

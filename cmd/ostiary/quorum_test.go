@@ -1,0 +1,124 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// fails requires that a command fails with texts, and returns what it prints.
+func (c *nodes) fails(texts []string, args ...string) string {
+	c.Helper()
+	out, err := exec.CommandContext(c.Context(), "ostiary", args...).CombinedOutput()
+	if err == nil {
+		c.Errorf("ostiary %s succeeds: %s", strings.Join(args, " "), out)
+	}
+	for _, text := range texts {
+		if !strings.Contains(string(out), text) {
+			c.Errorf("ostiary %s: want %q in %s", strings.Join(args, " "), text, out)
+		}
+	}
+	return string(out)
+}
+
+// kill kills a process, and waits until it has ended.
+func (c *nodes) kill(p *process) {
+	c.Helper()
+	if err := p.cmd.Process.Kill(); err != nil {
+		c.Fatal(err)
+	}
+	<-p.ended
+}
+
+// id returns the id of a node, which its folder keeps.
+func (c *nodes) id(p *process) string {
+	c.Helper()
+	if id := p.ready().Node.Node; id != "" {
+		return id
+	}
+	c.Fatalf("node %d has no id", p.number)
+	return ""
+}
+
+// TestQuorumReplace kills the node that began a cluster without a database, removes it
+// through another one, and lets a new folder join in its place.
+func TestQuorumReplace(t *testing.T) {
+	t.Parallel()
+	c := startNodesOn(t, "", 3)
+	c.prepare(c.all[0])
+	first, second := c.all[0], c.all[1]
+	if err := c.write(first, 1); err != nil {
+		t.Fatal(err)
+	}
+	gone := c.id(first)
+	c.fails([]string{"so it runs", "--force"}, "node", "remove", gone, "--data", c.folder(second))
+	c.fails([]string{"expected 32 hexadecimal digits"}, "node", "remove", "1", "--data", c.folder(second))
+	c.fails([]string{"no node " + strings.Repeat("0", 32) + " is registered"}, "node", "remove", strings.Repeat("0", 32), "--data", c.folder(second))
+	c.kill(first)
+	c.fails([]string{"no server has the folder open"}, "node", "token", "--data", c.folder(first))
+	if err := c.write(second, 2); err != nil {
+		t.Fatal(err)
+	}
+	c.run("node", "remove", gone, "--force", "--data", c.folder(second))
+	if list := c.list(c.all[2]); strings.Contains(list, gone) {
+		t.Errorf("the removed node is listed: %s", list)
+	}
+	c.fails([]string{"node " + gone + " was removed"}, "serve", "--cluster", "--data", c.folder(first), "--http", "127.0.0.1:0", "--grpc", "off", "--metrics", "off", "--nodes-listen", "127.0.0.1:0")
+	next := &process{number: 3}
+	c.all = append(c.all, next)
+	c.start(next)
+	c.shows(next, 1)
+	c.kill(second)
+	if err := c.write(next, 3); err != nil { // the new node is a part of the majority
+		t.Fatal(err)
+	}
+	c.shows(c.all[2], 3)
+}
+
+// TestQuorumRecover loses two of three nodes for good. The third one refuses writes
+// until it is recovered, which must be confirmed, and goes on with what it has.
+func TestQuorumRecover(t *testing.T) {
+	t.Parallel()
+	c := startNodesOn(t, "", 3, "--request-timeout", "2s")
+	c.prepare(c.all[0])
+	for n := range 5 {
+		if err := c.write(c.all[n%3], n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	last := c.all[2]
+	for _, p := range c.all[:2] {
+		c.kill(p)
+		if err := os.RemoveAll(c.folder(p)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.write(last, 5); err == nil || !strings.HasPrefix(err.Error(), "50") {
+		t.Errorf("a write without the majority: %v", err)
+	}
+	c.fails([]string{"a server (process"}, "node", "recover", "--data", c.folder(last))
+	c.kill(last)
+	shown := c.fails([]string{"nothing was changed", "are lost then", "last entry: term"}, "node", "recover", "--data", c.folder(last))
+	if again := c.fails(nil, "node", "recover", "--data", c.folder(last)); again != shown {
+		t.Errorf("it has changed something: %s, before %s", again, shown)
+	}
+	c.fails([]string{"expected the data folder of a node"}, "node", "recover", "--data", filepath.Join(c.dir, "none"))
+	c.fails([]string{"invalid --nodes-address"}, "node", "recover", "--data", c.folder(last), "--accept-loss")
+	c.run("node", "recover", "--data", c.folder(last), "--accept-loss", "--nodes-address", "127.0.0.1:1")
+	next := &process{number: 1}
+	if err := os.Rename(c.file("node2"), c.file("node0")); err != nil {
+		t.Fatal(err)
+	}
+	last.number, c.all = 0, []*process{last, next}
+	c.start(last)
+	for n := range 5 {
+		c.shows(last, n)
+	}
+	if err := c.write(last, 6); err != nil {
+		t.Fatal(err)
+	}
+	c.start(next)
+	c.shows(next, 6)
+}

@@ -1,0 +1,105 @@
+package quorum
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/ostiary/ostiary/internal/cluster/certificate"
+)
+
+// The files of the certificates in the folder of a node.
+const (
+	authorityName    = "ca.crt"
+	authorityKeyName = "ca.key"
+	ownName          = "node.crt"
+	ownKeyName       = "node.key"
+)
+
+// The validity of certificates that a node makes, and how long before its end the node
+// makes the next one.
+const (
+	authorityYears = 10
+	ownDays        = 397
+	renewBefore    = 60 * 24 * time.Hour
+)
+
+// ownFiles returns the certificates of a node whose cluster has its own authority, and
+// makes those that are missing, or are not for the host of the address. The authority is
+// made only for the first node of a cluster.
+func ownFiles(folder, address string, first bool) (*certificate.Files, error) {
+	pair, err := readPair(folder, authorityName, authorityKeyName)
+	if errors.Is(err, fs.ErrNotExist) && first {
+		now := time.Now()
+		if _, pair, err = certificate.NewAuthority(now, now.AddDate(authorityYears, 0, 0)); err == nil {
+			err = writePair(folder, authorityName, authorityKeyName, pair)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("authority of the cluster: %w", err)
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil || host == "" {
+		return nil, fmt.Errorf("invalid address of this node %q: expected HOST:PORT, for example node1.example:7443", address)
+	}
+	open := func() (*certificate.Files, error) {
+		return certificate.Open(filepath.Join(folder, ownName), filepath.Join(folder, ownKeyName), filepath.Join(folder, authorityName), nil)
+	}
+	if f, err := open(); err == nil && f.Covers(host) == nil && time.Until(f.Expires()) > renewBefore {
+		return f, nil
+	}
+	if err := issue(folder, pair, host); err != nil {
+		return nil, err
+	}
+	return open()
+}
+
+// issue makes the certificate of a node.
+func issue(folder string, pair certificate.Pair, host string) error {
+	authority, err := certificate.ReadAuthority(pair)
+	if err != nil {
+		return fmt.Errorf("authority of the cluster: %w", err)
+	}
+	now := time.Now()
+	own, err := authority.Issue([]string{host}, now, now.AddDate(0, 0, ownDays))
+	if err != nil {
+		return err
+	}
+	return writePair(folder, ownName, ownKeyName, own)
+}
+
+// renew makes another certificate for this node before its own expires.
+func (q *Quorum) renew() error {
+	if time.Until(q.files.Expires()) > renewBefore {
+		return nil
+	}
+	pair, err := readPair(q.opts.Folder, authorityName, authorityKeyName)
+	if err != nil {
+		return err
+	}
+	host, _, _ := net.SplitHostPort(q.opts.Address) // it was checked
+	if err := issue(q.opts.Folder, pair, host); err != nil {
+		return err
+	}
+	return q.transport.Reload()
+}
+
+func readPair(folder, name, key string) (p certificate.Pair, err error) {
+	if p.Certificate, err = os.ReadFile(filepath.Join(folder, name)); err != nil {
+		return p, err
+	}
+	p.Key, err = os.ReadFile(filepath.Join(folder, key))
+	return p, err
+}
+
+// writePair writes the key first, so that a certificate never lacks its key.
+func writePair(folder, name, key string, p certificate.Pair) error {
+	if err := replace(filepath.Join(folder, key), p.Key, 0o600); err != nil {
+		return err
+	}
+	return replace(filepath.Join(folder, name), p.Certificate, 0o644)
+}

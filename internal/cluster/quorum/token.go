@@ -1,0 +1,205 @@
+package quorum
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/vmihailenco/msgpack/v5"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/ostiary/ostiary/internal/cluster/certificate"
+	"github.com/ostiary/ostiary/storage/raft"
+)
+
+// Token is what a new node needs to join: where the nodes are, how it knows them, and
+// how they know it. Who has it can become a node of the cluster, once.
+type Token struct {
+	// Addresses are those of nodes.
+	Addresses []string
+	// Authority is the authority of their certificates.
+	Authority certificate.Fingerprint
+	// Secret is known to the log.
+	Secret []byte
+}
+
+// tokenPrefix begins the text of a token of this version.
+const tokenPrefix = "ostiary-join-1."
+
+// addressesMax is how many addresses a token has at most.
+const addressesMax = 5
+
+// String returns the text of the token, which ParseToken reads. It is a secret.
+func (t *Token) String() string {
+	b := slices.Concat(t.Authority[:], t.Secret, []byte(strings.Join(t.Addresses, ",")))
+	return tokenPrefix + base64.RawURLEncoding.EncodeToString(b)
+}
+
+// ParseToken reads the text of a token. It fails with raft.ErrToken.
+func ParseToken(text string) (*Token, error) {
+	rest, ok := strings.CutPrefix(strings.TrimSpace(text), tokenPrefix)
+	b, err := base64.RawURLEncoding.DecodeString(rest)
+	t := &Token{}
+	n := len(t.Authority)
+	if !ok || err != nil || len(b) <= n+raft.TokenBytes {
+		return nil, fmt.Errorf("%w: it is no token: expected the text that \"ostiary node token\" prints, which begins with %s", raft.ErrToken, tokenPrefix)
+	}
+	copy(t.Authority[:], b)
+	t.Secret, t.Addresses = b[n:n+raft.TokenBytes], strings.Split(string(b[n+raft.TokenBytes:]), ",")
+	return t, nil
+}
+
+// Token makes a token with which one node can join, until some time has passed.
+func (q *Quorum) Token(ctx context.Context, valid time.Duration) (*Token, error) {
+	secret, err := q.node.AddToken(ctx, valid)
+	if err != nil {
+		return nil, err
+	}
+	all := append([]string{q.opts.Address}, q.peers()...)
+	return &Token{Addresses: all[:min(len(all), addressesMax)], Authority: q.files.Fingerprint(), Secret: secret}, nil
+}
+
+// The service with which a node joins. It is called without a certificate. Each message
+// is a google.protobuf.BytesValue with msgpack.
+const (
+	joinService = "ostiary.join.v1.Join"
+	joinMethod  = "Join"
+)
+
+// joinRequest asks for the certificates of the cluster.
+type joinRequest struct {
+	Secret []byte `msgpack:"s"`
+	Server string `msgpack:"i"` // id of the node
+}
+
+// joinAnswer is the answer. Who has it is a node of the cluster.
+type joinAnswer struct {
+	Cluster      string   `msgpack:"c"`
+	Peers        []string `msgpack:"p"`
+	Authority    []byte   `msgpack:"a,omitempty"` // nothing if the cluster has an authority of its own
+	AuthorityKey []byte   `msgpack:"k,omitempty"`
+}
+
+func (q *Quorum) registerJoin() {
+	q.transport.RegisterService(&grpc.ServiceDesc{ServiceName: joinService, HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{
+		MethodName: joinMethod,
+		Handler: func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+			var in wrapperspb.BytesValue
+			var request joinRequest
+			if err := decode(&in); err != nil {
+				return nil, err
+			}
+			if err := msgpack.Unmarshal(in.GetValue(), &request); err != nil {
+				return nil, status.Error(codes.InvalidArgument, err.Error())
+			}
+			answer, err := q.admit(ctx, &request)
+			if err != nil {
+				q.opts.Log.Warn("a node that wants to join is refused", "node", request.Server, "error", err)
+				if errors.Is(err, raft.ErrToken) {
+					return nil, status.Error(codes.PermissionDenied, err.Error())
+				}
+				return nil, status.Error(codes.Unavailable, err.Error())
+			}
+			b, err := msgpack.Marshal(answer)
+			return wrapperspb.Bytes(b), err
+		},
+	}}}, q)
+}
+
+// admit uses the token of a node that joins.
+func (q *Quorum) admit(ctx context.Context, r *joinRequest) (*joinAnswer, error) {
+	if err := q.node.Admit(ctx, r.Secret, r.Server); err != nil {
+		return nil, err
+	}
+	a := &joinAnswer{Cluster: q.node.Cluster(), Peers: append([]string{q.opts.Address}, q.peers()...)}
+	if q.opts.Files == nil {
+		pair, err := readPair(q.opts.Folder, authorityName, authorityKeyName)
+		if err != nil {
+			return nil, err
+		}
+		a.Authority, a.AuthorityKey = pair.Certificate, pair.Key
+	}
+	q.opts.Log.Info("a node joins", "node", r.Server)
+	return a, nil
+}
+
+// joinTime bounds an attempt to join through one node.
+const joinTime = 15 * time.Second
+
+// join uses the token of this node, which gets the name of the log and the certificates.
+func (q *Quorum) join(ctx context.Context) error {
+	token, err := ParseToken(q.opts.Join)
+	if err != nil {
+		return err
+	}
+	// A token is used by a node, so that the node can ask again.
+	if err := q.state.write(q.opts.Folder); err != nil {
+		return err
+	}
+	var errs []error
+	for _, at := range token.Addresses {
+		answer, err := token.ask(ctx, at, q.state.ID.String())
+		if err != nil {
+			errs = append(errs, fmt.Errorf("node at %s: %w", at, err))
+			continue
+		}
+		q.state.Cluster, q.state.Peers = answer.Cluster, answer.Peers
+		switch {
+		case len(answer.AuthorityKey) > 0 && q.opts.Files != nil:
+			return errors.New("the nodes of the cluster make their certificates themselves: expected a node without certificates of its own")
+		case len(answer.AuthorityKey) > 0:
+			return writePair(q.opts.Folder, authorityName, authorityKeyName, certificate.Pair{Certificate: answer.Authority, Key: answer.AuthorityKey})
+		case q.opts.Files == nil:
+			return errors.New("the nodes of the cluster have certificates of another authority: expected a certificate for this node")
+		}
+		return nil
+	}
+	return errors.Join(errs...)
+}
+
+// ask asks a node to admit this one.
+func (t *Token) ask(ctx context.Context, at, id string) (*joinAnswer, error) {
+	ctx, cancel := context.WithTimeout(ctx, joinTime)
+	defer cancel()
+	host, _, err := net.SplitHostPort(at)
+	if err != nil {
+		return nil, fmt.Errorf("%w: it has an invalid address %q", raft.ErrToken, at)
+	}
+	conn, err := grpc.NewClient("passthrough:///"+at, grpc.WithNoProxy(), grpc.WithDisableServiceConfig(),
+		grpc.WithTransportCredentials(credentials.NewTLS(certificate.Joining(t.Authority, host))))
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	b, err := msgpack.Marshal(&joinRequest{t.Secret, id})
+	if err != nil {
+		return nil, err
+	}
+	var out wrapperspb.BytesValue
+	if err := conn.Invoke(ctx, "/"+joinService+"/"+joinMethod, wrapperspb.Bytes(b), &out); err != nil {
+		if s := status.Convert(err); s.Code() == codes.PermissionDenied {
+			return nil, refusedToken(s.Message())
+		}
+		return nil, err
+	}
+	a := &joinAnswer{}
+	return a, msgpack.Unmarshal(out.GetValue(), a)
+}
+
+// refusedToken is the error of a token that another node refuses.
+type refusedToken string
+
+// Error returns the reason of the other node.
+func (r refusedToken) Error() string { return string(r) }
+
+// Unwrap returns raft.ErrToken.
+func (refusedToken) Unwrap() error { return raft.ErrToken }
