@@ -77,7 +77,7 @@ func TestQuorumReplace(t *testing.T) {
 	c.shows(c.all[2], 3)
 }
 
-// TestQuorumRecover loses two of three nodes for good. The third one refuses writes
+// TestQuorumRecover loses two of three nodes. The third one refuses writes
 // until it is recovered, which must be confirmed, and goes on with what it has.
 func TestQuorumRecover(t *testing.T) {
 	t.Parallel()

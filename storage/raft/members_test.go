@@ -145,7 +145,7 @@ func TestNodeTwice(t *testing.T) {
 	wants(t, err, raft.ErrRefused, id+" calls itself")
 }
 
-// TestRecover loses two of three nodes for good. The third one refuses to go on until
+// TestRecover loses two of three nodes. The third one refuses to go on until
 // Recover, which keeps what its folder has, and whose log the others cannot take part in.
 func TestRecover(t *testing.T) {
 	t.Parallel()

@@ -42,7 +42,7 @@ func Inspect(folder string) (s Standing, err error) {
 
 // Recover makes the folder of a node the whole of a new log with another name, whose
 // only member is this node, at an address. It is for a majority of the voters that is
-// lost for good. What only other nodes have is lost: writes that the lost majority has
+// lost. What only other nodes have is lost: writes that the lost majority has
 // acknowledged may be among it. Entries that were not decided yet count as decided. The
 // other nodes of the old log cannot take part in the new one. The node must not run.
 func Recover(folder, address string) (s Standing, err error) {

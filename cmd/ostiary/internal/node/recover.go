@@ -49,14 +49,14 @@ func (s *standing) print(w io.Writer) {
 }
 
 // errLoss is the error of a recovery that was not confirmed.
-var errLoss = errors.New("nothing was changed: expected --accept-loss. Writes that clients were told had succeeded, and that only other nodes have, are lost then. " +
+var errLoss = errors.New("nothing was changed: expected --accept-loss. Writes that were acknowledged, and that only other nodes have, are lost then. " +
 	"Recover the folder with the highest term, and among those the highest index. While a majority of the voters can come back, start those nodes instead")
 
 func (a *app) recoverCommand() *cobra.Command {
 	var accept bool
 	var address string
-	cmd := &cobra.Command{Use: "recover", Short: "Make one node the whole of a cluster whose majority is lost for good", Args: cobra.NoArgs,
-		Long: "Make the folder of one stopped node the whole of a cluster without a database whose majority is lost for good. Without --accept-loss,\n" +
+	cmd := &cobra.Command{Use: "recover", Short: "Make one node the whole of a cluster whose majority never comes back", Args: cobra.NoArgs,
+		Long: "Make the folder of one stopped node the whole of a cluster without a database whose majority never comes back. Without --accept-loss,\n" +
 			"print how far the folder is, and end with an error. The folder becomes a cluster of one node with a new name; other nodes of the old one\n" +
 			"are refused, and new folders can join.",
 		RunE: func(*cobra.Command, []string) error {
