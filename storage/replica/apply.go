@@ -61,7 +61,7 @@ func (r *Driver) confirm(ctx context.Context) error {
 	if head == before || head.Sequence > before.Sequence && r.applied.Load().applied.Sequence >= head.Sequence {
 		return nil
 	}
-	return r.catchUp(ctx)
+	return r.catchUp(ctx, r.kept) // which has the head by now
 }
 
 // follow applies what other nodes append, until the driver is closed.
@@ -72,7 +72,7 @@ func (r *Driver) follow() {
 		at := r.applied.Load().applied.Sequence
 		err := r.log.Wait(r.ctx, shard, at)
 		if err == nil && !r.arrives(at+1) {
-			err = r.catchUp(r.ctx)
+			err = r.catchUp(r.ctx, r.kept)
 		}
 		if err == nil {
 			wait = retryMin
@@ -110,22 +110,22 @@ func (r *Driver) pause(d time.Duration) {
 	}
 }
 
-// catchUp applies the segments that follow the copy, up to the head of the log at the
+// catchUp applies the segments of a log that follow the copy, up to its head at the
 // time of the call or later. If they are wrong, the node stops serving.
-func (r *Driver) catchUp(ctx context.Context) error {
+func (r *Driver) catchUp(ctx context.Context, from sharedlog.Log) error {
 	if err := r.take(ctx); err != nil {
 		return err
 	}
 	defer r.give()
-	return r.replayChecked(ctx)
+	return r.replayChecked(ctx, from)
 }
 
 // replayChecked is catchUp for a caller that has the turn.
-func (r *Driver) replayChecked(ctx context.Context) error {
+func (r *Driver) replayChecked(ctx context.Context, from sharedlog.Log) error {
 	if err := r.check(); err != nil {
 		return err
 	}
-	err := r.replay(ctx)
+	err := r.replay(ctx, from)
 	switch {
 	case errors.Is(err, sharedlog.ErrTrimmed):
 		return r.stop(fmt.Errorf("%w: %w", ErrBehind, err))
@@ -135,11 +135,11 @@ func (r *Driver) replayChecked(ctx context.Context) error {
 	return err
 }
 
-// replay applies the segments that follow the copy. The caller has the turn.
-func (r *Driver) replay(ctx context.Context) error {
+// replay applies the segments of a log that follow the copy. The caller has the turn.
+func (r *Driver) replay(ctx context.Context, from sharedlog.Log) error {
 	s := r.applied.Load()
 	p := player{r: r, next: *s}
-	for v, err := range sharedlog.Segments(ctx, r.log, shard, s.applied, s.epoch) {
+	for v, err := range sharedlog.Segments(ctx, from, shard, s.applied, s.epoch) {
 		if err == nil {
 			err = p.add(ctx, &v)
 		}

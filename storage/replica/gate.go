@@ -92,7 +92,7 @@ func (r *Driver) Offer(ctx context.Context, record sharedlog.Record) error {
 	if r.play(ctx, record) == nil {
 		return nil
 	}
-	return r.replayChecked(ctx)
+	return r.replayChecked(ctx, r.log)
 }
 
 // play applies a segment that follows the copy. The caller has the turn.

@@ -90,6 +90,7 @@ var (
 // log. A change returns when the log has it and the node has applied it.
 type Driver struct {
 	log   sharedlog.Log
+	kept  sharedlog.Log // what this node has of the log; the log itself if that is not known
 	local Local
 	copy  *kv.Copy
 	opts  Options
@@ -164,7 +165,10 @@ func Open(ctx context.Context, log sharedlog.Log, local Local, opts Options) (*D
 	if opts.SnapshotBytes == 0 {
 		opts.SnapshotBytes = snapshotBytesDefault
 	}
-	r := &Driver{log: log, local: local, opts: opts, turn: make(chan struct{}, 1), scrubs: make(chan storage.StoreID, scrubsMax)}
+	r := &Driver{log: log, kept: log, local: local, opts: opts, turn: make(chan struct{}, 1), scrubs: make(chan storage.StoreID, scrubsMax)}
+	if k, ok := log.(sharedlog.Keeper); ok {
+		r.kept = k.Kept()
+	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	r.queue.wake = make(chan struct{}, 1)
 	r.shower.attached = map[int]func(context.Context, []storage.StoreID) error{}
@@ -244,14 +248,14 @@ func (r *Driver) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	err := r.catchUp(ctx)
+	err := r.catchUp(ctx, r.log)
 	if errors.Is(err, ErrBehind) {
 		if err = r.takeSnapshot(ctx); errors.Is(err, sharedlog.ErrNoSnapshot) {
 			err = fmt.Errorf("%w: the log has neither segment %d nor a snapshot", ErrBehind, r.applied.Load().applied.Sequence+1)
 		}
 		if err == nil {
 			r.stopped.Store(nil)
-			err = r.catchUp(ctx)
+			err = r.catchUp(ctx, r.log)
 		}
 	}
 	if err == nil && r.applied.Load().incomplete { // also after an earlier start that ended too early

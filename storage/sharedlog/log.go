@@ -200,6 +200,14 @@ type Log interface {
 	Close() error
 }
 
+// Keeper is an optional interface of a [Log] that keeps the segments on this node.
+type Keeper interface {
+	// Kept returns a connection whose Head and Read return what this node has, without a
+	// question to another node: a beginning of the log, which grows. It has the same end
+	// as this one.
+	Kept() Log
+}
+
 // ConflictError is the error of an Append after a position that is no longer the
 // last one of the shard.
 type ConflictError struct {
