@@ -1,11 +1,17 @@
 package main
 
 import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // fails requires that a command fails with texts, and returns what it prints.
@@ -121,4 +127,87 @@ func TestQuorumRecover(t *testing.T) {
 	}
 	c.start(next)
 	c.shows(next, 6)
+}
+
+// TestClusterExample starts the cluster of examples/cluster twice with the same data, and
+// kills a node behind the proxy.
+func TestClusterExample(t *testing.T) {
+	t.Parallel()
+	for _, needed := range []string{"haproxy", "curl", "bash"} {
+		if _, err := exec.LookPath(needed); err != nil {
+			if _, err := os.Stat("/usr/sbin/" + needed); err != nil {
+				t.Skipf("%s is not installed", needed)
+			}
+		}
+	}
+	ostiary, err := exec.LookPath("ostiary")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	l.Close()
+	data := t.TempDir()
+	start := func() (stop func()) {
+		t.Helper()
+		cmd := exec.Command("bash", "../../examples/cluster/cluster.sh", ostiary, data)
+		cmd.Env = append(os.Environ(), fmt.Sprint("PORT=", port))
+		var stderr lockedBuffer
+		cmd.Stderr = &stderr
+		out, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan struct{})
+		text := ""
+		for lines := bufio.NewScanner(out); lines.Scan() && !strings.HasPrefix(lines.Text(), "serving"); {
+			text += lines.Text()
+		}
+		go func() { _ = cmd.Wait(); close(ended) }()
+		stop = func() {
+			_ = cmd.Process.Signal(syscall.SIGTERM)
+			<-ended
+		}
+		if strings.Count(text, "votes")+strings.Count(text, "leads") != 3 {
+			stop()
+			t.Fatalf("the cluster does not start: %s\n%s", text, stderr.String())
+		}
+		return stop
+	}
+	c := &nodes{T: t}
+	p := &process{http: fmt.Sprintf("http://127.0.0.1:%d", port)}
+	stop := start()
+	c.prepare(p)
+	if err := c.write(p, 1); err != nil {
+		t.Error(err)
+	}
+	pids, err := exec.Command("pgrep", "-f", "serve --data "+data+"/node2 ").Output()
+	if err != nil || exec.Command("kill", "-9", strings.TrimSpace(string(pids))).Run() != nil {
+		t.Errorf("node 2 cannot be killed: %v, %s", err, pids)
+	}
+	c.eventually("the proxy has noticed the dead node", func() bool {
+		for range 6 {
+			if _, err := c.check(p, 1); err != nil {
+				return false
+			}
+		}
+		return true
+	})
+	if err := c.write(p, 2); err != nil {
+		t.Error(err)
+	}
+	stop()
+	defer start()()
+	for n := 1; n <= 2; n++ {
+		c.shows(p, n)
+	}
+	if response, err := (&http.Client{Timeout: time.Minute}).Get(p.http + "/readyz"); err != nil || response.StatusCode != http.StatusOK {
+		t.Errorf("the proxy answers %v, error %v", response, err)
+	}
 }
