@@ -272,7 +272,7 @@ func (r *Driver) attempt(group []*request, confirmed *bool) (again []*request, e
 	if len(refused) > 0 { // the copy may be older than what the caller knows
 		unlock(valid, waiting)
 		r.give()
-		err := r.catchUp(r.ctx, r.log)
+		err := r.catchUp(r.ctx)
 		*confirmed = err == nil
 		for _, f := range refused {
 			valid = append(valid, f.request)
@@ -297,7 +297,7 @@ func (r *Driver) attempt(group []*request, confirmed *bool) (again []*request, e
 	err = sharedlog.Commit(r.ctx, r.log, shard, base.applied, record, secrets)
 	var conflict *sharedlog.ConflictError
 	if errors.As(err, &conflict) {
-		err = r.catchUp(r.ctx, r.log)
+		err = r.catchUp(r.ctx)
 		*confirmed = err == nil
 		return valid, err
 	}
@@ -338,7 +338,7 @@ func unlock(valid []*request, p phase) {
 func (r *Driver) finishAppended(valid []*request, base, next *state) {
 	at := next.applied
 	if !r.applyOwn(valid, base, next) {
-		_ = r.catchUp(r.ctx, r.log) // an error has stopped the node, or the follower tries again
+		_ = r.catchUp(r.ctx) // an error has stopped the node, or the follower tries again
 	}
 	for _, q := range valid {
 		head := storage.Head{}

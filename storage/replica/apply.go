@@ -61,7 +61,7 @@ func (r *Driver) confirm(ctx context.Context) error {
 	if head == before || head.Sequence > before.Sequence && r.applied.Load().applied.Sequence >= head.Sequence {
 		return nil
 	}
-	return r.catchUp(ctx, r.kept) // which has the head by now
+	return r.catchUpFrom(ctx, r.kept) // which has the head by now
 }
 
 // follow applies what other nodes append, until the driver is closed.
@@ -72,7 +72,7 @@ func (r *Driver) follow() {
 		at := r.applied.Load().applied.Sequence
 		err := r.log.Wait(r.ctx, shard, at)
 		if err == nil && !r.arrives(at+1) {
-			err = r.catchUp(r.ctx, r.kept)
+			err = r.catchUpFrom(r.ctx, r.kept)
 		}
 		if err == nil {
 			wait = retryMin
@@ -110,9 +110,12 @@ func (r *Driver) pause(d time.Duration) {
 	}
 }
 
-// catchUp applies the segments of a log that follow the copy, up to its head at the
+// catchUp applies the segments that follow the copy, up to the head of the log at the
 // time of the call or later. If they are wrong, the node stops serving.
-func (r *Driver) catchUp(ctx context.Context, from sharedlog.Log) error {
+func (r *Driver) catchUp(ctx context.Context) error { return r.catchUpFrom(ctx, r.log) }
+
+// catchUpFrom is catchUp from the log, or from what this node has of it.
+func (r *Driver) catchUpFrom(ctx context.Context, from sharedlog.Log) error {
 	if err := r.take(ctx); err != nil {
 		return err
 	}

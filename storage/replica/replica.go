@@ -248,14 +248,14 @@ func (r *Driver) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	err := r.catchUp(ctx, r.log)
+	err := r.catchUp(ctx)
 	if errors.Is(err, ErrBehind) {
 		if err = r.takeSnapshot(ctx); errors.Is(err, sharedlog.ErrNoSnapshot) {
 			err = fmt.Errorf("%w: the log has neither segment %d nor a snapshot", ErrBehind, r.applied.Load().applied.Sequence+1)
 		}
 		if err == nil {
 			r.stopped.Store(nil)
-			err = r.catchUp(ctx, r.log)
+			err = r.catchUp(ctx)
 		}
 	}
 	if err == nil && r.applied.Load().incomplete { // also after an earlier start that ended too early
