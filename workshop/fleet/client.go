@@ -127,6 +127,8 @@ func isWrong(c *history.Call, code string) bool {
 	switch code {
 	case codeNone, "uncertain", "timed_out", "closed":
 		return false // closed: a node that stops does not wait for a slow log
+	case "future":
+		return c.Kind != history.Least // a node that is cut off does not get what the token needs
 	case "no_store":
 		return c.Kind == history.Release
 	}

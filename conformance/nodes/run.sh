@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Plays on three nodes over one log: clients while nodes are killed, paused and cut off,
+# the scripts of doors, and suites of other projects through a proxy that sends each request
+# to the next node. Wants PostgreSQL. Arguments select parts; README.md lists them. The
+# last line counts the parts.
+set -uo pipefail
+cd "$(dirname "$0")/../.."
+if ! ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1; then
+	echo "skip conformance/nodes: PostgreSQL is not installed"
+	echo "0 passed, 0 failed, 1 skipped"
+	exit 0
+fi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+go build -o "$work/ostiary" ./cmd/ostiary && go test -c -o "$work/fleet.test" ./workshop/fleet || exit 1
+export OSTIARY_BIN=$work/ostiary
+passed=0 failed=0
+
+# part NAME VARIABLE TEST plays a test of workshop/fleet with a variable.
+part() {
+	local begin=$SECONDS
+	if (cd workshop/fleet && env "$2" "$work/fleet.test" -test.run "$3" -test.v -test.timeout 20m) >"$work/$1.log" 2>&1; then
+		passed=$((passed + 1))
+		echo "$1: passed ($((SECONDS - begin)) s)"
+	else
+		failed=$((failed + 1))
+		tail -n 60 "$work/$1.log"
+		echo "$1: failed ($((SECONDS - begin)) s)"
+	fi
+	grep -h "calls in\|^ok\|passed, " "$work/$1.log" | cut -c1-400
+}
+
+for name in ${*:-play scripts openfga permify keystone}; do
+	case $name in
+	play) part play OSTIARY_PLAY="${FOR:-2m}" '^TestPlay$' ;;
+	scripts) part scripts OSTIARY_SCRIPTS='xacml/testdata/[defnpu]*.http permify/testdata/*.http' '^TestScripts$' ;;
+	*) part "$name" OSTIARY_SUITES="$name" '^TestSuites$' ;;
+	esac
+done
+echo "$passed passed, $failed failed, 0 skipped"
+[ "$failed" = 0 ]
