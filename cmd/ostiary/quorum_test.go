@@ -211,3 +211,22 @@ func TestClusterExample(t *testing.T) {
 		t.Errorf("the proxy answers %v, error %v", response, err)
 	}
 }
+
+// TestBenchNodes measures the calls of LXD at both kinds of nodes of a cluster.
+func TestBenchNodes(t *testing.T) {
+	t.Parallel()
+	c := &nodes{T: t}
+	c.fails([]string{"invalid --nodes 2", "expected 1, or 3 to 5"}, "bench", "lxd", "--nodes", "2")
+	table := c.run("bench", "lxd", "--nodes", "3", "--runs", "1", "--no-floor")
+	measured := map[string]int{}
+	for line := range strings.Lines(table) {
+		for _, side := range []string{"ostiary, pebble, http", "ostiary, other node, pebble, http"} {
+			if strings.Contains(line, side) && strings.Contains(line, "closed, 1 client") {
+				measured[side]++
+			}
+		}
+	}
+	if len(measured) != 2 || measured["ostiary, pebble, http"] != 3 || measured["ostiary, other node, pebble, http"] != 3 {
+		t.Errorf("measured %v, want three cells at each of two nodes, in\n%s", measured, table)
+	}
+}

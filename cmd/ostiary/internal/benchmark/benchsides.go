@@ -58,6 +58,8 @@ func (s *sides) close() error {
 
 func (s *sides) open(ctx context.Context, target string) error {
 	switch {
+	case target == "serve" && s.flags.nodes > 1:
+		return s.cluster(ctx, s.flags.nodes)
 	case target == "serve":
 		return s.serve(ctx)
 	case target == "embedded":
