@@ -28,6 +28,9 @@ const (
 	// Bound means that the processors were busy nearly all the time: times are those of a
 	// queue before them. Failures, statements, bytes and processor time are real.
 	Bound Mark = "CPU-bound"
+	// Disturbed means that other programs used most of the processors' time, so that times
+	// are too long. Failures, statements, bytes and processor time are real.
+	Disturbed Mark = "disturbed"
 	// Failed means that the cell could not be played, or that a program ended.
 	Failed Mark = "failed"
 )

@@ -37,6 +37,8 @@ type Options struct {
 	Part float64
 	// Proxies is true if delays are made by proxies even where namespaces are available.
 	Proxies bool
+	// Again plays cells again that were disturbed by other programs.
+	Again bool
 	// Mix accepts records of other commits, which the page then shows.
 	Mix bool
 	// Progress, if not nil, gets the current step, the finished part of it, and the total.
@@ -130,7 +132,7 @@ func (r *Runner) resume() error {
 		if x.Commit != commit && !r.o.Mix {
 			return fmt.Errorf("%w: %s has the record %s of commit %q, this program is of %q: use another folder, remove it, or accept it", ErrMixed, r.o.Records, x.Cell.File(), x.Commit, commit)
 		}
-		played[x.Cell] = true
+		played[x.Cell] = x.Mark != Disturbed || !r.o.Again
 		r.took[x.Cell.Column] = append(r.took[x.Cell.Column], x.Took)
 	}
 	var told []Column
@@ -279,9 +281,7 @@ func (r *Runner) play(ctx context.Context, c Cell, record *Record, title string)
 		}
 		s.Times = bench.RallySeven()[i].Times
 		record.Scenarios = append(record.Scenarios, s)
-		if s.Busy > busyMax && record.Mark == Measured {
-			record.Mark = Bound
-		}
+		record.Mark = s.mark(record.Mark)
 		if s.Holder > 1 {
 			record.Notes = append(record.Notes, fmt.Sprintf("%s: instance %d wrote, not the one next to the database", w.Scenario, s.Holder))
 		}
@@ -297,6 +297,20 @@ func (r *Runner) play(ctx context.Context, c Cell, record *Record, title string)
 
 // busyMax is the share of the processors above which a cell is bound by them.
 const busyMax = 0.85
+
+// mark returns the mark of a cell after a scenario: that other programs disturbed a
+// scenario outweighs that the cell's own programs filled the processors.
+func (s *Scenario) mark(before Mark) Mark {
+	switch {
+	case s.Busy <= busyMax || before == Failed:
+		return before
+	case s.Others > s.Busy/2:
+		return Disturbed
+	case before == Measured:
+		return Bound
+	}
+	return before
+}
 
 // open makes the network of a cell.
 func (r *Runner) open(c Cell) (delay.Hosts, error) {

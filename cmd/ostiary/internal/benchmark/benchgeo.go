@@ -45,6 +45,7 @@ func (a *app) benchGeo() *cobra.Command {
 	s.StringVar(&f.page, "html", "", "write all records of the folder with figures to this HTML file")
 	s.StringVar(&f.rally, "rally-out", "", "write all records of the folder in the form of Rally's results, in folders with the study's names, to this folder")
 	s.BoolVar(&f.Proxies, "proxies", false, "delay TCP connections by proxies even where network namespaces are available")
+	s.BoolVar(&f.Again, "again", false, "play cells again that other programs disturbed")
 	s.BoolVar(&f.Mix, "mix", false, "accept records of other commits in the folder; the page shows the commits")
 	return cmd
 }

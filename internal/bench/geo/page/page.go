@@ -64,7 +64,7 @@ func (f *figure) explanation(all []geo.Record) string {
 	if f.cdf {
 		return s + " Time is the sum of the actions of an iteration."
 	}
-	return s + " A star marks cells whose times are those of a queue before the processors, or that failed. Rows of one system have the same scale."
+	return s + " A star marks cells that are CPU-bound or disturbed, or that failed. Rows of one system have the same scale."
 }
 
 // about writes what was measured, and how to read it.
@@ -88,10 +88,11 @@ func about(b *strings.Builder, all []geo.Record) {
 	if len(lines) > 1 {
 		b.WriteString("<p class=\"note bad\">The records are of several runs: of different commits, machines, networks or days.</p>\n")
 	}
-	fmt.Fprintf(b, `<p>Delavergne, Cherrueau and Lebre asked in 2018 which database lets one Keystone span 3, 9 and 45 regions, up to 150 ms apart one way, with Rally's seven scenarios under low and high load. This page plays their cells again: %d measured, %d CPU-bound, %d failed.</p>
+	fmt.Fprintf(b, `<p>Delavergne, Cherrueau and Lebre asked in 2018 which database lets one Keystone span 3, 9 and 45 regions, up to 150 ms apart one way, with Rally's seven scenarios under low and high load. This page plays their cells again: %d measured, %d CPU-bound, %d disturbed, %d failed.</p>
 <dl>
 <dt>measured</dt><dd>the processors of the machine had time left. Times are those of the network and the programs.</dd>
-<dt>CPU-bound</dt><dd>more than 85 %% of all processors were busy in a scenario, with the programs of the cell or with others (table of costs). The study had a machine for each instance; here all share one. Means and distributions are those of a queue. Failure rates, statements, bytes and processor time are real.</dd>
+<dt>CPU-bound</dt><dd>more than 85 %% of all processors were busy in a scenario, mostly with the programs of the cell. The study had a machine for each instance; here all share one. Means and distributions are those of a queue. Failure rates, statements, bytes and processor time are real.</dd>
+<dt>disturbed</dt><dd>the processors were busy in a scenario, mostly with programs that do not belong to the cell (table of costs). Times are too long; the rest is real. --again plays such cells again.</dd>
 <dt>quoted</dt><dd>a fact that the study published, on its machines. CockroachDB was not available here and is quoted only.</dd>
 <dt>hash cost</dt><dd>the rounds of bcrypt of passwords, the same for all systems of a cell: 12 with 3 instances under low load, and otherwise 4. Rally logs in by password three times in an iteration; with cost 12 each takes about a quarter of a second of a processor, and 9 or 45 instances on one machine would measure nothing else. Cost 4 therefore makes logins look cheaper than they are, for all systems.</dd>
 <dt>low, high load</dt><dd>low: the workload on one instance that is not the first, where a single database is. With Galera that instance has a database server of its own, as all have in the study; here three instances have one. High: every instance gets the whole workload at the same time.</dd>
@@ -100,7 +101,7 @@ func about(b *strings.Builder, all []geo.Record) {
 <dt>local</dt><dd>--acknowledge local: a write is answered when it is in the log, and other instances show it a little later.</dd>
 <dt>first actions</dt><dd>the first action of an iteration contains a login by password, as Rally counts.</dd>
 </dl>
-`, marks[geo.Measured], marks[geo.Bound], marks[geo.Failed])
+`, marks[geo.Measured], marks[geo.Bound], marks[geo.Disturbed], marks[geo.Failed])
 }
 
 // verdicts writes the tables of verdicts, with those of the study.

@@ -52,7 +52,7 @@ func TestHTML(t *testing.T) {
 	if got := strings.Count(text, "<svg"); got != 10 {
 		t.Errorf("%d figures, expected those of the appendix and two of locality", got)
 	}
-	for _, want := range []string{"λ 0.05", "σ 0.", "no &lt;holder&gt;", "the database &lt;ended&gt;", "45*", "(quoted)", "1 CPU-bound, 1 failed", "21 of 20", ">45<"} {
+	for _, want := range []string{"λ 0.05", "σ 0.", "no &lt;holder&gt;", "the database &lt;ended&gt;", "45*", "(quoted)", "1 CPU-bound, 0 disturbed, 1 failed", "21 of 20", ">45<"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q", want)
 		}

@@ -1,0 +1,29 @@
+package geo
+
+import "testing"
+
+func TestMark(t *testing.T) {
+	for _, c := range []struct {
+		before       Mark
+		busy, others float64
+		want         Mark
+	}{{Measured, .5, .1, Measured}, {Measured, .5, .4, Measured}, {Measured, .9, .2, Bound}, {Measured, .9, .5, Disturbed}, {Bound, .9, .5, Disturbed}, {Disturbed, .9, .1, Disturbed}, {Bound, .3, .2, Bound}, {Failed, .9, .9, Failed}} {
+		if got := (&Scenario{Busy: c.busy, Others: c.others}).mark(c.before); got != c.want {
+			t.Errorf("%s, busy %g, others %g: got %s, expected %s", c.before, c.busy, c.others, got, c.want)
+		}
+	}
+}
+
+// TestLeases computes the leases of far cells.
+func TestLeases(t *testing.T) {
+	for _, c := range []struct {
+		store        string
+		delay        int
+		holder, read string
+	}{{MariaDB, 0, "1s", "700ms"}, {MariaDB, 50, "1s", "700ms"}, {PostgreSQL, 150, "1.285714285s", "900ms"}, {Galera, 150, "2.25s", "900ms"}} {
+		holder, read := Cell{Column: Column{System: Ostiary, Store: c.store}, Instances: 9, Delay: c.delay, Zones: zonesSame}.leases()
+		if holder.String() != c.holder || read.String() != c.read {
+			t.Errorf("%s, %d ms: leases %s and %s, expected %s and %s", c.store, c.delay, holder, read, c.holder, c.read)
+		}
+	}
+}
