@@ -106,7 +106,7 @@ kill-nodes: KILLS = 100
 kill-nodes:
 	OSTIARY_KILLS=$(KILLS) OSTIARY_SEED=$(SEED) $(GO) test ./storage/replica -run TestKilledNode -count=1 -timeout 3h -v
 
-# cluster plays clients on three nodes over the log LOG (postgres or mariadb) for the time
+# cluster plays clients on three nodes over the log LOG (postgres, mariadb or raft) for the time
 # FOR, while nodes and the database are killed, paused and cut off, and judges what the
 # clients saw. Then it plays on nodes that keep less than they promise: that must be found.
 .PHONY: cluster

@@ -13,7 +13,7 @@ fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 go build -o "$work/ostiary" ./cmd/ostiary && go test -c -o "$work/fleet.test" ./workshop/fleet || exit 1
-export OSTIARY_BIN=$work/ostiary
+export OSTIARY_BIN=$work/ostiary OSTIARY_PLAY_LOG=${LOG:-postgres}
 passed=0 failed=0
 
 # part NAME VARIABLE TEST plays a test of workshop/fleet with a variable.

@@ -40,7 +40,8 @@ type Options struct {
 type Log struct {
 	// Name is in reports, for example "postgres".
 	Name string
-	// URL is that of --log. Each node gets another host, which is its own path there.
+	// URL is that of --log. Each node gets another host, which is its own path there. ""
+	// means that the nodes keep the log themselves: --cluster.
 	URL string
 }
 
@@ -90,18 +91,35 @@ func (f *Fleet) newNode(number int) (*Node, error) {
 		}
 		*to = at
 	}
-	at, err := url.Parse(f.options.Log.URL)
-	if err != nil {
-		return nil, err
+	if f.options.Log.URL != "" {
+		at, err := url.Parse(f.options.Log.URL)
+		if err != nil {
+			return nil, err
+		}
+		if at.Host, err = f.relay(at.Host, func(net.Conn) *Path { return n.ToLog }); err != nil {
+			return nil, err
+		}
+		n.log = at.String()
 	}
-	log, err := f.relay(at.Host, func(net.Conn) *Path { return n.ToLog })
-	if err != nil {
-		return nil, err
-	}
-	at.Host = log
-	n.log = at.String()
+	var err error
 	n.address, err = f.relay(n.listen, func(c net.Conn) *Path { return f.Between(f.ownerOf(c), number) })
 	return n, err
+}
+
+// part returns the flags and variables with which a node takes part in the cluster.
+func (f *Fleet) part(n *Node) (flags, variables []string, err error) {
+	if n.log != "" {
+		return []string{"--nodes-ca", f.file("certificates/ca.crt"),
+			"--nodes-certificate", f.file("certificates/127.0.0.1.crt"), "--nodes-key", f.file("certificates/127.0.0.1.key")}, []string{"OSTIARY_LOG=" + n.log}, nil
+	}
+	if _, err := os.Stat(n.Data()); n.Number == 0 || err == nil {
+		return []string{"--cluster"}, nil, nil
+	}
+	token, err := exec.Command(f.options.Program, "node", "token", "--data", f.Nodes[0].Data()).Output()
+	if err != nil {
+		return nil, nil, fmt.Errorf("ostiary node token: %w", err)
+	}
+	return nil, []string{"OSTIARY_JOIN=" + strings.TrimSpace(string(token))}, nil
 }
 
 // FreePort returns an address of a host on which nothing listens.

@@ -63,13 +63,17 @@ func (n *Node) Begin() error {
 	defer out.Close()
 	flags := []string{"serve", "--json", "--data", n.Data(),
 		"--http", n.HTTP, "--grpc", n.GRPC, "--metrics", n.metrics, "--drain-time", "500ms",
-		"--nodes-listen", n.listen, "--nodes-address", n.address, "--nodes-ca", f.file("certificates/ca.crt"),
-		"--nodes-certificate", f.file("certificates/127.0.0.1.crt"), "--nodes-key", f.file("certificates/127.0.0.1.key")}
+		"--nodes-listen", n.listen, "--nodes-address", n.address}
+	part, variables, err := f.part(n)
+	if err != nil {
+		return err
+	}
+	flags = append(flags, part...)
 	if f.options.Ports != nil {
 		flags = append(flags, f.options.Ports(n, n.host)...)
 	}
 	run := exec.Command(f.options.Program, append(flags, f.options.Flags...)...)
-	run.Env = append(slices.DeleteFunc(os.Environ(), isSetting), "OSTIARY_LOG="+n.log)
+	run.Env = append(slices.DeleteFunc(os.Environ(), isSetting), variables...)
 	run.Stdout, run.Stderr = out, out
 	// The signals of a terminal are not for the nodes, which end with this process.
 	run.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}

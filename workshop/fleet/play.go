@@ -231,7 +231,8 @@ func (p *play) count(fault string) {
 func (m *machine) disturb(ctx context.Context) {
 	total, played := 0, slices.Clone(faults)
 	for i := range played {
-		if names := m.play.options.Faults; names != nil && !slices.Contains(names, played[i].name) {
+		names, alone := m.play.options.Faults, m.node.log == "" && strings.HasSuffix(played[i].name, " log")
+		if names != nil && !slices.Contains(names, played[i].name) || alone {
 			played[i].weight = 0
 		}
 		total += played[i].weight
