@@ -44,6 +44,7 @@ internal/bench/geo/delay:
 internal/bench/geo/page: internal/bench internal/bench/geo internal/bench/report
 internal/bench/report: internal/bench
 # Cluster: several nodes that answer as one
+cluster: internal/cluster internal/cluster/link internal/cluster/quorum storage storage/pebble storage/raft storage/replica storage/sharedlog
 internal/cluster/link: . internal/cluster internal/cluster/certificate internal/cluster/link/wire server storage storage/sharedlog
 internal/cluster/quorum: internal/cluster/certificate internal/cluster/link storage storage/raft storage/sharedlog
 internal/cluster/link/wire:

@@ -10,6 +10,7 @@ package replica
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"sync"
@@ -60,6 +61,14 @@ type Options struct {
 	// Gate decides when this node may append, and when a change is answered. With the
 	// zero Gate every node may append, and a change is answered once it is applied here.
 	Gate Gate
+}
+
+// Fingerprint identifies a key of secrets, for [Options]; it is zero without a key.
+func Fingerprint(key *[32]byte) storage.Hash {
+	if key == nil {
+		return storage.Hash{}
+	}
+	return sha256.Sum256(append([]byte("ostiary: fingerprint of a secret key\x00"), key[:]...))
 }
 
 // Errors of replicas, for use with errors.Is.

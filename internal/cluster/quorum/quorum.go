@@ -25,6 +25,9 @@ import (
 	"github.com/ostiary/ostiary/storage/sharedlog"
 )
 
+// FolderName is the name of the folder of a node in its data folder.
+const FolderName = "cluster"
+
 // Options are the options of [Open]. All fields without a default are required.
 type Options struct {
 	// Folder keeps the part of this node. It is made if it is missing.

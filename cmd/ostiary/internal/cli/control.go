@@ -23,10 +23,6 @@ const (
 	ControlBytesMax = 64 << 10
 )
 
-// QuorumFolder is the folder in a data folder with the part of a node in keeping the
-// log of a cluster.
-const QuorumFolder = "cluster"
-
 // ErrNoControl means that no server has a data folder open.
 var ErrNoControl = errors.New("no server has the folder open")
 

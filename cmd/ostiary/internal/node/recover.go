@@ -60,7 +60,7 @@ func (a *app) recoverCommand() *cobra.Command {
 			"print how far the folder is, and end with an error. The folder becomes a cluster of one node with a new name; other nodes of the old one\n" +
 			"are refused, and new folders can join.",
 		RunE: func(*cobra.Command, []string) error {
-			folder := filepath.Join(a.Data, cli.QuorumFolder)
+			folder := filepath.Join(a.Data, quorum.FolderName)
 			if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
 				return fmt.Errorf("%w: %s is not there: expected the data folder of a node of a cluster without a database", cli.ErrUsage, folder)
 			}

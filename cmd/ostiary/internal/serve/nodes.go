@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -96,7 +95,7 @@ func (a *app) withMember(ctx context.Context, m *member, options ostiary.Options
 	if m.local, err = a.OpenCopy(ctx); err != nil {
 		return err
 	}
-	if err := m.join(ctx, a, fingerprint(options.SecretKey)); err != nil {
+	if err := m.join(ctx, a, replica.Fingerprint(options.SecretKey)); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.leave()) }()
@@ -131,14 +130,6 @@ func awaitReads(ctx context.Context, patience time.Duration, before func(context
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
-}
-
-// fingerprint identifies a key of secrets; it is zero without a key.
-func fingerprint(key *[32]byte) storage.Hash {
-	if key == nil {
-		return storage.Hash{}
-	}
-	return sha256.Sum256(append([]byte("ostiary: fingerprint of a secret key\x00"), key[:]...))
 }
 
 // join opens the log, brings the copy to its head and connects to the other nodes. It

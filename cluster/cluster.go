@@ -1,0 +1,214 @@
+// Package cluster lets a program that embeds the engine be a node of a cluster without
+// a database: the nodes keep their log themselves, and each has a copy of all stores in
+// its own folder. [Open] starts a node, and [Node.Driver] is the driver of its engine.
+//
+// Every node answers reads with every write that was acknowledged before. One node at
+// a time writes, see [Node.Writes]. A write through the engine of another one fails with
+// ostiary.ErrNoHolder and has no effect: the program sends it to the node of
+// [Node.Writer]. docs/cluster.md describes the guarantees; the commands of ostiary serve
+// work on the same folders.
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"time"
+
+	"github.com/ostiary/ostiary/internal/cluster"
+	"github.com/ostiary/ostiary/internal/cluster/link"
+	"github.com/ostiary/ostiary/internal/cluster/quorum"
+	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/pebble"
+	"github.com/ostiary/ostiary/storage/raft"
+	"github.com/ostiary/ostiary/storage/replica"
+	"github.com/ostiary/ostiary/storage/sharedlog"
+)
+
+// Options are the options of [Open].
+type Options struct {
+	// Folder is the data folder of the node. It is made if it is missing. Never copy it,
+	// and never restore it from a backup: the node would have forgotten what it has
+	// decided.
+	Folder string
+	// Listen is the TCP address for other nodes. The default is a free port of 127.0.0.1.
+	Listen string
+	// Address is where other nodes reach this one, HOST:PORT. The default is the address
+	// of the listener.
+	Address string
+	// Join is a token of [Node.Token] of another node, with which a new folder joins its
+	// cluster. "" makes a new folder the first of a new cluster. A folder that belongs to
+	// a cluster does not use it.
+	Join string
+	// SecretKey is that of ostiary.Options. All nodes must have the same.
+	SecretKey *[32]byte
+	// NoVote makes the node follow only, so that no majority waits for it. Only the first
+	// five nodes vote.
+	NoVote bool
+	// StaleReads lets reads be answered from the copy, which may be old, while the node
+	// reaches neither the node that writes nor the majority. They fail otherwise.
+	StaleReads bool
+	// Log gets what happens in the cluster. nil drops it.
+	Log *slog.Logger
+}
+
+// Errors of nodes, for use with errors.Is.
+var (
+	// ErrToken means that a token is wrong, was used, or has expired.
+	ErrToken = raft.ErrToken
+	// ErrRefused means that the other nodes refuse this one: it was removed, belongs to
+	// another cluster, or has a version that they do not speak.
+	ErrRefused = raft.ErrRefused
+)
+
+// Node is a node of a cluster. All methods are safe for concurrent use.
+type Node struct {
+	quorum *quorum.Quorum
+	rules  *cluster.Node
+	link   *link.Link
+	driver *replica.Driver
+}
+
+// laterLink is a link that is known once the node is registered. The node does not use it
+// before it starts.
+type laterLink struct{ *link.Link }
+
+// Open starts a node, and returns when its copy has everything that was written before.
+// It waits for a majority of the nodes until ctx ends. Close ends the node; close the
+// engine first.
+func Open(ctx context.Context, o Options) (*Node, error) {
+	if o.Listen == "" {
+		o.Listen = "127.0.0.1:0"
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	local, err := pebble.Open(o.Folder, pebble.Options{Copy: true, NoSync: true}) // the log is synced
+	if err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", o.Listen)
+	if err != nil {
+		return nil, errors.Join(err, local.Close())
+	}
+	if o.Address == "" {
+		o.Address = listener.Addr().String()
+	}
+	n := &Node{}
+	n.quorum, err = quorum.Open(ctx, quorum.Options{Folder: filepath.Join(o.Folder, quorum.FolderName), Address: o.Address, Listener: listener,
+		Join: o.Join, NoVote: o.NoVote, Log: o.Log, Refused: o.refused})
+	if err != nil {
+		return nil, errors.Join(err, local.Close())
+	}
+	if err := n.open(ctx, &o, local); err != nil {
+		return nil, errors.Join(err, n.quorum.Close())
+	}
+	return n, nil
+}
+
+func (o *Options) refused(remote, who string, why error) {
+	o.Log.Warn("a node is refused", "remote", remote, "node", who, "why", why)
+}
+
+// open opens the copy, and connects to the other nodes. It closes the copy if it fails.
+func (n *Node) open(ctx context.Context, o *Options, local *pebble.Driver) (err error) {
+	log, later := n.quorum.Log(), &laterLink{}
+	n.rules = cluster.New(cluster.Options{Log: log, Link: later, StaleReads: o.StaleReads})
+	n.driver, err = replica.Open(ctx, log, local, replica.Options{Address: o.Address, Node: n.quorum.ID(), KeyFingerprint: replica.Fingerprint(o.SecretKey), Gate: n.rules.Gate()})
+	if err != nil {
+		return err
+	}
+	id, self := n.driver.Self()
+	n.link, err = link.New(link.Options{Self: cluster.Peer{ID: self.ID, Start: self.Start, Address: self.Address}, Cluster: id,
+		Registry: log, Transport: n.quorum.Transport(), Refused: o.refused})
+	if err != nil {
+		return errors.Join(err, n.driver.Close())
+	}
+	later.Link = n.link
+	n.link.Attach(n.rules, nil)
+	n.rules.Start(n.driver)
+	return nil
+}
+
+// Driver returns the driver for ostiary.Options, along with Writes as Leads. The node
+// closes it.
+func (n *Node) Driver() storage.Driver { return n.driver }
+
+// Writes reports whether this node is the one that writes. It costs an atomic load.
+func (n *Node) Writes() bool { return n.rules.Leads() }
+
+// Writer waits until a node writes, and returns its id and the address at which other
+// nodes reach it; own is true if it is this node. It fails when ctx ends.
+func (n *Node) Writer(ctx context.Context) (id storage.NodeID, address string, own bool, err error) {
+	for {
+		if at, own, ok := n.rules.Holder(); ok {
+			return at.ID, at.Address, own, nil
+		}
+		select {
+		case <-time.After(writerPoll):
+		case <-ctx.Done():
+			return id, "", false, fmt.Errorf("no node writes: %w", ctx.Err())
+		}
+	}
+}
+
+// writerPoll is the time between two looks of Writer.
+const writerPoll = 10 * time.Millisecond
+
+// HandOver makes another node the one that writes; the zero id means the one that has
+// most. It fails with an error that wraps storage.ErrNotHolder if this node does not
+// write.
+func (n *Node) HandOver(ctx context.Context, to storage.NodeID) error {
+	return n.rules.HandOver(ctx, to)
+}
+
+// ID returns the random id of the node, which its folder keeps.
+func (n *Node) ID() storage.NodeID { return n.quorum.ID() }
+
+// Token makes a token with which one new folder can join, until some time has passed.
+// Who has it can make a node, which has all data.
+func (n *Node) Token(ctx context.Context, valid time.Duration) (string, error) {
+	t, err := n.quorum.Token(ctx, valid)
+	if err != nil {
+		return "", err
+	}
+	return t.String(), nil
+}
+
+// Nodes returns the registered nodes in ascending order of their ids, and the time of
+// the clock of their Seen.
+func (n *Node) Nodes(ctx context.Context) ([]sharedlog.Node, time.Time, error) {
+	log := n.quorum.Log()
+	defer log.Close()
+	return log.Nodes(ctx)
+}
+
+// Remove removes a node for ever: a majority no longer counts it, and the others refuse
+// it. Its place can be taken by a new folder.
+func (n *Node) Remove(ctx context.Context, id storage.NodeID) error {
+	log := n.quorum.Log()
+	defer log.Close()
+	return errors.Join(log.Forget(ctx, id), n.quorum.Remove(ctx, id))
+}
+
+// Failed returns why the node can serve no longer, or nil. It can be called often.
+func (n *Node) Failed() error {
+	return errors.Join(n.quorum.Failed(), n.driver.Failed())
+}
+
+// closeTime bounds how long a node that ends waits for the one that writes next.
+const closeTime = 5 * time.Second
+
+// Close ends the node. If it writes, it hands that over first.
+func (n *Node) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	err := n.rules.Close(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = nil // no majority is left to hand it over to
+	}
+	return errors.Join(err, n.link.Close(), n.driver.Close(), n.quorum.Close())
+}
