@@ -57,7 +57,7 @@ func (s *Store) RemoveSchema(ctx context.Context, id string) (Token, error) {
 // Schema returns a schema by its id; "" means the current one without namespace.
 func (s *Store) Schema(ctx context.Context, id string) (*Schema, error) {
 	const op = "read schema"
-	b, err := s.boundSchema(ctx, id)
+	b, err := s.boundSchema(ctx, id, Acknowledged())
 	if err != nil {
 		return nil, errs.Wrap(op, s.ID(), err)
 	}
@@ -72,15 +72,25 @@ func (s *Store) Schema(ctx context.Context, id string) (*Schema, error) {
 // source; "" means the current one without namespace. It is fast enough to be
 // called with every request.
 func (s *Store) Compiled(ctx context.Context, id string) (SchemaInfo, *schema.Schema, error) {
-	b, err := s.boundSchema(ctx, id)
+	return s.CompiledAt(ctx, id, Acknowledged())
+}
+
+// CompiledAt is [Store.Compiled] for a read with a consistency: with [MinimizeLatency] it
+// does not wait for what another node has changed.
+func (s *Store) CompiledAt(ctx context.Context, id string, at Consistency) (SchemaInfo, *schema.Schema, error) {
+	b, err := s.boundSchema(ctx, id, at)
 	if err != nil {
 		return SchemaInfo{}, nil, errs.Wrap("find schema", s.ID(), err)
 	}
 	return b.Info, b.Schema, nil
 }
 
-func (s *Store) boundSchema(ctx context.Context, id string) (*snapshot.BoundSchema, error) {
-	v, err := s.timeline.Newest(ctx)
+func (s *Store) boundSchema(ctx context.Context, id string, at Consistency) (*snapshot.BoundSchema, error) {
+	newest := s.timeline.Newest
+	if at == MinimizeLatency() {
+		newest = s.timeline.Current
+	}
+	v, err := newest(ctx)
 	if err != nil {
 		return nil, err
 	}

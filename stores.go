@@ -161,17 +161,25 @@ func (e *Engine) Exists(ctx context.Context, s *Store) error {
 // StoreByAlias returns the store that a door knows by an alias, or [ErrNoStore]. It fails
 // with [ErrForbidden] if the caller of ctx may not read the store; see [WithAccess].
 func (e *Engine) StoreByAlias(ctx context.Context, door, alias string) (*Store, error) {
+	return e.StoreByAliasAt(ctx, door, alias, Acknowledged())
+}
+
+// StoreByAliasAt is [Engine.StoreByAlias] for a read with a consistency: with
+// [MinimizeLatency] it does not wait for what another node has changed.
+func (e *Engine) StoreByAliasAt(ctx context.Context, door, alias string, at Consistency) (*Store, error) {
 	const op = "find store"
-	s, err := e.storeByAlias(ctx, op, door, alias)
+	s, err := e.storeByAlias(ctx, op, door, alias, at)
 	return found(ctx, op, s, err, storage.StoreInfo{Aliases: map[string]string{door: alias}})
 }
 
-func (e *Engine) storeByAlias(ctx context.Context, op, door, alias string) (*Store, error) {
+func (e *Engine) storeByAlias(ctx context.Context, op, door, alias string, at Consistency) (*Store, error) {
 	if e.runtime.Closed() {
 		return nil, errs.Wrap(op, storage.StoreID{}, ErrClosed)
 	}
-	if err := e.runtime.BeforeRead(ctx); err != nil {
-		return nil, errs.Wrap(op, storage.StoreID{}, err)
+	if at != MinimizeLatency() {
+		if err := e.runtime.BeforeRead(ctx); err != nil {
+			return nil, errs.Wrap(op, storage.StoreID{}, err)
+		}
 	}
 	key, version := aliasKey{door, alias}, uint64(0)
 	catalog, cacheable := e.runtime.Driver.(storage.Cataloger)

@@ -10,8 +10,14 @@ import (
 // FindStore returns the store with a name in the requests or the settings of a door: its
 // id, or its alias for that door. It fails with ErrNoStore if there is none.
 func FindStore(ctx context.Context, e *ostiary.Engine, door, name string) (*ostiary.Store, error) {
+	return FindStoreAt(ctx, e, door, name, ostiary.Acknowledged())
+}
+
+// FindStoreAt is [FindStore] for a read with a consistency, see
+// [ostiary.Engine.StoreByAliasAt].
+func FindStoreAt(ctx context.Context, e *ostiary.Engine, door, name string, at ostiary.Consistency) (*ostiary.Store, error) {
 	if id, err := storage.ParseStoreID(name); err == nil {
 		return e.Store(ctx, id)
 	}
-	return e.StoreByAlias(ctx, door, name)
+	return e.StoreByAliasAt(ctx, door, name, at)
 }

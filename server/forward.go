@@ -307,6 +307,15 @@ func (a *answer) Write(p []byte) (n int, err error) {
 // WriteString sends a part of the body.
 func (a *answer) WriteString(s string) (int, error) { return a.Write([]byte(s)) }
 
+// SetReadDeadline ends reads of the body of a stream that wait. Other bodies are in memory,
+// and a deadline would cancel the later requests of the connection.
+func (a *answer) SetReadDeadline(at time.Time) error {
+	if !a.streams {
+		return nil
+	}
+	return http.NewResponseController(a.ResponseWriter).SetReadDeadline(at)
+}
+
 // Flush sends what was written so far.
 func (a *answer) Flush() {
 	a.writeHead(http.StatusOK)

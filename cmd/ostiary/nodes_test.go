@@ -145,8 +145,15 @@ func (c *nodes) links() []string {
 // start starts a process on its folder, and waits until it is ready.
 func (c *nodes) start(p *process) {
 	c.Helper()
+	c.launch(p, c.flags...)
+	c.eventually(fmt.Sprintf("node %d is ready", p.number), func() bool { return p.ready().Status == "SERVING" })
+}
+
+// launch starts a process on its folder, and waits until it serves.
+func (c *nodes) launch(p *process, flags ...string) {
+	c.Helper()
 	p.cmd = exec.Command("ostiary", append([]string{"serve", "--json", "--data", c.folder(p),
-		"--http", "127.0.0.1:0", "--grpc", "off", "--metrics", "127.0.0.1:0", "--drain-time", "500ms"}, c.flags...)...)
+		"--http", "127.0.0.1:0", "--grpc", "off", "--metrics", "127.0.0.1:0", "--drain-time", "500ms"}, flags...)...)
 	switch {
 	case c.log != "":
 		p.cmd.Args = append(p.cmd.Args, "--log", c.log)
@@ -178,7 +185,6 @@ func (c *nodes) start(p *process) {
 		c.Fatalf("node %d does not start: %v\n%s", p.number, err, p.stderr.String())
 	}
 	p.http, p.metrics = "http://"+at["http"], "http://"+at["metrics"]
-	c.eventually(fmt.Sprintf("node %d is ready", p.number), func() bool { return p.ready().Status == "SERVING" })
 }
 
 // readiness is the answer of /readyz on the port of metrics.
@@ -186,7 +192,8 @@ type readiness struct {
 	Status string
 	Node   struct {
 		Node, Role, Holder, Failure string
-		Shown                       uint64
+		Shown, Lag                  uint64
+		ReadLeaseMillis             int64
 	}
 }
 
@@ -438,9 +445,15 @@ func TestNodesRefuse(t *testing.T) {
 	fails(`has the scheme "sqlite"`, append(good, "--log", "sqlite:///x")...)
 	fails("--log needs a data folder", append(files("certificates", "127.0.0.1"), "--data", "memory")...)
 	key := c.file("secret.key")
-	if err := os.WriteFile(key, []byte("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n"), 0o600); err != nil {
-		t.Fatal(err)
+	put := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(key, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
+	put("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n")
+	fails("is all zeros", append(good, "--secret-key-file", key)...)
+	put("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAE=\n")
 	fails("key of the secrets differs", append(good, "--secret-key-file", key)...)
 	fails(`holder lease "3s", expected "1s"`, append(good, "--holder-lease", "3s")...)
 	fails(`acknowledge "local", expected "leased"`, append(good, "--acknowledge", "local")...)
@@ -458,7 +471,7 @@ func TestNodesRefuse(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.start(p)
-	fails("was started elsewhere", append(files("certificates", "127.0.0.1"), "--data", c.file("copied"))...)
+	fails("a new node needs a folder of its own", append(files("certificates", "127.0.0.1"), "--data", c.file("copied"))...)
 	fails("--log", "--log", "", "--data", c.file("copied"))
 }
 

@@ -7,6 +7,7 @@
 package native
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/internal/jsonread"
 	"github.com/ostiary/ostiary/schema"
 )
 
@@ -149,13 +151,36 @@ func (s *service) handle(r route) func(http.ResponseWriter, *http.Request, door.
 // prepare finds the store that the path names by its id, or by its alias for this door,
 // and reads the body of a request that has one, except that of a stream.
 func (c *call) prepare(named, streams bool) (err error) {
-	if named {
-		c.store, err = door.FindStore(c.Context(), c.engine, Name, c.Params.At(0))
-	}
-	if err == nil && !streams && (c.R.Method == http.MethodPost || c.R.Method == http.MethodPatch) {
+	at := ostiary.Acknowledged()
+	if !streams && (c.R.Method == http.MethodPost || c.R.Method == http.MethodPatch) {
 		c.body, err = c.JSON()
+		at = consistencyOf(c.body)
+	}
+	if named { // the error of an unknown store comes before that of the body
+		var missing error
+		if c.store, missing = door.FindStoreAt(c.Context(), c.engine, Name, c.Params.At(0), at); missing != nil {
+			return missing
+		}
 	}
 	return err
+}
+
+// consistencyOf returns the consistency with which the store of a request is looked up:
+// that of the body if it is [ostiary.MinimizeLatency].
+func consistencyOf(body []byte) ostiary.Consistency {
+	if bytes.Contains(body, []byte("minimize_latency")) {
+		r := jsonread.New(body)
+		for r.Object(); r.Field(); {
+			if string(r.Name()) == "at" {
+				if at := readAt(r); r.Err() == nil && at == ostiary.MinimizeLatency() {
+					return at
+				}
+				break
+			}
+			r.Skip()
+		}
+	}
+	return ostiary.Acknowledged()
 }
 
 // fail writes err as the response, and reports a failure of the server. Nothing may have

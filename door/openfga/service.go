@@ -219,7 +219,11 @@ func (s *service) open(ctx context.Context, c *headers, store, model string, con
 		}
 		return p, err
 	}
-	info, compiled, err := st.Compiled(ctx, model)
+	newest := ostiary.Acknowledged()
+	if consistency == wire.ConsistencyMinimizeLatency && c.revision == "" {
+		newest = ostiary.MinimizeLatency()
+	}
+	info, compiled, err := st.CompiledAt(ctx, model, newest)
 	if err != nil {
 		if errors.Is(err, ostiary.ErrNoSchema) || errors.Is(err, ostiary.ErrNoStore) {
 			return p, cmp.Or(namespaceHint(ctx, st, model), noModel(store, model))

@@ -92,7 +92,7 @@ func (n *node) open(t testing.TB) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := replica.Open(t.Context(), o.Log, local, replica.Options{Address: "here", Gate: c.Gate()})
+	d, err := replica.Open(t.Context(), o.Log, local, replica.Options{Address: "here", Preferred: o.Preferred, Gate: c.Gate()})
 	if err != nil {
 		return err
 	}

@@ -111,7 +111,7 @@ func (n *Node) dial(ctx context.Context) (*following, error) {
 	}
 	find, cancel := context.WithTimeout(ctx, n.settings.HolderLease)
 	defer cancel()
-	holder, err := n.findPeer(find, lease.Holder)
+	holder, _, err := n.findPeer(find, lease.Holder)
 	if err != nil {
 		return nil, err
 	}

@@ -416,16 +416,53 @@ func (n *Node) undrain() {
 // most. The caller holds n.mu.
 func (n *Node) successor(to storage.NodeID) (best Peer, ok bool) {
 	var most uint64
+	preferred := false
 	for _, f := range n.followers {
 		if f.session == nil || to != (storage.NodeID{}) && to != f.node.ID {
 			continue
 		}
-		if shown := max(f.acknowledged, f.covered); !ok || shown > most {
-			best, most, ok = f.node, shown, true
+		shown := max(f.acknowledged, f.covered)
+		if !ok || f.preferred && !preferred || f.preferred == preferred && shown > most {
+			best, most, preferred, ok = f.node, shown, f.preferred, true
 		}
 	}
 	return best, ok
 }
+
+// preferPause is how many holder leases pass between two attempts to hand the role over
+// to a preferred node.
+const preferPause = 5
+
+// prefer hands the role of the holder over to a preferred node that has caught up, until
+// the node is closed.
+func (n *Node) prefer() {
+	for n.ctx.Err() == nil {
+		n.pause(n.settings.HolderLease)
+		if to, ok := n.preferredFollower(); ok && n.HandOver(n.ctx, to) != nil {
+			n.pause(preferPause * n.settings.HolderLease)
+		}
+	}
+}
+
+// preferredFollower returns a preferred node that has a read lease and is not late, if
+// this node is the holder and may acknowledge.
+func (n *Node) preferredFollower() (storage.NodeID, bool) {
+	now := n.opts.Clock.Now()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.role != Holder || n.draining || n.oldLeasesUntil(now) > 0 {
+		return storage.NodeID{}, false
+	}
+	for _, f := range n.followers {
+		if f.preferred && f.session != nil && f.until > now && f.late == 0 && len(f.session.sent) < preferSentMax {
+			return f.node.ID, true
+		}
+	}
+	return storage.NodeID{}, false
+}
+
+// preferSentMax is how many segments a preferred node may have to acknowledge yet.
+const preferSentMax = 64
 
 // handOver stops the node and returns what the next holder needs to know. The caller
 // has h.renewing.
@@ -465,7 +502,7 @@ func (n *Node) TakeOver(ctx context.Context, from Peer, m HandOver) error {
 	if err := n.driver.Failed(); err != nil {
 		return err
 	}
-	if n.Leads() {
+	if n.writes.Load() != 0 {
 		return fmt.Errorf("%w: this node is the holder already", ErrPeer)
 	}
 	t := &takeOver{lease: m.Lease, leased: map[start]time.Duration{}, done: make(chan error, 1)}

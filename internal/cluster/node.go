@@ -138,6 +138,9 @@ func (n *Node) Start(driver *replica.Driver) {
 	n.mu.Unlock()
 	n.background.Go(n.run)
 	n.background.Go(n.confirm)
+	if !n.opts.Preferred {
+		n.background.Go(n.prefer)
+	}
 }
 
 // Self returns this node. It is zero before Start.
@@ -244,7 +247,11 @@ func (n *Node) glance() (t *takeOver, followed bool) {
 	if err == nil {
 		err = n.driver.Failed()
 	}
-	if err == nil && n.opts.Reluctance >= 0 && n.isFree(lease, begun) {
+	own := false // this node held it, and there is no other one
+	if err == nil && lease.Holder == n.self.ID && !vacant(lease) {
+		own, err = n.alone(ctx)
+	}
+	if err == nil && n.opts.Reluctance >= 0 && (own || n.isFree(lease, begun)) {
 		err = n.member(ctx)
 	}
 	now := n.opts.Clock.Now()
@@ -258,7 +265,7 @@ func (n *Node) glance() (t *takeOver, followed bool) {
 	if n.opts.Reluctance < 0 {
 		return nil, lease.Holder != n.self.ID && !vacant(lease)
 	}
-	if n.free(lease, begun) {
+	if own || n.free(lease, begun) {
 		return &takeOver{lease: lease}, false
 	}
 	return nil, lease.Holder != n.self.ID
@@ -274,6 +281,13 @@ func (n *Node) isFree(lease sharedlog.Lease, begun time.Duration) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.free(lease, begun)
+}
+
+// alone reports whether no other node is registered. An earlier start of this node cannot
+// run any more then: its data folder was locked.
+func (n *Node) alone(ctx context.Context) (bool, error) {
+	nodes, _, err := n.opts.Log.Nodes(ctx)
+	return err == nil && len(nodes) == 1 && nodes[0].ID == n.self.ID, err
 }
 
 // member returns why this node may not take the lease over: what its cluster has
@@ -342,18 +356,18 @@ func (n *Node) setRole(r Role, holder Peer) {
 	n.broadcast()
 }
 
-// findPeer returns the registered node with an id.
-func (n *Node) findPeer(ctx context.Context, id storage.NodeID) (Peer, error) {
+// findPeer returns the registered node with an id, and whether it should be the holder.
+func (n *Node) findPeer(ctx context.Context, id storage.NodeID) (p Peer, preferred bool, err error) {
 	nodes, _, err := n.opts.Log.Nodes(ctx)
 	if err != nil {
-		return Peer{}, err
+		return Peer{}, false, err
 	}
 	for i := range nodes {
 		if nodes[i].ID == id {
-			return Peer{ID: id, Start: nodes[i].Start, Address: nodes[i].Address}, nil
+			return Peer{ID: id, Start: nodes[i].Start, Address: nodes[i].Address}, nodes[i].Preferred, nil
 		}
 	}
-	return Peer{}, fmt.Errorf("%w: node %x is not registered", ErrPeer, id[:4])
+	return Peer{}, false, fmt.Errorf("%w: node %x is not registered", ErrPeer, id[:4])
 }
 
 // Holder returns the holder as far as this node knows; own is true if it is this node,
@@ -370,8 +384,9 @@ func (n *Node) Holder() (holder Peer, own, ok bool) {
 	return Peer{}, false, false
 }
 
-// Leads reports whether this node is the holder. It costs an atomic load.
-func (n *Node) Leads() bool { return n.writes.Load() != 0 }
+// Leads reports whether this node is the holder and has its lease. It costs an atomic
+// load, and on the holder a look at the clock.
+func (n *Node) Leads() bool { return n.writes.Load() != 0 && n.leased() }
 
 // AwaitHolder returns the holder, and waits until there is one. own is true if it is
 // this node: a hand-over then waits until ctx ends, for Options.DrainWait at most, so
@@ -379,13 +394,14 @@ func (n *Node) Leads() bool { return n.writes.Load() != 0 }
 // that wraps [storage.ErrNotHolder] when ctx ends.
 func (n *Node) AwaitHolder(ctx context.Context) (holder Peer, own bool, err error) {
 	for {
+		leased := n.leased() // a holder whose lease has run out may have a successor
 		n.mu.Lock()
 		switch {
 		case n.role == Follower:
 			holder = n.holder
 			n.mu.Unlock()
 			return holder, false, nil
-		case n.role == Holder && !n.draining:
+		case n.role == Holder && leased && !n.draining:
 			n.begun++
 			holder = n.self
 			n.mu.Unlock()
@@ -413,7 +429,7 @@ func (n *Node) end() {
 // ends. A write that the engine refuses is refused by a state that has every write that
 // was acknowledged before it arrived.
 func (n *Node) beforeWrite(ctx context.Context) error {
-	if n.Leads() && n.leased() {
+	if n.Leads() {
 		return nil
 	}
 	for {
@@ -466,6 +482,10 @@ func (n *Node) Status() Status {
 		ReadRemaining: max(time.Duration(n.readUntil.Load())-now, 0)}
 	if n.driver != nil {
 		s.Shown = n.driver.Shown()
+		s.Head = max(s.Shown, n.head.Sequence)
+		if n.follows != nil {
+			s.Head = max(s.Head, n.follows.last.Sequence)
+		}
 		if err := n.driver.Failed(); err != nil {
 			s.Failure = err
 		}

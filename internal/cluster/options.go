@@ -42,6 +42,9 @@ type Options struct {
 	// 0. A negative value means that the node never takes the role over, unless it is
 	// handed over to it.
 	Reluctance time.Duration
+	// Preferred is true if the node should be the holder: one that is not preferred hands
+	// its role over to a preferred node that follows it and has caught up.
+	Preferred bool
 	// DrainWait is how long a holder that hands its role over waits at most for the
 	// writes that have begun, see [Node.AwaitHolder]. The default is DrainWaitDefault.
 	DrainWait time.Duration
@@ -106,6 +109,8 @@ type Status struct {
 	// ReadRemaining is how long this node may answer reads from its copy; 0 if it has no
 	// read lease.
 	ReadRemaining time.Duration
+	// Head is the last sequence of the log that this node knows.
+	Head uint64
 	// Shown is the last sequence that the engines of this node show.
 	Shown uint64
 	// Acknowledges is false while the node is the holder but must not acknowledge yet,

@@ -883,6 +883,65 @@ func TestSettings(t *testing.T) {
 	})
 }
 
+// TestPrefer starts a preferred node last: the role goes to it once it has caught up, and
+// again after it was started again, and no write fails. A preferred holder keeps the role.
+func TestPrefer(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 3, func(i int, n *node) { n.options.Preferred = i == 2 })
+		preferred := w.nodes[2]
+		awaitRole := func() {
+			t.Helper()
+			for begun := time.Now(); preferred.cluster.Status().Role != cluster.Holder; time.Sleep(10 * time.Millisecond) {
+				if time.Since(begun) > 5*time.Second {
+					t.Fatalf("after 5 s the preferred node is %+v", preferred.cluster.Status())
+				}
+				if err := w.forward(t, w.nodes[0], fmt.Sprint(time.Now().UnixNano())); err != nil {
+					t.Errorf("a write meanwhile: %v", err)
+				}
+			}
+		}
+		awaitRole()
+		epoch := preferred.cluster.Status().Lease.Epoch
+		time.Sleep(20 * time.Second)
+		if s := preferred.cluster.Status(); s.Role != cluster.Holder || s.Lease.Epoch != epoch {
+			t.Errorf("the preferred node did not keep the role: %+v", s)
+		}
+		preferred.stop(t)
+		w.holder()
+		preferred.start(t)
+		awaitRole()
+		w.mustShow(w.mustWrite(), w.nodes...)
+	})
+}
+
+// TestAloneAgain kills the only node: its next start takes the lease over at once, and
+// not if another node is registered.
+func TestAloneAgain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		for _, total := range []int{1, 2} {
+			w := newWorld(t, total, nil)
+			holder := w.holder()
+			w.mustWrite()
+			for _, n := range w.nodes {
+				n.host.Pause() // it never goes on
+			}
+			again := &node{w: w, host: w.network.Host(), disk: holder.disk}
+			begun := time.Now()
+			again.start(t)
+			for again.cluster.Status().Role != cluster.Holder {
+				time.Sleep(time.Millisecond)
+			}
+			if took := time.Since(begun); (took < 100*time.Millisecond) != (total == 1) {
+				t.Errorf("one of %d nodes takes over from its earlier start after %v", total, took)
+			}
+			again.mustWrite(t)
+			for _, n := range w.nodes {
+				n.host.Resume()
+			}
+		}
+	})
+}
+
 // TestRemoved removes a node from the registry: the holder refuses it, and it stops
 // serving.
 func TestRemoved(t *testing.T) {

@@ -34,6 +34,8 @@ const (
 // follower is what a holder knows about a start of another node.
 type follower struct {
 	node Peer
+	// preferred is true if it should be the holder.
+	preferred bool
 	// until is the time at which its read lease has certainly run out (C5).
 	until time.Duration
 	// acknowledged is the last sequence that it has acknowledged, and covered the head
@@ -78,10 +80,11 @@ type sentPosition struct {
 // is not the holder that the follower means. It closes the stream.
 func (n *Node) Serve(ctx context.Context, stream Stream, from Peer, hello Hello) error {
 	defer stream.Close()
-	if err := n.admit(ctx, from, hello); err != nil {
+	preferred, err := n.admit(ctx, from, hello)
+	if err != nil {
 		return err
 	}
-	f, s, err := n.openSession(from, hello)
+	f, s, err := n.openSession(from, hello, preferred)
 	if err != nil {
 		return err
 	}
@@ -106,32 +109,32 @@ func (n *Node) Serve(ctx context.Context, stream Stream, from Peer, hello Hello)
 	return err
 }
 
-// admit checks a hello.
-func (n *Node) admit(ctx context.Context, from Peer, hello Hello) error {
+// admit checks a hello. It reports whether the follower should be the holder.
+func (n *Node) admit(ctx context.Context, from Peer, hello Hello) (preferred bool, err error) {
 	self := n.Self()
 	switch {
 	case self == (Peer{}):
-		return fmt.Errorf("%w: it has not started", storage.ErrNotHolder)
+		return false, fmt.Errorf("%w: it has not started", storage.ErrNotHolder)
 	case hello.Version < 1:
-		return fmt.Errorf("%w: it reads messages of version %d, expected %d or a later one", ErrPeer, hello.Version, Version)
+		return false, fmt.Errorf("%w: it reads messages of version %d, expected %d or a later one", ErrPeer, hello.Version, Version)
 	case hello.Cluster != n.id:
-		return fmt.Errorf("%w: it belongs to cluster %s, this node to cluster %s", ErrPeer, hello.Cluster, n.id)
+		return false, fmt.Errorf("%w: it belongs to cluster %s, this node to cluster %s", ErrPeer, hello.Cluster, n.id)
 	case hello.Settings != n.settings:
-		return fmt.Errorf("%w: node %x has other settings than its cluster: %s", ErrPeer, from.ID[:4], hello.Settings.Differences(n.settings))
+		return false, fmt.Errorf("%w: node %x has other settings than its cluster: %s", ErrPeer, from.ID[:4], hello.Settings.Differences(n.settings))
 	case hello.Node.start() != from.start():
-		return fmt.Errorf("%w: node %x sends a hello of node %x", ErrPeer, from.ID[:4], hello.Node.ID[:4])
+		return false, fmt.Errorf("%w: node %x sends a hello of node %x", ErrPeer, from.ID[:4], hello.Node.ID[:4])
 	case hello.To.start() != self.start():
-		return fmt.Errorf("%w: it follows start %d of node %x, and this is start %d of node %x", ErrPeer, hello.To.Start, hello.To.ID[:4], self.Start, self.ID[:4])
+		return false, fmt.Errorf("%w: it follows start %d of node %x, and this is start %d of node %x", ErrPeer, hello.To.Start, hello.To.ID[:4], self.Start, self.ID[:4])
 	}
-	registered, err := n.findPeer(ctx, from.ID)
+	registered, preferred, err := n.findPeer(ctx, from.ID)
 	if err == nil && registered.Start != from.Start {
 		err = fmt.Errorf("%w: it is start %d of node %x, and start %d is registered", ErrPeer, from.Start, from.ID[:4], registered.Start)
 	}
-	return err
+	return preferred, err
 }
 
 // openSession registers a stream. It ends an earlier one of the same node.
-func (n *Node) openSession(from Peer, hello Hello) (*follower, *session, error) {
+func (n *Node) openSession(from Peer, hello Hello, preferred bool) (*follower, *session, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.hold == nil || n.hold.stopped || n.hold.lease.Epoch != hello.Epoch {
@@ -149,7 +152,7 @@ func (n *Node) openSession(from Peer, hello Hello) (*follower, *session, error) 
 	}
 	delete(n.oldLeases, from.start())
 	at := n.headNow()
-	f.node, f.named = hello.Node, at.Sequence
+	f.node, f.named, f.preferred = hello.Node, at.Sequence, preferred
 	f.session = &session{wake: make(chan struct{}, 1)}
 	n.broadcast()
 	return f, f.session, nil

@@ -42,7 +42,11 @@ func CheckSecret(key *SecretKey, want storage.Hash, found bool, have storage.Has
 // NodeTaken returns the error of a record of a node that may not replace the one with
 // the start have.
 func NodeTaken(have uint64, n *Node) error {
-	return fmt.Errorf("%w: the registry has start %d of node %s, and this is start %d", ErrNodeTaken, have, n.ID, n.Start)
+	if have == 0 {
+		return fmt.Errorf("%w: node %s is not registered any more, because an operator has removed it", ErrNodeTaken, n.ID)
+	}
+	return fmt.Errorf("%w: the registry has start %d of node %s, and this is start %d: the data folder was copied, or restored from a backup; a new node needs a folder of its own, which may be empty",
+		ErrNodeTaken, have, n.ID, n.Start)
 }
 
 // SortNodes puts nodes in ascending order of their ids.

@@ -3,7 +3,9 @@ package link
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
+	"syscall"
 
 	"google.golang.org/grpc/credentials"
 
@@ -28,7 +30,9 @@ func (s serverCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.
 		err = s.gate.verified(raw.(*conn), info)
 	}
 	if err != nil {
-		s.gate.refused(raw.RemoteAddr().String(), "", err)
+		if !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) { // a health check of the port sends nothing
+			s.gate.refused(raw.RemoteAddr().String(), "", err)
+		}
 		raw.Close()
 		return nil, nil, err
 	}

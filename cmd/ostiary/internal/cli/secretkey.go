@@ -60,5 +60,8 @@ func (a *App) ReadSecretKey() (*[32]byte, error) {
 	if err != nil || len(key) != 32 {
 		return nil, fmt.Errorf("%w: the file %s of --secret-key-file is no key: expected 32 bytes in base64", ErrUsage, file)
 	}
+	if [32]byte(key) == ([32]byte{}) {
+		return nil, fmt.Errorf("%w: the key in the file %s of --secret-key-file is all zeros: expected 32 random bytes in base64", ErrUsage, file)
+	}
 	return (*[32]byte)(key), nil
 }

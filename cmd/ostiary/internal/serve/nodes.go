@@ -153,7 +153,7 @@ func (m *member) join(ctx context.Context, a *app, key storage.Hash) (err error)
 		o.Link = noLink{}
 	}
 	m.node = cluster.New(o)
-	copied := replica.Options{Address: m.address(), KeyFingerprint: key, Gate: m.node.Gate()}
+	copied := replica.Options{Address: m.address(), Zone: m.flags.zone, Preferred: m.flags.preferred, KeyFingerprint: key, Gate: m.node.Gate()}
 	toLink := link.Options{Registry: log, Files: m.files, Listener: m.listener, Refused: m.refuse}
 	if m.quorum != nil {
 		copied.Node, toLink.Transport = m.quorum.ID(), m.quorum.Transport()
@@ -263,7 +263,7 @@ func (m *member) Next() (ostiary.RequestID, uint64) {
 func (m *member) ready() (bool, any) {
 	s := m.node.Status()
 	out := map[string]any{
-		"node": s.Self.ID.String(), "role": roleNames[s.Role], "epoch": s.Lease.Epoch, "shown": s.Shown,
+		"node": s.Self.ID.String(), "role": roleNames[s.Role], "epoch": s.Lease.Epoch, "shown": s.Shown, "lag": s.Head - s.Shown,
 		"readLeaseMillis": s.ReadRemaining.Milliseconds(),
 	}
 	if s.Holder != (cluster.Peer{}) {

@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/pflag"
 
@@ -22,6 +25,8 @@ type nodesFlags struct {
 	settings             cli.SettingsFlags
 	stale                bool
 	reluctance           time.Duration
+	zone                 string
+	preferred            bool
 }
 
 func (f *nodesFlags) add(s *pflag.FlagSet) {
@@ -35,7 +40,12 @@ func (f *nodesFlags) add(s *pflag.FlagSet) {
 	f.settings.Add(s, "of a node: ", "default: that of the cluster, see \"ostiary node settings\"")
 	s.BoolVar(&f.stale, "stale-reads", false, "of a node: answer reads from the copy, which may be old, while the node reaches neither the node that writes nor the log")
 	s.DurationVar(&f.reluctance, "holder-reluctance", 0, "of a node: how much longer this node waits before it takes over, so that nodes at a better place come first")
+	s.StringVar(&f.zone, "zone", "", "of a node: name of the place of this node, which \"ostiary node list\" shows")
+	s.BoolVar(&f.preferred, "prefer-holder", false, "of a node: another node hands the role of the node that writes to this one, as soon as this one has caught up")
 }
+
+// zoneBytesMax bounds the length of --zone, in bytes.
+const zoneBytesMax = 128
 
 // unused returns an error if the settings of a node are given without a log: the server
 // would serve stores of its own.
@@ -65,6 +75,9 @@ func (f *nodesFlags) files() (*certificate.Files, error) {
 			usage("--log needs --%s: \"ostiary node certificate\" makes the files", file.flag)
 		}
 	}
+	if len(f.zone) > zoneBytesMax || !utf8.ValidString(f.zone) || strings.ContainsFunc(f.zone, unicode.IsControl) {
+		usage("invalid --zone %q: expected at most %d bytes of printable text", f.zone, zoneBytesMax)
+	}
 	if _, err := f.settings.Settings(); err != nil {
 		errs = append(errs, err)
 	}
@@ -88,5 +101,5 @@ func (f *nodesFlags) files() (*certificate.Files, error) {
 // options returns the settings of the node, without the log and the link.
 func (f *nodesFlags) options() cluster.Options {
 	settings, _ := f.settings.Settings() // files has checked it
-	return cluster.Options{Settings: settings, StaleReads: f.stale, Reluctance: f.reluctance}
+	return cluster.Options{Settings: settings, StaleReads: f.stale, Reluctance: f.reluctance, Preferred: f.preferred}
 }

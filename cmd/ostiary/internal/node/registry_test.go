@@ -1,0 +1,77 @@
+package node
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/sharedlog"
+	"github.com/ostiary/ostiary/storage/sharedlog/memorylog"
+)
+
+// TestState gives each state of a node.
+func TestState(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	id := storage.NodeID{1}
+	held := sharedlog.Lease{Holder: id, Epoch: 1, Renewals: 1}
+	for want, c := range map[string]struct {
+		ago     time.Duration
+		lease   sharedlog.Lease
+		stopped bool
+	}{
+		stateHolder:  {time.Second, held, false},
+		stateLive:    {lateTime - 1, sharedlog.Lease{Holder: id, Epoch: 2}, false}, // it has resigned
+		stateLate:    {lateTime, held, false},
+		stateGone:    {goneTime, held, false},
+		stateStopped: {time.Second, held, true},
+	} {
+		n := sharedlog.Node{ID: id, Seen: now.Add(-c.ago), Stopped: c.stopped}
+		if have := state(&n, c.lease, now); have != want {
+			t.Errorf("state %q, want %q", have, want)
+		}
+	}
+}
+
+// TestUpgrade raises the version of segments: not while a node cannot read it, which is
+// named; and no lower version is set.
+func TestUpgrade(t *testing.T) {
+	t.Parallel()
+	log := memorylog.New().Open()
+	if _, err := upgrade(t.Context(), log, 2); err == nil || !strings.Contains(err.Error(), "no cluster yet") {
+		t.Errorf("without a cluster: %v", err)
+	}
+	first := sharedlog.Cluster{ID: sharedlog.ClusterID{1}, Format: 1}
+	if err := log.SwapCluster(t.Context(), sharedlog.Cluster{}, first); err != nil {
+		t.Fatal(err)
+	}
+	older := sharedlog.Node{ID: storage.NodeID{7}, Start: 1, Address: "older:1", Reads: 1}
+	for _, n := range []sharedlog.Node{older, {ID: storage.NodeID{8}, Start: 1, Address: "newer:1", Reads: 2}} {
+		if err := log.Register(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := upgrade(t.Context(), log, 2)
+	if err == nil || !strings.Contains(err.Error(), "older:1 reads up to version 1 of segments, expected 2") || strings.Contains(err.Error(), "newer") {
+		t.Errorf("with an older node: %v", err)
+	}
+	if have, err := log.Cluster(t.Context()); err != nil || have != first {
+		t.Errorf("after a refusal the cluster is %+v, error %v", have, err)
+	}
+	older.Reads = 2
+	if err := log.Report(t.Context(), older); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []uint32{1, 2} {
+		if before, err := upgrade(t.Context(), log, 2); err != nil || before != want {
+			t.Errorf("version %d before, error %v, want %d", before, err, want)
+		}
+	}
+	if have, err := log.Cluster(t.Context()); err != nil || have.Format != 2 {
+		t.Errorf("after the upgrade the cluster is %+v, error %v", have, err)
+	}
+	if _, err := upgrade(t.Context(), log, 1); err == nil || !strings.Contains(err.Error(), "reads up to 1") {
+		t.Errorf("by an older program: %v", err)
+	}
+}
