@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -228,5 +229,49 @@ func TestBenchNodes(t *testing.T) {
 	}
 	if len(measured) != 2 || measured["ostiary, pebble, http"] != 3 || measured["ostiary, other node, pebble, http"] != 3 {
 		t.Errorf("measured %v, want three cells at each of two nodes, in\n%s", measured, table)
+	}
+}
+
+// TestQuorumRolling restarts each of three nodes in turn, as a rolling upgrade does, while
+// clients write and read through the others: no request fails.
+func TestQuorumRolling(t *testing.T) {
+	t.Parallel()
+	c := startNodesOn(t, "", 3)
+	c.prepare(c.all[0])
+	number := 0
+	for _, restarted := range c.all {
+		stop := make(chan struct{})
+		var writers sync.WaitGroup
+		for _, p := range c.all {
+			if p == restarted {
+				continue
+			}
+			number++
+			first := number * 1_000_000
+			writers.Go(func() {
+				for n := first; ; n++ {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					if err := c.write(p, n); err != nil {
+						t.Errorf("node %d, while node %d is restarted: document %d: %v", p.number, restarted.number, n, err)
+						return
+					}
+					c.shows(p, n)
+				}
+			})
+		}
+		if err := restarted.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		<-restarted.ended
+		if !restarted.cmd.ProcessState.Success() {
+			t.Errorf("node %d ends with %s", restarted.number, restarted.cmd.ProcessState)
+		}
+		c.start(restarted)
+		close(stop)
+		writers.Wait()
 	}
 }

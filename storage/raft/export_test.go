@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/sharedlog"
@@ -35,6 +36,9 @@ func Corrupt(n *Node, shard sharedlog.Shard, sequence uint64, change func([]byte
 
 // SpeakOnly makes a node of the options speak one version of the calls alone.
 func SpeakOnly(o *Options, version int) { o.versionMax = version }
+
+// OnDisk makes a node of the options use a file system.
+func OnDisk(o *Options, fs vfs.FS) { o.fs = fs }
 
 // CorruptEntries replaces the bytes of all stored entries of the consensus. The node of
 // the folder must not run.

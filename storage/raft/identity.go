@@ -161,6 +161,24 @@ func (n *Node) fail(why error) {
 	}
 }
 
+// failDisk makes the node take part no longer because of its disk, and cuts it off: what
+// it would still send or answer may not be what is on the disk.
+func (n *Node) failDisk(why error) {
+	n.mu.Lock()
+	if n.disk == nil {
+		n.disk = why
+	}
+	n.mu.Unlock()
+	n.fail(why)
+	n.cancel()
+}
+
+func (n *Node) diskFailed() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.disk
+}
+
 // Failed returns why the node can take part no longer, or nil.
 func (n *Node) Failed() error {
 	n.mu.Lock()

@@ -42,11 +42,14 @@ const leaderWait = 10 * time.Millisecond
 
 // err returns why a call may not begin.
 func (l *Log) err(ctx context.Context) error {
-	if isClosed(l.closed) || l.node.ctx.Err() != nil {
+	if isClosed(l.closed) {
 		return storage.ErrClosed
 	}
 	if err := l.node.Failed(); err != nil {
 		return err
+	}
+	if l.node.ctx.Err() != nil {
+		return storage.ErrClosed
 	}
 	return ctx.Err()
 }

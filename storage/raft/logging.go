@@ -11,7 +11,10 @@ import (
 )
 
 // pebbleLog passes on what Pebble reports.
-type pebbleLog struct{ to *slog.Logger }
+type pebbleLog struct {
+	to   *slog.Logger
+	fail func(error) // gets why the database is not usable any more
+}
 
 func (l pebbleLog) Infof(string, ...any) {}
 
@@ -20,8 +23,13 @@ func (l pebbleLog) Errorf(format string, args ...any) {
 }
 
 func (l pebbleLog) Fatalf(format string, args ...any) {
-	l.to.Error("node's log: " + fmt.Sprintf(format, args...))
-	panic(fmt.Sprintf(format, args...)) // as Pebble expects; the log is not usable
+	why := fmt.Errorf(format, args...)
+	for _, arg := range args {
+		if err, ok := arg.(error); ok {
+			why = err
+		}
+	}
+	l.fail(fmt.Errorf("disk of the node's log: %w", why))
 }
 
 // newConsensusLog returns a logger of the consensus that writes warnings and errors to

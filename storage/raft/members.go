@@ -135,7 +135,10 @@ func (n *Node) mayJoin(ctx context.Context, id string) error {
 	if _, err := l.look(ctx, func(m *machine) { state = m.servers[id] }); err != nil {
 		return err
 	}
-	if state == serverAdmitted || n.isMember(id) {
+	switch {
+	case state == serverRemoved:
+		return fmt.Errorf("%w: "+removedText, ErrRefused, id)
+	case state == serverAdmitted || n.isMember(id):
 		return nil
 	}
 	return fmt.Errorf("%w: node %s was not admitted by a token", ErrRefused, id)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 	consensus "github.com/hashicorp/raft"
 	"google.golang.org/grpc"
 
@@ -48,7 +49,8 @@ type Options struct {
 	// default is 8192.
 	SnapshotEntries uint64
 
-	versionMax int // of tests: the only version that the node speaks; 0 means the constants
+	fs         vfs.FS // of tests
+	versionMax int    // of tests: the only version that the node speaks; 0 means the constants
 }
 
 // defaults of Options.
@@ -78,6 +80,7 @@ type Node struct {
 	barrier uint64 // the term in which everything before it is known to be committed
 	cluster string // see Cluster
 	failed  error  // why the node can take part no longer
+	disk    error  // why its disk has failed
 
 	closing  sync.Once
 	closeErr error
@@ -118,7 +121,7 @@ func (n *Node) openDatabase(options *pebble.Options) (err error) {
 	if n.db, err = pebble.Open(filepath.Join(n.opts.Folder, "entries"), options); err != nil {
 		return err
 	}
-	if n.entries, err = openStore(n.db); err != nil {
+	if n.entries, err = openStore(n.db, n.diskFailed, n.failDisk); err != nil {
 		return err
 	}
 	if n.machine, err = openMachine(n.db); err != nil {
@@ -134,7 +137,7 @@ func (n *Node) openDatabase(options *pebble.Options) (err error) {
 }
 
 func (n *Node) open() error {
-	if err := n.openDatabase(&pebble.Options{Logger: pebbleLog{n.opts.Log}, FormatMajorVersion: pebble.FormatNewest}); err != nil {
+	if err := n.openDatabase(&pebble.Options{FS: n.opts.fs, Logger: pebbleLog{n.opts.Log, n.failDisk}, FormatMajorVersion: pebble.FormatNewest}); err != nil {
 		return err
 	}
 	if err := n.joinCluster(); err != nil {
@@ -158,6 +161,7 @@ func (n *Node) open() error {
 	}
 	if n.raft, err = consensus.NewRaft(config, n.machine, cached, entries, snapshots, n.trans); err == nil {
 		close(n.opened)
+		n.entries.running.Store(true)
 	}
 	return err
 }
@@ -218,6 +222,16 @@ func (n *Node) Log() *Log { return &Log{node: n, closed: make(chan struct{})} }
 // Close stops the node. The others go on if they are a majority.
 func (n *Node) Close() error {
 	n.closing.Do(func() {
+		if n.diskFailed() != nil {
+			// The consensus may be in the middle of a write, and end never.
+			if n.raft != nil {
+				n.raft.Shutdown()
+			}
+			return
+		}
+		if n.raft != nil && n.Leader() {
+			_ = n.raft.LeadershipTransfer().Error() // so that the others need no election
+		}
 		if n.trans != nil {
 			n.closeErr = n.trans.Close()
 		}

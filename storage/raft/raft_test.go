@@ -29,6 +29,7 @@ type fleet struct {
 	mu    sync.Mutex
 	conns map[string]*grpc.ClientConn
 	nodes []*member
+	alone int // one more than the node that is cut off; 0 if there is none
 }
 
 type member struct {
@@ -84,7 +85,7 @@ func (f *fleet) startIn(i int, address, folder string, change func(*raft.Options
 	if testing.Verbose() && os.Getenv("OSTIARY_RAFT_LOG") != "" {
 		log = slog.Default().With("node", i)
 	}
-	o := raft.Options{Folder: m.folder, Address: m.address, Dial: f.dial, First: i == 0, Log: log, SnapshotEntries: 64, Heartbeat: time.Second}
+	o := raft.Options{Folder: m.folder, Address: m.address, Dial: f.dialFrom(i), First: i == 0, Log: log, SnapshotEntries: 64, Heartbeat: time.Second}
 	if _, err := os.Stat(folder); i > 0 && err != nil {
 		o.Cluster = f.nodes[0].Cluster()
 	}
@@ -113,17 +114,46 @@ func (f *fleet) stop(i int) {
 	}
 }
 
-func (f *fleet) dial(_ context.Context, address string) (*grpc.ClientConn, error) {
+func (f *fleet) dial(ctx context.Context, address string) (*grpc.ClientConn, error) {
+	return f.dialFrom(-1)(ctx, address)
+}
+
+// dialFrom returns the Dial of node i. Each node has its own connections, so that a node
+// can be cut off.
+func (f *fleet) dialFrom(i int) func(context.Context, string) (*grpc.ClientConn, error) {
+	return func(_ context.Context, address string) (*grpc.ClientConn, error) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.isCut(i, address) {
+			return nil, errors.New("the nodes are cut off from each other")
+		}
+		key := fmt.Sprint(i, " ", address)
+		if c := f.conns[key]; c != nil {
+			return c, nil
+		}
+		c, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err == nil {
+			f.conns[key] = c
+		}
+		return c, err
+	}
+}
+
+// isCut reports whether a node does not reach an address. The caller holds f.mu.
+func (f *fleet) isCut(from int, address string) bool {
+	cut := f.alone > 0 && f.nodes[f.alone-1].address == address
+	return f.alone > 0 && from >= 0 && (f.alone-1 == from) != cut
+}
+
+// cut cuts node i off from the others, and ends a cut if i is -1.
+func (f *fleet) cut(i int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if c := f.conns[address]; c != nil {
-		return c, nil
+	f.alone = i + 1
+	for key, c := range f.conns {
+		c.Close()
+		delete(f.conns, key)
 	}
-	c, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err == nil {
-		f.conns[address] = c
-	}
-	return c, err
 }
 
 func (f *fleet) close() {

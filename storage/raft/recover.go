@@ -70,7 +70,7 @@ func Recover(folder, address string) (s Standing, err error) {
 func openFolder(folder string) (*Node, error) {
 	n := &Node{opts: Options{Folder: folder, Log: slog.New(slog.DiscardHandler), Heartbeat: heartbeatDefault, SnapshotEntries: snapshotEntriesDefault}, opened: make(chan struct{})}
 	n.prepare()
-	options := &pebble.Options{Logger: pebbleLog{n.opts.Log}, FormatMajorVersion: pebble.FormatNewest, ErrorIfNotExists: true}
+	options := &pebble.Options{Logger: pebbleLog{n.opts.Log, n.failDisk}, FormatMajorVersion: pebble.FormatNewest, ErrorIfNotExists: true}
 	err := n.openDatabase(options)
 	if err == nil && n.cluster == "" {
 		err = fmt.Errorf("%w: the folder has no log", storage.ErrDamaged)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
 	consensus "github.com/hashicorp/raft"
@@ -26,6 +27,13 @@ const (
 // returns, and so is everything that was written to the database before.
 type store struct {
 	db *pebble.DB
+	// failed returns why the disk has failed, or nil, and fail makes it fail. Pebble
+	// returns nil from a write that has failed for ever, after it has reported the failure.
+	failed func() error
+	fail   func(error)
+	// running is true once the consensus runs. It ends the process with a stack trace if it
+	// cannot read an entry or write its term: instead, it waits then for ever.
+	running atomic.Bool
 
 	mu          sync.RWMutex
 	first, last uint64 // indexes of the entries; 0 for none
@@ -36,8 +44,8 @@ var (
 	_ consensus.StableStore = (*store)(nil)
 )
 
-func openStore(db *pebble.DB) (*store, error) {
-	s := &store{db: db}
+func openStore(db *pebble.DB, failed func() error, fail func(error)) (*store, error) {
+	s := &store{db: db, failed: failed, fail: fail}
 	it, err := db.NewIter(&pebble.IterOptions{LowerBound: []byte{keyEntry}, UpperBound: []byte{keyEntry + 1}})
 	if err != nil {
 		return nil, err
@@ -80,9 +88,19 @@ func (s *store) GetLog(index uint64, into *consensus.Log) error {
 	}
 	defer closer.Close()
 	if len(b) == 0 || msgpack.Unmarshal(b[1:], into) != nil || into.Index != index {
-		return fmt.Errorf("%w: entry %d of the consensus", storage.ErrDamaged, index)
+		return s.end(fmt.Errorf("%w: entry %d of the consensus", storage.ErrDamaged, index))
 	}
 	return nil
+}
+
+// end makes the store fail, and never returns if the consensus runs: the node is cut
+// off, and its process ends in order.
+func (s *store) end(why error) error {
+	if s.running.Load() {
+		s.fail(why)
+		select {}
+	}
+	return why
 }
 
 // StoreLog implements [consensus.LogStore].
@@ -106,7 +124,7 @@ func (s *store) StoreLogs(entries []*consensus.Log) error {
 			return err
 		}
 	}
-	if err := batch.Commit(pebble.Sync); err != nil {
+	if err := errors.Join(batch.Commit(pebble.Sync), s.failed()); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -163,7 +181,10 @@ func stableKey(key []byte) []byte { return append([]byte{keyStable}, key...) }
 
 // Set implements [consensus.StableStore].
 func (s *store) Set(key, value []byte) error {
-	return s.db.Set(stableKey(key), value, pebble.Sync)
+	if err := errors.Join(s.db.Set(stableKey(key), value, pebble.Sync), s.failed()); err != nil {
+		return s.end(err)
+	}
+	return nil
 }
 
 // Get implements [consensus.StableStore].

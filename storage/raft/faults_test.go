@@ -1,0 +1,84 @@
+package raft_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/ostiary/ostiary/storage/raft"
+	"github.com/ostiary/ostiary/storage/sharedlog"
+)
+
+// TestPartition cuts the leader off from the two other nodes, and appends on both sides:
+// only the majority succeeds, and after the cut ends the attempt of the other side never
+// appears.
+func TestPartition(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3)
+	head := f.append(0, 5)
+	leads := 0
+	for !f.nodes[leads].Leader() {
+		leads = (leads + 1) % 3
+		time.Sleep(time.Millisecond) // an election may be under way
+	}
+	f.cut(leads)
+	old := f.nodes[leads].Log()
+	defer old.Close()
+	lost := barrier(t, head, 9)
+	if err := old.Append(f.within(3*time.Second), 0, head, lost, nil); err == nil {
+		t.Fatal("a node without a majority has appended")
+	}
+	after := f.append((leads+1)%3, 5)
+	if _, err := old.Head(f.within(2*time.Second), 0); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("a node that is cut off reads the log: %v", err)
+	}
+	f.cut(-1)
+	f.check(1, after)
+	var conflict *sharedlog.ConflictError
+	if err := old.Append(f.ctx(), 0, head, lost, nil); !errors.As(err, &conflict) || conflict.Head != after {
+		t.Fatalf("the attempt again: error %v, want a conflict at %s", err, after)
+	}
+	f.check(1, f.append(leads, 1))
+}
+
+// TestFullDisk fills the disk of one node of three, the leader: it takes part no longer,
+// by name, and the others go on without what it could not write.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3)
+	address, folder := f.nodes[0].address, filepath.Join(f.dir, "node0")
+	f.stop(0)
+	var full atomic.Bool
+	fs := errorfs.Wrap(vfs.Default, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if full.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+			return syscall.ENOSPC
+		}
+		return nil
+	}))
+	f.startIn(0, address, folder, func(o *raft.Options) { raft.OnDisk(o, fs) })
+	head := f.append(0, 5)
+	f.check(1, head)
+	full.Store(true)
+	l := f.nodes[0].Log()
+	defer l.Close()
+	for end := time.Now().Add(time.Minute); f.nodes[0].Failed() == nil && time.Now().Before(end); {
+		f.append(1, 1) // each is an entry of the full disk
+	}
+	wants(t, f.nodes[0].Failed(), syscall.ENOSPC, "disk of the node's log")
+	if _, err := l.Head(f.ctx(), 0); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("the node reads its log: %v", err)
+	}
+	f.nodes[0].server.Stop()
+	if err := f.nodes[0].Close(); err != nil {
+		t.Error(err)
+	}
+	f.nodes = f.nodes[1:]
+	f.check(1, f.append(1, 3))
+}
