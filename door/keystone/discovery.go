@@ -32,6 +32,10 @@ func (s *service) version(o *object, r *http.Request) {
 
 // discover answers GET /v3.
 func (c *call) discover() error {
+	if wantsHome(c.R) {
+		writeHome(c.W, c.home)
+		return nil
+	}
 	var o object
 	o.begin("version")
 	c.version(&o, c.R)
@@ -42,6 +46,10 @@ func (c *call) discover() error {
 // versions answers GET /.
 func (s *service) versions(w http.ResponseWriter, r *http.Request, _ door.Params) {
 	s.head(w, r)
+	if wantsHome(r) {
+		writeHome(w, s.rootHome)
+		return
+	}
 	var o object
 	o.begin("versions")
 	list(&o, "values", []*http.Request{r}, s.version)

@@ -92,6 +92,8 @@ type service struct {
 	// text, and catalogs the catalogs that were shown at the newest revision.
 	decoded  *derived.Cache[[sha256.Size]byte, [sha256.Size]byte, *decoded]
 	catalogs *derived.Cache[catalogState, catalogKey, []byte]
+	// home and rootHome are the home documents at /v3 and at /.
+	home, rootHome []byte
 }
 
 // New returns the door to an engine. Prepare of the door, or the first request,
@@ -130,13 +132,19 @@ func New(e *ostiary.Engine, o Options) (*door.Door, error) {
 	d := &door.Door{Name: Name, RequestTimeout: cmp.Or(o.RequestTimeout, RequestTimeoutDefault), Prefixes: append(slices.Clone(prefixes), pathHealth), OwnAuthentication: true,
 		TrailingSlash: true, HealthPath: pathHealth, ServeHealth: s.serveHealth,
 		Refuse: s.refuse, Missing: s.missing, Prepare: s.prepare, Background: s.flush}
+	var err error
+	if s.home, err = home(""); err != nil {
+		return nil, err
+	}
+	if s.rootHome, err = home("/v3"); err != nil {
+		return nil, err
+	}
 	d.Routes = []door.Route{{Method: http.MethodGet, Pattern: "/", Name: "Versions", Serve: s.versions}}
 	for _, r := range routes {
 		for _, prefix := range prefixes {
 			d.Routes = append(d.Routes, s.mount(prefix, r)...)
 		}
 	}
-	var err error
 	s.router, err = door.NewRouter(d.Routes)
 	return d, err
 }

@@ -32,6 +32,7 @@ var routes = slices.Concat(
 		{method: http.MethodGet, path: "/projects/{id}/tags/{tag}", name: "CheckProjectTag", serve: (*call).checkTag},
 		{method: http.MethodDelete, path: "/projects/{id}/tags/{tag}", name: "RemoveProjectTag", serve: (*call).removeTag},
 		{method: http.MethodPost, path: "/users/{user}/password", name: "ChangePassword", anonymous: true, serve: (*call).changePassword},
+		{method: http.MethodDelete, path: "/users/{user}/tokens", name: "RevokeTokensOfUser", serve: (*call).revokeTokensOfUser},
 		{method: http.MethodGet, path: "/users/{user}/groups", name: "ListGroupsOfUser", serve: (*call).groupsOfUser},
 		{method: http.MethodGet, path: "/users/{user}/projects", name: "ListProjectsOfUser", serve: (*call).projectsOfUser},
 		{method: http.MethodGet, path: "/groups/{group}/users", name: "ListUsersOfGroup", serve: (*call).usersOfGroup},

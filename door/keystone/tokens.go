@@ -614,6 +614,24 @@ func (c *call) revokeToken() error {
 	return c.done()
 }
 
+// revokeTokensOfUser answers DELETE /v3/users/{id}/tokens.
+func (c *call) revokeTokensOfUser() error {
+	id := c.Params.At(0)
+	u, err := c.byID(users, id)
+	target := users.targetOf(u)
+	target["user_id"] = id
+	if refused := c.may("revoke_tokens_for_user", target); refused != nil {
+		return refused
+	}
+	if err == nil {
+		err = c.id.RevokeTokensOf(c.Context(), id)
+	}
+	if err != nil {
+		return err
+	}
+	return c.done()
+}
+
 // revocationEvents answers GET /v3/OS-REVOKE/events.
 func (c *call) revocationEvents() error {
 	if err := c.may("list_revoke_events", nil); err != nil {

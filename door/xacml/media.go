@@ -5,9 +5,9 @@ import (
 	"mime"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
+	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/policy/domain"
 	"github.com/ostiary/ostiary/policy/value"
 )
@@ -80,7 +80,7 @@ func formOf(header string) form {
 	if err != nil {
 		return unknown
 	}
-	if v, ok := params["version"]; ok && v != "3.0" {
+	if otherVersion(params) {
 		return unknown
 	}
 	if v, ok := params["charset"]; ok && !strings.EqualFold(v, "utf-8") && !strings.EqualFold(v, "us-ascii") {
@@ -98,14 +98,10 @@ type offer struct {
 // accept chooses the offer that the client wants most. The first offer wins if
 // the client has no preference. It fails with 406 if the client accepts none.
 func accept(r *http.Request, offers ...offer) (offer, error) {
-	headers := r.Header.Values("Accept")
-	if len(headers) == 0 {
-		return offers[0], nil
-	}
-	ranges := acceptRanges(strings.Join(headers, ","))
+	accepted := door.Accepted(r, otherVersion)
 	best, quality := -1, 0.0
 	for i, o := range offers {
-		if q := ranges.quality(o.name); q > quality {
+		if q := accepted.Quality(o.name); q > quality {
 			best, quality = i, q
 		}
 	}
@@ -117,51 +113,14 @@ func accept(r *http.Request, offers ...offer) (offer, error) {
 		names = append(names, o.name)
 	}
 	return offer{}, &problem{status: http.StatusNotAcceptable, Code: "not_acceptable",
-		Message: "unsupported Accept " + value.Quote(strings.Join(headers, ", ")) + ": expected one of " + strings.Join(names, ", ")}
+		Message: "unsupported Accept " + value.Quote(strings.Join(r.Header.Values("Accept"), ", ")) + ": expected one of " + strings.Join(names, ", ")}
 }
 
-// mediaRange is one element of an Accept header (RFC 9110, section 12.5.1).
-type mediaRange struct {
-	name    string // "type/subtype", "type/*" or "*/*"
-	quality float64
-}
-
-type mediaRanges []mediaRange
-
-// acceptRanges parses an Accept header. It ignores elements that are malformed,
-// and those with another version than 3.0.
-func acceptRanges(header string) (out mediaRanges) {
-	for element := range strings.SplitSeq(header, ",") {
-		name, params, err := mime.ParseMediaType(element)
-		if err != nil {
-			continue
-		}
-		if v, ok := params["version"]; ok && v != "3.0" {
-			continue
-		}
-		q := 1.0
-		if text, ok := params["q"]; ok {
-			if q, err = strconv.ParseFloat(text, 64); err != nil || !(q >= 0 && q <= 1) {
-				continue
-			}
-		}
-		out = append(out, mediaRange{name, q})
-	}
-	return out
-}
-
-// quality returns the quality of a media type: that of the most specific range.
-func (m mediaRanges) quality(name string) float64 {
-	name, _, _ = strings.Cut(name, ";")
-	major, _, _ := strings.Cut(name, "/")
-	for _, pattern := range [...]string{name, major + "/*", "*/*"} {
-		for _, r := range m {
-			if r.name == pattern {
-				return r.quality
-			}
-		}
-	}
-	return 0
+// otherVersion reports whether the parameters of a media type name another version of
+// XACML than 3.0.
+func otherVersion(params map[string]string) bool {
+	v, ok := params["version"]
+	return ok && v != "3.0"
 }
 
 // language returns the language of a policy in a form.

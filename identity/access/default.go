@@ -144,6 +144,7 @@ func defaults() []defaultRule {
 	add(admin+systemReader+service+" or rule:token_subject", sdp, "validate_token")
 	add(admin+systemReader+" or rule:token_subject", sdp, "check_token")
 	add("rule:admin_or_token_subject", sdp, "revoke_token")
+	add("rule:admin_or_owner", sdp, "revoke_tokens_for_user")
 	add("rule:service_or_admin", sp, "list_revoke_events")
 	owner := self("target.credential.user_id")
 	add(admin+systemReader+owner, sdp, "get_credential", "list_credentials")

@@ -526,6 +526,21 @@ func (s *Service) RevokeToken(ctx context.Context, p *token.Payload) error {
 	return s.final(ctx, e)
 }
 
+// RevokeTokensOf makes all tokens of a user invalid.
+func (s *Service) RevokeTokensOf(ctx context.Context, user string) error {
+	e := Revocation{UserID: user}
+	_, err := s.write(ctx, func(d *directory) (w ostiary.WriteRequest, err error) {
+		if _, err = d.get(User, user); err == nil {
+			s.revoke(d, &w, e)
+		}
+		return w, err
+	})
+	if err != nil {
+		return err
+	}
+	return s.final(ctx, e)
+}
+
 // Revocations returns the events since a time, in the order of their times.
 func (s *Service) Revocations(ctx context.Context, since time.Time) (events []*Revocation, err error) {
 	d, err := s.at(ctx)
