@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -30,7 +29,7 @@ func (e *replacedError) Unwrap() []error { return []error{ErrReplaced, ErrFailed
 // writes would destroy that folder.
 type originals struct {
 	paths []string
-	files []os.FileInfo // with device and inode; parallel to paths
+	files []fileID // parallel to paths
 }
 
 // identify returns the originals of an open folder. It returns nil if the folder
@@ -41,11 +40,11 @@ func (f folder) identify() (*originals, error) {
 	}
 	o := &originals{}
 	for _, path := range []string{f.dir, f.path(markerName), f.path(pebbleName)} {
-		info, err := os.Stat(path)
+		id, err := identify(path)
 		if err != nil {
 			return nil, err
 		}
-		o.paths, o.files = append(o.paths, path), append(o.files, info)
+		o.paths, o.files = append(o.paths, path), append(o.files, id)
 	}
 	return o, nil
 }
@@ -56,13 +55,13 @@ func (f folder) onDisk() bool { return vfs.Root(f.fs) == vfs.Default }
 // check returns an ErrReplaced if a path no longer leads to the same file.
 func (o *originals) check() error {
 	for i, path := range o.paths {
-		info, err := os.Stat(path)
+		id, err := identify(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return &replacedError{path, "is missing"}
 		case err != nil:
 			return err
-		case !os.SameFile(info, o.files[i]):
+		case !id.same(o.files[i]):
 			return &replacedError{path, "is not the one that was opened"}
 		}
 	}
