@@ -18,6 +18,7 @@ import (
 	"github.com/ostiary/ostiary/storage/kv"
 	"github.com/ostiary/ostiary/storage/memory"
 	"github.com/ostiary/ostiary/storage/replica"
+	"github.com/ostiary/ostiary/storage/sharedlog"
 	"github.com/ostiary/ostiary/storage/sharedlog/memorylog"
 )
 
@@ -39,6 +40,8 @@ type node struct {
 	options cluster.Options
 	// slow is how long the node takes to show what another node has written.
 	slow time.Duration
+	// wrap returns the log that the node uses; nil means the connection of the host.
+	wrap func(sharedlog.Log) sharedlog.Log
 	// bootClock is true for the clock of the machine instead of that of the host.
 	bootClock bool
 	cluster   *cluster.Node
@@ -84,6 +87,9 @@ func (n *node) open(t testing.TB) error {
 	t.Helper()
 	o := n.options
 	o.Log, o.Link, o.Clock = n.host.Log(n.w.tables.Open()), n.host, n.host
+	if n.wrap != nil {
+		o.Log = n.wrap(o.Log)
+	}
 	if n.bootClock {
 		o.Clock = nil
 	}

@@ -369,6 +369,64 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
+// quietLog is a log that announces nothing while it is quiet. The answer with its head
+// takes long then.
+type quietLog struct {
+	sharedlog.Log
+	quiet     atomic.Bool
+	headTakes time.Duration
+}
+
+func (l *quietLog) Wait(ctx context.Context, shard sharedlog.Shard, after uint64) error {
+	err := l.Log.Wait(ctx, shard, after)
+	if l.quiet.Load() {
+		<-ctx.Done()
+	}
+	return err
+}
+
+func (l *quietLog) Head(ctx context.Context, shard sharedlog.Shard) (sharedlog.Position, error) {
+	at, err := l.Log.Head(ctx, shard)
+	if l.quiet.Load() {
+		time.Sleep(l.headTakes)
+	}
+	return at, err
+}
+
+// TestEarlierConfirmation requires that a read without a lease does not rest on a look at
+// the head that began before it arrived (C7).
+func TestEarlierConfirmation(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const takes = 400 * time.Millisecond
+		logs := map[*node]*quietLog{}
+		w := newWorld(t, 2, func(_ int, n *node) {
+			n.wrap = func(l sharedlog.Log) sharedlog.Log {
+				logs[n] = &quietLog{Log: l, headTakes: takes}
+				return logs[n]
+			}
+		})
+		holder := w.holder()
+		far := w.others(holder)[0]
+		w.network.Cut(far.host, holder.host, true)
+		logs[far].quiet.Store(true)
+		w.mustShow(w.mustWrite(), far) // the write waits for the lease
+		earlier := make(chan error, 1)
+		go func() {
+			_, err := far.has(t.Context(), "none", ostiary.Acknowledged())
+			earlier <- err
+		}()
+		time.Sleep(takes / 4)
+		object := w.mustWrite()
+		if len(earlier) > 0 {
+			t.Fatal("the first look at the head has ended too early")
+		}
+		w.mustShow(object, far)
+		if err := <-earlier; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestLogGone takes the log from all nodes: reads go on within the leases and then fail,
 // writes fail, and all goes on when the log is there again.
 func TestLogGone(t *testing.T) {
