@@ -108,6 +108,7 @@ func rules(m identity.Members) (all []identity.Rule, err error) {
 // sendApplication answers with an application credential. secret is its secret if
 // it is new, otherwise "".
 func (c *call) sendApplication(status int, r *identity.Record, secret string) error {
+	c.shown = r.ID
 	var o object
 	o.begin("application_credential")
 	if err := c.showApplication(&o, r, secret); err != nil {

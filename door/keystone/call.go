@@ -46,6 +46,12 @@ type call struct {
 	credentials access.Credentials
 	query       url.Values
 	begun       bool // a part of the response was sent
+
+	// What a notification of the request has: the id of the record that the response
+	// shows, the grant that is made or removed, and whether another factor is needed.
+	shown   string
+	granted *notifiedGrant
+	pending bool
 }
 
 // serve returns the function that serves a route.
@@ -57,6 +63,7 @@ func (s *service) serve(r route) func(http.ResponseWriter, *http.Request, door.P
 		if err == nil {
 			err = r.serve(c)
 		}
+		c.notify(&r, err)
 		if err != nil {
 			c.fail(err)
 		}

@@ -88,6 +88,7 @@ func (c *call) useReceipt(p *proof) error {
 // sendReceipt answers a login whose methods are right but too few: with a receipt,
 // with which the login can be continued.
 func (c *call) sendReceipt(p *proof) error {
+	c.pending = true
 	codec, err := c.receiptCodec()
 	if err != nil {
 		return err

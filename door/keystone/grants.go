@@ -91,6 +91,9 @@ func (x grantRoute) act(verb string, do func(*call, identity.Grant) error) func(
 		if missing != nil {
 			return missing
 		}
+		if verb == "create" || verb == "revoke" {
+			c.granted = &notifiedGrant{g, x.domain}
+		}
 		return do(c, g)
 	}
 }

@@ -71,6 +71,13 @@ type Options struct {
 	// caller's address, the id of the request, and the reason, which no response
 	// shows and which has no secret. It must be quick. Nil ignores them.
 	Refused func(remote, id string, why error)
+	// Notify is called with a notification as Keystone sends it, as JSON: who has changed
+	// what, in the form of CADF. It must be quick, and must not keep the bytes. Nil makes
+	// none. NotifyOptOut are the types of events that are left out, as in Keystone's
+	// notification_opt_out, and Publisher is the name of this machine.
+	Notify       func(notification []byte)
+	NotifyOptOut []string
+	Publisher    string
 	// Warn is called with what an operator should know about the settings. Nil ignores
 	// it.
 	Warn func(error)

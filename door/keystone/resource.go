@@ -372,6 +372,7 @@ func (c *call) linkTo(x *resource, below ...string) string {
 
 // send answers with one record.
 func (c *call) send(status int, x *resource, r *identity.Record) error {
+	c.shown = r.ID
 	var o object
 	o.begin(x.singular)
 	x.show(&o, r)

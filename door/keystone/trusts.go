@@ -126,6 +126,7 @@ func (c *call) trustLink(r *identity.Record, more ...string) string {
 
 // sendTrust answers with a trust and its roles.
 func (c *call) sendTrust(status int, r *identity.Record) error {
+	c.shown = r.ID
 	delegated, err := c.rolesOf(r)
 	if err != nil {
 		return err

@@ -50,6 +50,7 @@ type DoorFlags struct {
 	xacmlRelations storage.StoreID
 	keystone       keystone.Options
 	logins         loginFlags
+	notifications  notificationFlags
 	caCert         string // --ca-cert, for the providers of keystoneOIDC
 	// keystoneOIDC are the texts of the issuers of keystone.Providers.
 	keystoneOIDC []string
@@ -78,6 +79,7 @@ func (f *DoorFlags) add(s *pflag.FlagSet) {
 	s.StringArrayVar(&f.keystoneOIDC, "keystone-oidc", nil, "OpenID Connect provider whose users can log in to Identity, and the audiences of its tokens, as URL=AUDIENCE[,AUDIENCE]; may be repeated")
 	s.StringVar((*string)(&f.keystone.Identity.Limits), "keystone-limits", string(settings.FlatLimits), "model of Keystone's limits: flat, or strict_two_level, in which the limit of a project is at most that of its domain")
 	f.logins.add(s, &f.keystone.Identity)
+	f.notifications.add(s)
 	topic(s, "OpenStack Identity (Keystone)")
 }
 

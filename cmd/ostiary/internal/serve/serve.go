@@ -176,6 +176,13 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 		options.Record.Decided = log.Decided
 		defer func() { err = errors.Join(err, log.Close()) }()
 	}
+	notifications, err := s.openNotifications()
+	if err != nil {
+		return err
+	}
+	if notifications != nil {
+		defer func() { err = errors.Join(err, notifications.Close()) }()
+	}
 	serve := func(e *ostiary.Engine, driver *pebble.Driver) error {
 		s.engine, s.driver = e, driver
 		if err := s.open(ctx); err != nil {
