@@ -127,12 +127,14 @@ type Service struct {
 
 // Caller identifies the sender of a request, as the server authenticated it.
 type Caller struct {
-	// Method is the method of authentication: "preshared", "basic", "oidc" or
-	// "mtls"; ""
-	// if the server does not authenticate.
+	// Method is the method of authentication: "preshared", "basic", "key", "oidc" or
+	// "mtls"; "" if the server does not authenticate.
 	Method string
 	// ID names the caller if the method provides a name. It is never a secret.
 	ID string
+	// Key is the id of the caller's key in the system store, and Owner whom to ask about
+	// it; "" without such a key.
+	Key, Owner string
 }
 
 type callerKey struct{}

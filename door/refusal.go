@@ -121,9 +121,10 @@ func (r *Refusal) Code() codes.Code {
 }
 
 // Is reports whether target is a Refusal with the same reason, for [errors.Is].
-// A Refusal with the reason [TimedOut] is also [context.DeadlineExceeded].
+// A Refusal with the reason [TimedOut] is also [context.DeadlineExceeded], and one with
+// [BadCredentials], which ends a request whose key was revoked, [context.Canceled].
 func (r *Refusal) Is(target error) bool {
-	if r.Reason == TimedOut && target == context.DeadlineExceeded {
+	if r.Reason == TimedOut && target == context.DeadlineExceeded || r.Reason == BadCredentials && target == context.Canceled {
 		return true
 	}
 	var other *Refusal

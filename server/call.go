@@ -81,6 +81,10 @@ func (c *call) admit() *door.Refusal {
 		if c.key, _ = ctx.Value(keyOfCall{}).(*hashedKey); c.key == nil {
 			return &door.Refusal{Reason: door.BadCredentials}
 		}
+		c.ctx.key = c.key
+		if why := c.key.opens(ctx, c.method.door); why != nil {
+			return why
+		}
 	}
 	reasons, _ := ctx.Value(reasonsOfCall{}).([]string)
 	origin, why := c.key.origin(reasons)
@@ -152,12 +156,14 @@ func (c *call) endable() (release func()) {
 		return nil
 	})
 	stopEnding := context.AfterFunc(c.ending, cancel)
-	stopRemoved := func() bool { return true }
+	stopRemoved := func() {}
 	if c.key != nil {
-		stopRemoved = context.AfterFunc(c.key.removed, func() {
+		removed, release := c.key.until()
+		stop := context.AfterFunc(removed, func() {
 			cancel()
 			c.abort(&door.Refusal{Reason: door.BadCredentials})
 		})
+		stopRemoved = func() { stop(); release() }
 	}
 	return func() {
 		stopEnding()

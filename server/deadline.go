@@ -25,6 +25,7 @@ type lazyDeadline struct {
 	door            any          // the door's name, a string, which Value returns
 	work            turns.Work   // the request's use of the turns, which Value returns
 	request         door.Request // nil if there is none; Value returns it
+	key             *hashedKey   // of the caller, whose access Value returns; nil without one
 	// author is the origin of the writes of the request, which Value returns.
 	author ostiary.Author
 
@@ -45,7 +46,8 @@ func (l *lazyDeadline) Deadline() (time.Time, bool) {
 	return l.deadline, true
 }
 
-// Err returns why the context ended, or nil. Its error for a deadline that has
+// Err returns why the context ended, or nil. It is a *[door.Refusal] as well once the key
+// of the system store that the caller has is no longer accepted. Its error for a deadline that has
 // passed is a *[door.Refusal] that names the bound RequestTimeout, and for
 // errors.Is also [context.DeadlineExceeded]. It compares the deadline with the
 // clock and needs no timer.
@@ -56,6 +58,8 @@ func (l *lazyDeadline) Err() error {
 		return err
 	case l.released.Load():
 		return context.Canceled
+	case l.key != nil && l.key.stored != nil && l.key.stored.Ended():
+		return &door.Refusal{Reason: door.BadCredentials}
 	case l.deadline.IsZero() || time.Now().Before(l.deadline):
 		return nil
 	}
@@ -63,8 +67,8 @@ func (l *lazyDeadline) Err() error {
 }
 
 // Value returns the name of the door for [door.NameKey], the request's use of the
-// turns for [turns.Key], the author of its writes for [ostiary.AuthorKey], and the
-// request for [door.RequestKey].
+// turns for [turns.Key], the author of its writes for [ostiary.AuthorKey], the request for
+// [door.RequestKey], and what the caller may do for [ostiary.AccessKey].
 func (l *lazyDeadline) Value(key any) any {
 	switch key {
 	case door.NameKey{}:
@@ -75,6 +79,11 @@ func (l *lazyDeadline) Value(key any) any {
 		return &l.author
 	case door.RequestKey{}:
 		return l.request
+	case ostiary.AccessKey{}:
+		if l.key != nil && l.key.stored != nil {
+			return l.key.stored
+		}
+		return nil
 	}
 	return l.Context.Value(key)
 }

@@ -144,14 +144,18 @@ func (q *request) serveForwarded(r *http.Request, route *door.Route, p door.Para
 	q.streams = route.Streams
 	defer q.end(r)
 	ctx := r.Context()
-	key, why := q.liveKey(as, route.Public || q.door.OwnAuthentication)
+	key, why := q.liveKey(ctx, as, route.Public || q.door.OwnAuthentication)
 	if why != nil {
 		q.logins.Failed(q.door.Name, as.Remote, as.ID, why.Error())
 		q.refuse(r, why)
 		return
 	}
-	if q.key = key; key != nil {
+	if q.key, q.ctx.key = key, key; key != nil {
 		ctx = door.WithCaller(ctx, key.caller)
+		if why := key.opens(ctx, q.door); why != nil {
+			q.refuse(r, why)
+			return
+		}
 	}
 	as.author(&q.ctx.author, key)
 	leave, why := q.enter(route)
@@ -219,8 +223,8 @@ func (q *request) noteOutcome() {
 
 // liveKey returns the key of a forwarded request, if this server still accepts it. open is
 // true if the operation needs none.
-func (s *shared) liveKey(as *Forwarded, open bool) (*hashedKey, *door.Refusal) {
-	if key := s.keys.live(as.Key); key != nil || open || s.keys == nil {
+func (s *shared) liveKey(ctx context.Context, as *Forwarded, open bool) (*hashedKey, *door.Refusal) {
+	if key := s.keys.live(ctx, as.Key); key != nil || open || s.keys == nil {
 		return key, nil
 	}
 	return nil, &door.Refusal{Reason: door.BadCredentials}
@@ -332,8 +336,9 @@ func (s *Server) InvokeForwarded(ctx context.Context, c Call, as Forwarded) (a A
 // invokeCounted checks the key of a call, counts it and calls the service.
 func (s *Server) invokeCounted(l *lazyDeadline, conn *conn, m *forwardedMethod, message []byte, as *Forwarded) (a Answer) {
 	guard := &interceptor{shared: s.shared}
-	key, why := s.shared.liveKey(as, m.public)
-	if key != nil {
+	key, why := s.shared.liveKey(l, as, m.public)
+	if l.key = key; key != nil {
+		why = key.opens(l, m.door)
 		l.Context = context.WithValue(door.WithCaller(l.Context, key.caller), keyOfCall{}, key)
 	}
 	as.author(&l.author, key)

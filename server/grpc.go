@@ -41,6 +41,9 @@ const (
 	grpcPingIntervalMin = 10 * time.Second // a client that pings more often is disconnected
 )
 
+// ownDoor is the label of the server's own services, which every key may use.
+const ownDoor = "server"
+
 // method is one gRPC method with what its calls need.
 type method struct {
 	door   *servedDoor
@@ -81,7 +84,7 @@ func (s *Server) newGRPC(doors []*servedDoor) (*grpc.Server, error) {
 			i.RegisterService(service.Desc, service.Impl)
 		}
 	}
-	i.owner = &servedDoor{Door: &door.Door{Name: "server"}} // the label of the server's own services
+	i.owner = &servedDoor{Door: &door.Door{Name: ownDoor}}
 	i.service = &door.Service{Public: []string{healthpb.Health_Check_FullMethodName, healthpb.Health_Watch_FullMethodName, healthpb.Health_List_FullMethodName}}
 	healthpb.RegisterHealthServer(i, s.health)
 	reflection.Register(i)
@@ -166,7 +169,7 @@ func (i *interceptor) tap(ctx context.Context, info *tap.Info) (context.Context,
 	if i.keys == nil || m == nil || m.public {
 		return ctx, nil
 	}
-	key, why := i.keys.check(info.Header["authorization"], false)
+	key, why := i.keys.check(ctx, info.Header["authorization"], false)
 	if why == 0 {
 		return context.WithValue(door.WithCaller(ctx, key.caller), keyOfCall{}, key), nil
 	}
@@ -233,7 +236,7 @@ func (i *interceptor) stream(m *method, handle grpc.StreamHandler) grpc.StreamHa
 	return i.counted(m, func(srv any, c *call) error {
 		defer c.endable()()
 		err := handle(srv, c)
-		if c.key != nil && c.key.removed.Err() != nil {
+		if c.key != nil && c.key.ended() {
 			err = m.shape(&door.Refusal{Reason: door.BadCredentials}) // endable counts it
 		}
 		return err

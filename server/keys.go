@@ -17,6 +17,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/internal/callers"
 )
 
 // ErrNoKeys is returned if authentication by keys is configured without a key.
@@ -32,6 +33,7 @@ const (
 	userBytesMax    = 256
 	methodPreshared = "preshared" // door.Caller.Method of callers with a key
 	methodBasic     = "basic"     // door.Caller.Method of users with a password
+	methodKey       = "key"       // door.Caller.Method of callers with a key of the system store
 )
 
 // Key is a preshared key. Its secret prints and logs as "[redacted]".
@@ -69,8 +71,9 @@ func (Secret) MarshalText() ([]byte, error) { return []byte("[redacted]"), nil }
 // Keys are the preshared keys that a server accepts. They are kept only as
 // hashes. Keys may be used concurrently.
 type Keys struct {
-	list atomic.Pointer[[]*hashedKey]
-	mu   sync.Mutex // guards Replace
+	list   atomic.Pointer[[]*hashedKey]
+	mu     sync.Mutex        // guards Replace
+	stored *callers.Registry // Options.Callers; may be nil
 }
 
 // hashedKey is one accepted key.
@@ -85,6 +88,46 @@ type hashedKey struct {
 	remove  context.CancelFunc
 	basic   bool // see Key.Basic
 	forward KeyID
+	// stored is the key of the system store that this is; nil for a preshared key.
+	stored *callers.Credential
+}
+
+// storedKey returns the accepted key of a credential of the system store.
+func storedKey(c *callers.Credential) *hashedKey {
+	return c.Bind(func() any {
+		key := c.Key()
+		return &hashedKey{caller: door.Caller{Method: methodKey, ID: key.Name, Key: key.ID, Owner: key.Owner}, author: key.Name, forward: KeyID(c.ID()), stored: c}
+	}).(*hashedKey)
+}
+
+// until returns a context that ends when the key is no longer accepted.
+func (k *hashedKey) until() (ctx context.Context, release func()) {
+	if k.stored != nil {
+		return k.stored.Until()
+	}
+	return k.removed, func() {}
+}
+
+// ended reports whether the key is no longer accepted.
+func (k *hashedKey) ended() bool {
+	if k.stored != nil {
+		return k.stored.Ended()
+	}
+	return k.removed.Err() != nil
+}
+
+// opens returns the refusal of a caller whose key is not for a door. k may be nil.
+func (k *hashedKey) opens(ctx context.Context, d *servedDoor) *door.Refusal {
+	if k == nil || k.stored == nil || d == nil || d.Name == ownDoor {
+		return nil
+	}
+	switch err := k.stored.Opens(ctx, d.Name); {
+	case err == nil:
+		return nil
+	case errors.Is(err, ostiary.ErrForbidden):
+		return &door.Refusal{Reason: door.Forbidden, Detail: "the key is not for the door " + d.Name}
+	}
+	return &door.Refusal{Reason: door.Unsure}
 }
 
 // NewKeys returns a set of keys. It returns [ErrNoKeys] for an empty list, and
@@ -217,14 +260,27 @@ func (k *hashedKey) forwardID() (id KeyID) {
 }
 
 // live returns the key with an id, or nil if no accepted key has it. k may be nil.
-func (k *Keys) live(id KeyID) *hashedKey {
+func (k *Keys) live(ctx context.Context, id KeyID) *hashedKey {
 	if k == nil || id == (KeyID{}) {
 		return nil
 	}
-	for _, key := range *k.list.Load() {
+	for _, key := range k.preshared() {
 		if subtle.ConstantTimeCompare(key.forward[:], id[:]) == 1 {
 			return key
 		}
+	}
+	if k.stored != nil {
+		if c, err := k.stored.ByID(ctx, id); err == nil && c != nil {
+			return storedKey(c)
+		}
+	}
+	return nil
+}
+
+// preshared returns the preshared keys.
+func (k *Keys) preshared() []*hashedKey {
+	if list := k.list.Load(); list != nil {
+		return *list
 	}
 	return nil
 }
@@ -243,7 +299,7 @@ func basicSum(name, password string) [sha256.Size]byte {
 // or the reason to refuse the request. basic is true if the door accepts HTTP
 // Basic authentication (RFC 7617). It compares with all keys in constant time, so
 // its time does not depend on how a wrong key differs.
-func (k *Keys) check(values []string, basic bool) (*hashedKey, door.Reason) {
+func (k *Keys) check(ctx context.Context, values []string, basic bool) (*hashedKey, door.Reason) {
 	switch len(values) {
 	case 0:
 		return nil, door.NoCredentials
@@ -256,7 +312,7 @@ func (k *Keys) check(values []string, basic bool) (*hashedKey, door.Reason) {
 		return nil, door.NoCredentials
 	}
 	if secret, ok := afterScheme(v, "Bearer "); ok {
-		return k.find(sha256.Sum256([]byte(secret)), false)
+		return k.bearer(ctx, secret)
 	}
 	encoded, ok := afterScheme(v, "Basic ")
 	if !ok || !basic {
@@ -287,16 +343,30 @@ func (k *Keys) shownIn(head []byte) bool {
 	const header = "authorization:"
 	for line := range bytes.Lines(head) {
 		if line = bytes.TrimRight(line, "\r\n"); len(line) > len(header) && strings.EqualFold(string(line[:len(header)]), header) {
-			_, why := k.check([]string{strings.Trim(string(line[len(header):]), " \t")}, false)
+			_, why := k.check(context.Background(), []string{strings.Trim(string(line[len(header):]), " \t")}, false)
 			return why == 0
 		}
 	}
 	return false
 }
 
-// find returns the key with a hash.
+// bearer returns the key of a secret: one of the system store, which is recognized by its
+// beginning, or else a preshared one.
+func (k *Keys) bearer(ctx context.Context, secret string) (*hashedKey, door.Reason) {
+	if k.stored != nil && strings.HasPrefix(secret, callers.SecretPrefix) {
+		switch c, err := k.stored.Secret(ctx, secret); {
+		case err != nil:
+			return nil, door.Unsure
+		case c != nil:
+			return storedKey(c), 0
+		}
+	}
+	return k.find(sha256.Sum256([]byte(secret)), false)
+}
+
+// find returns the preshared key with a hash.
 func (k *Keys) find(sum [sha256.Size]byte, basic bool) (*hashedKey, door.Reason) {
-	list := *k.list.Load()
+	list := k.preshared()
 	found := -1
 	for i := range list {
 		if subtle.ConstantTimeCompare(sum[:], list[i].sum[:]) == 1 && list[i].basic == basic {

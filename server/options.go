@@ -15,6 +15,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/audit"
+	"github.com/ostiary/ostiary/internal/callers"
 )
 
 // The defaults of [Options].
@@ -84,6 +85,9 @@ type Options struct {
 	// Nil means no authentication; then every address must be a loopback address
 	// unless Anonymous is set.
 	Keys *Keys
+	// Callers are the keys of the system store, which authenticate requests as Keys do.
+	// Nil means that there are none. The program runs its Follow while the server runs.
+	Callers *callers.Registry
 	// Anonymous allows other machines to call the server without keys.
 	Anonymous bool
 	// TLS is the certificate of all ports except Metrics. Nil means plain text.
@@ -313,13 +317,13 @@ const (
 // [ErrMetricsExposed]. [New] calls it; a program may call it earlier, before it opens
 // anything.
 func (o *Options) CheckExposure() error {
-	if o.Keys != nil && o.Keys.Len() == 0 {
+	if o.Keys != nil && o.Keys.Len() == 0 && o.Callers == nil {
 		return ErrNoKeys
 	}
 	if o.Metrics != "" && !o.MetricsExposed && !loopbackAddress(o.Metrics) {
 		return fmt.Errorf("%w: address %s", ErrMetricsExposed, o.Metrics)
 	}
-	if o.Keys != nil || o.Anonymous {
+	if o.Keys != nil || o.Callers != nil || o.Anonymous {
 		return nil
 	}
 	for _, p := range o.ports() {

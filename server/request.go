@@ -74,7 +74,7 @@ func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 	defer q.end(r)
 	ctx := r.Context()
 	if q.keys != nil && !route.Public && !q.door.OwnAuthentication {
-		key, why := q.keys.check(r.Header["Authorization"], q.door.Basic)
+		key, why := q.keys.check(ctx, r.Header["Authorization"], q.door.Basic)
 		if refusal := q.lockout(r, key); refusal != nil {
 			q.delayRefusal(ctx, q.conn)
 			q.refuse(r, refusal)
@@ -91,8 +91,12 @@ func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 		if key.basic {
 			q.conn.shown.Store(key)
 		}
-		q.key = key
+		q.key, q.ctx.key = key, key
 		ctx = door.WithCaller(ctx, key.caller)
+		if why := key.opens(ctx, q.door); why != nil {
+			q.refuse(r, why)
+			return
+		}
 	}
 	if q.key != nil || q.keys == nil && !q.door.OwnAuthentication {
 		if why := q.conn.trust(); why != nil {

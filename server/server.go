@@ -50,6 +50,12 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.Callers != nil {
+		if o.Keys == nil {
+			o.Keys = &Keys{}
+		}
+		o.Keys.stored = o.Callers
+	}
 	s := &Server{opts: o, metrics: newMetrics(), health: newHealthService(), failed: make(chan error, 1)}
 	s.connections, s.metricsConnections = newConnections(&s.opts), newMetricsConnections(&s.opts)
 	s.shared = newShared(&s.opts, s.metrics, allowed)

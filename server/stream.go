@@ -30,12 +30,14 @@ func (q *request) beginStream(ctx context.Context, r *http.Request) (_ context.C
 		return nil
 	})
 	stopEnding := context.AfterFunc(q.ending, cancel)
-	stopRemoved := func() bool { return true }
+	stopRemoved := func() {}
 	if q.key != nil {
-		stopRemoved = context.AfterFunc(q.key.removed, func() {
+		removed, release := q.key.until()
+		stop := context.AfterFunc(removed, func() {
 			cancel()
 			control.SetReadDeadline(time.Now()) // ends a read that waits
 		})
+		stopRemoved = func() { stop(); release() }
 	}
 	return held, func() {
 		stopEnding()

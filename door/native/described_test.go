@@ -34,7 +34,7 @@ func TestDescribedRequests(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			rec := w.send(t, r.Method, strings.NewReplacer("/ostiary/v1", "", "/stores/{store}", path).Replace(r.Pattern), string(raw))
+			rec := w.send(t, r.Method, strings.NewReplacer("/ostiary/v1", "", "/stores/{store}", path, "{name}", "reports").Replace(r.Pattern), string(raw))
 			if rec.Code/100 != 2 {
 				code, _ = decode(t, rec.Body.Bytes())["code"].(string)
 			}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/internal/callers"
 	"github.com/ostiary/ostiary/internal/jsonread"
 	"github.com/ostiary/ostiary/schema"
 )
@@ -30,6 +31,9 @@ type Options struct {
 	// Dialects are the model languages for reading and writing schemas. The
 	// JSON form of schema.Model needs no dialect.
 	Dialects []Dialect
+	// Callers are the keys of callers in the system store. Nil means a registry of this
+	// door's own.
+	Callers *callers.Registry
 	// Report, if set, is called with each error whose cause the client does not see: a
 	// failure of the server, of its storage or of its data.
 	Report func(error)
@@ -48,6 +52,9 @@ type Dialect struct {
 
 // New returns the door to an engine's stores.
 func New(e *ostiary.Engine, o Options) (*door.Door, error) {
+	if o.Callers == nil {
+		o.Callers = callers.New(e, callers.Options{})
+	}
 	s := &service{engine: e, options: o}
 	d := &door.Door{Name: Name, Prefixes: []string{prefix}, Missing: serveMissing, Refuse: serveRefusal}
 	for _, r := range routes {
@@ -81,6 +88,12 @@ type route struct {
 // compares them.
 var routes = [...]route{
 	{method: "GET", path: "/openapi.json", name: "OpenAPI", serve: (*call).openAPI, public: true},
+	{method: "GET", path: "/keys", name: "ListKeys", serve: (*call).listKeys},
+	{method: "POST", path: "/keys", name: "CreateKey", writes: true, serve: (*call).createKey},
+	{method: "GET", path: "/keys/{name}", name: "GetKey", serve: (*call).getKey},
+	{method: "POST", path: "/keys/{name}/rotate", name: "RotateKey", writes: true, serve: (*call).rotateKey},
+	{method: "POST", path: "/keys/{name}/explain", name: "ExplainKey", serve: (*call).explainKey},
+	{method: "DELETE", path: "/keys/{name}", name: "RevokeKey", writes: true, serve: (*call).revokeKey},
 	{method: "GET", path: "/stores", name: "ListStores", serve: (*call).listStores},
 	{method: "POST", path: "/stores", name: "CreateStore", writes: true, serve: (*call).createStore},
 	{method: "GET", path: "/stores/{store}", name: "GetStore", serve: (*call).getStore},

@@ -30,6 +30,7 @@ cmd/ostiary: *
 cmd/ostiary/internal/auditing: *
 cmd/ostiary/internal/benchmark: *
 cmd/ostiary/internal/cli: *
+cmd/ostiary/internal/keys: *
 cmd/ostiary/internal/node: *
 cmd/ostiary/internal/protocols: *
 cmd/ostiary/internal/relations: *
@@ -53,7 +54,7 @@ internal/cluster/certificate:
 door: . internal/jsonread internal/turns internal/excerpt storage
 door/authzen: . door internal/jsonread expr policy policy/domain policy/status policy/value rel schema storage authz
 door/keystone: . door identity/settings internal/identity identity/access internal/identity/ec2 internal/identity/mapping identity/oidc internal/identity/token storage internal/identity/oauth1 internal/turns internal/excerpt internal/derived
-door/native: . door internal/jsonread expr rel schema storage authz
+door/native: . door internal/callers internal/jsonread expr rel schema storage authz
 door/native/client: door door/native rel schema
 door/onap: . door door/onap/internal/catalog door/onap/internal/pdp door/onap/internal/preload door/onap/internal/tosca internal/jsonread policy policy/message
 door/onap/internal/catalog: . door/onap/internal/tosca internal/btree internal/replica storage
@@ -69,10 +70,11 @@ door/permify/basev1/generate:
 door/permify/language: schema expr
 internal/decisions: authz door expr internal/audit internal/excerpt internal/jsonread rel
 door/xacml: . door internal/jsonread policy policy/domain policy/language policy/message policy/status policy/value rel storage
-server: . door internal/logins internal/turns internal/audit storage
+server: . door internal/callers internal/logins internal/turns internal/audit storage
 # Policies, identities, documents: other rules than those of tuples, for the doors
 acp: . storage schema expr rel
 internal/identity: . identity/settings internal/btree internal/replica schema storage internal/identity/percent internal/identity/mapping internal/identity/password internal/identity/token internal/identity/totp internal/identity/oauth1 authz internal/derived
+internal/callers: . internal/derived internal/replica rel schema storage
 identity/access: internal/nearest
 internal/identity/ec2: internal/identity/percent
 internal/identity/mapping:

@@ -167,6 +167,7 @@ const EnvKeys = "OSTIARY_AUTH_KEYS"
 const (
 	AuthNone      = "none"
 	AuthPreshared = "preshared"
+	AuthKeys      = "keys"
 )
 
 // The exit codes.

@@ -10,10 +10,14 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/acp"
+	"github.com/ostiary/ostiary/door/authzen"
 	"github.com/ostiary/ostiary/door/keystone"
+	"github.com/ostiary/ostiary/door/native"
 	"github.com/ostiary/ostiary/door/native/client"
 	"github.com/ostiary/ostiary/door/onap"
+	"github.com/ostiary/ostiary/door/openfga"
 	"github.com/ostiary/ostiary/door/permify"
+	"github.com/ostiary/ostiary/door/xacml"
 	"github.com/ostiary/ostiary/policy/domain"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -250,11 +254,14 @@ func RequireNewName(name string, known []client.StoreInfo) error {
 	return nil
 }
 
+// DoorNames are the names of all doors of this program.
+var DoorNames = [...]string{openfga.Name, native.Name, authzen.Name, permify.Name, xacml.Name, keystone.Name, onap.NamePDP, onap.NameAPI, onap.NamePAP}
+
 // DoorOf returns the protocol of the door whose records a store with these aliases
 // has, or "".
 func DoorOf(aliases map[string]string) string {
 	for _, d := range [...]struct{ door, protocol string }{{keystone.Name, "OpenStack Identity"}, {domain.Alias, "XACML"},
-		{onap.StoreDoor, "ONAP"}, {acp.Door, "document access control"}} {
+		{onap.StoreDoor, "ONAP"}, {acp.Door, "document access control"}, {ostiary.SystemDoor, "Ostiary"}} {
 		if aliases[d.door] != "" {
 			return d.protocol
 		}

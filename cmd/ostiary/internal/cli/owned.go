@@ -11,6 +11,7 @@ import (
 	"github.com/ostiary/ostiary/door/native"
 	"github.com/ostiary/ostiary/door/openfga"
 	"github.com/ostiary/ostiary/door/permify"
+	"github.com/ostiary/ostiary/internal/callers"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -25,17 +26,21 @@ func GuardOwned(ctx context.Context, store storage.StoreInfo) error {
 	if !slices.Contains([]string{openfga.Name, native.Name, permify.Name, authzen.Name}, name) {
 		return nil
 	}
-	return refuseOwned(store)
+	return refuseOwned(ctx, store)
 }
 
 // GuardFolder is the guard of a command on a folder that works on one store: like
 // GuardOwned, for all its changes.
-func GuardFolder(_ context.Context, store storage.StoreInfo) error {
-	return refuseOwned(store)
+func GuardFolder(ctx context.Context, store storage.StoreInfo) error {
+	return refuseOwned(ctx, store)
 }
 
-// refuseOwned fails with ErrInvalidRequest if a store has the records of a door.
-func refuseOwned(store storage.StoreInfo) error {
+// refuseOwned fails with ErrInvalidRequest if a store has the records of a door, or if it is
+// the system store and the change is not one of keys.
+func refuseOwned(ctx context.Context, store storage.StoreInfo) error {
+	if callers.Managing(ctx) {
+		return nil
+	}
 	if protocol := DoorOf(store.Aliases); protocol != "" {
 		return fmt.Errorf("%w: the store %s has records of the protocol %s, so other doors and commands can only read it", ostiary.ErrInvalidRequest, store.Name, protocol)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/ostiary/ostiary/door/native"
 	"github.com/ostiary/ostiary/door/native/client"
 	"github.com/ostiary/ostiary/door/openfga"
+	"github.com/ostiary/ostiary/internal/callers"
 	"github.com/ostiary/ostiary/storage/pebble"
 )
 
@@ -64,7 +65,7 @@ func (a *App) WithClient(ctx context.Context, create bool, guard Guard, f func(*
 // folderHandler returns the handler of the native door and the OpenFGA door on an
 // engine. report gets the causes of failures.
 func folderHandler(e *ostiary.Engine, report func(error)) (http.Handler, error) {
-	ours, err := native.New(e, native.Options{Dialects: Dialects(), Report: report})
+	ours, err := native.New(e, native.Options{Dialects: Dialects(), Report: report, Callers: callers.New(e, callers.Options{Doors: DoorNames[:]})})
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ var completedArguments = map[string][]argumentKind{
 
 // completedFlags are the values of flags that have few.
 var completedFlags = map[string][]string{
-	"on-duplicate": {"error", "ignore", "replace"}, "on-missing": {"error", "ignore"}, "auth": {cli.AuthNone, cli.AuthPreshared},
+	"on-duplicate": {"error", "ignore", "replace"}, "on-missing": {"error", "ignore"}, "auth": {cli.AuthNone, cli.AuthPreshared, cli.AuthKeys},
 	"log-format": {"text", "json"}, "log-level": {"debug", "info", "warn", "error"}, "spec": {"none", "defra"}, "driver": {"pebble", "memory"},
 }
 

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -26,8 +27,10 @@ func (a *app) keys(f *serveFlags) (k *server.Keys, reload func() error, err erro
 		return nil, nil, fmt.Errorf("%w: --auth none cannot be combined with keys or users, and some are set", cli.ErrUsage)
 	case f.auth == cli.AuthNone, f.auth == "" && f.keysFile == "" && f.usersFile == "" && !set:
 		return nil, nothing, nil
-	case f.auth != "" && f.auth != cli.AuthPreshared:
-		return nil, nil, fmt.Errorf("%w: invalid --auth %q: expected none or preshared", cli.ErrUsage, f.auth)
+	case f.auth == cli.AuthKeys && f.keysFile == "" && f.usersFile == "" && !set:
+		return nil, nothing, nil
+	case f.auth != "" && f.auth != cli.AuthPreshared && f.auth != cli.AuthKeys:
+		return nil, nil, fmt.Errorf("%w: invalid --auth %q: expected none, preshared or keys", cli.ErrUsage, f.auth)
 	}
 	if k, err = server.NewKeys(list); errors.Is(err, server.ErrNoKeys) {
 		return nil, nil, f.explainNoKeys(err, set)
@@ -121,4 +124,42 @@ func explainExposed(err error) error {
 		return fmt.Errorf("%w; set keys (--auth-keys-file or %s), or --auth-anonymous to allow this", err, cli.EnvKeys)
 	}
 	return err
+}
+
+// requireKeys makes the server accept the keys of the system store, if --auth asks for
+// them, if there are preshared keys, or if the system store has keys when the server
+// starts.
+func (s *prepared) requireKeys(ctx context.Context) error {
+	f, registry := s.flags, s.flags.door.native.Callers
+	if f.auth == cli.AuthNone {
+		return nil
+	}
+	n, err := registry.Len(ctx)
+	if err != nil {
+		return err
+	}
+	if f.auth != cli.AuthKeys && s.options.Keys == nil && n == 0 {
+		return nil
+	}
+	s.options.Callers = registry
+	if n == 0 && s.options.Keys == nil {
+		s.log.Warn("no request will be accepted: there is no key yet: stop the server and run \"ostiary key create\" on the folder, or set --auth-keys-file to make the first one with --server")
+	}
+	return nil
+}
+
+// followKeys ends the streams of revoked keys until the returned function is called.
+func (s *prepared) followKeys() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if s.options.Callers != nil {
+			s.options.Callers.Follow(ctx)
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
 }

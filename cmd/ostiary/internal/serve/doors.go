@@ -23,6 +23,7 @@ import (
 	"github.com/ostiary/ostiary/door/xacml"
 	"github.com/ostiary/ostiary/identity/oidc"
 	"github.com/ostiary/ostiary/identity/settings"
+	"github.com/ostiary/ostiary/internal/callers"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/identity/token"
 	"github.com/ostiary/ostiary/policy/domain"
@@ -105,6 +106,9 @@ func AllDoors(e *ostiary.Engine, f *DoorFlags) ([]*door.Door, error) {
 	var out []*door.Door
 	var errs []error
 	f.native.Dialects = cli.Dialects()
+	if f.native.Callers == nil {
+		f.native.Callers = callers.New(e, callers.Options{Doors: doorNames[:]})
+	}
 	domains, err := domain.NewRegistry(e, domain.Options{})
 	if err != nil {
 		return nil, err
@@ -199,7 +203,7 @@ func findDoor(all []*door.Door, name string) (*door.Door, error) {
 }
 
 // doorNames are the names of all doors of this program.
-var doorNames = [...]string{openfga.Name, native.Name, authzen.Name, permify.Name, xacml.Name, keystone.Name, onap.NamePDP, onap.NameAPI, onap.NamePAP}
+var doorNames = cli.DoorNames
 
 func unknownDoor(name string) error {
 	return fmt.Errorf("%w: unknown door %q%s: expected one of %s", cli.ErrUsage, name, cli.Suggestion(name, doorNames[:]), strings.Join(doorNames[:], ", "))

@@ -58,6 +58,8 @@ func writingRoutes(x *everyDoor) []writingRoute {
 	native := "/ostiary/v1/stores/" + x.id
 	tuple := m{"user": "user:anne", "relation": "viewer", "object": "doc:1"}
 	nativeTuple := m{"subject": "user:bob", "relation": "viewer", "object": "doc:1"}
+	// The first key creates the system store, which is another entry.
+	x.call("native", "POST", "/ostiary/v1/keys", m{"name": "first", "stores": []string{"*"}, "rights": []string{"read"}})
 	const source = "model\n  schema 1.1\ntype user\ntype doc\n  relations\n    define viewer: [user]\n"
 	model := m{"schema_version": "1.1", "type_definitions": []m{{"type": "user"}, {"type": "doc", "relations": m{"viewer": m{"this": m{}}},
 		"metadata": m{"relations": m{"viewer": m{"directly_related_user_types": []m{{"type": "user"}}}}}}}}
@@ -71,6 +73,9 @@ func writingRoutes(x *everyDoor) []writingRoute {
 		{"native", "POST", native + "/write", m{"add": []m{nativeTuple}}},
 		{"native", "POST", native + "/import", m{"tuple": m{"subject": "user:carl", "relation": "viewer", "object": "doc:1"}}},
 		{"native", "DELETE", native + "/schemas/SCHEMA", nil},
+		{"native", "POST", "/ostiary/v1/keys", m{"name": "walked", "stores": []string{"*"}, "rights": []string{"read"}}},
+		{"native", "POST", "/ostiary/v1/keys/walked/rotate", m{}},
+		{"native", "DELETE", "/ostiary/v1/keys/walked", nil},
 		{"permify", "POST", permify + "/schemas/write", m{"schema": "entity user {}\nentity doc {\n  relation viewer @user\n  attribute open boolean\n}"}},
 		{"permify", "PATCH", permify + "/schemas/partial-write", m{"metadata": m{}, "partials": m{"doc": m{"write": []string{"relation owner @user"}}}}},
 		{"permify", "POST", permify + "/data/write", m{"metadata": m{}, "tuples": []m{{"entity": m{"type": "doc", "id": "1"}, "relation": "viewer", "subject": m{"type": "user", "id": "a"}}}}},

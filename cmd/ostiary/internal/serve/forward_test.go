@@ -24,7 +24,7 @@ import (
 )
 
 // varying are the parts of responses that differ in each run: ids, times, tokens.
-var varying = regexp.MustCompile(`o1\.[0-9A-Za-z_-]+|[0-9A-HJKMNP-TV-Z]{26}|req-[0-9a-f-]{36}|[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{32}|\d{4}-\d\d-\d\dT[0-9:.]+(Z|\+00:00)?|"(snap_token|token|revision|resume)":"[^"]*"|"time_epoch":\d+|127\.0\.0\.1:\d+|localhost:\d+`)
+var varying = regexp.MustCompile(`o1\.[0-9A-Za-z_-]+|[0-9A-HJKMNP-TV-Z]{26}|req-[0-9a-f-]{36}|[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{32}|\d{4}-\d\d-\d\dT[0-9:.]+(Z|\+00:00)?|"(snap_token|token|revision|resume)":"[^"]*"|"id":"[a-z0-9]{12}"|ost_[a-z0-9]{12}_[0-9A-Za-z_-]{43}|"time_epoch":\d+|127\.0\.0\.1:\d+|localhost:\d+`)
 
 // entriesSince returns the origins of the entries since the last call, in the order of
 // stores and revisions.

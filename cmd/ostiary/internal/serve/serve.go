@@ -26,6 +26,7 @@ import (
 	"github.com/ostiary/ostiary/door/openfga"
 	"github.com/ostiary/ostiary/door/xacml"
 	"github.com/ostiary/ostiary/expr/cel"
+	"github.com/ostiary/ostiary/internal/callers"
 	"github.com/ostiary/ostiary/internal/logins"
 	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage/pebble"
@@ -112,7 +113,7 @@ func (f *serveFlags) add(cmd *cobra.Command) {
 	s.StringSliceVar(&f.doors, "doors", nil, "doors on --http and --grpc: "+strings.Join(doorNames[:], ", ")+"; default: all")
 	s.StringSliceVar(&f.dedicated, "door", nil, "serve one door on a separate port: NAME=http://HOST:PORT or NAME=grpc://HOST:PORT; may be repeated")
 	topic(s, "Ports and doors")
-	s.StringVar(&f.auth, "auth", "", "none (loopback only) or preshared; default: preshared if keys are set")
+	s.StringVar(&f.auth, "auth", "", "none (loopback only), preshared (keys of files), or keys (those of ostiary key as well); default: keys if there are any, otherwise none")
 	s.StringVar(&f.keysFile, "auth-keys-file", "", "file of preshared keys, one per line; a line may have a name before the key")
 	s.StringVar(&f.usersFile, "auth-users-file", "", "file of users for HTTP Basic authentication, NAME PASSWORD on each line; only the ONAP doors accept them")
 	s.BoolVar(&f.anonymous, "auth-anonymous", false, "accept clients on other machines with --auth none")
@@ -302,6 +303,9 @@ func (s *prepared) open(ctx context.Context) error {
 	if err := s.flags.openDoors(&s.options, s.engine); err != nil {
 		return err
 	}
+	if err := s.requireKeys(ctx); err != nil {
+		return err
+	}
 	stores, err := s.storesToPreload(ctx, s.engine, s.flags.preload)
 	if err != nil {
 		return err
@@ -343,6 +347,7 @@ func (s *prepared) run(ctx context.Context) error {
 		s.member.warnExpiry()
 	}
 	defer runDoors(servedDoors(&s.options))()
+	defer s.followKeys()()
 	defer onHangup(s.log, s.reload)()
 	defer s.governHeap()()
 	tls := s.flags.tlsCert != ""
@@ -385,7 +390,10 @@ func logStart(log *slog.Logger, data string, o *server.Options, s *server.Server
 		doors = append(doors, d.Name)
 	}
 	auth := cli.AuthPreshared
-	if o.Keys == nil {
+	switch {
+	case o.Callers != nil:
+		auth = cli.AuthKeys
+	case o.Keys == nil:
 		auth = "off"
 	}
 	attrs := []any{"version", cli.Version()["version"], "data", data, "doors", strings.Join(doors, ","), "auth", auth, "tls", o.TLS != nil}
@@ -398,7 +406,7 @@ func logStart(log *slog.Logger, data string, o *server.Options, s *server.Server
 // warnOnlyUsers logs a warning if the server has users but no keys, because doors
 // that do not accept HTTP Basic authentication then refuse every caller.
 func warnOnlyUsers(log *slog.Logger, o *server.Options) {
-	if o.Keys == nil || !o.Keys.OnlyUsers() {
+	if o.Keys == nil || !o.Keys.OnlyUsers() || o.Callers != nil {
 		return
 	}
 	var closed []string
@@ -493,7 +501,7 @@ func (a *app) serverOptions(f *serveFlags) (o server.Options, reload func() erro
 	if o.Keys, keys, err = a.keys(f); err != nil {
 		return o, nil, err
 	}
-	if err := o.CheckExposure(); err != nil {
+	if err := f.checkExposure(o); err != nil {
 		return o, nil, explainExposed(err)
 	}
 	return o, func() error {
@@ -502,6 +510,15 @@ func (a *app) serverOptions(f *serveFlags) (o server.Options, reload func() erro
 		}
 		return keys()
 	}, nil
+}
+
+// checkExposure is CheckExposure of the options before the keys of the system store are
+// known.
+func (f *serveFlags) checkExposure(o server.Options) error {
+	if f.auth == cli.AuthKeys {
+		o.Callers = callers.New(nil, callers.Options{})
+	}
+	return o.CheckExposure()
 }
 
 // checkAddresses fails if the address of a listener is not HOST:PORT or off.

@@ -1,0 +1,457 @@
+package callers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/internal/replica"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// NewKey describes a key that is made.
+type NewKey struct {
+	Name, Owner string
+	// Expires is when the key ends; zero means never.
+	Expires time.Time
+	// Stores name stores by their ids, as DOOR/ALIAS, or by a name, which may end with a
+	// star. "*" means all.
+	Stores []string
+	Rights []string
+	// Doors are names of doors. Nil means all.
+	Doors []string
+	// Match makes a key without a secret.
+	Match Match
+}
+
+// Made is a key that was made or rotated.
+type Made struct {
+	Key *Key
+	// Secret is shown once, and kept nowhere. It is "" for a key with a Match.
+	Secret string
+	// Warnings are what the caller may have overlooked.
+	Warnings []string
+}
+
+// Create makes a key. It fails with [ErrKeyExists] if a key has the name, with
+// [ostiary.ErrInvalidRequest] if the scope names no store, and with
+// [ostiary.ErrForbidden] if the scope exceeds that of the key that calls.
+func (r *Registry) Create(ctx context.Context, n NewKey) (*Made, error) {
+	k, err := r.validate(ctx, &n)
+	if err != nil {
+		return nil, err
+	}
+	if err := repeated(ctx); err != nil {
+		return nil, err
+	}
+	m := &Made{Key: k}
+	if n.Match == (Match{}) {
+		secret, sum := newSecret(k.ID)
+		m.Secret = secret
+		k.add(sum, time.Time{}, false)
+	}
+	for _, p := range k.Stores {
+		if p.Pattern != "" && p.Pattern != all && !r.anyNamed(ctx, p) {
+			m.Warnings = append(m.Warnings, fmt.Sprintf("no store has a name that matches %q at the moment", p.Pattern))
+		}
+	}
+	err = r.change(ctx, func(v *value) (*ostiary.WriteRequest, error) {
+		if err := r.permits(ctx, v, k); err != nil {
+			return nil, err
+		}
+		if v.byName[k.Name] != nil {
+			return nil, fmt.Errorf("%w: %q", ErrKeyExists, k.Name)
+		}
+		if len(v.byID) >= KeysMax {
+			return nil, &ostiary.BoundError{Name: "KeysMax", Max: KeysMax, Got: KeysMax + 1}
+		}
+		document, err := k.document()
+		return &ostiary.WriteRequest{Documents: []ostiary.Document{document}, Add: k.tuples()}, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// repeated fails with [ostiary.ErrUncertain] if the request was sent to another node before
+// and has written: the secret that it has made is lost.
+func repeated(ctx context.Context) error {
+	if a := ostiary.AuthorOf(ctx); a != nil && a.Repeated && len(a.Made) > 0 {
+		return fmt.Errorf("%w: the key was made or rotated, and its secret was lost: rotate it", ostiary.ErrUncertain)
+	}
+	return nil
+}
+
+// Rotate gives a key a new secret. Those before end after keep, or at once for 0.
+func (r *Registry) Rotate(ctx context.Context, name string, keep time.Duration) (*Made, error) {
+	if err := repeated(ctx); err != nil {
+		return nil, err
+	}
+	m := &Made{}
+	err := r.change(ctx, func(v *value) (*ostiary.WriteRequest, error) {
+		old, err := r.known(ctx, v, name)
+		if err != nil {
+			return nil, err
+		}
+		if old.Match != (Match{}) {
+			return nil, invalid("the key %q has no secret: tokens or certificates show who its callers are", name)
+		}
+		k := *old
+		k.credentials = nil
+		secret, sum := newSecret(k.ID)
+		k.add(sum, time.Time{}, false)
+		for _, c := range old.credentials {
+			if now := r.now(); keep > 0 && !c.expired(now) && len(k.credentials) < secretsMax {
+				until := now.Add(keep)
+				if !c.until.IsZero() && c.until.Before(until) {
+					until = c.until
+				}
+				k.add(c.sum, until, false)
+			}
+		}
+		m.Key, m.Secret = &k, secret
+		document, err := k.document()
+		return &ostiary.WriteRequest{Documents: []ostiary.Document{document}}, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// Revoke ends a key and removes it.
+func (r *Registry) Revoke(ctx context.Context, name string) (*Key, error) {
+	var k *Key
+	err := r.change(ctx, func(v *value) (_ *ostiary.WriteRequest, err error) {
+		if k, err = r.known(ctx, v, name); err != nil {
+			return nil, err
+		}
+		w := &ostiary.WriteRequest{RemoveDocuments: []ostiary.DocumentKey{{Kind: keyType, Key: k.ID}}, OnMissing: ostiary.Ignore}
+		for _, t := range k.tuples() {
+			w.Remove = append(w.Remove, t.Key())
+		}
+		return w, nil
+	})
+	return k, err
+}
+
+// List returns the keys that the caller of ctx may see, by their names.
+func (r *Registry) List(ctx context.Context) (keys []*Key, err error) {
+	at, err := r.newest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range at.Value.byID {
+		if sees(ctx, k) {
+			keys = append(keys, k)
+		}
+	}
+	slices.SortFunc(keys, func(a, b *Key) int { return strings.Compare(a.Name, b.Name) })
+	return keys, nil
+}
+
+// Find returns a key by its name.
+func (r *Registry) Find(ctx context.Context, name string) (*Key, error) {
+	at, err := r.newest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	k := at.Value.byName[name]
+	if k == nil || !sees(ctx, k) {
+		return nil, noKey(name)
+	}
+	return k, nil
+}
+
+// Question asks whether a key may do something.
+type Question struct {
+	Key string // its name
+	// Store is named as in [NewKey], without a star. "" asks only for the door.
+	Store string
+	Right ostiary.Right
+	// Door is the door to use; "" asks only for the store.
+	Door string
+	// Consistency chooses the revision of the system store.
+	Consistency ostiary.Consistency
+	Options     ostiary.ExplainRequest // only its Options and Origins are used
+}
+
+// Explain answers a question, for the store and for the door.
+func (r *Registry) Explain(ctx context.Context, q Question) (out []ostiary.Explanation, err error) {
+	own := managing(ctx)
+	s, err := r.find(own)
+	if err != nil {
+		return nil, err
+	}
+	if s == nil {
+		return nil, noKey(q.Key)
+	}
+	token, err := s.store.Resolve(own, q.Consistency)
+	if err != nil {
+		return nil, err
+	}
+	revision, err := token.Revision()
+	if err != nil {
+		return nil, err
+	}
+	at, err := s.Past(own, revision)
+	if err != nil {
+		return nil, err
+	}
+	k := at.Value.byName[q.Key]
+	if k == nil || !sees(ctx, k) {
+		return nil, noKey(q.Key)
+	}
+	var all []decision
+	if q.Store != "" {
+		info, err := r.store(ctx, q.Store)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, decision{key: k, store: info.ID, name: info.Name, right: q.Right, system: info.Aliases[ostiary.SystemDoor] != ""})
+	}
+	if q.Door != "" {
+		if err := r.validDoors([]string{q.Door}); err != nil {
+			return nil, err
+		}
+		all = append(all, decision{key: k, door: q.Door})
+	}
+	if all == nil {
+		return nil, invalid("a question about a key needs a store or a door")
+	}
+	for _, d := range all {
+		x := ostiary.ExplainRequest{CheckRequest: d.question(), Options: q.Options.Options, Origins: q.Options.Origins}
+		x.Consistency = q.Consistency
+		explained, err := s.store.Explain(own, x)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, explained)
+	}
+	return out, nil
+}
+
+// store returns the store that a question names.
+func (r *Registry) store(ctx context.Context, text string) (storage.StoreInfo, error) {
+	places, err := r.places(ctx, []string{text})
+	if err != nil {
+		return storage.StoreInfo{}, err
+	}
+	if places[0].Pattern == "" {
+		s, err := r.engine.Store(ctx, places[0].ID)
+		if err != nil {
+			return storage.StoreInfo{}, err
+		}
+		return s.Info(), nil
+	}
+	for info, err := range r.engine.StoresByName(ctx, text, storage.StoreID{}) {
+		return info, err
+	}
+	return storage.StoreInfo{}, invalid("no store has the id or the name %q", text)
+}
+
+// change makes a change of the keys. It creates the system store if there is none.
+func (r *Registry) change(ctx context.Context, decide func(*value) (*ostiary.WriteRequest, error)) error {
+	s, err := r.create(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = s.Change(managing(ctx), func(base *replica.At[*value]) (*ostiary.WriteRequest, *value, error) {
+		w, err := decide(base.Value)
+		if err != nil {
+			return nil, nil, err
+		}
+		var changes []storage.Change
+		for _, k := range w.RemoveDocuments {
+			changes = append(changes, storage.Change{Kind: storage.DocumentRemove, Document: storage.Document{Kind: k.Kind, Key: k.Key}})
+		}
+		for _, d := range w.Documents {
+			changes = append(changes, storage.Change{Kind: storage.DocumentPut, Document: storage.Document{Kind: d.Kind, Key: d.Key, Body: d.Body}})
+		}
+		next, err := r.apply(base.Value, changes)
+		return w, next, err
+	})
+	if err == nil {
+		r.sweep(ctx)
+	}
+	return err
+}
+
+// permits fails if the caller of ctx is a key that does not cover another one.
+func (r *Registry) permits(ctx context.Context, v *value, k *Key) error {
+	caller, own := callerOf(ctx)
+	switch {
+	case own:
+		return nil
+	case caller == nil || v.bySum[caller.sum] == nil || caller.Ended():
+		return fmt.Errorf("%w: the calling key was revoked or has expired", ostiary.ErrForbidden)
+	case !caller.key.Covers(k):
+		return fmt.Errorf("%w: the key %q needs the right admin on each store of the other key, its doors, and an expiry that is not earlier", ostiary.ErrForbidden, caller.key.Name)
+	}
+	return nil
+}
+
+// sees reports whether the caller of ctx may see a key.
+func sees(ctx context.Context, k *Key) bool {
+	caller, own := callerOf(ctx)
+	return own || caller != nil && (caller.key.ID == k.ID || caller.key.Covers(k))
+}
+
+// callerOf returns the credential that calls, or nil. own is true for a caller who may do
+// everything.
+func callerOf(ctx context.Context) (c *Credential, own bool) {
+	access := ostiary.AccessOf(ctx)
+	c, _ = access.(*Credential)
+	return c, access == nil
+}
+
+// known returns a key that the caller of ctx may change.
+func (r *Registry) known(ctx context.Context, v *value, name string) (*Key, error) {
+	k := v.byName[name]
+	if k == nil || !sees(ctx, k) {
+		return nil, noKey(name)
+	}
+	return k, r.permits(ctx, v, k)
+}
+
+// validate returns the key that a request describes, without a secret.
+func (r *Registry) validate(ctx context.Context, n *NewKey) (*Key, error) {
+	o := ostiary.Origin{Caller: n.Name}
+	switch {
+	case n.Name == "" || len(n.Name) > ostiary.CallerBytesMax || o.Invalid() != "" || strings.ContainsAny(n.Name, "/"):
+		return nil, invalid("invalid name of a key %.100q: expected 1 to %d bytes of UTF-8 without control characters and slashes", n.Name, ostiary.CallerBytesMax)
+	case slices.Contains(reserved, n.Name):
+		return nil, invalid("invalid name of a key %q: the log has it for writes without a caller", n.Name)
+	case len(n.Owner) > ostiary.CallerBytesMax || (&ostiary.Origin{Caller: n.Owner}).Invalid() != "":
+		return nil, invalid("invalid owner: expected at most %d bytes of UTF-8 without control characters", ostiary.CallerBytesMax)
+	case !n.Expires.IsZero() && !n.Expires.After(r.now()):
+		return nil, invalid("invalid expiry %s: expected a time in the future", n.Expires.Format(time.RFC3339))
+	case len(n.Stores) == 0:
+		return nil, invalid("a key needs stores: ids, DOOR/ALIAS, names, beginnings of names with a star, or *")
+	case len(n.Stores) > PlacesMax:
+		return nil, &ostiary.BoundError{Name: "PlacesMax", Max: PlacesMax, Got: int64(len(n.Stores))}
+	case len(n.Rights) == 0:
+		return nil, invalid("a key needs rights: read, write, schema or admin")
+	}
+	if err := n.Match.validate(); err != nil {
+		return nil, err
+	}
+	k := &Key{ID: newKeyID(), Name: n.Name, Owner: n.Owner, Created: r.now().UTC(), Expires: n.Expires.UTC(), Doors: n.Doors, Match: n.Match}
+	if n.Expires.IsZero() {
+		k.Expires = time.Time{}
+	}
+	if a := ostiary.AuthorOf(ctx); a != nil {
+		k.Creator = a.Origin.Caller
+	}
+	if k.Owner == "" {
+		k.Owner = k.Creator
+	}
+	if len(k.Doors) == 0 {
+		k.Doors = []string{all}
+	}
+	if err := r.validDoors(k.Doors); err != nil {
+		return nil, err
+	}
+	for _, name := range n.Rights {
+		right, ok := ostiary.ParseRight(name)
+		if !ok {
+			return nil, invalid("invalid right %.100q: expected read, write, schema or admin", name)
+		}
+		if !slices.Contains(k.Rights, right) {
+			k.Rights = append(k.Rights, right)
+		}
+	}
+	slices.Sort(k.Rights)
+	var err error
+	k.Stores, err = r.places(ctx, n.Stores)
+	return k, err
+}
+
+// reserved are callers of writes that no authenticated caller makes.
+var reserved = []string{ostiary.CallerLocal, ostiary.CallerLibrary, ostiary.CallerCollector, ostiary.CallerImport, ostiary.CallerBootstrap}
+
+func (m *Match) validate() error {
+	switch {
+	case *m == (Match{}):
+	case m.Name != "" && (m.Issuer != "" || m.Claim != "" || m.Value != ""):
+		return invalid("a key is for a certificate or for tokens, not for both")
+	case m.Name == "" && (m.Issuer == "" || m.Claim == "" || m.Value == ""):
+		return invalid("a key for tokens needs an issuer, a claim and its value")
+	}
+	for _, text := range []string{m.Issuer, m.Claim, m.Value, m.Name} {
+		if len(text) > ostiary.NameBytesMax {
+			return &ostiary.BoundError{Name: "NameBytesMax", Max: ostiary.NameBytesMax, Got: int64(len(text))}
+		}
+	}
+	return nil
+}
+
+func (r *Registry) validDoors(doors []string) error {
+	for _, door := range doors {
+		if door == "" || door == anyID || r.options.Doors != nil && door != all && !slices.Contains(r.options.Doors, door) {
+			return invalid("unknown door %.100q: expected one of %s", door, strings.Join(r.options.Doors, ", "))
+		}
+	}
+	return nil
+}
+
+// places reads the stores of a scope. A store that is named by its id or alias must
+// exist, and the caller of ctx must be able to see it.
+func (r *Registry) places(ctx context.Context, texts []string) (out []Place, err error) {
+	for _, text := range texts {
+		p := Place{Pattern: text}
+		id, notID := storage.ParseStoreID(text)
+		door, alias, slash := strings.Cut(text, "/")
+		var s *ostiary.Store
+		switch {
+		case notID == nil:
+			s, err = r.engine.Store(ctx, id)
+		case slash && slices.Contains(r.options.Doors, door):
+			s, err = r.engine.StoreByAlias(ctx, door, alias)
+		case text == "" || len(text) > ostiary.NameBytesMax || strings.Contains(strings.TrimSuffix(text, all), all) || (rel.Object{Type: namesType, ID: namesID(text)}).Validate() != nil:
+			return nil, invalid("invalid store %.100q of a key: expected an id, DOOR/ALIAS, a name, the beginning of names with a star at its end, or *", text)
+		}
+		switch {
+		case errors.Is(err, ostiary.ErrNoStore):
+			return nil, invalid("the store %.100q does not exist", text)
+		case err != nil:
+			return nil, err
+		}
+		if s != nil {
+			p = Place{ID: s.ID()}
+		}
+		if !slices.Contains(out, p) {
+			out = append(out, p)
+		}
+	}
+	return out, nil
+}
+
+// scanMax is how many stores are compared with a pattern, for a warning.
+const scanMax = 10_000
+
+// anyNamed reports whether a store has a name that matches a pattern, as far as that is
+// found out quickly.
+func (r *Registry) anyNamed(ctx context.Context, p Place) bool {
+	stores := r.engine.Stores(ctx, storage.StoreID{})
+	if !strings.HasSuffix(p.Pattern, all) {
+		stores = r.engine.StoresByName(ctx, p.Pattern, storage.StoreID{})
+	}
+	n := 0
+	for info, err := range stores {
+		if n++; err != nil || p.matches(info.Name) || n > scanMax {
+			return true
+		}
+	}
+	return false
+}
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{ostiary.ErrInvalidRequest}, args...)...)
+}

@@ -1,0 +1,396 @@
+package callers
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/internal/derived"
+	"github.com/ostiary/ostiary/internal/replica"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/storage"
+)
+
+const (
+	// systemAlias is the alias of the system store for [ostiary.SystemDoor].
+	systemAlias = "default"
+	systemName  = "system"
+	// decisionsMax is the largest number of decisions that are remembered.
+	decisionsMax = 20_000
+	// followPause is how long [Registry.Follow] waits before it looks for the system
+	// store again.
+	followPause = 250 * time.Millisecond
+)
+
+// Options are the settings of a [Registry].
+type Options struct {
+	// Doors are the names of the doors that a key may name. Nil accepts every name.
+	Doors []string
+	// Clock returns the current time. Default time.Now.
+	Clock func() time.Time
+}
+
+// Registry finds and changes the keys in the system store of an engine, which the first
+// key creates. It sees every change that was acknowledged before a call, on whichever
+// node. It may be used concurrently, and starts no goroutine.
+type Registry struct {
+	engine    *ostiary.Engine
+	options   Options
+	decisions *derived.Cache[*replica.At[*value], decision, bool]
+
+	mu     sync.Mutex    // guards the fields below
+	stored *stored       // nil before the store was found
+	handed []*Credential // those that callers have got, and that have not ended
+}
+
+// stored is the replica of the system store.
+type stored struct {
+	store *ostiary.Store
+	*replica.Replica[*value]
+}
+
+// value are the keys at one revision. It never changes.
+type value struct {
+	byID      map[string]*Key
+	byName    map[string]*Key
+	bySum     map[[sha256.Size]byte]*Credential
+	byForward map[[sha256.Size]byte]*Credential
+}
+
+// decision is a question: a right of a key on a store, or whether it may use a door.
+type decision struct {
+	key    *Key
+	store  storage.StoreID
+	name   string // of the store
+	right  ostiary.Right
+	system bool // the store is the system store
+	door   string
+}
+
+// New returns the registry of an engine. It reads nothing yet.
+func New(e *ostiary.Engine, o Options) *Registry {
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	return &Registry{engine: e, options: o, decisions: derived.New[*replica.At[*value], decision, bool](decisionsMax)}
+}
+
+func (r *Registry) now() time.Time { return r.options.Clock() }
+
+// managingKey is the key of [Managing].
+type managingKey struct{}
+
+// Managing reports whether a context belongs to a change that this package makes of the
+// system store. Nothing else may change that store.
+func Managing(ctx context.Context) bool { return ctx.Value(managingKey{}) != nil }
+
+// managing returns a context for the package's own calls: the access of the caller does
+// not apply to them.
+func managing(ctx context.Context) context.Context {
+	return context.WithValue(ostiary.WithAccess(ctx, nil), managingKey{}, true)
+}
+
+// find returns the replica of the system store, or nil if there is no store yet.
+func (r *Registry) find(ctx context.Context) (*stored, error) {
+	store, err := r.engine.StoreByAlias(managing(ctx), ostiary.SystemDoor, systemAlias)
+	if errors.Is(err, ostiary.ErrNoStore) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stored == nil || r.stored.store != store {
+		store.Keep()
+		r.stored = &stored{store, replica.New(store, r.form())}
+	}
+	return r.stored, nil
+}
+
+// create returns the replica of the system store, which it creates if there is none.
+func (r *Registry) create(ctx context.Context) (*stored, error) {
+	ctx = managing(ctx)
+	_, err := r.engine.CreateStore(ctx, ostiary.CreateStoreRequest{Name: systemName, Aliases: map[string]string{ostiary.SystemDoor: systemAlias}})
+	if err != nil && !errors.Is(err, ostiary.ErrStoreExists) {
+		return nil, err
+	}
+	s, err := r.find(ctx)
+	if err == nil && s == nil {
+		err = ostiary.ErrNoStore
+	}
+	if err != nil {
+		return nil, err
+	}
+	_, err = s.store.CurrentSchema(ctx, "")
+	if errors.Is(err, ostiary.ErrNoSchema) {
+		_, _, err = s.store.WriteSchema(ctx, ostiary.SchemaSource{Model: Model(), Dialect: dialect})
+	}
+	return s, err
+}
+
+// empty are the keys of a system without any.
+func empty() *value {
+	return &value{map[string]*Key{}, map[string]*Key{}, map[[sha256.Size]byte]*Credential{}, map[[sha256.Size]byte]*Credential{}}
+}
+
+func (r *Registry) form() replica.Form[*value] {
+	return replica.Form[*value]{Kinds: []string{keyType}, Empty: empty,
+		Apply: func(_ context.Context, old *value, changes []storage.Change) (*value, error) {
+			return r.apply(old, changes)
+		}}
+}
+
+// apply returns the keys after changes of their documents.
+func (r *Registry) apply(old *value, changes []storage.Change) (*value, error) {
+	next := &value{maps.Clone(old.byID), maps.Clone(old.byName), maps.Clone(old.bySum), maps.Clone(old.byForward)}
+	for i := range changes {
+		c := &changes[i]
+		switch c.Kind {
+		case storage.DocumentPut:
+			key, err := readKey(c.Document.Key, c.Document.Body)
+			if err != nil {
+				return nil, err
+			}
+			next.put(r, key)
+		case storage.DocumentRemove:
+			next.remove(c.Document.Key)
+		case storage.RemoveByFilter:
+			*next = *empty()
+		}
+	}
+	return next, nil
+}
+
+// put adds or replaces a key. The credentials that stay the same keep their values.
+func (v *value) put(r *Registry, k *Key) {
+	old := v.byID[k.ID]
+	v.remove(k.ID)
+	for i, c := range k.credentials {
+		c.registry = r
+		if old != nil && old.sameScope(k) {
+			for _, known := range old.credentials {
+				if known.sum == c.sum && known.ends.Equal(c.ends) {
+					c, k.credentials[i] = known, known
+				}
+			}
+		}
+		v.bySum[c.sum], v.byForward[c.forward] = c, c
+	}
+	v.byID[k.ID], v.byName[k.Name] = k, k
+}
+
+// sameScope reports whether two versions of a key differ in their secrets only.
+func (k *Key) sameScope(other *Key) bool {
+	return k.Name == other.Name && k.Owner == other.Owner && k.Match == other.Match && k.Expires.Equal(other.Expires) &&
+		slices.Equal(k.Stores, other.Stores) && slices.Equal(k.Rights, other.Rights) && slices.Equal(k.Doors, other.Doors)
+}
+
+func (v *value) remove(id string) {
+	k := v.byID[id]
+	if k == nil {
+		return
+	}
+	for _, c := range k.credentials {
+		delete(v.bySum, c.sum)
+		delete(v.byForward, c.forward)
+	}
+	delete(v.byID, id)
+	delete(v.byName, k.Name)
+}
+
+// newest returns the keys at the newest revision. A node that may lack acknowledged
+// writes uses what it has: the request that follows finds out whether it may be answered.
+func (r *Registry) newest(ctx context.Context) (*replica.At[*value], error) {
+	ctx = managing(ctx)
+	s, err := r.find(ctx)
+	var at *replica.At[*value]
+	if err == nil && s != nil {
+		at, err = s.Newest(ctx)
+	}
+	if errors.Is(err, ostiary.ErrNoLease) {
+		r.mu.Lock()
+		s = r.stored
+		r.mu.Unlock()
+		if s != nil && s.Loaded() != nil {
+			return s.Loaded(), nil
+		}
+	}
+	if at == nil && err == nil {
+		at = noKeys
+	}
+	return at, err
+}
+
+// noKeys is the value without a system store.
+var noKeys = &replica.At[*value]{Value: empty()}
+
+// Secret returns the credential of a secret, or nil if no key has it, or only one that
+// has expired.
+func (r *Registry) Secret(ctx context.Context, secret string) (*Credential, error) {
+	return r.live(ctx, func(v *value) *Credential {
+		c := v.bySum[sha256.Sum256([]byte(secret))]
+		if c != nil && c.matched {
+			return nil
+		}
+		return c
+	})
+}
+
+// ByID returns the credential with an id of [Credential.ID], or nil.
+func (r *Registry) ByID(ctx context.Context, id [sha256.Size]byte) (*Credential, error) {
+	return r.live(ctx, func(v *value) *Credential { return v.byForward[id] })
+}
+
+// Matching returns the credential whose [Match] a caller fulfills, or nil. Of several keys
+// it is that whose name is the first one.
+func (r *Registry) Matching(ctx context.Context, fulfills func(Match) bool) (*Credential, error) {
+	return r.live(ctx, func(v *value) (found *Credential) {
+		for _, k := range v.byID {
+			for _, c := range k.credentials {
+				if c.matched && fulfills(k.Match) && !c.Ended() && (found == nil || k.Name < found.key.Name) {
+					found = c
+				}
+			}
+		}
+		return found
+	})
+}
+
+func (r *Registry) live(ctx context.Context, find func(*value) *Credential) (*Credential, error) {
+	at, err := r.newest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := find(at.Value)
+	if c == nil || c.Ended() {
+		return nil, nil
+	}
+	if !c.known.Load() && !c.known.Swap(true) {
+		r.mu.Lock()
+		r.handed = append(r.handed, c)
+		r.mu.Unlock()
+	}
+	return c, nil
+}
+
+// Len returns the number of keys, with expired ones.
+func (r *Registry) Len(ctx context.Context) (int, error) {
+	at, err := r.newest(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return len(at.Value.byID), nil
+}
+
+func (r *Registry) decide(ctx context.Context, d decision) (bool, error) {
+	at, err := r.newest(ctx)
+	if err != nil {
+		return false, err
+	}
+	return r.decideAt(ctx, at, d)
+}
+
+// decideAt returns the answer of the system store to a question. It remembers the answers
+// of the newest revision.
+func (r *Registry) decideAt(ctx context.Context, at *replica.At[*value], d decision) (bool, error) {
+	if yes, known := r.decisions.Get(at, d); known {
+		return yes, nil
+	}
+	ctx = managing(ctx)
+	s, err := r.find(ctx)
+	if err != nil || s == nil {
+		return false, err
+	}
+	q := d.question()
+	q.Consistency = ostiary.MinimizeLatency()
+	answer, err := s.store.Check(ctx, q)
+	if err != nil {
+		return false, err
+	}
+	yes := answer.Allowed()
+	r.decisions.Add(at, d, yes)
+	return yes, nil
+}
+
+// question returns the check of a decision.
+func (d *decision) question() ostiary.CheckRequest {
+	q := ostiary.CheckRequest{Subject: rel.Subject{Type: keyType, ID: d.key.ID}}
+	if d.door != "" {
+		q.Object, q.Relation = rel.Object{Type: doorType, ID: d.door}, useRelation
+		q.Tuples = []rel.Tuple{tuple(doorType, d.door, everyDoor, doorType, anyID)}
+		return q
+	}
+	id := d.store.String()
+	q.Object, q.Relation = rel.Object{Type: storeType, ID: id}, d.right.String()
+	if d.system {
+		q.Tuples = []rel.Tuple{tuple(storeType, id, systemOf, namesType, anyID)}
+		return q
+	}
+	for _, p := range d.key.Stores {
+		if p.matches(d.name) {
+			q.Tuples = append(q.Tuples, tuple(storeType, id, namedBy, namesType, namesID(p.Pattern)))
+		}
+	}
+	return q
+}
+
+// Follow ends the streams of keys that are revoked, on whichever node, until ctx ends.
+func (r *Registry) Follow(ctx context.Context) {
+	for ctx.Err() == nil {
+		s, err := r.find(ctx)
+		if err == nil && s != nil {
+			r.sweep(ctx)
+			for _, err := range s.store.Watch(managing(ctx), ostiary.WatchRequest{}) {
+				r.sweep(ctx)
+				if err != nil {
+					break
+				}
+			}
+		}
+		r.sweep(ctx)
+		select {
+		case <-ctx.Done():
+		case <-time.After(followPause):
+		}
+	}
+}
+
+// has reports whether the newest revision that was read has a credential.
+func (r *Registry) has(c *Credential) bool {
+	r.mu.Lock()
+	s := r.stored
+	r.mu.Unlock()
+	return s != nil && s.Loaded() != nil && s.Loaded().Value.bySum[c.sum] != nil
+}
+
+// sweep ends the credentials that the newest revision no longer has.
+func (r *Registry) sweep(ctx context.Context) {
+	at, err := r.newest(ctx)
+	if err != nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.handed = slices.DeleteFunc(r.handed, func(c *Credential) bool {
+		now := at.Value.bySum[c.sum]
+		switch {
+		case now == c:
+			return false
+		case now == nil || !now.key.sameScope(c.key):
+			c.revoke()
+		case !now.ends.IsZero():
+			c.shorten(now.ends)
+		}
+		return true
+	})
+}
+
+// noKey is the error of a name that no key has.
+func noKey(name string) error { return fmt.Errorf("%w: %q", ErrNoKey, name) }
