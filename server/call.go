@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
@@ -35,8 +36,9 @@ type call struct {
 	header   [5]byte // of a message: a flag and the length
 	received bool    // a message was received
 	out      outgoing
-	taken    bool // out was handed to gRPC
-	held     held // what a stream keeps for its client
+	stale    uint64 // Options.StaleReads when the call came
+	taken    bool   // out was handed to gRPC
+	held     held   // what a stream keeps for its client
 	start    time.Time
 	message  any           // the request of a unary call
 	refusal  *door.Refusal // of the call before its handler
@@ -61,6 +63,7 @@ type transportStream interface {
 func (c *call) admit() *door.Refusal {
 	ctx := c.ServerStream.Context()
 	c.ctx.Context, c.conn = ctx, c.detached
+	c.stale = c.staleCount()
 	c.ctx.work.Use(c.turns)
 	if c.method.door != nil {
 		c.ctx.door = c.method.door.name
@@ -124,6 +127,9 @@ func (c *call) admitPublic() (why *door.Refusal) {
 
 // release ends the call.
 func (c *call) release() {
+	if c.staleCount() != c.stale {
+		c.SetTrailer(metadata.Pairs(headerStale, "true"))
+	}
 	c.ctx.release()
 	c.charge.release()
 	c.leave()

@@ -53,6 +53,7 @@ func (s *Server) ServeForwarded(w http.ResponseWriter, r *http.Request, as Forwa
 	route, methods := d.routes.Find(r.Method, path, &p)
 	q := &request{ResponseWriter: w, shared: s.shared, door: d, conn: c, start: time.Now(), series: d.unmatched}
 	q.ctx.Context = ctx
+	q.stale = q.staleCount()
 	q.id[0] = as.ID
 	q.Header()[headerRequestID] = q.id[:]
 	defer func() {

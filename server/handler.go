@@ -62,8 +62,10 @@ type shared struct {
 	turns    *turns.Turns // of long requests; nil without Options.Engine
 	// forwarder finds the node that writes; nil on a single node.
 	forwarder Forwarder
-	arrivals  arrivals
-	engine    *ostiary.Engine // may be nil
+	// staleReads is Options.StaleReads.
+	staleReads func() uint64
+	arrivals   arrivals
+	engine     *ostiary.Engine // may be nil
 
 	draining atomic.Bool           // a stop has begun
 	loaded   atomic.Bool           // Options.Preload is done
@@ -130,4 +132,12 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		req.series = m.door.metrics[m.route]
 		req.serve(r, m.route, m.params)
 	}
+}
+
+// staleCount returns what Options.StaleReads counts now.
+func (s *shared) staleCount() uint64 {
+	if s.staleReads == nil {
+		return 0
+	}
+	return s.staleReads()
 }

@@ -187,6 +187,11 @@ type Options struct {
 	// GET /readyz reports NOT_SERVING, and requests are accepted nevertheless. It must not
 	// block and is called concurrently. It may be nil.
 	Readiness func() (ready bool, details any)
+	// StaleReads counts the reads that this node of several has answered although it may
+	// lack acknowledged writes. A response during which it has changed gets the header
+	// Ostiary-Stale: true, over gRPC the trailer ostiary-stale: true. It is called
+	// concurrently. Nil means that there are none.
+	StaleReads func() uint64
 	// Listen opens the port with a name (as in [Address].Name) on an address. A
 	// program may return ports that it has opened before. Nil means [Listen].
 	Listen func(name, address string) (net.Listener, error)

@@ -17,6 +17,7 @@ import (
 
 const (
 	headerRequestID = "X-Request-Id"
+	headerStale     = "Ostiary-Stale"
 	// headerAuthentication has the value "off" in the response of a server without
 	// keys to a request with a key, so that its sender can notice that nothing was
 	// checked.
@@ -39,6 +40,7 @@ type request struct {
 	key     *hashedKey   // nil without keys, and on public routes
 	start   time.Time
 	held    held      // what a stream keeps for its client
+	stale   uint64    // Options.StaleReads when the request came
 	status  int       // 0 until the handler sets it
 	begun   bool      // the status was passed on, with the first part of the body
 	unread  bool      // see refuseBody
@@ -69,6 +71,7 @@ const (
 // the handler of route.
 func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 	q.streams = route.Streams
+	q.stale = q.staleCount()
 	q.beginAudit(r, route, &p)
 	q.keepBody(r)
 	defer q.end(r)
@@ -441,6 +444,9 @@ func (q *request) begin() {
 		q.begun = true
 		if q.noted {
 			q.noteOutcome()
+		}
+		if q.staleCount() != q.stale {
+			q.Header()[headerStale] = []string{"true"}
 		}
 		q.ResponseWriter.WriteHeader(q.status)
 	}

@@ -81,7 +81,7 @@ func newShared(o *Options, m *metrics, allowed *cors) *shared {
 		bodies:         bodiesBudget{name: "BodyBytesTotal", max: o.BodyBytesTotal, perConnection: o.BodyBytesPerConnection},
 		ownBodies: bodiesBudget{name: "OwnAuthenticationBodyBytes", max: max(o.BodyBytesTotal/ownBodiesDivisor, o.BodyBytes),
 			perConnection: o.BodyBytesPerConnection},
-		codec: newCodec(), forwarder: o.Forwarder, engine: o.Engine,
+		codec: newCodec(), forwarder: o.Forwarder, staleReads: o.StaleReads, engine: o.Engine,
 	}
 	if o.Engine != nil {
 		s.turns = turns.Of(o.Engine.ShareTurn)

@@ -51,6 +51,7 @@ type process struct {
 	cmd     *exec.Cmd
 	http    string
 	metrics string
+	grpc    string
 	stderr  lockedBuffer
 	ended   chan struct{} // closed when the process has ended
 }
@@ -184,7 +185,7 @@ func (c *nodes) launch(p *process, flags ...string) {
 	if err != nil {
 		c.Fatalf("node %d does not start: %v\n%s", p.number, err, p.stderr.String())
 	}
-	p.http, p.metrics = "http://"+at["http"], "http://"+at["metrics"]
+	p.http, p.metrics, p.grpc = "http://"+at["http"], "http://"+at["metrics"], at["grpc"]
 }
 
 // readiness is the answer of /readyz on the port of metrics.

@@ -1,9 +1,16 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"net/http"
 	"strings"
 	"testing"
+
+	openfgav1 "github.com/openfga/api/proto/openfga/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/ostiary/ostiary/workshop/databases"
 )
@@ -76,6 +83,51 @@ func TestNodesDatabaseDown(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestNodesStale reads through nodes without a database, with --stale-reads: the answers
+// are marked, over HTTP and over gRPC, and those with a lease are not.
+func TestNodesStale(t *testing.T) {
+	t.Parallel()
+	database := databases.PostgreSQL(t)
+	c := startNodesOn(t, database.Database(), 1, "--stale-reads", "--grpc", "127.0.0.1:0")
+	c.prepare(c.all[0])
+	if err := c.write(c.all[0], 1); err != nil {
+		t.Fatal(err)
+	}
+	p := c.all[0]
+	conn, err := grpc.NewClient(p.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	marks := func() string {
+		t.Helper()
+		body, _ := json.Marshal(map[string]any{"tuple_key": tupleOf(1)})
+		response, err := http.Post(p.http+"/stores/"+c.store+"/check", "application/json", bytes.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		var trailer metadata.MD
+		_, err = openfgav1.NewOpenFGAServiceClient(conn).Check(t.Context(), &openfgav1.CheckRequest{StoreId: c.store,
+			TupleKey: &openfgav1.CheckRequestTupleKey{User: "user:anne", Relation: "viewer", Object: "document:1"}}, grpc.Trailer(&trailer))
+		if err != nil || response.StatusCode != http.StatusOK {
+			t.Fatalf("checks: %s, error %v", response.Status, err)
+		}
+		return response.Header.Get("Ostiary-Stale") + strings.Join(trailer.Get("ostiary-stale"), ",")
+	}
+	if have := marks(); have != "" {
+		t.Errorf("answers with a lease are marked: %q", have)
+	}
+	database.Stop()
+	c.eventually("the lease is over", func() bool { return p.ready().Node.ReadLeaseMillis == 0 })
+	if have := marks(); have != "truetrue" {
+		t.Errorf("stale answers have the marks %q", have)
+	}
+	database.Start()
+	c.eventually("the node has a lease", func() bool { return p.ready().Node.ReadLeaseMillis > 0 })
+	c.eventually("answers have no mark", func() bool { return marks() == "" })
 }
 
 // TestNodesForeign starts a node whose certificate is of another authority: it is not

@@ -54,6 +54,8 @@ type Node struct {
 	readUntil atomic.Int64
 	// writes is the epoch in which this node may append, 0 if it may not.
 	writes atomic.Uint64
+	// staleReads is what StaleReads returns.
+	staleReads atomic.Uint64
 
 	confirmations confirmations
 	// takes has a request to take the role over from a holder that hands it over.

@@ -35,6 +35,7 @@ func (n *Node) BeforeRead(ctx context.Context) error {
 	}
 	c, failing := n.confirmations.join()
 	if failing && n.opts.StaleReads {
+		n.staleReads.Add(1)
 		return nil
 	}
 	select {
@@ -45,21 +46,15 @@ func (n *Node) BeforeRead(ctx context.Context) error {
 		return errClosed
 	}
 	if c.err != nil && n.opts.StaleReads {
+		n.staleReads.Add(1)
 		return nil
 	}
 	return c.err
 }
 
-// Stale reports whether reads are answered although the copy may lack acknowledged
-// writes, see Options.StaleReads.
-func (n *Node) Stale() bool {
-	if n.leased() || !n.opts.StaleReads {
-		return false
-	}
-	n.confirmations.mu.Lock()
-	defer n.confirmations.mu.Unlock()
-	return n.confirmations.failing
-}
+// StaleReads returns how many reads this node has answered although its copy may lack
+// acknowledged writes, see Options.StaleReads. It costs an atomic load.
+func (n *Node) StaleReads() uint64 { return n.staleReads.Load() }
 
 // join returns the next confirmation, which begins later.
 func (c *confirmations) join() (next *confirmation, failing bool) {

@@ -246,6 +246,9 @@ func (m *member) Target(ctx context.Context) (server.Target, bool, error) {
 	return &heldTarget{m.link.Target(holder), &m.targets, holder}, false, nil
 }
 
+// staleReads is [server.Options.StaleReads].
+func (m *member) staleReads() uint64 { return m.node.StaleReads() }
+
 // Leads implements [server.Forwarder].
 func (m *member) Leads() bool { return m.node.Leads() }
 

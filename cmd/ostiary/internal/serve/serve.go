@@ -262,7 +262,7 @@ func (a *app) prepare(f *serveFlags) (*prepared, error) {
 		return nil, err
 	}
 	if m := s.member; m != nil {
-		s.options.Forwarder, s.options.Readiness = m, m.ready
+		s.options.Forwarder, s.options.Readiness, s.options.StaleReads = m, m.ready, m.staleReads
 		f.door.keystone.Identity.Leads = m.Leads
 		s.options.Collectors = append(s.options.Collectors, newNodeFigures(m))
 		other := s.reload
