@@ -272,7 +272,7 @@ func (r *Driver) attempt(group []*request, confirmed *bool) (again []*request, e
 	if len(refused) > 0 { // the copy may be older than what the caller knows
 		unlock(valid, waiting)
 		r.give()
-		err := r.catchUp(r.ctx)
+		err := r.unsure(r.ctx, r.catchUp(r.ctx))
 		*confirmed = err == nil
 		for _, f := range refused {
 			valid = append(valid, f.request)
@@ -297,7 +297,7 @@ func (r *Driver) attempt(group []*request, confirmed *bool) (again []*request, e
 	err = sharedlog.Commit(r.ctx, r.log, shard, base.applied, record, secrets)
 	var conflict *sharedlog.ConflictError
 	if errors.As(err, &conflict) {
-		err = r.catchUp(r.ctx)
+		err = r.unsure(r.ctx, r.catchUp(r.ctx))
 		*confirmed = err == nil
 		return valid, err
 	}

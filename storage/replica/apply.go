@@ -38,8 +38,11 @@ func (r *Driver) give() { <-r.turn }
 // Confirm implements [storage.Confirmer]: it returns when everything that was in the
 // log at the time of the call is applied. It fails with [storage.ErrNoLease] if the log
 // cannot be reached.
-func (r *Driver) Confirm(ctx context.Context) error {
-	err := r.confirm(ctx)
+func (r *Driver) Confirm(ctx context.Context) error { return r.unsure(ctx, r.confirm(ctx)) }
+
+// unsure returns the error of a look at the log: [storage.ErrNoLease] with the cause,
+// unless ctx has ended or the node has stopped.
+func (r *Driver) unsure(ctx context.Context, err error) error {
 	switch {
 	case err == nil, r.ctx.Err() != nil, r.check() != nil, errors.Is(err, ctx.Err()):
 		return err

@@ -403,6 +403,31 @@ func (l *goneLog) Head(ctx context.Context, shard sharedlog.Shard) (sharedlog.Po
 	return l.Log.Head(ctx, shard)
 }
 
+func (l *goneLog) Read(ctx context.Context, shard sharedlog.Shard, from uint64) iter.Seq2[sharedlog.Record, error] {
+	if why := l.gone.Load(); why != nil {
+		return func(yield func(sharedlog.Record, error) bool) { yield(sharedlog.Record{}, *why) }
+	}
+	return l.Log.Read(ctx, shard, from)
+}
+
+// TestRefusedWithoutLog requires that a change that only the copy refuses has a kind that
+// clients may repeat while the log is gone.
+func TestRefusedWithoutLog(t *testing.T) {
+	t.Parallel()
+	log := &goneLog{Log: memorylog.New().Open()}
+	d := openGate(t, log, replica.Gate{})
+	info := storage.StoreInfo{ID: storage.StoreID{1}, Incarnation: storage.NewIncarnation(), Name: "name"}
+	if err := d.CreateStore(t.Context(), info); err != nil {
+		t.Fatal(err)
+	}
+	why := errors.New("no connection")
+	log.gone.Store(&why)
+	info.Incarnation = storage.NewIncarnation()
+	wantErrors(t, d.CreateStore(t.Context(), info), "no connection", storage.ErrNoLease, why)
+	log.gone.Store(nil)
+	wantErrors(t, d.CreateStore(t.Context(), info), "", storage.ErrExists)
+}
+
 // TestConfirmWithoutLog requires that a read of the head of a log that is gone has a
 // kind that clients may repeat, and the reason; but not if the caller gives up.
 func TestConfirmWithoutLog(t *testing.T) {
