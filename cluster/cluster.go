@@ -130,6 +130,7 @@ func (n *Node) open(ctx context.Context, o *Options, local *pebble.Driver) (err 
 	later.Link = n.link
 	n.link.Attach(n.rules, nil)
 	n.rules.Start(n.driver)
+	n.quorum.PreferLead(n.rules.Leads)
 	return nil
 }
 

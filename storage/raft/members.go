@@ -79,10 +79,18 @@ func (n *Node) Remove(ctx context.Context, id string) error {
 	return n.changeMembers(ctx, &memberChange{Remove: id})
 }
 
-// memberChange is a change of the servers: Remove if it is not "", otherwise Add.
+// TakeLead makes this node lead, if it is a voter: what it appends then needs no other
+// node to pass it on. It does nothing if the node leads already.
+func (n *Node) TakeLead(ctx context.Context) error {
+	return n.changeMembers(ctx, &memberChange{Lead: n.ID()})
+}
+
+// memberChange is a change of the servers: Remove or Lead if it is not "", otherwise
+// Add.
 type memberChange struct {
 	Add    Member `msgpack:"a"`
 	Remove string `msgpack:"r"`
+	Lead   string `msgpack:"l,omitempty"` // the server that is to lead
 	// PassedOn is true if the node that was asked does not lead, and asks the leader.
 	PassedOn bool `msgpack:"p,omitempty"`
 }
@@ -158,11 +166,18 @@ func (n *Node) makeChange(c *memberChange) error {
 		if m.Voter {
 			voters++
 		}
-		if m.ID == c.Add.ID || m.ID == c.Remove {
+		if m.ID == c.Add.ID || m.ID == c.Remove || m.ID == c.Lead {
 			found = m
 		}
 	}
 	switch id, address := consensus.ServerID(c.Add.ID), consensus.ServerAddress(c.Add.Address); {
+	case c.Lead == n.ID():
+		return nil
+	case c.Lead != "":
+		if !found.Voter {
+			return fmt.Errorf("node %s does not vote, so it cannot lead", c.Lead)
+		}
+		return n.raft.LeadershipTransferToServer(consensus.ServerID(c.Lead), consensus.ServerAddress(found.Address)).Error()
 	case c.Remove != "":
 		return n.remove(c.Remove, found, voters)
 	case c.Add.Voter && (found.Voter || voters < VotersMax):

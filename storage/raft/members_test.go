@@ -73,6 +73,32 @@ func TestTokens(t *testing.T) {
 	wants(t, f.nodes[1].Admit(f.ctx(), late, "another"), raft.ErrToken, "it has expired at")
 }
 
+// TestTakeLead makes each node lead in turn. A follower without a vote cannot.
+func TestTakeLead(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3)
+	for i := 2; i >= 0; i-- {
+		for range 2 {
+			if err := f.nodes[i].TakeLead(f.ctx()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for !f.nodes[i].Leader() {
+			if f.t.Context().Err() != nil {
+				t.Fatal("the node does not lead")
+			}
+			time.Sleep(time.Millisecond)
+		}
+		f.append((i+1)%3, 1)
+	}
+	if err := f.nodes[0].Add(f.ctx(), raft.Member{ID: f.nodes[2].ID(), Address: f.nodes[2].address}); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.nodes[2].TakeLead(f.ctx()); err == nil || !strings.Contains(err.Error(), "does not vote") {
+		t.Errorf("a node without a vote is to lead: %v", err)
+	}
+}
+
 // TestRemoveLeader removes the leader: another node leads, nothing is lost, and the
 // removed node is told and cannot come back.
 func TestRemoveLeader(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ostiary/ostiary/internal/cluster/certificate"
@@ -62,6 +63,7 @@ type Quorum struct {
 	ctx        context.Context // ends with Close
 	cancel     context.CancelFunc
 	background sync.WaitGroup
+	appends    atomic.Pointer[func() bool] // see PreferLead
 }
 
 // Open starts the part of a node, and joins the cluster. It waits for the other nodes
@@ -240,7 +242,7 @@ func (q *Quorum) peers() []string {
 const upkeepInterval = 2 * time.Second
 
 // upkeep makes the node a voter once it has caught up, if there is room for one, and
-// renews the certificate, until the quorum is closed.
+// renews the certificate, and leads if it should, until the quorum is closed.
 func (q *Quorum) upkeep() {
 	for {
 		ctx, cancel := context.WithTimeout(q.ctx, enterTime)
@@ -248,6 +250,9 @@ func (q *Quorum) upkeep() {
 			q.opts.Log.Warn("the node does not vote yet", "error", err)
 		}
 		cancel()
+		if err := q.lead(); err != nil && q.ctx.Err() == nil {
+			q.opts.Log.Warn("the node that writes does not lead the consensus", "error", err)
+		}
 		if q.opts.Files == nil {
 			if err := q.renew(); err != nil {
 				q.opts.Log.Warn("the certificate of this node cannot be renewed", "error", err)
@@ -259,6 +264,21 @@ func (q *Quorum) upkeep() {
 			return
 		}
 	}
+}
+
+// PreferLead makes the node lead the consensus while appends returns true, which then
+// saves a message between nodes for each write.
+func (q *Quorum) PreferLead(appends func() bool) { q.appends.Store(&appends) }
+
+// lead makes the node lead if it should.
+func (q *Quorum) lead() error {
+	appends := q.appends.Load()
+	if appends == nil || !(*appends)() || q.node.Leader() || !q.isVoter() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(q.ctx, enterTime)
+	defer cancel()
+	return q.node.TakeLead(ctx)
 }
 
 // vote makes the node a voter if it should be one and has everything that is decided:

@@ -179,6 +179,9 @@ func (m *member) join(ctx context.Context, a *app, key storage.Hash) (err error)
 	connection.Link = m.link
 	m.link.Attach(m.node, nil)
 	m.start()
+	if m.quorum != nil {
+		m.quorum.PreferLead(m.node.Leads)
+	}
 	return nil
 }
 
