@@ -50,6 +50,10 @@ func (o *Options) missing(c Column) string {
 		if what = program("mariadbd", "mariadb-install-db", "rsync"); what == "" && galera() == "" {
 			what = "Galera's library is not installed"
 		}
+	case Raft:
+		if text, err := output(o.Program, "serve", "--help"); err != nil || !strings.Contains(text, "--cluster") {
+			what = "this program has no --cluster"
+		}
 	case PostgreSQL:
 		if postgres() == "" {
 			what = "PostgreSQL is not installed in /usr/lib/postgresql"

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -154,8 +155,8 @@ func (d *deployment) startOstiary(ctx context.Context, f files) error {
 		return err
 	}
 	keys := []string{"--secret-key-file", f.key, "--keystone-keys", f.fernet, "--keystone-receipt-keys", f.receipts}
-	for i := range d.cell.Instances {
-		if err := d.startInstance(i, f, keys); err != nil {
+	for _, i := range d.order() {
+		if err := d.startInstance(ctx, i, f, keys); err != nil {
 			return err
 		}
 		if i > 0 {
@@ -209,10 +210,43 @@ func (d *deployment) holder(ctx context.Context) int {
 	return 0
 }
 
+// order returns the instances in the order in which they start: those with copies of the
+// log come first, because the first nodes of a cluster without a database are the ones
+// that vote.
+func (d *deployment) order() []int {
+	all := d.cell.copies()
+	for i := range d.cell.Instances {
+		if !slices.Contains(all, i) {
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
+// joinLog returns the setting that gives an instance its log: the address of a database,
+// or, without one, a token of the first instance.
+func (d *deployment) joinLog(ctx context.Context, i int) (flags, env []string, err error) {
+	if d.cell.Store == Raft {
+		vote := fmt.Sprintf("--vote=%t", slices.Contains(d.cell.copies(), i))
+		if i == 0 {
+			return []string{"--cluster", vote}, nil, nil
+		}
+		token, err := output(d.o.Program, "node", "token", "--data", d.data(0))
+		return []string{vote}, []string{"OSTIARY_JOIN=" + token}, err
+	}
+	log, err := d.hosts.Reach(i, d.cell.databases()[d.cell.database(i)], serviceDatabase)
+	if d.cell.Store == PostgreSQL {
+		log = "postgres://" + account + "@" + log + "/" + account + "?sslmode=disable"
+	} else {
+		log = "mysql://" + account + ":" + account + "@" + log + "/" + account + "?tls=false"
+	}
+	return nil, []string{"OSTIARY_LOG=" + log}, err
+}
+
 // data returns the folder of an instance.
 func (d *deployment) data(i int) string { return filepath.Join(d.folder, fmt.Sprintf("node-%d", i+1)) }
 
-func (d *deployment) startInstance(i int, f files, keys []string) error {
+func (d *deployment) startInstance(ctx context.Context, i int, f files, keys []string) error {
 	listen := map[string]string{}
 	for _, service := range []string{serviceIdentity, serviceNodes, serviceMetrics, serviceGRPC} {
 		port, err := d.hosts.Port(i, service)
@@ -225,30 +259,29 @@ func (d *deployment) startInstance(i int, f files, keys []string) error {
 	if err != nil {
 		return err
 	}
-	log, err := d.hosts.Reach(i, d.cell.databases()[d.cell.database(i)], serviceDatabase)
+	log, env, err := d.joinLog(ctx, i)
 	if err != nil {
 		return err
 	}
-	if d.cell.Store == PostgreSQL {
-		log = "postgres://" + account + "@" + log + "/" + account + "?sslmode=disable"
-	} else {
-		log = "mysql://" + account + ":" + account + "@" + log + "/" + account + "?tls=false"
-	}
-	certificate := filepath.Join(f.certificates, d.address(i))
 	acknowledge := "leased"
 	if d.cell.Local {
 		acknowledge = "local"
 	}
 	command := append([]string{d.o.Program, "serve", "--data", d.data(i), "--http", listen[serviceIdentity], "--grpc", listen[serviceGRPC], "--metrics", listen[serviceMetrics], "--metrics-exposed",
 		"--doors", "keystone", "--auth-anonymous", "--log-level", "warn", "--request-timeout", "60s", "--keystone-request-timeout", "60s", "--keystone-password-hash-rounds", strconv.Itoa(d.cell.Rounds),
-		"--nodes-listen", listen[serviceNodes], "--nodes-address", address, "--nodes-ca", filepath.Join(f.certificates, "ca.crt"), "--nodes-certificate", certificate + ".crt", "--nodes-key", certificate + ".key",
-		"--acknowledge", acknowledge}, keys...)
-	if i > 0 {
+		"--nodes-listen", listen[serviceNodes], "--nodes-address", address, "--acknowledge", acknowledge}, append(log, keys...)...)
+	if d.cell.Store != Raft { // there the first instance is the authority of the others
+		certificate := filepath.Join(f.certificates, d.address(i))
+		command = append(command, "--nodes-ca", filepath.Join(f.certificates, "ca.crt"), "--nodes-certificate", certificate+".crt", "--nodes-key", certificate+".key")
+	}
+	if i == 0 {
+		command = append(command, "--prefer-holder")
+	} else {
 		command = append(command, "--holder-reluctance", reluctance.String())
 	}
 	holder, read := d.cell.leases()
 	command = append(command, "--holder-lease", holder.String(), "--read-lease", read.String())
-	p, err := d.start(i, Ostiary, syscall.SIGTERM, []string{"OSTIARY_LOG=" + log}, command...)
+	p, err := d.start(i, Ostiary, syscall.SIGTERM, env, command...)
 	if err == nil {
 		d.servers = append(d.servers, p)
 	}
@@ -303,6 +336,9 @@ func (d *deployment) startKeystone() error {
 // template returns a data folder of the cell's database that cells copy.
 func (r *Runner) template(ctx context.Context, c Cell) (string, error) {
 	kind := c.Store
+	if kind == Raft {
+		return "", nil
+	}
 	if kind == Galera {
 		kind = MariaDB
 	}

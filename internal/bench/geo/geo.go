@@ -30,6 +30,7 @@ const (
 	MariaDB    = "mariadb"    // one server
 	PostgreSQL = "postgresql" // one server
 	Galera     = "galera"     // three servers
+	Raft       = "raft"       // none: the instances keep the log themselves (--cluster)
 )
 
 // Column is a deployment that the study compares with others.
@@ -64,9 +65,14 @@ func (c Column) folder() string {
 func Columns() []Column {
 	return []Column{
 		{Keystone, MariaDB, false}, {Keystone, Galera, false},
-		{Ostiary, MariaDB, false}, {Ostiary, PostgreSQL, false}, {Ostiary, Galera, false},
-		{Ostiary, MariaDB, true}, {Ostiary, Galera, true},
+		{Ostiary, MariaDB, false}, {Ostiary, PostgreSQL, false}, {Ostiary, Galera, false}, {Ostiary, Raft, false},
+		{Ostiary, MariaDB, true}, {Ostiary, Galera, true}, {Ostiary, Raft, true},
 	}
+}
+
+// columnsPlain are the columns whose writes wait for the other instances.
+func columnsPlain() []Column {
+	return slices.DeleteFunc(Columns(), func(c Column) bool { return c.Local })
 }
 
 // Hierarchical is the delay of cells with locality, as the study writes it: three groups
@@ -142,13 +148,17 @@ func (c Cell) way() delay.Way {
 	}
 }
 
-// databases returns the instances that have a server of the database.
-func (c Cell) databases() []int {
+// copies returns the instances that have a server of the database, or that vote on the
+// log. The first one is where the log is written.
+func (c Cell) copies() []int {
 	servers := 1
-	if c.Store == Galera {
+	if c.Store == Galera || c.Store == Raft {
 		servers = 3
 	}
 	group := c.Instances / 3
+	if c.Store == Raft && c.Instances >= 15 && c.Delay != Hierarchical {
+		servers, group = 5, c.Instances/5
+	}
 	var out []int
 	for i := range servers {
 		zone := i
@@ -162,6 +172,14 @@ func (c Cell) databases() []int {
 		out = append(out, at)
 	}
 	return out
+}
+
+// databases returns the instances that have a server of the database.
+func (c Cell) databases() []int {
+	if c.Store == Raft {
+		return nil
+	}
+	return c.copies()
 }
 
 // database returns the index in databases of the server that is nearest to an instance.
@@ -182,7 +200,7 @@ func (c Cell) database(instance int) (best int) {
 // renews its lease by a commit of the log, of which five should fit into the lease, and a
 // read lease by a round trip, of which three should.
 func (c Cell) leases() (holder, read time.Duration) {
-	way, all := c.way(), c.databases()
+	way, all := c.way(), c.copies()
 	var trip, between time.Duration
 	for i := range c.Instances {
 		trip = max(trip, way(0, i)+way(i, 0))
@@ -197,7 +215,7 @@ func (c Cell) leases() (holder, read time.Duration) {
 // loaded returns the instances that get the load.
 func (c Cell) loaded() []int {
 	if !c.High {
-		if all := c.databases(); len(all) > 1 {
+		if all := c.copies(); len(all) > 1 {
 			return all[1:2] // as in the study, each instance has a database of its own
 		}
 		return []int{1}
@@ -252,7 +270,7 @@ func Full() []Cell {
 	add := func(c Column, instances, delay int, zones string, high bool) {
 		all = append(all, Cell{c, instances, delay, zones, high, rounds(instances, high)})
 	}
-	plain := Columns()[:5]
+	plain := columnsPlain()
 	for _, high := range []bool{false, true} {
 		for _, c := range plain {
 			add(c, 3, 0, zonesSame, high)
@@ -275,7 +293,7 @@ func Full() []Cell {
 			continue
 		}
 		for _, zones := range zonesAll {
-			if c.Store == Galera || zones == zonesSame {
+			if c.Store == Galera || c.Store == Raft || zones == zonesSame {
 				add(c, 9, Hierarchical, zones, false)
 			}
 		}
@@ -293,7 +311,7 @@ func Full() []Cell {
 func Short() []Cell {
 	var all []Cell
 	for _, delay := range []int{0, 50} {
-		for _, c := range Columns()[:5] {
+		for _, c := range columnsPlain() {
 			if c.System == Ostiary || c.Store == MariaDB {
 				all = append(all, Cell{c, 3, delay, zonesSame, false, roundsShort})
 			}
