@@ -1,0 +1,78 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestNodesBoundOfStores creates stores through two nodes in turn: the bound is one of the
+// cluster, and each node refuses one more.
+func TestNodesBoundOfStores(t *testing.T) {
+	t.Parallel()
+	c := startNodes(t, 2, "--stores-max", "4")
+	create := func(p *process) error { return p.post("/stores", map[string]string{"name": "one"}, nil) }
+	for i := range 4 {
+		if err := create(c.all[i%2]); err != nil {
+			t.Fatalf("store %d: %v", i, err)
+		}
+	}
+	for _, p := range c.all {
+		if err := create(p); err == nil || !strings.Contains(err.Error(), "4") {
+			t.Errorf("node %d: one store more: %v", p.number, err)
+		}
+	}
+}
+
+// TestNodesRevokedKey removes a key at the node that writes. A write with it through the
+// other node, which still has the key, is refused.
+func TestNodesRevokedKey(t *testing.T) {
+	t.Parallel()
+	const kept, revoked = "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"
+	c := startNodes(t, 0)
+	put := func(i int, keys ...string) {
+		t.Helper()
+		if err := os.WriteFile(c.file(fmt.Sprint("keys", i)), []byte(strings.Join(keys, "\n")+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 2 {
+		put(i, kept, revoked)
+		c.flags = []string{"--auth-keys-file", c.file(fmt.Sprint("keys", i))}
+		p := &process{number: i}
+		c.all = append(c.all, p)
+		c.start(p)
+	}
+	create := func(p *process, key string) int {
+		t.Helper()
+		r, err := http.NewRequest(http.MethodPost, p.http+"/stores", strings.NewReader(`{"name":"one"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header = http.Header{"Authorization": {"Bearer " + key}, "Content-Type": {"application/json"}}
+		response, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		return response.StatusCode
+	}
+	holder := c.holder()
+	other := c.all[1-holder.number]
+	for _, key := range []string{kept, revoked} {
+		if status := create(other, key); status != http.StatusCreated {
+			t.Fatalf("a write with a key: %d", status)
+		}
+	}
+	put(holder.number, kept)
+	if err := holder.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	c.eventually("the holder refuses the key", func() bool { return create(other, revoked) == http.StatusUnauthorized })
+	if status := create(other, kept); status != http.StatusCreated {
+		t.Errorf("a write with the other key: %d", status)
+	}
+}
