@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -20,10 +21,12 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/types/known/emptypb"
 
+	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/permify/basev1"
 	"github.com/ostiary/ostiary/internal/audit"
 	"github.com/ostiary/ostiary/server"
+	"github.com/ostiary/ostiary/storage"
 )
 
 // auditRecord is a line of the audit log.
@@ -365,6 +368,52 @@ func TestAuditRPC(t *testing.T) {
 	for name, n := range refused {
 		if n != 0 {
 			t.Errorf("%s: %d refusals are not in a record", name, n)
+		}
+	}
+}
+
+// nothing is the access of a caller whose scope has no store.
+type nothing struct{}
+
+func (nothing) Allow(context.Context, ostiary.Right, storage.StoreInfo) error {
+	return ostiary.ErrForbidden
+}
+
+// TestAuditOutOfScope sends requests that write, and a check, with a key whose scope does
+// not have the store. Each is refused, and has a record with the caller and the store.
+func TestAuditOutOfScope(t *testing.T) {
+	t.Parallel()
+	x := openEveryDoor(t)
+	x.bootstrap()
+	x.id = x.call("openfga", "POST", "/stores", m{"name": "one"})["id"].(string)
+	s := startAudited(t, x, nil)
+	n := map[string]int{}
+	check := writingRoute{"openfga", "POST", "/stores/" + x.id + "/check", m{"tuple_key": m{"user": "user:a", "relation": "viewer", "object": "doc:1"}}}
+	for _, w := range append(writingRoutes(x), check) {
+		if w.door != "openfga" && w.door != "native" && w.door != "permify" && w.door != "xacml" {
+			continue // their stores are those of the door
+		}
+		r := w.request(x, "01ARZ3NDEKTSV4RRFFQ69G5FAV")
+		r.Header.Set("Authorization", "Bearer "+walkerKey)
+		rec, got := s.send(r.WithContext(ostiary.WithAccess(r.Context(), nothing{})))
+		if rec.Code != http.StatusForbidden {
+			continue // the request is malformed in another way
+		}
+		n[w.door]++
+		kind := "write"
+		if w.path == check.path {
+			kind = "refusal"
+		}
+		if len(got) != 1 || got[0].Kind != kind || got[0].Outcome != "refused" || got[0].Caller.ID != "walker" || len(got[0].Changes) > 0 {
+			t.Errorf("%s %s %s: %d, records %+v", w.door, w.method, w.path, rec.Code, got)
+		}
+		if w.door == "openfga" && (len(got) != 1 || got[0].Store != x.id) {
+			t.Errorf("%s: the store is missing: %+v", w.path, got)
+		}
+	}
+	for _, name := range []string{"openfga", "native", "permify", "xacml"} {
+		if n[name] < 3 {
+			t.Errorf("%s: %d requests were refused by the scope, want at least 3", name, n[name])
 		}
 	}
 }
