@@ -14,17 +14,16 @@ import (
 
 // keyJSON is a key in a response.
 type keyJSON struct {
-	ID      string         `json:"id"`
-	Name    string         `json:"name"`
-	Owner   string         `json:"owner"`
-	Creator string         `json:"creator"`
-	Created time.Time      `json:"created"`
-	Expires *time.Time     `json:"expires,omitempty"`
-	Expired bool           `json:"expired"`
-	Stores  []string       `json:"stores"`
-	Rights  []string       `json:"rights"`
-	Doors   []string       `json:"doors"`
-	Match   *callers.Match `json:"match,omitempty"`
+	ID      string     `json:"id"`
+	Name    string     `json:"name"`
+	Owner   string     `json:"owner"`
+	Creator string     `json:"creator"`
+	Created time.Time  `json:"created"`
+	Expires *time.Time `json:"expires,omitempty"`
+	Expired bool       `json:"expired"`
+	Stores  []string   `json:"stores"`
+	Rights  []string   `json:"rights"`
+	Doors   []string   `json:"doors"`
 	// Secrets is how many secrets are accepted.
 	Secrets int `json:"secrets"`
 	// Secret is that of a key that was just made or rotated; nothing else shows it.
@@ -38,9 +37,6 @@ func keyOf(k *callers.Key) keyJSON {
 	out := keyJSON{ID: k.ID, Name: k.Name, Owner: k.Owner, Creator: k.Creator, Created: k.Created, Doors: k.Doors, Secrets: k.Secrets(now)}
 	if !k.Expires.IsZero() {
 		out.Expires, out.Expired = &k.Expires, !now.Before(k.Expires)
-	}
-	if k.Match != (callers.Match{}) {
-		out.Match = &k.Match
 	}
 	for _, place := range k.Stores {
 		out.Stores = append(out.Stores, place.String())

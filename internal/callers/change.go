@@ -25,14 +25,12 @@ type NewKey struct {
 	Rights []string
 	// Doors are names of doors. Nil means all.
 	Doors []string
-	// Match makes a key without a secret.
-	Match Match
 }
 
 // Made is a key that was made or rotated.
 type Made struct {
 	Key *Key
-	// Secret is shown once, and kept nowhere. It is "" for a key with a Match.
+	// Secret is shown once, and kept nowhere.
 	Secret string
 	// Warnings are what the caller may have overlooked.
 	Warnings []string
@@ -49,12 +47,9 @@ func (r *Registry) Create(ctx context.Context, n NewKey) (*Made, error) {
 	if err := repeated(ctx); err != nil {
 		return nil, err
 	}
-	m := &Made{Key: k}
-	if n.Match == (Match{}) {
-		secret, sum := newSecret(k.ID)
-		m.Secret = secret
-		k.add(sum, time.Time{}, false)
-	}
+	secret, sum := newSecret(k.ID)
+	k.add(sum, time.Time{})
+	m := &Made{Key: k, Secret: secret}
 	for _, p := range k.Stores {
 		if p.Pattern != "" && p.Pattern != all && !r.anyNamed(ctx, p) {
 			m.Warnings = append(m.Warnings, fmt.Sprintf("no store has a name that matches %q at the moment", p.Pattern))
@@ -99,20 +94,17 @@ func (r *Registry) Rotate(ctx context.Context, name string, keep time.Duration) 
 		if err != nil {
 			return nil, err
 		}
-		if old.Match != (Match{}) {
-			return nil, invalid("the key %q has no secret: tokens or certificates show who its callers are", name)
-		}
 		k := *old
 		k.credentials = nil
 		secret, sum := newSecret(k.ID)
-		k.add(sum, time.Time{}, false)
+		k.add(sum, time.Time{})
 		for _, c := range old.credentials {
 			if now := r.now(); keep > 0 && !c.expired(now) && len(k.credentials) < secretsMax {
 				until := now.Add(keep)
 				if !c.until.IsZero() && c.until.Before(until) {
 					until = c.until
 				}
-				k.add(c.sum, until, false)
+				k.add(c.sum, until)
 			}
 		}
 		m.Key, m.Secret = &k, secret
@@ -339,10 +331,7 @@ func (r *Registry) validate(ctx context.Context, n *NewKey) (*Key, error) {
 	case len(n.Rights) == 0:
 		return nil, invalid("a key needs rights: read, write, schema or admin")
 	}
-	if err := n.Match.validate(); err != nil {
-		return nil, err
-	}
-	k := &Key{ID: newKeyID(), Name: n.Name, Owner: n.Owner, Created: r.now().UTC(), Expires: n.Expires.UTC(), Doors: n.Doors, Match: n.Match}
+	k := &Key{ID: newKeyID(), Name: n.Name, Owner: n.Owner, Created: r.now().UTC(), Expires: n.Expires.UTC(), Doors: n.Doors}
 	if n.Expires.IsZero() {
 		k.Expires = time.Time{}
 	}
@@ -375,22 +364,6 @@ func (r *Registry) validate(ctx context.Context, n *NewKey) (*Key, error) {
 
 // reserved are callers of writes that no authenticated caller makes.
 var reserved = []string{ostiary.CallerLocal, ostiary.CallerLibrary, ostiary.CallerCollector, ostiary.CallerImport, ostiary.CallerBootstrap}
-
-func (m *Match) validate() error {
-	switch {
-	case *m == (Match{}):
-	case m.Name != "" && (m.Issuer != "" || m.Claim != "" || m.Value != ""):
-		return invalid("a key is for a certificate or for tokens, not for both")
-	case m.Name == "" && (m.Issuer == "" || m.Claim == "" || m.Value == ""):
-		return invalid("a key for tokens needs an issuer, a claim and its value")
-	}
-	for _, text := range []string{m.Issuer, m.Claim, m.Value, m.Name} {
-		if len(text) > ostiary.NameBytesMax {
-			return &ostiary.BoundError{Name: "NameBytesMax", Max: ostiary.NameBytesMax, Got: int64(len(text))}
-		}
-	}
-	return nil
-}
 
 func (r *Registry) validDoors(doors []string) error {
 	for _, door := range doors {

@@ -12,8 +12,7 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// Credential is one way to authenticate as a key: one of its secrets, or its [Match]. It
-// is the same value as long as neither it nor the scope of the key changes. Its methods may
+// Credential is one of the secrets of a key. It is the same value as long as neither it nor the scope of the key changes. Its methods may
 // be called concurrently.
 type Credential struct {
 	key     *Key
@@ -21,7 +20,6 @@ type Credential struct {
 	forward [sha256.Size]byte
 	until   time.Time // the end of this credential; zero: that of the key
 	ends    time.Time // zero: never
-	matched bool      // no secret, but a Match
 
 	registry *Registry
 	known    atomic.Bool // to the registry, which ends it

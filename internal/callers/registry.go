@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ostiary/ostiary"
@@ -44,8 +45,9 @@ type Registry struct {
 	options   Options
 	decisions *derived.Cache[*replica.At[*value], decision, bool]
 
-	mu     sync.Mutex    // guards the fields below
-	stored *stored       // nil before the store was found
+	stored atomic.Pointer[stored] // nil before the store was found
+
+	mu     sync.Mutex    // guards the changes of stored, and the field below
 	handed []*Credential // those that callers have got, and that have not ended
 }
 
@@ -92,12 +94,27 @@ func Managing(ctx context.Context) bool { return ctx.Value(managingKey{}) != nil
 
 // managing returns a context for the package's own calls: the access of the caller does
 // not apply to them.
-func managing(ctx context.Context) context.Context {
-	return context.WithValue(ostiary.WithAccess(ctx, nil), managingKey{}, true)
+func managing(ctx context.Context) context.Context { return own{ctx} }
+
+// own is the context of [managing].
+type own struct{ context.Context }
+
+// Value implements [context.Context].
+func (o own) Value(key any) any {
+	switch key {
+	case ostiary.AccessKey{}:
+		return nil
+	case managingKey{}:
+		return true
+	}
+	return o.Context.Value(key)
 }
 
 // find returns the replica of the system store, or nil if there is no store yet.
 func (r *Registry) find(ctx context.Context) (*stored, error) {
+	if s := r.stored.Load(); s != nil && r.engine.Exists(ctx, s.store) == nil {
+		return s, nil
+	}
 	store, err := r.engine.StoreByAlias(managing(ctx), ostiary.SystemDoor, systemAlias)
 	if errors.Is(err, ostiary.ErrNoStore) {
 		return nil, nil
@@ -107,11 +124,11 @@ func (r *Registry) find(ctx context.Context) (*stored, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.stored == nil || r.stored.store != store {
+	if s := r.stored.Load(); s == nil || s.store != store {
 		store.Keep()
-		r.stored = &stored{store, replica.New(store, r.form())}
+		r.stored.Store(&stored{store, replica.New(store, r.form())})
 	}
-	return r.stored, nil
+	return r.stored.Load(), nil
 }
 
 // create returns the replica of the system store, which it creates if there is none.
@@ -188,7 +205,7 @@ func (v *value) put(r *Registry, k *Key) {
 
 // sameScope reports whether two versions of a key differ in their secrets only.
 func (k *Key) sameScope(other *Key) bool {
-	return k.Name == other.Name && k.Owner == other.Owner && k.Match == other.Match && k.Expires.Equal(other.Expires) &&
+	return k.Name == other.Name && k.Owner == other.Owner && k.Expires.Equal(other.Expires) &&
 		slices.Equal(k.Stores, other.Stores) && slices.Equal(k.Rights, other.Rights) && slices.Equal(k.Doors, other.Doors)
 }
 
@@ -215,10 +232,7 @@ func (r *Registry) newest(ctx context.Context) (*replica.At[*value], error) {
 		at, err = s.Newest(ctx)
 	}
 	if errors.Is(err, ostiary.ErrNoLease) {
-		r.mu.Lock()
-		s = r.stored
-		r.mu.Unlock()
-		if s != nil && s.Loaded() != nil {
+		if s = r.stored.Load(); s != nil && s.Loaded() != nil {
 			return s.Loaded(), nil
 		}
 	}
@@ -235,32 +249,13 @@ var noKeys = &replica.At[*value]{Value: empty()}
 // has expired.
 func (r *Registry) Secret(ctx context.Context, secret string) (*Credential, error) {
 	return r.live(ctx, func(v *value) *Credential {
-		c := v.bySum[sha256.Sum256([]byte(secret))]
-		if c != nil && c.matched {
-			return nil
-		}
-		return c
+		return v.bySum[sha256.Sum256([]byte(secret))]
 	})
 }
 
 // ByID returns the credential with an id of [Credential.ID], or nil.
 func (r *Registry) ByID(ctx context.Context, id [sha256.Size]byte) (*Credential, error) {
 	return r.live(ctx, func(v *value) *Credential { return v.byForward[id] })
-}
-
-// Matching returns the credential whose [Match] a caller fulfills, or nil. Of several keys
-// it is that whose name is the first one.
-func (r *Registry) Matching(ctx context.Context, fulfills func(Match) bool) (*Credential, error) {
-	return r.live(ctx, func(v *value) (found *Credential) {
-		for _, k := range v.byID {
-			for _, c := range k.credentials {
-				if c.matched && fulfills(k.Match) && !c.Ended() && (found == nil || k.Name < found.key.Name) {
-					found = c
-				}
-			}
-		}
-		return found
-	})
 }
 
 func (r *Registry) live(ctx context.Context, find func(*value) *Credential) (*Credential, error) {
@@ -364,9 +359,7 @@ func (r *Registry) Follow(ctx context.Context) {
 
 // has reports whether the newest revision that was read has a credential.
 func (r *Registry) has(c *Credential) bool {
-	r.mu.Lock()
-	s := r.stored
-	r.mu.Unlock()
+	s := r.stored.Load()
 	return s != nil && s.Loaded() != nil && s.Loaded().Value.bySum[c.sum] != nil
 }
 

@@ -20,19 +20,10 @@ type Key struct {
 	Stores  []string   `json:"stores"`
 	Rights  []string   `json:"rights"`
 	Doors   []string   `json:"doors"`
-	Match   *Match     `json:"match,omitempty"`
 	Secrets int        `json:"secrets"`
 	// Secret is set by CreateKey and RotateKey only.
 	Secret   string   `json:"secret,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
-}
-
-// Match is what a token or a certificate must have for its caller to be a key.
-type Match struct {
-	Issuer string `json:"issuer,omitempty"`
-	Claim  string `json:"claim,omitempty"`
-	Value  string `json:"value,omitempty"`
-	Name   string `json:"name,omitempty"`
 }
 
 // NewKey describes a key that is made.
@@ -43,7 +34,6 @@ type NewKey struct {
 	Stores  []string   `json:"stores"`
 	Rights  []string   `json:"rights"`
 	Doors   []string   `json:"doors,omitempty"`
-	Match   *Match     `json:"match,omitempty"`
 }
 
 // KeyQuestion asks whether a key may do something.

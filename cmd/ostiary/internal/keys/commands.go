@@ -92,14 +92,10 @@ func (a *app) printMade(k client.Key) error {
 	for _, text := range k.Warnings {
 		a.Note("warning: %s", text)
 	}
-	if !a.JSON && k.Secret != "" {
+	if !a.JSON {
 		a.Note("key %s, id %s, expires %s; this is the only time that its secret is shown:", k.Name, k.ID, expiryText(k))
 	}
 	return a.Print(k, func(w io.Writer) {
-		if k.Secret == "" {
-			fmt.Fprintf(w, "made key %s, id %s, expires %s\n", k.Name, k.ID, expiryText(k))
-			return
-		}
 		fmt.Fprintln(w, k.Secret)
 	})
 }
@@ -141,14 +137,7 @@ func (a *app) show() *cobra.Command {
 			return a.Print(k, func(w io.Writer) {
 				fmt.Fprintf(w, "name\t%s\nid\t%s\nowner\t%s\nmade\t%s by %s\nexpires\t%s\nstores\t%s\nrights\t%s\ndoors\t%s\n", k.Name, k.ID, k.Owner,
 					k.Created.Format(time.RFC3339), k.Creator, expiryText(k), strings.Join(k.Stores, ", "), strings.Join(k.Rights, ", "), strings.Join(k.Doors, ", "))
-				switch m := k.Match; {
-				case m == nil:
-					fmt.Fprintf(w, "secrets\t%d\n", k.Secrets)
-				case m.Name != "":
-					fmt.Fprintf(w, "certificate\t%s\n", m.Name)
-				default:
-					fmt.Fprintf(w, "tokens\t%s=%s of %s\n", m.Claim, m.Value, m.Issuer)
-				}
+				fmt.Fprintf(w, "secrets\t%d\n", k.Secrets)
 			})
 		})
 	}}
