@@ -241,7 +241,7 @@ func TestEveryCaller(t *testing.T) {
 			delete(table, key)
 		}
 		if d.OwnAuthentication {
-			fmt.Fprintf(&text, "%s: %d routes with the tokens of Identity\n", d.Name, len(d.Routes))
+			fmt.Fprintf(&text, "%s: all routes are for the tokens of Identity\n", d.Name)
 		}
 	}
 	for _, key := range sortedKeys(table) {
