@@ -14,8 +14,8 @@ mkdir -p "$work"
 if install keystone-venv requirements-keystone.txt uwsgi; then
 	set -- --keystone "$work/keystone-venv" "$@"
 else
-	echo "the real Keystone cannot be installed, so its cells are left out:"
-	tail -n 3 "$work/keystone-venv.pip"
+	echo "the real Keystone cannot be installed, so its cells are left out:" >&2
+	tail -n 3 "$work/keystone-venv.pip" >&2
 fi
 (cd "$root" && go build -buildvcs=auto -o "$here/ostiary" ./cmd/ostiary) || exit 1
 exec "$here/ostiary" bench geo --records "$records" --html "$here/geo.html" --rally-out "$here/rally" "$@"
