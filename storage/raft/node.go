@@ -286,8 +286,8 @@ func (n *Node) index() (uint64, error) {
 		n.mu.Unlock()
 	}
 	at := n.raft.CommitIndex()
-	if err := n.raft.VerifyLeader().Error(); err != nil {
-		return 0, fmt.Errorf("%w: %w", errNotLeader, err)
+	if err := n.verifyLeader(); err != nil {
+		return 0, err
 	}
 	if n.raft.CurrentTerm() != term {
 		return 0, errNotLeader
@@ -302,6 +302,22 @@ func (n *Node) index() (uint64, error) {
 		return 0, err
 	}
 	return n.propose(nothing)
+}
+
+// verifyLeader returns once a majority has confirmed that this node leads. A question
+// that the consensus has not begun when it ends is never answered, so Close ends it.
+func (n *Node) verifyLeader() error {
+	verified := make(chan error, 1)
+	go func() { verified <- n.raft.VerifyLeader().Error() }()
+	select {
+	case err := <-verified:
+		if err != nil {
+			return fmt.Errorf("%w: %w", errNotLeader, err)
+		}
+		return nil
+	case <-n.ctx.Done():
+		return storage.ErrClosed
+	}
 }
 
 // streamLayer is a node as the listener and dialer of its consensus.
