@@ -80,7 +80,11 @@ func (c *client) call(p *process) {
 		need := c.world.random(docsTotal)
 		c.write(ctx, p, "", history.Call{Needs: true, Need: need, NeedThere: c.world.random(2) == 0})
 	case n < 65:
-		c.read(ctx, p, history.Full)
+		k := history.Full
+		if c.world.network != nil && c.world.random(2) == 0 {
+			k = history.Newest
+		}
+		c.read(ctx, p, k)
 	case n < 76:
 		c.read(ctx, p, history.Least)
 	case n < 83:
@@ -126,7 +130,7 @@ func (c *client) write(ctx context.Context, p *process, after ostiary.Token, mad
 		defer cancel()
 		result = c.send(again, p, made, request)
 	}
-	if result != history.Open && w.random(3) == 0 {
+	if result != history.Open && w.random(2) == 0 {
 		c.read(ctx, p, history.Local)
 	}
 }

@@ -13,12 +13,13 @@ var faults = []struct {
 	make   func(m *machine, p *process)
 }{
 	{4, (*machine).partition},
+	{3, (*machine).flap},
 	{4, (*machine).lose},
 	{2, (*machine).slow},
 	{4, (*machine).pause},
 	{5, (*machine).crash},
 	{2, (*machine).restart},
-	{2, (*machine).fill},
+	{4, (*machine).fill},
 	{1, (*machine).replace},
 	{2, (*machine).jump},
 	{6, (*machine).maintain},
@@ -86,10 +87,27 @@ func (m *machine) partition(p *process) {
 	p.link.down.Store(how != 0)
 	if how != 1 {
 		p.peers.apart(true)
+	} else if m.world.random(2) == 0 { // another node at the same place
+		other := m.world.machines[m.world.random(nodesTotal)].process.Load()
+		other.link.down.Store(true)
+		defer other.link.down.Store(false)
 	}
 	m.wait(4 * time.Second)
 	p.link.down.Store(false)
 	p.peers.apart(false)
+}
+
+// flap ends and restores the connections to the other nodes several times, while the log
+// cannot be reached.
+func (m *machine) flap(p *process) {
+	p.link.down.Store(true)
+	for range 4 {
+		p.peers.apart(true)
+		m.wait(1200 * time.Millisecond)
+		p.peers.apart(false)
+		m.wait(100 * time.Millisecond)
+	}
+	p.link.down.Store(false)
 }
 
 func (m *machine) lose(p *process) {
@@ -100,6 +118,10 @@ func (m *machine) lose(p *process) {
 
 func (m *machine) slow(p *process) {
 	p.link.slow.Store(true)
+	if m.world.random(2) == 0 { // so that it asks the log before each read
+		p.peers.apart(true)
+		defer p.peers.apart(false)
+	}
 	m.wait(2 * time.Second)
 	p.link.slow.Store(false)
 }
@@ -129,8 +151,12 @@ func (m *machine) restart(*process) {
 	m.start()
 }
 
-// fill fills the disk. Unless the node notices that, the disk is free again later.
+// fill fills the disk, or that of the node that writes. Unless the node notices that, the
+// disk is free again later.
 func (m *machine) fill(p *process) {
+	if m.world.random(2) == 0 {
+		p = m.world.holder(p)
+	}
 	p.disk.fill(true)
 	m.wait(2 * time.Second)
 	if m.world.random(2) == 0 {

@@ -166,6 +166,7 @@ func (m *machine) start() {
 		}
 		if !isFault(err) {
 			w.fail("a node does not start: node %d: %w", m.number, err)
+			m.lost = true
 			return
 		}
 		time.Sleep(100 * time.Millisecond)

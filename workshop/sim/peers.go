@@ -47,6 +47,16 @@ func (w *world) find(to cluster.Peer) (*process, error) {
 	return nil, fmt.Errorf("start %d of node %x: %w", to.Start, to.ID[:4], errLink)
 }
 
+// holder returns the process that writes, as far as one does; otherwise another one.
+func (w *world) holder(other *process) *process {
+	for _, m := range w.machines {
+		if p := m.process.Load(); p.node != nil && p.node.Leads() && !p.killed.Load() {
+			return p
+		}
+	}
+	return other
+}
+
 // Follow implements [cluster.Link].
 func (n *peers) Follow(ctx context.Context, to cluster.Peer, hello cluster.Hello) (cluster.Stream, error) {
 	if _, err := n.of.world.find(to); err != nil || n.of.killed.Load() {

@@ -100,7 +100,7 @@ func newWorld(ctx context.Context, seed uint64) *world {
 	if w.random(3) == 0 { // trims
 		w.window, w.logWindow = time.Second, time.Second
 	}
-	if w.random(3) == 0 {
+	if w.random(5) < 2 {
 		w.network = clustertest.NewNetwork()
 		w.network.SetDelay(func() time.Duration { return time.Duration(w.random(int(travelMax))) })
 	}
@@ -140,7 +140,7 @@ func (w *world) play() error {
 	for _, m := range w.machines {
 		faults.Go(m.disturb)
 	}
-	if w.random(8) == 0 {
+	if w.random(6) == 0 {
 		faults.Go(w.restore)
 	}
 	clients.Wait()
@@ -160,6 +160,7 @@ func (w *world) end() {
 		}
 	}
 	w.late.Wait()
+	time.Sleep(time.Second) // messages to nodes that have ended
 }
 
 // open creates the store, and waits until all nodes have it.
