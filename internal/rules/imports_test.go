@@ -157,9 +157,9 @@ workshop/failing: storage storage/memory rel
 storage/sharedlog/sharedlogtest: storage storage/sharedlog
 internal/cluster/clustertest: internal/cluster storage storage/sharedlog
 workshop/doortest: door workshop/failing storage/memory internal/golden
-storage/sqllog/sqllogtest: storage/sharedlog storage/sharedlog/sharedlogtest storage/sqllog
+storage/sqllog/sqllogtest: internal/cluster/certificate storage storage/sharedlog storage/sharedlog/sharedlogtest storage/sqllog
 workshop/databases:
-workshop/logtest: storage storage/kv storage/memory storage/replica storage/sharedlog storage/storagetest
+workshop/logtest: rel storage storage/kv storage/memory storage/replica storage/sharedlog storage/storagetest
 workshop/enginetest:
 workshop/oidctest:
 workshop/wait:

@@ -1,8 +1,10 @@
 package kv
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"iter"
 	"slices"
@@ -39,6 +41,29 @@ func (d *Driver) copyKey() []byte { return append(append([]byte(nil), d.prefix..
 func (c *Copy) Record() ([]byte, error) {
 	v, _, err := c.d.get(c.d.store, c.d.copyKey())
 	return v, err
+}
+
+// trailSlots is how many of the last marks a copy keeps, see [Transaction.SetMark].
+const trailSlots = 1 << 16
+
+// markKey is the key of a mark. It follows that of the record.
+func (d *Driver) markKey(number uint64) []byte {
+	return binary.BigEndian.AppendUint16(d.copyKey(), uint16(number%trailSlots))
+}
+
+// SetMark records a value under a number, in place of the one whose number is smaller by
+// trailSlots. Marks are not in the stream of Export, and Import removes them.
+func (t *Transaction) SetMark(number uint64, value []byte) error {
+	return t.d.put(t.b, t.d.markKey(number), append(binary.BigEndian.AppendUint64(nil, number), value...))
+}
+
+// Mark returns the value under a number, or nil if the copy does not have it (any more).
+func (c *Copy) Mark(number uint64) ([]byte, error) {
+	v, _, err := c.d.get(c.d.store, c.d.markKey(number))
+	if err != nil || len(v) < 8 || binary.BigEndian.Uint64(v) != number {
+		return nil, err
+	}
+	return v[8:], nil
 }
 
 // Sync returns when all transactions that were committed before are durable.
@@ -268,6 +293,41 @@ func (c *Copy) MissingSecrets(ctx context.Context) iter.Seq2[MissingSecret, erro
 				}
 				m.Secret.Secondary = secondary
 				copy(m.Secret.Digest[:], digest)
+				more = yield(m, nil)
+				return more, nil
+			})
+			if err != nil {
+				yield(MissingSecret{}, wrap("secrets of", info.ID, err))
+				return
+			}
+			if !more {
+				return
+			}
+		}
+	}
+}
+
+// Secrets yields the secrets of all stores, with their ciphertexts.
+func (c *Copy) Secrets(ctx context.Context) iter.Seq2[MissingSecret, error] {
+	return func(yield func(MissingSecret, error) bool) {
+		d := c.d
+		for info, err := range d.Stores(ctx, storage.StoreID{}) {
+			if err != nil {
+				yield(MissingSecret{}, err)
+				return
+			}
+			table, more := d.tableKey(info.ID, tableSecrets), true
+			err := d.scan(ctx, d.store, table, successor(table), func(key, value []byte) (bool, error) {
+				var parts [2][]byte
+				if err := splitKey(key[len(table):], parts[:]); err != nil {
+					return false, err
+				}
+				m := MissingSecret{info.ID, info.Incarnation, storage.Document{Kind: string(parts[0]), Key: string(parts[1])}}
+				secondary, body, ok := splitTexts(value)
+				if !ok {
+					return false, errRow()
+				}
+				m.Secret.Secondary, m.Secret.Body, m.Secret.Digest = secondary, bytes.Clone([]byte(body)), sha256.Sum256([]byte(body))
 				more = yield(m, nil)
 				return more, nil
 			})

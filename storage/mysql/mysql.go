@@ -4,6 +4,8 @@ package mysql
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
@@ -11,6 +13,8 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -39,8 +43,9 @@ func Open(ctx context.Context, address string) (*sqllog.Log, error) {
 // Database returns a pool of connections to the database of a URL, with the settings of
 // the server. The URL may have several hosts, separated by commas: a connection is made
 // to the first one that answers. The server's certificate is verified unless the URL has
-// another tls parameter (false, skip-verify), or the host is of this machine. With the
-// parameter socket the connection uses that file.
+// another tls parameter (false, skip-verify), or the host is of this machine. The
+// parameter ca is a PEM file with the authorities of the certificate, in place of those of
+// the system. With the parameter socket the connection uses that file.
 func Database(address string) (*sql.DB, error) {
 	servers, err := parse(address)
 	if err != nil {
@@ -174,8 +179,8 @@ func config(u *url.URL) (*mysql.Config, error) {
 	c.Passwd, _ = u.User.Password()
 	c.Net, c.Addr = "tcp", u.Host
 	for name := range u.Query() {
-		if name != "socket" && name != "tls" {
-			return nil, fmt.Errorf("unknown parameter %q, expected socket or tls", name)
+		if name != "socket" && name != "tls" && name != "ca" {
+			return nil, fmt.Errorf("unknown parameter %q, expected ca, socket or tls", name)
 		}
 	}
 	if socket := u.Query().Get("socket"); socket != "" {
@@ -188,22 +193,40 @@ func config(u *url.URL) (*mysql.Config, error) {
 	c.DBName = strings.Trim(u.Path, "/")
 	c.MultiStatements, c.InterpolateParams, c.ClientFoundRows, c.ParseTime = true, true, true, true
 	c.Timeout = 5 * time.Second
-	c.TLSConfig = "true"
-	if mode := u.Query().Get("tls"); mode != "" {
+	switch mode, ca := u.Query().Get("tls"), u.Query().Get("ca"); {
+	case ca != "":
+		pem, err := os.ReadFile(ca)
+		if err != nil {
+			return nil, err
+		}
+		c.TLS = &tls.Config{ServerName: u.Hostname(), RootCAs: x509.NewCertPool()}
+		if !c.TLS.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%s has no certificate, expected PEM", ca)
+		}
+	case mode != "":
 		c.TLSConfig = mode
-	} else if c.Net == "unix" || sqllog.Loopback(u.Hostname()) {
+	case c.Net == "unix" || sqllog.Loopback(u.Hostname()):
 		c.TLSConfig = "false"
+	default:
+		c.TLSConfig = "true"
 	}
-	c.Params = map[string]string{"sql_mode": "'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'", "innodb_lock_wait_timeout": "1"}
+	c.Params = map[string]string{"autocommit": "1", "sql_mode": "'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'", "sql_safe_updates": "0", "innodb_lock_wait_timeout": "1"}
+	c.DialFunc = sqllog.Dial
 	return c, nil
 }
 
 // check migrates the tables, and checks what the log rests on.
 func check(ctx context.Context, db *sql.DB) error {
-	var readOnly bool
+	var readOnly, autocommit bool
 	var flush, packet int
-	err := db.QueryRowContext(ctx, "select @@read_only, @@innodb_flush_log_at_trx_commit, @@max_allowed_packet").Scan(&readOnly, &flush, &packet)
+	var mode string
+	err := db.QueryRowContext(ctx, "select @@read_only, @@innodb_flush_log_at_trx_commit, @@max_allowed_packet, @@autocommit, @@sql_mode").Scan(&readOnly, &flush, &packet, &autocommit, &mode)
 	if err != nil {
+		return err
+	}
+	// MariaDB and MySQL name it differently.
+	var name, isolation string
+	if err := db.QueryRowContext(ctx, "show session variables where variable_name in ('tx_isolation', 'transaction_isolation')").Scan(&name, &isolation); err != nil {
 		return err
 	}
 	switch {
@@ -213,9 +236,50 @@ func check(ctx context.Context, db *sql.DB) error {
 		return fmt.Errorf("innodb_flush_log_at_trx_commit is %d, expected 1: a commit must be durable when it is answered", flush)
 	case packet < packetMin:
 		return fmt.Errorf("max_allowed_packet is %d, expected %d or more", packet, packetMin)
+	case !autocommit:
+		return errors.New("autocommit is off although this program turns it on: something between this program and the server drops settings of a session")
+	case !strings.Contains(mode, "STRICT_ALL_TABLES"):
+		return fmt.Errorf("sql_mode is %q although this program sets STRICT_ALL_TABLES: something between this program and the server drops settings of a session", mode)
+	case isolation != "READ-COMMITTED":
+		return fmt.Errorf("%s is %s although this program sets READ-COMMITTED: something between this program and the server drops settings of a session", name, isolation)
 	}
-	return sqllog.Migrate(ctx, db, goose.DialectMySQL)
+	if err := sqllog.Migrate(ctx, db, goose.DialectMySQL); err != nil {
+		return err
+	}
+	return rights(ctx, db)
 }
+
+// rights fails and names the rights that the user lacks. It runs statements that change
+// nothing: all of them at once, unless one is denied.
+func rights(ctx context.Context, db *sql.DB) error {
+	type probe struct{ right, query string }
+	var probes []probe
+	for table, column := range sqllog.Tables {
+		probes = append(probes, probe{"SELECT on " + table, "select " + column + " from " + table + " limit 0"},
+			probe{"INSERT on " + table, "insert into " + table + " select * from " + table + " where 1 = 0"},
+			probe{"UPDATE on " + table, "update " + table + " set " + column + " = " + column + " where 1 = 0"},
+			probe{"DELETE on " + table, "delete from " + table + " where 1 = 0"})
+	}
+	slices.SortFunc(probes, func(a, b probe) int { return strings.Compare(a.right, b.right) })
+	var all []string
+	for _, p := range probes {
+		all = append(all, p.query)
+	}
+	_, err := db.ExecContext(ctx, strings.Join(all, ";"))
+	if err == nil || !denied(err) {
+		return err
+	}
+	var missing []string
+	for _, p := range probes {
+		if _, err := db.ExecContext(ctx, p.query); denied(err) {
+			missing = append(missing, p.right)
+		}
+	}
+	return fmt.Errorf("the user lacks rights: %s", strings.Join(missing, ", "))
+}
+
+// denied reports whether an error means that the user lacks a right.
+func denied(err error) bool { return number(err) == 1142 || number(err) == 1143 }
 
 // packetMin is the size of a statement with a part of 1 MiB, each of whose bytes is
 // escaped.

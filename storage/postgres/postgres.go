@@ -7,7 +7,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,8 +25,7 @@ import (
 const channel = "ostiary_log"
 
 // Open connects to the database of a URL, such as postgres://user:password@host/name,
-// and makes its tables if there are none. The server's certificate is verified unless
-// the URL has another sslmode, or the host is of this machine. Statements are not
+// and makes its tables if there are none. See [Database] for the URL. Statements are not
 // prepared, so a PgBouncer in transaction mode can be between; it cannot pass on the
 // announcements of appends, so nodes ask then. Open fails with storage.ErrFormat if a
 // newer version has changed the tables.
@@ -32,28 +33,6 @@ func Open(ctx context.Context, address string) (*sqllog.Log, error) {
 	config, err := parse(address)
 	if err != nil {
 		return nil, err
-	}
-	log, err := sqllog.Open(ctx, stdlib.OpenDB(*config), &dialect{config}, check)
-	if err != nil {
-		return nil, fmt.Errorf("PostgreSQL at %s: %w", config.Host, err)
-	}
-	return log, nil
-}
-
-// parse returns the configuration of a URL.
-func parse(address string) (*pgx.ConnConfig, error) {
-	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
-		return nil, errors.New("address of PostgreSQL: expected postgres://USER:PASSWORD@HOST/DATABASE")
-	}
-	q := u.Query()
-	if !q.Has("sslmode") && !local(u.Hostname()) {
-		q.Set("sslmode", "verify-full")
-		u.RawQuery = q.Encode()
-	}
-	config, err := pgx.ParseConfig(u.String())
-	if err != nil {
-		return nil, fmt.Errorf("address of PostgreSQL: %w", err) // has no password
 	}
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec
 	for name, value := range map[string]string{
@@ -67,6 +46,60 @@ func parse(address string) (*pgx.ConnConfig, error) {
 			config.RuntimeParams[name] = value
 		}
 	}
+	if err := withoutParameters(ctx, config); err != nil {
+		return nil, fmt.Errorf("PostgreSQL at %s: %w", config.Host, err)
+	}
+	log, err := sqllog.Open(ctx, stdlib.OpenDB(*config), &dialect{config}, check)
+	if err != nil {
+		return nil, fmt.Errorf("PostgreSQL at %s: %w", config.Host, err)
+	}
+	return log, nil
+}
+
+// withoutParameters removes the settings of a session if PgBouncer refuses them. They
+// are those of the server or of the user then, and check reads them.
+func withoutParameters(ctx context.Context, config *pgx.ConnConfig) error {
+	ctx, cancel := context.WithTimeout(ctx, sqllog.OpenTime)
+	defer cancel()
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if code(err) == "08P01" && strings.Contains(err.Error(), "unsupported startup parameter") {
+		config.RuntimeParams = map[string]string{"application_name": "ostiary"}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return conn.Close(ctx)
+}
+
+// Database returns a pool of connections to the database of a URL, with the settings of
+// the server. The URL may have several hosts, separated by commas. The server's
+// certificate is verified unless the URL has another sslmode, or the host is of this
+// machine.
+func Database(address string) (*sql.DB, error) {
+	config, err := parse(address)
+	if err != nil {
+		return nil, err
+	}
+	return stdlib.OpenDB(*config), nil
+}
+
+// parse returns the configuration of a URL.
+func parse(address string) (*pgx.ConnConfig, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" || strings.Trim(u.Path, "/") == "" {
+		return nil, errors.New("address of PostgreSQL: expected postgres://USER:PASSWORD@HOST/DATABASE")
+	}
+	q := u.Query()
+	if !q.Has("sslmode") && !local(u.Hostname()) {
+		q.Set("sslmode", "verify-full")
+		u.RawQuery = q.Encode()
+	}
+	config, err := pgx.ParseConfig(u.String())
+	if err != nil {
+		return nil, fmt.Errorf("address of PostgreSQL: %w", err) // has no password
+	}
+	config.DialFunc = sqllog.Dial
 	return config, nil
 }
 
@@ -78,8 +111,9 @@ func local(host string) bool {
 // check migrates the tables, and checks what the log rests on.
 func check(ctx context.Context, db *sql.DB) error {
 	var replica bool
-	var commit, version string
-	if err := db.QueryRowContext(ctx, "select pg_is_in_recovery(), current_setting('synchronous_commit'), current_setting('server_version_num')").Scan(&replica, &commit, &version); err != nil {
+	var commit, version, isolation, readOnly string
+	if err := db.QueryRowContext(ctx, `select pg_is_in_recovery(), current_setting('synchronous_commit'), current_setting('server_version_num'),
+		current_setting('transaction_isolation'), current_setting('transaction_read_only')`).Scan(&replica, &commit, &version, &isolation, &readOnly); err != nil {
 		return err
 	}
 	number, _ := strconv.Atoi(version)
@@ -90,8 +124,27 @@ func check(ctx context.Context, db *sql.DB) error {
 		return errors.New("the server is a read-only replica, expected the primary")
 	case commit == "off" || commit == "local":
 		return fmt.Errorf("synchronous_commit is %s, expected on: a commit must be durable when it is answered", commit)
+	case readOnly != "off":
+		return fmt.Errorf("transaction_read_only is %s, expected off", readOnly)
+	case isolation == "read uncommitted":
+		return fmt.Errorf("transaction_isolation is %s, expected read committed or above", isolation)
 	}
-	return sqllog.Migrate(ctx, db, goose.DialectPostgres)
+	if err := sqllog.Migrate(ctx, db, goose.DialectPostgres); err != nil {
+		return err
+	}
+	return rights(ctx, db)
+}
+
+// rights fails and names the rights that the user lacks.
+func rights(ctx context.Context, db *sql.DB) error {
+	tables := slices.Sorted(maps.Keys(sqllog.Tables))
+	var missing sql.NullString
+	err := db.QueryRowContext(ctx, `select string_agg(p || ' on ' || t, ', ' order by t, p) from unnest(string_to_array($1, ',')) t, unnest(array['SELECT', 'INSERT', 'UPDATE', 'DELETE']) p
+		where not has_table_privilege(t, p)`, strings.Join(tables, ",")).Scan(&missing)
+	if err == nil && missing.Valid {
+		err = fmt.Errorf("the user lacks rights: %s", missing.String)
+	}
+	return err
 }
 
 // dialect implements [sqllog.Dialect].

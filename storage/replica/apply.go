@@ -191,6 +191,9 @@ func (p *player) add(ctx context.Context, v *sharedlog.Verified) error {
 		}
 	}
 	p.collect(s.Stores, all) // only now, so that a part of a segment is never applied
+	if p.next.applied == p.r.applied.Load().applied {
+		p.next.passed = nil
+	}
 	p.next.follow(v.Position, s.Epoch, v.Bytes)
 	p.bytes += v.Bytes
 	switch {

@@ -21,6 +21,8 @@ type state struct {
 	bytes   uint64             // of all segments so far
 	// incomplete is true if the copy is that of a snapshot, without its secrets.
 	incomplete bool
+	// passed are the segments since the last commit. The next one writes a mark of each.
+	passed []sharedlog.Position
 }
 
 // The first byte of the record.
@@ -43,6 +45,7 @@ func newState(cluster sharedlog.ClusterID, node storage.NodeID) *state {
 // follow moves the state to the next segment, which has a size in bytes.
 func (s *state) follow(at sharedlog.Position, epoch uint64, bytes int) {
 	s.applied, s.epoch = at, epoch
+	s.passed = append(s.passed[:len(s.passed):len(s.passed)], at)
 	s.bytes += uint64(bytes)
 }
 
@@ -93,6 +96,11 @@ func (r *Driver) readState() (*state, error) {
 // stores whose changes the engines do not have yet.
 func (r *Driver) commit(tx *kv.Transaction, next *state, changed ...storage.StoreID) error {
 	defer tx.Close()
+	for _, at := range next.passed {
+		if err := tx.SetMark(at.Sequence, at.Hash[:]); err != nil {
+			return err
+		}
+	}
 	if err := tx.SetRecord(next.encode()); err != nil {
 		return err
 	}
@@ -108,6 +116,11 @@ func (r *Driver) commit(tx *kv.Transaction, next *state, changed ...storage.Stor
 
 // setApplied publishes what the copy has, and wakes those who wait for it.
 func (r *Driver) setApplied(next *state) {
+	if next.passed != nil {
+		committed := *next
+		committed.passed = nil
+		next = &committed
+	}
 	r.applied.Store(next)
 	r.shower.settled(next.applied.Sequence)
 	r.progress.wake()

@@ -208,6 +208,14 @@ type Keeper interface {
 	Kept() Log
 }
 
+// Restorer is an optional interface of a [Log], for one that has lost its end.
+type Restorer interface {
+	// Restore makes at the last position of a shard, if the last one is old, and replaces
+	// all secrets of the log. Earlier segments and that of at are then no longer kept;
+	// segments can follow at. It fails with ErrSwap if the last position is not old.
+	Restore(ctx context.Context, shard Shard, old, at Position, secrets []SecretChange) error
+}
+
 // ConflictError is the error of an Append after a position that is no longer the
 // last one of the shard.
 type ConflictError struct {

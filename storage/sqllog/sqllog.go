@@ -84,9 +84,9 @@ const (
 	// connectionsMax is how many connections a node has at most, besides the one that
 	// listens.
 	connectionsMax = 8
-	// openTime bounds what Open waits for the server. One of another protocol never
+	// OpenTime bounds what Open waits for the server. One of another protocol never
 	// answers.
-	openTime = 30 * time.Second
+	OpenTime = 30 * time.Second
 )
 
 // Open returns a log over a database, once check has found that the server is fit and
@@ -95,7 +95,7 @@ const (
 func Open(ctx context.Context, db *sql.DB, dialect Dialect, check func(context.Context, *sql.DB) error) (*Log, error) {
 	db.SetMaxOpenConns(connectionsMax)
 	db.SetMaxIdleConns(connectionsMax)
-	ctx, cancel := context.WithTimeout(ctx, openTime)
+	ctx, cancel := context.WithTimeout(ctx, OpenTime)
 	defer cancel()
 	if err := check(ctx, db); err != nil {
 		_ = db.Close()
@@ -103,6 +103,10 @@ func Open(ctx context.Context, db *sql.DB, dialect Dialect, check func(context.C
 	}
 	return newLog(db, dialect), nil
 }
+
+// Tables are the tables of a log, each with a column.
+var Tables = map[string]string{"ostiary_cluster": "one", "ostiary_log": "shard", "ostiary_part": "part", "ostiary_secret": "store", "ostiary_lease": "shard",
+	"ostiary_node": "id", "ostiary_snapshot": "shard", "ostiary_snapshot_part": "part"}
 
 // Loopback reports whether a host is of this machine, so that no TLS is needed.
 func Loopback(host string) bool {
@@ -361,6 +365,50 @@ func (l *Log) append(ctx context.Context, of sharedlog.Shard, after sharedlog.Po
 	}
 }
 
+// restoredParts is the number of parts of a segment that is not kept: the place at which
+// a log was restored.
+const restoredParts = -1
+
+// Restore implements [sharedlog.Restorer].
+func (l *Log) Restore(ctx context.Context, of sharedlog.Shard, old, at sharedlog.Position, secrets []sharedlog.SecretChange) error {
+	insert := func(p sharedlog.Position) Statement {
+		s := Statement{"insert into ostiary_log (shard, sequence, hash, parts, bytes) select ?, ?, ?, ?, ? where",
+			[]any{int64(of), int64(p.Sequence), p.Hash[:], restoredParts, []byte{}}}
+		if old.Sequence > 0 {
+			s.Query += " exists (select 1 from ostiary_log where shard = ? and sequence = ? and hash = ?)"
+			s.Arguments = append(s.Arguments, int64(of), int64(old.Sequence), old.Hash[:])
+		} else {
+			s.Query += " not exists (select 1 from ostiary_log where shard = ? and sequence > 0 and parts >= 0)"
+			s.Arguments = append(s.Arguments, int64(of))
+		}
+		return s
+	}
+	var statements []Statement
+	if at.Sequence > old.Sequence+1 {
+		// It takes the place of a segment that another node appends meanwhile.
+		statements = append(statements, insert(sharedlog.Position{Sequence: old.Sequence + 1, Hash: at.Hash}))
+	}
+	statements = append(statements, insert(at), Statement{"delete from ostiary_log where shard = ? and sequence < ? and exists (select 1 from (select 1 from ostiary_log where shard = ? and sequence = ? and hash = ?) as restored)",
+		[]any{int64(of), int64(at.Sequence), int64(of), int64(at.Sequence), at.Hash[:]}})
+	const restored = " exists (select 1 from ostiary_log where shard = ? and sequence = ? and hash = ?)"
+	statements = append(statements, Statement{"delete from ostiary_secret where" + restored, []any{int64(of), int64(at.Sequence), at.Hash[:]}})
+	for i := range secrets {
+		statements = append(statements, secretStatements(&secrets[i], of, at)...)
+	}
+	for i := range statements {
+		statements[i].Query = l.dialect.Rebind(statements[i].Query)
+	}
+	var n int64
+	err := l.repeat(ctx, func() (err error) {
+		n, err = l.dialect.Atomic(ctx, l.db, statements)
+		return err
+	})
+	if err != nil && l.dialect.Duplicate(err) || err == nil && n == 0 {
+		return fmt.Errorf("the last segment is not %s: %w", old, sharedlog.ErrSwap)
+	}
+	return err
+}
+
 // nonNil returns b, as an empty value instead of null.
 func nonNil(b []byte) []byte {
 	if b == nil {
@@ -518,6 +566,9 @@ func (l *Log) missing(ctx context.Context, of sharedlog.Shard, sequence uint64) 
 
 // complete reads the parts of a large segment.
 func (l *Log) complete(ctx context.Context, r *segmentRow) error {
+	if r.parts == restoredParts {
+		return fmt.Errorf("%w: segment %d: the log was restored there", sharedlog.ErrTrimmed, r.Sequence)
+	}
 	for i := range r.parts {
 		var part []byte
 		found, err := l.row(ctx, "select bytes from ostiary_part where hash = ? and part = ?", []any{r.Hash[:], i}, &part)

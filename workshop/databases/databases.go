@@ -49,8 +49,9 @@ func freePorts(tb testing.TB, n int) (ports []int) {
 }
 
 // PostgreSQL starts a PostgreSQL server. It ends with the test. It does not sync its
-// files: what a killed server has written survives, but not a power cut.
-func PostgreSQL(tb testing.TB) *Server {
+// files: what a killed server has written survives, but not a power cut. settings are
+// NAME=VALUE. All users may connect without a password, except "locked".
+func PostgreSQL(tb testing.TB, settings ...string) *Server {
 	tb.Helper()
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
 	if len(found) == 0 {
@@ -61,7 +62,14 @@ func PostgreSQL(tb testing.TB) *Server {
 	s := &Server{tb: tb, folder: folder, port: freePort(tb)}
 	data := filepath.Join(folder, "data")
 	runCommand(tb, folder, append(as[:len(as):len(as)], bin+"/initdb", "-D", data, "-U", "postgres", "--auth=trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"))
+	rules := "host all locked all scram-sha-256\nhost all all all trust\nlocal all all trust\nhost replication all all trust\n"
+	if err := os.WriteFile(filepath.Join(data, "pg_hba.conf"), []byte(rules), 0o600); err != nil { // its owner stays
+		tb.Fatal(err)
+	}
 	s.command = append(as[:len(as):len(as)], bin+"/postgres", "-D", data, "-h", "127.0.0.1", "-p", strconv.Itoa(s.port), "-k", folder, "-c", "fsync=off")
+	for _, setting := range settings {
+		s.command = append(s.command, "-c", setting)
+	}
 	s.url = func(database string) string {
 		return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/%s", s.port, database)
 	}
@@ -73,14 +81,17 @@ func PostgreSQL(tb testing.TB) *Server {
 	return s
 }
 
-// MariaDB starts a MariaDB server. It ends with the test.
-func MariaDB(tb testing.TB) *Server {
+// MariaDB starts a MariaDB server. It ends with the test. settings are NAME=VALUE.
+func MariaDB(tb testing.TB, settings ...string) *Server {
 	tb.Helper()
 	binary, err := exec.LookPath("mariadbd")
 	if err != nil {
 		tb.Skip("MariaDB's server, mariadbd, is not installed")
 	}
 	s := mariaDB(tb, binary, tb.TempDir(), nil)
+	for _, setting := range settings {
+		s.command = append(s.command, "--"+setting)
+	}
 	s.Start()
 	tb.Cleanup(s.Stop)
 	return s
@@ -224,5 +235,42 @@ func (s *Server) Exec(statement string) {
 	s.tb.Helper()
 	if err := s.run(statement); err != nil {
 		s.tb.Fatalf("%s: %v", statement, err)
+	}
+}
+
+// Folder returns a folder in which files for the server can be written. They belong to
+// the user of the server after Own.
+func (s *Server) Folder() string { return s.folder }
+
+// Own gives a file to the user of the server.
+func (s *Server) Own(name string) {
+	s.tb.Helper()
+	info, err := os.Stat(s.folder)
+	if err == nil {
+		owner := info.Sys().(*syscall.Stat_t)
+		err = os.Chown(name, int(owner.Uid), int(owner.Gid))
+	}
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+}
+
+// Pause stops the server and its processes, as a machine does that hangs, until Resume.
+func (s *Server) Pause() { s.signalAll(syscall.SIGSTOP) }
+
+// Resume continues the server after Pause.
+func (s *Server) Resume() { s.signalAll(syscall.SIGCONT) }
+
+// signalAll sends a signal to the process and to those that it has started.
+func (s *Server) signalAll(signal syscall.Signal) {
+	_ = s.process.Process.Signal(signal)
+	children, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", s.process.Process.Pid))
+	for _, name := range children {
+		text, _ := os.ReadFile(name)
+		for _, field := range strings.Fields(string(text)) {
+			if pid, err := strconv.Atoi(field); err == nil {
+				_ = syscall.Kill(pid, signal)
+			}
+		}
 	}
 }

@@ -41,6 +41,8 @@ type shard struct {
 type row struct {
 	sharedlog.Position
 	parts [][]byte
+	// restored is true for the place at which the log was restored, which has no bytes.
+	restored bool
 }
 
 type secret struct {
@@ -198,7 +200,7 @@ func (l *Log) Append(ctx context.Context, of sharedlog.Shard, after sharedlog.Po
 	if head := s.head(); head != after || record.Sequence != after.Sequence+1 {
 		return &sharedlog.ConflictError{Head: head}
 	}
-	s.records = append(s.records, row{record.Position, parts})
+	s.records = append(s.records, row{Position: record.Position, parts: parts})
 	for i := range secrets {
 		l.tables.change(&secrets[i])
 	}
@@ -250,7 +252,8 @@ func (l *Log) rows(ctx context.Context, of sharedlog.Shard, from uint64) ([]row,
 	}
 	defer l.tables.mu.Unlock()
 	s := l.tables.shard(of)
-	if from < s.oldest {
+	restored := len(s.records) > 0 && s.records[0].restored
+	if from < s.oldest || from == s.oldest && restored {
 		return nil, fmt.Errorf("%w: segment %d of shard %d; the oldest is %d", sharedlog.ErrTrimmed, from, of, s.oldest)
 	}
 	return slices.Clone(s.records[min(from-s.oldest, uint64(len(s.records))):]), nil
@@ -374,6 +377,24 @@ func (l *Log) Nodes(ctx context.Context) ([]sharedlog.Node, time.Time, error) {
 	nodes := slices.Collect(maps.Values(l.tables.nodes))
 	sharedlog.SortNodes(nodes)
 	return nodes, time.Now(), nil
+}
+
+// Restore implements [sharedlog.Restorer].
+func (l *Log) Restore(ctx context.Context, of sharedlog.Shard, old, at sharedlog.Position, secrets []sharedlog.SecretChange) error {
+	if err := l.begin(ctx); err != nil {
+		return err
+	}
+	defer l.tables.mu.Unlock()
+	s := l.tables.shard(of)
+	if head := s.head(); head != old {
+		return fmt.Errorf("the last segment is %s, expected %s: %w", head, old, sharedlog.ErrSwap)
+	}
+	s.records, s.oldest = []row{{Position: at, restored: true}}, at.Sequence
+	clear(l.tables.secrets)
+	for i := range secrets {
+		l.tables.change(&secrets[i])
+	}
+	return nil
 }
 
 // PutSnapshot implements [sharedlog.Log].

@@ -24,6 +24,7 @@ func segmentCases() []testcase {
 		{"barrier", "Once a barrier is in the log, an earlier attempt to put another segment in its place can no longer succeed.", barrier},
 		{"wait", "Wait returns when the shard has a segment above a sequence, and when the context ends.", wait},
 		{"trim", "Trim drops the segments below a sequence, never the last one; reading from a dropped one fails with ErrTrimmed.", trim},
+		{"restore", "A log that has lost its end goes on after the position at which it is restored, if nothing else was appended.", restore},
 		{"context", "A call whose context has ended returns the context's error.", contextEnds},
 		{"closed", "After Close every method fails with ErrClosed; other connections work.", closedLog},
 	}
@@ -90,8 +91,11 @@ func appendRace(k *kit) {
 	const writers, each = 4, 10
 	won := make([]int, writers)
 	var group sync.WaitGroup
-	for w := range writers {
-		l := k.connect()
+	logs := make([]sharedlog.Log, writers)
+	for w := range logs { // before the first writer starts, so that none runs when this fails
+		logs[w] = k.connect()
+	}
+	for w, l := range logs {
 		group.Go(func() {
 			for won[w] < each {
 				head, err := l.Head(k.ctx, 0)
@@ -170,9 +174,12 @@ func lostAnswers(k *kit) {
 	}
 	made := make([]map[storage.Hash]bool, writers)
 	var group sync.WaitGroup
-	for w := range writers {
+	logs := make([]sharedlog.Log, writers)
+	for w := range logs { // before the first writer starts, so that none runs when this fails
+		logs[w] = k.connect()
+	}
+	for w, l := range logs {
 		made[w] = map[storage.Hash]bool{}
-		l := k.connect()
 		group.Go(func() {
 			for range each {
 				head, err := l.Head(k.ctx, 0)

@@ -12,9 +12,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/go-sql-driver/mysql"
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/spf13/cobra"
 
 	"github.com/ostiary/ostiary"
@@ -25,6 +22,8 @@ import (
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/identity/migrate"
 	"github.com/ostiary/ostiary/internal/identity/token"
+	"github.com/ostiary/ostiary/storage/mysql"
+	"github.com/ostiary/ostiary/storage/postgres"
 )
 
 // keystoneImportKey is the key of the document of a store that holds its
@@ -97,27 +96,23 @@ func openKeystoneDatabase(from string) (*sql.DB, migrate.Dialect, error) {
 		return nil, "", fmt.Errorf("%w: invalid --from: expected mysql://USER:PASSWORD@HOST/DATABASE or postgresql://USER:PASSWORD@HOST/DATABASE", cli.ErrUsage) // the URL may contain a password
 	}
 	scheme, _, _ := strings.Cut(u.Scheme, "+")
+	u.Scheme = scheme
+	query := u.Query()
+	query.Del("charset") // of SQLAlchemy's driver, which oslo.db asks for
+	u.RawQuery = query.Encode()
 	switch scheme {
 	case "mysql", "mariadb":
-		c := mysql.NewConfig()
-		c.Net, c.Addr, c.DBName, c.ParseTime = "tcp", u.Host, strings.Trim(u.Path, "/"), true
-		c.User = u.User.Username()
-		c.Passwd, _ = u.User.Password()
-		if u.Port() == "" {
-			c.Addr += ":3306"
-		}
-		connector, err := mysql.NewConnector(c)
+		db, err := mysql.Database(u.String())
 		if err != nil {
-			return nil, "", err
+			return nil, "", fmt.Errorf("%w: invalid --from: %w", cli.ErrUsage, err)
 		}
-		return sql.OpenDB(connector), migrate.MySQL, nil
+		return db, migrate.MySQL, nil
 	case "postgres", "postgresql":
-		u.Scheme = scheme
-		c, err := pgx.ParseConfig(u.String())
+		db, err := postgres.Database(u.String())
 		if err != nil {
-			return nil, "", fmt.Errorf("%w: invalid --from: expected postgresql://USER:PASSWORD@HOST/DATABASE", cli.ErrUsage)
+			return nil, "", fmt.Errorf("%w: invalid --from: %w", cli.ErrUsage, err)
 		}
-		return stdlib.OpenDB(*c), migrate.Postgres, nil
+		return db, migrate.Postgres, nil
 	}
 	return nil, "", fmt.Errorf("%w: invalid --from: unknown database %q: expected mysql or postgresql", cli.ErrUsage, scheme)
 }

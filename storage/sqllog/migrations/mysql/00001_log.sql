@@ -1,12 +1,12 @@
 -- +goose Up
-create table ostiary_cluster (
+create table if not exists ostiary_cluster (
 	one smallint primary key,
 	id binary(16) not null,
 	epoch bigint not null,
 	format bigint not null,
 	key_fingerprint binary(32) not null
 ) engine=InnoDB;
-create table ostiary_log (
+create table if not exists ostiary_log (
 	shard bigint not null,
 	sequence bigint not null,
 	hash binary(32) not null,
@@ -14,14 +14,14 @@ create table ostiary_log (
 	bytes longblob not null,
 	primary key (shard, sequence)
 ) engine=InnoDB;
-create table ostiary_part (
+create table if not exists ostiary_part (
 	hash binary(32) not null,
 	part integer not null,
 	made bigint not null,
 	bytes longblob not null,
 	primary key (hash, part)
 ) engine=InnoDB;
-create table ostiary_secret (
+create table if not exists ostiary_secret (
 	store binary(16) not null,
 	incarnation binary(16) not null,
 	name binary(32) not null,
@@ -29,13 +29,13 @@ create table ostiary_secret (
 	body longblob not null,
 	primary key (store, incarnation, name)
 ) engine=InnoDB;
-create table ostiary_lease (
+create table if not exists ostiary_lease (
 	shard bigint primary key,
 	holder binary(16) not null,
 	epoch bigint not null,
 	renewals bigint not null
 ) engine=InnoDB;
-create table ostiary_node (
+create table if not exists ostiary_node (
 	id binary(16) primary key,
 	start bigint not null,
 	address varchar(512) character set utf8mb4 collate utf8mb4_bin not null,
@@ -44,13 +44,13 @@ create table ostiary_node (
 	synced bigint not null,
 	seen bigint not null
 ) engine=InnoDB;
-create table ostiary_snapshot (
+create table if not exists ostiary_snapshot (
 	shard bigint primary key,
 	sequence bigint not null,
 	hash binary(32) not null,
 	attempt binary(16) not null
 ) engine=InnoDB;
-create table ostiary_snapshot_part (
+create table if not exists ostiary_snapshot_part (
 	attempt binary(16) not null,
 	part integer not null,
 	made bigint not null,

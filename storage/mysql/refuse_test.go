@@ -1,0 +1,202 @@
+package mysql_test
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/mysql"
+	"github.com/ostiary/ostiary/storage/sharedlog"
+	"github.com/ostiary/ostiary/storage/sharedlog/sharedlogtest"
+	"github.com/ostiary/ostiary/storage/sqllog/sqllogtest"
+	"github.com/ostiary/ostiary/workshop/databases"
+)
+
+// raw opens the database of a URL with the driver alone.
+func raw(t *testing.T, address string) *sql.DB {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("mysql", "root@tcp("+u.Host+")"+u.Path+"?multiStatements=true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+func execute(t *testing.T, address, statement string) {
+	t.Helper()
+	if _, err := raw(t, address).Exec(statement); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+// TestRefused opens logs on databases that are not fit. Each error names the reason, and
+// none has a password.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	server := databases.MariaDB(t)
+	fails := func(address string, texts ...string) error {
+		t.Helper()
+		l, err := mysql.Open(t.Context(), address)
+		if err == nil {
+			l.Close()
+			t.Fatalf("%s: opened, expected an error with %q", address, texts)
+		}
+		for _, text := range texts {
+			if !strings.Contains(err.Error(), text) {
+				t.Errorf("error %q, expected %q", err, text)
+			}
+		}
+		if strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("the error has the password: %v", err)
+		}
+		return err
+	}
+	server.Exec("create user locked@'%' identified by 'right'; create user limited@'%'")
+	url := server.Database()
+	name := url[strings.LastIndexByte(url, '/')+1:]
+	as := func(user string) string { return strings.Replace(url, "root@", user+"@", 1) }
+	fails(as("locked:hunter2"), "Access denied")
+	fails("mysql://u:hunter2@127.0.0.1:1/x", "connection refused")
+	fails("mysql://u:hunter2@127.0.0.1", "expected mysql://USER")
+	fails("mysql://u:hunter2@127.0.0.1/x?charset=utf8", `unknown parameter "charset"`)
+	fails("mysql://u:hunter2@127.0.0.1:1,127.0.0.1:2/x", "connection refused")
+
+	server.Exec("grant select on " + name + ".* to limited@'%'")
+	fails(as("limited"), "version of the tables", "CREATE command denied")
+	open(t, url).Close()
+	server.Exec("grant insert, update on " + name + ".ostiary_log to limited@'%'")
+	err := fails(as("limited"), "lacks rights", "DELETE on ostiary_log", "INSERT on ostiary_secret", "UPDATE on ostiary_lease")
+	if strings.Contains(err.Error(), "INSERT on ostiary_log") {
+		t.Errorf("the error names a right that the user has: %v", err)
+	}
+	server.Exec("grant insert, update, delete on " + name + ".* to limited@'%'")
+	open(t, as("limited")).Close()
+
+	execute(t, url, "insert into ostiary_migrations (version_id, is_applied) values (99, true)")
+	if err := fails(url, "version 99"); !errors.Is(err, storage.ErrFormat) {
+		t.Errorf("error %v, expected storage.ErrFormat", err)
+	}
+
+	// DDL is no transaction here: a migration that was cut off is completed.
+	half := server.Database()
+	open(t, half).Close()
+	execute(t, half, "drop table ostiary_node, ostiary_snapshot, ostiary_cluster; delete from ostiary_migrations where version_id > 0")
+	l := open(t, half)
+	if _, _, err := l.Nodes(t.Context()); err != nil {
+		t.Error(err)
+	}
+
+	server.Exec("set global read_only = 1")
+	fails(url, "read_only is on", "expected the primary")
+	server.Exec("set global read_only = 0; set global innodb_flush_log_at_trx_commit = 2")
+	fails(url, "innodb_flush_log_at_trx_commit is 2")
+	server.Exec("set global innodb_flush_log_at_trx_commit = 1; set global max_allowed_packet = 1048576")
+	fails(url, "max_allowed_packet is 1048576")
+}
+
+// TestSettings runs the suite on a server whose settings break what a log rests on,
+// unless each session has its own.
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	server := databases.MariaDB(t, "autocommit=0", "sql-mode=ANSI,NO_BACKSLASH_ESCAPES", "transaction-isolation=SERIALIZABLE", "character-set-server=latin1")
+	server.Exec("set global sql_safe_updates = 1")
+	sharedlogtest.Run(t, func(t *testing.T) sharedlogtest.Opener {
+		url := server.Database()
+		return func() (sharedlog.Log, error) { return mysql.Open(context.Background(), url) }
+	})
+}
+
+// TestCertificate connects to a server whose certificate is for another host, and to one
+// whose certificate is right.
+func TestCertificate(t *testing.T) {
+	t.Parallel()
+	files := sqllogtest.Certificates(t, "other.example", "127.0.0.1")
+	file := func(name string) string { return filepath.Join(files, name) }
+	for name, fits := range map[string]bool{"other.example": false, "127.0.0.1": true} {
+		server := databases.MariaDB(t, "ssl-cert="+file(name+".crt"), "ssl-key="+file(name+".key"), "ssl-ca="+file("ca.crt"))
+		url := server.Database()
+		_, err := mysql.Open(t.Context(), url+"?ca="+file("ca.crt"))
+		if fits != (err == nil) || !fits && !strings.Contains(err.Error(), "other.example") && !strings.Contains(err.Error(), "doesn't contain any IP SANs") {
+			t.Errorf("certificate for %s: error %v", name, err)
+		}
+		if _, err := mysql.Open(t.Context(), url+"?tls=true"); fits && (err == nil || !strings.Contains(err.Error(), "unknown authority")) {
+			t.Errorf("an authority that the system does not know: error %v", err)
+		}
+	}
+	if err := os.WriteFile(file("empty"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := mysql.Open(t.Context(), "mysql://u@127.0.0.1/x?ca="+file("empty")); err == nil || !strings.Contains(err.Error(), "expected PEM") {
+		t.Errorf("a file without certificates: error %v", err)
+	}
+}
+
+// TestFull fills the files of a server. Appends fail with an error that names it, and
+// what was appended before is read.
+func TestFull(t *testing.T) {
+	t.Parallel()
+	server := databases.MariaDB(t, "innodb-file-per-table=0", "innodb-data-file-path=ibdata1:12M:autoextend:max:20M")
+	l := open(t, server.Database())
+	var after sharedlog.Position
+	body := bytes.Repeat([]byte{1}, 500<<10)
+	for {
+		r := sharedlog.Record{Position: sharedlog.Position{Sequence: after.Sequence + 1, Hash: storage.Hash{byte(after.Sequence + 1)}}, Bytes: body}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		err := l.Append(ctx, 0, after, r, nil)
+		cancel()
+		if err != nil {
+			if !strings.Contains(err.Error(), "is full") {
+				t.Errorf("error %v, expected one about a full table", err)
+			}
+			break
+		}
+		if after = r.Position; after.Sequence > 100 {
+			t.Fatal("20 MiB take more than 50 MiB")
+		}
+	}
+	if head, err := l.Head(t.Context(), 0); err != nil || head != after || after.Sequence < 2 {
+		t.Errorf("the head is %s, error %v, expected %s", head, err, after)
+	}
+}
+
+// TestUsedUp opens a log on a server whose connections others use, and reads one that
+// was opened before.
+func TestUsedUp(t *testing.T) {
+	t.Parallel()
+	server := databases.MariaDB(t, "max-connections=10")
+	url := server.Database()
+	l := open(t, url)
+	if _, err := l.Head(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	db, err := raw(t, url), error(nil)
+	for err == nil { // until the server refuses
+		_, err = db.Conn(t.Context())
+	}
+	if _, err := mysql.Open(t.Context(), url); err == nil || !strings.Contains(err.Error(), "Too many connections") {
+		t.Errorf("error %v, expected one about too many connections", err)
+	}
+	if _, err := l.Head(t.Context(), 0); err != nil {
+		t.Errorf("a log that was open before: %v", err)
+	}
+}
+
+// TestPaused stops the server, as a machine does that hangs.
+func TestPaused(t *testing.T) {
+	t.Parallel()
+	server := databases.MariaDB(t)
+	sqllogtest.Paused(t, open(t, server.Database()), server.Pause, server.Resume)
+}

@@ -1,0 +1,213 @@
+package postgres_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/postgres"
+	"github.com/ostiary/ostiary/storage/sharedlog"
+	"github.com/ostiary/ostiary/storage/sharedlog/sharedlogtest"
+	"github.com/ostiary/ostiary/storage/sqllog/sqllogtest"
+	"github.com/ostiary/ostiary/workshop/databases"
+	"github.com/ostiary/ostiary/workshop/wait"
+)
+
+// with returns a URL with another user and password.
+func with(address, user, password string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		panic(err) // the test made it
+	}
+	u.User = url.UserPassword(user, password)
+	return u.String()
+}
+
+// TestRefused opens logs on databases that are not fit. Each error names the reason, and
+// none has a password.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	server := databases.PostgreSQL(t)
+	fails := func(address string, texts ...string) error {
+		t.Helper()
+		l, err := postgres.Open(t.Context(), address)
+		if err == nil {
+			l.Close()
+			t.Fatalf("%s: opened, expected an error with %q", address, texts)
+		}
+		for _, text := range texts {
+			if !strings.Contains(err.Error(), text) {
+				t.Errorf("error %q, expected %q", err, text)
+			}
+		}
+		if strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("the error has the password: %v", err)
+		}
+		return err
+	}
+	exec := func(address, statement string) {
+		t.Helper()
+		db, err := sql.Open("pgx", address)
+		if err == nil {
+			_, err = db.Exec(statement)
+			db.Close()
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+	server.Exec("create role locked login password 'right'")
+	server.Exec("create role limited login")
+	fails(with(server.Database(), "locked", "hunter2"), "password authentication failed")
+	fails("postgres://u:hunter2@127.0.0.1:1/x", "connection refused")
+	fails("postgres://u:hunter2@127.0.0.1:5432", "expected postgres://USER")
+	fails("postgres://u:hunter2@127.0.0.1:port/x", "expected postgres://USER")
+
+	url := server.Database()
+	fails(with(url, "limited", ""), "version of the tables", "permission denied for schema public")
+	open(t, url).Close()
+	exec(url, "grant select on all tables in schema public to limited; grant insert, update on ostiary_log to limited")
+	err := fails(with(url, "limited", ""), "lacks rights", "DELETE on ostiary_log", "INSERT on ostiary_secret", "UPDATE on ostiary_lease")
+	if strings.Contains(err.Error(), "INSERT on ostiary_log") {
+		t.Errorf("the error names a right that the user has: %v", err)
+	}
+	exec(url, "grant insert, update, delete on all tables in schema public to limited")
+	open(t, with(url, "limited", "")).Close()
+
+	exec(url, "insert into ostiary_migrations (version_id, is_applied) values (99, true)")
+	if err := fails(url, "version 99"); !errors.Is(err, storage.ErrFormat) {
+		t.Errorf("error %v, expected storage.ErrFormat", err)
+	}
+	half := server.Database()
+	exec(half, "create table ostiary_log (one int)")
+	fails(half, "migrate the tables", "ostiary_log")
+	exec(half, "drop table ostiary_log")
+	open(t, half).Close()
+
+	weak := server.Database()
+	exec(weak, "alter role limited set synchronous_commit = off")
+	fails(weak+"?synchronous_commit=off", "synchronous_commit is off")
+	fails(weak+"?default_transaction_read_only=on", "transaction_read_only is on")
+	// The settings of the database are those of the operator; the session has its own.
+	exec(weak, "alter database "+weak[strings.LastIndexByte(weak, '/')+1:]+" set default_transaction_isolation = 'serializable'; alter role postgres in database "+weak[strings.LastIndexByte(weak, '/')+1:]+" set synchronous_commit = off")
+	open(t, weak).Close()
+
+	replica := server.Replica(t)
+	name := url[strings.LastIndexByte(url, '/')+1:]
+	fails(replica.URL(name), "read-only replica", "expected the primary")
+}
+
+// open opens a log.
+func open(t *testing.T, url string) sharedlog.Log {
+	t.Helper()
+	l, err := postgres.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// TestCertificate connects to a server whose certificate is for another host, and to one
+// whose certificate is right.
+func TestCertificate(t *testing.T) {
+	t.Parallel()
+	files := sqllogtest.Certificates(t, "other.example", "127.0.0.1")
+	for name, fits := range map[string]bool{"other.example": false, "127.0.0.1": true} {
+		server := databases.PostgreSQL(t)
+		for _, kind := range []string{"crt", "key"} {
+			text, err := os.ReadFile(filepath.Join(files, name+"."+kind))
+			to := filepath.Join(server.Folder(), "server."+kind)
+			if err == nil {
+				err = os.WriteFile(to, text, 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			server.Own(to)
+			server.Exec(fmt.Sprintf("alter system set ssl_%s_file = '%s'", map[string]string{"crt": "cert", "key": "key"}[kind], to))
+		}
+		server.Exec("alter system set ssl = on")
+		server.Exec("select pg_reload_conf()")
+		address := server.Database() + "?sslmode=verify-full&sslrootcert=" + filepath.Join(files, "ca.crt")
+		var err error
+		wait.Until(t, "TLS is on", func() bool {
+			var l sharedlog.Log
+			if l, err = postgres.Open(t.Context(), address); err == nil {
+				l.Close()
+			}
+			return err == nil || !strings.Contains(err.Error(), "refused TLS")
+		})
+		if fits != (err == nil) || !fits && !strings.Contains(err.Error(), "certificate is valid for other.example, not 127.0.0.1") && !strings.Contains(err.Error(), "doesn't contain any IP SANs") {
+			t.Errorf("certificate for %s: error %v", name, err)
+		}
+	}
+}
+
+// TestUsedUp opens a log on a server whose connections others use, and appends to one
+// that was opened before.
+func TestUsedUp(t *testing.T) {
+	t.Parallel()
+	server := databases.PostgreSQL(t, "max_connections=8", "superuser_reserved_connections=0")
+	url := server.Database()
+	l := open(t, url)
+	if _, err := l.Head(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("pgx", url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for err == nil { // until the server refuses
+		_, err = db.Conn(t.Context())
+	}
+	if _, err := postgres.Open(t.Context(), url); err == nil || !strings.Contains(err.Error(), "too many clients") {
+		t.Errorf("error %v, expected one about too many clients", err)
+	}
+	if _, err := l.Head(t.Context(), 0); err != nil {
+		t.Errorf("a log that was open before: %v", err)
+	}
+}
+
+// TestPaused stops the server, as a machine does that hangs. Calls end with their
+// contexts, and an append is settled when the server goes on.
+func TestPaused(t *testing.T) {
+	t.Parallel()
+	server := databases.PostgreSQL(t)
+	sqllogtest.Paused(t, open(t, server.Database()), server.Pause, server.Resume)
+}
+
+// TestSerializable runs the suite with the level of isolation that needs repetitions.
+func TestSerializable(t *testing.T) {
+	t.Parallel()
+	server := databases.PostgreSQL(t)
+	sharedlogtest.Run(t, func(t *testing.T) sharedlogtest.Opener {
+		url := server.Database() + "?default_transaction_isolation=serializable"
+		return func() (sharedlog.Log, error) { return postgres.Open(context.Background(), url) }
+	})
+}
+
+// TestBouncer runs the suite through PgBouncer in transaction mode.
+func TestBouncer(t *testing.T) {
+	t.Parallel()
+	server := databases.PostgreSQL(t)
+	through := server.Bouncer(t)
+	sharedlogtest.Run(t, func(t *testing.T) sharedlogtest.Opener {
+		url := server.Database()
+		url = through(url[strings.LastIndexByte(url, '/')+1:])
+		return func() (sharedlog.Log, error) {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			return postgres.Open(ctx, url)
+		}
+	})
+}
