@@ -125,8 +125,8 @@ func outcomeOf(err error) (o history.Outcome, code string) {
 // isWrong reports whether an error is one that no fault excuses.
 func isWrong(c *history.Call, code string) bool {
 	switch code {
-	case codeNone, "uncertain", "timed_out", "closed":
-		return false // closed: a node that stops does not wait for a slow log
+	case codeNone, "uncertain", "timed_out", "closed", "canceled":
+		return false // closed, canceled: a node that stops does not wait for a slow log
 	case "future":
 		return c.Kind != history.Least // a node that is cut off does not get what the token needs
 	case "no_store":
