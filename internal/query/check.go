@@ -14,6 +14,7 @@ import (
 	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/storage"
 )
 
 // Question returns the question of a request, without its options.
@@ -83,9 +84,15 @@ func (a *Answerer) Check(ctx context.Context, r *authz.CheckRequest) (authz.Chec
 		a.record(r, answer.Decision, v.Head.Revision)
 	}
 	if a.shared.decided != nil {
-		a.shared.decided(ctx, &authz.Decided{Store: t.ID, Question: r, Answer: &answer, Revision: v.Head.Revision, Took: time.Since(began)})
+		a.decided(ctx, *r, answer, v.Head.Revision, time.Since(began))
 	}
 	return authz.CheckResult{Answer: answer, Revision: v.Head.Revision}, nil
+}
+
+// decided reports a decision. It copies the question and the answer, because a caller's
+// would have to be allocated also where nobody wants to know about decisions.
+func (a *Answerer) decided(ctx context.Context, r authz.CheckRequest, answer authz.Answer, revision storage.Revision, took time.Duration) {
+	a.shared.decided(ctx, &authz.Decided{Store: a.timeline.ID, Question: &r, Answer: &answer, Revision: revision, Took: took})
 }
 
 // CheckBatch answers many requests at one revision, which c chooses, and at one
@@ -145,7 +152,7 @@ func (a *Answerer) CheckBatch(ctx context.Context, requests []authz.CheckRequest
 		took := time.Since(began) / time.Duration(len(results))
 		for i := range results {
 			if r := &results[i]; r.Err == nil {
-				a.shared.decided(ctx, &authz.Decided{Store: t.ID, Question: &requests[i], Answer: &r.Answer, Revision: r.Revision, Took: took})
+				a.decided(ctx, requests[i], r.Answer, r.Revision, took)
 			}
 		}
 	}
