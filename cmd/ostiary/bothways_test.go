@@ -169,6 +169,8 @@ var oneWay = map[string]string{
 	"schema validate":  "reads files",
 	"acp":              "refuses --server: the script remote.txtar",
 	"node":             "makes certificates, and speaks with the log that nodes share",
+	"audit":            "reads files",
+	"key":              "makes random keys: the script keys.txtar",
 	"keystone":         "refuses --server: it makes the keys of the server itself",
 	"xacml":            "reads files; load is in the script xacml.txtar",
 	"import":           "TestImportContinues and the script import_from.txtar",

@@ -142,8 +142,12 @@ func (s *prepared) requireKeys(ctx context.Context) error {
 		return nil
 	}
 	s.options.Callers = registry
-	if n == 0 && s.options.Keys == nil {
+	switch {
+	case n > 0:
+	case s.options.Keys == nil:
 		s.log.Warn("no request will be accepted: there is no key yet: stop the server and run \"ostiary key create\" on the folder, or set --auth-keys-file to make the first one with --server")
+	default:
+		warnOnlyUsers(s.log, &s.options)
 	}
 	return nil
 }

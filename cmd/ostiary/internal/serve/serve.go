@@ -366,7 +366,6 @@ func (s *prepared) run(ctx context.Context) error {
 		return errors.Join(err, running.Stop())
 	}
 	logStart(s.log, s.Data, &s.options, running)
-	warnOnlyUsers(s.log, &s.options)
 	s.flags.door.warnHostLinks(s.log, &s.options)
 	for _, at := range s.options.PlainAddresses() {
 		s.log.Warn("passwords and tokens are sent without TLS: set --tls-cert and --tls-key, or let a proxy with TLS listen instead", "address", at)
@@ -403,10 +402,10 @@ func logStart(log *slog.Logger, data string, o *server.Options, s *server.Server
 	log.Info("serving", attrs...)
 }
 
-// warnOnlyUsers logs a warning if the server has users but no keys, because doors
+// warnOnlyUsers logs a warning if the server has users but no preshared keys, because doors
 // that do not accept HTTP Basic authentication then refuse every caller.
 func warnOnlyUsers(log *slog.Logger, o *server.Options) {
-	if o.Keys == nil || !o.Keys.OnlyUsers() || o.Callers != nil {
+	if !o.Keys.OnlyUsers() {
 		return
 	}
 	var closed []string
@@ -416,7 +415,7 @@ func warnOnlyUsers(log *slog.Logger, o *server.Options) {
 		}
 	}
 	if closed != nil {
-		log.Warn("only users with passwords are set, but these doors accept only preshared keys: add keys with --auth-keys-file", "doors", strings.Join(closed, ","))
+		log.Warn("only users with passwords are set, but these doors accept only keys: add keys with --auth-keys-file", "doors", strings.Join(closed, ","))
 	}
 }
 
