@@ -149,9 +149,14 @@ func (k *keystoneRun) workload(ctx context.Context, admin *identityClient, w Ral
 
 // play runs the iterations of a workload and emits their records.
 func (k *keystoneRun) play(ctx context.Context, p *RallyPlayer, w RallyWorkload, name string) (RallyResult, error) {
-	p.Progress = k.r.progress(k.r.nextCell(k.side.Peer+": "+name), w.Times*k.o.Instances)
+	title := k.r.nextCell(k.side.Peer + ": " + name)
 	var used []time.Duration
-	result, err := p.Play(ctx, w, func() { used = append(used, k.side.used()) })
+	result, err := p.Play(ctx, w, func() {
+		if len(used) == 0 { // the cell begins with the iterations, after what they need is made
+			p.Progress = k.r.progress(title, w.Times*k.o.Instances)
+		}
+		used = append(used, k.side.used())
+	})
 	if err != nil {
 		return result, err
 	}

@@ -47,7 +47,13 @@ func TestScenarios(t *testing.T) {
 			before := len(names(t, s))
 			var results []bench.RallyResult
 			var records []bench.Record
-			r := &bench.Runner{Progress: f.progress, Sides: []bench.Side{{Peer: "ostiary", Target: target}}, Emit: func(r bench.Record) error {
+			progress := func(title string, done, total int) {
+				f.progress(title, done, total)
+				if done == total {
+					f.between() // what the iterations have made is removed
+				}
+			}
+			r := &bench.Runner{Progress: progress, Sides: []bench.Side{{Peer: "ostiary", Target: target}}, Emit: func(r bench.Record) error {
 				f.between()
 				records = append(records, r)
 				return nil
@@ -55,7 +61,7 @@ func TestScenarios(t *testing.T) {
 			err := r.Keystone(t.Context(), bench.KeystoneOptions{Workloads: []bench.RallyWorkload{w}, Password: "secret", Rounds: 4, Load: bench.Load{Duration: -1, Requests: 1},
 				Results: func(_ *bench.Side, x []bench.RallyResult) error { results = x; return nil }})
 			if err != nil {
-				t.Errorf("%s: %v", w.Scenario, err)
+				t.Fatalf("%s: %v", w.Scenario, err)
 			}
 			if after := len(names(t, s)); after != before {
 				t.Errorf("%s: %d users, projects and roles, %d before", w.Scenario, after, before)
