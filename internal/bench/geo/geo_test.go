@@ -44,10 +44,21 @@ func TestCells(t *testing.T) {
 	}
 }
 
+// workFolder returns a folder that the users of the database servers can enter: as root,
+// the servers run as others.
+func workFolder(t *testing.T) string {
+	t.Helper()
+	folder := t.TempDir()
+	if err := os.Chmod(filepath.Dir(folder), 0o711); err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
+
 // TestFailed plays a cell that cannot start: its record has the reason, and a second run
 // does not play it again. Records of another commit are refused.
 func TestFailed(t *testing.T) {
-	folder := t.TempDir()
+	folder := workFolder(t)
 	program := filepath.Join(folder, "program")
 	// It makes the keys, and fails to serve.
 	if err := os.WriteFile(program, []byte("#!/bin/sh\n[ \"$1\" = serve ] && echo broken && exit 3\nexit 0\n"), 0o700); err != nil {
@@ -100,7 +111,7 @@ func TestFailed(t *testing.T) {
 
 // TestInterrupted ends a run in the middle of a cell: it has no record.
 func TestInterrupted(t *testing.T) {
-	folder := t.TempDir()
+	folder := workFolder(t)
 	program := filepath.Join(folder, "program")
 	if err := os.WriteFile(program, []byte("#!/bin/sh\n[ \"$1\" = serve ] && exec sleep 1000\nexit 0\n"), 0o700); err != nil {
 		t.Fatal(err)
