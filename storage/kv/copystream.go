@@ -123,12 +123,12 @@ func (c *Copy) export(ctx context.Context, r Reader, parts *partWriter) error {
 }
 
 // Import replaces everything in the copy by the rows of a stream that Export wrote,
-// and then writes the record. While it runs, and after it failed, the copy has no
-// record. It fails with [storage.ErrFormat] if the stream has another layout, and with
-// [storage.ErrDamaged] if it is cut or altered.
-func (c *Copy) Import(ctx context.Context, record []byte, parts iter.Seq2[[]byte, error]) error {
+// and then writes the record. While it runs, and after it failed, the copy has the
+// record empty, and some of the rows. It fails with [storage.ErrFormat] if the stream
+// has another layout, and with [storage.ErrDamaged] if it is cut or altered.
+func (c *Copy) Import(ctx context.Context, empty, record []byte, parts iter.Seq2[[]byte, error]) error {
 	d := c.d
-	if err := c.clear(); err != nil {
+	if err := c.clear(empty); err != nil {
 		return err
 	}
 	next, stop := iter.Pull2(parts)
@@ -180,12 +180,15 @@ func (c *Copy) Import(ctx context.Context, record []byte, parts iter.Seq2[[]byte
 // importBytes is the size of a batch of Import.
 const importBytes = 4 << 20
 
-// clear deletes everything except the format record.
-func (c *Copy) clear() error {
+// clear deletes everything except the format record, and writes a record of the copy.
+func (c *Copy) clear(record []byte) error {
 	d := c.d
 	b := d.store.Batch()
 	defer b.Close()
 	if err := b.DeleteRange(append(bytes.Clone(d.prefix), areaStore), successor(append(bytes.Clone(d.prefix), 0xfe))); err != nil {
+		return err
+	}
+	if err := d.put(b, d.copyKey(), bytes.Clone(record)); err != nil {
 		return err
 	}
 	err := b.Commit()

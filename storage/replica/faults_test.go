@@ -331,6 +331,78 @@ func TestBehind(t *testing.T) {
 	mustVerify(t, one, l.ID, 8)
 }
 
+// TestBehindCutOff ends the start of a node that is behind while it takes the snapshot.
+// The next start is that of the same node, which the registry and the other nodes know.
+func TestBehindCutOff(t *testing.T) {
+	t.Parallel()
+	for name, node := range map[string]storage.NodeID{"random id": {}, "given id": {7}} {
+		tables, at := memorylog.New(), inMemory()
+		start := func(log sharedlog.Log) (*replica.Driver, error) {
+			local, err := at()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return replica.Open(t.Context(), log, local, replica.Options{Node: node})
+		}
+		late, err := start(tables.Open())
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := newStore(t, late, 1)
+		id := late.Node()
+		if err := late.Close(); err != nil {
+			t.Fatal(err)
+		}
+		one := mustOpen(t, tables, inMemory())
+		for i := range 5 {
+			mustAppend(t, l, one, add(fmt.Sprint(i)))
+		}
+		if err := one.Snapshot(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		log := tables.Open()
+		defer log.Close()
+		if err := log.Trim(t.Context(), 0, 6); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if _, err := start(cutLog{tables.Open()}); !errors.Is(err, errLink) {
+				t.Fatalf("%s: a start that is cut off has the error %v, want %v", name, err, errLink)
+			}
+		}
+		late, err = start(tables.Open())
+		if err != nil {
+			t.Fatalf("%s: after a start that was cut off: %v", name, err)
+		}
+		mustVerify(t, late, l.ID, 5)
+		if late.Node() != id {
+			t.Errorf("%s: the node has the id %s after a start that was cut off, want %s", name, late.Node(), id)
+		}
+		if nodes, _, err := log.Nodes(t.Context()); err != nil || len(nodes) != 2 {
+			t.Errorf("%s: the registry has %+v, error %v; want two nodes", name, nodes, err)
+		}
+		if err := late.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// cutLog is a log whose connection is lost after the first part of a snapshot.
+type cutLog struct{ sharedlog.Log }
+
+func (l cutLog) Snapshot(ctx context.Context, shard sharedlog.Shard) (sharedlog.Position, iter.Seq2[[]byte, error], error) {
+	at, parts, err := l.Log.Snapshot(ctx, shard)
+	return at, func(yield func([]byte, error) bool) {
+		for p, err := range parts {
+			if !yield(p, err) {
+				return
+			}
+			yield(nil, errLink)
+			return
+		}
+	}, err
+}
+
 // TestTrimLog trims the log as far as the snapshot and the disks of all nodes allow.
 func TestTrimLog(t *testing.T) {
 	t.Parallel()

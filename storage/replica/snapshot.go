@@ -94,7 +94,9 @@ func (r *Driver) importSnapshot(ctx context.Context, own *state, at sharedlog.Po
 		return nil, fmt.Errorf("%w: its record is at segment %s", storage.ErrDamaged, next.applied)
 	}
 	next.node, next.start, next.incomplete = own.node, own.start, true
-	return next, r.copy.Import(ctx, next.encode(), func(yield func([]byte, error) bool) {
+	empty := newState(own.cluster, own.node) // after a failure, the node is still the same one
+	empty.start = own.start
+	return next, r.copy.Import(ctx, empty.encode(), next.encode(), func(yield func([]byte, error) bool) {
 		for {
 			part, err, ok := pull()
 			if !ok || !yield(part, err) {
