@@ -107,9 +107,7 @@ type machine struct {
 	skew   atomic.Int64 // of the clock, in ns
 
 	disk medium
-	// synced is what the registry has as synced; 0 for a new disk. id is that of the disk.
-	id     storage.NodeID
-	synced uint64
+	id   storage.NodeID // of the disk
 
 	process atomic.Pointer[process] // the newest one; nil before the first
 	// lost is true once the node refuses to serve for good, because the log was restored.
@@ -148,7 +146,11 @@ func (m *machine) start() {
 			p.peers = w.newPeers(p)
 			s.peers, s.timer = p.peers, p.peers.host
 		}
-		ctx, cancel := context.WithTimeout(w.ctx, 10*time.Second)
+		limit := 10 * time.Second
+		if w.random(4) == 0 { // the start is cut off
+			limit = time.Duration(w.random(int(30 * time.Millisecond)))
+		}
+		ctx, cancel := context.WithTimeout(w.ctx, limit)
 		var err error
 		p.product, err = start(ctx, s)
 		cancel()
@@ -160,6 +162,7 @@ func (m *machine) start() {
 		if p.driver != nil {
 			_ = p.driver.Close()
 		}
+		m.disk = m.disk.crashed(w.random(2) == 0, w.random)
 		if w.restored.Load() && isOtherHistory(err) {
 			m.lost = true
 			return
@@ -179,10 +182,16 @@ func (m *machine) clock() time.Time { return time.Now().Add(time.Duration(m.skew
 // registered checks the record with which a process enters the registry.
 func (p *process) registered(n sharedlog.Node) {
 	m := p.machine
-	if m.id == n.ID && n.Applied < m.synced && !p.world.restored.Load() {
-		p.world.fail("a node has less than it reported as synced: node %d has segment %d after a crash, but it reported segment %d", m.number, n.Applied, m.synced)
-	}
 	m.id = n.ID
+	nodes, _, err := m.world.log.Nodes(context.Background())
+	if err != nil {
+		panic(err) // the log is in RAM
+	}
+	for _, had := range nodes {
+		if had.ID == n.ID && n.Applied < had.Synced && !m.world.restored.Load() {
+			m.world.fail("a node has less than it reported as synced: node %d has segment %d after a crash, but it reported segment %d", m.number, n.Applied, had.Synced)
+		}
+	}
 }
 
 // isFault reports whether an error comes from a fault that the simulation makes.
@@ -202,7 +211,6 @@ func (m *machine) kill(lost bool) {
 	p.link.dead.Store(true)
 	p.killed.Store(true)
 	p.peers.cut()
-	m.noteSynced(p)
 	m.disk = p.disk.crashed(lost, m.world.random)
 	p.resume()
 	// What is left of the process in this program ends in the background.
@@ -216,20 +224,5 @@ func (m *machine) stop() {
 		m.world.fail("node %d: close: %w", m.number, err)
 	}
 	p.killed.Store(true)
-	m.noteSynced(p)
 	m.disk = p.disk.crashed(false, m.world.random)
-}
-
-// noteSynced remembers what the registry has as synced.
-func (m *machine) noteSynced(p *process) {
-	nodes, _, err := m.world.log.Nodes(context.Background())
-	if err != nil {
-		panic(err) // the log is in RAM
-	}
-	m.synced = 0
-	for _, n := range nodes {
-		if n.ID == m.id {
-			m.synced = n.Synced
-		}
-	}
 }

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/sharedlog"
 )
 
 // runsDefault is the number of runs of TestRuns. They take about 8 s of processor time.
@@ -45,6 +48,33 @@ func TestRuns(t *testing.T) {
 		if err := play(t, seed); err != nil {
 			// The order of goroutines is not part of the seed: one run may not be enough.
 			t.Fatalf("%v\nrepeat with: OSTIARY_SEED=%d OSTIARY_RUNS=1 go test ./workshop/sim -run TestRuns -count=100", err, seed)
+		}
+	}
+}
+
+// TestRegistered requires that a node is measured by what the same disk has reported, also
+// if it is started several times on a disk that has replaced another one.
+func TestRegistered(t *testing.T) {
+	w := newWorld(t.Context(), 1)
+	p := &process{world: w, machine: w.machines[0]}
+	for _, c := range []struct {
+		id      storage.NodeID
+		start   uint64
+		applied uint64
+		wrong   int
+	}{
+		{storage.NodeID{1}, 1, 25, 0},
+		{storage.NodeID{2}, 1, 23, 0}, // a new disk
+		{storage.NodeID{2}, 2, 23, 0},
+		{storage.NodeID{2}, 3, 22, 1},
+	} {
+		n := sharedlog.Node{ID: c.id, Start: c.start, Applied: c.applied, Synced: c.applied}
+		p.registered(n)
+		if len(w.wrong) != c.wrong {
+			t.Fatalf("after start %d of node %s with segment %d: %v, want %d errors", c.start, c.id, c.applied, w.wrong, c.wrong)
+		}
+		if err := w.log.Register(t.Context(), n); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
