@@ -3,6 +3,7 @@ package snapshot
 import (
 	"cmp"
 	"context"
+	"errors"
 	goruntime "runtime"
 	"sync"
 	"sync/atomic"
@@ -102,12 +103,17 @@ func (r *Runtime) CountStores(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// BeforeWrite returns when this node may write. See [storage.Coordinated].
+// BeforeWrite returns when this node may write. See [storage.Coordinated]. It notes for the
+// author of ctx that another node writes.
 func (r *Runtime) BeforeWrite(ctx context.Context) error {
 	if r.coordinated == nil {
 		return nil
 	}
-	return r.coordinated.BeforeWrite(ctx)
+	err := r.coordinated.BeforeWrite(ctx)
+	if a := authz.AuthorOf(ctx); a != nil && errors.Is(err, storage.ErrNotHolder) {
+		a.Refuse()
+	}
+	return err
 }
 
 // Now returns the current time of the clock.

@@ -11,6 +11,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/memory"
 )
 
 // originCall is a call that makes one entry.
@@ -202,6 +203,36 @@ func TestRepeatedWithoutStore(t *testing.T) {
 			if !errors.Is(err, want) {
 				t.Errorf("%s, repeated %t: error %v, want %v", what, repeated, err, want)
 			}
+		}
+	}
+}
+
+// follower is a driver of a node that does not write.
+type follower struct{ *memory.Driver }
+
+func (follower) BeforeRead(context.Context) error                                { return nil }
+func (follower) BeforeWrite(context.Context) error                               { return storage.ErrNotHolder }
+func (follower) OnApplied(func(context.Context, []storage.StoreID) error) func() { return func() {} }
+
+// TestRefusedChangeIsForwardable requires that a change that this node may not make is
+// noted, so that the server sends the request to the node that writes.
+func TestRefusedChangeIsForwardable(t *testing.T) {
+	t.Parallel()
+	e := must(ostiary.Open(t.Context(), ostiary.Options{Driver: follower{memory.New()}}))(t)
+	t.Cleanup(func() { e.Close() })
+	for name, change := range map[string]func(ctx context.Context) error{
+		"create": func(ctx context.Context) error {
+			_, err := e.CreateStore(ctx, ostiary.CreateStoreRequest{Name: "name"})
+			return err
+		},
+		"update": func(ctx context.Context) error {
+			return e.UpdateStore(ctx, storage.StoreID{1}, func(*string, map[string]string) error { return nil })
+		},
+		"delete": func(ctx context.Context) error { return e.DeleteStore(ctx, storage.StoreID{1}) },
+	} {
+		author := &ostiary.Author{}
+		if err := change(ostiary.WithAuthor(t.Context(), author)); !errors.Is(err, ostiary.ErrNoHolder) || !author.Forwardable() {
+			t.Errorf("%s: error %v, forwardable %t", name, err, author.Forwardable())
 		}
 	}
 }
