@@ -52,14 +52,12 @@ type writingRoute struct {
 const policyXML = `<Policy xmlns="urn:oasis:names:tc:xacml:3.0:core:schema:wd-17" PolicyId="a" Version="1.0" RuleCombiningAlgId="urn:oasis:names:tc:xacml:3.0:rule-combining-algorithm:deny-unless-permit"><Target/><Rule RuleId="r" Effect="Permit"></Rule></Policy>`
 
 // writingRoutes returns a request to each writing route that a door has. They depend on
-// one another. x.id is an OpenFGA store, and the Identity API has an administrator.
+// one another. x.id is an OpenFGA store, and x was made ready with bootstrap or has keys.
 func writingRoutes(x *everyDoor) []writingRoute {
 	fga := "/stores/" + x.id
 	native := "/ostiary/v1/stores/" + x.id
 	tuple := m{"user": "user:anne", "relation": "viewer", "object": "doc:1"}
 	nativeTuple := m{"subject": "user:bob", "relation": "viewer", "object": "doc:1"}
-	// The first key creates the system store, which is another entry.
-	x.call("native", "POST", "/ostiary/v1/keys", m{"name": "first", "stores": []string{"*"}, "rights": []string{"read"}})
 	const source = "model\n  schema 1.1\ntype user\ntype doc\n  relations\n    define viewer: [user]\n"
 	model := m{"schema_version": "1.1", "type_definitions": []m{{"type": "user"}, {"type": "doc", "relations": m{"viewer": m{"this": m{}}},
 		"metadata": m{"relations": m{"viewer": m{"directly_related_user_types": []m{{"type": "user"}}}}}}}}

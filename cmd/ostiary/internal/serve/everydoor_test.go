@@ -69,10 +69,11 @@ func everyDoorOf(t *testing.T, e *ostiary.Engine, f *DoorFlags) *everyDoor {
 	return x
 }
 
-// bootstrap makes a deployment of the Identity API and logs in as its
-// administrator.
+// bootstrap makes the first key, which creates the system store, and a deployment of the
+// Identity API, and logs in as its administrator. This node must be able to write.
 func (x *everyDoor) bootstrap() {
 	x.t.Helper()
+	x.call("native", "POST", "/ostiary/v1/keys", m{"name": "first", "stores": []string{"*"}, "rights": []string{"read"}})
 	if _, err := protocols.BootstrapIdentity(x.t.Context(), x.engine, identity.BootstrapOptions{Password: "secret"}, settings.Deployment{Rounds: password.RoundsMin}); err != nil {
 		x.t.Fatal(err)
 	}
