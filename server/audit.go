@@ -189,7 +189,7 @@ func callerOf(d *door.Door, key *hashedKey, a *ostiary.Author) (c audit.Caller) 
 	}
 	switch {
 	case key != nil:
-		c.Method = key.caller.Method
+		c.Method, c.Owner = key.caller.Method, key.caller.Owner
 	case c.ID != "" && d.OwnAuthentication:
 		c.Method = "identity"
 	}

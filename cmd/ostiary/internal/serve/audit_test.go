@@ -2,7 +2,6 @@ package serve
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -21,18 +20,17 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/types/known/emptypb"
 
-	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/permify/basev1"
 	"github.com/ostiary/ostiary/internal/audit"
+	"github.com/ostiary/ostiary/internal/callers"
 	"github.com/ostiary/ostiary/server"
-	"github.com/ostiary/ostiary/storage"
 )
 
 // auditRecord is a line of the audit log.
 type auditRecord struct {
 	Kind, Door, Operation, Method, From, Request, Store, Outcome, Status, Why, Reason, Content string
-	Caller                                                                                     struct{ ID, Method string }
+	Caller                                                                                     struct{ ID, Method, Owner string }
 	Changes                                                                                    []struct {
 		Store    string
 		Revision uint64
@@ -372,21 +370,17 @@ func TestAuditRPC(t *testing.T) {
 	}
 }
 
-// nothing is the access of a caller whose scope has no store.
-type nothing struct{}
-
-func (nothing) Allow(context.Context, ostiary.Right, storage.StoreInfo) error {
-	return ostiary.ErrForbidden
-}
-
 // TestAuditOutOfScope sends requests that write, and a check, with a key whose scope does
-// not have the store. Each is refused, and has a record with the caller and the store.
+// not have the store. Each is refused, and has a record with the caller, the owner of its
+// key, and the store.
 func TestAuditOutOfScope(t *testing.T) {
 	t.Parallel()
 	x := openEveryDoor(t)
 	x.bootstrap()
 	x.id = x.call("openfga", "POST", "/stores", m{"name": "one"})["id"].(string)
-	s := startAudited(t, x, nil)
+	registry := callers.New(x.engine, callers.Options{Doors: doorNames[:]})
+	key := must(registry.Create(t.Context(), callers.NewKey{Name: "scoped", Owner: "team 7", Stores: []string{"other"}, Rights: []string{"admin"}}))(t)
+	s := startAudited(t, x, func(o *server.Options) { o.Callers, o.Engine = registry, x.engine })
 	n := map[string]int{}
 	check := writingRoute{"openfga", "POST", "/stores/" + x.id + "/check", m{"tuple_key": m{"user": "user:a", "relation": "viewer", "object": "doc:1"}}}
 	for _, w := range append(writingRoutes(x), check) {
@@ -394,8 +388,8 @@ func TestAuditOutOfScope(t *testing.T) {
 			continue // their stores are those of the door
 		}
 		r := w.request(x, "01ARZ3NDEKTSV4RRFFQ69G5FAV")
-		r.Header.Set("Authorization", "Bearer "+walkerKey)
-		rec, got := s.send(r.WithContext(ostiary.WithAccess(r.Context(), nothing{})))
+		r.Header.Set("Authorization", "Bearer "+key.Secret)
+		rec, got := s.send(r)
 		if rec.Code != http.StatusForbidden {
 			continue // the request is malformed in another way
 		}
@@ -404,7 +398,7 @@ func TestAuditOutOfScope(t *testing.T) {
 		if w.path == check.path {
 			kind = "refusal"
 		}
-		if len(got) != 1 || got[0].Kind != kind || got[0].Outcome != "refused" || got[0].Caller.ID != "walker" || len(got[0].Changes) > 0 {
+		if len(got) != 1 || got[0].Kind != kind || got[0].Outcome != "refused" || got[0].Caller.ID != "scoped" || got[0].Caller.Owner != "team 7" || len(got[0].Changes) > 0 {
 			t.Errorf("%s %s %s: %d, records %+v", w.door, w.method, w.path, rec.Code, got)
 		}
 		if w.door == "openfga" && (len(got) != 1 || got[0].Store != x.id) {
