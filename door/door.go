@@ -133,7 +133,7 @@ type Caller struct {
 	// ID names the caller if the method provides a name. It is never a secret.
 	ID string
 	// Key is the id of the caller's key in the system store, and Owner whom to ask about
-	// it; "" without such a key.
+	// it; "" without such a key. A caller with a token has its issuer as the Owner.
 	Key, Owner string
 }
 

@@ -47,7 +47,7 @@ func (l *lazyDeadline) Deadline() (time.Time, bool) {
 }
 
 // Err returns why the context ended, or nil. It is a *[door.Refusal] as well once the key
-// of the system store that the caller has is no longer accepted. Its error for a deadline that has
+// of the system store or the token that the caller has is no longer accepted. Its error for a deadline that has
 // passed is a *[door.Refusal] that names the bound RequestTimeout, and for
 // errors.Is also [context.DeadlineExceeded]. It compares the deadline with the
 // clock and needs no timer.
@@ -58,7 +58,7 @@ func (l *lazyDeadline) Err() error {
 		return err
 	case l.released.Load():
 		return context.Canceled
-	case l.key != nil && l.key.stored != nil && l.key.stored.Ended():
+	case l.key != nil && l.key.grant != nil && l.key.grant.Ended():
 		return &door.Refusal{Reason: door.BadCredentials}
 	case l.deadline.IsZero() || time.Now().Before(l.deadline):
 		return nil
@@ -80,8 +80,9 @@ func (l *lazyDeadline) Value(key any) any {
 	case door.RequestKey{}:
 		return l.request
 	case ostiary.AccessKey{}:
-		if l.key != nil && l.key.stored != nil {
-			return l.key.stored
+		if l.key != nil && l.key.grant != nil {
+			name, _ := l.door.(string)
+			return l.key.grant.Through(name)
 		}
 		return nil
 	}

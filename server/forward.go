@@ -219,7 +219,7 @@ func (q *request) drops() bool {
 
 // forwarded returns what this node knows about the request.
 func (q *request) forwarded(r *http.Request) Forwarded {
-	return Forwarded{Door: q.door.Name, Key: q.key.forwardID(), Origin: q.ctx.author.Origin, Remote: r.RemoteAddr, ID: q.id[0], Secure: r.TLS != nil}
+	return Forwarded{Door: q.door.Name, Keys: q.key.forwardIDs(), Origin: q.ctx.author.Origin, Remote: r.RemoteAddr, ID: q.id[0], Secure: r.TLS != nil}
 }
 
 // send sends the request to another node.

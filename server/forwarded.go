@@ -74,10 +74,11 @@ type KeyID [32]byte
 type Forwarded struct {
 	// Door is the name of the door.
 	Door string
-	// Key is the key that the first node has accepted; zero for a server without keys, for
-	// public routes, and for doors that authenticate their callers.
-	Key KeyID
-	// Origin is the origin of the writes. Its Request identifies the request, so that the
+	// Keys are the keys that the first node has accepted: one, or those that match the
+	// token of the caller. The zero KeyID is for a server without keys, for public routes,
+	// and for doors that authenticate their callers.
+	Keys []KeyID
+	// Origin is the origin of the writes. Its Caller names the caller who has a token. Its Request identifies the request, so that the
 	// holder finds what it has written already.
 	Origin ostiary.Origin
 	// After is the sequence of the log that the first node had applied before it sent the

@@ -225,7 +225,7 @@ func (q *request) noteOutcome() {
 // liveKey returns the key of a forwarded request, if this server still accepts it. open is
 // true if the operation needs none.
 func (s *shared) liveKey(ctx context.Context, as *Forwarded, open bool) (*hashedKey, *door.Refusal) {
-	if key := s.keys.live(ctx, as.Key); key != nil || open || s.keys == nil {
+	if key := s.keys.live(ctx, as); key != nil || open || s.keys == nil {
 		return key, nil
 	}
 	return nil, &door.Refusal{Reason: door.BadCredentials}
@@ -413,7 +413,7 @@ func (c *call) forward(m *forwardedMethod) error {
 			return err
 		},
 	}
-	as := Forwarded{Door: m.door.Name, Key: c.key.forwardID(), Origin: c.ctx.author.Origin, Remote: remoteOf(c.ctx.Context)}
+	as := Forwarded{Door: m.door.Name, Keys: c.key.forwardIDs(), Origin: c.ctx.author.Origin, Remote: remoteOf(c.ctx.Context)}
 	if m.mayWrite && f.own() {
 		return c.answer(&a)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/identity/oidc"
 	"github.com/ostiary/ostiary/internal/callers"
 )
 
@@ -74,6 +75,7 @@ type Keys struct {
 	list   atomic.Pointer[[]*hashedKey]
 	mu     sync.Mutex        // guards Replace
 	stored *callers.Registry // Options.Callers; may be nil
+	tokens *tokens           // of Options.Tokens; nil without them
 }
 
 // hashedKey is one accepted key.
@@ -88,42 +90,46 @@ type hashedKey struct {
 	remove  context.CancelFunc
 	basic   bool // see Key.Basic
 	forward KeyID
-	// stored is the key of the system store that this is; nil for a preshared key.
-	stored *callers.Credential
+	// grant is what the system store has about this caller; nil for a preshared key.
+	grant grant
+	// matched is grant for a caller with a token, otherwise nil.
+	matched *callers.Matched
 }
 
 // storedKey returns the accepted key of a credential of the system store.
 func storedKey(c *callers.Credential) *hashedKey {
 	return c.Bind(func() any {
 		key := c.Key()
-		return &hashedKey{caller: door.Caller{Method: methodKey, ID: key.Name, Key: key.ID, Owner: key.Owner}, author: key.Name, forward: KeyID(c.ID()), stored: c}
+		return &hashedKey{caller: door.Caller{Method: methodKey, ID: key.Name, Key: key.ID, Owner: key.Owner}, author: key.Name, forward: KeyID(c.ID()), grant: c}
 	}).(*hashedKey)
 }
 
 // until returns a context that ends when the key is no longer accepted.
 func (k *hashedKey) until() (ctx context.Context, release func()) {
-	if k.stored != nil {
-		return k.stored.Until()
+	if k.grant != nil {
+		return k.grant.Until()
 	}
 	return k.removed, func() {}
 }
 
 // ended reports whether the key is no longer accepted.
 func (k *hashedKey) ended() bool {
-	if k.stored != nil {
-		return k.stored.Ended()
+	if k.grant != nil {
+		return k.grant.Ended()
 	}
 	return k.removed.Err() != nil
 }
 
 // opens returns the refusal of a caller whose key is not for a door. k may be nil.
 func (k *hashedKey) opens(ctx context.Context, d *servedDoor) *door.Refusal {
-	if k == nil || k.stored == nil || d == nil || d.Name == ownDoor {
+	if k == nil || k.grant == nil || d == nil || d.Name == ownDoor {
 		return nil
 	}
-	switch err := k.stored.Opens(ctx, d.Name); {
+	switch err := k.grant.Opens(ctx, d.Name); {
 	case err == nil:
 		return nil
+	case errors.Is(err, callers.ErrNoMatch):
+		return &door.Refusal{Reason: door.Forbidden, Detail: "no key matches the token of " + k.author + ": ostiary key create with --match-issuer makes one"}
 	case errors.Is(err, ostiary.ErrForbidden):
 		return &door.Refusal{Reason: door.Forbidden, Detail: "the key is not for the door " + d.Name}
 	}
@@ -251,28 +257,44 @@ func newKeyID(k *hashedKey) KeyID {
 	return sha256.Sum256(fmt.Appendf(nil, "ostiary key id %x %t %s", k.sum, k.basic, k.caller.ID))
 }
 
-// forwardID returns the id of a key for other nodes; zero without a key.
-func (k *hashedKey) forwardID() (id KeyID) {
-	if k != nil {
-		id = k.forward
+// forwardIDs returns the ids of a key for other nodes: several for a caller whose token
+// matches several, and the zero id without a key.
+func (k *hashedKey) forwardIDs() (ids []KeyID) {
+	switch {
+	case k == nil:
+		return []KeyID{{}}
+	case k.matched == nil:
+		return []KeyID{k.forward}
 	}
-	return id
+	for _, id := range k.matched.IDs() {
+		ids = append(ids, KeyID(id))
+	}
+	return ids
 }
 
-// live returns the key with an id, or nil if no accepted key has it. k may be nil.
-func (k *Keys) live(ctx context.Context, id KeyID) *hashedKey {
-	if k == nil || id == (KeyID{}) {
+// live returns the key that a forwarded request has, or nil if no accepted key has one of
+// its ids. k may be nil.
+func (k *Keys) live(ctx context.Context, as *Forwarded) *hashedKey {
+	if k == nil || len(as.Keys) == 0 || as.Keys[0] == (KeyID{}) {
 		return nil
 	}
 	for _, key := range k.preshared() {
-		if subtle.ConstantTimeCompare(key.forward[:], id[:]) == 1 {
+		if subtle.ConstantTimeCompare(key.forward[:], as.Keys[0][:]) == 1 {
 			return key
 		}
 	}
-	if k.stored != nil {
-		if c, err := k.stored.ByID(ctx, id); err == nil && c != nil {
-			return storedKey(c)
-		}
+	if k.stored == nil {
+		return nil
+	}
+	if c, err := k.stored.ByID(ctx, as.Keys[0]); err == nil && c != nil && c.Key().Match == (callers.Match{}) {
+		return storedKey(c)
+	}
+	ids := make([][sha256.Size]byte, len(as.Keys))
+	for i, id := range as.Keys {
+		ids[i] = id
+	}
+	if m, err := k.stored.ByIDs(ctx, ids); err == nil && m != nil {
+		return matchedKey(m, as.Origin.Caller)
 	}
 	return nil
 }
@@ -300,6 +322,12 @@ func basicSum(name, password string) [sha256.Size]byte {
 // Basic authentication (RFC 7617). It compares with all keys in constant time, so
 // its time does not depend on how a wrong key differs.
 func (k *Keys) check(ctx context.Context, values []string, basic bool) (*hashedKey, door.Reason) {
+	return k.checkHeader(ctx, values, basic, true)
+}
+
+// checkHeader is check. Unless fetch is true, it accepts only tokens that were verified
+// before, and does not wait for their provider.
+func (k *Keys) checkHeader(ctx context.Context, values []string, basic, fetch bool) (*hashedKey, door.Reason) {
 	switch len(values) {
 	case 0:
 		return nil, door.NoCredentials
@@ -311,10 +339,14 @@ func (k *Keys) check(ctx context.Context, values []string, basic bool) (*hashedK
 	if v == "" {
 		return nil, door.NoCredentials
 	}
-	if secret, ok := afterScheme(v, "Bearer "); ok {
-		return k.bearer(ctx, secret)
+	longest := credentialBytesMax
+	if k.tokens != nil {
+		longest = max(longest, oidc.TokenMax)
 	}
-	encoded, ok := afterScheme(v, "Basic ")
+	if secret, ok := afterScheme(v, "Bearer ", longest); ok {
+		return k.bearer(ctx, secret, fetch)
+	}
+	encoded, ok := afterScheme(v, "Basic ", credentialBytesMax)
 	if !ok || !basic {
 		return nil, door.BadCredentials
 	}
@@ -326,9 +358,10 @@ func (k *Keys) check(ctx context.Context, values []string, basic bool) (*hashedK
 	return k.find(basicSum(name, password), true)
 }
 
-// afterScheme returns what follows a scheme in an Authorization header.
-func afterScheme(v, scheme string) (string, bool) {
-	if len(v) <= len(scheme) || len(v) > len(scheme)+credentialBytesMax || !strings.EqualFold(v[:len(scheme)], scheme) {
+// afterScheme returns what follows a scheme in an Authorization header: at most longest
+// bytes.
+func afterScheme(v, scheme string, longest int) (string, bool) {
+	if len(v) <= len(scheme) || len(v) > len(scheme)+longest || !strings.EqualFold(v[:len(scheme)], scheme) {
 		return "", false
 	}
 	return v[len(scheme):], true
@@ -343,7 +376,7 @@ func (k *Keys) shownIn(head []byte) bool {
 	const header = "authorization:"
 	for line := range bytes.Lines(head) {
 		if line = bytes.TrimRight(line, "\r\n"); len(line) > len(header) && strings.EqualFold(string(line[:len(header)]), header) {
-			_, why := k.check(context.Background(), []string{strings.Trim(string(line[len(header):]), " \t")}, false)
+			_, why := k.checkHeader(context.Background(), []string{strings.Trim(string(line[len(header):]), " \t")}, false, false)
 			return why == 0
 		}
 	}
@@ -351,8 +384,8 @@ func (k *Keys) shownIn(head []byte) bool {
 }
 
 // bearer returns the key of a secret: one of the system store, which is recognized by its
-// beginning, or else a preshared one.
-func (k *Keys) bearer(ctx context.Context, secret string) (*hashedKey, door.Reason) {
+// beginning, or else a preshared one, or else a token.
+func (k *Keys) bearer(ctx context.Context, secret string, fetch bool) (*hashedKey, door.Reason) {
 	if k.stored != nil && strings.HasPrefix(secret, callers.SecretPrefix) {
 		switch c, err := k.stored.Secret(ctx, secret); {
 		case err != nil:
@@ -361,7 +394,11 @@ func (k *Keys) bearer(ctx context.Context, secret string) (*hashedKey, door.Reas
 			return storedKey(c), 0
 		}
 	}
-	return k.find(sha256.Sum256([]byte(secret)), false)
+	key, why := k.find(sha256.Sum256([]byte(secret)), false)
+	if why != 0 && k.tokens.formOfToken(secret) {
+		return k.tokens.find(ctx, secret, fetch)
+	}
+	return key, why
 }
 
 // find returns the preshared key with a hash.

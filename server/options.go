@@ -14,6 +14,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/identity/oidc"
 	"github.com/ostiary/ostiary/internal/audit"
 	"github.com/ostiary/ostiary/internal/callers"
 )
@@ -88,6 +89,10 @@ type Options struct {
 	// Callers are the keys of the system store, which authenticate requests as Keys do.
 	// Nil means that there are none. The program runs its Follow while the server runs.
 	Callers *callers.Registry
+	// Tokens verifies tokens of OpenID Connect providers, which authenticate requests as
+	// well. What their callers may do is in those keys of Callers that match the token.
+	// It needs Callers. Nil means that no token is accepted.
+	Tokens *oidc.Verifier
 	// Anonymous allows other machines to call the server without keys.
 	Anonymous bool
 	// TLS is the certificate of all ports except Metrics. Nil means plain text.

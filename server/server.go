@@ -54,7 +54,7 @@ func New(o Options) (*Server, error) {
 		if o.Keys == nil {
 			o.Keys = &Keys{}
 		}
-		o.Keys.stored = o.Callers
+		o.Keys.stored, o.Keys.tokens = o.Callers, newTokens(o.Tokens, o.Callers)
 	}
 	s := &Server{opts: o, metrics: newMetrics(), health: newHealthService(), failed: make(chan error, 1)}
 	s.connections, s.metricsConnections = newConnections(&s.opts), newMetricsConnections(&s.opts)

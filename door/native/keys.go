@@ -14,16 +14,17 @@ import (
 
 // keyJSON is a key in a response.
 type keyJSON struct {
-	ID      string     `json:"id"`
-	Name    string     `json:"name"`
-	Owner   string     `json:"owner"`
-	Creator string     `json:"creator"`
-	Created time.Time  `json:"created"`
-	Expires *time.Time `json:"expires,omitempty"`
-	Expired bool       `json:"expired"`
-	Stores  []string   `json:"stores"`
-	Rights  []string   `json:"rights"`
-	Doors   []string   `json:"doors"`
+	ID      string         `json:"id"`
+	Name    string         `json:"name"`
+	Owner   string         `json:"owner"`
+	Creator string         `json:"creator"`
+	Created time.Time      `json:"created"`
+	Expires *time.Time     `json:"expires,omitempty"`
+	Expired bool           `json:"expired"`
+	Stores  []string       `json:"stores"`
+	Rights  []string       `json:"rights"`
+	Doors   []string       `json:"doors"`
+	Match   *callers.Match `json:"match,omitempty"`
 	// Secrets is how many secrets are accepted.
 	Secrets int `json:"secrets"`
 	// Secret is that of a key that was just made or rotated; nothing else shows it.
@@ -37,6 +38,9 @@ func keyOf(k *callers.Key) keyJSON {
 	out := keyJSON{ID: k.ID, Name: k.Name, Owner: k.Owner, Creator: k.Creator, Created: k.Created, Doors: k.Doors, Secrets: k.Secrets(now)}
 	if !k.Expires.IsZero() {
 		out.Expires, out.Expired = &k.Expires, !now.Before(k.Expires)
+	}
+	if k.Match != (callers.Match{}) {
+		out.Match = &k.Match
 	}
 	for _, place := range k.Stores {
 		out.Stores = append(out.Stores, place.String())
@@ -112,6 +116,8 @@ func (c *call) createKey() error {
 			n.Rights, hasRights = r.Strings(), true
 		case "doors":
 			n.Doors = r.Strings()
+		case "match":
+			n.Match = readMatch(r)
 		default:
 			r.Unknown()
 		}
@@ -124,6 +130,26 @@ func (c *call) createKey() error {
 	}
 	c.status = http.StatusCreated
 	return c.setMade(c.options.Callers.Create(c.Context(), n))
+}
+
+// readMatch reads what a key matches.
+func readMatch(r *jsonread.Reader) (m callers.Match) {
+	for r.Object(); r.Field(); {
+		switch string(r.Name()) {
+		case "issuer":
+			m.Issuer = r.String()
+		case "claim":
+			m.Claim = r.String()
+		case "value":
+			m.Value = r.String()
+		default:
+			r.Unknown()
+		}
+	}
+	if m == (callers.Match{}) {
+		r.Fail("expected issuer, claim and value")
+	}
+	return m
 }
 
 // getKey serves GetKey.

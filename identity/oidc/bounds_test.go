@@ -19,7 +19,11 @@ func TestBounds(t *testing.T) {
 		}
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		io.WriteString(w, strings.Repeat("a", 1<<20+1))
+		n := 1 << 20
+		if r.URL.Path == "/huge" {
+			n++
+		}
+		io.WriteString(w, "1"+strings.Repeat("0", n-1))
 	}))
 	defer server.Close()
 	now := time.Unix(2_000_000_000, 0)
@@ -37,7 +41,7 @@ func TestBounds(t *testing.T) {
 		after time.Duration
 		path  string
 		n     int
-	}{{0, "/a", 1 << 20}, {0, "/b", 1 << 20}, {time.Second - 1, "/a", 0}, {1, "/a", 1 << 20}, {0, "/a", 0}} {
+	}{{0, "/a", 1 << 20}, {0, "/b", 1 << 20}, {time.Second - 1, "/a", 0}, {1, "/a", 1 << 20}, {0, "/a", 0}, {0, "/huge", 0}} {
 		now = now.Add(x.after)
 		if n, err := get(x.path); n != x.n || (err == nil) != (x.n > 0) {
 			t.Errorf("%s %v later: %d bytes, %v, want %d bytes", x.path, x.after, n, err, x.n)

@@ -6,6 +6,7 @@
 package oidc
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -60,14 +61,23 @@ func ParseIssuer(text string) (Issuer, error) {
 		return Issuer{}, fmt.Errorf("invalid issuer %q: expected URL=AUDIENCE[,AUDIENCE], for example https://login.example.com=keystone", text)
 	}
 	is := Issuer{URL: text[:i], Audiences: strings.Split(text[i+1:], ",")}
-	u, err := url.Parse(is.URL)
-	if err != nil || u.Host == "" || u.Scheme != "https" && !(u.Scheme == "http" && loopback(u.Hostname())) || strings.ContainsAny(is.URL, "?#") {
-		return Issuer{}, fmt.Errorf("invalid URL %q of an issuer: expected https://HOST[/PATH]", is.URL)
-	}
-	if slices.Contains(is.Audiences, "") {
-		return Issuer{}, fmt.Errorf("invalid issuer %q: an audience is empty", text)
+	if err := is.Validate(); err != nil {
+		return Issuer{}, err
 	}
 	return is, nil
+}
+
+// Validate fails if the URL does not begin with https://, except on the loopback
+// interface, or if there is no audience, or an empty one.
+func (is Issuer) Validate() error {
+	u, err := url.Parse(is.URL)
+	if err != nil || u.Host == "" || u.Scheme != "https" && !(u.Scheme == "http" && loopback(u.Hostname())) || strings.ContainsAny(is.URL, "?#") {
+		return fmt.Errorf("invalid URL %q of an issuer: expected https://HOST[/PATH]", is.URL)
+	}
+	if len(is.Audiences) == 0 || slices.Contains(is.Audiences, "") {
+		return fmt.Errorf("invalid issuer %q: an audience is empty", is.URL)
+	}
+	return nil
 }
 
 func loopback(host string) bool {
@@ -79,6 +89,7 @@ func loopback(host string) bool {
 // goroutine.
 type Verifier struct {
 	clock   func() time.Time
+	skew    time.Duration
 	issuers map[string]*provider
 }
 
@@ -98,6 +109,9 @@ type Options struct {
 	Clock func() time.Time
 	// Transport sends the requests to providers. Nil means [http.DefaultTransport].
 	Transport http.RoundTripper
+	// Skew is how long after its expiry a token is still accepted, because the clock of
+	// the provider may differ. A token may begin up to 5 minutes in the future.
+	Skew time.Duration
 }
 
 // New returns a verifier for the issuers.
@@ -108,7 +122,7 @@ func New(issuers []Issuer, o Options) *Verifier {
 	if o.Transport == nil {
 		o.Transport = http.DefaultTransport
 	}
-	v := &Verifier{clock: o.Clock, issuers: map[string]*provider{}}
+	v := &Verifier{clock: o.Clock, skew: o.Skew, issuers: map[string]*provider{}}
 	for _, is := range issuers {
 		f := &fetcher{clock: o.Clock, next: o.Transport}
 		v.issuers[is.URL] = &provider{issuer: is, fetcher: f, client: &http.Client{Timeout: fetchTimeout, Transport: f}}
@@ -119,6 +133,9 @@ func New(issuers []Issuer, o Options) *Verifier {
 // Verified is what a token asserts.
 type Verified struct {
 	Issuer     string              // URL of the issuer
+	Subject    string              // the claim "sub"
+	Ends       time.Time           // when the token is no longer accepted
+	Claims     map[string]any      // as the token has them
 	Attributes map[string][]string // claims, by the names of [Attributes]
 }
 
@@ -130,14 +147,14 @@ func (v *Verifier) Verify(ctx context.Context, text string) (*Verified, error) {
 	if err != nil {
 		return nil, err
 	}
-	verifier, err := p.open(ctx, v.clock)
+	verifier, err := p.open(ctx, v)
 	if err != nil {
 		return nil, err
 	}
 	failures := p.fetcher.failures.Load()
 	t, err := verifier.Verify(oidc.ClientContext(ctx, p.client), text)
 	switch {
-	case err != nil && p.fetcher.failures.Load() != failures: // go-oidc hides the cause
+	case err != nil && (p.fetcher.failures.Load() != failures || ctx.Err() != nil): // go-oidc hides the cause
 		return nil, fmt.Errorf("%w of %s: %w", errFetch, p.issuer.URL, err)
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
@@ -149,7 +166,7 @@ func (v *Verifier) Verify(ctx context.Context, text string) (*Verified, error) {
 	if err := t.Claims(&claims); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	return &Verified{Issuer: t.Issuer, Attributes: Attributes(claims)}, nil
+	return &Verified{Issuer: p.issuer.URL, Subject: t.Subject, Ends: t.Expiry.Add(v.skew), Claims: claims, Attributes: Attributes(claims)}, nil
 }
 
 // provider returns the provider that a token names, which is not verified yet.
@@ -170,22 +187,22 @@ func (v *Verifier) provider(text string) (*provider, error) {
 
 // open fetches the configuration of the provider, once. After a failure it waits
 // for a while before it tries again.
-func (p *provider) open(ctx context.Context, clock func() time.Time) (*oidc.IDTokenVerifier, error) {
+func (p *provider) open(ctx context.Context, v *Verifier) (*oidc.IDTokenVerifier, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.verifier != nil {
 		return p.verifier, nil
 	}
-	if clock().Sub(p.failed) < fetchInterval {
+	if v.clock().Sub(p.failed) < fetchInterval {
 		return nil, fmt.Errorf("%w of %s failed a moment ago", errFetch, p.issuer.URL)
 	}
 	// The keys outlive the request that fetches them.
 	found, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), p.client), p.issuer.URL)
 	if err != nil {
-		p.failed = clock()
+		p.failed = v.clock()
 		return nil, fmt.Errorf("%w of %s: %w", errFetch, p.issuer.URL, err)
 	}
-	p.verifier = found.Verifier(&oidc.Config{SkipClientIDCheck: true, Now: clock}) // Verify checks the audience
+	p.verifier = found.Verifier(&oidc.Config{SkipClientIDCheck: true, Now: func() time.Time { return v.clock().Add(-v.skew) }}) // Verify checks the audience
 	return p.verifier, nil
 }
 
@@ -198,30 +215,48 @@ type fetcher struct {
 	next  http.RoundTripper
 	mu    sync.Mutex
 	last  map[string]time.Time // time of the latest request, by path
-	// failures counts the requests without an answer, and those that the provider
-	// failed to answer.
+	bad   map[string]bool      // whether the latest request failed, by path
+	// failures counts the requests without a useful answer, and those that are refused
+	// a moment after one.
 	failures atomic.Int64
 }
 
 // RoundTrip implements [http.RoundTripper]. It refuses a request for the same
 // path within fetchInterval.
 func (f *fetcher) RoundTrip(r *http.Request) (*http.Response, error) {
-	if err := f.admit(r.URL.Path); err != nil {
+	path := r.URL.Path
+	if err := f.admit(path); err != nil {
 		return nil, err
 	}
 	response, err := f.next.RoundTrip(r)
+	var text []byte
+	if err == nil {
+		text, err = io.ReadAll(io.LimitReader(response.Body, documentMax+1))
+		response.Body.Close()
+	}
+	switch {
+	case err != nil:
+	case len(text) > documentMax:
+		err = fmt.Errorf("%s has more than %d bytes", path, documentMax)
+	case response.StatusCode == http.StatusOK && !json.Valid(text):
+		err = fmt.Errorf("%s is not JSON", path)
+	}
+	if err != nil || response.StatusCode != http.StatusOK {
+		f.fail(path)
+	}
 	if err != nil {
-		f.failures.Add(1)
 		return nil, fmt.Errorf("%w: %w", errFetch, err)
 	}
-	if response.StatusCode >= http.StatusInternalServerError {
-		f.failures.Add(1)
-	}
-	response.Body = struct {
-		io.Reader
-		io.Closer
-	}{io.LimitReader(response.Body, documentMax), response.Body}
+	response.Body = io.NopCloser(bytes.NewReader(text))
 	return response, nil
+}
+
+// fail notes that a request for a path failed.
+func (f *fetcher) fail(path string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.bad[path] = true
+	f.failures.Add(1)
 }
 
 func (f *fetcher) admit(path string) error {
@@ -229,12 +264,15 @@ func (f *fetcher) admit(path string) error {
 	defer f.mu.Unlock()
 	now := f.clock()
 	if last, known := f.last[path]; known && now.Sub(last) < fetchInterval {
+		if f.bad[path] {
+			f.failures.Add(1)
+		}
 		return fmt.Errorf("%w: %s was fetched a moment ago", errFetch, path)
 	}
 	if f.last == nil {
-		f.last = map[string]time.Time{}
+		f.last, f.bad = map[string]time.Time{}, map[string]bool{}
 	}
-	f.last[path] = now
+	f.last[path], f.bad[path] = now, false
 	return nil
 }
 
@@ -247,14 +285,7 @@ func Attributes(claims map[string]any) map[string][]string {
 	a := map[string][]string{}
 	uses := map[string]int{}
 	for name, value := range claims {
-		var values []string
-		if list, ok := value.([]any); ok {
-			for _, v := range list {
-				values = append(values, texts(v)...)
-			}
-		} else {
-			values = texts(value)
-		}
+		values := Values(value)
 		if len(values) == 0 {
 			continue
 		}
@@ -271,6 +302,18 @@ func Attributes(claims map[string]any) map[string][]string {
 	}
 	maps.DeleteFunc(a, func(n string, _ []string) bool { return uses[n] > 1 })
 	return a
+}
+
+// Values returns the texts of a claim: its own, or those of its list.
+func Values(claim any) (values []string) {
+	list, ok := claim.([]any)
+	if !ok {
+		return texts(claim)
+	}
+	for _, v := range list {
+		values = append(values, texts(v)...)
+	}
+	return values
 }
 
 // texts returns a value of a claim as a text, or nothing if it is an object, a

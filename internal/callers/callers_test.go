@@ -393,6 +393,7 @@ func TestRefused(t *testing.T) {
 		"an unknown right":      {func(n *NewKey) { n.Rights = []string{"own"} }, ostiary.ErrInvalidRequest},
 		"an unknown door":       {func(n *NewKey) { n.Doors = []string{"soap"} }, ostiary.ErrInvalidRequest},
 		"an expiry in the past": {func(n *NewKey) { n.Expires = w.clock }, ostiary.ErrInvalidRequest},
+		"half a match":          {func(n *NewKey) { n.Match = Match{Issuer: "https://a.example", Claim: "sub"} }, ostiary.ErrInvalidRequest},
 	} {
 		n := NewKey{Name: "k", Stores: []string{"a"}, Rights: []string{"read"}}
 		c.change(&n)

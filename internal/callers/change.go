@@ -25,12 +25,14 @@ type NewKey struct {
 	Rights []string
 	// Doors are names of doors. Nil means all.
 	Doors []string
+	// Match makes a key without a secret.
+	Match Match
 }
 
 // Made is a key that was made or rotated.
 type Made struct {
 	Key *Key
-	// Secret is shown once, and kept nowhere.
+	// Secret is shown once, and kept nowhere. It is "" for a key with a Match.
 	Secret string
 	// Warnings are what the caller may have overlooked.
 	Warnings []string
@@ -47,9 +49,12 @@ func (r *Registry) Create(ctx context.Context, n NewKey) (*Made, error) {
 	if err := repeated(ctx); err != nil {
 		return nil, err
 	}
-	secret, sum := newSecret(k.ID)
-	k.add(sum, time.Time{})
-	m := &Made{Key: k, Secret: secret}
+	m := &Made{Key: k}
+	if n.Match == (Match{}) {
+		secret, sum := newSecret(k.ID)
+		m.Secret = secret
+		k.add(sum, time.Time{}, false)
+	}
 	for _, p := range k.Stores {
 		if p.Pattern != "" && p.Pattern != all && !r.anyNamed(ctx, p) {
 			m.Warnings = append(m.Warnings, fmt.Sprintf("no store has a name that matches %q at the moment", p.Pattern))
@@ -94,17 +99,20 @@ func (r *Registry) Rotate(ctx context.Context, name string, keep time.Duration) 
 		if err != nil {
 			return nil, err
 		}
+		if old.Match != (Match{}) {
+			return nil, invalid("the key %q has no secret: tokens show who its callers are", name)
+		}
 		k := *old
 		k.credentials = nil
 		secret, sum := newSecret(k.ID)
-		k.add(sum, time.Time{})
+		k.add(sum, time.Time{}, false)
 		for _, c := range old.credentials {
 			if now := r.now(); keep > 0 && !c.expired(now) && len(k.credentials) < secretsMax {
 				until := now.Add(keep)
 				if !c.until.IsZero() && c.until.Before(until) {
 					until = c.until
 				}
-				k.add(c.sum, until)
+				k.add(c.sum, until, false)
 			}
 		}
 		m.Key, m.Secret = &k, secret
@@ -275,32 +283,43 @@ func (r *Registry) change(ctx context.Context, decide func(*value) (*ostiary.Wri
 	return err
 }
 
-// permits fails if the caller of ctx is a key that does not cover another one.
+// permits fails if the caller of ctx has keys, and none of them covers k.
 func (r *Registry) permits(ctx context.Context, v *value, k *Key) error {
-	caller, own := callerOf(ctx)
-	switch {
-	case own:
+	callers, own := callersOf(ctx)
+	if own {
 		return nil
-	case caller == nil || v.bySum[caller.sum] == nil || caller.Ended():
-		return fmt.Errorf("%w: the calling key was revoked or has expired", ostiary.ErrForbidden)
-	case !caller.key.Covers(k):
-		return fmt.Errorf("%w: the key %q needs the right admin on each store of the other key, its doors, and an expiry that is not earlier", ostiary.ErrForbidden, caller.key.Name)
 	}
-	return nil
+	why := fmt.Errorf("%w: the calling key was revoked or has expired", ostiary.ErrForbidden)
+	for _, c := range callers {
+		switch {
+		case v.bySum[c.sum] == nil || c.Ended():
+		case c.key.Covers(k):
+			return nil
+		default:
+			why = fmt.Errorf("%w: the key %q needs the right admin on each store of the other key, its doors, and an expiry that is not earlier", ostiary.ErrForbidden, c.key.Name)
+		}
+	}
+	return why
 }
 
 // sees reports whether the caller of ctx may see a key.
 func sees(ctx context.Context, k *Key) bool {
-	caller, own := callerOf(ctx)
-	return own || caller != nil && (caller.key.ID == k.ID || caller.key.Covers(k))
+	callers, own := callersOf(ctx)
+	return own || slices.ContainsFunc(callers, func(c *Credential) bool { return c.key.ID == k.ID || c.key.Covers(k) })
 }
 
-// callerOf returns the credential that calls, or nil. own is true for a caller who may do
+// callersOf returns the credentials of the caller. own is true for a caller who may do
 // everything.
-func callerOf(ctx context.Context) (c *Credential, own bool) {
-	access := ostiary.AccessOf(ctx)
-	c, _ = access.(*Credential)
-	return c, access == nil
+func callersOf(ctx context.Context) (all []*Credential, own bool) {
+	switch access := ostiary.AccessOf(ctx).(type) {
+	case nil:
+		return nil, true
+	case *Credential:
+		return []*Credential{access}, false
+	case *Matched:
+		return access.credentials, false
+	}
+	return nil, false
 }
 
 // known returns a key that the caller of ctx may change.
@@ -331,7 +350,10 @@ func (r *Registry) validate(ctx context.Context, n *NewKey) (*Key, error) {
 	case len(n.Rights) == 0:
 		return nil, invalid("a key needs rights: read, write, schema or admin")
 	}
-	k := &Key{ID: newKeyID(), Name: n.Name, Owner: n.Owner, Created: r.now().UTC(), Expires: n.Expires.UTC(), Doors: n.Doors}
+	if err := n.Match.validate(); err != nil {
+		return nil, err
+	}
+	k := &Key{ID: newKeyID(), Name: n.Name, Owner: n.Owner, Created: r.now().UTC(), Expires: n.Expires.UTC(), Doors: n.Doors, Match: n.Match}
 	if n.Expires.IsZero() {
 		k.Expires = time.Time{}
 	}
@@ -364,6 +386,22 @@ func (r *Registry) validate(ctx context.Context, n *NewKey) (*Key, error) {
 
 // reserved are callers of writes that no authenticated caller makes.
 var reserved = []string{ostiary.CallerLocal, ostiary.CallerLibrary, ostiary.CallerCollector, ostiary.CallerImport, ostiary.CallerBootstrap}
+
+// validate fails if only a part of the match is set.
+func (m *Match) validate() error {
+	if *m == (Match{}) {
+		return nil
+	}
+	for name, text := range map[string]string{"issuer": m.Issuer, "claim": m.Claim, "value": m.Value} {
+		switch {
+		case text == "":
+			return invalid("the match of a key has no %s: expected an issuer, a claim and its value", name)
+		case len(text) > ostiary.NameBytesMax:
+			return &ostiary.BoundError{Name: "NameBytesMax", Max: ostiary.NameBytesMax, Got: int64(len(text))}
+		}
+	}
+	return nil
+}
 
 func (r *Registry) validDoors(doors []string) error {
 	for _, door := range doors {

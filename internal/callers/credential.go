@@ -12,7 +12,8 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// Credential is one of the secrets of a key. It is the same value as long as neither it nor the scope of the key changes. Its methods may
+// Credential is one way to authenticate as a key: one of its secrets, or its [Match]. It
+// is the same value as long as neither it nor the scope of the key changes. Its methods may
 // be called concurrently.
 type Credential struct {
 	key     *Key
@@ -20,6 +21,7 @@ type Credential struct {
 	forward [sha256.Size]byte
 	until   time.Time // the end of this credential; zero: that of the key
 	ends    time.Time // zero: never
+	matched bool      // no secret, but a Match
 
 	registry *Registry
 	known    atomic.Bool // to the registry, which ends it
@@ -95,6 +97,9 @@ func (c *Credential) shorten(end time.Time) {
 	c.shorter.Store(&end)
 	time.AfterFunc(end.Sub(c.registry.now()), c.revoke)
 }
+
+// Through returns the credential: a door does not change what its key may do.
+func (c *Credential) Through(string) ostiary.Access { return c }
 
 // Opens fails with [ostiary.ErrForbidden] if the key may not use a door.
 func (c *Credential) Opens(ctx context.Context, door string) error {

@@ -92,8 +92,21 @@ type Key struct {
 	Stores []Place
 	Rights []ostiary.Right
 	Doors  []string
+	// Match is what the token of a caller must have for the caller to have this scope;
+	// the zero Match for a key with a secret.
+	Match Match
 
 	credentials []*Credential // the newest first
+}
+
+// Match identifies callers by what their tokens of OpenID Connect assert.
+type Match struct {
+	// Issuer is the URL of the provider.
+	Issuer string `json:"issuer"`
+	// Claim is the name of a claim, and Value the text that it must be, or that its list
+	// must contain.
+	Claim string `json:"claim"`
+	Value string `json:"value"`
 }
 
 // record is the JSON of the document of a key.
@@ -107,6 +120,7 @@ type record struct {
 	Names   []string     `json:"names,omitempty"`  // patterns
 	Rights  []string     `json:"rights"`
 	Doors   []string     `json:"doors"`
+	Match   Match        `json:"match,omitzero"`
 	Secrets []secretHash `json:"secrets,omitempty"`
 }
 
@@ -118,7 +132,7 @@ type secretHash struct {
 
 // document returns the document of the key.
 func (k *Key) document() (ostiary.Document, error) {
-	r := record{Name: k.Name, Owner: k.Owner, Creator: k.Creator, Created: k.Created, Expires: k.Expires, Doors: k.Doors}
+	r := record{Name: k.Name, Owner: k.Owner, Creator: k.Creator, Created: k.Created, Expires: k.Expires, Doors: k.Doors, Match: k.Match}
 	for _, p := range k.Stores {
 		if p.Pattern != "" {
 			r.Names = append(r.Names, p.Pattern)
@@ -130,7 +144,9 @@ func (k *Key) document() (ostiary.Document, error) {
 		r.Rights = append(r.Rights, right.String())
 	}
 	for _, c := range k.credentials {
-		r.Secrets = append(r.Secrets, secretHash{c.sum[:], c.until})
+		if !c.matched {
+			r.Secrets = append(r.Secrets, secretHash{c.sum[:], c.until})
+		}
 	}
 	body, err := json.Marshal(r)
 	return ostiary.Document{Kind: keyType, Key: k.ID, Body: body}, err
@@ -142,7 +158,7 @@ func readKey(id string, body []byte) (*Key, error) {
 	if err := json.Unmarshal(body, &r); err != nil {
 		return nil, fmt.Errorf("%w: key %s: %w", ostiary.ErrDamaged, id, err)
 	}
-	k := &Key{ID: id, Name: r.Name, Owner: r.Owner, Creator: r.Creator, Created: r.Created, Expires: r.Expires, Doors: r.Doors}
+	k := &Key{ID: id, Name: r.Name, Owner: r.Owner, Creator: r.Creator, Created: r.Created, Expires: r.Expires, Doors: r.Doors, Match: r.Match}
 	for _, text := range r.Stores {
 		store, err := storage.ParseStoreID(text)
 		if err != nil {
@@ -164,25 +180,28 @@ func readKey(id string, body []byte) (*Key, error) {
 		if len(s.SHA256) != sha256.Size {
 			return nil, fmt.Errorf("%w: key %s has a hash of %d bytes", ostiary.ErrDamaged, id, len(s.SHA256))
 		}
-		k.add([sha256.Size]byte(s.SHA256), s.Until)
+		k.add([sha256.Size]byte(s.SHA256), s.Until, false)
+	}
+	if k.Match != (Match{}) {
+		k.add(sha256.Sum256(fmt.Appendf(nil, "ostiary matched key %s %q %q %q", k.ID, k.Match.Issuer, k.Match.Claim, k.Match.Value)), time.Time{}, true)
 	}
 	return k, nil
 }
 
 // add adds a credential, which ends with the key at the latest.
-func (k *Key) add(sum [sha256.Size]byte, until time.Time) {
+func (k *Key) add(sum [sha256.Size]byte, until time.Time, matched bool) {
 	ends := k.Expires
 	if ends.IsZero() || !until.IsZero() && until.Before(ends) {
 		ends = until
 	}
-	k.credentials = append(k.credentials, &Credential{key: k, sum: sum, until: until, ends: ends,
+	k.credentials = append(k.credentials, &Credential{key: k, sum: sum, until: until, ends: ends, matched: matched,
 		forward: sha256.Sum256(fmt.Appendf(nil, "ostiary id of a stored key %s %x", k.ID, sum))})
 }
 
 // Secrets returns how many secrets the key has at a time.
 func (k *Key) Secrets(now time.Time) (n int) {
 	for _, c := range k.credentials {
-		if !c.expired(now) {
+		if !c.matched && !c.expired(now) {
 			n++
 		}
 	}

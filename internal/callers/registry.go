@@ -205,7 +205,7 @@ func (v *value) put(r *Registry, k *Key) {
 
 // sameScope reports whether two versions of a key differ in their secrets only.
 func (k *Key) sameScope(other *Key) bool {
-	return k.Name == other.Name && k.Owner == other.Owner && k.Expires.Equal(other.Expires) &&
+	return k.Name == other.Name && k.Owner == other.Owner && k.Match == other.Match && k.Expires.Equal(other.Expires) &&
 		slices.Equal(k.Stores, other.Stores) && slices.Equal(k.Rights, other.Rights) && slices.Equal(k.Doors, other.Doors)
 }
 
@@ -249,7 +249,10 @@ var noKeys = &replica.At[*value]{Value: empty()}
 // has expired.
 func (r *Registry) Secret(ctx context.Context, secret string) (*Credential, error) {
 	return r.live(ctx, func(v *value) *Credential {
-		return v.bySum[sha256.Sum256([]byte(secret))]
+		if c := v.bySum[sha256.Sum256([]byte(secret))]; c != nil && !c.matched {
+			return c
+		}
+		return nil
 	})
 }
 
@@ -267,12 +270,17 @@ func (r *Registry) live(ctx context.Context, find func(*value) *Credential) (*Cr
 	if c == nil || c.Ended() {
 		return nil, nil
 	}
+	return r.hand(c), nil
+}
+
+// hand returns a credential for a caller, and notes it for sweep.
+func (r *Registry) hand(c *Credential) *Credential {
 	if !c.known.Load() && !c.known.Swap(true) {
 		r.mu.Lock()
 		r.handed = append(r.handed, c)
 		r.mu.Unlock()
 	}
-	return c, nil
+	return c
 }
 
 // Len returns the number of keys, with expired ones.

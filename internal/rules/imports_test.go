@@ -70,7 +70,7 @@ door/permify/basev1/generate:
 door/permify/language: schema expr
 internal/decisions: authz door expr internal/audit internal/excerpt internal/jsonread rel
 door/xacml: . door internal/jsonread policy policy/domain policy/language policy/message policy/status policy/value rel storage
-server: . door internal/callers internal/logins internal/turns internal/audit storage
+server: . door identity/oidc internal/callers internal/logins internal/turns internal/audit storage
 # Policies, identities, documents: other rules than those of tuples, for the doors
 acp: . storage schema expr rel
 internal/identity: . identity/settings internal/btree internal/replica schema storage internal/identity/percent internal/identity/mapping internal/identity/password internal/identity/token internal/identity/totp internal/identity/oauth1 authz internal/derived

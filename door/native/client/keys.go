@@ -20,10 +20,18 @@ type Key struct {
 	Stores  []string   `json:"stores"`
 	Rights  []string   `json:"rights"`
 	Doors   []string   `json:"doors"`
+	Match   *Match     `json:"match,omitempty"`
 	Secrets int        `json:"secrets"`
 	// Secret is set by CreateKey and RotateKey only.
 	Secret   string   `json:"secret,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Match is what the token of a caller must have for the caller to have the scope of a key.
+type Match struct {
+	Issuer string `json:"issuer"`
+	Claim  string `json:"claim"`
+	Value  string `json:"value"`
 }
 
 // NewKey describes a key that is made.
@@ -34,6 +42,7 @@ type NewKey struct {
 	Stores  []string   `json:"stores"`
 	Rights  []string   `json:"rights"`
 	Doors   []string   `json:"doors,omitempty"`
+	Match   *Match     `json:"match,omitempty"`
 }
 
 // KeyQuestion asks whether a key may do something.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -474,22 +475,30 @@ func (w *writer) finish() error {
 }
 
 func headOut(as server.Forwarded) *wire.RequestHead {
+	var keys []byte
+	for _, id := range as.Keys {
+		keys = append(keys, id[:]...)
+	}
 	return &wire.RequestHead{
-		Door: as.Door, Key: as.Key[:], Caller: as.Origin.Caller, Reason: as.Origin.Reason,
+		Door: as.Door, Key: keys, Caller: as.Origin.Caller, Reason: as.Origin.Reason,
 		RequestNode: as.Origin.Request.Node[:], RequestNumber: as.Origin.Request.Number, After: as.After, Repeated: as.Repeated,
 		Remote: as.Remote, Id: as.ID, Secure: as.Secure, TimeoutNanoseconds: int64(as.Timeout),
 	}
 }
 
 func headIn(m *wire.RequestHead) (as server.Forwarded, err error) {
-	if n := len(m.GetKey()); n != len(as.Key) {
-		return as, fmt.Errorf("%w: the id of a key has %d bytes, expected %d", cluster.ErrPeer, n, len(as.Key))
+	if n := len(m.GetKey()); n == 0 || n%len(server.KeyID{}) != 0 {
+		return as, fmt.Errorf("%w: the ids of keys have %d bytes, expected a multiple of %d", cluster.ErrPeer, n, len(server.KeyID{}))
+	}
+	var keys []server.KeyID
+	for id := range slices.Chunk(m.GetKey(), len(server.KeyID{})) {
+		keys = append(keys, server.KeyID(id))
 	}
 	if n := len(m.GetRequestNode()); n != len(storage.NodeID{}) {
 		return as, fmt.Errorf("%w: a node id of %d bytes, expected %d", cluster.ErrPeer, n, len(storage.NodeID{}))
 	}
 	return server.Forwarded{
-		Door: m.GetDoor(), Key: server.KeyID(m.GetKey()),
+		Door: m.GetDoor(), Keys: keys,
 		Origin: ostiary.Origin{Caller: m.GetCaller(), Reason: m.GetReason(),
 			Request: storage.RequestID{Node: storage.NodeID(m.GetRequestNode()), Number: m.GetRequestNumber()}},
 		After: m.GetAfter(), Repeated: m.GetRepeated(), Remote: m.GetRemote(), ID: m.GetId(), Secure: m.GetSecure(),

@@ -26,7 +26,7 @@ import (
 
 // forwarded has every field.
 var forwarded = server.Forwarded{
-	Door: "native", Key: server.KeyID{1, 2}, After: 3, Repeated: true, Remote: "192.0.2.1:5", ID: "id", Secure: true, Timeout: time.Minute,
+	Door: "native", Keys: []server.KeyID{{1, 2}, {3}}, After: 3, Repeated: true, Remote: "192.0.2.1:5", ID: "id", Secure: true, Timeout: time.Minute,
 	Origin: ostiary.Origin{Caller: "anne", Reason: "ticket 1", Request: storage.RequestID{Node: storage.NodeID{4}, Number: 5}},
 }
 
@@ -37,7 +37,7 @@ func TestForwardedFields(t *testing.T) {
 			t.Fatalf("the example has no %s", v.Type().Field(i).Name)
 		}
 	}
-	if have, err := headIn(headOut(forwarded)); err != nil || have != forwarded {
+	if have, err := headIn(headOut(forwarded)); err != nil || !reflect.DeepEqual(have, forwarded) {
 		t.Errorf("received %+v, error %v, want %+v", have, err, forwarded)
 	}
 }
@@ -75,7 +75,7 @@ func TestForwardHTTP(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if as != forwarded || r.Host == "" || r.RemoteAddr != forwarded.Remote || r.URL.Query().Get("q") != "a b" || r.URL.EscapedPath() != "/stores/a%2Fb" {
+		if !reflect.DeepEqual(as, forwarded) || r.Host == "" || r.RemoteAddr != forwarded.Remote || r.URL.Query().Get("q") != "a b" || r.URL.EscapedPath() != "/stores/a%2Fb" {
 			t.Errorf("received %+v, %s %s from %s, host %q", as, r.Method, r.URL, r.RemoteAddr, r.Host)
 		}
 		if _, ok := r.Context().Deadline(); !ok {
@@ -316,7 +316,7 @@ func TestForwardRPC(t *testing.T) {
 	one, two, _, _ := forwardPair(t)
 	large := bytes.Repeat([]byte{7}, 3*PartBytesMax+1)
 	one.call = func(ctx context.Context, c server.Call, as server.Forwarded) (server.Answer, error) {
-		if as != forwarded || c.Method != "/a/b" || !reflect.DeepEqual(c.Metadata, metadata.MD{"k-bin": {"\xff", "2"}}) {
+		if !reflect.DeepEqual(as, forwarded) || c.Method != "/a/b" || !reflect.DeepEqual(c.Metadata, metadata.MD{"k-bin": {"\xff", "2"}}) {
 			t.Errorf("received %+v, %q, %v", as, c.Method, c.Metadata)
 		}
 		a := server.Answer{Metadata: metadata.MD{"h": {"1"}}, Message: c.Message}

@@ -36,12 +36,16 @@ const expiresDefault = "90d"
 
 func (a *app) create() *cobra.Command {
 	var n client.NewKey
+	var match client.Match
 	var expires string
 	cmd := &cobra.Command{Use: "create NAME", Short: "Make a key and show its secret, once", Args: cobra.ExactArgs(1),
 		Long: "Make a key and show its secret, once. The secret is kept nowhere: only its hash is.\n" +
+			"With --match-issuer, --match-claim and --match-value, the key has no secret: those who call with a token of the issuer whose claim has the value may do what its scope has.\n" +
 			"A key that calls can only make keys within its own scope: it needs the right admin on their stores, their doors, and an expiry that is not earlier.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			n.Name = args[0]
+			if n.Name = args[0]; match != (client.Match{}) {
+				n.Match = &match
+			}
 			var err error
 			if n.Expires, err = parseExpiry(expires, time.Now()); err != nil {
 				return err
@@ -60,6 +64,9 @@ func (a *app) create() *cobra.Command {
 	s.StringSliceVar(&n.Doors, "doors", nil, "doors: "+strings.Join(cli.DoorNames[:], ", ")+"; default: all")
 	s.StringVar(&n.Owner, "owner", "", "whom to ask about the key; default: the caller")
 	s.StringVar(&expires, "expires", expiresDefault, "when the key ends: a duration (90d, 12h), a time (RFC 3339), or never")
+	s.StringVar(&match.Issuer, "match-issuer", "", "make a key without a secret, for callers with tokens of this --auth-oidc-issuer")
+	s.StringVar(&match.Claim, "match-claim", "", "name of the claim that such a token has, for example groups")
+	s.StringVar(&match.Value, "match-value", "", "value that the claim has, or that its list contains")
 	cmd.MarkFlagRequired("stores")
 	cmd.MarkFlagRequired("rights")
 	return cmd
@@ -92,10 +99,14 @@ func (a *app) printMade(k client.Key) error {
 	for _, text := range k.Warnings {
 		a.Note("warning: %s", text)
 	}
-	if !a.JSON {
+	if !a.JSON && k.Secret != "" {
 		a.Note("key %s, id %s, expires %s; this is the only time that its secret is shown:", k.Name, k.ID, expiryText(k))
 	}
 	return a.Print(k, func(w io.Writer) {
+		if k.Secret == "" {
+			fmt.Fprintf(w, "made key %s, id %s, expires %s\n", k.Name, k.ID, expiryText(k))
+			return
+		}
 		fmt.Fprintln(w, k.Secret)
 	})
 }
@@ -137,7 +148,11 @@ func (a *app) show() *cobra.Command {
 			return a.Print(k, func(w io.Writer) {
 				fmt.Fprintf(w, "name\t%s\nid\t%s\nowner\t%s\nmade\t%s by %s\nexpires\t%s\nstores\t%s\nrights\t%s\ndoors\t%s\n", k.Name, k.ID, k.Owner,
 					k.Created.Format(time.RFC3339), k.Creator, expiryText(k), strings.Join(k.Stores, ", "), strings.Join(k.Rights, ", "), strings.Join(k.Doors, ", "))
-				fmt.Fprintf(w, "secrets\t%d\n", k.Secrets)
+				if m := k.Match; m != nil {
+					fmt.Fprintf(w, "tokens\t%s=%s of %s\n", m.Claim, m.Value, m.Issuer)
+				} else {
+					fmt.Fprintf(w, "secrets\t%d\n", k.Secrets)
+				}
 			})
 		})
 	}}

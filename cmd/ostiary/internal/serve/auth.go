@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/identity/oidc"
 	"github.com/ostiary/ostiary/server"
 )
 
@@ -23,8 +26,8 @@ func (a *app) keys(f *serveFlags) (k *server.Keys, reload func() error, err erro
 	nothing := func() error { return nil }
 	_, set := a.Lookup(cli.EnvKeys) // an empty variable is an error: its keys are missing
 	switch {
-	case f.auth == cli.AuthNone && (len(list) > 0 || f.keysFile != "" || f.usersFile != ""):
-		return nil, nil, fmt.Errorf("%w: --auth none cannot be combined with keys or users, and some are set", cli.ErrUsage)
+	case f.auth == cli.AuthNone && (len(list) > 0 || f.keysFile != "" || f.usersFile != "" || f.issuers != nil):
+		return nil, nil, fmt.Errorf("%w: --auth none cannot be combined with keys, users or issuers, and some are set", cli.ErrUsage)
 	case f.auth == cli.AuthNone, f.auth == "" && f.keysFile == "" && f.usersFile == "" && !set:
 		return nil, nothing, nil
 	case f.auth == cli.AuthKeys && f.keysFile == "" && f.usersFile == "" && !set:
@@ -49,6 +52,45 @@ func (a *app) keys(f *serveFlags) (k *server.Keys, reload func() error, err erro
 		}
 		return err
 	}, err
+}
+
+// tokenSkew is how much the clocks of a provider and of this machine may differ.
+const tokenSkew = 30 * time.Second
+
+// tokens returns the verifier of the tokens of callers, or nil without issuers. It trusts
+// the certificates of the file caCert as well, if that is set.
+func (f *serveFlags) tokens(caCert string) (*oidc.Verifier, error) {
+	if len(f.issuers) != len(f.audiences) {
+		return nil, fmt.Errorf("%w: got %d of --auth-oidc-issuer and %d of --auth-oidc-audience: expected one audience for each issuer", cli.ErrUsage, len(f.issuers), len(f.audiences))
+	}
+	var issuers []oidc.Issuer
+	for i, url := range f.issuers {
+		is := oidc.Issuer{URL: url, Audiences: strings.Split(f.audiences[i], ",")}
+		if err := is.Validate(); err != nil {
+			return nil, fmt.Errorf("%w: --auth-oidc-issuer, --auth-oidc-audience: %w", cli.ErrUsage, err)
+		}
+		if slices.Contains(f.issuers[:i], url) {
+			return nil, fmt.Errorf("%w: --auth-oidc-issuer %q is set twice: expected several audiences of one issuer with commas", cli.ErrUsage, url)
+		}
+		issuers = append(issuers, is)
+	}
+	return verifierOf(issuers, caCert, tokenSkew)
+}
+
+// verifierOf returns a verifier of tokens of issuers; nil without issuers.
+func verifierOf(issuers []oidc.Issuer, caCert string, skew time.Duration) (*oidc.Verifier, error) {
+	if issuers == nil {
+		return nil, nil
+	}
+	o := oidc.Options{Skew: skew}
+	if caCert != "" {
+		transport, err := cli.Trusting(caCert)
+		if err != nil {
+			return nil, err
+		}
+		o.Transport = transport
+	}
+	return oidc.New(issuers, o), nil
 }
 
 // explainNoKeys returns the error of authentication by keys without a key.
@@ -138,7 +180,7 @@ func (s *prepared) requireKeys(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if f.auth != cli.AuthKeys && s.options.Keys == nil && n == 0 {
+	if f.auth != cli.AuthKeys && s.options.Keys == nil && s.options.Tokens == nil && n == 0 {
 		return nil
 	}
 	s.options.Callers = registry

@@ -141,19 +141,11 @@ func (f *DoorFlags) trustProviders() error {
 		}
 		issuers = append(issuers, is)
 	}
-	if issuers == nil {
-		return nil
+	v, err := verifierOf(issuers, f.caCert, 0)
+	if v != nil {
+		f.keystone.Providers = v
 	}
-	var o oidc.Options
-	if f.caCert != "" {
-		transport, err := cli.Trusting(f.caCert)
-		if err != nil {
-			return err
-		}
-		o.Transport = transport
-	}
-	f.keystone.Providers = oidc.New(issuers, o)
-	return nil
+	return err
 }
 
 // checkKeystone fails if a setting of the Keystone door is out of its bounds, and

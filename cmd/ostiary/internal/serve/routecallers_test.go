@@ -21,10 +21,12 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/identity/oidc"
 	"github.com/ostiary/ostiary/internal/callers"
 	"github.com/ostiary/ostiary/internal/golden"
 	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage/memory"
+	"github.com/ostiary/ostiary/workshop/oidctest"
 )
 
 // walker sends requests to a server as callers of every kind.
@@ -39,8 +41,10 @@ type walker struct {
 
 // kindsOfCallers are the columns of testdata/routes.callers. Of those with a key of the
 // system store, "foreign" administers another store, "door" everything through another
-// door, and reader, writer and schema have one right on all stores.
-var kindsOfCallers = []string{"none", "revoked", "expired", "door", "foreign", "reader", "writer", "schema", "preshared", "admin"}
+// door, and reader, writer and schema have one right on all stores. "audience" has a token
+// of a provider for another service, "unmatched" one that no key matches, and "token" one
+// that matches two keys: one reads all stores, the other one administers another store.
+var kindsOfCallers = []string{"none", "revoked", "expired", "audience", "door", "unmatched", "foreign", "reader", "token", "writer", "schema", "preshared", "admin"}
 
 // bodiesOf are the bodies of requests that a door checks before it looks for the store.
 var bodiesOf = map[string]string{
@@ -68,7 +72,7 @@ const (
 )
 
 // refusedCallers are the kinds that a stream about a store refuses.
-var refusedCallers = []string{"none", "revoked", "expired", "door", "foreign"}
+var refusedCallers = []string{"none", "revoked", "expired", "audience", "door", "unmatched", "foreign"}
 
 // dial connects from an address of its own, because refusals of one address are delayed.
 func (w *walker) dial(ctx context.Context, network, address string) (net.Conn, error) {
@@ -85,8 +89,13 @@ func newWalker(t *testing.T) *walker {
 	if err != nil {
 		t.Fatal(err)
 	}
+	provider := oidctest.New(t)
+	for kind, of := range map[string][2]string{"audience": {"other", "readers"}, "unmatched": {"ostiary", "others"}, "token": {"ostiary", "readers"}} {
+		w.secrets[kind] = provider.Sign(m{"iss": provider.URL, "aud": of[0], "sub": kind, "exp": time.Now().Unix() + 3*3600, "groups": []string{of[1]}}, -1)
+	}
 	registry := callers.New(x.engine, callers.Options{Doors: doorNames[:], Clock: func() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) }})
-	s, err := server.New(server.Options{HTTP: "127.0.0.1:0", GRPC: "127.0.0.1:0", Doors: x.doors, Keys: keys, Callers: registry, DrainTime: -1, Engine: x.engine})
+	s, err := server.New(server.Options{HTTP: "127.0.0.1:0", GRPC: "127.0.0.1:0", Doors: x.doors, Keys: keys, Callers: registry, DrainTime: -1, Engine: x.engine,
+		Tokens: oidc.New([]oidc.Issuer{{URL: provider.URL, Audiences: []string{"ostiary"}}}, oidc.Options{})})
 	if err == nil {
 		err = s.Start()
 	}
@@ -127,6 +136,12 @@ func newWalker(t *testing.T) *walker {
 					t.Fatal(err)
 				}
 			}
+		}
+	}
+	for _, n := range []callers.NewKey{{Name: "matched reader", Rights: []string{"read"}, Stores: []string{"*"}}, {Name: "matched foreign", Rights: []string{"admin"}, Stores: []string{foreign}}} {
+		n.Match = callers.Match{Issuer: provider.URL, Claim: "groups", Value: "readers"}
+		if _, err := registry.Create(t.Context(), n); err != nil {
+			t.Fatal(err)
 		}
 	}
 	w.ahead.Store(int64(2 * time.Hour))
@@ -282,7 +297,7 @@ func (w *walker) methods(d *door.Door, note func(key, kind, result string)) {
 		}
 		for _, name := range names {
 			full := "/" + service.Desc.ServiceName + "/" + name
-			for _, kind := range refusedCallers[:4] {
+			for _, kind := range refusedCallers[:6] {
 				note(d.Name+" GRPC "+full, kind, w.method(full, w.secret(kind, d.Name)))
 			}
 		}

@@ -52,6 +52,8 @@ type serveFlags struct {
 
 	auth, keysFile   string
 	usersFile        string
+	issuers          []string // URLs of the providers whose tokens are accepted
+	audiences        []string // of each of them, separated by commas
 	anonymous        bool
 	tlsCert, tlsKey  string
 	cors             []string
@@ -116,6 +118,8 @@ func (f *serveFlags) add(cmd *cobra.Command) {
 	s.StringVar(&f.auth, "auth", "", "none (loopback only), preshared (keys of files), or keys (those of ostiary key as well); default: keys if there are any, otherwise none")
 	s.StringVar(&f.keysFile, "auth-keys-file", "", "file of preshared keys, one per line; a line may have a name before the key")
 	s.StringVar(&f.usersFile, "auth-users-file", "", "file of users for HTTP Basic authentication, NAME PASSWORD on each line; only the ONAP doors accept them")
+	s.StringArrayVar(&f.issuers, "auth-oidc-issuer", nil, "URL of an OpenID Connect provider whose tokens are accepted; keys with --match-issuer have what their callers may do; may be repeated")
+	s.StringArrayVar(&f.audiences, "auth-oidc-audience", nil, "audience that tokens of the --auth-oidc-issuer of the same position must have, or several with commas")
 	s.BoolVar(&f.anonymous, "auth-anonymous", false, "accept clients on other machines with --auth none")
 	s.StringVar(&f.tlsCert, "tls-cert", "", "PEM file with the certificate and its chain; enables TLS 1.2 or later on all ports except --metrics")
 	s.StringVar(&f.tlsKey, "tls-key", "", "PEM file with the certificate's key")
@@ -500,6 +504,9 @@ func (a *app) serverOptions(f *serveFlags) (o server.Options, reload func() erro
 	if o.Keys, keys, err = a.keys(f); err != nil {
 		return o, nil, err
 	}
+	if o.Tokens, err = f.tokens(a.CaCert); err != nil {
+		return o, nil, err
+	}
 	if err := f.checkExposure(o); err != nil {
 		return o, nil, explainExposed(err)
 	}
@@ -514,7 +521,7 @@ func (a *app) serverOptions(f *serveFlags) (o server.Options, reload func() erro
 // checkExposure is CheckExposure of the options before the keys of the system store are
 // known.
 func (f *serveFlags) checkExposure(o server.Options) error {
-	if f.auth == cli.AuthKeys {
+	if f.auth == cli.AuthKeys || o.Tokens != nil {
 		o.Callers = callers.New(nil, callers.Options{})
 	}
 	return o.CheckExposure()
