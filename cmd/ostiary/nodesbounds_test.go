@@ -7,6 +7,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"github.com/ostiary/ostiary/door/native/client"
+	"github.com/ostiary/ostiary/workshop/oidctest"
 )
 
 // TestNodesBoundOfStores creates stores through two nodes in turn: the bound is one of the
@@ -75,4 +79,56 @@ func TestNodesRevokedKey(t *testing.T) {
 	if status := create(other, kept); status != http.StatusCreated {
 		t.Errorf("a write with the other key: %d", status)
 	}
+}
+
+// TestNodesToken writes with the token of a provider at a node that passes the write on.
+// The log has the caller of the token, and the node that writes knows of a revocation.
+func TestNodesToken(t *testing.T) {
+	t.Parallel()
+	const first = "0123456789abcdef0123456789abcdef"
+	provider := oidctest.New(t)
+	c := startNodes(t, 0)
+	if err := os.WriteFile(c.file("keys"), []byte(first+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.flags = []string{"--auth-keys-file", c.file("keys"), "--auth-oidc-issuer", provider.URL, "--auth-oidc-audience", "ostiary"}
+	for i := range 2 {
+		p := &process{number: i}
+		c.all = append(c.all, p)
+		c.start(p)
+	}
+	other := c.all[1-c.holder().number]
+	as := func(bearer string) *client.Client {
+		return client.New(other.http, client.Options{Transport: bearerOf(bearer)})
+	}
+	token := provider.Sign(map[string]any{"iss": provider.URL, "aud": "ostiary", "sub": "anne", "exp": time.Now().Unix() + 3600, "groups": []string{"admins", "staff"}}, -1)
+	key := client.NewKey{Stores: []string{"*"}, Rights: []string{"admin"}}
+	for _, group := range []string{"admins", "staff"} {
+		key.Name, key.Match = group, &client.Match{Issuer: provider.URL, Claim: "groups", Value: group}
+		if _, err := as(first).CreateKey(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+		key.Rights = []string{"read"}
+	}
+	key.Name, key.Match = "child", nil
+	made, err := as(token).CreateKey(t.Context(), key)
+	if err != nil || made.Creator != provider.URL+"#anne" {
+		t.Fatalf("a write with a token: made by %q, %v", made.Creator, err)
+	}
+	if err := as(first).RevokeKey(t.Context(), "admins"); err != nil {
+		t.Fatal(err)
+	}
+	key.Name = "late"
+	if _, err := as(token).CreateKey(t.Context(), key); err == nil || !strings.Contains(err.Error(), "admin") {
+		t.Errorf("a write after the key that allows it was revoked: %v", err)
+	}
+}
+
+// bearerOf sends requests with a bearer.
+type bearerOf string
+
+func (b bearerOf) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+string(b))
+	return http.DefaultTransport.RoundTrip(r)
 }
