@@ -12,7 +12,7 @@ import sys
 
 import objectpath
 
-RE_XP = r'(?:mariadb|galera|cockroachdb|postgresql)-[a-zA-Z0-9\-]+'  # postgresql is ours
+RE_XP = r'(?:mariadb|galera|cockroachdb|postgresql|raft)-[a-zA-Z0-9\-]+'  # the last two are ours
 RE_XP_PARAMS = r'(?P<db>[a-z]+)-(?P<oss>[0-9]+)-(?P<delay>[0-9]+)-(?P<zones>[Z0-9]{6})-(?P<high>[TF]).*'
 JPATH_SCN = '$.tasks[0].subtasks[0].title'
 JPATH_SERIES = '$.tasks[0].subtasks[0].workloads[0].data[len(@.error) is 0].atomic_actions'

@@ -323,7 +323,7 @@ func Short() []Cell {
 // What the short form plays of Rally's iterations, and how long those of a scenario may
 // take.
 const (
-	ShortPart        = 0.2
+	ShortPart        = 0.1
 	ShortScenarioMax = 5 * time.Second
 )
 

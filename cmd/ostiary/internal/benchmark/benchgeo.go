@@ -35,7 +35,7 @@ func (a *app) benchGeo() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runBenchGeo(cmd, f) }}
 	s := cmd.Flags()
 	s.StringVar(&f.Records, "records", "geo-records", "folder of the records")
-	s.BoolVar(&f.short, "short", false, "play the short form: 3 instances, 0 and 50 ms, low load, hashes of cost 4, --part 0.2, --scenario-max 5s; it takes less than ten minutes")
+	s.BoolVar(&f.short, "short", false, "play the short form: 3 instances, 0 and 50 ms, low load, hashes of cost 4, --part 0.1, --scenario-max 5s; it takes less than ten minutes")
 	s.StringSliceVar(&f.only, "only", nil, `play only cells whose names begin so, for example "ostiary-galera-9" or "keystone"`)
 	s.DurationVar(&f.For, "for", 0, "begin no cell that would not end within this time; 0 plays all")
 	s.DurationVar(&f.ScenarioMax, "scenario-max", 5*time.Minute, "play fewer iterations of a scenario than Rally's sample if they would take longer, as estimated from the first one")
