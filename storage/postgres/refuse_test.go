@@ -202,6 +202,9 @@ func TestBouncer(t *testing.T) {
 	server := databases.PostgreSQL(t)
 	through := server.Bouncer(t)
 	sharedlogtest.Run(t, func(t *testing.T) sharedlogtest.Opener {
+		if strings.HasSuffix(t.Name(), "lost_answers") {
+			t.Skip("PgBouncer 1.18 ends with \"server in bad state: 11\" when many statements are canceled")
+		}
 		url := server.Database()
 		url = through(url[strings.LastIndexByte(url, '/')+1:])
 		return func() (sharedlog.Log, error) {
