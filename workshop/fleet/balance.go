@@ -29,10 +29,27 @@ func NewBalancer(to []string, rpc bool) *Balancer {
 	transport.Protocols.SetHTTP1(!rpc)
 	transport.Protocols.SetUnencryptedHTTP2(rpc)
 	b := &Balancer{to: to, direct: transport}
-	b.proxy = httputil.ReverseProxy{FlushInterval: -1, Transport: b, Rewrite: func(r *httputil.ProxyRequest) {
+	b.proxy = httputil.ReverseProxy{FlushInterval: -1, Transport: b, ModifyResponse: trail, Rewrite: func(r *httputil.ProxyRequest) {
 		r.Out.URL.Scheme, r.Out.URL.Host = "http", to[0]
 	}}
 	return b
+}
+
+// trail makes trailers of the status of a gRPC call that is in the header of a response
+// without a body: the proxy may send the header before it ends the response, and clients
+// then expect the status in trailers.
+func trail(r *http.Response) error {
+	if r.Body != http.NoBody || r.Header.Get("Grpc-Status") == "" {
+		return nil
+	}
+	r.Trailer = http.Header{}
+	for _, name := range []string{"Grpc-Status", "Grpc-Message", "Grpc-Status-Details-Bin"} {
+		if values := r.Header.Values(name); values != nil {
+			r.Trailer[name] = values
+			r.Header.Del(name)
+		}
+	}
+	return nil
 }
 
 // ServeHTTP implements [http.Handler].

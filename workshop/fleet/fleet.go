@@ -9,14 +9,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // Options are the settings of a fleet. Program, Folder, Log and Nodes are required.
@@ -122,14 +125,24 @@ func (f *Fleet) part(n *Node) (flags, variables []string, err error) {
 	return nil, []string{"OSTIARY_JOIN=" + strings.TrimSpace(string(token))}, nil
 }
 
-// FreePort returns an address of a host on which nothing listens.
+// [FreePort] begins at a random port, and counts those that it has tried.
+var (
+	firstPort  = rand.IntN(22_000)
+	triedPorts atomic.Int64
+)
+
+// FreePort returns an address of a host on which nothing listens, another one each time.
 func FreePort(host string) (string, error) {
-	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
-	if err != nil {
-		return "", err
+	var failure error
+	for range 100 {
+		// Below the ports that connections take.
+		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(10_000+(firstPort+int(triedPorts.Add(1)))%22_000)))
+		if err == nil {
+			return l.Addr().String(), l.Close()
+		}
+		failure = err
 	}
-	defer l.Close()
-	return l.Addr().String(), nil
+	return "", failure
 }
 
 func (f *Fleet) relay(to string, pathOf func(net.Conn) *Path) (address string, err error) {

@@ -106,7 +106,8 @@ func (n *Node) WaitReady(ctx context.Context) error {
 		}
 		select {
 		case <-n.Ended():
-			return fmt.Errorf("node %d: %w: see %s", n.Number, ErrEnded, n.Output())
+			printed, _ := os.ReadFile(n.Output())
+			return fmt.Errorf("node %d: %w: see %s, which ends with %q", n.Number, ErrEnded, n.Output(), printed[max(0, len(printed)-500):])
 		case <-ctx.Done():
 			return fmt.Errorf("node %d is not ready: %w: see %s", n.Number, ctx.Err(), n.Output())
 		case <-time.After(20 * time.Millisecond):
