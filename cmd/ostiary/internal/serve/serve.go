@@ -343,6 +343,10 @@ func (s *prepared) run(ctx context.Context) error {
 	if err != nil {
 		return explainExposed(err)
 	}
+	// Who waits until the server is ready can then send it a command.
+	if s.driver != nil {
+		defer s.control()()
+	}
 	if err := running.Start(); err != nil {
 		return err
 	}
@@ -363,7 +367,6 @@ func (s *prepared) run(ctx context.Context) error {
 		}
 		defer held.Close()
 		defer cli.RemoveHolder(s.Data)
-		defer s.control()()
 	}
 	s.flags.door.warnMissingStores(ctx, s.log, s.engine, &s.options)
 	if err := s.announce(running, tls); err != nil {
