@@ -223,7 +223,7 @@ func (k *Keys) Len() int {
 	return 0
 }
 
-// Names returns the callers that the keys stand for, sorted. k may be nil.
+// Names returns the callers that the keys identify, sorted. k may be nil.
 func (k *Keys) Names() (names []string) {
 	if k == nil {
 		return nil

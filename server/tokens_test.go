@@ -205,7 +205,7 @@ func TestTokensRemembered(t *testing.T) {
 }
 
 // TestTokensUnsure asks with a token of a new key while its provider does not answer in a
-// useful way: nobody knows whether it is valid. Tokens of keys that are known are accepted.
+// useful way, so the token cannot be checked. Tokens of known keys are accepted.
 func TestTokensUnsure(t *testing.T) {
 	t.Parallel()
 	for name, serve := range map[string]http.HandlerFunc{

@@ -129,8 +129,8 @@ func TestNodesStale(t *testing.T) {
 	c.eventually("answers have no mark", func() bool { return marks() == "" })
 }
 
-// TestNodesForeign starts a node whose certificate is of another authority: it is not
-// ready, and says why. The others are not disturbed.
+// TestNodesForeign starts a node with a certificate of another authority. It is not
+// ready, and its readiness has the reason. The others are not disturbed.
 func TestNodesForeign(t *testing.T) {
 	t.Parallel()
 	c := startNodes(t, 1)

@@ -58,7 +58,7 @@ func count(t *testing.T, folder string) (records int, lines string) {
 }
 
 // TestFullDisk fills the disk of a log that is not required. What finds no place in the
-// buffer is lost, which the next record says and the figure of the trail.
+// buffer is lost, and the next record and the trail's figure count it.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	disk, fill, free := smallDisk(t)

@@ -152,7 +152,7 @@ func open(out output, at place, o Options) (*Log, error) {
 // Append adds a record to the log. If the log is required, Append waits until the record
 // is durable, and fails if it cannot be now; the record stays in the queue nevertheless.
 // Otherwise Append does not wait: a record that finds the queue full is lost and counted,
-// and the next line tells how many were lost.
+// and the next line has the number of lost ones.
 func (l *Log) Append(r *Record) error {
 	e := &entry{members: r.append(make([]byte, 0, 512))}
 	l.mu.Lock()
@@ -413,7 +413,7 @@ func (l *Log) written(n, lost int) {
 	l.room = make(chan struct{})
 }
 
-// finish tells those who wait, and notes whether the output works.
+// finish wakes the callers that wait for a batch, and notes whether the output works.
 func (l *Log) finish(batch []*entry, err error) {
 	l.mu.Lock()
 	changed := (l.failure == nil) != (err == nil)

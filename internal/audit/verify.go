@@ -130,7 +130,7 @@ type verifier struct {
 	prev   parsed // the line before; its number is 0 before the first
 	file   string // of prev
 	lost   bool   // a line was not readable, so the next one cannot be compared
-	oldest uint64 // what the newest first line of a file says is kept
+	oldest uint64 // first record that the node kept, by the first line of the newest file
 }
 
 // Verify reads the files of one log in their order, and finds whatever was changed,

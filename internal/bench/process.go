@@ -83,7 +83,7 @@ func Busy() (busy, all time.Duration, err error) {
 	return busy, all, nil
 }
 
-// LoadAverage returns the number of processes that wanted to run in the last minute, on
+// LoadAverage returns the number of processes that were ready to run in the last minute, on
 // average, or 0 if it is unknown.
 func LoadAverage() float64 {
 	text, err := os.ReadFile("/proc/loadavg")

@@ -122,7 +122,7 @@ func TestNames(t *testing.T) {
 }
 
 // TestSystemStore: no list has the store, a key for all stores cannot read it unless it
-// administers them, and nobody writes it but this package.
+// administers them, and only this package writes it.
 func TestSystemStore(t *testing.T) {
 	t.Parallel()
 	w := open(t)

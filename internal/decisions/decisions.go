@@ -30,7 +30,7 @@ import (
 const Name = "decisions"
 
 // contextMax bounds the context and the contextual data of a line, in bytes. A line with
-// more has none of them, and says so.
+// more has neither, and has a mark for that.
 const contextMax = 64 << 10
 
 // Options are the settings of a [Log].

@@ -90,7 +90,7 @@ func (a *Answerer) Check(ctx context.Context, r *authz.CheckRequest) (authz.Chec
 }
 
 // decided reports a decision. It copies the question and the answer, because a caller's
-// would have to be allocated also where nobody wants to know about decisions.
+// would be allocated even if no decisions are reported.
 func (a *Answerer) decided(ctx context.Context, r authz.CheckRequest, answer authz.Answer, revision storage.Revision, took time.Duration) {
 	a.shared.decided(ctx, &authz.Decided{Store: a.timeline.ID, Question: &r, Answer: &answer, Revision: revision, Took: took})
 }

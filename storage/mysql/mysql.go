@@ -43,7 +43,7 @@ func Open(ctx context.Context, address string) (*sqllog.Log, error) {
 // Database returns a pool of connections to the database of a URL, with the settings of
 // the server. The URL may have several hosts, separated by commas: a connection is made
 // to the first one that answers. The server's certificate is verified unless the URL has
-// another tls parameter (false, skip-verify), or the host is of this machine. The
+// another tls parameter (false, skip-verify), or the host is this machine. The
 // parameter ca is a PEM file with the authorities of the certificate, in place of those of
 // the system. With the parameter socket the connection uses that file.
 func Database(address string) (*sql.DB, error) {

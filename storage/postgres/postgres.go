@@ -74,7 +74,7 @@ func withoutParameters(ctx context.Context, config *pgx.ConnConfig) error {
 
 // Database returns a pool of connections to the database of a URL, with the settings of
 // the server. The URL may have several hosts, separated by commas. The server's
-// certificate is verified unless the URL has another sslmode, or the host is of this
+// certificate is verified unless the URL has another sslmode, or the host is this
 // machine.
 func Database(address string) (*sql.DB, error) {
 	config, err := parse(address)
@@ -103,7 +103,7 @@ func parse(address string) (*pgx.ConnConfig, error) {
 	return config, nil
 }
 
-// local reports whether a host is of this machine, or the folder of a socket.
+// local reports whether a host is this machine, or the folder of a socket.
 func local(host string) bool {
 	return host == "" || strings.HasPrefix(host, "/") || sqllog.Loopback(host)
 }

@@ -100,7 +100,7 @@ func TestTakeLead(t *testing.T) {
 }
 
 // TestRemoveLeader removes the leader: another node leads, nothing is lost, and the
-// removed node is told and cannot come back.
+// removed node ends with an error and cannot come back.
 func TestRemoveLeader(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 3)

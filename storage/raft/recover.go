@@ -128,7 +128,8 @@ func (r recovered) Snapshot() (consensus.FSMSnapshot, error) {
 	return persistedOnce{s}, nil
 }
 
-// persistedOnce is a snapshot that nobody releases.
+// persistedOnce is a snapshot that the library persists once and never releases, so
+// Persist releases it.
 type persistedOnce struct{ consensus.FSMSnapshot }
 
 // Persist implements [consensus.FSMSnapshot].

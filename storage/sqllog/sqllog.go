@@ -108,7 +108,7 @@ func Open(ctx context.Context, db *sql.DB, dialect Dialect, check func(context.C
 var Tables = map[string]string{"ostiary_cluster": "one", "ostiary_log": "shard", "ostiary_part": "part", "ostiary_secret": "store", "ostiary_lease": "shard",
 	"ostiary_node": "id", "ostiary_snapshot": "shard", "ostiary_snapshot_part": "part"}
 
-// Loopback reports whether a host is of this machine, so that no TLS is needed.
+// Loopback reports whether a host is this machine, so that no TLS is needed.
 func Loopback(host string) bool {
 	return host == "localhost" || strings.HasPrefix(host, "127.") || host == "::1"
 }

@@ -1,6 +1,6 @@
 // Package history judges what clients of several nodes did and saw: whether the nodes
 // kept what docs/cluster.md promises. Its main types are [Call], one call of a client, and
-// [Past], what the log says; [Judge] compares them. It calls no node itself.
+// [Past], what the log has; [Judge] compares them. It calls no node itself.
 package history
 
 import (

@@ -48,7 +48,7 @@ type Record struct {
 	// Began is when the cell began, and Took how long it took with its preparation.
 	Began time.Time     `json:"began"`
 	Took  time.Duration `json:"took_ns"`
-	// LoadBefore is the number of processes that wanted to run in the minute before.
+	// LoadBefore is the number of processes that were ready to run in the minute before.
 	LoadBefore float64 `json:"load_before"`
 	// Network describes how delays were made.
 	Network string `json:"network"`
