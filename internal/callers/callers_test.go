@@ -318,6 +318,33 @@ func TestEnd(t *testing.T) {
 	}
 }
 
+// TestRevokedWhileKept revokes a key whose old secret a rotation has kept: the streams of
+// the old secret end too, and not at the end of that secret.
+func TestRevokedWhileKept(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	w.store("a")
+	following, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); w.Follow(following) }()
+	t.Cleanup(func() { stop(); <-done })
+	_, secret := w.key(t.Context(), NewKey{Name: "k", Stores: []string{"a"}, Rights: []string{"read"}})
+	c, err := w.Secret(t.Context(), secret)
+	if err != nil || c == nil {
+		t.Fatalf("the secret of a new key: %v, %v", c, err)
+	}
+	stream, release := c.Until()
+	defer release()
+	if _, err := w.Rotate(t.Context(), "k", time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	wait.Until(t, "the old secret has an end", func() bool { return c.shorter.Load() != nil })
+	if _, err := w.Revoke(t.Context(), "k"); err != nil {
+		t.Fatal(err)
+	}
+	wait.Until(t, "the stream of the old secret ends", func() bool { return stream.Err() != nil && c.Ended() })
+}
+
 // TestExplain asks why, also in the past.
 func TestExplain(t *testing.T) {
 	t.Parallel()

@@ -92,8 +92,11 @@ func (c *Credential) revoke() {
 	}
 }
 
-// shorten makes the credential end at a time.
+// shorten makes the credential end at a time, unless a call before has done so.
 func (c *Credential) shorten(end time.Time) {
+	if known := c.shorter.Load(); known != nil && known.Equal(end) {
+		return
+	}
 	c.shorter.Store(&end)
 	time.AfterFunc(end.Sub(c.registry.now()), c.revoke)
 }

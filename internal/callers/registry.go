@@ -389,7 +389,7 @@ func (r *Registry) sweep(ctx context.Context) {
 		case !now.ends.IsZero():
 			c.shorten(now.ends)
 		}
-		return true
+		return c.Ended()
 	})
 }
 
