@@ -61,19 +61,17 @@ func WithSystemStores(ctx context.Context) context.Context {
 // read it. asked is what the caller has named. If there is no such store, a caller who
 // could not read it gets the same error as for one that exists.
 func found(ctx context.Context, op string, s *Store, err error, asked storage.StoreInfo) (*Store, error) {
-	a := AccessOf(ctx)
-	switch {
-	case err != nil && (a == nil || !errors.Is(err, ErrNoStore)):
-		return nil, lostDeletion(ctx, op, asked.ID, err)
-	case err != nil:
-		if forbidden := a.Allow(ctx, RightRead, asked); forbidden != nil {
+	store := asked
+	if err == nil {
+		store = s.timeline.Info()
+	}
+	if err == nil || errors.Is(err, ErrNoStore) {
+		if forbidden := allow(ctx, RightRead, store); forbidden != nil {
 			return nil, errs.Wrap(op, asked.ID, forbidden)
 		}
+	}
+	if err != nil {
 		return nil, lostDeletion(ctx, op, asked.ID, err)
-	case a != nil:
-		if forbidden := a.Allow(ctx, RightRead, s.timeline.Info()); forbidden != nil {
-			return nil, errs.Wrap(op, asked.ID, forbidden)
-		}
 	}
 	return s, nil
 }

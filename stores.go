@@ -44,7 +44,7 @@ func (e *Engine) CreateStore(ctx context.Context, r CreateStoreRequest) (*Store,
 	}
 	info := storage.StoreInfo{ID: r.ID, Incarnation: storage.NewIncarnation(), Name: r.Name,
 		Aliases: maps.Clone(r.Aliases), Created: now}
-	if err := e.mayChange(ctx, info); err != nil {
+	if err := e.guard.check(ctx, RightAdmin, info); err != nil {
 		return nil, errs.Wrap(op, r.ID, err)
 	}
 	if err := e.runtime.BeforeWrite(ctx); err != nil {
@@ -99,15 +99,6 @@ func (c *creations) begin(ctx context.Context, r *snapshot.Runtime) (done func()
 		c.running--
 		c.ended.Broadcast()
 	}, nil
-}
-
-// mayChange fails if the caller of ctx is no administrator of a store, or if the guard
-// refuses a change of it.
-func (e *Engine) mayChange(ctx context.Context, info storage.StoreInfo) error {
-	if err := allow(ctx, RightAdmin, info); err != nil {
-		return err
-	}
-	return e.guard.check(ctx, info)
 }
 
 // Store returns a store by its id, or [ErrNoStore]. It does not load the store. It fails
@@ -328,7 +319,7 @@ func (e *Engine) updateStore(ctx context.Context, s *Store, change func(name *st
 	if err != nil {
 		return err
 	}
-	if err := e.mayChange(ctx, old); err != nil {
+	if err := e.guard.check(ctx, RightAdmin, old); err != nil {
 		return err
 	}
 	info := old
@@ -341,7 +332,7 @@ func (e *Engine) updateStore(ctx context.Context, s *Store, change func(name *st
 	if err := validNames(info.Name, info.Aliases); err != nil {
 		return err
 	}
-	if err := e.mayChange(ctx, info); err != nil {
+	if err := e.guard.check(ctx, RightAdmin, info); err != nil {
 		return err
 	}
 	info.Incarnation = s.timeline.Incarnation

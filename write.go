@@ -89,10 +89,11 @@ func (p *Pending) Abort() { p.pending.Abort() }
 // guard is [Options].Guard, which may be nil.
 type guard func(context.Context, storage.StoreInfo) error
 
-// check fails if the guard refuses a change of a store.
-func (g guard) check(ctx context.Context, store storage.StoreInfo) error {
-	if g == nil {
-		return nil
+// check fails with [ErrForbidden] if the caller of ctx lacks a right on a store, and
+// otherwise if the guard refuses a change of it.
+func (g guard) check(ctx context.Context, right Right, store storage.StoreInfo) error {
+	if err := allow(ctx, right, store); err != nil || g == nil {
+		return err
 	}
 	return g(ctx, store)
 }
@@ -108,19 +109,14 @@ func allow(ctx context.Context, right Right, store storage.StoreInfo) error {
 // mayChange fails if the caller of ctx lacks a right on the store, or if the guard refuses
 // a change of it.
 func (s *Store) mayChange(ctx context.Context, op string, right Right) error {
-	info := s.timeline.Info()
-	err := allow(ctx, right, info)
-	if err == nil {
-		err = s.guard.check(ctx, info)
-	}
-	return errs.Wrap(op, s.timeline.ID, err)
+	return errs.Wrap(op, s.timeline.ID, s.guard.check(ctx, right, s.timeline.Info()))
 }
 
-// mayWrite is mayChange for a write.
+// mayWrite is mayChange for a write, which may also change schemas.
 func (s *Store) mayWrite(ctx context.Context, op string, r *WriteRequest) error {
 	err := s.mayChange(ctx, op, RightWrite)
 	if err == nil && len(r.Schemas)+len(r.RemoveSchemas) > 0 {
-		err = s.mayChange(ctx, op, RightSchema)
+		err = errs.Wrap(op, s.timeline.ID, allow(ctx, RightSchema, s.timeline.Info()))
 	}
 	return err
 }
