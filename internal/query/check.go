@@ -43,10 +43,7 @@ func ValidQuestion(o *rel.Object, sub *rel.Subject) error {
 // depends on missing input, or that exceeds a bound, is unknown and has reasons.
 func (a *Answerer) Check(ctx context.Context, r *authz.CheckRequest) (authz.CheckResult, error) {
 	t := a.timeline
-	var began time.Time
-	if a.shared.decided != nil {
-		began = time.Now()
-	}
+	began := a.began()
 	v, err := t.At(ctx, r.Consistency)
 	if err != nil {
 		return authz.CheckResult{}, errs.Wrap("check", t.ID, err)
@@ -89,6 +86,14 @@ func (a *Answerer) Check(ctx context.Context, r *authz.CheckRequest) (authz.Chec
 	return authz.CheckResult{Answer: answer, Revision: v.Head.Revision}, nil
 }
 
+// began returns the current time if somebody wants to know how long a decision takes.
+func (a *Answerer) began() (now time.Time) {
+	if a.shared.decided != nil {
+		now = time.Now()
+	}
+	return now
+}
+
 // decided reports a decision. It copies the question and the answer, because a caller's
 // would be allocated even if no decisions are reported.
 func (a *Answerer) decided(ctx context.Context, r authz.CheckRequest, answer authz.Answer, revision storage.Revision, took time.Duration) {
@@ -108,7 +113,7 @@ func (a *Answerer) decided(ctx context.Context, r authz.CheckRequest, answer aut
 func (a *Answerer) CheckBatch(ctx context.Context, requests []authz.CheckRequest, c authz.Consistency) ([]authz.CheckResult, error) {
 	const op = "check batch"
 	t := a.timeline
-	began := time.Now()
+	began := a.began()
 	if err := errs.CheckBound("BatchItems", len(requests), a.shared.runtime.Bounds.BatchItems); err != nil {
 		return nil, errs.Wrap(op, t.ID, err)
 	}
