@@ -23,7 +23,6 @@ type audited struct {
 	route   *door.Route
 	store   string // as the path names it
 	method  string
-	remote  string
 	refusal *door.Refusal // of the request, or nil
 	content *keptContent  // nil if it is not asked for
 	ending  bool          // the request ends, see request.end
@@ -38,7 +37,7 @@ func (q *request) beginAudit(r *http.Request, route *door.Route, p *door.Params)
 	if q.trail == nil {
 		return
 	}
-	q.audit = &audited{route: route, method: r.Method, remote: r.RemoteAddr}
+	q.audit = &audited{route: route, method: r.Method}
 	for _, name := range storeParams {
 		if q.audit.store = p.Named(name); q.audit.store != "" {
 			break
@@ -83,7 +82,7 @@ func (q *request) noteRefusal(r *http.Request, why *door.Refusal) {
 	case q.audit != nil:
 		q.audit.refusal = why
 	case q.trail != nil && q.series == nil:
-		record := audit.Record{Time: q.start, Kind: audit.KindRefusal, Method: r.Method, From: r.RemoteAddr, Request: q.requestID(),
+		record := audit.Record{Time: q.start, Kind: audit.KindRefusal, Method: r.Method, From: q.remote, Request: q.requestID(),
 			Outcome: audit.Refused, Status: strconv.Itoa(why.Status()), Why: why.Error()}
 		if q.door != nil {
 			record.Door = q.door.Name
@@ -130,7 +129,7 @@ func (q *request) record(outcome audit.Outcome) *door.Refusal {
 	if status == 0 {
 		status = http.StatusOK
 	}
-	r := audit.Record{Time: q.start, Door: q.door.Name, Operation: q.series.route, Method: a.method, From: a.remote, Request: q.requestID(),
+	r := audit.Record{Time: q.start, Door: q.door.Name, Operation: q.series.route, Method: a.method, From: q.remote, Request: q.requestID(),
 		Store: a.store, Outcome: outcome, Status: strconv.Itoa(status)}
 	if a.content != nil {
 		r.Content = string(a.content.kept)
@@ -198,17 +197,14 @@ func callerOf(d *door.Door, key *hashedKey, a *ostiary.Author) (c audit.Caller) 
 
 // requestOf is a [door.Request] over HTTP, and callOf one over gRPC.
 type (
-	requestOf struct {
-		q *request
-		r *http.Request
-	}
-	callOf struct{ *call }
+	requestOf struct{ *request }
+	callOf    struct{ *call }
 )
 
-func (o requestOf) Operation() string { return o.q.series.route }
-func (o requestOf) Remote() string    { return o.r.RemoteAddr }
-func (o requestOf) ID() string        { return o.q.requestID() }
-func (o requestOf) Author() string    { return callerText(o.q.door.Door, o.q.key, &o.q.ctx.author) }
+func (o requestOf) Operation() string { return o.series.route }
+func (o requestOf) Remote() string    { return o.remote }
+func (o requestOf) ID() string        { return o.requestID() }
+func (o requestOf) Author() string    { return callerText(o.door.Door, o.key, &o.ctx.author) }
 
 func (o callOf) Operation() string { return o.method.series.route }
 func (o callOf) Remote() string    { return remoteOf(o.ServerStream.Context()) }

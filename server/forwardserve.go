@@ -51,7 +51,7 @@ func (s *Server) ServeForwarded(w http.ResponseWriter, r *http.Request, as Forwa
 	var p door.Params
 	path := rawPath(r)
 	route, methods := d.routes.Find(r.Method, path, &p)
-	q := &request{ResponseWriter: w, shared: s.shared, door: d, conn: c, start: time.Now(), series: d.unmatched}
+	q := &request{ResponseWriter: w, shared: s.shared, door: d, conn: c, start: time.Now(), remote: as.Remote, series: d.unmatched}
 	q.ctx.Context = ctx
 	q.stale = q.staleCount()
 	q.id[0] = as.ID
@@ -180,7 +180,7 @@ func (q *request) serveForwarded(r *http.Request, route *door.Route, p door.Para
 	if !q.boundBody(r, route) {
 		return
 	}
-	q.ctx.Context, q.ctx.door, q.ctx.request = ctx, q.door.name, requestOf{q, r}
+	q.ctx.Context, q.ctx.door, q.ctx.request = ctx, q.door.name, requestOf{q}
 	q.ctx.work.Use(q.turns)
 	timeout := max(q.requestTimeout, q.door.RequestTimeout)
 	if as.Timeout > 0 && (timeout <= 0 || as.Timeout < timeout) {

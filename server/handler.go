@@ -95,7 +95,7 @@ type handler struct {
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var m match
 	h.router.match(r, &m)
-	req := &request{ResponseWriter: w, shared: h.shared, door: m.door, conn: connOf(r, h.detached), start: time.Now()}
+	req := &request{ResponseWriter: w, shared: h.shared, door: m.door, conn: connOf(r, h.detached), start: time.Now(), remote: r.RemoteAddr}
 	req.ctx.Context = r.Context()
 	if r.TLS == nil {
 		r.TLS = req.conn.tls

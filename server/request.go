@@ -39,6 +39,7 @@ type request struct {
 	body    *trackedBody // nil for a body that net/http reads to its end itself
 	key     *hashedKey   // nil without keys, and on public routes
 	start   time.Time
+	remote  string    // the address of the client
 	held    held      // what a stream keeps for its client
 	stale   uint64    // Options.StaleReads when the request came
 	status  int       // 0 until the handler sets it
@@ -146,7 +147,7 @@ func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 		return
 	}
 	q.audit.keepContent(r)
-	q.ctx.Context, q.ctx.door, q.ctx.request = ctx, q.door.name, requestOf{q, r}
+	q.ctx.Context, q.ctx.door, q.ctx.request = ctx, q.door.name, requestOf{q}
 	q.ctx.work.Use(q.turns)
 	switch {
 	case q.streams:
