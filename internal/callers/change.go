@@ -354,9 +354,6 @@ func (r *Registry) validate(ctx context.Context, n *NewKey) (*Key, error) {
 		return nil, err
 	}
 	k := &Key{ID: newKeyID(), Name: n.Name, Owner: n.Owner, Created: r.now().UTC(), Expires: n.Expires.UTC(), Doors: n.Doors, Match: n.Match}
-	if n.Expires.IsZero() {
-		k.Expires = time.Time{}
-	}
 	if a := ostiary.AuthorOf(ctx); a != nil {
 		k.Creator = a.Origin.Caller
 	}

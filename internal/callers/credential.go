@@ -60,11 +60,7 @@ func (c *Credential) Ended() bool { return c.revoked.Load() || c.expired(c.regis
 // Until returns a context that ends when the credential is revoked or expires. It needs
 // [Registry.Follow]. The caller calls release when it no longer needs the context.
 func (c *Credential) Until() (ctx context.Context, release func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	if !c.ends.IsZero() {
-		cancel()
-		ctx, cancel = context.WithDeadline(context.Background(), time.Now().Add(c.ends.Sub(c.registry.now())))
-	}
+	ctx, cancel := c.registry.until(c.ends)
 	c.mu.Lock()
 	if c.streams == nil {
 		c.streams = map[*context.CancelFunc]struct{}{}

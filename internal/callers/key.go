@@ -219,10 +219,12 @@ func (k *Key) Covers(other *Key) bool {
 			return false
 		}
 	}
-	if slices.Contains(k.Doors, all) {
-		return true
-	}
-	return !slices.ContainsFunc(other.Doors, func(door string) bool { return !slices.Contains(k.Doors, door) })
+	return !slices.ContainsFunc(other.Doors, func(door string) bool { return !k.opens(door) })
+}
+
+// opens reports whether the scope of k has a door.
+func (k *Key) opens(door string) bool {
+	return slices.Contains(k.Doors, all) || slices.Contains(k.Doors, door)
 }
 
 // newSecret returns a new secret and its hash.

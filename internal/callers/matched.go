@@ -86,11 +86,7 @@ func (m *Matched) Expired() bool { return !m.ends.IsZero() && !m.registry.now().
 
 // Until is like [Credential.Until]: the context ends when Ended becomes true.
 func (m *Matched) Until() (ctx context.Context, release func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	if !m.ends.IsZero() {
-		cancel()
-		ctx, cancel = context.WithDeadline(context.Background(), time.Now().Add(m.ends.Sub(m.registry.now())))
-	}
+	ctx, cancel := m.registry.until(m.ends)
 	ends := []func(){cancel}
 	for _, c := range m.credentials {
 		one, done := c.Until()
@@ -118,7 +114,7 @@ func (m *Matched) Through(door string) ostiary.Access {
 	}
 	through := &Matched{registry: m.registry, at: m.at, ends: m.ends}
 	for _, c := range m.credentials {
-		if slices.Contains(c.key.Doors, all) || slices.Contains(c.key.Doors, door) {
+		if c.key.opens(door) {
 			through.credentials = append(through.credentials, c)
 		}
 	}

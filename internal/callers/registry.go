@@ -85,6 +85,14 @@ func New(e *ostiary.Engine, o Options) *Registry {
 
 func (r *Registry) now() time.Time { return r.options.Clock() }
 
+// until returns a context that ends at a time of the registry's clock; zero: never.
+func (r *Registry) until(end time.Time) (context.Context, context.CancelFunc) {
+	if end.IsZero() {
+		return context.WithCancel(context.Background())
+	}
+	return context.WithDeadline(context.Background(), time.Now().Add(end.Sub(r.now())))
+}
+
 // managingKey is the key of [Managing].
 type managingKey struct{}
 
