@@ -40,10 +40,11 @@ cmd/ostiary/internal/storetest: . door/openfga/language cmd/ostiary/internal/tup
 cmd/ostiary/internal/tuplefile: internal/jsonread rel internal/excerpt
 examples/*: *
 internal/bench: . acp door/openfga door/openfga/language internal/graph/graphtest internal/identity internal/identity/password policy policy/language policy/message policy/value rel storage internal/excerpt
-internal/bench/geo: internal/bench internal/bench/geo/delay
-internal/bench/geo/delay:
+internal/bench/geo: internal/bench internal/bench/geo/delay internal/bench/servers
+internal/bench/geo/delay: internal/bench/servers
 internal/bench/geo/page: internal/bench internal/bench/geo internal/bench/report
 internal/bench/report: internal/bench
+internal/bench/servers:
 # Cluster: several nodes that answer as one
 cluster: internal/cluster internal/cluster/link internal/cluster/quorum storage storage/pebble storage/raft storage/replica storage/sharedlog
 internal/cluster/link: . internal/cluster internal/cluster/certificate internal/cluster/link/wire server storage storage/sharedlog
@@ -149,8 +150,8 @@ workshop/oracle/faults:
 workshop/oracle/policies: policy policy/content policy/function policy/status policy/value
 workshop/sim: . rel schema storage internal/cluster internal/cluster/clustertest storage/kv storage/memory storage/pebble storage/replica storage/sharedlog storage/sharedlog/memorylog workshop/history
 workshop/history: . rel storage
-workshop/fleet: door/native/client rel schema storage workshop/history
-workshop/fleet/asone: workshop/fleet
+workshop/fleet: door/native/client internal/bench/servers rel schema storage workshop/history
+workshop/fleet/asone: internal/bench/servers workshop/fleet
 workshop/logserver: storage storage/sharedlog storage/sharedlog/memorylog
 storage/storagetest: storage rel
 workshop/failing: storage storage/memory rel
@@ -158,7 +159,7 @@ storage/sharedlog/sharedlogtest: storage storage/sharedlog
 internal/cluster/clustertest: internal/cluster storage storage/sharedlog
 workshop/doortest: door workshop/failing storage/memory internal/golden
 storage/sqllog/sqllogtest: internal/cluster/certificate storage storage/sharedlog storage/sharedlog/sharedlogtest storage/sqllog
-workshop/databases:
+workshop/databases: internal/bench/servers
 workshop/logtest: rel storage storage/kv storage/memory storage/replica storage/sharedlog storage/storagetest
 workshop/enginetest:
 workshop/oidctest:

@@ -4,6 +4,7 @@
 package databases
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -16,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ostiary/ostiary/internal/bench/servers"
 )
 
 // Server is a running database server. Its data is empty at the start.
@@ -31,21 +34,19 @@ type Server struct {
 	count   atomic.Int64
 }
 
-// freePort returns a port of loopback that nothing uses.
-func freePort(tb testing.TB) int { return freePorts(tb, 1)[0] }
-
-// freePorts returns different ports of loopback that nothing uses.
-func freePorts(tb testing.TB, n int) (ports []int) {
+// freePort returns a port of loopback that nothing uses, another one each time.
+func freePort(tb testing.TB) int {
 	tb.Helper()
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			tb.Fatal(err)
-		}
-		defer l.Close()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	at, err := servers.FreePort("127.0.0.1")
+	if err != nil {
+		tb.Fatal(err)
 	}
-	return ports
+	_, text, _ := net.SplitHostPort(at)
+	port, err := strconv.Atoi(text)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return port
 }
 
 // PostgreSQL starts a PostgreSQL server. It ends with the test. It does not sync its
@@ -53,11 +54,10 @@ func freePorts(tb testing.TB, n int) (ports []int) {
 // NAME=VALUE. All users may connect without a password, except "locked".
 func PostgreSQL(tb testing.TB, settings ...string) *Server {
 	tb.Helper()
-	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
-	if len(found) == 0 {
+	bin := servers.PostgreSQL()
+	if bin == "" {
 		tb.Skip("PostgreSQL is not installed in /usr/lib/postgresql")
 	}
-	bin := filepath.Dir(found[len(found)-1])
 	folder, as := unprivileged(tb, "postgres", "PostgreSQL refuses to run as root")
 	s := &Server{tb: tb, folder: folder, port: freePort(tb)}
 	data := filepath.Join(folder, "data")
@@ -112,19 +112,12 @@ func mariaDB(tb testing.TB, binary, folder string, as []string) *Server {
 	// A server that starts removes the temporary tables of others from its folder for
 	// temporary files, so each has its own.
 	runCommand(tb, s.folder, append(as[:len(as):len(as)], "mariadb-install-db", "--no-defaults", "--user="+name, "--datadir="+data, "--auth-root-authentication-method=normal", "--skip-test-db", "--tmpdir="+s.folder))
-	s.command = append(as[:len(as):len(as)], binary, "--no-defaults", "--user="+name, "--datadir="+data, "--bind-address=127.0.0.1", "--socket="+socket, "--innodb-buffer-pool-size=64M", "--tmpdir="+s.folder)
+	s.command = append(as[:len(as):len(as)], binary, "--no-defaults", "--user="+name, "--datadir="+data, "--bind-address=127.0.0.1", "--port="+strconv.Itoa(s.port), "--socket="+socket, "--innodb-buffer-pool-size=64M", "--tmpdir="+s.folder)
 	s.url = func(database string) string { return fmt.Sprintf("mysql://root@127.0.0.1:%d/%s", s.port, database) }
-	s.setPort(s.port)
 	s.run = func(statement string) error {
 		return exec.Command("mariadb", "--no-defaults", "-uroot", "-S", socket, "-e", statement).Run()
 	}
 	return s
-}
-
-// setPort sets the port of a MariaDB server that does not run.
-func (s *Server) setPort(port int) {
-	s.port = port
-	s.command = append(s.command, "--port="+strconv.Itoa(port)) // the last one counts
 }
 
 // unprivileged makes a folder. If this user is root, it also returns the beginning of a
@@ -136,19 +129,14 @@ func unprivileged(tb testing.TB, name, why string) (folder string, as []string) 
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = os.RemoveAll(folder) })
-	if os.Getuid() != 0 {
-		return folder, nil
-	}
-	u, err := user.Lookup(name)
-	if err != nil {
+	as, err = servers.As(name, folder)
+	if _, ok := errors.AsType[user.UnknownUserError](err); ok {
 		tb.Skipf("there is no user %s, and %s", name, why)
 	}
-	id, _ := strconv.Atoi(u.Uid)
-	group, _ := strconv.Atoi(u.Gid)
-	if err := os.Chown(folder, id, group); err != nil {
+	if err != nil {
 		tb.Fatal(err)
 	}
-	return folder, []string{"setpriv", "--reuid=" + u.Uid, "--regid=" + u.Gid, "--clear-groups"}
+	return folder, as
 }
 
 func runCommand(tb testing.TB, folder string, command []string) {

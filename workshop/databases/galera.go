@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/ostiary/ostiary/internal/bench/servers"
 )
 
 // Galera starts a Galera cluster of n MariaDB servers. A server that has lost its data
@@ -18,8 +20,8 @@ func Galera(tb testing.TB, n int) []*Server {
 	if err != nil {
 		tb.Skip("MariaDB's server, mariadbd, is not installed")
 	}
-	providers, _ := filepath.Glob("/usr/lib*/galera*/libgalera_smm.so")
-	if len(providers) == 0 {
+	provider := servers.Galera()
+	if provider == "" {
 		tb.Skip("Galera, libgalera_smm.so, is not installed in /usr/lib/galera: it is in Debian's package galera-4")
 	}
 	for _, program := range []string{"wsrep_sst_rsync", "rsync", "lsof"} {
@@ -29,15 +31,13 @@ func Galera(tb testing.TB, n int) []*Server {
 	}
 	all := make([]*Server, n)
 	addresses := make([]string, n)
-	ports := freePorts(tb, 4*n)
 	for i := range n {
 		folder, as := unprivileged(tb, "mysql", "rsync hands Galera's files to another user if it runs as root")
 		s := mariaDB(tb, binary, folder, as)
-		base, ist, sst := ports[4*i], ports[4*i+1], ports[4*i+2]
-		s.setPort(ports[4*i+3])
+		base, ist, sst := freePort(tb), freePort(tb), freePort(tb)
 		addresses[i] = fmt.Sprint("127.0.0.1:", base)
 		s.command = append(s.command, "--wsrep-on=ON", "--binlog-format=ROW", "--innodb-autoinc-lock-mode=2",
-			"--wsrep-provider="+providers[0], "--wsrep-node-name=node"+strconv.Itoa(i), "--wsrep-node-address="+addresses[i],
+			"--wsrep-provider="+provider, "--wsrep-node-name=node"+strconv.Itoa(i), "--wsrep-node-address="+addresses[i],
 			fmt.Sprintf("--wsrep-provider-options=gmcast.listen_addr=tcp://127.0.0.1:%d;ist.recv_addr=127.0.0.1:%d;gcache.size=16M", base, ist),
 			"--wsrep-sst-method=rsync", fmt.Sprintf("--wsrep-sst-receive-address=127.0.0.1:%d", sst))
 		all[i] = s

@@ -9,17 +9,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
+
+	"github.com/ostiary/ostiary/internal/bench/servers"
 )
 
 // Options are the settings of a fleet. Program, Folder, Log and Nodes are required.
@@ -88,7 +87,7 @@ func (f *Fleet) newNode(number int) (*Node, error) {
 	// Each node has a host of its own, whose ports no outgoing connection takes.
 	n.host = fmt.Sprintf("127.%d.%d.%d", 64+os.Getpid()>>8&63, os.Getpid()&255, number+1)
 	for _, to := range []*string{&n.HTTP, &n.GRPC, &n.metrics, &n.listen} {
-		at, err := FreePort(n.host)
+		at, err := servers.FreePort(n.host)
 		if err != nil {
 			return nil, err
 		}
@@ -123,26 +122,6 @@ func (f *Fleet) part(n *Node) (flags, variables []string, err error) {
 		return nil, nil, fmt.Errorf("ostiary node token: %w", err)
 	}
 	return nil, []string{"OSTIARY_JOIN=" + strings.TrimSpace(string(token))}, nil
-}
-
-// [FreePort] begins at a random port, and counts those that it has tried.
-var (
-	firstPort  = rand.IntN(22_000)
-	triedPorts atomic.Int64
-)
-
-// FreePort returns an address of a host on which nothing listens, another one each time.
-func FreePort(host string) (string, error) {
-	var failure error
-	for range 100 {
-		// Below the ports that connections take.
-		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(10_000+(firstPort+int(triedPorts.Add(1)))%22_000)))
-		if err == nil {
-			return l.Addr().String(), l.Close()
-		}
-		failure = err
-	}
-	return "", failure
 }
 
 func (f *Fleet) relay(to string, pathOf func(net.Conn) *Path) (address string, err error) {

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	_ "github.com/ostiary/ostiary/door/permify/basev1" // the messages of its gRPC steps
+	"github.com/ostiary/ostiary/internal/bench/servers"
 	"github.com/ostiary/ostiary/workshop/databases"
 	"github.com/ostiary/ostiary/workshop/doortest"
 	"github.com/ostiary/ostiary/workshop/fleet"
@@ -58,7 +59,7 @@ func (s *scripts) start(ctx context.Context, tb testing.TB, door string) (http.H
 		Ports: func(_ *fleet.Node, host string) (flags []string) {
 			at := [2]string{}
 			for i := range at {
-				free, err := fleet.FreePort(host)
+				free, err := servers.FreePort(host)
 				if err != nil {
 					tb.Error(err)
 				}

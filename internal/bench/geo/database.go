@@ -15,6 +15,8 @@ import (
 
 	_ "github.com/go-sql-driver/mysql" // the driver "mysql"
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+
+	"github.com/ostiary/ostiary/internal/bench/servers"
 )
 
 // The services of a host, for [delay.Hosts].
@@ -28,9 +30,6 @@ const (
 
 // name, secret and database of the account in each database server.
 const account = "geo"
-
-// galeraLibraries are where distributions have Galera.
-var galeraLibraries = []string{"/usr/lib/galera/libgalera_smm.so", "/usr/lib64/galera-4/libgalera_smm.so", "/usr/lib64/galera/libgalera_smm.so"}
 
 // missing returns what a column needs and this machine does not have, or "".
 func (o *Options) missing(c Column) string {
@@ -47,7 +46,7 @@ func (o *Options) missing(c Column) string {
 	case MariaDB:
 		what = program("mariadbd", "mariadb-install-db")
 	case Galera:
-		if what = program("mariadbd", "mariadb-install-db", "rsync"); what == "" && galera() == "" {
+		if what = program("mariadbd", "mariadb-install-db", "rsync"); what == "" && servers.Galera() == "" {
 			what = "Galera's library is not installed"
 		}
 	case Raft:
@@ -55,7 +54,7 @@ func (o *Options) missing(c Column) string {
 			what = "this program has no --cluster"
 		}
 	case PostgreSQL:
-		if postgres() == "" {
+		if servers.PostgreSQL() == "" {
 			what = "PostgreSQL is not installed in /usr/lib/postgresql"
 		}
 	}
@@ -63,24 +62,6 @@ func (o *Options) missing(c Column) string {
 		what = "no Python environment with Keystone was given"
 	}
 	return what
-}
-
-func galera() string {
-	for _, name := range galeraLibraries {
-		if exists(name) {
-			return name
-		}
-	}
-	return ""
-}
-
-// postgres returns the folder of PostgreSQL's programs, or "".
-func postgres() string {
-	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
-	if err != nil || len(found) == 0 {
-		return ""
-	}
-	return filepath.Dir(found[len(found)-1])
 }
 
 // startDatabases starts the database servers of the cell.
@@ -149,7 +130,7 @@ func (d *deployment) startMariaDB(n, host int) error {
 	if n == 0 {
 		err = copyFolder(d.template, data)
 	} else {
-		err = errors.Join(os.Mkdir(data, 0o700), owned(data)) // Galera copies the first one
+		err = errors.Join(os.Mkdir(data, 0o700), servers.Give(data, mariadbUser())) // Galera copies the first one
 	}
 	if err != nil {
 		return err
@@ -160,7 +141,7 @@ func (d *deployment) startMariaDB(n, host int) error {
 		for _, peer := range d.cell.databases() {
 			peers = append(peers, d.address(peer))
 		}
-		command = append(command, "--wsrep-on=ON", "--wsrep-provider="+galera(), "--wsrep-cluster-name=geo", "--wsrep-cluster-address=gcomm://"+strings.Join(peers, ","),
+		command = append(command, "--wsrep-on=ON", "--wsrep-provider="+servers.Galera(), "--wsrep-cluster-name=geo", "--wsrep-cluster-address=gcomm://"+strings.Join(peers, ","),
 			"--wsrep-node-address="+d.address(host), "--wsrep-sst-method=rsync", "--binlog-format=ROW", "--innodb-autoinc-lock-mode=2")
 		if d.cell.System == Keystone {
 			command = append(command, "--wsrep-sync-wait=15") // as in the study; we set our own
@@ -189,14 +170,6 @@ func mariadbUser() *user.User {
 		}
 	}
 	return u
-}
-
-// owned gives a folder to the user that runs MariaDB.
-func owned(folder string) error {
-	u := mariadbUser()
-	id, err1 := strconv.Atoi(u.Uid)
-	group, err2 := strconv.Atoi(u.Gid)
-	return errors.Join(err1, err2, os.Chown(folder, id, group))
 }
 
 // mariadbd returns the beginning of the command that starts MariaDB on a folder.
@@ -229,7 +202,7 @@ func (d *deployment) startPostgreSQL(host int) error {
 	if err != nil {
 		return err
 	}
-	as, err := unprivileged(d.folder)
+	as, err := servers.As("postgres", d.folder)
 	if err != nil {
 		return err
 	}
@@ -237,7 +210,7 @@ func (d *deployment) startPostgreSQL(host int) error {
 	if err := copyFolder(d.template, data); err != nil {
 		return err
 	}
-	command := append(as, filepath.Join(postgres(), "postgres"), "-D", data, "-h", d.hosts.Bind(host), "-p", strconv.Itoa(port), "-k", data, "-c", "shared_preload_libraries=pg_stat_statements")
+	command := append(as, filepath.Join(servers.PostgreSQL(), "postgres"), "-D", data, "-h", d.hosts.Bind(host), "-p", strconv.Itoa(port), "-k", data, "-c", "shared_preload_libraries=pg_stat_statements")
 	p, err := d.start(host, "postgres", syscall.SIGINT, nil, command...)
 	if err == nil {
 		d.databases = append(d.databases, p)
@@ -247,11 +220,11 @@ func (d *deployment) startPostgreSQL(host int) error {
 
 // templatePostgreSQL makes a data folder of PostgreSQL that trusts every client.
 func templatePostgreSQL(ctx context.Context, data string) error {
-	as, err := unprivileged(filepath.Dir(data))
+	as, err := servers.As("postgres", filepath.Dir(data))
 	if err != nil {
 		return err
 	}
-	if err := run(ctx, filepath.Dir(data), nil, append(as, filepath.Join(postgres(), "initdb"), "-D", data, "-U", account, "--auth=trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")...); err != nil {
+	if err := run(ctx, filepath.Dir(data), nil, append(as, filepath.Join(servers.PostgreSQL(), "initdb"), "-D", data, "-U", account, "--auth=trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")...); err != nil {
 		return err
 	}
 	rules, err := os.OpenFile(filepath.Join(data, "pg_hba.conf"), os.O_APPEND|os.O_WRONLY, 0)
@@ -262,31 +235,13 @@ func templatePostgreSQL(ctx context.Context, data string) error {
 	if err != nil {
 		return err
 	}
-	command := append(as, filepath.Join(postgres(), "postgres"), "--single", "-D", data, "postgres")
+	command := append(as, filepath.Join(servers.PostgreSQL(), "postgres"), "--single", "-D", data, "postgres")
 	single := exec.CommandContext(ctx, command[0], command[1:]...)
 	single.Stdin = strings.NewReader("create database " + account + "\n")
 	if out, err := single.CombinedOutput(); err != nil {
 		return fmt.Errorf("create a database: %w: %s", err, tail(out))
 	}
 	return nil
-}
-
-// unprivileged returns the beginning of a command that runs as the user postgres if this
-// process is root, and gives that user the folder.
-func unprivileged(folder string) ([]string, error) {
-	if os.Getuid() != 0 {
-		return nil, nil
-	}
-	u, err := user.Lookup("postgres")
-	if err != nil {
-		return nil, fmt.Errorf("PostgreSQL refuses to run as root: %w", err)
-	}
-	id, err1 := strconv.Atoi(u.Uid)
-	group, err2 := strconv.Atoi(u.Gid)
-	if err := errors.Join(err1, err2, os.Chown(folder, id, group)); err != nil {
-		return nil, err
-	}
-	return []string{"setpriv", "--reuid=" + u.Uid, "--regid=" + u.Gid, "--clear-groups"}, nil
 }
 
 // copyFolder copies a folder with its owners.

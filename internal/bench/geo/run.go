@@ -12,6 +12,7 @@ import (
 
 	"github.com/ostiary/ostiary/internal/bench"
 	"github.com/ostiary/ostiary/internal/bench/geo/delay"
+	"github.com/ostiary/ostiary/internal/bench/servers"
 )
 
 // Options are the settings of a [Runner].
@@ -410,7 +411,7 @@ func versions(c Cell) map[string]string {
 	commands := map[string][]string{}
 	switch c.Store {
 	case PostgreSQL:
-		commands[PostgreSQL] = []string{filepath.Join(postgres(), "postgres"), "--version"}
+		commands[PostgreSQL] = []string{filepath.Join(servers.PostgreSQL(), "postgres"), "--version"}
 	default:
 		commands[MariaDB] = []string{"mariadbd", "--version"}
 	}

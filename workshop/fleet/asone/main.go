@@ -22,6 +22,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/ostiary/ostiary/internal/bench/servers"
 	"github.com/ostiary/ostiary/workshop/fleet"
 )
 
@@ -123,7 +124,7 @@ func (c *command) serve(ctx context.Context, program string) (err error) {
 			for i, front := range c.fronts {
 				at := "off"
 				if front.address != "off" {
-					if at, err = fleet.FreePort(host); err != nil {
+					if at, err = servers.FreePort(host); err != nil {
 						at = net.JoinHostPort(host, "0")
 					}
 					to[i] = append(to[i], at)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -17,6 +16,7 @@ import (
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/internal/bench"
+	"github.com/ostiary/ostiary/internal/bench/servers"
 	"github.com/ostiary/ostiary/storage/pebble"
 )
 
@@ -277,12 +277,11 @@ func (s *sides) start(ctx context.Context, url string, args ...string) (pid int,
 func freePorts(n int) ([]string, error) {
 	var out []string
 	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		at, err := servers.FreePort("127.0.0.1")
 		if err != nil {
 			return nil, err
 		}
-		defer l.Close()
-		out = append(out, l.Addr().String())
+		out = append(out, at)
 	}
 	return out, nil
 }

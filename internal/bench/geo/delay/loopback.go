@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/ostiary/ostiary/internal/bench/servers"
 )
 
 // Loopback are hosts without addresses of their own: all programs are on the loopback
@@ -51,12 +53,14 @@ func (l *Loopback) Port(host int, service string) (int, error) {
 func (l *Loopback) port(host int, service string) (int, error) {
 	key := fmt.Sprint(host, " ", service)
 	if l.ports[key] == 0 {
-		free, err := net.Listen("tcp", "127.0.0.1:0")
+		free, err := servers.FreePort("127.0.0.1")
 		if err != nil {
 			return 0, err
 		}
-		defer free.Close()
-		l.ports[key] = free.Addr().(*net.TCPAddr).Port
+		_, port, _ := net.SplitHostPort(free)
+		if l.ports[key], err = strconv.Atoi(port); err != nil {
+			return 0, err
+		}
 	}
 	return l.ports[key], nil
 }
