@@ -264,75 +264,55 @@ func (d *Driver) missing(id storage.StoreID, t table, kind, key string) error {
 	return storage.ErrNoDocument
 }
 
-// MissingSecret is a secret whose ciphertext the copy lacks.
-type MissingSecret struct {
+// CopiedSecret is a secret of a copy.
+type CopiedSecret struct {
 	Store       storage.StoreID     // the store
 	Incarnation storage.Incarnation // incarnation of the store
-	Secret      storage.Document    // the secret, with a digest and without a body
+	Secret      storage.Document    // the secret, with a digest; without a body if the copy lacks it
 }
 
 // MissingSecrets yields the secrets whose ciphertexts the copy lacks.
-func (c *Copy) MissingSecrets(ctx context.Context) iter.Seq2[MissingSecret, error] {
-	return func(yield func(MissingSecret, error) bool) {
-		d := c.d
-		for info, err := range d.Stores(ctx, storage.StoreID{}) {
-			if err != nil {
-				yield(MissingSecret{}, err)
-				return
-			}
-			table, more := d.tableKey(info.ID, tableSecretsMissing), true
-			err := d.scan(ctx, d.store, table, successor(table), func(key, value []byte) (bool, error) {
-				var parts [2][]byte
-				if err := splitKey(key[len(table):], parts[:]); err != nil {
-					return false, err
-				}
-				m := MissingSecret{info.ID, info.Incarnation, storage.Document{Kind: string(parts[0]), Key: string(parts[1])}}
-				secondary, digest, ok := splitTexts(value)
-				if !ok || len(digest) != len(m.Secret.Digest) {
-					return false, errRow()
-				}
-				m.Secret.Secondary = secondary
-				copy(m.Secret.Digest[:], digest)
-				more = yield(m, nil)
-				return more, nil
-			})
-			if err != nil {
-				yield(MissingSecret{}, wrap("secrets of", info.ID, err))
-				return
-			}
-			if !more {
-				return
-			}
-		}
-	}
+func (c *Copy) MissingSecrets(ctx context.Context) iter.Seq2[CopiedSecret, error] {
+	return c.secrets(ctx, tableSecretsMissing, func(doc *storage.Document, digest []byte) bool {
+		copy(doc.Digest[:], digest)
+		return len(digest) == len(doc.Digest)
+	})
 }
 
 // Secrets yields the secrets of all stores, with their ciphertexts.
-func (c *Copy) Secrets(ctx context.Context) iter.Seq2[MissingSecret, error] {
-	return func(yield func(MissingSecret, error) bool) {
+func (c *Copy) Secrets(ctx context.Context) iter.Seq2[CopiedSecret, error] {
+	return c.secrets(ctx, tableSecrets, func(doc *storage.Document, body []byte) bool {
+		doc.Body, doc.Digest = bytes.Clone(body), sha256.Sum256(body)
+		return true
+	})
+}
+
+// secrets yields the rows of a table of secrets in all stores. set sets what the end of a
+// row has, and returns false if the row is damaged.
+func (c *Copy) secrets(ctx context.Context, of table, set func(doc *storage.Document, rest []byte) bool) iter.Seq2[CopiedSecret, error] {
+	return func(yield func(CopiedSecret, error) bool) {
 		d := c.d
 		for info, err := range d.Stores(ctx, storage.StoreID{}) {
 			if err != nil {
-				yield(MissingSecret{}, err)
+				yield(CopiedSecret{}, err)
 				return
 			}
-			table, more := d.tableKey(info.ID, tableSecrets), true
+			table, more := d.tableKey(info.ID, of), true
 			err := d.scan(ctx, d.store, table, successor(table), func(key, value []byte) (bool, error) {
 				var parts [2][]byte
 				if err := splitKey(key[len(table):], parts[:]); err != nil {
 					return false, err
 				}
-				m := MissingSecret{info.ID, info.Incarnation, storage.Document{Kind: string(parts[0]), Key: string(parts[1])}}
-				secondary, body, ok := splitTexts(value)
-				if !ok {
+				m := CopiedSecret{info.ID, info.Incarnation, storage.Document{Kind: string(parts[0]), Key: string(parts[1])}}
+				secondary, rest, ok := splitTexts(value)
+				if m.Secret.Secondary = secondary; !ok || !set(&m.Secret, rest) {
 					return false, errRow()
 				}
-				m.Secret.Secondary, m.Secret.Body, m.Secret.Digest = secondary, bytes.Clone([]byte(body)), sha256.Sum256([]byte(body))
 				more = yield(m, nil)
 				return more, nil
 			})
 			if err != nil {
-				yield(MissingSecret{}, wrap("secrets of", info.ID, err))
+				yield(CopiedSecret{}, wrap("secrets of", info.ID, err))
 				return
 			}
 			if !more {
@@ -344,7 +324,7 @@ func (c *Copy) Secrets(ctx context.Context) iter.Seq2[MissingSecret, error] {
 
 // PutSecret adds the ciphertext of a missing secret. It fails with
 // [storage.ErrDamaged] if the ciphertext does not have the digest.
-func (t *Transaction) PutSecret(m MissingSecret, body []byte) error {
+func (t *Transaction) PutSecret(m CopiedSecret, body []byte) error {
 	if sha256.Sum256(body) != m.Secret.Digest {
 		return wrap("secret of", m.Store, fmt.Errorf("%w: key %q of kind %q does not have its digest", storage.ErrDamaged, m.Secret.Key, m.Secret.Kind))
 	}

@@ -109,7 +109,7 @@ func (r *Driver) importSnapshot(ctx context.Context, own *state, at sharedlog.Po
 // fetchMissing fetches the secrets that a snapshot lacks, and notes that this is done. Those that were replaced or
 // removed meanwhile stay missing until the segment that did it is applied.
 func (r *Driver) fetchMissing(ctx context.Context) error {
-	var all []kv.MissingSecret
+	var all []kv.CopiedSecret
 	for m, err := range r.copy.MissingSecrets(ctx) {
 		if err != nil {
 			return err
@@ -131,7 +131,7 @@ func (r *Driver) fetchMissing(ctx context.Context) error {
 	return r.commit(r.copy.Begin(), &next)
 }
 
-func (r *Driver) putSecrets(ctx context.Context, tx *kv.Transaction, some []kv.MissingSecret) error {
+func (r *Driver) putSecrets(ctx context.Context, tx *kv.Transaction, some []kv.CopiedSecret) error {
 	for _, m := range some {
 		key := sharedlog.SecretKey{Store: m.Store, Incarnation: m.Incarnation, Kind: m.Secret.Kind, Key: m.Secret.Key}
 		body, err := r.log.Secret(ctx, key, m.Secret.Digest)
