@@ -72,10 +72,6 @@ type Node struct {
 	driver *replica.Driver
 }
 
-// laterLink is a link that is known once the node is registered. The node does not use it
-// before it starts.
-type laterLink struct{ *link.Link }
-
 // Open starts a node, and returns when its copy has everything that was written before.
 // It waits for a majority of the nodes until ctx ends. Close ends the node; close the
 // engine first.
@@ -115,21 +111,20 @@ func (o *Options) refused(remote, who string, why error) {
 
 // open opens the copy, and connects to the other nodes. It closes the copy if it fails.
 func (n *Node) open(ctx context.Context, o *Options, local *pebble.Driver) (err error) {
-	log, later := n.quorum.Log(), &laterLink{}
-	n.rules = cluster.New(cluster.Options{Log: log, Link: later, StaleReads: o.StaleReads})
+	log := n.quorum.Log()
+	n.rules = cluster.New(cluster.Options{Log: log, StaleReads: o.StaleReads})
 	n.driver, err = replica.Open(ctx, log, local, replica.Options{Address: o.Address, Node: n.quorum.ID(), KeyFingerprint: replica.Fingerprint(o.SecretKey), Gate: n.rules.Gate()})
 	if err != nil {
 		return err
 	}
 	id, self := n.driver.Self()
-	n.link, err = link.New(link.Options{Self: cluster.Peer{ID: self.ID, Start: self.Start, Address: self.Address}, Cluster: id,
+	n.link, err = link.New(link.Options{Self: cluster.PeerOf(&self), Cluster: id,
 		Registry: log, Transport: n.quorum.Transport(), Refused: o.refused})
 	if err != nil {
 		return errors.Join(err, n.driver.Close())
 	}
-	later.Link = n.link
 	n.link.Attach(n.rules, nil)
-	n.rules.Start(n.driver)
+	n.rules.Start(n.driver, n.link)
 	n.quorum.PreferLead(n.rules.Leads)
 	return nil
 }

@@ -86,7 +86,7 @@ func (n *node) start(t testing.TB) {
 func (n *node) open(t testing.TB) error {
 	t.Helper()
 	o := n.options
-	o.Log, o.Link, o.Clock = n.host.Log(n.w.tables.Open()), n.host, n.host
+	o.Log, o.Clock = n.host.Log(n.w.tables.Open()), n.host
 	if n.wrap != nil {
 		o.Log = n.wrap(o.Log)
 	}
@@ -112,7 +112,7 @@ func (n *node) open(t testing.TB) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Start(d)
+	c.Start(d, n.host)
 	n.host.Attach(c)
 	n.mu.Lock()
 	n.cluster, n.driver, n.engine = c, d, e

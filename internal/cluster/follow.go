@@ -106,7 +106,7 @@ func (n *Node) dial(ctx context.Context) (*following, error) {
 	n.mu.Lock()
 	lease := n.lease
 	n.mu.Unlock()
-	if n.opts.Link == nil {
+	if n.link == nil {
 		return nil, errors.New("the node has no link to other nodes")
 	}
 	find, cancel := context.WithTimeout(ctx, n.settings.HolderLease)
@@ -134,7 +134,7 @@ func (n *Node) dial(ctx context.Context) (*following, error) {
 func (n *Node) openStream(ctx context.Context, holder Peer, epoch uint64) (Stream, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	late := time.AfterFunc(n.settings.HolderLease, func() { cancel(errNoStream) })
-	stream, err := n.opts.Link.Follow(ctx, holder, Hello{Version: Version, Cluster: n.id, Node: n.self, To: holder, Epoch: epoch, Settings: n.settings})
+	stream, err := n.link.Follow(ctx, holder, Hello{Version: Version, Cluster: n.id, Node: n.self, To: holder, Epoch: epoch, Settings: n.settings})
 	if !late.Stop() {
 		if err == nil {
 			stream.Close()

@@ -354,7 +354,7 @@ func (n *Node) HandOver(ctx context.Context, to storage.NodeID) error {
 	}
 	defer func() { <-h.renewing }()
 	message := n.handOver(h, peer)
-	if err = n.opts.Link.HandOver(ctx, peer, message); err == nil {
+	if err = n.link.HandOver(ctx, peer, message); err == nil {
 		h.cancel()
 		return nil
 	}
@@ -382,7 +382,7 @@ func (n *Node) drain(ctx context.Context, to storage.NodeID) (*hold, Peer, error
 	}
 	h := n.hold
 	peer, ok := n.successor(to)
-	if !ok || n.opts.Link == nil {
+	if !ok || n.link == nil {
 		return nil, Peer{}, fmt.Errorf("hand the role over: %w", ErrAlone)
 	}
 	n.draining = true

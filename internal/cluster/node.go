@@ -40,6 +40,7 @@ type Node struct {
 	// settings are those of the cluster. They do not change after Start.
 	settings sharedlog.Settings
 	driver   *replica.Driver
+	link     Link // nil if there is none
 	self     Peer
 	id       sharedlog.ClusterID
 
@@ -94,6 +95,9 @@ type start struct {
 	number uint64
 }
 
+// PeerOf returns the node of a record of the registry.
+func PeerOf(n *sharedlog.Node) Peer { return Peer{ID: n.ID, Start: n.Start, Address: n.Address} }
+
 func (p Peer) start() start { return start{p.ID, p.Start} }
 
 // New returns a node that does nothing yet. Its [Node.Gate] goes into the options of
@@ -131,12 +135,13 @@ func (n *Node) settle(have sharedlog.Settings) (sharedlog.Settings, error) {
 func (n *Node) Settings() sharedlog.Settings { return n.settings }
 
 // Start starts the goroutines of the node, which end with Close. The driver must be
-// one with the gate of the node, and must be closed after the node. Start does not wait
-// for a holder.
-func (n *Node) Start(driver *replica.Driver) {
+// one with the gate of the node, and must be closed after the node. The link reaches
+// other nodes. With nil the node neither follows a holder nor hands its role over; it
+// reads the log instead. Start does not wait for a holder.
+func (n *Node) Start(driver *replica.Driver, link Link) {
 	cluster, self := driver.Self()
 	n.mu.Lock()
-	n.driver, n.id, n.self = driver, cluster, Peer{ID: self.ID, Start: self.Start, Address: self.Address}
+	n.driver, n.link, n.id, n.self = driver, link, cluster, PeerOf(&self)
 	n.mu.Unlock()
 	n.background.Go(n.run)
 	n.background.Go(n.confirm)
@@ -366,7 +371,7 @@ func (n *Node) findPeer(ctx context.Context, id storage.NodeID) (p Peer, preferr
 	}
 	for i := range nodes {
 		if nodes[i].ID == id {
-			return Peer{ID: id, Start: nodes[i].Start, Address: nodes[i].Address}, nodes[i].Preferred, nil
+			return PeerOf(&nodes[i]), nodes[i].Preferred, nil
 		}
 	}
 	return Peer{}, false, fmt.Errorf("%w: node %x is not registered", ErrPeer, id[:4])

@@ -21,9 +21,6 @@ const (
 type Options struct {
 	// Log is the connection to the shared log. The node does not close it.
 	Log sharedlog.Log
-	// Link reaches other nodes. With nil the node neither follows a holder nor hands
-	// its role over; it reads the log instead.
-	Link Link
 	// Clock measures leases. The default is [BootClock].
 	Clock Clock
 	// Settings are what all nodes of a cluster have alike. A field that is zero is that of

@@ -48,7 +48,7 @@ func start(ctx context.Context, s surroundings) (p product, err error) {
 	}
 	opts := replica.Options{ReportInterval: reportInterval}
 	if s.peers != nil {
-		p.node = cluster.New(cluster.Options{Log: s.log, Link: s.peers, Clock: s.timer})
+		p.node = cluster.New(cluster.Options{Log: s.log, Clock: s.timer})
 		opts.Gate = p.node.Gate()
 	}
 	p.driver, err = replica.Open(ctx, s.log, local, opts)
@@ -57,7 +57,7 @@ func start(ctx context.Context, s surroundings) (p product, err error) {
 	}
 	p.engine, err = ostiary.Open(ctx, ostiary.Options{Driver: p.driver, Clock: s.clock, Window: s.window, LogWindow: s.logWindow, SecretKey: &[32]byte{1}})
 	if err == nil && p.node != nil {
-		p.node.Start(p.driver)
+		p.node.Start(p.driver, s.peers)
 	}
 	return p, err
 }

@@ -82,10 +82,6 @@ func (m *member) address() string {
 	return m.listener.Addr().String()
 }
 
-// laterLink is a link that is known once the node is registered. The node does not use
-// it before it starts.
-type laterLink struct{ *link.Link }
-
 // withMember joins the cluster, runs f with an engine on the copy of the log, and leaves
 // the cluster.
 func (a *app) withMember(ctx context.Context, m *member, options ostiary.Options, f func(*ostiary.Engine) error) (err error) {
@@ -146,12 +142,8 @@ func (m *member) join(ctx context.Context, a *app, key storage.Hash) (err error)
 			}
 		}()
 	}
-	connection := &laterLink{}
 	o := m.flags.options()
-	o.Log, o.Link = log, connection
-	if m.listener == nil {
-		o.Link = noLink{}
-	}
+	o.Log = log
 	m.node = cluster.New(o)
 	copied := replica.Options{Address: m.address(), Zone: m.flags.zone, Preferred: m.flags.preferred, KeyFingerprint: key, Gate: m.node.Gate()}
 	toLink := link.Options{Registry: log, Files: m.files, Listener: m.listener, Refused: m.refuse}
@@ -163,12 +155,12 @@ func (m *member) join(ctx context.Context, a *app, key storage.Hash) (err error)
 		return err
 	}
 	id, self := m.driver.Self()
-	m.self = cluster.Peer{ID: self.ID, Start: self.Start, Address: self.Address}
+	m.self = cluster.PeerOf(&self)
 	if err := m.checkOthers(ctx, log); err != nil {
 		return errors.Join(err, m.driver.Close())
 	}
 	if m.listener == nil {
-		m.start()
+		m.start(noLink{})
 		return nil
 	}
 	toLink.Self, toLink.Cluster = m.self, id
@@ -176,18 +168,17 @@ func (m *member) join(ctx context.Context, a *app, key storage.Hash) (err error)
 	if err != nil {
 		return errors.Join(err, m.driver.Close())
 	}
-	connection.Link = m.link
 	m.link.Attach(m.node, nil)
-	m.start()
+	m.start(m.link)
 	if m.quorum != nil {
 		m.quorum.PreferLead(m.node.Leads)
 	}
 	return nil
 }
 
-// start starts the node.
-func (m *member) start() {
-	m.node.Start(m.driver)
+// start starts the node with what reaches other nodes.
+func (m *member) start(to cluster.Link) {
+	m.node.Start(m.driver, to)
 	watching, stop := context.WithCancel(context.Background())
 	m.stop = stop
 	m.background.Go(func() { m.watchHolder(watching) })
