@@ -1,0 +1,188 @@
+package sqllog
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/sharedlog"
+)
+
+// Append implements [sharedlog.Log].
+func (l *Log) Append(ctx context.Context, of sharedlog.Shard, after sharedlog.Position, record sharedlog.Record, secrets []sharedlog.SecretChange) error {
+	if err := sharedlog.CheckSegment(&record); err != nil {
+		return err
+	}
+	if err := l.err(ctx); err != nil {
+		return err
+	}
+	if record.Sequence != after.Sequence+1 {
+		return l.conflict(ctx, of)
+	}
+	inline, parts := record.Bytes, [][]byte(nil)
+	if len(inline) > sharedlog.PartBytesMax {
+		inline, parts = nil, sharedlog.Parts(record.Bytes)
+		if err := l.putParts(ctx, record.Hash, parts); err != nil {
+			return err
+		}
+	}
+	statements := []Statement{{`insert into ostiary_log (shard, sequence, hash, parts, bytes)
+		select ?, ?, ?, ?, ? where exists (select 1 from ostiary_log where shard = ? and sequence = ? and hash = ?)`,
+		[]any{int64(of), int64(record.Sequence), record.Hash[:], len(parts), nonNil(inline), int64(of), int64(after.Sequence), after.Hash[:]}}}
+	if after.Sequence == 0 {
+		statements[0] = Statement{`insert into ostiary_log (shard, sequence, hash, parts, bytes)
+			select ?, ?, ?, ?, ? where not exists (select 1 from ostiary_log where shard = ?)`,
+			[]any{int64(of), int64(record.Sequence), record.Hash[:], len(parts), nonNil(inline), int64(of)}}
+	}
+	for i := range secrets {
+		statements = append(statements, secretStatements(&secrets[i], of, record.Position)...)
+	}
+	if s := l.dialect.Appended(); s.Query != "" {
+		statements = append(statements, s)
+	}
+	for i := range statements {
+		statements[i].Query = l.dialect.Rebind(statements[i].Query)
+	}
+	return l.append(ctx, of, after, statements)
+}
+
+// append runs the statements of an append. A node of Galera may not have the last
+// segment yet, or may not show the one that is in the place already. So the head is read
+// before append reports a conflict: an append after the head is never answered with one.
+func (l *Log) append(ctx context.Context, of sharedlog.Shard, after sharedlog.Position, statements []Statement) error {
+	for wait := repeatMin; ; wait = min(2*wait, repeatMax) {
+		var n int64
+		err := l.repeat(ctx, func() (err error) {
+			n, err = l.dialect.Atomic(ctx, l.db, statements)
+			return err
+		})
+		switch {
+		case err != nil && !l.dialect.Duplicate(err):
+			return err
+		case err == nil && n > 0:
+			l.wake()
+			return nil
+		}
+		var conflict *sharedlog.ConflictError
+		if err = l.conflict(ctx, of); !errors.As(err, &conflict) || conflict.Head != after {
+			return err
+		}
+		pause(ctx, wait)
+	}
+}
+
+// conflict returns the error of an append that did not follow the last segment.
+func (l *Log) conflict(ctx context.Context, of sharedlog.Shard) error {
+	head, err := l.Head(ctx, of)
+	if err != nil {
+		return err
+	}
+	return &sharedlog.ConflictError{Head: head}
+}
+
+// putParts stores the parts of a large segment, which is not in the log before its row
+// is.
+func (l *Log) putParts(ctx context.Context, hash storage.Hash, parts [][]byte) error {
+	for i, part := range parts {
+		if _, err := l.insert(ctx, "insert into ostiary_part (hash, part, made, bytes) values (?, ?, "+l.dialect.Now()+", ?)", hash[:], i, part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// secretName returns the name of a secret in its table, which has a fixed length.
+func secretName(k *sharedlog.SecretKey) []byte {
+	h := sha256.New()
+	var length [8]byte
+	binary.BigEndian.PutUint64(length[:], uint64(len(k.Kind)))
+	h.Write(length[:])
+	h.Write([]byte(k.Kind))
+	h.Write([]byte(k.Key))
+	return h.Sum(nil)
+}
+
+// secretStatements returns the statements of a change of a secret. They do nothing
+// unless the segment was inserted.
+func secretStatements(c *sharedlog.SecretChange, of sharedlog.Shard, at sharedlog.Position) []Statement {
+	const inserted = " exists (select 1 from ostiary_log where shard = ? and sequence = ? and hash = ?)"
+	guard := []any{int64(of), int64(at.Sequence), at.Hash[:]}
+	remove := Statement{"delete from ostiary_secret where store = ? and incarnation = ?", []any{c.Store[:], c.Incarnation[:]}}
+	if c.Kind != "" || !c.Removed {
+		remove.Query += " and name = ?"
+		remove.Arguments = append(remove.Arguments, secretName(&c.SecretKey))
+	}
+	remove.Query += " and" + inserted
+	remove.Arguments = append(remove.Arguments, guard...)
+	if c.Removed {
+		return []Statement{remove}
+	}
+	add := Statement{"insert into ostiary_secret (store, incarnation, name, digest, body) select ?, ?, ?, ?, ? where" + inserted,
+		append([]any{c.Store[:], c.Incarnation[:], secretName(&c.SecretKey), c.Digest[:], nonNil(c.Body)}, guard...)}
+	return []Statement{remove, add}
+}
+
+// Secret implements [sharedlog.Log].
+func (l *Log) Secret(ctx context.Context, key sharedlog.SecretKey, digest storage.Hash) ([]byte, error) {
+	var have storage.Hash
+	var column, body []byte
+	found, err := l.row(ctx, "select digest, body from ostiary_secret where store = ? and incarnation = ? and name = ?",
+		[]any{key.Store[:], key.Incarnation[:], secretName(&key)}, &column, &body)
+	if err == nil && found {
+		err = fill(have[:], column)
+	}
+	if err == nil {
+		err = sharedlog.CheckSecret(&key, digest, found, have, body)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return body, nil
+}
+
+// restoredParts is the number of parts of a segment that is not kept: the place at which
+// a log was restored.
+const restoredParts = -1
+
+// Restore implements [sharedlog.Restorer].
+func (l *Log) Restore(ctx context.Context, of sharedlog.Shard, old, at sharedlog.Position, secrets []sharedlog.SecretChange) error {
+	insert := func(p sharedlog.Position) Statement {
+		s := Statement{"insert into ostiary_log (shard, sequence, hash, parts, bytes) select ?, ?, ?, ?, ? where",
+			[]any{int64(of), int64(p.Sequence), p.Hash[:], restoredParts, []byte{}}}
+		if old.Sequence > 0 {
+			s.Query += " exists (select 1 from ostiary_log where shard = ? and sequence = ? and hash = ?)"
+			s.Arguments = append(s.Arguments, int64(of), int64(old.Sequence), old.Hash[:])
+		} else {
+			s.Query += " not exists (select 1 from ostiary_log where shard = ? and sequence > 0 and parts >= 0)"
+			s.Arguments = append(s.Arguments, int64(of))
+		}
+		return s
+	}
+	var statements []Statement
+	if at.Sequence > old.Sequence+1 {
+		// It takes the place of a segment that another node appends meanwhile.
+		statements = append(statements, insert(sharedlog.Position{Sequence: old.Sequence + 1, Hash: at.Hash}))
+	}
+	statements = append(statements, insert(at), Statement{"delete from ostiary_log where shard = ? and sequence < ? and exists (select 1 from (select 1 from ostiary_log where shard = ? and sequence = ? and hash = ?) as restored)",
+		[]any{int64(of), int64(at.Sequence), int64(of), int64(at.Sequence), at.Hash[:]}})
+	const restored = " exists (select 1 from ostiary_log where shard = ? and sequence = ? and hash = ?)"
+	statements = append(statements, Statement{"delete from ostiary_secret where" + restored, []any{int64(of), int64(at.Sequence), at.Hash[:]}})
+	for i := range secrets {
+		statements = append(statements, secretStatements(&secrets[i], of, at)...)
+	}
+	for i := range statements {
+		statements[i].Query = l.dialect.Rebind(statements[i].Query)
+	}
+	var n int64
+	err := l.repeat(ctx, func() (err error) {
+		n, err = l.dialect.Atomic(ctx, l.db, statements)
+		return err
+	})
+	if err != nil && l.dialect.Duplicate(err) || err == nil && n == 0 {
+		return fmt.Errorf("the last segment is not %s: %w", old, sharedlog.ErrSwap)
+	}
+	return err
+}
