@@ -29,24 +29,37 @@ func (l *Log) Append(ctx context.Context, of sharedlog.Shard, after sharedlog.Po
 			return err
 		}
 	}
-	statements := []Statement{{`insert into ostiary_log (shard, sequence, hash, parts, bytes)
-		select ?, ?, ?, ?, ? where exists (select 1 from ostiary_log where shard = ? and sequence = ? and hash = ?)`,
-		[]any{int64(of), int64(record.Sequence), record.Hash[:], len(parts), nonNil(inline), int64(of), int64(after.Sequence), after.Hash[:]}}}
+	insert := Statement{insertSegment, append(segmentKey(of, record.Position), len(parts), nonNil(inline))}
 	if after.Sequence == 0 {
-		statements[0] = Statement{`insert into ostiary_log (shard, sequence, hash, parts, bytes)
-			select ?, ?, ?, ?, ? where not exists (select 1 from ostiary_log where shard = ?)`,
-			[]any{int64(of), int64(record.Sequence), record.Hash[:], len(parts), nonNil(inline), int64(of)}}
+		insert.and(" not exists (select 1 from ostiary_log where shard = ?)", int64(of))
+	} else {
+		insert.and(hasSegment, segmentKey(of, after)...)
 	}
+	statements := []Statement{insert}
 	for i := range secrets {
 		statements = append(statements, secretStatements(&secrets[i], of, record.Position)...)
 	}
 	if s := l.dialect.Appended(); s.Query != "" {
 		statements = append(statements, s)
 	}
-	for i := range statements {
-		statements[i].Query = l.dialect.Rebind(statements[i].Query)
-	}
-	return l.append(ctx, of, after, statements)
+	return l.append(ctx, of, after, l.rebind(statements))
+}
+
+// insertSegment inserts a row of ostiary_log if the condition that follows holds.
+const insertSegment = "insert into ostiary_log (shard, sequence, hash, parts, bytes) select ?, ?, ?, ?, ? where"
+
+// hasSegment is the condition that the log has the segment of segmentKey.
+const hasSegment = " exists (select 1 from ostiary_log where shard = ? and sequence = ? and hash = ?)"
+
+// segmentKey returns what identifies a segment, as arguments.
+func segmentKey(of sharedlog.Shard, p sharedlog.Position) []any {
+	return []any{int64(of), int64(p.Sequence), p.Hash[:]}
+}
+
+// and appends a condition to a statement, with its arguments.
+func (s *Statement) and(condition string, arguments ...any) {
+	s.Query += condition
+	s.Arguments = append(s.Arguments, arguments...)
 }
 
 // append runs the statements of an append. A node of Galera may not have the last
@@ -54,11 +67,7 @@ func (l *Log) Append(ctx context.Context, of sharedlog.Shard, after sharedlog.Po
 // before append reports a conflict: an append after the head is never answered with one.
 func (l *Log) append(ctx context.Context, of sharedlog.Shard, after sharedlog.Position, statements []Statement) error {
 	for wait := repeatMin; ; wait = min(2*wait, repeatMax) {
-		var n int64
-		err := l.repeat(ctx, func() (err error) {
-			n, err = l.dialect.Atomic(ctx, l.db, statements)
-			return err
-		})
+		n, err := l.atomic(ctx, statements)
 		switch {
 		case err != nil && !l.dialect.Duplicate(err):
 			return err
@@ -108,20 +117,17 @@ func secretName(k *sharedlog.SecretKey) []byte {
 // secretStatements returns the statements of a change of a secret. They do nothing
 // unless the segment was inserted.
 func secretStatements(c *sharedlog.SecretChange, of sharedlog.Shard, at sharedlog.Position) []Statement {
-	const inserted = " exists (select 1 from ostiary_log where shard = ? and sequence = ? and hash = ?)"
-	guard := []any{int64(of), int64(at.Sequence), at.Hash[:]}
 	remove := Statement{"delete from ostiary_secret where store = ? and incarnation = ?", []any{c.Store[:], c.Incarnation[:]}}
 	if c.Kind != "" || !c.Removed {
-		remove.Query += " and name = ?"
-		remove.Arguments = append(remove.Arguments, secretName(&c.SecretKey))
+		remove.and(" and name = ?", secretName(&c.SecretKey))
 	}
-	remove.Query += " and" + inserted
-	remove.Arguments = append(remove.Arguments, guard...)
+	remove.and(" and"+hasSegment, segmentKey(of, at)...)
 	if c.Removed {
 		return []Statement{remove}
 	}
-	add := Statement{"insert into ostiary_secret (store, incarnation, name, digest, body) select ?, ?, ?, ?, ? where" + inserted,
-		append([]any{c.Store[:], c.Incarnation[:], secretName(&c.SecretKey), c.Digest[:], nonNil(c.Body)}, guard...)}
+	add := Statement{"insert into ostiary_secret (store, incarnation, name, digest, body) select ?, ?, ?, ?, ? where",
+		[]any{c.Store[:], c.Incarnation[:], secretName(&c.SecretKey), c.Digest[:], nonNil(c.Body)}}
+	add.and(hasSegment, segmentKey(of, at)...)
 	return []Statement{remove, add}
 }
 
@@ -150,14 +156,11 @@ const restoredParts = -1
 // Restore implements [sharedlog.Restorer].
 func (l *Log) Restore(ctx context.Context, of sharedlog.Shard, old, at sharedlog.Position, secrets []sharedlog.SecretChange) error {
 	insert := func(p sharedlog.Position) Statement {
-		s := Statement{"insert into ostiary_log (shard, sequence, hash, parts, bytes) select ?, ?, ?, ?, ? where",
-			[]any{int64(of), int64(p.Sequence), p.Hash[:], restoredParts, []byte{}}}
+		s := Statement{insertSegment, append(segmentKey(of, p), restoredParts, []byte{})}
 		if old.Sequence > 0 {
-			s.Query += " exists (select 1 from ostiary_log where shard = ? and sequence = ? and hash = ?)"
-			s.Arguments = append(s.Arguments, int64(of), int64(old.Sequence), old.Hash[:])
+			s.and(hasSegment, segmentKey(of, old)...)
 		} else {
-			s.Query += " not exists (select 1 from ostiary_log where shard = ? and sequence > 0 and parts >= 0)"
-			s.Arguments = append(s.Arguments, int64(of))
+			s.and(" not exists (select 1 from ostiary_log where shard = ? and sequence > 0 and parts >= 0)", int64(of))
 		}
 		return s
 	}
@@ -166,21 +169,13 @@ func (l *Log) Restore(ctx context.Context, of sharedlog.Shard, old, at sharedlog
 		// It takes the place of a segment that another node appends meanwhile.
 		statements = append(statements, insert(sharedlog.Position{Sequence: old.Sequence + 1, Hash: at.Hash}))
 	}
-	statements = append(statements, insert(at), Statement{"delete from ostiary_log where shard = ? and sequence < ? and exists (select 1 from (select 1 from ostiary_log where shard = ? and sequence = ? and hash = ?) as restored)",
-		[]any{int64(of), int64(at.Sequence), int64(of), int64(at.Sequence), at.Hash[:]}})
-	const restored = " exists (select 1 from ostiary_log where shard = ? and sequence = ? and hash = ?)"
-	statements = append(statements, Statement{"delete from ostiary_secret where" + restored, []any{int64(of), int64(at.Sequence), at.Hash[:]}})
+	trim := Statement{"delete from ostiary_log where shard = ? and sequence < ?", []any{int64(of), int64(at.Sequence)}}
+	trim.and(" and exists (select 1 from (select 1 from ostiary_log where shard = ? and sequence = ? and hash = ?) as restored)", segmentKey(of, at)...)
+	statements = append(statements, insert(at), trim, Statement{"delete from ostiary_secret where" + hasSegment, segmentKey(of, at)})
 	for i := range secrets {
 		statements = append(statements, secretStatements(&secrets[i], of, at)...)
 	}
-	for i := range statements {
-		statements[i].Query = l.dialect.Rebind(statements[i].Query)
-	}
-	var n int64
-	err := l.repeat(ctx, func() (err error) {
-		n, err = l.dialect.Atomic(ctx, l.db, statements)
-		return err
-	})
+	n, err := l.atomic(ctx, l.rebind(statements))
 	if err != nil && l.dialect.Duplicate(err) || err == nil && n == 0 {
 		return fmt.Errorf("the last segment is not %s: %w", old, sharedlog.ErrSwap)
 	}

@@ -101,6 +101,24 @@ func (l *Log) query(ctx context.Context, begin func(), each func(scan func(into 
 	})
 }
 
+// rebind gives statements the placeholders of the database, and returns them.
+func (l *Log) rebind(statements []Statement) []Statement {
+	for i := range statements {
+		statements[i].Query = l.dialect.Rebind(statements[i].Query)
+	}
+	return statements
+}
+
+// atomic runs statements of rebind in one transaction, see [Dialect], and returns the
+// number of rows that the first one changed.
+func (l *Log) atomic(ctx context.Context, statements []Statement) (changed int64, err error) {
+	err = l.repeat(ctx, func() (err error) {
+		changed, err = l.dialect.Atomic(ctx, l.db, statements)
+		return err
+	})
+	return changed, err
+}
+
 // replace runs an update of a record, if it still has the value that the caller has
 // read. A node of Galera may not have that value yet, so the record is read before
 // replace reports that it has another one. same reads it, and reports whether it has
