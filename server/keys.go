@@ -216,19 +216,14 @@ func validName(name string) bool {
 }
 
 // Len returns the number of keys.
-func (k *Keys) Len() int {
-	if list := k.list.Load(); list != nil {
-		return len(*list)
-	}
-	return 0
-}
+func (k *Keys) Len() int { return len(k.preshared()) }
 
 // Names returns the callers that the keys identify, sorted. k may be nil.
 func (k *Keys) Names() (names []string) {
 	if k == nil {
 		return nil
 	}
-	for _, key := range *k.list.Load() {
+	for _, key := range k.preshared() {
 		names = append(names, key.author)
 	}
 	slices.Sort(names)
@@ -394,9 +389,10 @@ func (k *Keys) bearer(ctx context.Context, secret string, fetch bool) (*hashedKe
 			return storedKey(c), 0
 		}
 	}
-	key, why := k.find(sha256.Sum256([]byte(secret)), false)
+	sum := sha256.Sum256([]byte(secret))
+	key, why := k.find(sum, false)
 	if why != 0 && k.tokens.formOfToken(secret) {
-		return k.tokens.find(ctx, secret, fetch)
+		return k.tokens.find(ctx, secret, sum, fetch)
 	}
 	return key, why
 }

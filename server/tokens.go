@@ -53,10 +53,9 @@ func newTokens(v *oidc.Verifier, stored *callers.Registry) *tokens {
 // formOfToken reports whether a text may be a signed token. t may be nil.
 func (t *tokens) formOfToken(text string) bool { return t != nil && strings.Count(text, ".") == 2 }
 
-// find returns the key of the caller who has a token. Unless fetch is true, it finds only
-// tokens that were verified before.
-func (t *tokens) find(ctx context.Context, text string, fetch bool) (*hashedKey, door.Reason) {
-	sum := sha256.Sum256([]byte(text))
+// find returns the key of the caller who has a token, whose hash is sum. Unless fetch is
+// true, it finds only tokens that were verified before.
+func (t *tokens) find(ctx context.Context, text string, sum [sha256.Size]byte, fetch bool) (*hashedKey, door.Reason) {
 	t.mu.RLock()
 	known := t.known[sum]
 	t.mu.RUnlock()
