@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -401,5 +402,36 @@ func TestStream(t *testing.T) {
 	}
 	if !strings.Contains(b.String(), `"operation":"Write"`) {
 		t.Errorf("the stream is %s", b.String())
+	}
+}
+
+// TestAppendAtOnce adds records of many requests at once, which all wait until theirs is
+// durable. It is for the race detector as well: the log tells a request about its record
+// while the request begins to wait.
+func TestAppendAtOnce(t *testing.T) {
+	t.Parallel()
+	key, _ := newKey(t)
+	var b bytes.Buffer
+	l, err := audit.OpenStream(&b, audit.Options{Key: key, Required: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const requests, each = 16, 500
+	var all sync.WaitGroup
+	for range requests {
+		all.Go(func() {
+			for i := range each {
+				if err := l.Append(record(i)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(b.String(), `"kind":"write"`); n != requests*each {
+		t.Errorf("the log has %d records, want %d", n, requests*each)
 	}
 }

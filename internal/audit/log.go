@@ -156,64 +156,65 @@ func open(out output, at place, o Options) (*Log, error) {
 func (l *Log) Append(r *Record) error {
 	e := &entry{members: r.append(make([]byte, 0, 512))}
 	l.mu.Lock()
-	switch {
-	case l.closing:
-		l.lose(r.Time)
-		l.mu.Unlock()
-		return ErrClosed
-	case l.bytes+len(e.members) > l.options.QueueBytes:
-		l.lose(r.Time)
-		l.mu.Unlock()
-		return ErrFull
-	}
 	failure := l.failure
+	var done chan error
 	if l.options.Required && failure == nil {
-		e.done = make(chan error, 1)
+		done = make(chan error, 1)
+		e.done = done // finish sets e.done to nil
 	}
-	l.waiting = append(l.waiting, e)
-	l.bytes += len(e.members)
+	err := l.enqueue(e, r.Time)
 	l.mu.Unlock()
-	l.wake.Broadcast()
-	if e.done == nil {
-		if l.options.Required {
-			return failure
-		}
-		return nil
+	switch {
+	case err != nil:
+		return err
+	case done != nil:
+		return <-done
+	case l.options.Required:
+		return failure
 	}
-	return <-e.done
+	return nil
 }
 
 // Add adds a line with these members, each after a comma, to the log. It does not keep
 // members. If the queue is full, Add waits until ctx ends, or does not wait, see
-// [Options].Block. A line that finds no room is lost and counted, and Add returns [ErrFull].
+// [Options].Block. A line that finds no room is lost and counted, and Add returns [ErrFull],
+// or [ErrClosed] once the log is closed.
 func (l *Log) Add(ctx context.Context, members []byte) error {
 	e := &entry{members: bytes.Clone(members)}
 	l.mu.Lock()
-	for l.options.Block && !l.closing && l.bytes+len(e.members) > l.options.QueueBytes {
+	defer l.mu.Unlock()
+	for l.options.Block && !l.closing && !l.hasRoom(e) && ctx.Err() == nil {
 		room := l.room
 		l.mu.Unlock()
 		select {
 		case <-room:
 		case <-ctx.Done():
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			l.lose(time.Now())
-			return ErrFull
 		}
 		l.mu.Lock()
 	}
-	defer l.mu.Unlock()
-	if l.closing || l.bytes+len(e.members) > l.options.QueueBytes {
-		l.lose(time.Now())
+	return l.enqueue(e, time.Now())
+}
+
+// enqueue adds an entry to the queue, or counts it as lost at a time. l.mu is locked.
+func (l *Log) enqueue(e *entry, at time.Time) error {
+	switch {
+	case l.closing:
+		l.lose(at)
+		return ErrClosed
+	case !l.hasRoom(e):
+		l.lose(at)
 		return ErrFull
 	}
 	l.waiting = append(l.waiting, e)
 	l.bytes += len(e.members)
-	if len(l.waiting) == 1 {
+	if len(l.waiting) == 1 { // otherwise the goroutine of the log does not wait
 		l.wake.Broadcast()
 	}
 	return nil
 }
+
+// hasRoom reports whether the queue has room for an entry. l.mu is locked.
+func (l *Log) hasRoom(e *entry) bool { return l.bytes+len(e.members) <= l.options.QueueBytes }
 
 // lose counts a lost record.
 func (l *Log) lose(at time.Time) {
