@@ -257,10 +257,21 @@ func (f *files) close() error {
 	return errors.Join(err, f.locked.Close())
 }
 
-// stream is an output to a stream, such as standard output. It has no files.
+// endless is the part of an output without files.
+type endless struct{ first uint64 }
+
+func (e *endless) sync() error { return nil }
+func (e *endless) full() bool  { return false }
+func (e *endless) next(n uint64) error {
+	e.first = n
+	return nil
+}
+func (e *endless) oldest() uint64 { return e.first }
+
+// stream is an output to a stream, such as standard output.
 type stream struct {
-	w     io.Writer
-	first uint64
+	endless
+	w io.Writer
 }
 
 // OpenStream opens a log that is written to w. Each log of a stream is a new one.
@@ -270,11 +281,5 @@ func (s *stream) write(lines []byte, _ int) error {
 	_, err := s.w.Write(lines)
 	return err
 }
-func (s *stream) sync() error { return nil }
-func (s *stream) full() bool  { return false }
-func (s *stream) next(n uint64) error {
-	s.first = n
-	return nil
-}
-func (s *stream) oldest() uint64 { return s.first }
-func (s *stream) close() error   { return nil }
+
+func (s *stream) close() error { return nil }

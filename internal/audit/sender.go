@@ -16,8 +16,8 @@ func OpenSender(s Sender, o Options) (*Log, error) { return open(&sent{sender: s
 
 // sent is an output to a sender.
 type sent struct {
+	endless
 	sender Sender
-	first  uint64
 }
 
 func (s *sent) write(lines []byte, n int) error {
@@ -29,11 +29,4 @@ func (s *sent) write(lines []byte, n int) error {
 	return s.sender.Send(parts)
 }
 
-func (s *sent) sync() error { return nil }
-func (s *sent) full() bool  { return false }
-func (s *sent) next(n uint64) error {
-	s.first = n
-	return nil
-}
-func (s *sent) oldest() uint64 { return s.first }
-func (s *sent) close() error   { return s.sender.Close() }
+func (s *sent) close() error { return s.sender.Close() }
