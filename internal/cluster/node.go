@@ -306,10 +306,8 @@ func (n *Node) member(ctx context.Context) error {
 		return err
 	case c.Settings != n.settings:
 		return fmt.Errorf("%w: %s", ErrSettings, n.settings.Differences(c.Settings))
-	case c.Format > sharedlog.SegmentVersion:
-		return fmt.Errorf("%w: the log has segments of version %d, but this version reads up to %d", storage.ErrFormat, c.Format, sharedlog.SegmentVersion)
 	}
-	return nil
+	return c.CheckFormat()
 }
 
 // vacant reports whether nobody holds a lease: there was none, or the holder has

@@ -23,9 +23,6 @@ type Healed struct {
 // ErrRuns means that a node has reported to the log a short time ago.
 var ErrRuns = errors.New("a node runs on the log")
 
-// runsTime is how long after its last report a node counts as running.
-const runsTime = 30 * time.Second
-
 // Heal gives a log that has lost its end what a copy has: the log was restored from a
 // backup, it is new, or a database has taken over that did not have the last writes. The
 // copy must be that of a node that does not run, and no node may run. Heal stores a
@@ -91,8 +88,8 @@ func (r *Driver) checkLost(ctx context.Context, own *state, force bool, h *Heale
 	}
 	for i := range nodes {
 		n := &nodes[i]
-		if ago := now.Sub(n.Seen); ago < runsTime && !n.Stopped && !force {
-			return fmt.Errorf("%w: node %s has reported %s ago: stop all nodes, and wait until none has reported for %s", ErrRuns, n.ID, ago.Round(time.Millisecond), runsTime)
+		if n.Runs(now) && !force {
+			return fmt.Errorf("%w: node %s has reported %s ago: stop all nodes, and wait until none has reported for %s", ErrRuns, n.ID, now.Sub(n.Seen).Round(time.Millisecond), sharedlog.RunsTime)
 		}
 		if n.Applied > own.applied.Sequence {
 			return fmt.Errorf("%w: the copy ends with segment %s, but node %s had segment %d: heal with the copy of that node", ErrBehind, own.applied, n.ID, n.Applied)

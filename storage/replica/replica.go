@@ -297,10 +297,10 @@ func (r *Driver) describe(have sharedlog.Cluster) (next sharedlog.Cluster, err e
 	if have.ID == (sharedlog.ClusterID{}) {
 		next = sharedlog.Cluster{ID: sharedlog.ClusterID(storage.NewIncarnation()), Format: sharedlog.SegmentVersion, KeyFingerprint: r.opts.KeyFingerprint}
 	}
-	switch {
-	case next.Format > sharedlog.SegmentVersion:
-		return next, fmt.Errorf("%w: the log has segments of version %d, but this version reads up to %d", storage.ErrFormat, next.Format, sharedlog.SegmentVersion)
-	case next.KeyFingerprint != r.opts.KeyFingerprint:
+	if err := next.CheckFormat(); err != nil {
+		return next, err
+	}
+	if next.KeyFingerprint != r.opts.KeyFingerprint {
 		return next, fmt.Errorf("%w: the fingerprint is %s, expected %s", ErrKey, r.opts.KeyFingerprint, next.KeyFingerprint)
 	}
 	if r.opts.Gate.Settle != nil {

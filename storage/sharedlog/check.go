@@ -49,6 +49,15 @@ func NodeTaken(have uint64, n *Node) error {
 		ErrNodeTaken, have, n.ID, n.Start)
 }
 
+// CheckFormat fails with storage.ErrFormat if this version cannot read the segments of a
+// cluster.
+func (c *Cluster) CheckFormat() error {
+	if c.Format > SegmentVersion {
+		return fmt.Errorf("%w: the log has segments of version %d, but this version reads up to %d", storage.ErrFormat, c.Format, SegmentVersion)
+	}
+	return nil
+}
+
 // SortNodes puts nodes in ascending order of their ids.
 func SortNodes(all []Node) {
 	slices.SortFunc(all, func(a, b Node) int { return slices.Compare(a.ID[:], b.ID[:]) })

@@ -121,6 +121,13 @@ type Node struct {
 	Seen time.Time
 }
 
+// RunsTime is how long after its last report a node counts as running, unless it has ended
+// in good order.
+const RunsTime = 30 * time.Second
+
+// Runs reports whether a node may run at a time of the log.
+func (n *Node) Runs(now time.Time) bool { return !n.Stopped && now.Sub(n.Seen) < RunsTime }
+
 // Log is a connection to a shared log.
 //
 // Concurrency: all methods are safe for concurrent use, also of several connections

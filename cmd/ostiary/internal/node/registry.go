@@ -30,15 +30,9 @@ func (a *app) withLog(ctx context.Context, at string, f func(sharedlog.Log) erro
 	return f(log)
 }
 
-// Nodes report every 5 seconds. One that has not reported for lateTime is late, and for
-// goneTime is gone.
-const (
-	lateTime = 12 * time.Second
-	goneTime = 30 * time.Second
-)
-
-// runs reports whether a node may run.
-func runs(n *sharedlog.Node, now time.Time) bool { return !n.Stopped && now.Sub(n.Seen) < goneTime }
+// lateTime is how long after its last report a node is late: it reports every 5 seconds.
+// After sharedlog.RunsTime it is gone.
+const lateTime = 12 * time.Second
 
 // The states of nodes.
 const (
@@ -54,7 +48,7 @@ func state(n *sharedlog.Node, l sharedlog.Lease, now time.Time) string {
 	switch ago := now.Sub(n.Seen); {
 	case n.Stopped:
 		return stateStopped
-	case ago >= goneTime:
+	case ago >= sharedlog.RunsTime:
 		return stateGone
 	case ago >= lateTime:
 		return stateLate
@@ -207,7 +201,7 @@ func Remove(ctx context.Context, log sharedlog.Log, id storage.NodeID, force boo
 		case n.ID != id:
 			continue
 		case force:
-		case runs(&n, now):
+		case n.Runs(now):
 			return fmt.Errorf("%w: node %s reported %s ago, so it runs: stop it first, or --force", cli.ErrUsage, id, now.Sub(n.Seen).Round(time.Millisecond))
 		case writes(lease, id):
 			return fmt.Errorf("%w: node %s holds the lease of the node that writes: wait until another one has taken over, or --force", cli.ErrUsage, id)

@@ -24,7 +24,7 @@ func TestState(t *testing.T) {
 		stateHolder:  {time.Second, held, false},
 		stateLive:    {lateTime - 1, sharedlog.Lease{Holder: id, Epoch: 2}, false}, // it has resigned
 		stateLate:    {lateTime, held, false},
-		stateGone:    {goneTime, held, false},
+		stateGone:    {sharedlog.RunsTime, held, false},
 		stateStopped: {time.Second, held, true},
 	} {
 		n := sharedlog.Node{ID: id, Seen: now.Add(-c.ago), Stopped: c.stopped}

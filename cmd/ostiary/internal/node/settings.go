@@ -93,9 +93,9 @@ func noneRuns(ctx context.Context, log sharedlog.Log) error {
 		return err
 	}
 	for _, n := range nodes {
-		if runs(&n, now) {
+		if n.Runs(now) {
 			return fmt.Errorf("%w: node %s at %s reported %s ago, so it runs: stop all nodes first; one that was killed counts as gone %s after its last report",
-				cli.ErrUsage, n.ID, n.Address, now.Sub(n.Seen).Round(time.Millisecond), goneTime)
+				cli.ErrUsage, n.ID, n.Address, now.Sub(n.Seen).Round(time.Millisecond), sharedlog.RunsTime)
 		}
 	}
 	return nil

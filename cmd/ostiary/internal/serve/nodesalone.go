@@ -31,9 +31,6 @@ func (noLink) Follow(context.Context, cluster.Peer, cluster.Hello) (cluster.Stre
 // HandOver implements [cluster.Link].
 func (noLink) HandOver(context.Context, cluster.Peer, cluster.HandOver) error { return errNoLink }
 
-// runsTime is how long after its last report a node counts as running.
-const runsTime = 30 * time.Second
-
 // checkOthers fails, and takes this node out of the registry, if another node runs on the
 // log and the two do not reach each other, because one of them was started as the only one.
 func (m *member) checkOthers(ctx context.Context, log sharedlog.Log) error {
@@ -43,8 +40,7 @@ func (m *member) checkOthers(ctx context.Context, log sharedlog.Log) error {
 	}
 	for i := range nodes {
 		n := &nodes[i]
-		ago := now.Sub(n.Seen).Round(time.Millisecond)
-		if n.ID == m.self.ID || ago >= runsTime || m.self.Address != "" && n.Address != "" {
+		if n.ID == m.self.ID || !n.Runs(now) || m.self.Address != "" && n.Address != "" {
 			continue
 		}
 		alone := "this node"
@@ -52,7 +48,7 @@ func (m *member) checkOthers(ctx context.Context, log sharedlog.Log) error {
 			alone = "node " + n.ID.String()
 		}
 		err := fmt.Errorf("node %s reported to the log %s ago, but %s was started without --nodes-address, --nodes-certificate, --nodes-key and --nodes-ca, expected to be the only node: "+
-			"start all nodes with these settings, or remove a node that no longer runs with \"ostiary node remove --force\"", n.ID, ago, alone)
+			"start all nodes with these settings, or remove a node that no longer runs with \"ostiary node remove --force\"", n.ID, now.Sub(n.Seen).Round(time.Millisecond), alone)
 		return errors.Join(err, log.Forget(context.WithoutCancel(ctx), m.self.ID))
 	}
 	return nil

@@ -1,0 +1,38 @@
+package serve
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/ostiary/ostiary/internal/cluster"
+	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/sharedlog"
+	"github.com/ostiary/ostiary/storage/sharedlog/memorylog"
+)
+
+// TestCheckOthers starts a node that is alone: not while another node runs on the log,
+// and once that has ended in good order.
+func TestCheckOthers(t *testing.T) {
+	t.Parallel()
+	log := memorylog.New().Open()
+	m := &member{self: cluster.Peer{ID: storage.NodeID{1}, Start: 1}}
+	own, other := sharedlog.Node{ID: m.self.ID, Start: 1}, sharedlog.Node{ID: storage.NodeID{2}, Start: 1}
+	for _, n := range []sharedlog.Node{own, other} {
+		if err := log.Register(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := m.checkOthers(t.Context(), log); err == nil || !strings.Contains(err.Error(), "node "+other.ID.String()+" reported to the log") {
+		t.Errorf("with a node that runs: error %v", err)
+	}
+	if all, _, err := log.Nodes(t.Context()); err != nil || len(all) != 1 || all[0].ID != other.ID {
+		t.Errorf("a node that was refused is registered: %v, error %v", all, err)
+	}
+	other.Stopped = true
+	if err := log.Report(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.checkOthers(t.Context(), log); err != nil {
+		t.Errorf("with a node that has stopped: %v", err)
+	}
+}
