@@ -206,7 +206,7 @@ func (q *Quorum) enterOnce(ctx context.Context, voter bool) error {
 	if q.node.Leader() {
 		return q.node.Add(ctx, raft.Member{ID: q.node.ID(), Address: q.opts.Address, Voter: voter})
 	}
-	errs := []error{errors.New("no other node is known")}
+	var errs []error
 	for _, at := range q.peers() {
 		if at == q.opts.Address || at == own.Address {
 			continue
@@ -215,10 +215,10 @@ func (q *Quorum) enterOnce(ctx context.Context, voter bool) error {
 		if err == nil || errors.Is(err, raft.ErrRefused) {
 			return err
 		}
-		errs = append(errs[:len(errs):len(errs)], err)
+		errs = append(errs, err)
 	}
-	if len(errs) > 1 {
-		errs = errs[1:]
+	if len(errs) == 0 {
+		return errors.New("no other node is known")
 	}
 	return errors.Join(errs...)
 }
