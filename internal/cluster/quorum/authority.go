@@ -96,10 +96,6 @@ func readPair(folder, name, key string) (p certificate.Pair, err error) {
 	return p, err
 }
 
-// writePair writes the key first, so that a certificate never lacks its key.
 func writePair(folder, name, key string, p certificate.Pair) error {
-	if err := replace(filepath.Join(folder, key), p.Key, 0o600); err != nil {
-		return err
-	}
-	return replace(filepath.Join(folder, name), p.Certificate, 0o644)
+	return p.Write(filepath.Join(folder, name), filepath.Join(folder, key))
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/ostiary/ostiary/internal/cluster/certificate"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -54,22 +55,5 @@ func (s *state) write(folder string) error {
 	if err != nil {
 		return err
 	}
-	return replace(filepath.Join(folder, stateName), append(text, '\n'), 0o600)
-}
-
-// replace replaces a file as a whole.
-func replace(name string, text []byte, mode fs.FileMode) error {
-	temp, err := os.CreateTemp(filepath.Dir(name), "new-*")
-	if err != nil {
-		return err
-	}
-	_, err = temp.Write(text)
-	err = errors.Join(err, temp.Chmod(mode), temp.Sync(), temp.Close())
-	if err == nil {
-		err = os.Rename(temp.Name(), name)
-	}
-	if err != nil {
-		os.Remove(temp.Name())
-	}
-	return err
+	return certificate.Replace(filepath.Join(folder, stateName), append(text, '\n'), 0o600)
 }

@@ -113,12 +113,12 @@ func (f *certificateFlags) make(args []string, now time.Time) (*madeFiles, error
 		if err := os.MkdirAll(f.folder, 0o700); err != nil {
 			return nil, err
 		}
-		if err := write(made.Authority, made.AuthorityKey, pair); err != nil {
+		if err := pair.Write(made.Authority, made.AuthorityKey); err != nil {
 			return nil, err
 		}
 	}
 	for i, n := range made.Nodes {
-		if err := write(n.Certificate, n.Key, pairs[i]); err != nil {
+		if err := pairs[i].Write(n.Certificate, n.Key); err != nil {
 			return nil, err
 		}
 	}
@@ -155,29 +155,4 @@ func readAuthority(m *madeFiles) (*certificate.Authority, certificate.Pair, erro
 		return nil, p, fmt.Errorf("%s: %w", m.Authority, err)
 	}
 	return a, p, nil
-}
-
-// write writes both files of a pair. The key is readable for its owner alone. Each
-// file is replaced as a whole.
-func write(certificateFile, keyFile string, p certificate.Pair) error {
-	for _, f := range []struct {
-		name string
-		text []byte
-		mode fs.FileMode
-	}{{keyFile, p.Key, 0o600}, {certificateFile, p.Certificate, 0o644}} {
-		temp, err := os.CreateTemp(filepath.Dir(f.name), "new-*")
-		if err != nil {
-			return err
-		}
-		_, err = temp.Write(f.text)
-		err = errors.Join(err, temp.Chmod(f.mode), temp.Sync(), temp.Close())
-		if err == nil {
-			err = os.Rename(temp.Name(), f.name)
-		}
-		if err != nil {
-			os.Remove(temp.Name())
-			return err
-		}
-	}
-	return nil
 }
