@@ -93,6 +93,16 @@ var keyID = []byte("ostiary-id")
 // register the node at the server whose connections Dial reaches, before or soon
 // after. Open fails with an error of the disk, or if another process has the folder.
 func Open(opts Options) (*Node, error) {
+	n := newNode(opts)
+	if err := n.open(); err != nil {
+		n.Close()
+		return nil, fmt.Errorf("open the node's log in %s: %w", opts.Folder, err)
+	}
+	return n, nil
+}
+
+// newNode returns a node that has nothing open yet.
+func newNode(opts Options) *Node {
 	if opts.Heartbeat <= 0 {
 		opts.Heartbeat = heartbeatDefault
 	}
@@ -102,22 +112,15 @@ func Open(opts Options) (*Node, error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	n := &Node{opts: opts, opened: make(chan struct{})}
-	n.prepare()
-	if err := n.open(); err != nil {
-		n.Close()
-		return nil, fmt.Errorf("open the node's log in %s: %w", opts.Folder, err)
-	}
-	return n, nil
-}
-
-func (n *Node) prepare() {
-	n.incoming = make(chan net.Conn)
+	n := &Node{opts: opts, opened: make(chan struct{}), incoming: make(chan net.Conn)}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
+	return n
 }
 
-// openDatabase opens the database of the folder, and reads who the node is.
-func (n *Node) openDatabase(options *pebble.Options) (err error) {
+// openDatabase opens the database of the folder, and reads who the node is. A new folder
+// is an error if it must exist.
+func (n *Node) openDatabase(mustExist bool) (err error) {
+	options := &pebble.Options{FS: n.opts.fs, Logger: pebbleLog{n.opts.Log, n.failDisk}, FormatMajorVersion: pebble.FormatNewest, ErrorIfNotExists: mustExist}
 	if n.db, err = pebble.Open(filepath.Join(n.opts.Folder, "entries"), options); err != nil {
 		return err
 	}
@@ -130,36 +133,33 @@ func (n *Node) openDatabase(options *pebble.Options) (err error) {
 	if n.id, err = serverID(n.entries, n.opts.ID); err != nil {
 		return err
 	}
-	if n.cluster, err = clusterName(n.entries); err != nil {
-		return err
-	}
-	return nil
+	n.cluster, err = clusterName(n.entries)
+	return err
 }
 
 func (n *Node) open() error {
-	if err := n.openDatabase(&pebble.Options{FS: n.opts.fs, Logger: pebbleLog{n.opts.Log, n.failDisk}, FormatMajorVersion: pebble.FormatNewest}); err != nil {
+	if err := n.openDatabase(false); err != nil {
 		return err
 	}
 	if err := n.joinCluster(); err != nil {
 		return err
 	}
-	entries := n.entries
 	snapshots, config, err := n.configure()
 	if err != nil {
 		return err
 	}
 	if n.opts.First {
 		first := consensus.Configuration{Servers: []consensus.Server{{ID: n.id, Address: consensus.ServerAddress(n.opts.Address)}}}
-		err := consensus.BootstrapCluster(config, entries, entries, snapshots, n.trans, first)
+		err := consensus.BootstrapCluster(config, n.entries, n.entries, snapshots, n.trans, first)
 		if err != nil && !errors.Is(err, consensus.ErrCantBootstrap) {
 			return err
 		}
 	}
-	cached, err := consensus.NewLogCache(512, entries)
+	cached, err := consensus.NewLogCache(512, n.entries)
 	if err != nil {
 		return err
 	}
-	if n.raft, err = consensus.NewRaft(config, n.machine, cached, entries, snapshots, n.trans); err == nil {
+	if n.raft, err = consensus.NewRaft(config, n.machine, cached, n.entries, snapshots, n.trans); err == nil {
 		close(n.opened)
 		n.entries.running.Store(true)
 	}

@@ -3,11 +3,9 @@ package raft
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"path/filepath"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
 	consensus "github.com/hashicorp/raft"
 
 	"github.com/ostiary/ostiary/storage"
@@ -68,10 +66,8 @@ func Recover(folder, address string) (s Standing, err error) {
 
 // openFolder returns a node of a folder that takes no part in the consensus.
 func openFolder(folder string) (*Node, error) {
-	n := &Node{opts: Options{Folder: folder, Log: slog.New(slog.DiscardHandler), Heartbeat: heartbeatDefault, SnapshotEntries: snapshotEntriesDefault}, opened: make(chan struct{})}
-	n.prepare()
-	options := &pebble.Options{Logger: pebbleLog{n.opts.Log, n.failDisk}, FormatMajorVersion: pebble.FormatNewest, ErrorIfNotExists: true}
-	err := n.openDatabase(options)
+	n := newNode(Options{Folder: folder})
+	err := n.openDatabase(true)
 	if err == nil && n.cluster == "" {
 		err = fmt.Errorf("%w: the folder has no log", storage.ErrDamaged)
 	}
