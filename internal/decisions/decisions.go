@@ -8,7 +8,6 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
-	"io"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -61,36 +60,19 @@ type Log struct {
 	recorded atomic.Uint64
 }
 
-// OpenFolder opens the log of a folder, and makes the folder if it does not exist.
-func OpenFolder(folder string, r audit.Rotation, o Options) (*Log, error) {
-	out, err := audit.OpenFolder(folder, r, o.output())
+// Open opens a log. open opens its output, for example with [audit.OpenFolder].
+func Open(open func(audit.Options) (*audit.Log, error), o Options) (*Log, error) {
+	out, err := open(audit.Options{Plain: true, Name: Name, Block: o.Block, QueueBytes: o.BufferBytes, Failed: o.Failed})
 	if err != nil {
 		return nil, err
 	}
-	return newLog(out, o), nil
-}
-
-// OpenStream opens a log that is written to w.
-func OpenStream(w io.Writer, o Options) (*Log, error) {
-	out, err := audit.OpenStream(w, o.output())
-	if err != nil {
-		return nil, err
-	}
-	return newLog(out, o), nil
-}
-
-func (o *Options) output() audit.Options {
-	return audit.Options{Plain: true, Name: Name, Block: o.Block, QueueBytes: o.BufferBytes, Failed: o.Failed}
-}
-
-func newLog(out *audit.Log, o Options) *Log {
 	l := &Log{options: o, out: out, unmasked: len(o.Masks) == 0}
 	l.labels = append(jsonread.AppendString([]byte(`,"labels":{"app":"ostiary","id":`), o.Node), `,"version":`...)
 	l.labels = append(jsonread.AppendString(l.labels, o.Version), '}')
 	const all = 1 << 53
 	l.sampled = uint64(min(max(o.Sample, 0), 1) * all)
 	l.buffers.New = func() any { return new([]byte) }
-	return l
+	return l, nil
 }
 
 // Lost returns how many decisions were lost.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/internal/audit"
 	"github.com/ostiary/ostiary/internal/decisions"
 	"github.com/ostiary/ostiary/rel"
 )
@@ -36,6 +37,11 @@ type line struct {
 	Count  int
 }
 
+// stream opens the output of a log to w.
+func stream(w io.Writer) func(audit.Options) (*audit.Log, error) {
+	return func(o audit.Options) (*audit.Log, error) { return audit.OpenStream(w, o) }
+}
+
 func lines(t *testing.T, text string) (out []line) {
 	t.Helper()
 	for text := range strings.Lines(text) {
@@ -53,7 +59,7 @@ func lines(t *testing.T, text string) (out []line) {
 func TestTexts(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
-	l, err := decisions.OpenStream(&b, decisions.Options{Sample: 1})
+	l, err := decisions.Open(stream(&b), decisions.Options{Sample: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +89,7 @@ func TestTexts(t *testing.T) {
 func TestMasks(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
-	l, err := decisions.OpenStream(&b, decisions.Options{Sample: 1, Masks: []string{"ip", "phone"}})
+	l, err := decisions.Open(stream(&b), decisions.Options{Sample: 1, Masks: []string{"ip", "phone"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +114,7 @@ func TestMasks(t *testing.T) {
 func TestSample(t *testing.T) {
 	t.Parallel()
 	for sample, bounds := range map[float64][2]uint64{0: {0, 0}, 0.5: {4500, 5500}, 1: {10_000, 10_000}} {
-		l, err := decisions.OpenStream(io.Discard, decisions.Options{Sample: sample})
+		l, err := decisions.Open(stream(io.Discard), decisions.Options{Sample: sample})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +136,7 @@ func TestSlowDisk(t *testing.T) {
 	t.Parallel()
 	for _, block := range []bool{false, true} {
 		r, w := io.Pipe()
-		l, err := decisions.OpenStream(w, decisions.Options{Sample: 1, Block: block, BufferBytes: 10_000})
+		l, err := decisions.Open(stream(w), decisions.Options{Sample: 1, Block: block, BufferBytes: 10_000})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -81,13 +81,7 @@ func (s *prepared) openAudit() (*audit.Trail, error) {
 		node = s.member.self.ID.String()
 	}
 	options := func(what string) audit.Options {
-		return audit.Options{Key: key, Node: node, Required: f.required, QueueBytes: f.buffer, HeadEvery: f.heads, Failed: func(err error) {
-			if err != nil {
-				s.log.Error("the audit log cannot be written", "output", what, "error", err)
-				return
-			}
-			s.log.Info("the audit log is written again", "output", what)
-		}}
+		return audit.Options{Key: key, Node: node, Required: f.required, QueueBytes: f.buffer, HeadEvery: f.heads, Failed: s.noteFailure("the audit log", "output", what)}
 	}
 	var logs []*audit.Log
 	open := func(l *audit.Log, err error) error {
@@ -116,6 +110,31 @@ func (s *prepared) openAudit() (*audit.Trail, error) {
 	s.options.Collectors = append(s.options.Collectors, newAuditFigures(trail))
 	s.log.Info("audit log", "folder", f.folder, "stdout", f.stdout, "otlp", f.otlp, "key", file, "required", f.required)
 	return trail, nil
+}
+
+// toStdout is the value of a folder that means standard output.
+const toStdout = "-"
+
+// linesIn returns a function that opens a log in a folder, or on standard output.
+func (s *prepared) linesIn(folder string, r audit.Rotation) func(audit.Options) (*audit.Log, error) {
+	return func(o audit.Options) (*audit.Log, error) {
+		if folder == toStdout {
+			return audit.OpenStream(writerOnly{s.Out}, o)
+		}
+		return audit.OpenFolder(folder, r, o)
+	}
+}
+
+// noteFailure returns a function that logs why what cannot be written, and with nil that it
+// can again, with more attributes.
+func (s *prepared) noteFailure(what string, more ...any) func(error) {
+	return func(err error) {
+		if err != nil {
+			s.log.Error(what+" cannot be written", append(slices.Clip(more), "error", err)...)
+			return
+		}
+		s.log.Info(what+" can be written again", more...)
+	}
 }
 
 // writerOnly hides everything but Write.

@@ -159,7 +159,8 @@ func BenchmarkAuditOfWrites(b *testing.B) {
 // BenchmarkDecisionLog compares the rate of checks with a whole decision log to that
 // without one, over HTTP. The goal is at least 0.7.
 func BenchmarkDecisionLog(b *testing.B) {
-	log, err := decisions.OpenFolder(b.TempDir(), audit.Rotation{}, decisions.Options{Sample: 1, Block: true})
+	log, err := decisions.Open(func(o audit.Options) (*audit.Log, error) { return audit.OpenFolder(b.TempDir(), audit.Rotation{}, o) },
+		decisions.Options{Sample: 1, Block: true})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -12,9 +12,6 @@ import (
 	"github.com/ostiary/ostiary/internal/decisions"
 )
 
-// toStdout is the value of a folder that means standard output.
-const toStdout = "-"
-
 // decisionFlags are the settings of the decision log.
 type decisionFlags struct {
 	folder   string
@@ -48,20 +45,8 @@ func (s *prepared) openDecisions() (*decisions.Log, error) {
 		return nil, nil
 	}
 	node, _ := os.Hostname() // a line without a name of the node is valid
-	o := decisions.Options{Sample: f.sample, Masks: f.masks, Block: f.block, BufferBytes: f.buffer, Node: node, Version: cli.Version()["version"], Failed: func(err error) {
-		if err != nil {
-			s.log.Error("the decision log cannot be written", "error", err)
-			return
-		}
-		s.log.Info("the decision log is written again")
-	}}
-	var l *decisions.Log
-	var err error
-	if f.folder == toStdout {
-		l, err = decisions.OpenStream(writerOnly{s.Out}, o)
-	} else {
-		l, err = decisions.OpenFolder(f.folder, f.rotation, o)
-	}
+	o := decisions.Options{Sample: f.sample, Masks: f.masks, Block: f.block, BufferBytes: f.buffer, Node: node, Version: cli.Version()["version"], Failed: s.noteFailure("the decision log")}
+	l, err := decisions.Open(s.linesIn(f.folder, f.rotation), o)
 	if err != nil {
 		return nil, fmt.Errorf("--decision-log: %w", err)
 	}

@@ -32,20 +32,7 @@ func (s *prepared) openNotifications() (*audit.Log, error) {
 	if f.folder == "" {
 		return nil, nil
 	}
-	o := audit.Options{Plain: true, Name: notificationsName, Failed: func(err error) {
-		if err != nil {
-			s.log.Error("notifications of Identity cannot be written", "error", err)
-			return
-		}
-		s.log.Info("notifications of Identity are written again")
-	}}
-	var l *audit.Log
-	var err error
-	if f.folder == toStdout {
-		l, err = audit.OpenStream(writerOnly{s.Out}, o)
-	} else {
-		l, err = audit.OpenFolder(f.folder, audit.Rotation{}, o)
-	}
+	l, err := s.linesIn(f.folder, audit.Rotation{})(audit.Options{Plain: true, Name: notificationsName, Failed: s.noteFailure("notifications of Identity")})
 	if err != nil {
 		return nil, fmt.Errorf("--keystone-notifications: %w", err)
 	}
