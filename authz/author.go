@@ -23,13 +23,13 @@ type Author struct {
 	Repeated bool
 	Made     []storage.RequestEntry
 
-	revision atomic.Uint64
-	writes   atomic.Uint64 // see NextWrite
-	refused  atomic.Bool
-	changed  atomic.Bool
+	writes  atomic.Uint64 // see NextWrite
+	refused atomic.Bool
+	changed atomic.Bool
 
-	mu      sync.Mutex
-	written []ChangedStore
+	mu       sync.Mutex
+	revision storage.Revision
+	written  []ChangedStore
 }
 
 // ChangedStore is a store that an author has changed.
@@ -61,13 +61,17 @@ func AuthorOf(ctx context.Context) *Author {
 
 // Revision returns the newest revision that a write of the author led to, or 0 if
 // the author has written nothing.
-func (a *Author) Revision() storage.Revision { return storage.Revision(a.revision.Load()) }
+func (a *Author) Revision() storage.Revision {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.revision
+}
 
 // Forwardable reports whether a change was refused with [ErrNoHolder], and nothing that
 // the author wanted to change was changed. The whole request can then be sent to the node
 // that writes.
 func (a *Author) Forwardable() bool {
-	return a.refused.Load() && !a.changed.Load() && a.Revision() == 0
+	return a.refused.Load() && !a.Changed()
 }
 
 // Refuse remembers that a change was refused with [ErrNoHolder]. The engine calls it, and
@@ -109,28 +113,18 @@ func (a *Author) Note(store storage.StoreID, err error) {
 	case a == nil:
 	case err == nil || errors.Is(err, storage.ErrUncertain) || errors.Is(err, ErrUncertain):
 		a.changed.Store(true)
-		a.write(store, 0)
+		a.Wrote(store, 0)
 	case errors.Is(err, storage.ErrNotHolder):
 		a.Refuse()
 	}
 }
 
-// Wrote remembers a revision of a store that a write of the author led to. The engine
-// calls it.
+// Wrote remembers a revision of a store that a write of the author led to; 0 means that
+// the store itself was changed. The engine calls it.
 func (a *Author) Wrote(store storage.StoreID, r storage.Revision) {
-	a.write(store, r)
-	for {
-		known := a.revision.Load()
-		if uint64(r) <= known || a.revision.CompareAndSwap(known, uint64(r)) {
-			return
-		}
-	}
-}
-
-// write remembers that a store was changed.
-func (a *Author) write(store storage.StoreID, r storage.Revision) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.revision = max(a.revision, r)
 	for i := range a.written {
 		if w := &a.written[i]; w.Store == store {
 			w.Revision = max(w.Revision, r)
@@ -151,4 +145,4 @@ func (a *Author) ChangedStores() []ChangedStore {
 }
 
 // Changed reports whether the author has changed a store, or may have.
-func (a *Author) Changed() bool { return a.changed.Load() || a.revision.Load() > 0 }
+func (a *Author) Changed() bool { return a.changed.Load() || a.Revision() > 0 }
