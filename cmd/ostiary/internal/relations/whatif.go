@@ -91,16 +91,15 @@ func (a *app) whatIfCommand() *cobra.Command {
 
 // whatIfRequest is the body of a what-if.
 type whatIfRequest struct {
-	// Questions is nil for a what-if with recorded decisions.
-	Questions []client.Question `json:"-"`
-	// Logged are questions in the form of a decision log.
-	Logged    []json.RawMessage `json:"-"`
-	Recorded  *whatIfRecorded   `json:"recorded,omitempty"`
-	Context   map[string]any    `json:"context,omitempty"`
-	At        *client.At        `json:"at,omitempty"`
-	Changes   whatIfChanges     `json:"changes"`
-	Proposed  *whatIfProposed   `json:"proposed,omitempty"`
-	Unchanged bool              `json:"unchanged"`
+	// Questions are []client.Question, or []json.RawMessage of a decision log. It is nil for
+	// a what-if with recorded decisions.
+	Questions any             `json:"questions,omitempty"`
+	Recorded  *whatIfRecorded `json:"recorded,omitempty"`
+	Context   map[string]any  `json:"context,omitempty"`
+	At        *client.At      `json:"at,omitempty"`
+	Changes   whatIfChanges   `json:"changes"`
+	Proposed  *whatIfProposed `json:"proposed,omitempty"`
+	Unchanged bool            `json:"unchanged"`
 }
 
 type whatIfRecorded struct {
@@ -117,30 +116,14 @@ type whatIfProposed struct {
 	Model  *schema.Model `json:"model,omitempty"`
 }
 
-// MarshalJSON returns the form of the API.
-func (in *whatIfRequest) MarshalJSON() ([]byte, error) {
-	type plain whatIfRequest
-	out := struct {
-		*plain
-		Questions any `json:"questions,omitempty"`
-	}{plain: (*plain)(in)}
-	switch {
-	case in.Logged != nil:
-		out.Questions = in.Logged
-	case in.Questions != nil:
-		out.Questions = in.Questions
-	}
-	return json.Marshal(out)
-}
-
 // request returns the flags as a request.
 func (f *whatIfFlags) request() (*whatIfRequest, error) {
 	in := &whatIfRequest{Unchanged: true} // unchanged items may be errors
-	var err error
-	if in.Questions, err = f.checks(); err != nil {
+	questions, err := f.checks()
+	if err != nil {
 		return nil, err
 	}
-	for _, q := range in.Questions {
+	for _, q := range questions {
 		subject, err := rel.ParseSubject(q.Subject)
 		if err != nil {
 			return nil, err
@@ -153,21 +136,24 @@ func (f *whatIfFlags) request() (*whatIfRequest, error) {
 	}
 	in.Context = values
 	switch {
-	case f.decisions != "" && (f.recorded > 0 || len(in.Questions) > 0 || values != nil):
+	case f.decisions != "" && (f.recorded > 0 || len(questions) > 0 || values != nil):
 		return nil, fmt.Errorf("%w: --decisions cannot be combined with --recorded, --question, --questions or --context", cli.ErrUsage)
 	case f.decisions != "":
-	case f.recorded > 0 && len(in.Questions) > 0:
+	case f.recorded > 0 && len(questions) > 0:
 		return nil, fmt.Errorf("%w: --recorded cannot be combined with --question or --questions", cli.ErrUsage)
 	case f.recorded > 0 && values != nil:
 		return nil, fmt.Errorf("%w: --recorded cannot be combined with --context: each decision keeps the context of its request", cli.ErrUsage)
 	case f.recorded > 0:
 		in.Recorded = &whatIfRecorded{f.recorded}
-	case len(in.Questions) == 0 && f.file != "":
+	case len(questions) == 0 && f.file != "":
 		return nil, fmt.Errorf("%w: --questions: %s has no checks", cli.ErrUsage, f.file)
-	case len(in.Questions) == 0:
+	case len(questions) == 0:
 		return nil, fmt.Errorf("%w: expected --question, --questions, --recorded or --decisions", cli.ErrUsage)
 	case f.model == "" && f.schema == "" && len(f.add) == 0 && len(f.remove) == 0:
 		return nil, fmt.Errorf("%w: nothing is proposed: expected --proposed, --schema, --add or --remove", cli.ErrUsage)
+	}
+	if len(questions) > 0 {
+		in.Questions = questions
 	}
 	if in.At, err = parseAt("--at", f.at); err != nil {
 		return nil, err

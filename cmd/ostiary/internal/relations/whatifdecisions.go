@@ -133,10 +133,11 @@ func (f *whatIfFlags) askDecisions(ctx context.Context, a *app, s *found, in *wh
 // askPart asks decisions, and returns how many were asked.
 func (f *whatIfFlags) askPart(ctx context.Context, s *found, in *whatIfRequest, part []loggedDecision, out *whatIfResult) (int, error) {
 	request := *in
-	request.Logged = make([]json.RawMessage, len(part))
+	inputs := make([]json.RawMessage, len(part))
 	for i := range part {
-		request.Logged[i] = part[i].Input
+		inputs[i] = part[i].Input
 	}
+	request.Questions = inputs
 	if out.Token != "" { // all parts at one revision
 		request.At = &client.At{Exactly: out.Token}
 	}
