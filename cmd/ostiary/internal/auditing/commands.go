@@ -44,7 +44,7 @@ func (a *app) verifyCommand() *cobra.Command {
 				}
 				o.Keys = append(o.Keys, key)
 			}
-			files, err := filesOf(args)
+			files, err := cli.Files(args, filesIn)
 			if err != nil {
 				return err
 			}
@@ -80,27 +80,13 @@ func publicKey(file string) (ed25519.PublicKey, error) {
 	return key, nil
 }
 
-// filesOf returns the files that the arguments name.
-func filesOf(args []string) (files []string, err error) {
-	for _, name := range args {
-		info, err := os.Stat(name)
-		if err != nil {
-			return nil, err
-		}
-		if !info.IsDir() {
-			files = append(files, name)
-			continue
-		}
-		found, err := audit.Folder(name)
-		if err != nil {
-			return nil, err
-		}
-		if len(found) == 0 {
-			return nil, fmt.Errorf("%w: %s has no file of an audit log", cli.ErrUsage, name)
-		}
-		files = append(files, found...)
+// filesIn returns the files of the audit log in a folder. It fails if there are none.
+func filesIn(folder string) ([]string, error) {
+	files, err := audit.Folder(folder)
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("%w: %s has no file of an audit log", cli.ErrUsage, folder)
 	}
-	return files, nil
+	return files, err
 }
 
 // verified is the result of the command verify.

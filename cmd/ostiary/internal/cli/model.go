@@ -113,6 +113,27 @@ func ReadFile(name string, limit int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, limit))
 }
 
+// Files returns the names of files as they are, and for the name of a folder the files
+// that in finds in it.
+func Files(names []string, in func(folder string) ([]string, error)) (files []string, err error) {
+	for _, name := range names {
+		info, err := os.Stat(name)
+		if err != nil {
+			return nil, err
+		}
+		if !info.IsDir() {
+			files = append(files, name)
+			continue
+		}
+		found, err := in(name)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, found...)
+	}
+	return files, nil
+}
+
 // Locate returns the errors of the model in err with
 // their places, one error a line. It returns err if it has none.
 func (m *ModelSource) Locate(err error) error {

@@ -64,27 +64,6 @@ func policyOptions() (policy.CompileOptions, error) {
 	return policy.CompileOptions{Functions: functions}, err
 }
 
-// policyFiles returns the files of policies in folders, sorted, and all other
-// names as they are.
-func policyFiles(names []string) (files []string, err error) {
-	for _, name := range names {
-		info, err := os.Stat(name)
-		if err != nil {
-			return nil, err
-		}
-		if !info.IsDir() {
-			files = append(files, name)
-			continue
-		}
-		found, err := policiesIn(name)
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, found...)
-	}
-	return files, nil
-}
-
 // policiesIn returns the files of policies in a folder, sorted. It fails if there
 // are none.
 func policiesIn(folder string) (files []string, err error) {
@@ -106,7 +85,7 @@ func policiesIn(folder string) (files []string, err error) {
 // readPolicies reads a policy, or a folder of policies, of which the one whose
 // name without its end is root is the root. The others are the library.
 func readPolicies(ctx context.Context, name, root string) (policy.Element, []policy.Element, error) {
-	files, err := policyFiles([]string{name})
+	files, err := cli.Files([]string{name}, policiesIn)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -142,7 +121,7 @@ func (a *app) xacmlValidate() *cobra.Command {
 		Long: "Check policies in XML (.xml), JSON (.json) or as text (.alfa), without loading them. References are not resolved.\n" +
 			"Every error is shown with its line and column.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			files, err := policyFiles(args)
+			files, err := cli.Files(args, policiesIn)
 			if err != nil {
 				return err
 			}
