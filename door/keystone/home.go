@@ -72,9 +72,6 @@ func home(prefix string) ([]byte, error) {
 
 // wantsHome reports whether the client prefers the home document to the versions.
 func wantsHome(r *http.Request) bool {
-	if len(r.Header["Accept"]) == 0 {
-		return false
-	}
 	accepted := door.Accepted(r, nil)
 	return accepted.Quality(typeHome) > accepted.Quality("application/json")
 }
