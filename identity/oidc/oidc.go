@@ -214,11 +214,16 @@ type fetcher struct {
 	clock func() time.Time
 	next  http.RoundTripper
 	mu    sync.Mutex
-	last  map[string]time.Time // time of the latest request, by path
-	bad   map[string]bool      // whether the latest request failed, by path
+	last  map[string]fetch // the latest request, by path
 	// failures counts the requests without a useful answer, and those that are refused
 	// a moment after one.
 	failures atomic.Int64
+}
+
+// fetch is a request to a provider.
+type fetch struct {
+	at     time.Time
+	failed bool
 }
 
 // RoundTrip implements [http.RoundTripper]. It refuses a request for the same
@@ -255,7 +260,7 @@ func (f *fetcher) RoundTrip(r *http.Request) (*http.Response, error) {
 func (f *fetcher) fail(path string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.bad[path] = true
+	f.last[path] = fetch{f.last[path].at, true}
 	f.failures.Add(1)
 }
 
@@ -263,16 +268,16 @@ func (f *fetcher) admit(path string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.clock()
-	if last, known := f.last[path]; known && now.Sub(last) < fetchInterval {
-		if f.bad[path] {
+	if last, known := f.last[path]; known && now.Sub(last.at) < fetchInterval {
+		if last.failed {
 			f.failures.Add(1)
 		}
 		return fmt.Errorf("%w: %s was fetched a moment ago", errFetch, path)
 	}
 	if f.last == nil {
-		f.last, f.bad = map[string]time.Time{}, map[string]bool{}
+		f.last = map[string]fetch{}
 	}
-	f.last[path], f.bad[path] = now, false
+	f.last[path] = fetch{at: now}
 	return nil
 }
 
