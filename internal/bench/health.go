@@ -3,6 +3,7 @@ package bench
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -42,6 +43,25 @@ func HealthOf(ctx context.Context, pid int, metrics string) (h Health, err error
 	defer response.Body.Close()
 	h.Goroutines, err = goroutines(response.Body)
 	return h, err
+}
+
+// Writes reports whether a node is the one of its cluster that writes, as /readyz of its
+// metrics at HOST:PORT has it.
+func Writes(ctx context.Context, metrics string) (bool, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+metrics+"/readyz", nil)
+	if err != nil {
+		return false, err
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return false, err
+	}
+	defer response.Body.Close()
+	var ready struct{ Node struct{ Role string } }
+	if err := json.NewDecoder(response.Body).Decode(&ready); err != nil {
+		return false, fmt.Errorf("readiness of %s: %w", metrics, err)
+	}
+	return ready.Node.Role == "holder", nil
 }
 
 // Growth returns what grew between two moments by more than a long run without

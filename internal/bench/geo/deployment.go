@@ -3,11 +3,9 @@ package geo
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -192,18 +190,7 @@ func (d *deployment) holder(ctx context.Context) int {
 		if err != nil {
 			return 0
 		}
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+at+"/readyz", nil)
-		if err != nil {
-			return 0
-		}
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			continue
-		}
-		var state struct{ Node struct{ Role string } }
-		err = json.NewDecoder(response.Body).Decode(&state)
-		response.Body.Close()
-		if err == nil && state.Node.Role == "holder" {
+		if writes, err := bench.Writes(ctx, at); err == nil && writes {
 			return i + 1
 		}
 	}

@@ -2,10 +2,8 @@ package benchmark
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"time"
@@ -20,9 +18,10 @@ const nodesMax = 5
 
 // clustered is a node of a cluster that a benchmark has started.
 type clustered struct {
-	pid           int
-	http, metrics string // URLs
-	writes        bool
+	pid     int
+	http    string // URL
+	metrics string // HOST:PORT
+	writes  bool
 }
 
 // cluster starts a cluster without a database on this machine, fills a store, and adds
@@ -80,7 +79,7 @@ func (s *sides) join(ctx context.Context, dir string, i int) (one clustered, err
 		}
 		args = append(args, "--join", token.Token)
 	}
-	one.http, one.metrics = "http://"+ports[0], "http://"+ports[1]
+	one.http, one.metrics = "http://"+ports[0], ports[1]
 	one.pid, err = s.start(ctx, one.http+"/readyz", args...)
 	return one, err
 }
@@ -97,23 +96,10 @@ func (s *sides) fillCluster(ctx context.Context, through *clustered) error {
 }
 
 // findWriter notes which of the nodes writes.
-func findWriter(ctx context.Context, nodes []clustered) error {
+func findWriter(ctx context.Context, nodes []clustered) (err error) {
 	for i := range nodes {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, nodes[i].metrics+"/readyz", nil)
-		if err != nil {
+		if nodes[i].writes, err = bench.Writes(ctx, nodes[i].metrics); err != nil || nodes[i].writes {
 			return err
-		}
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			return err
-		}
-		var ready struct{ Node struct{ Role string } }
-		err = errors.Join(json.NewDecoder(response.Body).Decode(&ready), response.Body.Close())
-		if err != nil {
-			return fmt.Errorf("readiness of %s: %w", nodes[i].metrics, err)
-		}
-		if nodes[i].writes = ready.Node.Role == "holder"; nodes[i].writes {
-			return nil
 		}
 	}
 	return errors.New("no node of the cluster writes")
@@ -129,7 +115,7 @@ func (s *sides) addNode(ctx context.Context, one *clustered) error {
 		return err
 	}
 	side := s.own()
-	side.PID, side.Metrics = one.pid, one.metrics+"/metrics"
+	side.PID, side.Metrics = one.pid, "http://"+one.metrics+"/metrics"
 	side.Notes = "the node that writes, of a cluster on one machine"
 	if !one.writes {
 		side.Peer += bench.OtherNode
