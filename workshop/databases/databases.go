@@ -34,6 +34,9 @@ type Server struct {
 	count   atomic.Int64
 }
 
+func (s *Server) data() string   { return filepath.Join(s.folder, "data") }
+func (s *Server) socket() string { return filepath.Join(s.folder, "socket") } // of MariaDB
+
 // freePort returns a port of loopback that nothing uses, another one each time.
 func freePort(tb testing.TB) int {
 	tb.Helper()
@@ -59,25 +62,32 @@ func PostgreSQL(tb testing.TB, settings ...string) *Server {
 		tb.Skip("PostgreSQL is not installed in /usr/lib/postgresql")
 	}
 	folder, as := unprivileged(tb, "postgres", "PostgreSQL refuses to run as root")
-	s := &Server{tb: tb, folder: folder, port: freePort(tb)}
-	data := filepath.Join(folder, "data")
-	runCommand(tb, folder, append(as[:len(as):len(as)], bin+"/initdb", "-D", data, "-U", "postgres", "--auth=trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"))
+	s := postgreSQL(tb, bin, folder, as)
+	runCommand(tb, folder, append(as[:len(as):len(as)], bin+"/initdb", "-D", s.data(), "-U", "postgres", "--auth=trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"))
 	rules := "host all locked all scram-sha-256\nhost all all all trust\nlocal all all trust\nhost replication all all trust\n"
-	if err := os.WriteFile(filepath.Join(data, "pg_hba.conf"), []byte(rules), 0o600); err != nil { // its owner stays
+	if err := os.WriteFile(filepath.Join(s.data(), "pg_hba.conf"), []byte(rules), 0o600); err != nil { // its owner stays
 		tb.Fatal(err)
 	}
-	s.command = append(as[:len(as):len(as)], bin+"/postgres", "-D", data, "-h", "127.0.0.1", "-p", strconv.Itoa(s.port), "-k", folder, "-c", "fsync=off")
 	for _, setting := range settings {
 		s.command = append(s.command, "-c", setting)
 	}
+	s.Start()
+	tb.Cleanup(s.Stop)
+	return s
+}
+
+// postgreSQL prepares a PostgreSQL server in a folder, which has no data yet. bin is the
+// folder of its programs, and as begins the command that runs it.
+func postgreSQL(tb testing.TB, bin, folder string, as []string) *Server {
+	tb.Helper()
+	s := &Server{tb: tb, folder: folder, port: freePort(tb)}
+	s.command = append(as[:len(as):len(as)], bin+"/postgres", "-D", s.data(), "-h", "127.0.0.1", "-p", strconv.Itoa(s.port), "-k", folder, "-c", "fsync=off")
 	s.url = func(database string) string {
 		return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/%s", s.port, database)
 	}
 	s.run = func(statement string) error {
 		return exec.Command(bin+"/psql", "-h", "127.0.0.1", "-p", strconv.Itoa(s.port), "-U", "postgres", "-d", "postgres", "-qc", statement).Run()
 	}
-	s.Start()
-	tb.Cleanup(s.Stop)
 	return s
 }
 
@@ -101,7 +111,6 @@ func MariaDB(tb testing.TB, settings ...string) *Server {
 func mariaDB(tb testing.TB, binary, folder string, as []string) *Server {
 	tb.Helper()
 	s := &Server{tb: tb, folder: folder, port: freePort(tb)}
-	data, socket := filepath.Join(s.folder, "data"), filepath.Join(s.folder, "socket")
 	name := "root"
 	if u, err := user.Current(); err == nil {
 		name = u.Username
@@ -111,11 +120,11 @@ func mariaDB(tb testing.TB, binary, folder string, as []string) *Server {
 	}
 	// A server that starts removes the temporary tables of others from its folder for
 	// temporary files, so each has its own.
-	runCommand(tb, s.folder, append(as[:len(as):len(as)], "mariadb-install-db", "--no-defaults", "--user="+name, "--datadir="+data, "--auth-root-authentication-method=normal", "--skip-test-db", "--tmpdir="+s.folder))
-	s.command = append(as[:len(as):len(as)], binary, "--no-defaults", "--user="+name, "--datadir="+data, "--bind-address=127.0.0.1", "--port="+strconv.Itoa(s.port), "--socket="+socket, "--innodb-buffer-pool-size=64M", "--tmpdir="+s.folder)
+	runCommand(tb, s.folder, append(as[:len(as):len(as)], "mariadb-install-db", "--no-defaults", "--user="+name, "--datadir="+s.data(), "--auth-root-authentication-method=normal", "--skip-test-db", "--tmpdir="+s.folder))
+	s.command = append(as[:len(as):len(as)], binary, "--no-defaults", "--user="+name, "--datadir="+s.data(), "--bind-address=127.0.0.1", "--port="+strconv.Itoa(s.port), "--socket="+s.socket(), "--innodb-buffer-pool-size=64M", "--tmpdir="+s.folder)
 	s.url = func(database string) string { return fmt.Sprintf("mysql://root@127.0.0.1:%d/%s", s.port, database) }
 	s.run = func(statement string) error {
-		return exec.Command("mariadb", "--no-defaults", "-uroot", "-S", socket, "-e", statement).Run()
+		return exec.Command("mariadb", "--no-defaults", "-uroot", "-S", s.socket(), "-e", statement).Run()
 	}
 	return s
 }

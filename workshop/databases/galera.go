@@ -69,7 +69,7 @@ func (s *Server) AwaitSynced() {
 
 // Status returns a status variable of a MariaDB server, or "".
 func (s *Server) Status(name string) string {
-	out, _ := exec.Command("mariadb", "--no-defaults", "-uroot", "-S", filepath.Join(s.folder, "socket"), "-NBe", "show status like '"+name+"'").Output()
+	out, _ := exec.Command("mariadb", "--no-defaults", "-uroot", "-S", s.socket(), "-NBe", "show status like '"+name+"'").Output()
 	_, value, _ := strings.Cut(strings.TrimSpace(string(out)), "\t")
 	return value
 }
@@ -77,9 +77,8 @@ func (s *Server) Status(name string) string {
 // LoseData removes the data of a server that does not run.
 func (s *Server) LoseData() {
 	s.tb.Helper()
-	data := filepath.Join(s.folder, "data")
 	for _, name := range []string{"grastate.dat", "gvwstate.dat", "galera.cache"} {
-		if err := os.RemoveAll(filepath.Join(data, name)); err != nil {
+		if err := os.RemoveAll(filepath.Join(s.data(), name)); err != nil {
 			s.tb.Fatal(err)
 		}
 	}
