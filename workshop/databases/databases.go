@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -253,21 +254,42 @@ func (s *Server) Own(name string) {
 }
 
 // Pause stops the server and its processes, as a machine does that hangs, until Resume.
-func (s *Server) Pause() { s.signalAll(syscall.SIGSTOP) }
+// It returns when none of them runs any more.
+func (s *Server) Pause() {
+	s.tb.Helper()
+	all := s.signalAll(syscall.SIGSTOP)
+	s.await("is stopped", func() bool { return !slices.ContainsFunc(all, runs) })
+}
 
 // Resume continues the server after Pause.
 func (s *Server) Resume() { s.signalAll(syscall.SIGCONT) }
 
-// signalAll sends a signal to the process and to those that it has started.
-func (s *Server) signalAll(signal syscall.Signal) {
-	_ = s.process.Process.Signal(signal)
-	children, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", s.process.Process.Pid))
+// signalAll sends a signal to the process and to those that it has started, and returns
+// their ids.
+func (s *Server) signalAll(signal syscall.Signal) []int {
+	all := []int{s.process.Process.Pid}
+	children, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", all[0]))
 	for _, name := range children {
 		text, _ := os.ReadFile(name)
 		for _, field := range strings.Fields(string(text)) {
 			if pid, err := strconv.Atoi(field); err == nil {
-				_ = syscall.Kill(pid, signal)
+				all = append(all, pid)
 			}
 		}
 	}
+	for _, pid := range all {
+		_ = syscall.Kill(pid, signal)
+	}
+	return all
+}
+
+// runs reports whether a thread of a process is neither stopped nor at its end: a signal
+// reaches each of them on its own.
+func runs(pid int) bool {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	return slices.ContainsFunc(threads, func(name string) bool {
+		text, err := os.ReadFile(name)
+		_, state, _ := strings.Cut(string(text), ") ")
+		return err == nil && state != "" && !strings.Contains("TZX", state[:1])
+	})
 }
