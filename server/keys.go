@@ -173,7 +173,7 @@ func (k *Keys) Replace(keys []Key) error {
 		}
 		if key.Name != "" && !validName(key.Name) && !(key.Basic && !validUser(key.Name)) {
 			return fmt.Errorf("invalid name of preshared key %d of %d: expected at most %d bytes of UTF-8 without control characters, and none of %s, which the log has for writes without a caller",
-				i+1, len(keys), ostiary.CallerBytesMax, strings.Join(reservedCallers, ", "))
+				i+1, len(keys), ostiary.CallerBytesMax, strings.Join(callers.Reserved, ", "))
 		}
 		hashed := &hashedKey{sum: sha256.Sum256([]byte(s)), caller: door.Caller{Method: methodPreshared, ID: key.Name}, author: key.Name}
 		if key.Name == "" {
@@ -205,14 +205,11 @@ func (k *Keys) Replace(keys []Key) error {
 // its name in the log. They do not help to find a random key.
 const fingerprintBytes = 4
 
-// reservedCallers are callers of writes that no authenticated caller made.
-var reservedCallers = []string{ostiary.CallerLocal, ostiary.CallerLibrary, ostiary.CallerCollector, ostiary.CallerImport, ostiary.CallerBootstrap}
-
 // validName reports whether a text may be the name of a key, and so a caller in the
 // log.
 func validName(name string) bool {
 	o := ostiary.Origin{Caller: name}
-	return len(name) <= ostiary.CallerBytesMax && o.Invalid() == "" && !slices.Contains(reservedCallers, name)
+	return len(name) <= ostiary.CallerBytesMax && o.Invalid() == "" && !slices.Contains(callers.Reserved, name)
 }
 
 // Len returns the number of keys.

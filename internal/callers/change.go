@@ -337,7 +337,7 @@ func (r *Registry) validate(ctx context.Context, n *NewKey) (*Key, error) {
 	switch {
 	case n.Name == "" || len(n.Name) > ostiary.CallerBytesMax || o.Invalid() != "" || strings.ContainsAny(n.Name, "/"):
 		return nil, invalid("invalid name of a key %.100q: expected 1 to %d bytes of UTF-8 without control characters and slashes", n.Name, ostiary.CallerBytesMax)
-	case slices.Contains(reserved, n.Name):
+	case slices.Contains(Reserved, n.Name):
 		return nil, invalid("invalid name of a key %q: the log has it for writes without a caller", n.Name)
 	case len(n.Owner) > ostiary.CallerBytesMax || (&ostiary.Origin{Caller: n.Owner}).Invalid() != "":
 		return nil, invalid("invalid owner: expected at most %d bytes of UTF-8 without control characters", ostiary.CallerBytesMax)
@@ -381,8 +381,8 @@ func (r *Registry) validate(ctx context.Context, n *NewKey) (*Key, error) {
 	return k, err
 }
 
-// reserved are callers of writes that no authenticated caller makes.
-var reserved = []string{ostiary.CallerLocal, ostiary.CallerLibrary, ostiary.CallerCollector, ostiary.CallerImport, ostiary.CallerBootstrap}
+// Reserved are callers of writes that no authenticated caller makes.
+var Reserved = []string{ostiary.CallerLocal, ostiary.CallerLibrary, ostiary.CallerCollector, ostiary.CallerImport, ostiary.CallerBootstrap}
 
 // validate fails if only a part of the match is set.
 func (m *Match) validate() error {
