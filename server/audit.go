@@ -183,7 +183,7 @@ func (s *shared) record(r *audit.Record, d *servedDoor, key *hashedKey, a *ostia
 
 // callerOf returns the caller of a request; without an ID if it was not authenticated.
 func callerOf(d *door.Door, key *hashedKey, a *ostiary.Author) (c audit.Caller) {
-	if text := callerText(d, key, a); text != callerAnonymous {
+	if text := callerText(d, key, a); key != nil || text != callerAnonymous {
 		c.ID = text
 	}
 	switch {

@@ -113,3 +113,20 @@ func TestCallersInTheAccessLog(t *testing.T) {
 		}
 	}
 }
+
+// TestCallerWithTheNameAnonymous has a key whose name is the text for callers without one.
+// The audit log nevertheless has it as a caller, so that its refusals are not counted with
+// those of strangers.
+func TestCallerWithTheNameAnonymous(t *testing.T) {
+	t.Parallel()
+	keys, err := NewKeys([]Key{{Name: callerAnonymous, Secret: "a-key"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := callerOf(&door.Door{}, keys.preshared()[0], &ostiary.Author{}); c.ID != callerAnonymous || c.Method != methodPreshared {
+		t.Errorf("the caller with a key is %+v", c)
+	}
+	if c := callerOf(&door.Door{}, nil, &ostiary.Author{}); c.ID != "" {
+		t.Errorf("the caller without a key is %+v", c)
+	}
+}
