@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
-	"errors"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -47,22 +46,9 @@ func execute(t *testing.T, address, statement string) {
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	server := databases.MariaDB(t)
-	fails := func(address string, texts ...string) error {
+	fails := func(address string, texts ...string) {
 		t.Helper()
-		l, err := mysql.Open(t.Context(), address)
-		if err == nil {
-			l.Close()
-			t.Fatalf("%s: opened, expected an error with %q", address, texts)
-		}
-		for _, text := range texts {
-			if !strings.Contains(err.Error(), text) {
-				t.Errorf("error %q, expected %q", err, text)
-			}
-		}
-		if strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("the error has the password: %v", err)
-		}
-		return err
+		sqllogtest.Open(mysql.Open).Refuses(t, address, texts...)
 	}
 	server.Exec("create user locked@'%' identified by 'right'; create user limited@'%'")
 	url := server.Database()
@@ -76,19 +62,10 @@ func TestRefused(t *testing.T) {
 
 	server.Exec("grant select on " + name + ".* to limited@'%'")
 	fails(as("limited"), "version of the tables", "CREATE command denied")
-	open(t, url).Close()
-	server.Exec("grant insert, update on " + name + ".ostiary_log to limited@'%'")
-	err := fails(as("limited"), "lacks rights", "DELETE on ostiary_log", "INSERT on ostiary_secret", "UPDATE on ostiary_lease")
-	if strings.Contains(err.Error(), "INSERT on ostiary_log") {
-		t.Errorf("the error names a right that the user has: %v", err)
-	}
-	server.Exec("grant insert, update, delete on " + name + ".* to limited@'%'")
-	open(t, as("limited")).Close()
-
-	execute(t, url, "insert into ostiary_migrations (version_id, is_applied) values (99, true)")
-	if err := fails(url, "version 99"); !errors.Is(err, storage.ErrFormat) {
-		t.Errorf("error %v, expected storage.ErrFormat", err)
-	}
+	sqllogtest.Open(mysql.Open).Rights(t, url, as("limited"),
+		func() { server.Exec("grant insert, update on " + name + ".ostiary_log to limited@'%'") },
+		func() { server.Exec("grant insert, update, delete on " + name + ".* to limited@'%'") })
+	sqllogtest.Open(mysql.Open).Newer(t, url, func(statement string) { execute(t, url, statement) })
 
 	// DDL is no transaction here: a migration that was cut off is completed.
 	half := server.Database()
@@ -178,20 +155,7 @@ func TestUsedUp(t *testing.T) {
 	t.Parallel()
 	server := databases.MariaDB(t, "max-connections=10")
 	url := server.Database()
-	l := open(t, url)
-	if _, err := l.Head(t.Context(), 0); err != nil {
-		t.Fatal(err)
-	}
-	db, err := raw(t, url), error(nil)
-	for err == nil { // until the server refuses
-		_, err = db.Conn(t.Context())
-	}
-	if _, err := mysql.Open(t.Context(), url); err == nil || !strings.Contains(err.Error(), "Too many connections") {
-		t.Errorf("error %v, expected one about too many connections", err)
-	}
-	if _, err := l.Head(t.Context(), 0); err != nil {
-		t.Errorf("a log that was open before: %v", err)
-	}
+	sqllogtest.Open(mysql.Open).UsedUp(t, url, raw(t, url), "Too many connections")
 }
 
 // TestPaused stops the server, as a machine does that hangs.

@@ -3,7 +3,6 @@ package postgres_test
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -12,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/postgres"
 	"github.com/ostiary/ostiary/storage/sharedlog"
 	"github.com/ostiary/ostiary/storage/sharedlog/sharedlogtest"
@@ -36,22 +34,9 @@ func with(address, user, password string) string {
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	server := databases.PostgreSQL(t)
-	fails := func(address string, texts ...string) error {
+	fails := func(address string, texts ...string) {
 		t.Helper()
-		l, err := postgres.Open(t.Context(), address)
-		if err == nil {
-			l.Close()
-			t.Fatalf("%s: opened, expected an error with %q", address, texts)
-		}
-		for _, text := range texts {
-			if !strings.Contains(err.Error(), text) {
-				t.Errorf("error %q, expected %q", err, text)
-			}
-		}
-		if strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("the error has the password: %v", err)
-		}
-		return err
+		sqllogtest.Open(postgres.Open).Refuses(t, address, texts...)
 	}
 	exec := func(address, statement string) {
 		t.Helper()
@@ -73,19 +58,12 @@ func TestRefused(t *testing.T) {
 
 	url := server.Database()
 	fails(with(url, "limited", ""), "version of the tables", "permission denied for schema public")
-	open(t, url).Close()
-	exec(url, "grant select on all tables in schema public to limited; grant insert, update on ostiary_log to limited")
-	err := fails(with(url, "limited", ""), "lacks rights", "DELETE on ostiary_log", "INSERT on ostiary_secret", "UPDATE on ostiary_lease")
-	if strings.Contains(err.Error(), "INSERT on ostiary_log") {
-		t.Errorf("the error names a right that the user has: %v", err)
-	}
-	exec(url, "grant insert, update, delete on all tables in schema public to limited")
-	open(t, with(url, "limited", "")).Close()
-
-	exec(url, "insert into ostiary_migrations (version_id, is_applied) values (99, true)")
-	if err := fails(url, "version 99"); !errors.Is(err, storage.ErrFormat) {
-		t.Errorf("error %v, expected storage.ErrFormat", err)
-	}
+	sqllogtest.Open(postgres.Open).Rights(t, url, with(url, "limited", ""),
+		func() {
+			exec(url, "grant select on all tables in schema public to limited; grant insert, update on ostiary_log to limited")
+		},
+		func() { exec(url, "grant insert, update, delete on all tables in schema public to limited") })
+	sqllogtest.Open(postgres.Open).Newer(t, url, func(statement string) { exec(url, statement) })
 	half := server.Database()
 	exec(half, "create table ostiary_log (one int)")
 	fails(half, "migrate the tables", "ostiary_log")
@@ -152,30 +130,18 @@ func TestCertificate(t *testing.T) {
 	}
 }
 
-// TestUsedUp opens a log on a server whose connections others use, and appends to one
+// TestUsedUp opens a log on a server whose connections others use, and reads one
 // that was opened before.
 func TestUsedUp(t *testing.T) {
 	t.Parallel()
 	server := databases.PostgreSQL(t, "max_connections=8", "superuser_reserved_connections=0")
 	url := server.Database()
-	l := open(t, url)
-	if _, err := l.Head(t.Context(), 0); err != nil {
-		t.Fatal(err)
-	}
 	db, err := sql.Open("pgx", url)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	for err == nil { // until the server refuses
-		_, err = db.Conn(t.Context())
-	}
-	if _, err := postgres.Open(t.Context(), url); err == nil || !strings.Contains(err.Error(), "too many clients") {
-		t.Errorf("error %v, expected one about too many clients", err)
-	}
-	if _, err := l.Head(t.Context(), 0); err != nil {
-		t.Errorf("a log that was open before: %v", err)
-	}
+	sqllogtest.Open(postgres.Open).UsedUp(t, url, db, "too many clients")
 }
 
 // TestPaused stops the server, as a machine does that hangs. Calls end with their

@@ -3,7 +3,6 @@
 package sqllogtest
 
 import (
-	"context"
 	"database/sql"
 	"testing"
 
@@ -15,7 +14,7 @@ import (
 // Run runs the suite. database makes a new database and returns its URL, open opens a
 // log in it, and raw opens it with the database's own driver. placeholders are those of
 // three arguments.
-func Run(t *testing.T, database func() string, open func(ctx context.Context, url string) (*sqllog.Log, error), raw func(url string) (*sql.DB, error), placeholders [3]string) {
+func Run(t *testing.T, database func() string, open Open, raw func(url string) (*sql.DB, error), placeholders [3]string) {
 	sharedlogtest.Run(t, func(t *testing.T) sharedlogtest.Opener {
 		url := database()
 		db, err := raw(url)
