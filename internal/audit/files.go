@@ -172,7 +172,7 @@ func lastLine(name string) (at place, err error) {
 	}
 }
 
-func (f *files) write(lines []byte, _ int) error {
+func (f *files) write(lines []byte) error {
 	if f.broken {
 		if err := f.mend(); err != nil {
 			return err
@@ -277,7 +277,7 @@ type stream struct {
 // OpenStream opens a log that is written to w. Each log of a stream is a new one.
 func OpenStream(w io.Writer, o Options) (*Log, error) { return open(&stream{w: w}, place{}, o) }
 
-func (s *stream) write(lines []byte, _ int) error {
+func (s *stream) write(lines []byte) error {
 	_, err := s.w.Write(lines)
 	return err
 }

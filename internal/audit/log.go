@@ -66,7 +66,7 @@ type Options struct {
 // output is where the lines of a log go. Only the goroutine of the log uses it.
 type output interface {
 	// write writes whole lines. After an error, none of them is there.
-	write(lines []byte, n int) error
+	write(lines []byte) error
 	// sync makes durable what was written.
 	sync() error
 	// full reports whether the next line belongs into a new file.
@@ -380,7 +380,7 @@ func (l *Log) put(batch []*entry, lost loss) error {
 	}
 	l.buffer = b
 	if len(b) > 0 {
-		if err := l.out.write(b, bytes.Count(b, []byte{'\n'})); err != nil {
+		if err := l.out.write(b); err != nil {
 			return err
 		}
 		l.at, l.dirty = at, true
@@ -443,7 +443,7 @@ func (l *Log) begin(after string) error {
 	at := l.at
 	if l.options.Plain {
 		at.number++
-	} else if err := l.out.write(l.head(nil, &at, KindBegin, after), 1); err != nil {
+	} else if err := l.out.write(l.head(nil, &at, KindBegin, after)); err != nil {
 		return err
 	}
 	if err := l.out.sync(); err != nil {
@@ -462,7 +462,7 @@ func (l *Log) end(before string) error {
 	at := l.at
 	if l.options.Plain {
 		return l.out.sync()
-	} else if err := l.out.write(l.head(nil, &at, KindEnd, before), 1); err != nil {
+	} else if err := l.out.write(l.head(nil, &at, KindEnd, before)); err != nil {
 		return err
 	}
 	if err := l.out.sync(); err != nil {

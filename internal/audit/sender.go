@@ -20,11 +20,10 @@ type sent struct {
 	sender Sender
 }
 
-func (s *sent) write(lines []byte, n int) error {
-	parts := make([][]byte, 0, n)
-	for len(lines) > 0 {
-		i := bytes.IndexByte(lines, '\n')
-		parts, lines = append(parts, lines[:i]), lines[i+1:]
+func (s *sent) write(lines []byte) error {
+	var parts [][]byte
+	for line := range bytes.Lines(lines) {
+		parts = append(parts, line[:len(line)-1])
 	}
 	return s.sender.Send(parts)
 }
