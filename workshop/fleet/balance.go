@@ -53,7 +53,13 @@ func trail(r *http.Response) error {
 }
 
 // ServeHTTP implements [http.Handler].
-func (b *Balancer) ServeHTTP(w http.ResponseWriter, r *http.Request) { b.proxy.ServeHTTP(w, r) }
+func (b *Balancer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	// Without it the server ends the body of the request when the header of the response is
+	// written. The transport, which looks for the end of that body after its last byte, then
+	// closes the connection in the middle of a response that came early.
+	_ = http.NewResponseController(w).EnableFullDuplex()
+	b.proxy.ServeHTTP(w, r)
+}
 
 // RoundTrip implements [http.RoundTripper].
 func (b *Balancer) RoundTrip(r *http.Request) (response *http.Response, err error) {
