@@ -132,24 +132,26 @@ func TestVerdicts(t *testing.T) {
 		return geo.Record{Cell: geo.Cell{Column: c, Instances: instances, Delay: delay, Zones: zones, High: high, Rounds: 4}, Mark: geo.Measured,
 			Scenarios: []geo.Scenario{played([][2]float64{{write, read}, {write, read}}, failed)}}
 	}
-	one, two := geo.Columns()[0], geo.Columns()[2]
+	one, two, three := geo.Columns()[0], geo.Columns()[2], geo.Columns()[6]
 	all := []geo.Record{
 		record(one, 9, 0, "Z1Z1Z1", false, .1, .02, 0), record(one, 9, 150, "Z1Z1Z1", false, 3.1, .9, 0),
 		record(one, 3, 0, "Z1Z1Z1", true, .1, .02, 0), record(one, 45, 0, "Z1Z1Z1", true, 1, 1, 1),
 		record(two, 9, 0, "Z1Z1Z1", false, .02, .002, 0), record(two, 9, 150, "Z1Z1Z1", false, .31, .002, 0),
 		record(two, 3, 0, "Z1Z1Z1", true, .1, .02, 0), record(two, 45, 0, "Z1Z1Z1", true, 1, 1, 0),
 		record(two, 9, geo.Hierarchical, "Z1Z1Z1", false, .05, .002, 0),
+		record(three, 9, 150, "Z1Z1Z1", false, .02, .002, 0), // its cell without delay is that of two
 	}
 	got := geo.Verdicts(all)
 	for at, want := range []geo.Verdict{
 		{Column: "keystone on mariadb", Scale: "bad: λ 0.33, 16.7 × longer with 15 × the instances", Delay: "bad: reads 20 → 900 ms; bad: writes + 10.0 round trips; λ 0.00 at 150 ms"},
 		{Column: "ostiary on mariadb", Scale: "good: λ 0.00, 16.7 × longer with 15 × the instances", Delay: "good: reads 2 → 2 ms; good: writes + 1.0 round trips; λ 0.00 at 150 ms", Locality: "good: reads 2 ms, writes 50 ms, λ 0.00"},
+		{Column: "ostiary on mariadb, local", Delay: "good: reads 2 → 2 ms; good: writes + 0.0 round trips; λ 0.00 at 150 ms"},
 	} {
 		if got[at] != want {
 			t.Errorf("got %+v, expected %+v", got[at], want)
 		}
 	}
-	if len(got) != 5 || !got[4].Quoted {
-		t.Errorf("got %d verdicts, expected two and the study's three", len(got))
+	if len(got) != 6 || !got[5].Quoted {
+		t.Errorf("got %d verdicts, expected three and the study's three", len(got))
 	}
 }

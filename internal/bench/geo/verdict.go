@@ -82,7 +82,7 @@ func Verdicts(all []Record) (out []Verdict) {
 			}
 		}
 		if len(own) > 0 {
-			out = append(out, Verdict{Column: c.String(), Scale: scale(own), Delay: far(own), Locality: local(own)})
+			out = append(out, Verdict{Column: c.String(), Scale: scale(own), Delay: far(own, all), Locality: local(own)})
 		}
 	}
 	return append(out,
@@ -124,8 +124,8 @@ func scale(all []Record) string {
 }
 
 // far compares the record with the largest delay with the one of the same cell without.
-func far(all []Record) string {
-	most := pick(all, func(c Cell) bool { return !c.High && c.Delay != Hierarchical && c.Delay > 0 }, func(c Cell) int { return c.Delay*100 + c.Instances })
+func far(own, all []Record) string {
+	most := pick(own, func(c Cell) bool { return !c.High && c.Delay != Hierarchical && c.Delay > 0 }, func(c Cell) int { return c.Delay*100 + c.Instances })
 	if most == nil {
 		return ""
 	}
@@ -145,7 +145,9 @@ func far(all []Record) string {
 // near returns the record without delay that a cell is compared with: the same number of
 // instances, and of the column with the other --acknowledge if its own was not played.
 func near(all []Record, c Cell) *Record {
-	return pick(all, func(x Cell) bool { return x.Delay == 0 && !x.High && x.Instances == c.Instances }, func(Cell) int { return 0 })
+	return pick(all, func(x Cell) bool {
+		return x.System == c.System && x.Store == c.Store && x.Delay == 0 && !x.High && x.Instances == c.Instances
+	}, func(x Cell) int { return number(x.Local == c.Local) })
 }
 
 func local(all []Record) string {
