@@ -150,11 +150,7 @@ func (d *deployment) startMariaDB(n, host int) error {
 			command = append(command, "--wsrep-new-cluster")
 		}
 	}
-	p, err := d.start(host, "mariadbd", syscall.SIGTERM, nil, command...)
-	if err == nil {
-		d.databases = append(d.databases, p)
-	}
-	return err
+	return d.start(&d.databases, host, "mariadbd", syscall.SIGTERM, nil, command...)
 }
 
 // mariadbUser returns the user that runs MariaDB: mysql if this process is root. Galera
@@ -211,11 +207,7 @@ func (d *deployment) startPostgreSQL(host int) error {
 		return err
 	}
 	command := append(as, filepath.Join(servers.PostgreSQL(), "postgres"), "-D", data, "-h", d.hosts.Bind(host), "-p", strconv.Itoa(port), "-k", data, "-c", "shared_preload_libraries=pg_stat_statements")
-	p, err := d.start(host, "postgres", syscall.SIGINT, nil, command...)
-	if err == nil {
-		d.databases = append(d.databases, p)
-	}
-	return err
+	return d.start(&d.databases, host, "postgres", syscall.SIGINT, nil, command...)
 }
 
 // templatePostgreSQL makes a data folder of PostgreSQL that trusts every client.

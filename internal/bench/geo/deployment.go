@@ -28,8 +28,7 @@ type deployment struct {
 	template string // data folder of the database
 	startMax time.Duration
 
-	running            []*process
-	databases, servers []*process
+	databases, servers []*process // that were started
 	statements         []*sql.DB
 	clients            []string // HOST:PORT of each instance
 }
@@ -268,11 +267,7 @@ func (d *deployment) startInstance(ctx context.Context, i int, f files, keys []s
 	}
 	holder, read := d.cell.leases()
 	command = append(command, "--holder-lease", holder.String(), "--read-lease", read.String())
-	p, err := d.start(i, Ostiary, syscall.SIGTERM, env, command...)
-	if err == nil {
-		d.servers = append(d.servers, p)
-	}
-	return err
+	return d.start(&d.servers, i, Ostiary, syscall.SIGTERM, env, command...)
 }
 
 // configuration writes the configuration of the real Keystone to a folder and returns
@@ -309,13 +304,12 @@ func (d *deployment) startKeystone() error {
 		if err := configuration(folder, d.template+".keys", database, d.cell.Rounds); err != nil {
 			return err
 		}
-		p, err := d.start(i, "uwsgi", syscall.SIGTERM, []string{"OS_KEYSTONE_CONFIG_DIR=" + folder}, filepath.Join(d.o.Keystone, "bin", "uwsgi"),
+		err = d.start(&d.servers, i, "uwsgi", syscall.SIGTERM, []string{"OS_KEYSTONE_CONFIG_DIR=" + folder}, filepath.Join(d.o.Keystone, "bin", "uwsgi"),
 			"--http-socket", net.JoinHostPort(d.hosts.Bind(i), strconv.Itoa(port)), "--module", "keystone.wsgi.api:application", "--virtualenv", d.o.Keystone, "--master", "--die-on-term", "--no-orphans",
 			"--processes", strconv.Itoa(workers), "--threads", "1", "--lazy-apps", "--disable-logging", "--buffer-size", "65535", "--add-header", "Connection: close")
 		if err != nil {
 			return err
 		}
-		d.servers = append(d.servers, p)
 	}
 	return nil
 }

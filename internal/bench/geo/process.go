@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -22,26 +23,27 @@ type process struct {
 	err  error         // why; valid when gone is closed
 }
 
-// start starts a program on an instance. What it prints goes to a file in the folder.
-func (d *deployment) start(host int, name string, end syscall.Signal, env []string, command ...string) (*process, error) {
+// start starts a program on an instance and adds it to a group of the deployment. What it
+// prints goes to a file in the folder.
+func (d *deployment) start(group *[]*process, host int, name string, end syscall.Signal, env []string, command ...string) error {
 	p := &process{name: fmt.Sprintf("%s of instance %d", name, host+1), end: end, gone: make(chan struct{}),
 		log: filepath.Join(d.folder, fmt.Sprintf("%s-%d.log", name, host+1))}
 	log, err := os.Create(p.log)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer log.Close()
 	p.cmd = exec.Command(command[0], command[1:]...)
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr, p.cmd.Env = d.folder, log, log, append(os.Environ(), env...)
 	if err := d.hosts.Start(host, p.cmd); err != nil {
-		return nil, fmt.Errorf("%s: %w", p.name, err)
+		return fmt.Errorf("%s: %w", p.name, err)
 	}
 	go func() {
 		p.err = p.cmd.Wait()
 		close(p.gone)
 	}()
-	d.running = append(d.running, p)
-	return p, nil
+	*group = append(*group, p)
+	return nil
 }
 
 // ended returns an error if the program has ended, with the end of what it printed.
@@ -98,7 +100,7 @@ func (d *deployment) await(ctx context.Context, what string, try func(context.Co
 
 // lost returns an error if a program has ended.
 func (d *deployment) lost() error {
-	for _, p := range d.running {
+	for _, p := range slices.Concat(d.databases, d.servers) {
 		if err := p.ended(); err != nil {
 			return err
 		}
