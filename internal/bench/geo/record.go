@@ -54,7 +54,7 @@ type Record struct {
 	Network string `json:"network"`
 	// Check is what the network measured of itself before the cell.
 	Check delay.Measured `json:"check"`
-	// Version of the programs that were measured.
+	// Versions are those of the programs of other projects that were measured.
 	Versions map[string]string `json:"versions"`
 	// Scenarios are the results, in the order of play.
 	Scenarios []Scenario `json:"scenarios"`

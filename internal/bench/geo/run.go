@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -136,18 +137,24 @@ func (r *Runner) resume() error {
 		played[x.Cell] = x.Mark != Disturbed || !r.o.Again
 		r.took[x.Cell.Column] = append(r.took[x.Cell.Column], x.Took)
 	}
-	var told []Column
+	namespaces, lacks, told := sync.OnceValue(r.namespaces), map[Column]string{}, map[Column]bool{}
 	for _, c := range r.o.Cells {
-		what := r.o.missing(c.Column)
-		if what == "" && (c.Store == Galera || c.Delay == Hierarchical) && !r.namespaces() {
+		if played[c] {
+			continue
+		}
+		what, known := lacks[c.Column]
+		if !known {
+			what = r.o.missing(c.Column)
+			lacks[c.Column] = what
+		}
+		if what == "" && (c.Store == Galera || c.Delay == Hierarchical) && !namespaces() {
 			what = "it needs network namespaces: root, /dev/net/tun and Linux"
 		}
 		switch {
-		case played[c]:
 		case what == "":
 			r.left = append(r.left, c)
-		case !slices.Contains(told, c.Column):
-			told = append(told, c.Column)
+		case !told[c.Column]:
+			told[c.Column] = true
 			r.o.Tell(fmt.Sprintf("left out: %s: %s", c.Column, what))
 		}
 	}
@@ -214,7 +221,7 @@ func (r *Runner) one(ctx context.Context, c Cell) error {
 		title += fmt.Sprintf(", about %d min left", int(left.Minutes()+0.5))
 	}
 	title += ": " + c.String()
-	record := &Record{Cell: c, Mark: Measured, Machine: bench.Machine(), Commit: bench.Commit(), Began: time.Now().UTC().Truncate(time.Second), LoadBefore: bench.LoadAverage(), Versions: versions(c)}
+	record := &Record{Cell: c, Mark: Measured, Machine: bench.Machine(), Commit: bench.Commit(), Began: time.Now().UTC().Truncate(time.Second), LoadBefore: bench.LoadAverage(), Versions: r.o.versions(c.Column)}
 	err := r.play(ctx, c, record, title)
 	if ctx.Err() != nil {
 		return ctx.Err() // a cell that was interrupted has no record
@@ -406,23 +413,23 @@ func (s *Scenario) count(before, after sample) {
 	}
 }
 
-// versions returns the versions of the programs of a cell.
-func versions(c Cell) map[string]string {
+// versions returns the versions of the programs of other projects in a column.
+func (o *Options) versions(c Column) map[string]string {
 	commands := map[string][]string{}
 	switch c.Store {
 	case PostgreSQL:
 		commands[PostgreSQL] = []string{filepath.Join(servers.PostgreSQL(), "postgres"), "--version"}
-	default:
+	case MariaDB, Galera:
 		commands[MariaDB] = []string{"mariadbd", "--version"}
+	}
+	if c.System == Keystone {
+		commands[Keystone] = []string{filepath.Join(o.Keystone, "bin", "python"), "-c", "import importlib.metadata; print(importlib.metadata.version('keystone'))"}
 	}
 	out := map[string]string{}
 	for name, command := range commands {
 		if text, err := output(command...); err == nil {
 			out[name] = text
 		}
-	}
-	if c.System == Keystone {
-		out[Keystone] = "30.0.0"
 	}
 	return out
 }
