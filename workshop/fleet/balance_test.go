@@ -35,7 +35,7 @@ func TestBalancerEarlyResponse(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	body, halves := io.Pipe()
-	defer halves.Close()
+	defer context.AfterFunc(ctx, func() { _ = halves.Close() })() // the client waits for the end of its body
 	go func() { _, _ = io.WriteString(halves, "one,") }()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, front.URL, body)
 	if err != nil {
