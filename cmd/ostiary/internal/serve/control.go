@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -37,7 +38,7 @@ func (s *prepared) control() (stop func()) {
 		return func() {}
 	}
 	routes := http.NewServeMux()
-	routes.HandleFunc("POST /"+protocols.BootstrapCommand, s.bootstrap)
+	addCommand(routes, protocols.BootstrapCommand, s.bootstrap)
 	if s.member != nil {
 		s.member.addNodeCommands(routes)
 	}
@@ -53,21 +54,33 @@ func (s *prepared) control() (stop func()) {
 	}
 }
 
+// addCommand adds a command of the socket. run gets the body of the command, and its
+// answer is sent.
+func addCommand[O, A any](routes *http.ServeMux, name string, run func(context.Context, O) (A, error)) {
+	routes.HandleFunc("POST /"+name, func(w http.ResponseWriter, r *http.Request) {
+		var o O
+		d := json.NewDecoder(http.MaxBytesReader(w, r.Body, cli.ControlBytesMax))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&o); err != nil {
+			http.Error(w, "the command and the server are of different versions: "+err.Error(), http.StatusBadRequest)
+			return
+		}
+		answer, err := run(r.Context(), o)
+		if err != nil {
+			http.Error(w, strings.TrimPrefix(err.Error(), "ostiary: "), http.StatusConflict)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(answer) // the client is gone otherwise
+	})
+}
+
 // bootstrap answers the command "ostiary keystone bootstrap".
-func (s *prepared) bootstrap(w http.ResponseWriter, r *http.Request) {
-	var o identity.BootstrapOptions
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, cli.ControlBytesMax))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&o); err != nil {
-		http.Error(w, "the command and the server are of different versions: "+err.Error(), http.StatusBadRequest)
-		return
-	}
-	store, err := protocols.BootstrapIdentity(r.Context(), s.engine, o, s.flags.door.keystone.Identity)
+func (s *prepared) bootstrap(ctx context.Context, o identity.BootstrapOptions) (made protocols.Bootstrapped, err error) {
+	store, err := protocols.BootstrapIdentity(ctx, s.engine, o, s.flags.door.keystone.Identity)
 	if err != nil {
 		s.log.Warn("Identity: bootstrap failed", "user", o.Username, "error", err)
-		http.Error(w, strings.TrimPrefix(err.Error(), "ostiary: "), http.StatusConflict)
-		return
+		return made, err
 	}
 	s.log.Info("Identity: bootstrapped over the control socket", "user", o.Username, "store", store.ID())
-	_ = json.NewEncoder(w).Encode(protocols.Bootstrapped{Store: store.ID().String()}) // the client is gone otherwise
+	return protocols.Bootstrapped{Store: store.ID().String()}, nil
 }

@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/node"
 	"github.com/ostiary/ostiary/internal/cluster/quorum"
 	"github.com/ostiary/ostiary/storage/sharedlog"
@@ -63,37 +61,17 @@ func (m *member) addNodeCommands(routes *http.ServeMux) {
 	if m.quorum == nil {
 		return
 	}
-	command := func(name string, run func(ctx context.Context, body *json.Decoder) (any, error)) {
-		routes.HandleFunc("POST /"+name, func(w http.ResponseWriter, r *http.Request) {
-			answer, err := run(r.Context(), json.NewDecoder(http.MaxBytesReader(w, r.Body, cli.ControlBytesMax)))
-			if err != nil {
-				http.Error(w, err.Error(), http.StatusConflict)
-				return
-			}
-			_ = json.NewEncoder(w).Encode(answer) // the client is gone otherwise
-		})
-	}
-	command(node.TokenCommand, func(ctx context.Context, body *json.Decoder) (any, error) {
-		var o node.TokenOptions
-		if err := body.Decode(&o); err != nil {
-			return nil, err
-		}
+	addCommand(routes, node.TokenCommand, func(ctx context.Context, o node.TokenOptions) (made node.MadeToken, err error) {
 		token, err := m.quorum.Token(ctx, o.Valid)
 		if err != nil {
-			return nil, err
+			return made, err
 		}
 		m.log.Info("made a token for a node", "valid", o.Valid)
 		return node.MadeToken{Token: token.String()}, nil
 	})
-	command(node.ListCommand, func(ctx context.Context, _ *json.Decoder) (any, error) {
-		return m.listNodes(ctx)
-	})
-	command(node.RemoveCommand, func(ctx context.Context, body *json.Decoder) (any, error) {
-		var o node.RemoveOptions
-		if err := body.Decode(&o); err != nil {
-			return nil, err
-		}
-		return struct{}{}, m.removeNode(ctx, o)
+	addCommand(routes, node.ListCommand, func(ctx context.Context, _ struct{}) ([]node.Listed, error) { return m.listNodes(ctx) })
+	addCommand(routes, node.RemoveCommand, func(ctx context.Context, o node.RemoveOptions) (done struct{}, err error) {
+		return done, m.removeNode(ctx, o)
 	})
 }
 
