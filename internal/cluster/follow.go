@@ -75,7 +75,7 @@ func (n *Node) follow() *takeOver {
 		select {
 		case t := <-n.takes:
 			return t
-		case <-time.After(n.poll()):
+		case <-time.After(n.nextLook()):
 		case <-n.ctx.Done():
 		}
 		return nil
@@ -158,12 +158,12 @@ func (n *Node) watch(received <-chan error, f *following) (*takeOver, error) {
 			return nil, err
 		case <-n.ctx.Done():
 			return nil, nil
-		case <-time.After(n.poll()):
+		case <-time.After(n.nextLook()):
 		}
 		if err := n.driver.Failed(); err != nil {
 			return nil, err
 		}
-		if !n.expiredLease() {
+		if n.expiry() > 0 {
 			continue
 		}
 		t, _ := n.glance()

@@ -32,7 +32,7 @@ type takeOver struct {
 	// lease is the lease that is replaced.
 	lease sharedlog.Lease
 	// leased are the read leases of a holder that hands its role over, by the times at
-	// which they are over; nil if the lease has run out or is vacant.
+	// which they are over; nil if the lease has run out or is vacant, see leasesBefore.
 	leased map[start]time.Duration
 	// done gets the outcome of a hand-over; nil otherwise.
 	done chan error
@@ -111,9 +111,11 @@ func (n *Node) begin(ctx context.Context, t *takeOver, h *hold, cancel context.C
 	n.setRole(Taking, Peer{})
 }
 
-// leasesBefore returns the read leases that the holder before this one may have granted.
+// leasesBefore returns the read leases of the holder before this one that may still last.
+// With a lease that has run out there are none, because none ends later (C2). A holder
+// that resigns does so before the end.
 func (n *Node) leasesBefore(ctx context.Context, t *takeOver) map[start]time.Duration {
-	if t.leased != nil || t.lease == (sharedlog.Lease{}) {
+	if t.leased != nil || !vacant(t.lease) || t.lease == (sharedlog.Lease{}) {
 		return t.leased
 	}
 	until := n.opts.Clock.Now() + stretch(n.settings.ReadLease)

@@ -27,8 +27,10 @@ const shard = sharedlog.Shard(0)
 //	C3. A contender takes over when it has seen no renewal for 1.1 leases: it replaces
 //	    the lease, appends a barrier with the new epoch, and shows everything before it.
 //	    Only then it appends and grants.
-//	C4. It acknowledges nothing before the read leases of the holder before it are over:
-//	    after 1.1 read leases, or when every node that may have one has given it up.
+//	C4. It acknowledges nothing before the read leases of the holder before it are over.
+//	    They are if that one's lease has run out. If it has resigned or handed its role
+//	    over, they are after 1.1 read leases, or when every node that may have one has
+//	    given it up.
 //	C5. A write is acknowledged when each follower with a read lease has acknowledged its
 //	    segment, or when that lease has run out: 1.1 times its duration after the
 //	    question was received.
@@ -237,7 +239,7 @@ func (n *Node) look() *takeOver {
 		select {
 		case t := <-n.takes:
 			return t
-		case <-time.After(n.poll()):
+		case <-time.After(n.nextLook()):
 		case <-n.ctx.Done():
 			return nil
 		}
@@ -323,13 +325,21 @@ func (n *Node) see(lease sharedlog.Lease, now time.Duration) {
 	}
 }
 
-// expiredLease reports whether the lease that was seen last may have run out, so that
-// it must be read again.
-func (n *Node) expiredLease() bool {
+// expiry returns how long it takes until the lease that was seen last may have run out,
+// so that it must be read again; 0 if it may have.
+func (n *Node) expiry() time.Duration {
 	now := n.opts.Clock.Now()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return now >= n.seen+stretch(n.settings.HolderLease)+max(n.opts.Reluctance, 0)
+	return max(n.seen+stretch(n.settings.HolderLease)+max(n.opts.Reluctance, 0)-now, 0)
+}
+
+// nextLook returns how long the node waits before it looks at the lease again.
+func (n *Node) nextLook() time.Duration {
+	if left := n.expiry(); left > 0 {
+		return min(left, n.poll())
+	}
+	return n.poll()
 }
 
 // failures are why a node could not reach the log or the holder last; nil if it could.
