@@ -80,6 +80,13 @@ fuzz:
 bench-keystone:
 	bash conformance/keystone/bench.sh $(ARGS)
 
+# bench-databases starts PostgreSQL and MariaDB, at hand and 50 and 150 ms away, and
+# compares the log in them with the bare database. Each cell takes SECONDS_EACH seconds.
+SECONDS_EACH ?= 5
+.PHONY: bench-databases
+bench-databases:
+	OSTIARY_SECONDS=$(SECONDS_EACH) $(GO) test ./workshop/databases -run TestBench -count=1 -timeout 1h -v
+
 # geo plays the study of multi-region Keystone deployments, with the real Keystone. It
 # takes several hours and needs root, MariaDB with Galera, PostgreSQL and PyPI. Started
 # again, it goes on; "make geo ARGS='--for 110m'" ends in time. The results are in

@@ -259,6 +259,33 @@ func (l Load) Run(ctx context.Context, send Send) (*Result, error) {
 	return l.run(ctx, send)
 }
 
+// InTurns sends requests of several kinds one after another, in turns, so that what else
+// the machine does changes the times of all kinds alike. It returns the result of each
+// kind, whose Elapsed is the sum of its times. Of l it uses Duration, Requests (of all
+// kinds together) and Timeout. If ctx ends first, it returns the results so far and the
+// error of ctx.
+func (l Load) InTurns(ctx context.Context, kinds ...Send) ([]*Result, error) {
+	l.Clients, l.Rate = 1, 0
+	l = l.withDefaults()
+	all := make([]*Result, len(kinds))
+	for k := range all {
+		all[k] = newResult()
+	}
+	start := time.Now()
+	for i := 0; ctx.Err() == nil && (l.Requests <= 0 || i < l.Requests) && (l.Duration <= 0 || time.Since(start) < l.Duration); i++ {
+		k := i % len(kinds)
+		begin := time.Now()
+		err := l.send(ctx, kinds[k], 0, i/len(kinds))
+		if err != nil && ctx.Err() != nil {
+			break
+		}
+		took := time.Since(begin)
+		all[k].add(took, err)
+		all[k].Elapsed += took
+	}
+	return all, ctx.Err()
+}
+
 // warm runs the load for WarmUp without measuring it.
 func (l Load) warm(ctx context.Context, send Send) error {
 	if l.WarmUp <= 0 {

@@ -19,7 +19,7 @@ import (
 const (
 	// groupWritersMax and groupChangesMax bound what one group takes from the
 	// queue. A single writer may exceed groupChangesMax.
-	groupWritersMax = 1024
+	groupWritersMax = 4096
 	groupChangesMax = 10_000
 	// conflictsMax is how often a group is validated again before ErrConflict.
 	conflictsMax = 1000

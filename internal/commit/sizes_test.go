@@ -68,7 +68,7 @@ func elements(tuples []rel.Tuple, err error) iter.Seq2[rel.Tuple, error] {
 	}
 }
 
-// TestGroupSizes lets writers wait, and checks which of them share an append: at most 1024
+// TestGroupSizes lets writers wait, and checks which of them share an append: at most 4096
 // writers, and at most 10,000 changes unless a writer alone has more.
 func TestGroupSizes(t *testing.T) {
 	t.Parallel()
@@ -120,12 +120,12 @@ func TestGroupSizes(t *testing.T) {
 			}
 		})
 	}
-	t.Run("1025 writers", func(t *testing.T) {
+	t.Run("4097 writers", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
 		d := w.record()
 		var operations []operation
-		for i := range 1025 {
+		for i := range 4097 {
 			operations = append(operations, write(fmt.Sprint(i), 1))
 		}
 		for i, err := range w.together(operations) {
@@ -133,8 +133,8 @@ func TestGroupSizes(t *testing.T) {
 				t.Errorf("operation %d: %v", i, err)
 			}
 		}
-		if len(d.appends) != 2 || len(d.appends[0]) != 1024 || len(d.appends[1]) != 1 {
-			t.Errorf("%d appends, expected one of 1024 entries and one of 1", len(d.appends))
+		if len(d.appends) != 2 || len(d.appends[0]) != 4096 || len(d.appends[1]) != 1 {
+			t.Errorf("%d appends, expected one of 4096 entries and one of 1", len(d.appends))
 		}
 	})
 }

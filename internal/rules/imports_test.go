@@ -40,6 +40,7 @@ cmd/ostiary/internal/storetest: . door/openfga/language cmd/ostiary/internal/tup
 cmd/ostiary/internal/tuplefile: internal/jsonread rel internal/excerpt
 examples/*: *
 internal/bench: . acp door/openfga door/openfga/language internal/graph/graphtest internal/identity internal/identity/password policy policy/language policy/message policy/value rel storage internal/excerpt
+internal/bench/databases: . internal/bench internal/bench/geo/delay rel schema storage/mysql storage/pebble storage/postgres storage/replica storage/sharedlog storage/sqllog
 internal/bench/geo: internal/bench internal/bench/geo/delay internal/bench/servers
 internal/bench/geo/delay: internal/bench/servers
 internal/bench/geo/page: internal/bench internal/bench/geo internal/bench/report
@@ -124,8 +125,8 @@ storage/memory: storage storage/kv rel internal/btree
 storage/pebble: storage storage/kv rel
 internal/cluster: storage storage/sharedlog storage/replica
 storage/raft: storage storage/sharedlog
-storage/mysql: storage/sqllog
-storage/postgres: storage/sqllog
+storage/mysql: storage/sharedlog storage/sqllog
+storage/postgres: storage/sharedlog storage/sqllog
 storage/sqllog: storage storage/sharedlog
 storage/replica: storage storage/kv storage/sharedlog rel
 storage/sharedlog: storage rel internal/canonical

@@ -22,6 +22,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/pressly/goose/v3"
 
+	"github.com/ostiary/ostiary/storage/sharedlog"
 	"github.com/ostiary/ostiary/storage/sqllog"
 )
 
@@ -375,7 +376,7 @@ func (dialect) Unusable(err error) bool {
 func (dialect) Now() string { return "cast(unix_timestamp(now(6)) * 1000000 as signed)" }
 
 // Appended implements [sqllog.Dialect]: the database announces nothing.
-func (dialect) Appended() sqllog.Statement { return sqllog.Statement{} }
+func (dialect) Appended(sharedlog.Shard, uint64) sqllog.Statement { return sqllog.Statement{} }
 
 // Listen implements [sqllog.Dialect].
-func (dialect) Listen(context.Context, func()) error { return nil }
+func (dialect) Listen(context.Context, func(sharedlog.Shard, uint64)) error { return nil }

@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 
+	"github.com/ostiary/ostiary/storage/sharedlog"
 	"github.com/ostiary/ostiary/storage/sqllog"
 )
 
@@ -25,10 +26,10 @@ import (
 const channel = "ostiary_log"
 
 // Open connects to the database of a URL, such as postgres://user:password@host/name,
-// and makes its tables if there are none. See [Database] for the URL. Statements are not
-// prepared, so a PgBouncer in transaction mode can be between; it cannot pass on the
-// announcements of appends, so nodes ask then. Open fails with storage.ErrFormat if a
-// newer version has changed the tables.
+// and makes its tables if there are none. See [Database] for the URL. A PgBouncer in
+// transaction mode can be between: Open notices it, and prepares no statements then; it
+// cannot pass on the announcements of appends, so nodes ask. Open fails with
+// storage.ErrFormat if a newer version has changed the tables.
 func Open(ctx context.Context, address string) (*sqllog.Log, error) {
 	config, err := parse(address)
 	if err != nil {
@@ -46,7 +47,7 @@ func Open(ctx context.Context, address string) (*sqllog.Log, error) {
 			config.RuntimeParams[name] = value
 		}
 	}
-	if err := withoutParameters(ctx, config); err != nil {
+	if err := adapt(ctx, config); err != nil {
 		return nil, fmt.Errorf("PostgreSQL at %s: %w", config.Host, err)
 	}
 	log, err := sqllog.Open(ctx, stdlib.OpenDB(*config), &dialect{config}, check)
@@ -56,9 +57,11 @@ func Open(ctx context.Context, address string) (*sqllog.Log, error) {
 	return log, nil
 }
 
-// withoutParameters removes the settings of a session if PgBouncer refuses them. They
-// are those of the server or of the user then, and check reads them.
-func withoutParameters(ctx context.Context, config *pgx.ConnConfig) error {
+// adapt removes the settings of a session if PgBouncer refuses them. They are those of the
+// server or of the user then, and check reads them. If a pooler is between, adapt
+// leaves it so that statements are not prepared, and otherwise they are: the server plans
+// each of them once.
+func adapt(ctx context.Context, config *pgx.ConnConfig) error {
 	ctx, cancel := context.WithTimeout(ctx, sqllog.OpenTime)
 	defer cancel()
 	conn, err := pgx.ConnectConfig(ctx, config)
@@ -69,7 +72,17 @@ func withoutParameters(ctx context.Context, config *pgx.ConnConfig) error {
 	if err != nil {
 		return err
 	}
-	return conn.Close(ctx)
+	defer conn.Close(ctx)
+	// A pooler chooses a server for each transaction, so it has a number of its own for
+	// the connection.
+	var pid uint32
+	if err := conn.QueryRow(ctx, "select pg_backend_pid()").Scan(&pid); err != nil {
+		return err
+	}
+	if pid == conn.PgConn().PID() {
+		config.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
+	}
+	return nil
 }
 
 // Database returns a pool of connections to the database of a URL, with the settings of
@@ -218,12 +231,28 @@ func (*dialect) Now() string {
 }
 
 // Appended implements [sqllog.Dialect].
-func (*dialect) Appended() sqllog.Statement {
-	return sqllog.Statement{Query: "select pg_notify('" + channel + "', '')"}
+func (*dialect) Appended(of sharedlog.Shard, sequence uint64) sqllog.Statement {
+	return sqllog.Statement{Query: "select pg_notify('" + channel + "', ? || current_schema())", Arguments: []any{fmt.Sprint(of, " ", sequence, " ")}}
+}
+
+// announced passes on what was announced, unless it is about a log in another schema of
+// the database. Earlier versions announced an empty text: some append to some log.
+func announced(text, schema string, wake func(sharedlog.Shard, uint64)) {
+	if text == "" {
+		wake(0, 0)
+		return
+	}
+	shard, rest, _ := strings.Cut(text, " ")
+	number, in, _ := strings.Cut(rest, " ")
+	of, err := strconv.ParseUint(shard, 10, 32)
+	sequence, err2 := strconv.ParseUint(number, 10, 64)
+	if in == schema && err == nil && err2 == nil {
+		wake(sharedlog.Shard(of), sequence)
+	}
 }
 
 // Listen implements [sqllog.Dialect].
-func (d *dialect) Listen(ctx context.Context, wake func()) error {
+func (d *dialect) Listen(ctx context.Context, wake func(sharedlog.Shard, uint64)) error {
 	conn, err := pgx.ConnectConfig(ctx, d.config.Copy())
 	if err != nil {
 		return err
@@ -232,10 +261,15 @@ func (d *dialect) Listen(ctx context.Context, wake func()) error {
 	if _, err := conn.Exec(ctx, "listen "+channel); err != nil {
 		return err
 	}
+	var schema string
+	if err := conn.QueryRow(ctx, "select current_schema()").Scan(&schema); err != nil {
+		return err
+	}
 	for {
-		if _, err := conn.WaitForNotification(ctx); err != nil {
+		n, err := conn.WaitForNotification(ctx)
+		if err != nil {
 			return err
 		}
-		wake()
+		announced(n.Payload, schema, wake)
 	}
 }

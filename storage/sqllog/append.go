@@ -39,7 +39,7 @@ func (l *Log) Append(ctx context.Context, of sharedlog.Shard, after sharedlog.Po
 	for i := range secrets {
 		statements = append(statements, secretStatements(&secrets[i], of, record.Position)...)
 	}
-	if s := l.dialect.Appended(); s.Query != "" {
+	if s := l.dialect.Appended(of, record.Sequence); s.Query != "" {
 		statements = append(statements, s)
 	}
 	return l.append(ctx, of, after, l.rebind(statements))
@@ -72,7 +72,7 @@ func (l *Log) append(ctx context.Context, of sharedlog.Shard, after sharedlog.Po
 		case err != nil && !l.dialect.Duplicate(err):
 			return err
 		case err == nil && n > 0:
-			l.wake()
+			l.wake(of, after.Sequence+1)
 			return nil
 		}
 		var conflict *sharedlog.ConflictError

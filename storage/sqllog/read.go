@@ -127,8 +127,11 @@ const (
 func (l *Log) Wait(ctx context.Context, of sharedlog.Shard, after uint64) error {
 	for wait := pollMin; ; wait = min(2*wait, pollMax) {
 		l.mu.Lock()
-		woken := l.woken
+		woken, noticed := l.woken, l.noticed[of]
 		l.mu.Unlock()
+		if noticed > after {
+			return l.err(ctx)
+		}
 		head, err := l.Head(ctx, of)
 		if err != nil || head.Sequence > after {
 			return err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"sync"
 
 	"github.com/ostiary/ostiary/storage/sharedlog"
 )
@@ -76,24 +77,65 @@ func (l *Log) Snapshot(ctx context.Context, of sharedlog.Shard) (at sharedlog.Po
 		return sharedlog.Position{}, nil, err
 	}
 	return at, func(yield func([]byte, error) bool) {
-		for number := 0; ; number++ {
-			var part []byte
-			found, err := l.row(ctx, "select bytes from ostiary_snapshot_part where attempt = ? and part = ?", []any{attempt, number}, &part)
-			if err == nil && !found {
-				err = l.stillNamed(ctx, of, attempt)
-				if err == nil {
+		ctx, cancel := context.WithCancel(ctx)
+		var reading sync.WaitGroup
+		defer reading.Wait()
+		defer cancel()
+		ahead := l.ahead(ctx, &reading, attempt, 0)
+		for number := 0; ; number += snapshotRows {
+			group := <-ahead
+			if len(group.parts) == snapshotRows { // read the next ones meanwhile
+				ahead = l.ahead(ctx, &reading, attempt, number+snapshotRows)
+			}
+			if group.err == nil && len(group.parts) < snapshotRows {
+				group.err = l.stillNamed(ctx, of, attempt)
+			}
+			for _, part := range group.parts {
+				if !yield(part, nil) {
 					return
 				}
 			}
-			if err != nil {
-				yield(nil, err)
-				return
+			if group.err != nil {
+				yield(nil, group.err)
 			}
-			if !yield(part, nil) {
+			if group.err != nil || len(group.parts) < snapshotRows {
 				return
 			}
 		}
 	}, nil
+}
+
+// snapshotRows is how many parts of a snapshot one query returns. Two such groups are in
+// memory at a time.
+const snapshotRows = 16
+
+// partGroup are parts of a snapshot that follow each other.
+type partGroup struct {
+	parts [][]byte
+	err   error
+}
+
+// ahead reads parts of a snapshot, from a number on. The channel has room for them, so
+// the goroutine ends when the query does.
+func (l *Log) ahead(ctx context.Context, reading *sync.WaitGroup, attempt []byte, from int) <-chan partGroup {
+	read := make(chan partGroup, 1)
+	reading.Go(func() {
+		var g partGroup
+		gap := false
+		g.err = l.query(ctx, func() { g.parts, gap = nil, false }, func(scan func(...any) error) error {
+			var number int
+			var part []byte
+			if err := scan(&number, &part); err != nil {
+				return err
+			}
+			if gap = gap || number != from+len(g.parts); !gap {
+				g.parts = append(g.parts, part)
+			}
+			return nil
+		}, "select part, bytes from ostiary_snapshot_part where attempt = ? and part >= ? and part < ? order by part", attempt, from, from+snapshotRows)
+		read <- g
+	})
+	return read
 }
 
 // stillNamed fails with ErrNoSnapshot if a snapshot was replaced while it was read.

@@ -40,10 +40,11 @@ type Dialect interface {
 	Now() string
 	// Appended is a statement that an append makes, too, so that other nodes learn of
 	// it; the zero Statement if they only ask.
-	Appended() Statement
-	// Listen calls wake for each append that another node has announced, until ctx
-	// ends. It returns at once if the database announces nothing, or if it fails.
-	Listen(ctx context.Context, wake func()) error
+	Appended(shard sharedlog.Shard, sequence uint64) Statement
+	// Listen calls wake for each append that a node has announced, with sequence 0 if it
+	// is unknown, until ctx ends. It returns at once if the database announces nothing, or
+	// if it fails.
+	Listen(ctx context.Context, wake func(shard sharedlog.Shard, sequence uint64)) error
 }
 
 // Statement is a statement with ? as placeholders, and its arguments.
@@ -65,8 +66,9 @@ type Log struct {
 	closing    sync.Once
 	closeErr   error
 
-	mu    sync.Mutex
-	woken chan struct{} // closed when an append was noticed
+	mu      sync.Mutex
+	woken   chan struct{}              // closed when an append was noticed
+	noticed map[sharedlog.Shard]uint64 // the last sequence of each shard that was noticed
 }
 
 var _ sharedlog.Log = (*Log)(nil)
@@ -105,7 +107,7 @@ func Loopback(host string) bool {
 }
 
 func newLog(db *sql.DB, dialect Dialect) *Log {
-	l := &Log{db: db, dialect: dialect, woken: make(chan struct{})}
+	l := &Log{db: db, dialect: dialect, woken: make(chan struct{}), noticed: map[sharedlog.Shard]uint64{}}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.background.Go(l.listen)
 	return l
@@ -131,10 +133,15 @@ func (l *Log) listen() {
 	}
 }
 
-// wake wakes the callers of Wait.
-func (l *Log) wake() {
+// wake wakes the callers of Wait, because a shard has a segment. They ask for the head if
+// sequence is 0.
+func (l *Log) wake(of sharedlog.Shard, sequence uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if sequence > 0 && sequence <= l.noticed[of] {
+		return
+	}
+	l.noticed[of] = max(sequence, l.noticed[of])
 	close(l.woken)
 	l.woken = make(chan struct{})
 }

@@ -12,6 +12,7 @@ import (
 func snapshotCases() []testcase {
 	return []testcase{
 		{"snapshot", "The newest complete snapshot is returned with its position; an older one never replaces it.", snapshots},
+		{"snapshot/many", "All parts of a snapshot are returned in order, however many it has; one that was replaced meanwhile ends with an error.", snapshotMany},
 		{"snapshot/cut", "A snapshot whose parts fail is never seen.", snapshotCut},
 	}
 }
@@ -65,6 +66,35 @@ func snapshots(k *kit) {
 	for range seq {
 		break
 	}
+}
+
+func snapshotMany(k *kit) {
+	numbered := func(n int) (all [][]byte) {
+		for i := range n {
+			all = append(all, []byte{byte(i), 1})
+		}
+		return all
+	}
+	at := func(n int) sharedlog.Position {
+		return sharedlog.Position{Sequence: uint64(n), Hash: storage.Hash{byte(n)}}
+	}
+	for _, n := range []int{1, 15, 16, 17, 32, 50} {
+		k.ok(k.PutSnapshot(k.ctx, 0, at(n), parts(numbered(n)...)))
+		k.snapshot(k.Log, at(n), numbered(n)...)
+	}
+	_, seq, err := k.Snapshot(k.ctx, 0)
+	k.ok(err)
+	read := 0
+	for _, err = range seq {
+		if err != nil {
+			break
+		}
+		if read++; read == 1 {
+			k.ok(k.PutSnapshot(k.ctx, 0, at(51), parts([]byte("new"))))
+		}
+	}
+	k.check(read == 50 && err == nil || errors.Is(err, sharedlog.ErrNoSnapshot), "a snapshot that was replaced ends after %d of 50 parts with error %v, want all or %v", read, err, sharedlog.ErrNoSnapshot)
+	k.snapshot(k.Log, at(51), []byte("new"))
 }
 
 func snapshotCut(k *kit) {

@@ -98,6 +98,19 @@ func (l *Loopback) Reach(from, to int, service string) (string, error) {
 	return l.proxies[key].listener.Addr().String(), nil
 }
 
+// Forward opens a proxy for a server that no host has, at HOST:PORT, and returns the
+// address of the proxy. Its delay is that of the way from one host to another.
+func (l *Loopback) Forward(from, to int, target string) (string, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p, err := l.listen(target, from, to)
+	if err != nil {
+		return "", err
+	}
+	l.proxies[p.listener.Addr().String()] = p
+	return p.listener.Addr().String(), nil
+}
+
 // Start starts a program.
 func (l *Loopback) Start(_ int, cmd *exec.Cmd) error { return cmd.Start() }
 
