@@ -127,7 +127,7 @@ func (t *tokens) forget(sum [sha256.Size]byte) {
 
 // fulfills reports whether the token has what a key asks for.
 func (k *token) fulfills(m callers.Match) bool {
-	return m.Issuer == k.Issuer && slices.Contains(oidc.Values(k.Claims[m.Claim]), m.Value)
+	return m.Issuer == k.Issuer && slices.Contains(oidc.Values(m.In(k.Claims)), m.Value)
 }
 
 // matchedKey returns the accepted key of a caller with a token. author has its issuer and

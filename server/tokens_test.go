@@ -127,6 +127,15 @@ func TestTokenScope(t *testing.T) {
 	if !both.ended() {
 		t.Error("a request of a revoked key goes on")
 	}
+	if _, err := w.stored.Create(t.Context(), callers.NewKey{Name: "nested", Stores: []string{"a"}, Rights: []string{"schema"}, Match: callers.Match{Issuer: w.provider.URL, Claim: "/realm_access/roles", Value: "schemas"}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, roles := range []string{"schemas", "others"} {
+		nested, why := w.ask(w.provider.Sign(w.with("realm_access", map[string]any{"roles": []string{"x", roles}}), -1))
+		if why != 0 || may(nested, "native", ostiary.RightSchema) != (roles == "schemas") {
+			t.Errorf("a token with the role %s: reason %d, its right is wrong", roles, why)
+		}
+	}
 	if both, _ = w.ask(w.provider.Sign(w.with("groups", []string{"writers", "readers"}), -1)); may(both, "openfga", ostiary.RightWrite) || !may(both, "native", ostiary.RightRead) {
 		t.Error("after the revocation of one of two keys, its right remains, or that of the other one does not")
 	}

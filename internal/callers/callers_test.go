@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -421,6 +422,14 @@ func TestRefused(t *testing.T) {
 		"an unknown door":       {func(n *NewKey) { n.Doors = []string{"soap"} }, ostiary.ErrInvalidRequest},
 		"an expiry in the past": {func(n *NewKey) { n.Expires = w.clock }, ostiary.ErrInvalidRequest},
 		"half a match":          {func(n *NewKey) { n.Match = Match{Issuer: "https://a.example", Claim: "sub"} }, ostiary.ErrInvalidRequest},
+		"an empty path":         {func(n *NewKey) { n.Match = Match{"https://a.example", "/", "x"} }, ostiary.ErrInvalidRequest},
+		"an empty part":         {func(n *NewKey) { n.Match = Match{"https://a.example", "/a//b", "x"} }, ostiary.ErrInvalidRequest},
+		"an end without a name": {func(n *NewKey) { n.Match = Match{"https://a.example", "/a/", "x"} }, ostiary.ErrInvalidRequest},
+		"an unknown escape":     {func(n *NewKey) { n.Match = Match{"https://a.example", "/a~2", "x"} }, ostiary.ErrInvalidRequest},
+		"a tilde at the end":    {func(n *NewKey) { n.Match = Match{"https://a.example", "/a~", "x"} }, ostiary.ErrInvalidRequest},
+		"a long claim": {func(n *NewKey) {
+			n.Match = Match{"https://a.example", "/" + strings.Repeat("a", ostiary.NameBytesMax), "x"}
+		}, ostiary.ErrBound},
 	} {
 		n := NewKey{Name: "k", Stores: []string{"a"}, Rights: []string{"read"}}
 		c.change(&n)
@@ -434,5 +443,30 @@ func TestRefused(t *testing.T) {
 	}
 	if _, err := w.Create(t.Context(), NewKey{Name: "many", Stores: slices.Repeat([]string{"a"}, PlacesMax), Rights: []string{"read"}}); err != nil {
 		t.Errorf("as many stores as the bound allows: %v", err)
+	}
+}
+
+// TestClaims finds claims by their names and by their paths.
+func TestClaims(t *testing.T) {
+	t.Parallel()
+	claims := map[string]any{
+		"groups": "a", "realm_access.roles": "b", "realm_access": map[string]any{"roles": []any{"c"}, "a/b": "d", "a~1b": "e", "~": "f"},
+		"list": []any{map[string]any{"0": "g"}}, "https://example.com/roles": "h", "/x": "i", "null": nil,
+	}
+	for claim, want := range map[string]string{
+		"groups": "a", "realm_access.roles": "b", "/realm_access/roles": "[c]", "/realm_access/a~1b": "d", "/realm_access/a~01b": "e", "/realm_access/~0": "f",
+		"/list/0": "<nil>", "/list/0/0": "<nil>", "/groups/x": "<nil>", "https://example.com/roles": "h", "/https:~1~1example.com~1roles": "h",
+		"/x": "<nil>", "/~1x": "i", "/null/x": "<nil>", "/none/x": "<nil>", "none": "<nil>", "/groups": "a",
+	} {
+		m := Match{Issuer: "https://a.example", Claim: claim, Value: "x"}
+		if err := m.validate(); err != nil {
+			t.Error(err)
+		}
+		if got := fmt.Sprint(m.In(claims)); got != want {
+			t.Errorf("%s: %s, want %s", claim, got, want)
+		}
+		if got := len(m.warnings()); got != strings.Count(claim, "realm_access.roles") {
+			t.Errorf("%s: %q", claim, m.warnings())
+		}
 	}
 }

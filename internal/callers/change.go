@@ -49,7 +49,7 @@ func (r *Registry) Create(ctx context.Context, n NewKey) (*Made, error) {
 	if err := repeated(ctx); err != nil {
 		return nil, err
 	}
-	m := &Made{Key: k}
+	m := &Made{Key: k, Warnings: n.Match.warnings()}
 	if n.Match == (Match{}) {
 		secret, sum := newSecret(k.ID)
 		m.Secret = secret
@@ -383,22 +383,6 @@ func (r *Registry) validate(ctx context.Context, n *NewKey) (*Key, error) {
 
 // Reserved are callers of writes that no authenticated caller makes.
 var Reserved = []string{ostiary.CallerLocal, ostiary.CallerLibrary, ostiary.CallerCollector, ostiary.CallerImport, ostiary.CallerBootstrap}
-
-// validate fails if only a part of the match is set.
-func (m *Match) validate() error {
-	if *m == (Match{}) {
-		return nil
-	}
-	for name, text := range map[string]string{"issuer": m.Issuer, "claim": m.Claim, "value": m.Value} {
-		switch {
-		case text == "":
-			return invalid("the match of a key has no %s: expected an issuer, a claim and its value", name)
-		case len(text) > ostiary.NameBytesMax:
-			return &ostiary.BoundError{Name: "NameBytesMax", Max: ostiary.NameBytesMax, Got: int64(len(text))}
-		}
-	}
-	return nil
-}
 
 func (r *Registry) validDoors(doors []string) error {
 	for _, door := range doors {

@@ -99,16 +99,6 @@ type Key struct {
 	credentials []*Credential // the newest first
 }
 
-// Match identifies callers by what their tokens of OpenID Connect assert.
-type Match struct {
-	// Issuer is the URL of the provider.
-	Issuer string `json:"issuer"`
-	// Claim is the name of a claim, and Value the text that it must be, or that its list
-	// must contain.
-	Claim string `json:"claim"`
-	Value string `json:"value"`
-}
-
 // record is the JSON of the document of a key.
 type record struct {
 	Name    string       `json:"name"`

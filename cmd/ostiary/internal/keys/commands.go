@@ -65,7 +65,7 @@ func (a *app) create() *cobra.Command {
 	s.StringVar(&n.Owner, "owner", "", "whom to ask about the key; default: the caller")
 	s.StringVar(&expires, "expires", expiresDefault, "when the key ends: a duration (90d, 12h), a time (RFC 3339), or never")
 	s.StringVar(&match.Issuer, "match-issuer", "", "make a key without a secret, for callers with tokens of this --auth-oidc-issuer")
-	s.StringVar(&match.Claim, "match-claim", "", "name of the claim that such a token has, for example groups")
+	s.StringVar(&match.Claim, "match-claim", "", "name of the claim that such a token has, for example groups, or the path to one inside of others: /realm_access/roles")
 	s.StringVar(&match.Value, "match-value", "", "value that the claim has, or that its list contains")
 	cmd.MarkFlagRequired("stores")
 	cmd.MarkFlagRequired("rights")
