@@ -37,7 +37,14 @@ const (
 	// fetchInterval is the shortest time between two requests for keys, because a
 	// token with an unknown key causes one before it is verified.
 	fetchInterval = time.Second
+	// configureInterval is the shortest time between two requests for the configuration
+	// of a provider, whose algorithms and whose address of the keys can change.
+	configureInterval = 10 * time.Second
 )
+
+// algorithms are those for public keys. A provider may announce others: they are not
+// accepted.
+var algorithms = []string{oidc.RS256, oidc.RS384, oidc.RS512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.EdDSA}
 
 // ErrInvalid is the cause of every [Verifier.Verify] that fails because of the
 // token.
@@ -95,12 +102,20 @@ type Verifier struct {
 
 // provider is an issuer with its keys, which the first token fetches.
 type provider struct {
-	issuer   Issuer
-	client   *http.Client
-	fetcher  *fetcher // of the client
-	mu       sync.Mutex
-	verifier *oidc.IDTokenVerifier
-	failed   time.Time // time of the latest failure to fetch the configuration
+	issuer     Issuer
+	client     *http.Client
+	fetcher    *fetcher   // of the client
+	mu         sync.Mutex // guards what follows; held while the configuration is fetched
+	tried      time.Time  // when the configuration was last asked for
+	keys       *oidc.RemoteKeySet
+	configured configuration
+	verifier   atomic.Pointer[oidc.IDTokenVerifier] // nil before the first configuration
+}
+
+// configuration is what a provider announces.
+type configuration struct {
+	Keys       string   `json:"jwks_uri"`
+	Algorithms []string `json:"id_token_signing_alg_values_supported"`
 }
 
 // Options are settings of [New].
@@ -153,6 +168,10 @@ func (v *Verifier) Verify(ctx context.Context, text string) (*Verified, error) {
 	}
 	failures := p.fetcher.failures.Load()
 	t, err := verifier.Verify(oidc.ClientContext(ctx, p.client), text)
+	if err != nil && ctx.Err() == nil && p.reconfigure(ctx, v, verifier) {
+		failures = p.fetcher.failures.Load()
+		t, err = p.verifier.Load().Verify(oidc.ClientContext(ctx, p.client), text)
+	}
 	switch {
 	case err != nil && (p.fetcher.failures.Load() != failures || ctx.Err() != nil): // go-oidc hides the cause
 		return nil, fmt.Errorf("%w of %s: %w", errFetch, p.issuer.URL, err)
@@ -185,25 +204,66 @@ func (v *Verifier) provider(text string) (*provider, error) {
 	return p, nil
 }
 
-// open fetches the configuration of the provider, once. After a failure it waits
-// for a while before it tries again.
+// open returns the verifier of the provider. It fetches the configuration if there is none
+// yet. After a failure it waits for a while before it tries again.
 func (p *provider) open(ctx context.Context, v *Verifier) (*oidc.IDTokenVerifier, error) {
+	if known := p.verifier.Load(); known != nil {
+		return known, nil
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.verifier != nil {
-		return p.verifier, nil
+	if known := p.verifier.Load(); known != nil {
+		return known, nil
 	}
-	if v.clock().Sub(p.failed) < fetchInterval {
+	if v.clock().Sub(p.tried) < fetchInterval {
 		return nil, fmt.Errorf("%w of %s failed a moment ago", errFetch, p.issuer.URL)
 	}
-	// The keys outlive the request that fetches them.
-	found, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), p.client), p.issuer.URL)
-	if err != nil {
-		p.failed = v.clock()
-		return nil, fmt.Errorf("%w of %s: %w", errFetch, p.issuer.URL, err)
+	if err := p.configure(ctx, v); err != nil {
+		return nil, err
 	}
-	p.verifier = found.Verifier(&oidc.Config{SkipClientIDCheck: true, Now: func() time.Time { return v.clock().Add(-v.skew) }}) // Verify checks the audience
-	return p.verifier, nil
+	return p.verifier.Load(), nil
+}
+
+// reconfigure fetches the configuration again, because a token was refused by old: the
+// provider may have changed its algorithm. It reports whether there is another verifier
+// now. It fetches nothing if that was done a moment ago, or is being done.
+func (p *provider) reconfigure(ctx context.Context, v *Verifier, old *oidc.IDTokenVerifier) bool {
+	if p.mu.TryLock() {
+		defer p.mu.Unlock()
+		if v.clock().Sub(p.tried) >= configureInterval {
+			p.configure(ctx, v) // after a failure, the old configuration is kept
+		}
+	}
+	return p.verifier.Load() != old
+}
+
+// configure fetches the configuration. It keeps the keys that are known, unless they have
+// another address. The caller holds p.mu. A request that is given up does not end it, so
+// that clients that leave cannot prevent it.
+func (p *provider) configure(ctx context.Context, v *Verifier) error {
+	found, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), p.client), p.issuer.URL)
+	p.tried = v.clock()
+	var c configuration
+	if err == nil {
+		err = found.Claims(&c)
+	}
+	if err != nil {
+		return fmt.Errorf("%w of %s: %w", errFetch, p.issuer.URL, err)
+	}
+	known := p.keys != nil && c.Keys == p.configured.Keys
+	if known && slices.Equal(c.Algorithms, p.configured.Algorithms) {
+		return nil
+	}
+	if !known {
+		p.keys = oidc.NewRemoteKeySet(oidc.ClientContext(context.Background(), p.client), c.Keys)
+	}
+	p.configured = c
+	p.verifier.Store(oidc.NewVerifier(p.issuer.URL, p.keys, &oidc.Config{
+		SkipClientIDCheck:    true, // Verify checks the audience
+		SupportedSigningAlgs: slices.DeleteFunc(slices.Clone(c.Algorithms), func(name string) bool { return !slices.Contains(algorithms, name) }),
+		Now:                  func() time.Time { return v.clock().Add(-v.skew) },
+	}))
+	return nil
 }
 
 // errFetch is the cause of an error that is not the fault of a token.

@@ -150,6 +150,42 @@ func TestKeysUnreachable(t *testing.T) {
 	}
 }
 
+// TestMoved changes the algorithm of a provider, and the address of its keys. Keys that
+// are known are used until then.
+func TestMoved(t *testing.T) {
+	p := oidctest.New(t)
+	now := time.Unix(2_000_000_000, 0)
+	v := oidc.New([]oidc.Issuer{{URL: p.URL, Audiences: []string{"k"}}}, oidc.Options{Clock: func() time.Time { return now }})
+	claims := map[string]any{"iss": p.URL, "aud": "k", "exp": now.Unix() + 1000}
+	old := p.Sign(claims, -1)
+	verify := func(what, text string, want bool) {
+		t.Helper()
+		if _, err := v.Verify(t.Context(), text); (err == nil) != want || err != nil && !errors.Is(err, oidc.ErrInvalid) {
+			t.Errorf("%s: %v, want a valid token: %t", what, err, want)
+		}
+	}
+	verify("before", old, true)
+	p.Move(jwt.SigningMethodPS256, "/keys")
+	verify("a moment after the configuration was fetched", p.Sign(claims, -1), false)
+	now = now.Add(10 * time.Second)
+	fetches := p.Fetches.Load()
+	verify("another algorithm", p.Sign(claims, -1), true)
+	if p.Fetches.Load() != fetches {
+		t.Error("the keys were fetched again, although they have not moved")
+	}
+	verify("the algorithm before", old, false)
+	p.Move(jwt.SigningMethodPS256, "/moved")
+	p.Rotate()
+	verify("a moment after the configuration was fetched", p.Sign(claims, 0), true)
+	now = now.Add(10 * time.Second)
+	verify("another address", p.Sign(claims, -1), true)
+	hidden, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims(claims)).SignedString([]byte("k"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	verify("an algorithm for secrets, which the provider announces", hidden, false)
+}
+
 func TestParseIssuer(t *testing.T) {
 	for text, want := range map[string]string{
 		"https://a.example=k":            "https://a.example k",

@@ -31,19 +31,23 @@ type Provider struct {
 	server *httptest.Server
 	mu     sync.Mutex
 	keys   []*rsa.PrivateKey
+	alg    jwt.SigningMethod // of all keys
+	path   string            // of the keys
 }
 
 // New starts a provider, which ends with the test.
 func New(t testing.TB) *Provider {
 	t.Helper()
-	p := &Provider{t: t}
+	p := &Provider{t: t, alg: jwt.SigningMethodRS256, path: "/keys"}
 	p.Rotate()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
-		p.send(w, map[string]any{"issuer": p.URL, "jwks_uri": p.URL + "/keys", "authorization_endpoint": p.URL + "/auth", "token_endpoint": p.URL + "/token",
-			"response_types_supported": []string{"id_token"}, "subject_types_supported": []string{"public"}, "id_token_signing_alg_values_supported": []string{"RS256"}})
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.send(w, map[string]any{"issuer": p.URL, "jwks_uri": p.URL + p.path, "authorization_endpoint": p.URL + "/auth", "token_endpoint": p.URL + "/token",
+			"response_types_supported": []string{"id_token"}, "subject_types_supported": []string{"public"}, "id_token_signing_alg_values_supported": []string{"none", "HS256", p.alg.Alg()}})
 	})
-	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /{keys}", func(w http.ResponseWriter, r *http.Request) {
 		p.Fetches.Add(1)
 		if p.Fail.Load() {
 			http.Error(w, "no keys", http.StatusInternalServerError)
@@ -51,8 +55,12 @@ func New(t testing.TB) *Provider {
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
+		if r.URL.Path != p.path {
+			http.NotFound(w, r)
+			return
+		}
 		i := len(p.keys) - 1 // older keys are not valid any more
-		p.send(w, map[string]any{"keys": []any{map[string]string{"kty": "RSA", "alg": "RS256", "use": "sig", "kid": strconv.Itoa(i),
+		p.send(w, map[string]any{"keys": []any{map[string]string{"kty": "RSA", "alg": p.alg.Alg(), "use": "sig", "kid": strconv.Itoa(i),
 			"n": base64.RawURLEncoding.EncodeToString(p.keys[i].N.Bytes()), "e": base64.RawURLEncoding.EncodeToString(big.NewInt(int64(p.keys[i].E)).Bytes())}}})
 	})
 	p.server = httptest.NewServer(mux)
@@ -83,6 +91,13 @@ func (p *Provider) Rotate() {
 	p.keys = append(p.keys, key)
 }
 
+// Move changes the algorithm of the keys, and their address.
+func (p *Provider) Move(alg jwt.SigningMethod, path string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.alg, p.path = alg, path
+}
+
 // Sign returns a token with the claims, signed with the key of a number. The
 // latest key has the highest number; -1 means the latest.
 func (p *Provider) Sign(claims map[string]any, key int) string {
@@ -92,7 +107,7 @@ func (p *Provider) Sign(claims map[string]any, key int) string {
 	if key < 0 {
 		key = len(p.keys) - 1
 	}
-	t := jwt.NewWithClaims(jwt.SigningMethodRS256, jwt.MapClaims(claims))
+	t := jwt.NewWithClaims(p.alg, jwt.MapClaims(claims))
 	t.Header["kid"] = strconv.Itoa(key)
 	text, err := t.SignedString(p.keys[key])
 	if err != nil {
