@@ -27,9 +27,10 @@ type Author struct {
 	refused atomic.Bool
 	changed atomic.Bool
 
-	mu       sync.Mutex
-	revision storage.Revision
-	written  []ChangedStore
+	mu         sync.Mutex
+	revision   storage.Revision
+	beforehand []ChangedStore // see Beforehand
+	written    []ChangedStore
 }
 
 // ChangedStore is a store that an author has changed.
@@ -71,7 +72,29 @@ func (a *Author) Revision() storage.Revision {
 // the author wanted to change was changed. The whole request can then be sent to the node
 // that writes.
 func (a *Author) Forwardable() bool {
-	return a.refused.Load() && !a.Changed()
+	return a.refused.Load() && !a.changed.Load() && a.Revision() == 0
+}
+
+// Beforehand calls change with a context for changes that the author needs and has not
+// asked for, such as a new default tenant. change must be able to go on with what an
+// earlier call has left incomplete. So its changes do not count for [Author.Forwardable],
+// and change is no repetition if the request is one. a may be nil.
+func (a *Author) Beforehand(ctx context.Context, change func(ctx context.Context) error) error {
+	if a == nil {
+		return change(ctx)
+	}
+	own := &Author{Origin: a.Origin}
+	own.Origin.Request = storage.RequestID{}
+	err := change(WithAuthor(ctx, own))
+	if errors.Is(err, ErrNoHolder) || errors.Is(err, storage.ErrNotHolder) {
+		a.Refuse()
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, c := range own.written {
+		a.beforehand = noteChange(a.beforehand, c)
+	}
+	return err
 }
 
 // Refuse remembers that a change was refused with [ErrNoHolder]. The engine calls it, and
@@ -125,15 +148,21 @@ func (a *Author) Wrote(store storage.StoreID, r storage.Revision) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.revision = max(a.revision, r)
-	for i := range a.written {
-		if w := &a.written[i]; w.Store == store {
-			w.Revision = max(w.Revision, r)
-			return
+	a.written = noteChange(a.written, ChangedStore{store, r})
+}
+
+// noteChange adds a change to those of other stores, at most writtenMax.
+func noteChange(all []ChangedStore, c ChangedStore) []ChangedStore {
+	for i := range all {
+		if all[i].Store == c.Store {
+			all[i].Revision = max(all[i].Revision, c.Revision)
+			return all
 		}
 	}
-	if len(a.written) < writtenMax {
-		a.written = append(a.written, ChangedStore{store, r})
+	if len(all) < writtenMax {
+		all = append(all, c)
 	}
+	return all
 }
 
 // ChangedStores returns the stores that the author has changed, in the order of their first
@@ -141,8 +170,16 @@ func (a *Author) Wrote(store storage.StoreID, r storage.Revision) {
 func (a *Author) ChangedStores() []ChangedStore {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return slices.Clone(a.written)
+	all := slices.Clone(a.beforehand)
+	for _, c := range a.written {
+		all = noteChange(all, c)
+	}
+	return all
 }
 
 // Changed reports whether the author has changed a store, or may have.
-func (a *Author) Changed() bool { return a.changed.Load() || a.Revision() > 0 }
+func (a *Author) Changed() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.changed.Load() || a.revision > 0 || len(a.beforehand) > 0
+}

@@ -97,11 +97,14 @@ type Route struct {
 	// Writes is true if the operation changes a store. On one of several nodes, the server
 	// then sends the request to the node that writes.
 	Writes bool
-	// MayWrite is true if the operation changes a store in some cases only, for example
-	// a login that notes a failed attempt. The door begins with the request. If it finds
-	// that this node may not write, with [ostiary.ErrNoHolder], before the request had an
-	// effect, the server sends the request to the node that writes.
-	MayWrite bool
+	// MayWrite reports whether the operation may change a store now, although it is no
+	// write: for example a login, which may note a failed attempt, or a read that makes a
+	// default tenant. Nil means that it never does. While it returns true, the door begins
+	// with the request, and if it finds that this node may not write, with
+	// [ostiary.ErrNoHolder], before the request had an effect, the server sends the request
+	// to the node that writes. So the server keeps the body meanwhile. It is called from
+	// many goroutines, twice for each request.
+	MayWrite func() bool
 	// Login is true if the operation exchanges a secret for a token.
 	Login bool
 	// BodyMax bounds the request's body in bytes. 0 means the server's bound.
@@ -119,10 +122,12 @@ type Service struct {
 	// Public lists the full names of methods ("/pkg.Service/Method") that need
 	// no authentication.
 	Public []string
-	// Writes and MayWrite list the names of methods ("Write"), without the service, that
-	// change a store, always or in some cases. They have one request and one response. See
-	// [Route.Writes] and [Route.MayWrite].
-	Writes, MayWrite []string
+	// Writes lists the names of methods ("Write"), without the service, that change a
+	// store. They have one request and one response. See [Route.Writes].
+	Writes []string
+	// MayWrite is that of the other methods with one request and one response, see
+	// [Route.MayWrite].
+	MayWrite func() bool
 }
 
 // Caller identifies the sender of a request, as the server authenticated it.

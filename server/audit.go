@@ -50,7 +50,7 @@ func (q *request) beginAudit(r *http.Request, route *door.Route, p *door.Params)
 
 // changes reports whether the request changes something, so that it needs a record.
 func (a *audited) changes() bool {
-	return a != nil && (a.route.Writes || a.route.MayWrite || a.route.Login)
+	return a != nil && (changes(a.route) || a.route.Login)
 }
 
 // keepContent makes the record have the content of the request.

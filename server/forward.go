@@ -138,7 +138,10 @@ func (b *brokenResponse) Error() string {
 }
 func (b *brokenResponse) Unwrap() error { return b.cause }
 
-// forward serves a request that writes, see [forwarding].
+// changes reports whether a request to a route changes a store, or may do so.
+func changes(r *door.Route) bool { return r.Writes || r.MayWrite != nil && r.MayWrite() }
+
+// forward serves a request that changes a store, or may do so, see [forwarding].
 func (q *request) forward(r *http.Request, route *door.Route, p door.Params) {
 	var body *door.Body
 	read := false // a part of the body of a stream was read
@@ -169,7 +172,7 @@ func (q *request) forward(r *http.Request, route *door.Route, p door.Params) {
 			return q.send(r, t, as)
 		},
 	}
-	if route.MayWrite && !route.Writes && f.own() {
+	if !route.Writes && f.own() {
 		return
 	}
 	if !rewind() {

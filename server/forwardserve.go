@@ -390,7 +390,7 @@ func (s *Server) invokeForwarded(l *lazyDeadline, m *forwardedMethod, message []
 	return m.invoke(l, &s.shared.codec, message)
 }
 
-// forward serves a call that writes, see [forwarding].
+// forward serves a call that changes a store, or may do so, see [forwarding].
 func (c *call) forward(m *forwardedMethod) error {
 	var message rawMessage
 	if err := c.decode(&message); err != nil {
@@ -414,7 +414,7 @@ func (c *call) forward(m *forwardedMethod) error {
 		},
 	}
 	as := Forwarded{Door: m.door.Name, Keys: c.key.forwardIDs(), Origin: c.ctx.author.Origin, Remote: remoteOf(c.ctx.Context)}
-	if m.mayWrite && f.own() {
+	if !m.writes && f.own() {
 		return c.answer(&a)
 	}
 	if err := f.run(&c.ctx, as); err != nil {

@@ -54,8 +54,14 @@ type method struct {
 	stream bool
 	// clientStreams is true if a call may have several requests.
 	clientStreams bool
-	// writes and mayWrite are those of [door.Service].
-	writes, mayWrite bool
+	// writes is true for one of Writes of [door.Service]; mayWrite is its MayWrite.
+	writes   bool
+	mayWrite func() bool
+}
+
+// changes reports whether a call of the method changes a store, or may do so.
+func (m *method) changes() bool {
+	return m.writes || !m.stream && m.mayWrite != nil && m.mayWrite()
 }
 
 // interceptor guards one gRPC port. Every call of every service passes its tap,
@@ -148,7 +154,7 @@ func newMethod(d *servedDoor, s *door.Service, name string, metrics *metrics) *m
 	service := s.Desc.ServiceName[strings.LastIndexByte(s.Desc.ServiceName, '.')+1:]
 	m := &method{door: d, full: "/" + s.Desc.ServiceName + "/" + name, series: metrics.series(d.Name, "grpc", service+"."+name)}
 	m.public = slices.Contains(s.Public, m.full)
-	m.writes, m.mayWrite = slices.Contains(s.Writes, name), slices.Contains(s.MayWrite, name)
+	m.writes, m.mayWrite = slices.Contains(s.Writes, name), s.MayWrite
 	return m
 }
 
@@ -195,7 +201,7 @@ func (i *interceptor) counted(m *method, serve func(srv any, c *call) error) grp
 		defer func() { _ = c.record(err) }() // unless it has a record
 		defer i.end(ss.Context(), m, start, &c.ctx.author, &err)
 		why := c.admit()
-		if why == nil && (m.writes || m.mayWrite) && i.trail.Ready() != nil {
+		if why == nil && m.changes() && i.trail.Ready() != nil {
 			c.release()
 			why = &door.Refusal{Reason: door.Unaudited}
 		}
@@ -212,7 +218,7 @@ func (i *interceptor) counted(m *method, serve func(srv any, c *call) error) grp
 // counts the call and then reads the request.
 func (i *interceptor) unary(m *method, handle grpc.MethodHandler) grpc.StreamHandler {
 	return i.counted(m, func(srv any, c *call) error {
-		if i.forwarder != nil && (m.writes || m.mayWrite) {
+		if i.forwarder != nil && m.changes() {
 			return c.forward(i.forwards[m.full])
 		}
 		out, err := handle(srv, &c.ctx, c.decode, pass)

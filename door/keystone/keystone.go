@@ -176,7 +176,11 @@ func (s *service) mount(prefix string, r route) []door.Route {
 	}
 	var out []door.Route
 	for _, m := range methods {
-		out = append(out, door.Route{Method: m, Pattern: prefix + r.path, Name: r.name, Writes: r.writes(), MayWrite: r.mayWrite, Login: r.login, BodyMax: bodyMax, Serve: s.serve(r)})
+		one := door.Route{Method: m, Pattern: prefix + r.path, Name: r.name, Writes: r.writes(), Login: r.login, BodyMax: bodyMax, Serve: s.serve(r)}
+		if r.mayWrite {
+			one.MayWrite = func() bool { return true }
+		}
+		out = append(out, one)
 	}
 	return out
 }

@@ -75,11 +75,11 @@ func New(e *ostiary.Engine, o Options) (*door.Door, error) {
 		Refuse:    serveRefusal,
 		RefuseRPC: refusalStatus,
 		Services: []door.Service{
-			{Desc: &basev1.Permission_ServiceDesc, Impl: permissionServer{s: s}, MayWrite: []string{"Check", "BulkCheck", "Expand", "LookupEntity", "LookupSubject", "SubjectPermission"}},
-			{Desc: &basev1.Schema_ServiceDesc, Impl: schemaServer{s: s}, Writes: []string{"Write", "PartialWrite"}, MayWrite: []string{"Read", "List"}},
-			{Desc: &basev1.Data_ServiceDesc, Impl: dataServer{s: s}, Writes: []string{"Write", "WriteRelationships", "Delete", "DeleteRelationships", "RunBundle"}, MayWrite: []string{"ReadRelationships", "ReadAttributes"}},
-			{Desc: &basev1.Bundle_ServiceDesc, Impl: bundleServer{s: s}, Writes: []string{"Write", "Delete"}, MayWrite: []string{"Read"}},
-			{Desc: &basev1.Tenancy_ServiceDesc, Impl: tenancyServer{s: s}, Writes: []string{"Create", "Delete"}, MayWrite: []string{"List"}},
+			{Desc: &basev1.Permission_ServiceDesc, Impl: permissionServer{s: s}, MayWrite: s.makesDefaultTenant},
+			{Desc: &basev1.Schema_ServiceDesc, Impl: schemaServer{s: s}, Writes: []string{"Write", "PartialWrite"}, MayWrite: s.makesDefaultTenant},
+			{Desc: &basev1.Data_ServiceDesc, Impl: dataServer{s: s}, Writes: []string{"Write", "WriteRelationships", "Delete", "DeleteRelationships", "RunBundle"}, MayWrite: s.makesDefaultTenant},
+			{Desc: &basev1.Bundle_ServiceDesc, Impl: bundleServer{s: s}, Writes: []string{"Write", "Delete"}, MayWrite: s.makesDefaultTenant},
+			{Desc: &basev1.Tenancy_ServiceDesc, Impl: tenancyServer{s: s}, Writes: []string{"Create", "Delete"}, MayWrite: s.makesDefaultTenant},
 			{Desc: &basev1.Watch_ServiceDesc, Impl: watchServer{s: s}},
 		},
 	}, nil
@@ -118,6 +118,10 @@ func (s *service) validTenant(ctx context.Context, message, tenant string) (*ost
 	return s.store(ctx, tenant)
 }
 
+// makesDefaultTenant reports whether the next request, also a read, may create
+// DefaultTenant.
+func (s *service) makesDefaultTenant() bool { return !s.defaultTenantReady.Load() }
+
 // ensureDefaultTenant creates DefaultTenant unless it exists or was deleted. Several
 // nodes may do it at once.
 func (s *service) ensureDefaultTenant(ctx context.Context) error {
@@ -134,12 +138,22 @@ func (s *service) ensureDefaultTenant(ctx context.Context) error {
 			return translateError(err)
 		}
 	}
-	_, err := s.engine.CreateStore(ctx, tenantStore(DefaultTenant, DefaultTenant))
-	if err != nil && !errors.Is(err, ostiary.ErrStoreExists) { // another request created it
+	if err := s.createOnce(ctx, tenantStore(DefaultTenant, DefaultTenant)); err != nil {
 		return translateError(err)
 	}
 	s.defaultTenantReady.Store(true)
 	return nil
+}
+
+// createOnce creates a store unless another request has created it.
+func (s *service) createOnce(ctx context.Context, r ostiary.CreateStoreRequest) error {
+	return ostiary.AuthorOf(ctx).Beforehand(ctx, func(ctx context.Context) error {
+		_, err := s.engine.CreateStore(ctx, r)
+		if errors.Is(err, ostiary.ErrStoreExists) {
+			return nil
+		}
+		return err
+	})
 }
 
 // deletedDoor is the door whose alias marks that DefaultTenant was deleted, so that no
@@ -148,11 +162,7 @@ const deletedDoor = "permify-deleted"
 
 // markDefaultDeleted marks that DefaultTenant is deleted.
 func (s *service) markDefaultDeleted(ctx context.Context) error {
-	_, err := s.engine.CreateStore(ctx, ostiary.CreateStoreRequest{Name: "Permify: tenant " + DefaultTenant + " was deleted", Aliases: map[string]string{deletedDoor: DefaultTenant}})
-	if errors.Is(err, ostiary.ErrStoreExists) {
-		return nil
-	}
-	return err
+	return s.createOnce(ctx, ostiary.CreateStoreRequest{Name: "Permify: tenant " + DefaultTenant + " was deleted", Aliases: map[string]string{deletedDoor: DefaultTenant}})
 }
 
 // noopToken is the snap token of a write without data. Sent back as a snap

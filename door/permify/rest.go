@@ -68,8 +68,9 @@ func (s *service) routes() []door.Route {
 		if n := routes[i].Name; n == "Watch.Watch" || n == "Permission.LookupEntityStream" {
 			routes[i].Streams = true
 		}
-		// The first request makes DefaultTenant.
-		routes[i].MayWrite = !routes[i].Writes && !routes[i].Streams
+		if !routes[i].Writes && !routes[i].Streams {
+			routes[i].MayWrite = s.makesDefaultTenant
+		}
 	}
 	return routes
 }

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
@@ -51,10 +52,16 @@ func New(e *ostiary.Engine, o Options) (*door.Door, error) {
 	}
 	s := &service{engine: e, options: o}
 	d := &door.Door{Name: Name, Prefixes: []string{prefix, storePrefix}, Missing: serveMissing, Refuse: serveRefusal}
-	for _, r := range routes { // those that read make the default domain, if there is none
-		d.Routes = append(d.Routes, door.Route{Method: r.method, Pattern: prefix + r.path, Name: r.name, Writes: r.writes, MayWrite: !r.writes, Serve: s.handle(r)})
+	for _, r := range routes {
+		one := door.Route{Method: r.method, Pattern: prefix + r.path, Name: r.name, Writes: r.writes, Serve: s.handle(r)}
+		named := one
+		named.Pattern = storePrefix + r.path
+		if !r.writes && !r.shared {
+			one.MayWrite = s.makesDefault
+		}
+		d.Routes = append(d.Routes, one)
 		if !r.shared {
-			d.Routes = append(d.Routes, door.Route{Method: r.method, Pattern: storePrefix + r.path, Name: r.name, Writes: r.writes, MayWrite: !r.writes, Serve: s.handle(r)})
+			d.Routes = append(d.Routes, named)
 		}
 	}
 	return d, nil
@@ -112,7 +119,13 @@ var (
 type service struct {
 	engine  *ostiary.Engine
 	options Options
+	// hasDefault is true if the last request found the default domain.
+	hasDefault atomic.Bool
 }
+
+// makesDefault reports whether the next request for the default domain, also a read, may
+// make it.
+func (s *service) makesDefault() bool { return !s.hasDefault.Load() }
 
 // call is the state of one request.
 type call struct {
@@ -169,7 +182,11 @@ func (c *call) defaultDomain() (*domain.Domain, error) {
 			return nil, err
 		}
 	}
-	return c.options.Domains.Default(c.Context(), relations)
+	d, err := c.options.Domains.Default(c.Context(), relations)
+	if has := err == nil; has != c.hasDefault.Load() {
+		c.hasDefault.Store(has)
+	}
+	return d, err
 }
 
 // number returns a parameter of the URL as a number of at most most, or standard

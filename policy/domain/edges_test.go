@@ -83,6 +83,17 @@ func TestStoreBecomesDomain(t *testing.T) {
 			t.Errorf("a store with data: %v", err)
 		}
 	}
+	// A call that ended before it had written the settings is repeated.
+	half := named("half")
+	if _, err := r.Make(ctx, "other", "half", nil); !errors.Is(err, ostiary.ErrStoreExists) {
+		t.Errorf("an empty store with another name: %v", err)
+	}
+	if d := must(r.Make(ctx, "half", "half", nil))(t); d.Store() != half {
+		t.Error("the domain has another store than the one that was created for it")
+	}
+	if _, err := r.Make(ctx, "half", "half", nil); !errors.Is(err, ostiary.ErrStoreExists) {
+		t.Errorf("an alias of a domain: %v", err)
+	}
 	if _, err := r.Make(ctx, "x", "a/b", nil); !errors.Is(err, domain.ErrName) {
 		t.Errorf("a malformed alias: %v", err)
 	}

@@ -169,7 +169,8 @@ func (r *Registry) Default(ctx context.Context, relations *ostiary.Store) (*Doma
 
 // Make makes a domain with an alias. relations is the store that it may ask, or
 // nil for none; it never changes. It fails with ostiary.ErrStoreExists if the
-// alias is in use.
+// alias is in use. If an earlier call with the same name and alias has only created
+// the store, Make goes on with that.
 func (r *Registry) Make(ctx context.Context, name, alias string, relations *ostiary.Store) (*Domain, error) {
 	if relations != nil {
 		switch _, err := r.Of(ctx, relations); {
@@ -182,39 +183,68 @@ func (r *Registry) Make(ctx context.Context, name, alias string, relations *osti
 	if err := validName(alias); err != nil {
 		return nil, err
 	}
-	s, err := r.engine.CreateStore(ctx, ostiary.CreateStoreRequest{Name: name, Aliases: map[string]string{Alias: alias}})
+	var s *ostiary.Store
+	err := ostiary.AuthorOf(ctx).Beforehand(ctx, func(ctx context.Context) (err error) {
+		s, err = r.engine.CreateStore(ctx, ostiary.CreateStoreRequest{Name: name, Aliases: map[string]string{Alias: alias}})
+		if errors.Is(err, ostiary.ErrStoreExists) {
+			s, err = r.unfinished(ctx, name, alias, err)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	return r.begin(ctx, s, relations)
+	d, made, err := r.begin(ctx, s, relations)
+	if err == nil && !made {
+		return nil, fmt.Errorf("%w: another caller has made the domain %q", ostiary.ErrStoreExists, alias)
+	}
+	return d, err
 }
 
-// ensure makes the domain with an alias, unless another caller makes it first.
-func (r *Registry) ensure(ctx context.Context, name, alias string, relations *ostiary.Store) (*Domain, error) {
-	s, err := r.engine.CreateStore(ctx, ostiary.CreateStoreRequest{Name: name, Aliases: map[string]string{Alias: alias}})
-	if errors.Is(err, ostiary.ErrStoreExists) {
-		s, err = r.engine.StoreByAlias(ctx, Alias, alias)
+// unfinished returns the store with an alias if it has the name and no entry: an earlier
+// call has ended before it had settings. Otherwise it returns exists.
+func (r *Registry) unfinished(ctx context.Context, name, alias string, exists error) (*ostiary.Store, error) {
+	s, err := r.engine.StoreByAlias(ctx, Alias, alias)
+	if err != nil || s.Info().Name != name {
+		return nil, exists
 	}
-	if err != nil {
-		return nil, err
+	if head, err := s.Stats(ctx); err != nil || head.Revision > 0 {
+		return nil, exists
 	}
-	return r.begin(ctx, s, relations)
+	return s, nil
+}
+
+// ensure makes the domain with an alias, unless another caller makes it first. If another
+// node writes before the store has its settings, that node goes on with the store.
+func (r *Registry) ensure(ctx context.Context, name, alias string, relations *ostiary.Store) (d *Domain, err error) {
+	err = ostiary.AuthorOf(ctx).Beforehand(ctx, func(ctx context.Context) error {
+		s, err := r.engine.CreateStore(ctx, ostiary.CreateStoreRequest{Name: name, Aliases: map[string]string{Alias: alias}})
+		if errors.Is(err, ostiary.ErrStoreExists) {
+			s, err = r.engine.StoreByAlias(ctx, Alias, alias)
+		}
+		if err == nil {
+			d, _, err = r.begin(ctx, s, relations)
+		}
+		return err
+	})
+	return d, err
 }
 
 // begin makes an empty store a policy domain. If another caller does so first, it
-// returns that domain. It fails with [ErrNoDomain] if the store has other data.
-func (r *Registry) begin(ctx context.Context, s *ostiary.Store, relations *ostiary.Store) (*Domain, error) {
+// returns that domain, and made is false. It fails with [ErrNoDomain] if the store has
+// other data.
+func (r *Registry) begin(ctx context.Context, s *ostiary.Store, relations *ostiary.Store) (d *Domain, made bool, err error) {
 	empty, err := s.TokenAt(ctx, 0)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	_, err = s.Write(ctx, ostiary.WriteRequest{Documents: []ostiary.Document{newSettings(relations).document()}, After: empty})
 	if err != nil && !errors.Is(err, ostiary.ErrPrecondition) {
-		return nil, err
+		return nil, false, err
 	}
-	d, err := r.Of(ctx, s)
-	if err == nil && d.Relations() != relations {
-		return nil, fmt.Errorf("%w: domain %s", ErrBinding, s.ID())
+	made = err == nil
+	if d, err = r.Of(ctx, s); err == nil && d.Relations() != relations {
+		return nil, made, fmt.Errorf("%w: domain %s", ErrBinding, s.ID())
 	}
-	return d, err
+	return d, made, err
 }

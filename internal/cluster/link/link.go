@@ -54,9 +54,14 @@ const (
 	HandshakeTime = 5 * time.Second
 )
 
-// refreshInterval is the time between two reads of the registry, which end the calls
-// of nodes that were removed.
-const refreshInterval = 5 * time.Second
+const (
+	// refreshInterval is the time between two rounds of [Link.refreshNow].
+	refreshInterval = 5 * time.Second
+	// endInterval is the time between two reads of the registry while calls of other nodes
+	// run, which end the calls of nodes that were removed. Most calls are to the holder, so
+	// it is about one read a second for the whole cluster.
+	endInterval = time.Second
+)
 
 // Registry has the nodes of the cluster. Every sharedlog.Log is one.
 type Registry interface {
@@ -191,22 +196,37 @@ func (l *Link) attached() (Node, Receiver) {
 // to and from nodes whose certificates are no longer valid are closed.
 func (l *Link) Reload() error { return l.transport.Reload() }
 
-// refresh reads the registry regularly, and ends the calls of nodes that are no longer
-// in it, and connections whose certificates have expired, until the link is closed.
+// refresh ends the calls of nodes that are no longer in the registry, and connections to
+// them or with expired certificates, until the link is closed.
 func (l *Link) refresh() {
-	tick := time.NewTicker(refreshInterval)
-	defer tick.Stop()
+	all, end := time.NewTicker(refreshInterval), time.NewTicker(endInterval)
+	defer all.Stop()
+	defer end.Stop()
 	for {
 		select {
 		case <-l.ctx.Done():
 			return
-		case <-tick.C:
+		case <-all.C:
 			l.refreshNow()
+		case <-end.C:
+			l.endRemoved()
 		}
 	}
 }
 
-// refreshNow is one round of refresh. Tests call it, too.
+// endRemoved ends the calls of nodes that are no longer in the registry, if there are
+// calls of other nodes at all.
+func (l *Link) endRemoved() {
+	if !l.registry.serves() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(l.ctx, refreshInterval)
+	defer cancel()
+	_ = l.registry.read(ctx) // what was read before counts on
+}
+
+// refreshNow verifies certificates, reads the registry, and ends the calls and
+// connections that are no longer valid.
 func (l *Link) refreshNow() {
 	ctx, cancel := context.WithTimeout(l.ctx, refreshInterval)
 	defer cancel()

@@ -208,7 +208,7 @@ func TestRemoved(t *testing.T) {
 	if err := r.log.Forget(t.Context(), two.self.ID); err != nil {
 		t.Fatal(err)
 	}
-	one.refreshNow()
+	one.endRemoved()
 	_, err := stream.Recv()
 	wants(t, err, cluster.ErrPeer, "node "+two.self.ID.String()+" is not registered")
 	wants(t, two.refusal(t, one), cluster.ErrPeer, "is not registered: it was removed")

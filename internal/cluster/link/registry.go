@@ -145,6 +145,13 @@ func (r *registry) begin(ctx context.Context, from cluster.Peer) (_ context.Cont
 	}
 }
 
+// serves reports whether calls of other nodes run.
+func (r *registry) serves() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.calls) > 0
+}
+
 // endAll ends all calls, and lets none begin.
 func (r *registry) endAll() {
 	r.mu.Lock()

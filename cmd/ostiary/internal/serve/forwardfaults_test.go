@@ -160,6 +160,47 @@ func TestHolderMoves(t *testing.T) {
 	}
 }
 
+// TestHolderMovesBetweenWrites lets the holder change after the first or the second append
+// of a request that makes something which it needs, such as a default tenant. The next
+// holder goes on with it, and the client sees nothing.
+func TestHolderMovesBetweenWrites(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		writingRoute
+		after int // appends
+	}{
+		{writingRoute{"permify", "POST", "/v1/tenants/t1/schemas/write", m{"schema": "entity user {}"}}, 1},
+		{writingRoute{"permify", "POST", "/v1/tenants/create", m{"id": "t9", "name": "nine"}}, 1},
+		{writingRoute{"permify", "DELETE", "/v1/tenants/t1", m{}}, 1},
+		{writingRoute{"permify", "DELETE", "/v1/tenants/t1", m{}}, 2},
+		{writingRoute{"xacml", "POST", "/xacml/v3/pdp", m{"Request": m{}}}, 1},
+		{writingRoute{"xacml", "DELETE", "/xacml/v3/policies/p", nil}, 1},
+		{writingRoute{"xacml", "POST", "/xacml/v3/domains", m{"name": "d", "alias": "d"}}, 1},
+		{oneWrite[4], 1},
+	} {
+		for via := range 2 {
+			all := openNodes(t, 3, nil)
+			n, before := all.nodes[0], 0
+			n.appends = func() {
+				if before++; before == c.after+1 {
+					all.lead(2)
+				}
+			}
+			response, text := all.nodes[via].write(c.writingRoute)
+			if response.StatusCode >= 500 {
+				t.Errorf("%s %s through node %d, moved after %d: %d %s", c.method, c.path, via, c.after, response.StatusCode, text)
+			}
+			if holder, _ := all.at(); holder != 2 {
+				t.Errorf("%s %s made %d appends, want more than %d", c.method, c.path, before, c.after)
+			}
+			direct, want := openNodes(t, 1, nil).nodes[0].write(c.writingRoute)
+			if response.StatusCode != direct.StatusCode {
+				t.Errorf("%s %s through node %d, moved after %d: %d %s\nwithout a change of the holder: %d %s", c.method, c.path, via, c.after, response.StatusCode, text, direct.StatusCode, want)
+			}
+		}
+	}
+}
+
 // rename returns a request that makes something else than in.
 func rename(in any) any {
 	fields, ok := in.(m)

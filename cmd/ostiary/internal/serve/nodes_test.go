@@ -54,6 +54,9 @@ type testNode struct {
 	waiting atomic.Int64 // calls of Target that wait for a holder
 	// believes is true while the node takes itself for the holder, whatever the others say.
 	believes atomic.Bool
+	// appends is called before each append of the node while it is the holder; nil does
+	// nothing.
+	appends func()
 	// fault is called with the number of each request that the node forwards, before
 	// (sent is false) and after it was served. An error is what the sender gets.
 	fault func(sent bool) error
@@ -169,6 +172,9 @@ func (all *testNodes) at() (int, <-chan struct{}) {
 }
 
 func (n *testNode) mayAppend(context.Context) (uint64, error) {
+	if holder, _ := n.all.at(); holder == n.number && n.appends != nil {
+		n.appends()
+	}
 	if holder, _ := n.all.at(); holder != n.number {
 		n.believes.Store(false)
 		return 0, storage.ErrNotHolder

@@ -232,4 +232,17 @@ func TestReadsOfNewCluster(t *testing.T) {
 			t.Errorf("%s %s: %d %.200s\nthe holder: %d %.200s\nagain: %d %.200s", r.method, r.path, response.StatusCode, text, direct.StatusCode, want, again.StatusCode, textAgain)
 		}
 	}
+	// What doors make is there now: reads are reads, and keep no bodies.
+	for _, d := range n.doors {
+		for _, r := range d.Routes {
+			if r.MayWrite != nil && r.MayWrite() && !r.Login {
+				t.Errorf("%s %s %s may write", d.Name, r.Method, r.Pattern)
+			}
+		}
+		for _, s := range d.Services {
+			if s.MayWrite != nil && s.MayWrite() {
+				t.Errorf("reads of %s may write", s.Desc.ServiceName)
+			}
+		}
+	}
 }

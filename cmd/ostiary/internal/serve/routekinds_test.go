@@ -108,9 +108,9 @@ const (
 	markMayWrite = "MayWrite"
 )
 
-// marks returns the mark of each operation of a door. It fails if the routes and methods
-// of an operation have different marks, and if a service marks a method that it does not
-// have, or that has a stream.
+// marks returns the mark of each operation of a door. It fails if only some of the routes
+// and methods of an operation write, and if a service marks a method that it does not have,
+// or that has a stream.
 func marks(t *testing.T, d *door.Door) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -124,13 +124,17 @@ func marks(t *testing.T, d *door.Door) map[string]string {
 		case mayWrite:
 			mark = markMayWrite
 		}
-		if old := all[name]; old != "" && old != mark {
+		switch old := all[name]; {
+		case old == "", old == mark:
+		case old == markWrites, mark == markWrites:
 			t.Errorf("%s %s has the marks %q and %q", d.Name, name, old, mark)
+		default:
+			mark = markMayWrite
 		}
 		all[name] = mark
 	}
 	for i := range d.Routes {
-		set(d.Routes[i].Name, d.Routes[i].Writes, d.Routes[i].MayWrite)
+		set(d.Routes[i].Name, d.Routes[i].Writes, d.Routes[i].MayWrite != nil)
 	}
 	for _, s := range d.Services {
 		service := s.Desc.ServiceName[strings.LastIndexByte(s.Desc.ServiceName, '.')+1:] + "."
@@ -138,11 +142,12 @@ func marks(t *testing.T, d *door.Door) map[string]string {
 			service = ""
 		}
 		left := map[string]bool{}
-		for _, name := range slices.Concat(s.Writes, s.MayWrite) {
+		for _, name := range s.Writes {
 			left[name] = true
 		}
 		for _, m := range s.Desc.Methods {
-			set(service+m.MethodName, slices.Contains(s.Writes, m.MethodName), slices.Contains(s.MayWrite, m.MethodName))
+			writes := slices.Contains(s.Writes, m.MethodName)
+			set(service+m.MethodName, writes, !writes && s.MayWrite != nil)
 			delete(left, m.MethodName)
 		}
 		for _, m := range s.Desc.Streams {

@@ -113,7 +113,10 @@ func (c *Catalog) find(ctx context.Context) (*stored, error) {
 
 // create returns the replica of the store, which it creates if there is none.
 func (c *Catalog) create(ctx context.Context) (*stored, error) {
-	_, err := c.engine.CreateStore(ctx, ostiary.CreateStoreRequest{Name: "ONAP policies", Aliases: map[string]string{StoreDoor: storeAlias}})
+	err := ostiary.AuthorOf(ctx).Beforehand(ctx, func(ctx context.Context) error {
+		_, err := c.engine.CreateStore(ctx, ostiary.CreateStoreRequest{Name: "ONAP policies", Aliases: map[string]string{StoreDoor: storeAlias}})
+		return err
+	})
 	if err != nil && !errors.Is(err, ostiary.ErrStoreExists) { // another engine may have created it
 		return nil, err
 	}
