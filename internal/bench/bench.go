@@ -46,7 +46,7 @@ type Record struct {
 	// Records with different scopes are not compared.
 	Scope string `json:"scope,omitempty"`
 	// Workload is the benchmark: "openfga", "lxd", "permify", "native", "acp",
-	// "onap", "xacml", "keystone, hash cost 12".
+	// "onap", "xacml", "cluster", "keystone, hash cost 12".
 	Workload string `json:"workload"`
 	// Cell is the kind of request within the workload: "direct", "list 1000".
 	Cell string `json:"cell"`
@@ -89,9 +89,12 @@ type Record struct {
 	Distribution []Quantile `json:"distribution,omitempty"`
 	// Throughput is the number of successful requests per second.
 	Throughput float64 `json:"throughput_per_s,omitempty"`
-	// ServerCPU is the processor time per request of the server's process. It is
-	// 0 for an embedded target.
+	// ServerCPU is the processor time per request of the server's process, and in the
+	// workload "cluster" of all nodes. It is 0 for an embedded target.
 	ServerCPU float64 `json:"server_cpu_ns,omitempty"`
+	// Syncs is how often per second the server waits for its disk to keep entries of its
+	// log, if it is a node of a cluster without a database.
+	Syncs float64 `json:"syncs_per_s,omitempty"`
 	// GeneratorCPU is the processor time per request of this process: the
 	// clients', and for an embedded target the library's as well.
 	GeneratorCPU float64 `json:"generator_cpu_ns,omitempty"`

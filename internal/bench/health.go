@@ -30,19 +30,25 @@ func HealthOf(ctx context.Context, pid int, metrics string) (h Health, err error
 	if h.Handles, err = Handles(pid); err != nil {
 		return h, err
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, metrics, nil)
+	n, err := metricOf(ctx, metrics, "go_goroutines")
+	h.Goroutines = int(n)
+	return h, err
+}
+
+// metricOf returns a metric without labels of a server whose metrics are at a URL.
+func metricOf(ctx context.Context, url, name string) (float64, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return h, err
+		return 0, err
 	}
 	// A connection that stays open would count as a handle of the server.
 	r.Close = true
 	response, err := http.DefaultClient.Do(r)
 	if err != nil {
-		return h, err
+		return 0, err
 	}
 	defer response.Body.Close()
-	h.Goroutines, err = goroutines(response.Body)
-	return h, err
+	return metricIn(response.Body, name)
 }
 
 // Writes reports whether a node is the one of its cluster that writes, as /readyz of its
@@ -89,14 +95,13 @@ func Handles(pid int) (int, error) {
 	return len(list), nil
 }
 
-// goroutines reads the number of goroutines from metrics in the text format of
-// Prometheus.
-func goroutines(metrics io.Reader) (int, error) {
+// metricIn reads a metric without labels from metrics in the text format of Prometheus.
+func metricIn(metrics io.Reader, name string) (float64, error) {
 	lines := bufio.NewScanner(metrics)
 	for lines.Scan() {
-		if text, ok := strings.CutPrefix(lines.Text(), "go_goroutines "); ok {
-			return strconv.Atoi(text)
+		if text, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
+			return strconv.ParseFloat(text, 64)
 		}
 	}
-	return 0, errors.Join(lines.Err(), errors.New("bench: the metrics have no go_goroutines"))
+	return 0, errors.Join(lines.Err(), fmt.Errorf("bench: the metrics have no %s", name))
 }

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -23,6 +24,9 @@ type Side struct {
 	// means unknown, or this process. The processor time includes that of the
 	// process's children.
 	PID int
+	// Others are the processes of the other nodes of its cluster on this machine. Their
+	// processor time counts as well.
+	Others []int
 	// Metrics is the URL of its metrics in Prometheus' format; "" if there are none.
 	Metrics string
 	// Notes are added to each of its records.
@@ -43,6 +47,7 @@ type Runner struct {
 	// and cell the number of the current one. They began at began.
 	cellCount, cell int
 	began           time.Time
+	added           atomic.Int64 // tuples of the workload "cluster"
 }
 
 // expect sets the number of cells that the workload measures.
@@ -97,17 +102,26 @@ func (r *Runner) teardown(ctx context.Context) error {
 
 // measure runs a load on a side and emits the record.
 func (r *Runner) measure(ctx context.Context, s *Side, record Record, load Load, send Send) error {
+	record, err := r.take(ctx, s, record, load, send)
+	if err != nil {
+		return err
+	}
+	return r.Emit(record)
+}
+
+// take runs a load on a side and returns the record.
+func (r *Runner) take(ctx context.Context, s *Side, record Record, load Load, send Send) (Record, error) {
 	title := r.nextCell(fmt.Sprintf("%s: %s, %s", s.Peer, record.Cell, s.Target.Door()))
 	load.Progress = r.progress(title, load.Requests)
 	// The warm-up must not count for the processor times.
 	if err := load.warm(ctx, send); err != nil {
-		return err
+		return record, err
 	}
 	load.WarmUp = 0
 	server, own := s.used(), OwnTime()
 	result, err := load.Run(ctx, send)
 	if err != nil {
-		return err
+		return record, err
 	}
 	record = s.record(record)
 	record.Load = load.String()
@@ -120,14 +134,14 @@ func (r *Runner) measure(ctx context.Context, s *Side, record Record, load Load,
 	}
 	if s.PID != 0 {
 		if record.Resident, err = Resident(s.PID); err != nil {
-			return err
+			return record, err
 		}
 	}
 	if result.FirstFailure != nil {
 		record.Notes = join(record.Notes, "first failure: "+clip(result.FirstFailure.Error()))
 	}
 	record.Notes = join(record.Notes, s.Notes)
-	return r.Emit(record)
+	return record, nil
 }
 
 // record returns r with the side's names, the machine and the time.
@@ -150,12 +164,16 @@ func join(a, b string) string {
 func clip(s string) string { return excerpt.Of(s, 200) }
 
 // used returns the processor time that the side's process and its children have
-// used, 0 if unknown.
+// used, with that of the other nodes; 0 if unknown.
 func (s *Side) used() time.Duration {
 	if s.PID == 0 {
 		return 0
 	}
-	return Used(s.PID)
+	sum := Used(s.PID)
+	for _, other := range s.Others {
+		sum += Used(other)
+	}
+	return sum
 }
 
 // OwnTime returns the processor time that this process has used.

@@ -249,6 +249,10 @@ func (n *Node) Close() error {
 // Leader reports whether this node leads, as far as it knows.
 func (n *Node) Leader() bool { return n.raft.State() == consensus.Leader }
 
+// Syncs returns how often the node has waited for its disk to keep entries of the log
+// since it was opened. Entries that arrive meanwhile share the next time.
+func (n *Node) Syncs() uint64 { return n.entries.syncs.Load() }
+
 // propose makes a command on the leader, waits until it is applied there, and returns
 // its index. It fails with errNotLeader if this node did not begin.
 func (n *Node) propose(c []byte) (uint64, error) {

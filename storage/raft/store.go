@@ -34,6 +34,7 @@ type store struct {
 	// running is true once the consensus runs. It ends the process with a stack trace if it
 	// cannot read an entry or write its term: instead, it waits then for ever.
 	running atomic.Bool
+	syncs   atomic.Uint64 // see [Node.Syncs]
 
 	mu          sync.RWMutex
 	first, last uint64 // indexes of the entries; 0 for none
@@ -124,6 +125,7 @@ func (s *store) StoreLogs(entries []*consensus.Log) error {
 			return err
 		}
 	}
+	s.syncs.Add(1)
 	if err := errors.Join(batch.Commit(pebble.Sync), s.failed()); err != nil {
 		return err
 	}

@@ -196,9 +196,17 @@ func (c Cell) database(instance int) (best int) {
 	return best
 }
 
-// leases returns --holder-lease and --read-lease as docs/geo.md advises: the holder
+// Leases returns --holder-lease and --read-lease as docs/geo.md advises: the holder
 // renews its lease by a commit of the log, of which five should fit into the lease, and a
-// read lease by a round trip, of which three should.
+// read lease by a round trip, of which three should. trip is the longest round trip from
+// the node that writes to another one, and between the longest one to another copy of the
+// log.
+func Leases(trip, between time.Duration) (holder, read time.Duration) {
+	read = max(700*time.Millisecond, 3*trip)
+	return max(time.Second, read*10/7, 5*between*3/2), read
+}
+
+// leases returns the leases of the cell.
 func (c Cell) leases() (holder, read time.Duration) {
 	way, all := c.way(), c.copies()
 	var trip, between time.Duration
@@ -208,8 +216,7 @@ func (c Cell) leases() (holder, read time.Duration) {
 	for _, i := range all {
 		between = max(between, way(all[0], i)+way(i, all[0]))
 	}
-	read = max(700*time.Millisecond, 3*trip)
-	return max(time.Second, read*10/7, 5*between*3/2), read
+	return Leases(trip, between)
 }
 
 // loaded returns the instances that get the load.

@@ -109,6 +109,7 @@ type column struct {
 var columns = []column{
 	{"size", func(r *bench.Record) string { return Count(float64(r.Size)) }},
 	{"per s", func(r *bench.Record) string { return Count(r.Throughput) }},
+	{"syncs per s", func(r *bench.Record) string { return Count(r.Syncs) }},
 	{"server CPU", func(r *bench.Record) string { return Nanos(r.ServerCPU) }},
 	{"generator CPU", func(r *bench.Record) string { return Nanos(r.GeneratorCPU) }},
 	{"median", func(r *bench.Record) string { return Nanos(r.Median) }},

@@ -150,6 +150,10 @@ func (q *Quorum) prepare(ctx context.Context) (err error) {
 	return err
 }
 
+// Syncs returns how often the node has waited for its disk to keep entries of the log, see
+// [raft.Node.Syncs].
+func (q *Quorum) Syncs() uint64 { return q.node.Syncs() }
+
 // own returns the record of this node, as it knows it; the zero Member if it is none.
 func (q *Quorum) own() raft.Member {
 	members, _ := q.node.Members()

@@ -42,7 +42,7 @@ type benchFlags struct {
 
 func (a *app) benchCommand() *cobra.Command {
 	return cli.Group("bench", "Run published benchmarks of authorization systems, against this program or another server",
-		a.benchOpenFGA(), a.benchLXD(), a.benchACP(), a.benchPermify(), a.benchNative(), a.benchONAP(), a.benchXACML(), a.benchKeystone(), a.benchGeo(), a.benchDatabase(), a.benchReport(), a.benchFloor())
+		a.benchOpenFGA(), a.benchLXD(), a.benchCluster(), a.benchACP(), a.benchPermify(), a.benchNative(), a.benchONAP(), a.benchXACML(), a.benchKeystone(), a.benchGeo(), a.benchDatabase(), a.benchReport(), a.benchFloor())
 }
 
 func (f *benchFlags) add(cmd *cobra.Command) {

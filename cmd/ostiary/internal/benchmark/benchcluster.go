@@ -4,13 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"time"
 
+	"github.com/spf13/cobra"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/cluster"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/node"
+	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/internal/bench"
+	"github.com/ostiary/ostiary/internal/bench/geo"
+	"github.com/ostiary/ostiary/internal/bench/geo/delay"
 )
 
 // nodesMax bounds --nodes: more than five nodes do not vote.
@@ -18,74 +28,282 @@ const nodesMax = 5
 
 // clustered is a node of a cluster that a benchmark has started.
 type clustered struct {
-	pid     int
+	process *running
+	args    []string
 	http    string // URL
 	metrics string // HOST:PORT
 	writes  bool
+	side    *bench.Side // nil before it was added as one
 }
 
-// cluster starts a cluster without a database on this machine, fills a store, and adds
-// two sides: the node that writes, which the report of LXD names the leader, and
-// another one.
-func (s *sides) cluster(ctx context.Context, n int) error {
+// serverGroup is a cluster without a database on this machine.
+type serverGroup struct {
+	*sides
+	dir   string
+	hosts delay.Hosts // of the nodes; nil if all are on the loopback interface
+	args  []string    // more arguments of each node
+	nodes []*clustered
+}
+
+// clusterBench are the flags of the benchmark of clusters.
+type clusterBench struct {
+	benchFlags
+	options     bench.ClusterOptions
+	size        string
+	delay       time.Duration
+	acknowledge string
+	join        bool
+	proxies     bool
+}
+
+func (a *app) benchCluster() *cobra.Command {
+	f := &clusterBench{}
+	f.driver = "pebble"
+	cmd := &cobra.Command{Use: "cluster", Short: "What the nodes of a cluster cost: durable writes, memory, the next commit after a kill, a new node", Args: cobra.NoArgs,
+		Long: "Start a cluster without a database on this machine, a single server, and a cluster in this process, all with the same tuples. Measure\n" +
+			"durable writes of one tuple by one client and by many, next to fdatasync of the same disk, with the memory of a node and the processor\n" +
+			"time of all nodes; then the time until a new node serves, and the time from a kill of the node that writes to the next commit.\n\n" +
+			"With --delay the nodes are that far apart, one way, in network namespaces (root on Linux) or behind proxies, and only they are measured.",
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.runBenchCluster(cmd.Context(), f) }}
+	f.addOutput(cmd)
+	s := cmd.Flags()
+	s.IntVar(&f.nodes, "nodes", 3, "number of nodes of a cluster, 3 to 5")
+	s.StringVar(&f.size, "size", "4k", "number of tuples in each store before, at least 4k")
+	s.IntSliceVar(&f.options.Writers, "writers", []int{1, 64}, "numbers of clients that write, one cell each")
+	s.DurationVar(&f.options.Load.Duration, "duration", 3*time.Second, "duration of each cell of writes")
+	s.DurationVar(&f.options.Load.WarmUp, "warm-up", 500*time.Millisecond, "duration of the warm-up before each cell, which is not measured")
+	s.IntVar(&f.options.Kills, "kills", 5, "how often the node that writes is killed; 0 never kills it")
+	s.BoolVar(&f.join, "join", true, "let a new node join")
+	s.DurationVar(&f.delay, "delay", 0, "how far the nodes are from each other, one way")
+	s.BoolVar(&f.proxies, "proxies", false, "with --delay: delay TCP connections with proxies, also where there are network namespaces")
+	s.StringVar(&f.acknowledge, "acknowledge", "leased", "--acknowledge of the nodes")
+	return cmd
+}
+
+func (a *app) runBenchCluster(ctx context.Context, f *clusterBench) error {
+	var err error
+	if f.options.Size, err = parseSize(f.size); err != nil {
+		return err
+	}
+	switch {
+	case f.options.Size < bench.SizeMinOpenFGA:
+		return fmt.Errorf("%w: invalid --size %s: expected at least %d tuples", cli.ErrUsage, f.size, bench.SizeMinOpenFGA)
+	case f.nodes < 3 || f.nodes > nodesMax:
+		return fmt.Errorf("%w: invalid --nodes %d: expected 3 to %d", cli.ErrUsage, f.nodes, nodesMax)
+	}
+	return a.measured(ctx, &f.benchFlags, func(ctx context.Context, emit func(bench.Record) error) (err error) {
+		s := &sides{app: a, flags: &f.benchFlags, size: f.options.Size}
+		s.model, s.tuples = bench.WorldOpenFGA(f.options.Size)
+		defer func() { err = errors.Join(err, s.close()) }()
+		return a.onCluster(ctx, f, s, emit)
+	})
+}
+
+// onCluster starts the servers of the benchmark of clusters, and measures them.
+func (a *app) onCluster(ctx context.Context, f *clusterBench, s *sides, emit func(bench.Record) error) error {
+	f.noFloor = true
+	if f.delay == 0 {
+		if err := errors.Join(s.serve(ctx), s.embeddedCluster(ctx, f.nodes)); err != nil {
+			return err
+		}
+		s.list = append(s.list[:1], s.list[2:]...) // over gRPC it is the same server
+		s.list[0].Peer += ", a single server"
+	}
+	c, err := s.cluster(ctx, f.nodes, f.apart, f.settings()...)
+	if err != nil {
+		return err
+	}
+	for i := range s.list {
+		if side := &s.list[i]; side.Metrics != "" {
+			c.others(side)
+		}
+	}
+	o := f.options
+	o.Folder = c.dir
+	if f.join {
+		o.Join = func(ctx context.Context) error {
+			_, err := c.join(ctx, len(c.nodes))
+			return err
+		}
+	}
+	if o.Kills > 0 {
+		o.Kill = c.kill
+	}
+	line := a.Progress()
+	defer line.End()
+	return (&bench.Runner{Sides: s.list, Emit: emit, Progress: line.Show}).Cluster(ctx, o)
+}
+
+// settings returns the settings of the nodes, none for the default ones. Leases grow with
+// the distance, as docs/cluster.md asks for.
+func (f *clusterBench) settings() (args []string) {
+	if f.acknowledge != "leased" {
+		args = append(args, "--acknowledge", f.acknowledge)
+	}
+	if f.delay > 0 {
+		holder, read := geo.Leases(2*f.delay, 2*f.delay)
+		args = append(args, "--holder-lease", holder.String(), "--read-lease", read.String())
+	}
+	return args
+}
+
+// apart makes the hosts of n nodes, or none.
+func (f *clusterBench) apart(n int) (hosts delay.Hosts, err error) {
+	if f.delay == 0 {
+		return nil, nil
+	}
+	way := func(from, to int) time.Duration { return f.delay }
+	if !f.proxies {
+		namespaces, err := delay.OpenNamespaces(n, way)
+		if err == nil || !errors.Is(err, delay.ErrUnavailable) {
+			return namespaces, err
+		}
+	}
+	return delay.OpenLoopback(n, way)
+}
+
+// cluster starts a cluster without a database on this machine, whose first node has a
+// filled store, and adds two sides: the node that writes, which the report of LXD names the
+// leader, and another one. apart returns the hosts of the nodes and of one more, if they are
+// not all on the loopback interface; nil is like nil hosts.
+func (s *sides) cluster(ctx context.Context, n int, apart func(int) (delay.Hosts, error), args ...string) (*serverGroup, error) {
 	if s.flags.driver != "pebble" {
-		return fmt.Errorf("%w: --nodes with --driver %s: expected pebble", cli.ErrUsage, s.flags.driver)
+		return nil, fmt.Errorf("%w: --nodes with --driver %s: expected pebble", cli.ErrUsage, s.flags.driver)
 	}
 	dir, err := os.MkdirTemp("", "ostiary-bench-")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s.closers = append(s.closers, func() error { return os.RemoveAll(dir) })
-	var nodes []clustered
-	for i := range n {
-		one, err := s.join(ctx, dir, i)
-		if err != nil {
-			return fmt.Errorf("node %d: %w", i+1, err)
+	c := &serverGroup{sides: s, dir: dir, args: args}
+	if apart != nil {
+		if c.hosts, err = apart(n + 1); err != nil {
+			return nil, err
 		}
-		nodes = append(nodes, one)
+		if c.hosts != nil {
+			s.closers = append(s.closers, c.hosts.Close)
+		}
 	}
-	if err := s.fillCluster(ctx, &nodes[0]); err != nil {
-		return err
+	// The library fills the folder faster, but its cluster would have the default settings.
+	if len(args) == 0 {
+		if err := s.fillFolder(ctx, c.folder(0)); err != nil {
+			return nil, err
+		}
 	}
-	if err := findWriter(ctx, nodes); err != nil {
-		return err
+	for i := range n {
+		one, err := c.join(ctx, i)
+		if err != nil {
+			return nil, fmt.Errorf("node %d: %w", i+1, err)
+		}
+		c.nodes = append(c.nodes, one)
+	}
+	if len(args) > 0 {
+		if err := s.fillThrough(ctx, c.nodes[0]); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.findWriter(ctx); err != nil {
+		return nil, err
 	}
 	added := map[bool]bool{}
-	for i := range nodes {
-		if one := &nodes[i]; !added[one.writes] {
+	for _, one := range c.nodes {
+		side, err := s.sideOf(ctx, one)
+		if err != nil {
+			return nil, err
+		}
+		if one.side = side; !added[one.writes] {
 			added[one.writes] = true
-			if err := s.addNode(ctx, one); err != nil {
-				return err
-			}
+			s.list = append(s.list, *side)
 		}
 	}
-	return nil
+	if last := len(s.list) - 1; s.list[last].Peer == s.own().Peer { // the one that writes comes first
+		s.list[last-1], s.list[last] = s.list[last], s.list[last-1]
+	}
+	return c, nil
 }
 
-// join starts node i of a cluster, whose folders are in dir. The first one begins it.
-func (s *sides) join(ctx context.Context, dir string, i int) (one clustered, err error) {
-	ports, err := freePorts(3)
-	if err != nil {
-		return one, err
+func (c *serverGroup) folder(i int) string { return filepath.Join(c.dir, fmt.Sprint("node", i+1)) }
+
+// addresses are those of a service of a node: where it listens, where other nodes reach it,
+// and where clients do.
+type addresses struct{ listen, nodes, clients string }
+
+func (c *serverGroup) addresses(i int, service string) (at addresses, err error) {
+	if c.hosts == nil {
+		ports, err := freePorts(1)
+		if err != nil {
+			return at, err
+		}
+		return addresses{ports[0], ports[0], ports[0]}, nil
 	}
-	folder := func(i int) string { return filepath.Join(dir, fmt.Sprint("node", i+1)) }
-	args := []string{"serve", "--data", folder(i), "--http", ports[0], "--grpc", "off", "--metrics", ports[1], "--nodes-listen", ports[2], "--drain-time", "0", "--log-level", "error"}
+	port, err := c.hosts.Port(i, service)
+	if err != nil {
+		return at, err
+	}
+	at.listen = net.JoinHostPort(c.hosts.Bind(i), strconv.Itoa(port))
+	if at.nodes, err = c.hosts.Reach(-1, i, service); err != nil {
+		return at, err
+	}
+	at.clients, err = c.hosts.Client(i, service)
+	return at, err
+}
+
+// join starts node i of the cluster. All but the first one join it.
+func (c *serverGroup) join(ctx context.Context, i int) (*clustered, error) {
+	var of [3]addresses
+	for n, service := range []string{"http", "metrics", "nodes"} {
+		var err error
+		if of[n], err = c.addresses(i, service); err != nil {
+			return nil, err
+		}
+	}
+	web, metrics, nodes := of[0], of[1], of[2]
+	args := append([]string{"serve", "--data", c.folder(i), "--http", web.listen, "--grpc", "off", "--metrics", metrics.listen, "--nodes-listen", nodes.listen,
+		"--nodes-address", nodes.nodes, "--drain-time", "0", "--log-level", "error"}, c.args...)
+	if c.hosts != nil {
+		args = append(args, "--metrics-exposed", "--auth-anonymous")
+	}
 	if i == 0 {
 		args = append(args, "--cluster")
 	} else {
 		var token node.MadeToken
-		if err := cli.Control(ctx, folder(0), node.TokenCommand, node.TokenOptions{Valid: time.Minute}, &token); err != nil {
-			return one, err
+		if err := cli.Control(ctx, c.folder(0), node.TokenCommand, node.TokenOptions{Valid: time.Minute}, &token); err != nil {
+			return nil, err
 		}
 		args = append(args, "--join", token.Token)
 	}
-	one.http, one.metrics = "http://"+ports[0], ports[1]
-	one.pid, err = s.start(ctx, one.http+"/readyz", args...)
-	return one, err
+	one := &clustered{http: "http://" + web.clients, metrics: metrics.clients, args: args}
+	return one, c.begin(ctx, i, one)
 }
 
-// fillCluster fills the store through a node.
-func (s *sides) fillCluster(ctx context.Context, through *clustered) error {
+// begin starts the process of a node, and returns when it serves.
+func (c *serverGroup) begin(ctx context.Context, i int, one *clustered) (err error) {
+	// A node whose peers are killed reports each attempt to reach them.
+	name := c.folder(i) + ".log"
+	out, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	start := func(cmd *exec.Cmd) error {
+		cmd.Stderr = out
+		if c.hosts == nil {
+			return cmd.Start()
+		}
+		return c.hosts.Start(i, cmd)
+	}
+	if one.process, err = c.startWith(ctx, start, "http://"+one.metrics+"/readyz", one.args...); err != nil {
+		text, _ := os.ReadFile(name)
+		return fmt.Errorf("%w: it printed %q", err, text[max(0, len(text)-printedMax):])
+	}
+	return nil
+}
+
+// printedMax is how much of what a node has printed an error has, in bytes.
+const printedMax = 1000
+
+// fillThrough fills a store through a node.
+func (s *sides) fillThrough(ctx context.Context, through *clustered) error {
 	t, err := bench.NewHTTP(through.http, "")
 	if err != nil {
 		return err
@@ -95,31 +313,138 @@ func (s *sides) fillCluster(ctx context.Context, through *clustered) error {
 	return errors.Join(t.Setup(ctx, s.model, s.tuples, func(n int) { line.Show("filling the cluster", n, s.size) }), t.Close())
 }
 
-// findWriter notes which of the nodes writes.
-func findWriter(ctx context.Context, nodes []clustered) (err error) {
-	for i := range nodes {
-		if nodes[i].writes, err = bench.Writes(ctx, nodes[i].metrics); err != nil || nodes[i].writes {
-			return err
-		}
-	}
-	return errors.New("no node of the cluster writes")
-}
-
-// addNode adds a node as a side.
-func (s *sides) addNode(ctx context.Context, one *clustered) error {
-	t, err := bench.NewHTTP(one.http, "")
+// fillFolder fills the folder of the first node of a cluster.
+func (s *sides) fillFolder(ctx context.Context, folder string) error {
+	e, end, err := openNode(ctx, cluster.Options{Folder: folder})
 	if err != nil {
 		return err
 	}
-	if err := t.Attach(ctx); err != nil {
+	line := s.app.Progress()
+	defer line.End()
+	_, err = bench.Fill(ctx, e, s.model, s.tuples, func(n int) { line.Show("filling the cluster", n, s.size) })
+	return errors.Join(err, end())
+}
+
+// openNode opens an engine on a node in this process.
+func openNode(ctx context.Context, o cluster.Options) (*ostiary.Engine, func() error, error) {
+	n, err := cluster.Open(ctx, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, _, _, err := n.Writer(ctx); err != nil {
+		return nil, nil, errors.Join(err, n.Close())
+	}
+	e, err := ostiary.Open(ctx, ostiary.Options{Driver: n.Driver(), Leads: n.Writes, Conditions: cli.Conditions(cel.Options{})})
+	if err != nil {
+		return nil, nil, errors.Join(err, n.Close())
+	}
+	return e, func() error { return errors.Join(e.Close(), n.Close()) }, nil
+}
+
+// embeddedCluster starts a cluster in this process, fills it, and adds the node that
+// writes as a side.
+func (s *sides) embeddedCluster(ctx context.Context, n int) error {
+	dir, err := os.MkdirTemp("", "ostiary-bench-")
+	if err != nil {
+		return err
+	}
+	s.closers = append(s.closers, func() error { return os.RemoveAll(dir) })
+	first, err := cluster.Open(ctx, cluster.Options{Folder: filepath.Join(dir, "node1")})
+	if err != nil {
+		return err
+	}
+	s.closers = append(s.closers, first.Close)
+	if _, _, _, err := first.Writer(ctx); err != nil {
+		return err
+	}
+	for i := 1; i < n; i++ {
+		token, err := first.Token(ctx, time.Minute)
+		if err != nil {
+			return err
+		}
+		_, end, err := openNode(ctx, cluster.Options{Folder: filepath.Join(dir, fmt.Sprint("node", i+1)), Join: token})
+		if err != nil {
+			return err
+		}
+		s.closers = append(s.closers, end)
+	}
+	e, err := ostiary.Open(ctx, ostiary.Options{Driver: first.Driver(), Leads: first.Writes, Conditions: cli.Conditions(cel.Options{})})
+	if err != nil {
+		return err
+	}
+	s.closers = append(s.closers, e.Close)
+	t := bench.NewEmbedded(e)
+	line := s.app.Progress()
+	defer line.End()
+	if err := t.Setup(ctx, s.model, s.tuples, func(n int) { line.Show("filling the cluster in this process", n, s.size) }); err != nil {
 		return err
 	}
 	side := s.own()
-	side.PID, side.Metrics = one.pid, "http://"+one.metrics+"/metrics"
+	side.Notes = fmt.Sprintf("the node that writes, of a cluster of %d in this process", n)
+	return s.add(side, t)
+}
+
+// findWriter waits until one of the nodes writes, and notes which.
+func (c *serverGroup) findWriter(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startMax)
+	defer cancel()
+	for {
+		for _, one := range c.nodes {
+			one.writes = false
+		}
+		for _, one := range c.nodes {
+			writes, err := bench.Writes(ctx, one.metrics)
+			if one.writes = err == nil && writes; one.writes {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return errors.New("no node of the cluster writes")
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// kill kills the node that writes.
+func (c *serverGroup) kill(ctx context.Context) (survivor *bench.Side, again func(context.Context) error, err error) {
+	if err := c.findWriter(ctx); err != nil {
+		return nil, nil, err
+	}
+	for i, one := range c.nodes {
+		if one.writes {
+			one.process.kill()
+			return c.nodes[(i+1)%len(c.nodes)].side, func(ctx context.Context) error { return c.begin(ctx, i, one) }, nil
+		}
+	}
+	return nil, nil, errors.New("no node writes")
+}
+
+// others adds the other nodes to the side of a node.
+func (c *serverGroup) others(side *bench.Side) {
+	for _, one := range c.nodes {
+		if one.side.PID != side.PID {
+			side.Others = append(side.Others, one.process.Process.Pid)
+		}
+	}
+}
+
+// sideOf returns the side of a node.
+func (s *sides) sideOf(ctx context.Context, one *clustered) (*bench.Side, error) {
+	t, err := bench.NewHTTP(one.http, "")
+	if err != nil {
+		return nil, err
+	}
+	s.closers = append(s.closers, t.Close)
+	if err := t.Attach(ctx); err != nil {
+		return nil, err
+	}
+	side := s.own()
+	side.PID, side.Metrics, side.Target = one.process.Process.Pid, "http://"+one.metrics+"/metrics", t
 	side.Notes = "the node that writes, of a cluster on one machine"
 	if !one.writes {
 		side.Peer += bench.OtherNode
 		side.Notes = "another node of a cluster on one machine"
 	}
-	return s.add(side, t)
+	return &side, nil
 }

@@ -59,7 +59,8 @@ func (s *sides) close() error {
 func (s *sides) open(ctx context.Context, target string) error {
 	switch {
 	case target == "serve" && s.flags.nodes > 1:
-		return s.cluster(ctx, s.flags.nodes)
+		_, err := s.cluster(ctx, s.flags.nodes, nil)
+		return err
 	case target == "serve":
 		return s.serve(ctx)
 	case target == "embedded":
@@ -225,27 +226,50 @@ func (s *sides) floor(ctx context.Context, like *bench.HTTP) error {
 // startMax is how long a server may take until it is ready.
 const startMax = 3 * time.Minute
 
+// running is a program that a benchmark has started.
+type running struct {
+	*exec.Cmd
+	gone chan struct{} // closed when it has ended
+	err  error         // why; valid when gone is closed
+}
+
+// kill ends the program at once.
+func (p *running) kill() {
+	_ = p.Process.Kill()
+	<-p.gone
+}
+
 // start runs this program with args until close is called. It returns once the
 // program answers at url with another status than 503.
 func (s *sides) start(ctx context.Context, url string, args ...string) (pid int, err error) {
-	self, err := os.Executable()
+	p, err := s.startWith(ctx, (*exec.Cmd).Start, url, args...)
 	if err != nil {
 		return 0, err
 	}
-	cmd := exec.Command(self, args...)
-	cmd.Stderr = s.app.Err
-	if err := cmd.Start(); err != nil {
-		return 0, err
+	return p.Process.Pid, nil
+}
+
+// startWith is like start. begin starts the command.
+func (s *sides) startWith(ctx context.Context, begin func(*exec.Cmd) error, url string, args ...string) (*running, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
 	}
-	gone := make(chan error, 1)
-	go func() { gone <- cmd.Wait() }()
+	p := &running{Cmd: exec.Command(self, args...), gone: make(chan struct{})}
+	p.Stderr = s.app.Err
+	if err := begin(p.Cmd); err != nil {
+		return nil, err
+	}
+	go func() {
+		p.err = p.Wait()
+		close(p.gone)
+	}()
 	s.closers = append(s.closers, func() error {
-		cmd.Process.Signal(syscall.SIGTERM)
+		p.Process.Signal(syscall.SIGTERM)
 		select {
-		case <-gone:
+		case <-p.gone:
 		case <-time.After(startMax):
-			cmd.Process.Kill()
-			<-gone
+			p.kill()
 		}
 		return nil
 	})
@@ -254,20 +278,19 @@ func (s *sides) start(ctx context.Context, url string, args ...string) (pid int,
 	for {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
 		if response, err := http.DefaultClient.Do(request); err == nil {
 			response.Body.Close()
 			if response.StatusCode != http.StatusServiceUnavailable {
-				return cmd.Process.Pid, nil
+				return p, nil
 			}
 		}
 		select {
-		case err := <-gone:
-			gone <- err
-			return 0, fmt.Errorf("the server stopped before it answered: %w", err)
+		case <-p.gone:
+			return nil, fmt.Errorf("the server stopped before it answered: %w", p.err)
 		case <-ctx.Done():
-			return 0, fmt.Errorf("no response from %s: %w", url, ctx.Err())
+			return nil, fmt.Errorf("no response from %s: %w", url, ctx.Err())
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

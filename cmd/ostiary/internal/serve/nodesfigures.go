@@ -11,7 +11,7 @@ type nodeFigures struct {
 	m                                                                  *member
 	role, epoch, shown, readLease, holderLease, reachable, acknowledge *prometheus.Desc
 	followers, lag, delay, late                                        *prometheus.Desc
-	refused, expires                                                   *prometheus.Desc
+	refused, expires, syncs                                            *prometheus.Desc
 }
 
 func newNodeFigures(m *member) *nodeFigures {
@@ -32,13 +32,14 @@ func newNodeFigures(m *member) *nodeFigures {
 		late:        desc("follower_late", "Number of acknowledgements in a row that were late.", "node"),
 		refused:     desc("refused_total", "Number of connections and calls of other nodes that were refused."),
 		expires:     desc("certificate_expires_seconds", "Time at which the certificate of this node expires, in seconds since 1970."),
+		syncs:       desc("log_syncs_total", "How often this node has waited for its disk to keep entries of the log, in a cluster without a database."),
 	}
 }
 
 // Describe implements [prometheus.Collector].
 func (f *nodeFigures) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{f.role, f.epoch, f.shown, f.readLease, f.holderLease, f.reachable, f.acknowledge,
-		f.followers, f.lag, f.delay, f.late, f.refused, f.expires} {
+		f.followers, f.lag, f.delay, f.late, f.refused, f.expires, f.syncs} {
 		to <- d
 	}
 }
@@ -68,6 +69,9 @@ func (f *nodeFigures) Collect(to chan<- prometheus.Metric) {
 		gauge(f.followers, float64(n), state)
 	}
 	to <- prometheus.MustNewConstMetric(f.refused, prometheus.CounterValue, float64(f.m.refused.Load()))
+	if f.m.quorum != nil {
+		to <- prometheus.MustNewConstMetric(f.syncs, prometheus.CounterValue, float64(f.m.quorum.Syncs()))
+	}
 	if f.m.files != nil {
 		gauge(f.expires, float64(f.m.files.Expires().Unix()))
 	}
