@@ -308,3 +308,61 @@ func TestQuorumRolling(t *testing.T) {
 		writers.Wait()
 	}
 }
+
+// TestQuorumSettings changes the settings of a cluster without a database while it runs:
+// not to a shorter lease. Restarted nodes use them, the one that writes last.
+func TestQuorumSettings(t *testing.T) {
+	t.Parallel()
+	c := startNodesOn(t, "", 3)
+	c.prepare(c.all[0])
+	settings := func(args ...string) string {
+		t.Helper()
+		return c.run(append([]string{"node", "settings", "--data", c.folder(c.all[1])}, args...)...)
+	}
+	if out := settings(); out != "holder-lease 1s\nread-lease 700ms\nacknowledge leased\n" {
+		t.Errorf("node settings: %s", out)
+	}
+	if out := c.run("node", "upgrade", "--data", c.folder(c.all[2])); !strings.Contains(out, "already") {
+		t.Errorf("node upgrade: %s", out)
+	}
+	c.fails([]string{"leases of 900ms and 700ms while nodes run", "1s and 700ms"}, "node", "settings", "--data", c.folder(c.all[1]), "--holder-lease", "900ms")
+	c.fails([]string{"leases of 2s and 1ms while nodes run"}, "node", "settings", "--data", c.folder(c.all[1]), "--holder-lease", "2s", "--read-lease", "1ms")
+	const changed = "holder-lease 1.3s\nread-lease 800ms\nacknowledge leased\n"
+	if out := settings("--holder-lease", "1300ms", "--read-lease", "800ms"); out != changed {
+		t.Errorf("a change: %s", out)
+	}
+	writer := c.holder()
+	restart := func(p *process) {
+		t.Helper()
+		if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		<-p.ended
+		c.launch(p, c.flags...)
+	}
+	for _, p := range c.all {
+		if p != writer {
+			restart(p)
+			if err := c.write(writer, p.number); err != nil {
+				t.Error(err)
+			}
+			c.shows(p, p.number)
+		}
+	}
+	restart(writer)
+	for _, p := range c.all {
+		c.eventually(fmt.Sprintf("node %d is ready", p.number), func() bool { return p.ready().Status == "SERVING" })
+		if err := c.write(p, 10+p.number); err != nil {
+			t.Errorf("node %d: %v", p.number, err)
+		}
+	}
+	for _, p := range c.all {
+		c.shows(p, 12-p.number)
+	}
+	if out := settings(); out != changed {
+		t.Errorf("after the restarts: %s", out)
+	}
+	last := c.all[2]
+	c.kill(last)
+	c.fails([]string{"holder lease \"1s\", expected \"1.3s\""}, "serve", "--cluster", "--data", c.folder(last), "--http", "127.0.0.1:0", "--grpc", "off", "--metrics", "off", "--nodes-listen", "127.0.0.1:0", "--holder-lease", "1s")
+}

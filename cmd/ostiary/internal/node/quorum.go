@@ -11,13 +11,16 @@ import (
 
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/sharedlog"
 )
 
 // The commands of the socket of a data folder, for a cluster without a database.
 const (
-	TokenCommand  = "node-token"
-	ListCommand   = "node-list"
-	RemoveCommand = "node-remove"
+	TokenCommand    = "node-token"
+	ListCommand     = "node-list"
+	RemoveCommand   = "node-remove"
+	SettingsCommand = "node-settings"
+	UpgradeCommand  = "node-upgrade"
 )
 
 // TokenOptions are the body of TokenCommand.
@@ -65,6 +68,19 @@ func (a *app) tokenCommand() *cobra.Command {
 		}}
 	cli.CountVar(cmd.Flags(), &hours, "hours", 1, tokenHours, "hours for which the token is valid")
 	return cmd
+}
+
+// ask runs a command on the log of a URL. Without one, it asks the server that has the
+// data folder open.
+func ask[O, A any](ctx context.Context, a *app, at, command string, o O, run func(context.Context, sharedlog.Log, O) (A, error)) (answer A, err error) {
+	if at == "" {
+		return answer, a.control(ctx, command, o, &answer)
+	}
+	err = a.withLog(ctx, at, func(log sharedlog.Log) error {
+		answer, err = run(ctx, log, o)
+		return err
+	})
+	return answer, err
 }
 
 // control sends a command to the server that has the data folder open.

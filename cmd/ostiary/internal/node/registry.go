@@ -95,7 +95,7 @@ func (a *app) listCommand() *cobra.Command {
 			"STATE is holder (it writes), live, late (no report for 12 seconds), gone (none for 30 seconds) or stopped (it has ended in order).\n" +
 			"Without --log, the server that has the folder of --data open is asked: a node of a cluster without a database.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			nodes, err := a.list(cmd.Context(), at)
+			nodes, err := ask(cmd.Context(), a, at, ListCommand, struct{}{}, List)
 			if err != nil {
 				return err
 			}
@@ -120,20 +120,8 @@ func (a *app) listCommand() *cobra.Command {
 	return cmd
 }
 
-// list asks the log of a URL, or the server that has the data folder open.
-func (a *app) list(ctx context.Context, at string) (nodes []Listed, err error) {
-	if at == "" {
-		return nodes, a.control(ctx, ListCommand, struct{}{}, &nodes)
-	}
-	err = a.withLog(ctx, at, func(log sharedlog.Log) error {
-		nodes, err = List(ctx, log)
-		return err
-	})
-	return nodes, err
-}
-
 // List returns the nodes of the registry of a log.
-func List(ctx context.Context, log sharedlog.Log) ([]Listed, error) {
+func List(ctx context.Context, log sharedlog.Log, _ struct{}) ([]Listed, error) {
 	lease, err := log.Lease(ctx, shard)
 	if err != nil {
 		return nil, err
@@ -167,12 +155,7 @@ func (a *app) removeCommand() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("%w: %w", cli.ErrUsage, err)
 			}
-			if at == "" {
-				err = a.control(cmd.Context(), RemoveCommand, RemoveOptions{id, force}, &struct{}{})
-			} else {
-				err = a.withLog(cmd.Context(), at, func(log sharedlog.Log) error { return Remove(cmd.Context(), log, id, force) })
-			}
-			if err != nil {
+			if _, err := ask(cmd.Context(), a, at, RemoveCommand, RemoveOptions{id, force}, Remove); err != nil {
 				return err
 			}
 			return a.Print(map[string]string{"removed": id.String()}, func(w io.Writer) { fmt.Fprintf(w, "removed node %s\n", id) })
@@ -185,28 +168,28 @@ func (a *app) removeCommand() *cobra.Command {
 // ErrUnknown means that no such node is registered.
 var ErrUnknown = errors.New("unknown node")
 
-// Remove removes a node from the registry of a log. Unless force is set, it refuses a
+// Remove removes a node from the registry of a log. Unless o.Force is set, it refuses a
 // node that runs, or that writes. It fails with ErrUnknown if there is none.
-func Remove(ctx context.Context, log sharedlog.Log, id storage.NodeID, force bool) error {
+func Remove(ctx context.Context, log sharedlog.Log, o RemoveOptions) (done struct{}, err error) {
 	nodes, now, err := log.Nodes(ctx)
 	if err != nil {
-		return err
+		return done, err
 	}
 	lease, err := log.Lease(ctx, shard)
 	if err != nil {
-		return err
+		return done, err
 	}
 	for _, n := range nodes {
 		switch {
-		case n.ID != id:
+		case n.ID != o.ID:
 			continue
-		case force:
+		case o.Force:
 		case n.Runs(now):
-			return fmt.Errorf("%w: node %s reported %s ago, so it runs: stop it first, or --force", cli.ErrUsage, id, now.Sub(n.Seen).Round(time.Millisecond))
-		case writes(lease, id):
-			return fmt.Errorf("%w: node %s holds the lease of the node that writes: wait until another one has taken over, or --force", cli.ErrUsage, id)
+			return done, fmt.Errorf("%w: node %s reported %s ago, so it runs: stop it first, or --force", cli.ErrUsage, n.ID, now.Sub(n.Seen).Round(time.Millisecond))
+		case writes(lease, n.ID):
+			return done, fmt.Errorf("%w: node %s holds the lease of the node that writes: wait until another one has taken over, or --force", cli.ErrUsage, n.ID)
 		}
-		return log.Forget(ctx, id)
+		return done, log.Forget(ctx, n.ID)
 	}
-	return fmt.Errorf("%w: no node %s is registered; \"ostiary node list\" shows the nodes", ErrUnknown, id)
+	return done, fmt.Errorf("%w: no node %s is registered; \"ostiary node list\" shows the nodes", ErrUnknown, o.ID)
 }

@@ -39,7 +39,7 @@ func TestState(t *testing.T) {
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	log := memorylog.New().Open()
-	if _, err := upgrade(t.Context(), log, 2); err == nil || !strings.Contains(err.Error(), "no cluster yet") {
+	if _, err := Upgrade(t.Context(), log, UpgradeOptions{2}); err == nil || !strings.Contains(err.Error(), "no cluster yet") {
 		t.Errorf("without a cluster: %v", err)
 	}
 	first := sharedlog.Cluster{ID: sharedlog.ClusterID{1}, Format: 1}
@@ -52,7 +52,7 @@ func TestUpgrade(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, err := upgrade(t.Context(), log, 2)
+	_, err := Upgrade(t.Context(), log, UpgradeOptions{2})
 	if err == nil || !strings.Contains(err.Error(), "older:1 reads up to version 1 of segments, expected 2") || strings.Contains(err.Error(), "newer") {
 		t.Errorf("with an older node: %v", err)
 	}
@@ -64,14 +64,14 @@ func TestUpgrade(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []uint32{1, 2} {
-		if before, err := upgrade(t.Context(), log, 2); err != nil || before != want {
-			t.Errorf("version %d before, error %v, want %d", before, err, want)
+		if before, err := Upgrade(t.Context(), log, UpgradeOptions{2}); err != nil || before.Before != want {
+			t.Errorf("version %+v before, error %v, want %d", before, err, want)
 		}
 	}
 	if have, err := log.Cluster(t.Context()); err != nil || have.Format != 2 {
 		t.Errorf("after the upgrade the cluster is %+v, error %v", have, err)
 	}
-	if _, err := upgrade(t.Context(), log, 1); err == nil || !strings.Contains(err.Error(), "reads up to 1") {
+	if _, err := Upgrade(t.Context(), log, UpgradeOptions{1}); err == nil || !strings.Contains(err.Error(), "reads up to 1") {
 		t.Errorf("by an older program: %v", err)
 	}
 }

@@ -26,22 +26,22 @@ func (a *app) settingsCommand() *cobra.Command {
 	var f cli.SettingsFlags
 	cmd := &cobra.Command{Use: "settings", Short: "Show or change the settings that all nodes of a cluster have alike", Args: cobra.NoArgs,
 		Long: "Show the settings that all nodes of a cluster have alike, or change those whose flags are set. The shared log keeps them,\n" +
-			"and a node whose flags differ does not start. Stop all nodes before a change.",
-		Example: "  ostiary node settings\n  ostiary node settings --holder-lease 2s --read-lease 1s",
+			"and a node whose flags differ does not start. Stop all nodes before a change.\n" +
+			"Without --log, the server that has the folder of --data open is asked: any node of a cluster without a database, which has no log while all\n" +
+			"nodes are stopped. So it takes a change while they run, unless that makes a lease shorter: restart one node after the other then, the one that writes last.",
+		Example: "  ostiary node settings --log URL\n  ostiary node settings --data /var/lib/ostiary --holder-lease 2s --read-lease 1s",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			want, err := f.Settings()
 			if err != nil {
 				return err
 			}
-			return a.withLog(cmd.Context(), at, func(log sharedlog.Log) error {
-				s, err := changeSettings(cmd.Context(), log, want)
-				if err != nil {
-					return err
-				}
-				p := printedSettings{s.HolderLease.String(), s.ReadLease.String(), s.Acknowledge.String()}
-				return a.Print(p, func(w io.Writer) {
-					fmt.Fprintf(w, "holder-lease %s\nread-lease %s\nacknowledge %s\n", p.HolderLease, p.ReadLease, p.Acknowledge)
-				})
+			s, err := ask(cmd.Context(), a, at, SettingsCommand, want, changeStopped)
+			if err != nil {
+				return err
+			}
+			p := printedSettings{s.HolderLease.String(), s.ReadLease.String(), s.Acknowledge.String()}
+			return a.Print(p, func(w io.Writer) {
+				fmt.Fprintf(w, "holder-lease %s\nread-lease %s\nacknowledge %s\n", p.HolderLease, p.ReadLease, p.Acknowledge)
 			})
 		}}
 	cli.AddLog(cmd.Flags(), &at)
@@ -49,9 +49,28 @@ func (a *app) settingsCommand() *cobra.Command {
 	return cmd
 }
 
+// ChangeRunning replaces the settings that are not zero in want while nodes run, and
+// returns all of them. Nodes use them once they are restarted. It refuses a shorter lease:
+// a node that was restarted would take the role of one over that still has a longer one.
+func ChangeRunning(ctx context.Context, log sharedlog.Log, want sharedlog.Settings) (sharedlog.Settings, error) {
+	return changeSettings(ctx, log, want, func(old, next sharedlog.Settings) error {
+		if next.HolderLease < old.HolderLease || next.ReadLease < old.ReadLease {
+			return fmt.Errorf("%w: leases of %s and %s while nodes run: expected at least those of now, %s and %s",
+				cli.ErrUsage, next.HolderLease, next.ReadLease, old.HolderLease, old.ReadLease)
+		}
+		return nil
+	})
+}
+
+// changeStopped is ChangeRunning for a log that nodes need not run for. It fails if one
+// runs.
+func changeStopped(ctx context.Context, log sharedlog.Log, want sharedlog.Settings) (sharedlog.Settings, error) {
+	return changeSettings(ctx, log, want, func(_, _ sharedlog.Settings) error { return noneRuns(ctx, log) })
+}
+
 // changeSettings replaces the settings that are not zero in want, and returns all of
-// them. It fails if a node runs.
-func changeSettings(ctx context.Context, log sharedlog.Log, want sharedlog.Settings) (sharedlog.Settings, error) {
+// them. It changes nothing if allowed fails, which is called before and after the change.
+func changeSettings(ctx context.Context, log sharedlog.Log, want sharedlog.Settings, allowed func(old, next sharedlog.Settings) error) (sharedlog.Settings, error) {
 	old, err := describe(ctx, log)
 	if err != nil {
 		return sharedlog.Settings{}, err
@@ -64,14 +83,14 @@ func changeSettings(ctx context.Context, log sharedlog.Log, want sharedlog.Setti
 	if err := next.Settings.Check(); err != nil {
 		return next.Settings, fmt.Errorf("%w: %w", cli.ErrUsage, err)
 	}
-	if err := noneRuns(ctx, log); err != nil {
+	if err := allowed(old.Settings, next.Settings); err != nil {
 		return next.Settings, err
 	}
 	if err := log.SwapCluster(ctx, old, next); err != nil {
 		return next.Settings, err
 	}
 	// A node that has started meanwhile has either registered, or sees the change.
-	if err := noneRuns(ctx, log); err != nil {
+	if err := allowed(old.Settings, next.Settings); err != nil {
 		return next.Settings, errors.Join(err, log.SwapCluster(ctx, next, old))
 	}
 	return next.Settings, nil

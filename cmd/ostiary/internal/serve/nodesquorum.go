@@ -69,17 +69,24 @@ func (m *member) addNodeCommands(routes *http.ServeMux) {
 		m.log.Info("made a token for a node", "valid", o.Valid)
 		return node.MadeToken{Token: token.String()}, nil
 	})
-	addCommand(routes, node.ListCommand, func(ctx context.Context, _ struct{}) ([]node.Listed, error) { return m.listNodes(ctx) })
-	addCommand(routes, node.RemoveCommand, func(ctx context.Context, o node.RemoveOptions) (done struct{}, err error) {
-		return done, m.removeNode(ctx, o)
-	})
+	addCommand(routes, node.ListCommand, onLog(m, m.listNodes))
+	addCommand(routes, node.RemoveCommand, onLog(m, m.removeNode))
+	addCommand(routes, node.SettingsCommand, onLog(m, node.ChangeRunning))
+	addCommand(routes, node.UpgradeCommand, onLog(m, node.Upgrade))
+}
+
+// onLog returns a command that runs on a connection to the log.
+func onLog[O, A any](m *member, run func(context.Context, sharedlog.Log, O) (A, error)) func(context.Context, O) (A, error) {
+	return func(ctx context.Context, o O) (A, error) {
+		log := m.quorum.Log()
+		defer log.Close()
+		return run(ctx, log, o)
+	}
 }
 
 // listNodes returns the nodes of the registry, with their parts in keeping the log.
-func (m *member) listNodes(ctx context.Context) ([]node.Listed, error) {
-	log := m.quorum.Log()
-	defer log.Close()
-	all, err := node.List(ctx, log)
+func (m *member) listNodes(ctx context.Context, log sharedlog.Log, o struct{}) ([]node.Listed, error) {
+	all, err := node.List(ctx, log, o)
 	if err != nil {
 		return nil, err
 	}
@@ -109,24 +116,22 @@ func (m *member) listNodes(ctx context.Context) ([]node.Listed, error) {
 }
 
 // removeNode removes a node from the registry, and from those that keep the log.
-func (m *member) removeNode(ctx context.Context, o node.RemoveOptions) error {
-	log := m.quorum.Log()
-	defer log.Close()
-	errRegistry := node.Remove(ctx, log, o.ID, o.Force)
+func (m *member) removeNode(ctx context.Context, log sharedlog.Log, o node.RemoveOptions) (done struct{}, err error) {
+	_, errRegistry := node.Remove(ctx, log, o)
 	if errRegistry != nil && !errors.Is(errRegistry, node.ErrUnknown) {
-		return errRegistry
+		return done, errRegistry
 	}
 	members, err := m.quorum.Members()
 	if err != nil {
-		return err
+		return done, err
 	}
 	for _, part := range members {
 		if part.ID == o.ID.String() {
 			if err := m.quorum.Remove(ctx, o.ID); err != nil {
-				return fmt.Errorf("%w; it is no longer registered, but still keeps the log: try again", err)
+				return done, fmt.Errorf("%w; it is no longer registered, but still keeps the log: try again", err)
 			}
 			errRegistry = nil
 		}
 	}
-	return errRegistry
+	return done, errRegistry
 }
