@@ -162,7 +162,7 @@ func (w *writer) add(c *storage.Change, entry, order int32) error {
 // secret writes or deletes a secret.
 func (w *writer) secret(c *storage.Change) error {
 	key := appendDocumentKey(w.d.tableKey(w.id, tableSecrets), c.Document.Kind, c.Document.Key)
-	if w.d.copy {
+	if w.d.copy.Load() {
 		return w.copySecret(key, c)
 	}
 	if c.Kind == storage.SecretRemove {

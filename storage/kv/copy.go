@@ -28,7 +28,7 @@ type Copy struct{ d *Driver }
 // Copy returns what changes d. It fails with [storage.ErrFormat] unless d was opened
 // with Options.Copy.
 func (d *Driver) Copy() (*Copy, error) {
-	if !d.copy {
+	if !d.copy.Load() {
 		return nil, fmt.Errorf("%w: the data is not a copy of a shared log", storage.ErrFormat)
 	}
 	return &Copy{d}, nil
@@ -251,7 +251,7 @@ func appendMissing(dst []byte, secondary []string, digest storage.Hash) []byte {
 // missing returns the error for a document that is in no table: ErrSecretReplaced for
 // a missing secret of a copy, otherwise ErrNoDocument.
 func (d *Driver) missing(id storage.StoreID, t table, kind, key string) error {
-	if t != tableSecrets || !d.copy {
+	if t != tableSecrets || !d.copy.Load() {
 		return storage.ErrNoDocument
 	}
 	_, found, err := d.store.Get(appendDocumentKey(d.tableKey(id, tableSecretsMissing), kind, key), nil)

@@ -22,23 +22,29 @@ const streamMagic = "ostiary copy "
 // one moment, in parts of partBytes bytes or fewer. Secrets are missing in the stream;
 // it has their digests. put may read the parts once.
 func (c *Copy) Export(ctx context.Context, partBytes int, put func(record []byte, parts iter.Seq2[[]byte, error]) error) error {
-	done, err := c.d.begin(ctx)
+	return c.d.Export(ctx, partBytes, put)
+}
+
+// Export is [Copy.Export] for any data of a driver; the record is nil unless the data is
+// a copy. Data with the same stores has the same stream, whether it is a copy or not.
+func (d *Driver) Export(ctx context.Context, partBytes int, put func(record []byte, parts iter.Seq2[[]byte, error]) error) error {
+	done, err := d.begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
-	snap, err := c.d.store.Snapshot()
+	snap, err := d.store.Snapshot()
 	if err != nil {
 		return err
 	}
 	defer snap.Close()
-	record, _, err := c.d.get(snap, c.d.copyKey())
+	record, _, err := d.get(snap, d.copyKey())
 	if err != nil {
 		return err
 	}
 	return put(record, func(yield func([]byte, error) bool) {
 		w := partWriter{yield: yield, part: make([]byte, 0, partBytes)}
-		if err := c.export(ctx, snap, &w); err != nil && !w.stopped {
+		if err := d.export(ctx, snap, &w); err != nil && !w.stopped {
 			yield(nil, err)
 		}
 	})
@@ -79,8 +85,8 @@ func (w *partWriter) flush() error {
 
 // export writes the stream: magic and version, the rows, the number of rows, and the
 // SHA-256 of everything before.
-func (c *Copy) export(ctx context.Context, r Reader, parts *partWriter) error {
-	d, sum, rows := c.d, sha256.New(), uint64(0)
+func (d *Driver) export(ctx context.Context, r Reader, parts *partWriter) error {
+	sum, rows := sha256.New(), uint64(0)
 	out := io.MultiWriter(sum, parts)
 	if _, err := out.Write(append([]byte(streamMagic), FormatVersion)); err != nil {
 		return err

@@ -127,8 +127,8 @@ type Options struct {
 // a [storage.Notifier]. Only one Driver at a time may use a prefix of a Store.
 type Driver struct {
 	store      Store
-	prefix     []byte // beginning of all keys
-	copy       bool   // whether the data is a copy of a shared log
+	prefix     []byte      // beginning of all keys
+	copy       atomic.Bool // whether the data is a copy of a shared log
 	castagnoli *crc32.Table
 
 	catalog sync.Mutex // held while stores and aliases are changed
@@ -157,6 +157,14 @@ var (
 	_ storage.HeadReader = (*Driver)(nil)
 )
 
+// ErrCopy means that data is a copy of a shared log, and was not opened as one. It wraps
+// [storage.ErrFormat].
+var ErrCopy = fmt.Errorf("%w: the data is a copy of a shared log, and must be opened as one", storage.ErrFormat)
+
+// ErrNoCopy means that data was opened as a copy of a shared log, and is none. It wraps
+// [storage.ErrFormat].
+var ErrNoCopy = fmt.Errorf("%w: the data is not a copy of a shared log", storage.ErrFormat)
+
 // New returns a driver over store. It fails with [storage.ErrFormat] if keys with
 // the prefix exist that no driver of this package wrote, or if their layout is
 // unknown. It upgrades an older layout in place. [Driver.Close] closes the store,
@@ -167,7 +175,6 @@ func New(store Store, opts Options) (*Driver, error) {
 	d := &Driver{
 		store:  store,
 		prefix: bytes.Clone(opts.Prefix),
-		copy:   opts.Copy,
 		locks:  storeLocks{used: map[storage.StoreID]*storeLock{}},
 		moves:  newMoveLog(hex.EncodeToString(instance[:])),
 		open:   map[*openState]struct{}{},
@@ -175,6 +182,7 @@ func New(store Store, opts Options) (*Driver, error) {
 
 		castagnoli: crc32.MakeTable(crc32.Castagnoli),
 	}
+	d.copy.Store(opts.Copy)
 	d.done = d.end
 	d.writers.New = func() any { return &writer{d: d} }
 	d.idle = sync.NewCond(&d.mu)
@@ -233,9 +241,9 @@ func (d *Driver) readFormat(key []byte) (version int, found bool, err error) {
 	if n := len(v) - 1; n < 0 || string(v[:n]) != magic {
 		switch {
 		case n >= 0 && string(v[:n]) == copyMagic:
-			return 0, false, fmt.Errorf("%w: the data is a copy of a shared log, and must be opened as one", storage.ErrFormat)
+			return 0, false, ErrCopy
 		case n >= 0 && string(v[:n]) == formatMagic:
-			return 0, false, fmt.Errorf("%w: the data is not a copy of a shared log", storage.ErrFormat)
+			return 0, false, ErrNoCopy
 		}
 		return 0, false, fmt.Errorf("%w: the format record was not written by Ostiary", storage.ErrFormat)
 	}
@@ -248,7 +256,7 @@ func (d *Driver) readFormat(key []byte) (version int, found bool, err error) {
 
 // magic returns the beginning of the format record.
 func (d *Driver) magic() string {
-	if d.copy {
+	if d.copy.Load() {
 		return copyMagic
 	}
 	return formatMagic

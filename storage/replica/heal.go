@@ -89,7 +89,7 @@ func (r *Driver) checkLost(ctx context.Context, own *state, force bool, h *Heale
 	for i := range nodes {
 		n := &nodes[i]
 		if n.Runs(now) && !force {
-			return fmt.Errorf("%w: node %s has reported %s ago: stop all nodes, and wait until none has reported for %s", ErrRuns, n.ID, now.Sub(n.Seen).Round(time.Millisecond), sharedlog.RunsTime)
+			return errRuns(n, now)
 		}
 		if n.Applied > own.applied.Sequence {
 			return fmt.Errorf("%w: the copy ends with segment %s, but node %s had segment %d: heal with the copy of that node", ErrBehind, own.applied, n.ID, n.Applied)
@@ -110,6 +110,11 @@ func (r *Driver) checkLost(ctx context.Context, own *state, force bool, h *Heale
 		return fmt.Errorf("%w: the log ends with segment %s, which the copy does not have; the copy ends with segment %s", storage.ErrHistory, h.Had, h.Has)
 	}
 	return nil
+}
+
+// errRuns is the error of a node that runs at a time of the log.
+func errRuns(n *sharedlog.Node, now time.Time) error {
+	return fmt.Errorf("%w: node %s has reported %s ago: stop all nodes, and wait until none has reported for %s", ErrRuns, n.ID, now.Sub(n.Seen).Round(time.Millisecond), sharedlog.RunsTime)
 }
 
 // copySecrets returns the secrets of a copy.

@@ -67,7 +67,10 @@ func (r *Driver) takeSnapshot(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("take the snapshot at segment %s: %w", at, err)
 	}
-	r.setApplied(next)
+	next.passed = []sharedlog.Position{at} // its mark is not in the snapshot
+	if err := r.commit(r.copy.Begin(), next); err != nil {
+		return err
+	}
 	return r.fetchMissing(ctx)
 }
 

@@ -248,6 +248,8 @@ var (
 	// ErrNodeTaken means that a node was started again, or that its data folder was
 	// copied.
 	ErrNodeTaken = errors.New("node was started elsewhere")
+	// ErrMoved means that the log was moved to another place.
+	ErrMoved = errors.New("the log was moved to another place by \"ostiary migrate\": start the node where it was moved to; a migration in the other direction makes this one usable again")
 	// ErrNoSnapshot means that a shard has no snapshot.
 	ErrNoSnapshot = errors.New("no snapshot")
 )

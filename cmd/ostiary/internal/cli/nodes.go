@@ -59,13 +59,18 @@ func (f *SettingsFlags) Settings() (s sharedlog.Settings, err error) {
 
 // OpenLog opens the shared log of --log.
 func (a *App) OpenLog(ctx context.Context, text string) (sharedlog.Log, error) {
+	return a.OpenLogOf(ctx, "--log", text)
+}
+
+// OpenLogOf opens the shared log of a URL that a flag or an argument has.
+func (a *App) OpenLogOf(ctx context.Context, name, text string) (sharedlog.Log, error) {
 	at, err := url.Parse(text)
 	if err != nil { // its text may contain a password
-		return nil, fmt.Errorf("%w: --log is no URL, expected SCHEME://…", ErrUsage)
+		return nil, fmt.Errorf("%w: %s is no URL, expected SCHEME://…", ErrUsage, name)
 	}
 	open := a.Logs[at.Scheme]
 	if open == nil {
-		return nil, fmt.Errorf("%w: --log has the scheme %q, expected one of: %s", ErrUsage, at.Scheme, strings.Join(slices.Sorted(maps.Keys(a.Logs)), ", "))
+		return nil, fmt.Errorf("%w: %s has the scheme %q, expected one of: %s", ErrUsage, name, at.Scheme, strings.Join(slices.Sorted(maps.Keys(a.Logs)), ", "))
 	}
 	log, err := open(ctx, text)
 	if err != nil {
@@ -83,4 +88,20 @@ func (a *App) OpenCopy(ctx context.Context) (*pebble.Driver, error) {
 	}
 	restrictNewFiles()
 	return a.openDriver(ctx, pebble.Options{Copy: true, NoSync: true})
+}
+
+// OpenFolder opens the data folder, which must exist, without an engine. It fails with
+// [kv.ErrCopy] if the folder is the copy of a shared log.
+func (a *App) OpenFolder(ctx context.Context) (*pebble.Driver, error) {
+	if err := requireFolder(a.Data, false); err != nil {
+		return nil, err
+	}
+	return a.openDriver(ctx, pebble.Options{})
+}
+
+// Of returns a run of the same program whose data folder is another one.
+func (a *App) Of(folder string) (*App, error) {
+	other := *a
+	other.Data = folder
+	return &other, other.CleanData()
 }

@@ -104,7 +104,7 @@ type errorJSON struct {
 // folderOnly reports whether a command works on a folder and not on a server.
 func folderOnly(cmd *cobra.Command) bool {
 	for ; cmd != nil; cmd = cmd.Parent() {
-		if slices.Contains([]string{"serve", "acp", "keystone"}, cmd.Name()) {
+		if slices.Contains([]string{"serve", "acp", "keystone", "migrate"}, cmd.Name()) {
 			return true
 		}
 	}

@@ -1,5 +1,5 @@
-// Package node has the commands for the nodes of a cluster: certificates, and the
-// registry of a shared log. [Commands] returns them. The rules of a cluster are in
+// Package node has the commands for the nodes of a cluster: certificates, the registry of
+// a shared log, and the move of stores between folders and logs. [Commands] returns them. The rules of a cluster are in
 // internal/cluster.
 package node
 
@@ -12,8 +12,8 @@ import (
 // app is a run of the program, with the methods of the commands of this package.
 type app struct{ *cli.App }
 
-// Commands returns the command node with its subcommands.
+// Commands returns the command node with its subcommands, and migrate.
 func Commands(run *cli.App) []*cobra.Command {
 	a := &app{run}
-	return []*cobra.Command{cli.Group("node", "Prepare and watch the nodes of a cluster", a.certificateCommand(), a.tokenCommand(), a.listCommand(), a.removeCommand(), a.settingsCommand(), a.upgradeCommand(), a.recoverCommand(), a.healCommand())}
+	return []*cobra.Command{cli.Group("node", "Prepare and watch the nodes of a cluster", a.certificateCommand(), a.tokenCommand(), a.listCommand(), a.removeCommand(), a.settingsCommand(), a.upgradeCommand(), a.recoverCommand(), a.healCommand()), a.migrateCommand()}
 }

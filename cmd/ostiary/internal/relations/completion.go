@@ -29,6 +29,7 @@ var completedArguments = map[string][]argumentKind{
 	"tuple write": {noCompletion, relationArgument}, "tuple delete": {noCompletion, relationArgument},
 	"list objects": {noCompletion, relationArgument, typeArgument}, "list subjects": {typeArgument, relationArgument},
 	"diff": {typeArgument, relationArgument, typeArgument}, "watch": {typeArgument, relationArgument, typeArgument},
+	"migrate":   {fileArgument, fileArgument},
 	"store get": {storeArgument}, "store rename": {storeArgument}, "store delete": {storeArgument}, "store alias": {storeArgument},
 	"schema write": {fileArgument}, "schema validate": {fileArgument}, "schema test": {fileArgument}, "tuple import": {fileArgument}, "tuple export": {fileArgument},
 }

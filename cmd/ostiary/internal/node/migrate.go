@@ -1,0 +1,247 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/storage/kv"
+	"github.com/ostiary/ostiary/storage/replica"
+)
+
+func (a *app) migrateCommand() *cobra.Command {
+	var o migrateOptions
+	cmd := &cobra.Command{Use: "migrate FROM TO", Short: "Move all stores between a data folder and databases", Args: cobra.ExactArgs(2),
+		Long: "Move all stores with their logs, their past and their secrets. FROM and TO are each the data folder of a server, or the URL of a shared log:\n" +
+			"postgres://USER@HOST/NAME or mysql://USER@HOST/NAME. One of them must be a URL. Tokens, cursors and revisions stay valid.\n\n" +
+			"Stop all servers of FROM first. TO must be new: an empty database, or a folder that is missing. The command reads TO back and compares it with FROM:\n" +
+			"the hash of each store's last entry, with which all entries before it are proved, and the hash of all rows. Then FROM refuses to be served:\n" +
+			"a folder has become the copy that a node on TO has, so serve --data FROM --log TO starts at once; a log remembers that it was moved.\n\n" +
+			"Repeat the command if it was interrupted: it does the rest. To move back, exchange FROM and TO. Between two databases it needs as much space\n" +
+			"on this machine as the stores have, see --work.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			m, err := a.newMove(args[0], args[1], o)
+			if err != nil {
+				return err
+			}
+			defer m.line.End()
+			if o.verify {
+				err = m.verify(cmd.Context())
+			} else {
+				err = m.run(cmd.Context())
+			}
+			m.line.End()
+			if err != nil {
+				return err
+			}
+			return a.Print(m.done, m.print)
+		}}
+	f := cmd.Flags()
+	f.BoolVar(&o.verify, "verify", false, "only compare what FROM and TO have")
+	f.BoolVar(&o.force, "force", false, "do not check whether nodes have reported to FROM in the last 30 seconds, because they were killed, and whether FROM was moved before, because that place is lost")
+	f.StringVar(&o.work, "work", "", "folder for a copy of the stores on the way between two databases; it is kept if the command is interrupted, and removed at the end; default: a temporary one")
+	return cmd
+}
+
+// migrateOptions are the flags of the command migrate.
+type migrateOptions struct {
+	verify, force bool
+	work          string
+}
+
+// Migrated is what the command migrate has done, as it prints it.
+type Migrated struct {
+	From    string `json:"from"`
+	To      string `json:"to"`
+	Cluster string `json:"cluster"`
+	// Segment is the last segment of the log.
+	Segment uint64 `json:"segment"`
+	Stores  int    `json:"stores"`
+	Secrets int    `json:"secrets"`
+	Bytes   uint64 `json:"bytes"`
+	// State is the hash of all rows, which FROM and TO have alike.
+	State string `json:"state"`
+}
+
+// move is one run of the command migrate.
+type move struct {
+	*app
+	migrateOptions
+	from, to end
+	line     *cli.ProgressLine
+	done     Migrated
+	// keyless is true if the folder of TO has no key, and its secrets need one.
+	keyless bool
+}
+
+// end is FROM or TO.
+type end struct {
+	name, text string
+	isLog      bool
+}
+
+// shown is the end for messages, without a password.
+func (e *end) shown() string {
+	if at, err := url.Parse(e.text); e.isLog && err == nil {
+		return at.Redacted()
+	}
+	return e.text
+}
+
+func (a *app) newMove(from, to string, o migrateOptions) (*move, error) {
+	m := &move{app: a, migrateOptions: o, line: a.Progress()}
+	m.from, m.to = end{"FROM", from, strings.Contains(from, "://")}, end{"TO", to, strings.Contains(to, "://")}
+	m.done.From, m.done.To = m.from.shown(), m.to.shown()
+	for _, e := range []*end{&m.from, &m.to} {
+		if e.text == "" || e.text == cli.InMemory {
+			return nil, fmt.Errorf("%w: %s is %q, expected a data folder or the URL of a shared log", cli.ErrUsage, e.name, e.text)
+		}
+	}
+	switch {
+	case !m.from.isLog && !m.to.isLog:
+		return nil, fmt.Errorf("%w: FROM and TO are folders, expected the URL of a shared log as one of them; the folder of a stopped server can be copied", cli.ErrUsage)
+	case from == to:
+		return nil, fmt.Errorf("%w: FROM and TO are the same", cli.ErrUsage)
+	case o.work != "" && !(m.from.isLog && m.to.isLog):
+		return nil, fmt.Errorf("%w: --work needs two URLs, because a folder needs no copy on the way", cli.ErrUsage)
+	}
+	for _, e := range []*end{&m.from, &m.to} {
+		if !e.isLog { // files next to the folder have its name
+			m.Data = e.text
+			if err := m.CleanData(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return m, nil
+}
+
+func (m *move) print(w io.Writer) {
+	d := &m.done
+	if m.migrateOptions.verify {
+		fmt.Fprintf(w, "%s and %s have the same: ", d.From, d.To)
+	} else {
+		fmt.Fprintf(w, "moved from %s to %s: ", d.From, d.To)
+	}
+	fmt.Fprintf(w, "%s, %s, %d bytes of rows\n", cli.Plural(d.Stores, "store"), cli.Plural(d.Secrets, "secret"), d.Bytes)
+	if d.Segment > 0 {
+		fmt.Fprintf(w, "cluster %s, segment %d, ", d.Cluster, d.Segment)
+	}
+	fmt.Fprintf(w, "hash of all rows %s\n", d.State)
+	switch {
+	case m.migrateOptions.verify:
+	case !m.from.isLog:
+		fmt.Fprintf(w, "the folder %s is now the copy of a node: start the server with --data %s and OSTIARY_LOG or --log %s\n", d.From, d.From, d.To)
+	case !m.to.isLog:
+		fmt.Fprintf(w, "start the server with --data %s and without --log\n", d.To)
+		if m.keyless {
+			fmt.Fprintf(w, "the secrets need the key of the nodes: copy it to %s first\n", m.SecretKeyFile())
+		}
+	default:
+		fmt.Fprintf(w, "start the nodes with OSTIARY_LOG or --log %s; their folders stay valid\n", d.To)
+	}
+}
+
+// run moves the stores.
+func (m *move) run(ctx context.Context) error {
+	switch {
+	case !m.from.isLog:
+		return m.folderToLog(ctx)
+	case !m.to.isLog:
+		return m.logToFolder(ctx)
+	}
+	return m.logToLog(ctx)
+}
+
+// note sets what is printed.
+func (m *move) note(c *replica.Content) {
+	d := &m.done
+	d.Stores, d.Secrets, d.Bytes, d.State = len(c.Stores), c.Secrets, c.Bytes, c.State.String()
+	if c.At.Sequence > 0 {
+		d.Cluster, d.Segment = c.Cluster.String(), c.At.Sequence
+	}
+}
+
+// verify compares the content of both ends.
+func (m *move) verify(ctx context.Context) error {
+	var contents [2]replica.Content
+	for i, e := range []*end{&m.from, &m.to} {
+		if err := m.content(ctx, e, &contents[i]); err != nil {
+			return fmt.Errorf("%s: %w", e.shown(), err)
+		}
+	}
+	m.note(&contents[1])
+	if m.note(&contents[0]); contents[0].At.Sequence == 0 {
+		m.done.Segment = contents[1].At.Sequence
+		m.done.Cluster = contents[1].Cluster.String()
+	}
+	return contents[0].Compare(&contents[1])
+}
+
+// content reads the content of an end.
+func (m *move) content(ctx context.Context, e *end, into *replica.Content) error {
+	if e.isLog {
+		return m.withLog(ctx, e, func(log *movedLog) (err error) {
+			*into, err = m.contentOfLog(ctx, log)
+			return err
+		})
+	}
+	driver, err := m.OpenFolder(ctx)
+	if errors.Is(err, kv.ErrCopy) {
+		driver, err = m.OpenCopy(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	*into, err = m.read(ctx, e.shown(), driver.Driver)
+	return errors.Join(err, driver.Close())
+}
+
+// read reads the content of a driver.
+func (m *move) read(ctx context.Context, what string, data *kv.Driver) (replica.Content, error) {
+	return replica.ReadContent(ctx, data, func(bytes uint64) { m.show("reading "+what, bytes) })
+}
+
+// show shows the progress of a step in MiB; total is known once FROM was read.
+func (m *move) show(step string, bytes uint64) {
+	m.line.Show(step+" (MiB)", int(bytes>>20), int(m.done.Bytes>>20))
+}
+
+// contentOfLog reads the content of a log from a new copy of it.
+func (m *move) contentOfLog(ctx context.Context, log *movedLog) (c replica.Content, err error) {
+	err = m.withTemporary(func(folder string) error {
+		at, err := m.App.Of(folder)
+		if err != nil {
+			return err
+		}
+		place, err := m.fill(ctx, at, log)
+		if err != nil {
+			return err
+		}
+		driver, err := at.OpenCopy(ctx)
+		if err != nil {
+			return err
+		}
+		c, err = m.read(ctx, log.shown, driver.Driver)
+		return errors.Join(err, driver.Close(), log.Forget(context.WithoutCancel(ctx), place.Node))
+	})
+	return c, err
+}
+
+// withTemporary calls f with a folder that is removed afterwards.
+func (m *move) withTemporary(f func(folder string) error) (err error) {
+	folder, err := os.MkdirTemp("", "ostiary-migrate-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	return f(filepath.Join(folder, "copy"))
+}

@@ -1,0 +1,148 @@
+package replica_test
+
+import (
+	"testing"
+
+	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/kv"
+	"github.com/ostiary/ostiary/storage/pebble"
+	"github.com/ostiary/ostiary/storage/replica"
+	"github.com/ostiary/ostiary/storage/sharedlog"
+	"github.com/ostiary/ostiary/storage/sharedlog/memorylog"
+)
+
+// contentOf reads the content of a driver.
+func contentOf(t *testing.T, d *kv.Driver) replica.Content {
+	t.Helper()
+	c, err := replica.ReadContent(t.Context(), d, func(uint64) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// openFolder opens a folder, as a copy or as one of its own.
+func openFolder(t *testing.T, dir string, asCopy bool) *pebble.Driver {
+	t.Helper()
+	d, err := pebble.Open(dir, pebble.Options{Copy: asCopy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// TestMove makes a folder with a past and secrets the copy of a new log. Nodes have the same
+// then, and write on; the folder of one of them becomes a folder of its own.
+func TestMove(t *testing.T) {
+	t.Parallel()
+	dir, tables := t.TempDir(), memorylog.New()
+	d := openFolder(t, dir, false)
+	l := newStore(t, d, 1)
+	mustAppend(t, l, d, add("0"), add("1"), secret("kept", "body"), secret("removed", "body"))
+	mustAppend(t, l, d, storage.Change{Kind: storage.SecretRemove, Document: storage.Document{Kind: "kind", Key: "removed"}})
+	before := contentOf(t, d.Driver)
+	log := tables.Open()
+	defer log.Close()
+	key := replica.Fingerprint(&[32]byte{1})
+	if err := replica.Adopt(t.Context(), log, d.Driver, key); err != nil {
+		t.Fatal(err)
+	}
+	if err := replica.Adopt(t.Context(), log, d.Driver, key); err == nil {
+		t.Error("a copy became a copy again")
+	}
+	d.Close()
+	_, err := pebble.Open(dir, pebble.Options{})
+	wantErrors(t, err, "copy", kv.ErrCopy, storage.ErrFormat)
+
+	for range 2 { // the second time, as after an interruption, nothing is left to do
+		d = openFolder(t, dir, true)
+		if _, err := replica.Heal(t.Context(), log, d, key, false); err != nil {
+			t.Fatal(err)
+		}
+		d.Close()
+	}
+	fresh := openFolder(t, t.TempDir(), false)
+	wantErrors(t, replica.Adopt(t.Context(), log, fresh.Driver, key), "", replica.ErrUsed)
+	fresh.Close()
+
+	other := t.TempDir()
+	for i, at := range []place{onDisk(dir), onDisk(other)} {
+		local, err := at()
+		if err != nil {
+			t.Fatal(err)
+		}
+		node, err := replica.Open(t.Context(), tables.Open(), local, replica.Options{KeyFingerprint: key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustVerify(t, node, l.ID, 2+i)
+		mustAppend(t, l, node, add("node"))
+		node.Close()
+	}
+	d = openFolder(t, other, true)
+	after := contentOf(t, d.Driver)
+	wantErrors(t, before.Compare(&after), "ends with revision 2", replica.ErrDiffers)
+	c, err := d.Copy()
+	if err == nil {
+		err = c.Release(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Close()
+	_, err = pebble.Open(other, pebble.Options{Copy: true})
+	wantErrors(t, err, "not a copy", kv.ErrNoCopy)
+	d = openFolder(t, other, false)
+	defer d.Close()
+	if own := contentOf(t, d.Driver); own.At.Sequence != 0 || own.State != after.State || after.Compare(&own) != nil {
+		t.Errorf("a released copy has %+v, expected %+v", own, after)
+	}
+	mustAppend(t, l, d, add("own"), secret("kept", "new"))
+}
+
+// TestMoved lets no node start on a log that was moved, until it is used again.
+func TestMoved(t *testing.T) {
+	t.Parallel()
+	tables, at := memorylog.New(), onDisk(t.TempDir())
+	mustOpen(t, tables, at).Close()
+	log := tables.Open()
+	defer log.Close()
+	if err := replica.SetMoved(t.Context(), log, true); err != nil {
+		t.Fatal(err)
+	}
+	_, err := open(t.Context(), tables, at)
+	wantErrors(t, err, "", sharedlog.ErrMoved)
+	if err := replica.SetMoved(t.Context(), log, false); err != nil {
+		t.Fatal(err)
+	}
+	mustOpen(t, tables, at).Close()
+}
+
+// TestCompare finds each kind of difference.
+func TestCompare(t *testing.T) {
+	t.Parallel()
+	id, other := storage.StoreID{1}, storage.StoreID{2}
+	content := func() replica.Content {
+		return replica.Content{Stores: map[storage.StoreID]replica.StoreContent{id: {Head: storage.Head{Revision: 1}}}, Place: replica.Place{At: sharedlog.Position{Sequence: 1}}}
+	}
+	for name, change := range map[string]func(*replica.Content){
+		"belongs to cluster": func(c *replica.Content) { c.Cluster[0] = 1 },
+		"ends with segment":  func(c *replica.Content) { c.At.Hash[0] = 1 },
+		"only one of them":   func(c *replica.Content) { c.Stores[other] = replica.StoreContent{} },
+		"ends with revision": func(c *replica.Content) {
+			c.Stores[id] = replica.StoreContent{Head: storage.Head{Revision: 1, Hash: storage.Hash{1}}}
+		},
+		"but the rows have": func(c *replica.Content) { c.State[0] = 1 },
+		"with revision 1 (0000": func(c *replica.Content) {
+			c.Stores[id] = replica.StoreContent{Incarnation: storage.Incarnation{1}, Head: storage.Head{Revision: 1}}
+		},
+	} {
+		one, two := content(), content()
+		if err := one.Compare(&two); err != nil {
+			t.Errorf("the same differ: %v", err)
+		}
+		change(&two)
+		wantErrors(t, one.Compare(&two), name, replica.ErrDiffers)
+		wantErrors(t, two.Compare(&one), name, replica.ErrDiffers)
+	}
+}
