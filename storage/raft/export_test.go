@@ -10,6 +10,9 @@ import (
 	"github.com/ostiary/ostiary/storage/sharedlog"
 )
 
+// Heartbeat returns how long a node waits for the leader.
+func Heartbeat(n *Node) time.Duration { return n.raft.ReloadableConfig().HeartbeatTimeout }
+
 // DropEntries makes a snapshot of the consensus, and drops the entries before it.
 func DropEntries(n *Node) error {
 	c := n.raft.ReloadableConfig()

@@ -1,6 +1,7 @@
 package raft
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -42,8 +43,12 @@ type Options struct {
 	Cluster string
 	// Log gets what the consensus reports. Nil drops it.
 	Log *slog.Logger
-	// Heartbeat is how long a node waits for the leader before it wants to lead. The
-	// default is 300 ms; it must be longer than the longest round trip between voters.
+	// HolderLease is the one of the cluster of a new folder, see [sharedlog.Settings]; 0
+	// means the default. A folder whose log has settings does not use it.
+	HolderLease time.Duration
+	// Heartbeat is how long a node waits for the leader before it wants to lead. It must be
+	// longer than the longest round trip between voters. The default is three tenths of
+	// the holder lease, and at least 300 ms.
 	Heartbeat time.Duration
 	// SnapshotEntries is after how many entries the consensus drops old ones. The
 	// default is 8192.
@@ -55,7 +60,7 @@ type Options struct {
 
 // defaults of Options.
 const (
-	heartbeatDefault       = 300 * time.Millisecond
+	heartbeatMin           = 300 * time.Millisecond
 	snapshotEntriesDefault = 8192
 )
 
@@ -103,9 +108,6 @@ func Open(opts Options) (*Node, error) {
 
 // newNode returns a node that has nothing open yet.
 func newNode(opts Options) *Node {
-	if opts.Heartbeat <= 0 {
-		opts.Heartbeat = heartbeatDefault
-	}
 	if opts.SnapshotEntries == 0 {
 		opts.SnapshotEntries = snapshotEntriesDefault
 	}
@@ -129,6 +131,9 @@ func (n *Node) openDatabase(mustExist bool) (err error) {
 	}
 	if n.machine, err = openMachine(n.db); err != nil {
 		return err
+	}
+	if n.opts.Heartbeat <= 0 {
+		n.opts.Heartbeat = max(heartbeatMin, 3*n.HolderLease()/10)
 	}
 	if n.id, err = serverID(n.entries, n.opts.ID); err != nil {
 		return err
@@ -215,6 +220,14 @@ func randomID() string {
 
 // ID returns the random id of the node, which its folder keeps.
 func (n *Node) ID() string { return string(n.id) }
+
+// HolderLease returns the holder lease of the settings of the log, or that of the options
+// if the log has none yet.
+func (n *Node) HolderLease() time.Duration {
+	n.machine.mu.RLock()
+	defer n.machine.mu.RUnlock()
+	return cmp.Or(n.machine.meta.Cluster.Settings.HolderLease, n.opts.HolderLease)
+}
 
 // Log returns a connection to the shared log.
 func (n *Node) Log() *Log { return &Log{node: n, closed: make(chan struct{})} }

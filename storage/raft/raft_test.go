@@ -411,3 +411,37 @@ func BenchmarkAppend(b *testing.B) {
 		}
 	})
 }
+
+// TestHolderLease: the consensus waits for its leader as the holder lease of the cluster
+// asks for. A folder knows it from its log, and a new one from the options.
+func TestHolderLease(t *testing.T) {
+	f := newFleet(t, 1)
+	start := func(lease time.Duration) {
+		f.startIn(0, f.nodes[0].address, f.nodes[0].folder, func(o *raft.Options) { o.Heartbeat, o.HolderLease = 0, lease })
+	}
+	heartbeat := func(when string, want time.Duration) {
+		t.Helper()
+		if got := raft.Heartbeat(f.nodes[0].Node); got != want {
+			t.Errorf("%s the heartbeat is %s, want %s", when, got, want)
+		}
+	}
+	f.stop(0)
+	start(0)
+	heartbeat("without a lease,", 300*time.Millisecond)
+	f.stop(0)
+	start(2 * time.Second)
+	heartbeat("with one of the options,", 600*time.Millisecond)
+	log := f.nodes[0].Log()
+	have, err := log.Cluster(f.ctx())
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings := have
+	settings.Settings = sharedlog.Settings{HolderLease: 3 * time.Second, ReadLease: time.Second, Acknowledge: sharedlog.AcknowledgeLeased}
+	if err := log.SwapCluster(f.ctx(), have, settings); err != nil {
+		t.Fatal(err)
+	}
+	f.stop(0)
+	start(2 * time.Second)
+	heartbeat("with one of the log,", 900*time.Millisecond)
+}

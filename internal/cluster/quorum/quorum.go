@@ -7,6 +7,7 @@
 package quorum
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,6 +44,10 @@ type Options struct {
 	// Files are the certificates of the node. nil means that the cluster has its own
 	// authority, whose key every node has in its folder.
 	Files *certificate.Files
+	// HolderLease is the one of the cluster that a new folder begins; 0 means the default.
+	// A longer one lets the consensus wait longer for its leader, as nodes that are far
+	// apart need, see [raft.Options].
+	HolderLease time.Duration
 	// NoVote makes the node follow only, so that no majority waits for it.
 	NoVote bool
 	// Log gets what the consensus reports. nil drops it.
@@ -95,7 +100,7 @@ func (q *Quorum) open(ctx context.Context) error {
 		return err
 	}
 	o := raft.Options{Folder: q.file(logName), Address: q.opts.Address, Dial: q.transport.Dial, Log: q.opts.Log,
-		ID: q.state.ID.String(), First: q.state.Cluster == ""}
+		ID: q.state.ID.String(), First: q.state.Cluster == "", HolderLease: q.state.HolderLease}
 	if !q.state.Begun {
 		o.Cluster = q.state.Cluster
 	}
@@ -129,6 +134,7 @@ func (q *Quorum) prepare(ctx context.Context) (err error) {
 	if q.state, err = readState(q.opts.Folder); err != nil {
 		return err
 	}
+	q.state.HolderLease = cmp.Or(q.state.HolderLease, q.opts.HolderLease)
 	_, err = os.Stat(q.file(logName))
 	switch gone := errors.Is(err, fs.ErrNotExist); {
 	case err != nil && !gone:

@@ -257,3 +257,21 @@ func TestFolder(t *testing.T) {
 		t.Errorf("a node without its log starts: %v", err)
 	}
 }
+
+// TestHolderLease: a node that joins learns the holder lease of the cluster before its
+// part of the log has it.
+func TestHolderLease(t *testing.T) {
+	t.Parallel()
+	c := newNodes(t)
+	first := c.start(0, "", func(o *quorum.Options) { o.HolderLease = 2 * time.Second })
+	c.start(1, c.token(first), func(o *quorum.Options) { o.HolderLease = time.Second })
+	for i := range 2 {
+		text, err := os.ReadFile(filepath.Join(c.folder(i), "node.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), `"holder_lease_ns": 2000000000`) {
+			t.Errorf("node %d keeps %s", i, text)
+		}
+	}
+}

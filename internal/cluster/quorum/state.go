@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/ostiary/ostiary/internal/cluster/certificate"
 	"github.com/ostiary/ostiary/storage"
@@ -23,6 +24,9 @@ type state struct {
 	Cluster string `json:"cluster,omitempty"`
 	// Peers are the addresses of other nodes at the time when this one joined.
 	Peers []string `json:"peers,omitempty"`
+	// HolderLease is the one of the cluster at the time when this node joined, or that of
+	// the options; 0 means the default.
+	HolderLease time.Duration `json:"holder_lease_ns,omitempty"`
 	// Begun is true once the part of the log was made.
 	Begun bool `json:"begun,omitempty"`
 }

@@ -87,6 +87,8 @@ type joinAnswer struct {
 	Peers        []string `msgpack:"p"`
 	Authority    []byte   `msgpack:"a,omitempty"` // nothing if the cluster has an authority of its own
 	AuthorityKey []byte   `msgpack:"k,omitempty"`
+
+	HolderLease time.Duration `msgpack:"h,omitempty"` // of the cluster
 }
 
 func (q *Quorum) registerJoin() {
@@ -120,7 +122,7 @@ func (q *Quorum) admit(ctx context.Context, r *joinRequest) (*joinAnswer, error)
 	if err := q.node.Admit(ctx, r.Secret, r.Server); err != nil {
 		return nil, err
 	}
-	a := &joinAnswer{Cluster: q.node.Cluster(), Peers: append([]string{q.opts.Address}, q.peers()...)}
+	a := &joinAnswer{Cluster: q.node.Cluster(), Peers: append([]string{q.opts.Address}, q.peers()...), HolderLease: q.node.HolderLease()}
 	if q.opts.Files == nil {
 		pair, err := readPair(q.opts.Folder, authorityName, authorityKeyName)
 		if err != nil {
@@ -152,7 +154,7 @@ func (q *Quorum) join(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("node at %s: %w", at, err))
 			continue
 		}
-		q.state.Cluster, q.state.Peers = answer.Cluster, answer.Peers
+		q.state.Cluster, q.state.Peers, q.state.HolderLease = answer.Cluster, answer.Peers, answer.HolderLease
 		switch {
 		case len(answer.AuthorityKey) > 0 && q.opts.Files != nil:
 			return errors.New("the nodes of the cluster make their certificates themselves: expected a node without certificates of its own")

@@ -36,7 +36,11 @@ func (m *member) openLog(ctx context.Context, a *app) (sharedlog.Log, error) {
 	if !f.quorum.on() {
 		return a.OpenLog(ctx, f.log)
 	}
-	q, err := quorum.Open(ctx, quorum.Options{Folder: filepath.Join(a.Data, quorum.FolderName), Address: m.address(), Listener: m.listener,
+	settings, err := f.settings.Settings()
+	if err != nil {
+		return nil, err
+	}
+	q, err := quorum.Open(ctx, quorum.Options{HolderLease: settings.HolderLease, Folder: filepath.Join(a.Data, quorum.FolderName), Address: m.address(), Listener: m.listener,
 		Join: f.quorum.join, Files: m.files, NoVote: !f.quorum.vote, Log: m.log, Refused: m.refuse})
 	if err != nil {
 		return nil, err
