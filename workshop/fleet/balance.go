@@ -8,7 +8,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Balancer is a reverse proxy that sends each request to the next one of some servers,
@@ -17,10 +19,17 @@ import (
 // one. It implements [http.Handler].
 type Balancer struct {
 	proxy  httputil.ReverseProxy
-	to     []string
+	to     []*behind
 	next   atomic.Uint64
 	direct http.RoundTripper
 	server *http.Server
+}
+
+// behind is a server behind a balancer.
+type behind struct {
+	address string
+	out     atomic.Bool  // it gets no requests
+	busy    atomic.Int64 // requests that are under way
 }
 
 // NewBalancer returns a proxy for servers with these addresses. With rpc it sends HTTP/2.
@@ -28,7 +37,10 @@ func NewBalancer(to []string, rpc bool) *Balancer {
 	transport := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 64, Protocols: &http.Protocols{}}
 	transport.Protocols.SetHTTP1(!rpc)
 	transport.Protocols.SetUnencryptedHTTP2(rpc)
-	b := &Balancer{to: to, direct: transport}
+	b := &Balancer{direct: transport}
+	for _, address := range to {
+		b.to = append(b.to, &behind{address: address})
+	}
 	b.proxy = httputil.ReverseProxy{FlushInterval: -1, Transport: b, ModifyResponse: trail, Rewrite: func(r *httputil.ProxyRequest) {
 		r.Out.URL.Scheme, r.Out.URL.Host = "http", to[0]
 	}}
@@ -65,18 +77,53 @@ func (b *Balancer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (b *Balancer) RoundTrip(r *http.Request) (response *http.Response, err error) {
 	first := int(b.next.Add(1))
 	for i := range b.to {
+		to := b.to[(first+i)%len(b.to)]
+		to.busy.Add(1)
+		if to.out.Load() {
+			to.busy.Add(-1)
+			continue
+		}
 		r := r.Clone(r.Context())
-		r.URL.Host = b.to[(first+i)%len(b.to)]
+		r.URL.Host = to.address
 		if r.Body != nil && r.Body != http.NoBody {
 			r.Body = io.NopCloser(r.Body) // without a connection it is not read
 		}
-		response, err = b.direct.RoundTrip(r)
+		if response, err = b.direct.RoundTrip(r); err == nil {
+			response.Body = &counted{ReadCloser: response.Body, to: to}
+			return response, nil
+		}
+		to.busy.Add(-1)
 		if dial, ok := errors.AsType[*net.OpError](err); !ok || dial.Op != "dial" {
-			return response, err
+			return nil, err
 		}
 	}
 	return nil, fmt.Errorf("no server answers: %w", err)
 }
+
+// counted is the body of a response. Its request is under way until it is closed.
+type counted struct {
+	io.ReadCloser
+	to   *behind
+	once sync.Once
+}
+
+// Close implements [io.Closer].
+func (c *counted) Close() error {
+	c.once.Do(func() { c.to.busy.Add(-1) })
+	return c.ReadCloser.Close()
+}
+
+// takeOut sends no more requests to a server, and waits until those that are under way
+// have ended, or ctx has.
+func (b *Balancer) takeOut(ctx context.Context, server int) {
+	to := b.to[server]
+	to.out.Store(true)
+	for to.busy.Load() > 0 && ctx.Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func (b *Balancer) putBack(server int) { b.to[server].out.Store(false) }
 
 // Listen serves the proxy on an address, until Close, and returns the address.
 func (b *Balancer) Listen(address string) (string, error) {

@@ -17,7 +17,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
+	"github.com/ostiary/ostiary/internal/bench/geo/delay"
 	"github.com/ostiary/ostiary/internal/bench/servers"
 )
 
@@ -34,6 +36,10 @@ type Options struct {
 	Nodes int
 	// Flags are more flags of ostiary serve, the same for each node.
 	Flags []string
+	// Apart, if it is not nil, puts each node into a network namespace of its own, so far
+	// from each other, one way: the faults between nodes lose and delay packets then. It
+	// needs root, and a fleet without a database.
+	Apart *time.Duration
 	// Ports returns more flags of a node, with ports of its own on a host; nil adds none.
 	Ports func(n *Node, host string) []string
 }
@@ -52,6 +58,7 @@ type Fleet struct {
 	options Options
 	Nodes   []*Node
 	relays  []*relay
+	hosts   delay.Hosts // of nodes that are apart; nil otherwise
 	mu      sync.Mutex
 	between map[[2]int]*Path // from one node to another one; -1 is what is no node
 }
@@ -60,6 +67,11 @@ type Fleet struct {
 // after an error.
 func Start(ctx context.Context, o Options) (*Fleet, error) {
 	f := &Fleet{options: o, between: map[[2]int]*Path{}}
+	if o.Apart != nil {
+		if err := f.putApart(); err != nil {
+			return f, err
+		}
+	}
 	for i := range o.Nodes {
 		n, err := f.newNode(i)
 		if err != nil {
@@ -79,11 +91,29 @@ func Start(ctx context.Context, o Options) (*Fleet, error) {
 	return f, nil
 }
 
+// putApart makes the hosts of nodes that are apart.
+func (f *Fleet) putApart() (err error) {
+	if f.options.Log.URL != "" {
+		return errors.New("nodes with a database cannot be apart: it has no host of its own")
+	}
+	f.hosts, err = delay.OpenNamespaces(f.options.Nodes, func(from, to int) time.Duration {
+		fault := f.Between(from, to).Fault()
+		if fault.Cut || fault.Hang {
+			return -1
+		}
+		return *f.options.Apart + fault.Delay
+	})
+	return err
+}
+
 func (f *Fleet) file(name string) string { return filepath.Join(f.options.Folder, name) }
 
 // newNode prepares a node and its paths.
 func (f *Fleet) newNode(number int) (*Node, error) {
 	n := &Node{Number: number, fleet: f, ToLog: newPath()}
+	if f.hosts != nil {
+		return n, n.apart()
+	}
 	// Each node has a host of its own, whose ports no outgoing connection takes.
 	n.host = fmt.Sprintf("127.%d.%d.%d", 64+os.Getpid()>>8&63, os.Getpid()&255, number+1)
 	for _, to := range []*string{&n.HTTP, &n.GRPC, &n.metrics, &n.listen} {
@@ -199,6 +229,9 @@ func (f *Fleet) Close() error {
 	}
 	for _, r := range f.relays {
 		_ = r.listener.Close()
+	}
+	if f.hosts != nil {
+		errs = append(errs, f.hosts.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ostiary/ostiary/internal/bench/geo"
 	"github.com/ostiary/ostiary/workshop/databases"
 	"github.com/ostiary/ostiary/workshop/fleet"
 )
@@ -56,6 +57,16 @@ func start(t *testing.T, kind string, flags ...string) (*fleet.Fleet, *databases
 	default:
 		t.Fatalf("the log %q: expected postgres, mariadb or raft", kind)
 	}
+	var apart *time.Duration
+	if text := os.Getenv("OSTIARY_PLAY_DELAY"); text != "" {
+		way, err := time.ParseDuration(text)
+		if err != nil {
+			t.Fatalf("OSTIARY_PLAY_DELAY is %q, expected a time such as 50ms", text)
+		}
+		apart = &way
+		holder, read := geo.Leases(2*way, 2*way)
+		flags = append(flags, "--holder-lease", holder.String(), "--read-lease", read.String())
+	}
 	log := fleet.Log{Name: kind}
 	if server != nil {
 		log.URL = server.Database()
@@ -64,7 +75,7 @@ func start(t *testing.T, kind string, flags ...string) (*fleet.Fleet, *databases
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := fleet.Start(t.Context(), fleet.Options{Program: program, Folder: folder, Nodes: 3, Flags: flags, Log: log})
+	f, err := fleet.Start(t.Context(), fleet.Options{Program: program, Folder: folder, Nodes: 3, Flags: flags, Log: log, Apart: apart})
 	t.Cleanup(func() {
 		if err := f.Close(); err != nil {
 			t.Error(err)
@@ -116,7 +127,8 @@ func requireKept(t *testing.T, r *fleet.Result) {
 
 // TestPlay plays clients on three nodes while nodes are killed, paused and cut off, and
 // requires that every promise is kept. OSTIARY_PLAY is how long; the default is short.
-// OSTIARY_PLAY_LOG is the log: postgres, mariadb or raft (the default), which needs no database.
+// OSTIARY_PLAY_LOG is the log: postgres, mariadb or raft (the default), which needs no
+// database. OSTIARY_PLAY_DELAY, with raft and as root, puts the nodes so far apart, one way.
 func TestPlay(t *testing.T) {
 	t.Parallel()
 	long := os.Getenv("OSTIARY_PLAY")

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -62,8 +63,11 @@ func (n *Node) Begin() error {
 	}
 	defer out.Close()
 	flags := []string{"serve", "--json", "--data", n.Data(),
-		"--http", n.HTTP, "--grpc", n.GRPC, "--metrics", n.metrics, "--drain-time", "500ms",
-		"--nodes-listen", n.listen, "--nodes-address", n.address}
+		"--http", n.at(n.HTTP), "--grpc", n.at(n.GRPC), "--metrics", n.at(n.metrics), "--drain-time", "500ms",
+		"--nodes-listen", n.at(n.listen), "--nodes-address", n.address}
+	if f.hosts != nil {
+		flags = append(flags, "--auth-anonymous", "--metrics-exposed")
+	}
 	part, variables, err := f.part(n)
 	if err != nil {
 		return err
@@ -77,7 +81,11 @@ func (n *Node) Begin() error {
 	run.Stdout, run.Stderr = out, out
 	// The signals of a terminal are not for the nodes, which end with this process.
 	run.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if err := run.Start(); err != nil {
+	start := run.Start
+	if f.hosts != nil {
+		start = func() error { return f.hosts.Start(n.Number, run) }
+	}
+	if err := start(); err != nil {
 		return err
 	}
 	ended := make(chan struct{})
@@ -89,6 +97,28 @@ func (n *Node) Begin() error {
 	defer n.mu.Unlock()
 	n.run, n.ended = run, ended
 	return nil
+}
+
+// apart sets the addresses of a node on a host of its own.
+func (n *Node) apart() (err error) {
+	hosts := n.fleet.hosts
+	for service, to := range map[string]*string{"http": &n.HTTP, "grpc": &n.GRPC, "metrics": &n.metrics} {
+		if *to, err = hosts.Client(n.Number, service); err != nil {
+			return err
+		}
+	}
+	n.address, err = hosts.Reach(-1, n.Number, "nodes")
+	n.listen = n.address
+	return err
+}
+
+// at returns where a node listens for an address of clients, or of other nodes.
+func (n *Node) at(address string) string {
+	if n.fleet.hosts == nil {
+		return address
+	}
+	_, port, _ := net.SplitHostPort(address) // of a host
+	return net.JoinHostPort(n.fleet.hosts.Bind(n.Number), port)
 }
 
 // isSetting reports whether a variable may set a flag of the program.

@@ -43,6 +43,13 @@ func (p *Path) Set(f Fault) {
 	}
 }
 
+// Fault returns the fault of the path.
+func (p *Path) Fault() Fault {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.fault
+}
+
 // reset ends a connection at once, so that its other end gets an error.
 func reset(c net.Conn) {
 	if t, ok := c.(*net.TCPConn); ok {

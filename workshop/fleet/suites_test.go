@@ -20,7 +20,8 @@ var suites = map[string]struct{ folder, command string }{
 
 // TestSuites plays suites of other projects on three nodes: each request goes to the next
 // node, without a token. OSTIARY_SUITES names them; without it the test is skipped,
-// because they take minutes.
+// because they take minutes. OSTIARY_PLAY_LOG is the log, PostgreSQL or raft, and
+// OSTIARY_KILL_EVERY is how often the node that writes is killed, for example 20s.
 func TestSuites(t *testing.T) {
 	names := strings.Fields(os.Getenv("OSTIARY_SUITES"))
 	if len(names) == 0 {
@@ -37,7 +38,10 @@ func TestSuites(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", asone, "./asone").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	server := databases.PostgreSQL(t)
+	server := ""
+	if os.Getenv("OSTIARY_PLAY_LOG") != "raft" {
+		server = databases.PostgreSQL(t).Database()
+	}
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
 			suite, ok := suites[name]
@@ -46,7 +50,7 @@ func TestSuites(t *testing.T) {
 			}
 			run := exec.CommandContext(t.Context(), "bash", "-c", suite.command)
 			run.Dir = filepath.Join("../../conformance", suite.folder)
-			run.Env = append(os.Environ(), "OSTIARY_BIN="+asone, "ASONE_PROGRAM="+program, "ASONE_SERVER="+server.Database())
+			run.Env = append(os.Environ(), "OSTIARY_BIN="+asone, "ASONE_PROGRAM="+program, "ASONE_SERVER="+server, "ASONE_KILL="+os.Getenv("OSTIARY_KILL_EVERY"))
 			out, err := run.CombinedOutput()
 			t.Logf("%s", out[max(0, len(out)-outputShown):])
 			if err != nil {

@@ -3,9 +3,10 @@
 // plays on three nodes when it gets this program instead.
 //
 // ASONE_PROGRAM is the path of ostiary. ASONE_SERVER is the URL of a database server, in
-// which each start makes a database: postgres://USER@HOST or mysql://USER@HOST. Commands
-// that need no server are run by ostiary; "keystone bootstrap" is run again on the nodes
-// when they serve.
+// which each start makes a database: postgres://USER@HOST or mysql://USER@HOST; without it
+// the nodes keep the log themselves. ASONE_KILL is how often the node that writes is
+// killed, for example 20s; without it no node is. Commands that need no server are run by
+// ostiary; "keystone bootstrap" is run again on the nodes when they serve.
 package main
 
 import (
@@ -114,20 +115,31 @@ func (c *command) serve(ctx context.Context, program string) (err error) {
 			_ = os.RemoveAll(folder)
 		}
 	}()
-	database, err := newDatabase(ctx, os.Getenv("ASONE_SERVER"))
-	if err != nil {
-		return fmt.Errorf("the database: %w", err)
+	log := fleet.Log{Name: "asone"}
+	if server := os.Getenv("ASONE_SERVER"); server != "" {
+		if log.URL, err = newDatabase(ctx, server); err != nil {
+			return fmt.Errorf("the database: %w", err)
+		}
+	}
+	var kill time.Duration
+	if text := os.Getenv("ASONE_KILL"); text != "" {
+		if kill, err = time.ParseDuration(text); err != nil {
+			return fmt.Errorf("ASONE_KILL is %q, expected a time such as 20s", text)
+		}
 	}
 	to := make([][]string, len(c.fronts)) // the addresses of the nodes, by front
-	f, err := fleet.Start(ctx, fleet.Options{Program: program, Folder: folder, Nodes: nodesTotal, Log: fleet.Log{Name: "asone", URL: database},
-		Flags: append(c.rest, c.keys()...), Ports: func(_ *fleet.Node, host string) (flags []string) {
+	f, err := fleet.Start(ctx, fleet.Options{Program: program, Folder: folder, Nodes: nodesTotal, Log: log,
+		Flags: append(c.rest, c.keys()...), Ports: func(n *fleet.Node, host string) (flags []string) {
 			for i, front := range c.fronts {
 				at := "off"
 				if front.address != "off" {
-					if at, err = servers.FreePort(host); err != nil {
-						at = net.JoinHostPort(host, "0")
+					if len(to[i]) == n.Number { // its first start
+						if at, err = servers.FreePort(host); err != nil {
+							at = net.JoinHostPort(host, "0")
+						}
+						to[i] = append(to[i], at)
 					}
-					to[i] = append(to[i], at)
+					at = to[i][n.Number]
 				}
 				flags = append(flags, front.flag, front.name+at)
 			}
@@ -140,17 +152,24 @@ func (c *command) serve(ctx context.Context, program string) (err error) {
 	if err := c.bootstrap(ctx, f, program); err != nil {
 		return err
 	}
+	var balancers []*fleet.Balancer
 	for i, front := range c.fronts {
 		if front.address == "off" {
 			continue
 		}
 		b := fleet.NewBalancer(to[i], front.rpc)
+		balancers = append(balancers, b)
 		at, err := b.Listen(front.address)
 		if err != nil {
 			return err
 		}
 		defer closeBalancer(b)
 		fmt.Printf("serving %s %s\n", strings.Trim(cmpName(front), "-=:/"), at)
+	}
+	if kill > 0 {
+		kills, killErr := f.KillHolders(ctx, kill, balancers...)
+		fmt.Fprintf(os.Stderr, "asone: the node that writes was killed %d times\n", kills)
+		err = errors.Join(err, killErr)
 	}
 	<-ctx.Done()
 	for _, n := range f.Nodes {

@@ -28,8 +28,9 @@ var ErrUnavailable = errors.New("network namespaces are not available")
 // HostsMax bounds the number of hosts.
 const HostsMax = 60
 
-// Way returns the time that a packet takes from one host to another, one way. Hosts are
-// numbered from 0. It is called often and concurrently.
+// Way returns the time that a packet takes from one host to another, one way; in
+// [Namespaces] a negative one loses it. Hosts are numbered from 0. It is called often and
+// concurrently.
 type Way func(from, to int) time.Duration
 
 // Hosts are the hosts of one network. Its methods may be called concurrently.

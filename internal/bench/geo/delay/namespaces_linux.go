@@ -219,8 +219,12 @@ func (n *Namespaces) forward(h *namespace) {
 		if to < 0 || to >= len(n.hosts) {
 			continue // of IPv6, or for no host
 		}
+		takes := (*n.way.Load())(h.number, to)
+		if takes < 0 {
+			continue
+		}
 		if q := n.link(h.number, to); q != nil {
-			q.add(append([]byte(nil), buffer[:size]...), (*n.way.Load())(h.number, to), false)
+			q.add(append([]byte(nil), buffer[:size]...), takes, false)
 		}
 	}
 }

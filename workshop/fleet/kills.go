@@ -1,0 +1,41 @@
+package fleet
+
+import (
+	"context"
+	"time"
+)
+
+// killDrain is how long a node that is killed gets no requests of balancers before.
+const killDrain = time.Second
+
+// KillHolders kills the node that writes every so often and starts it again, until ctx
+// ends, and returns how many it has killed. All nodes run then. A node gets no requests
+// of the balancers, whose servers are the nodes in their order, from a moment before it is
+// killed until it serves again, as a proxy must do. What other nodes have passed on to it
+// is cut off.
+func (f *Fleet) KillHolders(ctx context.Context, every time.Duration, balancers ...*Balancer) (kills int, err error) {
+	for {
+		select {
+		case <-ctx.Done():
+			return kills, nil
+		case <-time.After(every):
+		}
+		holder := f.Holder(ctx)
+		if holder == nil {
+			continue
+		}
+		drained, cancel := context.WithTimeout(ctx, killDrain)
+		for _, b := range balancers {
+			b.takeOut(drained, holder.Number)
+		}
+		cancel()
+		holder.Kill()
+		if err := holder.Start(context.WithoutCancel(ctx)); err != nil {
+			return kills, err
+		}
+		kills++
+		for _, b := range balancers {
+			b.putBack(holder.Number)
+		}
+	}
+}
