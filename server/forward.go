@@ -24,7 +24,7 @@ const (
 	// forwardWait is how long the server waits before it sends a request to another node
 	// again, and twice as long each time, at most forwardWaitMax.
 	forwardWait    = time.Millisecond
-	forwardWaitMax = 100 * time.Millisecond
+	forwardWaitMax = 10 * time.Millisecond
 )
 
 // forwarding is a request that writes, on one of several nodes. The server sends it to

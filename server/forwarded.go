@@ -22,8 +22,10 @@ type Forwarder interface {
 	// Target returns the holder, and waits until there is one or ctx ends. own is true,
 	// and the target nil, if it is this node.
 	Target(ctx context.Context) (t Target, own bool, err error)
-	// Leads reports whether this node is the holder. It does not wait.
-	Leads() bool
+	// Begin reports whether this node, as the holder, may begin with a request that another
+	// node has forwarded. If it does, a hand-over of the role waits until ctx ends, so that
+	// nothing that has begun is left. During a hand-over Begin waits for the next holder.
+	Begin(ctx context.Context) bool
 	// Next returns the id of the next request that this node forwards, which no other
 	// request of any node has, and whose number is a multiple of [ostiary.RequestWrites], and the sequence of the log that this node has applied.
 	Next() (id ostiary.RequestID, after uint64)

@@ -30,12 +30,12 @@ import (
 // has had an effect. It returns any other error if the response breaks off or if as is
 // not valid.
 func (s *Server) ServeForwarded(w http.ResponseWriter, r *http.Request, as Forwarded) (err error) {
-	d, err := s.receive(&as)
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	d, err := s.receive(ctx, &as)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
 	c := newForwardedConn(s.connections, cancel)
 	defer c.Close()
 	made, leave, err := s.shared.arrive(ctx, &as)
@@ -128,8 +128,8 @@ func (s *shared) arrive(ctx context.Context, as *Forwarded) (made []ostiary.Requ
 func lostAnswer(a *ostiary.Author) bool { return a.Repeated && len(a.Made) > 0 }
 
 // receive checks a forwarded request before anything else, and returns its door.
-func (s *Server) receive(as *Forwarded) (*servedDoor, error) {
-	if s.opts.Forwarder == nil || s.opts.Engine == nil || !s.opts.Forwarder.Leads() {
+func (s *Server) receive(ctx context.Context, as *Forwarded) (*servedDoor, error) {
+	if s.opts.Forwarder == nil || s.opts.Engine == nil || !s.opts.Forwarder.Begin(ctx) {
 		return nil, fmt.Errorf("%w: it is not the holder", ErrNotBegun)
 	}
 	d := s.doors[as.Door]
@@ -306,7 +306,9 @@ func (m *forwardedMethod) invoke(ctx context.Context, c *codec, message []byte) 
 
 // InvokeForwarded is [Server.ServeForwarded] for a unary gRPC call.
 func (s *Server) InvokeForwarded(ctx context.Context, c Call, as Forwarded) (a Answer, err error) {
-	d, err := s.receive(&as)
+	ctx, cancel := context.WithCancel(metadata.NewIncomingContext(ctx, c.Metadata))
+	defer cancel()
+	d, err := s.receive(ctx, &as)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -314,8 +316,6 @@ func (s *Server) InvokeForwarded(ctx context.Context, c Call, as Forwarded) (a A
 	if m == nil || m.door != d {
 		return Answer{}, fmt.Errorf("%w: the door %s has no method %q", ErrNotBegun, as.Door, c.Method)
 	}
-	ctx, cancel := context.WithCancel(metadata.NewIncomingContext(ctx, c.Metadata))
-	defer cancel()
 	conn := newForwardedConn(s.connections, cancel)
 	defer conn.Close()
 	made, leave, err := s.shared.arrive(ctx, &as)

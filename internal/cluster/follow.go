@@ -33,6 +33,8 @@ type following struct {
 	toSend   chan struct{} // gets an element when acknowledged moves
 	toShow   chan struct{} // gets an element when named or leases grow
 	offers   chan sharedlog.Record
+	left     chan struct{} // closed when the read lease is to be given up
+	gone     chan struct{} // closed when the stream has ended
 
 	// The node's mu guards these.
 	questions []question           // not answered
@@ -94,11 +96,39 @@ func (n *Node) follow() *takeOver {
 		n.failed.set(&n.failed.holder, err, now)
 	}
 	n.setRole(Looking, Peer{})
+	leaving := n.leaving
 	n.mu.Unlock()
 	cancel()
 	f.stream.Close()
 	group.Wait()
+	if close(f.gone); leaving {
+		<-n.ctx.Done() // it follows no other stream
+	}
 	return t
+}
+
+// giveUp gives the read lease of a follower up before the node is closed (C6). It returns
+// when the holder knows it, or else after the time of a holder's lease.
+func (n *Node) giveUp(ctx context.Context) {
+	if ctx.Err() != nil {
+		return
+	}
+	n.mu.Lock()
+	n.leaving = true
+	f := n.follows
+	if f == nil || f.ended {
+		n.mu.Unlock()
+		return
+	}
+	f.ended = true
+	n.readUntil.Store(0)
+	n.mu.Unlock()
+	close(f.left)
+	select {
+	case <-f.gone: // the holder ends the stream
+	case <-time.After(n.settings.HolderLease):
+	case <-ctx.Done():
+	}
 }
 
 // dial opens a stream to the node that holds the lease.
@@ -123,7 +153,7 @@ func (n *Node) dial(ctx context.Context) (*following, error) {
 		return nil, fmt.Errorf("follow node %x: %w", holder.ID[:4], err)
 	}
 	f := &following{n: n, stream: stream, holder: holder, epoch: lease.Epoch, renewNow: make(chan struct{}, 1),
-		toSend: make(chan struct{}, 1), toShow: make(chan struct{}, 1), offers: make(chan sharedlog.Record, offersMax)}
+		toSend: make(chan struct{}, 1), toShow: make(chan struct{}, 1), offers: make(chan sharedlog.Record, offersMax), left: make(chan struct{}), gone: make(chan struct{})}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.follows = f
@@ -371,7 +401,7 @@ func (f *following) send(ctx context.Context) {
 		now := n.opts.Clock.Now()
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		if len(f.questions) >= questionsMax {
+		if len(f.questions) >= questionsMax || n.leaving {
 			return nil
 		}
 		number++
@@ -393,6 +423,9 @@ func (f *following) send(ctx context.Context) {
 				acknowledged = at.Sequence
 				m = Applied{at}
 			}
+		case <-f.left:
+			_ = f.stream.Send(GiveUp{Epoch: f.epoch}) // if that fails, the lease runs out
+			return
 		case <-ctx.Done():
 			return
 		}

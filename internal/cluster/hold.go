@@ -50,7 +50,7 @@ func (n *Node) take(t *takeOver) {
 	}
 	ctx, cancel := context.WithCancel(n.ctx)
 	defer cancel()
-	n.begin(ctx, t, h, cancel)
+	n.beginHold(ctx, t, h, cancel)
 	var renewals sync.WaitGroup
 	renewals.Go(func() {
 		defer cancel()
@@ -99,8 +99,8 @@ func (n *Node) swapLease(ctx context.Context, old, next sharedlog.Lease) error {
 	return err
 }
 
-// begin notes that the node has the lease. It gives up its own read lease.
-func (n *Node) begin(ctx context.Context, t *takeOver, h *hold, cancel context.CancelFunc) {
+// beginHold notes that the node has the lease. It gives up its own read lease.
+func (n *Node) beginHold(ctx context.Context, t *takeOver, h *hold, cancel context.CancelFunc) {
 	old := n.leasesBefore(ctx, t)
 	now := n.opts.Clock.Now()
 	n.mu.Lock()

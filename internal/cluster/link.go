@@ -125,10 +125,11 @@ type Grant struct {
 	Duration time.Duration
 }
 
-// GiveUp says that the holder has resigned: read leases of its epoch that end
-// later are given up. The holder sends it, and then closes the stream.
+// GiveUp gives read leases up. The holder sends it when it has resigned: read leases of its
+// epoch that end later are given up. A follower sends it before it is closed: it uses no
+// read lease of the epoch any more. The holder then closes the stream.
 type GiveUp struct {
-	// Epoch is the epoch in which the node was the holder.
+	// Epoch is the epoch in which the holder is or was the holder.
 	Epoch uint64
 }
 

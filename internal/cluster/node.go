@@ -36,6 +36,7 @@ const shard = sharedlog.Shard(0)
 //	    question was received.
 //	C6. A follower acknowledges a segment when its engines show it, and uses a read lease
 //	    when they show the head that the grant names.
+//	    One that is closed gives its lease up: it uses none from before it sends that.
 //	C7. A read checks the read lease after it has arrived, and before its view is chosen.
 type Node struct {
 	opts Options
@@ -77,6 +78,7 @@ type Node struct {
 	failed  failures   // see Status.Failure
 	joined  bool       // see Status.Joined
 	follows *following // the last stream to a holder
+	leaving bool       // the node is being closed, and wants no read lease
 	hold    *hold      // nil unless the node is the holder, or takes the role over
 	// draining is true while the holder waits for the writes that have begun, and begun
 	// is their number.
@@ -160,11 +162,13 @@ func (n *Node) Self() Peer {
 }
 
 // Close ends the node. A holder first hands its role over to a follower, or resigns if
-// there is none. Calls that wait fail. A second call does nothing.
+// there is none, and a follower gives its read lease up, so that writes do not wait for it.
+// If ctx has ended, Close does neither. Calls that wait fail. A second call does nothing.
 func (n *Node) Close(ctx context.Context) error {
 	n.closing.Do(func() {
 		if n.driver != nil {
 			n.closeErr = n.leave(ctx)
+			n.giveUp(ctx)
 		}
 		n.cancel()
 		n.readUntil.Store(0)
@@ -409,26 +413,56 @@ func (n *Node) Leads() bool { return n.writes.Load() != 0 && n.leased() }
 // that wraps [storage.ErrNotHolder] when ctx ends.
 func (n *Node) AwaitHolder(ctx context.Context) (holder Peer, own bool, err error) {
 	for {
-		leased := n.leased() // a holder whose lease has run out may have a successor
-		n.mu.Lock()
-		switch {
-		case n.role == Follower:
-			holder = n.holder
-			n.mu.Unlock()
+		holder, role, changed := n.begin(ctx)
+		switch role {
+		case Follower:
 			return holder, false, nil
-		case n.role == Holder && leased && !n.draining:
-			n.begun++
-			holder = n.self
-			n.mu.Unlock()
-			context.AfterFunc(ctx, n.end)
+		case Holder:
 			return holder, true, nil
 		}
-		changed := n.change()
-		n.mu.Unlock()
 		if err := n.wait(ctx, changed, 0); err != nil {
 			return Peer{}, false, fmt.Errorf("%w: no node has taken the role of the holder: %w", storage.ErrNotHolder, err)
 		}
 	}
+}
+
+// Begin is like [Node.AwaitHolder] for a write that another node has sent here as to the
+// holder: it reports whether it is this node, and waits only while the role is handed
+// over, until the next holder is known.
+func (n *Node) Begin(ctx context.Context) bool {
+	for {
+		_, role, changed := n.begin(ctx)
+		switch role {
+		case Holder:
+			return true
+		case Resigned:
+		default:
+			return false
+		}
+		if n.wait(ctx, changed, 0) != nil {
+			return false
+		}
+	}
+}
+
+// begin returns the holder and the role of this node. As the holder with a lease it counts
+// a write, which ends with ctx; it is Resigned as soon as it hands its role over, and
+// Looking without a lease. changed is closed when that changes.
+func (n *Node) begin(ctx context.Context) (holder Peer, role Role, changed <-chan struct{}) {
+	leased := n.leased() // a holder whose lease has run out may have a successor
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.role != Holder:
+		return n.holder, n.role, n.change()
+	case n.draining:
+		return Peer{}, Resigned, n.change()
+	case !leased:
+		return Peer{}, Looking, n.change()
+	}
+	n.begun++
+	context.AfterFunc(ctx, n.end)
+	return n.self, Holder, nil
 }
 
 // end notes that a write has ended.

@@ -238,7 +238,7 @@ func (w *world) forward(t *testing.T, at *node, object string) error {
 			for _, n := range w.nodes {
 				if n.cluster != nil && n.cluster.Self() == peer {
 					time.Sleep(oneWay)
-					if peer, own, err = n.cluster.AwaitHolder(ctx); own {
+					if own = n.cluster.Begin(ctx); own {
 						err = n.writeObject(ctx, object)
 					}
 					break
@@ -270,6 +270,30 @@ func TestClose(t *testing.T) {
 		w.mustShow(object, w.others(holder)...)
 		w.mustShow(next.mustWrite(t), w.others(holder)...)
 	})
+}
+
+// TestFollowerCloses closes a follower: it gives its read lease up (C6), so that no write
+// waits for it. One that is killed does not.
+func TestFollowerCloses(t *testing.T) {
+	for name, end := range map[string]func(t *testing.T, n *node){"closed": func(t *testing.T, n *node) { n.stop(t) }, "killed": func(t *testing.T, n *node) { n.kill(t) }} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				w := newWorld(t, 3, nil)
+				holder := w.holder()
+				w.mustWrite()
+				leaves := w.others(holder)[0]
+				end(t, leaves)
+				begun := time.Now()
+				object := holder.mustWrite(t)
+				if took := time.Since(begun); (took < 50*time.Millisecond) != (name == "closed") {
+					t.Errorf("a write took %v", took)
+				}
+				leaves.start(t)
+				w.settle()
+				w.mustShow(object, w.nodes...)
+			})
+		})
+	}
 }
 
 // TestAlone starts a node that is alone, and again after it was closed and killed.
@@ -759,6 +783,12 @@ func TestTampered(t *testing.T) {
 		"a grant of a follower": func(m cluster.Message) []cluster.Message {
 			if _, is := m.(cluster.Renew); is {
 				return []cluster.Message{cluster.Grant{}}
+			}
+			return nil
+		},
+		"a lease of another epoch that is given up": func(m cluster.Message) []cluster.Message {
+			if _, is := m.(cluster.Renew); is {
+				return []cluster.Message{cluster.GiveUp{Epoch: 1 << 40}}
 			}
 			return nil
 		},

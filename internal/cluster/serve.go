@@ -291,6 +291,14 @@ func (n *Node) receive(f *follower, s *session, m Message) error {
 		n.answer(f, s, now)
 	case Applied:
 		return n.acknowledgement(f, s, m.Position, now)
+	case GiveUp:
+		if n.hold == nil || m.Epoch != n.hold.lease.Epoch {
+			return fmt.Errorf("%w: it gives up epoch %d", ErrPeer, m.Epoch)
+		}
+		f.until = 0
+		f.endSession(nil)
+		n.forget(now)
+		n.broadcast()
 	default:
 		return fmt.Errorf("%w: a follower sends %T", ErrPeer, m)
 	}

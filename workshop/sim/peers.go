@@ -9,6 +9,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/internal/cluster"
 	"github.com/ostiary/ostiary/internal/cluster/clustertest"
+	"github.com/ostiary/ostiary/storage"
 )
 
 // peers is the connection of one process to the other nodes. All methods may be called
@@ -127,8 +128,8 @@ func (w *world) forward(ctx context.Context, p *process, call func(at *process) 
 	if err := p.reach(ctx, at); err != nil {
 		return err
 	}
-	if _, own, err := at.node.AwaitHolder(ctx); err != nil || !own {
-		return fmt.Errorf("node %d does not write: %w", at.machine.number, err)
+	if !at.node.Begin(ctx) {
+		return fmt.Errorf("node %d does not write: %w", at.machine.number, storage.ErrNotHolder)
 	}
 	err = call(at)
 	sequence, lost := at.node.Shown()

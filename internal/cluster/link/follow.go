@@ -312,19 +312,23 @@ func followerOut(m cluster.Message) (*wire.FollowerMessage, error) {
 		return &wire.FollowerMessage{Message: &wire.FollowerMessage_Renew{Renew: &wire.Renew{Number: m.Number, Applied: m.Applied}}}, nil
 	case cluster.Applied:
 		return &wire.FollowerMessage{Message: &wire.FollowerMessage_Applied{Applied: positionOut(m.Position)}}, nil
+	case cluster.GiveUp:
+		return &wire.FollowerMessage{Message: &wire.FollowerMessage_GiveUpEpoch{GiveUpEpoch: m.Epoch}}, nil
 	}
 	return nil, fmt.Errorf("a follower does not send a %T", m)
 }
 
 func followerIn(m *wire.FollowerMessage) (cluster.Message, error) {
-	switch {
-	case m.GetRenew() != nil:
-		return cluster.Renew{Number: m.GetRenew().GetNumber(), Applied: m.GetRenew().GetApplied()}, nil
-	case m.GetApplied() != nil:
-		p, err := positionIn(m.GetApplied())
+	switch of := m.GetMessage().(type) {
+	case *wire.FollowerMessage_Renew:
+		return cluster.Renew{Number: of.Renew.GetNumber(), Applied: of.Renew.GetApplied()}, nil
+	case *wire.FollowerMessage_Applied:
+		p, err := positionIn(of.Applied)
 		return cluster.Applied{Position: p}, err
+	case *wire.FollowerMessage_GiveUpEpoch:
+		return cluster.GiveUp{Epoch: of.GiveUpEpoch}, nil
 	}
-	return nil, fmt.Errorf("%w: a message that is neither a renewal nor an acknowledgement", cluster.ErrPeer)
+	return nil, fmt.Errorf("%w: a message that no follower sends", cluster.ErrPeer)
 }
 
 // holderOut returns a message of the holder.

@@ -21,7 +21,7 @@ func TestMessages(t *testing.T) {
 	r := newRig(t)
 	nodes := []*node{r.start(t, 1), r.start(t, 2), r.start(t, 3)}
 	at := sharedlog.Position{Sequence: 1 << 60, Hash: storage.Hash{9, 8, 7}}
-	up := []cluster.Message{cluster.Renew{Number: 1, Applied: 2}, cluster.Applied{Position: at}, cluster.Renew{Number: 1 << 63}}
+	up := []cluster.Message{cluster.Renew{Number: 1, Applied: 2}, cluster.Applied{Position: at}, cluster.Renew{Number: 1 << 63}, cluster.GiveUp{Epoch: 7}, cluster.GiveUp{}}
 	down := []cluster.Message{
 		cluster.Segment{Position: at, Bytes: []byte("segment")}, cluster.Segment{Position: at},
 		cluster.Segment{Position: at, Bytes: bytes.Repeat([]byte{1}, sharedlog.SegmentBytesMax)},

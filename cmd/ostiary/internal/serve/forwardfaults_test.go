@@ -13,6 +13,7 @@ import (
 
 	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/workshop/wait"
 )
 
 // oneWrite is a request of each door that makes a store, or something else that needs
@@ -222,6 +223,27 @@ func rename(in any) any {
 		out[name] = value
 	}
 	return out
+}
+
+// TestForwardedHasBegun requires that a hand-over would wait for a forwarded request while
+// it writes, and no longer than that.
+func TestForwardedHasBegun(t *testing.T) {
+	t.Parallel()
+	all := openNodes(t, 2, nil)
+	holder, n := all.nodes[0], all.nodes[1]
+	var appends, missed atomic.Int64
+	holder.appends = func() {
+		appends.Add(1)
+		if holder.begun.Load() != 1 {
+			missed.Add(1)
+		}
+	}
+	n.write(oneWrite[0])
+	n.call(rpcOf(oneWrite[0]), oneWrite[0].path, []byte(`{"name":"two"}`))
+	if appends.Load() != 2 || missed.Load() != 0 {
+		t.Errorf("%d of %d appends were made when no request had begun", missed.Load(), appends.Load())
+	}
+	wait.Until(t, "the requests have ended", func() bool { return holder.begun.Load() == 0 })
 }
 
 // TestForwardedKeyMustLive sends writes to a node that still accepts a key which the

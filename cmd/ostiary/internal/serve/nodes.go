@@ -243,7 +243,10 @@ func (m *member) Target(ctx context.Context) (server.Target, bool, error) {
 // staleReads is [server.Options.StaleReads].
 func (m *member) staleReads() uint64 { return m.node.StaleReads() }
 
-// Leads implements [server.Forwarder].
+// Begin implements [server.Forwarder].
+func (m *member) Begin(ctx context.Context) bool { return m.node.Begin(ctx) }
+
+// Leads reports whether this node is the holder.
 func (m *member) Leads() bool { return m.node.Leads() }
 
 // startShift is by how many bits the number of a start is shifted in the numbers of

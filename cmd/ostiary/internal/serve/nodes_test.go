@@ -52,6 +52,7 @@ type testNode struct {
 	served  atomic.Int64 // forwarded requests that it got
 	next    atomic.Uint64
 	waiting atomic.Int64 // calls of Target that wait for a holder
+	begun   atomic.Int64 // forwarded requests for which a hand-over would wait
 	// believes is true while the node takes itself for the holder, whatever the others say.
 	believes atomic.Bool
 	// appends is called before each append of the node while it is the holder; nil does
@@ -182,7 +183,17 @@ func (n *testNode) mayAppend(context.Context) (uint64, error) {
 	return n.all.epoch.Load(), nil
 }
 
-// Leads implements [server.Forwarder].
+// Begin implements [server.Forwarder].
+func (n *testNode) Begin(ctx context.Context) bool {
+	if !n.Leads() {
+		return false
+	}
+	n.begun.Add(1)
+	context.AfterFunc(ctx, func() { n.begun.Add(-1) })
+	return true
+}
+
+// Leads reports whether the node is the holder, as far as it knows.
 func (n *testNode) Leads() bool {
 	holder, _ := n.all.at()
 	return holder == n.number || n.believes.Load()

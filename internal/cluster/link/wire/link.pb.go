@@ -223,6 +223,7 @@ type FollowerMessage struct {
 	//	*FollowerMessage_Hello
 	//	*FollowerMessage_Renew
 	//	*FollowerMessage_Applied
+	//	*FollowerMessage_GiveUpEpoch
 	Message       isFollowerMessage_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -292,6 +293,15 @@ func (x *FollowerMessage) GetApplied() *Position {
 	return nil
 }
 
+func (x *FollowerMessage) GetGiveUpEpoch() uint64 {
+	if x != nil {
+		if x, ok := x.Message.(*FollowerMessage_GiveUpEpoch); ok {
+			return x.GiveUpEpoch
+		}
+	}
+	return 0
+}
+
 type isFollowerMessage_Message interface {
 	isFollowerMessage_Message()
 }
@@ -308,11 +318,17 @@ type FollowerMessage_Applied struct {
 	Applied *Position `protobuf:"bytes,3,opt,name=applied,proto3,oneof"`
 }
 
+type FollowerMessage_GiveUpEpoch struct {
+	GiveUpEpoch uint64 `protobuf:"varint,4,opt,name=give_up_epoch,json=giveUpEpoch,proto3,oneof"`
+}
+
 func (*FollowerMessage_Hello) isFollowerMessage_Message() {}
 
 func (*FollowerMessage_Renew) isFollowerMessage_Message() {}
 
 func (*FollowerMessage_Applied) isFollowerMessage_Message() {}
+
+func (*FollowerMessage_GiveUpEpoch) isFollowerMessage_Message() {}
 
 type Hello struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1639,11 +1655,12 @@ const file_ostiary_nodes_link_proto_rawDesc = "" +
 	"\aaddress\x18\x03 \x01(\tR\aaddress\":\n" +
 	"\bPosition\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x12\n" +
-	"\x04hash\x18\x02 \x01(\fR\x04hash\"\xad\x01\n" +
+	"\x04hash\x18\x02 \x01(\fR\x04hash\"\xd3\x01\n" +
 	"\x0fFollowerMessage\x12,\n" +
 	"\x05hello\x18\x01 \x01(\v2\x14.ostiary.nodes.HelloH\x00R\x05hello\x12,\n" +
 	"\x05renew\x18\x02 \x01(\v2\x14.ostiary.nodes.RenewH\x00R\x05renew\x123\n" +
-	"\aapplied\x18\x03 \x01(\v2\x17.ostiary.nodes.PositionH\x00R\aappliedB\t\n" +
+	"\aapplied\x18\x03 \x01(\v2\x17.ostiary.nodes.PositionH\x00R\aapplied\x12$\n" +
+	"\rgive_up_epoch\x18\x04 \x01(\x04H\x00R\vgiveUpEpochB\t\n" +
 	"\amessage\"\xd4\x01\n" +
 	"\x05Hello\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x18\n" +
@@ -1823,6 +1840,7 @@ func file_ostiary_nodes_link_proto_init() {
 		(*FollowerMessage_Hello)(nil),
 		(*FollowerMessage_Renew)(nil),
 		(*FollowerMessage_Applied)(nil),
+		(*FollowerMessage_GiveUpEpoch)(nil),
 	}
 	file_ostiary_nodes_link_proto_msgTypes[7].OneofWrappers = []any{
 		(*HolderMessage_Segment)(nil),
