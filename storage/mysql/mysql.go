@@ -375,8 +375,10 @@ func (dialect) Unusable(err error) bool {
 // Now implements [sqllog.Dialect].
 func (dialect) Now() string { return "cast(unix_timestamp(now(6)) * 1000000 as signed)" }
 
-// Appended implements [sqllog.Dialect]: the database announces nothing.
-func (dialect) Appended(sharedlog.Shard, uint64) sqllog.Statement { return sqllog.Statement{} }
+// Announced implements [sqllog.Dialect]: the database announces nothing.
+func (dialect) Announced(insert sqllog.Statement, _ sharedlog.Shard, _ uint64) sqllog.Statement {
+	return insert
+}
 
 // Listen implements [sqllog.Dialect].
 func (dialect) Listen(context.Context, func(sharedlog.Shard, uint64)) error { return nil }

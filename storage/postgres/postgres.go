@@ -181,6 +181,13 @@ func (*dialect) Rebind(query string) string {
 
 // Atomic implements [sqllog.Dialect]. A batch is one transaction.
 func (*dialect) Atomic(ctx context.Context, db *sql.DB, statements []sqllog.Statement) (changed int64, err error) {
+	if len(statements) == 1 {
+		r, err := db.ExecContext(ctx, statements[0].Query, statements[0].Arguments...)
+		if err != nil {
+			return 0, err
+		}
+		return r.RowsAffected()
+	}
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return 0, err
@@ -230,9 +237,10 @@ func (*dialect) Now() string {
 	return "cast(extract(epoch from clock_timestamp()) * 1000000 as bigint)"
 }
 
-// Appended implements [sqllog.Dialect].
-func (*dialect) Appended(of sharedlog.Shard, sequence uint64) sqllog.Statement {
-	return sqllog.Statement{Query: "select pg_notify('" + channel + "', ? || current_schema())", Arguments: []any{fmt.Sprint(of, " ", sequence, " ")}}
+// Announced implements [sqllog.Dialect].
+func (*dialect) Announced(insert sqllog.Statement, of sharedlog.Shard, sequence uint64) sqllog.Statement {
+	return sqllog.Statement{Query: "with appended as (" + insert.Query + " returning 1) select pg_notify('" + channel + "', ? || current_schema()) from appended",
+		Arguments: append(insert.Arguments[:len(insert.Arguments):len(insert.Arguments)], fmt.Sprint(of, " ", sequence, " "))}
 }
 
 // announced passes on what was announced, unless it is about a log in another schema of

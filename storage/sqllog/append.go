@@ -35,12 +35,9 @@ func (l *Log) Append(ctx context.Context, of sharedlog.Shard, after sharedlog.Po
 	} else {
 		insert.and(hasSegment, segmentKey(of, after)...)
 	}
-	statements := []Statement{insert}
+	statements := []Statement{l.dialect.Announced(insert, of, record.Sequence)}
 	for i := range secrets {
 		statements = append(statements, secretStatements(&secrets[i], of, record.Position)...)
-	}
-	if s := l.dialect.Appended(of, record.Sequence); s.Query != "" {
-		statements = append(statements, s)
 	}
 	return l.append(ctx, of, after, l.rebind(statements))
 }

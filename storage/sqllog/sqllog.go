@@ -38,9 +38,10 @@ type Dialect interface {
 	Unusable(err error) bool
 	// Now is an expression for the time of the database, in microseconds since 1970.
 	Now() string
-	// Appended is a statement that an append makes, too, so that other nodes learn of
-	// it; the zero Statement if they only ask.
-	Appended(shard sharedlog.Shard, sequence uint64) Statement
+	// Announced returns the insert of a segment as a statement that also announces the
+	// segment to other nodes if it was inserted, and changes as many rows. It returns the
+	// insert itself if other nodes only ask.
+	Announced(insert Statement, shard sharedlog.Shard, sequence uint64) Statement
 	// Listen calls wake for each append that a node has announced, with sequence 0 if it
 	// is unknown, until ctx ends. It returns at once if the database announces nothing, or
 	// if it fails.
