@@ -159,7 +159,7 @@ workshop/failing: storage storage/memory rel
 storage/sharedlog/sharedlogtest: storage storage/sharedlog
 internal/cluster/clustertest: internal/cluster storage storage/sharedlog
 workshop/doortest: door workshop/failing storage/memory internal/golden
-storage/sqllog/sqllogtest: internal/cluster/certificate storage storage/sharedlog storage/sharedlog/sharedlogtest storage/sqllog
+storage/sqllog/sqllogtest: internal/cluster/certificate storage storage/sharedlog storage/sharedlog/sharedlogtest storage/sqllog workshop/wait
 workshop/databases: internal/bench/servers
 workshop/logtest: rel storage storage/kv storage/memory storage/replica storage/sharedlog storage/storagetest
 workshop/enginetest:

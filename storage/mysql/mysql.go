@@ -27,9 +27,15 @@ import (
 )
 
 // Open connects to the database of a URL, such as mysql://user:password@host/name, and
-// makes its tables if there are none. See [Database] for the URL. Open fails with
+// makes its tables if there are none. See [Database] for the URL. Its parameter replica is
+// HOST:PORT of a replica, from which segments and snapshots are read, see
+// [sqllog.Log.UseReplica]. Open fails with
 // storage.ErrFormat if a newer version has changed the tables.
 func Open(ctx context.Context, address string) (*sqllog.Log, error) {
+	address, replica, err := sqllog.CutReplica(address)
+	if err != nil {
+		return nil, fmt.Errorf("address of MariaDB or MySQL: %w", err)
+	}
 	servers, err := parse(address)
 	if err != nil {
 		return nil, err
@@ -38,6 +44,14 @@ func Open(ctx context.Context, address string) (*sqllog.Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("MariaDB or MySQL at %s: %w", servers, err)
 	}
+	if replica == "" {
+		return log, nil
+	}
+	pool, err := Database(replica)
+	if err != nil {
+		return nil, errors.Join(err, log.Close())
+	}
+	log.UseReplica(pool)
 	return log, nil
 }
 

@@ -28,9 +28,15 @@ const channel = "ostiary_log"
 // Open connects to the database of a URL, such as postgres://user:password@host/name,
 // and makes its tables if there are none. See [Database] for the URL. A PgBouncer in
 // transaction mode can be between: Open notices it, and prepares no statements then; it
-// cannot pass on the announcements of appends, so nodes ask. Open fails with
-// storage.ErrFormat if a newer version has changed the tables.
+// cannot pass on the announcements of appends, so nodes ask. The parameter replica of the
+// URL is HOST:PORT of a replica, from which segments and snapshots are read, see
+// [sqllog.Log.UseReplica]. Open fails with storage.ErrFormat if a newer version has
+// changed the tables.
 func Open(ctx context.Context, address string) (*sqllog.Log, error) {
+	address, replica, err := sqllog.CutReplica(address)
+	if err != nil {
+		return nil, fmt.Errorf("address of PostgreSQL: %w", err)
+	}
 	config, err := parse(address)
 	if err != nil {
 		return nil, err
@@ -54,7 +60,27 @@ func Open(ctx context.Context, address string) (*sqllog.Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("PostgreSQL at %s: %w", config.Host, err)
 	}
+	if replica == "" {
+		return log, nil
+	}
+	pool, err := replicaPool(replica)
+	if err != nil {
+		return nil, errors.Join(err, log.Close())
+	}
+	log.UseReplica(pool)
 	return log, nil
+}
+
+// replicaPool returns a pool of connections to a replica, whose statements are not
+// prepared.
+func replicaPool(address string) (*sql.DB, error) {
+	config, err := parse(address)
+	if err != nil {
+		return nil, err
+	}
+	config.DefaultQueryExecMode = pgx.QueryExecModeExec
+	config.ValidateConnect = nil // the primary's URL may ask for a server that can write
+	return stdlib.OpenDB(*config), nil
 }
 
 // adapt removes the settings of a session if PgBouncer refuses them. They are those of the

@@ -215,6 +215,23 @@ type Keeper interface {
 	Kept() Log
 }
 
+// Replicated is an optional interface of a [Log] in a database that can read segments and
+// snapshots from a replica of the database.
+type Replicated interface {
+	// Replica returns what was read from the replica; has is false if there is none.
+	Replica() (status ReplicaStatus, has bool)
+}
+
+// ReplicaStatus is what a [Log] has read from a replica of its database.
+type ReplicaStatus struct {
+	// Used is the number of reads that the replica has answered, Late of those for which
+	// it did not have the rows in time, and Failed of those that it did not answer or for
+	// which it had other rows than the primary.
+	Used, Late, Failed uint64
+	// Failure is why the last read failed; nil if it did not fail.
+	Failure error
+}
+
 // Restorer is an optional interface of a [Log], for one that has lost its end.
 type Restorer interface {
 	// Restore makes at the last position of a shard, if the last one is old, and replaces

@@ -38,7 +38,7 @@ func (l *Log) Read(ctx context.Context, of sharedlog.Shard, from uint64) iter.Se
 		head, err := l.Head(ctx, of)
 		for err == nil && from <= head.Sequence {
 			var rows []segmentRow
-			if rows, err = l.rows(ctx, of, from, head.Sequence); err != nil {
+			if rows, err = l.rows(ctx, of, from, head); err != nil {
 				break
 			}
 			for i := range rows {
@@ -61,8 +61,24 @@ func (l *Log) Read(ctx context.Context, of sharedlog.Shard, from uint64) iter.Se
 }
 
 // rows returns up to readRows segments without a gap, the first of which is from.
-func (l *Log) rows(ctx context.Context, of sharedlog.Shard, from, to uint64) (all []segmentRow, err error) {
-	err = l.query(ctx, func() { all = nil }, func(scan func(...any) error) error {
+func (l *Log) rows(ctx context.Context, of sharedlog.Shard, from uint64, head sharedlog.Position) (all []segmentRow, err error) {
+	if all = l.replicaRows(ctx, of, from, head); len(all) > 0 {
+		return all, nil
+	}
+	err = l.repeat(ctx, func() error {
+		all, err = l.scanRows(ctx, l.db, of, from, head.Sequence)
+		return err
+	})
+	if err == nil && len(all) == 0 {
+		err = l.missing(ctx, of, from)
+	}
+	return all, err
+}
+
+// scanRows returns up to readRows segments without a gap from a database, the first of
+// which is from, and none if it does not have that one.
+func (l *Log) scanRows(ctx context.Context, db *sql.DB, of sharedlog.Shard, from, to uint64) (all []segmentRow, err error) {
+	err = l.scan(ctx, db, func(scan func(...any) error) error {
 		var r segmentRow
 		var hash []byte
 		if err := scan(&r.Sequence, &hash, &r.parts, &r.Bytes); err != nil {
@@ -76,12 +92,8 @@ func (l *Log) rows(ctx context.Context, of sharedlog.Shard, from, to uint64) (al
 	}
 	for i := range all {
 		if all[i].Sequence != from+uint64(i) {
-			all = all[:i]
-			break
+			return all[:i], nil
 		}
-	}
-	if len(all) == 0 {
-		return nil, l.missing(ctx, of, from)
 	}
 	return all, nil
 }
@@ -104,10 +116,12 @@ func (l *Log) complete(ctx context.Context, r *segmentRow) error {
 		return fmt.Errorf("%w: segment %d: the log was restored there", sharedlog.ErrTrimmed, r.Sequence)
 	}
 	for i := range r.parts {
-		var part []byte
-		found, err := l.row(ctx, "select bytes from ostiary_part where hash = ? and part = ?", []any{r.Hash[:], i}, &part)
-		if err != nil {
-			return err
+		part, found := l.replicaPart(ctx, r.Hash, i)
+		if !found {
+			var err error
+			if found, err = l.row(ctx, partQuery, []any{r.Hash[:], i}, &part); err != nil {
+				return err
+			}
 		}
 		if !found {
 			return fmt.Errorf("%w: part %d of segment %d is missing", storage.ErrDamaged, i, r.Sequence)
@@ -116,6 +130,9 @@ func (l *Log) complete(ctx context.Context, r *segmentRow) error {
 	}
 	return nil
 }
+
+// partQuery reads a part of a large segment.
+const partQuery = "select bytes from ostiary_part where hash = ? and part = ?"
 
 // The times between two looks at the head, while callers wait.
 const (

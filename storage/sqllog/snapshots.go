@@ -3,6 +3,7 @@ package sqllog
 import (
 	"context"
 	crand "crypto/rand"
+	"database/sql"
 	"errors"
 	"fmt"
 	"iter"
@@ -115,24 +116,36 @@ type partGroup struct {
 	err   error
 }
 
+// scanParts returns up to snapshotRows parts of a snapshot without a gap from a database,
+// the first of which is from.
+func (l *Log) scanParts(ctx context.Context, db *sql.DB, attempt []byte, from int) (parts [][]byte, err error) {
+	gap := false
+	err = l.scan(ctx, db, func(scan func(...any) error) error {
+		var number int
+		var part []byte
+		if err := scan(&number, &part); err != nil {
+			return err
+		}
+		if gap = gap || number != from+len(parts); !gap {
+			parts = append(parts, part)
+		}
+		return nil
+	}, "select part, bytes from ostiary_snapshot_part where attempt = ? and part >= ? and part < ? order by part", attempt, from, from+snapshotRows)
+	return parts, err
+}
+
 // ahead reads parts of a snapshot, from a number on. The channel has room for them, so
 // the goroutine ends when the query does.
 func (l *Log) ahead(ctx context.Context, reading *sync.WaitGroup, attempt []byte, from int) <-chan partGroup {
 	read := make(chan partGroup, 1)
 	reading.Go(func() {
-		var g partGroup
-		gap := false
-		g.err = l.query(ctx, func() { g.parts, gap = nil, false }, func(scan func(...any) error) error {
-			var number int
-			var part []byte
-			if err := scan(&number, &part); err != nil {
+		g := partGroup{parts: l.replicaParts(ctx, attempt, from)}
+		if g.parts == nil {
+			g.err = l.repeat(ctx, func() (err error) {
+				g.parts, err = l.scanParts(ctx, l.db, attempt, from)
 				return err
-			}
-			if gap = gap || number != from+len(g.parts); !gap {
-				g.parts = append(g.parts, part)
-			}
-			return nil
-		}, "select part, bytes from ostiary_snapshot_part where attempt = ? and part >= ? and part < ? order by part", attempt, from, from+snapshotRows)
+			})
+		}
 		read <- g
 	})
 	return read

@@ -11,6 +11,7 @@ package sqllog
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"strings"
 	"sync"
 	"time"
@@ -60,6 +61,7 @@ type Statement struct {
 type Log struct {
 	db      *sql.DB
 	dialect Dialect
+	replica *replica // nil without one
 
 	ctx        context.Context // ends with Close
 	cancel     context.CancelFunc
@@ -72,7 +74,10 @@ type Log struct {
 	noticed map[sharedlog.Shard]uint64 // the last sequence of each shard that was noticed
 }
 
-var _ sharedlog.Log = (*Log)(nil)
+var (
+	_ sharedlog.Log        = (*Log)(nil)
+	_ sharedlog.Replicated = (*Log)(nil)
+)
 
 const (
 	// connectionsMax is how many connections a node has at most, besides the one that
@@ -153,6 +158,9 @@ func (l *Log) Close() error {
 		l.cancel()
 		l.background.Wait()
 		l.closeErr = l.db.Close()
+		if l.replica != nil {
+			l.closeErr = errors.Join(l.closeErr, l.replica.db.Close())
+		}
 	})
 	return l.closeErr
 }

@@ -31,9 +31,13 @@ func (l *Log) err(ctx context.Context) error {
 
 // row runs a query for one row and scans it. found is false if there is none.
 func (l *Log) row(ctx context.Context, query string, arguments []any, into ...any) (found bool, err error) {
-	err = l.repeat(ctx, func() error {
+	return scanned(l.repeat(ctx, func() error {
 		return l.db.QueryRowContext(ctx, l.dialect.Rebind(query), arguments...).Scan(into...)
-	})
+	}))
+}
+
+// scanned returns the outcome of the scan of a row: found is false if there was none.
+func scanned(err error) (found bool, _ error) {
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}
@@ -87,18 +91,23 @@ func (l *Log) repeat(ctx context.Context, run func() error) error {
 func (l *Log) query(ctx context.Context, begin func(), each func(scan func(into ...any) error) error, query string, arguments ...any) error {
 	return l.repeat(ctx, func() error {
 		begin()
-		rows, err := l.db.QueryContext(ctx, l.dialect.Rebind(query), arguments...)
-		if err != nil {
+		return l.scan(ctx, l.db, each, query, arguments...)
+	})
+}
+
+// scan runs a query once, and calls each with a function that scans a row.
+func (l *Log) scan(ctx context.Context, db *sql.DB, each func(scan func(into ...any) error) error, query string, arguments ...any) error {
+	rows, err := db.QueryContext(ctx, l.dialect.Rebind(query), arguments...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := each(rows.Scan); err != nil {
 			return err
 		}
-		defer rows.Close()
-		for rows.Next() {
-			if err := each(rows.Scan); err != nil {
-				return err
-			}
-		}
-		return rows.Err()
-	})
+	}
+	return rows.Err()
 }
 
 // rebind gives statements the placeholders of the database, and returns them.

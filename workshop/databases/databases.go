@@ -130,6 +130,15 @@ func mariaDB(tb testing.TB, binary, folder string, as []string) *Server {
 	return s
 }
 
+// MariaDBReplica starts a read-only replica of a MariaDB server, which has the settings
+// log-bin and server-id, and no databases yet.
+func (s *Server) MariaDBReplica(tb testing.TB) *Server {
+	tb.Helper()
+	r := MariaDB(tb, "server-id=2", "read-only=1")
+	r.Exec(fmt.Sprintf("change master to master_host='127.0.0.1', master_port=%d, master_user='root', master_use_gtid=slave_pos; start slave", s.port))
+	return r
+}
+
 // unprivileged makes a folder. If this user is root, it also returns the beginning of a
 // command that runs as another user, who has the folder then; why is why that is needed.
 func unprivileged(tb testing.TB, name, why string) (folder string, as []string) {

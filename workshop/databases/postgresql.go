@@ -24,6 +24,15 @@ func (s *Server) Replica(tb testing.TB) *Server {
 	return r
 }
 
+// AwaitPaused waits until a replica no longer applies what it gets, after
+// pg_wal_replay_pause.
+func (s *Server) AwaitPaused() {
+	s.tb.Helper()
+	s.await("pauses", func() bool {
+		return s.run("do $$ begin if pg_get_wal_replay_pause_state() <> 'paused' then raise 'not yet'; end if; end $$") == nil
+	})
+}
+
 // Bouncer starts PgBouncer in transaction mode in front of a PostgreSQL server. It
 // returns the URL of a database through it.
 func (s *Server) Bouncer(tb testing.TB) func(database string) string {

@@ -21,6 +21,7 @@ import (
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/pebble"
 	"github.com/ostiary/ostiary/storage/replica"
+	"github.com/ostiary/ostiary/storage/sharedlog"
 )
 
 // member is this server as a node of a cluster. It is the forwarder of the server.
@@ -35,6 +36,7 @@ type member struct {
 	trail    atomic.Pointer[audit.Trail]
 
 	quorum *quorum.Quorum // nil if the log is in a database
+	shared sharedlog.Log
 	node   *cluster.Node
 	link   *link.Link
 	driver *replica.Driver
@@ -143,7 +145,7 @@ func (m *member) join(ctx context.Context, a *app, key storage.Hash) (err error)
 		}()
 	}
 	o := m.flags.options()
-	o.Log = log
+	o.Log, m.shared = log, log
 	m.node = cluster.New(o)
 	copied := replica.Options{Address: m.address(), Zone: m.flags.zone, Preferred: m.flags.preferred, KeyFingerprint: key, Gate: m.node.Gate()}
 	toLink := link.Options{Registry: log, Files: m.files, Listener: m.listener, Refused: m.refuse}

@@ -11,7 +11,7 @@ type nodeFigures struct {
 	m                                                                  *member
 	role, epoch, shown, readLease, holderLease, reachable, acknowledge *prometheus.Desc
 	followers, lag, delay, late                                        *prometheus.Desc
-	refused, expires, syncs                                            *prometheus.Desc
+	refused, expires, syncs, replica                                   *prometheus.Desc
 }
 
 func newNodeFigures(m *member) *nodeFigures {
@@ -31,6 +31,7 @@ func newNodeFigures(m *member) *nodeFigures {
 		delay:       desc("follower_delay_seconds", "Median time from sending a segment to its acknowledgement by a follower.", "node"),
 		late:        desc("follower_late", "Number of acknowledgements in a row that were late.", "node"),
 		refused:     desc("refused_total", "Number of connections and calls of other nodes that were refused."),
+		replica:     desc("replica_reads_total", "Number of reads of the log that the replica of its database got, by outcome: used, late (it did not have the rows in time), failed.", "outcome"),
 		expires:     desc("certificate_expires_seconds", "Time at which the certificate of this node expires, in seconds since 1970."),
 		syncs:       desc("log_syncs_total", "How often this node has waited for its disk to keep entries of the log, in a cluster without a database."),
 	}
@@ -39,7 +40,7 @@ func newNodeFigures(m *member) *nodeFigures {
 // Describe implements [prometheus.Collector].
 func (f *nodeFigures) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{f.role, f.epoch, f.shown, f.readLease, f.holderLease, f.reachable, f.acknowledge,
-		f.followers, f.lag, f.delay, f.late, f.refused, f.expires, f.syncs} {
+		f.followers, f.lag, f.delay, f.late, f.refused, f.expires, f.syncs, f.replica} {
 		to <- d
 	}
 }
@@ -71,6 +72,11 @@ func (f *nodeFigures) Collect(to chan<- prometheus.Metric) {
 	to <- prometheus.MustNewConstMetric(f.refused, prometheus.CounterValue, float64(f.m.refused.Load()))
 	if f.m.quorum != nil {
 		to <- prometheus.MustNewConstMetric(f.syncs, prometheus.CounterValue, float64(f.m.quorum.Syncs()))
+	}
+	if s, has := f.m.replicaOfLog(); has {
+		for outcome, n := range map[string]uint64{"used": s.Used, "late": s.Late, "failed": s.Failed} {
+			to <- prometheus.MustNewConstMetric(f.replica, prometheus.CounterValue, float64(n), outcome)
+		}
 	}
 	if f.m.files != nil {
 		gauge(f.expires, float64(f.m.files.Expires().Unix()))

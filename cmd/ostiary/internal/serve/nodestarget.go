@@ -10,6 +10,7 @@ import (
 	"github.com/ostiary/ostiary/internal/cluster"
 	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/sharedlog"
 )
 
 // A request that waits for a holder that no longer is the holder, because its process
@@ -89,6 +90,7 @@ func (m *member) watchHolder(ctx context.Context) {
 	tick := time.NewTicker(lostTick)
 	defer tick.Stop()
 	var before cluster.Status
+	var replica sharedlog.ReplicaStatus
 	for {
 		select {
 		case <-tick.C:
@@ -96,10 +98,33 @@ func (m *member) watchHolder(ctx context.Context) {
 				m.targets.look(holder)
 			}
 			before = m.logChanges(before)
+			replica = m.logReplica(replica)
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// replicaOfLog returns what was read from the replica of the log's database, if there is
+// one.
+func (m *member) replicaOfLog() (s sharedlog.ReplicaStatus, has bool) {
+	if l, ok := m.shared.(sharedlog.Replicated); ok {
+		return l.Replica()
+	}
+	return s, false
+}
+
+// logReplica logs when the replica of the log's database fails, and when it is used
+// again, since an earlier status, and returns the new status.
+func (m *member) logReplica(before sharedlog.ReplicaStatus) sharedlog.ReplicaStatus {
+	s, _ := m.replicaOfLog()
+	switch {
+	case s.Failure != nil && before.Failure == nil:
+		m.log.Warn("the replica of the log's database is not used: segments are read from the primary", "error", s.Failure)
+	case s.Failure == nil && before.Failure != nil:
+		m.log.Info("the replica of the log's database is used again")
+	}
+	return s
 }
 
 // logChanges logs what has changed in the cluster since an earlier status, as far as this
