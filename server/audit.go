@@ -188,7 +188,10 @@ func callerOf(d *door.Door, key *hashedKey, a *ostiary.Author) (c audit.Caller) 
 	}
 	switch {
 	case key != nil:
-		c.Method, c.Owner = key.caller.Method, key.caller.Owner
+		c.Method, c.Owner, c.Certificate = key.caller.Method, key.caller.Owner, key.certificate
+		if key.matched != nil {
+			c.Keys = key.matched.Names()
+		}
 	case c.ID != "" && d.OwnAuthentication:
 		c.Method = "identity"
 	}

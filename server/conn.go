@@ -25,9 +25,11 @@ type conn struct {
 
 	tls     *tls.ConnectionState // of HTTPS, after the handshake
 	secured bool                 // what it reads is encrypted
-	begins  bool                 // nothing was read yet
-	ahead   []byte               // was read before a wait, see arrive
-	heads   heads                // of HTTP, without its encryption
+	// certificate is the one that the client has shown during the handshake; nil if none.
+	certificate atomic.Pointer[clientCertificate]
+	begins      bool   // nothing was read yet
+	ahead       []byte // was read before a wait, see arrive
+	heads       heads  // of HTTP, without its encryption
 
 	// trusted is true once a request on the connection was accepted.
 	trusted   atomic.Bool
@@ -219,6 +221,9 @@ func (c *conn) Close() error {
 	c.closed.Do(func() {
 		c.all.remove(c)
 		c.dropUnsent()
+		if shown := c.certificate.Load(); shown != nil {
+			shown.forget()
+		}
 	})
 	return c.Conn.Close()
 }

@@ -122,26 +122,36 @@ func (f *framed) allow() bool {
 // framedCredentials bounds the frames of the connections of gRPC.
 type framedCredentials struct {
 	credentials.TransportCredentials
+	shared *shared
 }
 
 // ServerHandshake is that of the credentials.
 func (c framedCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	plain, info, err := c.TransportCredentials.ServerHandshake(raw)
-	if own, ok := raw.(*conn); ok && err == nil {
+	own, ok := raw.(*conn)
+	if secured, ours := info.(credentials.TLSInfo); ok && ours && err == nil {
+		err = c.shared.clients.show(own, &secured.State)
+	}
+	if err != nil {
+		c.shared.badHandshake(raw.RemoteAddr(), err)
+		return nil, nil, err
+	}
+	if ok {
 		plain = &framed{Conn: plain, conn: own}
 	}
-	return plain, info, err
+	return plain, info, nil
 }
 
 // Clone returns credentials that are the same.
 func (c framedCredentials) Clone() credentials.TransportCredentials {
-	return framedCredentials{c.TransportCredentials.Clone()}
+	return framedCredentials{c.TransportCredentials.Clone(), c.shared}
 }
 
 // securedListener returns connections of HTTPS.
 type securedListener struct {
 	net.Listener
 	config *tls.Config
+	shared *shared
 }
 
 // Accept returns a connection with TLS, whose frames are bounded.
@@ -150,7 +160,7 @@ func (l securedListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &secured{tls: tls.Server(raw, l.config)}
+	s := &secured{tls: tls.Server(raw, l.config), shared: l.shared}
 	s.framed = framed{Conn: s.tls, ending: http2Refused}
 	s.conn, _ = raw.(*conn)
 	s.conn.secured = true
@@ -162,6 +172,7 @@ func (l securedListener) Accept() (net.Conn, error) {
 type secured struct {
 	framed
 	tls       *tls.Conn
+	shared    *shared
 	handshake sync.Once
 	failed    error // of the handshake
 }
@@ -184,11 +195,15 @@ func (s *secured) shake() {
 	if header := (tls.RecordHeaderError{}); errors.As(s.failed, &header) && header.Conn != nil && looksLikeHTTP(header.RecordHeader) {
 		_, _ = io.WriteString(header.Conn, "HTTP/1.0 400 Bad Request\r\nConnection: close\r\n\r\nClient sent an HTTP request to an HTTPS server.\n")
 	}
+	state := s.tls.ConnectionState()
+	if s.failed == nil {
+		s.failed = s.shared.clients.show(s.conn, &state)
+	}
 	if s.failed != nil {
+		s.shared.badHandshake(s.conn.RemoteAddr(), s.failed)
 		return
 	}
 	_ = s.tls.SetWriteDeadline(time.Time{})
-	state := s.tls.ConnectionState()
 	s.conn.tls = &state
 }
 

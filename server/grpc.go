@@ -114,9 +114,9 @@ func (s *Server) grpcOptions(i *interceptor) []grpc.ServerOption {
 	}
 	transport := insecure.NewCredentials()
 	if o.TLS != nil {
-		transport = credentials.NewTLS(o.TLS.config("h2"))
+		transport = credentials.NewTLS(o.TLS.config(o.ClientCA, "h2"))
 	}
-	return append(options, grpc.Creds(framedCredentials{transport}))
+	return append(options, grpc.Creds(framedCredentials{transport, s.shared}))
 }
 
 // RegisterService registers a service whose calls i guards. All its methods
@@ -175,7 +175,7 @@ func (i *interceptor) tap(ctx context.Context, info *tap.Info) (context.Context,
 	if i.keys == nil || m == nil || m.public {
 		return ctx, nil
 	}
-	key, why := i.keys.check(ctx, info.Header["authorization"], false)
+	key, why := i.keys.identify(ctx, info.Header["authorization"], false, callConn(ctx))
 	if why == 0 {
 		return context.WithValue(door.WithCaller(ctx, key.caller), keyOfCall{}, key), nil
 	}

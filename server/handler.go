@@ -23,7 +23,9 @@ const (
 // shared is the state that all ports of a server use.
 type shared struct {
 	keys *Keys // nil accepts every caller
-	cors *cors // nil allows no foreign page
+	// clients are the authorities of client certificates; nil asks for none.
+	clients *ClientCA
+	cors    *cors // nil allows no foreign page
 	// trail gets a record of what callers change and of what is refused; nil keeps none.
 	// auditContent adds the content of requests.
 	trail        *audit.Trail

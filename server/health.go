@@ -34,14 +34,22 @@ func (s *Server) withHealth(exposition http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", exposition)
 	mux.HandleFunc("GET "+pathHealth, func(w http.ResponseWriter, _ *http.Request) { serveHealth(w, s.shared.healthy(), nil) })
-	mux.HandleFunc("GET "+pathReady, func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET "+pathReady, func(w http.ResponseWriter, r *http.Request) {
 		var details any
-		if r := s.shared.readiness; r != nil {
-			_, details = r()
+		if details = s.details(); s.opts.metricsForCallers() && s.refuseMetrics(r) != nil {
+			details = nil
 		}
 		serveHealth(w, s.shared.ready(), details)
 	})
 	return mux
+}
+
+// details are those of Options.Readiness.
+func (s *Server) details() (details any) {
+	if r := s.shared.readiness; r != nil {
+		_, details = r()
+	}
+	return details
 }
 
 // healthy reports whether the server works and is not stopping. It calls

@@ -4,8 +4,12 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
+	"time"
 
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/internal/audit"
+	"github.com/ostiary/ostiary/internal/callers"
 )
 
 // A server without keys and without Options.Anonymous trusts every program on
@@ -56,6 +60,38 @@ func (s *Server) localPages(next http.Handler) http.Handler {
 		s.metrics.refused(reason)
 		http.Error(w, "metrics without --metrics-exposed are for this machine: "+why.Error(), why.Status())
 	})
+}
+
+// forCallers returns next without the requests of callers who may not read metrics.
+func (s *Server) forCallers(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		why := s.refuseMetrics(r)
+		if why == nil {
+			next.ServeHTTP(w, r)
+			return
+		}
+		s.metrics.refused(why.Reason)
+		if why.Reason == door.BadCredentials {
+			s.shared.logins.Failed(nameMetrics, r.RemoteAddr, "", why.Error())
+		}
+		_ = s.shared.trail.Refused(&audit.Record{Time: time.Now(), Kind: audit.KindRefusal, Door: nameMetrics, Method: r.Method, From: r.RemoteAddr,
+			Outcome: audit.Refused, Status: strconv.Itoa(why.Status()), Why: why.Error()}) // the request has no effect
+		if why.Status() == http.StatusUnauthorized {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			s.shared.delayRefusal(r.Context(), connOf(r, s.shared.detached))
+		}
+		http.Error(w, why.Error(), why.Status())
+	})
+}
+
+// refuseMetrics returns why a caller may not read metrics, or nil: a key of the system store
+// needs the scope of all doors, or [callers.MetricsDoor].
+func (s *Server) refuseMetrics(r *http.Request) *door.Refusal {
+	key, why := s.shared.keys.identify(r.Context(), r.Header["Authorization"], false, connOf(r, nil))
+	if why != 0 {
+		return &door.Refusal{Reason: why}
+	}
+	return key.opens(r.Context(), &servedDoor{Door: &door.Door{Name: callers.MetricsDoor}})
 }
 
 // loopbackAddress reports whether only this machine can reach a "host:port"

@@ -92,8 +92,10 @@ type hashedKey struct {
 	forward KeyID
 	// grant is what the system store has about this caller; nil for a preshared key.
 	grant grant
-	// matched is grant for a caller with a token, otherwise nil.
+	// matched is grant for a caller with a token or a certificate, otherwise nil.
 	matched *callers.Matched
+	// certificate is the fingerprint of the caller's certificate, or "".
+	certificate string
 }
 
 // storedKey returns the accepted key of a credential of the system store.
@@ -129,6 +131,9 @@ func (k *hashedKey) opens(ctx context.Context, d *servedDoor) *door.Refusal {
 	case err == nil:
 		return nil
 	case errors.Is(err, callers.ErrNoMatch):
+		if k.caller.Method == methodMTLS {
+			return &door.Refusal{Reason: door.Forbidden, Detail: "no key matches the certificate of " + k.caller.ID + ": ostiary key create with --match-certificate makes one"}
+		}
 		return &door.Refusal{Reason: door.Forbidden, Detail: "no key matches the token of " + k.author + ": ostiary key create with --match-issuer makes one"}
 	case errors.Is(err, ostiary.ErrForbidden):
 		return &door.Refusal{Reason: door.Forbidden, Detail: "the key is not for the door " + d.Name}
@@ -307,6 +312,19 @@ func validUser(name string) bool {
 // basicSum returns the hash of a user and a password. A name has no zero byte.
 func basicSum(name, password string) [sha256.Size]byte {
 	return sha256.Sum256([]byte(name + "\x00" + password))
+}
+
+// identify returns the key of the caller of a request on a connection, or the reason to
+// refuse it. What the Authorization header shows has precedence over the certificate of the
+// client. basic is as for check.
+func (k *Keys) identify(ctx context.Context, values []string, basic bool, c *conn) (*hashedKey, door.Reason) {
+	key, why := k.check(ctx, values, basic)
+	if why == door.NoCredentials && k.stored != nil && c != nil {
+		if shown := c.certificate.Load(); shown != nil {
+			return shown.find(ctx, k.stored)
+		}
+	}
+	return key, why
 }
 
 // check returns the key of the caller who sent an Authorization header with these values,

@@ -23,8 +23,9 @@ type listener struct {
 	handler *handler
 	// tls is the certificate of an HTTP port, or nil for plain text. grpc-go does
 	// TLS itself, with the certificate that it was made with.
-	tls *Certificate
-	net net.Listener // nil until listen
+	tls    *Certificate
+	shared *shared
+	net    net.Listener // nil until listen
 }
 
 // Listen opens a TCP port. 0.0.0.0 means only the IPv4 addresses of this machine,
@@ -38,7 +39,7 @@ func Listen(address string) (net.Listener, error) {
 
 // newListener returns the listener of p, which does not listen yet.
 func (s *Server) newListener(p port, doors []*servedDoor) (*listener, error) {
-	l := &listener{name: p.name, address: p.address}
+	l := &listener{name: p.name, address: p.address, shared: s.shared}
 	if p.grpc {
 		var err error
 		l.grpc, err = s.newGRPC(doors)
@@ -49,12 +50,17 @@ func (s *Server) newListener(p port, doors []*servedDoor) (*listener, error) {
 		return nil, err
 	}
 	l.handler = &handler{s.shared, router, p.authenticated()}
-	if l.http, l.tls = s.newHTTP(l.handler), s.opts.TLS; l.tls != nil {
-		l.http.Protocols = &http.Protocols{} // see secured
-		l.http.Protocols.SetHTTP1(true)
-		l.http.Protocols.SetUnencryptedHTTP2(true)
-	}
+	l.secure(s.newHTTP(l.handler), s.opts.TLS)
 	return l, nil
+}
+
+// secure sets the server of an HTTP port, and its certificate unless that is nil.
+func (l *listener) secure(h *http.Server, c *Certificate) {
+	if l.http, l.tls = h, c; c != nil {
+		h.Protocols = &http.Protocols{} // see secured
+		h.Protocols.SetHTTP1(true)
+		h.Protocols.SetUnencryptedHTTP2(true)
+	}
 }
 
 // listen opens the port.
@@ -65,7 +71,7 @@ func (l *listener) listen(open func(name, address string) (net.Listener, error),
 	}
 	l.net = c.listener(l.net, l.http != nil)
 	if l.tls != nil {
-		l.net = l.tls.listener(l.net)
+		l.net = l.tls.listener(l.net, l.shared)
 	}
 	return nil
 }

@@ -81,6 +81,10 @@ type Options struct {
 	Metrics string
 	// MetricsExposed allows other machines to read the metrics.
 	MetricsExposed bool
+	// MetricsTLS gives the port of metrics the certificate of TLS, and ClientCA. If requests
+	// are authenticated, those for metrics and for details of the readiness need a caller
+	// as well, and other machines may send them. Without keys, nothing is authenticated.
+	MetricsTLS bool
 
 	// Keys authenticate every request except those of public routes and methods.
 	// Nil means no authentication; then every address must be a loopback address
@@ -97,6 +101,10 @@ type Options struct {
 	Anonymous bool
 	// TLS is the certificate of all ports except Metrics. Nil means plain text.
 	TLS *Certificate
+	// ClientCA has the authorities of client certificates, on all ports with TLS. What a
+	// caller with a certificate may do is in those keys of Callers that match it. It needs
+	// TLS and Callers. Nil means that no client is asked for a certificate.
+	ClientCA *ClientCA
 	// CORS lists the origins of web pages that may call the server over HTTP, as
 	// browsers send them ("https://app.example"). "*" allows every page. Empty
 	// allows none.
@@ -330,7 +338,7 @@ func (o *Options) CheckExposure() error {
 	if o.Keys != nil && o.Keys.Len() == 0 && o.Callers == nil {
 		return ErrNoKeys
 	}
-	if o.Metrics != "" && !o.MetricsExposed && !loopbackAddress(o.Metrics) {
+	if o.Metrics != "" && !o.MetricsExposed && !o.metricsForCallers() && !loopbackAddress(o.Metrics) {
 		return fmt.Errorf("%w: address %s", ErrMetricsExposed, o.Metrics)
 	}
 	if o.Keys != nil || o.Callers != nil || o.Anonymous {
@@ -342,6 +350,11 @@ func (o *Options) CheckExposure() error {
 		}
 	}
 	return nil
+}
+
+// metricsForCallers reports whether the metrics are for authenticated callers only.
+func (o *Options) metricsForCallers() bool {
+	return o.MetricsTLS && (o.Keys != nil || o.Callers != nil)
 }
 
 // port is one address to listen on, with the doors that it serves.

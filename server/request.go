@@ -78,7 +78,7 @@ func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 	defer q.end(r)
 	ctx := r.Context()
 	if q.keys != nil && !route.Public && !q.door.OwnAuthentication {
-		key, why := q.keys.check(ctx, r.Header["Authorization"], q.door.Basic)
+		key, why := q.keys.identify(ctx, r.Header["Authorization"], q.door.Basic, q.conn)
 		if refusal := q.lockout(r, key); refusal != nil {
 			q.delayRefusal(ctx, q.conn)
 			q.refuse(r, refusal)

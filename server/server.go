@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -50,6 +51,9 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	if (o.ClientCA != nil && o.Callers == nil) || (o.ClientCA != nil || o.MetricsTLS) && o.TLS == nil {
+		return nil, errors.New("invalid options: ClientCA needs TLS and Callers, and MetricsTLS needs TLS")
+	}
 	if o.Callers != nil {
 		if o.Keys == nil {
 			o.Keys = &Keys{}
@@ -70,7 +74,7 @@ func New(o Options) (*Server, error) {
 
 func newShared(o *Options, m *metrics, allowed *cors) *shared {
 	s := &shared{
-		keys: o.Keys, cors: allowed, log: o.Log, logins: logins.New(o.Log), accessLog: o.AccessLog, trail: o.Audit, auditContent: o.AuditContent, metrics: m, probe: o.Probe, readiness: o.Readiness,
+		keys: o.Keys, clients: o.ClientCA, cors: allowed, log: o.Log, logins: logins.New(o.Log), accessLog: o.AccessLog, trail: o.Audit, auditContent: o.AuditContent, metrics: m, probe: o.Probe, readiness: o.Readiness,
 		localOnly:      o.Keys == nil && !o.Anonymous,
 		requestTimeout: max(o.RequestTimeout, 0), transferTime: o.TransferTime, bodyBytes: o.BodyBytes,
 		requests:       limiter{name: "RequestsMax", max: o.RequestsMax},
@@ -122,10 +126,19 @@ func (s *Server) build() error {
 	if err != nil {
 		return err
 	}
-	if !s.opts.MetricsExposed {
+	l := &listener{name: nameMetrics, address: s.opts.Metrics, shared: s.shared}
+	switch {
+	case s.opts.metricsForCallers():
+		exposition = s.forCallers(exposition)
+	case !s.opts.MetricsExposed:
 		exposition = s.localPages(exposition)
 	}
-	s.listeners = append(s.listeners, &listener{name: nameMetrics, address: s.opts.Metrics, http: s.newHTTP(s.withHealth(exposition))})
+	var certificate *Certificate
+	if s.opts.MetricsTLS {
+		certificate = s.opts.TLS
+	}
+	l.secure(s.newHTTP(s.withHealth(exposition)), certificate)
+	s.listeners = append(s.listeners, l)
 	return nil
 }
 

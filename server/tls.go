@@ -36,16 +36,16 @@ func (c *Certificate) Reload() error {
 }
 
 // config returns a TLS configuration for these ALPN protocols: "h2" alone for
-// gRPC.
-func (c *Certificate) config(protocols ...string) *tls.Config {
-	return &tls.Config{
+// gRPC. clients may be nil.
+func (c *Certificate) config(clients *ClientCA, protocols ...string) *tls.Config {
+	return clients.setup(&tls.Config{
 		MinVersion:     tls.VersionTLS12,
 		NextProtos:     protocols,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.current.Load(), nil },
-	}
+	})
 }
 
 // listener returns l with TLS for HTTP/1.1 and HTTP/2.
-func (c *Certificate) listener(l net.Listener) net.Listener {
-	return securedListener{l, c.config("h2", "http/1.1")}
+func (c *Certificate) listener(l net.Listener, s *shared) net.Listener {
+	return securedListener{l, c.config(s.clients, "h2", "http/1.1"), s}
 }

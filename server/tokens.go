@@ -38,9 +38,38 @@ type tokens struct {
 }
 
 // token is a verified token.
-type token struct {
-	oidc.Verified
-	key atomic.Pointer[hashedKey] // of the keys that matched it last; nil before
+type token struct{ credential }
+
+// credential is what a caller has shown in place of the secret of a key, and what keys of
+// the system store can match. It is valid until it ends.
+type credential struct {
+	author      string // the caller in logs, see matchedKey
+	certificate string // the fingerprint of a certificate, or ""
+	ends        time.Time
+	fulfills    func(callers.Match) bool
+	key         atomic.Pointer[hashedKey] // of the keys that matched it last; nil before
+}
+
+// find returns the key of the caller, with the newest keys that match.
+func (c *credential) find(ctx context.Context, stored *callers.Registry) (*hashedKey, door.Reason) {
+	var old *callers.Matched
+	key := c.key.Load()
+	if key != nil {
+		old = key.matched
+	}
+	m, err := stored.Matching(ctx, old, c.ends, c.fulfills)
+	switch {
+	case err != nil:
+		return nil, door.Unsure
+	case key != nil && m == old:
+		return key, 0
+	case m.Expired():
+		return nil, door.BadCredentials
+	}
+	key = matchedKey(m, c.author)
+	key.certificate = c.certificate
+	c.key.Store(key)
+	return key, 0
 }
 
 func newTokens(v *oidc.Verifier, stored *callers.Registry) *tokens {
@@ -69,24 +98,11 @@ func (t *tokens) find(ctx context.Context, text string, sum [sha256.Size]byte, f
 		}
 		t.remember(sum, known)
 	}
-	var old *callers.Matched
-	key := known.key.Load()
-	if key != nil {
-		old = key.matched
+	key, why := known.find(ctx, t.stored)
+	if why == door.BadCredentials {
+		t.forget(sum)
 	}
-	m, err := t.stored.Matching(ctx, old, known.Ends, known.fulfills)
-	switch {
-	case err != nil:
-		return nil, door.Unsure
-	case key == nil || m != old:
-		if m.Expired() {
-			t.forget(sum)
-			return nil, door.BadCredentials
-		}
-		key = matchedKey(m, known.Issuer+issuerEnd+known.Subject)
-		known.key.Store(key)
-	}
-	return key, 0
+	return key, why
 }
 
 // verify verifies a token.
@@ -102,7 +118,10 @@ func (t *tokens) verify(ctx context.Context, text string) (*token, door.Reason) 
 	case v.Subject == "" || !validName(v.Issuer+issuerEnd+v.Subject):
 		return nil, door.BadCredentials
 	}
-	return &token{Verified: *v}, 0
+	fulfills := func(m callers.Match) bool {
+		return m.Issuer == v.Issuer && slices.Contains(oidc.Values(m.In(v.Claims)), m.Value)
+	}
+	return &token{credential{author: v.Issuer + issuerEnd + v.Subject, ends: v.Ends, fulfills: fulfills}}, 0
 }
 
 // remember keeps a token. At the bound it forgets another one, which is verified again
@@ -125,14 +144,12 @@ func (t *tokens) forget(sum [sha256.Size]byte) {
 	delete(t.known, sum)
 }
 
-// fulfills reports whether the token has what a key asks for.
-func (k *token) fulfills(m callers.Match) bool {
-	return m.Issuer == k.Issuer && slices.Contains(oidc.Values(m.In(k.Claims)), m.Value)
-}
-
-// matchedKey returns the accepted key of a caller with a token. author has its issuer and
-// its subject.
+// matchedKey returns the accepted key of a caller with a token or a certificate. author has
+// the issuer and the subject of the token, or a name of the certificate.
 func matchedKey(m *callers.Matched, author string) *hashedKey {
+	if name, ok := strings.CutPrefix(author, certificateCaller); ok {
+		return &hashedKey{caller: door.Caller{Method: methodMTLS, ID: name}, author: author, grant: m, matched: m}
+	}
 	issuer, subject, _ := strings.Cut(author, issuerEnd)
 	return &hashedKey{caller: door.Caller{Method: methodOIDC, ID: subject, Owner: issuer}, author: author, grant: m, matched: m}
 }

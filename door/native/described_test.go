@@ -69,7 +69,7 @@ func TestDescribedRequests(t *testing.T) {
 
 // exclusive are members that exclude others of the same object.
 var exclusive = map[string][]string{
-	"recorded": {"questions"}, "model": {"dialect", "source"}, "source": {"model"}, "since": {"after"},
+	"match": {"match_certificate"}, "match_certificate": {"match"}, "recorded": {"questions"}, "model": {"dialect", "source"}, "source": {"model"}, "since": {"after"},
 	"subject_plain": {"subject_relation"}, "subject_relation": {"subject_plain"},
 }
 
@@ -163,6 +163,8 @@ func (d *document) instance(s *schemaOf) any {
 	switch s.Type {
 	case "string":
 		switch {
+		case s.Example != nil:
+			return s.Example
 		case s.Format == "date-time":
 			return "2026-01-01T00:00:00Z"
 		case len(s.Enum) > 0:

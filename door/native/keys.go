@@ -25,6 +25,8 @@ type keyJSON struct {
 	Rights  []string       `json:"rights"`
 	Doors   []string       `json:"doors"`
 	Match   *callers.Match `json:"match,omitempty"`
+	// MatchCertificate is Certificate of the match.
+	MatchCertificate string `json:"match_certificate,omitempty"`
 	// Secrets is how many secrets are accepted.
 	Secrets int `json:"secrets"`
 	// Secret is that of a key that was just made or rotated; nothing else shows it.
@@ -39,7 +41,7 @@ func keyOf(k *callers.Key) keyJSON {
 	if !k.Expires.IsZero() {
 		out.Expires, out.Expired = &k.Expires, !now.Before(k.Expires)
 	}
-	if k.Match != (callers.Match{}) {
+	if out.MatchCertificate = k.Match.Certificate; out.MatchCertificate == "" && k.Match != (callers.Match{}) {
 		out.Match = &k.Match
 	}
 	for _, place := range k.Stores {
@@ -117,7 +119,13 @@ func (c *call) createKey() error {
 		case "doors":
 			n.Doors = r.Strings()
 		case "match":
+			certificate := n.Match.Certificate
 			n.Match = readMatch(r)
+			n.Match.Certificate = certificate
+		case "match_certificate":
+			if n.Match.Certificate = r.String(); n.Match.Certificate == "" {
+				r.Fail("expected the name of a certificate")
+			}
 		default:
 			r.Unknown()
 		}

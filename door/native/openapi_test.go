@@ -45,6 +45,7 @@ type schemaOf struct {
 	Items                *schemaOf
 	Enum                 []any
 	Pattern, Format      string
+	Example              any
 	MinItems             int
 	MaxLength            *int
 	MinProperties        int

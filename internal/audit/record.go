@@ -62,6 +62,10 @@ type Caller struct {
 	ID string
 	// Owner is who answers for the key, if that is known.
 	Owner string
+	// Certificate is the fingerprint of the caller's certificate, and Keys are the keys that
+	// match it, or the caller's token.
+	Certificate string
+	Keys        []string
 }
 
 // Change is the newest revision of a store that a request has made.
@@ -99,6 +103,8 @@ const (
 	ContentMax = 64 << 10
 	// changesMax is how many changes a line has.
 	changesMax = 16
+	// keysMax is how many names of keys a line has.
+	keysMax = 16
 )
 
 // timeForm is the form of times: RFC 3339 in UTC with microseconds.
@@ -115,7 +121,9 @@ func (r *Record) append(b []byte) []byte {
 	if r.Door != "" || r.Caller.ID != "" {
 		b = jsonread.AppendString(append(b, `,"caller":{"id":`...), excerpt.Of(cmp.Or(r.Caller.ID, anonymous), TextMax))
 		b = text(b, "method", r.Caller.Method)
-		b = append(text(b, "owner", r.Caller.Owner), '}')
+		b = text(b, "owner", r.Caller.Owner)
+		b = text(b, "certificate", r.Caller.Certificate)
+		b = append(texts(b, "keys", r.Caller.Keys), '}')
 	}
 	b = text(b, "from", r.From)
 	b = text(b, "request", r.Request)
@@ -164,4 +172,22 @@ func text(b []byte, name, value string) []byte {
 	}
 	b = append(append(append(b, `,"`...), name...), `":`...)
 	return jsonread.AppendString(b, excerpt.Of(value, TextMax))
+}
+
+// texts appends a member that is a list, unless it is empty.
+func texts(b []byte, name string, values []string) []byte {
+	if len(values) == 0 {
+		return b
+	}
+	b = append(append(append(b, `,"`...), name...), `":[`...)
+	for i, value := range values {
+		if i == keysMax {
+			break
+		}
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = jsonread.AppendString(b, excerpt.Of(value, TextMax))
+	}
+	return append(b, ']')
 }

@@ -422,14 +422,17 @@ func TestRefused(t *testing.T) {
 		"an unknown door":       {func(n *NewKey) { n.Doors = []string{"soap"} }, ostiary.ErrInvalidRequest},
 		"an expiry in the past": {func(n *NewKey) { n.Expires = w.clock }, ostiary.ErrInvalidRequest},
 		"half a match":          {func(n *NewKey) { n.Match = Match{Issuer: "https://a.example", Claim: "sub"} }, ostiary.ErrInvalidRequest},
-		"an empty path":         {func(n *NewKey) { n.Match = Match{"https://a.example", "/", "x"} }, ostiary.ErrInvalidRequest},
-		"an empty part":         {func(n *NewKey) { n.Match = Match{"https://a.example", "/a//b", "x"} }, ostiary.ErrInvalidRequest},
-		"an end without a name": {func(n *NewKey) { n.Match = Match{"https://a.example", "/a/", "x"} }, ostiary.ErrInvalidRequest},
-		"an unknown escape":     {func(n *NewKey) { n.Match = Match{"https://a.example", "/a~2", "x"} }, ostiary.ErrInvalidRequest},
-		"a tilde at the end":    {func(n *NewKey) { n.Match = Match{"https://a.example", "/a~", "x"} }, ostiary.ErrInvalidRequest},
+		"an empty path":         {func(n *NewKey) { n.Match = Match{Issuer: "https://a.example", Claim: "/", Value: "x"} }, ostiary.ErrInvalidRequest},
+		"an empty part":         {func(n *NewKey) { n.Match = Match{Issuer: "https://a.example", Claim: "/a//b", Value: "x"} }, ostiary.ErrInvalidRequest},
+		"an end without a name": {func(n *NewKey) { n.Match = Match{Issuer: "https://a.example", Claim: "/a/", Value: "x"} }, ostiary.ErrInvalidRequest},
+		"an unknown escape":     {func(n *NewKey) { n.Match = Match{Issuer: "https://a.example", Claim: "/a~2", Value: "x"} }, ostiary.ErrInvalidRequest},
+		"a tilde at the end":    {func(n *NewKey) { n.Match = Match{Issuer: "https://a.example", Claim: "/a~", Value: "x"} }, ostiary.ErrInvalidRequest},
 		"a long claim": {func(n *NewKey) {
-			n.Match = Match{"https://a.example", "/" + strings.Repeat("a", ostiary.NameBytesMax), "x"}
+			n.Match = Match{Issuer: "https://a.example", Claim: "/" + strings.Repeat("a", ostiary.NameBytesMax), Value: "x"}
 		}, ostiary.ErrBound},
+		"two matches": {func(n *NewKey) {
+			n.Match = Match{Issuer: "https://a.example", Claim: "sub", Value: "a", Certificate: "dns:a"}
+		}, ostiary.ErrInvalidRequest},
 	} {
 		n := NewKey{Name: "k", Stores: []string{"a"}, Rights: []string{"read"}}
 		c.change(&n)
@@ -459,7 +462,7 @@ func TestClaims(t *testing.T) {
 		"/x": "<nil>", "/~1x": "i", "/null/x": "<nil>", "/none/x": "<nil>", "none": "<nil>", "/groups": "a",
 	} {
 		m := Match{Issuer: "https://a.example", Claim: claim, Value: "x"}
-		if err := m.validate(); err != nil {
+		if err := m.validToken(); err != nil {
 			t.Error(err)
 		}
 		if got := fmt.Sprint(m.In(claims)); got != want {

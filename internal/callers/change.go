@@ -100,7 +100,7 @@ func (r *Registry) Rotate(ctx context.Context, name string, keep time.Duration) 
 			return nil, err
 		}
 		if old.Match != (Match{}) {
-			return nil, invalid("the key %q has no secret: tokens show who its callers are", name)
+			return nil, invalid("the key %q has no secret: tokens or certificates show who its callers are", name)
 		}
 		k := *old
 		k.credentials = nil
@@ -350,7 +350,8 @@ func (r *Registry) validate(ctx context.Context, n *NewKey) (*Key, error) {
 	case len(n.Rights) == 0:
 		return nil, invalid("a key needs rights: read, write, schema or admin")
 	}
-	if err := n.Match.validate(); err != nil {
+	var err error
+	if n.Match, err = n.Match.valid(); err != nil {
 		return nil, err
 	}
 	k := &Key{ID: newKeyID(), Name: n.Name, Owner: n.Owner, Created: r.now().UTC(), Expires: n.Expires.UTC(), Doors: n.Doors, Match: n.Match}
@@ -376,18 +377,21 @@ func (r *Registry) validate(ctx context.Context, n *NewKey) (*Key, error) {
 		}
 	}
 	slices.Sort(k.Rights)
-	var err error
 	k.Stores, err = r.places(ctx, n.Stores)
 	return k, err
 }
+
+// MetricsDoor is what a scope has in place of a door to read the metrics of a server that
+// asks for a caller there.
+const MetricsDoor = "metrics"
 
 // Reserved are callers of writes that no authenticated caller makes.
 var Reserved = []string{ostiary.CallerLocal, ostiary.CallerLibrary, ostiary.CallerCollector, ostiary.CallerImport, ostiary.CallerBootstrap}
 
 func (r *Registry) validDoors(doors []string) error {
 	for _, door := range doors {
-		if door == "" || door == anyID || r.options.Doors != nil && door != all && !slices.Contains(r.options.Doors, door) {
-			return invalid("unknown door %.100q: expected one of %s", door, strings.Join(r.options.Doors, ", "))
+		if door == "" || door == anyID || r.options.Doors != nil && door != all && door != MetricsDoor && !slices.Contains(r.options.Doors, door) {
+			return invalid("unknown door %.100q: expected one of %s, %s", door, strings.Join(r.options.Doors, ", "), MetricsDoor)
 		}
 	}
 	return nil

@@ -92,8 +92,8 @@ type Key struct {
 	Stores []Place
 	Rights []ostiary.Right
 	Doors  []string
-	// Match is what the token of a caller must have for the caller to have this scope;
-	// the zero Match for a key with a secret.
+	// Match is what the token or the certificate of a caller must have for the caller to
+	// have this scope; the zero Match for a key with a secret.
 	Match Match
 
 	credentials []*Credential // the newest first
@@ -173,7 +173,7 @@ func readKey(id string, body []byte) (*Key, error) {
 		k.add([sha256.Size]byte(s.SHA256), s.Until, false)
 	}
 	if k.Match != (Match{}) {
-		k.add(sha256.Sum256(fmt.Appendf(nil, "ostiary matched key %s %q %q %q", k.ID, k.Match.Issuer, k.Match.Claim, k.Match.Value)), time.Time{}, true)
+		k.add(sha256.Sum256(fmt.Appendf(nil, "ostiary matched key %s %s", k.ID, k.Match.identity())), time.Time{}, true)
 	}
 	return k, nil
 }

@@ -1,22 +1,35 @@
 package callers
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/ostiary/ostiary"
 )
 
-// Match identifies callers by what their tokens of OpenID Connect assert.
+// Match identifies callers by what their tokens of OpenID Connect assert, or by a name in
+// their certificates.
 type Match struct {
 	// Issuer is the URL of the provider.
-	Issuer string `json:"issuer"`
+	Issuer string `json:"issuer,omitempty"`
 	// Claim is the name of a claim, or, if it begins with a slash, the path to a claim
 	// inside of others as a JSON Pointer (RFC 6901): "/realm_access/roles" is the member
 	// roles of the claim realm_access. A pointer is used, because names of claims contain
 	// dots and colons. Value is the text that the claim must be, or that its list must
 	// contain.
-	Claim string `json:"claim"`
-	Value string `json:"value"`
+	Claim string `json:"claim,omitempty"`
+	Value string `json:"value,omitempty"`
+	// Certificate is a name as [CertificateNames] returns them, or the beginning of URIs
+	// with a star behind it. With it, the other fields are empty.
+	Certificate string `json:"certificate,omitempty"`
+}
+
+// identity is a text that no other match has.
+func (m *Match) identity() string {
+	if m.Certificate != "" {
+		return fmt.Sprintf("certificate %q", m.Certificate)
+	}
+	return fmt.Sprintf("%q %q %q", m.Issuer, m.Claim, m.Value)
 }
 
 // In returns what the claims of a token have for m.Claim, or nil if they have nothing, or
@@ -41,12 +54,24 @@ func (m *Match) In(claims map[string]any) any {
 // so that "~01" becomes "~1".
 var pointerEscapes = strings.NewReplacer("~1", "/", "~0", "~")
 
-// validate fails if only a part of the match is set, or if the path of a claim is no JSON
-// Pointer.
-func (m *Match) validate() error {
-	if *m == (Match{}) {
-		return nil
+// valid returns the match with its certificate in the form of [CertificateNames]. It fails
+// if only a part of the match is set, and for invalid names.
+func (m Match) valid() (Match, error) {
+	switch {
+	case m == (Match{}):
+		return m, nil
+	case m.Certificate == "":
+		return m, m.validToken()
+	case m != Match{Certificate: m.Certificate}:
+		return m, invalid("a key matches a certificate, or a token with an issuer, a claim and a value, not both")
 	}
+	name, err := certificatePattern(m.Certificate)
+	return Match{Certificate: name}, err
+}
+
+// validToken fails if only a part of the match is set, or if the path of a claim is no JSON
+// Pointer.
+func (m *Match) validToken() error {
 	for name, text := range map[string]string{"issuer": m.Issuer, "claim": m.Claim, "value": m.Value} {
 		switch {
 		case text == "":

@@ -17,7 +17,7 @@ import (
 
 // ErrNoMatch means that no key matches what a caller has shown. It is a kind of
 // [ostiary.ErrForbidden].
-var ErrNoMatch = fmt.Errorf("%w: no key matches the caller (ostiary key create with --match-issuer, --match-claim and --match-value)", ostiary.ErrForbidden)
+var ErrNoMatch = fmt.Errorf("%w: no key matches the caller (ostiary key create with --match-issuer, --match-claim and --match-value, or --match-certificate)", ostiary.ErrForbidden)
 
 // Matched are the keys that match a caller who has no secret of Ostiary. The caller may
 // do what any of the keys may do. It never changes; its methods may be called
@@ -65,6 +65,14 @@ func (r *Registry) ByIDs(ctx context.Context, ids [][sha256.Size]byte) (*Matched
 		m.credentials = append(m.credentials, c)
 	}
 	return m, nil
+}
+
+// Names are the names of the keys, in their order.
+func (m *Matched) Names() (names []string) {
+	for _, c := range m.credentials {
+		names = append(names, c.key.Name)
+	}
+	return names
 }
 
 // IDs identify the keys for other nodes.
@@ -125,7 +133,7 @@ func (m *Matched) Through(door string) ostiary.Access {
 // Allow implements [ostiary.Access].
 func (m *Matched) Allow(ctx context.Context, right ostiary.Right, store storage.StoreInfo) error {
 	if m.Expired() {
-		return fmt.Errorf("%w: the token of the caller has expired", ostiary.ErrForbidden)
+		return fmt.Errorf("%w: the token or the certificate of the caller has expired", ostiary.ErrForbidden)
 	}
 	return m.any(func(c *Credential) error { return c.Allow(ctx, right, store) })
 }

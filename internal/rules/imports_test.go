@@ -163,6 +163,7 @@ storage/sqllog/sqllogtest: internal/cluster/certificate storage storage/sharedlo
 workshop/databases: internal/bench/servers
 workshop/logtest: rel storage storage/kv storage/memory storage/replica storage/sharedlog storage/storagetest
 workshop/enginetest:
+workshop/certtest:
 workshop/oidctest:
 workshop/wait:
 internal/golden:

@@ -21,7 +21,10 @@ type Key struct {
 	Rights  []string   `json:"rights"`
 	Doors   []string   `json:"doors"`
 	Match   *Match     `json:"match,omitempty"`
-	Secrets int        `json:"secrets"`
+	// MatchCertificate is a name that the certificate of a caller must have for the caller
+	// to have the scope: uri:URI, uri:URI/*, dns:NAME or email:ADDRESS.
+	MatchCertificate string `json:"match_certificate,omitempty"`
+	Secrets          int    `json:"secrets"`
 	// Secret is set by CreateKey and RotateKey only.
 	Secret   string   `json:"secret,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
@@ -43,6 +46,8 @@ type NewKey struct {
 	Rights  []string   `json:"rights"`
 	Doors   []string   `json:"doors,omitempty"`
 	Match   *Match     `json:"match,omitempty"`
+	// MatchCertificate is as in [Key].
+	MatchCertificate string `json:"match_certificate,omitempty"`
 }
 
 // KeyQuestion asks whether a key may do something.

@@ -33,6 +33,8 @@ type App struct {
 	Data, Store   string
 	Server, Token string
 	CaCert        string
+	clientCert    string // --client-cert
+	clientKey     string // --client-key
 	model, tuples string
 	LockWait      time.Duration
 	SecretKey     string // --secret-key-file
@@ -241,6 +243,8 @@ func (a *App) RootCommand(commands ...*cobra.Command) *cobra.Command {
 	f.StringVar(&a.Server, "server", "", "URL of a server to use instead of a folder: http://HOST:PORT or https://HOST:PORT")
 	f.StringVar(&a.Token, "token", "", "preshared key for --server; prefer the variable OSTIARY_TOKEN, because other users can read command lines")
 	f.StringVar(&a.CaCert, "ca-cert", "", "PEM file of certificates to trust in addition to the system's: of --server, --from https://… and --keystone-oidc")
+	f.StringVar(&a.clientCert, "client-cert", "", "PEM file with the certificate that a command shows to --server or --from https://…, and its chain")
+	f.StringVar(&a.clientKey, "client-key", "", "PEM file with the key of --client-cert")
 	f.StringVar(&a.reason, "reason", "", "why the command writes, for example the number of a ticket: the log of the store keeps it for ever")
 	f.BoolVar(&a.JSON, "json", false, "print results and errors as JSON")
 	root.AddCommand(append(commands, a.versionCommand())...)

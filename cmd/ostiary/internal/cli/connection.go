@@ -63,6 +63,10 @@ func (s *Server) failed(err error) error {
 		return failed("the issuer of the certificate of %s is not trusted: name it with --ca-cert FILE", at)
 	case errors.As(err, &name):
 		return failed("the certificate of %s is for other hosts: %v", at, name)
+	case strings.Contains(err.Error(), "remote error: tls: certificate required"):
+		return failed("the server on %s requires a client certificate: set --client-cert and --client-key", at)
+	case s.App.clientCert != "" && (strings.Contains(err.Error(), "remote error: tls: ") || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)):
+		return failed("the server on %s closed the connection: it does not accept the certificate of --client-cert (%v)", at, err)
 	case strings.Contains(err.Error(), http2Settings), wasClosed(err) && servesHTTP2(at):
 		return failed("%s is a port for gRPC: expected the HTTP address of the server, for example %s http://127.0.0.1:8080", at, s.Flag)
 	case errors.Is(err, io.EOF):

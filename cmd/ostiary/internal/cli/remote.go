@@ -93,11 +93,9 @@ func (s *Server) Client(wrap func(http.RoundTripper) http.RoundTripper) (*client
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, fmt.Errorf("%w: invalid %s %q: expected http://HOST:PORT or https://HOST:PORT", ErrUsage, s.Flag, s.URL)
 	}
-	t := &serverTransport{server: s, next: http.DefaultTransport}
-	if s.App.CaCert != "" {
-		if t.next, err = Trusting(s.App.CaCert); err != nil {
-			return nil, err
-		}
+	t := &serverTransport{server: s}
+	if t.next, err = s.App.transport(); err != nil {
+		return nil, err
 	}
 	if wrap != nil {
 		t.next = wrap(t.next)
@@ -136,8 +134,35 @@ func (t *serverTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 // certificatesBytesMax bounds the file of --ca-cert, in bytes.
 const certificatesBytesMax = 1 << 20
 
+// transport returns the transport to servers, with the certificates of the flags.
+func (a *App) transport() (http.RoundTripper, error) {
+	t := http.DefaultTransport.(*http.Transport)
+	if a.CaCert != "" {
+		var err error
+		if t, err = Trusting(a.CaCert); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case a.clientCert == "" && a.clientKey == "":
+		return t, nil
+	case a.clientCert == "" || a.clientKey == "":
+		return nil, fmt.Errorf("%w: --client-cert and --client-key must be set together", ErrUsage)
+	}
+	own, err := tls.LoadX509KeyPair(a.clientCert, a.clientKey)
+	if err != nil {
+		return nil, fmt.Errorf("--client-cert %s: %w", a.clientCert, err)
+	}
+	t = t.Clone()
+	if t.TLSClientConfig == nil {
+		t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	t.TLSClientConfig.Certificates = []tls.Certificate{own}
+	return t, nil
+}
+
 // Trusting returns a transport that also trusts the certificates of a PEM file.
-func Trusting(file string) (http.RoundTripper, error) {
+func Trusting(file string) (*http.Transport, error) {
 	text, err := ReadFile(file, certificatesBytesMax)
 	if err != nil {
 		return nil, err

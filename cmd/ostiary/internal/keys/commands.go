@@ -40,6 +40,7 @@ func (a *app) create() *cobra.Command {
 	var expires string
 	cmd := &cobra.Command{Use: "create NAME", Short: "Make a key and show its secret, once", Args: cobra.ExactArgs(1),
 		Long: "Make a key and show its secret, once. The secret is kept nowhere: only its hash is.\n" +
+			"With --match-certificate, the key has no secret: those who call with a client certificate that has this name may do what its scope has.\n" +
 			"With --match-issuer, --match-claim and --match-value, the key has no secret: those who call with a token of the issuer whose claim has the value may do what its scope has.\n" +
 			"A key that calls can only make keys within its own scope: it needs the right admin on their stores, their doors, and an expiry that is not earlier.",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -61,12 +62,13 @@ func (a *app) create() *cobra.Command {
 	s := cmd.Flags()
 	s.StringSliceVar(&n.Stores, "stores", nil, "stores: their ids, DOOR/ALIAS, names, beginnings of names with a star (team-*), or * for all but the system store")
 	s.StringSliceVar(&n.Rights, "rights", nil, "rights: read, write (tuples and policies), schema, admin (all, and create, rename, delete, keys); each includes read")
-	s.StringSliceVar(&n.Doors, "doors", nil, "doors: "+strings.Join(cli.DoorNames[:], ", ")+"; default: all")
+	s.StringSliceVar(&n.Doors, "doors", nil, "doors: "+strings.Join(cli.DoorNames[:], ", ")+", metrics (--metrics-tls); default: all")
 	s.StringVar(&n.Owner, "owner", "", "whom to ask about the key; default: the caller")
 	s.StringVar(&expires, "expires", expiresDefault, "when the key ends: a duration (90d, 12h), a time (RFC 3339), or never")
 	s.StringVar(&match.Issuer, "match-issuer", "", "make a key without a secret, for callers with tokens of this --auth-oidc-issuer")
 	s.StringVar(&match.Claim, "match-claim", "", "name of the claim that such a token has, for example groups, or the path to one inside of others: /realm_access/roles")
 	s.StringVar(&match.Value, "match-value", "", "value that the claim has, or that its list contains")
+	s.StringVar(&n.MatchCertificate, "match-certificate", "", "make a key without a secret, for callers with a client certificate (--tls-client-ca) that has this alternative name: uri:URI, uri:URI/*, dns:NAME or email:ADDRESS")
 	cmd.MarkFlagRequired("stores")
 	cmd.MarkFlagRequired("rights")
 	return cmd
@@ -148,7 +150,9 @@ func (a *app) show() *cobra.Command {
 			return a.Print(k, func(w io.Writer) {
 				fmt.Fprintf(w, "name\t%s\nid\t%s\nowner\t%s\nmade\t%s by %s\nexpires\t%s\nstores\t%s\nrights\t%s\ndoors\t%s\n", k.Name, k.ID, k.Owner,
 					k.Created.Format(time.RFC3339), k.Creator, expiryText(k), strings.Join(k.Stores, ", "), strings.Join(k.Rights, ", "), strings.Join(k.Doors, ", "))
-				if m := k.Match; m != nil {
+				if k.MatchCertificate != "" {
+					fmt.Fprintf(w, "certificates\t%s\n", k.MatchCertificate)
+				} else if m := k.Match; m != nil {
 					fmt.Fprintf(w, "tokens\t%s=%s of %s\n", m.Claim, m.Value, m.Issuer)
 				} else {
 					fmt.Fprintf(w, "secrets\t%d\n", k.Secrets)

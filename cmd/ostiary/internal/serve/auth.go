@@ -26,8 +26,8 @@ func (a *app) keys(f *serveFlags) (k *server.Keys, reload func() error, err erro
 	nothing := func() error { return nil }
 	_, set := a.Lookup(cli.EnvKeys) // an empty variable is an error: its keys are missing
 	switch {
-	case f.auth == cli.AuthNone && (len(list) > 0 || f.keysFile != "" || f.usersFile != "" || f.issuers != nil):
-		return nil, nil, fmt.Errorf("%w: --auth none cannot be combined with keys, users or issuers, and some are set", cli.ErrUsage)
+	case f.auth == cli.AuthNone && (len(list) > 0 || f.keysFile != "" || f.usersFile != "" || f.issuers != nil || f.clientCA != ""):
+		return nil, nil, fmt.Errorf("%w: --auth none cannot be combined with keys, users, issuers or client certificates, and some are set", cli.ErrUsage)
 	case f.auth == cli.AuthNone, f.auth == "" && f.keysFile == "" && f.usersFile == "" && !set:
 		return nil, nothing, nil
 	case f.auth == cli.AuthKeys && f.keysFile == "" && f.usersFile == "" && !set:
@@ -180,7 +180,7 @@ func (s *prepared) requireKeys(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if f.auth != cli.AuthKeys && s.options.Keys == nil && s.options.Tokens == nil && n == 0 {
+	if f.auth != cli.AuthKeys && s.options.Keys == nil && s.options.Tokens == nil && s.options.ClientCA == nil && n == 0 {
 		return nil
 	}
 	s.options.Callers = registry

@@ -3,9 +3,13 @@ package serve
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,6 +19,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -26,6 +31,7 @@ import (
 	"github.com/ostiary/ostiary/internal/golden"
 	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage/memory"
+	"github.com/ostiary/ostiary/workshop/certtest"
 	"github.com/ostiary/ostiary/workshop/oidctest"
 )
 
@@ -37,6 +43,15 @@ type walker struct {
 	client     http.Client
 	addresses  atomic.Int32
 	ahead      atomic.Int64 // of the clock of the keys, in nanoseconds
+	// secured are the callers with certificates. A server with TLS has the same doors for them.
+	secured map[string]*securedCaller // by kind
+}
+
+// securedCaller is a caller with a client certificate.
+type securedCaller struct {
+	http, grpc string
+	config     *tls.Config
+	client     http.Client
 }
 
 // kindsOfCallers are the columns of testdata/routes.callers. Of those with a key of the
@@ -44,7 +59,9 @@ type walker struct {
 // door, and reader, writer and schema have one right on all stores. "audience" has a token
 // of a provider for another service, "unmatched" one that no key matches, and "token" one
 // that matches two keys: one reads all stores, the other one administers another store.
-var kindsOfCallers = []string{"none", "revoked", "expired", "audience", "door", "unmatched", "foreign", "reader", "token", "writer", "schema", "preshared", "admin"}
+// "certificate" has a client certificate that matches two such keys, and "stranger" one
+// that no key matches.
+var kindsOfCallers = []string{"none", "revoked", "expired", "audience", "door", "unmatched", "stranger", "foreign", "reader", "token", "certificate", "writer", "schema", "preshared", "admin"}
 
 // bodiesOf are the bodies of requests that a door checks before it looks for the store.
 var bodiesOf = map[string]string{
@@ -72,7 +89,7 @@ const (
 )
 
 // refusedCallers are the kinds that a stream about a store refuses.
-var refusedCallers = []string{"none", "revoked", "expired", "audience", "door", "unmatched", "foreign"}
+var refusedCallers = []string{"none", "revoked", "expired", "audience", "door", "unmatched", "stranger", "foreign"}
 
 // dial connects from an address of its own, because refusals of one address are delayed.
 func (w *walker) dial(ctx context.Context, network, address string) (net.Conn, error) {
@@ -94,23 +111,10 @@ func newWalker(t *testing.T) *walker {
 		w.secrets[kind] = provider.Sign(m{"iss": provider.URL, "aud": of[0], "sub": kind, "exp": time.Now().Unix() + 3*3600, "groups": []string{of[1]}}, -1)
 	}
 	registry := callers.New(x.engine, callers.Options{Doors: doorNames[:], Clock: func() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) }})
-	s, err := server.New(server.Options{HTTP: "127.0.0.1:0", GRPC: "127.0.0.1:0", Doors: x.doors, Keys: keys, Callers: registry, DrainTime: -1, Engine: x.engine,
-		Tokens: oidc.New([]oidc.Issuer{{URL: provider.URL, Audiences: []string{"ostiary"}}}, oidc.Options{})})
-	if err == nil {
-		err = s.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Stop() })
-	for _, a := range s.Addresses() {
-		switch a.Name {
-		case "http":
-			w.http = a.Addr.String()
-		case "grpc":
-			w.grpc = a.Addr.String()
-		}
-	}
+	o := server.Options{Doors: x.doors, Keys: keys, Callers: registry, Engine: x.engine,
+		Tokens: oidc.New([]oidc.Issuer{{URL: provider.URL, Audiences: []string{"ostiary"}}}, oidc.Options{})}
+	w.http, w.grpc = w.serve(o)
+	w.secure(o)
 	foreign := x.call("openfga", "POST", "/stores", m{"name": "foreign"})["id"].(string)
 	x.id = x.call("openfga", "POST", "/stores", m{"name": "one"})["id"].(string)
 	for kind, n := range map[string]callers.NewKey{
@@ -139,13 +143,63 @@ func newWalker(t *testing.T) *walker {
 		}
 	}
 	for _, n := range []callers.NewKey{{Name: "matched reader", Rights: []string{"read"}, Stores: []string{"*"}}, {Name: "matched foreign", Rights: []string{"admin"}, Stores: []string{foreign}}} {
-		n.Match = callers.Match{Issuer: provider.URL, Claim: "groups", Value: "readers"}
-		if _, err := registry.Create(t.Context(), n); err != nil {
-			t.Fatal(err)
+		for name, match := range map[string]callers.Match{"": {Issuer: provider.URL, Claim: "groups", Value: "readers"}, " certificate": {Certificate: "dns:certificate"}} {
+			one := n
+			one.Name, one.Match = n.Name+name, match
+			if _, err := registry.Create(t.Context(), one); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	w.ahead.Store(int64(2 * time.Hour))
 	return w
+}
+
+// serve starts a server, and returns its addresses.
+func (w *walker) serve(o server.Options) (http, grpc string) {
+	w.t.Helper()
+	o.HTTP, o.GRPC, o.DrainTime = "127.0.0.1:0", "127.0.0.1:0", -1
+	s, err := server.New(o)
+	if err == nil {
+		err = s.Start()
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { s.Stop() })
+	for _, a := range s.Addresses() {
+		switch a.Name {
+		case "http":
+			http = a.Addr.String()
+		case "grpc":
+			grpc = a.Addr.String()
+		}
+	}
+	return http, grpc
+}
+
+// secure starts the server for callers with certificates.
+func (w *walker) secure(o server.Options) {
+	w.t.Helper()
+	authority, folder := certtest.New(w.t, "authority"), w.t.TempDir()
+	file := filepath.Join(folder, "ca.pem")
+	err := os.WriteFile(file, authority.PEM, 0o600)
+	if err == nil {
+		o.ClientCA, err = server.NewClientCA(file, false)
+	}
+	if err == nil {
+		o.TLS, err = server.NewCertificate(certtest.Write(w.t, folder, "server", authority.Issue(nil)))
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	http1, grpc1 := w.serve(o)
+	w.secured = map[string]*securedCaller{}
+	for _, kind := range []string{"certificate", "stranger"} {
+		c := &securedCaller{http: http1, grpc: grpc1, config: authority.Trust(authority.Issue(func(c *x509.Certificate) { c.DNSNames, c.NotAfter = []string{kind}, time.Now().Add(4*time.Hour) }))}
+		c.client.Transport = &http.Transport{DialContext: w.dial, DisableKeepAlives: true, TLSClientConfig: c.config}
+		w.secured[kind] = c
+	}
 }
 
 // secret returns the secret of a kind of caller of a door.
@@ -164,7 +218,11 @@ func (w *walker) send(kind, door string, r *http.Request) (string, int) {
 	if secret := w.secret(kind, door); secret != "" {
 		r.Header.Set("Authorization", "Bearer "+secret)
 	}
-	resp, err := w.client.Do(r.WithContext(w.t.Context()))
+	client := &w.client
+	if c := w.secured[kind]; c != nil {
+		r.URL.Scheme, r.URL.Host, client = "https", c.http, &c.client
+	}
+	resp, err := client.Do(r.WithContext(w.t.Context()))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -297,15 +355,19 @@ func (w *walker) methods(d *door.Door, note func(key, kind, result string)) {
 		}
 		for _, name := range names {
 			full := "/" + service.Desc.ServiceName + "/" + name
-			for _, kind := range refusedCallers[:6] {
-				note(d.Name+" GRPC "+full, kind, w.method(full, w.secret(kind, d.Name)))
+			for _, kind := range refusedCallers[:len(refusedCallers)-1] {
+				note(d.Name+" GRPC "+full, kind, w.method(full, kind, w.secret(kind, d.Name)))
 			}
 		}
 	}
 }
 
-func (w *walker) method(full, secret string) string {
-	conn, err := grpc.NewClient("passthrough:///"+w.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()),
+func (w *walker) method(full, kind, secret string) string {
+	address, transport := w.grpc, insecure.NewCredentials()
+	if c := w.secured[kind]; c != nil {
+		address, transport = c.grpc, credentials.NewTLS(c.config)
+	}
+	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(transport),
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) { return w.dial(ctx, "tcp", address) }))
 	if err != nil {
 		w.t.Fatal(err)

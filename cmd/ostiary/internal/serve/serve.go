@@ -56,6 +56,9 @@ type serveFlags struct {
 	audiences        []string // of each of them, separated by commas
 	anonymous        bool
 	tlsCert, tlsKey  string
+	clientCA         string
+	clientRequired   bool
+	metricsTLS       bool
 	cors             []string
 	requestTimeout   time.Duration
 	headerTimeout    time.Duration
@@ -89,7 +92,7 @@ func (a *app) serveCommand() *cobra.Command {
 		Long: "Serve the data over HTTP and gRPC until the command is interrupted. A missing data folder is created.\n" +
 			"The command line has precedence over the environment (OSTIARY_HTTP sets --http), and the environment over --config FILE.\n" +
 			"Preshared keys come from --auth-keys-file or OSTIARY_AUTH_KEYS (separated by commas), never from the command line.\n" +
-			"On SIGHUP the server reads the TLS certificate, the keys and the policy file of Identity again.",
+			"On SIGHUP the server reads the TLS certificate, the authorities of client certificates, the keys and the policy file of Identity again.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := errors.Join(applyConfig(cmd.Flags(), flags.config), cli.RefuseNegative(cmd.Flags()), a.CleanData()); err != nil {
 				return err
@@ -114,6 +117,7 @@ func (f *serveFlags) add(cmd *cobra.Command) {
 	s.BoolVar(&f.metricsExposed, "metrics-exposed", false, "allow a --metrics address that other machines can reach")
 	s.StringSliceVar(&f.doors, "doors", nil, "doors on --http and --grpc: "+strings.Join(doorNames[:], ", ")+"; default: all")
 	s.StringSliceVar(&f.dedicated, "door", nil, "serve one door on a separate port: NAME=http://HOST:PORT or NAME=grpc://HOST:PORT; may be repeated")
+	s.BoolVar(&f.metricsTLS, "metrics-tls", false, "serve --metrics with the certificate of --tls-cert; with keys, a caller there needs a key of all doors or of the door metrics")
 	topic(s, "Ports and doors")
 	s.StringVar(&f.auth, "auth", "", "none (loopback only), preshared (keys of files), or keys (those of ostiary key as well); default: keys if there are any, otherwise none")
 	s.StringVar(&f.keysFile, "auth-keys-file", "", "file of preshared keys, one per line; a line may have a name before the key")
@@ -121,8 +125,10 @@ func (f *serveFlags) add(cmd *cobra.Command) {
 	s.StringArrayVar(&f.issuers, "auth-oidc-issuer", nil, "URL of an OpenID Connect provider whose tokens are accepted; keys with --match-issuer have what their callers may do; may be repeated")
 	s.StringArrayVar(&f.audiences, "auth-oidc-audience", nil, "audience that tokens of the --auth-oidc-issuer of the same position must have, or several with commas")
 	s.BoolVar(&f.anonymous, "auth-anonymous", false, "accept clients on other machines with --auth none")
-	s.StringVar(&f.tlsCert, "tls-cert", "", "PEM file with the certificate and its chain; enables TLS 1.2 or later on all ports except --metrics")
+	s.StringVar(&f.tlsCert, "tls-cert", "", "PEM file with the certificate and its chain; enables TLS 1.2 or later on all ports except --metrics (--metrics-tls)")
 	s.StringVar(&f.tlsKey, "tls-key", "", "PEM file with the certificate's key")
+	s.StringVar(&f.clientCA, "tls-client-ca", "", "PEM file of the authorities whose client certificates are accepted; keys with --match-certificate have what their callers may do")
+	s.BoolVar(&f.clientRequired, "tls-client-required", false, "refuse connections without a client certificate of --tls-client-ca, for health as well")
 	s.StringSliceVar(&f.cors, "cors", nil, "origins of web pages that may send requests (https://app.example), or *; default: none")
 	topic(s, "Callers and TLS")
 	s.DurationVar(&f.requestTimeout, "request-timeout", server.RequestTimeoutDefault, "maximum duration of a request, except streams; 0 means no limit")
@@ -500,10 +506,14 @@ func (a *app) serverOptions(f *serveFlags) (o server.Options, reload func() erro
 		return o, nil, err
 	}
 	f.wire.set(&o)
-	var certificate, keys func() error
+	var certificate, authorities, keys func() error
 	if o.TLS, certificate, err = f.certificate(); err != nil {
 		return o, nil, err
 	}
+	if o.ClientCA, authorities, err = f.clientAuthorities(); err != nil {
+		return o, nil, err
+	}
+	o.MetricsTLS = f.metricsTLS
 	if o.Keys, keys, err = a.keys(f); err != nil {
 		return o, nil, err
 	}
@@ -514,17 +524,14 @@ func (a *app) serverOptions(f *serveFlags) (o server.Options, reload func() erro
 		return o, nil, explainExposed(err)
 	}
 	return o, func() error {
-		if err := certificate(); err != nil {
-			return err
-		}
-		return keys()
+		return errors.Join(certificate(), authorities(), keys())
 	}, nil
 }
 
 // checkExposure is CheckExposure of the options before the keys of the system store are
 // known.
 func (f *serveFlags) checkExposure(o server.Options) error {
-	if f.auth == cli.AuthKeys || o.Tokens != nil {
+	if f.auth == cli.AuthKeys || o.Tokens != nil || o.ClientCA != nil {
 		o.Callers = callers.New(nil, callers.Options{})
 	}
 	return o.CheckExposure()
@@ -573,6 +580,25 @@ func (f *serveFlags) certificate() (*server.Certificate, func() error, error) {
 	return c, c.Reload, nil
 }
 
+// clientAuthorities returns the authorities of client certificates, or nil without any.
+func (f *serveFlags) clientAuthorities() (*server.ClientCA, func() error, error) {
+	switch {
+	case f.clientCA == "" && f.clientRequired:
+		return nil, nil, fmt.Errorf("%w: --tls-client-required needs --tls-client-ca, the authorities of the certificates", cli.ErrUsage)
+	case f.tlsCert == "" && (f.clientCA != "" || f.metricsTLS):
+		return nil, nil, fmt.Errorf("%w: --tls-client-ca and --metrics-tls need --tls-cert and --tls-key: clients show certificates over TLS only", cli.ErrUsage)
+	case f.metricsTLS && f.metrics == off:
+		return nil, nil, fmt.Errorf("%w: --metrics-tls is set, and --metrics is off", cli.ErrUsage)
+	case f.clientCA == "":
+		return nil, func() error { return nil }, nil
+	}
+	a, err := server.NewClientCA(f.clientCA, f.clientRequired)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: --tls-client-ca: %w", cli.ErrUsage, err)
+	}
+	return a, a.Reload, nil
+}
+
 // onHangup calls reload at each SIGHUP until the caller calls stop.
 func onHangup(log *slog.Logger, reload func() error) (stop func()) {
 	hangups, end, done := make(chan os.Signal, 1), make(chan struct{}), make(chan struct{})
@@ -585,10 +611,10 @@ func onHangup(log *slog.Logger, reload func() error) (stop func()) {
 				return
 			case <-hangups:
 				if err := reload(); err != nil {
-					log.Error("reload failed; the old keys, certificate or policy stay in use", "error", err)
+					log.Error("reload failed; the old keys, certificates or policy stay in use", "error", err)
 					continue
 				}
-				log.Info("reloaded keys, certificate and policy")
+				log.Info("reloaded keys, certificates and policy")
 			}
 		}
 	}()
