@@ -3,7 +3,12 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -27,4 +32,141 @@ func TestDatabaseScripts(t *testing.T) {
 			return os.Chmod(e.WorkDir+"/other.key", 0o600)
 		},
 	})
+}
+
+// TestMigrateLive moves the log of three nodes from PostgreSQL to MariaDB while clients write
+// and read through each of them. The command is killed several times first. No request
+// fails, and each acknowledged write is there afterwards, also after the nodes were started
+// on the new log alone.
+func TestMigrateLive(t *testing.T) {
+	t.Parallel()
+	from, to := databases.PostgreSQL(t).Database(), databases.MariaDB(t).Database()
+	c := startNodesOn(t, from, 3, "--request-timeout", "60s")
+	out, err := exec.Command("ostiary", "migrate", "--live", from, to).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "does not know TO: start it with --next-log") {
+		t.Fatalf("moved nodes that do not know where: error %v: %s", err, out)
+	}
+	c.flags = append(c.flags, "--next-log", to)
+	for _, p := range c.all {
+		c.stop(p)
+		c.start(p)
+	}
+	c.prepare(c.all[0])
+	load := c.load()
+	for i := range 4 {
+		load.progress()
+		cmd := exec.Command("ostiary", "migrate", "--live", from, to)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(time.Duration(i+1)*200*time.Millisecond, func() { _ = cmd.Process.Kill() })
+		_ = cmd.Wait()
+	}
+	load.progress()
+	text := c.run("migrate", "--live", from, to)
+	if !strings.Contains(text, "3 nodes go on with it now") {
+		t.Errorf("the command printed %s", text)
+	}
+	load.progress()
+	n := load.end()
+	if t.Failed() {
+		return
+	}
+	t.Logf("%d writes, longest %v; %d reads, longest %v", n, load.longestWrite.Load(), load.reads.Load(), load.longestRead.Load())
+	c.log, c.flags = to, nil
+	for _, p := range c.all {
+		c.stop(p)
+		c.start(p)
+	}
+	for _, p := range c.all {
+		for i := range n {
+			c.shows(p, i)
+		}
+	}
+	verify, err := exec.Command("ostiary", "migrate", "--verify", from, to).CombinedOutput()
+	if err == nil || !strings.Contains(string(verify), "one ends with segment") {
+		t.Errorf("the old log has what was written after the move: error %v: %s", err, verify)
+	}
+}
+
+// stop ends a process in order.
+func (c *nodes) stop(p *process) {
+	_ = p.cmd.Process.Signal(os.Interrupt)
+	<-p.ended
+}
+
+// load are clients of nodes.
+type load struct {
+	c                         *nodes
+	running                   sync.WaitGroup
+	ended                     chan struct{}
+	written, done, reads      atomic.Int64 // written are those that were begun
+	longestWrite, longestRead longest
+}
+
+// longest is the longest of several durations.
+type longest struct{ atomic.Int64 }
+
+func (l *longest) since(begun time.Time) {
+	for took := int64(time.Since(begun)); ; {
+		old := l.Int64.Load()
+		if took <= old || l.CompareAndSwap(old, took) {
+			return
+		}
+	}
+}
+
+// Load returns the duration.
+func (l *longest) Load() time.Duration { return time.Duration(l.Int64.Load()) }
+
+// load starts a client for each node: it writes through it, and reads through the next.
+func (c *nodes) load() *load {
+	l := &load{c: c, ended: make(chan struct{})}
+	for i, p := range c.all {
+		next := c.all[(i+1)%len(c.all)]
+		l.running.Go(func() {
+			for l.step(p, next) {
+			}
+		})
+	}
+	return l
+}
+
+// step writes and reads once.
+func (l *load) step(p, next *process) bool {
+	select {
+	case <-l.ended:
+		return false
+	default:
+	}
+	n := int(l.written.Add(1)) - 1
+	begun := time.Now()
+	if err := l.c.write(p, n); err != nil {
+		l.c.Errorf("write %d through node %d, after %v: %v", n, p.number, time.Since(begun), err)
+		return false
+	}
+	l.longestWrite.since(begun)
+	begun = time.Now()
+	if allowed, err := l.c.check(next, n); err != nil || !allowed {
+		l.c.Errorf("read %d through node %d, after %v: allowed %v, error %v", n, next.number, time.Since(begun), allowed, err)
+		return false
+	}
+	l.longestRead.since(begun)
+	l.done.Add(1)
+	l.reads.Add(1)
+	return true
+}
+
+// progress waits until some requests have been made.
+func (l *load) progress() {
+	l.c.Helper()
+	at := l.done.Load()
+	l.c.eventually("clients write", func() bool { return l.done.Load() >= at+10 || l.c.Failed() })
+}
+
+// end ends the clients, and returns the number of writes.
+func (l *load) end() int {
+	close(l.ended)
+	l.running.Wait()
+	return int(l.written.Load())
 }

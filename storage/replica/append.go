@@ -407,20 +407,26 @@ func secretChanges(valid []*request) (all []sharedlog.SecretChange) {
 		if q.catalog != nil && q.catalog.Op == sharedlog.DeleteStore {
 			all = append(all, sharedlog.SecretChange{SecretKey: key, Removed: true})
 		}
-		for i := range q.entries {
-			for j := range q.entries[i].Changes {
-				c := &q.entries[i].Changes[j]
-				if c.Kind != storage.SecretPut && c.Kind != storage.SecretRemove {
-					continue
-				}
-				key.Kind, key.Key = c.Document.Kind, c.Document.Key
-				change := sharedlog.SecretChange{SecretKey: key, Removed: c.Kind == storage.SecretRemove}
-				if !change.Removed {
-					change.Body = bytes.Clone(c.Document.Body)
-					change.Digest = sha256.Sum256(change.Body)
-				}
-				all = append(all, change)
+		all = appendSecrets(all, key, q.entries)
+	}
+	return all
+}
+
+// appendSecrets appends what the entries of a store do to secrets.
+func appendSecrets(all []sharedlog.SecretChange, key sharedlog.SecretKey, entries []storage.Entry) []sharedlog.SecretChange {
+	for i := range entries {
+		for j := range entries[i].Changes {
+			c := &entries[i].Changes[j]
+			if c.Kind != storage.SecretPut && c.Kind != storage.SecretRemove {
+				continue
 			}
+			key.Kind, key.Key = c.Document.Kind, c.Document.Key
+			change := sharedlog.SecretChange{SecretKey: key, Removed: c.Kind == storage.SecretRemove}
+			if !change.Removed {
+				change.Body = bytes.Clone(c.Document.Body)
+				change.Digest = sha256.Sum256(change.Body)
+			}
+			all = append(all, change)
 		}
 	}
 	return all

@@ -146,3 +146,78 @@ func TestCompare(t *testing.T) {
 		wantErrors(t, two.Compare(&one), name, replica.ErrDiffers)
 	}
 }
+
+// TestMirror copies a log whose node runs, with secrets, deleted stores and trims, takes the
+// role of the node that writes, and copies the rest. Copies of both are the same.
+func TestMirror(t *testing.T) {
+	t.Parallel()
+	tables, target := memorylog.New(), memorylog.New()
+	from, to := tables.Open(), target.Open()
+	defer from.Close()
+	defer to.Close()
+	d := mustOpen(t, tables, inMemory())
+	defer d.Close()
+	l, gone := newStore(t, d, 1), newStore(t, d, 2)
+	mustAppend(t, gone, d, secret("other", "body"))
+	mustAppend(t, l, d, add("0"), secret("replaced", "old"), secret("removed", "old"))
+	mirror := func() sharedlog.Position {
+		t.Helper()
+		at, err := replica.Mirror(t.Context(), from, to, func(uint64) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	mirror()
+	mustAppend(t, l, d, secret("replaced", "new"), storage.Change{Kind: storage.SecretRemove, Document: storage.Document{Kind: "kind", Key: "removed"}})
+	mustAppend(t, l, d, secret("replaced", "newest"))
+	if err := d.DeleteStore(t.Context(), gone.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Trim(t.Context(), l.ID, 2, 2); err != nil {
+		t.Fatal(err)
+	}
+	fence, err := replica.TakeFence(t.Context(), from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if same, err := fence.Holds(t.Context(), from); err != nil || !same {
+		t.Errorf("the log does not have the lease of the fence, error %v", err)
+	}
+	if same, err := fence.Holds(t.Context(), to); err != nil || same {
+		t.Errorf("another log has the lease of the fence, error %v", err)
+	}
+	last := mirror()
+	if head, err := from.Head(t.Context(), 0); err != nil || head != last {
+		t.Errorf("mirrored up to %s, expected %s, error %v", last, head, err)
+	}
+	cluster, err := from.Cluster(t.Context())
+	if err == nil {
+		err = to.SwapCluster(t.Context(), sharedlog.Cluster{}, cluster)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var contents [2]replica.Content
+	for i, tables := range []*memorylog.Tables{tables, target} {
+		dir := t.TempDir()
+		mustOpen(t, tables, onDisk(dir)).Close()
+		local := openFolder(t, dir, true)
+		contents[i] = contentOf(t, local.Driver)
+		local.Close()
+	}
+	if err := contents[0].Compare(&contents[1]); err != nil || contents[1].Secrets != 1 || len(contents[1].Stores) != 1 {
+		t.Errorf("the copies: %v; %+v", err, contents[1])
+	}
+	if err := fence.Renew(t.Context()); err != nil {
+		t.Error(err)
+	}
+	lease, err := from.Lease(t.Context(), 0)
+	if err == nil {
+		err = from.SwapLease(t.Context(), 0, lease, sharedlog.Lease{Holder: storage.NodeID{1}, Epoch: lease.Epoch + 1, Renewals: 1})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantErrors(t, fence.Renew(t.Context()), "", sharedlog.ErrSwap)
+}

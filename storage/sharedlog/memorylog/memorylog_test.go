@@ -1,6 +1,7 @@
 package memorylog_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/ostiary/ostiary/storage"
@@ -21,6 +22,95 @@ func TestLog(t *testing.T) {
 		tables := memorylog.New()
 		return func() (sharedlog.Log, error) { return connection{tables.Open(), tables}, nil }
 	})
+}
+
+// TestWithNext runs the suite of logs on one that may be moved, and on one that was.
+func TestWithNext(t *testing.T) {
+	t.Parallel()
+	nothing := func() {}
+	t.Run("before", func(t *testing.T) {
+		t.Parallel()
+		sharedlogtest.Run(t, func(*testing.T) sharedlogtest.Opener {
+			tables, next := memorylog.New(), memorylog.New()
+			return func() (sharedlog.Log, error) { return sharedlog.WithNext(tables.Open(), next.Open(), nothing), nil }
+		})
+	})
+	t.Run("after", func(t *testing.T) {
+		t.Parallel()
+		sharedlogtest.Run(t, func(t *testing.T) sharedlogtest.Opener {
+			tables, next := memorylog.New(), memorylog.New()
+			err := tables.Open().SwapCluster(t.Context(), sharedlog.Cluster{}, sharedlog.Cluster{ID: sharedlog.ClusterID{1}, Format: sharedlog.FormatMoved})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return func() (sharedlog.Log, error) {
+				l := sharedlog.WithNext(tables.Open(), next.Open(), nothing)
+				_, err := l.Cluster(t.Context())
+				return l, err
+			}
+		})
+	})
+}
+
+// waiting is a log that signals that a call of Wait has begun.
+type waiting struct {
+	sharedlog.Log
+	waits chan struct{}
+}
+
+func (w waiting) Wait(ctx context.Context, shard sharedlog.Shard, after uint64) error {
+	w.waits <- struct{}{}
+	return w.Log.Wait(ctx, shard, after)
+}
+
+// TestSwitch moves a log while a connection waits. Every method uses the next one then, once
+// the description and the lease are those of a log that was moved, and not before.
+func TestSwitch(t *testing.T) {
+	t.Parallel()
+	tables, next := memorylog.New(), memorylog.New()
+	old, moves := tables.Open(), 0
+	waits := make(chan struct{}, 1)
+	l := sharedlog.WithNext(waiting{old, waits}, next.Open(), func() { moves++ })
+	defer l.Close()
+	described := sharedlog.Cluster{ID: sharedlog.ClusterID{1}, Format: 1}
+	if err := old.SwapCluster(t.Context(), sharedlog.Cluster{}, described); err != nil {
+		t.Fatal(err)
+	}
+	node := sharedlog.Node{ID: storage.NodeID{1}, Start: 3, Applied: 5, Synced: 5}
+	if err := l.Register(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	lease := sharedlog.Lease{Holder: sharedlog.Mover(), Epoch: 1, Renewals: 1}
+	if err := old.SwapLease(t.Context(), 0, sharedlog.Lease{}, lease); err != nil {
+		t.Fatal(err)
+	}
+	if have, err := l.Lease(t.Context(), 0); err != nil || have != lease || moves != 0 {
+		t.Errorf("before the move the lease is %+v, error %v, %d moves", have, err, moves)
+	}
+	waited := make(chan error, 1)
+	go func() { waited <- l.Wait(t.Context(), 0, 0) }()
+	<-waits
+	moved := described
+	moved.Format = sharedlog.FormatMoved
+	if err := old.SwapCluster(t.Context(), described, moved); err != nil {
+		t.Fatal(err)
+	}
+	if have, err := l.Lease(t.Context(), 0); err != nil || have != (sharedlog.Lease{}) || moves != 1 {
+		t.Errorf("after the move the lease is %+v, error %v, %d moves", have, err, moves)
+	}
+	if err := <-waited; err != nil {
+		t.Errorf("the connection that waited: %v", err)
+	}
+	all, _, err := l.Nodes(t.Context())
+	if err != nil || len(all) != 1 || !all[0].Stopped || all[0].Start != 3 || all[0].Synced != 0 {
+		t.Errorf("the next log has nodes %+v, error %v", all, err)
+	}
+	if err := l.Report(t.Context(), node); err != nil {
+		t.Error(err)
+	}
+	if head, err := l.Head(t.Context(), 0); err != nil || head.Sequence != 0 {
+		t.Errorf("head %v, error %v", head, err)
+	}
 }
 
 // extend appends empty segments of a writer after a position, and returns the last one.

@@ -22,9 +22,11 @@ func (a *app) migrateCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "migrate FROM TO", Short: "Move all stores between a data folder and databases", Args: cobra.ExactArgs(2),
 		Long: "Move all stores with their logs, their past and their secrets. FROM and TO are each the data folder of a server, or the URL of a shared log:\n" +
 			"postgres://USER@HOST/NAME or mysql://USER@HOST/NAME. One of them must be a URL. Tokens, cursors and revisions stay valid.\n\n" +
-			"Stop all servers of FROM first. TO must be new: an empty database, or a folder that is missing. The command reads TO back and compares it with FROM:\n" +
+			"Without --live, stop all servers of FROM first. TO must be new: an empty database, or a folder that is missing. The command reads TO back and compares it with FROM:\n" +
 			"the hash of each store's last entry, with which all entries before it are proved, and the hash of all rows. Then FROM refuses to be served:\n" +
 			"a folder has become the copy that a node on TO has, so serve --data FROM --log TO starts at once; a log remembers that it was moved.\n\n" +
+			"With --live, FROM and TO are databases, and the nodes of FROM run on. Start each of them with --next-log TO first (or OSTIARY_NEXT_LOG), one after the\n" +
+			"other: they go on with TO when it has everything. Writes wait about a second then, and no request fails.\n\n" +
 			"Repeat the command if it was interrupted: it does the rest. To move back, exchange FROM and TO. Between two databases it needs as much space\n" +
 			"on this machine as the stores have, see --work.",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -47,14 +49,15 @@ func (a *app) migrateCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.BoolVar(&o.verify, "verify", false, "only compare what FROM and TO have")
 	f.BoolVar(&o.force, "force", false, "do not check whether nodes have reported to FROM in the last 30 seconds, because they were killed, and whether FROM was moved before, because that place is lost")
+	f.BoolVar(&o.live, "live", false, "move a database to another one while nodes run, which were started with --next-log TO")
 	f.StringVar(&o.work, "work", "", "folder for a copy of the stores on the way between two databases; it is kept if the command is interrupted, and removed at the end; default: a temporary one")
 	return cmd
 }
 
 // migrateOptions are the flags of the command migrate.
 type migrateOptions struct {
-	verify, force bool
-	work          string
+	verify, force, live bool
+	work                string
 }
 
 // Migrated is what the command migrate has done, as it prints it.
@@ -80,6 +83,10 @@ type move struct {
 	done     Migrated
 	// keyless is true if the folder of TO has no key, and its secrets need one.
 	keyless bool
+	// nodes is the number of nodes that have gone on with TO, and last the last segment of
+	// FROM: all before it are the same.
+	nodes int
+	last  uint64
 }
 
 // end is FROM or TO.
@@ -110,6 +117,10 @@ func (a *app) newMove(from, to string, o migrateOptions) (*move, error) {
 		return nil, fmt.Errorf("%w: FROM and TO are folders, expected the URL of a shared log as one of them; the folder of a stopped server can be copied", cli.ErrUsage)
 	case from == to:
 		return nil, fmt.Errorf("%w: FROM and TO are the same", cli.ErrUsage)
+	case o.live && !(m.from.isLog && m.to.isLog):
+		return nil, fmt.Errorf("%w: --live needs two URLs: stop the server of a folder first", cli.ErrUsage)
+	case o.live && (o.force || o.verify):
+		return nil, fmt.Errorf("%w: --live with --force or --verify, expected it alone", cli.ErrUsage)
 	case o.work != "" && !(m.from.isLog && m.to.isLog):
 		return nil, fmt.Errorf("%w: --work needs two URLs, because a folder needs no copy on the way", cli.ErrUsage)
 	}
@@ -131,7 +142,15 @@ func (m *move) print(w io.Writer) {
 	} else {
 		fmt.Fprintf(w, "moved from %s to %s: ", d.From, d.To)
 	}
-	fmt.Fprintf(w, "%s, %s, %d bytes of rows\n", cli.Plural(d.Stores, "store"), cli.Plural(d.Secrets, "secret"), d.Bytes)
+	if m.live && m.last == 0 {
+		fmt.Fprintln(w, "an earlier command has proved it")
+	} else {
+		fmt.Fprintf(w, "%s, %s, %d bytes of rows\n", cli.Plural(d.Stores, "store"), cli.Plural(d.Secrets, "secret"), d.Bytes)
+	}
+	if m.live {
+		m.printLive(w)
+		return
+	}
 	if d.Segment > 0 {
 		fmt.Fprintf(w, "cluster %s, segment %d, ", d.Cluster, d.Segment)
 	}
@@ -148,6 +167,15 @@ func (m *move) print(w io.Writer) {
 	default:
 		fmt.Fprintf(w, "start the nodes with OSTIARY_LOG or --log %s; their folders stay valid\n", d.To)
 	}
+}
+
+// printLive prints the rest of what a move of nodes that run has done.
+func (m *move) printLive(w io.Writer) {
+	d := &m.done
+	if m.last > 0 {
+		fmt.Fprintf(w, "cluster %s, segment %d, hash of all rows %s; the same segments up to %d\n", d.Cluster, d.Segment, d.State, m.last)
+	}
+	fmt.Fprintf(w, "%s with it now; start them with OSTIARY_LOG or --log %s the next time\n", cli.PluralOf(m.nodes, "node goes on", "nodes go on"), d.To)
 }
 
 // run moves the stores.

@@ -452,6 +452,9 @@ func (m *move) through(ctx context.Context, from, to *movedLog, folder string) e
 	if err != nil {
 		return err
 	}
+	if m.live {
+		return m.moveLive(ctx, from, to, at)
+	}
 	var node storage.NodeID
 	err = m.drain(ctx, from, at, func(place replica.Place) error {
 		node = place.Node

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/internal/audit"
 	"github.com/ostiary/ostiary/internal/cluster"
 	"github.com/ostiary/ostiary/internal/cluster/certificate"
@@ -55,6 +56,9 @@ var _ server.Forwarder = (*member)(nil)
 func (f *nodesFlags) prepareMember(log *slog.Logger, failures *logins.Log) (*member, error) {
 	if !f.on() {
 		return nil, f.unused()
+	}
+	if f.next != "" && f.next == f.log {
+		return nil, fmt.Errorf("%w: --next-log is the same as --log, expected another one", cli.ErrUsage)
 	}
 	if f.alone() {
 		return &member{flags: f, log: log, failures: failures}, nil

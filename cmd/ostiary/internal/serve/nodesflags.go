@@ -19,7 +19,7 @@ import (
 // nodesFlags are the settings of a node of a cluster.
 type nodesFlags struct {
 	quorum               quorumFlags
-	log                  string
+	log, next            string
 	listen, address      string
 	certificate, key, ca string
 	settings             cli.SettingsFlags
@@ -31,6 +31,7 @@ type nodesFlags struct {
 
 func (f *nodesFlags) add(s *pflag.FlagSet) {
 	cli.AddLog(s, &f.log)
+	s.StringVar(&f.next, "next-log", "", "with --log: URL of the log on which the node goes on when \"ostiary migrate --live\" has moved --log there; prefer the variable OSTIARY_NEXT_LOG")
 	f.quorum.add(s)
 	s.StringVar(&f.listen, "nodes-listen", "127.0.0.1:8082", "of a node: address on which other nodes connect")
 	s.StringVar(&f.address, "nodes-address", "", "of a node: HOST:PORT where other nodes reach this one; HOST must be in its certificate; default: --nodes-listen")
@@ -50,6 +51,9 @@ const zoneBytesMax = 128
 // unused returns an error if the settings of a node are given without a log: the server
 // would serve stores of its own.
 func (f *nodesFlags) unused() error {
+	if f.next != "" && f.log == "" {
+		return fmt.Errorf("%w: --next-log needs --log (or OSTIARY_LOG), the URL of the log that is used until it is moved", cli.ErrUsage)
+	}
 	if f.on() || f.address == "" && f.certificate == "" && f.key == "" && f.ca == "" {
 		return nil
 	}
@@ -67,6 +71,9 @@ func (f *nodesFlags) files() (*certificate.Files, error) {
 		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{cli.ErrUsage}, args...)...))
 	}
 	own := f.quorum.on() && f.certificate == "" && f.key == "" && f.ca == ""
+	if f.quorum.on() && f.next != "" {
+		usage("--next-log and --cluster: a cluster without a database cannot be moved while it runs")
+	}
 	if f.quorum.on() && f.log != "" {
 		usage("--log and --cluster: expected one of them, because with --cluster the nodes keep the log themselves")
 	}

@@ -34,7 +34,7 @@ func (f *quorumFlags) on() bool { return f.cluster || f.join != "" }
 func (m *member) openLog(ctx context.Context, a *app) (sharedlog.Log, error) {
 	f := m.flags
 	if !f.quorum.on() {
-		return a.OpenLog(ctx, f.log)
+		return m.openLogs(ctx, a)
 	}
 	settings, err := f.settings.Settings()
 	if err != nil {
@@ -47,6 +47,21 @@ func (m *member) openLog(ctx context.Context, a *app) (sharedlog.Log, error) {
 	}
 	m.quorum, m.files = q, q.Files()
 	return q.Log(), nil
+}
+
+// openLogs opens --log, and the log that it may be moved to.
+func (m *member) openLogs(ctx context.Context, a *app) (sharedlog.Log, error) {
+	log, err := a.OpenLog(ctx, m.flags.log)
+	if err != nil || m.flags.next == "" {
+		return log, err
+	}
+	next, err := a.OpenLogOf(ctx, "--next-log", m.flags.next)
+	if err != nil {
+		return nil, errors.Join(err, log.Close())
+	}
+	return sharedlog.WithNext(log, next, func() {
+		m.log.Info("the log was moved: this node goes on with --next-log; start it with that as --log the next time")
+	}), nil
 }
 
 // failed returns why the node can serve no longer, or nil.

@@ -1,0 +1,208 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/replica"
+	"github.com/ostiary/ostiary/storage/sharedlog"
+)
+
+// This file moves a log to another one while nodes run. TO gets what a new copy of FROM has,
+// then the segments that are written meanwhile. At the end the command takes the role of the
+// node that writes, so that nothing is written, copies the last segments, and notes in FROM
+// that it was moved; the nodes see that and go on with TO. If the command dies before, a
+// node takes the role back, and nothing has happened.
+
+// fencedMax bounds how long no node writes. The command gives the role back then.
+const fencedMax = 2 * time.Second
+
+// arrivalMax bounds how long the command waits for the nodes on TO.
+const arrivalMax = 30 * time.Second
+
+// moveLive moves the stores with a copy in the folder of a run.
+func (m *move) moveLive(ctx context.Context, from, to *movedLog, at *cli.App) error {
+	cluster, err := from.Log.Cluster(ctx)
+	if err != nil {
+		return err
+	}
+	nodes, err := waitingNodes(ctx, from, to)
+	if err != nil {
+		return err
+	}
+	if cluster.Moved() { // by an attempt that was interrupted at its end
+		m.done.Cluster, m.nodes = cluster.ID.String(), len(nodes)
+		return m.awaitNodes(ctx, to, nodes)
+	}
+	place, err := m.fill(ctx, at, from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = from.Forget(context.WithoutCancel(ctx), place.Node) }() // it gets old otherwise
+	if err := m.pourOnce(ctx, to, at, place); err != nil {
+		return err
+	}
+	if err := replica.SetMoved(ctx, to.Log, false); err != nil {
+		return err
+	}
+	progress := func(sequence uint64) { m.line.Show("copying segments", int(sequence), 0) }
+	for before := uint64(0); ; { // until nearly nothing is left
+		last, err := replica.Mirror(ctx, from, to, progress)
+		if err != nil {
+			return err
+		}
+		if last.Sequence-before < 100 {
+			break
+		}
+		before = last.Sequence
+	}
+	last, err := m.switchOver(ctx, from, to, progress)
+	if err != nil {
+		return err
+	}
+	m.last, m.nodes = last.Sequence, len(nodes)
+	return m.awaitNodes(ctx, to, nodes)
+}
+
+// pourOnce gives TO what a copy has, unless an earlier attempt has given it more.
+func (m *move) pourOnce(ctx context.Context, to *movedLog, at *cli.App, place replica.Place) error {
+	head, err := to.Head(ctx, shard)
+	if err != nil || head.Sequence >= place.At.Sequence {
+		return err
+	}
+	return m.pour(ctx, to, at)
+}
+
+// waitingNodes returns the nodes that run on FROM. It fails if one of them was started
+// without --next-log TO.
+func waitingNodes(ctx context.Context, from, to *movedLog) (running []sharedlog.Node, err error) {
+	nodes, now, err := from.Nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	waiting, _, err := to.Nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	starts := map[storage.NodeID]uint64{}
+	for i := range waiting {
+		starts[waiting[i].ID] = waiting[i].Start
+	}
+	for i := range nodes {
+		n := &nodes[i]
+		if !n.Runs(now) {
+			continue
+		}
+		if starts[n.ID] != n.Start {
+			return nil, fmt.Errorf("node %s runs on FROM and does not know TO: start it with --next-log %s first", n.ID, to.shown)
+		}
+		running = append(running, *n)
+	}
+	if len(running) == 0 {
+		return nil, errors.New("no node runs on FROM: run the command without --live")
+	}
+	return running, nil
+}
+
+// switchOver lets no node write, copies the last segments, and notes in FROM that it was
+// moved. After an error the nodes go on with FROM.
+func (m *move) switchOver(ctx context.Context, from, to *movedLog, progress func(uint64)) (last sharedlog.Position, err error) {
+	ctx, cancel := context.WithTimeout(ctx, fencedMax)
+	defer cancel()
+	fence, err := replica.TakeFence(ctx, from)
+	if fence == nil {
+		return last, fmt.Errorf("take the role of the node that writes: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%w; the nodes go on with FROM: repeat the command", err)
+			after := context.WithoutCancel(ctx)
+			err = errors.Join(err, replica.SetMoved(after, from.Log, false), fence.Release(after))
+		}
+	}()
+	if err != nil {
+		return last, err
+	}
+	if last, err = m.finish(ctx, from, to, fence, progress); err != nil {
+		return last, err
+	}
+	if err := replica.SetMoved(ctx, from.Log, true); err != nil {
+		return last, err
+	}
+	// No node takes the role over now, and none has done so before.
+	if err := fence.Renew(ctx); err != nil {
+		return last, fmt.Errorf("a node has taken the role back: %w", err)
+	}
+	return last, nil
+}
+
+// finish copies the last segments while the fence holds, and waits until no read lease of
+// FROM outlasts those that TO waits for.
+func (m *move) finish(ctx context.Context, from, to *movedLog, fence *replica.Fence, progress func(uint64)) (last sharedlog.Position, err error) {
+	cluster, err := from.Cluster(ctx)
+	if err != nil {
+		return last, err
+	}
+	if same, err := fence.Holds(ctx, to); err != nil || same {
+		return last, cmp.Or(err, fmt.Errorf("%w: FROM and TO are the same log", cli.ErrUsage))
+	}
+	if last, err = replica.Mirror(ctx, from, to, progress); err != nil {
+		return last, err
+	}
+	for end := fence.LeasesEnd(cluster.Settings); time.Now().Before(end); {
+		if err := fence.Renew(ctx); err != nil {
+			return last, err
+		}
+		select {
+		case <-time.After(min(fence.Interval(), time.Until(end))):
+		case <-ctx.Done():
+			return last, ctx.Err()
+		}
+	}
+	if err := fence.Renew(ctx); err != nil {
+		return last, err
+	}
+	head, err := from.Head(ctx, shard)
+	if err == nil && head != last {
+		err = fmt.Errorf("%w: FROM ends with segment %s and TO with segment %s", replica.ErrDiffers, head, last)
+	}
+	return last, err
+}
+
+// awaitNodes waits until the nodes that were on FROM have reported to TO.
+func (m *move) awaitNodes(ctx context.Context, to *movedLog, nodes []sharedlog.Node) error {
+	for end := time.Now().Add(arrivalMax); ; {
+		have, _, err := to.Nodes(ctx)
+		if err != nil {
+			return err
+		}
+		missing := map[storage.NodeID]bool{}
+		for i := range nodes {
+			missing[nodes[i].ID] = true
+		}
+		for i := range have {
+			if !have[i].Stopped {
+				delete(missing, have[i].ID)
+			}
+		}
+		if len(missing) == 0 {
+			return nil
+		}
+		if time.Now().After(end) {
+			for id := range missing {
+				return fmt.Errorf("FROM was moved, but node %s has not reported to TO within %s: start it with --log %s", id, arrivalMax, to.shown)
+			}
+		}
+		m.line.Show("waiting for the nodes on TO", len(nodes)-len(missing), 0)
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package replica
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/sharedlog"
+)
+
+// This file moves a log to another one while nodes use it.
+
+// Mirror appends to a log what another one of the same cluster has more, with the secrets. It
+// returns the last segment of both. progress is called with its sequence. It fails with
+// [storage.ErrHistory] if to has a segment that from does not have.
+func Mirror(ctx context.Context, from, to sharedlog.Log, progress func(sequence uint64)) (sharedlog.Position, error) {
+	at, err := to.Head(ctx, shard)
+	if err != nil {
+		return at, err
+	}
+	r := &Driver{log: from}
+	for v, err := range sharedlog.Segments(ctx, from, shard, at, 0) {
+		if err != nil {
+			return at, err
+		}
+		secrets, err := r.segmentSecrets(ctx, &v.Segment)
+		if err != nil {
+			return at, err
+		}
+		record, err := v.Segment.Record()
+		if err != nil {
+			return at, err
+		}
+		if record.Position != v.Position {
+			return at, fmt.Errorf("%w: segment %s has hash %s when it is written again", storage.ErrFormat, v.Position, record.Hash)
+		}
+		if err := sharedlog.Commit(ctx, to, shard, at, record, secrets); err != nil {
+			return at, err
+		}
+		at = v.Position
+		progress(at.Sequence)
+	}
+	return at, nil
+}
+
+// segmentSecrets returns what a segment does to secrets. A secret that was replaced or
+// removed by a later segment is left out, because the log has it no longer.
+func (r *Driver) segmentSecrets(ctx context.Context, s *sharedlog.Segment) (all []sharedlog.SecretChange, err error) {
+	if c := s.Catalog; c != nil && c.Op == sharedlog.DeleteStore {
+		return []sharedlog.SecretChange{{SecretKey: sharedlog.SecretKey{Store: c.Store.ID, Incarnation: c.Store.Incarnation}, Removed: true}}, nil
+	}
+	for i := range s.Stores {
+		of := &s.Stores[i]
+		decoded, err := r.decode(ctx, of)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range decoded.entries {
+			kept := e
+			kept.Changes = nil
+			for _, c := range e.Changes {
+				if c.Kind != storage.SecretPut || sha256.Sum256(c.Document.Body) == c.Document.Digest {
+					kept.Changes = append(kept.Changes, c)
+				}
+			}
+			all = appendSecrets(all, sharedlog.SecretKey{Store: of.Store, Incarnation: of.Incarnation}, []storage.Entry{kept})
+		}
+	}
+	return all, nil
+}
+
+// Fence is the role of the node that writes, held by the mover of a log. No node writes
+// while it is held.
+type Fence struct {
+	log     sharedlog.Log
+	lease   sharedlog.Lease
+	since   time.Time
+	renewal time.Duration
+}
+
+// TakeFence takes the role of the node that writes from the node that has it, and appends a
+// barrier, after which that node can append nothing. The lease must be renewed with
+// [Fence.Renew], or a node takes the role back. It fails with [sharedlog.ErrSwap] if the
+// lease changes too often.
+func TakeFence(ctx context.Context, log sharedlog.Log) (*Fence, error) {
+	cluster, err := log.Cluster(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f := &Fence{log: log, renewal: max(cluster.Settings.HolderLease/3, 50*time.Millisecond)}
+	for range 100 { // a holder renews its lease meanwhile
+		old, err := log.Lease(ctx, shard)
+		if err != nil {
+			return nil, err
+		}
+		f.lease = sharedlog.Lease{Holder: sharedlog.Mover(), Epoch: old.Epoch + 1, Renewals: 1}
+		if err = log.SwapLease(ctx, shard, old, f.lease); err == nil {
+			f.since = time.Now()
+			return f, f.barrier(ctx)
+		}
+		if !errors.Is(err, sharedlog.ErrSwap) {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("take the lease: %w", sharedlog.ErrSwap)
+}
+
+// barrier appends an empty segment with the epoch of the fence.
+func (f *Fence) barrier(ctx context.Context) error {
+	for {
+		head, err := f.log.Head(ctx, shard)
+		if err != nil {
+			return err
+		}
+		s := sharedlog.Segment{Shard: shard, Sequence: head.Sequence + 1, Previous: head.Hash, Epoch: f.lease.Epoch, Writer: f.lease.Holder}
+		record, err := s.Record()
+		if err != nil {
+			return err
+		}
+		err = sharedlog.Commit(ctx, f.log, shard, head, record, nil)
+		if _, conflict := errors.AsType[*sharedlog.ConflictError](err); !conflict {
+			return err
+		}
+	}
+}
+
+// Holds reports whether a log has the lease of the fence. Two logs with it are the same.
+func (f *Fence) Holds(ctx context.Context, log sharedlog.Log) (bool, error) {
+	lease, err := log.Lease(ctx, shard)
+	return lease == f.lease, err
+}
+
+// Interval is the time between two calls of Renew.
+func (f *Fence) Interval() time.Duration { return f.renewal }
+
+// Renew renews the lease. It fails with [sharedlog.ErrSwap] if another node has it.
+func (f *Fence) Renew(ctx context.Context) error {
+	next := f.lease
+	next.Renewals++
+	err := f.log.SwapLease(ctx, shard, f.lease, next)
+	if err == nil {
+		f.lease = next
+	}
+	return err
+}
+
+// Release gives the role back: the next node takes it over.
+func (f *Fence) Release(ctx context.Context) error {
+	next := f.lease
+	next.Epoch, next.Renewals = next.Epoch+1, 0
+	return f.log.SwapLease(ctx, shard, f.lease, next)
+}
+
+// LeasesEnd returns when a node may take the role over in the log that goes on: the read
+// leases of the last node that wrote are over 1.1 read leases later, as that one waits.
+func (f *Fence) LeasesEnd(s sharedlog.Settings) time.Time {
+	return f.since.Add(max(0, s.HolderLease-s.ReadLease) * 11 / 10)
+}

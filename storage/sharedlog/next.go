@@ -1,0 +1,173 @@
+package sharedlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/ostiary/ostiary/storage"
+)
+
+// Mover is the holder of the lease of a log that is being moved to another one. While it
+// holds it, no node writes. If it stops renewing the lease, a node takes it over.
+func Mover() (id storage.NodeID) {
+	for i := range id {
+		id[i] = 0xff
+	}
+	return id
+}
+
+// WithNext returns a log that goes on with another one, next, once it was moved there: from
+// then on every method asks next. The copies and the positions of nodes stay valid. moved is
+// called once, when that happens. The caller has registered its node in next before. A log
+// that was moved already is found at the first call. Close closes both.
+//
+// The mover makes next complete, then notes in the description of log that it was moved, and
+// keeps its lease. So the description and the lease are enough to notice it.
+func WithNext(log, next Log, moved func()) Log {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &withNext{log: log, next: next, moved: moved, done: ctx, switched: cancel}
+}
+
+// withNext is the result of WithNext.
+type withNext struct {
+	log, next Log
+	moved     func()
+	done      context.Context // ends when next is used
+	switched  context.CancelFunc
+	once      sync.Once
+}
+
+// current returns the log that is used.
+func (l *withNext) current() Log {
+	if l.done.Err() != nil {
+		return l.next
+	}
+	return l.log
+}
+
+// follow uses next if a description is that of a log that was moved.
+func (l *withNext) follow(c *Cluster) bool {
+	if l.done.Err() != nil || !c.Moved() {
+		return false
+	}
+	l.once.Do(func() {
+		l.switched()
+		l.moved()
+	})
+	return true
+}
+
+// Cluster implements [Log].
+func (l *withNext) Cluster(ctx context.Context) (Cluster, error) {
+	c, err := l.current().Cluster(ctx)
+	if err == nil && l.follow(&c) {
+		return l.next.Cluster(ctx)
+	}
+	return c, err
+}
+
+// Lease implements [Log].
+func (l *withNext) Lease(ctx context.Context, shard Shard) (Lease, error) {
+	lease, err := l.current().Lease(ctx, shard)
+	if err != nil || lease.Holder != Mover() || l.done.Err() != nil {
+		return lease, err
+	}
+	if _, err := l.Cluster(ctx); err != nil || l.done.Err() == nil {
+		return lease, err
+	}
+	return l.next.Lease(ctx, shard)
+}
+
+// Wait implements [Log]. It returns when the log is moved.
+func (l *withNext) Wait(ctx context.Context, shard Shard, after uint64) error {
+	if l.done.Err() != nil {
+		return l.next.Wait(ctx, shard, after)
+	}
+	ending, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(l.done, cancel)()
+	err := l.log.Wait(ending, shard, after)
+	if ctx.Err() == nil && l.done.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// SwapCluster implements [Log].
+func (l *withNext) SwapCluster(ctx context.Context, old, new Cluster) error {
+	return l.current().SwapCluster(ctx, old, new)
+}
+
+// Head implements [Log].
+func (l *withNext) Head(ctx context.Context, shard Shard) (Position, error) {
+	return l.current().Head(ctx, shard)
+}
+
+// Append implements [Log].
+func (l *withNext) Append(ctx context.Context, shard Shard, after Position, record Record, secrets []SecretChange) error {
+	return l.current().Append(ctx, shard, after, record, secrets)
+}
+
+// Read implements [Log].
+func (l *withNext) Read(ctx context.Context, shard Shard, from uint64) iter.Seq2[Record, error] {
+	return l.current().Read(ctx, shard, from)
+}
+
+// Trim implements [Log].
+func (l *withNext) Trim(ctx context.Context, shard Shard, below uint64) error {
+	return l.current().Trim(ctx, shard, below)
+}
+
+// Secret implements [Log].
+func (l *withNext) Secret(ctx context.Context, key SecretKey, digest storage.Hash) ([]byte, error) {
+	return l.current().Secret(ctx, key, digest)
+}
+
+// SwapLease implements [Log].
+func (l *withNext) SwapLease(ctx context.Context, shard Shard, old, new Lease) error {
+	return l.current().SwapLease(ctx, shard, old, new)
+}
+
+// Register implements [Log]. A node is registered in both.
+func (l *withNext) Register(ctx context.Context, n Node) error {
+	if l.done.Err() == nil {
+		waiting := n
+		waiting.Stopped = true // it does nothing there yet
+		waiting.Applied, waiting.Synced = 0, 0
+		if err := l.next.Register(ctx, waiting); err != nil {
+			return fmt.Errorf("register in the next log: %w", err)
+		}
+		return l.log.Register(ctx, n)
+	}
+	return l.next.Register(ctx, n)
+}
+
+// Report implements [Log].
+func (l *withNext) Report(ctx context.Context, n Node) error { return l.current().Report(ctx, n) }
+
+// Forget implements [Log].
+func (l *withNext) Forget(ctx context.Context, id storage.NodeID) error {
+	return l.current().Forget(ctx, id)
+}
+
+// Nodes implements [Log].
+func (l *withNext) Nodes(ctx context.Context) (nodes []Node, now time.Time, err error) {
+	return l.current().Nodes(ctx)
+}
+
+// PutSnapshot implements [Log].
+func (l *withNext) PutSnapshot(ctx context.Context, shard Shard, at Position, parts iter.Seq2[[]byte, error]) error {
+	return l.current().PutSnapshot(ctx, shard, at, parts)
+}
+
+// Snapshot implements [Log].
+func (l *withNext) Snapshot(ctx context.Context, shard Shard) (Position, iter.Seq2[[]byte, error], error) {
+	return l.current().Snapshot(ctx, shard)
+}
+
+// Close implements [Log].
+func (l *withNext) Close() error { return errors.Join(l.log.Close(), l.next.Close()) }
