@@ -1,6 +1,6 @@
 // Package cluster lets a program that embeds the engine be a node of a cluster without
 // a database: the nodes keep their log themselves, and each has a copy of all stores in
-// its own folder. [Open] starts a node, and [Node.Driver] is the driver of its engine.
+// its own folder. [Open] starts a node, and [Node.Engine] opens its engine.
 //
 // Every node answers reads with every write that was acknowledged before. One node at
 // a time writes, see [Node.Writes]. A write through the engine of another one fails with
@@ -15,16 +15,14 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"path/filepath"
 	"time"
 
+	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/internal/cluster"
-	"github.com/ostiary/ostiary/internal/cluster/link"
-	"github.com/ostiary/ostiary/internal/cluster/quorum"
+	"github.com/ostiary/ostiary/internal/cluster/parts"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/pebble"
 	"github.com/ostiary/ostiary/storage/raft"
-	"github.com/ostiary/ostiary/storage/replica"
 	"github.com/ostiary/ostiary/storage/sharedlog"
 )
 
@@ -65,16 +63,10 @@ var (
 )
 
 // Node is a node of a cluster. All methods are safe for concurrent use.
-type Node struct {
-	quorum *quorum.Quorum
-	rules  *cluster.Node
-	link   *link.Link
-	driver *replica.Driver
-}
+type Node struct{ parts *parts.Node }
 
 // Open starts a node, and returns when its copy has everything that was written before.
-// It waits for a majority of the nodes until ctx ends. Close ends the node; close the
-// engine first.
+// It waits for a majority of the nodes until ctx ends. Close ends the node.
 func Open(ctx context.Context, o Options) (*Node, error) {
 	if o.Listen == "" {
 		o.Listen = "127.0.0.1:0"
@@ -93,54 +85,33 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 	if o.Address == "" {
 		o.Address = listener.Addr().String()
 	}
-	n := &Node{}
-	n.quorum, err = quorum.Open(ctx, quorum.Options{Folder: filepath.Join(o.Folder, quorum.FolderName), Address: o.Address, Listener: listener,
-		Join: o.Join, NoVote: o.NoVote, Log: o.Log, Refused: o.refused})
+	n, err := parts.Open(ctx, parts.Options{Local: local, Quorum: parts.QuorumOptions{Folder: o.Folder, Join: o.Join, NoVote: o.NoVote},
+		Listener: listener, Address: o.Address, Rules: cluster.Options{StaleReads: o.StaleReads}, SecretKey: o.SecretKey, Report: o.Log, Refused: o.refused})
 	if err != nil {
-		return nil, errors.Join(err, local.Close())
+		return nil, err
 	}
-	if err := n.open(ctx, &o, local); err != nil {
-		return nil, errors.Join(err, n.quorum.Close())
-	}
-	return n, nil
+	return &Node{n}, nil
 }
 
 func (o *Options) refused(remote, who string, why error) {
 	o.Log.Warn("a node is refused", "remote", remote, "node", who, "why", why)
 }
 
-// open opens the copy, and connects to the other nodes. It closes the copy if it fails.
-func (n *Node) open(ctx context.Context, o *Options, local *pebble.Driver) (err error) {
-	log := n.quorum.Log()
-	n.rules = cluster.New(cluster.Options{Log: log, StaleReads: o.StaleReads})
-	n.driver, err = replica.Open(ctx, log, local, replica.Options{Address: o.Address, Node: n.quorum.ID(), KeyFingerprint: replica.Fingerprint(o.SecretKey), Gate: n.rules.Gate()})
-	if err != nil {
-		return err
-	}
-	id, self := n.driver.Self()
-	n.link, err = link.New(link.Options{Self: cluster.PeerOf(&self), Cluster: id,
-		Registry: log, Transport: n.quorum.Transport(), Refused: o.refused})
-	if err != nil {
-		return errors.Join(err, n.driver.Close())
-	}
-	n.link.Attach(n.rules, nil)
-	n.rules.Start(n.driver, n.link)
-	n.quorum.PreferLead(n.rules.Leads)
-	return nil
+// Engine opens the engine of the node, once the node may answer reads. It sets the fields
+// Driver, SecretKey and Leads of the options. It is called once, and Close closes the
+// engine.
+func (n *Node) Engine(ctx context.Context, o ostiary.Options) (*ostiary.Engine, error) {
+	return n.parts.Engine(ctx, o)
 }
 
-// Driver returns the driver for ostiary.Options, along with Writes as Leads. The node
-// closes it.
-func (n *Node) Driver() storage.Driver { return n.driver }
-
 // Writes reports whether this node is the one that writes. It costs an atomic load.
-func (n *Node) Writes() bool { return n.rules.Leads() }
+func (n *Node) Writes() bool { return n.parts.Rules.Leads() }
 
 // Writer waits until a node writes, and returns its id and the address at which other
 // nodes reach it; own is true if it is this node. It fails when ctx ends.
 func (n *Node) Writer(ctx context.Context) (id storage.NodeID, address string, own bool, err error) {
 	for {
-		if at, own, ok := n.rules.Holder(); ok {
+		if at, own, ok := n.parts.Rules.Holder(); ok {
 			return at.ID, at.Address, own, nil
 		}
 		select {
@@ -158,16 +129,16 @@ const writerPoll = 10 * time.Millisecond
 // most. It fails with an error that wraps storage.ErrNotHolder if this node does not
 // write.
 func (n *Node) HandOver(ctx context.Context, to storage.NodeID) error {
-	return n.rules.HandOver(ctx, to)
+	return n.parts.Rules.HandOver(ctx, to)
 }
 
 // ID returns the random id of the node, which its folder keeps.
-func (n *Node) ID() storage.NodeID { return n.quorum.ID() }
+func (n *Node) ID() storage.NodeID { return n.parts.Quorum.ID() }
 
 // Token makes a token with which one new folder can join, until some time has passed.
 // Who has it can make a node, which has all data.
 func (n *Node) Token(ctx context.Context, valid time.Duration) (string, error) {
-	t, err := n.quorum.Token(ctx, valid)
+	t, err := n.parts.Quorum.Token(ctx, valid)
 	if err != nil {
 		return "", err
 	}
@@ -177,7 +148,7 @@ func (n *Node) Token(ctx context.Context, valid time.Duration) (string, error) {
 // Nodes returns the registered nodes in ascending order of their ids, and the time of
 // the clock of their Seen.
 func (n *Node) Nodes(ctx context.Context) ([]sharedlog.Node, time.Time, error) {
-	log := n.quorum.Log()
+	log := n.parts.Quorum.Log()
 	defer log.Close()
 	return log.Nodes(ctx)
 }
@@ -185,26 +156,13 @@ func (n *Node) Nodes(ctx context.Context) ([]sharedlog.Node, time.Time, error) {
 // Remove removes a node for ever: a majority no longer counts it, and the others refuse
 // it. Its place can be taken by a new folder.
 func (n *Node) Remove(ctx context.Context, id storage.NodeID) error {
-	log := n.quorum.Log()
+	log := n.parts.Quorum.Log()
 	defer log.Close()
-	return errors.Join(log.Forget(ctx, id), n.quorum.Remove(ctx, id))
+	return errors.Join(log.Forget(ctx, id), n.parts.Quorum.Remove(ctx, id))
 }
 
 // Failed returns why the node can serve no longer, or nil. It can be called often.
-func (n *Node) Failed() error {
-	return errors.Join(n.quorum.Failed(), n.driver.Failed())
-}
+func (n *Node) Failed() error { return n.parts.Failed() }
 
-// closeTime bounds how long a node that ends waits for the one that writes next.
-const closeTime = 5 * time.Second
-
-// Close ends the node. If it writes, it hands that over first.
-func (n *Node) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
-	defer cancel()
-	err := n.rules.Close(ctx)
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = nil // no majority is left to hand it over to
-	}
-	return errors.Join(err, n.link.Close(), n.driver.Close(), n.quorum.Close())
-}
+// Close ends the node and its engine. If it writes, it hands that over first.
+func (n *Node) Close() error { return n.parts.Close() }

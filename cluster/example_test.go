@@ -18,12 +18,12 @@ func open(ctx context.Context, folder, join string) (*cluster.Node, *ostiary.Eng
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	engine, err := ostiary.Open(ctx, ostiary.Options{Driver: node.Driver(), Leads: node.Writes})
+	engine, err := node.Engine(ctx, ostiary.Options{})
 	if err != nil {
 		node.Close()
 		return nil, nil, nil, err
 	}
-	return node, engine, func() { engine.Close(); node.Close() }, nil
+	return node, engine, func() { node.Close() }, nil
 }
 
 // Three nodes, here in one process. What one of them writes, the others show at once.

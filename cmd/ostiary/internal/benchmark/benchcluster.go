@@ -334,11 +334,11 @@ func openNode(ctx context.Context, o cluster.Options) (*ostiary.Engine, func() e
 	if _, _, _, err := n.Writer(ctx); err != nil {
 		return nil, nil, errors.Join(err, n.Close())
 	}
-	e, err := ostiary.Open(ctx, ostiary.Options{Driver: n.Driver(), Leads: n.Writes, Conditions: cli.Conditions(cel.Options{})})
+	e, err := n.Engine(ctx, ostiary.Options{Conditions: cli.Conditions(cel.Options{})})
 	if err != nil {
 		return nil, nil, errors.Join(err, n.Close())
 	}
-	return e, func() error { return errors.Join(e.Close(), n.Close()) }, nil
+	return e, n.Close, nil
 }
 
 // embeddedCluster starts a cluster in this process, fills it, and adds the node that
@@ -368,11 +368,10 @@ func (s *sides) embeddedCluster(ctx context.Context, n int) error {
 		}
 		s.closers = append(s.closers, end)
 	}
-	e, err := ostiary.Open(ctx, ostiary.Options{Driver: first.Driver(), Leads: first.Writes, Conditions: cli.Conditions(cel.Options{})})
+	e, err := first.Engine(ctx, ostiary.Options{Conditions: cli.Conditions(cel.Options{})})
 	if err != nil {
 		return err
 	}
-	s.closers = append(s.closers, e.Close)
 	t := bench.NewEmbedded(e)
 	line := s.app.Progress()
 	defer line.End()

@@ -78,7 +78,7 @@ func (s *prepared) openAudit() (*audit.Trail, error) {
 	}
 	node, _ := os.Hostname() // a line without a name of the node is valid
 	if s.member != nil {
-		node = s.member.self.ID.String()
+		node = s.member.Self.ID.String()
 	}
 	options := func(what string) audit.Options {
 		return audit.Options{Key: key, Node: node, Required: f.required, QueueBytes: f.buffer, HeadEvery: f.heads, Failed: s.noteFailure("the audit log", "output", what)}

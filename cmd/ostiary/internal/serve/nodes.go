@@ -16,12 +16,11 @@ import (
 	"github.com/ostiary/ostiary/internal/cluster"
 	"github.com/ostiary/ostiary/internal/cluster/certificate"
 	"github.com/ostiary/ostiary/internal/cluster/link"
-	"github.com/ostiary/ostiary/internal/cluster/quorum"
+	"github.com/ostiary/ostiary/internal/cluster/parts"
 	"github.com/ostiary/ostiary/internal/logins"
 	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/pebble"
-	"github.com/ostiary/ostiary/storage/replica"
 	"github.com/ostiary/ostiary/storage/sharedlog"
 )
 
@@ -36,17 +35,11 @@ type member struct {
 	numbers  atomic.Uint64 // of forwarded requests
 	trail    atomic.Pointer[audit.Trail]
 
-	quorum *quorum.Quorum // nil if the log is in a database
-	shared sharedlog.Log
-	node   *cluster.Node
-	link   *link.Link
-	driver *replica.Driver
-	local  *pebble.Driver
-	self   cluster.Peer
+	*parts.Node // nil before the node has started
+	local       *pebble.Driver
 
 	targets    targets
 	background sync.WaitGroup
-	stop       context.CancelFunc // ends what runs in the background
 }
 
 var _ server.Forwarder = (*member)(nil)
@@ -91,135 +84,51 @@ func (m *member) address() string {
 // withMember joins the cluster, runs f with an engine on the copy of the log, and leaves
 // the cluster.
 func (a *app) withMember(ctx context.Context, m *member, options ostiary.Options, f func(*ostiary.Engine) error) (err error) {
-	if options.SecretKey, err = a.ReadSecretKey(); err != nil {
+	o := m.options(a)
+	if o.SecretKey, err = a.ReadSecretKey(); err != nil {
 		return err
 	}
 	if m.local, err = a.OpenCopy(ctx); err != nil {
 		return err
 	}
-	if err := m.join(ctx, a, replica.Fingerprint(options.SecretKey)); err != nil {
+	o.Local = m.local
+	if m.Node, err = parts.Open(ctx, o); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, m.leave()) }()
-	if err := awaitReads(ctx, startWait, m.node.BeforeRead, m.log); err != nil {
-		return err
-	}
-	options.Driver = m.driver
-	e, err := ostiary.Open(ctx, options)
+	watching, stop := context.WithCancel(context.Background())
+	m.background.Go(func() { m.watchHolder(watching) })
+	defer func() {
+		stop()
+		m.background.Wait()
+		err = errors.Join(err, m.Close())
+	}()
+	e, err := m.Engine(ctx, options)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, e.Close()) }()
 	return f(e)
 }
 
-// startWait is how long a node that starts waits until it may answer reads.
-const startWait = 30 * time.Second
-
-// awaitReads waits until the node may answer reads: the doors read before they serve. Far
-// from the log and the other nodes, the first connections alone take longer than a
-// request may wait.
-func awaitReads(ctx context.Context, patience time.Duration, before func(context.Context) error, log *slog.Logger) error {
-	for end := time.Now().Add(patience); ; {
-		err := before(ctx)
-		if !errors.Is(err, storage.ErrNoLease) || !time.Now().Before(end) {
-			return err
-		}
-		log.Info("waiting until this node may answer reads", "error", err)
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(100 * time.Millisecond):
-		}
+// options returns the options of the node, without its copy and its key.
+func (m *member) options(a *app) parts.Options {
+	f := m.flags
+	o := parts.Options{Quorum: parts.QuorumOptions{Folder: a.Data, Join: f.quorum.join, NoVote: !f.quorum.vote}, Listener: m.listener, Address: m.address(), Zone: f.zone, Files: m.files,
+		Rules: f.options(), Registered: checkOthers, Report: m.log, Refused: m.refuse}
+	if !f.quorum.on() {
+		o.Log = func(ctx context.Context) (sharedlog.Log, error) { return m.openLogs(ctx, a) }
 	}
-}
-
-// join opens the log, brings the copy to its head and connects to the other nodes. It
-// closes the copy if it fails.
-func (m *member) join(ctx context.Context, a *app, key storage.Hash) (err error) {
-	log, err := m.openLog(ctx, a)
-	if err != nil {
-		return errors.Join(err, m.local.Close())
-	}
-	if m.quorum != nil {
-		defer func() {
-			if err != nil {
-				err = errors.Join(err, m.quorum.Close())
-			}
-		}()
-	}
-	o := m.flags.options()
-	o.Log, m.shared = log, log
-	m.node = cluster.New(o)
-	copied := replica.Options{Address: m.address(), Zone: m.flags.zone, Preferred: m.flags.preferred, KeyFingerprint: key, Gate: m.node.Gate()}
-	toLink := link.Options{Registry: log, Files: m.files, Listener: m.listener, Refused: m.refuse}
-	if m.quorum != nil {
-		copied.Node, toLink.Transport = m.quorum.ID(), m.quorum.Transport()
-	}
-	m.driver, err = replica.Open(ctx, log, m.local, copied)
-	if err != nil {
-		return err
-	}
-	id, self := m.driver.Self()
-	m.self = cluster.PeerOf(&self)
-	if err := m.checkOthers(ctx, log); err != nil {
-		return errors.Join(err, m.driver.Close())
-	}
-	if m.listener == nil {
-		m.start(noLink{})
-		return nil
-	}
-	toLink.Self, toLink.Cluster = m.self, id
-	m.link, err = link.New(toLink)
-	if err != nil {
-		return errors.Join(err, m.driver.Close())
-	}
-	m.link.Attach(m.node, nil)
-	m.start(m.link)
-	if m.quorum != nil {
-		m.quorum.PreferLead(m.node.Leads)
-	}
-	return nil
-}
-
-// start starts the node with what reaches other nodes.
-func (m *member) start(to cluster.Link) {
-	m.node.Start(m.driver, to)
-	watching, stop := context.WithCancel(context.Background())
-	m.stop = stop
-	m.background.Go(func() { m.watchHolder(watching) })
+	return o
 }
 
 // leaveTime bounds the hand-over of a node that ends.
 const leaveTime = 5 * time.Second
-
-// leave ends what join has begun.
-func (m *member) leave() error {
-	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
-	defer cancel()
-	m.stop()
-	m.background.Wait()
-	err := m.node.Close(ctx)
-	if errors.Is(err, context.DeadlineExceeded) { // all nodes end, for example
-		m.log.Warn("the node ends without having given its role back: it does not reach the log", "error", err)
-		err = nil
-	}
-	if m.link != nil {
-		err = errors.Join(err, m.link.Close())
-	}
-	err = errors.Join(err, m.driver.Close())
-	if m.quorum != nil {
-		err = errors.Join(err, m.quorum.Close())
-	}
-	return err
-}
 
 // handOver hands the role of the holder over before the server stops. The node goes on
 // to serve: it sends writes to the next holder.
 func (m *member) handOver() {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
 	defer cancel()
-	switch err := m.node.HandOver(ctx, storage.NodeID{}); {
+	switch err := m.Rules.HandOver(ctx, storage.NodeID{}); {
 	case err == nil:
 		m.log.Info("handed the role of the node that writes over")
 	case errors.Is(err, cluster.ErrAlone): // the role ends with the node
@@ -236,24 +145,24 @@ func (m *member) refuse(remote, who string, why error) {
 
 // Target implements [server.Forwarder].
 func (m *member) Target(ctx context.Context) (server.Target, bool, error) {
-	holder, own, err := m.node.AwaitHolder(ctx)
+	holder, own, err := m.Rules.AwaitHolder(ctx)
 	if err != nil || own {
 		return nil, own, err
 	}
-	if m.link == nil {
+	if m.Link == nil {
 		return nil, false, fmt.Errorf("%w: %w", storage.ErrNotHolder, errNoLink)
 	}
-	return &heldTarget{m.link.Target(holder), &m.targets, holder}, false, nil
+	return &heldTarget{m.Link.Target(holder), &m.targets, holder}, false, nil
 }
 
 // staleReads is [server.Options.StaleReads].
-func (m *member) staleReads() uint64 { return m.node.StaleReads() }
+func (m *member) staleReads() uint64 { return m.Rules.StaleReads() }
 
 // Begin implements [server.Forwarder].
-func (m *member) Begin(ctx context.Context) bool { return m.node.Begin(ctx) }
+func (m *member) Begin(ctx context.Context) bool { return m.Rules.Begin(ctx) }
 
 // Leads reports whether this node is the holder.
-func (m *member) Leads() bool { return m.node.Leads() }
+func (m *member) Leads() bool { return m.Rules.Leads() }
 
 // startShift is by how many bits the number of a start is shifted in the numbers of
 // requests, so that a node that was started again uses other numbers.
@@ -261,13 +170,13 @@ const startShift = 48
 
 // Next implements [server.Forwarder].
 func (m *member) Next() (ostiary.RequestID, uint64) {
-	number := m.self.Start<<startShift + m.numbers.Add(1)*ostiary.RequestWrites
-	return ostiary.RequestID{Node: m.self.ID, Number: number}, m.driver.AppliedSequence()
+	number := m.Self.Start<<startShift + m.numbers.Add(1)*ostiary.RequestWrites
+	return ostiary.RequestID{Node: m.Self.ID, Number: number}, m.Driver.AppliedSequence()
 }
 
 // ready reports whether the node can answer, and what it knows about the cluster.
 func (m *member) ready() (bool, any) {
-	s := m.node.Status()
+	s := m.Rules.Status()
 	out := map[string]any{
 		"node": s.Self.ID.String(), "role": roleNames[s.Role], "epoch": s.Lease.Epoch, "shown": s.Shown, "lag": s.Head - s.Shown,
 		"readLeaseMillis": s.ReadRemaining.Milliseconds(),
@@ -282,7 +191,7 @@ func (m *member) ready() (bool, any) {
 		out["failure"] = "the node has not followed a node that writes yet"
 	}
 	// Until another node has taken over, no node reaches the one that writes.
-	settings := m.node.Settings()
+	settings := m.Rules.Settings()
 	cut := s.Failing > 2*(settings.HolderLease+settings.ReadLease)
 	return s.Joined && (s.ReadRemaining > 0 || m.flags.stale || !cut), out
 }
@@ -291,11 +200,11 @@ var roleNames = [...]string{cluster.Looking: "looking", cluster.Follower: "follo
 
 // warnExpiry logs a warning if the certificate of the node expires soon.
 func (m *member) warnExpiry() {
-	if m.files == nil {
+	if m.Files == nil {
 		return
 	}
-	if left := time.Until(m.files.Expires()); left < expiryWarning {
-		m.log.Warn("the certificate of --nodes-certificate expires soon: run ostiary node certificate --renew, copy the files and send SIGHUP", "expires", m.files.Expires())
+	if left := time.Until(m.Files.Expires()); left < expiryWarning {
+		m.log.Warn("the certificate of --nodes-certificate expires soon: run ostiary node certificate --renew, copy the files and send SIGHUP", "expires", m.Files.Expires())
 	}
 }
 

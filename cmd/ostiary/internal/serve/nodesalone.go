@@ -20,27 +20,16 @@ func (f *nodesFlags) alone() bool {
 // errNoLink means that a node cannot reach others.
 var errNoLink = errors.New("this node was started without --nodes-certificate, so it does not reach other nodes")
 
-// noLink is the link of a node that is alone.
-type noLink struct{}
-
-// Follow implements [cluster.Link].
-func (noLink) Follow(context.Context, cluster.Peer, cluster.Hello) (cluster.Stream, error) {
-	return nil, errNoLink
-}
-
-// HandOver implements [cluster.Link].
-func (noLink) HandOver(context.Context, cluster.Peer, cluster.HandOver) error { return errNoLink }
-
 // checkOthers fails, and takes this node out of the registry, if another node runs on the
 // log and the two do not reach each other, because one of them was started as the only one.
-func (m *member) checkOthers(ctx context.Context, log sharedlog.Log) error {
+func checkOthers(ctx context.Context, log sharedlog.Log, self cluster.Peer) error {
 	nodes, now, err := log.Nodes(ctx)
 	if err != nil {
 		return err
 	}
 	for i := range nodes {
 		n := &nodes[i]
-		if n.ID == m.self.ID || !n.Runs(now) || m.self.Address != "" && n.Address != "" {
+		if n.ID == self.ID || !n.Runs(now) || self.Address != "" && n.Address != "" {
 			continue
 		}
 		alone := "this node"
@@ -49,22 +38,22 @@ func (m *member) checkOthers(ctx context.Context, log sharedlog.Log) error {
 		}
 		err := fmt.Errorf("node %s reported to the log %s ago, but %s was started without --nodes-address, --nodes-certificate, --nodes-key and --nodes-ca, expected to be the only node: "+
 			"start all nodes with these settings, or remove a node that no longer runs with \"ostiary node remove --force\"", n.ID, now.Sub(n.Seen).Round(time.Millisecond), alone)
-		return errors.Join(err, log.Forget(context.WithoutCancel(ctx), m.self.ID))
+		return errors.Join(err, log.Forget(context.WithoutCancel(ctx), self.ID))
 	}
 	return nil
 }
 
 // reload reads the certificates again.
 func (m *member) reload() error {
-	if m.link == nil {
+	if m.Link == nil {
 		return nil
 	}
-	return m.link.Reload()
+	return m.Link.Reload()
 }
 
 // attach lets the server serve what other nodes pass on.
 func (m *member) attach(receiver link.Receiver) {
-	if m.link != nil {
-		m.link.Attach(m.node, receiver)
+	if m.Link != nil {
+		m.Link.Attach(m.Rules, receiver)
 	}
 }

@@ -15,14 +15,14 @@ import (
 func TestCheckOthers(t *testing.T) {
 	t.Parallel()
 	log := memorylog.New().Open()
-	m := &member{self: cluster.Peer{ID: storage.NodeID{1}, Start: 1}}
-	own, other := sharedlog.Node{ID: m.self.ID, Start: 1}, sharedlog.Node{ID: storage.NodeID{2}, Start: 1}
+	self := cluster.Peer{ID: storage.NodeID{1}, Start: 1}
+	own, other := sharedlog.Node{ID: self.ID, Start: 1}, sharedlog.Node{ID: storage.NodeID{2}, Start: 1}
 	for _, n := range []sharedlog.Node{own, other} {
 		if err := log.Register(t.Context(), n); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := m.checkOthers(t.Context(), log); err == nil || !strings.Contains(err.Error(), "node "+other.ID.String()+" reported to the log") {
+	if err := checkOthers(t.Context(), log, self); err == nil || !strings.Contains(err.Error(), "node "+other.ID.String()+" reported to the log") {
 		t.Errorf("with a node that runs: error %v", err)
 	}
 	if all, _, err := log.Nodes(t.Context()); err != nil || len(all) != 1 || all[0].ID != other.ID {
@@ -32,7 +32,7 @@ func TestCheckOthers(t *testing.T) {
 	if err := log.Report(t.Context(), other); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.checkOthers(t.Context(), log); err != nil {
+	if err := checkOthers(t.Context(), log, self); err != nil {
 		t.Errorf("with a node that has stopped: %v", err)
 	}
 }

@@ -47,7 +47,7 @@ func (f *nodeFigures) Describe(to chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector].
 func (f *nodeFigures) Collect(to chan<- prometheus.Metric) {
-	s := f.m.node.Status()
+	s := f.m.Rules.Status()
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
@@ -70,16 +70,16 @@ func (f *nodeFigures) Collect(to chan<- prometheus.Metric) {
 		gauge(f.followers, float64(n), state)
 	}
 	to <- prometheus.MustNewConstMetric(f.refused, prometheus.CounterValue, float64(f.m.refused.Load()))
-	if f.m.quorum != nil {
-		to <- prometheus.MustNewConstMetric(f.syncs, prometheus.CounterValue, float64(f.m.quorum.Syncs()))
+	if f.m.Quorum != nil {
+		to <- prometheus.MustNewConstMetric(f.syncs, prometheus.CounterValue, float64(f.m.Quorum.Syncs()))
 	}
 	if s, has := f.m.replicaOfLog(); has {
 		for outcome, n := range map[string]uint64{"used": s.Used, "late": s.Late, "failed": s.Failed} {
 			to <- prometheus.MustNewConstMetric(f.replica, prometheus.CounterValue, float64(n), outcome)
 		}
 	}
-	if f.m.files != nil {
-		gauge(f.expires, float64(f.m.files.Expires().Unix()))
+	if f.m.Files != nil {
+		gauge(f.expires, float64(f.m.Files.Expires().Unix()))
 	}
 }
 

@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"path/filepath"
 
 	"github.com/spf13/pflag"
 
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/node"
-	"github.com/ostiary/ostiary/internal/cluster/quorum"
 	"github.com/ostiary/ostiary/storage/sharedlog"
 )
 
@@ -30,25 +28,6 @@ func (f *quorumFlags) add(s *pflag.FlagSet) {
 // on reports whether the server is a node of a cluster without a database.
 func (f *quorumFlags) on() bool { return f.cluster || f.join != "" }
 
-// openLog opens the log of the cluster.
-func (m *member) openLog(ctx context.Context, a *app) (sharedlog.Log, error) {
-	f := m.flags
-	if !f.quorum.on() {
-		return m.openLogs(ctx, a)
-	}
-	settings, err := f.settings.Settings()
-	if err != nil {
-		return nil, err
-	}
-	q, err := quorum.Open(ctx, quorum.Options{HolderLease: settings.HolderLease, Folder: filepath.Join(a.Data, quorum.FolderName), Address: m.address(), Listener: m.listener,
-		Join: f.quorum.join, Files: m.files, NoVote: !f.quorum.vote, Log: m.log, Refused: m.refuse})
-	if err != nil {
-		return nil, err
-	}
-	m.quorum, m.files = q, q.Files()
-	return q.Log(), nil
-}
-
 // openLogs opens --log, and the log that it may be moved to.
 func (m *member) openLogs(ctx context.Context, a *app) (sharedlog.Log, error) {
 	log, err := a.OpenLog(ctx, m.flags.log)
@@ -64,24 +43,14 @@ func (m *member) openLogs(ctx context.Context, a *app) (sharedlog.Log, error) {
 	}), nil
 }
 
-// failed returns why the node can serve no longer, or nil.
-func (m *member) failed() error {
-	if m.quorum != nil {
-		if err := m.quorum.Failed(); err != nil {
-			return err
-		}
-	}
-	return m.driver.Failed()
-}
-
 // addNodeCommands adds the commands of the socket that a node of a cluster without a
 // database answers: the log has no other address.
 func (m *member) addNodeCommands(routes *http.ServeMux) {
-	if m.quorum == nil {
+	if m.Quorum == nil {
 		return
 	}
 	addCommand(routes, node.TokenCommand, func(ctx context.Context, o node.TokenOptions) (made node.MadeToken, err error) {
-		token, err := m.quorum.Token(ctx, o.Valid)
+		token, err := m.Quorum.Token(ctx, o.Valid)
 		if err != nil {
 			return made, err
 		}
@@ -97,7 +66,7 @@ func (m *member) addNodeCommands(routes *http.ServeMux) {
 // onLog returns a command that runs on a connection to the log.
 func onLog[O, A any](m *member, run func(context.Context, sharedlog.Log, O) (A, error)) func(context.Context, O) (A, error) {
 	return func(ctx context.Context, o O) (A, error) {
-		log := m.quorum.Log()
+		log := m.Quorum.Log()
 		defer log.Close()
 		return run(ctx, log, o)
 	}
@@ -109,7 +78,7 @@ func (m *member) listNodes(ctx context.Context, log sharedlog.Log, o struct{}) (
 	if err != nil {
 		return nil, err
 	}
-	members, err := m.quorum.Members()
+	members, err := m.Quorum.Members()
 	if err != nil {
 		return nil, err
 	}
@@ -140,13 +109,13 @@ func (m *member) removeNode(ctx context.Context, log sharedlog.Log, o node.Remov
 	if errRegistry != nil && !errors.Is(errRegistry, node.ErrUnknown) {
 		return done, errRegistry
 	}
-	members, err := m.quorum.Members()
+	members, err := m.Quorum.Members()
 	if err != nil {
 		return done, err
 	}
 	for _, part := range members {
 		if part.ID == o.ID.String() {
-			if err := m.quorum.Remove(ctx, o.ID); err != nil {
+			if err := m.Quorum.Remove(ctx, o.ID); err != nil {
 				return done, fmt.Errorf("%w; it is no longer registered, but still keeps the log: try again", err)
 			}
 			errRegistry = nil

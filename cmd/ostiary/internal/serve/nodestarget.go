@@ -94,7 +94,7 @@ func (m *member) watchHolder(ctx context.Context) {
 	for {
 		select {
 		case <-tick.C:
-			if holder, _, known := m.node.Holder(); known {
+			if holder, _, known := m.Rules.Holder(); known {
 				m.targets.look(holder)
 			}
 			before = m.logChanges(before)
@@ -108,7 +108,7 @@ func (m *member) watchHolder(ctx context.Context) {
 // replicaOfLog returns what was read from the replica of the log's database, if there is
 // one.
 func (m *member) replicaOfLog() (s sharedlog.ReplicaStatus, has bool) {
-	if l, ok := m.shared.(sharedlog.Replicated); ok {
+	if l, ok := m.Log.(sharedlog.Replicated); ok {
 		return l.Replica()
 	}
 	return s, false
@@ -130,7 +130,7 @@ func (m *member) logReplica(before sharedlog.ReplicaStatus) sharedlog.ReplicaSta
 // logChanges logs what has changed in the cluster since an earlier status, as far as this
 // node knows, and returns the new status.
 func (m *member) logChanges(before cluster.Status) cluster.Status {
-	s := m.node.Status()
+	s := m.Rules.Status()
 	if s.Role != before.Role || s.Holder.ID != before.Holder.ID {
 		m.log.Info("node", "role", roleNames[s.Role], "holder", s.Holder.ID, "holder_address", s.Holder.Address, "epoch", s.Lease.Epoch)
 		m.auditRole(s)

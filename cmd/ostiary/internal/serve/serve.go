@@ -335,7 +335,7 @@ func (s *prepared) open(ctx context.Context) error {
 		s.warnKeystoneKeys(ctx, s.engine, s.log)
 		s.options.Probe = s.driver.Failed
 		if s.member != nil {
-			s.options.Probe = s.member.failed
+			s.options.Probe = s.member.Failed
 		}
 		s.options.Collectors = append(s.options.Collectors, newFolderFigures(s.driver))
 	}
