@@ -84,6 +84,8 @@ type Node struct {
 	// is their number.
 	draining bool
 	begun    int
+	// acknowledging is the number of writes that wait for their acknowledgement.
+	acknowledging int
 	// head is the last segment that this node has appended or named.
 	head sharedlog.Position
 	// followers are those that follow this node, and those that have a read lease of it.
@@ -162,12 +164,15 @@ func (n *Node) Self() Peer {
 }
 
 // Close ends the node. A holder first hands its role over to a follower, or resigns if
-// there is none, and a follower gives its read lease up, so that writes do not wait for it.
-// If ctx has ended, Close does neither. Calls that wait fail. A second call does nothing.
+// there is none, and waits for the acknowledgements of what it has written, which takes a
+// read lease at most; a follower gives its read lease up, so that writes do not wait for
+// it. If ctx has ended, Close does none of it. Other calls that wait fail. A second call
+// does nothing.
 func (n *Node) Close(ctx context.Context) error {
 	n.closing.Do(func() {
 		if n.driver != nil {
 			n.closeErr = n.leave(ctx)
+			n.awaitAcknowledged(ctx)
 			n.giveUp(ctx)
 		}
 		n.cancel()

@@ -296,6 +296,26 @@ func TestFollowerCloses(t *testing.T) {
 	}
 }
 
+// TestCloseAcknowledges closes the holder while a write waits for a node that is cut off:
+// the write is acknowledged.
+func TestCloseAcknowledges(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 2, nil)
+		holder := w.holder()
+		w.network.Cut(w.others(holder)[0].host, holder.host, true)
+		written := make(chan error, 1)
+		go func() {
+			_, err := holder.write(t.Context())
+			written <- err
+		}()
+		time.Sleep(10 * oneWay)
+		closed := holder.cluster.Close(within(t, 5*time.Second))
+		if err := <-written; err != nil || closed != nil {
+			t.Errorf("the write: %v; Close: %v", err, closed)
+		}
+	})
+}
+
 // TestAlone starts a node that is alone, and again after it was closed and killed.
 func TestAlone(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -402,6 +402,8 @@ func (n *Node) acknowledge(ctx context.Context, sequence uint64, _ storage.Hash)
 	if n.settings.Acknowledge == sharedlog.AcknowledgeLocal {
 		return nil
 	}
+	n.acknowledges(+1)
+	defer n.acknowledges(-1)
 	for {
 		now := n.opts.Clock.Now()
 		n.mu.Lock()
@@ -414,6 +416,27 @@ func (n *Node) acknowledge(ctx context.Context, sequence uint64, _ storage.Hash)
 		n.mu.Unlock()
 		if err := n.wait(ctx, changed, until); err != nil {
 			return fmt.Errorf("segment %d is not acknowledged by all nodes: %w", sequence, err)
+		}
+	}
+}
+
+// acknowledges notes that a write begins or ends to wait for its acknowledgement.
+func (n *Node) acknowledges(change int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.acknowledging += change; n.acknowledging == 0 {
+		n.broadcast()
+	}
+}
+
+// awaitAcknowledged returns when no write waits for its acknowledgement, or ctx ends.
+func (n *Node) awaitAcknowledged(ctx context.Context) {
+	for {
+		n.mu.Lock()
+		waiting, changed := n.acknowledging, n.change()
+		n.mu.Unlock()
+		if waiting == 0 || n.wait(ctx, changed, 0) != nil {
+			return
 		}
 	}
 }
