@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	"errors"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -76,12 +78,57 @@ func TestRefused(t *testing.T) {
 		t.Error(err)
 	}
 
+	first := server.Database()
+	open(t, first).Close()
+	execute(t, first, "delete from ostiary_migrations") // before the first version was written
+	open(t, first).Close()
+
+	second := server.Database()
+	open(t, second).Close()
+	for _, statement := range []string{
+		"alter table ostiary_node drop column stopped, drop column preferred, drop column zone, drop column head", // between the two statements
+		"select 1", // before the version was written
+	} {
+		execute(t, second, statement+"; delete from ostiary_migrations where version_id > 1")
+		l := open(t, second)
+		if err := l.Register(t.Context(), sharedlog.Node{ID: storage.NodeID{1}, Start: 1, Zone: "z"}); err != nil && !errors.Is(err, sharedlog.ErrNodeTaken) {
+			t.Errorf("after %q: %v", statement, err)
+		}
+		if all, _, err := l.Nodes(t.Context()); err != nil || len(all) != 1 || all[0].Zone != "z" {
+			t.Errorf("after %q the nodes are %v, error %v", statement, all, err)
+		}
+	}
+
 	server.Exec("set global read_only = 1")
 	fails(url, "read_only is on", "expected the primary")
 	server.Exec("set global read_only = 0; set global innodb_flush_log_at_trx_commit = 2")
 	fails(url, "innodb_flush_log_at_trx_commit is 2")
 	server.Exec("set global innodb_flush_log_at_trx_commit = 1; set global max_allowed_packet = 1048576")
 	fails(url, "max_allowed_packet is 1048576")
+}
+
+// TestTogether lets several nodes make the tables at once.
+func TestTogether(t *testing.T) {
+	t.Parallel()
+	server := databases.MariaDB(t)
+	for range 3 {
+		url := server.Database()
+		var nodes sync.WaitGroup
+		for range 4 {
+			nodes.Go(func() {
+				l, err := mysql.Open(t.Context(), url)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer l.Close()
+				if _, _, err := l.Nodes(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		nodes.Wait()
+	}
 }
 
 // TestSettings runs the suite on a server whose settings break what a log rests on,
