@@ -438,7 +438,8 @@ func TestNodesRefuse(t *testing.T) {
 	data := []string{"--data", c.file("another")}
 	good := append(files("certificates", "127.0.0.1"), data...)
 	fails("--log needs --nodes-ca", append(data, "--nodes-key", c.file("certificates/127.0.0.1.key"))...)
-	fails("node "+c.all[0].ready().Node.Node+" reported to the log", data...)
+	fails("--log needs --nodes-certificate", data...)
+	fails("node "+c.all[0].ready().Node.Node+" reported to the log", append(data, "--nodes-listen", "127.0.0.1:8082")...) // the default
 	fails("is signed by", "--data", c.file("another"), "--nodes-ca", c.file("other/ca.crt"), "--nodes-certificate", c.file("certificates/127.0.0.1.crt"), "--nodes-key", c.file("certificates/127.0.0.1.key"))
 	fails("certificate for localhost is not for 127.0.0.1", append(files("other", "localhost"), data...)...)
 	fails(`"soon": expected leased or local`, append(good, "--acknowledge", "soon")...)

@@ -14,7 +14,7 @@ import (
 // alone reports whether the server is the only node of its log: it has no settings for
 // other nodes, and is not reached by any.
 func (f *nodesFlags) alone() bool {
-	return !f.quorum.on() && f.address == "" && f.certificate == "" && f.key == "" && f.ca == ""
+	return !f.quorum.on() && f.listen == listenDefault && f.address == "" && f.certificate == "" && f.key == "" && f.ca == ""
 }
 
 // errNoLink means that a node cannot reach others.

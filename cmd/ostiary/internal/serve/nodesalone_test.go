@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
+
 	"github.com/ostiary/ostiary/internal/cluster"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/sharedlog"
@@ -34,5 +36,36 @@ func TestCheckOthers(t *testing.T) {
 	}
 	if err := checkOthers(t.Context(), log, self); err != nil {
 		t.Errorf("with a node that has stopped: %v", err)
+	}
+}
+
+// TestAlone gives a server each setting for other nodes: with a log it is not alone then,
+// and without one the setting is refused, because nothing would use it.
+func TestAlone(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		set   func(*nodesFlags)
+		alone bool
+	}{
+		{func(*nodesFlags) {}, true},
+		{func(f *nodesFlags) { f.listen = "127.0.0.1:9999" }, false},
+		{func(f *nodesFlags) { f.address = "here:1" }, false},
+		{func(f *nodesFlags) { f.certificate = "x" }, false},
+		{func(f *nodesFlags) { f.key = "x" }, false},
+		{func(f *nodesFlags) { f.ca = "x" }, false},
+	} {
+		var f nodesFlags
+		f.add(pflag.NewFlagSet("", pflag.ContinueOnError))
+		c.set(&f)
+		if alone := f.alone(); alone != c.alone {
+			t.Errorf("%+v: alone %v", f, alone)
+		}
+		if err := f.unused(); c.alone != (err == nil) || err != nil && !strings.Contains(err.Error(), "need --log") {
+			t.Errorf("%+v without a log: error %v", f, err)
+		}
+		f.log = "postgres://x/y"
+		if err := f.unused(); err != nil {
+			t.Errorf("%+v: error %v", f, err)
+		}
 	}
 }

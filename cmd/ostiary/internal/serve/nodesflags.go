@@ -29,11 +29,14 @@ type nodesFlags struct {
 	preferred            bool
 }
 
+// listenDefault is the default of --nodes-listen.
+const listenDefault = "127.0.0.1:8082"
+
 func (f *nodesFlags) add(s *pflag.FlagSet) {
 	cli.AddLog(s, &f.log)
 	s.StringVar(&f.next, "next-log", "", "with --log: URL of the log on which the node goes on when \"ostiary migrate --live\" has moved --log there; prefer the variable OSTIARY_NEXT_LOG")
 	f.quorum.add(s)
-	s.StringVar(&f.listen, "nodes-listen", "127.0.0.1:8082", "of a node: address on which other nodes connect")
+	s.StringVar(&f.listen, "nodes-listen", listenDefault, "of a node: address on which other nodes connect")
 	s.StringVar(&f.address, "nodes-address", "", "of a node: HOST:PORT where other nodes reach this one; HOST must be in its certificate; default: --nodes-listen")
 	s.StringVar(&f.certificate, "nodes-certificate", "", "with --log: PEM file with the certificate of this node and its chain; ostiary node certificate makes one")
 	s.StringVar(&f.key, "nodes-key", "", "with --log: PEM file with the key of --nodes-certificate")
@@ -54,10 +57,10 @@ func (f *nodesFlags) unused() error {
 	if f.next != "" && f.log == "" {
 		return fmt.Errorf("%w: --next-log needs --log (or OSTIARY_LOG), the URL of the log that is used until it is moved", cli.ErrUsage)
 	}
-	if f.on() || f.address == "" && f.certificate == "" && f.key == "" && f.ca == "" {
+	if f.on() || f.listen == listenDefault && f.address == "" && f.certificate == "" && f.key == "" && f.ca == "" {
 		return nil
 	}
-	return fmt.Errorf("%w: --nodes-address, --nodes-certificate, --nodes-key and --nodes-ca need --log (or OSTIARY_LOG), the URL of the log that the nodes share, or --cluster", cli.ErrUsage)
+	return fmt.Errorf("%w: --nodes-listen, --nodes-address, --nodes-certificate, --nodes-key and --nodes-ca need --log (or OSTIARY_LOG), the URL of the log that the nodes share, or --cluster", cli.ErrUsage)
 }
 
 // on reports whether the server is a node of a cluster.
