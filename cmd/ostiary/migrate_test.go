@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,13 +14,20 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/ostiary/ostiary/storage/sharedlog/memorylog"
 	"github.com/ostiary/ostiary/workshop/databases"
+	"github.com/ostiary/ostiary/workshop/logserver"
 )
 
 // TestDatabaseScripts runs testdata/databases/*.txtar with the URLs of empty databases.
 func TestDatabaseScripts(t *testing.T) {
 	t.Parallel()
 	postgres, mariadb := databases.PostgreSQL(t), databases.MariaDB(t)
+	server, err := logserver.Serve("127.0.0.1:0", memorylog.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close() })
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/databases",
 		RequireExplicitExec: true,
@@ -29,9 +38,66 @@ func TestDatabaseScripts(t *testing.T) {
 				e.Setenv(fmt.Sprint("POSTGRES", i+1), postgres.Database())
 				e.Setenv(fmt.Sprint("MARIADB", i+1), mariadb.Database())
 			}
+			e.Setenv("WORKSHOP", "workshop://"+server.Address())
 			return os.Chmod(e.WorkDir+"/other.key", 0o600)
 		},
 	})
+}
+
+// TestMigrateKilled kills the command at later and later times until it has succeeded, from a
+// folder to PostgreSQL, to MariaDB and to a new folder. It is repeated each time, and each
+// place has the same at the end.
+func TestMigrateKilled(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	folder := func(name string) string { return filepath.Join(dir, name) }
+	c := &nodes{T: t, dir: dir}
+	c.run("--data", folder("first"), "store", "create", "team")
+	model := filepath.Join(dir, "model.fga")
+	text := "model\n  schema 1.1\ntype user\ntype doc\n  relations\n    define reader: [user]\n"
+	tuples := "user_type,user_id,relation,object_type,object_id\n"
+	for i := range 20_000 {
+		tuples += fmt.Sprintf("user,%d,reader,doc,%d\n", i, i%1000)
+	}
+	for name, text := range map[string]string{model: text, folder("tuples.csv"): tuples} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.run("--data", folder("first"), "--store", "team", "schema", "write", model)
+	c.run("--data", folder("first"), "--store", "team", "tuple", "import", folder("tuples.csv"))
+	places := []string{folder("first"), databases.PostgreSQL(t).Database(), databases.MariaDB(t).Database(), folder("last")}
+	killed := 0
+	for i, from := range places[:3] {
+		args := []string{"migrate", from, places[i+1], "--force"}
+		if i == 1 {
+			args = append(args, "--work", folder("work"))
+		}
+		for wait := 10 * time.Millisecond; ; wait = wait * 3 / 2 {
+			cmd := exec.Command("ostiary", args...)
+			var out bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &out, &out
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			timer := time.AfterFunc(wait, func() { _ = cmd.Process.Kill() })
+			err := cmd.Wait()
+			timer.Stop()
+			if err == nil {
+				break
+			}
+			if cmd.ProcessState.Exited() {
+				t.Fatalf("ostiary %v: %v: %s", args, err, out.String())
+			}
+			killed++
+		}
+		c.run("migrate", "--verify", from, places[i+1])
+	}
+	t.Logf("killed %d times", killed)
+	if killed < 9 {
+		t.Errorf("the commands were killed %d times, expected more", killed)
+	}
+	c.run("--data", folder("last"), "--store", "team", "check", "user:19999", "reader", "doc:999")
 }
 
 // TestMigrateLive moves the log of three nodes from PostgreSQL to MariaDB while clients write

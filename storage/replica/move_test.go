@@ -1,6 +1,7 @@
 package replica_test
 
 import (
+	"iter"
 	"testing"
 
 	"github.com/ostiary/ostiary/storage"
@@ -98,6 +99,61 @@ func TestMove(t *testing.T) {
 		t.Errorf("a released copy has %+v, expected %+v", own, after)
 	}
 	mustAppend(t, l, d, add("own"), secret("kept", "new"))
+}
+
+// unrestorable is a log that cannot be restored, for example because its disk is full.
+type unrestorable struct{ sharedlog.Log }
+
+// TestMoveAgain makes a folder what it was after the log could not take its state, writes to
+// it, and moves it again. What the first attempt has left in the log is not used.
+func TestMoveAgain(t *testing.T) {
+	t.Parallel()
+	dir, tables, key := t.TempDir(), memorylog.New(), storage.Hash{}
+	log := tables.Open()
+	defer log.Close()
+	d := openFolder(t, dir, false)
+	l := newStore(t, d, 1)
+	for i := range 2 {
+		mustAppend(t, l, d, add("0"), secret("kept", "body"))
+		if err := replica.Adopt(t.Context(), log, d.Driver, key); err != nil {
+			t.Fatal(err)
+		}
+		if i == 1 {
+			break
+		}
+		if err := log.PutSnapshot(t.Context(), 0, sharedlog.Position{Sequence: 1}, parts("of an attempt")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := replica.Heal(t.Context(), unrestorable{log}, d, key, false); err == nil {
+			t.Fatal("a log that cannot be restored was")
+		}
+		c, err := d.Copy()
+		if err == nil {
+			err = c.Release(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Close()
+		d = openFolder(t, dir, false)
+	}
+	want := contentOf(t, d.Driver)
+	if _, err := replica.Heal(t.Context(), log, d, key, false); err != nil {
+		t.Fatal(err)
+	}
+	d.Close()
+	other := t.TempDir()
+	mustOpen(t, tables, onDisk(other)).Close()
+	local := openFolder(t, other, true)
+	defer local.Close()
+	if have := contentOf(t, local.Driver); want.Compare(&have) != nil || have.Stores[l.ID].Head.Revision != 2 {
+		t.Errorf("a new node has %+v, expected %+v", have, want)
+	}
+}
+
+// parts returns a sequence of one part.
+func parts(text string) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) { yield([]byte(text), nil) }
 }
 
 // TestMoved lets no node start on a log that was moved, until it is used again.

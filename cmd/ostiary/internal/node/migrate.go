@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/internal/cluster/quorum"
 	"github.com/ostiary/ostiary/storage/kv"
 	"github.com/ostiary/ostiary/storage/replica"
 )
@@ -129,6 +130,9 @@ func (a *app) newMove(from, to string, o migrateOptions) (*move, error) {
 			m.Data = e.text
 			if err := m.CleanData(); err != nil {
 				return nil, err
+			}
+			if _, err := os.Stat(filepath.Join(m.Data, quorum.FolderName)); err == nil {
+				return nil, fmt.Errorf("%s %s is the folder of a node of a cluster without a database, which cannot be moved yet", e.name, e.text)
 			}
 		}
 	}
