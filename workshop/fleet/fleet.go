@@ -92,18 +92,22 @@ func Start(ctx context.Context, o Options) (*Fleet, error) {
 }
 
 // putApart makes the hosts of nodes that are apart.
-func (f *Fleet) putApart() (err error) {
+func (f *Fleet) putApart() error {
 	if f.options.Log.URL != "" {
 		return errors.New("nodes with a database cannot be apart: it has no host of its own")
 	}
-	f.hosts, err = delay.OpenNamespaces(f.options.Nodes, func(from, to int) time.Duration {
+	hosts, err := delay.OpenNamespaces(f.options.Nodes, func(from, to int) time.Duration {
 		fault := f.Between(from, to).Fault()
 		if fault.Cut || fault.Hang {
 			return -1
 		}
 		return *f.options.Apart + fault.Delay
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	f.hosts = hosts
+	return nil
 }
 
 func (f *Fleet) file(name string) string { return filepath.Join(f.options.Folder, name) }

@@ -92,6 +92,14 @@ func start(t *testing.T, kind string, flags ...string) (*fleet.Fleet, *databases
 	return f, server
 }
 
+// parallel lets a test run next to others, unless its nodes are apart: it would choose the
+// same addresses for them as another one.
+func parallel(t *testing.T) {
+	if os.Getenv("OSTIARY_PLAY_DELAY") == "" {
+		t.Parallel()
+	}
+}
+
 // play plays and reports.
 func play(t *testing.T, f *fleet.Fleet, o fleet.PlayOptions) *fleet.Result {
 	t.Helper()
@@ -130,7 +138,7 @@ func requireKept(t *testing.T, r *fleet.Result) {
 // OSTIARY_PLAY_LOG is the log: postgres, mariadb or raft (the default), which needs no
 // database. OSTIARY_PLAY_DELAY, with raft and as root, puts the nodes so far apart, one way.
 func TestPlay(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	long := os.Getenv("OSTIARY_PLAY")
 	duration, err := time.ParseDuration(cmp.Or(long, "20s"))
 	if err != nil {
@@ -149,7 +157,7 @@ func TestPlay(t *testing.T) {
 // TestControl plays on nodes that acknowledge a write before the others show it: the
 // judge must find reads without an acknowledged write. Nothing else may be wrong.
 func TestControl(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	f, _ := start(t, "raft", "--acknowledge", "local")
 	stale := 0
 	for round := 0; stale == 0; round++ {
