@@ -122,12 +122,13 @@ func (s *service) validTenant(ctx context.Context, message, tenant string) (*ost
 // DefaultTenant.
 func (s *service) makesDefaultTenant() bool { return !s.defaultTenantReady.Load() }
 
-// ensureDefaultTenant creates DefaultTenant unless it exists or was deleted. Several
-// nodes may do it at once.
+// ensureDefaultTenant creates DefaultTenant unless it exists or was deleted, whatever the
+// caller may do. Several nodes may do it at once.
 func (s *service) ensureDefaultTenant(ctx context.Context) error {
 	if s.defaultTenantReady.Load() {
 		return nil
 	}
+	ctx = ostiary.WithAccess(ctx, nil)
 	for _, alias := range []struct{ door, name string }{{Name, DefaultTenant}, {deletedDoor, DefaultTenant}} {
 		_, err := s.engine.StoreByAlias(ctx, alias.door, alias.name)
 		if err == nil {
