@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -53,10 +55,18 @@ func (c *nodes) id(p *process) string {
 }
 
 // TestQuorumReplace kills the node that began a cluster without a database, removes it
-// through another one, and lets a new folder join in its place.
+// through another one, and lets a new folder join in its place. The audit log of that one
+// has these commands.
 func TestQuorumReplace(t *testing.T) {
 	t.Parallel()
-	c := startNodesOn(t, "", 3)
+	c := startNodesOn(t, "", 0)
+	for i := range 3 {
+		c.flags = []string{"--audit-folder", c.file(fmt.Sprint("audit", i))}
+		p := &process{number: i}
+		c.all = append(c.all, p)
+		c.start(p)
+	}
+	c.flags = nil
 	c.prepare(c.all[0])
 	first, second := c.all[0], c.all[1]
 	if err := c.write(first, 1); err != nil {
@@ -74,6 +84,18 @@ func TestQuorumReplace(t *testing.T) {
 	c.run("node", "remove", gone, "--force", "--data", c.folder(second))
 	if list := c.list(c.all[2]); strings.Contains(list, gone) {
 		t.Errorf("the removed node is listed: %s", list)
+	}
+	log, err := os.ReadFile(filepath.Join(c.file("audit1"), "audit-000000000001.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var commands []string
+	for _, m := range regexp.MustCompile(`"kind":"command","operation":"([^"]*)","caller":{"id":"local"},"outcome":"([^"]*)","why":"([^":]*)`).FindAllStringSubmatch(string(log), -1) {
+		commands = append(commands, strings.Join(m[1:], ", "))
+	}
+	if want := []string{"node-token, made, valid for 1h0m0s", "node-remove, failed, node " + gone + ", force false",
+		"node-remove, failed, node " + strings.Repeat("0", 32) + ", force false", "node-remove, made, node " + gone + ", force true"}; !slices.Equal(commands, want) {
+		t.Errorf("the audit log has %q, want %q", commands, want)
 	}
 	c.fails([]string{"node " + gone + " was removed"}, "serve", "--cluster", "--data", c.folder(first), "--http", "127.0.0.1:0", "--grpc", "off", "--metrics", "off", "--nodes-listen", "127.0.0.1:0")
 	next := &process{number: 3}

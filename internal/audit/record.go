@@ -23,6 +23,8 @@ const (
 	KindKeys Kind = "keys"
 	// KindNode: the role of the node among several has changed.
 	KindNode Kind = "node"
+	// KindCommand: a command on the machine of the node, which is no request of a client.
+	KindCommand Kind = "command"
 
 	// The other kinds are about the log itself. Lines of the first three are signed.
 

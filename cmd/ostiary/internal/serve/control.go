@@ -12,8 +12,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/protocols"
+	"github.com/ostiary/ostiary/internal/audit"
 	"github.com/ostiary/ostiary/internal/identity"
 )
 
@@ -37,12 +39,12 @@ func (s *prepared) control() (stop func()) {
 		s.log.Warn("the control socket cannot be made: \"ostiary keystone bootstrap\" needs the server stopped", "path", path, "error", err)
 		return func() {}
 	}
-	routes := http.NewServeMux()
-	addCommand(routes, protocols.BootstrapCommand, s.bootstrap)
+	c := &commands{routes: http.NewServeMux(), trail: s.options.Audit}
+	addCommand(c, protocols.BootstrapCommand, s.bootstrap, func(o identity.BootstrapOptions) string { return "user " + o.Username })
 	if s.member != nil {
-		s.member.addNodeCommands(routes)
+		s.member.addNodeCommands(c)
 	}
-	srv := &http.Server{Handler: http.TimeoutHandler(routes, controlTimeout, "the command took too long"), ReadTimeout: controlTimeout, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
+	srv := &http.Server{Handler: http.TimeoutHandler(c.routes, controlTimeout, "the command took too long"), ReadTimeout: controlTimeout, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -54,10 +56,17 @@ func (s *prepared) control() (stop func()) {
 	}
 }
 
+// commands are the commands of the socket.
+type commands struct {
+	routes *http.ServeMux
+	trail  *audit.Trail // nil without an audit log
+}
+
 // addCommand adds a command of the socket. run gets the body of the command, and its
-// answer is sent.
-func addCommand[O, A any](routes *http.ServeMux, name string, run func(context.Context, O) (A, error)) {
-	routes.HandleFunc("POST /"+name, func(w http.ResponseWriter, r *http.Request) {
+// answer is sent. describe returns what a record of the audit log has about the body. If it
+// is nil or returns "", the command changes nothing, and has no record.
+func addCommand[O, A any](c *commands, name string, run func(context.Context, O) (A, error), describe func(O) string) {
+	c.routes.HandleFunc("POST /"+name, func(w http.ResponseWriter, r *http.Request) {
 		var o O
 		d := json.NewDecoder(http.MaxBytesReader(w, r.Body, cli.ControlBytesMax))
 		d.DisallowUnknownFields()
@@ -65,13 +74,35 @@ func addCommand[O, A any](routes *http.ServeMux, name string, run func(context.C
 			http.Error(w, "the command and the server are of different versions: "+err.Error(), http.StatusBadRequest)
 			return
 		}
+		what := ""
+		if describe != nil {
+			what = describe(o)
+		}
+		if err := c.trail.Ready(); err != nil && what != "" {
+			http.Error(w, "the audit log cannot be written, and --audit-required is set: "+err.Error(), http.StatusConflict)
+			return
+		}
+		begun := time.Now()
 		answer, err := run(r.Context(), o)
+		if what != "" {
+			err = errors.Join(err, c.record(begun, name, what, err))
+		}
 		if err != nil {
 			http.Error(w, strings.TrimPrefix(err.Error(), "ostiary: "), http.StatusConflict)
 			return
 		}
 		_ = json.NewEncoder(w).Encode(answer) // the client is gone otherwise
 	})
+}
+
+// record adds a record of a command that began at a time and ended with an error or nil.
+// Who may use the socket is who may open the folder, so the caller is the local one.
+func (c *commands) record(begun time.Time, name, what string, err error) error {
+	r := audit.Record{Time: begun, Kind: audit.KindCommand, Operation: name, Caller: audit.Caller{ID: ostiary.CallerLocal}, Outcome: audit.Made, Why: what}
+	if err != nil {
+		r.Outcome, r.Why = audit.Failed, what+": "+err.Error()
+	}
+	return c.trail.Record(&r)
 }
 
 // bootstrap answers the command "ostiary keystone bootstrap".

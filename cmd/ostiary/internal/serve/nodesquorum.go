@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 
 	"github.com/spf13/pflag"
 
@@ -45,22 +44,27 @@ func (m *member) openLogs(ctx context.Context, a *app) (sharedlog.Log, error) {
 
 // addNodeCommands adds the commands of the socket that a node of a cluster without a
 // database answers: the log has no other address.
-func (m *member) addNodeCommands(routes *http.ServeMux) {
+func (m *member) addNodeCommands(c *commands) {
 	if m.Quorum == nil {
 		return
 	}
-	addCommand(routes, node.TokenCommand, func(ctx context.Context, o node.TokenOptions) (made node.MadeToken, err error) {
+	addCommand(c, node.TokenCommand, func(ctx context.Context, o node.TokenOptions) (made node.MadeToken, err error) {
 		token, err := m.Quorum.Token(ctx, o.Valid)
 		if err != nil {
 			return made, err
 		}
 		m.log.Info("made a token for a node", "valid", o.Valid)
 		return node.MadeToken{Token: token.String()}, nil
+	}, func(o node.TokenOptions) string { return "valid for " + o.Valid.String() })
+	addCommand(c, node.ListCommand, onLog(m, m.listNodes), nil)
+	addCommand(c, node.RemoveCommand, onLog(m, m.removeNode), func(o node.RemoveOptions) string { return fmt.Sprintf("node %s, force %t", o.ID, o.Force) })
+	addCommand(c, node.SettingsCommand, onLog(m, node.ChangeRunning), func(want sharedlog.Settings) string {
+		if want == (sharedlog.Settings{}) {
+			return ""
+		}
+		return fmt.Sprintf("%+v", want)
 	})
-	addCommand(routes, node.ListCommand, onLog(m, m.listNodes))
-	addCommand(routes, node.RemoveCommand, onLog(m, m.removeNode))
-	addCommand(routes, node.SettingsCommand, onLog(m, node.ChangeRunning))
-	addCommand(routes, node.UpgradeCommand, onLog(m, node.Upgrade))
+	addCommand(c, node.UpgradeCommand, onLog(m, node.Upgrade), func(o node.UpgradeOptions) string { return fmt.Sprintf("to version %d", o.To) })
 }
 
 // onLog returns a command that runs on a connection to the log.
