@@ -54,12 +54,12 @@ func (l *lazyDeadline) Deadline() (time.Time, bool) {
 func (l *lazyDeadline) Err() error {
 	err := l.Context.Err()
 	switch {
+	case l.key != nil && l.key.grant != nil && l.key.grant.Ended(): // which also ends the parent of a stream
+		return &door.Refusal{Reason: door.BadCredentials}
 	case err != nil:
 		return err
 	case l.released.Load():
 		return context.Canceled
-	case l.key != nil && l.key.grant != nil && l.key.grant.Ended():
-		return &door.Refusal{Reason: door.BadCredentials}
 	case l.deadline.IsZero() || time.Now().Before(l.deadline):
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"runtime"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/ostiary/ostiary"
@@ -39,15 +40,16 @@ type request struct {
 	body    *trackedBody // nil for a body that net/http reads to its end itself
 	key     *hashedKey   // nil without keys, and on public routes
 	start   time.Time
-	remote  string    // the address of the client
-	held    held      // what a stream keeps for its client
-	stale   uint64    // Options.StaleReads when the request came
-	status  int       // 0 until the handler sets it
-	begun   bool      // the status was passed on, with the first part of the body
-	unread  bool      // see refuseBody
-	streams bool      // the response may last, see door.Route.Streams
-	http2   bool      // a stream over HTTP/2
-	id      [1]string // the value of X-Request-Id, in the form of a header
+	remote  string      // the address of the client
+	held    held        // what a stream keeps for its client
+	stale   uint64      // Options.StaleReads when the request came
+	status  int         // 0 until the handler sets it
+	begun   bool        // the status was passed on, with the first part of the body
+	unread  bool        // see refuseBody
+	streams bool        // the response may last, see door.Route.Streams
+	http2   bool        // a stream over HTTP/2
+	removed atomic.Bool // the caller's key was removed while the stream ran
+	id      [1]string   // the value of X-Request-Id, in the form of a header
 
 	// droppable reports whether the response that is about to begin must be dropped,
 	// because the request is sent to another node; nil if it must not. dropped is true

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/ostiary/ostiary/door"
@@ -17,7 +18,7 @@ import (
 func (q *request) beginStream(ctx context.Context, r *http.Request) (_ context.Context, release func()) {
 	control := http.NewResponseController(q.ResponseWriter)
 	if r.ContentLength != 0 {
-		r.Body = &streamBody{r.Body, control, q.transferTime, &q.ctx.work}
+		r.Body = &streamBody{r.Body, control, q.transferTime, &q.ctx.work, &q.removed}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	q.held, q.http2 = held{conn: q.conn}, r.ProtoMajor == 2
@@ -35,7 +36,9 @@ func (q *request) beginStream(ctx context.Context, r *http.Request) (_ context.C
 		removed, release := q.key.until()
 		stop := context.AfterFunc(removed, func() {
 			cancel()
+			q.removed.Store(true)
 			control.SetReadDeadline(time.Now()) // ends a read that waits
+			control.SetWriteDeadline(time.Now().Add(removedTime))
 		})
 		stopRemoved = func() { stop(); release() }
 	}
@@ -48,15 +51,24 @@ func (q *request) beginStream(ctx context.Context, r *http.Request) (_ context.C
 	}
 }
 
-// boundWrite gives the next write of a stream TransferTime.
+// removedTime is how long a stream whose caller's key was removed can still write, so that
+// its client gets its end.
+const removedTime = time.Second
+
+// boundWrite gives the next write of a stream TransferTime, or less once the caller's key
+// was removed.
 func (q *request) boundWrite() {
-	http.NewResponseController(q.ResponseWriter).SetWriteDeadline(time.Now().Add(q.transferTime))
+	control := http.NewResponseController(q.ResponseWriter)
+	control.SetWriteDeadline(time.Now().Add(q.transferTime))
+	if q.removed.Load() { // after the deadline was set, because the removal sets it too
+		control.SetWriteDeadline(time.Now().Add(min(removedTime, q.transferTime)))
+	}
 }
 
 // endWrite ends the deadline of boundWrite: over HTTP/2, a deadline that passes
 // between two writes would end the stream.
 func (q *request) endWrite() {
-	if q.http2 {
+	if q.http2 && !q.removed.Load() {
 		http.NewResponseController(q.ResponseWriter).SetWriteDeadline(time.Time{})
 	}
 }
@@ -70,11 +82,15 @@ type streamBody struct {
 	control      *http.ResponseController
 	transferTime time.Duration // of each read
 	work         *turns.Work   // of the request
+	removed      *atomic.Bool  // of the request
 }
 
 func (b *streamBody) Read(p []byte) (int, error) {
 	b.work.End() // the client may write slowly
 	b.control.SetReadDeadline(time.Now().Add(b.transferTime))
+	if b.removed.Load() { // after the deadline was set, because the removal sets it too
+		b.control.SetReadDeadline(time.Now())
+	}
 	n, err := b.ReadCloser.Read(p)
 	if err == io.EOF {
 		b.control.SetReadDeadline(time.Time{})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/jsonread"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
@@ -184,6 +185,9 @@ func (c *call) importStream() error {
 		err = in.attributes()
 	}
 	if err != nil {
+		if refusal, ok := errors.AsType[*door.Refusal](c.Context().Err()); ok { // not what the client has sent
+			err = refusal
+		}
 		p := *describe(err)
 		p.Read = &result.Read
 		_, malformed := errors.AsType[*problem](err) // its text has the line
