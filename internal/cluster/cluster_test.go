@@ -44,10 +44,12 @@ type node struct {
 	wrap func(sharedlog.Log) sharedlog.Log
 	// bootClock is true for the clock of the machine instead of that of the host.
 	bootClock bool
-	cluster   *cluster.Node
-	driver    *replica.Driver
-	engine    *ostiary.Engine
-	mu        sync.Mutex // guards cluster and engine against use
+	// wall is by how much the time of day of the node's engine is late or early.
+	wall    time.Duration
+	cluster *cluster.Node
+	driver  *replica.Driver
+	engine  *ostiary.Engine
+	mu      sync.Mutex // guards cluster and engine against use
 }
 
 // oneWay is how long a message takes.
@@ -108,7 +110,7 @@ func (n *node) open(t testing.TB) error {
 			return nil
 		})
 	}
-	e, err := ostiary.Open(t.Context(), ostiary.Options{Driver: d})
+	e, err := ostiary.Open(t.Context(), ostiary.Options{Driver: d, Clock: func() time.Time { return time.Now().Add(n.wall) }})
 	if err != nil {
 		t.Fatal(err)
 	}

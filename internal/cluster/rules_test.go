@@ -150,6 +150,47 @@ func TestClocks(t *testing.T) {
 	})
 }
 
+// TestWallClocks gives the nodes times of day that are an hour apart, and the role of the
+// holder to each of them in turn: leases and reads are as always, and the times of entries
+// do not go back.
+func TestWallClocks(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 3, func(i int, n *node) { n.wall = time.Duration(1-i) * time.Hour })
+		for range 2 {
+			for _, n := range w.nodes {
+				if holder := w.holder(); holder != n {
+					if err := holder.cluster.HandOver(t.Context(), n.cluster.Self().ID); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for range 3 {
+					begun := time.Now()
+					w.mustShow(w.mustWrite(), w.nodes...)
+					if took := time.Since(begun); took > 200*time.Millisecond {
+						t.Errorf("a write took %v", took)
+					}
+				}
+				w.settle()
+			}
+		}
+		for i, n := range w.nodes {
+			s, err := n.engine.Store(t.Context(), w.id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			page, err := s.Changes(t.Context(), ostiary.ChangesRequest{})
+			if err != nil || len(page.Entries) < 18 {
+				t.Fatalf("node %d has %d entries, error %v", i, len(page.Entries), err)
+			}
+			for k := range page.Entries[1:] {
+				if before, at := page.Entries[k].Time, page.Entries[k+1].Time; at.Before(before) {
+					t.Errorf("node %d: an entry of %v follows one of %v", i, at, before)
+				}
+			}
+		}
+	})
+}
+
 // otherHolder waits until another node is the holder.
 func (w *world) otherHolder(but *node) *node {
 	w.t.Helper()
