@@ -123,6 +123,11 @@ LOG ?= postgres
 cluster:
 	OSTIARY_PLAY=$(FOR) OSTIARY_PLAY_LOG=$(LOG) OSTIARY_PLAY_DELAY=$(DELAY) OSTIARY_SEED=$(SEED) $(GO) test ./workshop/fleet -run 'TestPlay|TestControl' -count=1 -timeout 12h -v
 
+# cluster-figures measures three nodes over the log LOG: docs/benchmarks/leases.md.
+.PHONY: cluster-figures
+cluster-figures:
+	OSTIARY_FIGURES=$(LOG) $(GO) test ./workshop/fleet -run TestFigures -count=1 -timeout 1h -v
+
 # again runs the doors' scripts TIMES times, to find results that depend on
 # timing.
 TIMES ?= 100

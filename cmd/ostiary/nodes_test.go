@@ -416,6 +416,36 @@ func TestNodesHandOver(t *testing.T) {
 	}
 }
 
+// TestNodesStopDuringWrite stops the node that writes while a write that another node has
+// passed on waits for the read lease of a third one, which is paused. The client gets the
+// answer of the next holder.
+func TestNodesStopDuringWrite(t *testing.T) {
+	t.Parallel()
+	c := startNodes(t, 3, "--holder-lease", "4s", "--read-lease", "3s", "--request-timeout", "30s")
+	c.prepare(c.all[0])
+	holder := c.holder()
+	via, paused := c.all[(holder.number+1)%3], c.all[(holder.number+2)%3]
+	if err := paused.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	before := holder.ready().Node.Shown
+	written := make(chan error, 1)
+	go func() { written <- c.write(via, 1) }()
+	c.eventually("the holder shows the write", func() bool { return holder.ready().Node.Shown > before })
+	if err := holder.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	<-holder.ended
+	if err := <-written; err != nil {
+		t.Errorf("the write: %v", err)
+	}
+	c.shows(via, 1)
+	if err := paused.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	c.shows(paused, 1)
+}
+
 // TestNodesRefuse requires that a node with a wrong setting does not start, and that the
 // error names what is wrong.
 func TestNodesRefuse(t *testing.T) {

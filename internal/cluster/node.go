@@ -519,8 +519,15 @@ func (n *Node) leased() bool { return int64(n.opts.Clock.Now()) < n.readUntil.Lo
 
 // Shown returns the last sequence that the engines of this node show, which includes
 // what this node has acknowledged. It fails with [replica.ErrStopped] if the node has
-// stopped serving: the log may then have writes of this node that its copy lacks.
-func (n *Node) Shown() (uint64, error) { return n.driver.Shown(), n.driver.Failed() }
+// stopped serving: the log may then have writes of this node that its copy lacks. It also
+// fails once the node is closed, so that the errors of requests that were under way then
+// are no answers to what other nodes have sent.
+func (n *Node) Shown() (uint64, error) {
+	if n.ctx.Err() != nil {
+		return 0, errClosed
+	}
+	return n.driver.Shown(), n.driver.Failed()
+}
 
 // WaitShown returns when the engines of this node show a sequence.
 func (n *Node) WaitShown(ctx context.Context, sequence uint64) error {

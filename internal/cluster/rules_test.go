@@ -303,7 +303,14 @@ func TestClose(t *testing.T) {
 		holder := w.holder()
 		object := w.mustWrite()
 		begun := time.Now()
+		closed := holder.cluster
+		if _, err := closed.Shown(); err != nil {
+			t.Error(err)
+		}
 		holder.stop(t)
+		if _, err := closed.Shown(); !errors.Is(err, storage.ErrClosed) {
+			t.Errorf("a closed node shows something: error %v", err)
+		}
 		next := w.holder()
 		if took := time.Since(begun); took > 50*time.Millisecond {
 			t.Errorf("after %v another node is the holder", took)

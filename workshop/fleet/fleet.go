@@ -169,7 +169,7 @@ func (f *Fleet) relay(to string, pathOf func(net.Conn) *Path) (address string, e
 
 // ownerOf returns the number of the node that has opened a connection; -1 if none has.
 func (f *Fleet) ownerOf(c net.Conn) int {
-	return slices.IndexFunc(f.Nodes, func(n *Node) bool { return owns(n.process(), c) })
+	return slices.IndexFunc(f.Nodes, func(n *Node) bool { return owns(n.Process(), c) })
 }
 
 // Between returns the path of the connections that one node opens to another one.

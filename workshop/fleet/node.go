@@ -171,8 +171,8 @@ func (n *Node) Ready(ctx context.Context) (r Readiness) {
 	return r
 }
 
-// process returns the id of the newest process; 0 before the first.
-func (n *Node) process() int {
+// Process returns the id of the newest process; 0 before the first.
+func (n *Node) Process() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.run == nil {
