@@ -67,3 +67,9 @@ func Expire(n *Node) {
 		n.machine.tokens[token] = t
 	}
 }
+
+// VerifyLeader asks the consensus of a node whether it leads.
+func VerifyLeader(n *Node) error { return n.verifyLeader() }
+
+// EndConsensus ends the consensus of a node, as the first step of Close.
+func EndConsensus(n *Node) error { return n.raft.Shutdown().Error() }

@@ -20,6 +20,7 @@ import (
 	"github.com/ostiary/ostiary/storage/raft"
 	"github.com/ostiary/ostiary/storage/sharedlog"
 	"github.com/ostiary/ostiary/storage/sharedlog/sharedlogtest"
+	"github.com/ostiary/ostiary/workshop/wait"
 )
 
 // fleet is several nodes in one process, over loopback connections.
@@ -444,4 +445,30 @@ func TestHolderLease(t *testing.T) {
 	f.stop(0)
 	start(2 * time.Second)
 	heartbeat("with one of the log,", 900*time.Millisecond)
+}
+
+// TestVerifyLeaderEnds asks a node whether it leads after its consensus has ended, which
+// then never answers: Close ends the question.
+func TestVerifyLeaderEnds(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 1)
+	n := f.nodes[0].Node
+	wait.Until(t, "the node leads", n.Leader)
+	if err := raft.VerifyLeader(n); err != nil {
+		t.Fatal(err)
+	}
+	if err := raft.EndConsensus(n); err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan error, 1)
+	go func() { asked <- raft.VerifyLeader(n) }()
+	f.stop(0)
+	select {
+	case err := <-asked:
+		if !errors.Is(err, storage.ErrClosed) && !strings.Contains(err.Error(), "shutdown") {
+			t.Errorf("the question fails with %v", err)
+		}
+	case <-f.ctx().Done():
+		t.Error("the question is never answered")
+	}
 }
