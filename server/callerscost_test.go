@@ -1,0 +1,154 @@
+package server
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/internal/callers"
+	"github.com/ostiary/ostiary/workshop/certtest"
+)
+
+// BenchmarkCallers is the processor time that the authentication of a caller adds to a
+// request which looks up one store, for callers of each kind. The alternative is the same
+// request to a server without keys. All kinds take turns, without a network. Run it with
+// -benchtime 400000x.
+func BenchmarkCallers(b *testing.B) {
+	w := newTokenWorld(b)
+	w.now = time.Now()
+	w.claims["exp"] = w.now.Unix() + 3600
+	made, err := w.stored.Create(b.Context(), callers.NewKey{Name: "k", Stores: []string{"a*"}, Rights: []string{"read"}})
+	if err == nil {
+		_, err = w.stored.Create(b.Context(), callers.NewKey{Name: "c", Stores: []string{"a*"}, Rights: []string{"read"}, Match: callers.Match{Certificate: "dns:web"}})
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	lookup := &door.Door{Name: "native", Prefixes: []string{"/lookup"}, Routes: []door.Route{{Method: "GET", Pattern: "/lookup", Name: "Lookup", Serve: func(rw http.ResponseWriter, r *http.Request, _ door.Params) {
+		if _, err := w.engine.Store(r.Context(), w.store.ID()); err != nil {
+			panic(err)
+		}
+		rw.WriteHeader(http.StatusNoContent)
+	}}}}
+	shown, authorities := certificateOf(b, "web")
+	kinds := []struct {
+		name, bearer string
+		shown        *clientCertificate
+	}{{name: "none"}, {name: "preshared", bearer: "of-the-file"}, {name: "key", bearer: made.Secret}, {name: "token", bearer: w.provider.Sign(w.claims, -1)}, {name: "certificate", shown: shown}}
+	rounds := make([]func(n int), len(kinds))
+	for i, kind := range kinds {
+		o := Options{HTTP: "127.0.0.1:0", Doors: []*door.Door{lookup}, Engine: w.engine, Log: slog.New(slog.DiscardHandler)}
+		if kind.name != "none" {
+			if o.Keys, err = NewKeys([]Key{{Secret: "of-the-file"}}); err != nil {
+				b.Fatal(err)
+			}
+			o.Callers, o.TLS, o.ClientCA = w.stored, &Certificate{}, authorities
+		}
+		s, err := New(o)
+		if err != nil {
+			b.Fatal(err)
+		}
+		s.shared.keys.withTokens(w.tokens)
+		s.shared.detached.certificate.Store(kind.shown)
+		r, err := http.NewRequest(http.MethodGet, "http://localhost/lookup", nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		r.RequestURI = "/lookup"
+		if kind.bearer != "" {
+			r.Header.Set("Authorization", "Bearer "+kind.bearer)
+		}
+		answer := &statusOnly{header: http.Header{}}
+		rounds[i] = func(n int) {
+			for range n {
+				clear(answer.header)
+				answer.status = 0
+				if s.Handler().ServeHTTP(answer, r); answer.status != http.StatusNoContent {
+					b.Fatalf("%s: status %d", kind.name, answer.status)
+				}
+			}
+		}
+		rounds[i](2000)
+	}
+	const turns = 21
+	more := make([][]float64, len(kinds))
+	b.ResetTimer()
+	for range turns {
+		var alone float64
+		for i, round := range rounds {
+			runtime.GC()
+			n := max(b.N/turns/len(kinds), 1)
+			before := processorTime()
+			round(n)
+			spent := float64(processorTime()-before) / float64(n)
+			if i == 0 {
+				alone = spent
+			}
+			more[i] = append(more[i], spent-alone)
+			if i == 0 {
+				more[i][len(more[i])-1] = spent
+			}
+		}
+	}
+	for i, kind := range kinds {
+		slices.Sort(more[i])
+		b.ReportMetric(more[i][turns/2], kind.name+"-ns")
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+// withTokens makes the keys accept tokens. k may be nil.
+func (k *Keys) withTokens(t *tokens) {
+	if k != nil {
+		k.tokens = t
+	}
+}
+
+// processorTime returns what the process has used so far, in nanoseconds.
+func processorTime() int64 {
+	var u syscall.Rusage
+	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return u.Utime.Nano() + u.Stime.Nano()
+}
+
+// certificateOf returns a certificate with a DNS name as a connection has it, and its
+// authorities.
+func certificateOf(t testing.TB, name string) (*clientCertificate, *ClientCA) {
+	t.Helper()
+	authority, file := certtest.New(t, "authority"), filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(file, authority.PEM, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	authorities, err := NewClientCA(file, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := x509.ParseCertificate(authority.Issue(func(c *x509.Certificate) { c.DNSNames = []string{name} }).Certificate[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newDetached(newConnections(&Options{}))
+	if err := authorities.show(c, &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}, VerifiedChains: [][]*x509.Certificate{{leaf}}}); err != nil {
+		t.Fatal(err)
+	}
+	return c.certificate.Load(), authorities
+}
+
+// statusOnly is a response writer that keeps the status.
+type statusOnly struct {
+	header http.Header
+	status int
+}
+
+func (s *statusOnly) Header() http.Header         { return s.header }
+func (s *statusOnly) WriteHeader(status int)      { s.status = status }
+func (s *statusOnly) Write(p []byte) (int, error) { return len(p), nil }
