@@ -30,6 +30,8 @@ type call struct {
 	// ctx is the context of the handler.
 	ctx   lazyDeadline
 	limit *limiter // whose place the call has, or nil
+	// public is true if the call has a place of those without a key, see admitPublic.
+	public bool
 	// charge is what the received message counts. It is released when the next
 	// message is read, or at the end of the call.
 	charge   charge
@@ -77,7 +79,7 @@ func (c *call) admit() *door.Refusal {
 	if c.method.stream {
 		limit = &c.streams
 	}
-	if c.keys != nil {
+	if c.keys.required() {
 		if c.method.public {
 			return c.admitPublic()
 		}
@@ -122,6 +124,7 @@ func (c *call) admitPublic() (why *door.Refusal) {
 		return why
 	}
 	c.conn.begin()
+	c.public = true
 	return nil
 }
 
@@ -133,7 +136,7 @@ func (c *call) release() {
 	c.ctx.release()
 	c.charge.release()
 	c.leave()
-	if c.keys != nil && c.method.public {
+	if c.public {
 		c.conn.leavePublic(c.method.stream)
 	}
 	c.conn.end(c.ServerStream.Context())
@@ -272,7 +275,7 @@ func (c *call) announced() (int, error) {
 		return 0, status.Error(codes.Unimplemented, "grpc: Decompressor is not installed for the message's grpc-encoding")
 	}
 	n, bound := int64(binary.BigEndian.Uint32(c.header[1:])), c.bodyBytes
-	if c.keys != nil && c.method.public {
+	if c.public {
 		bound = min(bound, publicMessageMax)
 	}
 	if n > min(bound, math.MaxInt32) {

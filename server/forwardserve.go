@@ -225,7 +225,7 @@ func (q *request) noteOutcome() {
 // liveKey returns the key of a forwarded request, if this server still accepts it. open is
 // true if the operation needs none.
 func (s *shared) liveKey(ctx context.Context, as *Forwarded, open bool) (*hashedKey, *door.Refusal) {
-	if key := s.keys.live(ctx, as); key != nil || open || s.keys == nil {
+	if key := s.keys.live(ctx, as); key != nil || open || !s.keys.required() {
 		return key, nil
 	}
 	return nil, &door.Refusal{Reason: door.BadCredentials}

@@ -76,6 +76,8 @@ type Keys struct {
 	mu     sync.Mutex        // guards Replace
 	stored *callers.Registry // Options.Callers; may be nil
 	tokens *tokens           // of Options.Tokens; nil without them
+	// optional is Options.CallersOptional.
+	optional bool
 }
 
 // hashedKey is one accepted key.
@@ -313,6 +315,9 @@ func validUser(name string) bool {
 func basicSum(name, password string) [sha256.Size]byte {
 	return sha256.Sum256([]byte(name + "\x00" + password))
 }
+
+// required reports whether requests need a caller now. k may be nil.
+func (k *Keys) required() bool { return k != nil && !(k.optional && !k.stored.Any()) }
 
 // identify returns the key of the caller of a request on a connection, or the reason to
 // refuse it. What the Authorization header shows has precedence over the certificate of the

@@ -93,6 +93,10 @@ type Options struct {
 	// Callers are the keys of the system store, which authenticate requests as Keys do.
 	// Nil means that there are none. The program runs its Follow while the server runs.
 	Callers *callers.Registry
+	// CallersOptional makes the server accept requests without a caller as long as Callers
+	// has had no key since the start. From the first key on, on whichever node it is made,
+	// every request needs a caller. Keys and Tokens must be nil.
+	CallersOptional bool
 	// Tokens verifies tokens of OpenID Connect providers, which authenticate requests as
 	// well. What their callers may do is in those keys of Callers that match the token.
 	// It needs Callers. Nil means that no token is accepted.
@@ -341,7 +345,7 @@ func (o *Options) CheckExposure() error {
 	if o.Metrics != "" && !o.MetricsExposed && !o.metricsForCallers() && !loopbackAddress(o.Metrics) {
 		return fmt.Errorf("%w: address %s", ErrMetricsExposed, o.Metrics)
 	}
-	if o.Keys != nil || o.Callers != nil || o.Anonymous {
+	if o.Keys != nil || o.Callers != nil && !o.CallersOptional || o.Anonymous {
 		return nil
 	}
 	for _, p := range o.ports() {

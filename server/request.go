@@ -79,7 +79,8 @@ func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 	q.keepBody(r)
 	defer q.end(r)
 	ctx := r.Context()
-	if q.keys != nil && !route.Public && !q.door.OwnAuthentication {
+	required := q.keys.required()
+	if required && !route.Public && !q.door.OwnAuthentication {
 		key, why := q.keys.identify(ctx, r.Header["Authorization"], q.door.Basic, q.conn)
 		if refusal := q.lockout(r, key); refusal != nil {
 			q.delayRefusal(ctx, q.conn)
@@ -104,13 +105,13 @@ func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 			return
 		}
 	}
-	if q.key != nil || q.keys == nil && !q.door.OwnAuthentication {
+	if q.key != nil || !required && !q.door.OwnAuthentication {
 		if why := q.conn.trust(); why != nil {
 			q.refuse(r, why)
 			return
 		}
 	}
-	if q.keys == nil && !q.door.OwnAuthentication && r.Header["Authorization"] != nil {
+	if !required && !q.door.OwnAuthentication && r.Header["Authorization"] != nil {
 		q.Header().Set(headerAuthentication, "off")
 	}
 	origin, why := q.key.origin(r.Header[headerReason])
@@ -188,7 +189,7 @@ func (q *request) lockout(r *http.Request, key *hashedKey) *door.Refusal {
 
 // enter takes a place for the request within the bounds. leave gives it back.
 func (q *request) enter(route *door.Route) (leave func(), why *door.Refusal) {
-	if q.keys != nil && route.Public {
+	if q.keys.required() && route.Public {
 		limit, why := q.enterPublic(q.conn, route.Streams)
 		if why != nil {
 			return nil, why

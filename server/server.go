@@ -51,6 +51,9 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.CallersOptional && (o.Keys != nil || o.Tokens != nil || o.ClientCA != nil) {
+		return nil, errors.New("invalid options: CallersOptional with Keys, Tokens or ClientCA")
+	}
 	if (o.ClientCA != nil && o.Callers == nil) || (o.ClientCA != nil || o.MetricsTLS) && o.TLS == nil {
 		return nil, errors.New("invalid options: ClientCA needs TLS and Callers, and MetricsTLS needs TLS")
 	}
@@ -59,6 +62,7 @@ func New(o Options) (*Server, error) {
 			o.Keys = &Keys{}
 		}
 		o.Keys.stored, o.Keys.tokens = o.Callers, newTokens(o.Tokens, o.Callers)
+		o.Keys.optional = o.CallersOptional
 	}
 	s := &Server{opts: o, metrics: newMetrics(), health: newHealthService(), failed: make(chan error, 1)}
 	s.connections, s.metricsConnections = newConnections(&s.opts), newMetricsConnections(&s.opts)
@@ -75,7 +79,7 @@ func New(o Options) (*Server, error) {
 func newShared(o *Options, m *metrics, allowed *cors) *shared {
 	s := &shared{
 		keys: o.Keys, clients: o.ClientCA, cors: allowed, log: o.Log, logins: logins.New(o.Log), accessLog: o.AccessLog, trail: o.Audit, auditContent: o.AuditContent, metrics: m, probe: o.Probe, readiness: o.Readiness,
-		localOnly:      o.Keys == nil && !o.Anonymous,
+		localOnly:      (o.Keys == nil || o.CallersOptional) && !o.Anonymous,
 		requestTimeout: max(o.RequestTimeout, 0), transferTime: o.TransferTime, bodyBytes: o.BodyBytes,
 		requests:       limiter{name: "RequestsMax", max: o.RequestsMax},
 		streams:        limiter{name: "StreamsMax", max: o.StreamsMax},

@@ -132,3 +132,29 @@ func (b bearerOf) RoundTrip(r *http.Request) (*http.Response, error) {
 	r.Header.Set("Authorization", "Bearer "+string(b))
 	return http.DefaultTransport.RoundTrip(r)
 }
+
+// TestNodesFirstKey makes the first key of a cluster whose nodes were started without one:
+// each node requires a caller from then on.
+func TestNodesFirstKey(t *testing.T) {
+	t.Parallel()
+	c := startNodes(t, 2)
+	list := func(p *process, secret string) error {
+		_, err := client.New(p.http, client.Options{Transport: bearerOf(secret)}).Keys(t.Context())
+		return err
+	}
+	for _, p := range c.all {
+		if err := list(p, "none"); err != nil {
+			t.Fatalf("node %d without a key: %v", p.number, err)
+		}
+	}
+	made, err := client.New(c.all[0].http, client.Options{}).CreateKey(t.Context(), client.NewKey{Name: "first", Stores: []string{"*"}, Rights: []string{"admin"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range c.all {
+		c.eventually("the node requires a key", func() bool { return list(p, "none") != nil })
+		if err := list(p, made.Secret); err != nil {
+			t.Errorf("node %d with the key: %v", p.number, err)
+		}
+	}
+}

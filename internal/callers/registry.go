@@ -46,6 +46,7 @@ type Registry struct {
 	decisions *derived.Cache[*replica.At[*value], decision, bool]
 
 	stored atomic.Pointer[stored] // nil before the store was found
+	any    atomic.Bool            // see Any
 
 	mu     sync.Mutex    // guards the changes of stored, and the field below
 	handed []*Credential // those that callers have got, and that have not ended
@@ -247,6 +248,9 @@ func (r *Registry) newest(ctx context.Context) (*replica.At[*value], error) {
 	if at == nil && err == nil {
 		at = noKeys
 	}
+	if err == nil && len(at.Value.byID) > 0 && !r.any.Load() {
+		r.any.Store(true)
+	}
 	return at, err
 }
 
@@ -299,6 +303,11 @@ func (r *Registry) Len(ctx context.Context) (int, error) {
 	}
 	return len(at.Value.byID), nil
 }
+
+// Any reports whether there was a key since the registry was made, as far as it has looked:
+// it looks at each change that it makes, and while Follow runs at all others. Once Any is
+// true it stays so.
+func (r *Registry) Any() bool { return r.any.Load() }
 
 func (r *Registry) decide(ctx context.Context, d decision) (bool, error) {
 	at, err := r.newest(ctx)

@@ -38,6 +38,13 @@ func (e *ConnectionError) Unwrap() error { return e.cause }
 // that of its cause.
 func ConnectionFailed(text string, cause error) error { return &ConnectionError{text, cause} }
 
+// brokenHandshake reports whether a server may have closed a connection because of the
+// certificate of the client. With TLS 1.3, the client notices it at any later step.
+func brokenHandshake(err error) bool {
+	return strings.Contains(err.Error(), "remote error: tls: ") || strings.Contains(err.Error(), "client conn could not be established") ||
+		errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF)
+}
+
 // failed returns the error of a request that got no response, with the reason in
 // plain words where it is known.
 func (s *Server) failed(err error) error {
@@ -65,7 +72,7 @@ func (s *Server) failed(err error) error {
 		return failed("the certificate of %s is for other hosts: %v", at, name)
 	case strings.Contains(err.Error(), "remote error: tls: certificate required"):
 		return failed("the server on %s requires a client certificate: set --client-cert and --client-key", at)
-	case s.App.clientCert != "" && (strings.Contains(err.Error(), "remote error: tls: ") || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)):
+	case s.App.clientCert != "" && brokenHandshake(err):
 		return failed("the server on %s closed the connection: it does not accept the certificate of --client-cert (%v)", at, err)
 	case strings.Contains(err.Error(), http2Settings), wasClosed(err) && servesHTTP2(at):
 		return failed("%s is a port for gRPC: expected the HTTP address of the server, for example %s http://127.0.0.1:8080", at, s.Flag)

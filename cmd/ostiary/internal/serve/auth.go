@@ -168,19 +168,23 @@ func explainExposed(err error) error {
 	return err
 }
 
-// requireKeys makes the server accept the keys of the system store, if --auth asks for
-// them, if there are preshared keys, or if the system store has keys when the server
-// starts.
+// requireKeys makes the server require the keys of the system store, if --auth asks for
+// them, if there are preshared keys, or as soon as the system store has keys. With --auth
+// none it fails for a node of a cluster that has keys.
 func (s *prepared) requireKeys(ctx context.Context) error {
 	f, registry := s.flags, s.flags.door.native.Callers
-	if f.auth == cli.AuthNone {
+	if f.auth == cli.AuthNone && s.member == nil {
 		return nil
 	}
 	n, err := registry.Len(ctx)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case f.auth == cli.AuthNone && n > 0:
+		return fmt.Errorf("%w: --auth none, and the cluster has keys (ostiary key list), which this node would not check: expected --auth keys or no --auth", cli.ErrUsage)
 	}
 	if f.auth != cli.AuthKeys && s.options.Keys == nil && s.options.Tokens == nil && s.options.ClientCA == nil && n == 0 {
+		s.options.Callers, s.options.CallersOptional = registry, true
 		return nil
 	}
 	s.options.Callers = registry
@@ -200,8 +204,9 @@ func (s *prepared) followKeys() (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if s.options.Callers != nil {
-			s.options.Callers.Follow(ctx)
+		// Without other nodes, this one makes the first key itself.
+		if o := &s.options; o.Callers != nil && (!o.CallersOptional || s.member != nil) {
+			o.Callers.Follow(ctx)
 		}
 	}()
 	return func() {

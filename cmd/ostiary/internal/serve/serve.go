@@ -403,6 +403,8 @@ func logStart(log *slog.Logger, data string, o *server.Options, s *server.Server
 	}
 	auth := cli.AuthPreshared
 	switch {
+	case o.CallersOptional:
+		auth = "off"
 	case o.Callers != nil:
 		auth = cli.AuthKeys
 	case o.Keys == nil:

@@ -1,0 +1,74 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/internal/callers"
+	"github.com/ostiary/ostiary/server"
+)
+
+// TestFirstKey makes the first key of a server that is open until then.
+func TestFirstKey(t *testing.T) {
+	t.Parallel()
+	e, err := ostiary.Open(t.Context(), ostiary.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	registry := callers.New(e, callers.Options{})
+	o := server.Options{Callers: registry, CallersOptional: true, Engine: e}
+	r := start(t, o)
+	conn := r.dial(t)
+	call := func(bearer string) error {
+		return conn.Invoke(metadata.AppendToOutgoingContext(context.Background(), "authorization", "Bearer "+bearer), "/test.Echo/Echo", wrapperspb.String(""), &wrapperspb.StringValue{})
+	}
+	get := func(headers ...string) int {
+		status, h, _ := r.ask(t, "GET", "/echo/caller", "", headers...)
+		if off := h.Get("Ostiary-Authentication"); len(headers) > 0 && (off == "off") != (status == 200 && !registry.Any()) {
+			t.Errorf("status %d, Ostiary-Authentication %q", status, off)
+		}
+		return status
+	}
+	if status := get(); status != 200 {
+		t.Errorf("without a key, none was made: %d", status)
+	}
+	if status, err := get("Authorization", "Bearer x"), call("x"); status != 200 || err != nil {
+		t.Errorf("an unknown key, none was made: %d, %v", status, err)
+	}
+	if status, _, _ := r.ask(t, "GET", "/echo/caller", "", "Origin", "https://elsewhere.example"); status != 403 {
+		t.Errorf("a page of another machine: %d", status)
+	}
+	made, err := registry.Create(t.Context(), callers.NewKey{Name: "first", Stores: []string{"*"}, Rights: []string{"read"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, wrong, right := get(), get("Authorization", "Bearer x"), get("Authorization", "Bearer "+made.Secret); status != 401 || wrong != 401 || right != 200 {
+		t.Errorf("with the first key: none %d, unknown %d, known %d", status, wrong, right)
+	}
+	if wrong, right := call("x"), call(made.Secret); wrong == nil || right != nil {
+		t.Errorf("with the first key over gRPC: unknown %v, known %v", wrong, right)
+	}
+	if status, _, _ := r.ask(t, "GET", "/echo/open", ""); status != 200 {
+		t.Errorf("a public route: %d", status)
+	}
+	if _, err := registry.Revoke(t.Context(), "first"); err != nil {
+		t.Fatal(err)
+	}
+	if status := get(); status != 401 || call(made.Secret) == nil {
+		t.Errorf("after the only key was revoked: %d", status)
+	}
+	o.HTTP = "0.0.0.0:0"
+	if _, err := server.New(o); !errors.Is(err, server.ErrExposed) {
+		t.Errorf("open to other machines: %v", err)
+	}
+	o.HTTP, o.Keys = "", &server.Keys{}
+	if _, err := server.New(o); err == nil {
+		t.Error("optional keys and preshared keys")
+	}
+}
