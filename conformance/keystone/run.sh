@@ -93,6 +93,10 @@ gophercloud() { (cd "$root" && go run ./internal/testrun -C conformance/keystone
 
 middleware() { OS_PASSWORD=secret "$work/venv/bin/python" middleware.py "$url" "$work/data.fernet"; }
 
+# notifications reads what the clients of the suites before it have caused. pycadf is a
+# dependency of keystonemiddleware.
+notifications() { "$work/venv/bin/python" notifications.py "$work"/notifications/*.jsonl && echo "1 passed, 0 failed"; }
+
 logins() { OS_PASSWORD=secret "$work/venv/bin/python" -W ignore logins.py "$url"; }
 
 rallies() { OS_PASSWORD=secret bash rally.sh "$work/rally-venv" "$url" "$work/rally"; }
@@ -181,10 +185,10 @@ else
 fi || exit 1
 port=$(free)
 url=http://127.0.0.1:$port/v3
-rm -rf "$work"/data "$work"/data.* "$work"/strict* "$work/locks"
+rm -rf "$work"/data "$work"/data.* "$work"/strict* "$work/locks" "$work/notifications"
 OS_BOOTSTRAP_PASSWORD=secret "$work/ostiary" --data "$work/data" keystone bootstrap --bootstrap-region-id RegionOne \
 	--bootstrap-public-url "$url" --bootstrap-internal-url "$url" --bootstrap-admin-url "$url" || exit 1
-serve data "$port" || exit 1
+serve data "$port" --keystone-notifications "$work/notifications" || exit 1
 export OS_AUTH_URL=$url OS_USERNAME=admin OS_PASSWORD=secret OS_PROJECT_NAME=admin
 export OS_USER_DOMAIN_ID=default OS_PROJECT_DOMAIN_ID=default OS_IDENTITY_API_VERSION=3
 
@@ -195,6 +199,7 @@ if wants openstackclient || wants tempest || wants compliance || wants keystonem
 		wants compliance && suite compliance compliance
 		wants keystonemiddleware && suite keystonemiddleware middleware
 		wants keystoneauth && suite keystoneauth logins
+		wants openstackclient && suite notifications notifications
 	else
 		skip "openstackclient, tempest, compliance, keystonemiddleware, keystoneauth" "the packages cannot be installed"
 	fi
