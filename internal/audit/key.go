@@ -83,6 +83,9 @@ func ParsePublic(data []byte) (ed25519.PublicKey, error) {
 	if block == nil {
 		return nil, errors.New("expected PEM with a public key")
 	}
+	if block.Type == "PRIVATE KEY" {
+		return nil, errors.New("this is the private key: expected the public key, which the server keeps in the file with .pub behind its name")
+	}
 	parsed, err := x509.ParsePKIXPublicKey(block.Bytes)
 	if err != nil {
 		return nil, err
