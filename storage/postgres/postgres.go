@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -56,7 +57,7 @@ func Open(ctx context.Context, address string) (*sqllog.Log, error) {
 	if err := adapt(ctx, config); err != nil {
 		return nil, fmt.Errorf("PostgreSQL at %s: %w", config.Host, err)
 	}
-	log, err := sqllog.Open(ctx, stdlib.OpenDB(*config), &dialect{config}, check)
+	log, err := sqllog.Open(ctx, stdlib.OpenDB(*config, stdlib.OptionShouldPing(mayBeGone)), &dialect{config}, check)
 	if err != nil {
 		return nil, fmt.Errorf("PostgreSQL at %s: %w", config.Host, err)
 	}
@@ -81,6 +82,13 @@ func replicaPool(address string) (*sql.DB, error) {
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec
 	config.ValidateConnect = nil // the primary's URL may ask for a server that can write
 	return stdlib.OpenDB(*config), nil
+}
+
+// mayBeGone reports whether a connection that was idle must be tested with a round trip:
+// the server has closed it. Far from the server, a test of each would double the time of a
+// write after a second of silence.
+func mayBeGone(_ context.Context, p stdlib.ShouldPingParams) bool {
+	return p.IdleDuration > time.Second && p.Conn.PgConn().CheckConn() != nil
 }
 
 // adapt removes the settings of a session if PgBouncer refuses them. They are those of the
