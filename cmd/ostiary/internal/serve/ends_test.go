@@ -137,7 +137,7 @@ func (w *endsWorld) send(secret, method, path string, body any, whole string) (r
 		return nil, err
 	}
 	w.t.Cleanup(func() { conn.Close() })
-	conn.(*net.TCPConn).SetReadBuffer(4096)
+	conn.(*net.TCPConn).SetReadBuffer(64 << 10)
 	text, isReader := body.(io.Reader)
 	if !isReader {
 		text = bytes.NewReader(must(json.Marshal(body))(w.t))
@@ -168,7 +168,6 @@ func (w *endsWorld) send(secret, method, path string, body any, whole string) (r
 		}
 	}
 	return func() string {
-		conn.(*net.TCPConn).SetReadBuffer(1 << 20)
 		if head == nil {
 			if err := read(); err != nil {
 				return "cut: " + err.Error()
