@@ -266,10 +266,11 @@ func (m *move) giveBack(to *movedLog, local *pebble.Driver, failure error) error
 // logToFolder moves the stores of a log to a folder.
 func (m *move) logToFolder(ctx context.Context) error {
 	return m.withLog(ctx, &m.from, func(from *movedLog) error {
-		if err := m.checkFolder(ctx, from); err != nil {
+		done, err := m.checkFolder(ctx, from)
+		if err != nil || done {
 			return err
 		}
-		err := m.drain(ctx, from, m.App, func(place replica.Place) error {
+		err = m.drain(ctx, from, m.App, func(place replica.Place) error {
 			local, err := m.OpenCopy(ctx)
 			if err != nil {
 				return err
@@ -288,35 +289,52 @@ func (m *move) logToFolder(ctx context.Context) error {
 	})
 }
 
-// checkFolder fails unless TO is new, or a copy of FROM, with the key of FROM.
-func (m *move) checkFolder(ctx context.Context, from *movedLog) error {
+// checkFolder fails unless TO is new, or a copy of FROM, with the key of FROM. It returns
+// true if an earlier attempt has ended after its last step.
+func (m *move) checkFolder(ctx context.Context, from *movedLog) (done bool, err error) {
 	cluster, err := from.Cluster(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	key, err := m.ReadSecretKey()
 	if err != nil {
-		return err
+		return false, err
 	}
 	if key != nil && replica.Fingerprint(key) != cluster.KeyFingerprint {
-		return fmt.Errorf("%w: the key in %s is not that of FROM, expected the file that its nodes have", replica.ErrKey, m.SecretKeyFile())
+		return false, fmt.Errorf("%w: the key in %s is not that of FROM, expected the file that its nodes have", replica.ErrKey, m.SecretKeyFile())
 	}
 	m.keyless = key == nil && cluster.KeyFingerprint != (storage.Hash{})
 	if entries, err := os.ReadDir(m.Data); err != nil || len(entries) == 0 {
-		return m.checkMoved(ctx, from) // the folder is made, or opening it fails
+		return false, m.checkMoved(ctx, from) // the folder is made, or opening it fails
 	}
 	local, err := m.OpenCopy(ctx)
 	if errors.Is(err, kv.ErrNoCopy) {
-		return fmt.Errorf("TO %s has stores already, expected a new folder; if it was moved there before, compare both with --verify", m.Data)
+		return true, m.checkDone(ctx, from)
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	place, err := placeOf(local)
 	if err == nil && place.Cluster != cluster.ID && place.Cluster != (sharedlog.ClusterID{}) {
 		err = fmt.Errorf("TO %s is the copy of a node of cluster %s, and FROM has cluster %s: expected a new folder", m.Data, place.Cluster, cluster.ID)
 	}
-	return errors.Join(err, local.Close())
+	return false, errors.Join(err, local.Close())
+}
+
+// checkDone fails unless FROM was moved to TO, a folder of its own, and both have the same.
+func (m *move) checkDone(ctx context.Context, from *movedLog) error {
+	used := fmt.Errorf("TO %s has stores already, expected a new folder", m.Data)
+	cluster, err := from.Log.Cluster(ctx)
+	if err != nil {
+		return err
+	}
+	if !cluster.Moved() {
+		return used
+	}
+	if err := m.verify(ctx); err != nil {
+		return fmt.Errorf("%w; FROM was moved: %w", used, err)
+	}
+	return nil
 }
 
 // checkMoved fails with sharedlog.ErrMoved if FROM was moved before. A second place would
