@@ -97,7 +97,12 @@ type outcome struct {
 // request.
 var errNotLeader = errors.New("server is not the leader")
 
+// errEnded means that the consensus of a server has ended while it had a command: the
+// next leader may still have it, so the outcome is open.
+var errEnded = errors.New("consensus of the server has ended")
+
 // errorKinds are the errors that keep their identity on the way to another node.
+// storage.ErrClosed is not among them: a log that another node has closed is open here.
 var errorKinds = map[string]error{
 	"swap":      sharedlog.ErrSwap,
 	"lease":     sharedlog.ErrLease,
@@ -105,7 +110,6 @@ var errorKinds = map[string]error{
 	"size":      storage.ErrTooLarge,
 	"damaged":   storage.ErrDamaged,
 	"notleader": errNotLeader,
-	"closed":    storage.ErrClosed,
 	"snapshot":  sharedlog.ErrNoSnapshot,
 	"token":     ErrToken,
 	"format":    storage.ErrFormat,

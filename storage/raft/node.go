@@ -18,8 +18,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	consensus "github.com/hashicorp/raft"
 	"google.golang.org/grpc"
-
-	"github.com/ostiary/ostiary/storage"
 )
 
 // Options are the options of [Open].
@@ -267,7 +265,8 @@ func (n *Node) Leader() bool { return n.raft.State() == consensus.Leader }
 func (n *Node) Syncs() uint64 { return n.entries.syncs.Load() }
 
 // propose makes a command on the leader, waits until it is applied there, and returns
-// its index. It fails with errNotLeader if this node did not begin.
+// its index. It fails with errNotLeader if this node did not begin, and with errEnded if
+// the outcome is open because the consensus has ended.
 func (n *Node) propose(c []byte) (uint64, error) {
 	f := n.raft.Apply(c, memberTimeout)
 	err := f.Error()
@@ -275,7 +274,7 @@ func (n *Node) propose(c []byte) (uint64, error) {
 	case errors.Is(err, consensus.ErrNotLeader), errors.Is(err, consensus.ErrEnqueueTimeout), errors.Is(err, consensus.ErrLeadershipTransferInProgress):
 		return 0, fmt.Errorf("%w: %w", errNotLeader, err)
 	case errors.Is(err, consensus.ErrRaftShutdown):
-		return 0, storage.ErrClosed
+		return 0, errEnded
 	case err != nil:
 		return 0, err
 	}
@@ -333,7 +332,7 @@ func (n *Node) verifyLeader() error {
 		}
 		return nil
 	case <-n.ctx.Done():
-		return storage.ErrClosed
+		return fmt.Errorf("%w: %w", errNotLeader, errEnded)
 	}
 }
 

@@ -465,10 +465,30 @@ func TestVerifyLeaderEnds(t *testing.T) {
 	f.stop(0)
 	select {
 	case err := <-asked:
-		if !errors.Is(err, storage.ErrClosed) && !strings.Contains(err.Error(), "shutdown") {
+		if !strings.Contains(err.Error(), "ended") && !strings.Contains(err.Error(), "shutdown") {
 			t.Errorf("the question fails with %v", err)
 		}
 	case <-f.ctx().Done():
 		t.Error("the question is never answered")
+	}
+}
+
+// TestLeaderEnds appends on a node while the one that led still answers, and its consensus
+// has ended: that another node ends is no reason to refuse what the next leader takes.
+func TestLeaderEnds(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3)
+	head := f.append(1, 1)
+	if err := raft.EndConsensus(f.nodes[0].Node); err != nil {
+		t.Fatal(err)
+	}
+	l := f.nodes[1].Log()
+	defer l.Close()
+	r := barrier(t, head, 1)
+	if err := l.Append(f.ctx(), 0, head, r, nil); err == nil || errors.Is(err, storage.ErrClosed) {
+		t.Errorf("a leader that has ended answers %v", err)
+	}
+	if err := sharedlog.Commit(f.ctx(), l, 0, head, r, nil); err != nil {
+		t.Errorf("a segment that the next leader gets: %v", err)
 	}
 }
