@@ -10,6 +10,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/internal/replica"
+	"github.com/ostiary/ostiary/internal/system"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -184,7 +185,7 @@ type Question struct {
 
 // Explain answers a question, for the store and for the door.
 func (r *Registry) Explain(ctx context.Context, q Question) (out []ostiary.Explanation, err error) {
-	own := managing(ctx)
+	own := system.Context(ctx)
 	s, err := r.find(own)
 	if err != nil {
 		return nil, err
@@ -262,7 +263,7 @@ func (r *Registry) change(ctx context.Context, decide func(*value) (*ostiary.Wri
 	if err != nil {
 		return err
 	}
-	_, err = s.Change(managing(ctx), func(base *replica.At[*value]) (*ostiary.WriteRequest, *value, error) {
+	_, err = s.Change(system.Context(ctx), func(base *replica.At[*value]) (*ostiary.WriteRequest, *value, error) {
 		w, err := decide(base.Value)
 		if err != nil {
 			return nil, nil, err

@@ -14,14 +14,12 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/internal/derived"
 	"github.com/ostiary/ostiary/internal/replica"
+	"github.com/ostiary/ostiary/internal/system"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
 
 const (
-	// systemAlias is the alias of the system store for [ostiary.SystemDoor].
-	systemAlias = "default"
-	systemName  = "system"
 	// decisionsMax is the largest number of decisions that are remembered.
 	decisionsMax = 20_000
 	// followPause is how long [Registry.Follow] waits before it looks for the system
@@ -94,41 +92,13 @@ func (r *Registry) until(end time.Time) (context.Context, context.CancelFunc) {
 	return context.WithDeadline(context.Background(), time.Now().Add(end.Sub(r.now())))
 }
 
-// managingKey is the key of [Managing].
-type managingKey struct{}
-
-// Managing reports whether a context belongs to a change that this package makes of the
-// system store. Nothing else may change that store.
-func Managing(ctx context.Context) bool { return ctx.Value(managingKey{}) != nil }
-
-// managing returns a context for the package's own calls: the access of the caller does
-// not apply to them.
-func managing(ctx context.Context) context.Context { return own{ctx} }
-
-// own is the context of [managing].
-type own struct{ context.Context }
-
-// Value implements [context.Context].
-func (o own) Value(key any) any {
-	switch key {
-	case ostiary.AccessKey{}:
-		return nil
-	case managingKey{}:
-		return true
-	}
-	return o.Context.Value(key)
-}
-
 // find returns the replica of the system store, or nil if there is no store yet.
 func (r *Registry) find(ctx context.Context) (*stored, error) {
 	if s := r.stored.Load(); s != nil && r.engine.Exists(ctx, s.store) == nil {
 		return s, nil
 	}
-	store, err := r.engine.StoreByAlias(managing(ctx), ostiary.SystemDoor, systemAlias)
-	if errors.Is(err, ostiary.ErrNoStore) {
-		return nil, nil
-	}
-	if err != nil {
+	store, err := system.Store(ctx, r.engine)
+	if store == nil || err != nil {
 		return nil, err
 	}
 	r.mu.Lock()
@@ -142,11 +112,10 @@ func (r *Registry) find(ctx context.Context) (*stored, error) {
 
 // create returns the replica of the system store, which it creates if there is none.
 func (r *Registry) create(ctx context.Context) (*stored, error) {
-	ctx = managing(ctx)
-	_, err := r.engine.CreateStore(ctx, ostiary.CreateStoreRequest{Name: systemName, Aliases: map[string]string{ostiary.SystemDoor: systemAlias}})
-	if err != nil && !errors.Is(err, ostiary.ErrStoreExists) {
+	if err := system.Create(ctx, r.engine); err != nil {
 		return nil, err
 	}
+	ctx = system.Context(ctx)
 	s, err := r.find(ctx)
 	if err == nil && s == nil {
 		err = ostiary.ErrNoStore
@@ -234,7 +203,7 @@ func (v *value) remove(id string) {
 // newest returns the keys at the newest revision. A node that may lack acknowledged
 // writes uses what it has: the request that follows finds out whether it may be answered.
 func (r *Registry) newest(ctx context.Context) (*replica.At[*value], error) {
-	ctx = managing(ctx)
+	ctx = system.Context(ctx)
 	s, err := r.find(ctx)
 	var at *replica.At[*value]
 	if err == nil && s != nil {
@@ -323,7 +292,7 @@ func (r *Registry) decideAt(ctx context.Context, at *replica.At[*value], d decis
 	if yes, known := r.decisions.Get(at, d); known {
 		return yes, nil
 	}
-	ctx = managing(ctx)
+	ctx = system.Context(ctx)
 	s, err := r.find(ctx)
 	if err != nil || s == nil {
 		return false, err
@@ -367,7 +336,7 @@ func (r *Registry) Follow(ctx context.Context) {
 		s, err := r.find(ctx)
 		if err == nil && s != nil {
 			r.sweep(ctx)
-			for _, err := range s.store.Watch(managing(ctx), ostiary.WatchRequest{}) {
+			for _, err := range s.store.Watch(system.Context(ctx), ostiary.WatchRequest{}) {
 				r.sweep(ctx)
 				if err != nil {
 					break

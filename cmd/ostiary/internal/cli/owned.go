@@ -11,7 +11,7 @@ import (
 	"github.com/ostiary/ostiary/door/native"
 	"github.com/ostiary/ostiary/door/openfga"
 	"github.com/ostiary/ostiary/door/permify"
-	"github.com/ostiary/ostiary/internal/callers"
+	"github.com/ostiary/ostiary/internal/system"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -36,9 +36,9 @@ func GuardFolder(ctx context.Context, store storage.StoreInfo) error {
 }
 
 // refuseOwned fails with ErrInvalidRequest if a store has the records of a door, or if it is
-// the system store and the change is not one of keys.
+// the system store and the change is not one of its own.
 func refuseOwned(ctx context.Context, store storage.StoreInfo) error {
-	if callers.Managing(ctx) {
+	if system.Managing(ctx) {
 		return nil
 	}
 	if protocol := DoorOf(store.Aliases); protocol != "" {

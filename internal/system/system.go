@@ -1,0 +1,61 @@
+// Package system finds and creates the system store of an engine, which holds what the
+// program itself keeps: keys of callers, and keys of tokens. [Store] and [Create] return
+// it, and [Context] marks the changes that may be made in it. The package does not know
+// what the store contains.
+package system
+
+import (
+	"context"
+	"errors"
+
+	"github.com/ostiary/ostiary"
+)
+
+const (
+	// alias is the alias of the system store for [ostiary.SystemDoor].
+	alias = "default"
+	name  = "system"
+)
+
+// managingKey is the key of [Managing].
+type managingKey struct{}
+
+// Managing reports whether a context is one of [Context]. Nothing else may change the
+// system store.
+func Managing(ctx context.Context) bool { return ctx.Value(managingKey{}) != nil }
+
+// Context returns a context for calls that read and change the system store: the access
+// of the caller does not apply to them.
+func Context(ctx context.Context) context.Context { return own{ctx} }
+
+// own is the context of [Context].
+type own struct{ context.Context }
+
+// Value implements [context.Context].
+func (o own) Value(key any) any {
+	switch key {
+	case ostiary.AccessKey{}:
+		return nil
+	case managingKey{}:
+		return true
+	}
+	return o.Context.Value(key)
+}
+
+// Store returns the system store, or nil if there is none yet.
+func Store(ctx context.Context, e *ostiary.Engine) (*ostiary.Store, error) {
+	store, err := e.StoreByAlias(Context(ctx), ostiary.SystemDoor, alias)
+	if errors.Is(err, ostiary.ErrNoStore) {
+		return nil, nil
+	}
+	return store, err
+}
+
+// Create creates the system store if there is none. The store has no schema.
+func Create(ctx context.Context, e *ostiary.Engine) error {
+	_, err := e.CreateStore(Context(ctx), ostiary.CreateStoreRequest{Name: name, Aliases: map[string]string{ostiary.SystemDoor: alias}})
+	if errors.Is(err, ostiary.ErrStoreExists) {
+		return nil
+	}
+	return err
+}
