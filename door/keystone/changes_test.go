@@ -1,6 +1,7 @@
 package keystone_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -24,7 +25,7 @@ func TestValidationSeesChanges(t *testing.T) {
 	keys := []settings.Key{settings.NewKey()}
 	adjust := func(o *keystone.Options) {
 		o.URL = "" // links follow the Host header
-		o.Keys = func() ([]settings.Key, error) { return keys, nil }
+		o.Keys = func(context.Context) ([]settings.Key, error) { return keys, nil }
 	}
 	o := settings.Deployment{Rounds: 4, Clock: func() time.Time { return now }}
 	driver := memory.New()

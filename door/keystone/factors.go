@@ -44,9 +44,9 @@ func (c *call) loginByTOTP(text json.RawMessage) (*identity.Record, error) {
 }
 
 // receiptCodec returns the encoder and decoder of receipts.
-func (s *service) receiptCodec() (*token.Fernet, error) {
-	keys, err := s.options.ReceiptKeys()
-	return &token.Fernet{Keys: keys, Methods: s.options.Identity.Methods}, err
+func (c *call) receiptCodec() (*token.Fernet, error) {
+	keys, err := c.options.ReceiptKeys(c.Context())
+	return &token.Fernet{Keys: keys, Methods: c.options.Identity.Methods}, err
 }
 
 // receiptError is the error of a receipt that is not accepted. The response

@@ -9,6 +9,7 @@ package keystone
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -41,10 +42,10 @@ type Options struct {
 	// Keys returns the Fernet keys, the primary key first. It is called for every
 	// token, so it must be quick; a caller that reads keys from a folder caches
 	// them. Nil uses one random key, so that tokens end with the process.
-	Keys func() ([]settings.Key, error)
+	Keys func(context.Context) ([]settings.Key, error)
 	// ReceiptKeys returns the Fernet keys of receipts, the primary key first, as Keys
 	// does. Nil uses one random key, so that receipts end with the process.
-	ReceiptKeys func() ([]settings.Key, error)
+	ReceiptKeys func(context.Context) ([]settings.Key, error)
 	// Policy returns the rules that decide who may call what. It is called for every
 	// request, so it must be quick. Nil means [access.Default].
 	Policy func() *access.Policy
@@ -157,9 +158,9 @@ func New(e *ostiary.Engine, o Options) (*door.Door, error) {
 }
 
 // randomKey returns a function that returns one random key.
-func randomKey() func() ([]settings.Key, error) {
+func randomKey() func(context.Context) ([]settings.Key, error) {
 	keys := []settings.Key{settings.NewKey()}
-	return func() ([]settings.Key, error) { return keys, nil }
+	return func(context.Context) ([]settings.Key, error) { return keys, nil }
 }
 
 // prefixes are the paths of the API. DevStack serves it below /identity.

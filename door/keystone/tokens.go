@@ -62,9 +62,9 @@ type systemRequest struct {
 }
 
 // codec returns the encoder and decoder of tokens.
-func (s *service) codec() (*token.Fernet, error) {
-	keys, err := s.options.Keys()
-	return &token.Fernet{Keys: keys, Methods: s.options.Identity.Methods}, err
+func (c *call) codec() (*token.Fernet, error) {
+	keys, err := c.options.Keys(c.Context())
+	return &token.Fernet{Keys: keys, Methods: c.options.Identity.Methods}, err
 }
 
 // validate decodes and validates the text of a token.

@@ -77,9 +77,10 @@ server: . door identity/oidc internal/callers internal/logins internal/turns int
 # Policies, identities, documents: other rules than those of tuples, for the doors
 acp: . storage schema expr rel
 internal/identity: . identity/settings internal/btree internal/replica schema storage internal/identity/percent internal/identity/mapping internal/identity/password internal/identity/token internal/identity/totp internal/identity/oauth1 authz internal/derived
-internal/callers: . internal/derived internal/replica rel schema storage
+internal/callers: . internal/derived internal/replica internal/system rel schema storage
 identity/access: internal/nearest
 internal/identity/ec2: internal/identity/percent
+internal/identity/keyring: . identity/settings internal/identity/token internal/replica internal/system storage
 internal/identity/mapping:
 internal/identity/migrate: identity/settings internal/identity internal/identity/password internal/identity/token
 internal/identity/oauth1: internal/identity/percent
@@ -111,6 +112,7 @@ internal/changelog: storage rel internal/errs internal/snapshot internal/limits 
 internal/query: internal/eval storage internal/graph schema expr rel internal/errs internal/limits internal/admit internal/snapshot internal/turns authz
 internal/commit: storage internal/graph schema rel internal/errs internal/admit internal/document internal/snapshot internal/turns authz
 internal/compare: internal/eval storage internal/graph schema expr rel internal/errs internal/admit internal/snapshot internal/query internal/commit internal/turns internal/limits authz
+internal/system: .
 internal/replica: . storage internal/turns
 # Relations: tuples, models, their evaluator and their storage
 rel:

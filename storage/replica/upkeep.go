@@ -12,10 +12,6 @@ import (
 	"github.com/ostiary/ostiary/storage/sharedlog"
 )
 
-// unseenMax is the time after which a node that does not report no longer holds back
-// the trimming of the log.
-const unseenMax = 24 * time.Hour
-
 // upkeep is what a node remembers about the snapshots of the log, so that it asks only
 // if there may be something to do.
 type upkeep struct {
@@ -135,7 +131,7 @@ func (r *Driver) trimLog(ctx context.Context) (uint64, error) {
 	}
 	trimmed := at.Sequence
 	for i := range nodes {
-		if now.Sub(nodes[i].Seen) < unseenMax {
+		if nodes[i].Counts(now) {
 			trimmed = min(trimmed, nodes[i].Synced)
 		}
 	}

@@ -125,6 +125,14 @@ type Node struct {
 // in good order.
 const RunsTime = 30 * time.Second
 
+// UnseenMax is the time after which a node that does not report no longer holds back the
+// trimming of the log and the rotation of keys.
+const UnseenMax = 24 * time.Hour
+
+// Counts reports whether the trimming of the log and the rotation of keys wait for a node
+// at a time of the log.
+func (n *Node) Counts(now time.Time) bool { return now.Sub(n.Seen) < UnseenMax }
+
 // Runs reports whether a node may run at a time of the log.
 func (n *Node) Runs(now time.Time) bool { return !n.Stopped && now.Sub(n.Seen) < RunsTime }
 

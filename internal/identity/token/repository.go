@@ -49,21 +49,39 @@ func (r Repository) Setup() error {
 	return errors.Join(r.create(stagedKey), r.create(1))
 }
 
+// NumberedKey is a key with its number.
+type NumberedKey struct {
+	Number int
+	Key    settings.Key
+}
+
 // Load reads all keys, the primary key first and the staged key last. It fails
 // if there are none, or if a file does not contain a key. Files whose names are
 // not numbers are ignored.
 func (r Repository) Load() ([]settings.Key, error) {
+	numbered, err := r.Numbered()
+	if err != nil {
+		return nil, err
+	}
+	keys := make([]settings.Key, len(numbered))
+	for i, k := range numbered {
+		keys[i] = k.Key
+	}
+	return keys, nil
+}
+
+// Numbered is like Load, with the numbers of the keys.
+func (r Repository) Numbered() (keys []NumberedKey, err error) {
 	numbers, err := r.numbers()
 	if err != nil {
 		return nil, err
 	}
-	var keys []settings.Key
 	for _, n := range slices.Backward(numbers) {
 		k, err := r.read(n)
 		if err != nil {
 			return nil, err
 		}
-		keys = append(keys, k)
+		keys = append(keys, NumberedKey{n, k})
 	}
 	if len(keys) == 0 {
 		return nil, fmt.Errorf("%w in %q: expected files that are named by numbers", errNoKeys, r.Folder)
@@ -72,54 +90,50 @@ func (r Repository) Load() ([]settings.Key, error) {
 }
 
 // Copy copies the keys to another folder, with their numbers. It fails if the
-// repository has no keys, or if the other folder has a key that is not one of
-// them.
+// repository has no keys, or as [Repository.Save].
 func (r Repository) Copy(folder string) error {
-	if _, err := r.Load(); err != nil {
-		return err
-	}
-	numbers, err := r.numbers()
+	keys, err := r.Numbered()
 	if err != nil {
 		return err
 	}
-	to := Repository{Folder: folder}
-	if err := os.MkdirAll(folder, 0o700); err != nil {
+	return Repository{Folder: folder}.Save(keys)
+}
+
+// Save creates the folder with some keys. It fails if the folder has a key that is
+// not one of them, or another key with the number of one.
+func (r Repository) Save(keys []NumberedKey) error {
+	if err := os.MkdirAll(r.Folder, 0o700); err != nil {
 		return err
 	}
-	existing, err := to.numbers()
+	existing, err := r.numbers()
 	if err != nil {
 		return err
 	}
 	for _, n := range existing {
-		if !slices.Contains(numbers, n) {
-			return fmt.Errorf("folder %q has other keys, for example %d: expected a new folder", folder, n)
+		if !slices.ContainsFunc(keys, func(k NumberedKey) bool { return k.Number == n }) {
+			return fmt.Errorf("folder %q has other keys, for example %d: expected a new folder", r.Folder, n)
 		}
 	}
-	for _, n := range numbers {
-		if err := r.copyKey(n, to); err != nil {
+	for _, k := range keys {
+		if err := r.add(k); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// copyKey copies a key, and fails if the other repository has another key with the
-// number.
-func (r Repository) copyKey(n int, to Repository) error {
-	k, err := r.read(n)
-	if err != nil {
-		return err
-	}
-	old, err := to.read(n)
+// add writes a key, and fails if the folder has another one with the number.
+func (r Repository) add(k NumberedKey) error {
+	old, err := r.read(k.Number)
 	switch {
-	case err == nil && old != k:
-		return fmt.Errorf("folder %q has another key %d: expected a new folder", to.Folder, n)
+	case err == nil && old != k.Key:
+		return fmt.Errorf("folder %q has another key %d: expected a new folder", r.Folder, k.Number)
 	case err == nil:
 		return nil
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
-	return writeKey(to.file(n), k)
+	return writeKey(r.file(k.Number), k.Key)
 }
 
 // Rotate makes the staged key the primary key, stages a new key, and removes the

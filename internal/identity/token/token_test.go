@@ -490,10 +490,10 @@ func TestFewestKeys(t *testing.T) {
 // file that does not exist. Each function fails, and the folder keeps its content.
 func TestUnreadableKeys(t *testing.T) {
 	for what, f := range map[string]func(Repository) error{
-		"Load":    func(r Repository) error { _, err := r.Load(); return err },
-		"Copy":    func(r Repository) error { return r.Copy(t.TempDir()) },
-		"copyKey": func(r Repository) error { return r.copyKey(1, Repository{Folder: t.TempDir()}) },
-		"create":  func(r Repository) error { return r.create(stagedKey) },
+		"Load":   func(r Repository) error { _, err := r.Load(); return err },
+		"Copy":   func(r Repository) error { return r.Copy(t.TempDir()) },
+		"add":    func(r Repository) error { return r.add(NumberedKey{1, settings.NewKey()}) },
+		"create": func(r Repository) error { return r.create(stagedKey) },
 		"Copy over": func(r Repository) error {
 			from := Repository{Folder: t.TempDir()}
 			return errors.Join(from.Setup(), os.WriteFile(r.file(1), []byte("no key"), 0o600), from.Copy(r.Folder))

@@ -47,6 +47,11 @@ func (a *App) ReceiptKeys() func() ([]settings.Key, error) {
 	return (&FernetKeys{Repository: r}).Load
 }
 
+// SetupKeystoneKeys makes the folders of keys that do not exist.
+func (a *App) SetupKeystoneKeys() error {
+	return errors.Join(a.KeystoneKeysFolder().Setup(), a.KeystoneReceiptsFolder().Setup())
+}
+
 // CheckKeystoneModes fails if other users can read or change a Fernet key.
 func (a *App) CheckKeystoneModes() error {
 	for _, r := range []token.Repository{a.KeystoneKeysFolder(), a.KeystoneReceiptsFolder()} {

@@ -23,7 +23,7 @@ import (
 
 // keystoneCommand returns the commands of the identity service.
 func (a *app) keystoneCommand() *cobra.Command {
-	cmd := cli.Group("keystone", "OpenStack Identity: set up or import a deployment, rotate keys", a.keystoneBootstrapCommand(), a.keystoneImportCommand(), a.keystoneRotateCommand())
+	cmd := cli.Group("keystone", "OpenStack Identity: set up or import a deployment, rotate keys", a.keystoneBootstrapCommand(), a.keystoneImportCommand(), a.keystoneRotateCommand(), a.keystoneKeysCommand())
 	a.AddKeystoneKeys(cmd.PersistentFlags())
 	return cmd
 }
@@ -38,7 +38,8 @@ func (a *app) keystoneBootstrapCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "bootstrap", Short: "Make the default domain, the roles, the administrator and the endpoints", Args: cobra.NoArgs,
 		Long: "Make what a new deployment needs: the default domain, the roles admin, manager, member, reader and service, the administrator with a project, and the identity service with its endpoints.\n" +
 			"It may run again, also while a server has the folder open: it adds what is missing and sets the password. Flags and variables (OS_BOOTSTRAP_PASSWORD) are those of keystone-manage.\n" +
-			"It makes three things next to the data folder if they do not exist: the key that encrypts passwords and other secrets (--secret-key-file), the folder of the Fernet keys of tokens (--keystone-keys), and that of receipts (--keystone-receipt-keys). Keep a copy of each: without the first, no login works.",
+			"It makes three things next to the data folder if they do not exist: the key that encrypts passwords and other secrets (--secret-key-file), the folder of the Fernet keys of tokens (--keystone-keys), and that of receipts (--keystone-receipt-keys). Keep a copy of each: without the first, no login works.\n" +
+			"On a node of a cluster that has no folders of keys, the keys are made in the system store instead, for all nodes.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Mutable = !immutable
 			for name, at := range map[string]string{"admin": o.AdminURL, "internal": o.InternalURL, "public": o.PublicURL} {
@@ -84,8 +85,9 @@ func (a *app) keystoneBootstrap(ctx context.Context, o identity.BootstrapOptions
 			return err
 		}
 	}
-	if a.Data != cli.InMemory {
-		if err := errors.Join(a.KeystoneKeysFolder().Setup(), a.KeystoneReceiptsFolder().Setup()); err != nil {
+	// A server has folders of its own, or keys in the system store.
+	if a.Data != cli.InMemory && !running {
+		if err := a.SetupKeystoneKeys(); err != nil {
 			return err
 		}
 	}
@@ -142,39 +144,6 @@ func BootstrapIdentity(ctx context.Context, e *ostiary.Engine, o identity.Bootst
 // CreateKeystoneStore creates the store of the deployment of an engine.
 func CreateKeystoneStore(ctx context.Context, e *ostiary.Engine) (*ostiary.Store, error) {
 	return e.CreateStore(ctx, ostiary.CreateStoreRequest{Name: "keystone", Aliases: map[string]string{keystone.Name: keystone.DefaultStore}})
-}
-
-func (a *app) keystoneRotateCommand() *cobra.Command {
-	keys, receipts := 0, false
-	cmd := &cobra.Command{Use: "rotate", Short: "Make the staged Fernet key the primary one, and stage a new key", Args: cobra.NoArgs,
-		Long: "Make the staged Fernet key the primary one, stage a new key, and remove the oldest keys. Running servers read the folder again within a second.\n" +
-			"Rotate at most as often as a token's life divided by the number of keys minus two, so that no key is removed while its tokens are valid.",
-		RunE: func(*cobra.Command, []string) error {
-			if a.Server != "" {
-				return cli.Unsupported("keystone rotate")
-			}
-			if keys < 2 {
-				return fmt.Errorf("%w: invalid --max-active-keys %d: expected at least 2, the staged key and the primary one", cli.ErrUsage, keys)
-			}
-			r := a.KeystoneKeysFolder()
-			if receipts {
-				r = a.KeystoneReceiptsFolder()
-			}
-			r.ActiveMax = keys
-			primary, removed, err := r.Rotate()
-			if err != nil {
-				return fmt.Errorf("cannot rotate the Fernet keys; \"ostiary keystone bootstrap\" makes the first ones: %w", err)
-			}
-			return a.Print(map[string]any{"folder": r.Folder, "primary": primary, "removed": append([]int{}, removed...)}, func(w io.Writer) {
-				fmt.Fprintf(w, "rotated the keys in %s: key %d, which was staged, is now the primary one\n", r.Folder, primary)
-				for _, n := range removed {
-					fmt.Fprintf(w, "removed key %d: its tokens are no longer valid\n", n)
-				}
-			})
-		}}
-	cmd.Flags().IntVar(&keys, "max-active-keys", 3, "number of keys to keep, the staged one included")
-	cmd.Flags().BoolVar(&receipts, "receipts", false, "rotate the keys of receipts instead of those of tokens")
-	return cmd
 }
 
 // errLostKey means that the key of the secrets of a deployment is missing, so that no

@@ -40,7 +40,9 @@ func (s *prepared) control() (stop func()) {
 		return func() {}
 	}
 	c := &commands{routes: http.NewServeMux(), trail: s.options.Audit}
-	addCommand(c, protocols.BootstrapCommand, s.bootstrap, func(o identity.BootstrapOptions) string { return "user " + o.Username })
+	for name, run := range s.storeCommands() {
+		c.routes.HandleFunc("POST /"+name, s.onHolder(run))
+	}
 	if s.member != nil {
 		s.member.addNodeCommands(c)
 	}
@@ -66,7 +68,12 @@ type commands struct {
 // answer is sent. describe returns what a record of the audit log has about the body. If it
 // is nil or returns "", the command changes nothing, and has no record.
 func addCommand[O, A any](c *commands, name string, run func(context.Context, O) (A, error), describe func(O) string) {
-	c.routes.HandleFunc("POST /"+name, func(w http.ResponseWriter, r *http.Request) {
+	c.routes.HandleFunc("POST /"+name, answer(c.trail, name, run, describe))
+}
+
+// answer returns the handler of a command, as in addCommand.
+func answer[O, A any](trail *audit.Trail, name string, run func(context.Context, O) (A, error), describe func(O) string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		var o O
 		d := json.NewDecoder(http.MaxBytesReader(w, r.Body, cli.ControlBytesMax))
 		d.DisallowUnknownFields()
@@ -78,36 +85,67 @@ func addCommand[O, A any](c *commands, name string, run func(context.Context, O)
 		if describe != nil {
 			what = describe(o)
 		}
-		if err := c.trail.Ready(); err != nil && what != "" {
+		if err := trail.Ready(); err != nil && what != "" {
 			http.Error(w, "the audit log cannot be written, and --audit-required is set: "+err.Error(), http.StatusConflict)
 			return
 		}
-		begun := time.Now()
-		answer, err := run(r.Context(), o)
+		ctx, begun := r.Context(), time.Now()
+		if ostiary.AuthorOf(ctx) == nil {
+			ctx = ostiary.WithAuthor(ctx, &ostiary.Author{Origin: ostiary.Origin{Caller: ostiary.CallerLocal}})
+		}
+		answer, err := run(ctx, o)
 		if what != "" {
-			err = errors.Join(err, c.record(begun, name, what, err))
+			err = errors.Join(err, recordCommand(trail, begun, name, what, err))
 		}
 		if err != nil {
 			http.Error(w, strings.TrimPrefix(err.Error(), "ostiary: "), http.StatusConflict)
 			return
 		}
 		_ = json.NewEncoder(w).Encode(answer) // the client is gone otherwise
-	})
+	}
 }
 
-// record adds a record of a command that began at a time and ended with an error or nil.
+// storeCommands returns the commands that change or read stores. The node that writes runs
+// them, and has their records.
+func (s *prepared) storeCommands() map[string]http.HandlerFunc {
+	trail := s.options.Audit
+	all := map[string]http.HandlerFunc{protocols.BootstrapCommand: answer(trail, protocols.BootstrapCommand, s.bootstrap,
+		func(o identity.BootstrapOptions) string { return "user " + o.Username })}
+	for name, command := range protocols.KeyringCommands() {
+		run := func(ctx context.Context, body json.RawMessage) (any, error) {
+			out, err := command.Run(ctx, s.keyring, body)
+			if err != nil {
+				s.log.Warn("Identity: a command on the keys of tokens failed", "command", name, "error", err)
+			} else {
+				s.log.Info("Identity: a command on the keys of tokens over the control socket", "command", name)
+			}
+			return out, err
+		}
+		describe := func(json.RawMessage) string { return "keys of tokens" }
+		if !command.Audited {
+			describe = nil
+		}
+		all[name] = answer(trail, name, run, describe)
+	}
+	return all
+}
+
+// recordCommand adds a record of a command that began at a time and ended with an error or nil.
 // Who may use the socket is who may open the folder, so the caller is the local one.
-func (c *commands) record(begun time.Time, name, what string, err error) error {
+func recordCommand(trail *audit.Trail, begun time.Time, name, what string, err error) error {
 	r := audit.Record{Time: begun, Kind: audit.KindCommand, Operation: name, Caller: audit.Caller{ID: ostiary.CallerLocal}, Outcome: audit.Made, Why: what}
 	if err != nil {
 		r.Outcome, r.Why = audit.Failed, what+": "+err.Error()
 	}
-	return c.trail.Record(&r)
+	return trail.Record(&r)
 }
 
 // bootstrap answers the command "ostiary keystone bootstrap".
 func (s *prepared) bootstrap(ctx context.Context, o identity.BootstrapOptions) (made protocols.Bootstrapped, err error) {
-	store, err := protocols.BootstrapIdentity(ctx, s.engine, o, s.flags.door.keystone.Identity)
+	var store *ostiary.Store
+	if err = s.setupKeys(ctx); err == nil {
+		store, err = protocols.BootstrapIdentity(ctx, s.engine, o, s.flags.door.keystone.Identity)
+	}
 	if err != nil {
 		s.log.Warn("Identity: bootstrap failed", "user", o.Username, "error", err)
 		return made, err

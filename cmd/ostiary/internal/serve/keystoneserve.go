@@ -114,19 +114,14 @@ func runDoors(doors []*door.Door) (stop func()) {
 	}
 }
 
-// warnKeystoneKeys logs a warning if there is a deployment of the Identity API
-// whose keys are missing, so that every login fails.
-func (a *app) warnKeystoneKeys(ctx context.Context, e *ostiary.Engine, log *slog.Logger) {
-	if _, err := e.StoreByAlias(ctx, keystone.Name, keystone.DefaultStore); err != nil || a.Data == cli.InMemory {
+// warnKeystoneKeys logs a warning if there is a deployment of the Identity API whose keys
+// are missing, so that every login fails.
+func (s *prepared) warnKeystoneKeys(ctx context.Context) {
+	if _, err := s.engine.StoreByAlias(ctx, keystone.Name, keystone.DefaultStore); err != nil || s.Data == cli.InMemory {
 		return
 	}
-	if key, err := a.ReadSecretKey(); key == nil || err != nil {
-		log.Warn("logins to the Identity API will fail: the key of passwords is missing", "file", a.SecretKeyFile())
+	if key, err := s.ReadSecretKey(); key == nil || err != nil {
+		s.log.Warn("logins to the Identity API will fail: the key of passwords is missing", "file", s.SecretKeyFile())
 	}
-	if _, err := a.KeystoneKeysFolder().Load(); err != nil {
-		log.Warn("logins to the Identity API will fail: the Fernet keys cannot be read", "error", err)
-	}
-	if a.ReceiptKeys() == nil {
-		log.Warn("receipts of the Identity API end with this process: their keys are missing", "folder", a.KeystoneReceiptsFolder().Folder)
-	}
+	s.warnKeyFolders(ctx)
 }

@@ -96,7 +96,7 @@ func (all *testNodes) open(tables *memorylog.Tables, i int, fernet settings.Key,
 	})
 	f := &DoorFlags{}
 	f.keystone.Identity.Rounds = password.RoundsMin
-	f.keystone.Keys = func() ([]settings.Key, error) { return []settings.Key{fernet}, nil }
+	f.keystone.Keys = func(context.Context) ([]settings.Key, error) { return []settings.Key{fernet}, nil }
 	f.keystone.ReceiptKeys = f.keystone.Keys
 	f.keystone.Identity.Leads = n.Leads
 	n.keys, err = server.NewKeys([]server.Key{{Name: "walker", Secret: "walker-key"}, {Name: "other", Secret: "other-key"}})

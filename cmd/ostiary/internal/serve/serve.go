@@ -27,6 +27,7 @@ import (
 	"github.com/ostiary/ostiary/door/xacml"
 	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/internal/callers"
+	"github.com/ostiary/ostiary/internal/identity/keyring"
 	"github.com/ostiary/ostiary/internal/logins"
 	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage/pebble"
@@ -234,6 +235,8 @@ type prepared struct {
 	// engine is that of the open folder, and driver its driver; nil in memory.
 	engine *ostiary.Engine
 	driver *pebble.Driver
+	// keyring has the keys of Identity's tokens that are in the system store.
+	keyring *keyring.Keyring
 }
 
 // prepare checks the settings, reads the files that they name, and opens the ports,
@@ -288,8 +291,8 @@ func (s *prepared) prepareIdentity() (rules *policyFile, err error) {
 		if err := s.CheckKeystoneModes(); err != nil {
 			return nil, err
 		}
-		door.keystone.Keys = (&cli.FernetKeys{Repository: s.KeystoneKeysFolder()}).Load
-		door.keystone.ReceiptKeys = s.ReceiptKeys()
+		door.keystone.Keys = withoutContext((&cli.FernetKeys{Repository: s.KeystoneKeysFolder()}).Load)
+		door.keystone.ReceiptKeys = withoutContext(s.ReceiptKeys())
 	}
 	rules = &policyFile{name: door.logins.policy, log: log}
 	if err := rules.reload(); err != nil {
@@ -310,6 +313,7 @@ func (s *prepared) prepareIdentity() (rules *policyFile, err error) {
 
 // open opens the doors on the engine, and finds the stores to load first.
 func (s *prepared) open(ctx context.Context) error {
+	s.openKeyring()
 	if err := s.flags.openDoors(&s.options, s.engine); err != nil {
 		return err
 	}
@@ -332,7 +336,7 @@ func (s *prepared) open(ctx context.Context) error {
 	}
 	if s.driver != nil {
 		cli.WarnFolderMode(s.log, s.Data)
-		s.warnKeystoneKeys(ctx, s.engine, s.log)
+		s.warnKeystoneKeys(ctx)
 		s.options.Probe = s.driver.Failed
 		if s.member != nil {
 			s.options.Probe = s.member.Failed
@@ -357,7 +361,7 @@ func (s *prepared) run(ctx context.Context) error {
 		return err
 	}
 	if s.member != nil {
-		s.member.attach(running)
+		s.member.attach(s.withCommands(running))
 		s.member.warnExpiry()
 	}
 	defer runDoors(servedDoors(&s.options))()
