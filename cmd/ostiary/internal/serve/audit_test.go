@@ -378,6 +378,7 @@ func TestAuditOutOfScope(t *testing.T) {
 	x := openEveryDoor(t)
 	x.bootstrap()
 	x.id = x.call("openfga", "POST", "/stores", m{"name": "one"})["id"].(string)
+	x.call("permify", "POST", "/v1/tenants/t1/schemas/list", m{}) // makes the default tenant, for any caller
 	registry := callers.New(x.engine, callers.Options{Doors: doorNames[:]})
 	key := must(registry.Create(t.Context(), callers.NewKey{Name: "scoped", Owner: "team 7", Stores: []string{"other"}, Rights: []string{"admin"}}))(t)
 	s := startAudited(t, x, func(o *server.Options) { o.Callers, o.Engine = registry, x.engine })
