@@ -46,7 +46,7 @@ func TestDatabaseScripts(t *testing.T) {
 
 // TestMigrateKilled kills the command at later and later times until it has succeeded, from a
 // folder to PostgreSQL, to MariaDB and to a new folder. It is repeated each time, and each
-// place has the same at the end.
+// place has the same at the end, and no temporary files are left.
 func TestMigrateKilled(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -68,6 +68,10 @@ func TestMigrateKilled(t *testing.T) {
 	c.run("--data", folder("first"), "--store", "team", "tuple", "import", folder("tuples.csv"))
 	places := []string{folder("first"), databases.PostgreSQL(t).Database(), databases.MariaDB(t).Database(), folder("last")}
 	killed := 0
+	temporary := folder("temporary")
+	if err := os.Mkdir(temporary, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	for i, from := range places[:3] {
 		args := []string{"migrate", from, places[i+1], "--force"}
 		if i == 1 {
@@ -75,6 +79,7 @@ func TestMigrateKilled(t *testing.T) {
 		}
 		for wait := 10 * time.Millisecond; ; wait = wait * 3 / 2 {
 			cmd := exec.Command("ostiary", args...)
+			cmd.Env = append(os.Environ(), "TMPDIR="+temporary)
 			var out bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &out, &out
 			if err := cmd.Start(); err != nil {
@@ -92,6 +97,9 @@ func TestMigrateKilled(t *testing.T) {
 			killed++
 		}
 		c.run("migrate", "--verify", from, places[i+1])
+		if left, _ := filepath.Glob(filepath.Join(temporary, "*", "*")); len(left) > 0 {
+			t.Errorf("the commands left %v", left)
+		}
 	}
 	t.Logf("killed %d times", killed)
 	if killed < 9 {

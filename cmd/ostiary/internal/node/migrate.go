@@ -268,12 +268,16 @@ func (m *move) contentOfLog(ctx context.Context, log *movedLog) (c replica.Conte
 	return c, err
 }
 
-// withTemporary calls f with a folder that is removed afterwards.
+// withTemporary calls f with a folder that is removed afterwards, or by the next command if
+// this one is killed.
 func (m *move) withTemporary(f func(folder string) error) (err error) {
-	folder, err := os.MkdirTemp("", "ostiary-migrate-")
+	folder, remove, err := cli.Temporary(temporaryPrefix)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	defer func() { err = errors.Join(err, remove()) }()
 	return f(filepath.Join(folder, "copy"))
 }
+
+// temporaryPrefix is what the names of temporary folders begin with.
+const temporaryPrefix = "ostiary-migrate-"
