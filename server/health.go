@@ -36,20 +36,12 @@ func (s *Server) withHealth(exposition http.Handler) http.Handler {
 	mux.HandleFunc("GET "+pathHealth, func(w http.ResponseWriter, _ *http.Request) { serveHealth(w, s.shared.healthy(), nil) })
 	mux.HandleFunc("GET "+pathReady, func(w http.ResponseWriter, r *http.Request) {
 		var details any
-		if details = s.details(); s.opts.metricsForCallers() && s.refuseMetrics(r) != nil {
-			details = nil
+		if readiness := s.shared.readiness; readiness != nil && (!s.opts.MetricsTLS || s.refuseMetrics(r) == nil) {
+			_, details = readiness()
 		}
 		serveHealth(w, s.shared.ready(), details)
 	})
 	return mux
-}
-
-// details are those of Options.Readiness.
-func (s *Server) details() (details any) {
-	if r := s.shared.readiness; r != nil {
-		_, details = r()
-	}
-	return details
 }
 
 // healthy reports whether the server works and is not stopping. It calls

@@ -62,7 +62,8 @@ func (s *Server) localPages(next http.Handler) http.Handler {
 	})
 }
 
-// forCallers returns next without the requests of callers who may not read metrics.
+// forCallers returns next without the requests of callers who may not read metrics. While no
+// request needs a caller, it refuses none.
 func (s *Server) forCallers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		why := s.refuseMetrics(r)

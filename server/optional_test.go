@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"testing"
 
 	"google.golang.org/grpc/metadata"
@@ -11,7 +12,57 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/internal/callers"
 	"github.com/ostiary/ostiary/server"
+	"github.com/ostiary/ostiary/workshop/certtest"
 )
+
+// TestFirstKeyMetrics makes the first key of a server whose metrics are open until then.
+func TestFirstKeyMetrics(t *testing.T) {
+	t.Parallel()
+	e, err := ostiary.Open(t.Context(), ostiary.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	authority := certtest.New(t, "a")
+	certificate, err := server.NewCertificate(certtest.Write(t, t.TempDir(), "server", authority.Issue(nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := callers.New(e, callers.Options{})
+	r := start(t, server.Options{Callers: registry, CallersOptional: true, MetricsTLS: true, TLS: certificate, Engine: e})
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: authority.Trust()}}
+	t.Cleanup(client.CloseIdleConnections)
+	get := func(origin, bearer string) int {
+		t.Helper()
+		req, err := http.NewRequest("GET", "https://"+r.at["metrics"]+"/metrics", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if origin != "" {
+			req.Header.Set("Origin", origin)
+		}
+		if bearer != "" {
+			req.Header.Set("Authorization", "Bearer "+bearer)
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	const elsewhere = "https://elsewhere.example"
+	if own, page := get("", ""), get(elsewhere, ""); own != 200 || page != 403 {
+		t.Errorf("without a key: this machine %d, a page of another machine %d", own, page)
+	}
+	made, err := registry.Create(t.Context(), callers.NewKey{Name: "first", Stores: []string{"*"}, Rights: []string{"read"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if none, known, page := get("", ""), get("", made.Secret), get(elsewhere, made.Secret); none != 401 || known != 200 || page != 403 {
+		t.Errorf("with the first key: none %d, known %d, a page of another machine %d", none, known, page)
+	}
+}
 
 // TestFirstKey makes the first key of a server that is open until then.
 func TestFirstKey(t *testing.T) {
@@ -67,7 +118,11 @@ func TestFirstKey(t *testing.T) {
 	if _, err := server.New(o); !errors.Is(err, server.ErrExposed) {
 		t.Errorf("open to other machines: %v", err)
 	}
-	o.HTTP, o.Keys = "", &server.Keys{}
+	o.HTTP, o.Metrics, o.MetricsTLS, o.TLS = "", "0.0.0.0:0", true, &server.Certificate{}
+	if _, err := server.New(o); !errors.Is(err, server.ErrMetricsExposed) {
+		t.Errorf("metrics open to other machines: %v", err)
+	}
+	o.Metrics, o.Keys = "", &server.Keys{}
 	if _, err := server.New(o); err == nil {
 		t.Error("optional keys and preshared keys")
 	}

@@ -81,9 +81,10 @@ type Options struct {
 	Metrics string
 	// MetricsExposed allows other machines to read the metrics.
 	MetricsExposed bool
-	// MetricsTLS gives the port of metrics the certificate of TLS, and ClientCA. If requests
-	// are authenticated, those for metrics and for details of the readiness need a caller
-	// as well, and other machines may send them. Without keys, nothing is authenticated.
+	// MetricsTLS gives the port of metrics the certificate of TLS, and ClientCA. While
+	// requests need a caller, those for metrics and for details of the readiness do as well.
+	// Other machines may send them if requests need a caller from the start on; otherwise
+	// they need MetricsExposed.
 	MetricsTLS bool
 
 	// Keys authenticate every request except those of public routes and methods.
@@ -345,7 +346,7 @@ func (o *Options) CheckExposure() error {
 	if o.Metrics != "" && !o.MetricsExposed && !o.metricsForCallers() && !loopbackAddress(o.Metrics) {
 		return fmt.Errorf("%w: address %s", ErrMetricsExposed, o.Metrics)
 	}
-	if o.Keys != nil || o.Callers != nil && !o.CallersOptional || o.Anonymous {
+	if o.authenticated() || o.Anonymous {
 		return nil
 	}
 	for _, p := range o.ports() {
@@ -356,9 +357,13 @@ func (o *Options) CheckExposure() error {
 	return nil
 }
 
-// metricsForCallers reports whether the metrics are for authenticated callers only.
-func (o *Options) metricsForCallers() bool {
-	return o.MetricsTLS && (o.Keys != nil || o.Callers != nil)
+// metricsForCallers reports whether the metrics are for authenticated callers only, from the
+// start on.
+func (o *Options) metricsForCallers() bool { return o.MetricsTLS && o.authenticated() }
+
+// authenticated reports whether requests need a caller from the start on.
+func (o *Options) authenticated() bool {
+	return (o.Keys != nil || o.Callers != nil) && !o.CallersOptional
 }
 
 // port is one address to listen on, with the doors that it serves.

@@ -79,7 +79,7 @@ func New(o Options) (*Server, error) {
 func newShared(o *Options, m *metrics, allowed *cors) *shared {
 	s := &shared{
 		keys: o.Keys, clients: o.ClientCA, cors: allowed, log: o.Log, logins: logins.New(o.Log), accessLog: o.AccessLog, trail: o.Audit, auditContent: o.AuditContent, metrics: m, probe: o.Probe, readiness: o.Readiness,
-		localOnly:      (o.Keys == nil || o.CallersOptional) && !o.Anonymous,
+		localOnly:      !o.authenticated() && !o.Anonymous,
 		requestTimeout: max(o.RequestTimeout, 0), transferTime: o.TransferTime, bodyBytes: o.BodyBytes,
 		requests:       limiter{name: "RequestsMax", max: o.RequestsMax},
 		streams:        limiter{name: "StreamsMax", max: o.StreamsMax},
@@ -131,15 +131,12 @@ func (s *Server) build() error {
 		return err
 	}
 	l := &listener{name: nameMetrics, address: s.opts.Metrics, shared: s.shared}
-	switch {
-	case s.opts.metricsForCallers():
-		exposition = s.forCallers(exposition)
-	case !s.opts.MetricsExposed:
+	if !s.opts.MetricsExposed && !s.opts.metricsForCallers() {
 		exposition = s.localPages(exposition)
 	}
 	var certificate *Certificate
 	if s.opts.MetricsTLS {
-		certificate = s.opts.TLS
+		exposition, certificate = s.forCallers(exposition), s.opts.TLS
 	}
 	l.secure(s.newHTTP(s.withHealth(exposition)), certificate)
 	s.listeners = append(s.listeners, l)
