@@ -262,7 +262,7 @@ func (c *call) explainKey() error {
 	}{Allowed: true}
 	for i := range all {
 		x := &all[i]
-		a := answerJSON{Allowed: x.Answer.Allowed(), Explanation: x}
+		a := answerJSON{Allowed: x.Answer.Allowed(), Explanation: &x.Explanation}
 		if text {
 			a.Text = x.String()
 		}

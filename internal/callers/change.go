@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/internal/replica"
@@ -183,8 +185,36 @@ type Question struct {
 	Options     ostiary.ExplainRequest // only its Options and Origins are used
 }
 
+// Explained is an answer to a question about a key.
+type Explained struct {
+	ostiary.Explanation
+	names *strings.Replacer // names of the key and the store for their ids
+}
+
+// String returns the explanation in indented lines, with the names of the key and the
+// store instead of their ids.
+func (x *Explained) String() string { return x.names.Replace(x.Explanation.String()) }
+
+// named returns the names of what a decision is about for the ids in an explanation.
+func (d *decision) named() *strings.Replacer {
+	names := []string{keyType + ":" + d.key.ID, keyType + ":" + nameText(d.key.Name)}
+	if d.door == "" && d.name != "" {
+		names = append(names, storeType+":"+d.store.String(), storeType+":"+nameText(d.name))
+	}
+	return strings.NewReplacer(names...)
+}
+
+// nameText returns a name as it is if no part of it looks like another part of an
+// explanation, and quoted otherwise.
+func nameText(name string) string {
+	if strings.ContainsFunc(name, func(c rune) bool { return !unicode.IsPrint(c) || strings.ContainsRune(" #@:\"", c) }) {
+		return strconv.Quote(name)
+	}
+	return name
+}
+
 // Explain answers a question, for the store and for the door.
-func (r *Registry) Explain(ctx context.Context, q Question) (out []ostiary.Explanation, err error) {
+func (r *Registry) Explain(ctx context.Context, q Question) (out []Explained, err error) {
 	own := system.Context(ctx)
 	s, err := r.find(own)
 	if err != nil {
@@ -233,7 +263,7 @@ func (r *Registry) Explain(ctx context.Context, q Question) (out []ostiary.Expla
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, explained)
+		out = append(out, Explained{Explanation: explained, names: d.named()})
 	}
 	return out, nil
 }

@@ -195,6 +195,7 @@ func (a *app) explain() *cobra.Command {
 	var revision uint64
 	cmd := &cobra.Command{Use: "explain NAME", Short: "Show whether a key has a right on a store, and why", Args: cobra.ExactArgs(1),
 		Long: "Show whether a key has a right on a store, and why. The exit code is 1 if it has not.\n" +
+			"The key and the store have their names in the answer, and their ids with --json.\n" +
 			"The answer is a check in the system store: store ID, relation read, write, schema or admin.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Store, q.Text = a.Store, true
