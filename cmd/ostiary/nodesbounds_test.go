@@ -99,7 +99,7 @@ func TestNodesToken(t *testing.T) {
 	}
 	other := c.all[1-c.holder().number]
 	as := func(bearer string) *client.Client {
-		return client.New(other.http, client.Options{Transport: bearerOf(bearer)})
+		return client.New(other.http, client.Options{Transport: bearerOf{bearer, http.DefaultTransport}})
 	}
 	token := provider.Sign(map[string]any{"iss": provider.URL, "aud": "ostiary", "sub": "anne", "exp": time.Now().Unix() + 3600, "groups": []string{"admins", "staff"}}, -1)
 	key := client.NewKey{Stores: []string{"*"}, Rights: []string{"admin"}}
@@ -125,12 +125,15 @@ func TestNodesToken(t *testing.T) {
 }
 
 // bearerOf sends requests with a bearer.
-type bearerOf string
+type bearerOf struct {
+	secret  string
+	through http.RoundTripper
+}
 
 func (b bearerOf) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
-	r.Header.Set("Authorization", "Bearer "+string(b))
-	return http.DefaultTransport.RoundTrip(r)
+	r.Header.Set("Authorization", "Bearer "+b.secret)
+	return b.through.RoundTrip(r)
 }
 
 // TestNodesFirstKey makes the first key of a cluster whose nodes were started without one:
@@ -139,7 +142,7 @@ func TestNodesFirstKey(t *testing.T) {
 	t.Parallel()
 	c := startNodes(t, 2)
 	list := func(p *process, secret string) error {
-		_, err := client.New(p.http, client.Options{Transport: bearerOf(secret)}).Keys(t.Context())
+		_, err := client.New(p.http, client.Options{Transport: bearerOf{secret, http.DefaultTransport}}).Keys(t.Context())
 		return err
 	}
 	for _, p := range c.all {
