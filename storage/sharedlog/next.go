@@ -169,5 +169,13 @@ func (l *withNext) Snapshot(ctx context.Context, shard Shard) (Position, iter.Se
 	return l.current().Snapshot(ctx, shard)
 }
 
+// Replica implements [Replicated], for the log that is used.
+func (l *withNext) Replica() (status ReplicaStatus, has bool) {
+	if r, is := l.current().(Replicated); is {
+		return r.Replica()
+	}
+	return status, false
+}
+
 // Close implements [Log].
 func (l *withNext) Close() error { return errors.Join(l.log.Close(), l.next.Close()) }

@@ -52,6 +52,54 @@ func TestWithNext(t *testing.T) {
 	})
 }
 
+// replicated is a log that reads from a replica, as the log of a database does.
+type replicated struct {
+	sharedlog.Log
+	used uint64
+}
+
+func (l replicated) Replica() (sharedlog.ReplicaStatus, bool) {
+	return sharedlog.ReplicaStatus{Used: l.used}, true
+}
+
+// TestReplica reports the replica of the log that is used, before and after it is moved.
+func TestReplica(t *testing.T) {
+	t.Parallel()
+	const none = 0
+	for name, used := range map[string][2]uint64{"both": {1, 2}, "old": {1, none}, "next": {none, 2}, "neither": {none, none}} {
+		open := func(used uint64) (*memorylog.Tables, sharedlog.Log) {
+			tables := memorylog.New()
+			if used == none {
+				return tables, tables.Open()
+			}
+			return tables, replicated{tables.Open(), used}
+		}
+		tables, old := open(used[0])
+		_, next := open(used[1])
+		l := sharedlog.WithNext(old, next, func() {})
+		for i, moved := range []bool{false, true} {
+			if moved {
+				if err := tables.Open().SwapCluster(t.Context(), sharedlog.Cluster{}, sharedlog.Cluster{ID: sharedlog.ClusterID{1}, Format: sharedlog.FormatMoved}); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := l.Cluster(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r, is := l.(sharedlog.Replicated)
+			if !is {
+				t.Fatal("a log that may be moved reports no replica")
+			}
+			if s, has := r.Replica(); s.Used != used[i] || has != (used[i] != none) {
+				t.Errorf("%s, moved %t: the replica has answered %d reads, exists %t; expected %d reads", name, moved, s.Used, has, used[i])
+			}
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // waiting is a log that signals that a call of Wait has begun.
 type waiting struct {
 	sharedlog.Log
