@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,6 +45,8 @@ type node struct {
 	wrap func(sharedlog.Log) sharedlog.Log
 	// bootClock is true for the clock of the machine instead of that of the host.
 	bootClock bool
+	// address is where the node is registered; "" means "here".
+	address string
 	// wall is by how much the time of day of the node's engine is late or early.
 	wall    time.Duration
 	cluster *cluster.Node
@@ -100,7 +103,7 @@ func (n *node) open(t testing.TB) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := replica.Open(t.Context(), o.Log, local, replica.Options{Address: "here", Preferred: o.Preferred, Gate: c.Gate()})
+	d, err := replica.Open(t.Context(), o.Log, local, replica.Options{Address: cmp.Or(n.address, "here"), Preferred: o.Preferred, Gate: c.Gate()})
 	if err != nil {
 		return err
 	}

@@ -558,11 +558,27 @@ func (n *Node) Status() Status {
 		s.Holder, s.HolderRemaining = n.self, max(n.hold.until-now, 0)
 		s.Acknowledges = n.role == Holder && n.oldLeasesUntil(now) == 0
 	}
+	s.Followers = n.followerStatuses(now)
+	return s
+}
+
+// followerStatuses returns the last start of each follower. An earlier start, which may
+// have a read lease for a moment, counts for Remaining only. The caller holds n.mu.
+func (n *Node) followerStatuses(now time.Duration) (all []FollowerStatus) {
 	for _, f := range n.followers {
-		s.Followers = append(s.Followers, f.status(now))
+		all = append(all, f.status(now))
 	}
-	slices.SortFunc(s.Followers, func(a, b FollowerStatus) int {
+	slices.SortFunc(all, func(a, b FollowerStatus) int {
 		return cmp.Or(slices.Compare(a.Node.ID[:], b.Node.ID[:]), cmp.Compare(a.Node.Start, b.Node.Start))
 	})
-	return s
+	last := all[:0]
+	for _, f := range all {
+		if i := len(last) - 1; i >= 0 && last[i].Node.ID == f.Node.ID {
+			f.Remaining = max(f.Remaining, last[i].Remaining)
+			last[i] = f
+			continue
+		}
+		last = append(last, f)
+	}
+	return last
 }

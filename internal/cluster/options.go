@@ -113,8 +113,8 @@ type Status struct {
 	// Acknowledges is false while the node is the holder but must not acknowledge yet,
 	// because read leases of the holder before it may still last.
 	Acknowledges bool
-	// Followers are the nodes that follow this one, or did within their read leases, in
-	// ascending order of their ids.
+	// Followers are the nodes that follow this one, or did, each once, in ascending order
+	// of their ids. A node that was started again has the status of its last start.
 	Followers []FollowerStatus
 	// Failure is why the node could not reach the holder or the log last; nil if it
 	// can.
@@ -133,8 +133,8 @@ type FollowerStatus struct {
 	Connected bool
 	// Acknowledged is the last sequence that it has acknowledged.
 	Acknowledged uint64
-	// Remaining is for how long the holder waits for its acknowledgements at most; 0 if
-	// it has no read lease.
+	// Remaining is for how long the holder waits for its acknowledgements at most, also
+	// for those of an earlier start; 0 if it has no read lease.
 	Remaining time.Duration
 	// Delay is the median time from sending a segment to its acknowledgement.
 	Delay time.Duration

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -1133,6 +1134,86 @@ func TestRemoved(t *testing.T) {
 		gone.start(t) // it registers again
 		w.settle()
 		w.mustShow(object, gone)
+	})
+}
+
+// TestNewAddress restarts a follower at a new address, while the read lease of its earlier
+// start lasts: the holder shows one node, which is gone once and back once.
+func TestNewAddress(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 3, nil)
+		holder := w.holder()
+		n := w.others(holder)[0]
+		earlier := n.cluster.Self()
+		n.kill(t)
+		n.address = "there"
+		restarted := make(chan struct{})
+		go func() {
+			defer close(restarted)
+			time.Sleep(readLease / 3)
+			n.start(t)
+		}()
+		var seen []string
+		for range 4 * lease / (10 * time.Millisecond) {
+			var now []string
+			for _, f := range holder.cluster.Status().Followers {
+				if f.Node.ID == earlier.ID {
+					now = append(now, fmt.Sprintf("start +%d %s %t", f.Node.Start-earlier.Start, f.Node.Address, f.Connected))
+				}
+			}
+			if text := strings.Join(now, ", "); len(seen) == 0 || seen[len(seen)-1] != text {
+				seen = append(seen, text)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		<-restarted
+		if want := []string{"start +0 here false", "start +1 there true"}; !slices.Equal(seen, want) {
+			t.Errorf("the holder shows %q, expected %q", seen, want)
+		}
+	})
+}
+
+// TestEarlierStart reports how long the holder waits for a node whose earlier start has a
+// read lease and cannot acknowledge: a later start shows the time of both.
+func TestEarlierStart(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 2, nil)
+		holder := w.holder()
+		n := w.others(holder)[0]
+		id := n.cluster.Self().ID
+		n.kill(t)
+		of := func() cluster.FollowerStatus {
+			for _, f := range holder.cluster.Status().Followers {
+				if f.Node.ID == id {
+					return f
+				}
+			}
+			return cluster.FollowerStatus{}
+		}
+		before := of()
+		n.host.Tamper = func(m cluster.Message) []cluster.Message { // the new start has no read lease at first
+			if _, is := m.(cluster.Renew); is {
+				time.Sleep(readLease / 4)
+			}
+			return []cluster.Message{m}
+		}
+		started := make(chan struct{})
+		go func() {
+			defer close(started)
+			n.start(t)
+		}()
+		after := of()
+		for range 10_000 {
+			if after.Node.Start > before.Node.Start {
+				break
+			}
+			time.Sleep(oneWay)
+			after = of()
+		}
+		if after.Node.Start == before.Node.Start || after.Remaining <= 0 || after.Remaining > before.Remaining {
+			t.Errorf("the holder shows %+v before and %+v after the restart", before, after)
+		}
+		<-started
 	})
 }
 
