@@ -168,6 +168,7 @@ var oneWay = map[string]string{
 	"schema test":      "runs in memory",
 	"schema validate":  "reads files",
 	"acp":              "refuses --server: the script remote.txtar",
+	"migrate":          "refuses --server: the script migrate.txtar",
 	"node":             "makes certificates, and speaks with the log that nodes share",
 	"audit":            "reads files",
 	"key":              "makes random keys: the script keys.txtar",

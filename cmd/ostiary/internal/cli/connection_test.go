@@ -37,7 +37,7 @@ func TestPortForGRPC(t *testing.T) {
 				conn.Close()
 			}
 		}()
-		s := &Server{URL: "http://" + l.Addr().String(), Flag: "--server"}
+		s := &Server{App: &App{}, URL: "http://" + l.Addr().String(), Flag: "--server"}
 		if got := s.failed(c.err); !strings.Contains(got.Error(), c.want) {
 			t.Errorf("%s: %v, expected %q", name, got, c.want)
 		}
