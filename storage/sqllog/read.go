@@ -140,13 +140,18 @@ const (
 	pollMax = time.Second
 )
 
-// Wait implements [sharedlog.Log].
+// Wait implements [sharedlog.Log]. A segment that was noticed spares one call the look at
+// the head, and only one: the log may not have it, because a fail-over has lost it or
+// because another user of the database has announced it.
 func (l *Log) Wait(ctx context.Context, of sharedlog.Shard, after uint64) error {
 	for wait := pollMin; ; wait = min(2*wait, pollMax) {
 		l.mu.Lock()
-		woken, noticed := l.woken, l.noticed[of]
+		woken, noticed := l.woken, l.noticed[of] > after
+		if noticed {
+			delete(l.noticed, of)
+		}
 		l.mu.Unlock()
-		if noticed > after {
+		if noticed {
 			return l.err(ctx)
 		}
 		head, err := l.Head(ctx, of)

@@ -71,7 +71,7 @@ type Log struct {
 
 	mu      sync.Mutex
 	woken   chan struct{}              // closed when an append was noticed
-	noticed map[sharedlog.Shard]uint64 // the last sequence of each shard that was noticed
+	noticed map[sharedlog.Shard]uint64 // the last sequence of each shard that was noticed, until Wait has returned for it
 }
 
 var (
