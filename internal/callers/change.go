@@ -216,14 +216,14 @@ func nameText(name string) string {
 // Explain answers a question, for the store and for the door.
 func (r *Registry) Explain(ctx context.Context, q Question) (out []Explained, err error) {
 	own := system.Context(ctx)
-	s, err := r.find(own)
+	s, err := r.documents.Find(own)
 	if err != nil {
 		return nil, err
 	}
 	if s == nil {
 		return nil, noKey(q.Key)
 	}
-	token, err := s.store.Resolve(own, q.Consistency)
+	token, err := s.Store.Resolve(own, q.Consistency)
 	if err != nil {
 		return nil, err
 	}
@@ -259,7 +259,7 @@ func (r *Registry) Explain(ctx context.Context, q Question) (out []Explained, er
 	for _, d := range all {
 		x := ostiary.ExplainRequest{CheckRequest: d.question(), Options: q.Options.Options, Origins: q.Options.Origins}
 		x.Consistency = q.Consistency
-		explained, err := s.store.Explain(own, x)
+		explained, err := s.Store.Explain(own, x)
 		if err != nil {
 			return nil, err
 		}

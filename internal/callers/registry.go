@@ -43,17 +43,11 @@ type Registry struct {
 	options   Options
 	decisions *derived.Cache[*replica.At[*value], decision, bool]
 
-	stored atomic.Pointer[stored] // nil before the store was found
-	any    atomic.Bool            // see Any
+	documents *system.Documents[*value]
+	any       atomic.Bool // see Any
 
-	mu     sync.Mutex    // guards the changes of stored, and the field below
+	mu     sync.Mutex    // guards handed
 	handed []*Credential // those that callers have got, and that have not ended
-}
-
-// stored is the replica of the system store.
-type stored struct {
-	store *ostiary.Store
-	*replica.Replica[*value]
 }
 
 // value are the keys at one revision. It never changes.
@@ -79,7 +73,12 @@ func New(e *ostiary.Engine, o Options) *Registry {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	return &Registry{engine: e, options: o, decisions: derived.New[*replica.At[*value], decision, bool](decisionsMax)}
+	r := &Registry{engine: e, options: o, decisions: derived.New[*replica.At[*value], decision, bool](decisionsMax)}
+	r.documents = system.NewDocuments(e, replica.Form[*value]{Kinds: []string{keyType}, Empty: empty,
+		Apply: func(_ context.Context, old *value, changes []storage.Change) (*value, error) {
+			return r.apply(old, changes)
+		}})
+	return r
 }
 
 func (r *Registry) now() time.Time { return r.options.Clock() }
@@ -92,40 +91,17 @@ func (r *Registry) until(end time.Time) (context.Context, context.CancelFunc) {
 	return context.WithDeadline(context.Background(), time.Now().Add(end.Sub(r.now())))
 }
 
-// find returns the replica of the system store, or nil if there is no store yet.
-func (r *Registry) find(ctx context.Context) (*stored, error) {
-	if s := r.stored.Load(); s != nil && r.engine.Exists(ctx, s.store) == nil {
-		return s, nil
-	}
-	store, err := system.Store(ctx, r.engine)
-	if store == nil || err != nil {
-		return nil, err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if s := r.stored.Load(); s == nil || s.store != store {
-		store.Keep()
-		r.stored.Store(&stored{store, replica.New(store, r.form())})
-	}
-	return r.stored.Load(), nil
-}
-
-// create returns the replica of the system store, which it creates if there is none.
-func (r *Registry) create(ctx context.Context) (*stored, error) {
-	if err := system.Create(ctx, r.engine); err != nil {
-		return nil, err
-	}
-	ctx = system.Context(ctx)
-	s, err := r.find(ctx)
-	if err == nil && s == nil {
-		err = ostiary.ErrNoStore
-	}
+// create returns the replica of the system store with the model of keys. It makes what is
+// missing.
+func (r *Registry) create(ctx context.Context) (*system.Stored[*value], error) {
+	s, err := r.documents.Create(ctx)
 	if err != nil {
 		return nil, err
 	}
-	_, err = s.store.CurrentSchema(ctx, "")
+	ctx = system.Context(ctx)
+	_, err = s.Store.CurrentSchema(ctx, "")
 	if errors.Is(err, ostiary.ErrNoSchema) {
-		_, _, err = s.store.WriteSchema(ctx, ostiary.SchemaSource{Model: Model(), Dialect: dialect})
+		_, _, err = s.Store.WriteSchema(ctx, ostiary.SchemaSource{Model: Model(), Dialect: dialect})
 	}
 	return s, err
 }
@@ -133,13 +109,6 @@ func (r *Registry) create(ctx context.Context) (*stored, error) {
 // empty are the keys of a system without any.
 func empty() *value {
 	return &value{map[string]*Key{}, map[string]*Key{}, map[[sha256.Size]byte]*Credential{}, map[[sha256.Size]byte]*Credential{}}
-}
-
-func (r *Registry) form() replica.Form[*value] {
-	return replica.Form[*value]{Kinds: []string{keyType}, Empty: empty,
-		Apply: func(_ context.Context, old *value, changes []storage.Change) (*value, error) {
-			return r.apply(old, changes)
-		}}
 }
 
 // apply returns the keys after changes of their documents.
@@ -200,20 +169,9 @@ func (v *value) remove(id string) {
 	delete(v.byName, k.Name)
 }
 
-// newest returns the keys at the newest revision. A node that may lack acknowledged
-// writes uses what it has: the request that follows finds out whether it may be answered.
+// newest returns the keys at the newest revision, see [system.Documents.Newest].
 func (r *Registry) newest(ctx context.Context) (*replica.At[*value], error) {
-	ctx = system.Context(ctx)
-	s, err := r.find(ctx)
-	var at *replica.At[*value]
-	if err == nil && s != nil {
-		at, err = s.Newest(ctx)
-	}
-	if errors.Is(err, ostiary.ErrNoLease) {
-		if s = r.stored.Load(); s != nil && s.Loaded() != nil {
-			return s.Loaded(), nil
-		}
-	}
+	at, err := r.documents.Newest(ctx)
 	if at == nil && err == nil {
 		at = noKeys
 	}
@@ -293,13 +251,13 @@ func (r *Registry) decideAt(ctx context.Context, at *replica.At[*value], d decis
 		return yes, nil
 	}
 	ctx = system.Context(ctx)
-	s, err := r.find(ctx)
+	s, err := r.documents.Find(ctx)
 	if err != nil || s == nil {
 		return false, err
 	}
 	q := d.question()
 	q.Consistency = ostiary.MinimizeLatency()
-	answer, err := s.store.Check(ctx, q)
+	answer, err := s.Store.Check(ctx, q)
 	if err != nil {
 		return false, err
 	}
@@ -333,10 +291,10 @@ func (d *decision) question() ostiary.CheckRequest {
 // Follow ends the streams of keys that are revoked, on whichever node, until ctx ends.
 func (r *Registry) Follow(ctx context.Context) {
 	for ctx.Err() == nil {
-		s, err := r.find(ctx)
+		s, err := r.documents.Find(ctx)
 		if err == nil && s != nil {
 			r.sweep(ctx)
-			for _, err := range s.store.Watch(system.Context(ctx), ostiary.WatchRequest{}) {
+			for _, err := range s.Store.Watch(system.Context(ctx), ostiary.WatchRequest{}) {
 				r.sweep(ctx)
 				if err != nil {
 					break
@@ -353,8 +311,8 @@ func (r *Registry) Follow(ctx context.Context) {
 
 // has reports whether the newest revision that was read has a credential.
 func (r *Registry) has(c *Credential) bool {
-	s := r.stored.Load()
-	return s != nil && s.Loaded() != nil && s.Loaded().Value.bySum[c.sum] != nil
+	at := r.documents.Loaded()
+	return at != nil && at.Value.bySum[c.sum] != nil
 }
 
 // sweep ends the credentials that the newest revision no longer has.

@@ -112,7 +112,7 @@ internal/changelog: storage rel internal/errs internal/snapshot internal/limits 
 internal/query: internal/eval storage internal/graph schema expr rel internal/errs internal/limits internal/admit internal/snapshot internal/turns authz
 internal/commit: storage internal/graph schema rel internal/errs internal/admit internal/document internal/snapshot internal/turns authz
 internal/compare: internal/eval storage internal/graph schema expr rel internal/errs internal/admit internal/snapshot internal/query internal/commit internal/turns internal/limits authz
-internal/system: .
+internal/system: . internal/replica
 internal/replica: . storage internal/turns
 # Relations: tuples, models, their evaluator and their storage
 rel:

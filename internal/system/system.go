@@ -1,7 +1,7 @@
 // Package system finds and creates the system store of an engine, which holds what the
-// program itself keeps: keys of callers, and keys of tokens. [Store] and [Create] return
-// it, and [Context] marks the changes that may be made in it. The package does not know
-// what the store contains.
+// program itself keeps: keys of callers, and keys of tokens. [Documents] are some of them,
+// and [Context] marks the changes that may be made in the store. The package does not know
+// what the documents contain.
 package system
 
 import (
@@ -49,13 +49,4 @@ func Store(ctx context.Context, e *ostiary.Engine) (*ostiary.Store, error) {
 		return nil, nil
 	}
 	return store, err
-}
-
-// Create creates the system store if there is none. The store has no schema.
-func Create(ctx context.Context, e *ostiary.Engine) error {
-	_, err := e.CreateStore(Context(ctx), ostiary.CreateStoreRequest{Name: name, Aliases: map[string]string{ostiary.SystemDoor: alias}})
-	if errors.Is(err, ostiary.ErrStoreExists) {
-		return nil
-	}
-	return err
 }

@@ -305,13 +305,7 @@ func (k *Keyring) everywhere(ctx context.Context, now *keys, r Rotation) ([]Lagg
 // out are removed. The position of new staged keys is noted.
 func (k *Keyring) change(ctx context.Context, decide func(old value) (value, []ostiary.Document, error)) error {
 	ctx = system.Context(ctx)
-	if err := system.Create(ctx, k.engine); err != nil {
-		return err
-	}
-	s, err := k.find(ctx)
-	if err == nil && s == nil {
-		err = ostiary.ErrNoStore
-	}
+	s, err := k.documents.Create(ctx)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -103,18 +102,9 @@ type value map[Purpose]*keys
 // change that was acknowledged before a call, on whichever node. It may be used
 // concurrently, and starts no goroutine.
 type Keyring struct {
-	engine *ostiary.Engine
-	nodes  Nodes
-
-	mu     sync.Mutex // guards the changes of stored
-	stored atomic.Pointer[stored]
-	opened map[Purpose]*atomic.Pointer[opened]
-}
-
-// stored is the replica of the system store.
-type stored struct {
-	store *ostiary.Store
-	*replica.Replica[value]
+	nodes     Nodes
+	documents *system.Documents[value]
+	opened    map[Purpose]*atomic.Pointer[opened]
 }
 
 // opened are the keys of one purpose with their secrets.
@@ -126,29 +116,11 @@ type opened struct {
 // New returns the keyring of an engine. nodes is nil for an engine that is no node of a
 // cluster. It reads nothing yet.
 func New(e *ostiary.Engine, nodes Nodes) *Keyring {
-	k := &Keyring{engine: e, nodes: nodes, opened: map[Purpose]*atomic.Pointer[opened]{}}
+	k := &Keyring{nodes: nodes, documents: system.NewDocuments(e, form), opened: map[Purpose]*atomic.Pointer[opened]{}}
 	for _, p := range Purposes() {
 		k.opened[p] = &atomic.Pointer[opened]{}
 	}
 	return k
-}
-
-// find returns the replica of the system store, or nil if there is no store yet.
-func (k *Keyring) find(ctx context.Context) (*stored, error) {
-	if s := k.stored.Load(); s != nil && k.engine.Exists(ctx, s.store) == nil {
-		return s, nil
-	}
-	store, err := system.Store(ctx, k.engine)
-	if store == nil || err != nil {
-		return nil, err
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if s := k.stored.Load(); s == nil || s.store != store {
-		store.Keep()
-		k.stored.Store(&stored{store, replica.New(store, form)})
-	}
-	return k.stored.Load(), nil
 }
 
 // form is how documents become a value.
@@ -173,24 +145,13 @@ var form = replica.Form[value]{Kinds: []string{documentKind}, Empty: func() valu
 		return next, nil
 	}}
 
-// newest returns the keys at the newest revision. A node that may lack acknowledged
-// writes uses what it has: the request that follows finds out whether it may be answered.
+// newest returns the keys at the newest revision, see [system.Documents.Newest].
 func (k *Keyring) newest(ctx context.Context) (value, error) {
-	s, err := k.find(ctx)
-	if err == nil && s != nil {
-		at, err := s.Newest(system.Context(ctx))
-		if err == nil {
-			return at.Value, nil
-		}
-		if at = s.Loaded(); at != nil && errors.Is(err, ostiary.ErrNoLease) {
-			return at.Value, nil
-		}
+	at, err := k.documents.Newest(ctx)
+	if at == nil || err != nil {
 		return nil, err
 	}
-	if s = k.stored.Load(); s != nil && s.Loaded() != nil && errors.Is(err, ostiary.ErrNoLease) {
-		return s.Loaded().Value, nil
-	}
-	return nil, err
+	return at.Value, nil
 }
 
 // attemptsMax is how often the secrets are read again if other ones have replaced them
@@ -245,9 +206,9 @@ func (k *Keyring) open(ctx context.Context, of *keys, before *opened) (*opened, 
 	return now, nil
 }
 
-// secret reads a key from the system store.
+// secret reads a key from the system store, which newest has found.
 func (k *Keyring) secret(ctx context.Context, key Key) (settings.Key, error) {
-	d, err := k.stored.Load().store.Secret(system.Context(ctx), ostiary.DocumentKey{Kind: secretKind, Key: key.ID})
+	d, err := k.documents.Found().Store.Secret(system.Context(ctx), ostiary.DocumentKey{Kind: secretKind, Key: key.ID})
 	if err != nil {
 		return settings.Key{}, err
 	}
