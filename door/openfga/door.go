@@ -90,7 +90,7 @@ func refusalFailure(why *door.Refusal) *failure {
 		code = codeThrottled
 	case door.TimedOut:
 		return newFailure(codeDeadline, "Request Deadline Exceeded: "+why.Error())
-	case door.ShuttingDown, door.NoHolder, door.Unsure:
+	case door.ShuttingDown, door.NoHolder, door.Unsure, door.Unaudited:
 		code = codes.Unavailable
 	case door.BadPath:
 		return newFailure(codeNoEndpoint, "Not Found")
