@@ -262,6 +262,9 @@ func (n *Node) glance() (t *takeOver, followed bool) {
 	ctx, cancel := context.WithTimeout(n.ctx, n.settings.HolderLease)
 	defer cancel()
 	lease, err := n.opts.Log.Lease(ctx, shard)
+	if err == nil && lease.Moved() {
+		err = sharedlog.ErrMoved
+	}
 	if err == nil {
 		err = n.driver.Failed()
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/ostiary/ostiary/internal/cluster"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/memory"
+	"github.com/ostiary/ostiary/storage/replica"
 	"github.com/ostiary/ostiary/storage/sharedlog"
 )
 
@@ -765,6 +766,45 @@ func TestNoHolder(t *testing.T) {
 		}
 		holder.start(t)
 		w.settle()
+	})
+}
+
+// TestMoved moves the log of nodes. A mover that was paused has lost its role to a node, and
+// moves nothing. Once the log was moved no node writes, until it is used again.
+func TestMoved(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 2, nil)
+		log := w.tables.Open()
+		defer log.Close()
+		fence := func() *replica.Fence {
+			t.Helper()
+			f, err := replica.TakeFence(t.Context(), log)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return f
+		}
+		paused := fence()
+		time.Sleep(2 * lease)
+		w.settle()
+		w.mustWrite()
+		if err := paused.End(t.Context()); !errors.Is(err, sharedlog.ErrSwap) {
+			t.Errorf("a mover that was paused moved the log: error %v", err)
+		}
+		if err := fence().End(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * lease)
+		for i, n := range w.nodes {
+			if _, err := n.write(within(t, lease)); !errors.Is(err, ostiary.ErrNoHolder) {
+				t.Errorf("node %d has written to a log that was moved: error %v", i, err)
+			}
+		}
+		if err := replica.SetMoved(t.Context(), log, false); err != nil {
+			t.Fatal(err)
+		}
+		w.settle()
+		w.mustWrite()
 	})
 }
 

@@ -75,26 +75,29 @@ func (r *Driver) segmentSecrets(ctx context.Context, s *sharedlog.Segment) (all 
 // Fence is the role of the node that writes, held by the mover of a log. No node writes
 // while it is held.
 type Fence struct {
-	log     sharedlog.Log
-	lease   sharedlog.Lease
-	since   time.Time
-	renewal time.Duration
+	log      sharedlog.Log
+	settings sharedlog.Settings
+	lease    sharedlog.Lease
+	since    time.Time
 }
 
 // TakeFence takes the role of the node that writes from the node that has it, and appends a
 // barrier, after which that node can append nothing. The lease must be renewed with
-// [Fence.Renew], or a node takes the role back. It fails with [sharedlog.ErrSwap] if the
-// lease changes too often.
+// [Fence.Renew], or a node takes the role back. It fails with [sharedlog.ErrMoved] if the
+// log was moved, and with [sharedlog.ErrSwap] if the lease changes too often.
 func TakeFence(ctx context.Context, log sharedlog.Log) (*Fence, error) {
 	cluster, err := log.Cluster(ctx)
 	if err != nil {
 		return nil, err
 	}
-	f := &Fence{log: log, renewal: max(cluster.Settings.HolderLease/3, 50*time.Millisecond)}
+	f := &Fence{log: log, settings: cluster.Settings}
 	for range 100 { // a holder renews its lease meanwhile
 		old, err := log.Lease(ctx, shard)
 		if err != nil {
 			return nil, err
+		}
+		if old.Moved() {
+			return nil, sharedlog.ErrMoved
 		}
 		f.lease = sharedlog.Lease{Holder: sharedlog.Mover(), Epoch: old.Epoch + 1, Renewals: 1}
 		if err = log.SwapLease(ctx, shard, old, f.lease); err == nil {
@@ -134,7 +137,9 @@ func (f *Fence) Holds(ctx context.Context, log sharedlog.Log) (bool, error) {
 }
 
 // Interval is the time between two calls of Renew.
-func (f *Fence) Interval() time.Duration { return f.renewal }
+func (f *Fence) Interval() time.Duration {
+	return max(f.settings.HolderLease/3, 50*time.Millisecond)
+}
 
 // Renew renews the lease. It fails with [sharedlog.ErrSwap] if another node has it.
 func (f *Fence) Renew(ctx context.Context) error {
@@ -147,15 +152,40 @@ func (f *Fence) Renew(ctx context.Context) error {
 	return err
 }
 
-// Release gives the role back: the next node takes it over.
+// End notes in the lease that the log was moved: no node takes the role over any more, and
+// those that know where it was moved go on there. It fails with [sharedlog.ErrSwap], and
+// nothing was moved, if a node has taken the role back. After another error the outcome is
+// open.
+func (f *Fence) End(ctx context.Context) error {
+	last := f.lease.MovedFrom()
+	err := f.log.SwapLease(ctx, shard, f.lease, last)
+	if err == nil {
+		return nil
+	}
+	if now, readErr := f.log.Lease(ctx, shard); readErr == nil && now == last {
+		return nil
+	}
+	return err
+}
+
+// Release gives the role back: the next node takes it over. Before [Fence.LeasesEnd], it
+// does nothing, and a node takes the role over when the lease has run out: the last node
+// that wrote may not have noticed the fence yet, and nodes may have read leases of it.
 func (f *Fence) Release(ctx context.Context) error {
+	if time.Now().Before(f.LeasesEnd()) {
+		return nil
+	}
 	next := f.lease
 	next.Epoch, next.Renewals = next.Epoch+1, 0
 	return f.log.SwapLease(ctx, shard, f.lease, next)
 }
 
-// LeasesEnd returns when a node may take the role over in the log that goes on: the read
-// leases of the last node that wrote are over 1.1 read leases later, as that one waits.
-func (f *Fence) LeasesEnd(s sharedlog.Settings) time.Time {
-	return f.since.Add(max(0, s.HolderLease-s.ReadLease) * 11 / 10)
+// LeasesEnd returns when a node may take the role over: the read leases of the last node
+// that wrote are over 1.1 read leases later, and the node that takes a vacant lease waits as
+// long.
+func (f *Fence) LeasesEnd() time.Time { return f.since.Add(LeasesWait(f.settings)) }
+
+// LeasesWait is how long [Fence.LeasesEnd] is after the role was taken.
+func LeasesWait(s sharedlog.Settings) time.Duration {
+	return max(0, s.HolderLease-s.ReadLease) * 11 / 10
 }

@@ -106,8 +106,18 @@ func PlaceOf(c *kv.Copy) (Place, error) {
 }
 
 // SetMoved notes in the description of a log that it was moved, or with false that it is
-// used again. Nodes that run are not stopped. It does nothing if the log is new.
+// used again, so that nodes take the lease over that [Fence.End] has left. Nodes that run are
+// not stopped. It does nothing if the log is new.
 func SetMoved(ctx context.Context, log sharedlog.Log, moved bool) error {
+	if !moved {
+		lease, err := log.Lease(ctx, shard)
+		if err == nil && lease.Moved() {
+			err = log.SwapLease(ctx, shard, lease, sharedlog.Lease{Holder: lease.Holder, Epoch: lease.Epoch + 1})
+		}
+		if err != nil {
+			return err
+		}
+	}
 	for {
 		old, err := log.Cluster(ctx)
 		if err != nil || old.ID == (sharedlog.ClusterID{}) || old.Moved() == moved {

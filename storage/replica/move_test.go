@@ -3,6 +3,7 @@ package replica_test
 import (
 	"iter"
 	"testing"
+	"time"
 
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/kv"
@@ -265,15 +266,71 @@ func TestMirror(t *testing.T) {
 	if err := contents[0].Compare(&contents[1]); err != nil || contents[1].Secrets != 1 || len(contents[1].Stores) != 1 {
 		t.Errorf("the copies: %v; %+v", err, contents[1])
 	}
+}
+
+// TestFence takes the role of the node that writes, which ends in one of two ways: a node
+// takes the role back, and the log is not moved; or it is moved, and only a move back gives
+// the role to a node.
+func TestFence(t *testing.T) {
+	t.Parallel()
+	tables := memorylog.New()
+	log := tables.Open()
+	defer log.Close()
+	described := sharedlog.Cluster{ID: sharedlog.ClusterID{1}, Format: 1, Settings: sharedlog.Settings{HolderLease: time.Hour, ReadLease: time.Minute}}
+	if err := log.SwapCluster(t.Context(), sharedlog.Cluster{}, described); err != nil {
+		t.Fatal(err)
+	}
+	take := func() *replica.Fence {
+		t.Helper()
+		fence, err := replica.TakeFence(t.Context(), log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fence
+	}
+	lease := func() sharedlog.Lease {
+		t.Helper()
+		l, err := log.Lease(t.Context(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	fence := take()
 	if err := fence.Renew(t.Context()); err != nil {
 		t.Error(err)
 	}
-	lease, err := from.Lease(t.Context(), 0)
+	if err := fence.Release(t.Context()); err != nil || lease().Renewals == 0 {
+		t.Errorf("while nodes may have read leases, the lease was made vacant: %+v, error %v", lease(), err)
+	}
+	if err := log.SwapLease(t.Context(), 0, lease(), sharedlog.Lease{Holder: storage.NodeID{1}, Epoch: lease().Epoch + 1, Renewals: 1}); err != nil {
+		t.Fatal(err)
+	}
+	wantErrors(t, fence.Renew(t.Context()), "", sharedlog.ErrSwap)
+	wantErrors(t, fence.End(t.Context()), "", sharedlog.ErrSwap)
+	if lease().Moved() {
+		t.Errorf("the lease that a node has taken back is %+v", lease())
+	}
+	fence = take()
+	for range 2 { // the answer of the first one may be lost
+		if err := fence.End(t.Context()); err != nil || !lease().Moved() {
+			t.Errorf("the lease of a log that was moved is %+v, error %v", lease(), err)
+		}
+	}
+	_, err := replica.TakeFence(t.Context(), log)
+	wantErrors(t, err, "", sharedlog.ErrMoved)
+	if err := replica.SetMoved(t.Context(), log, false); err != nil || lease().Renewals != 0 {
+		t.Errorf("the lease of a log that is used again is %+v, error %v, expected a vacant one", lease(), err)
+	}
+	described.Settings = sharedlog.Settings{}
+	old, err := log.Cluster(t.Context())
 	if err == nil {
-		err = from.SwapLease(t.Context(), 0, lease, sharedlog.Lease{Holder: storage.NodeID{1}, Epoch: lease.Epoch + 1, Renewals: 1})
+		err = log.SwapCluster(t.Context(), old, described)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantErrors(t, fence.Renew(t.Context()), "", sharedlog.ErrSwap)
+	if err := take().Release(t.Context()); err != nil || lease().Renewals != 0 {
+		t.Errorf("the lease that was released is %+v, error %v, expected a vacant one", lease(), err)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"sync"
 	"time"
 
@@ -12,7 +13,8 @@ import (
 )
 
 // Mover is the holder of the lease of a log that is being moved to another one. While it
-// holds it, no node writes. If it stops renewing the lease, a node takes it over.
+// holds it, no node writes. If it stops renewing the lease, a node takes it over, unless the
+// log was moved, see [Lease.Moved].
 func Mover() (id storage.NodeID) {
 	for i := range id {
 		id[i] = 0xff
@@ -20,13 +22,25 @@ func Mover() (id storage.NodeID) {
 	return id
 }
 
+// MovedFrom returns the last lease of a log that is moved while nodes use it, after the
+// mover's lease l. The swap from l to it is the moment of the move: either it succeeds, or a
+// node has taken l over before.
+func (l Lease) MovedFrom() Lease {
+	l.Renewals = math.MaxInt64
+	return l
+}
+
+// Moved reports whether the lease is the last one of a log that was moved while nodes used
+// it. No node takes it over.
+func (l Lease) Moved() bool { return l.Holder == Mover() && l.Renewals == math.MaxInt64 }
+
 // WithNext returns a log that goes on with another one, next, once it was moved there: from
 // then on every method asks next. The copies and the positions of nodes stay valid. moved is
 // called once, when that happens. The caller has registered its node in next before. A log
 // that was moved already is found at the first call. Close closes both.
 //
-// The mover makes next complete, then notes in the description of log that it was moved, and
-// keeps its lease. So the description and the lease are enough to notice it.
+// The mover makes next complete, and then replaces the lease of log by the last one, see
+// [Lease.MovedFrom], and afterwards its description. Each of the two is enough to notice it.
 func WithNext(log, next Log, moved func()) Log {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &withNext{log: log, next: next, moved: moved, done: ctx, switched: cancel}
@@ -49,36 +63,31 @@ func (l *withNext) current() Log {
 	return l.log
 }
 
-// follow uses next if a description is that of a log that was moved.
-func (l *withNext) follow(c *Cluster) bool {
-	if l.done.Err() != nil || !c.Moved() {
-		return false
-	}
+// follow uses next from now on.
+func (l *withNext) follow() {
 	l.once.Do(func() {
 		l.switched()
 		l.moved()
 	})
-	return true
 }
 
 // Cluster implements [Log].
 func (l *withNext) Cluster(ctx context.Context) (Cluster, error) {
 	c, err := l.current().Cluster(ctx)
-	if err == nil && l.follow(&c) {
-		return l.next.Cluster(ctx)
+	if err != nil || !c.Moved() || l.done.Err() != nil {
+		return c, err
 	}
-	return c, err
+	l.follow()
+	return l.next.Cluster(ctx)
 }
 
 // Lease implements [Log].
 func (l *withNext) Lease(ctx context.Context, shard Shard) (Lease, error) {
 	lease, err := l.current().Lease(ctx, shard)
-	if err != nil || lease.Holder != Mover() || l.done.Err() != nil {
+	if err != nil || !lease.Moved() || l.done.Err() != nil {
 		return lease, err
 	}
-	if _, err := l.Cluster(ctx); err != nil || l.done.Err() == nil {
-		return lease, err
-	}
+	l.follow()
 	return l.next.Lease(ctx, shard)
 }
 

@@ -111,8 +111,8 @@ func (w waiting) Wait(ctx context.Context, shard sharedlog.Shard, after uint64) 
 	return w.Log.Wait(ctx, shard, after)
 }
 
-// TestSwitch moves a log while a connection waits. Every method uses the next one then, once
-// the description and the lease are those of a log that was moved, and not before.
+// TestSwitch moves a log while a connection waits. Every method uses the next one once the
+// lease is the last one of the log, and not before.
 func TestSwitch(t *testing.T) {
 	t.Parallel()
 	tables, next := memorylog.New(), memorylog.New()
@@ -138,9 +138,7 @@ func TestSwitch(t *testing.T) {
 	waited := make(chan error, 1)
 	go func() { waited <- l.Wait(t.Context(), 0, 0) }()
 	<-waits
-	moved := described
-	moved.Format = sharedlog.FormatMoved
-	if err := old.SwapCluster(t.Context(), described, moved); err != nil {
+	if err := old.SwapLease(t.Context(), 0, lease, lease.MovedFrom()); err != nil {
 		t.Fatal(err)
 	}
 	if have, err := l.Lease(t.Context(), 0); err != nil || have != (sharedlog.Lease{}) || moves != 1 {

@@ -15,9 +15,9 @@ import (
 
 // This file moves a log to another one while nodes run. TO gets what a new copy of FROM has,
 // then the segments that are written meanwhile. At the end the command takes the role of the
-// node that writes, so that nothing is written, copies the last segments, and notes in FROM
-// that it was moved; the nodes see that and go on with TO. If the command dies before, a
-// node takes the role back, and nothing has happened.
+// node that writes, so that nothing is written, copies the last segments, and replaces its
+// lease by the last one of FROM; the nodes see that and go on with TO. If the command dies
+// before, a node takes the role back, and nothing has happened.
 
 // fencedMax bounds how long no node writes. The command gives the role back then.
 const fencedMax = 2 * time.Second
@@ -35,9 +35,17 @@ func (m *move) moveLive(ctx context.Context, from, to *movedLog, at *cli.App) er
 	if err != nil {
 		return err
 	}
-	if cluster.Moved() { // by an attempt that was interrupted at its end
+	lease, err := from.Lease(ctx, shard)
+	if err != nil {
+		return err
+	}
+	if cluster.Moved() || lease.Moved() { // by an attempt that was interrupted at its end
 		m.done.Cluster, m.nodes = cluster.ID.String(), len(nodes)
-		return m.awaitNodes(ctx, to, nodes)
+		return m.end(ctx, from, to, nodes)
+	}
+	if wait := replica.LeasesWait(cluster.Settings); wait > fencedMax/2 {
+		return fmt.Errorf("FROM has a holder lease of %s and a read lease of %s, with which no node would write for %s, expected a difference of at most %s: change them with \"ostiary node settings\"",
+			cluster.Settings.HolderLease, cluster.Settings.ReadLease, wait, fencedMax/2*10/11)
 	}
 	place, err := m.fill(ctx, at, from)
 	if err != nil {
@@ -66,6 +74,15 @@ func (m *move) moveLive(ctx context.Context, from, to *movedLog, at *cli.App) er
 		return err
 	}
 	m.last, m.nodes = last.Sequence, len(nodes)
+	return m.end(ctx, from, to, nodes)
+}
+
+// end notes the move in the description of FROM too, so that no node starts there, and waits
+// for the nodes on TO.
+func (m *move) end(ctx context.Context, from, to *movedLog, nodes []sharedlog.Node) error {
+	if err := replica.SetMoved(ctx, from.Log, true); err != nil {
+		return fmt.Errorf("FROM was moved, but its description is the old one: repeat the command: %w", err)
+	}
 	return m.awaitNodes(ctx, to, nodes)
 }
 
@@ -109,8 +126,8 @@ func waitingNodes(ctx context.Context, from, to *movedLog) (running []sharedlog.
 	return running, nil
 }
 
-// switchOver lets no node write, copies the last segments, and notes in FROM that it was
-// moved. After an error the nodes go on with FROM.
+// switchOver lets no node write, copies the last segments, and ends the lease of FROM. After
+// an error the nodes go on with FROM, unless the outcome of the last step is open.
 func (m *move) switchOver(ctx context.Context, from, to *movedLog, progress func(uint64)) (last sharedlog.Position, err error) {
 	ctx, cancel := context.WithTimeout(ctx, fencedMax)
 	defer cancel()
@@ -118,25 +135,20 @@ func (m *move) switchOver(ctx context.Context, from, to *movedLog, progress func
 	if fence == nil {
 		return last, fmt.Errorf("take the role of the node that writes: %w", err)
 	}
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("%w; the nodes go on with FROM: repeat the command", err)
-			after := context.WithoutCancel(ctx)
-			err = errors.Join(err, replica.SetMoved(after, from.Log, false), fence.Release(after))
-		}
-	}()
+	if err == nil {
+		last, err = m.finish(ctx, from, to, fence, progress)
+	}
 	if err != nil {
-		return last, err
+		err = fmt.Errorf("%w; the nodes go on with FROM: repeat the command", err)
+		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), fencedMax)
+		defer cancel()
+		return last, errors.Join(err, fence.Release(after))
 	}
-	if last, err = m.finish(ctx, from, to, fence, progress); err != nil {
-		return last, err
-	}
-	if err := replica.SetMoved(ctx, from.Log, true); err != nil {
-		return last, err
-	}
-	// No node takes the role over now, and none has done so before.
-	if err := fence.Renew(ctx); err != nil {
-		return last, fmt.Errorf("a node has taken the role back: %w", err)
+	switch err = fence.End(ctx); {
+	case errors.Is(err, sharedlog.ErrSwap):
+		return last, fmt.Errorf("a node has taken the role back, and the nodes go on with FROM: repeat the command: %w", err)
+	case err != nil:
+		return last, fmt.Errorf("it is not known whether the nodes go on with FROM or TO: repeat the command: %w", err)
 	}
 	return last, nil
 }
@@ -144,17 +156,13 @@ func (m *move) switchOver(ctx context.Context, from, to *movedLog, progress func
 // finish copies the last segments while the fence holds, and waits until no read lease of
 // FROM outlasts those that TO waits for.
 func (m *move) finish(ctx context.Context, from, to *movedLog, fence *replica.Fence, progress func(uint64)) (last sharedlog.Position, err error) {
-	cluster, err := from.Cluster(ctx)
-	if err != nil {
-		return last, err
-	}
 	if same, err := fence.Holds(ctx, to); err != nil || same {
 		return last, cmp.Or(err, fmt.Errorf("%w: FROM and TO are the same log", cli.ErrUsage))
 	}
 	if last, err = replica.Mirror(ctx, from, to, progress); err != nil {
 		return last, err
 	}
-	for end := fence.LeasesEnd(cluster.Settings); time.Now().Before(end); {
+	for end := fence.LeasesEnd(); time.Now().Before(end); {
 		if err := fence.Renew(ctx); err != nil {
 			return last, err
 		}
