@@ -31,15 +31,16 @@ func (m *move) moveLive(ctx context.Context, from, to *movedLog, at *cli.App) er
 	if err != nil {
 		return err
 	}
-	nodes, err := waitingNodes(ctx, from, to)
-	if err != nil {
-		return err
-	}
 	lease, err := from.Lease(ctx, shard)
 	if err != nil {
 		return err
 	}
-	if cluster.Moved() || lease.Moved() { // by an attempt that was interrupted at its end
+	moved := cluster.Moved() || lease.Moved() // by an attempt that was interrupted at its end
+	nodes, err := waitingNodes(ctx, from, to)
+	if err != nil && !(moved && errors.Is(err, errNoneRuns)) {
+		return err
+	}
+	if moved {
 		m.done.Cluster, m.nodes = cluster.ID.String(), len(nodes)
 		return m.end(ctx, from, to, nodes)
 	}
@@ -95,8 +96,10 @@ func (m *move) pourOnce(ctx context.Context, to *movedLog, at *cli.App, place re
 	return m.pour(ctx, to, at)
 }
 
+var errNoneRuns = errors.New("no node runs on FROM: run the command without --live")
+
 // waitingNodes returns the nodes that run on FROM. It fails if one of them was started
-// without --next-log TO.
+// without --next-log TO, and with errNoneRuns if there are none.
 func waitingNodes(ctx context.Context, from, to *movedLog) (running []sharedlog.Node, err error) {
 	nodes, now, err := from.Nodes(ctx)
 	if err != nil {
@@ -121,7 +124,7 @@ func waitingNodes(ctx context.Context, from, to *movedLog) (running []sharedlog.
 		running = append(running, *n)
 	}
 	if len(running) == 0 {
-		return nil, errors.New("no node runs on FROM: run the command without --live")
+		return nil, errNoneRuns
 	}
 	return running, nil
 }
