@@ -46,6 +46,24 @@ type Options struct {
 	// NoVote makes the node follow only, so that no majority waits for it. Only the first
 	// five nodes vote.
 	NoVote bool
+	// HolderLease is how long the node that writes may be silent before another one takes
+	// over: seven and a half round trips between the nodes that vote, but not less than
+	// sharedlog.HolderLeaseDefault, which is that of a new cluster. It is at most
+	// sharedlog.LeaseMax. 0 means that of the cluster. The first node of a cluster decides;
+	// Open fails with ErrSettings if a node has another value than its cluster. To change
+	// it, serve a folder of the cluster and use ostiary node settings. The same holds for
+	// ReadLease and Acknowledge.
+	HolderLease time.Duration
+	// ReadLease is how long a node may answer reads without news, and a write may wait for
+	// a node that is gone: three round trips, but not less than sharedlog.ReadLeaseDefault,
+	// which is that of a new cluster. It is at most sharedlog.LeaseMax. 0 means that of the
+	// cluster.
+	ReadLease time.Duration
+	// Acknowledge is when a write returns. With sharedlog.AcknowledgeLeased, which a new
+	// cluster has, every node that may answer reads shows it. With
+	// sharedlog.AcknowledgeLocal it is in the log, and other nodes show it a little later.
+	// 0 means that of the cluster.
+	Acknowledge sharedlog.Acknowledge
 	// StaleReads lets reads be answered from the copy, which may be old, while the node
 	// reaches neither the node that writes nor the majority. They fail otherwise.
 	StaleReads bool
@@ -60,6 +78,9 @@ var (
 	// ErrRefused means that the other nodes refuse this one: it was removed, belongs to
 	// another cluster, or has a version that they do not speak.
 	ErrRefused = raft.ErrRefused
+	// ErrSettings means that the leases or Acknowledge of a node differ from those of its
+	// cluster.
+	ErrSettings = sharedlog.ErrSettings
 )
 
 // Node is a node of a cluster. All methods are safe for concurrent use.
@@ -68,6 +89,10 @@ type Node struct{ parts *parts.Node }
 // Open starts a node, and returns when its copy has everything that was written before.
 // It waits for a majority of the nodes until ctx ends. Close ends the node.
 func Open(ctx context.Context, o Options) (*Node, error) {
+	settings := sharedlog.Settings{HolderLease: o.HolderLease, ReadLease: o.ReadLease, Acknowledge: o.Acknowledge}
+	if err := settings.Or(cluster.DefaultSettings()).Check(); err != nil {
+		return nil, err
+	}
 	if o.Listen == "" {
 		o.Listen = "127.0.0.1:0"
 	}
@@ -86,7 +111,7 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 		o.Address = listener.Addr().String()
 	}
 	n, err := parts.Open(ctx, parts.Options{Local: local, Quorum: parts.QuorumOptions{Folder: o.Folder, Join: o.Join, NoVote: o.NoVote},
-		Listener: listener, Address: o.Address, Rules: cluster.Options{StaleReads: o.StaleReads}, SecretKey: o.SecretKey, Report: o.Log, Refused: o.refused})
+		Listener: listener, Address: o.Address, Rules: cluster.Options{Settings: settings, StaleReads: o.StaleReads}, SecretKey: o.SecretKey, Report: o.Log, Refused: o.refused})
 	if err != nil {
 		return nil, err
 	}
@@ -131,6 +156,9 @@ const writerPoll = 10 * time.Millisecond
 func (n *Node) HandOver(ctx context.Context, to storage.NodeID) error {
 	return n.parts.Rules.HandOver(ctx, to)
 }
+
+// Settings returns the leases of the cluster, and when a write returns.
+func (n *Node) Settings() sharedlog.Settings { return n.parts.Rules.Settings() }
 
 // ID returns the random id of the node, which its folder keeps.
 func (n *Node) ID() storage.NodeID { return n.parts.Quorum.ID() }

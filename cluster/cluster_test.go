@@ -11,6 +11,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/cluster"
 	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/sharedlog"
 )
 
 // TestWriter writes through each node: only the one that writes takes it, and a
@@ -89,5 +90,57 @@ func TestWriter(t *testing.T) {
 	}
 	if _, _, _, err := open(ctx, filepath.Join(dir, "4"), "wrong"); !errors.Is(err, cluster.ErrToken) {
 		t.Errorf("a wrong token: %v", err)
+	}
+}
+
+// TestSettings makes a cluster of nodes far apart: the first node decides, a node that
+// names nothing or the same joins, and one that names another value does not start.
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	dir := t.TempDir()
+	far := cluster.Options{Folder: filepath.Join(dir, "1"), HolderLease: 3 * time.Second, ReadLease: 1200 * time.Millisecond, Acknowledge: sharedlog.AcknowledgeLocal}
+	first, err := cluster.Open(ctx, far)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := first.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	want := sharedlog.Settings{HolderLease: far.HolderLease, ReadLease: far.ReadLease, Acknowledge: far.Acknowledge}
+	for folder, o := range map[string]cluster.Options{"same": far, "unset": {}, "other holder lease": {HolderLease: time.Second},
+		"other read lease": {ReadLease: time.Second}, "other acknowledge": {Acknowledge: sharedlog.AcknowledgeLeased}} {
+		o.Folder = filepath.Join(dir, folder)
+		if o.Join, err = first.Token(ctx, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		o.NoVote = true
+		n, err := cluster.Open(ctx, o)
+		if other := strings.TrimPrefix(folder, "other "); other != folder {
+			if !errors.Is(err, cluster.ErrSettings) || !strings.Contains(err.Error(), other) {
+				t.Errorf("%s: error %v", folder, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", folder, err)
+			continue
+		}
+		if have := n.Settings(); have != want {
+			t.Errorf("%s: the cluster has %+v, expected %+v", folder, have, want)
+		}
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	for text, o := range map[string]cluster.Options{"invalid holder lease -1s": {HolderLease: -time.Second}, "invalid read lease 1h0m1s": {ReadLease: time.Hour + time.Second},
+		"acknowledgement 3": {Acknowledge: 3}} {
+		o.Folder = filepath.Join(dir, "invalid")
+		if _, err := cluster.Open(ctx, o); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("error %v, expected %q", err, text)
+		}
 	}
 }

@@ -319,7 +319,7 @@ func (n *Node) member(ctx context.Context) error {
 	case err != nil:
 		return err
 	case c.Settings != n.settings:
-		return fmt.Errorf("%w: %s", ErrSettings, n.settings.Differences(c.Settings))
+		return fmt.Errorf("%w: %s", sharedlog.ErrSettings, n.settings.Differences(c.Settings))
 	}
 	return c.CheckFormat()
 }

@@ -10,11 +10,9 @@ import (
 
 // Defaults of [Options].
 const (
-	HolderLeaseDefault = time.Second
-	ReadLeaseDefault   = 700 * time.Millisecond
-	ReadWaitDefault    = time.Second
-	DrainWaitDefault   = 500 * time.Millisecond
-	PushBytesDefault   = 8 << 20
+	ReadWaitDefault  = time.Second
+	DrainWaitDefault = 500 * time.Millisecond
+	PushBytesDefault = 8 << 20
 )
 
 // Options are the options of a [Node].
@@ -53,19 +51,16 @@ type Options struct {
 
 // DefaultSettings returns the settings of a new cluster.
 func DefaultSettings() sharedlog.Settings {
-	return sharedlog.Settings{HolderLease: HolderLeaseDefault, ReadLease: ReadLeaseDefault, Acknowledge: sharedlog.AcknowledgeLeased}
+	return sharedlog.Settings{HolderLease: sharedlog.HolderLeaseDefault, ReadLease: sharedlog.ReadLeaseDefault, Acknowledge: sharedlog.AcknowledgeLeased}
 }
 
-// ErrSettings means that a node needs other settings than its cluster has. For use with
-// errors.Is.
-var ErrSettings = errors.New("settings of this node differ from those of the cluster")
-
 // Settle returns the settings of a node that wants some of them, which are not zero, in
-// a cluster that has settings, or none. It fails with ErrSettings if they differ.
+// a cluster that has settings, or none. It fails with [sharedlog.ErrSettings] if they
+// differ.
 func Settle(want, have sharedlog.Settings) (sharedlog.Settings, error) {
 	all := want.Or(have).Or(DefaultSettings())
 	if have != (sharedlog.Settings{}) && all != have {
-		return all, fmt.Errorf("%w: %s", ErrSettings, all.Differences(have))
+		return all, fmt.Errorf("%w: %s", sharedlog.ErrSettings, all.Differences(have))
 	}
 	return all, all.Check()
 }

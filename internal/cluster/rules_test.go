@@ -21,8 +21,8 @@ import (
 
 // The durations of the rules.
 const (
-	lease     = cluster.HolderLeaseDefault
-	readLease = cluster.ReadLeaseDefault
+	lease     = sharedlog.HolderLeaseDefault
+	readLease = sharedlog.ReadLeaseDefault
 )
 
 // within returns a context that ends after a time.
@@ -1047,7 +1047,7 @@ func TestSettings(t *testing.T) {
 		}
 		third := &node{w: w, host: w.network.Host(), disk: memory.NewStore(), options: cluster.Options{Settings: sharedlog.Settings{HolderLease: time.Second}}}
 		err := third.open(t)
-		if !errors.Is(err, cluster.ErrSettings) || !strings.Contains(err.Error(), `holder lease "1s", expected "2s"`) {
+		if !errors.Is(err, sharedlog.ErrSettings) || !strings.Contains(err.Error(), `holder lease "1s", expected "2s"`) {
 			t.Errorf("a node with another holder lease: %v", err)
 		}
 		log := w.tables.Open()
@@ -1081,7 +1081,7 @@ func TestSettings(t *testing.T) {
 		other.host.Pause()
 		time.Sleep(5 * time.Second)
 		other.host.Resume()
-		if s := asleep.cluster.Status(); s.Role >= cluster.Taking || !errors.Is(s.Failure, cluster.ErrSettings) {
+		if s := asleep.cluster.Status(); s.Role >= cluster.Taking || !errors.Is(s.Failure, sharedlog.ErrSettings) {
 			t.Errorf("the node that was suspended, while no node renews the lease: %+v", s)
 		}
 		if s := other.cluster.Status(); s.Role != cluster.Holder {

@@ -2,6 +2,7 @@ package sharedlog
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -16,6 +17,16 @@ type Settings struct {
 	// Acknowledge is when a write is acknowledged.
 	Acknowledge Acknowledge
 }
+
+// The leases of a new cluster.
+const (
+	HolderLeaseDefault = time.Second
+	ReadLeaseDefault   = 700 * time.Millisecond
+)
+
+// ErrSettings means that a node needs other settings than its cluster has. For use with
+// errors.Is.
+var ErrSettings = errors.New("settings of this node differ from those of the cluster")
 
 // Acknowledge is when a write is acknowledged to its caller.
 type Acknowledge uint8
