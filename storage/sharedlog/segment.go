@@ -14,6 +14,10 @@ import (
 
 // SegmentVersion is the version of segments that this package writes, and the newest
 // one that it reads. A different layout must have a different number.
+//
+// A second layout needs more than a number: older nodes of the cluster stop at a segment
+// that they cannot read. Then Append must get the version in use, which is
+// Cluster.Format, and Decode must read both; see docs/decisions/0020-shared-log.md.
 const SegmentVersion = 1
 
 // Limits of segments.
