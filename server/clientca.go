@@ -238,9 +238,7 @@ func (s *shared) badHandshake(remote net.Addr, err error) {
 	}
 	s.metrics.refused(door.BadCredentials)
 	s.logins.Failed(nameTLS, remote.String(), "", why)
-	if s.trail != nil {
-		_ = s.trail.Refused(&audit.Record{Time: time.Now(), Kind: audit.KindRefusal, Door: nameTLS, From: remote.String(), Outcome: audit.Refused, Why: why}) // it has no effect
-	}
+	_ = s.trail.Refused(&audit.Record{Time: time.Now(), Kind: audit.KindRefusal, Door: nameTLS, From: remote.String(), Outcome: audit.Refused, Why: why}) // it has no effect
 }
 
 // nameTLS is the door of refused handshakes in logs.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/ostiary/ostiary/rel"
@@ -186,7 +185,7 @@ func fdatasync(folder string) (*Result, error) {
 		if _, err := f.Write(bytes); err != nil {
 			return nil, err
 		}
-		if err := syscall.Fdatasync(int(f.Fd())); err != nil {
+		if err := datasync(f); err != nil {
 			return nil, err
 		}
 		result.add(time.Since(begin), nil)

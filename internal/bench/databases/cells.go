@@ -247,7 +247,7 @@ func (m *measurement) start(ctx context.Context) error {
 		}
 		copied, err := pebble.Open(folder, pebble.Options{Copy: true, NoSync: true})
 		if err != nil {
-			return err
+			return errors.Join(err, log.Close())
 		}
 		begin := time.Now()
 		d, err := replica.Open(ctx, log, copied, replica.Options{SnapshotBytes: -1})

@@ -186,7 +186,11 @@ func (s *sides) cluster(ctx context.Context, n int, apart func(int) (delay.Hosts
 	}
 	// The library fills the folder faster, but its cluster would have the default settings.
 	if len(args) == 0 {
-		if err := s.fillFolder(ctx, c.folder(0)); err != nil {
+		e, end, err := openNode(ctx, cluster.Options{Folder: c.folder(0)})
+		if err != nil {
+			return nil, err
+		}
+		if err := s.fill(ctx, "the cluster", e, end); err != nil {
 			return nil, err
 		}
 	}
@@ -311,18 +315,6 @@ func (s *sides) fillThrough(ctx context.Context, through *clustered) error {
 	line := s.app.Progress()
 	defer line.End()
 	return errors.Join(t.Setup(ctx, s.model, s.tuples, func(n int) { line.Show("filling the cluster", n, s.size) }), t.Close())
-}
-
-// fillFolder fills the folder of the first node of a cluster.
-func (s *sides) fillFolder(ctx context.Context, folder string) error {
-	e, end, err := openNode(ctx, cluster.Options{Folder: folder})
-	if err != nil {
-		return err
-	}
-	line := s.app.Progress()
-	defer line.End()
-	_, err = bench.Fill(ctx, e, s.model, s.tuples, func(n int) { line.Show("filling the cluster", n, s.size) })
-	return errors.Join(err, end())
 }
 
 // openNode opens an engine on a node in this process.

@@ -147,7 +147,11 @@ func (s *sides) serve(ctx context.Context) error {
 	}
 	filled := dir != "" && s.model != ""
 	if filled {
-		if err := s.fill(ctx, dir); err != nil {
+		e, end, err := openFolder(ctx, dir)
+		if err != nil {
+			return err
+		}
+		if err := s.fill(ctx, "the folder", e, end); err != nil {
 			return err
 		}
 	}
@@ -195,14 +199,11 @@ func (s *sides) serve(ctx context.Context) error {
 	return s.floor(ctx, t)
 }
 
-func (s *sides) fill(ctx context.Context, dir string) error {
-	e, end, err := openFolder(ctx, dir)
-	if err != nil {
-		return err
-	}
+// fill fills the store of an engine, which what names, and closes the engine with end.
+func (s *sides) fill(ctx context.Context, what string, e *ostiary.Engine, end func() error) error {
 	line := s.app.Progress()
 	defer line.End()
-	_, err = bench.Fill(ctx, e, s.model, s.tuples, func(n int) { line.Show("filling the folder", n, s.size) })
+	_, err := bench.Fill(ctx, e, s.model, s.tuples, func(n int) { line.Show("filling "+what, n, s.size) })
 	return errors.Join(err, end())
 }
 

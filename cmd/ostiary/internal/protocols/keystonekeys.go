@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -294,7 +295,7 @@ func (a *app) keysExportCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				written[p] = args[0] + string(os.PathSeparator) + string(p)
+				written[p] = filepath.Join(args[0], string(p))
 				if err := (token.Repository{Folder: written[p]}).Save(keys); err != nil {
 					return err
 				}
