@@ -106,7 +106,7 @@ func PlaceOf(c *kv.Copy) (Place, error) {
 }
 
 // SetMoved notes in the description of a log that it was moved, or with false that it is
-// used again, so that nodes take the lease over that [Fence.End] has left. Nodes that run are
+// used again, so that nodes take the lease over that [Fence.End] or [EndLease] has left. Nodes that run are
 // not stopped. It does nothing if the log is new.
 func SetMoved(ctx context.Context, log sharedlog.Log, moved bool) error {
 	if !moved {
@@ -131,6 +131,17 @@ func SetMoved(ctx context.Context, log sharedlog.Log, moved bool) error {
 			return err
 		}
 	}
+}
+
+// EndLease replaces the lease of a log on which no node runs by the last one, so that nodes
+// that know where the log was moved go on there. It fails with [sharedlog.ErrSwap] if a node
+// has changed the lease meanwhile.
+func EndLease(ctx context.Context, log sharedlog.Log) error {
+	old, err := log.Lease(ctx, shard)
+	if err != nil || old.Moved() {
+		return err
+	}
+	return log.SwapLease(ctx, shard, old, sharedlog.Lease{Holder: sharedlog.Mover(), Epoch: old.Epoch + 1}.MovedFrom())
 }
 
 // Content identifies what a driver has, so that two can be compared.

@@ -333,4 +333,9 @@ func TestFence(t *testing.T) {
 	if err := take().Release(t.Context()); err != nil || lease().Renewals != 0 {
 		t.Errorf("the lease that was released is %+v, error %v, expected a vacant one", lease(), err)
 	}
+	for range 2 {
+		if err := replica.EndLease(t.Context(), log); err != nil || !lease().Moved() {
+			t.Errorf("the lease of a log that was moved while no node ran is %+v, error %v", lease(), err)
+		}
+	}
 }

@@ -22,16 +22,15 @@ func Mover() (id storage.NodeID) {
 	return id
 }
 
-// MovedFrom returns the last lease of a log that is moved while nodes use it, after the
-// mover's lease l. The swap from l to it is the moment of the move: either it succeeds, or a
+// MovedFrom returns the last lease of a log that is moved, after the mover's lease l. The swap from l to it is the moment of the move: either it succeeds, or a
 // node has taken l over before.
 func (l Lease) MovedFrom() Lease {
 	l.Renewals = math.MaxInt64
 	return l
 }
 
-// Moved reports whether the lease is the last one of a log that was moved while nodes used
-// it. No node takes it over.
+// Moved reports whether the lease is the last one of a log that was moved. No node takes it
+// over.
 func (l Lease) Moved() bool { return l.Holder == Mover() && l.Renewals == math.MaxInt64 }
 
 // WithNext returns a log that goes on with another one, next, once it was moved there: from
@@ -40,7 +39,7 @@ func (l Lease) Moved() bool { return l.Holder == Mover() && l.Renewals == math.M
 // that was moved already is found at the first call. Close closes both.
 //
 // The mover makes next complete, and then replaces the lease of log by the last one, see
-// [Lease.MovedFrom], and afterwards its description. Each of the two is enough to notice it.
+// [Lease.MovedFrom]. The description alone is not enough: the mover may take it back.
 func WithNext(log, next Log, moved func()) Log {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &withNext{log: log, next: next, moved: moved, done: ctx, switched: cancel}
@@ -77,7 +76,9 @@ func (l *withNext) Cluster(ctx context.Context) (Cluster, error) {
 	if err != nil || !c.Moved() || l.done.Err() != nil {
 		return c, err
 	}
-	l.follow()
+	if _, err := l.Lease(ctx, 0); err != nil || l.done.Err() == nil {
+		return c, err // the mover may take the description back
+	}
 	return l.next.Cluster(ctx)
 }
 

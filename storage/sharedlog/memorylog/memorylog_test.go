@@ -39,10 +39,7 @@ func TestWithNext(t *testing.T) {
 		t.Parallel()
 		sharedlogtest.Run(t, func(t *testing.T) sharedlogtest.Opener {
 			tables, next := memorylog.New(), memorylog.New()
-			err := tables.Open().SwapCluster(t.Context(), sharedlog.Cluster{}, sharedlog.Cluster{ID: sharedlog.ClusterID{1}, Format: sharedlog.FormatMoved})
-			if err != nil {
-				t.Fatal(err)
-			}
+			move(t, tables.Open())
 			return func() (sharedlog.Log, error) {
 				l := sharedlog.WithNext(tables.Open(), next.Open(), nothing)
 				_, err := l.Cluster(t.Context())
@@ -50,6 +47,18 @@ func TestWithNext(t *testing.T) {
 			}
 		})
 	})
+}
+
+// move makes a new log one that was moved.
+func move(t *testing.T, l sharedlog.Log) {
+	t.Helper()
+	err := l.SwapCluster(t.Context(), sharedlog.Cluster{}, sharedlog.Cluster{ID: sharedlog.ClusterID{1}, Format: sharedlog.FormatMoved})
+	if err == nil {
+		err = l.SwapLease(t.Context(), 0, sharedlog.Lease{}, sharedlog.Lease{Holder: sharedlog.Mover(), Epoch: 1}.MovedFrom())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // replicated is a log that reads from a replica, as the log of a database does.
@@ -79,9 +88,7 @@ func TestReplica(t *testing.T) {
 		l := sharedlog.WithNext(old, next, func() {})
 		for i, moved := range []bool{false, true} {
 			if moved {
-				if err := tables.Open().SwapCluster(t.Context(), sharedlog.Cluster{}, sharedlog.Cluster{ID: sharedlog.ClusterID{1}, Format: sharedlog.FormatMoved}); err != nil {
-					t.Fatal(err)
-				}
+				move(t, tables.Open())
 				if _, err := l.Cluster(t.Context()); err != nil {
 					t.Fatal(err)
 				}
@@ -138,6 +145,14 @@ func TestSwitch(t *testing.T) {
 	waited := make(chan error, 1)
 	go func() { waited <- l.Wait(t.Context(), 0, 0) }()
 	<-waits
+	moved := described
+	moved.Format = sharedlog.FormatMoved
+	if err := old.SwapCluster(t.Context(), described, moved); err != nil {
+		t.Fatal(err)
+	}
+	if have, err := l.Cluster(t.Context()); err != nil || have != moved || moves != 0 {
+		t.Errorf("with a description that the mover may take back, it is %+v, error %v, %d moves", have, err, moves)
+	}
 	if err := old.SwapLease(t.Context(), 0, lease, lease.MovedFrom()); err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ func (m *move) moveLive(ctx context.Context, from, to *movedLog, at *cli.App) er
 	if err != nil {
 		return err
 	}
-	moved := cluster.Moved() || lease.Moved() // by an attempt that was interrupted at its end
+	moved := lease.Moved() // by an attempt that was interrupted at its end
 	nodes, err := waitingNodes(ctx, from, to)
 	if err != nil && !(moved && errors.Is(err, errNoneRuns)) {
 		return err

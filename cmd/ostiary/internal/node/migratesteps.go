@@ -415,7 +415,10 @@ func (m *move) fence(ctx context.Context, from *movedLog, place replica.Place) (
 		head, err = from.Head(ctx, shard)
 	}
 	if err == nil && head == place.At {
-		return true, nil
+		err = replica.EndLease(ctx, from.Log)
+		if !errors.Is(err, sharedlog.ErrSwap) {
+			return err == nil, err // the outcome of another error is open
+		}
 	}
 	return false, errors.Join(err, replica.SetMoved(context.WithoutCancel(ctx), from.Log, false))
 }
