@@ -26,6 +26,10 @@ const (
 	certificateCaller = "certificate/"
 	// certificateNamesMax is the largest number of names of a client certificate.
 	certificateNamesMax = 100
+	// certificatesMax is the largest number of certificates that a client shows, its own
+	// and those of authorities in between. To verify them, each is tried as the issuer of
+	// each: ten that were made for it take a thousand times as long as one.
+	certificatesMax = 4
 )
 
 // errClientCertificate is the error of a client certificate whose form is not accepted.
@@ -64,7 +68,7 @@ func (a *ClientCA) Reload() error {
 	a.pool.Store(pool)
 	var closing []*conn
 	for shown := range a.shown {
-		if shown.verify(pool) != nil {
+		if _, err := verifyClient(shown.chain, pool); err != nil {
 			closing = append(closing, shown.conn)
 		}
 	}
@@ -110,17 +114,24 @@ func (a *ClientCA) setup(c *tls.Config) *tls.Config {
 	if a == nil {
 		return c
 	}
-	c.ClientAuth = tls.VerifyClientCertIfGiven
+	c.ClientAuth = tls.RequestClientCert // VerifyConnection verifies it
 	if a.required {
-		c.ClientAuth = tls.RequireAndVerifyClientCert
+		c.ClientAuth = tls.RequireAnyClientCert
 	}
 	// A session that is resumed would have the certificate of an earlier time.
 	c.SessionTicketsDisabled = true
 	c.VerifyConnection = func(s tls.ConnectionState) error {
-		if len(s.PeerCertificates) == 0 {
+		chain := s.PeerCertificates
+		if len(chain) == 0 {
 			return nil
 		}
-		if n := len(callers.CertificateNames(s.PeerCertificates[0])); n > certificateNamesMax {
+		if len(chain) > certificatesMax { // before they are verified
+			return fmt.Errorf("%w: a chain of %d certificates, the bound is %d", errClientCertificate, len(chain), certificatesMax)
+		}
+		if _, err := verifyClient(chain, a.pool.Load()); err != nil {
+			return err
+		}
+		if n := len(callers.CertificateNames(chain[0])); n > certificateNamesMax {
 			return fmt.Errorf("%w: %d alternative names, the bound is %d", errClientCertificate, n, certificateNamesMax)
 		}
 		return nil
@@ -145,14 +156,18 @@ type clientCertificate struct {
 	expiry      *time.Timer
 }
 
-// verify fails if the certificate is not valid now.
-func (s *clientCertificate) verify(pool *x509.CertPool) error {
+// verifyClient returns the chains from the certificate of a client, the first of those that
+// it has shown, to authorities of a pool. It fails if the certificate is not valid now.
+func verifyClient(shown []*x509.Certificate, pool *x509.CertPool) ([][]*x509.Certificate, error) {
 	others := x509.NewCertPool()
-	for _, c := range s.chain[1:] {
+	for _, c := range shown[1:] {
 		others.AddCert(c)
 	}
-	_, err := s.chain[0].Verify(x509.VerifyOptions{Roots: pool, Intermediates: others, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
-	return err
+	chains, err := shown[0].Verify(x509.VerifyOptions{Roots: pool, Intermediates: others, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	if err != nil {
+		return nil, &tls.CertificateVerificationError{UnverifiedCertificates: shown, Err: err}
+	}
+	return chains, nil
 }
 
 // show notes the certificate of a connection whose handshake is done. It fails if its
@@ -165,7 +180,7 @@ func (a *ClientCA) show(c *conn, state *tls.ConnectionState) error {
 	sum := sha256.Sum256(chain[0].Raw)
 	s := &clientCertificate{authorities: a, conn: c, chain: chain, names: callers.CertificateNames(chain[0])}
 	s.certificate = "sha256:" + hex.EncodeToString(sum[:])
-	s.author, s.ends, s.fulfills = certificateCaller+s.certificate, latestEnd(state.VerifiedChains), s.matches
+	s.author, s.fulfills = certificateCaller+s.certificate, s.matches
 	if len(s.names) > 0 && validName(certificateCaller+s.names[0]) {
 		s.author = certificateCaller + s.names[0]
 	}
@@ -185,9 +200,11 @@ func (s *clientCertificate) keep() error {
 	a := s.authorities
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if err := s.verify(a.pool.Load()); err != nil {
-		return &tls.CertificateVerificationError{UnverifiedCertificates: s.chain, Err: err}
+	chains, err := verifyClient(s.chain, a.pool.Load())
+	if err != nil {
+		return err
 	}
+	s.ends = latestEnd(chains)
 	s.expiry = time.AfterFunc(time.Until(s.ends), func() { _ = s.conn.Close() })
 	a.shown[s] = struct{}{}
 	return nil

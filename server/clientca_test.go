@@ -6,11 +6,13 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -156,6 +158,12 @@ func TestClientCertificates(t *testing.T) {
 	dns := func(names ...string) tls.Certificate {
 		return client(func(c *x509.Certificate) { c.DNSNames = names })
 	}
+	root, _ := pem.Decode(w.authority.PEM)
+	chain := func(n int) tls.Certificate { // the same authority again and again
+		c := dns("web.example.com")
+		c.Certificate = append(c.Certificate, slices.Repeat([][]byte{root.Bytes}, n-1)...)
+		return c
+	}
 	var many []string
 	for i := range 101 {
 		many = append(many, fmt.Sprintf("h%d.example.com", i))
@@ -197,7 +205,9 @@ func TestClientCertificates(t *testing.T) {
 		"for servers only": {own: []tls.Certificate{client(func(c *x509.Certificate) {
 			c.DNSNames, c.ExtKeyUsage = []string{"web.example.com"}, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 		})}, want: "error: "},
-		"101 names": {own: []tls.Certificate{dns(many...)}, want: "error: "},
+		"a chain of four": {own: []tls.Certificate{chain(4)}, want: "mtls dns:web.example.com"},
+		"a chain of five": {own: []tls.Certificate{chain(5)}, want: "error: "},
+		"101 names":       {own: []tls.Certificate{dns(many...)}, want: "error: "},
 	} {
 		got := w.get("http", "/echo/caller", c.bearer, c.own...)
 		if strings.HasPrefix(c.want, "error: ") != strings.HasPrefix(got, "error: ") || !strings.Contains(got, strings.TrimPrefix(c.want, "error: ")) {
