@@ -105,7 +105,7 @@ func (m *move) fill(ctx context.Context, at *cli.App, log *movedLog) (place repl
 	if err != nil {
 		return place, err
 	}
-	driver, err := replica.Open(ctx, log, local, replica.Options{KeyFingerprint: cluster.KeyFingerprint, SnapshotBytes: -1})
+	driver, err := replica.Open(ctx, quietLog{log}, local, replica.Options{KeyFingerprint: cluster.KeyFingerprint, SnapshotBytes: -1})
 	if err != nil {
 		return place, err
 	}
@@ -117,6 +117,20 @@ func (m *move) fill(ctx context.Context, at *cli.App, log *movedLog) (place repl
 	}
 	place, err = placeOf(local)
 	return place, errors.Join(err, local.Close())
+}
+
+// quietLog is a log whose registry has the copy of a command as a node that has stopped. If
+// the command is killed, its repetition does not take the copy for a node that runs.
+type quietLog struct{ *movedLog }
+
+func (l quietLog) Register(ctx context.Context, n sharedlog.Node) error {
+	n.Stopped = true
+	return l.movedLog.Register(ctx, n)
+}
+
+func (l quietLog) Report(ctx context.Context, n sharedlog.Node) error {
+	n.Stopped = true
+	return l.movedLog.Report(ctx, n)
 }
 
 // placeOf returns the place of a copy in its log.
