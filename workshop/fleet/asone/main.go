@@ -91,7 +91,7 @@ func parse(args []string) (c command, err error) {
 		switch name {
 		case "--data":
 			c.data = value
-		case "--metrics", "--drain-time": // each node has its own
+		case "--metrics", "--drain-time", "--keystone-notifications": // each node has its own
 		case "--http", "--grpc":
 			c.fronts = append(c.fronts, front{name, "", value, name == "--grpc"})
 		case "--door":
