@@ -3,20 +3,14 @@ package server_test
 import (
 	"bufio"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"io"
 	"math/big"
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,6 +24,7 @@ import (
 
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/server"
+	"github.com/ostiary/ostiary/workshop/certtest"
 )
 
 // TestStopLosesNothing checks that clients that send requests without a pause,
@@ -225,27 +220,9 @@ func TestPortTaken(t *testing.T) {
 // certify writes a certificate for localhost, and its key.
 func certify(t testing.TB, dir, name string, serial int64) (cert, key string) {
 	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "localhost"}, DNSNames: []string{"localhost"},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, key = filepath.Join(dir, name+".pem"), filepath.Join(dir, name+".key")
-	for file, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: secret}} {
-		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return cert, key
+	return certtest.Write(t, dir, name, certtest.New(t, name).Issue(func(c *x509.Certificate) {
+		c.SerialNumber, c.DNSNames = big.NewInt(serial), []string{"localhost"}
+	}))
 }
 
 // TestTLS checks that both ports need TLS 1.2 or later, that HTTP/2 works, and
