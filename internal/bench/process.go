@@ -59,7 +59,8 @@ func ResidentOfAll(pid int) (sum int64) {
 }
 
 // Busy returns the processor time that all processors of this machine together have
-// used for something, and the time that has passed on all of them, since its start.
+// used for programs of normal or high priority, and the time that has passed on all of
+// them, since its start. Programs of low priority give way, so their time counts as free.
 func Busy() (busy, all time.Duration, err error) {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -76,7 +77,7 @@ func Busy() (busy, all time.Duration, err error) {
 			return 0, 0, errors.Join(errProcess, err)
 		}
 		all += time.Duration(ticks) * clockTick
-		if i != 3 && i != 4 { // idle, and idle while a disk works
+		if i != 1 && i != 3 && i != 4 { // low priority, idle, and idle while a disk works
 			busy += time.Duration(ticks) * clockTick
 		}
 	}

@@ -75,7 +75,7 @@ type Scenario struct {
 	// the first one, which is next to the database.
 	Holder int `json:"holder,omitempty"`
 	// Busy is the share of all processors that was used, from 0 to 1, and Others the part
-	// of it that programs outside of the cell used.
+	// of it that programs outside of the cell used. Programs of low priority do not count.
 	Busy   float64 `json:"busy"`
 	Others float64 `json:"others"`
 	// Servers, Database and Client are processor times: of the identity service, of the
