@@ -74,5 +74,5 @@ for (key, scenario, name), value in means.items():
             check(value < 0.1, f'{key} {scenario} {name}: {value:.3f} s, as much as a round trip: reads cross the network')
 for text in failed:
     print('failed:', text)
-print(f'geo: {passed} passed, {len(failed)} failed')
+print(f'{passed} passed, {len(failed)} failed, 0 skipped')
 sys.exit(1 if failed else 0)

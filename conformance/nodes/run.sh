@@ -14,7 +14,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 go build -o "$work/ostiary" ./cmd/ostiary && go test -c -o "$work/fleet.test" ./workshop/fleet || exit 1
 export OSTIARY_BIN=$work/ostiary OSTIARY_PLAY_LOG=${LOG:-postgres}
-passed=0 failed=0
+passed=0 failed=0 failures=
 
 # part NAME VARIABLE TEST plays a test of workshop/fleet with a variable.
 part() {
@@ -23,8 +23,7 @@ part() {
 		passed=$((passed + 1))
 		echo "$1: passed ($((SECONDS - begin)) s)"
 	else
-		failed=$((failed + 1))
-		tail -n 60 "$work/$1.log"
+		failed=$((failed + 1)) failures="$failures $1"
 		echo "$1: failed ($((SECONDS - begin)) s)"
 	fi
 	grep -h "calls in\|^ok\|passed, " "$work/$1.log" | cut -c1-400
@@ -37,5 +36,8 @@ for name in ${*:-play scripts openfga permify keystone}; do
 	*) part "$name" OSTIARY_SUITES="$name" '^TestSuites$' ;;
 	esac
 done
+# .ci/run repeats what is between these lines.
+[ "$failed" = 0 ] || echo "failed tests:$failures"
+for name in $failures; do tail -n 60 "$work/$name.log"; done
 echo "$passed passed, $failed failed, 0 skipped"
 [ "$failed" = 0 ]
