@@ -3,7 +3,6 @@ package ostiary
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/errs"
@@ -71,19 +70,9 @@ func found(ctx context.Context, op string, s *Store, err error, asked storage.St
 		}
 	}
 	if err != nil {
-		return nil, lostDeletion(ctx, op, asked.ID, err)
+		return nil, err
 	}
 	return s, nil
-}
-
-// lostDeletion returns err, or [ErrUncertain] if err is that there is no store, and the
-// request was sent to a node before: it may have deleted the store then, or written to it
-// before another request deleted it.
-func lostDeletion(ctx context.Context, op string, id storage.StoreID, err error) error {
-	if a := AuthorOf(ctx); a == nil || !a.Repeated || !errors.Is(err, ErrNoStore) && !errors.Is(err, storage.ErrNoStore) {
-		return err
-	}
-	return errs.Wrap(op, id, fmt.Errorf("%w: the request was sent before, its response was lost, and there is no such store now", ErrUncertain))
 }
 
 // listed reports whether a list of stores has a store.

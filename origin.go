@@ -15,8 +15,8 @@ type (
 	Origin = storage.Origin
 	// RequestID identifies a write that one node forwards to another.
 	RequestID = storage.RequestID
-	// RequestEntry is the place of an entry that such a write has led to.
-	RequestEntry = storage.RequestEntry
+	// RequestTrace is what a shared log has of a request that was forwarded.
+	RequestTrace = storage.RequestTrace
 	// Author is the origin of all writes that are made with a context. It notes the
 	// newest revision that they led to.
 	Author = authz.Author
@@ -70,14 +70,14 @@ func AuthorOf(ctx context.Context) *Author { return authz.AuthorOf(ctx) }
 // number of a request is a multiple of it.
 const RequestWrites = storage.RequestWrites
 
-// FindRequest returns the places of the entries that a forwarded request has led to, from
-// the segment of the shared log after a sequence on. It fails with [ErrUncertain] if the
-// log cannot tell, or no longer has these segments.
-func (e *Engine) FindRequest(ctx context.Context, request RequestID, after uint64) ([]RequestEntry, error) {
+// FindRequest returns what a forwarded request has led to, from the segment of the shared
+// log after a sequence on. It fails with [ErrUncertain] if the log cannot be read, or no
+// longer has these segments.
+func (e *Engine) FindRequest(ctx context.Context, request RequestID, after uint64) (RequestTrace, error) {
 	const op = "find request"
 	finder, ok := e.runtime.Driver.(storage.RequestFinder)
 	if !ok {
-		return nil, errs.Wrap(op, storage.StoreID{}, fmt.Errorf("%w: the driver has no shared log", ErrUncertain))
+		return RequestTrace{}, errs.Wrap(op, storage.StoreID{}, fmt.Errorf("%w: the driver has no shared log", ErrUncertain))
 	}
 	found, err := finder.FindRequest(ctx, request, after)
 	if err != nil {

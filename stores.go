@@ -35,20 +35,21 @@ func (e *Engine) CreateStore(ctx context.Context, r CreateStoreRequest) (*Store,
 	if err := validNames(r.Name, r.Aliases); err != nil {
 		return nil, errs.Wrap(op, r.ID, err)
 	}
-	if a := AuthorOf(ctx); a != nil && a.Repeated {
-		return nil, errs.Wrap(op, r.ID, fmt.Errorf("%w: the request was sent before, and its response was lost", ErrUncertain))
-	}
-	now := e.runtime.Now()
+	now, asked := e.runtime.Now(), r.ID
 	if r.ID == (storage.StoreID{}) {
 		r.ID = storage.NewID(now)
 	}
-	info := storage.StoreInfo{ID: r.ID, Incarnation: storage.NewIncarnation(), Name: r.Name,
+	number := AuthorOf(ctx).NextStore()
+	info := storage.StoreInfo{ID: r.ID, Incarnation: number.Incarnation(), Name: r.Name,
 		Aliases: maps.Clone(r.Aliases), Created: now}
 	if err := e.guard.check(ctx, RightAdmin, info); err != nil {
 		return nil, errs.Wrap(op, r.ID, err)
 	}
 	if err := e.runtime.BeforeWrite(ctx); err != nil {
 		return nil, errs.Wrap(op, r.ID, err)
+	}
+	if s, err := e.createdBefore(ctx, number, asked, info); s != nil || err != nil {
+		return s, errs.Wrap(op, r.ID, err)
 	}
 	done, err := e.creations.begin(ctx, e.runtime)
 	if err != nil {
@@ -132,6 +133,9 @@ func (e *Engine) store(ctx context.Context, op string, id storage.StoreID) (*Sto
 		}
 	}
 	if err != nil {
+		if gone := e.deletedBefore(ctx, id, err); gone != nil {
+			return gone, nil
+		}
 		return nil, errs.Wrap(op, id, err)
 	}
 	return e.handle(info), nil
@@ -179,12 +183,13 @@ func (e *Engine) storeByAlias(ctx context.Context, op, door, alias string, at Co
 		// cached store outdated.
 		version = catalog.CatalogChanges().Load()
 		if s := e.aliases.get(key, version); s != nil && s.timeline.Open() {
-			return s, nil
+			_, err := e.aliasOfDeleted(ctx, door, alias, nil)
+			return s, errs.Wrap(op, s.ID(), err)
 		}
 	}
 	info, err := e.runtime.Driver.StoreByAlias(ctx, door, alias)
-	if err != nil {
-		return nil, errs.Wrap(op, storage.StoreID{}, err)
+	if gone, why := e.aliasOfDeleted(ctx, door, alias, err); gone != nil || why != nil {
+		return gone, errs.Wrap(op, storage.StoreID{}, why)
 	}
 	s := e.handle(info)
 	if cacheable {
@@ -315,9 +320,10 @@ func (e *Engine) UpdateStore(ctx context.Context, id storage.StoreID, change fun
 }
 
 func (e *Engine) updateStore(ctx context.Context, s *Store, change func(name *string, aliases map[string]string) error) error {
+	again := AuthorOf(ctx).MayHaveUpdated(s.ID())
 	old, err := e.runtime.Driver.Store(ctx, s.ID())
 	if err != nil {
-		return err
+		return uncertainIf(again && errors.Is(err, storage.ErrNoStore), err)
 	}
 	if err := e.guard.check(ctx, RightAdmin, old); err != nil {
 		return err
@@ -327,7 +333,7 @@ func (e *Engine) updateStore(ctx context.Context, s *Store, change func(name *st
 		info.Aliases = map[string]string{}
 	}
 	if err := change(&info.Name, info.Aliases); err != nil {
-		return err
+		return uncertainIf(again, err)
 	}
 	if err := validNames(info.Name, info.Aliases); err != nil {
 		return err
@@ -336,7 +342,15 @@ func (e *Engine) updateStore(ctx context.Context, s *Store, change func(name *st
 		return err
 	}
 	info.Incarnation = s.timeline.Incarnation
-	err = e.runtime.Driver.UpdateStore(ctx, old, info)
+	switch made := info.Name == old.Name && maps.Equal(info.Aliases, old.Aliases); {
+	case !again:
+		err = e.runtime.Driver.UpdateStore(ctx, old, info)
+	case made:
+		// Whoever has made it so, the store is as the request wants it.
+		err = storage.Acknowledge(ctx, e.runtime.Driver)
+	default:
+		return uncertainIf(true, errors.New("the store was changed meanwhile"))
+	}
 	AuthorOf(ctx).Note(info.ID, err)
 	if err != nil {
 		return err
@@ -361,6 +375,9 @@ func (e *Engine) DeleteStore(ctx context.Context, id storage.StoreID) error {
 		if err := known.mayChange(ctx, op, RightAdmin); err != nil {
 			return err
 		}
+		if made, err := e.deletionMade(ctx, known); made || err != nil {
+			return errs.Wrap(op, id, err)
+		}
 	}
 	e.mu.Lock()
 	s := e.stores[id]
@@ -376,7 +393,7 @@ func (e *Engine) DeleteStore(ctx context.Context, id storage.StoreID) error {
 	}
 	err := e.runtime.Driver.DeleteStore(ctx, id)
 	AuthorOf(ctx).Note(id, err)
-	return errs.Wrap(op, id, lostDeletion(ctx, op, id, err))
+	return errs.Wrap(op, id, err)
 }
 
 // handle returns the only handle of the incarnation of a store.

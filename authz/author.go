@@ -18,12 +18,13 @@ type Author struct {
 	// Origin is the origin of the writes.
 	Origin storage.Origin
 	// Repeated is true if the request with the id Origin.Request was sent to a node
-	// before, and may have written. Made are the entries that it has led to. A write
-	// that is among them is not made again.
+	// before, and may have written. Made is what it has led to. A write or a new store
+	// that is part of it is not made again.
 	Repeated bool
-	Made     []storage.RequestEntry
+	Made     storage.RequestTrace
 
 	writes  atomic.Uint64 // see NextWrite
+	creates atomic.Uint64 // see NextStore
 	refused atomic.Bool
 	changed atomic.Bool
 
@@ -101,8 +102,13 @@ func (a *Author) Beforehand(ctx context.Context, change func(ctx context.Context
 // so does a package above the engine that needs the node that writes.
 func (a *Author) Refuse() { a.refused.Store(true) }
 
-// Retry forgets that a change was refused.
-func (a *Author) Retry() { a.refused.Store(false) }
+// Retry begins with the request again, after nothing was changed: it forgets that a change
+// was refused, and the writes get the numbers that they had.
+func (a *Author) Retry() {
+	a.refused.Store(false)
+	a.writes.Store(0)
+	a.creates.Store(0)
+}
 
 // NextWrite returns the origin of the next write of the author.
 func (a *Author) NextWrite() storage.Origin {
@@ -122,12 +128,60 @@ func (a *Author) MadeBefore(store storage.StoreID, write storage.RequestID) (sto
 	if write.Number%storage.RequestWrites == storage.RequestWrites-1 {
 		return storage.Head{}, false, fmt.Errorf("%w: the request makes more than %d writes", ErrUncertain, storage.RequestWrites)
 	}
-	for i := range a.Made {
-		if e := &a.Made[i]; e.Store == store && e.Request == write {
+	for i := range a.Made.Entries {
+		if e := &a.Made.Entries[i]; e.Store == store && e.Request == write {
 			return e.Head, true, nil
 		}
 	}
 	return storage.Head{}, false, nil
+}
+
+// WroteBefore reports whether the author's request has written to a store when it was sent
+// before. a may be nil.
+func (a *Author) WroteBefore(store storage.StoreID) bool {
+	return a != nil && a.Repeated && slices.ContainsFunc(a.Made.Entries, func(e storage.RequestEntry) bool { return e.Store == store })
+}
+
+// NextStore returns the id with which the author creates its next store, see
+// [storage.RequestID.Incarnation]. Stores are counted apart from writes. a may be nil.
+func (a *Author) NextStore() (id storage.RequestID) {
+	if a == nil || a.Origin.Request == (storage.RequestID{}) {
+		return id
+	}
+	return a.Origin.Request.Write(int(a.creates.Add(1) - 1))
+}
+
+// CreatedBefore returns the store that the author's request has created with an id of
+// NextStore when it was sent before. It fails with [ErrUncertain] if that is not known. a
+// may be nil.
+func (a *Author) CreatedBefore(id storage.RequestID) (storage.StoreInfo, bool, error) {
+	if a == nil || !a.Repeated {
+		return storage.StoreInfo{}, false, nil
+	}
+	if id.Number%storage.RequestWrites == storage.RequestWrites-1 {
+		return storage.StoreInfo{}, false, fmt.Errorf("%w: the request creates more than %d stores", ErrUncertain, storage.RequestWrites-1)
+	}
+	for _, c := range a.Made.Created {
+		if c.Request == id {
+			return c.Info, true, nil
+		}
+	}
+	return storage.StoreInfo{}, false, nil
+}
+
+// MayHaveUpdated reports whether the author's request was sent before, and the name or the
+// aliases of a store were changed since, possibly by it. a may be nil.
+func (a *Author) MayHaveUpdated(store storage.StoreID) bool {
+	return a != nil && a.Repeated && slices.Contains(a.Made.Updated, store)
+}
+
+// MayHaveDeleted returns the stores that were deleted since the author's request was sent
+// before, possibly by it. The newest is the last. a may be nil.
+func (a *Author) MayHaveDeleted() []storage.DeletedStore {
+	if a == nil || !a.Repeated {
+		return nil
+	}
+	return a.Made.Deleted
 }
 
 // Note remembers the outcome of a change of a store. The engine calls it. a may be nil.

@@ -86,8 +86,8 @@ type arrivals struct {
 }
 
 // arrive begins with a forwarded request. If it was sent before, arrive waits until this
-// node no longer serves it, and returns the entries that it has led to.
-func (s *shared) arrive(ctx context.Context, as *Forwarded) (made []ostiary.RequestEntry, leave func(), err error) {
+// node no longer serves it, and returns what it has led to.
+func (s *shared) arrive(ctx context.Context, as *Forwarded) (made ostiary.RequestTrace, leave func(), err error) {
 	id := as.Origin.Request
 	for {
 		s.arrivals.mu.Lock()
@@ -99,7 +99,7 @@ func (s *shared) arrive(ctx context.Context, as *Forwarded) (made []ostiary.Requ
 		select {
 		case <-before:
 		case <-ctx.Done():
-			return nil, nil, ctx.Err()
+			return made, nil, ctx.Err()
 		}
 	}
 	done := make(chan struct{})
@@ -117,7 +117,7 @@ func (s *shared) arrive(ctx context.Context, as *Forwarded) (made []ostiary.Requ
 	if as.Repeated {
 		if made, err = s.engine.FindRequest(ctx, id, as.After); err != nil {
 			leave()
-			return nil, nil, err
+			return made, nil, err
 		}
 	}
 	return made, leave, nil
@@ -125,7 +125,7 @@ func (s *shared) arrive(ctx context.Context, as *Forwarded) (made []ostiary.Requ
 
 // lostAnswer reports whether an error is the answer to a request that was sent before and
 // has written: the error is then about what the request itself has changed.
-func lostAnswer(a *ostiary.Author) bool { return a.Repeated && len(a.Made) > 0 }
+func lostAnswer(a *ostiary.Author) bool { return a.Repeated && a.Made.Made() }
 
 // receive checks a forwarded request before anything else, and returns its door.
 func (s *Server) receive(ctx context.Context, as *Forwarded) (*servedDoor, error) {

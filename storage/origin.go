@@ -1,6 +1,8 @@
 package storage
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
@@ -52,12 +54,77 @@ func (r RequestID) Write(n int) RequestID {
 	return r
 }
 
+// incarnationKnown is how many bytes of an incarnation follow from a request: the digest,
+// and the number of the store among those that the request creates.
+const incarnationKnown = 12
+
+// Incarnation returns a new incarnation for a store that the request creates. r.Number
+// contains the number of the store among those of the request, as that of a write. The
+// incarnation shows that the request has created the store, see [RequestID.Created];
+// nothing else in a log does. The last 4 bytes are random, so that tokens of a log that
+// was restored from a backup are not those of the log before. For the zero RequestID the
+// incarnation is random.
+func (r RequestID) Incarnation() Incarnation {
+	i := NewIncarnation()
+	if r != (RequestID{}) {
+		digest := r.digest()
+		copy(i[:incarnationKnown], digest[:])
+		i[incarnationKnown-1] = byte(r.Number % RequestWrites)
+	}
+	return i
+}
+
+// Created returns the id with which the request has created the store that has an
+// incarnation, and false if another request has created it.
+func (r RequestID) Created(i Incarnation) (RequestID, bool) {
+	digest := r.digest()
+	if r == (RequestID{}) || !bytes.Equal(i[:incarnationKnown-1], digest[:incarnationKnown-1]) {
+		return RequestID{}, false
+	}
+	r.Number -= r.Number % RequestWrites
+	return r.Write(int(i[incarnationKnown-1])), true
+}
+
+// digest returns a digest of the request, which is the same for all of its writes.
+func (r RequestID) digest() [sha256.Size]byte {
+	b := append([]byte("creation of a store"), r.Node[:]...)
+	return sha256.Sum256(binary.BigEndian.AppendUint64(b, r.Number/RequestWrites))
+}
+
+// RequestTrace is what a part of a shared log has of a forwarded request.
+type RequestTrace struct {
+	Entries []RequestEntry // the entries that the request has led to
+	Created []RequestStore // the stores that it has created
+	// Updated are the stores whose names or aliases were changed, and Deleted those that
+	// were deleted, by any request: a log does not have the request of such a change.
+	Updated []StoreID
+	Deleted []DeletedStore
+}
+
 // RequestEntry is the place of an entry that a forwarded request has led to.
 type RequestEntry struct {
 	Store   StoreID
 	Request RequestID
 	Head    Head // the head after the entry
 }
+
+// RequestStore is a store that a forwarded request has created.
+type RequestStore struct {
+	Request RequestID
+	Info    StoreInfo // as it was created
+}
+
+// DeletedStore is a store that was deleted.
+type DeletedStore struct {
+	// Info describes the store as it was. If Known is false, it has only the ID and the
+	// Incarnation.
+	Info  StoreInfo
+	Known bool
+}
+
+// Made reports whether the request has changed a store, as far as the log shows it: it may
+// also have made one of the changes of Updated and Deleted.
+func (t *RequestTrace) Made() bool { return len(t.Entries)+len(t.Created) > 0 }
 
 // NodeID is the random id of a node.
 type NodeID [16]byte

@@ -36,6 +36,43 @@ func TestOriginBytes(t *testing.T) {
 	}
 }
 
+// TestIncarnationOfRequest requires that the incarnation of a new store shows which request
+// has created it, and that it is random otherwise.
+func TestIncarnationOfRequest(t *testing.T) {
+	t.Parallel()
+	request := storage.RequestID{Node: storage.NodeID{7, 15: 8}, Number: 300 * storage.RequestWrites}
+	all := map[storage.Incarnation]bool{}
+	for n := range storage.RequestWrites {
+		want := request.Write(n)
+		i := want.Incarnation()
+		all[i], all[want.Incarnation()] = true, true
+		for what, asked := range map[string]storage.RequestID{"the request": request, "a write of it": request.Write(3)} {
+			if have, ok := asked.Created(i); have != want || !ok {
+				t.Errorf("%s: store %d is that of %v, %t", what, n, have, ok)
+			}
+		}
+	}
+	if len(all) != 2*storage.RequestWrites {
+		t.Errorf("%d different incarnations, want %d", len(all), 2*storage.RequestWrites)
+	}
+	i := request.Incarnation()
+	for what, other := range map[string]storage.RequestID{
+		"another number": {Node: request.Node, Number: request.Number + storage.RequestWrites},
+		"another node":   {Node: storage.NodeID{7, 15: 9}, Number: request.Number},
+		"none":           {},
+	} {
+		if have, ok := other.Created(i); ok {
+			t.Errorf("%s has created the store, too: %v", what, have)
+		}
+	}
+	if (storage.RequestID{}).Incarnation() == (storage.RequestID{}).Incarnation() {
+		t.Error("two incarnations without a request are equal")
+	}
+	if have, ok := (storage.RequestID{}).Created(storage.RequestID{}.Incarnation()); ok {
+		t.Errorf("no request has created a store: %v", have)
+	}
+}
+
 // Each origin has one canonical form: other flags and empty fields are damage.
 func TestOriginHasOneForm(t *testing.T) {
 	t.Parallel()

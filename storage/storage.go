@@ -28,7 +28,7 @@ type Revision uint64
 // predecessor of the first entry.
 type Hash [32]byte
 
-// Incarnation is a random value that each new store gets. It makes tokens of a
+// Incarnation is a value that each new store gets, and that no other store has. It makes tokens of a
 // deleted store invalid, even if a new store has the same alias.
 type Incarnation [16]byte
 
@@ -391,11 +391,10 @@ func Confirm(ctx context.Context, d Driver) error {
 
 // RequestFinder is an optional interface of a [Driver] over a shared log.
 type RequestFinder interface {
-	// FindRequest returns the places of all entries that a request of a node has led to,
-	// in the order of the log, from the segment after a sequence on. It has everything
-	// that was durable at the time of the call. It fails if the log no longer has these
-	// segments.
-	FindRequest(ctx context.Context, request RequestID, after uint64) ([]RequestEntry, error)
+	// FindRequest returns what the log has of a request of a node, in the order of the
+	// log, from the segment after a sequence on. It has everything that was durable at the
+	// time of the call. It fails if the log no longer has these segments.
+	FindRequest(ctx context.Context, request RequestID, after uint64) (RequestTrace, error)
 }
 
 // Acknowledger is an optional interface of a [Driver] that returns from an append only
@@ -545,7 +544,8 @@ var (
 	ErrNoLease = errors.New("it is not certain that this node has every acknowledged write")
 )
 
-// NewIncarnation returns a random incarnation.
+// NewIncarnation returns a random incarnation. See [RequestID.Incarnation] for that of a
+// store which a request creates.
 func NewIncarnation() (i Incarnation) { rand.Read(i[:]); return i }
 
 // NewWriterID returns a random writer id.

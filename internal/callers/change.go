@@ -85,7 +85,7 @@ func (r *Registry) Create(ctx context.Context, n NewKey) (*Made, error) {
 // repeated fails with [ostiary.ErrUncertain] if the request was sent to another node before
 // and has written: the secret that it has made is lost.
 func repeated(ctx context.Context) error {
-	if a := ostiary.AuthorOf(ctx); a != nil && a.Repeated && len(a.Made) > 0 {
+	if a := ostiary.AuthorOf(ctx); a != nil && a.Repeated && len(a.Made.Entries) > 0 {
 		return fmt.Errorf("%w: the key was made or rotated, and its secret was lost: rotate it", ostiary.ErrUncertain)
 	}
 	return nil

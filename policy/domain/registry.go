@@ -184,10 +184,11 @@ func (r *Registry) Make(ctx context.Context, name, alias string, relations *osti
 		return nil, err
 	}
 	var s *ostiary.Store
-	err := ostiary.AuthorOf(ctx).Beforehand(ctx, func(ctx context.Context) (err error) {
+	author := ostiary.AuthorOf(ctx)
+	err := author.Beforehand(ctx, func(ctx context.Context) (err error) {
 		s, err = r.engine.CreateStore(ctx, ostiary.CreateStoreRequest{Name: name, Aliases: map[string]string{Alias: alias}})
 		if errors.Is(err, ostiary.ErrStoreExists) {
-			s, err = r.unfinished(ctx, name, alias, err)
+			s, err = r.unfinished(ctx, author, name, alias, err)
 		}
 		return err
 	})
@@ -201,14 +202,15 @@ func (r *Registry) Make(ctx context.Context, name, alias string, relations *osti
 	return d, err
 }
 
-// unfinished returns the store with an alias if it has the name and no entry: an earlier
-// call has ended before it had settings. Otherwise it returns exists.
-func (r *Registry) unfinished(ctx context.Context, name, alias string, exists error) (*ostiary.Store, error) {
+// unfinished returns the store with an alias if it has the name, and no entry except those
+// of the author: an earlier call has ended before it had settings, or before its response
+// was sent. Otherwise it returns exists.
+func (r *Registry) unfinished(ctx context.Context, author *ostiary.Author, name, alias string, exists error) (*ostiary.Store, error) {
 	s, err := r.engine.StoreByAlias(ctx, Alias, alias)
 	if err != nil || s.Info().Name != name {
 		return nil, exists
 	}
-	if head, err := s.Stats(ctx); err != nil || head.Revision > 0 {
+	if head, err := s.Stats(ctx); err != nil || head.Revision > 0 && !author.WroteBefore(s.ID()) {
 		return nil, exists
 	}
 	return s, nil

@@ -306,6 +306,11 @@ func (r *Driver) applyCatalog(c *sharedlog.CatalogChange, next *state) error {
 	if c.Expected != next.catalog {
 		return fmt.Errorf("%w: segment %s expects %d catalog changes before it, but there are %d", storage.ErrDamaged, next.applied, c.Expected, next.catalog)
 	}
+	if c.Op == sharedlog.DeleteStore {
+		if info, err := r.local.Store(r.ctx, c.Store.ID); err == nil {
+			r.deletions.add(info)
+		}
+	}
 	tx := r.copy.Begin()
 	if err := stageCatalog(tx, nil, c); err != nil {
 		tx.Close()

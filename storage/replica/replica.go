@@ -123,7 +123,8 @@ type Driver struct {
 	queue   queue
 	// left has the ids of stores with a write whose caller has left before the outcome.
 	// Their engine is notified of its own entries, when they are read from the log.
-	left sync.Map
+	left      sync.Map
+	deletions deletions
 	// registered is true once the registry has this start. Open sets it.
 	registered bool
 	// opened is true once Open has succeeded.

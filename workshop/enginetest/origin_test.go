@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -188,22 +189,120 @@ func TestAuthorOfNothing(t *testing.T) {
 	}
 }
 
-// TestRepeatedWithoutStore requires that a request that was sent to a node before, and
-// whose store is gone, is not refused: it may have deleted the store itself.
+// TestRepeatedWithoutStore lets a request that was sent to a node before ask for a store
+// that is gone. If a store with the id or the alias was deleted since, the request may have
+// done that: its deletion succeeds, for a caller who may delete a store of that name.
+// Otherwise there was no store.
 func TestRepeatedWithoutStore(t *testing.T) {
 	t.Parallel()
 	e := must(ostiary.Open(t.Context(), ostiary.Options{}))(t)
 	t.Cleanup(func() { e.Close() })
-	id := storage.StoreID{1}
-	for repeated, want := range map[bool]error{false: ostiary.ErrNoStore, true: ostiary.ErrUncertain} {
-		ctx := ostiary.WithAuthor(t.Context(), &ostiary.Author{Repeated: repeated})
+	id, other := storage.StoreID{1}, storage.StoreID{2}
+	gone := storage.StoreInfo{ID: id, Name: "mine", Aliases: map[string]string{"native": "gone"}}
+	deleted := func(known bool, info storage.StoreInfo) *ostiary.Author {
+		return &ostiary.Author{Repeated: true, Made: ostiary.RequestTrace{Deleted: []storage.DeletedStore{{Info: info, Known: known}}}}
+	}
+	for _, c := range []struct {
+		what                    string
+		author                  *ostiary.Author
+		access                  ostiary.Access
+		remove, find, findAlias error
+	}{
+		{"not repeated", &ostiary.Author{}, nil, ostiary.ErrNoStore, ostiary.ErrNoStore, ostiary.ErrNoStore},
+		{"nothing was deleted", &ostiary.Author{Repeated: true}, nil, ostiary.ErrNoStore, ostiary.ErrNoStore, ostiary.ErrNoStore},
+		{"another store was deleted", deleted(true, storage.StoreInfo{ID: other}), nil, ostiary.ErrNoStore, ostiary.ErrNoStore, ostiary.ErrNoStore},
+		{"deleted", deleted(true, gone), nil, nil, nil, nil},
+		{"deleted, only the id is known", deleted(false, storage.StoreInfo{ID: id}), nil, nil, nil, ostiary.ErrUncertain},
+		{"deleted by a caller who may", deleted(true, gone), ownerOf("mine"), nil, nil, nil},
+		{"deleted by another caller", deleted(true, gone), ownerOf("yours"), ostiary.ErrForbidden, ostiary.ErrForbidden, ostiary.ErrForbidden},
+	} {
+		ctx := ostiary.WithAuthor(ostiary.WithAccess(t.Context(), c.access), c.author)
 		_, found := e.Store(ctx, id)
 		_, aliased := e.StoreByAlias(ctx, "native", "gone")
-		for what, err := range map[string]error{"delete": e.DeleteStore(ctx, id), "find": found, "find by alias": aliased} {
-			if !errors.Is(err, want) {
-				t.Errorf("%s, repeated %t: error %v, want %v", what, repeated, err, want)
+		for what, have := range map[string][2]error{"delete": {e.DeleteStore(ctx, id), c.remove}, "find": {found, c.find}, "find by alias": {aliased, c.findAlias}} {
+			if !errors.Is(have[0], have[1]) {
+				t.Errorf("%s, %s: error %v, want %v", c.what, what, have[0], have[1])
 			}
 		}
+	}
+}
+
+// ownerOf is a caller who may do everything with the stores of one name.
+type ownerOf string
+
+func (n ownerOf) Allow(_ context.Context, _ ostiary.Right, store storage.StoreInfo) error {
+	if store.Name != string(n) {
+		return ostiary.ErrForbidden
+	}
+	return nil
+}
+
+// TestRepeatedCreation sends requests that create several stores a second time. Each store
+// is recognized, with the name, the aliases and the id that were asked for.
+func TestRepeatedCreation(t *testing.T) {
+	t.Parallel()
+	d := memory.New()
+	e := must(ostiary.Open(t.Context(), ostiary.Options{Driver: d}))(t)
+	t.Cleanup(func() { e.Close() })
+	request := storage.RequestID{Node: storage.NodeID{1}, Number: 7 * storage.RequestWrites}
+	author := func(made ...storage.RequestStore) context.Context {
+		return ostiary.WithAuthor(t.Context(), &ostiary.Author{Origin: ostiary.Origin{Request: request}, Repeated: made != nil, Made: ostiary.RequestTrace{Created: made}})
+	}
+	ctx := author()
+	var made []storage.RequestStore
+	wanted := []ostiary.CreateStoreRequest{{Name: "a"}, {Name: "a"}, {Name: "b", Aliases: map[string]string{"native": "b"}}, {Name: "c", ID: storage.StoreID{3}}}
+	for _, r := range wanted {
+		s := must(e.CreateStore(ctx, r))(t)
+		id, ok := request.Created(s.Info().Incarnation)
+		if !ok {
+			t.Fatalf("the request has not created %+v", s.Info())
+		}
+		made = append(made, storage.RequestStore{Request: id, Info: s.Info()})
+	}
+	ctx = author(made...)
+	for i, r := range wanted {
+		if s := must(e.CreateStore(ctx, r))(t); !reflect.DeepEqual(s.Info(), made[i].Info) {
+			t.Errorf("the second time: %+v, want %+v", s.Info(), made[i].Info)
+		}
+	}
+	if s := must(e.CreateStore(ctx, ostiary.CreateStoreRequest{Name: "d"}))(t); s.Info().Name != "d" {
+		t.Errorf("a store that was not made: %+v", s.Info())
+	}
+	for what, r := range map[string]ostiary.CreateStoreRequest{
+		"name": {Name: "x"}, "alias": {Name: "a", Aliases: map[string]string{"native": "x"}}, "id": {Name: "a", ID: storage.StoreID{9}},
+	} {
+		if _, err := e.CreateStore(author(made...), r); !errors.Is(err, ostiary.ErrUncertain) {
+			t.Errorf("another %s: error %v, want ErrUncertain", what, err)
+		}
+	}
+	if have := must(d.CountStores(t.Context()))(t); have != len(wanted)+1 {
+		t.Errorf("%d stores, want %d", have, len(wanted)+1)
+	}
+	ctx = author()
+	for range storage.RequestWrites + 1 {
+		must(e.CreateStore(ctx, ostiary.CreateStoreRequest{}))(t)
+	}
+	ctx = author(made...)
+	for range storage.RequestWrites - 1 {
+		_, _ = e.CreateStore(ctx, ostiary.CreateStoreRequest{Name: "a"})
+	}
+	if _, err := e.CreateStore(ctx, ostiary.CreateStoreRequest{}); !errors.Is(err, ostiary.ErrUncertain) {
+		t.Errorf("store %d of the request: error %v, want ErrUncertain", storage.RequestWrites, err)
+	}
+}
+
+// TestRetryNumbersFromTheStart requires that a request that begins again gives its writes
+// and its stores the numbers of the first time, by which they are found in the log.
+func TestRetryNumbersFromTheStart(t *testing.T) {
+	t.Parallel()
+	a := &ostiary.Author{Origin: ostiary.Origin{Request: storage.RequestID{Node: storage.NodeID{1}, Number: storage.RequestWrites}}}
+	write, store := a.NextWrite(), a.NextStore()
+	if again := a.NextWrite(); again == write {
+		t.Errorf("two writes have the number %d", again.Request.Number)
+	}
+	a.Retry()
+	if w, s := a.NextWrite(), a.NextStore(); w != write || s != store {
+		t.Errorf("after Retry write %d and store %d, want %d and %d", w.Request.Number, s.Number, write.Request.Number, store.Number)
 	}
 }
 
