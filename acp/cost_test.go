@@ -8,6 +8,8 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/acp"
 	"github.com/ostiary/ostiary/authz"
+	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/pebble"
 )
 
 // TestCost: a check, granted or denied, and the question whether a document is
@@ -51,6 +53,35 @@ func TestCost(t *testing.T) {
 	} {
 		if n := testing.AllocsPerRun(100, ask); n > 0 {
 			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
+
+// TestRegisterAllocates: a single writer allocates little apart from the parts of the view
+// that change: 17 times in memory, and 14 times on disk.
+func TestRegisterAllocates(t *testing.T) {
+	ctx := context.Background()
+	for name, c := range map[string]struct {
+		driver func() storage.Driver
+		most   float64
+	}{
+		"in memory": {func() storage.Driver { return nil }, 18},
+		"on disk":   {func() storage.Driver { return must(pebble.Open(t.TempDir()+"/data", pebble.Options{NoSync: true}))(t) }, 15},
+	} {
+		driver := c.driver()
+		e := open(t, acp.Options{Driver: driver})
+		id := must(e.AddPolicy(ctx, alice, benchPolicy))(t)
+		n := 0
+		if got := testing.AllocsPerRun(2000, func() {
+			n++
+			must(0, e.Register(ctx, alice, acp.Object{Policy: id, Resource: "users", ID: strconv.Itoa(n)}))(t)
+		}); got > c.most {
+			t.Errorf("%s: %v allocations of a registration, want %v at most", name, got, c.most)
+		} else {
+			t.Logf("%s: %v allocations of a registration", name, got)
+		}
+		if driver != nil {
+			driver.Close()
 		}
 	}
 }

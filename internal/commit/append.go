@@ -33,8 +33,7 @@ func (g *group) append(ctx context.Context) error {
 		err = fmt.Errorf("%w: after an append, the head that the driver returned differs from the appended entry", storage.ErrDamaged)
 	}
 	if err != nil {
-		var conflict *storage.ConflictError
-		if errors.As(err, &conflict) || errors.Is(err, storage.ErrEntry) || errors.Is(err, storage.ErrTooLarge) {
+		if isConflict(err) || errors.Is(err, storage.ErrEntry) || errors.Is(err, storage.ErrTooLarge) {
 			return err
 		}
 		if err := g.verifyLog(ctx, err); err != nil {
@@ -151,18 +150,22 @@ func (g *group) isMade(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// limited is a context that ends at a deadline, with the values of another one, which
-// never ends. Unlike one of [context.WithDeadline] it makes its timer only for a driver
+// limited is a context that ends at a deadline, with the values of another one, whose
+// end it ignores. Unlike one of [context.WithDeadline] it makes its timer only for a driver
 // that waits for its end: a driver on this machine never does, and a timer would be a
 // tenth of the time of a small write. Its methods may be called concurrently.
 type limited struct {
-	context.Context
+	parent   context.Context
 	deadline time.Time
 
 	mu     sync.Mutex
 	timed  context.Context // ends at the deadline; nil until Done or end was called
 	cancel context.CancelFunc
 }
+
+// Value implements [context.Context]. Few appends ask for a value, so the context that
+// hides the end of the parent is made here.
+func (l *limited) Value(key any) any { return context.WithoutCancel(l.parent).Value(key) }
 
 // Deadline implements [context.Context].
 func (l *limited) Deadline() (time.Time, bool) { return l.deadline, true }
@@ -189,7 +192,7 @@ func (l *limited) withTimer() context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.timed == nil {
-		l.timed, l.cancel = context.WithDeadline(l.Context, l.deadline)
+		l.timed, l.cancel = context.WithDeadline(context.WithoutCancel(l.parent), l.deadline)
 	}
 	return l.timed
 }

@@ -259,8 +259,7 @@ func (g *group) reserve(changes []storage.Change) (grows int64, err error) {
 // finish completes the writers of a group whose append returned err. It returns
 // those that have to be validated again, because another process wrote first.
 func (g *group) finish(ctx context.Context, err error) (again []*writer) {
-	var conflict *storage.ConflictError
-	if errors.As(err, &conflict) {
+	if isConflict(err) {
 		g.queue.stale = true
 		return g.writers // also those that were refused because of others of the group
 	}
@@ -298,6 +297,12 @@ func (g *group) setHeads() {
 			w.head = g.heads[w.entries-1]
 		}
 	}
+}
+
+// isConflict reports whether an append failed because another process wrote first.
+func isConflict(err error) bool {
+	_, ok := errors.AsType[*storage.ConflictError](err)
+	return ok
 }
 
 // isEntryError reports whether a driver rejected an entry for its content.

@@ -19,7 +19,7 @@ func TestLimited(t *testing.T) {
 		for _, waits := range []bool{true, false} {
 			for _, ends := range []bool{true, false} {
 				deadline := time.Now().Add(time.Second)
-				ours := &limited{Context: context.WithoutCancel(parent), deadline: deadline}
+				ours := &limited{parent: parent, deadline: deadline}
 				theirs, cancel := context.WithDeadline(context.WithoutCancel(parent), deadline)
 				same := func(when string) {
 					t.Helper()

@@ -435,18 +435,18 @@ func (q *Queue) flush(ctx context.Context, g *group) {
 		return
 	}
 	defer g.release()
-	ctx, cancel := q.withAppendTime(ctx)
-	defer cancel()
-	err := g.append(ctx)
-	q.retry(ctx, g.finish(ctx, err))
+	limit := q.withAppendTime(ctx)
+	defer limit.end()
+	err := g.append(limit)
+	q.retry(limit, g.finish(limit, err))
 }
 
 // withAppendTime returns a context that ends after Bounds.AppendTime, the time
 // that a driver may take. It does not end when ctx ends, because the deadline of
 // one writer must not fail the other writers of a group.
-func (q *Queue) withAppendTime(ctx context.Context) (context.Context, context.CancelFunc) {
-	l := &limited{Context: context.WithoutCancel(ctx), deadline: time.Now().Add(q.shared.runtime.Bounds.AppendTime)}
-	return l, l.end
+// The caller ends it.
+func (q *Queue) withAppendTime(ctx context.Context) *limited {
+	return &limited{parent: ctx, deadline: time.Now().Add(q.shared.runtime.Bounds.AppendTime)}
 }
 
 // withVerifyTime is withAppendTime for a look at the log after an append has failed.

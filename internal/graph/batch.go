@@ -38,18 +38,25 @@ type change struct {
 }
 
 // Begin starts a batch on the newest view.
-func (g *Graph) Begin() *Batch { return g.begin(g.View(), false) }
+func (g *Graph) Begin() *Batch {
+	b := g.BeginOn(g.View())
+	return &b
+}
 
 // BeginOn starts a batch on a view that is the newest or is about to be
-// published. [Batch.Publish] fails until v is the newest view.
-func (g *Graph) BeginOn(v *View) *Batch { return g.begin(v, false) }
+// published. [Batch.Publish] fails until v is the newest view. The batch is a value, so
+// that it can be a part of what owns it; a used batch must not be copied.
+func (g *Graph) BeginOn(v *View) Batch { return g.begin(v, false) }
 
 // From starts a batch on any view of the lineage. The batch makes views of the
 // past, by undoing later changes, and cannot publish.
-func (g *Graph) From(v *View) *Batch { return g.begin(v, true) }
+func (g *Graph) From(v *View) *Batch {
+	b := g.begin(v, true)
+	return &b
+}
 
-func (g *Graph) begin(v *View, detached bool) *Batch {
-	return &Batch{g: g, start: v, base: v, detached: detached, values: v.values.Edit()}
+func (g *Graph) begin(v *View, detached bool) Batch {
+	return Batch{g: g, start: v, base: v, detached: detached, values: v.values.Edit()}
 }
 
 // Add adds a tuple, or replaces the tuple with the same key. It does not
@@ -263,11 +270,19 @@ func (b *Batch) deleteValue(n Node, name uint32) bool {
 
 // View returns a view with the changes so far, without publishing it. It does
 // most of the work of publishing. The batch can be used further.
-func (b *Batch) View() *View {
+func (b *Batch) View() *View { return b.ViewIn(nil) }
+
+// ViewIn is View with memory for the view, unless it is nil. It does not use the memory
+// if nothing has changed.
+func (b *Batch) ViewIn(memory *View) *View {
 	if b.pending == nil && len(b.owners) == 0 {
 		return b.base
 	}
-	b.base = b.flush(b.ensurePending())
+	if memory == nil {
+		memory = new(View)
+	}
+	b.flush(memory, b.ensurePending())
+	b.base = memory
 	b.pending.reset()
 	b.g.pendingPool.Put(b.pending)
 	b.pending, b.owners, b.extraBytes = nil, b.owners[:0], 0
@@ -287,9 +302,9 @@ func (b *Batch) Publish() (*View, error) {
 	return v, nil
 }
 
-// flush returns the successor of base.
-func (b *Batch) flush(p *pending) *View {
-	v := *b.base
+// flush makes v the successor of base.
+func (b *Batch) flush(v *View, p *pending) {
+	*v = *b.base
 	b.g.mu.Lock()
 	v.symbols, v.nameCount, v.nodeCount = b.g.symbols, b.g.nameCount, b.g.nodeCount
 	b.g.mu.Unlock()
@@ -299,13 +314,12 @@ func (b *Batch) flush(p *pending) *View {
 
 	edits := slices.Grow(p.edits[:0], 2*len(p.changes))
 	for i := range p.changes {
-		edits = p.changes[i].apply(&v, edits)
+		edits = p.changes[i].apply(v, edits)
 	}
 	edits = p.sortEdits(edits)
 	p.edits = edits
 	v.rewrite(edits)
-	b.recount(&v, edits)
-	return &v
+	b.recount(v, edits)
 }
 
 // apply changes v's details and tuple count, and appends the edits that the

@@ -523,7 +523,8 @@ func againstModel(t *testing.T, seed uint64) {
 				w.same(t, b.View(), m)
 			}
 			if w.IntN(200) == 0 {
-				before, b = append(before, b), g.BeginOn(b.View())
+				on := g.BeginOn(b.View())
+				before, b = append(before, b), &on
 			}
 		}
 		for i, earlier := range before {

@@ -1,5 +1,7 @@
 package graph
 
+import "slices"
+
 // segment holds the lists of a block of 64 nodes. It is immutable.
 //
 // words begins with a count m: nodes at m and beyond have no lists. m+1 offsets
@@ -312,12 +314,25 @@ func (e *encoder) finish() segment {
 	copy(w[base:], e.data)
 	s := segment{words: w}
 	if len(e.long) > 0 {
-		long := make([]List, len(e.long))
-		copy(long, e.long)
+		s.long = copiedLists(e.long)
 		clear(e.long) // or this buffer would keep the chunks alive
-		s.long = &long
 	}
 	return s
+}
+
+// copiedLists returns a pointer to a copy of lists. A single list, which is what most
+// segments with long lists have, shares the memory of its slice.
+func copiedLists(lists []List) *[]List {
+	if len(lists) != 1 {
+		own := slices.Clone(lists)
+		return &own
+	}
+	one := &struct {
+		lists []List
+		list  [1]List
+	}{list: [1]List{lists[0]}}
+	one.lists = one.list[:]
+	return &one.lists
 }
 
 func (e *encoder) finishUniform() segment {

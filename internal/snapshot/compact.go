@@ -101,7 +101,7 @@ func (c *compaction) follow(ctx context.Context) error {
 	}
 	t, head := c.timeline, c.view.Head
 	through := head.Revision + n
-	d := Draft{Batch: c.view.schemas.lineage.Begin(), timeline: t, base: c.view, schemas: c.view.schemas, importing: c.view.importing}
+	d := t.Draft(c.view)
 	for e, err := range t.Runtime.Driver.Entries(ctx, t.ID, head.Revision+1) {
 		if err != nil {
 			return err

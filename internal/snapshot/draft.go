@@ -15,7 +15,7 @@ import (
 // goroutine at a time may use it.
 type Draft struct {
 	// Batch is the changed graph.
-	Batch    *graph.Batch
+	Batch    graph.Batch
 	timeline *Timeline
 	base     *View
 	schemas  *schemaSet // after the changes
@@ -93,7 +93,12 @@ func (d *Draft) apply(c *storage.Change, at storage.Head) error {
 
 // View returns the view that the draft leads to, without publishing it.
 func (d *Draft) View(head storage.Head) *View {
-	return &View{Head: head, Graph: d.Batch.View(), schemas: d.schemas, importing: d.importing}
+	v := &struct { // in one allocation
+		view  View
+		graph graph.View
+	}{view: View{Head: head, schemas: d.schemas, importing: d.importing}}
+	v.view.Graph = d.Batch.ViewIn(&v.graph)
+	return &v.view
 }
 
 // Schema returns the schema for a type after the changes, as [Timeline.Schema]

@@ -1,6 +1,7 @@
 package pebble
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,7 +12,8 @@ import (
 // ErrReplaced is wrapped by the errors of all calls after the driver noticed that
 // the data folder, its marker or its folder of Pebble's files was removed or
 // replaced while it was open. Such errors wrap [ErrFailed], too. The driver looks
-// before each write and in [Driver.Failed].
+// before each write and in [Driver.Failed]. With [Options.NoSync] it looks before every
+// 16th write.
 var ErrReplaced = errors.New("the data folder was removed or replaced while it was open")
 
 // replacedError is an ErrReplaced that names the file.
@@ -52,9 +54,21 @@ func (f folder) identify() (*originals, error) {
 // onDisk reports whether the folder is on a file system of the operating system.
 func (f folder) onDisk() bool { return vfs.Root(f.fs) == vfs.Default }
 
-// check returns an ErrReplaced if a path no longer leads to the same file.
+// check returns an ErrReplaced if a path no longer leads to the same file. It is called
+// before each write, so it looks only at the files in the folder: in another folder they
+// are others. If one has changed, the error names the first path that has.
 func (o *originals) check() error {
-	for i, path := range o.paths {
+	err := o.checkFrom(1)
+	if err == nil {
+		return nil
+	}
+	return cmp.Or(o.checkFrom(0), err)
+}
+
+// checkFrom is check for the paths from a given one on.
+func (o *originals) checkFrom(first int) error {
+	for i := first; i < len(o.paths); i++ {
+		path := o.paths[i]
 		id, err := identify(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):

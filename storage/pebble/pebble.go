@@ -38,7 +38,8 @@ type Options struct {
 	MemTableBytes int64
 	// NoSync acknowledges a write before it is on disk. A crash of the machine can
 	// then lose the newest entries, but never a part of an entry. By default every
-	// Append waits for the disk.
+	// Append waits for the disk. The driver looks before every 16th write only whether
+	// the folder is still the one that it opened; see [ErrReplaced].
 	NoSync bool
 	// Copy opens a copy of a log that several nodes share, for package replica. The
 	// folder of a copy can be opened only with Copy, and other folders only without it.

@@ -178,6 +178,37 @@ func TestReplacedFolder(t *testing.T) {
 	}
 }
 
+// A driver that does not wait for the disk notices a removed folder as well, after a few
+// more writes.
+func TestReplacedUnsynced(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	d, err := pebble.Open(dir, pebble.Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	journals, err := newJournals(t.Context(), d, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(dir, dir+".old"); err != nil {
+		t.Fatal(err)
+	}
+	rng, writes := rand.New(rand.NewPCG(33, 34)), 0
+	for ; err == nil && writes < 100; writes++ {
+		err = journals[0].write(t.Context(), d, rng)
+	}
+	if !errors.Is(err, pebble.ErrReplaced) || writes > 16 {
+		t.Errorf("write %d: error %v, want ErrReplaced of the 16th at the latest", writes, err)
+	}
+	if _, err := d.Head(t.Context(), journals[0].ID); !errors.Is(err, pebble.ErrReplaced) {
+		t.Errorf("a read after the write: error %v, want ErrReplaced", err)
+	}
+	if err := d.Close(); !errors.Is(err, pebble.ErrReplaced) {
+		t.Errorf("Close: error %v, want ErrReplaced", err)
+	}
+}
+
 // closeNew creates a data folder and closes it.
 func closeNew(dir string) error {
 	d, err := pebble.Open(dir, pebble.Options{})

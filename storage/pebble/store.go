@@ -197,7 +197,11 @@ func (b *batch) DeleteRange(lower, upper []byte) error {
 
 // Commit commits the batch. It also fails if the guard noticed a failed write.
 func (b *batch) Commit() error {
-	if err := b.store.guard.checkWrite(); err != nil {
+	check := b.store.guard.checkWrite
+	if !b.store.write.Sync {
+		check = b.store.guard.checkUnsynced
+	}
+	if err := check(); err != nil {
 		return err
 	}
 	if err := b.Batch.Commit(b.store.write); err != nil {
