@@ -1,41 +1,32 @@
 package main
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
-	"net"
 	"os"
-	"time"
+	"strings"
+	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/ostiary/ostiary/workshop/certtest"
 )
 
-// certificate writes a self-signed certificate for 127.0.0.1 and its key:
-// certificate CERT KEY. With further arguments, another one has signed it, and it has a DNS
-// name: certificate CERT KEY CA-CERT CA-KEY NAME.
-func certificate(ts *testscript.TestScript, neg bool, args []string) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	ts.Check(err)
-	template := x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotBefore: time.Now().Add(-time.Hour),
-		NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true}
-	parent, signer := &template, any(key)
-	if len(args) > 2 {
-		template.SerialNumber, template.Subject.CommonName, template.IsCA, template.DNSNames = big.NewInt(2), "leaf", false, args[4:]
-		pair, err := tls.LoadX509KeyPair(ts.MkAbs(args[2]), ts.MkAbs(args[3]))
-		ts.Check(err)
-		parent, signer = pair.Leaf, pair.PrivateKey
-	}
-	cert, err := x509.CreateCertificate(rand.Reader, &template, parent, &key.PublicKey, signer)
-	ts.Check(err)
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	ts.Check(err)
-	for i, block := range []pem.Block{{Type: "CERTIFICATE", Bytes: cert}, {Type: "PRIVATE KEY", Bytes: der}} {
-		ts.Check(os.WriteFile(ts.MkAbs(args[i]), pem.EncodeToMemory(&block), 0o600))
+// certificates returns a command that writes the certificate of a new authority to
+// AUTHORITY.pem and, for each NAME, a certificate of it for 127.0.0.1 and DNS to NAME.pem,
+// with its key in NAME.key: certificates AUTHORITY [NAME=DNS]...
+func certificates(t *testing.T) func(*testscript.TestScript, bool, []string) {
+	return func(ts *testscript.TestScript, neg bool, args []string) {
+		if neg || len(args) == 0 {
+			ts.Fatalf("usage: certificates AUTHORITY [NAME=DNS]...")
+		}
+		authority := certtest.New(t, "authority") // all have this name, so that a client sends also a stranger's certificate
+		ts.Check(os.WriteFile(ts.MkAbs(args[0]+".pem"), authority.PEM, 0o600))
+		for _, arg := range args[1:] {
+			name, dns, ok := strings.Cut(arg, "=")
+			if !ok {
+				ts.Fatalf("invalid argument %q: expected NAME=DNS", arg)
+			}
+			certtest.Write(t, ts.MkAbs("."), name, authority.Issue(func(c *x509.Certificate) { c.DNSNames = []string{dns} }))
+		}
 	}
 }

@@ -29,7 +29,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"served": served, "certificate": certificate, "many": many, "terminate": terminate, "hangup": hangup, "await": await, "ask": ask, "hostile": hostile, "hold": hold, "occupy": occupy, "flip": flip, "blank": blank, "marker": marker, "code": code, "login": login, "pick": pick, "interrupt-import": interruptImport,
+			"served": served, "certificates": certificates(t), "many": many, "terminate": terminate, "hangup": hangup, "await": await, "ask": ask, "hostile": hostile, "hold": hold, "occupy": occupy, "flip": flip, "blank": blank, "marker": marker, "code": code, "login": login, "pick": pick, "interrupt-import": interruptImport,
 		},
 	})
 }
