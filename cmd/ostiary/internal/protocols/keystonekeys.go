@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -106,7 +105,11 @@ func importKeys(ctx context.Context, k *keyring.Keyring, body []byte) (any, erro
 		}
 		from[p] = keys
 	}
-	if err := k.Import(ctx, from, in.Replace); err != nil {
+	err := k.Import(ctx, from, in.Replace)
+	if errors.Is(err, keyring.ErrOther) {
+		err = fmt.Errorf("%w; --replace replaces them, and ends their tokens", err)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return listKeys(ctx, k, nil)
@@ -253,21 +256,12 @@ func (a *app) keysImportCommand() *cobra.Command {
 			}
 			var out listedKeys
 			if err := a.onKeyring(cmd.Context(), keysImportCommand, in, &out); err != nil {
-				return explainOther(err)
+				return err
 			}
 			return a.printKeys(out)
 		}}
 	cmd.Flags().BoolVar(&replace, "replace", false, "replace other keys in the system store, whose tokens are no longer valid then")
 	return cmd
-}
-
-// explainOther adds what to do about [keyring.ErrOther], which may be the text of a
-// server's error.
-func explainOther(err error) error {
-	if strings.Contains(err.Error(), keyring.ErrOther.Error()) {
-		return fmt.Errorf("%w; --replace replaces them, and ends their tokens", err)
-	}
-	return err
 }
 
 // folderFlags are the names of the flags of the folders.

@@ -22,10 +22,11 @@ import (
 // controlTimeout bounds a command of the socket, which may wait for password hashes.
 const controlTimeout = time.Minute
 
-// control serves the socket of the data folder until the returned function is called.
+// control serves the socket of the data folder, with the commands of storeCommands, until
+// the returned function is called.
 // A socket that cannot be made, for example because the path of the folder is too long
 // for one, is a warning: the commands then need the server stopped.
-func (s *prepared) control() (stop func()) {
+func (s *prepared) control(stores map[string]http.HandlerFunc) (stop func()) {
 	path := cli.ControlPath(s.Data)
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a server that was killed
 		s.log.Warn("the control socket cannot be replaced", "path", path, "error", err)
@@ -40,7 +41,7 @@ func (s *prepared) control() (stop func()) {
 		return func() {}
 	}
 	c := &commands{routes: http.NewServeMux(), trail: s.options.Audit}
-	for name, run := range s.storeCommands() {
+	for name, run := range stores {
 		c.routes.HandleFunc("POST /"+name, s.onHolder(run))
 	}
 	if s.member != nil {

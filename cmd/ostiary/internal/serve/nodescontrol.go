@@ -70,10 +70,11 @@ type forwardedCommands struct {
 	commands http.Handler
 }
 
-// withCommands returns what serves the requests that other nodes pass on.
-func (s *prepared) withCommands(running *server.Server) link.Receiver {
+// withCommands returns what serves the requests that other nodes pass on, those of
+// storeCommands among them.
+func (s *prepared) withCommands(running *server.Server, stores map[string]http.HandlerFunc) link.Receiver {
 	routes := http.NewServeMux()
-	for name, run := range s.storeCommands() {
+	for name, run := range stores {
 		routes.HandleFunc("POST /"+name, run)
 	}
 	return forwardedCommands{running, s.member.Begin, routes}

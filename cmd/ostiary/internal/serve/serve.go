@@ -353,15 +353,16 @@ func (s *prepared) run(ctx context.Context) error {
 	if err != nil {
 		return explainExposed(err)
 	}
+	stores := s.storeCommands()
 	// Who waits until the server is ready can then send it a command.
 	if s.driver != nil {
-		defer s.control()()
+		defer s.control(stores)()
 	}
 	if err := running.Start(); err != nil {
 		return err
 	}
 	if s.member != nil {
-		s.member.attach(s.withCommands(running))
+		s.member.attach(s.withCommands(running, stores))
 		s.member.warnExpiry()
 	}
 	defer runDoors(servedDoors(&s.options))()
