@@ -86,11 +86,13 @@ func (r *Driver) checkLost(ctx context.Context, own *state, force bool, h *Heale
 	if err != nil {
 		return err
 	}
+	if !force {
+		if err := checkStopped(nodes, now, storage.NodeID{}); err != nil {
+			return err
+		}
+	}
 	for i := range nodes {
 		n := &nodes[i]
-		if n.Runs(now) && !force {
-			return errRuns(n, now)
-		}
 		if n.Applied > own.applied.Sequence {
 			return fmt.Errorf("%w: the copy ends with segment %s, but node %s had segment %d: heal with the copy of that node", ErrBehind, own.applied, n.ID, n.Applied)
 		}

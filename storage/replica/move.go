@@ -9,6 +9,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/kv"
@@ -46,6 +47,11 @@ func CheckStopped(ctx context.Context, log sharedlog.Log, except storage.NodeID)
 	if err != nil {
 		return err
 	}
+	return checkStopped(nodes, now, except)
+}
+
+// checkStopped is CheckStopped with the nodes and the time of the log.
+func checkStopped(nodes []sharedlog.Node, now time.Time, except storage.NodeID) error {
 	for i := range nodes {
 		if n := &nodes[i]; n.ID != except && n.Runs(now) {
 			return errRuns(n, now)
