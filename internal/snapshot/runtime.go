@@ -48,8 +48,9 @@ type Runtime struct {
 	// coordinated is the driver, if it is a storage.Coordinated, otherwise nil.
 	coordinated storage.Coordinated
 	schemas     schemaCache
+	others      otherSchemas
 	large       largeEntries
-	bytes       atomic.Int64  // see Bytes
+	bytes       atomic.Int64  // of the newest views and their current schemas
 	loads       chan struct{} // one element for each load in progress
 	// compilations has one element for each schema that is being compiled.
 	compilations chan struct{}
@@ -80,6 +81,7 @@ func NewRuntime(c Config) *Runtime {
 		compilations: make(chan struct{}, cmp.Or(c.Bounds.Compilations, max(1, goruntime.GOMAXPROCS(0)/2)))}
 	r.QuestionsMemory, r.Turns = eval.NewMemoryBudget(c.Bounds.QuestionsMemory), turns.OfProcessors()
 	r.schemas.max, r.schemas.bytesMax = c.Bounds.SchemasCached, c.Bounds.SchemasCachedBytes
+	r.others.bytesMax = othersBytesMax
 	r.lag.max = int64(c.Bounds.WatchChanges)
 	if d, ok := c.Driver.(storage.Cataloger); ok {
 		r.catalog = d.CatalogChanges()
@@ -158,7 +160,7 @@ func (r *Runtime) Close() bool {
 
 // Bytes returns the estimated size of the newest views of all loaded stores and of
 // their bound schemas.
-func (r *Runtime) Bytes() int64 { return r.bytes.Load() }
+func (r *Runtime) Bytes() int64 { return r.bytes.Load() + r.others.size() }
 
 // Loaded returns the timelines that hold a view.
 func (r *Runtime) Loaded() []*Timeline {

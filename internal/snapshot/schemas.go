@@ -42,23 +42,17 @@ type schemaSet struct {
 	othersBytes int
 }
 
-// othersMax is how many schemas that are not current a set keeps bound, and
-// othersBytesMax is how much memory in bytes they may use; see schema.Schema.Bytes.
-const (
-	othersMax      = 32
-	othersBytesMax = 16 << 20
-)
+// othersMax is how many schemas that are not current a set keeps bound.
+const othersMax = 32
 
-// bytes estimates the memory of the bound schemas of the set.
+// bytes estimates the memory of the bound current schemas of the set.
 func (set *schemaSet) bytes() (n int) {
 	for _, b := range set.current {
 		if r := b.bound.Load(); r != nil {
 			n += r.Schema.Bytes()
 		}
 	}
-	set.mu.Lock()
-	defer set.mu.Unlock()
-	return n + set.othersBytes
+	return n
 }
 
 // currentSchema is the current schema of a namespace. It is bound on first use.
@@ -220,25 +214,32 @@ func (t *Timeline) SchemaByID(ctx context.Context, v *View, id string) (*BoundSc
 	if err != nil {
 		return nil, err
 	}
-	set.keep(r)
-	t.accountAgain()
+	t.Runtime.others.keep(set, r)
 	return r, nil
 }
 
 // keep keeps a bound schema that is not current. If there is no room for it, the
-// others are dropped.
-func (set *schemaSet) keep(r *BoundSchema) {
+// others are dropped. It returns the estimated memory of those that the set has then.
+func (set *schemaSet) keep(r *BoundSchema, bytesMax int) (bytes int) {
 	set.mu.Lock()
 	defer set.mu.Unlock()
 	id, bytes := r.Info.ID, r.Schema.Bytes()
-	if bytes > othersBytesMax || set.others[id] != nil {
-		return
+	if bytes > bytesMax || set.others[id] != nil {
+		return set.othersBytes
 	}
-	if len(set.others) >= othersMax || set.othersBytes+bytes > othersBytesMax || set.others == nil {
+	if len(set.others) >= othersMax || set.othersBytes+bytes > bytesMax || set.others == nil {
 		set.others, set.othersBytes = map[string]*BoundSchema{}, 0
 	}
 	set.others[id] = r
 	set.othersBytes += bytes
+	return set.othersBytes
+}
+
+// dropOthers drops the bound schemas that are not current.
+func (set *schemaSet) dropOthers() {
+	set.mu.Lock()
+	defer set.mu.Unlock()
+	set.others, set.othersBytes = nil, 0
 }
 
 // compileSchema returns a schema bound to the lineage of v. The compiled form

@@ -406,7 +406,7 @@ func (t *Timeline) loadView() (*View, error) {
 		return nil, authz.ErrClosed
 	}
 	defer func() { <-r.loads }()
-	if r.MemoryMax > 0 && r.bytes.Load() >= r.MemoryMax {
+	if r.MemoryMax > 0 && r.Bytes() >= r.MemoryMax {
 		r.DropIdle()
 	}
 	v, err := t.readState(r.ctx)
