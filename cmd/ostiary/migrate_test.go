@@ -2,10 +2,12 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/ostiary/ostiary/storage/sharedlog"
 	"github.com/ostiary/ostiary/storage/sharedlog/memorylog"
 	"github.com/ostiary/ostiary/workshop/databases"
 	"github.com/ostiary/ostiary/workshop/logserver"
@@ -32,11 +35,12 @@ func TestDatabaseScripts(t *testing.T) {
 		Dir:                 "testdata/databases",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"served": served, "terminate": terminate, "code": code, "pick": pick},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"served": served, "terminate": terminate, "code": code, "pick": pick, "voters": voters},
 		Setup: func(e *testscript.Env) error {
 			for i := range 3 {
 				e.Setenv(fmt.Sprint("POSTGRES", i+1), postgres.Database())
 				e.Setenv(fmt.Sprint("MARIADB", i+1), mariadb.Database())
+				e.Setenv(fmt.Sprint("NODES", i+1), freeAddress(t))
 			}
 			e.Setenv("WORKSHOP", "workshop://"+server.Address())
 			return os.Chmod(e.WorkDir+"/other.key", 0o600)
@@ -44,9 +48,23 @@ func TestDatabaseScripts(t *testing.T) {
 	})
 }
 
+// voters waits until a number of nodes votes, as the server of a folder knows: voters FOLDER
+// NUMBER.
+func voters(ts *testscript.TestScript, neg bool, args []string) {
+	for range 6000 { // a minute
+		out, err := exec.Command("ostiary", "node", "list", "--data", ts.MkAbs(args[0])).CombinedOutput()
+		if n := strings.Count(string(out), "votes") + strings.Count(string(out), "leads"); err == nil && fmt.Sprint(n) == args[1] {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	ts.Fatalf("not within a minute: %s nodes vote", args[1])
+}
+
 // TestMigrateKilled kills the command at later and later times until it has succeeded, from a
-// folder to PostgreSQL, to MariaDB and to a new folder. It is repeated each time, and each
-// place has the same at the end, and no temporary files are left.
+// folder to a cluster in place, to PostgreSQL, to MariaDB, to a new cluster and to a new
+// folder. It is repeated each time, and each place has the same at the end, and no temporary
+// files are left.
 func TestMigrateKilled(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -66,15 +84,15 @@ func TestMigrateKilled(t *testing.T) {
 	}
 	c.run("--data", folder("first"), "--store", "team", "schema", "write", model)
 	c.run("--data", folder("first"), "--store", "team", "tuple", "import", folder("tuples.csv"))
-	places := []string{folder("first"), databases.PostgreSQL(t).Database(), databases.MariaDB(t).Database(), folder("last")}
+	places := []string{folder("first"), "cluster:" + folder("first"), databases.PostgreSQL(t).Database(), databases.MariaDB(t).Database(), "cluster:" + folder("second"), folder("last")}
 	killed := 0
 	temporary := folder("temporary")
 	if err := os.Mkdir(temporary, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for i, from := range places[:3] {
+	for i, from := range places[:5] {
 		args := []string{"migrate", from, places[i+1], "--force"}
-		if i == 1 {
+		if i == 2 {
 			args = append(args, "--work", folder("work"))
 		}
 		for wait := 10 * time.Millisecond; ; wait = wait * 3 / 2 {
@@ -102,10 +120,55 @@ func TestMigrateKilled(t *testing.T) {
 		}
 	}
 	t.Logf("killed %d times", killed)
-	if killed < 9 {
+	if killed < 15 {
 		t.Errorf("the commands were killed %d times, expected more", killed)
 	}
 	c.run("--data", folder("last"), "--store", "team", "check", "user:19999", "reader", "doc:999")
+}
+
+// TestMigrateForce moves the log of a node that runs, with --force, while a client writes. The
+// node can acknowledge nothing that is not moved.
+func TestMigrateForce(t *testing.T) {
+	t.Parallel()
+	c := startNodes(t, 1, "--holder-lease", "20m", "--read-lease", "10m", "--request-timeout", "1s")
+	p := c.all[0]
+	c.prepare(p)
+	var done atomic.Int64
+	ended := make(chan error, 1)
+	go func() {
+		for {
+			if err := c.write(p, int(done.Load())); err != nil {
+				ended <- err
+				return
+			}
+			done.Add(1)
+		}
+	}()
+	c.eventually("a client writes", func() bool { return done.Load() > 10 || len(ended) > 0 })
+	to := c.file("to")
+	c.fails([]string{"a node runs on the log"}, "migrate", c.log, to)
+	c.run("migrate", "--force", c.log, to)
+	t.Logf("the client has made %d writes, and then: %v", done.Load(), <-ended)
+	text := c.run("--data", to, "--store", "nodes", "tuple", "export", "--format", "jsonl")
+	for n := range int(done.Load()) {
+		if !strings.Contains(text, fmt.Sprintf("document:%d\"", n)) {
+			t.Fatalf("write %d was acknowledged, and was not moved", n)
+		}
+	}
+}
+
+// TestMigrateLongLease requires that nodes are not moved with leases that would keep writes
+// waiting for longer than clients wait.
+func TestMigrateLongLease(t *testing.T) {
+	t.Parallel()
+	to := startNodes(t, 0)
+	c := startNodes(t, 1, "--holder-lease", "3s", "--read-lease", "1s", "--next-log", to.log)
+	c.fails([]string{"FROM has a holder lease of 3s and a read lease of 1s, with which no node would write for 2.2s, expected a difference of at most 909",
+		"change them with \"ostiary node settings\""}, "migrate", "--live", c.log, to.log)
+	c.prepare(c.all[0])
+	if err := c.write(c.all[0], 1); err != nil {
+		t.Errorf("after the refusal: %v", err)
+	}
 }
 
 // TestMigrateLive moves the log of three nodes from PostgreSQL to MariaDB while clients write
@@ -142,6 +205,9 @@ func TestMigrateLive(t *testing.T) {
 		t.Errorf("the command printed %s", text)
 	}
 	load.progress()
+	if text := c.run("migrate", "--live", from, to); !strings.Contains(text, "an earlier command has proved it") || !strings.Contains(text, "3 nodes go on with it now") {
+		t.Errorf("the repeated command printed %s", text)
+	}
 	n := load.end()
 	if t.Failed() {
 		return
@@ -156,6 +222,17 @@ func TestMigrateLive(t *testing.T) {
 		for i := range n {
 			c.shows(p, i)
 		}
+	}
+	// The registry of the old log has no node that runs any more, 30 seconds later.
+	c.eventually("the nodes count as gone in the old log", func() bool {
+		var listed []struct{ AgoMillis int64 }
+		if err := json.Unmarshal([]byte(c.run("node", "list", "--log", from, "--json")), &listed); err != nil {
+			t.Fatal(err)
+		}
+		return !slices.ContainsFunc(listed, func(n struct{ AgoMillis int64 }) bool { return n.AgoMillis < sharedlog.RunsTime.Milliseconds() })
+	})
+	if text := c.run("migrate", "--live", from, to); !strings.Contains(text, "an earlier command has proved it") {
+		t.Errorf("the repeated command printed %s", text)
 	}
 	verify, err := exec.Command("ostiary", "migrate", "--verify", from, to).CombinedOutput()
 	if err == nil || !strings.Contains(string(verify), "one ends with segment") {

@@ -29,18 +29,21 @@ const (
 	opToken   // adds a token, with which one node may join
 	opAdmit   // uses a token
 	opDismiss // removes the right of a server to take part
+	opRestore // makes a position the last one of a shard, and replaces all secrets
 )
 
 // command is a change of the shared log, as an entry of the consensus has it. Each
 // operation uses some of the fields.
 type command struct {
-	Operation operation                `msgpack:"o"`
-	Shard     sharedlog.Shard          `msgpack:"s,omitempty"`
-	After     sharedlog.Position       `msgpack:"a,omitempty"` // of an append
-	Record    sharedlog.Record         `msgpack:"r,omitempty"`
-	Secrets   []sharedlog.SecretChange `msgpack:"c,omitempty"`
-	Below     uint64                   `msgpack:"b,omitempty"` // of a trim
-	Part      []byte                   `msgpack:"d,omitempty"`
+	Operation operation          `msgpack:"o"`
+	Shard     sharedlog.Shard    `msgpack:"s,omitempty"`
+	After     sharedlog.Position `msgpack:"a,omitempty"` // of an append or a restoration
+	// Record is the segment of an append. In a restoration, its position is the last one of
+	// the shard from then on, and its bytes are all secrets, see encodeSecrets.
+	Record  sharedlog.Record         `msgpack:"r,omitempty"`
+	Secrets []sharedlog.SecretChange `msgpack:"c,omitempty"`
+	Below   uint64                   `msgpack:"b,omitempty"` // of a trim
+	Part    []byte                   `msgpack:"d,omitempty"`
 	// Parts are the entries of the consensus with the parts of a large segment, whose
 	// Record has no bytes then: one large entry would delay the heartbeats.
 	Parts []uint64 `msgpack:"e,omitempty"`
@@ -63,6 +66,16 @@ func decodeCommand(b []byte) (*command, error) {
 		return nil, fmt.Errorf("%w: command of the consensus: %w", storage.ErrDamaged, err)
 	}
 	return c, nil
+}
+
+// encodeSecrets and decodeSecrets are all secrets of a restoration.
+func encodeSecrets(all []sharedlog.SecretChange) ([]byte, error) { return msgpack.Marshal(all) }
+
+func decodeSecrets(b []byte) (all []sharedlog.SecretChange, err error) {
+	if err = msgpack.Unmarshal(b, &all); err != nil {
+		err = fmt.Errorf("%w: secrets of a restoration: %w", storage.ErrDamaged, err)
+	}
+	return all, err
 }
 
 // setTime sets the time of a command that has one. The leader calls it, so that there is

@@ -30,8 +30,9 @@ type Log struct {
 }
 
 var (
-	_ sharedlog.Log    = (*Log)(nil)
-	_ sharedlog.Keeper = (*Log)(nil)
+	_ sharedlog.Log      = (*Log)(nil)
+	_ sharedlog.Keeper   = (*Log)(nil)
+	_ sharedlog.Restorer = (*Log)(nil)
 )
 
 // Kept implements [sharedlog.Keeper].
@@ -241,6 +242,15 @@ func (l *Log) Wait(ctx context.Context, of sharedlog.Shard, after uint64) error 
 // Trim implements [sharedlog.Log].
 func (l *Log) Trim(ctx context.Context, of sharedlog.Shard, below uint64) error {
 	return l.change(ctx, &command{Operation: opTrim, Shard: of, Below: below})
+}
+
+// Restore implements [sharedlog.Restorer].
+func (l *Log) Restore(ctx context.Context, of sharedlog.Shard, old, at sharedlog.Position, secrets []sharedlog.SecretChange) error {
+	b, err := encodeSecrets(secrets)
+	if err != nil {
+		return err
+	}
+	return l.change(ctx, &command{Operation: opRestore, Shard: of, After: old, Record: sharedlog.Record{Position: at, Bytes: b}})
 }
 
 // Secret implements [sharedlog.Log].

@@ -282,6 +282,8 @@ func (w *machineWriter) apply(c *command) error {
 		return w.admit(c)
 	case opDismiss:
 		return w.setServer(c.Server, serverRemoved)
+	case opRestore:
+		return w.restore(c)
 	}
 	// The other nodes make the change, so this node no longer has the same state.
 	w.failed = fmt.Errorf("%w: operation %d of the consensus is unknown to this version", storage.ErrFormat, c.Operation)
@@ -343,6 +345,36 @@ func (w *machineWriter) join(c *command) error {
 		return nil
 	}
 	return w.batch.DeleteRange(partKeyOf(0), partKeyOf(w.meta.Applied-partsKept), nil)
+}
+
+// restore makes a position the last one of a shard, without segments, and replaces all
+// secrets.
+func (w *machineWriter) restore(c *command) error {
+	s := w.shard(c.Shard)
+	if s.Head != c.After {
+		return fmt.Errorf("the last segment is %s, expected %s: %w", s.Head, c.After, sharedlog.ErrSwap)
+	}
+	if err := w.join(c); err != nil {
+		return err
+	}
+	secrets, err := decodeSecrets(c.Record.Bytes)
+	if err != nil {
+		return err
+	}
+	all := segmentKey(c.Shard, 0)[:6]
+	if err := w.batch.DeleteRange(all, after(all), nil); err != nil {
+		return err
+	}
+	if err := w.batch.DeleteRange([]byte{keyMachine, machineSecret}, []byte{keyMachine, machineSecret + 1}, nil); err != nil {
+		return err
+	}
+	for i := range secrets {
+		if err := w.secret(&secrets[i]); err != nil {
+			return err
+		}
+	}
+	s.Head, s.Oldest = c.Record.Position, c.Record.Sequence+1
+	return nil
 }
 
 func (w *machineWriter) secret(c *sharedlog.SecretChange) error {

@@ -1,7 +1,9 @@
 package raft_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -490,5 +492,36 @@ func TestLeaderEnds(t *testing.T) {
 	}
 	if err := sharedlog.Commit(f.ctx(), l, 0, head, r, nil); err != nil {
 		t.Errorf("a segment that the next leader gets: %v", err)
+	}
+}
+
+// TestRestoreLarge restores a log with more secrets than one entry of the consensus has. A
+// node that joins later gets them, too.
+func TestRestoreLarge(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 1)
+	l := f.nodes[0].Log()
+	defer l.Close()
+	var all []sharedlog.SecretChange
+	for i := range 40 {
+		body := bytes.Repeat([]byte{byte(i)}, 60_000)
+		key := sharedlog.SecretKey{Store: storage.StoreID{1}, Kind: "secret", Key: fmt.Sprint(i)}
+		all = append(all, sharedlog.SecretChange{SecretKey: key, Digest: sha256.Sum256(body), Body: body})
+	}
+	at := sharedlog.Position{Sequence: 7, Hash: storage.Hash{7}}
+	if err := l.Restore(f.ctx(), 0, sharedlog.Position{}, at, all); err != nil {
+		t.Fatal(err)
+	}
+	f.start(1, "")
+	f.add(f.nodes[1])
+	other := f.nodes[1].Log()
+	defer other.Close()
+	if head, err := other.Head(f.ctx(), 0); err != nil || head != at {
+		t.Fatalf("the head is %s, error %v; want %s", head, err, at)
+	}
+	for i := range all {
+		if body, err := other.Secret(f.ctx(), all[i].SecretKey, all[i].Digest); err != nil || !bytes.Equal(body, all[i].Body) {
+			t.Fatalf("secret %d: %d bytes, error %v", i, len(body), err)
+		}
 	}
 }

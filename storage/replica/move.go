@@ -62,9 +62,10 @@ func checkStopped(nodes []sharedlog.Node, now time.Time, except storage.NodeID) 
 
 // Adopt makes the data of a driver the copy of a log that has no segments. The first one
 // of the log is a place that only the copy has, until [Heal] gives the log its state. key
-// is that of Options.KeyFingerprint. No call may write while Adopt runs. Adopt fails with
-// [ErrUsed] if the log has segments.
-func Adopt(ctx context.Context, log sharedlog.Log, data *kv.Driver, key storage.Hash) error {
+// is that of Options.KeyFingerprint, and node the id of the copy's node; zero means a random
+// one. No call may write while Adopt runs. Adopt fails with [ErrUsed] if the log has
+// segments.
+func Adopt(ctx context.Context, log sharedlog.Log, data *kv.Driver, key storage.Hash, node storage.NodeID) error {
 	old, err := CheckNew(ctx, log)
 	if err != nil {
 		return err
@@ -87,7 +88,7 @@ func Adopt(ctx context.Context, log sharedlog.Log, data *kv.Driver, key storage.
 		return err
 	}
 	rand.Read(base.Hash[:])
-	s := newState(next.ID, storage.NodeID{})
+	s := newState(next.ID, node)
 	s.follow(base, 1, 0)
 	_, err = data.Adopt(ctx, s.encode(), base.Sequence, base.Hash[:])
 	return err
@@ -112,8 +113,8 @@ func PlaceOf(c *kv.Copy) (Place, error) {
 }
 
 // SetMoved notes in the description of a log that it was moved, or with false that it is
-// used again, so that nodes take the lease over that [Fence.End] or [EndLease] has left. Nodes that run are
-// not stopped. It does nothing if the log is new.
+// used again, so that nodes take the lease over that [Fence.End] has left. Nodes that run
+// are not stopped. It does nothing if the log is new.
 func SetMoved(ctx context.Context, log sharedlog.Log, moved bool) error {
 	if !moved {
 		lease, err := log.Lease(ctx, shard)
@@ -137,17 +138,6 @@ func SetMoved(ctx context.Context, log sharedlog.Log, moved bool) error {
 			return err
 		}
 	}
-}
-
-// EndLease replaces the lease of a log on which no node runs by the last one, so that nodes
-// that know where the log was moved go on there. It fails with [sharedlog.ErrSwap] if a node
-// has changed the lease meanwhile.
-func EndLease(ctx context.Context, log sharedlog.Log) error {
-	old, err := log.Lease(ctx, shard)
-	if err != nil || old.Moved() {
-		return err
-	}
-	return log.SwapLease(ctx, shard, old, sharedlog.Lease{Holder: sharedlog.Mover(), Epoch: old.Epoch + 1}.MovedFrom())
 }
 
 // Content identifies what a driver has, so that two can be compared.

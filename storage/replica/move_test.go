@@ -46,10 +46,10 @@ func TestMove(t *testing.T) {
 	log := tables.Open()
 	defer log.Close()
 	key := replica.Fingerprint(&[32]byte{1})
-	if err := replica.Adopt(t.Context(), log, d.Driver, key); err != nil {
+	if err := replica.Adopt(t.Context(), log, d.Driver, key, storage.NodeID{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := replica.Adopt(t.Context(), log, d.Driver, key); err == nil {
+	if err := replica.Adopt(t.Context(), log, d.Driver, key, storage.NodeID{}); err == nil {
 		t.Error("a copy became a copy again")
 	}
 	d.Close()
@@ -64,7 +64,7 @@ func TestMove(t *testing.T) {
 		d.Close()
 	}
 	fresh := openFolder(t, t.TempDir(), false)
-	wantErrors(t, replica.Adopt(t.Context(), log, fresh.Driver, key), "", replica.ErrUsed)
+	wantErrors(t, replica.Adopt(t.Context(), log, fresh.Driver, key, storage.NodeID{}), "", replica.ErrUsed)
 	fresh.Close()
 
 	other := t.TempDir()
@@ -116,7 +116,7 @@ func TestMoveAgain(t *testing.T) {
 	l := newStore(t, d, 1)
 	for i := range 2 {
 		mustAppend(t, l, d, add("0"), secret("kept", "body"))
-		if err := replica.Adopt(t.Context(), log, d.Driver, key); err != nil {
+		if err := replica.Adopt(t.Context(), log, d.Driver, key, storage.NodeID{}); err != nil {
 			t.Fatal(err)
 		}
 		if i == 1 {
@@ -332,10 +332,5 @@ func TestFence(t *testing.T) {
 	}
 	if err := take().Release(t.Context()); err != nil || lease().Renewals != 0 {
 		t.Errorf("the lease that was released is %+v, error %v, expected a vacant one", lease(), err)
-	}
-	for range 2 {
-		if err := replica.EndLease(t.Context(), log); err != nil || !lease().Moved() {
-			t.Errorf("the lease of a log that was moved while no node ran is %+v, error %v", lease(), err)
-		}
 	}
 }

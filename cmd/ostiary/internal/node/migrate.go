@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -20,12 +21,18 @@ import (
 
 func (a *app) migrateCommand() *cobra.Command {
 	var o migrateOptions
-	cmd := &cobra.Command{Use: "migrate FROM TO", Short: "Move all stores between a data folder and databases", Args: cobra.ExactArgs(2),
-		Long: "Move all stores with their logs, their past and their secrets. FROM and TO are each the data folder of a server, or the URL of a shared log:\n" +
-			"postgres://USER@HOST/NAME or mysql://USER@HOST/NAME. One of them must be a URL. Tokens, cursors and revisions stay valid.\n\n" +
+	cmd := &cobra.Command{Use: "migrate FROM TO", Short: "Move all stores between a data folder, databases and a cluster", Args: cobra.ExactArgs(2),
+		Long: "Move all stores with their logs, their past and their secrets. FROM and TO are each one of:\n" +
+			"  FOLDER                   the data folder of a server\n" +
+			"  postgres://USER@HOST/NAME, mysql://USER@HOST/NAME\n" +
+			"                           the URL of a shared log\n" +
+			"  cluster:FOLDER           the data folder of a node of a cluster without a database\n" +
+			"Tokens, cursors and revisions stay valid.\n\n" +
 			"Without --live, stop all servers of FROM first. TO must be new: an empty database, or a folder that is missing. The command reads TO back and compares it with FROM:\n" +
 			"the hash of each store's last entry, with which all entries before it are proved, and the hash of all rows. Then FROM refuses to be served:\n" +
 			"a folder has become the copy that a node on TO has, so serve --data FROM --log TO starts at once; a log remembers that it was moved.\n\n" +
+			"cluster:FOLDER as TO makes the first node of a new cluster: start it with --cluster, and let others join. A folder becomes one in place: migrate FOLDER cluster:FOLDER.\n" +
+			"As FROM, its node must be the only one that votes, so that it has every write: start the other nodes with --vote=false, one after the other, and then stop all.\n\n" +
 			"With --live, FROM and TO are databases, and the nodes of FROM run on. Start each of them with --next-log TO first (or OSTIARY_NEXT_LOG), one after the\n" +
 			"other: they go on with TO when it has everything. Writes wait about a second then, and no request fails.\n\n" +
 			"Repeat the command if it was interrupted: it does the rest. To move back, exchange FROM and TO. Between two databases it needs as much space\n" +
@@ -94,11 +101,24 @@ type move struct {
 type end struct {
 	name, text string
 	isLog      bool
+	// node is the data folder of the node that has the log; "" if the log is in a database.
+	node string
+}
+
+// nodePrefix is what the text of an end with a node begins with.
+const nodePrefix = "cluster:"
+
+func newEnd(name, text string) end {
+	node, isNode := strings.CutPrefix(text, nodePrefix)
+	if isNode && !strings.HasPrefix(node, "//") {
+		return end{name, text, true, node}
+	}
+	return end{name: name, text: text, isLog: strings.Contains(text, "://")}
 }
 
 // shown is the end for messages, without a password.
 func (e *end) shown() string {
-	if at, err := url.Parse(e.text); e.isLog && err == nil {
+	if at, err := url.Parse(e.text); e.isLog && e.node == "" && err == nil {
 		return at.Redacted()
 	}
 	return e.text
@@ -106,24 +126,25 @@ func (e *end) shown() string {
 
 func (a *app) newMove(from, to string, o migrateOptions) (*move, error) {
 	m := &move{app: a, migrateOptions: o, line: a.Progress()}
-	m.from, m.to = end{"FROM", from, strings.Contains(from, "://")}, end{"TO", to, strings.Contains(to, "://")}
+	m.from, m.to = newEnd("FROM", from), newEnd("TO", to)
 	m.done.From, m.done.To = m.from.shown(), m.to.shown()
 	for _, e := range []*end{&m.from, &m.to} {
-		if e.text == "" || e.text == cli.InMemory {
-			return nil, fmt.Errorf("%w: %s is %q, expected a data folder or the URL of a shared log", cli.ErrUsage, e.name, e.text)
+		if folder := strings.TrimPrefix(e.text, nodePrefix); folder == "" || folder == cli.InMemory {
+			return nil, fmt.Errorf("%w: %s is %q, expected a data folder, the URL of a shared log, or %sFOLDER", cli.ErrUsage, e.name, e.text, nodePrefix)
 		}
 	}
+	inDatabases := m.from.isLog && m.to.isLog && m.from.node == "" && m.to.node == ""
 	switch {
 	case !m.from.isLog && !m.to.isLog:
-		return nil, fmt.Errorf("%w: FROM and TO are folders, expected the URL of a shared log as one of them; the folder of a stopped server can be copied", cli.ErrUsage)
+		return nil, fmt.Errorf("%w: FROM and TO are folders, expected the URL of a shared log, or %sFOLDER, as one of them; the folder of a stopped server can be copied", cli.ErrUsage, nodePrefix)
 	case from == to:
 		return nil, fmt.Errorf("%w: FROM and TO are the same", cli.ErrUsage)
-	case o.live && !(m.from.isLog && m.to.isLog):
-		return nil, fmt.Errorf("%w: --live needs two URLs: stop the server of a folder first", cli.ErrUsage)
+	case o.live && !inDatabases:
+		return nil, fmt.Errorf("%w: --live needs two URLs: stop the server of a folder, or the nodes of a cluster without a database, first", cli.ErrUsage)
 	case o.live && (o.force || o.verify):
 		return nil, fmt.Errorf("%w: --live with --force or --verify, expected it alone", cli.ErrUsage)
 	case o.work != "" && !(m.from.isLog && m.to.isLog):
-		return nil, fmt.Errorf("%w: --work needs two URLs, because a folder needs no copy on the way", cli.ErrUsage)
+		return nil, fmt.Errorf("%w: --work needs two shared logs, because a folder needs no copy on the way", cli.ErrUsage)
 	}
 	for _, e := range []*end{&m.from, &m.to} {
 		if !e.isLog { // files next to the folder have its name
@@ -131,12 +152,31 @@ func (a *app) newMove(from, to string, o migrateOptions) (*move, error) {
 			if err := m.CleanData(); err != nil {
 				return nil, err
 			}
-			if _, err := os.Stat(filepath.Join(m.Data, quorum.FolderName)); err == nil {
-				return nil, fmt.Errorf("%s %s is the folder of a node of a cluster without a database, which cannot be moved yet", e.name, e.text)
-			}
 		}
 	}
-	return m, nil
+	return m, m.cleanNodes()
+}
+
+// cleanNodes cleans the folders of nodes, and checks what needs no log.
+func (m *move) cleanNodes() error {
+	for _, e := range []*end{&m.from, &m.to} {
+		if e.node == "" {
+			continue
+		}
+		at, err := m.App.Of(e.node)
+		if err != nil {
+			return err
+		}
+		e.node = at.Data
+		_, err = os.Stat(filepath.Join(e.node, quorum.FolderName))
+		if errors.Is(err, fs.ErrNotExist) && (e == &m.from || m.migrateOptions.verify) {
+			return fmt.Errorf("%w: %s %s is not the data folder of a node of a cluster without a database", cli.ErrUsage, e.name, e.node)
+		}
+	}
+	if !m.from.isLog && m.to.node != "" && m.to.node != m.Data && !m.migrateOptions.verify {
+		return fmt.Errorf("%w: TO is %s, expected %s%s, because a folder becomes a node in place", cli.ErrUsage, m.to.text, nodePrefix, m.Data)
+	}
+	return nil
 }
 
 func (m *move) print(w io.Writer) {
@@ -161,6 +201,8 @@ func (m *move) print(w io.Writer) {
 	fmt.Fprintf(w, "hash of all rows %s\n", d.State)
 	switch {
 	case m.migrateOptions.verify:
+	case m.to.node != "":
+		m.printNode(w)
 	case !m.from.isLog:
 		fmt.Fprintf(w, "the folder %s is now the copy of a node: start the server with --data %s and OSTIARY_LOG or --log %s\n", d.From, d.From, d.To)
 	case !m.to.isLog:
@@ -170,6 +212,18 @@ func (m *move) print(w io.Writer) {
 		}
 	default:
 		fmt.Fprintf(w, "start the nodes with OSTIARY_LOG or --log %s; their folders stay valid\n", d.To)
+	}
+}
+
+// printNode prints how the first node of a new cluster is started.
+func (m *move) printNode(w io.Writer) {
+	fmt.Fprintf(w, "start the first node with --data %s --cluster; other nodes join with \"ostiary node token\"\n", m.to.node)
+	at, err := m.App.Of(m.to.node)
+	if err != nil || m.done.Secrets == 0 {
+		return
+	}
+	if key, err := at.ReadSecretKey(); err == nil && key == nil {
+		fmt.Fprintf(w, "the secrets need the key of the nodes: copy it to %s first\n", at.SecretKeyFile())
 	}
 }
 

@@ -21,17 +21,24 @@ import (
 type movedLog struct {
 	sharedlog.Log
 	shown string
+	node  storage.NodeID // the node that has the log; zero for a database
 	m     *move
 }
 
 // withLog opens the log of an end for f.
 func (m *move) withLog(ctx context.Context, e *end, f func(*movedLog) error) (err error) {
-	log, err := m.OpenLogOf(ctx, e.name, e.text)
+	var log sharedlog.Log
+	var node storage.NodeID
+	if e.node == "" {
+		log, err = m.OpenLogOf(ctx, e.name, e.text)
+	} else {
+		log, node, err = m.openNode(ctx, e)
+	}
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
-	return f(&movedLog{log, e.shown(), m})
+	return f(&movedLog{log, e.shown(), node, m})
 }
 
 // Cluster implements [sharedlog.Log].
@@ -94,12 +101,9 @@ func (l *movedLog) Close() error { return nil }
 
 // fill makes the folder of a run a copy of a log, with everything that the log has.
 func (m *move) fill(ctx context.Context, at *cli.App, log *movedLog) (place replica.Place, err error) {
-	cluster, err := log.Cluster(ctx)
-	switch {
-	case err != nil:
+	cluster, err := log.used(ctx)
+	if err != nil {
 		return place, err
-	case cluster.ID == (sharedlog.ClusterID{}):
-		return place, fmt.Errorf("%s has no stores: no node has used the log yet", log.shown)
 	}
 	local, err := at.OpenCopy(ctx)
 	if err != nil {
@@ -117,6 +121,15 @@ func (m *move) fill(ctx context.Context, at *cli.App, log *movedLog) (place repl
 	}
 	place, err = placeOf(local)
 	return place, errors.Join(err, local.Close())
+}
+
+// used returns the description of a log. It fails if no node has used the log.
+func (l *movedLog) used(ctx context.Context) (sharedlog.Cluster, error) {
+	c, err := l.Cluster(ctx)
+	if err == nil && c.ID == (sharedlog.ClusterID{}) {
+		err = fmt.Errorf("%s has no stores: no node has used the log yet", l.shown)
+	}
+	return c, err
 }
 
 // quietLog is a log whose registry has the copy of a command as a node that has stopped. If
@@ -199,7 +212,7 @@ func (m *move) adopt(ctx context.Context, to *movedLog, key *[32]byte) (*pebble.
 		return fail(err)
 	}
 	m.note(&content)
-	if err := replica.Adopt(ctx, to, local.Driver, replica.Fingerprint(key)); err != nil {
+	if err := replica.Adopt(ctx, to, local.Driver, replica.Fingerprint(key), to.node); err != nil {
 		return fail(fmt.Errorf("TO %s: %w", to.shown, err))
 	}
 	return local, nil
@@ -217,7 +230,7 @@ func (m *move) adopted(ctx context.Context, to *movedLog) (*pebble.Driver, error
 		cluster, err = to.Cluster(ctx)
 	}
 	if err == nil && cluster.ID != place.Cluster {
-		err = fmt.Errorf("the folder %s is the copy of a node of cluster %s, and TO has another one: expected the URL of the log of that cluster as FROM", m.Data, place.Cluster)
+		err = fmt.Errorf("the folder %s is the copy of a node of cluster %s, and TO has another one: expected the log of that cluster as FROM: its URL, or %s%s if the nodes keep it", m.Data, place.Cluster, nodePrefix, m.Data)
 	}
 	if err != nil {
 		return nil, errors.Join(err, local.Close())
@@ -389,24 +402,28 @@ func (m *move) release(ctx context.Context, from *movedLog) error {
 }
 
 // drain makes the folder of a run a copy of FROM, calls use, and then notes in FROM that it
-// was moved. It does that again if something was written to FROM meanwhile.
+// was moved. It takes the role of the node that writes first: a node that was paused, or
+// runs in spite of --force, can then append nothing, until it takes the role back, and drain
+// fails.
 func (m *move) drain(ctx context.Context, from *movedLog, at *cli.App, use func(replica.Place) error) error {
 	if err := m.checkStopped(ctx, from, storage.NodeID{}); err != nil {
 		return err
 	}
-	for {
-		place, err := m.fill(ctx, at, from)
-		if err != nil {
-			return err
-		}
-		if err := use(place); err != nil {
-			return err
-		}
-		last, err := m.fence(ctx, from, place)
-		if err != nil || last {
-			return err
-		}
+	if _, err := from.used(ctx); err != nil {
+		return err
 	}
+	fence, err := replica.TakeFence(ctx, from.Log)
+	if err != nil && !errors.Is(err, sharedlog.ErrMoved) { // it can be moved again
+		return fmt.Errorf("FROM %s: take the role of the node that writes: %w", from.shown, err)
+	}
+	place, err := m.fill(ctx, at, from)
+	if err == nil {
+		err = use(place)
+	}
+	if err != nil {
+		return err
+	}
+	return m.fence(ctx, from, place, fence)
 }
 
 func (m *move) checkStopped(ctx context.Context, from *movedLog, except storage.NodeID) error {
@@ -416,25 +433,31 @@ func (m *move) checkStopped(ctx context.Context, from *movedLog, except storage.
 	return replica.CheckStopped(ctx, from, except)
 }
 
-// fence notes in FROM that it was moved. It returns false, and FROM can be used, if FROM
-// has more than the copy.
-func (m *move) fence(ctx context.Context, from *movedLog, place replica.Place) (last bool, err error) {
+// fence notes in FROM that it was moved. fence is nil if it was moved before. It fails, and
+// FROM can be used, if FROM has more than the copy, or a node has taken the role back.
+func (m *move) fence(ctx context.Context, from *movedLog, place replica.Place, fence *replica.Fence) error {
 	if err := replica.SetMoved(ctx, from.Log, true); err != nil {
-		return false, err
+		return err
 	}
 	// A node that starts looks at the description after it was registered.
-	err = m.checkStopped(ctx, from, place.Node)
+	err := m.checkStopped(ctx, from, place.Node)
 	var head sharedlog.Position
 	if err == nil {
 		head, err = from.Head(ctx, shard)
 	}
-	if err == nil && head == place.At {
-		err = replica.EndLease(ctx, from.Log)
-		if !errors.Is(err, sharedlog.ErrSwap) {
-			return err == nil, err // the outcome of another error is open
-		}
+	if err == nil && head != place.At {
+		err = fmt.Errorf("%w: it has written to FROM %s meanwhile: stop all nodes, and repeat the command", replica.ErrRuns, from.shown)
 	}
-	return false, errors.Join(err, replica.SetMoved(context.WithoutCancel(ctx), from.Log, false))
+	if fence == nil {
+		return err
+	}
+	if err == nil {
+		if err = fence.End(ctx); !errors.Is(err, sharedlog.ErrSwap) {
+			return err // the outcome is open if it failed
+		}
+		err = fmt.Errorf("%w: it writes to FROM %s again: stop all nodes, and repeat the command: %w", replica.ErrRuns, from.shown, err)
+	}
+	return errors.Join(err, replica.SetMoved(context.WithoutCancel(ctx), from.Log, false))
 }
 
 // logToLog moves the stores of a log to another one.
