@@ -225,11 +225,11 @@ func TestMigrateLive(t *testing.T) {
 	}
 	// The registry of the old log has no node that runs any more, 30 seconds later.
 	c.eventually("the nodes count as gone in the old log", func() bool {
-		var listed []struct{ AgoMillis int64 }
+		var listed struct{ Nodes []struct{ AgoMillis int64 } }
 		if err := json.Unmarshal([]byte(c.run("node", "list", "--log", from, "--json")), &listed); err != nil {
 			t.Fatal(err)
 		}
-		return !slices.ContainsFunc(listed, func(n struct{ AgoMillis int64 }) bool { return n.AgoMillis < sharedlog.RunsTime.Milliseconds() })
+		return !slices.ContainsFunc(listed.Nodes, func(n struct{ AgoMillis int64 }) bool { return n.AgoMillis < sharedlog.RunsTime.Milliseconds() })
 	})
 	if text := c.run("migrate", "--live", from, to); !strings.Contains(text, "an earlier command has proved it") {
 		t.Errorf("the repeated command printed %s", text)
