@@ -262,10 +262,10 @@ func (f *following) segment(m Segment) error {
 		return fmt.Errorf("%w: the holder sends segment %s after segment %s", ErrPeer, m.Position, f.last)
 	}
 	f.name(m.Position)
-	if m.Bytes != nil && f.offered+len(m.Bytes) <= f.n.opts.PushBytes {
+	if m.Bytes != nil && f.offered+m.Size() <= f.n.opts.PushBytes {
 		select {
-		case f.offers <- sharedlog.Record{Position: m.Position, Bytes: m.Bytes}:
-			f.offered += len(m.Bytes)
+		case f.offers <- m.Record:
+			f.offered += m.Size()
 		default:
 		}
 	}
@@ -278,7 +278,7 @@ func (f *following) offer(ctx context.Context) {
 		select {
 		case r := <-f.offers:
 			f.n.mu.Lock()
-			f.offered -= len(r.Bytes)
+			f.offered -= r.Size()
 			f.n.mu.Unlock()
 			_ = f.n.driver.Offer(ctx, r)
 		case <-ctx.Done():

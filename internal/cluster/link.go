@@ -101,11 +101,9 @@ type Applied struct {
 // Segment announces a segment that the log has. The holder sends it. Positions on a
 // stream ascend; they have gaps where the holder's queue to the follower was full.
 type Segment struct {
-	// Position is the place of the segment.
-	Position sharedlog.Position
-	// Bytes are the canonical bytes of the segment. nil means that the follower has to
-	// read the log up to Position.
-	Bytes []byte
+	// Record is the segment. Without Bytes the follower has to read the log up to
+	// Position, and secrets that are not in Secrets are read from the log.
+	sharedlog.Record
 }
 
 // Grant answers a [Renew]. The holder sends it only while it has its own lease.

@@ -259,16 +259,19 @@ func (n *Node) appended(r sharedlog.Record) {
 // push adds a segment to the queue. If the queue is full, it drops the segments in it,
 // and tells the follower to read the log.
 func (s *session) push(r sharedlog.Record, now time.Duration, bytesMax int) {
-	m := Segment{Position: r.Position, Bytes: r.Bytes}
-	if s.bytes+len(m.Bytes) > bytesMax || len(s.sent) >= sentMax {
+	if r.Size() > sharedlog.SegmentBytesMax { // more than a message may have
+		r.Secrets = nil
+	}
+	m := Segment{r}
+	if s.bytes+m.Size() > bytesMax || len(s.sent) >= sentMax {
 		s.queue = slices.DeleteFunc(s.queue, func(m Message) bool {
 			_, is := m.(Segment)
 			return is
 		})
-		s.bytes, s.sent, m.Bytes = 0, nil, nil
+		s.bytes, s.sent, m.Bytes, m.Secrets = 0, nil, nil, nil
 	}
 	s.queue = append(s.queue, m)
-	s.bytes += len(m.Bytes)
+	s.bytes += m.Size()
 	s.sent = append(s.sent, sentPosition{r.Position, now, m.Bytes != nil})
 	s.last = r.Sequence
 	s.signal()

@@ -305,7 +305,13 @@ func (r *Driver) attempt(group []*request, confirmed *bool) (again []*request, e
 		return valid, err
 	}
 	if r.opts.Gate.Appended != nil {
-		r.opts.Gate.Appended(record)
+		passed := record
+		for i := range secrets {
+			if !secrets[i].Removed {
+				passed.Secrets = append(passed.Secrets, secrets[i].Body)
+			}
+		}
+		r.opts.Gate.Appended(passed)
 	}
 	next := *base
 	next.follow(record.Position, epoch, len(record.Bytes))

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/ostiary/ostiary/storage"
@@ -162,11 +163,13 @@ func (r *Driver) replay(ctx context.Context, from sharedlog.Log) error {
 // player applies segments. It collects the entries of several segments, and applies
 // those of one store together.
 type player struct {
-	r      *Driver
-	next   state // after the segments so far
-	bytes  int   // of the collected segments
-	order  []storage.StoreID
-	stores map[storage.StoreID]*storeEntries
+	r     *Driver
+	next  state // after the segments so far
+	bytes int   // of the collected segments
+	// secrets are ciphertexts that need not be read from the log, by digest.
+	secrets map[storage.Hash][]byte
+	order   []storage.StoreID
+	stores  map[storage.StoreID]*storeEntries
 }
 
 // storeEntries are the collected entries of one store.
@@ -186,7 +189,7 @@ func (p *player) add(ctx context.Context, v *sharedlog.Verified) error {
 	all := make([]storeEntries, len(s.Stores))
 	for i := range s.Stores {
 		var err error
-		if all[i], err = p.r.decode(ctx, &s.Stores[i]); err != nil {
+		if all[i], err = p.r.decode(ctx, &s.Stores[i], p.secrets); err != nil {
 			return fmt.Errorf("segment %d: %w", s.Sequence, err)
 		}
 	}
@@ -225,9 +228,11 @@ func (p *player) collect(of []sharedlog.StoreEntries, all []storeEntries) {
 	}
 }
 
-// decode decodes the entries of a store and fetches their secrets.
-func (r *Driver) decode(ctx context.Context, of *sharedlog.StoreEntries) (storeEntries, error) {
+// decode decodes the entries of a store and fetches their secrets from the log, except
+// those whose ciphertexts are given by their digests.
+func (r *Driver) decode(ctx context.Context, of *sharedlog.StoreEntries, given map[storage.Hash][]byte) (storeEntries, error) {
 	out := storeEntries{make([]storage.Entry, len(of.Entries)), make([]storage.Sealed, len(of.Entries))}
+	var missing []*storage.Document
 	for i, b := range of.Entries {
 		e, err := storage.DecodeEntry(b)
 		if err == nil && e.Incarnation != of.Incarnation {
@@ -237,27 +242,48 @@ func (r *Driver) decode(ctx context.Context, of *sharedlog.StoreEntries) (storeE
 			return storeEntries{}, err
 		}
 		for j := range e.Changes {
-			if err := r.fetchSecret(ctx, of, &e.Changes[j]); err != nil {
-				return storeEntries{}, err
+			c := &e.Changes[j]
+			if c.Kind != storage.SecretPut {
+				continue
+			}
+			if body, ok := given[c.Document.Digest]; ok {
+				c.Document.Body = body
+			} else {
+				missing = append(missing, &c.Document)
 			}
 		}
 		out.entries[i], out.sealed[i] = e, storage.Sealed{Bytes: b, Hash: sha256.Sum256(b)}
 	}
-	return out, nil
+	return out, r.fetchSecrets(ctx, of, missing)
 }
 
-// fetchSecret sets the ciphertext of a SecretPut, unless it was replaced or removed
+// secretReads is how many secrets are read from the log at the same time: each takes a
+// round trip, and the log may be far away.
+const secretReads = 8
+
+// fetchSecrets sets the ciphertexts of secrets, unless they were replaced or removed
 // meanwhile.
-func (r *Driver) fetchSecret(ctx context.Context, of *sharedlog.StoreEntries, c *storage.Change) error {
-	if c.Kind != storage.SecretPut {
-		return nil
+func (r *Driver) fetchSecrets(ctx context.Context, of *sharedlog.StoreEntries, all []*storage.Document) error {
+	var wait sync.WaitGroup
+	errs := make([]error, min(secretReads, len(all)))
+	for i := range errs {
+		wait.Go(func() {
+			for n := i; n < len(all) && errs[i] == nil; n += len(errs) {
+				errs[i] = r.fetchSecret(ctx, of, all[n])
+			}
+		})
 	}
-	key := sharedlog.SecretKey{Store: of.Store, Incarnation: of.Incarnation, Kind: c.Document.Kind, Key: c.Document.Key}
-	body, err := r.log.Secret(ctx, key, c.Document.Digest)
+	wait.Wait()
+	return errors.Join(errs...)
+}
+
+func (r *Driver) fetchSecret(ctx context.Context, of *sharedlog.StoreEntries, d *storage.Document) error {
+	key := sharedlog.SecretKey{Store: of.Store, Incarnation: of.Incarnation, Kind: d.Kind, Key: d.Key}
+	body, err := r.log.Secret(ctx, key, d.Digest)
 	if errors.Is(err, sharedlog.ErrNoSecret) {
 		return nil
 	}
-	c.Document.Body = body
+	d.Body = body
 	return err
 }
 

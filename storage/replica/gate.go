@@ -2,6 +2,7 @@ package replica
 
 import (
 	"context"
+	"crypto/sha256"
 	"sync"
 	"sync/atomic"
 
@@ -102,7 +103,10 @@ func (r *Driver) play(ctx context.Context, record sharedlog.Record) error {
 	if err != nil {
 		return err
 	}
-	p := player{r: r, next: *s}
+	p := player{r: r, next: *s, secrets: map[storage.Hash][]byte{}}
+	for _, body := range record.Secrets {
+		p.secrets[sha256.Sum256(body)] = body
+	}
 	if err := p.add(ctx, &v); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -303,10 +304,26 @@ func TestWaitApplied(t *testing.T) {
 	wantErrors(t, <-stopped, "", replica.ErrStopped, storage.ErrHistory)
 }
 
-// deafLog is a log that never reports new segments, and counts its readers.
+// deafLog is a log that never reports new segments, and counts its readers. If together
+// is not nil, a secret is read only when as many readers as its capacity ask for one.
 type deafLog struct {
 	sharedlog.Log
-	reads atomic.Int64
+	reads, secrets atomic.Int64
+	together       chan struct{}
+}
+
+func (l *deafLog) Secret(ctx context.Context, key sharedlog.SecretKey, digest storage.Hash) ([]byte, error) {
+	l.secrets.Add(1)
+	if l.together != nil {
+		l.together <- struct{}{}
+		for len(l.together) < cap(l.together) {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			runtime.Gosched()
+		}
+	}
+	return l.Log.Secret(ctx, key, digest)
 }
 
 func (l *deafLog) Wait(ctx context.Context, _ sharedlog.Shard, _ uint64) error {
@@ -388,6 +405,59 @@ func TestOffer(t *testing.T) {
 	last := records[10]
 	last.Sequence++
 	wantErrors(t, two.Offer(t.Context(), last), "", storage.ErrClosed)
+}
+
+// TestOfferedSecrets sends segments that put secrets to a node, with all, some, wrong and
+// none of the ciphertexts: the node reads from the log what it lacks, and that at the same
+// time, because each look at the log may be a long way.
+func TestOfferedSecrets(t *testing.T) {
+	t.Parallel()
+	tables := memorylog.New()
+	var last sharedlog.Record
+	one := openGate(t, tables.Open(), replica.Gate{Appended: func(r sharedlog.Record) { last = r }})
+	log := &deafLog{Log: tables.Open()}
+	two := openGate(t, log, replica.Gate{})
+	l := newStore(t, one, 1)
+	if err := two.Offer(t.Context(), last); err != nil {
+		t.Fatal(err)
+	}
+	const secrets = 4
+	for round, c := range []struct {
+		change func(r *sharedlog.Record)
+		read   int64
+	}{
+		{func(*sharedlog.Record) {}, 0},
+		{func(r *sharedlog.Record) { slices.Reverse(r.Secrets) }, 0},
+		{func(r *sharedlog.Record) { r.Secrets = r.Secrets[1:] }, 1},
+		{func(r *sharedlog.Record) { r.Secrets[0] = []byte("of another node") }, 1},
+		{func(r *sharedlog.Record) { r.Secrets = nil }, secrets},
+	} {
+		var changes []storage.Change
+		for i := range secrets {
+			changes = append(changes, secret(fmt.Sprint("key ", i), fmt.Sprint("body ", round, i)))
+		}
+		mustAppend(t, l, one, changes...)
+		if len(last.Secrets) != secrets {
+			t.Fatalf("the segment is passed on with %d secrets, want %d", len(last.Secrets), secrets)
+		}
+		r := last
+		r.Secrets = slices.Clone(r.Secrets)
+		c.change(&r)
+		log.together = make(chan struct{}, c.read)
+		before := log.secrets.Load()
+		if err := two.Offer(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		if read := log.secrets.Load() - before; read != c.read || log.reads.Load() != 0 {
+			t.Errorf("round %d: %d secrets were read from the log, want %d; segments %d times, want 0", round, read, c.read, log.reads.Load())
+		}
+		for i := range secrets {
+			doc, err := two.Secret(t.Context(), l.ID, "kind", fmt.Sprint("key ", i))
+			if want := fmt.Sprint("body ", round, i); err != nil || string(doc.Body) != want {
+				t.Errorf("round %d: the secret is %q, error %v, want %q", round, doc.Body, err, want)
+			}
+		}
+	}
 }
 
 // goneLog is a log whose database is gone.

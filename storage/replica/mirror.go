@@ -54,7 +54,7 @@ func (r *Driver) segmentSecrets(ctx context.Context, s *sharedlog.Segment) (all 
 	}
 	for i := range s.Stores {
 		of := &s.Stores[i]
-		decoded, err := r.decode(ctx, of)
+		decoded, err := r.decode(ctx, of, nil)
 		if err != nil {
 			return nil, err
 		}

@@ -39,6 +39,18 @@ type Record struct {
 	Position
 	// Bytes are the canonical bytes of the segment. They never change.
 	Bytes []byte
+	// Secrets are ciphertexts of secrets that the segment puts, in any order, if the node
+	// that has appended it passes it on. A [Log] does not look at them and returns none.
+	Secrets [][]byte
+}
+
+// Size returns the number of bytes of the segment and its secrets.
+func (r *Record) Size() int {
+	size := len(r.Bytes)
+	for _, body := range r.Secrets {
+		size += len(body)
+	}
+	return size
 }
 
 // SecretKey identifies a secret of a store.

@@ -335,7 +335,7 @@ func followerIn(m *wire.FollowerMessage) (cluster.Message, error) {
 func holderOut(m cluster.Message) (*wire.HolderMessage, error) {
 	switch m := m.(type) {
 	case cluster.Segment:
-		return &wire.HolderMessage{Message: &wire.HolderMessage_Segment{Segment: &wire.Segment{Position: positionOut(m.Position), Bytes: m.Bytes}}}, nil
+		return &wire.HolderMessage{Message: &wire.HolderMessage_Segment{Segment: &wire.Segment{Position: positionOut(m.Position), Bytes: m.Bytes, Secrets: m.Secrets}}}, nil
 	case cluster.Grant:
 		return &wire.HolderMessage{Message: &wire.HolderMessage_Grant{Grant: &wire.Grant{
 			Number: m.Number, Epoch: m.Epoch, Renewals: m.Renewals, Head: positionOut(m.Head), DurationNanoseconds: int64(m.Duration)}}}, nil
@@ -349,7 +349,7 @@ func holderIn(m *wire.HolderMessage) (cluster.Message, error) {
 	switch of := m.GetMessage().(type) {
 	case *wire.HolderMessage_Segment:
 		p, err := positionIn(of.Segment.GetPosition())
-		s := cluster.Segment{Position: p}
+		s := cluster.Segment{Record: sharedlog.Record{Position: p, Secrets: of.Segment.GetSecrets()}}
 		if len(of.Segment.GetBytes()) > 0 {
 			s.Bytes = of.Segment.GetBytes()
 		}

@@ -629,7 +629,9 @@ type Segment struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Position *Position              `protobuf:"bytes,1,opt,name=position,proto3" json:"position,omitempty"`
 	// Without bytes, the follower reads the log.
-	Bytes         []byte `protobuf:"bytes,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Bytes []byte `protobuf:"bytes,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// Ciphertexts of secrets that the segment puts. Others are read from the log.
+	Secrets       [][]byte `protobuf:"bytes,3,rep,name=secrets,proto3" json:"secrets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -674,6 +676,13 @@ func (x *Segment) GetPosition() *Position {
 func (x *Segment) GetBytes() []byte {
 	if x != nil {
 		return x.Bytes
+	}
+	return nil
+}
+
+func (x *Segment) GetSecrets() [][]byte {
+	if x != nil {
+		return x.Secrets
 	}
 	return nil
 }
@@ -1680,10 +1689,11 @@ const file_ostiary_nodes_link_proto_rawDesc = "" +
 	"\asegment\x18\x01 \x01(\v2\x16.ostiary.nodes.SegmentH\x00R\asegment\x12,\n" +
 	"\x05grant\x18\x02 \x01(\v2\x14.ostiary.nodes.GrantH\x00R\x05grant\x12$\n" +
 	"\rgive_up_epoch\x18\x03 \x01(\x04H\x00R\vgiveUpEpochB\t\n" +
-	"\amessage\"T\n" +
+	"\amessage\"n\n" +
 	"\aSegment\x123\n" +
 	"\bposition\x18\x01 \x01(\v2\x17.ostiary.nodes.PositionR\bposition\x12\x14\n" +
-	"\x05bytes\x18\x02 \x01(\fR\x05bytes\"\xb1\x01\n" +
+	"\x05bytes\x18\x02 \x01(\fR\x05bytes\x12\x18\n" +
+	"\asecrets\x18\x03 \x03(\fR\asecrets\"\xb1\x01\n" +
 	"\x05Grant\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x1a\n" +
