@@ -335,30 +335,52 @@ func median(v []float64) float64 {
 
 // BenchmarkHandler measures the handler of this package without a network.
 func BenchmarkHandler(b *testing.B) {
-	s, err := server.New(server.Options{HTTP: "127.0.0.1:0", Doors: []*door.Door{noopDoor()}, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		b.Fatal(err)
-	}
 	for _, c := range []struct {
 		name string
 		h    http.Handler
-	}{{"bare", http.HandlerFunc(noop)}, {"ours", s.Handler()}} {
+	}{{"bare", http.HandlerFunc(noop)}, {"ours", newNoop(b).Handler()}} {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
-			r, err := http.NewRequest("POST", "http://localhost/stores/01HVMMBCMGZNT3SED4Z17ECXCA/check", nil)
-			if err != nil {
-				b.Fatal(err)
-			}
-			r.RequestURI = r.URL.Path
-			body := bytes.NewReader(make([]byte, 125))
-			r.Body, r.ContentLength = io.NopCloser(body), 125
-			w := discard{}
+			serve := serveAgain(b, c.h)
 			for b.Loop() {
-				clear(w)
-				body.Seek(0, io.SeekStart)
-				c.h.ServeHTTP(w, r)
+				serve()
 			}
 		})
+	}
+}
+
+// TestHandlerAllocates: a request allocates twice before its door gets it, for the request
+// itself and for the copy that net/http makes of its own.
+func TestHandlerAllocates(t *testing.T) {
+	if n := testing.AllocsPerRun(1000, serveAgain(t, newNoop(t).Handler())); n > 2 {
+		t.Errorf("%v allocations, want 2", n)
+	}
+}
+
+func newNoop(t testing.TB) *server.Server {
+	t.Helper()
+	s, err := server.New(server.Options{HTTP: "127.0.0.1:0", Doors: []*door.Door{noopDoor()}, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// serveAgain returns a function that serves the same request each time.
+func serveAgain(t testing.TB, h http.Handler) func() {
+	t.Helper()
+	r, err := http.NewRequest("POST", "http://localhost/stores/01HVMMBCMGZNT3SED4Z17ECXCA/check", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.RequestURI = r.URL.Path
+	body := bytes.NewReader(make([]byte, 125))
+	r.Body, r.ContentLength = io.NopCloser(body), 125
+	w := discard{}
+	return func() {
+		clear(w)
+		body.Seek(0, io.SeekStart)
+		h.ServeHTTP(w, r)
 	}
 }
 

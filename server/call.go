@@ -139,7 +139,7 @@ func (c *call) release() {
 	if c.public {
 		c.conn.leavePublic(c.method.stream)
 	}
-	c.conn.end(c.ServerStream.Context())
+	c.conn.end(c.ServerStream.Context(), 0)
 }
 
 // leave gives the call's place to others.

@@ -176,14 +176,17 @@ func (c *conn) begin() {
 	}
 }
 
-// end ends a request with a context that begin began.
-func (c *conn) end(ctx context.Context) {
+// end ends a request with a context that begin began, at a Unix time in nanoseconds, which is now if it is 0.
+func (c *conn) end(ctx context.Context, at int64) {
 	if !c.trusted.Load() && ctx.Err() == nil {
 		c.answered.Add(1)
 	}
 	if c.busy.Add(-1) == 0 {
 		c.arrived.Store(0)
-		c.idleSince.Store(time.Now().UnixNano())
+		if at == 0 {
+			at = time.Now().UnixNano()
+		}
+		c.idleSince.Store(at)
 	}
 }
 

@@ -107,7 +107,7 @@ func TestTrustedAgain(t *testing.T) {
 		}
 		for n := range all.all {
 			if n != more {
-				n.end(t.Context())
+				n.end(t.Context(), 0)
 			}
 		}
 		if more.trust() == nil {
@@ -140,7 +140,7 @@ func TestSmallBounds(t *testing.T) {
 	if why := other.trust(); why == nil {
 		t.Error("a second connection is trusted")
 	}
-	first.end(t.Context())
+	first.end(t.Context(), 0)
 	if _, ok := all.opened(t, near, 0); !ok || all.has(first) {
 		t.Error("the idle connection of the address is not closed for a new one")
 	}
@@ -345,11 +345,11 @@ func TestArrived(t *testing.T) {
 		c.begin()
 		c.begin()
 		read("body")
-		c.end(t.Context())
+		c.end(t.Context(), 0)
 		if c.arrived.Load() != 0 || c.idleSince.Load() != 0 || c.busy.Load() != 1 {
 			t.Error("while a request is in flight:", c.arrived.Load(), c.idleSince.Load(), c.busy.Load())
 		}
-		c.end(t.Context())
+		c.end(t.Context(), 0)
 		ended := time.Now().UnixNano()
 		time.Sleep(time.Second)
 		if c.idleSince.Load() != ended || c.busy.Load() != 0 {
@@ -360,7 +360,7 @@ func TestArrived(t *testing.T) {
 			t.Error("the head arrived at", c.arrived.Load(), "expected", time.Now().UnixNano())
 		}
 		c.begin()
-		c.end(t.Context())
+		c.end(t.Context(), 0)
 		read("")
 		if c.arrived.Load() != 0 {
 			t.Error("the end of a connection counts as a head")

@@ -19,13 +19,13 @@ import (
 // Its fields are set before the first use; then its methods may be called
 // concurrently.
 type lazyDeadline struct {
-	context.Context              // the parent
-	deadline        time.Time    // zero: only the parent ends the context
-	passed          error        // of Err, once the deadline has passed
-	door            any          // the door's name, a string, which Value returns
-	work            turns.Work   // the request's use of the turns, which Value returns
-	request         door.Request // nil if there is none; Value returns it
-	key             *hashedKey   // of the caller, whose access Value returns; nil without one
+	context.Context               // the parent
+	deadline        time.Time     // zero: only the parent ends the context
+	timeout         time.Duration // from which the deadline follows, for the error of Err
+	door            any           // the door's name, a string, which Value returns
+	work            turns.Work    // the request's use of the turns, which Value returns
+	request         door.Request  // nil if there is none; Value returns it
+	key             *hashedKey    // of the caller, whose access Value returns; nil without one
 	// author is the origin of the writes of the request, which Value returns.
 	author ostiary.Author
 
@@ -63,7 +63,7 @@ func (l *lazyDeadline) Err() error {
 	case l.deadline.IsZero() || time.Now().Before(l.deadline):
 		return nil
 	}
-	return l.passed
+	return &door.Refusal{Reason: door.TimedOut, Bound: "RequestTimeout", Time: l.timeout}
 }
 
 // Value returns the name of the door for [door.NameKey], the request's use of the
@@ -119,7 +119,7 @@ func (l *lazyDeadline) timed() context.Context {
 func (l *lazyDeadline) setDeadline(start time.Time, timeout time.Duration) {
 	deadline := start.Add(timeout)
 	if parent, ok := l.Context.Deadline(); !ok || deadline.Before(parent) {
-		l.deadline, l.passed = deadline, &door.Refusal{Reason: door.TimedOut, Bound: "RequestTimeout", Time: timeout}
+		l.deadline, l.timeout = deadline, timeout
 	}
 }
 

@@ -159,12 +159,11 @@ func (q *request) serveForwarded(r *http.Request, route *door.Route, p door.Para
 		}
 	}
 	as.author(&q.ctx.author, key)
-	leave, why := q.enter(route)
-	if why != nil {
+	if why := q.enter(route); why != nil {
 		q.refuse(r, why)
 		return
 	}
-	defer leave()
+	defer q.leave(route)
 	budget := &q.bodies
 	if q.door.OwnAuthentication {
 		budget = &q.ownBodies

@@ -103,7 +103,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r.TLS = req.conn.tls
 	}
 	req.conn.begin()
-	defer req.conn.end(r.Context())
+	defer req.endOnConn(r.Context())
 	req.setID(r)
 	if h.draining.Load() {
 		w.Header().Set("Connection", "close")
@@ -135,6 +135,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		req.serve(r, m.route, m.params)
 	}
 }
+
+// endOnConn ends the request for its connection.
+func (q *request) endOnConn(ctx context.Context) { q.conn.end(ctx, q.ended) }
 
 // staleCount returns what Options.StaleReads counts now.
 func (s *shared) staleCount() uint64 {

@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
@@ -39,24 +40,28 @@ type request struct {
 	series  *series      // the metrics of the route
 	body    *trackedBody // nil for a body that net/http reads to its end itself
 	key     *hashedKey   // nil without keys, and on public routes
+	place   *limiter     // the bound that the request counts in, see enter
 	start   time.Time
+	ended   int64       // when the response was complete, Unix time in nanoseconds, or 0
 	remote  string      // the address of the client
 	held    held        // what a stream keeps for its client
 	stale   uint64      // Options.StaleReads when the request came
 	status  int         // 0 until the handler sets it
+	id      [1]string   // the value of X-Request-Id, in the form of a header
+	own     [20]byte    // the memory of an id that setID makes
+	removed atomic.Bool // the caller's key was removed while the stream ran
 	begun   bool        // the status was passed on, with the first part of the body
 	unread  bool        // see refuseBody
 	streams bool        // the response may last, see door.Route.Streams
 	http2   bool        // a stream over HTTP/2
-	removed atomic.Bool // the caller's key was removed while the stream ran
-	id      [1]string   // the value of X-Request-Id, in the form of a header
+	noted   bool        // another node has forwarded the request, see noteOutcome
+	public  bool        // the place is that of a caller without a key, see enterPublic
 
 	// droppable reports whether the response that is about to begin must be dropped,
 	// because the request is sent to another node; nil if it must not. dropped is true
 	// once it has. See [request.attempt].
-	droppable func() bool
 	dropped   bool
-	noted     bool // another node has forwarded the request, see noteOutcome
+	droppable func() bool
 
 	audit *audited // nil without an audit log, and for a forwarded request
 }
@@ -124,12 +129,11 @@ func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 		q.refuse(r, &door.Refusal{Reason: door.Unaudited})
 		return
 	}
-	leave, why := q.enter(route)
-	if why != nil {
+	if why := q.enter(route); why != nil {
 		q.refuse(r, why)
 		return
 	}
-	defer leave()
+	defer q.leave(route)
 	budget := &q.bodies
 	if q.door.OwnAuthentication {
 		budget = &q.ownBodies
@@ -187,23 +191,26 @@ func (q *request) lockout(r *http.Request, key *hashedKey) *door.Refusal {
 	return &door.Refusal{Reason: door.TooMany, Bound: "WrongPasswordsPerAddress", Limit: guessesMax}
 }
 
-// enter takes a place for the request within the bounds. leave gives it back.
-func (q *request) enter(route *door.Route) (leave func(), why *door.Refusal) {
-	if q.keys.required() && route.Public {
-		limit, why := q.enterPublic(q.conn, route.Streams)
-		if why != nil {
-			return nil, why
-		}
-		return func() {
-			limit.release()
-			q.conn.leavePublic(route.Streams)
-		}, nil
+// enter takes a place for the request within the bounds. If there is one, leave gives it
+// back.
+func (q *request) enter(route *door.Route) (why *door.Refusal) {
+	if q.public = q.keys.required() && route.Public; q.public {
+		q.place, why = q.enterPublic(q.conn, route.Streams)
+		return why
 	}
-	limit := &q.shared.requests
+	q.place = &q.shared.requests
 	if route.Streams {
-		limit = &q.shared.streams
+		q.place = &q.shared.streams
 	}
-	return limit.release, limit.acquire()
+	return q.place.acquire()
+}
+
+// leave gives back the place that enter took.
+func (q *request) leave(route *door.Route) {
+	q.place.release()
+	if q.public {
+		q.conn.leavePublic(route.Streams)
+	}
 }
 
 // boundBody keeps the body within its bounds: it refuses a request that announces
@@ -283,7 +290,9 @@ func (q *request) end(r *http.Request) {
 	default:
 		what = "request with a response that broke off"
 	}
-	took := time.Since(q.start)
+	now := time.Now()
+	q.ended = now.UnixNano()
+	took := now.Sub(q.start)
 	q.series.observe(took, outcome)
 	if q.accessLog {
 		line := []slog.Attr{slog.String("door", q.door.Name), slog.String("route", q.series.route), slog.String("method", r.Method), slog.Int("status", q.status),
@@ -383,7 +392,7 @@ func (q *request) setID(r *http.Request) {
 	if own := r.Header[headerRequestID]; len(own) == 1 && validID(own[0]) {
 		q.id[0] = own[0]
 	} else {
-		q.id[0] = newID()
+		q.id[0] = newID(&q.own)
 	}
 	q.Header()[headerRequestID] = q.id[:]
 }
@@ -410,16 +419,16 @@ func validID(s string) bool {
 	return true
 }
 
-// newID returns 100 random bits as text. Ids are not secret.
-func newID() string {
+// newID returns 100 random bits as text in the memory of b, which the caller must not
+// change. Ids are not secret.
+func newID(b *[20]byte) string {
 	const digits = "0123456789abcdefghijklmnopqrstuv"
-	var b [20]byte
 	first, second := rand.Uint64(), rand.Uint64()
 	for i := range 10 {
 		b[i], b[i+10] = digits[first&31], digits[second&31]
 		first, second = first>>5, second>>5
 	}
-	return string(b[:])
+	return unsafe.String(&b[0], len(b))
 }
 
 // Unwrap returns the underlying writer, for [http.ResponseController].

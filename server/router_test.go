@@ -39,7 +39,7 @@ func TestNewIDs(t *testing.T) {
 	const n = 1000
 	var ids [n]string
 	for i := range ids {
-		if ids[i] = newID(); len(ids[i]) != 20 || !validID(ids[i]) {
+		if ids[i] = newID(new([20]byte)); len(ids[i]) != 20 || !validID(ids[i]) {
 			t.Fatalf("%q", ids[i])
 		}
 	}
