@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/ostiary/ostiary/internal/excerpt"
@@ -174,13 +173,4 @@ func (s *Side) used() time.Duration {
 		sum += Used(other)
 	}
 	return sum
-}
-
-// OwnTime returns the processor time that this process has used.
-func OwnTime() time.Duration {
-	var u syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -254,8 +254,7 @@ func (s *Server) Own(name string) {
 	s.tb.Helper()
 	info, err := os.Stat(s.folder)
 	if err == nil {
-		owner := info.Sys().(*syscall.Stat_t)
-		err = os.Chown(name, int(owner.Uid), int(owner.Gid))
+		err = give(name, info)
 	}
 	if err != nil {
 		s.tb.Fatal(err)

@@ -55,6 +55,23 @@ func workFolder(t *testing.T) string {
 	return folder
 }
 
+// TestPrivateWork plays as root in a folder that the users of the database servers cannot
+// enter.
+func TestPrivateWork(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("the database servers run as another user only for root")
+	}
+	t.Parallel()
+	folder := t.TempDir()
+	if err := os.Chmod(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_, err := geo.Run(t.Context(), geo.Options{Cells: geo.Only(geo.Short(), []string{"ostiary-mariadb-3-0"}), Records: t.TempDir(), Work: folder, Program: "/bin/false", Proxies: true})
+	if err == nil || !strings.Contains(err.Error(), "the rights are 0700, but as root the database servers run as users of their own") {
+		t.Errorf("error %v", err)
+	}
+}
+
 // TestFailed plays a cell that cannot start: its record has the reason, and a second run
 // does not play it again. Records of another commit are refused.
 func TestFailed(t *testing.T) {

@@ -1,6 +1,7 @@
 package geo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,6 +99,11 @@ func Run(ctx context.Context, o Options) (left int, err error) {
 	}
 	if len(r.left) == 0 {
 		return 0, nil
+	}
+	if usesDatabase := func(c Cell) bool { return len(c.databases()) > 0 }; os.Getuid() == 0 && slices.ContainsFunc(r.left, usesDatabase) {
+		if err := servers.CheckEnter(cmp.Or(o.Work, os.TempDir())); err != nil {
+			return len(r.left), err
+		}
 	}
 	if r.work, err = os.MkdirTemp(o.Work, "ostiary-geo-"); err != nil {
 		return len(r.left), err

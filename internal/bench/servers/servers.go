@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync/atomic"
 )
@@ -77,6 +78,35 @@ func As(name, folder string) ([]string, error) {
 		return nil, err
 	}
 	return []string{"setpriv", "--reuid=" + u.Uid, "--regid=" + u.Gid, "--clear-groups"}, nil
+}
+
+// CheckEnter fails if a folder above or at a path keeps out the users that [As] runs
+// servers as, with the first such folder from the root. It looks at the rights of all users
+// only.
+func CheckEnter(path string) error {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	if path, err = filepath.EvalSymlinks(path); err != nil {
+		return err
+	}
+	var all []string
+	for at := path; ; at = filepath.Dir(at) {
+		if all = append(all, at); at == filepath.Dir(at) {
+			break
+		}
+	}
+	for _, at := range slices.Backward(all) {
+		info, err := os.Stat(at)
+		if err != nil {
+			return err
+		}
+		if rights := info.Mode().Perm(); rights&0o001 == 0 {
+			return fmt.Errorf("folder %s: the rights are %04o, but as root the database servers run as users of their own, who must be able to enter it: expected 0711 or another folder", at, rights)
+		}
+	}
+	return nil
 }
 
 // Give makes a user the owner of a file or of a folder, without what is in it.
