@@ -129,7 +129,7 @@ func (c *command) serve(ctx context.Context, program string) (err error) {
 	}
 	to := make([][]string, len(c.fronts)) // the addresses of the nodes, by front
 	f, err := fleet.Start(ctx, fleet.Options{Program: program, Folder: folder, Nodes: nodesTotal, Log: log,
-		Flags: append(c.rest, c.keys()...), Ports: func(n *fleet.Node, host string) (flags []string) {
+		Flags: slices.Concat(patience(kill, log.URL != ""), c.rest, c.keys()), Ports: func(n *fleet.Node, host string) (flags []string) {
 			for i, front := range c.fronts {
 				at := "off"
 				if front.address != "off" {
@@ -176,6 +176,18 @@ func (c *command) serve(ctx context.Context, program string) (err error) {
 		err = errors.Join(err, n.Stop())
 	}
 	return err
+}
+
+// patience returns flags for a machine that is busy with other programs: a node that does
+// not get a processor for seconds is no fault that a suite is to find. Leases keep their
+// defaults while nodes are killed, because nothing is written until they have ended, and
+// without a database, because the nodes' own log has its elections by them.
+func patience(kill time.Duration, database bool) []string {
+	flags := []string{"--request-timeout", "60s"}
+	if kill == 0 && database {
+		flags = append(flags, "--holder-lease", "45s", "--read-lease", "30s")
+	}
+	return flags
 }
 
 func cmpName(f front) string {
