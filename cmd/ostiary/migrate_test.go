@@ -240,6 +240,102 @@ func TestMigrateLive(t *testing.T) {
 	}
 }
 
+// TestMigrateLiveFolder moves the folder of a single server to PostgreSQL while clients write
+// and read. The server is killed in the middle of a move once, and goes on.
+func TestMigrateLiveFolder(t *testing.T) {
+	t.Parallel()
+	to := databases.PostgreSQL(t).Database()
+	c := &nodes{T: t, dir: t.TempDir(), plain: true}
+	p := &process{}
+	from := c.folder(p)
+	c.run("--data", from, "store", "create", "before")
+	c.fails([]string{"no server has the folder open", "start it with --next-log"}, "migrate", "--live", from, to)
+	serve := func(flags ...string) {
+		t.Helper()
+		c.launchAs(p, append([]string{"--request-timeout", "60s"}, flags...)...)
+		c.eventually("the server is ready", func() bool { return p.ready().Status == "SERVING" })
+	}
+	c.all = []*process{p}
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		<-p.ended
+		if t.Failed() {
+			t.Logf("%.6000s", p.stderr.String())
+		}
+	})
+	serve()
+	c.prepare(p)
+	c.fails([]string{"the server does not know TO: start it again with --next-log first"}, "migrate", "--live", from, to)
+	c.stop(p)
+	serve("--next-log", to)
+	if err := c.write(p, 1_000_000); err != nil {
+		t.Fatal(err)
+	}
+	c.fails([]string{"the server does not know TO"}, "migrate", "--live", from, to+"other")
+	cmd := exec.Command("ostiary", "migrate", "--live", from, to)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	c.kill(p)
+	_ = cmd.Wait()
+	serve("--next-log", to)
+	load := c.load()
+	load.progress()
+	if text := c.run("migrate", "--live", from, to); !strings.Contains(text, "1 node goes on with it now") {
+		t.Errorf("the command printed %s", text)
+	}
+	load.progress()
+	n := load.end()
+	if t.Failed() {
+		return
+	}
+	t.Logf("%d writes, longest %v; %d reads, longest %v", n, load.longestWrite.Load(), load.reads.Load(), load.longestRead.Load())
+	for _, flags := range [][]string{{"--next-log", to}, {"--log", to}} {
+		c.stop(p)
+		serve(flags...)
+		c.shows(p, 1_000_000)
+		for i := range n {
+			c.shows(p, i)
+		}
+	}
+	c.stop(p)
+	c.fails([]string{"copy of a shared log"}, "--data", from, "store", "list")
+}
+
+// TestMigrateLiveCluster moves a cluster of three nodes without a database to MariaDB while
+// clients write and read through each of them. The command is sent to a node that does not
+// write.
+func TestMigrateLiveCluster(t *testing.T) {
+	t.Parallel()
+	to := databases.MariaDB(t).Database()
+	c := startNodesOn(t, "", 3, "--request-timeout", "60s", "--next-log", to)
+	c.prepare(c.all[0])
+	holder := c.holder()
+	through := c.all[(holder.number+1)%3]
+	load := c.load()
+	load.progress()
+	if text := c.run("migrate", "--live", "cluster:"+c.folder(through), to); !strings.Contains(text, "3 nodes go on with it now") {
+		t.Errorf("the command printed %s", text)
+	}
+	load.progress()
+	n := load.end()
+	if t.Failed() {
+		return
+	}
+	t.Logf("%d writes, longest %v; %d reads, longest %v", n, load.longestWrite.Load(), load.reads.Load(), load.longestRead.Load())
+	for _, p := range c.all {
+		c.stop(p)
+	}
+	c.run("node", "certificate", "--folder", c.file("certificates"), "127.0.0.1")
+	c.log, c.flags = to, nil
+	for _, p := range c.all {
+		c.start(p)
+		for i := range n {
+			c.shows(p, i)
+		}
+	}
+}
+
 // stop ends a process in order.
 func (c *nodes) stop(p *process) {
 	_ = p.cmd.Process.Signal(os.Interrupt)

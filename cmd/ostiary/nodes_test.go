@@ -153,19 +153,25 @@ func (c *nodes) start(p *process) {
 // launch starts a process on its folder, and waits until it serves.
 func (c *nodes) launch(p *process, flags ...string) {
 	c.Helper()
-	p.cmd = exec.Command("ostiary", append([]string{"serve", "--json", "--data", c.folder(p),
-		"--http", "127.0.0.1:0", "--grpc", "off", "--metrics", "127.0.0.1:0", "--drain-time", "500ms"}, flags...)...)
 	switch {
 	case c.log != "":
-		p.cmd.Args = append(p.cmd.Args, "--log", c.log)
+		flags = append(flags[:len(flags):len(flags)], "--log", c.log)
 		if !c.plain {
-			p.cmd.Args = append(p.cmd.Args, c.links()...)
+			flags = append(flags, c.links()...)
 		}
 	case p.number == 0 || p.ended != nil:
-		p.cmd.Args = append(p.cmd.Args, "--nodes-listen", "127.0.0.1:0", "--cluster")
+		flags = append(flags[:len(flags):len(flags)], "--nodes-listen", "127.0.0.1:0", "--cluster")
 	default:
-		p.cmd.Args = append(p.cmd.Args, "--nodes-listen", "127.0.0.1:0", "--join", strings.TrimSpace(c.run("node", "token", "--data", c.folder(c.all[p.number-1]))))
+		flags = append(flags[:len(flags):len(flags)], "--nodes-listen", "127.0.0.1:0", "--join", strings.TrimSpace(c.run("node", "token", "--data", c.folder(c.all[p.number-1]))))
 	}
+	c.launchAs(p, flags...)
+}
+
+// launchAs starts a process on its folder with these flags, and waits until it serves.
+func (c *nodes) launchAs(p *process, flags ...string) {
+	c.Helper()
+	p.cmd = exec.Command("ostiary", append([]string{"serve", "--json", "--data", c.folder(p),
+		"--http", "127.0.0.1:0", "--grpc", "off", "--metrics", "127.0.0.1:0", "--drain-time", "500ms"}, flags...)...)
 	p.cmd.Stderr = &p.stderr
 	out, err := p.cmd.StdoutPipe()
 	if err == nil {

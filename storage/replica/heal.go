@@ -38,6 +38,17 @@ var ErrRuns = errors.New("a node runs on the log")
 //     ended in good order. With force, that is not checked: a log that was restored has
 //     the reports of the time of its backup.
 func Heal(ctx context.Context, log sharedlog.Log, local Local, key storage.Hash, force bool) (h Healed, err error) {
+	return heal(ctx, log, local, key, force, true)
+}
+
+// Found is like [Heal] for a log that is new and that no other node uses, and stores no
+// snapshot: other nodes can start once [Driver.Snapshot] has stored one.
+func Found(ctx context.Context, log sharedlog.Log, local Local, key storage.Hash) error {
+	_, err := heal(ctx, log, local, key, true, false)
+	return err
+}
+
+func heal(ctx context.Context, log sharedlog.Log, local Local, key storage.Hash, force, snapshot bool) (h Healed, err error) {
 	r := &Driver{log: log, local: local, opts: Options{KeyFingerprint: key}}
 	if r.copy, err = local.Copy(); err != nil {
 		return h, err
@@ -66,8 +77,10 @@ func Heal(ctx context.Context, log sharedlog.Log, local Local, key storage.Hash,
 	if err := r.raise(ctx, own); err != nil {
 		return h, err
 	}
-	if _, err := r.storeSnapshot(ctx); err != nil {
-		return h, err
+	if snapshot {
+		if _, err := r.storeSnapshot(ctx); err != nil {
+			return h, err
+		}
 	}
 	h.Secrets = len(secrets)
 	return h, restorer.Restore(ctx, shard, h.Had, h.Has, secrets)

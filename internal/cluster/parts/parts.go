@@ -31,6 +31,10 @@ type Options struct {
 	Log func(ctx context.Context) (sharedlog.Log, error)
 	// Quorum is how this node takes part in keeping the log. It is not used with Log.
 	Quorum QuorumOptions
+	// Next returns the log that is used in place of the one that the nodes keep, see
+	// [sharedlog.WithNext]. It closes that one if it fails. It is not used with Log; nil
+	// changes nothing.
+	Next func(ctx context.Context, log sharedlog.Log) (sharedlog.Log, error)
 	// Listener is where other nodes connect. The node closes it. nil means that the node
 	// is the only one on its log.
 	Listener net.Listener
@@ -148,8 +152,12 @@ func (n *Node) openLog(ctx context.Context) (err error) {
 	}
 	n.Quorum, err = quorum.Open(ctx, quorum.Options{HolderLease: o.Rules.Settings.HolderLease, Folder: filepath.Join(o.Quorum.Folder, quorum.FolderName), Address: o.Address, Listener: o.Listener,
 		Join: o.Quorum.Join, NoVote: o.Quorum.NoVote, Files: o.Files, Log: o.Report, Refused: o.Refused})
-	if err == nil {
-		n.Log, n.Files = n.Quorum.Log(), n.Quorum.Files()
+	if err != nil {
+		return err
+	}
+	n.Log, n.Files = n.Quorum.Log(), n.Quorum.Files()
+	if o.Next != nil {
+		n.Log, err = o.Next(ctx, n.Log)
 	}
 	return err
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/raft"
+	"github.com/ostiary/ostiary/storage/sharedlog"
 )
 
 // ErrVoters means that a folder is not that of the only voter of its cluster, so that
@@ -107,6 +108,9 @@ func (a *Alone) check() error {
 
 // ID returns the id of the node, which its folder keeps.
 func (a *Alone) ID() storage.NodeID { return a.state.ID }
+
+// Connect returns another connection to the log.
+func (a *Alone) Connect() sharedlog.Log { return a.node.Log() }
 
 // Close implements [sharedlog.Log].
 func (a *Alone) Close() error { return errors.Join(a.Log.Close(), a.node.Close()) }

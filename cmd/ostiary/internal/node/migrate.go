@@ -33,8 +33,9 @@ func (a *app) migrateCommand() *cobra.Command {
 			"a folder has become the copy that a node on TO has, so serve --data FROM --log TO starts at once; a log remembers that it was moved.\n\n" +
 			"cluster:FOLDER as TO makes the first node of a new cluster: start it with --cluster, and let others join. A folder becomes one in place: migrate FOLDER cluster:FOLDER.\n" +
 			"As FROM, its node must be the only one that votes, so that it has every write: start the other nodes with --vote=false, one after the other, and then stop all.\n\n" +
-			"With --live, FROM and TO are databases, and the nodes of FROM run on. Start each of them with --next-log TO first (or OSTIARY_NEXT_LOG), one after the\n" +
-			"other: they go on with TO when it has everything. Writes wait about a second then, and no request fails.\n\n" +
+			"With --live, TO is a database, and the nodes of FROM run on. Start each of them with --next-log TO first (or OSTIARY_NEXT_LOG), one after the\n" +
+			"other: they go on with TO when it has everything. Writes wait about a second then, and no request fails. FROM can be the folder of a server, and\n" +
+			"cluster:FOLDER that of any node of a cluster without a database: the command then asks the server that has the folder open.\n\n" +
 			"Repeat the command if it was interrupted: it does the rest. To move back, exchange FROM and TO. Between two databases it needs as much space\n" +
 			"on this machine as the stores have, see --work.",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -57,7 +58,7 @@ func (a *app) migrateCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.BoolVar(&o.verify, "verify", false, "only compare what FROM and TO have")
 	f.BoolVar(&o.force, "force", false, "do not check whether nodes have reported to FROM in the last 30 seconds, because they were killed, and whether FROM was moved before, because that place is lost")
-	f.BoolVar(&o.live, "live", false, "move a database to another one while nodes run, which were started with --next-log TO")
+	f.BoolVar(&o.live, "live", false, "move to a database while the nodes of FROM run, which were started with --next-log TO")
 	f.StringVar(&o.work, "work", "", "folder for a copy of the stores on the way between two databases; it is kept if the command is interrupted, and removed at the end; default: a temporary one")
 	return cmd
 }
@@ -95,6 +96,10 @@ type move struct {
 	// FROM: all before it are the same.
 	nodes int
 	last  uint64
+	// report gets the progress of a move in a server, and snapshot stores a snapshot in FROM.
+	// They are nil in a command of its own.
+	report   func(title string, done, total int)
+	snapshot func(context.Context) error
 }
 
 // end is FROM or TO.
@@ -133,14 +138,13 @@ func (a *app) newMove(from, to string, o migrateOptions) (*move, error) {
 			return nil, fmt.Errorf("%w: %s is %q, expected a data folder, the URL of a shared log, or %sFOLDER", cli.ErrUsage, e.name, e.text, nodePrefix)
 		}
 	}
-	inDatabases := m.from.isLog && m.to.isLog && m.from.node == "" && m.to.node == ""
 	switch {
 	case !m.from.isLog && !m.to.isLog:
 		return nil, fmt.Errorf("%w: FROM and TO are folders, expected the URL of a shared log, or %sFOLDER, as one of them; the folder of a stopped server can be copied", cli.ErrUsage, nodePrefix)
 	case from == to:
 		return nil, fmt.Errorf("%w: FROM and TO are the same", cli.ErrUsage)
-	case o.live && !inDatabases:
-		return nil, fmt.Errorf("%w: --live needs two URLs: stop the server of a folder, or the nodes of a cluster without a database, first", cli.ErrUsage)
+	case o.live && (!m.to.isLog || m.to.node != ""):
+		return nil, fmt.Errorf("%w: --live needs the URL of a database as TO: stop the servers of FROM, and move without --live", cli.ErrUsage)
 	case o.live && (o.force || o.verify):
 		return nil, fmt.Errorf("%w: --live with --force or --verify, expected it alone", cli.ErrUsage)
 	case o.work != "" && !(m.from.isLog && m.to.isLog):
@@ -239,6 +243,10 @@ func (m *move) printLive(w io.Writer) {
 // run moves the stores.
 func (m *move) run(ctx context.Context) error {
 	switch {
+	case m.live && m.from.node != "":
+		return m.throughServer(ctx, m.from.node)
+	case m.live && !m.from.isLog:
+		return m.throughServer(ctx, m.Data)
 	case !m.from.isLog:
 		return m.folderToLog(ctx)
 	case !m.to.isLog:
@@ -298,7 +306,15 @@ func (m *move) read(ctx context.Context, what string, data *kv.Driver) (replica.
 
 // show shows the progress of a step in MiB; total is known once FROM was read.
 func (m *move) show(step string, bytes uint64) {
-	m.line.Show(step+" (MiB)", int(bytes>>20), int(m.done.Bytes>>20))
+	m.progress(step+" (MiB)", int(bytes>>20), int(m.done.Bytes>>20))
+}
+
+// progress shows the progress of a step.
+func (m *move) progress(title string, done, total int) {
+	m.line.Show(title, done, total)
+	if m.report != nil {
+		m.report(title, done, total)
+	}
 }
 
 // contentOfLog reads the content of a log from a new copy of it.

@@ -48,6 +48,11 @@ func (m *move) moveLive(ctx context.Context, from, to *movedLog, at *cli.App) er
 		return fmt.Errorf("FROM has a holder lease of %s and a read lease of %s, with which no node would write for %s, expected a difference of at most %s: change them with \"ostiary node settings\"",
 			cluster.Settings.HolderLease, cluster.Settings.ReadLease, wait, fencedMax/2*10/11)
 	}
+	if m.snapshot != nil { // the log may have none
+		if err := m.snapshot(ctx); err != nil {
+			return err
+		}
+	}
 	place, err := m.fill(ctx, at, from)
 	if err != nil {
 		return err
@@ -59,7 +64,7 @@ func (m *move) moveLive(ctx context.Context, from, to *movedLog, at *cli.App) er
 	if err := replica.SetMoved(ctx, to.Log, false); err != nil {
 		return err
 	}
-	progress := func(sequence uint64) { m.line.Show("copying segments", int(sequence), 0) }
+	progress := func(sequence uint64) { m.progress("copying segments", int(sequence), 0) }
 	for before := uint64(0); ; { // until nearly nothing is left
 		last, err := replica.Mirror(ctx, from, to, progress)
 		if err != nil {
@@ -209,7 +214,7 @@ func (m *move) awaitNodes(ctx context.Context, to *movedLog, nodes []sharedlog.N
 				return fmt.Errorf("FROM was moved, but node %s has not reported to TO within %s: start it with --log %s", id, arrivalMax, to.shown)
 			}
 		}
-		m.line.Show("waiting for the nodes on TO", len(nodes)-len(missing), 0)
+		m.progress("waiting for the nodes on TO", len(nodes)-len(missing), 0)
 		select {
 		case <-time.After(100 * time.Millisecond):
 		case <-ctx.Done():

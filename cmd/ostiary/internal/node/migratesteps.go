@@ -204,7 +204,7 @@ func (m *move) adopt(ctx context.Context, to *movedLog, key *[32]byte) (*pebble.
 	if _, err := replica.CheckNew(ctx, to); err != nil {
 		return fail(fmt.Errorf("TO %s: %w", to.shown, err))
 	}
-	if err := checkKey(ctx, local, key); err != nil {
+	if err := CheckKey(ctx, local, key); err != nil {
 		return fail(err)
 	}
 	content, err := m.read(ctx, m.from.shown(), local.Driver) // damage is found before anything changes
@@ -238,9 +238,9 @@ func (m *move) adopted(ctx context.Context, to *movedLog) (*pebble.Driver, error
 	return local, nil
 }
 
-// checkKey fails unless key is that of the secrets of a folder. Each secret is encrypted
+// CheckKey fails unless key is that of the secrets of a folder. Each secret is encrypted
 // with the same key, so one is enough.
-func checkKey(ctx context.Context, local *pebble.Driver, key *[32]byte) error {
+func CheckKey(ctx context.Context, local *pebble.Driver, key *[32]byte) error {
 	for s, err := range local.Secrets(ctx) {
 		if err != nil {
 			return err

@@ -44,6 +44,7 @@ func (s *prepared) control(stores map[string]http.HandlerFunc) (stop func()) {
 	for name, run := range stores {
 		c.routes.HandleFunc("POST /"+name, s.onHolder(run))
 	}
+	s.addMoveCommand(c)
 	if s.member != nil {
 		s.member.addNodeCommands(c)
 	}

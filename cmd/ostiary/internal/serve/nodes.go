@@ -12,11 +12,13 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/cmd/ostiary/internal/node"
 	"github.com/ostiary/ostiary/internal/audit"
 	"github.com/ostiary/ostiary/internal/cluster"
 	"github.com/ostiary/ostiary/internal/cluster/certificate"
 	"github.com/ostiary/ostiary/internal/cluster/link"
 	"github.com/ostiary/ostiary/internal/cluster/parts"
+	"github.com/ostiary/ostiary/internal/cluster/quorum"
 	"github.com/ostiary/ostiary/internal/logins"
 	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage"
@@ -37,6 +39,9 @@ type member struct {
 
 	*parts.Node // nil before the node has started
 	local       *pebble.Driver
+	own         *quorum.Alone // the log in the data folder of the only node; nil if there is none
+	moves       node.Mover
+	ends        context.Context // when the node ends
 
 	targets    targets
 	background sync.WaitGroup
@@ -52,6 +57,9 @@ func (f *nodesFlags) prepareMember(log *slog.Logger, failures *logins.Log) (*mem
 	}
 	if f.next != "" && f.next == f.log {
 		return nil, fmt.Errorf("%w: --next-log is the same as --log, expected another one", cli.ErrUsage)
+	}
+	if f.own() && !f.alone() {
+		return nil, fmt.Errorf("%w: --next-log without --log and --cluster: the server is the only node of the log in its folder, expected no settings for other nodes", cli.ErrUsage)
 	}
 	if f.alone() {
 		return &member{flags: f, log: log, failures: failures}, nil
@@ -88,7 +96,15 @@ func (a *app) withMember(ctx context.Context, m *member, options ostiary.Options
 	if o.SecretKey, err = a.ReadSecretKey(); err != nil {
 		return err
 	}
+	if m.flags.own() {
+		if m.own, err = a.ownLog(ctx, o.SecretKey); err != nil {
+			return err
+		}
+	}
 	if m.local, err = a.OpenCopy(ctx); err != nil {
+		if m.own != nil {
+			err = errors.Join(err, m.own.Close())
+		}
 		return err
 	}
 	o.Local = m.local
@@ -96,6 +112,7 @@ func (a *app) withMember(ctx context.Context, m *member, options ostiary.Options
 		return err
 	}
 	watching, stop := context.WithCancel(context.Background())
+	m.ends = watching
 	m.background.Go(func() { m.watchHolder(watching) })
 	defer func() {
 		stop()
@@ -114,8 +131,13 @@ func (m *member) options(a *app) parts.Options {
 	f := m.flags
 	o := parts.Options{Quorum: parts.QuorumOptions{Folder: a.Data, Join: f.quorum.join, NoVote: !f.quorum.vote}, Listener: m.listener, Address: m.address(), Zone: f.zone, Files: m.files,
 		Rules: f.options(), Registered: checkOthers, Report: m.log, Refused: m.refuse}
-	if !f.quorum.on() {
+	switch {
+	case f.own():
+		o.Log = func(ctx context.Context) (sharedlog.Log, error) { return m.withNext(ctx, a, m.own) }
+	case !f.quorum.on():
 		o.Log = func(ctx context.Context) (sharedlog.Log, error) { return m.openLogs(ctx, a) }
+	case f.next != "":
+		o.Next = func(ctx context.Context, log sharedlog.Log) (sharedlog.Log, error) { return m.withNext(ctx, a, log) }
 	}
 	return o
 }

@@ -34,7 +34,7 @@ const listenDefault = "127.0.0.1:8082"
 
 func (f *nodesFlags) add(s *pflag.FlagSet) {
 	cli.AddLog(s, &f.log)
-	s.StringVar(&f.next, "next-log", "", "with --log: URL of the log on which the node goes on when \"ostiary migrate --live\" has moved --log there; prefer the variable OSTIARY_NEXT_LOG")
+	s.StringVar(&f.next, "next-log", "", "URL of the log on which the server goes on when \"ostiary migrate --live\" has moved its stores there, from --log, from the cluster of --cluster, or from the data folder alone; prefer the variable OSTIARY_NEXT_LOG")
 	f.quorum.add(s)
 	s.StringVar(&f.listen, "nodes-listen", listenDefault, "of a node: address on which other nodes connect")
 	s.StringVar(&f.address, "nodes-address", "", "of a node: HOST:PORT where other nodes reach this one; HOST must be in its certificate; default: --nodes-listen")
@@ -54,9 +54,6 @@ const zoneBytesMax = 128
 // unused returns an error if the settings of a node are given without a log: the server
 // would serve stores of its own.
 func (f *nodesFlags) unused() error {
-	if f.next != "" && f.log == "" {
-		return fmt.Errorf("%w: --next-log needs --log (or OSTIARY_LOG), the URL of the log that is used until it is moved", cli.ErrUsage)
-	}
 	if f.on() || f.listen == listenDefault && f.address == "" && f.certificate == "" && f.key == "" && f.ca == "" {
 		return nil
 	}
@@ -64,7 +61,11 @@ func (f *nodesFlags) unused() error {
 }
 
 // on reports whether the server is a node of a cluster.
-func (f *nodesFlags) on() bool { return f.log != "" || f.quorum.on() }
+func (f *nodesFlags) on() bool { return f.log != "" || f.quorum.on() || f.own() }
+
+// own reports whether the server keeps a log in its data folder, as its only node, until that
+// is moved to the next log.
+func (f *nodesFlags) own() bool { return f.log == "" && !f.quorum.on() && f.next != "" }
 
 // files checks the settings, and reads the certificates. Without any, the nodes of a
 // cluster without a database make them.
@@ -74,9 +75,6 @@ func (f *nodesFlags) files() (*certificate.Files, error) {
 		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{cli.ErrUsage}, args...)...))
 	}
 	own := f.quorum.on() && f.certificate == "" && f.key == "" && f.ca == ""
-	if f.quorum.on() && f.next != "" {
-		usage("--next-log and --cluster: a cluster without a database cannot be moved while it runs")
-	}
 	if f.quorum.on() && f.log != "" {
 		usage("--log and --cluster: expected one of them, because with --cluster the nodes keep the log themselves")
 	}

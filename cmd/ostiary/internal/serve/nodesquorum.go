@@ -33,12 +33,17 @@ func (m *member) openLogs(ctx context.Context, a *app) (sharedlog.Log, error) {
 	if err != nil || m.flags.next == "" {
 		return log, err
 	}
+	return m.withNext(ctx, a, log)
+}
+
+// withNext returns a log that goes on with --next-log once it was moved there.
+func (m *member) withNext(ctx context.Context, a *app, log sharedlog.Log) (sharedlog.Log, error) {
 	next, err := a.OpenLogOf(ctx, "--next-log", m.flags.next)
 	if err != nil {
 		return nil, errors.Join(err, log.Close())
 	}
 	return sharedlog.WithNext(log, next, func() {
-		m.log.Info("the log was moved: this node goes on with --next-log; start it with that as --log the next time")
+		m.log.Info("the log was moved: this node goes on with --next-log; start it with that as --log, and without --cluster, the next time")
 	}), nil
 }
 
