@@ -323,13 +323,18 @@ func TestMigrateLiveCluster(t *testing.T) {
 		return
 	}
 	t.Logf("%d writes, longest %v; %d reads, longest %v", n, load.longestWrite.Load(), load.reads.Load(), load.longestRead.Load())
-	for _, p := range c.all {
+	for _, p := range c.all { // one after the other, with the certificates of the cluster
 		c.stop(p)
+		at := filepath.Join(c.folder(p), "cluster")
+		c.launchAs(p, "--log", to, "--nodes-listen", "127.0.0.1:0", "--nodes-ca", filepath.Join(at, "ca.crt"),
+			"--nodes-certificate", filepath.Join(at, "node.crt"), "--nodes-key", filepath.Join(at, "node.key"))
+		c.eventually(fmt.Sprintf("node %d is ready", p.number), func() bool { return p.ready().Status == "SERVING" })
+		if err := c.write(p, n); err != nil {
+			t.Error(err)
+		}
+		n++
 	}
-	c.run("node", "certificate", "--folder", c.file("certificates"), "127.0.0.1")
-	c.log, c.flags = to, nil
 	for _, p := range c.all {
-		c.start(p)
 		for i := range n {
 			c.shows(p, i)
 		}

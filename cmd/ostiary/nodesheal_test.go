@@ -63,7 +63,32 @@ func TestNodesHeal(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-other.ended
-	c.fails([]string{"which the copy does not have", "Something else was written to the log", "move " + c.folder(p) + " away"}, heal...)
+	c.fails([]string{"which the copy does not have", "Something else was written to the log", "move " + c.folder(p) + " away", "ostiary node lost"}, heal...)
+	// The loss can be accepted: it is listed, also while the other node runs.
+	lost := []string{"node", "lost", "--log", c.log, "--data", c.folder(p)}
+	c.fails([]string{"--log"}, "node", "lost", "--data", c.folder(p))
+	c.fails([]string{"belongs to cluster"}, "node", "lost", "--log", c.log, "--data", c.file("fresh"))
+	c.start(other)
+	text := c.run(lost...)
+	for _, want := range []string{"store nodes (" + c.store + ") has lost revisions 3 to 4", "add tuple document:2#viewer@user:anne", "add tuple document:3#viewer@user:anne",
+		"revision 3 ", "revision 4 ", "lost: 2 writes of 1 store. To accept that, move " + c.folder(p) + " away"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("want %q in what is lost: %s", want, text)
+		}
+	}
+	if strings.Contains(text, "document:1#") || strings.Contains(text, "document:9#") {
+		t.Errorf("what is not lost is listed: %s", text)
+	}
+	if text := c.run(append(lost, "--json")...); strings.Count(text, "\n") != 3 || !strings.Contains(text, `"common":2,"head":4`) {
+		t.Errorf("lost: %s", text)
+	}
+	if err := other.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	<-other.ended
+	if text := c.run("node", "lost", "--log", c.log, "--data", c.folder(other)); !strings.Contains(text, "the log has everything that the folder has") {
+		t.Errorf("nothing is lost of the other folder: %s", text)
+	}
 
 	restore()
 	c.fails([]string{"history"}, append([]string{"serve", "--http", "127.0.0.1:0", "--grpc", "off", "--metrics", "off", "--data", c.folder(p), "--log", c.log}, c.links()...)...)

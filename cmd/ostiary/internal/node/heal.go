@@ -21,7 +21,7 @@ func (a *app) healCommand() *cobra.Command {
 			"have the last writes. Stop all nodes first, and run the command where --data is the folder of the node that has most (\"ostiary node list\", or its error).\n" +
 			"It stores a snapshot in the log, and the log goes on where the folder ends. Other nodes take what they lack when they start.\n\n" +
 			"It refuses a log with segments that the folder does not have, because something else was written after the loss. To keep what the log has, move the\n" +
-			"folders of the nodes away: each node takes a new copy. What is only in the old folders is lost then.",
+			"folders of the nodes away: each node takes a new copy. What is only in the old folders is lost then; \"ostiary node lost\" lists it.",
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if at == "" {
 				return fmt.Errorf("%w: the command needs --log", cli.ErrUsage)
@@ -38,7 +38,7 @@ func (a *app) healCommand() *cobra.Command {
 			return a.withLog(cmd.Context(), at, func(log sharedlog.Log) error {
 				h, err := replica.Heal(cmd.Context(), log, local, replica.Fingerprint(key), force)
 				if errors.Is(err, storage.ErrHistory) {
-					err = fmt.Errorf("%w. Something else was written to the log, or it has lost nothing: start the node, or move %s away to take what the log has", err, a.Data)
+					err = fmt.Errorf("%w. Something else was written to the log, or it has lost nothing: start the node, or move %s away to take what the log has, after \"ostiary node lost\" has listed what is lost then", err, a.Data)
 				}
 				if err != nil {
 					return err
