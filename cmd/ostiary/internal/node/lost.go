@@ -158,7 +158,7 @@ func lostChangeOf(c *storage.Change) lostChange {
 	case storage.TupleAdd:
 		return lostChange{"add", "tuple", c.Tuple.String()}
 	case storage.TupleRemove:
-		return lostChange{"remove", "tuple", c.Tuple.Key.String()}
+		return lostChange{"remove", "tuple", c.Tuple.Key().String()}
 	case storage.AttributeSet:
 		return lostChange{"set", "attribute", fmt.Sprintf("%s %s = %s", c.Attribute.Object, c.Attribute.Name, c.Attribute.Value)}
 	case storage.AttributeRemove:
