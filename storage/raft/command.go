@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/vmihailenco/msgpack/v5"
@@ -60,10 +61,21 @@ type command struct {
 
 func (c *command) encode() ([]byte, error) { return msgpack.Marshal(c) }
 
+// decodeCommand reads a command. A field that this program does not know is an error, as
+// an unknown operation is: nodes that ignore it would have another state than those that
+// do not.
 func decodeCommand(b []byte) (*command, error) {
 	c := &command{}
-	if err := msgpack.Unmarshal(b, c); err != nil {
-		return nil, fmt.Errorf("%w: command of the consensus: %w", storage.ErrDamaged, err)
+	d := msgpack.GetDecoder()
+	defer msgpack.PutDecoder(d)
+	d.Reset(bytes.NewReader(b))
+	d.DisallowUnknownFields(true)
+	if err := d.Decode(c); err != nil {
+		kind := storage.ErrDamaged
+		if strings.Contains(err.Error(), "unknown field") {
+			kind = storage.ErrFormat
+		}
+		return nil, fmt.Errorf("%w: command of the consensus: %w", kind, err)
 	}
 	return c, nil
 }

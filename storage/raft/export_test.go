@@ -1,10 +1,12 @@
 package raft
 
 import (
+	"errors"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/sharedlog"
@@ -73,3 +75,38 @@ func VerifyLeader(n *Node) error { return n.verifyLeader() }
 
 // EndConsensus ends the consensus of a node, as the first step of Close.
 func EndConsensus(n *Node) error { return n.raft.Shutdown().Error() }
+
+// Propose makes an entry of the consensus of any fields, and ProposeHere as another node
+// asks for it.
+func Propose(n *Node, command map[string]any) error {
+	b, err := msgpack.Marshal(command)
+	if err == nil {
+		_, err = n.propose(b)
+	}
+	return err
+}
+
+// ProposeHere is like Propose.
+func ProposeHere(n *Node, command map[string]any) error {
+	b, err := msgpack.Marshal(command)
+	if err == nil {
+		err = n.proposeHere(b)
+	}
+	return err
+}
+
+// Applied returns the last entry that a node has applied.
+func Applied(n *Node) uint64 {
+	n.machine.mu.RLock()
+	defer n.machine.mu.RUnlock()
+	return n.machine.meta.Applied
+}
+
+// AddUnknownRow adds a row to the shared log of a folder whose node does not run.
+func AddUnknownRow(folder string) error {
+	n, err := openFolder(folder)
+	if err != nil {
+		return err
+	}
+	return errors.Join(n.db.Set([]byte{keyMachine, 'z'}, nil, pebble.Sync), n.Close())
+}

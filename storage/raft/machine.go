@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -44,6 +46,7 @@ type machine struct {
 	servers map[string]serverState
 	changed chan struct{} // closed when something was applied
 	failed  error         // why the machine can apply nothing more
+	report  func(error)   // gets failed; nil drops it
 }
 
 // meta is what the machine knows besides shards and nodes.
@@ -83,7 +86,20 @@ func (m *machine) load() error {
 	if err := m.loadRange([]byte{keyMachine}, []byte{keyMachine, machineSecret}); err != nil {
 		return err
 	}
-	return m.loadRange([]byte{keyMachine, machineToken}, []byte{keyMachine + 1})
+	if err := m.loadRange([]byte{keyMachine, machineToken}, []byte{keyMachine + 1}); err != nil {
+		return err
+	}
+	return m.meta.Cluster.CheckVersion()
+}
+
+// fail makes the machine apply nothing more, and returns why. The others apply what this
+// one cannot, so this node no longer has the same state.
+func (m *machine) fail(why error) error {
+	m.failed = why
+	if m.report != nil {
+		m.report(why)
+	}
+	return why
 }
 
 func (m *machine) loadRange(from, to []byte) error {
@@ -113,6 +129,8 @@ func (m *machine) loadRange(from, to []byte) error {
 			var s serverState
 			err = msgpack.Unmarshal(it.Value(), &s)
 			m.servers[string(key[1:])] = s
+		default:
+			err = fmt.Errorf("%w: a row %q of the shared log is unknown to this version", storage.ErrFormat, key[0])
 		}
 	}
 	if err == nil {
@@ -179,17 +197,13 @@ func (m *machine) ApplyBatch(entries []*consensus.Log) []any {
 		if e.Type != consensus.LogCommand {
 			continue
 		}
-		c, err := decodeCommand(e.Data)
-		if err == nil {
-			err = w.apply(c)
-		}
-		if err != nil {
+		if err := w.applyEntry(e); err != nil {
 			results[i] = err
 		}
 	}
 	if err := w.commit(); err != nil && m.failed == nil {
-		// What is in memory is not in the database. The node must not go on.
-		m.failed = fmt.Errorf("database of the shared log: %w", err)
+		// What is in memory is not in the database.
+		_ = m.fail(fmt.Errorf("database of the shared log: %w", err))
 		for i := range results {
 			results[i] = m.failed
 		}
@@ -239,6 +253,15 @@ func (w *machineWriter) shard(of sharedlog.Shard) *shardRecord {
 	return s
 }
 
+// applyEntry makes the change of an entry, or returns why it may not be made.
+func (w *machineWriter) applyEntry(e *consensus.Log) error {
+	c, err := decodeCommand(e.Data)
+	if err != nil {
+		return w.fail(fmt.Errorf("entry %d: %w", e.Index, err))
+	}
+	return w.apply(c)
+}
+
 // apply makes one change, or returns why it may not be made.
 func (w *machineWriter) apply(c *command) error {
 	switch c.Operation {
@@ -247,11 +270,7 @@ func (w *machineWriter) apply(c *command) error {
 	case opTrim:
 		return w.trim(c.Shard, c.Below)
 	case opCluster:
-		if w.meta.Cluster != c.Cluster[0] {
-			return fmt.Errorf("description of the cluster: %w", sharedlog.ErrSwap)
-		}
-		w.meta.Cluster = c.Cluster[1]
-		return nil
+		return w.setCluster(c.Cluster[0], c.Cluster[1])
 	case opLease:
 		s := w.shard(c.Shard)
 		if s.Lease != c.Lease[0] {
@@ -263,6 +282,9 @@ func (w *machineWriter) apply(c *command) error {
 		have, ok := w.nodes[c.Node.ID]
 		if c.Operation == opRegister && ok && have.Start >= c.Node.Start || c.Operation == opReport && (!ok || have.Start != c.Node.Start) {
 			return sharedlog.NodeTaken(have.Start, &c.Node)
+		}
+		if err := sharedlog.CheckReads([]sharedlog.Node{c.Node}, w.meta.Cluster.Version()); err != nil {
+			return err
 		}
 		w.nodes[c.Node.ID] = c.Node
 		return w.set(nodeKey(c.Node.ID), &c.Node)
@@ -285,9 +307,27 @@ func (w *machineWriter) apply(c *command) error {
 	case opRestore:
 		return w.restore(c)
 	}
-	// The other nodes make the change, so this node no longer has the same state.
-	w.failed = fmt.Errorf("%w: operation %d of the consensus is unknown to this version", storage.ErrFormat, c.Operation)
-	return w.failed
+	return w.fail(fmt.Errorf("%w: operation %d of the consensus is unknown to this version", storage.ErrFormat, c.Operation))
+}
+
+// setCluster replaces the description of the cluster. A version comes into use only while
+// every registered node reads it, and from then on no other one is registered.
+func (w *machineWriter) setCluster(old, new sharedlog.Cluster) error {
+	if w.meta.Cluster != old {
+		return fmt.Errorf("description of the cluster: %w", sharedlog.ErrSwap)
+	}
+	if new.Version() > old.Version() {
+		nodes := slices.Collect(maps.Values(w.nodes))
+		sharedlog.SortNodes(nodes)
+		if err := sharedlog.CheckReads(nodes, new.Version()); err != nil {
+			return err
+		}
+	}
+	w.meta.Cluster = new
+	if err := new.CheckVersion(); err != nil {
+		return w.fail(err)
+	}
+	return nil
 }
 
 func (w *machineWriter) append(c *command) error {
@@ -562,13 +602,16 @@ func (m *machine) Restore(from io.ReadCloser) error {
 	defer from.Close()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.restore(bufio.NewReaderSize(from, 1<<20)); err != nil {
-		m.failed = fmt.Errorf("snapshot of the consensus: %w", err)
-		return m.failed
+	err := m.restore(bufio.NewReaderSize(from, 1<<20))
+	if err == nil {
+		err = m.load()
+	}
+	if err != nil {
+		err = m.fail(fmt.Errorf("snapshot of the consensus: %w", err))
 	}
 	close(m.changed)
 	m.changed = make(chan struct{})
-	return m.load()
+	return err
 }
 
 func (m *machine) restore(from *bufio.Reader) error {

@@ -130,6 +130,7 @@ func (n *Node) openDatabase(mustExist bool) (err error) {
 	if n.machine, err = openMachine(n.db); err != nil {
 		return err
 	}
+	n.machine.report = n.fail
 	if n.opts.Heartbeat <= 0 {
 		n.opts.Heartbeat = max(heartbeatMin, 3*n.HolderLease()/10)
 	}

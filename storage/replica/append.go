@@ -514,7 +514,7 @@ func (r *Driver) valid(q *request, base *state) error {
 
 // segment returns the segment of valid requests, which follows base.
 func (r *Driver) segment(valid []*request, base *state, epoch uint64) sharedlog.Segment {
-	s := sharedlog.Segment{Shard: shard, Sequence: base.applied.Sequence + 1, Previous: base.applied.Hash, Epoch: epoch, Writer: base.node}
+	s := sharedlog.Segment{Version: uint8(r.version.Load()), Shard: shard, Sequence: base.applied.Sequence + 1, Previous: base.applied.Hash, Epoch: epoch, Writer: base.node}
 	slices.SortFunc(valid, func(a, b *request) int { return slices.Compare(a.id[:], b.id[:]) })
 	for _, q := range valid {
 		switch {

@@ -77,6 +77,7 @@ func (r *Driver) segmentSecrets(ctx context.Context, s *sharedlog.Segment) (all 
 type Fence struct {
 	log      sharedlog.Log
 	settings sharedlog.Settings
+	version  uint8 // of segments
 	lease    sharedlog.Lease
 	since    time.Time
 }
@@ -84,13 +85,17 @@ type Fence struct {
 // TakeFence takes the role of the node that writes from the node that has it, and appends a
 // barrier, after which that node can append nothing. The lease must be renewed with
 // [Fence.Renew], or a node takes the role back. It fails with [sharedlog.ErrMoved] if the
-// log was moved, and with [sharedlog.ErrSwap] if the lease changes too often.
+// log was moved, with [sharedlog.ErrSwap] if the lease changes too often, and with
+// [storage.ErrFormat] if this program cannot write the log.
 func TakeFence(ctx context.Context, log sharedlog.Log) (*Fence, error) {
 	cluster, err := log.Cluster(ctx)
 	if err != nil {
 		return nil, err
 	}
-	f := &Fence{log: log, settings: cluster.Settings}
+	if err := cluster.CheckFormat(); err != nil {
+		return nil, err
+	}
+	f := &Fence{log: log, settings: cluster.Settings, version: uint8(cluster.Version())}
 	for range 100 { // a holder renews its lease meanwhile
 		old, err := log.Lease(ctx, shard)
 		if err != nil {
@@ -118,7 +123,7 @@ func (f *Fence) barrier(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s := sharedlog.Segment{Shard: shard, Sequence: head.Sequence + 1, Previous: head.Hash, Epoch: f.lease.Epoch, Writer: f.lease.Holder}
+		s := sharedlog.Segment{Version: f.version, Shard: shard, Sequence: head.Sequence + 1, Previous: head.Hash, Epoch: f.lease.Epoch, Writer: f.lease.Holder}
 		record, err := s.Record()
 		if err != nil {
 			return err

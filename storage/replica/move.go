@@ -131,8 +131,8 @@ func SetMoved(ctx context.Context, log sharedlog.Log, moved bool) error {
 			return err
 		}
 		next := old
-		if next.Format = sharedlog.SegmentVersion; moved {
-			next.Format = sharedlog.FormatMoved
+		if next.Format = old.Version(); moved {
+			next.Format |= sharedlog.FormatMoved
 		}
 		if err := log.SwapCluster(ctx, old, next); !errors.Is(err, sharedlog.ErrSwap) {
 			return err

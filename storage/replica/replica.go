@@ -116,6 +116,8 @@ type Driver struct {
 	shower   shower
 	// turn holds an element while a goroutine changes the copy.
 	turn chan struct{}
+	// version is that of the segments that this node writes; 0 is the oldest.
+	version atomic.Uint32
 	// appending is the sequence of the segment that this node appends, or 0.
 	appending atomic.Uint64
 	// offered is true while another node sends the new segments.
@@ -245,7 +247,10 @@ func (r *Driver) open(ctx context.Context) (err error) {
 	r.registered = true
 	// Who changes the description looks for nodes afterwards, so either this node sees the
 	// change, or its record is seen.
-	if _, err := r.join(ctx); err != nil {
+	if cluster, err = r.join(ctx); err != nil {
+		return err
+	}
+	if err := r.useVersion(ctx, &cluster); err != nil {
 		return err
 	}
 	return r.begin(ctx) // the log may have been trimmed before the node was registered
@@ -310,6 +315,21 @@ func (r *Driver) describe(have sharedlog.Cluster) (next sharedlog.Cluster, err e
 	return next, err
 }
 
+// useVersion makes this node write the version of segments that its cluster uses. A newer
+// one than before must be readable by all nodes: if one was registered while an operator
+// raised the version, that is taken back. A node may write an older one at any time.
+func (r *Driver) useVersion(ctx context.Context, c *sharedlog.Cluster) error {
+	version := c.Version()
+	if version > max(r.version.Load(), sharedlog.SegmentVersionMin) {
+		nodes, _, err := r.log.Nodes(ctx)
+		if err != nil || sharedlog.CheckReads(nodes, version) != nil {
+			return err // the next report looks again
+		}
+	}
+	r.version.Store(version)
+	return nil
+}
+
 // node returns the record of this node for the registry.
 func (r *Driver) node(synced uint64) sharedlog.Node {
 	s := r.applied.Load()
@@ -335,14 +355,24 @@ func (r *Driver) report() {
 
 // Report syncs the copy and reports to the registry what it has. It is called
 // regularly; tests call it, too. If another start of the same node is registered, the
-// node stops serving.
+// node stops serving. From then on, the node writes the version that its cluster uses.
 func (r *Driver) Report(ctx context.Context) error {
 	head, err := r.log.Head(ctx, shard) // before the record, so that a node which follows has no lag
 	if err == nil {
 		err = r.reportAt(ctx, head.Sequence, false)
 	}
+	if err != nil {
+		return err
+	}
+	cluster, err := r.log.Cluster(ctx)
+	if err == nil && cluster.CheckVersion() == nil {
+		err = r.useVersion(ctx, &cluster)
+	}
 	return err
 }
+
+// Version returns the version of the segments that this node writes.
+func (r *Driver) Version() uint32 { return max(r.version.Load(), sharedlog.SegmentVersionMin) }
 
 // reportAt is Report with the last sequence of the log. stopped is true for the last
 // report.

@@ -49,25 +49,6 @@ func NodeTaken(have uint64, n *Node) error {
 		ErrNodeTaken, have, n.ID, n.Start)
 }
 
-// FormatMoved is the format of a log that was moved to another place. No node starts on
-// it any more, of this version or of an older one.
-const FormatMoved = 1 << 30
-
-// Moved reports whether the log was moved to another place.
-func (c *Cluster) Moved() bool { return c.Format == FormatMoved }
-
-// CheckFormat fails with storage.ErrFormat if this version cannot read the segments of a
-// cluster, and with ErrMoved if the log was moved.
-func (c *Cluster) CheckFormat() error {
-	if c.Moved() {
-		return ErrMoved
-	}
-	if c.Format > SegmentVersion {
-		return fmt.Errorf("%w: the log has segments of version %d, but this version reads up to %d", storage.ErrFormat, c.Format, SegmentVersion)
-	}
-	return nil
-}
-
 // SortNodes puts nodes in ascending order of their ids.
 func SortNodes(all []Node) {
 	slices.SortFunc(all, func(a, b Node) int { return slices.Compare(a.ID[:], b.ID[:]) })

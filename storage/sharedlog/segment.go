@@ -12,14 +12,6 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// SegmentVersion is the version of segments that this package writes, and the newest
-// one that it reads. A different layout must have a different number.
-//
-// A second layout needs more than a number: older nodes of the cluster stop at a segment
-// that they cannot read. Then Append must get the version in use, which is
-// Cluster.Format, and Decode must read both; see docs/decisions/0020-shared-log.md.
-const SegmentVersion = 1
-
 // Limits of segments.
 const (
 	// SegmentBytesMax is the maximum size of a segment in bytes, 32 MiB. The largest
@@ -37,6 +29,10 @@ const segmentHeaderBytes = 1 + 4 + 8 + 32 + 8 + 16 + 1
 // Segment is one step of a shard. It has entries, or one change of the catalog, or
 // trims, or nothing: an empty segment is a barrier, see [Commit].
 type Segment struct {
+	// Version is that of the bytes, from SegmentVersionMin to SegmentVersion; 0 means
+	// SegmentVersionMin, which every node reads. A writer uses the one of its cluster.
+	Version uint8
+
 	Shard    Shard          // the shard
 	Sequence uint64         // one more than the predecessor's
 	Previous storage.Hash   // hash of the predecessor
@@ -94,7 +90,7 @@ const (
 // Append appends the canonical bytes of s to dst. Equal segments have equal bytes,
 // and different segments have different bytes.
 func (s *Segment) Append(dst []byte) []byte {
-	dst = append(dst, SegmentVersion)
+	dst = append(dst, max(s.Version, SegmentVersionMin))
 	dst = binary.BigEndian.AppendUint32(dst, uint32(s.Shard))
 	dst = binary.BigEndian.AppendUint64(dst, s.Sequence)
 	dst = append(dst, s.Previous[:]...)
@@ -159,8 +155,12 @@ func appendString(dst []byte, s string) []byte {
 }
 
 // Record returns the segment as a log stores it. It fails with storage.ErrTooLarge if
-// the segment exceeds SegmentBytesMax.
+// the segment exceeds SegmentBytesMax, and with storage.ErrFormat if this program does not
+// know its version.
 func (s *Segment) Record() (Record, error) {
+	if s.Version > SegmentVersion {
+		return Record{}, fmt.Errorf("%w: a segment of version %d cannot be written, expected %d to %d", storage.ErrFormat, s.Version, SegmentVersionMin, SegmentVersion)
+	}
 	size := segmentHeaderBytes + binary.MaxVarintLen64
 	for i := range s.Stores {
 		size += 32 + binary.MaxVarintLen64
@@ -204,12 +204,11 @@ func Decode(b []byte) (Segment, error) {
 	if len(b) > SegmentBytesMax {
 		return Segment{}, tooLarge(len(b))
 	}
-	if len(b) > 0 && b[0] != SegmentVersion {
-		return Segment{}, fmt.Errorf("%w: a segment has version %d, expected %d", storage.ErrFormat, b[0], SegmentVersion)
+	if len(b) > 0 && (b[0] < SegmentVersionMin || b[0] > SegmentVersion) {
+		return Segment{}, fmt.Errorf("%w: a segment has version %d, but this version reads %d to %d", storage.ErrFormat, b[0], SegmentVersionMin, SegmentVersion)
 	}
 	d := decoder{canonical.Reader{Text: string(b), Damage: storage.ErrDamaged, What: "segment", StringMax: SegmentBytesMax}}
-	var s Segment
-	d.Byte()
+	s := Segment{Version: d.Byte()}
 	for _, c := range []byte(d.Take(4)) {
 		s.Shard = s.Shard<<8 | Shard(c)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -16,7 +17,7 @@ import (
 // examples are segments of each kind.
 func examples() map[string]sharedlog.Segment {
 	with := func(change func(*sharedlog.Segment)) sharedlog.Segment {
-		s := sharedlog.Segment{Shard: 0x01020304, Sequence: 5, Previous: storage.Hash{6}, Epoch: 7, Writer: storage.NodeID{8}}
+		s := sharedlog.Segment{Version: 1, Shard: 0x01020304, Sequence: 5, Previous: storage.Hash{6}, Epoch: 7, Writer: storage.NodeID{8}}
 		change(&s)
 		return s
 	}
@@ -97,6 +98,46 @@ func TestSegmentRejects(t *testing.T) {
 		if _, err := sharedlog.Decode(c.bytes); !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.text) {
 			t.Errorf("%s: error %v, want %v with %q", name, err, c.kind, c.text)
 		}
+	}
+}
+
+// TestSegmentVersion writes the oldest version without another one, and refuses to write
+// or to read what this program does not know.
+func TestSegmentVersion(t *testing.T) {
+	t.Parallel()
+	s := examples()["barrier"]
+	first, none := s.Append(nil), s
+	if none.Version = 0; !bytes.Equal(none.Append(nil), first) || first[0] != sharedlog.SegmentVersionMin {
+		t.Errorf("version %d, want %d", none.Append(nil)[0], sharedlog.SegmentVersionMin)
+	}
+	s.Version = sharedlog.SegmentVersion + 1
+	if _, err := s.Record(); !errors.Is(err, storage.ErrFormat) {
+		t.Errorf("a newer version is written with the error %v, want ErrFormat", err)
+	}
+	for _, version := range []byte{sharedlog.SegmentVersionMin - 1, s.Version, 255} {
+		b := bytes.Clone(first)
+		b[0] = version
+		if _, err := sharedlog.Decode(b); !errors.Is(err, storage.ErrFormat) || !strings.Contains(err.Error(), fmt.Sprintf("has version %d,", version)) {
+			t.Errorf("version %d is read with the error %v, want ErrFormat with the version", version, err)
+		}
+	}
+}
+
+// TestMoved keeps the version of a log that is moved and used again.
+func TestMoved(t *testing.T) {
+	t.Parallel()
+	for format, want := range map[uint32]uint32{0: 1, 1: 1, 7: 7, 7 | sharedlog.FormatMoved: 7, sharedlog.FormatMoved: 1} {
+		c := sharedlog.Cluster{Format: format}
+		if c.Version() != want || c.Moved() != (format >= sharedlog.FormatMoved) {
+			t.Errorf("format %x has version %d, moved %t, want %d", format, c.Version(), c.Moved(), want)
+		}
+	}
+	later := sharedlog.Cluster{Format: sharedlog.SegmentVersion + 1}
+	if err := later.CheckFormat(); !errors.Is(err, storage.ErrFormat) {
+		t.Errorf("a newer version: %v, want ErrFormat", err)
+	}
+	if later.Format |= sharedlog.FormatMoved; !errors.Is(later.CheckFormat(), sharedlog.ErrMoved) || !errors.Is(later.CheckVersion(), storage.ErrFormat) {
+		t.Errorf("a newer version that was moved: %v and %v", later.CheckFormat(), later.CheckVersion())
 	}
 }
 

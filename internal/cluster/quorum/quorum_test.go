@@ -210,6 +210,9 @@ func TestRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused("expired", short.String(), raft.ErrToken, "it has expired")
+	if err := quorum.AskOlder(c.ctx(), parsed); !errors.Is(err, storage.ErrFormat) || !strings.Contains(err.Error(), "uses version 1 of the log, but the program of node older reads up to 0") {
+		t.Errorf("an older program: %v", err)
+	}
 	if _, err := c.open(9, parsed.String()); err != nil { // after all that, a good one works
 		t.Fatal(err)
 	}

@@ -18,7 +18,9 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/ostiary/ostiary/internal/cluster/certificate"
+	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/raft"
+	"github.com/ostiary/ostiary/storage/sharedlog"
 )
 
 // Token is what a new node needs to join: where the nodes are, how it knows them, and
@@ -79,6 +81,7 @@ const (
 type joinRequest struct {
 	Secret []byte `msgpack:"s"`
 	Server string `msgpack:"i"` // id of the node
+	Reads  uint32 `msgpack:"r"` // the newest version of the log that the node reads
 }
 
 // joinAnswer is the answer. Who has it is a node of the cluster.
@@ -106,10 +109,14 @@ func (q *Quorum) registerJoin() {
 			answer, err := q.admit(ctx, &request)
 			if err != nil {
 				q.opts.Log.Warn("a node that wants to join is refused", "node", request.Server, "error", err)
-				if errors.Is(err, raft.ErrToken) {
-					return nil, status.Error(codes.PermissionDenied, err.Error())
+				code := codes.Unavailable
+				switch {
+				case errors.Is(err, raft.ErrToken):
+					code = codes.PermissionDenied
+				case errors.Is(err, storage.ErrFormat):
+					code = codes.FailedPrecondition
 				}
-				return nil, status.Error(codes.Unavailable, err.Error())
+				return nil, status.Error(code, err.Error())
 			}
 			b, err := msgpack.Marshal(answer)
 			return wrapperspb.Bytes(b), err
@@ -117,8 +124,18 @@ func (q *Quorum) registerJoin() {
 	}}}, q)
 }
 
-// admit uses the token of a node that joins.
+// admit uses the token of a node that joins, if it reads the log: otherwise nothing
+// changes.
 func (q *Quorum) admit(ctx context.Context, r *joinRequest) (*joinAnswer, error) {
+	log := q.node.Log()
+	defer log.Close()
+	cluster, err := log.Cluster(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if r.Reads < cluster.Version() {
+		return nil, fmt.Errorf("%w: the cluster uses version %d of the log, but the program of node %s reads up to %d: use the newer program", storage.ErrFormat, cluster.Version(), r.Server, r.Reads)
+	}
 	if err := q.node.Admit(ctx, r.Secret, r.Server); err != nil {
 		return nil, err
 	}
@@ -147,9 +164,10 @@ func (q *Quorum) join(ctx context.Context) error {
 	if err := q.state.write(q.opts.Folder); err != nil {
 		return err
 	}
+	request := &joinRequest{token.Secret, q.state.ID.String(), sharedlog.SegmentVersion}
 	var errs []error
 	for _, at := range token.Addresses {
-		answer, err := token.ask(ctx, at, q.state.ID.String())
+		answer, err := token.ask(ctx, at, request)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("node at %s: %w", at, err))
 			continue
@@ -168,8 +186,8 @@ func (q *Quorum) join(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// ask asks a node to admit this one.
-func (t *Token) ask(ctx context.Context, at, id string) (*joinAnswer, error) {
+// ask sends a request to a node.
+func (t *Token) ask(ctx context.Context, at string, r *joinRequest) (*joinAnswer, error) {
 	ctx, cancel := context.WithTimeout(ctx, joinTime)
 	defer cancel()
 	host, _, err := net.SplitHostPort(at)
@@ -182,14 +200,17 @@ func (t *Token) ask(ctx context.Context, at, id string) (*joinAnswer, error) {
 		return nil, err
 	}
 	defer conn.Close()
-	b, err := msgpack.Marshal(&joinRequest{t.Secret, id})
+	b, err := msgpack.Marshal(r)
 	if err != nil {
 		return nil, err
 	}
 	var out wrapperspb.BytesValue
 	if err := conn.Invoke(ctx, "/"+joinService+"/"+joinMethod, wrapperspb.Bytes(b), &out); err != nil {
-		if s := status.Convert(err); s.Code() == codes.PermissionDenied {
-			return nil, refusedToken(s.Message())
+		switch s := status.Convert(err); s.Code() {
+		case codes.PermissionDenied:
+			return nil, &refusal{s.Message(), raft.ErrToken}
+		case codes.FailedPrecondition:
+			return nil, &refusal{s.Message(), storage.ErrFormat}
 		}
 		return nil, err
 	}
@@ -197,11 +218,14 @@ func (t *Token) ask(ctx context.Context, at, id string) (*joinAnswer, error) {
 	return a, msgpack.Unmarshal(out.GetValue(), a)
 }
 
-// refusedToken is the error of a token that another node refuses.
-type refusedToken string
+// refusal is the error of another node that lets this one not join.
+type refusal struct {
+	text string // the reason of the other node
+	kind error
+}
 
 // Error returns the reason of the other node.
-func (r refusedToken) Error() string { return string(r) }
+func (r *refusal) Error() string { return r.text }
 
-// Unwrap returns raft.ErrToken.
-func (refusedToken) Unwrap() error { return raft.ErrToken }
+// Unwrap returns the kind of the error.
+func (r *refusal) Unwrap() error { return r.kind }

@@ -107,7 +107,7 @@ func cluster(k *kit) {
 	k.ok(err)
 	k.check(have == first, "the description is %+v, want %+v", have, first)
 	next := first
-	next.Epoch, next.Format = 1, 2
+	next.Epoch, next.Format = 1, 1|sharedlog.FormatMoved
 	k.ok(k.SwapCluster(k.ctx, first, next))
 	k.is(k.SwapCluster(k.ctx, first, next), sharedlog.ErrSwap)
 	for _, change := range []func(*sharedlog.Settings){
@@ -195,7 +195,7 @@ func nodes(k *kit) {
 	k.is(k.Register(k.ctx, a), sharedlog.ErrNodeTaken) // a copy of the data folder
 	a.Applied, a.Synced, a.Head, a.Zone, a.Preferred = 7, 5, 9, "zone 'ä'", true
 	k.ok(k.Report(k.ctx, a))
-	b := sharedlog.Node{ID: storage.NodeID{1}, Start: 1}
+	b := sharedlog.Node{ID: storage.NodeID{1}, Start: 1, Reads: 1}
 	k.ok(k.Register(k.ctx, b))
 	all, now, err := k.Nodes(k.ctx)
 	k.ok(err)

@@ -44,9 +44,7 @@ func (m *move) withLog(ctx context.Context, e *end, f func(*movedLog) error) (er
 // Cluster implements [sharedlog.Log].
 func (l *movedLog) Cluster(ctx context.Context) (sharedlog.Cluster, error) {
 	c, err := l.Log.Cluster(ctx)
-	if c.Moved() {
-		c.Format = sharedlog.SegmentVersion
-	}
+	c.Format &^= sharedlog.FormatMoved
 	return c, err
 }
 
@@ -57,7 +55,8 @@ func (l *movedLog) SwapCluster(ctx context.Context, old, new sharedlog.Cluster) 
 		return err
 	}
 	if c.Moved() {
-		old.Format, new.Format = c.Format, c.Format
+		old.Format |= sharedlog.FormatMoved
+		new.Format |= sharedlog.FormatMoved
 	}
 	return l.Log.SwapCluster(ctx, old, new)
 }
@@ -485,8 +484,15 @@ func (m *move) prepareLog(ctx context.Context, from, to *movedLog) error {
 	if err != nil {
 		return err
 	}
-	old, err := to.Log.Cluster(ctx)
-	if err != nil || old.ID == cluster.ID {
+	old, err := to.Cluster(ctx)
+	if err != nil {
+		return err
+	}
+	if old.ID == cluster.ID {
+		next := old // they may have changed since it was moved to FROM
+		if next.Format, next.Settings = cluster.Format, cluster.Settings; next != old {
+			err = to.SwapCluster(ctx, old, next)
+		}
 		return err
 	}
 	if err := m.checkMoved(ctx, from); err != nil {

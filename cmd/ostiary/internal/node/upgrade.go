@@ -77,12 +77,5 @@ func Upgrade(ctx context.Context, log sharedlog.Log, o UpgradeOptions) (u Upgrad
 // allRead fails if a registered node cannot read a version of segments.
 func allRead(ctx context.Context, log sharedlog.Log, version uint32) error {
 	nodes, _, err := log.Nodes(ctx)
-	var errs []error
-	for _, n := range nodes {
-		if n.Reads < version {
-			errs = append(errs, fmt.Errorf("node %s at %s reads up to version %d of segments, expected %d: upgrade its program and start it, or remove it with \"ostiary node remove %s\"",
-				n.ID, n.Address, n.Reads, version, n.ID))
-		}
-	}
-	return errors.Join(append(errs, err)...)
+	return errors.Join(sharedlog.CheckReads(nodes, version), err)
 }

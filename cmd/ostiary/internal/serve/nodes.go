@@ -201,7 +201,7 @@ func (m *member) ready() (bool, any) {
 	s := m.Rules.Status()
 	out := map[string]any{
 		"node": s.Self.ID.String(), "role": roleNames[s.Role], "epoch": s.Lease.Epoch, "shown": s.Shown, "lag": s.Head - s.Shown,
-		"readLeaseMillis": s.ReadRemaining.Milliseconds(),
+		"readLeaseMillis": s.ReadRemaining.Milliseconds(), "version": m.Driver.Version(),
 	}
 	if s.Holder != (cluster.Peer{}) {
 		out["holder"] = s.Holder.ID.String()

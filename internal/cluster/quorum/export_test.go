@@ -1,0 +1,10 @@
+package quorum
+
+import "context"
+
+// AskOlder asks the first node of a token to admit a node whose program reads no version of
+// the log that this program knows.
+func AskOlder(ctx context.Context, t *Token) error {
+	_, err := t.ask(ctx, t.Addresses[0], &joinRequest{Secret: t.Secret, Server: "older"})
+	return err
+}
