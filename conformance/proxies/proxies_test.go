@@ -75,6 +75,19 @@ backend calls
 	p.attack(t, f)
 }
 
+// TestExamples requires that HAProxy accepts the configurations of examples/cluster,
+// without a warning.
+func TestExamples(t *testing.T) {
+	path := find(t, "haproxy", "haproxy")
+	for _, name := range []string{"haproxy.cfg", "compose-haproxy.cfg"} {
+		check := exec.Command(path, "-c", "-f", filepath.Join("../../examples/cluster", name))
+		check.Env = append(os.Environ(), "PORT=8080", "N1=8081", "N2=8082", "N3=8083")
+		if out, err := check.CombinedOutput(); err != nil || strings.Contains(string(out), "[WARNING]") || strings.Contains(string(out), "[ALERT]") {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+	}
+}
+
 // find returns the path of a proxy. It installs the package if the test may, and
 // skips the test if there is no such program.
 func find(t *testing.T, name, pkg string) string {
