@@ -331,8 +331,9 @@ func TestQuorumRolling(t *testing.T) {
 	}
 }
 
-// TestQuorumSettings changes the settings of a cluster without a database while it runs:
-// not to a shorter lease. Restarted nodes use them, the one that writes last.
+// TestQuorumSettings changes the settings of a cluster without a database while it runs, to
+// longer leases and to shorter ones. Restarted nodes use them, the one that writes last. No
+// write fails.
 func TestQuorumSettings(t *testing.T) {
 	t.Parallel()
 	c := startNodesOn(t, "", 3)
@@ -347,17 +348,26 @@ func TestQuorumSettings(t *testing.T) {
 	if out := c.run("node", "upgrade", "--data", c.folder(c.all[2])); !strings.Contains(out, "already") {
 		t.Errorf("node upgrade: %s", out)
 	}
-	c.fails([]string{"leases of 900ms and 700ms while nodes run", "1s and 700ms"}, "node", "settings", "--data", c.folder(c.all[1]), "--holder-lease", "900ms")
-	c.fails([]string{"leases of 2s and 1ms while nodes run"}, "node", "settings", "--data", c.folder(c.all[1]), "--holder-lease", "2s", "--read-lease", "1ms")
-	const changed = "holder-lease 1.3s\nread-lease 800ms\nacknowledge leased\n"
-	if out := settings("--holder-lease", "1300ms", "--read-lease", "800ms"); out != changed {
-		t.Errorf("a change: %s", out)
+	c.changeSettings(10, settings, "1.3s", "800ms")
+	c.changeSettings(20, settings, "900ms", "500ms")
+	last := c.all[2]
+	c.kill(last)
+	c.fails([]string{"holder lease \"1s\", expected \"900ms\""}, "serve", "--cluster", "--data", c.folder(last), "--http", "127.0.0.1:0", "--grpc", "off", "--metrics", "off", "--nodes-listen", "127.0.0.1:0", "--holder-lease", "1s")
+}
+
+// changeSettings changes the leases and restarts the nodes, the one that writes last. first
+// is a number of documents.
+func (c *nodes) changeSettings(first int, settings func(...string) string, holderLease, readLease string) {
+	c.Helper()
+	changed := fmt.Sprintf("holder-lease %s\nread-lease %s\nacknowledge leased\n", holderLease, readLease)
+	if out := settings("--holder-lease", holderLease, "--read-lease", readLease); out != changed {
+		c.Errorf("a change: %s", out)
 	}
 	writer := c.holder()
 	restart := func(p *process) {
-		t.Helper()
+		c.Helper()
 		if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
+			c.Fatal(err)
 		}
 		<-p.ended
 		c.launch(p, c.flags...)
@@ -365,26 +375,23 @@ func TestQuorumSettings(t *testing.T) {
 	for _, p := range c.all {
 		if p != writer {
 			restart(p)
-			if err := c.write(writer, p.number); err != nil {
-				t.Error(err)
+			if err := c.write(writer, first+p.number); err != nil {
+				c.Error(err)
 			}
-			c.shows(p, p.number)
+			c.shows(p, first+p.number)
 		}
 	}
 	restart(writer)
 	for _, p := range c.all {
 		c.eventually(fmt.Sprintf("node %d is ready", p.number), func() bool { return p.ready().Status == "SERVING" })
-		if err := c.write(p, 10+p.number); err != nil {
-			t.Errorf("node %d: %v", p.number, err)
+		if err := c.write(p, first+5+p.number); err != nil {
+			c.Errorf("node %d: %v", p.number, err)
 		}
 	}
 	for _, p := range c.all {
-		c.shows(p, 12-p.number)
+		c.shows(p, first+7-p.number)
 	}
 	if out := settings(); out != changed {
-		t.Errorf("after the restarts: %s", out)
+		c.Errorf("after the restarts: %s", out)
 	}
-	last := c.all[2]
-	c.kill(last)
-	c.fails([]string{"holder lease \"1s\", expected \"1.3s\""}, "serve", "--cluster", "--data", c.folder(last), "--http", "127.0.0.1:0", "--grpc", "off", "--metrics", "off", "--nodes-listen", "127.0.0.1:0", "--holder-lease", "1s")
 }

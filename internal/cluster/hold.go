@@ -31,6 +31,8 @@ type hold struct {
 type takeOver struct {
 	// lease is the lease that is replaced.
 	lease sharedlog.Lease
+	// readLease is the longest one that another node may have.
+	readLease time.Duration
 	// leased are the read leases of a holder that hands its role over, by the times at
 	// which they are over; nil if the lease has run out or is vacant, see leasesBefore.
 	leased map[start]time.Duration
@@ -118,7 +120,7 @@ func (n *Node) leasesBefore(ctx context.Context, t *takeOver) map[start]time.Dur
 	if t.leased != nil || !vacant(t.lease) || t.lease == (sharedlog.Lease{}) {
 		return t.leased
 	}
-	until := n.opts.Clock.Now() + stretch(n.settings.ReadLease)
+	until := n.opts.Clock.Now() + stretch(t.readLease)
 	ctx, cancel := context.WithTimeout(ctx, n.settings.ReadLease)
 	defer cancel()
 	nodes, _, err := n.opts.Log.Nodes(ctx)

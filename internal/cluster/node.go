@@ -24,8 +24,8 @@ const shard = sharedlog.Shard(0)
 //	C1. A holder counts its lease from before it sent the renewal.
 //	C2. It grants a read lease only within its own lease, and no grant ends later.
 //	    The follower counts from before it sent the question.
-//	C3. A contender takes over when it has seen no renewal for 1.1 leases: it replaces
-//	    the lease, appends a barrier with the new epoch, and shows everything before it.
+//	C3. A contender takes over when it has seen no renewal for 1.1 leases, of those of the
+//	    node that has the longest ones: it replaces the lease, appends a barrier with the new epoch, and shows everything before it.
 //	    Only then it appends and grants.
 //	C4. It acknowledges nothing before the read leases of the holder before it are over.
 //	    They are if that one's lease has run out. If it has resigned or handed its role
@@ -272,8 +272,9 @@ func (n *Node) glance() (t *takeOver, followed bool) {
 	if err == nil && lease.Holder == n.self.ID && !vacant(lease) {
 		own, err = n.alone(ctx)
 	}
+	longest := n.settings
 	if err == nil && n.opts.Reluctance >= 0 && (own || n.isFree(lease, begun)) {
-		err = n.member(ctx)
+		longest, err = n.member(ctx)
 	}
 	now := n.opts.Clock.Now()
 	n.mu.Lock()
@@ -286,22 +287,22 @@ func (n *Node) glance() (t *takeOver, followed bool) {
 	if n.opts.Reluctance < 0 {
 		return nil, lease.Holder != n.self.ID && !vacant(lease)
 	}
-	if own || n.free(lease, begun) {
-		return &takeOver{lease: lease}, false
+	if own || n.free(lease, begun, longest.HolderLease) {
+		return &takeOver{lease: lease, readLease: longest.ReadLease}, false
 	}
 	return nil, lease.Holder != n.self.ID
 }
 
-// free reports whether a lease that was read after begun may be taken over. The caller
-// holds n.mu.
-func (n *Node) free(lease sharedlog.Lease, begun time.Duration) bool {
-	return vacant(lease) || lease == n.lease && begun >= n.seen+stretch(n.settings.HolderLease)+n.opts.Reluctance
+// free reports whether a lease that was read after begun, and lasts at most as long as a
+// holder lease, may be taken over. The caller holds n.mu.
+func (n *Node) free(lease sharedlog.Lease, begun, holderLease time.Duration) bool {
+	return vacant(lease) || lease == n.lease && begun >= n.seen+stretch(holderLease)+n.opts.Reluctance
 }
 
 func (n *Node) isFree(lease sharedlog.Lease, begun time.Duration) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.free(lease, begun)
+	return n.free(lease, begun, n.settings.HolderLease)
 }
 
 // alone reports whether no other node is registered. An earlier start of this node cannot
@@ -312,16 +313,27 @@ func (n *Node) alone(ctx context.Context) (bool, error) {
 }
 
 // member returns why this node may not take the lease over: what its cluster has
-// changed, for example while this node was suspended.
-func (n *Node) member(ctx context.Context) error {
+// changed, for example while this node was suspended. If it may, member returns the longest
+// leases of the registered nodes: one that was not restarted after they were made shorter
+// may still write, or have a read lease of a holder that did (C3).
+func (n *Node) member(ctx context.Context) (longest sharedlog.Settings, err error) {
+	longest = n.settings
 	c, err := n.opts.Log.Cluster(ctx)
 	switch {
 	case err != nil:
-		return err
+		return longest, err
 	case c.Settings != n.settings:
-		return fmt.Errorf("%w: %s", sharedlog.ErrSettings, n.settings.Differences(c.Settings))
+		return longest, fmt.Errorf("%w: %s", sharedlog.ErrSettings, n.settings.Differences(c.Settings))
 	}
-	return c.CheckFormat()
+	if err := c.CheckFormat(); err != nil {
+		return longest, err
+	}
+	nodes, _, err := n.opts.Log.Nodes(ctx)
+	for i := range nodes {
+		longest.HolderLease = max(longest.HolderLease, nodes[i].HolderLease)
+		longest.ReadLease = max(longest.ReadLease, nodes[i].ReadLease)
+	}
+	return longest, err
 }
 
 // vacant reports whether nobody holds a lease: there was none, or the holder has

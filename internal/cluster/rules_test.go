@@ -1091,6 +1091,91 @@ func TestSettings(t *testing.T) {
 	})
 }
 
+// TestShorterLeases makes the leases of a cluster shorter and restarts one node. The node
+// that writes hangs, or resigns, while the third node, which was not restarted and cannot
+// be reached, has a read lease of it. The restarted node writes nothing that the third
+// one does not show (C3, C4). Once all nodes have the shorter leases, it waits for these
+// alone.
+func TestShorterLeases(t *testing.T) {
+	for _, resigns := range []bool{false, true} {
+		t.Run(fmt.Sprint(resigns), func(t *testing.T) { bubble(t, func(t *testing.T) { shorterLeases(t, resigns) }) })
+	}
+}
+
+func shorterLeases(t *testing.T, resigns bool) {
+	long := sharedlog.Settings{HolderLease: 30 * time.Second, ReadLease: 20 * time.Second}
+	w := newWorld(t, 3, func(i int, n *node) {
+		if i == 0 {
+			n.options.Settings = long
+		}
+	})
+	old, restarted, far := w.nodes[0], w.nodes[1], w.nodes[2]
+	old.options.Settings = sharedlog.Settings{}
+	log := w.tables.Open()
+	have, err := log.Cluster(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := have
+	next.Settings.HolderLease, next.Settings.ReadLease = time.Second, readLease
+	if err := log.SwapCluster(t.Context(), have, next); err != nil {
+		t.Fatal(err)
+	}
+	restarted.stop(t)
+	restarted.start(t)
+	time.Sleep(5 * time.Second)
+	if s := old.cluster.Status(); s.Role != cluster.Holder {
+		t.Fatalf("the node that writes: %+v", s)
+	}
+	if left := far.cluster.Status().ReadRemaining; left < 10*time.Second {
+		t.Fatalf("the third node has a read lease for %s", left)
+	}
+	for _, n := range w.others(far) {
+		w.network.Cut(far.host, n.host, true)
+	}
+	far.host.CutLog(true)
+	begun := time.Now()
+	if resigns {
+		old.stop(t)
+	} else {
+		old.host.Pause()
+		defer old.host.Resume()
+	}
+	object := ""
+	for object == "" && time.Since(begun) < time.Minute {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		if written, err := restarted.write(ctx); err == nil {
+			object = written
+		}
+		cancel()
+		time.Sleep(100 * time.Millisecond)
+	}
+	if object == "" {
+		t.Fatalf("the restarted node: %+v", restarted.cluster.Status())
+	}
+	if there, err := far.has(t.Context(), object, ostiary.Acknowledged()); err == nil && !there {
+		t.Errorf("%s after the change, the third node, with a read lease for %s, does not show an acknowledged write", time.Since(begun), far.cluster.Status().ReadRemaining)
+	}
+	for _, n := range w.others(far) {
+		w.network.Cut(far.host, n.host, false)
+	}
+	far.host.CutLog(false)
+	old.host.Resume()
+	for _, n := range []*node{far, old} {
+		n.stop(t)
+		n.start(t)
+	}
+	w.settle()
+	holder := w.holder()
+	holder.host.Pause()
+	begun = time.Now()
+	w.otherHolder(holder)
+	if took := time.Since(begun); took > 2*time.Second {
+		t.Errorf("with the shorter leases on all nodes, another one takes over after %s", took)
+	}
+	holder.host.Resume()
+}
+
 // TestPrefer starts a preferred node last: the role goes to it once it has caught up, and
 // again after it was started again, and no write fails. A preferred holder keeps the role.
 func TestPrefer(t *testing.T) {

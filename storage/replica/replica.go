@@ -129,6 +129,8 @@ type Driver struct {
 	deletions deletions
 	// registered is true once the registry has this start. Open sets it.
 	registered bool
+	// settings are those of the cluster. Open sets them.
+	settings sharedlog.Settings
 	// opened is true once Open has succeeded.
 	opened bool
 	// scrubs are stores whose deleted secrets are removed from the medium.
@@ -241,6 +243,7 @@ func (r *Driver) open(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	r.settings = cluster.Settings
 	if err := r.log.Register(ctx, r.node(r.applied.Load().applied.Sequence)); err != nil {
 		return err
 	}
@@ -252,6 +255,12 @@ func (r *Driver) open(ctx context.Context) (err error) {
 	}
 	if err := r.useVersion(ctx, &cluster); err != nil {
 		return err
+	}
+	if cluster.Settings != r.settings {
+		r.settings = cluster.Settings
+		if err := r.log.Report(ctx, r.node(r.applied.Load().applied.Sequence)); err != nil {
+			return err
+		}
 	}
 	return r.begin(ctx) // the log may have been trimmed before the node was registered
 }
@@ -334,7 +343,7 @@ func (r *Driver) useVersion(ctx context.Context, c *sharedlog.Cluster) error {
 func (r *Driver) node(synced uint64) sharedlog.Node {
 	s := r.applied.Load()
 	return sharedlog.Node{ID: s.node, Start: s.start, Address: r.opts.Address, Reads: sharedlog.SegmentVersion, Applied: s.applied.Sequence, Synced: synced,
-		Zone: r.opts.Zone, Preferred: r.opts.Preferred}
+		Zone: r.opts.Zone, Preferred: r.opts.Preferred, HolderLease: r.settings.HolderLease, ReadLease: r.settings.ReadLease}
 }
 
 // report reports to the registry, and scrubs stores, until the driver is closed.

@@ -126,6 +126,10 @@ type Node struct {
 	Zone string
 	// Preferred is true if the node should be the one that writes.
 	Preferred bool
+	// HolderLease and ReadLease are the leases that the node uses: no longer one ends
+	// unnoticed while it runs. A log in a database does not keep them, because its settings
+	// change only while no node runs; they are zero then.
+	HolderLease, ReadLease time.Duration
 	// Stopped is true once the node has ended in good order. It then does nothing until
 	// it starts again.
 	Stopped bool

@@ -28,7 +28,7 @@ func (a *app) settingsCommand() *cobra.Command {
 		Long: "Show the settings that all nodes of a cluster have alike, or change those whose flags are set. The shared log keeps them,\n" +
 			"and a node whose flags differ does not start. Stop all nodes before a change.\n" +
 			"Without --log, the server that has the folder of --data open is asked: any node of a cluster without a database, which has no log while all\n" +
-			"nodes are stopped. So it takes a change while they run, unless that makes a lease shorter: restart one node after the other then, the one that writes last.",
+			"nodes are stopped. So it takes a change while they run: restart one node after the other then, the one that writes last.",
 		Example: "  ostiary node settings --log URL\n  ostiary node settings --data /var/lib/ostiary --holder-lease 2s --read-lease 1s",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			want, err := f.Settings()
@@ -50,15 +50,23 @@ func (a *app) settingsCommand() *cobra.Command {
 }
 
 // ChangeRunning replaces the settings that are not zero in want while nodes run, and
-// returns all of them. Nodes use them once they are restarted. It refuses a shorter lease:
-// a node that was restarted would take the role of one over that still has a longer one.
+// returns all of them. Nodes use them once they are restarted. Until all are, those with
+// shorter leases wait as long as the leases of the others last, which the registry has. A
+// shorter lease is refused if the registry does not have those of a node.
 func ChangeRunning(ctx context.Context, log sharedlog.Log, want sharedlog.Settings) (sharedlog.Settings, error) {
 	return changeSettings(ctx, log, want, func(old, next sharedlog.Settings) error {
-		if next.HolderLease < old.HolderLease || next.ReadLease < old.ReadLease {
-			return fmt.Errorf("%w: leases of %s and %s while nodes run: expected at least those of now, %s and %s",
-				cli.ErrUsage, next.HolderLease, next.ReadLease, old.HolderLease, old.ReadLease)
+		if next.HolderLease >= old.HolderLease && next.ReadLease >= old.ReadLease {
+			return nil
 		}
-		return nil
+		nodes, _, err := log.Nodes(ctx)
+		var errs []error
+		for _, n := range nodes {
+			if n.HolderLease == 0 || n.ReadLease == 0 {
+				errs = append(errs, fmt.Errorf("%w: node %s at %s does not report which leases it uses, so they cannot become shorter: upgrade its program and start it, or remove it with \"ostiary node remove %s\"",
+					cli.ErrUsage, n.ID, n.Address, n.ID))
+			}
+		}
+		return errors.Join(append(errs, err)...)
 	})
 }
 
