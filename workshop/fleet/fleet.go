@@ -114,7 +114,7 @@ func (f *Fleet) file(name string) string { return filepath.Join(f.options.Folder
 
 // newNode prepares a node and its paths.
 func (f *Fleet) newNode(number int) (*Node, error) {
-	n := &Node{Number: number, fleet: f, ToLog: newPath()}
+	n := &Node{Number: number, fleet: f, program: f.options.Program, ToLog: newPath()}
 	if f.hosts != nil {
 		return n, n.apart()
 	}

@@ -24,18 +24,31 @@ func (f *Fleet) KillHolders(ctx context.Context, every time.Duration, balancers 
 		if holder == nil {
 			continue
 		}
-		drained, cancel := context.WithTimeout(ctx, killDrain)
-		for _, b := range balancers {
-			b.takeOut(drained, holder.Number)
-		}
-		cancel()
-		holder.Kill()
-		if err := holder.Start(context.WithoutCancel(ctx)); err != nil {
+		err := holder.Out(ctx, func() error {
+			holder.Kill()
+			return holder.Start(context.WithoutCancel(ctx))
+		}, balancers...)
+		if err != nil {
 			return kills, err
 		}
 		kills++
-		for _, b := range balancers {
-			b.putBack(holder.Number)
-		}
 	}
+}
+
+// Out calls f, which restarts the node. From a moment before, the node gets no requests of
+// the balancers, whose servers are the nodes in their order. They send it requests again
+// if f succeeds.
+func (n *Node) Out(ctx context.Context, f func() error, balancers ...*Balancer) error {
+	drained, cancel := context.WithTimeout(ctx, killDrain)
+	for _, b := range balancers {
+		b.takeOut(drained, n.Number)
+	}
+	cancel()
+	if err := f(); err != nil {
+		return err
+	}
+	for _, b := range balancers {
+		b.putBack(n.Number)
+	}
+	return nil
 }

@@ -30,6 +30,7 @@ type Node struct {
 	ToLog *Path
 
 	fleet           *Fleet
+	program         string // of the next start
 	host            string
 	metrics         string
 	listen, address string // for other nodes: where it listens, and what it advertises
@@ -42,6 +43,12 @@ type Node struct {
 
 // Output returns the file with what the processes of the node have printed.
 func (n *Node) Output() string { return n.fleet.file(fmt.Sprintf("node%d.log", n.Number)) }
+
+// Use sets the program of the next starts, and returns the one before.
+func (n *Node) Use(program string) (before string) {
+	before, n.program = n.program, program
+	return before
+}
 
 // Start starts the process and waits until it is ready.
 func (n *Node) Start(ctx context.Context) error {
@@ -76,7 +83,7 @@ func (n *Node) Begin() error {
 	if f.options.Ports != nil {
 		flags = append(flags, f.options.Ports(n, n.host)...)
 	}
-	run := exec.Command(f.options.Program, append(flags, f.options.Flags...)...)
+	run := exec.Command(n.program, append(flags, f.options.Flags...)...)
 	run.Env = append(slices.DeleteFunc(os.Environ(), isSetting), variables...)
 	run.Stdout, run.Stderr = out, out
 	// The signals of a terminal are not for the nodes, which end with this process.
@@ -151,6 +158,7 @@ type Readiness struct {
 	Node   struct {
 		Node, Role, Holder, Failure string
 		Shown                       uint64
+		Version                     uint32
 	}
 }
 
@@ -225,3 +233,16 @@ func (n *Node) Pause() { n.signal(syscall.SIGSTOP) }
 
 // Resume lets a paused process go on.
 func (n *Node) Resume() { n.signal(syscall.SIGCONT) }
+
+// Command runs a command of a program on the log, or for a cluster without a database on
+// this node. It returns what the command has printed.
+func (n *Node) Command(ctx context.Context, program string, arguments ...string) (string, error) {
+	where := []string{"--data", n.Data()}
+	if n.log != "" {
+		where = []string{"--log", n.log}
+	}
+	run := exec.CommandContext(ctx, program, append(slices.Clone(arguments), where...)...)
+	run.Env = slices.DeleteFunc(os.Environ(), isSetting)
+	out, err := run.CombinedOutput()
+	return string(out), err
+}
