@@ -21,6 +21,7 @@ import (
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/workshop/fleet"
 	"github.com/ostiary/ostiary/workshop/history"
+	"github.com/ostiary/ostiary/workshop/oracle/faults"
 	"github.com/ostiary/ostiary/workshop/wait"
 )
 
@@ -67,23 +68,12 @@ func later(t *testing.T, by int) string {
 		}
 		sources[v.file] = text[:from] + strconv.Itoa(old+by-v.less) + text[to:]
 	}
-	replace := map[string]string{}
-	for file, text := range sources {
-		to := filepath.Join(folder, strings.ReplaceAll(file, "/", "-"))
-		if err := os.WriteFile(to, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		replace[filepath.Join(root, file)] = to
-	}
-	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	overlay, err := faults.WriteOverlay(root, folder, sources)
 	if err != nil {
 		t.Fatal(err)
 	}
-	at, program := filepath.Join(folder, "overlay.json"), filepath.Join(folder, "ostiary")
-	if err := os.WriteFile(at, overlay, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-overlay", at, "-o", program, "github.com/ostiary/ostiary/cmd/ostiary").CombinedOutput(); err != nil {
+	program := filepath.Join(folder, "ostiary")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-overlay", overlay, "-o", program, "github.com/ostiary/ostiary/cmd/ostiary").CombinedOutput(); err != nil {
 		t.Fatalf("build a later program: %v\n%s", err, out)
 	}
 	return program
