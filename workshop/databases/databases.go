@@ -1,3 +1,5 @@
+//go:build unix
+
 // Package databases starts database servers for tests: PostgreSQL and MariaDB, each in
 // a folder of the test, on a port of loopback. Its functions skip the test, and name
 // what is missing, if the server is not installed.
@@ -254,7 +256,8 @@ func (s *Server) Own(name string) {
 	s.tb.Helper()
 	info, err := os.Stat(s.folder)
 	if err == nil {
-		err = give(name, info)
+		owner := info.Sys().(*syscall.Stat_t)
+		err = os.Chown(name, int(owner.Uid), int(owner.Gid))
 	}
 	if err != nil {
 		s.tb.Fatal(err)

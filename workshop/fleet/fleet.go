@@ -1,3 +1,5 @@
+//go:build unix
+
 // Package fleet runs several real servers, as processes of the program, over one shared
 // log: a [Fleet] of [Node]s. It kills, pauses, stops and starts them, and the ways between
 // them and to the database are [Path]s that can be cut, held and delayed. [Play] plays

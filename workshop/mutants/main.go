@@ -1,3 +1,5 @@
+//go:build unix
+
 // Command mutants changes the code in small ways, one change at a time, and runs
 // the tests on each changed program. A change is a mutant. It is killed if a test
 // fails, and survives if all pass. A survivor is either a gap in the tests or

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/ostiary/ostiary/internal/bench"
@@ -206,11 +205,11 @@ func space(folder string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
-	var s syscall.Statfs_t
-	if err := syscall.Statfs(folder, &s); err != nil {
+	free, err := freeSpace(folder)
+	if err != nil {
 		return err
 	}
-	if free := int64(s.Bavail) * int64(s.Bsize); free < spaceMin {
+	if free < spaceMin {
 		return fmt.Errorf("%w: %s has %d MB, expected at least %d", ErrSpace, folder, free>>20, spaceMin>>20)
 	}
 	return nil

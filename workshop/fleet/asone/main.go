@@ -1,3 +1,5 @@
+//go:build unix
+
 // Command asone is the program ostiary, except that "serve" starts three nodes over one
 // shared log, and sends each request to the next of them. So a suite that starts a server
 // plays on three nodes when it gets this program instead.
