@@ -1,4 +1,4 @@
-//go:build unix
+//go:build linux
 
 // Package fleet runs several real servers, as processes of the program, over one shared
 // log: a [Fleet] of [Node]s. It kills, pauses, stops and starts them, and the ways between

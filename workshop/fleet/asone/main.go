@@ -1,4 +1,4 @@
-//go:build unix
+//go:build linux
 
 // Command asone is the program ostiary, except that "serve" starts three nodes over one
 // shared log, and sends each request to the next of them. So a suite that starts a server
