@@ -26,12 +26,13 @@ part() {
 		failed=$((failed + 1)) failures="$failures $1"
 		echo "$1: failed ($((SECONDS - begin)) s)"
 	fi
-	grep -h "calls in\|^ok\|passed, " "$work/$1.log" | cut -c1-400
+	grep -h "calls in\|requests, \|^ok\|passed, " "$work/$1.log" | cut -c1-400
 }
 
-for name in ${*:-play scripts openfga permify keystone}; do
+for name in ${*:-play upgrade scripts openfga permify keystone}; do
 	case $name in
 	play) part play OSTIARY_PLAY="${FOR:-2m}" '^TestPlay$' ;;
+	upgrade) part upgrade OSTIARY_PLAY=1s '^TestUpgrade$' ;;
 	scripts) part scripts OSTIARY_SCRIPTS='xacml/testdata/[defnpu]*.http permify/testdata/*.http' '^TestScripts$' ;;
 	*) part "$name" OSTIARY_SUITES="$name" '^TestSuites$' ;;
 	esac
