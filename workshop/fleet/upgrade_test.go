@@ -129,6 +129,9 @@ func (u *upgrade) to(old, next string, version uint32) {
 		if have := strings.Count(out, fmt.Sprintf("reads up to version %d of segments, expected %d", version-1, version)); err == nil || have != len(u.f.Nodes)-i {
 			u.Errorf("with %d nodes replaced, %d are named, error %v: %s", i, have, err, out)
 		}
+		if i == len(u.f.Nodes)-1 {
+			u.followsLater(n, old)
+		}
 		u.restart(n, next)
 		if v := n.Ready(u.Context()).Node.Version; v != version-1 {
 			u.Errorf("node %d, which was replaced, writes version %d, expected %d", i, v, version-1)
@@ -143,6 +146,24 @@ func (u *upgrade) to(old, next string, version uint32) {
 	before := u.requests.Load()
 	wait.Until(u, "clients write the later version", func() bool { return u.requests.Load() > before+20 })
 	u.refuses(1, old, true, fmt.Sprintf("segments of version %d, but this version reads up to %d", version, version-1))
+}
+
+// followsLater lets a node with the later program write what the last one with the older
+// program has to read.
+func (u *upgrade) followsLater(last *fleet.Node, old string) {
+	u.Helper()
+	if u.f.Holder(u.Context()) == last {
+		u.restart(last, old)
+	}
+	wait.Until(u, "a node with the later program writes", func() bool {
+		h := u.f.Holder(u.Context())
+		return h != nil && h != last
+	})
+	before := u.requests.Load()
+	wait.Until(u, "clients write", func() bool { return u.requests.Load() > before+20 })
+	if r := last.Ready(u.Context()); r.Status != "SERVING" {
+		u.Errorf("the last node with the older program: %+v, see %s", r, last.Output())
+	}
 }
 
 // restart replaces the program of a node, which gets no requests meanwhile.
