@@ -109,7 +109,6 @@ func (p Peer) start() start { return start{p.ID, p.Start} }
 // New returns a node that does nothing yet. Its [Node.Gate] goes into the options of
 // the driver that is passed to [Node.Start].
 func New(o Options) *Node {
-	o.ReadWait = cmp.Or(o.ReadWait, ReadWaitDefault)
 	o.DrainWait = cmp.Or(o.DrainWait, DrainWaitDefault)
 	o.PushBytes = cmp.Or(o.PushBytes, PushBytesDefault)
 	if o.Clock == nil {

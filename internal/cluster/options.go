@@ -10,7 +10,6 @@ import (
 
 // Defaults of [Options].
 const (
-	ReadWaitDefault  = time.Second
 	DrainWaitDefault = 500 * time.Millisecond
 	PushBytesDefault = 8 << 20
 )
@@ -30,7 +29,8 @@ type Options struct {
 	// neither a read lease nor the head of the log. They fail otherwise.
 	StaleReads bool
 	// ReadWait is how long a read waits at most for a lease or the head of the log. The
-	// default is ReadWaitDefault.
+	// default is twice the holder lease, so that reads wait for the next holder instead of
+	// failing.
 	ReadWait time.Duration
 	// Reluctance is how much longer than necessary the node waits before it takes over
 	// the role of a holder that died, so that preferred nodes come first. The default is

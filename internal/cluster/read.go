@@ -1,9 +1,11 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/sharedlog"
@@ -38,19 +40,29 @@ func (n *Node) BeforeRead(ctx context.Context) error {
 		n.staleReads.Add(1)
 		return nil
 	}
+	wait := n.readWait()
+	late := time.NewTimer(wait)
+	defer late.Stop()
+	var err error
 	select {
 	case <-c.done:
+		err = c.err
+	case <-late.C: // the confirmation before it has not ended
+		err = fmt.Errorf("%w: neither a read lease nor the head of the log for %s", storage.ErrNoLease, wait)
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-n.ctx.Done():
 		return errClosed
 	}
-	if c.err != nil && n.opts.StaleReads {
+	if err != nil && n.opts.StaleReads {
 		n.staleReads.Add(1)
 		return nil
 	}
-	return c.err
+	return err
 }
+
+// readWait returns Options.ReadWait, or its default.
+func (n *Node) readWait() time.Duration { return cmp.Or(n.opts.ReadWait, 2*n.settings.HolderLease) }
 
 // StaleReads returns how many reads this node has answered although its copy may lack
 // acknowledged writes, see Options.StaleReads. It costs an atomic load.
@@ -91,10 +103,12 @@ func (n *Node) confirm() {
 // confirmOnce returns when the node has a read lease, or shows what the log had at the
 // time of the call.
 func (n *Node) confirmOnce() error {
-	ctx, cancel := context.WithTimeout(n.ctx, n.opts.ReadWait)
+	ctx, cancel := context.WithTimeout(n.ctx, n.readWait())
 	defer cancel()
 	read := make(chan error, 1)
-	n.background.Go(func() { read <- n.readHead(ctx) })
+	var again <-chan time.Time
+	readHead := func() { n.background.Go(func() { read <- n.readHead(ctx) }) }
+	readHead()
 	n.mu.Lock()
 	if f := n.follows; f != nil && !f.ended {
 		signal(f.renewNow)
@@ -114,7 +128,9 @@ func (n *Node) confirmOnce() error {
 			if err == nil {
 				return nil
 			}
-			failure, read = err, nil
+			failure, again = err, time.After(n.poll())
+		case <-again:
+			readHead()
 		case <-ctx.Done():
 			if failure == nil {
 				failure = ctx.Err()

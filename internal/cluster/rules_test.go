@@ -420,6 +420,48 @@ func TestHolderKilled(t *testing.T) {
 	})
 }
 
+// TestReadsWaitForHolder cuts a follower from the others, and from the log for as long as a
+// cluster with a long holder lease may need to agree on the next holder. A read waits for
+// the log meanwhile, also one that arrives while another one waits.
+func TestReadsWaitForHolder(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const lease = 4 * time.Second
+		w := newWorld(t, 3, func(_ int, n *node) { n.options.Settings.HolderLease = lease })
+		holder := w.holder()
+		far, near := w.others(holder)[0], w.others(holder)[1]
+		w.network.Cut(far.host, holder.host, true)
+		w.network.Cut(far.host, near.host, true)
+		far.host.CutLog(true)
+		object := w.mustWrite() // waits for the lease
+		var reads sync.WaitGroup
+		for i := range 3 {
+			reads.Go(func() {
+				time.Sleep(time.Duration(i) * time.Second)
+				if there, err := far.has(t.Context(), object, ostiary.Acknowledged()); !there || err != nil {
+					t.Errorf("read %d: %v, error %v", i, there, err)
+				}
+			})
+		}
+		time.Sleep(lease * 5 / 4)
+		far.host.CutLog(false)
+		reads.Wait()
+		far.host.CutLog(true)
+		begun := time.Now()
+		for range 2 {
+			reads.Go(func() {
+				if _, err := far.has(t.Context(), object, ostiary.Acknowledged()); !errors.Is(err, ostiary.ErrNoLease) {
+					t.Errorf("a read without a lease and the log: error %v", err)
+				}
+			})
+			time.Sleep(lease)
+		}
+		reads.Wait()
+		if took := time.Since(begun); took > 3*lease+10*time.Millisecond {
+			t.Errorf("the reads took %v", took)
+		}
+	})
+}
+
 // TestCutOff cuts a follower from the holder and the log: its reads fail once its read
 // lease is over, unless stale reads are set or the read is local.
 func TestCutOff(t *testing.T) {
@@ -443,7 +485,7 @@ func TestCutOff(t *testing.T) {
 				case !stale && !errors.Is(err, ostiary.ErrNoLease):
 					t.Errorf("a read without a lease: %v, error %v", there, err)
 				}
-				if took := time.Since(begun); took > cluster.ReadWaitDefault+10*time.Millisecond {
+				if took := time.Since(begun); took > 2*sharedlog.HolderLeaseDefault+10*time.Millisecond {
 					t.Errorf("the read took %v", took)
 				}
 				if there, err := far.has(t.Context(), seen, ostiary.MinimizeLatency()); !there || err != nil {
