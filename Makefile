@@ -116,12 +116,14 @@ kill-nodes:
 # cluster plays clients on three nodes over the log LOG (postgres, mariadb or raft) for the time
 # FOR, while nodes and the database are killed, paused and cut off, and judges what the
 # clients saw. Then it plays on nodes that keep less than they promise: that must be found.
+# At the end it plays the suites of conformance/nodes while the node that writes is killed.
 # With LOG=raft and as root, DELAY=50ms puts the nodes into network namespaces, so far apart.
 .PHONY: cluster
 FOR ?= 10m
 LOG ?= postgres
 cluster:
 	OSTIARY_PLAY=$(FOR) OSTIARY_PLAY_LOG=$(LOG) OSTIARY_PLAY_DELAY=$(DELAY) OSTIARY_SEED=$(SEED) $(GO) test ./workshop/fleet -run 'TestPlay|TestControl' -count=1 -timeout 12h -v
+	bash conformance/nodes/run.sh kills
 
 # cluster-figures measures three nodes over the log LOG: docs/benchmarks/leases.md.
 .PHONY: cluster-figures

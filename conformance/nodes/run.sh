@@ -1,11 +1,18 @@
 #!/usr/bin/env bash
 # Plays on three nodes over one log: clients while nodes are killed, paused and cut off,
 # the scripts of doors, and suites of other projects through a proxy that sends each request
-# to the next node. Wants PostgreSQL. Arguments select parts; README.md lists them. The
-# last line counts the parts.
+# to the next node. Wants PostgreSQL, except with LOG=raft. Arguments select parts;
+# README.md lists them. The last line counts the parts. With "kills" as the first argument,
+# suites and scripts play on nodes that keep the log themselves, and the node that writes is
+# killed every so often.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
-if ! ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1; then
+if [ "${1:-}" = kills ]; then
+	shift
+	[ $# -gt 0 ] || set -- openfga permify keystone tempest scripts
+	export LOG=raft OSTIARY_KILL_EVERY=${OSTIARY_KILL_EVERY:-20s}
+fi
+if [ "${LOG:-}" != raft ] && ! ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1; then
 	echo "skip conformance/nodes: PostgreSQL is not installed"
 	echo "0 passed, 0 failed, 1 skipped"
 	exit 0
@@ -33,7 +40,8 @@ for name in ${*:-play upgrade scripts openfga permify keystone}; do
 	case $name in
 	play) part play OSTIARY_PLAY="${FOR:-2m}" '^TestPlay$' ;;
 	upgrade) part upgrade OSTIARY_PLAY=1s '^TestUpgrade$' ;;
-	scripts) part scripts OSTIARY_SCRIPTS='xacml/testdata/[defnpu]*.http permify/testdata/*.http' '^TestScripts$' ;;
+	# A script takes a second.
+	scripts) OSTIARY_KILL_EVERY=${OSTIARY_KILL_EVERY:+100ms} part scripts OSTIARY_SCRIPTS='xacml/testdata/[defnpu]*.http permify/testdata/*.http' '^TestScripts$' ;;
 	*) part "$name" OSTIARY_SUITES="$name" '^TestSuites$' ;;
 	esac
 done

@@ -7,7 +7,8 @@
 // ASONE_PROGRAM is the path of ostiary. ASONE_SERVER is the URL of a database server, in
 // which each start makes a database: postgres://USER@HOST or mysql://USER@HOST; without it
 // the nodes keep the log themselves. ASONE_KILL is how often the node that writes is
-// killed, for example 20s; without it no node is. Commands that need no server are run by
+// killed, for example 20s; without it no node is. ASONE_FLAGS has more flags of each node,
+// for example --holder-lease=5s on a busy machine. Commands that need no server are run by
 // ostiary; "keystone bootstrap" is run again on the nodes when they serve.
 package main
 
@@ -131,7 +132,7 @@ func (c *command) serve(ctx context.Context, program string) (err error) {
 	}
 	to := make([][]string, len(c.fronts)) // the addresses of the nodes, by front
 	f, err := fleet.Start(ctx, fleet.Options{Program: program, Folder: folder, Nodes: nodesTotal, Log: log,
-		Flags: slices.Concat(patience(kill, log.URL != ""), c.rest, c.keys()), Ports: func(n *fleet.Node, host string) (flags []string) {
+		Flags: slices.Concat(patience(kill, log.URL != ""), c.rest, c.keys(), strings.Fields(os.Getenv("ASONE_FLAGS"))), Ports: func(n *fleet.Node, host string) (flags []string) {
 			for i, front := range c.fronts {
 				at := "off"
 				if front.address != "off" {
