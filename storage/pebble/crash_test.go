@@ -406,3 +406,29 @@ func TestOpenOnFullDisk(t *testing.T) {
 	}
 	checkAfterCrash(t, base, journals, promises(journals), promises(journals), "after a full disk")
 }
+
+// TestCrashAtFirstOpen loses what is not on disk right after a folder was made: whatever
+// its writes wait for, it opens again.
+func TestCrashAtFirstOpen(t *testing.T) {
+	t.Parallel()
+	for _, opts := range []pebble.Options{{}, {NoSync: true}, {NoSync: true, Copy: true}} {
+		fs := vfs.NewCrashableMem()
+		opts.FS = fs
+		d, err := pebble.Open("data", opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		opts.FS = fs.CrashClone(vfs.CrashCloneCfg{})
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+		again, err := pebble.Open("data", opts)
+		if err != nil {
+			t.Errorf("without sync %t, a copy %t: %v", opts.NoSync, opts.Copy, err)
+			continue
+		}
+		if err := again.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

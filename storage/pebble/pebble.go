@@ -151,9 +151,6 @@ func openPebble(f folder, m marker, lock io.Closer, g *guard, opts Options) (*Dr
 		return nil, classifyOpen(err)
 	}
 	s := &store{db: db, write: pebble.Sync, guard: g}
-	if opts.NoSync {
-		s.write = pebble.NoSync
-	}
 	s.closing = func() error { return closePebble(f, s, lock) }
 	fail := func(err error) (*Driver, error) {
 		db.Close()
@@ -170,6 +167,9 @@ func openPebble(f folder, m marker, lock io.Closer, g *guard, opts Options) (*Dr
 		if err := f.write(marker{state: opened}); err != nil {
 			return fail(err)
 		}
+	}
+	if opts.NoSync { // only now: the marker promises what kv.New has written
+		s.write = pebble.NoSync
 	}
 	files, err := f.identify() // after the last write of the marker
 	if err != nil {
