@@ -135,7 +135,11 @@ func (s *Server) pathHint() string {
 
 // wasClosed reports whether the server closed a connection without a response.
 func wasClosed(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+	// greetedFirst is in the error of net/http if the greeting came before the request was
+	// sent. That error has no type.
+	const greetedFirst = "readLoopPeekFailLocked"
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
+		strings.Contains(err.Error(), greetedFirst)
 }
 
 // servesHTTP2 reports whether a port greets a client that sends nothing with a

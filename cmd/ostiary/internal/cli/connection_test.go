@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"syscall"
@@ -19,6 +20,7 @@ func TestPortForGRPC(t *testing.T) {
 	}{
 		"gRPC":               {"\x00\x00\x18\x04\x00\x00\x00\x00\x00", syscall.ECONNRESET, " is a port for gRPC: "},
 		"gRPC, closed":       {"\x00\x00\x18\x04\x00\x00\x00\x00\x00", syscall.EPIPE, " is a port for gRPC: "},
+		"gRPC, at once":      {"\x00\x00\x18\x04\x00\x00\x00\x00\x00", fmt.Errorf("readLoopPeekFailLocked: %w", error(nil)), " is a port for gRPC: "},
 		"another protocol":   {"220 mail.example.com\r\n", syscall.ECONNRESET, "connection reset by peer"},
 		"a shorter greeting": {"\x00\x00\x18\x04", syscall.ECONNRESET, "connection reset by peer"},
 		"another error":      {"\x00\x00\x18\x04\x00\x00\x00\x00\x00", errors.New("no route"), "no route"},
