@@ -266,18 +266,24 @@ func (m *move) note(c *replica.Content) {
 
 // verify compares the content of both ends.
 func (m *move) verify(ctx context.Context) error {
-	var contents [2]replica.Content
-	for i, e := range []*end{&m.from, &m.to} {
-		if err := m.content(ctx, e, &contents[i]); err != nil {
-			return fmt.Errorf("%s: %w", e.shown(), err)
-		}
+	var from replica.Content
+	if err := m.content(ctx, &m.from, &from); err != nil {
+		return fmt.Errorf("%s: %w", m.from.shown(), err)
 	}
-	m.note(&contents[1])
-	if m.note(&contents[0]); contents[0].At.Sequence == 0 {
-		m.done.Segment = contents[1].At.Sequence
-		m.done.Cluster = contents[1].Cluster.String()
+	return m.verifyTo(ctx, &from)
+}
+
+// verifyTo compares the content of TO with that of FROM.
+func (m *move) verifyTo(ctx context.Context, from *replica.Content) error {
+	var to replica.Content
+	if err := m.content(ctx, &m.to, &to); err != nil {
+		return fmt.Errorf("%s: %w", m.to.shown(), err)
 	}
-	return contents[0].Compare(&contents[1])
+	m.note(&to)
+	if m.note(from); from.At.Sequence == 0 {
+		m.done.Segment, m.done.Cluster = to.At.Sequence, to.Cluster.String()
+	}
+	return from.Compare(&to)
 }
 
 // content reads the content of an end.

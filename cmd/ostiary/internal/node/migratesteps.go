@@ -357,7 +357,11 @@ func (m *move) checkDone(ctx context.Context, from *movedLog) error {
 	if !cluster.Moved() {
 		return used
 	}
-	if err := m.verify(ctx); err != nil {
+	content, err := m.contentOfLog(ctx, from) // FROM is open, and may be opened only once
+	if err == nil {
+		err = m.verifyTo(ctx, &content)
+	}
+	if err != nil {
 		return fmt.Errorf("%w; FROM was moved: %w", used, err)
 	}
 	return nil
