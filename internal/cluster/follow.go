@@ -32,7 +32,7 @@ type following struct {
 	renewNow chan struct{} // gets an element when a question is wanted at once
 	toSend   chan struct{} // gets an element when acknowledged moves
 	toShow   chan struct{} // gets an element when named or leases grow
-	offers   chan sharedlog.Record
+	offers   chan sharedlog.Passed
 	left     chan struct{} // closed when the read lease is to be given up
 	gone     chan struct{} // closed when the stream has ended
 
@@ -153,7 +153,7 @@ func (n *Node) dial(ctx context.Context) (*following, error) {
 		return nil, fmt.Errorf("follow node %x: %w", holder.ID[:4], err)
 	}
 	f := &following{n: n, stream: stream, holder: holder, epoch: lease.Epoch, renewNow: make(chan struct{}, 1),
-		toSend: make(chan struct{}, 1), toShow: make(chan struct{}, 1), offers: make(chan sharedlog.Record, offersMax), left: make(chan struct{}), gone: make(chan struct{})}
+		toSend: make(chan struct{}, 1), toShow: make(chan struct{}, 1), offers: make(chan sharedlog.Passed, offersMax), left: make(chan struct{}), gone: make(chan struct{})}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.follows = f
@@ -264,7 +264,7 @@ func (f *following) segment(m Segment) error {
 	f.name(m.Position)
 	if m.Bytes != nil && f.offered+m.Size() <= f.n.opts.PushBytes {
 		select {
-		case f.offers <- m.Record:
+		case f.offers <- m.Passed:
 			f.offered += m.Size()
 		default:
 		}

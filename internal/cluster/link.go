@@ -101,9 +101,9 @@ type Applied struct {
 // Segment announces a segment that the log has. The holder sends it. Positions on a
 // stream ascend; they have gaps where the holder's queue to the follower was full.
 type Segment struct {
-	// Record is the segment. Without Bytes the follower has to read the log up to
-	// Position, and secrets that are not in Secrets are read from the log.
-	sharedlog.Record
+	// Passed is the segment. Without Bytes the follower has to read the log up to
+	// Position.
+	sharedlog.Passed
 }
 
 // Grant answers a [Renew]. The holder sends it only while it has its own lease.

@@ -239,7 +239,7 @@ func (n *Node) send(ctx context.Context, stream Stream, s *session) {
 }
 
 // appended announces a segment that this node has appended.
-func (n *Node) appended(r sharedlog.Record) {
+func (n *Node) appended(r sharedlog.Passed) {
 	now := n.opts.Clock.Now()
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -258,7 +258,7 @@ func (n *Node) appended(r sharedlog.Record) {
 
 // push adds a segment to the queue. If the queue is full, it drops the segments in it,
 // and tells the follower to read the log.
-func (s *session) push(r sharedlog.Record, now time.Duration, bytesMax int) {
+func (s *session) push(r sharedlog.Passed, now time.Duration, bytesMax int) {
 	if r.Size() > sharedlog.SegmentBytesMax { // more than a message may have
 		r.Secrets = nil
 	}

@@ -305,7 +305,7 @@ func (r *Driver) attempt(group []*request, confirmed *bool) (again []*request, e
 		return valid, err
 	}
 	if r.opts.Gate.Appended != nil {
-		passed := record
+		passed := sharedlog.Passed{Record: record}
 		for i := range secrets {
 			if !secrets[i].Removed {
 				passed.Secrets = append(passed.Secrets, secrets[i].Body)

@@ -32,7 +32,7 @@ type Gate struct {
 	// Appended is called with each segment that this node has appended, in their order,
 	// before it is applied here. The next append waits while it runs. It may keep the
 	// record.
-	Appended func(record sharedlog.Record)
+	Appended func(segment sharedlog.Passed)
 	// Acknowledge is called when a change is in the log and applied on this node, with
 	// the position of its segment. The caller of the change gets its answer when
 	// Acknowledge returns nil. If it fails, the outcome is uncertain for the caller. The
@@ -78,33 +78,33 @@ func (r *Driver) Barrier(ctx context.Context, epoch uint64) (sharedlog.Position,
 // Offer applies a segment that another node has sent, if the log has it. It returns
 // when the copy has the sequence. A segment that does not follow the copy is ignored;
 // Offer then reads the log, which also decides whether such a segment is damaged.
-func (r *Driver) Offer(ctx context.Context, record sharedlog.Record) error {
+func (r *Driver) Offer(ctx context.Context, segment sharedlog.Passed) error {
 	r.offered.Store(true)
-	if record.Sequence <= r.AppliedSequence() {
+	if segment.Sequence <= r.AppliedSequence() {
 		return r.check()
 	}
 	if err := r.take(ctx); err != nil {
 		return err
 	}
 	defer r.give()
-	if err := r.check(); err != nil || record.Sequence <= r.AppliedSequence() {
+	if err := r.check(); err != nil || segment.Sequence <= r.AppliedSequence() {
 		return err
 	}
-	if r.play(ctx, record) == nil {
+	if r.play(ctx, segment) == nil {
 		return nil
 	}
 	return r.replayChecked(ctx, r.log)
 }
 
 // play applies a segment that follows the copy. The caller has the turn.
-func (r *Driver) play(ctx context.Context, record sharedlog.Record) error {
+func (r *Driver) play(ctx context.Context, segment sharedlog.Passed) error {
 	s := r.applied.Load()
-	v, err := sharedlog.Verify(record, shard, s.applied, s.epoch)
+	v, err := sharedlog.Verify(segment.Record, shard, s.applied, s.epoch)
 	if err != nil {
 		return err
 	}
 	p := player{r: r, next: *s, secrets: map[storage.Hash][]byte{}}
-	for _, body := range record.Secrets {
+	for _, body := range segment.Secrets {
 		p.secrets[sha256.Sum256(body)] = body
 	}
 	if err := p.add(ctx, &v); err != nil {

@@ -66,7 +66,7 @@ func TestMayAppend(t *testing.T) {
 			}
 			return epoch.Load(), nil
 		},
-		Appended: func(r sharedlog.Record) { appended = append(appended, r) },
+		Appended: func(s sharedlog.Passed) { appended = append(appended, s.Record) },
 	})
 	l := storagetest.NewLog(1)
 	info := storage.StoreInfo{ID: l.ID, Incarnation: l.Incarnation}
@@ -341,8 +341,8 @@ func (l *deafLog) Read(ctx context.Context, shard sharedlog.Shard, from uint64) 
 func TestOffer(t *testing.T) {
 	t.Parallel()
 	tables := memorylog.New()
-	var records []sharedlog.Record
-	one := openGate(t, tables.Open(), replica.Gate{Appended: func(r sharedlog.Record) { records = append(records, r) }})
+	var records []sharedlog.Passed
+	one := openGate(t, tables.Open(), replica.Gate{Appended: func(s sharedlog.Passed) { records = append(records, s) }})
 	log := &deafLog{Log: tables.Open()}
 	two := openGate(t, log, replica.Gate{})
 	l := newStore(t, one, 1)
@@ -356,7 +356,7 @@ func TestOffer(t *testing.T) {
 	for i := range 6 {
 		mustAppend(t, l, one, add(fmt.Sprint("more ", i)))
 	}
-	offer := func(r sharedlog.Record, applied uint64, reads int64) {
+	offer := func(r sharedlog.Passed, applied uint64, reads int64) {
 		t.Helper()
 		before := log.reads.Load()
 		if err := two.Offer(t.Context(), r); err != nil {
@@ -379,13 +379,13 @@ func TestOffer(t *testing.T) {
 	offer(records[7], 10, 1) // the log has the gap and more
 
 	head := records[9]
-	segment := func(epoch uint64) sharedlog.Record {
+	segment := func(epoch uint64) sharedlog.Passed {
 		s := sharedlog.Segment{Sequence: 11, Previous: head.Hash, Epoch: epoch, Writer: storage.NodeID{9}}
 		r, err := s.Record()
 		if err != nil {
 			t.Fatal(err)
 		}
-		return r
+		return sharedlog.Passed{Record: r}
 	}
 	offer(segment(3), 10, 0) // of a writer that was fenced; the head of the log shows that there is none
 	damaged := segment(4)
@@ -413,8 +413,8 @@ func TestOffer(t *testing.T) {
 func TestOfferedSecrets(t *testing.T) {
 	t.Parallel()
 	tables := memorylog.New()
-	var last sharedlog.Record
-	one := openGate(t, tables.Open(), replica.Gate{Appended: func(r sharedlog.Record) { last = r }})
+	var last sharedlog.Passed
+	one := openGate(t, tables.Open(), replica.Gate{Appended: func(s sharedlog.Passed) { last = s }})
 	log := &deafLog{Log: tables.Open()}
 	two := openGate(t, log, replica.Gate{})
 	l := newStore(t, one, 1)
@@ -423,14 +423,14 @@ func TestOfferedSecrets(t *testing.T) {
 	}
 	const secrets = 4
 	for round, c := range []struct {
-		change func(r *sharedlog.Record)
+		change func(r *sharedlog.Passed)
 		read   int64
 	}{
-		{func(*sharedlog.Record) {}, 0},
-		{func(r *sharedlog.Record) { slices.Reverse(r.Secrets) }, 0},
-		{func(r *sharedlog.Record) { r.Secrets = r.Secrets[1:] }, 1},
-		{func(r *sharedlog.Record) { r.Secrets[0] = []byte("of another node") }, 1},
-		{func(r *sharedlog.Record) { r.Secrets = nil }, secrets},
+		{func(*sharedlog.Passed) {}, 0},
+		{func(r *sharedlog.Passed) { slices.Reverse(r.Secrets) }, 0},
+		{func(r *sharedlog.Passed) { r.Secrets = r.Secrets[1:] }, 1},
+		{func(r *sharedlog.Passed) { r.Secrets[0] = []byte("of another node") }, 1},
+		{func(r *sharedlog.Passed) { r.Secrets = nil }, secrets},
 	} {
 		var changes []storage.Change
 		for i := range secrets {

@@ -39,15 +39,20 @@ type Record struct {
 	Position
 	// Bytes are the canonical bytes of the segment. They never change.
 	Bytes []byte
-	// Secrets are ciphertexts of secrets that the segment puts, in any order, if the node
-	// that has appended it passes it on. A [Log] does not look at them and returns none.
+}
+
+// Passed is a segment as the node that has appended it passes it on to others.
+type Passed struct {
+	Record
+	// Secrets are ciphertexts of secrets that the segment puts, in any order. Those that
+	// are missing are read from the log.
 	Secrets [][]byte
 }
 
 // Size returns the number of bytes of the segment and its secrets.
-func (r *Record) Size() int {
-	size := len(r.Bytes)
-	for _, body := range r.Secrets {
+func (p *Passed) Size() int {
+	size := len(p.Bytes)
+	for _, body := range p.Secrets {
 		size += len(body)
 	}
 	return size

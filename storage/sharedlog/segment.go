@@ -171,7 +171,7 @@ func (s *Segment) Record() (Record, error) {
 	if size <= SegmentBytesMax {
 		b := s.Append(make([]byte, 0, size))
 		if len(b) <= SegmentBytesMax {
-			return Record{Position: Position{s.Sequence, sha256.Sum256(b)}, Bytes: b}, nil
+			return Record{Position{s.Sequence, sha256.Sum256(b)}, b}, nil
 		}
 		size = len(b)
 	}

@@ -349,7 +349,7 @@ func holderIn(m *wire.HolderMessage) (cluster.Message, error) {
 	switch of := m.GetMessage().(type) {
 	case *wire.HolderMessage_Segment:
 		p, err := positionIn(of.Segment.GetPosition())
-		s := cluster.Segment{Record: sharedlog.Record{Position: p, Secrets: of.Segment.GetSecrets()}}
+		s := cluster.Segment{Passed: sharedlog.Passed{Record: sharedlog.Record{Position: p}, Secrets: of.Segment.GetSecrets()}}
 		if len(of.Segment.GetBytes()) > 0 {
 			s.Bytes = of.Segment.GetBytes()
 		}

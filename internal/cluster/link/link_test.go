@@ -23,8 +23,8 @@ func TestMessages(t *testing.T) {
 	at := sharedlog.Position{Sequence: 1 << 60, Hash: storage.Hash{9, 8, 7}}
 	up := []cluster.Message{cluster.Renew{Number: 1, Applied: 2}, cluster.Applied{Position: at}, cluster.Renew{Number: 1 << 63}, cluster.GiveUp{Epoch: 7}, cluster.GiveUp{}}
 	down := []cluster.Message{
-		cluster.Segment{Record: sharedlog.Record{Position: at, Bytes: []byte("segment"), Secrets: [][]byte{[]byte("secret"), []byte("another")}}}, cluster.Segment{Record: sharedlog.Record{Position: at}},
-		cluster.Segment{Record: sharedlog.Record{Position: at, Bytes: bytes.Repeat([]byte{1}, sharedlog.SegmentBytesMax)}},
+		cluster.Segment{Passed: sharedlog.Passed{Record: sharedlog.Record{Position: at, Bytes: []byte("segment")}, Secrets: [][]byte{[]byte("secret"), []byte("another")}}}, cluster.Segment{Passed: sharedlog.Passed{Record: sharedlog.Record{Position: at}}},
+		cluster.Segment{Passed: sharedlog.Passed{Record: sharedlog.Record{Position: at, Bytes: bytes.Repeat([]byte{1}, sharedlog.SegmentBytesMax)}}},
 		cluster.Grant{Number: 3, Epoch: 4, Renewals: 5, Head: at, Duration: 700 * time.Millisecond}, cluster.Grant{Number: 4}, cluster.GiveUp{Epoch: 6}, cluster.GiveUp{},
 	}
 	for _, from := range nodes {

@@ -243,7 +243,7 @@ func TestOversized(t *testing.T) {
 	r := newRig(t)
 	one, two := r.start(t, 1), r.start(t, 2)
 	_, served := two.follow(t, one)
-	big := cluster.Segment{Record: sharedlog.Record{Bytes: make([]byte, MessageBytesMax+1)}}
+	big := cluster.Segment{Passed: sharedlog.Passed{Record: sharedlog.Record{Bytes: make([]byte, MessageBytesMax+1)}}}
 	wants(t, served.Send(big), nil, "larger than max")
 	p, err := two.peer(one.self)
 	if err != nil {
