@@ -23,8 +23,8 @@ func (a *app) healCommand() *cobra.Command {
 			"It refuses a log with segments that the folder does not have, because something else was written after the loss. To keep what the log has, move the\n" +
 			"folders of the nodes away: each node takes a new copy. What is only in the old folders is lost then; \"ostiary node lost\" lists it.",
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if at == "" {
-				return fmt.Errorf("%w: the command needs --log", cli.ErrUsage)
+			if err := needLog(at); err != nil {
+				return err
 			}
 			key, err := a.ReadSecretKey()
 			if err != nil {

@@ -23,8 +23,8 @@ func (a *app) lostCommand() *cobra.Command {
 			"can run; the server of the folder must be stopped. To accept the loss, move the folder away and start the node: it takes a new copy. To give the log what the\n" +
 			"folder has, see \"ostiary node heal\". With --json, one line for each store is followed by one for each entry. The exit code is 0 also if something is lost.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if at == "" {
-				return fmt.Errorf("%w: the command needs --log", cli.ErrUsage)
+			if err := needLog(at); err != nil {
+				return err
 			}
 			return a.lost(cmd.Context(), at)
 		}}
@@ -53,22 +53,9 @@ func (a *app) lost(ctx context.Context, at string) (err error) {
 		if err != nil {
 			return err
 		}
-		return m.withTemporary(func(folder string) error {
-			run, err := a.Of(folder)
-			if err != nil {
-				return err
-			}
-			has, err := m.fill(ctx, run, log)
-			if err != nil {
-				return err
-			}
-			have, err := run.OpenCopy(ctx)
-			if err != nil {
-				return err
-			}
+		return m.withCopyOf(ctx, log, func(have *kv.Driver) error {
 			m.line.End()
-			err = a.printLost(ctx, local.Driver, have.Driver)
-			return errors.Join(err, have.Close(), log.Forget(context.WithoutCancel(ctx), has.Node))
+			return a.printLost(ctx, local.Driver, have)
 		})
 	})
 }

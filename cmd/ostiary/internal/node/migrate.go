@@ -325,7 +325,16 @@ func (m *move) progress(title string, done, total int) {
 
 // contentOfLog reads the content of a log from a new copy of it.
 func (m *move) contentOfLog(ctx context.Context, log *movedLog) (c replica.Content, err error) {
-	err = m.withTemporary(func(folder string) error {
+	err = m.withCopyOf(ctx, log, func(has *kv.Driver) (err error) {
+		c, err = m.read(ctx, log.shown, has)
+		return err
+	})
+	return c, err
+}
+
+// withCopyOf calls f with a new copy of a log, with everything that the log has.
+func (m *move) withCopyOf(ctx context.Context, log *movedLog, f func(*kv.Driver) error) error {
+	return m.withTemporary(func(folder string) error {
 		at, err := m.App.Of(folder)
 		if err != nil {
 			return err
@@ -338,10 +347,8 @@ func (m *move) contentOfLog(ctx context.Context, log *movedLog) (c replica.Conte
 		if err != nil {
 			return err
 		}
-		c, err = m.read(ctx, log.shown, driver.Driver)
-		return errors.Join(err, driver.Close(), log.Forget(context.WithoutCancel(ctx), place.Node))
+		return errors.Join(f(driver.Driver), driver.Close(), log.Forget(context.WithoutCancel(ctx), place.Node))
 	})
-	return c, err
 }
 
 // withTemporary calls f with a folder that is removed afterwards, or by the next command if

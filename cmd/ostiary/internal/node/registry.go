@@ -19,8 +19,8 @@ const shard = sharedlog.Shard(0)
 
 // withLog opens the log of --log for f.
 func (a *app) withLog(ctx context.Context, at string, f func(sharedlog.Log) error) (err error) {
-	if at == "" {
-		return fmt.Errorf("%w: the command needs --log", cli.ErrUsage)
+	if err := needLog(at); err != nil {
+		return err
 	}
 	log, err := a.OpenLog(ctx, at)
 	if err != nil {
@@ -28,6 +28,14 @@ func (a *app) withLog(ctx context.Context, at string, f func(sharedlog.Log) erro
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
 	return f(log)
+}
+
+// needLog fails unless --log is set.
+func needLog(at string) error {
+	if at == "" {
+		return fmt.Errorf("%w: the command needs --log", cli.ErrUsage)
+	}
+	return nil
 }
 
 // lateTime is how long after its last report a node is late: it reports every 5 seconds.
