@@ -25,8 +25,8 @@ const shard = sharedlog.Shard(0)
 //	C2. It grants a read lease only within its own lease, and no grant ends later.
 //	    The follower counts from before it sent the question.
 //	C3. A contender takes over when it has seen no renewal for 1.1 leases, of those of the
-//	    node that has the longest ones: it replaces the lease, appends a barrier with the new epoch, and shows everything before it.
-//	    Only then it appends and grants.
+//	    node that has the longest ones: it replaces the lease, appends a barrier with the
+//	    new epoch, and shows everything before it. Only then it appends and grants.
 //	C4. It acknowledges nothing before the read leases of the holder before it are over.
 //	    They are if that one's lease has run out. If it has resigned or handed its role
 //	    over, they are after 1.1 read leases, or when every node that may have one has

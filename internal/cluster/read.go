@@ -17,7 +17,8 @@ type confirmations struct {
 	mu   sync.Mutex
 	next *confirmation // nil if no read waits
 	wake chan struct{} // gets an element when next is set
-	// failing is true since a confirmation failed, until one succeeds.
+	// failing is true since a confirmation failed or a read has waited in vain, until one
+	// succeeds.
 	failing bool
 }
 
@@ -47,7 +48,8 @@ func (n *Node) BeforeRead(ctx context.Context) error {
 	select {
 	case <-c.done:
 		err = c.err
-	case <-late.C: // the confirmation before it has not ended
+	case <-late.C: // the confirmation, or the one before it, has not ended
+		n.confirmations.overdue()
 		err = fmt.Errorf("%w: neither a read lease nor the head of the log for %s", storage.ErrNoLease, wait)
 	case <-ctx.Done():
 		return ctx.Err()
@@ -67,6 +69,14 @@ func (n *Node) readWait() time.Duration { return cmp.Or(n.opts.ReadWait, 2*n.set
 // StaleReads returns how many reads this node has answered although its copy may lack
 // acknowledged writes, see Options.StaleReads. It costs an atomic load.
 func (n *Node) StaleReads() uint64 { return n.staleReads.Load() }
+
+// overdue notes that a read has waited as long as it may: the next one of a node with stale
+// reads does not wait as well. The confirmation that is under way then decides again.
+func (c *confirmations) overdue() {
+	c.mu.Lock()
+	c.failing = true
+	c.mu.Unlock()
+}
 
 // join returns the next confirmation, which begins later.
 func (c *confirmations) join() (next *confirmation, failing bool) {

@@ -462,6 +462,45 @@ func TestReadsWaitForHolder(t *testing.T) {
 	})
 }
 
+// TestStaleReadWaitsOnce cuts a follower with stale reads off. A request that reads several
+// times waits once for a lease, also if its wait and the look at the log end at the same
+// time, which is decided by chance.
+func TestStaleReadWaitsOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 2, func(_ int, n *node) { n.options.StaleReads = true })
+		holder := w.holder()
+		far := w.others(holder)[0]
+		for range 50 {
+			w.network.Cut(far.host, holder.host, true)
+			far.host.CutLog(true)
+			time.Sleep(sharedlog.HolderLeaseDefault) // the read lease is over
+			begun := time.Now()
+			for range 3 {
+				if err := far.cluster.BeforeRead(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if took := time.Since(begun); took > 2*sharedlog.HolderLeaseDefault+10*time.Millisecond {
+				t.Fatalf("three reads took %v", took)
+			}
+			w.network.Cut(far.host, holder.host, false)
+			far.host.CutLog(false)
+			before := far.cluster.StaleReads()
+			for {
+				if err := far.cluster.BeforeRead(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				n := far.cluster.StaleReads()
+				if n == before {
+					break
+				}
+				before = n
+				time.Sleep(100 * time.Millisecond)
+			}
+		}
+	})
+}
+
 // TestCutOff cuts a follower from the holder and the log: its reads fail once its read
 // lease is over, unless stale reads are set or the read is local.
 func TestCutOff(t *testing.T) {
