@@ -176,7 +176,8 @@ func (c *conn) begin() {
 	}
 }
 
-// end ends a request with a context that begin began, at a Unix time in nanoseconds, which is now if it is 0.
+// end ends a request with a context that begin began, at a Unix time in nanoseconds, which
+// is now if it is 0.
 func (c *conn) end(ctx context.Context, at int64) {
 	if !c.trusted.Load() && ctx.Err() == nil {
 		c.answered.Add(1)

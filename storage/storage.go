@@ -28,8 +28,8 @@ type Revision uint64
 // predecessor of the first entry.
 type Hash [32]byte
 
-// Incarnation is a value that each new store gets, and that no other store has. It makes tokens of a
-// deleted store invalid, even if a new store has the same alias.
+// Incarnation is a value that each new store gets, and that no other store has. It makes
+// tokens of a deleted store invalid, even if a new store has the same alias.
 type Incarnation [16]byte
 
 // WriterID identifies a process that writes. Each process chooses a random one.
