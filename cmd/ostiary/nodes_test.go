@@ -593,7 +593,7 @@ func TestNodesPaused(t *testing.T) {
 // log is there again.
 func TestNodesNoLog(t *testing.T) {
 	t.Parallel()
-	c := startNodes(t, 2, "--request-timeout", "2s")
+	c := startNodes(t, 2, "--request-timeout", "5s")
 	c.prepare(c.all[0])
 	if err := c.write(c.all[1], 1); err != nil {
 		t.Fatal(err)

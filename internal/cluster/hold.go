@@ -115,9 +115,12 @@ func (n *Node) beginHold(ctx context.Context, t *takeOver, h *hold, cancel conte
 
 // leasesBefore returns the read leases of the holder before this one that may still last.
 // With a lease that has run out there are none, because none ends later (C2). A holder
-// that resigns does so before the end.
+// that resigns does so before the end. A log without a lease is new, or was moved here with
+// what an earlier holder has written.
 func (n *Node) leasesBefore(ctx context.Context, t *takeOver) map[start]time.Duration {
-	if t.leased != nil || !vacant(t.lease) || t.lease == (sharedlog.Lease{}) {
+	_, epoch := n.driver.Applied()
+	isNew := t.lease == (sharedlog.Lease{}) && epoch == 0
+	if t.leased != nil || !vacant(t.lease) || isNew {
 		return t.leased
 	}
 	until := n.opts.Clock.Now() + stretch(t.readLease)

@@ -17,6 +17,7 @@ import (
 	"github.com/ostiary/ostiary/storage/memory"
 	"github.com/ostiary/ostiary/storage/replica"
 	"github.com/ostiary/ostiary/storage/sharedlog"
+	"github.com/ostiary/ostiary/storage/sharedlog/memorylog"
 )
 
 // The durations of the rules.
@@ -887,6 +888,78 @@ func TestMoved(t *testing.T) {
 		w.settle()
 		w.mustWrite()
 	})
+}
+
+// TestMovedReads moves the log of three nodes to another one. One of them no longer reaches
+// anything, and has a read lease of the holder before the move (C4). Another one does not look
+// at the lease, and reads without one (C7).
+func TestMovedReads(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		next := memorylog.New()
+		var blind atomic.Pointer[node]
+		w := newWorld(t, 3, func(_ int, n *node) {
+			n.wrap = func(l sharedlog.Log) sharedlog.Log {
+				l = sharedlog.WithNext(l, n.host.Log(next.Open()), func() {})
+				return blindLog{l, func() bool { return blind.Load() == n }}
+			}
+		})
+		from, to := w.tables.Open(), next.Open()
+		defer from.Close()
+		defer to.Close()
+		described, err := from.Cluster(t.Context())
+		if err == nil {
+			err = to.SwapCluster(t.Context(), sharedlog.Cluster{}, described)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		holder := w.holder()
+		far, other := w.others(holder)[0], w.others(holder)[1]
+		fence, err := replica.TakeFence(t.Context(), from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range w.others(far) {
+			w.network.Cut(far.host, n.host, true)
+		}
+		far.host.CutLog(true)
+		time.Sleep(time.Until(fence.LeasesEnd()))
+		w.network.Cut(other.host, holder.host, true)
+		blind.Store(holder)
+		if _, err := replica.Mirror(t.Context(), from, to, func(uint64) {}); err != nil {
+			t.Fatal(err)
+		}
+		if err := fence.End(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		object, err := other.write(t.Context())
+		for errors.Is(err, ostiary.ErrNoHolder) {
+			time.Sleep(time.Millisecond)
+			object, err = other.write(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if there, err := far.has(t.Context(), object, ostiary.Acknowledged()); err == nil && !there {
+			t.Error("a node with a read lease of the holder before the move does not show a write after it")
+		}
+		if there, err := holder.has(t.Context(), object, ostiary.Acknowledged()); err == nil && !there {
+			t.Error("a node that has read the head of the log before the move does not show a write after it")
+		}
+	})
+}
+
+// blindLog is a log whose lease can be read late only.
+type blindLog struct {
+	sharedlog.Log
+	blind func() bool
+}
+
+func (l blindLog) Lease(ctx context.Context, shard sharedlog.Shard) (sharedlog.Lease, error) {
+	if l.blind() {
+		time.Sleep(10 * lease)
+	}
+	return l.Log.Lease(ctx, shard)
 }
 
 // TestLateFollower makes the acknowledgements of a follower late: the holder suspends it

@@ -22,8 +22,9 @@ func Mover() (id storage.NodeID) {
 	return id
 }
 
-// MovedFrom returns the last lease of a log that is moved, after the mover's lease l. The swap from l to it is the moment of the move: either it succeeds, or a
-// node has taken l over before.
+// MovedFrom returns the last lease of a log that is moved, after the mover's lease l. The
+// swap from l to it is the moment of the move: either it succeeds, or a node has taken l over
+// before.
 func (l Lease) MovedFrom() Lease {
 	l.Renewals = math.MaxInt64
 	return l
@@ -112,9 +113,23 @@ func (l *withNext) SwapCluster(ctx context.Context, old, new Cluster) error {
 	return l.current().SwapCluster(ctx, old, new)
 }
 
-// Head implements [Log].
+// Head implements [Log]. That of log counts only if the log was not moved when it was read:
+// otherwise a node may have written to next already.
 func (l *withNext) Head(ctx context.Context, shard Shard) (Position, error) {
-	return l.current().Head(ctx, shard)
+	if l.done.Err() != nil {
+		return l.next.Head(ctx, shard)
+	}
+	head, err := l.log.Head(ctx, shard)
+	if err != nil {
+		return head, err
+	}
+	if _, err := l.Lease(ctx, shard); err != nil {
+		return Position{}, err
+	}
+	if l.done.Err() == nil {
+		return head, nil
+	}
+	return l.next.Head(ctx, shard)
 }
 
 // Append implements [Log].
