@@ -6,6 +6,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	consensus "github.com/hashicorp/raft"
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/ostiary/ostiary/storage"
@@ -75,6 +76,11 @@ func VerifyLeader(n *Node) error { return n.verifyLeader() }
 
 // EndConsensus ends the consensus of a node, as the first step of Close.
 func EndConsensus(n *Node) error { return n.raft.Shutdown().Error() }
+
+// Pipeline returns a pipeline of entries from a node to another one.
+func Pipeline(from *Node, to Member) (consensus.AppendPipeline, error) {
+	return from.trans.AppendEntriesPipeline(consensus.ServerID(to.ID), consensus.ServerAddress(to.Address))
+}
 
 // Propose makes an entry of the consensus of any fields, and ProposeHere as another node
 // asks for it.

@@ -74,7 +74,7 @@ type Node struct {
 	raft    *consensus.Raft
 
 	incoming chan net.Conn // connections of the consensus that others have opened
-	trans    *consensus.NetworkTransport
+	trans    *transport    // nil before it is opened
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -178,8 +178,8 @@ func (n *Node) configure() (*consensus.FileSnapshotStore, *consensus.Config, err
 	if err != nil {
 		return nil, nil, err
 	}
-	n.trans = consensus.NewNetworkTransportWithConfig(&consensus.NetworkTransportConfig{
-		Stream: (*streamLayer)(n), MaxPool: 3, Timeout: 10 * time.Second, Logger: logger})
+	n.trans = &transport{consensus.NewNetworkTransportWithConfig(&consensus.NetworkTransportConfig{
+		Stream: (*streamLayer)(n), MaxPool: 3, Timeout: 10 * time.Second, Logger: logger})}
 	config := consensus.DefaultConfig()
 	config.LocalID = n.id
 	config.Logger = logger

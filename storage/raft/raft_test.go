@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	consensus "github.com/hashicorp/raft"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
@@ -472,6 +473,44 @@ func TestVerifyLeaderEnds(t *testing.T) {
 		}
 	case <-f.ctx().Done():
 		t.Error("the question is never answered")
+	}
+}
+
+// TestPipelineUnread sends entries of an old leader to a node, which refuses them, and reads
+// no answer, as a leader does that has seen the first one: each is still sent.
+func TestPipelineUnread(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 2)
+	to := f.nodes[1]
+	p, err := raft.Pipeline(f.nodes[0].Node, raft.Member{ID: to.ID(), Address: to.address})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const sends = 5
+	sent := make(chan error, sends)
+	go func() {
+		for range sends {
+			_, err := p.AppendEntries(&consensus.AppendEntriesRequest{RPCHeader: consensus.RPCHeader{ProtocolVersion: consensus.ProtocolVersionMax}}, &consensus.AppendEntriesResponse{})
+			sent <- err
+		}
+	}()
+	for i := range sends {
+		select {
+		case err := <-sent:
+			if err != nil {
+				t.Fatal(err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%d entries were sent, and the next one is never sent", i)
+		}
+	}
+	for range sends {
+		if answer := <-p.Consumer(); answer.Error() != nil || answer.Response().Success {
+			t.Fatalf("an entry of term 0 is answered by %+v, error %v", answer.Response(), answer.Error())
+		}
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
 	}
 }
 
