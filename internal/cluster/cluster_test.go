@@ -49,6 +49,7 @@ type node struct {
 	address string
 	// wall is by how much the time of day of the node's engine is late or early.
 	wall    time.Duration
+	log     sharedlog.Log // that of wrap
 	cluster *cluster.Node
 	driver  *replica.Driver
 	engine  *ostiary.Engine
@@ -95,6 +96,7 @@ func (n *node) open(t testing.TB) error {
 	if n.wrap != nil {
 		o.Log = n.wrap(o.Log)
 	}
+	n.log = o.Log
 	if n.bootClock {
 		o.Clock = nil
 	}

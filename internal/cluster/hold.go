@@ -79,12 +79,22 @@ func (n *Node) pause(d time.Duration) {
 // takeLease replaces the lease of the log by one of this node.
 func (n *Node) takeLease(t *takeOver) (*hold, error) {
 	_, epoch := n.driver.Applied()
-	lease := sharedlog.Lease{Holder: n.self.ID, Epoch: max(t.lease.Epoch, epoch) + 1, Renewals: 1}
+	lease := sharedlog.Lease{Holder: n.self.ID, Epoch: max(t.lease.Epoch, epoch) + 1, Renewals: n.attempt(0)}
 	h := &hold{renewing: make(chan struct{}, 1), lease: lease, until: n.opts.Clock.Now() + n.settings.HolderLease}
 	if err := n.swapLease(n.ctx, t.lease, lease); err != nil {
 		return nil, fmt.Errorf("take the lease over: %w", err)
 	}
 	return h, nil
+}
+
+// attempt returns a number of renewals above one that no other attempt of this node has: an
+// attempt whose answer is lost is made only if the lease has its number. Otherwise it would
+// count from the last attempt what an earlier one has made (C1).
+func (n *Node) attempt(above uint64) uint64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.renewals = max(n.renewals, above) + 1
+	return n.renewals
 }
 
 // swapLease replaces the lease of the log. If the outcome is open, it reads the lease.
@@ -231,7 +241,7 @@ func (n *Node) renewOnce(ctx context.Context, h *hold) error {
 	old := h.lease
 	n.mu.Unlock()
 	next := old
-	next.Renewals++
+	next.Renewals = n.attempt(old.Renewals)
 	begun := n.opts.Clock.Now()
 	err := n.swapLease(ctx, old, next)
 	if err == nil {

@@ -80,6 +80,8 @@ type Node struct {
 	follows *following // the last stream to a holder
 	leaving bool       // the node is being closed, and wants no read lease
 	hold    *hold      // nil unless the node is the holder, or takes the role over
+	// renewals is the highest number of renewals of a lease that this node has tried.
+	renewals uint64
 	// draining is true while the holder waits for the writes that have begun, and begun
 	// is their number.
 	draining bool
@@ -282,7 +284,9 @@ func (n *Node) glance() (t *takeOver, followed bool) {
 	if err != nil {
 		return nil, false
 	}
-	n.see(lease, now)
+	if lease != n.lease { // also an older one: a database may have lost its last changes
+		n.lease, n.seen = lease, max(now, 1)
+	}
 	if n.opts.Reluctance < 0 {
 		return nil, lease.Holder != n.self.ID && !vacant(lease)
 	}
@@ -339,7 +343,7 @@ func (n *Node) member(ctx context.Context) (longest sharedlog.Settings, err erro
 // resigned.
 func vacant(l sharedlog.Lease) bool { return l.Renewals == 0 }
 
-// see notes a lease of the log that was read, or that a grant rests on. The caller
+// see notes a lease of the log that a grant or this node's renewal rests on. The caller
 // holds n.mu. The lease was renewed before now, so its holder counts from earlier.
 func (n *Node) see(lease sharedlog.Lease, now time.Duration) {
 	newer := lease.Epoch > n.lease.Epoch || lease.Epoch == n.lease.Epoch && lease.Renewals > n.lease.Renewals

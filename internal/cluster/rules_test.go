@@ -962,6 +962,92 @@ func (l blindLog) Lease(ctx context.Context, shard sharedlog.Shard) (sharedlog.L
 	return l.Log.Lease(ctx, shard)
 }
 
+// TestRenewalAnswersLost loses the answers of the log to a holder that nobody else reaches
+// any more: it renews its lease once, and tries that again for nearly as long as it lasts. It
+// may then not count from the last attempt (C1).
+func TestRenewalAnswersLost(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 2, func(_ int, n *node) {
+			n.wrap = func(l sharedlog.Log) sharedlog.Log { return &lossyLease{Log: l} }
+		})
+		holder := w.holder()
+		other := w.others(holder)[0]
+		log := holder.log.(*lossyLease)
+		w.network.Cut(holder.host, other.host, true)
+		log.swaps.Store(true)
+		log.reads.Store(true)
+		before := log.made.Load()
+		for log.made.Load() == before {
+			time.Sleep(time.Millisecond)
+		}
+		renewed := time.Now()
+		time.Sleep(lease * 8 / 10)
+		log.reads.Store(false)
+		for tried := log.tried.Load(); log.tried.Load() == tried; {
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(5 * oneWay) // it has read the lease
+		holder.host.CutLog(true)
+		object, err := other.write(t.Context())
+		for errors.Is(err, ostiary.ErrNoHolder) {
+			time.Sleep(time.Millisecond)
+			object, err = other.write(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(renewed); took > 2*lease {
+			t.Fatalf("the next holder has written %v after the last renewal", took)
+		}
+		if there, err := holder.has(t.Context(), object, ostiary.Acknowledged()); err == nil && !there {
+			t.Error("a holder that counts its lease from a renewal that was not made does not show a write")
+		}
+	})
+}
+
+// lossyLease is a log whose answers about the lease are lost.
+type lossyLease struct {
+	sharedlog.Log
+	swaps, reads atomic.Bool // those that are lost
+	made, tried  atomic.Int64
+}
+
+var errAnswerLost = errors.New("the answer is lost")
+
+func (l *lossyLease) SwapLease(ctx context.Context, shard sharedlog.Shard, old, new sharedlog.Lease) error {
+	err := l.Log.SwapLease(ctx, shard, old, new)
+	if !l.swaps.Load() {
+		return err
+	}
+	l.tried.Add(1)
+	if err == nil {
+		l.made.Add(1)
+	}
+	return errAnswerLost
+}
+
+func (l *lossyLease) Lease(ctx context.Context, shard sharedlog.Shard) (sharedlog.Lease, error) {
+	if l.reads.Load() {
+		return sharedlog.Lease{}, errAnswerLost
+	}
+	return l.Log.Lease(ctx, shard)
+}
+
+// TestLeaseGoesBack makes the lease of the log an older one, as a database does that takes
+// over without the last changes, at the moment at which the holder dies.
+func TestLeaseGoesBack(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 3, nil)
+		restore := w.tables.Backup()
+		time.Sleep(5 * time.Second)
+		holder := w.holder()
+		restore()
+		holder.kill(t)
+		w.settle()
+		w.mustWrite()
+	})
+}
+
 // TestLateFollower makes the acknowledgements of a follower late: the holder suspends it
 // after three, and writes are quick again.
 func TestLateFollower(t *testing.T) {

@@ -107,7 +107,8 @@ type Lease struct {
 	Holder storage.NodeID
 	// Epoch rises with each new holder. A holder may raise it too.
 	Epoch uint64
-	// Renewals is the number of renewals in the epoch.
+	// Renewals rises with each renewal in the epoch, sometimes by more than one. It is 0 if
+	// nobody holds the lease.
 	Renewals uint64
 }
 
