@@ -71,9 +71,17 @@ func (b *Balancer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// Without it the server ends the body of the request when the header of the response is
 	// written. The transport, which looks for the end of that body after its last byte, then
 	// closes the connection in the middle of a response that came early.
-	_ = http.NewResponseController(w).EnableFullDuplex()
+	c := http.NewResponseController(w)
+	_ = c.EnableFullDuplex()
 	b.proxy.ServeHTTP(w, r)
+	// The end of the request may still be on its way. Without it the server resets the stream
+	// after the response, which grpc-js now and then takes for the outcome.
+	_ = c.SetReadDeadline(time.Now().Add(restTime))
+	_, _ = io.Copy(io.Discard, r.Body)
 }
+
+// restTime is how long the proxy waits for the end of a request after its response.
+const restTime = time.Second
 
 // RoundTrip implements [http.RoundTripper].
 func (b *Balancer) RoundTrip(r *http.Request) (response *http.Response, err error) {
