@@ -892,12 +892,16 @@ func TestMoved(t *testing.T) {
 
 // TestMovedReads moves the log of three nodes to another one. One of them no longer reaches
 // anything, and has a read lease of the holder before the move (C4). Another one does not look
-// at the lease, and reads without one (C7).
+// at the lease, and reads without one (C7). A fourth one does not know the other log, because
+// an operator has forgotten it.
 func TestMovedReads(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		next := memorylog.New()
 		var blind atomic.Pointer[node]
-		w := newWorld(t, 3, func(_ int, n *node) {
+		w := newWorld(t, 4, func(i int, n *node) {
+			if i == 3 {
+				return
+			}
 			n.wrap = func(l sharedlog.Log) sharedlog.Log {
 				l = sharedlog.WithNext(l, n.host.Log(next.Open()), func() {})
 				return blindLog{l, func() bool { return blind.Load() == n }}
@@ -914,7 +918,7 @@ func TestMovedReads(t *testing.T) {
 			t.Fatal(err)
 		}
 		holder := w.holder()
-		far, other := w.others(holder)[0], w.others(holder)[1]
+		far, other, forgotten := w.others(holder)[0], w.others(holder)[1], w.nodes[3]
 		fence, err := replica.TakeFence(t.Context(), from)
 		if err != nil {
 			t.Fatal(err)
@@ -945,6 +949,12 @@ func TestMovedReads(t *testing.T) {
 		}
 		if there, err := holder.has(t.Context(), object, ostiary.Acknowledged()); err == nil && !there {
 			t.Error("a node that has read the head of the log before the move does not show a write after it")
+		}
+		for name, c := range map[string]ostiary.Consistency{"a default": ostiary.Acknowledged(), "a fully consistent": ostiary.FullyConsistent()} {
+			there, err := forgotten.has(t.Context(), object, c)
+			if !errors.Is(err, ostiary.ErrNoLease) {
+				t.Errorf("a node that does not know the log after the move answers %s read of a write there: %v, error %v", name, there, err)
+			}
 		}
 	})
 }

@@ -198,6 +198,15 @@ func (l *Log) Head(ctx context.Context, of sharedlog.Shard) (p sharedlog.Positio
 	return p, err
 }
 
+// Newest implements [sharedlog.Newester].
+func (l *Log) Newest(ctx context.Context, of sharedlog.Shard) (p sharedlog.Position, err error) {
+	moved := false
+	if _, err = l.look(ctx, func(m *machine) { p, moved = m.shard(of).Head, m.shard(of).Lease.Moved() }); err == nil && moved {
+		err = sharedlog.ErrMoved
+	}
+	return p, err
+}
+
 // Append implements [sharedlog.Log].
 func (l *Log) Append(ctx context.Context, of sharedlog.Shard, after sharedlog.Position, record sharedlog.Record, secrets []sharedlog.SecretChange) error {
 	if err := sharedlog.CheckSegment(&record); err != nil {

@@ -38,7 +38,7 @@ func (r *Driver) give() { <-r.turn }
 
 // Confirm implements [storage.Confirmer]: it returns when everything that was in the
 // log at the time of the call is applied. It fails with [storage.ErrNoLease] if the log
-// cannot be reached.
+// cannot be reached, or was moved to a place that this node does not know.
 func (r *Driver) Confirm(ctx context.Context) error { return r.unsure(ctx, r.confirm(ctx)) }
 
 // unsure returns the error of a look at the log: [storage.ErrNoLease] with the cause,
@@ -58,7 +58,7 @@ func (r *Driver) confirm(ctx context.Context) error {
 		return err
 	}
 	before := r.applied.Load().applied
-	head, err := r.log.Head(ctx, shard)
+	head, err := sharedlog.Newest(ctx, r.log, shard)
 	if err != nil {
 		return err
 	}

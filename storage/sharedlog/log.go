@@ -237,6 +237,36 @@ type Log interface {
 	Close() error
 }
 
+// Newester is an optional interface of a [Log] that answers [Newest] with one question.
+type Newester interface {
+	// Newest is [Newest] for this log.
+	Newest(ctx context.Context, shard Shard) (Position, error)
+}
+
+// Newest returns the last segment of a shard, with everything that any node of the cluster
+// had written at the time of the call. It fails with [ErrMoved] if the log was moved: nodes
+// may have written more to the next one. [Log.Head] does not look at that.
+func Newest(ctx context.Context, log Log, shard Shard) (head Position, err error) {
+	if l, is := log.(Newester); is {
+		return l.Newest(ctx, shard)
+	}
+	// If the log was not moved after the call, it had everything at the time of the call. So
+	// the order of the two questions does not matter.
+	read := make(chan error, 1)
+	go func() {
+		lease, err := log.Lease(ctx, shard)
+		if err == nil && lease.Moved() {
+			err = ErrMoved
+		}
+		read <- err
+	}()
+	head, err = log.Head(ctx, shard)
+	if moved := <-read; err == nil {
+		err = moved
+	}
+	return head, err
+}
+
 // Keeper is an optional interface of a [Log] that keeps the segments on this node.
 type Keeper interface {
 	// Kept returns a connection whose Head and Read return what this node has, without a

@@ -113,23 +113,21 @@ func (l *withNext) SwapCluster(ctx context.Context, old, new Cluster) error {
 	return l.current().SwapCluster(ctx, old, new)
 }
 
-// Head implements [Log]. That of log counts only if the log was not moved when it was read:
-// otherwise a node may have written to next already.
+// Head implements [Log].
 func (l *withNext) Head(ctx context.Context, shard Shard) (Position, error) {
-	if l.done.Err() != nil {
-		return l.next.Head(ctx, shard)
-	}
-	head, err := l.log.Head(ctx, shard)
-	if err != nil {
-		return head, err
-	}
-	if _, err := l.Lease(ctx, shard); err != nil {
-		return Position{}, err
-	}
+	return l.current().Head(ctx, shard)
+}
+
+// Newest implements [Newester].
+func (l *withNext) Newest(ctx context.Context, shard Shard) (Position, error) {
 	if l.done.Err() == nil {
-		return head, nil
+		head, err := Newest(ctx, l.log, shard)
+		if !errors.Is(err, ErrMoved) {
+			return head, err
+		}
+		l.follow()
 	}
-	return l.next.Head(ctx, shard)
+	return Newest(ctx, l.next, shard)
 }
 
 // Append implements [Log].

@@ -21,6 +21,22 @@ func (l *Log) Head(ctx context.Context, of sharedlog.Shard) (p sharedlog.Positio
 	return p, fill(p.Hash[:], hash)
 }
 
+// Newest implements [sharedlog.Newester].
+func (l *Log) Newest(ctx context.Context, of sharedlog.Shard) (p sharedlog.Position, err error) {
+	var hash []byte
+	var moved int
+	last := sharedlog.Lease{Holder: sharedlog.Mover()}.MovedFrom()
+	found, err := l.row(ctx, `select sequence, hash, (select count(*) from ostiary_lease where shard = ? and holder = ? and renewals = ?)
+		from ostiary_log where shard = ? order by sequence desc limit 1`, []any{int64(of), last.Holder[:], int64(last.Renewals), int64(of)}, &p.Sequence, &hash, &moved)
+	if err != nil || !found {
+		return sharedlog.Position{}, err
+	}
+	if moved > 0 {
+		return sharedlog.Position{}, sharedlog.ErrMoved
+	}
+	return p, fill(p.Hash[:], hash)
+}
+
 // readRows is how many segments one query returns at most. Their memory is held while
 // the caller uses them, so that no query is open meanwhile.
 const readRows = 64

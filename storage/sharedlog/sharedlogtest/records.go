@@ -21,6 +21,7 @@ func recordCases() []testcase {
 		{"cluster", "The description of the cluster is replaced only if it is the one that the caller has read.", cluster},
 		{"lease", "A lease is replaced only by a renewal of its holder or by a higher epoch, and only if it is the one that the caller has read.", lease},
 		{"lease/race", "Of several nodes that take a lease over at the same time, one succeeds.", leaseRace},
+		{"newest", "The last segment is the newest one unless the log was moved.", newest},
 		{"nodes", "A start of a node replaces its record only with a higher number; later reports need the same number.", nodes},
 	}
 }
@@ -160,6 +161,32 @@ func lease(k *kit) {
 	other, err := k.Lease(k.ctx, 1)
 	k.ok(err)
 	k.check(other == sharedlog.Lease{}, "the lease of another shard is %+v", other)
+}
+
+func newest(k *kit) {
+	head, err := sharedlog.Newest(k.ctx, k.Log, 0)
+	k.ok(err)
+	k.check(head == sharedlog.Position{}, "a log without segments ends with %v", head)
+	k.change()
+	k.ok(k.SwapLease(k.ctx, 0, sharedlog.Lease{}, sharedlog.Lease{Holder: sharedlog.Mover(), Epoch: 1, Renewals: 1}))
+	want, err := k.Head(k.ctx, 0)
+	k.ok(err)
+	head, err = sharedlog.Newest(k.ctx, k.Log, 0)
+	k.ok(err)
+	k.check(head == want, "the newest segment is %v, want %v", head, want)
+	lease, err := k.Lease(k.ctx, 0)
+	k.ok(err)
+	k.ok(k.SwapLease(k.ctx, 0, lease, lease.MovedFrom()))
+	lease, err = k.Lease(k.ctx, 0)
+	k.ok(err)
+	if !lease.Moved() {
+		k.Skip("the log goes on with the next one, where it was moved to")
+	}
+	_, err = sharedlog.Newest(k.ctx, k.Log, 0)
+	k.is(err, sharedlog.ErrMoved)
+	head, err = k.Head(k.ctx, 0)
+	k.ok(err)
+	k.check(head == want, "the last segment of a log that was moved is %v, want %v", head, want)
 }
 
 func leaseRace(k *kit) {
