@@ -208,6 +208,8 @@ func TestMigrateLive(t *testing.T) {
 	if text := c.run("migrate", "--live", from, to); !strings.Contains(text, "an earlier command has proved it") || !strings.Contains(text, "3 nodes go on with it now") {
 		t.Errorf("the repeated command printed %s", text)
 	}
+	c.fails([]string{"runs on FROM and does not know TO"}, "migrate", "--live", to, from)
+	load.progress()
 	n := load.end()
 	if t.Failed() {
 		return

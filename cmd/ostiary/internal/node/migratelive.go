@@ -36,13 +36,17 @@ func (m *move) moveLive(ctx context.Context, from, to *movedLog, at *cli.App) er
 		return err
 	}
 	moved := lease.Moved() // by an attempt that was interrupted at its end
-	nodes, err := waitingNodes(ctx, from, to)
-	if err != nil && !(moved && errors.Is(err, errNoneRuns)) {
-		return err
-	}
 	if moved {
+		nodes, err := runningNodes(ctx, from, func(*sharedlog.Node) error { return nil })
+		if err != nil {
+			return err
+		}
 		m.done.Cluster, m.nodes = cluster.ID.String(), len(nodes)
 		return m.end(ctx, from, to, nodes)
+	}
+	nodes, err := waitingNodes(ctx, from, to)
+	if err != nil {
+		return err
 	}
 	if wait := replica.LeasesWait(cluster.Settings); wait > fencedMax/2 {
 		return fmt.Errorf("FROM has a holder lease of %s and a read lease of %s, with which no node would write for %s, expected a difference of at most %s: change them with \"ostiary node settings\"",
@@ -101,37 +105,60 @@ func (m *move) pourOnce(ctx context.Context, to *movedLog, at *cli.App, place re
 	return m.pour(ctx, to, at)
 }
 
-var errNoneRuns = errors.New("no node runs on FROM: run the command without --live")
-
-// waitingNodes returns the nodes that run on FROM. It fails if one of them was started
-// without --next-log TO, and with errNoneRuns if there are none.
-func waitingNodes(ctx context.Context, from, to *movedLog) (running []sharedlog.Node, err error) {
-	nodes, now, err := from.Nodes(ctx)
+// runningNodes returns the nodes that run on a log. It fails with the error of check for one
+// of them.
+func runningNodes(ctx context.Context, log *movedLog, check func(*sharedlog.Node) error) (running []sharedlog.Node, err error) {
+	nodes, now, err := log.Nodes(ctx)
 	if err != nil {
 		return nil, err
-	}
-	waiting, _, err := to.Nodes(ctx)
-	if err != nil {
-		return nil, err
-	}
-	starts := map[storage.NodeID]uint64{}
-	for i := range waiting {
-		starts[waiting[i].ID] = waiting[i].Start
 	}
 	for i := range nodes {
 		n := &nodes[i]
 		if !n.Runs(now) {
 			continue
 		}
-		if starts[n.ID] != n.Start {
-			return nil, fmt.Errorf("node %s runs on FROM and does not know TO: start it with --next-log %s first", n.ID, to.shown)
+		if err := check(n); err != nil {
+			return nil, err
 		}
 		running = append(running, *n)
 	}
-	if len(running) == 0 {
-		return nil, errNoneRuns
-	}
 	return running, nil
+}
+
+// waitingNodes returns the nodes that run on FROM. It fails if there are none, and if one of
+// them would not go on with TO: it was started without --next-log TO, or has leases for which
+// the others would not wait.
+func waitingNodes(ctx context.Context, from, to *movedLog) (running []sharedlog.Node, err error) {
+	waiting, _, err := to.Nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// The record of a node that waits is that of one that has stopped. A node that was on TO
+	// once, and has gone on with FROM, has left another one there.
+	starts := map[storage.NodeID]uint64{}
+	for i := range waiting {
+		if waiting[i].Stopped {
+			starts[waiting[i].ID] = waiting[i].Start
+		}
+	}
+	cluster, err := from.Cluster(ctx)
+	if err != nil {
+		return nil, err
+	}
+	running, err = runningNodes(ctx, from, func(n *sharedlog.Node) error {
+		if starts[n.ID] != n.Start {
+			return fmt.Errorf("node %s runs on FROM and does not know TO: start it with --next-log %s first", n.ID, to.shown)
+		}
+		s := cluster.Settings
+		if n.HolderLease != 0 && n.HolderLease != s.HolderLease || n.ReadLease != 0 && n.ReadLease != s.ReadLease {
+			return fmt.Errorf("node %s has a holder lease of %s and a read lease of %s, expected those of its cluster, %s and %s: start it again first", n.ID, n.HolderLease, n.ReadLease, s.HolderLease, s.ReadLease)
+		}
+		return nil
+	})
+	if err == nil && len(running) == 0 {
+		err = errors.New("no node runs on FROM: run the command without --live")
+	}
+	return running, err
 }
 
 // switchOver lets no node write, copies the last segments, and ends the lease of FROM. After
@@ -181,6 +208,9 @@ func (m *move) finish(ctx context.Context, from, to *movedLog, fence *replica.Fe
 		}
 	}
 	if err := fence.Renew(ctx); err != nil {
+		return last, err
+	}
+	if _, err := waitingNodes(ctx, from, to); err != nil { // one may have started meanwhile
 		return last, err
 	}
 	head, err := from.Head(ctx, shard)

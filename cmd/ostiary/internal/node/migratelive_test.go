@@ -1,0 +1,79 @@
+package node
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ostiary/ostiary/internal/cluster"
+	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/replica"
+	"github.com/ostiary/ostiary/storage/sharedlog"
+	"github.com/ostiary/ostiary/storage/sharedlog/memorylog"
+)
+
+// TestWaiting looks, at the beginning of a move and at its end, for nodes that would not go on
+// with TO, or that the others would not wait for. They run on FROM then, and nothing is moved.
+func TestWaiting(t *testing.T) {
+	t.Parallel()
+	ctx, settings := t.Context(), cluster.DefaultSettings()
+	settings.HolderLease = settings.ReadLease // no wait
+	id := storage.NodeID{1}
+	for name, c := range map[string]struct {
+		prepare func(from, next sharedlog.Log, n sharedlog.Node) error
+		want    string
+	}{
+		"it waits": {func(from, next sharedlog.Log, n sharedlog.Node) error {
+			return sharedlog.WithNext(from, next, func() {}).Register(ctx, n)
+		}, ""},
+		"it does not know TO": {func(from, _ sharedlog.Log, n sharedlog.Node) error { return from.Register(ctx, n) }, "does not know TO"},
+		"an earlier start knows TO": {func(from, next sharedlog.Log, n sharedlog.Node) error {
+			if err := sharedlog.WithNext(from, next, func() {}).Register(ctx, n); err != nil {
+				return err
+			}
+			n.Start++
+			return from.Register(ctx, n)
+		}, "does not know TO"},
+		"it was moved from TO": {func(from, next sharedlog.Log, n sharedlog.Node) error {
+			if err := next.Register(ctx, n); err != nil {
+				return err
+			}
+			return from.Register(ctx, n)
+		}, "does not know TO"},
+		"it has longer leases": {func(from, next sharedlog.Log, n sharedlog.Node) error {
+			n.HolderLease, n.ReadLease = 20*time.Second, 10*time.Second
+			return sharedlog.WithNext(from, next, func() {}).Register(ctx, n)
+		}, "has a holder lease of 20s and a read lease of 10s, expected those of its cluster, 700ms and 700ms"},
+		"it does not run": {func(from, _ sharedlog.Log, n sharedlog.Node) error {
+			n.Stopped = true
+			return from.Register(ctx, n)
+		}, "no node runs on FROM"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			first, next := memorylog.New().Open(), memorylog.New().Open()
+			described := sharedlog.Cluster{ID: sharedlog.ClusterID{1}, Format: sharedlog.SegmentVersion, Settings: settings}
+			for _, l := range []sharedlog.Log{first, next} {
+				if err := l.SwapCluster(ctx, sharedlog.Cluster{}, described); err != nil {
+					t.Fatal(err)
+				}
+			}
+			m := &move{}
+			from, to := &movedLog{first, "FROM", storage.NodeID{}, m}, &movedLog{next, "TO", storage.NodeID{}, m}
+			if err := c.prepare(first, next, sharedlog.Node{ID: id, Start: 1, HolderLease: settings.HolderLease, ReadLease: settings.ReadLease}); err != nil {
+				t.Fatal(err)
+			}
+			fence, err := replica.TakeFence(ctx, first)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = waitingNodes(ctx, from, to)
+			_, last := m.finish(ctx, from, to, fence, func(uint64) {})
+			for step, err := range map[string]error{"beginning": err, "end": last} {
+				if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+					t.Errorf("at the %s: error %v, expected %q", step, err, c.want)
+				}
+			}
+		})
+	}
+}
