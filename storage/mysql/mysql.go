@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -40,7 +41,8 @@ func Open(ctx context.Context, address string) (*sqllog.Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	log, err := sqllog.Open(ctx, sql.OpenDB(prepared{servers}), dialect{}, check)
+	servers.fit = fit
+	log, err := sqllog.Open(ctx, func() *sql.DB { return sql.OpenDB(prepared{servers}) }, dialect{}, check)
 	if err != nil {
 		return nil, fmt.Errorf("MariaDB or MySQL at %s: %w", servers, err)
 	}
@@ -73,6 +75,7 @@ func Database(address string) (*sql.DB, error) {
 type servers struct {
 	connectors []driver.Connector
 	addresses  []string
+	fit        func(context.Context, driver.Conn) error // why a server cannot be used; nil without conditions
 	last       atomic.Int64
 }
 
@@ -90,7 +93,7 @@ func (s *servers) Connect(ctx context.Context) (driver.Conn, error) {
 		at := (int(first) + i) % len(s.connectors)
 		c, err := s.connectors[at].Connect(ctx)
 		if err == nil {
-			err = ready(ctx, c)
+			err = s.usable(ctx, c)
 		}
 		if err == nil {
 			s.last.Store(int64(at))
@@ -101,27 +104,74 @@ func (s *servers) Connect(ctx context.Context) (driver.Conn, error) {
 	return nil, errors.Join(failures...)
 }
 
-// ready closes a connection to a node of Galera that does not serve.
-func ready(ctx context.Context, c driver.Conn) error {
-	status := map[string]string{}
-	rows, err := c.(driver.QueryerContext).QueryContext(ctx, "show global status where variable_name in ('wsrep_provider_name', 'wsrep_cluster_status', 'wsrep_ready')", nil)
-	if err == nil {
-		row := make([]driver.Value, 2)
-		for err = rows.Next(row); err == nil; err = rows.Next(row) {
-			status[fmt.Sprintf("%s", row[0])] = fmt.Sprintf("%s", row[1])
-		}
-		if errors.Is(err, io.EOF) {
-			err = nil
-		}
-		err = errors.Join(err, rows.Close())
-	}
-	if err == nil && status["wsrep_provider_name"] != "" && (status["wsrep_cluster_status"] != "Primary" || status["wsrep_ready"] != "ON") {
-		err = fmt.Errorf("the node of Galera does not serve: wsrep_cluster_status is %s and wsrep_ready is %s, expected Primary (the node is with the majority of nodes) and ON", status["wsrep_cluster_status"], status["wsrep_ready"])
+// usable closes a connection to a server that cannot be used.
+func (s *servers) usable(ctx context.Context, c driver.Conn) error {
+	err := ready(ctx, c)
+	if err == nil && s.fit != nil {
+		err = s.fit(ctx, c)
 	}
 	if err != nil {
 		return errors.Join(err, c.Close())
 	}
 	return nil
+}
+
+// ready fails on a node of Galera that does not serve.
+func ready(ctx context.Context, c driver.Conn) error {
+	status := map[string]string{}
+	err := each(ctx, c, "show global status where variable_name in ('wsrep_provider_name', 'wsrep_cluster_status', 'wsrep_ready')", 2, func(row []string) {
+		status[row[0]] = row[1]
+	})
+	if err == nil && status["wsrep_provider_name"] != "" && (status["wsrep_cluster_status"] != "Primary" || status["wsrep_ready"] != "ON") {
+		err = fmt.Errorf("the node of Galera does not serve: wsrep_cluster_status is %s and wsrep_ready is %s, expected Primary (the node is with the majority of nodes) and ON", status["wsrep_cluster_status"], status["wsrep_ready"])
+	}
+	return err
+}
+
+// each calls yield with the rows of a query, which have a number of columns.
+func each(ctx context.Context, c driver.Conn, query string, columns int, yield func(row []string)) error {
+	rows, err := c.(driver.QueryerContext).QueryContext(ctx, query, nil)
+	if err != nil {
+		return err
+	}
+	values, texts := make([]driver.Value, columns), make([]string, columns)
+	for err = rows.Next(values); err == nil; err = rows.Next(values) {
+		for i, v := range values {
+			if b, is := v.([]byte); is {
+				v = string(b)
+			}
+			texts[i] = fmt.Sprint(v)
+		}
+		yield(texts)
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return errors.Join(err, rows.Close())
+}
+
+// primary is an expression that is 0 on a server that is read-only, and otherwise 1. Newer
+// versions name the values.
+const primary = "cast(@@global.read_only as char) in ('0', 'OFF')"
+
+// fit fails on a server whose settings break what the log rests on. It looks at each
+// connection: the server may have been restarted with other settings, or be another one.
+func fit(ctx context.Context, c driver.Conn) error {
+	var why error
+	err := each(ctx, c, "select "+primary+", @@global.innodb_flush_log_at_trx_commit, @@global.log_bin, @@global.sync_binlog, @@global.max_allowed_packet", 5, func(row []string) {
+		packet, _ := strconv.Atoi(row[4])
+		switch {
+		case row[0] != "1":
+			why = errors.New("read_only is on, expected the primary")
+		case row[1] != "1":
+			why = fmt.Errorf("innodb_flush_log_at_trx_commit is %s, expected 1: a commit must be durable when it is answered", row[1])
+		case row[2] == "1" && row[3] != "1":
+			why = fmt.Errorf("sync_binlog is %s although the server has a binary log, expected 1: after a crash the server undoes what the binary log lacks", row[3])
+		case packet < packetMin:
+			why = fmt.Errorf("max_allowed_packet is %s, expected %d or more", row[4], packetMin)
+		}
+	})
+	return errors.Join(err, why)
 }
 
 // prepared prepares each connection for the log.
@@ -132,7 +182,8 @@ type prepared struct{ *servers }
 // variable. On Galera a read waits for what was committed on any node before. A write does
 // not, because that costs a round trip between the nodes: package sqllog reads before it
 // reports that a write found another value.
-var sessionSettings = []string{"set session transaction isolation level read committed", "set session wsrep_sync_wait = 1"}
+// With wsrep_dirty_reads a read does not wait, whatever wsrep_sync_wait is.
+var sessionSettings = []string{"set session transaction isolation level read committed", "set session wsrep_sync_wait = 1, session wsrep_dirty_reads = 0"}
 
 // unknownVariable is the number of the error of a setting that the server lacks.
 const unknownVariable = 1193
@@ -232,10 +283,9 @@ func config(u *url.URL) (*mysql.Config, error) {
 
 // check migrates the tables, and checks what the log rests on.
 func check(ctx context.Context, db *sql.DB) error {
-	var readOnly, autocommit bool
-	var flush, packet int
+	var autocommit bool
 	var mode string
-	err := db.QueryRowContext(ctx, "select @@read_only, @@innodb_flush_log_at_trx_commit, @@max_allowed_packet, @@autocommit, @@sql_mode").Scan(&readOnly, &flush, &packet, &autocommit, &mode)
+	err := db.QueryRowContext(ctx, "select @@autocommit, @@sql_mode").Scan(&autocommit, &mode)
 	if err != nil {
 		return err
 	}
@@ -245,12 +295,6 @@ func check(ctx context.Context, db *sql.DB) error {
 		return err
 	}
 	switch {
-	case readOnly:
-		return errors.New("read_only is on, expected the primary")
-	case flush != 1:
-		return fmt.Errorf("innodb_flush_log_at_trx_commit is %d, expected 1: a commit must be durable when it is answered", flush)
-	case packet < packetMin:
-		return fmt.Errorf("max_allowed_packet is %d, expected %d or more", packet, packetMin)
 	case !autocommit:
 		return errors.New("autocommit is off although this program turns it on: something between this program and the server drops settings of a session")
 	case !strings.Contains(mode, "STRICT_ALL_TABLES"):
@@ -386,8 +430,12 @@ func (dialect) Unusable(err error) bool {
 	return false
 }
 
-// Now implements [sqllog.Dialect].
-func (dialect) Now() string { return "cast(unix_timestamp(now(6)) * 1000000 as signed)" }
+// Primary implements [sqllog.Dialect].
+func (dialect) Primary() string { return primary }
+
+// Now implements [sqllog.Dialect]. The time of a session has one hour twice when daylight
+// saving time ends.
+func (dialect) Now() string { return "timestampdiff(microsecond, '1970-01-01', utc_timestamp(6))" }
 
 // Announced implements [sqllog.Dialect]: the database announces nothing.
 func (dialect) Announced(insert sqllog.Statement, _ sharedlog.Shard, _ uint64) sqllog.Statement {

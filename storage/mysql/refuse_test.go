@@ -19,6 +19,7 @@ import (
 	"github.com/ostiary/ostiary/storage/sharedlog/sharedlogtest"
 	"github.com/ostiary/ostiary/storage/sqllog/sqllogtest"
 	"github.com/ostiary/ostiary/workshop/databases"
+	"github.com/ostiary/ostiary/workshop/wait"
 )
 
 // raw opens the database of a URL with the driver alone.
@@ -105,6 +106,28 @@ func TestRefused(t *testing.T) {
 	fails(url, "innodb_flush_log_at_trx_commit is 2")
 	server.Exec("set global innodb_flush_log_at_trx_commit = 1; set global max_allowed_packet = 1048576")
 	fails(url, "max_allowed_packet is 1048576")
+
+	binary := databases.MariaDB(t, "log-bin=binlog", "server-id=1", "sync-binlog=1")
+	url = binary.Database()
+	l = open(t, url)
+	binary.Exec("set global sync_binlog = 0")
+	fails(url, "sync_binlog is 0 although the server has a binary log, expected 1")
+	binary.Kill() // its settings are those of its start again
+	binary.Start()
+	wait.Until(t, "the log is read again", func() bool {
+		_, err := l.Head(t.Context(), 0)
+		return err == nil
+	})
+	binary.Kill()
+	binary.Start()
+	binary.Exec("set global innodb_flush_log_at_trx_commit = 0") // there is no connection now
+	wait.Until(t, "a server that was started again with other settings is refused", func() bool {
+		_, err := l.Head(t.Context(), 0)
+		if err == nil {
+			t.Fatal("the log is read")
+		}
+		return strings.Contains(err.Error(), "innodb_flush_log_at_trx_commit is 0")
+	})
 }
 
 // TestTogether lets several nodes make the tables at once.
@@ -210,4 +233,11 @@ func TestPaused(t *testing.T) {
 	t.Parallel()
 	server := databases.MariaDB(t)
 	sqllogtest.Paused(t, open(t, server.Database()), server.Pause, server.Resume)
+}
+
+// TestStarved lets calls wait for all connections.
+func TestStarved(t *testing.T) {
+	t.Parallel()
+	url := databases.MariaDB(t).Database()
+	sqllogtest.Starved(t, open(t, url), raw(t, url), "lock tables ostiary_secret write")
 }

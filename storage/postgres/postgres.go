@@ -43,6 +43,9 @@ func Open(ctx context.Context, address string) (*sqllog.Log, error) {
 		return nil, err
 	}
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec
+	if config.ValidateConnect == nil { // the URL has no target_session_attrs
+		config.ValidateConnect = isPrimary
+	}
 	for name, value := range map[string]string{
 		"application_name":                    "ostiary",
 		"default_transaction_isolation":       "read committed",
@@ -57,7 +60,8 @@ func Open(ctx context.Context, address string) (*sqllog.Log, error) {
 	if err := adapt(ctx, config); err != nil {
 		return nil, fmt.Errorf("PostgreSQL at %s: %w", config.Host, err)
 	}
-	log, err := sqllog.Open(ctx, stdlib.OpenDB(*config, stdlib.OptionShouldPing(mayBeGone)), &dialect{config}, check)
+	connect := func() *sql.DB { return stdlib.OpenDB(*config, stdlib.OptionShouldPing(mayBeGone)) }
+	log, err := sqllog.Open(ctx, connect, &dialect{config}, check)
 	if err != nil {
 		return nil, fmt.Errorf("PostgreSQL at %s: %w", config.Host, err)
 	}
@@ -70,6 +74,15 @@ func Open(ctx context.Context, address string) (*sqllog.Log, error) {
 	}
 	log.UseReplica(pool)
 	return log, nil
+}
+
+// isPrimary refuses a connection to a replica, so that the next host of the URL is tried.
+func isPrimary(ctx context.Context, conn *pgconn.PgConn) error {
+	results, err := conn.Exec(ctx, "select pg_is_in_recovery()").ReadAll()
+	if err == nil && string(results[0].Rows[0][0]) != "f" {
+		err = errors.New("the server is a read-only replica, expected the primary")
+	}
+	return err
 }
 
 // replicaPool returns a pool of connections to a replica, whose statements are not
@@ -157,18 +170,15 @@ func local(host string) bool {
 
 // check migrates the tables, and checks what the log rests on.
 func check(ctx context.Context, db *sql.DB) error {
-	var replica bool
 	var commit, version, isolation, readOnly string
-	if err := db.QueryRowContext(ctx, `select pg_is_in_recovery(), current_setting('synchronous_commit'), current_setting('server_version_num'),
-		current_setting('transaction_isolation'), current_setting('transaction_read_only')`).Scan(&replica, &commit, &version, &isolation, &readOnly); err != nil {
+	if err := db.QueryRowContext(ctx, `select current_setting('synchronous_commit'), current_setting('server_version_num'),
+		current_setting('transaction_isolation'), current_setting('transaction_read_only')`).Scan(&commit, &version, &isolation, &readOnly); err != nil {
 		return err
 	}
 	number, _ := strconv.Atoi(version)
 	switch {
 	case number < 130000:
 		return fmt.Errorf("the server has version %s, expected 13 or later", version)
-	case replica:
-		return errors.New("the server is a read-only replica, expected the primary")
 	case commit == "off" || commit == "local":
 		return fmt.Errorf("synchronous_commit is %s, expected on: a commit must be durable when it is answered", commit)
 	case readOnly != "off":
@@ -265,6 +275,9 @@ func (*dialect) RolledBack(err error) bool { return code(err) == "40001" || code
 
 // Unusable implements [sqllog.Dialect]: a server that has become read-only.
 func (*dialect) Unusable(err error) bool { return code(err) == "25006" }
+
+// Primary implements [sqllog.Dialect].
+func (*dialect) Primary() string { return "not pg_is_in_recovery()" }
 
 // Now implements [sqllog.Dialect].
 func (*dialect) Now() string {

@@ -152,6 +152,18 @@ func TestPaused(t *testing.T) {
 	sqllogtest.Paused(t, open(t, server.Database()), server.Pause, server.Resume)
 }
 
+// TestStarved lets calls wait for all connections.
+func TestStarved(t *testing.T) {
+	t.Parallel()
+	url := databases.PostgreSQL(t).Database()
+	db, err := sql.Open("pgx", url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	sqllogtest.Starved(t, open(t, url+"?lock_timeout=0"), db, "begin", "lock table ostiary_secret in access exclusive mode")
+}
+
 // TestSerializable runs the suite with the level of isolation that needs repetitions.
 func TestSerializable(t *testing.T) {
 	t.Parallel()

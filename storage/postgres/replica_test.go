@@ -35,3 +35,23 @@ func TestReplica(t *testing.T) {
 		sqllogtest.Open(postgres.Open).Refuses(t, strings.Replace(address, "postgres@", "postgres:hunter2@", 1)+"?replica="+url.QueryEscape(wrong), "expected HOST:PORT")
 	}
 }
+
+// TestDemoted leads connections to a replica.
+func TestDemoted(t *testing.T) {
+	t.Parallel()
+	server := databases.PostgreSQL(t)
+	address := server.Database()
+	replica := server.Replica(t)
+	there := replica.URL(address[strings.LastIndexByte(address, '/')+1:])
+	at, err := url.Parse(there)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("pgx", there)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	sqllogtest.Open(postgres.Open).Demoted(t, sqllogtest.Demoted{URL: address, At: at.Host, Replica: db,
+		Hold: func() { replica.Exec("select pg_wal_replay_pause()"); replica.AwaitPaused() }})
+}

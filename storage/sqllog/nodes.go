@@ -52,7 +52,7 @@ func clusterColumns(c *sharedlog.Cluster) []any {
 // Lease implements [sharedlog.Log].
 func (l *Log) Lease(ctx context.Context, of sharedlog.Shard) (lease sharedlog.Lease, err error) {
 	var holder []byte
-	found, err := l.row(ctx, "select holder, epoch, renewals from ostiary_lease where shard = ?", []any{int64(of)}, &holder, &lease.Epoch, &lease.Renewals)
+	found, err := l.leases.row(ctx, "select holder, epoch, renewals from ostiary_lease where shard = ?", []any{int64(of)}, &holder, &lease.Epoch, &lease.Renewals)
 	if err != nil || !found {
 		return sharedlog.Lease{}, err
 	}
@@ -67,13 +67,13 @@ func (l *Log) SwapLease(ctx context.Context, of sharedlog.Shard, old, new shared
 	}
 	var made bool
 	if old == (sharedlog.Lease{}) {
-		made, err = l.insert(ctx, "insert into ostiary_lease (shard, holder, epoch, renewals) values (?, ?, ?, ?)", int64(of), new.Holder[:], int64(new.Epoch), int64(new.Renewals))
+		made, err = l.leases.insert(ctx, "insert into ostiary_lease (shard, holder, epoch, renewals) values (?, ?, ?, ?)", int64(of), new.Holder[:], int64(new.Epoch), int64(new.Renewals))
 	} else {
 		same := func() (bool, error) {
 			have, err := l.Lease(ctx, of)
 			return have == old, err
 		}
-		made, err = l.replace(ctx, same, "update ostiary_lease set holder = ?, epoch = ?, renewals = ? where shard = ? and holder = ? and epoch = ? and renewals = ?",
+		made, err = l.leases.replace(ctx, same, "update ostiary_lease set holder = ?, epoch = ?, renewals = ? where shard = ? and holder = ? and epoch = ? and renewals = ?",
 			new.Holder[:], int64(new.Epoch), int64(new.Renewals), int64(of), old.Holder[:], int64(old.Epoch), int64(old.Renewals))
 	}
 	if err == nil && !made {

@@ -37,6 +37,9 @@ type Dialect interface {
 	// Unusable reports whether an error means that the server does not serve, although
 	// its connections work. A new connection may reach another one.
 	Unusable(err error) bool
+	// Primary is an expression that is true on a server that takes writes, and false on a
+	// replica.
+	Primary() string
 	// Now is an expression for the time of the database, in microseconds since 1970.
 	Now() string
 	// Announced returns the insert of a segment as a statement that also announces the
@@ -59,11 +62,12 @@ type Statement struct {
 
 // Log is a connection pool to a shared log. It implements [sharedlog.Log].
 type Log struct {
-	db      *sql.DB
-	dialect Dialect
+	*pool
+	// leases are connections for the lease alone: a holder whose renewal waits behind other
+	// calls loses its lease.
+	leases  *pool
 	replica *replica // nil without one
 
-	ctx        context.Context // ends with Close
 	cancel     context.CancelFunc
 	background sync.WaitGroup
 	closing    sync.Once
@@ -80,27 +84,27 @@ var (
 )
 
 const (
-	// connectionsMax is how many connections a node has at most, besides the one that
-	// listens.
-	connectionsMax = 8
+	// connectionsMax is how many connections a node has at most, and leaseConnectionsMax how
+	// many more for the lease. One listens.
+	connectionsMax      = 8
+	leaseConnectionsMax = 2
 	// OpenTime bounds what Open waits for the server. One of another protocol never
 	// answers.
 	OpenTime = 30 * time.Second
 )
 
 // Open returns a log over a database, once check has found that the server is fit and
-// has made the tables, see [Migrate]. Close closes the database, and so does Open if it
-// fails.
-func Open(ctx context.Context, db *sql.DB, dialect Dialect, check func(context.Context, *sql.DB) error) (*Log, error) {
-	db.SetMaxOpenConns(connectionsMax)
-	db.SetMaxIdleConns(connectionsMax)
+// has made the tables, see [Migrate]. connect returns a new pool of connections at each
+// call. Close closes them, and so does Open if it fails.
+func Open(ctx context.Context, connect func() *sql.DB, dialect Dialect, check func(context.Context, *sql.DB) error) (*Log, error) {
+	db := connect()
 	ctx, cancel := context.WithTimeout(ctx, OpenTime)
 	defer cancel()
 	if err := check(ctx, db); err != nil {
 		_ = db.Close()
 		return nil, err
 	}
-	return newLog(db, dialect), nil
+	return newLog(db, connect(), dialect), nil
 }
 
 // Tables are the tables of a log, each with a column.
@@ -112,9 +116,12 @@ func Loopback(host string) bool {
 	return host == "localhost" || strings.HasPrefix(host, "127.") || host == "::1"
 }
 
-func newLog(db *sql.DB, dialect Dialect) *Log {
-	l := &Log{db: db, dialect: dialect, woken: make(chan struct{}), noticed: map[sharedlog.Shard]uint64{}}
-	l.ctx, l.cancel = context.WithCancel(context.Background())
+func newLog(db, leases *sql.DB, dialect Dialect) *Log {
+	l := &Log{woken: make(chan struct{}), noticed: map[sharedlog.Shard]uint64{}}
+	ctx, cancel := context.WithCancel(context.Background())
+	l.cancel = cancel
+	l.pool = newPool(ctx, db, dialect, connectionsMax)
+	l.leases = newPool(ctx, leases, dialect, leaseConnectionsMax)
 	l.background.Go(l.listen)
 	return l
 }
@@ -157,7 +164,7 @@ func (l *Log) Close() error {
 	l.closing.Do(func() {
 		l.cancel()
 		l.background.Wait()
-		l.closeErr = l.db.Close()
+		l.closeErr = errors.Join(l.db.Close(), l.leases.db.Close())
 		if l.replica != nil {
 			l.closeErr = errors.Join(l.closeErr, l.replica.db.Close())
 		}

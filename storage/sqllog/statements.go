@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/ostiary/ostiary/storage"
@@ -21,19 +22,58 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
+// pool are connections to the database.
+type pool struct {
+	db      *sql.DB
+	dialect Dialect
+	max     int             // number of connections
+	ctx     context.Context // ends with Close
+}
+
+func newPool(ctx context.Context, db *sql.DB, dialect Dialect, max int) *pool {
+	db.SetMaxOpenConns(max)
+	db.SetMaxIdleConns(max)
+	return &pool{db, dialect, max, ctx}
+}
+
 // err returns why a call may not begin.
-func (l *Log) err(ctx context.Context) error {
-	if l.ctx.Err() != nil {
+func (p *pool) err(ctx context.Context) error {
+	if p.ctx.Err() != nil {
 		return storage.ErrClosed
 	}
 	return ctx.Err()
 }
 
-// row runs a query for one row and scans it. found is false if there is none.
-func (l *Log) row(ctx context.Context, query string, arguments []any, into ...any) (found bool, err error) {
-	return scanned(l.repeat(ctx, func() error {
-		return l.db.QueryRowContext(ctx, l.dialect.Rebind(query), arguments...).Scan(into...)
-	}))
+// errReplica means that a server cannot tell what the log has.
+var errReplica = errors.New("the server is a read-only replica or was made read-only, expected the primary")
+
+// row runs a query for one row and scans it. found is false if there is none. It fails with
+// errReplica if the server that has answered is not the primary: another one may answer than
+// the one that was connected to, after a fail-over or through a pooler.
+func (p *pool) row(ctx context.Context, query string, arguments []any, into ...any) (found bool, err error) {
+	query = "select " + p.dialect.Primary() + ", own.* from (select 1 as one) as always left join (" +
+		strings.Replace(query, "select ", "select 1 as found, ", 1) + ") as own on true"
+	err = p.repeat(ctx, func() error {
+		return p.scan(ctx, p.db, func(scan func(...any) error) error {
+			var primary bool
+			var has sql.Null[int64]
+			columns := []any{&primary, &has}
+			for range into { // they are null if there is no row
+				columns = append(columns, new(any))
+			}
+			if err := scan(columns...); err != nil {
+				return err
+			}
+			if !primary {
+				return errReplica
+			}
+			if found = has.Valid; !found {
+				return nil
+			}
+			return scan(append([]any{new(any), new(any)}, into...)...)
+		}, query, arguments...)
+	})
+	return found && err == nil, err
 }
 
 // scanned returns the outcome of the scan of a row: found is false if there was none.
@@ -45,9 +85,9 @@ func scanned(err error) (found bool, _ error) {
 }
 
 // exec runs a statement and returns the number of rows that it changed.
-func (l *Log) exec(ctx context.Context, query string, arguments ...any) (changed int64, err error) {
-	err = l.repeat(ctx, func() error {
-		r, err := l.db.ExecContext(ctx, l.dialect.Rebind(query), arguments...)
+func (p *pool) exec(ctx context.Context, query string, arguments ...any) (changed int64, err error) {
+	err = p.repeat(ctx, func() error {
+		r, err := p.db.ExecContext(ctx, p.dialect.Rebind(query), arguments...)
 		if err == nil {
 			changed, err = r.RowsAffected()
 		}
@@ -65,39 +105,39 @@ const (
 )
 
 // repeat runs statements, and runs them again while the database has undone them.
-func (l *Log) repeat(ctx context.Context, run func() error) error {
-	if err := l.err(ctx); err != nil {
+func (p *pool) repeat(ctx context.Context, run func() error) error {
+	if err := p.err(ctx); err != nil {
 		return err
 	}
 	err := run()
 	wait := repeatMin
 	for range repeats {
-		if err == nil || !l.dialect.RolledBack(err) || l.err(ctx) != nil {
+		if err == nil || !p.dialect.RolledBack(err) || p.err(ctx) != nil {
 			break
 		}
 		pause(ctx, rand.N(wait)+wait/2) // random, because others repeat theirs too
 		wait = min(2*wait, repeatMax)
 		err = run()
 	}
-	if err != nil && l.dialect.Unusable(err) { // close the idle connections
-		l.db.SetMaxIdleConns(0)
-		l.db.SetMaxIdleConns(connectionsMax)
+	if errors.Is(err, errReplica) || err != nil && p.dialect.Unusable(err) { // close the idle connections
+		p.db.SetMaxIdleConns(0)
+		p.db.SetMaxIdleConns(p.max)
 	}
 	return err
 }
 
 // query runs a query and calls each with a function that scans a row. It calls begin
 // before each attempt.
-func (l *Log) query(ctx context.Context, begin func(), each func(scan func(into ...any) error) error, query string, arguments ...any) error {
-	return l.repeat(ctx, func() error {
+func (p *pool) query(ctx context.Context, begin func(), each func(scan func(into ...any) error) error, query string, arguments ...any) error {
+	return p.repeat(ctx, func() error {
 		begin()
-		return l.scan(ctx, l.db, each, query, arguments...)
+		return p.scan(ctx, p.db, each, query, arguments...)
 	})
 }
 
 // scan runs a query once, and calls each with a function that scans a row.
-func (l *Log) scan(ctx context.Context, db *sql.DB, each func(scan func(into ...any) error) error, query string, arguments ...any) error {
-	rows, err := db.QueryContext(ctx, l.dialect.Rebind(query), arguments...)
+func (p *pool) scan(ctx context.Context, db *sql.DB, each func(scan func(into ...any) error) error, query string, arguments ...any) error {
+	rows, err := db.QueryContext(ctx, p.dialect.Rebind(query), arguments...)
 	if err != nil {
 		return err
 	}
@@ -111,18 +151,18 @@ func (l *Log) scan(ctx context.Context, db *sql.DB, each func(scan func(into ...
 }
 
 // rebind gives statements the placeholders of the database, and returns them.
-func (l *Log) rebind(statements []Statement) []Statement {
+func (p *pool) rebind(statements []Statement) []Statement {
 	for i := range statements {
-		statements[i].Query = l.dialect.Rebind(statements[i].Query)
+		statements[i].Query = p.dialect.Rebind(statements[i].Query)
 	}
 	return statements
 }
 
 // atomic runs statements of rebind in one transaction, see [Dialect], and returns the
 // number of rows that the first one changed.
-func (l *Log) atomic(ctx context.Context, statements []Statement) (changed int64, err error) {
-	err = l.repeat(ctx, func() (err error) {
-		changed, err = l.dialect.Atomic(ctx, l.db, statements)
+func (p *pool) atomic(ctx context.Context, statements []Statement) (changed int64, err error) {
+	err = p.repeat(ctx, func() (err error) {
+		changed, err = p.dialect.Atomic(ctx, p.db, statements)
 		return err
 	})
 	return changed, err
@@ -132,9 +172,9 @@ func (l *Log) atomic(ctx context.Context, statements []Statement) (changed int64
 // read. A node of Galera may not have that value yet, so the record is read before
 // replace reports that it has another one. same reads it, and reports whether it has
 // that value.
-func (l *Log) replace(ctx context.Context, same func() (bool, error), query string, arguments ...any) (made bool, err error) {
+func (p *pool) replace(ctx context.Context, same func() (bool, error), query string, arguments ...any) (made bool, err error) {
 	for {
-		n, err := l.exec(ctx, query, arguments...)
+		n, err := p.exec(ctx, query, arguments...)
 		if err != nil || n == 1 {
 			return n == 1, err
 		}
@@ -145,9 +185,9 @@ func (l *Log) replace(ctx context.Context, same func() (bool, error), query stri
 }
 
 // insert inserts a row, and reports whether its key was free.
-func (l *Log) insert(ctx context.Context, query string, arguments ...any) (bool, error) {
-	_, err := l.exec(ctx, query, arguments...)
-	if err != nil && l.dialect.Duplicate(err) {
+func (p *pool) insert(ctx context.Context, query string, arguments ...any) (bool, error) {
+	_, err := p.exec(ctx, query, arguments...)
+	if err != nil && p.dialect.Duplicate(err) {
 		return false, nil
 	}
 	return err == nil, err
