@@ -59,7 +59,45 @@ type command struct {
 	Now        time.Time            `msgpack:"w,omitempty"` // the leader's clock
 }
 
-func (c *command) encode() ([]byte, error) { return msgpack.Marshal(c) }
+// written is a command as encode writes it. A field without a value is left out: as
+// omitempty leaves out only what can be nil, a command itself would have some 850 bytes of
+// zeros. Programs before this one write these, so decodeCommand reads both forms.
+type written struct {
+	Operation  operation                `msgpack:"o"`
+	Shard      sharedlog.Shard          `msgpack:"s,omitempty"`
+	After      *sharedlog.Position      `msgpack:"a,omitempty"`
+	Record     *sharedlog.Record        `msgpack:"r,omitempty"`
+	Secrets    []sharedlog.SecretChange `msgpack:"c,omitempty"`
+	Below      uint64                   `msgpack:"b,omitempty"`
+	Part       []byte                   `msgpack:"d,omitempty"`
+	Parts      []uint64                 `msgpack:"e,omitempty"`
+	Cluster    *[2]sharedlog.Cluster    `msgpack:"u,omitempty"`
+	Lease      *[2]sharedlog.Lease      `msgpack:"l,omitempty"`
+	Node       *sharedlog.Node          `msgpack:"n,omitempty"`
+	SnapshotAt *sharedlog.Position      `msgpack:"p,omitempty"`
+	Server     string                   `msgpack:"v,omitempty"`
+	Token      *storage.Hash            `msgpack:"k,omitempty"`
+	Until      time.Time                `msgpack:"t,omitempty"`
+	Now        time.Time                `msgpack:"w,omitempty"`
+}
+
+func (c *command) encode() ([]byte, error) {
+	w := &written{Operation: c.Operation, Shard: c.Shard, After: set(&c.After), Secrets: c.Secrets, Below: c.Below, Part: c.Part, Parts: c.Parts,
+		Cluster: set(&c.Cluster), Lease: set(&c.Lease), Node: set(&c.Node), SnapshotAt: set(&c.SnapshotAt), Server: c.Server, Token: set(&c.Token), Until: c.Until, Now: c.Now}
+	if c.Record.Position != (sharedlog.Position{}) || len(c.Record.Bytes) > 0 {
+		w.Record = &c.Record
+	}
+	return msgpack.Marshal(w)
+}
+
+// set returns v, or nil if it is the zero value.
+func set[T comparable](v *T) *T {
+	var zero T
+	if *v == zero {
+		return nil
+	}
+	return v
+}
 
 // decodeCommand reads a command. A field that this program does not know is an error, as
 // an unknown operation is: nodes that ignore it would have another state than those that
