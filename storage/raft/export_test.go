@@ -2,6 +2,7 @@ package raft
 
 import (
 	"errors"
+	"io"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -59,6 +60,31 @@ func CorruptEntries(folder string) error {
 		}
 	}
 	return n.Close()
+}
+
+// CutRestore restores the newest snapshot of the consensus in a folder, as a node does that
+// has got it, and stops before its end. The node of the folder must not run.
+func CutRestore(folder string) error {
+	n, err := openFolder(folder)
+	if err != nil {
+		return err
+	}
+	snapshots, _, err := n.configure()
+	if err != nil {
+		return err
+	}
+	list, err := snapshots.List()
+	if err != nil {
+		return err
+	}
+	_, from, err := snapshots.Open(list[0].ID)
+	if err != nil {
+		return err
+	}
+	if err := n.machine.Restore(io.NopCloser(io.LimitReader(from, list[0].Size-1))); err == nil {
+		return errors.New("a snapshot was restored without its last byte")
+	}
+	return errors.Join(from.Close(), n.Close())
 }
 
 // Expire makes all tokens of a node expire, as this node knows them.

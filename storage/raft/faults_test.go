@@ -1,8 +1,12 @@
 package raft_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
 	"sync/atomic"
 	"syscall"
@@ -12,6 +16,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/raft"
 	"github.com/ostiary/ostiary/storage/sharedlog"
 )
@@ -46,6 +51,69 @@ func TestPartition(t *testing.T) {
 		t.Fatalf("the attempt again: error %v, want a conflict at %s", err, after)
 	}
 	f.check(1, f.append(leads, 1))
+}
+
+// TestSnapshotNotRestored ends a node that has got a snapshot of the consensus, before its
+// database has what the snapshot has. The next start restores it.
+func TestSnapshotNotRestored(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3)
+	f.check(1, f.append(0, 5))
+	f.stop(2)
+	entries := filepath.Join(f.nodes[2].folder, "entries")
+	before := filepath.Join(f.dir, "before")
+	if err := os.CopyFS(before, os.DirFS(entries)); err != nil {
+		t.Fatal(err)
+	}
+	head := f.append(0, 100)
+	for _, m := range f.nodes[:2] {
+		if err := raft.DropEntries(m.Node); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.start(2, f.nodes[2].address)
+	f.check(1, head)
+	f.stop(2)
+	if err := errors.Join(os.RemoveAll(entries), os.Rename(before, entries)); err != nil {
+		t.Fatal(err)
+	}
+	f.start(2, f.nodes[2].address)
+	f.check(1, head)
+	f.check(1, f.append(2, 1))
+}
+
+// TestRestoreCut ends a node while it restores a snapshot of the consensus, of which it has a
+// part in its database. The next start restores all of it.
+func TestRestoreCut(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 1)
+	l := f.nodes[0].Log()
+	defer l.Close()
+	body := bytes.Repeat([]byte("secret"), 10_000)
+	var all []sharedlog.SecretChange
+	for i := range 100 { // more than one batch of a restoration
+		key := sharedlog.SecretKey{Store: storage.StoreID{1}, Kind: "secret", Key: fmt.Sprint(i)}
+		all = append(all, sharedlog.SecretChange{SecretKey: key, Digest: sha256.Sum256(body), Body: body})
+	}
+	if err := l.Restore(f.ctx(), 0, sharedlog.Position{}, sharedlog.Position{}, all); err != nil {
+		t.Fatal(err)
+	}
+	head := f.append(0, 3)
+	if err := raft.DropEntries(f.nodes[0].Node); err != nil {
+		t.Fatal(err)
+	}
+	f.stop(0)
+	if err := raft.CutRestore(f.nodes[0].folder); err != nil {
+		t.Fatal(err)
+	}
+	f.start(0, f.nodes[0].address)
+	f.check(1, head)
+	l = f.nodes[0].Log()
+	for i := range all {
+		if _, err := l.Secret(f.ctx(), all[i].SecretKey, all[i].Digest); err != nil {
+			t.Fatalf("secret %d: %v", i, err)
+		}
+	}
 }
 
 // TestFullDisk fills the disk of one node of three, the leader: it takes part no longer,

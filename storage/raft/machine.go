@@ -614,7 +614,10 @@ func (m *machine) Restore(from io.ReadCloser) error {
 	return err
 }
 
+// restore replaces everything in the database. What has the last applied entry is written
+// last: a machine that was restored in part has none, see Node.restored.
 func (m *machine) restore(from *bufio.Reader) error {
+	var applied []byte
 	if err := m.db.DeleteRange([]byte{keyMachine}, []byte{keyMachine + 1}, pebble.NoSync); err != nil {
 		return err
 	}
@@ -634,10 +637,19 @@ func (m *machine) restore(from *bufio.Reader) error {
 			if err == nil && (len(key) < 2 || key[0] != keyMachine) {
 				err = fmt.Errorf("%w: unknown key %x", storage.ErrDamaged, key)
 			}
-			if err == nil {
+			switch {
+			case err == nil && key[1] == machineMeta:
+				applied = value
+			case err == nil:
 				err = batch.Set(key, value, nil)
 			}
 			if err != nil {
+				_ = batch.Close()
+				return err
+			}
+		}
+		if last {
+			if err := batch.Set([]byte{keyMachine, machineMeta}, applied, nil); err != nil {
 				_ = batch.Close()
 				return err
 			}

@@ -163,11 +163,21 @@ func (n *Node) open() error {
 	if err != nil {
 		return err
 	}
+	if config.NoSnapshotRestoreOnStart, err = n.restored(snapshots); err != nil {
+		return err
+	}
 	if n.raft, err = consensus.NewRaft(config, n.machine, cached, n.entries, snapshots, n.trans); err == nil {
 		close(n.opened)
 		n.entries.running.Store(true)
 	}
-	return err
+	return errors.Join(err, n.Failed())
+}
+
+// restored reports whether the machine has what the newest snapshot has. It has less if the
+// node ended after it had got the snapshot, and before it had restored all of it.
+func (n *Node) restored(snapshots consensus.SnapshotStore) (bool, error) {
+	list, err := snapshots.List()
+	return len(list) == 0 || n.machine.meta.Applied >= list[0].Index, err
 }
 
 // configure returns the snapshots of the consensus and its settings, and opens its
@@ -188,7 +198,6 @@ func (n *Node) configure() (*consensus.FileSnapshotStore, *consensus.Config, err
 	config.CommitTimeout = n.opts.Heartbeat / 10
 	config.SnapshotThreshold, config.TrailingLogs = n.opts.SnapshotEntries, n.opts.SnapshotEntries/2
 	config.SnapshotInterval = 10 * time.Second
-	config.NoSnapshotRestoreOnStart = true // the machine is in the database
 	config.NoLegacyTelemetry = true
 	return snapshots, config, nil
 }
