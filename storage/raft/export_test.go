@@ -1,6 +1,7 @@
 package raft
 
 import (
+	"context"
 	"errors"
 	"io"
 	"time"
@@ -87,6 +88,18 @@ func CutRestore(folder string) error {
 	return errors.Join(from.Close(), n.Close())
 }
 
+// Transfer makes a leader hand the lead to another node, as that one asks for it.
+func Transfer(ctx context.Context, n *Node, to Member) error { return n.transfer(ctx, to) }
+
+// Dismiss makes the first step of the removal of a server.
+func Dismiss(n *Node, server string) error {
+	b, err := (&command{Operation: opDismiss, Server: server}).encode()
+	if err == nil {
+		_, err = n.propose(context.Background(), b)
+	}
+	return err
+}
+
 // Expire makes all tokens of a node expire, as this node knows them.
 func Expire(n *Node) {
 	n.machine.mu.Lock()
@@ -98,7 +111,7 @@ func Expire(n *Node) {
 }
 
 // VerifyLeader asks the consensus of a node whether it leads.
-func VerifyLeader(n *Node) error { return n.verifyLeader() }
+func VerifyLeader(ctx context.Context, n *Node) error { return n.verifyLeader(ctx) }
 
 // EndConsensus ends the consensus of a node, as the first step of Close.
 func EndConsensus(n *Node) error { return n.raft.Shutdown().Error() }
@@ -111,9 +124,14 @@ func Pipeline(from *Node, to Member) (consensus.AppendPipeline, error) {
 // Propose makes an entry of the consensus of any fields, and ProposeHere as another node
 // asks for it.
 func Propose(n *Node, command map[string]any) error {
+	return ProposeWithin(context.Background(), n, command)
+}
+
+// ProposeWithin is like Propose.
+func ProposeWithin(ctx context.Context, n *Node, command map[string]any) error {
 	b, err := msgpack.Marshal(command)
 	if err == nil {
-		_, err = n.propose(b)
+		_, err = n.propose(ctx, b)
 	}
 	return err
 }
@@ -122,10 +140,23 @@ func Propose(n *Node, command map[string]any) error {
 func ProposeHere(n *Node, command map[string]any) error {
 	b, err := msgpack.Marshal(command)
 	if err == nil {
-		err = n.proposeHere(b)
+		err = n.proposeHere(context.Background(), b)
 	}
 	return err
 }
+
+// HoldMachine lets a node apply nothing until goOn is called.
+func HoldMachine(n *Node) (goOn func()) {
+	n.machine.mu.Lock()
+	return n.machine.mu.Unlock
+}
+
+// Committed returns the last entry that is decided, as a node knows it, and Ended reports
+// whether its consensus has ended or is about to.
+func Committed(n *Node) uint64 { return n.raft.CommitIndex() }
+
+// Ended is explained at Committed.
+func Ended(n *Node) bool { return n.raft.State() == consensus.Shutdown }
 
 // Applied returns the last entry that a node has applied.
 func Applied(n *Node) uint64 {

@@ -167,6 +167,7 @@ func (n *Node) failDisk(why error) {
 	n.mu.Lock()
 	if n.disk == nil {
 		n.disk = why
+		close(n.broken)
 	}
 	n.mu.Unlock()
 	n.fail(why)

@@ -57,11 +57,11 @@ func (l *Log) err(ctx context.Context) error {
 
 // ask calls the leader until one has begun with the request. here is what this node
 // does if it leads, and there is the call of another node.
-func (n *Node) ask(ctx context.Context, closed <-chan struct{}, here func() outcome, there func(ctx context.Context, address string) (outcome, error)) (o outcome, err error) {
+func (n *Node) ask(ctx context.Context, closed <-chan struct{}, here func(ctx context.Context) outcome, there func(ctx context.Context, address string) (outcome, error)) (o outcome, err error) {
 	for {
 		switch address, id := n.raft.LeaderWithID(); {
 		case id == n.id:
-			o = here()
+			o = here(ctx)
 		case address != "":
 			if o, err = there(ctx, string(address)); err != nil {
 				return o, fmt.Errorf("leader %s: %w", address, err)
@@ -70,6 +70,9 @@ func (n *Node) ask(ctx context.Context, closed <-chan struct{}, here func() outc
 			o = outcome{Kind: "notleader", Text: "there is no leader"}
 		}
 		if err = o.err(); !errors.Is(err, errNotLeader) {
+			if ended := ctx.Err(); ended != nil && err != nil {
+				err = fmt.Errorf("%w: %w", ended, err)
+			}
 			return o, err
 		}
 		if failed := n.Failed(); failed != nil {
@@ -98,7 +101,7 @@ func (l *Log) change(ctx context.Context, c *command) error {
 	if err != nil {
 		return err
 	}
-	_, err = l.node.ask(ctx, l.closed, func() outcome { return outcomeOf(l.node.proposeHere(b)) }, func(ctx context.Context, address string) (outcome, error) {
+	_, err = l.node.ask(ctx, l.closed, func(ctx context.Context) outcome { return outcomeOf(l.node.proposeHere(ctx, b)) }, func(ctx context.Context, address string) (outcome, error) {
 		return l.node.proposeTo(ctx, address, b)
 	})
 	return err
@@ -222,7 +225,12 @@ var errStop = errors.New("stop")
 func (l *Log) Read(ctx context.Context, of sharedlog.Shard, from uint64) iter.Seq2[sharedlog.Record, error] {
 	return func(yield func(sharedlog.Record, error) bool) {
 		_, err := l.confirm(ctx)
+		var done func()
 		if err == nil {
+			done, err = l.node.entries.use()
+		}
+		if err == nil {
+			defer done()
 			err = l.node.machine.read(of, max(from, 1), func(r sharedlog.Record) error {
 				if err := l.err(ctx); err != nil {
 					return err
@@ -267,6 +275,11 @@ func (l *Log) Secret(ctx context.Context, key sharedlog.SecretKey, digest storag
 	if _, err := l.confirm(ctx); err != nil {
 		return nil, err
 	}
+	done, err := l.node.entries.use()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	have, body, found, err := l.node.machine.secret(&key)
 	if err == nil {
 		err = sharedlog.CheckSecret(&key, digest, found, have, body)
@@ -357,19 +370,36 @@ func (l *Log) PutSnapshot(ctx context.Context, of sharedlog.Shard, at sharedlog.
 	return db.DeleteRange(partKey(of, 0, 0), partKey(of, at.Sequence, 0), pebble.NoSync)
 }
 
-// parts calls yield with the parts of a snapshot that this node has made.
+// parts calls yield with the parts of a snapshot that this node has made. It has nothing of
+// the database open meanwhile: another node may take them slowly while this one ends.
 func (n *Node) parts(shard sharedlog.Shard, sequence uint64, yield func([]byte) error) error {
-	it, err := n.db.NewIter(&pebble.IterOptions{LowerBound: partKey(shard, sequence, 0), UpperBound: partKey(shard, sequence+1, 0)})
-	if err != nil {
-		return err
-	}
-	defer it.Close()
-	for ok := it.First(); ok; ok = it.Next() {
-		if err := yield(append([]byte(nil), it.Value()...)); err != nil {
+	for number := uint32(0); ; number++ {
+		part, err := n.part(partKey(shard, sequence, number))
+		if err == nil {
+			err = yield(part)
+		}
+		if err != nil {
+			if errors.Is(err, pebble.ErrNotFound) {
+				err = nil
+			}
 			return err
 		}
 	}
-	return it.Error()
+}
+
+// part returns one part of a snapshot, or pebble.ErrNotFound after the last one.
+func (n *Node) part(key []byte) ([]byte, error) {
+	done, err := n.entries.use()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	b, closer, err := n.db.Get(key)
+	if err != nil {
+		return nil, err
+	}
+	part := slices.Clone(b)
+	return part, closer.Close()
 }
 
 // Snapshot implements [sharedlog.Log]. The parts come from the node that has made them.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/hashicorp/go-hclog"
 )
 
@@ -30,6 +31,13 @@ func (l pebbleLog) Fatalf(format string, args ...any) {
 		}
 	}
 	l.fail(fmt.Errorf("disk of the node's log: %w", why))
+}
+
+// listener returns a listener that makes the node fail when the database cannot write its
+// tables. It would go on with entries until its memory for them is full, and then wait, while
+// the node keeps the lead.
+func (l pebbleLog) listener() *pebble.EventListener {
+	return &pebble.EventListener{BackgroundError: func(err error) { l.Fatalf("%w", err) }}
 }
 
 // newConsensusLog returns a logger of the consensus that writes warnings and errors to

@@ -44,9 +44,11 @@ type machine struct {
 	nodes   map[storage.NodeID]sharedlog.Node
 	tokens  map[storage.Hash]tokenRecord
 	servers map[string]serverState
-	changed chan struct{} // closed when something was applied
-	failed  error         // why the machine can apply nothing more
-	report  func(error)   // gets failed; nil drops it
+	changed chan struct{}   // closed when something was applied
+	failed  error           // why the machine can apply nothing more
+	report  func(error)     // gets failed; nil drops it
+	ended   <-chan struct{} // closed when the node has ended
+	self    string          // the server that this machine is on
 }
 
 // meta is what the machine knows besides shards and nodes.
@@ -100,6 +102,14 @@ func (m *machine) fail(why error) error {
 		m.report(why)
 	}
 	return why
+}
+
+// removed reports that this server was removed. It does not hear it from the others: they do
+// not call it any more, and without a leader it does not call them.
+func (m *machine) removed() {
+	if m.report != nil {
+		m.report(fmt.Errorf("%w: "+removedText, ErrRefused, m.self))
+	}
 }
 
 func (m *machine) loadRange(from, to []byte) error {
@@ -473,6 +483,8 @@ func (m *machine) wait(ctx context.Context, closed <-chan struct{}, ready func()
 		case <-changed:
 		case <-closed:
 			return storage.ErrClosed
+		case <-m.ended:
+			return storage.ErrClosed
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -545,12 +557,16 @@ func (m *machine) secret(key *sharedlog.SecretKey) (digest storage.Hash, body []
 func (m *machine) Snapshot() (consensus.FSMSnapshot, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	return &machineSnapshot{m.db, m.db.NewSnapshot()}, m.failed
+	if m.failed != nil {
+		return nil, m.failed
+	}
+	return &machineSnapshot{m.db, m.db.NewSnapshot(), m.ended}, nil
 }
 
 type machineSnapshot struct {
-	db   *pebble.DB
-	view *pebble.Snapshot
+	db    *pebble.DB
+	view  *pebble.Snapshot
+	ended <-chan struct{} // see machine
 }
 
 // Persist implements [consensus.FSMSnapshot]. Afterwards the consensus drops entries, so
@@ -575,6 +591,9 @@ func (s *machineSnapshot) persist(to io.Writer) error {
 	defer it.Close()
 	out := bufio.NewWriterSize(to, 1<<20)
 	for ok := it.First(); ok; ok = it.Next() {
+		if isClosed(s.ended) {
+			return storage.ErrClosed // Close waits for it
+		}
 		for _, b := range [][]byte{it.Key(), it.Value()} {
 			var length [binary.MaxVarintLen64]byte
 			if _, err := out.Write(length[:binary.PutUvarint(length[:], uint64(len(b)))]); err != nil {
@@ -605,6 +624,9 @@ func (m *machine) Restore(from io.ReadCloser) error {
 	err := m.restore(bufio.NewReaderSize(from, 1<<20))
 	if err == nil {
 		err = m.load()
+	}
+	if err == nil && m.servers[m.self] == serverRemoved {
+		m.removed()
 	}
 	if err != nil {
 		err = m.fail(fmt.Errorf("snapshot of the consensus: %w", err))

@@ -2,6 +2,7 @@ package raft
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -102,7 +103,7 @@ func (n *Node) changeMembers(ctx context.Context, c *memberChange) error {
 	if err != nil {
 		return err
 	}
-	_, err = n.ask(ctx, nil, func() outcome { return outcomeOf(n.makeChange(c)) }, func(ctx context.Context, address string) (outcome, error) {
+	_, err = n.ask(ctx, nil, func(ctx context.Context) outcome { return outcomeOf(n.makeChange(ctx, c)) }, func(ctx context.Context, address string) (outcome, error) {
 		return n.callAgain(ctx, address, methodMembers, b)
 	})
 	return err
@@ -127,7 +128,7 @@ func (n *Node) serveMembers(ctx context.Context, from string, request []byte) ou
 	if !n.isMember(from) {
 		return outcomeOf(fmt.Errorf("%w: node %s is no member", ErrRefused, from))
 	}
-	return outcomeOf(n.makeChange(&c))
+	return outcomeOf(n.makeChange(ctx, &c))
 }
 
 func (n *Node) isMember(id string) bool {
@@ -153,7 +154,7 @@ func (n *Node) mayJoin(ctx context.Context, id string) error {
 }
 
 // makeChange makes a change on the leader.
-func (n *Node) makeChange(c *memberChange) error {
+func (n *Node) makeChange(ctx context.Context, c *memberChange) error {
 	if !n.Leader() {
 		return errNotLeader
 	}
@@ -177,42 +178,68 @@ func (n *Node) makeChange(c *memberChange) error {
 		if !found.Voter {
 			return fmt.Errorf("node %s does not vote, so it cannot lead", c.Lead)
 		}
-		return n.raft.LeadershipTransferToServer(consensus.ServerID(c.Lead), consensus.ServerAddress(found.Address)).Error()
+		return n.transfer(ctx, found)
 	case c.Remove != "":
-		return n.remove(c.Remove, found, voters)
+		return n.remove(ctx, c.Remove, found, voters)
 	case c.Add.Voter && (found.Voter || voters < VotersMax):
-		return n.raft.AddVoter(id, address, 0, memberTimeout).Error()
+		return n.await(ctx, func() consensus.Future { return n.raft.AddVoter(id, address, 0, memberTimeout) })
 	case found.Voter && voters == 1:
 		return fmt.Errorf("node %s: it is the last voter", c.Add.ID)
 	case found.Voter:
-		if err := n.raft.DemoteVoter(id, 0, memberTimeout).Error(); err != nil {
+		if err := n.await(ctx, func() consensus.Future { return n.raft.DemoteVoter(id, 0, memberTimeout) }); err != nil {
 			return err
 		}
 		fallthrough
 	default:
-		return n.raft.AddNonvoter(id, address, 0, memberTimeout).Error()
+		return n.await(ctx, func() consensus.Future { return n.raft.AddNonvoter(id, address, 0, memberTimeout) })
 	}
 }
 
-// remove removes a server on the leader.
-func (n *Node) remove(id string, found Member, voters int) error {
+// transfer makes another voter lead. It fails soon after an attempt that has failed, see
+// transferPause.
+func (n *Node) transfer(ctx context.Context, to Member) error {
+	n.mu.Lock()
+	wait := time.Until(n.transferred[to.ID].Add(transferPause))
+	n.mu.Unlock()
+	if wait > 0 {
+		return fmt.Errorf("node %s did not take the lead over: another attempt is made after %s", to.ID, wait.Round(time.Second))
+	}
+	err := n.await(ctx, func() consensus.Future {
+		return n.raft.LeadershipTransferToServer(consensus.ServerID(to.ID), consensus.ServerAddress(to.Address))
+	})
+	if err != nil && !errors.Is(err, errNotLeader) {
+		n.mu.Lock()
+		n.transferred[to.ID] = time.Now()
+		n.mu.Unlock()
+	}
+	return err
+}
+
+// transferPause is the time between two attempts to make a node lead. An attempt that has
+// failed leaves a question for the node's replication, which may wait for an answer of the
+// node meanwhile. While it does, a second attempt would make the consensus refuse all
+// entries, and for ever if another node leads meanwhile: see hashicorp/raft, issue 696.
+const transferPause = time.Minute
+
+// remove removes a server on the leader. It loses its right to take part first, so that an
+// attempt that fails after it can be repeated: the server is still a member.
+func (n *Node) remove(ctx context.Context, id string, found Member, voters int) error {
 	switch {
 	case found.Voter && voters == 1:
 		return fmt.Errorf("remove node %s: it is the last voter", id)
 	case id == n.ID():
 		// The next leader removes it.
-		if err := n.raft.LeadershipTransfer().Error(); err != nil {
+		if err := n.await(ctx, n.raft.LeadershipTransfer); err != nil {
 			return fmt.Errorf("remove node %s, which leads: %w", id, err)
 		}
 		return errNotLeader
-	case found.Address != "":
-		if err := n.raft.RemoveServer(consensus.ServerID(id), 0, memberTimeout).Error(); err != nil {
-			return err
-		}
 	}
 	b, err := (&command{Operation: opDismiss, Server: id}).encode()
 	if err == nil {
-		_, err = n.propose(b)
+		_, err = n.propose(ctx, b)
 	}
-	return err
+	if err != nil || found.Address == "" {
+		return err
+	}
+	return n.await(ctx, func() consensus.Future { return n.raft.RemoveServer(consensus.ServerID(id), 0, memberTimeout) })
 }

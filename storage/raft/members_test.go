@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/storage/raft"
+	"github.com/ostiary/ostiary/workshop/wait"
 )
 
 // wants requires that err wraps kind, and has all texts.
@@ -124,6 +125,50 @@ func TestRemoveLeader(t *testing.T) {
 	f.nodes = f.nodes[1:]
 	f.check(1, head)
 	f.append(1, 1)
+}
+
+// TestRemoveFollower removes a follower, which ends with an error although no other node calls
+// it any more, and does not start again. A removal that has failed in the middle is repeated.
+func TestRemoveFollower(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3)
+	f.append(0, 1)
+	for !f.nodes[0].Leader() {
+		if err := f.nodes[0].TakeLead(f.ctx()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gone := f.nodes[2]
+	if err := raft.Dismiss(f.nodes[0].Node, gone.ID()); err != nil {
+		t.Fatal(err)
+	}
+	wait.Until(t, "the node fails", func() bool { return gone.Failed() != nil })
+	wants(t, gone.Failed(), raft.ErrRefused, gone.ID()+" was removed")
+	for range 2 {
+		if err := f.nodes[1].Remove(f.ctx(), gone.ID()); err != nil {
+			t.Fatal(err)
+		}
+		if members, err := f.nodes[0].Members(); err != nil || len(members) != 2 {
+			t.Fatalf("the members are %+v, error %v; want two", members, err)
+		}
+	}
+	f.stop(2)
+	f.nodes = f.nodes[:2]
+	_, err := raft.Open(raft.Options{Folder: gone.folder, Address: gone.address, Dial: f.dial})
+	wants(t, err, raft.ErrRefused, gone.ID()+" was removed")
+}
+
+// TestRemoveFollowerAtOnce is like TestRemoveFollower, with a removal that does not fail.
+func TestRemoveFollowerAtOnce(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3)
+	f.append(0, 1)
+	gone := f.nodes[2]
+	if err := f.nodes[0].Remove(f.ctx(), gone.ID()); err != nil {
+		t.Fatal(err)
+	}
+	wait.Until(t, "the node fails", func() bool { return gone.Failed() != nil })
+	wants(t, gone.Failed(), raft.ErrRefused, gone.ID()+" was removed")
 }
 
 // TestRefused lets nodes meet that must not: of two logs, with the id of another node,

@@ -36,8 +36,7 @@ type Options struct {
 	// Without it a new node waits until [Node.Add] of another node adds it.
 	First bool
 	// Cluster is the name of the log that a new folder becomes a part of, see
-	// [Node.Cluster]. It is not used with First. Without both, a new node takes the name
-	// of the log of the first node that calls it.
+	// [Node.Cluster]. It is not used with First. Open fails for a new folder without both.
 	Cluster string
 	// Log gets what the consensus reports. Nil drops it.
 	Log *slog.Logger
@@ -78,12 +77,17 @@ type Node struct {
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
+	broken chan struct{} // closed when the disk has failed
 
 	mu      sync.Mutex
+	rounds  int    // see verifyLeader
+	next    *round // the one that begins when another one ends; nil if no call waits for it
 	barrier uint64 // the term in which everything before it is known to be committed
 	cluster string // see Cluster
 	failed  error  // why the node can take part no longer
-	disk    error  // why its disk has failed
+	// transferred has when a server did not take the lead over, see transfer.
+	transferred map[string]time.Time
+	disk        error // why its disk has failed
 
 	closing  sync.Once
 	closeErr error
@@ -112,7 +116,7 @@ func newNode(opts Options) *Node {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	n := &Node{opts: opts, opened: make(chan struct{}), incoming: make(chan net.Conn)}
+	n := &Node{opts: opts, opened: make(chan struct{}), incoming: make(chan net.Conn), broken: make(chan struct{}), transferred: map[string]time.Time{}}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	return n
 }
@@ -120,7 +124,8 @@ func newNode(opts Options) *Node {
 // openDatabase opens the database of the folder, and reads who the node is. A new folder
 // is an error if it must exist.
 func (n *Node) openDatabase(mustExist bool) (err error) {
-	options := &pebble.Options{FS: n.opts.fs, Logger: pebbleLog{n.opts.Log, n.failDisk}, FormatMajorVersion: pebble.FormatNewest, ErrorIfNotExists: mustExist}
+	log := pebbleLog{n.opts.Log, n.failDisk}
+	options := &pebble.Options{FS: n.opts.fs, Logger: log, EventListener: log.listener(), FormatMajorVersion: pebble.FormatNewest, ErrorIfNotExists: mustExist}
 	if n.db, err = pebble.Open(filepath.Join(n.opts.Folder, "entries"), options); err != nil {
 		return err
 	}
@@ -130,13 +135,14 @@ func (n *Node) openDatabase(mustExist bool) (err error) {
 	if n.machine, err = openMachine(n.db); err != nil {
 		return err
 	}
-	n.machine.report = n.fail
+	n.machine.report, n.machine.ended = n.fail, n.ctx.Done()
 	if n.opts.Heartbeat <= 0 {
 		n.opts.Heartbeat = max(heartbeatMin, 3*n.HolderLease()/10)
 	}
 	if n.id, err = serverID(n.entries, n.opts.ID); err != nil {
 		return err
 	}
+	n.machine.self = string(n.id)
 	n.cluster, err = clusterName(n.entries)
 	return err
 }
@@ -144,6 +150,10 @@ func (n *Node) openDatabase(mustExist bool) (err error) {
 func (n *Node) open() error {
 	if err := n.openDatabase(false); err != nil {
 		return err
+	}
+	if n.machine.servers[n.ID()] == serverRemoved {
+		n.machine.removed()
+		return n.Failed()
 	}
 	if err := n.joinCluster(); err != nil {
 		return err
@@ -240,31 +250,52 @@ func (n *Node) HolderLease() time.Duration {
 // Log returns a connection to the shared log.
 func (n *Node) Log() *Log { return &Log{node: n, closed: make(chan struct{})} }
 
+// closeTime is how long Close waits for the consensus, which may wait for a disk that does
+// not answer.
+const closeTime = 20 * time.Second
+
 // Close stops the node. The others go on if they are a majority.
 func (n *Node) Close() error {
-	n.closing.Do(func() {
-		if n.diskFailed() != nil {
-			// The consensus may be in the middle of a write, and end never.
-			if n.raft != nil {
-				n.raft.Shutdown()
-			}
-			return
-		}
-		if n.raft != nil && n.Leader() {
-			_ = n.raft.LeadershipTransfer().Error() // so that the others need no election
-		}
-		if n.trans != nil {
-			n.closeErr = n.trans.Close()
-		}
-		n.cancel()
-		if n.raft != nil {
-			n.closeErr = errors.Join(n.closeErr, n.raft.Shutdown().Error())
-		}
-		if n.db != nil {
-			n.closeErr = errors.Join(n.closeErr, n.db.Close())
-		}
-	})
+	n.closing.Do(func() { n.closeErr = n.close() })
 	return n.closeErr
+}
+
+func (n *Node) close() (err error) {
+	if n.raft != nil && n.diskFailed() == nil && n.Leader() {
+		ctx, cancel := context.WithTimeout(n.ctx, 5*n.opts.Heartbeat)
+		_ = n.await(ctx, n.raft.LeadershipTransfer) // so that the others need no election
+		cancel()
+	}
+	if n.trans != nil {
+		err = n.trans.Close()
+	}
+	n.cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- n.end() }()
+	select {
+	case endErr := <-ended:
+		return errors.Join(err, endErr)
+	case <-n.broken: // the consensus may be in the middle of a write, and end never
+		return err
+	case <-time.After(closeTime):
+		return errors.Join(err, fmt.Errorf("the node's log did not end within %s: its disk may not answer", closeTime))
+	}
+}
+
+// end returns when the consensus has ended, and closes the database.
+func (n *Node) end() error {
+	if n.raft != nil {
+		if err := n.raft.Shutdown().Error(); err != nil {
+			return err
+		}
+	}
+	switch {
+	case n.diskFailed() != nil || n.db == nil:
+		return nil
+	case n.entries == nil:
+		return n.db.Close()
+	}
+	return n.entries.close()
 }
 
 // Leader reports whether this node leads, as far as it knows.
@@ -274,18 +305,39 @@ func (n *Node) Leader() bool { return n.raft.State() == consensus.Leader }
 // since it was opened. Entries that arrive meanwhile share the next time.
 func (n *Node) Syncs() uint64 { return n.entries.syncs.Load() }
 
+// await returns the error of an answer of the consensus. It does not wait for it longer than
+// until ctx or the node ends: a question that the consensus has when it ends, or when its
+// disk does not answer, is never answered.
+func (n *Node) await(ctx context.Context, ask func() consensus.Future) error {
+	answer := make(chan error, 1)
+	go func() { answer <- ask().Error() }()
+	var err error
+	select {
+	case err = <-answer:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-n.ctx.Done():
+		return errEnded
+	}
+	switch {
+	case errors.Is(err, consensus.ErrNotLeader), errors.Is(err, consensus.ErrEnqueueTimeout), errors.Is(err, consensus.ErrLeadershipTransferInProgress):
+		return fmt.Errorf("%w: %w", errNotLeader, err)
+	case errors.Is(err, consensus.ErrRaftShutdown):
+		return errEnded
+	}
+	return err
+}
+
 // propose makes a command on the leader, waits until it is applied there, and returns
 // its index. It fails with errNotLeader if this node did not begin, and with errEnded if
 // the outcome is open because the consensus has ended.
-func (n *Node) propose(c []byte) (uint64, error) {
-	f := n.raft.Apply(c, memberTimeout)
-	err := f.Error()
-	switch {
-	case errors.Is(err, consensus.ErrNotLeader), errors.Is(err, consensus.ErrEnqueueTimeout), errors.Is(err, consensus.ErrLeadershipTransferInProgress):
-		return 0, fmt.Errorf("%w: %w", errNotLeader, err)
-	case errors.Is(err, consensus.ErrRaftShutdown):
-		return 0, errEnded
-	case err != nil:
+func (n *Node) propose(ctx context.Context, c []byte) (uint64, error) {
+	var f consensus.ApplyFuture
+	err := n.await(ctx, func() consensus.Future {
+		f = n.raft.Apply(c, memberTimeout)
+		return f
+	})
+	if err != nil {
 		return 0, err
 	}
 	if err, ok := f.Response().(error); ok {
@@ -296,7 +348,7 @@ func (n *Node) propose(c []byte) (uint64, error) {
 
 // index returns an index of the consensus that covers everything that was decided
 // before the call. Only the leader knows one; else it fails with errNotLeader.
-func (n *Node) index() (uint64, error) {
+func (n *Node) index(ctx context.Context) (uint64, error) {
 	term := n.raft.CurrentTerm()
 	n.mu.Lock()
 	known := n.barrier == term
@@ -304,7 +356,7 @@ func (n *Node) index() (uint64, error) {
 	if !known {
 		// Until a new leader has committed something, it may not know how far its
 		// predecessor was.
-		if err := n.raft.Barrier(memberTimeout).Error(); err != nil {
+		if err := n.await(ctx, func() consensus.Future { return n.raft.Barrier(memberTimeout) }); err != nil {
 			return 0, fmt.Errorf("%w: %w", errNotLeader, err)
 		}
 		n.mu.Lock()
@@ -312,8 +364,8 @@ func (n *Node) index() (uint64, error) {
 		n.mu.Unlock()
 	}
 	at := n.raft.CommitIndex()
-	if err := n.verifyLeader(); err != nil {
-		return 0, err
+	if err := n.verifyLeader(ctx); err != nil {
+		return 0, fmt.Errorf("%w: %w", errNotLeader, err)
 	}
 	if n.raft.CurrentTerm() != term {
 		return 0, errNotLeader
@@ -327,22 +379,54 @@ func (n *Node) index() (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return n.propose(nothing)
+	return n.propose(ctx, nothing)
 }
 
-// verifyLeader returns once a majority has confirmed that this node leads. A question
-// that the consensus has not begun when it ends is never answered, so Close ends it.
-func (n *Node) verifyLeader() error {
-	verified := make(chan error, 1)
-	go func() { verified <- n.raft.VerifyLeader().Error() }()
-	select {
-	case err := <-verified:
-		if err != nil {
-			return fmt.Errorf("%w: %w", errNotLeader, err)
+// roundsMax is how many questions whether it leads a node asks its consensus at a time. The
+// consensus keeps 64 of them and of their answers; if it ends while it has more, those that
+// bring the answers wait for ever, and Close for them.
+const roundsMax = 16
+
+// round is one question of several calls.
+type round struct {
+	done chan struct{} // closed when err is set
+	err  error
+}
+
+// verifyLeader returns once a majority has confirmed that this node leads.
+func (n *Node) verifyLeader(ctx context.Context) error {
+	n.mu.Lock()
+	r := n.next
+	if r == nil {
+		r = &round{done: make(chan struct{})}
+		if n.rounds < roundsMax {
+			n.rounds++
+			go n.verify(r)
+		} else {
+			n.next = r
 		}
-		return nil
+	}
+	n.mu.Unlock()
+	select {
+	case <-r.done:
+		return r.err
+	case <-ctx.Done():
+		return ctx.Err()
 	case <-n.ctx.Done():
-		return fmt.Errorf("%w: %w", errNotLeader, errEnded)
+		return errEnded
+	}
+}
+
+// verify asks for a round, and for those that wait meanwhile, until none does.
+func (n *Node) verify(r *round) {
+	for r != nil && n.ctx.Err() == nil {
+		r.err = n.await(n.ctx, n.raft.VerifyLeader)
+		close(r.done)
+		n.mu.Lock()
+		if r, n.next = n.next, nil; r == nil {
+			n.rounds--
+		}
+		n.mu.Unlock()
 	}
 }
 

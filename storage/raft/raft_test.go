@@ -457,14 +457,14 @@ func TestVerifyLeaderEnds(t *testing.T) {
 	f := newFleet(t, 1)
 	n := f.nodes[0].Node
 	wait.Until(t, "the node leads", n.Leader)
-	if err := raft.VerifyLeader(n); err != nil {
+	if err := raft.VerifyLeader(f.ctx(), n); err != nil {
 		t.Fatal(err)
 	}
 	if err := raft.EndConsensus(n); err != nil {
 		t.Fatal(err)
 	}
 	asked := make(chan error, 1)
-	go func() { asked <- raft.VerifyLeader(n) }()
+	go func() { asked <- raft.VerifyLeader(f.ctx(), n) }()
 	f.stop(0)
 	select {
 	case err := <-asked:

@@ -36,7 +36,7 @@ func (n *Node) Register(to grpc.ServiceRegistrar) {
 		ServiceName: serviceName,
 		HandlerType: (*any)(nil),
 		Methods: []grpc.MethodDesc{
-			{MethodName: methodIndex, Handler: unary(func(n *Node, _ context.Context, _ string, _ []byte) outcome { return n.serveIndex() })},
+			{MethodName: methodIndex, Handler: unary(func(n *Node, ctx context.Context, _ string, _ []byte) outcome { return n.serveIndex(ctx) })},
 			{MethodName: methodMembers, Handler: unary((*Node).serveMembers)},
 		},
 		Streams: []grpc.StreamDesc{
@@ -151,7 +151,7 @@ func (n *Node) servePropose(stream grpc.ServerStream) error {
 			return fmt.Errorf("%w: a command exceeds %d bytes", storage.ErrTooLarge, proposeBytesMax)
 		}
 	}
-	o := outcomeOf(n.proposeHere(c))
+	o := outcomeOf(n.proposeHere(stream.Context(), c))
 	b, err := o.encode()
 	if err != nil {
 		return err
@@ -161,13 +161,13 @@ func (n *Node) servePropose(stream grpc.ServerStream) error {
 
 // proposeHere proposes a command, if this node leads. The leader sets the times, and
 // cuts a large segment in parts.
-func (n *Node) proposeHere(b []byte) error {
+func (n *Node) proposeHere(ctx context.Context, b []byte) error {
 	c, err := decodeCommand(b)
 	if err != nil {
 		return err
 	}
 	if !c.setTime(time.Now()) && len(c.Record.Bytes) <= partBytes {
-		_, err = n.propose(b)
+		_, err = n.propose(ctx, b)
 		return err
 	}
 	if len(c.Record.Bytes) > partBytes {
@@ -176,7 +176,7 @@ func (n *Node) proposeHere(b []byte) error {
 			if err != nil {
 				return err
 			}
-			index, err := n.propose(b)
+			index, err := n.propose(ctx, b)
 			if err != nil {
 				return err
 			}
@@ -185,13 +185,13 @@ func (n *Node) proposeHere(b []byte) error {
 		c.Record.Bytes = nil
 	}
 	if b, err = c.encode(); err == nil {
-		_, err = n.propose(b)
+		_, err = n.propose(ctx, b)
 	}
 	return err
 }
 
-func (n *Node) serveIndex() outcome {
-	at, err := n.index()
+func (n *Node) serveIndex(ctx context.Context) outcome {
+	at, err := n.index(ctx)
 	o := outcomeOf(err)
 	o.Index, o.Time = at, time.Now()
 	return o

@@ -36,6 +36,10 @@ type store struct {
 	running atomic.Bool
 	syncs   atomic.Uint64 // see [Node.Syncs]
 
+	using    sync.WaitGroup // calls that use the database, see use
+	usingMu  sync.Mutex
+	isClosed bool
+
 	mu          sync.RWMutex
 	first, last uint64 // indexes of the entries; 0 for none
 }
@@ -58,6 +62,27 @@ func openStore(db *pebble.DB, failed func() error, fail func(error)) (*store, er
 		s.last = binary.BigEndian.Uint64(it.Key()[1:])
 	}
 	return s, it.Close()
+}
+
+// use keeps the database open until done is called. It fails with storage.ErrClosed once
+// close was called.
+func (s *store) use() (done func(), err error) {
+	s.usingMu.Lock()
+	defer s.usingMu.Unlock()
+	if s.isClosed {
+		return nil, storage.ErrClosed
+	}
+	s.using.Add(1)
+	return s.using.Done, nil
+}
+
+// close closes the database when no call uses it any more.
+func (s *store) close() error {
+	s.usingMu.Lock()
+	s.isClosed = true
+	s.usingMu.Unlock()
+	s.using.Wait()
+	return s.db.Close()
 }
 
 func entryKey(index uint64) []byte {
@@ -141,6 +166,11 @@ func (s *store) StoreLogs(entries []*consensus.Log) error {
 // lastApplicable returns the index of the last entry up to index that the machine gets:
 // others are the consensus's own. It returns 0 if the log no longer has it.
 func (s *store) lastApplicable(index uint64) (uint64, error) {
+	done, err := s.use()
+	if err != nil {
+		return 0, err
+	}
+	defer done()
 	for ; index > 0; index-- {
 		b, closer, err := s.db.Get(entryKey(index))
 		if errors.Is(err, pebble.ErrNotFound) {
@@ -181,8 +211,17 @@ func (s *store) DeleteRange(low, high uint64) error {
 
 func stableKey(key []byte) []byte { return append([]byte{keyStable}, key...) }
 
-// Set implements [consensus.StableStore].
+// Set implements [consensus.StableStore]. The consensus ends the process if it fails, and may
+// still be busy with a heartbeat when it has ended, which then waits for ever.
 func (s *store) Set(key, value []byte) error {
+	done, err := s.use()
+	if err != nil {
+		if s.running.Load() {
+			select {}
+		}
+		return err
+	}
+	defer done()
 	if err := errors.Join(s.db.Set(stableKey(key), value, pebble.Sync), s.failed()); err != nil {
 		return s.end(err)
 	}

@@ -149,7 +149,7 @@ func (c *streamConn) expire(expired chan struct{}) {
 	}
 }
 
-func isClosed(c chan struct{}) bool {
+func isClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:
 		return true

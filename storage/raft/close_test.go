@@ -1,0 +1,223 @@
+package raft_test
+
+import (
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"google.golang.org/grpc"
+
+	"github.com/ostiary/ostiary/storage/raft"
+	"github.com/ostiary/ostiary/workshop/wait"
+)
+
+// until calls do again and again in some goroutines until it fails. It returns a channel
+// that is closed when all have ended.
+func until(goroutines int, do func() error) <-chan struct{} {
+	ended := make(chan struct{})
+	var all sync.WaitGroup
+	for range goroutines {
+		all.Go(func() {
+			for do() == nil {
+			}
+		})
+	}
+	go func() {
+		defer close(ended)
+		all.Wait()
+	}()
+	return ended
+}
+
+// closes closes node i, which must end, and so must calls.
+func (f *fleet) closes(i int, calls <-chan struct{}) {
+	f.t.Helper()
+	closed := make(chan error, 1)
+	go func() { closed <- f.nodes[i].Close() }()
+	select {
+	case err := <-closed:
+		if err != nil {
+			f.t.Error(err)
+		}
+	case <-f.ctx().Done():
+		f.t.Fatal("the node does not end")
+	}
+	select {
+	case <-calls:
+	case <-f.ctx().Done():
+		f.t.Fatal("a call of the node that has ended is never answered")
+	}
+}
+
+// TestCloseProposals closes a leader that has decided entries and not applied them: its
+// consensus ends without an answer to them.
+func TestCloseProposals(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 1)
+	f.append(0, 1)
+	n := f.nodes[0].Node
+	goOn := raft.HoldMachine(n)
+	var calls sync.WaitGroup
+	for range 20 {
+		before := raft.Committed(n)
+		calls.Go(func() { _ = raft.Propose(n, map[string]any{"o": 9}) })
+		wait.Until(t, "an entry is decided", func() bool { return raft.Committed(n) > before })
+	}
+	go func() {
+		defer goOn()
+		for !raft.Ended(n) {
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		calls.Wait()
+	}()
+	f.closes(0, ended)
+}
+
+// TestCloseVerifications closes the leader while more calls ask whether it leads than its
+// consensus has room for.
+func TestCloseVerifications(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3)
+	f.append(0, 1)
+	f.closes(0, until(500, func() error { return raft.VerifyLeader(f.ctx(), f.nodes[0].Node) }))
+}
+
+// TestCloseFullDisk closes a leader whose disk is full. The term of the next leader, which it
+// cannot write, comes meanwhile.
+func TestCloseFullDisk(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3)
+	address, folder := f.nodes[0].address, filepath.Join(f.dir, "node0")
+	f.stop(0)
+	var full atomic.Bool
+	fs := errorfs.Wrap(vfs.Default, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if full.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+			return syscall.ENOSPC
+		}
+		return nil
+	}))
+	f.startIn(0, address, folder, func(o *raft.Options) { raft.OnDisk(o, fs) })
+	f.append(0, 1)
+	for !f.nodes[0].Leader() {
+		if err := f.nodes[0].TakeLead(f.ctx()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	full.Store(true)
+	ended := make(chan struct{})
+	close(ended)
+	f.closes(0, ended)
+	wants(t, f.nodes[0].Failed(), syscall.ENOSPC)
+}
+
+// TestFullDiskTables lets a leader write entries, and no tables of its database: it fails by
+// name, as it does when it cannot write entries. Its database would wait for ever.
+func TestFullDiskTables(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 1)
+	address, folder := f.nodes[0].address, f.nodes[0].folder
+	f.stop(0)
+	var full atomic.Bool
+	fs := errorfs.Wrap(vfs.Default, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if full.Load() && op.Kind == errorfs.OpCreate && filepath.Ext(op.Path) == ".sst" {
+			return syscall.ENOSPC
+		}
+		return nil
+	}))
+	f.startIn(0, address, folder, func(o *raft.Options) { raft.OnDisk(o, fs) })
+	f.append(0, 1)
+	full.Store(true)
+	ctx := f.ctx()
+	for f.nodes[0].Failed() == nil {
+		if err := raft.ProposeWithin(ctx, f.nodes[0].Node, map[string]any{"o": 10, "d": make([]byte, 1<<20)}); err != nil && f.nodes[0].Failed() == nil {
+			t.Fatalf("an entry fails: %v; the node does not", err)
+		}
+	}
+	wants(t, f.nodes[0].Failed(), syscall.ENOSPC, "disk of the node's log")
+	f.nodes[0].server.Stop()
+	if err := f.nodes[0].Close(); err != nil {
+		t.Error(err)
+	}
+	f.nodes = nil
+}
+
+// TestCloseWhileParts closes a node while another one takes the parts of its snapshot, slowly.
+func TestCloseWhileParts(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3)
+	head := f.append(0, 2)
+	const parts = 20
+	all := func(yield func([]byte, error) bool) {
+		for range parts {
+			if !yield(make([]byte, 1<<20), nil) {
+				return
+			}
+		}
+	}
+	if err := f.nodes[1].Log().PutSnapshot(f.ctx(), 0, head, all); err != nil {
+		t.Fatal(err)
+	}
+	_, found, err := f.nodes[2].Log().Snapshot(f.ctx(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, err = range found {
+		if err != nil {
+			break
+		}
+		if n++; n == 1 {
+			if err := f.nodes[1].Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err == nil {
+		t.Errorf("%d parts of %d came from a node that has ended", n, parts)
+	}
+}
+
+// TestTransferAgain makes a leader hand the lead to a node that takes connections and does not
+// answer, twice. Entries go on.
+func TestTransferAgain(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3)
+	f.append(0, 1)
+	for !f.nodes[0].Leader() {
+		if err := f.nodes[0].TakeLead(f.ctx()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	silent := f.nodes[2]
+	f.stop(2)
+	l, err := net.Listen("tcp", silent.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	server := grpc.NewServer(grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error { <-done; return nil }))
+	go server.Serve(l)
+	defer server.Stop()
+	defer close(done)
+	f.append(0, 1) // the silent node does not have it
+	to := raft.Member{ID: silent.ID(), Address: silent.address, Voter: true}
+	if err := raft.Transfer(f.ctx(), f.nodes[0].Node, to); err == nil {
+		t.Fatal("a node that does not answer has taken the lead over")
+	}
+	if err := raft.Transfer(f.ctx(), f.nodes[0].Node, to); err == nil || !strings.Contains(err.Error(), "another attempt is made after") {
+		t.Errorf("the second attempt fails with %v", err)
+	}
+	f.append(0, 1)
+	f.nodes = f.nodes[:2]
+}
