@@ -62,10 +62,13 @@ func (r *Driver) confirm(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if head == before || head.Sequence > before.Sequence && r.applied.Load().applied.Sequence >= head.Sequence {
+	switch {
+	case head == before, head.Sequence > before.Sequence && r.applied.Load().applied.Sequence >= head.Sequence:
 		return nil
+	case head.Sequence < before.Sequence: // the log has lost segments
+		return r.catchUp(ctx)
 	}
-	return r.catchUpFrom(ctx, r.kept) // which has the head by now
+	return r.catchUpKept(ctx) // which has the head by now
 }
 
 // follow applies what other nodes append, until the driver is closed.
@@ -76,7 +79,7 @@ func (r *Driver) follow() {
 		at := r.applied.Load().applied.Sequence
 		err := r.log.Wait(r.ctx, shard, at)
 		if err == nil && !r.arrives(at+1) {
-			err = r.catchUpFrom(r.ctx, r.kept)
+			err = r.catchUpKept(r.ctx)
 		}
 		if err == nil {
 			wait = retryMin
@@ -116,15 +119,26 @@ func (r *Driver) pause(d time.Duration) {
 
 // catchUp applies the segments that follow the copy, up to the head of the log at the
 // time of the call or later. If they are wrong, the node stops serving.
-func (r *Driver) catchUp(ctx context.Context) error { return r.catchUpFrom(ctx, r.log) }
-
-// catchUpFrom is catchUp from the log, or from what this node has of it.
-func (r *Driver) catchUpFrom(ctx context.Context, from sharedlog.Log) error {
+func (r *Driver) catchUp(ctx context.Context) error {
 	if err := r.take(ctx); err != nil {
 		return err
 	}
 	defer r.give()
-	return r.replayChecked(ctx, from)
+	return r.replayChecked(ctx, r.log)
+}
+
+// catchUpKept is catchUp from what this node has of the log. The copy may have more: other
+// nodes send segments before this node's part of the log has them.
+func (r *Driver) catchUpKept(ctx context.Context) error {
+	if err := r.take(ctx); err != nil {
+		return err
+	}
+	defer r.give()
+	head, err := r.kept.Head(ctx, shard)
+	if err != nil || head.Sequence < r.AppliedSequence() {
+		return err
+	}
+	return r.replayChecked(ctx, r.kept)
 }
 
 // replayChecked is catchUp for a caller that has the turn.

@@ -521,3 +521,73 @@ func TestConfirmWithoutLog(t *testing.T) {
 		}
 	}
 }
+
+// keptLog is a log of which this node keeps a part.
+type keptLog struct {
+	sharedlog.Log
+	kept  atomic.Uint64 // the last sequence of the part
+	lost  atomic.Bool   // the log itself ends with that, too
+	looks atomic.Uint64 // at the head of the part
+	poke  chan struct{} // ends a call of Wait
+}
+
+func (l *keptLog) Wait(ctx context.Context, _ sharedlog.Shard, _ uint64) error {
+	select {
+	case <-l.poke:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (l *keptLog) Head(ctx context.Context, shard sharedlog.Shard) (sharedlog.Position, error) {
+	if l.lost.Load() {
+		return l.Kept().Head(ctx, shard)
+	}
+	return l.Log.Head(ctx, shard)
+}
+
+func (l *keptLog) Kept() sharedlog.Log { return keptPart{l.Log, l} }
+
+type keptPart struct {
+	sharedlog.Log
+	of *keptLog
+}
+
+func (l keptPart) Head(ctx context.Context, shard sharedlog.Shard) (sharedlog.Position, error) {
+	defer l.of.looks.Add(1)
+	for r, err := range l.Log.Read(ctx, shard, l.of.kept.Load()) {
+		return r.Position, err
+	}
+	return sharedlog.Position{}, nil
+}
+
+// TestKeptBehind lets the follower read the node's part of the log while the copy has more
+// segments than that, which another node has sent: the node goes on. If the log itself has
+// fewer, the node stops.
+func TestKeptBehind(t *testing.T) {
+	t.Parallel()
+	tables := memorylog.New()
+	log := &keptLog{Log: tables.Open(), poke: make(chan struct{})}
+	log.kept.Store(1)
+	follower := openGate(t, log, replica.Gate{})
+	writer := openGate(t, tables.Open(), replica.Gate{Appended: func(s sharedlog.Passed) {
+		if err := follower.Offer(t.Context(), s); err != nil {
+			t.Error(err)
+		}
+	}})
+	l := newStore(t, writer, 1)
+	mustAppend(t, l, writer, add("1"))
+	mustAppend(t, l, writer, add("2"))
+	before := log.looks.Load()
+	for range 2 { // the first call of Wait may have begun earlier
+		log.poke <- struct{}{}
+	}
+	wait.Until(t, "the follower looks at its part", func() bool { return log.looks.Load() > before })
+	if err := follower.Confirm(t.Context()); err != nil {
+		t.Errorf("with a part of the log that lacks segments: %v", err)
+	}
+	mustVerify(t, follower, l.ID, 2)
+	log.lost.Store(true)
+	wantErrors(t, follower.Confirm(t.Context()), "expected 3", replica.ErrStopped, storage.ErrHistory)
+}
