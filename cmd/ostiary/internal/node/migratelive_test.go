@@ -1,12 +1,16 @@
 package node
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/internal/cluster"
 	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/kv"
+	"github.com/ostiary/ostiary/storage/memory"
 	"github.com/ostiary/ostiary/storage/replica"
 	"github.com/ostiary/ostiary/storage/sharedlog"
 	"github.com/ostiary/ostiary/storage/sharedlog/memorylog"
@@ -75,5 +79,53 @@ func TestWaiting(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestResume interrupts a move after TO was filled, and repeats it when FROM has a newer
+// snapshot.
+func TestResume(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	from, next := memorylog.New(), memorylog.New()
+	local, err := kv.New(memory.NewStore(), kv.Options{Copy: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	driver, err := replica.Open(ctx, from.Open(), local, replica.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer driver.Close()
+	for attempt := range 3 {
+		info := storage.StoreInfo{ID: storage.StoreID{byte(attempt + 1)}, Incarnation: storage.NewIncarnation(), Name: "store"}
+		if err := errors.Join(driver.CreateStore(ctx, info), driver.Snapshot(ctx)); err != nil {
+			t.Fatal(err)
+		}
+		m := &move{app: &app{&cli.App{}}, from: end{name: "FROM"}, to: end{name: "TO"}}
+		first, second := &movedLog{from.Open(), "FROM", storage.NodeID{}, m}, &movedLog{next.Open(), "TO", storage.NodeID{}, m}
+		err := m.prepareLog(ctx, first, second)
+		if err == nil {
+			err = m.withTemporary(func(folder string) error {
+				if err := m.resume(ctx, first, second); err != nil {
+					return err
+				}
+				at, err := m.App.Of(folder)
+				if err != nil {
+					return err
+				}
+				place, err := m.fill(ctx, at, first)
+				if err != nil {
+					return err
+				}
+				return m.pourOnce(ctx, second, at, place)
+			})
+		}
+		if err != nil {
+			t.Fatalf("attempt %d: %v", attempt, err)
+		}
+		if head, err := second.Head(ctx, shard); err != nil || head.Sequence != driver.AppliedSequence() {
+			t.Fatalf("after attempt %d TO ends with segment %s, expected %d: error %v", attempt, head, driver.AppliedSequence(), err)
+		}
 	}
 }

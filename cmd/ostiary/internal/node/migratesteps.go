@@ -520,6 +520,9 @@ func (m *move) through(ctx context.Context, from, to *movedLog, folder string) e
 	if err != nil {
 		return err
 	}
+	if err := m.resume(ctx, from, to); err != nil {
+		return err
+	}
 	if m.live {
 		return m.moveLive(ctx, from, to, at)
 	}
@@ -540,6 +543,22 @@ func (m *move) through(ctx context.Context, from, to *movedLog, folder string) e
 		return errors.Join(err, replica.SetMoved(ctx, to.Log, false))
 	}
 	return errors.Join(err, from.Forget(ctx, node))
+}
+
+// resume gives a TO that has a beginning of FROM, from an earlier attempt or because FROM was
+// moved from there, what FROM has more. A copy of FROM begins with the newest snapshot of FROM,
+// and does not know the segments before it. If FROM no longer has the segments, or TO has other
+// ones, the copy decides.
+func (m *move) resume(ctx context.Context, from, to *movedLog) error {
+	head, err := to.Head(ctx, shard)
+	if err != nil || head.Sequence == 0 {
+		return err
+	}
+	_, err = replica.Mirror(ctx, from, to, func(sequence uint64) { m.progress("copying segments", int(sequence), 0) })
+	if errors.Is(err, sharedlog.ErrTrimmed) || errors.Is(err, storage.ErrHistory) {
+		return nil
+	}
+	return err
 }
 
 // pour gives TO what a copy has, and proves that.
