@@ -118,14 +118,15 @@ func (r *Driver) TrimLog(ctx context.Context) error {
 
 // trimLog is TrimLog. It returns the last sequence that no node needs.
 func (r *Driver) trimLog(ctx context.Context) (uint64, error) {
-	at, _, err := r.log.Snapshot(ctx, shard)
+	log := sharedlog.Used(r.log) // the snapshot is that of the log that is trimmed
+	at, _, err := log.Snapshot(ctx, shard)
 	if errors.Is(err, sharedlog.ErrNoSnapshot) {
 		return 0, nil
 	}
 	if err != nil {
 		return 0, err
 	}
-	nodes, now, err := r.log.Nodes(ctx)
+	nodes, now, err := log.Nodes(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -135,5 +136,5 @@ func (r *Driver) trimLog(ctx context.Context) (uint64, error) {
 			trimmed = min(trimmed, nodes[i].Synced)
 		}
 	}
-	return trimmed, r.log.Trim(ctx, shard, trimmed+1)
+	return trimmed, log.Trim(ctx, shard, trimmed+1)
 }

@@ -341,3 +341,52 @@ func TestNewNode(t *testing.T) {
 	fresh := openWith(t, &startingLog{Log: tables.Open(), registers: meanwhile}, inMemory(), manual(-1, nil))
 	mustVerify(t, fresh, l.ID, entries)
 }
+
+// TestTrimMoved moves a log while a node trims it. The next log has no snapshot, or another
+// one, so it keeps its segments.
+func TestTrimMoved(t *testing.T) {
+	t.Parallel()
+	from, next := memorylog.New().Open(), memorylog.New().Open()
+	moving := &movingLog{Log: from}
+	log := sharedlog.WithNext(moving, next, func() {})
+	d := openWith(t, log, inMemory(), manual(-1, nil))
+	l := newStore(t, d, 1)
+	for n := range 5 {
+		mustAppend(t, l, d, add(fmt.Sprint(n)))
+	}
+	if err := errors.Join(d.Snapshot(t.Context()), d.Report(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := replica.Mirror(t.Context(), from, next, func(uint64) {}); err != nil {
+		t.Fatal(err)
+	}
+	moving.move = func() {
+		lease := sharedlog.Lease{Holder: sharedlog.Mover(), Epoch: 9}.MovedFrom()
+		if err := from.SwapLease(t.Context(), 0, sharedlog.Lease{}, lease); err != nil {
+			t.Error(err)
+		}
+		if _, err := log.Lease(t.Context(), 0); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := d.TrimLog(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if at := oldestSegment(t, next); at != 1 {
+		t.Errorf("the next log begins with segment %d, and has no snapshot", at)
+	}
+}
+
+// movingLog is a log that is moved when its nodes are read.
+type movingLog struct {
+	sharedlog.Log
+	move func()
+}
+
+func (l *movingLog) Nodes(ctx context.Context) ([]sharedlog.Node, time.Time, error) {
+	nodes, now, err := l.Log.Nodes(ctx)
+	if l.move != nil {
+		l.move()
+	}
+	return nodes, now, err
+}

@@ -55,6 +55,15 @@ type withNext struct {
 	once      sync.Once
 }
 
+// Used returns the log that one with a next one uses now, see [WithNext], and each other log
+// itself. What was read there does not hold for the next one: the two have different snapshots.
+func Used(log Log) Log {
+	if l, is := log.(*withNext); is {
+		return l.current()
+	}
+	return log
+}
+
 // current returns the log that is used.
 func (l *withNext) current() Log {
 	if l.done.Err() != nil {
@@ -71,10 +80,11 @@ func (l *withNext) follow() {
 	})
 }
 
-// Cluster implements [Log].
+// Cluster implements [Log]. The lease alone decides which description it is: the mover notes
+// the move there first, and may have died since.
 func (l *withNext) Cluster(ctx context.Context) (Cluster, error) {
 	c, err := l.current().Cluster(ctx)
-	if err != nil || !c.Moved() || l.done.Err() != nil {
+	if err != nil || l.done.Err() != nil {
 		return c, err
 	}
 	if _, err := l.Lease(ctx, 0); err != nil || l.done.Err() == nil {

@@ -72,7 +72,7 @@ func (m *machine) recover(p *process, why error) {
 		m.lost = true
 		return
 	}
-	if !errors.Is(why, errFull) {
+	if !errors.Is(why, errFull) && !m.world.isLeftBehind(why) {
 		m.world.fail("a node has stopped: node %d: %w", m.number, why)
 		m.lost = true
 		return
@@ -169,8 +169,10 @@ func (m *machine) fill(p *process) {
 func (m *machine) replace(*process) {
 	m.kill(true)
 	m.disk = m.world.newMedium()
-	if err := m.world.log.Forget(context.Background(), m.id); err != nil {
-		m.world.fail("forget a node: %w", err)
+	for _, log := range m.world.logs() {
+		if err := log.Forget(context.Background(), m.id); err != nil {
+			m.world.fail("forget a node: %w", err)
+		}
 	}
 	m.start()
 }

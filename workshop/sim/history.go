@@ -72,7 +72,7 @@ func (w *world) begin(made history.Call, p *process) (done func(err error, answe
 		c.Ended = w.record.time.Add(1)
 		c.until = w.log.head()
 		w.record.calls = append(w.record.calls, &c)
-		if !w.restored.Load() && (isBroken(err) || c.Kind == history.Release && errors.Is(err, ostiary.ErrNoStore)) {
+		if !w.restored.Load() && (isBroken(err) && !w.isLeftBehind(err) || c.Kind == history.Release && errors.Is(err, ostiary.ErrNoStore)) {
 			w.fail("a node answered with an error that it must not have: %s", &c.Call)
 		}
 		return c.Outcome

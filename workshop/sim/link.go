@@ -64,9 +64,11 @@ func (g *gate) pass() {
 type link struct {
 	log sharedlog.Log
 	of  *process
-
-	down, lossy, slow, dead, closed atomic.Bool
+	*state
 }
+
+// state is how the links of a process are.
+type state struct{ down, lossy, slow, dead, closed atomic.Bool }
 
 var _ sharedlog.Log = (*link)(nil)
 
@@ -252,7 +254,7 @@ func (l *link) SwapLease(ctx context.Context, shard sharedlog.Shard, old, new sh
 // Register also checks that the copy has everything that the node reported as synced
 // before its restart.
 func (l *link) Register(ctx context.Context, n sharedlog.Node) error {
-	l.of.registered(n)
+	l.of.registered(l.log, n)
 	return l.change(ctx, func(ctx context.Context) error { return l.log.Register(ctx, n) })
 }
 

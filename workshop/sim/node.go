@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"sync"
@@ -72,32 +73,45 @@ func (p *product) close() error {
 	return errors.Join(p.engine.Close(), p.driver.Close())
 }
 
-// server is the log. It notes every segment that it has ever had.
+// server is a log, which notes its segments.
 type server struct {
 	*memorylog.Log
 	tables *memorylog.Tables
+	world  *world
+	*noted
+}
 
+// noted are the segments that a log has ever had, also after it was moved.
+type noted struct {
 	mu       sync.Mutex
 	segments [][]byte // the segment with sequence n is at n-1
+}
+
+// newServer returns a new log.
+func (w *world) newServer(n *noted) *server {
+	tables := memorylog.New()
+	return &server{Log: tables.Open(), tables: tables, world: w, noted: n}
 }
 
 func (s *server) Append(ctx context.Context, shard sharedlog.Shard, after sharedlog.Position, record sharedlog.Record, secrets []sharedlog.SecretChange) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	err := s.Log.Append(ctx, shard, after, record, secrets)
-	if err == nil {
+	switch {
+	case err != nil:
+	case record.Sequence > uint64(len(s.segments)):
 		s.segments = append(s.segments, record.Bytes)
+	case !bytes.Equal(s.segments[record.Sequence-1], record.Bytes): // moved from the other log
+		s.world.fail("a log and the one that it was moved to have different segments %d", record.Sequence)
 	}
 	return err
 }
 
 // head returns the sequence of the last segment.
-func (s *server) head() uint64 {
-	p, err := s.Head(context.Background(), 0)
-	if err != nil {
-		panic(err) // the log is in RAM
-	}
-	return p.Sequence
+func (n *noted) head() uint64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return uint64(len(n.segments))
 }
 
 // machine is what of a node outlives its processes.
@@ -139,12 +153,15 @@ func (m *machine) start() {
 	w := m.world
 	for w.ctx.Err() == nil {
 		p := &process{world: w, machine: m, random: w.random, disk: m.disk, known: history.Process{Number: int(w.processes.Add(1))}}
-		p.link = &link{log: w.log, of: p}
+		p.link = &link{log: w.log, of: p, state: &state{}}
 		p.began = w.log.head()
 		s := surroundings{clock: m.clock, log: p.link, disk: m.disk, window: w.window, logWindow: w.logWindow}
 		if w.network != nil {
 			p.peers = w.newPeers(p)
 			s.peers, s.timer = p.peers, p.peers.host
+		}
+		if w.next != nil {
+			s.log = sharedlog.WithNext(p.link, &link{log: w.next, of: p, state: p.link.state}, func() {})
 		}
 		limit := 10 * time.Second
 		if w.random(4) == 0 { // the start is cut off
@@ -179,11 +196,14 @@ func (m *machine) start() {
 // clock is the clock of the machine.
 func (m *machine) clock() time.Time { return time.Now().Add(time.Duration(m.skew.Load())) }
 
-// registered checks the record with which a process enters the registry.
-func (p *process) registered(n sharedlog.Node) {
+// registered checks the record with which a process enters the registry of a log.
+func (p *process) registered(log sharedlog.Log, n sharedlog.Node) {
 	m := p.machine
 	m.id = n.ID
-	nodes, _, err := m.world.log.Nodes(context.Background())
+	if n.Stopped {
+		return // it waits until the log is moved
+	}
+	nodes, _, err := log.Nodes(context.Background())
 	if err != nil {
 		panic(err) // the log is in RAM
 	}

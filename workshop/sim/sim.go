@@ -21,7 +21,6 @@ import (
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/memory"
-	"github.com/ostiary/ostiary/storage/sharedlog/memorylog"
 )
 
 const (
@@ -40,6 +39,7 @@ const (
 type world struct {
 	ctx       context.Context
 	log       *server
+	next      *server // where the log is moved to; nil if it stays
 	machines  []*machine
 	processes atomic.Int64
 	id        storage.StoreID // of the store that the clients use
@@ -94,8 +94,7 @@ func newWorld(ctx context.Context, seed uint64) *world {
 		defer mu.Unlock()
 		return source.IntN(n)
 	}}
-	tables := memorylog.New()
-	w.log = &server{Log: tables.Open(), tables: tables}
+	w.log = w.newServer(&noted{})
 	w.window, w.logWindow = 24*time.Hour, 0
 	if w.random(3) == 0 { // trims
 		w.window, w.logWindow = time.Second, time.Second
@@ -103,6 +102,9 @@ func newWorld(ctx context.Context, seed uint64) *world {
 	if w.random(5) < 2 {
 		w.network = clustertest.NewNetwork()
 		w.network.SetDelay(func() time.Duration { return time.Duration(w.random(int(travelMax))) })
+		if w.random(3) == 0 {
+			w.next = w.newServer(w.log.noted)
+		}
 	}
 	w.onFiles = w.random(filesEvery) == 0
 	for i := range nodesTotal {
@@ -140,13 +142,21 @@ func (w *world) play() error {
 	for _, m := range w.machines {
 		faults.Go(m.disturb)
 	}
-	if w.random(6) == 0 {
+	if w.next != nil {
+		faults.Go(w.move)
+	} else if w.random(6) == 0 {
 		faults.Go(w.restore)
 	}
 	clients.Wait()
 	close(w.over)
 	faults.Wait()
 	time.Sleep(settleTime)
+	for _, m := range w.machines {
+		if failed := m.process.Load().driver.Failed(); w.isLeftBehind(failed) {
+			m.recover(m.process.Load(), failed)
+			time.Sleep(settleTime)
+		}
+	}
 	synctest.Wait()
 	return w.agree()
 }

@@ -35,24 +35,26 @@ func TestWithNext(t *testing.T) {
 			return func() (sharedlog.Log, error) { return sharedlog.WithNext(tables.Open(), next.Open(), nothing), nil }
 		})
 	})
-	t.Run("after", func(t *testing.T) {
-		t.Parallel()
-		sharedlogtest.Run(t, func(t *testing.T) sharedlogtest.Opener {
-			tables, next := memorylog.New(), memorylog.New()
-			move(t, tables.Open())
-			return func() (sharedlog.Log, error) {
-				l := sharedlog.WithNext(tables.Open(), next.Open(), nothing)
-				_, err := l.Cluster(t.Context())
-				return l, err
-			}
+	for name, format := range map[string]uint32{"after": sharedlog.FormatMoved, "after a mover that died at its end": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sharedlogtest.Run(t, func(t *testing.T) sharedlogtest.Opener {
+				tables, next := memorylog.New(), memorylog.New()
+				move(t, tables.Open(), format)
+				return func() (sharedlog.Log, error) {
+					l := sharedlog.WithNext(tables.Open(), next.Open(), nothing)
+					_, err := l.Cluster(t.Context())
+					return l, err
+				}
+			})
 		})
-	})
+	}
 }
 
-// move makes a new log one that was moved.
-func move(t *testing.T, l sharedlog.Log) {
+// move makes a new log one that was moved, with a format in its description.
+func move(t *testing.T, l sharedlog.Log, format uint32) {
 	t.Helper()
-	err := l.SwapCluster(t.Context(), sharedlog.Cluster{}, sharedlog.Cluster{ID: sharedlog.ClusterID{1}, Format: sharedlog.FormatMoved})
+	err := l.SwapCluster(t.Context(), sharedlog.Cluster{}, sharedlog.Cluster{ID: sharedlog.ClusterID{1}, Format: format})
 	if err == nil {
 		err = l.SwapLease(t.Context(), 0, sharedlog.Lease{}, sharedlog.Lease{Holder: sharedlog.Mover(), Epoch: 1}.MovedFrom())
 	}
@@ -88,7 +90,7 @@ func TestReplica(t *testing.T) {
 		l := sharedlog.WithNext(old, next, func() {})
 		for i, moved := range []bool{false, true} {
 			if moved {
-				move(t, tables.Open())
+				move(t, tables.Open(), sharedlog.FormatMoved)
 				if _, err := l.Cluster(t.Context()); err != nil {
 					t.Fatal(err)
 				}
