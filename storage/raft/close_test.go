@@ -188,6 +188,48 @@ func TestCloseWhileParts(t *testing.T) {
 	}
 }
 
+// silence takes connections at the address of a node that was stopped, and answers nothing, as
+// a node does whose machine was halted.
+func (f *fleet) silence(m *member) {
+	f.t.Helper()
+	l, err := net.Listen("tcp", m.address)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	done := make(chan struct{})
+	server := grpc.NewServer(grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error { <-done; return nil }))
+	go server.Serve(l)
+	f.t.Cleanup(func() {
+		close(done)
+		server.Stop()
+	})
+}
+
+// TestLeaderSilent asks the leader when it does not answer any more. The calls go on with the
+// next leader, and not when the connection is given up.
+func TestLeaderSilent(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3)
+	f.append(0, 1)
+	for !f.nodes[0].Leader() {
+		if err := f.nodes[0].TakeLead(f.ctx()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	head := f.append(1, 1)
+	if err := raft.EndConsensus(f.nodes[0].Node); err != nil {
+		t.Fatal(err)
+	}
+	f.nodes[0].server.Stop()
+	f.silence(f.nodes[0])
+	// The node knows the leader until it has not heard from it for some time.
+	log := f.nodes[1].Log()
+	defer log.Close()
+	if have, err := log.Head(f.ctx(), 0); err != nil || have != head {
+		t.Fatalf("the head is %s, error %v; want %s", have, err, head)
+	}
+}
+
 // TestTransferAgain makes a leader hand the lead to a node that takes connections and does not
 // answer, twice. Entries go on.
 func TestTransferAgain(t *testing.T) {
@@ -201,15 +243,7 @@ func TestTransferAgain(t *testing.T) {
 	}
 	silent := f.nodes[2]
 	f.stop(2)
-	l, err := net.Listen("tcp", silent.address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	server := grpc.NewServer(grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error { <-done; return nil }))
-	go server.Serve(l)
-	defer server.Stop()
-	defer close(done)
+	f.silence(silent)
 	f.append(0, 1) // the silent node does not have it
 	to := raft.Member{ID: silent.ID(), Address: silent.address, Voter: true}
 	if err := raft.Transfer(f.ctx(), f.nodes[0].Node, to); err == nil {

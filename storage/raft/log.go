@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	consensus "github.com/hashicorp/raft"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -63,7 +64,10 @@ func (n *Node) ask(ctx context.Context, closed <-chan struct{}, here func(ctx co
 		case id == n.id:
 			o = here(ctx)
 		case address != "":
-			if o, err = there(ctx, string(address)); err != nil {
+			led, cancel := n.whileLeads(ctx, id)
+			o, err = there(led, string(address))
+			cancel()
+			if err != nil {
 				return o, fmt.Errorf("leader %s: %w", address, err)
 			}
 		default:
@@ -90,6 +94,26 @@ func (n *Node) ask(ctx context.Context, closed <-chan struct{}, here func(ctx co
 			return o, fmt.Errorf("%w: %w", ctx.Err(), err)
 		}
 	}
+}
+
+// whileLeads returns a context that ends when another node leads than the one with an id. A
+// leader whose machine was halted answers nothing, and keeps its connections for some time.
+func (n *Node) whileLeads(ctx context.Context, id consensus.ServerID) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		look := time.NewTicker(n.opts.Heartbeat / 4)
+		defer look.Stop()
+		for ctx.Err() == nil {
+			select {
+			case <-look.C:
+				if _, leads := n.raft.LeaderWithID(); leads != "" && leads != id {
+					cancel()
+				}
+			case <-ctx.Done():
+			}
+		}
+	}()
+	return ctx, cancel
 }
 
 // change proposes a command to the leader.

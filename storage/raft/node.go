@@ -18,6 +18,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	consensus "github.com/hashicorp/raft"
 	"google.golang.org/grpc"
+
+	"github.com/ostiary/ostiary/storage"
 )
 
 // Options are the options of [Open].
@@ -371,6 +373,9 @@ func (n *Node) index(ctx context.Context) (uint64, error) {
 		return 0, errNotLeader
 	}
 	at, err := n.entries.lastApplicable(at)
+	if errors.Is(err, storage.ErrClosed) {
+		return 0, fmt.Errorf("%w: %w", errNotLeader, errEnded)
+	}
 	if err != nil || at > 0 {
 		return at, err
 	}
