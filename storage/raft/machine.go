@@ -203,12 +203,16 @@ func (m *machine) ApplyBatch(entries []*consensus.Log) []any {
 		if e.Index <= m.meta.Applied {
 			continue // before the last start
 		}
+		before := m.meta.Applied
 		m.meta.Applied = e.Index
 		if e.Type != consensus.LogCommand {
 			continue
 		}
 		if err := w.applyEntry(e); err != nil {
 			results[i] = err
+		}
+		if m.failed != nil {
+			m.meta.Applied = before // so that the next start does not go on without it
 		}
 	}
 	if err := w.commit(); err != nil && m.failed == nil {

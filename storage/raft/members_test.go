@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/raft"
 	"github.com/ostiary/ostiary/workshop/wait"
 )
@@ -260,6 +261,27 @@ func TestRecover(t *testing.T) {
 	f.startIn(1, "", filepath.Join(f.dir, "new"), nil)
 	f.add(f.nodes[1])
 	f.check(1, f.append(1, 1))
+}
+
+// TestRecoverFails recovers a folder with an entry that this program cannot apply. The folder,
+// which has undecided entries applied by then, does not meet the old log again.
+func TestRecoverFails(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 1)
+	f.append(0, 1)
+	m := f.nodes[0]
+	if err := raft.Propose(m.Node, map[string]any{"o": 200}); err == nil {
+		t.Fatal("an unknown operation was applied")
+	}
+	f.stop(0)
+	f.nodes = nil
+	for range 2 {
+		if _, err := raft.Recover(m.folder, m.address); err == nil {
+			t.Fatal("a folder with an unknown entry was recovered")
+		}
+		_, err := raft.Open(raft.Options{Folder: m.folder, Address: m.address, Dial: f.dial})
+		wants(t, err, storage.ErrDamaged, "ostiary node recover")
+	}
 }
 
 // TestCorruptEntries corrupts the entries of one of three nodes while it is down: it

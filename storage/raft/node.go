@@ -153,6 +153,9 @@ func (n *Node) open() error {
 	if err := n.openDatabase(false); err != nil {
 		return err
 	}
+	if err := n.checkRecovered(); err != nil {
+		return err
+	}
 	if n.machine.servers[n.ID()] == serverRemoved {
 		n.machine.removed()
 		return n.Failed()

@@ -42,7 +42,9 @@ func Inspect(folder string) (s Standing, err error) {
 // only member is this node, at an address. It is for a majority of the voters that is
 // lost. What only other nodes have is lost: writes that the lost majority has
 // acknowledged may be among it. Entries that were not decided yet count as decided. The
-// other nodes of the old log cannot take part in the new one. The node must not run.
+// other nodes of the old log cannot take part in the new one. The node must not run. If
+// Recover fails, or its process ends meanwhile, [Open] refuses the folder until a later
+// Recover succeeds.
 func Recover(folder, address string) (s Standing, err error) {
 	n, err := openFolder(folder)
 	if err != nil {
@@ -56,12 +58,32 @@ func Recover(folder, address string) (s Standing, err error) {
 	if err != nil {
 		return s, err
 	}
+	if err := n.entries.Set(keyRecovering, []byte{1}); err != nil {
+		return s, err
+	}
 	alone := consensus.Configuration{Servers: []consensus.Server{{ID: n.id, Address: consensus.ServerAddress(address)}}}
 	if err := consensus.RecoverCluster(config, recovered{n.machine}, n.entries, n.entries, snapshots, n.trans, alone); err != nil {
 		return s, err
 	}
 	s.Cluster = randomID()
-	return s, n.entries.Set(keyCluster, []byte(s.Cluster))
+	if err := n.entries.Set(keyCluster, []byte(s.Cluster)); err != nil {
+		return s, err
+	}
+	return s, n.entries.Set(keyRecovering, nil)
+}
+
+// keyRecovering is the key of what a folder has while it is being recovered. Its machine may
+// have entries then that were never decided, and a new epoch, while it still has the name of
+// the old log, whose nodes must not meet it.
+var keyRecovering = []byte("ostiary-recovering")
+
+// checkRecovered fails if a recovery of the folder did not end.
+func (n *Node) checkRecovered() error {
+	b, err := n.entries.Get(keyRecovering)
+	if err == nil && len(b) > 0 {
+		err = fmt.Errorf("%w: a recovery of the folder did not end: run \"ostiary node recover\" again", storage.ErrDamaged)
+	}
+	return err
 }
 
 // openFolder returns a node of a folder that takes no part in the consensus.

@@ -89,6 +89,10 @@ func TestUnknownCommand(t *testing.T) {
 			defer l.Close()
 			_, err := l.Head(f.within(time.Minute), 0)
 			wants(t, err, storage.ErrFormat)
+			// The next start of the same program does not go on without the entry either.
+			f.stop(0)
+			f.start(0, f.nodes[0].address)
+			wait.Until(t, "the node stops again", func() bool { return errors.Is(f.nodes[0].Failed(), storage.ErrFormat) })
 		})
 	}
 }
