@@ -36,6 +36,9 @@ type takeOver struct {
 	// leased are the read leases of a holder that hands its role over, by the times at
 	// which they are over; nil if the lease has run out or is vacant, see leasesBefore.
 	leased map[start]time.Duration
+	// alone is true if the lease is that of an earlier start of this node and may last, see
+	// [Node.alone].
+	alone bool
 	// done gets the outcome of a hand-over; nil otherwise.
 	done chan error
 }
@@ -126,19 +129,23 @@ func (n *Node) beginHold(ctx context.Context, t *takeOver, h *hold, cancel conte
 // leasesBefore returns the read leases of the holder before this one that may still last.
 // With a lease that has run out there are none, because none ends later (C2). A holder
 // that resigns does so before the end. A log without a lease is new, or was moved here with
-// what an earlier holder has written.
+// what an earlier holder has written. A node that was removed from the registry may have a
+// read lease of an earlier start of this one.
 func (n *Node) leasesBefore(ctx context.Context, t *takeOver) map[start]time.Duration {
 	_, epoch := n.driver.Applied()
 	isNew := t.lease == (sharedlog.Lease{}) && epoch == 0
-	if t.leased != nil || !vacant(t.lease) || isNew {
+	until := n.opts.Clock.Now() + stretch(t.readLease)
+	switch {
+	case t.alone && n.link != nil:
+		return map[start]time.Duration{{}: until} // no node has this start, so none gives it up
+	case t.leased != nil || !vacant(t.lease) || isNew:
 		return t.leased
 	}
-	until := n.opts.Clock.Now() + stretch(t.readLease)
 	ctx, cancel := context.WithTimeout(ctx, n.settings.ReadLease)
 	defer cancel()
 	nodes, _, err := n.opts.Log.Nodes(ctx)
 	if err != nil {
-		return map[start]time.Duration{{}: until} // no node has this start, so none gives it up
+		return map[start]time.Duration{{}: until}
 	}
 	old := map[start]time.Duration{}
 	for i := range nodes {

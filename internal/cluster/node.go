@@ -291,7 +291,7 @@ func (n *Node) glance() (t *takeOver, followed bool) {
 		return nil, lease.Holder != n.self.ID && !vacant(lease)
 	}
 	if own || n.free(lease, begun, longest.HolderLease) {
-		return &takeOver{lease: lease, readLease: longest.ReadLease}, false
+		return &takeOver{lease: lease, readLease: longest.ReadLease, alone: own}, false
 	}
 	return nil, lease.Holder != n.self.ID
 }

@@ -1485,6 +1485,28 @@ func TestAloneAgain(t *testing.T) {
 	})
 }
 
+// TestRemovedAlone removes a node that no longer reaches the log, but still has a read lease.
+// The holder is killed then, and starts again as the only node that is registered.
+func TestRemovedAlone(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 2, nil)
+		holder := w.holder()
+		gone := w.others(holder)[0]
+		gone.host.CutLog(true)
+		if err := w.tables.Open().Forget(t.Context(), gone.cluster.Self().ID); err != nil {
+			t.Fatal(err)
+		}
+		holder.host.Pause() // it never goes on
+		again := &node{w: w, host: w.network.Host(), disk: holder.disk}
+		again.start(t)
+		object := again.mustWrite(t)
+		if there, err := gone.has(t.Context(), object, ostiary.Acknowledged()); err == nil && !there {
+			t.Error("a removed node with a read lease of the earlier start of the holder does not show a write")
+		}
+		holder.host.Resume()
+	})
+}
+
 // TestRemoved removes a node from the registry: the holder refuses it, and it stops
 // serving.
 func TestRemoved(t *testing.T) {
