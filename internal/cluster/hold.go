@@ -256,6 +256,8 @@ func (n *Node) renewOnce(ctx context.Context, h *hold) error {
 		return nil
 	}
 	n.note(&n.failed.log, err)
+	ctx, cancel := context.WithTimeout(ctx, n.settings.HolderLease) // a log that never answers has no holder
+	defer cancel()
 	now, readErr := n.opts.Log.Lease(ctx, shard)
 	switch {
 	case readErr != nil:

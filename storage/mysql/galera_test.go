@@ -60,6 +60,8 @@ func TestGalera(t *testing.T) {
 	t.Run("driver", func(t *testing.T) {
 		logtest.RunDriver(t, func(t *testing.T) func() (sharedlog.Log, error) { return newLog(t, all) })
 	})
+	t.Run("snapshot", func(t *testing.T) { largeSnapshot(t, all) })
+	t.Run("dirty reads", func(t *testing.T) { dirtyReads(t, all) })
 	t.Run("certification", func(t *testing.T) { certification(t, all) })
 	t.Run("killed node", func(t *testing.T) { killedGaleraNode(t, all) })
 	t.Run("no quorum", func(t *testing.T) { noQuorum(t, all) })
@@ -327,5 +329,45 @@ func noQuorum(t *testing.T, all []*databases.Server) {
 	}
 	if err := l.Append(t.Context(), 0, first.Position, following(t, first.Position, 1), nil); err != nil {
 		t.Error(err)
+	}
+}
+
+// largeSnapshot replaces a snapshot that is larger than a transaction may be.
+func largeSnapshot(t *testing.T, all []*databases.Server) {
+	l := open(t, galeraURLs(all)[0])
+	all[0].Exec("set global wsrep_max_ws_size = 25165824") // 24 MiB instead of 2 GiB
+	defer all[0].Exec("set global wsrep_max_ws_size = default")
+	part := make([]byte, sharedlog.PartBytesMax)
+	for sequence := range uint64(2) {
+		err := l.PutSnapshot(t.Context(), 0, sharedlog.Position{Sequence: sequence + 1}, func(yield func([]byte, error) bool) {
+			for range 40 {
+				if !yield(part, nil) {
+					return
+				}
+			}
+		})
+		if err != nil {
+			t.Fatalf("snapshot %d: %v", sequence+1, err)
+		}
+	}
+}
+
+// dirtyReads lets a node of the database answer reads without a look at the others. A log
+// must not take an old head for the newest one.
+func dirtyReads(t *testing.T, all []*databases.Server) {
+	urls := galeraURLs(all)
+	all[1].Exec("set global wsrep_dirty_reads = 1")
+	defer all[1].Exec("set global wsrep_dirty_reads = 0")
+	here, there := open(t, urls[0]), open(t, urls[1])
+	var after sharedlog.Position
+	for range 200 {
+		r := following(t, after, 1)
+		if err := here.Append(t.Context(), 0, after, r, nil); err != nil {
+			t.Fatal(err)
+		}
+		after = r.Position
+		if head, err := there.Head(t.Context(), 0); err != nil || head != after {
+			t.Fatalf("the head on another node is %s, error %v, after an append of %s", head, err, after)
+		}
 	}
 }

@@ -42,7 +42,7 @@ func Open(ctx context.Context, address string) (*sqllog.Log, error) {
 		return nil, err
 	}
 	servers.fit = fit
-	log, err := sqllog.Open(ctx, func() *sql.DB { return sql.OpenDB(prepared{servers}) }, dialect{}, check)
+	log, err := sqllog.Open(ctx, prepared{servers}, dialect{}, check)
 	if err != nil {
 		return nil, fmt.Errorf("MariaDB or MySQL at %s: %w", servers, err)
 	}

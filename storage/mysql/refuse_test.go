@@ -241,3 +241,9 @@ func TestStarved(t *testing.T) {
 	url := databases.MariaDB(t).Database()
 	sqllogtest.Starved(t, open(t, url), raw(t, url), "lock tables ostiary_secret write")
 }
+
+// TestFar renews a lease far from the server.
+func TestFar(t *testing.T) {
+	t.Parallel()
+	sqllogtest.Open(mysql.Open).Far(t, databases.MariaDB(t).Database())
+}

@@ -52,6 +52,11 @@ func Open(ctx context.Context, address string) (*sqllog.Log, error) {
 		"synchronous_commit":                  "on",
 		"idle_in_transaction_session_timeout": "500",
 		"lock_timeout":                        "500",
+		// Of the server. A node that is cut off while it sends an append would keep the
+		// place of the next segment locked for two hours, which are the defaults of Linux.
+		"tcp_keepalives_idle":     seconds(sqllog.GoneTime / 2),
+		"tcp_keepalives_interval": "1",
+		"tcp_keepalives_count":    seconds(sqllog.GoneTime / 2),
 	} {
 		if _, set := config.RuntimeParams[name]; !set {
 			config.RuntimeParams[name] = value
@@ -60,8 +65,7 @@ func Open(ctx context.Context, address string) (*sqllog.Log, error) {
 	if err := adapt(ctx, config); err != nil {
 		return nil, fmt.Errorf("PostgreSQL at %s: %w", config.Host, err)
 	}
-	connect := func() *sql.DB { return stdlib.OpenDB(*config, stdlib.OptionShouldPing(mayBeGone)) }
-	log, err := sqllog.Open(ctx, connect, &dialect{config}, check)
+	log, err := sqllog.Open(ctx, stdlib.GetConnector(*config, stdlib.OptionShouldPing(mayBeGone)), &dialect{config}, check)
 	if err != nil {
 		return nil, fmt.Errorf("PostgreSQL at %s: %w", config.Host, err)
 	}
@@ -75,6 +79,9 @@ func Open(ctx context.Context, address string) (*sqllog.Log, error) {
 	log.UseReplica(pool)
 	return log, nil
 }
+
+// seconds returns a duration as a setting.
+func seconds(d time.Duration) string { return strconv.Itoa(int(d.Seconds())) }
 
 // isPrimary refuses a connection to a replica, so that the next host of the URL is tried.
 func isPrimary(ctx context.Context, conn *pgconn.PgConn) error {

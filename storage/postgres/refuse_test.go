@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -190,5 +191,56 @@ func TestBouncer(t *testing.T) {
 			defer cancel()
 			return postgres.Open(ctx, url)
 		}
+	})
+}
+
+// TestFar renews a lease far from the server.
+func TestFar(t *testing.T) {
+	t.Parallel()
+	sqllogtest.Open(postgres.Open).Far(t, databases.PostgreSQL(t).Database())
+}
+
+// TestGone requires that the server soon notices a node that is gone without closing its
+// connections: its kernel asks each idle connection within some seconds.
+func TestGone(t *testing.T) {
+	t.Parallel()
+	server := databases.PostgreSQL(t)
+	address := server.Database()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := strconv.Atoi(u.Port())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := open(t, address)
+	if _, err := l.Head(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat("/proc/net/tcp"); err != nil {
+		t.Skip(err)
+	}
+	wait.Until(t, "the kernel of the server asks each connection within ten seconds", func() bool {
+		text, err := os.ReadFile("/proc/net/tcp")
+		if err != nil {
+			t.Fatal(err)
+		}
+		soon, other := 0, 0
+		for line := range strings.Lines(string(text)) {
+			// The number, the addresses of both ends, the state, the queues, and the timer:
+			// 02 is that of keepalives, with the hundredths of a second that are left.
+			fields := strings.Fields(line)
+			if len(fields) < 6 || !strings.HasSuffix(fields[1], fmt.Sprintf(":%04X", port)) || fields[3] != "01" {
+				continue
+			}
+			kind, left, _ := strings.Cut(fields[5], ":")
+			if n, err := strconv.ParseInt(left, 16, 64); err == nil && kind == "02" && n <= 1000 {
+				soon++
+			} else {
+				other++
+			}
+		}
+		return soon > 0 && other == 0
 	})
 }

@@ -64,7 +64,11 @@ func (s *Statement) and(condition string, arguments ...any) {
 // before append reports a conflict: an append after the head is never answered with one.
 func (l *Log) append(ctx context.Context, of sharedlog.Shard, after sharedlog.Position, statements []Statement) error {
 	for wait := repeatMin; ; wait = min(2*wait, repeatMax) {
-		n, err := l.atomic(ctx, statements)
+		var n int64
+		err := l.bounded(ctx, func(ctx context.Context, _ func()) (err error) {
+			n, err = l.atomic(ctx, statements)
+			return err
+		})
 		switch {
 		case err != nil && !l.dialect.Duplicate(err):
 			return err

@@ -8,15 +8,15 @@ import (
 )
 
 // The bounds of a connection. A server that is gone without closing its connections is
-// noticed after goneTime.
+// noticed after GoneTime, and so is a node by the server where it can be set.
 const (
 	dialTime = 5 * time.Second
-	goneTime = 10 * time.Second
+	GoneTime = 10 * time.Second
 )
 
 // Dial connects to a server.
 func Dial(ctx context.Context, network, address string) (net.Conn, error) {
-	d := net.Dialer{Timeout: dialTime, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: goneTime / 2, Interval: time.Second, Count: 5},
+	d := net.Dialer{Timeout: dialTime, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: GoneTime / 2, Interval: time.Second, Count: 5},
 		Control: func(network, _ string, c syscall.RawConn) error {
 			if network == "unix" {
 				return nil

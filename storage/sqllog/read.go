@@ -215,15 +215,10 @@ func (l *Log) Trim(ctx context.Context, of sharedlog.Shard, below uint64) error 
 			}
 		}
 	}
-	for _, query := range []string{
-		"delete from ostiary_part where made < " + l.dialect.Now() + " - ? and not exists (select 1 from ostiary_log where ostiary_log.hash = ostiary_part.hash)",
-		"delete from ostiary_snapshot_part where made < " + l.dialect.Now() + " - ? and attempt not in (select attempt from ostiary_snapshot)",
-	} {
-		if _, err := l.exec(ctx, query, staleTime.Microseconds()); err != nil {
-			return err
-		}
+	if _, err := l.exec(ctx, "delete from ostiary_part where made < "+l.dialect.Now()+" - ? and not exists (select 1 from ostiary_log where ostiary_log.hash = ostiary_part.hash)", staleTime.Microseconds()); err != nil {
+		return err
 	}
-	return nil
+	return l.dropStale(ctx)
 }
 
 // trimRows is how many segments one statement drops, so that a transaction stays small:

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/ostiary/ostiary/storage/sharedlog"
 )
@@ -26,7 +27,7 @@ func (l *Log) PutSnapshot(ctx context.Context, of sharedlog.Shard, at sharedlog.
 			_, err = l.exec(ctx, "insert into ostiary_snapshot_part (attempt, part, made, bytes) values (?, ?, "+l.dialect.Now()+", ?)", attempt[:], number, nonNil(part))
 		}
 		if err != nil {
-			return errors.Join(err, l.dropParts(context.WithoutCancel(ctx), attempt[:]))
+			return errors.Join(err, l.dropUnnamed(ctx, attempt[:]))
 		}
 		number++
 	}
@@ -59,8 +60,43 @@ func (l *Log) nameSnapshot(ctx context.Context, of sharedlog.Shard, at sharedlog
 	return true, l.dropParts(ctx, old)
 }
 
+// dropTime bounds how long a snapshot that has failed is waited for. Trim drops what is left.
+const dropTime = 5 * time.Second
+
+// dropUnnamed drops the parts of an attempt that has failed, also if ctx has ended.
+func (l *Log) dropUnnamed(ctx context.Context, attempt []byte) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTime)
+	defer cancel()
+	return l.dropParts(ctx, attempt)
+}
+
+// dropParts drops the parts of an attempt, some at a time: Galera refuses a transaction of
+// more than 2 GiB, and sends it to all nodes at once.
 func (l *Log) dropParts(ctx context.Context, attempt []byte) error {
-	_, err := l.exec(ctx, "delete from ostiary_snapshot_part where attempt = ?", attempt)
+	var last sql.Null[int]
+	if _, err := l.row(ctx, "select max(part) from ostiary_snapshot_part where attempt = ?", []any{attempt}, &last); err != nil {
+		return err
+	}
+	for from := 0; last.Valid && from <= last.V; from += snapshotRows {
+		if _, err := l.exec(ctx, "delete from ostiary_snapshot_part where attempt = ? and part >= ? and part < ?", attempt, from, from+snapshotRows); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dropStale drops the parts of attempts that were interrupted.
+func (l *Log) dropStale(ctx context.Context) error {
+	var stale [][]byte
+	err := l.query(ctx, func() { stale = nil }, func(scan func(...any) error) error {
+		var attempt []byte
+		err := scan(&attempt)
+		stale = append(stale, attempt)
+		return err
+	}, "select distinct attempt from ostiary_snapshot_part where made < "+l.dialect.Now()+" - ? and attempt not in (select attempt from ostiary_snapshot)", staleTime.Microseconds())
+	for i := 0; err == nil && i < len(stale); i++ {
+		err = l.dropParts(ctx, stale[i])
+	}
 	return err
 }
 
@@ -106,8 +142,8 @@ func (l *Log) Snapshot(ctx context.Context, of sharedlog.Shard) (at sharedlog.Po
 	}, nil
 }
 
-// snapshotRows is how many parts of a snapshot one query returns. Two such groups are in
-// memory at a time.
+// snapshotRows is how many parts of a snapshot one statement returns or drops. Two such
+// groups are in memory at a time.
 const snapshotRows = 16
 
 // partGroup are parts of a snapshot that follow each other.

@@ -11,6 +11,7 @@ package sqllog
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"strings"
 	"sync"
@@ -94,17 +95,16 @@ const (
 )
 
 // Open returns a log over a database, once check has found that the server is fit and
-// has made the tables, see [Migrate]. connect returns a new pool of connections at each
-// call. Close closes them, and so does Open if it fails.
-func Open(ctx context.Context, connect func() *sql.DB, dialect Dialect, check func(context.Context, *sql.DB) error) (*Log, error) {
-	db := connect()
+// has made the tables, see [Migrate]. Close closes the connections.
+func Open(ctx context.Context, connector driver.Connector, dialect Dialect, check func(context.Context, *sql.DB) error) (*Log, error) {
+	db := sql.OpenDB(connector)
 	ctx, cancel := context.WithTimeout(ctx, OpenTime)
 	defer cancel()
 	if err := check(ctx, db); err != nil {
 		_ = db.Close()
 		return nil, err
 	}
-	return newLog(db, connect(), dialect), nil
+	return newLog(db, sql.OpenDB(connector), dialect), nil
 }
 
 // Tables are the tables of a log, each with a column.
@@ -123,7 +123,29 @@ func newLog(db, leases *sql.DB, dialect Dialect) *Log {
 	l.pool = newPool(ctx, db, dialect, connectionsMax)
 	l.leases = newPool(ctx, leases, dialect, leaseConnectionsMax)
 	l.background.Go(l.listen)
+	l.background.Go(l.keepLeases)
 	return l
+}
+
+// keepLeases makes a connection for the lease ahead, and another one when calls have lost
+// it. Such a call has less time than it takes to connect to a database far away, or to the
+// second host of an address whose first one is gone.
+func (l *Log) keepLeases() {
+	for {
+		bound, cancel := context.WithTimeout(l.ctx, OpenTime)
+		conn, err := l.leases.db.Conn(bound)
+		cancel()
+		if err == nil {
+			_ = conn.Close() // it is idle now
+		} else {
+			pause(l.ctx, repeatMax)
+		}
+		select {
+		case <-l.leases.late:
+		case <-l.ctx.Done():
+			return
+		}
+	}
 }
 
 // The times between two attempts to listen.

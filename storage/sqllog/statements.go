@@ -28,12 +28,36 @@ type pool struct {
 	dialect Dialect
 	max     int             // number of connections
 	ctx     context.Context // ends with Close
+	late    chan struct{}   // gets an element when a call has ended before its statement
+	answer  time.Duration   // answerTime, except in tests
+}
+
+// answerTime bounds how long a statement waits for the next thing that the server sends.
+// Calls without an end would wait for ever for a server that hangs, or for a pooler that
+// waits for one that is gone, although another server has taken over.
+const answerTime = 30 * time.Second
+
+// errSilent means that the outcome of a statement is open.
+var errSilent = errors.New("the database does not answer")
+
+// bounded runs a statement until the server sends nothing for answerTime: run calls
+// answered when it has sent something.
+func (p *pool) bounded(ctx context.Context, run func(ctx context.Context, answered func()) error) error {
+	bound, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	timer := time.AfterFunc(p.answer, func() { cancel(errSilent) })
+	defer timer.Stop()
+	err := run(bound, func() { timer.Reset(p.answer) })
+	if err != nil && ctx.Err() == nil && context.Cause(bound) == errSilent {
+		return fmt.Errorf("%w: it has sent nothing for %s", errSilent, p.answer)
+	}
+	return err
 }
 
 func newPool(ctx context.Context, db *sql.DB, dialect Dialect, max int) *pool {
 	db.SetMaxOpenConns(max)
 	db.SetMaxIdleConns(max)
-	return &pool{db, dialect, max, ctx}
+	return &pool{db, dialect, max, ctx, make(chan struct{}, 1), answerTime}
 }
 
 // err returns why a call may not begin.
@@ -87,11 +111,13 @@ func scanned(err error) (found bool, _ error) {
 // exec runs a statement and returns the number of rows that it changed.
 func (p *pool) exec(ctx context.Context, query string, arguments ...any) (changed int64, err error) {
 	err = p.repeat(ctx, func() error {
-		r, err := p.db.ExecContext(ctx, p.dialect.Rebind(query), arguments...)
-		if err == nil {
-			changed, err = r.RowsAffected()
-		}
-		return err
+		return p.bounded(ctx, func(ctx context.Context, _ func()) error {
+			r, err := p.db.ExecContext(ctx, p.dialect.Rebind(query), arguments...)
+			if err == nil {
+				changed, err = r.RowsAffected()
+			}
+			return err
+		})
 	})
 	return changed, err
 }
@@ -123,6 +149,12 @@ func (p *pool) repeat(ctx context.Context, run func() error) error {
 		p.db.SetMaxIdleConns(0)
 		p.db.SetMaxIdleConns(p.max)
 	}
+	if err != nil && ctx.Err() != nil {
+		select {
+		case p.late <- struct{}{}:
+		default:
+		}
+	}
 	return err
 }
 
@@ -137,17 +169,20 @@ func (p *pool) query(ctx context.Context, begin func(), each func(scan func(into
 
 // scan runs a query once, and calls each with a function that scans a row.
 func (p *pool) scan(ctx context.Context, db *sql.DB, each func(scan func(into ...any) error) error, query string, arguments ...any) error {
-	rows, err := db.QueryContext(ctx, p.dialect.Rebind(query), arguments...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := each(rows.Scan); err != nil {
+	return p.bounded(ctx, func(ctx context.Context, answered func()) error {
+		rows, err := db.QueryContext(ctx, p.dialect.Rebind(query), arguments...)
+		if err != nil {
 			return err
 		}
-	}
-	return rows.Err()
+		defer rows.Close()
+		for rows.Next() {
+			answered()
+			if err := each(rows.Scan); err != nil {
+				return err
+			}
+		}
+		return rows.Err()
+	})
 }
 
 // rebind gives statements the placeholders of the database, and returns them.

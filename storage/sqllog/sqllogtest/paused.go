@@ -31,6 +31,11 @@ func Paused(t *testing.T, l sharedlog.Log, pause, resume func()) {
 	if err := sharedlog.Commit(ctx, l, 0, sharedlog.Position{}, r, nil); !errors.Is(err, storage.ErrUncertain) {
 		t.Errorf("append: error %v, expected storage.ErrUncertain", err)
 	}
+	ctx, cancel = context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if err := l.PutSnapshot(ctx, 0, r.Position, func(yield func([]byte, error) bool) { yield([]byte{1}, nil) }); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("snapshot: error %v, expected that of the context", err)
+	}
 	resume()
 	if err := sharedlog.Commit(t.Context(), l, 0, sharedlog.Position{}, r, nil); err != nil {
 		t.Errorf("append after the pause: %v", err)

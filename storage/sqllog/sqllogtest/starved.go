@@ -61,3 +61,23 @@ func Starved(t *testing.T, l sharedlog.Log, db *sql.DB, lock ...string) {
 	readers.Wait()
 	locked.Close()
 }
+
+// Far requires that the lease can be renewed although it takes longer to connect than a
+// renewal may take.
+func (open Open) Far(t *testing.T, url string) {
+	t.Helper()
+	way := NewWay(t, url)
+	l, err := open(t.Context(), way.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	way.Delay(200 * time.Millisecond)
+	var lease sharedlog.Lease
+	wait.Until(t, "the lease is renewed", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		err := l.SwapLease(ctx, 0, lease, sharedlog.Lease{Holder: storage.NodeID{1}, Epoch: 1, Renewals: 1})
+		return err == nil || errors.Is(err, sharedlog.ErrSwap) // an attempt before has made it
+	})
+}

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"sync"
 	"testing"
+	"time"
 )
 
 // Way carries connections to a server, as a load balancer or a virtual address does.
@@ -15,6 +16,7 @@ type Way struct {
 
 	mu     sync.Mutex
 	target string
+	delay  time.Duration
 	open   map[net.Conn]bool // those of clients, and whether they get what the server sends
 	heard  *sync.Cond
 }
@@ -62,6 +64,13 @@ func (w *Way) To(target string) {
 		w.open[client] = true
 	}
 	w.heard.Broadcast()
+}
+
+// Delay makes all that the server sends come later.
+func (w *Way) Delay(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.delay = d
 }
 
 // Mute keeps back what the server sends on the connections that are open now. Each of them
@@ -116,6 +125,8 @@ func (h heardBy) Write(b []byte) (int, error) {
 	for !h.w.open[h.client] {
 		h.w.heard.Wait()
 	}
+	delay := h.w.delay
 	h.w.mu.Unlock()
+	time.Sleep(delay)
 	return h.client.Write(b)
 }

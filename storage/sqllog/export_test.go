@@ -1,0 +1,6 @@
+package sqllog
+
+import "time"
+
+// SetAnswerTime replaces answerTime for a log.
+func (l *Log) SetAnswerTime(d time.Duration) { l.answer, l.leases.answer = d, d }
