@@ -118,8 +118,5 @@ func (w *machineWriter) admit(c *command) error {
 
 func (w *machineWriter) setServer(id string, s serverState) error {
 	w.servers[id] = s
-	if id == w.self && s == serverRemoved {
-		w.removed()
-	}
 	return w.set(append([]byte{keyMachine, machineServer}, id...), s)
 }

@@ -111,9 +111,6 @@ func (n *Node) admitted(ctx context.Context) (from string, err error) {
 	low, high := n.versions()
 	theirLow, errLow := strconv.Atoi(value(headerVersionMin))
 	theirHigh, errHigh := strconv.Atoi(value(headerVersionMax))
-	n.machine.mu.RLock()
-	state := n.machine.servers[from]
-	n.machine.mu.RUnlock()
 	switch to := value(headerTo); {
 	case from == "" || errLow != nil || errHigh != nil:
 		return refuse("the call names no node and no version")
@@ -129,10 +126,16 @@ func (n *Node) admitted(ctx context.Context) (from string, err error) {
 		return refuse("node %s calls itself: a data folder was copied", from)
 	case to != "" && to != n.ID():
 		return refuse("node %s looks for node %s at this address, and this is node %s: remove the node that is gone", from, to, n.id)
-	case state == serverRemoved:
+	case isClosed(n.opened) && n.gone(from):
 		return refuse(removedText, from)
 	}
 	return from, nil
+}
+
+// gone reports whether a server was removed. Until it has left the members, a majority may
+// need it.
+func (n *Node) gone(server string) bool {
+	return n.machine.wasRemoved(server) && !n.isMember(server)
 }
 
 // removedText is what a removed node gets.
@@ -180,8 +183,12 @@ func (n *Node) diskFailed() error {
 	return n.disk
 }
 
-// Failed returns why the node can take part no longer, or nil.
+// Failed returns why the node can take part no longer, or nil. A removed node does not hear it
+// from the others, which do not call it any more: without a leader it does not call them.
 func (n *Node) Failed() error {
+	if isClosed(n.opened) && n.gone(n.ID()) {
+		n.fail(fmt.Errorf("%w: "+removedText, ErrRefused, n.id))
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.failed

@@ -48,7 +48,6 @@ type machine struct {
 	failed  error           // why the machine can apply nothing more
 	report  func(error)     // gets failed; nil drops it
 	ended   <-chan struct{} // closed when the node has ended
-	self    string          // the server that this machine is on
 }
 
 // meta is what the machine knows besides shards and nodes.
@@ -104,12 +103,12 @@ func (m *machine) fail(why error) error {
 	return why
 }
 
-// removed reports that this server was removed. It does not hear it from the others: they do
-// not call it any more, and without a leader it does not call them.
-func (m *machine) removed() {
-	if m.report != nil {
-		m.report(fmt.Errorf("%w: "+removedText, ErrRefused, m.self))
-	}
+// wasRemoved reports whether a server has lost its right to take part. It is a member until it
+// has left the members, too.
+func (m *machine) wasRemoved(server string) bool {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.servers[server] == serverRemoved
 }
 
 func (m *machine) loadRange(from, to []byte) error {
@@ -628,9 +627,6 @@ func (m *machine) Restore(from io.ReadCloser) error {
 	err := m.restore(bufio.NewReaderSize(from, 1<<20))
 	if err == nil {
 		err = m.load()
-	}
-	if err == nil && m.servers[m.self] == serverRemoved {
-		m.removed()
 	}
 	if err != nil {
 		err = m.fail(fmt.Errorf("snapshot of the consensus: %w", err))

@@ -145,10 +145,10 @@ func (n *Node) mayJoin(ctx context.Context, id string) error {
 		return err
 	}
 	switch {
-	case state == serverRemoved:
-		return fmt.Errorf("%w: "+removedText, ErrRefused, id)
 	case state == serverAdmitted || n.isMember(id):
 		return nil
+	case state == serverRemoved:
+		return fmt.Errorf("%w: "+removedText, ErrRefused, id)
 	}
 	return fmt.Errorf("%w: node %s was not admitted by a token", ErrRefused, id)
 }
@@ -221,8 +221,9 @@ func (n *Node) transfer(ctx context.Context, to Member) error {
 // entries, and for ever if another node leads meanwhile: see hashicorp/raft, issue 696.
 const transferPause = time.Minute
 
-// remove removes a server on the leader. It loses its right to take part first, so that an
-// attempt that fails after it can be repeated: the server is still a member.
+// remove removes a server on the leader. It loses its right to take part first, so that it
+// knows that, and that an attempt that fails in between can be repeated: the server is still a
+// member, and votes.
 func (n *Node) remove(ctx context.Context, id string, found Member, voters int) error {
 	switch {
 	case found.Voter && voters == 1:

@@ -144,7 +144,6 @@ func (n *Node) openDatabase(mustExist bool) (err error) {
 	if n.id, err = serverID(n.entries, n.opts.ID); err != nil {
 		return err
 	}
-	n.machine.self = string(n.id)
 	n.cluster, err = clusterName(n.entries)
 	return err
 }
@@ -155,10 +154,6 @@ func (n *Node) open() error {
 	}
 	if err := n.checkRecovered(); err != nil {
 		return err
-	}
-	if n.machine.servers[n.ID()] == serverRemoved {
-		n.machine.removed()
-		return n.Failed()
 	}
 	if err := n.joinCluster(); err != nil {
 		return err
