@@ -130,7 +130,8 @@ func (n *Node) beginHold(ctx context.Context, t *takeOver, h *hold, cancel conte
 // With a lease that has run out there are none, because none ends later (C2). A holder
 // that resigns does so before the end. A log without a lease is new, or was moved here with
 // what an earlier holder has written. A node that was removed from the registry may have a
-// read lease of an earlier start of this one.
+// read lease of an earlier start of this one, or of a holder from which a command has taken
+// the role.
 func (n *Node) leasesBefore(ctx context.Context, t *takeOver) map[start]time.Duration {
 	_, epoch := n.driver.Applied()
 	isNew := t.lease == (sharedlog.Lease{}) && epoch == 0
@@ -147,10 +148,13 @@ func (n *Node) leasesBefore(ctx context.Context, t *takeOver) map[start]time.Dur
 	if err != nil {
 		return map[start]time.Duration{{}: until}
 	}
-	old := map[start]time.Duration{}
+	old := map[start]time.Duration{{}: until}
 	for i := range nodes {
 		if nodes[i].ID != n.self.ID {
 			old[start{nodes[i].ID, nodes[i].Start}] = until
+		}
+		if nodes[i].ID == t.lease.Holder {
+			delete(old, start{}) // its followers are registered, too
 		}
 	}
 	return old

@@ -1507,6 +1507,54 @@ func TestRemovedAlone(t *testing.T) {
 	})
 }
 
+// TestRemovedVacant removes a node as TestRemovedAlone does. The role of the holder is then
+// taken and given back by a command that moves logs, which knows as little of the node.
+func TestRemovedVacant(t *testing.T) {
+	t.Parallel()
+	for phase := range 12 { // of the renewals
+		t.Run(fmt.Sprint(phase), func(t *testing.T) { bubble(t, func(t *testing.T) { removedVacant(t, time.Duration(phase)*lease/36) }) })
+	}
+}
+
+func removedVacant(t *testing.T, phase time.Duration) {
+	t.Helper()
+	w := newWorld(t, 3, func(i int, n *node) {
+		if i == 1 {
+			n.options.Reluctance = -1 // it holds the role, and does not take it back
+		}
+	})
+	if err := w.holder().cluster.HandOver(t.Context(), w.nodes[1].cluster.Self().ID); err != nil {
+		t.Fatal(err)
+	}
+	w.settle()
+	time.Sleep(phase)
+	gone := w.nodes[2]
+	gone.host.CutLog(true)
+	log := w.tables.Open()
+	if err := log.Forget(t.Context(), gone.cluster.Self().ID); err != nil {
+		t.Fatal(err)
+	}
+	fence, err := replica.TakeFence(t.Context(), log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Until(fence.LeasesEnd()))
+	if err := fence.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	object, err := w.nodes[0].write(t.Context())
+	for errors.Is(err, ostiary.ErrNoHolder) {
+		time.Sleep(time.Millisecond)
+		object, err = w.nodes[0].write(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if there, err := gone.has(t.Context(), object, ostiary.Acknowledged()); err == nil && !there {
+		t.Error("a removed node with a read lease of the last holder does not show a write")
+	}
+}
+
 // TestRemoved removes a node from the registry: the holder refuses it, and it stops
 // serving.
 func TestRemoved(t *testing.T) {

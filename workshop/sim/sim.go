@@ -152,7 +152,7 @@ func (w *world) play() error {
 	faults.Wait()
 	time.Sleep(settleTime)
 	for _, m := range w.machines {
-		if failed := m.process.Load().driver.Failed(); w.isLeftBehind(failed) {
+		if failed := m.process.Load().driver.Failed(); failed != nil && !m.lost { // at the end of the faults
 			m.recover(m.process.Load(), failed)
 			time.Sleep(settleTime)
 		}
