@@ -148,6 +148,11 @@ func (n *Node) dial(ctx context.Context) (*following, error) {
 	n.mu.Lock()
 	n.readUntil.Store(0) // the hello gives up every lease of an earlier epoch
 	n.mu.Unlock()
+	// As the holder before, this node may have writes that it has not acknowledged. The next
+	// holder has them, and may have acknowledged them to clients that tried again.
+	if err := n.driver.ShowOwn(find); err != nil {
+		return nil, err
+	}
 	stream, err := n.openStream(ctx, holder, lease.Epoch)
 	if err != nil {
 		return nil, fmt.Errorf("follow node %x: %w", holder.ID[:4], err)

@@ -190,6 +190,9 @@ func (n *Node) lead(ctx context.Context, h *hold) error {
 	if err := n.driver.WaitShown(ctx, at.Sequence); err != nil {
 		return err
 	}
+	if err := n.driver.ShowOwn(ctx); err != nil { // of an earlier time as the holder
+		return err
+	}
 	now := n.opts.Clock.Now()
 	n.mu.Lock()
 	defer n.mu.Unlock()

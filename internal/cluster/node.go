@@ -37,6 +37,7 @@ const shard = sharedlog.Shard(0)
 //	C6. A follower acknowledges a segment when its engines show it, and uses a read lease
 //	    when they show the head that the grant names.
 //	    One that is closed gives its lease up: it uses none from before it sends that.
+//	    One that was the holder first shows what it has not acknowledged itself.
 //	C7. A read checks the read lease after it has arrived, and before its view is chosen.
 type Node struct {
 	opts Options

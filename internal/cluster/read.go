@@ -155,6 +155,9 @@ func (n *Node) readHead(ctx context.Context) error {
 	if err := n.driver.Confirm(ctx); err != nil {
 		return err
 	}
+	if err := n.driver.ShowOwn(ctx); err != nil { // another holder may have acknowledged it
+		return err
+	}
 	at, _ := n.driver.Applied()
 	return n.driver.WaitShown(ctx, at.Sequence)
 }

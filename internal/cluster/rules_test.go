@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/cluster"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/memory"
@@ -270,6 +271,47 @@ func TestHandOver(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestAcknowledgedByNext hands the role over while a write waits for the read lease of a node
+// that is paused. The next holder acknowledges it as soon as that node has given the lease up,
+// for example to a client that asks again; the holder before, for which the write still waits,
+// must show it as the others do (C4, C7).
+func TestAcknowledgedByNext(t *testing.T) {
+	for name, cut := range map[string]bool{"leased": false, "confirmed": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				w := newWorld(t, 3, func(_ int, n *node) { n.options.DrainWait = time.Millisecond })
+				old := w.holder()
+				next, paused := w.others(old)[0], w.others(old)[1]
+				w.mustWrite()
+				paused.host.Pause()
+				written := make(chan error, 1)
+				go func() { written <- old.writeObject(within(t, 10*time.Second), "pending") }()
+				time.Sleep(10 * time.Millisecond)
+				if err := old.cluster.HandOver(t.Context(), next.cluster.Self().ID); err != nil {
+					t.Fatal(err)
+				}
+				w.network.Cut(old.host, next.host, cut)
+				paused.host.Resume()
+				if cut { // what the next holder has granted to the old one runs out
+					time.Sleep(50 * time.Millisecond)
+				}
+				if err := next.driver.Acknowledge(within(t, 500*time.Millisecond)); err != nil {
+					t.Fatalf("the next holder does not acknowledge the write: %v", err)
+				}
+				w.mustShow("pending", next, paused, old)
+				select {
+				case err := <-written:
+					t.Errorf("the write waits no longer (error %v), so the test shows nothing", err)
+				default:
+				}
+				if err := <-written; err != nil && !errors.Is(err, authz.ErrUncertain) {
+					t.Errorf("the write: %v", err)
+				}
+			})
+		})
+	}
 }
 
 // forward writes at the holder as a node does for a client.

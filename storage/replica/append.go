@@ -292,6 +292,7 @@ func (r *Driver) attempt(group []*request, confirmed *bool) (again []*request, e
 		return valid, err
 	}
 	unlock(valid, underway)
+	round := r.own.add(valid)
 	r.appending.Store(record.Sequence)
 	defer r.appending.Store(0)
 	err = sharedlog.Commit(r.ctx, r.log, shard, base.applied, record, secrets)
@@ -315,7 +316,7 @@ func (r *Driver) attempt(group []*request, confirmed *bool) (again []*request, e
 	}
 	next := *base
 	next.follow(record.Position, epoch, len(record.Bytes))
-	r.finishAppended(valid, base, &next)
+	r.finishAppended(valid, base, &next, round)
 	return nil, nil
 }
 
@@ -341,9 +342,9 @@ func unlock(valid []*request, p phase) {
 // finishAppended applies requests whose segment is in the log and leads from base to
 // next, and finishes them. If they cannot be applied, the node stops serving; they count as
 // made nevertheless.
-func (r *Driver) finishAppended(valid []*request, base, next *state) {
+func (r *Driver) finishAppended(valid []*request, base, next *state, round uint64) {
 	at := next.applied
-	if !r.applyOwn(valid, base, next) {
+	if !r.applyOwn(valid, base, next, round) {
 		_ = r.catchUp(r.ctx) // an error has stopped the node, or the follower tries again
 	}
 	for _, q := range valid {
@@ -359,12 +360,12 @@ func (r *Driver) finishAppended(valid []*request, base, next *state) {
 // applyOwn applies requests whose segment is in the log, without reading it. It
 // returns false if it must be read: a caller has left and may reuse its entries, or
 // another goroutine applies it already.
-func (r *Driver) applyOwn(valid []*request, base, next *state) bool {
+func (r *Driver) applyOwn(valid []*request, base, next *state, round uint64) bool {
 	if r.take(r.ctx) != nil {
 		return false
 	}
 	defer r.give()
-	if r.check() != nil || r.applied.Load().applied != base.applied {
+	if r.check() != nil || r.applied.Load().applied != base.applied || !r.own.in(round) {
 		return false
 	}
 	for i, q := range valid {

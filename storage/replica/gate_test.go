@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/rel"
@@ -222,6 +223,84 @@ func TestAcknowledge(t *testing.T) {
 	wantErrors(t, d.Acknowledge(t.Context()), "", errSlow)
 	fail.Store(false)
 	mustVerify(t, d, one.ID, 2)
+}
+
+// slowAppend is a log whose appends end late, and that is not followed.
+type slowAppend struct {
+	sharedlog.Log
+	made    chan struct{} // gets an element when an append is made
+	release chan struct{} // nil if appends end at once
+}
+
+func (l *slowAppend) Append(ctx context.Context, shard sharedlog.Shard, after sharedlog.Position, record sharedlog.Record, secrets []sharedlog.SecretChange) error {
+	err := l.Log.Append(ctx, shard, after, record, secrets)
+	if l.release != nil {
+		l.made <- struct{}{}
+		<-l.release
+	}
+	return err
+}
+
+func (l *slowAppend) Wait(ctx context.Context, _ sharedlog.Shard, _ uint64) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// TestShowOwn requires that ShowOwn has the engines show the stores to which the node has
+// appended, also those of an append that ends later.
+func TestShowOwn(t *testing.T) {
+	t.Parallel()
+	log := &slowAppend{Log: memorylog.New().Open()}
+	d := openGate(t, log, replica.Gate{})
+	shown := make(chan storage.StoreID, 100)
+	d.OnApplied(func(_ context.Context, stores []storage.StoreID) error {
+		for _, id := range stores {
+			shown <- id
+		}
+		return nil
+	})
+	one := newStore(t, d, 1)
+	mustAppend(t, one, d, add("1"))
+	drain := func() {
+		t.Helper()
+		if err := d.WaitShown(t.Context(), d.AppliedSequence()); err != nil {
+			t.Fatal(err)
+		}
+		for len(shown) > 0 {
+			<-shown
+		}
+	}
+	drain() // of the catalog
+	if err := d.ShowOwn(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if id := <-shown; id != one.ID {
+		t.Errorf("store %s is shown, expected %s", id, one.ID)
+	}
+	if err := d.ShowOwn(t.Context()); err != nil || len(shown) > 0 {
+		t.Errorf("without an append, %d stores are shown, error %v", len(shown), err)
+	}
+
+	log.made, log.release = make(chan struct{}), make(chan struct{})
+	answered := make(chan error, 1)
+	go func() { answered <- one.Append(t.Context(), d, add("2")) }()
+	<-log.made
+	if err := d.ShowOwn(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	drain()
+	close(log.release)
+	if err := <-answered; err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case id := <-shown:
+		if id != one.ID {
+			t.Errorf("store %s is shown, expected %s", id, one.ID)
+		}
+	case <-time.After(time.Minute):
+		t.Error("what was applied after ShowOwn is not shown")
+	}
 }
 
 // TestAcknowledgedEngine requires that the engine does not report a write as made that

@@ -114,6 +114,7 @@ type Driver struct {
 	applied  atomic.Pointer[state] // what the copy has
 	progress progress              // wakes those who wait for applied, shown or stopped
 	shower   shower
+	own      ownWrites
 	// turn holds an element while a goroutine changes the copy.
 	turn chan struct{}
 	// version is that of the segments that this node writes; 0 is the oldest.
@@ -188,6 +189,8 @@ func Open(ctx context.Context, log sharedlog.Log, local Local, opts Options) (*D
 	r.shower.attached = map[int]func(context.Context, []storage.StoreID) error{}
 	r.shower.pending = map[storage.StoreID]struct{}{}
 	r.shower.wake = make(chan struct{}, 1)
+	r.own.stores = map[storage.StoreID]struct{}{}
+	r.own.turn = make(chan struct{}, 1)
 	if err := r.open(ctx); err != nil {
 		r.withdraw()
 		r.Close()

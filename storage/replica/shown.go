@@ -62,10 +62,21 @@ func (s *shower) take() (stores []storage.StoreID, by []func(context.Context, []
 	stores = slices.AppendSeq(make([]storage.StoreID, 0, len(s.pending)), maps.Keys(s.pending))
 	clear(s.pending)
 	s.showing = true
+	return stores, s.functions()
+}
+
+// functions returns the functions of the engines. The caller holds s.mu.
+func (s *shower) functions() (by []func(context.Context, []storage.StoreID) error) {
 	for _, key := range slices.Sorted(maps.Keys(s.attached)) {
 		by = append(by, s.attached[key])
 	}
-	return stores, by
+	return by
+}
+
+func (s *shower) engines() []func(context.Context, []storage.StoreID) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.functions()
 }
 
 // finish ends what take began. If it failed, the stores stay changed.
@@ -151,4 +162,79 @@ func (r *Driver) BeforeWrite(ctx context.Context) error {
 		return nil
 	}
 	return r.opts.Gate.BeforeWrite(ctx)
+}
+
+// ownWrites are the stores to which this node has appended. Their engines show that
+// themselves, once it is acknowledged, so a sequence counts as shown before.
+type ownWrites struct {
+	mu     sync.Mutex
+	stores map[storage.StoreID]struct{} // since the last round
+	round  uint64                       // rises with each ShowOwn
+	turn   chan struct{}                // holds an element while ShowOwn runs
+}
+
+// add notes the stores of requests that are being appended, and returns the round.
+func (o *ownWrites) add(all []*request) (round uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, q := range all {
+		if len(q.entries) > 0 {
+			o.stores[q.id] = struct{}{}
+		}
+	}
+	return o.round
+}
+
+// in reports whether a round has not ended.
+func (o *ownWrites) in(round uint64) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.round == round
+}
+
+// end ends a round, and returns its stores.
+func (o *ownWrites) end() []storage.StoreID {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.round++
+	all := slices.AppendSeq(make([]storage.StoreID, 0, len(o.stores)), maps.Keys(o.stores))
+	clear(o.stores)
+	return all
+}
+
+// again notes stores that ShowOwn has not shown.
+func (o *ownWrites) again(stores []storage.StoreID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, id := range stores {
+		o.stores[id] = struct{}{}
+	}
+}
+
+// ShowOwn returns when the engines show what this node has appended and applied, also what
+// is not acknowledged. It is called when another node may have acknowledged that: before
+// this node answers reads with a lease of another holder, or after a look at the log. What
+// this node applies later of its own is shown as that of other nodes is.
+func (r *Driver) ShowOwn(ctx context.Context) error {
+	select {
+	case r.own.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-r.own.turn }()
+	if err := r.take(ctx); err != nil { // nothing is being applied
+		return err
+	}
+	stores := r.own.end()
+	r.give()
+	if len(stores) == 0 {
+		return nil
+	}
+	for _, show := range r.shower.engines() {
+		if err := show(ctx, stores); err != nil {
+			r.own.again(stores)
+			return err
+		}
+	}
+	return nil
 }
