@@ -126,16 +126,19 @@ func TestCloseFullDisk(t *testing.T) {
 func TestFullDiskTables(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1)
-	address, folder := f.nodes[0].address, f.nodes[0].folder
+	folder := f.nodes[0].folder
 	f.stop(0)
-	var full atomic.Bool
+	var full, ended atomic.Bool
 	fs := errorfs.Wrap(vfs.Default, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if ended.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite { // Close does not close the database
+			return syscall.EIO
+		}
 		if full.Load() && op.Kind == errorfs.OpCreate && filepath.Ext(op.Path) == ".sst" {
 			return syscall.ENOSPC
 		}
 		return nil
 	}))
-	f.startIn(0, address, folder, func(o *raft.Options) { raft.OnDisk(o, fs) })
+	f.startIn(0, "", folder, func(o *raft.Options) { raft.OnDisk(o, fs) })
 	f.append(0, 1)
 	full.Store(true)
 	ctx := f.ctx()
@@ -145,11 +148,53 @@ func TestFullDiskTables(t *testing.T) {
 		}
 	}
 	wants(t, f.nodes[0].Failed(), syscall.ENOSPC, "disk of the node's log")
+	ended.Store(true)
 	f.nodes[0].server.Stop()
 	if err := f.nodes[0].Close(); err != nil {
 		t.Error(err)
 	}
 	f.nodes = nil
+}
+
+// TestHungDisk lets the disk of the leader answer nothing any more, without an error. The leader
+// fails by name, and the others go on.
+func TestHungDisk(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3)
+	address, folder := f.nodes[0].address, f.nodes[0].folder
+	f.stop(0)
+	var hangs atomic.Bool
+	answers := make(chan struct{})
+	fs := errorfs.Wrap(vfs.Default, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if hangs.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+			<-answers
+			return syscall.EIO // Close does not close the database
+		}
+		return nil
+	}))
+	f.startIn(0, address, folder, func(o *raft.Options) {
+		raft.OnDisk(o, fs)
+		raft.WriteTimeMax(o, 5*time.Second)
+	})
+	f.append(0, 1)
+	for !f.nodes[0].Leader() {
+		if err := f.nodes[0].TakeLead(f.ctx()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hangs.Store(true)
+	defer close(answers)
+	head := f.append(1, 3)
+	wait.Until(t, "the node fails", func() bool { return f.nodes[0].Failed() != nil })
+	if err := f.nodes[0].Failed(); !strings.Contains(err.Error(), "a write has not ended within 5s") {
+		t.Errorf("the node fails with %v", err)
+	}
+	f.nodes[0].server.Stop()
+	if err := f.nodes[0].Close(); err != nil {
+		t.Error(err)
+	}
+	f.nodes = f.nodes[1:]
+	f.check(1, head)
 }
 
 // TestCloseWhileParts closes a node while another one takes the parts of its snapshot, slowly.

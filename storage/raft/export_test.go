@@ -48,6 +48,9 @@ func SpeakOnly(o *Options, version int) { o.versionMax = version }
 // OnDisk makes a node of the options use a file system.
 func OnDisk(o *Options, fs vfs.FS) { o.fs = fs }
 
+// WriteTimeMax makes a node of the options fail when a write of entries takes longer.
+func WriteTimeMax(o *Options, most time.Duration) { o.writeTimeMax = most }
+
 // CorruptEntries replaces the bytes of all stored entries of the consensus. The node of
 // the folder must not run.
 func CorruptEntries(folder string) error {

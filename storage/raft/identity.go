@@ -186,8 +186,13 @@ func (n *Node) diskFailed() error {
 // Failed returns why the node can take part no longer, or nil. A removed node does not hear it
 // from the others, which do not call it any more: without a leader it does not call them.
 func (n *Node) Failed() error {
-	if isClosed(n.opened) && n.gone(n.ID()) {
-		n.fail(fmt.Errorf("%w: "+removedText, ErrRefused, n.id))
+	// A machine that is being restored is busy for some time. It is asked again then.
+	if isClosed(n.opened) && n.machine.mu.TryRLock() {
+		removed := n.machine.servers[n.ID()] == serverRemoved
+		n.machine.mu.RUnlock()
+		if removed && !n.isMember(n.ID()) {
+			n.fail(fmt.Errorf("%w: "+removedText, ErrRefused, n.id))
+		}
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -153,8 +153,17 @@ func (n *Node) mayJoin(ctx context.Context, id string) error {
 	return fmt.Errorf("%w: node %s was not admitted by a token", ErrRefused, id)
 }
 
-// makeChange makes a change on the leader.
+// makeChange makes a change on the leader. The caller asks the next leader if this one ends in
+// the middle: a change may be made twice.
 func (n *Node) makeChange(ctx context.Context, c *memberChange) error {
+	err := n.makeChangeOnce(ctx, c)
+	if errors.Is(err, consensus.ErrLeadershipLost) {
+		err = fmt.Errorf("%w: %w", errNotLeader, err)
+	}
+	return err
+}
+
+func (n *Node) makeChangeOnce(ctx context.Context, c *memberChange) error {
 	if !n.Leader() {
 		return errNotLeader
 	}

@@ -152,9 +152,9 @@ func TestRemoveFollower(t *testing.T) {
 	gone = f.nodes[1]
 	f.check(1, f.append(1, 1))
 	for range 2 {
-		if err := f.nodes[0].Remove(f.ctx(), gone.ID()); err != nil {
-			t.Fatal(err)
-		}
+		wait.Until(t, "the node is removed", func() bool { // it may lead, and hand that on too slowly
+			return f.nodes[0].Remove(f.ctx(), gone.ID()) == nil
+		})
 		if members, err := f.nodes[0].Members(); err != nil || len(members) != 1 {
 			t.Fatalf("the members are %+v, error %v; want one", members, err)
 		}

@@ -55,6 +55,8 @@ type Options struct {
 
 	fs         vfs.FS // of tests
 	versionMax int    // of tests: the only version that the node speaks; 0 means the constants
+
+	writeTimeMax time.Duration // of tests; 0 means the constant
 }
 
 // defaults of Options.
@@ -179,6 +181,7 @@ func (n *Node) open() error {
 	if n.raft, err = consensus.NewRaft(config, n.machine, cached, n.entries, snapshots, n.trans); err == nil {
 		close(n.opened)
 		n.entries.running.Store(true)
+		go n.entries.watch(n.ctx.Done(), cmp.Or(n.opts.writeTimeMax, writeTimeMax))
 	}
 	return errors.Join(err, n.Failed())
 }

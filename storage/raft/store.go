@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	consensus "github.com/hashicorp/raft"
@@ -35,6 +36,7 @@ type store struct {
 	// cannot read an entry or write its term: instead, it waits then for ever.
 	running atomic.Bool
 	syncs   atomic.Uint64 // see [Node.Syncs]
+	writes  atomic.Uint64 // beginnings and ends of writes of entries: odd while one is under way
 
 	using    sync.WaitGroup // calls that use the database, see use
 	usingMu  sync.Mutex
@@ -151,7 +153,10 @@ func (s *store) StoreLogs(entries []*consensus.Log) error {
 		}
 	}
 	s.syncs.Add(1)
-	if err := errors.Join(batch.Commit(pebble.Sync), s.failed()); err != nil {
+	s.writes.Add(1)
+	err := errors.Join(batch.Commit(pebble.Sync), s.failed())
+	s.writes.Add(1)
+	if err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -161,6 +166,32 @@ func (s *store) StoreLogs(entries []*consensus.Log) error {
 	}
 	s.last = entries[len(entries)-1].Index
 	return nil
+}
+
+// writeTimeMax is how long a write of entries may take.
+const writeTimeMax = 30 * time.Second
+
+// watch makes the store fail when a write takes longer than some time, until ended is closed.
+// The heartbeats of a leader go on without its disk, so no other node would lead, and nothing
+// would be decided. It looks at the same write several times: a process that was halted goes
+// on after any time.
+func (s *store) watch(ended <-chan struct{}, most time.Duration) {
+	const looks = 5
+	look := time.NewTicker(most / looks)
+	defer look.Stop()
+	for seen, times := uint64(0), 0; ; {
+		select {
+		case <-look.C:
+		case <-ended:
+			return
+		}
+		if now := s.writes.Load(); now != seen || now%2 == 0 {
+			seen, times = now, 0
+		} else if times++; times == looks {
+			s.fail(fmt.Errorf("disk of the node's log: a write has not ended within %s", most))
+			return
+		}
+	}
 }
 
 // lastApplicable returns the index of the last entry up to index that the machine gets:
