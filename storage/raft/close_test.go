@@ -298,5 +298,9 @@ func TestTransferAgain(t *testing.T) {
 		t.Errorf("the second attempt fails with %v", err)
 	}
 	f.append(0, 1)
+	// No entries are taken while the node is asked.
+	if err := raft.TimeoutNow(f.nodes[0].Node, to); err == nil || !strings.Contains(err.Error(), "did not answer within 2s") {
+		t.Errorf("asking a node that does not answer fails with %v", err)
+	}
 	f.nodes = f.nodes[:2]
 }

@@ -124,6 +124,11 @@ func Pipeline(from *Node, to Member) (consensus.AppendPipeline, error) {
 	return from.trans.AppendEntriesPipeline(consensus.ServerID(to.ID), consensus.ServerAddress(to.Address))
 }
 
+// TimeoutNow asks another node to lead, as a leader does that hands that on.
+func TimeoutNow(from *Node, to Member) error {
+	return from.trans.TimeoutNow(consensus.ServerID(to.ID), consensus.ServerAddress(to.Address), &consensus.TimeoutNowRequest{}, &consensus.TimeoutNowResponse{})
+}
+
 // Propose makes an entry of the consensus of any fields, and ProposeHere as another node
 // asks for it.
 func Propose(n *Node, command map[string]any) error {

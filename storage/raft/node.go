@@ -202,7 +202,7 @@ func (n *Node) configure() (*consensus.FileSnapshotStore, *consensus.Config, err
 		return nil, nil, err
 	}
 	n.trans = &transport{consensus.NewNetworkTransportWithConfig(&consensus.NetworkTransportConfig{
-		Stream: (*streamLayer)(n), MaxPool: 3, Timeout: 10 * time.Second, Logger: logger})}
+		Stream: (*streamLayer)(n), MaxPool: 3, Timeout: 10 * time.Second, Logger: logger}), 2 * n.opts.Heartbeat}
 	config := consensus.DefaultConfig()
 	config.LocalID = n.id
 	config.Logger = logger

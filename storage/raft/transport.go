@@ -1,17 +1,37 @@
 package raft
 
 import (
+	"fmt"
 	"sync"
+	"time"
 
 	consensus "github.com/hashicorp/raft"
 )
 
 // transport carries the messages of the consensus. It differs from the one of the library in
-// its pipelines. After a follower has refused an entry, the library reads no more answers,
+// its pipelines, and in how long it asks a node to lead. After a follower has refused an entry, the library reads no more answers,
 // and may still send: its own pipeline then waits for both for ever, the follower gets no
 // more entries from this leader although heartbeats keep it from an election, and the node
 // cannot be closed.
-type transport struct{ *consensus.NetworkTransport }
+type transport struct {
+	*consensus.NetworkTransport
+	leadTime time.Duration // how long TimeoutNow waits
+}
+
+// TimeoutNow implements [consensus.Transport]. Meanwhile the leader takes no entries, so it
+// does not wait as long as for other answers: the node may have been halted.
+func (t *transport) TimeoutNow(id consensus.ServerID, target consensus.ServerAddress, args *consensus.TimeoutNowRequest, resp *consensus.TimeoutNowResponse) error {
+	var own consensus.TimeoutNowResponse
+	answer := make(chan error, 1)
+	go func() { answer <- t.NetworkTransport.TimeoutNow(id, target, args, &own) }()
+	select {
+	case err := <-answer:
+		*resp = own
+		return err
+	case <-time.After(t.leadTime):
+		return fmt.Errorf("node %s, which is to lead, did not answer within %s", id, t.leadTime)
+	}
+}
 
 // AppendEntriesPipeline implements [consensus.Transport].
 func (t *transport) AppendEntriesPipeline(id consensus.ServerID, target consensus.ServerAddress) (consensus.AppendPipeline, error) {
