@@ -41,8 +41,8 @@ func Open(ctx context.Context, address string) (*sqllog.Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	servers.fit = fit
-	log, err := sqllog.Open(ctx, prepared{servers}, dialect{}, check)
+	servers.fit = servers.isFit
+	log, err := sqllog.Open(ctx, prepared{servers}, dialect{&servers.packet}, check)
 	if err != nil {
 		return nil, fmt.Errorf("MariaDB or MySQL at %s: %w", servers, err)
 	}
@@ -77,6 +77,7 @@ type servers struct {
 	addresses  []string
 	fit        func(context.Context, driver.Conn) error // why a server cannot be used; nil without conditions
 	last       atomic.Int64
+	packet     atomic.Int64 // max_allowed_packet at the last connection
 }
 
 // String returns the addresses.
@@ -154,12 +155,13 @@ func each(ctx context.Context, c driver.Conn, query string, columns int, yield f
 // versions name the values.
 const primary = "cast(@@global.read_only as char) in ('0', 'OFF')"
 
-// fit fails on a server whose settings break what the log rests on. It looks at each
+// isFit fails on a server whose settings break what the log rests on. It looks at each
 // connection: the server may have been restarted with other settings, or be another one.
-func fit(ctx context.Context, c driver.Conn) error {
+func (s *servers) isFit(ctx context.Context, c driver.Conn) error {
 	var why error
 	err := each(ctx, c, "select "+primary+", @@global.innodb_flush_log_at_trx_commit, @@global.log_bin, @@global.sync_binlog, @@global.max_allowed_packet", 5, func(row []string) {
-		packet, _ := strconv.Atoi(row[4])
+		packet, _ := strconv.ParseInt(row[4], 10, 64)
+		s.packet.Store(packet)
 		switch {
 		case row[0] != "1":
 			why = errors.New("read_only is on, expected the primary")
@@ -345,19 +347,24 @@ func denied(err error) bool { return number(err) == 1142 || number(err) == 1143 
 const packetMin = 4 << 20
 
 // dialect implements [sqllog.Dialect].
-type dialect struct{}
+type dialect struct{ packet *atomic.Int64 }
 
 // Rebind implements [sqllog.Dialect].
 func (dialect) Rebind(query string) string { return query }
 
-// Atomic implements [sqllog.Dialect]. The statements are one packet.
-func (dialect) Atomic(ctx context.Context, db *sql.DB, statements []sqllog.Statement) (int64, error) {
+// Atomic implements [sqllog.Dialect]. The statements are one packet. The server ends a
+// connection that sends a larger one than it allows, which is no answer: the append would be
+// tried for ever.
+func (d dialect) Atomic(ctx context.Context, db *sql.DB, statements []sqllog.Statement) (int64, error) {
 	if len(statements) == 1 {
 		r, err := db.ExecContext(ctx, statements[0].Query, statements[0].Arguments...)
 		if err != nil {
 			return 0, err
 		}
 		return r.RowsAffected()
+	}
+	if size, most := packetSize(statements), int(d.packet.Load()); size > most {
+		return 0, fmt.Errorf("%w: %d bytes, and max_allowed_packet is %d", sqllog.ErrStatements, size, most)
 	}
 	conn, err := db.Conn(ctx)
 	if err != nil {
@@ -384,6 +391,27 @@ func (dialect) Atomic(ctx context.Context, db *sql.DB, statements []sqllog.State
 		return 0, err
 	}
 	return changed, nil
+}
+
+// packetSize returns the size of the packet with statements, or a little more.
+func packetSize(statements []sqllog.Statement) int {
+	const apart, number = 64, 24 // what surrounds the statements and each text, and the digits of a number
+	size := apart
+	for _, s := range statements {
+		size += len(s.Query) + 1
+		for _, a := range s.Arguments {
+			size += number
+			if b, is := a.([]byte); is {
+				size += len(b)
+				for _, c := range b {
+					if strings.IndexByte("\x00\n\r\x1a'\"\\", c) >= 0 { // it is escaped
+						size++
+					}
+				}
+			}
+		}
+	}
+	return size
 }
 
 // execAll runs statements on a connection of the driver, and returns the rows that the

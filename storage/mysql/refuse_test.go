@@ -3,6 +3,7 @@ package mysql_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"database/sql"
 	"errors"
 	"net/url"
@@ -246,4 +247,29 @@ func TestStarved(t *testing.T) {
 func TestFar(t *testing.T) {
 	t.Parallel()
 	sqllogtest.Open(mysql.Open).Far(t, databases.MariaDB(t).Database())
+}
+
+// TestLargePacket appends a segment whose secrets are more than the server takes at once. The
+// append has no effect, and the next ones are made.
+func TestLargePacket(t *testing.T) {
+	t.Parallel()
+	l := open(t, databases.MariaDB(t, "max-allowed-packet=4M").Database())
+	commit := func(size int) error {
+		t.Helper()
+		record := following(t, sharedlog.Position{}, 1)
+		secrets := make([]sharedlog.SecretChange, 5)
+		for i := range secrets {
+			body := bytes.Repeat([]byte{byte(i)}, size)
+			secrets[i] = sharedlog.SecretChange{SecretKey: sharedlog.SecretKey{Store: storage.StoreID{byte(i)}, Kind: "k", Key: "k"}, Digest: sha256.Sum256(body), Body: body}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		return sharedlog.Commit(ctx, l, 0, sharedlog.Position{}, record, secrets)
+	}
+	if err := commit(1 << 20); !errors.Is(err, storage.ErrTooLarge) || errors.Is(err, storage.ErrUncertain) {
+		t.Errorf("secrets of 5 MiB: error %v, expected storage.ErrTooLarge", err)
+	}
+	if err := commit(600 << 10); err != nil { // the zeros are escaped
+		t.Errorf("secrets of 2.9 MiB: %v", err)
+	}
 }

@@ -51,8 +51,24 @@ func (r *Driver) appendEntries(ctx context.Context, id storage.StoreID, after st
 	if size > sharedlog.EntriesBytesMax {
 		return storage.Head{}, fmt.Errorf("append to store %s: %w: %d bytes of entries exceed the limit SegmentBytesMax, which is %d", id, storage.ErrTooLarge, size, sharedlog.SegmentBytesMax)
 	}
-	head, err := r.submit(ctx, &request{id: id, incarnation: entries[0].Incarnation, after: after, entries: entries, sealed: sealed, bytes: size, last: last})
+	head, err := r.submit(ctx, &request{id: id, incarnation: entries[0].Incarnation, after: after, entries: entries, sealed: sealed, bytes: size + secretBytes(entries), last: last})
 	return head, wrap("append to", id, err)
+}
+
+// secretOverhead is what a log needs at most to store a secret, besides its ciphertext.
+const secretOverhead = 1 << 10
+
+// secretBytes returns what the secrets of entries add to an append: they are not in the
+// segment. A log in a database sends them at once.
+func secretBytes(entries []storage.Entry) (size int) {
+	for i := range entries {
+		for j := range entries[i].Changes {
+			if c := &entries[i].Changes[j]; c.Kind == storage.SecretPut {
+				size += len(c.Document.Body) + secretOverhead
+			}
+		}
+	}
+	return size
 }
 
 // compare compares the head of a store with after, as Append does without entries.

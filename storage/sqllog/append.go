@@ -42,6 +42,10 @@ func (l *Log) Append(ctx context.Context, of sharedlog.Shard, after sharedlog.Po
 	return l.append(ctx, of, after, l.rebind(statements))
 }
 
+// ErrStatements is the error of [Dialect.Atomic] for more than the server takes at once. It
+// wraps storage.ErrTooLarge.
+var ErrStatements = fmt.Errorf("%w: the statements of a segment and its secrets", storage.ErrTooLarge)
+
 // insertSegment inserts a row of ostiary_log if the condition that follows holds.
 const insertSegment = "insert into ostiary_log (shard, sequence, hash, parts, bytes) select ?, ?, ?, ?, ? where"
 
