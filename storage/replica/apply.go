@@ -63,12 +63,26 @@ func (r *Driver) confirm(ctx context.Context) error {
 		return err
 	}
 	switch {
-	case head == before, head.Sequence > before.Sequence && r.applied.Load().applied.Sequence >= head.Sequence:
+	case head == before:
 		return nil
 	case head.Sequence < before.Sequence: // the log has lost segments
 		return r.catchUp(ctx)
+	case head.Sequence == before.Sequence || r.AppliedSequence() < head.Sequence:
+		if err := r.catchUpKept(ctx); err != nil { // which has the head by now
+			return err
+		}
 	}
-	return r.catchUpKept(ctx) // which has the head by now
+	return r.checkPassed(head)
+}
+
+// checkPassed fails if the copy has another segment in a place that it has passed: what was
+// read of the log before it lost segments may have been applied since.
+func (r *Driver) checkPassed(at sharedlog.Position) error {
+	mark, err := r.copy.Mark(at.Sequence)
+	if err != nil || mark == nil || string(mark) == string(at.Hash[:]) {
+		return err
+	}
+	return r.stop(fmt.Errorf("%w: segment %s is another one in the copy", storage.ErrHistory, at))
 }
 
 // follow applies what other nodes append, until the driver is closed.

@@ -1071,3 +1071,34 @@ func TestSnapshotWithoutSecrets(t *testing.T) {
 	}
 	two.Close()
 }
+
+// TestConfirmPassed restores the log while a node confirms a read. The head that the node reads
+// is that of another history; meanwhile the node has applied more of the lost one.
+func TestConfirmPassed(t *testing.T) {
+	t.Parallel()
+	tables := memorylog.New()
+	log := &passedLog{Log: tables.Open()}
+	d := openWith(t, log, inMemory(), manual(-1, nil))
+	l := newStore(t, d, 1)
+	mustAppend(t, l, d, add("1"))
+	log.meanwhile = func() sharedlog.Position {
+		mustAppend(t, l, d, add("2"))
+		other := sharedlog.Position{Sequence: d.AppliedSequence(), Hash: storage.Hash{1}}
+		mustAppend(t, l, d, add("3"))
+		return other
+	}
+	wantErrors(t, d.Confirm(t.Context()), "is another one in the copy", replica.ErrStopped, storage.ErrHistory)
+}
+
+// passedLog is a log in which something happens while its head is read.
+type passedLog struct {
+	sharedlog.Log
+	meanwhile func() sharedlog.Position
+}
+
+func (l *passedLog) Newest(ctx context.Context, shard sharedlog.Shard) (sharedlog.Position, error) {
+	if l.meanwhile == nil {
+		return l.Head(ctx, shard)
+	}
+	return l.meanwhile(), nil
+}
