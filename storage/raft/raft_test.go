@@ -40,6 +40,7 @@ type member struct {
 	*raft.Node
 	address string
 	server  *grpc.Server
+	served  chan struct{} // closed when the server has ended, with its listener
 	folder  string
 }
 
@@ -84,7 +85,7 @@ func (f *fleet) startIn(i int, address, folder string, change func(*raft.Options
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	m := &member{address: l.Addr().String(), server: grpc.NewServer(), folder: folder}
+	m := &member{address: l.Addr().String(), server: grpc.NewServer(), served: make(chan struct{}), folder: folder}
 	var log *slog.Logger
 	if testing.Verbose() && os.Getenv("OSTIARY_RAFT_LOG") != "" {
 		log = slog.Default().With("node", i)
@@ -101,7 +102,10 @@ func (f *fleet) startIn(i int, address, folder string, change func(*raft.Options
 		f.t.Fatal(err)
 	}
 	m.Register(m.server)
-	go m.server.Serve(l)
+	go func() {
+		defer close(m.served)
+		_ = m.server.Serve(l)
+	}()
 	if i < len(f.nodes) {
 		f.nodes[i] = m
 	} else {
@@ -113,6 +117,7 @@ func (f *fleet) startIn(i int, address, folder string, change func(*raft.Options
 func (f *fleet) stop(i int) {
 	f.t.Helper()
 	f.nodes[i].server.Stop()
+	<-f.nodes[i].served
 	if err := f.nodes[i].Close(); err != nil {
 		f.t.Error(err)
 	}
