@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -135,24 +134,7 @@ func TestRefused(t *testing.T) {
 func TestTogether(t *testing.T) {
 	t.Parallel()
 	server := databases.MariaDB(t)
-	for range 3 {
-		url := server.Database()
-		var nodes sync.WaitGroup
-		for range 4 {
-			nodes.Go(func() {
-				l, err := mysql.Open(t.Context(), url)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				defer l.Close()
-				if _, _, err := l.Nodes(t.Context()); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		nodes.Wait()
-	}
+	sqllogtest.Open(mysql.Open).Together(t, server.Database)
 }
 
 // TestSettings runs the suite on a server whose settings break what a log rests on,

@@ -194,6 +194,19 @@ func TestBouncer(t *testing.T) {
 	})
 }
 
+// TestTogether lets several nodes make the tables at once, also through PgBouncer in
+// transaction mode.
+func TestTogether(t *testing.T) {
+	t.Parallel()
+	server := databases.PostgreSQL(t)
+	sqllogtest.Open(postgres.Open).Together(t, server.Database)
+	through := server.Bouncer(t)
+	sqllogtest.Open(postgres.Open).Together(t, func() string {
+		url := server.Database()
+		return through(url[strings.LastIndexByte(url, '/')+1:])
+	})
+}
+
 // TestFar renews a lease far from the server.
 func TestFar(t *testing.T) {
 	t.Parallel()

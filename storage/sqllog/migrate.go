@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 
 	"github.com/pressly/goose/v3"
-	"github.com/pressly/goose/v3/lock"
 
 	"github.com/ostiary/ostiary/storage"
 )
@@ -55,17 +54,15 @@ func migrate(ctx context.Context, db *sql.DB, dialect goose.Dialect) error {
 	if err != nil {
 		return err
 	}
-	options := []goose.ProviderOption{goose.WithTableName("ostiary_migrations"), goose.WithDisableGlobalRegistry(true)}
-	if dialect == goose.DialectPostgres {
-		locker, err := lock.NewPostgresSessionLocker()
-		if err != nil {
-			return err
-		}
-		options = append(options, goose.WithSessionLocker(locker))
-	}
-	provider, err := goose.NewProvider(dialect, db, files, options...)
+	provider, err := goose.NewProvider(dialect, db, files, goose.WithTableName("ostiary_migrations"), goose.WithDisableGlobalRegistry(true))
 	if err != nil {
 		return err
+	}
+	up := func() error {
+		if _, err := provider.Up(ctx); err != nil {
+			return fmt.Errorf("migrate the tables: %w", err)
+		}
+		return nil
 	}
 	have, want, err := provider.GetVersions(ctx)
 	switch {
@@ -75,9 +72,37 @@ func migrate(ctx context.Context, db *sql.DB, dialect goose.Dialect) error {
 		return fmt.Errorf("%w: the tables have version %d, but this version knows up to %d", storage.ErrFormat, have, want)
 	case have == want:
 		return nil
+	case dialect == goose.DialectPostgres:
+		return alone(ctx, db, up)
 	}
-	if _, err := provider.Up(ctx); err != nil {
-		return fmt.Errorf("migrate the tables: %w", err)
+	return up()
+}
+
+// migrationLock is the number of the lock of a migration.
+const migrationLock = 4097083626
+
+// alone calls f while no other node does, on PostgreSQL. The lock is that of a transaction: a
+// pooler may give the next statement of a session another connection, on which the lock of the
+// session could not be released. A node that does not get it ends its transaction before it
+// tries again, so that those that wait do not use up the connections of a pooler.
+func alone(ctx context.Context, db *sql.DB, f func() error) error {
+	for {
+		locked, err := tryAlone(ctx, db, f)
+		if locked || err != nil {
+			return err
+		}
+		pause(ctx, rand.N(repeatMax)+repeatMax/2)
 	}
-	return nil
+}
+
+func tryAlone(ctx context.Context, db *sql.DB, f func() error) (locked bool, err error) {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return false, err
+	}
+	defer tx.Rollback() // it changes nothing
+	if err := tx.QueryRowContext(ctx, "select pg_try_advisory_xact_lock($1)", migrationLock).Scan(&locked); err != nil || !locked {
+		return false, err
+	}
+	return true, f()
 }
