@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -997,6 +998,51 @@ func TestMovedReads(t *testing.T) {
 			if !errors.Is(err, ostiary.ErrNoLease) {
 				t.Errorf("a node that does not know the log after the move answers %s read of a write there: %v, error %v", name, there, err)
 			}
+		}
+	})
+}
+
+// readLog counts the reads of segments.
+type readLog struct {
+	sharedlog.Log
+	reads *atomic.Int64
+}
+
+func (l readLog) Read(ctx context.Context, shard sharedlog.Shard, from uint64) iter.Seq2[sharedlog.Record, error] {
+	l.reads.Add(1)
+	return l.Log.Read(ctx, shard, from)
+}
+
+// TestLatePushes writes far from the followers, to which the holder's segments come later than
+// the news of them: they wait for them, and read the log no more once they know how long that
+// takes.
+func TestLatePushes(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var reads atomic.Int64
+		var far atomic.Bool
+		w := newWorld(t, 3, func(_ int, n *node) {
+			n.wrap = func(l sharedlog.Log) sharedlog.Log { return readLog{l, &reads} }
+			n.host.Tamper = func(m cluster.Message) []cluster.Message {
+				if _, is := m.(cluster.Segment); is && far.Load() {
+					time.Sleep(100 * time.Millisecond)
+				}
+				return []cluster.Message{m}
+			}
+		})
+		w.network.SetDelay(func() time.Duration { return 100 * time.Millisecond })
+		far.Store(true)
+		time.Sleep(2 * lease)
+		w.settle()
+		for range 3 {
+			w.mustWrite()
+		}
+		before := reads.Load()
+		for range 10 {
+			object := w.mustWrite()
+			w.mustShow(object, w.nodes...)
+		}
+		if n := reads.Load() - before; n > 0 {
+			t.Errorf("the log was read %d times for segments that the holder has sent", n)
 		}
 	})
 }

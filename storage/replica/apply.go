@@ -67,7 +67,7 @@ func (r *Driver) confirm(ctx context.Context) error {
 		return nil
 	case head.Sequence < before.Sequence: // the log has lost segments
 		return r.catchUp(ctx)
-	case head.Sequence == before.Sequence || r.AppliedSequence() < head.Sequence:
+	case head.Sequence == before.Sequence || !r.arrives(head.Sequence):
 		if err := r.catchUpKept(ctx); err != nil { // which has the head by now
 			return err
 		}
@@ -104,15 +104,20 @@ func (r *Driver) follow() {
 	}
 }
 
-// arrivalWait is how long the follower waits for a segment that this node appends, or
-// that another node is expected to send.
-const arrivalWait = 50 * time.Millisecond
+// The follower waits for a segment that this node appends, or that another node is expected to
+// send, as long as its last reading of the log took: so it takes at most twice the time of the
+// better way. A large segment from a node that is far away takes several round trips, and while
+// it is read from the log with its secrets, it cannot be applied.
+const (
+	arrivalMin = 50 * time.Millisecond
+	arrivalMax = time.Second
+)
 
 // arrives reports whether the copy gets a segment that need not be read from the log:
 // this node appends it, or another node sends it, as it has sent the one before.
 func (r *Driver) arrives(sequence uint64) bool {
 	if r.appending.Load() == sequence || r.offered.Load() {
-		ctx, cancel := context.WithTimeout(r.ctx, arrivalWait)
+		ctx, cancel := context.WithTimeout(r.ctx, min(max(time.Duration(r.reading.Load()), arrivalMin), arrivalMax))
 		defer cancel()
 		if r.WaitApplied(ctx, sequence) != nil {
 			r.offered.Store(false)
@@ -148,11 +153,15 @@ func (r *Driver) catchUpKept(ctx context.Context) error {
 		return err
 	}
 	defer r.give()
+	begun, before := time.Now(), r.AppliedSequence()
 	head, err := r.kept.Head(ctx, shard)
-	if err != nil || head.Sequence < r.AppliedSequence() {
+	if err != nil || head.Sequence < before {
 		return err
 	}
-	return r.replayChecked(ctx, r.kept)
+	if err = r.replayChecked(ctx, r.kept); err == nil && r.AppliedSequence() > before {
+		r.reading.Store(int64(time.Since(begun)))
+	}
+	return err
 }
 
 // replayChecked is catchUp for a caller that has the turn.
@@ -173,7 +182,7 @@ func (r *Driver) replayChecked(ctx context.Context, from sharedlog.Log) error {
 // replay applies the segments of a log that follow the copy. The caller has the turn.
 func (r *Driver) replay(ctx context.Context, from sharedlog.Log) error {
 	s := r.applied.Load()
-	p := player{r: r, next: *s}
+	p := player{r: r, from: from, next: *s}
 	for v, err := range sharedlog.Segments(ctx, from, shard, s.applied, s.epoch) {
 		if err == nil {
 			err = p.add(ctx, &v)
@@ -192,8 +201,9 @@ func (r *Driver) replay(ctx context.Context, from sharedlog.Log) error {
 // those of one store together.
 type player struct {
 	r     *Driver
-	next  state // after the segments so far
-	bytes int   // of the collected segments
+	from  sharedlog.Log // has the secrets of the segments
+	next  state         // after the segments so far
+	bytes int           // of the collected segments
 	// secrets are ciphertexts that need not be read from the log, by digest.
 	secrets map[storage.Hash][]byte
 	order   []storage.StoreID
@@ -217,7 +227,7 @@ func (p *player) add(ctx context.Context, v *sharedlog.Verified) error {
 	all := make([]storeEntries, len(s.Stores))
 	for i := range s.Stores {
 		var err error
-		if all[i], err = p.r.decode(ctx, &s.Stores[i], p.secrets); err != nil {
+		if all[i], err = decode(ctx, p.from, &s.Stores[i], p.secrets); err != nil {
 			return fmt.Errorf("segment %d: %w", s.Sequence, err)
 		}
 	}
@@ -258,7 +268,7 @@ func (p *player) collect(of []sharedlog.StoreEntries, all []storeEntries) {
 
 // decode decodes the entries of a store and fetches their secrets from the log, except
 // those whose ciphertexts are given by their digests.
-func (r *Driver) decode(ctx context.Context, of *sharedlog.StoreEntries, given map[storage.Hash][]byte) (storeEntries, error) {
+func decode(ctx context.Context, from sharedlog.Log, of *sharedlog.StoreEntries, given map[storage.Hash][]byte) (storeEntries, error) {
 	out := storeEntries{make([]storage.Entry, len(of.Entries)), make([]storage.Sealed, len(of.Entries))}
 	var missing []*storage.Document
 	for i, b := range of.Entries {
@@ -282,7 +292,7 @@ func (r *Driver) decode(ctx context.Context, of *sharedlog.StoreEntries, given m
 		}
 		out.entries[i], out.sealed[i] = e, storage.Sealed{Bytes: b, Hash: sha256.Sum256(b)}
 	}
-	return out, r.fetchSecrets(ctx, of, missing)
+	return out, fetchSecrets(ctx, from, of, missing)
 }
 
 // secretReads is how many secrets are read from the log at the same time: each takes a
@@ -291,13 +301,13 @@ const secretReads = 8
 
 // fetchSecrets sets the ciphertexts of secrets, unless they were replaced or removed
 // meanwhile.
-func (r *Driver) fetchSecrets(ctx context.Context, of *sharedlog.StoreEntries, all []*storage.Document) error {
+func fetchSecrets(ctx context.Context, from sharedlog.Log, of *sharedlog.StoreEntries, all []*storage.Document) error {
 	var wait sync.WaitGroup
 	errs := make([]error, min(secretReads, len(all)))
 	for i := range errs {
 		wait.Go(func() {
 			for n := i; n < len(all) && errs[i] == nil; n += len(errs) {
-				errs[i] = r.fetchSecret(ctx, of, all[n])
+				errs[i] = fetchSecret(ctx, from, of, all[n])
 			}
 		})
 	}
@@ -305,9 +315,9 @@ func (r *Driver) fetchSecrets(ctx context.Context, of *sharedlog.StoreEntries, a
 	return errors.Join(errs...)
 }
 
-func (r *Driver) fetchSecret(ctx context.Context, of *sharedlog.StoreEntries, d *storage.Document) error {
+func fetchSecret(ctx context.Context, from sharedlog.Log, of *sharedlog.StoreEntries, d *storage.Document) error {
 	key := sharedlog.SecretKey{Store: of.Store, Incarnation: of.Incarnation, Kind: d.Kind, Key: d.Key}
-	body, err := r.log.Secret(ctx, key, d.Digest)
+	body, err := from.Secret(ctx, key, d.Digest)
 	if errors.Is(err, sharedlog.ErrNoSecret) {
 		return nil
 	}

@@ -103,7 +103,7 @@ func (r *Driver) play(ctx context.Context, segment sharedlog.Passed) error {
 	if err != nil {
 		return err
 	}
-	p := player{r: r, next: *s, secrets: map[storage.Hash][]byte{}}
+	p := player{r: r, from: r.log, next: *s, secrets: map[storage.Hash][]byte{}}
 	for _, body := range segment.Secrets {
 		p.secrets[sha256.Sum256(body)] = body
 	}

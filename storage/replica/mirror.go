@@ -21,12 +21,11 @@ func Mirror(ctx context.Context, from, to sharedlog.Log, progress func(sequence 
 	if err != nil {
 		return at, err
 	}
-	r := &Driver{log: from}
 	for v, err := range sharedlog.Segments(ctx, from, shard, at, 0) {
 		if err != nil {
 			return at, err
 		}
-		secrets, err := r.segmentSecrets(ctx, &v.Segment)
+		secrets, err := segmentSecrets(ctx, from, &v.Segment)
 		if err != nil {
 			return at, err
 		}
@@ -48,13 +47,13 @@ func Mirror(ctx context.Context, from, to sharedlog.Log, progress func(sequence 
 
 // segmentSecrets returns what a segment does to secrets. A secret that was replaced or
 // removed by a later segment is left out, because the log has it no longer.
-func (r *Driver) segmentSecrets(ctx context.Context, s *sharedlog.Segment) (all []sharedlog.SecretChange, err error) {
+func segmentSecrets(ctx context.Context, from sharedlog.Log, s *sharedlog.Segment) (all []sharedlog.SecretChange, err error) {
 	if c := s.Catalog; c != nil && c.Op == sharedlog.DeleteStore {
 		return []sharedlog.SecretChange{{SecretKey: sharedlog.SecretKey{Store: c.Store.ID, Incarnation: c.Store.Incarnation}, Removed: true}}, nil
 	}
 	for i := range s.Stores {
 		of := &s.Stores[i]
-		decoded, err := r.decode(ctx, of, nil)
+		decoded, err := decode(ctx, from, of, nil)
 		if err != nil {
 			return nil, err
 		}

@@ -269,8 +269,8 @@ func Newest(ctx context.Context, log Log, shard Shard) (head Position, err error
 
 // Keeper is an optional interface of a [Log] that keeps the segments on this node.
 type Keeper interface {
-	// Kept returns a connection whose Head and Read return what this node has, without a
-	// question to another node: a beginning of the log, which grows. It has the same end
+	// Kept returns a connection whose Head, Read and Secret return what this node has, without
+	// a question to another node: a beginning of the log, which grows. It has the same end
 	// as this one.
 	Kept() Log
 }
