@@ -123,8 +123,8 @@ type Driver struct {
 	appending atomic.Uint64
 	// offered is true while another node sends the new segments.
 	offered atomic.Bool
-	// reading is how long the follower took when it last read segments from the log, as a
-	// time.Duration.
+	// reading is how long the follower took to read segments from the log lately, as a
+	// time.Duration, see arrivalMin.
 	reading atomic.Int64
 	queue   queue
 	// left has the ids of stores with a write whose caller has left before the outcome.
