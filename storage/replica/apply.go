@@ -155,11 +155,13 @@ func (r *Driver) catchUpKept(ctx context.Context) error {
 	}
 	defer r.give()
 	begun, before := time.Now(), r.AppliedSequence()
-	head, err := r.kept.Head(ctx, shard)
-	if err != nil || head.Sequence < before {
-		return err
+	if _, keeps := r.log.(sharedlog.Keeper); keeps {
+		if head, err := r.kept.Head(ctx, shard); err != nil || head.Sequence < before {
+			return err
+		}
 	}
-	if err = r.replayChecked(ctx, r.kept); err == nil && r.AppliedSequence() > before {
+	err := r.replayChecked(ctx, r.kept)
+	if err == nil && r.AppliedSequence() > before {
 		r.reading.Store(max(int64(time.Since(begun)), r.reading.Load()/2))
 	}
 	return err
