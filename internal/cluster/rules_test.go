@@ -220,6 +220,20 @@ func (n *node) mustWrite(t *testing.T) string {
 	return object
 }
 
+// writeWhenHeld writes once there is a holder, which must be this node.
+func (n *node) writeWhenHeld(t *testing.T) string {
+	t.Helper()
+	object, err := n.write(t.Context())
+	for errors.Is(err, ostiary.ErrNoHolder) {
+		time.Sleep(time.Millisecond)
+		object, err = n.write(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return object
+}
+
 // TestHandOver hands the role over while writers write through AwaitHolder, as a server
 // does: no write fails.
 func TestHandOver(t *testing.T) {
@@ -753,14 +767,7 @@ func TestHandOverWaits(t *testing.T) {
 				} else if err := holder.cluster.HandOver(t.Context(), next.cluster.Self().ID); err != nil {
 					t.Fatal(err)
 				}
-				object, err := next.write(t.Context())
-				for errors.Is(err, ostiary.ErrNoHolder) {
-					time.Sleep(time.Millisecond)
-					object, err = next.write(t.Context())
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				object := next.writeWhenHeld(t)
 				if there, err := far.has(t.Context(), object, ostiary.Acknowledged()); err == nil && !there {
 					t.Error("a node with a read lease of the old holder does not show a write of the new one")
 				}
@@ -979,14 +986,7 @@ func TestMovedReads(t *testing.T) {
 		if err := fence.End(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		object, err := other.write(t.Context())
-		for errors.Is(err, ostiary.ErrNoHolder) {
-			time.Sleep(time.Millisecond)
-			object, err = other.write(t.Context())
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		object := other.writeWhenHeld(t)
 		if there, err := far.has(t.Context(), object, ostiary.Acknowledged()); err == nil && !there {
 			t.Error("a node with a read lease of the holder before the move does not show a write after it")
 		}
@@ -1086,14 +1086,7 @@ func TestRenewalAnswersLost(t *testing.T) {
 		}
 		time.Sleep(5 * oneWay) // it has read the lease
 		holder.host.CutLog(true)
-		object, err := other.write(t.Context())
-		for errors.Is(err, ostiary.ErrNoHolder) {
-			time.Sleep(time.Millisecond)
-			object, err = other.write(t.Context())
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		object := other.writeWhenHeld(t)
 		if took := time.Since(renewed); took > 2*lease {
 			t.Fatalf("the next holder has written %v after the last renewal", took)
 		}
@@ -1630,14 +1623,7 @@ func removedVacant(t *testing.T, phase time.Duration) {
 	if err := fence.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	object, err := w.nodes[0].write(t.Context())
-	for errors.Is(err, ostiary.ErrNoHolder) {
-		time.Sleep(time.Millisecond)
-		object, err = w.nodes[0].write(t.Context())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	object := w.nodes[0].writeWhenHeld(t)
 	if there, err := gone.has(t.Context(), object, ostiary.Acknowledged()); err == nil && !there {
 		t.Error("a removed node with a read lease of the last holder does not show a write")
 	}
