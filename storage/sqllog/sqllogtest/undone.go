@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/url"
 	"slices"
 	"sync"
 	"testing"
@@ -206,31 +205,8 @@ type undoing struct {
 // newUndoing opens a proxy for the server of a URL. It ends with the test.
 func newUndoing(t *testing.T, address string, refuse Refuse) *undoing {
 	t.Helper()
-	u, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	target := u.Host
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	u.Host = listener.Addr().String()
-	p := &undoing{address: u.String()}
-	var all sync.WaitGroup
-	t.Cleanup(func() {
-		listener.Close()
-		all.Wait()
-	})
-	all.Go(func() {
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			all.Go(func() { p.carry(client, target, refuse) })
-		}
-	})
+	p := &undoing{}
+	p.address, _ = relay(t, address, func(client net.Conn, target string) { p.carry(client, target, refuse) }, func() {})
 	return p
 }
 

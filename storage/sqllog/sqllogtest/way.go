@@ -24,6 +24,18 @@ type Way struct {
 // NewWay opens a way to the server of a URL. It ends with the test.
 func NewWay(t *testing.T, address string) *Way {
 	t.Helper()
+	w := &Way{open: map[net.Conn]bool{}}
+	w.heard = sync.NewCond(&w.mu)
+	var target string
+	w.URL, target = relay(t, address, func(client net.Conn, _ string) { w.carry(client) }, func() { w.To("") })
+	w.To(target)
+	return w
+}
+
+// relay lets clients connect to a new port, at the URL through, instead of the server of a
+// URL, target. carry carries a connection, and end ends them when the test ends.
+func relay(t *testing.T, address string, carry func(client net.Conn, target string), end func()) (through, target string) {
+	t.Helper()
 	u, err := url.Parse(address)
 	if err != nil {
 		t.Fatal(err)
@@ -32,14 +44,11 @@ func NewWay(t *testing.T, address string) *Way {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &Way{target: u.Host, open: map[net.Conn]bool{}}
-	w.heard = sync.NewCond(&w.mu)
-	u.Host = listener.Addr().String()
-	w.URL = u.String()
+	target, u.Host = u.Host, listener.Addr().String()
 	var all sync.WaitGroup
 	t.Cleanup(func() {
 		listener.Close()
-		w.To("")
+		end()
 		all.Wait()
 	})
 	all.Go(func() {
@@ -48,10 +57,10 @@ func NewWay(t *testing.T, address string) *Way {
 			if err != nil {
 				return
 			}
-			all.Go(func() { w.carry(client) })
+			all.Go(func() { carry(client, target) })
 		}
 	})
-	return w
+	return u.String(), target
 }
 
 // To ends the connections, and leads new ones to another server, HOST:PORT.
