@@ -9,10 +9,10 @@ import (
 )
 
 // transport carries the messages of the consensus. It differs from the one of the library in
-// its pipelines, and in how long it asks a node to lead. After a follower has refused an entry, the library reads no more answers,
-// and may still send: its own pipeline then waits for both for ever, the follower gets no
-// more entries from this leader although heartbeats keep it from an election, and the node
-// cannot be closed.
+// its pipelines, and in how long it asks a node to lead. After a follower has refused an
+// entry, the library reads no more answers, and may still send: its own pipeline then waits
+// for both for ever, the follower gets no more entries from this leader although heartbeats
+// keep it from an election, and the node cannot be closed.
 type transport struct {
 	*consensus.NetworkTransport
 	leadTime time.Duration // how long TimeoutNow waits
