@@ -98,22 +98,9 @@ func TestCloseVerifications(t *testing.T) {
 func TestCloseFullDisk(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 3)
-	address, folder := f.nodes[0].address, filepath.Join(f.dir, "node0")
-	f.stop(0)
-	var full atomic.Bool
-	fs := errorfs.Wrap(vfs.Default, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if full.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
-			return syscall.ENOSPC
-		}
-		return nil
-	}))
-	f.startIn(0, address, folder, func(o *raft.Options) { raft.OnDisk(o, fs) })
+	full := f.onFullDisk(0)
 	f.append(0, 1)
-	for !f.nodes[0].Leader() {
-		if err := f.nodes[0].TakeLead(f.ctx()); err != nil {
-			t.Fatal(err)
-		}
-	}
+	f.lead(0)
 	full.Store(true)
 	ended := make(chan struct{})
 	close(ended)
@@ -177,11 +164,7 @@ func TestHungDisk(t *testing.T) {
 		raft.WriteTimeMax(o, 5*time.Second)
 	})
 	f.append(0, 1)
-	for !f.nodes[0].Leader() {
-		if err := f.nodes[0].TakeLead(f.ctx()); err != nil {
-			t.Fatal(err)
-		}
-	}
+	f.lead(0)
 	hangs.Store(true)
 	defer close(answers)
 	head := f.append(1, 3)
@@ -256,11 +239,7 @@ func TestLeaderSilent(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 3)
 	f.append(0, 1)
-	for !f.nodes[0].Leader() {
-		if err := f.nodes[0].TakeLead(f.ctx()); err != nil {
-			t.Fatal(err)
-		}
-	}
+	f.lead(0)
 	head := f.append(1, 1)
 	if err := raft.EndConsensus(f.nodes[0].Node); err != nil {
 		t.Fatal(err)
@@ -281,11 +260,7 @@ func TestTransferAgain(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 3)
 	f.append(0, 1)
-	for !f.nodes[0].Leader() {
-		if err := f.nodes[0].TakeLead(f.ctx()); err != nil {
-			t.Fatal(err)
-		}
-	}
+	f.lead(0)
 	silent := f.nodes[2]
 	f.stop(2)
 	f.silence(silent)

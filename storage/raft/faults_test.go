@@ -116,21 +116,28 @@ func TestRestoreCut(t *testing.T) {
 	}
 }
 
-// TestFullDisk fills the disk of one node of three, the leader: it takes part no longer,
-// by name, and the others go on without what it could not write.
-func TestFullDisk(t *testing.T) {
-	t.Parallel()
-	f := newFleet(t, 3)
-	address, folder := f.nodes[0].address, filepath.Join(f.dir, "node0")
-	f.stop(0)
-	var full atomic.Bool
+// onFullDisk starts a node again, whose disk is full once the result is set.
+func (f *fleet) onFullDisk(i int) (full *atomic.Bool) {
+	f.t.Helper()
+	address, folder := f.nodes[i].address, f.nodes[i].folder
+	f.stop(i)
+	full = &atomic.Bool{}
 	fs := errorfs.Wrap(vfs.Default, errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if full.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
 			return syscall.ENOSPC
 		}
 		return nil
 	}))
-	f.startIn(0, address, folder, func(o *raft.Options) { raft.OnDisk(o, fs) })
+	f.startIn(i, address, folder, func(o *raft.Options) { raft.OnDisk(o, fs) })
+	return full
+}
+
+// TestFullDisk fills the disk of one node of three, the leader: it takes part no longer,
+// by name, and the others go on without what it could not write.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3)
+	full := f.onFullDisk(0)
 	head := f.append(0, 5)
 	f.check(1, head)
 	full.Store(true)

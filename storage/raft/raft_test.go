@@ -69,6 +69,16 @@ func (f *fleet) add(m *member) {
 	}
 }
 
+// lead makes a node lead.
+func (f *fleet) lead(i int) {
+	f.t.Helper()
+	for !f.nodes[i].Leader() {
+		if err := f.nodes[i].TakeLead(f.ctx()); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+}
+
 // start starts node i, at an address or at any.
 func (f *fleet) start(i int, address string) {
 	f.t.Helper()
