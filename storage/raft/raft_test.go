@@ -497,6 +497,7 @@ func TestPipelineUnread(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 2)
 	to := f.nodes[1]
+	f.append(1, 1) // a node that has heard of no leader takes entries of term 0
 	p, err := raft.Pipeline(f.nodes[0].Node, raft.Member{ID: to.ID(), Address: to.address})
 	if err != nil {
 		t.Fatal(err)

@@ -43,19 +43,20 @@ func NewBalancer(to []string, rpc bool) *Balancer {
 	for _, address := range to {
 		b.to = append(b.to, &behind{address: address})
 	}
-	b.proxy = httputil.ReverseProxy{FlushInterval: -1, Transport: b, ModifyResponse: trail, Rewrite: func(r *httputil.ProxyRequest) {
+	b.proxy = httputil.ReverseProxy{FlushInterval: -1, Transport: b, Rewrite: func(r *httputil.ProxyRequest) {
 		r.Out.URL.Scheme, r.Out.URL.Host = "http", to[0]
 	}}
 	return b
 }
 
-// trail makes trailers of the status of a gRPC call that is in the header of a response
-// without a body: the proxy may send the header before it ends the response, and clients
-// then expect the status in trailers.
-func trail(r *http.Response) error {
-	if r.Body != http.NoBody || r.Header.Get("Grpc-Status") == "" {
-		return nil
+// trail makes trailers of the status of a gRPC call that is in the header of a response,
+// which has no body then: the proxy may send the header before it ends the response, and
+// clients expect the status in trailers then.
+func trail(r *http.Response) {
+	if r.Header.Get("Grpc-Status") == "" {
+		return
 	}
+	r.Header.Del("Content-Length")
 	r.Trailer = http.Header{}
 	for _, name := range []string{"Grpc-Status", "Grpc-Message", "Grpc-Status-Details-Bin"} {
 		if values := r.Header.Values(name); values != nil {
@@ -63,7 +64,6 @@ func trail(r *http.Response) error {
 			r.Header.Del(name)
 		}
 	}
-	return nil
 }
 
 // ServeHTTP implements [http.Handler].
@@ -99,6 +99,7 @@ func (b *Balancer) RoundTrip(r *http.Request) (response *http.Response, err erro
 			r.Body = io.NopCloser(r.Body) // without a connection it is not read
 		}
 		if response, err = b.direct.RoundTrip(r); err == nil {
+			trail(response)
 			response.Body = &counted{ReadCloser: response.Body, to: to}
 			return response, nil
 		}

@@ -58,3 +58,38 @@ func TestBalancerEarlyResponse(t *testing.T) {
 		t.Fatalf("the second half is %q, error %v", rest, err)
 	}
 }
+
+// TestBalancerStatus sends a gRPC status in a header without a body, as a server does whose
+// call fails at once. The proxy may send that header before it ends the response, so the
+// status must be in the trailers.
+func TestBalancerStatus(t *testing.T) {
+	protocols := &http.Protocols{}
+	protocols.SetUnencryptedHTTP2(true)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Grpc-Status", "3")
+		w.Header().Set("Grpc-Message", "no")
+	}))
+	server.Config.Protocols = protocols
+	server.Start()
+	defer server.Close()
+	front := httptest.NewUnstartedServer(fleet.NewBalancer([]string{strings.TrimPrefix(server.URL, "http://")}, true))
+	front.Config.Protocols = protocols
+	front.Start()
+	defer front.Close()
+
+	client := &http.Client{Transport: &http.Transport{Protocols: protocols}}
+	response, err := client.Post(front.URL, "application/grpc", strings.NewReader("request"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if _, err := io.Copy(io.Discard, response.Body); err != nil {
+		t.Fatal(err)
+	}
+	if response.Trailer.Get("Grpc-Status") != "3" || response.Trailer.Get("Grpc-Message") != "no" {
+		t.Errorf("the trailers are %v, and the header %v", response.Trailer, response.Header)
+	}
+	if response.Header.Get("Grpc-Status") != "" {
+		t.Error("the header has the status, too")
+	}
+}
