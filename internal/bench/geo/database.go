@@ -120,6 +120,16 @@ func (d *deployment) source(host int) (driver, source string, err error) {
 	return "mysql", fmt.Sprintf("%s:%s@tcp(%s)/", account, account, at), err
 }
 
+// connections is the setting of a database server for how many clients it takes: by default
+// it takes too few for 45 instances.
+func (d *deployment) connections() string {
+	return fmt.Sprintf("max_connections=%d", 100+connectionsMax*d.cell.Instances)
+}
+
+// connectionsMax is the connections that the setting has room for, for each instance: a
+// node of ours has at most 11.
+const connectionsMax = 20
+
 // startMariaDB starts the n-th server of MariaDB or Galera, on an instance.
 func (d *deployment) startMariaDB(n, host int) error {
 	port, err := d.hosts.Port(host, serviceDatabase)
@@ -135,7 +145,7 @@ func (d *deployment) startMariaDB(n, host int) error {
 	if err != nil {
 		return err
 	}
-	command := append(mariadbd(data), "--bind-address="+d.hosts.Bind(host), "--port="+strconv.Itoa(port))
+	command := append(mariadbd(data), "--bind-address="+d.hosts.Bind(host), "--port="+strconv.Itoa(port), "--"+d.connections())
 	if d.cell.Store == Galera {
 		var peers []string
 		for _, peer := range d.cell.databases() {
@@ -206,7 +216,7 @@ func (d *deployment) startPostgreSQL(host int) error {
 	if err := copyFolder(d.template, data); err != nil {
 		return err
 	}
-	command := append(as, filepath.Join(servers.PostgreSQL(), "postgres"), "-D", data, "-h", d.hosts.Bind(host), "-p", strconv.Itoa(port), "-k", data, "-c", "shared_preload_libraries=pg_stat_statements")
+	command := append(as, filepath.Join(servers.PostgreSQL(), "postgres"), "-D", data, "-h", d.hosts.Bind(host), "-p", strconv.Itoa(port), "-k", data, "-c", "shared_preload_libraries=pg_stat_statements", "-c", d.connections())
 	return d.start(&d.databases, host, "postgres", syscall.SIGINT, nil, command...)
 }
 
