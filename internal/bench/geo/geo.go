@@ -206,8 +206,15 @@ func Leases(trip, between time.Duration) (holder, read time.Duration) {
 	return max(time.Second, read*10/7, 5*between*3/2), read
 }
 
+// starvedFrom is the number of instances from which those of a cell have longer leases: they
+// share the processors of one machine, and a node that gets none for a second loses its own.
+const starvedFrom = 45
+
 // leases returns the leases of the cell.
 func (c Cell) leases() (holder, read time.Duration) {
+	if c.Instances >= starvedFrom {
+		return 10 * time.Second, 7 * time.Second
+	}
 	way, all := c.way(), c.copies()
 	var trip, between time.Duration
 	for i := range c.Instances {
