@@ -255,6 +255,7 @@ func (d *deployment) startInstance(ctx context.Context, i int, f files, keys []s
 	}
 	command := append([]string{d.o.Program, "serve", "--data", d.data(i), "--http", listen[serviceIdentity], "--grpc", listen[serviceGRPC], "--metrics", listen[serviceMetrics], "--metrics-exposed",
 		"--doors", "keystone", "--auth-anonymous", "--log-level", "warn", "--request-timeout", "60s", "--keystone-request-timeout", "60s", "--keystone-password-hash-rounds", strconv.Itoa(d.cell.Rounds),
+		"--keystone-hash-queue", strconv.Itoa(hashesWaiting * d.cell.Instances),
 		"--nodes-listen", listen[serviceNodes], "--nodes-address", address, "--acknowledge", acknowledge}, append(log, keys...)...)
 	if d.cell.Store != Raft { // there the first instance is the authority of the others
 		certificate := filepath.Join(f.certificates, d.address(i))
@@ -269,6 +270,10 @@ func (d *deployment) startInstance(ctx context.Context, i int, f files, keys []s
 	command = append(command, "--holder-lease", holder.String(), "--read-lease", read.String())
 	return d.start(&d.servers, i, Ostiary, syscall.SIGTERM, env, command...)
 }
+
+// hashesWaiting is how many password hashes may wait at each node, for each instance: the
+// node that writes makes those of all instances, and 10 clients are at each.
+const hashesWaiting = 20
 
 // configuration writes the configuration of the real Keystone to a folder and returns
 // the folder. connection is the address of its database, HOST:PORT.
