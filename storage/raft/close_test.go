@@ -97,10 +97,9 @@ func TestCloseVerifications(t *testing.T) {
 // cannot write, comes meanwhile.
 func TestCloseFullDisk(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 3)
-	full := f.onFullDisk(0)
+	full, disk := fullDisk()
+	f := newFleetOf(t, 3, steady, disk)
 	f.append(0, 1)
-	f.lead(0)
 	full.Store(true)
 	ended := make(chan struct{})
 	close(ended)
@@ -112,9 +111,6 @@ func TestCloseFullDisk(t *testing.T) {
 // name, as it does when it cannot write entries. Its database would wait for ever.
 func TestFullDiskTables(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 1)
-	folder := f.nodes[0].folder
-	f.stop(0)
 	var full, ended atomic.Bool
 	fs := errorfs.Wrap(vfs.Default, errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if ended.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite { // Close does not close the database
@@ -125,7 +121,7 @@ func TestFullDiskTables(t *testing.T) {
 		}
 		return nil
 	}))
-	f.startIn(0, "", folder, func(o *raft.Options) { raft.OnDisk(o, fs) })
+	f := newFleetOf(t, 1, steady, func(o *raft.Options) { raft.OnDisk(o, fs) })
 	f.append(0, 1)
 	full.Store(true)
 	ctx := f.ctx()
@@ -147,9 +143,6 @@ func TestFullDiskTables(t *testing.T) {
 // fails by name, and the others go on.
 func TestHungDisk(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 3)
-	address, folder := f.nodes[0].address, f.nodes[0].folder
-	f.stop(0)
 	var hangs atomic.Bool
 	answers := make(chan struct{})
 	fs := errorfs.Wrap(vfs.Default, errorfs.InjectorFunc(func(op errorfs.Op) error {
@@ -159,7 +152,7 @@ func TestHungDisk(t *testing.T) {
 		}
 		return nil
 	}))
-	f.startIn(0, address, folder, func(o *raft.Options) {
+	f := newFleetOf(t, 3, time.Second, func(o *raft.Options) {
 		raft.OnDisk(o, fs)
 		raft.WriteTimeMax(o, 5*time.Second)
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -128,6 +129,31 @@ func Pipeline(from *Node, to Member) (consensus.AppendPipeline, error) {
 func TimeoutNow(from *Node, to Member) error {
 	return from.trans.TimeoutNow(consensus.ServerID(to.ID), consensus.ServerAddress(to.Address), &consensus.TimeoutNowRequest{}, &consensus.TimeoutNowResponse{})
 }
+
+// Elect makes the only voter of a new log lead at once. By itself it first waits for a leader,
+// at least as long as a heartbeat.
+func Elect(n *Node) error {
+	here, there := net.Pipe()
+	n.incoming <- there
+	trans := consensus.NewNetworkTransport(pipe{here, there}, 1, 10*time.Second, io.Discard)
+	defer trans.Close()
+	return trans.TimeoutNow(n.id, "", &consensus.TimeoutNowRequest{RPCHeader: consensus.RPCHeader{ProtocolVersion: consensus.ProtocolVersionMax}}, &consensus.TimeoutNowResponse{})
+}
+
+// pipe is a consensus.StreamLayer of one connection.
+type pipe struct{ here, there net.Conn }
+
+// Dial implements [consensus.StreamLayer].
+func (p pipe) Dial(consensus.ServerAddress, time.Duration) (net.Conn, error) { return p.here, nil }
+
+// Accept implements [net.Listener]. No connection comes.
+func (p pipe) Accept() (net.Conn, error) { return nil, io.EOF }
+
+// Close implements [net.Listener].
+func (p pipe) Close() error { return errors.Join(p.here.Close(), p.there.Close()) }
+
+// Addr implements [net.Listener].
+func (p pipe) Addr() net.Addr { return p.here.LocalAddr() }
 
 // Propose makes an entry of the consensus of any fields, and ProposeHere as another node
 // asks for it.

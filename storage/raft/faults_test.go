@@ -116,11 +116,8 @@ func TestRestoreCut(t *testing.T) {
 	}
 }
 
-// onFullDisk starts a node again, whose disk is full once the result is set.
-func (f *fleet) onFullDisk(i int) (full *atomic.Bool) {
-	f.t.Helper()
-	address, folder := f.nodes[i].address, f.nodes[i].folder
-	f.stop(i)
+// fullDisk returns options of a node whose disk is full once full is set.
+func fullDisk() (full *atomic.Bool, change func(*raft.Options)) {
 	full = &atomic.Bool{}
 	fs := errorfs.Wrap(vfs.Default, errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if full.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
@@ -128,16 +125,15 @@ func (f *fleet) onFullDisk(i int) (full *atomic.Bool) {
 		}
 		return nil
 	}))
-	f.startIn(i, address, folder, func(o *raft.Options) { raft.OnDisk(o, fs) })
-	return full
+	return full, func(o *raft.Options) { raft.OnDisk(o, fs) }
 }
 
 // TestFullDisk fills the disk of one node of three, the leader: it takes part no longer,
 // by name, and the others go on without what it could not write.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 3)
-	full := f.onFullDisk(0)
+	full, disk := fullDisk()
+	f := newFleetOf(t, 3, time.Second, disk)
 	head := f.append(0, 5)
 	f.check(1, head)
 	full.Store(true)

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/raft"
 	"github.com/ostiary/ostiary/workshop/wait"
@@ -42,11 +45,22 @@ func (f *fleet) token(i int) []byte {
 	return secret
 }
 
+// addSelf makes a node add itself through the one at an address, which may have been down a
+// moment ago: its connection is opened again after a pause.
+func (f *fleet) addSelf(i int, through string) (err error) {
+	f.t.Helper()
+	wait.Until(f.t, "the node at "+through+" answers", func() bool {
+		err = f.nodes[i].AddSelf(f.ctx(), through, true)
+		return status.Code(err) != codes.Unavailable
+	})
+	return err
+}
+
 // TestTokens requires that a token lets one node join, through any node, and that a
 // wrong, a used and an expired one are refused by name.
 func TestTokens(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 2)
+	f := newSteadyFleet(t, 2)
 	f.start(2, "")
 	third := f.nodes[2]
 	err := third.AddSelf(f.ctx(), f.nodes[1].address, true)
@@ -78,7 +92,7 @@ func TestTokens(t *testing.T) {
 // TestTakeLead makes each node lead in turn. A follower without a vote cannot.
 func TestTakeLead(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 3)
+	f := newSteadyFleet(t, 3)
 	for i := 2; i >= 0; i-- {
 		for range 2 {
 			if err := f.nodes[i].TakeLead(f.ctx()); err != nil {
@@ -105,7 +119,7 @@ func TestTakeLead(t *testing.T) {
 // removed node ends with an error and cannot come back.
 func TestRemoveLeader(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 3)
+	f := newSteadyFleet(t, 3)
 	head := f.append(0, 5)
 	gone := f.nodes[0]
 	if err := f.nodes[1].Remove(f.ctx(), gone.ID()); err != nil {
@@ -198,11 +212,11 @@ func TestRefused(t *testing.T) {
 	f.stop(1)
 	f.nodes[1].folder = filepath.Join(f.dir, "new")
 	f.startIn(1, address, f.nodes[1].folder, nil)
-	err = f.nodes[0].AddSelf(f.ctx(), address, true)
+	err = f.addSelf(0, address)
 	wants(t, err, raft.ErrRefused, "looks for node", "at this address, and this is node "+f.nodes[1].ID())
 	f.stop(1)
 	f.startIn(1, address, filepath.Join(f.dir, "node1"), func(o *raft.Options) { raft.SpeakOnly(o, raft.VersionMax+1) })
-	err = f.nodes[1].AddSelf(f.ctx(), f.nodes[0].address, true)
+	err = f.addSelf(1, f.nodes[0].address)
 	wants(t, err, raft.ErrRefused, "node "+f.nodes[1].ID()+" is newer", "versions 2 to 2", "versions 1 to 1")
 	f.stop(1)
 	f.startIn(1, address, filepath.Join(f.dir, "node1"), nil)
@@ -264,7 +278,7 @@ func TestRecover(t *testing.T) {
 		t.Fatalf("the cluster is %+v, error %v; want epoch 1", c, err)
 	}
 	f.startIn(1, lost.address, filepath.Join(f.dir, "node1"), nil)
-	wants(t, f.nodes[1].AddSelf(f.ctx(), address, true), raft.ErrRefused, "before or after \"ostiary node recover\"")
+	wants(t, f.addSelf(1, address), raft.ErrRefused, "before or after \"ostiary node recover\"")
 	f.stop(1)
 	// A new node joins the recovered log, from its snapshot.
 	f.nodes[0], f.nodes = f.nodes[2], f.nodes[:1]

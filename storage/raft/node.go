@@ -208,12 +208,16 @@ func (n *Node) configure() (*consensus.FileSnapshotStore, *consensus.Config, err
 	config.Logger = logger
 	config.HeartbeatTimeout, config.ElectionTimeout = n.opts.Heartbeat, n.opts.Heartbeat
 	config.LeaderLeaseTimeout = n.opts.Heartbeat
-	config.CommitTimeout = n.opts.Heartbeat / 10
+	config.CommitTimeout = min(n.opts.Heartbeat/10, commitTimeMax)
 	config.SnapshotThreshold, config.TrailingLogs = n.opts.SnapshotEntries, n.opts.SnapshotEntries/2
 	config.SnapshotInterval = 10 * time.Second
 	config.NoLegacyTelemetry = true
 	return snapshots, config, nil
 }
+
+// commitTimeMax is the longest time after which an idle leader makes known what is decided.
+// A read through a follower waits for that, however long the heartbeat is.
+const commitTimeMax = 100 * time.Millisecond
 
 // serverID returns the id of the server that a folder keeps, and sets it in a new
 // folder; "" means a random one.

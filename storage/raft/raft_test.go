@@ -34,6 +34,8 @@ type fleet struct {
 	conns map[string]*grpc.ClientConn
 	nodes []*member
 	alone int // one more than the node that is cut off; 0 if there is none
+
+	heartbeat time.Duration
 }
 
 type member struct {
@@ -44,10 +46,25 @@ type member struct {
 	folder  string
 }
 
-func newFleet(t testing.TB, n int) *fleet {
-	f := &fleet{t: t, dir: t.TempDir(), conns: map[string]*grpc.ClientConn{}}
+// newFleet starts n nodes. On a busy machine another one may lead at any time.
+func newFleet(t testing.TB, n int) *fleet { return newFleetOf(t, n, time.Second, nil) }
+
+// newSteadyFleet starts n nodes, of which the first one leads until it hands that on, for
+// tests in which no leader is lost: a lost one is missed very late.
+func newSteadyFleet(t testing.TB, n int) *fleet { return newFleetOf(t, n, steady, nil) }
+
+// steady is the heartbeat of a steady fleet.
+const steady = 20 * time.Second
+
+// newFleetOf starts n nodes. change changes the options of the first one, if it is not nil.
+func newFleetOf(t testing.TB, n int, heartbeat time.Duration, change func(*raft.Options)) *fleet {
+	f := &fleet{t: t, dir: t.TempDir(), conns: map[string]*grpc.ClientConn{}, heartbeat: heartbeat}
 	t.Cleanup(f.close)
-	for i := range n {
+	f.startIn(0, "", f.folder(0), change)
+	if err := raft.Elect(f.nodes[0].Node); err != nil {
+		t.Fatal(err)
+	}
+	for i := 1; i < n; i++ {
 		f.start(i, "")
 	}
 	for _, m := range f.nodes[1:] {
@@ -56,8 +73,10 @@ func newFleet(t testing.TB, n int) *fleet {
 	return f
 }
 
+func (f *fleet) folder(i int) string { return filepath.Join(f.dir, fmt.Sprint("node", i)) }
+
 func (f *fleet) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	f.t.Cleanup(cancel)
 	return ctx
 }
@@ -82,7 +101,7 @@ func (f *fleet) lead(i int) {
 // start starts node i, at an address or at any.
 func (f *fleet) start(i int, address string) {
 	f.t.Helper()
-	f.startIn(i, address, filepath.Join(f.dir, fmt.Sprint("node", i)), nil)
+	f.startIn(i, address, f.folder(i), nil)
 }
 
 // startIn starts node i in a folder. change changes its options, if it is not nil.
@@ -100,7 +119,7 @@ func (f *fleet) startIn(i int, address, folder string, change func(*raft.Options
 	if testing.Verbose() && os.Getenv("OSTIARY_RAFT_LOG") != "" {
 		log = slog.Default().With("node", i)
 	}
-	o := raft.Options{Folder: m.folder, Address: m.address, Dial: f.dialFrom(i), First: i == 0, Log: log, SnapshotEntries: 64, Heartbeat: time.Second}
+	o := raft.Options{Folder: m.folder, Address: m.address, Dial: f.dialFrom(i), First: i == 0, Log: log, SnapshotEntries: 64, Heartbeat: f.heartbeat}
 	if _, err := os.Stat(folder); i > 0 && err != nil {
 		o.Cluster = f.nodes[0].Cluster()
 	}
@@ -176,7 +195,12 @@ func (f *fleet) cut(i int) {
 }
 
 func (f *fleet) close() {
-	for i := range f.nodes {
+	for i, m := range f.nodes {
+		if m.Leader() && m.Failed() == nil { // no other one is to lead
+			if err := raft.EndConsensus(m.Node); err != nil {
+				f.t.Error(err)
+			}
+		}
 		f.stop(i)
 	}
 	for _, c := range f.conns {
@@ -205,7 +229,7 @@ func TestLog(t *testing.T) {
 		t.Run(fmt.Sprint(nodes), func(t *testing.T) {
 			t.Parallel()
 			sharedlogtest.Run(t, func(t *testing.T) sharedlogtest.Opener {
-				f, next := newFleet(t, nodes), 0
+				f, next := newSteadyFleet(t, nodes), 0
 				return func() (sharedlog.Log, error) {
 					next++
 					return connection{f.nodes[next%nodes].Log(), f}, nil
@@ -366,7 +390,7 @@ func TestSnapshotOfAnotherNode(t *testing.T) {
 // TestMembers removes a node, and fails to remove the last voter.
 func TestMembers(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 2)
+	f := newSteadyFleet(t, 2)
 	if err := f.nodes[1].Remove(f.ctx(), f.nodes[1].ID()); err != nil {
 		t.Fatal(err)
 	}
@@ -536,13 +560,14 @@ func TestLeaderEnds(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 3)
 	head := f.append(1, 1)
+	f.lead(0)
 	if err := raft.EndConsensus(f.nodes[0].Node); err != nil {
 		t.Fatal(err)
 	}
 	l := f.nodes[1].Log()
 	defer l.Close()
 	r := barrier(t, head, 1)
-	if err := l.Append(f.ctx(), 0, head, r, nil); err == nil || errors.Is(err, storage.ErrClosed) {
+	if err := l.Append(f.ctx(), 0, head, r, nil); errors.Is(err, storage.ErrClosed) { // nil if there is a next leader
 		t.Errorf("a leader that has ended answers %v", err)
 	}
 	if err := sharedlog.Commit(f.ctx(), l, 0, head, r, nil); err != nil {
