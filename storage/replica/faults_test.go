@@ -25,6 +25,7 @@ import (
 	"github.com/ostiary/ostiary/storage/sharedlog"
 	"github.com/ostiary/ostiary/storage/sharedlog/memorylog"
 	"github.com/ostiary/ostiary/storage/storagetest"
+	"github.com/ostiary/ostiary/workshop/wait"
 )
 
 // flakyLog is a connection whose appends a test makes fail.
@@ -207,17 +208,20 @@ func TestUncertain(t *testing.T) {
 			l := newStore(t, d, 1)
 			mustAppend(t, l, d, add("1"))
 			var tried atomic.Bool
-			flaky.set(func(context.Context) (bool, error) { return reaches && !tried.Swap(true), errLink })
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
+			flaky.set(func(context.Context) (bool, error) {
+				cancel()
+				return reaches && !tried.Swap(true), errLink
+			})
 			entry := l.Entry(l.Head, add("2"), secret("key", "body"))
 			_, err := d.Append(ctx, l.ID, l.Head, []storage.Entry{entry})
-			wantErrors(t, err, "", storage.ErrUncertain, context.DeadlineExceeded)
+			wantErrors(t, err, "", storage.ErrUncertain, context.Canceled)
 			entry.Changes[0], entry.Changes[1] = add("the memory is used again"), add("for something else")
 
 			// A write that waits behind it has no effect.
-			ctx, cancel = context.WithTimeout(t.Context(), 30*time.Millisecond)
-			defer cancel()
+			ctx, end := context.WithTimeout(t.Context(), 30*time.Millisecond)
+			defer end()
 			other := storagetest.NewLog(2)
 			err = d.CreateStore(ctx, storage.StoreInfo{ID: other.ID})
 			if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, storage.ErrUncertain) {
@@ -225,19 +229,14 @@ func TestUncertain(t *testing.T) {
 			}
 			flaky.set(nil)
 			// The attempt goes on, so the entry appears.
-			for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+			wait.Until(t, "the write is settled", func() bool {
 				head, err := d.Head(t.Context(), l.ID)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if head.Revision == 2 {
-					l.Head = head
-					break
-				}
-				if time.Now().After(end) {
-					t.Fatal("the write was not settled within 10 s")
-				}
-			}
+				l.Head = head
+				return head.Revision == 2
+			})
 			mustAppend(t, l, d, add("3"))
 			mustVerify(t, d, l.ID, 3)
 			if doc, err := d.Secret(t.Context(), l.ID, "kind", "key"); err != nil || string(doc.Body) != "body" {
@@ -897,8 +896,8 @@ func TestForeignChanges(t *testing.T) {
 			if id != l.ID {
 				t.Fatalf("notified of store %s, want %s", id, l.ID)
 			}
-		case <-time.After(10 * time.Second):
-			t.Fatal("no notice within 10 s")
+		case <-time.After(time.Minute):
+			t.Fatal("no notice within a minute")
 		}
 	}
 	receive(ids)

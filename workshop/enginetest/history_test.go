@@ -3,13 +3,13 @@ package enginetest
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/kv"
 	"github.com/ostiary/ostiary/storage/memory"
 	"github.com/ostiary/ostiary/storage/sharedlog/memorylog"
+	"github.com/ostiary/ostiary/workshop/wait"
 )
 
 // restorable is a driver whose data a test replaces, as an operator does who restores
@@ -101,15 +101,12 @@ func TestFullyConsistentConfirms(t *testing.T) {
 	tables := memorylog.New()
 	one, two := openReplica(t, tables.Open(), ostiary.Bounds{}), openReplica(t, tables.Open(), ostiary.Bounds{})
 	s := newStore(t, one, documents())
-	other := func() *ostiary.Store { // a node learns of a new store when it follows the log
-		for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-			if found, err := two.Store(ctx, s.ID()); err == nil {
-				return found
-			} else if time.Now().After(end) {
-				t.Fatal(err)
-			}
-		}
-	}()
+	var other *ostiary.Store
+	wait.Until(t, "a node learns of a new store when it follows the log", func() (found bool) {
+		var err error
+		other, err = two.Store(ctx, s.ID())
+		return err == nil
+	})
 	for _, object := range []string{"1", "2", "3", "4", "5", "6", "7", "8"} {
 		question := "document:" + object + "#owner@user:anne"
 		must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, question)}))(t)

@@ -15,6 +15,7 @@ import (
 	"github.com/ostiary/ostiary/storage/replica"
 	"github.com/ostiary/ostiary/storage/sharedlog"
 	"github.com/ostiary/ostiary/storage/sharedlog/memorylog"
+	"github.com/ostiary/ostiary/workshop/wait"
 )
 
 // lossyLog is a connection to a shared log that loses answers of appends while lossy
@@ -63,7 +64,7 @@ func TestUncertainIsNotFailed(t *testing.T) {
 		t.Run(fmt.Sprint("reached=", reached), func(t *testing.T) {
 			t.Parallel()
 			log := &lossyLog{Log: memorylog.New().Open()}
-			s := newStore(t, openReplica(t, log, ostiary.Bounds{AppendTime: time.Second}), documents())
+			s := newStore(t, openReplica(t, log, ostiary.Bounds{AppendTime: 3 * time.Second}), documents())
 			must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:anne")}))(t)
 			write := ostiary.WriteRequest{Add: tups(t, "document:2#owner@user:anne")}
 			if reached {
@@ -71,15 +72,11 @@ func TestUncertainIsNotFailed(t *testing.T) {
 			} else {
 				log.down.Store(true)
 			}
-			begin := time.Now()
 			_, err := s.Write(ctx, write)
 			if reached {
 				must(struct{}{}, err)(t)
 			} else {
 				wantKind(t, err, ostiary.ErrUncertain)
-			}
-			if took := time.Since(begin); took > 5*time.Second {
-				t.Errorf("the outcome took %s", took)
 			}
 			// Nothing else can be appended before the write is settled.
 			_, err = s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:3#owner@user:anne")})
@@ -88,14 +85,9 @@ func TestUncertainIsNotFailed(t *testing.T) {
 			}
 			log.lossy.Store(false)
 			log.down.Store(false)
-			for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-				if ask(t, s, "document:2#owner@user:anne", ostiary.QueryOptions{}) == "true" {
-					break
-				}
-				if time.Now().After(end) {
-					t.Fatal("the write was not shown within 10 s")
-				}
-			}
+			wait.Until(t, "the write is shown", func() bool {
+				return ask(t, s, "document:2#owner@user:anne", ostiary.QueryOptions{}) == "true"
+			})
 			other := write
 			other.Origin.Caller = "somebody else"
 			_, err = s.Write(ctx, other)

@@ -8,10 +8,10 @@ import (
 )
 
 // limit is how long [Until] waits. Only what never happens runs into it.
-const limit = time.Minute
+const limit = 2 * time.Minute
 
-// Until waits until a condition holds, and ends the test if it does not within a
-// minute. what names the condition in the error.
+// Until waits until a condition holds, and ends the test if it does not within two
+// minutes. what names the condition in the error.
 func Until(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	for end := time.Now().Add(limit); !done(); time.Sleep(time.Millisecond) {
