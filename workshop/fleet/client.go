@@ -101,6 +101,17 @@ const (
 // noEffect are the codes of requests that have no effect.
 var noEffect = map[string]bool{codeDial: true, "no_holder": true, "no_lease": true, "shutting_down": true, "busy": true, "too_many": true, "loading": true}
 
+// patiently makes a call of which nothing is judged, and makes it again while it fails without
+// an effect: on a busy machine a node that is ready has no lease, or no holder, now and then.
+func patiently(call func() error) error {
+	for end := time.Now().Add(startTime); ; time.Sleep(20 * time.Millisecond) {
+		err := call()
+		if _, code := outcomeOf(err); !noEffect[code] || time.Now().After(end) {
+			return err
+		}
+	}
+}
+
 // outcomeOf returns the outcome of a call and the code of its error.
 func outcomeOf(err error) (o history.Outcome, code string) {
 	if err == nil {
@@ -308,20 +319,29 @@ func (p *player) catalog(ctx context.Context, t *target) {
 
 // prepare creates the store that the clients use, with its schema.
 func (r *record) prepare(ctx context.Context, c *client.Client) error {
-	s, err := c.CreateStore(ctx, client.NewStore{Name: "play"})
+	err := patiently(func() error {
+		s, err := c.CreateStore(ctx, client.NewStore{Name: "play"})
+		r.store = s.ID
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	r.store = s.ID
 	viewer := schema.RelationDef{Name: "viewer", Rewrite: schema.Direct(), Subjects: []schema.SubjectType{{Type: "user"}}}
 	model := schema.Model{Types: []schema.TypeDef{{Name: "user"}, {Name: "doc", Relations: []schema.RelationDef{viewer}}}}
-	if _, err := c.Store(s.ID).WriteSchema(ctx, client.NewSchema{Model: &model}); err != nil {
+	s := c.Store(r.store)
+	err = patiently(func() error {
+		_, err := s.WriteSchema(ctx, client.NewSchema{Model: &model})
+		return err
+	})
+	if err != nil {
 		return err
 	}
-	first := history.DocumentTuple(-1)
-	written, err := c.Store(s.ID).Write(ctx, client.Write{Add: client.TuplesOf(first)})
-	r.saw(storage.Revision(written.Revision), written.Token)
-	return err
+	return patiently(func() error {
+		written, err := s.Write(ctx, client.Write{Add: client.TuplesOf(history.DocumentTuple(-1))})
+		r.saw(storage.Revision(written.Revision), written.Token)
+		return err
+	})
 }
 
 // entries returns the log of the store, as a node has it.

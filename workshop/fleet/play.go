@@ -153,10 +153,17 @@ func (p *play) judge(ctx context.Context) (*Result, error) {
 		}
 		s := m.target.Load().client.Store(r.store)
 		var last client.Decision
-		if err := ask(ctx, s, "/check", map[string]any{"object": "doc:1", "relation": "viewer", "subject": "user:anne", "at": map[string]bool{"fully_consistent": true}}, &last); err != nil {
+		err := patiently(func() error {
+			return ask(ctx, s, "/check", map[string]any{"object": "doc:1", "relation": "viewer", "subject": "user:anne", "at": map[string]bool{"fully_consistent": true}}, &last)
+		})
+		if err != nil {
 			return nil, fmt.Errorf("node %d, in the end: %w", m.node.Number, err)
 		}
-		has, err := entries(ctx, s)
+		var has []storage.Entry
+		err = patiently(func() (err error) {
+			has, err = entries(ctx, s)
+			return err
+		})
 		if err != nil {
 			return nil, fmt.Errorf("node %d, its log: %w", m.node.Number, err)
 		}

@@ -133,7 +133,7 @@ func (u *upgrade) to(old, next string, version uint32) {
 			u.followsLater(n, old)
 		}
 		u.restart(n, next)
-		if v := n.Ready(u.Context()).Node.Version; v != version-1 {
+		if v := u.ready(n).Node.Version; v != version-1 {
 			u.Errorf("node %d, which was replaced, writes version %d, expected %d", i, v, version-1)
 		}
 	}
@@ -161,9 +161,19 @@ func (u *upgrade) followsLater(last *fleet.Node, old string) {
 	})
 	before := u.requests.Load()
 	wait.Until(u, "clients write", func() bool { return u.requests.Load() > before+20 })
-	if r := last.Ready(u.Context()); r.Status != "SERVING" {
-		u.Errorf("the last node with the older program: %+v, see %s", r, last.Output())
-	}
+	wait.Until(u, "the last node with the older program serves: see "+last.Output(), func() bool {
+		return last.Ready(u.Context()).Status == "SERVING"
+	})
+}
+
+// ready returns what a node that is ready answers, which on a busy machine may be late.
+func (u *upgrade) ready(n *fleet.Node) (r fleet.Readiness) {
+	u.Helper()
+	wait.Until(u, "the node answers", func() bool {
+		r = n.Ready(u.Context())
+		return r.Status != ""
+	})
+	return r
 }
 
 // restart replaces the program of a node, which gets no requests meanwhile.
