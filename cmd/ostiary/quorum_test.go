@@ -113,7 +113,7 @@ func TestQuorumReplace(t *testing.T) {
 // until it is recovered, which must be confirmed, and goes on with what it has.
 func TestQuorumRecover(t *testing.T) {
 	t.Parallel()
-	c := startNodesOn(t, "", 3, "--request-timeout", "2s")
+	c := startNodesOn(t, "", 3, "--request-timeout", "10s")
 	c.prepare(c.all[0])
 	for n := range 5 {
 		if err := c.write(c.all[n%3], n); err != nil {

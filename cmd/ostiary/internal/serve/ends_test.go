@@ -130,7 +130,7 @@ type running func() string
 
 // send sends a request over HTTP on a connection of its own that receives little, and waits
 // for the head of the response if the response is a stream. The result is "complete" if the
-// body ends with whole, as it does when nothing is left out.
+// body ends with whole, as it does when nothing is left out, and not with an error.
 func (w *endsWorld) send(secret, method, path string, body any, whole string) (running, error) {
 	conn, err := net.Dial("tcp", w.at["http"])
 	if err != nil {
@@ -174,10 +174,12 @@ func (w *endsWorld) send(secret, method, path string, body any, whole string) (r
 			}
 		}
 		text, err := io.ReadAll(head.Body)
+		text = bytes.TrimSpace(text)
+		last := text[bytes.LastIndexByte(text, '\n')+1:]
 		switch {
 		case head.StatusCode != http.StatusOK:
 			return fmt.Sprintf("%d", head.StatusCode)
-		case whole == "" || err == nil && strings.HasSuffix(strings.TrimSpace(string(text)), whole):
+		case whole == "" || err == nil && bytes.HasSuffix(last, []byte(whole)) && !bytes.HasPrefix(last, []byte(`{"error":`)):
 			return "complete"
 		}
 		return "cut"
