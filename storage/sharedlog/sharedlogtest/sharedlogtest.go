@@ -33,7 +33,7 @@ func Run(t *testing.T, newOpener func(t *testing.T) Opener) {
 	for _, c := range cases() {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			t.Cleanup(cancel)
 			k := &kit{T: t, opener: newOpener(t), contract: c.contract, ctx: ctx}
 			k.Log = k.connect()
