@@ -244,6 +244,7 @@ func (r *Driver) write(group []*request) {
 // that is not valid can be refused. After an error that does not wrap
 // storage.ErrUncertain, the requests that it returns have no effect.
 func (r *Driver) attempt(group []*request, confirmed *bool) (again []*request, err error) {
+	round := r.own.begin()
 	epoch, err := r.mayAppend(group[0])
 	if err != nil {
 		return group, err
@@ -286,13 +287,13 @@ func (r *Driver) attempt(group []*request, confirmed *bool) (again []*request, e
 	segment := r.segment(valid, base, epoch)
 	record, err := segment.Record()
 	secrets := secretChanges(valid)
+	r.own.add(valid)
 	r.give() // others may apply what other nodes append
 	if err != nil {
 		unlock(valid, waiting)
 		return valid, err
 	}
 	unlock(valid, underway)
-	round := r.own.add(valid)
 	r.appending.Store(record.Sequence)
 	defer r.appending.Store(0)
 	err = sharedlog.Commit(r.ctx, r.log, shard, base.applied, record, secrets)

@@ -42,9 +42,12 @@ type Gate struct {
 	BeforeRead, BeforeWrite func(ctx context.Context) error
 }
 
-// Acknowledge implements [storage.Acknowledger]: it returns when everything that this
-// node has applied is acknowledged.
+// Acknowledge implements [storage.Acknowledger]: it returns when everything that reads of
+// this node may have seen is acknowledged.
 func (r *Driver) Acknowledge(ctx context.Context) error {
+	if err := r.WaitApplied(ctx, r.Readable()); err != nil {
+		return err
+	}
 	return r.acknowledge(ctx, r.applied.Load().applied)
 }
 
@@ -116,6 +119,10 @@ func (r *Driver) play(ctx context.Context, segment sharedlog.Passed) error {
 // AppliedSequence returns the last sequence that the node has applied. It costs an
 // atomic load.
 func (r *Driver) AppliedSequence() uint64 { return r.applied.Load().applied.Sequence }
+
+// Readable returns the last sequence that reads of this driver may have seen. It is that of
+// AppliedSequence, or a later one that is being applied. It costs an atomic load.
+func (r *Driver) Readable() uint64 { return r.readable.Load() }
 
 // Applied returns the last segment that the node has applied, and its epoch. It costs an
 // atomic load.

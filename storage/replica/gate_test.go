@@ -10,12 +10,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/kv"
+	"github.com/ostiary/ostiary/storage/memory"
 	"github.com/ostiary/ostiary/storage/replica"
 	"github.com/ostiary/ostiary/storage/sharedlog"
 	"github.com/ostiary/ostiary/storage/sharedlog/memorylog"
@@ -247,11 +248,17 @@ func (l *slowAppend) Wait(ctx context.Context, _ sharedlog.Shard, _ uint64) erro
 }
 
 // TestShowOwn requires that ShowOwn has the engines show the stores to which the node has
-// appended, also those of an append that ends later.
+// appended, also those of an append that ends later, or that the gate has allowed before.
 func TestShowOwn(t *testing.T) {
 	t.Parallel()
 	log := &slowAppend{Log: memorylog.New().Open()}
-	d := openGate(t, log, replica.Gate{})
+	var allowed atomic.Pointer[func()]
+	d := openGate(t, log, replica.Gate{MayAppend: func(context.Context) (uint64, error) {
+		if f := allowed.Load(); f != nil {
+			(*f)()
+		}
+		return 0, nil
+	}})
 	shown := make(chan storage.StoreID, 100)
 	d.OnApplied(func(_ context.Context, stores []storage.StoreID) error {
 		for _, id := range stores {
@@ -293,13 +300,100 @@ func TestShowOwn(t *testing.T) {
 	if err := <-answered; err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case id := <-shown:
-		if id != one.ID {
+	mustShow := func(what string) {
+		t.Helper()
+		if err := d.WaitShown(t.Context(), d.AppliedSequence()); err != nil {
+			t.Fatal(err)
+		}
+		if len(shown) == 0 {
+			t.Fatalf("what was %s ShowOwn counts as shown, and the engines were not called", what)
+		}
+		if id := <-shown; id != one.ID {
 			t.Errorf("store %s is shown, expected %s", id, one.ID)
 		}
-	case <-time.After(time.Minute):
-		t.Error("what was applied after ShowOwn is not shown")
+	}
+	mustShow("applied after")
+
+	log.release = nil
+	show := func() {
+		if err := d.ShowOwn(t.Context()); err != nil {
+			t.Error(err)
+		}
+		drain()
+	}
+	allowed.Store(&show)
+	mustAppend(t, one, d, add("3"))
+	mustShow("allowed before")
+}
+
+// slowStore is a store whose commits end late: what they change can be read before.
+type slowStore struct {
+	*memory.Store
+	made    chan struct{}                 // gets an element when a commit is made
+	release atomic.Pointer[chan struct{}] // nil if commits end at once
+}
+
+type slowBatch struct {
+	kv.Batch
+	store *slowStore
+}
+
+func (s *slowStore) Batch() kv.Batch { return slowBatch{s.Store.Batch(), s} }
+
+func (b slowBatch) Commit() error {
+	err := b.Batch.Commit()
+	if release := b.store.release.Load(); release != nil {
+		b.store.made <- struct{}{}
+		<-*release
+	}
+	return err
+}
+
+// TestAcknowledgeReadable requires that a node acknowledges what can be read of its copy also
+// while that does not count as applied yet: who has read it takes it for acknowledged.
+func TestAcknowledgeReadable(t *testing.T) {
+	t.Parallel()
+	store := &slowStore{Store: memory.NewStore(), made: make(chan struct{})}
+	local, err := kv.New(store, kv.Options{Copy: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var acknowledged atomic.Uint64
+	d, err := replica.Open(t.Context(), memorylog.New().Open(), local, replica.Options{SnapshotBytes: -1, Gate: replica.Gate{
+		Acknowledge: func(_ context.Context, sequence uint64, _ storage.Hash) error {
+			acknowledged.Store(sequence)
+			return nil
+		}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	one := newStore(t, d, 1)
+	before := d.AppliedSequence()
+	release := make(chan struct{})
+	store.release.Store(&release)
+	answered := make(chan error, 1)
+	go func() { answered <- one.Append(t.Context(), d, add("1")) }()
+	<-store.made
+	if head, err := d.Head(t.Context(), one.ID); err != nil || head.Revision != 1 || d.AppliedSequence() != before {
+		t.Errorf("revision %d can be read after segment %d, error %v; expected revision 1 before segment %d is applied", head.Revision, d.AppliedSequence(), err, before+1)
+	}
+	if at := d.Readable(); at != before+1 {
+		t.Errorf("segment %d is the last one that can be read, expected %d", at, before+1)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := d.Acknowledge(ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("what can be read is acknowledged, up to segment %d, error %v", acknowledged.Load(), err)
+	}
+	store.release.Store(nil)
+	close(release)
+	if err := <-answered; err != nil {
+		t.Fatal(err)
+	}
+	acknowledged.Store(0)
+	if err := d.Acknowledge(t.Context()); err != nil || acknowledged.Load() != before+1 {
+		t.Errorf("segment %d is acknowledged, error %v; expected %d", acknowledged.Load(), err, before+1)
 	}
 }
 

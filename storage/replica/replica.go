@@ -110,9 +110,12 @@ type Driver struct {
 	closing    sync.Once
 	closeErr   error
 
-	stopped  atomic.Pointer[error] // why the node no longer serves
-	applied  atomic.Pointer[state] // what the copy has
-	progress progress              // wakes those who wait for applied, shown or stopped
+	stopped atomic.Pointer[error] // why the node no longer serves
+	applied atomic.Pointer[state] // what the copy has
+	// readable is the last sequence of the transaction that was begun to be committed last:
+	// its rows can be read a moment before applied has it.
+	readable atomic.Uint64
+	progress progress // wakes those who wait for applied, shown or stopped
 	shower   shower
 	own      ownWrites
 	// turn holds an element while a goroutine changes the copy.

@@ -173,8 +173,16 @@ type ownWrites struct {
 	turn   chan struct{}                // holds an element while ShowOwn runs
 }
 
-// add notes the stores of requests that are being appended, and returns the round.
-func (o *ownWrites) add(all []*request) (round uint64) {
+// begin returns the round of an append. It is called before the gate is asked whether the
+// node may append: what the gate allowed before ShowOwn may still be appended after it.
+func (o *ownWrites) begin() (round uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.round
+}
+
+// add notes the stores of requests that are being appended.
+func (o *ownWrites) add(all []*request) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, q := range all {
@@ -182,7 +190,6 @@ func (o *ownWrites) add(all []*request) (round uint64) {
 			o.stores[q.id] = struct{}{}
 		}
 	}
-	return o.round
 }
 
 // in reports whether a round has not ended.

@@ -96,6 +96,7 @@ func (r *Driver) readState() (*state, error) {
 // stores whose changes the engines do not have yet.
 func (r *Driver) commit(tx *kv.Transaction, next *state, changed ...storage.StoreID) error {
 	defer tx.Close()
+	r.readable.Store(next.applied.Sequence)
 	for _, at := range next.passed {
 		if err := tx.SetMark(at.Sequence, at.Hash[:]); err != nil {
 			return err
