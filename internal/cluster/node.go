@@ -536,16 +536,17 @@ func (n *Node) mayAppend(context.Context) (uint64, error) {
 // leased reports whether reads may be answered from the copy now.
 func (n *Node) leased() bool { return int64(n.opts.Clock.Now()) < n.readUntil.Load() }
 
-// Shown returns the last sequence that the engines of this node show, which includes
-// what this node has acknowledged. It fails with [replica.ErrStopped] if the node has
-// stopped serving: the log may then have writes of this node that its copy lacks. It also
-// fails once the node is closed, so that the errors of requests that were under way then
-// are no answers to what other nodes have sent.
-func (n *Node) Shown() (uint64, error) {
+// Reached returns the last sequence that an answer of this node can rest on. The driver
+// counts it as shown only when its engines show every change before it, so a write that this
+// node has acknowledged may be later than that. Reached fails with [replica.ErrStopped] if the node has stopped serving: the log may then have
+// writes of this node that its copy lacks. It also fails once the node is closed, so that
+// the errors of requests that were under way then are no answers to what other nodes have
+// sent.
+func (n *Node) Reached() (uint64, error) {
 	if n.ctx.Err() != nil {
 		return 0, errClosed
 	}
-	return n.driver.Shown(), n.driver.Failed()
+	return n.driver.Readable(), n.driver.Failed()
 }
 
 // WaitShown returns when the engines of this node show a sequence.

@@ -356,6 +356,40 @@ func (w *world) forward(t *testing.T, at *node, object string) error {
 	}
 }
 
+// TestPassedOn passes a write on from a node without a read lease, for which the write does
+// not wait, while the holder's engine is still about to show a change of the catalog. Once the
+// first node shows what the holder names with its answer, it shows the write, also to a read
+// that waits for nothing.
+func TestPassedOn(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 2, func(_ int, n *node) { n.slow = 50 * time.Millisecond })
+		holder := w.holder()
+		first := w.others(holder)[0]
+		w.network.Cut(holder.host, first.host, true)
+		for first.cluster.Status().ReadRemaining > 0 {
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(readLease) // by the holder's clock, it is over a little later
+		if _, err := holder.engine.CreateStore(t.Context(), ostiary.CreateStoreRequest{}); err != nil {
+			t.Fatal(err)
+		}
+		object := holder.mustWrite(t)
+		if at, shown := holder.driver.AppliedSequence(), holder.driver.Shown(); shown >= at {
+			t.Errorf("the holder's engine shows segment %d of %d already, so the test shows nothing", shown, at)
+		}
+		at, err := holder.cluster.Reached()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := first.cluster.WaitShown(within(t, time.Second), at); err != nil {
+			t.Fatal(err)
+		}
+		if ok, err := first.has(t.Context(), object, ostiary.MinimizeLatency()); !ok || err != nil {
+			t.Errorf("with segment %d, the first node shows the write: %t, error %v", at, ok, err)
+		}
+	})
+}
+
 // TestClose closes the holder: a follower takes over at once, and reads go on.
 func TestClose(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -364,11 +398,11 @@ func TestClose(t *testing.T) {
 		object := w.mustWrite()
 		begun := time.Now()
 		closed := holder.cluster
-		if _, err := closed.Shown(); err != nil {
+		if _, err := closed.Reached(); err != nil {
 			t.Error(err)
 		}
 		holder.stop(t)
-		if _, err := closed.Shown(); !errors.Is(err, storage.ErrClosed) {
+		if _, err := closed.Reached(); !errors.Is(err, storage.ErrClosed) {
 			t.Errorf("a closed node shows something: error %v", err)
 		}
 		next := w.holder()

@@ -28,6 +28,9 @@ type surroundings struct {
 	// nil every node writes, and nothing waits for other nodes.
 	peers cluster.Link
 	timer cluster.Clock
+	// show is called before the engine shows what other nodes have written. It may be
+	// nil.
+	show func(ctx context.Context)
 }
 
 // product is the code of a node, as the server runs it.
@@ -55,6 +58,12 @@ func start(ctx context.Context, s surroundings) (p product, err error) {
 	p.driver, err = replica.Open(ctx, s.log, local, opts)
 	if err != nil {
 		return p, err
+	}
+	if s.show != nil {
+		p.driver.OnApplied(func(ctx context.Context, _ []storage.StoreID) error {
+			s.show(ctx)
+			return nil
+		})
 	}
 	p.engine, err = ostiary.Open(ctx, ostiary.Options{Driver: p.driver, Clock: s.clock, Window: s.window, LogWindow: s.logWindow, SecretKey: &[32]byte{1}})
 	if err == nil && p.node != nil {
@@ -160,6 +169,9 @@ func (m *machine) start() {
 			p.peers = w.newPeers(p)
 			s.peers, s.timer = p.peers, p.peers.host
 		}
+		if w.slowViews {
+			s.show = p.show
+		}
 		if w.next != nil {
 			s.log = sharedlog.WithNext(p.link, &link{log: w.next, of: p, state: p.link.state}, func() {})
 		}
@@ -192,6 +204,18 @@ func (m *machine) start() {
 		time.Sleep(100 * time.Millisecond)
 	}
 }
+
+// show takes as long as views take that are slow to follow.
+func (p *process) show(ctx context.Context) {
+	select {
+	case <-time.After(time.Duration(p.random(int(viewMax)))):
+	case <-ctx.Done():
+	}
+}
+
+// viewMax is how long slow views take at most to show a change. A node gets no read lease
+// before it shows what the holder has named.
+const viewMax = 200 * time.Millisecond
 
 // clock is the clock of the machine.
 func (m *machine) clock() time.Time { return time.Now().Add(time.Duration(m.skew.Load())) }

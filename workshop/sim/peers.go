@@ -132,7 +132,7 @@ func (w *world) forward(ctx context.Context, p *process, call func(at *process) 
 		return fmt.Errorf("node %d does not write: %w", at.machine.number, storage.ErrNotHolder)
 	}
 	err = call(at)
-	sequence, lost := at.node.Shown()
+	sequence, lost := at.node.Reached()
 	if lost == nil {
 		lost = at.reach(ctx, p)
 	}

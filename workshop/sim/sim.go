@@ -47,6 +47,7 @@ type world struct {
 	window    time.Duration
 	logWindow time.Duration
 	onFiles   bool // the copies are folders of Pebble
+	slowViews bool // views are slow to show what other nodes have written
 	// network connects the nodes if they are coordinated: one of them writes, and the
 	// others have read leases. Otherwise every node writes.
 	network *clustertest.Network
@@ -105,6 +106,7 @@ func newWorld(ctx context.Context, seed uint64) *world {
 		if w.random(3) == 0 {
 			w.next = w.newServer(w.log.noted)
 		}
+		w.slowViews = w.random(2) == 0
 	}
 	w.onFiles = w.random(filesEvery) == 0
 	for i := range nodesTotal {

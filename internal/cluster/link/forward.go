@@ -77,7 +77,7 @@ func (x *exchange) sendBody(body io.Reader) error {
 	}
 }
 
-// receive returns the next part, once this node shows what the other one showed.
+// receive returns the next part, once this node shows what it can rest on.
 func (x *exchange) receive() (*wire.ForwardResponse, error) {
 	m, err := x.stream.Recv()
 	if err != nil {
@@ -91,7 +91,7 @@ func (x *exchange) receive() (*wire.ForwardResponse, error) {
 		return nil, errNotReady
 	}
 	if err := node.WaitShown(x.ctx, m.GetShown()); err != nil {
-		return nil, fmt.Errorf("waiting for sequence %d, which node %s shows: %w", m.GetShown(), x.to.ID, err)
+		return nil, fmt.Errorf("waiting for sequence %d, which node %s has: %w", m.GetShown(), x.to.ID, err)
 	}
 	return m, nil
 }
@@ -273,7 +273,7 @@ func (s service) Forward(stream grpc.BidiStreamingServer[wire.ForwardRequest, wi
 	if node == nil || receiver == nil {
 		return errNotReady
 	}
-	if _, err := node.Shown(); err != nil {
+	if _, err := node.Reached(); err != nil {
 		return fmt.Errorf("%w: %w", server.ErrNotBegun, err)
 	}
 	ctx := stream.Context()
@@ -300,10 +300,10 @@ type handling struct {
 	as       server.Forwarded
 }
 
-// send sends a part with what this node shows. It fails if that may lack what the
-// request has written; the other node then asks the next holder.
+// send sends a part with the sequence that it can rest on. It fails if that may lack what
+// the request has written; the other node then asks the next holder.
 func (h *handling) send(m *wire.ForwardResponse) (err error) {
-	if m.Shown, err = h.node.Shown(); err != nil {
+	if m.Shown, err = h.node.Reached(); err != nil {
 		return fmt.Errorf("the answer is lost: %w", err)
 	}
 	return h.stream.Send(m)

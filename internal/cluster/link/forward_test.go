@@ -169,7 +169,7 @@ func TestForwardEarly(t *testing.T) {
 }
 
 // TestForwardWaits requires that a response waits until this node shows what the other
-// one shows.
+// one has.
 func TestForwardWaits(t *testing.T) {
 	t.Parallel()
 	one, two, _, _ := forwardPair(t)

@@ -74,10 +74,11 @@ type Node interface {
 	Serve(ctx context.Context, stream cluster.Stream, from cluster.Peer, hello cluster.Hello) error
 	// TakeOver takes the role of the holder over.
 	TakeOver(ctx context.Context, from cluster.Peer, h cluster.HandOver) error
-	// Shown returns the last sequence of the log that the engines of the node show. It
+	// Reached returns the last sequence of the log that an answer of the node can rest on. It
 	// fails if the node has stopped serving: its copy may then lack what it has written.
-	// WaitShown returns once they show a sequence, or when ctx ends, with an error.
-	Shown() (uint64, error)
+	Reached() (uint64, error)
+	// WaitShown returns once the engines of the node show a sequence, or when ctx ends, with
+	// an error.
 	WaitShown(ctx context.Context, sequence uint64) error
 }
 

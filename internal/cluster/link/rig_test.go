@@ -225,8 +225,8 @@ func (n *node) TakeOver(_ context.Context, _ cluster.Peer, h cluster.HandOver) e
 	return n.takeOver(h)
 }
 
-// Shown implements [Node].
-func (n *node) Shown() (uint64, error) {
+// Reached implements [Node].
+func (n *node) Reached() (uint64, error) {
 	if p := n.stopped.Load(); p != nil {
 		return n.shown.Load(), *p
 	}

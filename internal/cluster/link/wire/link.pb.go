@@ -1442,7 +1442,7 @@ func (x *Field) GetValues() [][]byte {
 // end.
 type ForwardResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The last sequence of the log that the node showed when it sent the part.
+	// The last sequence of the log that the part can rest on.
 	Shown uint64 `protobuf:"varint,1,opt,name=shown,proto3" json:"shown,omitempty"`
 	// Types that are valid to be assigned to Part:
 	//
