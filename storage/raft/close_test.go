@@ -1,6 +1,7 @@
 package raft_test
 
 import (
+	"errors"
 	"net"
 	"path/filepath"
 	"strings"
@@ -36,16 +37,13 @@ func until(goroutines int, do func() error) <-chan struct{} {
 	return ended
 }
 
-// closes closes node i, which must end, and so must calls.
-func (f *fleet) closes(i int, calls <-chan struct{}) {
+// closes closes node i, which must end, and so must calls. It returns the error of Close.
+func (f *fleet) closes(i int, calls <-chan struct{}) (err error) {
 	f.t.Helper()
 	closed := make(chan error, 1)
 	go func() { closed <- f.nodes[i].Close() }()
 	select {
-	case err := <-closed:
-		if err != nil {
-			f.t.Error(err)
-		}
+	case err = <-closed:
 	case <-f.ctx().Done():
 		f.t.Fatal("the node does not end")
 	}
@@ -54,6 +52,7 @@ func (f *fleet) closes(i int, calls <-chan struct{}) {
 	case <-f.ctx().Done():
 		f.t.Fatal("a call of the node that has ended is never answered")
 	}
+	return err
 }
 
 // TestCloseProposals closes a leader that has decided entries and not applied them: its
@@ -81,7 +80,9 @@ func TestCloseProposals(t *testing.T) {
 		defer close(ended)
 		calls.Wait()
 	}()
-	f.closes(0, ended)
+	if err := f.closes(0, ended); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestCloseVerifications closes the leader while more calls ask whether it leads than its
@@ -90,7 +91,9 @@ func TestCloseVerifications(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 3)
 	f.append(0, 1)
-	f.closes(0, until(500, func() error { return raft.VerifyLeader(f.ctx(), f.nodes[0].Node) }))
+	if err := f.closes(0, until(500, func() error { return raft.VerifyLeader(f.ctx(), f.nodes[0].Node) })); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestCloseFullDisk closes a leader whose disk is full. The term of the next leader, which it
@@ -103,8 +106,10 @@ func TestCloseFullDisk(t *testing.T) {
 	full.Store(true)
 	ended := make(chan struct{})
 	close(ended)
-	f.closes(0, ended)
-	wants(t, f.nodes[0].Failed(), syscall.ENOSPC)
+	// The node fails, unless it closes its database before it hears of the term.
+	wants(t, errors.Join(f.closes(0, ended), f.nodes[0].Failed()), syscall.ENOSPC)
+	f.nodes[0].server.Stop()
+	f.nodes = f.nodes[1:]
 }
 
 // TestFullDiskTables lets a leader write entries, and no tables of its database: it fails by
