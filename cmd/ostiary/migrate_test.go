@@ -130,7 +130,7 @@ func TestMigrateKilled(t *testing.T) {
 // node can acknowledge nothing that is not moved.
 func TestMigrateForce(t *testing.T) {
 	t.Parallel()
-	c := startNodes(t, 1, "--holder-lease", "20m", "--read-lease", "10m", "--request-timeout", "1s")
+	c := startNodes(t, 1, "--holder-lease", "20m", "--read-lease", "10m", "--request-timeout", "8s")
 	p := c.all[0]
 	c.prepare(p)
 	var done atomic.Int64

@@ -75,7 +75,7 @@ func TestNodesAudit(t *testing.T) {
 	for i := range 2 {
 		p := &process{number: i}
 		c.all = append(c.all, p)
-		c.flags = append(slices.Clip(served), "--audit-folder", c.audit(p))
+		c.flags = append(slices.Concat(patientFlags, served), "--audit-folder", c.audit(p))
 		c.start(p)
 		p.http = strings.Replace(p.http, "http:", "https:", 1)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -45,7 +46,7 @@ func TestNodesRevokedKey(t *testing.T) {
 	}
 	for i := range 2 {
 		put(i, kept, revoked)
-		c.flags = []string{"--auth-keys-file", c.file(fmt.Sprint("keys", i))}
+		c.flags = append(slices.Clip(patientFlags), "--auth-keys-file", c.file(fmt.Sprint("keys", i)))
 		p := &process{number: i}
 		c.all = append(c.all, p)
 		c.start(p)

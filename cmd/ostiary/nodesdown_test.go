@@ -21,7 +21,7 @@ import (
 func TestNodesDatabaseDown(t *testing.T) {
 	t.Parallel()
 	database := databases.PostgreSQL(t)
-	c := startNodesOn(t, database.Database(), 2, "--request-timeout", "3s")
+	c := startNodesOn(t, database.Database(), 2, "--request-timeout", "8s")
 	c.prepare(c.all[0])
 	if err := c.write(c.all[0], 1); err != nil {
 		t.Fatal(err)
@@ -48,9 +48,17 @@ func TestNodesDatabaseDown(t *testing.T) {
 		{"higher consistency, OpenFGA", "/stores/" + c.store + "/check", map[string]any{"tuple_key": tupleOf(1), "consistency": "HIGHER_CONSISTENCY"}, "503"},
 		{"a write", "/ostiary/v1/stores/named/write", json.RawMessage(`{"add":[{"object":"document:1","relation":"viewer","subject":"user:anne"}]}`), "no_holder"},
 	}
+	// answers makes a request again while the database does not answer in time, as on a busy machine.
+	answers := func(p *process, path string, body any) (err error) {
+		c.eventually("the database answers", func() bool {
+			err = p.post(path, body, nil)
+			return err == nil || !strings.HasPrefix(err.Error(), "503")
+		})
+		return err
+	}
 	for _, p := range c.all {
 		for _, r := range requests[:5] {
-			if err := p.post(r.path, r.body, nil); err != nil {
+			if err := answers(p, r.path, r.body); err != nil {
 				t.Fatalf("node %d: %s: %v", p.number, r.name, err)
 			}
 		}
@@ -78,7 +86,7 @@ func TestNodesDatabaseDown(t *testing.T) {
 	for _, p := range c.all {
 		c.eventually("the node is ready", func() bool { return p.ready().Status == "SERVING" })
 		for _, r := range requests {
-			if err := p.post(r.path, r.body, nil); err != nil && !strings.Contains(err.Error(), "409") {
+			if err := answers(p, r.path, r.body); err != nil && !strings.Contains(err.Error(), "409") {
 				t.Errorf("node %d, after the database was down: %s: %v", p.number, r.name, err)
 			}
 		}
@@ -117,9 +125,7 @@ func TestNodesStale(t *testing.T) {
 		}
 		return response.Header.Get("Ostiary-Stale") + strings.Join(trailer.Get("ostiary-stale"), ",")
 	}
-	if have := marks(); have != "" {
-		t.Errorf("answers with a lease are marked: %q", have)
-	}
+	c.eventually("answers with a lease have no mark", func() bool { return marks() == "" })
 	database.Stop()
 	c.eventually("the lease is over", func() bool { return p.ready().Node.ReadLeaseMillis == 0 })
 	// What remains of a lease is shown in whole milliseconds.

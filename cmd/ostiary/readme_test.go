@@ -2,13 +2,14 @@ package main
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/ostiary/ostiary/internal/bench/servers"
 )
 
 // TestReadme runs the commands of README.md in order, in one shell and in an
@@ -158,13 +159,13 @@ func runShell(t *testing.T, dir, address string, commands []string) []string {
 	return parts[:len(commands)]
 }
 
-// freeAddress returns a loopback address with a port that was free a moment ago.
+// freeAddress returns a loopback address on which nothing listens, and whose port no other
+// test and no connection takes.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	at, err := servers.FreePort("127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return at
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door/openfga"
@@ -103,7 +104,7 @@ func (all *testNodes) open(tables *memorylog.Tables, i int, fernet settings.Key,
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := server.Options{HTTP: "localhost:0", GRPC: "localhost:0", Keys: n.keys, Forwarder: n, Engine: e, AccessLog: true, DrainTime: -1,
+	o := server.Options{HTTP: "localhost:0", GRPC: "localhost:0", Keys: n.keys, Forwarder: n, Engine: e, AccessLog: true, DrainTime: -1, RequestTimeout: time.Minute,
 		Log: slog.New(slog.NewTextHandler(lockedWriter{&n.logging, n.log}, nil))}
 	if change != nil {
 		change(f, &o)
