@@ -44,9 +44,10 @@ done
 "$work/ostiary" serve --data "$work/data" --http 127.0.0.1:0 --grpc off --metrics off >"$work/log" 2>&1 &
 server=$!
 trap 'kill $server 2>/dev/null || true' EXIT
-for _ in $(seq 50); do
+for _ in $(seq 600); do
 	at=$(sed -n 's/^serving http //p' "$work/log")
 	[ -n "$at" ] && break
+	kill -0 $server || break
 	sleep 0.1
 done
 for scenario in todo gateway search; do

@@ -8,8 +8,20 @@ install() {
 	python3 -m venv "$work/$1" && timeout 900 "$work/$1/bin/pip" install -q -r "$2" >"$work/$1.pip" 2>&1 && cp "$2" "$work/$1/"
 }
 
-# free prints a loopback port that no process listens on.
-free() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+# free prints a loopback port that no process listens on. The system gives it to no connection,
+# and to no server that takes any port, until it is used.
+free() {
+	python3 -c '
+import random, socket
+while True:
+    port = random.randrange(10000, 32000)
+    try:
+        socket.socket().bind(("127.0.0.1", port))
+        print(port)
+        break
+    except OSError:
+        pass'
+}
 
 # start_real FOLDER PORT ROUNDS DATABASE SETTINGS starts a real Keystone with real.sh
 # and waits until it is ready, or has ended. SETTINGS is text for the end of its

@@ -22,7 +22,7 @@ printf '%s\n' "$key" >"$work/keys" && chmod 600 "$work/keys"
 server=$!
 trap 'kill $server 2>/dev/null || true' EXIT
 at=
-for _ in $(seq 300); do
+for _ in $(seq 600); do
 	at=$(sed -n 's/^serving http //p' "$work/log")
 	[ -n "$at" ] && break
 	sleep 0.1

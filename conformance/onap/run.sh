@@ -46,7 +46,7 @@ mkdir -p "$work/runs"
 pids=()
 trap 'for p in "${pids[@]}"; do kill "$p" 2>/dev/null || true; done' EXIT
 address() { # log: waits for the address of a server
-	for _ in $(seq 100); do
+	for _ in $(seq 600); do
 		at=$(sed -n 's/^serving http \([0-9.:]*\).*/\1/p' "$1")
 		[ -n "$at" ] && return
 		sleep 0.1

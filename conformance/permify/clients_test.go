@@ -160,9 +160,9 @@ func free(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// ready waits until a server reports that it is serving, one minute at most.
+// ready waits until a server reports that it is serving, three minutes at most.
 func ready(ctx context.Context, url string) error {
-	ctx, stop := context.WithTimeout(ctx, time.Minute)
+	ctx, stop := context.WithTimeout(ctx, 3*time.Minute)
 	defer stop()
 	for tick := time.NewTicker(50 * time.Millisecond); ; {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)

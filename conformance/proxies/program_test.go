@@ -148,7 +148,7 @@ func free(t *testing.T) string {
 // reachable waits until something listens on an address.
 func reachable(t *testing.T, address string) {
 	t.Helper()
-	for range 200 {
+	for range 1200 { // a minute
 		if conn, err := net.Dial("tcp", address); err == nil {
 			conn.Close()
 			return

@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -22,6 +21,8 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+
+	ports "github.com/ostiary/ostiary/internal/bench/servers"
 )
 
 // Server is a running server.
@@ -37,7 +38,7 @@ type Server struct {
 func (s *Server) URL(path string) string { return "http://" + s.HTTP + path }
 
 // readyWait bounds the time until a server answers.
-const readyWait = time.Minute
+const readyWait = 2 * time.Minute
 
 // Original builds and starts OpenFGA, in memory. flags are added to its command
 // line.
@@ -142,12 +143,11 @@ func Lock(t testing.TB, name string) func() {
 // free returns a port that no process listens on.
 func free(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	at, err := ports.FreePort("127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return at
 }
 
 func (s *Server) start(t testing.TB, program string, args []string) {
