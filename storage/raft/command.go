@@ -152,6 +152,10 @@ type outcome struct {
 	Head sharedlog.Position `msgpack:"h,omitempty"`
 	// Index is the entry of the consensus after which the outcome can be read.
 	Index uint64 `msgpack:"i,omitempty"`
+	// Term is the term of the consensus that the node has reached.
+	Term uint64 `msgpack:"e,omitempty"`
+	// Process is the random number of the process of the node.
+	Process string `msgpack:"p,omitempty"`
 	// Time is the leader's clock.
 	Time time.Time `msgpack:"z,omitempty"`
 }

@@ -58,9 +58,10 @@ func (n *Node) Add(ctx context.Context, m Member) error {
 
 // AddSelf adds this node, or changes its address or whether it votes, through the node
 // at another address: for a node that does not know the leader yet. It fails with
-// ErrRefused if the node was not admitted by a token, or was removed.
+// ErrRefused if the node was not admitted by a token, or was removed, or if another process
+// with its id answers at the address that it had.
 func (n *Node) AddSelf(ctx context.Context, through string, voter bool) error {
-	b, err := msgpack.Marshal(&memberChange{Add: Member{ID: n.ID(), Address: n.opts.Address, Voter: voter}})
+	b, err := msgpack.Marshal(&memberChange{Add: Member{ID: n.ID(), Address: n.opts.Address, Voter: voter}, Process: n.process})
 	if err != nil {
 		return err
 	}
@@ -92,6 +93,8 @@ type memberChange struct {
 	Add    Member `msgpack:"a"`
 	Remove string `msgpack:"r"`
 	Lead   string `msgpack:"l,omitempty"` // the server that is to lead
+	// Process is the process of a server that adds itself; see serveTerm.
+	Process string `msgpack:"i,omitempty"`
 	// PassedOn is true if the node that was asked does not lead, and asks the leader.
 	PassedOn bool `msgpack:"p,omitempty"`
 }
@@ -180,6 +183,11 @@ func (n *Node) makeChangeOnce(ctx context.Context, c *memberChange) error {
 			found = m
 		}
 	}
+	if c.Process != "" && found.Address != "" && found.Address != c.Add.Address {
+		if err := n.runsOnce(ctx, found, c); err != nil {
+			return err
+		}
+	}
 	switch id, address := consensus.ServerID(c.Add.ID), consensus.ServerAddress(c.Add.Address); {
 	case c.Lead == n.ID():
 		return nil
@@ -202,6 +210,26 @@ func (n *Node) makeChangeOnce(ctx context.Context, c *memberChange) error {
 	default:
 		return n.await(ctx, func() consensus.Future { return n.raft.AddNonvoter(id, address, 0, memberTimeout) })
 	}
+}
+
+// runsOnce fails with ErrRefused if another process than the one that wants a new address
+// for a server answers at the one that it has: a folder was copied, so two processes have
+// its vote, and the one that asks may lack what the other one has confirmed.
+func (n *Node) runsOnce(ctx context.Context, have Member, c *memberChange) error {
+	process := n.process
+	if have.ID != n.ID() {
+		ctx, cancel := context.WithTimeout(ctx, 10*n.opts.Heartbeat)
+		defer cancel()
+		o, err := n.call(ctx, have.Address, methodTerm, nil)
+		if err != nil {
+			return nil // it has left that address
+		}
+		process = o.Process
+	}
+	if process == c.Process {
+		return nil // it is reached at both addresses
+	}
+	return fmt.Errorf("%w: another process answers as node %s at %s, so it cannot be at %s: its data folder was copied; end one of the two, or join with a new folder", ErrRefused, have.ID, have.Address, c.Add.Address)
 }
 
 // transfer makes another voter lead. It fails soon after an attempt that has failed, see

@@ -3,6 +3,8 @@ package raft_test
 import (
 	"context"
 	"errors"
+	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -239,6 +241,42 @@ func TestNodeTwice(t *testing.T) {
 	f.start(0, f.nodes[0].address)
 	err = f.nodes[0].AddSelf(f.ctx(), f.nodes[0].address, true)
 	wants(t, err, raft.ErrRefused, id+" calls itself")
+}
+
+// TestCopiedFolder starts the copy of a node's folder at another address while the node
+// runs, whether it leads or not: the copy is refused by name, and the node goes on. A node
+// that is reached at its old address and at its new one is the same.
+func TestCopiedFolder(t *testing.T) {
+	t.Parallel()
+	f := newSteadyFleet(t, 3)
+	f.append(0, 1)
+	f.stop(1)
+	copied := filepath.Join(f.dir, "copied")
+	if err := os.CopyFS(copied, os.DirFS(f.nodes[1].folder)); err != nil {
+		t.Fatal(err)
+	}
+	had := f.nodes[1].address
+	f.start(1, had)
+	f.startIn(3, "", copied, func(o *raft.Options) { o.Heartbeat = time.Hour }) // it does not ask for votes
+	for _, leads := range []int{0, 1} {
+		f.lead(leads)
+		err := f.nodes[3].AddSelf(f.ctx(), f.nodes[2].address, true)
+		wants(t, err, raft.ErrRefused, "another process answers as node "+f.nodes[1].ID(), had, f.nodes[3].address, "copied")
+	}
+	f.stop(3)
+	f.nodes = f.nodes[:3]
+	f.check(1, f.append(1, 5))
+
+	_, port, err := net.SplitHostPort(had)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.stop(1)
+	f.startIn(1, had, f.nodes[1].folder, func(o *raft.Options) { o.Address = net.JoinHostPort("localhost", port) })
+	if err := f.nodes[1].AddSelf(f.ctx(), f.nodes[0].address, true); err != nil {
+		t.Errorf("another name of the same address: %v", err)
+	}
+	f.check(1, f.append(1, 5))
 }
 
 // TestRecover loses two of three nodes. The third one refuses to go on until

@@ -70,6 +70,7 @@ const (
 type Node struct {
 	opts    Options
 	id      consensus.ServerID
+	process string        // random, for each Open
 	opened  chan struct{} // closed when Open has succeeded
 	db      *pebble.DB
 	entries *store
@@ -84,7 +85,7 @@ type Node struct {
 	broken chan struct{} // closed when the disk has failed
 
 	mu      sync.Mutex
-	rounds  int    // see verifyLeader
+	rounds  int    // that are under way, see verifyLeader
 	next    *round // the one that begins when another one ends; nil if no call waits for it
 	barrier uint64 // the term in which everything before it is known to be committed
 	cluster string // see Cluster
@@ -120,7 +121,7 @@ func newNode(opts Options) *Node {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	n := &Node{opts: opts, opened: make(chan struct{}), incoming: make(chan net.Conn), broken: make(chan struct{}), transferred: map[string]time.Time{}}
+	n := &Node{opts: opts, process: randomID(), opened: make(chan struct{}), incoming: make(chan net.Conn), broken: make(chan struct{}), transferred: map[string]time.Time{}}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	return n
 }
@@ -390,54 +391,6 @@ func (n *Node) index(ctx context.Context) (uint64, error) {
 		return 0, err
 	}
 	return n.propose(ctx, nothing)
-}
-
-// roundsMax is how many questions whether it leads a node asks its consensus at a time. The
-// consensus keeps 64 of them and of their answers; if it ends while it has more, those that
-// bring the answers wait for ever, and Close for them.
-const roundsMax = 16
-
-// round is one question of several calls.
-type round struct {
-	done chan struct{} // closed when err is set
-	err  error
-}
-
-// verifyLeader returns once a majority has confirmed that this node leads.
-func (n *Node) verifyLeader(ctx context.Context) error {
-	n.mu.Lock()
-	r := n.next
-	if r == nil {
-		r = &round{done: make(chan struct{})}
-		if n.rounds < roundsMax {
-			n.rounds++
-			go n.verify(r)
-		} else {
-			n.next = r
-		}
-	}
-	n.mu.Unlock()
-	select {
-	case <-r.done:
-		return r.err
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-n.ctx.Done():
-		return errEnded
-	}
-}
-
-// verify asks for a round, and for those that wait meanwhile, until none does.
-func (n *Node) verify(r *round) {
-	for r != nil && n.ctx.Err() == nil {
-		r.err = n.await(n.ctx, n.raft.VerifyLeader)
-		close(r.done)
-		n.mu.Lock()
-		if r, n.next = n.next, nil; r == nil {
-			n.rounds--
-		}
-		n.mu.Unlock()
-	}
 }
 
 // streamLayer is a node as the listener and dialer of its consensus.

@@ -36,6 +36,8 @@ type fleet struct {
 	alone int // one more than the node that is cut off; 0 if there is none
 
 	heartbeat time.Duration
+	// options are those of new connections between nodes.
+	options []grpc.DialOption
 }
 
 type member struct {
@@ -169,7 +171,7 @@ func (f *fleet) dialFrom(i int) func(context.Context, string) (*grpc.ClientConn,
 		if c := f.conns[key]; c != nil {
 			return c, nil
 		}
-		c, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		c, err := grpc.NewClient("passthrough:///"+address, append(f.options, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 		if err == nil {
 			f.conns[key] = c
 		}

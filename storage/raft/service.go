@@ -23,6 +23,7 @@ const (
 	methodConnect   = "Connect" // a connection of the consensus
 	methodPropose   = "Propose" // a command in chunks, answered by an outcome
 	methodIndex     = "Index"   // answered by an outcome with an index
+	methodTerm      = "Term"    // answered by an outcome with a term and a process
 	methodMembers   = "Members" // a memberChange, answered by an outcome
 	methodParts     = "Parts"   // shard and sequence, answered by the parts of a snapshot
 	partBytes       = 512 << 10 // of a part of a large segment
@@ -37,6 +38,7 @@ func (n *Node) Register(to grpc.ServiceRegistrar) {
 		HandlerType: (*any)(nil),
 		Methods: []grpc.MethodDesc{
 			{MethodName: methodIndex, Handler: unary(func(n *Node, ctx context.Context, _ string, _ []byte) outcome { return n.serveIndex(ctx) })},
+			{MethodName: methodTerm, Handler: unary(func(n *Node, _ context.Context, _ string, _ []byte) outcome { return n.serveTerm() })},
 			{MethodName: methodMembers, Handler: unary((*Node).serveMembers)},
 		},
 		Streams: []grpc.StreamDesc{
