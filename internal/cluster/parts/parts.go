@@ -115,7 +115,7 @@ func (n *Node) open(ctx context.Context) (err error) {
 	rules := n.opts.Rules
 	rules.Log = n.Log
 	n.Rules = cluster.New(rules)
-	copied := replica.Options{Address: n.opts.Address, Zone: n.opts.Zone, Preferred: rules.Preferred, KeyFingerprint: replica.Fingerprint(n.opts.SecretKey), Gate: n.Rules.Gate()}
+	copied := replica.Options{Address: n.opts.Address, Zone: n.opts.Zone, Preferred: rules.Preferred, KeyFingerprint: replica.Fingerprint(n.opts.SecretKey), Leads: n.Rules.Leads, Gate: n.Rules.Gate()}
 	reach := link.Options{Registry: n.Log, Files: n.Files, Listener: n.opts.Listener, Refused: n.opts.Refused}
 	if n.Quorum != nil {
 		copied.Node, reach.Transport = n.Quorum.ID(), n.Quorum.Transport()

@@ -3,7 +3,9 @@ package parts
 import (
 	"context"
 	"errors"
+	"iter"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,6 +19,17 @@ import (
 	"github.com/ostiary/ostiary/workshop/wait"
 )
 
+// watchedLog counts the questions for a snapshot.
+type watchedLog struct {
+	sharedlog.Log
+	snapshots *atomic.Int64
+}
+
+func (l watchedLog) Snapshot(ctx context.Context, of sharedlog.Shard) (sharedlog.Position, iter.Seq2[[]byte, error], error) {
+	l.snapshots.Add(1)
+	return l.Log.Snapshot(ctx, of)
+}
+
 // openNode starts a node in a new folder, and its engine.
 func openNode(t *testing.T, join string) (*Node, *ostiary.Engine) {
 	t.Helper()
@@ -29,6 +42,9 @@ func openNode(t *testing.T, join string) (*Node, *ostiary.Engine) {
 		t.Fatal(err)
 	}
 	o.Local, o.Address = local, o.Listener.Addr().String()
+	o.Next = func(_ context.Context, log sharedlog.Log) (sharedlog.Log, error) {
+		return watchedLog{log, &atomic.Int64{}}, nil
+	}
 	n, err := Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -40,8 +56,8 @@ func openNode(t *testing.T, join string) (*Node, *ostiary.Engine) {
 	return n, e
 }
 
-// TestNode starts two nodes: the engine of the one that does not write neither removes
-// expired tuples nor trims, and Close closes the engine and what Open got.
+// TestNode starts two nodes: the one that does not write neither removes expired tuples nor
+// looks after the log, which stores a snapshot in it and trims it, and Close closes the engine and what Open got.
 func TestNode(t *testing.T) {
 	t.Parallel()
 	first, writer := openNode(t, "")
@@ -51,6 +67,11 @@ func TestNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	second, other := openNode(t, token.String())
+	asked := second.Log.(watchedLog).snapshots
+	before := asked.Load()
+	if err := second.Driver.Maintain(t.Context()); err != nil || asked.Load() != before {
+		t.Errorf("a node that does not write looks after the log, error %v", err)
+	}
 	store, err := writer.CreateStore(t.Context(), ostiary.CreateStoreRequest{Name: "acme"})
 	if err != nil {
 		t.Fatal(err)
