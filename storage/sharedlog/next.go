@@ -182,9 +182,13 @@ func (l *withNext) Register(ctx context.Context, n Node) error {
 // Report implements [Log].
 func (l *withNext) Report(ctx context.Context, n Node) error { return l.current().Report(ctx, n) }
 
-// Forget implements [Log].
+// Forget implements [Log]. A node that waits in next is forgotten there too: its record would
+// hold back trimming after the move.
 func (l *withNext) Forget(ctx context.Context, id storage.NodeID) error {
-	return l.current().Forget(ctx, id)
+	if l.done.Err() != nil {
+		return l.next.Forget(ctx, id)
+	}
+	return errors.Join(l.log.Forget(ctx, id), l.next.Forget(ctx, id))
 }
 
 // Nodes implements [Log].

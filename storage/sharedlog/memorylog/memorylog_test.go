@@ -2,6 +2,7 @@ package memorylog_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/ostiary/ostiary/storage"
@@ -136,6 +137,13 @@ func TestSwitch(t *testing.T) {
 	node := sharedlog.Node{ID: storage.NodeID{1}, Start: 3, Applied: 5, Synced: 5}
 	if err := l.Register(t.Context(), node); err != nil {
 		t.Fatal(err)
+	}
+	gone := sharedlog.Node{ID: storage.NodeID{2}, Start: 1} // it is forgotten in both
+	if err := errors.Join(l.Register(t.Context(), gone), l.Forget(t.Context(), gone.ID)); err != nil {
+		t.Fatal(err)
+	}
+	if all, _, err := old.Nodes(t.Context()); err != nil || len(all) != 1 {
+		t.Errorf("the log has nodes %+v, error %v", all, err)
 	}
 	lease := sharedlog.Lease{Holder: sharedlog.Mover(), Epoch: 1, Renewals: 1}
 	if err := old.SwapLease(t.Context(), 0, sharedlog.Lease{}, lease); err != nil {
