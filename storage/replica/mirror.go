@@ -172,6 +172,39 @@ func (f *Fence) End(ctx context.Context) error {
 	return err
 }
 
+// Finish copies the last segments of the log of the fence to another one, and waits until
+// no read lease outlasts those for which the first node that writes there waits. Then it calls
+// check, and returns the last position of both logs. It renews the lease meanwhile. It fails
+// with [ErrDiffers] if the logs end with different segments, and with [sharedlog.ErrSwap] if
+// a node has taken the role back. The caller ends with [Fence.End], or after an error with
+// [Fence.Release]. progress gets each sequence that is copied.
+func (f *Fence) Finish(ctx context.Context, to sharedlog.Log, progress func(sequence uint64), check func() error) (last sharedlog.Position, err error) {
+	if last, err = Mirror(ctx, f.log, to, progress); err != nil {
+		return last, err
+	}
+	for end := f.LeasesEnd(); time.Now().Before(end); {
+		if err := f.Renew(ctx); err != nil {
+			return last, err
+		}
+		select {
+		case <-time.After(min(f.Interval(), time.Until(end))):
+		case <-ctx.Done():
+			return last, ctx.Err()
+		}
+	}
+	if err := f.Renew(ctx); err != nil {
+		return last, err
+	}
+	if err := check(); err != nil {
+		return last, err
+	}
+	head, err := f.log.Head(ctx, shard)
+	if err == nil && head != last {
+		err = fmt.Errorf("%w: the log ends with segment %s and the next one with segment %s", ErrDiffers, head, last)
+	}
+	return last, err
+}
+
 // Release gives the role back: the next node takes it over. Before [Fence.LeasesEnd], it
 // does nothing, and a node takes the role over when the lease has run out: the last node
 // that wrote may not have noticed the fence yet, and nodes may have read leases of it.

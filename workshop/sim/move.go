@@ -3,7 +3,6 @@ package sim
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/ostiary/ostiary/storage"
@@ -66,7 +65,12 @@ func (w *world) moveOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err = w.finish(ctx, fence); err == nil {
+	w.hang()
+	_, err = fence.Finish(ctx, w.next, func(uint64) {}, func() error {
+		w.hang()
+		return nil
+	})
+	if err == nil {
 		w.hang()
 		if err = fence.End(ctx); err == nil && w.random(2) == 0 { // otherwise the mover has died
 			w.hang()
@@ -80,28 +84,6 @@ func (w *world) moveOnce(ctx context.Context) error {
 
 func (w *world) mirror(ctx context.Context) (sharedlog.Position, error) {
 	return replica.Mirror(ctx, w.log, w.next, func(uint64) {})
-}
-
-// finish copies the last segments while no node writes.
-func (w *world) finish(ctx context.Context, fence *replica.Fence) error {
-	w.hang()
-	last, err := w.mirror(ctx)
-	for err == nil && time.Now().Before(fence.LeasesEnd()) {
-		time.Sleep(min(fence.Interval(), time.Until(fence.LeasesEnd())))
-		err = fence.Renew(ctx)
-	}
-	w.hang()
-	if err == nil {
-		err = fence.Renew(ctx)
-	}
-	if err != nil {
-		return err
-	}
-	head, err := w.log.Head(ctx, 0)
-	if err == nil && head != last {
-		err = fmt.Errorf("%w: the log ends with segment %s and the next one with segment %s", replica.ErrDiffers, head, last)
-	}
-	return err
 }
 
 // pour gives the next log what a new copy has, unless it has more.

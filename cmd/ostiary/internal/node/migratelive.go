@@ -194,30 +194,10 @@ func (m *move) finish(ctx context.Context, from, to *movedLog, fence *replica.Fe
 	if same, err := fence.Holds(ctx, to); err != nil || same {
 		return last, cmp.Or(err, fmt.Errorf("%w: FROM and TO are the same log", cli.ErrUsage))
 	}
-	if last, err = replica.Mirror(ctx, from, to, progress); err != nil {
-		return last, err
-	}
-	for end := fence.LeasesEnd(); time.Now().Before(end); {
-		if err := fence.Renew(ctx); err != nil {
-			return last, err
-		}
-		select {
-		case <-time.After(min(fence.Interval(), time.Until(end))):
-		case <-ctx.Done():
-			return last, ctx.Err()
-		}
-	}
-	if err := fence.Renew(ctx); err != nil {
-		return last, err
-	}
-	if _, err := waitingNodes(ctx, from, to); err != nil { // one may have started meanwhile
-		return last, err
-	}
-	head, err := from.Head(ctx, shard)
-	if err == nil && head != last {
-		err = fmt.Errorf("%w: FROM ends with segment %s and TO with segment %s", replica.ErrDiffers, head, last)
-	}
-	return last, err
+	return fence.Finish(ctx, to, progress, func() error {
+		_, err := waitingNodes(ctx, from, to) // one may have started meanwhile
+		return err
+	})
 }
 
 // awaitNodes waits until the nodes that were on FROM have reported to TO.
