@@ -213,10 +213,13 @@ func (f *Fleet) Heal() {
 	}
 }
 
+// holder is the role of the node that writes.
+const holder = "holder"
+
 // Holder returns the node that writes; nil if none does now.
 func (f *Fleet) Holder(ctx context.Context) *Node {
 	for _, n := range f.Nodes {
-		if n.Ready(ctx).Node.Role == "holder" {
+		if n.Ready(ctx).Node.Role == holder {
 			return n
 		}
 	}

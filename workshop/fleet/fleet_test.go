@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -139,6 +140,8 @@ func requireKept(t *testing.T, r *fleet.Result) {
 // requires that every promise is kept. OSTIARY_PLAY is how long; the default is short.
 // OSTIARY_PLAY_LOG is the log: postgres, mariadb or raft (the default), which needs no
 // database. OSTIARY_PLAY_DELAY, with raft and as root, puts the nodes so far apart, one way.
+// OSTIARY_PLAY_FAULTS has the names of the faults of nodes, with commas between them; the
+// default is all of them in a long play.
 func TestPlay(t *testing.T) {
 	parallel(t)
 	long := os.Getenv("OSTIARY_PLAY")
@@ -148,7 +151,15 @@ func TestPlay(t *testing.T) {
 	}
 	f, server := start(t, cmp.Or(os.Getenv("OSTIARY_PLAY_LOG"), "raft"))
 	o := fleet.PlayOptions{For: duration, Clients: 8, Think: 10 * time.Millisecond}
-	if long == "" {
+	if text := os.Getenv("OSTIARY_PLAY_FAULTS"); text != "" {
+		o.Faults = strings.Split(text, ",")
+		for _, name := range o.Faults {
+			if !slices.Contains(fleet.FaultNames(), name) {
+				t.Fatalf("OSTIARY_PLAY_FAULTS has %q, expected some of %q", name, fleet.FaultNames())
+			}
+		}
+	}
+	if long == "" && o.Faults == nil {
 		o.Faults = []string{"kill", "pause"}
 	} else if server != nil {
 		o.CrashDatabase = func() { server.Kill(); server.Start() }

@@ -194,6 +194,9 @@ func sameEntry(a, b storage.Entry) bool {
 	})
 }
 
+// killOfWriter is a fault that only the node that writes has.
+const killOfWriter = "kill of the writer"
+
 // Faults of one node. Each ends before the next one of the node begins.
 var faults = []struct {
 	name   string
@@ -201,6 +204,7 @@ var faults = []struct {
 	play   func(m *machine, ctx context.Context)
 }{
 	{"kill", 4, func(m *machine, ctx context.Context) { m.restart(ctx, func() error { m.node.Kill(); return nil }) }},
+	{killOfWriter, 2, func(m *machine, ctx context.Context) { m.restart(ctx, func() error { m.node.Kill(); return nil }) }},
 	{"stop", 2, func(m *machine, ctx context.Context) { m.restart(ctx, m.node.Stop) }},
 	{"pause", 4, func(m *machine, ctx context.Context) {
 		m.node.Pause()
@@ -238,18 +242,14 @@ func (p *play) count(fault string) {
 
 // disturb makes faults at a node until ctx ends.
 func (m *machine) disturb(ctx context.Context) {
-	total, played := 0, slices.Clone(faults)
-	for i := range played {
-		names, alone := m.play.options.Faults, m.node.log == "" && strings.HasSuffix(played[i].name, " log")
-		if names != nil && !slices.Contains(names, played[i].name) || alone {
-			played[i].weight = 0
+	for m.wait(ctx, quietTime) {
+		weights, total := m.weights(ctx)
+		if total == 0 {
+			continue
 		}
-		total += played[i].weight
-	}
-	for m.wait(ctx, quietTime) && total > 0 {
 		n := m.random.IntN(total)
-		for _, f := range played {
-			if n -= f.weight; n < 0 {
+		for i, f := range faults {
+			if n -= weights[i]; n < 0 {
 				m.play.count(f.name)
 				f.play(m, ctx)
 				break
@@ -257,6 +257,20 @@ func (m *machine) disturb(ctx context.Context) {
 		}
 		m.look(ctx)
 	}
+}
+
+// weights returns the weights of the faults that the node can have now, and their sum.
+func (m *machine) weights(ctx context.Context) (weights []int, total int) {
+	names := m.play.options.Faults
+	for _, f := range faults {
+		alone := m.node.log == "" && strings.HasSuffix(f.name, " log")
+		if names != nil && !slices.Contains(names, f.name) || alone || f.name == killOfWriter && m.node.Ready(ctx).Node.Role != holder {
+			f.weight = 0
+		}
+		weights = append(weights, f.weight)
+		total += f.weight
+	}
+	return weights, total
 }
 
 // quietTime is the longest time between two faults of a node.
