@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,6 +27,13 @@ import (
 
 // nodesMax bounds --nodes: more than five nodes do not vote.
 const nodesMax = 5
+
+// The targets of the benchmark of clusters.
+const (
+	targetServe    = "serve"
+	targetEmbedded = "embedded"
+	targetNodes    = "nodes"
+)
 
 // clustered is a node of a cluster that a benchmark has started.
 type clustered struct {
@@ -60,14 +69,16 @@ func (a *app) benchCluster() *cobra.Command {
 	f := &clusterBench{}
 	f.driver = "pebble"
 	cmd := &cobra.Command{Use: "cluster", Short: "What the nodes of a cluster cost: durable writes, memory, the next commit after a kill, a new node", Args: cobra.NoArgs,
-		Long: "Start a cluster without a database on this machine, a single server, and a cluster in this process, all with the same tuples. Measure\n" +
+		Long: "Start a cluster without a database on this machine, a single server, and a cluster in this process, all with the same tuples, or with\n" +
+			"--target some of them: a large store has a copy in each node, and one more in the node that joins. Measure\n" +
 			"durable writes of one tuple by one client and by many, next to fdatasync of the same disk, with the memory of a node and the processor\n" +
 			"time of all nodes; then the time until a new node serves, and the time from a kill of the node that writes to the next commit.\n\n" +
 			"With --delay the nodes are that far apart, one way, in network namespaces (root on Linux) or behind proxies, and only they are measured.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runBenchCluster(cmd.Context(), f) }}
 	f.addOutput(cmd)
 	s := cmd.Flags()
-	s.IntVar(&f.nodes, "nodes", 3, "number of nodes of a cluster, 3 to 5")
+	s.StringSliceVar(&f.targets, "target", []string{targetServe, targetEmbedded, targetNodes}, `what to measure: "serve" is a single server, "embedded" a cluster in this process, "nodes" a cluster of servers, which alone can have kills and a new node`)
+	s.IntVar(&f.nodes, "nodes", 3, "number of nodes of a cluster, 1 to 5; with fewer than 3, none can be killed")
 	s.StringVar(&f.size, "size", "4k", "number of tuples in each store before, at least 4k")
 	s.IntSliceVar(&f.options.Writers, "writers", []int{1, 64}, "numbers of clients that write, one cell each")
 	s.DurationVar(&f.options.Load.Duration, "duration", 3*time.Second, "duration of each cell of writes")
@@ -88,8 +99,18 @@ func (a *app) runBenchCluster(ctx context.Context, f *clusterBench) error {
 	switch {
 	case f.options.Size < bench.SizeMinOpenFGA:
 		return fmt.Errorf("%w: invalid --size %s: expected at least %d tuples", cli.ErrUsage, f.size, bench.SizeMinOpenFGA)
-	case f.nodes < 3 || f.nodes > nodesMax:
-		return fmt.Errorf("%w: invalid --nodes %d: expected 3 to %d", cli.ErrUsage, f.nodes, nodesMax)
+	case f.nodes < 1 || f.nodes > nodesMax:
+		return fmt.Errorf("%w: invalid --nodes %d: expected 1 to %d", cli.ErrUsage, f.nodes, nodesMax)
+	case f.nodes < 3 && f.options.Kills > 0 && slices.Contains(f.targets, targetNodes):
+		return fmt.Errorf("%w: invalid --kills %d with --nodes %d: expected 0, because the nodes that are left are no majority", cli.ErrUsage, f.options.Kills, f.nodes)
+	}
+	if f.delay > 0 && !slices.Contains(f.targets, targetNodes) {
+		return fmt.Errorf("%w: invalid --target %s with --delay: expected %s, which alone can be apart", cli.ErrUsage, strings.Join(f.targets, ","), targetNodes)
+	}
+	for _, target := range f.targets {
+		if target != targetServe && target != targetEmbedded && target != targetNodes {
+			return fmt.Errorf("%w: invalid --target %q: expected %s, %s or %s", cli.ErrUsage, target, targetServe, targetEmbedded, targetNodes)
+		}
 	}
 	return a.measured(ctx, &f.benchFlags, func(ctx context.Context, emit func(bench.Record) error) (err error) {
 		s := &sides{app: a, flags: &f.benchFlags, size: f.options.Size}
@@ -102,23 +123,39 @@ func (a *app) runBenchCluster(ctx context.Context, f *clusterBench) error {
 // onCluster starts the servers of the benchmark of clusters, and measures them.
 func (a *app) onCluster(ctx context.Context, f *clusterBench, s *sides, emit func(bench.Record) error) error {
 	f.noFloor = true
-	if f.delay == 0 {
-		if err := errors.Join(s.serve(ctx), s.embeddedCluster(ctx, f.nodes)); err != nil {
+	if slices.Contains(f.targets, targetServe) && f.delay == 0 {
+		if err := s.serve(ctx); err != nil {
 			return err
 		}
-		s.list = append(s.list[:1], s.list[2:]...) // over gRPC it is the same server
+		s.list = s.list[:1] // over gRPC it is the same server
 		s.list[0].Peer += ", a single server"
 	}
-	c, err := s.cluster(ctx, f.nodes, f.apart, f.settings()...)
-	if err != nil {
-		return err
-	}
-	for i := range s.list {
-		if side := &s.list[i]; side.Metrics != "" {
-			c.others(side)
+	if slices.Contains(f.targets, targetEmbedded) && f.delay == 0 {
+		if err := s.embeddedCluster(ctx, f.nodes); err != nil {
+			return err
 		}
 	}
 	o := f.options
+	if slices.Contains(f.targets, targetNodes) {
+		c, err := s.cluster(ctx, f.nodes, f.apart, f.settings()...)
+		if err != nil {
+			return err
+		}
+		c.measure(f, &o)
+	}
+	line := a.Progress()
+	defer line.End()
+	return (&bench.Runner{Sides: s.list, Emit: emit, Progress: line.Show}).Cluster(ctx, o)
+}
+
+// measure lets a benchmark measure what only a cluster of servers can have.
+func (c *serverGroup) measure(f *clusterBench, o *bench.ClusterOptions) {
+	for i := range c.list {
+		side := &c.list[i]
+		if slices.ContainsFunc(c.nodes, func(one *clustered) bool { return one.side.PID == side.PID }) {
+			c.others(side)
+		}
+	}
 	o.Folder = c.dir
 	if f.join {
 		o.Join = func(ctx context.Context) error {
@@ -129,9 +166,6 @@ func (a *app) onCluster(ctx context.Context, f *clusterBench, s *sides, emit fun
 	if o.Kills > 0 {
 		o.Kill = c.kill
 	}
-	line := a.Progress()
-	defer line.End()
-	return (&bench.Runner{Sides: s.list, Emit: emit, Progress: line.Show}).Cluster(ctx, o)
 }
 
 // settings returns the settings of the nodes, none for the default ones. Leases grow with
@@ -220,7 +254,7 @@ func (s *sides) cluster(ctx context.Context, n int, apart func(int) (delay.Hosts
 			s.list = append(s.list, *side)
 		}
 	}
-	if last := len(s.list) - 1; s.list[last].Peer == s.own().Peer { // the one that writes comes first
+	if last := len(s.list) - 1; len(added) == 2 && s.list[last].Peer == s.own().Peer { // the one that writes comes first
 		s.list[last-1], s.list[last] = s.list[last], s.list[last-1]
 	}
 	return c, nil
@@ -326,7 +360,8 @@ func openNode(ctx context.Context, o cluster.Options) (*ostiary.Engine, func() e
 	if _, _, _, err := n.Writer(ctx); err != nil {
 		return nil, nil, errors.Join(err, n.Close())
 	}
-	e, err := n.Engine(ctx, ostiary.Options{Conditions: cli.Conditions(cel.Options{})})
+	// A large store is filled with large appends.
+	e, err := n.Engine(ctx, ostiary.Options{Conditions: cli.Conditions(cel.Options{}), Bounds: ostiary.Bounds{AppendTime: startMax}})
 	if err != nil {
 		return nil, nil, errors.Join(err, n.Close())
 	}

@@ -225,7 +225,7 @@ func (s *sides) floor(ctx context.Context, like *bench.HTTP) error {
 }
 
 // startMax is how long a server may take until it is ready.
-const startMax = 3 * time.Minute
+const startMax = 10 * time.Minute
 
 // running is a program that a benchmark has started.
 type running struct {
