@@ -15,6 +15,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/cluster"
+	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/memory"
 	"github.com/ostiary/ostiary/storage/replica"
@@ -354,6 +355,77 @@ func (w *world) forward(t *testing.T, at *node, object string) error {
 		}
 		time.Sleep(oneWay)
 	}
+}
+
+// TestNothingToDoByNext hands the role over while a write waits for the read lease of a node
+// that is cut off. A client asks the next holder for the same write, which has nothing to do:
+// it must not be answered before that node's read lease is over either (C4), because the
+// client takes the write for made.
+func TestNothingToDoByNext(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 3, func(_ int, n *node) { n.options.DrainWait = time.Millisecond })
+		old := w.holder()
+		next, far := w.others(old)[0], w.others(old)[1]
+		w.mustWrite()
+		w.network.Cut(old.host, far.host, true)
+		w.network.Cut(next.host, far.host, true)
+		far.host.CutLog(true)
+		written := make(chan error, 1)
+		go func() { written <- old.writeObject(within(t, 10*time.Second), "pending") }()
+		time.Sleep(10 * time.Millisecond)
+		if err := old.cluster.HandOver(t.Context(), next.cluster.Self().ID); err != nil {
+			t.Fatal(err)
+		}
+		if far.cluster.Status().ReadRemaining == 0 {
+			t.Error("the node that is cut off has no read lease, so the test shows nothing")
+		}
+		s, err := next.engine.Store(t.Context(), w.id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Write(within(t, 3*time.Second), ostiary.WriteRequest{Add: []rel.Tuple{tuple("pending")}, OnDuplicate: ostiary.Ignore}); err != nil {
+			t.Fatal(err)
+		}
+		if ok, err := far.has(t.Context(), "pending", ostiary.Acknowledged()); !ok && err == nil {
+			t.Error("a read on the node that is cut off does not have the write that the next holder has answered as made")
+		}
+		<-written
+	})
+}
+
+// TestAcknowledgedByEarlier asks the holder before to acknowledge what the next one has
+// appended: it cannot know which nodes have read leases, so it must not.
+func TestAcknowledgedByEarlier(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 3, nil)
+		old := w.holder()
+		next, far := w.others(old)[0], w.others(old)[1]
+		w.mustWrite()
+		if err := old.cluster.HandOver(t.Context(), next.cluster.Self().ID); err != nil {
+			t.Fatal(err)
+		}
+		w.settle()
+		if err := next.driver.Acknowledge(t.Context()); err != nil {
+			t.Errorf("the next holder does not acknowledge what it has: %v", err)
+		}
+		time.Sleep(2 * readLease) // what the holder before has granted is over
+		w.network.Cut(next.host, far.host, true)
+		far.host.CutLog(true)
+		written := make(chan error, 1)
+		go func() { written <- next.writeObject(within(t, 10*time.Second), "pending") }()
+		for shows := false; !shows; time.Sleep(time.Millisecond) {
+			var err error
+			if shows, err = old.has(t.Context(), "pending", ostiary.MinimizeLatency()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := old.driver.Acknowledge(within(t, time.Second)); !errors.Is(err, storage.ErrNotHolder) {
+			t.Errorf("the holder before acknowledges a write of the next one: error %v; the node that is cut off has a read lease for %v", err, far.cluster.Status().ReadRemaining)
+		}
+		if err := <-written; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // TestPassedOn passes a write on from a node without a read lease, for which the write does

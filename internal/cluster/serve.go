@@ -400,7 +400,8 @@ func (n *Node) acknowledgement(f *follower, s *session, at sharedlog.Position, n
 }
 
 // acknowledge is the gate of an answer: it returns when every read on every node that
-// arrives later sees a segment, see C4 and C5.
+// arrives later sees a segment, see C4 and C5. It fails for a segment that another holder has
+// appended after this one, because only that holder knows who has a read lease.
 func (n *Node) acknowledge(ctx context.Context, sequence uint64, _ storage.Hash) error {
 	if n.settings.Acknowledge == sharedlog.AcknowledgeLocal {
 		return nil
@@ -410,8 +411,12 @@ func (n *Node) acknowledge(ctx context.Context, sequence uint64, _ storage.Hash)
 	for {
 		now := n.opts.Clock.Now()
 		n.mu.Lock()
-		until := n.unacknowledged(sequence, now)
-		if until == 0 {
+		until, last := n.unacknowledged(sequence, now), n.head.Sequence
+		switch {
+		case sequence > last && n.role != Taking:
+			n.mu.Unlock()
+			return fmt.Errorf("%w: another one has appended segments after %d, up to %d", storage.ErrNotHolder, last, sequence)
+		case sequence <= last && until == 0:
 			n.mu.Unlock()
 			return nil
 		}

@@ -163,6 +163,8 @@ func (q *Queue) submit(ctx context.Context, w *writer, weight int) (storage.Head
 		case failed != nil:
 			w.decided = false
 			return storage.Head{}, failed
+		case current == w.on && err == nil: // nothing to do: the caller takes the write for made
+			return head, q.acknowledge(ctx)
 		case current == w.on:
 			return head, err
 		case least == (storage.Head{}):
@@ -183,6 +185,19 @@ func (q *Queue) has(ctx context.Context, head, current storage.Head) (bool, erro
 		return false, nil // it is decided again
 	}
 	return err == nil && next.Previous == head.Hash, err
+}
+
+// acknowledge returns when readers on other nodes see what this node has.
+func (q *Queue) acknowledge(ctx context.Context) error {
+	err := storage.Acknowledge(ctx, q.shared.runtime.Driver)
+	if err == nil {
+		return nil
+	}
+	authz.AuthorOf(ctx).Note(q.timeline.ID, err)
+	if errors.Is(err, storage.ErrNotHolder) {
+		return err
+	}
+	return fmt.Errorf("%w: the store is as the write needs it, but other nodes may not show that: %w", authz.ErrUncertain, err)
 }
 
 // confirm brings the newest view to what was durable at the time of the call, whoever
