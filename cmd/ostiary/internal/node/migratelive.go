@@ -62,7 +62,7 @@ func (m *move) moveLive(ctx context.Context, from, to *movedLog, at *cli.App) er
 		return err
 	}
 	defer func() { _ = from.Forget(context.WithoutCancel(ctx), place.Node) }() // it gets old otherwise
-	if err := m.pourOnce(ctx, to, at, place); err != nil {
+	if err := m.pourOnce(ctx, from, to, at, place); err != nil {
 		return err
 	}
 	if err := replica.SetMoved(ctx, to.Log, false); err != nil {
@@ -96,8 +96,13 @@ func (m *move) end(ctx context.Context, from, to *movedLog, nodes []sharedlog.No
 	return m.awaitNodes(ctx, to, nodes)
 }
 
-// pourOnce gives TO what a copy has, unless an earlier attempt has given it more.
-func (m *move) pourOnce(ctx context.Context, to *movedLog, at *cli.App, place replica.Place) error {
+// pourOnce gives TO what a copy has, unless an earlier attempt has given it a beginning, which
+// then gets the rest from FROM: nodes may have written since resume, so that the copy begins
+// with a snapshot after the end of TO.
+func (m *move) pourOnce(ctx context.Context, from, to *movedLog, at *cli.App, place replica.Place) error {
+	if err := m.resume(ctx, from, to); err != nil {
+		return err
+	}
 	head, err := to.Head(ctx, shard)
 	if err != nil || head.Sequence >= place.At.Sequence {
 		return err

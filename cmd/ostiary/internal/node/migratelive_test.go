@@ -83,7 +83,7 @@ func TestWaiting(t *testing.T) {
 }
 
 // TestResume interrupts a move after TO was filled, and repeats it when FROM has a newer
-// snapshot.
+// snapshot. Nodes write meanwhile, and the move stores a snapshot.
 func TestResume(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -98,8 +98,11 @@ func TestResume(t *testing.T) {
 	}
 	defer driver.Close()
 	for attempt := range 3 {
-		info := storage.StoreInfo{ID: storage.StoreID{byte(attempt + 1)}, Incarnation: storage.NewIncarnation(), Name: "store"}
-		if err := errors.Join(driver.CreateStore(ctx, info), driver.Snapshot(ctx)); err != nil {
+		write := func(n int) error {
+			info := storage.StoreInfo{ID: storage.StoreID{byte(n)}, Incarnation: storage.NewIncarnation(), Name: "store"}
+			return errors.Join(driver.CreateStore(ctx, info), driver.Snapshot(ctx))
+		}
+		if err := write(2*attempt + 1); err != nil {
 			t.Fatal(err)
 		}
 		m := &move{app: &app{&cli.App{}}, from: end{name: "FROM"}, to: end{name: "TO"}}
@@ -107,7 +110,7 @@ func TestResume(t *testing.T) {
 		err := m.prepareLog(ctx, first, second)
 		if err == nil {
 			err = m.withTemporary(func(folder string) error {
-				if err := m.resume(ctx, first, second); err != nil {
+				if err := errors.Join(m.resume(ctx, first, second), write(2*attempt+2)); err != nil {
 					return err
 				}
 				at, err := m.App.Of(folder)
@@ -118,7 +121,7 @@ func TestResume(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				return m.pourOnce(ctx, second, at, place)
+				return m.pourOnce(ctx, first, second, at, place)
 			})
 		}
 		if err != nil {
