@@ -27,7 +27,7 @@ type ClusterOptions struct {
 	Kill func(ctx context.Context) (survivor *Side, again func(context.Context) error, err error)
 	// Kills is how often Kill is called. Default 5.
 	Kills int
-	// Join starts a new node, and returns when it serves. nil skips the cell.
+	// Join starts a new node, and returns when it answers from the store. nil skips the cell.
 	Join func(ctx context.Context) error
 }
 
@@ -217,7 +217,7 @@ func (r *Runner) clusterJoin(ctx context.Context, o *ClusterOptions) error {
 	if err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
-	record := s.record(Record{Workload: clusterWorkload, Cell: "a new node joins", Size: o.Size, Notes: "from its start until it serves"})
+	record := s.record(Record{Workload: clusterWorkload, Cell: "a new node joins", Size: o.Size, Notes: "from its start until it answers from the store"})
 	took.Fill(&record)
 	record.Throughput = 0
 	if err := r.Emit(record); err != nil {

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/rel"
@@ -43,7 +45,7 @@ func NewHTTP(base, token string) (*HTTP, error) {
 
 // Attach makes the target use the store that [Fill] created in the server's
 // folder before the server started. Setup and Teardown then do nothing. Attach
-// returns an error unless the server has exactly one such store, with a model.
+// waits while the server loads the store, 10 minutes at most. It returns an error unless the server has exactly one such store, with a model.
 func (t *HTTP) Attach(ctx context.Context) error {
 	var stores struct {
 		Stores []struct {
@@ -63,8 +65,21 @@ func (t *HTTP) Attach(ctx context.Context) error {
 			ID string `json:"id"`
 		} `json:"authorization_models"`
 	}
-	if err := t.call(ctx, http.MethodGet, t.path("authorization-models"), nil, &models); err != nil {
-		return err
+	loading, cancel := context.WithTimeout(ctx, loadMax)
+	defer cancel()
+	for {
+		err := t.call(ctx, http.MethodGet, t.path("authorization-models"), nil, &models)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, errUnavailable) {
+			return err
+		}
+		select {
+		case <-loading.Done():
+			return err
+		case <-time.After(20 * time.Millisecond):
+		}
 	}
 	if len(models.Models) == 0 {
 		return fmt.Errorf("bench: store %s of %s has no model", t.store, t.base)
@@ -72,6 +87,12 @@ func (t *HTTP) Attach(ctx context.Context) error {
 	t.model, t.attached = models.Models[0].ID, true
 	return nil
 }
+
+// loadMax is how long a server may take to load the store.
+const loadMax = 10 * time.Minute
+
+// errUnavailable means that the server answered 503, for example because it loads the store.
+var errUnavailable = errors.New("unavailable")
 
 // Door returns "http".
 func (*HTTP) Door() string { return "http" }
@@ -143,7 +164,11 @@ func (t *HTTP) call(ctx context.Context, method, path string, body, answer any) 
 		return err
 	}
 	if response.StatusCode/100 != 2 {
-		return fmt.Errorf("bench: %s %s: %s: %.300s", method, path, response.Status, got.String())
+		err := fmt.Errorf("bench: %s %s: %s: %.300s", method, path, response.Status, got.String())
+		if response.StatusCode == http.StatusServiceUnavailable {
+			err = fmt.Errorf("%w: %w", errUnavailable, err)
+		}
+		return err
 	}
 	if answer == nil {
 		return nil

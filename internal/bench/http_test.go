@@ -50,6 +50,34 @@ func sendToURL(t *testing.T, url string, timeout time.Duration) (int, map[string
 	return result.N, result.Failures
 }
 
+// TestAttachWaits attaches to a server that loads the store, and to one that refuses.
+func TestAttachWaits(t *testing.T) {
+	t.Parallel()
+	for first, fails := range map[int]bool{http.StatusServiceUnavailable: false, http.StatusForbidden: true} {
+		asked := 0
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case r.URL.Path == "/stores":
+				fmt.Fprintf(w, `{"stores": [{"id": "1", "name": %q}]}`, r.URL.Query().Get("name"))
+			case asked < 2:
+				asked++
+				w.WriteHeader(first)
+			default:
+				io.WriteString(w, `{"authorization_models": [{"id": "2"}]}`)
+			}
+		}))
+		t.Cleanup(s.Close)
+		target, err := bench.NewHTTP(s.URL, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { target.Close() })
+		if err := target.Attach(t.Context()); (err != nil) != fails || asked != 2 && !fails {
+			t.Errorf("status %d: error %v after %d questions", first, err, asked)
+		}
+	}
+}
+
 // TestHTTPCountsFailures checks the names of failures: a slow server, a broken
 // connection, an error response, a wrong answer.
 func TestHTTPCountsFailures(t *testing.T) {

@@ -159,7 +159,11 @@ func (c *serverGroup) measure(f *clusterBench, o *bench.ClusterOptions) {
 	o.Folder = c.dir
 	if f.join {
 		o.Join = func(ctx context.Context) error {
-			_, err := c.join(ctx, len(c.nodes))
+			one, err := c.join(ctx, len(c.nodes))
+			if err != nil {
+				return err
+			}
+			_, err = c.attach(ctx, one) // it has loaded the store
 			return err
 		}
 	}
@@ -455,14 +459,20 @@ func (c *serverGroup) others(side *bench.Side) {
 	}
 }
 
-// sideOf returns the side of a node.
-func (s *sides) sideOf(ctx context.Context, one *clustered) (*bench.Side, error) {
+// attach returns the filled store of a node.
+func (s *sides) attach(ctx context.Context, one *clustered) (*bench.HTTP, error) {
 	t, err := bench.NewHTTP(one.http, "")
 	if err != nil {
 		return nil, err
 	}
 	s.closers = append(s.closers, t.Close)
-	if err := t.Attach(ctx); err != nil {
+	return t, t.Attach(ctx)
+}
+
+// sideOf returns the side of a node.
+func (s *sides) sideOf(ctx context.Context, one *clustered) (*bench.Side, error) {
+	t, err := s.attach(ctx, one)
+	if err != nil {
 		return nil, err
 	}
 	side := s.own()
