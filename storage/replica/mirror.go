@@ -192,10 +192,10 @@ func (f *Fence) Finish(ctx context.Context, to sharedlog.Log, progress func(sequ
 			return last, ctx.Err()
 		}
 	}
-	if err := f.Renew(ctx); err != nil {
+	if err := check(); err != nil {
 		return last, err
 	}
-	if err := check(); err != nil {
+	if err := f.Renew(ctx); err != nil { // otherwise a node may have written meanwhile
 		return last, err
 	}
 	head, err := f.log.Head(ctx, shard)
