@@ -257,7 +257,8 @@ func TestBenchNodes(t *testing.T) {
 func TestBenchCluster(t *testing.T) {
 	t.Parallel()
 	c := &nodes{T: t}
-	c.fails([]string{"invalid --nodes 2", "expected 3 to 5"}, "bench", "cluster", "--nodes", "2")
+	c.fails([]string{"invalid --nodes 6", "expected 1 to 5"}, "bench", "cluster", "--nodes", "6")
+	c.fails([]string{"invalid --kills 5 with --nodes 2", "expected 0"}, "bench", "cluster", "--nodes", "2")
 	c.fails([]string{"invalid --size 3k", "at least 4000 tuples"}, "bench", "cluster", "--size", "3k")
 	file := filepath.Join(t.TempDir(), "records")
 	c.run("bench", "cluster", "--writers", "2", "--duration", "100ms", "--warm-up", "0", "--kills", "1", "--out", file)
