@@ -81,6 +81,7 @@ type Call struct {
 	Mark    string           // the reason of a write, by which the log has it
 	Again   bool             // the write was sent before, with the same mark
 	Follows bool             // the write must have the revision after After
+	Ignores bool             // the write has nothing to do if the tuple is as it wants it
 	After   storage.Revision // of the token; of a secret, that of the copy before
 	// The write requires the tuple of another document, or its absence.
 	Needs, NeedThere bool
@@ -130,7 +131,7 @@ func Bound(calls []*Call, last storage.Revision) {
 		switch e := events[i]; {
 		case !e.begins:
 			e.call.Until = max(limit, e.call.Before)
-		case e.call.Outcome == Made && e.call.Kind.IsWrite() && !e.call.Again:
+		case e.call.Outcome == Made && e.call.Kind.IsWrite() && !e.call.Again && !e.call.Ignores:
 			limit = min(limit, e.call.Revision-1)
 		}
 	}

@@ -18,7 +18,7 @@ func entry(r storage.Revision, mark string, kind storage.ChangeKind, document in
 
 // good returns a log and calls that keep every promise: a write through each of two
 // processes, a write that is refused, one with a precondition, one whose outcome is open,
-// and reads.
+// reads, and a write that has nothing to do.
 func good(t *testing.T) (*Past, []*Call) {
 	t.Helper()
 	p := &Past{}
@@ -43,6 +43,7 @@ func good(t *testing.T) (*Past, []*Call) {
 		{Kind: Local, Thing: 1, Process: one, Revision: 3},
 		{Kind: Claim, Thing: 7, Process: one},
 		{Kind: Release, Thing: 7, Process: two},
+		{Kind: Add, Thing: 2, Process: one, Mark: "z", Ignores: true, Revision: 3},
 	}
 	for i, c := range calls {
 		c.Began, c.Ended = int64(2*i), int64(2*i+1)
@@ -78,6 +79,12 @@ func TestJudge(t *testing.T) {
 		{"shown or acknowledged before: revision 3", func(c []*Call) { c[9].Revision, c[9].There = 2, true }},
 		{"not linearizable: the tuple of document 1", func(c []*Call) { c[6].There = true }},
 		{"not linearizable: the alias 7", func(c []*Call) { c[11].Kind = Claim }},
+		{"had nothing to do has a revision from before or after", func(c []*Call) { c[12].Revision = 2 }},
+		{"had nothing to do, and its revision is not as it wants it", func(c []*Call) { c[12].Kind = Remove }},
+		{"not linearizable: the tuple of document 2", func(c []*Call) { c[12].Kind = Remove }},
+		{"had nothing to do does not have its token's revision", func(c []*Call) { c[12].Follows, c[12].After = true, 2 }},
+		{"had nothing to do without its precondition", func(c []*Call) { c[12].Needs, c[12].Need, c[12].NeedThere = true, 1, true }},
+		{"an acknowledged write is not at its revision", func(c []*Call) { c[12].Ignores = false }},
 	} {
 		p, calls := good(t)
 		Bound(calls, p.Last())
@@ -111,7 +118,7 @@ func TestBound(t *testing.T) {
 	for _, c := range calls {
 		got = append(got, fmt.Sprintf("%d-%d", c.Before, c.Until))
 	}
-	want := []string{"0-1", "1-1", "1-1", "1-2", "2-2", "2-4", "3-4", "3-4", "3-4", "3-4", "3-4", "3-4"}
+	want := []string{"0-1", "1-1", "1-1", "1-2", "2-2", "2-4", "3-4", "3-4", "3-4", "3-4", "3-4", "3-4", "3-4"}
 	if !slices.Equal(got, want) {
 		t.Errorf("bounds %v, want %v", got, want)
 	}

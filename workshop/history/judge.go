@@ -51,14 +51,11 @@ func (j *judge) fail(format string, args ...any) {
 // follows what was in the log when it began; and the state before it allows it.
 func (j *judge) write(c *Call) {
 	p := j.past
-	sent, possible, first := 0, 0, c
+	sent, possible, first := 0, 0, j.first(c)
 	for _, other := range j.byMark[c.Mark] {
 		sent++
 		if other.Outcome == Made || other.Outcome == Open {
 			possible++
-		}
-		if other.Began < first.Began {
-			first = other
 		}
 	}
 	found := p.marks[c.Mark]
@@ -67,6 +64,10 @@ func (j *judge) write(c *Call) {
 	}
 	switch c.Outcome {
 	case Made:
+		if j.hadNothing(c) {
+			j.nothing(c)
+			return
+		}
 		if !slices.Contains(found, c.Revision) {
 			j.fail("an acknowledged write is not at its revision of the log: found at %d: %s", found, c)
 			return
@@ -84,6 +85,38 @@ func (j *judge) write(c *Call) {
 		if !j.mayRefuse(c) {
 			j.fail("a write was refused that no state during the call refuses: %s", c)
 		}
+	}
+}
+
+// first returns the first attempt of a write.
+func (j *judge) first(c *Call) *Call {
+	first := c
+	for _, other := range j.byMark[c.Mark] {
+		if other.Began < first.Began {
+			first = other
+		}
+	}
+	return first
+}
+
+// hadNothing reports whether a write was answered as one that had nothing to do.
+func (j *judge) hadNothing(c *Call) bool {
+	return c.Ignores && c.Outcome == Made && !slices.Contains(j.past.marks[c.Mark], c.Revision)
+}
+
+// nothing checks a write that had nothing to do: a state during the call, or since the first
+// attempt, was as it wants it.
+func (j *judge) nothing(c *Call) {
+	p := j.past
+	switch {
+	case c.Revision < j.first(c).Before || c.Revision > c.Until:
+		j.fail("a write that had nothing to do has a revision from before or after the call: %s", c)
+	case p.Document(c.Thing, c.Revision) != (c.Kind == Add):
+		j.fail("a write had nothing to do, and its revision is not as it wants it: %s", c)
+	case c.Follows && c.Revision != c.After:
+		j.fail("a write that had nothing to do does not have its token's revision %d: %s", c.After, c)
+	case c.Needs && p.Document(c.Need, c.Revision) != c.NeedThere:
+		j.fail("a write had nothing to do without its precondition: %s", c)
 	}
 }
 

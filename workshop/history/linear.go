@@ -22,6 +22,9 @@ func (j *judge) linear() {
 	}
 	for _, c := range j.calls {
 		if op, ok := operation(c); ok && !j.isRepetition(c) {
+			if j.hadNothing(c) {
+				op.Output, op.Call = true, j.first(c).Began
+			}
 			if ended, known := firsts[c.Mark]; known && !c.Again {
 				op.Return = ended
 			}
@@ -46,7 +49,7 @@ func (j *judge) linear() {
 // isRepetition reports whether a call was answered as the repetition of a write that had
 // been made before.
 func (j *judge) isRepetition(c *Call) bool {
-	return c.Again && c.Outcome == Made && c.Revision <= c.Before
+	return c.Again && c.Outcome == Made && c.Revision <= c.Before && !j.hadNothing(c)
 }
 
 // operation returns a call as an operation on its register. ok is false if it tells
@@ -69,14 +72,14 @@ func operation(c *Call) (op porcupine.Operation, ok bool) {
 // register is the model of a tuple or an alias.
 var register = porcupine.Model{
 	Init: func() any { return false },
-	Step: func(state, input, _ any) (bool, any) {
+	Step: func(state, input, output any) (bool, any) {
 		set, c := state.(bool), input.(*Call)
 		if c.Kind == Full {
 			return c.There == set, set
 		}
 		sets := c.Kind == Add || c.Kind == Claim
 		switch {
-		case c.Outcome == Refused:
+		case c.Outcome == Refused || output != nil: // or nothing to do
 			return set == sets, set
 		case c.Outcome == Open:
 			return true, sets // one without effect comes last

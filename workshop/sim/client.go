@@ -121,6 +121,9 @@ func (c *client) write(ctx context.Context, p *process, after ostiary.Token, mad
 		f := rel.Filter{ObjectType: "doc", ObjectID: t.Object.ID, Relation: t.Relation}
 		request.Preconditions = []ostiary.Precondition{{Filter: f, Absent: !made.NeedThere}}
 	}
+	if made.Ignores = w.random(4) == 0; made.Ignores {
+		request.OnDuplicate, request.OnMissing = ostiary.Ignore, ostiary.Ignore
+	}
 	made.Mark = w.record.newMark()
 	request.Origin.Reason = made.Mark
 	result := c.send(ctx, p, made, request)
