@@ -198,6 +198,24 @@ func TestRemoveFollowerAtOnce(t *testing.T) {
 	wants(t, gone.Failed(), raft.ErrRefused, gone.ID()+" was removed")
 }
 
+// TestRemoveFollowerConnected removes a follower that has connections to the others, because it
+// led before, and does not apply its removal. The others end the connections with the reason.
+func TestRemoveFollowerConnected(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3)
+	f.append(0, 1)
+	f.lead(2)
+	f.lead(0)
+	gone := f.nodes[2]
+	goOn := raft.HoldMachine(gone.Node) // it does not apply its removal
+	defer goOn()
+	if err := f.nodes[0].Remove(f.ctx(), gone.ID()); err != nil {
+		t.Fatal(err)
+	}
+	wait.Until(t, "the node fails", func() bool { return gone.Failed() != nil })
+	wants(t, gone.Failed(), raft.ErrRefused, gone.ID()+" was removed")
+}
+
 // TestRefused lets nodes meet that must not: of two logs, with the id of another node,
 // at the address of another one, and with another version.
 func TestRefused(t *testing.T) {

@@ -107,12 +107,22 @@ func (n *Node) serveConnect(stream grpc.ServerStream) error {
 	case <-stream.Context().Done():
 		return stream.Context().Err()
 	}
-	select {
-	case <-ended:
-	case <-n.ctx.Done():
-	case <-stream.Context().Done():
+	look := time.NewTicker(n.opts.Heartbeat)
+	defer look.Stop()
+	for {
+		select {
+		case <-ended:
+			return nil
+		case <-n.ctx.Done():
+			return nil
+		case <-stream.Context().Done():
+			return nil
+		case <-look.C: // the node may have been removed since, which it hears in no other way
+			if _, err := n.admitted(stream.Context()); err != nil {
+				return err
+			}
+		}
 	}
-	return nil
 }
 
 // dialStream opens a connection of the consensus to another node.
