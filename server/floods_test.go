@@ -71,7 +71,7 @@ func dialFlood(address string, overTLS bool) (*rawRPC, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw.SetDeadline(time.Now().Add(20 * time.Second))
+	raw.SetDeadline(time.Now().Add(2 * time.Minute))
 	if overTLS {
 		raw = tls.Client(raw, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
 	}
