@@ -180,7 +180,7 @@ if ! command -v python3 >/dev/null; then
 fi
 # OSTIARY_BIN names a program that is built already.
 if [ -n "${OSTIARY_BIN:-}" ]; then
-	cp "$OSTIARY_BIN" "$work/ostiary"
+	cp -f "$OSTIARY_BIN" "$work/ostiary" # the server of an earlier run may still be ending
 else
 	(cd "$root" && go build -o "$work/ostiary" ./cmd/ostiary)
 fi || exit 1
