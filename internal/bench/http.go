@@ -45,7 +45,8 @@ func NewHTTP(base, token string) (*HTTP, error) {
 
 // Attach makes the target use the store that [Fill] created in the server's
 // folder before the server started. Setup and Teardown then do nothing. Attach
-// waits while the server loads the store, 10 minutes at most. It returns an error unless the server has exactly one such store, with a model.
+// waits while the server loads the store, 10 minutes at most. It returns an error
+// unless the server has exactly one such store, with a model.
 func (t *HTTP) Attach(ctx context.Context) error {
 	var stores struct {
 		Stores []struct {

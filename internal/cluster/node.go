@@ -538,10 +538,10 @@ func (n *Node) leased() bool { return int64(n.opts.Clock.Now()) < n.readUntil.Lo
 
 // Reached returns the last sequence that an answer of this node can rest on. The driver
 // counts it as shown only when its engines show every change before it, so a write that this
-// node has acknowledged may be later than that. Reached fails with [replica.ErrStopped] if the node has stopped serving: the log may then have
-// writes of this node that its copy lacks. It also fails once the node is closed, so that
-// the errors of requests that were under way then are no answers to what other nodes have
-// sent.
+// node has acknowledged may be later than that. Reached fails with [replica.ErrStopped] if
+// the node has stopped serving: the log may then have writes of this node that its copy
+// lacks. It also fails once the node is closed, so that the errors of requests that were
+// under way then are no answers to what other nodes have sent.
 func (n *Node) Reached() (uint64, error) {
 	if n.ctx.Err() != nil {
 		return 0, errClosed
