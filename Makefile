@@ -170,11 +170,12 @@ clean:
 # proto generates the messages of Permify's API and those between nodes from .proto
 # files. proto-check fails if the generated code in the repository differs.
 .PHONY: proto proto-check
+WIRES := door/permify/basev1 internal/cluster/link/wire internal/cluster/quorum/wire storage/raft/wire
 proto:
-	cd door/permify/basev1/generate && $(GO) run . && $(GO) run . -dir ../../../../internal/cluster/link/wire
+	cd door/permify/basev1/generate && for dir in $(WIRES); do $(GO) run . -dir ../../../../$$dir || exit 1; done
 
 proto-check:
-	cd door/permify/basev1/generate && $(GO) run . -check && $(GO) run . -check -dir ../../../../internal/cluster/link/wire
+	cd door/permify/basev1/generate && for dir in $(WIRES); do $(GO) run . -check -dir ../../../../$$dir || exit 1; done
 
 # attack attacks the program on loopback and prints a table: memory before, at
 # its peak and after REST, and what a neighbor notices. RUNS is the number of runs

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/internal/addresses"
 )
 
 // conn is one connection of any port, with what its requests use together.
@@ -18,7 +19,7 @@ type conn struct {
 	net.Conn
 	all     *connections
 	remote  remoteAddress
-	address netip.Addr // see clientAddress
+	address netip.Addr // see addresses.Client
 	http    bool
 	opened  time.Time
 	serial  int64 // later ones have larger ones
@@ -58,7 +59,7 @@ type conn struct {
 // newConn returns a connection that was just accepted.
 func newConn(raw net.Conn, all *connections, isHTTP bool) *conn {
 	c := &conn{Conn: raw, all: all, http: isHTTP, opened: time.Now(), begins: true, wake: make(chan struct{})}
-	c.remote, c.address = remoteAddress{raw.RemoteAddr(), c}, clientAddress(raw.RemoteAddr())
+	c.remote, c.address = remoteAddress{raw.RemoteAddr(), c}, addresses.Client(raw.RemoteAddr())
 	c.idleSince.Store(c.opened.UnixNano())
 	return c
 }

@@ -27,8 +27,6 @@ const (
 	chanceTime = time.Second
 	// fullTime is how long a search for idle connections that found none holds.
 	fullTime = 100 * time.Millisecond
-	// addressBits is the part of an IPv6 address that one client has, in bits.
-	addressBits = 64
 )
 
 // connections are the open connections of all ports, or of the port of metrics. They
@@ -146,21 +144,6 @@ func (l boundedListener) Accept() (net.Conn, error) {
 		l.connections.refused.Add(1)
 		raw.Close()
 	}
-}
-
-// clientAddress returns the address under which a client's connections are counted:
-// its IPv4 address, or the network of 64 bits of its IPv6 address, because one client
-// can use all addresses of that.
-func clientAddress(address net.Addr) netip.Addr {
-	tcp, ok := address.(*net.TCPAddr)
-	if !ok {
-		return netip.Addr{}
-	}
-	a := tcp.AddrPort().Addr().Unmap()
-	if network, err := a.WithZone("").Prefix(addressBits); a.Is6() && err == nil {
-		return network.Addr()
-	}
-	return a
 }
 
 // add adds a new connection, and closes others if that is needed. It reports

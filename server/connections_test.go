@@ -212,21 +212,6 @@ func TestManyUntrusted(t *testing.T) {
 	}
 }
 
-// TestClientAddress checks which addresses count as one.
-func TestClientAddress(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]string{"192.0.2.7:1": "192.0.2.7", "[::ffff:192.0.2.7]:1": "192.0.2.7", "[2001:db8:1:2:3:4:5:6]:1": "2001:db8:1:2::",
-		"[fe80::1%eth0]:1": "fe80::", "[::1]:1": "::"} {
-		if got := clientAddress(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(text))).String(); got != want {
-			t.Errorf("%s: %s, expected %s", text, got, want)
-		}
-	}
-	end, _ := net.Pipe()
-	if got := clientAddress(end.RemoteAddr()); got.IsValid() {
-		t.Error(got)
-	}
-}
-
 // TestCloseQuiet checks that a stop ends the waiting for a request on a quiet
 // connection, but does not cut off a response whose end was not sent yet. It does
 // neither on a connection with a request in flight.

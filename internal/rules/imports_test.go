@@ -49,9 +49,10 @@ internal/bench/servers:
 # Cluster: several nodes that answer as one
 cluster: . internal/cluster internal/cluster/parts storage storage/pebble storage/raft storage/sharedlog
 internal/cluster/parts: . internal/cluster internal/cluster/certificate internal/cluster/link internal/cluster/quorum storage storage/replica storage/sharedlog
-internal/cluster/link: . internal/cluster internal/cluster/certificate internal/cluster/link/wire server storage storage/sharedlog
-internal/cluster/quorum: internal/cluster/certificate internal/cluster/link storage storage/raft storage/sharedlog
+internal/cluster/link: . internal/addresses internal/cluster internal/cluster/certificate internal/cluster/link/wire server storage storage/sharedlog
+internal/cluster/quorum: internal/cluster/certificate internal/cluster/link internal/cluster/quorum/wire storage storage/raft storage/sharedlog
 internal/cluster/link/wire:
+internal/cluster/quorum/wire:
 internal/cluster/certificate:
 # Doors: protocols, and the server that listens for them
 door: . internal/jsonread internal/turns internal/excerpt storage
@@ -73,7 +74,7 @@ door/permify/basev1/generate:
 door/permify/language: schema expr
 internal/decisions: authz door expr internal/audit internal/excerpt internal/jsonread rel
 door/xacml: . door internal/jsonread policy policy/domain policy/language policy/message policy/status policy/value rel storage
-server: . door identity/oidc internal/callers internal/logins internal/turns internal/audit storage
+server: . door identity/oidc internal/addresses internal/callers internal/logins internal/turns internal/audit storage
 # Policies, identities, documents: other rules than those of tuples, for the doors
 acp: . storage schema expr rel
 internal/identity: . identity/settings internal/btree internal/replica schema storage internal/identity/percent internal/identity/mapping internal/identity/password internal/identity/token internal/identity/totp internal/identity/oauth1 authz internal/derived
@@ -127,7 +128,8 @@ storage/kv: storage rel
 storage/memory: storage storage/kv rel internal/btree
 storage/pebble: storage storage/kv rel
 internal/cluster: storage storage/sharedlog storage/replica
-storage/raft: storage storage/sharedlog
+storage/raft: storage storage/raft/wire storage/sharedlog
+storage/raft/wire:
 storage/mysql: storage/sharedlog storage/sqllog
 storage/postgres: storage/sharedlog storage/sqllog
 storage/sqllog: storage storage/sharedlog
@@ -136,6 +138,7 @@ storage/sharedlog: storage rel internal/canonical
 storage/sharedlog/memorylog: storage storage/sharedlog
 internal/eval: internal/graph schema expr rel internal/turns authz
 # Tools: small tools that know nothing of authorization
+internal/addresses:
 internal/audit: internal/excerpt internal/jsonread internal/logins
 internal/audit/otlp:
 internal/btree:

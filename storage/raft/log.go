@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/raft/wire"
 	"github.com/ostiary/ostiary/storage/sharedlog"
 )
 
@@ -135,41 +136,45 @@ func (l *Log) change(ctx context.Context, c *command) error {
 func (n *Node) proposeTo(ctx context.Context, address string, c []byte) (o outcome, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := n.openStream(ctx, address, methodPropose, &grpc.StreamDesc{ClientStreams: true})
+	to, err := n.dial(ctx, address)
+	if err != nil {
+		return o, err
+	}
+	stream, err := to.Propose(ctx)
 	if err != nil {
 		return o, err
 	}
 	for chunk := range slices.Chunk(c, chunkBytes) {
-		if err := stream.SendMsg(wrapperspb.Bytes(chunk)); err != nil && !errors.Is(err, io.EOF) {
+		if err := stream.Send(wrapperspb.Bytes(chunk)); err != nil && !errors.Is(err, io.EOF) {
 			return o, err
 		}
 	}
-	if err := stream.CloseSend(); err != nil {
-		return o, err
-	}
-	var answer wrapperspb.BytesValue
-	if err := stream.RecvMsg(&answer); err != nil {
+	answer, err := stream.CloseAndRecv()
+	if err != nil {
 		return o, err
 	}
 	return decodeOutcome(answer.GetValue())
 }
 
+// unary is a method of a node with one request and one answer.
+type unary func(to wire.RaftClient, ctx context.Context, request *wrapperspb.BytesValue, options ...grpc.CallOption) (*wrapperspb.BytesValue, error)
+
 // call calls a unary method of another node.
-func (n *Node) call(ctx context.Context, address, method string, request []byte) (o outcome, err error) {
-	conn, err := n.opts.Dial(ctx, address)
+func (n *Node) call(ctx context.Context, address string, method unary, request []byte) (o outcome, err error) {
+	to, err := n.dial(ctx, address)
 	if err != nil {
 		return o, err
 	}
-	var answer wrapperspb.BytesValue
-	if err := conn.Invoke(n.outgoing(ctx, address), "/"+serviceName+"/"+method, wrapperspb.Bytes(request), &answer); err != nil {
-		return o, n.refused(err)
+	answer, err := method(to, ctx, wrapperspb.Bytes(request))
+	if err != nil {
+		return o, err
 	}
 	return decodeOutcome(answer.GetValue())
 }
 
 // callAgain is like call, for a request that may be made twice: a node that cannot be
 // reached is one that does not lead.
-func (n *Node) callAgain(ctx context.Context, address, method string, request []byte) (outcome, error) {
+func (n *Node) callAgain(ctx context.Context, address string, method unary, request []byte) (outcome, error) {
 	o, err := n.call(ctx, address, method, request)
 	if err != nil && !errors.Is(err, ErrRefused) {
 		return outcome{Kind: "notleader", Text: err.Error()}, nil
@@ -188,7 +193,7 @@ func (l *Log) confirm(ctx context.Context) (time.Time, error) {
 		return time.Now(), nil
 	}
 	o, err := n.ask(ctx, l.closed, n.serveIndex, func(ctx context.Context, address string) (outcome, error) {
-		return n.callAgain(ctx, address, methodIndex, nil)
+		return n.callAgain(ctx, address, wire.RaftClient.Index, nil)
 	})
 	if err == nil {
 		err = n.machine.wait(ctx, l.closed, func() bool { return n.machine.meta.Applied >= o.Index })
@@ -453,7 +458,7 @@ func (l *Log) Snapshot(ctx context.Context, of sharedlog.Shard) (sharedlog.Posit
 func (n *Node) reachable(ctx context.Context, address string) bool {
 	ctx, cancel := context.WithTimeout(ctx, 10*n.opts.Heartbeat)
 	defer cancel()
-	_, err := n.call(ctx, address, methodIndex, nil)
+	_, err := n.call(ctx, address, wire.RaftClient.Index, nil)
 	return err == nil
 }
 
@@ -486,20 +491,17 @@ func (l *Log) eachPart(ctx context.Context, of sharedlog.Shard, sequence uint64,
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := l.node.openStream(ctx, m.Address, methodParts, &grpc.StreamDesc{ServerStreams: true})
+	to, err := l.node.dial(ctx, m.Address)
 	if err != nil {
 		return err
 	}
 	request := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(nil, uint32(of)), sequence)
-	if err := stream.SendMsg(wrapperspb.Bytes(request)); err != nil {
-		return err
-	}
-	if err := stream.CloseSend(); err != nil {
+	stream, err := to.Parts(ctx, wrapperspb.Bytes(request))
+	if err != nil {
 		return err
 	}
 	for {
-		var part wrapperspb.BytesValue
-		err := stream.RecvMsg(&part)
+		part, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/raft/wire"
 )
 
 // VotersMax is the largest number of voters that [Node.Add] makes. Each further server
@@ -65,7 +66,7 @@ func (n *Node) AddSelf(ctx context.Context, through string, voter bool) error {
 	if err != nil {
 		return err
 	}
-	o, err := n.call(ctx, through, methodMembers, b)
+	o, err := n.call(ctx, through, wire.RaftClient.Members, b)
 	if err == nil {
 		err = o.err()
 	}
@@ -107,7 +108,7 @@ func (n *Node) changeMembers(ctx context.Context, c *memberChange) error {
 		return err
 	}
 	_, err = n.ask(ctx, nil, func(ctx context.Context) outcome { return outcomeOf(n.makeChange(ctx, c)) }, func(ctx context.Context, address string) (outcome, error) {
-		return n.callAgain(ctx, address, methodMembers, b)
+		return n.callAgain(ctx, address, wire.RaftClient.Members, b)
 	})
 	return err
 }
@@ -220,7 +221,7 @@ func (n *Node) runsOnce(ctx context.Context, have Member, c *memberChange) error
 	if have.ID != n.ID() {
 		ctx, cancel := context.WithTimeout(ctx, 10*n.opts.Heartbeat)
 		defer cancel()
-		o, err := n.call(ctx, have.Address, methodTerm, nil)
+		o, err := n.call(ctx, have.Address, wire.RaftClient.Term, nil)
 		if err != nil {
 			return nil // it has left that address
 		}

@@ -13,93 +13,81 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/raft/wire"
 	"github.com/ostiary/ostiary/storage/sharedlog"
 )
 
-// The gRPC service of a node. Each message is a google.protobuf.BytesValue, because
-// the consensus and msgpack make the bytes.
 const (
-	serviceName     = "ostiary.raft.v1.Raft"
-	methodConnect   = "Connect" // a connection of the consensus
-	methodPropose   = "Propose" // a command in chunks, answered by an outcome
-	methodIndex     = "Index"   // answered by an outcome with an index
-	methodTerm      = "Term"    // answered by an outcome with a term and a process
-	methodMembers   = "Members" // a memberChange, answered by an outcome
-	methodParts     = "Parts"   // shard and sequence, answered by the parts of a snapshot
 	partBytes       = 512 << 10 // of a part of a large segment
 	proposeBytesMax = 2 * sharedlog.SegmentBytesMax
 )
 
 // Register adds the service of the node to a gRPC server. The server must let in only
-// nodes of the cluster: whoever reaches the service can change the log.
-func (n *Node) Register(to grpc.ServiceRegistrar) {
-	to.RegisterService(&grpc.ServiceDesc{
-		ServiceName: serviceName,
-		HandlerType: (*any)(nil),
-		Methods: []grpc.MethodDesc{
-			{MethodName: methodIndex, Handler: unary(func(n *Node, ctx context.Context, _ string, _ []byte) outcome { return n.serveIndex(ctx) })},
-			{MethodName: methodTerm, Handler: unary(func(n *Node, _ context.Context, _ string, _ []byte) outcome { return n.serveTerm() })},
-			{MethodName: methodMembers, Handler: unary((*Node).serveMembers)},
-		},
-		Streams: []grpc.StreamDesc{
-			{StreamName: methodConnect, Handler: streaming((*Node).serveConnect), ServerStreams: true, ClientStreams: true},
-			{StreamName: methodPropose, Handler: streaming((*Node).servePropose), ClientStreams: true},
-			{StreamName: methodParts, Handler: streaming((*Node).serveParts), ServerStreams: true},
-		},
-	}, n)
+// nodes of the cluster: whoever reaches the service can change the log. Its interceptors
+// get every call.
+func (n *Node) Register(to grpc.ServiceRegistrar) { wire.RegisterRaftServer(to, service{node: n}) }
+
+// service implements [wire.RaftServer]. Each method first admits the node that calls.
+type service struct {
+	wire.UnimplementedRaftServer
+	node *Node
 }
 
-// unary returns the handler of a method. serve gets the id of the node that calls.
-func unary(serve func(n *Node, ctx context.Context, from string, request []byte) outcome) grpc.MethodHandler {
-	return func(server any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-		n := server.(*Node)
-		from, err := n.admitted(ctx)
-		if err != nil {
-			return nil, err
-		}
-		var in wrapperspb.BytesValue
-		if err := decode(&in); err != nil {
-			return nil, err
-		}
-		out := serve(n, ctx, from, in.GetValue())
-		b, err := out.encode()
-		return wrapperspb.Bytes(b), err
+// answer returns what a method answers to a node that it admits. serve gets the id of the node.
+func (s service) answer(ctx context.Context, serve func(from string) outcome) (*wrapperspb.BytesValue, error) {
+	from, err := s.node.admitted(ctx)
+	if err != nil {
+		return nil, err
 	}
+	o := serve(from)
+	b, err := o.encode()
+	return wrapperspb.Bytes(b), err
 }
 
-func streaming(serve func(n *Node, stream grpc.ServerStream) error) grpc.StreamHandler {
-	return func(server any, stream grpc.ServerStream) error {
-		n := server.(*Node)
-		if _, err := n.admitted(stream.Context()); err != nil {
-			return err
-		}
-		return serve(n, stream)
+// Index implements [wire.RaftServer].
+func (s service) Index(ctx context.Context, _ *wrapperspb.BytesValue) (*wrapperspb.BytesValue, error) {
+	return s.answer(ctx, func(string) outcome { return s.node.serveIndex(ctx) })
+}
+
+// Term implements [wire.RaftServer].
+func (s service) Term(ctx context.Context, _ *wrapperspb.BytesValue) (*wrapperspb.BytesValue, error) {
+	return s.answer(ctx, func(string) outcome { return s.node.serveTerm() })
+}
+
+// Members implements [wire.RaftServer].
+func (s service) Members(ctx context.Context, request *wrapperspb.BytesValue) (*wrapperspb.BytesValue, error) {
+	return s.answer(ctx, func(from string) outcome { return s.node.serveMembers(ctx, from, request.GetValue()) })
+}
+
+// Propose implements [wire.RaftServer].
+func (s service) Propose(stream grpc.ClientStreamingServer[wrapperspb.BytesValue, wrapperspb.BytesValue]) error {
+	b, err := s.answer(stream.Context(), func(string) outcome { return outcomeOf(s.node.servePropose(stream)) })
+	if err != nil {
+		return err
 	}
+	return stream.SendAndClose(b)
 }
 
-// serverBytes is a stream of a server as a byteStream.
-type serverBytes struct{ grpc.ServerStream }
-
-func (s serverBytes) Send(m *wrapperspb.BytesValue) error { return s.SendMsg(m) }
-
-func (s serverBytes) Recv() (*wrapperspb.BytesValue, error) {
-	m := &wrapperspb.BytesValue{}
-	return m, s.RecvMsg(m)
+// Parts implements [wire.RaftServer].
+func (s service) Parts(request *wrapperspb.BytesValue, stream grpc.ServerStreamingServer[wrapperspb.BytesValue]) error {
+	if _, err := s.node.admitted(stream.Context()); err != nil {
+		return err
+	}
+	if b := request.GetValue(); len(b) == 12 {
+		shard, sequence := sharedlog.Shard(binary.BigEndian.Uint32(b)), binary.BigEndian.Uint64(b[4:])
+		return s.node.parts(shard, sequence, func(part []byte) error { return stream.Send(wrapperspb.Bytes(part)) })
+	}
+	return fmt.Errorf("%w: request for parts", storage.ErrDamaged)
 }
 
-// clientBytes is a stream of a client as a byteStream.
-type clientBytes struct{ grpc.ClientStream }
-
-func (s clientBytes) Send(m *wrapperspb.BytesValue) error { return s.SendMsg(m) }
-
-func (s clientBytes) Recv() (*wrapperspb.BytesValue, error) {
-	m := &wrapperspb.BytesValue{}
-	return m, s.RecvMsg(m)
-}
-
-func (n *Node) serveConnect(stream grpc.ServerStream) error {
+// Connect implements [wire.RaftServer].
+func (s service) Connect(stream grpc.BidiStreamingServer[wrapperspb.BytesValue, wrapperspb.BytesValue]) error {
+	n := s.node
+	if _, err := n.admitted(stream.Context()); err != nil {
+		return err
+	}
 	ended := make(chan struct{})
-	c := newStreamConn(serverBytes{stream}, "", func() { close(ended) })
+	c := newStreamConn(stream, "", func() { close(ended) })
 	select {
 	case n.incoming <- c:
 	case <-n.ctx.Done():
@@ -129,32 +117,56 @@ func (n *Node) serveConnect(stream grpc.ServerStream) error {
 func (n *Node) dialStream(address string, timeout time.Duration) (*streamConn, error) {
 	ctx, cancel := context.WithCancel(n.ctx)
 	late := time.AfterFunc(timeout, cancel)
-	stream, err := n.openStream(ctx, address, methodConnect, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true})
+	var stream grpc.BidiStreamingClient[wrapperspb.BytesValue, wrapperspb.BytesValue]
+	to, err := n.dial(ctx, address)
+	if err == nil {
+		stream, err = to.Connect(ctx)
+	}
 	if !late.Stop() || err != nil {
 		cancel()
 		return nil, fmt.Errorf("connect to node %s: %w", address, errors.Join(err, context.Cause(ctx)))
 	}
-	return newStreamConn(clientBytes{stream}, address, cancel), nil
+	return newStreamConn(stream, address, cancel), nil
 }
 
-func (n *Node) openStream(ctx context.Context, address, method string, desc *grpc.StreamDesc) (grpc.ClientStream, error) {
+// dial returns the service of the node at an address.
+func (n *Node) dial(ctx context.Context, address string) (wire.RaftClient, error) {
 	conn, err := n.opts.Dial(ctx, address)
 	if err != nil {
 		return nil, err
 	}
-	stream, err := conn.NewStream(n.outgoing(ctx, address), desc, "/"+serviceName+"/"+method)
-	if err != nil {
-		return nil, n.refused(err)
-	}
-	return clientStream{stream, n}, nil
+	return wire.NewRaftClient(connection{conn, n, address}), nil
 }
 
-func (n *Node) servePropose(stream grpc.ServerStream) error {
+// connection is a connection to the node at an address. Its calls have the headers of this
+// node, and their errors are those of refused.
+type connection struct {
+	grpc.ClientConnInterface
+	node    *Node
+	address string
+}
+
+// Invoke implements [grpc.ClientConnInterface].
+func (c connection) Invoke(ctx context.Context, method string, request, answer any, options ...grpc.CallOption) error {
+	return c.node.refused(c.ClientConnInterface.Invoke(c.node.outgoing(ctx, c.address), method, request, answer, options...))
+}
+
+// NewStream implements [grpc.ClientConnInterface].
+func (c connection) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
+	stream, err := c.ClientConnInterface.NewStream(c.node.outgoing(ctx, c.address), desc, method, options...)
+	if err != nil {
+		return nil, c.node.refused(err)
+	}
+	return clientStream{stream, c.node}, nil
+}
+
+// servePropose proposes the command of another node.
+func (n *Node) servePropose(stream grpc.ClientStreamingServer[wrapperspb.BytesValue, wrapperspb.BytesValue]) error {
 	var c []byte
 	for {
-		m, err := serverBytes{stream}.Recv()
+		m, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
-			break
+			return n.proposeHere(stream.Context(), c)
 		}
 		if err != nil {
 			return err
@@ -163,12 +175,6 @@ func (n *Node) servePropose(stream grpc.ServerStream) error {
 			return fmt.Errorf("%w: a command exceeds %d bytes", storage.ErrTooLarge, proposeBytesMax)
 		}
 	}
-	o := outcomeOf(n.proposeHere(stream.Context(), c))
-	b, err := o.encode()
-	if err != nil {
-		return err
-	}
-	return stream.SendMsg(wrapperspb.Bytes(b))
 }
 
 // proposeHere proposes a command, if this node leads. The leader sets the times, and
@@ -207,16 +213,4 @@ func (n *Node) serveIndex(ctx context.Context) outcome {
 	o := outcomeOf(err)
 	o.Index, o.Time = at, time.Now()
 	return o
-}
-
-func (n *Node) serveParts(stream grpc.ServerStream) error {
-	m, err := serverBytes{stream}.Recv()
-	if err != nil {
-		return err
-	}
-	if b := m.GetValue(); len(b) == 12 {
-		shard, sequence := sharedlog.Shard(binary.BigEndian.Uint32(b)), binary.BigEndian.Uint64(b[4:])
-		return n.parts(shard, sequence, func(part []byte) error { return stream.SendMsg(wrapperspb.Bytes(part)) })
-	}
-	return fmt.Errorf("%w: request for parts", storage.ErrDamaged)
 }

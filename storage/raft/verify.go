@@ -8,6 +8,8 @@ import (
 	"time"
 
 	consensus "github.com/hashicorp/raft"
+
+	"github.com/ostiary/ostiary/storage/raft/wire"
 )
 
 // roundsMax is how many questions whether it leads a node asks the voters at a time.
@@ -119,7 +121,7 @@ func (n *Node) leadsIn(term uint64) error {
 
 // askTerm fails if the node at an address knows a newer term, or cannot be asked.
 func (n *Node) askTerm(ctx context.Context, address string, term uint64) error {
-	o, err := n.call(ctx, address, methodTerm, nil)
+	o, err := n.call(ctx, address, wire.RaftClient.Term, nil)
 	if err == nil {
 		err = o.err()
 	}

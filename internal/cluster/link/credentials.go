@@ -15,18 +15,27 @@ import (
 // protocol is what both credentials say about themselves.
 var protocol = credentials.ProtocolInfo{SecurityProtocol: "tls", SecurityVersion: "1.3"}
 
-// serverCredentials accepts connections of other nodes. Each handshake uses the files
-// as they are then.
-type serverCredentials struct{ gate *gate }
+// serverCredentials accepts connections of other nodes, and hands those without a
+// certificate over to join, if that is not nil. Each handshake uses the files as they are
+// then.
+type serverCredentials struct {
+	gate *gate
+	join *joinServer
+}
 
 // ServerHandshake implements [credentials.TransportCredentials].
 func (s serverCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	config := s.gate.files.Listen()
-	if s.gate.joins {
+	if s.join != nil {
 		config = s.gate.files.ListenJoining()
 	}
 	c, info, err := credentials.NewTLS(config).ServerHandshake(raw)
 	if err == nil {
+		if s.join != nil && len(info.(credentials.TLSInfo).State.PeerCertificates) == 0 {
+			s.gate.join(raw.(*conn))
+			s.join.take(joining{c, raw.(*conn), info})
+			return nil, nil, credentials.ErrConnDispatched
+		}
 		err = s.gate.verified(raw.(*conn), info)
 	}
 	if err != nil {

@@ -5,10 +5,14 @@ import (
 	"crypto/x509"
 	"fmt"
 	"net"
+	"net/netip"
+	"slices"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc/credentials"
 
+	"github.com/ostiary/ostiary/internal/addresses"
 	"github.com/ostiary/ostiary/internal/cluster/certificate"
 )
 
@@ -17,10 +21,10 @@ import (
 type gate struct {
 	files   *certificate.Files
 	refused func(remote, who string, why error)
-	joins   bool // a connection may have no certificate
 
 	mu      sync.Mutex
-	pending []*conn // without a valid certificate yet, the oldest first
+	pending places // in the handshake
+	joining places // without a certificate, after the handshake
 	open    map[*conn]struct{}
 	perCert map[[32]byte]int // number of accepted connections in open by certificate
 }
@@ -29,17 +33,22 @@ type gate struct {
 type conn struct {
 	net.Conn
 	gate     *gate
-	accepted bool // another node has opened it
+	address  netip.Addr // of the other end, see addresses.Client
+	accepted bool       // another node has opened it
 	closing  sync.Once
 	closeErr error
 
 	// The fields below belong to the mutex of the gate.
 	chain  []*x509.Certificate // of the other end, once it is verified
 	closed bool
+	last   *time.Timer // closes a connection without a certificate
+	asked  bool        // see asks
 }
 
 func newGate(files *certificate.Files, refused func(string, string, error)) *gate {
-	return &gate{files: files, refused: refused, open: map[*conn]struct{}{}, perCert: map[[32]byte]int{}}
+	return &gate{files: files, refused: refused, open: map[*conn]struct{}{}, perCert: map[[32]byte]int{},
+		pending: places{most: PendingMax, perAddress: PendingPerAddress, why: "in the handshake", bound: "Pending"},
+		joining: places{most: JoiningMax, perAddress: JoiningPerAddress, why: "without a certificate", bound: "Joining"}}
 }
 
 // listen returns l with connections that the gate counts.
@@ -59,45 +68,85 @@ func (l gatedListener) Accept() (net.Conn, error) {
 	return l.gate.accept(c), nil
 }
 
-// accept adds a connection that has no certificate yet. If there are too many of them,
-// it closes the oldest one of the address that has most.
+// accept adds a connection that has no certificate yet.
 func (g *gate) accept(c net.Conn) *conn {
-	added := &conn{Conn: c, gate: g, accepted: true}
+	added := &conn{Conn: c, gate: g, address: addresses.Client(c.RemoteAddr()), accepted: true}
 	g.mu.Lock()
-	g.pending = append(g.pending, added)
-	var victim *conn
-	if len(g.pending) > PendingMax {
-		victim = g.hungriest()
-	}
+	victim, why := g.pending.add(added)
 	g.mu.Unlock()
-	if victim != nil {
-		victim.Close()
-		g.refused(victim.RemoteAddr().String(), "", fmt.Errorf("more than %d connections without a certificate (PendingMax)", PendingMax))
-	}
+	g.evict(victim, why)
 	return added
 }
 
-// hungriest returns the oldest pending connection of the address that has most.
-func (g *gate) hungriest() *conn {
-	count := map[string]int{}
-	var found *conn
-	for _, c := range g.pending {
-		count[hostOf(c)]++
+// join adds a connection that has no certificate after its handshake. It ends soon unless
+// a request comes, see asks.
+func (g *gate) join(c *conn) {
+	g.mu.Lock()
+	g.pending.drop(c)
+	var victim *conn
+	var why error
+	if !c.closed {
+		victim, why = g.joining.add(c)
+		c.last = time.AfterFunc(HandshakeTime, func() { _ = c.Close() })
 	}
-	for _, c := range g.pending {
-		if found == nil || count[hostOf(c)] > count[hostOf(found)] {
-			found = c
-		}
-	}
-	return found
+	g.mu.Unlock()
+	g.evict(victim, why)
 }
 
-func hostOf(c net.Conn) string {
-	host, _, err := net.SplitHostPort(c.RemoteAddr().String())
-	if err != nil {
-		return c.RemoteAddr().String()
+// asks gives a connection without a certificate the time for an answer, once.
+func (c *conn) asks() {
+	c.gate.mu.Lock()
+	defer c.gate.mu.Unlock()
+	if !c.asked && !c.closed {
+		c.asked = true
+		c.last.Reset(JoinTime)
 	}
-	return host
+}
+
+// evict closes a connection, if it is not nil, because another one has its place.
+func (g *gate) evict(victim *conn, why error) {
+	if victim != nil {
+		_ = victim.Close()
+		g.refused(victim.RemoteAddr().String(), "", why)
+	}
+}
+
+// places are connections that are bounded, in total and by the address of the other end, the
+// oldest first. The caller of the methods holds the mutex of the gate.
+type places struct {
+	all              []*conn
+	most, perAddress int
+	why, bound       string // for errors
+}
+
+// add adds a connection. If there are too many, it returns the one that is to be closed, and
+// why: the oldest one of the address that has most, or of the same address.
+func (p *places) add(c *conn) (victim *conn, why error) {
+	p.all = append(p.all, c)
+	count := map[netip.Addr]int{}
+	for _, other := range p.all {
+		count[other.address]++
+	}
+	bound, suffix, most := p.perAddress, "PerAddress", count[c.address]
+	if most <= bound {
+		if bound, suffix = p.most, "Max"; len(p.all) <= bound {
+			return nil, nil
+		}
+		for _, n := range count {
+			most = max(most, n)
+		}
+	}
+	for _, other := range p.all {
+		if count[other.address] == most {
+			return other, fmt.Errorf("more than %d connections %s (%s%s)", bound, p.why, p.bound, suffix)
+		}
+	}
+	return nil, nil
+}
+
+// drop removes a connection.
+func (p *places) drop(c *conn) {
+	p.all = slices.DeleteFunc(p.all, func(other *conn) bool { return other == c })
 }
 
 // verified adds the certificates of a connection, after its handshake.
@@ -105,7 +154,7 @@ func (g *gate) verified(c *conn, info credentials.AuthInfo) error {
 	chain := info.(credentials.TLSInfo).State.PeerCertificates
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.dropPending(c)
+	g.pending.drop(c)
 	if c.closed {
 		return net.ErrClosed
 	}
@@ -124,23 +173,8 @@ func (g *gate) verified(c *conn, info credentials.AuthInfo) error {
 	return nil
 }
 
-// fingerprint identifies the certificate of a connection; zero if it has none.
-func fingerprint(chain []*x509.Certificate) [32]byte {
-	if len(chain) == 0 {
-		return [32]byte{}
-	}
-	return sha256.Sum256(chain[0].Raw)
-}
-
-// dropPending removes a connection from the pending ones. The caller holds g.mu.
-func (g *gate) dropPending(c *conn) {
-	for i, p := range g.pending {
-		if p == c {
-			g.pending = append(g.pending[:i], g.pending[i+1:]...)
-			return
-		}
-	}
-}
+// fingerprint identifies the certificate of a connection.
+func fingerprint(chain []*x509.Certificate) [32]byte { return sha256.Sum256(chain[0].Raw) }
 
 // Close implements [net.Conn].
 func (c *conn) Close() error {
@@ -155,7 +189,11 @@ func (g *gate) drop(c *conn) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	c.closed = true
-	g.dropPending(c)
+	g.pending.drop(c)
+	g.joining.drop(c)
+	if c.last != nil {
+		c.last.Stop()
+	}
 	if _, ok := g.open[c]; !ok {
 		return
 	}
@@ -186,9 +224,6 @@ func (g *gate) verify() {
 		}
 		if err := g.files.Verify(c.chain, use); err != nil {
 			c.Close()
-			if len(c.chain) == 0 {
-				continue // a node that joins has had its time
-			}
 			g.refused(c.RemoteAddr().String(), "", err)
 		}
 	}

@@ -47,11 +47,21 @@ const (
 	// and ConnectionsPerCertificate that of the connections with one certificate.
 	ConnectionsMax            = 1024
 	ConnectionsPerCertificate = 64
-	// PendingMax is the maximum number of connections that have not shown a valid
-	// certificate yet. One more replaces the oldest one of the address that has most.
-	PendingMax = 64
-	// HandshakeTime is how long a connection may take to show its certificate.
+	// PendingMax is the maximum number of connections in the handshake, and PendingPerAddress
+	// that of one address. One more replaces the oldest one of the address that has most.
+	PendingMax        = 128
+	PendingPerAddress = 64
+	// JoiningMax and JoiningPerAddress are the same for connections without a certificate
+	// after the handshake. They take no place of nodes that have one.
+	JoiningMax        = 64
+	JoiningPerAddress = 16
+	// JoinBytesMax is the maximum size in bytes of a message of a caller without a
+	// certificate. A larger one is refused before it is read.
+	JoinBytesMax = 16 << 10
+	// HandshakeTime is how long a connection may take to show its certificate, and one
+	// without a certificate to send its request. JoinTime is how long the answer may take.
 	HandshakeTime = 5 * time.Second
+	JoinTime      = 15 * time.Second
 )
 
 const (

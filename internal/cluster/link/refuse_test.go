@@ -274,13 +274,13 @@ func TestPending(t *testing.T) {
 	r := newRig(t)
 	one, two := r.start(t, 1), r.start(t, 2)
 	var idle []net.Conn
-	for range PendingMax + 8 {
+	for range PendingPerAddress + 8 {
 		idle = append(idle, dial(t, one))
 	}
 	stream, served := two.follow(t, one)
 	pass(t, stream, served, []cluster.Message{cluster.Renew{Number: 1}})
 	ends(t, idle[0]) // it had to go, or its time is over
-	if !one.refused.have("PendingMax") {
+	if !one.refused.have("PendingPerAddress") {
 		t.Errorf("refused: %s", &one.refused)
 	}
 	ends(t, idle[len(idle)-1]) // its time is over

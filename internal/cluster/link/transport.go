@@ -33,9 +33,10 @@ type TransportOptions struct {
 	// Refused is called for each connection and call of another node that is refused,
 	// see [Options].
 	Refused func(remote, who string, why error)
-	// JoinService is the name of a service that may be called without a certificate,
-	// because it checks who calls. Nothing else may be. "" is none.
-	JoinService string
+	// Join, if it is not nil, registers the services that a caller without a certificate
+	// reaches, and that check who calls. Such a caller reaches nothing else. nil means that
+	// every caller needs a certificate.
+	Join func(grpc.ServiceRegistrar)
 }
 
 // Transport is the port of a node for other nodes, and the connections to them: with
@@ -45,6 +46,7 @@ type TransportOptions struct {
 type Transport struct {
 	opts   TransportOptions
 	server *grpc.Server
+	join   *joinServer // nil if every caller needs a certificate
 	gate   *gate
 	link   atomic.Pointer[Link]
 
@@ -72,9 +74,11 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 	}
 	t := &Transport{opts: o, conns: map[string]*grpc.ClientConn{}}
 	t.gate = newGate(o.Files, o.Refused)
-	t.gate.joins = o.JoinService != ""
+	if o.Join != nil {
+		t.join = newJoinServer(o.Join)
+	}
 	t.server = grpc.NewServer(
-		grpc.Creds(serverCredentials{t.gate}),
+		grpc.Creds(serverCredentials{t.gate, t.join}),
 		grpc.ConnectionTimeout(HandshakeTime),
 		grpc.MaxRecvMsgSize(MessageBytesMax),
 		grpc.MaxSendMsgSize(MessageBytesMax),
@@ -92,14 +96,17 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 	return t, nil
 }
 
-// RegisterService implements [grpc.ServiceRegistrar]. Its handlers are called by the
-// nodes that have a certificate; they check which node it is.
+// RegisterService implements [grpc.ServiceRegistrar]. The service is called by nodes that
+// have a certificate; it checks which node it is.
 func (t *Transport) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	t.server.RegisterService(desc, impl)
 }
 
 // Serve lets other nodes connect. It returns at once.
 func (t *Transport) Serve() {
+	if t.join != nil {
+		t.background.Go(t.join.serve)
+	}
 	t.background.Go(func() { _ = t.server.Serve(t.gate.listen(t.opts.Listener)) })
 }
 
@@ -160,6 +167,9 @@ func (t *Transport) Close() error {
 		c.Close()
 	}
 	t.mu.Unlock()
+	if t.join != nil {
+		t.join.stop()
+	}
 	t.server.Stop()
 	t.opts.Listener.Close() // Serve may not have been called
 	t.background.Wait()
@@ -171,10 +181,10 @@ var linkMethods = "/" + wire.Link_ServiceDesc.ServiceName + "/"
 
 // admitStream is the interceptor of streams.
 func (t *Transport) admitStream(srv any, s grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	if err := certified(s.Context()); err != nil {
+		return err
+	}
 	if !strings.HasPrefix(info.FullMethod, linkMethods) {
-		if err := t.certified(s.Context(), info.FullMethod); err != nil {
-			return err
-		}
 		return handler(srv, s)
 	}
 	l := t.link.Load()
@@ -186,10 +196,10 @@ func (t *Transport) admitStream(srv any, s grpc.ServerStream, info *grpc.StreamS
 
 // admitCall is the interceptor of unary calls.
 func (t *Transport) admitCall(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	if err := certified(ctx); err != nil {
+		return nil, err
+	}
 	if !strings.HasPrefix(info.FullMethod, linkMethods) {
-		if err := t.certified(ctx, info.FullMethod); err != nil {
-			return nil, err
-		}
 		return handler(ctx, request)
 	}
 	l := t.link.Load()
@@ -199,14 +209,11 @@ func (t *Transport) admitCall(ctx context.Context, request any, info *grpc.Unary
 	return l.admitCall(ctx, request, handler)
 }
 
-// certified fails unless the caller has a certificate, or the method may be called
-// without one.
-func (t *Transport) certified(ctx context.Context, method string) error {
+// certified fails unless the caller has a certificate. serverCredentials let no other caller
+// get here.
+func certified(ctx context.Context) error {
 	p, _ := peer.FromContext(ctx)
 	if info, ok := p.AuthInfo.(credentials.TLSInfo); ok && len(info.State.PeerCertificates) > 0 {
-		return nil
-	}
-	if t.opts.JoinService != "" && strings.HasPrefix(method, "/"+t.opts.JoinService+"/") {
 		return nil
 	}
 	return status.Error(codes.PermissionDenied, "the caller has no certificate of this cluster")

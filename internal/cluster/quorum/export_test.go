@@ -8,3 +8,9 @@ func AskOlder(ctx context.Context, t *Token) error {
 	_, err := t.ask(ctx, t.Addresses[0], &joinRequest{Secret: t.Secret, Server: "older"})
 	return err
 }
+
+// Address returns where others reach the node.
+func (q *Quorum) Address() string { return q.opts.Address }
+
+// LogName returns the name of the log.
+func (q *Quorum) LogName() string { return q.node.Cluster() }

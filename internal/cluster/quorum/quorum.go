@@ -20,8 +20,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"github.com/ostiary/ostiary/internal/cluster/certificate"
 	"github.com/ostiary/ostiary/internal/cluster/link"
+	"github.com/ostiary/ostiary/internal/cluster/quorum/wire"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/raft"
 	"github.com/ostiary/ostiary/storage/sharedlog"
@@ -95,7 +98,7 @@ func (q *Quorum) open(ctx context.Context) error {
 	}
 	var err error
 	q.transport, err = link.NewTransport(link.TransportOptions{Address: q.opts.Address, Files: q.files, Listener: q.opts.Listener,
-		Refused: q.opts.Refused, JoinService: joinService})
+		Refused: q.opts.Refused, Join: func(to grpc.ServiceRegistrar) { wire.RegisterJoinServer(to, joinService{quorum: q}) }})
 	if err != nil {
 		return err
 	}
@@ -112,7 +115,6 @@ func (q *Quorum) open(ctx context.Context) error {
 		return err
 	}
 	q.node.Register(q.transport)
-	q.registerJoin()
 	q.transport.Serve()
 	if err := q.enter(ctx, q.isVoter()); err != nil {
 		return fmt.Errorf("join the other nodes: %w", err)

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/ostiary/ostiary/internal/cluster/certificate"
+	"github.com/ostiary/ostiary/internal/cluster/quorum/wire"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/raft"
 	"github.com/ostiary/ostiary/storage/sharedlog"
@@ -70,13 +71,6 @@ func (q *Quorum) Token(ctx context.Context, valid time.Duration) (*Token, error)
 	return &Token{Addresses: all[:min(len(all), addressesMax)], Authority: q.files.Fingerprint(), Secret: secret}, nil
 }
 
-// The service with which a node joins. It is called without a certificate. Each message
-// is a google.protobuf.BytesValue with msgpack.
-const (
-	joinService = "ostiary.join.v1.Join"
-	joinMethod  = "Join"
-)
-
 // joinRequest asks for the certificates of the cluster.
 type joinRequest struct {
 	Secret []byte `msgpack:"s"`
@@ -94,34 +88,32 @@ type joinAnswer struct {
 	HolderLease time.Duration `msgpack:"h,omitempty"` // of the cluster
 }
 
-func (q *Quorum) registerJoin() {
-	q.transport.RegisterService(&grpc.ServiceDesc{ServiceName: joinService, HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{
-		MethodName: joinMethod,
-		Handler: func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-			var in wrapperspb.BytesValue
-			var request joinRequest
-			if err := decode(&in); err != nil {
-				return nil, err
-			}
-			if err := msgpack.Unmarshal(in.GetValue(), &request); err != nil {
-				return nil, status.Error(codes.InvalidArgument, err.Error())
-			}
-			answer, err := q.admit(ctx, &request)
-			if err != nil {
-				q.opts.Log.Warn("a node that wants to join is refused", "node", request.Server, "error", err)
-				code := codes.Unavailable
-				switch {
-				case errors.Is(err, raft.ErrToken):
-					code = codes.PermissionDenied
-				case errors.Is(err, storage.ErrFormat):
-					code = codes.FailedPrecondition
-				}
-				return nil, status.Error(code, err.Error())
-			}
-			b, err := msgpack.Marshal(answer)
-			return wrapperspb.Bytes(b), err
-		},
-	}}}, q)
+// joinService implements [wire.JoinServer]. Each message has msgpack.
+type joinService struct {
+	wire.UnimplementedJoinServer
+	quorum *Quorum
+}
+
+// Join implements [wire.JoinServer].
+func (s joinService) Join(ctx context.Context, in *wrapperspb.BytesValue) (*wrapperspb.BytesValue, error) {
+	var request joinRequest
+	if err := msgpack.Unmarshal(in.GetValue(), &request); err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	answer, err := s.quorum.admit(ctx, &request)
+	if err != nil {
+		s.quorum.opts.Log.Warn("a node that wants to join is refused", "node", request.Server, "error", err)
+		code := codes.Unavailable
+		switch {
+		case errors.Is(err, raft.ErrToken):
+			code = codes.PermissionDenied
+		case errors.Is(err, storage.ErrFormat):
+			code = codes.FailedPrecondition
+		}
+		return nil, status.Error(code, err.Error())
+	}
+	b, err := msgpack.Marshal(answer)
+	return wrapperspb.Bytes(b), err
 }
 
 // admit uses the token of a node that joins, if it reads the log: otherwise nothing
@@ -204,8 +196,8 @@ func (t *Token) ask(ctx context.Context, at string, r *joinRequest) (*joinAnswer
 	if err != nil {
 		return nil, err
 	}
-	var out wrapperspb.BytesValue
-	if err := conn.Invoke(ctx, "/"+joinService+"/"+joinMethod, wrapperspb.Bytes(b), &out); err != nil {
+	out, err := wire.NewJoinClient(conn).Join(ctx, wrapperspb.Bytes(b))
+	if err != nil {
 		switch s := status.Convert(err); s.Code() {
 		case codes.PermissionDenied:
 			return nil, &refusal{s.Message(), raft.ErrToken}
