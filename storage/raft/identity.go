@@ -103,10 +103,12 @@ func (n *Node) admitted(ctx context.Context) (from string, err error) {
 		return ""
 	}
 	from = value(headerFrom)
-	refuse := func(format string, args ...any) (string, error) {
-		why := fmt.Sprintf(format, args...)
+	refuseWith := func(code codes.Code, why string) (string, error) {
 		n.opts.Log.Warn("a call of another node is refused", "node", from, "why", why)
-		return from, status.Error(codes.PermissionDenied, why)
+		return from, status.Error(code, why)
+	}
+	refuse := func(format string, args ...any) (string, error) {
+		return refuseWith(codes.PermissionDenied, fmt.Sprintf(format, args...))
 	}
 	low, high := n.versions()
 	theirLow, errLow := strconv.Atoi(value(headerVersionMin))
@@ -128,6 +130,9 @@ func (n *Node) admitted(ctx context.Context) (from string, err error) {
 		return refuse("node %s looks for node %s at this address, and this is node %s: remove the node that is gone", from, to, n.id)
 	case isClosed(n.opened) && n.gone(from):
 		return refuse(removedText, from)
+	}
+	if code, err := n.certified(ctx, from); err != nil {
+		return refuseWith(code, err.Error())
 	}
 	return from, nil
 }

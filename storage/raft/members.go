@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	consensus "github.com/hashicorp/raft"
@@ -98,6 +97,8 @@ type memberChange struct {
 	Process string `msgpack:"i,omitempty"`
 	// PassedOn is true if the node that was asked does not lead, and asks the leader.
 	PassedOn bool `msgpack:"p,omitempty"`
+	// Known asks for the address of a member instead, which is the text of the outcome.
+	Known string `msgpack:"k,omitempty"`
 }
 
 // changeMembers makes a change of the servers on the leader.
@@ -119,6 +120,9 @@ func (n *Node) serveMembers(ctx context.Context, from string, request []byte) ou
 	if err := msgpack.Unmarshal(request, &c); err != nil {
 		return outcomeOf(fmt.Errorf("%w: change of members: %w", storage.ErrDamaged, err))
 	}
+	if c.Known != "" {
+		return n.serveKnown(from, c.Known)
+	}
 	if !c.PassedOn {
 		// A node that joins, or has moved, asks for itself, and this node answers for it.
 		if c.Add.ID != from {
@@ -126,6 +130,11 @@ func (n *Node) serveMembers(ctx context.Context, from string, request []byte) ou
 		}
 		if err := n.mayJoin(ctx, from); err != nil {
 			return outcomeOf(err)
+		}
+		if n.opts.Certified != nil {
+			if _, err := n.opts.Certified(ctx, from, c.Add.Address); err != nil {
+				return outcomeOf(fmt.Errorf("%w: %w", ErrRefused, err))
+			}
 		}
 		return outcomeOf(n.changeMembers(ctx, &c))
 	}
@@ -135,9 +144,21 @@ func (n *Node) serveMembers(ctx context.Context, from string, request []byte) ou
 	return outcomeOf(n.makeChange(ctx, &c))
 }
 
+// serveKnown answers another member with the address of a member.
+func (n *Node) serveKnown(from, id string) outcome {
+	members, err := n.Members()
+	if err == nil && addressOf(members, from) == "" {
+		err = fmt.Errorf("%w: node %s is no member", ErrRefused, from)
+	}
+	if err != nil {
+		return outcomeOf(err)
+	}
+	return outcome{Text: addressOf(members, id)}
+}
+
 func (n *Node) isMember(id string) bool {
 	members, err := n.Members()
-	return err == nil && slices.ContainsFunc(members, func(m Member) bool { return m.ID == id })
+	return err == nil && addressOf(members, id) != ""
 }
 
 // mayJoin fails with ErrRefused unless a server is a member, or was admitted.

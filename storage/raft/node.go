@@ -40,6 +40,15 @@ type Options struct {
 	// Cluster is the name of the log that a new folder becomes a part of, see
 	// [Node.Cluster]. It is not used with First. Open fails for a new folder without both.
 	Cluster string
+	// Peers are addresses of other nodes, which the node asks for the members while its own
+	// part of the log may not have them.
+	Peers []string
+	// Certified fails unless the certificate with which a call came is that of the node
+	// with an id, which others reach at an address; "" if the address is not known. It is
+	// asked for each call. named is true if the certificate itself names a node. Nil takes
+	// each caller for the node that it names, as a test may whose server only its own nodes
+	// reach.
+	Certified func(ctx context.Context, id, address string) (named bool, err error)
 	// Log gets what the consensus reports. Nil drops it.
 	Log *slog.Logger
 	// HolderLease is the one of the cluster of a new folder, see [sharedlog.Settings]; 0
@@ -83,6 +92,8 @@ type Node struct {
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	broken chan struct{} // closed when the disk has failed
+
+	looking sync.Mutex // held while members are looked up, see lookUp
 
 	mu      sync.Mutex
 	rounds  int    // that are under way, see verifyLeader

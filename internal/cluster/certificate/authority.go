@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"net/url"
 	"strings"
 	"time"
 )
@@ -102,6 +103,16 @@ func (a *Authority) Name() string { return a.certificate.Subject.CommonName }
 // names or IP addresses. It is valid to until, or as long as the authority if that is
 // shorter. Issue fails if there is no name, or if one is neither.
 func (a *Authority) Issue(names []string, now, until time.Time) (Pair, error) {
+	return a.issue("", names, now, until)
+}
+
+// IssueNode is like Issue, and names the node with an id in the certificate, which no
+// other node can use then, see [CheckNode].
+func (a *Authority) IssueNode(id string, names []string, now, until time.Time) (Pair, error) {
+	return a.issue(id, names, now, until)
+}
+
+func (a *Authority) issue(id string, names []string, now, until time.Time) (Pair, error) {
 	if len(names) == 0 {
 		return Pair{}, errors.New("no name for the certificate, expected one or more")
 	}
@@ -119,6 +130,9 @@ func (a *Authority) Issue(names []string, now, until time.Time) (Pair, error) {
 			return Pair{}, err
 		}
 		template.DNSNames = append(template.DNSNames, name)
+	}
+	if id != "" {
+		template.URIs = []*url.URL{{Scheme: nodeScheme, Opaque: nodePrefix + id}}
 	}
 	if end := a.Expires(); until.After(end) {
 		until = end

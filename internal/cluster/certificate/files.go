@@ -142,6 +142,13 @@ func (f *Files) Verify(chain []*x509.Certificate, use x509.ExtKeyUsage) error {
 // Expires returns until when the certificate of the node is valid.
 func (f *Files) Expires() time.Time { return f.current.Load().own.Leaf.NotAfter }
 
+// Node returns the id of the node that its certificate names, see [NodeOf]; "" if it
+// names none.
+func (f *Files) Node() string {
+	id, _ := NodeOf(f.current.Load().own.Leaf)
+	return id
+}
+
 // Covers fails unless the certificate of the node is for a host.
 func (f *Files) Covers(host string) error { return Covers(f.current.Load().own.Leaf, host) }
 

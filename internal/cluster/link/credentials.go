@@ -74,6 +74,9 @@ func (c clientCredentials) ClientHandshake(ctx context.Context, _ string, raw ne
 	tracked := &conn{Conn: raw, gate: c.gate}
 	done, info, err := credentials.NewTLS(c.gate.files.Dial(c.host)).ClientHandshake(ctx, c.host, tracked)
 	if err == nil {
+		err = c.answers(info)
+	}
+	if err == nil {
 		err = c.gate.verified(tracked, info)
 	}
 	if err != nil {
@@ -84,6 +87,15 @@ func (c clientCredentials) ClientHandshake(ctx context.Context, _ string, raw ne
 		return nil, nil, err
 	}
 	return done, info, nil
+}
+
+// answers fails if the certificate of the other end names another node than the one that
+// is called. Its host was compared in the handshake.
+func (c clientCredentials) answers(info credentials.AuthInfo) error {
+	if c.who == "" {
+		return nil
+	}
+	return certificate.CheckNode(info.(credentials.TLSInfo).State.PeerCertificates[0], c.who, c.host)
 }
 
 // ServerHandshake implements [credentials.TransportCredentials].

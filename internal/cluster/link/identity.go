@@ -91,19 +91,35 @@ func (l *Link) admit(ctx context.Context) (cluster.Peer, error) {
 		return from, err
 	}
 	from.Address = n.Address
-	host, _, err := net.SplitHostPort(n.Address)
-	if err != nil {
-		return from, fmt.Errorf("%w: node %s is registered with the invalid address %q", cluster.ErrPeer, from.ID, n.Address)
-	}
-	p, _ := peer.FromContext(ctx)
-	info, ok := p.AuthInfo.(credentials.TLSInfo)
-	if !ok || len(info.State.PeerCertificates) == 0 {
-		return from, fmt.Errorf("%w: node %s has no certificate", cluster.ErrPeer, from.ID)
-	}
-	if err := certificate.Covers(info.State.PeerCertificates[0], host); err != nil {
-		return from, fmt.Errorf("%w: node %s: %w, the registered host of the node", cluster.ErrPeer, from.ID, err)
+	if _, err := CheckCaller(ctx, from.ID.String(), n.Address); err != nil {
+		return from, fmt.Errorf("%w: %w", cluster.ErrPeer, err)
 	}
 	return from, nil
+}
+
+// CheckCaller fails unless the certificate with which a call came is that of the node with
+// an id, which is registered at an address, see [certificate.CheckNode]. An empty address
+// is one that is not known. named is true if the certificate names a node.
+func CheckCaller(ctx context.Context, id, address string) (named bool, err error) {
+	host := ""
+	if address != "" {
+		if host, _, err = net.SplitHostPort(address); err != nil {
+			return false, fmt.Errorf("node %s is registered with the invalid address %q", id, address)
+		}
+	}
+	p, _ := peer.FromContext(ctx)
+	if p == nil {
+		p = &peer.Peer{}
+	}
+	info, ok := p.AuthInfo.(credentials.TLSInfo)
+	if !ok || len(info.State.PeerCertificates) == 0 {
+		return false, fmt.Errorf("node %s has no certificate", id)
+	}
+	shown := info.State.PeerCertificates[0]
+	if err := certificate.CheckNode(shown, id, host); err != nil {
+		return certificate.Names(shown), fmt.Errorf("node %s: %w", id, err)
+	}
+	return certificate.Names(shown), nil
 }
 
 // fromKey is the key of the context value with the calling node.

@@ -29,9 +29,9 @@ const (
 )
 
 // ownFiles returns the certificates of a node whose cluster has its own authority, and
-// makes those that are missing, or are not for the host of the address. The authority is
-// made only for the first node of a cluster.
-func ownFiles(folder, address string, first bool) (*certificate.Files, error) {
+// makes those that are missing, or are not for the node with an id and the host of its
+// address. The authority is made only for the first node of a cluster.
+func ownFiles(folder, id, address string, first bool) (*certificate.Files, error) {
 	pair, err := readPair(folder, authorityName, authorityKeyName)
 	if errors.Is(err, fs.ErrNotExist) && first {
 		now := time.Now()
@@ -49,23 +49,23 @@ func ownFiles(folder, address string, first bool) (*certificate.Files, error) {
 	open := func() (*certificate.Files, error) {
 		return certificate.Open(filepath.Join(folder, ownName), filepath.Join(folder, ownKeyName), filepath.Join(folder, authorityName), nil)
 	}
-	if f, err := open(); err == nil && f.Covers(host) == nil && time.Until(f.Expires()) > renewBefore {
+	if f, err := open(); err == nil && f.Node() == id && f.Covers(host) == nil && time.Until(f.Expires()) > renewBefore {
 		return f, nil
 	}
-	if err := issue(folder, pair, host); err != nil {
+	if err := issue(folder, pair, id, host); err != nil {
 		return nil, err
 	}
 	return open()
 }
 
-// issue makes the certificate of a node.
-func issue(folder string, pair certificate.Pair, host string) error {
+// issue makes the certificate of the node with an id.
+func issue(folder string, pair certificate.Pair, id, host string) error {
 	authority, err := certificate.ReadAuthority(pair)
 	if err != nil {
 		return fmt.Errorf("authority of the cluster: %w", err)
 	}
 	now := time.Now()
-	own, err := authority.Issue([]string{host}, now, now.AddDate(0, 0, ownDays))
+	own, err := authority.IssueNode(id, []string{host}, now, now.AddDate(0, 0, ownDays))
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (q *Quorum) renew() error {
 		return err
 	}
 	host, _, _ := net.SplitHostPort(q.opts.Address) // it was checked
-	if err := issue(q.opts.Folder, pair, host); err != nil {
+	if err := issue(q.opts.Folder, pair, q.state.ID.String(), host); err != nil {
 		return err
 	}
 	return q.transport.Reload()

@@ -103,7 +103,7 @@ func (q *Quorum) open(ctx context.Context) error {
 		return err
 	}
 	o := raft.Options{Folder: q.file(logName), Address: q.opts.Address, Dial: q.transport.Dial, Log: q.opts.Log,
-		ID: q.state.ID.String(), First: q.state.Cluster == "", HolderLease: q.state.HolderLease}
+		Certified: link.CheckCaller, Peers: q.state.Peers, ID: q.state.ID.String(), First: q.state.Cluster == "", HolderLease: q.state.HolderLease}
 	if !q.state.Begun {
 		o.Cluster = q.state.Cluster
 	}
@@ -152,9 +152,10 @@ func (q *Quorum) prepare(ctx context.Context) (err error) {
 	if err := q.state.write(q.opts.Folder); err != nil {
 		return err
 	}
-	if q.files = q.opts.Files; q.files == nil {
-		q.files, err = ownFiles(q.opts.Folder, q.opts.Address, q.state.Cluster == "")
+	if q.files = q.opts.Files; q.files != nil {
+		return nil
 	}
+	q.files, err = ownFiles(q.opts.Folder, q.state.ID.String(), q.opts.Address, q.state.Cluster == "")
 	return err
 }
 
