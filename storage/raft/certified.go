@@ -12,6 +12,8 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+
+	"github.com/ostiary/ostiary/storage/raft/wire"
 )
 
 // certified fails, with the code for the caller, unless the certificate of a call is that
@@ -30,7 +32,7 @@ func (n *Node) certified(ctx context.Context, from string) (codes.Code, error) {
 		return codes.OK, nil
 	case named:
 		return codes.PermissionDenied, err
-	case address == "" && strings.HasSuffix(method, "/"+methodMembers):
+	case address == "" && method == wire.Raft_Members_FullMethodName:
 		return codes.OK, nil
 	}
 	now, errLook := n.lookUp(ctx, from)
@@ -84,7 +86,7 @@ func (n *Node) lookUp(ctx context.Context, id string) (string, error) {
 	answers := make(chan answer, len(ask))
 	for _, at := range ask {
 		go func() {
-			o, err := n.call(ctx, at, methodMembers, request)
+			o, err := n.call(ctx, at, wire.RaftClient.Members, request)
 			if err == nil {
 				err = o.err()
 			}
