@@ -76,3 +76,36 @@ func TestResetMeanwhile(t *testing.T) {
 		}
 	}
 }
+
+// TestRevokedInItsSecond changes a user six times within one second, logs in and revokes the
+// new token, whose time of issue is later than the clock. The token is not valid afterwards.
+func TestRevokedInItsSecond(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	c := newCloudWith(t, settings.Deployment{Rounds: 4, Clock: func() time.Time { return now }})
+	bob := c.id("users", "user", `"name":"bob","password":"old"`)
+	for range 3 {
+		for _, enabled := range []string{`false,"password":"new"`, `true,"password":"old"`} {
+			c.ok(200, "PATCH", "/v3/users/"+bob, `{"user":{"enabled":`+enabled+`}}`, "user")
+		}
+	}
+	token := c.token("bob", "old", `"unscoped"`)
+	child := c.do("POST", "/v3/auth/tokens", "", `{"auth":{"identity":{"methods":["token"],"token":{"id":"`+token+`"}}}}`)
+	validate := func(token string) answer {
+		return c.do("GET", "/v3/auth/tokens", c.admin, "", "X-Subject-Token", token)
+	}
+	if a := validate(token); a.status != 200 || a.body["token"].(map[string]any)["issued_at"] != "2026-03-01T12:00:06.000000Z" {
+		t.Fatalf("a new token: %d %s", a.status, a.text)
+	}
+	if a := c.do("DELETE", "/v3/auth/tokens", c.admin, "", "X-Subject-Token", token); a.status != 204 {
+		t.Fatalf("%d %s", a.status, a.text)
+	}
+	for _, x := range []string{token, child.header.Get("X-Subject-Token")} {
+		if a := validate(x); a.status != 404 {
+			t.Errorf("after 204: %d %s", a.status, a.text)
+		}
+	}
+	if a := validate(c.token("bob", "old", `"unscoped"`)); a.status != 200 {
+		t.Errorf("a token of a later login: %d %s", a.status, a.text)
+	}
+}

@@ -608,7 +608,7 @@ func (c *call) revokeToken() error {
 	if err := c.may("revoke_token", access.Target{"target.token.user_id": t.Payload.UserID}); err != nil {
 		return err
 	}
-	if err := c.id.RevokeToken(c.Context(), t.Payload); err != nil {
+	if err := c.id.RevokeToken(c.Context(), t); err != nil {
 		return err
 	}
 	return c.done()

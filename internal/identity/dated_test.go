@@ -43,7 +43,7 @@ func TestTokensBeforeRevocations(t *testing.T) {
 			return d.Delete(ctx, identity.Group, group.ID)
 		},
 		"a revoked token": func(ctx context.Context, _, _ *identity.Record, from *identity.Token) error {
-			return d.RevokeToken(ctx, from.Payload)
+			return d.RevokeToken(ctx, from)
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -90,6 +90,34 @@ func TestTokensBeforeRevocations(t *testing.T) {
 				t.Errorf("a token from after %s: %v", what, err)
 			}
 		})
+	}
+}
+
+// TestRegroupedMeanwhile makes a token of a federated user while a login with other groups is
+// decided and not durable yet, in a later second. It is not valid after that login.
+func TestRegroupedMeanwhile(t *testing.T) {
+	t.Parallel()
+	gate := &storagetest.Gate{Driver: memory.New()}
+	t.Cleanup(func() { gate.Close() })
+	d := deployOn(t, gate)
+	d.federate()
+	from := d.federated("one")
+	gate.Entered, gate.Leave = make(chan struct{}, 9), make(chan error, 9)
+	ended := make(chan *identity.Token, 1)
+	go func() { ended <- d.federated("two") }()
+	<-gate.Entered
+	d.clock.move(2 * time.Second)
+	x, err := d.Issue(t.Context(), from.User.ID, identity.Scope{}, []string{"token"}, from)
+	d.ok(err)
+	for range cap(gate.Leave) {
+		gate.Leave <- nil
+	}
+	after := <-ended
+	if _, err := d.valid(x); err == nil {
+		t.Error("a token with the groups from before is valid")
+	}
+	if _, err := d.valid(after); err != nil {
+		t.Errorf("the token of the later login: %v", err)
 	}
 }
 

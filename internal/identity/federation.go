@@ -178,7 +178,9 @@ func (r *Record) remoteIDs() (ids []string) {
 func (s *Service) LoginFederated(ctx context.Context, a Assertion) (*Token, error) {
 	var user string
 	var groups []string
+	var revoked []Revocation
 	d, err := s.write(ctx, func(d *directory) (ostiary.WriteRequest, error) {
+		revoked = nil
 		p, m, err := d.provider(a)
 		if err != nil {
 			return ostiary.WriteRequest{}, err
@@ -200,11 +202,14 @@ func (s *Service) LoginFederated(ctx context.Context, a Assertion) (*Token, erro
 		if err := l.shadow(result.User); err != nil {
 			return ostiary.WriteRequest{}, err
 		}
-		user = l.user.ID
+		user, revoked = l.user.ID, l.revoked
 		ActAs(ctx, user)
 		return l.write, l.projects(ctx, result.Projects, m.Version() == mapping.Version3)
 	})
 	if err != nil {
+		return nil, err
+	}
+	if err := s.final(ctx, revoked...); err != nil {
 		return nil, err
 	}
 	u, err := d.get(User, user)
@@ -311,6 +316,7 @@ type federatedLogin struct {
 	groups    []string // groups that the mapping yields
 	user      *Record
 	write     ostiary.WriteRequest
+	revoked   []Revocation // events of the write
 }
 
 // shadow makes or updates the record of a user. A change of the groups makes the
@@ -344,7 +350,8 @@ func (l *federatedLogin) shadow(u mapping.User) error {
 			return unauthorized("user " + known.ID + " belongs to another identity provider or protocol")
 		}
 		if !slices.Equal(old.GroupIDs, l.groups) {
-			l.service.revoke(l.directory, &l.write, Revocation{UserID: known.ID})
+			l.revoked = []Revocation{{UserID: known.ID}}
+			l.service.revoke(l.directory, &l.write, l.revoked[0])
 		}
 	}
 	x.Name, x.Federated = name, &identity

@@ -319,7 +319,11 @@ func (s *Service) issue(ctx context.Context, p *token.Payload, on ...rest) (*Tok
 	if err != nil {
 		return nil, err
 	}
-	t, err := s.expandOn(ctx, d, p, d.issueTime(append(d.agents(p.TrustID), p.UserID), now))
+	issued := d.issueTime(append(d.agents(p.TrustID), p.UserID), now)
+	if issued.Sub(now) > clockSkewMax {
+		return nil, unauthorized("the tokens of user " + p.UserID + ", or of a user of the trust, were revoked too often: a token can be made " + (issued.Sub(now) - clockSkewMax).String() + " later")
+	}
+	t, err := s.expandOn(ctx, d, p, issued)
 	if errors.Is(err, &Error{Reason: NotFound}) {
 		return nil, unauthorized(err.Error())
 	}
@@ -336,14 +340,27 @@ func (s *Service) moment(ctx context.Context) (time.Time, *directory, error) {
 }
 
 // issueTime returns the time of issue of a new token, in whole seconds. It is
-// later than every revocation of the users' tokens, if need be in the next second,
-// so that the new token is valid and no older token is.
+// later than every revocation of the users' tokens, if need be in a later second than
+// the current one, so that the new token is valid and no older token is.
 func (d *directory) issueTime(users []string, now time.Time) time.Time {
 	issued := now.Truncate(time.Second)
 	for _, user := range users {
 		if latest, ok := d.revocations.latest.Get("user " + user); ok && latest >= issued.Unix() {
 			issued = time.Unix(latest+1, 0).UTC()
 		}
+	}
+	return issued
+}
+
+// issuedUntil returns the latest time of issue that a token of a user can have. Tokens of a
+// trust are dated after the revocations of all users of its chain.
+func (d *directory) issuedUntil(user string, now time.Time) time.Time {
+	issued := d.issueTime([]string{user}, now)
+	if d.revocations.newest < now.Unix() {
+		return issued
+	}
+	for _, x := range d.trustsOf(user) {
+		issued = later(issued, d.issueTime(d.agents(x.ID), now))
 	}
 	return issued
 }
@@ -511,19 +528,16 @@ func (s *Service) expandScope(ctx context.Context, d *directory, t *Token) (err 
 }
 
 // RevokeToken makes a token invalid, and every token that was made from it.
-func (s *Service) RevokeToken(ctx context.Context, p *token.Payload) error {
-	e := Revocation{AuditID: p.AuditIDs[0]}
-	if len(p.AuditIDs) == 1 { // the first token of its chain
-		e = Revocation{ChainID: p.AuditIDs[0]}
+func (s *Service) RevokeToken(ctx context.Context, t *Token) error {
+	e := Revocation{AuditID: t.Payload.AuditIDs[0], IssuedBefore: later(s.now(), t.Issued)}
+	if len(t.Payload.AuditIDs) == 1 { // the first token of its chain
+		e.AuditID, e.ChainID = "", e.AuditID
 	}
 	_, err := s.write(ctx, func(d *directory) (w ostiary.WriteRequest, err error) {
 		s.revoke(d, &w, e)
 		return w, nil
 	})
-	if err != nil {
-		return err
-	}
-	return s.final(ctx, e)
+	return err
 }
 
 // RevokeTokensOf makes all tokens of a user invalid.

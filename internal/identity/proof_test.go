@@ -364,7 +364,7 @@ func TestRescopeOfRevoked(t *testing.T) {
 	first := d.token(bob.ID, identity.Scope{})
 	second, err := d.Issue(t.Context(), bob.ID, identity.Scope{}, []string{"token"}, first)
 	d.ok(err)
-	d.ok(d.RevokeToken(t.Context(), second.Payload))
+	d.ok(d.RevokeToken(t.Context(), second))
 	_, err = d.Issue(t.Context(), bob.ID, identity.Scope{}, []string{"token"}, second)
 	d.fails(err, identity.Unauthorized, "not valid any more")
 	_, err = d.Issue(t.Context(), bob.ID, identity.Scope{}, []string{"token"}, first)

@@ -17,8 +17,8 @@ import (
 // documentPrefix.
 const revocationKind = "revocation"
 
-// Revocation is an event that makes tokens invalid: those that were issued at
-// IssuedBefore or earlier, and to which the one id that is set belongs.
+// Revocation is an event that makes tokens invalid: those to which the one id that is set
+// belongs. Of the tokens of a user, those that were issued at IssuedBefore or earlier.
 type Revocation struct {
 	// AuditID is the audit id of one token.
 	AuditID string `json:"audit_id,omitempty"`
@@ -54,10 +54,11 @@ func (r *Revocation) subject() string {
 type revocations struct {
 	events btree.Map[string, *Revocation] // by key of their document
 	latest btree.Map[string, int64]       // IssuedBefore in Unix seconds, by subject
+	newest int64                          // the largest value that latest has had
 }
 
 func (r *revocations) edit() revocations {
-	return revocations{r.events.Edit(), r.latest.Edit()}
+	return revocations{r.events.Edit(), r.latest.Edit(), r.newest}
 }
 
 func (r *revocations) put(key string, body []byte) error {
@@ -69,6 +70,7 @@ func (r *revocations) put(key string, body []byte) error {
 	before := e.IssuedBefore.Unix()
 	if old, ok := r.latest.Get(e.subject()); !ok || before > old {
 		r.latest.Set(e.subject(), before)
+		r.newest = max(r.newest, before)
 	}
 	return nil
 }
@@ -82,14 +84,17 @@ func (r *revocations) remove(key string) {
 	}
 }
 
-// revoked returns whether an event covers a token.
+// revoked returns whether an event covers a token. An event about one token, a chain or a
+// trust covers all that has its id, at whatever time it was issued, because no such id is
+// used again: a token that was made meanwhile, or is dated later than the event, is covered
+// too. A user gets new tokens, so an event about a user covers those until its time.
 func (r *revocations) revoked(p *token.Payload, issued time.Time) bool {
 	if r.latest.Len() == 0 {
 		return false
 	}
 	covers := func(kind, id string) bool {
-		latest, ok := r.latest.Get(kind + " " + id)
-		return ok && id != "" && issued.Unix() <= latest
+		_, ok := r.latest.Get(kind + " " + id)
+		return ok && id != ""
 	}
 	if r.revokedUser(p.UserID, issued) || covers("trust", p.TrustID) {
 		return true
@@ -132,17 +137,14 @@ func (r *Revocation) document() ostiary.Document {
 	return ostiary.Document{Kind: documentPrefix + revocationKind, Key: key, Body: body}
 }
 
-// revoke adds an event to a write, and removes events whose tokens have expired.
+// revoke adds an event to a write, and removes events whose tokens have expired. An event
+// about a user covers every token that the user can have, also those that are dated later
+// than now because they were made in the second of an earlier event.
 func (s *Service) revoke(d *directory, w *ostiary.WriteRequest, e Revocation) {
 	now := s.now()
 	e.RevokedAt = now
-	if e.IssuedBefore.IsZero() {
-		e.IssuedBefore = now
-	}
-	// A token that was made in the second of the last event is dated one second
-	// later. The new event must cover it too.
-	if latest, ok := d.revocations.latest.Get(e.subject()); ok && latest >= e.IssuedBefore.Unix() {
-		e.IssuedBefore = time.Unix(latest+1, 0).UTC()
+	if e.UserID != "" {
+		e.IssuedBefore = later(now, d.issuedUntil(e.UserID, now))
 	}
 	w.Documents = append(w.Documents, e.document())
 	if len(w.RemoveDocuments) == 0 {
@@ -150,8 +152,8 @@ func (s *Service) revoke(d *directory, w *ostiary.WriteRequest, e Revocation) {
 	}
 }
 
-// final dates the events of a durable write again if the write became durable in a
-// later second than it was decided in. Until then, tokens were made on the state before
+// final dates the events of a durable write about users again if the write became durable
+// in a later second than it was decided in. Until then, tokens were made on the state before
 // the events, and those tokens are dated later than the events. The proof of a request
 // does not matter here, because it may rest on what the request has ended.
 func (s *Service) final(ctx context.Context, events ...Revocation) error {

@@ -227,10 +227,10 @@ func TestTokens(t *testing.T) {
 
 	// Revoking a child leaves the parent; revoking the parent ends both.
 	third := issue(scope, first)
-	d.ok(d.RevokeToken(ctx, third.Payload))
+	d.ok(d.RevokeToken(ctx, third))
 	d.fails(valid(third), identity.NotFound, "Failed to validate")
 	d.ok(errors.Join(valid(first), valid(second)))
-	d.ok(d.RevokeToken(ctx, first.Payload))
+	d.ok(d.RevokeToken(ctx, first))
 	d.fails(valid(first), identity.NotFound, "Failed to validate")
 	d.fails(valid(second), identity.NotFound, "Failed to validate")
 	d.ok(valid(unscoped))
@@ -256,7 +256,7 @@ func TestRevocationsEnd(t *testing.T) {
 	for range 5 {
 		x, err := d.Issue(t.Context(), admin.ID, identity.Scope{}, nil, nil)
 		d.ok(err)
-		d.ok(d.RevokeToken(t.Context(), x.Payload))
+		d.ok(d.RevokeToken(t.Context(), x))
 		d.clock.move(50 * time.Hour)
 	}
 	events, err := d.Revocations(t.Context(), time.Time{})

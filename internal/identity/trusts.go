@@ -359,6 +359,22 @@ func (d *directory) agents(trust string) (ids []string) {
 	return ids
 }
 
+// trustsOf returns the trusts in whose chains a user is: the user's own ones, and those
+// that redelegate one of them. A trust may occur several times. Chains that are too long
+// give no token, so they are not followed.
+func (d *directory) trustsOf(user string) []*Record {
+	all := d.referring(link{User, user}, Trust)
+	level := all
+	for range RedelegationsMax {
+		var next []*Record
+		for _, x := range level {
+			next = append(next, d.referring(link{Trust, x.ID}, Trust)...)
+		}
+		all, level = append(all, next...), next
+	}
+	return all
+}
+
 // trustRoles returns the ids of the roles that a trust gives. It fails with
 // Forbidden if a trustor in its chain has lost one of them.
 func (s *Service) trustRoles(ctx context.Context, d *directory, x *Record) ([]string, error) {

@@ -76,7 +76,7 @@ func TestTwoEngines(t *testing.T) {
 			return d.token(user.ID, identity.Scope{ProjectID: project.ID})
 		}
 		x := token(b)
-		a.ok(a.RevokeToken(ctx, x.Payload))
+		a.ok(a.RevokeToken(ctx, x))
 		wait.Until(t, "the revocation", func() bool { _, err := b.valid(x); return err != nil })
 		x = token(b)
 		a.ok(a.set(user, "new", false))

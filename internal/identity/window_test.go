@@ -18,7 +18,7 @@ func TestRevokedWindow(t *testing.T) {
 	d.ok(err)
 	free, err := d.Issue(t.Context(), eve.ID, identity.Scope{}, []string{"password"}, nil)
 	d.ok(err)
-	d.ok(d.RevokeToken(t.Context(), token.Payload))
+	d.ok(d.RevokeToken(t.Context(), token))
 	// A server with the same keys and a long life of tokens made this one.
 	long := *token.Payload
 	long.Expires = long.Expires.Add(10_000 * time.Hour)
@@ -34,7 +34,7 @@ func TestRevokedWindow(t *testing.T) {
 		d.clock.move(2 * time.Hour)
 		other, err := d.Issue(t.Context(), d.find(identity.User, "admin").ID, identity.Scope{}, []string{"password"}, nil)
 		d.ok(err)
-		d.ok(d.RevokeToken(t.Context(), other.Payload)) // removes old events
+		d.ok(d.RevokeToken(t.Context(), other)) // removes old events
 	}
 	if events, err := d.Revocations(t.Context(), time.Time{}); err != nil || len(events) > 27 {
 		t.Errorf("%d events, %v; want those of about 50 hours", len(events), err)
