@@ -43,8 +43,8 @@ func WithAccess(ctx context.Context, a Access) context.Context { return authz.Wi
 // AccessOf returns the access of a context, or nil if the context may do everything.
 func AccessOf(ctx context.Context) Access { return authz.AccessOf(ctx) }
 
-// SystemDoor is the name for which the store of the engine's own state has an alias. Lists
-// of stores leave such a store out, see [WithSystemStores].
+// SystemDoor is the name for which the store of the engine's own state has an alias, and
+// the name of that store. Lists of stores leave such a store out, see [WithSystemStores].
 const SystemDoor = "system"
 
 // systemKey is the key of [WithSystemStores].

@@ -75,8 +75,8 @@ func (c *call) listStores() error {
 		Next   string      `json:"next"`
 	}{Stores: []storeJSON{}}
 	stores := c.engine.Stores(c.Context(), after)
-	if name := values.Get("name"); values.Has("name") {
-		stores = c.engine.StoresByName(c.Context(), name, after)
+	if name := values.Get("name"); values.Has("name") { // which may be that of the system store
+		stores = c.engine.StoresByName(ostiary.WithSystemStores(c.Context()), name, after)
 	}
 	for info, err := range stores {
 		if err != nil {

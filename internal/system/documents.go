@@ -54,7 +54,7 @@ func (d *Documents[T]) Find(ctx context.Context) (*Stored[T], error) {
 // Create returns the replica of the system store, which it creates if there is none. A new
 // store has no schema.
 func (d *Documents[T]) Create(ctx context.Context) (*Stored[T], error) {
-	_, err := d.engine.CreateStore(Context(ctx), ostiary.CreateStoreRequest{Name: name, Aliases: map[string]string{ostiary.SystemDoor: alias}})
+	_, err := d.engine.CreateStore(Context(ctx), ostiary.CreateStoreRequest{Name: ostiary.SystemDoor, Aliases: map[string]string{ostiary.SystemDoor: alias}})
 	if err != nil && !errors.Is(err, ostiary.ErrStoreExists) {
 		return nil, err
 	}

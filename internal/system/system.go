@@ -11,11 +11,8 @@ import (
 	"github.com/ostiary/ostiary"
 )
 
-const (
-	// alias is the alias of the system store for [ostiary.SystemDoor].
-	alias = "default"
-	name  = "system"
-)
+// alias is the alias of the system store for [ostiary.SystemDoor].
+const alias = "default"
 
 // managingKey is the key of [Managing].
 type managingKey struct{}

@@ -88,7 +88,7 @@ func (s engineStores) StoreByID(ctx context.Context, text string) (client.StoreI
 func (s engineStores) StoresNamed(ctx context.Context, name string) (out []client.StoreInfo, err error) {
 	all := s.engine.Stores(ctx, storage.StoreID{})
 	if name != "" {
-		all = s.engine.StoresByName(ctx, name, storage.StoreID{})
+		all = s.engine.StoresByName(ostiary.WithSystemStores(ctx), name, storage.StoreID{})
 	}
 	for info, err := range all {
 		if err != nil {
@@ -257,11 +257,14 @@ func RequireNewName(name string, known []client.StoreInfo) error {
 // DoorNames are the names of all doors of this program.
 var DoorNames = [...]string{openfga.Name, native.Name, authzen.Name, permify.Name, xacml.Name, keystone.Name, onap.NamePDP, onap.NameAPI, onap.NamePAP}
 
+// SystemProtocol is the protocol of the system store, see [DoorOf].
+const SystemProtocol = "Ostiary"
+
 // DoorOf returns the protocol of the door whose records a store with these aliases
 // has, or "".
 func DoorOf(aliases map[string]string) string {
 	for _, d := range [...]struct{ door, protocol string }{{keystone.Name, "OpenStack Identity"}, {domain.Alias, "XACML"},
-		{onap.StoreDoor, "ONAP"}, {acp.Door, "document access control"}, {ostiary.SystemDoor, "Ostiary"}} {
+		{onap.StoreDoor, "ONAP"}, {acp.Door, "document access control"}, {ostiary.SystemDoor, SystemProtocol}} {
 		if aliases[d.door] != "" {
 			return d.protocol
 		}

@@ -47,7 +47,7 @@ var errorKinds = [...]struct {
 	err  error
 	kind string
 }{
-	{errNoFolder, kindNoFolder}, {errWhich, kindStores}, {ErrPartial, kindPartial}, {ErrSkipped, kindPartial}, {ErrUnsupported, kindUnsupported},
+	{errNoFolder, kindNoFolder}, {errWhich, kindStores}, {ErrPartial, kindPartial}, {ErrSkipped, kindPartial}, {ErrLeft, kindPartial}, {ErrUnsupported, kindUnsupported},
 	{ErrNoCollection, kindNotFound}, {ErrTarget, kindConflict},
 	{acp.ErrUndecided, kindBound}, {acp.ErrNotFound, kindNotFound}, {acp.ErrInput, kindInvalid}, {acp.ErrUnauthenticated, kindRefused},
 	{acp.ErrUnauthorized, kindRefused}, {acp.ErrForbidden, kindConflict}, {ostiary.ErrForbidden, kindRefused},
@@ -137,6 +137,9 @@ var ErrNoCollection = errors.New("no collection of policies")
 // ErrSkipped means that an import is complete except for tuples that no model
 // admits.
 var ErrSkipped = errors.New("tuples were not imported")
+
+// ErrLeft means that an import has not copied all stores of its source.
+var ErrLeft = errors.New("stores were not copied")
 
 // ErrTarget means that an import cannot continue with what the target has.
 var ErrTarget = errors.New("the target has another store")

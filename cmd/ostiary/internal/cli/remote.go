@@ -62,6 +62,12 @@ func (a *App) WithClient(ctx context.Context, create bool, guard Guard, f func(*
 	})
 }
 
+// ExpectCallers notes in the folder that WithClient has opened that its stores come from a
+// server that requires authentication, see [callers.Registry.Expect].
+func (a *App) ExpectCallers(ctx context.Context, source string) error {
+	return callers.New(a.engine, callers.Options{}).Expect(ctx, source)
+}
+
 // folderHandler returns the handler of the native door and the OpenFGA door on an
 // engine. report gets the causes of failures.
 func folderHandler(e *ostiary.Engine, report func(error)) (http.Handler, error) {
@@ -82,6 +88,8 @@ type Server struct {
 	URL   string
 	Flag  string // --server or --from
 	Token string
+	// Anonymous leaves out the key and the certificate of the client.
+	Anonymous bool
 }
 
 // Client returns a client of the server. wrap, if not nil, wraps the transport.
@@ -94,7 +102,7 @@ func (s *Server) Client(wrap func(http.RoundTripper) http.RoundTripper) (*client
 		return nil, fmt.Errorf("%w: invalid %s %q: expected http://HOST:PORT or https://HOST:PORT", ErrUsage, s.Flag, s.URL)
 	}
 	t := &serverTransport{server: s}
-	if t.next, err = s.App.transport(); err != nil {
+	if t.next, err = s.App.transport(!s.Anonymous); err != nil {
 		return nil, err
 	}
 	if wrap != nil {
@@ -134,8 +142,12 @@ func (t *serverTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 // certificatesBytesMax bounds the file of --ca-cert, in bytes.
 const certificatesBytesMax = 1 << 20
 
-// transport returns the transport to servers, with the certificates of the flags.
-func (a *App) transport() (http.RoundTripper, error) {
+// HasClientCertificate reports whether commands show a certificate to servers.
+func (a *App) HasClientCertificate() bool { return a.clientCert != "" }
+
+// transport returns the transport to servers, with the certificates to trust and, if certified
+// is true, that of the client.
+func (a *App) transport(certified bool) (http.RoundTripper, error) {
 	t := http.DefaultTransport.(*http.Transport)
 	if a.CaCert != "" {
 		var err error
@@ -144,7 +156,7 @@ func (a *App) transport() (http.RoundTripper, error) {
 		}
 	}
 	switch {
-	case a.clientCert == "" && a.clientKey == "":
+	case a.clientCert == "" && a.clientKey == "" || !certified:
 		return t, nil
 	case a.clientCert == "" || a.clientKey == "":
 		return nil, fmt.Errorf("%w: --client-cert and --client-key must be set together", ErrUsage)

@@ -70,12 +70,16 @@ type movedJSON struct {
 
 func (a *app) importCommand() *cobra.Command {
 	var from, key string
+	var open bool
 	cmd := &cobra.Command{Use: "import --from URL [STORE…]", Short: "Copy stores from a running OpenFGA or Ostiary to the data folder or a running server",
 		Long: "Copy stores from a running OpenFGA, another server with its API, or a running Ostiary, to the data folder, or with --server to a\n" +
 			"running ostiary serve: models in their order, tuples with their conditions, assertions. Ids of stores and models stay the same.\n" +
 			"STORE is an id of the source, or a name, which selects every store that has it; the default is all stores.\n\n" +
 			"From an Ostiary, expiries of tuples, attributes and aliases of stores arrive as well. Stores with the records of a door (Identity,\n" +
-			"XACML, ONAP, document access control) are not copied: to move them, stop the server and copy its data folder.\n\n" +
+			"XACML, ONAP, document access control) and the system store, which has the keys of callers, are not copied: to move them, stop the\n" +
+			"server and copy its data folder, or run ostiary migrate. Without STORE, the command names them and ends with exit code 2.\n\n" +
+			"If the source requires authentication, so does the copy: serve does not start on it without a key or --auth none, and --server\n" +
+			"must require keys. --open accepts a copy that everyone who reaches it can read.\n\n" +
 			"An interrupted import continues where it stopped when the same command runs again. Until it is complete, the copy answers no\n" +
 			"question. A store that is complete is not copied again, so a backup needs a new folder each time.\n" +
 			"From an Ostiary, the copy of a store has one revision: the newest one when its import began. From another server, tuples that are\n" +
@@ -109,22 +113,35 @@ func (a *app) importCommand() *cobra.Command {
 					return fmt.Errorf("store %s (%s): %s", s.ID, s.Name, ownedBy(owner))
 				}
 			}
+			closed, err := a.requiresCaller(cmd.Context(), source, at)
+			if err != nil {
+				return fmt.Errorf("find out whether %s requires authentication: %w", at.URL, err)
+			}
 			return a.withServer(cmd.Context(), true, nil, func(s *server) error {
-				return a.move(cmd.Context(), source, stores, func() moveTarget { return moveTarget{server: s} })
+				if closed && !open {
+					if err := a.closeTarget(cmd.Context(), s, at.URL); err != nil {
+						return err
+					}
+				}
+				hides := len(args) == 0 && closed && source.hides(cmd.Context(), stores)
+				return a.move(cmd.Context(), source, stores, hides, func() moveTarget { return moveTarget{server: s} })
 			})
 		}}
 	cmd.Flags().StringVar(&from, "from", "", "URL of the server to copy from, for example http://127.0.0.1:8080")
+	cmd.Flags().BoolVar(&open, "open", false, "accept that the copy of a server with keys can be read without one")
 	cmd.Flags().StringVar(&key, "from-token", "", "preshared key of that server; prefer the variable OSTIARY_FROM_TOKEN, because other users can read command lines")
 	return cmd
 }
 
-// move copies stores, each to a new target.
-func (a *app) move(ctx context.Context, source moveSource, stores []client.StoreInfo, target func() moveTarget) error {
-	out, refusals, skipped, left, before := []movedJSON{}, []string(nil), 0, 0, 0
+// move copies stores, each to a new target. hides is true if the source has stores that are
+// not among them. It fails with cli.ErrLeft or cli.ErrSkipped if something was not copied.
+func (a *app) move(ctx context.Context, source moveSource, stores []client.StoreInfo, hides bool, target func() moveTarget) error {
+	out, refusals, skipped, before := []movedJSON{}, []string(nil), 0, 0
+	var left []string
 	for _, s := range stores {
 		if owner := cli.DoorOf(s.Aliases); owner != "" {
 			out = append(out, movedJSON{Store: s.ID, Name: s.Name, NotCopied: ownedBy(owner)})
-			left++
+			left = append(left, s.Name)
 			a.Note("%s", out[len(out)-1].line())
 			continue
 		}
@@ -149,19 +166,26 @@ func (a *app) move(ctx context.Context, source moveSource, stores []client.Store
 			return err
 		}
 	} else {
-		fmt.Fprintf(a.Out, "imported %s from %s", cli.Plural(len(out)-left-before, "store"), source.url())
+		fmt.Fprintf(a.Out, "imported %s from %s", cli.Plural(len(out)-len(left)-before, "store"), source.url())
 		if before > 0 {
 			fmt.Fprintf(a.Out, ", imported before and not copied again: %s; for a new copy, import to a new folder", cli.Plural(before, "store"))
 		}
-		if left > 0 {
-			fmt.Fprintf(a.Out, ", not copied: %s", cli.Plural(left, "store"))
+		if len(left) > 0 {
+			fmt.Fprintf(a.Out, ", not copied: %s", cli.Plural(len(left), "store"))
 		}
 		fmt.Fprintln(a.Out)
 	}
-	if skipped > 0 {
-		return fmt.Errorf("%w: no model of their store admits them: %s\n%s", cli.ErrSkipped, cli.PluralOf(skipped, "tuple or attribute", "tuples or attributes"), strings.Join(refusals[:min(len(refusals), refusalsMax)], "\n"))
+	var errs []error
+	if len(left) > 0 {
+		errs = append(errs, fmt.Errorf("%w: %s; to move them, copy the data folder of the stopped server, or run ostiary migrate; to copy the others only, name them", cli.ErrLeft, strings.Join(left, ", ")))
 	}
-	return nil
+	if hides {
+		errs = append(errs, fmt.Errorf("%w: the key of %s may not see every store: expected one with the right admin on *, or the names of the stores to copy", cli.ErrLeft, cli.EnvName("from-token")))
+	}
+	if skipped > 0 {
+		errs = append(errs, fmt.Errorf("%w: no model of their store admits them: %s\n%s", cli.ErrSkipped, cli.PluralOf(skipped, "tuple or attribute", "tuples or attributes"), strings.Join(refusals[:min(len(refusals), refusalsMax)], "\n")))
+	}
+	return errors.Join(errs...)
 }
 
 func (m movedJSON) line() string {

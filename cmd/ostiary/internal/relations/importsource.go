@@ -25,6 +25,11 @@ type moveSource interface {
 	allow(silence time.Duration)
 	// chosen returns the stores with these names or ids, or all stores.
 	chosen(ctx context.Context, names []string) ([]client.StoreInfo, error)
+	// ask sends a request that needs a caller if the server requires authentication.
+	ask(ctx context.Context, c *client.Client) error
+	// hides reports whether the server may have stores that the client may not see, besides
+	// these.
+	hides(ctx context.Context, stores []client.StoreInfo) bool
 	// models returns the models of a store, oldest first: those at a token, or all for
 	// the token "".
 	models(ctx context.Context, store, token string) ([]ostiary.SchemaSource, error)
@@ -70,6 +75,9 @@ func newSource(ctx context.Context, at *cli.Server, silence time.Duration) (move
 
 // ownedBy returns the reason why a store with the records of a door is not copied.
 func ownedBy(protocol string) string {
+	if protocol == cli.SystemProtocol {
+		return "it has the keys of callers and of tokens, which only a copy of the data folder moves"
+	}
 	return "it has records of the protocol " + protocol + ", which only a copy of the data folder moves"
 }
 
@@ -96,6 +104,14 @@ func (s *openFGASource) chosen(ctx context.Context, names []string) ([]client.St
 	}
 	return out, nil
 }
+
+func (s *openFGASource) ask(ctx context.Context, c *client.Client) error {
+	_, err := c.Call(ctx, http.MethodGet, "/stores?page_size=1", nil, nil)
+	return err
+}
+
+// hides is false: the API does not show whether a key may see every store.
+func (s *openFGASource) hides(context.Context, []client.StoreInfo) bool { return false }
 
 func (s *openFGASource) models(ctx context.Context, store, _ string) ([]ostiary.SchemaSource, error) {
 	all, err := openFGA{s.Client}.store(store).models(ctx)
@@ -152,6 +168,38 @@ func (s *openFGASource) tuples(ctx context.Context, store, position string) (out
 // ostiarySource is a server with the native API. It is a [pinnedSource]. Assertions
 // come from its OpenFGA API.
 type ostiarySource struct{ openFGASource }
+
+// chosen also returns the system store, which a list of all stores leaves out.
+func (s *ostiarySource) chosen(ctx context.Context, names []string) ([]client.StoreInfo, error) {
+	out, err := s.openFGASource.chosen(ctx, names)
+	if err != nil || len(names) > 0 {
+		return out, err
+	}
+	named, err := s.StoresNamed(ctx, ostiary.SystemDoor)
+	for _, found := range named {
+		if isSystem(found) {
+			out = append(out, found)
+		}
+	}
+	return out, err
+}
+
+func isSystem(s client.StoreInfo) bool { return s.Aliases[ostiary.SystemDoor] != "" }
+
+func (s *ostiarySource) ask(ctx context.Context, c *client.Client) error {
+	_, err := c.Stores(ctx, ostiary.SystemDoor) // a list that is short
+	return err
+}
+
+// hides reports whether the client may not see the system store, although there may be keys:
+// who may see it may see all.
+func (s *ostiarySource) hides(ctx context.Context, stores []client.StoreInfo) bool {
+	if slices.ContainsFunc(stores, isSystem) {
+		return false
+	}
+	keys, err := s.Keys(ctx)
+	return err != nil || len(keys) > 0
+}
 
 func (s *ostiarySource) models(ctx context.Context, store, token string) ([]ostiary.SchemaSource, error) {
 	list, err := s.Store(store).Schemas(ctx)

@@ -184,6 +184,13 @@ func (s *prepared) requireKeys(ctx context.Context) error {
 		return fmt.Errorf("%w: --auth none, and the cluster has keys (ostiary key list), which this node would not check: expected --auth keys or no --auth", cli.ErrUsage)
 	}
 	if f.auth != cli.AuthKeys && s.options.Keys == nil && s.options.Tokens == nil && s.options.ClientCA == nil && n == 0 {
+		source, err := registry.Expected(ctx)
+		switch {
+		case err != nil:
+			return err
+		case source != "" && f.auth != cli.AuthNone:
+			return fmt.Errorf("%w: the folder was filled from %s, which requires authentication, and has no key: make one with \"ostiary key create\" on the folder, set --auth-keys-file or %s, or accept every caller with --auth none", cli.ErrUsage, source, cli.EnvKeys)
+		}
 		s.options.Callers, s.options.CallersOptional = registry, true
 		return nil
 	}
