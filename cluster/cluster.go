@@ -186,7 +186,7 @@ func (n *Node) Nodes(ctx context.Context) ([]sharedlog.Node, time.Time, error) {
 func (n *Node) Remove(ctx context.Context, id storage.NodeID) error {
 	log := n.parts.Quorum.Log()
 	defer log.Close()
-	return errors.Join(log.Forget(ctx, id), n.parts.Quorum.Remove(ctx, id))
+	return errors.Join(sharedlog.Remove(ctx, log, id), n.parts.Quorum.Remove(ctx, id))
 }
 
 // Failed returns why the node can serve no longer, or nil. It can be called often.

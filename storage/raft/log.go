@@ -351,8 +351,7 @@ func (l *Log) Forget(ctx context.Context, id storage.NodeID) error {
 // Nodes implements [sharedlog.Log].
 func (l *Log) Nodes(ctx context.Context) (all []sharedlog.Node, now time.Time, err error) {
 	now, err = l.look(ctx, func(m *machine) { all = slices.Collect(maps.Values(m.nodes)) })
-	sharedlog.SortNodes(all)
-	return all, now, err
+	return sharedlog.Registered(all), now, err
 }
 
 func partKey(shard sharedlog.Shard, sequence uint64, part uint32) []byte {

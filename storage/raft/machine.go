@@ -300,6 +300,9 @@ func (w *machineWriter) apply(c *command) error {
 		w.nodes[c.Node.ID] = c.Node
 		return w.set(nodeKey(c.Node.ID), &c.Node)
 	case opForget:
+		if have := w.nodes[c.Node.ID]; have.Removed() {
+			return nil
+		}
 		delete(w.nodes, c.Node.ID)
 		return w.batch.Delete(nodeKey(c.Node.ID), nil)
 	case opSnapshot:

@@ -42,11 +42,31 @@ func CheckSecret(key *SecretKey, want storage.Hash, found bool, have storage.Has
 // NodeTaken returns the error of a record of a node that may not replace the one with
 // the start have.
 func NodeTaken(have uint64, n *Node) error {
-	if have == 0 {
+	switch have {
+	case removedStart:
+		return &removedError{fmt.Sprintf("node %s was removed, and its folder cannot be used again: start the node with a new, empty folder", n.ID)}
+	case 0:
 		return fmt.Errorf("%w: node %s is not registered any more, because an operator has removed it", ErrNodeTaken, n.ID)
 	}
 	return fmt.Errorf("%w: the registry has start %d of node %s, and this is start %d: the data folder was copied, or restored from a backup; a new node needs a folder of its own, which may be empty",
 		ErrNodeTaken, have, n.ID, n.Start)
+}
+
+// removedError is an ErrNodeTaken with a text of its own.
+type removedError struct{ text string }
+
+// Error returns the text, which names the node.
+func (e *removedError) Error() string { return e.text }
+
+// Unwrap returns ErrNodeTaken.
+func (e *removedError) Unwrap() error { return ErrNodeTaken }
+
+// Registered returns the nodes that were not removed, in ascending order of their ids. It
+// changes all.
+func Registered(all []Node) []Node {
+	all = slices.DeleteFunc(all, func(n Node) bool { return n.Removed() })
+	SortNodes(all)
+	return all
 }
 
 // SortNodes puts nodes in ascending order of their ids.

@@ -212,15 +212,16 @@ type Log interface {
 
 	// Register adds the record of a node that starts, or replaces the record of its
 	// earlier start. It fails with ErrNodeTaken if the registry has the node with the
-	// same Start or a higher one.
+	// same Start or a higher one, or if the node was removed, see Remove.
 	Register(ctx context.Context, n Node) error
 	// Report replaces the record of a node. It fails with ErrNodeTaken if the registry
 	// has no record with the same Start.
 	Report(ctx context.Context, n Node) error
-	// Forget removes the record of a node. It does nothing if there is none.
+	// Forget removes the record of a node, which may register again. It does nothing if
+	// there is none, or if the node was removed, see Remove.
 	Forget(ctx context.Context, id storage.NodeID) error
-	// Nodes returns the registry in ascending order of the ids, and the time of the
-	// clock that sets Seen.
+	// Nodes returns the registry in ascending order of the ids, without the nodes that
+	// were removed, and the time of the clock that sets Seen.
 	Nodes(ctx context.Context) ([]Node, time.Time, error)
 
 	// PutSnapshot stores the state after a segment, and drops older snapshots of the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/ostiary/ostiary/storage"
@@ -121,7 +122,7 @@ func (l *Log) putNode(ctx context.Context, n *sharedlog.Node, condition string, 
 
 // Forget implements [sharedlog.Log].
 func (l *Log) Forget(ctx context.Context, id storage.NodeID) error {
-	_, err := l.exec(ctx, "delete from ostiary_node where id = ?", id[:])
+	_, err := l.exec(ctx, "delete from ostiary_node where id = ? and start < ?", id[:], int64(math.MaxInt64)) // the start of a removed node
 	return err
 }
 
@@ -142,6 +143,5 @@ func (l *Log) Nodes(ctx context.Context) (all []sharedlog.Node, now time.Time, e
 		all = append(all, n)
 		return fill(all[len(all)-1].ID[:], id)
 	}, "select id, start, address, reads_format, applied, synced, head, zone, preferred, stopped, seen from ostiary_node")
-	sharedlog.SortNodes(all)
-	return all, time.UnixMicro(micros), err
+	return sharedlog.Registered(all), time.UnixMicro(micros), err
 }

@@ -1,7 +1,9 @@
 package link
 
 import (
+	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -107,6 +109,42 @@ func TestRefusedCertificates(t *testing.T) {
 	wants(t, renamed.refusal(t, one), cluster.ErrPeer, "certificate for localhost is not for 127.0.0.1", renamed.self.ID.String())
 	renamed.self = registered // as others see it
 	wants(t, one.refusal(t, renamed), nil, "certificate for localhost is not for 127.0.0.1")
+}
+
+// TestOtherNode requires that a node whose certificate names it is refused under the id of
+// another node of the same host, when it calls and when it is called, and that a removed
+// node is refused as itself.
+func TestOtherNode(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	named := func(id byte) func() certificate.Pair {
+		return func() certificate.Pair {
+			p, err := r.authority.IssueNode(storage.NodeID{id}.String(), []string{"127.0.0.1"}, time.Now(), time.Now().AddDate(0, 1, 0))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return p
+		}
+	}
+	one, two := r.start(t, 1, change{pair: named(1)}), r.start(t, 2, change{pair: named(2)})
+	two.follow(t, one)
+	liar := r.start(t, 3, change{quiet: true, pair: named(3), options: func(o *Options) { o.Self.ID = two.self.ID }})
+	texts := []string{"node " + two.self.ID.String(), "certificate for 127.0.0.1 is that of node " + storage.NodeID{3}.String()}
+	wants(t, liar.refusal(t, one), cluster.ErrPeer, texts...)
+	wants(t, one.refusal(t, liar), nil, texts[1:]...)
+
+	if err := sharedlog.Remove(t.Context(), r.log, two.self.ID); err != nil {
+		t.Fatal(err)
+	}
+	wait.Until(t, "the removed node is refused", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		stream, err := two.Follow(ctx, one.self, two.hello(one))
+		if err == nil {
+			_, err = stream.Recv()
+		}
+		return errors.Is(err, cluster.ErrPeer) && strings.Contains(err.Error(), "is not registered: it was removed")
+	})
 }
 
 // TestExpires requires that a connection ends once the certificate of the other end has

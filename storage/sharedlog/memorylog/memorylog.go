@@ -364,7 +364,9 @@ func (l *Log) Forget(ctx context.Context, id storage.NodeID) error {
 		return err
 	}
 	defer l.tables.mu.Unlock()
-	delete(l.tables.nodes, id)
+	if n := l.tables.nodes[id]; !n.Removed() {
+		delete(l.tables.nodes, id)
+	}
 	return nil
 }
 
@@ -374,9 +376,7 @@ func (l *Log) Nodes(ctx context.Context) ([]sharedlog.Node, time.Time, error) {
 		return nil, time.Time{}, err
 	}
 	defer l.tables.mu.Unlock()
-	nodes := slices.Collect(maps.Values(l.tables.nodes))
-	sharedlog.SortNodes(nodes)
-	return nodes, time.Now(), nil
+	return sharedlog.Registered(slices.Collect(maps.Values(l.tables.nodes))), time.Now(), nil
 }
 
 // Restore implements [sharedlog.Restorer].

@@ -2,6 +2,7 @@ package sharedlogtest
 
 import (
 	"crypto/sha256"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,6 +24,7 @@ func recordCases() []testcase {
 		{"lease/race", "Of several nodes that take a lease over at the same time, one succeeds.", leaseRace},
 		{"newest", "The last segment is the newest one unless the log was moved.", newest},
 		{"nodes", "A start of a node replaces its record only with a higher number; later reports need the same number.", nodes},
+		{"nodes/removed", "A removed node is refused with each start, and is not in the registry any more.", removedNodes},
 	}
 }
 
@@ -245,5 +247,25 @@ func nodes(k *kit) {
 	k.ok(k.Forget(k.ctx, a.ID))
 	all, _, err = k.connect().Nodes(k.ctx)
 	k.ok(err)
-	k.check(len(all) == 1, "the registry has %+v after a node was removed", all)
+	k.check(len(all) == 1, "the registry has %+v after a node was forgotten", all)
+}
+
+func removedNodes(k *kit) {
+	a, b := sharedlog.Node{ID: storage.NodeID{2}, Start: 3, Address: "a:1", Reads: 1}, sharedlog.Node{ID: storage.NodeID{1}, Start: 1, Reads: 1}
+	k.ok(k.Register(k.ctx, a))
+	k.ok(k.Register(k.ctx, b))
+	for _, id := range []storage.NodeID{a.ID, a.ID, {3}} { // also one that was never registered
+		k.ok(sharedlog.Remove(k.ctx, k.Log, id))
+		k.ok(k.Forget(k.ctx, id))
+		for _, start := range []uint64{1, a.Start, a.Start + 9} {
+			back := sharedlog.Node{ID: id, Start: start, Reads: 1}
+			for _, err := range []error{k.Register(k.ctx, back), k.Report(k.ctx, back)} {
+				k.is(err, sharedlog.ErrNodeTaken)
+				k.check(err == nil || strings.Contains(err.Error(), "node "+id.String()+" was removed"), "a removed node is refused with %v", err)
+			}
+		}
+	}
+	all, _, err := k.connect().Nodes(k.ctx)
+	k.ok(err)
+	k.check(len(all) == 1 && all[0].ID == b.ID, "the registry has %+v after nodes were removed", all)
 }

@@ -155,9 +155,9 @@ func (a *app) removeCommand() *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{Use: "remove ID", Short: "Remove a node from the registry of a shared log", Args: cobra.ExactArgs(1),
 		Long: "Remove a node that does not come back from the registry of a shared log, so that trimming and the rotation of keys do not wait for it.\n" +
-			"A node that still runs is refused by the others, and ends; when it is started again, it registers again.\n" +
+			"The others refuse the node from then on, and its certificate. A node that still runs ends, and does not start again: a new node has a new, empty folder.\n" +
 			"Without --log, the server that has the folder of --data open is asked: any node of a cluster without a database. The majority then no longer counts\n" +
-			"the removed node, and it does not come back: a new folder joins with a token. To replace a node, remove it first.",
+			"the removed node, and a new folder joins with a token. To replace a node, remove it first.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := storage.ParseNodeID(args[0])
 			if err != nil {
@@ -197,7 +197,7 @@ func Remove(ctx context.Context, log sharedlog.Log, o RemoveOptions) (done struc
 		case writes(lease, n.ID):
 			return done, fmt.Errorf("%w: node %s holds the lease of the node that writes: wait until another one has taken over, or --force", cli.ErrUsage, n.ID)
 		}
-		return done, log.Forget(ctx, n.ID)
+		return done, sharedlog.Remove(ctx, log, n.ID)
 	}
 	return done, fmt.Errorf("%w: no node %s is registered; \"ostiary node list\" shows the nodes", ErrUnknown, o.ID)
 }
