@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/internal/bench"
+	"github.com/ostiary/ostiary/internal/bench/servers"
 )
 
 // fails requires that a command fails with texts, and returns what it prints.
@@ -159,12 +160,8 @@ func TestQuorumRecover(t *testing.T) {
 // kills a node behind the proxy.
 func TestClusterExample(t *testing.T) {
 	t.Parallel()
-	for _, needed := range []string{"haproxy", "curl", "bash"} {
-		if _, err := exec.LookPath(needed); err != nil {
-			if _, err := os.Stat("/usr/sbin/" + needed); err != nil {
-				t.Skipf("%s is not installed", needed)
-			}
-		}
+	if err := servers.FindAll("haproxy", "curl", "pgrep"); err != nil {
+		t.Skip(err)
 	}
 	ostiary, err := exec.LookPath("ostiary")
 	if err != nil {

@@ -53,10 +53,8 @@ func TestONAPPage(t *testing.T) {
 // name after its language, and the model of README.md, are files.
 func playPage(t *testing.T, file string, least int) {
 	t.Helper()
-	for _, program := range []string{"bash", "curl", "sed"} {
-		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("%s is not installed", program)
-		}
+	if err := servers.FindAll("curl"); err != nil {
+		t.Skip(err)
 	}
 	page, err := os.ReadFile(file)
 	if err != nil {

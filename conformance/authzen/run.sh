@@ -1,35 +1,29 @@
 #!/usr/bin/env bash
 # Plays the AuthZEN interop's own runners (github.com/openid/authzen, at a fixed
-# commit) against this program's AuthZEN door. Wants git, node 20 and npm. What
-# it fetches lies in .work, which is ignored; AUTHZEN_REPO names a copy that is
-# there already. Where something cannot be fetched it says so and skips. Its last
+# commit) against this program's AuthZEN door. It needs git, node 20 and npm; root
+# installs what is missing. What it fetches is in .work, which is ignored; AUTHZEN_REPO names a copy that
+# is there already. If the repository cannot be reached, it prints why and skips. Its last
 # line counts the runners.
 set -euo pipefail
 cd "$(dirname "$0")"
 here=$PWD root=$PWD/../.. work=$PWD/.work
 commit=e287920eed842b227e38531c1735b712337ca44d
 mkdir -p "$work"
-skip() {
-	echo "skip conformance/authzen: $1"
-	echo "0 passed, 0 failed, 5 skipped"
-	exit 0
-}
-for program in git node npm python3 curl; do
-	command -v "$program" >/dev/null || skip "there is no $program"
-done
+. ../needs.sh
+need 5 git node npm python3 curl
 if [ -z "${AUTHZEN_REPO:-}" ]; then
 	AUTHZEN_REPO=$work/authzen
 	if [ ! -d "$AUTHZEN_REPO" ]; then
 		GIT_TERMINAL_PROMPT=0 timeout 120 git clone -q https://github.com/openid/authzen "$AUTHZEN_REPO" || {
 			rm -rf "$AUTHZEN_REPO"
-			skip "the runners' repository cannot be reached; AUTHZEN_REPO names a copy"
+			skip 5 "the runners' repository cannot be reached; AUTHZEN_REPO names a copy"
 		}
 	fi
 fi
 rm -rf "$work/runners" "$work/data"
 mkdir -p "$work/runners"
 git -C "$AUTHZEN_REPO" archive "$commit" interop | tar -x -C "$work/runners"
-(cd "$work/runners" && npm init -y >/dev/null 2>&1 && npm install --no-audit --no-fund --silent axios@1 cli-color@2 tsx@4 2>/dev/null) || skip "npm cannot install what the runners want"
+(cd "$work/runners" && npm init -y >/dev/null 2>&1 && npm install --no-audit --no-fund --silent axios@1 cli-color@2 tsx@4 2>/dev/null) || lacks 5 "needs axios, cli-color and tsx of npm, which cannot be installed"
 
 # One store for each scenario, filled from the data of the door's own test.
 (cd "$root" && go build -o "$work/ostiary" ./cmd/ostiary)

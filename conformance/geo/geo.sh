@@ -14,7 +14,7 @@ mkdir -p "$work"
 if install keystone-venv requirements-keystone.txt uwsgi; then
 	set -- --keystone "$work/keystone-venv" "$@"
 else
-	echo "the real Keystone cannot be installed, so its cells are left out:" >&2
+	echo "without: needs keystone of PyPI, which cannot be installed, so its cells are left out:" >&2
 	tail -n 3 "$work/keystone-venv.pip" >&2
 fi
 (cd "$root" && go build -buildvcs=auto -o "$here/ostiary" ./cmd/ostiary) || exit 1

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # Plays clients and tests of OpenStack against the Keystone door; README.md lists
-# them. What it downloads is in .work, which git ignores. A suite whose packages
-# cannot be downloaded is skipped with the reason. Arguments select suites; the
-# default is all but personas, which takes long. The last line counts the tests of all suites.
+# them. What it downloads is in .work, which git ignores, and root installs the packages of
+# Debian. A suite whose packages cannot be had is skipped with the reason, and with CI in
+# the environment it fails. Arguments select suites; the default is all but personas, which
+# takes long. The last line counts the tests of all suites.
 set -uo pipefail
 cd "$(dirname "$0")"
 root=$PWD/../.. work=$PWD/.work
 mkdir -p "$work"
 . ./start.sh
+. ../needs.sh
 passed=0 failed=0 skipped=0
 
 # number COUNTS WORD prints the number before a word: "3 passed, 0 failed".
@@ -30,10 +32,11 @@ suite() {
 	echo "$name: ${counts#"$name": } ($((SECONDS - begin)) s)"
 }
 
-# skip NAME REASON counts a suite as skipped.
-skip() {
-	skipped=$((skipped + 1))
+# without NAME REASON counts a suite as skipped, or with CI in the environment as failed.
+# The reason is a package that a registry has.
+without() {
 	echo "skip $1: $2"
+	if [ -n "${CI:-}" ]; then failed=$((failed + 1)); else skipped=$((skipped + 1)); fi
 }
 
 # methods is the default list, and one-time passwords.
@@ -161,23 +164,12 @@ personas() {
 	return $status
 }
 
-# mariadb succeeds if MariaDB's server is installed, or can be installed.
-mariadb() {
-	command -v mariadbd >/dev/null && return
-	[ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return
-	(timeout 300 apt-get update -q && DEBIAN_FRONTEND=noninteractive timeout 300 apt-get install -y -q --no-install-recommends mariadb-server) >"$work/mariadb.apt" 2>&1
-}
-
 chosen="${*:-openstackclient tempest compliance gophercloud keystonemiddleware keystoneauth rally rbac real}"
 wants() { [[ " $chosen " == *" $1 "* ]]; }
 
 servers=
 trap '[ -z "$servers" ] || kill $servers 2>/dev/null' EXIT
-if ! command -v python3 >/dev/null; then
-	skip keystone "python3 is not installed"
-	echo "0 passed, 0 failed, 1 skipped"
-	exit 0
-fi
+need 1 python3
 # OSTIARY_BIN names a program that is built already.
 if [ -n "${OSTIARY_BIN:-}" ]; then
 	cp -f "$OSTIARY_BIN" "$work/ostiary" # the server of an earlier run may still be ending
@@ -202,49 +194,43 @@ if wants openstackclient || wants tempest || wants compliance || wants keystonem
 		wants keystoneauth && suite keystoneauth logins
 		wants openstackclient && suite notifications notifications
 	else
-		skip "openstackclient, tempest, compliance, keystonemiddleware, keystoneauth" "the packages cannot be installed"
+		without "openstackclient, tempest, compliance, keystonemiddleware, keystoneauth" "needs the packages of requirements.txt of PyPI, which cannot be installed"
 	fi
 fi
 if wants gophercloud; then
 	if (cd gophercloud && go mod download 2>"$work/gophercloud.err"); then
 		suite gophercloud gophercloud
 	else
-		skip gophercloud "the module cannot be downloaded"
+		without gophercloud "needs gophercloud of the Go module proxy, which cannot be downloaded"
 	fi
 fi
 if wants rally; then
 	if install rally-venv requirements-rally.txt rally; then
 		suite rally rallies
 	else
-		skip rally "the packages cannot be installed"
+		without rally "needs rally-openstack of PyPI, which cannot be installed"
 	fi
 fi
 if wants rbac; then
 	if install plugin-venv requirements-plugin.txt tempest; then
 		suite rbac rbac
 	else
-		skip rbac "the packages cannot be installed"
+		without rbac "needs keystone-tempest-plugin of PyPI, which cannot be installed"
 	fi
 fi
 if wants real || wants postgresql || wants personas; then
-	if ! install keystone-venv requirements-keystone.txt uwsgi; then
-		skip "real, postgresql, personas" "the packages cannot be installed"
+	if ! why=$(program gcc python3-config) || ! install keystone-venv requirements-keystone.txt uwsgi; then
+		without "real, postgresql, personas" "${why:-needs keystone of PyPI, which cannot be installed}"
 	else
-		if wants real && mariadb; then
-			suite real real mariadb
-		elif wants real; then
-			skip real "MariaDB is not installed"
-		fi
-		if wants personas && mariadb; then
-			suite personas personas
-		elif wants personas; then
-			skip personas "MariaDB is not installed"
-		fi
-		if wants postgresql && ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1; then
-			suite postgresql real postgresql
-		elif wants postgresql; then
-			skip postgresql "PostgreSQL is not installed"
-		fi
+		# with NAME PROGRAM COMMAND... runs a chosen suite that needs a database server.
+		with() {
+			local why
+			wants "$1" || return
+			if why=$(program "$2"); then suite "$1" "${@:3}"; else without "$1" "$why"; fi
+		}
+		with real mariadbd real mariadb
+		with personas mariadbd personas
+		with postgresql postgres real postgresql
 	fi
 fi
 echo "$passed passed, $failed failed, $skipped skipped"

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # Plays the native door with schemathesis, by the OpenAPI document that it
-# serves. Wants python3 and curl. What it fetches lies in .work, which is ignored.
-# Where that cannot be fetched it says so and skips. Its last line counts the run.
+# serves. It needs python3 and curl, which root installs. What it fetches is in .work,
+# which is ignored. Its last line counts the run.
 set -euo pipefail
 cd "$(dirname "$0")"
 root=$PWD/../.. work=$PWD/.work
 mkdir -p "$work"
+. ../needs.sh
+need 1 python3 curl
 if [ ! -x "$work/venv/bin/schemathesis" ]; then
 	if ! { python3 -m venv "$work/venv" && timeout 600 "$work/venv/bin/pip" install -q -r requirements.txt; }; then
-		echo "skip conformance/native: schemathesis cannot be installed"
-		echo "0 passed, 0 failed, 1 skipped"
-		exit 0
+		lacks 1 "needs schemathesis of PyPI, which cannot be installed"
 	fi
 fi
 (cd "$root" && go build -o "$work/ostiary" ./cmd/ostiary)

@@ -1,22 +1,25 @@
 #!/usr/bin/env bash
 # Plays on three nodes over one log: clients while nodes are killed, paused and cut off,
 # the scripts of doors, and suites of other projects through a proxy that sends each request
-# to the next node. Wants PostgreSQL, except with LOG=raft. Arguments select parts;
-# README.md lists them. The last line counts the parts. With "kills" as the first argument,
+# to the next node. It needs PostgreSQL, which root installs, except with LOG=raft.
+# Arguments select parts; README.md lists them. The last line counts the parts. With "kills" as the first argument,
 # suites and scripts play on nodes that keep the log themselves, and the node that writes is
 # killed every so often.
 set -uo pipefail
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")"
+. ../needs.sh
 if [ "${1:-}" = kills ]; then
 	shift
 	[ $# -gt 0 ] || set -- openfga permify keystone tempest scripts
 	export LOG=raft OSTIARY_KILL_EVERY=${OSTIARY_KILL_EVERY:-20s}
 fi
-if [ "${LOG:-}" != raft ] && ! ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1; then
-	echo "skip conformance/nodes: PostgreSQL is not installed"
-	echo "0 passed, 0 failed, 1 skipped"
-	exit 0
-fi
+[ $# -gt 0 ] || set -- play upgrade scripts openfga permify keystone
+case ${LOG:-} in
+raft) ;;
+mariadb) need $# mariadbd ;;
+*) need $# postgres ;;
+esac
+cd ../..
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 go build -o "$work/ostiary" ./cmd/ostiary && go test -c -o "$work/fleet.test" ./workshop/fleet || exit 1
@@ -36,7 +39,7 @@ part() {
 	grep -h "calls in\|requests, \|^ok\|passed, " "$work/$1.log" | cut -c1-400
 }
 
-for name in ${*:-play upgrade scripts openfga permify keystone}; do
+for name in "$@"; do
 	case $name in
 	play) part play OSTIARY_PLAY="${FOR:-2m}" '^TestPlay$' ;;
 	upgrade) part upgrade OSTIARY_PLAY=1s '^TestUpgrade$' ;;

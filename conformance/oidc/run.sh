@@ -1,21 +1,15 @@
 #!/usr/bin/env bash
-# Plays callers with tokens of panva's oidc-provider (npm) against this program. Needs
-# node 20, npm and openssl. What it fetches is in .work, which is ignored. Where that
-# cannot be fetched, it prints why and skips. Its last line counts the checks.
+# Plays callers with tokens of panva's oidc-provider (npm) against this program. It needs
+# node 20, npm and openssl; root installs what is missing. What it fetches is in .work, which is
+# ignored. Its last line counts the checks.
 set -euo pipefail
 cd "$(dirname "$0")"
 root=$PWD/../.. work=$PWD/.work
 mkdir -p "$work"
-skip() {
-	echo "skip conformance/oidc: $1"
-	echo "0 passed, 0 failed, 1 skipped"
-	exit 0
-}
-for program in node npm openssl; do
-	command -v "$program" >/dev/null || skip "there is no $program"
-done
+. ../needs.sh
+need 1 node npm openssl
 cp package.json provider.mjs play.mjs "$work/"
-(cd "$work" && timeout 300 npm install --no-audit --no-fund --ignore-scripts --silent) || skip "npm cannot install the provider"
+(cd "$work" && timeout 300 npm install --no-audit --no-fund --ignore-scripts --silent) || lacks 1 "needs oidc-provider of npm, which cannot be installed"
 (cd "$root" && go build -o "$work/ostiary" ./cmd/ostiary)
 rm -rf "$work/run"
 mkdir "$work/run"

@@ -1,25 +1,19 @@
 #!/usr/bin/env bash
 # Plays ONAP's own JMeter plans, perf.jmx and stability.jmx, unmodified against
 # this program's ONAP doors with Basic authentication, and against a server that
-# does no work. It needs Java 17, Maven and Go. The plans are in ../shared/onap
+# does no work. It needs Go, and Java 17 and Maven, which root installs. The plans are in ../shared/onap
 # next to the repository, or in OSTIARY_ONAP_PLANS. DURATION (seconds) and USERS
-# change the load. What it downloads is in .work, which is ignored. It skips with
-# a message what it cannot do, and its last line counts the plays.
+# change the load. What it downloads is in .work, which is ignored. Without the plans it
+# skips, and its last line counts the plays.
 set -euo pipefail
 cd "$(dirname "$0")"
 here=$PWD root=$(cd ../.. && pwd) work=$PWD/.work
 plans=${OSTIARY_ONAP_PLANS:-$root/../shared/onap}
 duration=${DURATION:-30} users=${USERS:-10}
-skip() {
-	echo "skip conformance/onap: $1"
-	echo "0 passed, 0 failed, 4 skipped"
-	exit 0
-}
-for program in java jar mvn go python3; do
-	command -v "$program" >/dev/null || skip "there is no $program"
-done
-[ -f "$plans/perf.jmx" ] && [ -f "$plans/stability.jmx" ] || skip "there are no plans in $plans: set OSTIARY_ONAP_PLANS"
+. ../needs.sh
+[ -f "$plans/perf.jmx" ] && [ -f "$plans/stability.jmx" ] || skip 4 "there are no plans in $plans: set OSTIARY_ONAP_PLANS"
 plans=$(cd "$plans" && pwd)
+need 4 java jar mvn python3
 
 # JMeter 5.6.3 from Maven Central, in the folders that its launcher expects.
 home=$work/jmeter
@@ -27,11 +21,11 @@ if [ ! -f "$home/bin/ApacheJMeter.jar" ]; then
 	rm -rf "$home" "$work/config"
 	if [ ! -d "$work/jars" ]; then
 		rm -rf "$work/download"
-		mvn -q -B -f pom.xml org.apache.maven.plugins:maven-dependency-plugin:3.7.1:copy-dependencies "-DoutputDirectory=$work/download" || skip "Maven cannot download JMeter"
+		mvn -q -B -f pom.xml org.apache.maven.plugins:maven-dependency-plugin:3.7.1:copy-dependencies "-DoutputDirectory=$work/download" || lacks 4 "needs JMeter of Maven Central, which cannot be downloaded"
 		mv "$work/download" "$work/jars"
 	fi
 	mkdir -p "$home/bin" "$home/lib/ext" "$home/lib/junit" "$work/config"
-	(cd "$work/config" && jar xf "$work"/jars/ApacheJMeter_config-*.jar) || skip "the program jar is missing"
+	(cd "$work/config" && jar xf "$work"/jars/ApacheJMeter_config-*.jar) || lacks 4 "needs default-jdk-headless of Debian: jar fails"
 	cp -r "$work/config/bin/." "$home/bin/"
 	cp "$work"/jars/*.jar "$home/lib/"
 	mv "$home"/lib/ApacheJMeter_*.jar "$home/lib/ext/"

@@ -1,7 +1,7 @@
 // Package permify tests our server with Permify's own clients, unchanged: the
 // Node client over gRPC, the Python client over REST, and k6 with the load that
 // Permify publishes. It installs them into the folder .work, which git ignores.
-// If a registry cannot be reached, the test is skipped with a message.
+// If a registry cannot be reached, the test is skipped with a message, which fails in CI.
 package permify
 
 import (
@@ -31,22 +31,22 @@ func TestClients(t *testing.T) {
 	server := serve(t)
 	t.Run("node", func(t *testing.T) {
 		t.Parallel()
-		command(t, installTime, "node", "--version")
+		need(t, "node", "npm")
 		dir := work(t, "node", "package.json", "flow.mjs")
 		if _, err := os.Stat(filepath.Join(dir, "node_modules", "@permify")); err != nil {
-			install(t, dir, "npm", "install", "--no-audit", "--no-fund", "--ignore-scripts")
+			install(t, dir, "npm", "npm", "install", "--no-audit", "--no-fund", "--ignore-scripts")
 		}
 		flow(t, dir, "node", "flow.mjs", server.grpc)
 	})
 	t.Run("python", func(t *testing.T) {
 		t.Parallel()
-		command(t, installTime, "python3", "--version")
+		need(t, "python3")
 		dir := work(t, "python", "requirements.txt", "flow.py")
 		python := filepath.Join(dir, "venv", "bin", "python")
 		if out, err := exec.Command(python, "-c", "import permify").CombinedOutput(); err != nil {
 			t.Logf("%s", out)
-			install(t, dir, "python3", "-m", "venv", "venv")
-			install(t, dir, python, "-m", "pip", "install", "--quiet", "-r", "requirements.txt")
+			install(t, dir, "PyPI", "python3", "-m", "venv", "venv")
+			install(t, dir, "PyPI", python, "-m", "pip", "install", "--quiet", "-r", "requirements.txt")
 		}
 		flow(t, dir, python, "-W", "ignore", "flow.py", "http://"+server.http)
 	})
@@ -78,25 +78,24 @@ func work(t *testing.T, name string, files ...string) string {
 	return dir
 }
 
-// command runs a required program, and skips the test if it is missing.
-func command(t *testing.T, limit time.Duration, name string, args ...string) {
+// need installs programs that are missing, and skips the test if it cannot.
+func need(t *testing.T, programs ...string) {
 	t.Helper()
-	ctx, stop := context.WithTimeout(t.Context(), limit)
-	defer stop()
-	if out, err := exec.CommandContext(ctx, name, args...).CombinedOutput(); err != nil {
-		t.Skipf("skipped: %s is not installed: %v\n%s", name, err, out)
+	install := exec.Command("bash", append([]string{"../../internal/bench/servers/install.sh"}, programs...)...)
+	if out, err := install.Output(); err != nil {
+		t.Skip(strings.TrimSpace(string(out)))
 	}
 }
 
-// install runs an installer, and skips the test if it fails.
-func install(t *testing.T, dir, name string, args ...string) {
+// install runs an installer of packages of a registry, and skips the test if it fails.
+func install(t *testing.T, dir, registry, name string, args ...string) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), installTime)
 	defer stop()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Skipf("skipped: the client cannot be installed (is its registry reachable?): %s: %v\n%s", cmd, err, out)
+		t.Skipf("needs the client of %s, which cannot be installed: %s: %v\n%s", registry, cmd, err, out)
 	}
 }
 

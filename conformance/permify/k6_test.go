@@ -82,7 +82,7 @@ func buildK6(t *testing.T) string {
 	}
 	binary := filepath.Join(work(t, "k6"), "k6")
 	if _, err := os.Stat(binary); err != nil {
-		install(t, "k6", "go", "build", "-o", binary, "go.k6.io/k6")
+		install(t, "k6", "the Go module proxy", "go", "build", "-o", binary, "go.k6.io/k6")
 	}
 	return binary
 }

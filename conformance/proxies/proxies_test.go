@@ -25,7 +25,7 @@ func TestDirect(t *testing.T) {
 
 // TestNginx attacks it through nginx.
 func TestNginx(t *testing.T) {
-	path := find(t, "nginx", "nginx-light")
+	path := find(t, "nginx")
 	p := launch(t)
 	f := front{free(t), free(t), free(t)}
 	config := fmt.Sprintf(`daemon off; master_process off; pid nginx.pid; error_log error.log;
@@ -45,7 +45,7 @@ http {
 
 // TestHAProxy attacks it through HAProxy.
 func TestHAProxy(t *testing.T) {
-	path := find(t, "haproxy", "haproxy")
+	path := find(t, "haproxy")
 	p := launch(t)
 	f := front{free(t), free(t), free(t)}
 	config := fmt.Sprintf(`global
@@ -78,7 +78,7 @@ backend calls
 // TestExamples requires that HAProxy accepts the configurations of examples/cluster,
 // without a warning.
 func TestExamples(t *testing.T) {
-	path := find(t, "haproxy", "haproxy")
+	path := find(t, "haproxy")
 	for _, name := range []string{"haproxy.cfg", "compose-haproxy.cfg"} {
 		check := exec.Command(path, "-c", "-f", filepath.Join("../../examples/cluster", name))
 		check.Env = append(os.Environ(), "PORT=8080", "N1=8081", "N2=8082", "N3=8083")
@@ -88,31 +88,16 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// find returns the path of a proxy. It installs the package if the test may, and
-// skips the test if there is no such program.
-func find(t *testing.T, name, pkg string) string {
+// find returns the path of a proxy. It installs the proxy if the test may, and skips the
+// test if there is no such program.
+func find(t *testing.T, name string) string {
 	t.Helper()
-	look := func() string {
-		for _, dir := range append(filepath.SplitList(os.Getenv("PATH")), "/usr/sbin") {
-			if path := filepath.Join(dir, name); exec.Command(path, "-v").Run() == nil {
-				return path
-			}
-		}
-		return ""
+	if out, err := exec.Command("bash", "../../internal/bench/servers/install.sh", name).Output(); err != nil {
+		t.Skip(strings.TrimSpace(string(out)))
 	}
-	if path := look(); path != "" {
-		return path
-	}
-	if os.Geteuid() != 0 {
-		t.Skipf("there is no %s, and only root can install the package %s", name, pkg)
-	}
-	cmd := exec.Command("apt-get", "install", "-y", "-q", "--no-install-recommends", pkg)
-	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
-	out, err := cmd.CombinedOutput()
-	path := look()
-	if path == "" {
-		text := string(out)
-		t.Skipf("there is no %s, and apt-get cannot install the package %s: %v: %s", name, pkg, err, text[max(0, len(text)-200):])
+	path, err := exec.LookPath(name)
+	if err != nil {
+		path = "/usr/sbin/" + name // which is not in the PATH of every user
 	}
 	return path
 }

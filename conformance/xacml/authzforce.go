@@ -24,12 +24,11 @@ import (
 // work is the ignored folder of what is downloaded and compiled.
 const work = ".work"
 
-// missing returns why AuthzForce cannot run here, or "".
+// missing installs the programs that AuthzForce needs. If it cannot, it returns why.
 func missing() string {
-	for _, program := range []string{"java", "javac", "mvn"} {
-		if _, err := exec.LookPath(program); err != nil {
-			return "there is no " + program
-		}
+	out, err := exec.Command("bash", "../../internal/bench/servers/install.sh", "java", "javac", "mvn").Output()
+	if err != nil {
+		return strings.TrimSpace(string(out))
 	}
 	return ""
 }

@@ -20,7 +20,7 @@ func started(t *testing.T) *authzForce {
 	}
 	a, err := start(t.TempDir())
 	if err != nil {
-		t.Skipf("AuthzForce cannot be downloaded and compiled: %v", err)
+		t.Skipf("needs AuthzForce of Maven Central, which cannot be downloaded and compiled: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := a.stop(); err != nil {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/internal/audit"
+	"github.com/ostiary/ostiary/internal/bench/servers"
 )
 
 // newKey returns a key pair and the file of the public key.
@@ -83,27 +84,29 @@ func verify(t *testing.T, public string, running bool, files ...string) string {
 	for _, f := range got.Findings {
 		fmt.Fprintln(&text, f)
 	}
-	if python(t) {
+	python(t, func(t *testing.T, python string) {
 		args := []string{"../../examples/audit/verify.py", "--key", public}
 		if running {
 			args = append(args, "--running")
 		}
-		out, err := exec.Command("python3", append(args, files...)...).CombinedOutput()
+		out, err := exec.Command(python, append(args, files...)...).CombinedOutput()
 		if (err == nil) != (len(got.Findings) == 0) {
 			t.Errorf("the Go program finds\n%sand the Python program:\n%s", text.String(), out)
 		}
-	}
+	})
 	return text.String()
 }
 
-// python reports whether there is a python3.
-func python(t *testing.T) bool {
+// python runs what needs python3 as a test of its own, which is skipped without it.
+func python(t *testing.T, test func(t *testing.T, python string)) {
 	t.Helper()
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Log("SKIPPED: there is no python3 here, so only the Go program verifies")
-		return false
-	}
-	return true
+	t.Run("python", func(t *testing.T) {
+		path, err := servers.Find("python3")
+		if err != nil {
+			t.Skip(err)
+		}
+		test(t, path)
+	})
 }
 
 // TestLog writes a log that rotates and is continued, and verifies it.
@@ -173,9 +176,6 @@ func TestEveryByte(t *testing.T) {
 	if err := os.WriteFile(file, whole, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if !python(t) {
-		return
-	}
 	const program = `
 import sys; sys.path.insert(0, "../../examples/audit")
 import functools, verify
@@ -187,9 +187,11 @@ for at in range(start, end):
     flipped = bytearray(data); flipped[at] ^= 1 << at % 8
     if not verify.verify([("f", bytes(flipped))], [key])[0]: sys.exit("byte %d is flipped, and nothing is found" % at)
 `
-	if out, err := exec.Command("python3", "-c", program, public, file, fmt.Sprint(start), fmt.Sprint(start+len(line))).CombinedOutput(); err != nil {
-		t.Errorf("%v: %s", err, out)
-	}
+	python(t, func(t *testing.T, python string) {
+		if out, err := exec.Command(python, "-c", program, public, file, fmt.Sprint(start), fmt.Sprint(start+len(line))).CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
 }
 
 // TestManipulations changes a log in other ways than in its bytes, and expects that both

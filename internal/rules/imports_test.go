@@ -175,7 +175,7 @@ workshop/wait:
 internal/golden:
 workshop/mutants: workshop/oracle/faults
 internal/rules/onecheck: . rel schema
-internal/testrun:
+internal/testrun: internal/bench/servers
 internal/rules:
 conformance/*: *
 `

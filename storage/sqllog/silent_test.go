@@ -22,13 +22,13 @@ func TestSilent(t *testing.T) {
 	t.Parallel()
 	for name, d := range map[string]struct {
 		open func(context.Context, string) (*sqllog.Log, error)
-		url  func() string
+		url  func(*testing.T) string
 	}{
-		"PostgreSQL": {postgres.Open, func() string { return databases.PostgreSQL(t).Database() }},
-		"MariaDB":    {mysql.Open, func() string { return databases.MariaDB(t).Database() }},
+		"PostgreSQL": {postgres.Open, func(t *testing.T) string { return databases.PostgreSQL(t).Database() }},
+		"MariaDB":    {mysql.Open, func(t *testing.T) string { return databases.MariaDB(t).Database() }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			way := sqllogtest.NewWay(t, d.url())
+			way := sqllogtest.NewWay(t, d.url(t))
 			l, err := d.open(t.Context(), way.URL)
 			if err != nil {
 				t.Fatal(err)

@@ -60,9 +60,9 @@ func freePort(tb testing.TB) int {
 // NAME=VALUE. All users may connect without a password, except "locked".
 func PostgreSQL(tb testing.TB, settings ...string) *Server {
 	tb.Helper()
-	bin := servers.PostgreSQL()
-	if bin == "" {
-		tb.Skip("PostgreSQL is not installed in /usr/lib/postgresql")
+	bin, err := servers.PostgreSQL()
+	if err != nil {
+		tb.Skip(err)
 	}
 	folder, as := unprivileged(tb, "postgres", "PostgreSQL refuses to run as root")
 	s := postgreSQL(tb, bin, folder, as)
@@ -97,9 +97,9 @@ func postgreSQL(tb testing.TB, bin, folder string, as []string) *Server {
 // MariaDB starts a MariaDB server. It ends with the test. settings are NAME=VALUE.
 func MariaDB(tb testing.TB, settings ...string) *Server {
 	tb.Helper()
-	binary, err := exec.LookPath("mariadbd")
+	binary, err := servers.Find("mariadbd")
 	if err != nil {
-		tb.Skip("MariaDB's server, mariadbd, is not installed")
+		tb.Skip(err)
 	}
 	s := mariaDB(tb, binary, tb.TempDir(), nil)
 	for _, setting := range settings {

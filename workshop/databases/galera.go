@@ -18,18 +18,13 @@ import (
 // gets it from another one with rsync.
 func Galera(tb testing.TB, n int) []*Server {
 	tb.Helper()
-	binary, err := exec.LookPath("mariadbd")
+	provider, err := servers.Galera()
 	if err != nil {
-		tb.Skip("MariaDB's server, mariadbd, is not installed")
+		tb.Skip(err)
 	}
-	provider := servers.Galera()
-	if provider == "" {
-		tb.Skip("Galera, libgalera_smm.so, is not installed in /usr/lib/galera: it is in Debian's package galera-4")
-	}
-	for _, program := range []string{"wsrep_sst_rsync", "rsync", "lsof"} {
-		if _, err := exec.LookPath(program); err != nil {
-			tb.Skipf("%s, which Galera needs, is not installed", program)
-		}
+	binary, err := servers.Find("mariadbd")
+	if err != nil {
+		tb.Skip(err)
 	}
 	all := make([]*Server, n)
 	addresses := make([]string, n)

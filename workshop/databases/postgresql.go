@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"testing"
@@ -18,7 +17,10 @@ import (
 func (s *Server) Replica(tb testing.TB) *Server {
 	tb.Helper()
 	folder, as := unprivileged(tb, "postgres", "PostgreSQL refuses to run as root")
-	bin := servers.PostgreSQL()
+	bin, err := servers.PostgreSQL()
+	if err != nil {
+		tb.Skip(err)
+	}
 	r := postgreSQL(tb, bin, folder, as)
 	runCommand(tb, folder, append(as[:len(as):len(as)], bin+"/pg_basebackup", "-h", "127.0.0.1", "-p", strconv.Itoa(s.port), "-U", "postgres", "-D", r.data(), "-R", "-X", "stream", "-c", "fast", "--no-sync"))
 	r.Start()
@@ -39,9 +41,9 @@ func (s *Server) AwaitPaused() {
 // returns the URL of a database through it.
 func (s *Server) Bouncer(tb testing.TB) func(database string) string {
 	tb.Helper()
-	binary, err := exec.LookPath("pgbouncer")
+	binary, err := servers.Find("pgbouncer")
 	if err != nil {
-		tb.Skip("PgBouncer is not installed: it is in Debian's package pgbouncer")
+		tb.Skip(err)
 	}
 	folder, as := unprivileged(tb, "postgres", "PgBouncer refuses to run as root")
 	b := &Server{tb: tb, folder: folder, port: freePort(tb)}

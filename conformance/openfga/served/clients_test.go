@@ -33,9 +33,18 @@ func run(t *testing.T, wait time.Duration, dir, program string, args ...string) 
 	return out.String(), err
 }
 
+// need installs programs that are missing, and skips the test if it cannot.
+func need(t *testing.T, programs ...string) {
+	t.Helper()
+	install := exec.Command("bash", append([]string{"../../../internal/bench/servers/install.sh"}, programs...)...)
+	if out, err := install.Output(); err != nil {
+		t.Skip(strings.TrimSpace(string(out)))
+	}
+}
+
 // install prepares a folder of .work once for the given files. If the packages
 // cannot be downloaded, it skips the test with the reason.
-func install(t *testing.T, name string, files []string, prepare func(dir string) (string, error)) string {
+func install(t *testing.T, registry, name string, files []string, prepare func(dir string) (string, error)) string {
 	t.Helper()
 	defer servers.Lock(t, name)()
 	dir := filepath.Join(servers.Work(t), name)
@@ -67,7 +76,7 @@ func install(t *testing.T, name string, files []string, prepare func(dir string)
 		}
 	}
 	if out, err := prepare(dir); err != nil {
-		t.Skipf("SKIPPED: its packages cannot be installed (is the registry reached?): %v\n%s", err, out[max(0, len(out)-2000):])
+		t.Skipf("needs the packages of %s of %s, which cannot be installed: %v\n%s", filepath.Base(files[0]), registry, err, out[max(0, len(out)-2000):])
 	}
 	if err := os.WriteFile(stamp, want, 0o644); err != nil {
 		t.Fatal(err)
@@ -78,10 +87,8 @@ func install(t *testing.T, name string, files []string, prepare func(dir string)
 // venv installs Python packages into a virtual environment of its own.
 func venv(t *testing.T, name, requirements string, more ...string) string {
 	t.Helper()
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("SKIPPED: there is no python3 here")
-	}
-	return install(t, name, []string{requirements}, func(dir string) (string, error) {
+	need(t, "python3")
+	return install(t, "PyPI", name, []string{requirements}, func(dir string) (string, error) {
 		if out, err := run(t, installWait, dir, "python3", "-m", "venv", "venv"); err != nil {
 			return out, err
 		}
@@ -106,11 +113,9 @@ func flow(t *testing.T, dir, program, script string) {
 // TestJavaScriptSDK plays the flow with the official JavaScript SDK.
 func TestJavaScriptSDK(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("npm"); err != nil {
-		t.Skip("SKIPPED: there is no npm here")
-	}
+	need(t, "node", "npm")
 	files := []string{"testdata/js/package.json", "testdata/js/package-lock.json"}
-	dir := install(t, "js", files, func(dir string) (string, error) {
+	dir := install(t, "npm", "js", files, func(dir string) (string, error) {
 		return run(t, installWait, dir, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
 	})
 	script, err := os.ReadFile("testdata/js/flow.mjs")

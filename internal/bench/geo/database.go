@@ -33,30 +33,22 @@ const account = "geo"
 
 // missing returns what a column needs and this machine does not have, or "".
 func (o *Options) missing(c Column) string {
-	program := func(names ...string) string {
-		for _, name := range names {
-			if _, err := exec.LookPath(name); err != nil {
-				return name + " is not installed"
-			}
-		}
-		return ""
-	}
-	what := ""
+	var err error
 	switch c.Store {
 	case MariaDB:
-		what = program("mariadbd", "mariadb-install-db")
+		err = servers.FindAll("mariadbd", "mariadb-install-db")
 	case Galera:
-		if what = program("mariadbd", "mariadb-install-db", "rsync"); what == "" && servers.Galera() == "" {
-			what = "Galera's library is not installed"
-		}
+		_, err = servers.Galera()
 	case Raft:
-		if text, err := output(o.Program, "serve", "--help"); err != nil || !strings.Contains(text, "--cluster") {
-			what = "this program has no --cluster"
+		if text, helpErr := output(o.Program, "serve", "--help"); helpErr != nil || !strings.Contains(text, "--cluster") {
+			err = errors.New("this program has no --cluster")
 		}
 	case PostgreSQL:
-		if servers.PostgreSQL() == "" {
-			what = "PostgreSQL is not installed in /usr/lib/postgresql"
-		}
+		_, err = servers.PostgreSQL()
+	}
+	what := ""
+	if err != nil {
+		what = err.Error()
 	}
 	if what == "" && c.System == Keystone && o.Keystone == "" {
 		what = "no Python environment with Keystone was given"
@@ -147,11 +139,15 @@ func (d *deployment) startMariaDB(n, host int) error {
 	}
 	command := append(mariadbd(data), "--bind-address="+d.hosts.Bind(host), "--port="+strconv.Itoa(port), "--"+d.connections())
 	if d.cell.Store == Galera {
+		provider, err := servers.Galera()
+		if err != nil {
+			return err
+		}
 		var peers []string
 		for _, peer := range d.cell.databases() {
 			peers = append(peers, d.address(peer))
 		}
-		command = append(command, "--wsrep-on=ON", "--wsrep-provider="+servers.Galera(), "--wsrep-cluster-name=geo", "--wsrep-cluster-address=gcomm://"+strings.Join(peers, ","),
+		command = append(command, "--wsrep-on=ON", "--wsrep-provider="+provider, "--wsrep-cluster-name=geo", "--wsrep-cluster-address=gcomm://"+strings.Join(peers, ","),
 			"--wsrep-node-address="+d.address(host), "--wsrep-sst-method=rsync", "--binlog-format=ROW", "--innodb-autoinc-lock-mode=2")
 		if d.cell.System == Keystone {
 			command = append(command, "--wsrep-sync-wait=15") // as in the study; we set our own
@@ -208,6 +204,10 @@ func (d *deployment) startPostgreSQL(host int) error {
 	if err != nil {
 		return err
 	}
+	bin, err := servers.PostgreSQL()
+	if err != nil {
+		return err
+	}
 	as, err := servers.As("postgres", d.folder)
 	if err != nil {
 		return err
@@ -216,17 +216,21 @@ func (d *deployment) startPostgreSQL(host int) error {
 	if err := copyFolder(d.template, data); err != nil {
 		return err
 	}
-	command := append(as, filepath.Join(servers.PostgreSQL(), "postgres"), "-D", data, "-h", d.hosts.Bind(host), "-p", strconv.Itoa(port), "-k", data, "-c", "shared_preload_libraries=pg_stat_statements", "-c", d.connections())
+	command := append(as, filepath.Join(bin, "postgres"), "-D", data, "-h", d.hosts.Bind(host), "-p", strconv.Itoa(port), "-k", data, "-c", "shared_preload_libraries=pg_stat_statements", "-c", d.connections())
 	return d.start(&d.databases, host, "postgres", syscall.SIGINT, nil, command...)
 }
 
 // templatePostgreSQL makes a data folder of PostgreSQL that trusts every client.
 func templatePostgreSQL(ctx context.Context, data string) error {
+	bin, err := servers.PostgreSQL()
+	if err != nil {
+		return err
+	}
 	as, err := servers.As("postgres", filepath.Dir(data))
 	if err != nil {
 		return err
 	}
-	if err := run(ctx, filepath.Dir(data), nil, append(as, filepath.Join(servers.PostgreSQL(), "initdb"), "-D", data, "-U", account, "--auth=trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")...); err != nil {
+	if err := run(ctx, filepath.Dir(data), nil, append(as, filepath.Join(bin, "initdb"), "-D", data, "-U", account, "--auth=trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")...); err != nil {
 		return err
 	}
 	rules, err := os.OpenFile(filepath.Join(data, "pg_hba.conf"), os.O_APPEND|os.O_WRONLY, 0)
@@ -237,7 +241,7 @@ func templatePostgreSQL(ctx context.Context, data string) error {
 	if err != nil {
 		return err
 	}
-	command := append(as, filepath.Join(servers.PostgreSQL(), "postgres"), "--single", "-D", data, "postgres")
+	command := append(as, filepath.Join(bin, "postgres"), "--single", "-D", data, "postgres")
 	single := exec.CommandContext(ctx, command[0], command[1:]...)
 	single.Stdin = strings.NewReader("create database " + account + "\n")
 	if out, err := single.CombinedOutput(); err != nil {

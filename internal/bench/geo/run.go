@@ -423,7 +423,9 @@ func (o *Options) versions(c Column) map[string]string {
 	commands := map[string][]string{}
 	switch c.Store {
 	case PostgreSQL:
-		commands[PostgreSQL] = []string{filepath.Join(servers.PostgreSQL(), "postgres"), "--version"}
+		if path, err := servers.Find("postgres"); err == nil {
+			commands[PostgreSQL] = []string{path, "--version"}
+		}
 	case MariaDB, Galera:
 		commands[MariaDB] = []string{"mariadbd", "--version"}
 	}

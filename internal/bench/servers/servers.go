@@ -1,6 +1,6 @@
 // Package servers has what it takes to start other programs as servers on this machine:
-// [FreePort] chooses a port, [PostgreSQL] and [Galera] find what is installed, and [As]
-// runs a program as another user. It starts nothing itself.
+// [FreePort] chooses a port, [Find] finds a program that is installed, and [As] runs a
+// program as another user. It starts nothing itself.
 package servers
 
 import (
@@ -43,24 +43,6 @@ func FreePort(host string) (string, error) {
 		failure = err
 	}
 	return "", failure
-}
-
-// PostgreSQL returns the folder of PostgreSQL's programs, as Debian installs them, or "".
-func PostgreSQL() string {
-	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres") // the pattern is correct
-	if len(found) == 0 {
-		return ""
-	}
-	return filepath.Dir(found[len(found)-1])
-}
-
-// Galera returns the file of Galera's library, which MariaDB loads, or "".
-func Galera() string {
-	found, _ := filepath.Glob("/usr/lib*/galera*/libgalera_smm.so") // the pattern is correct
-	if len(found) == 0 {
-		return ""
-	}
-	return found[0]
 }
 
 // As returns the beginning of a command that runs as a user, and gives that user a

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/internal/bench/geo/delay"
+	"github.com/ostiary/ostiary/internal/bench/servers"
 )
 
 // oneWay is the delay of the tests: 20 ms between hosts of different halves.
@@ -75,9 +76,9 @@ func TestMeasure(t *testing.T) {
 // TestProgram asks a server on a host from a client outside, which nothing delays, and
 // from a program on another host.
 func TestProgram(t *testing.T) {
-	python, err := exec.LookPath("python3")
+	python, err := servers.Find("python3")
 	if err != nil {
-		t.Skip("python3 is not installed")
+		t.Skip(err)
 	}
 	each(t, func(t *testing.T, hosts delay.Hosts) {
 		port, err := hosts.Port(1, "echo")
@@ -140,6 +141,10 @@ func TestProgram(t *testing.T) {
 
 // TestFull sends more than a queue holds to a host that nothing delays for long enough.
 func TestFull(t *testing.T) {
+	python, err := servers.Find("python3")
+	if err != nil {
+		t.Skip(err)
+	}
 	hosts, err := delay.OpenNamespaces(2, func(int, int) time.Duration { return time.Hour })
 	if errors.Is(err, delay.ErrUnavailable) {
 		t.Skip(err)
@@ -155,7 +160,7 @@ func TestFull(t *testing.T) {
 	host, at, _ := net.SplitHostPort(address)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	flood := exec.CommandContext(ctx, "python3", "-c", "import socket,sys\ns=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\nwhile True: s.sendto(bytes(1400),(sys.argv[1],int(sys.argv[2])))", host, at)
+	flood := exec.CommandContext(ctx, python, "-c", "import socket,sys\ns=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\nwhile True: s.sendto(bytes(1400),(sys.argv[1],int(sys.argv[2])))", host, at)
 	if err := hosts.Start(0, flood); err != nil {
 		t.Skip(err)
 	}

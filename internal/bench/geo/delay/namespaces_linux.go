@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ostiary/ostiary/internal/bench/servers"
 )
 
 // Namespaces are hosts with a network namespace each. Between them run IP packets, over
@@ -53,6 +55,9 @@ func OpenNamespaces(n int, way Way) (*Namespaces, error) {
 	}
 	if os.Geteuid() != 0 {
 		return nil, fmt.Errorf("%w: this needs root", ErrUnavailable)
+	}
+	if _, err := servers.Find("ip"); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	block, err := freeBlock()
 	if err != nil {
