@@ -100,6 +100,14 @@ func connOf(r *http.Request, otherwise *conn) *conn {
 	return otherwise
 }
 
+// connIn returns the connection of a request or a call by its context, or nil.
+func connIn(ctx context.Context) *conn {
+	if c, ok := ctx.Value(connKey{}).(*conn); ok {
+		return c
+	}
+	return callConn(ctx)
+}
+
 // remoteAddress is the address of a connection's client. It leads from the peer
 // of a gRPC call to the connection.
 type remoteAddress struct {

@@ -61,7 +61,7 @@ func New(o Options) (*Server, error) {
 		if o.Keys == nil {
 			o.Keys = &Keys{}
 		}
-		o.Keys.stored, o.Keys.tokens = o.Callers, newTokens(o.Tokens, o.Callers)
+		o.Keys.stored, o.Keys.tokens = o.Callers, newTokens(o.Tokens, o.Callers, o.Log)
 		o.Keys.optional = o.CallersOptional
 	}
 	s := &Server{opts: o, metrics: newMetrics(), health: newHealthService(), failed: make(chan error, 1)}

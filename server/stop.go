@@ -86,6 +86,9 @@ func (s *Server) stop() error {
 	s.shared.endStreams()
 	s.serving.Wait()
 	s.shared.logins.Close()
+	if s.shared.keys != nil {
+		s.shared.keys.tokens.close()
+	}
 	return cmp.Or(errs...)
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +16,8 @@ import (
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/identity/oidc"
 	"github.com/ostiary/ostiary/internal/callers"
+	"github.com/ostiary/ostiary/internal/excerpt"
+	"github.com/ostiary/ostiary/internal/logins"
 )
 
 const (
@@ -22,6 +26,11 @@ const (
 	tokensMax = 10_000
 	// tokenWait is how long a request waits for the keys of a provider.
 	tokenWait = 3 * time.Second
+	// refusalBytesMax bounds the reason of a refused token in the log, which may quote
+	// names of its claims.
+	refusalBytesMax = 512
+	// refusedOriginsMax bounds the addresses whose refused tokens are logged apart.
+	refusedOriginsMax = 1000
 	// issuerEnd is between the issuer and the subject in the name of a caller with a
 	// token. The URL of an issuer does not contain it.
 	issuerEnd = "#"
@@ -32,6 +41,9 @@ const (
 type tokens struct {
 	verifier *oidc.Verifier
 	stored   *callers.Registry // the keys that match tokens
+
+	log     *slog.Logger
+	refused logins.Counter[string] // by the address of the caller
 
 	mu    sync.RWMutex
 	known map[[sha256.Size]byte]*token
@@ -72,11 +84,37 @@ func (c *credential) find(ctx context.Context, stored *callers.Registry) (*hashe
 	return key, 0
 }
 
-func newTokens(v *oidc.Verifier, stored *callers.Registry) *tokens {
+// newTokens returns the tokens of a verifier, or nil if v or stored is nil. log gets the
+// reasons of refused tokens.
+func newTokens(v *oidc.Verifier, stored *callers.Registry, log *slog.Logger) *tokens {
 	if v == nil || stored == nil {
 		return nil
 	}
-	return &tokens{verifier: v, stored: stored, known: map[[sha256.Size]byte]*token{}}
+	t := &tokens{verifier: v, stored: stored, log: log, known: map[[sha256.Size]byte]*token{}}
+	t.refused.Max, t.refused.Rest = refusedOriginsMax, "further addresses"
+	t.refused.Counted = func(remote string, times int, _, _ time.Time) {
+		log.Info("more tokens refused", "remote", remote, "times", times)
+	}
+	return t
+}
+
+// refuse logs why a token is refused, which the response does not contain: for the first
+// one of each address in a [logins.Window].
+func (t *tokens) refuse(ctx context.Context, why string) {
+	remote := "unknown"
+	if c := connIn(ctx); c != nil {
+		remote = logins.HostOf(c.RemoteAddr().String())
+	}
+	if o, first := t.refused.First(remote); first {
+		t.log.Info("token refused", "remote", o, "why", excerpt.Of(why, refusalBytesMax))
+	}
+}
+
+// close logs what was counted and not logged yet. t may be nil.
+func (t *tokens) close() {
+	if t != nil {
+		t.refused.Close()
+	}
 }
 
 // formOfToken reports whether a text may be a signed token. t may be nil.
@@ -112,10 +150,12 @@ func (t *tokens) verify(ctx context.Context, text string) (*token, door.Reason) 
 	v, err := t.verifier.Verify(ctx, text)
 	switch {
 	case errors.Is(err, oidc.ErrInvalid):
+		t.refuse(ctx, err.Error())
 		return nil, door.BadCredentials
 	case err != nil:
 		return nil, door.Unsure
 	case v.Subject == "" || !validName(v.Issuer+issuerEnd+v.Subject):
+		t.refuse(ctx, fmt.Sprintf("%s: claim sub: expected a text that, behind the issuer and #, has at most %d bytes of UTF-8 without control characters", oidc.ErrInvalid, ostiary.CallerBytesMax))
 		return nil, door.BadCredentials
 	}
 	fulfills := func(m callers.Match) bool {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -43,7 +44,7 @@ func newTokenWorld(t testing.TB) *tokenWorld {
 		t.Fatal(err)
 	}
 	registry := callers.New(e, callers.Options{Clock: clock, Doors: []string{"native", "openfga"}})
-	w.Keys = &Keys{stored: registry, tokens: newTokens(oidc.New([]oidc.Issuer{{URL: w.provider.URL, Audiences: []string{"ostiary"}}}, oidc.Options{Clock: clock, Skew: 30 * time.Second}), registry)}
+	w.Keys = &Keys{stored: registry, tokens: newTokens(oidc.New([]oidc.Issuer{{URL: w.provider.URL, Audiences: []string{"ostiary"}}}, oidc.Options{Clock: clock, Skew: 30 * time.Second}), registry, slog.New(slog.DiscardHandler))}
 	w.make("readers", "native", "read")
 	w.make("writers", "openfga", "write")
 	w.claims = map[string]any{"iss": w.provider.URL, "aud": "ostiary", "sub": "anne", "exp": w.now.Unix() + 600, "groups": []string{"others", "readers"}}
@@ -242,7 +243,7 @@ func TestTokensUnsure(t *testing.T) {
 						r.URL.Host = strings.TrimPrefix(bad.URL, "http://")
 					}
 					return http.DefaultTransport.RoundTrip(r)
-				})}), w.stored)
+				})}), w.stored, slog.New(slog.DiscardHandler))
 			known, other := w.provider.Sign(w.claims, -1), w.provider.Sign(w.with("sub", "ben"), -1)
 			if _, why := w.ask(known); why != 0 {
 				t.Fatal(why)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ostiary/ostiary/identity/access"
 	"github.com/ostiary/ostiary/internal/identity"
+	"github.com/ostiary/ostiary/internal/jsonread"
 )
 
 // applicationRoutes are the routes of application credentials and access rules.
@@ -321,7 +322,7 @@ type applicationRequest struct {
 // request. It returns the owner and the credential.
 func (c *call) loginByApplication(text json.RawMessage) (user, credential *identity.Record, err error) {
 	var a applicationRequest
-	if err := json.Unmarshal(text, &a); err != nil {
+	if err := jsonread.Unmarshal(text, &a); err != nil {
 		return nil, nil, invalidField("application_credential", "", "expected an object with an id or a name")
 	}
 	if a.ID == "" {

@@ -16,6 +16,7 @@ import (
 	"github.com/ostiary/ostiary/identity/access"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/identity/token"
+	"github.com/ostiary/ostiary/internal/jsonread"
 )
 
 // route is an entry of the table of routes.
@@ -204,10 +205,18 @@ func (c *call) bodyMembers() (identity.Members, error) {
 		return nil, expecting("application/json", "Content-Type header")
 	}
 	m, err := identity.ParseMembers(b)
-	if err != nil || !json.Valid(b) {
+	if err != nil || !unambiguous(b) {
 		return nil, expecting("valid JSON", "request body")
 	}
 	return m, nil
+}
+
+// unambiguous reports whether a text is JSON in which every reader finds the same: no
+// object in it has a name twice.
+func unambiguous(text []byte) bool {
+	r := jsonread.New(text)
+	r.Skip()
+	return r.End() == nil
 }
 
 // base returns scheme and host of links.

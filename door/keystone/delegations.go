@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/internal/identity"
+	"github.com/ostiary/ostiary/internal/jsonread"
 )
 
 // roleReference names a role by its id or by its name.
@@ -40,7 +41,7 @@ func (c *call) roleID(text json.RawMessage) (string, error) {
 	given, err := identity.ParseMembers(text)
 	var r roleReference
 	if err == nil {
-		err = json.Unmarshal(text, &r)
+		err = jsonread.Unmarshal(text, &r)
 	}
 	if err != nil || len(given) == 0 || len(given.Without("id", "name")) > 0 {
 		return "", invalidField("roles", string(text), "expected objects with an id or a name")

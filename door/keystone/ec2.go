@@ -10,6 +10,7 @@ import (
 	"github.com/ostiary/ostiary/identity/access"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/identity/ec2"
+	"github.com/ostiary/ostiary/internal/jsonread"
 )
 
 // ec2Routes are the routes of EC2 credentials, and of the requests that were
@@ -191,7 +192,7 @@ func (c *call) signed() (*signedRequest, error) {
 		if !ok {
 			continue
 		}
-		if _, err := identity.ParseMembers(value); err != nil || json.Unmarshal(value, r) != nil {
+		if _, err := identity.ParseMembers(value); err != nil || jsonread.Unmarshal(value, r) != nil {
 			return nil, &statusError{http.StatusBadRequest, "Invalid input for field/attribute " + name + ". expected a signed request"}
 		}
 		break

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/identity/token"
+	"github.com/ostiary/ostiary/internal/jsonread"
 )
 
 // receiptHeader is the header with a receipt: of a response to a login that lacks
@@ -22,7 +23,7 @@ func (c *call) loginByTOTP(text json.RawMessage) (*identity.Record, error) {
 			Passcode *string `json:"passcode"`
 		} `json:"user"`
 	}
-	if err := json.Unmarshal(text, &p); err != nil {
+	if err := jsonread.Unmarshal(text, &p); err != nil {
 		return nil, invalidField("totp", "", "expected an object with a user")
 	}
 	switch {

@@ -13,6 +13,7 @@ import (
 	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/identity/token"
+	"github.com/ostiary/ostiary/internal/jsonread"
 )
 
 // authRequest is the body of POST /v3/auth/tokens.
@@ -32,11 +33,11 @@ type authIdentity struct {
 }
 
 func (a *authIdentity) UnmarshalJSON(text []byte) error {
-	if err := json.Unmarshal(text, &a.Parts); err != nil {
+	if err := jsonread.Unmarshal(text, &a.Parts); err != nil {
 		return err
 	}
 	if methods, given := a.Parts["methods"]; given {
-		return json.Unmarshal(methods, &a.Methods)
+		return jsonread.Unmarshal(methods, &a.Methods)
 	}
 	return nil
 }
@@ -122,7 +123,7 @@ func (c *call) issueToken() error {
 	}
 	text, _ := members.MarshalJSON()
 	var r authRequest
-	if err := json.Unmarshal(text, &r); err != nil {
+	if err := jsonread.Unmarshal(text, &r); err != nil {
 		return invalidField("auth", "", "expected an object with the objects identity and scope, as in the description of the API")
 	}
 	switch {
@@ -251,7 +252,7 @@ func (c *call) loginByMapped(text json.RawMessage) error {
 		Provider string  `json:"identity_provider"`
 		Protocol string  `json:"protocol"`
 	}
-	if err := json.Unmarshal(text, &p); err != nil {
+	if err := jsonread.Unmarshal(text, &p); err != nil {
 		return invalidField("mapped", "", "expected an object with identity_provider and protocol")
 	}
 	switch {
@@ -280,7 +281,7 @@ func (c *call) loginByToken(text json.RawMessage) (*identity.Token, error) {
 	var p struct {
 		ID string `json:"id"`
 	}
-	if err := json.Unmarshal(text, &p); err != nil {
+	if err := jsonread.Unmarshal(text, &p); err != nil {
 		return nil, invalidField("token", "", "expected an object with an id")
 	}
 	from, err := c.validate(p.ID, 0)
@@ -301,7 +302,7 @@ func (c *call) loginByPassword(text json.RawMessage) (*identity.Record, error) {
 			Password *string `json:"password"`
 		} `json:"user"`
 	}
-	if err := json.Unmarshal(text, &p); err != nil {
+	if err := jsonread.Unmarshal(text, &p); err != nil {
 		return nil, invalidField("password", "", "expected an object with a user")
 	}
 	switch {
@@ -374,7 +375,7 @@ func (c *call) scope(text json.RawMessage) (s identity.Scope, explicit bool, err
 		return s, true, nil
 	}
 	var r scopeRequest
-	if err := json.Unmarshal(text, &r); err != nil {
+	if err := jsonread.Unmarshal(text, &r); err != nil {
 		return s, true, invalidField("scope", string(text), "expected an object")
 	}
 	given := 0

@@ -1,8 +1,6 @@
 package native
 
 import (
-	"bytes"
-	"encoding/json"
 	"net/http"
 	"slices"
 	"time"
@@ -90,9 +88,10 @@ func (q *schemaSource) read(c *call) (ostiary.SchemaSource, error) {
 		if q.dialect != "" && q.dialect != dialectModel {
 			return out, invalidRequest("unexpected dialect: a model has none")
 		}
-		dec := json.NewDecoder(bytes.NewReader(q.model))
-		dec.DisallowUnknownFields()
-		if err := dec.Decode(&out.Model); err != nil || out.Model == nil {
+		if err := jsonread.UnmarshalKnown(q.model, &out.Model); err != nil {
+			return out, &problem{status: http.StatusBadRequest, Code: "invalid_schema", Message: "model: " + err.Error()}
+		}
+		if out.Model == nil {
 			return out, &problem{status: http.StatusBadRequest, Code: "invalid_schema", Message: "model: expected the JSON form of a model"}
 		}
 		out.Dialect, out.Source = dialectModel, nil

@@ -23,7 +23,7 @@ func TestBounds(t *testing.T) {
 		if r.URL.Path == "/huge" {
 			n++
 		}
-		io.WriteString(w, "1"+strings.Repeat("0", n-1))
+		io.WriteString(w, `{"a":"`+strings.Repeat("0", n-8)+`"}`)
 	}))
 	defer server.Close()
 	now := time.Unix(2_000_000_000, 0)

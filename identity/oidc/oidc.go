@@ -23,7 +23,9 @@ import (
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
-	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/ostiary/ostiary/internal/jsonread"
+	"github.com/ostiary/ostiary/internal/jwtread"
 )
 
 // Bounds of what a verifier reads and fetches.
@@ -150,7 +152,7 @@ type Verified struct {
 	Issuer     string              // URL of the issuer
 	Subject    string              // the claim "sub"
 	Ends       time.Time           // when the token is no longer accepted
-	Claims     map[string]any      // as the token has them
+	Claims     map[string]any      // as the token has them; numbers are [json.Number]
 	Attributes map[string][]string // claims, by the names of [Attributes]
 }
 
@@ -158,7 +160,7 @@ type Verified struct {
 // signed token. It fails with [ErrInvalid], or with another error if the keys of
 // the provider cannot be fetched.
 func (v *Verifier) Verify(ctx context.Context, text string) (*Verified, error) {
-	p, err := v.provider(text)
+	p, claims, err := v.read(text)
 	if err != nil {
 		return nil, err
 	}
@@ -181,27 +183,25 @@ func (v *Verifier) Verify(ctx context.Context, text string) (*Verified, error) {
 	if !slices.ContainsFunc(t.Audience, func(a string) bool { return slices.Contains(p.issuer.Audiences, a) }) {
 		return nil, fmt.Errorf("%w: it is for %.200q: expected one of %q", ErrInvalid, t.Audience, p.issuer.Audiences)
 	}
-	var claims map[string]any
-	if err := t.Claims(&claims); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
-	}
 	return &Verified{Issuer: p.issuer.URL, Subject: t.Subject, Ends: t.Expiry.Add(v.skew), Claims: claims, Attributes: Attributes(claims)}, nil
 }
 
-// provider returns the provider that a token names, which is not verified yet.
-func (v *Verifier) provider(text string) (*provider, error) {
+// read returns the claims of a token, and the provider that it names. The signature is
+// not verified yet.
+func (v *Verifier) read(text string) (*provider, map[string]any, error) {
 	if len(text) > TokenMax {
-		return nil, fmt.Errorf("%w: it has %d bytes: expected at most %d", ErrInvalid, len(text), TokenMax)
+		return nil, nil, fmt.Errorf("%w: it has %d bytes: expected at most %d", ErrInvalid, len(text), TokenMax)
 	}
-	var claims jwt.RegisteredClaims
-	if _, _, err := jwt.NewParser().ParseUnverified(text, &claims); err != nil {
-		return nil, fmt.Errorf("%w: expected a signed JSON Web Token: %w", ErrInvalid, err)
+	claims, err := jwtread.Read(text)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	p := v.issuers[claims.Issuer]
+	issuer, _ := claims["iss"].(string)
+	p := v.issuers[issuer]
 	if p == nil {
-		return nil, fmt.Errorf("%w: unknown issuer %.200q", ErrInvalid, claims.Issuer)
+		return nil, nil, fmt.Errorf("%w: unknown issuer %.200q", ErrInvalid, issuer)
 	}
-	return p, nil
+	return p, claims, nil
 }
 
 // open returns the verifier of the provider. It fetches the configuration if there is none
@@ -303,8 +303,10 @@ func (f *fetcher) RoundTrip(r *http.Request) (*http.Response, error) {
 	case err != nil:
 	case len(text) > documentMax:
 		err = fmt.Errorf("%s has more than %d bytes", path, documentMax)
-	case response.StatusCode == http.StatusOK && !json.Valid(text):
-		err = fmt.Errorf("%s is not JSON", path)
+	case response.StatusCode == http.StatusOK:
+		if err = checkDocument(text); err != nil {
+			err = fmt.Errorf("%s: %w", path, err)
+		}
 	}
 	if err != nil || response.StatusCode != http.StatusOK {
 		f.fail(path)
@@ -315,6 +317,27 @@ func (f *fetcher) RoundTrip(r *http.Request) (*http.Response, error) {
 	response.Body = io.NopCloser(bytes.NewReader(text))
 	return response, nil
 }
+
+// documentNames are the names in the documents of a provider that decide which keys are
+// accepted (OpenID Connect Discovery 1.0, section 3; RFC 7517, section 4).
+type documentNames struct {
+	Issuer string `json:"issuer"`
+	configuration
+	Keys []struct {
+		Type      string `json:"kty"`
+		Use       string `json:"use"`
+		ID        string `json:"kid"`
+		Algorithm string `json:"alg"`
+		Curve     string `json:"crv"`
+		X         string `json:"x"`
+		Y         string `json:"y"`
+		Modulus   string `json:"n"`
+		Exponent  string `json:"e"`
+	} `json:"keys"`
+}
+
+// checkDocument fails unless every reader finds the same in a document of a provider.
+func checkDocument(text []byte) error { return jsonread.Unmarshal(text, &documentNames{}) }
 
 // fail notes that a request for a path failed.
 func (f *fetcher) fail(path string) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/internal/jsonread"
 )
 
 // Types of credentials that the service itself uses. Other types are only kept.
@@ -49,6 +50,15 @@ func ParseEC2(blob string) (*EC2Blob, error) {
 	return b, nil
 }
 
+// parseNewEC2 is like [ParseEC2], for a content that is not stored yet: every reader
+// finds the same members in it.
+func parseNewEC2(blob string) (*EC2Blob, error) {
+	if err := jsonread.Unmarshal([]byte(blob), &EC2Blob{}); err != nil {
+		return nil, &Error{Reason: Invalid, Field: "blob", Text: "Invalid blob in credential: " + err.Error()}
+	}
+	return ParseEC2(blob)
+}
+
 // EC2ID returns the id of the credential with an access key.
 func EC2ID(access string) string {
 	h := sha256.Sum256([]byte(access))
@@ -62,7 +72,7 @@ func EC2ID(access string) string {
 func (s *Service) CreateCredential(ctx context.Context, r Record, blob string) (*Record, error) {
 	r.Kind, r.ID = Credential, newID()
 	if strings.EqualFold(r.Members.Text("type"), TypeEC2) {
-		b, err := ParseEC2(blob)
+		b, err := parseNewEC2(blob)
 		if err != nil {
 			return nil, err
 		}
@@ -121,7 +131,7 @@ func (s *Service) UpdateCredential(ctx context.Context, id, blob string) (*Recor
 
 // checkEC2Update refuses a new content with another delegation.
 func (s *Service) checkEC2Update(ctx context.Context, r *Record, blob string) error {
-	b, err := ParseEC2(blob)
+	b, err := parseNewEC2(blob)
 	if err != nil {
 		return err
 	}

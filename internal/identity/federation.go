@@ -141,7 +141,11 @@ func (d *directory) checkProvider(x *Record) error {
 
 // checkMapping refuses rules that cannot be parsed.
 func checkMapping(x *Record) error {
-	if _, err := x.rules(); err != nil {
+	text, err := x.Members.MarshalJSON()
+	if err == nil {
+		_, err = mapping.ParseNew(text)
+	}
+	if err != nil {
 		return &Error{Reason: Invalid, Field: "mapping", Text: err.Error()}
 	}
 	return nil

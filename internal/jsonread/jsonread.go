@@ -1,8 +1,9 @@
-// Package jsonread reads JSON strictly and without reflection. Names are
-// compared byte by byte. It refuses duplicate names in an object, text that is
-// not UTF-8, half a surrogate pair, and data after the value. So two programs
-// cannot read the same request differently. Its main type is [Reader];
-// [AppendString] writes strings. The package never guesses a type.
+// Package jsonread reads JSON strictly. Names are compared byte by byte. It
+// refuses duplicate names in an object, text that is not UTF-8, half a surrogate
+// pair, and data after the value. So two programs cannot read the same request
+// differently. Its main type is [Reader], which uses no reflection; [Unmarshal]
+// reads into structs, and [AppendString] writes strings. The package never
+// guesses a type.
 package jsonread
 
 import (

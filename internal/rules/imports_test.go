@@ -57,7 +57,7 @@ internal/cluster/certificate:
 # Doors: protocols, and the server that listens for them
 door: . internal/jsonread internal/turns internal/excerpt storage
 door/authzen: . door internal/jsonread expr policy policy/domain policy/status policy/value rel schema storage authz
-door/keystone: . door identity/settings internal/identity identity/access internal/identity/ec2 internal/identity/mapping identity/oidc internal/identity/token storage internal/identity/oauth1 internal/turns internal/excerpt internal/derived
+door/keystone: . door identity/settings internal/identity identity/access internal/identity/ec2 internal/identity/mapping identity/oidc internal/identity/token storage internal/identity/oauth1 internal/turns internal/excerpt internal/derived internal/jsonread
 door/native: . door internal/callers internal/jsonread expr rel schema storage authz
 door/native/client: door door/native rel schema
 door/onap: . door door/onap/internal/catalog door/onap/internal/pdp door/onap/internal/preload door/onap/internal/tosca internal/jsonread policy policy/message
@@ -74,18 +74,18 @@ door/permify/basev1/generate:
 door/permify/language: schema expr
 internal/decisions: authz door expr internal/audit internal/excerpt internal/jsonread rel
 door/xacml: . door internal/jsonread policy policy/domain policy/language policy/message policy/status policy/value rel storage
-server: . door identity/oidc internal/addresses internal/callers internal/logins internal/turns internal/audit storage
+server: . door identity/oidc internal/addresses internal/callers internal/excerpt internal/logins internal/turns internal/audit storage
 # Policies, identities, documents: other rules than those of tuples, for the doors
-acp: . storage schema expr rel
-internal/identity: . identity/settings internal/btree internal/replica schema storage internal/identity/percent internal/identity/mapping internal/identity/password internal/identity/token internal/identity/totp internal/identity/oauth1 authz internal/derived
+acp: . internal/jwtread storage schema expr rel
+internal/identity: . identity/settings internal/btree internal/replica schema storage internal/identity/percent internal/identity/mapping internal/identity/password internal/identity/token internal/identity/totp internal/identity/oauth1 authz internal/derived internal/jsonread
 internal/callers: . internal/derived internal/replica internal/system rel schema storage
 identity/access: internal/nearest
 internal/identity/ec2: internal/identity/percent
 internal/identity/keyring: . identity/settings internal/identity/token internal/replica internal/system storage
-internal/identity/mapping:
+internal/identity/mapping: internal/jsonread
 internal/identity/migrate: identity/settings internal/identity internal/identity/password internal/identity/token
 internal/identity/oauth1: internal/identity/percent
-identity/oidc:
+identity/oidc: internal/jsonread internal/jwtread
 internal/identity/password: internal/turns
 internal/identity/percent:
 internal/identity/token: identity/settings
@@ -144,6 +144,7 @@ internal/audit/otlp:
 internal/btree:
 internal/canonical:
 internal/excerpt:
+internal/jwtread: internal/jsonread
 internal/jsonread:
 internal/lines:
 internal/logins:

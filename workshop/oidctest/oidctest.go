@@ -33,6 +33,8 @@ type Provider struct {
 	keys   []*rsa.PrivateKey
 	alg    jwt.SigningMethod // of all keys
 	path   string            // of the keys
+	// answers are texts to send instead of the configuration (false) and the keys (true).
+	answers map[bool]string
 }
 
 // New starts a provider, which ends with the test.
@@ -44,8 +46,7 @@ func New(t testing.TB) *Provider {
 	mux.HandleFunc("GET /.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.send(w, map[string]any{"issuer": p.URL, "jwks_uri": p.URL + p.path, "authorization_endpoint": p.URL + "/auth", "token_endpoint": p.URL + "/token",
-			"response_types_supported": []string{"id_token"}, "subject_types_supported": []string{"public"}, "id_token_signing_alg_values_supported": []string{"none", "HS256", p.alg.Alg()}})
+		p.send(w, false)
 	})
 	mux.HandleFunc("GET /{keys}", func(w http.ResponseWriter, r *http.Request) {
 		p.Fetches.Add(1)
@@ -59,9 +60,7 @@ func New(t testing.TB) *Provider {
 			http.NotFound(w, r)
 			return
 		}
-		i := len(p.keys) - 1 // older keys are not valid any more
-		p.send(w, map[string]any{"keys": []any{map[string]string{"kty": "RSA", "alg": p.alg.Alg(), "use": "sig", "kid": strconv.Itoa(i),
-			"n": base64.RawURLEncoding.EncodeToString(p.keys[i].N.Bytes()), "e": base64.RawURLEncoding.EncodeToString(big.NewInt(int64(p.keys[i].E)).Bytes())}}})
+		p.send(w, true)
 	})
 	p.server = httptest.NewServer(mux)
 	t.Cleanup(p.server.Close)
@@ -72,9 +71,14 @@ func New(t testing.TB) *Provider {
 // Close ends the provider before the test ends.
 func (p *Provider) Close() { p.server.Close() }
 
-func (p *Provider) send(w http.ResponseWriter, body any) {
+// send sends a document. The caller holds p.mu.
+func (p *Provider) send(w http.ResponseWriter, keys bool) {
 	w.Header().Set("Content-Type", "application/json")
-	if err := json.NewEncoder(w).Encode(body); err != nil {
+	if text := p.answers[keys]; text != "" {
+		_, _ = w.Write([]byte(text)) // the client notices what is missing
+		return
+	}
+	if err := json.NewEncoder(w).Encode(p.document(keys)); err != nil {
 		p.t.Error(err)
 	}
 }
@@ -114,4 +118,60 @@ func (p *Provider) Sign(claims map[string]any, key int) string {
 		p.t.Fatal(err)
 	}
 	return text
+}
+
+// SignText returns a token with a header and claims that are any texts, signed by RS256
+// with the latest key. The header may name the key by the kid that [Provider.KeyID]
+// returns.
+func (p *Provider) SignText(header, claims string) string {
+	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	text := base64.RawURLEncoding.EncodeToString([]byte(header)) + "." + base64.RawURLEncoding.EncodeToString([]byte(claims))
+	signature, err := jwt.SigningMethodRS256.Sign(text, p.keys[len(p.keys)-1])
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return text + "." + base64.RawURLEncoding.EncodeToString(signature)
+}
+
+// KeyID returns the kid of the latest key.
+func (p *Provider) KeyID() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strconv.Itoa(len(p.keys) - 1)
+}
+
+// Answer makes the provider send a text instead of a document: that of its configuration
+// or, if keys is true, that of its keys. "" undoes it.
+func (p *Provider) Answer(keys bool, text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.answers == nil {
+		p.answers = map[bool]string{}
+	}
+	p.answers[keys] = text
+}
+
+// Document returns the text of a document, as the provider sends it without
+// [Provider.Answer].
+func (p *Provider) Document(keys bool) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	text, err := json.Marshal(p.document(keys))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// document returns a document. The caller holds p.mu.
+func (p *Provider) document(keys bool) any {
+	if !keys {
+		return map[string]any{"issuer": p.URL, "jwks_uri": p.URL + p.path, "authorization_endpoint": p.URL + "/auth", "token_endpoint": p.URL + "/token",
+			"response_types_supported": []string{"id_token"}, "subject_types_supported": []string{"public"}, "id_token_signing_alg_values_supported": []string{"none", "HS256", p.alg.Alg()}}
+	}
+	i := len(p.keys) - 1 // older keys are not valid any more
+	return map[string]any{"keys": []any{map[string]string{"kty": "RSA", "alg": p.alg.Alg(), "use": "sig", "kid": strconv.Itoa(i),
+		"n": base64.RawURLEncoding.EncodeToString(p.keys[i].N.Bytes()), "e": base64.RawURLEncoding.EncodeToString(big.NewInt(int64(p.keys[i].E)).Bytes())}}}
 }

@@ -1,12 +1,13 @@
 package mapping
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/ostiary/ostiary/internal/jsonread"
 )
 
 // Assertion holds the attributes of a user that an identity provider asserts, by
@@ -184,7 +185,7 @@ func (o *outcome) addGroup(value string, hasDomain bool, domain Domain) error {
 	g := Group{value, domain}
 	if text, marked := strings.CutPrefix(value, jsonMark); marked && !hasDomain {
 		g = Group{}
-		if err := json.Unmarshal([]byte(text), &g); err != nil {
+		if err := jsonread.Unmarshal([]byte(text), &g); err != nil {
 			return fmt.Errorf("invalid group %.64q: %w", value, err)
 		}
 		hasDomain = g.Domain != (Domain{})
@@ -253,7 +254,7 @@ func parseProjects(text string) (all []Project, err error) {
 			Name string `json:"name"`
 		} `json:"roles"`
 	}
-	if err := json.Unmarshal([]byte(text), &given); err != nil {
+	if err := jsonread.Unmarshal([]byte(text), &given); err != nil {
 		return nil, fmt.Errorf("invalid projects_json %.64q: %w", text, err)
 	}
 	for _, p := range given {

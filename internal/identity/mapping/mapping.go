@@ -15,6 +15,8 @@ import (
 	"io"
 	"regexp"
 	"slices"
+
+	"github.com/ostiary/ostiary/internal/jsonread"
 )
 
 // Bounds of a mapping.
@@ -107,6 +109,19 @@ type localProject struct {
 
 type localRole struct {
 	Name template `json:"name"`
+}
+
+// ParseNew is like [Parse], for a mapping that is not stored yet: it also refuses a name
+// that comes twice in an object, and one that differs from a known name only in case.
+func ParseNew(text []byte) (*Mapping, error) {
+	var outer struct {
+		Rules   []rule  `json:"rules"`
+		Version Version `json:"schema_version"`
+	}
+	if err := jsonread.Unmarshal(text, &outer); err != nil {
+		return nil, fmt.Errorf("invalid mapping: %w", err)
+	}
+	return Parse(text)
 }
 
 // Parse reads a mapping: a JSON object with the member "rules", and optionally

@@ -229,3 +229,29 @@ func FuzzMapping(f *testing.F) {
 		}
 	})
 }
+
+// TestParseNew reads mappings in which two readers could find different rules. A mapping
+// that is stored already is read as before.
+func TestParseNew(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"rules":[{"local":[{"user":{"name":"{0}"}}],"remote":[{"type":"a"}]}],"Description":"d"}`:                     "",
+		`{"Rules":[{"local":[],"remote":[{"type":"a"}]}]}`:                                                              "Rules: unknown member: expected rules",
+		`{"rules":[],"rules":[{"local":[],"remote":[{"type":"a"}]}]}`:                                                   "duplicate member",
+		`{"rules":[{"local":[],"remote":[{"type":"a","any_one_of":["x"],"any_one_of":["y"]}]}]}`:                        "duplicate member",
+		`{"rules":[{"local":[],"remote":[{"type":"a","Any_One_Of":["x"]}]}]}`:                                           "rules[0].remote[0].Any_One_Of: unknown member: expected any_one_of",
+		`{"rules":[{"local":[{"Group":{"id":"admins"}}],"remote":[{"type":"a"}]}]}`:                                     "rules[0].local[0].Group: unknown member: expected group",
+		`{"rules":[{"local":[{"group":{"id":"users","ID":"admins"}}],"remote":[{"type":"a"}]}]}`:                        "rules[0].local[0].group.ID: unknown member: expected id",
+		`{"rules":[{"local":[],"remote":[{"type":"a"}]}],"schema_version":"1.0","SCHEMA_VERSION":"3.0"}`:                "SCHEMA_VERSION: unknown member",
+		`{"rules":[{"local":[{"projects":[{"name":"p","roles":[{"name":"r","Name":"s"}]}]}],"remote":[{"type":"a"}]}]}`: "roles[0].Name: unknown member",
+	} {
+		switch _, err := mapping.ParseNew([]byte(text)); {
+		case want == "" && err != nil:
+			t.Errorf("%s: %v", text, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+		if _, err := mapping.Parse([]byte(text)); err != nil {
+			t.Errorf("stored: %s: %v", text, err)
+		}
+	}
+}
