@@ -182,13 +182,18 @@ clean:
 
 # proto generates the messages of Permify's API and those between nodes from .proto
 # files. proto-check fails if the generated code in the repository differs.
-.PHONY: proto proto-check
+.PHONY: proto proto-check zones
 WIRES := door/permify/basev1 internal/cluster/link/wire internal/cluster/quorum/wire storage/raft/wire
 proto:
 	cd door/permify/basev1/generate && for dir in $(WIRES); do $(GO) run . -dir ../../../../$$dir || exit 1; done
 
 proto-check:
 	cd door/permify/basev1/generate && for dir in $(WIRES); do $(GO) run . -check -dir ../../../../$$dir || exit 1; done
+
+# zones copies the time zones of the Go release into internal/zones. A test there
+# fails if they differ.
+zones:
+	cp "$$($(GO) env GOROOT)/lib/time/zoneinfo.zip" internal/zones/zoneinfo.zip
 
 # attack attacks the program on loopback and prints a table: memory before, at
 # its peak and after REST, and what a neighbor notices. RUNS is the number of runs

@@ -89,7 +89,7 @@ func (c *Compiler) Compile(def expr.Definition) (p expr.Program, err error) {
 	if n := len(def.Params); n > c.limits.ParamsMax {
 		return nil, fmt.Errorf("%w: %d parameters, the maximum is %d", expr.ErrCompile, n, c.limits.ParamsMax)
 	}
-	opts := []cel.EnvOption{inCIDR(), cel.EagerlyValidateDeclarations(true)}
+	opts := []cel.EnvOption{inCIDR(), cel.Lib(zoneLibrary{}), cel.EagerlyValidateDeclarations(true)}
 	seen := map[string]bool{}
 	for _, param := range def.Params {
 		if seen[param.Name] {

@@ -94,9 +94,24 @@ func contains(l, r ref.Val) ref.Val {
 	if !ok {
 		return types.MaybeNoSuchOverloadErr(r)
 	}
-	prefix, err := netip.ParsePrefix(string(s))
+	prefix, err := parseRange(string(s))
 	if err != nil {
 		return types.WrapErr(errors.Join(errors.New("not a CIDR range, for example 10.0.0.0/8"), err))
 	}
 	return types.Bool(prefix.Contains(a.addr))
+}
+
+// mappedBits is the length of the prefix ::ffff:0:0/96, which all IPv4 addresses have that
+// are mapped to IPv6.
+const mappedBits = 96
+
+// parseRange reads a range of addresses. A range of mapped IPv4 addresses
+// (::ffff:10.0.0.0/104) becomes the IPv4 range (10.0.0.0/8), as addresses do in [parseIP].
+// A larger range of IPv6, such as ::/0, contains no IPv4 address, as in OpenFGA.
+func parseRange(s string) (netip.Prefix, error) {
+	prefix, err := netip.ParsePrefix(s)
+	if err == nil && prefix.Addr().Is4In6() && prefix.Bits() >= mappedBits {
+		prefix = netip.PrefixFrom(prefix.Addr().Unmap(), prefix.Bits()-mappedBits)
+	}
+	return prefix, err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -33,6 +34,18 @@ func TestAddresses(t *testing.T) {
 		`a.in_cidr("10.0.0.0/33")`:                                  "unknown not a CIDR range, for example 10.0.0.0/8",
 		`a.in_cidr("10.1.2.3/32") && !a.in_cidr("10.1.2.2/32")`:     "true",
 		`b.in_cidr("2001:db8::/64") && !b.in_cidr("2001:db9::/64")`: "true",
+		`a.in_cidr("::ffff:10.1.2.0/120")`:                          "true",
+		`a.in_cidr("::ffff:10.1.2.77/120")`:                         "true", // bits of the host
+		`a.in_cidr("::ffff:10.1.3.0/120")`:                          "false",
+		`a.in_cidr("::ffff:a01:203/128")`:                           "true",
+		`a.in_cidr("::ffff:0:0/96") && a.in_cidr("0.0.0.0/0")`:      "true",
+		`b.in_cidr("::ffff:0:0/96") || b.in_cidr("0.0.0.0/0")`:      "false",
+		`a.in_cidr("::/0") || a.in_cidr("::ffff:0:0/95")`:           "false", // as in OpenFGA
+		`b.in_cidr("::/0")`:                                         "true",
+		`["::ffff:10.0.0.0/104"].exists(n, a.in_cidr(n))`:           "true",
+		`["::ffff:10.0.0.0/104"].all(n, !a.in_cidr(n))`:             "false",
+		`a.in_cidr("::ffff:10.0.0.0/129")`:                          "unknown not a CIDR range",
+		`a.in_cidr("::ffff:10.0.0.0%eth0/104")`:                     "unknown not a CIDR range",
 		`a in [b, a]`:                                               "true",
 		`l.exists(x, x == a)`:                                       "true",
 		`missing.in_cidr("10.0.0.0/8")`:                             "unknown missing",
@@ -195,5 +208,52 @@ func TestManyPatterns(t *testing.T) {
 	}
 	if p := m.pattern("("); p.err == nil || p.re != nil || m.pattern("(") != p {
 		t.Errorf("an invalid pattern: %+v", p)
+	}
+}
+
+// TestZones evaluates the methods of timestamps that take a time zone, on a machine with
+// another zone under the name of Europe/Berlin. The files of the machine are not used: it
+// may have none, or other ones.
+func TestZones(t *testing.T) {
+	folder := t.TempDir()
+	t.Setenv("ZONEINFO", folder)
+	other := append([]byte("TZif"), make([]byte, 40)...)
+	other[39], other[43] = 1, 4 // one type of time, with a name of 4 bytes
+	other = append(other, 0, 0, 0x7e, 0x90, 0, 0, 'X', 'X', 'X', 0)
+	if err := errors.Join(os.Mkdir(folder+"/Europe", 0o700), os.WriteFile(folder+"/Europe/Berlin", other, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for source, want := range map[string]string{
+		`at.getFullYear("Pacific/Auckland") == 2027`:   "true",
+		`at.getMonth("Pacific/Auckland") == 0`:         "true",
+		`at.getDayOfYear("Pacific/Auckland") == 0`:     "true",
+		`at.getDayOfMonth("Pacific/Auckland") == 0`:    "true",
+		`at.getDate("Pacific/Auckland") == 1`:          "true",
+		`at.getDayOfWeek("Pacific/Auckland") == 5`:     "true",
+		`at.getHours("Europe/Berlin") == 23`:           "true",
+		`at.getMinutes("Asia/Kolkata") == 0`:           "true",
+		`at.getSeconds("Asia/Kolkata") == 15`:          "true",
+		`at.getMilliseconds("Asia/Kolkata") == 250`:    "true",
+		`at.getHours("") == 22 && at.getHours() == 22`: "true",
+		`at.getHours("UTC") == 22`:                     "true",
+		`at.getHours("-03:30") == 19`:                  "true",
+		`at.getMinutes("-03:30") == 0`:                 "true",
+		`at.getHours(zone) == 23`:                      "true",
+		`at.getHours("Local") == 22`:                   `unknown unknown time zone "Local": expected a name of the IANA database`,
+		`at.getHours("../etc/localtime") == 22`:        "unknown unknown time zone",
+		`at.getHours("Mars/Olympus") == 22`:            "unknown unknown time zone",
+		`at.getHours("25:00") == 22`:                   "unknown timezone offset hours out of range",
+		`at.getHours(any) == 22`:                       "unknown no such overload",
+		`duration("90m").getHours() == 1`:              "true",
+	} {
+		p := compileCost(t, Options{}, "at:timestamp zone:string any:any", source)
+		res := p.Eval(nil, expr.Values{"at": "2026-12-31T22:30:15.25Z", "zone": "Europe/Berlin", "any": 5.0}, 0)
+		got := res.Value.String()
+		if res.Err != nil {
+			got += " " + res.Err.Error()
+		}
+		if !strings.HasPrefix(got, want) || res.Err == nil && got != want {
+			t.Errorf("%s: got %s, want %s", source, got, want)
+		}
 	}
 }

@@ -118,7 +118,7 @@ internal/replica: . storage internal/turns
 # Relations: tuples, models, their evaluator and their storage
 rel:
 expr: rel
-expr/cel: expr rel
+expr/cel: expr rel internal/zones
 schema: expr rel internal/nearest
 authz: schema expr rel storage
 internal/graph: rel internal/btree
@@ -151,6 +151,7 @@ internal/logins:
 internal/derived:
 internal/nearest:
 internal/turns:
+internal/zones:
 internal/xmlread: internal/lines internal/excerpt
 # Workshop: tests and what only tests use
 workshop/oracle: . internal/eval storage storage/memory storage/kv storage/pebble internal/graph schema expr rel authz
