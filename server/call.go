@@ -26,7 +26,7 @@ type call struct {
 	grpc.ServerStream
 	method *method
 	conn   *conn
-	key    *hashedKey // nil without keys, and for public methods
+	key    *hashedKey // see Keys.unkeyed without a caller; nil for public methods
 	// ctx is the context of the handler.
 	ctx   lazyDeadline
 	limit *limiter // whose place the call has, or nil
@@ -86,18 +86,20 @@ func (c *call) admit() *door.Refusal {
 		if c.key, _ = ctx.Value(keyOfCall{}).(*hashedKey); c.key == nil {
 			return &door.Refusal{Reason: door.BadCredentials}
 		}
-		c.ctx.key = c.key
 		if why := c.key.opens(ctx, c.method.door); why != nil {
 			return why
 		}
+	} else if !c.method.public || c.method.stream {
+		c.key = c.keys.unkeyed()
 	}
+	c.ctx.key, c.ctx.stream = c.key, c.method.stream
 	reasons, _ := ctx.Value(reasonsOfCall{}).([]string)
 	origin, why := c.key.origin(reasons)
 	if why != nil {
 		return why
 	}
 	c.ctx.author.Origin = origin
-	if why := c.conn.trust(); why != nil {
+	if why := c.conn.trustFor(c.key); why != nil {
 		return why
 	}
 	if why := limit.acquire(); why != nil {

@@ -210,6 +210,18 @@ func (c *conn) trust() *door.Refusal {
 	return c.all.trust(c)
 }
 
+// trustFor is trust for a request with a key, which may be nil. It refuses the request, and
+// leaves the connection untrusted, if the key has ended since it was looked up: what made all
+// connections untrusted may have come in between.
+func (c *conn) trustFor(k *hashedKey) *door.Refusal {
+	why := c.trust()
+	if why == nil && k != nil && k.ended() {
+		c.all.distrust(c)
+		why = &door.Refusal{Reason: door.BadCredentials}
+	}
+	return why
+}
+
 // hunger returns how much a connection without an accepted request has taken: the time
 // since it was opened, multiplied by its requests and by what they hold. fresh is true if
 // it is new and has taken nothing else yet.

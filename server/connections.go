@@ -38,7 +38,8 @@ const (
 // is closed for it, whatever that one does, see evictUntrusted. When a request on it is
 // accepted, it moves to the trusted ones. These are closed only while they are idle, the
 // longest idle first, to make room for another trusted one. So callers without a key can
-// only keep out each other.
+// only keep out each other. With the first key of a server that was open until then, all
+// connections become untrusted.
 //
 // Its methods may be called concurrently.
 type connections struct {
@@ -208,6 +209,32 @@ func (c *connections) trust(n *conn) *door.Refusal {
 	at.trusted++
 	n.trusted.Store(true)
 	return nil
+}
+
+// distrustAll makes all connections untrusted: what was accepted on them no longer counts.
+// The next request that is accepted makes its connection trusted again.
+func (c *connections) distrustAll() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for n := range c.all {
+		c.distrustLocked(n)
+	}
+}
+
+// distrust makes one connection untrusted.
+func (c *connections) distrust(n *conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.distrustLocked(n)
+}
+
+func (c *connections) distrustLocked(n *conn) {
+	if _, open := c.all[n]; !open || !n.trusted.Load() {
+		return
+	}
+	c.untrusted[n] = struct{}{}
+	c.byAddress[n.address].trusted--
+	n.trusted.Store(false)
 }
 
 func closeAll(closing []*conn) {

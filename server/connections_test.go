@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -9,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/ostiary/ostiary/door"
 )
 
 // bounded returns connections with these bounds.
@@ -289,11 +292,32 @@ func TestConnectionCounts(t *testing.T) {
 	}
 	expect(3, 2, 3, 2, 2)
 	for range 2 {
-		conns[0].trust()
-		expect(3, 2, 2, 2, 2)
+		for range 2 {
+			conns[0].trust()
+			expect(3, 2, 2, 2, 2)
+		}
+		if at := all.byAddress[near]; at.trusted != 1 {
+			t.Errorf("%d of the address are trusted, expected 1", at.trusted)
+		}
+		for range 2 {
+			all.distrustAll()
+			expect(3, 2, 3, 2, 2)
+		}
+		if at := all.byAddress[near]; at.trusted != 0 || conns[0].trusted.Load() {
+			t.Errorf("%d of the address are trusted, expected none", at.trusted)
+		}
 	}
+	conns[0].trust()
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if why := conns[0].trustFor(&hashedKey{removed: ended}); why == nil || why.Reason != door.BadCredentials {
+		t.Errorf("a request whose key has ended: %v", why)
+	}
+	expect(3, 2, 3, 2, 2)
+	conns[0].trust()
 	for range 2 {
 		conns[0].Close()
+		all.distrust(conns[0])
 		expect(2, 1, 2, 2, 1)
 	}
 	for range 2 {

@@ -26,8 +26,12 @@ type lazyDeadline struct {
 	work            turns.Work    // the request's use of the turns, which Value returns
 	request         door.Request  // nil if there is none; Value returns it
 	key             *hashedKey    // of the caller, whose access Value returns; nil without one
+	stream          bool          // the end of the key ends the parent as well
 	// author is the origin of the writes of the request, which Value returns.
 	author ostiary.Author
+
+	// passedOn is true while another node serves the request: that one checks the key.
+	passedOn atomic.Bool
 
 	// released is set before the timer is canceled. Contexts derived from this one
 	// panic if Done is closed while Err is still nil.
@@ -46,15 +50,15 @@ func (l *lazyDeadline) Deadline() (time.Time, bool) {
 	return l.deadline, true
 }
 
-// Err returns why the context ended, or nil. It is a *[door.Refusal] as well once the key
-// of the system store or the token that the caller has is no longer accepted. Its error for a deadline that has
+// Err returns why the context ended, or nil. It is a *[door.Refusal] as well once what the
+// caller has shown is no longer accepted, see keyEnded. Its error for a deadline that has
 // passed is a *[door.Refusal] that names the bound RequestTimeout, and for
 // errors.Is also [context.DeadlineExceeded]. It compares the deadline with the
 // clock and needs no timer.
 func (l *lazyDeadline) Err() error {
 	err := l.Context.Err()
 	switch {
-	case l.key != nil && l.key.grant != nil && l.key.grant.Ended(): // which also ends the parent of a stream
+	case l.keyEnded():
 		return &door.Refusal{Reason: door.BadCredentials}
 	case err != nil:
 		return err
@@ -64,6 +68,17 @@ func (l *lazyDeadline) Err() error {
 		return nil
 	}
 	return &door.Refusal{Reason: door.TimedOut, Bound: "RequestTimeout", Time: l.timeout}
+}
+
+// keyEnded reports whether the request must end because its caller is no longer accepted. A
+// request that has changed something gets its answer nevertheless, for example the secret of
+// the key that it has made, if its access refuses further changes.
+func (l *lazyDeadline) keyEnded() bool {
+	if l.key == nil || !l.key.ended() {
+		return false
+	}
+	answered := l.passedOn.Load() || l.key.grant != nil && l.author.Changed()
+	return l.stream || !answered
 }
 
 // Value returns the name of the door for [door.NameKey], the request's use of the

@@ -65,11 +65,12 @@ func (q *request) abandon() {
 }
 
 // closeUnread makes net/http close the connection after the response if a part of the
-// body was not read. It would read that part as the next request: while a response may
-// be sent before the body is read, net/http itself looks only at bodies that no handler
-// has replaced.
+// body was not read, or if the end of the caller's key has ended its reads: net/http then
+// cancels the contexts of all later requests. It would read an unread part as the next
+// request: while a response may be sent before the body is read, net/http itself looks only
+// at bodies that no handler has replaced.
 func (q *request) closeUnread() {
-	if q.body == nil || q.body.whole {
+	if !q.removed.Load() && (q.body == nil || q.body.whole) {
 		return
 	}
 	// A reader whose bound is exceeded is the only way to say so after the head was sent.

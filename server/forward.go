@@ -169,6 +169,8 @@ func (q *request) forward(r *http.Request, route *door.Route, p door.Params) {
 		own: func() bool { return q.attempt(r, route, p, base, &read) },
 		other: func(t Target, as *Forwarded) error {
 			q.ctx.work.End() // it waits for the other node
+			q.ctx.passedOn.Store(true)
+			defer q.ctx.passedOn.Store(false)
 			return q.send(r, t, as)
 		},
 	}

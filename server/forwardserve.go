@@ -151,7 +151,7 @@ func (q *request) serveForwarded(r *http.Request, route *door.Route, p door.Para
 		q.refuse(r, why)
 		return
 	}
-	if q.key, q.ctx.key = key, key; key != nil {
+	if q.key, q.ctx.key = key, key; key.known() {
 		ctx = door.WithCaller(ctx, key.caller)
 		if why := key.opens(ctx, q.door); why != nil {
 			q.refuse(r, why)
@@ -179,7 +179,7 @@ func (q *request) serveForwarded(r *http.Request, route *door.Route, p door.Para
 	if !q.boundBody(r, route) {
 		return
 	}
-	q.ctx.Context, q.ctx.door, q.ctx.request = ctx, q.door.name, requestOf{q}
+	q.ctx.Context, q.ctx.door, q.ctx.request, q.ctx.stream = ctx, q.door.name, requestOf{q}, q.streams
 	q.ctx.work.Use(q.turns)
 	timeout := max(q.requestTimeout, q.door.RequestTimeout)
 	if as.Timeout > 0 && (timeout <= 0 || as.Timeout < timeout) {
@@ -224,8 +224,11 @@ func (q *request) noteOutcome() {
 // liveKey returns the key of a forwarded request, if this server still accepts it. open is
 // true if the operation needs none.
 func (s *shared) liveKey(ctx context.Context, as *Forwarded, open bool) (*hashedKey, *door.Refusal) {
-	if key := s.keys.live(ctx, as); key != nil || open || !s.keys.required() {
+	switch key := s.keys.live(ctx, as); {
+	case key != nil || open:
 		return key, nil
+	case !s.keys.required():
+		return s.keys.unkeyed(), nil
 	}
 	return nil, &door.Refusal{Reason: door.BadCredentials}
 }
@@ -233,7 +236,7 @@ func (s *shared) liveKey(ctx context.Context, as *Forwarded, open bool) (*hashed
 // author sets the author of the writes of the request.
 func (as *Forwarded) author(a *ostiary.Author, key *hashedKey) {
 	a.Origin, a.Repeated = as.Origin, as.Repeated
-	if key != nil {
+	if key.known() {
 		a.Origin.Caller = key.author
 	}
 }
@@ -337,7 +340,7 @@ func (s *Server) InvokeForwarded(ctx context.Context, c Call, as Forwarded) (a A
 func (s *Server) invokeCounted(l *lazyDeadline, conn *conn, m *forwardedMethod, message []byte, as *Forwarded) (a Answer) {
 	guard := &interceptor{shared: s.shared}
 	key, why := s.shared.liveKey(l, as, m.public)
-	if l.key = key; key != nil {
+	if l.key = key; key.known() {
 		why = key.opens(l, m.door)
 		l.Context = context.WithValue(door.WithCaller(l.Context, key.caller), keyOfCall{}, key)
 	}
@@ -408,6 +411,8 @@ func (c *call) forward(m *forwardedMethod) error {
 		},
 		other: func(t Target, as *Forwarded) (err error) {
 			c.ctx.work.End()
+			c.ctx.passedOn.Store(true)
+			defer c.ctx.passedOn.Store(false)
 			a, err = t.RPC(&c.ctx, Call{Method: m.full, Metadata: md, Message: message}, *as)
 			return err
 		},

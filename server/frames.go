@@ -36,7 +36,7 @@ type framed struct {
 	// means errFrames at once. Its bytes are shared and never change.
 	ending []byte
 
-	free    bool // nothing is counted: the client speaks HTTP/1, or its request was accepted
+	free    bool // nothing is counted: the client speaks HTTP/1
 	over    bool // the bound was reached
 	preface int  // bytes of it that were read
 	header  int  // bytes of a frame's length that were read
@@ -67,11 +67,10 @@ func (f *framed) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// count counts the frames that begin in p. It returns how much of p is allowed.
+// count counts the frames that begin in p. It returns how much of p is allowed. A trusted
+// connection may send any number, but it is read along with, because it may become untrusted.
 func (f *framed) count(p []byte) int {
-	if f.free = f.free || f.conn.trusted.Load(); f.free {
-		return len(p)
-	}
+	trusted := f.conn.trusted.Load()
 	for i := 0; i < len(p); {
 		switch {
 		case f.preface < len(http2Preface):
@@ -86,7 +85,7 @@ func (f *framed) count(p []byte) int {
 			f.skip -= n
 			i += n
 		default:
-			if f.header == 0 && !f.allow() {
+			if f.header == 0 && !trusted && !f.allow() {
 				f.over = true
 				return i
 			}

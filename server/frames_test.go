@@ -90,6 +90,16 @@ func TestFrames(t *testing.T) {
 		if n, _ := io.Copy(io.Discard, f); n != int64(len(frames(framesPerSecond/2))+len(http2Refused)) {
 			t.Error(n, "bytes after half a second")
 		}
+		f = newFramed(all, "10.0.0.3", 1000, slices.Concat(preface, frames(20_000)))
+		f.conn.trusted.Store(true)
+		io.CopyN(io.Discard, f, 50_000)
+		if f.over {
+			t.Error("a connection with an accepted request: ended")
+		}
+		f.conn.trusted.Store(false)
+		if n, err := io.Copy(io.Discard, f); err != nil || !f.over || n > int64(len(above)+1000) {
+			t.Errorf("a connection that is no longer trusted: ended after %d bytes: %v", n, err)
+		}
 		for name, free := range map[string]func(c *conn){
 			"a connection with an accepted request": func(c *conn) { c.trusted.Store(true) },
 			"a connection with answered requests":   func(c *conn) { c.answered.Store(1000) },

@@ -76,8 +76,8 @@ type Keys struct {
 	mu     sync.Mutex        // guards Replace
 	stored *callers.Registry // Options.Callers; may be nil
 	tokens *tokens           // of Options.Tokens; nil without them
-	// optional is Options.CallersOptional.
-	optional bool
+	// open is what a caller without a key has with Options.CallersOptional; nil otherwise.
+	open *hashedKey
 }
 
 // hashedKey is one accepted key.
@@ -92,7 +92,8 @@ type hashedKey struct {
 	remove  context.CancelFunc
 	basic   bool // see Key.Basic
 	forward KeyID
-	// grant is what the system store has about this caller; nil for a preshared key.
+	// grant is what the system store has about this caller, or that it has no key yet; nil
+	// for a preshared key.
 	grant grant
 	// matched is grant for a caller with a token or a certificate, otherwise nil.
 	matched *callers.Matched
@@ -107,6 +108,15 @@ func storedKey(c *callers.Credential) *hashedKey {
 		return &hashedKey{caller: door.Caller{Method: methodKey, ID: key.Name, Key: key.ID, Owner: key.Owner}, author: key.Name, forward: KeyID(c.ID()), grant: c}
 	}).(*hashedKey)
 }
+
+// openKey returns what callers have as long as the registry has had no key, see
+// [callers.Open].
+func openKey(r *callers.Registry) *hashedKey {
+	return &hashedKey{author: ostiary.CallerLocal, grant: r.Open()}
+}
+
+// known reports whether k is that of a caller, and not [Keys.unkeyed]. k may be nil.
+func (k *hashedKey) known() bool { return k != nil && k.caller.Method != "" }
 
 // until returns a context that ends when the key is no longer accepted.
 func (k *hashedKey) until() (ctx context.Context, release func()) {
@@ -317,7 +327,16 @@ func basicSum(name, password string) [sha256.Size]byte {
 }
 
 // required reports whether requests need a caller now. k may be nil.
-func (k *Keys) required() bool { return k != nil && !(k.optional && !k.stored.Any()) }
+func (k *Keys) required() bool { return k != nil && (k.open == nil || k.open.ended()) }
+
+// unkeyed returns what a request has that is accepted without a caller: it ends as soon as
+// requests need one. It is nil if they never do. k may be nil.
+func (k *Keys) unkeyed() *hashedKey {
+	if k == nil {
+		return nil
+	}
+	return k.open
+}
 
 // identify returns the key of the caller of a request on a connection, or the reason to
 // refuse it. What the Authorization header shows has precedence over the certificate of the

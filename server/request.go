@@ -39,7 +39,7 @@ type request struct {
 	door    *servedDoor  // nil: refusals have the server's own shape
 	series  *series      // the metrics of the route
 	body    *trackedBody // nil for a body that net/http reads to its end itself
-	key     *hashedKey   // nil without keys, and on public routes
+	key     *hashedKey   // see Keys.unkeyed without a caller; nil on public routes
 	place   *limiter     // the bound that the request counts in, see enter
 	start   time.Time
 	ended   int64       // when the response was complete, Unix time in nanoseconds, or 0
@@ -110,8 +110,12 @@ func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 			return
 		}
 	}
+	if !required && !q.door.OwnAuthentication && !(route.Public && !q.streams) {
+		q.key = q.keys.unkeyed()
+		q.ctx.key = q.key
+	}
 	if q.key != nil || !required && !q.door.OwnAuthentication {
-		if why := q.conn.trust(); why != nil {
+		if why := q.conn.trustFor(q.key); why != nil {
 			q.refuse(r, why)
 			return
 		}
@@ -154,7 +158,7 @@ func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 		return
 	}
 	q.audit.keepContent(r)
-	q.ctx.Context, q.ctx.door, q.ctx.request = ctx, q.door.name, requestOf{q}
+	q.ctx.Context, q.ctx.door, q.ctx.request, q.ctx.stream = ctx, q.door.name, requestOf{q}, q.streams
 	q.ctx.work.Use(q.turns)
 	switch {
 	case q.streams:

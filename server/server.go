@@ -62,12 +62,18 @@ func New(o Options) (*Server, error) {
 			o.Keys = &Keys{}
 		}
 		o.Keys.stored, o.Keys.tokens = o.Callers, newTokens(o.Tokens, o.Callers, o.Log)
-		o.Keys.optional = o.CallersOptional
+		if o.CallersOptional {
+			o.Keys.open = openKey(o.Callers)
+		}
 	}
 	s := &Server{opts: o, metrics: newMetrics(), health: newHealthService(), failed: make(chan error, 1)}
 	s.connections, s.metricsConnections = newConnections(&s.opts), newMetricsConnections(&s.opts)
 	s.shared = newShared(&s.opts, s.metrics, allowed)
 	s.shared.detached = newDetached(s.connections)
+	if open := o.Keys.unkeyed(); open != nil {
+		ended, _ := open.until()
+		context.AfterFunc(ended, s.connections.distrustAll)
+	}
 	s.stopPreload = func() {}
 	if err := s.build(); err != nil {
 		s.shared.endStreams()

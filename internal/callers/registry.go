@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/ostiary/ostiary"
@@ -44,7 +43,9 @@ type Registry struct {
 	decisions *derived.Cache[*replica.At[*value], decision, bool]
 
 	documents *system.Documents[*value]
-	any       atomic.Bool // see Any
+	// unkeyed ends when the registry sees the first key, see Any.
+	unkeyed context.Context
+	keyed   context.CancelFunc
 
 	mu     sync.Mutex    // guards handed
 	handed []*Credential // those that callers have got, and that have not ended
@@ -74,6 +75,7 @@ func New(e *ostiary.Engine, o Options) *Registry {
 		o.Clock = time.Now
 	}
 	r := &Registry{engine: e, options: o, decisions: derived.New[*replica.At[*value], decision, bool](decisionsMax)}
+	r.unkeyed, r.keyed = context.WithCancel(context.Background())
 	r.documents = system.NewDocuments(e, replica.Form[*value]{Kinds: []string{keyType}, Empty: empty,
 		Apply: func(_ context.Context, old *value, changes []storage.Change) (*value, error) {
 			return r.apply(old, changes)
@@ -175,8 +177,8 @@ func (r *Registry) newest(ctx context.Context) (*replica.At[*value], error) {
 	if at == nil && err == nil {
 		at = noKeys
 	}
-	if err == nil && len(at.Value.byID) > 0 && !r.any.Load() {
-		r.any.Store(true)
+	if err == nil && len(at.Value.byID) > 0 && !r.Any() {
+		r.keyed()
 	}
 	return at, err
 }
@@ -234,7 +236,7 @@ func (r *Registry) Len(ctx context.Context) (int, error) {
 // Any reports whether there was a key since the registry was made, as far as it has looked:
 // it looks at each change that it makes, and while Follow runs at all others. Once Any is
 // true it stays so.
-func (r *Registry) Any() bool { return r.any.Load() }
+func (r *Registry) Any() bool { return r.unkeyed.Err() != nil }
 
 func (r *Registry) decide(ctx context.Context, d decision) (bool, error) {
 	at, err := r.newest(ctx)
