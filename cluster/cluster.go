@@ -20,6 +20,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/internal/cluster"
 	"github.com/ostiary/ostiary/internal/cluster/parts"
+	"github.com/ostiary/ostiary/internal/logins"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/pebble"
 	"github.com/ostiary/ostiary/storage/raft"
@@ -67,7 +68,8 @@ type Options struct {
 	// StaleReads lets reads be answered from the copy, which may be old, while the node
 	// reaches neither the node that writes nor the majority. They fail otherwise.
 	StaleReads bool
-	// Log gets what happens in the cluster. nil drops it.
+	// Log gets what happens in the cluster. nil drops it. Of what the node refuses, it gets
+	// the first of each address in a minute, and then their number.
 	Log *slog.Logger
 }
 
@@ -84,7 +86,10 @@ var (
 )
 
 // Node is a node of a cluster. All methods are safe for concurrent use.
-type Node struct{ parts *parts.Node }
+type Node struct {
+	parts    *parts.Node
+	failures *logins.Log
+}
 
 // Open starts a node, and returns when its copy has everything that was written before.
 // It waits for a majority of the nodes until ctx ends. Close ends the node.
@@ -110,16 +115,15 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 	if o.Address == "" {
 		o.Address = listener.Addr().String()
 	}
+	failures := logins.New(o.Log)
+	refused := func(remote, who string, why error) { failures.Failed("nodes", remote, who, why.Error()) }
 	n, err := parts.Open(ctx, parts.Options{Local: local, Quorum: parts.QuorumOptions{Folder: o.Folder, Join: o.Join, NoVote: o.NoVote},
-		Listener: listener, Address: o.Address, Rules: cluster.Options{Settings: settings, StaleReads: o.StaleReads}, SecretKey: o.SecretKey, Report: o.Log, Refused: o.refused})
+		Listener: listener, Address: o.Address, Rules: cluster.Options{Settings: settings, StaleReads: o.StaleReads}, SecretKey: o.SecretKey, Report: o.Log, Refused: refused})
 	if err != nil {
+		failures.Close()
 		return nil, err
 	}
-	return &Node{n}, nil
-}
-
-func (o *Options) refused(remote, who string, why error) {
-	o.Log.Warn("a node is refused", "remote", remote, "node", who, "why", why)
+	return &Node{n, failures}, nil
 }
 
 // Engine opens the engine of the node, once the node may answer reads. It sets the fields
@@ -193,4 +197,8 @@ func (n *Node) Remove(ctx context.Context, id storage.NodeID) error {
 func (n *Node) Failed() error { return n.parts.Failed() }
 
 // Close ends the node and its engine. If it writes, it hands that over first.
-func (n *Node) Close() error { return n.parts.Close() }
+func (n *Node) Close() error {
+	err := n.parts.Close()
+	n.failures.Close()
+	return err
+}

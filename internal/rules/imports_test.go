@@ -47,7 +47,7 @@ internal/bench/geo/page: internal/bench internal/bench/geo internal/bench/report
 internal/bench/report: internal/bench
 internal/bench/servers:
 # Cluster: several nodes that answer as one
-cluster: . internal/cluster internal/cluster/parts storage storage/pebble storage/raft storage/sharedlog
+cluster: . internal/cluster internal/cluster/parts internal/logins storage storage/pebble storage/raft storage/sharedlog
 internal/cluster/parts: . internal/cluster internal/cluster/certificate internal/cluster/link internal/cluster/quorum storage storage/replica storage/sharedlog
 internal/cluster/link: . internal/addresses internal/cluster internal/cluster/certificate internal/cluster/link/wire server storage storage/sharedlog
 internal/cluster/quorum: internal/cluster/certificate internal/cluster/link internal/cluster/quorum/wire storage storage/raft storage/sharedlog

@@ -123,6 +123,10 @@ func (n *Node) serveMembers(ctx context.Context, from string, request []byte) ou
 	if c.Known != "" {
 		return n.serveKnown(from, c.Known)
 	}
+	if len(c.Add.ID) > ServerBytesMax || len(c.Add.Address) > AddressBytesMax {
+		return outcomeOf(fmt.Errorf("%w: the id of node %.80s has %d bytes and its address %d, expected at most %d (ServerBytesMax) and %d (AddressBytesMax)",
+			ErrRefused, c.Add.ID, len(c.Add.ID), len(c.Add.Address), ServerBytesMax, AddressBytesMax))
+	}
 	if !c.PassedOn {
 		// A node that joins, or has moved, asks for itself, and this node answers for it.
 		if c.Add.ID != from {

@@ -2,6 +2,7 @@ package raft_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"net"
 	"os"
@@ -68,13 +69,13 @@ func TestTokens(t *testing.T) {
 	err := third.AddSelf(f.ctx(), f.nodes[1].address, true)
 	wants(t, err, raft.ErrRefused, "node "+third.ID()+" was not admitted by a token")
 	secret := f.token(1)
-	wants(t, f.nodes[0].Admit(f.ctx(), []byte("wrong"), third.ID()), raft.ErrToken, "it is not known")
+	wants(t, f.nodes[0].Admit(f.ctx(), make([]byte, raft.TokenBytes), third.ID(), nil), raft.ErrToken, "it is not known")
 	for range 2 { // the answer of the first one may be lost
-		if err := f.nodes[0].Admit(f.ctx(), secret, third.ID()); err != nil {
+		if err := f.nodes[0].Admit(f.ctx(), secret, third.ID(), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	wants(t, f.nodes[1].Admit(f.ctx(), secret, "another"), raft.ErrToken, "node "+third.ID()+" has used it")
+	wants(t, f.nodes[1].Admit(f.ctx(), secret, "another", nil), raft.ErrToken, "node "+third.ID()+" has used it")
 	if err := third.AddSelf(f.ctx(), f.nodes[1].address, true); err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +89,44 @@ func TestTokens(t *testing.T) {
 	for _, m := range f.nodes {
 		raft.Expire(m.Node)
 	}
-	wants(t, f.nodes[1].Admit(f.ctx(), late, "another"), raft.ErrToken, "it has expired at")
+	wants(t, f.nodes[1].Admit(f.ctx(), late, "another", nil), raft.ErrToken, "it has expired at")
+}
+
+// TestWrongTokens requires that what is wrong with a token, or with who uses it, is found
+// before anything is proposed: on each node, and on the leader for a node of an older
+// version that does not look.
+func TestWrongTokens(t *testing.T) {
+	t.Parallel()
+	f := newSteadyFleet(t, 2)
+	used := f.token(1)
+	long := strings.Repeat("x", raft.ServerBytesMax+1)
+	if err := f.nodes[0].Admit(f.ctx(), used, "first", nil); err != nil {
+		t.Fatal(err)
+	}
+	late := f.token(0)
+	f.append(0, 1)
+	f.check(2, f.append(1, 1)) // the first question to a new leader makes an entry
+	before := raft.Committed(f.nodes[0].Node)
+	for i, m := range f.nodes {
+		for range 20 {
+			secret := make([]byte, raft.TokenBytes)
+			_, _ = rand.Read(secret)
+			wants(t, m.Admit(f.ctx(), secret, "another", nil), raft.ErrToken, "it is not known")
+		}
+		wants(t, m.Admit(f.ctx(), used, "another", nil), raft.ErrToken, "node first has used it")
+		wants(t, m.Admit(f.ctx(), late, long, nil), raft.ErrToken, "ServerBytesMax")
+		wants(t, m.Admit(f.ctx(), []byte("short"), "another", nil), raft.ErrToken, "5 bytes, expected 16")
+		wants(t, m.Admit(f.ctx(), late, "another", func() error { return storage.ErrFormat }), storage.ErrFormat)
+		if err := m.Admit(f.ctx(), used, "first", nil); err != nil { // the answer of the first one may be lost
+			t.Errorf("node %d: the same server again: %v", i, err)
+		}
+		wants(t, raft.ProposeHere(m.Node, map[string]any{"o": 12, "v": "another", "k": make([]byte, 32)}), raft.ErrToken, "it is not known")
+	}
+	if after := raft.Committed(f.nodes[0].Node); after != before {
+		t.Errorf("the refusals made %d entries of the log", after-before)
+	}
+	wants(t, f.nodes[1].Add(f.ctx(), raft.Member{ID: long, Address: "127.0.0.1:1"}), raft.ErrRefused, "ServerBytesMax")
+	wants(t, f.nodes[1].Add(f.ctx(), raft.Member{ID: "x", Address: strings.Repeat("x", raft.AddressBytesMax+1)}), raft.ErrRefused, "AddressBytesMax")
 }
 
 // TestTakeLead makes each node lead in turn. A follower without a vote cannot.
@@ -137,7 +175,7 @@ func TestRemoveLeader(t *testing.T) {
 	wants(t, err, raft.ErrRefused, gone.ID()+" was removed")
 	wants(t, gone.Failed(), raft.ErrRefused, "was removed")
 	wants(t, gone.AddSelf(f.ctx(), f.nodes[1].address, true), raft.ErrRefused, "was removed")
-	wants(t, f.nodes[1].Admit(f.ctx(), f.token(1), gone.ID()), raft.ErrToken, "was removed")
+	wants(t, f.nodes[1].Admit(f.ctx(), f.token(1), gone.ID(), nil), raft.ErrToken, "was removed")
 	f.stop(0)
 	f.nodes = f.nodes[1:]
 	f.check(1, head)

@@ -95,12 +95,13 @@ type Node struct {
 
 	looking sync.Mutex // held while members are looked up, see lookUp
 
-	mu      sync.Mutex
-	rounds  int    // that are under way, see verifyLeader
-	next    *round // the one that begins when another one ends; nil if no call waits for it
-	barrier uint64 // the term in which everything before it is known to be committed
-	cluster string // see Cluster
-	failed  error  // why the node can take part no longer
+	mu       sync.Mutex
+	rounds   int    // that are under way, see verifyLeader
+	next     *round // the one that begins when another one ends; nil if no call waits for it
+	catching *round // the question of calls that catch up; nil if there is none
+	barrier  uint64 // the term in which everything before it is known to be committed
+	cluster  string // see Cluster
+	failed   error  // why the node can take part no longer
 	// transferred has when a server did not take the lead over, see transfer.
 	transferred map[string]time.Time
 	disk        error // why its disk has failed

@@ -184,6 +184,11 @@ func (n *Node) proposeHere(ctx context.Context, b []byte) error {
 	if err != nil {
 		return err
 	}
+	if c.Operation == opAdmit { // a node of an older version passes on what it did not check
+		if _, err := n.checkAdmit(ctx, c); err != nil {
+			return err
+		}
+	}
 	if !c.setTime(time.Now()) && len(c.Record.Bytes) <= partBytes {
 		_, err = n.propose(ctx, b)
 		return err

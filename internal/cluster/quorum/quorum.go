@@ -82,6 +82,9 @@ func Open(ctx context.Context, o Options) (*Quorum, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Refused == nil {
+		o.Refused = func(string, string, error) {}
+	}
 	q := &Quorum{opts: o}
 	q.ctx, q.cancel = context.WithCancel(context.Background())
 	if err := q.open(ctx); err != nil {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,8 +24,30 @@ import (
 // nodes are the parts of nodes in one process.
 type nodes struct {
 	*testing.T
-	dir string
-	log logged
+	dir     string
+	log     logged
+	refused refusals
+}
+
+// refusals are what the nodes have refused, with the addresses of the other ends.
+type refusals struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (r *refusals) add(remote, who string, why error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all = append(r.all, fmt.Sprintf("%s %s: %s", remote, who, why))
+}
+
+// have reports whether a refusal has all texts.
+func (r *refusals) have(texts ...string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.all, func(one string) bool {
+		return !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(one, text) })
+	})
 }
 
 // logged is what the nodes have logged.
@@ -64,7 +87,7 @@ func (c *nodes) open(i int, join string, change ...func(*quorum.Options)) (*quor
 	if err != nil {
 		c.Fatal(err)
 	}
-	o := quorum.Options{Folder: c.folder(i), Address: l.Addr().String(), Listener: l, Join: join,
+	o := quorum.Options{Folder: c.folder(i), Address: l.Addr().String(), Listener: l, Join: join, Refused: c.refused.add,
 		Log: slog.New(slog.NewTextHandler(&c.log, nil)).With("node", i)}
 	for _, f := range change {
 		f(&o)
@@ -210,7 +233,7 @@ func TestRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused("expired", short.String(), raft.ErrToken, "it has expired")
-	if err := quorum.AskOlder(c.ctx(), parsed); !errors.Is(err, storage.ErrFormat) || !strings.Contains(err.Error(), "uses version 1 of the log, but the program of node older reads up to 0") {
+	if err := quorum.AskOlder(c.ctx(), parsed); !errors.Is(err, storage.ErrFormat) || !strings.Contains(err.Error(), "uses version 1 of the log, but the program of node "+strings.Repeat("0a", 16)+" reads up to 0") {
 		t.Errorf("an older program: %v", err)
 	}
 	if _, err := c.open(9, parsed.String()); err != nil { // after all that, a good one works

@@ -1,9 +1,15 @@
 package quorum_test
 
 import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vmihailenco/msgpack/v5"
 	"google.golang.org/grpc"
@@ -14,7 +20,9 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/ostiary/ostiary/internal/cluster/certificate"
+	"github.com/ostiary/ostiary/internal/cluster/link"
 	"github.com/ostiary/ostiary/internal/cluster/quorum"
+	"github.com/ostiary/ostiary/storage/raft"
 )
 
 // stranger returns a connection to a node without a certificate.
@@ -66,6 +74,101 @@ func TestStranger(t *testing.T) {
 		t.Errorf("the members are %+v, error %v; want %+v", after, err, before)
 	}
 	c.append(second, first)
+}
+
+// ask calls the service with which a node joins, without a certificate.
+func (c *nodes) ask(conn *grpc.ClientConn, body []byte) error {
+	var out wrapperspb.BytesValue
+	return conn.Invoke(c.ctx(), "/ostiary.join.v1.Join/Join", wrapperspb.Bytes(body), &out)
+}
+
+// TestStrangerJoins sends requests to join that are wrong in several ways. None of them makes
+// an entry of the log, and a large one is refused before it is read.
+func TestStrangerJoins(t *testing.T) {
+	t.Parallel()
+	c := newNodes(t)
+	first := c.start(0, "")
+	second := c.start(1, c.token(first))
+	c.eventually("two nodes vote", func() bool { return voters(first) == 2 })
+	c.append(second, first)
+	body := func(secret []byte, id string) []byte {
+		b, err := msgpack.Marshal(map[string]any{"s": secret, "i": id, "r": 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	id := strings.Repeat("0b", 16)
+	for what, r := range map[string]struct {
+		body []byte
+		code codes.Code
+		text string
+	}{
+		"garbage":       {[]byte{0xc1}, codes.InvalidArgument, "msgpack"},
+		"wrong":         {body(make([]byte, raft.TokenBytes), id), codes.PermissionDenied, "it is not known"},
+		"short":         {body(make([]byte, 5), id), codes.PermissionDenied, "5 bytes, expected 16"},
+		"no id":         {body(make([]byte, raft.TokenBytes), ""), codes.InvalidArgument, "0 characters"},
+		"long id":       {body(make([]byte, raft.TokenBytes), strings.Repeat("x", 10_000)), codes.InvalidArgument, "10000 characters"},
+		"large message": {body(make([]byte, link.JoinBytesMax), id), codes.ResourceExhausted, "larger than max"},
+		"claims much":   {[]byte{0x81, 0xa1, 's', 0xc6, 0xff, 0xff, 0xff, 0xff}, codes.InvalidArgument, "msgpack"},
+	} {
+		for _, to := range []*quorum.Quorum{first, second} {
+			before := first.Syncs() + second.Syncs()
+			err := c.ask(c.stranger(to), r.body)
+			if status.Code(err) != r.code || !strings.Contains(err.Error(), r.text) {
+				t.Errorf("%s: error %v, want %s with %q", what, err, r.code, r.text)
+			}
+			if after := first.Syncs() + second.Syncs(); after != before {
+				t.Errorf("%s: %d writes of the log", what, after-before)
+			}
+		}
+	}
+	if !c.refused.have("it is not known", "127.0.0.1:") {
+		t.Errorf("refused: %q", c.refused.all)
+	}
+	ctx := metadata.AppendToOutgoingContext(c.ctx(), "large", strings.Repeat("x", 8<<10))
+	if err := c.stranger(first).Invoke(ctx, "/ostiary.join.v1.Join/Join", &wrapperspb.BytesValue{}, &wrapperspb.BytesValue{}); err == nil || status.Code(err) == codes.InvalidArgument {
+		t.Errorf("headers of 8 KiB: error %v", err)
+	}
+	c.start(2, c.token(second))
+}
+
+// TestStrangersWait opens more idle connections without a certificate than a node keeps, before
+// and after the handshake, from the address from which a node joins. The node joins, and the
+// idle connections end.
+func TestStrangersWait(t *testing.T) {
+	t.Parallel()
+	c := newNodes(t)
+	first := c.start(0, "")
+	token := c.token(first)
+	var idle []net.Conn
+	config := certificate.Joining(first.Files().Fingerprint(), "127.0.0.1")
+	for i := range 2 * link.PendingPerAddress {
+		raw, err := net.Dial("tcp", first.Address())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer raw.Close()
+		if idle = append(idle, raw); i%2 == 0 {
+			continue
+		}
+		if err := tls.Client(raw, config).HandshakeContext(c.ctx()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	second := c.start(1, token)
+	c.append(second, first)
+	for _, conn := range idle {
+		if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatal("an idle connection without a certificate is open after a minute")
+		}
+	}
+	if !c.refused.have("JoiningPerAddress") {
+		t.Errorf("refused: %q", c.refused.all)
+	}
 }
 
 func containsAny(text string, parts ...string) bool {

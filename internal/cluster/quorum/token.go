@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -78,6 +80,15 @@ type joinRequest struct {
 	Reads  uint32 `msgpack:"r"` // the newest version of the log that the node reads
 }
 
+// decode reads a request of a caller without a certificate. Unmarshal makes room for a length
+// before it reads as many bytes, so all lengths are compared with the message first.
+func (r *joinRequest) decode(b []byte) error {
+	if err := msgpack.NewDecoder(bytes.NewReader(b)).Skip(); err != nil {
+		return err
+	}
+	return msgpack.Unmarshal(b, r)
+}
+
 // joinAnswer is the answer. Who has it is a node of the cluster.
 type joinAnswer struct {
 	Cluster      string   `msgpack:"c"`
@@ -94,23 +105,34 @@ type joinService struct {
 	quorum *Quorum
 }
 
-// Join implements [wire.JoinServer].
+// Join implements [wire.JoinServer]. Its answers name neither nodes nor addresses to a caller
+// without a good token.
 func (s joinService) Join(ctx context.Context, in *wrapperspb.BytesValue) (*wrapperspb.BytesValue, error) {
-	var request joinRequest
-	if err := msgpack.Unmarshal(in.GetValue(), &request); err != nil {
-		return nil, status.Error(codes.InvalidArgument, err.Error())
-	}
-	answer, err := s.quorum.admit(ctx, &request)
-	if err != nil {
-		s.quorum.opts.Log.Warn("a node that wants to join is refused", "node", request.Server, "error", err)
-		code := codes.Unavailable
-		switch {
-		case errors.Is(err, raft.ErrToken):
-			code = codes.PermissionDenied
-		case errors.Is(err, storage.ErrFormat):
-			code = codes.FailedPrecondition
+	refuse := func(server string, code codes.Code, why error, text string) (*wrapperspb.BytesValue, error) {
+		remote := ""
+		if p, ok := peer.FromContext(ctx); ok {
+			remote = p.Addr.String()
 		}
-		return nil, status.Error(code, err.Error())
+		s.quorum.opts.Refused(remote, server, fmt.Errorf("a node that wants to join: %w", why))
+		return nil, status.Error(code, text)
+	}
+	var request joinRequest
+	if err := request.decode(in.GetValue()); err != nil {
+		return refuse("", codes.InvalidArgument, err, "the request is no msgpack of a request to join")
+	}
+	id, err := storage.ParseNodeID(request.Server)
+	if err != nil {
+		err = fmt.Errorf("its id has %d characters, expected 32 hexadecimal digits", len(request.Server))
+		return refuse("", codes.InvalidArgument, err, err.Error())
+	}
+	answer, err := s.quorum.admit(ctx, id, &request)
+	switch {
+	case errors.Is(err, raft.ErrToken):
+		return refuse(id.String(), codes.PermissionDenied, err, err.Error())
+	case errors.Is(err, storage.ErrFormat):
+		return refuse(id.String(), codes.FailedPrecondition, err, err.Error())
+	case err != nil:
+		return refuse(id.String(), codes.Unavailable, err, "the node cannot use the token now, and its log has the reason: it may wait for the other nodes")
 	}
 	b, err := msgpack.Marshal(answer)
 	return wrapperspb.Bytes(b), err
@@ -118,17 +140,8 @@ func (s joinService) Join(ctx context.Context, in *wrapperspb.BytesValue) (*wrap
 
 // admit uses the token of a node that joins, if it reads the log: otherwise nothing
 // changes.
-func (q *Quorum) admit(ctx context.Context, r *joinRequest) (*joinAnswer, error) {
-	log := q.node.Log()
-	defer log.Close()
-	cluster, err := log.Cluster(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if r.Reads < cluster.Version() {
-		return nil, fmt.Errorf("%w: the cluster uses version %d of the log, but the program of node %s reads up to %d: use the newer program", storage.ErrFormat, cluster.Version(), r.Server, r.Reads)
-	}
-	if err := q.node.Admit(ctx, r.Secret, r.Server); err != nil {
+func (q *Quorum) admit(ctx context.Context, id storage.NodeID, r *joinRequest) (*joinAnswer, error) {
+	if err := q.node.Admit(ctx, r.Secret, id.String(), func() error { return q.checkReads(ctx, id, r.Reads) }); err != nil {
 		return nil, err
 	}
 	a := &joinAnswer{Cluster: q.node.Cluster(), Peers: append([]string{q.opts.Address}, q.peers()...), HolderLease: q.node.HolderLease()}
@@ -139,8 +152,20 @@ func (q *Quorum) admit(ctx context.Context, r *joinRequest) (*joinAnswer, error)
 		}
 		a.Authority, a.AuthorityKey = pair.Certificate, pair.Key
 	}
-	q.opts.Log.Info("a node joins", "node", r.Server)
+	q.opts.Log.Info("a node joins", "node", id)
 	return a, nil
+}
+
+// checkReads fails unless a program that reads versions of the log up to one reads that of the
+// cluster.
+func (q *Quorum) checkReads(ctx context.Context, id storage.NodeID, version uint32) error {
+	log := q.node.Log()
+	defer log.Close()
+	cluster, err := log.Cluster(ctx)
+	if err == nil && version < cluster.Version() {
+		err = fmt.Errorf("%w: the cluster uses version %d of the log, but the program of node %s reads up to %d: use the newer program", storage.ErrFormat, cluster.Version(), id, version)
+	}
+	return err
 }
 
 // joinTime bounds an attempt to join through one node.
