@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Starts a real Keystone on a database of its own, on loopback, and stops both when
 # its standard input ends. Arguments: the folder of its virtual environment, a
-# new folder for its data, a port, the hash rounds (12 by default), and the database,
-# mariadb (the default) or postgresql, which must be installed. EXTRA is text for
+# new folder for its data, a port, the hash rounds (12 by default), and the database:
+# mariadb (the default) or postgresql, which must be installed, or sqlite. EXTRA is text for
 # the end of keystone.conf. It prints "ready" and the URL of the database. What is
 # bounded is the virtual memory of each process.
 set -uo pipefail
@@ -47,6 +47,9 @@ postgresql_server() {
 	done
 	connection=postgresql+psycopg2://keystone:database@127.0.0.1:$dbport/keystone
 }
+
+# sqlite_server names a file, which Keystone makes.
+sqlite_server() { connection=sqlite:///$dir/keystone.db; }
 
 "${kind}_server" || {
 	tail -n 20 install.log db.log

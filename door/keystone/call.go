@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -122,6 +123,9 @@ func (c *call) open(anonymous bool) (err error) {
 	}
 	if err != nil {
 		return err
+	}
+	if slices.Contains(c.caller.Payload.Methods, identity.MethodEC2) {
+		return &statusError{http.StatusForbidden, "EC2 credential tokens cannot be used for authorization."}
 	}
 	door.Authenticated(c.Context())
 	c.actAs(c.caller.User.ID)
