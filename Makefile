@@ -173,6 +173,16 @@ beside-xacml:
 	cd conformance/xacml && OSTIARY_SECONDS=$(BESIDE_SECONDS) OSTIARY_POLICIES=$(BESIDE_POLICIES) \
 		$(GO) test -run TestBeside -count=1 -timeout 1h -v .
 
+# beside-main builds the program of the earlier commit BASE, plays ten hot paths on it and
+# on that of the work tree in turns, and prints the ratios. TURNS and TURN set the number
+# and the time of the turns; the defaults take about 20 minutes. PATHS is a part of the
+# names of the paths to play.
+TURNS ?= 20
+TURN ?= 2s
+.PHONY: beside-main
+beside-main:
+	$(GO) run ./workshop/beside -base '$(BASE)' -turns $(TURNS) -time $(TURN) -only '$(PATHS)'
+
 bench-conformance:
 	cd conformance/openfga && $(GO) test -run '^$$' -bench . -count=3 ./...
 

@@ -160,6 +160,7 @@ workshop/oracle/policies: policy policy/content policy/function policy/status po
 workshop/sim: . rel schema storage internal/cluster internal/cluster/clustertest storage/kv storage/memory storage/pebble storage/replica storage/sharedlog storage/sharedlog/memorylog workshop/history
 workshop/history: . rel storage
 workshop/fleet: door/native/client internal/bench/geo/delay internal/bench/servers rel schema storage workshop/history
+workshop/beside: internal/bench internal/bench/servers policy/language policy/message rel workshop/fleet
 workshop/fleet/asone: internal/bench/servers workshop/fleet
 workshop/logserver: storage storage/sharedlog storage/sharedlog/memorylog
 storage/storagetest: storage rel
