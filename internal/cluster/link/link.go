@@ -203,6 +203,9 @@ func (l *Link) attached() (Node, Receiver) {
 	return l.node, l.receiver
 }
 
+// Transport returns the port of the node, and its connections.
+func (l *Link) Transport() *Transport { return l.transport }
+
 // Reload reads the certificates again, see [certificate.Files.Reload]. Connections
 // to and from nodes whose certificates are no longer valid are closed.
 func (l *Link) Reload() error { return l.transport.Reload() }

@@ -102,6 +102,15 @@ func (t *Transport) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	t.server.RegisterService(desc, impl)
 }
 
+// Services returns the services that nodes with a certificate reach, and those that callers
+// without one reach, by name.
+func (t *Transport) Services() (nodes, joining map[string]grpc.ServiceInfo) {
+	if t.join != nil {
+		joining = t.join.server.GetServiceInfo()
+	}
+	return t.server.GetServiceInfo(), joining
+}
+
 // Serve lets other nodes connect. It returns at once.
 func (t *Transport) Serve() {
 	if t.join != nil {
