@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ostiary/ostiary/identity/access"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/jsonread"
 )
@@ -51,7 +50,7 @@ const expiryForm = "2006-01-02T15:04:05.000000"
 
 // createApplication answers POST /v3/users/{id}/application_credentials.
 func (c *call) createApplication() error {
-	if err := c.may("create_application_credential", access.Target{"user_id": c.Params.At(0)}); err != nil {
+	if err := c.may("create_application_credential", target{"user_id": c.Params.At(0)}); err != nil {
 		return err
 	}
 	if err := c.caller.ManageApplicationCredentials(true); err != nil {
@@ -155,7 +154,7 @@ func (c *call) showApplication(o *object, r *identity.Record, secret string) err
 
 // listApplications answers GET /v3/users/{id}/application_credentials.
 func (c *call) listApplications() error {
-	if err := c.may("list_application_credentials", access.Target{"user_id": c.Params.At(0)}); err != nil {
+	if err := c.may("list_application_credentials", target{"user_id": c.Params.At(0)}); err != nil {
 		return err
 	}
 	all, err := c.owned(applications)
@@ -204,7 +203,7 @@ func (c *call) application(operation string, change bool) (*identity.Record, err
 	if r != nil {
 		owner = r.Owner
 	}
-	if err := c.may(operation, access.Target{"user_id": owner}); err != nil {
+	if err := c.may(operation, target{"user_id": owner}); err != nil {
 		return nil, err
 	}
 	if err := c.caller.ManageApplicationCredentials(change); err != nil {
@@ -235,7 +234,7 @@ func (c *call) deleteApplication() error {
 }
 
 // accessRuleOwner returns the attributes for the rules of access rules.
-func (c *call) accessRuleOwner() (access.Target, error) {
+func (c *call) accessRuleOwner() (target, error) {
 	u, err := c.lookup(identity.User, c.Params.At(0))
 	return users.targetOf(u), err
 }

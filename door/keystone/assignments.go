@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/ostiary/ostiary/identity/access"
 	"github.com/ostiary/ostiary/internal/identity"
 )
 
@@ -95,13 +94,17 @@ type assignmentList struct {
 
 func (c *call) mayListAssignments(q assignmentQuery) error {
 	if !q.within {
-		return c.may("list_role_assignments", access.Target{"target.domain_id": c.listedDomain()})
+		return c.may("list_role_assignments", c.listTarget())
 	}
 	p, err := c.lookup(identity.Project, q.project)
 	if err != nil {
 		return err
 	}
-	return c.may("list_role_assignments_for_tree", projects.targetOf(p))
+	t := projects.targetOf(p)
+	if p != nil {
+		t["target.domain_id"] = p.Domain
+	}
+	return c.may("list_role_assignments_for_tree", t)
 }
 
 // rows yields the selected rows.

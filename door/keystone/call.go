@@ -48,6 +48,10 @@ type call struct {
 	credentials access.Credentials
 	query       url.Values
 	begun       bool // a part of the response was sent
+	// arguments are the names that rules use for the parameters of the path.
+	arguments []string
+	// bodyRead are the members of the body, once they were read.
+	bodyRead identity.Members
 
 	// What a notification of the request has: the id of the record that the response
 	// shows, the grant that is made or removed, and whether another factor is needed.
@@ -58,9 +62,10 @@ type call struct {
 
 // serve returns the function that serves a route.
 func (s *service) serve(r route) func(http.ResponseWriter, *http.Request, door.Params) {
+	arguments := argumentsOf(r.path)
 	return func(w http.ResponseWriter, req *http.Request, p door.Params) {
 		s.head(w, req)
-		c := &call{service: s, Call: door.Call{W: w, R: req, Params: p}}
+		c := &call{service: s, Call: door.Call{W: w, R: req, Params: p}, arguments: arguments}
 		err := c.open(r.anonymous)
 		if err == nil {
 			err = r.serve(c)
@@ -158,8 +163,8 @@ func credentials(t *identity.Token) access.Credentials {
 }
 
 // may fails with 403 unless the caller may call an operation on a target.
-func (c *call) may(operation string, t access.Target) error {
-	if c.options.Policy().Allowed("identity:"+operation, &c.credentials, t) {
+func (c *call) may(operation string, t target) error {
+	if c.options.Policy().Allowed("identity:"+operation, &c.credentials, &attributes{c, t}) {
 		return nil
 	}
 	return forbidden("identity:" + operation)
@@ -200,6 +205,9 @@ func (c *call) bodyValue(name string) (json.RawMessage, error) {
 
 // bodyMembers reads a request's body, which must be a JSON object.
 func (c *call) bodyMembers() (identity.Members, error) {
+	if c.bodyRead != nil {
+		return c.bodyRead, nil
+	}
 	b, err := c.Body()
 	if err != nil {
 		return nil, err
@@ -212,6 +220,7 @@ func (c *call) bodyMembers() (identity.Members, error) {
 	if err != nil || !unambiguous(b) {
 		return nil, expecting("valid JSON", "request body")
 	}
+	c.bodyRead = m
 	return m, nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/ostiary/ostiary/identity/access"
 	"github.com/ostiary/ostiary/internal/identity"
 )
 
@@ -26,7 +25,7 @@ var userCredentials = &resource{
 		{name: "blob", required: true}, {name: "type", required: true}, {name: "user_id", required: true},
 		{name: "project_id", null: true},
 	},
-	target: func(t access.Target, r *identity.Record) {
+	target: func(t target, r *identity.Record) {
 		t["target.credential.id"], t["target.credential.user_id"] = r.ID, r.Owner
 		t["target.credential.type"], t["target.credential.project_id"] = r.Members.Text("type"), r.Members.Text("project_id")
 	},
@@ -95,7 +94,7 @@ func (c *call) getCredential() error {
 // listCredentials answers GET /v3/credentials with the credentials that the
 // caller may get: none with a delegated token.
 func (c *call) listCredentials() error {
-	t := access.Target{}
+	t := target{}
 	if !c.credentials.System {
 		t["target.credential.user_id"] = c.credentials.UserID
 	}
@@ -153,7 +152,7 @@ func (c *call) createCredential() error {
 		return invalidField("credential", "", "'project_id' is a required property of the type ec2")
 	}
 	r := identity.Record{Kind: identity.Credential, Owner: m.Text("user_id"), Members: m.Without("blob", "user_id", "id", "links")}
-	if err := c.may("create_credential", userCredentials.targetOf(&r)); err != nil {
+	if err := c.may("create_credential", userCredentials.targetOfNew(&r, m.Without("blob"))); err != nil {
 		return err
 	}
 	if err := c.mayUseCredentials(); err != nil {

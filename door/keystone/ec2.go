@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ostiary/ostiary/identity/access"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/identity/ec2"
 	"github.com/ostiary/ostiary/internal/jsonread"
@@ -27,7 +26,7 @@ var ec2Routes = []route{
 // mayUseEC2 checks the rule of an operation on the EC2 credentials of a user, and
 // that the user exists.
 func (c *call) mayUseEC2(operation, user string) error {
-	if err := c.may(operation, access.Target{"user_id": user, "target.credential.user_id": user}); err != nil {
+	if err := c.may(operation, target{"user_id": user, "target.credential.user_id": user}); err != nil {
 		return err
 	}
 	if err := c.notDelegated("Delegated tokens cannot access EC2 credentials"); err != nil {

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/ostiary/ostiary/identity/access"
 	"github.com/ostiary/ostiary/internal/identity"
 )
 
@@ -16,7 +15,7 @@ var endpointGroups = &resource{
 		{name: "name", form: formName, required: true, max: 255}, {name: "description", null: true},
 		{name: "filters", form: formFilters, required: true}, {name: "id"},
 	},
-	target: func(access.Target, *identity.Record) {},
+	target: func(target, *identity.Record) {},
 	show: func(o *object, r *identity.Record) {
 		o.text("id", r.ID)
 		o.text("name", r.Name)

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ostiary/ostiary/identity/access"
 	"github.com/ostiary/ostiary/identity/oidc"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/identity/mapping"
@@ -26,7 +25,7 @@ var (
 		filters: []string{"id", "enabled"},
 		fields: []field{{name: "enabled", form: formBoolean}, {name: "description", null: true},
 			{name: "remote_ids", form: formTexts, null: true}, {name: "domain_id", form: formName, null: true}, {name: "authorization_ttl", form: formNull, null: true}},
-		target: func(access.Target, *identity.Record) {},
+		target: func(target, *identity.Record) {},
 		show: func(o *object, r *identity.Record) {
 			o.text("id", r.ID)
 			o.boolean("enabled", !r.Disabled)
@@ -42,7 +41,7 @@ var (
 	}
 	mappings = &resource{
 		kind: identity.Mapping, singular: "mapping", plural: "mappings", folder: federationFolder,
-		target: func(access.Target, *identity.Record) {},
+		target: func(target, *identity.Record) {},
 		show: func(o *object, r *identity.Record) {
 			o.text("id", r.ID)
 			o.member(r.Members, "rules", "[]")
@@ -55,7 +54,7 @@ var (
 		filters: []string{"id", "enabled"},
 		fields: []field{{name: "auth_url", form: formURL, required: true, max: urlMax}, {name: "sp_url", form: formURL, required: true, max: urlMax},
 			{name: "enabled", form: formBoolean}, {name: "description", null: true}, {name: "relay_state_prefix", max: 256}},
-		target: func(access.Target, *identity.Record) {},
+		target: func(target, *identity.Record) {},
 		show: func(o *object, r *identity.Record) {
 			o.text("auth_url", r.Members.Text("auth_url"))
 			o.text("id", r.ID)

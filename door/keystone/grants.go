@@ -3,7 +3,6 @@ package keystone
 import (
 	"net/http"
 
-	"github.com/ostiary/ostiary/identity/access"
 	"github.com/ostiary/ostiary/internal/identity"
 )
 
@@ -18,14 +17,14 @@ type grantRoute struct {
 // grant returns the grant that the path names, with the attributes for rules.
 // missing is the error of the first of target and role that does not exist, and gone
 // that of the user or group.
-func (x grantRoute) grant(c *call) (g identity.Grant, t access.Target, missing, gone error) {
-	t = access.Target{}
+func (x grantRoute) grant(c *call) (g identity.Grant, t target, missing, gone error) {
+	t = target{}
 	next := 0
 	take := func() string { next++; return c.Params.At(next - 1) }
 	load := func(r *resource, id string, err *error) {
 		record, e := c.byID(r, id)
 		if e == nil {
-			r.target(t, record)
+			r.addTo(t, record)
 		} else if *err == nil {
 			*err = e
 		}
@@ -157,7 +156,7 @@ func (c *call) implied(operation string, do func(prior, implied *identity.Record
 	if err != nil {
 		return err
 	}
-	if err := c.may(operation, roles.targetOf(prior)); err != nil {
+	if err := c.may(operation, target{"target.prior_role": roles.shown(prior), "target.implied_role": roles.shown(implied)}); err != nil {
 		return err
 	}
 	return do(prior, implied)
@@ -253,7 +252,7 @@ func (c *call) listImplied() error {
 	if err != nil {
 		return err
 	}
-	if err := c.may("list_implied_roles", roles.targetOf(prior)); err != nil {
+	if err := c.may("list_implied_roles", target{"target.prior_role": roles.shown(prior)}); err != nil {
 		return err
 	}
 	implied, err := c.impliedBy(prior)

@@ -27,14 +27,14 @@ var (
 		kind: identity.RegisteredLimit, singular: "registered_limit", plural: "registered_limits", closed: true,
 		filters: []string{"service_id", "region_id", "resource_name"},
 		fields:  []field{limitService, limitRegion, limitResource, {name: "default_limit", form: formLimit, required: true}, limitDescription},
-		target:  func(access.Target, *identity.Record) {},
+		target:  func(target, *identity.Record) {},
 		show:    func(o *object, r *identity.Record) { showLimit(o, r, "default_limit") },
 	}
 	limits = &resource{
 		kind: identity.Limit, singular: "limit", plural: "limits", closed: true,
 		filters: []string{"service_id", "region_id", "resource_name", "project_id", "domain_id"},
 		fields:  []field{limitValue, limitDescription}, // of an update
-		target: func(t access.Target, r *identity.Record) {
+		target: func(t target, r *identity.Record) {
 			if project := r.Members.Text("project_id"); project != "" {
 				t["target.limit.project_id"], t["target.limit.project.domain_id"] = project, r.Domain
 			} else {
@@ -54,6 +54,17 @@ var (
 			{name: "project_id", form: formName, null: true, max: 64}, {name: "domain_id", form: formName, null: true, max: 64}},
 	}
 )
+
+// addLimited adds the project or the domain of a limit to a target.
+func (c *call) addLimited(t target, r *identity.Record) {
+	name, of, id := "target.limit.project", projects, r.Members.Text("project_id")
+	if id == "" {
+		name, of, id = "target.limit.domain", domains, r.Domain
+	}
+	if limited, err := c.id.Get(c.Context(), identity.Project, id); err == nil {
+		t[name] = of.shown(limited)
+	}
+}
 
 // showLimit appends the members that limits and registered limits have in common.
 func showLimit(o *object, r *identity.Record, value string) {

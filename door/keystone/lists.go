@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ostiary/ostiary/identity/access"
 	"github.com/ostiary/ostiary/internal/identity"
 )
 
@@ -20,7 +19,7 @@ func (x *resource) listAll(c *call) error {
 	if x.kind == identity.Role && c.query.Has("domain_id") {
 		operation = "list_domain_roles"
 	}
-	if err := c.may(operation, access.Target{"target.domain_id": c.listedDomain(), "target.domain.id": c.credentials.DomainID}); err != nil {
+	if err := c.may(operation, c.listTarget()); err != nil {
 		return err
 	}
 	match, err := c.filter(x)
@@ -30,13 +29,14 @@ func (x *resource) listAll(c *call) error {
 	return c.sendPage(x, match)
 }
 
-// listedDomain returns the domain whose records a list shows: the domain of the
-// token's scope, or else the domain in the query.
-func (c *call) listedDomain() string {
-	if c.credentials.DomainID != "" {
-		return c.credentials.DomainID
+// listTarget returns the target of a list, which is filtered to the domain of the token's
+// scope: that domain. It is empty for another scope.
+func (c *call) listTarget() target {
+	domain := c.credentials.DomainID
+	if domain == "" {
+		return nil
 	}
-	return c.query.Get("domain_id")
+	return target{"target.domain_id": domain, "target.domain.id": domain, "target.group.domain_id": domain}
 }
 
 // sendPage answers with the selected records: all of them, or a page if the query

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/ostiary/ostiary/identity/access"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/identity/oauth1"
 )
@@ -33,7 +32,7 @@ var oauth1Routes = []route{
 var consumers = &resource{
 	kind: identity.Consumer, singular: "consumer", plural: "consumers", folder: "OS-OAUTH1",
 	fields: []field{{name: "description", null: true}},
-	target: func(access.Target, *identity.Record) {},
+	target: func(target, *identity.Record) {},
 	show: func(o *object, r *identity.Record) {
 		o.text("id", r.ID)
 		o.member(r.Members, "description", "null")
@@ -215,7 +214,7 @@ func (c *call) accessToken(operation string) (*identity.Record, error) {
 }
 
 func (c *call) mayUseAccessTokens(operation string) error {
-	if err := c.may(operation, access.Target{"user_id": c.Params.At(0)}); err != nil {
+	if err := c.may(operation, target{"user_id": c.Params.At(0)}); err != nil {
 		return err
 	}
 	return c.notDelegated("Delegated tokens cannot access OAuth1 access tokens")

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/ostiary/ostiary/identity/access"
 	"github.com/ostiary/ostiary/internal/identity"
 )
 
@@ -13,7 +12,7 @@ import (
 var policies = &resource{
 	kind: identity.Policy, singular: "policy", plural: "policies", filters: []string{"type"},
 	fields: []field{{name: "blob", required: true}, {name: "type", required: true, max: 255}},
-	target: func(access.Target, *identity.Record) {},
+	target: func(target, *identity.Record) {},
 	show: func(o *object, r *identity.Record) {
 		o.text("id", r.ID)
 		o.members(r.Members)

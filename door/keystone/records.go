@@ -19,7 +19,7 @@ var (
 			{name: "password", null: true}, {name: "default_project_id", null: true}, {name: "options", form: formOptions},
 			{name: "description", null: true}, {name: "email", null: true},
 		},
-		target: func(t access.Target, r *identity.Record) {
+		target: func(t target, r *identity.Record) {
 			t["target.user.id"], t["target.user.domain_id"], t["user_id"] = r.ID, r.Domain, r.ID
 		},
 		show: func(o *object, r *identity.Record) {
@@ -41,7 +41,7 @@ var (
 	groups = &resource{
 		kind: identity.Group, singular: "group", plural: "groups", filters: []string{"name", "domain_id"},
 		fields: []field{{name: "name", form: formName, required: true, max: 64}, {name: "domain_id"}, {name: "description", null: true}},
-		target: func(t access.Target, r *identity.Record) {
+		target: func(t target, r *identity.Record) {
 			t["target.group.id"], t["target.group.domain_id"] = r.ID, r.Domain
 		},
 		show: func(o *object, r *identity.Record) {
@@ -60,7 +60,7 @@ var (
 			{name: "is_domain", form: formBoolean}, {name: "enabled", form: formBoolean}, {name: "description", null: true},
 			{name: "tags", form: formTags}, {name: "options", form: formOptions},
 		},
-		target: func(t access.Target, r *identity.Record) {
+		target: func(t target, r *identity.Record) {
 			t["target.project.id"], t["target.project.domain_id"] = r.ID, r.Domain
 			if r.IsDomain {
 				t["target.project.domain_id"] = access.Null
@@ -77,7 +77,7 @@ var (
 			{name: "name", form: formName, required: true, max: 64}, {name: "enabled", form: formBoolean}, {name: "description", null: true},
 			{name: "tags", form: formTags}, {name: "options", form: formOptions}, {name: "explicit_domain_id"},
 		},
-		target: func(t access.Target, r *identity.Record) { t["target.domain.id"] = r.ID },
+		target: func(t target, r *identity.Record) { t["target.domain.id"] = r.ID },
 		show: func(o *object, r *identity.Record) {
 			o.text("id", r.ID)
 			o.text("name", r.Name)
@@ -90,7 +90,7 @@ var (
 			{name: "name", form: formName, required: true, max: 255}, {name: "domain_id", null: true},
 			{name: "description", null: true}, {name: "options", form: formOptions},
 		},
-		target: func(t access.Target, r *identity.Record) {
+		target: func(t target, r *identity.Record) {
 			t["target.role.id"], t["target.role.name"], t["target.role.domain_id"] = r.ID, r.Name, orNull(r.Domain)
 		},
 		show: func(o *object, r *identity.Record) {
@@ -107,7 +107,7 @@ var (
 		fields: []field{
 			{name: "id", max: 255}, {name: "description", null: true}, {name: "parent_region_id", null: true},
 		},
-		target: func(access.Target, *identity.Record) {},
+		target: func(target, *identity.Record) {},
 		show: func(o *object, r *identity.Record) {
 			o.text("id", r.ID)
 			o.member(r.Members, "description", `""`)
@@ -121,7 +121,7 @@ var (
 			{name: "type", form: formName, required: true, max: 255}, {name: "name", max: 255}, {name: "enabled", form: formBoolean},
 			{name: "description", null: true},
 		},
-		target: func(access.Target, *identity.Record) {},
+		target: func(target, *identity.Record) {},
 		show: func(o *object, r *identity.Record) {
 			o.text("id", r.ID)
 			if r.Name != "" {
@@ -137,7 +137,7 @@ var (
 			{name: "interface", form: formName, required: true, oneOf: interfaces}, {name: "url", form: formEndpointURL, required: true, max: 225}, {name: "service_id", form: formName, required: true},
 			{name: "region_id", null: true}, {name: "region", null: true}, {name: "enabled", form: formBoolean}, {name: "name"},
 		},
-		target: func(access.Target, *identity.Record) {},
+		target: func(target, *identity.Record) {},
 		show: func(o *object, r *identity.Record) {
 			o.text("id", r.ID)
 			if r.Name != "" {
@@ -283,14 +283,14 @@ func (c *call) sendSelected(x *resource, all []*identity.Record) error {
 
 // membership answers the routes of /v3/groups/{group}/users/{user}.
 func (c *call) membership(operation string, act func(group, user string) error) error {
-	t := access.Target{}
+	t := target{}
 	group, groupErr := c.id.Get(c.Context(), identity.Group, c.Params.At(0))
 	user, userErr := c.id.Get(c.Context(), identity.User, c.Params.At(1))
 	if groupErr == nil {
-		groups.target(t, group)
+		groups.addTo(t, group)
 	}
 	if userErr == nil {
-		users.target(t, user)
+		users.addTo(t, user)
 	}
 	if err := c.may(operation, t); err != nil {
 		return err

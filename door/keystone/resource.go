@@ -9,7 +9,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/ostiary/ostiary/identity/access"
 	"github.com/ostiary/ostiary/internal/identity"
 )
 
@@ -28,7 +27,7 @@ type resource struct {
 	// domains is true for domains, which are records of kind Project.
 	domains bool
 	// target adds the attributes of a record that rules use.
-	target func(t access.Target, r *identity.Record)
+	target func(t target, r *identity.Record)
 	// show appends the members of a record, without links.
 	show func(o *object, r *identity.Record)
 	// extra selects the members that the response to an update repeats in "extra"; nil if
@@ -290,15 +289,6 @@ func validFactorRules(value json.RawMessage) bool {
 	return true
 }
 
-// targetOf returns the attributes of a record for rules.
-func (x *resource) targetOf(r *identity.Record) access.Target {
-	t := access.Target{}
-	if r != nil {
-		x.target(t, r)
-	}
-	return t
-}
-
 // operation returns the name of a rule, for example "get_user". Roles of domains
 // have rules of their own.
 func (x *resource) operation(verb string, r *identity.Record) string {
@@ -326,7 +316,11 @@ func (c *call) getFor(x *resource, id string, operationOf func(*identity.Record)
 	if err != nil && foundFirst(operation) {
 		return nil, err
 	}
-	if refused := c.may(operation, x.targetOf(r)); refused != nil {
+	t := x.targetOf(r)
+	if r != nil && r.Kind == identity.Limit {
+		c.addLimited(t, r)
+	}
+	if refused := c.may(operation, t); refused != nil {
 		return nil, refused
 	}
 	return r, err
@@ -413,7 +407,7 @@ func (c *call) add(x *resource, m identity.Members) error {
 	if err != nil {
 		return err
 	}
-	if err := c.may(x.operation("create", r), x.targetOf(r)); err != nil {
+	if err := c.may(x.operation("create", r), x.targetOfNew(r, m)); err != nil {
 		return err
 	}
 	c.place(r)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/identity/access"
 	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/identity/token"
@@ -595,10 +594,15 @@ func (c *call) validateToken() error {
 	if len(t.AccessRules) > 0 && !c.checksAccessRules() {
 		return &statusError{http.StatusNotFound, "Failed to validate token"}
 	}
-	if err := c.may(operation, access.Target{"target.token.user_id": t.Payload.UserID}); err != nil {
+	if err := c.may(operation, tokenTarget(t)); err != nil {
 		return err
 	}
 	return c.sendToken(http.StatusOK, t, text)
+}
+
+// tokenTarget returns the target of an operation on a token.
+func tokenTarget(t *identity.Token) target {
+	return target{"target.token.user_id": t.Payload.UserID, "target.token.user.domain.id": t.User.Domain}
 }
 
 func (c *call) revokeToken() error {
@@ -606,7 +610,7 @@ func (c *call) revokeToken() error {
 	if err != nil {
 		return err
 	}
-	if err := c.may("revoke_token", access.Target{"target.token.user_id": t.Payload.UserID}); err != nil {
+	if err := c.may("revoke_token", tokenTarget(t)); err != nil {
 		return err
 	}
 	if err := c.id.RevokeToken(c.Context(), t); err != nil {
@@ -619,9 +623,7 @@ func (c *call) revokeToken() error {
 func (c *call) revokeTokensOfUser() error {
 	id := c.Params.At(0)
 	u, err := c.byID(users, id)
-	target := users.targetOf(u)
-	target["user_id"] = id
-	if refused := c.may("revoke_tokens_for_user", target); refused != nil {
+	if refused := c.may("revoke_tokens_for_user", users.targetOf(u)); refused != nil {
 		return refused
 	}
 	if err == nil {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"net/http"
 
-	"github.com/ostiary/ostiary/identity/access"
 	"github.com/ostiary/ostiary/internal/identity"
 )
 
@@ -30,7 +29,7 @@ var trusts = &resource{
 		// These are read apart.
 		{name: "roles", form: formAny}, {name: "remaining_uses", form: formAny}, {name: "redelegation_count", form: formAny},
 	},
-	target: func(t access.Target, r *identity.Record) {
+	target: func(t target, r *identity.Record) {
 		t["target.trust.trustor_user_id"], t["target.trust.trustee_user_id"] = r.Owner, r.Delegation.TrusteeID
 	},
 }
@@ -41,7 +40,7 @@ func (c *call) createTrust() error {
 	if err != nil {
 		return err
 	}
-	if err := c.may("create_trust", access.Target{"target.trust.trustor_user_id": m.Text("trustor_user_id")}); err != nil {
+	if err := c.may("create_trust", trusts.targetOfNew(&identity.Record{Owner: m.Text("trustor_user_id"), Delegation: &identity.Delegation{TrusteeID: m.Text("trustee_user_id")}}, m)); err != nil {
 		return err
 	}
 	n, err := c.newTrust(m)
@@ -156,11 +155,11 @@ func (c *call) listTrusts() error {
 	trustor, trustee := c.query.Get("trustor_user_id"), c.query.Get("trustee_user_id")
 	switch {
 	case trustor != "":
-		if err := c.may("list_trusts_for_trustor", access.Target{"target.trust.trustor_user_id": trustor}); err != nil {
+		if err := c.may("list_trusts_for_trustor", target{"target.trust.trustor_user_id": trustor}); err != nil {
 			return err
 		}
 	case trustee != "":
-		if err := c.may("list_trusts_for_trustee", access.Target{"target.trust.trustee_user_id": trustee}); err != nil {
+		if err := c.may("list_trusts_for_trustee", target{"target.trust.trustee_user_id": trustee}); err != nil {
 			return err
 		}
 	default:
@@ -213,7 +212,13 @@ func (c *call) trust(operation string, spent bool) (*identity.Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.may(operation, trusts.targetOf(r)); err != nil {
+	t := trusts.targetOf(r)
+	t["target.trust"] = func() json.RawMessage {
+		var o object
+		showTrust(&o, r)
+		return o.bytes()
+	}
+	if err := c.may(operation, t); err != nil {
 		return nil, err
 	}
 	return r, c.managesTrusts()

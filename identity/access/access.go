@@ -51,6 +51,8 @@ func (c *Credentials) value(name string) (string, bool) {
 		v = c.DomainID
 	case "trust_id":
 		v = c.TrustID
+	case "is_admin_project": // of a deployment without a project of administrators
+		return map[bool]string{true: "True", false: "False"}[c.DomainID == ""], true
 	case "system_scope", "system":
 		if c.System {
 			v = "all"
@@ -61,15 +63,33 @@ func (c *Credentials) value(name string) (string, bool) {
 	return cmp.Or(v, "None"), true
 }
 
-// Target holds the attributes of the record that an operation reads or changes,
-// by the names that rules use, for example "target.user.domain_id". A caller takes
-// them from the path and from stored records, never from members of a request
-// that have such names. [Null] is the value of an attribute that is null.
+// Attributes are the attributes of the record that an operation reads or changes, and of
+// the request.
+type Attributes interface {
+	// Attribute returns an attribute by the name that rules use, for example
+	// "target.user.domain_id". Its value is text: a number and a truth value are written as
+	// in Python ("True"). It is [Null] for null, and [Other] for a list.
+	Attribute(name string) (value string, found bool)
+}
+
+// Target is a set of attributes by their names. A caller takes those that begin with
+// "target." from stored records, and from the checked record that a request creates, never
+// from members of a request that have such names.
 type Target map[string]string
 
-// Null is the value of a target attribute that exists and is null. It cannot be
-// the value of any other attribute, because names and ids have no NUL.
-const Null = "\x00null"
+// Attribute returns the attribute of that name.
+func (t Target) Attribute(name string) (string, bool) {
+	value, found := t[name]
+	return value, found
+}
+
+// Null is the value of a target attribute that exists and is null, and Other that of one
+// that is no text, so that no rule can compare it. They cannot be the values of any other
+// attribute, because names and ids have no NUL.
+const (
+	Null  = "\x00null"
+	Other = "\x00other"
+)
 
 // Scope is a set of token scopes.
 type Scope uint8
@@ -111,9 +131,9 @@ type Policy struct {
 
 // Allowed returns whether a caller may call an operation on a target. It returns
 // false for an unknown operation.
-func (p *Policy) Allowed(operation string, c *Credentials, t Target) bool {
+func (p *Policy) Allowed(operation string, c *Credentials, t Attributes) bool {
 	r, known := p.rules[operation]
-	return known && r.scopes.admits(c) && r.check.holds(&question{p, c, t})
+	return known && r.scopes.admits(c) && r.check.holds(&question{p, c, t}) == yes
 }
 
 // operations returns the names of all rules, sorted.

@@ -11,7 +11,7 @@ import (
 
 func TestRules(t *testing.T) {
 	c := &Credentials{Roles: []string{"Admin", "member"}, UserID: "u1", ProjectID: "p1", ProjectDomainID: "d1"}
-	target := Target{"user_id": "u1", "target.user.domain_id": "d1", "target.role.domain_id": Null, "name": "manager", "none": "None", "empty": ""}
+	target := Target{"user_id": "u1", "target.user.domain_id": "d1", "target.role.domain_id": Null, "name": "manager", "none": "None", "empty": "", "one": "1", "part": "MIN", "word": "member", "enabled": "True", "list": Other}
 	for text, want := range map[string]bool{
 		"": true, "@": true, "!": false, "not !": true,
 		"role:admin": true, "role:ADMIN": true, "role:reader": false, "role:%(name)s": false, "role:%(absent)s": false, "not role:%(absent)s": true,
@@ -24,6 +24,12 @@ func TestRules(t *testing.T) {
 		"domain_id:None": true, "project_id:None": false, "domain_id:%(none)s": false, "domain_id:%(empty)s": false,
 		"system_scope:all": false, "is_admin:1": false, "unknown:None": false, "unknown:%(name)s": false,
 		"((role:member))": true, "role:member AND NOT role:reader": true,
+		"role:%(word)s": true, "role:ad%(part)s": true, "role:ad%(absent)s": false, "role:%(list)s": false, "not role:%(list)s": false,
+		"user_id:u%(one)s": true, "user_id:%(user_id)s-%(one)s": false, "'u1-1':%(user_id)s-%(one)s": true, "'100%':100%%": true, "'None1':%(target.role.domain_id)s%(one)s": true,
+		"True:%(enabled)s": true, "False:%(enabled)s": false, "not True:%(enabled)s": false, "1:%(one)s": true, "2:%(one)s": false,
+		"'None':%(target.role.domain_id)s": true, "'x':%(list)s": false, "not 'x':%(list)s": false, "@ or 'x':%(list)s": true, "'x':%(list)s or @": true, "! and 'x':%(list)s": false,
+		"domain_id:%(target.role.domain_id)s": false, "not domain_id:%(target.role.domain_id)s": false, "not domain_id:%(none)s": false, "not domain_id:%(name)s": true,
+		"is_admin_project:True": true, "not is_admin_project:True": false,
 		"'':%(empty)s": true, "'':%(name)s": false, "user_id:''": false, "user_id:'": false, "user_id:'u1\"": false, "not not @": true,
 		strings.Repeat("(", depthMax-1) + "@" + strings.Repeat(")", depthMax-1): true, strings.Repeat("not ", depthMax-1) + "@": false,
 		strings.Repeat("not ! and ", depthMax) + "(not !)":                                          true, // each negation ends before the next one begins
@@ -47,7 +53,7 @@ func TestBadRules(t *testing.T) {
 	for _, text := range []string{
 		"role", "role:", ":x", "(", ")", "(@", "@)", "@ @", "and", "@ and", "@ or or @", "not", "user_id:%(x", "user_id:%()s",
 		"http://host/path", "'x:%(y)s", "rule:none", "not rule:none", "! and rule:none", "@ or rule:none", "(rule:none)",
-		"' :x", "'a'b:x", "user_id:%(x)", "user_id:%(x)sx",
+		"' :x", "'a'b:x", "user_id:%(x)", "user_id:%s", "user_id:100%", "user_id:%(a(b)s", "role:%d",
 		strings.Repeat("(", depthMax) + "@" + strings.Repeat(")", depthMax), strings.Repeat("not ", depthMax) + "@",
 		strings.Repeat("! or ", (ruleBytesMax-1)/5) + strings.Repeat(" ", (ruleBytesMax-1)%5+1) + "@",
 	} {
@@ -115,13 +121,17 @@ func TestCredentials(t *testing.T) {
 	for name, want := range map[string]string{
 		"user_id": "u", "token.user.id": "u", "user_domain_id": "ud", "token.user.domain.id": "ud", "project_id": "p", "tenant_id": "p",
 		"token.project.id": "p", "project_domain_id": "pd", "token.project.domain.id": "pd", "domain_id": "d", "token.domain.id": "d",
-		"trust_id": "t", "system_scope": "all", "system": "all",
+		"trust_id": "t", "is_admin_project": "False", "system_scope": "all", "system": "all",
 	} {
 		if got, known := full.value(name); got != want || !known {
 			t.Errorf("%s: %q, %v, want %q", name, got, known, want)
 		}
-		if got, known := (&Credentials{}).value(name); got != "None" || !known {
-			t.Errorf("%s of an empty token: %q, %v, want None", name, got, known)
+		want = "None"
+		if name == "is_admin_project" {
+			want = "True"
+		}
+		if got, known := (&Credentials{}).value(name); got != want || !known {
+			t.Errorf("%s of an empty token: %q, %v, want %s", name, got, known, want)
 		}
 	}
 	if _, known := full.value("roles"); known {

@@ -69,7 +69,8 @@ func defaults() []defaultRule {
 	}
 	add(admin+systemReader+domainReader("target.user.domain_id")+self("target.user.id"), sdp,
 		"get_user", "list_groups_for_user", "list_user_projects")
-	add(admin+systemReader+domainReader("target.domain_id"), sdp, "list_users", "list_groups", "list_projects")
+	add(admin+systemReader+domainReader("target.domain_id"), sdp, "list_users", "list_projects")
+	add(admin+systemReader+domainReader("target.group.domain_id"), sdp, "list_groups")
 	add(admin+domainManager("target.user.domain_id"), sdp, "create_user", "update_user", "delete_user")
 	add(admin+systemReader+domainReader("target.group.domain_id"), sdp, "get_group", "list_users_in_group")
 	add(admin+domainManager("target.group.domain_id"), sdp, "create_group", "update_group", "delete_group")

@@ -89,7 +89,8 @@ func fileCheck(n *yaml.Node) (string, bool) {
 // Override is like Policy.with, for the rules of a file. Its errors name the
 // line. warnings are about rules that have no effect, because no operation has
 // their name and no rule refers to them, about rules that ask for an attribute that
-// no token has, and about empty rules, which allow everything.
+// no token or no operation has, and about empty rules, which allow everything. A rule is
+// refused if it holds because of an attribute that its operation does not have.
 func (p *Policy) Override(rules []FileRule) (out *Policy, warnings []string, err error) {
 	out = &Policy{rules: make(map[string]rule, len(p.rules)+len(rules))}
 	for name, r := range p.rules {
@@ -105,6 +106,27 @@ func (p *Policy) Override(rules []FileRule) (out *Policy, warnings []string, err
 	for _, r := range rules {
 		if err := out.resolve(r.Name, nil); err != nil {
 			return nil, nil, fmt.Errorf("line %d: %w", r.Line, err)
+		}
+	}
+	lines := map[string]int{}
+	for _, r := range rules {
+		lines[r.Name] = r.Line
+	}
+	reported := map[string]bool{}
+	for _, operation := range p.operations() {
+		if !strings.HasPrefix(operation, "identity:") {
+			continue
+		}
+		for _, m := range out.missing(operation) {
+			line, own := lines[m.rule]
+			switch text := fmt.Sprintf("line %d: rule %.64q: %s", line, m.rule, m.what); {
+			case !own:
+			case m.negated:
+				return nil, nil, fmt.Errorf("%s, so its negation would always hold", text)
+			case m.rule == operation && !reported[text]: // a rule that others refer to is for operations with the attribute
+				reported[text] = true
+				warnings = append(warnings, text+", so this check never holds")
+			}
 		}
 	}
 	used := out.used()
@@ -134,7 +156,7 @@ func (p *Policy) doubts(r FileRule, c check) (warnings []string) {
 }
 
 // kinds are the kinds of checks that a rule can have, for suggestions.
-var kinds = []string{"rule", "role", "user_id", "user_domain_id", "project_id", "project_domain_id", "domain_id", "trust_id", "system_scope"}
+var kinds = []string{"rule", "role", "user_id", "user_domain_id", "project_id", "project_domain_id", "domain_id", "trust_id", "system_scope", "is_admin_project"}
 
 // unknownKinds returns the attributes of a check that no token has. It leaves out
 // is_admin, which files for Keystone have: its token of administrators has no place
@@ -153,7 +175,7 @@ func unknownKinds(c check) (names []string) {
 		}
 	case compares:
 		_, known := (&Credentials{}).value(c.kind)
-		if _, quoted := unquote(c.kind); !known && !quoted && c.kind != "None" && c.kind != "is_admin" {
+		if _, literal := literalOf(c.kind); !known && !literal && c.kind != "is_admin" {
 			return []string{c.kind}
 		}
 	}

@@ -100,6 +100,61 @@ func TestOverride(t *testing.T) {
 	}
 }
 
+// TestMissingAttributes loads rules that compare what their operation, or every token, lacks.
+// A negation of it is refused, because it would always hold; otherwise there is a warning.
+func TestMissingAttributes(t *testing.T) {
+	t.Parallel()
+	load := func(text string) (string, error) {
+		rules, err := ParseFile([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, warnings, err := Default().Override(rules)
+		return strings.Join(warnings, "; "), err
+	}
+	for text, want := range map[string]string{
+		`"identity:delete_user": "not 'x':%(target.usr.name)s"`:                                    `line 1: rule "identity:delete_user": identity:delete_user has no attribute "target.usr.name", so its negation would always hold`,
+		`"identity:delete_user": "not (role:x and not 'x':%(name)s) and not 'x':%(nam)s"`:          `no attribute "nam"`,
+		"\"keep\": \"not role:of-%(target.group.name)s\"\n\"identity:delete_user\": \"rule:keep\"": `line 1: rule "keep": identity:delete_user has no attribute "target.group.name"`,
+		`"identity:delete_user": "not foo:bar"`:                                                    `no token has "foo"`,
+		`"identity:delete_user": "not 'x':%(target.user.)s"`:                                       `no attribute "target.user."`,
+		`"identity:get_credential": "not 'x':%(project_id)s"`:                                      `no attribute "project_id"`,
+		`"identity:list_regions": "not 'x':%(target.region.id)s"`:                                  `no attribute "target.region.id"`,
+		`"identity:get_limit_model": "not 'x':%(target.token.user_id)s"`:                           `no attribute "target.token.user_id"`,
+	} {
+		if _, err := load(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", text, err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		`"identity:delete_user": "'x':%(target.usr.name)s"`:                                         `line 1: rule "identity:delete_user": identity:delete_user has no attribute "target.usr.name", so this check never holds`,
+		`"identity:delete_user": "not not 'x':%(target.usr.name)s"`:                                 `so this check never holds`,
+		`"identity:delete_user": "not 'x':%(target.user.anything)s and not 'x':%(request_body.a)s"`: "",
+		"\"matches\": \"domain_id:%(user.domain_id)s\"\n\"identity:delete_user\": \"rule:matches\"": "", // a rule for several operations
+		`"identity:delete_user": "not is_admin:1 and not user_id:%(user_id)s"`:                      "",
+	} {
+		if got, err := load(text); err != nil || got != want && (want == "" || !strings.Contains(got, want)) {
+			t.Errorf("%s: got %q and %v, want %q", text, got, err, want)
+		}
+	}
+}
+
+// TestDefaultsHave checks that the operations have what the default rules compare.
+func TestDefaultsHave(t *testing.T) {
+	t.Parallel()
+	p := Default()
+	for _, operation := range p.operations() {
+		if !strings.HasPrefix(operation, "identity:") {
+			continue
+		}
+		for _, m := range p.missing(operation) {
+			if m.rule == operation {
+				t.Errorf("%+v", m)
+			}
+		}
+	}
+}
+
 func FuzzParseFile(f *testing.F) {
 	f.Add([]byte("a: role:x\nb: [[rule:a, '@'], 'role:y']"))
 	f.Add([]byte(`{"identity:get_user": "user_id:%(user_id)s"}`))

@@ -2,6 +2,8 @@ package access
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -9,12 +11,30 @@ import (
 type question struct {
 	policy      *Policy
 	credentials *Credentials
-	target      Target
+	target      Attributes
+}
+
+// verdict is the result of a check. A check that compares something that cannot be compared
+// is unsure, and so is its negation. Only a rule that is certain to hold allows an operation.
+type verdict int8
+
+// The verdicts, in the order of "and" and "or".
+const (
+	no verdict = iota - 1
+	unsure
+	yes
+)
+
+func verdictOf(holds bool) verdict {
+	if holds {
+		return yes
+	}
+	return no
 }
 
 // check is a parsed rule.
 type check interface {
-	holds(q *question) bool
+	holds(q *question) verdict
 }
 
 type (
@@ -23,74 +43,84 @@ type (
 	all      []check            // X and Y
 	some     []check            // X or Y
 	refers   string             // rule:NAME
-	role     string             // role:NAME, in lower case or with a reference to the target
-	// compares is KIND:MATCH: a credential, or a literal in quotes, and the value
-	// that it must have.
-	compares struct{ kind, match string }
+	role     struct{ name template }
+	// compares is KIND:MATCH: a credential, or a literal, and the value that it must
+	// have.
+	compares struct {
+		kind  string
+		match template
+	}
 )
 
-func (c constant) holds(*question) bool { return bool(c) }
-func (c not) holds(q *question) bool    { return !c.of.holds(q) }
+func (c constant) holds(*question) verdict { return verdictOf(bool(c)) }
+func (c not) holds(q *question) verdict    { return -c.of.holds(q) }
 
-func (c all) holds(q *question) bool {
+func (c all) holds(q *question) verdict {
+	v := yes
 	for _, x := range c {
-		if !x.holds(q) {
-			return false
+		if v = min(v, x.holds(q)); v == no {
+			break
 		}
 	}
-	return true
+	return v
 }
 
-func (c some) holds(q *question) bool {
+func (c some) holds(q *question) verdict {
+	v := no
 	for _, x := range c {
-		if x.holds(q) {
-			return true
+		if v = max(v, x.holds(q)); v == yes {
+			break
 		}
 	}
-	return false
+	return v
 }
 
-func (c refers) holds(q *question) bool { return q.policy.rules[string(c)].check.holds(q) }
+func (c refers) holds(q *question) verdict { return q.policy.rules[string(c)].check.holds(q) }
 
 // holds compares names of roles without case.
-func (c role) holds(q *question) bool {
-	name, ok := q.fill(string(c))
-	if !ok {
-		return false
+func (c role) holds(q *question) verdict {
+	name, v := c.name.fill(q.target)
+	if v != yes {
+		return v
 	}
-	for _, r := range q.credentials.Roles {
-		if strings.EqualFold(r, name) {
-			return true
-		}
-	}
-	return false
+	return verdictOf(slices.ContainsFunc(q.credentials.Roles, func(r string) bool { return strings.EqualFold(r, name) }))
 }
 
-func (c compares) holds(q *question) bool {
-	match, ok := q.fill(c.match)
-	if !ok {
-		return false
+func (c compares) holds(q *question) verdict {
+	match, v := c.match.fill(q.target)
+	if v != yes {
+		return v
 	}
-	if literal, quoted := unquote(c.kind); quoted {
-		return literal == match
-	}
-	if c.kind == "None" {
-		return match == Null
+	if literal, ok := literalOf(c.kind); ok {
+		switch {
+		case c.kind == "None":
+			return verdictOf(match == Null) // a text, even "None", is not null
+		case match == Null:
+			match = "None"
+		}
+		return verdictOf(literal == match)
 	}
 	value, known := q.credentials.value(c.kind)
-	// "None" means an absent value only if the rule itself contains it.
-	return known && value == match && (match != "None" || c.match == "None")
+	switch {
+	case !known:
+		return no
+	case value == "None" && (match == Null || match == "None" && !c.match.constant()):
+		return unsure // both are absent, or the text is the word for absent
+	}
+	return verdictOf(value == match)
 }
 
-// fill replaces %(NAME)s by the target's attribute. The second result is false if
-// the target has no such attribute.
-func (q *question) fill(match string) (string, bool) {
-	name, found := strings.CutPrefix(match, "%(")
-	if !found {
-		return match, true
+// literalOf returns the text that a literal of Python stands for: a text in quotes, None,
+// True, False or a whole number.
+func literalOf(kind string) (string, bool) {
+	if text, quoted := unquote(kind); quoted {
+		return text, true
 	}
-	value, ok := q.target[strings.TrimSuffix(name, ")s")]
-	return value, ok
+	if kind == "None" || kind == "True" || kind == "False" {
+		return kind, true
+	}
+	_, err := strconv.ParseInt(kind, 10, 64)
+	return kind, err == nil
 }
 
 func unquote(text string) (string, bool) {
@@ -250,21 +280,23 @@ func leaf(word string) (check, error) {
 	if !found || kind == "" || match == "" {
 		return nil, fmt.Errorf("invalid check %.64q: expected KIND:MATCH, @ or !", word)
 	}
-	if rest, reference := strings.CutPrefix(match, "%("); reference && (!strings.HasSuffix(rest, ")s") || len(rest) == 2) {
-		return nil, fmt.Errorf("invalid check %.64q: expected %%(NAME)s after the colon", word)
-	}
 	if literal, quoted := unquote(match); quoted {
 		match = literal
 	}
 	switch kind {
 	case "rule":
 		return refers(match), nil
-	case "role":
-		return role(match), nil
 	case "http", "https":
 		return nil, fmt.Errorf("check %.64q asks another server, which is not supported", word)
 	}
-	return compares{kind, match}, nil
+	t, err := parseTemplate(match)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("invalid check %.64q: %w", word, err)
+	case kind == "role":
+		return role{t}, nil
+	}
+	return compares{kind, t}, nil
 }
 
 // cut splits a check at its first colon outside of quotes.
