@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/internal/jsonread"
+	"github.com/ostiary/ostiary/internal/printable"
 )
 
 // ErrClosed is returned by a log that is closed.
@@ -154,7 +155,7 @@ func open(out output, at place, o Options) (*Log, error) {
 // Otherwise Append does not wait: a record that finds the queue full is lost and counted,
 // and the next line has the number of lost ones.
 func (l *Log) Append(r *Record) error {
-	e := &entry{members: r.append(make([]byte, 0, 512))}
+	e := &entry{members: printable.JSON(r.append(make([]byte, 0, 512)))}
 	l.mu.Lock()
 	failure := l.failure
 	var done chan error
@@ -180,7 +181,7 @@ func (l *Log) Append(r *Record) error {
 // [Options].Block. A line that finds no room is lost and counted, and Add returns [ErrFull],
 // or [ErrClosed] once the log is closed.
 func (l *Log) Add(ctx context.Context, members []byte) error {
-	e := &entry{members: bytes.Clone(members)}
+	e := &entry{members: bytes.Clone(printable.JSON(members))}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for l.options.Block && !l.closing && !l.hasRoom(e) && ctx.Err() == nil {

@@ -139,7 +139,7 @@ storage/sharedlog/memorylog: storage storage/sharedlog
 internal/eval: internal/graph schema expr rel internal/turns authz
 # Tools: small tools that know nothing of authorization
 internal/addresses:
-internal/audit: internal/excerpt internal/jsonread internal/logins
+internal/audit: internal/excerpt internal/jsonread internal/logins internal/printable
 internal/audit/otlp:
 internal/btree:
 internal/canonical:
@@ -153,6 +153,7 @@ internal/nearest:
 internal/turns:
 internal/zones:
 internal/xmlread: internal/lines internal/excerpt
+internal/printable:
 # Workshop: tests and what only tests use
 workshop/oracle: . internal/eval storage storage/memory storage/kv storage/pebble internal/graph schema expr rel authz
 workshop/oracle/faults:

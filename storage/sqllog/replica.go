@@ -3,6 +3,7 @@ package sqllog
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -185,7 +186,10 @@ func CutReplica(address string) (primary, replica string, err error) {
 		return address, "", nil // who opens it reports what is wrong
 	}
 	host := parameters.Get("replica")
-	if name, port, err := net.SplitHostPort(host); err != nil || name == "" || port == "" || strings.ContainsAny(host, "@/,") {
+	if strings.Contains(host, "@") { // it may have a password
+		return "", "", errors.New("invalid parameter replica with an @, expected HOST:PORT: the user is that of the URL")
+	}
+	if name, port, err := net.SplitHostPort(host); err != nil || name == "" || port == "" || strings.ContainsAny(host, "/,") {
 		return "", "", fmt.Errorf("invalid parameter replica %q, expected HOST:PORT", host)
 	}
 	parameters.Del("replica")

@@ -121,13 +121,13 @@ func newVerified(v *audit.Verified, files int) *verified {
 
 func (v *verified) print(w io.Writer) {
 	for _, text := range v.Notes {
-		fmt.Fprintln(w, "note:", text)
+		cli.Println(w, "note:", text)
 	}
 	for _, text := range v.Findings {
-		fmt.Fprintln(w, text)
+		cli.Println(w, text)
 	}
 	if len(v.Findings) == 0 {
-		fmt.Fprintf(w, "verified %s in %s: records %d to %d, signed up to %d at %s\n", cli.Plural(v.Records, "record"), cli.Plural(v.Files, "file"), v.First, v.Last, v.Signed, v.SignedAt)
+		cli.Printf(w, "verified %s in %s: records %d to %d, signed up to %d at %s\n", cli.Plural(v.Records, "record"), cli.Plural(v.Files, "file"), v.First, v.Last, v.Signed, v.SignedAt)
 	}
 }
 
@@ -144,6 +144,6 @@ func (a *app) keyCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.Print(map[string]string{"publicKey": string(text)}, func(w io.Writer) { fmt.Fprint(w, string(text)) })
+			return a.Print(map[string]string{"publicKey": string(text)}, func(w io.Writer) { cli.PrintLines(w, string(text)) })
 		}}
 }

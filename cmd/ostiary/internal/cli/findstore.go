@@ -18,6 +18,7 @@ import (
 	"github.com/ostiary/ostiary/door/openfga"
 	"github.com/ostiary/ostiary/door/permify"
 	"github.com/ostiary/ostiary/door/xacml"
+	"github.com/ostiary/ostiary/internal/printable"
 	"github.com/ostiary/ostiary/policy/domain"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -117,7 +118,7 @@ func storeInfo(info storage.StoreInfo) client.StoreInfo {
 }
 
 // labelOf names a store in an error text.
-func labelOf(s client.StoreInfo) string { return s.ID + " (" + s.Name + ")" }
+func labelOf(s client.StoreInfo) string { return s.ID + " (" + printable.Text(s.Name) + ")" }
 
 // ownStores returns the stores that a command without --store may mean. It leaves
 // out those that doors make for their policies and records, and then, if others are

@@ -74,7 +74,7 @@ func (a *App) OpenLogOf(ctx context.Context, name, text string) (sharedlog.Log, 
 	}
 	log, err := open(ctx, text)
 	if err != nil {
-		return nil, fmt.Errorf("shared log %s: %w", at.Redacted(), err)
+		return nil, fmt.Errorf("shared log %s: %w", sharedlog.ShownAddress(text), sharedlog.HideSecrets(err, text))
 	}
 	return log, nil
 }

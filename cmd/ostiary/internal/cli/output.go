@@ -17,11 +17,12 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/acp"
 	"github.com/ostiary/ostiary/door/native/client"
+	"github.com/ostiary/ostiary/internal/printable"
 	"github.com/ostiary/ostiary/storage"
 )
 
 // Print writes value as JSON with --json, and calls human otherwise. human
-// writes columns separated by tabs.
+// writes columns separated by tabs, with [Printf], [Println] and [PrintLines].
 func (a *App) Print(value any, human func(io.Writer)) error {
 	if a.JSON {
 		return WriteJSON(a.Out, value)
@@ -31,8 +32,30 @@ func (a *App) Print(value any, human func(io.Writer)) error {
 	return t.Flush()
 }
 
+// Printf prints as [fmt.Fprintf] does, with the arguments in the form of [printable.Text]: a
+// name in stored data begins no line and no column, and sends no command to the terminal.
+func Printf(w io.Writer, format string, args ...any) {
+	fmt.Fprintf(w, format, printable.Args(args)...)
+}
+
+// Println prints values in the form of [Printf], and ends the line.
+func Println(w io.Writer, values ...any) { fmt.Fprintln(w, printable.Args(values)...) }
+
+// PrintLines prints a text of several lines, whose other control characters are escaped.
+func PrintLines(w io.Writer, text string) { io.WriteString(w, printable.Lines(text)) }
+
+// Verbatim returns the output for data that other programs read as it is, such as an export.
+// On a terminal it is escaped as PrintLines does.
+func (a *App) Verbatim() io.Writer {
+	if f, ok := a.Out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return printable.Writer(a.Out, printable.LinesOf)
+	}
+	return a.Out
+}
+
+// WriteJSON writes a value as JSON on one line, see [printable.JSON].
 func WriteJSON(w io.Writer, value any) error {
-	enc := json.NewEncoder(w)
+	enc := json.NewEncoder(printable.Writer(w, printable.JSON))
 	enc.SetEscapeHTML(false)
 	return enc.Encode(value)
 }
@@ -52,9 +75,10 @@ func (a *App) Colored() bool {
 	return ok && noColor == "" && !a.JSON && term.IsTerminal(int(f.Fd()))
 }
 
-// ColorMarks colors the marks of an explanation if color is true.
+// ColorMarks returns an explanation in the form of [PrintLines], with colored marks if color
+// is true.
 func ColorMarks(text string, color bool) string {
-	if !color {
+	if text = printable.Lines(text); !color {
 		return text
 	}
 	return strings.NewReplacer("✓", ColorGreen+"✓"+ColorOff, "✗", ColorRed+"✗"+ColorOff).Replace(text)
@@ -63,7 +87,7 @@ func ColorMarks(text string, color bool) string {
 // Note prints a remark to stderr. It prints nothing with --json.
 func (a *App) Note(format string, args ...any) {
 	if !a.JSON {
-		fmt.Fprintf(a.Err, format+"\n", args...)
+		Printf(a.Err, format+"\n", args...)
 	}
 }
 
@@ -88,9 +112,9 @@ func (a *App) reportError(cmd *cobra.Command, err error) {
 		WriteJSON(a.Err, map[string]any{"error": out})
 		return
 	}
-	fmt.Fprintf(a.Err, "ostiary: %s\n", text)
+	PrintLines(a.Err, "ostiary: "+text+"\n") // an error can have several lines
 	if out.Hint != "" {
-		fmt.Fprintln(a.Err, out.Hint)
+		PrintLines(a.Err, out.Hint+"\n")
 	}
 }
 

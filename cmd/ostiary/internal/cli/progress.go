@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ostiary/ostiary/internal/printable"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -72,6 +73,7 @@ func (p *ProgressLine) End() {
 
 // write replaces the text on the terminal.
 func (p *ProgressLine) write(text string) {
+	text = printable.Text(text)
 	columns := len([]rune(text))
 	fmt.Fprint(p.w, "\r"+text+strings.Repeat(" ", max(0, p.columns-columns)))
 	p.columns = columns

@@ -12,7 +12,7 @@ import (
 func (a *App) versionCommand() *cobra.Command {
 	return &cobra.Command{Use: "version", Short: "Print the version", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
 		out := Version()
-		return a.Print(out, func(w io.Writer) { fmt.Fprintln(w, "ostiary "+versionText(out)) })
+		return a.Print(out, func(w io.Writer) { Println(w, "ostiary "+versionText(out)) })
 	}}
 }
 

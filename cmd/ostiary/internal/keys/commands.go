@@ -106,10 +106,10 @@ func (a *app) printMade(k client.Key) error {
 	}
 	return a.Print(k, func(w io.Writer) {
 		if k.Secret == "" {
-			fmt.Fprintf(w, "made key %s, id %s, expires %s\n", k.Name, k.ID, expiryText(k))
+			cli.Printf(w, "made key %s, id %s, expires %s\n", k.Name, k.ID, expiryText(k))
 			return
 		}
-		fmt.Fprintln(w, k.Secret)
+		cli.Println(w, k.Secret)
 	})
 }
 
@@ -131,9 +131,9 @@ func (a *app) list() *cobra.Command {
 				return cli.NativeMissing(err)
 			}
 			return a.Print(keys, func(w io.Writer) {
-				fmt.Fprintln(w, "NAME\tOWNER\tSTORES\tRIGHTS\tDOORS\tEXPIRES")
+				cli.Printf(w, "NAME\tOWNER\tSTORES\tRIGHTS\tDOORS\tEXPIRES\n")
 				for _, k := range keys {
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", k.Name, k.Owner, strings.Join(k.Stores, ","), strings.Join(k.Rights, ","), strings.Join(k.Doors, ","), expiryText(k))
+					cli.Printf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", k.Name, k.Owner, strings.Join(k.Stores, ","), strings.Join(k.Rights, ","), strings.Join(k.Doors, ","), expiryText(k))
 				}
 			})
 		})
@@ -148,14 +148,14 @@ func (a *app) show() *cobra.Command {
 				return cli.NativeMissing(err)
 			}
 			return a.Print(k, func(w io.Writer) {
-				fmt.Fprintf(w, "name\t%s\nid\t%s\nowner\t%s\nmade\t%s by %s\nexpires\t%s\nstores\t%s\nrights\t%s\ndoors\t%s\n", k.Name, k.ID, k.Owner,
+				cli.Printf(w, "name\t%s\nid\t%s\nowner\t%s\nmade\t%s by %s\nexpires\t%s\nstores\t%s\nrights\t%s\ndoors\t%s\n", k.Name, k.ID, k.Owner,
 					k.Created.Format(time.RFC3339), k.Creator, expiryText(k), strings.Join(k.Stores, ", "), strings.Join(k.Rights, ", "), strings.Join(k.Doors, ", "))
 				if k.MatchCertificate != "" {
-					fmt.Fprintf(w, "certificates\t%s\n", k.MatchCertificate)
+					cli.Printf(w, "certificates\t%s\n", k.MatchCertificate)
 				} else if m := k.Match; m != nil {
-					fmt.Fprintf(w, "tokens\t%s=%s of %s\n", m.Claim, m.Value, m.Issuer)
+					cli.Printf(w, "tokens\t%s=%s of %s\n", m.Claim, m.Value, m.Issuer)
 				} else {
-					fmt.Fprintf(w, "secrets\t%d\n", k.Secrets)
+					cli.Printf(w, "secrets\t%d\n", k.Secrets)
 				}
 			})
 		})
@@ -185,7 +185,7 @@ func (a *app) revoke() *cobra.Command {
 			}
 			return a.Print(struct {
 				Revoked string `json:"revoked"`
-			}{args[0]}, func(w io.Writer) { fmt.Fprintf(w, "revoked key %s\n", args[0]) })
+			}{args[0]}, func(w io.Writer) { cli.Printf(w, "revoked key %s\n", args[0]) })
 		})
 	}}
 }
@@ -231,7 +231,7 @@ func (a *app) printExplanation(text json.RawMessage) error {
 	}
 	err := a.Print(text, func(w io.Writer) {
 		for _, answer := range out.Answers {
-			fmt.Fprintln(w, strings.TrimSpace(answer.Text))
+			cli.PrintLines(w, strings.TrimSpace(answer.Text)+"\n")
 		}
 	})
 	if err == nil && !out.Allowed {

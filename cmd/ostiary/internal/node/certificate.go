@@ -67,14 +67,14 @@ type madeCertificate struct {
 
 func (m *madeFiles) print(w io.Writer) {
 	if m.NewAuthority {
-		fmt.Fprintf(w, "made the authority %s, valid until %s\n", m.Authority, m.Until.Format(time.DateOnly))
-		fmt.Fprintf(w, "keep its key %s on no node: it makes certificates of this cluster\n", m.AuthorityKey)
+		cli.Printf(w, "made the authority %s, valid until %s\n", m.Authority, m.Until.Format(time.DateOnly))
+		cli.Printf(w, "keep its key %s on no node: it makes certificates of this cluster\n", m.AuthorityKey)
 	}
 	for _, n := range m.Nodes {
-		fmt.Fprintf(w, "made a certificate for %s, valid until %s\n", strings.Join(n.Names, ", "), n.Until.Format(time.DateOnly))
-		fmt.Fprintf(w, "copy to %s: %s, %s, %s\n", n.Names[0], m.Authority, n.Certificate, n.Key)
+		cli.Printf(w, "made a certificate for %s, valid until %s\n", strings.Join(n.Names, ", "), n.Until.Format(time.DateOnly))
+		cli.Printf(w, "copy to %s: %s, %s, %s\n", n.Names[0], m.Authority, n.Certificate, n.Key)
 	}
-	fmt.Fprintln(w, "a node gets the copies with --nodes-ca, --nodes-certificate and --nodes-key")
+	cli.Printf(w, "a node gets the copies with --nodes-ca, --nodes-certificate and --nodes-key\n")
 }
 
 // make makes what the arguments name. It writes nothing if an argument is wrong.

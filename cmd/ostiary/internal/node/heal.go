@@ -46,10 +46,10 @@ func (a *app) healCommand() *cobra.Command {
 				out := map[string]any{"had": h.Had.Sequence, "has": h.Has.Sequence, "secrets": h.Secrets}
 				return a.Print(out, func(w io.Writer) {
 					if h.Had == h.Has {
-						fmt.Fprintf(w, "the log has lost nothing that this node has: both end with segment %s\n", h.Has)
+						cli.Printf(w, "the log has lost nothing that this node has: both end with segment %s\n", h.Has)
 						return
 					}
-					fmt.Fprintf(w, "the log ended with segment %s; it has %s and goes on after segment %s: start the nodes\n", h.Had, cli.Plural(int(h.Has.Sequence-h.Had.Sequence), "segment")+" more", h.Has)
+					cli.Printf(w, "the log ended with segment %s; it has %s and goes on after segment %s: start the nodes\n", h.Had, cli.Plural(int(h.Has.Sequence-h.Had.Sequence), "segment")+" more", h.Has)
 				})
 			})
 		}}

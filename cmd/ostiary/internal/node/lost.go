@@ -94,9 +94,9 @@ func (a *app) printLost(ctx context.Context, own, have *kv.Driver) error {
 			if s.Missing {
 				what = fmt.Sprintf("all %d revisions: the log does not have the store, because it was created after what the log has, or was deleted since", s.Head)
 			}
-			fmt.Fprintf(w, "store %s (%s) has lost %s\n", s.Info.Name, s.Info.ID, what)
+			cli.Printf(w, "store %s (%s) has lost %s\n", s.Info.Name, s.Info.ID, what)
 			if s.From > s.Common+1 {
-				fmt.Fprintf(w, "  revisions below %d are no longer kept in the folder either\n", s.From)
+				cli.Printf(w, "  revisions below %d are no longer kept in the folder either\n", s.From)
 			}
 		})
 		if err != nil {
@@ -111,10 +111,10 @@ func (a *app) printLost(ctx context.Context, own, have *kv.Driver) error {
 		return err
 	}
 	if stores == 0 {
-		fmt.Fprintln(a.Out, "the log has everything that the folder has")
+		cli.Println(a.Out, "the log has everything that the folder has")
 		return nil
 	}
-	fmt.Fprintf(a.Out, "lost: %s of %s. To accept that, move %s away and start the node\n", cli.PluralOf(entries, "write", "writes"), cli.Plural(stores, "store"), a.Data)
+	cli.Printf(a.Out, "lost: %s of %s. To accept that, move %s away and start the node\n", cli.PluralOf(entries, "write", "writes"), cli.Plural(stores, "store"), a.Data)
 	return nil
 }
 
@@ -124,16 +124,16 @@ func (a *app) printLostEntry(id storage.StoreID, e *storage.Entry) error {
 		out.Changes = append(out.Changes, lostChangeOf(&e.Changes[i]))
 	}
 	return a.Print(out, func(w io.Writer) {
-		fmt.Fprintf(w, "  revision %d  %s", out.Revision, out.Time.Format(time.RFC3339Nano))
+		cli.Printf(w, "  revision %d  %s", out.Revision, out.Time.Format(time.RFC3339Nano))
 		if out.Caller != "" {
-			fmt.Fprintf(w, "  by %s", out.Caller)
+			cli.Printf(w, "  by %s", out.Caller)
 		}
 		if out.Reason != "" {
-			fmt.Fprintf(w, "  because %q", out.Reason)
+			cli.Printf(w, "  because %q", out.Reason)
 		}
-		fmt.Fprintln(w)
+		cli.Println(w)
 		for _, c := range out.Changes {
-			fmt.Fprintf(w, "    %s %s %s\n", c.Do, c.What, c.Text)
+			cli.Printf(w, "    %s %s %s\n", c.Do, c.What, c.Text)
 		}
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"github.com/ostiary/ostiary/internal/cluster/quorum"
 	"github.com/ostiary/ostiary/storage/kv"
 	"github.com/ostiary/ostiary/storage/replica"
+	"github.com/ostiary/ostiary/storage/sharedlog"
 )
 
 func (a *app) migrateCommand() *cobra.Command {
@@ -123,8 +123,8 @@ func newEnd(name, text string) end {
 
 // shown is the end for messages, without a password.
 func (e *end) shown() string {
-	if at, err := url.Parse(e.text); e.isLog && e.node == "" && err == nil {
-		return at.Redacted()
+	if e.isLog && e.node == "" {
+		return sharedlog.ShownAddress(e.text)
 	}
 	return e.text
 }
@@ -186,48 +186,48 @@ func (m *move) cleanNodes() error {
 func (m *move) print(w io.Writer) {
 	d := &m.done
 	if m.migrateOptions.verify {
-		fmt.Fprintf(w, "%s and %s have the same: ", d.From, d.To)
+		cli.Printf(w, "%s and %s have the same: ", d.From, d.To)
 	} else {
-		fmt.Fprintf(w, "moved from %s to %s: ", d.From, d.To)
+		cli.Printf(w, "moved from %s to %s: ", d.From, d.To)
 	}
 	if m.live && m.last == 0 {
-		fmt.Fprintln(w, "an earlier command has proved it")
+		cli.Printf(w, "an earlier command has proved it\n")
 	} else {
-		fmt.Fprintf(w, "%s, %s, %d bytes of rows\n", cli.Plural(d.Stores, "store"), cli.Plural(d.Secrets, "secret"), d.Bytes)
+		cli.Printf(w, "%s, %s, %d bytes of rows\n", cli.Plural(d.Stores, "store"), cli.Plural(d.Secrets, "secret"), d.Bytes)
 	}
 	if m.live {
 		m.printLive(w)
 		return
 	}
 	if d.Segment > 0 {
-		fmt.Fprintf(w, "cluster %s, segment %d, ", d.Cluster, d.Segment)
+		cli.Printf(w, "cluster %s, segment %d, ", d.Cluster, d.Segment)
 	}
-	fmt.Fprintf(w, "hash of all rows %s\n", d.State)
+	cli.Printf(w, "hash of all rows %s\n", d.State)
 	switch {
 	case m.migrateOptions.verify:
 	case m.to.node != "":
 		m.printNode(w)
 	case !m.from.isLog:
-		fmt.Fprintf(w, "the folder %s is now the copy of a node: start the server with --data %s and OSTIARY_LOG or --log %s\n", d.From, d.From, d.To)
+		cli.Printf(w, "the folder %s is now the copy of a node: start the server with --data %s and OSTIARY_LOG or --log %s\n", d.From, d.From, d.To)
 	case !m.to.isLog:
-		fmt.Fprintf(w, "start the server with --data %s and without --log\n", d.To)
+		cli.Printf(w, "start the server with --data %s and without --log\n", d.To)
 		if m.keyless {
-			fmt.Fprintf(w, "the secrets need the key of the nodes: copy it to %s first\n", m.SecretKeyFile())
+			cli.Printf(w, "the secrets need the key of the nodes: copy it to %s first\n", m.SecretKeyFile())
 		}
 	default:
-		fmt.Fprintf(w, "start the nodes with OSTIARY_LOG or --log %s; their folders stay valid\n", d.To)
+		cli.Printf(w, "start the nodes with OSTIARY_LOG or --log %s; their folders stay valid\n", d.To)
 	}
 }
 
 // printNode prints how the first node of a new cluster is started.
 func (m *move) printNode(w io.Writer) {
-	fmt.Fprintf(w, "start the first node with --data %s --cluster; other nodes join with \"ostiary node token\"\n", m.to.node)
+	cli.Printf(w, "start the first node with --data %s --cluster; other nodes join with \"ostiary node token\"\n", m.to.node)
 	at, err := m.App.Of(m.to.node)
 	if err != nil || m.done.Secrets == 0 {
 		return
 	}
 	if key, err := at.ReadSecretKey(); err == nil && key == nil {
-		fmt.Fprintf(w, "the secrets need the key of the nodes: copy it to %s first\n", at.SecretKeyFile())
+		cli.Printf(w, "the secrets need the key of the nodes: copy it to %s first\n", at.SecretKeyFile())
 	}
 }
 
@@ -235,9 +235,9 @@ func (m *move) printNode(w io.Writer) {
 func (m *move) printLive(w io.Writer) {
 	d := &m.done
 	if m.last > 0 {
-		fmt.Fprintf(w, "cluster %s, segment %d, hash of all rows %s; the same segments up to %d\n", d.Cluster, d.Segment, d.State, m.last)
+		cli.Printf(w, "cluster %s, segment %d, hash of all rows %s; the same segments up to %d\n", d.Cluster, d.Segment, d.State, m.last)
 	}
-	fmt.Fprintf(w, "%s with it now; start them with OSTIARY_LOG or --log %s the next time\n", cli.PluralOf(m.nodes, "node goes on", "nodes go on"), d.To)
+	cli.Printf(w, "%s with it now; start them with OSTIARY_LOG or --log %s the next time\n", cli.PluralOf(m.nodes, "node goes on", "nodes go on"), d.To)
 }
 
 // run moves the stores.

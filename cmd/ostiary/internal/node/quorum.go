@@ -64,7 +64,7 @@ func (a *app) tokenCommand() *cobra.Command {
 			if err := a.control(cmd.Context(), TokenCommand, TokenOptions{time.Duration(hours) * time.Hour}, &made); err != nil {
 				return err
 			}
-			return a.Print(made, func(w io.Writer) { fmt.Fprintln(w, made.Token) })
+			return a.Print(made, func(w io.Writer) { cli.Println(w, made.Token) })
 		}}
 	cli.CountVar(cmd.Flags(), &hours, "hours", 1, tokenHours, "hours for which the token is valid")
 	return cmd

@@ -39,13 +39,13 @@ func standingOf(s raft.Standing) standing {
 }
 
 func (s *standing) print(w io.Writer) {
-	fmt.Fprintf(w, "node %s of cluster %s\n", s.ID, s.Cluster)
+	cli.Printf(w, "node %s of cluster %s\n", s.ID, s.Cluster)
 	at := ""
 	if !s.At.IsZero() {
 		at = " of " + s.At.Format(time.RFC3339)
 	}
-	fmt.Fprintf(w, "last entry: term %d, index %d%s\n", s.Term, s.Index, at)
-	fmt.Fprintf(w, "voters: %s\n", strings.Join(s.Voters, ", "))
+	cli.Printf(w, "last entry: term %d, index %d%s\n", s.Term, s.Index, at)
+	cli.Printf(w, "voters: %s\n", strings.Join(s.Voters, ", "))
 }
 
 // errLoss is the error of a recovery that was not confirmed.
@@ -85,7 +85,7 @@ func (a *app) recoverCommand() *cobra.Command {
 			found := standingOf(after)
 			found.Voters = []string{address}
 			return a.Print(found, func(w io.Writer) {
-				fmt.Fprintln(w, "recovered; this node is the whole cluster now. Start it with --cluster, and let new folders join")
+				cli.Printf(w, "recovered; this node is the whole cluster now. Start it with --cluster, and let new folders join\n")
 				found.print(w)
 			})
 		}}

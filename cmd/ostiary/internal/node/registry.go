@@ -108,7 +108,7 @@ func (a *app) listCommand() *cobra.Command {
 				return err
 			}
 			return a.Print(map[string]any{"nodes": nodes}, func(w io.Writer) {
-				fmt.Fprintln(w, "ID\tADDRESS\tZONE\tSTART\tSTATE\tLOG\tAPPLIED\tLAG\tSYNCED\tSEEN")
+				cli.Printf(w, "ID\tADDRESS\tZONE\tSTART\tSTATE\tLOG\tAPPLIED\tLAG\tSYNCED\tSEEN\n")
 				for _, n := range nodes {
 					zone, log := n.Zone, n.Log
 					if zone == "" {
@@ -120,7 +120,7 @@ func (a *app) listCommand() *cobra.Command {
 					if log == "" {
 						log = "-"
 					}
-					fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%d\t%d\t%d\t%s\n", n.ID, n.Address, zone, n.Start, n.State, log, n.Applied, n.Lag, n.Synced, n.ago())
+					cli.Printf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%d\t%d\t%d\t%s\n", n.ID, n.Address, zone, n.Start, n.State, log, n.Applied, n.Lag, n.Synced, n.ago())
 				}
 			})
 		}}
@@ -166,7 +166,7 @@ func (a *app) removeCommand() *cobra.Command {
 			if _, err := ask(cmd.Context(), a, at, RemoveCommand, RemoveOptions{id, force}, Remove); err != nil {
 				return err
 			}
-			return a.Print(map[string]string{"removed": id.String()}, func(w io.Writer) { fmt.Fprintf(w, "removed node %s\n", id) })
+			return a.Print(map[string]string{"removed": id.String()}, func(w io.Writer) { cli.Printf(w, "removed node %s\n", id) })
 		}}
 	cli.AddLog(cmd.Flags(), &at)
 	cmd.Flags().BoolVar(&force, "force", false, "remove a node that has reported in the last 30 seconds, or that writes")

@@ -41,7 +41,7 @@ func (a *app) settingsCommand() *cobra.Command {
 			}
 			p := printedSettings{s.HolderLease.String(), s.ReadLease.String(), s.Acknowledge.String()}
 			return a.Print(p, func(w io.Writer) {
-				fmt.Fprintf(w, "holder-lease %s\nread-lease %s\nacknowledge %s\n", p.HolderLease, p.ReadLease, p.Acknowledge)
+				cli.Printf(w, "holder-lease %s\nread-lease %s\nacknowledge %s\n", p.HolderLease, p.ReadLease, p.Acknowledge)
 			})
 		}}
 	cli.AddLog(cmd.Flags(), &at)

@@ -38,10 +38,10 @@ func (a *app) upgradeCommand() *cobra.Command {
 			}
 			return a.Print(u, func(w io.Writer) {
 				if u.Before == u.Format {
-					fmt.Fprintf(w, "the nodes use version %d already\n", u.Before)
+					cli.Printf(w, "the nodes use version %d already\n", u.Before)
 					return
 				}
-				fmt.Fprintf(w, "the nodes use version %d; they used version %d before\n", u.Format, u.Before)
+				cli.Printf(w, "the nodes use version %d; they used version %d before\n", u.Format, u.Before)
 			})
 		}}
 	cli.AddLog(cmd.Flags(), &at)

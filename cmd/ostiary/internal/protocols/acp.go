@@ -147,7 +147,7 @@ func (a *app) printDone(name string, value any, text string, err error) error {
 	if err != nil {
 		return err
 	}
-	return a.Print(map[string]any{name: value}, func(w io.Writer) { fmt.Fprintln(w, text) })
+	return a.Print(map[string]any{name: value}, func(w io.Writer) { cli.Println(w, text) })
 }
 
 // choose returns yes if ok is true, and no otherwise.
@@ -160,7 +160,7 @@ func choose(ok bool, yes, no string) string {
 
 // printValue prints one value. With --json it is a field with this name.
 func (a *app) printValue(name string, value any) error {
-	return a.Print(map[string]any{name: value}, func(w io.Writer) { fmt.Fprintln(w, value) })
+	return a.Print(map[string]any{name: value}, func(w io.Writer) { cli.Println(w, value) })
 }
 
 func (a *app) acpObjectCommand(f *acpFlags) *cobra.Command {
@@ -201,7 +201,7 @@ func (a *app) acpObjectCommand(f *acpFlags) *cobra.Command {
 				state = "archived"
 			}
 			return a.Print(map[string]any{"owner": r.Owner, "archived": r.Archived, "since": cli.Stamp(r.Since)}, func(w io.Writer) {
-				fmt.Fprintf(w, "%s\t%s\tsince %s\n", r.Owner, state, cli.Stamp(r.Since))
+				cli.Printf(w, "%s\t%s\tsince %s\n", r.Owner, state, cli.Stamp(r.Since))
 			})
 		}))
 }
@@ -271,7 +271,7 @@ func (a *app) acpList(ctx context.Context, e *acp.Engine, policy, object, relati
 	}
 	return a.Print(map[string]any{"relationships": lines}, func(w io.Writer) {
 		for _, l := range lines {
-			fmt.Fprintln(w, l)
+			cli.Println(w, l)
 		}
 	})
 }
@@ -311,7 +311,7 @@ func (a *app) acpReadableCommand(f *acpFlags) *cobra.Command {
 				}
 				return a.Print(map[string]any{"ids": ids}, func(w io.Writer) {
 					for _, id := range ids {
-						fmt.Fprintln(w, acp.Object{Resource: args[1], ID: id})
+						cli.Println(w, acp.Object{Resource: args[1], ID: id})
 					}
 				})
 			})
@@ -364,8 +364,8 @@ func (a *app) printTheorem(file string, r *acp.TheoremResult) error {
 	out := map[string]any{"ok": r.OK(), "count": r.Count, "failures": r.Failures, "lines": lines}
 	return a.Print(out, func(w io.Writer) {
 		for _, l := range lines {
-			fmt.Fprintf(w, "%s:%d:%d\t%s\t%s\t%s\n", file, l.Line, l.Column, l.Verdict, l.Claim, l.Error)
+			cli.Printf(w, "%s:%d:%d\t%s\t%s\t%s\n", file, l.Line, l.Column, l.Verdict, l.Claim, l.Error)
 		}
-		fmt.Fprintf(w, "%d of %d accepted\n", r.Count-r.Failures, r.Count)
+		cli.Printf(w, "%d of %d accepted\n", r.Count-r.Failures, r.Count)
 	})
 }

@@ -106,7 +106,7 @@ func (a *app) acpPoliciesCommand(f *acpFlags) *cobra.Command {
 			}
 			return a.Print(map[string]any{"policies": lines}, func(w io.Writer) {
 				for _, l := range lines {
-					fmt.Fprintf(w, "%s\t%s\t%s\n", l.ID, l.Name, l.Created)
+					cli.Printf(w, "%s\t%s\t%s\n", l.ID, l.Name, l.Created)
 				}
 			})
 		})
@@ -122,7 +122,7 @@ func (a *app) acpGetCommand(f *acpFlags) *cobra.Command {
 			}
 			line := policyLineOf(rec)
 			line.Source = rec.Source
-			return a.Print(line, func(w io.Writer) { fmt.Fprintln(w, strings.TrimRight(rec.Source, "\n")) })
+			return a.Print(line, func(w io.Writer) { cli.PrintLines(w, strings.TrimRight(rec.Source, "\n")+"\n") })
 		})
 	}}
 }

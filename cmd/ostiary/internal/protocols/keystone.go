@@ -108,7 +108,7 @@ func (a *app) keystoneBootstrap(ctx context.Context, o identity.BootstrapOptions
 		return err
 	}
 	return a.Print(map[string]string{"store": made.Store, "user": o.Username, "project": o.Project}, func(w io.Writer) {
-		fmt.Fprintf(w, "user %s with role %s on project %s and on the system, in store %s\n", o.Username, o.Role, o.Project, made.Store)
+		cli.Printf(w, "user %s with role %s on project %s and on the system, in store %s\n", o.Username, o.Role, o.Project, made.Store)
 	})
 }
 

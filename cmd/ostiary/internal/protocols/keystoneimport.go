@@ -160,7 +160,7 @@ func (a *app) keystoneImport(ctx context.Context, e *ostiary.Engine, o migrate.O
 	}
 	defer notes.Close()
 	out := bufio.NewWriter(notes)
-	o.Note = func(text string) { fmt.Fprintln(out, text) }
+	o.Note = func(text string) { cli.Println(out, text) }
 	report, err := migrate.Run(ctx, o)
 	if e := out.Flush(); err == nil {
 		err = e
@@ -240,11 +240,11 @@ func (a *app) showImport(r *migrate.Report, notes string) error {
 	err := a.Print(r, func(w io.Writer) {
 		for _, c := range r.Copied {
 			if c.Copied > 0 {
-				fmt.Fprintf(w, "copied %s\n", &c)
+				cli.Printf(w, "copied %s\n", &c)
 			}
 		}
 		for _, t := range r.Absent {
-			fmt.Fprintf(w, "not copied: %s of table %s: %s\n", cli.Plural(t.Rows, "row"), t.Table, t.Why)
+			cli.Printf(w, "not copied: %s of table %s: %s\n", cli.Plural(t.Rows, "row"), t.Table, t.Why)
 		}
 	})
 	if err != nil || r.Refused()+r.Incomplete() == 0 {

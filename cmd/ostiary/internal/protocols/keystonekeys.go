@@ -205,10 +205,10 @@ func (a *app) keysListCommand() *cobra.Command {
 func (a *app) printKeys(all listedKeys) error {
 	return a.Print(all, func(w io.Writer) {
 		if len(all) == 0 {
-			fmt.Fprintln(w, "the system store has no keys: those of folders are used")
+			cli.Printf(w, "the system store has no keys: those of folders are used\n")
 			return
 		}
-		fmt.Fprintln(w, "KEYS\tNUMBER\tSTATE\tMADE")
+		cli.Printf(w, "KEYS\tNUMBER\tSTATE\tMADE\n")
 		for _, p := range keyring.Purposes() {
 			for i, key := range all[p].Keys {
 				state := "old"
@@ -218,12 +218,12 @@ func (a *app) printKeys(all listedKeys) error {
 				case key.Number == 0:
 					state = "staged"
 				}
-				fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", p, key.Number, state, key.Made.Format(time.RFC3339))
+				cli.Printf(w, "%s\t%d\t%s\t%s\n", p, key.Number, state, key.Made.Format(time.RFC3339))
 			}
 		}
 		for _, p := range keyring.Purposes() {
 			for _, l := range all[p].Lacking {
-				fmt.Fprintf(w, "the staged key of %s is not known to have arrived: %s\n", p, l)
+				cli.Printf(w, "the staged key of %s is not known to have arrived: %s\n", p, l)
 			}
 		}
 	})
@@ -296,7 +296,7 @@ func (a *app) keysExportCommand() *cobra.Command {
 			}
 			return a.Print(written, func(w io.Writer) {
 				for _, p := range slices.Sorted(maps.Keys(written)) {
-					fmt.Fprintf(w, "%s: %s in %s\n", p, cli.Plural(len(out[p]), "key"), written[p])
+					cli.Printf(w, "%s: %s in %s\n", p, cli.Plural(len(out[p]), "key"), written[p])
 				}
 			})
 		}}
@@ -354,10 +354,10 @@ func (a *app) rotateStored(cmd *cobra.Command, r keyring.Rotation) (done bool, e
 		return false, err
 	}
 	return true, a.Print(out.Rotated, func(w io.Writer) {
-		fmt.Fprintf(w, "rotated the keys of %s in the system store: key %d, which was staged, is now the primary one\n", r.Purpose, out.Primary)
+		cli.Printf(w, "rotated the keys of %s in the system store: key %d, which was staged, is now the primary one\n", r.Purpose, out.Primary)
 		printRemoved(w, out.Removed)
 		for _, l := range out.Lacking {
-			fmt.Fprintf(w, "refuses new tokens until it has caught up: %s\n", l)
+			cli.Printf(w, "refuses new tokens until it has caught up: %s\n", l)
 		}
 	})
 }
@@ -371,13 +371,13 @@ func (a *app) rotateFolder(r keyring.Rotation) error {
 		return fmt.Errorf("cannot rotate the Fernet keys; \"ostiary keystone bootstrap\" makes the first ones: %w", err)
 	}
 	return a.Print(map[string]any{"folder": folder.Folder, "primary": primary, "removed": append([]int{}, removed...)}, func(w io.Writer) {
-		fmt.Fprintf(w, "rotated the keys in %s: key %d, which was staged, is now the primary one\n", folder.Folder, primary)
+		cli.Printf(w, "rotated the keys in %s: key %d, which was staged, is now the primary one\n", folder.Folder, primary)
 		printRemoved(w, removed)
 	})
 }
 
 func printRemoved(w io.Writer, removed []int) {
 	for _, n := range removed {
-		fmt.Fprintf(w, "removed key %d: its tokens are no longer valid\n", n)
+		cli.Printf(w, "removed key %d: its tokens are no longer valid\n", n)
 	}
 }

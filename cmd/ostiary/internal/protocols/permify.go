@@ -88,28 +88,28 @@ func validationOf(r *scenario.Report) validationJSON {
 
 func writeValidation(w io.Writer, f *scenario.File, r *scenario.Report) {
 	for _, p := range r.Problems {
-		fmt.Fprintf(w, "FAIL  %s\n", p)
+		cli.Printf(w, "FAIL  %s\n", p)
 	}
 	if len(r.Problems) == 0 {
-		fmt.Fprintf(w, "pass  schema, %s, %s\n", cli.Plural(len(f.Relationships), "relationship"), cli.Plural(len(f.Attributes), "attribute"))
+		cli.Printf(w, "pass  schema, %s, %s\n", cli.Plural(len(f.Relationships), "relationship"), cli.Plural(len(f.Attributes), "attribute"))
 	}
 	at := 0
 	for i := range r.Answers {
 		x := &r.Answers[i]
 		if x.Scenario != at {
 			at = x.Scenario
-			fmt.Fprintf(w, "scenario %d: %s\n", at, x.Name)
+			cli.Printf(w, "scenario %d: %s\n", at, x.Name)
 		}
 		if x.Passed() {
-			fmt.Fprintf(w, "pass  %s: %s\n", x.Question, x.Got)
+			cli.Printf(w, "pass  %s: %s\n", x.Question, x.Got)
 		} else {
-			fmt.Fprintf(w, "FAIL  %s: expected %s, got %s\n", x.Question, x.Want, x.Got)
+			cli.Printf(w, "FAIL  %s: expected %s, got %s\n", x.Question, x.Want, x.Got)
 		}
 	}
 	if r.Passed() {
-		fmt.Fprintln(w, "SUCCESS")
+		cli.Printf(w, "SUCCESS\n")
 	} else {
-		fmt.Fprintln(w, "FAILED")
+		cli.Printf(w, "FAILED\n")
 	}
 }
 
@@ -145,14 +145,14 @@ func (a *app) permifyCoverage() *cobra.Command {
 func writeCoverage(w io.Writer, c *scenario.Coverage) {
 	for i := range c.Entities {
 		e := &c.Entities[i]
-		fmt.Fprintf(w, "%s: relationships %d %%, attributes %d %%, assertions %d %%\n", e.Name, e.Relationships.Percent(), e.Attributes.Percent(), e.Assertions.Percent())
+		cli.Printf(w, "%s: relationships %d %%, attributes %d %%, assertions %d %%\n", e.Name, e.Relationships.Percent(), e.Attributes.Percent(), e.Assertions.Percent())
 		for _, p := range []*scenario.Part{&e.Relationships, &e.Attributes, &e.Assertions} {
 			for _, m := range p.Missing {
-				fmt.Fprintf(w, "  not covered: %s\n", m)
+				cli.Printf(w, "  not covered: %s\n", m)
 			}
 		}
 	}
-	fmt.Fprintf(w, "total: relationships %d %%, attributes %d %%, assertions %d %%\n", c.Relationships, c.Attributes, c.Assertions)
+	cli.Printf(w, "total: relationships %d %%, attributes %d %%, assertions %d %%\n", c.Relationships, c.Attributes, c.Assertions)
 }
 
 func (a *app) permifyAST() *cobra.Command {
@@ -179,7 +179,7 @@ func (a *app) permifyAST() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(a.Out, "%s\n", out)
+			_, err = a.Verbatim().Write(append(out, '\n'))
 			return err
 		}}
 	cmd.Flags().BoolVar(&pretty, "pretty", false, "indent the output")

@@ -147,7 +147,7 @@ func (a *app) xacmlValidate() *cobra.Command {
 			}
 			return a.Print(out, func(w io.Writer) {
 				for _, p := range out {
-					fmt.Fprintf(w, "%s is valid: %s\n", p.File, p)
+					cli.Printf(w, "%s is valid: %s\n", p.File, p)
 				}
 			})
 		}}
@@ -194,7 +194,7 @@ func (a *app) xacmlConvert() *cobra.Command {
 			}
 			text, err := printPolicy(e, to)
 			if err == nil {
-				_, err = a.Out.Write(text)
+				_, err = a.Verbatim().Write(text)
 			}
 			return err
 		}}

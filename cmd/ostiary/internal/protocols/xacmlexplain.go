@@ -41,7 +41,7 @@ func (a *app) xacmlExplain() *cobra.Command {
 				step.Decides = true
 				out.Steps = append(out.Steps, step)
 			}
-			return a.Print(out, func(w io.Writer) { fmt.Fprint(w, cli.ColorMarks(out.String(), a.Colored())) })
+			return a.Print(out, func(w io.Writer) { io.WriteString(w, cli.ColorMarks(out.String(), a.Colored())) })
 		}}
 	cmd.Flags().StringVar(&root, "root", rootName, "with a folder: the name of the root policy, without the end of its file")
 	return cmd
@@ -115,13 +115,13 @@ func missingTexts(e *status.Error) (out []string) {
 func (x *explanationJSON) String() string {
 	var b strings.Builder
 	for _, r := range x.Results {
-		fmt.Fprintln(&b, r)
+		cli.Println(&b, r)
 	}
 	for _, s := range x.Steps {
 		s.write(&b, 1)
 	}
 	if x.Cut {
-		fmt.Fprintf(&b, "  … more than %d steps\n", policy.TraceStepsMax)
+		cli.Printf(&b, "  … more than %d steps\n", policy.TraceStepsMax)
 	}
 	return b.String()
 }
@@ -135,20 +135,20 @@ func (s *stepJSON) write(b *strings.Builder, indent int) {
 	case s.Decides && s.Decision != "NotApplicable":
 		mark = "✗"
 	}
-	fmt.Fprintf(b, "%s%s %s %s", strings.Repeat("  ", indent), mark, s.Kind, s.ID)
+	cli.Printf(b, "%s%s %s %s", strings.Repeat("  ", indent), mark, s.Kind, s.ID)
 	if s.Position != "" {
-		fmt.Fprintf(b, " (%s)", s.Position)
+		cli.Printf(b, " (%s)", s.Position)
 	}
-	fmt.Fprintf(b, ": target %s, %s", s.Target, s.Decision)
+	cli.Printf(b, ": target %s, %s", s.Target, s.Decision)
 	// A reason is shown once, at the innermost step.
 	if s.Why != "" && !slices.ContainsFunc(s.Children, func(c *stepJSON) bool { return c.Why == s.Why }) {
-		fmt.Fprintf(b, ": %s", s.Why)
+		cli.Printf(b, ": %s", s.Why)
 	}
 	b.WriteString("\n")
 	for _, c := range s.Children {
 		c.write(b, indent+1)
 	}
 	if s.Skipped > 0 {
-		fmt.Fprintf(b, "%s%s left out, because their targets cannot match\n", strings.Repeat("  ", indent+2), cli.Plural(s.Skipped, "member"))
+		cli.Printf(b, "%s%s left out, because their targets cannot match\n", strings.Repeat("  ", indent+2), cli.Plural(s.Skipped, "member"))
 	}
 }

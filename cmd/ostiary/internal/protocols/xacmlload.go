@@ -61,9 +61,9 @@ func (a *app) xacmlLoad() *cobra.Command {
 				if out.Root {
 					text += " and the root"
 				}
-				fmt.Fprintf(w, "loaded %s at revision %d, removed %d\n", text, out.Revision, out.Removed)
+				cli.Printf(w, "loaded %s at revision %d, removed %d\n", text, out.Revision, out.Removed)
 				if !out.Root {
-					fmt.Fprintf(w, "no policy has the name %s, so the root is the same as before: name another one with --root; without a root every decision is NotApplicable\n", root)
+					cli.Printf(w, "no policy has the name %s, so the root is the same as before: name another one with --root; without a root every decision is NotApplicable\n", root)
 				}
 			})
 		}}

@@ -79,16 +79,16 @@ func writePolicyTests(w io.Writer, tests []policyTest) {
 	for _, t := range tests {
 		name := filepath.Join(t.Case, t.Request)
 		if t.Passed {
-			fmt.Fprintf(w, "pass  %s\n", name)
+			cli.Printf(w, "pass  %s\n", name)
 			continue
 		}
 		failed++
-		fmt.Fprintf(w, "FAIL  %s\n", name)
+		cli.Printf(w, "FAIL  %s\n", name)
 		for _, text := range t.Differences {
-			fmt.Fprintf(w, "        %s\n", strings.ReplaceAll(text, "\n", "\n        "))
+			cli.PrintLines(w, "        "+strings.ReplaceAll(text, "\n", "\n        ")+"\n")
 		}
 	}
-	fmt.Fprintf(w, "%s, %d failed\n", cli.Plural(len(tests), "test"), failed)
+	cli.Printf(w, "%s, %d failed\n", cli.Plural(len(tests), "test"), failed)
 }
 
 // runPolicyCase runs the requests of a test case.

@@ -54,11 +54,11 @@ func (a *app) schemaAssert() *cobra.Command {
 					return err
 				}
 				return a.Print(out, func(w io.Writer) {
-					fmt.Fprintf(w, "wrote %s of schema %s", cli.Plural(out.Assertions, "assertion"), out.Schema)
+					cli.Printf(w, "wrote %s of schema %s", cli.Plural(out.Assertions, "assertion"), out.Schema)
 					if out.LeftOut > 0 {
-						fmt.Fprintf(w, "; %s left out", cli.Plural(out.LeftOut, "list"))
+						cli.Printf(w, "; %s left out", cli.Plural(out.LeftOut, "list"))
 					}
-					fmt.Fprintln(w)
+					cli.Println(w)
 				})
 			})
 		}}

@@ -185,14 +185,14 @@ func (a *app) printEntry(e *client.Entry) error {
 		return cli.WriteJSON(a.Out, out)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d  %s%s\n", out.Revision, out.Time, cli.OriginText(&out.OriginJSON))
+	cli.Printf(&b, "%d  %s%s\n", out.Revision, out.Time, cli.OriginText(&out.OriginJSON))
 	for i, c := range out.Changes {
 		if i == entryLinesMax {
-			fmt.Fprintf(&b, "  … and %d more\n", len(out.Changes)-i)
+			cli.Printf(&b, "  … and %d more\n", len(out.Changes)-i)
 			break
 		}
 		mark := map[string]string{"add": "+", "set": "+", "remove": "-"}[c.Do]
-		fmt.Fprintf(&b, "  %s %s %s\n", mark, c.What, c.Text)
+		cli.Printf(&b, "  %s %s %s\n", mark, c.What, c.Text)
 	}
 	_, err := io.WriteString(a.Out, b.String())
 	return err

@@ -1,7 +1,6 @@
 package relations
 
 import (
-	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -40,7 +39,7 @@ func (a *app) checkCommand() *cobra.Command {
 // printDecision prints a check's result. It returns ErrDenied if the result is
 // not allowed.
 func (a *app) printDecision(d decision) error {
-	if err := a.Print(d, func(w io.Writer) { fmt.Fprintln(w, d) }); err != nil {
+	if err := a.Print(d, func(w io.Writer) { cli.Println(w, d) }); err != nil {
 		return err
 	}
 	if !d.Allowed {

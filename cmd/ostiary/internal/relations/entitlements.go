@@ -107,7 +107,7 @@ func (a *app) printEntitlements(text json.RawMessage) error {
 			if line = strings.TrimSpace(line); line == "" {
 				line = "nothing"
 			}
-			fmt.Fprintf(w, "%s\t%s\n", o.Object, line)
+			cli.Printf(w, "%s\t%s\n", o.Object, line)
 		}
 	})
 	if err == nil && failed > 0 {

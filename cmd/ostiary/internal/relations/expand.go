@@ -46,7 +46,7 @@ func (a *app) expandCommand() *cobra.Command {
 // if a bound ended an expand in pages.
 func (a *app) printTree(text json.RawMessage) error {
 	var out struct{ Text, Next, Cut string }
-	if err := a.printNative(text, &out, func(w io.Writer) { fmt.Fprint(w, out.Text) }); err != nil {
+	if err := a.printNative(text, &out, func(w io.Writer) { cli.PrintLines(w, out.Text) }); err != nil {
 		return err
 	}
 	if err := json.Unmarshal(text, &out); err != nil {

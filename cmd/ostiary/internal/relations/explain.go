@@ -37,7 +37,7 @@ func (a *app) explainCommand() *cobra.Command {
 					return err
 				}
 				var out struct{ Text string }
-				return a.printNative(text, &out, func(w io.Writer) { fmt.Fprint(w, cli.ColorMarks(out.Text, a.Colored())) })
+				return a.printNative(text, &out, func(w io.Writer) { io.WriteString(w, cli.ColorMarks(out.Text, a.Colored())) })
 			})
 		}}
 	flags.add(cmd)
@@ -51,8 +51,7 @@ func (a *app) explainCommand() *cobra.Command {
 // Otherwise it decodes the response into out and calls human.
 func (a *app) printNative(text json.RawMessage, out any, human func(io.Writer)) error {
 	if a.JSON {
-		_, err := a.Out.Write(append(bytes.TrimSpace(text), '\n'))
-		return err
+		return cli.WriteJSON(a.Out, json.RawMessage(bytes.TrimSpace(text)))
 	}
 	if err := json.Unmarshal(text, out); err != nil {
 		return fmt.Errorf("the response is not valid in the native API: %w", err)

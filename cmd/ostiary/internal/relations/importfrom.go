@@ -166,14 +166,14 @@ func (a *app) move(ctx context.Context, source moveSource, stores []client.Store
 			return err
 		}
 	} else {
-		fmt.Fprintf(a.Out, "imported %s from %s", cli.Plural(len(out)-len(left)-before, "store"), source.url())
+		cli.Printf(a.Out, "imported %s from %s", cli.Plural(len(out)-len(left)-before, "store"), source.url())
 		if before > 0 {
-			fmt.Fprintf(a.Out, ", imported before and not copied again: %s; for a new copy, import to a new folder", cli.Plural(before, "store"))
+			cli.Printf(a.Out, ", imported before and not copied again: %s; for a new copy, import to a new folder", cli.Plural(before, "store"))
 		}
 		if len(left) > 0 {
-			fmt.Fprintf(a.Out, ", not copied: %s", cli.Plural(len(left), "store"))
+			cli.Printf(a.Out, ", not copied: %s", cli.Plural(len(left), "store"))
 		}
-		fmt.Fprintln(a.Out)
+		cli.Println(a.Out)
 	}
 	var errs []error
 	if len(left) > 0 {

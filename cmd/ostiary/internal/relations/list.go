@@ -92,10 +92,10 @@ func (a *app) printList(out *listJSON, names []string) error {
 	}
 	err := a.Print(out, func(w io.Writer) {
 		for _, n := range names {
-			fmt.Fprintln(w, n)
+			cli.Println(w, n)
 		}
 		for _, n := range out.Excluded {
-			fmt.Fprintln(w, "except "+n)
+			cli.Println(w, "except "+n)
 		}
 	})
 	if err != nil {

@@ -46,9 +46,10 @@ func (c *permissionChange) print(w io.Writer, relation string, color bool) {
 		line += fmt.Sprintf(" (%s, was %s)", c.After, c.Before)
 	}
 	if begin := map[string]string{"+": cli.ColorGreen, "-": cli.ColorRed}[sign]; color && begin != "" {
-		line = begin + line + cli.ColorOff
+		cli.Printf(w, begin+"%s"+cli.ColorOff+"\n", line)
+		return
 	}
-	fmt.Fprintln(w, line)
+	cli.Println(w, line)
 }
 
 // permissionFlags restrict diff and watch to some objects and subjects.

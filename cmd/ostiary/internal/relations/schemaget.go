@@ -44,7 +44,7 @@ func (a *app) printSchema(sc *client.SchemaInfo, format string) error {
 	}
 	text, err := schemaText(sc, format)
 	if err == nil {
-		_, err = io.WriteString(a.Out, text)
+		_, err = io.WriteString(a.Verbatim(), text)
 	}
 	return err
 }

@@ -5,6 +5,8 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+
+	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 )
 
 func (a *app) schemaList() *cobra.Command {
@@ -36,7 +38,7 @@ func markCurrent(list []schemaJSON) {
 
 func (a *app) printSchemas(out []schemaJSON) error {
 	return a.Print(out, func(w io.Writer) {
-		fmt.Fprintln(w, "ID\tCREATED\tREVISION\t")
+		cli.Printf(w, "ID\tCREATED\tREVISION\t\n")
 		for _, one := range out {
 			mark, revision := "", ""
 			if one.Current {
@@ -45,7 +47,7 @@ func (a *app) printSchemas(out []schemaJSON) error {
 			if one.Revision > 0 { // OpenFGA's API does not return revisions
 				revision = fmt.Sprint(one.Revision)
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", one.ID, one.Created, revision, mark)
+			cli.Printf(w, "%s\t%s\t%s\t%s\n", one.ID, one.Created, revision, mark)
 		}
 	})
 }

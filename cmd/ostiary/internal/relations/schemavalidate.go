@@ -2,7 +2,6 @@ package relations
 
 import (
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -39,7 +38,7 @@ func (a *app) schemaValidate() *cobra.Command {
 			}
 			return a.Print(out, func(w io.Writer) {
 				for _, r := range out {
-					fmt.Fprintf(w, "%s is valid: %s\n", r.File, texts[r.File])
+					cli.Printf(w, "%s is valid: %s\n", r.File, texts[r.File])
 				}
 			})
 		}}

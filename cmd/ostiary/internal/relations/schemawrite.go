@@ -1,7 +1,6 @@
 package relations
 
 import (
-	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -27,7 +26,7 @@ func (a *app) schemaWrite() *cobra.Command {
 				out := schemaOf(written)
 				out.Current = true
 				return a.Print(out, func(w io.Writer) {
-					fmt.Fprintf(w, "schema %s is the current one: %s\n", out.ID, cli.Counts(source.Model))
+					cli.Printf(w, "schema %s is the current one: %s\n", out.ID, cli.Counts(source.Model))
 				})
 			})
 		}}

@@ -2,7 +2,6 @@ package relations
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -75,15 +74,15 @@ func (a *app) onNamed(ctx context.Context, args []string, f func(*found) error) 
 // printStore prints a store. Some servers return no revision and no schema.
 func (a *app) printStore(out storeJSON) error {
 	return a.Print(out, func(w io.Writer) {
-		fmt.Fprintf(w, "name\t%s\nid\t%s\ncreated\t%s\n", out.Name, out.ID, out.Created)
+		cli.Printf(w, "name\t%s\nid\t%s\ncreated\t%s\n", out.Name, out.ID, out.Created)
 		if len(out.Aliases) > 0 {
-			fmt.Fprintf(w, "aliases\t%s\n", aliasText(out.Aliases))
+			cli.Printf(w, "aliases\t%s\n", aliasText(out.Aliases))
 		}
 		if out.Revision != nil {
-			fmt.Fprintf(w, "revision\t%d\n", *out.Revision)
+			cli.Printf(w, "revision\t%d\n", *out.Revision)
 		}
 		if out.Schema != "" {
-			fmt.Fprintf(w, "schema\t%s\n", out.Schema)
+			cli.Printf(w, "schema\t%s\n", out.Schema)
 		}
 	})
 }

@@ -67,9 +67,9 @@ func (a *app) changeAlias(s storeJSON, door, alias string, remove bool, update f
 	if alias == "" && !remove {
 		return a.Print(s, func(w io.Writer) {
 			if before == "" {
-				fmt.Fprintf(w, "store %s, id %s, has no alias for the door %s\n", s.Name, s.ID, door)
+				cli.Printf(w, "store %s, id %s, has no alias for the door %s\n", s.Name, s.ID, door)
 			} else {
-				fmt.Fprintln(w, before)
+				cli.Println(w, before)
 			}
 		})
 	}
@@ -85,11 +85,11 @@ func (a *app) changeAlias(s storeJSON, door, alias string, remove bool, update f
 	}
 	return a.Print(s, func(w io.Writer) {
 		if before != "" && before != alias {
-			fmt.Fprintf(w, "removed the alias %s for the door %s\n", before, door)
+			cli.Printf(w, "removed the alias %s for the door %s\n", before, door)
 		}
-		fmt.Fprintf(w, "store %s, id %s, has %s\n", s.Name, s.ID, cli.PluralOf(len(s.Aliases), "alias", "aliases"))
+		cli.Printf(w, "store %s, id %s, has %s\n", s.Name, s.ID, cli.PluralOf(len(s.Aliases), "alias", "aliases"))
 		for _, door := range slices.Sorted(maps.Keys(s.Aliases)) {
-			fmt.Fprintf(w, "%s\t%s\n", door, s.Aliases[door])
+			cli.Printf(w, "%s\t%s\n", door, s.Aliases[door])
 		}
 	})
 }

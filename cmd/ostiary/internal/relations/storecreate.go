@@ -37,7 +37,7 @@ func (a *app) storeCreate() *cobra.Command {
 					return err
 				}
 				out := storeOf(created)
-				return a.Print(out, func(w io.Writer) { fmt.Fprintf(w, "created store %s, id %s\n", out.Name, out.ID) })
+				return a.Print(out, func(w io.Writer) { cli.Printf(w, "created store %s, id %s\n", out.Name, out.ID) })
 			})
 		}}
 	cmd.Flags().BoolVar(&sameName, "same-name", false, "accept the name of another store; commands then need the id of one of them")

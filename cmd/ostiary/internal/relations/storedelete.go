@@ -21,7 +21,7 @@ func (a *app) storeDelete() *cobra.Command {
 				if err := s.Delete(cmd.Context()); err != nil {
 					return err
 				}
-				return a.Print(out, func(w io.Writer) { fmt.Fprintf(w, "deleted store %s, id %s\n", out.Name, out.ID) })
+				return a.Print(out, func(w io.Writer) { cli.Printf(w, "deleted store %s, id %s\n", out.Name, out.ID) })
 			})
 		}}
 	cmd.Flags().BoolVar(&yes, "yes", false, "confirm the deletion")

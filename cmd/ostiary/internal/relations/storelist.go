@@ -1,10 +1,11 @@
 package relations
 
 import (
-	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
+
+	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 )
 
 func (a *app) storeList() *cobra.Command {
@@ -19,9 +20,9 @@ func (a *app) storeList() *cobra.Command {
 
 func (a *app) printStores(stores []storeJSON) error {
 	return a.Print(stores, func(w io.Writer) {
-		fmt.Fprintln(w, "NAME\tID\tCREATED\tALIASES")
+		cli.Printf(w, "NAME\tID\tCREATED\tALIASES\n")
 		for _, s := range stores {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", s.Name, s.ID, s.Created, aliasText(s.Aliases))
+			cli.Printf(w, "%s\t%s\t%s\t%s\n", s.Name, s.ID, s.Created, aliasText(s.Aliases))
 		}
 	})
 }

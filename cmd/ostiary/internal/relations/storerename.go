@@ -1,10 +1,11 @@
 package relations
 
 import (
-	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
+
+	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 )
 
 func (a *app) storeRename() *cobra.Command {
@@ -15,7 +16,7 @@ func (a *app) storeRename() *cobra.Command {
 				return err
 			}
 			out := storeOf(now)
-			return a.Print(out, func(w io.Writer) { fmt.Fprintf(w, "store %s has the new name %s\n", out.ID, out.Name) })
+			return a.Print(out, func(w io.Writer) { cli.Printf(w, "store %s has the new name %s\n", out.ID, out.Name) })
 		})
 	}}
 }

@@ -95,10 +95,10 @@ func writeTests(w io.Writer, tests []testJSON) {
 		}
 		asked += t.Asked
 		wrong += len(t.Failures)
-		fmt.Fprintf(w, "%s  %s: %s, %s\n", mark, t.File, t.Name, cli.Plural(t.Asked, "answer"))
+		cli.Printf(w, "%s  %s: %s, %s\n", mark, t.File, t.Name, cli.Plural(t.Asked, "answer"))
 		for _, f := range t.Failures {
-			fmt.Fprintf(w, "      %s\n        expected %s\n        got      %s\n", f.Question, f.Want, f.Got)
+			cli.Printf(w, "      %s\n        expected %s\n        got      %s\n", f.Question, f.Want, f.Got)
 		}
 	}
-	fmt.Fprintf(w, "%s, %d failed; %s, %d wrong\n", cli.Plural(len(tests), "test"), failed, cli.Plural(asked, "answer"), wrong)
+	cli.Printf(w, "%s, %d failed; %s, %d wrong\n", cli.Plural(len(tests), "test"), failed, cli.Plural(asked, "answer"), wrong)
 }

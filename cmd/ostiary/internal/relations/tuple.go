@@ -40,10 +40,10 @@ func (a *app) write(ctx context.Context, s *found, w client.Write, did, unchange
 	}
 	return a.Print(writtenJSON{Token: out.Token, Revision: out.Revision}, func(w io.Writer) {
 		if out.Revision == 0 { // the server does not report it
-			fmt.Fprintln(w, did)
+			cli.Println(w, did)
 			return
 		}
-		fmt.Fprintf(w, "%s, revision %d\n", did, out.Revision)
+		cli.Printf(w, "%s, revision %d\n", did, out.Revision)
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
 	"os"
@@ -106,7 +105,7 @@ func (f *found) eachExported(ctx context.Context, at *client.At, yield func(rel.
 // export writes the tuples to a file, or to the standard output for "-".
 func (a *app) export(file string, format tuplefile.Format, tuples iter.Seq2[rel.Tuple, error]) error {
 	if file == "-" {
-		_, err := exportTo(a.Out, format, tuples)
+		_, err := exportTo(a.Verbatim(), format, tuples)
 		return err
 	}
 	line := a.Progress()
@@ -116,7 +115,7 @@ func (a *app) export(file string, format tuplefile.Format, tuples iter.Seq2[rel.
 		return err
 	}
 	return a.Print(map[string]any{"tuples": n, "file": file}, func(w io.Writer) {
-		fmt.Fprintf(w, "exported %s to %s\n", cli.Plural(n, "tuple"), file)
+		cli.Printf(w, "exported %s to %s\n", cli.Plural(n, "tuple"), file)
 	})
 }
 

@@ -100,7 +100,7 @@ func (a *app) printImported(done client.Imported, took time.Duration) error {
 		default:
 			effect = fmt.Sprintf(", %d new or changed", done.Written)
 		}
-		fmt.Fprintf(w, "imported %s%s%s%s\n", cli.Plural(done.Read, "tuple"), effect, rate(done.Read, took), at)
+		cli.Printf(w, "imported %s%s%s%s\n", cli.Plural(done.Read, "tuple"), effect, rate(done.Read, took), at)
 	})
 }
 

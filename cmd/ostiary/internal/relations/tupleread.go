@@ -76,13 +76,13 @@ func (a *app) printRead(page *client.TuplePage) error {
 		out.Tuples = append(out.Tuples, stored)
 	}
 	err := a.Print(out, func(w io.Writer) {
-		fmt.Fprintln(w, "USER\tRELATION\tOBJECT\tWRITTEN\tCONDITION, EXPIRY")
+		cli.Printf(w, "USER\tRELATION\tOBJECT\tWRITTEN\tCONDITION, EXPIRY\n")
 		for _, r := range out.Tuples {
 			more := ""
 			if t, err := r.Tuple(); err == nil {
 				more = strings.TrimPrefix(strings.TrimPrefix(t.String(), t.Key().String()), " ")
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.User, r.Relation, r.Object, r.Created, more)
+			cli.Printf(w, "%s\t%s\t%s\t%s\t%s\n", r.User, r.Relation, r.Object, r.Created, more)
 		}
 	})
 	if out.Next != "" {

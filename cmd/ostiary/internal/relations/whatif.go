@@ -312,9 +312,9 @@ type whatIfItem struct {
 	Before, After whatIfSide
 }
 
-// String formats the item as a line: + if the check becomes allowed, - if it
+// print prints the item as a line: + if the check becomes allowed, - if it
 // becomes denied, ! if it is an error, = if it stays the same, and ? otherwise.
-func (i *whatIfItem) String() string {
+func (i *whatIfItem) print(w io.Writer) {
 	sign := "?"
 	switch {
 	case i.failed():
@@ -326,15 +326,15 @@ func (i *whatIfItem) String() string {
 	case i.Before.Allowed:
 		sign = "-"
 	}
-	line := fmt.Sprintf("%s %s %s %s", sign, i.Subject, i.Relation, i.Object)
+	cli.Printf(w, "%s %s %s %s", sign, i.Subject, i.Relation, i.Object)
 	if i.Context != nil {
-		line += " " + string(i.Context)
+		cli.Printf(w, " %s", i.Context)
 	}
-	line += "\t" + i.After.String()
+	cli.Printf(w, "\t%s", i.After)
 	if sign != "!" || i.Before.String() != i.After.String() {
-		line += ", was " + i.Before.String()
+		cli.Printf(w, ", was %s", i.Before)
 	}
-	return line + "\n"
+	cli.Println(w)
 }
 
 func (i *whatIfItem) failed() bool { return i.Before.Error != nil || i.After.Error != nil }
@@ -364,15 +364,15 @@ func parseWhatIf(text json.RawMessage, unchanged bool) (*whatIfResult, error) {
 func (a *app) printWhatIf(out *whatIfResult) error {
 	err := a.Print(out, func(w io.Writer) {
 		for i := range out.lines {
-			fmt.Fprint(w, out.lines[i].String())
+			out.lines[i].print(w)
 		}
-		fmt.Fprintf(w, "%d of %d asked: %d gained, %d lost, %d changed otherwise", out.Asked, out.Questions, out.Gained, out.Lost, out.Other)
+		cli.Printf(w, "%d of %d asked: %d gained, %d lost, %d changed otherwise", out.Asked, out.Questions, out.Gained, out.Lost, out.Other)
 		if out.Failed > 0 {
-			fmt.Fprintf(w, ", %d failed", out.Failed)
+			cli.Printf(w, ", %d failed", out.Failed)
 		}
-		fmt.Fprintln(w)
+		cli.Println(w)
 		if out.Partial != "" {
-			fmt.Fprintf(w, "incomplete: the bound on %s was reached\n", out.Partial)
+			cli.Printf(w, "incomplete: the bound on %s was reached\n", out.Partial)
 		}
 	})
 	if err == nil && out.Failed > 0 {

@@ -29,6 +29,7 @@ import (
 	"github.com/ostiary/ostiary/internal/callers"
 	"github.com/ostiary/ostiary/internal/identity/keyring"
 	"github.com/ostiary/ostiary/internal/logins"
+	"github.com/ostiary/ostiary/internal/printable"
 	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage/pebble"
 )
@@ -651,7 +652,7 @@ func (a *app) announce(s *server.Server, tls bool) error {
 		}
 		lines = append(lines, name+" "+at.Addr.String())
 	}
-	return a.Print(addressesOf(s), func(w io.Writer) { fmt.Fprintf(w, "serving %s\n", strings.Join(lines, ", ")) })
+	return a.Print(addressesOf(s), func(w io.Writer) { cli.Printf(w, "serving %s\n", strings.Join(lines, ", ")) })
 }
 
 func (f *serveFlags) logger(w io.Writer) (*slog.Logger, error) {
@@ -662,9 +663,9 @@ func (f *serveFlags) logger(w io.Writer) (*slog.Logger, error) {
 	o := &slog.HandlerOptions{Level: level}
 	switch f.logFormat {
 	case "text":
-		return slog.New(slog.NewTextHandler(w, o)), nil
+		return slog.New(slog.NewTextHandler(printable.Writer(w, printable.LinesOf), o)), nil
 	case "json":
-		return slog.New(slog.NewJSONHandler(w, o)), nil
+		return slog.New(slog.NewJSONHandler(printable.Writer(w, printable.JSON), o)), nil
 	}
 	return nil, fmt.Errorf("%w: invalid --log-format %q: expected text or json", cli.ErrUsage, f.logFormat)
 }
