@@ -18,10 +18,11 @@ demo: build
 	@bash examples/demo/demo.sh $(BIN)
 
 # test runs the project's own tests. It needs only Go, and takes at most 10 minutes on 2
-# cores. Tests that need another program are skipped where it is not installed.
+# cores. Tests that need another program are skipped where it is not installed. go vet
+# has checked all packages, so that go test need not do it once more.
 test: build
 	$(GO) vet ./...
-	$(GO) run ./internal/testrun -note bin/skipped -timeout 9m ./...
+	$(GO) run ./internal/testrun -note bin/skipped -vet=off -timeout 9m ./...
 
 # test-servers installs the database servers and other programs that the tests need, as
 # root on Debian. test-skipped then runs the tests that "make test" has skipped for want
@@ -31,7 +32,7 @@ test-servers:
 	bash internal/bench/servers/install.sh
 
 test-skipped:
-	$(GO) run ./internal/testrun -complete -noted bin/skipped -timeout 9m
+	$(GO) run ./internal/testrun -complete -noted bin/skipped -vet=off -timeout 9m
 
 # conformance runs other projects' test suites and clients. It takes at most 60
 # minutes. After a failure the other suites still run. Each part installs what it needs:

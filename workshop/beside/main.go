@@ -82,7 +82,7 @@ func run(ctx context.Context, w io.Writer, base string, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "%s compared with %s, %s, %s, load %.1f at the start, %d turns of %s, %d clients\n\n", strings.TrimSpace(string(name)), base,
+	fmt.Fprintf(w, "%s compared with %s, %s, %s, load %.1f at the start, %d turns of %s, clients: %d\n\n", strings.TrimSpace(string(name)), base,
 		time.Now().UTC().Format("2006-01-02 15:04 UTC"), bench.Machine(), bench.LoadAverage(), o.turns, o.time, o.clients)
 	rows, err := compare(ctx, folder, programs, o, func(line string) { fmt.Fprintln(os.Stderr, line) })
 	return errors.Join(err, print(w, rows))
