@@ -176,18 +176,26 @@ func (e *Engine) storeByAlias(ctx context.Context, op, door, alias string, at Co
 			return nil, errs.Wrap(op, storage.StoreID{}, err)
 		}
 	}
-	key, version := aliasKey{door, alias}, uint64(0)
+	key, version, creations := aliasKey{door, alias}, uint64(0), uint64(0)
+	var info storage.StoreInfo
+	var err error
 	catalog, cacheable := e.runtime.Driver.(storage.Cataloger)
 	if cacheable {
 		// The version is read before the alias, so that a change in between makes the
 		// cached store outdated.
-		version = catalog.CatalogChanges().Load()
+		version, creations = catalog.CatalogChanges().Load(), catalog.Creations().Load()
 		if s := e.aliases.get(key, version); s != nil && s.timeline.Open() {
 			_, err := e.aliasOfDeleted(ctx, door, alias, nil)
 			return s, errs.Wrap(op, s.ID(), err)
 		}
+		err = e.aliases.missing(key, version, creations)
 	}
-	info, err := e.runtime.Driver.StoreByAlias(ctx, door, alias)
+	if err == nil {
+		info, err = e.runtime.Driver.StoreByAlias(ctx, door, alias)
+		if cacheable && errors.Is(err, storage.ErrNoStore) {
+			e.aliases.miss(key, version, creations, err)
+		}
+	}
 	if gone, why := e.aliasOfDeleted(ctx, door, alias, err); gone != nil || why != nil {
 		return gone, errs.Wrap(op, storage.StoreID{}, why)
 	}
@@ -440,7 +448,15 @@ type aliasCache struct {
 	mu      sync.RWMutex
 	version uint64 // CatalogChanges at the time of stores
 	stores  map[aliasKey]*Store
+	// missed are the errors for aliases that no store had, at the time of missedAt:
+	// CatalogChanges and Creations. Callers choose such aliases, so there are few.
+	missed   map[aliasKey]error
+	missedAt [2]uint64
 }
+
+// missedMax bounds the aliases without a store in an aliasCache. When they are more, all are
+// forgotten.
+const missedMax = 100
 
 type aliasKey struct{ door, alias string }
 
@@ -461,4 +477,25 @@ func (a *aliasCache) put(k aliasKey, version uint64, s *Store) {
 		a.version, a.stores = version, map[aliasKey]*Store{}
 	}
 	a.stores[k] = s
+}
+
+// missing returns the cached error of an alias that no store has, or nil.
+func (a *aliasCache) missing(k aliasKey, version, creations uint64) error {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	if a.missedAt != [2]uint64{version, creations} {
+		return nil
+	}
+	return a.missed[k]
+}
+
+// miss caches the error of an alias that no store has.
+func (a *aliasCache) miss(k aliasKey, version, creations uint64, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	at := [2]uint64{version, creations}
+	if a.missedAt != at || a.missed == nil || len(a.missed) >= missedMax {
+		a.missedAt, a.missed = at, map[aliasKey]error{}
+	}
+	a.missed[k] = err
 }

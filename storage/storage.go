@@ -368,6 +368,10 @@ type Cataloger interface {
 	// A new store does not change it, because it changes nothing that a caller can
 	// have read. Callers only read the number, some of them with every request.
 	CatalogChanges() *atomic.Uint64
+	// Creations returns a number, always the same one, whose value changes when a store
+	// is created, before the call that does it returns. While it and CatalogChanges stay
+	// the same, a caller may go on taking a store for missing.
+	Creations() *atomic.Uint64
 	// CountStores returns the number of stores.
 	CountStores(ctx context.Context) (int, error)
 }

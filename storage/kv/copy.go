@@ -196,6 +196,9 @@ func (t *Transaction) SetRecord(record []byte) error {
 // [Copy.Sync].
 func (t *Transaction) Commit() error {
 	d := t.d
+	if t.created > 0 {
+		defer d.creations.Add(1) // also after an error that leaves the outcome open
+	}
 	if err := t.b.Commit(); err != nil {
 		d.stores.forget()
 		for i := range t.moved {

@@ -141,6 +141,7 @@ type Driver struct {
 
 	closed         atomic.Bool
 	catalogChanges atomic.Uint64
+	creations      atomic.Uint64
 	stores         storeCount
 	mu             sync.Mutex              // guards active and open
 	idle           *sync.Cond              // signals that active is 0

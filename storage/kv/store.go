@@ -27,6 +27,7 @@ func (d *Driver) CreateStore(ctx context.Context, info storage.StoreInfo) error 
 	if err := d.stageCreate(b, info); err != nil {
 		return wrap("create", info.ID, err)
 	}
+	defer d.creations.Add(1) // also after an error that leaves the outcome open
 	if err := b.Commit(); err != nil {
 		d.stores.forget()
 		return wrap("create", info.ID, err)
@@ -258,6 +259,9 @@ func (d *Driver) Store(ctx context.Context, id storage.StoreID) (storage.StoreIn
 // CatalogChanges implements [storage.Cataloger]. The number covers all changes,
 // because no other Driver uses the prefix.
 func (d *Driver) CatalogChanges() *atomic.Uint64 { return &d.catalogChanges }
+
+// Creations implements [storage.Cataloger].
+func (d *Driver) Creations() *atomic.Uint64 { return &d.creations }
 
 // CountStores implements [storage.Cataloger]. The first call reads the records of
 // all stores; the driver counts later changes.

@@ -265,6 +265,9 @@ func (r *Driver) Notify(ctx context.Context, own storage.WriterID) <-chan storag
 // CatalogChanges implements [storage.Cataloger].
 func (r *Driver) CatalogChanges() *atomic.Uint64 { return r.local.CatalogChanges() }
 
+// Creations implements [storage.Cataloger].
+func (r *Driver) Creations() *atomic.Uint64 { return r.local.Creations() }
+
 // CountStores implements [storage.Cataloger].
 func (r *Driver) CountStores(ctx context.Context) (int, error) {
 	if err := r.check(); err != nil {

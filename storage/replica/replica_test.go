@@ -151,6 +151,7 @@ func (d *inTurns) followed(ctx context.Context, err error) error {
 	return err
 }
 func (d *inTurns) CatalogChanges() *atomic.Uint64 { return d.all[0].CatalogChanges() }
+func (d *inTurns) Creations() *atomic.Uint64      { return d.all[0].Creations() }
 func (d *inTurns) CountStores(ctx context.Context) (int, error) {
 	return d.next(ctx).CountStores(ctx)
 }

@@ -347,7 +347,11 @@ func catalog(k *kit) {
 		k.check(n == want, "CountStores returns %d, want %d", n, want)
 	}
 	count(0)
-	a, b := k.store(), k.store()
+	a := k.store()
+	changes, creations := c.CatalogChanges().Load(), c.Creations().Load()
+	b := k.store()
+	k.check(c.Creations().Load() != creations, "a new store does not change Creations")
+	k.check(c.CatalogChanges().Load() == changes, "a new store changes CatalogChanges")
 	count(2)
 	k.is(k.CreateStore(k.ctx, storage.StoreInfo{ID: a.ID}), storage.ErrExists)
 	count(2)

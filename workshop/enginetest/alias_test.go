@@ -1,11 +1,16 @@
 package enginetest
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/memory"
+	"github.com/ostiary/ostiary/storage/pebble"
 )
 
 // TestAliasesAreNotRememberedTooLong checks that an engine sees at once when
@@ -63,4 +68,94 @@ func TestAliasesAreNotRememberedTooLong(t *testing.T) {
 	expect("b", nil)
 	again := create("b")
 	expect("b", again)
+}
+
+// aliasReads is a driver that counts the reads of aliases.
+type aliasReads struct {
+	*memory.Driver
+	reads atomic.Int64
+}
+
+func (d *aliasReads) StoreByAlias(ctx context.Context, door, alias string) (storage.StoreInfo, error) {
+	d.reads.Add(1)
+	return d.Driver.StoreByAlias(ctx, door, alias)
+}
+
+// TestMissingAliasesAreRemembered asks for aliases that no store has. While no store is
+// created, updated or deleted, an alias is read once, however often it is asked for, and
+// others that are asked for meanwhile are forgotten when there are too many.
+func TestMissingAliasesAreRemembered(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	driver := &aliasReads{Driver: memory.New()}
+	defer driver.Close()
+	e, err := ostiary.Open(ctx, ostiary.Options{Driver: driver})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	ask := func(times int, alias string, want error) {
+		t.Helper()
+		for range times {
+			if _, err := e.StoreByAlias(ctx, "door", alias); !errors.Is(err, want) || (want == nil) != (err == nil) {
+				t.Fatalf("%s: got %v, want %v", alias, err, want)
+			}
+		}
+	}
+	reads := func(want int64) {
+		t.Helper()
+		if got := driver.reads.Swap(0); got != want {
+			t.Errorf("%d reads, want %d", got, want)
+		}
+	}
+	ask(100, "a", ostiary.ErrNoStore)
+	reads(1)
+	ask(100, "b", ostiary.ErrNoStore)
+	ask(100, "a", ostiary.ErrNoStore)
+	reads(1)
+	s, err := e.CreateStore(ctx, ostiary.CreateStoreRequest{Aliases: map[string]string{"door": "a"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask(100, "a", nil)
+	ask(100, "b", ostiary.ErrNoStore)
+	reads(2)
+	if err := e.UpdateStore(ctx, s.ID(), replace("", map[string]string{"door": "b"})); err != nil {
+		t.Fatal(err)
+	}
+	ask(100, "a", ostiary.ErrNoStore)
+	ask(100, "b", nil)
+	reads(2)
+	if err := e.DeleteStore(ctx, s.ID()); err != nil {
+		t.Fatal(err)
+	}
+	ask(100, "b", ostiary.ErrNoStore)
+	reads(1)
+	for i := range 1000 {
+		ask(1, fmt.Sprint("other", i), ostiary.ErrNoStore)
+	}
+	reads(1000)
+	ask(2, "b", ostiary.ErrNoStore)
+	reads(1)
+}
+
+// BenchmarkMissingAlias asks for an alias that no store has, as each request does for the
+// system store.
+func BenchmarkMissingAlias(b *testing.B) {
+	driver, err := pebble.Open(b.TempDir(), pebble.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer driver.Close()
+	e, err := ostiary.Open(b.Context(), ostiary.Options{Driver: driver})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer e.Close()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := e.StoreByAlias(b.Context(), "door", "a"); err == nil {
+			b.Fatal("found")
+		}
+	}
 }
