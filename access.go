@@ -3,6 +3,7 @@ package ostiary
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/errs"
@@ -81,4 +82,50 @@ func listed(ctx context.Context, store storage.StoreInfo) bool {
 		return false
 	}
 	return allow(ctx, RightRead, store) == nil
+}
+
+// mayName fails with [ErrForbidden] if the caller of ctx may not give a store the names
+// that it gets and old does not have: its name, its aliases, and the id that a new store
+// shall have, which is zero otherwise. Other callers and the settings of a program find a
+// store by each of them. So the caller must administer all stores that they can mean: those
+// with this name, or all stores for a name that [Options].Reserved has. An alias counts as a
+// name.
+func (e *Engine) mayName(ctx context.Context, asked storage.StoreID, old, info storage.StoreInfo) error {
+	access := authz.AccessOf(ctx)
+	if access == nil {
+		return nil
+	}
+	if asked != (storage.StoreID{}) {
+		if err := access.Allow(ctx, RightAdmin, storage.StoreInfo{ID: asked}); err != nil {
+			return fmt.Errorf("a new store with the id %s: %w", asked, err)
+		}
+	}
+	if info.Name != old.Name {
+		if err := e.mayTake(ctx, access, "", info.Name); err != nil {
+			return fmt.Errorf("the name %.100q: %w", info.Name, err)
+		}
+	}
+	for door, alias := range info.Aliases {
+		if old.Aliases[door] == alias {
+			continue
+		}
+		if err := e.mayTake(ctx, access, door, alias); err != nil {
+			return fmt.Errorf("the alias %.100q for the door %.100q: %w", alias, door, err)
+		}
+	}
+	return nil
+}
+
+// mayTake fails with [ErrForbidden] if the access does not administer all stores that a name
+// can mean, or an alias for a door.
+func (e *Engine) mayTake(ctx context.Context, access Access, door, name string) error {
+	means, needs := storage.StoreInfo{Name: name}, "it needs the right admin on stores with this name"
+	if e.reserved != nil && e.reserved(door, name) {
+		means, needs = storage.StoreInfo{}, "the server or one of its settings uses it for all callers: it needs the right admin on all stores"
+	}
+	err := access.Allow(ctx, RightAdmin, means)
+	if errors.Is(err, ErrForbidden) {
+		return fmt.Errorf("%w: %s", ErrForbidden, needs)
+	}
+	return err
 }

@@ -25,7 +25,9 @@ type Engine struct {
 	owned   bool             // Close closes the driver
 	aliases aliasCache
 	guard   guard
-	leads   func() bool // Options.Leads; nil leads
+	// reserved is Options.Reserved.
+	reserved func(door, name string) bool
+	leads    func() bool // Options.Leads; nil leads
 
 	creations creations
 
@@ -46,7 +48,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	e := &Engine{owned: o.Driver == nil, guard: o.Guard, leads: o.Leads, stores: map[storage.StoreID]*Store{}}
+	e := &Engine{owned: o.Driver == nil, guard: o.Guard, reserved: o.Reserved, leads: o.Leads, stores: map[storage.StoreID]*Store{}}
 	e.creations.ended.L = &e.creations.mu
 	if e.owned {
 		o.Driver = memory.New()

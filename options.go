@@ -42,6 +42,10 @@ type Options struct {
 	// and aliases, before its creation and its deletion. ctx is that of the call. An
 	// error refuses the change, and is the error of the call. Nil allows all.
 	Guard func(ctx context.Context, store storage.StoreInfo) error
+	// Reserved reports whether a name of a store, or an alias for a door, is one that the
+	// program or its settings use for all callers: only a caller who administers all stores
+	// may give it to a store. door is "" for a name. Nil reserves nothing.
+	Reserved func(door, name string) bool
 	// Background, if positive, is the interval at which a goroutine collects all
 	// stores and drops idle ones, as [Store.Collect] and [Engine.DropIdle] do. Close
 	// ends it. Default 0: never.

@@ -45,6 +45,9 @@ func (e *Engine) CreateStore(ctx context.Context, r CreateStoreRequest) (*Store,
 	if err := e.guard.check(ctx, RightAdmin, info); err != nil {
 		return nil, errs.Wrap(op, r.ID, err)
 	}
+	if err := e.mayName(ctx, asked, storage.StoreInfo{}, info); err != nil {
+		return nil, errs.Wrap(op, r.ID, err)
+	}
 	if err := e.runtime.BeforeWrite(ctx); err != nil {
 		return nil, errs.Wrap(op, r.ID, err)
 	}
@@ -347,6 +350,9 @@ func (e *Engine) updateStore(ctx context.Context, s *Store, change func(name *st
 		return err
 	}
 	if err := e.guard.check(ctx, RightAdmin, info); err != nil {
+		return err
+	}
+	if err := e.mayName(ctx, storage.StoreID{}, old, info); err != nil {
 		return err
 	}
 	info.Incarnation = s.timeline.Incarnation

@@ -129,7 +129,7 @@ func (s *service) ensureDefaultTenant(ctx context.Context) error {
 		return nil
 	}
 	ctx = ostiary.WithAccess(ctx, nil)
-	for _, alias := range []struct{ door, name string }{{Name, DefaultTenant}, {deletedDoor, DefaultTenant}} {
+	for _, alias := range []struct{ door, name string }{{Name, DefaultTenant}, {DeletedDoor, DefaultTenant}} {
 		_, err := s.engine.StoreByAlias(ctx, alias.door, alias.name)
 		if err == nil {
 			s.defaultTenantReady.Store(true)
@@ -157,13 +157,13 @@ func (s *service) createOnce(ctx context.Context, r ostiary.CreateStoreRequest) 
 	})
 }
 
-// deletedDoor is the door whose alias marks that DefaultTenant was deleted, so that no
+// DeletedDoor is the door whose alias marks that DefaultTenant was deleted, so that no
 // other node and no later start creates it again. The store with that alias is empty.
-const deletedDoor = "permify-deleted"
+const DeletedDoor = "permify-deleted"
 
 // markDefaultDeleted marks that DefaultTenant is deleted.
 func (s *service) markDefaultDeleted(ctx context.Context) error {
-	return s.createOnce(ctx, ostiary.CreateStoreRequest{Name: "Permify: tenant " + DefaultTenant + " was deleted", Aliases: map[string]string{deletedDoor: DefaultTenant}})
+	return s.createOnce(ctx, ostiary.CreateStoreRequest{Name: "Permify: tenant " + DefaultTenant + " was deleted", Aliases: map[string]string{DeletedDoor: DefaultTenant}})
 }
 
 // noopToken is the snap token of a write without data. Sent back as a snap

@@ -16,9 +16,9 @@ const Alias = "xacml"
 // DefaultAlias is the alias of the domain for paths that name none.
 const DefaultAlias = "default"
 
-// relationsPrefix precedes the id of a relation store in the alias of its own
+// RelationsPrefix precedes the id of a relation store in the alias of its own
 // domain.
-const relationsPrefix = "relations-"
+const RelationsPrefix = "relations-"
 
 // domainsMax is the number of domains that a registry keeps compiled. Further
 // ones are compiled again when they are used.
@@ -122,7 +122,7 @@ func (r *Registry) find(ctx context.Context, name string) (*Domain, *ostiary.Sto
 	if !errors.Is(err, ErrNoDomain) {
 		return d, nil, err
 	}
-	own, err := r.engine.StoreByAlias(ctx, Alias, relationsPrefix+id.String())
+	own, err := r.engine.StoreByAlias(ctx, Alias, RelationsPrefix+id.String())
 	if errors.Is(err, ostiary.ErrNoStore) {
 		return nil, s, fmt.Errorf("%w: store %s has no policy domain: put a policy or a root to make one", ErrNoDomain, id)
 	}
@@ -143,7 +143,7 @@ func (r *Registry) FindOrMake(ctx context.Context, name string) (*Domain, error)
 		return d, err
 	}
 	info := relations.Info()
-	return r.ensure(ctx, "policies of "+info.Name, relationsPrefix+info.ID.String(), relations)
+	return r.ensure(ctx, "policies of "+info.Name, RelationsPrefix+info.ID.String(), relations)
 }
 
 // Default returns the domain with the alias "default", and makes it if there is

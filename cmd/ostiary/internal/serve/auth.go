@@ -163,7 +163,7 @@ func explainExposed(err error) error {
 	case errors.Is(err, server.ErrMetricsExposed):
 		return fmt.Errorf("%w; --metrics-exposed allows this", err)
 	case errors.Is(err, server.ErrExposed):
-		return fmt.Errorf("%w; set keys (--auth-keys-file or %s), or --auth-anonymous to allow this", err, cli.EnvKeys)
+		return fmt.Errorf("%w; make a key on the folder (ostiary key create), set keys (--auth-keys-file or %s), or --auth-anonymous to allow this", err, cli.EnvKeys)
 	}
 	return err
 }
@@ -192,7 +192,7 @@ func (s *prepared) requireKeys(ctx context.Context) error {
 			return fmt.Errorf("%w: the folder was filled from %s, which requires authentication, and has no key: make one with \"ostiary key create\" on the folder, set --auth-keys-file or %s, or accept every caller with --auth none", cli.ErrUsage, source, cli.EnvKeys)
 		}
 		s.options.Callers, s.options.CallersOptional = registry, true
-		return nil
+		return explainExposed(s.options.CheckExposure())
 	}
 	s.options.Callers = registry
 	switch {

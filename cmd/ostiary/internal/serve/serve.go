@@ -180,7 +180,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	defer s.ports.close()
 	options := ostiary.Options{Conditions: cli.Conditions(f.conditions), MemoryMax: f.memory, Window: f.window, Background: f.background,
 		Record: ostiary.RecordingOptions{Decisions: f.record},
-		Bounds: f.engineBounds(), Guard: cli.GuardOwned}
+		Bounds: f.engineBounds(), Guard: cli.GuardOwned, Reserved: f.reserved}
 	log, err := s.openDecisions()
 	if err != nil {
 		return err
@@ -528,7 +528,7 @@ func (a *app) serverOptions(f *serveFlags) (o server.Options, reload func() erro
 	if o.Tokens, err = f.tokens(a.CaCert); err != nil {
 		return o, nil, err
 	}
-	if err := f.checkExposure(o); err != nil {
+	if err := f.checkExposure(o); err != nil && !(errors.Is(err, server.ErrExposed) && a.mayHaveKeys(f, &o)) {
 		return o, nil, explainExposed(err)
 	}
 	return o, func() error {
@@ -543,6 +543,16 @@ func (f *serveFlags) checkExposure(o server.Options) error {
 		o.Callers = callers.New(nil, callers.Options{})
 	}
 	return o.CheckExposure()
+}
+
+// mayHaveKeys reports whether the system store decides whether requests need a caller, see
+// [prepared.requireKeys], and may have keys: that of a folder which exists, or of a cluster.
+func (a *app) mayHaveKeys(f *serveFlags, o *server.Options) bool {
+	if f.auth != "" || o.Keys != nil || a.Data == cli.InMemory {
+		return false
+	}
+	_, err := os.Stat(a.Data)
+	return err == nil || f.nodes.on()
 }
 
 // checkAddresses fails if the address of a listener is not HOST:PORT or off.
