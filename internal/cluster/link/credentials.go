@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"syscall"
+	"time"
 
 	"google.golang.org/grpc/credentials"
 
@@ -25,6 +26,7 @@ type serverCredentials struct {
 
 // ServerHandshake implements [credentials.TransportCredentials].
 func (s serverCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	time.Sleep(raw.(*conn).wait)
 	config := s.gate.files.Listen()
 	if s.join != nil {
 		config = s.gate.files.ListenJoining()

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"crypto/x509"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -26,15 +27,17 @@ type gate struct {
 	pending places // in the handshake
 	joining places // without a certificate, after the handshake
 	open    map[*conn]struct{}
-	perCert map[[32]byte]int // number of accepted connections in open by certificate
+	perCert map[[32]byte]int         // number of accepted connections in open by certificate
+	turns   map[netip.Addr]time.Time // see turn
 }
 
 // conn is a connection to or from another node.
 type conn struct {
 	net.Conn
 	gate     *gate
-	address  netip.Addr // of the other end, see addresses.Client
-	accepted bool       // another node has opened it
+	address  netip.Addr    // of the other end, see addresses.Client
+	accepted bool          // another node has opened it
+	wait     time.Duration // before the handshake, see turn
 	closing  sync.Once
 	closeErr error
 
@@ -46,7 +49,7 @@ type conn struct {
 }
 
 func newGate(files *certificate.Files, refused func(string, string, error)) *gate {
-	return &gate{files: files, refused: refused, open: map[*conn]struct{}{}, perCert: map[[32]byte]int{},
+	return &gate{files: files, refused: refused, open: map[*conn]struct{}{}, perCert: map[[32]byte]int{}, turns: map[netip.Addr]time.Time{},
 		pending: places{most: PendingMax, perAddress: PendingPerAddress, why: "in the handshake", bound: "Pending"},
 		joining: places{most: JoiningMax, perAddress: JoiningPerAddress, why: "without a certificate", bound: "Joining"}}
 }
@@ -59,23 +62,65 @@ type gatedListener struct {
 	gate *gate
 }
 
-// Accept implements [net.Listener].
+// Accept implements [net.Listener]. It closes connections of an address that has no turn for
+// them.
 func (l gatedListener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		accepted, err := l.gate.accept(c)
+		if err == nil {
+			return accepted, nil
+		}
+		l.gate.refused(c.RemoteAddr().String(), "", err)
+		if tcp, ok := c.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0) // nothing is left of it
+		}
+		_ = c.Close()
 	}
-	return l.gate.accept(c), nil
 }
 
-// accept adds a connection that has no certificate yet.
-func (g *gate) accept(c net.Conn) *conn {
+// accept adds a connection that has no certificate yet, or fails if its address has no turn.
+func (g *gate) accept(c net.Conn) (*conn, error) {
 	added := &conn{Conn: c, gate: g, address: addresses.Client(c.RemoteAddr()), accepted: true}
+	var err error
+	if added.wait, err = g.turn(added); err != nil {
+		return nil, err
+	}
 	g.mu.Lock()
 	victim, why := g.pending.add(added)
 	g.mu.Unlock()
 	g.evict(victim, why)
-	return added
+	return added, nil
+}
+
+// turn returns how long the handshake of a connection has to wait because of the others of its
+// address: each costs about a millisecond of a processor, whoever calls. It fails if that is too
+// long.
+func (g *gate) turn(c *conn) (time.Duration, error) {
+	const each = time.Second / HandshakesPerSecond
+	now := time.Now()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	address := c.address
+	if _, counted := g.turns[address]; !counted && len(g.turns) >= addressesMax {
+		maps.DeleteFunc(g.turns, func(_ netip.Addr, end time.Time) bool { return end.Before(now) })
+		if len(g.turns) >= addressesMax {
+			address = netip.Addr{} // further ones are counted together
+		}
+	}
+	end := g.turns[address] // of all handshakes so far, if they were one after the other
+	if end.Before(now) {
+		end = now
+	}
+	wait := end.Sub(now) - HandshakesPerAddress*each
+	if wait > handshakeWait {
+		return 0, fmt.Errorf("more than %d handshakes of one address, and then %d a second (HandshakesPerAddress, HandshakesPerSecond)", HandshakesPerAddress, HandshakesPerSecond)
+	}
+	g.turns[address] = end.Add(each)
+	return max(wait, 0), nil
 }
 
 // join adds a connection that has no certificate after its handshake. It ends soon unless

@@ -55,6 +55,11 @@ const (
 	// after the handshake. They take no place of nodes that have one.
 	JoiningMax        = 64
 	JoiningPerAddress = 16
+	// HandshakesPerAddress is how many connections of one address have their handshake at
+	// once, and HandshakesPerSecond how many more each second. A further one waits for its
+	// turn, and is closed if that is later than handshakeWait.
+	HandshakesPerAddress = 200
+	HandshakesPerSecond  = 50
 	// JoinBytesMax is the maximum size in bytes of a message of a caller without a
 	// certificate. A larger one is refused before it is read.
 	JoinBytesMax = 16 << 10
@@ -67,6 +72,10 @@ const (
 const (
 	// refreshInterval is the time between two rounds of [Link.refreshNow].
 	refreshInterval = 5 * time.Second
+	// handshakeWait is how long a connection waits for the turn of its handshake at most.
+	handshakeWait = 2 * time.Second
+	// addressesMax bounds the addresses whose handshakes are counted apart.
+	addressesMax = 10_000
 	// endInterval is the time between two reads of the registry while calls of other nodes
 	// run, which end the calls of nodes that were removed. Most calls are to the holder, so
 	// it is about one read a second for the whole cluster.
