@@ -164,7 +164,7 @@ personas() {
 	return $status
 }
 
-chosen="${*:-openstackclient tempest compliance gophercloud keystonemiddleware keystoneauth rally rbac real}"
+chosen="${*:-openstackclient tempest compliance gophercloud keystonemiddleware keystoneauth rally rbac policies real}"
 wants() { [[ " $chosen " == *" $1 "* ]]; }
 
 servers=
