@@ -352,7 +352,7 @@ func (c *compiler) versions(text, xpath string, at Position) {
 	if !isVersion(text) {
 		c.add(at, "invalid version %s: expected numbers with dots, for example 1.0", value.Quote(text))
 	}
-	if xpath != "" && xpath != content.XPathVersion {
+	if xpath != "" && !content.IsXPathVersion(xpath) {
 		c.add(at, "unsupported XPathVersion %s: expected %q", value.Quote(xpath), content.XPathVersion)
 	}
 }

@@ -46,7 +46,8 @@ type AttributeSource interface {
 // cross product of repeated categories is in document order, and the last
 // repeated category changes first. There is always at least one result. A
 // request that exceeds a bound, or whose context ends, is Indeterminate with the
-// name of the bound.
+// name of the bound, and so is a request with an attribute that asks for one decision
+// for each of several nodes, which is not supported.
 func (p *Plan) Decide(ctx context.Context, request *Request, o Options) []Result {
 	return p.AppendDecisions(ctx, nil, request, o)
 }
@@ -56,6 +57,9 @@ func (p *Plan) Decide(ctx context.Context, request *Request, o Options) []Result
 func (p *Plan) AppendDecisions(ctx context.Context, dst []Result, request *Request, o Options) []Result {
 	r := p.start(ctx, request, o)
 	defer r.finish()
+	if unsupported := asksForNodes(request); unsupported != nil {
+		return append(dst, Result{Decision: IndeterminateDP, Status: unsupported})
+	}
 	if request.Combined {
 		return append(dst, combineResults(r.decideAll(nil)))
 	}

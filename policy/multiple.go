@@ -2,10 +2,40 @@ package policy
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/ostiary/ostiary/policy/status"
 	"github.com/ostiary/ostiary/policy/value"
 )
+
+// nodeAttributes are the ends of the ids of attributes that ask for one decision for each
+// of several nodes: those that an XPath expression selects in Content, or those below a
+// resource of a hierarchy (multiple decision profile, sections 2.1 and 2.2). Their
+// beginnings differ by the version of XACML.
+var nodeAttributes = [...]string{":multiple:content-selector", ":resource:scope"}
+
+// immediate is the scope that asks for the resource alone.
+const immediate = "Immediate"
+
+// asksForNodes returns an error if a request has an attribute that asks for several
+// decisions in a way that is not supported. One decision for all of them would be another
+// one than the request asks for.
+func asksForNodes(r *Request) *status.Error {
+	for i := range r.Categories {
+		for j := range r.Categories[i].Attributes {
+			a := &r.Categories[i].Attributes[j]
+			if !strings.HasPrefix(a.ID, "urn:oasis:names:tc:xacml:") {
+				continue
+			}
+			for _, end := range nodeAttributes {
+				if strings.HasSuffix(a.ID, end) && (len(a.Values) != 1 || a.Values[0].Text() != immediate) {
+					return status.Errorf(status.ProcessingError, "the attribute %s asks for several decisions and is not supported: expected repeated categories, or references to them (MultiRequests)", value.Quote(a.ID))
+				}
+			}
+		}
+	}
+	return nil
+}
 
 // repeatedScan is the largest number of categories that are compared pairwise.
 const repeatedScan = 8

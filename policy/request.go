@@ -62,7 +62,7 @@ const (
 // Result is one decision with everything that belongs to it (section 5.48).
 type Result struct {
 	Decision    Decision
-	Status      *status.Error   // why the decision is Indeterminate; nil means OK
+	Status      *status.Error   // why the decision is Indeterminate, or a remark; nil means OK
 	Obligations []Duty          // obligations in order
 	Advice      []Duty          // advice in order
 	Categories  []Category      // attributes with IncludeInResult

@@ -33,7 +33,7 @@ type Header struct {
 	Obligations []Obligation // ObligationExpressions
 	Advice      []Obligation // AdviceExpressions
 	// XPathVersion is the XPathVersion of the defaults; "" if there is none. Compile
-	// accepts only [content.XPathVersion].
+	// accepts only those that identify XPath 1.0, see [content.IsXPathVersion].
 	XPathVersion string
 	Position     Position // place of the element
 }

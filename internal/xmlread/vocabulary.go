@@ -5,8 +5,8 @@ import "strings"
 // XMLSpace is the namespace of attributes such as xml:id.
 const XMLSpace = "http://www.w3.org/XML/1998/namespace"
 
-// schemaInstance is the namespace of xsi:schemaLocation, which any element may
-// have.
+// schemaInstance is the namespace of xsi:schemaLocation and
+// xsi:noNamespaceSchemaLocation, which any element may have.
 const schemaInstance = "http://www.w3.org/2001/XMLSchema-instance"
 
 // SetVocabulary makes every element outside of a namespace an error. Elements
@@ -33,8 +33,16 @@ type Field struct {
 // Fields stores the attributes of the element that [Reader.Root] or
 // [Reader.Child] just went to. An unknown attribute is an error, and so is a
 // missing one, unless it is optional, or an empty one, unless it is optional or
-// verbatim. xsi:schemaLocation is ignored.
-func (r *Reader) Fields(all ...Field) {
+// verbatim. xsi:schemaLocation and xsi:noNamespaceSchemaLocation are ignored.
+func (r *Reader) Fields(all ...Field) { r.fields(false, all) }
+
+// OpenFields is like [Reader.Fields], for an element whose schema allows any further
+// attributes. It ignores those of namespaces other than that of the vocabulary. One
+// without a namespace, or with that of the vocabulary, is still an error: it is more
+// likely a mistake.
+func (r *Reader) OpenFields(all ...Field) { r.fields(true, all) }
+
+func (r *Reader) fields(open bool, all []Field) {
 	var seen uint
 	for i := range r.attrs {
 		a := &r.attrs[i]
@@ -48,7 +56,8 @@ func (r *Reader) Fields(all ...Field) {
 			if *all[n].To = a.Value; !all[n].Verbatim {
 				*all[n].To = strings.TrimSpace(a.Value)
 			}
-		case a.Space != schemaInstance || a.Name != "schemaLocation":
+		case open && a.Space != "" && a.Space != r.vocabulary:
+		case a.Space != schemaInstance || a.Name != "schemaLocation" && a.Name != "noNamespaceSchemaLocation":
 			r.FailAt(a.Offset, "unexpected attribute %s of element %s", cut(a.Name), cut(r.Name()))
 		}
 	}

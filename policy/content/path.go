@@ -12,6 +12,13 @@ import (
 // reads.
 const XPathVersion = "http://www.w3.org/TR/1999/REC-xpath-19991116"
 
+// xpathVersion2 is the identifier of XPath 1.0 as XACML 2.0 spells it.
+const xpathVersion2 = "http://www.w3.org/TR/1999/Rec-xpath-19991116"
+
+// IsXPathVersion reports whether a text identifies XPath 1.0, in the spelling of XACML 3.0
+// ([XPathVersion]) or of XACML 2.0.
+func IsXPathVersion(text string) bool { return text == XPathVersion || text == xpathVersion2 }
+
 // The bounds of XPath expressions.
 const (
 	// pathBytesMax is the bound "XPath bytes": the length of an expression.

@@ -12,6 +12,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/domain"
+	"github.com/ostiary/ostiary/policy/status"
 	"github.com/ostiary/ostiary/policy/value"
 	"github.com/ostiary/ostiary/storage/memory"
 )
@@ -138,6 +139,9 @@ func TestChange(t *testing.T) {
 		}
 	}
 	want(policy.NotApplicable)
+	if s := decide(t, d).Status; s == nil || s.Code != status.OK || s.Message != "the policy domain has no root policy, so no policy applies" {
+		t.Errorf("without a root: %+v", s)
+	}
 	root, bad := set("root", "a", "b"), domain.Source{Language: domain.XML, Text: []byte("<Policy>")}
 	change(t, d, domain.Change{Put: texts{"one": set("s", "missing")}})
 	reject(domain.Change{Root: &root}, domain.ErrInvalid, `"a"`)

@@ -64,8 +64,11 @@ func (p *Pinned) RelationsToken(ctx context.Context) (ostiary.Token, error) {
 	return p.domain.relations.Resolve(ctx, p.asker.held)
 }
 
+// noRoot is the status message of a decision of a domain without a root.
+const noRoot = "the policy domain has no root policy, so no policy applies"
+
 // Decide decides a request. Without a root no policy applies, so every decision is
-// NotApplicable. Stored policies that cannot be compiled make every decision
+// NotApplicable, and its status says why. Stored policies that cannot be compiled make every decision
 // Indeterminate. Decide fails with [ErrReserved] if the request has an attribute
 // in the namespace of [StoredAttribute]. trace is nil if the decision is not
 // traced.
@@ -78,7 +81,7 @@ func (p *Pinned) Decide(ctx context.Context, r *policy.Request, trace *policy.Tr
 			Message: "the stored policies cannot be compiled: " + p.at.Value.broken.Error()}}}, nil
 	}
 	if p.at.Value.root == nil {
-		return []policy.Result{{Decision: policy.NotApplicable}}, nil
+		return []policy.Result{{Decision: policy.NotApplicable, Status: &status.Error{Code: status.OK, Message: noRoot}}}, nil
 	}
 	ctx, work := turns.With(ctx, p.domain.turns)
 	defer work.End()

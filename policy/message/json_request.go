@@ -60,7 +60,7 @@ func (p *jsonRequest) read() {
 		case "CombinedDecision":
 			q.Combined = p.Bool()
 		case "XPathVersion":
-			if version := p.String(); version != content.XPathVersion && p.Err() == nil {
+			if version := p.String(); !content.IsXPathVersion(version) && p.Err() == nil {
 				p.Fail("unsupported XPathVersion: expected " + content.XPathVersion)
 			}
 		case "Category":

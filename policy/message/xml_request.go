@@ -81,7 +81,7 @@ func (p *xmlRequest) defaults() {
 	for children := p.Sequence("XPathVersion"); children.Next() != ""; found = true {
 		p.Fields()
 		at := p.Offset()
-		if version := strings.TrimSpace(p.Text()); version != content.XPathVersion {
+		if version := strings.TrimSpace(p.Text()); !content.IsXPathVersion(version) {
 			p.FailAt(at, "unsupported XPathVersion %q: expected %q", short(version), content.XPathVersion)
 		}
 	}

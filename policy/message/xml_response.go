@@ -134,7 +134,7 @@ func (p *xmlResponse) duties(element, id string) (out []policy.Duty) {
 		for inner := p.Sequence("AttributeAssignment*"); inner.Next() != ""; {
 			var a policy.Argument
 			var uri, category string
-			p.Fields(xmlread.Field{Name: "AttributeId", To: &a.ID}, xmlread.Field{Name: "DataType", To: &uri},
+			p.OpenFields(xmlread.Field{Name: "AttributeId", To: &a.ID}, xmlread.Field{Name: "DataType", To: &uri},
 				xmlread.Field{Name: "Category", To: &a.Category, Optional: true}, xmlread.Field{Name: "Issuer", To: &a.Issuer, Optional: true, Verbatim: true},
 				xmlread.Field{Name: "XPathCategory", To: &category, Optional: true})
 			a.Value = literal.ReadXMLText(p.Reader, uri, category)

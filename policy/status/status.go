@@ -34,9 +34,9 @@ type Missing struct {
 	Issuer   string     // issuer, if the policy names one; otherwise ""
 }
 
-// Error is the reason why a result is Indeterminate.
+// Error is the reason why a result is Indeterminate, or a remark on another result.
 type Error struct {
-	// Code is the status code for machines. It is never OK.
+	// Code is the status code for machines. It is OK for a remark.
 	Code Code
 	// Message is for people: what was wrong, the value, and what was expected.
 	Message string

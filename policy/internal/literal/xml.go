@@ -17,7 +17,7 @@ const Namespace = "urn:oasis:names:tc:xacml:3.0:core:schema:wd-17"
 // returns the zero Value and makes r fail if the element is malformed.
 func ReadXML(r *xmlread.Reader) value.Value {
 	var uri, category string
-	r.Fields(xmlread.Field{Name: "DataType", To: &uri}, xmlread.Field{Name: "XPathCategory", To: &category, Optional: true})
+	r.OpenFields(xmlread.Field{Name: "DataType", To: &uri}, xmlread.Field{Name: "XPathCategory", To: &category, Optional: true})
 	return ReadXMLText(r, uri, category)
 }
 
