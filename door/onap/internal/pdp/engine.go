@@ -184,8 +184,9 @@ func (a *application) make(ctx context.Context, p *tosca.Entity, types Types) (t
 }
 
 // Check checks a policy before it is stored or deployed. It fails if the policy
-// cannot be translated, or if a guard has a number with which it makes no sense.
-// [Compile] accepts such a number, so that a catalog opens that has it already.
+// cannot be translated, if a guard has a number with which it makes no sense, or if
+// a rule or a property has an unknown name, or a value of another form.
+// [Compile] accepts these, so that a catalog opens that has them already.
 // A policy that belongs to no application is not checked. Check fails with the error
 // of ctx if that ends before.
 func Check(ctx context.Context, p *tosca.Entity, types Types) error {
@@ -195,7 +196,10 @@ func Check(ctx context.Context, p *tosca.Entity, types Types) error {
 		if !a.supports(typ, version) {
 			continue
 		}
-		_, err := a.make(ctx, p, types)
+		err := a.checkNames(p, types)
+		if err == nil {
+			_, err = a.make(ctx, p, types)
+		}
 		if err == nil && a.name == Guard {
 			err = checkNumbers(typ, p.Properties())
 		}
@@ -203,6 +207,21 @@ func Check(ctx context.Context, p *tosca.Entity, types Types) error {
 			return fmt.Errorf("policy %s: %w", p.ID(), err)
 		}
 		return nil
+	}
+	return nil
+}
+
+// checkNames checks the names of members and properties, of which [application.make]
+// ignores those that it does not know.
+func (a *application) checkNames(p *tosca.Entity, types Types) error {
+	typ, _ := p.Type()
+	switch {
+	case typ == typeToscaXACML && p.Properties() != nil:
+		return ruleShapes().check(p.Properties(), "properties")
+	case a.name == Guard:
+		return checkDeclared(p, types, "target") // the original's guards of every type may have it
+	case a.name == Match || a.name == Optimization:
+		return checkDeclared(p, types)
 	}
 	return nil
 }
