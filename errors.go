@@ -123,5 +123,5 @@ var (
 
 // Reason returns the text of an error without the operation and the store, which
 // the caller knows, if err is or wraps an [Error]. Otherwise it returns the whole
-// text.
+// text; "" for nil.
 func Reason(err error) string { return authz.Reason(err) }

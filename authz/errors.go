@@ -49,8 +49,11 @@ func (e *Error) Reason() string {
 }
 
 // Reason returns the text of err without the operation and the store, if err is
-// or wraps an [Error]. Otherwise it returns the whole text.
+// or wraps an [Error]. Otherwise it returns the whole text; "" for nil.
 func Reason(err error) string {
+	if err == nil {
+		return ""
+	}
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Reason()
 	}

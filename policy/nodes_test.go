@@ -12,7 +12,7 @@ import (
 // of several nodes, by a policy that permits everything. One decision is no answer to them.
 func TestNodeAttributes(t *testing.T) {
 	t.Parallel()
-	plan := compiled(t, &Policy{Header: Header{ID: "p", Version: "1.0", Algorithm: AlgorithmDenyUnlessPermit}, Rules: []Rule{{ID: "r", Effect: Permit}}})
+	plan := compiled(t, &Policy{Header: Header{ID: "p", Version: "1.0", Algorithm: AlgorithmRulesDenyUnlessPermit}, Rules: []Rule{{ID: "r", Effect: Permit}}})
 	for id, refused := range map[string]bool{
 		"urn:oasis:names:tc:xacml:3.0:profile:multiple:content-selector": true,
 		"urn:oasis:names:tc:xacml:2.0:resource:scope":                    true,
@@ -63,7 +63,7 @@ func TestXPathVersion(t *testing.T) {
 		"": true, "http://www.w3.org/TR/1999/REC-xpath-19991116": true, "http://www.w3.org/TR/1999/Rec-xpath-19991116": true,
 		"http://www.w3.org/TR/1999/rec-xpath-19991116": false, "http://www.w3.org/TR/2007/REC-xpath20-20070123": false,
 	} {
-		p := &Policy{Header: Header{ID: "p", Version: "1.0", Algorithm: AlgorithmDenyUnlessPermit, XPathVersion: version}}
+		p := &Policy{Header: Header{ID: "p", Version: "1.0", Algorithm: AlgorithmRulesDenyUnlessPermit, XPathVersion: version}}
 		if _, err := Compile(t.Context(), p, nil, CompileOptions{}); (err == nil) != want {
 			t.Errorf("%q: %v", version, err)
 		}

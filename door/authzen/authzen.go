@@ -94,7 +94,7 @@ func (s *service) findStore(ctx context.Context, name string) (*ostiary.Store, e
 	if name != "" {
 		st, err := door.FindStore(ctx, s.engine, Name, name)
 		if _, notID := storage.ParseStoreID(name); notID != nil && errors.Is(err, ostiary.ErrNoStore) {
-			return nil, &requestError{http.StatusNotFound, fmt.Sprintf("no such store: %q is no id, and no store has the alias for AuthZEN: ostiary store alias STORE %s %s sets it", name, Name, name)}
+			return nil, &requestError{http.StatusNotFound, fmt.Sprintf("no such store: %q is no id, and no store has the alias for AuthZEN: ostiary store alias STORE %s %s sets it; a policy domain has no such alias: use its id, which ostiary store list shows", name, Name, name)}
 		}
 		return st, err
 	}
@@ -102,7 +102,7 @@ func (s *service) findStore(ctx context.Context, name string) (*ostiary.Store, e
 	if errors.Is(err, ostiary.ErrNoStore) {
 		// The only store is never the default: after a store is deleted and another
 		// one is created, that one would answer silently.
-		return nil, &requestError{http.StatusBadRequest, "the path names no store: use /authzen/{store}/access/v1/…, or start the server with --authzen-store"}
+		return nil, &requestError{http.StatusBadRequest, "the path names no store: use /authzen/{store}/access/v1/…, or start the server with --authzen-store; a policy domain is named by its id, which ostiary store list shows"}
 	}
 	return st, err
 }

@@ -77,7 +77,7 @@ func TestStores(t *testing.T) {
 	const noStore = "the path names no store"
 	evaluate(configured, http.StatusOK, `{"decision":true}`)
 	evaluate(unset, http.StatusBadRequest, noStore)
-	evaluate(routerOf(t, w.engine, authzen.Options{Store: "frist"}), http.StatusNotFound, `no such store: "frist" is no id, and no store has the alias for AuthZEN: ostiary store alias STORE authzen frist sets it`)
+	evaluate(routerOf(t, w.engine, authzen.Options{Store: "frist"}), http.StatusNotFound, `no such store: "frist" is no id, and no store has the alias for AuthZEN: ostiary store alias STORE authzen frist sets it; a policy domain has no such alias: use its id, which ostiary store list shows`)
 	if err := w.engine.UpdateStore(ctx, id, replace("first", map[string]string{authzen.Name: "default"})); err != nil {
 		t.Fatal(err)
 	}

@@ -96,3 +96,11 @@ func TestCheckBound(t *testing.T) {
 		t.Errorf("a BoundError is ErrBound: %v, ErrMemory: %v", errors.Is(err, authz.ErrBound), errors.Is(err, authz.ErrMemory))
 	}
 }
+
+// TestReasonOfNil asks for the reason of no error.
+func TestReasonOfNil(t *testing.T) {
+	t.Parallel()
+	if text := authz.Reason(nil); text != "" {
+		t.Errorf("the reason of nil is %q", text)
+	}
+}

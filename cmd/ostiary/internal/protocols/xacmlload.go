@@ -2,6 +2,7 @@ package protocols
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -27,16 +28,23 @@ type loadedJSON struct {
 	Removed  int    `json:"removed"`
 }
 
+// olderRootName is the name of the root that load had as its default before [rootName].
+const olderRootName = "root"
+
 func (a *app) xacmlLoad() *cobra.Command {
 	var root string
 	var replace bool
 	cmd := &cobra.Command{Use: "load FOLDER", Short: "Load the policies of a folder into a policy domain", Args: cobra.ExactArgs(1),
 		Long: "Load the policies of a folder into a policy domain, in one change: either all of them decide afterwards, or none.\n" +
-			"The name of each policy is that of its file without the end. The policy with the name --root becomes the root.\n" +
+			"The name of each policy is that of its file without the end. The policy with the name --root becomes the root;\n" +
+			"without it, the domain must have a root already.\n" +
 			"With --store, the domain is that of a relation store, which the policies may ask, or the store that is a domain itself;\n" +
 			"otherwise it is the default domain. Text (.alfa) is stored as JSON.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			change, err := readChange(cmd.Context(), args[0], root)
+			if err == nil && change.Root == nil && !cmd.Flags().Changed("root") {
+				change, err = readChange(cmd.Context(), args[0], olderRootName)
+			}
 			if err != nil {
 				return err
 			}
@@ -46,12 +54,13 @@ func (a *app) xacmlLoad() *cobra.Command {
 			if change.Root == nil && replace {
 				return fmt.Errorf("%w: --replace removes the root, and %s has no policy with the name %s: name the new root with --root: expected one of %s", cli.ErrUsage, args[0], root, strings.Join(slices.Sorted(maps.Keys(change.Put)), ", "))
 			}
+			noRoot := fmt.Errorf("%w: the policy domain has no root, and %s has no policy with the name %s: name the root with --root: expected one of %s", cli.ErrUsage, args[0], root, strings.Join(slices.Sorted(maps.Keys(change.Put)), ", "))
 			change.Clear = replace
 			out := loadedJSON{Policies: len(change.Put), Root: change.Root != nil}
 			if a.Server != "" {
-				err = a.WithClient(cmd.Context(), false, nil, func(c *client.Client) error { return a.sendPolicies(cmd.Context(), c, change, &out) })
+				err = a.WithClient(cmd.Context(), false, nil, func(c *client.Client) error { return a.sendPolicies(cmd.Context(), c, change, noRoot, &out) })
 			} else {
-				err = a.loadPolicies(cmd.Context(), change, &out)
+				err = a.loadPolicies(cmd.Context(), change, noRoot, &out)
 			}
 			if err != nil {
 				return err
@@ -63,11 +72,11 @@ func (a *app) xacmlLoad() *cobra.Command {
 				}
 				cli.Printf(w, "loaded %s at revision %d, removed %d\n", text, out.Revision, out.Removed)
 				if !out.Root {
-					cli.Printf(w, "no policy has the name %s, so the root is the same as before: name another one with --root; without a root every decision is NotApplicable\n", root)
+					cli.Printf(w, "no policy has the name %s, so the root is the same as before: name another one with --root\n", root)
 				}
 			})
 		}}
-	cmd.Flags().StringVar(&root, "root", "root", "the name of the root policy, without the end of its file")
+	cmd.Flags().StringVar(&root, "root", rootName, "the name of the root policy, without the end of its file; without the flag also "+olderRootName)
 	cmd.Flags().BoolVar(&replace, "replace", false, "remove all other policies, and the present root, in the same change; the folder must have the new root")
 	return cmd
 }
@@ -113,12 +122,22 @@ func readSource(ctx context.Context, file string) (domain.Source, error) {
 	return domain.Source{Language: kind, Text: text}, err
 }
 
-// loadPolicies changes a domain in the data folder.
-func (a *app) loadPolicies(ctx context.Context, change domain.Change, out *loadedJSON) error {
+// loadPolicies changes a domain in the data folder. It fails with noRoot if the domain would
+// have no root, and so would decide nothing.
+func (a *app) loadPolicies(ctx context.Context, change domain.Change, noRoot error, out *loadedJSON) error {
 	return a.WithEngine(ctx, true, func(e *ostiary.Engine) error {
 		d, err := a.policyDomain(ctx, e)
 		if err != nil {
 			return err
+		}
+		if change.Root == nil {
+			p, err := d.Pin(ctx, domain.PinOptions{})
+			if err != nil {
+				return err
+			}
+			if p.Root() == nil {
+				return noRoot
+			}
 		}
 		done, err := d.Change(ctx, change)
 		out.Revision, out.Removed = uint64(done.Revision), done.Removed
@@ -142,8 +161,8 @@ func (a *app) policyDomain(ctx context.Context, e *ostiary.Engine) (*domain.Doma
 	return domains.FindOrMake(ctx, s.ID().String())
 }
 
-// sendPolicies changes a domain of a server.
-func (a *app) sendPolicies(ctx context.Context, c *client.Client, change domain.Change, out *loadedJSON) error {
+// sendPolicies changes a domain of a server, like loadPolicies.
+func (a *app) sendPolicies(ctx context.Context, c *client.Client, change domain.Change, noRoot error, out *loadedJSON) error {
 	path := "/xacml/v3/policies"
 	if a.Store != "" {
 		s, err := cli.Find(ctx, cli.NativeStores{Client: c}, a.Store)
@@ -151,6 +170,21 @@ func (a *app) sendPolicies(ctx context.Context, c *client.Client, change domain.
 			return err
 		}
 		path = "/stores/" + url.PathEscape(s.ID) + path
+	}
+	if change.Root == nil {
+		var found struct {
+			Root *struct{} `json:"root"`
+		}
+		_, err := c.Call(ctx, http.MethodGet, path+"?limit=1", nil, &found)
+		if at, ok := errors.AsType[*client.Error](err); ok && at.Status == http.StatusNotFound {
+			err = nil // the change makes the domain
+		}
+		if err != nil {
+			return err
+		}
+		if found.Root == nil {
+			return noRoot
+		}
 	}
 	put := map[string]any{}
 	for name, source := range change.Put {
