@@ -49,11 +49,11 @@ func (f *forwarding) run(ctx context.Context, as Forwarded) error {
 	as.Origin.Request, as.After = f.shared.forwarder.Next()
 	for first := true; ; first = false {
 		if !first && !f.again() {
-			return f.outcome(ctx, &as)
+			return f.outcome(&as)
 		}
 		target, own, err := f.shared.target(ctx)
 		if err != nil {
-			return f.outcome(ctx, &as)
+			return f.outcome(&as)
 		}
 		if deadline, ok := ctx.Deadline(); ok {
 			as.Timeout = max(time.Until(deadline), time.Millisecond)
@@ -79,17 +79,15 @@ func (f *forwarding) run(ctx context.Context, as Forwarded) error {
 			as.Repeated = as.Repeated || !errors.Is(err, ErrNotBegun)
 		}
 		if !f.pause(ctx) {
-			return f.outcome(ctx, &as)
+			return f.outcome(&as)
 		}
 	}
 }
 
-// outcome returns the refusal of a request that no node has answered.
-func (f *forwarding) outcome(ctx context.Context, as *Forwarded) *door.Refusal {
+// outcome returns the refusal of a request that no node has answered. At the deadline, too,
+// its outcome is not known if a node may have begun with it.
+func (f *forwarding) outcome(as *Forwarded) *door.Refusal {
 	if as.Repeated {
-		if why, ok := errors.AsType[*door.Refusal](ctx.Err()); ok {
-			return why // the deadline
-		}
 		return &door.Refusal{Reason: door.Lost}
 	}
 	return &door.Refusal{Reason: door.NoHolder}

@@ -255,7 +255,7 @@ func (n *node) writeObject(ctx context.Context, object string) error {
 }
 
 func (n *node) writeWith(ctx context.Context, e *ostiary.Engine, object string) error {
-	s, err := e.Store(ctx, n.w.id)
+	s, err := e.StoreAt(ctx, n.w.id, ostiary.MinimizeLatency()) // the write waits
 	if err == nil {
 		_, err = s.Write(ctx, ostiary.WriteRequest{Add: []rel.Tuple{tuple(object)}})
 	}
@@ -268,7 +268,7 @@ func (n *node) has(ctx context.Context, object string, c ostiary.Consistency) (b
 }
 
 func (n *node) hasWith(ctx context.Context, e *ostiary.Engine, object string, c ostiary.Consistency) (bool, error) {
-	s, err := e.Store(ctx, n.w.id)
+	s, err := e.StoreAt(ctx, n.w.id, c)
 	if err != nil {
 		return false, err
 	}

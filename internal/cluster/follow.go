@@ -15,8 +15,10 @@ import (
 // holder sends, and acknowledges what the engines of this node show.
 
 const (
-	// questionsMax bounds the questions that are not answered.
-	questionsMax = 64
+	// leasesMax bounds the answers that wait until the node shows the head that they name.
+	leasesMax = 64
+	// renewalsPerLease is how often a node asks in the time of a read lease.
+	renewalsPerLease = 3
 	// offersMax bounds the segments that wait to be applied, and PushBytes their bytes.
 	// A segment that is dropped is read from the log.
 	offersMax = 1024
@@ -29,7 +31,7 @@ type following struct {
 	holder Peer
 	epoch  uint64
 
-	renewNow chan struct{} // gets an element when a question is wanted at once
+	renewNow chan struct{} // gets an element when a question is to be asked at once
 	toSend   chan struct{} // gets an element when acknowledged moves
 	toShow   chan struct{} // gets an element when named or leases grow
 	offers   chan sharedlog.Passed
@@ -37,7 +39,9 @@ type following struct {
 	gone     chan struct{} // closed when the stream has ended
 
 	// The node's mu guards these.
-	questions []question           // not answered
+	asked     uint64               // the number of the last question
+	answered  uint64               // the number of the last one that was answered
+	questions []question           // not answered, and no older than a read lease
 	named     []sharedlog.Position // not shown
 	last      sharedlog.Position   // the last one that was named
 	leases    []readLease          // not usable before a head is shown
@@ -50,12 +54,15 @@ type following struct {
 type question struct {
 	number uint64
 	sent   time.Duration // C2: before it was sent
+	shown  uint64        // what the node showed
 }
 
 // readLease is a lease that can be used once the head of its grant is shown (C6).
 type readLease struct {
 	head  uint64
 	until time.Duration // 0 for an answer without a lease
+	// late is true if the node did not show the head yet when it asked.
+	late bool
 }
 
 // errLeft means that the node stops following a holder because another one has the
@@ -298,31 +305,36 @@ func (f *following) granted(g Grant) error {
 	now := n.opts.Clock.Now()
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if g.Number <= f.answered || g.Number > f.asked {
+		return fmt.Errorf("%w: the holder answers question %d, which is not open", ErrPeer, g.Number)
+	}
+	f.answered = g.Number
 	for len(f.questions) > 0 && f.questions[0].number < g.Number {
 		f.questions = f.questions[1:]
-	}
-	if len(f.questions) == 0 || f.questions[0].number != g.Number {
-		return fmt.Errorf("%w: the holder answers question %d, which is not open", ErrPeer, g.Number)
 	}
 	if g.Epoch != f.epoch || g.Head.Sequence < f.last.Sequence || g.Head.Sequence == f.last.Sequence && g.Head != f.last {
 		return fmt.Errorf("%w: the holder of epoch %d names the head %s of epoch %d after segment %s", ErrPeer, f.epoch, g.Head, g.Epoch, f.last)
 	}
-	sent := f.questions[0].sent
-	f.questions = f.questions[1:]
+	l := readLease{head: g.Head.Sequence, late: true}
+	if len(f.questions) > 0 && f.questions[0].number == g.Number {
+		q := f.questions[0]
+		f.questions = f.questions[1:]
+		l.late = q.shown < l.head
+		if g.Duration > 0 {
+			l.until = q.sent + g.Duration
+		}
+	}
 	if f.ended {
 		return nil
 	}
 	n.see(sharedlog.Lease{Holder: f.holder.ID, Epoch: g.Epoch, Renewals: g.Renewals}, now)
 	n.failed, n.joined = failures{}, true
-	if n.role != Follower {
+	if n.role != Follower || n.answers <= now {
 		n.setRole(Follower, f.holder)
 	}
+	n.answers = now + n.settings.HolderLease
 	f.name(g.Head)
-	l := readLease{head: g.Head.Sequence}
-	if g.Duration > 0 {
-		l.until = sent + g.Duration
-	}
-	if len(f.leases) < questionsMax {
+	if len(f.leases) < leasesMax {
 		f.leases = append(f.leases, l)
 	}
 	f.use(n.driver.Shown(), now)
@@ -339,15 +351,13 @@ func (f *following) use(shown uint64, now time.Duration) {
 		if f.ended {
 			continue
 		}
-		if l.until == 0 {
-			if int64(now) >= n.readUntil.Load() {
-				signal(f.renewNow) // the node has caught up
-			}
-			continue
-		}
 		if int64(l.until) > n.readUntil.Load() {
 			n.readUntil.Store(int64(l.until))
 			n.broadcast()
+		}
+		// The node has caught up now, or the lease was over when it came.
+		if again := l.late || l.until > 0; again && int64(now) >= n.readUntil.Load() {
+			signal(f.renewNow)
 		}
 	}
 }
@@ -392,34 +402,46 @@ func (f *following) shows(shown uint64) {
 	f.use(shown, now)
 }
 
+// ask returns the next question, or nil if there is none now. While a question is open, which
+// the holder answers once it has its lease, a read that waits for a lease needs no further one;
+// a renewal asks again in time. A question that is older than a read lease can grant nothing
+// any more.
+func (f *following) ask(renewal bool) Message {
+	n := f.n
+	if n.driver.Failed() != nil {
+		return nil // it shows nothing more, so it must not have a lease
+	}
+	now, shown := n.opts.Clock.Now(), n.driver.Shown()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for len(f.questions) > 0 && now-f.questions[0].sent >= n.settings.ReadLease {
+		f.questions = f.questions[1:]
+	}
+	if n.leaving || !renewal && len(f.questions) > 0 {
+		return nil
+	}
+	f.asked++
+	f.questions = append(f.questions, question{f.asked, now, shown})
+	return Renew{Number: f.asked, Applied: shown}
+}
+
 // send asks and acknowledges until ctx or the stream ends.
 func (f *following) send(ctx context.Context) {
 	n := f.n
-	var number, acknowledged uint64
+	var acknowledged uint64
+	interval := n.settings.ReadLease / renewalsPerLease
 	renewal := time.NewTimer(0)
 	defer renewal.Stop()
-	ask := func() Message {
-		renewal.Reset(n.settings.ReadLease / 3)
-		if n.driver.Failed() != nil {
-			return nil // it shows nothing more, so it must not have a lease
-		}
-		now := n.opts.Clock.Now()
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		if len(f.questions) >= questionsMax || n.leaving {
-			return nil
-		}
-		number++
-		f.questions = append(f.questions, question{number, now})
-		return Renew{Number: number, Applied: n.driver.Shown()}
-	}
 	for {
 		var m Message
 		select {
 		case <-renewal.C:
-			m = ask()
+			renewal.Reset(interval)
+			m = f.ask(true)
 		case <-f.renewNow:
-			m = ask()
+			if m = f.ask(false); m != nil {
+				renewal.Reset(interval)
+			}
 		case <-f.toSend:
 			n.mu.Lock()
 			at := f.shown

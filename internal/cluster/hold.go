@@ -200,11 +200,16 @@ func (n *Node) lead(ctx context.Context, h *hold) error {
 		return context.Canceled
 	}
 	n.head, n.failed, n.joined = at, failures{}, true
+	n.serve(h, now)
+	return nil
+}
+
+// serve makes the node append and grant. The caller holds n.mu.
+func (n *Node) serve(h *hold, now time.Duration) {
 	n.writes.Store(h.lease.Epoch)
 	n.readUntil.Store(int64(h.until))
 	n.setRole(Holder, n.self)
 	n.answerAll(now)
-	return nil
 }
 
 // note notes why the log or the holder cannot be reached.
@@ -289,6 +294,7 @@ func (n *Node) renewed(h *hold, lease sharedlog.Lease, until time.Duration) {
 	}
 	if n.role == Holder && !h.stopped {
 		n.readUntil.Store(int64(h.until))
+		n.answerAll(now)
 	}
 	n.broadcast()
 }
@@ -396,12 +402,11 @@ func (n *Node) HandOver(ctx context.Context, to storage.NodeID) error {
 		h.cancel()
 		return fmt.Errorf("hand the role over to node %x: %w", peer.ID[:4], err)
 	}
+	now := n.opts.Clock.Now()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	h.stopped, n.draining = false, false
-	n.writes.Store(h.lease.Epoch)
-	n.readUntil.Store(int64(h.until))
-	n.setRole(Holder, n.self)
+	n.serve(h, now)
 	return fmt.Errorf("hand the role over to node %x: %w", peer.ID[:4], err)
 }
 

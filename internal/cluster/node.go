@@ -75,12 +75,13 @@ type Node struct {
 	// its number of renewals was seen first.
 	lease   sharedlog.Lease
 	seen    time.Duration
-	holder  Peer       // the node that is followed
-	failed  failures   // see Status.Failure
-	joined  bool       // see Status.Joined
-	follows *following // the last stream to a holder
-	leaving bool       // the node is being closed, and wants no read lease
-	hold    *hold      // nil unless the node is the holder, or takes the role over
+	holder  Peer          // the node that is followed
+	answers time.Duration // until then it counts as reachable, see [Node.begin]
+	failed  failures      // see Status.Failure
+	joined  bool          // see Status.Joined
+	follows *following    // the last stream to a holder
+	leaving bool          // the node is being closed, and wants no read lease
+	hold    *hold         // nil unless the node is the holder, or takes the role over
 	// renewals is the highest number of renewals of a lease that this node has tried.
 	renewals uint64
 	// draining is true while the holder waits for the writes that have begun, and begun
@@ -471,12 +472,17 @@ func (n *Node) Begin(ctx context.Context) bool {
 
 // begin returns the holder and the role of this node. As the holder with a lease it counts
 // a write, which ends with ctx; it is Resigned as soon as it hands its role over, and
-// Looking without a lease. changed is closed when that changes.
+// Looking without a lease. A follower is Looking, too, if the holder has not answered it for
+// the time of a lease: a write that is sent to a node that does not answer has an outcome
+// that is not known. changed is closed when that changes.
 func (n *Node) begin(ctx context.Context) (holder Peer, role Role, changed <-chan struct{}) {
-	leased := n.leased() // a holder whose lease has run out may have a successor
+	now := n.opts.Clock.Now()
+	leased := int64(now) < n.readUntil.Load() // a holder whose lease has run out may have a successor
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
+	case n.role == Follower && n.answers <= now:
+		return Peer{}, Looking, n.change()
 	case n.role != Holder:
 		return n.holder, n.role, n.change()
 	case n.draining:

@@ -119,6 +119,51 @@ func TestFollowerPaused(t *testing.T) {
 	})
 }
 
+// TestQuestionsWhileLeaseIsOver cuts the holder from the log until its lease is over, while
+// readers that never pause ask on the others, which may not take over. After the renewal every
+// node has a read lease again, and its reads ask the log no more.
+func TestQuestionsWhileLeaseIsOver(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 3, func(i int, n *node) {
+			if i > 0 {
+				n.options.Reluctance = -1
+			}
+		})
+		holder := w.holder()
+		object := w.mustWrite()
+		reading, stop := context.WithCancel(t.Context())
+		var readers sync.WaitGroup
+		for _, n := range w.others(holder) {
+			for range 3 {
+				readers.Go(func() {
+					for reading.Err() == nil {
+						if ok, err := n.has(reading, object, ostiary.Acknowledged()); !ok && reading.Err() == nil {
+							t.Errorf("a read: %t, error %v", ok, err)
+						}
+						time.Sleep(oneWay / 10)
+					}
+				})
+			}
+		}
+		holder.host.CutLog(true)
+		for holder.cluster.Leads() {
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(lease)
+		holder.host.CutLog(false)
+		w.settle()
+		stop()
+		readers.Wait()
+		time.Sleep(2 * lease)
+		for i, n := range w.nodes {
+			if n.cluster.Status().ReadRemaining == 0 {
+				t.Errorf("node %d has lost its read lease: %+v", i, n.cluster.Status())
+			}
+		}
+		w.mustShow(w.mustWrite(), w.nodes...)
+	})
+}
+
 // TestBothPaused pauses the holder and another node in turn.
 func TestBothPaused(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -732,6 +777,40 @@ func (l *quietLog) Head(ctx context.Context, shard sharedlog.Shard) (sharedlog.P
 		time.Sleep(l.headTakes)
 	}
 	return at, err
+}
+
+// TestWriteOfCutFollower cuts a follower from the other nodes, but not from the log, and its
+// stream goes on, as over a network that loses all packets. Once the holder has not answered
+// for the time of a lease, the node sends it no more writes: they wait, and fail as those that
+// no node takes. Afterwards it finds the holder again.
+func TestWriteOfCutFollower(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 3, func(_ int, n *node) { n.w.network.KeepAlive = time.Minute })
+		holder := w.holder()
+		far := w.others(holder)[0]
+		for _, other := range w.others(far) {
+			w.network.Cut(far.host, other.host, true)
+		}
+		time.Sleep(2 * lease)
+		if s := far.cluster.Status(); s.Role != cluster.Follower || s.ReadRemaining > 0 {
+			t.Fatalf("the node that is cut off: %+v", s)
+		}
+		if to, _, err := far.cluster.AwaitHolder(within(t, time.Second)); !errors.Is(err, storage.ErrNotHolder) {
+			t.Errorf("a write is sent to node %x: %v", to.ID[:4], err)
+		}
+		waiting := make(chan error, 1)
+		go func() {
+			_, _, err := far.cluster.AwaitHolder(within(t, time.Minute))
+			waiting <- err
+		}()
+		for _, other := range w.others(far) {
+			w.network.Cut(far.host, other.host, false)
+		}
+		if err := <-waiting; err != nil {
+			t.Errorf("a write that waits until the node is connected again: %v", err)
+		}
+		w.settle()
+	})
 }
 
 // TestEarlierConfirmation requires that a read without a lease does not rest on a look at

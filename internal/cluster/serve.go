@@ -308,8 +308,8 @@ func (n *Node) receive(f *follower, s *session, m Message) error {
 	return nil
 }
 
-// answerAll answers the questions that came before this node could grant anything. The
-// caller holds n.mu.
+// answerAll answers the questions that came while this node could grant nothing: before it
+// was the holder, or while its lease was over. The caller holds n.mu.
 func (n *Node) answerAll(now time.Duration) {
 	for _, f := range n.followers {
 		if f.session != nil && f.session.open > 0 {
@@ -328,7 +328,7 @@ func (n *Node) answer(f *follower, s *session, now time.Duration) {
 	now = max(now, s.came) // the follower counts from before that
 	own := n.hold.until - now
 	if own <= 0 {
-		return // the follower asks again
+		return // the renewal of the lease answers it
 	}
 	g := Grant{Number: s.open, Epoch: n.hold.lease.Epoch, Renewals: n.hold.lease.Renewals, Head: at}
 	s.open = 0

@@ -160,6 +160,7 @@ type Readiness struct {
 	Node   struct {
 		Node, Role, Holder, Failure string
 		Shown                       uint64
+		ReadLeaseMillis             int64
 		Version                     uint32
 	}
 }

@@ -204,7 +204,7 @@ func (c *client) read(ctx context.Context, p *process, k history.Kind) {
 }
 
 func (w *world) check(ctx context.Context, p *process, object rel.Object, relation, user string, c ostiary.Consistency) (s *ostiary.Store, r ostiary.CheckResult, err error) {
-	s, err = p.engine.Store(ctx, w.id)
+	s, err = p.engine.StoreAt(ctx, w.id, c)
 	if err == nil {
 		r, err = s.Check(ctx, ostiary.CheckRequest{Object: object, Relation: relation, Subject: rel.Subject{Type: "user", ID: user},
 			QueryOptions: ostiary.QueryOptions{Consistency: c}})

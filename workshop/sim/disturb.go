@@ -3,7 +3,11 @@ package sim
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/rel"
 )
 
 // A fault of one node, with its weight. Each ends before the next one of the node
@@ -192,6 +196,40 @@ func (m *machine) maintain(p *process) {
 	if s, err := p.engine.Store(ctx, m.world.id); err == nil {
 		_, _ = s.Collect(ctx)
 	}
+}
+
+// Numbers of stall.
+const (
+	stallMin    = 1600 * time.Millisecond
+	stallMax    = 3 * time.Second
+	readersEach = 3 // of a node
+)
+
+// stall lets the log stall for longer than the leases, while readers ask all the time for
+// what was acknowledged. The node that writes may reach the log later than the others do.
+func (w *world) stall() {
+	holder := w.holder(w.machines[0].process.Load())
+	reading, stop := context.WithCancel(w.ctx)
+	var readers sync.WaitGroup
+	w.stalls.close()
+	for _, m := range w.machines {
+		for range readersEach {
+			readers.Go(func() {
+				for reading.Err() == nil {
+					_, _, _ = w.check(reading, m.process.Load(), rel.Object{Type: "doc", ID: "0"}, "viewer", "anne", ostiary.Consistency{})
+					time.Sleep(time.Duration(w.random(int(time.Millisecond))))
+				}
+			})
+		}
+	}
+	time.Sleep(stallMin + time.Duration(w.random(int(stallMax-stallMin))))
+	holder.link.down.Store(true)
+	w.stalls.open()
+	time.Sleep(time.Duration(w.random(int(time.Second))))
+	holder.link.down.Store(false)
+	time.Sleep(time.Duration(w.random(int(time.Second))))
+	stop()
+	readers.Wait()
 }
 
 // restore restores the log from a backup, once, while the clients call.

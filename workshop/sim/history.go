@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -190,12 +191,23 @@ func (w *world) agree() error {
 			return fmt.Errorf("a node has stopped: node %d: %w", m.number, failed)
 		case w.isAhead(at):
 			return fmt.Errorf("a node serves, although it knows more than the restored log: node %d", m.number)
+		case at.node != nil && !w.restored.Load() && at.node.Status().ReadRemaining == 0:
+			return fmt.Errorf("in the end a node has no read lease: node %d:%s", m.number, w.statuses())
 		}
 		if err := w.agrees(at, p); err != nil {
 			return fmt.Errorf("in the end a node does not show the state of the log: node %d: %w", m.number, err)
 		}
 	}
 	return nil
+}
+
+// statuses describes what the coordinated nodes know, one line each.
+func (w *world) statuses() string {
+	var out strings.Builder
+	for _, m := range w.machines {
+		fmt.Fprintf(&out, "\nnode %d: %+v", m.number, m.process.Load().node.Status())
+	}
+	return out.String()
 }
 
 // agrees compares what a node shows with the state that follows from the log.

@@ -20,7 +20,8 @@ var (
 	errKilled = errors.New("the process was killed")
 )
 
-// gate holds back everything that a paused process does.
+// gate holds back everything that a paused process does, or the requests to a log that
+// stalls.
 type gate struct {
 	mu     sync.Mutex
 	opened chan struct{} // closed when the pause ends; nil while there is none
@@ -43,13 +44,18 @@ func (g *gate) open() {
 	}
 }
 
+// closed returns a channel that is closed when the gate is opened; nil if it is open.
+func (g *gate) closed() <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.opened
+}
+
 // pass returns when the process is not paused. It does not end with a context, because
 // a paused process does not notice that either.
 func (g *gate) pass() {
 	for {
-		g.mu.Lock()
-		opened := g.opened
-		g.mu.Unlock()
+		opened := g.closed()
 		if opened == nil {
 			return
 		}
@@ -131,6 +137,9 @@ func (l *link) do(ctx context.Context, op func(ctx context.Context) error, again
 	case what == twice && again != nil:
 		l.later(again)
 	}
+	if err := l.awaitLog(ctx, again); err != nil {
+		return err
+	}
 	err := op(context.WithoutCancel(ctx))
 	if what == lostAnswer {
 		return errLink
@@ -139,6 +148,27 @@ func (l *link) do(ctx context.Context, op func(ctx context.Context) error, again
 		return lost
 	}
 	return err
+}
+
+// awaitLog waits while the log stalls. It carries a request out later, as a database does that
+// has got it, if the caller leaves meanwhile.
+func (l *link) awaitLog(ctx context.Context, again func(ctx context.Context) error) error {
+	stalls := l.of.world.stalls.closed()
+	if stalls == nil {
+		return nil
+	}
+	select {
+	case <-stalls:
+		return nil
+	case <-ctx.Done():
+	}
+	if again != nil {
+		l.of.world.late.Go(func() {
+			<-stalls
+			_ = again(context.Background()) // nobody gets the answer
+		})
+	}
+	return ctx.Err()
 }
 
 // fate is what happens to a request on a lossy link.
@@ -230,6 +260,9 @@ func (l *link) Wait(ctx context.Context, shard sharedlog.Shard, after uint64) er
 	waiting, cancel := context.WithTimeout(ctx, time.Duration(l.of.random(1000))*time.Millisecond)
 	defer cancel()
 	_ = l.log.Wait(waiting, shard, after) // fails only when its context ends
+	if err := l.awaitLog(ctx, nil); err != nil {
+		return err
+	}
 	return l.travel(ctx)
 }
 

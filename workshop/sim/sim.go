@@ -30,6 +30,8 @@ const (
 	// settleTime is how long the nodes have, once all faults have ended, until they must
 	// agree.
 	settleTime = 15 * time.Second
+	// stallsOf is how many coordinated runs there are for one at whose end the log stalls.
+	stallsOf = 3
 	// filesEvery is how many runs there are for one with folders of Pebble, which takes
 	// several times as long.
 	filesEvery = 8
@@ -51,6 +53,8 @@ type world struct {
 	// network connects the nodes if they are coordinated: one of them writes, and the
 	// others have read leases. Otherwise every node writes.
 	network *clustertest.Network
+
+	stalls gate // closed while the log does not answer, see stall
 
 	// over is closed when the clients have ended.
 	over chan struct{}
@@ -158,6 +162,10 @@ func (w *world) play() error {
 			m.recover(m.process.Load(), failed)
 			time.Sleep(settleTime)
 		}
+	}
+	if w.network != nil && w.random(stallsOf) == 0 {
+		w.stall()
+		time.Sleep(settleTime)
 	}
 	synctest.Wait()
 	return w.agree()
