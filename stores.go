@@ -105,17 +105,24 @@ func (c *creations) begin(ctx context.Context, r *snapshot.Runtime) (done func()
 	}, nil
 }
 
-// Store returns a store by its id, or [ErrNoStore]. It does not load the store. It fails
-// with [ErrForbidden] if the caller of ctx may not read the store; see [WithAccess].
+// Store returns a store by its id, or [ErrNoStore], also if another node has deleted it. It
+// does not load the store. It fails with [ErrForbidden] if the caller of ctx may not read the
+// store; see [WithAccess].
 func (e *Engine) Store(ctx context.Context, id storage.StoreID) (*Store, error) {
+	return e.StoreAt(ctx, id, Acknowledged())
+}
+
+// StoreAt is [Engine.Store] for a read with a consistency: with [MinimizeLatency] it does not
+// wait for what another node has changed.
+func (e *Engine) StoreAt(ctx context.Context, id storage.StoreID, at Consistency) (*Store, error) {
 	const op = "find store"
-	s, err := e.store(ctx, op, id)
+	s, err := e.store(ctx, op, id, at)
 	return found(ctx, op, s, err, storage.StoreInfo{ID: id})
 }
 
-func (e *Engine) store(ctx context.Context, op string, id storage.StoreID) (*Store, error) {
-	if e.runtime.Closed() {
-		return nil, errs.Wrap(op, id, ErrClosed)
+func (e *Engine) store(ctx context.Context, op string, id storage.StoreID, at Consistency) (*Store, error) {
+	if err := e.beforeLookup(ctx, at); err != nil {
+		return nil, errs.Wrap(op, id, err)
 	}
 	e.mu.RLock()
 	s := e.stores[id]
@@ -129,7 +136,7 @@ func (e *Engine) store(ctx context.Context, op string, id storage.StoreID) (*Sto
 		}
 	}
 	info, err := e.runtime.Driver.Store(ctx, id)
-	if errors.Is(err, storage.ErrNoStore) {
+	if errors.Is(err, storage.ErrNoStore) && at == MinimizeLatency() {
 		// Another node may have created it a moment ago.
 		if err = e.runtime.BeforeRead(ctx); err == nil {
 			info, err = e.runtime.Driver.Store(ctx, id)
@@ -142,6 +149,18 @@ func (e *Engine) store(ctx context.Context, op string, id storage.StoreID) (*Sto
 		return nil, errs.Wrap(op, id, err)
 	}
 	return e.handle(info), nil
+}
+
+// beforeLookup returns when a read with a consistency may look a store up. It fails if the
+// engine is closed.
+func (e *Engine) beforeLookup(ctx context.Context, at Consistency) error {
+	switch {
+	case e.runtime.Closed():
+		return ErrClosed
+	case at == MinimizeLatency():
+		return nil
+	}
+	return e.runtime.BeforeRead(ctx)
 }
 
 // Exists returns nil if a store of this engine exists. It fails with [ErrNoStore] if the
@@ -171,13 +190,8 @@ func (e *Engine) StoreByAliasAt(ctx context.Context, door, alias string, at Cons
 }
 
 func (e *Engine) storeByAlias(ctx context.Context, op, door, alias string, at Consistency) (*Store, error) {
-	if e.runtime.Closed() {
-		return nil, errs.Wrap(op, storage.StoreID{}, ErrClosed)
-	}
-	if at != MinimizeLatency() {
-		if err := e.runtime.BeforeRead(ctx); err != nil {
-			return nil, errs.Wrap(op, storage.StoreID{}, err)
-		}
+	if err := e.beforeLookup(ctx, at); err != nil {
+		return nil, errs.Wrap(op, storage.StoreID{}, err)
 	}
 	key, version, creations := aliasKey{door, alias}, uint64(0), uint64(0)
 	var info storage.StoreInfo

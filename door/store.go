@@ -13,11 +13,10 @@ func FindStore(ctx context.Context, e *ostiary.Engine, door, name string) (*osti
 	return FindStoreAt(ctx, e, door, name, ostiary.Acknowledged())
 }
 
-// FindStoreAt is [FindStore] for a read with a consistency, see
-// [ostiary.Engine.StoreByAliasAt].
+// FindStoreAt is [FindStore] for a read with a consistency, see [ostiary.Engine.StoreAt].
 func FindStoreAt(ctx context.Context, e *ostiary.Engine, door, name string, at ostiary.Consistency) (*ostiary.Store, error) {
 	if id, err := storage.ParseStoreID(name); err == nil {
-		return e.Store(ctx, id)
+		return e.StoreAt(ctx, id, at)
 	}
 	return e.StoreByAliasAt(ctx, door, name, at)
 }

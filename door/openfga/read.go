@@ -20,7 +20,7 @@ func (s *service) read(ctx context.Context, c *headers, in *wire.ReadRequest) (p
 	if err := validateMessage(readRequestMessage(in)); err != nil {
 		return page, "", err
 	}
-	st, err := s.store(ctx, in.StoreID)
+	st, err := s.store(ctx, in.StoreID, c.lookup(in.Consistency))
 	if err != nil {
 		return page, "", err
 	}

@@ -125,14 +125,24 @@ func (c *headers) setRevision(ctx context.Context, s *ostiary.Store, r storage.R
 	return translateError(err)
 }
 
-// store finds a store by its id. The caller has checked the form of the id.
-func (s *service) store(ctx context.Context, id string) (*ostiary.Store, error) {
+// store finds a store by its id, for a read with a consistency. The caller has checked the
+// form of the id.
+func (s *service) store(ctx context.Context, id string, at ostiary.Consistency) (*ostiary.Store, error) {
 	parsed, err := storage.ParseStoreID(id)
 	if err != nil { // the right letters, but more than 128 bits
 		return nil, failf(codeStoreNotFound, "Store ID not found")
 	}
-	st, err := s.engine.Store(ctx, parsed)
+	st, err := s.engine.StoreAt(ctx, parsed, at)
 	return st, translateError(err)
+}
+
+// lookup returns the consistency with which a call looks its store and its model up:
+// [ostiary.MinimizeLatency] if it prefers that and needs no revision.
+func (c *headers) lookup(consistency int32) ostiary.Consistency {
+	if consistency == wire.ConsistencyMinimizeLatency && c.revision == "" {
+		return ostiary.MinimizeLatency()
+	}
+	return ostiary.Acknowledged()
 }
 
 // consistency translates the consistency preference of a read.
@@ -146,10 +156,8 @@ func (s *service) consistency(ctx context.Context, c *headers, st *ostiary.Store
 		return ostiary.FullyConsistent(), nil
 	case token != "":
 		return ostiary.AtLeast(token), nil
-	case consistency == wire.ConsistencyMinimizeLatency:
-		return ostiary.MinimizeLatency(), nil
 	}
-	return ostiary.Acknowledged(), nil
+	return c.lookup(consistency), nil
 }
 
 // checkRevision fails if the request has a token that is not one of the store. It
@@ -167,7 +175,7 @@ func checkRevision(ctx context.Context, c *headers, st *ostiary.Store) error {
 // storeAt is [service.store] for a call that chooses no revision. It checks the
 // request's token.
 func (s *service) storeAt(ctx context.Context, c *headers, id string) (*ostiary.Store, error) {
-	st, err := s.store(ctx, id)
+	st, err := s.store(ctx, id, ostiary.Acknowledged())
 	if err != nil {
 		return nil, err
 	}
@@ -212,18 +220,15 @@ type target struct {
 // open finds the store and the model, the newest one if model is "". It sets the
 // headers of the response.
 func (s *service) open(ctx context.Context, c *headers, store, model string, consistency int32) (p target, err error) {
-	st, err := s.store(ctx, store)
+	at := c.lookup(consistency)
+	st, err := s.store(ctx, store, at)
 	if err != nil {
 		if toFailure(err).code == codeStoreNotFound {
 			return p, noModel(store, model)
 		}
 		return p, err
 	}
-	newest := ostiary.Acknowledged()
-	if consistency == wire.ConsistencyMinimizeLatency && c.revision == "" {
-		newest = ostiary.MinimizeLatency()
-	}
-	info, compiled, err := st.CompiledAt(ctx, model, newest)
+	info, compiled, err := st.CompiledAt(ctx, model, at)
 	if err != nil {
 		if errors.Is(err, ostiary.ErrNoSchema) || errors.Is(err, ostiary.ErrNoStore) {
 			return p, cmp.Or(namespaceHint(ctx, st, model), noModel(store, model))
@@ -231,7 +236,7 @@ func (s *service) open(ctx context.Context, c *headers, store, model string, con
 		return p, translateError(err)
 	}
 	c.model = info.ID
-	at, err := s.consistency(ctx, c, st, consistency)
+	at, err = s.consistency(ctx, c, st, consistency)
 	return target{s, c, st, compiled, model == "", at}, err
 }
 

@@ -56,7 +56,7 @@ func (s *service) deleteStore(ctx context.Context, _ *headers, in *openfgav1.Del
 	if err := validateMessage(in); err != nil {
 		return nil, err
 	}
-	st, err := s.store(ctx, in.GetStoreId())
+	st, err := s.store(ctx, in.GetStoreId(), ostiary.Acknowledged())
 	if err == nil {
 		err = translateError(s.engine.DeleteStore(ctx, st.ID()))
 	}

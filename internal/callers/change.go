@@ -146,7 +146,7 @@ func (r *Registry) Revoke(ctx context.Context, name string) (*Key, error) {
 
 // List returns the keys that the caller of ctx may see, by their names.
 func (r *Registry) List(ctx context.Context) (keys []*Key, err error) {
-	at, err := r.newest(ctx)
+	at, err := r.confirmed(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +161,7 @@ func (r *Registry) List(ctx context.Context) (keys []*Key, err error) {
 
 // Find returns a key by its name.
 func (r *Registry) Find(ctx context.Context, name string) (*Key, error) {
-	at, err := r.newest(ctx)
+	at, err := r.confirmed(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -173,7 +173,16 @@ func (v *value) remove(id string) {
 
 // newest returns the keys at the newest revision, see [system.Documents.Newest].
 func (r *Registry) newest(ctx context.Context) (*replica.At[*value], error) {
-	at, err := r.documents.Newest(ctx)
+	return r.noted(r.documents.Newest(ctx))
+}
+
+// confirmed returns the keys at the newest revision, see [system.Documents.Confirmed].
+func (r *Registry) confirmed(ctx context.Context) (*replica.At[*value], error) {
+	return r.noted(r.documents.Confirmed(ctx))
+}
+
+// noted returns keys that were read, and notes whether there are any.
+func (r *Registry) noted(at *replica.At[*value], err error) (*replica.At[*value], error) {
 	if at == nil && err == nil {
 		at = noKeys
 	}

@@ -69,18 +69,22 @@ func (d *Documents[T]) Create(ctx context.Context) (*Stored[T], error) {
 // that may lack acknowledged writes uses what it has: the request that follows finds out
 // whether it may be answered.
 func (d *Documents[T]) Newest(ctx context.Context) (*replica.At[T], error) {
+	at, err := d.Confirmed(ctx)
+	if loaded := d.Loaded(); loaded != nil && errors.Is(err, ostiary.ErrNoLease) {
+		return loaded, nil
+	}
+	return at, err
+}
+
+// Confirmed is [Documents.Newest] for a request that asks for the documents themselves: it
+// fails with ErrNoLease on a node that may lack acknowledged writes.
+func (d *Documents[T]) Confirmed(ctx context.Context) (*replica.At[T], error) {
 	ctx = Context(ctx)
 	s, err := d.Find(ctx)
-	if err == nil && s != nil {
-		var at *replica.At[T]
-		if at, err = s.Newest(ctx); err == nil {
-			return at, nil
-		}
+	if s == nil || err != nil {
+		return nil, err
 	}
-	if at := d.Loaded(); at != nil && errors.Is(err, ostiary.ErrNoLease) {
-		return at, nil
-	}
-	return nil, err
+	return s.Newest(ctx)
 }
 
 // Found returns the replica that Find returned last, or nil. It does not look at the store.
