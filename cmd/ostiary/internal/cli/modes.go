@@ -24,7 +24,7 @@ func CheckKeysMode(file string) error {
 		return err
 	}
 	if mode := info.Mode().Perm(); mode&keysForbidden != 0 {
-		return fmt.Errorf("%w: the file of keys %s has mode %04o, so other users can read or change it: run chmod 600 %s", ErrUsage, file, mode, file)
+		return fmt.Errorf("%w: the file of keys %s has mode %04o, so other users can read or change it: run chmod 600 %s (for a secret of Kubernetes, set defaultMode: 0440)", ErrUsage, file, mode, file)
 	}
 	return nil
 }

@@ -83,6 +83,11 @@ func (f *nodesFlags) files() (*certificate.Files, error) {
 			usage("--log needs --%s: \"ostiary node certificate\" makes the files", file.flag)
 		}
 	}
+	if f.key != "" {
+		if err := cli.CheckKeysMode(f.key); err != nil {
+			errs = append(errs, fmt.Errorf("--nodes-key: %w", err))
+		}
+	}
 	if len(f.zone) > zoneBytesMax || !utf8.ValidString(f.zone) || strings.ContainsFunc(f.zone, unicode.IsControl) {
 		usage("invalid --zone %q: expected at most %d bytes of printable text", f.zone, zoneBytesMax)
 	}

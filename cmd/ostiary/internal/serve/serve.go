@@ -591,11 +591,19 @@ func (f *serveFlags) certificate() (*server.Certificate, func() error, error) {
 	if f.tlsCert == "" || f.tlsKey == "" {
 		return nil, nil, fmt.Errorf("%w: --tls-cert and --tls-key must be set together", cli.ErrUsage)
 	}
+	if err := cli.CheckKeysMode(f.tlsKey); err != nil {
+		return nil, nil, fmt.Errorf("--tls-key: %w", err)
+	}
 	c, err := server.NewCertificate(f.tlsCert, f.tlsKey)
 	if err != nil {
 		return nil, nil, err
 	}
-	return c, c.Reload, nil
+	return c, func() error {
+		if err := cli.CheckKeysMode(f.tlsKey); err != nil {
+			return fmt.Errorf("--tls-key: %w", err)
+		}
+		return c.Reload()
+	}, nil
 }
 
 // clientAuthorities returns the authorities of client certificates, or nil without any.
