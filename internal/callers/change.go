@@ -67,19 +67,48 @@ func (r *Registry) Create(ctx context.Context, n NewKey) (*Made, error) {
 		if err := r.permits(ctx, v, k); err != nil {
 			return nil, err
 		}
-		if v.byName[k.Name] != nil {
+		if old := v.byName[k.Name]; old != nil && !old.expired(r.now()) {
 			return nil, fmt.Errorf("%w: %q", ErrKeyExists, k.Name)
 		}
-		if len(v.byID) >= KeysMax {
+		document, err := k.document()
+		w := &ostiary.WriteRequest{Documents: []ostiary.Document{document}, Add: k.tuples(), OnMissing: ostiary.Ignore}
+		if live := r.removeExpired(v, k.Name, w); live >= KeysMax {
 			return nil, &ostiary.BoundError{Name: "KeysMax", Max: KeysMax, Got: KeysMax + 1}
 		}
-		document, err := k.document()
-		return &ostiary.WriteRequest{Documents: []ostiary.Document{document}, Add: k.tuples()}, err
+		return w, err
 	})
 	if err != nil {
 		return nil, err
 	}
 	return m, nil
+}
+
+// expiredMax is how many expired keys the creation of another one removes, as long as they
+// have at most expiredTuples tuples together.
+const expiredMax, expiredTuples = 50, 400
+
+// removeExpired adds to a write the removal of keys that have expired: of the one with a
+// name, and of some others. It returns how many keys have not expired. Nothing else removes
+// expired keys, so that a system whose last key expires does not become one without keys.
+func (r *Registry) removeExpired(v *value, name string, w *ostiary.WriteRequest) (live int) {
+	now := r.now()
+	for _, old := range v.byID {
+		switch {
+		case !old.expired(now):
+			live++
+		case old.Name == name || len(w.RemoveDocuments) < expiredMax && len(w.Remove) < expiredTuples:
+			old.removeBy(w)
+		}
+	}
+	return live
+}
+
+// removeBy adds the removal of the key to a write.
+func (k *Key) removeBy(w *ostiary.WriteRequest) {
+	w.RemoveDocuments = append(w.RemoveDocuments, ostiary.DocumentKey{Kind: keyType, Key: k.ID})
+	for _, t := range k.tuples() {
+		w.Remove = append(w.Remove, t.Key())
+	}
 }
 
 // repeated fails with [ostiary.ErrUncertain] if the request was sent to another node before
@@ -132,13 +161,11 @@ func (r *Registry) Rotate(ctx context.Context, name string, keep time.Duration) 
 func (r *Registry) Revoke(ctx context.Context, name string) (*Key, error) {
 	var k *Key
 	err := r.change(ctx, func(v *value) (_ *ostiary.WriteRequest, err error) {
-		if k, err = r.known(ctx, v, name); err != nil {
+		if k, err = r.known(ctx, v, name); err != nil && (k == nil || !administersAll(ctx, v)) {
 			return nil, err
 		}
-		w := &ostiary.WriteRequest{RemoveDocuments: []ostiary.DocumentKey{{Kind: keyType, Key: k.ID}}, OnMissing: ostiary.Ignore}
-		for _, t := range k.tuples() {
-			w.Remove = append(w.Remove, t.Key())
-		}
+		w := &ostiary.WriteRequest{OnMissing: ostiary.Ignore}
+		k.removeBy(w)
 		return w, nil
 	})
 	return k, err
@@ -343,7 +370,14 @@ func (r *Registry) permits(ctx context.Context, v *value, k *Key) error {
 // sees reports whether the caller of ctx may see a key.
 func sees(ctx context.Context, k *Key) bool {
 	callers, own := callersOf(ctx)
-	return own || slices.ContainsFunc(callers, func(c *Credential) bool { return c.key.ID == k.ID || c.key.Covers(k) })
+	return own || slices.ContainsFunc(callers, func(c *Credential) bool { return c.key.ID == k.ID || c.key.Covers(k) || c.administersAll() })
+}
+
+// administersAll reports whether one of the keys of the caller of ctx administers all
+// stores. It then sees and revokes every key, also one with more doors or a later expiry.
+func administersAll(ctx context.Context, v *value) bool {
+	callers, _ := callersOf(ctx)
+	return slices.ContainsFunc(callers, func(c *Credential) bool { return v.bySum[c.sum] != nil && c.administersAll() })
 }
 
 // callersOf returns the credentials of the caller. own is true for a caller who may do

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -95,6 +96,11 @@ func (c *Credential) shorten(end time.Time) {
 	}
 	c.shorter.Store(&end)
 	time.AfterFunc(end.Sub(c.registry.now()), c.revoke)
+}
+
+// administersAll reports whether the key has not ended and administers all stores.
+func (c *Credential) administersAll() bool {
+	return !c.Ended() && slices.Contains(c.key.Rights, ostiary.RightAdmin) && slices.Contains(c.key.Stores, Place{Pattern: all})
 }
 
 // Through returns the credential: a door does not change what its key may do.

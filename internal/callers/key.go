@@ -212,6 +212,9 @@ func (k *Key) Covers(other *Key) bool {
 	return !slices.ContainsFunc(other.Doors, func(door string) bool { return !k.opens(door) })
 }
 
+// expired reports whether the key has expired.
+func (k *Key) expired(now time.Time) bool { return !k.Expires.IsZero() && !now.Before(k.Expires) }
+
 // opens reports whether the scope of k has a door.
 func (k *Key) opens(door string) bool {
 	return slices.Contains(k.Doors, all) || slices.Contains(k.Doors, door)
