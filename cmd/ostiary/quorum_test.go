@@ -74,7 +74,7 @@ func TestQuorumReplace(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone := c.id(first)
-	c.fails([]string{"so it runs", "--force"}, "node", "remove", gone, "--data", c.folder(second))
+	c.fails([]string{"so it may run", "that was killed counts as gone 30s after its last report", "--force"}, "node", "remove", gone, "--data", c.folder(second))
 	c.fails([]string{"expected 32 hexadecimal digits"}, "node", "remove", "1", "--data", c.folder(second))
 	c.fails([]string{"no node " + strings.Repeat("0", 32) + " is registered"}, "node", "remove", strings.Repeat("0", 32), "--data", c.folder(second))
 	c.kill(first)
@@ -82,7 +82,15 @@ func TestQuorumReplace(t *testing.T) {
 	if err := c.write(second, 2); err != nil {
 		t.Fatal(err)
 	}
-	c.run("node", "remove", gone, "--force", "--data", c.folder(second))
+	if out := c.run("node", "remove", gone, "--force", "--data", c.folder(second)); !strings.Contains(out, "ostiary node rotate-authority") {
+		t.Errorf("the removal does not name the command that replaces the authority: %s", out)
+	}
+	if out := c.run("node", "rotate-authority", "--data", c.folder(second)); !strings.Contains(out, "replaced the authority on 2 nodes") {
+		t.Errorf("the authority is not replaced: %s", out)
+	}
+	if err := c.write(c.all[2], 2); err != nil {
+		t.Fatal(err)
+	}
 	if list := c.list(c.all[2]); strings.Contains(list, gone) {
 		t.Errorf("the removed node is listed: %s", list)
 	}
@@ -95,7 +103,8 @@ func TestQuorumReplace(t *testing.T) {
 		commands = append(commands, strings.Join(m[1:], ", "))
 	}
 	if want := []string{"node-token, made, valid for 1h0m0s", "node-remove, failed, node " + gone + ", force false",
-		"node-remove, failed, node " + strings.Repeat("0", 32) + ", force false", "node-remove, made, node " + gone + ", force true"}; !slices.Equal(commands, want) {
+		"node-remove, failed, node " + strings.Repeat("0", 32) + ", force false", "node-remove, made, node " + gone + ", force true",
+		"node-rotate-authority, made, without nodes that are away false"}; !slices.Equal(commands, want) {
 		t.Errorf("the audit log has %q, want %q", commands, want)
 	}
 	c.fails([]string{"node " + gone + " was removed"}, "serve", "--cluster", "--data", c.folder(first), "--http", "127.0.0.1:0", "--grpc", "off", "--metrics", "off", "--nodes-listen", "127.0.0.1:0")

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/ostiary/ostiary/storage"
@@ -136,6 +138,23 @@ func (n *Node) dial(ctx context.Context, address string) (wire.RaftClient, error
 		return nil, err
 	}
 	return wire.NewRaftClient(connection{conn, n, address}), nil
+}
+
+// Dial returns a connection to the member at an address, for a service next to that of the
+// node, which asks [Node.Caller] who calls.
+func (n *Node) Dial(ctx context.Context, address string) (grpc.ClientConnInterface, error) {
+	conn, err := n.opts.Dial(ctx, address)
+	return connection{conn, n, address}, err
+}
+
+// Caller returns the id of the member that calls. It fails with the status for the caller if
+// that is no member, see Options.Certified.
+func (n *Node) Caller(ctx context.Context) (string, error) {
+	from, err := n.admitted(ctx)
+	if err == nil && !n.isMember(from) {
+		err = status.Errorf(codes.PermissionDenied, "node %s is no member", from)
+	}
+	return from, err
 }
 
 // connection is a connection to the node at an address. Its calls have the headers of this

@@ -12,6 +12,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/hex"
@@ -21,6 +22,7 @@ import (
 	"math/big"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
@@ -62,8 +64,9 @@ func NewAuthority(now, until time.Time) (*Authority, Pair, error) {
 	return a, pair, err
 }
 
-// ReadAuthority returns the authority of a certificate and its key. It fails if they
-// do not belong together, or if the certificate may not sign others.
+// ReadAuthority returns the authority of a key, which is one of the certificates: a node
+// trusts two while they are replaced. It fails if the key belongs to none of them, or if its
+// certificate may not sign others.
 func ReadAuthority(p Pair) (*Authority, error) {
 	certificates, err := parse(p.Certificate)
 	if err != nil {
@@ -81,11 +84,14 @@ func ReadAuthority(p Pair) (*Authority, error) {
 	if !ok {
 		return nil, fmt.Errorf("key of the authority: a %T cannot sign", parsed)
 	}
-	a := &Authority{certificates[0], key}
-	public, ok := a.certificate.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
-	if !ok || !public.Equal(key.Public()) {
-		return nil, fmt.Errorf("the key does not belong to the certificate of %s", describe(a.certificate))
+	i := slices.IndexFunc(certificates, func(c *x509.Certificate) bool {
+		public, ok := c.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
+		return ok && public.Equal(key.Public())
+	})
+	if i < 0 {
+		return nil, fmt.Errorf("the key does not belong to the certificate of %s", describe(certificates[0]))
 	}
+	a := &Authority{certificates[i], key}
 	if !a.certificate.IsCA {
 		return nil, fmt.Errorf("%s may not sign certificates: expected the certificate of an authority", describe(a.certificate))
 	}
@@ -95,6 +101,35 @@ func ReadAuthority(p Pair) (*Authority, error) {
 // Expires returns until when the authority is valid. No certificate of it is valid
 // for longer.
 func (a *Authority) Expires() time.Time { return a.certificate.NotAfter }
+
+// Fingerprint identifies the certificate of the authority.
+func (a *Authority) Fingerprint() Fingerprint { return sha256.Sum256(a.certificate.Raw) }
+
+// Join returns the certificates of all texts, each once, in the order in which they come.
+// It fails if a text has none.
+func Join(texts ...[]byte) ([]byte, error) {
+	var out []byte
+	have := map[Fingerprint]bool{}
+	for _, text := range texts {
+		all, err := parse(text)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range all {
+			if of := Fingerprint(sha256.Sum256(c.Raw)); !have[of] {
+				have[of] = true
+				out = append(out, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})...)
+			}
+		}
+	}
+	return out, nil
+}
+
+// Contains reports whether a text has the certificate with a fingerprint.
+func Contains(text []byte, of Fingerprint) bool {
+	all, _ := parse(text)
+	return slices.ContainsFunc(all, func(c *x509.Certificate) bool { return sha256.Sum256(c.Raw) == of })
+}
 
 // Name returns the name of the authority.
 func (a *Authority) Name() string { return a.certificate.Subject.CommonName }

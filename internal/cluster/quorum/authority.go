@@ -46,24 +46,24 @@ func ownFiles(folder, id, address string, first bool) (*certificate.Files, error
 	if err != nil || host == "" {
 		return nil, fmt.Errorf("invalid address of this node %q: expected HOST:PORT, for example node1.example:7443", address)
 	}
+	authority, err := certificate.ReadAuthority(pair)
+	if err != nil {
+		return nil, fmt.Errorf("authority of the cluster: %w", err)
+	}
 	open := func() (*certificate.Files, error) {
 		return certificate.Open(filepath.Join(folder, ownName), filepath.Join(folder, ownKeyName), filepath.Join(folder, authorityName), nil)
 	}
-	if f, err := open(); err == nil && f.Node() == id && f.Covers(host) == nil && time.Until(f.Expires()) > renewBefore {
+	if f, err := open(); err == nil && f.Node() == id && f.Fingerprint() == authority.Fingerprint() && f.Covers(host) == nil && time.Until(f.Expires()) > renewBefore {
 		return f, nil
 	}
-	if err := issue(folder, pair, id, host); err != nil {
+	if err := issue(folder, authority, id, host); err != nil {
 		return nil, err
 	}
 	return open()
 }
 
 // issue makes the certificate of the node with an id.
-func issue(folder string, pair certificate.Pair, id, host string) error {
-	authority, err := certificate.ReadAuthority(pair)
-	if err != nil {
-		return fmt.Errorf("authority of the cluster: %w", err)
-	}
+func issue(folder string, authority *certificate.Authority, id, host string) error {
 	now := time.Now()
 	own, err := authority.IssueNode(id, []string{host}, now, now.AddDate(0, 0, ownDays))
 	if err != nil {
@@ -74,6 +74,8 @@ func issue(folder string, pair certificate.Pair, id, host string) error {
 
 // renew makes another certificate for this node before its own expires.
 func (q *Quorum) renew() error {
+	q.authority.Lock()
+	defer q.authority.Unlock()
 	if time.Until(q.files.Expires()) > renewBefore {
 		return nil
 	}
@@ -81,11 +83,45 @@ func (q *Quorum) renew() error {
 	if err != nil {
 		return err
 	}
+	authority, err := certificate.ReadAuthority(pair)
+	if err != nil {
+		return err
+	}
+	return q.issue(authority)
+}
+
+// issue makes the certificate of this node, and uses it.
+func (q *Quorum) issue(authority *certificate.Authority) error {
 	host, _, _ := net.SplitHostPort(q.opts.Address) // it was checked
-	if err := issue(q.opts.Folder, pair, q.state.ID.String(), host); err != nil {
+	if err := issue(q.opts.Folder, authority, q.state.ID.String(), host); err != nil {
 		return err
 	}
 	return q.transport.Reload()
+}
+
+// replaceAuthority replaces the authorities that a folder trusts, and the key of the one that
+// signs, if next has one. It returns the one that signs. The folder still trusts those of
+// before, so that the key belongs to one of them wherever this ends.
+func replaceAuthority(folder string, next certificate.Pair) (*certificate.Authority, error) {
+	have, err := readPair(folder, authorityName, authorityKeyName)
+	if err != nil {
+		return nil, err
+	}
+	if len(next.Key) == 0 {
+		next.Key = have.Key
+	}
+	authority, err := certificate.ReadAuthority(next)
+	if err != nil {
+		return nil, err
+	}
+	both, err := certificate.Join(next.Certificate, have.Certificate)
+	if err == nil {
+		err = certificate.Replace(filepath.Join(folder, authorityName), both, 0o644)
+	}
+	if err == nil {
+		err = certificate.Replace(filepath.Join(folder, authorityKeyName), next.Key, 0o600)
+	}
+	return authority, err
 }
 
 func readPair(folder, name, key string) (p certificate.Pair, err error) {

@@ -72,6 +72,10 @@ type Quorum struct {
 	cancel     context.CancelFunc
 	background sync.WaitGroup
 	appends    atomic.Pointer[func() bool] // see PreferLead
+
+	authority sync.Mutex // held while files of certificates are replaced
+	rotation  rotation
+	rotating  sync.Mutex // held by Rotate
 }
 
 // Open starts the part of a node, and joins the cluster. It waits for the other nodes
@@ -118,6 +122,7 @@ func (q *Quorum) open(ctx context.Context) error {
 		return err
 	}
 	q.node.Register(q.transport)
+	wire.RegisterAuthorityServer(q.transport, authorityService{quorum: q})
 	q.transport.Serve()
 	if err := q.enter(ctx, q.isVoter()); err != nil {
 		return fmt.Errorf("join the other nodes: %w", err)
@@ -150,6 +155,12 @@ func (q *Quorum) prepare(ctx context.Context) (err error) {
 	case gone && q.state.Cluster == "" && q.opts.Join != "":
 		if err := q.join(ctx); err != nil {
 			return fmt.Errorf("join a cluster: %w", err)
+		}
+	case q.opts.Join != "" && q.opts.Files == nil:
+		if err := q.rejoin(ctx); errors.Is(err, raft.ErrRefused) {
+			return fmt.Errorf("--join with a folder that has joined: %w", err)
+		} else if err != nil {
+			q.opts.Log.Warn("the token to join is not used: the folder has joined a cluster, and goes on with it", "why", err)
 		}
 	}
 	if err := q.state.write(q.opts.Folder); err != nil {
@@ -339,6 +350,10 @@ func (q *Quorum) Transport() *link.Transport { return q.transport }
 
 // Files returns the certificates of the node.
 func (q *Quorum) Files() *certificate.Files { return q.files }
+
+// OwnAuthority reports whether the nodes make their certificates themselves, so that the
+// folder of each has the key of their authority.
+func (q *Quorum) OwnAuthority() bool { return q.opts.Files == nil }
 
 // Members returns the nodes that keep the log, as this one knows them.
 func (q *Quorum) Members() ([]raft.Member, error) { return q.node.Members() }

@@ -78,6 +78,8 @@ type joinRequest struct {
 	Secret []byte `msgpack:"s"`
 	Server string `msgpack:"i"` // id of the node
 	Reads  uint32 `msgpack:"r"` // the newest version of the log that the node reads
+	// Cluster is the name of the log that the folder of the node has; "" for a new folder.
+	Cluster string `msgpack:"c,omitempty"`
 }
 
 // decode reads a request of a caller without a certificate. Unmarshal makes room for a length
@@ -131,6 +133,8 @@ func (s joinService) Join(ctx context.Context, in *wrapperspb.BytesValue) (*wrap
 		return refuse(id.String(), codes.PermissionDenied, err, err.Error())
 	case errors.Is(err, storage.ErrFormat):
 		return refuse(id.String(), codes.FailedPrecondition, err, err.Error())
+	case errors.Is(err, raft.ErrRefused):
+		return refuse(id.String(), codes.NotFound, err, err.Error())
 	case err != nil:
 		return refuse(id.String(), codes.Unavailable, err, "the node cannot use the token now, and its log has the reason: it may wait for the other nodes")
 	}
@@ -141,7 +145,7 @@ func (s joinService) Join(ctx context.Context, in *wrapperspb.BytesValue) (*wrap
 // admit uses the token of a node that joins, if it reads the log: otherwise nothing
 // changes.
 func (q *Quorum) admit(ctx context.Context, id storage.NodeID, r *joinRequest) (*joinAnswer, error) {
-	if err := q.node.Admit(ctx, r.Secret, id.String(), func() error { return q.checkReads(ctx, id, r.Reads) }); err != nil {
+	if err := q.node.Admit(ctx, r.Secret, id.String(), func() error { return q.checkJoins(ctx, id, r) }); err != nil {
 		return nil, err
 	}
 	a := &joinAnswer{Cluster: q.node.Cluster(), Peers: append([]string{q.opts.Address}, q.peers()...), HolderLease: q.node.HolderLease()}
@@ -156,14 +160,17 @@ func (q *Quorum) admit(ctx context.Context, id storage.NodeID, r *joinRequest) (
 	return a, nil
 }
 
-// checkReads fails unless a program that reads versions of the log up to one reads that of the
-// cluster.
-func (q *Quorum) checkReads(ctx context.Context, id storage.NodeID, version uint32) error {
+// checkJoins fails unless the program of a node with a good token reads the version of the log
+// of the cluster, and its folder is new or belongs to the log.
+func (q *Quorum) checkJoins(ctx context.Context, id storage.NodeID, r *joinRequest) error {
+	if r.Cluster != "" && r.Cluster != q.node.Cluster() {
+		return otherCluster(r.Cluster, q.node.Cluster())
+	}
 	log := q.node.Log()
 	defer log.Close()
 	cluster, err := log.Cluster(ctx)
-	if err == nil && version < cluster.Version() {
-		err = fmt.Errorf("%w: the cluster uses version %d of the log, but the program of node %s reads up to %d: use the newer program", storage.ErrFormat, cluster.Version(), id, version)
+	if err == nil && r.Reads < cluster.Version() {
+		err = fmt.Errorf("%w: the cluster uses version %d of the log, but the program of node %s reads up to %d: use the newer program", storage.ErrFormat, cluster.Version(), id, r.Reads)
 	}
 	return err
 }
@@ -181,7 +188,59 @@ func (q *Quorum) join(ctx context.Context) error {
 	if err := q.state.write(q.opts.Folder); err != nil {
 		return err
 	}
-	request := &joinRequest{token.Secret, q.state.ID.String(), sharedlog.SegmentVersion}
+	answer, err := q.askAll(ctx, token)
+	if err != nil {
+		return err
+	}
+	q.state.Cluster, q.state.Peers, q.state.HolderLease = answer.Cluster, answer.Peers, answer.HolderLease
+	switch {
+	case len(answer.AuthorityKey) > 0 && q.opts.Files != nil:
+		return errors.New("the nodes of the cluster make their certificates themselves: expected a node without certificates of its own")
+	case len(answer.AuthorityKey) > 0:
+		return writePair(q.opts.Folder, authorityName, authorityKeyName, certificate.Pair{Certificate: answer.Authority, Key: answer.AuthorityKey})
+	case q.opts.Files == nil:
+		return errors.New("the nodes of the cluster have certificates of another authority: expected a certificate for this node")
+	}
+	return nil
+}
+
+// otherCluster is the error of a folder with the token of another cluster.
+func otherCluster(folder, token string) error {
+	return fmt.Errorf("%w: the folder belongs to log %s, and the token is of a node of log %s, another cluster: expected a new, empty folder, or no token", raft.ErrRefused, folder, token)
+}
+
+// rejoin gets the authority of the cluster with a token, for a folder that has joined: the
+// authority was replaced while the node was away. It does nothing if the folder trusts the
+// one of the token. It fails with raft.ErrRefused if the token is of another cluster.
+func (q *Quorum) rejoin(ctx context.Context) error {
+	token, err := ParseToken(q.opts.Join)
+	if err != nil {
+		return err
+	}
+	have, err := readPair(q.opts.Folder, authorityName, authorityKeyName)
+	if err != nil || certificate.Contains(have.Certificate, token.Authority) {
+		return err
+	}
+	answer, err := q.askAll(ctx, token)
+	switch {
+	case err != nil:
+		return err
+	case answer.Cluster != q.state.Cluster:
+		return otherCluster(q.state.Cluster, answer.Cluster)
+	case len(answer.AuthorityKey) == 0:
+		return errors.New("the nodes of the cluster have certificates of another authority")
+	}
+	q.state.Peers = answer.Peers
+	if _, err := replaceAuthority(q.opts.Folder, certificate.Pair{Certificate: answer.Authority, Key: answer.AuthorityKey}); err != nil {
+		return err
+	}
+	q.opts.Log.Info("got the new authority of the cluster with the token")
+	return certificate.Replace(q.file(authorityName), answer.Authority, 0o644) // ownFiles makes the certificate
+}
+
+// askAll asks the nodes of a token, until one answers.
+func (q *Quorum) askAll(ctx context.Context, token *Token) (*joinAnswer, error) {
+	request := &joinRequest{token.Secret, q.state.ID.String(), sharedlog.SegmentVersion, q.state.Cluster}
 	var errs []error
 	for _, at := range token.Addresses {
 		answer, err := token.ask(ctx, at, request)
@@ -189,18 +248,9 @@ func (q *Quorum) join(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("node at %s: %w", at, err))
 			continue
 		}
-		q.state.Cluster, q.state.Peers, q.state.HolderLease = answer.Cluster, answer.Peers, answer.HolderLease
-		switch {
-		case len(answer.AuthorityKey) > 0 && q.opts.Files != nil:
-			return errors.New("the nodes of the cluster make their certificates themselves: expected a node without certificates of its own")
-		case len(answer.AuthorityKey) > 0:
-			return writePair(q.opts.Folder, authorityName, authorityKeyName, certificate.Pair{Certificate: answer.Authority, Key: answer.AuthorityKey})
-		case q.opts.Files == nil:
-			return errors.New("the nodes of the cluster have certificates of another authority: expected a certificate for this node")
-		}
-		return nil
+		return answer, nil
 	}
-	return errors.Join(errs...)
+	return nil, errors.Join(errs...)
 }
 
 // ask sends a request to a node.
@@ -228,6 +278,8 @@ func (t *Token) ask(ctx context.Context, at string, r *joinRequest) (*joinAnswer
 			return nil, &refusal{s.Message(), raft.ErrToken}
 		case codes.FailedPrecondition:
 			return nil, &refusal{s.Message(), storage.ErrFormat}
+		case codes.NotFound:
+			return nil, &refusal{s.Message(), raft.ErrRefused}
 		}
 		return nil, err
 	}

@@ -15,5 +15,5 @@ type app struct{ *cli.App }
 // Commands returns the command node with its subcommands, and migrate.
 func Commands(run *cli.App) []*cobra.Command {
 	a := &app{run}
-	return []*cobra.Command{cli.Group("node", "Prepare and watch the nodes of a cluster", a.certificateCommand(), a.tokenCommand(), a.listCommand(), a.removeCommand(), a.settingsCommand(), a.upgradeCommand(), a.recoverCommand(), a.healCommand(), a.lostCommand()), a.migrateCommand()}
+	return []*cobra.Command{cli.Group("node", "Prepare and watch the nodes of a cluster", a.certificateCommand(), a.tokenCommand(), a.listCommand(), a.removeCommand(), a.rotateCommand(), a.settingsCommand(), a.upgradeCommand(), a.recoverCommand(), a.healCommand(), a.lostCommand()), a.migrateCommand()}
 }

@@ -21,6 +21,7 @@ const (
 	RemoveCommand   = "node-remove"
 	SettingsCommand = "node-settings"
 	UpgradeCommand  = "node-upgrade"
+	RotateCommand   = "node-rotate-authority"
 )
 
 // TokenOptions are the body of TokenCommand.
@@ -41,6 +42,28 @@ type RemoveOptions struct {
 	ID storage.NodeID
 	// Force removes a node that runs.
 	Force bool
+}
+
+// Removed is the answer to RemoveCommand.
+type Removed struct {
+	// Authority is true if the folder of the removed node has the key of the authority of
+	// the nodes' certificates.
+	Authority bool `json:"authority"`
+}
+
+// RotateOptions are the body of RotateCommand.
+type RotateOptions struct {
+	// WithoutAway leaves nodes behind that do not answer.
+	WithoutAway bool
+}
+
+// Rotated is the answer to RotateCommand.
+type Rotated struct {
+	// Authority is the name of the new authority.
+	Authority string `json:"authority"`
+	// Nodes are the ids of the nodes that have it, and Away those of the others.
+	Nodes []string `json:"nodes"`
+	Away  []string `json:"away"`
 }
 
 // tokenHours is the default and tokenHoursMax the upper bound of --hours.
@@ -67,6 +90,32 @@ func (a *app) tokenCommand() *cobra.Command {
 			return a.Print(made, func(w io.Writer) { cli.Println(w, made.Token) })
 		}}
 	cli.CountVar(cmd.Flags(), &hours, "hours", 1, tokenHours, "hours for which the token is valid")
+	return cmd
+}
+
+func (a *app) rotateCommand() *cobra.Command {
+	var o RotateOptions
+	cmd := &cobra.Command{Use: "rotate-authority", Short: "Replace the authority of the nodes' certificates", Args: cobra.NoArgs,
+		Long: "Replace the authority that signs the certificates of the nodes of a cluster without a database, while they run. Every node has its key, so a node\n" +
+			"that was removed keeps it: who has its folder can make certificates of the cluster until the authority is replaced.\n" +
+			"It is asked of the server that has the folder of --data open, any node. All nodes first trust both authorities, then get certificates of the new one,\n" +
+			"and then trust it alone. If a node does not answer, the command names it and changes nothing: start it, or remove it. With --without-away the others\n" +
+			"go on without it: start it with --join TOKEN then, and it gets the new authority and keeps its folder. Tokens that were made before do not work any more.\n" +
+			"The command can be repeated at any time; after one that has failed, repeat it.",
+		Example: "  ostiary node rotate-authority --data /var/lib/ostiary",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var done Rotated
+			if err := a.control(cmd.Context(), RotateCommand, o, &done); err != nil {
+				return err
+			}
+			return a.Print(done, func(w io.Writer) {
+				cli.Printf(w, "replaced the authority on %s; it is %q\n", cli.Plural(len(done.Nodes), "node"), done.Authority)
+				for _, id := range done.Away {
+					cli.Printf(w, "node %s was away: start it with --join and the token of \"ostiary node token\", or remove it\n", id)
+				}
+			})
+		}}
+	cmd.Flags().BoolVar(&o.WithoutAway, "without-away", false, "go on without nodes that do not answer; each needs a token to come back")
 	return cmd
 }
 

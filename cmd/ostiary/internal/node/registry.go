@@ -163,10 +163,16 @@ func (a *app) removeCommand() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("%w: %w", cli.ErrUsage, err)
 			}
-			if _, err := ask(cmd.Context(), a, at, RemoveCommand, RemoveOptions{id, force}, Remove); err != nil {
+			done, err := ask(cmd.Context(), a, at, RemoveCommand, RemoveOptions{id, force}, Remove)
+			if err != nil {
 				return err
 			}
-			return a.Print(map[string]string{"removed": id.String()}, func(w io.Writer) { cli.Printf(w, "removed node %s\n", id) })
+			return a.Print(map[string]any{"removed": id.String(), "authority": done.Authority}, func(w io.Writer) {
+				cli.Printf(w, "removed node %s\n", id)
+				if done.Authority {
+					cli.Printf(w, "its folder still has the key of the nodes' authority: unless you destroy the folder, replace the authority with \"ostiary node rotate-authority\"\n")
+				}
+			})
 		}}
 	cli.AddLog(cmd.Flags(), &at)
 	cmd.Flags().BoolVar(&force, "force", false, "remove a node that has reported in the last 30 seconds, or that writes")
@@ -178,7 +184,7 @@ var ErrUnknown = errors.New("unknown node")
 
 // Remove removes a node from the registry of a log. Unless o.Force is set, it refuses a
 // node that runs, or that writes. It fails with ErrUnknown if there is none.
-func Remove(ctx context.Context, log sharedlog.Log, o RemoveOptions) (done struct{}, err error) {
+func Remove(ctx context.Context, log sharedlog.Log, o RemoveOptions) (done Removed, err error) {
 	nodes, now, err := log.Nodes(ctx)
 	if err != nil {
 		return done, err
@@ -193,7 +199,8 @@ func Remove(ctx context.Context, log sharedlog.Log, o RemoveOptions) (done struc
 			continue
 		case o.Force:
 		case n.Runs(now):
-			return done, fmt.Errorf("%w: node %s reported %s ago, so it runs: stop it first, or --force", cli.ErrUsage, n.ID, now.Sub(n.Seen).Round(time.Millisecond))
+			return done, fmt.Errorf("%w: node %s reported %s ago, so it may run: stop it first; a node that was killed counts as gone %s after its last report, or with --force at once",
+				cli.ErrUsage, n.ID, now.Sub(n.Seen).Round(time.Millisecond), sharedlog.RunsTime)
 		case writes(lease, n.ID):
 			return done, fmt.Errorf("%w: node %s holds the lease of the node that writes: wait until another one has taken over, or --force", cli.ErrUsage, n.ID)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/node"
+	"github.com/ostiary/ostiary/internal/cluster/quorum"
 	"github.com/ostiary/ostiary/storage/sharedlog"
 )
 
@@ -63,6 +64,13 @@ func (m *member) addNodeCommands(c *commands) {
 	}, func(o node.TokenOptions) string { return "valid for " + o.Valid.String() })
 	addCommand(c, node.ListCommand, onLog(m, m.listNodes), nil)
 	addCommand(c, node.RemoveCommand, onLog(m, m.removeNode), func(o node.RemoveOptions) string { return fmt.Sprintf("node %s, force %t", o.ID, o.Force) })
+	addCommand(c, node.RotateCommand, func(ctx context.Context, o node.RotateOptions) (node.Rotated, error) {
+		done, err := m.Quorum.Rotate(ctx, o.WithoutAway)
+		if errors.Is(err, quorum.ErrAway) {
+			err = fmt.Errorf("%w; start it and run the command again, or remove it with \"ostiary node remove\", or go on without it with --without-away", err)
+		}
+		return node.Rotated(done), err
+	}, func(o node.RotateOptions) string { return fmt.Sprintf("without nodes that are away %t", o.WithoutAway) })
 	addCommand(c, node.SettingsCommand, onLog(m, node.ChangeRunning), func(want sharedlog.Settings) string {
 		if want == (sharedlog.Settings{}) {
 			return ""
@@ -113,7 +121,8 @@ func (m *member) listNodes(ctx context.Context, log sharedlog.Log, o struct{}) (
 }
 
 // removeNode removes a node from the registry, and from those that keep the log.
-func (m *member) removeNode(ctx context.Context, log sharedlog.Log, o node.RemoveOptions) (done struct{}, err error) {
+func (m *member) removeNode(ctx context.Context, log sharedlog.Log, o node.RemoveOptions) (done node.Removed, err error) {
+	done.Authority = m.Quorum.OwnAuthority()
 	_, errRegistry := node.Remove(ctx, log, o)
 	if errRegistry != nil && !errors.Is(errRegistry, node.ErrUnknown) {
 		return done, errRegistry
