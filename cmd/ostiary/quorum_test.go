@@ -88,7 +88,7 @@ func TestQuorumReplace(t *testing.T) {
 	if out := c.run("node", "rotate-authority", "--data", c.folder(second)); !strings.Contains(out, "replaced the authority on 2 nodes") {
 		t.Errorf("the authority is not replaced: %s", out)
 	}
-	if err := c.write(c.all[2], 2); err != nil {
+	if err := c.write(c.all[2], 7); err != nil {
 		t.Fatal(err)
 	}
 	if list := c.list(c.all[2]); strings.Contains(list, gone) {

@@ -20,6 +20,22 @@ type outgoing struct {
 	mu    sync.Mutex
 	ended bool
 	peers map[string]*outgoingPeer
+
+	renewals int // of connections
+}
+
+// renew makes each later call of a node open a new connection.
+func (o *outgoing) renew() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for key, p := range o.peers {
+		if !p.former {
+			p.former = true
+			delete(o.peers, key)
+			o.renewals++
+			o.peers[fmt.Sprintf("%s renewed %d", key, o.renewals)] = p
+		}
+	}
 }
 
 // outgoingPeer is the connection to another node. It opens when it is used, and again
@@ -29,6 +45,7 @@ type outgoingPeer struct {
 	identity metadata.MD // header of each call
 	conn     *grpc.ClientConn
 	client   wire.LinkClient
+	former   bool // only calls that run use it, see renew
 }
 
 // The pauses between two attempts to open a connection, and the time of one attempt.
@@ -94,6 +111,9 @@ func (l *Link) Health() []PeerHealth {
 	defer l.outgoing.mu.Unlock()
 	var out []PeerHealth
 	for _, p := range l.outgoing.peers {
+		if p.former {
+			continue
+		}
 		s := p.conn.GetState()
 		out = append(out, PeerHealth{p.to, s == connectivity.Ready, s == connectivity.TransientFailure})
 	}

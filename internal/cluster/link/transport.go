@@ -52,6 +52,7 @@ type Transport struct {
 
 	mu     sync.Mutex
 	conns  map[string]*grpc.ClientConn // by address, of Dial
+	former []*grpc.ClientConn          // see Renew
 	closed bool
 
 	background sync.WaitGroup
@@ -168,11 +169,28 @@ func (t *Transport) Reload() error {
 	return nil
 }
 
+// Renew makes each later call use a connection that is opened with the certificates as they
+// are now. Calls that run keep theirs.
+func (t *Transport) Renew() {
+	t.mu.Lock()
+	for _, c := range t.conns {
+		t.former = append(t.former, c)
+	}
+	clear(t.conns)
+	t.mu.Unlock()
+	if l := t.link.Load(); l != nil {
+		l.outgoing.renew()
+	}
+}
+
 // Close closes the listener and all connections, and waits for calls that run.
 func (t *Transport) Close() error {
 	t.mu.Lock()
 	t.closed = true
 	for _, c := range t.conns {
+		c.Close()
+	}
+	for _, c := range t.former {
 		c.Close()
 	}
 	t.mu.Unlock()

@@ -117,6 +117,7 @@ func (q *Quorum) useAuthority(next certificate.Pair) error {
 		if err := q.issue(authority); err != nil {
 			return err
 		}
+		q.transport.Renew() // before other nodes close what was opened with the old certificate
 	}
 	if err := certificate.Replace(q.file(authorityName), next.Certificate, 0o644); err != nil {
 		return err
@@ -196,6 +197,13 @@ func (q *Quorum) Rotate(ctx context.Context, away bool) (done Rotated, err error
 				errs = append(errs, a.err)
 			}
 		}
+		if len(errs) == 0 && len(step.request.Key) > 0 && !step.request.Ends {
+			select {
+			case <-time.After(settleTime):
+			case <-ctx.Done():
+				errs = append(errs, ctx.Err())
+			}
+		}
 		if len(errs) > 0 {
 			return done, fmt.Errorf("%s, because a node has stopped to answer; run the command again: %w", step.failed, errors.Join(errs...))
 		}
@@ -213,6 +221,10 @@ type answered struct {
 
 // stepTime bounds what a node takes for a step.
 const stepTime = 5 * time.Second
+
+// settleTime is how long calls have to end whose connection was opened with a certificate of
+// the old authority.
+const settleTime = time.Second
 
 // each makes a step on all members, this one last, and returns their answers.
 func (q *Quorum) each(ctx context.Context, members []raft.Member, r *authorityRequest) []answered {
