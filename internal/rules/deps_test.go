@@ -59,6 +59,11 @@ func TestModelLanguageDependencies(t *testing.T) {
 	dependencies(t, "language-deps.txt", forbidden, ".", "./storage/memory", "./door/openfga/language")
 }
 
+// TestProgramDependencies shows in a diff when the program links another package.
+func TestProgramDependencies(t *testing.T) {
+	dependencies(t, "program-deps.txt", nil, "./cmd/ostiary")
+}
+
 // dependencies fails if the packages link a forbidden package or one below it
 // (for "net": only the package itself), or if the packages that they link from
 // outside the standard library differ from a golden list.

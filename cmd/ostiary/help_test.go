@@ -1,0 +1,44 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/internal/golden"
+)
+
+// TestHelp compares the help of every command with testdata/help.txt. The flags of every
+// command are shown once, with the program's own help.
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	app := func(out *bytes.Buffer) *cli.App {
+		return &cli.App{In: strings.NewReader(""), Out: out, Err: out, Lookup: func(string) (string, bool) { return "", false }}
+	}
+	var all strings.Builder
+	var walk func(cmd *cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		var out bytes.Buffer
+		arguments := append(strings.Fields(cmd.CommandPath())[1:], "--help")
+		code := run(context.Background(), app(&out), arguments)
+		text := out.String()
+		if cmd.HasParent() {
+			before, after, ok := strings.Cut(text, "\nGlobal Flags:\n")
+			if _, last, more := strings.Cut(after, "\n\n"); ok && more {
+				before += "\n" + last
+			}
+			text = before
+		}
+		fmt.Fprintf(&all, "==== %s --help: exit %d ====\n%s\n", cmd.CommandPath(), code, text)
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+	}
+	walk(root(app(new(bytes.Buffer))))
+	golden.Equal(t, "testdata/help.txt", all.String())
+}
