@@ -34,14 +34,14 @@ const bootstrapEnvironment = "OS_BOOTSTRAP_"
 
 func (a *app) keystoneBootstrapCommand() *cobra.Command {
 	var o identity.BootstrapOptions
-	var immutable bool
+	var immutable, mutable bool
 	cmd := &cobra.Command{Use: "bootstrap", Short: "Make the default domain, the roles, the administrator and the endpoints", Args: cobra.NoArgs,
 		Long: "Make what a new deployment needs: the default domain, the roles admin, manager, member, reader and service, the administrator with a project, and the identity service with its endpoints.\n" +
 			"It may run again, also while a server has the folder open: it adds what is missing and sets the password. Flags and variables (OS_BOOTSTRAP_PASSWORD) are those of keystone-manage.\n" +
 			"It makes three things next to the data folder if they do not exist: the key that encrypts passwords and other secrets (--secret-key-file), the folder of the Fernet keys of tokens (--keystone-keys), and that of receipts (--keystone-receipt-keys). Keep a copy of each: without the first, no login works.\n" +
 			"On a node of a cluster that has no folders of keys, the keys are made in the system store instead, for all nodes.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.Mutable = !immutable
+			o.Mutable = mutable || !immutable
 			for name, at := range map[string]string{"admin": o.AdminURL, "internal": o.InternalURL, "public": o.PublicURL} {
 				if u, err := url.Parse(at); at != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
 					return fmt.Errorf("%w: invalid --bootstrap-%s-url %q: expected http://HOST:PORT or https://HOST:PORT, with or without a path", cli.ErrUsage, name, at)
@@ -72,6 +72,7 @@ func (a *app) keystoneBootstrapCommand() *cobra.Command {
 	text(&o.InternalURL, "internal-url", "", "URL of the endpoint inside the deployment")
 	text(&o.PublicURL, "public-url", "", "URL of the endpoint for users")
 	s.BoolVar(&immutable, "immutable-roles", true, "protect the roles from changes")
+	s.BoolVar(&mutable, "no-immutable-roles", false, "do not protect the roles that are made, also with --immutable-roles")
 	return cmd
 }
 
