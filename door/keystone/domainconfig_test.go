@@ -4,7 +4,9 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door/keystone"
 	"github.com/ostiary/ostiary/identity/settings"
+	"github.com/ostiary/ostiary/internal/identity"
 )
 
 // TestComplianceConfig reads the rules for passwords, which have no other domain
@@ -37,7 +39,7 @@ GET {config}/identity => 404 Could not find group identity
 GET {config}/ldap/url => 404 Could not find option url in group ldap
 GET {config}/nope => 403 Group nope is not supported
 GET {config}/ldap/nope => 403 Option nope in group ldap is not supported
-PATCH {config}/identity {"config":{"identity":{"driver":"x"}}} => 404 Could not find group identity
+PATCH {config}/identity {"config":{"identity":{"driver":"sql"}}} => 404 Could not find group identity
 PUT /v3/domains/nope/config {"config":{"identity":{"driver":"ldap"}}} => 404 Could not find domain: nope.
 PUT /v3/domains/{p}/config {"config":{"identity":{"driver":"ldap"}}} => 404 Could not find domain: {p}.
 PUT {config} {"config":{}} => 403 No options specified
@@ -45,21 +47,40 @@ PUT {config} {"config":{"identity":{}}} => 403 The value of group identity speci
 PUT {config} {"config":{"identity":1}} => 403 should be a dictionary
 PUT {config} {"config":{"cache":{"driver":"x"}}} => 403 Group cache is not supported
 PUT {config} {"config":{"ldap":{"color":"x"}}} => 403 Option color in group ldap is not supported
-PUT {config} {"config":{"identity":{"driver":"ldap"},"ldap":{"url":"ldap://a","password":"secret"}}} => 201 {"config":{"identity":{"driver":"ldap"},"ldap":{"url":"ldap://a"}}}
-PUT {config} {"config":{"identity":{"driver":"ldap"},"ldap":{"url":"ldap://b","password":"secret"}}} => 200 {"config":{"identity":{"driver":"ldap"},"ldap":{"url":"ldap://b"}}}
-GET {config} => 200 {"config":{"identity":{"driver":"ldap"},"ldap":{"url":"ldap://b"}}}
-GET {config}/ldap => 200 {"config":{"ldap":{"url":"ldap://b"}}}
+PUT {config} {"config":{"identity":{"driver":"ldap"}}} => 403 Invalid domain specific configuration: Option driver in group identity must be \"sql\", because this server has no LDAP: users and groups are in its store. Given: \"ldap\".
+PUT {config} {"config":{"identity":{"driver":null}}} => 403 Given: null.
+PUT {config} {"config":{"ldap":{"url":"ldap://a"}}} => 403 Invalid domain specific configuration: Group ldap is not supported, because this server has no LDAP: users and groups are in its store.
+PUT {config} {"config":{"ldap":{"password":"secret"}}} => 403 no LDAP
+PUT {config} {"config":{"identity":{"driver":"sql"},"ldap":{"url":"ldap://a"}}} => 403 no LDAP
+GET {config} => 404
+PUT {config} {"config":{"identity":{"driver":"sql"}}} => 201 {"config":{"identity":{"driver":"sql"}}}
+PUT {config} {"config":{"identity":{"list_limit":5}}} => 200 {"config":{"identity":{"list_limit":5}}}
+PATCH {config} {"config":{"identity":{"driver":"ldap"}}} => 403 no LDAP
+PATCH {config} {"config":{"ldap":{"url":"ldap://a"}}} => 403 no LDAP
+PATCH {config}/identity {"config":{"identity":{"driver":"ldap"}}} => 403 no LDAP
+PATCH {config}/identity/driver {"config":{"driver":"ldap"}} => 403 no LDAP
+PATCH {config}/ldap {"config":{"ldap":{"url":"ldap://a"}}} => 403 no LDAP
+PATCH {config}/ldap/url {"config":{"url":"ldap://a"}} => 403 no LDAP
+PATCH {config}/ldap/password {"config":{"password":"x"}} => 403 no LDAP
+GET {config} => 200 {"config":{"identity":{"list_limit":5}}}
+DELETE {config} => 204
+GET {config} => 404
+`, v)
+	// A configuration that is stored or imported stays, and can be read and removed.
+	c.loadConfig(v["d"], `{"identity":{"driver":"ldap"},"ldap":{"url":"ldap://b","user":"u"}}`, `"secret"`)
+	c.play(`
+GET {config} => 200 {"config":{"identity":{"driver":"ldap"},"ldap":{"url":"ldap://b","user":"u"}}}
+GET {config}/ldap => 200 {"config":{"ldap":{"url":"ldap://b","user":"u"}}}
 GET {config}/ldap/url => 200 {"config":{"url":"ldap://b"}}
 GET {config}/ldap/password => 404 Could not find option password in group ldap
-GET {config}/ldap/user => 404 Could not find option user
-PATCH {config} {"config":{"ldap":{"user":"u"},"identity":{"list_limit":0}}} => 200 {"config":{"identity":{"driver":"ldap","list_limit":0},"ldap":{"url":"ldap://b","user":"u"}}}
+GET {config}/ldap/page_size => 404 Could not find option page_size
+PATCH {config} {"config":{"identity":{"list_limit":0}}} => 200 {"config":{"identity":{"driver":"ldap","list_limit":0},"ldap":{"url":"ldap://b","user":"u"}}}
+PATCH {config}/ldap/url {"config":{"url":"ldap://c"}} => 403 no LDAP
 PATCH {config}/identity {"config":{"identity":{"driver":"sql"}}} => 200 "driver":"sql","list_limit":0
 PATCH {config}/identity {"config":{"ldap":{"url":"x"}}} => 403 Trying to update group identity
 PATCH {config}/identity {"config":{"identity":{"driver":"x"},"ldap":{"url":"x"}}} => 403 Trying to update group identity
 PATCH {config}/identity/list_limit {"config":{"list_limit":false}} => 200 "list_limit":false
 PATCH {config}/identity/list_limit {"config":{"driver":"x"}} => 403 Trying to update option list_limit
-PATCH {config}/ldap/page_size {"config":{"page_size":1}} => 404 Could not find option page_size
-PATCH {config}/ldap/password {"config":{"password":"new"}} => 200 {"config":{"identity":{"driver":"sql","list_limit":false},"ldap":{"url":"ldap://b","user":"u"}}}
 DELETE {config}/identity/list_limit => 204
 DELETE {config}/identity/list_limit => 404 Could not find option list_limit
 DELETE {config}/identity/driver => 204
@@ -68,15 +89,19 @@ GET {config}/identity => 404
 DELETE {config}/ldap/url => 204
 DELETE {config}/ldap/user => 204
 GET {config} => 404
-PATCH {config}/ldap/password {"config":{"password":"newer"}} => 200 {"config":{}}
 DELETE {config}/ldap/password => 204
 DELETE {config}/ldap/password => 404 Could not find option password
 DELETE {config}/ldap => 404 Could not find group ldap
 DELETE {config} => 204
-PUT {config} {"config":{"ldap":{"password":"only"}}} => 201 {"config":{}}
-PUT {config} {"config":{"ldap":{"password":"again"}}} => 200 {"config":{}}
+`, v)
+	c.loadConfig(v["d"], `{"ldap":{"url":"ldap://b"}}`, `"secret"`)
+	c.play(`
+PUT {config} {"config":{"identity":{"driver":"sql"}}} => 200 {"config":{"identity":{"driver":"sql"}}}
+DELETE {config}/ldap/password => 404 Could not find option password
 DELETE {config} => 204
-PUT {config} {"config":{"identity":{"driver":"ldap"},"ldap":{"password":"p"}}} => 201
+`, v)
+	c.loadConfig(v["d"], `{"identity":{"driver":"ldap"}}`, `"secret"`)
+	c.play(`
 PATCH /v3/domains/{d} {"domain":{"enabled":false}} => 200
 DELETE /v3/domains/{d} => 204
 GET {config} => 404 Could not find domain
@@ -88,5 +113,26 @@ GET {config} => 404 Could not find domain
 	}
 	if secret, err := store.Secret(t.Context(), ostiary.DocumentKey{Kind: "identity/domain_config-secret", Key: v["d"]}); err == nil {
 		t.Errorf("the secret of a deleted domain is still there: %v", secret)
+	}
+}
+
+// loadConfig stores the configuration of a domain as an import does.
+func (c *cloud) loadConfig(domain, options, secret string) {
+	c.t.Helper()
+	store, err := c.engine.StoreByAlias(c.t.Context(), keystone.Name, keystone.DefaultStore)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	s, err := identity.Open(c.t.Context(), store, settings.Deployment{Rounds: 4})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	m, err := identity.ParseMembers([]byte(options))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	refused, err := s.LoadRecords(c.t.Context(), []identity.Loaded{{Record: identity.Record{Kind: identity.DomainConfig, ID: domain, Domain: domain, Members: m}, Secret: secret}})
+	if err != nil || len(refused) > 0 {
+		c.t.Fatalf("refused %v, error %v", refused, err)
 	}
 }

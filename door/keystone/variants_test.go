@@ -35,10 +35,11 @@ var validBodies = [][2]string{
 	{"POST /v3/limits", `{"limits":[{"service_id":"{service}","region_id":"RegionOne","resource_name":"things","resource_limit":1,"description":"d","project_id":"{p}"}]}`},
 	{"POST /v3/limits", `{"limits":[{"service_id":"{service}","region_id":"RegionOne","resource_name":"things","resource_limit":1,"domain_id":"{domain}"}]}`},
 	{"PATCH /v3/registered_limits/{registered}", `{"registered_limit":{"service_id":"{service}","region_id":"RegionOne","resource_name":"n","default_limit":1,"description":"d"}}`},
-	{"PUT /v3/domains/{domain}/config", `{"config":{"identity":{"driver":"ldap"},"ldap":{"url":"ldap://x","password":"s"}}}`},
+	{"PUT /v3/domains/{domain}/config", `{"config":{"identity":{"driver":"sql","list_limit":9}}}`},
+	{"PATCH /v3/domains/{domain}/config", `{"config":{"identity":{"driver":"sql"}}}`},
 	{"PATCH /v3/domains/{domain}/config", `{"config":{"ldap":{"url":"ldap://x"}}}`},
-	{"PATCH /v3/domains/{domain}/config/ldap", `{"config":{"ldap":{"url":"ldap://x"}}}`},
-	{"PATCH /v3/domains/{domain}/config/ldap/url", `{"config":{"url":"ldap://x"}}`},
+	{"PATCH /v3/domains/{domain}/config/identity", `{"config":{"identity":{"driver":"sql"}}}`},
+	{"PATCH /v3/domains/{domain}/config/identity/driver", `{"config":{"driver":"sql"}}`},
 	{"PUT /v3/OS-FEDERATION/identity_providers/idp2", `{"identity_provider":{"enabled":true,"description":"d","remote_ids":["https://x"],"domain_id":"default","authorization_ttl":null}}`},
 	{"PATCH /v3/OS-FEDERATION/identity_providers/idp", `{"identity_provider":{"enabled":true,"description":"d","remote_ids":["https://x"],"authorization_ttl":null}}`},
 	{"PUT /v3/OS-FEDERATION/mappings/m2", `{"mapping":{"schema_version":"2.0","rules":[{"local":[{"user":{"name":"{0}"}}],"remote":[{"type":"x","any_one_of":["y"],"regex":false},{"type":"z"}]}]}}`},
@@ -98,7 +99,7 @@ func (x *tour) prepareVariants() {
 	}
 	for path, body := range map[string]string{
 		"OS-FEDERATION/identity_providers/idp": `{"identity_provider":{}}`, "OS-FEDERATION/mappings/m": `{"mapping":{"rules":[{"local":[],"remote":[{"type":"x"}]}]}}`,
-		"domains/{domain}/config": `{"config":{"ldap":{"url":"ldap://y"}}}`,
+		"domains/{domain}/config": `{"config":{"identity":{"driver":"sql"}}}`,
 	} {
 		x.ok(201, "PUT", "/v3/"+x.fill(path), body, "")
 	}

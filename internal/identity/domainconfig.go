@@ -39,10 +39,12 @@ func defaultConfig() Members {
 	return config
 }
 
-// The option that is a secret of the store. It can be set and removed, and is
-// never shown.
+// ldapGroup is the group of options of an LDAP directory.
+const ldapGroup = "ldap"
+
+// The option that is a secret of the store. It can be removed, and is never shown.
 const (
-	domainSecretGroup = "ldap"
+	domainSecretGroup = ldapGroup
 	domainSecret      = "password"
 )
 
@@ -182,6 +184,9 @@ func (s *Service) SetDomainConfig(ctx context.Context, domain string, config Mem
 	if err := checkConfig(config); err != nil {
 		return nil, false, err
 	}
+	if err := checkNoLDAP(config); err != nil {
+		return nil, false, err
+	}
 	err = s.writeConfig(ctx, domain, func(old Members, secret bool) (Members, bool, error) {
 		created, shown = len(old) == 0 && !secret, config
 		return config, false, nil
@@ -204,6 +209,9 @@ func (s *Service) UpdateDomainConfig(ctx context.Context, domain string, p Confi
 		return nil, err
 	}
 	if err := p.checkOnly(config); err != nil {
+		return nil, err
+	}
+	if err := checkNoLDAP(config); err != nil {
 		return nil, err
 	}
 	err = s.writeConfig(ctx, domain, func(old Members, secret bool) (Members, bool, error) {
@@ -296,6 +304,21 @@ func checkConfig(config Members) error {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// checkNoLDAP fails with Forbidden if a given configuration keeps the users of a domain
+// elsewhere than in the store, because it would have no effect. A configuration that is
+// stored or imported may do so: it can be read and removed.
+func checkNoLDAP(config Members) error {
+	const reason = ", because this server has no LDAP: users and groups are in its store"
+	if config.has(ldapGroup) {
+		return configError("Group " + ldapGroup + " is not supported" + reason)
+	}
+	driver, given := ConfigPath{"identity", "driver"}.selected(config).Get("driver")
+	if given && string(driver) != `"sql"` {
+		return configError("Option driver in group identity must be \"sql\"" + reason + ". Given: " + string(driver))
 	}
 	return nil
 }
