@@ -157,16 +157,22 @@ func (c *call) authTargets(x *resource) error {
 }
 
 func (c *call) targetsOf(x *resource, user string, groups ...string) error {
+	found, err := c.targets(x, user, groups...)
+	if err != nil {
+		return err
+	}
+	return c.sendRecords(x, found, false)
+}
+
+// targets returns the projects or domains on which a user, or one of the groups, has a
+// role.
+func (c *call) targets(x *resource, user string, groups ...string) ([]*identity.Record, error) {
 	ids, err := c.id.Targets(c.Context(), user, groups...)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	found, err := c.lookupAll(identity.Project, ids)
-	if err != nil {
-		return err
-	}
-	found = slices.DeleteFunc(found, func(r *identity.Record) bool { return r.IsDomain != x.domains })
-	return c.sendRecords(x, found, false)
+	return slices.DeleteFunc(found, func(r *identity.Record) bool { return r.IsDomain != x.domains }), err
 }
 
 // projectsOfUser answers GET /v3/users/{id}/projects.
@@ -175,8 +181,24 @@ func (c *call) projectsOfUser() error {
 	if err != nil {
 		return err
 	}
-	return c.targetsOf(projects, u.ID)
+	found, err := c.targets(projects, u.ID)
+	if err != nil {
+		return err
+	}
+	all, err := c.matches(grantedProjects)
+	if err != nil {
+		return err
+	}
+	return c.sendSelected(grantedProjects, found, allOf(all))
 }
+
+// grantedProjects are the projects on which a user has a role. Their list has fewer filters
+// than that of all projects.
+var grantedProjects = func() *resource {
+	x := *projects
+	x.filters = []string{"name", "domain_id", "enabled"}
+	return &x
+}()
 
 // authSystem answers GET /v3/auth/system.
 func (c *call) authSystem() error {

@@ -96,6 +96,22 @@ func (c *call) limit() (int, error) {
 	return n, nil
 }
 
+// sendSelected answers with those of the records that match selects: all of them, or a
+// page if the query has a limit or a marker.
+func (c *call) sendSelected(x *resource, all []*identity.Record, match func(*identity.Record) bool) error {
+	page, err := c.page(x, match)
+	if err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(slices.Clone(all), func(r *identity.Record) bool { return r.ID <= page.After || !match(r) })
+	slices.SortFunc(all, func(a, b *identity.Record) int { return strings.Compare(a.ID, b.ID) })
+	more := page.Limit > 0 && len(all) > page.Limit
+	if more {
+		all = all[:page.Limit]
+	}
+	return c.sendRecords(x, all, more)
+}
+
 // sendRecords answers with a list of records. more adds the link to the next page.
 func (c *call) sendRecords(x *resource, records []*identity.Record, more bool) error {
 	out := c.beginRecords(x)
@@ -136,7 +152,8 @@ func (l *recordList) end(more bool) error {
 	if more {
 		q := cloneQuery(l.query)
 		q.Set("marker", l.last)
-		next = l.base + "?" + q.Encode()
+		path, _, _ := strings.Cut(l.self(l.R), "?")
+		next = path + "?" + q.Encode()
 	}
 	l.listLinks(l.object, next)
 	if more {
@@ -166,10 +183,34 @@ func cloneQuery(q url.Values) url.Values {
 // Parameters that are no filters are ignored. A token with the scope of a domain
 // sees users, groups and projects of that domain only.
 func (c *call) filter(x *resource) (func(*identity.Record) bool, error) {
-	var all []func(*identity.Record) bool
+	all, err := c.matches(x)
+	if err != nil {
+		return nil, err
+	}
 	if d := c.credentials.DomainID; d != "" && (x.kind == identity.User || x.kind == identity.Group || x.kind == identity.Project) {
 		all = append(all, func(r *identity.Record) bool { return r.Domain == d || r.IsDomain && r.ID == d })
 	}
+	if special := c.specialFilter(x); special != nil {
+		all = append(all, special)
+	}
+	return allOf(all), nil
+}
+
+// allOf returns the function that selects the records that all of some functions select.
+func allOf(all []func(*identity.Record) bool) func(*identity.Record) bool {
+	return func(r *identity.Record) bool {
+		for _, match := range all {
+			if !match(r) {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+// matches returns a function for each parameter of the query that is a filter of the
+// resource. Each selects records.
+func (c *call) matches(x *resource) (all []func(*identity.Record) bool, err error) {
 	for parameter, values := range c.query {
 		name, comparator, _ := strings.Cut(parameter, "__")
 		if !slices.Contains(x.filters, name) {
@@ -186,17 +227,7 @@ func (c *call) filter(x *resource) (func(*identity.Record) bool, error) {
 			all = append(all, match)
 		}
 	}
-	if special := c.specialFilter(x); special != nil {
-		all = append(all, special)
-	}
-	return func(r *identity.Record) bool {
-		for _, match := range all {
-			if !match(r) {
-				return false
-			}
-		}
-		return true
-	}, nil
+	return all, nil
 }
 
 // specialFilter returns the function that leaves domains out of the list of

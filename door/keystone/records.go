@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"slices"
 
 	"github.com/ostiary/ostiary/identity/access"
 	"github.com/ostiary/ostiary/internal/identity"
@@ -255,7 +254,7 @@ func (c *call) groupsOfUser() error {
 	if err != nil {
 		return err
 	}
-	return c.sendSelected(memberships, all)
+	return c.sendMembers(memberships, all)
 }
 
 // usersOfGroup answers GET /v3/groups/{id}/users.
@@ -268,17 +267,17 @@ func (c *call) usersOfGroup() error {
 	if err != nil {
 		return err
 	}
-	return c.sendSelected(users, all)
+	return c.sendMembers(users, all)
 }
 
-// sendSelected answers with those of the records that the query selects. A token
-// with the scope of a domain sees those of that domain only.
-func (c *call) sendSelected(x *resource, all []*identity.Record) error {
+// sendMembers answers with those of the members of a group, or of the groups of a user,
+// that the query selects. A token with the scope of a domain sees those of that domain only.
+func (c *call) sendMembers(x *resource, all []*identity.Record) error {
 	match, err := c.filter(x)
 	if err != nil {
 		return err
 	}
-	return c.sendRecords(x, slices.DeleteFunc(slices.Clone(all), func(r *identity.Record) bool { return !match(r) }), false)
+	return c.sendSelected(x, all, match)
 }
 
 // membership answers the routes of /v3/groups/{group}/users/{user}.
