@@ -85,6 +85,7 @@ func TestQuorumReplace(t *testing.T) {
 	if out := c.run("node", "remove", gone, "--force", "--data", c.folder(second)); !strings.Contains(out, "ostiary node rotate-authority") {
 		t.Errorf("the removal does not name the command that replaces the authority: %s", out)
 	}
+	c.fails([]string{"node " + gone + " was removed"}, "serve", "--cluster", "--data", c.folder(first), "--http", "127.0.0.1:0", "--grpc", "off", "--metrics", "off", "--nodes-listen", "127.0.0.1:0")
 	if out := c.run("node", "rotate-authority", "--data", c.folder(second)); !strings.Contains(out, "replaced the authority on 2 nodes") {
 		t.Errorf("the authority is not replaced: %s", out)
 	}
@@ -107,7 +108,6 @@ func TestQuorumReplace(t *testing.T) {
 		"node-rotate-authority, made, without nodes that are away false"}; !slices.Equal(commands, want) {
 		t.Errorf("the audit log has %q, want %q", commands, want)
 	}
-	c.fails([]string{"node " + gone + " was removed"}, "serve", "--cluster", "--data", c.folder(first), "--http", "127.0.0.1:0", "--grpc", "off", "--metrics", "off", "--nodes-listen", "127.0.0.1:0")
 	next := &process{number: 3}
 	c.all = append(c.all, next)
 	c.start(next)
