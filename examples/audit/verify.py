@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Verify the files of an Ostiary audit log, without Ostiary and without a library.
 
-    python3 verify.py --key audit.key.pub [--running] FILE...
+    python3 verify.py --key audit.key.pub [--running] [--against FILE] FILE...
 
 The files are those of one log, in their order. The program prints what is wrong and
 exits with 1, or prints what the signatures prove and exits with 0. docs/audit.md
 describes the form of the lines. --running is for a log that its node still writes.
+--against FILE has lines of the server's log: the records of the signed heads in it must
+be there.
 """
 
 import base64
@@ -17,6 +19,7 @@ import sys
 
 HASH = re.compile(rb'(.*),"hash":"([0-9a-f]{64})"\}\n', re.DOTALL)
 SIGNATURE = re.compile(rb'(.*),"signature":"([^"]*)"', re.DOTALL)
+HEAD = re.compile(rb"\b(([a-z]+)/([0-9a-f]{32})/([1-9][0-9]{0,18})/([0-9a-f]{64}))/([A-Za-z0-9_-]{86})")
 SIGNED = ("begin", "head", "end")
 
 # Ed25519, RFC 8032: the curve -x² + y² = 1 + d·x²·y² over the integers modulo P.
@@ -98,6 +101,34 @@ def parse(line):
     return members, written.decode(), b"", b""
 
 
+def compare(files, keys, text):
+    """Compare the files of one log with the heads in a text. Return findings."""
+    heads = {m.groups() for m in HEAD.finditer(text)}
+    heads = [h for h in heads if any(signed_by(key, b"ostiary audit head\n" + h[0], base64.urlsafe_b64decode(h[5] + b"==")) for key in keys)]
+    if not heads:
+        return ["no head has a valid signature of the key"]
+    hashes, log, first, last, oldest = {}, None, 0, 0, 0
+    for _, data in files:
+        for line in re.findall(rb"[^\n]*\n", data):
+            try:
+                members, written, _, _ = parse(line)
+            except (ValueError, KeyError):
+                continue  # verify has found it
+            last = members["number"]
+            log, first, oldest = log or members.get("log"), first or last, members.get("oldest", oldest)
+            hashes[last] = written
+    findings = []
+    for _, _, of, number, written, _ in sorted(heads, key=lambda h: int(h[3])):
+        number = int(number)
+        if of.decode() != log:
+            findings.append(f"record {number} was signed as the head of another log: all files of that log are missing")
+        elif hashes.get(number, written.decode()) != written.decode():
+            findings.append(f"record {number} is not that of the signed head with this number: the log was replaced")
+        elif number not in hashes and number >= min(first, oldest):
+            findings.append(f"record {number} was signed as the head of the log, but it is missing")
+    return findings
+
+
 def verify(files, keys, running=False):
     """Verify [(name, bytes)] of one log. Return (findings, notes, number of the last
     signed line, number of records)."""
@@ -168,12 +199,15 @@ def verify(files, keys, running=False):
 
 
 def main(words):
-    keys, files, running = [], [], False
+    keys, files, running, against = [], [], False, None
     words = iter(words)
     for word in words:
         if word == "--key":
             with open(next(words), encoding="ascii") as f:
                 keys.append(public_key(f.read()))
+        elif word == "--against":
+            with open(next(words), "rb") as f:
+                against = (against or b"") + f.read() + b"\n"
         elif word == "--running":
             running = True
         else:
@@ -183,6 +217,8 @@ def main(words):
         print(__doc__, file=sys.stderr)
         return 2
     findings, notes, proved, last = verify(files, keys, running)
+    if against is not None:
+        findings += compare(files, keys, against)
     for note in notes:
         print("note:", note)
     for finding in findings:

@@ -46,7 +46,8 @@ type files struct {
 	prefix string // of the names of files
 	plain  bool
 	locked *os.File
-	names  []string // of all kept files, in order
+	names  []string // of all files, in order
+	from   uint64   // number of the first line that is kept, by the log and not by the names
 	file   *os.File
 	size   int64
 	broken bool // the file may have a part of a line at its end
@@ -77,6 +78,7 @@ func OpenFolder(folder string, r Rotation, o Options) (*Log, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.locked.Close())
 	}
+	f.from = at.oldest
 	return open(f, at, o)
 }
 
@@ -160,6 +162,9 @@ func lastLine(name string) (at place, err error) {
 				if p.Log != "" {
 					at.log = p.Log
 				}
+				if p.Kind == KindBegin {
+					at.oldest = p.Oldest
+				}
 			}
 		}
 		if err == io.EOF {
@@ -205,7 +210,8 @@ func (f *files) mend() error {
 func (f *files) sync() error { return f.file.Sync() }
 func (f *files) full() bool  { return f.size >= f.FileBytes }
 
-// next begins a file, and removes the oldest ones.
+// next begins a file, and decides which are kept. The numbers of names alone would not do:
+// a file that another program has removed is still missing.
 func (f *files) next(number uint64) error {
 	name := filepath.Join(f.folder, fmt.Sprintf("%s%012d%s", f.prefix, number, nameSuffix))
 	if f.file != nil && f.file.Name() == name {
@@ -223,13 +229,25 @@ func (f *files) next(number uint64) error {
 	}
 	f.file, f.size, f.broken = file, 0, false
 	f.names = append(f.names, name)
-	for len(f.names) > f.Files {
+	if first := max(0, len(f.names)-f.Files); first > 0 || f.from == 0 {
+		n, _ := numberOf(f.names[first], f.prefix)
+		f.from = max(f.from, n)
+	}
+	return nil
+}
+
+// trim removes the files in front of those that are kept. The first line of the newest file
+// is durable and has their number, so it is known that nothing else has removed them.
+func (f *files) trim() {
+	for {
+		if n, _ := numberOf(f.names[0], f.prefix); n >= f.from {
+			return
+		}
 		if err := os.Remove(f.names[0]); err != nil && !errors.Is(err, os.ErrNotExist) {
-			break // it is tried again with the next file
+			return // it is tried again with the next file
 		}
 		f.names = f.names[1:]
 	}
-	return nil
 }
 
 // syncFolder makes a new file of a folder durable.
@@ -244,10 +262,7 @@ func syncFolder(folder string) error {
 	return d.Close()
 }
 
-func (f *files) oldest() uint64 {
-	n, _ := numberOf(f.names[0], f.prefix)
-	return n
-}
+func (f *files) oldest() uint64 { return f.from }
 
 func (f *files) close() error {
 	var err error
@@ -267,6 +282,7 @@ func (e *endless) next(n uint64) error {
 	return nil
 }
 func (e *endless) oldest() uint64 { return e.first }
+func (e *endless) trim()          {}
 
 // stream is an output to a stream, such as standard output.
 type stream struct {

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -62,6 +63,9 @@ type Options struct {
 	// Failed is called when the output fails, and with nil when it works again. It may
 	// be nil.
 	Failed func(error)
+	// Head is called with the head of the log when the log is opened, each hour, and when it
+	// is closed, each time after the line of the head is durable. It may be nil.
+	Head func(Head)
 }
 
 // output is where the lines of a log go. Only the goroutine of the log uses it.
@@ -74,8 +78,9 @@ type output interface {
 	full() bool
 	// next begins a new file whose first line has a number.
 	next(number uint64) error
-	// oldest is the number of the first line that is kept.
+	// oldest is the number of the first line that is kept, and trim removes those before.
 	oldest() uint64
+	trim()
 	close() error
 }
 
@@ -84,6 +89,7 @@ type place struct {
 	log    string // the random id of the log
 	number uint64 // of the last line; 0 before the first
 	hash   string // of the last line
+	oldest uint64 // the number of the first line that is kept
 	// closed is false if the last line is not of the kind end, and torn is how many bytes
 	// follow it that are no line.
 	closed bool
@@ -118,6 +124,7 @@ type Log struct {
 	signed   time.Time // of the last signed line
 	dirty    bool      // written and not durable
 	synced   time.Time
+	reported time.Time // of the last head that was reported
 	buffer   []byte
 }
 
@@ -145,6 +152,7 @@ func open(out output, at place, o Options) (*Log, error) {
 	if err := l.begin("start"); err != nil {
 		return nil, errors.Join(err, out.close())
 	}
+	l.report()
 	go l.tick()
 	go l.run()
 	return l, nil
@@ -286,7 +294,9 @@ func (l *Log) run() {
 		batch, loss, closing := l.take()
 		err := l.put(batch, loss)
 		if err == nil && closing {
-			err = l.end("stop")
+			if err = l.end("stop"); err == nil {
+				l.report()
+			}
 		}
 		l.finish(batch, err)
 		if err == nil {
@@ -345,7 +355,21 @@ func (l *Log) take() (batch []*entry, lost loss, closing bool) {
 // due reports whether a signed line or a sync is due.
 func (l *Log) due() bool {
 	now := time.Now()
-	return l.unsigned > 0 && !l.options.Plain && now.Sub(l.signed) >= l.options.HeadEvery || l.dirty && now.Sub(l.synced) >= syncEvery
+	return l.unsigned > 0 && !l.options.Plain && now.Sub(l.signed) >= l.options.HeadEvery || l.dirty && now.Sub(l.synced) >= syncEvery || l.reports() && now.Sub(l.reported) >= headEvery
+}
+
+// reports reports whether the log reports its heads.
+func (l *Log) reports() bool { return l.options.Head != nil && !l.options.Plain }
+
+// report reports the head of the log, whose lines are durable.
+func (l *Log) report() {
+	if !l.reports() {
+		return
+	}
+	h := Head{Name: cmp.Or(l.options.Name, nameDefault), Log: l.at.log, Number: l.at.number, Hash: l.at.hash}
+	h.sign(l.options.Key)
+	l.reported = time.Now()
+	l.options.Head(h)
 }
 
 // put writes a batch, with signed lines and a new file where they are due.
@@ -393,11 +417,15 @@ func (l *Log) put(batch []*entry, lost loss) error {
 		}
 		l.written(len(batch), lost.n)
 	}
-	if l.dirty && (l.options.Required || now.Sub(l.synced) >= syncEvery) {
+	head := l.reports() && now.Sub(l.reported) >= headEvery
+	if l.dirty && (l.options.Required || head || now.Sub(l.synced) >= syncEvery) {
 		if err := l.out.sync(); err != nil {
 			return err
 		}
 		l.dirty, l.synced = false, now
+	}
+	if head {
+		l.report()
 	}
 	return nil
 }
@@ -452,6 +480,7 @@ func (l *Log) begin(after string) error {
 	}
 	l.at, l.begun, l.unsigned, l.signed, l.dirty = at, true, 0, time.Now(), false
 	l.synced = l.signed
+	l.out.trim()
 	return nil
 }
 

@@ -11,20 +11,25 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
 // Finding is something wrong in the files of a log.
 type Finding struct {
-	File string // its base name
+	File string // its base name; "" if it is about the whole log
 	Line int    // from 1; 0 if it is about the whole file
 	Text string
 }
 
 // String is the finding with its place.
 func (f Finding) String() string {
+	if f.File == "" {
+		return f.Text
+	}
 	if f.Line == 0 {
 		return f.File + ": " + f.Text
 	}
@@ -42,6 +47,8 @@ type Verified struct {
 	SignedAt time.Time
 	Hash     string // of the last line
 	Lost     int    // records that the node lost
+	// Heads is how many heads with a valid signature the files were compared with.
+	Heads int
 	// Notes are what an auditor must know, and Findings what is wrong. At most
 	// findingsMax are kept of each.
 	Notes, Findings []Finding
@@ -56,6 +63,9 @@ type VerifyOptions struct {
 	Keys []ed25519.PublicKey
 	// Running is true if the node still writes the last file.
 	Running bool
+	// Heads are heads that the node reported before the files were read, in any order. The
+	// log must have their lines.
+	Heads []Head
 }
 
 // parsed is a line whose hash is right.
@@ -131,12 +141,14 @@ type verifier struct {
 	file   string // of prev
 	lost   bool   // a line was not readable, so the next one cannot be compared
 	oldest uint64 // first record that the node kept, by the first line of the newest file
+	// heads are the hashes of lines, of the heads whose lines were not read yet.
+	heads map[uint64]string
 }
 
 // Verify reads the files of one log in their order, and finds whatever was changed,
 // removed, added or reordered. Its error is one of reading.
 func Verify(names []string, o VerifyOptions) (*Verified, error) {
-	v := &verifier{VerifyOptions: o, out: &Verified{}}
+	v := &verifier{VerifyOptions: o, out: &Verified{}, heads: map[uint64]string{}}
 	var torn int64
 	for i, name := range names {
 		var err error
@@ -145,18 +157,27 @@ func Verify(names []string, o VerifyOptions) (*Verified, error) {
 		}
 	}
 	v.atEnd(torn)
+	v.missing()
 	return v.out, nil
+}
+
+// baseOf returns the base name of a file, or "" for what is about the whole log.
+func baseOf(file string) string {
+	if file == "" {
+		return ""
+	}
+	return filepath.Base(file)
 }
 
 func (v *verifier) find(file string, line int, format string, more ...any) {
 	if len(v.out.Findings) < findingsMax {
-		v.out.Findings = append(v.out.Findings, Finding{filepath.Base(file), line, fmt.Sprintf(format, more...)})
+		v.out.Findings = append(v.out.Findings, Finding{baseOf(file), line, fmt.Sprintf(format, more...)})
 	}
 }
 
 func (v *verifier) note(file string, line int, format string, more ...any) {
 	if len(v.out.Notes) < findingsMax {
-		v.out.Notes = append(v.out.Notes, Finding{filepath.Base(file), line, fmt.Sprintf(format, more...)})
+		v.out.Notes = append(v.out.Notes, Finding{baseOf(file), line, fmt.Sprintf(format, more...)})
 	}
 }
 
@@ -210,6 +231,7 @@ func (v *verifier) line(file string, n int, p *parsed, torn int64) {
 	switch prev := &v.prev; {
 	case prev.Number == 0:
 		out.Log, out.First = p.Log, p.Number
+		v.compare()
 		if p.Number > 1 && !v.lost {
 			v.note(file, n, "the log begins with record 1: the files up to record %d are not among those given", p.Number-1)
 		}
@@ -236,6 +258,12 @@ func (v *verifier) line(file string, n int, p *parsed, torn int64) {
 		v.begin(file, n, p, torn)
 	}
 	v.signature(file, n, p)
+	if hash, ok := v.heads[p.Number]; ok {
+		if hash != p.hash {
+			v.find(file, n, "record %d is not that of the signed head with this number: the log was replaced from there or from an earlier record on", p.Number)
+		}
+		delete(v.heads, p.Number)
+	}
 	if p.Kind == KindLost {
 		out.Lost += p.Count
 		v.note(file, n, "the node lost %d records here", p.Count)
@@ -297,5 +325,43 @@ func (v *verifier) atEnd(torn int64) {
 	}
 	if v.oldest < v.out.First {
 		v.find(v.file, 0, "the node kept the files from record %d on, but the first one given begins with record %d: a file is missing", v.oldest, v.out.First)
+	}
+}
+
+// compare prepares the comparison with the heads, once the id of the log is known. A head
+// without a valid signature proves nothing, and is only a finding if none has one: others
+// can write to the log of a server too.
+func (v *verifier) compare() {
+	for _, h := range v.Heads {
+		before, twice := v.heads[h.Number]
+		switch {
+		case !h.signedBy(v.Keys):
+			v.note("", 0, "a head of record %d has no valid signature of the key, and is ignored", h.Number)
+			continue
+		case h.Log != v.out.Log:
+			v.find("", 0, "record %d was signed as the head of the log %s, but the files are of the log %s: all files of the other log are missing", h.Number, h.Log, v.out.Log)
+		case twice && before != h.Hash:
+			v.find("", 0, "two heads of record %d differ: the log was replaced between them", h.Number)
+		default:
+			v.heads[h.Number] = h.Hash
+		}
+		v.out.Heads++
+	}
+	if len(v.Heads) > 0 && v.out.Heads == 0 {
+		v.find("", 0, "no head has a valid signature of the key")
+	}
+}
+
+// missing finds the heads whose lines the files do not have.
+func (v *verifier) missing() {
+	for _, number := range slices.Sorted(maps.Keys(v.heads)) {
+		switch {
+		case number > v.out.Last:
+			v.find(v.file, 0, "the log ends with record %d, but record %d was signed as its head: the end is missing, or an older copy was restored", v.out.Last, number)
+		case number >= v.out.First:
+			v.find(v.file, 0, "record %d was signed as the head of the log, but it is missing", number)
+		case number >= v.oldest:
+			v.find(v.file, 0, "record %d was signed as the head of the log, and the node keeps the files from record %d on, but the first one given begins with record %d: a file is missing", number, v.oldest, v.out.First)
+		}
 	}
 }

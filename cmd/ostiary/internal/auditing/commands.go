@@ -4,6 +4,7 @@
 package auditing
 
 import (
+	"bufio"
 	"crypto/ed25519"
 	"fmt"
 	"io"
@@ -26,12 +27,14 @@ func Commands(run *cli.App) []*cobra.Command {
 }
 
 func (a *app) verifyCommand() *cobra.Command {
-	var keys []string
+	var keys, against []string
 	var running bool
 	cmd := &cobra.Command{Use: "verify FOLDER|FILE…", Short: "Find out whether an audit log was changed", Args: cobra.MinimumNArgs(1),
 		Long: "Verify the files of one audit log, in their order, or all files of a folder: hashes, order, signatures, and whether a file or an end is missing.\n" +
+			"Files that were removed or replaced while the server was stopped are found with --against: the server logs the signed head of the audit log when it starts and stops, and each hour.\n" +
 			"The exit code is 0 if nothing is wrong, and 1 if something was changed, removed, added or reordered.",
-		Example: "  ostiary audit verify --key audit.key.pub /var/log/ostiary-audit",
+		Example: "  ostiary audit verify --key audit.key.pub /var/log/ostiary-audit\n" +
+			"  journalctl --unit ostiary --grep 'audit head' > heads && ostiary audit verify --key audit.key.pub --against heads /var/log/ostiary-audit",
 		RunE: func(_ *cobra.Command, args []string) error {
 			o := audit.VerifyOptions{Running: running}
 			if len(keys) == 0 {
@@ -43,6 +46,13 @@ func (a *app) verifyCommand() *cobra.Command {
 					return err
 				}
 				o.Keys = append(o.Keys, key)
+			}
+			for _, value := range against {
+				heads, err := headsIn(value)
+				if err != nil {
+					return err
+				}
+				o.Heads = append(o.Heads, heads...)
 			}
 			files, err := cli.Files(args, filesIn)
 			if err != nil {
@@ -63,6 +73,7 @@ func (a *app) verifyCommand() *cobra.Command {
 		}}
 	s := cmd.Flags()
 	s.StringArrayVar(&keys, "key", nil, "PEM file of the public key that signed the log; may be repeated after a change of the key")
+	s.StringArrayVar(&against, "against", nil, "HEAD that the server logged (NAME/LOG/NUMBER/HASH/SIGNATURE), or a FILE with lines that have heads, such as the server's log: the audit log must have their records; may be repeated")
 	s.BoolVar(&running, "running", false, "the server still writes the last file: what follows its last signed record is not proved")
 	return cmd
 }
@@ -78,6 +89,40 @@ func publicKey(file string) (ed25519.PublicKey, error) {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	return key, nil
+}
+
+// headsIn returns the heads in a text, or in the file with this name. It fails if there are
+// none.
+func headsIn(value string) ([]audit.Head, error) {
+	if heads := audit.Heads(value); len(heads) > 0 {
+		return heads, nil
+	}
+	f, err := os.Open(value)
+	if err != nil {
+		return nil, fmt.Errorf("%w: invalid value %q of --against: expected a head (NAME/LOG/NUMBER/HASH/SIGNATURE) or a file: %w", cli.ErrUsage, value, err)
+	}
+	defer f.Close()
+	var heads []audit.Head
+	seen := map[string]bool{}
+	for r := bufio.NewReader(f); ; {
+		line, err := r.ReadString('\n')
+		for _, h := range audit.Heads(line) {
+			if text := h.String(); !seen[text] {
+				seen[text] = true
+				heads = append(heads, h)
+			}
+		}
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if len(heads) == 0 {
+		return nil, fmt.Errorf("%w: --against: %s has no head of an audit log: expected lines of the server's log with NAME/LOG/NUMBER/HASH/SIGNATURE", cli.ErrUsage, value)
+	}
+	return heads, nil
 }
 
 // filesIn returns the files of the audit log in a folder. It fails if there are none.
@@ -100,12 +145,13 @@ type verified struct {
 	Signed   uint64   `json:"signed"`
 	SignedAt string   `json:"signedAt,omitempty"`
 	Lost     int      `json:"lost"`
+	Heads    int      `json:"heads"` // with which the files were compared
 	Notes    []string `json:"notes"`
 	Findings []string `json:"findings"`
 }
 
 func newVerified(v *audit.Verified, files int) *verified {
-	out := &verified{Log: v.Log, Files: files, Records: v.Lines, First: v.First, Last: v.Last, Hash: v.Hash, Signed: v.Signed, Lost: v.Lost,
+	out := &verified{Log: v.Log, Files: files, Records: v.Lines, First: v.First, Last: v.Last, Hash: v.Hash, Signed: v.Signed, Lost: v.Lost, Heads: v.Heads,
 		Notes: []string{}, Findings: []string{}}
 	if v.Signed > 0 {
 		out.SignedAt = v.SignedAt.Format(time.RFC3339)
@@ -127,7 +173,7 @@ func (v *verified) print(w io.Writer) {
 		cli.Println(w, text)
 	}
 	if len(v.Findings) == 0 {
-		cli.Printf(w, "verified %s in %s: records %d to %d, signed up to %d at %s\n", cli.Plural(v.Records, "record"), cli.Plural(v.Files, "file"), v.First, v.Last, v.Signed, v.SignedAt)
+		cli.Printf(w, "verified %s in %s: records %d to %d, signed up to %d at %s, compared with %s\n", cli.Plural(v.Records, "record"), cli.Plural(v.Files, "file"), v.First, v.Last, v.Signed, v.SignedAt, cli.Plural(v.Heads, "head"))
 	}
 }
 

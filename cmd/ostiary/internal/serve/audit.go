@@ -91,7 +91,9 @@ func (s *prepared) openAudit() (*audit.Trail, error) {
 		return err
 	}
 	if f.folder != "" {
-		err = open(audit.OpenFolder(f.folder, f.rotation, options("folder")))
+		o := options("folder")
+		o.Head = s.noteHead
+		err = open(audit.OpenFolder(f.folder, f.rotation, o))
 	}
 	if err == nil && f.stdout {
 		err = open(audit.OpenStream(writerOnly{s.Out}, options("stdout")))
@@ -110,6 +112,11 @@ func (s *prepared) openAudit() (*audit.Trail, error) {
 	s.options.Collectors = append(s.options.Collectors, newAuditFigures(trail))
 	s.log.Info("audit log", "folder", f.folder, "stdout", f.stdout, "otlp", f.otlp, "key", file, "required", f.required)
 	return trail, nil
+}
+
+// noteHead logs the head of an audit log, for audit verify --against.
+func (s *prepared) noteHead(h audit.Head) {
+	s.log.Info("audit head", "record", h.Number, "head", h.String())
 }
 
 // toStdout is the value of a folder that means standard output.
