@@ -2,11 +2,14 @@ package server_test
 
 import (
 	"regexp"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage/memory"
@@ -21,9 +24,10 @@ func TestMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer engine.Close()
+	model := &schema.Model{Types: []schema.TypeDef{{Name: "user"}, {Name: "doc", Relations: []schema.RelationDef{{Name: "viewer", Rewrite: schema.Rewrite{Op: schema.OpDirect}, Subjects: []schema.SubjectType{{Type: "user"}}}}}}}
 	store, err := engine.CreateStore(t.Context(), ostiary.CreateStoreRequest{Name: "one"})
 	if err == nil {
-		_, _, err = store.WriteSchema(t.Context(), ostiary.SchemaSource{Model: &schema.Model{Types: []schema.TypeDef{{Name: "user"}}}})
+		_, _, err = store.WriteSchema(t.Context(), ostiary.SchemaSource{Model: model})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +42,31 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("no line %s in\n%s", line, text)
 		}
 	}
+	// The store grows while it is loaded, without a budget for memory.
+	before := engineBytes(t, text)
+	rows := make([]rel.Tuple, 5000)
+	for i := range rows {
+		rows[i] = rel.Tuple{Object: rel.Object{Type: "doc", ID: strconv.Itoa(i)}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: strconv.Itoa(i)}}
+	}
+	if _, err := store.Write(t.Context(), ostiary.WriteRequest{Add: rows}); err != nil {
+		t.Fatal(err)
+	}
+	if after := engineBytes(t, r.metric(t, "")); after < before+10*float64(len(rows)) {
+		t.Errorf("engine_bytes is %.0f, and was %.0f before %d tuples were written", after, before, len(rows))
+	}
 	if _, err := server.New(server.Options{Metrics: "127.0.0.1:0", Collectors: []prometheus.Collector{own, own}}); err == nil {
 		t.Error("two metrics of one name are accepted")
 	}
+}
+
+// engineBytes returns the value of ostiary_engine_bytes in a text of metrics.
+func engineBytes(t *testing.T, text string) float64 {
+	t.Helper()
+	_, rest, _ := strings.Cut(text, "\nostiary_engine_bytes ")
+	value, _, _ := strings.Cut(rest, "\n")
+	n, err := strconv.ParseFloat(value, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }

@@ -167,9 +167,7 @@ func (t *Timeline) replace(old, v *View, entries []storage.Entry, heads []storag
 		return false
 	}
 	t.announce()
-	if t.Runtime.MemoryMax > 0 {
-		t.account(v)
-	}
+	t.account(v)
 	t.mu.Unlock()
 	kept = t.subscriptions.push(entries, heads)
 	t.compactSoon(v)
