@@ -110,7 +110,7 @@ var (
 	ErrHistory = authz.ErrHistory
 	// ErrFormat means that stored data has a newer or unknown format.
 	ErrFormat = authz.ErrFormat
-	// ErrLocked means that another process uses the data.
+	// ErrLocked means that the data is open already, in another process or in this one.
 	ErrLocked = authz.ErrLocked
 	// ErrCanceled means that the caller's context ended. errors.Is also matches the
 	// context's own error.

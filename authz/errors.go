@@ -160,8 +160,8 @@ var (
 	ErrHistory = errors.New("store has another history")
 	// ErrFormat means that stored data has a newer or unknown format.
 	ErrFormat = errors.New("unknown data format")
-	// ErrLocked means that another process uses the data.
-	ErrLocked = errors.New("data is in use by another process")
+	// ErrLocked means that the data is open already, in another process or in this one.
+	ErrLocked = errors.New("data is in use")
 	// ErrCanceled means that the caller's context ended. errors.Is also matches the
 	// context's own error.
 	ErrCanceled = errors.New("request canceled")

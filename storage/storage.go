@@ -526,8 +526,8 @@ var (
 	ErrFormat = errors.New("unknown format")
 	// ErrDamaged means that the data is not what a driver wrote.
 	ErrDamaged = errors.New("data is damaged")
-	// ErrLocked means that another process has opened the data.
-	ErrLocked = errors.New("data is in use by another process")
+	// ErrLocked means that the data is open already, in another process or in this one.
+	ErrLocked = errors.New("data is in use")
 	// ErrTooLarge means that an entry exceeds a limit of the format.
 	ErrTooLarge = errors.New("entry too large")
 	// ErrUncertain means that the outcome of an append is open: the entries may be in

@@ -60,7 +60,7 @@ const (
 )
 
 // OpenFolder opens the log of a folder, and makes the folder if it does not exist. A log
-// that is there is continued in a new file. It fails if another process has opened it.
+// that is there is continued in a new file. It fails if it is open already.
 func OpenFolder(folder string, r Rotation, o Options) (*Log, error) {
 	r.setDefaults()
 	if err := os.MkdirAll(folder, 0o700); err != nil {
@@ -72,7 +72,7 @@ func OpenFolder(folder string, r Rotation, o Options) (*Log, error) {
 		return nil, err
 	}
 	if err := lock(f.locked); err != nil {
-		return nil, errors.Join(fmt.Errorf("the audit log in %s is open in another process: %w", folder, err), f.locked.Close())
+		return nil, errors.Join(fmt.Errorf("the audit log in %s is open already, in this process or another one: %w", folder, err), f.locked.Close())
 	}
 	at, err := f.find()
 	if err != nil {

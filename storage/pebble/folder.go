@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -149,9 +150,10 @@ func (f folder) create() error {
 	return nil
 }
 
-// lock locks the folder for this process, until the result is closed. It fails with
-// ErrLocked if another process has locked it. It locks the folder itself, and the
-// file LOCK: a file can be deleted, but older versions look at nothing else.
+// lock locks the folder for one driver, until the result is closed. It fails with
+// ErrLocked if another driver has locked it, in this process or in another one. It
+// locks the folder itself, and the file LOCK: a file can be deleted, but older
+// versions look at nothing else.
 func (f folder) lock() (_ io.Closer, err error) {
 	var l folderLock
 	defer func() {
@@ -164,11 +166,11 @@ func (f folder) lock() (_ io.Closer, err error) {
 			return nil, err
 		}
 		if err := flock(l.dir); err != nil {
-			return nil, fmt.Errorf("%w: %s", storage.ErrLocked, f.dir)
+			return nil, f.locked(openTwice(l.dir))
 		}
 	}
 	l.file, err = f.fs.Lock(f.path(lockName))
-	var number syscall.Errno
+	var number syscall.Errno // of the operating system, whose locks are those of other processes
 	var refused *fs.PathError // the file cannot be opened, which is no lock of another process
 	switch {
 	case err == nil:
@@ -180,7 +182,38 @@ func (f folder) lock() (_ io.Closer, err error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
-	return nil, fmt.Errorf("%w: %s", storage.ErrLocked, f.dir)
+	return nil, f.locked(number == 0)
+}
+
+// locked returns an ErrLocked that names who has locked the folder: this process, if
+// here is true, or another one.
+func (f folder) locked(here bool) error {
+	if here {
+		return fmt.Errorf("%w by this process, which has opened it before: %s", storage.ErrLocked, f.dir)
+	}
+	return fmt.Errorf("%w by another process: %s", storage.ErrLocked, f.dir)
+}
+
+// openTwice reports whether this process has another descriptor of the open folder dir.
+// Only a driver has one. openTwice returns false where the operating system does not list
+// the descriptors.
+func openTwice(dir *os.File) bool {
+	want, err := dir.Stat()
+	if err != nil {
+		return false
+	}
+	const descriptors = "/dev/fd"
+	names, err := os.ReadDir(descriptors)
+	if err != nil {
+		return false
+	}
+	n := 0
+	for _, name := range names {
+		if info, err := os.Stat(filepath.Join(descriptors, name.Name())); err == nil && os.SameFile(info, want) {
+			n++
+		}
+	}
+	return n > 1
 }
 
 // folderLock holds the locks of a folder.

@@ -329,7 +329,7 @@ func TestDamagedMarker(t *testing.T) {
 }
 
 // Open fails with ErrLocked while another driver uses the folder, and succeeds
-// after Close.
+// after Close. The error names this process, and no other one.
 func TestLockedFolder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -337,8 +337,8 @@ func TestLockedFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pebble.Open(dir, pebble.Options{}); !errors.Is(err, storage.ErrLocked) {
-		t.Errorf("a second Open: error %v, want ErrLocked", err)
+	if _, err := pebble.Open(dir, pebble.Options{}); !errors.Is(err, storage.ErrLocked) || !strings.Contains(err.Error(), "by this process, which has opened it before") {
+		t.Errorf("a second Open: error %v, want ErrLocked by this process", err)
 	}
 	if err := d.Close(); err != nil {
 		t.Fatal(err)

@@ -87,8 +87,8 @@ func TestDeletedLockFiles(t *testing.T) {
 	if err == nil {
 		second.Close()
 	}
-	if !errors.Is(err, storage.ErrLocked) {
-		t.Errorf("a second Open after the lock files were deleted: error %v, want ErrLocked", err)
+	if !errors.Is(err, storage.ErrLocked) || !strings.Contains(err.Error(), "by this process") {
+		t.Errorf("a second Open after the lock files were deleted: error %v, want ErrLocked by this process", err)
 	}
 	if err := d.Close(); err != nil {
 		t.Errorf("Close: %v", err)
