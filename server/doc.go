@@ -20,5 +20,5 @@
 //
 // A gRPC call passes the same checks in grpc.go, as interceptors; codec.go
 // encodes its messages. stop.go drains and stops all ports, metrics.go exposes
-// what they counted.
+// what they counted. starting.go answers probes while there is no server yet.
 package server

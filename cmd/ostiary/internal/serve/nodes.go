@@ -218,6 +218,15 @@ func (m *member) ready() (bool, any) {
 	return s.Joined && (s.ReadRemaining > 0 || m.flags.stale || !cut), out
 }
 
+// starting returns what is known about the node before it serves.
+func (m *member) starting() any {
+	why := "the node starts: it reads the log"
+	if m.flags.quorum.on() {
+		why = "the node starts: it waits until a majority of the nodes that keep the log runs, and answers"
+	}
+	return map[string]any{"failure": why}
+}
+
 var roleNames = [...]string{cluster.Looking: "looking", cluster.Follower: "follower", cluster.Taking: "taking", cluster.Holder: "holder", cluster.Resigned: "resigned"}
 
 // warnExpiry logs a warning if the certificate of the node expires soon.

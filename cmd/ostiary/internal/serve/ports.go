@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"syscall"
 
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
@@ -53,6 +54,17 @@ func (p *ports) take(name, address string) (net.Listener, error) {
 		}
 	}
 	return nil, fmt.Errorf("no port %s is open on %s", name, address)
+}
+
+// starting returns the HTTP ports that no server has taken, by their names.
+func (p *ports) starting() map[string]*net.TCPListener {
+	all := map[string]*net.TCPListener{}
+	for _, at := range p.open {
+		if l, ok := at.net.(*net.TCPListener); ok && (at.name == "metrics" || at.name == "http" || strings.HasSuffix(at.name, " http")) {
+			all[at.name] = l
+		}
+	}
+	return all
 }
 
 // close closes the ports that were not taken.

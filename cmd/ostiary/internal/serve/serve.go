@@ -211,6 +211,8 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 		return errors.Join(s.run(ctx), trail.Close())
 	}
 	if m := s.member; m != nil {
+		s.started = server.AnswerStarting(s.options, s.ports.starting(), m.starting)
+		defer s.started()
 		err = a.withMember(ctx, m, options, func(e *ostiary.Engine) error { return serve(e, m.local) })
 	} else {
 		err = a.WithData(ctx, true, options, serve)
@@ -232,6 +234,7 @@ type prepared struct {
 	ports    *ports
 	reload   func() error // reads the keys, the certificates and the policy file again
 	member   *member      // nil if the server is no node of a cluster
+	started  func()       // ends the answers of the ports while the node starts; nil if it is none
 
 	// engine is that of the open folder, and driver its driver; nil in memory.
 	engine *ostiary.Engine
@@ -358,6 +361,9 @@ func (s *prepared) run(ctx context.Context) error {
 	// Who waits until the server is ready can then send it a command.
 	if s.driver != nil {
 		defer s.control(stores)()
+	}
+	if s.started != nil {
+		s.started()
 	}
 	if err := running.Start(); err != nil {
 		return err
