@@ -167,9 +167,11 @@ func (s *shared) record(r *audit.Record, d *servedDoor, key *hashedKey, a *ostia
 	for _, c := range a.ChangedStores() {
 		r.Changes = append(r.Changes, audit.Change{Store: c.Store.String(), Revision: uint64(c.Revision)})
 	}
-	stranger := r.Caller.ID == "" && r.Outcome != audit.Made && !a.Changed()
+	// A request without an effect can be repeated without a bound, also by a caller who may
+	// write nothing. A known caller's request with an uncertain outcome may have an effect.
+	repeatable := !a.Changed() && r.Outcome != audit.Made && (r.Caller.ID == "" || r.Outcome != audit.Uncertain)
 	var err error
-	if r.Kind == audit.KindRefusal || stranger {
+	if r.Kind == audit.KindRefusal || repeatable {
 		_ = s.trail.Refused(r) // the request has no effect
 	} else {
 		err = s.trail.Record(r)

@@ -39,6 +39,17 @@ func (r *Rotation) setDefaults() {
 	}
 }
 
+// RefusalsName is the name of the log of refusals in a folder, see [Options].
+const RefusalsName = "refusals"
+
+// OfRefusals returns the bounds of the log of refusals next to a log with the bounds r: a
+// fifth of its files, and at least two.
+func (r Rotation) OfRefusals() Rotation {
+	r.setDefaults()
+	r.Files = max(2, r.Files/5)
+	return r
+}
+
 // files is an output to the files of a folder.
 type files struct {
 	Rotation

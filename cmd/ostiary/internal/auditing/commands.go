@@ -9,6 +9,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -58,15 +61,14 @@ func (a *app) verifyCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			got, err := audit.Verify(files, o)
+			out, err := verifyLogs(files, o, holdsFolder(args))
 			if err != nil {
 				return err
 			}
-			out := newVerified(got, len(files))
 			if err := a.Print(out, out.print); err != nil {
 				return err
 			}
-			if len(out.Findings) > 0 {
+			if len(out.Findings) > 0 || out.Refusals != nil && len(out.Refusals.Findings) > 0 {
 				return cli.ErrDenied
 			}
 			return nil
@@ -89,6 +91,44 @@ func publicKey(file string) (ed25519.PublicKey, error) {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	return key, nil
+}
+
+// holdsFolder reports whether one of the names is that of a folder.
+func holdsFolder(names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
+		info, err := os.Stat(name)
+		return err == nil && info.IsDir()
+	})
+}
+
+// verifyLogs verifies the files of a log, and those of its refusals, which are a log of
+// their own. whole is true if the files are all of a folder, so that a log that has heads
+// must have files.
+func verifyLogs(files []string, o audit.VerifyOptions, whole bool) (*verified, error) {
+	ofRefusals := func(file string) bool {
+		return strings.HasPrefix(filepath.Base(file), audit.RefusalsName+"-")
+	}
+	notOfRefusals := func(file string) bool { return !ofRefusals(file) }
+	records, refusals := slices.DeleteFunc(slices.Clone(files), ofRefusals), slices.DeleteFunc(slices.Clone(files), notOfRefusals)
+	recordsOptions, refusalsOptions := o, o
+	recordsOptions.Heads = slices.DeleteFunc(slices.Clone(o.Heads), func(h audit.Head) bool { return h.Name == audit.RefusalsName })
+	refusalsOptions.Heads = slices.DeleteFunc(slices.Clone(o.Heads), func(h audit.Head) bool { return h.Name != audit.RefusalsName })
+	out := &verified{Notes: []string{}, Findings: []string{}}
+	if len(records) > 0 || whole {
+		got, err := audit.Verify(records, recordsOptions)
+		if err != nil {
+			return nil, err
+		}
+		out = newVerified(got, len(records))
+	}
+	if len(refusals) > 0 || whole && len(refusalsOptions.Heads) > 0 {
+		got, err := audit.Verify(refusals, refusalsOptions)
+		if err != nil {
+			return nil, err
+		}
+		out.Refusals = newVerified(got, len(refusals))
+	}
+	return out, nil
 }
 
 // headsIn returns the heads in a text, or in the file with this name. It fails if there are
@@ -128,6 +168,11 @@ func headsIn(value string) ([]audit.Head, error) {
 // filesIn returns the files of the audit log in a folder. It fails if there are none.
 func filesIn(folder string) ([]string, error) {
 	files, err := audit.Folder(folder)
+	if err != nil {
+		return nil, err
+	}
+	refusals, err := audit.FolderOf(folder, audit.RefusalsName)
+	files = append(files, refusals...)
 	if err == nil && len(files) == 0 {
 		err = fmt.Errorf("%w: %s has no file of an audit log", cli.ErrUsage, folder)
 	}
@@ -148,6 +193,8 @@ type verified struct {
 	Heads    int      `json:"heads"` // with which the files were compared
 	Notes    []string `json:"notes"`
 	Findings []string `json:"findings"`
+	// Refusals is the result of the log of refusals.
+	Refusals *verified `json:"refusals,omitempty"`
 }
 
 func newVerified(v *audit.Verified, files int) *verified {
@@ -166,14 +213,22 @@ func newVerified(v *audit.Verified, files int) *verified {
 }
 
 func (v *verified) print(w io.Writer) {
+	v.printLog(w, "")
+	if v.Refusals != nil {
+		v.Refusals.printLog(w, " of refusals")
+	}
+}
+
+// printLog prints the result of one log.
+func (v *verified) printLog(w io.Writer, of string) {
 	for _, text := range v.Notes {
 		cli.Println(w, "note:", text)
 	}
 	for _, text := range v.Findings {
 		cli.Println(w, text)
 	}
-	if len(v.Findings) == 0 {
-		cli.Printf(w, "verified %s in %s: records %d to %d, signed up to %d at %s, compared with %s\n", cli.Plural(v.Records, "record"), cli.Plural(v.Files, "file"), v.First, v.Last, v.Signed, v.SignedAt, cli.Plural(v.Heads, "head"))
+	if len(v.Findings) == 0 && v.Records > 0 {
+		cli.Printf(w, "verified %s%s in %s: records %d to %d, signed up to %d at %s, compared with %s\n", cli.Plural(v.Records, "record"), of, cli.Plural(v.Files, "file"), v.First, v.Last, v.Signed, v.SignedAt, cli.Plural(v.Heads, "head"))
 	}
 }
 

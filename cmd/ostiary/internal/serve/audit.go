@@ -42,7 +42,7 @@ func (f *auditFlags) add(s *pflag.FlagSet) {
 	s.BoolVar(&f.required, "audit-required", false, "refuse requests that change something while the audit log cannot be written, and make each record durable before its request is answered; otherwise lost records are counted")
 	s.BoolVar(&f.content, "audit-content", false, "add the first 64 KiB of each request that writes to its record, but none of Identity, which have passwords")
 	cli.BytesVar(s, &f.rotation.FileBytes, "audit-file-bytes", audit.FileBytesDefault, "size at which a file of the audit log is followed by the next one")
-	cli.CountVar(s, &f.rotation.Files, "audit-files", audit.FilesDefault, 0, "how many files of the audit log are kept")
+	cli.CountVar(s, &f.rotation.Files, "audit-files", audit.FilesDefault, 0, "how many files of the audit log are kept; those of refusals are a fifth more, and at least 2")
 	cli.BytesVar(s, &f.buffer, "audit-buffer-bytes", audit.QueueBytesDefault, "maximum size of the records that wait for the output of an audit log")
 	s.DurationVar(&f.heads, "audit-sign-interval", audit.HeadEveryDefault, "interval of signed records in the audit log")
 }
@@ -84,6 +84,7 @@ func (s *prepared) openAudit() (*audit.Trail, error) {
 		return audit.Options{Key: key, Node: node, Required: f.required, QueueBytes: f.buffer, HeadEvery: f.heads, Failed: s.noteFailure("the audit log", "output", what)}
 	}
 	var logs []*audit.Log
+	var refusals *audit.Log
 	open := func(l *audit.Log, err error) error {
 		if err == nil {
 			logs = append(logs, l)
@@ -93,7 +94,10 @@ func (s *prepared) openAudit() (*audit.Trail, error) {
 	if f.folder != "" {
 		o := options("folder")
 		o.Head = s.noteHead
-		err = open(audit.OpenFolder(f.folder, f.rotation, o))
+		if err = open(audit.OpenFolder(f.folder, f.rotation, o)); err == nil {
+			o.Name, o.Required = audit.RefusalsName, false // no request needs the record of a refusal
+			refusals, err = audit.OpenFolder(f.folder, f.rotation.OfRefusals(), o)
+		}
 	}
 	if err == nil && f.stdout {
 		err = open(audit.OpenStream(writerOnly{s.Out}, options("stdout")))
@@ -105,6 +109,9 @@ func (s *prepared) openAudit() (*audit.Trail, error) {
 		}
 	}
 	trail := audit.NewTrail(f.required, logs...)
+	if refusals != nil {
+		trail.KeepRefusals(refusals)
+	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("audit log: %w", err), trail.Close())
 	}
