@@ -242,18 +242,19 @@ func (s *shared) badHandshake(remote net.Addr, err error) {
 	var wrong *tls.CertificateVerificationError
 	var authority x509.UnknownAuthorityError
 	var invalid x509.CertificateInvalidError
-	why := "the client certificate is not valid for a client"
+	why, class := "the client certificate is not valid for a client", door.LoginRefused
 	switch {
 	case errors.Is(err, errClientCertificate):
 		why = err.Error()
 	case !errors.As(err, &wrong):
 		return
 	case errors.As(err, &authority):
-		why = "the client certificate has another authority"
+		why, class = "the client certificate has another authority", door.LoginAuthority
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		why = "the client certificate has expired, or is not valid yet"
+		why, class = "the client certificate has expired, or is not valid yet", door.LoginExpired
 	}
 	s.metrics.refused(door.BadCredentials)
+	s.metrics.loginFailed(nameTLS, door.FailedLogin{Credential: door.CredentialCertificate, Reason: class})
 	s.logins.Failed(nameTLS, remote.String(), "", why)
 	_ = s.trail.Refused(&audit.Record{Time: time.Now(), Kind: audit.KindRefusal, Door: nameTLS, From: remote.String(), Outcome: audit.Refused, Why: why}) // it has no effect
 }

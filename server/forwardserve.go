@@ -147,6 +147,7 @@ func (q *request) serveForwarded(r *http.Request, route *door.Route, p door.Para
 	ctx := r.Context()
 	key, why := q.liveKey(ctx, as, route.Public || q.door.OwnAuthentication)
 	if why != nil {
+		q.metrics.loginFailed(q.door.Name, door.FailedLogin{Credential: door.CredentialKey, Reason: door.LoginRefused})
 		q.logins.Failed(q.door.Name, as.Remote, as.ID, why.Error())
 		q.refuse(r, why)
 		return
@@ -167,7 +168,7 @@ func (q *request) serveForwarded(r *http.Request, route *door.Route, p door.Para
 	budget := &q.bodies
 	if q.door.OwnAuthentication {
 		budget = &q.ownBodies
-		ctx = door.WithAuthenticated(ctx, func() { q.Header().Set(headerNodeAccepted, "1") })
+		ctx = door.WithAuthenticated(q.countsFailedLogins(ctx), func() { q.Header().Set(headerNodeAccepted, "1") })
 		if why := budget.acquire(&q.ownRequests, q.conn); why != nil {
 			q.refuse(r, why)
 			return

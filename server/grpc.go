@@ -181,6 +181,7 @@ func (i *interceptor) tap(ctx context.Context, info *tap.Info) (context.Context,
 	}
 	start := time.Now()
 	if why == door.BadCredentials {
+		i.metrics.loginFailed(m.door.Name, i.keys.refusedBy(info.Header["authorization"]))
 		i.logins.Failed(m.door.Name, remoteOf(ctx), "", (&door.Refusal{Reason: why}).Error())
 	}
 	if c := callConn(ctx); c != nil {

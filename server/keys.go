@@ -351,6 +351,22 @@ func (k *Keys) identify(ctx context.Context, values []string, basic bool, c *con
 	return key, why
 }
 
+// refusedBy returns what a refused caller is counted by, who sent an Authorization header
+// with these values, or a certificate only.
+func (k *Keys) refusedBy(values []string) door.FailedLogin {
+	l := door.FailedLogin{Credential: door.CredentialKey, Reason: door.LoginRefused}
+	if len(values) == 0 || values[0] == "" {
+		l.Credential = door.CredentialCertificate
+	} else if secret, ok := afterScheme(values[0], "Bearer ", len(values[0])); ok {
+		if k.tokens.formOfToken(secret) {
+			l.Credential = door.CredentialOIDC
+		}
+	} else if _, ok := afterScheme(values[0], "Basic ", len(values[0])); ok {
+		l.Credential = door.CredentialBasic
+	}
+	return l
+}
+
 // check returns the key of the caller who sent an Authorization header with these values,
 // or the reason to refuse the request. basic is true if the door accepts HTTP
 // Basic authentication (RFC 7617). It compares with all keys in constant time, so

@@ -1,8 +1,10 @@
 package server
 
 import (
+	"maps"
 	"net/http"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -88,9 +90,12 @@ type metrics struct {
 	all      []*series
 	refusals [door.Unaudited + 1]atomic.Uint64 // by door.Reason
 
+	failuresMu sync.Mutex
+	failures   map[failedLogin]uint64
+
 	duration, requests, refusal, requestsInFlight, streamsInFlight *prometheus.Desc
 	connectionsOpen, connectionsClosed, bodyBytes, unsentBytes     *prometheus.Desc
-	engineBytes, engineStores, serving                             *prometheus.Desc
+	engineBytes, engineStores, serving, failedLogins               *prometheus.Desc
 
 	server *Server // set by handler
 }
@@ -103,6 +108,7 @@ func newMetrics() *metrics {
 		duration:          desc("request_duration_seconds", "Time from the headers of a request to the end of its response.", "door", "transport", "route"),
 		requests:          desc("requests_total", "Requests by outcome.", "door", "transport", "route", "outcome"),
 		refusal:           desc("refusals_total", "Requests that the server refused before they reached a door.", "reason"),
+		failedLogins:      desc("failed_logins_total", "Callers whose credential was not accepted.", "door", "credential", "reason"),
 		requestsInFlight:  desc("requests_in_flight", "Requests in flight, without streams."),
 		streamsInFlight:   desc("streams_in_flight", "Streams in flight."),
 		connectionsOpen:   desc("connections_open", "Open connections of all ports."),
@@ -125,6 +131,23 @@ func (m *metrics) series(door, transport, route string) *series {
 	s := &series{door: door, transport: transport, route: route}
 	m.all = append(m.all, s)
 	return s
+}
+
+// failedLogin is what failed logins are counted by. There are few: the doors, and fixed
+// kinds and reasons.
+type failedLogin struct {
+	name string // of the door
+	door.FailedLogin
+}
+
+// loginFailed counts a failed login.
+func (m *metrics) loginFailed(doorName string, l door.FailedLogin) {
+	m.failuresMu.Lock()
+	defer m.failuresMu.Unlock()
+	if m.failures == nil {
+		m.failures = map[failedLogin]uint64{}
+	}
+	m.failures[failedLogin{doorName, l}]++
 }
 
 // refused counts a refusal.
@@ -160,7 +183,7 @@ func (m *metrics) handler(s *Server, more []prometheus.Collector) (http.Handler,
 // Describe sends the descriptions of all metrics.
 func (m *metrics) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{m.duration, m.requests, m.refusal, m.requestsInFlight, m.streamsInFlight,
-		m.connectionsOpen, m.connectionsClosed, m.bodyBytes, m.unsentBytes, m.engineBytes, m.engineStores, m.serving} {
+		m.connectionsOpen, m.connectionsClosed, m.bodyBytes, m.unsentBytes, m.engineBytes, m.engineStores, m.serving, m.failedLogins} {
 		to <- d
 	}
 }
@@ -174,6 +197,12 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 		if n := m.refusals[reason].Load(); n > 0 {
 			to <- prometheus.MustNewConstMetric(m.refusal, prometheus.CounterValue, float64(n), reasonLabel(door.Reason(reason)))
 		}
+	}
+	m.failuresMu.Lock()
+	failures := maps.Clone(m.failures)
+	m.failuresMu.Unlock()
+	for f, n := range failures {
+		to <- prometheus.MustNewConstMetric(m.failedLogins, prometheus.CounterValue, float64(n), f.name, f.Credential, f.Reason)
 	}
 	gauge := func(d *prometheus.Desc, v float64) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v)

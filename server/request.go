@@ -75,6 +75,11 @@ const (
 	ownBodiesDivisor = 4
 )
 
+// countsFailedLogins returns a context in which the door counts the logins that it refuses.
+func (q *request) countsFailedLogins(ctx context.Context) context.Context {
+	return door.WithFailedLogins(ctx, func(l door.FailedLogin) { q.metrics.loginFailed(q.door.Name, l) })
+}
+
 // serve authenticates the caller, acquires a place within the bounds, and calls
 // the handler of route.
 func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
@@ -95,6 +100,7 @@ func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 		if why != 0 {
 			refusal := &door.Refusal{Reason: why}
 			if why == door.BadCredentials {
+				q.metrics.loginFailed(q.door.Name, q.keys.refusedBy(r.Header["Authorization"]))
 				q.logins.Failed(q.door.Name, r.RemoteAddr, q.requestID(), refusal.Error())
 			}
 			q.refuse(r, refusal)
@@ -145,6 +151,7 @@ func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 	q.charge = budget.newCharge(q.conn)
 	defer q.charge.release()
 	if q.door.OwnAuthentication {
+		ctx = q.countsFailedLogins(ctx)
 		if !q.conn.trusted.Load() {
 			ctx = door.WithAuthenticated(ctx, func() { _ = q.conn.trust() }) // without a place, the connection stays untrusted
 		}

@@ -1,6 +1,7 @@
 package keystone
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -47,7 +48,8 @@ type call struct {
 	caller      *identity.Token
 	credentials access.Credentials
 	query       url.Values
-	begun       bool // a part of the response was sent
+	shownBy     string // the kind of the credential that is verified, see door.FailedLogin
+	begun       bool   // a part of the response was sent
 	// arguments are the names that rules use for the parameters of the path.
 	arguments []string
 	// bodyRead are the members of the body, once they were read.
@@ -81,6 +83,7 @@ func (s *service) serve(r route) func(http.ResponseWriter, *http.Request, door.P
 // response off instead, so that the client cannot take it for a whole one.
 func (c *call) fail(err error) {
 	if !c.begun {
+		c.countFailure(err)
 		c.writeError(c.W, c.R, err)
 		return
 	}
@@ -88,6 +91,23 @@ func (c *call) fail(err error) {
 		c.options.Report(fmt.Errorf("keystone: a response broke off: %w", err))
 	}
 	panic(http.ErrAbortHandler)
+}
+
+// countFailure counts an error that means that a credential was not accepted.
+func (c *call) countFailure(err error) {
+	status, _ := describe(err)
+	unknown := status == http.StatusNotFound && c.shownBy != "" // for example the id of an application credential
+	if err == errNoToken || status != http.StatusUnauthorized && !unknown {
+		return
+	}
+	failed := door.FailedLogin{Credential: cmp.Or(c.shownBy, door.CredentialToken), Reason: door.LoginRefused}
+	switch {
+	case errors.Is(err, &identity.Error{Reason: identity.PasswordAge}):
+		failed.Reason = door.LoginPasswordExpired
+	case errors.Is(err, &identity.Error{Reason: identity.MoreFactors}):
+		failed.Reason = door.LoginMoreFactors
+	}
+	door.LoginFailed(c.Context(), failed)
 }
 
 // headerRequestID has the id of the request in Keystone's form.
@@ -120,6 +140,7 @@ func (c *call) open(anonymous bool) (err error) {
 	if text == "" {
 		return errNoToken
 	}
+	c.shownBy = door.CredentialToken
 	if c.caller, err = c.validate(text, 0); err == nil {
 		err = c.id.RelyOn(c.Context(), c.caller)
 	}
@@ -133,6 +154,7 @@ func (c *call) open(anonymous bool) (err error) {
 		return &statusError{http.StatusForbidden, "EC2 credential tokens cannot be used for authorization."}
 	}
 	door.Authenticated(c.Context())
+	c.shownBy = ""
 	c.actAs(c.caller.User.ID)
 	c.credentials = credentials(c.caller)
 	return c.checkAccessRules()

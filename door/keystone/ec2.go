@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/identity/ec2"
 	"github.com/ostiary/ostiary/internal/jsonread"
@@ -228,6 +229,7 @@ func (c *call) ec2Token() error {
 	if err := c.may("ec2tokens_validate", nil); err != nil {
 		return err
 	}
+	c.shownBy = door.CredentialEC2
 	s, err := c.signed()
 	if err != nil {
 		return err
@@ -256,6 +258,7 @@ func (c *call) s3Token() error {
 	if err := c.may("s3tokens_validate", nil); err != nil {
 		return err
 	}
+	c.shownBy = door.CredentialEC2
 	s, err := c.signed()
 	if err != nil {
 		return err

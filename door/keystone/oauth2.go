@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/identity"
 )
 
@@ -63,6 +64,7 @@ func (c *call) sendOAuth2Error(err error) error {
 		}
 	}
 	if e.status == http.StatusUnauthorized {
+		door.LoginFailed(c.Context(), door.FailedLogin{Credential: door.CredentialApplication, Reason: door.LoginRefused})
 		c.W.Header().Set("WWW-Authenticate", c.challenge(c.R))
 	}
 	var o object

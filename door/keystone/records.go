@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/identity/access"
 	"github.com/ostiary/ostiary/internal/identity"
 )
@@ -228,6 +229,7 @@ func (c *call) changePassword() error {
 		}
 	}
 	id := c.Params.At(0)
+	c.shownBy = door.CredentialPassword
 	if err := c.id.ChangePassword(c.Context(), id, m.Text("original_password"), m.Text("password")); err != nil {
 		return err
 	}

@@ -222,8 +222,15 @@ func (c *call) login(r *authRequest) (*proof, error) {
 // provable are the methods of a login that the door knows.
 var provable = []string{identity.MethodPassword, identity.MethodToken, identity.MethodApplicationCredential, identity.MethodTOTP, identity.MethodOAuth1, identity.MethodMapped}
 
+// credentialOf are the kinds of credentials of the methods.
+var credentialOf = map[string]string{
+	identity.MethodPassword: door.CredentialPassword, identity.MethodToken: door.CredentialToken, identity.MethodApplicationCredential: door.CredentialApplication,
+	identity.MethodTOTP: door.CredentialTOTP, identity.MethodOAuth1: door.CredentialOAuth1, identity.MethodMapped: door.CredentialFederation,
+}
+
 // prove verifies one of the methods provable, and returns its user.
 func (c *call) prove(method string, part json.RawMessage, p *proof) (user *identity.Record, err error) {
+	c.shownBy = credentialOf[method]
 	switch method {
 	case identity.MethodPassword:
 		user, err = c.loginByPassword(part)
