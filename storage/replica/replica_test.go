@@ -133,7 +133,7 @@ func (d *inTurns) writer() *replica.Driver { return d.all[d.calls.Add(1)%uint64(
 
 func (d *inTurns) Format(ctx context.Context) (int, error) { return d.next(ctx).Format(ctx) }
 func (d *inTurns) CreateStore(ctx context.Context, info storage.StoreInfo) error {
-	return d.writer().CreateStore(ctx, info)
+	return d.followed(ctx, d.writer().CreateStore(ctx, info))
 }
 func (d *inTurns) UpdateStore(ctx context.Context, old, info storage.StoreInfo) error {
 	return d.followed(ctx, d.writer().UpdateStore(ctx, old, info))
@@ -142,8 +142,8 @@ func (d *inTurns) DeleteStore(ctx context.Context, id storage.StoreID) error {
 	return d.followed(ctx, d.writer().DeleteStore(ctx, id))
 }
 
-// followed returns err when the first replica, whose CatalogChanges and Notify are
-// used, has followed.
+// followed returns err when the first replica, whose CatalogChanges, Creations and Notify
+// are used, has followed.
 func (d *inTurns) followed(ctx context.Context, err error) error {
 	if err == nil {
 		err = d.all[0].Confirm(ctx)

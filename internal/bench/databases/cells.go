@@ -199,6 +199,9 @@ func (m *measurement) many(ctx context.Context, cell string, clients, each int) 
 			all = append(all, r)
 			bytes += len(r.Bytes)
 		}
+		if len(all) == 0 {
+			return fmt.Errorf("no write of %q ended in %v: choose a longer time", cell, m.Duration/2)
+		}
 		segments += len(all)
 		if err := m.empty(ctx); err != nil {
 			return err
