@@ -170,7 +170,7 @@ func (f folder) lock() (_ io.Closer, err error) {
 		}
 	}
 	l.file, err = f.fs.Lock(f.path(lockName))
-	var number syscall.Errno // of the operating system, whose locks are those of other processes
+	var number syscall.Errno  // of the operating system, whose locks are those of other processes
 	var refused *fs.PathError // the file cannot be opened, which is no lock of another process
 	switch {
 	case err == nil:
