@@ -159,8 +159,15 @@ func (r *Runtime) Close() bool {
 }
 
 // Bytes returns the estimated size of the newest views of all loaded stores and of
-// their bound schemas.
-func (r *Runtime) Bytes() int64 { return r.bytes.Load() + r.others.size() }
+// their bound schemas. Without a budget, writes do not update the estimate, so Bytes does.
+func (r *Runtime) Bytes() int64 {
+	if r.MemoryMax <= 0 {
+		for _, t := range r.Loaded() {
+			t.accountAgain()
+		}
+	}
+	return r.bytes.Load() + r.others.size()
+}
 
 // Loaded returns the timelines that hold a view.
 func (r *Runtime) Loaded() []*Timeline {

@@ -167,7 +167,9 @@ func (t *Timeline) replace(old, v *View, entries []storage.Entry, heads []storag
 		return false
 	}
 	t.announce()
-	t.account(v)
+	if t.Runtime.MemoryMax > 0 { // otherwise Runtime.Bytes does it
+		t.account(v)
+	}
 	t.mu.Unlock()
 	kept = t.subscriptions.push(entries, heads)
 	t.compactSoon(v)
@@ -198,7 +200,8 @@ func (t *Timeline) account(v *View) {
 	t.bytes = now
 }
 
-// accountAgain updates the estimate after a schema was bound.
+// accountAgain updates the estimate after a schema was bound, and after writes without
+// a budget.
 func (t *Timeline) accountAgain() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
