@@ -22,6 +22,7 @@ import (
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/identity/password"
 	"github.com/ostiary/ostiary/server"
+	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/pebble"
 	"github.com/ostiary/ostiary/workshop/failing"
 )
@@ -56,7 +57,13 @@ func startReads(t *testing.T) *readsServer {
 	}
 	s := must(a.prepare(&f))(t)
 	t.Cleanup(s.ports.close)
-	s.engine = must(ostiary.Open(t.Context(), ostiary.Options{Driver: x.driver, Conditions: cli.Conditions(f.conditions), Window: f.window, Bounds: f.engineBounds(), Guard: cli.GuardOwned, SecretKey: &[32]byte{1}}))(t)
+	// A failing driver hides that the folder's driver is a Cataloger, with which the engine
+	// remembers aliases.
+	counted := struct {
+		storage.Driver
+		storage.Cataloger
+	}{x.driver, data}
+	s.engine = must(ostiary.Open(t.Context(), ostiary.Options{Driver: counted, Conditions: cli.Conditions(f.conditions), Window: f.window, Bounds: f.engineBounds(), Guard: cli.GuardOwned, SecretKey: &[32]byte{1}}))(t)
 	t.Cleanup(func() { s.engine.Close() })
 	if _, err := protocols.BootstrapIdentity(t.Context(), s.engine, identity.BootstrapOptions{Password: "secret"}, settings.Deployment{Rounds: password.RoundsMin}); err != nil {
 		t.Fatal(err)
@@ -106,8 +113,8 @@ func (x *readsServer) send(method, path, contentType, body string) (*http.Respon
 
 // TestReads counts the operations of the storage driver that a request needs when the
 // server has answered the same one before. The numbers are exact: one more is a cost that
-// each request has, which no other test notices. A request that names its store by an alias
-// needs one operation, which finds the store; the name of a tenant and of a domain is one.
+// each request has, which no other test notices. Aliases are remembered, also that no store
+// has one: a tenant, a policy domain, the system store.
 func TestReads(t *testing.T) {
 	t.Parallel()
 	x := startReads(t)
@@ -147,7 +154,7 @@ RuleCombiningAlgId="urn:oasis:names:tc:xacml:3.0:rule-combining-algorithm:deny-u
 		reads   int    // operations of the driver
 	}{
 		{"native check", over("POST", "/ostiary/v1/stores/"+id+"/check", `{"object":"doc:0","relation":"viewer","subject":"user:x"}`), `"allowed":true`, 0},
-		{"native check, store by alias", over("POST", "/ostiary/v1/stores/documents/check", `{"object":"doc:0","relation":"viewer","subject":"user:x"}`), `"allowed":true`, 1},
+		{"native check, store by alias", over("POST", "/ostiary/v1/stores/documents/check", `{"object":"doc:0","relation":"viewer","subject":"user:x"}`), `"allowed":true`, 0},
 		{"OpenFGA Check, HTTP", over("POST", "/stores/"+id+"/check", `{"tuple_key":{"user":"user:x","relation":"viewer","object":"doc:0"}}`), `"allowed":true`, 0},
 		{"OpenFGA BatchCheck, HTTP", over("POST", "/stores/"+id+"/batch-check", `{"checks":[{"correlation_id":"a","tuple_key":{"user":"user:x","relation":"viewer","object":"doc:0"}},{"correlation_id":"b","tuple_key":{"user":"user:y","relation":"viewer","object":"doc:0"}}]}`), `{"allowed":true}`, 0},
 		{"OpenFGA ListObjects, HTTP", over("POST", "/stores/"+id+"/list-objects", `{"type":"doc","relation":"viewer","user":"user:x"}`), `["doc:0"]`, 0},
@@ -163,16 +170,16 @@ RuleCombiningAlgId="urn:oasis:names:tc:xacml:3.0:rule-combining-algorithm:deny-u
 			r, err := fga.ListObjects(ctx, &openfgav1.ListObjectsRequest{StoreId: id, Type: "doc", Relation: "viewer", User: "user:x"})
 			return fmt.Sprint(r.GetObjects()), err
 		}, "[doc:0]", 0},
-		{"Permify check, HTTP", over("POST", "/v1/tenants/t/permissions/check", `{"metadata":{"depth":20},"entity":{"type":"doc","id":"0"},"permission":"view","subject":{"type":"user","id":"x"}}`), `"can":"CHECK_RESULT_ALLOWED"`, 1},
+		{"Permify check, HTTP", over("POST", "/v1/tenants/t/permissions/check", `{"metadata":{"depth":20},"entity":{"type":"doc","id":"0"},"permission":"view","subject":{"type":"user","id":"x"}}`), `"can":"CHECK_RESULT_ALLOWED"`, 0},
 		{"Permify check, gRPC", func(ctx context.Context) (string, error) {
 			r, err := permifyv1.NewPermissionClient(conn).Check(ctx, &permifyv1.PermissionCheckRequest{TenantId: "t", Metadata: &permifyv1.PermissionCheckRequestMetadata{Depth: 20},
 				Entity: &permifyv1.Entity{Type: "doc", Id: "0"}, Permission: "view", Subject: &permifyv1.Subject{Type: "user", Id: "x"}})
 			return r.GetCan().String(), err
-		}, "CHECK_RESULT_ALLOWED", 1},
+		}, "CHECK_RESULT_ALLOWED", 0},
 		{"AuthZEN evaluation", over("POST", "/authzen/"+id+"/access/v1/evaluation", `{"subject":{"type":"user","id":"x"},"action":{"name":"viewer"},"resource":{"type":"doc","id":"0"}}`), `"decision":true`, 0},
-		{"AuthZEN evaluation, store by alias", over("POST", "/authzen/documents/access/v1/evaluation", `{"subject":{"type":"user","id":"x"},"action":{"name":"viewer"},"resource":{"type":"doc","id":"0"}}`), `"decision":true`, 1},
-		{"Keystone token validation", over("GET", "/v3/auth/tokens", ""), `"system":{"all":true}`, 2},
-		{"XACML decision", over("POST", "/xacml/v3/pdp", `{"Request":{"Action":{}}}`), `"Decision":"Permit"`, 1},
+		{"AuthZEN evaluation, store by alias", over("POST", "/authzen/documents/access/v1/evaluation", `{"subject":{"type":"user","id":"x"},"action":{"name":"viewer"},"resource":{"type":"doc","id":"0"}}`), `"decision":true`, 0},
+		{"Keystone token validation", over("GET", "/v3/auth/tokens", ""), `"system":{"all":true}`, 0},
+		{"XACML decision", over("POST", "/xacml/v3/pdp", `{"Request":{"Action":{}}}`), `"Decision":"Permit"`, 0},
 	} {
 		for n := range 4 { // the first ones load what the server keeps
 			if n == 2 {
