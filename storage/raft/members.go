@@ -214,6 +214,9 @@ func (n *Node) makeChangeOnce(ctx context.Context, c *memberChange) error {
 			return err
 		}
 	}
+	if err := n.checkAddress(ctx, members, c.Add); err != nil {
+		return err
+	}
 	switch id, address := consensus.ServerID(c.Add.ID), consensus.ServerAddress(c.Add.Address); {
 	case c.Lead == n.ID():
 		return nil
@@ -238,22 +241,48 @@ func (n *Node) makeChangeOnce(ctx context.Context, c *memberChange) error {
 	}
 }
 
+// CheckAddress fails if a server that wants to be a member has the address of another one:
+// with ErrRefused if that one answers there.
+func (n *Node) CheckAddress(ctx context.Context, m Member) error {
+	members, err := n.Members()
+	if err != nil {
+		return err
+	}
+	return n.checkAddress(ctx, members, m)
+}
+
+// checkAddress is CheckAddress with the members. It does nothing without an address.
+func (n *Node) checkAddress(ctx context.Context, members []Member, m Member) error {
+	for _, have := range members {
+		if have.ID == m.ID || have.Address != m.Address {
+			continue
+		}
+		if _, err := n.processOf(ctx, have); err != nil {
+			return fmt.Errorf("node %s cannot be at %s, the address of node %s, which does not answer: choose another address, or remove node %s", m.ID, m.Address, have.ID, have.ID)
+		}
+		return fmt.Errorf("%w: node %s cannot be at %s, because node %s is there: choose another address", ErrRefused, m.ID, m.Address, have.ID)
+	}
+	return nil
+}
+
+// processOf returns the process that answers as a member at its address. It fails if none
+// does.
+func (n *Node) processOf(ctx context.Context, m Member) (string, error) {
+	if m.ID == n.ID() {
+		return n.process, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*n.opts.Heartbeat)
+	defer cancel()
+	o, err := n.call(ctx, m.Address, wire.RaftClient.Term, nil)
+	return o.Process, err
+}
+
 // runsOnce fails with ErrRefused if another process than the one that wants a new address
 // for a server answers at the one that it has: a folder was copied, so two processes have
 // its vote, and the one that asks may lack what the other one has confirmed.
 func (n *Node) runsOnce(ctx context.Context, have Member, c *memberChange) error {
-	process := n.process
-	if have.ID != n.ID() {
-		ctx, cancel := context.WithTimeout(ctx, 10*n.opts.Heartbeat)
-		defer cancel()
-		o, err := n.call(ctx, have.Address, wire.RaftClient.Term, nil)
-		if err != nil {
-			return nil // it has left that address
-		}
-		process = o.Process
-	}
-	if process == c.Process {
-		return nil // it is reached at both addresses
+	if process, err := n.processOf(ctx, have); err != nil || process == c.Process {
+		return nil // it has left that address, or is reached at both
 	}
 	return fmt.Errorf("%w: another process answers as node %s at %s, so it cannot be at %s: its data folder was copied; end one of the two, or join with a new folder", ErrRefused, have.ID, have.Address, c.Add.Address)
 }

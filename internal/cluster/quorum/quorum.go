@@ -245,7 +245,7 @@ func (q *Quorum) enterOnce(ctx context.Context, voter bool) error {
 		errs = append(errs, err)
 	}
 	if len(errs) == 0 {
-		return errors.New("no other node is known")
+		return fmt.Errorf("no node is known at another address than that of this node, %s", q.opts.Address)
 	}
 	return errors.Join(errs...)
 }

@@ -80,6 +80,8 @@ type joinRequest struct {
 	Reads  uint32 `msgpack:"r"` // the newest version of the log that the node reads
 	// Cluster is the name of the log that the folder of the node has; "" for a new folder.
 	Cluster string `msgpack:"c,omitempty"`
+	// Address is where other nodes will reach the node; "" from an older program.
+	Address string `msgpack:"a,omitempty"`
 }
 
 // decode reads a request of a caller without a certificate. Unmarshal makes room for a length
@@ -161,10 +163,15 @@ func (q *Quorum) admit(ctx context.Context, id storage.NodeID, r *joinRequest) (
 }
 
 // checkJoins fails unless the program of a node with a good token reads the version of the log
-// of the cluster, and its folder is new or belongs to the log.
+// of the cluster, its folder is new or belongs to the log, and no other node is at its address.
 func (q *Quorum) checkJoins(ctx context.Context, id storage.NodeID, r *joinRequest) error {
 	if r.Cluster != "" && r.Cluster != q.node.Cluster() {
 		return otherCluster(r.Cluster, q.node.Cluster())
+	}
+	if r.Address != "" {
+		if err := q.node.CheckAddress(ctx, raft.Member{ID: id.String(), Address: r.Address}); errors.Is(err, raft.ErrRefused) {
+			return err // the node waits for other reasons once it has joined
+		}
 	}
 	log := q.node.Log()
 	defer log.Close()
@@ -240,7 +247,7 @@ func (q *Quorum) rejoin(ctx context.Context) error {
 
 // askAll asks the nodes of a token, until one answers.
 func (q *Quorum) askAll(ctx context.Context, token *Token) (*joinAnswer, error) {
-	request := &joinRequest{token.Secret, q.state.ID.String(), sharedlog.SegmentVersion, q.state.Cluster}
+	request := &joinRequest{token.Secret, q.state.ID.String(), sharedlog.SegmentVersion, q.state.Cluster, q.opts.Address}
 	var errs []error
 	for _, at := range token.Addresses {
 		answer, err := token.ask(ctx, at, request)
