@@ -3,6 +3,8 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -117,6 +119,45 @@ func TestQuorumReplace(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.shows(c.all[2], 3)
+}
+
+// TestQuorumAddress requires that a node with the address of another one that runs is refused
+// by name, when it joins and when it moves. Its token stays good.
+func TestQuorumAddress(t *testing.T) {
+	t.Parallel()
+	c := startNodesOn(t, "", 1)
+	first := c.all[0]
+	var listed struct {
+		Nodes []struct{ ID, Address string }
+	}
+	if err := json.Unmarshal([]byte(c.list(first)), &listed); err != nil || len(listed.Nodes) != 1 {
+		t.Fatalf("%+v, %v", listed, err)
+	}
+	taken := listed.Nodes[0]
+	ports := []string{"--http", "127.0.0.1:0", "--grpc", "off", "--metrics", "off", "--nodes-listen", "127.0.0.1:0"}
+	ends := func(args ...string) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		out, err := exec.CommandContext(ctx, "ostiary", append(append([]string{"serve"}, ports...), args...)...).CombinedOutput()
+		if text := fmt.Sprintf("cannot be at %s, because node %s is there: choose another address", taken.Address, taken.ID); err == nil || !strings.Contains(string(out), text) {
+			t.Errorf("want %q: %v\n%s", text, err, out)
+		}
+	}
+	token := strings.TrimSpace(c.run("node", "token", "--data", c.folder(first)))
+	ends("--data", c.file("other"), "--join", token, "--nodes-address", taken.Address)
+	for i := 1; i < 3; i++ {
+		p := &process{number: i}
+		c.all = append(c.all, p)
+		if i == 1 {
+			c.launchAs(p, "--nodes-listen", "127.0.0.1:0", "--join", token)
+			c.eventually("the node is ready", func() bool { return p.ready().Status == "SERVING" })
+		} else {
+			c.start(p)
+		}
+	}
+	c.kill(c.all[2])
+	ends("--data", c.folder(c.all[2]), "--cluster", "--nodes-address", taken.Address)
 }
 
 // TestQuorumRecover loses two of three nodes. The third one refuses writes
@@ -237,6 +278,57 @@ func TestClusterExample(t *testing.T) {
 	}
 	if response, err := (&http.Client{Timeout: time.Minute}).Get(p.http + "/readyz"); err != nil || response.StatusCode != http.StatusOK {
 		t.Errorf("the proxy answers %v, error %v", response, err)
+	}
+}
+
+// TestClusterExamplePrograms requires that the script of examples/cluster starts nothing
+// without a program that it needs, and names the package.
+func TestClusterExamplePrograms(t *testing.T) {
+	t.Parallel()
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip(err)
+	}
+	script, err := filepath.Abs("../../examples/cluster/cluster.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ostiary, err := exec.LookPath("ostiary")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ missing, ostiary, want string }{
+		{"haproxy", ostiary, "no program haproxy: install the package haproxy"},
+		{"curl", ostiary, "no program curl: install the package curl"},
+		{"", "/nowhere/ostiary", "no program /nowhere/ostiary: build it with make build"},
+	} {
+		programs, data := t.TempDir(), filepath.Join(t.TempDir(), "data")
+		for _, name := range []string{"dirname", "mkdir", "tail", "sleep", "haproxy", "curl"} {
+			if at := "/bin/true"; name != c.missing {
+				if found, err := exec.LookPath(name); err == nil && name != "haproxy" && name != "curl" {
+					at = found
+				}
+				if err := os.Symlink(at, filepath.Join(programs, name)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if c.missing == "haproxy" {
+			if _, err := os.Stat("/usr/sbin/haproxy"); err == nil {
+				continue // the script finds it there too
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		cmd := exec.CommandContext(ctx, bash, script, c.ostiary, data)
+		cmd.Env = []string{"PATH=" + programs}
+		out, err := cmd.CombinedOutput()
+		cancel()
+		if err == nil || !strings.Contains(string(out), c.want) {
+			t.Errorf("without %s: want %q: %v\n%s", c.missing, c.want, err, out)
+		}
+		if _, err := os.Stat(data); err == nil {
+			t.Errorf("without %s: the script has started", c.missing)
+		}
 	}
 }
 

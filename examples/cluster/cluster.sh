@@ -7,7 +7,18 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 ostiary=${1:-$here/../../bin/ostiary}
 data=${2:-./ostiary-cluster}
 port=${PORT:-8080}
-haproxy=$(command -v haproxy || echo /usr/sbin/haproxy)
+
+# program prints the path of a program. It fails, with the name of its package on Debian and
+# Ubuntu, if there is none: nothing has started then.
+program() {
+  PATH=$PATH:/usr/sbin command -v "$1" ||
+    { echo "cluster.sh: no program $1: install the package $1 (on Debian and Ubuntu: apt-get install $1)" >&2; return 1; }
+}
+
+[ -x "$ostiary" ] || command -v "$ostiary" >/dev/null ||
+  { echo "cluster.sh: no program $ostiary: build it with make build, or name it: cluster.sh PATH" >&2; exit 1; }
+haproxy=$(program haproxy)
+program curl >/dev/null
 mkdir -p "$data"
 
 processes=()

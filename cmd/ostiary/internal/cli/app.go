@@ -215,6 +215,9 @@ func (a *App) RootCommand(commands ...*cobra.Command) *cobra.Command {
 			if err := requireValues(cmd.Flags()); err != nil {
 				return err
 			}
+			if err := refuseUnused(cmd); err != nil {
+				return err
+			}
 			if err := a.Environment(cmd.Flags()); err != nil {
 				return err
 			}

@@ -19,6 +19,7 @@ import (
 	"github.com/ostiary/ostiary/door/native/client"
 	"github.com/ostiary/ostiary/internal/printable"
 	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/kv"
 )
 
 // Print writes value as JSON with --json, and calls human otherwise. human
@@ -140,6 +141,12 @@ func (a *App) hint(cmd *cobra.Command, err error) string {
 	switch {
 	case isLocked(err):
 		return lockHint(a.Data, !folderOnly(cmd))
+	case errors.Is(err, kv.ErrCopy):
+		return fmt.Sprintf("%s is the folder of a node: start it with serve --cluster, or with --log and the URL of its log. While it runs, commands on stores work with --server, "+
+			"and \"ostiary keystone\" and \"ostiary node\" with --data", a.Data)
+	case errors.Is(err, kv.ErrNoCopy):
+		return fmt.Sprintf("%s is the folder of a server alone, also after \"ostiary keystone bootstrap\": make it the first node of a new cluster with \"ostiary migrate %s cluster:%s\", "+
+			"or move it to a database with \"ostiary migrate %s URL\", and start it then; a further node needs a new folder", a.Data, a.Data, a.Data, a.Data)
 	case isFormat(err):
 		return "a newer version or another program wrote the folder; it is unchanged"
 	case isDamaged(err):

@@ -15,5 +15,6 @@ type app struct{ *cli.App }
 // Commands returns the command node with its subcommands, and migrate.
 func Commands(run *cli.App) []*cobra.Command {
 	a := &app{run}
-	return []*cobra.Command{cli.Group("node", "Prepare and watch the nodes of a cluster", a.certificateCommand(), a.tokenCommand(), a.listCommand(), a.removeCommand(), a.rotateCommand(), a.settingsCommand(), a.upgradeCommand(), a.recoverCommand(), a.healCommand(), a.lostCommand()), a.migrateCommand()}
+	nodes := cli.Group("node", "Prepare and watch the nodes of a cluster", a.certificateCommand(), a.tokenCommand(), a.listCommand(), a.removeCommand(), a.rotateCommand(), a.settingsCommand(), a.upgradeCommand(), a.recoverCommand(), a.healCommand(), a.lostCommand())
+	return []*cobra.Command{cli.Uses(nodes, "data", "secret-key-file", "lock-wait"), cli.Uses(a.migrateCommand(), "secret-key-file", "lock-wait")}
 }

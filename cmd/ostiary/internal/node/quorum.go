@@ -134,6 +134,9 @@ func ask[O, A any](ctx context.Context, a *app, at, command string, o O, run fun
 
 // control sends a command to the server that has the data folder open.
 func (a *app) control(ctx context.Context, command string, body, answer any) error {
+	if a.Server != "" { // of a variable
+		return fmt.Errorf("%w: OSTIARY_SERVER is set, expected --data FOLDER, the data folder of a node that runs", cli.ErrUnsupported)
+	}
 	if a.Data == cli.InMemory {
 		return fmt.Errorf("%w: the command needs the data folder of a node that runs, expected --data FOLDER", cli.ErrUsage)
 	}

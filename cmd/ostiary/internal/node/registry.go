@@ -99,7 +99,9 @@ func (a *app) listCommand() *cobra.Command {
 	var at string
 	cmd := &cobra.Command{Use: "list", Short: "List the nodes that are registered in a shared log", Args: cobra.NoArgs,
 		Long: "List the nodes that are registered in a shared log. Each of them reports every 5 seconds: its figures are those of the time\n" +
-			"under SEEN. LAG is how many segments of the log the node had not applied then; SYNCED is what is on its disk for certain.\n" +
+			"under SEEN. Both figures are numbers of segments of the log: APPLIED is the last one that the copy of the node has, so that its reads show it;\n" +
+			"SYNCED is the last one that is in the copy on its disk for certain. SYNCED is behind APPLIED as a rule, because a copy is written to the disk now and then:\n" +
+			"nothing is lost then, since the log has the rest. LAG is how many segments of the log the node had not applied.\n" +
 			"STATE is holder (it writes), live, late (no report for 12 seconds), gone (none for 30 seconds) or stopped (it has ended in order).\n" +
 			"Without --log, the server that has the folder of --data open is asked: a node of a cluster without a database.",
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"net"
@@ -148,10 +149,24 @@ func (s *prepared) bootstrap(ctx context.Context, o identity.BootstrapOptions) (
 	if err = s.setupKeys(ctx); err == nil {
 		store, err = protocols.BootstrapIdentity(ctx, s.engine, o, s.flags.door.keystone.Identity)
 	}
+	if errors.Is(err, ostiary.ErrNoSecretKey) {
+		err = fmt.Errorf("%w. %s", err, s.withoutKey())
+	}
 	if err != nil {
 		s.log.Warn("Identity: bootstrap failed", "user", o.Username, "error", err)
 		return made, err
 	}
 	s.log.Info("Identity: bootstrapped over the control socket", "user", o.Username, "store", store.ID())
 	return protocols.Bootstrapped{Store: store.ID().String()}, nil
+}
+
+// withoutKey returns what to do to bootstrap a server that was started without the key of its
+// secrets.
+func (s *prepared) withoutKey() string {
+	file := s.SecretKeyFile()
+	if s.flags.nodes.on() {
+		return fmt.Sprintf("The nodes were started without it. In a new cluster, the order is: put the same key into %s on each node, start the nodes, and bootstrap through one that runs. "+
+			"A cluster that began without a key gets one if its stores go through a folder: see \"Keys of OpenStack Identity\" in docs/cluster.md", file)
+	}
+	return fmt.Sprintf("Start the server with the key of its data in %s. If there was none before, stop the server, and run the command again: it makes the key", file)
 }
