@@ -15,6 +15,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/audit"
+	"github.com/ostiary/ostiary/internal/callers"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -185,7 +186,7 @@ func (s *shared) record(r *audit.Record, d *servedDoor, key *hashedKey, a *ostia
 
 // callerOf returns the caller of a request; without an ID if it was not authenticated.
 func callerOf(d *door.Door, key *hashedKey, a *ostiary.Author) (c audit.Caller) {
-	if text := callerText(d, key, a); key != nil || text != callerAnonymous {
+	if text := callerText(d, key, a); key != nil || text != callers.CallerAnonymous {
 		c.ID = text
 	}
 	switch {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/internal/callers"
 )
 
 // A key with a name is a caller with that name. Another key is a caller with a
@@ -119,11 +120,11 @@ func TestCallersInTheAccessLog(t *testing.T) {
 // those of strangers.
 func TestCallerWithTheNameAnonymous(t *testing.T) {
 	t.Parallel()
-	keys, err := NewKeys([]Key{{Name: callerAnonymous, Secret: "a-key"}})
+	keys, err := NewKeys([]Key{{Name: callers.CallerAnonymous, Secret: "a-key"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := callerOf(&door.Door{}, keys.preshared()[0], &ostiary.Author{}); c.ID != callerAnonymous || c.Method != methodPreshared {
+	if c := callerOf(&door.Door{}, keys.preshared()[0], &ostiary.Author{}); c.ID != callers.CallerAnonymous || c.Method != methodPreshared {
 		t.Errorf("the caller with a key is %+v", c)
 	}
 	if c := callerOf(&door.Door{}, nil, &ostiary.Author{}); c.ID != "" {

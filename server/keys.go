@@ -194,7 +194,7 @@ func (k *Keys) Replace(keys []Key) error {
 		}
 		hashed := &hashedKey{sum: sha256.Sum256([]byte(s)), caller: door.Caller{Method: methodPreshared, ID: key.Name}, author: key.Name}
 		if key.Name == "" {
-			hashed.author = "key-" + hex.EncodeToString(hashed.sum[:fingerprintBytes])
+			hashed.author = callers.FingerprintCaller + hex.EncodeToString(hashed.sum[:callers.FingerprintBytes])
 		}
 		if key.Basic {
 			if !validUser(key.Name) {
@@ -217,10 +217,6 @@ func (k *Keys) Replace(keys []Key) error {
 	}
 	return nil
 }
-
-// fingerprintBytes is how many bytes of the SHA-256 of a key without a name are
-// its name in the log. They do not help to find a random key.
-const fingerprintBytes = 4
 
 // validName reports whether a text may be the name of a key, and so a caller in the
 // log.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/internal/callers"
 )
 
 const (
@@ -332,11 +333,8 @@ func callerText(d *door.Door, key *hashedKey, a *ostiary.Author) string {
 	case key != nil: // the request was refused before it had an author
 		return key.author
 	}
-	return callerAnonymous
+	return callers.CallerAnonymous
 }
-
-// callerAnonymous is the caller of a request that was refused without a key.
-const callerAnonymous = "anonymous"
 
 // recovered handles a panic of a handler: it logs the panic once, without
 // content of the request, and refuses the request. It returns false if the

@@ -62,6 +62,7 @@ func New(o Options) (*Server, error) {
 			o.Keys = &Keys{}
 		}
 		o.Keys.stored, o.Keys.tokens = o.Callers, newTokens(o.Tokens, o.Callers, o.Log)
+		o.Callers.Avoid(o.Keys.Names)
 		if o.CallersOptional {
 			o.Keys.open = openKey(o.Callers)
 		}

@@ -193,7 +193,7 @@ func TestStrongerKey(t *testing.T) {
 		"no administrator":   {func(*NewKey) {}, writer, false},
 	} {
 		n := good
-		n.Name = name
+		n.Name = c.by.Key().Name + "~" + name
 		c.change(&n)
 		if _, err := w.Create(as(c.by), n); (err == nil) != c.ok || err != nil && !errors.Is(err, ostiary.ErrForbidden) {
 			t.Errorf("%s: %v, want %t", name, err, c.ok)
@@ -214,14 +214,14 @@ func TestStrongerKey(t *testing.T) {
 	if _, err := w.Find(as(writer), "writer"); err != nil {
 		t.Errorf("a key does not see itself: %v", err)
 	}
-	if _, err := w.Rotate(as(maker), "one name", 0); err != nil {
+	if _, err := w.Rotate(as(maker), "maker~one name", 0); err != nil {
 		t.Errorf("a key does not rotate one that it covers: %v", err)
 	}
 	if _, err := w.Revoke(t.Context(), "maker"); err != nil {
 		t.Fatal(err)
 	}
 	n := good
-	n.Name = "by a revoked key"
+	n.Name = "maker~by a revoked key"
 	if _, err := w.Create(as(maker), n); !errors.Is(err, ostiary.ErrForbidden) {
 		t.Errorf("a revoked key makes another one: %v", err)
 	}

@@ -42,8 +42,9 @@ type Made struct {
 }
 
 // Create makes a key. It fails with [ErrKeyExists] if a key has the name, with
-// [ostiary.ErrInvalidRequest] if the scope names no store, and with
-// [ostiary.ErrForbidden] if the scope exceeds that of the key that calls.
+// [ostiary.ErrInvalidRequest] if the scope names no store, or if another kind of caller has
+// such a name, and with [ostiary.ErrForbidden] if the scope exceeds that of the key that
+// calls, or if the name is for other makers. A [ostiary.BoundError] names the bound of keys.
 func (r *Registry) Create(ctx context.Context, n NewKey) (*Made, error) {
 	k, err := r.validate(ctx, &n)
 	if err != nil {
@@ -67,15 +68,13 @@ func (r *Registry) Create(ctx context.Context, n NewKey) (*Made, error) {
 		if err := r.permits(ctx, v, k); err != nil {
 			return nil, err
 		}
-		if old := v.byName[k.Name]; old != nil && !old.expired(r.now()) {
-			return nil, fmt.Errorf("%w: %q", ErrKeyExists, k.Name)
-		}
 		document, err := k.document()
-		w := &ostiary.WriteRequest{Documents: []ostiary.Document{document}, Add: k.tuples(), OnMissing: ostiary.Ignore}
-		if live := r.removeExpired(v, k.Name, w); live >= KeysMax {
-			return nil, &ostiary.BoundError{Name: "KeysMax", Max: KeysMax, Got: KeysMax + 1}
+		if err != nil {
+			return nil, err
 		}
-		return w, err
+		w := &ostiary.WriteRequest{Documents: []ostiary.Document{document}, Add: k.tuples(), OnMissing: ostiary.Ignore}
+		live := r.removeExpired(v, k.Name, w)
+		return w, r.mayName(ctx, v, k, live)
 	})
 	if err != nil {
 		return nil, err
@@ -88,14 +87,14 @@ func (r *Registry) Create(ctx context.Context, n NewKey) (*Made, error) {
 const expiredMax, expiredTuples = 50, 400
 
 // removeExpired adds to a write the removal of keys that have expired: of the one with a
-// name, and of some others. It returns how many keys have not expired. Nothing else removes
+// name, and of some others. It returns the keys that have not expired. Nothing else removes
 // expired keys, so that a system whose last key expires does not become one without keys.
-func (r *Registry) removeExpired(v *value, name string, w *ostiary.WriteRequest) (live int) {
+func (r *Registry) removeExpired(v *value, name string, w *ostiary.WriteRequest) (live []*Key) {
 	now := r.now()
 	for _, old := range v.byID {
 		switch {
 		case !old.expired(now):
-			live++
+			live = append(live, old)
 		case old.Name == name || len(w.RemoveDocuments) < expiredMax && len(w.Remove) < expiredTuples:
 			old.removeBy(w)
 		}
@@ -407,12 +406,10 @@ func (r *Registry) known(ctx context.Context, v *value, name string) (*Key, erro
 
 // validate returns the key that a request describes, without a secret.
 func (r *Registry) validate(ctx context.Context, n *NewKey) (*Key, error) {
-	o := ostiary.Origin{Caller: n.Name}
+	err := validName(n.Name)
 	switch {
-	case n.Name == "" || len(n.Name) > ostiary.CallerBytesMax || o.Invalid() != "" || strings.ContainsAny(n.Name, "/"):
-		return nil, invalid("invalid name of a key %.100q: expected 1 to %d bytes of UTF-8 without control characters and slashes", n.Name, ostiary.CallerBytesMax)
-	case slices.Contains(Reserved, n.Name):
-		return nil, invalid("invalid name of a key %q: the log has it for writes without a caller", n.Name)
+	case err != nil:
+		return nil, err
 	case len(n.Owner) > ostiary.CallerBytesMax || (&ostiary.Origin{Caller: n.Owner}).Invalid() != "":
 		return nil, invalid("invalid owner: expected at most %d bytes of UTF-8 without control characters", ostiary.CallerBytesMax)
 	case !n.Expires.IsZero() && !n.Expires.After(r.now()):
@@ -424,7 +421,6 @@ func (r *Registry) validate(ctx context.Context, n *NewKey) (*Key, error) {
 	case len(n.Rights) == 0:
 		return nil, invalid("a key needs rights: read, write, schema or admin")
 	}
-	var err error
 	if n.Match, err = n.Match.valid(); err != nil {
 		return nil, err
 	}
@@ -458,9 +454,6 @@ func (r *Registry) validate(ctx context.Context, n *NewKey) (*Key, error) {
 // MetricsDoor is what a scope has in place of a door to read the metrics of a server that
 // asks for a caller there.
 const MetricsDoor = "metrics"
-
-// Reserved are callers of writes that no authenticated caller makes.
-var Reserved = []string{ostiary.CallerLocal, ostiary.CallerLibrary, ostiary.CallerCollector, ostiary.CallerImport, ostiary.CallerBootstrap}
 
 func (r *Registry) validDoors(doors []string) error {
 	for _, door := range doors {

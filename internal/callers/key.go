@@ -79,7 +79,8 @@ func (p Place) covers(q Place) bool {
 type Key struct {
 	// ID identifies the key, also after another one has got its name.
 	ID string
-	// Name is the caller in logs: at most 256 bytes of UTF-8 without control characters.
+	// Name is the caller in logs: at most 256 bytes of UTF-8 without control characters. That
+	// of a key which a key without admin on all stores has made is MAKER~NAME.
 	Name string
 	// Owner is whom to ask about the key.
 	Owner string

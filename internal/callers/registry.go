@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ostiary/ostiary"
@@ -46,6 +47,8 @@ type Registry struct {
 	// unkeyed ends when the registry sees the first key, see Any.
 	unkeyed context.Context
 	keyed   context.CancelFunc
+
+	avoided atomic.Pointer[func() []string] // see Avoid
 
 	mu     sync.Mutex    // guards handed
 	handed []*Credential // those that callers have got, and that have not ended

@@ -42,7 +42,8 @@ func (a *app) create() *cobra.Command {
 		Long: "Make a key and show its secret, once. The secret is kept nowhere: only its hash is.\n" +
 			"With --match-certificate, the key has no secret: those who call with a client certificate that has this name may do what its scope has.\n" +
 			"With --match-issuer, --match-claim and --match-value, the key has no secret: those who call with a token of the issuer whose claim has the value may do what its scope has.\n" +
-			"A key that calls can only make keys within its own scope: it needs the right admin on their stores, their doors, and an expiry that is not earlier.",
+			"A key that calls can only make keys within its own scope: it needs the right admin on their stores, their doors, and an expiry that is not earlier.\n" +
+			"Unless it has admin on *, it names them after itself: the key team makes team~NAME.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if n.Name = args[0]; match != (client.Match{}) {
 				n.Match = &match
