@@ -198,9 +198,13 @@ func (h *httpServer) stream(w http.ResponseWriter, r *http.Request, p door.Param
 		}
 		return r.Context().Err()
 	})
-	if err != nil && r.Context().Err() == nil {
-		out.fail(toFailure(h.s.report(err)).httpError())
+	if err == nil {
+		return
 	}
+	if r.Context().Err() == nil {
+		err = h.s.report(err)
+	}
+	out.fail(toFailure(err).httpError()) // also if the key of the caller has ended: a part must not look whole
 }
 
 // objectStream writes the response of StreamedListObjects.

@@ -85,7 +85,7 @@ func streaming[In any, I message[In], O proto.Message](call func(context.Context
 			lines.begin()
 		case !lines.begun:
 			serveError(w, err)
-		case r.Context().Err() == nil:
+		default: // also if the key of the caller has ended: a part must not look whole
 			_, _ = w.Write(append(appendError([]byte(`{"error":`), asFailure(err)), "}\n"...)) // the client may be gone
 		}
 	}

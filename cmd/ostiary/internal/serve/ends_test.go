@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strings"
@@ -24,6 +25,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/openfga"
 	"github.com/ostiary/ostiary/door/permify/basev1"
 	"github.com/ostiary/ostiary/expr/cel"
@@ -233,10 +235,10 @@ var requests = map[string]func(w *endsWorld, secret string) (running, error){
 		return w.send(secret, "POST", "/ostiary/v1/stores/"+w.id+"/import?on_duplicate=ignore", out, "")
 	},
 	"openfga StreamedListObjects": func(w *endsWorld, secret string) (running, error) {
-		return w.send(secret, "POST", "/stores/"+w.id+"/streamed-list-objects", m{"type": "doc", "relation": "viewer", "user": "user:anne"}, "0\"}}")
+		return w.send(secret, "POST", "/stores/"+w.id+"/streamed-list-objects", m{"type": "doc", "relation": "viewer", "user": "user:anne"}, "\"}}")
 	},
 	"permify Permission.LookupEntityStream": func(w *endsWorld, secret string) (running, error) {
-		return w.send(secret, "POST", "/v1/tenants/one/permissions/lookup-entity-stream", m{"metadata": m{"depth": 20}, "entity_type": "doc", "permission": "viewer", "subject": m{"type": "user", "id": "anne"}}, "0\"}}")
+		return w.send(secret, "POST", "/v1/tenants/one/permissions/lookup-entity-stream", m{"metadata": m{"depth": 20}, "entity_type": "doc", "permission": "viewer", "subject": m{"type": "user", "id": "anne"}}, "\"}}")
 	},
 	"permify Watch.Watch": func(w *endsWorld, secret string) (running, error) {
 		return w.send(secret, "POST", "/v1/tenants/one/watch", m{}, "") // its response begins with its first change
@@ -398,4 +400,41 @@ func TestEnds(t *testing.T) {
 	if got := kept(); got != "cut" {
 		t.Errorf("the watch of another key: %s", got)
 	}
+}
+
+// TestCutStreams ends the context of a stream, as the end of its caller's key does, while its
+// client receives: what the client gets ends with an error, so that it takes no part for the
+// whole.
+func TestCutStreams(t *testing.T) {
+	t.Parallel()
+	w := startEnds(t, false)
+	for _, c := range []struct {
+		door, method, path string
+		body               any
+	}{
+		{"native", "GET", "/ostiary/v1/stores/" + w.id + "/export", nil},
+		{"openfga", "POST", "/stores/" + w.id + "/streamed-list-objects", m{"type": "doc", "relation": "viewer", "user": "user:anne"}},
+		{"permify", "POST", "/v1/tenants/one/permissions/lookup-entity-stream", m{"metadata": m{"depth": 20}, "entity_type": "doc", "permission": "viewer", "subject": m{"type": "user", "id": "anne"}}},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		rec := &cutRecorder{httptest.NewRecorder(), cancel}
+		var p door.Params
+		route, _ := w.ports[c.door].Find(c.method, c.path, &p)
+		route.Serve(rec, httptest.NewRequestWithContext(ctx, c.method, c.path, bytes.NewReader(must(json.Marshal(c.body))(t))), p)
+		lines := bytes.Split(bytes.TrimSpace(rec.Body.Bytes()), []byte("\n"))
+		if last := lines[len(lines)-1]; len(lines) < 2 || len(lines) > endsDocs || !bytes.HasPrefix(last, []byte(`{"error":`)) {
+			t.Errorf("%s %s: %d lines, and the last is %.200s", c.door, c.path, len(lines), last)
+		}
+	}
+}
+
+// cutRecorder calls cut with each write.
+type cutRecorder struct {
+	*httptest.ResponseRecorder
+	cut func()
+}
+
+func (r *cutRecorder) Write(p []byte) (int, error) {
+	r.cut()
+	return r.ResponseRecorder.Write(p)
 }
