@@ -16,7 +16,7 @@ const keyBytesMax = 64 << 10
 
 // Key reads the private key that signs a log. If there is no such file, Key makes a new
 // key and writes it, readable by its owner only, and its public key next to it, with
-// ".pub" at the end of the name.
+// ".pub" at the end of the name. It does not check who can read an existing file.
 func Key(file string) (ed25519.PrivateKey, error) {
 	data, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -24,9 +24,6 @@ func Key(file string) (ed25519.PrivateKey, error) {
 	}
 	if err != nil {
 		return nil, err
-	}
-	if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o077 != 0 && permissions {
-		return nil, fmt.Errorf("%s has the mode %04o: expected that only its owner can read the key that signs the audit log", file, info.Mode().Perm())
 	}
 	block, _ := pem.Decode(data)
 	if block == nil || len(data) > keyBytesMax {

@@ -6,8 +6,10 @@ package auditing
 import (
 	"bufio"
 	"crypto/ed25519"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -237,6 +239,9 @@ func (a *app) keyCommand() *cobra.Command {
 		Long: "Print the public key of a private key in PEM. A missing file is made, with the public key in FILE.pub.\n" +
 			"serve --audit-key FILE uses the private key. Keep the public key where the server cannot change it.",
 		RunE: func(_ *cobra.Command, args []string) error {
+			if err := cli.CheckKeysMode(args[0]); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
 			key, err := audit.Key(args[0])
 			if err != nil {
 				return err

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -71,6 +72,9 @@ func (s *prepared) openAudit() (*audit.Trail, error) {
 	file := f.key
 	if file == "" {
 		file = filepath.Join(s.Data, auditKeyName)
+	}
+	if err := cli.CheckKeysMode(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("--audit-key: %w", err)
 	}
 	key, err := audit.Key(file)
 	if err != nil {
