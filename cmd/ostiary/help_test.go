@@ -13,7 +13,7 @@ import (
 	"github.com/ostiary/ostiary/internal/golden"
 )
 
-// TestHelp compares the help of every command with testdata/help.txt. The flags of every
+// TestHelp compares the help of every command with testdata/help.golden. The flags of every
 // command are shown once, with the program's own help.
 func TestHelp(t *testing.T) {
 	t.Parallel()
@@ -40,5 +40,5 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	walk(root(app(new(bytes.Buffer))))
-	golden.Equal(t, "testdata/help.txt", all.String())
+	golden.Equal(t, "testdata/help.golden", all.String())
 }
