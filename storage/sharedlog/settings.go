@@ -85,6 +85,20 @@ func (s Settings) Check() error {
 	return nil
 }
 
+// leaseMin is the shortest lease that an operator can set: a shorter one runs out while a
+// node waits for a processor or a network.
+const leaseMin = 300 * time.Millisecond
+
+// Fit fails if the leases do not fit together: the holder lease is longer than the read
+// lease, which it grants, and both are at least 300 ms. Settings that a cluster has already
+// are not checked by it.
+func (s Settings) Fit() error {
+	if s.HolderLease <= s.ReadLease || s.ReadLease < leaseMin {
+		return fmt.Errorf("invalid leases: holder lease %s, read lease %s: expected a holder lease longer than the read lease, and both at least %s", s.HolderLease, s.ReadLease, leaseMin)
+	}
+	return nil
+}
+
 // Or returns s with the fields of other in place of those that are zero.
 func (s Settings) Or(other Settings) Settings {
 	return Settings{cmp.Or(s.HolderLease, other.HolderLease), cmp.Or(s.ReadLease, other.ReadLease), cmp.Or(s.Acknowledge, other.Acknowledge)}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ostiary/ostiary/internal/cluster"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/sharedlog"
 	"github.com/ostiary/ostiary/storage/sharedlog/memorylog"
@@ -73,5 +74,27 @@ func TestUpgrade(t *testing.T) {
 	}
 	if _, err := Upgrade(t.Context(), log, UpgradeOptions{1}); err == nil || !strings.Contains(err.Error(), "reads up to 1") {
 		t.Errorf("by an older program: %v", err)
+	}
+}
+
+// TestLeasesThatDoNotFit refuses leases with which a cluster is not available for longer
+// than one read lease, or whose nodes are late at the first delay, and changes nothing.
+func TestLeasesThatDoNotFit(t *testing.T) {
+	t.Parallel()
+	log := memorylog.New().Open()
+	first := sharedlog.Cluster{ID: sharedlog.ClusterID{1}, Settings: cluster.DefaultSettings()}
+	if err := log.SwapCluster(t.Context(), sharedlog.Cluster{}, first); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []sharedlog.Settings{{HolderLease: 700 * time.Millisecond}, {ReadLease: time.Second}, {HolderLease: 250 * time.Millisecond, ReadLease: 200 * time.Millisecond}, {ReadLease: 299 * time.Millisecond}} {
+		if _, err := ChangeRunning(t.Context(), log, want); err == nil || !strings.Contains(err.Error(), "expected a holder lease longer than the read lease, and both at least 300ms") {
+			t.Errorf("%+v: %v", want, err)
+		}
+	}
+	if have, err := log.Cluster(t.Context()); err != nil || have != first {
+		t.Errorf("after the refusals the cluster is %+v, error %v", have, err)
+	}
+	if _, err := ChangeRunning(t.Context(), log, sharedlog.Settings{HolderLease: 701 * time.Millisecond, ReadLease: 300 * time.Millisecond}); err != nil {
+		t.Error(err)
 	}
 }

@@ -88,7 +88,7 @@ func changeSettings(ctx context.Context, log sharedlog.Log, want sharedlog.Setti
 	if want.Or(old.Settings) == old.Settings {
 		return next.Settings, nil
 	}
-	if err := next.Settings.Check(); err != nil {
+	if err := errors.Join(next.Settings.Check(), next.Settings.Fit()); err != nil {
 		return next.Settings, fmt.Errorf("%w: %w", cli.ErrUsage, err)
 	}
 	if err := allowed(old.Settings, next.Settings); err != nil {
