@@ -37,7 +37,7 @@ const expiresDefault = "90d"
 func (a *app) create() *cobra.Command {
 	var n client.NewKey
 	var match client.Match
-	var expires string
+	var expires, out string
 	cmd := &cobra.Command{Use: "create NAME", Short: "Make a key and show its secret, once", Args: cobra.ExactArgs(1),
 		Long: "Make a key and show its secret, once. The secret is kept nowhere: only its hash is.\n" +
 			"With --match-certificate, the key has no secret: those who call with a client certificate that has this name may do what its scope has.\n" +
@@ -53,11 +53,10 @@ func (a *app) create() *cobra.Command {
 				return err
 			}
 			return a.WithClient(cmd.Context(), true, cli.GuardFolder, func(c *client.Client) error {
-				made, err := c.CreateKey(cmd.Context(), n)
-				if err != nil {
-					return cli.NativeMissing(err)
-				}
-				return a.printMade(made)
+				return a.secretTo(out, func() (client.Key, error) {
+					made, err := c.CreateKey(cmd.Context(), n)
+					return made, cli.NativeMissing(err)
+				})
 			})
 		}}
 	s := cmd.Flags()
@@ -70,6 +69,7 @@ func (a *app) create() *cobra.Command {
 	s.StringVar(&match.Claim, "match-claim", "", "name of the claim that such a token has, for example groups, or the path to one inside of others: /realm_access/roles")
 	s.StringVar(&match.Value, "match-value", "", "value that the claim has, or that its list contains")
 	s.StringVar(&n.MatchCertificate, "match-certificate", "", "make a key without a secret, for callers with a client certificate (--tls-client-ca) that has this alternative name: uri:URI, uri:URI/*, dns:NAME or email:ADDRESS")
+	s.StringVar(&out, "out", "", outUsage)
 	cmd.MarkFlagRequired("stores")
 	cmd.MarkFlagRequired("rights")
 	return cmd
@@ -165,15 +165,16 @@ func (a *app) show() *cobra.Command {
 
 func (a *app) rotate() *cobra.Command {
 	var keep time.Duration
+	var out string
 	cmd := &cobra.Command{Use: "rotate NAME", Short: "Give a key a new secret and show it, once", Args: cobra.ExactArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
 		return a.WithClient(cmd.Context(), false, cli.GuardFolder, func(c *client.Client) error {
-			made, err := c.RotateKey(cmd.Context(), args[0], keep)
-			if err != nil {
-				return cli.NativeMissing(err)
-			}
-			return a.printMade(made)
+			return a.secretTo(out, func() (client.Key, error) {
+				made, err := c.RotateKey(cmd.Context(), args[0], keep)
+				return made, cli.NativeMissing(err)
+			})
 		})
 	}}
+	cmd.Flags().StringVar(&out, "out", "", outUsage)
 	cmd.Flags().DurationVar(&keep, "keep", 0, "how long the old secret is accepted as well; 0 ends it at once")
 	return cmd
 }
