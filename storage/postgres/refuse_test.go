@@ -207,6 +207,30 @@ func TestTogether(t *testing.T) {
 	})
 }
 
+// TestTogetherSlowly makes the tables by several nodes at once, on a server that is so slow
+// that the transaction with the lock of a migration ends before the migration does.
+func TestTogetherSlowly(t *testing.T) {
+	t.Parallel()
+	server := databases.PostgreSQL(t)
+	sqllogtest.Open(postgres.Open).Together(t, func() string {
+		url := server.Database()
+		db, err := sql.Open("pgx", url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		for _, statement := range []string{
+			"create function slowly() returns event_trigger language plpgsql as $$ begin perform pg_sleep(0.7); end $$",
+			"create event trigger slowly on ddl_command_start when tag in ('ALTER TABLE') execute function slowly()",
+		} {
+			if _, err := db.ExecContext(t.Context(), statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return url
+	})
+}
+
 // TestFar renews a lease far from the server.
 func TestFar(t *testing.T) {
 	t.Parallel()

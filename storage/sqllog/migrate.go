@@ -23,16 +23,17 @@ const attempts = 10
 
 // Migrate makes the tables of a log, or brings them to what this version needs. Several
 // nodes may call it at the same time, and one that was cut off can be repeated: on
-// PostgreSQL a migration is a transaction under a lock; elsewhere each of its statements
-// makes only what is missing, so Migrate tries again after an error. It fails with
-// storage.ErrFormat if a newer version has changed the tables.
+// PostgreSQL a migration is a transaction under a lock, which a node that is slow loses, so
+// that its migration can meet that of another node; elsewhere each of its statements
+// makes only what is missing. So Migrate tries again after a migration that failed. It fails
+// with storage.ErrFormat if a newer version has changed the tables.
 func Migrate(ctx context.Context, db *sql.DB, dialect goose.Dialect) error {
 	err := migrate(ctx, db, dialect)
 	for range attempts {
-		if err == nil || dialect == goose.DialectPostgres || errors.Is(err, storage.ErrFormat) || ctx.Err() != nil {
+		if err == nil || errors.Is(err, storage.ErrFormat) || ctx.Err() != nil {
 			break
 		}
-		if _, partly := errors.AsType[*goose.PartialError](err); !partly && begun(ctx, db) != nil {
+		if _, partly := errors.AsType[*goose.PartialError](err); !partly && (dialect == goose.DialectPostgres || begun(ctx, db) != nil) {
 			break
 		}
 		pause(ctx, rand.N(repeatMax)+repeatMax/2)
