@@ -46,7 +46,7 @@ func (a *app) secretTo(out string, create func() (client.Key, error)) (err error
 		}
 		return err
 	}
-	if _, err = fmt.Fprintln(file, made.Secret); err == nil {
+	if _, err = file.WriteString(made.Secret + "\n"); err == nil {
 		err = file.Sync()
 	}
 	if err != nil {
