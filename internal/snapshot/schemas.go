@@ -45,6 +45,16 @@ type schemaSet struct {
 // othersMax is how many schemas that are not current a set keeps bound.
 const othersMax = 32
 
+// bytes estimates the memory of the bound current schemas of the set.
+func (set *schemaSet) bytes() (n int) {
+	for _, b := range set.current {
+		if r := b.bound.Load(); r != nil {
+			n += r.Schema.Bytes()
+		}
+	}
+	return n
+}
+
 // currentSchema is the current schema of a namespace. It is bound on first use.
 type currentSchema struct {
 	info  authz.SchemaInfo

@@ -184,17 +184,11 @@ func (t *Timeline) announce() {
 	}
 }
 
-// account updates the engine's estimate of memory, which is that of the tuples and of the
-// bound current schemas; t.mu is held. v may be nil.
+// account updates the engine's estimate of memory; t.mu is held. v may be nil.
 func (t *Timeline) account(v *View) {
 	now := int64(0)
 	if v != nil {
-		now = v.Graph.Bytes()
-		for _, b := range v.schemas.current {
-			if r := b.bound.Load(); r != nil {
-				now += int64(r.Schema.Bytes())
-			}
-		}
+		now = v.Graph.Bytes() + int64(v.schemas.bytes())
 	}
 	t.Runtime.bytes.Add(now - t.bytes)
 	t.bytes = now
