@@ -185,7 +185,8 @@ func (a *application) make(ctx context.Context, p *tosca.Entity, types Types) (t
 
 // Check checks a policy before it is stored or deployed. It fails if the policy
 // cannot be translated, if a guard has a number with which it makes no sense, or if
-// a rule or a property has an unknown name, or a value of another form.
+// a member of a rule or a property of a guard has an unknown name, or a value of another
+// form.
 // [Compile] accepts these, so that a catalog opens that has them already.
 // A policy that belongs to no application is not checked. Check fails with the error
 // of ctx if that ends before.
@@ -212,7 +213,8 @@ func Check(ctx context.Context, p *tosca.Entity, types Types) error {
 }
 
 // checkNames checks the names of members and properties, of which [application.make]
-// ignores those that it does not know.
+// ignores those that it does not know. Clients of match and optimization policies give
+// properties that no type declares: no decision reads them, and the original takes them.
 func (a *application) checkNames(p *tosca.Entity, types Types) error {
 	typ, _ := p.Type()
 	switch {
@@ -220,8 +222,6 @@ func (a *application) checkNames(p *tosca.Entity, types Types) error {
 		return ruleShapes().check(p.Properties(), "properties")
 	case a.name == Guard:
 		return checkDeclared(p, types, "target") // the original's guards of every type may have it
-	case a.name == Match || a.name == Optimization:
-		return checkDeclared(p, types)
 	}
 	return nil
 }

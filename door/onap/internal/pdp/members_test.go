@@ -56,8 +56,8 @@ func TestCheckMembers(t *testing.T) {
 		{guard + "Filter", filterText, `"blacklist":false`, `"blacklist":false,"negate":true`, `properties.filters[0]: unknown member "negate": expected one of blacklist, field, filter, function`},
 		{guard + "Filter", filterText, `"whitelist-overrides"`, `"none"`, `invalid property algorithm "none"`},
 		{"onap.policies.optimization.service.SubscriberPolicy", serviceText, "", "", ""},
-		{"onap.policies.optimization.service.SubscriberPolicy", serviceText, `"scope"`, `"scopes"`, `properties: unknown member "scopes"`},
-		{"onap.policies.optimization.service.SubscriberPolicy", serviceText, `"provStatus"`, `"prov":1,"provStatus"`, `properties.subscriberProperties: unknown member "prov": expected one of provStatus, subscriberName, subscriberRole`},
+		{"onap.policies.optimization.service.SubscriberPolicy", serviceText, `"scope"`, `"resources":[],"scope"`, ""}, // as ONAP's own plans send it
+		{"onap.policies.optimization.service.SubscriberPolicy", serviceText, `"provStatus"`, `"prov":1,"provStatus"`, ""},
 		{"onap.policies.monitoring.tcagen2", `{"any":{"thing":1}}`, "", "", ""},
 	} {
 		text := strings.Replace(c.valid, c.old, c.new, 1)
