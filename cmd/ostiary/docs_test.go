@@ -96,10 +96,10 @@ func TestSettings(t *testing.T) {
 	golden.Equal(t, file, head+"<!-- settings"+comment+"-->\n"+table.String()+"\n<!-- end of settings -->"+tail)
 }
 
-// TestBoundsOfSecurity checks that the bounds in SECURITY.md have the defaults of serve.
+// TestBoundsOfSecurity checks that the bounds in docs/security.md have the defaults of serve.
 func TestBoundsOfSecurity(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../SECURITY.md")
+	text, err := os.ReadFile("../../docs/security.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,13 +110,13 @@ func TestBoundsOfSecurity(t *testing.T) {
 	}
 	rows := regexp.MustCompile("(?m)^\\| .* \\| `--([a-z-]+)` \\| (.*) \\|$").FindAllStringSubmatch(string(text), -1)
 	if len(rows) < 20 {
-		t.Errorf("SECURITY.md has %d bounds with a setting, expected at least 20", len(rows))
+		t.Errorf("docs/security.md has %d bounds with a setting, expected at least 20", len(rows))
 	}
 	for _, row := range rows {
 		if f := cmd.Flags().Lookup(row[1]); f == nil {
-			t.Errorf("SECURITY.md: serve has no flag --%s", row[1])
+			t.Errorf("docs/security.md: serve has no flag --%s", row[1])
 		} else if got := shownDefault(f); got != row[2] {
-			t.Errorf("SECURITY.md: --%s has the default %s, expected %s", row[1], row[2], got)
+			t.Errorf("docs/security.md: --%s has the default %s, expected %s", row[1], row[2], got)
 		}
 	}
 }

@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// TestSecurityNamesTests checks that every test that SECURITY.md names exists.
+// TestSecurityNamesTests checks that every test that docs/security.md names exists.
 func TestSecurityNamesTests(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..")
-	text, err := os.ReadFile(filepath.Join(root, "SECURITY.md"))
+	text, err := os.ReadFile(filepath.Join(root, "docs", "security.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,7 +21,7 @@ func TestSecurityNamesTests(t *testing.T) {
 		missing[string(m[1])] = true
 	}
 	if len(missing) < 30 {
-		t.Errorf("SECURITY.md names %d tests, expected at least 30", len(missing))
+		t.Errorf("docs/security.md names %d tests, expected at least 30", len(missing))
 	}
 	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Za-z0-9]+)\(`)
 	err = filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
@@ -38,6 +38,6 @@ func TestSecurityNamesTests(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name := range missing {
-		t.Errorf("SECURITY.md names %s, which does not exist", name)
+		t.Errorf("docs/security.md names %s, which does not exist", name)
 	}
 }
