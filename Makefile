@@ -34,19 +34,32 @@ test-servers:
 test-skipped:
 	$(GO) run ./internal/testrun -complete -noted bin/skipped -vet=off -timeout 9m
 
-# conformance runs other projects' test suites and clients. It takes at most 60
-# minutes. After a failure the other suites still run. Each part installs what it needs:
-# Debian's packages as root, others in ignored folders. With CI in the environment, a test
-# that is skipped for want of a package fails.
+# conformance runs other projects' test suites and clients, each once, two parts at a time.
+# After a failure the other parts still run. "make conformance-PART" runs one. Each part
+# installs what it needs: Debian's packages as root, others in ignored folders. With CI in
+# the environment, a test that is skipped for want of a package fails.
+PARTS := keystone openfga acp permify native oidc xacml onap galera authzen
 conformance:
-	@status=0; \
-	for module in conformance/*/go.mod; do \
-		$(GO) run ./internal/testrun -C $$(dirname $$module) $(if $(CI),-complete) -count=1 -timeout 50m ./... || status=1; \
-	done; \
-	for script in conformance/*/run.sh; do \
-		bash $$script || status=1; \
-	done; \
-	exit $$status
+	@$(MAKE) -k -j2 -O --no-print-directory $(PARTS:%=conformance-%)
+
+# release-check runs before a release what conformance leaves out because it takes long: the
+# proxies, three nodes on PostgreSQL, the suites while the node that writes is killed, the
+# study of regions, and the plays of load beside other servers.
+.PHONY: release-check
+release-check:
+	@$(MAKE) -k --no-print-directory $(patsubst %,conformance-%,proxies nodes kills geo load onap-load)
+
+conformance-%:
+	@if [ -f conformance/$*/run.sh ]; then bash conformance/$*/run.sh; else $(call suite,$*,./...); fi
+conformance-openfga:
+	@$(call suite,openfga,. ./differential ./ratios ./served)
+conformance-load:
+	@$(call suite,openfga,./beside ./overnoop)
+conformance-onap-load:
+	@bash conformance/onap/run.sh load
+conformance-kills:
+	@bash conformance/nodes/run.sh kills
+suite = $(GO) run ./internal/testrun -C conformance/$(1) $(if $(CI),-complete) -count=1 -timeout 50m $(2)
 
 # The long runs. Each prints its seed. WORLDS, SEED and FUZZTIME set the size.
 WORLDS ?= 1000000
