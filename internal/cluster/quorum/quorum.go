@@ -358,6 +358,9 @@ func (q *Quorum) OwnAuthority() bool { return q.opts.Files == nil }
 // Members returns the nodes that keep the log, as this one knows them.
 func (q *Quorum) Members() ([]raft.Member, error) { return q.node.Members() }
 
+// AwaitLeader returns when a node leads those that keep the log, see [raft.Node.AwaitLeader].
+func (q *Quorum) AwaitLeader(ctx context.Context) error { return q.node.AwaitLeader(ctx) }
+
 // Remove removes a node from those that keep the log, see [raft.Node.Remove].
 func (q *Quorum) Remove(ctx context.Context, id storage.NodeID) error {
 	return q.node.Remove(ctx, id.String())

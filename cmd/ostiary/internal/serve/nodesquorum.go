@@ -9,6 +9,7 @@ import (
 
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/node"
 	"github.com/ostiary/ostiary/internal/cluster/quorum"
+	"github.com/ostiary/ostiary/storage/raft"
 	"github.com/ostiary/ostiary/storage/sharedlog"
 )
 
@@ -54,23 +55,23 @@ func (m *member) addNodeCommands(c *commands) {
 	if m.Quorum == nil {
 		return
 	}
-	addCommand(c, node.TokenCommand, func(ctx context.Context, o node.TokenOptions) (made node.MadeToken, err error) {
+	addCommand(c, node.TokenCommand, led(m, func(ctx context.Context, o node.TokenOptions) (made node.MadeToken, err error) {
 		token, err := m.Quorum.Token(ctx, o.Valid)
 		if err != nil {
 			return made, err
 		}
 		m.log.Info("made a token for a node", "valid", o.Valid)
 		return node.MadeToken{Token: token.String()}, nil
-	}, func(o node.TokenOptions) string { return "valid for " + o.Valid.String() })
+	}), func(o node.TokenOptions) string { return "valid for " + o.Valid.String() })
 	addCommand(c, node.ListCommand, onLog(m, m.listNodes), nil)
 	addCommand(c, node.RemoveCommand, onLog(m, m.removeNode), func(o node.RemoveOptions) string { return fmt.Sprintf("node %s, force %t", o.ID, o.Force) })
-	addCommand(c, node.RotateCommand, func(ctx context.Context, o node.RotateOptions) (node.Rotated, error) {
+	addCommand(c, node.RotateCommand, led(m, func(ctx context.Context, o node.RotateOptions) (node.Rotated, error) {
 		done, err := m.Quorum.Rotate(ctx, o.WithoutAway)
 		if errors.Is(err, quorum.ErrAway) {
 			err = fmt.Errorf("%w; start it and run the command again, or remove it with \"ostiary node remove\", or go on without it with --without-away", err)
 		}
 		return node.Rotated(done), err
-	}, func(o node.RotateOptions) string { return fmt.Sprintf("without nodes that are away %t", o.WithoutAway) })
+	}), func(o node.RotateOptions) string { return fmt.Sprintf("without nodes that are away %t", o.WithoutAway) })
 	addCommand(c, node.SettingsCommand, onLog(m, node.ChangeRunning), func(want sharedlog.Settings) string {
 		if want == (sharedlog.Settings{}) {
 			return ""
@@ -80,13 +81,27 @@ func (m *member) addNodeCommands(c *commands) {
 	addCommand(c, node.UpgradeCommand, onLog(m, node.Upgrade), func(o node.UpgradeOptions) string { return fmt.Sprintf("to version %d", o.To) })
 }
 
+// led returns a command that needs a majority of the nodes that keep the log. It waits for a
+// few seconds only until one answers. Once the command has begun, it has its whole time.
+func led[O, A any](m *member, run func(context.Context, O) (A, error)) func(context.Context, O) (A, error) {
+	return func(ctx context.Context, o O) (answer A, err error) {
+		switch err := m.Quorum.AwaitLeader(ctx); {
+		case errors.Is(err, raft.ErrNoLeader):
+			return answer, fmt.Errorf("%w: start the nodes that do not answer, and run the command again; if a majority of those that vote never comes back, see \"ostiary node recover\"", err)
+		case err != nil:
+			return answer, err
+		}
+		return run(ctx, o)
+	}
+}
+
 // onLog returns a command that runs on a connection to the log.
 func onLog[O, A any](m *member, run func(context.Context, sharedlog.Log, O) (A, error)) func(context.Context, O) (A, error) {
-	return func(ctx context.Context, o O) (A, error) {
+	return led(m, func(ctx context.Context, o O) (A, error) {
 		log := m.Quorum.Log()
 		defer log.Close()
 		return run(ctx, log, o)
-	}
+	})
 }
 
 // listNodes returns the nodes of the registry, with their parts in keeping the log.
