@@ -36,7 +36,7 @@ func CheckNew(ctx context.Context, log sharedlog.Log) (sharedlog.Cluster, error)
 	case err != nil:
 		return cluster, err
 	case head.Sequence != 0:
-		return cluster, fmt.Errorf("%w: it is that of cluster %s and ends with segment %s, expected a new one", ErrUsed, cluster.ID, head)
+		return cluster, fmt.Errorf("%w: it is that of cluster %s and ends with segment %s", ErrUsed, cluster.ID, head)
 	}
 	return cluster, CheckStopped(ctx, log, storage.NodeID{})
 }

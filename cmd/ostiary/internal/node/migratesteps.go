@@ -200,8 +200,8 @@ func (m *move) adopt(ctx context.Context, to *movedLog, key *[32]byte) (*pebble.
 		return nil, err
 	}
 	fail := func(err error) (*pebble.Driver, error) { return nil, errors.Join(err, local.Close()) }
-	if _, err := replica.CheckNew(ctx, to); err != nil {
-		return fail(fmt.Errorf("TO %s: %w", to.shown, err))
+	if err := to.checkNew(ctx); err != nil {
+		return fail(err)
 	}
 	if err := CheckKey(ctx, local, key); err != nil {
 		return fail(err)
@@ -235,6 +235,31 @@ func (m *move) adopted(ctx context.Context, to *movedLog) (*pebble.Driver, error
 		return nil, errors.Join(err, local.Close())
 	}
 	return local, nil
+}
+
+// checkNew fails unless the log of TO has no segments and no node runs on it. The error names
+// what the log has, and what can be done.
+func (l *movedLog) checkNew(ctx context.Context) error {
+	_, err := replica.CheckNew(ctx, l)
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("TO %s: %w", l.shown, err)
+	if !errors.Is(err, replica.ErrUsed) {
+		return err
+	}
+	another := "another, empty database"
+	if l.node != (storage.NodeID{}) {
+		another = "another, empty folder"
+	}
+	c, errRead := l.Log.Cluster(ctx)
+	switch {
+	case errRead != nil:
+		return errors.Join(err, errRead)
+	case c.Moved():
+		return fmt.Errorf("%w; the stores of that cluster were moved from there to another place, and what was written since is not in it: expected %s as TO. To use this place, empty it first, once nothing needs what it has; FROM would be a cluster with a name of its own", err, another)
+	}
+	return fmt.Errorf("%w; its nodes use it, and FROM is not one of them: expected %s as TO", err, another)
 }
 
 // CheckKey fails unless key is that of the secrets of a folder. Each secret is encrypted
@@ -502,8 +527,8 @@ func (m *move) prepareLog(ctx context.Context, from, to *movedLog) error {
 	if err := m.checkMoved(ctx, from); err != nil {
 		return err
 	}
-	if _, err := replica.CheckNew(ctx, to); err != nil {
-		return fmt.Errorf("TO %s: %w", to.shown, err)
+	if err := to.checkNew(ctx); err != nil {
+		return err
 	}
 	switch at, _, err := to.Snapshot(ctx, shard); {
 	case err == nil:
