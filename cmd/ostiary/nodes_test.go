@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -505,6 +506,9 @@ func TestNodesRefuse(t *testing.T) {
 	fails(`holder lease "3s", expected "1s"`, append(good, "--holder-lease", "3s")...)
 	fails(`acknowledge "local", expected "leased"`, append(good, "--acknowledge", "local")...)
 	fails(`invalid --read-lease 2h0m0s`, append(good, "--read-lease", "2h")...)
+	taken := regexp.MustCompile(`"address": *"([^"]+)"`).FindStringSubmatch(c.list(c.all[0]))[1]
+	fails("node "+c.all[0].ready().Node.Node+" reported to the log", append(good, "--nodes-address", taken)...)
+	fails("answers at "+taken+", which is --nodes-address of this node too", append(good, "--nodes-address", taken)...)
 	if list := c.run("node", "list", "--log", c.log, "--json"); strings.Count(list, `"id"`) != 1 {
 		t.Errorf("nodes that were refused are registered: %s", list)
 	}
@@ -520,6 +524,12 @@ func TestNodesRefuse(t *testing.T) {
 	c.start(p)
 	fails("a new node needs a folder of its own", append(files("certificates", "127.0.0.1"), "--data", c.file("copied"))...)
 	fails("--log", "--log", "", "--data", c.file("copied"))
+
+	// A new folder takes the address of a node that was killed at once.
+	c.kill(p)
+	next := &process{number: 1}
+	c.all = append(c.all, next)
+	c.launchAs(next, append(append(c.links(), "--log", c.log), "--nodes-listen", regexp.MustCompile(`"address": *"([^"]+)"`).FindStringSubmatch(c.list(p))[1])...)
 }
 
 // TestNodesSettings changes the settings of a cluster with its command, which refuses

@@ -2,8 +2,10 @@ package serve
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/ostiary/ostiary/internal/cluster"
@@ -21,26 +23,61 @@ func (f *nodesFlags) alone() bool {
 var errNoLink = errors.New("this node was started without --nodes-certificate, so it does not reach other nodes")
 
 // checkOthers fails, and takes this node out of the registry, if another node runs on the
-// log and the two do not reach each other, because one of them was started as the only one.
-func checkOthers(ctx context.Context, log sharedlog.Log, self cluster.Peer) error {
+// log and the two do not reach each other, because one of them was started as the only one,
+// or because another process than this one answers at the address that both have. answers
+// reports that.
+func checkOthers(ctx context.Context, log sharedlog.Log, self cluster.Peer, answers func(ctx context.Context, address string) bool) error {
 	nodes, now, err := log.Nodes(ctx)
 	if err != nil {
 		return err
 	}
 	for i := range nodes {
 		n := &nodes[i]
-		if n.ID == self.ID || !n.Runs(now) || self.Address != "" && n.Address != "" {
+		if n.ID == self.ID || !n.Runs(now) {
 			continue
 		}
-		alone := "this node"
-		if n.Address == "" {
-			alone = "node " + n.ID.String()
+		ago := now.Sub(n.Seen).Round(time.Millisecond)
+		switch {
+		case self.Address == "" || n.Address == "":
+			alone := "this node"
+			if n.Address == "" {
+				alone = "node " + n.ID.String()
+			}
+			err = fmt.Errorf("node %s reported to the log %s ago, but %s was started without --nodes-address, --nodes-certificate, --nodes-key and --nodes-ca, expected to be the only node: "+
+				"start all nodes with these settings, or remove a node that no longer runs with \"ostiary node remove --force\"", n.ID, ago, alone)
+		case self.Address == n.Address && answers(ctx, n.Address):
+			err = fmt.Errorf("node %s reported to the log %s ago, and answers at %s, which is --nodes-address of this node too: expected an address of its own for each node", n.ID, ago, n.Address)
+		default:
+			continue
 		}
-		err := fmt.Errorf("node %s reported to the log %s ago, but %s was started without --nodes-address, --nodes-certificate, --nodes-key and --nodes-ca, expected to be the only node: "+
-			"start all nodes with these settings, or remove a node that no longer runs with \"ostiary node remove --force\"", n.ID, now.Sub(n.Seen).Round(time.Millisecond), alone)
 		return errors.Join(err, log.Forget(context.WithoutCancel(ctx), self.ID))
 	}
 	return nil
+}
+
+// checkRegistered is checkOthers for a node that was registered.
+func (m *member) checkRegistered(ctx context.Context, log sharedlog.Log, self cluster.Peer) error {
+	return checkOthers(ctx, log, self, m.answers)
+}
+
+// answersTime is how long another process has to answer at the address of this node.
+const answersTime = 2 * time.Second
+
+// answers reports whether another process answers at the address of this node. This one
+// does not yet, although its port is open.
+func (m *member) answers(ctx context.Context, address string) bool {
+	if m.flags.quorum.on() {
+		return false // the others have compared the addresses when this node has joined
+	}
+	ctx, cancel := context.WithTimeout(ctx, answersTime)
+	defer cancel()
+	host, _, _ := net.SplitHostPort(address) // it was checked
+	conn, err := (&tls.Dialer{Config: m.files.Dial(host)}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return false
+	}
+	_ = conn.Close()
+	return true
 }
 
 // reload reads the certificates again.
