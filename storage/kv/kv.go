@@ -78,8 +78,14 @@ type Batch interface {
 	Close() error
 }
 
+// KeyBytesMax is the size of the largest key that the engine makes, without the prefix of
+// [Options]: that of a secondary key of a document. A byte 00 or 01 of a name takes two bytes.
+// The suite of package storagetest uses longer names, and keys of 2 MiB.
+const KeyBytesMax = 1 + 16 + 1 + 3*(2*1024+1)
+
 // Store is an ordered key-value store. It is safe for concurrent use. A read
-// that begins after a Commit has returned sees the changes.
+// that begins after a Commit has returned sees the changes. It takes keys of at
+// least [KeyBytesMax] bytes and the prefix. A longer one may be an error of Set.
 type Store interface {
 	Reader
 	// Snapshot returns a snapshot of the data as of the call.
