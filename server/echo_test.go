@@ -245,7 +245,10 @@ func start(t testing.TB, o server.Options) *running {
 		cancel()
 		return <-done
 	})
-	t.Cleanup(func() { r.stop() })
+	t.Cleanup(func() {
+		http.DefaultClient.CloseIdleConnections() // the stop would wait a second for a request on them
+		r.stop()
+	})
 	for _, a := range s.Addresses() {
 		r.at[a.Name] = a.Addr.String()
 	}

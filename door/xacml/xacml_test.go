@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
@@ -29,10 +30,11 @@ func open(t testing.TB, o xacml.Options) *door.Door {
 	return openOn(t, nil, o)
 }
 
-// openOn opens a door to an engine with a driver; nil is memory.
+// openOn opens a door to an engine with a driver; nil is memory. A request for a revision
+// that does not exist fails soon.
 func openOn(t testing.TB, driver storage.Driver, o xacml.Options) *door.Door {
 	t.Helper()
-	e, err := ostiary.Open(context.Background(), ostiary.Options{Driver: driver})
+	e, err := ostiary.Open(context.Background(), ostiary.Options{Driver: driver, Bounds: ostiary.Bounds{FutureWait: time.Millisecond}})
 	if err != nil {
 		t.Fatal(err)
 	}
