@@ -118,7 +118,7 @@ bench-databases:
 # geo plays the study of multi-region Keystone deployments, with the real Keystone. It
 # takes several hours and needs root, MariaDB with Galera, PostgreSQL and PyPI. Started
 # again, it goes on; "make geo ARGS='--for 110m'" ends in time. The results are in
-# docs/benchmarks/geo.
+# docs/benchmarks/geo.tar.
 .PHONY: geo
 geo:
 	bash conformance/geo/geo.sh $(ARGS)

@@ -1,12 +1,17 @@
 #!/usr/bin/env bash
 # Plays the study of multi-region Keystone deployments ("ostiary bench geo"), with the
-# arguments of this script, and keeps the records in RECORDS, docs/benchmarks/geo by
-# default. What the page and Rally's results need is written to .work.
+# arguments of this script, and keeps the records in the folder RECORDS. By default it goes
+# on with those of docs/benchmarks/geo.tar, and writes them back. What the page and Rally's
+# results need is written to .work.
 set -uo pipefail
 cd "$(dirname "$0")"
-root=$PWD/../.. records=${RECORDS:-$PWD/../../docs/benchmarks/geo}
+root=$(cd ../.. && pwd) here=$PWD/.work
+archive=$root/docs/benchmarks/geo.tar records=${RECORDS:-$here/study}
 mkdir -p .work
-here=$PWD/.work
+if [ -z "${RECORDS:-}" ]; then
+	mkdir -p "$records" && tar -xf "$archive" -C "$records" --skip-old-files || exit 1
+	trap 'tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -C "$records" -cf "$archive" .' EXIT
+fi
 cd ../keystone || exit 1
 work=$PWD/.work
 mkdir -p "$work"
@@ -18,4 +23,4 @@ else
 	tail -n 3 "$work/keystone-venv.pip" >&2
 fi
 (cd "$root" && go build -buildvcs=auto -o "$here/ostiary" ./cmd/ostiary) || exit 1
-exec "$here/ostiary" bench geo --records "$records" --html "$here/geo.html" --rally-out "$here/rally" "$@"
+"$here/ostiary" bench geo --records "$records" --html "$here/geo.html" --rally-out "$here/rally" "$@"
