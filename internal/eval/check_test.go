@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	worlds = flag.Int("worlds", 250, "random worlds that checks are compared on")
+	worlds = flag.Int("worlds", 125, "random worlds that checks are compared on")
 	first  = flag.Uint64("seed", 1, "the first world's seed")
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-const listWorlds = 120
+const listWorlds = 60
 
 // TestListIsCheck compares every list of random worlds with check.
 func TestListIsCheck(t *testing.T) {

@@ -145,7 +145,7 @@ func requireKept(t *testing.T, r *fleet.Result) {
 func TestPlay(t *testing.T) {
 	parallel(t)
 	long := os.Getenv("OSTIARY_PLAY")
-	duration, err := time.ParseDuration(cmp.Or(long, "20s"))
+	duration, err := time.ParseDuration(cmp.Or(long, "12s"))
 	if err != nil {
 		t.Fatalf("OSTIARY_PLAY is %q, expected a time such as 10m", long)
 	}

@@ -30,7 +30,7 @@ func setting(t testing.TB, name string, otherwise uint64) uint64 {
 }
 
 const (
-	worldsDefault = 5000
+	worldsDefault = 2500
 	seedDefault   = 1
 	workersMax    = 2
 

@@ -14,7 +14,7 @@ import (
 )
 
 // runsDefault is the number of runs of TestRuns. They take about 8 s of processor time.
-const runsDefault = 500
+const runsDefault = 250
 
 // setting returns the number in an environment variable, or a default.
 func setting(t *testing.T, name string, byDefault uint64) uint64 {

@@ -31,7 +31,7 @@ func setting(t testing.TB, name string, otherwise uint64) uint64 {
 }
 
 const (
-	worldsDefault = 3000
+	worldsDefault = 1500
 	workersMax    = 2
 )
 
