@@ -22,11 +22,9 @@ import (
 // new connection of a caller with a key is served, over HTTP and gRPC, and so are health
 // and metrics. Connections that have shown a key or a token are kept, with their streams.
 func TestBusyConnections(t *testing.T) {
-	t.Parallel()
 	for _, perAddress := range []int{0, 160} {
 		for _, o := range occupants {
 			t.Run(fmt.Sprintf("%s, %d per address", o.name, perAddress), func(t *testing.T) {
-				t.Parallel()
 				busyConnections(t, o, perAddress)
 			})
 		}
