@@ -3,6 +3,7 @@ package language
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -25,8 +26,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// play reads each model of a script, or a modular one if there is an "fga.mod", and
-// returns the results.
+// play reads each model of a script, a modular one from each folder that has an "fga.mod",
+// and returns the results.
 func play(script []byte) string {
 	files := txtar.Parse(script).Files
 	var out strings.Builder
@@ -34,17 +35,26 @@ func play(script []byte) string {
 	for _, f := range files {
 		fsys[f.Name] = &fstest.MapFile{Data: f.Data}
 	}
-	if fsys[ModFile] != nil {
-		m, text, err := ParseModules(fsys)
-		report(&out, m, text, err)
-		return out.String()
-	}
 	for _, f := range files {
-		fmt.Fprintf(&out, "# %s\n", f.Name)
+		folder, _, _ := strings.Cut(f.Name, "/")
+		mod := folder + "/" + ModFile
+		if f.Name != mod && fsys[mod] != nil {
+			continue // a part of a modular model
+		}
 		read := ParseDSL
-		if strings.HasSuffix(f.Name, ".json") {
+		switch {
+		case f.Name == mod:
+			read = func([]byte) (*schema.Model, []byte, error) {
+				sub, err := fs.Sub(fsys, folder)
+				if err != nil {
+					return nil, nil, err
+				}
+				return ParseModules(sub)
+			}
+		case strings.HasSuffix(f.Name, ".json"):
 			read = ParseJSON
 		}
+		fmt.Fprintf(&out, "# %s\n", f.Name)
 		m, text, err := read(f.Data)
 		report(&out, m, text, err)
 	}
