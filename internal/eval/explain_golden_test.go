@@ -2,10 +2,11 @@ package eval_test
 
 import (
 	"context"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/eval"
@@ -14,20 +15,21 @@ import (
 	"github.com/ostiary/ostiary/workshop/oracle"
 )
 
-// TestExplainScripts compares explanations with the scripts in
-// testdata/explain. A script is a world in the oracle's language. Each
-// question is followed by its explanation, as comments that begin with "#>". A
-// line "#frontier 3" sets FrontierMax for the rest. OSTIARY_REWRITE=1
-// writes the scripts.
+// TestExplainScripts compares explanations with the scripts of testdata/explain.txtar. A
+// script is a world in the oracle's language. Each question is followed by its explanation,
+// as comments that begin with "#>". A line "#frontier 3" sets FrontierMax for the rest.
+// OSTIARY_REWRITE=1 writes the scripts.
 func TestExplainScripts(t *testing.T) {
 	t.Parallel()
-	golden.Each(t, "testdata/explain/*.txt", 9, func(t *testing.T, path string) {
-		raw, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		golden.Equal(t, path, explainScript(t, string(raw)))
-	})
+	const file = "testdata/explain.txtar"
+	scripts, err := txtar.ParseFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range scripts.Files {
+		t.Run(s.Name, func(t *testing.T) { scripts.Files[i].Data = []byte(explainScript(t, string(s.Data))) })
+	}
+	golden.Equal(t, file, string(txtar.Format(scripts)))
 }
 
 // explainScript returns a script with its current explanations.
