@@ -23,17 +23,17 @@ demo: build
 # many run as there are cores.
 TWICE := $(shell expr 2 '*' $$(getconf _NPROCESSORS_ONLN))
 test: build
-	$(GO) run ./internal/testrun -note bin/skipped -vet=all -p $(TWICE) -parallel $(TWICE) -timeout 9m ./...
+	$(GO) run ./internal/workshop/testrun -note bin/skipped -vet=all -p $(TWICE) -parallel $(TWICE) -timeout 9m ./...
 
 # test-servers installs the database servers and other programs that the tests need, as
 # root on Debian. test-skipped then runs the tests that "make test" has skipped for want
 # of them.
 .PHONY: test-servers test-skipped
 test-servers:
-	bash internal/bench/servers/install.sh
+	bash internal/workshop/bench/servers/install.sh
 
 test-skipped:
-	$(GO) run ./internal/testrun -complete -noted bin/skipped -vet=off -p $(TWICE) -parallel $(TWICE) -timeout 9m
+	$(GO) run ./internal/workshop/testrun -complete -noted bin/skipped -vet=off -p $(TWICE) -parallel $(TWICE) -timeout 9m
 
 # conformance runs other projects' test suites and clients, each once, two parts at a time.
 # After a failure the other parts still run. "make conformance-PART" runs one. Each part
@@ -60,31 +60,31 @@ conformance-onap-load:
 	@bash conformance/onap/run.sh load
 conformance-kills:
 	@bash conformance/nodes/run.sh kills
-suite = $(GO) run ./internal/testrun -C conformance/$(1) $(if $(CI),-complete) -count=1 -timeout 50m $(2)
+suite = $(GO) run ./internal/workshop/testrun -C conformance/$(1) $(if $(CI),-complete) -count=1 -timeout 50m $(2)
 
 # The long runs. Each prints its seed. WORLDS, SEED and FUZZTIME set the size.
 WORLDS ?= 1000000
 FUZZTIME ?= 60s
 
 oracle: oracle-policies
-	OSTIARY_WORLDS=$(WORLDS) OSTIARY_SEED=$(SEED) $(GO) test ./workshop/oracle -run Worlds -count=1 -timeout 12h -v
+	OSTIARY_WORLDS=$(WORLDS) OSTIARY_SEED=$(SEED) $(GO) test ./internal/workshop/oracle -run Worlds -count=1 -timeout 12h -v
 
 # oracle-policies compares the evaluator of XACML policies with a naive one.
 oracle-policies:
-	OSTIARY_WORLDS=$(WORLDS) OSTIARY_SEED=$(SEED) $(GO) test ./workshop/oracle/policies -run Worlds -count=1 -timeout 12h -v
+	OSTIARY_WORLDS=$(WORLDS) OSTIARY_SEED=$(SEED) $(GO) test ./internal/workshop/oracle/policies -run Worlds -count=1 -timeout 12h -v
 
 # sim plays RUNS runs of several nodes on one log, from a fresh seed or from SEED.
 # About 65 runs take a second of one processor.
 sim: RUNS = 10000
 sim:
-	OSTIARY_RUNS=$(RUNS) OSTIARY_SEED=$(SEED) $(GO) test ./workshop/sim -run TestRuns -count=1 -timeout 12h -v
+	OSTIARY_RUNS=$(RUNS) OSTIARY_SEED=$(SEED) $(GO) test ./internal/workshop/sim -run TestRuns -count=1 -timeout 12h -v
 
-# faults compiles the code with each seeded fault of workshop/oracle/faults in turn, and
+# faults compiles the code with each seeded fault of internal/workshop/oracle/faults in turn, and
 # fails if the oracle, or the tests of the door, do not catch one. FAULT is a
 # pattern of names, such as 'openfga-*'.
 FAULT ?= all
 faults:
-	OSTIARY_FAULTS='$(FAULT)' $(GO) test ./workshop/oracle/faults -run TestCaught -count=1 -timeout 2h -v
+	OSTIARY_FAULTS='$(FAULT)' $(GO) test ./internal/workshop/oracle/faults -run TestCaught -count=1 -timeout 2h -v
 
 # mutants changes the code of PACKAGES in small ways, one change at a time, and
 # fails if the tests notice too few of the changes. It tries MUTANTS changes in
@@ -93,7 +93,7 @@ faults:
 MUTANTS ?= 60
 BASE ?= main
 mutants:
-	$(GO) run ./workshop/mutants -n $(MUTANTS) -seed $(or $(SEED),1) -base $(BASE) $(PACKAGES)
+	$(GO) run ./internal/workshop/mutants -n $(MUTANTS) -seed $(or $(SEED),1) -base $(BASE) $(PACKAGES)
 
 fuzz:
 	@for p in $$($(GO) list ./...); do \
@@ -113,7 +113,7 @@ bench-keystone:
 SECONDS_EACH ?= 5
 .PHONY: bench-databases
 bench-databases:
-	OSTIARY_SECONDS=$(SECONDS_EACH) $(GO) test ./workshop/databases -run TestBench -count=1 -timeout 1h -v
+	OSTIARY_SECONDS=$(SECONDS_EACH) $(GO) test ./internal/workshop/databases -run TestBench -count=1 -timeout 1h -v
 
 # geo plays the study of multi-region Keystone deployments, with the real Keystone. It
 # takes several hours and needs root, MariaDB with Galera, PostgreSQL and PyPI. Started
@@ -139,7 +139,7 @@ soak-kill:
 # of what it has not synced, and compares its copy with the log.
 kill-nodes: KILLS = 100
 kill-nodes:
-	OSTIARY_KILLS=$(KILLS) OSTIARY_SEED=$(SEED) $(GO) test ./storage/replica -run TestKilledNode -count=1 -timeout 3h -v
+	OSTIARY_KILLS=$(KILLS) OSTIARY_SEED=$(SEED) $(GO) test ./internal/cluster/replica -run TestKilledNode -count=1 -timeout 3h -v
 
 # cluster plays clients on three nodes over the log LOG (postgres, mariadb or raft) for the time
 # FOR, while nodes and the database are killed, paused and cut off, and judges what the
@@ -150,13 +150,13 @@ kill-nodes:
 FOR ?= 10m
 LOG ?= postgres
 cluster:
-	OSTIARY_PLAY=$(FOR) OSTIARY_PLAY_LOG=$(LOG) OSTIARY_PLAY_DELAY=$(DELAY) OSTIARY_SEED=$(SEED) $(GO) test ./workshop/fleet -run 'TestPlay|TestControl' -count=1 -timeout 12h -v
+	OSTIARY_PLAY=$(FOR) OSTIARY_PLAY_LOG=$(LOG) OSTIARY_PLAY_DELAY=$(DELAY) OSTIARY_SEED=$(SEED) $(GO) test ./internal/workshop/fleet -run 'TestPlay|TestControl' -count=1 -timeout 12h -v
 	bash conformance/nodes/run.sh kills
 
 # cluster-figures measures three nodes over the log LOG: docs/benchmarks/leases.md.
 .PHONY: cluster-figures
 cluster-figures:
-	OSTIARY_FIGURES=$(LOG) $(GO) test ./workshop/fleet -run TestFigures -count=1 -timeout 1h -v
+	OSTIARY_FIGURES=$(LOG) $(GO) test ./internal/workshop/fleet -run TestFigures -count=1 -timeout 1h -v
 
 # again runs the doors' scripts TIMES times, to find results that depend on
 # timing.
@@ -174,10 +174,10 @@ connections:
 STORES ?= 100000
 .PHONY: stores
 stores:
-	OSTIARY_STORES=$(STORES) $(GO) test ./workshop/enginetest -run TestStoresBound -count=1 -timeout 1h -v
+	OSTIARY_STORES=$(STORES) $(GO) test ./internal/workshop/enginetest -run TestStoresBound -count=1 -timeout 1h -v
 
 bench:
-	$(GO) test -run '^$$' -bench . -benchmem -count=3 ./internal/graph ./internal/eval ./workshop/enginetest ./storage/pebble ./expr/cel
+	$(GO) test -run '^$$' -bench . -benchmem -count=3 ./internal/engine/graph ./internal/engine/eval ./internal/workshop/enginetest ./storage/pebble ./expr/cel
 
 # beside-xacml measures decisions of AuthzForce and of this project on the same
 # policies, in one run. It needs Java 17 and Maven. BESIDE_SECONDS is the time of
@@ -196,7 +196,7 @@ TURNS ?= 20
 TURN ?= 2s
 .PHONY: beside-main
 beside-main:
-	$(GO) run ./workshop/beside -base '$(BASE)' -turns $(TURNS) -time $(TURN) -only '$(PATHS)'
+	$(GO) run ./internal/workshop/beside -base '$(BASE)' -turns $(TURNS) -time $(TURN) -only '$(PATHS)'
 
 bench-conformance:
 	cd conformance/openfga && $(GO) test -run '^$$' -bench . -count=3 ./...
@@ -208,17 +208,17 @@ clean:
 # proto generates the messages of Permify's API and those between nodes from .proto
 # files. proto-check fails if the generated code in the repository differs.
 .PHONY: proto proto-check zones
-WIRES := door/permify/basev1 internal/cluster/link/wire internal/cluster/quorum/wire storage/raft/wire
+WIRES := internal/permifypb internal/cluster/link/wire internal/cluster/quorum/wire internal/cluster/raftlog/wire
 proto:
-	cd door/permify/basev1/generate && for dir in $(WIRES); do $(GO) run . -dir ../../../../$$dir || exit 1; done
+	cd internal/permifypb/generate && for dir in $(WIRES); do $(GO) run . -dir ../../../$$dir || exit 1; done
 
 proto-check:
-	cd door/permify/basev1/generate && for dir in $(WIRES); do $(GO) run . -check -dir ../../../../$$dir || exit 1; done
+	cd internal/permifypb/generate && for dir in $(WIRES); do $(GO) run . -check -dir ../../../$$dir || exit 1; done
 
-# zones copies the time zones of the Go release into internal/zones. A test there
+# zones copies the time zones of the Go release into internal/tool/zones. A test there
 # fails if they differ.
 zones:
-	cp "$$($(GO) env GOROOT)/lib/time/zoneinfo.zip" internal/zones/zoneinfo.zip
+	cp "$$($(GO) env GOROOT)/lib/time/zoneinfo.zip" internal/tool/zones/zoneinfo.zip
 
 # attack attacks the program on loopback and prints a table: memory before, at
 # its peak and after REST, and what a neighbor notices. RUNS is the number of runs

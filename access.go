@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/ostiary/ostiary/authz"
-	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/engine/errs"
 	"github.com/ostiary/ostiary/storage"
 )
 

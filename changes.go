@@ -5,7 +5,7 @@ import (
 	"iter"
 
 	"github.com/ostiary/ostiary/authz"
-	"github.com/ostiary/ostiary/internal/changelog"
+	"github.com/ostiary/ostiary/internal/engine/changelog"
 )
 
 // Changes returns a page of the log, from any revision or time that it still

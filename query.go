@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/authz"
-	"github.com/ostiary/ostiary/internal/query"
+	"github.com/ostiary/ostiary/internal/engine/query"
 	"github.com/ostiary/ostiary/rel"
 )
 

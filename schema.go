@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/ostiary/ostiary/internal/errs"
-	"github.com/ostiary/ostiary/internal/snapshot"
+	"github.com/ostiary/ostiary/internal/engine/errs"
+	"github.com/ostiary/ostiary/internal/engine/snapshot"
 	"github.com/ostiary/ostiary/schema"
 )
 

@@ -4,12 +4,12 @@ import (
 	"context"
 	"maps"
 
-	"github.com/ostiary/ostiary/internal/commit"
-	"github.com/ostiary/ostiary/internal/compare"
-	"github.com/ostiary/ostiary/internal/document"
-	"github.com/ostiary/ostiary/internal/errs"
-	"github.com/ostiary/ostiary/internal/query"
-	"github.com/ostiary/ostiary/internal/snapshot"
+	"github.com/ostiary/ostiary/internal/engine/commit"
+	"github.com/ostiary/ostiary/internal/engine/compare"
+	"github.com/ostiary/ostiary/internal/engine/document"
+	"github.com/ostiary/ostiary/internal/engine/errs"
+	"github.com/ostiary/ostiary/internal/engine/query"
+	"github.com/ostiary/ostiary/internal/engine/snapshot"
 	"github.com/ostiary/ostiary/storage"
 )
 

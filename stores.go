@@ -8,9 +8,9 @@ import (
 	"maps"
 	"sync"
 
-	"github.com/ostiary/ostiary/internal/errs"
-	"github.com/ostiary/ostiary/internal/snapshot"
-	"github.com/ostiary/ostiary/internal/turns"
+	"github.com/ostiary/ostiary/internal/engine/errs"
+	"github.com/ostiary/ostiary/internal/engine/snapshot"
+	"github.com/ostiary/ostiary/internal/tool/turns"
 	"github.com/ostiary/ostiary/storage"
 )
 

@@ -5,8 +5,8 @@ import (
 	"iter"
 
 	"github.com/ostiary/ostiary/authz"
-	"github.com/ostiary/ostiary/internal/commit"
-	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/engine/commit"
+	"github.com/ostiary/ostiary/internal/engine/errs"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/acp"
-	"github.com/ostiary/ostiary/internal/golden"
+	"github.com/ostiary/ostiary/internal/workshop/golden"
 	"github.com/ostiary/ostiary/rel"
 )
 

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/acp"
-	"github.com/ostiary/ostiary/workshop/failing"
+	"github.com/ostiary/ostiary/internal/workshop/failing"
 )
 
 // shaky is a collection over a driver whose operations fail: a policy with the notes

@@ -10,7 +10,7 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
-	"github.com/ostiary/ostiary/internal/jwtread"
+	"github.com/ostiary/ostiary/internal/tool/jwtread"
 )
 
 // TokenBytesMax is the longest bearer token, in bytes, that [VerifyToken] reads.

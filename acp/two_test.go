@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary/acp"
+	"github.com/ostiary/ostiary/internal/workshop/wait"
 	"github.com/ostiary/ostiary/storage/memory"
-	"github.com/ostiary/ostiary/workshop/wait"
 )
 
 // twoText is a policy with a relation, and another one if more is not "".

@@ -14,8 +14,8 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/acp"
 	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/internal/workshop/oracle"
 	"github.com/ostiary/ostiary/rel"
-	"github.com/ostiary/ostiary/workshop/oracle"
 )
 
 // TestWorlds makes random policies in both dialects, random registrations and

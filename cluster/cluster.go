@@ -18,13 +18,12 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/internal/cluster"
+	"github.com/ostiary/ostiary/internal/cluster/lease"
 	"github.com/ostiary/ostiary/internal/cluster/parts"
-	"github.com/ostiary/ostiary/internal/logins"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
+	"github.com/ostiary/ostiary/internal/trail/logins"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/pebble"
-	"github.com/ostiary/ostiary/storage/raft"
-	"github.com/ostiary/ostiary/storage/sharedlog"
 )
 
 // Options are the options of [Open].
@@ -48,23 +47,19 @@ type Options struct {
 	// five nodes vote.
 	NoVote bool
 	// HolderLease is how long the node that writes may be silent before another one takes
-	// over: seven and a half round trips between the nodes that vote, but not less than
-	// sharedlog.HolderLeaseDefault, which is that of a new cluster. It is at most
-	// sharedlog.LeaseMax. 0 means that of the cluster. The first node of a cluster decides;
-	// Open fails with ErrSettings if a node has another value than its cluster. To change
-	// it, serve a folder of the cluster and use ostiary node settings. The same holds for
-	// ReadLease and Acknowledge.
+	// over: seven and a half round trips between the nodes that vote, but not less than a
+	// second, which is that of a new cluster. It is at most an hour. 0 means that of the
+	// cluster. The first node of a cluster decides; Open fails with ErrSettings if a node
+	// has another value than its cluster. To change it, serve a folder of the cluster and
+	// use ostiary node settings. The same holds for ReadLease and Acknowledge.
 	HolderLease time.Duration
 	// ReadLease is how long a node may answer reads without news, and a write may wait for
-	// a node that is gone: three round trips, but not less than sharedlog.ReadLeaseDefault,
-	// which is that of a new cluster. It is at most sharedlog.LeaseMax. 0 means that of the
-	// cluster.
+	// a node that is gone: three round trips, but not less than 700 ms, which is that of a
+	// new cluster. It is at most an hour. 0 means that of the cluster.
 	ReadLease time.Duration
-	// Acknowledge is when a write returns. With sharedlog.AcknowledgeLeased, which a new
-	// cluster has, every node that may answer reads shows it. With
-	// sharedlog.AcknowledgeLocal it is in the log, and other nodes show it a little later.
-	// 0 means that of the cluster.
-	Acknowledge sharedlog.Acknowledge
+	// Acknowledge is when a write returns. A new cluster has AcknowledgeLeased. 0 means
+	// that of the cluster.
+	Acknowledge Acknowledge
 	// StaleReads lets reads be answered from the copy, which may be old, while the node
 	// reaches neither the node that writes nor the majority. They fail otherwise.
 	StaleReads bool
@@ -72,18 +67,6 @@ type Options struct {
 	// the first of each address in a minute, and then their number.
 	Log *slog.Logger
 }
-
-// Errors of nodes, for use with errors.Is.
-var (
-	// ErrToken means that a token is wrong, was used, or has expired.
-	ErrToken = raft.ErrToken
-	// ErrRefused means that the other nodes refuse this one: it was removed, belongs to
-	// another cluster, or has a version that they do not speak.
-	ErrRefused = raft.ErrRefused
-	// ErrSettings means that the leases or Acknowledge of a node differ from those of its
-	// cluster.
-	ErrSettings = sharedlog.ErrSettings
-)
 
 // Node is a node of a cluster. All methods are safe for concurrent use.
 type Node struct {
@@ -94,8 +77,8 @@ type Node struct {
 // Open starts a node, and returns when its copy has everything that was written before.
 // It waits for a majority of the nodes until ctx ends. Close ends the node.
 func Open(ctx context.Context, o Options) (*Node, error) {
-	settings := sharedlog.Settings{HolderLease: o.HolderLease, ReadLease: o.ReadLease, Acknowledge: o.Acknowledge}
-	if err := settings.Or(cluster.DefaultSettings()).Check(); err != nil {
+	settings := sharedlog.Settings{HolderLease: o.HolderLease, ReadLease: o.ReadLease, Acknowledge: sharedlog.Acknowledge(o.Acknowledge)}
+	if err := settings.Or(lease.DefaultSettings()).Check(); err != nil {
 		return nil, err
 	}
 	if o.Listen == "" {
@@ -118,10 +101,10 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 	failures := logins.New(o.Log)
 	refused := func(remote, who string, why error) { failures.Failed("nodes", remote, who, why.Error()) }
 	n, err := parts.Open(ctx, parts.Options{Local: local, Quorum: parts.QuorumOptions{Folder: o.Folder, Join: o.Join, NoVote: o.NoVote},
-		Listener: listener, Address: o.Address, Rules: cluster.Options{Settings: settings, StaleReads: o.StaleReads}, SecretKey: o.SecretKey, Report: o.Log, Refused: refused})
+		Listener: listener, Address: o.Address, Rules: lease.Options{Settings: settings, StaleReads: o.StaleReads}, SecretKey: o.SecretKey, Report: o.Log, Refused: refused})
 	if err != nil {
 		failures.Close()
-		return nil, err
+		return nil, named(err)
 	}
 	return &Node{n, failures}, nil
 }
@@ -162,7 +145,10 @@ func (n *Node) HandOver(ctx context.Context, to storage.NodeID) error {
 }
 
 // Settings returns the leases of the cluster, and when a write returns.
-func (n *Node) Settings() sharedlog.Settings { return n.parts.Rules.Settings() }
+func (n *Node) Settings() Settings {
+	s := n.parts.Rules.Settings()
+	return Settings{s.HolderLease, s.ReadLease, Acknowledge(s.Acknowledge)}
+}
 
 // ID returns the random id of the node, which its folder keeps.
 func (n *Node) ID() storage.NodeID { return n.parts.Quorum.ID() }
@@ -172,17 +158,22 @@ func (n *Node) ID() storage.NodeID { return n.parts.Quorum.ID() }
 func (n *Node) Token(ctx context.Context, valid time.Duration) (string, error) {
 	t, err := n.parts.Quorum.Token(ctx, valid)
 	if err != nil {
-		return "", err
+		return "", named(err)
 	}
 	return t.String(), nil
 }
 
 // Nodes returns the registered nodes in ascending order of their ids, and the time of
 // the clock of their Seen.
-func (n *Node) Nodes(ctx context.Context) ([]sharedlog.Node, time.Time, error) {
+func (n *Node) Nodes(ctx context.Context) ([]Record, time.Time, error) {
 	log := n.parts.Quorum.Log()
 	defer log.Close()
-	return log.Nodes(ctx)
+	all, now, err := log.Nodes(ctx)
+	var out []Record
+	for _, r := range all {
+		out = append(out, Record{r.ID, r.Address, r.Zone, r.Applied, r.Synced, r.Head, r.Stopped, r.Seen})
+	}
+	return out, now, named(err)
 }
 
 // Remove removes a node for ever: a majority no longer counts it, and the others refuse
@@ -190,7 +181,7 @@ func (n *Node) Nodes(ctx context.Context) ([]sharedlog.Node, time.Time, error) {
 func (n *Node) Remove(ctx context.Context, id storage.NodeID) error {
 	log := n.parts.Quorum.Log()
 	defer log.Close()
-	return errors.Join(sharedlog.Remove(ctx, log, id), n.parts.Quorum.Remove(ctx, id))
+	return named(errors.Join(sharedlog.Remove(ctx, log, id), n.parts.Quorum.Remove(ctx, id)))
 }
 
 // Failed returns why the node can serve no longer, or nil. It can be called often.

@@ -11,7 +11,6 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/cluster"
 	"github.com/ostiary/ostiary/storage"
-	"github.com/ostiary/ostiary/storage/sharedlog"
 )
 
 // TestWriter writes through each node: only the one that writes takes it, and a
@@ -100,7 +99,7 @@ func TestSettings(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	dir := t.TempDir()
-	far := cluster.Options{Folder: filepath.Join(dir, "1"), HolderLease: 3 * time.Second, ReadLease: 1200 * time.Millisecond, Acknowledge: sharedlog.AcknowledgeLocal}
+	far := cluster.Options{Folder: filepath.Join(dir, "1"), HolderLease: 3 * time.Second, ReadLease: 1200 * time.Millisecond, Acknowledge: cluster.AcknowledgeLocal}
 	first, err := cluster.Open(ctx, far)
 	if err != nil {
 		t.Fatal(err)
@@ -110,9 +109,9 @@ func TestSettings(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	want := sharedlog.Settings{HolderLease: far.HolderLease, ReadLease: far.ReadLease, Acknowledge: far.Acknowledge}
+	want := cluster.Settings{HolderLease: far.HolderLease, ReadLease: far.ReadLease, Acknowledge: far.Acknowledge}
 	for folder, o := range map[string]cluster.Options{"same": far, "unset": {}, "other holder lease": {HolderLease: time.Second},
-		"other read lease": {ReadLease: time.Second}, "other acknowledge": {Acknowledge: sharedlog.AcknowledgeLeased}} {
+		"other read lease": {ReadLease: time.Second}, "other acknowledge": {Acknowledge: cluster.AcknowledgeLeased}} {
 		o.Folder = filepath.Join(dir, folder)
 		if o.Join, err = first.Token(ctx, time.Hour); err != nil {
 			t.Fatal(err)

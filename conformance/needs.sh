@@ -1,7 +1,7 @@
 # Functions of the run.sh of each part, which reads this file from its folder.
 
 part=conformance/$(basename "$PWD")
-installer=$PWD/../../internal/bench/servers/install.sh
+installer=$PWD/../../internal/workshop/bench/servers/install.sh
 
 # program PROGRAM... installs programs that are missing. It fails with the reason if it
 # cannot.

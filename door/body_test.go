@@ -11,7 +11,7 @@ import (
 	"testing/iotest"
 
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/internal/turns"
+	"github.com/ostiary/ostiary/internal/tool/turns"
 )
 
 // TestReadBody: bodies of any size come whole, whatever length was announced

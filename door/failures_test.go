@@ -26,11 +26,11 @@ import (
 	"github.com/ostiary/ostiary/door/openfga"
 	"github.com/ostiary/ostiary/door/permify"
 	"github.com/ostiary/ostiary/door/xacml"
-	"github.com/ostiary/ostiary/internal/golden"
-	"github.com/ostiary/ostiary/internal/jsonread"
+	"github.com/ostiary/ostiary/internal/tool/jsonread"
+	"github.com/ostiary/ostiary/internal/workshop/doortest"
+	"github.com/ostiary/ostiary/internal/workshop/failing"
+	"github.com/ostiary/ostiary/internal/workshop/golden"
 	"github.com/ostiary/ostiary/storage/memory"
-	"github.com/ostiary/ostiary/workshop/doortest"
-	"github.com/ostiary/ostiary/workshop/failing"
 )
 
 // secret is the text of a driver that no response may have.

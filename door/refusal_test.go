@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/internal/golden"
+	"github.com/ostiary/ostiary/internal/workshop/golden"
 )
 
 // TestRefusals compares the text, the HTTP status and the gRPC code of each reason,

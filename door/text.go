@@ -3,7 +3,7 @@ package door
 import (
 	"fmt"
 
-	"github.com/ostiary/ostiary/internal/excerpt"
+	"github.com/ostiary/ostiary/internal/tool/excerpt"
 )
 
 // textMax is the length up to which an error text stays whole, in bytes, and

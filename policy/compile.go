@@ -10,8 +10,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/ostiary/ostiary/internal/nearest"
-	"github.com/ostiary/ostiary/internal/turns"
+	"github.com/ostiary/ostiary/internal/tool/nearest"
+	"github.com/ostiary/ostiary/internal/tool/turns"
 	"github.com/ostiary/ostiary/policy/content"
 	"github.com/ostiary/ostiary/policy/function"
 	"github.com/ostiary/ostiary/policy/value"

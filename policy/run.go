@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/ostiary/ostiary/internal/turns"
+	"github.com/ostiary/ostiary/internal/tool/turns"
 	"github.com/ostiary/ostiary/policy/content"
 	"github.com/ostiary/ostiary/policy/function"
 	"github.com/ostiary/ostiary/policy/status"

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary/internal/golden"
+	"github.com/ostiary/ostiary/internal/workshop/golden"
 )
 
 // TestRefusedTexts compares the errors of texts that no parser accepts with

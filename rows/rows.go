@@ -10,8 +10,8 @@ import (
 
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
-	"github.com/ostiary/ostiary/internal/errs"
-	"github.com/ostiary/ostiary/internal/eval"
+	"github.com/ostiary/ostiary/internal/engine/errs"
+	"github.com/ostiary/ostiary/internal/engine/eval"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary/expr"
-	"github.com/ostiary/ostiary/internal/golden"
+	"github.com/ostiary/ostiary/internal/workshop/golden"
 )
 
 // printer prints schemas and errors.

@@ -3,7 +3,7 @@ package schema
 import (
 	"fmt"
 
-	"github.com/ostiary/ostiary/internal/nearest"
+	"github.com/ostiary/ostiary/internal/tool/nearest"
 )
 
 // Suggestion returns the part of an error text that suggests a name for one that

@@ -15,7 +15,7 @@ import (
 
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/callers"
-	"github.com/ostiary/ostiary/workshop/certtest"
+	"github.com/ostiary/ostiary/internal/workshop/certtest"
 )
 
 // BenchmarkCallers is the processor time that the authentication of a caller adds to a

@@ -25,8 +25,8 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/internal/callers"
+	"github.com/ostiary/ostiary/internal/workshop/certtest"
 	"github.com/ostiary/ostiary/server"
-	"github.com/ostiary/ostiary/workshop/certtest"
 )
 
 const webID = "spiffe://example.org/ns/prod/web"

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/internal/addresses"
+	"github.com/ostiary/ostiary/internal/tool/addresses"
 )
 
 // conn is one connection of any port, with what its requests use together.

@@ -9,9 +9,9 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/internal/audit"
-	"github.com/ostiary/ostiary/internal/logins"
-	"github.com/ostiary/ostiary/internal/turns"
+	"github.com/ostiary/ostiary/internal/tool/turns"
+	"github.com/ostiary/ostiary/internal/trail/audit"
+	"github.com/ostiary/ostiary/internal/trail/logins"
 )
 
 // The paths of health on every HTTP port.

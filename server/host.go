@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/internal/audit"
 	"github.com/ostiary/ostiary/internal/callers"
+	"github.com/ostiary/ostiary/internal/trail/audit"
 )
 
 // A server without keys and without Options.Anonymous trusts every program on

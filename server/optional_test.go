@@ -11,8 +11,8 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/internal/callers"
+	"github.com/ostiary/ostiary/internal/workshop/certtest"
 	"github.com/ostiary/ostiary/server"
-	"github.com/ostiary/ostiary/workshop/certtest"
 )
 
 // TestFirstKeyMetrics makes the first key of a server whose metrics are open until then.

@@ -26,7 +26,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/internal/golden"
+	"github.com/ostiary/ostiary/internal/workshop/golden"
 	"github.com/ostiary/ostiary/server"
 )
 

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/internal/logins"
-	"github.com/ostiary/ostiary/internal/turns"
+	"github.com/ostiary/ostiary/internal/tool/turns"
+	"github.com/ostiary/ostiary/internal/trail/logins"
 )
 
 // Server is a set of ports and the doors on them. Make one with [New]. Its

@@ -23,8 +23,8 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/internal/workshop/certtest"
 	"github.com/ostiary/ostiary/server"
-	"github.com/ostiary/ostiary/workshop/certtest"
 )
 
 // TestStopLosesNothing checks that clients that send requests without a pause,

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/internal/turns"
+	"github.com/ostiary/ostiary/internal/tool/turns"
 )
 
 // beginStream prepares a stream: it replaces the connection's deadlines by a

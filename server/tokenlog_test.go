@@ -13,8 +13,8 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/identity/oidc"
 	"github.com/ostiary/ostiary/internal/callers"
+	"github.com/ostiary/ostiary/internal/workshop/oidctest"
 	"github.com/ostiary/ostiary/server"
-	"github.com/ostiary/ostiary/workshop/oidctest"
 )
 
 // TestTokenRefusedLog sends tokens that are refused, over HTTP and over gRPC.

@@ -16,8 +16,8 @@ import (
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/identity/oidc"
 	"github.com/ostiary/ostiary/internal/callers"
-	"github.com/ostiary/ostiary/internal/excerpt"
-	"github.com/ostiary/ostiary/internal/logins"
+	"github.com/ostiary/ostiary/internal/tool/excerpt"
+	"github.com/ostiary/ostiary/internal/trail/logins"
 )
 
 const (

@@ -16,7 +16,7 @@ import (
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/identity/oidc"
 	"github.com/ostiary/ostiary/internal/callers"
-	"github.com/ostiary/ostiary/workshop/oidctest"
+	"github.com/ostiary/ostiary/internal/workshop/oidctest"
 )
 
 // tokenWorld is an engine with a store, keys that match tokens, and a provider.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/ostiary/ostiary/internal/canonical"
+	"github.com/ostiary/ostiary/internal/tool/canonical"
 	"github.com/ostiary/ostiary/rel"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/ostiary/ostiary/workshop/certtest"
+	"github.com/ostiary/ostiary/internal/workshop/certtest"
 )
 
 // certificates returns a command that writes the certificate of a new authority to

@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
-	"github.com/ostiary/ostiary/internal/bench/servers"
+	"github.com/ostiary/ostiary/internal/workshop/bench/servers"
 )
 
 const clusterFiles = "../../examples/cluster/"

@@ -23,9 +23,9 @@ import (
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/protocols"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/relations"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/serve"
-	"github.com/ostiary/ostiary/storage/mysql"
-	"github.com/ostiary/ostiary/storage/postgres"
-	"github.com/ostiary/ostiary/storage/sharedlog"
+	"github.com/ostiary/ostiary/internal/cluster/mysql"
+	"github.com/ostiary/ostiary/internal/cluster/postgres"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 )
 
 func main() { start(logs()) }

@@ -16,10 +16,10 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/ostiary/ostiary/storage/sharedlog"
-	"github.com/ostiary/ostiary/storage/sharedlog/memorylog"
-	"github.com/ostiary/ostiary/workshop/databases"
-	"github.com/ostiary/ostiary/workshop/logserver"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog/memorylog"
+	"github.com/ostiary/ostiary/internal/workshop/databases"
+	"github.com/ostiary/ostiary/internal/workshop/logserver"
 )
 
 // TestDatabaseScripts runs testdata/databases/*.txtar with the URLs of empty databases.

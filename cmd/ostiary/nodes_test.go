@@ -19,10 +19,10 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
-	"github.com/ostiary/ostiary/storage/sharedlog"
-	"github.com/ostiary/ostiary/storage/sharedlog/memorylog"
-	"github.com/ostiary/ostiary/workshop/databases"
-	"github.com/ostiary/ostiary/workshop/logserver"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog/memorylog"
+	"github.com/ostiary/ostiary/internal/workshop/databases"
+	"github.com/ostiary/ostiary/internal/workshop/logserver"
 )
 
 // testLogs returns the kinds of shared logs that the program of the tests can open.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/door/native/client"
-	"github.com/ostiary/ostiary/workshop/oidctest"
+	"github.com/ostiary/ostiary/internal/workshop/oidctest"
 )
 
 // TestNodesBoundOfStores creates stores through two nodes in turn: the bound is one of the

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 
-	"github.com/ostiary/ostiary/workshop/databases"
+	"github.com/ostiary/ostiary/internal/workshop/databases"
 )
 
 // TestNodesDatabaseDown stops the database. Reads that need it and writes fail with 503

@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/ostiary/ostiary/workshop/databases"
+	"github.com/ostiary/ostiary/internal/workshop/databases"
 )
 
 // TestNodesHeal restores the database of a log from a backup, as an operator does. The

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary/storage/sharedlog/memorylog"
-	"github.com/ostiary/ostiary/workshop/logserver"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog/memorylog"
+	"github.com/ostiary/ostiary/internal/workshop/logserver"
 )
 
 // TestOneNode starts a node with nothing but a log and a folder. It serves; a second node

@@ -19,8 +19,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary/internal/bench"
-	"github.com/ostiary/ostiary/internal/bench/servers"
+	"github.com/ostiary/ostiary/internal/workshop/bench"
+	"github.com/ostiary/ostiary/internal/workshop/bench/servers"
 )
 
 // fails requires that a command fails with texts, and returns what it prints.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ostiary/ostiary/internal/bench/servers"
+	"github.com/ostiary/ostiary/internal/workshop/bench/servers"
 )
 
 // TestReadme runs the commands of README.md in order, in one shell and in an

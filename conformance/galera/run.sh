@@ -6,7 +6,7 @@ cd "$(dirname "$0")"
 . ../needs.sh
 need 1 mariadbd wsrep_sst_rsync libgalera_smm.so rsync lsof
 cd ../..
-out=$(OSTIARY_GALERA=1 go test -count=1 -timeout 20m -v -run 'TestGalera$' ./storage/mysql 2>&1)
+out=$(OSTIARY_GALERA=1 go test -count=1 -timeout 20m -v -run 'TestGalera$' ./internal/cluster/mysql 2>&1)
 status=$?
 count() { grep -c -- "^ *--- $1:" <<<"$out" || true; }
 if [ $status -ne 0 ]; then

@@ -94,7 +94,7 @@ compliance() {
 		v3.test_users. test_password_history_not_enforced_in_admin_reset admin.v3.test_users. v3.test_tokens.)
 }
 
-gophercloud() { (cd "$root" && go run ./internal/testrun -C conformance/keystone/gophercloud -count=1 -timeout 20m ./...); }
+gophercloud() { (cd "$root" && go run ./internal/workshop/testrun -C conformance/keystone/gophercloud -count=1 -timeout 20m ./...); }
 
 middleware() { OS_PASSWORD=secret "$work/venv/bin/python" middleware.py "$url" "$work/data.fernet"; }
 

@@ -22,14 +22,14 @@ esac
 cd ../..
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-go build -o "$work/ostiary" ./cmd/ostiary && go test -c -o "$work/fleet.test" ./workshop/fleet || exit 1
+go build -o "$work/ostiary" ./cmd/ostiary && go test -c -o "$work/fleet.test" ./internal/workshop/fleet || exit 1
 export OSTIARY_BIN=$work/ostiary OSTIARY_PLAY_LOG=${LOG:-postgres}
 passed=0 failed=0 failures=
 
-# part NAME VARIABLE TEST plays a test of workshop/fleet with a variable.
+# part NAME VARIABLE TEST plays a test of internal/workshop/fleet with a variable.
 part() {
 	local begin=$SECONDS
-	if (cd workshop/fleet && env "$2" "$work/fleet.test" -test.run "$3" -test.v -test.timeout 20m) >"$work/$1.log" 2>&1; then
+	if (cd internal/workshop/fleet && env "$2" "$work/fleet.test" -test.run "$3" -test.v -test.timeout 20m) >"$work/$1.log" 2>&1; then
 		passed=$((passed + 1))
 		echo "$1: passed ($((SECONDS - begin)) s)"
 	else

@@ -81,7 +81,7 @@ func work(t *testing.T, name string, files ...string) string {
 // need installs programs that are missing, and skips the test if it cannot.
 func need(t *testing.T, programs ...string) {
 	t.Helper()
-	install := exec.Command("bash", append([]string{"../../internal/bench/servers/install.sh"}, programs...)...)
+	install := exec.Command("bash", append([]string{"../../internal/workshop/bench/servers/install.sh"}, programs...)...)
 	if out, err := install.Output(); err != nil {
 		t.Skip(strings.TrimSpace(string(out)))
 	}

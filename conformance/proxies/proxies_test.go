@@ -92,7 +92,7 @@ func TestExamples(t *testing.T) {
 // test if there is no such program.
 func find(t *testing.T, name string) string {
 	t.Helper()
-	if out, err := exec.Command("bash", "../../internal/bench/servers/install.sh", name).Output(); err != nil {
+	if out, err := exec.Command("bash", "../../internal/workshop/bench/servers/install.sh", name).Output(); err != nil {
 		t.Skip(strings.TrimSpace(string(out)))
 	}
 	path, err := exec.LookPath(name)

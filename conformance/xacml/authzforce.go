@@ -26,7 +26,7 @@ const work = ".work"
 
 // missing installs the programs that AuthzForce needs. If it cannot, it returns why.
 func missing() string {
-	out, err := exec.Command("bash", "../../internal/bench/servers/install.sh", "java", "javac", "mvn").Output()
+	out, err := exec.Command("bash", "../../internal/workshop/bench/servers/install.sh", "java", "javac", "mvn").Output()
 	if err != nil {
 		return strings.TrimSpace(string(out))
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary/internal/bench"
+	"github.com/ostiary/ostiary/internal/workshop/bench"
 )
 
 // started returns a running peer, or skips the test with the reason.

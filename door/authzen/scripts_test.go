@@ -10,9 +10,9 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/authzen"
+	"github.com/ostiary/ostiary/internal/workshop/doortest"
+	"github.com/ostiary/ostiary/internal/workshop/failing"
 	"github.com/ostiary/ostiary/storage"
-	"github.com/ostiary/ostiary/workshop/doortest"
-	"github.com/ostiary/ostiary/workshop/failing"
 )
 
 // openCertification opens a door to an engine with the data of the certification

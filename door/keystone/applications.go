@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/ostiary/ostiary/internal/identity"
-	"github.com/ostiary/ostiary/internal/jsonread"
+	"github.com/ostiary/ostiary/internal/tool/jsonread"
 )
 
 // applicationRoutes are the routes of application credentials and access rules.

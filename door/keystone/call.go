@@ -18,7 +18,7 @@ import (
 	"github.com/ostiary/ostiary/identity/access"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/identity/token"
-	"github.com/ostiary/ostiary/internal/jsonread"
+	"github.com/ostiary/ostiary/internal/tool/jsonread"
 )
 
 // route is an entry of the table of routes.

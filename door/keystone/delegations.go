@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/internal/identity"
-	"github.com/ostiary/ostiary/internal/jsonread"
+	"github.com/ostiary/ostiary/internal/tool/jsonread"
 )
 
 // roleReference names a role by its id or by its name.

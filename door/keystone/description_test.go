@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/door/keystone"
-	"github.com/ostiary/ostiary/workshop/doortest"
+	"github.com/ostiary/ostiary/internal/workshop/doortest"
 )
 
 // TestDescription compares what the door declares with a file: each route, and the

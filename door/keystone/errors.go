@@ -9,8 +9,8 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/internal/excerpt"
 	"github.com/ostiary/ostiary/internal/identity"
+	"github.com/ostiary/ostiary/internal/tool/excerpt"
 )
 
 // statusError is an error with its HTTP status.

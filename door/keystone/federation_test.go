@@ -11,7 +11,7 @@ import (
 	"github.com/ostiary/ostiary/door/keystone"
 	"github.com/ostiary/ostiary/identity/oidc"
 	"github.com/ostiary/ostiary/identity/settings"
-	"github.com/ostiary/ostiary/workshop/oidctest"
+	"github.com/ostiary/ostiary/internal/workshop/oidctest"
 )
 
 // alliance is a deployment that trusts an identity provider.

@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/ostiary/ostiary/internal/workshop/failing"
 	"github.com/ostiary/ostiary/storage"
-	"github.com/ostiary/ostiary/workshop/failing"
 )
 
 // TestInterrupted runs other tests again. Each request is sent again and again, each

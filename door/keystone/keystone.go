@@ -24,8 +24,8 @@ import (
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/identity/access"
 	"github.com/ostiary/ostiary/identity/settings"
-	"github.com/ostiary/ostiary/internal/derived"
 	"github.com/ostiary/ostiary/internal/identity"
+	"github.com/ostiary/ostiary/internal/tool/derived"
 )
 
 // Name is the door's name, under which stores have aliases.

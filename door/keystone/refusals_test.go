@@ -11,9 +11,9 @@ import (
 	"github.com/ostiary/ostiary/door/keystone"
 	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
+	"github.com/ostiary/ostiary/internal/workshop/failing"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/memory"
-	"github.com/ostiary/ostiary/workshop/failing"
 )
 
 // service opens the deployment behind the door.

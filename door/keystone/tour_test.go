@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/identity/settings"
-	"github.com/ostiary/ostiary/internal/golden"
+	"github.com/ostiary/ostiary/internal/workshop/golden"
 )
 
 // TestTours plays the files testdata/*.tour, each on a new deployment with a clock

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/identity/settings"
-	"github.com/ostiary/ostiary/internal/golden"
+	"github.com/ostiary/ostiary/internal/workshop/golden"
 )
 
 // TestUnknownIDs calls every route as an administrator, with ids that do not exist

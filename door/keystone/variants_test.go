@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ostiary/ostiary/workshop/doortest"
+	"github.com/ostiary/ostiary/internal/workshop/doortest"
 )
 
 // validBodies are a valid body for each route that reads one, with every member that

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/internal/jsonread"
+	"github.com/ostiary/ostiary/internal/tool/jsonread"
 )
 
 // DocumentsKind is the kind of the documents that clients write: JSON values with a

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/internal/golden"
+	"github.com/ostiary/ostiary/internal/workshop/golden"
 )
 
 // TestKinds compares the errors of requests that the engine does not see with

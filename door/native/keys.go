@@ -9,7 +9,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/callers"
-	"github.com/ostiary/ostiary/internal/jsonread"
+	"github.com/ostiary/ostiary/internal/tool/jsonread"
 )
 
 // keyJSON is a key in a response.

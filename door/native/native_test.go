@@ -16,9 +16,9 @@ import (
 	"github.com/ostiary/ostiary/door/openfga/language"
 	permify "github.com/ostiary/ostiary/door/permify/language"
 	"github.com/ostiary/ostiary/expr/cel"
+	"github.com/ostiary/ostiary/internal/workshop/doortest"
+	"github.com/ostiary/ostiary/internal/workshop/failing"
 	"github.com/ostiary/ostiary/schema"
-	"github.com/ostiary/ostiary/workshop/doortest"
-	"github.com/ostiary/ostiary/workshop/failing"
 )
 
 // world is a door with its own engine.

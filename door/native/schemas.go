@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/internal/jsonread"
+	"github.com/ostiary/ostiary/internal/tool/jsonread"
 	"github.com/ostiary/ostiary/schema"
 )
 

@@ -3,7 +3,7 @@ package native
 import (
 	"context"
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/internal/jsonread"
+	"github.com/ostiary/ostiary/internal/tool/jsonread"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )

@@ -12,8 +12,8 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/onap"
-	"github.com/ostiary/ostiary/workshop/doortest"
-	"github.com/ostiary/ostiary/workshop/failing"
+	"github.com/ostiary/ostiary/internal/workshop/doortest"
+	"github.com/ostiary/ostiary/internal/workshop/failing"
 )
 
 // clock is a clock that scripts set.

@@ -8,9 +8,9 @@ import (
 	"github.com/ostiary/ostiary/door/openfga"
 	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/expr/cel"
+	"github.com/ostiary/ostiary/internal/workshop/doortest"
+	"github.com/ostiary/ostiary/internal/workshop/failing"
 	"github.com/ostiary/ostiary/storage"
-	"github.com/ostiary/ostiary/workshop/doortest"
-	"github.com/ostiary/ostiary/workshop/failing"
 )
 
 // engine opens an engine in memory for a test.

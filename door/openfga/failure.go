@@ -17,7 +17,7 @@ import (
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/expr"
-	"github.com/ostiary/ostiary/internal/excerpt"
+	"github.com/ostiary/ostiary/internal/tool/excerpt"
 )
 
 // The protocol's error codes that the service returns, by short names. Their

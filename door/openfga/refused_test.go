@@ -12,7 +12,7 @@ import (
 
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/openfga"
-	"github.com/ostiary/ostiary/workshop/doortest"
+	"github.com/ostiary/ostiary/internal/workshop/doortest"
 )
 
 // refusedModel is the model of the store in TestRefused.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door/openfga"
+	"github.com/ostiary/ostiary/internal/workshop/failing"
 	"github.com/ostiary/ostiary/storage/memory"
-	"github.com/ostiary/ostiary/workshop/failing"
 )
 
 // TestStoresByNameCost lists the stores of one name between many others, in pages of 5,

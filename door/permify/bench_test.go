@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/door/permify/basev1"
+	"github.com/ostiary/ostiary/internal/permifypb"
 )
 
 // reportSchema is the schema of the published load test.
@@ -337,7 +337,7 @@ func BenchmarkSubjects(b *testing.B) {
 // BenchmarkWatch measures the time from a write to its event over gRPC.
 func BenchmarkWatch(b *testing.B) {
 	c := connect(b, watchSchema)
-	stream, err := c.watch.Watch(b.Context(), &basev1.WatchRequest{TenantId: "t1", SnapToken: c.write(b, "doc:0#owner@user:0")})
+	stream, err := c.watch.Watch(b.Context(), &permifypb.WatchRequest{TenantId: "t1", SnapToken: c.write(b, "doc:0#owner@user:0")})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 
-	"github.com/ostiary/ostiary/door/permify/basev1"
+	"github.com/ostiary/ostiary/internal/permifypb"
 )
 
 const boundsSchema = "entity user {}\nentity doc {\n relation owner @user\n attribute on boolean\n permission view = owner or on\n}\nentity long {\n relation " +
@@ -58,7 +58,7 @@ func TestBoundsOfFields(t *testing.T) {
 			if err := json.Unmarshal(body, &e); err != nil || code != http.StatusBadRequest || e.Code != 3 || !strings.HasPrefix(e.Message, b.field) {
 				t.Errorf("beyond the bound: %d %s", code, body)
 			}
-			m := &basev1.PermissionCheckRequest{}
+			m := &permifypb.PermissionCheckRequest{}
 			if err := protojson.Unmarshal([]byte(b.beyond), m); err != nil {
 				t.Fatal(err)
 			}
@@ -177,9 +177,9 @@ func TestLongRelation(t *testing.T) {
 	c := connect(t, boundsSchema)
 	relation := strings.Repeat("r", 64)
 	c.write(t, "long:1#"+relation+"@user:1")
-	out, err := c.permit.Check(t.Context(), &basev1.PermissionCheckRequest{TenantId: "t1", Metadata: &basev1.PermissionCheckRequestMetadata{Depth: 3},
-		Entity: &basev1.Entity{Type: "long", Id: "1"}, Permission: relation, Subject: &basev1.Subject{Type: "user", Id: "1"}})
-	if err != nil || out.Can != basev1.CheckResult_CHECK_RESULT_ALLOWED {
+	out, err := c.permit.Check(t.Context(), &permifypb.PermissionCheckRequest{TenantId: "t1", Metadata: &permifypb.PermissionCheckRequestMetadata{Depth: 3},
+		Entity: &permifypb.Entity{Type: "long", Id: "1"}, Permission: relation, Subject: &permifypb.Subject{Type: "user", Id: "1"}})
+	if err != nil || out.Can != permifypb.CheckResult_CHECK_RESULT_ALLOWED {
 		t.Errorf("%v, %v", out, err)
 	}
 }
@@ -200,9 +200,9 @@ func TestHostileRules(t *testing.T) {
 			c := connect(t, "entity user {}\nentity doc {\n attribute s string\n permission view = r(s)\n}\nrule r(s string) { "+body+" }")
 			c.write(t, "doc:1$s|string:"+strings.Repeat("a", 1000))
 			begin := time.Now()
-			out, err := c.permit.Check(t.Context(), &basev1.PermissionCheckRequest{TenantId: "t1", Metadata: &basev1.PermissionCheckRequestMetadata{Depth: 3},
-				Entity: &basev1.Entity{Type: "doc", Id: "1"}, Permission: "view", Subject: &basev1.Subject{Type: "user", Id: "1"}})
-			if err != nil && (status.Code(err) != codes.InvalidArgument || !strings.HasPrefix(status.Convert(err).Message(), "rule r on doc:1: ")) || err == nil && out.Can == basev1.CheckResult_CHECK_RESULT_ALLOWED {
+			out, err := c.permit.Check(t.Context(), &permifypb.PermissionCheckRequest{TenantId: "t1", Metadata: &permifypb.PermissionCheckRequestMetadata{Depth: 3},
+				Entity: &permifypb.Entity{Type: "doc", Id: "1"}, Permission: "view", Subject: &permifypb.Subject{Type: "user", Id: "1"}})
+			if err != nil && (status.Code(err) != codes.InvalidArgument || !strings.HasPrefix(status.Convert(err).Message(), "rule r on doc:1: ")) || err == nil && out.Can == permifypb.CheckResult_CHECK_RESULT_ALLOWED {
 				t.Errorf("%v, %v", out, err)
 			}
 			t.Logf("%v after %v", err, time.Since(begin))

@@ -7,7 +7,7 @@ import (
 
 	ostiary "github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/authz"
-	"github.com/ostiary/ostiary/door/permify/basev1"
+	"github.com/ostiary/ostiary/internal/permifypb"
 )
 
 // bulkCheckRequest is a decoded bulk check, from REST or gRPC.
@@ -27,7 +27,7 @@ type bulkResult struct {
 	err error
 }
 
-func (r *bulkResult) message() *basev1.PermissionCheckResponse {
+func (r *bulkResult) message() *permifypb.PermissionCheckResponse {
 	m := r.decision.message()
 	if r.err != nil {
 		text := r.err.Error()
@@ -134,7 +134,7 @@ func (s *service) checkAgain(ctx context.Context, store *ostiary.Store, options 
 }
 
 // BulkCheck implements Permission.BulkCheck.
-func (s *service) BulkCheck(ctx context.Context, r *basev1.PermissionBulkCheckRequest) (*basev1.PermissionBulkCheckResponse, error) {
+func (s *service) BulkCheck(ctx context.Context, r *permifypb.PermissionBulkCheckRequest) (*permifypb.PermissionBulkCheckResponse, error) {
 	b, err := newBulkCheckRequest(r)
 	if err != nil {
 		return nil, err
@@ -143,7 +143,7 @@ func (s *service) BulkCheck(ctx context.Context, r *basev1.PermissionBulkCheckRe
 	if err != nil {
 		return nil, err
 	}
-	out := &basev1.PermissionBulkCheckResponse{Results: make([]*basev1.PermissionCheckResponse, len(results))}
+	out := &permifypb.PermissionBulkCheckResponse{Results: make([]*permifypb.PermissionCheckResponse, len(results))}
 	for i := range results {
 		out.Results[i] = results[i].message()
 	}
@@ -153,7 +153,7 @@ func (s *service) BulkCheck(ctx context.Context, r *basev1.PermissionBulkCheckRe
 // newBulkCheckRequest translates a message. It fails if there are too many
 // items or if a required message field is missing; [bulkCheckRequest.validate]
 // checks the rest.
-func newBulkCheckRequest(r *basev1.PermissionBulkCheckRequest) (bulkCheckRequest, error) {
+func newBulkCheckRequest(r *permifypb.PermissionBulkCheckRequest) (bulkCheckRequest, error) {
 	if r.Metadata == nil {
 		return bulkCheckRequest{}, requiredError("PermissionBulkCheckRequest.Metadata")
 	}

@@ -7,7 +7,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	ostiary "github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/door/permify/basev1"
+	"github.com/ostiary/ostiary/internal/permifypb"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 )
@@ -17,7 +17,7 @@ import (
 const bundleKind = "permify.bundle"
 
 // WriteBundle implements Bundle.Write. It replaces bundles of the same name.
-func (s *service) WriteBundle(ctx context.Context, r *basev1.BundleWriteRequest) (*basev1.BundleWriteResponse, error) {
+func (s *service) WriteBundle(ctx context.Context, r *permifypb.BundleWriteRequest) (*permifypb.BundleWriteResponse, error) {
 	if err := checkTenant("BundleWriteRequest", r.TenantId); err != nil {
 		return nil, err
 	}
@@ -29,14 +29,14 @@ func (s *service) WriteBundle(ctx context.Context, r *basev1.BundleWriteRequest)
 		return nil, err
 	}
 	var w ostiary.WriteRequest
-	out := &basev1.BundleWriteResponse{}
+	out := &permifypb.BundleWriteResponse{}
 	seen := map[string]bool{}
 	for i, b := range r.Bundles {
 		if err := checkBundle(b); err != nil {
 			return nil, itemError(err, "BundleWriteRequest.Bundles", i)
 		}
 		if seen[b.Name] {
-			return nil, codeError(basev1.ErrorCode_ERROR_CODE_ALREADY_EXIST)
+			return nil, codeError(permifypb.ErrorCode_ERROR_CODE_ALREADY_EXIST)
 		}
 		seen[b.Name] = true
 		body, err := protojson.Marshal(b)
@@ -58,7 +58,7 @@ func (s *service) WriteBundle(ctx context.Context, r *basev1.BundleWriteRequest)
 // checkBundle checks what does not depend on the arguments' values: the name,
 // that no line occurs twice, and that every line is well-formed and uses only
 // declared arguments.
-func checkBundle(b *basev1.DataBundle) error {
+func checkBundle(b *permifypb.DataBundle) error {
 	if b.GetName() == "" || len(b.Name) > 256 {
 		return invalidArgument("invalid DataBundle.Name: value length must be between 1 and 256 bytes, inclusive")
 	}
@@ -72,7 +72,7 @@ func checkBundle(b *basev1.DataBundle) error {
 			seen := map[string]bool{}
 			for _, text := range l {
 				if seen[text] {
-					return codeError(basev1.ErrorCode_ERROR_CODE_ALREADY_EXIST)
+					return codeError(permifypb.ErrorCode_ERROR_CODE_ALREADY_EXIST)
 				}
 				seen[text] = true
 			}
@@ -102,19 +102,19 @@ func checkLine(text string, isTuple bool, samples map[string]string) error {
 // tenantBundle returns a tenant's store and a bundle in it. message names the
 // request in validation errors. It fails with BUNDLE_NOT_FOUND if there is no
 // such bundle.
-func (s *service) tenantBundle(ctx context.Context, message, tenant, name string) (*ostiary.Store, *basev1.DataBundle, error) {
+func (s *service) tenantBundle(ctx context.Context, message, tenant, name string) (*ostiary.Store, *permifypb.DataBundle, error) {
 	store, err := s.validTenant(ctx, message, tenant)
 	if err != nil {
 		return nil, nil, err
 	}
 	d, err := store.Document(ctx, ostiary.DocumentKey{Kind: bundleKind, Key: name})
 	if errors.Is(err, ostiary.ErrNoDocument) || name == "" {
-		return nil, nil, codeError(basev1.ErrorCode_ERROR_CODE_BUNDLE_NOT_FOUND)
+		return nil, nil, codeError(permifypb.ErrorCode_ERROR_CODE_BUNDLE_NOT_FOUND)
 	}
 	if err != nil {
 		return nil, nil, translateError(err)
 	}
-	b := &basev1.DataBundle{}
+	b := &permifypb.DataBundle{}
 	if err := protojson.Unmarshal(d.Body, b); err != nil {
 		return nil, nil, translateError(err)
 	}
@@ -122,16 +122,16 @@ func (s *service) tenantBundle(ctx context.Context, message, tenant, name string
 }
 
 // ReadBundle implements Bundle.Read.
-func (s *service) ReadBundle(ctx context.Context, r *basev1.BundleReadRequest) (*basev1.BundleReadResponse, error) {
+func (s *service) ReadBundle(ctx context.Context, r *permifypb.BundleReadRequest) (*permifypb.BundleReadResponse, error) {
 	_, b, err := s.tenantBundle(ctx, "BundleReadRequest", r.TenantId, r.Name)
 	if err != nil {
 		return nil, err
 	}
-	return &basev1.BundleReadResponse{Bundle: b}, nil
+	return &permifypb.BundleReadResponse{Bundle: b}, nil
 }
 
 // DeleteBundle implements Bundle.Delete.
-func (s *service) DeleteBundle(ctx context.Context, r *basev1.BundleDeleteRequest) (*basev1.BundleDeleteResponse, error) {
+func (s *service) DeleteBundle(ctx context.Context, r *permifypb.BundleDeleteRequest) (*permifypb.BundleDeleteResponse, error) {
 	store, _, err := s.tenantBundle(ctx, "BundleDeleteRequest", r.TenantId, r.Name)
 	if err != nil {
 		return nil, err
@@ -139,20 +139,20 @@ func (s *service) DeleteBundle(ctx context.Context, r *basev1.BundleDeleteReques
 	if _, err := store.Write(ctx, ostiary.WriteRequest{RemoveDocuments: []ostiary.DocumentKey{{Kind: bundleKind, Key: r.Name}}}); err != nil {
 		return nil, translateError(err)
 	}
-	return &basev1.BundleDeleteResponse{Name: r.Name}, nil
+	return &permifypb.BundleDeleteResponse{Name: r.Name}, nil
 }
 
 // RunBundle implements Data.RunBundle: it fills in the arguments and applies
 // all operations in one write, which the schema must admit. If the operations
 // touch a tuple or attribute more than once, the last operation counts.
-func (s *service) RunBundle(ctx context.Context, r *basev1.BundleRunRequest) (*basev1.BundleRunResponse, error) {
+func (s *service) RunBundle(ctx context.Context, r *permifypb.BundleRunRequest) (*permifypb.BundleRunResponse, error) {
 	store, b, err := s.tenantBundle(ctx, "BundleRunRequest", r.TenantId, r.Name)
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range b.Arguments {
 		if _, ok := r.Arguments[name]; !ok {
-			return nil, codeError(basev1.ErrorCode_ERROR_CODE_MISSING_ARGUMENT)
+			return nil, codeError(permifypb.ErrorCode_ERROR_CODE_MISSING_ARGUMENT)
 		}
 	}
 	info, compiled, err := store.Compiled(ctx, "")
@@ -165,14 +165,14 @@ func (s *service) RunBundle(ctx context.Context, r *basev1.BundleRunRequest) (*b
 	}
 	w := run.write()
 	if len(w.Add)+len(w.Remove)+len(w.SetAttributes)+len(w.RemoveAttributes) > writeMax {
-		return nil, codeError(basev1.ErrorCode_ERROR_CODE_MAX_DATA_PER_WRITE_EXCEEDED)
+		return nil, codeError(permifypb.ErrorCode_ERROR_CODE_MAX_DATA_PER_WRITE_EXCEEDED)
 	}
 	w.SchemaID = info.ID
 	token, err := store.Write(ctx, w)
 	if err != nil {
 		return nil, s.explainRefusal(ctx, store, &writeRequest{version: info.ID, tuples: w.Add}, err)
 	}
-	return &basev1.BundleRunResponse{SnapToken: string(token)}, nil
+	return &permifypb.BundleRunResponse{SnapToken: string(token)}, nil
 }
 
 // bundleRun collects the effect of a bundle's operations.
@@ -192,7 +192,7 @@ type bundleRun struct {
 }
 
 // operations applies the operations in their order.
-func (b *bundleRun) operations(ops []*basev1.Operation) error {
+func (b *bundleRun) operations(ops []*permifypb.Operation) error {
 	for _, op := range ops {
 		for _, text := range op.GetRelationshipsWrite() {
 			if err := b.tuple(text, true); err != nil {
@@ -251,7 +251,7 @@ func (b *bundleRun) attribute(text string, written bool) error {
 			return err
 		}
 		if want.String() != typ.String() {
-			return codeError(basev1.ErrorCode_ERROR_CODE_ATTRIBUTE_TYPE_MISMATCH)
+			return codeError(permifypb.ErrorCode_ERROR_CODE_ATTRIBUTE_TYPE_MISMATCH)
 		}
 	}
 	if _, again := b.attributes[a]; !again {

@@ -10,9 +10,9 @@ import (
 
 	ostiary "github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/authz"
-	"github.com/ostiary/ostiary/door/permify/basev1"
 	"github.com/ostiary/ostiary/door/permify/language"
 	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/internal/permifypb"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 )
@@ -28,10 +28,10 @@ type checkOptions struct {
 	// depth bounds the hops of the evaluation.
 	depth int32
 	// context holds contextual tuples, attributes and data; it may be nil.
-	context *basev1.Context
+	context *permifypb.Context
 	// arguments are the attributes that a rule reads if the permission names a
 	// rule.
-	arguments []*basev1.Argument
+	arguments []*permifypb.Argument
 }
 
 // queryOptions translates the options. It fails if the context does not match
@@ -64,16 +64,16 @@ type decision struct {
 	count int32
 }
 
-func (d decision) result() basev1.CheckResult {
+func (d decision) result() permifypb.CheckResult {
 	if d.allowed {
-		return basev1.CheckResult_CHECK_RESULT_ALLOWED
+		return permifypb.CheckResult_CHECK_RESULT_ALLOWED
 	}
-	return basev1.CheckResult_CHECK_RESULT_DENIED
+	return permifypb.CheckResult_CHECK_RESULT_DENIED
 }
 
-func (d decision) message() *basev1.PermissionCheckResponse {
-	return &basev1.PermissionCheckResponse{Can: d.result(),
-		Metadata: &basev1.PermissionCheckResponseMetadata{CheckCount: d.count}}
+func (d decision) message() *permifypb.PermissionCheckResponse {
+	return &permifypb.PermissionCheckResponse{Can: d.result(),
+		Metadata: &permifypb.PermissionCheckResponseMetadata{CheckCount: d.count}}
 }
 
 // validate reports the first field that breaks a rule of the protocol.
@@ -151,7 +151,7 @@ func (s *service) resolveRule(ctx context.Context, store *ostiary.Store, q *chec
 //
 // For a rule, arguments may be empty; otherwise they must name exactly the
 // rule's parameters.
-func resolvePermission(compiled *schema.Schema, entity, permission string, arguments []*basev1.Argument) (string, error) {
+func resolvePermission(compiled *schema.Schema, entity, permission string, arguments []*permifypb.Argument) (string, error) {
 	if _, ok := compiled.Relation(entity, permission); ok {
 		return permission, nil
 	}
@@ -161,7 +161,7 @@ func resolvePermission(compiled *schema.Schema, entity, permission string, argum
 	}
 	name := language.RuleRelation(permission)
 	if _, ok := compiled.Relation(entity, name); !ok {
-		return "", codeError(basev1.ErrorCode_ERROR_CODE_ATTRIBUTE_DEFINITION_NOT_FOUND)
+		return "", codeError(permifypb.ErrorCode_ERROR_CODE_ATTRIBUTE_DEFINITION_NOT_FOUND)
 	}
 	if len(arguments) == 0 {
 		return name, nil
@@ -172,18 +172,18 @@ func resolvePermission(compiled *schema.Schema, entity, permission string, argum
 	}
 	for _, p := range rule.Definition.Params {
 		if p.Name != language.ContextParam && !given[p.Name] {
-			return "", codeError(basev1.ErrorCode_ERROR_CODE_MISSING_ARGUMENT)
+			return "", codeError(permifypb.ErrorCode_ERROR_CODE_MISSING_ARGUMENT)
 		}
 	}
 	if len(arguments) != len(rule.Definition.Params)-1 { // the context is one of the parameters
-		return "", codeError(basev1.ErrorCode_ERROR_CODE_INVALID_ARGUMENT)
+		return "", codeError(permifypb.ErrorCode_ERROR_CODE_INVALID_ARGUMENT)
 	}
 	return name, nil
 }
 
 // addContext adds the tuples, attributes and data of a request's context to
 // the query's options.
-func (s *service) addContext(ctx context.Context, store *ostiary.Store, q *ostiary.QueryOptions, c *basev1.Context) error {
+func (s *service) addContext(ctx context.Context, store *ostiary.Store, q *ostiary.QueryOptions, c *permifypb.Context) error {
 	if len(c.GetTuples()) > 0 {
 		q.Tuples = make([]rel.Tuple, len(c.Tuples))
 		for i, t := range c.Tuples {
@@ -241,7 +241,7 @@ func unknownError(r *authz.Reasons) error {
 		e := &r.Errors[0]
 		return &failure{codes.InvalidArgument, fmt.Sprintf("rule %s on %s: %v", e.Condition, e.Tuple.Object, e.Err), e}
 	case r.Bound == authz.BoundDepth:
-		return codeError(basev1.ErrorCode_ERROR_CODE_DEPTH_NOT_ENOUGH)
+		return codeError(permifypb.ErrorCode_ERROR_CODE_DEPTH_NOT_ENOUGH)
 	case r.Bound != "":
 		return &failure{code: codes.ResourceExhausted, message: "the evaluation reached the bound " + r.Bound}
 	case len(r.Missing) > 0:
@@ -251,7 +251,7 @@ func unknownError(r *authz.Reasons) error {
 }
 
 // Check implements Permission.Check.
-func (s *service) Check(ctx context.Context, r *basev1.PermissionCheckRequest) (*basev1.PermissionCheckResponse, error) {
+func (s *service) Check(ctx context.Context, r *permifypb.PermissionCheckRequest) (*permifypb.PermissionCheckResponse, error) {
 	q, err := newCheckRequest(r)
 	if err != nil {
 		return nil, err
@@ -265,7 +265,7 @@ func (s *service) Check(ctx context.Context, r *basev1.PermissionCheckRequest) (
 
 // newCheckRequest translates a message. It fails if a required message field
 // is missing; [checkRequest.validate] checks the rest.
-func newCheckRequest(r *basev1.PermissionCheckRequest) (checkRequest, error) {
+func newCheckRequest(r *permifypb.PermissionCheckRequest) (checkRequest, error) {
 	switch {
 	case r.Metadata == nil:
 		return checkRequest{}, requiredError("PermissionCheckRequest.Metadata")

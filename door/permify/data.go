@@ -5,8 +5,8 @@ import (
 	"errors"
 
 	ostiary "github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/door/permify/basev1"
-	"github.com/ostiary/ostiary/internal/eval"
+	"github.com/ostiary/ostiary/internal/engine/eval"
+	"github.com/ostiary/ostiary/internal/permifypb"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
@@ -21,7 +21,7 @@ type writeRequest struct {
 	version string
 	// tuples and attributes are the data to write.
 	tuples     []rel.Tuple
-	attributes []*basev1.Attribute
+	attributes []*permifypb.Attribute
 }
 
 // validate reports the first field that breaks a rule of the protocol.
@@ -30,7 +30,7 @@ func (c *writeRequest) validate() error {
 		return err
 	}
 	if len(c.tuples)+len(c.attributes) > writeMax {
-		return codeError(basev1.ErrorCode_ERROR_CODE_MAX_DATA_PER_WRITE_EXCEEDED)
+		return codeError(permifypb.ErrorCode_ERROR_CODE_MAX_DATA_PER_WRITE_EXCEEDED)
 	}
 	for i := range c.tuples {
 		if err := validTuple(&c.tuples[i]); err != nil {
@@ -45,7 +45,7 @@ func (c *writeRequest) validate() error {
 	for i := range c.tuples {
 		t := &c.tuples[i]
 		if t.Object.Type == t.Subject.Type && t.Object.ID == t.Subject.ID && t.Relation == t.Subject.Relation {
-			return codeError(basev1.ErrorCode_ERROR_CODE_ENTITY_AND_SUBJECT_CANNOT_BE_EQUAL)
+			return codeError(permifypb.ErrorCode_ERROR_CODE_ENTITY_AND_SUBJECT_CANNOT_BE_EQUAL)
 		}
 	}
 	return nil
@@ -115,7 +115,7 @@ func dedupe(tuples []rel.Tuple) []rel.Tuple {
 
 // attributesOf translates attributes. If an attribute occurs more than once,
 // the first one counts.
-func attributesOf(in []*basev1.Attribute, s *schema.Schema) ([]rel.Attribute, error) {
+func attributesOf(in []*permifypb.Attribute, s *schema.Schema) ([]rel.Attribute, error) {
 	out := make([]rel.Attribute, 0, len(in))
 	seen := make(map[rel.Attribute]struct{}, len(in))
 	for _, m := range in {
@@ -149,21 +149,21 @@ func (s *service) explainRefusal(ctx context.Context, store *ostiary.Store, c *w
 }
 
 // refusalCode returns why a schema does not admit a tuple; 0 if it does.
-func refusalCode(s *schema.Schema, t *rel.Tuple) basev1.ErrorCode {
+func refusalCode(s *schema.Schema, t *rel.Tuple) permifypb.ErrorCode {
 	if eval.Admit(s, t) == nil {
 		return 0
 	}
 	if _, ok := s.Type(t.Object.Type); !ok {
-		return basev1.ErrorCode_ERROR_CODE_ENTITY_DEFINITION_NOT_FOUND
+		return permifypb.ErrorCode_ERROR_CODE_ENTITY_DEFINITION_NOT_FOUND
 	}
 	if r, ok := s.Relation(t.Object.Type, t.Relation); !ok || r.Restrictions == nil {
-		return basev1.ErrorCode_ERROR_CODE_RELATION_DEFINITION_NOT_FOUND
+		return permifypb.ErrorCode_ERROR_CODE_RELATION_DEFINITION_NOT_FOUND
 	}
-	return basev1.ErrorCode_ERROR_CODE_SUBJECT_TYPE_NOT_FOUND
+	return permifypb.ErrorCode_ERROR_CODE_SUBJECT_TYPE_NOT_FOUND
 }
 
 // tuplesOf translates tuples. field names the list in validation errors.
-func tuplesOf(in []*basev1.Tuple, field string) ([]rel.Tuple, error) {
+func tuplesOf(in []*permifypb.Tuple, field string) ([]rel.Tuple, error) {
 	out := make([]rel.Tuple, len(in))
 	for i, t := range in {
 		switch {
@@ -178,7 +178,7 @@ func tuplesOf(in []*basev1.Tuple, field string) ([]rel.Tuple, error) {
 }
 
 // Write implements Data.Write.
-func (s *service) Write(ctx context.Context, r *basev1.DataWriteRequest) (*basev1.DataWriteResponse, error) {
+func (s *service) Write(ctx context.Context, r *permifypb.DataWriteRequest) (*permifypb.DataWriteResponse, error) {
 	c, err := newWriteRequest(r)
 	if err != nil {
 		return nil, err
@@ -187,12 +187,12 @@ func (s *service) Write(ctx context.Context, r *basev1.DataWriteRequest) (*basev
 	if err != nil {
 		return nil, err
 	}
-	return &basev1.DataWriteResponse{SnapToken: token}, nil
+	return &permifypb.DataWriteResponse{SnapToken: token}, nil
 }
 
 // newWriteRequest translates a message. It fails if a required message field is
 // missing; [writeRequest.validate] checks the rest.
-func newWriteRequest(r *basev1.DataWriteRequest) (writeRequest, error) {
+func newWriteRequest(r *permifypb.DataWriteRequest) (writeRequest, error) {
 	if r.Metadata == nil {
 		return writeRequest{}, requiredError("DataWriteRequest.Metadata")
 	}
@@ -201,7 +201,7 @@ func newWriteRequest(r *basev1.DataWriteRequest) (writeRequest, error) {
 }
 
 // WriteRelationships implements Data.WriteRelationships.
-func (s *service) WriteRelationships(ctx context.Context, r *basev1.RelationshipWriteRequest) (*basev1.RelationshipWriteResponse, error) {
+func (s *service) WriteRelationships(ctx context.Context, r *permifypb.RelationshipWriteRequest) (*permifypb.RelationshipWriteResponse, error) {
 	switch {
 	case r.Metadata == nil:
 		return nil, requiredError("RelationshipWriteRequest.Metadata")
@@ -216,12 +216,12 @@ func (s *service) WriteRelationships(ctx context.Context, r *basev1.Relationship
 	if err != nil {
 		return nil, err
 	}
-	return &basev1.RelationshipWriteResponse{SnapToken: token}, nil
+	return &permifypb.RelationshipWriteResponse{SnapToken: token}, nil
 }
 
 // tupleFilters translates a filter into one filter of the engine for each pair
 // of an entity id and a subject id.
-func tupleFilters(f *basev1.TupleFilter) ([]rel.Filter, error) {
+func tupleFilters(f *permifypb.TupleFilter) ([]rel.Filter, error) {
 	entities, subjects := f.GetEntity().GetIds(), f.GetSubject().GetIds()
 	if err := checkFilterIDs("EntityFilter.Ids", entities); err != nil {
 		return nil, err
@@ -260,7 +260,7 @@ func idsOrAny(ids []string) []string {
 
 // attributeFilters translates a filter into one filter of the engine for each
 // pair of an entity id and an attribute.
-func attributeFilters(f *basev1.AttributeFilter) ([]storage.Filter, error) {
+func attributeFilters(f *permifypb.AttributeFilter) ([]storage.Filter, error) {
 	ids, names := f.GetEntity().GetIds(), f.GetAttributes()
 	if err := checkFilterIDs("EntityFilter.Ids", ids); err != nil {
 		return nil, err
@@ -281,7 +281,7 @@ func attributeFilters(f *basev1.AttributeFilter) ([]storage.Filter, error) {
 // remove deletes what the filters select, in one write, and returns its snap
 // token. An empty filter selects nothing. Two empty filters are an error,
 // because the request has no effect.
-func (s *service) remove(ctx context.Context, message, tenant string, t *basev1.TupleFilter, a *basev1.AttributeFilter) (string, error) {
+func (s *service) remove(ctx context.Context, message, tenant string, t *permifypb.TupleFilter, a *permifypb.AttributeFilter) (string, error) {
 	if err := checkTenant(message, tenant); err != nil {
 		return "", err
 	}
@@ -305,7 +305,7 @@ func (s *service) remove(ctx context.Context, message, tenant string, t *basev1.
 		}
 	}
 	if len(w.RemoveMatching) == 0 {
-		return "", codeError(basev1.ErrorCode_ERROR_CODE_VALIDATION)
+		return "", codeError(permifypb.ErrorCode_ERROR_CODE_VALIDATION)
 	}
 	store, err := s.store(ctx, tenant)
 	if err != nil {
@@ -316,7 +316,7 @@ func (s *service) remove(ctx context.Context, message, tenant string, t *basev1.
 }
 
 // Delete implements Data.Delete.
-func (s *service) Delete(ctx context.Context, r *basev1.DataDeleteRequest) (*basev1.DataDeleteResponse, error) {
+func (s *service) Delete(ctx context.Context, r *permifypb.DataDeleteRequest) (*permifypb.DataDeleteResponse, error) {
 	switch {
 	case r.TupleFilter == nil:
 		return nil, requiredError("DataDeleteRequest.TupleFilter")
@@ -327,11 +327,11 @@ func (s *service) Delete(ctx context.Context, r *basev1.DataDeleteRequest) (*bas
 	if err != nil {
 		return nil, err
 	}
-	return &basev1.DataDeleteResponse{SnapToken: token}, nil
+	return &permifypb.DataDeleteResponse{SnapToken: token}, nil
 }
 
 // DeleteRelationships implements Data.DeleteRelationships.
-func (s *service) DeleteRelationships(ctx context.Context, r *basev1.RelationshipDeleteRequest) (*basev1.RelationshipDeleteResponse, error) {
+func (s *service) DeleteRelationships(ctx context.Context, r *permifypb.RelationshipDeleteRequest) (*permifypb.RelationshipDeleteResponse, error) {
 	if r.Filter == nil {
 		return nil, requiredError("RelationshipDeleteRequest.Filter")
 	}
@@ -339,5 +339,5 @@ func (s *service) DeleteRelationships(ctx context.Context, r *basev1.Relationshi
 	if err != nil {
 		return nil, err
 	}
-	return &basev1.RelationshipDeleteResponse{SnapToken: token}, nil
+	return &permifypb.RelationshipDeleteResponse{SnapToken: token}, nil
 }

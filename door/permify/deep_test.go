@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	ostiary "github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/door/permify/basev1"
+	"github.com/ostiary/ostiary/internal/permifypb"
 )
 
 // TestDepth checks that a request may go as deep as its depth, up to the
@@ -27,8 +27,8 @@ func TestDepth(t *testing.T) {
 		t.Fatal(err)
 	}
 	conn := dial(t, d)
-	c := &clients{d, basev1.NewDataClient(conn), nil, basev1.NewSchemaClient(conn), basev1.NewPermissionClient(conn), e}
-	if _, err := c.schema.Write(t.Context(), &basev1.SchemaWriteRequest{TenantId: "t1", Schema: "entity user {}\nentity g { relation m @user @g#m }"}); err != nil {
+	c := &clients{d, permifypb.NewDataClient(conn), nil, permifypb.NewSchemaClient(conn), permifypb.NewPermissionClient(conn), e}
+	if _, err := c.schema.Write(t.Context(), &permifypb.SchemaWriteRequest{TenantId: "t1", Schema: "entity user {}\nentity g { relation m @user @g#m }"}); err != nil {
 		t.Fatal(err)
 	}
 	var lines []string
@@ -36,13 +36,13 @@ func TestDepth(t *testing.T) {
 		lines = append(lines, fmt.Sprintf("g:%d#m@g:%d#m", i, i+1))
 	}
 	c.write(t, append(lines, "g:900#m@user:deep")...)
-	check := func(depth int32) (basev1.CheckResult, error) {
-		out, err := c.permit.Check(t.Context(), &basev1.PermissionCheckRequest{TenantId: "t1", Metadata: &basev1.PermissionCheckRequestMetadata{Depth: depth},
-			Entity: &basev1.Entity{Type: "g", Id: "0"}, Permission: "m", Subject: &basev1.Subject{Type: "user", Id: "deep"}})
+	check := func(depth int32) (permifypb.CheckResult, error) {
+		out, err := c.permit.Check(t.Context(), &permifypb.PermissionCheckRequest{TenantId: "t1", Metadata: &permifypb.PermissionCheckRequestMetadata{Depth: depth},
+			Entity: &permifypb.Entity{Type: "g", Id: "0"}, Permission: "m", Subject: &permifypb.Subject{Type: "user", Id: "deep"}})
 		return out.GetCan(), err
 	}
 	for _, depth := range []int32{900, 1000, 1 << 30} {
-		if can, err := check(depth); err != nil || can != basev1.CheckResult_CHECK_RESULT_ALLOWED {
+		if can, err := check(depth); err != nil || can != permifypb.CheckResult_CHECK_RESULT_ALLOWED {
 			t.Errorf("depth %d: %v, %v", depth, can, err)
 		}
 	}
@@ -60,10 +60,10 @@ func TestDeepMessages(t *testing.T) {
 	t.Parallel()
 	c := connect(t, boundsSchema)
 	c.write(t, "doc:1#owner@user:1")
-	check := func(data *structpb.Struct) (*basev1.PermissionCheckResponse, error) {
-		return c.permit.Check(t.Context(), &basev1.PermissionCheckRequest{TenantId: "t1", Metadata: &basev1.PermissionCheckRequestMetadata{Depth: 5},
-			Entity: &basev1.Entity{Type: "doc", Id: "1"}, Permission: "view", Subject: &basev1.Subject{Type: "user", Id: "1"},
-			Context: &basev1.Context{Data: data}})
+	check := func(data *structpb.Struct) (*permifypb.PermissionCheckResponse, error) {
+		return c.permit.Check(t.Context(), &permifypb.PermissionCheckRequest{TenantId: "t1", Metadata: &permifypb.PermissionCheckRequestMetadata{Depth: 5},
+			Entity: &permifypb.Entity{Type: "doc", Id: "1"}, Permission: "view", Subject: &permifypb.Subject{Type: "user", Id: "1"},
+			Context: &permifypb.Context{Data: data}})
 	}
 	for _, depth := range []int{1, 60, 61, 4000, 20_000, 100_000} {
 		value := structpb.NewStringValue("deep")
@@ -73,19 +73,19 @@ func TestDeepMessages(t *testing.T) {
 		out, err := check(&structpb.Struct{Fields: map[string]*structpb.Value{"x": value}})
 		code, named := status.Code(err), strings.Contains(fmt.Sprint(err), "bound ContextDepth exceeded: got 65, expected at most 64")
 		switch {
-		case depth <= 60 && (err != nil || out.Can != basev1.CheckResult_CHECK_RESULT_ALLOWED),
+		case depth <= 60 && (err != nil || out.Can != permifypb.CheckResult_CHECK_RESULT_ALLOWED),
 			61 <= depth && depth <= 4000 && (code != codes.InvalidArgument || !named),
 			depth > 4000 && code != codes.InvalidArgument && code != codes.Internal,
 			len(fmt.Sprint(err)) > 8<<10:
 			t.Errorf("a value of depth %d: %v, %.200v", depth, out, err)
 		}
 		text := strings.Repeat("(", depth) + "owner" + strings.Repeat(")", depth)
-		_, err = c.schema.Write(t.Context(), &basev1.SchemaWriteRequest{TenantId: "t1", Schema: "entity user {}\nentity doc {\n relation owner @user\n permission view = " + text + "\n}"})
+		_, err = c.schema.Write(t.Context(), &permifypb.SchemaWriteRequest{TenantId: "t1", Schema: "entity user {}\nentity doc {\n relation owner @user\n permission view = " + text + "\n}"})
 		if depth >= 20_000 && status.Code(err) != codes.InvalidArgument || len(fmt.Sprint(err)) > 8<<10 {
 			t.Errorf("a schema of depth %d: %.200v", depth, err)
 		}
 	}
-	if out, err := check(nil); err != nil || out.Can != basev1.CheckResult_CHECK_RESULT_ALLOWED {
+	if out, err := check(nil); err != nil || out.Can != permifypb.CheckResult_CHECK_RESULT_ALLOWED {
 		t.Error(out, err)
 	}
 }

@@ -3,8 +3,8 @@ package permify
 import (
 	exprpb "google.golang.org/genproto/googleapis/api/expr/v1alpha1"
 
-	"github.com/ostiary/ostiary/door/permify/basev1"
 	"github.com/ostiary/ostiary/door/permify/language"
+	"github.com/ostiary/ostiary/internal/permifypb"
 	"github.com/ostiary/ostiary/schema"
 )
 
@@ -17,18 +17,18 @@ type checkedExpr interface {
 // Definition translates a schema into the protocol's message. If compiled is
 // not nil, rules include their checked expressions. It fails if one of these
 // cannot be encoded.
-func Definition(s *language.Schema, compiled *schema.Schema) (*basev1.SchemaDefinition, error) {
-	d := &basev1.SchemaDefinition{
-		EntityDefinitions: map[string]*basev1.EntityDefinition{},
-		RuleDefinitions:   map[string]*basev1.RuleDefinition{},
-		References:        map[string]basev1.SchemaDefinition_Reference{},
+func Definition(s *language.Schema, compiled *schema.Schema) (*permifypb.SchemaDefinition, error) {
+	d := &permifypb.SchemaDefinition{
+		EntityDefinitions: map[string]*permifypb.EntityDefinition{},
+		RuleDefinitions:   map[string]*permifypb.RuleDefinition{},
+		References:        map[string]permifypb.SchemaDefinition_Reference{},
 	}
 	for _, e := range s.Entities {
 		d.EntityDefinitions[e.Name] = entityDefinition(s, e)
-		d.References[e.Name] = basev1.SchemaDefinition_REFERENCE_ENTITY
+		d.References[e.Name] = permifypb.SchemaDefinition_REFERENCE_ENTITY
 	}
 	for _, r := range s.Rules {
-		rule := &basev1.RuleDefinition{Name: r.Name, Arguments: map[string]basev1.AttributeType{}}
+		rule := &permifypb.RuleDefinition{Name: r.Name, Arguments: map[string]permifypb.AttributeType{}}
 		for _, p := range r.Params {
 			rule.Arguments[p.Name] = wireType(p.Type)
 		}
@@ -41,35 +41,35 @@ func Definition(s *language.Schema, compiled *schema.Schema) (*basev1.SchemaDefi
 			}
 		}
 		d.RuleDefinitions[r.Name] = rule
-		d.References[r.Name] = basev1.SchemaDefinition_REFERENCE_RULE
+		d.References[r.Name] = permifypb.SchemaDefinition_REFERENCE_RULE
 	}
 	return d, nil
 }
 
 // entityDefinition translates one entity.
-func entityDefinition(s *language.Schema, e *language.Entity) *basev1.EntityDefinition {
-	d := &basev1.EntityDefinition{Name: e.Name,
-		Relations:   map[string]*basev1.RelationDefinition{},
-		Permissions: map[string]*basev1.PermissionDefinition{},
-		Attributes:  map[string]*basev1.AttributeDefinition{},
-		References:  map[string]basev1.EntityDefinition_Reference{},
+func entityDefinition(s *language.Schema, e *language.Entity) *permifypb.EntityDefinition {
+	d := &permifypb.EntityDefinition{Name: e.Name,
+		Relations:   map[string]*permifypb.RelationDefinition{},
+		Permissions: map[string]*permifypb.PermissionDefinition{},
+		Attributes:  map[string]*permifypb.AttributeDefinition{},
+		References:  map[string]permifypb.EntityDefinition_Reference{},
 	}
 	for i := range e.Statements {
 		st := &e.Statements[i]
 		switch st.Kind {
 		case language.Relation:
-			r := &basev1.RelationDefinition{Name: st.Name}
+			r := &permifypb.RelationDefinition{Name: st.Name}
 			for _, t := range st.Types {
-				r.RelationReferences = append(r.RelationReferences, &basev1.RelationReference{Type: t.Entity, Relation: t.Relation})
+				r.RelationReferences = append(r.RelationReferences, &permifypb.RelationReference{Type: t.Entity, Relation: t.Relation})
 			}
 			d.Relations[st.Name] = r
-			d.References[st.Name] = basev1.EntityDefinition_REFERENCE_RELATION
+			d.References[st.Name] = permifypb.EntityDefinition_REFERENCE_RELATION
 		case language.Attribute:
-			d.Attributes[st.Name] = &basev1.AttributeDefinition{Name: st.Name, Type: wireType(st.Type)}
-			d.References[st.Name] = basev1.EntityDefinition_REFERENCE_ATTRIBUTE
+			d.Attributes[st.Name] = &permifypb.AttributeDefinition{Name: st.Name, Type: wireType(st.Type)}
+			d.References[st.Name] = permifypb.EntityDefinition_REFERENCE_ATTRIBUTE
 		case language.Permission:
-			d.Permissions[st.Name] = &basev1.PermissionDefinition{Name: st.Name, Child: child(e, st.Expr)}
-			d.References[st.Name] = basev1.EntityDefinition_REFERENCE_PERMISSION
+			d.Permissions[st.Name] = &permifypb.PermissionDefinition{Name: st.Name, Child: child(e, st.Expr)}
+			d.References[st.Name] = permifypb.EntityDefinition_REFERENCE_PERMISSION
 		}
 	}
 	return d
@@ -77,39 +77,39 @@ func entityDefinition(s *language.Schema, e *language.Entity) *basev1.EntityDefi
 
 // child translates an expression. Each operator has two operands, as in the
 // parsed form.
-func child(e *language.Entity, x *language.Expr) *basev1.Child {
+func child(e *language.Entity, x *language.Expr) *permifypb.Child {
 	if x.Op == language.Leaf {
-		return &basev1.Child{Type: &basev1.Child_Leaf{Leaf: leaf(e, x)}}
+		return &permifypb.Child{Type: &permifypb.Child_Leaf{Leaf: leaf(e, x)}}
 	}
-	op := map[language.Op]basev1.Rewrite_Operation{
-		language.And: basev1.Rewrite_OPERATION_INTERSECTION,
-		language.Or:  basev1.Rewrite_OPERATION_UNION,
-		language.Not: basev1.Rewrite_OPERATION_EXCLUSION,
+	op := map[language.Op]permifypb.Rewrite_Operation{
+		language.And: permifypb.Rewrite_OPERATION_INTERSECTION,
+		language.Or:  permifypb.Rewrite_OPERATION_UNION,
+		language.Not: permifypb.Rewrite_OPERATION_EXCLUSION,
 	}[x.Op]
-	return &basev1.Child{Type: &basev1.Child_Rewrite{Rewrite: &basev1.Rewrite{RewriteOperation: op,
-		Children: []*basev1.Child{child(e, x.Left), child(e, x.Right)}}}}
+	return &permifypb.Child{Type: &permifypb.Child_Rewrite{Rewrite: &permifypb.Rewrite{RewriteOperation: op,
+		Children: []*permifypb.Child{child(e, x.Left), child(e, x.Right)}}}}
 }
 
 // leaf translates an expression without an operator.
-func leaf(e *language.Entity, x *language.Expr) *basev1.Leaf {
+func leaf(e *language.Entity, x *language.Expr) *permifypb.Leaf {
 	switch {
 	case x.Args != nil:
-		call := &basev1.Call{RuleName: x.Path[0]}
+		call := &permifypb.Call{RuleName: x.Path[0]}
 		for _, a := range x.Args {
 			call.Arguments = append(call.Arguments, argument(a))
 		}
-		return &basev1.Leaf{Type: &basev1.Leaf_Call{Call: call}}
+		return &permifypb.Leaf{Type: &permifypb.Leaf_Call{Call: call}}
 	case len(x.Path) == 2:
-		return &basev1.Leaf{Type: &basev1.Leaf_TupleToUserSet{TupleToUserSet: &basev1.TupleToUserSet{
-			TupleSet: &basev1.TupleSet{Relation: x.Path[0]}, Computed: &basev1.ComputedUserSet{Relation: x.Path[1]}}}}
+		return &permifypb.Leaf{Type: &permifypb.Leaf_TupleToUserSet{TupleToUserSet: &permifypb.TupleToUserSet{
+			TupleSet: &permifypb.TupleSet{Relation: x.Path[0]}, Computed: &permifypb.ComputedUserSet{Relation: x.Path[1]}}}}
 	}
 	if st := e.Statement(x.Path[0]); st != nil && st.Kind == language.Attribute {
-		return &basev1.Leaf{Type: &basev1.Leaf_ComputedAttribute{ComputedAttribute: &basev1.ComputedAttribute{Name: x.Path[0]}}}
+		return &permifypb.Leaf{Type: &permifypb.Leaf_ComputedAttribute{ComputedAttribute: &permifypb.ComputedAttribute{Name: x.Path[0]}}}
 	}
-	return &basev1.Leaf{Type: &basev1.Leaf_ComputedUserSet{ComputedUserSet: &basev1.ComputedUserSet{Relation: x.Path[0]}}}
+	return &permifypb.Leaf{Type: &permifypb.Leaf_ComputedUserSet{ComputedUserSet: &permifypb.ComputedUserSet{Relation: x.Path[0]}}}
 }
 
 // argument returns the argument of a rule that reads an attribute.
-func argument(name string) *basev1.Argument {
-	return &basev1.Argument{Type: &basev1.Argument_ComputedAttribute{ComputedAttribute: &basev1.ComputedAttribute{Name: name}}}
+func argument(name string) *permifypb.Argument {
+	return &permifypb.Argument{Type: &permifypb.Argument_ComputedAttribute{ComputedAttribute: &permifypb.ComputedAttribute{Name: name}}}
 }

@@ -11,8 +11,8 @@ import (
 
 	ostiary "github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/door/permify/basev1"
 	"github.com/ostiary/ostiary/door/permify/language"
+	"github.com/ostiary/ostiary/internal/permifypb"
 )
 
 // failure is an error in the protocol's form. Every error that leaves this
@@ -40,7 +40,7 @@ func (f *failure) GRPCStatus() *status.Status {
 }
 
 // codeError returns a failure with an error code's name as its message.
-func codeError(c basev1.ErrorCode) *failure {
+func codeError(c permifypb.ErrorCode) *failure {
 	return &failure{code: codeOf(c), message: c.String()}
 }
 
@@ -51,13 +51,13 @@ func invalidArgument(format string, args ...any) *failure {
 }
 
 // codeOf returns the gRPC code of an error code.
-func codeOf(c basev1.ErrorCode) codes.Code {
+func codeOf(c permifypb.ErrorCode) codes.Code {
 	switch c {
-	case basev1.ErrorCode_ERROR_CODE_CANCELLED:
+	case permifypb.ErrorCode_ERROR_CODE_CANCELLED:
 		return codes.Canceled
-	case basev1.ErrorCode_ERROR_CODE_NOT_IMPLEMENTED:
+	case permifypb.ErrorCode_ERROR_CODE_NOT_IMPLEMENTED:
 		return codes.Unimplemented
-	case basev1.ErrorCode_ERROR_CODE_SERIALIZATION:
+	case permifypb.ErrorCode_ERROR_CODE_SERIALIZATION:
 		return codes.Aborted
 	}
 	switch c / 1000 {
@@ -76,21 +76,21 @@ func codeOf(c basev1.ErrorCode) codes.Code {
 // matches counts.
 var errorCodes = []struct {
 	kind error
-	code basev1.ErrorCode
+	code permifypb.ErrorCode
 }{
-	{ostiary.ErrNoStore, basev1.ErrorCode_ERROR_CODE_TENANT_NOT_FOUND},
-	{ostiary.ErrStoreExists, basev1.ErrorCode_ERROR_CODE_UNIQUE_CONSTRAINT},
-	{ostiary.ErrNoSchema, basev1.ErrorCode_ERROR_CODE_SCHEMA_NOT_FOUND},
-	{ostiary.ErrNoType, basev1.ErrorCode_ERROR_CODE_ENTITY_TYPE_NOT_FOUND},
-	{ostiary.ErrNoRelation, basev1.ErrorCode_ERROR_CODE_PERMISSION_NOT_FOUND},
-	{ostiary.ErrCursor, basev1.ErrorCode_ERROR_CODE_INVALID_CONTINUOUS_TOKEN},
-	{ostiary.ErrConflict, basev1.ErrorCode_ERROR_CODE_SERIALIZATION},
-	{ostiary.ErrCanceled, basev1.ErrorCode_ERROR_CODE_CANCELLED},
-	{context.Canceled, basev1.ErrorCode_ERROR_CODE_CANCELLED},
-	{ostiary.ErrNoDocument, basev1.ErrorCode_ERROR_CODE_RECORD_NOT_FOUND},
-	{ostiary.ErrStorage, basev1.ErrorCode_ERROR_CODE_DATASTORE},
-	{ostiary.ErrUncertain, basev1.ErrorCode_ERROR_CODE_DATASTORE},
-	{ostiary.ErrDamaged, basev1.ErrorCode_ERROR_CODE_DATASTORE},
+	{ostiary.ErrNoStore, permifypb.ErrorCode_ERROR_CODE_TENANT_NOT_FOUND},
+	{ostiary.ErrStoreExists, permifypb.ErrorCode_ERROR_CODE_UNIQUE_CONSTRAINT},
+	{ostiary.ErrNoSchema, permifypb.ErrorCode_ERROR_CODE_SCHEMA_NOT_FOUND},
+	{ostiary.ErrNoType, permifypb.ErrorCode_ERROR_CODE_ENTITY_TYPE_NOT_FOUND},
+	{ostiary.ErrNoRelation, permifypb.ErrorCode_ERROR_CODE_PERMISSION_NOT_FOUND},
+	{ostiary.ErrCursor, permifypb.ErrorCode_ERROR_CODE_INVALID_CONTINUOUS_TOKEN},
+	{ostiary.ErrConflict, permifypb.ErrorCode_ERROR_CODE_SERIALIZATION},
+	{ostiary.ErrCanceled, permifypb.ErrorCode_ERROR_CODE_CANCELLED},
+	{context.Canceled, permifypb.ErrorCode_ERROR_CODE_CANCELLED},
+	{ostiary.ErrNoDocument, permifypb.ErrorCode_ERROR_CODE_RECORD_NOT_FOUND},
+	{ostiary.ErrStorage, permifypb.ErrorCode_ERROR_CODE_DATASTORE},
+	{ostiary.ErrUncertain, permifypb.ErrorCode_ERROR_CODE_DATASTORE},
+	{ostiary.ErrDamaged, permifypb.ErrorCode_ERROR_CODE_DATASTORE},
 }
 
 // translateError returns err as a failure; nil for nil. A failure stays as it
@@ -120,7 +120,7 @@ func translateError(err error) error {
 		}
 	}
 	if described.Code == codes.Internal {
-		described.Text = basev1.ErrorCode_ERROR_CODE_INTERNAL.String()
+		described.Text = permifypb.ErrorCode_ERROR_CODE_INTERNAL.String()
 	}
 	return &failure{described.Code, described.Text, err}
 }
@@ -167,11 +167,11 @@ func serveMissing(w http.ResponseWriter, _ *http.Request, methods []string) {
 func refusalFailure(why *door.Refusal) *failure {
 	switch why.Reason {
 	case door.NoCredentials:
-		return codeError(basev1.ErrorCode_ERROR_CODE_MISSING_BEARER_TOKEN)
+		return codeError(permifypb.ErrorCode_ERROR_CODE_MISSING_BEARER_TOKEN)
 	case door.BadCredentials:
-		return &failure{code: codes.Unauthenticated, message: basev1.ErrorCode_ERROR_CODE_INVALID_KEY.String()}
+		return &failure{code: codes.Unauthenticated, message: permifypb.ErrorCode_ERROR_CODE_INVALID_KEY.String()}
 	case door.Failed:
-		return codeError(basev1.ErrorCode_ERROR_CODE_INTERNAL)
+		return codeError(permifypb.ErrorCode_ERROR_CODE_INTERNAL)
 	}
 	return &failure{code: why.Code(), message: why.Error()}
 }

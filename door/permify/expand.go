@@ -8,9 +8,9 @@ import (
 
 	ostiary "github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/authz"
-	"github.com/ostiary/ostiary/door/permify/basev1"
 	"github.com/ostiary/ostiary/door/permify/language"
 	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/internal/permifypb"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 )
@@ -25,7 +25,7 @@ const (
 
 // Expand implements Permission.Expand. A node that occurs several times in the
 // tree is expanded once, so a cycle ends where it returns to a node.
-func (s *service) Expand(ctx context.Context, r *basev1.PermissionExpandRequest) (*basev1.PermissionExpandResponse, error) {
+func (s *service) Expand(ctx context.Context, r *permifypb.PermissionExpandRequest) (*permifypb.PermissionExpandResponse, error) {
 	if err := checkTenant("PermissionExpandRequest", r.TenantId); err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func (s *service) Expand(ctx context.Context, r *basev1.PermissionExpandRequest)
 }
 
 // expand evaluates a valid request and translates the tree.
-func (s *service) expand(ctx context.Context, store *ostiary.Store, compiled *schema.Schema, options ostiary.QueryOptions, r *basev1.PermissionExpandRequest) (*basev1.PermissionExpandResponse, error) {
+func (s *service) expand(ctx context.Context, store *ostiary.Store, compiled *schema.Schema, options ostiary.QueryOptions, r *permifypb.PermissionExpandRequest) (*permifypb.PermissionExpandResponse, error) {
 	name, err := resolvePermission(compiled, r.Entity.Type, r.Permission, r.Arguments)
 	if err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func (s *service) expand(ctx context.Context, store *ostiary.Store, compiled *sc
 	if x.err != nil {
 		return nil, x.err
 	}
-	return &basev1.PermissionExpandResponse{Tree: out}, nil
+	return &permifypb.PermissionExpandResponse{Tree: out}, nil
 }
 
 // expansion translates one tree of the engine.
@@ -90,14 +90,14 @@ type expansion struct {
 }
 
 // node translates a tree. permission is the permission that led to it.
-func (x *expansion) node(t *authz.Tree, permission string) *basev1.Expand {
-	out := &basev1.Expand{Entity: entityMessage(t.Object), Permission: permission}
-	operation := func(op basev1.ExpandTreeNode_Operation, children []*basev1.Expand) *basev1.Expand {
-		out.Node = &basev1.Expand_Expand{Expand: &basev1.ExpandTreeNode{Operation: op, Children: children}}
+func (x *expansion) node(t *authz.Tree, permission string) *permifypb.Expand {
+	out := &permifypb.Expand{Entity: entityMessage(t.Object), Permission: permission}
+	operation := func(op permifypb.ExpandTreeNode_Operation, children []*permifypb.Expand) *permifypb.Expand {
+		out.Node = &permifypb.Expand_Expand{Expand: &permifypb.ExpandTreeNode{Operation: op, Children: children}}
 		return out
 	}
-	leaf := func(l *basev1.ExpandLeaf) *basev1.Expand {
-		out.Node = &basev1.Expand_Leaf{Leaf: l}
+	leaf := func(l *permifypb.ExpandLeaf) *permifypb.Expand {
+		out.Node = &permifypb.Expand_Leaf{Leaf: l}
 		return out
 	}
 	switch t.Kind {
@@ -109,17 +109,17 @@ func (x *expansion) node(t *authz.Tree, permission string) *basev1.Expand {
 	case authz.TreeDirect:
 		return x.direct(t, out)
 	case authz.TreeArrow:
-		return operation(basev1.ExpandTreeNode_OPERATION_UNION, x.related(t.Leaves))
+		return operation(permifypb.ExpandTreeNode_OPERATION_UNION, x.related(t.Leaves))
 	case authz.TreeUnion:
-		return operation(basev1.ExpandTreeNode_OPERATION_UNION, x.children(t, permission))
+		return operation(permifypb.ExpandTreeNode_OPERATION_UNION, x.children(t, permission))
 	case authz.TreeIntersection:
-		return operation(basev1.ExpandTreeNode_OPERATION_INTERSECTION, x.children(t, permission))
+		return operation(permifypb.ExpandTreeNode_OPERATION_INTERSECTION, x.children(t, permission))
 	case authz.TreeExclusion:
-		return operation(basev1.ExpandTreeNode_OPERATION_EXCLUSION, x.children(t, permission))
+		return operation(permifypb.ExpandTreeNode_OPERATION_EXCLUSION, x.children(t, permission))
 	case authz.TreeAttribute:
-		v, err := anypb.New(&basev1.BooleanValue{Data: t.Decision == expr.True})
+		v, err := anypb.New(&permifypb.BooleanValue{Data: t.Decision == expr.True})
 		x.keepError(err)
-		return leaf(&basev1.ExpandLeaf{Type: &basev1.ExpandLeaf_Value{Value: v}})
+		return leaf(&permifypb.ExpandLeaf{Type: &permifypb.ExpandLeaf_Value{Value: v}})
 	case authz.TreeRule:
 		return leaf(x.rule(t, out))
 	}
@@ -127,8 +127,8 @@ func (x *expansion) node(t *authz.Tree, permission string) *basev1.Expand {
 }
 
 // children translates the operands of an operator.
-func (x *expansion) children(t *authz.Tree, permission string) []*basev1.Expand {
-	var out []*basev1.Expand
+func (x *expansion) children(t *authz.Tree, permission string) []*permifypb.Expand {
+	var out []*permifypb.Expand
 	for _, c := range t.Children {
 		out = append(out, x.node(c, permission))
 	}
@@ -136,8 +136,8 @@ func (x *expansion) children(t *authz.Tree, permission string) []*basev1.Expand 
 }
 
 // related translates the trees below a relation's tuples.
-func (x *expansion) related(leaves []authz.Leaf) []*basev1.Expand {
-	var out []*basev1.Expand
+func (x *expansion) related(leaves []authz.Leaf) []*permifypb.Expand {
+	var out []*permifypb.Expand
 	for i := range leaves {
 		if tree := leaves[i].Tree; tree != nil {
 			out = append(out, x.node(tree, tree.Relation))
@@ -148,33 +148,33 @@ func (x *expansion) related(leaves []authz.Leaf) []*basev1.Expand {
 
 // direct translates a relation: its subjects, in a union with the trees of
 // those that are usersets.
-func (x *expansion) direct(t *authz.Tree, out *basev1.Expand) *basev1.Expand {
+func (x *expansion) direct(t *authz.Tree, out *permifypb.Expand) *permifypb.Expand {
 	subjects := subjectsLeaf(t.Leaves)
 	usersets := x.related(t.Leaves)
 	if len(usersets) == 0 {
-		out.Node = &basev1.Expand_Leaf{Leaf: subjects}
+		out.Node = &permifypb.Expand_Leaf{Leaf: subjects}
 		return out
 	}
-	first := &basev1.Expand{Entity: out.Entity, Permission: out.Permission, Node: &basev1.Expand_Leaf{Leaf: subjects}}
-	out.Node = &basev1.Expand_Expand{Expand: &basev1.ExpandTreeNode{Operation: basev1.ExpandTreeNode_OPERATION_UNION,
-		Children: append([]*basev1.Expand{first}, usersets...)}}
+	first := &permifypb.Expand{Entity: out.Entity, Permission: out.Permission, Node: &permifypb.Expand_Leaf{Leaf: subjects}}
+	out.Node = &permifypb.Expand_Expand{Expand: &permifypb.ExpandTreeNode{Operation: permifypb.ExpandTreeNode_OPERATION_UNION,
+		Children: append([]*permifypb.Expand{first}, usersets...)}}
 	return out
 }
 
 // subjectsLeaf returns a leaf with the subjects of tuples.
-func subjectsLeaf(leaves []authz.Leaf) *basev1.ExpandLeaf {
-	s := &basev1.Subjects{}
+func subjectsLeaf(leaves []authz.Leaf) *permifypb.ExpandLeaf {
+	s := &permifypb.Subjects{}
 	for i := range leaves {
 		sub := leaves[i].Tuple.Subject
-		s.Subjects = append(s.Subjects, &basev1.Subject{Type: sub.Type, Id: sub.ID, Relation: sub.Relation})
+		s.Subjects = append(s.Subjects, &permifypb.Subject{Type: sub.Type, Id: sub.ID, Relation: sub.Relation})
 	}
-	return &basev1.ExpandLeaf{Type: &basev1.ExpandLeaf_Subjects{Subjects: s}}
+	return &permifypb.ExpandLeaf{Type: &permifypb.ExpandLeaf_Subjects{Subjects: s}}
 }
 
 // rule translates a rule's call into a leaf with the values of its arguments.
-func (x *expansion) rule(t *authz.Tree, out *basev1.Expand) *basev1.ExpandLeaf {
+func (x *expansion) rule(t *authz.Tree, out *permifypb.Expand) *permifypb.ExpandLeaf {
 	_, args, _ := strings.Cut(strings.TrimSuffix(t.Rewrite, ")"), "(")
-	values := &basev1.Values{Values: map[string]*anypb.Any{}}
+	values := &permifypb.Values{Values: map[string]*anypb.Any{}}
 	for _, name := range strings.Split(args, ", ") {
 		if strings.HasPrefix(name, language.ContextParam+".") {
 			continue
@@ -182,7 +182,7 @@ func (x *expansion) rule(t *authz.Tree, out *basev1.Expand) *basev1.ExpandLeaf {
 		out.Arguments = append(out.Arguments, argument(name))
 		values.Values[name] = x.attributeValue(t.Object, name)
 	}
-	return &basev1.ExpandLeaf{Type: &basev1.ExpandLeaf_Values{Values: values}}
+	return &permifypb.ExpandLeaf{Type: &permifypb.ExpandLeaf_Values{Values: values}}
 }
 
 // attributeValue returns the value of an attribute: from the request's context,

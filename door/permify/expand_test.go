@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	ostiary "github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/door/permify/basev1"
+	"github.com/ostiary/ostiary/internal/permifypb"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -43,11 +43,11 @@ func TestExpandOldAttribute(t *testing.T) {
 	t.Parallel()
 	c := connect(t, "entity user {}\nentity doc {\n attribute n integer\n permission big = more(n)\n}\nrule more(n integer) { n > 1 }\n")
 	c.write(t, "doc:1$n|integer:7")
-	request := &basev1.PermissionExpandRequest{TenantId: "t1", Metadata: &basev1.PermissionExpandRequestMetadata{}, Entity: &basev1.Entity{Type: "doc", Id: "1"}, Permission: "big"}
+	request := &permifypb.PermissionExpandRequest{TenantId: "t1", Metadata: &permifypb.PermissionExpandRequestMetadata{}, Entity: &permifypb.Entity{Type: "doc", Id: "1"}, Permission: "big"}
 	if _, err := c.permit.Expand(t.Context(), request); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.schema.Write(t.Context(), &basev1.SchemaWriteRequest{TenantId: "t1",
+	if _, err := c.schema.Write(t.Context(), &permifypb.SchemaWriteRequest{TenantId: "t1",
 		Schema: "entity user {}\nentity doc {\n attribute n boolean\n permission big = more(n)\n}\nrule more(n boolean) { n }\n"}); err != nil {
 		t.Fatal(err)
 	}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/door/permify/basev1"
-	"github.com/ostiary/ostiary/internal/jsonread"
+	"github.com/ostiary/ostiary/internal/permifypb"
+	"github.com/ostiary/ostiary/internal/tool/jsonread"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -354,13 +354,13 @@ func (c *writeRequest) readJSON(r *jsonread.Reader) {
 }
 
 // lookupEntityEndpoint serves Permission.LookupEntity.
-func (s *service) lookupEntityEndpoint() endpoint[*basev1.PermissionLookupEntityRequest, *basev1.PermissionLookupEntityResponse] {
-	return endpoint[*basev1.PermissionLookupEntityRequest, *basev1.PermissionLookupEntityResponse]{
-		decode: decodeMessage[basev1.PermissionLookupEntityRequest], call: s.LookupEntity, encode: encodeEntities}
+func (s *service) lookupEntityEndpoint() endpoint[*permifypb.PermissionLookupEntityRequest, *permifypb.PermissionLookupEntityResponse] {
+	return endpoint[*permifypb.PermissionLookupEntityRequest, *permifypb.PermissionLookupEntityResponse]{
+		decode: decodeMessage[permifypb.PermissionLookupEntityRequest], call: s.LookupEntity, encode: encodeEntities}
 }
 
 // encodeEntities returns the JSON of a lookup of entities.
-func encodeEntities(out *basev1.PermissionLookupEntityResponse) ([]byte, error) {
+func encodeEntities(out *permifypb.PermissionLookupEntityResponse) ([]byte, error) {
 	body := encodePage(`{"entity_ids":`, out.EntityIds, out.ContinuousToken)
 	if out.Permissions != nil {
 		body = append(body, `,"permissions":{`...)
@@ -379,13 +379,13 @@ func encodeEntities(out *basev1.PermissionLookupEntityResponse) ([]byte, error) 
 }
 
 // lookupSubjectEndpoint serves Permission.LookupSubject.
-func (s *service) lookupSubjectEndpoint() endpoint[*basev1.PermissionLookupSubjectRequest, *basev1.PermissionLookupSubjectResponse] {
-	return endpoint[*basev1.PermissionLookupSubjectRequest, *basev1.PermissionLookupSubjectResponse]{
-		decode: decodeMessage[basev1.PermissionLookupSubjectRequest], call: s.LookupSubject, encode: encodeSubjects}
+func (s *service) lookupSubjectEndpoint() endpoint[*permifypb.PermissionLookupSubjectRequest, *permifypb.PermissionLookupSubjectResponse] {
+	return endpoint[*permifypb.PermissionLookupSubjectRequest, *permifypb.PermissionLookupSubjectResponse]{
+		decode: decodeMessage[permifypb.PermissionLookupSubjectRequest], call: s.LookupSubject, encode: encodeSubjects}
 }
 
 // encodeSubjects returns the JSON of a lookup of subjects.
-func encodeSubjects(out *basev1.PermissionLookupSubjectResponse) ([]byte, error) {
+func encodeSubjects(out *permifypb.PermissionLookupSubjectResponse) ([]byte, error) {
 	return append(encodePage(`{"subject_ids":`, out.SubjectIds, out.ContinuousToken), '}'), nil
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/door/permify/basev1"
+	"github.com/ostiary/ostiary/internal/permifypb"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -38,8 +38,8 @@ func checkFastJSON(t *testing.T, body string) {
 	var p door.Params
 	var q checkRequest
 	if readPlain([]byte(body), q.readJSON) {
-		var m *basev1.PermissionCheckRequest
-		want, err := decodeAs([]byte(body), p, func(in *basev1.PermissionCheckRequest) (checkRequest, error) {
+		var m *permifypb.PermissionCheckRequest
+		want, err := decodeAs([]byte(body), p, func(in *permifypb.PermissionCheckRequest) (checkRequest, error) {
 			m = in
 			return newCheckRequest(in)
 		})

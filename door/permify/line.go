@@ -4,8 +4,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ostiary/ostiary/door/permify/basev1"
 	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/internal/permifypb"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -44,7 +44,7 @@ func fill(text string, args map[string]string) (string, error) {
 		}
 		value, ok := args[name]
 		if !ok {
-			return "", codeError(basev1.ErrorCode_ERROR_CODE_MISSING_ARGUMENT)
+			return "", codeError(permifypb.ErrorCode_ERROR_CODE_MISSING_ARGUMENT)
 		}
 		b.WriteString(value)
 		text = after
@@ -166,7 +166,7 @@ func parseScalar(k expr.Kind, text string) (any, bool) {
 
 // ParseAttributeMessage parses an attribute into the protocol's message. The
 // type must be present.
-func ParseAttributeMessage(text string) (*basev1.Attribute, error) {
+func ParseAttributeMessage(text string) (*permifypb.Attribute, error) {
 	a, t, err := parseAttribute(text, nil)
 	if err != nil {
 		return nil, err
@@ -178,5 +178,5 @@ func ParseAttributeMessage(text string) (*basev1.Attribute, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &basev1.Attribute{Entity: entityMessage(a.Object), Attribute: a.Name, Value: v}, nil
+	return &permifypb.Attribute{Entity: entityMessage(a.Object), Attribute: a.Name, Value: v}, nil
 }

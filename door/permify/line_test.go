@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ostiary/ostiary/internal/golden"
+	"github.com/ostiary/ostiary/internal/workshop/golden"
 )
 
 // TestLines compares what texts of tuples and attributes mean, or why they are

@@ -6,8 +6,8 @@ import (
 
 	ostiary "github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/authz"
-	"github.com/ostiary/ostiary/door/permify/basev1"
 	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/internal/permifypb"
 	"github.com/ostiary/ostiary/schema"
 )
 
@@ -28,7 +28,7 @@ type lookup struct {
 // query. message names the request in validation errors. The options name the
 // schema version, so that the cursor of a page stays valid after another
 // version is written.
-func (s *service) newLookup(ctx context.Context, message, tenant string, m lookupMetadata, c *basev1.Context) (lookup, error) {
+func (s *service) newLookup(ctx context.Context, message, tenant string, m lookupMetadata, c *permifypb.Context) (lookup, error) {
 	if err := checkTenant(message, tenant); err != nil {
 		return lookup{}, err
 	}
@@ -60,7 +60,7 @@ type lookupMetadata interface {
 }
 
 // validLookupEntity reports the first field that breaks a rule of the protocol.
-func validLookupEntity(r *basev1.PermissionLookupEntityRequest) error {
+func validLookupEntity(r *permifypb.PermissionLookupEntityRequest) error {
 	switch {
 	case r.Metadata == nil:
 		return requiredError("PermissionLookupEntityRequest.Metadata")
@@ -86,7 +86,7 @@ func validLookupEntity(r *basev1.PermissionLookupEntityRequest) error {
 
 // LookupEntity implements Permission.LookupEntity. The ids of a page are
 // sorted. The pages follow the engine's order, which is not alphabetical.
-func (s *service) LookupEntity(ctx context.Context, r *basev1.PermissionLookupEntityRequest) (*basev1.PermissionLookupEntityResponse, error) {
+func (s *service) LookupEntity(ctx context.Context, r *permifypb.PermissionLookupEntityRequest) (*permifypb.PermissionLookupEntityResponse, error) {
 	if err := validLookupEntity(r); err != nil {
 		return nil, err
 	}
@@ -102,12 +102,12 @@ func (s *service) LookupEntity(ctx context.Context, r *basev1.PermissionLookupEn
 		return nil, err
 	}
 	slices.Sort(ids)
-	return &basev1.PermissionLookupEntityResponse{EntityIds: ids, ContinuousToken: next}, nil
+	return &permifypb.PermissionLookupEntityResponse{EntityIds: ids, ContinuousToken: next}, nil
 }
 
 // entitiesOfAll looks up entities for several permissions. Each permission has
 // its own list; the continuous token joins the tokens of all lists.
-func (l *lookup) entitiesOfAll(ctx context.Context, r *basev1.PermissionLookupEntityRequest) (*basev1.PermissionLookupEntityResponse, error) {
+func (l *lookup) entitiesOfAll(ctx context.Context, r *permifypb.PermissionLookupEntityRequest) (*permifypb.PermissionLookupEntityResponse, error) {
 	names := r.Permissions
 	if r.Permission != "" && !slices.Contains(names, r.Permission) {
 		names = append([]string{r.Permission}, names...)
@@ -116,11 +116,11 @@ func (l *lookup) entitiesOfAll(ctx context.Context, r *basev1.PermissionLookupEn
 	if err != nil {
 		return nil, err
 	}
-	out := &basev1.PermissionLookupEntityResponse{Permissions: map[string]*basev1.StringArrayValue{}}
+	out := &permifypb.PermissionLookupEntityResponse{Permissions: map[string]*permifypb.StringArrayValue{}}
 	more := false
 	for i, name := range names {
 		if tokens[i] == listDone {
-			out.Permissions[name] = &basev1.StringArrayValue{}
+			out.Permissions[name] = &permifypb.StringArrayValue{}
 			continue
 		}
 		ids, next, err := l.entities(ctx, r, name, pageSize(r.PageSize, lookupPage), tokens[i])
@@ -128,7 +128,7 @@ func (l *lookup) entitiesOfAll(ctx context.Context, r *basev1.PermissionLookupEn
 			return nil, err
 		}
 		slices.Sort(ids)
-		out.Permissions[name] = &basev1.StringArrayValue{Data: ids}
+		out.Permissions[name] = &permifypb.StringArrayValue{Data: ids}
 		out.EntityIds = append(out.EntityIds, ids...)
 		if tokens[i] = next; next == "" {
 			tokens[i] = listDone
@@ -146,7 +146,7 @@ func (l *lookup) entitiesOfAll(ctx context.Context, r *basev1.PermissionLookupEn
 
 // entities returns at most limit ids, in the engine's order, and the token of
 // the next page; "" after the last one.
-func (l *lookup) entities(ctx context.Context, r *basev1.PermissionLookupEntityRequest, permission string, limit int, token string) ([]string, string, error) {
+func (l *lookup) entities(ctx context.Context, r *permifypb.PermissionLookupEntityRequest, permission string, limit int, token string) ([]string, string, error) {
 	relation, err := resolvePermission(l.schema, r.EntityType, permission, nil)
 	if err != nil {
 		return nil, "", err
@@ -206,7 +206,7 @@ func incompleteError(bound string, unknown int, reasons *authz.Reasons) error {
 // page_size entities if the request sets a page_size. The last entity of each
 // internal page carries the token to continue after it. The stream ends early
 // if send fails or ctx is done.
-func (s *service) LookupEntityStream(ctx context.Context, r *basev1.PermissionLookupEntityRequest, send func(*basev1.PermissionLookupEntityStreamResponse) error) error {
+func (s *service) LookupEntityStream(ctx context.Context, r *permifypb.PermissionLookupEntityRequest, send func(*permifypb.PermissionLookupEntityStreamResponse) error) error {
 	if err := validLookupEntity(r); err != nil {
 		return err
 	}
@@ -228,7 +228,7 @@ func (s *service) LookupEntityStream(ctx context.Context, r *basev1.PermissionLo
 			return err
 		}
 		for i, id := range ids {
-			m := &basev1.PermissionLookupEntityStreamResponse{EntityId: id}
+			m := &permifypb.PermissionLookupEntityStreamResponse{EntityId: id}
 			if i == len(ids)-1 {
 				m.ContinuousToken = next
 			}
@@ -246,7 +246,7 @@ func (s *service) LookupEntityStream(ctx context.Context, r *basev1.PermissionLo
 // LookupSubject implements Permission.LookupSubject. If everyone has the
 // permission, the response lists the subjects that occur in tuples, as the
 // original does.
-func (s *service) LookupSubject(ctx context.Context, r *basev1.PermissionLookupSubjectRequest) (*basev1.PermissionLookupSubjectResponse, error) {
+func (s *service) LookupSubject(ctx context.Context, r *permifypb.PermissionLookupSubjectRequest) (*permifypb.PermissionLookupSubjectResponse, error) {
 	if r.Metadata == nil {
 		return nil, requiredError("PermissionLookupSubjectRequest.Metadata")
 	}
@@ -278,12 +278,12 @@ func (s *service) LookupSubject(ctx context.Context, r *basev1.PermissionLookupS
 		return nil, err
 	}
 	slices.Sort(ids)
-	return &basev1.PermissionLookupSubjectResponse{SubjectIds: ids, ContinuousToken: next}, nil
+	return &permifypb.PermissionLookupSubjectResponse{SubjectIds: ids, ContinuousToken: next}, nil
 }
 
 // subjects returns at most limit ids, in the engine's order, and the token of
 // the next page; "" after the last one.
-func (l *lookup) subjects(ctx context.Context, r *basev1.PermissionLookupSubjectRequest, relation string, limit int) ([]string, string, error) {
+func (l *lookup) subjects(ctx context.Context, r *permifypb.PermissionLookupSubjectRequest, relation string, limit int) ([]string, string, error) {
 	return collectIDs(limit, r.ContinuousToken, func(limit int, cursor string) ([]string, string, error) {
 		list, err := l.store.ListSubjects(ctx, ostiary.ListSubjectsRequest{Object: object(r.Entity), Relation: relation,
 			SubjectType: r.SubjectReference.Type, SubjectRelation: optionalRelation(r.SubjectReference.Relation), Named: true, Limit: limit, Cursor: cursor, UnknownPerPage: true, QueryOptions: l.options})

@@ -17,8 +17,8 @@ import (
 	ostiary "github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/door/permify/basev1"
 	"github.com/ostiary/ostiary/door/permify/language"
+	"github.com/ostiary/ostiary/internal/permifypb"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
@@ -224,7 +224,7 @@ func TestNames(t *testing.T) {
 func TestBundleNames(t *testing.T) {
 	t.Parallel()
 	for bytes, want := range map[int]bool{0: false, 1: true, 256: true, 257: false} {
-		if err := checkBundle(&basev1.DataBundle{Name: strings.Repeat("a", bytes)}); (err == nil) != want {
+		if err := checkBundle(&permifypb.DataBundle{Name: strings.Repeat("a", bytes)}); (err == nil) != want {
 			t.Errorf("%d bytes: %v", bytes, err)
 		}
 	}
@@ -247,10 +247,10 @@ func TestChanges(t *testing.T) {
 	} {
 		got := ""
 		change := &storage.Change{Kind: kind, Tuple: tuple, Attribute: on}
-		if err := addChange(t.Context(), store, 5, change, func(c *basev1.DataChange) error { got += changeLine(c); return nil }); err != nil || got != want {
+		if err := addChange(t.Context(), store, 5, change, func(c *permifypb.DataChange) error { got += changeLine(c); return nil }); err != nil || got != want {
 			t.Errorf("%v: %q, %v, want %q", kind, got, err, want)
 		}
-		if err := addChange(t.Context(), store, 5, change, func(*basev1.DataChange) error { return gone }); want != "" && err != gone {
+		if err := addChange(t.Context(), store, 5, change, func(*permifypb.DataChange) error { return gone }); want != "" && err != gone {
 			t.Errorf("%v: %v", kind, err)
 		}
 	}
@@ -262,7 +262,7 @@ func TestListSchemasToken(t *testing.T) {
 	t.Parallel()
 	c := connect(t, watchSchema)
 	token := (&position{last: "none"}).token(tokenKey("schemas", "t1"))
-	_, err := c.schema.List(t.Context(), &basev1.SchemaListRequest{TenantId: "t1", ContinuousToken: token})
+	_, err := c.schema.List(t.Context(), &permifypb.SchemaListRequest{TenantId: "t1", ContinuousToken: token})
 	if status.Convert(err).Message() != "ERROR_CODE_INVALID_CONTINUOUS_TOKEN" {
 		t.Error(err)
 	}

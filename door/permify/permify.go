@@ -18,7 +18,7 @@ import (
 
 	ostiary "github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/door/permify/basev1"
+	"github.com/ostiary/ostiary/internal/permifypb"
 )
 
 // Name is the door's name. A store keeps its tenant's id as the alias for this
@@ -75,12 +75,12 @@ func New(e *ostiary.Engine, o Options) (*door.Door, error) {
 		Refuse:    serveRefusal,
 		RefuseRPC: refusalStatus,
 		Services: []door.Service{
-			{Desc: &basev1.Permission_ServiceDesc, Impl: permissionServer{s: s}, MayWrite: s.makesDefaultTenant},
-			{Desc: &basev1.Schema_ServiceDesc, Impl: schemaServer{s: s}, Writes: []string{"Write", "PartialWrite"}, MayWrite: s.makesDefaultTenant},
-			{Desc: &basev1.Data_ServiceDesc, Impl: dataServer{s: s}, Writes: []string{"Write", "WriteRelationships", "Delete", "DeleteRelationships", "RunBundle"}, MayWrite: s.makesDefaultTenant},
-			{Desc: &basev1.Bundle_ServiceDesc, Impl: bundleServer{s: s}, Writes: []string{"Write", "Delete"}, MayWrite: s.makesDefaultTenant},
-			{Desc: &basev1.Tenancy_ServiceDesc, Impl: tenancyServer{s: s}, Writes: []string{"Create", "Delete"}, MayWrite: s.makesDefaultTenant},
-			{Desc: &basev1.Watch_ServiceDesc, Impl: watchServer{s: s}},
+			{Desc: &permifypb.Permission_ServiceDesc, Impl: permissionServer{s: s}, MayWrite: s.makesDefaultTenant},
+			{Desc: &permifypb.Schema_ServiceDesc, Impl: schemaServer{s: s}, Writes: []string{"Write", "PartialWrite"}, MayWrite: s.makesDefaultTenant},
+			{Desc: &permifypb.Data_ServiceDesc, Impl: dataServer{s: s}, Writes: []string{"Write", "WriteRelationships", "Delete", "DeleteRelationships", "RunBundle"}, MayWrite: s.makesDefaultTenant},
+			{Desc: &permifypb.Bundle_ServiceDesc, Impl: bundleServer{s: s}, Writes: []string{"Write", "Delete"}, MayWrite: s.makesDefaultTenant},
+			{Desc: &permifypb.Tenancy_ServiceDesc, Impl: tenancyServer{s: s}, Writes: []string{"Create", "Delete"}, MayWrite: s.makesDefaultTenant},
+			{Desc: &permifypb.Watch_ServiceDesc, Impl: watchServer{s: s}},
 		},
 	}, nil
 }

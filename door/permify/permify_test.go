@@ -11,9 +11,9 @@ import (
 	ostiary "github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/expr/cel"
+	"github.com/ostiary/ostiary/internal/workshop/doortest"
+	"github.com/ostiary/ostiary/internal/workshop/failing"
 	"github.com/ostiary/ostiary/schema"
-	"github.com/ostiary/ostiary/workshop/doortest"
-	"github.com/ostiary/ostiary/workshop/failing"
 )
 
 // start opens an engine in memory and a door to it.

@@ -9,10 +9,10 @@ import (
 
 	ostiary "github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/door/permify/basev1"
 	"github.com/ostiary/ostiary/expr"
-	"github.com/ostiary/ostiary/internal/golden"
-	"github.com/ostiary/ostiary/internal/jsonread"
+	"github.com/ostiary/ostiary/internal/permifypb"
+	"github.com/ostiary/ostiary/internal/tool/jsonread"
+	"github.com/ostiary/ostiary/internal/workshop/golden"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -151,7 +151,7 @@ func TestHeldChanges(t *testing.T) {
 			held = append(held, bytes)
 			return c.holdErr
 		})
-		err := sendEntry(ctx, nil, &e, func(m *basev1.WatchResponse) error {
+		err := sendEntry(ctx, nil, &e, func(m *permifypb.WatchResponse) error {
 			sent = append(sent, len(m.Changes.DataChanges))
 			if m.Changes.SnapToken != string(e.Token) {
 				t.Errorf("%d changes: a message has the token %q", c.changes, m.Changes.SnapToken)
@@ -167,7 +167,7 @@ func TestHeldChanges(t *testing.T) {
 	}
 	e, sent := storageEntry(2500), 0
 	gone := errors.New("the client is gone")
-	if err := sendEntry(context.Background(), nil, &e, func(*basev1.WatchResponse) error { sent++; return gone }); !errors.Is(err, gone) || sent != 1 {
+	if err := sendEntry(context.Background(), nil, &e, func(*permifypb.WatchResponse) error { sent++; return gone }); !errors.Is(err, gone) || sent != 1 {
 		t.Errorf("%v after %d messages, expected the error of the client after one", err, sent)
 	}
 }

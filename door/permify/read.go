@@ -7,7 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	ostiary "github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/door/permify/basev1"
+	"github.com/ostiary/ostiary/internal/permifypb"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -85,7 +85,7 @@ func (r *pageReader) read(ctx context.Context, parts int, readPart func(part, li
 }
 
 // ReadRelationships implements Data.ReadRelationships.
-func (s *service) ReadRelationships(ctx context.Context, r *basev1.RelationshipReadRequest) (*basev1.RelationshipReadResponse, error) {
+func (s *service) ReadRelationships(ctx context.Context, r *permifypb.RelationshipReadRequest) (*permifypb.RelationshipReadResponse, error) {
 	if err := checkTenant("RelationshipReadRequest", r.TenantId); err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func (s *service) ReadRelationships(ctx context.Context, r *basev1.RelationshipR
 	if err != nil {
 		return nil, err
 	}
-	out := &basev1.RelationshipReadResponse{}
+	out := &permifypb.RelationshipReadResponse{}
 	out.ContinuousToken, err = reader.read(ctx, len(filters), func(part, limit int, cursor string) (int, string, storage.Revision, error) {
 		p, err := reader.store.Read(ctx, ostiary.ReadRequest{Filter: filters[part], Limit: limit, Cursor: cursor, Consistency: reader.consistency})
 		for i := range p.Tuples {
@@ -118,7 +118,7 @@ func (s *service) ReadRelationships(ctx context.Context, r *basev1.RelationshipR
 }
 
 // ReadAttributes implements Data.ReadAttributes.
-func (s *service) ReadAttributes(ctx context.Context, r *basev1.AttributeReadRequest) (*basev1.AttributeReadResponse, error) {
+func (s *service) ReadAttributes(ctx context.Context, r *permifypb.AttributeReadRequest) (*permifypb.AttributeReadResponse, error) {
 	if err := checkTenant("AttributeReadRequest", r.TenantId); err != nil {
 		return nil, err
 	}
@@ -137,7 +137,7 @@ func (s *service) ReadAttributes(ctx context.Context, r *basev1.AttributeReadReq
 		return nil, err
 	}
 	var rows []rel.Attribute
-	out := &basev1.AttributeReadResponse{}
+	out := &permifypb.AttributeReadResponse{}
 	out.ContinuousToken, err = reader.read(ctx, len(filters), func(part, limit int, cursor string) (int, string, storage.Revision, error) {
 		f := &filters[part]
 		p, err := reader.store.ReadAttributes(ctx, ostiary.ReadAttributesRequest{ObjectType: f.ObjectType, ObjectID: f.ObjectID,
@@ -156,20 +156,20 @@ func (s *service) ReadAttributes(ctx context.Context, r *basev1.AttributeReadReq
 
 // attributeMessages translates stored attributes. Their types come from the
 // current schema.
-func attributeMessages(ctx context.Context, store *ostiary.Store, rows []rel.Attribute) ([]*basev1.Attribute, error) {
+func attributeMessages(ctx context.Context, store *ostiary.Store, rows []rel.Attribute) ([]*permifypb.Attribute, error) {
 	_, compiled, err := store.Compiled(ctx, "")
 	if errors.Is(err, ostiary.ErrNoSchema) {
 		compiled = nil // without a schema, types are guessed
 	} else if err != nil {
 		return nil, translateError(err)
 	}
-	out := make([]*basev1.Attribute, 0, len(rows))
+	out := make([]*permifypb.Attribute, 0, len(rows))
 	for _, a := range rows {
 		v, err := storedValue(a.Value, compiled, a.Object.Type, a.Name)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, &basev1.Attribute{Entity: entityMessage(a.Object), Attribute: a.Name, Value: v})
+		out = append(out, &permifypb.Attribute{Entity: entityMessage(a.Object), Attribute: a.Name, Value: v})
 	}
 	return out, nil
 }

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/door/permify/basev1"
+	"github.com/ostiary/ostiary/internal/permifypb"
 )
 
 // marshal and unmarshal define the JSON of the original's gateway: field names
@@ -140,7 +140,7 @@ func appendMessage(b []byte, m proto.Message) ([]byte, error) {
 func asFailure(err error) *failure {
 	var f *failure
 	if !errors.As(translateError(err), &f) {
-		return codeError(basev1.ErrorCode_ERROR_CODE_INTERNAL)
+		return codeError(permifypb.ErrorCode_ERROR_CODE_INTERNAL)
 	}
 	return f
 }

@@ -13,9 +13,9 @@ import (
 	"google.golang.org/grpc/codes"
 
 	ostiary "github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/door/permify/basev1"
 	"github.com/ostiary/ostiary/door/permify/language"
 	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/internal/permifypb"
 	"github.com/ostiary/ostiary/schema"
 )
 
@@ -26,7 +26,7 @@ const schemaPage = 50
 const createdLayout = "2006-01-02 15:04:05 -0700 MST"
 
 // WriteSchema implements Schema.Write.
-func (s *service) WriteSchema(ctx context.Context, r *basev1.SchemaWriteRequest) (*basev1.SchemaWriteResponse, error) {
+func (s *service) WriteSchema(ctx context.Context, r *permifypb.SchemaWriteRequest) (*permifypb.SchemaWriteResponse, error) {
 	store, err := s.validTenant(ctx, "SchemaWriteRequest", r.TenantId)
 	if err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func (s *service) WriteSchema(ctx context.Context, r *basev1.SchemaWriteRequest)
 	if err != nil {
 		return nil, err
 	}
-	return &basev1.SchemaWriteResponse{SchemaVersion: version}, nil
+	return &permifypb.SchemaWriteResponse{SchemaVersion: version}, nil
 }
 
 // parseFactor is the memory that the parser may need, as a multiple of the size of
@@ -126,7 +126,7 @@ func schemaSource(ctx context.Context, store *ostiary.Store, version string) (*l
 
 // PartialWrite implements Schema.PartialWrite: it edits the text of a schema
 // and stores the result as a new version.
-func (s *service) PartialWrite(ctx context.Context, r *basev1.SchemaPartialWriteRequest) (*basev1.SchemaPartialWriteResponse, error) {
+func (s *service) PartialWrite(ctx context.Context, r *permifypb.SchemaPartialWriteRequest) (*permifypb.SchemaPartialWriteResponse, error) {
 	if err := checkTenant("SchemaPartialWriteRequest", r.TenantId); err != nil {
 		return nil, err
 	}
@@ -149,11 +149,11 @@ func (s *service) PartialWrite(ctx context.Context, r *basev1.SchemaPartialWrite
 	text, err := parsed.Apply(edits)
 	switch {
 	case errors.Is(err, language.ErrNoEntity):
-		return nil, codeError(basev1.ErrorCode_ERROR_CODE_ENTITY_DEFINITION_NOT_FOUND)
+		return nil, codeError(permifypb.ErrorCode_ERROR_CODE_ENTITY_DEFINITION_NOT_FOUND)
 	case errors.Is(err, language.ErrNoStatement):
-		return nil, codeError(basev1.ErrorCode_ERROR_CODE_ENTITY_STATEMENT_NOT_FOUND)
+		return nil, codeError(permifypb.ErrorCode_ERROR_CODE_ENTITY_STATEMENT_NOT_FOUND)
 	case errors.Is(err, language.ErrDuplicate):
-		return nil, codeError(basev1.ErrorCode_ERROR_CODE_ALREADY_EXIST)
+		return nil, codeError(permifypb.ErrorCode_ERROR_CODE_ALREADY_EXIST)
 	case err != nil:
 		return nil, translateError(err)
 	}
@@ -161,11 +161,11 @@ func (s *service) PartialWrite(ctx context.Context, r *basev1.SchemaPartialWrite
 	if err != nil {
 		return nil, err
 	}
-	return &basev1.SchemaPartialWriteResponse{SchemaVersion: version}, nil
+	return &permifypb.SchemaPartialWriteResponse{SchemaVersion: version}, nil
 }
 
 // ReadSchema implements Schema.Read.
-func (s *service) ReadSchema(ctx context.Context, r *basev1.SchemaReadRequest) (*basev1.SchemaReadResponse, error) {
+func (s *service) ReadSchema(ctx context.Context, r *permifypb.SchemaReadRequest) (*permifypb.SchemaReadResponse, error) {
 	if err := checkTenant("SchemaReadRequest", r.TenantId); err != nil {
 		return nil, err
 	}
@@ -184,11 +184,11 @@ func (s *service) ReadSchema(ctx context.Context, r *basev1.SchemaReadRequest) (
 	if err != nil {
 		return nil, translateError(err)
 	}
-	return &basev1.SchemaReadResponse{Schema: definition}, nil
+	return &permifypb.SchemaReadResponse{Schema: definition}, nil
 }
 
 // ListSchemas implements Schema.List, newest first.
-func (s *service) ListSchemas(ctx context.Context, r *basev1.SchemaListRequest) (*basev1.SchemaListResponse, error) {
+func (s *service) ListSchemas(ctx context.Context, r *permifypb.SchemaListRequest) (*permifypb.SchemaListResponse, error) {
 	store, err := s.validTenant(ctx, "SchemaListRequest", r.TenantId)
 	if err != nil {
 		return nil, err
@@ -202,20 +202,20 @@ func (s *service) ListSchemas(ctx context.Context, r *basev1.SchemaListRequest) 
 	if err != nil {
 		return nil, translateError(err)
 	}
-	out := &basev1.SchemaListResponse{}
+	out := &permifypb.SchemaListResponse{}
 	if len(all) > 0 {
 		out.Head = all[0].ID
 	}
 	if start.last != "" { // versions written since the first page are not shown
 		i := slices.IndexFunc(all, func(x ostiary.SchemaInfo) bool { return x.ID == start.last })
 		if i < 0 {
-			return nil, codeError(basev1.ErrorCode_ERROR_CODE_INVALID_CONTINUOUS_TOKEN)
+			return nil, codeError(permifypb.ErrorCode_ERROR_CODE_INVALID_CONTINUOUS_TOKEN)
 		}
 		all = all[i+1:]
 	}
 	n := min(len(all), pageSize(r.PageSize, schemaPage))
 	for _, info := range all[:n] {
-		out.Schemas = append(out.Schemas, &basev1.SchemaList{Version: info.ID, CreatedAt: info.Created.UTC().Truncate(time.Second).Format(createdLayout)})
+		out.Schemas = append(out.Schemas, &permifypb.SchemaList{Version: info.ID, CreatedAt: info.Created.UTC().Truncate(time.Second).Format(createdLayout)})
 	}
 	if n < len(all) {
 		out.ContinuousToken = (&position{last: all[n-1].ID}).token(key)

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/ostiary/ostiary/door/permify/basev1"
+	"github.com/ostiary/ostiary/internal/permifypb"
 )
 
 // TestSendFails checks that a watch and a stream end with the error of a client that
@@ -19,8 +19,8 @@ func TestSendFails(t *testing.T) {
 		many = append(many, fmt.Sprintf("doc:%d#owner@user:1", i))
 	}
 	remove := func(c *clients) {
-		if _, err := c.data.Delete(t.Context(), &basev1.DataDeleteRequest{TenantId: "t1",
-			TupleFilter: &basev1.TupleFilter{Entity: &basev1.EntityFilter{Type: "doc"}}, AttributeFilter: &basev1.AttributeFilter{}}); err != nil {
+		if _, err := c.data.Delete(t.Context(), &permifypb.DataDeleteRequest{TenantId: "t1",
+			TupleFilter: &permifypb.TupleFilter{Entity: &permifypb.EntityFilter{Type: "doc"}}, AttributeFilter: &permifypb.AttributeFilter{}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -42,7 +42,7 @@ func TestSendFails(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
 			s, sent := &service{engine: x.engine}, 0
-			err := s.Watch(ctx, &basev1.WatchRequest{TenantId: "t1", SnapToken: token}, func(*basev1.WatchResponse) error {
+			err := s.Watch(ctx, &permifypb.WatchRequest{TenantId: "t1", SnapToken: token}, func(*permifypb.WatchResponse) error {
 				if sent++; sent > c.sent {
 					return gone
 				}
@@ -53,8 +53,8 @@ func TestSendFails(t *testing.T) {
 			}
 			x.write(t, many...)
 			sent = 0
-			err = s.LookupEntityStream(ctx, &basev1.PermissionLookupEntityRequest{TenantId: "t1", Metadata: &basev1.PermissionLookupEntityRequestMetadata{Depth: 20},
-				EntityType: "doc", Permission: "owner", Subject: &basev1.Subject{Type: "user", Id: "1"}}, func(*basev1.PermissionLookupEntityStreamResponse) error {
+			err = s.LookupEntityStream(ctx, &permifypb.PermissionLookupEntityRequest{TenantId: "t1", Metadata: &permifypb.PermissionLookupEntityRequestMetadata{Depth: 20},
+				EntityType: "doc", Permission: "owner", Subject: &permifypb.Subject{Type: "user", Id: "1"}}, func(*permifypb.PermissionLookupEntityStreamResponse) error {
 				if sent++; sent > 2 {
 					return gone
 				}
@@ -73,14 +73,14 @@ func TestWatchFilter(t *testing.T) {
 	t.Parallel()
 	c := connect(t, watchSchema)
 	token := c.write(t, "doc:9#owner@user:9", "doc:9$on|boolean:true")
-	if _, err := c.data.Delete(t.Context(), &basev1.DataDeleteRequest{TenantId: "t1",
-		TupleFilter:     &basev1.TupleFilter{Entity: &basev1.EntityFilter{Type: "doc"}},
-		AttributeFilter: &basev1.AttributeFilter{Entity: &basev1.EntityFilter{Type: "doc"}}}); err != nil {
+	if _, err := c.data.Delete(t.Context(), &permifypb.DataDeleteRequest{TenantId: "t1",
+		TupleFilter:     &permifypb.TupleFilter{Entity: &permifypb.EntityFilter{Type: "doc"}},
+		AttributeFilter: &permifypb.AttributeFilter{Entity: &permifypb.EntityFilter{Type: "doc"}}}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	stream, err := c.watch.Watch(ctx, &basev1.WatchRequest{TenantId: "t1", SnapToken: token})
+	stream, err := c.watch.Watch(ctx, &permifypb.WatchRequest{TenantId: "t1", SnapToken: token})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,12 +6,12 @@ import (
 
 	ostiary "github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/authz"
-	"github.com/ostiary/ostiary/door/permify/basev1"
+	"github.com/ostiary/ostiary/internal/permifypb"
 	"github.com/ostiary/ostiary/schema"
 )
 
 // SubjectPermission implements Permission.SubjectPermission.
-func (s *service) SubjectPermission(ctx context.Context, r *basev1.PermissionSubjectPermissionRequest) (*basev1.PermissionSubjectPermissionResponse, error) {
+func (s *service) SubjectPermission(ctx context.Context, r *permifypb.PermissionSubjectPermissionRequest) (*permifypb.PermissionSubjectPermissionResponse, error) {
 	if err := checkTenant("PermissionSubjectPermissionRequest", r.TenantId); err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func (s *service) SubjectPermission(ctx context.Context, r *basev1.PermissionSub
 }
 
 // subjectPermission evaluates a valid request.
-func (s *service) subjectPermission(ctx context.Context, store *ostiary.Store, r *basev1.PermissionSubjectPermissionRequest) (*basev1.PermissionSubjectPermissionResponse, error) {
+func (s *service) subjectPermission(ctx context.Context, store *ostiary.Store, r *permifypb.PermissionSubjectPermissionRequest) (*permifypb.PermissionSubjectPermissionResponse, error) {
 	compiled, options, err := s.pinnedOptions(ctx, store, r.Metadata.SchemaVersion, r.Metadata.SnapToken, boundDepth(r.Metadata.Depth))
 	if err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func (s *service) subjectPermission(ctx context.Context, store *ostiary.Store, r
 	if err != nil {
 		return nil, translateError(err)
 	}
-	out := &basev1.PermissionSubjectPermissionResponse{Results: make(map[string]basev1.CheckResult, len(names))}
+	out := &permifypb.PermissionSubjectPermissionResponse{Results: make(map[string]permifypb.CheckResult, len(names))}
 	for i := range results {
 		d, err := itemDecision(&results[i])
 		if err != nil {
@@ -89,7 +89,7 @@ func (s *service) pinnedOptions(ctx context.Context, store *ostiary.Store, versi
 
 // addFullContext is like addContext, and adds an empty context if the request
 // has none and the schema has rules, which may read it.
-func (s *service) addFullContext(ctx context.Context, store *ostiary.Store, compiled *schema.Schema, q *ostiary.QueryOptions, c *basev1.Context) error {
+func (s *service) addFullContext(ctx context.Context, store *ostiary.Store, compiled *schema.Schema, q *ostiary.QueryOptions, c *permifypb.Context) error {
 	if err := s.addContext(ctx, store, q, c); err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (s *service) addFullContext(ctx context.Context, store *ostiary.Store, comp
 func permissionsOf(s *schema.Schema, entity string, onlyPermissions bool) ([]string, error) {
 	t, ok := s.Type(entity)
 	if !ok {
-		return nil, codeError(basev1.ErrorCode_ERROR_CODE_ENTITY_TYPE_NOT_FOUND)
+		return nil, codeError(permifypb.ErrorCode_ERROR_CODE_ENTITY_TYPE_NOT_FOUND)
 	}
 	var names []string
 	for _, id := range s.RelationsOf(t) {

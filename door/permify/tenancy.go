@@ -7,7 +7,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	ostiary "github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/door/permify/basev1"
+	"github.com/ostiary/ostiary/internal/permifypb"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -36,7 +36,7 @@ func validNewTenant(id string) bool {
 }
 
 // CreateTenant implements Tenancy.Create.
-func (s *service) CreateTenant(ctx context.Context, r *basev1.TenantCreateRequest) (*basev1.TenantCreateResponse, error) {
+func (s *service) CreateTenant(ctx context.Context, r *permifypb.TenantCreateRequest) (*permifypb.TenantCreateResponse, error) {
 	switch {
 	case len(r.Id) > tenantBytesMax:
 		return nil, invalidArgument("invalid TenantCreateRequest.Id: value length must be at most %d bytes", tenantBytesMax)
@@ -52,16 +52,16 @@ func (s *service) CreateTenant(ctx context.Context, r *basev1.TenantCreateReques
 	if err != nil {
 		return nil, translateError(err)
 	}
-	return &basev1.TenantCreateResponse{Tenant: tenantMessage(store.Info())}, nil
+	return &permifypb.TenantCreateResponse{Tenant: tenantMessage(store.Info())}, nil
 }
 
 // tenantMessage translates a tenant's store.
-func tenantMessage(i storage.StoreInfo) *basev1.Tenant {
-	return &basev1.Tenant{Id: i.Aliases[Name], Name: i.Name, CreatedAt: timestamppb.New(i.Created.Time())}
+func tenantMessage(i storage.StoreInfo) *permifypb.Tenant {
+	return &permifypb.Tenant{Id: i.Aliases[Name], Name: i.Name, CreatedAt: timestamppb.New(i.Created.Time())}
 }
 
 // DeleteTenant implements Tenancy.Delete.
-func (s *service) DeleteTenant(ctx context.Context, r *basev1.TenantDeleteRequest) (*basev1.TenantDeleteResponse, error) {
+func (s *service) DeleteTenant(ctx context.Context, r *permifypb.TenantDeleteRequest) (*permifypb.TenantDeleteResponse, error) {
 	if err := s.ensureDefaultTenant(ctx); err != nil {
 		return nil, err
 	}
@@ -73,16 +73,16 @@ func (s *service) DeleteTenant(ctx context.Context, r *basev1.TenantDeleteReques
 		err = s.engine.DeleteStore(ctx, store.ID())
 	}
 	if errors.Is(err, ostiary.ErrNoStore) {
-		return nil, codeError(basev1.ErrorCode_ERROR_CODE_NOT_FOUND)
+		return nil, codeError(permifypb.ErrorCode_ERROR_CODE_NOT_FOUND)
 	}
 	if err != nil {
 		return nil, translateError(err)
 	}
-	return &basev1.TenantDeleteResponse{TenantId: r.Id}, nil
+	return &permifypb.TenantDeleteResponse{TenantId: r.Id}, nil
 }
 
 // ListTenants implements Tenancy.List, in order of id.
-func (s *service) ListTenants(ctx context.Context, r *basev1.TenantListRequest) (*basev1.TenantListResponse, error) {
+func (s *service) ListTenants(ctx context.Context, r *permifypb.TenantListRequest) (*permifypb.TenantListResponse, error) {
 	key := tokenKey("tenants")
 	start, err := parsePosition(r.ContinuousToken, key)
 	if err != nil {
@@ -92,7 +92,7 @@ func (s *service) ListTenants(ctx context.Context, r *basev1.TenantListRequest) 
 		return nil, err
 	}
 	limit := pageSize(r.PageSize, tenantPage)
-	out := &basev1.TenantListResponse{}
+	out := &permifypb.TenantListResponse{}
 	for info, err := range s.engine.StoresByAlias(ctx, Name, start.last) {
 		if err != nil {
 			return nil, translateError(err)

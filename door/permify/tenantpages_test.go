@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/door/permify/basev1"
+	"github.com/ostiary/ostiary/internal/permifypb"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/memory"
 )
@@ -59,7 +59,7 @@ func TestPagesOfTenants(t *testing.T) {
 		token, seen := "", 0
 		for page := 0; page == 0 || token != ""; page++ {
 			driver.yielded = 0
-			out, err := s.ListTenants(t.Context(), &basev1.TenantListRequest{PageSize: limit, ContinuousToken: token})
+			out, err := s.ListTenants(t.Context(), &permifypb.TenantListRequest{PageSize: limit, ContinuousToken: token})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -7,7 +7,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/ostiary/ostiary/door/permify/basev1"
+	"github.com/ostiary/ostiary/internal/permifypb"
 )
 
 // If one list of the engine is the whole response, the continuous token is the
@@ -71,7 +71,7 @@ func parsePosition(token string, key []byte) (position, error) {
 	if token == "" {
 		return position{}, nil
 	}
-	invalid := codeError(basev1.ErrorCode_ERROR_CODE_INVALID_CONTINUOUS_TOKEN)
+	invalid := codeError(permifypb.ErrorCode_ERROR_CODE_INVALID_CONTINUOUS_TOKEN)
 	text, ok := strings.CutPrefix(token, positionPrefix)
 	if !ok || len(token) > tokenBytesMax {
 		return position{}, invalid
@@ -107,7 +107,7 @@ func splitToken(token string, n int) ([]string, error) {
 	text, ok := strings.CutPrefix(token, joinedPrefix)
 	parts := strings.Split(text, "~")
 	if !ok || len(token) > tokenBytesMax || len(parts) != n {
-		return nil, codeError(basev1.ErrorCode_ERROR_CODE_INVALID_CONTINUOUS_TOKEN)
+		return nil, codeError(permifypb.ErrorCode_ERROR_CODE_INVALID_CONTINUOUS_TOKEN)
 	}
 	return parts, nil
 }

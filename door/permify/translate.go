@@ -9,16 +9,16 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/ostiary/ostiary/authz"
-	"github.com/ostiary/ostiary/door/permify/basev1"
 	"github.com/ostiary/ostiary/door/permify/language"
 	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/internal/permifypb"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 )
 
-func object(e *basev1.Entity) rel.Object { return rel.Object{Type: e.Type, ID: e.Id} }
+func object(e *permifypb.Entity) rel.Object { return rel.Object{Type: e.Type, ID: e.Id} }
 
-func subject(s *basev1.Subject) rel.Subject {
+func subject(s *permifypb.Subject) rel.Subject {
 	return rel.Subject{Type: s.Type, ID: s.Id, Relation: optionalRelation(s.Relation)}
 }
 
@@ -30,20 +30,20 @@ func optionalRelation(relation string) string {
 	return relation
 }
 
-func tuple(t *basev1.Tuple) rel.Tuple {
+func tuple(t *permifypb.Tuple) rel.Tuple {
 	return rel.Tuple{Object: object(t.Entity), Relation: t.Relation, Subject: subject(t.Subject)}
 }
 
-func entityMessage(o rel.Object) *basev1.Entity { return &basev1.Entity{Type: o.Type, Id: o.ID} }
+func entityMessage(o rel.Object) *permifypb.Entity { return &permifypb.Entity{Type: o.Type, Id: o.ID} }
 
-func tupleMessage(k rel.Key) *basev1.Tuple {
-	return &basev1.Tuple{Entity: entityMessage(k.Object), Relation: k.Relation,
-		Subject: &basev1.Subject{Type: k.Subject.Type, Id: k.Subject.ID, Relation: k.Subject.Relation}}
+func tupleMessage(k rel.Key) *permifypb.Tuple {
+	return &permifypb.Tuple{Entity: entityMessage(k.Object), Relation: k.Relation,
+		Subject: &permifypb.Subject{Type: k.Subject.Type, Id: k.Subject.ID, Relation: k.Subject.Relation}}
 }
 
 // attribute translates an attribute. It fails if the schema lacks the attribute
 // or declares another type for its value.
-func attribute(a *basev1.Attribute, s *schema.Schema) (rel.Attribute, error) {
+func attribute(a *permifypb.Attribute, s *schema.Schema) (rel.Attribute, error) {
 	typ, err := attributeType(s, a.Entity.Type, a.Attribute)
 	if err != nil {
 		return rel.Attribute{}, err
@@ -53,7 +53,7 @@ func attribute(a *basev1.Attribute, s *schema.Schema) (rel.Attribute, error) {
 		return rel.Attribute{}, err
 	}
 	if !ok {
-		return rel.Attribute{}, codeError(basev1.ErrorCode_ERROR_CODE_ATTRIBUTE_TYPE_MISMATCH)
+		return rel.Attribute{}, codeError(permifypb.ErrorCode_ERROR_CODE_ATTRIBUTE_TYPE_MISMATCH)
 	}
 	return rel.Attribute{Object: object(a.Entity), Name: a.Attribute, Value: text}, nil
 }
@@ -62,11 +62,11 @@ func attribute(a *basev1.Attribute, s *schema.Schema) (rel.Attribute, error) {
 func attributeType(s *schema.Schema, entity, name string) (expr.Type, error) {
 	t, ok := s.Type(entity)
 	if !ok {
-		return expr.Type{}, codeError(basev1.ErrorCode_ERROR_CODE_ENTITY_DEFINITION_NOT_FOUND)
+		return expr.Type{}, codeError(permifypb.ErrorCode_ERROR_CODE_ENTITY_DEFINITION_NOT_FOUND)
 	}
 	typ, ok := t.Attributes[name]
 	if !ok {
-		return expr.Type{}, codeError(basev1.ErrorCode_ERROR_CODE_ATTRIBUTE_DEFINITION_NOT_FOUND)
+		return expr.Type{}, codeError(permifypb.ErrorCode_ERROR_CODE_ATTRIBUTE_DEFINITION_NOT_FOUND)
 	}
 	return typ, nil
 }
@@ -90,21 +90,21 @@ func valueText(v *anypb.Any, t expr.Type) (text string, ok bool, err error) {
 	var is expr.Kind
 	isList := true
 	switch m := m.(type) {
-	case *basev1.BooleanValue:
+	case *permifypb.BooleanValue:
 		data, is, isList = m.Data, expr.Bool, false
-	case *basev1.StringValue:
+	case *permifypb.StringValue:
 		data, is, isList = m.Data, expr.String, false
-	case *basev1.IntegerValue:
+	case *permifypb.IntegerValue:
 		data, is, isList = m.Data, expr.Int, false
-	case *basev1.DoubleValue:
+	case *permifypb.DoubleValue:
 		data, is, isList = m.Data, expr.Double, false
-	case *basev1.BooleanArrayValue:
+	case *permifypb.BooleanArrayValue:
 		data, is = nonNil(m.Data), expr.Bool
-	case *basev1.StringArrayValue:
+	case *permifypb.StringArrayValue:
 		data, is = nonNil(m.Data), expr.String
-	case *basev1.IntegerArrayValue:
+	case *permifypb.IntegerArrayValue:
 		data, is = nonNil(m.Data), expr.Int
-	case *basev1.DoubleArrayValue:
+	case *permifypb.DoubleArrayValue:
 		data, is = nonNil(m.Data), expr.Double
 	default:
 		return "", false, invalidArgument("invalid Attribute.Value: %q is not the type of an attribute's value", v.GetTypeUrl())
@@ -145,33 +145,33 @@ func valueMessage(text string, t expr.Type) (*anypb.Any, error) {
 	var into any
 	switch kind, isList := elementKind(t); {
 	case kind == expr.Bool && !isList:
-		v := &basev1.BooleanValue{}
+		v := &permifypb.BooleanValue{}
 		m, into = v, &v.Data
 	case kind == expr.String && !isList:
-		v := &basev1.StringValue{}
+		v := &permifypb.StringValue{}
 		m, into = v, &v.Data
 	case kind == expr.Int && !isList:
-		v := &basev1.IntegerValue{}
+		v := &permifypb.IntegerValue{}
 		m, into = v, &v.Data
 	case !isList:
-		v := &basev1.DoubleValue{}
+		v := &permifypb.DoubleValue{}
 		m, into = v, &v.Data
 	case kind == expr.Bool:
-		v := &basev1.BooleanArrayValue{}
+		v := &permifypb.BooleanArrayValue{}
 		m, into = v, &v.Data
 	case kind == expr.String:
-		v := &basev1.StringArrayValue{}
+		v := &permifypb.StringArrayValue{}
 		m, into = v, &v.Data
 	case kind == expr.Int:
-		v := &basev1.IntegerArrayValue{}
+		v := &permifypb.IntegerArrayValue{}
 		m, into = v, &v.Data
 	default:
-		v := &basev1.DoubleArrayValue{}
+		v := &permifypb.DoubleArrayValue{}
 		m, into = v, &v.Data
 	}
 	if err := json.Unmarshal([]byte(text), into); err != nil {
-		return nil, &failure{code: codeOf(basev1.ErrorCode_ERROR_CODE_TYPE_CONVERSATION),
-			message: basev1.ErrorCode_ERROR_CODE_TYPE_CONVERSATION.String(), cause: err}
+		return nil, &failure{code: codeOf(permifypb.ErrorCode_ERROR_CODE_TYPE_CONVERSATION),
+			message: permifypb.ErrorCode_ERROR_CODE_TYPE_CONVERSATION.String(), cause: err}
 	}
 	return anypb.New(m)
 }
@@ -197,13 +197,13 @@ func guessType(text string) expr.Type {
 }
 
 // wireType translates an attribute's type.
-func wireType(t language.AttributeType) basev1.AttributeType {
+func wireType(t language.AttributeType) permifypb.AttributeType {
 	base, isList := t.List()
-	n := map[language.AttributeType]basev1.AttributeType{
-		"boolean": basev1.AttributeType_ATTRIBUTE_TYPE_BOOLEAN,
-		"string":  basev1.AttributeType_ATTRIBUTE_TYPE_STRING,
-		"integer": basev1.AttributeType_ATTRIBUTE_TYPE_INTEGER,
-		"double":  basev1.AttributeType_ATTRIBUTE_TYPE_DOUBLE,
+	n := map[language.AttributeType]permifypb.AttributeType{
+		"boolean": permifypb.AttributeType_ATTRIBUTE_TYPE_BOOLEAN,
+		"string":  permifypb.AttributeType_ATTRIBUTE_TYPE_STRING,
+		"integer": permifypb.AttributeType_ATTRIBUTE_TYPE_INTEGER,
+		"double":  permifypb.AttributeType_ATTRIBUTE_TYPE_DOUBLE,
 	}[base]
 	if isList {
 		n++ // each list type follows the type of its elements

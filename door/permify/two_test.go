@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	ostiary "github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/door/permify/basev1"
+	"github.com/ostiary/ostiary/internal/permifypb"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/memory"
 )
@@ -24,7 +24,7 @@ func TestTwoEngines(t *testing.T) {
 	}
 	tenants := func(s *service) (ids []string) {
 		t.Helper()
-		list, err := s.ListTenants(t.Context(), &basev1.TenantListRequest{})
+		list, err := s.ListTenants(t.Context(), &permifypb.TenantListRequest{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +43,7 @@ func TestTwoEngines(t *testing.T) {
 	var first sync.WaitGroup
 	for _, s := range []*service{a, b, a, b} {
 		first.Go(func() {
-			if _, err := s.ListTenants(t.Context(), &basev1.TenantListRequest{}); err != nil {
+			if _, err := s.ListTenants(t.Context(), &permifypb.TenantListRequest{}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -60,18 +60,18 @@ func TestTwoEngines(t *testing.T) {
 	if stores != 1 {
 		t.Errorf("%d stores after the first requests, want 1", stores)
 	}
-	if _, err := a.CreateTenant(t.Context(), &basev1.TenantCreateRequest{Id: "other", Name: "Other"}); err != nil {
+	if _, err := a.CreateTenant(t.Context(), &permifypb.TenantCreateRequest{Id: "other", Name: "Other"}); err != nil {
 		t.Fatal(err)
 	}
 	check("b", b, "other", DefaultTenant)
 	for range 2 { // it may be created and deleted again
-		if _, err := a.DeleteTenant(t.Context(), &basev1.TenantDeleteRequest{Id: DefaultTenant}); err != nil {
+		if _, err := a.DeleteTenant(t.Context(), &permifypb.TenantDeleteRequest{Id: DefaultTenant}); err != nil {
 			t.Fatal(err)
 		}
 		for what, s := range map[string]*service{"a": a, "b": b, "one without a request so far": late, "a new one": node()} {
 			check(what+", after the deletion", s, "other")
 		}
-		if _, err := b.CreateTenant(t.Context(), &basev1.TenantCreateRequest{Id: DefaultTenant, Name: "again"}); err != nil {
+		if _, err := b.CreateTenant(t.Context(), &permifypb.TenantCreateRequest{Id: DefaultTenant, Name: "again"}); err != nil {
 			t.Fatal(err)
 		}
 		check("a, created again", a, "other", DefaultTenant)

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/ostiary/ostiary/door/permify/basev1"
+	"github.com/ostiary/ostiary/internal/permifypb"
 )
 
 // Patterns of names and ids. The texts are part of the protocol's error
@@ -66,7 +66,7 @@ func checkTenant(message, tenant string) error {
 }
 
 // checkEntity checks a required entity. field names it.
-func checkEntity(field string, e *basev1.Entity) error {
+func checkEntity(field string, e *permifypb.Entity) error {
 	switch {
 	case e == nil:
 		return requiredError(field)
@@ -79,7 +79,7 @@ func checkEntity(field string, e *basev1.Entity) error {
 }
 
 // checkSubject checks a required subject. field names it.
-func checkSubject(field string, s *basev1.Subject) error {
+func checkSubject(field string, s *permifypb.Subject) error {
 	if s == nil {
 		return requiredError(field)
 	}
@@ -111,7 +111,7 @@ func checkDepth(message string, depth int32) error {
 }
 
 // checkTuple checks a tuple of a request's context.
-func checkTuple(t *basev1.Tuple) error {
+func checkTuple(t *permifypb.Tuple) error {
 	if t == nil {
 		return requiredError("Tuple")
 	}
@@ -125,7 +125,7 @@ func checkTuple(t *basev1.Tuple) error {
 }
 
 // checkAttribute checks an attribute, but not the type of its value.
-func checkAttribute(a *basev1.Attribute) error {
+func checkAttribute(a *permifypb.Attribute) error {
 	if a == nil {
 		return requiredError("Attribute")
 	}
@@ -143,7 +143,7 @@ func checkAttribute(a *basev1.Attribute) error {
 
 // checkContext checks the tuples and attributes of a request's context, which
 // may be nil.
-func checkContext(c *basev1.Context) error {
+func checkContext(c *permifypb.Context) error {
 	for i, t := range c.GetTuples() {
 		if err := checkTuple(t); err != nil {
 			return itemError(err, "Context.Tuples", i)

@@ -13,8 +13,8 @@ import (
 
 	ostiary "github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
-	basev1 "github.com/ostiary/ostiary/door/permify/basev1"
-	"github.com/ostiary/ostiary/internal/golden"
+	permifypb "github.com/ostiary/ostiary/internal/permifypb"
+	"github.com/ostiary/ostiary/internal/workshop/golden"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
@@ -138,9 +138,9 @@ func TestFilterCombinations(t *testing.T) {
 		}
 		return out
 	}
-	filter := func(entities, subjects int) *basev1.TupleFilter {
-		return &basev1.TupleFilter{Entity: &basev1.EntityFilter{Type: "document", Ids: ids(entities)}, Relation: "viewer",
-			Subject: &basev1.SubjectFilter{Type: "user", Ids: ids(subjects)}}
+	filter := func(entities, subjects int) *permifypb.TupleFilter {
+		return &permifypb.TupleFilter{Entity: &permifypb.EntityFilter{Type: "document", Ids: ids(entities)}, Relation: "viewer",
+			Subject: &permifypb.SubjectFilter{Type: "user", Ids: ids(subjects)}}
 	}
 	for _, n := range [][3]int{{0, 0, 1}, {2, 0, 2}, {0, 3, 3}, {2, 3, 6}, {storage.FiltersMax / 2, 2, storage.FiltersMax}} {
 		got, err := tupleFilters(filter(n[0], n[1]))
@@ -163,11 +163,11 @@ func TestFilterCombinations(t *testing.T) {
 // TestBulkItems checks the bound on the items of a bulk check over gRPC.
 func TestBulkItems(t *testing.T) {
 	t.Parallel()
-	request := func(n int) *basev1.PermissionBulkCheckRequest {
-		r := &basev1.PermissionBulkCheckRequest{Metadata: &basev1.PermissionCheckRequestMetadata{}}
+	request := func(n int) *permifypb.PermissionBulkCheckRequest {
+		r := &permifypb.PermissionBulkCheckRequest{Metadata: &permifypb.PermissionCheckRequestMetadata{}}
 		for range n {
-			r.Items = append(r.Items, &basev1.PermissionBulkCheckRequestItem{Entity: &basev1.Entity{Type: "document", Id: "1"}, Permission: "view",
-				Subject: &basev1.Subject{Type: "user", Id: "1"}})
+			r.Items = append(r.Items, &permifypb.PermissionBulkCheckRequestItem{Entity: &permifypb.Entity{Type: "document", Id: "1"}, Permission: "view",
+				Subject: &permifypb.Subject{Type: "user", Id: "1"}})
 		}
 		return r
 	}
@@ -219,8 +219,8 @@ func TestRemovedByFilter(t *testing.T) {
 		{storage.Filter{Target: storage.FilterAttributes, ObjectType: "document", ObjectID: "2", Name: "a1"}, 1},
 	} {
 		seen := map[string]bool{}
-		err := addRemoved(t.Context(), store, 2, &at.filter, func(c *basev1.DataChange) error {
-			if c.GetOperation() != basev1.DataChange_OPERATION_DELETE {
+		err := addRemoved(t.Context(), store, 2, &at.filter, func(c *permifypb.DataChange) error {
+			if c.GetOperation() != permifypb.DataChange_OPERATION_DELETE {
 				t.Errorf("%v", c)
 			}
 			seen[fmt.Sprint(c.GetTuple().GetEntity().GetId(), c.GetTuple().GetSubject().GetId(), c.GetAttribute().GetEntity().GetId(), c.GetAttribute().GetAttribute())] = true
@@ -230,7 +230,7 @@ func TestRemovedByFilter(t *testing.T) {
 			t.Errorf("%+v: %d changes, %v, want %d", at.filter, len(seen), err, at.want)
 		}
 		broken := errors.New("broken")
-		if err := addRemoved(t.Context(), store, 2, &at.filter, func(*basev1.DataChange) error { return broken }); !errors.Is(err, broken) {
+		if err := addRemoved(t.Context(), store, 2, &at.filter, func(*permifypb.DataChange) error { return broken }); !errors.Is(err, broken) {
 			t.Errorf("%+v: %v, want the error of the receiver", at.filter, err)
 		}
 	}

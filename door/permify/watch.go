@@ -5,7 +5,7 @@ import (
 
 	ostiary "github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/door/permify/basev1"
+	"github.com/ostiary/ostiary/internal/permifypb"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -26,7 +26,7 @@ const (
 // Watch implements Watch.Watch: it sends every write after the request's snap
 // token, or every write from now on, in order. It ends when send fails or ctx
 // is done.
-func (s *service) Watch(ctx context.Context, r *basev1.WatchRequest, send func(*basev1.WatchResponse) error) error {
+func (s *service) Watch(ctx context.Context, r *permifypb.WatchRequest, send func(*permifypb.WatchResponse) error) error {
 	store, err := s.validTenant(ctx, "WatchRequest", r.TenantId)
 	if err != nil {
 		return err
@@ -48,15 +48,15 @@ func (s *service) Watch(ctx context.Context, r *basev1.WatchRequest, send func(*
 
 // sendEntry sends the changes of data of one write. Changes of schemas and
 // bundles are not part of a watch.
-func sendEntry(ctx context.Context, store *ostiary.Store, e *ostiary.ChangeEntry, send func(*basev1.WatchResponse) error) error {
-	m := &basev1.DataChanges{SnapToken: string(e.Token)}
-	add := func(c *basev1.DataChange) error {
+func sendEntry(ctx context.Context, store *ostiary.Store, e *ostiary.ChangeEntry, send func(*permifypb.WatchResponse) error) error {
+	m := &permifypb.DataChanges{SnapToken: string(e.Token)}
+	add := func(c *permifypb.DataChange) error {
 		m.DataChanges = append(m.DataChanges, c)
 		if len(m.DataChanges) < changesMax {
 			return nil
 		}
-		err := send(&basev1.WatchResponse{Changes: m})
-		m = &basev1.DataChanges{SnapToken: string(e.Token)}
+		err := send(&permifypb.WatchResponse{Changes: m})
+		m = &permifypb.DataChanges{SnapToken: string(e.Token)}
 		return err
 	}
 	if n := min(len(e.Changes), changesMax); n >= heldChanges {
@@ -73,21 +73,21 @@ func sendEntry(ctx context.Context, store *ostiary.Store, e *ostiary.ChangeEntry
 	if len(m.DataChanges) == 0 {
 		return nil
 	}
-	return send(&basev1.WatchResponse{Changes: m})
+	return send(&permifypb.WatchResponse{Changes: m})
 }
 
 // addChange translates one change and passes the results to add. r is the
 // revision of the write.
-func addChange(ctx context.Context, store *ostiary.Store, r storage.Revision, c *storage.Change, add func(*basev1.DataChange) error) error {
+func addChange(ctx context.Context, store *ostiary.Store, r storage.Revision, c *storage.Change, add func(*permifypb.DataChange) error) error {
 	switch c.Kind {
 	case storage.TupleAdd:
-		return add(tupleChange(basev1.DataChange_OPERATION_CREATE, c.Tuple.Key()))
+		return add(tupleChange(permifypb.DataChange_OPERATION_CREATE, c.Tuple.Key()))
 	case storage.TupleRemove:
-		return add(tupleChange(basev1.DataChange_OPERATION_DELETE, c.Tuple.Key()))
+		return add(tupleChange(permifypb.DataChange_OPERATION_DELETE, c.Tuple.Key()))
 	case storage.AttributeSet:
-		return addAttributes(ctx, store, basev1.DataChange_OPERATION_CREATE, []rel.Attribute{c.Attribute}, add)
+		return addAttributes(ctx, store, permifypb.DataChange_OPERATION_CREATE, []rel.Attribute{c.Attribute}, add)
 	case storage.AttributeRemove:
-		return addAttributes(ctx, store, basev1.DataChange_OPERATION_DELETE, []rel.Attribute{c.Attribute}, add)
+		return addAttributes(ctx, store, permifypb.DataChange_OPERATION_DELETE, []rel.Attribute{c.Attribute}, add)
 	case storage.RemoveByFilter:
 		return addRemoved(ctx, store, r-1, &c.Filter, add)
 	}
@@ -96,7 +96,7 @@ func addChange(ctx context.Context, store *ostiary.Store, r storage.Revision, c 
 
 // addRemoved reports every tuple or attribute that a filter removed: what it
 // selects at the revision before.
-func addRemoved(ctx context.Context, store *ostiary.Store, before storage.Revision, f *storage.Filter, add func(*basev1.DataChange) error) error {
+func addRemoved(ctx context.Context, store *ostiary.Store, before storage.Revision, f *storage.Filter, add func(*permifypb.DataChange) error) error {
 	at, cursor := ostiary.AtRevision(before), ""
 	for {
 		var next string
@@ -107,7 +107,7 @@ func addRemoved(ctx context.Context, store *ostiary.Store, before storage.Revisi
 				return translateError(err)
 			}
 			for i := range p.Tuples {
-				if err := add(tupleChange(basev1.DataChange_OPERATION_DELETE, p.Tuples[i].Key())); err != nil {
+				if err := add(tupleChange(permifypb.DataChange_OPERATION_DELETE, p.Tuples[i].Key())); err != nil {
 					return err
 				}
 			}
@@ -118,7 +118,7 @@ func addRemoved(ctx context.Context, store *ostiary.Store, before storage.Revisi
 			if err != nil {
 				return translateError(err)
 			}
-			if err := addAttributes(ctx, store, basev1.DataChange_OPERATION_DELETE, p.Attributes, add); err != nil {
+			if err := addAttributes(ctx, store, permifypb.DataChange_OPERATION_DELETE, p.Attributes, add); err != nil {
 				return err
 			}
 			next = p.Next
@@ -129,14 +129,14 @@ func addRemoved(ctx context.Context, store *ostiary.Store, before storage.Revisi
 	}
 }
 
-func tupleChange(op basev1.DataChange_Operation, k rel.Key) *basev1.DataChange {
-	return &basev1.DataChange{Operation: op, Type: &basev1.DataChange_Tuple{Tuple: tupleMessage(k)}}
+func tupleChange(op permifypb.DataChange_Operation, k rel.Key) *permifypb.DataChange {
+	return &permifypb.DataChange{Operation: op, Type: &permifypb.DataChange_Tuple{Tuple: tupleMessage(k)}}
 }
 
 // addAttributes reports a change of attributes.
-func addAttributes(ctx context.Context, store *ostiary.Store, op basev1.DataChange_Operation, rows []rel.Attribute, add func(*basev1.DataChange) error) error {
+func addAttributes(ctx context.Context, store *ostiary.Store, op permifypb.DataChange_Operation, rows []rel.Attribute, add func(*permifypb.DataChange) error) error {
 	for _, a := range rows {
-		m := &basev1.Attribute{Entity: entityMessage(a.Object), Attribute: a.Name}
+		m := &permifypb.Attribute{Entity: entityMessage(a.Object), Attribute: a.Name}
 		if a.Value != "" {
 			full, err := attributeMessages(ctx, store, []rel.Attribute{a})
 			if err != nil {
@@ -144,7 +144,7 @@ func addAttributes(ctx context.Context, store *ostiary.Store, op basev1.DataChan
 			}
 			m = full[0]
 		}
-		if err := add(&basev1.DataChange{Operation: op, Type: &basev1.DataChange_Attribute{Attribute: m}}); err != nil {
+		if err := add(&permifypb.DataChange{Operation: op, Type: &permifypb.DataChange_Attribute{Attribute: m}}); err != nil {
 			return err
 		}
 	}

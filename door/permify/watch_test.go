@@ -20,7 +20,7 @@ import (
 
 	ostiary "github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/door/permify/basev1"
+	"github.com/ostiary/ostiary/internal/permifypb"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -70,10 +70,10 @@ const watchSchema = "entity user {}\nentity doc {\n relation owner @user\n attri
 // clients are gRPC clients of a new door, whose tenant t1 has a schema.
 type clients struct {
 	door   *door.Door
-	data   basev1.DataClient
-	watch  basev1.WatchClient
-	schema basev1.SchemaClient
-	permit basev1.PermissionClient
+	data   permifypb.DataClient
+	watch  permifypb.WatchClient
+	schema permifypb.SchemaClient
+	permit permifypb.PermissionClient
 	engine *ostiary.Engine
 }
 
@@ -82,8 +82,8 @@ func connect(t testing.TB, schema string) *clients {
 	t.Helper()
 	e, d := start(t, Options{})
 	conn := dial(t, d)
-	c := &clients{d, basev1.NewDataClient(conn), basev1.NewWatchClient(conn), basev1.NewSchemaClient(conn), basev1.NewPermissionClient(conn), e}
-	if _, err := c.schema.Write(t.Context(), &basev1.SchemaWriteRequest{TenantId: "t1", Schema: schema}); err != nil {
+	c := &clients{d, permifypb.NewDataClient(conn), permifypb.NewWatchClient(conn), permifypb.NewSchemaClient(conn), permifypb.NewPermissionClient(conn), e}
+	if _, err := c.schema.Write(t.Context(), &permifypb.SchemaWriteRequest{TenantId: "t1", Schema: schema}); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -92,7 +92,7 @@ func connect(t testing.TB, schema string) *clients {
 // write writes lines to t1 and returns the snap token.
 func (c *clients) write(t testing.TB, lines ...string) string {
 	t.Helper()
-	r := &basev1.DataWriteRequest{TenantId: "t1", Metadata: &basev1.DataWriteRequestMetadata{}}
+	r := &permifypb.DataWriteRequest{TenantId: "t1", Metadata: &permifypb.DataWriteRequestMetadata{}}
 	for _, l := range lines {
 		if strings.Contains(l, "$") {
 			a, typ, err := ParseAttribute(l)
@@ -103,7 +103,7 @@ func (c *clients) write(t testing.TB, lines ...string) string {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r.Attributes = append(r.Attributes, &basev1.Attribute{Entity: entityMessage(a.Object), Attribute: a.Name, Value: v})
+			r.Attributes = append(r.Attributes, &permifypb.Attribute{Entity: entityMessage(a.Object), Attribute: a.Name, Value: v})
 			continue
 		}
 		k, err := ParseTuple(l)
@@ -120,8 +120,8 @@ func (c *clients) write(t testing.TB, lines ...string) string {
 }
 
 // changeLine formats a change as one line.
-func changeLine(c *basev1.DataChange) string {
-	op := map[basev1.DataChange_Operation]string{1: "+", 2: "-"}[c.Operation]
+func changeLine(c *permifypb.DataChange) string {
+	op := map[permifypb.DataChange_Operation]string{1: "+", 2: "-"}[c.Operation]
 	if tuple := c.GetTuple(); tuple != nil {
 		return op + object(tuple.Entity).String() + "#" + tuple.Relation + "@" + subject(tuple.Subject).String()
 	}
@@ -136,17 +136,17 @@ func TestWatch(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	first := c.write(t, "doc:0#owner@user:0")
-	stream, err := c.watch.Watch(ctx, &basev1.WatchRequest{TenantId: "t1", SnapToken: first})
+	stream, err := c.watch.Watch(ctx, &permifypb.WatchRequest{TenantId: "t1", SnapToken: first})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.write(t, "doc:1#owner@user:1", "doc:1#owner@user:2", "doc:2#owner@user:1", "doc:1$on|boolean:true")
-	if _, err := c.schema.Write(ctx, &basev1.SchemaWriteRequest{TenantId: "t1", Schema: watchSchema}); err != nil {
+	if _, err := c.schema.Write(ctx, &permifypb.SchemaWriteRequest{TenantId: "t1", Schema: watchSchema}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.data.Delete(ctx, &basev1.DataDeleteRequest{TenantId: "t1",
-		TupleFilter:     &basev1.TupleFilter{Entity: &basev1.EntityFilter{Type: "doc", Ids: []string{"1", "2"}}},
-		AttributeFilter: &basev1.AttributeFilter{Entity: &basev1.EntityFilter{Type: "doc"}}}); err != nil {
+	if _, err := c.data.Delete(ctx, &permifypb.DataDeleteRequest{TenantId: "t1",
+		TupleFilter:     &permifypb.TupleFilter{Entity: &permifypb.EntityFilter{Type: "doc", Ids: []string{"1", "2"}}},
+		AttributeFilter: &permifypb.AttributeFilter{Entity: &permifypb.EntityFilter{Type: "doc"}}}); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
@@ -180,7 +180,7 @@ func TestWatchFromNow(t *testing.T) {
 	c := connect(t, watchSchema)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	stream, err := c.watch.Watch(ctx, &basev1.WatchRequest{TenantId: "t1"})
+	stream, err := c.watch.Watch(ctx, &permifypb.WatchRequest{TenantId: "t1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +257,7 @@ func TestWatchRefuses(t *testing.T) {
 	t.Parallel()
 	c := connect(t, watchSchema)
 	for tenant, want := range map[string]codes.Code{"nobody": codes.NotFound, "a b": codes.InvalidArgument, "t1": codes.InvalidArgument} {
-		stream, err := c.watch.Watch(t.Context(), &basev1.WatchRequest{TenantId: tenant, SnapToken: "nonsense"})
+		stream, err := c.watch.Watch(t.Context(), &permifypb.WatchRequest{TenantId: tenant, SnapToken: "nonsense"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -272,14 +272,14 @@ func TestWatchEnds(t *testing.T) {
 	t.Parallel()
 	e, d := start(t, Options{})
 	s := d.Services[5].Impl.(watchServer).s
-	if _, err := s.WriteSchema(t.Context(), &basev1.SchemaWriteRequest{TenantId: "t1", Schema: watchSchema}); err != nil {
+	if _, err := s.WriteSchema(t.Context(), &permifypb.SchemaWriteRequest{TenantId: "t1", Schema: watchSchema}); err != nil {
 		t.Fatal(err)
 	}
 	_ = e
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- s.Watch(ctx, &basev1.WatchRequest{TenantId: "t1"}, func(*basev1.WatchResponse) error { return nil })
+		done <- s.Watch(ctx, &permifypb.WatchRequest{TenantId: "t1"}, func(*permifypb.WatchResponse) error { return nil })
 	}()
 	stop()
 	if err := <-done; status.Code(err) != codes.Canceled {
@@ -292,7 +292,7 @@ func TestStreamEnds(t *testing.T) {
 	t.Parallel()
 	_, d := start(t, Options{})
 	s := d.Services[0].Impl.(permissionServer).s
-	if _, err := s.WriteSchema(t.Context(), &basev1.SchemaWriteRequest{TenantId: "t1", Schema: watchSchema}); err != nil {
+	if _, err := s.WriteSchema(t.Context(), &permifypb.SchemaWriteRequest{TenantId: "t1", Schema: watchSchema}); err != nil {
 		t.Fatal(err)
 	}
 	for _, id := range []string{"1", "2", "3"} {
@@ -302,9 +302,9 @@ func TestStreamEnds(t *testing.T) {
 		}
 	}
 	sent, gone := 0, errors.New("the client is gone")
-	err := s.LookupEntityStream(t.Context(), &basev1.PermissionLookupEntityRequest{TenantId: "t1",
-		Metadata: &basev1.PermissionLookupEntityRequestMetadata{Depth: 3}, EntityType: "doc", Permission: "owner", Subject: &basev1.Subject{Type: "user", Id: "1"}},
-		func(*basev1.PermissionLookupEntityStreamResponse) error {
+	err := s.LookupEntityStream(t.Context(), &permifypb.PermissionLookupEntityRequest{TenantId: "t1",
+		Metadata: &permifypb.PermissionLookupEntityRequestMetadata{Depth: 3}, EntityType: "doc", Permission: "owner", Subject: &permifypb.Subject{Type: "user", Id: "1"}},
+		func(*permifypb.PermissionLookupEntityStreamResponse) error {
 			sent++
 			return gone
 		})
@@ -313,8 +313,8 @@ func TestStreamEnds(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	_, err = s.LookupEntity(ctx, &basev1.PermissionLookupEntityRequest{TenantId: "t1",
-		Metadata: &basev1.PermissionLookupEntityRequestMetadata{Depth: 3}, EntityType: "doc", Permission: "owner", Subject: &basev1.Subject{Type: "user", Id: "1"}})
+	_, err = s.LookupEntity(ctx, &permifypb.PermissionLookupEntityRequest{TenantId: "t1",
+		Metadata: &permifypb.PermissionLookupEntityRequestMetadata{Depth: 3}, EntityType: "doc", Permission: "owner", Subject: &permifypb.Subject{Type: "user", Id: "1"}})
 	if status.Code(err) != codes.Canceled {
 		t.Errorf("cancelled: %v", err)
 	}

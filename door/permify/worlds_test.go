@@ -12,8 +12,8 @@ import (
 
 	"google.golang.org/protobuf/types/known/structpb"
 
-	"github.com/ostiary/ostiary/door/permify/basev1"
 	"github.com/ostiary/ostiary/door/permify/language"
+	"github.com/ostiary/ostiary/internal/permifypb"
 )
 
 // TestWorlds checks random worlds through the protocol. Each response must
@@ -221,7 +221,7 @@ func (w *naive) check(t *testing.T) {
 	if len(w.stored) > 0 {
 		c.write(t, w.stored...)
 	}
-	context := &basev1.Context{}
+	context := &permifypb.Context{}
 	for _, line := range w.contextual {
 		if strings.Contains(line, "$") {
 			a, err := ParseAttributeMessage(line)
@@ -250,11 +250,11 @@ func (w *naive) check(t *testing.T) {
 	}
 }
 
-var worldSubjects = []*basev1.Subject{{Type: "user", Id: "0"}, {Type: "user", Id: "1"}, {Type: "user", Id: "2"}, {Type: "user", Id: "99"},
+var worldSubjects = []*permifypb.Subject{{Type: "user", Id: "0"}, {Type: "user", Id: "1"}, {Type: "user", Id: "2"}, {Type: "user", Id: "99"},
 	{Type: "group", Id: "1", Relation: "member"}, {Type: "folder", Id: "2", Relation: "owner"}}
 
 // checkName compares bulk checks and lookups of one relation or permission.
-func (w *naive) checkName(t *testing.T, c *clients, typ, name string, context *basev1.Context) {
+func (w *naive) checkName(t *testing.T, c *clients, typ, name string, context *permifypb.Context) {
 	ids := slices.Sorted(maps.Keys(w.objects[typ]))
 	for _, s := range worldSubjects {
 		u := subject(s).String()
@@ -264,12 +264,12 @@ func (w *naive) checkName(t *testing.T, c *clients, typ, name string, context *b
 			slices.Sort(ids)
 		}
 		var want []string
-		bulk := &basev1.PermissionBulkCheckRequest{TenantId: "t1", Metadata: &basev1.PermissionCheckRequestMetadata{Depth: 25}, Context: context}
+		bulk := &permifypb.PermissionBulkCheckRequest{TenantId: "t1", Metadata: &permifypb.PermissionCheckRequestMetadata{Depth: 25}, Context: context}
 		for _, id := range ids {
 			if w.holds(u, typ+":"+id, name, map[string]bool{}) {
 				want = append(want, id)
 			}
-			bulk.Items = append(bulk.Items, &basev1.PermissionBulkCheckRequestItem{Entity: &basev1.Entity{Type: typ, Id: id}, Permission: name, Subject: s})
+			bulk.Items = append(bulk.Items, &permifypb.PermissionBulkCheckRequestItem{Entity: &permifypb.Entity{Type: typ, Id: id}, Permission: name, Subject: s})
 		}
 		if len(ids) == 0 {
 			continue
@@ -279,7 +279,7 @@ func (w *naive) checkName(t *testing.T, c *clients, typ, name string, context *b
 			t.Fatalf("%s %s: %v\n%s", name, u, err, w)
 		}
 		for i, id := range ids {
-			got := out.Results[i].Can == basev1.CheckResult_CHECK_RESULT_ALLOWED
+			got := out.Results[i].Can == permifypb.CheckResult_CHECK_RESULT_ALLOWED
 			if got != slices.Contains(want, id) || out.Results[i].Metadata.Error != nil {
 				t.Fatalf("%s %s %s:%s: %v (%s), want %v\n%s", u, name, typ, id, got, out.Results[i].Metadata.GetError(), !got, w)
 			}
@@ -292,8 +292,8 @@ func (w *naive) checkName(t *testing.T, c *clients, typ, name string, context *b
 }
 
 // checkEntities compares lookups of entities, in pages of two and with a scope.
-func (w *naive) checkEntities(t *testing.T, c *clients, typ, name string, s *basev1.Subject, context *basev1.Context, want []string) {
-	r := &basev1.PermissionLookupEntityRequest{TenantId: "t1", Metadata: &basev1.PermissionLookupEntityRequestMetadata{Depth: 25}, EntityType: typ,
+func (w *naive) checkEntities(t *testing.T, c *clients, typ, name string, s *permifypb.Subject, context *permifypb.Context, want []string) {
+	r := &permifypb.PermissionLookupEntityRequest{TenantId: "t1", Metadata: &permifypb.PermissionLookupEntityRequestMetadata{Depth: 25}, EntityType: typ,
 		Permission: name, Subject: s, Context: context, PageSize: 2}
 	got := w.lookup(t, c, r)
 	if !slices.Equal(got, want) {
@@ -301,9 +301,9 @@ func (w *naive) checkEntities(t *testing.T, c *clients, typ, name string, s *bas
 	}
 	scope := worldScopes[w.scopes%len(worldScopes)]
 	w.scopes++
-	r.Scope = map[string]*basev1.StringArrayValue{}
+	r.Scope = map[string]*permifypb.StringArrayValue{}
 	for typ, ids := range scope {
-		r.Scope[typ] = &basev1.StringArrayValue{Data: ids}
+		r.Scope[typ] = &permifypb.StringArrayValue{Data: ids}
 	}
 	want = slices.DeleteFunc(slices.Clone(want), func(id string) bool {
 		return !w.isCandidate(subject(s).String(), typ+":"+id, name, scope, map[string]bool{})
@@ -314,7 +314,7 @@ func (w *naive) checkEntities(t *testing.T, c *clients, typ, name string, s *bas
 }
 
 // lookup returns the entities of all pages, sorted.
-func (w *naive) lookup(t *testing.T, c *clients, r *basev1.PermissionLookupEntityRequest) []string {
+func (w *naive) lookup(t *testing.T, c *clients, r *permifypb.PermissionLookupEntityRequest) []string {
 	t.Helper()
 	var got []string
 	for {
@@ -374,16 +374,16 @@ func (w *naive) isCandidateBy(u, object string, e *language.Expr, inScope bool, 
 
 // checkSubjects compares lookups of subjects. They list the users that have the
 // permission, among those that occur in tuples.
-func (w *naive) checkSubjects(t *testing.T, c *clients, typ, name, id string, context *basev1.Context) {
+func (w *naive) checkSubjects(t *testing.T, c *clients, typ, name, id string, context *permifypb.Context) {
 	var want []string
 	for _, u := range []string{"0", "1", "2", "3"} {
 		if w.occursInTuple("user:"+u) && w.holds("user:"+u, typ+":"+id, name, map[string]bool{}) {
 			want = append(want, u)
 		}
 	}
-	out, err := c.permit.LookupSubject(t.Context(), &basev1.PermissionLookupSubjectRequest{TenantId: "t1",
-		Metadata: &basev1.PermissionLookupSubjectRequestMetadata{Depth: 25}, Entity: &basev1.Entity{Type: typ, Id: id}, Permission: name,
-		Context: context, SubjectReference: &basev1.RelationReference{Type: "user"}})
+	out, err := c.permit.LookupSubject(t.Context(), &permifypb.PermissionLookupSubjectRequest{TenantId: "t1",
+		Metadata: &permifypb.PermissionLookupSubjectRequestMetadata{Depth: 25}, Entity: &permifypb.Entity{Type: typ, Id: id}, Permission: name,
+		Context: context, SubjectReference: &permifypb.RelationReference{Type: "user"}})
 	if err != nil {
 		t.Fatalf("%s of %s:%s: %v\n%s", name, typ, id, err, w)
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ostiary/ostiary/internal/golden"
+	"github.com/ostiary/ostiary/internal/workshop/golden"
 )
 
 // TestNegotiation compares the media types that are chosen for Accept and Content-Type

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/expr"
-	"github.com/ostiary/ostiary/internal/golden"
+	"github.com/ostiary/ostiary/internal/workshop/golden"
 	"github.com/ostiary/ostiary/rel"
 )
 

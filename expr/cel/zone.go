@@ -9,7 +9,7 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 
-	"github.com/ostiary/ostiary/internal/zones"
+	"github.com/ostiary/ostiary/internal/tool/zones"
 )
 
 // zoned are the methods of timestamps that take the name of a time zone, with their

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ostiary/ostiary/internal/golden"
+	"github.com/ostiary/ostiary/internal/workshop/golden"
 )
 
 func TestRules(t *testing.T) {

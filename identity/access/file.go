@@ -7,7 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/ostiary/ostiary/internal/nearest"
+	"github.com/ostiary/ostiary/internal/tool/nearest"
 )
 
 // fileRulesMax is the largest number of rules of a file.

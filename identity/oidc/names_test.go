@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/identity/oidc"
-	"github.com/ostiary/ostiary/workshop/oidctest"
+	"github.com/ostiary/ostiary/internal/workshop/oidctest"
 )
 
 // TestNames verifies tokens that one reader could take for another token than a second

@@ -24,8 +24,8 @@ import (
 
 	"github.com/coreos/go-oidc/v3/oidc"
 
-	"github.com/ostiary/ostiary/internal/jsonread"
-	"github.com/ostiary/ostiary/internal/jwtread"
+	"github.com/ostiary/ostiary/internal/tool/jsonread"
+	"github.com/ostiary/ostiary/internal/tool/jwtread"
 )
 
 // Bounds of what a verifier reads and fetches.

@@ -11,7 +11,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/ostiary/ostiary/identity/oidc"
-	"github.com/ostiary/ostiary/workshop/oidctest"
+	"github.com/ostiary/ostiary/internal/workshop/oidctest"
 )
 
 func TestVerify(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"unicode"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/internal/replica"
-	"github.com/ostiary/ostiary/internal/system"
+	"github.com/ostiary/ostiary/internal/engine/documents"
+	"github.com/ostiary/ostiary/internal/engine/system"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -319,7 +319,7 @@ func (r *Registry) change(ctx context.Context, decide func(*value) (*ostiary.Wri
 	if err != nil {
 		return err
 	}
-	_, err = s.Change(system.Context(ctx), func(base *replica.At[*value]) (*ostiary.WriteRequest, *value, error) {
+	_, err = s.Change(system.Context(ctx), func(base *documents.At[*value]) (*ostiary.WriteRequest, *value, error) {
 		w, err := decide(base.Value)
 		if err != nil {
 			return nil, nil, err

@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/internal/system"
+	"github.com/ostiary/ostiary/internal/engine/system"
 )
 
 // expectedKind and expectedKey are those of the document of [Registry.Expect].

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/internal/replica"
+	"github.com/ostiary/ostiary/internal/engine/documents"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -24,10 +24,10 @@ var ErrNoMatch = fmt.Errorf("%w: no key matches the caller (ostiary key create w
 // concurrently.
 type Matched struct {
 	registry    *Registry
-	at          *replica.At[*value] // where the keys were found
-	credentials []*Credential       // in the order of the names of their keys
-	ends        time.Time           // of what the caller has shown; zero: never
-	doors       sync.Map            // of Through: *Matched by the name of the door
+	at          *documents.At[*value] // where the keys were found
+	credentials []*Credential         // in the order of the names of their keys
+	ends        time.Time             // of what the caller has shown; zero: never
+	doors       sync.Map              // of Through: *Matched by the name of the door
 }
 
 // Matching returns the keys whose [Match] fulfills accepts, for a caller who is known

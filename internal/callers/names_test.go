@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/internal/system"
+	"github.com/ostiary/ostiary/internal/engine/system"
 )
 
 // reading returns a key that reads the stores of a team.

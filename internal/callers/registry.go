@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/internal/derived"
-	"github.com/ostiary/ostiary/internal/replica"
-	"github.com/ostiary/ostiary/internal/system"
+	"github.com/ostiary/ostiary/internal/engine/documents"
+	"github.com/ostiary/ostiary/internal/engine/system"
+	"github.com/ostiary/ostiary/internal/tool/derived"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -41,7 +41,7 @@ type Options struct {
 type Registry struct {
 	engine    *ostiary.Engine
 	options   Options
-	decisions *derived.Cache[*replica.At[*value], decision, bool]
+	decisions *derived.Cache[*documents.At[*value], decision, bool]
 
 	documents *system.Documents[*value]
 	// unkeyed ends when the registry sees the first key, see Any.
@@ -77,9 +77,9 @@ func New(e *ostiary.Engine, o Options) *Registry {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	r := &Registry{engine: e, options: o, decisions: derived.New[*replica.At[*value], decision, bool](decisionsMax)}
+	r := &Registry{engine: e, options: o, decisions: derived.New[*documents.At[*value], decision, bool](decisionsMax)}
 	r.unkeyed, r.keyed = context.WithCancel(context.Background())
-	r.documents = system.NewDocuments(e, replica.Form[*value]{Kinds: []string{keyType}, Empty: empty,
+	r.documents = system.NewDocuments(e, documents.Form[*value]{Kinds: []string{keyType}, Empty: empty,
 		Apply: func(_ context.Context, old *value, changes []storage.Change) (*value, error) {
 			return r.apply(old, changes)
 		}})
@@ -175,17 +175,17 @@ func (v *value) remove(id string) {
 }
 
 // newest returns the keys at the newest revision, see [system.Documents.Newest].
-func (r *Registry) newest(ctx context.Context) (*replica.At[*value], error) {
+func (r *Registry) newest(ctx context.Context) (*documents.At[*value], error) {
 	return r.noted(r.documents.Newest(ctx))
 }
 
 // confirmed returns the keys at the newest revision, see [system.Documents.Confirmed].
-func (r *Registry) confirmed(ctx context.Context) (*replica.At[*value], error) {
+func (r *Registry) confirmed(ctx context.Context) (*documents.At[*value], error) {
 	return r.noted(r.documents.Confirmed(ctx))
 }
 
 // noted returns keys that were read, and notes whether there are any.
-func (r *Registry) noted(at *replica.At[*value], err error) (*replica.At[*value], error) {
+func (r *Registry) noted(at *documents.At[*value], err error) (*documents.At[*value], error) {
 	if at == nil && err == nil {
 		at = noKeys
 	}
@@ -196,7 +196,7 @@ func (r *Registry) noted(at *replica.At[*value], err error) (*replica.At[*value]
 }
 
 // noKeys is the value without a system store.
-var noKeys = &replica.At[*value]{Value: empty()}
+var noKeys = &documents.At[*value]{Value: empty()}
 
 // Secret returns the credential of a secret, or nil if no key has it, or only one that
 // has expired.
@@ -260,7 +260,7 @@ func (r *Registry) decide(ctx context.Context, d decision) (bool, error) {
 
 // decideAt returns the answer of the system store to a question. It remembers the answers
 // of the newest revision.
-func (r *Registry) decideAt(ctx context.Context, at *replica.At[*value], d decision) (bool, error) {
+func (r *Registry) decideAt(ctx context.Context, at *documents.At[*value], d decision) (bool, error) {
 	if yes, known := r.decisions.Get(at, d); known {
 		return yes, nil
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/internal/btree"
+	"github.com/ostiary/ostiary/internal/tool/btree"
 )
 
 // activityKind is the kind of the documents of activities, after documentPrefix.

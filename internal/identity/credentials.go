@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/internal/jsonread"
+	"github.com/ostiary/ostiary/internal/tool/jsonread"
 )
 
 // Types of credentials that the service itself uses. Other types are only kept.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/identity/settings"
-	"github.com/ostiary/ostiary/internal/btree"
-	"github.com/ostiary/ostiary/internal/replica"
+	"github.com/ostiary/ostiary/internal/engine/documents"
+	"github.com/ostiary/ostiary/internal/tool/btree"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -70,8 +70,8 @@ func (d *directory) edit() *directory {
 }
 
 // form describes how the documents of a deployment become its directory.
-func form(limits settings.LimitModel) replica.Form[*directory] {
-	f := replica.Form[*directory]{
+func form(limits settings.LimitModel) documents.Form[*directory] {
+	f := documents.Form[*directory]{
 		Kinds: []string{documentPrefix + revocationKind, documentPrefix + activityKind, documentPrefix + nonceKind},
 		Empty: func() *directory { return &directory{limits: limits} },
 		Apply: func(_ context.Context, old *directory, changes []storage.Change) (*directory, error) {

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/internal/btree"
 	"github.com/ostiary/ostiary/internal/identity/oauth1"
+	"github.com/ostiary/ostiary/internal/tool/btree"
 )
 
 // noncesMax is the largest number of nonces that are stored.

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/internal/btree"
+	"github.com/ostiary/ostiary/internal/engine/documents"
 	"github.com/ostiary/ostiary/internal/identity/token"
-	"github.com/ostiary/ostiary/internal/replica"
+	"github.com/ostiary/ostiary/internal/tool/btree"
 )
 
 // revocationKind is the kind of the documents of revocation events, after
@@ -172,7 +172,7 @@ func (s *Service) final(ctx context.Context, events ...Revocation) error {
 	if len(events) == 0 {
 		return nil
 	}
-	_, err = s.documents.Together(ctx, func(base *replica.At[*directory]) (w *ostiary.WriteRequest, next *directory, err error) {
+	_, err = s.documents.Together(ctx, func(base *documents.At[*directory]) (w *ostiary.WriteRequest, next *directory, err error) {
 		w = &ostiary.WriteRequest{}
 		for _, e := range events {
 			s.revoke(base.Value, w, e)

@@ -11,9 +11,9 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/identity/settings"
-	"github.com/ostiary/ostiary/internal/bench"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/identity/token"
+	"github.com/ostiary/ostiary/internal/workshop/bench"
 	"github.com/ostiary/ostiary/storage/memory"
 )
 

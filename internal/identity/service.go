@@ -8,10 +8,10 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/identity/settings"
-	"github.com/ostiary/ostiary/internal/derived"
+	"github.com/ostiary/ostiary/internal/engine/documents"
 	"github.com/ostiary/ostiary/internal/identity/password"
 	"github.com/ostiary/ostiary/internal/identity/token"
-	"github.com/ostiary/ostiary/internal/replica"
+	"github.com/ostiary/ostiary/internal/tool/derived"
 )
 
 // Service is one deployment: the records, grants and passwords of one store. Its
@@ -26,7 +26,7 @@ type Service struct {
 	options settings.Deployment
 	// compliance are the rules of options.
 	compliance compliance
-	documents  *replica.Replica[*directory]
+	documents  *documents.Replica[*directory]
 	// noncesMax bounds the nonces of signed requests that are stored.
 	noncesMax int
 	// guesses bounds wrong one-time passwords.
@@ -35,7 +35,7 @@ type Service struct {
 	pool     *password.Pool
 	verified *verified // nil without a cache
 	// expanded are the tokens that were validated at the newest revision.
-	expanded   *derived.Cache[*replica.At[*directory], expandedKey, *Token]
+	expanded   *derived.Cache[*documents.At[*directory], expandedKey, *Token]
 	activities activities
 }
 
@@ -66,9 +66,9 @@ func Open(ctx context.Context, store *ostiary.Store, o settings.Deployment) (*Se
 	if o.Limits == "" {
 		o.Limits = settings.FlatLimits
 	}
-	s := &Service{store: store, options: o, compliance: rules, documents: replica.New(store, form(o.Limits)),
+	s := &Service{store: store, options: o, compliance: rules, documents: documents.New(store, form(o.Limits)),
 		pool: password.NewPool(password.PoolOptions{Threads: o.HashThreads, QueueMax: o.HashQueueMax}), verified: newVerified(o.PasswordCache), noncesMax: noncesMax,
-		expanded: derived.New[*replica.At[*directory], expandedKey, *Token](expandedMax)}
+		expanded: derived.New[*documents.At[*directory], expandedKey, *Token](expandedMax)}
 	if err := s.installSchema(ctx); err != nil {
 		return nil, err
 	}
@@ -137,8 +137,8 @@ func (s *Service) together(ctx context.Context, p prepare) (*directory, error) {
 }
 
 // deciding returns the decision of a request: p, if the proof of the request holds.
-func (s *Service) deciding(ctx context.Context, p prepare) replica.Decide[*directory] {
-	return func(base *replica.At[*directory]) (*ostiary.WriteRequest, *directory, error) {
+func (s *Service) deciding(ctx context.Context, p prepare) documents.Decide[*directory] {
+	return func(base *documents.At[*directory]) (*ostiary.WriteRequest, *directory, error) {
 		if err := s.proven(ctx, base.Value); err != nil {
 			return nil, nil, err
 		}
@@ -151,7 +151,7 @@ func (s *Service) deciding(ctx context.Context, p prepare) replica.Decide[*direc
 	}
 }
 
-func changed(at *replica.At[*directory], err error) (*directory, error) {
+func changed(at *documents.At[*directory], err error) (*directory, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/identity/totp"
+	"github.com/ostiary/ostiary/internal/workshop/failing"
 	"github.com/ostiary/ostiary/storage/memory"
-	"github.com/ostiary/ostiary/workshop/failing"
 )
 
 // seed makes a credential with a seed of one-time passwords for a user.

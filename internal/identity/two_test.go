@@ -13,9 +13,9 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
+	"github.com/ostiary/ostiary/internal/workshop/wait"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/memory"
-	"github.com/ostiary/ostiary/workshop/wait"
 )
 
 // two returns the deployment twice: by two engines on one driver.

@@ -3,7 +3,7 @@ package content
 import (
 	"context"
 
-	"github.com/ostiary/ostiary/internal/turns"
+	"github.com/ostiary/ostiary/internal/tool/turns"
 	"github.com/ostiary/ostiary/policy/status"
 	"github.com/ostiary/ostiary/policy/value"
 )

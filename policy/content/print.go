@@ -1,6 +1,6 @@
 package content
 
-import "github.com/ostiary/ostiary/internal/xmlread"
+import "github.com/ostiary/ostiary/internal/tool/xmlread"
 
 // AppendXML appends the node as XML, without a declaration: the whole document of
 // a root, an element with everything in it, or the text of another node.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/internal/replica"
-	"github.com/ostiary/ostiary/internal/turns"
+	"github.com/ostiary/ostiary/internal/engine/documents"
+	"github.com/ostiary/ostiary/internal/tool/turns"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/function"
 	"github.com/ostiary/ostiary/storage"
@@ -94,7 +94,7 @@ type Domain struct {
 	// settings is what the domain was made with.
 	settings settings
 
-	replica *replica.Replica[*collection]
+	replica *documents.Replica[*collection]
 	past    pastRevisions
 	objects objectNames
 }
@@ -110,7 +110,7 @@ func open(ctx context.Context, e *ostiary.Engine, s *ostiary.Store, o Options) (
 		return nil, err
 	}
 	d := &Domain{store: s, turns: turns.Of(e.ShareTurn), options: o}
-	d.replica, d.past.making = replica.New(s, d.form()), make(chan struct{}, 1)
+	d.replica, d.past.making = documents.New(s, d.form()), make(chan struct{}, 1)
 	if d.settings, err = readSettings(doc.Body); err != nil {
 		return nil, err
 	}

@@ -8,16 +8,16 @@ import (
 	"sync"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/internal/replica"
+	"github.com/ostiary/ostiary/internal/engine/documents"
 	"github.com/ostiary/ostiary/storage"
 )
 
 // atRevision is a collection at one revision of its store.
-type atRevision = replica.At[*collection]
+type atRevision = documents.At[*collection]
 
 // form describes how the documents of a domain become a collection.
-func (d *Domain) form() replica.Form[*collection] {
-	return replica.Form[*collection]{
+func (d *Domain) form() documents.Form[*collection] {
+	return documents.Form[*collection]{
 		Kinds:  []string{policyKind, rootKind},
 		Empty:  func() *collection { return &collection{} },
 		Apply:  follow,

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/internal/turns"
+	"github.com/ostiary/ostiary/internal/tool/turns"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/status"
 	"github.com/ostiary/ostiary/policy/value"

@@ -13,7 +13,7 @@ import (
 	"sync"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/internal/turns"
+	"github.com/ostiary/ostiary/internal/tool/turns"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/message"
 	"github.com/ostiary/ostiary/policy/status"

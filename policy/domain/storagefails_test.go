@@ -9,11 +9,11 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/internal/workshop/failing"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/domain"
 	"github.com/ostiary/ostiary/policy/value"
 	"github.com/ostiary/ostiary/rel"
-	"github.com/ostiary/ostiary/workshop/failing"
 )
 
 // shaky is a domain over a driver whose operations fail. The domain has four

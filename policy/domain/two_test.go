@@ -5,11 +5,11 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/internal/workshop/wait"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/domain"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/memory"
-	"github.com/ostiary/ostiary/workshop/wait"
 )
 
 // two returns the default domains of two engines on one driver.

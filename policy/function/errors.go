@@ -3,7 +3,7 @@ package function
 import (
 	"github.com/ostiary/ostiary/policy/status"
 
-	"github.com/ostiary/ostiary/internal/turns"
+	"github.com/ostiary/ostiary/internal/tool/turns"
 )
 
 // processing returns an error with the status processing-error.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary/internal/golden"
+	"github.com/ostiary/ostiary/internal/workshop/golden"
 	"github.com/ostiary/ostiary/policy/content"
 	"github.com/ostiary/ostiary/policy/status"
 	"github.com/ostiary/ostiary/policy/value"

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/ostiary/ostiary/internal/jsonread"
-	"github.com/ostiary/ostiary/internal/lines"
+	"github.com/ostiary/ostiary/internal/tool/jsonread"
+	"github.com/ostiary/ostiary/internal/tool/lines"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/internal/literal"
 	"github.com/ostiary/ostiary/policy/value"

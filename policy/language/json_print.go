@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"unicode/utf8"
 
-	"github.com/ostiary/ostiary/internal/jsonread"
+	"github.com/ostiary/ostiary/internal/tool/jsonread"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/internal/literal"
 	"github.com/ostiary/ostiary/policy/value"

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ostiary/ostiary/internal/xmlread"
+	"github.com/ostiary/ostiary/internal/tool/xmlread"
 )
 
 // TestPositionsAreLinear reads policies on one line and on many, and counts the bytes

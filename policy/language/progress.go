@@ -3,7 +3,7 @@ package language
 import (
 	"context"
 
-	"github.com/ostiary/ostiary/internal/turns"
+	"github.com/ostiary/ostiary/internal/tool/turns"
 )
 
 // progress counts the work of a parser, which ends with its context and takes turns.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/ostiary/ostiary/internal/turns"
+	"github.com/ostiary/ostiary/internal/tool/turns"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/language"
 )

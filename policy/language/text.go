@@ -7,7 +7,7 @@ import (
 	"iter"
 	"maps"
 
-	"github.com/ostiary/ostiary/internal/jsonread"
+	"github.com/ostiary/ostiary/internal/tool/jsonread"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/function"
 	"github.com/ostiary/ostiary/policy/internal/literal"

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ostiary/ostiary/internal/nearest"
+	"github.com/ostiary/ostiary/internal/tool/nearest"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/value"
 )

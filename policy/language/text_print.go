@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/ostiary/ostiary/internal/jsonread"
+	"github.com/ostiary/ostiary/internal/tool/jsonread"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/function"
 	"github.com/ostiary/ostiary/policy/value"

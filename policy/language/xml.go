@@ -4,8 +4,8 @@ import (
 	"context"
 	"strings"
 
-	"github.com/ostiary/ostiary/internal/excerpt"
-	"github.com/ostiary/ostiary/internal/xmlread"
+	"github.com/ostiary/ostiary/internal/tool/excerpt"
+	"github.com/ostiary/ostiary/internal/tool/xmlread"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/internal/literal"
 	"github.com/ostiary/ostiary/policy/value"

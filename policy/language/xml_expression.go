@@ -1,7 +1,7 @@
 package language
 
 import (
-	"github.com/ostiary/ostiary/internal/xmlread"
+	"github.com/ostiary/ostiary/internal/tool/xmlread"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/internal/literal"
 )

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/ostiary/ostiary/internal/xmlread"
+	"github.com/ostiary/ostiary/internal/tool/xmlread"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/internal/literal"
 	"github.com/ostiary/ostiary/policy/value"

@@ -9,9 +9,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/ostiary/ostiary/internal/excerpt"
-	"github.com/ostiary/ostiary/internal/jsonread"
-	"github.com/ostiary/ostiary/internal/xmlread"
+	"github.com/ostiary/ostiary/internal/tool/excerpt"
+	"github.com/ostiary/ostiary/internal/tool/jsonread"
+	"github.com/ostiary/ostiary/internal/tool/xmlread"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/internal/literal"
 	"github.com/ostiary/ostiary/policy/status"

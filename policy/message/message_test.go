@@ -12,7 +12,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"github.com/ostiary/ostiary/internal/golden"
+	"github.com/ostiary/ostiary/internal/workshop/golden"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/message"
 	"github.com/ostiary/ostiary/policy/status"

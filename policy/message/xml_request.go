@@ -4,7 +4,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/ostiary/ostiary/internal/xmlread"
+	"github.com/ostiary/ostiary/internal/tool/xmlread"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/content"
 	"github.com/ostiary/ostiary/policy/internal/literal"

@@ -3,7 +3,7 @@ package message
 import (
 	"strings"
 
-	"github.com/ostiary/ostiary/internal/xmlread"
+	"github.com/ostiary/ostiary/internal/tool/xmlread"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/internal/literal"
 	"github.com/ostiary/ostiary/policy/status"

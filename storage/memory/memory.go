@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"github.com/ostiary/ostiary/internal/btree"
+	"github.com/ostiary/ostiary/internal/tool/btree"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/kv"
 )

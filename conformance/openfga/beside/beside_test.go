@@ -16,8 +16,8 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/conformance/openfga/servers"
 	"github.com/ostiary/ostiary/expr/cel"
-	"github.com/ostiary/ostiary/internal/bench"
-	"github.com/ostiary/ostiary/internal/bench/report"
+	"github.com/ostiary/ostiary/internal/workshop/bench"
+	"github.com/ostiary/ostiary/internal/workshop/bench/report"
 )
 
 // TestBeside runs both workloads against both. By default it is short, and shows

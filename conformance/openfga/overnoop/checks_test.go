@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary/conformance/openfga/servers"
-	"github.com/ostiary/ostiary/internal/bench"
+	"github.com/ostiary/ostiary/internal/workshop/bench"
 	"github.com/ostiary/ostiary/rel"
 )
 

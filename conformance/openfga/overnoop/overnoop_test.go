@@ -25,7 +25,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/ostiary/ostiary/conformance/openfga/servers"
-	"github.com/ostiary/ostiary/internal/bench"
+	"github.com/ostiary/ostiary/internal/workshop/bench"
 )
 
 // childEnv makes the test binary the gRPC server that does nothing, plainEnv

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/conformance/openfga/servers"
-	"github.com/ostiary/ostiary/internal/bench"
+	"github.com/ostiary/ostiary/internal/workshop/bench"
 	"github.com/ostiary/ostiary/rel"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/ostiary/ostiary/conformance/openfga/servers"
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/workshop/doortest"
+	"github.com/ostiary/ostiary/internal/workshop/doortest"
 )
 
 // TestScriptsOriginal runs the door's scripts against OpenFGA: they expect what

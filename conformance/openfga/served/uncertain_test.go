@@ -15,10 +15,10 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/openfga"
+	"github.com/ostiary/ostiary/internal/workshop/failing"
 	"github.com/ostiary/ostiary/schema"
 	ostiaryserver "github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage/memory"
-	"github.com/ostiary/ostiary/workshop/failing"
 )
 
 // TestUncertainWrite makes the storage fail during a write of the official Go SDK,

@@ -22,7 +22,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
-	ports "github.com/ostiary/ostiary/internal/bench/servers"
+	ports "github.com/ostiary/ostiary/internal/workshop/bench/servers"
 )
 
 // Server is a running server.

@@ -14,7 +14,7 @@ import (
 	"cmp"
 	"io/fs"
 
-	"github.com/ostiary/ostiary/internal/jsonread"
+	"github.com/ostiary/ostiary/internal/tool/jsonread"
 	"github.com/ostiary/ostiary/schema"
 )
 

@@ -3,7 +3,7 @@ package language
 import (
 	"testing"
 
-	"github.com/ostiary/ostiary/workshop/doortest"
+	"github.com/ostiary/ostiary/internal/workshop/doortest"
 )
 
 // TestVariants reads variants of a model in its JSON form, in which a member is

@@ -5,8 +5,8 @@ import (
 	"iter"
 	"time"
 
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/storage"
-	"github.com/ostiary/ostiary/storage/sharedlog"
 )
 
 // CutLog ends or restores the connection of the host to the log.

@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ostiary/ostiary/internal/cluster"
+	"github.com/ostiary/ostiary/internal/cluster/lease"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -82,8 +82,8 @@ func (n *Network) Delay() time.Duration {
 // Host returns a new host.
 func (n *Network) Host() *Host { return &Host{network: n, began: time.Now()} }
 
-// Host is a machine with one node, which can be paused. It is the [cluster.Link] and the
-// [cluster.Clock] of the node. All methods are safe for concurrent use.
+// Host is a machine with one node, which can be paused. It is the [lease.Link] and the
+// [lease.Clock] of the node. All methods are safe for concurrent use.
 type Host struct {
 	// Offset is what the clock of the host shows at the beginning, and Rate how fast it is
 	// compared with the time of the process; 0 means 1. They are set before the node
@@ -92,11 +92,11 @@ type Host struct {
 	Rate   float64
 	// Tamper, if it is not nil, may replace or drop the messages that the host sends. It
 	// returns the messages that are sent. It is set before the node starts.
-	Tamper func(m cluster.Message) []cluster.Message
+	Tamper func(m lease.Message) []lease.Message
 
 	network *Network
 	began   time.Time
-	node    atomic.Pointer[cluster.Node]
+	node    atomic.Pointer[lease.Node]
 
 	mu     sync.Mutex
 	paused chan struct{} // closed when the host goes on; nil while it runs
@@ -105,12 +105,12 @@ type Host struct {
 }
 
 var (
-	_ cluster.Link  = (*Host)(nil)
-	_ cluster.Clock = (*Host)(nil)
+	_ lease.Link  = (*Host)(nil)
+	_ lease.Clock = (*Host)(nil)
 )
 
 // Attach makes a node, which has started, reachable on the host.
-func (h *Host) Attach(n *cluster.Node) {
+func (h *Host) Attach(n *lease.Node) {
 	h.node.Store(n)
 	h.network.mu.Lock()
 	defer h.network.mu.Unlock()
@@ -157,7 +157,7 @@ func (h *Host) waitUntil(ctx context.Context) error {
 	}
 }
 
-// Now implements [cluster.Clock]. While the host is paused it does not return.
+// Now implements [lease.Clock]. While the host is paused it does not return.
 func (h *Host) Now() time.Duration {
 	h.wait()
 	passed := time.Since(h.began)
@@ -175,7 +175,7 @@ func (h *Host) Opened() int {
 }
 
 // find returns the host of a peer.
-func (n *Network) find(p cluster.Peer) *Host {
+func (n *Network) find(p lease.Peer) *Host {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.hosts[p.ID]
@@ -200,8 +200,8 @@ func (h *Host) reach(ctx context.Context, to *Host) error {
 	return nil
 }
 
-// Follow implements [cluster.Link].
-func (h *Host) Follow(ctx context.Context, to cluster.Peer, hello cluster.Hello) (cluster.Stream, error) {
+// Follow implements [lease.Link].
+func (h *Host) Follow(ctx context.Context, to lease.Peer, hello lease.Hello) (lease.Stream, error) {
 	other := h.network.find(to)
 	if other == nil {
 		return nil, fmt.Errorf("node %x: %w", to.ID[:4], errCut)
@@ -228,8 +228,8 @@ func (h *Host) Follow(ctx context.Context, to cluster.Peer, hello cluster.Hello)
 	return near, nil
 }
 
-// HandOver implements [cluster.Link].
-func (h *Host) HandOver(ctx context.Context, to cluster.Peer, m cluster.HandOver) error {
+// HandOver implements [lease.Link].
+func (h *Host) HandOver(ctx context.Context, to lease.Peer, m lease.HandOver) error {
 	other := h.network.find(to)
 	if other == nil {
 		return fmt.Errorf("node %x: %w", to.ID[:4], errCut)
@@ -246,7 +246,7 @@ func (h *Host) HandOver(ctx context.Context, to cluster.Peer, m cluster.HandOver
 
 // parcel is a message that arrives at a time.
 type parcel struct {
-	message cluster.Message
+	message lease.Message
 	due     time.Time
 }
 
@@ -259,10 +259,10 @@ type stream struct {
 	last     time.Time // when the last parcel arrives at the earliest
 }
 
-// Send implements [cluster.Stream].
-func (s *stream) Send(m cluster.Message) error {
+// Send implements [lease.Stream].
+func (s *stream) Send(m lease.Message) error {
 	s.from.wait()
-	messages := []cluster.Message{m}
+	messages := []lease.Message{m}
 	if s.from.Tamper != nil {
 		messages = s.from.Tamper(m)
 	}
@@ -281,8 +281,8 @@ func (s *stream) Send(m cluster.Message) error {
 	return nil
 }
 
-// Recv implements [cluster.Stream].
-func (s *stream) Recv() (cluster.Message, error) {
+// Recv implements [lease.Stream].
+func (s *stream) Recv() (lease.Message, error) {
 	var p parcel
 	select {
 	case p = <-s.in:
@@ -318,7 +318,7 @@ func (s *stream) Recv() (cluster.Message, error) {
 	}
 }
 
-// Close implements [cluster.Stream].
+// Close implements [lease.Stream].
 func (s *stream) Close() error {
 	s.cancel(io.EOF)
 	return nil

@@ -8,10 +8,10 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
-	"github.com/ostiary/ostiary/internal/cluster"
+	"github.com/ostiary/ostiary/internal/cluster/lease"
 	"github.com/ostiary/ostiary/internal/cluster/link/wire"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/server"
-	"github.com/ostiary/ostiary/storage/sharedlog"
 )
 
 // BenchmarkRoundTrip measures what a link adds to gRPC, over TLS on loopback: a question
@@ -34,11 +34,11 @@ func BenchmarkRoundTrip(b *testing.B) {
 				if err != nil {
 					return
 				}
-				_ = served.Send(cluster.Grant{Number: m.(cluster.Renew).Number})
+				_ = served.Send(lease.Grant{Number: m.(lease.Renew).Number})
 			}
 		}()
 		for b.Loop() {
-			if err := stream.Send(cluster.Renew{Number: 1}); err != nil {
+			if err := stream.Send(lease.Renew{Number: 1}); err != nil {
 				b.Fatal(err)
 			}
 			if _, err := stream.Recv(); err != nil {

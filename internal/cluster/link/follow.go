@@ -11,10 +11,10 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
-	"github.com/ostiary/ostiary/internal/cluster"
+	"github.com/ostiary/ostiary/internal/cluster/lease"
 	"github.com/ostiary/ostiary/internal/cluster/link/wire"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/storage"
-	"github.com/ostiary/ostiary/storage/sharedlog"
 )
 
 // errClosed is the error of a stream that this node has closed.
@@ -75,8 +75,8 @@ type holderStream struct {
 	cancel context.CancelCauseFunc
 }
 
-// Send implements [cluster.Stream].
-func (s *holderStream) Send(m cluster.Message) error {
+// Send implements [lease.Stream].
+func (s *holderStream) Send(m lease.Message) error {
 	if s.ctx.Err() != nil {
 		return context.Cause(s.ctx)
 	}
@@ -87,8 +87,8 @@ func (s *holderStream) Send(m cluster.Message) error {
 	return s.stream.Send(out)
 }
 
-// Recv implements [cluster.Stream].
-func (s *holderStream) Recv() (cluster.Message, error) {
+// Recv implements [lease.Stream].
+func (s *holderStream) Recv() (lease.Message, error) {
 	m, err := s.stream.Recv()
 	if err != nil {
 		if s.ctx.Err() != nil {
@@ -99,14 +99,14 @@ func (s *holderStream) Recv() (cluster.Message, error) {
 	return followerIn(m)
 }
 
-// Close implements [cluster.Stream].
+// Close implements [lease.Stream].
 func (s *holderStream) Close() error {
 	s.cancel(errClosed)
 	return nil
 }
 
-// Follow implements [cluster.Link].
-func (l *Link) Follow(ctx context.Context, to cluster.Peer, hello cluster.Hello) (cluster.Stream, error) {
+// Follow implements [lease.Link].
+func (l *Link) Follow(ctx context.Context, to lease.Peer, hello lease.Hello) (lease.Stream, error) {
 	p, err := l.peer(to)
 	if err != nil {
 		return nil, err
@@ -129,15 +129,15 @@ func (l *Link) Follow(ctx context.Context, to cluster.Peer, hello cluster.Hello)
 // followerStream is the follower's end of a stream.
 type followerStream struct {
 	link     *Link
-	to       cluster.Peer
+	to       lease.Peer
 	stream   grpc.BidiStreamingClient[wire.FollowerMessage, wire.HolderMessage]
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	verified bool // of Recv: the identity of the other node was checked
 }
 
-// Send implements [cluster.Stream].
-func (s *followerStream) Send(m cluster.Message) error {
+// Send implements [lease.Stream].
+func (s *followerStream) Send(m lease.Message) error {
 	out, err := followerOut(m)
 	if err != nil {
 		return err
@@ -145,8 +145,8 @@ func (s *followerStream) Send(m cluster.Message) error {
 	return received(s.to, s.stream.Send(out))
 }
 
-// Recv implements [cluster.Stream].
-func (s *followerStream) Recv() (cluster.Message, error) {
+// Recv implements [lease.Stream].
+func (s *followerStream) Recv() (lease.Message, error) {
 	if err := s.verify(); err != nil {
 		return nil, err
 	}
@@ -175,7 +175,7 @@ func (s *followerStream) verify() error {
 
 // verifyHeader waits for the header of a stream and checks it. If the stream ends
 // without one, it does nothing, because Recv then returns why.
-func (l *Link) verifyHeader(s interface{ Header() (metadata.MD, error) }, to cluster.Peer) error {
+func (l *Link) verifyHeader(s interface{ Header() (metadata.MD, error) }, to lease.Peer) error {
 	md, err := s.Header()
 	if err != nil || len(md.Get(identityHeader)) == 0 && md.Len() == 0 {
 		return received(to, err)
@@ -183,14 +183,14 @@ func (l *Link) verifyHeader(s interface{ Header() (metadata.MD, error) }, to clu
 	return l.verifyAnswer(md, to)
 }
 
-// Close implements [cluster.Stream].
+// Close implements [lease.Stream].
 func (s *followerStream) Close() error {
 	s.cancel(errClosed)
 	return nil
 }
 
-// HandOver implements [cluster.Link].
-func (l *Link) HandOver(ctx context.Context, to cluster.Peer, h cluster.HandOver) error {
+// HandOver implements [lease.Link].
+func (l *Link) HandOver(ctx context.Context, to lease.Peer, h lease.HandOver) error {
 	p, err := l.peer(to)
 	if err != nil {
 		return err
@@ -227,7 +227,7 @@ func (s service) HandOver(ctx context.Context, m *wire.HandOverRequest) (*wire.H
 	return &wire.HandOverResponse{}, node.TakeOver(ctx, h.From, h)
 }
 
-func handOverIn(m *wire.HandOverRequest, from cluster.Peer) (h cluster.HandOver, err error) {
+func handOverIn(m *wire.HandOverRequest, from lease.Peer) (h lease.HandOver, err error) {
 	if h.From, err = sender(m.GetFrom(), from); err != nil {
 		return h, err
 	}
@@ -250,31 +250,31 @@ func handOverIn(m *wire.HandOverRequest, from cluster.Peer) (h cluster.HandOver,
 		if err != nil {
 			return h, err
 		}
-		h.Leased = append(h.Leased, cluster.Leased{Node: node, Remaining: time.Duration(leased.GetRemainingNanoseconds())})
+		h.Leased = append(h.Leased, lease.Leased{Node: node, Remaining: time.Duration(leased.GetRemainingNanoseconds())})
 	}
 	return h, nil
 }
 
 // sender returns the node in a message, which must be the one that was authenticated.
 // The address is that of the registry.
-func sender(m *wire.Peer, from cluster.Peer) (cluster.Peer, error) {
+func sender(m *wire.Peer, from lease.Peer) (lease.Peer, error) {
 	p, err := peerIn(m)
 	if err == nil && (p.ID != from.ID || p.Start != from.Start) {
-		err = fmt.Errorf("%w: a message names start %d of node %s, but start %d of node %s sent it", cluster.ErrPeer, p.Start, p.ID, from.Start, from.ID)
+		err = fmt.Errorf("%w: a message names start %d of node %s, but start %d of node %s sent it", lease.ErrPeer, p.Start, p.ID, from.Start, from.ID)
 	}
 	return from, err
 }
 
-func helloOut(h cluster.Hello) *wire.Hello {
+func helloOut(h lease.Hello) *wire.Hello {
 	return &wire.Hello{Version: h.Version, Cluster: h.Cluster[:], Node: peerOut(h.Node), To: peerOut(h.To), Epoch: h.Epoch, Settings: &wire.Settings{
 		HolderLeaseNanoseconds: int64(h.Settings.HolderLease), ReadLeaseNanoseconds: int64(h.Settings.ReadLease), Acknowledge: uint32(h.Settings.Acknowledge)}}
 }
 
-func helloIn(m *wire.Hello, from cluster.Peer) (h cluster.Hello, err error) {
+func helloIn(m *wire.Hello, from lease.Peer) (h lease.Hello, err error) {
 	if m == nil {
-		return h, fmt.Errorf("%w: node %s: the first message of a stream is no hello", cluster.ErrPeer, from.ID)
+		return h, fmt.Errorf("%w: node %s: the first message of a stream is no hello", lease.ErrPeer, from.ID)
 	}
-	h = cluster.Hello{Version: m.GetVersion(), Epoch: m.GetEpoch(), Settings: sharedlog.Settings{
+	h = lease.Hello{Version: m.GetVersion(), Epoch: m.GetEpoch(), Settings: sharedlog.Settings{
 		HolderLease: time.Duration(m.GetSettings().GetHolderLeaseNanoseconds()), ReadLease: time.Duration(m.GetSettings().GetReadLeaseNanoseconds()),
 		Acknowledge: sharedlog.Acknowledge(min(m.GetSettings().GetAcknowledge(), math.MaxUint8))}}
 	if h.Node, err = sender(m.GetNode(), from); err != nil {
@@ -289,7 +289,7 @@ func helloIn(m *wire.Hello, from cluster.Peer) (h cluster.Hello, err error) {
 
 func clusterIn(id []byte) (sharedlog.ClusterID, error) {
 	if len(id) != len(sharedlog.ClusterID{}) {
-		return sharedlog.ClusterID{}, fmt.Errorf("%w: a cluster id of %d bytes, expected %d", cluster.ErrPeer, len(id), len(sharedlog.ClusterID{}))
+		return sharedlog.ClusterID{}, fmt.Errorf("%w: a cluster id of %d bytes, expected %d", lease.ErrPeer, len(id), len(sharedlog.ClusterID{}))
 	}
 	return sharedlog.ClusterID(id), nil
 }
@@ -300,56 +300,56 @@ func positionOut(p sharedlog.Position) *wire.Position {
 
 func positionIn(m *wire.Position) (sharedlog.Position, error) {
 	if n := len(m.GetHash()); n != len(storage.Hash{}) {
-		return sharedlog.Position{}, fmt.Errorf("%w: a hash of %d bytes, expected %d", cluster.ErrPeer, n, len(storage.Hash{}))
+		return sharedlog.Position{}, fmt.Errorf("%w: a hash of %d bytes, expected %d", lease.ErrPeer, n, len(storage.Hash{}))
 	}
 	return sharedlog.Position{Sequence: m.GetSequence(), Hash: storage.Hash(m.GetHash())}, nil
 }
 
 // followerOut returns a message of a follower.
-func followerOut(m cluster.Message) (*wire.FollowerMessage, error) {
+func followerOut(m lease.Message) (*wire.FollowerMessage, error) {
 	switch m := m.(type) {
-	case cluster.Renew:
+	case lease.Renew:
 		return &wire.FollowerMessage{Message: &wire.FollowerMessage_Renew{Renew: &wire.Renew{Number: m.Number, Applied: m.Applied}}}, nil
-	case cluster.Applied:
+	case lease.Applied:
 		return &wire.FollowerMessage{Message: &wire.FollowerMessage_Applied{Applied: positionOut(m.Position)}}, nil
-	case cluster.GiveUp:
+	case lease.GiveUp:
 		return &wire.FollowerMessage{Message: &wire.FollowerMessage_GiveUpEpoch{GiveUpEpoch: m.Epoch}}, nil
 	}
 	return nil, fmt.Errorf("a follower does not send a %T", m)
 }
 
-func followerIn(m *wire.FollowerMessage) (cluster.Message, error) {
+func followerIn(m *wire.FollowerMessage) (lease.Message, error) {
 	switch of := m.GetMessage().(type) {
 	case *wire.FollowerMessage_Renew:
-		return cluster.Renew{Number: of.Renew.GetNumber(), Applied: of.Renew.GetApplied()}, nil
+		return lease.Renew{Number: of.Renew.GetNumber(), Applied: of.Renew.GetApplied()}, nil
 	case *wire.FollowerMessage_Applied:
 		p, err := positionIn(of.Applied)
-		return cluster.Applied{Position: p}, err
+		return lease.Applied{Position: p}, err
 	case *wire.FollowerMessage_GiveUpEpoch:
-		return cluster.GiveUp{Epoch: of.GiveUpEpoch}, nil
+		return lease.GiveUp{Epoch: of.GiveUpEpoch}, nil
 	}
-	return nil, fmt.Errorf("%w: a message that no follower sends", cluster.ErrPeer)
+	return nil, fmt.Errorf("%w: a message that no follower sends", lease.ErrPeer)
 }
 
 // holderOut returns a message of the holder.
-func holderOut(m cluster.Message) (*wire.HolderMessage, error) {
+func holderOut(m lease.Message) (*wire.HolderMessage, error) {
 	switch m := m.(type) {
-	case cluster.Segment:
+	case lease.Segment:
 		return &wire.HolderMessage{Message: &wire.HolderMessage_Segment{Segment: &wire.Segment{Position: positionOut(m.Position), Bytes: m.Bytes, Secrets: m.Secrets}}}, nil
-	case cluster.Grant:
+	case lease.Grant:
 		return &wire.HolderMessage{Message: &wire.HolderMessage_Grant{Grant: &wire.Grant{
 			Number: m.Number, Epoch: m.Epoch, Renewals: m.Renewals, Head: positionOut(m.Head), DurationNanoseconds: int64(m.Duration)}}}, nil
-	case cluster.GiveUp:
+	case lease.GiveUp:
 		return &wire.HolderMessage{Message: &wire.HolderMessage_GiveUpEpoch{GiveUpEpoch: m.Epoch}}, nil
 	}
 	return nil, fmt.Errorf("a holder does not send a %T", m)
 }
 
-func holderIn(m *wire.HolderMessage) (cluster.Message, error) {
+func holderIn(m *wire.HolderMessage) (lease.Message, error) {
 	switch of := m.GetMessage().(type) {
 	case *wire.HolderMessage_Segment:
 		p, err := positionIn(of.Segment.GetPosition())
-		s := cluster.Segment{Passed: sharedlog.Passed{Record: sharedlog.Record{Position: p}, Secrets: of.Segment.GetSecrets()}}
+		s := lease.Segment{Passed: sharedlog.Passed{Record: sharedlog.Record{Position: p}, Secrets: of.Segment.GetSecrets()}}
 		if len(of.Segment.GetBytes()) > 0 {
 			s.Bytes = of.Segment.GetBytes()
 		}
@@ -357,9 +357,9 @@ func holderIn(m *wire.HolderMessage) (cluster.Message, error) {
 	case *wire.HolderMessage_Grant:
 		g := of.Grant
 		p, err := positionIn(g.GetHead())
-		return cluster.Grant{Number: g.GetNumber(), Epoch: g.GetEpoch(), Renewals: g.GetRenewals(), Head: p, Duration: time.Duration(g.GetDurationNanoseconds())}, err
+		return lease.Grant{Number: g.GetNumber(), Epoch: g.GetEpoch(), Renewals: g.GetRenewals(), Head: p, Duration: time.Duration(g.GetDurationNanoseconds())}, err
 	case *wire.HolderMessage_GiveUpEpoch:
-		return cluster.GiveUp{Epoch: of.GiveUpEpoch}, nil
+		return lease.GiveUp{Epoch: of.GiveUpEpoch}, nil
 	}
-	return nil, fmt.Errorf("%w: a message that is neither a segment nor a grant", cluster.ErrPeer)
+	return nil, fmt.Errorf("%w: a message that is neither a segment nor a grant", lease.ErrPeer)
 }

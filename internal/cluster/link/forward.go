@@ -16,19 +16,19 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/internal/cluster"
+	"github.com/ostiary/ostiary/internal/cluster/lease"
 	"github.com/ostiary/ostiary/internal/cluster/link/wire"
 	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage"
 )
 
 // Target returns a node as the receiver of forwarded requests.
-func (l *Link) Target(to cluster.Peer) server.Target { return target{l, to} }
+func (l *Link) Target(to lease.Peer) server.Target { return target{l, to} }
 
 // target implements [server.Target].
 type target struct {
 	link *Link
-	to   cluster.Peer
+	to   lease.Peer
 }
 
 // exchange is a forwarded request at the node that forwards it.
@@ -84,7 +84,7 @@ func (x *exchange) receive() (*wire.ForwardResponse, error) {
 		return nil, x.failed(err)
 	}
 	if len(m.GetBody()) > PartBytesMax {
-		return nil, fmt.Errorf("%w: a part of a response has %d bytes, expected at most %d (PartBytesMax)", cluster.ErrPeer, len(m.GetBody()), PartBytesMax)
+		return nil, fmt.Errorf("%w: a part of a response has %d bytes, expected at most %d (PartBytesMax)", lease.ErrPeer, len(m.GetBody()), PartBytesMax)
 	}
 	node, _ := x.link.attached()
 	if node == nil {
@@ -103,7 +103,7 @@ func (x *exchange) failed(err error) error {
 		err = io.ErrUnexpectedEOF
 	}
 	err = received(x.to, err)
-	if errors.Is(err, cluster.ErrPeer) || errors.Is(err, errNotReady) {
+	if errors.Is(err, lease.ErrPeer) || errors.Is(err, errNotReady) {
 		return fmt.Errorf("%w: %w", server.ErrNotBegun, err)
 	}
 	return err
@@ -126,7 +126,7 @@ func (x *exchange) head() (*wire.ResponseHead, error) {
 
 // broken returns the error of a part at a wrong place.
 func (x *exchange) broken(m *wire.ForwardResponse) error {
-	return fmt.Errorf("%w: node %s: a response has a %T at a wrong place", cluster.ErrPeer, x.to.ID, m.GetPart())
+	return fmt.Errorf("%w: node %s: a response has a %T at a wrong place", lease.ErrPeer, x.to.ID, m.GetPart())
 }
 
 // HTTP implements [server.Target].
@@ -240,7 +240,7 @@ func (x *exchange) answer() (server.Answer, error) {
 		switch of := m.GetPart().(type) {
 		case *wire.ForwardResponse_Body:
 			if out.Message = append(out.Message, of.Body...); len(out.Message) > MessageBytesMax {
-				return server.Answer{}, fmt.Errorf("%w: node %s: an answer has more than %d bytes (MessageBytesMax)", cluster.ErrPeer, x.to.ID, MessageBytesMax)
+				return server.Answer{}, fmt.Errorf("%w: node %s: an answer has more than %d bytes (MessageBytesMax)", lease.ErrPeer, x.to.ID, MessageBytesMax)
 			}
 		case *wire.ForwardResponse_End:
 			out.Err, err = statusIn(of.End.GetStatus())
@@ -259,7 +259,7 @@ func (s service) Forward(stream grpc.BidiStreamingServer[wire.ForwardRequest, wi
 	}
 	head := m.GetHead()
 	if head == nil {
-		return fmt.Errorf("%w: the first part of a forwarded request is no head", cluster.ErrPeer)
+		return fmt.Errorf("%w: the first part of a forwarded request is no head", lease.ErrPeer)
 	}
 	as, err := headIn(head)
 	if err != nil {
@@ -289,7 +289,7 @@ func (s service) Forward(stream grpc.BidiStreamingServer[wire.ForwardRequest, wi
 	case *wire.RequestHead_Call:
 		return h.call(ctx, of.Call)
 	}
-	return fmt.Errorf("%w: a forwarded request that is neither one of HTTP nor a call", cluster.ErrPeer)
+	return fmt.Errorf("%w: a forwarded request that is neither one of HTTP nor a call", lease.ErrPeer)
 }
 
 // handling is a forwarded request at the node that runs it.
@@ -317,7 +317,7 @@ func (h *handling) end(text []byte) error {
 func (h *handling) http(ctx context.Context, m *wire.HTTPRequest) error {
 	at, err := url.ParseRequestURI(m.GetTarget())
 	if err != nil {
-		return fmt.Errorf("%w: a forwarded request for an invalid target: %w", cluster.ErrPeer, err)
+		return fmt.Errorf("%w: a forwarded request for an invalid target: %w", lease.ErrPeer, err)
 	}
 	r := (&http.Request{
 		Method: m.GetMethod(), URL: at, Host: m.GetHost(), RequestURI: m.GetTarget(), RemoteAddr: h.as.Remote,
@@ -348,7 +348,7 @@ func (h *handling) call(ctx context.Context, m *wire.Call) error {
 		return err
 	}
 	if len(message) > MessageBytesMax {
-		return fmt.Errorf("%w: a forwarded call has more than %d bytes (MessageBytesMax)", cluster.ErrPeer, MessageBytesMax)
+		return fmt.Errorf("%w: a forwarded call has more than %d bytes (MessageBytesMax)", lease.ErrPeer, MessageBytesMax)
 	}
 	c.Message = message
 	a, err := h.receiver.InvokeForwarded(ctx, c, h.as)
@@ -399,7 +399,7 @@ func (b *body) next() ([]byte, error) {
 	}
 	part, ok := m.GetPart().(*wire.ForwardRequest_Body)
 	if !ok || len(part.Body) > PartBytesMax {
-		return nil, fmt.Errorf("%w: a part of a request is no body of at most %d bytes (PartBytesMax)", cluster.ErrPeer, PartBytesMax)
+		return nil, fmt.Errorf("%w: a part of a request is no body of at most %d bytes (PartBytesMax)", lease.ErrPeer, PartBytesMax)
 	}
 	return part.Body, nil
 }
@@ -488,14 +488,14 @@ func headOut(as server.Forwarded) *wire.RequestHead {
 
 func headIn(m *wire.RequestHead) (as server.Forwarded, err error) {
 	if n := len(m.GetKey()); n == 0 || n%len(server.KeyID{}) != 0 {
-		return as, fmt.Errorf("%w: the ids of keys have %d bytes, expected a multiple of %d", cluster.ErrPeer, n, len(server.KeyID{}))
+		return as, fmt.Errorf("%w: the ids of keys have %d bytes, expected a multiple of %d", lease.ErrPeer, n, len(server.KeyID{}))
 	}
 	var keys []server.KeyID
 	for id := range slices.Chunk(m.GetKey(), len(server.KeyID{})) {
 		keys = append(keys, server.KeyID(id))
 	}
 	if n := len(m.GetRequestNode()); n != len(storage.NodeID{}) {
-		return as, fmt.Errorf("%w: a node id of %d bytes, expected %d", cluster.ErrPeer, n, len(storage.NodeID{}))
+		return as, fmt.Errorf("%w: a node id of %d bytes, expected %d", lease.ErrPeer, n, len(storage.NodeID{}))
 	}
 	return server.Forwarded{
 		Door: m.GetDoor(), Keys: keys,
@@ -544,7 +544,7 @@ func statusIn(text []byte) (error, error) {
 	}
 	m := status.New(0, "").Proto()
 	if err := proto.Unmarshal(text, m); err != nil {
-		return nil, fmt.Errorf("%w: the status of a call: %w", cluster.ErrPeer, err)
+		return nil, fmt.Errorf("%w: the status of a call: %w", lease.ErrPeer, err)
 	}
 	return status.ErrorProto(m), nil
 }

@@ -18,10 +18,10 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/internal/cluster"
+	"github.com/ostiary/ostiary/internal/cluster/lease"
+	"github.com/ostiary/ostiary/internal/workshop/wait"
 	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage"
-	"github.com/ostiary/ostiary/workshop/wait"
 )
 
 // forwarded has every field.
@@ -217,7 +217,7 @@ func TestForwardNotBegun(t *testing.T) {
 	r := newRig(t)
 	one, two, stranger := r.start(t, 1), r.start(t, 2), r.start(t, 3, change{quiet: true})
 	begun := errors.New("disk")
-	ask := func(from *node, to cluster.Peer) error {
+	ask := func(from *node, to lease.Peer) error {
 		w := httptest.NewRecorder()
 		err := from.Target(to).HTTP(w, httptest.NewRequestWithContext(t.Context(), "POST", "/", strings.NewReader("body")), forwarded)
 		if w.Body.Len() > 0 || len(w.Header()) > 0 {

@@ -13,8 +13,8 @@ import (
 
 	"google.golang.org/grpc/credentials"
 
-	"github.com/ostiary/ostiary/internal/addresses"
 	"github.com/ostiary/ostiary/internal/cluster/certificate"
+	"github.com/ostiary/ostiary/internal/tool/addresses"
 )
 
 // gate counts the connections of other nodes, and knows the certificates of all

@@ -14,19 +14,19 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/ostiary/ostiary/internal/cluster"
 	"github.com/ostiary/ostiary/internal/cluster/certificate"
+	"github.com/ostiary/ostiary/internal/cluster/lease"
 	"github.com/ostiary/ostiary/internal/cluster/link/wire"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage"
-	"github.com/ostiary/ostiary/storage/sharedlog"
 )
 
 // identityHeader is the header of calls and responses with a [wire.Identity].
 const identityHeader = "ostiary-node-bin"
 
 // identity returns the header of this node for another one.
-func (l *Link) identity(to cluster.Peer) (metadata.MD, error) {
+func (l *Link) identity(to lease.Peer) (metadata.MD, error) {
 	b, err := proto.Marshal(&wire.Identity{
 		VersionMin: l.opts.versionMin, VersionMax: l.opts.versionMax,
 		Cluster: l.opts.Cluster[:], From: peerOut(l.opts.Self), To: peerOut(to),
@@ -36,14 +36,14 @@ func (l *Link) identity(to cluster.Peer) (metadata.MD, error) {
 
 // readIdentity checks the header of another node, and returns the node. The
 // certificate and the registry are not checked yet.
-func (l *Link) readIdentity(md metadata.MD) (cluster.Peer, error) {
+func (l *Link) readIdentity(md metadata.MD) (lease.Peer, error) {
 	values := md.Get(identityHeader)
 	if len(values) != 1 {
-		return cluster.Peer{}, fmt.Errorf("%w: %d headers %s, expected one", cluster.ErrPeer, len(values), identityHeader)
+		return lease.Peer{}, fmt.Errorf("%w: %d headers %s, expected one", lease.ErrPeer, len(values), identityHeader)
 	}
 	var m wire.Identity
 	if err := proto.Unmarshal([]byte(values[0]), &m); err != nil {
-		return cluster.Peer{}, fmt.Errorf("%w: header %s: %w", cluster.ErrPeer, identityHeader, err)
+		return lease.Peer{}, fmt.Errorf("%w: header %s: %w", lease.ErrPeer, identityHeader, err)
 	}
 	from, err := peerIn(m.GetFrom())
 	if err != nil {
@@ -55,7 +55,7 @@ func (l *Link) readIdentity(md metadata.MD) (cluster.Peer, error) {
 	}
 	self := l.opts.Self
 	refuse := func(format string, args ...any) error {
-		return fmt.Errorf("%w: node %s: %s", cluster.ErrPeer, from.ID, fmt.Sprintf(format, args...))
+		return fmt.Errorf("%w: node %s: %s", lease.ErrPeer, from.ID, fmt.Sprintf(format, args...))
 	}
 	switch {
 	case m.GetVersionMin() > l.opts.versionMax || m.GetVersionMax() < l.opts.versionMin:
@@ -80,7 +80,7 @@ func (l *Link) readIdentity(md metadata.MD) (cluster.Peer, error) {
 // admit checks who calls, and returns the record of the node with the address of the
 // registry. The host of that address must be in the certificate: a node cannot call in
 // the name of another one.
-func (l *Link) admit(ctx context.Context) (cluster.Peer, error) {
+func (l *Link) admit(ctx context.Context) (lease.Peer, error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	from, err := l.readIdentity(md)
 	if err != nil {
@@ -92,7 +92,7 @@ func (l *Link) admit(ctx context.Context) (cluster.Peer, error) {
 	}
 	from.Address = n.Address
 	if _, err := CheckCaller(ctx, from.ID.String(), n.Address); err != nil {
-		return from, fmt.Errorf("%w: %w", cluster.ErrPeer, err)
+		return from, fmt.Errorf("%w: %w", lease.ErrPeer, err)
 	}
 	return from, nil
 }
@@ -126,8 +126,8 @@ func CheckCaller(ctx context.Context, id, address string) (named bool, err error
 type fromKey struct{}
 
 // calling returns the node that calls.
-func calling(ctx context.Context) cluster.Peer {
-	from, _ := ctx.Value(fromKey{}).(cluster.Peer)
+func calling(ctx context.Context) lease.Peer {
+	from, _ := ctx.Value(fromKey{}).(lease.Peer)
 	return from
 }
 
@@ -192,13 +192,13 @@ func (l *Link) admitCall(ctx context.Context, request any, handler grpc.UnaryHan
 
 // verifyAnswer checks the header of a response: it must be from the node that was
 // called.
-func (l *Link) verifyAnswer(md metadata.MD, to cluster.Peer) error {
+func (l *Link) verifyAnswer(md metadata.MD, to lease.Peer) error {
 	from, err := l.readIdentity(md)
 	if err != nil {
 		return err
 	}
 	if from.ID != to.ID || from.Start != to.Start {
-		return fmt.Errorf("%w: start %d of node %s answers at %s, expected start %d of node %s", cluster.ErrPeer, from.Start, from.ID, to.Address, to.Start, to.ID)
+		return fmt.Errorf("%w: start %d of node %s answers at %s, expected start %d of node %s", lease.ErrPeer, from.Start, from.ID, to.Address, to.Start, to.ID)
 	}
 	return nil
 }
@@ -208,7 +208,7 @@ var kinds = []struct {
 	err  error
 	code codes.Code
 }{
-	{cluster.ErrPeer, codes.PermissionDenied},
+	{lease.ErrPeer, codes.PermissionDenied},
 	{server.ErrNotBegun, codes.FailedPrecondition},
 	{sharedlog.ErrSwap, codes.AlreadyExists},
 	{errNotReady, codes.Aborted},
@@ -234,7 +234,7 @@ func failure(err error) error {
 
 // remoteError is the error of another node, or of the connection to it.
 type remoteError struct {
-	to   cluster.Peer
+	to   lease.Peer
 	kind error // one of kinds, or nil
 	text string
 }
@@ -248,7 +248,7 @@ func (e *remoteError) Error() string {
 func (e *remoteError) Unwrap() error { return e.kind }
 
 // received returns the error of a call to another node.
-func received(to cluster.Peer, err error) error {
+func received(to lease.Peer, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -264,15 +264,15 @@ func received(to cluster.Peer, err error) error {
 	return &remoteError{to, nil, s.Message()}
 }
 
-func peerOut(p cluster.Peer) *wire.Peer {
+func peerOut(p lease.Peer) *wire.Peer {
 	return &wire.Peer{Id: p.ID[:], Start: p.Start, Address: p.Address}
 }
 
-func peerIn(p *wire.Peer) (cluster.Peer, error) {
-	out := cluster.Peer{Start: p.GetStart(), Address: p.GetAddress()}
+func peerIn(p *wire.Peer) (lease.Peer, error) {
+	out := lease.Peer{Start: p.GetStart(), Address: p.GetAddress()}
 	id := p.GetId()
 	if len(id) != len(storage.NodeID{}) {
-		return out, fmt.Errorf("%w: a node id of %d bytes, expected %d", cluster.ErrPeer, len(id), len(storage.NodeID{}))
+		return out, fmt.Errorf("%w: a node id of %d bytes, expected %d", lease.ErrPeer, len(id), len(storage.NodeID{}))
 	}
 	out.ID = storage.NodeID(id)
 	return out, nil

@@ -18,10 +18,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ostiary/ostiary/internal/cluster"
 	"github.com/ostiary/ostiary/internal/cluster/certificate"
+	"github.com/ostiary/ostiary/internal/cluster/lease"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/server"
-	"github.com/ostiary/ostiary/storage/sharedlog"
 )
 
 // The versions of the protocol that this package speaks. Nodes whose ranges have no
@@ -87,12 +87,12 @@ type Registry interface {
 	Nodes(ctx context.Context) ([]sharedlog.Node, time.Time, error)
 }
 
-// Node is what a link needs of a [cluster.Node].
+// Node is what a link needs of a [lease.Node].
 type Node interface {
 	// Serve serves a follower until the stream ends. Its error is sent to the follower.
-	Serve(ctx context.Context, stream cluster.Stream, from cluster.Peer, hello cluster.Hello) error
+	Serve(ctx context.Context, stream lease.Stream, from lease.Peer, hello lease.Hello) error
 	// TakeOver takes the role of the holder over.
-	TakeOver(ctx context.Context, from cluster.Peer, h cluster.HandOver) error
+	TakeOver(ctx context.Context, from lease.Peer, h lease.HandOver) error
 	// Reached returns the last sequence of the log that an answer of the node can rest on. It
 	// fails if the node has stopped serving: its copy may then lack what it has written.
 	Reached() (uint64, error)
@@ -112,7 +112,7 @@ type Receiver interface {
 // Options are the options of [New]. All fields without a default are required.
 type Options struct {
 	// Self is this node. Other nodes reach its Address, a host and a port.
-	Self cluster.Peer
+	Self lease.Peer
 	// Cluster is the id of the cluster.
 	Cluster sharedlog.ClusterID
 	// Registry has the nodes that may connect.
@@ -133,7 +133,7 @@ type Options struct {
 	versionMin, versionMax uint32 // of tests; 0 means the constants
 }
 
-// Link is the connection of a node to all others. It implements [cluster.Link] and,
+// Link is the connection of a node to all others. It implements [lease.Link] and,
 // with [Link.Target], forwards requests. All methods are safe for concurrent use.
 type Link struct {
 	opts      Options
@@ -150,7 +150,7 @@ type Link struct {
 	background sync.WaitGroup
 }
 
-var _ cluster.Link = (*Link)(nil)
+var _ lease.Link = (*Link)(nil)
 
 // CheckAddress fails if the address of a node has no host, or if its certificate is not
 // for the host.

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary/internal/cluster"
+	"github.com/ostiary/ostiary/internal/cluster/lease"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
+	"github.com/ostiary/ostiary/internal/workshop/wait"
 	"github.com/ostiary/ostiary/storage"
-	"github.com/ostiary/ostiary/storage/sharedlog"
-	"github.com/ostiary/ostiary/workshop/wait"
 )
 
 // TestMessages requires that every message arrives as it was sent, in both directions
@@ -21,11 +21,11 @@ func TestMessages(t *testing.T) {
 	r := newRig(t)
 	nodes := []*node{r.start(t, 1), r.start(t, 2), r.start(t, 3)}
 	at := sharedlog.Position{Sequence: 1 << 60, Hash: storage.Hash{9, 8, 7}}
-	up := []cluster.Message{cluster.Renew{Number: 1, Applied: 2}, cluster.Applied{Position: at}, cluster.Renew{Number: 1 << 63}, cluster.GiveUp{Epoch: 7}, cluster.GiveUp{}}
-	down := []cluster.Message{
-		cluster.Segment{Passed: sharedlog.Passed{Record: sharedlog.Record{Position: at, Bytes: []byte("segment")}, Secrets: [][]byte{[]byte("secret"), []byte("another")}}}, cluster.Segment{Passed: sharedlog.Passed{Record: sharedlog.Record{Position: at}}},
-		cluster.Segment{Passed: sharedlog.Passed{Record: sharedlog.Record{Position: at, Bytes: bytes.Repeat([]byte{1}, sharedlog.SegmentBytesMax)}}},
-		cluster.Grant{Number: 3, Epoch: 4, Renewals: 5, Head: at, Duration: 700 * time.Millisecond}, cluster.Grant{Number: 4}, cluster.GiveUp{Epoch: 6}, cluster.GiveUp{},
+	up := []lease.Message{lease.Renew{Number: 1, Applied: 2}, lease.Applied{Position: at}, lease.Renew{Number: 1 << 63}, lease.GiveUp{Epoch: 7}, lease.GiveUp{}}
+	down := []lease.Message{
+		lease.Segment{Passed: sharedlog.Passed{Record: sharedlog.Record{Position: at, Bytes: []byte("segment")}, Secrets: [][]byte{[]byte("secret"), []byte("another")}}}, lease.Segment{Passed: sharedlog.Passed{Record: sharedlog.Record{Position: at}}},
+		lease.Segment{Passed: sharedlog.Passed{Record: sharedlog.Record{Position: at, Bytes: bytes.Repeat([]byte{1}, sharedlog.SegmentBytesMax)}}},
+		lease.Grant{Number: 3, Epoch: 4, Renewals: 5, Head: at, Duration: 700 * time.Millisecond}, lease.Grant{Number: 4}, lease.GiveUp{Epoch: 6}, lease.GiveUp{},
 	}
 	for _, from := range nodes {
 		for _, to := range nodes {
@@ -56,7 +56,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-func pass(t *testing.T, from, to cluster.Stream, messages []cluster.Message) {
+func pass(t *testing.T, from, to lease.Stream, messages []lease.Message) {
 	t.Helper()
 	go func() {
 		for _, m := range messages {
@@ -83,9 +83,9 @@ func TestServeEnds(t *testing.T) {
 	r := newRig(t)
 	one, two := r.start(t, 1), r.start(t, 2)
 	stream, served := two.follow(t, one)
-	served.end <- errors.Join(cluster.ErrPeer, errors.New("sequence 5 was not sent"))
+	served.end <- errors.Join(lease.ErrPeer, errors.New("sequence 5 was not sent"))
 	_, err := stream.Recv()
-	wants(t, err, cluster.ErrPeer, "sequence 5 was not sent", one.self.ID.String(), one.self.Address)
+	wants(t, err, lease.ErrPeer, "sequence 5 was not sent", one.self.ID.String(), one.self.Address)
 	stream, served = two.follow(t, one)
 	received := make(chan error, 1)
 	go func() {
@@ -101,7 +101,7 @@ func TestServeEnds(t *testing.T) {
 	if err := <-received; err == nil {
 		t.Error("the holder's end is open")
 	}
-	if err := served.Send(cluster.GiveUp{}); err == nil {
+	if err := served.Send(lease.GiveUp{}); err == nil {
 		t.Error("Send after Close")
 	}
 }
@@ -110,12 +110,12 @@ func TestHandOver(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	one, two := r.start(t, 1), r.start(t, 2)
-	want := cluster.HandOver{
+	want := lease.HandOver{
 		Cluster: r.id, From: one.self, To: two.self, Lease: sharedlog.Lease{Holder: one.self.ID, Epoch: 3, Renewals: 4},
 		Head:   sharedlog.Position{Sequence: 5, Hash: storage.Hash{6}},
-		Leased: []cluster.Leased{{Node: two.self, Remaining: time.Second}, {Node: cluster.Peer{ID: storage.NodeID{9}, Start: 2}, Remaining: -1}},
+		Leased: []lease.Leased{{Node: two.self, Remaining: time.Second}, {Node: lease.Peer{ID: storage.NodeID{9}, Start: 2}, Remaining: -1}},
 	}
-	two.takeOver = func(have cluster.HandOver) error {
+	two.takeOver = func(have lease.HandOver) error {
 		if !reflect.DeepEqual(have, want) {
 			t.Errorf("received %+v, want %+v", have, want)
 		}
@@ -124,13 +124,13 @@ func TestHandOver(t *testing.T) {
 	if err := one.HandOver(t.Context(), two.self, want); err != nil {
 		t.Fatal(err)
 	}
-	for _, kind := range []error{cluster.ErrPeer, sharedlog.ErrSwap} {
-		two.takeOver = func(cluster.HandOver) error { return kind }
+	for _, kind := range []error{lease.ErrPeer, sharedlog.ErrSwap} {
+		two.takeOver = func(lease.HandOver) error { return kind }
 		wants(t, one.HandOver(t.Context(), two.self, want), kind)
 	}
-	two.takeOver = func(cluster.HandOver) error { t.Error("a hand-over in the name of another node"); return nil }
+	two.takeOver = func(lease.HandOver) error { t.Error("a hand-over in the name of another node"); return nil }
 	want.From = two.self
-	wants(t, one.HandOver(t.Context(), two.self, want), cluster.ErrPeer, "names start 1 of node "+two.self.ID.String())
+	wants(t, one.HandOver(t.Context(), two.self, want), lease.ErrPeer, "names start 1 of node "+two.self.ID.String())
 	two.Attach(nil, nil)
 	wants(t, one.HandOver(t.Context(), two.self, want), nil, "names start 1")
 	want.From = one.self
@@ -154,12 +154,12 @@ func TestReconnect(t *testing.T) {
 	again := r.start(t, 1, change{options: func(o *Options) {
 		o.Listener.Close()
 		o.Listener = listenAgain(t, address)
-		o.Self = cluster.Peer{ID: o.Self.ID, Start: 2, Address: address}
+		o.Self = lease.Peer{ID: o.Self.ID, Start: 2, Address: address}
 	}})
-	wait.Until(t, "the new start refuses who looks for the old one", func() bool { return errors.Is(two.refusal(t, one), cluster.ErrPeer) })
-	wants(t, two.refusal(t, one), cluster.ErrPeer, "looks for start 1 of this node, and this is start 2")
+	wait.Until(t, "the new start refuses who looks for the old one", func() bool { return errors.Is(two.refusal(t, one), lease.ErrPeer) })
+	wants(t, two.refusal(t, one), lease.ErrPeer, "looks for start 1 of this node, and this is start 2")
 	stream, served := two.follow(t, again)
-	pass(t, stream, served, []cluster.Message{cluster.Renew{Number: 1}})
+	pass(t, stream, served, []lease.Message{lease.Renew{Number: 1}})
 }
 
 // TestReload requires that certificates of a new authority are used without a restart,
@@ -173,7 +173,7 @@ func TestReload(t *testing.T) {
 	if err := one.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	pass(t, stream, served, []cluster.Message{cluster.Renew{Number: 1}})
+	pass(t, stream, served, []lease.Message{lease.Renew{Number: 1}})
 	one.put(t, r.pair(t, next.authority, "127.0.0.1"), next.ca)
 	if err := one.Reload(); err != nil {
 		t.Fatal(err)
@@ -192,7 +192,7 @@ func TestReload(t *testing.T) {
 		if err != nil {
 			return false
 		}
-		go func() { (<-one.served).Send(cluster.GiveUp{Epoch: 1}) }()
+		go func() { (<-one.served).Send(lease.GiveUp{Epoch: 1}) }()
 		_, err = stream.Recv()
 		return err == nil
 	})
@@ -210,8 +210,8 @@ func TestRemoved(t *testing.T) {
 	}
 	one.endRemoved()
 	_, err := stream.Recv()
-	wants(t, err, cluster.ErrPeer, "node "+two.self.ID.String()+" is not registered")
-	wants(t, two.refusal(t, one), cluster.ErrPeer, "is not registered: it was removed")
+	wants(t, err, lease.ErrPeer, "node "+two.self.ID.String()+" is not registered")
+	wants(t, two.refusal(t, one), lease.ErrPeer, "is not registered: it was removed")
 	r.register(t, two.self)
 	stream, _ = two.follow(t, one)
 	later := two.self
@@ -219,7 +219,7 @@ func TestRemoved(t *testing.T) {
 	r.register(t, later)
 	one.refreshNow()
 	_, err = stream.Recv()
-	wants(t, err, cluster.ErrPeer, "has start 1, and start 2 is registered")
+	wants(t, err, lease.ErrPeer, "has start 1, and start 2 is registered")
 }
 
 // TestClose requires that Close returns while streams are open, and that a closed link
@@ -233,7 +233,7 @@ func TestClose(t *testing.T) {
 	if err := one.Link.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range []cluster.Stream{stream, back} {
+	for _, s := range []lease.Stream{stream, back} {
 		if _, err := s.Recv(); err == nil {
 			t.Error("a stream is open")
 		}

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/metadata"
 
-	"github.com/ostiary/ostiary/internal/cluster"
+	"github.com/ostiary/ostiary/internal/cluster/lease"
 	"github.com/ostiary/ostiary/internal/cluster/link/wire"
 )
 
@@ -41,7 +41,7 @@ func (o *outgoing) renew() {
 // outgoingPeer is the connection to another node. It opens when it is used, and again
 // after it broke, with pauses that grow.
 type outgoingPeer struct {
-	to       cluster.Peer
+	to       lease.Peer
 	identity metadata.MD // header of each call
 	conn     *grpc.ClientConn
 	client   wire.LinkClient
@@ -55,7 +55,7 @@ var reconnect = grpc.ConnectParams{
 }
 
 // peer returns the connection to a node.
-func (l *Link) peer(to cluster.Peer) (*outgoingPeer, error) {
+func (l *Link) peer(to lease.Peer) (*outgoingPeer, error) {
 	key := fmt.Sprintf("%s %d %s", to.ID, to.Start, to.Address)
 	l.outgoing.mu.Lock()
 	defer l.outgoing.mu.Unlock()
@@ -98,7 +98,7 @@ func (p *outgoingPeer) call(ctx context.Context) context.Context {
 // PeerHealth is the state of the connection to another node.
 type PeerHealth struct {
 	// Node is the other node.
-	Node cluster.Peer
+	Node lease.Peer
 	// Connected is true while the connection is open.
 	Connected bool
 	// Failing is true if the last attempt to open the connection has failed.

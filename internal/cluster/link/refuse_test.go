@@ -14,12 +14,12 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/ostiary/ostiary/internal/cluster"
 	"github.com/ostiary/ostiary/internal/cluster/certificate"
+	"github.com/ostiary/ostiary/internal/cluster/lease"
 	"github.com/ostiary/ostiary/internal/cluster/link/wire"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
+	"github.com/ostiary/ostiary/internal/workshop/wait"
 	"github.com/ostiary/ostiary/storage"
-	"github.com/ostiary/ostiary/storage/sharedlog"
-	"github.com/ostiary/ostiary/workshop/wait"
 )
 
 func listenAgain(t *testing.T, address string) (l net.Listener) {
@@ -47,7 +47,7 @@ func TestRefusedNodes(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
 			one, two := r.start(t, 1), r.start(t, 2, c.change)
-			wants(t, two.refusal(t, one), cluster.ErrPeer, c.texts...)
+			wants(t, two.refusal(t, one), lease.ErrPeer, c.texts...)
 			if !one.refused.have(append(c.texts, two.self.ID.String())...) {
 				t.Errorf("refused: %s", &one.refused)
 			}
@@ -64,8 +64,8 @@ func TestVersions(t *testing.T) {
 		return change{options: func(o *Options) { o.versionMin, o.versionMax = min, max }}
 	}
 	old, middle, new := r.start(t, 1, versions(1, 2)), r.start(t, 2, versions(2, 3)), r.start(t, 3, versions(3, 4))
-	wants(t, new.refusal(t, old), cluster.ErrPeer, "it is newer: it speaks versions 3 to 4", "this node 1 to 2")
-	wants(t, old.refusal(t, new), cluster.ErrPeer, "it is older: it speaks versions 1 to 2", "this node 3 to 4")
+	wants(t, new.refusal(t, old), lease.ErrPeer, "it is newer: it speaks versions 3 to 4", "this node 1 to 2")
+	wants(t, old.refusal(t, new), lease.ErrPeer, "it is older: it speaks versions 1 to 2", "this node 3 to 4")
 	for _, n := range []*node{old, new} {
 		n.follow(t, middle)
 		middle.follow(t, n)
@@ -79,9 +79,9 @@ func TestCopiedFolder(t *testing.T) {
 	r := newRig(t)
 	one, three := r.start(t, 1), r.start(t, 3)
 	twin := r.start(t, 1, change{quiet: true})
-	wants(t, twin.refusal(t, one), cluster.ErrPeer, "has the id of this node: a data folder was copied")
+	wants(t, twin.refusal(t, one), lease.ErrPeer, "has the id of this node: a data folder was copied")
 	twin = r.start(t, 1, change{quiet: true, options: func(o *Options) { o.Self.Start = 5 }})
-	wants(t, twin.refusal(t, three), cluster.ErrPeer, "has start 5, and start 1 is registered", "copied")
+	wants(t, twin.refusal(t, three), lease.ErrPeer, "has start 5, and start 1 is registered", "copied")
 }
 
 // TestRefusedCertificates requires that certificates of another authority, expired ones
@@ -106,7 +106,7 @@ func TestRefusedCertificates(t *testing.T) {
 	registered := renamed.self
 	registered.Address = "127.0.0.1" + strings.TrimPrefix(registered.Address, "localhost")
 	r.register(t, registered)
-	wants(t, renamed.refusal(t, one), cluster.ErrPeer, "certificate for localhost is not for 127.0.0.1", renamed.self.ID.String())
+	wants(t, renamed.refusal(t, one), lease.ErrPeer, "certificate for localhost is not for 127.0.0.1", renamed.self.ID.String())
 	renamed.self = registered // as others see it
 	wants(t, one.refusal(t, renamed), nil, "certificate for localhost is not for 127.0.0.1")
 }
@@ -130,7 +130,7 @@ func TestOtherNode(t *testing.T) {
 	two.follow(t, one)
 	liar := r.start(t, 3, change{quiet: true, pair: named(3), options: func(o *Options) { o.Self.ID = two.self.ID }})
 	texts := []string{"node " + two.self.ID.String(), "certificate for 127.0.0.1 is that of node " + storage.NodeID{3}.String()}
-	wants(t, liar.refusal(t, one), cluster.ErrPeer, texts...)
+	wants(t, liar.refusal(t, one), lease.ErrPeer, texts...)
 	wants(t, one.refusal(t, liar), nil, texts[1:]...)
 
 	if err := sharedlog.Remove(t.Context(), r.log, two.self.ID); err != nil {
@@ -143,7 +143,7 @@ func TestOtherNode(t *testing.T) {
 		if err == nil {
 			_, err = stream.Recv()
 		}
-		return errors.Is(err, cluster.ErrPeer) && strings.Contains(err.Error(), "is not registered: it was removed")
+		return errors.Is(err, lease.ErrPeer) && strings.Contains(err.Error(), "is not registered: it was removed")
 	})
 }
 
@@ -171,7 +171,7 @@ func TestExpires(t *testing.T) {
 	}})
 	stream, served := two.follow(t, one)
 	one.refreshNow()
-	pass(t, stream, served, []cluster.Message{cluster.Renew{Number: 1}})
+	pass(t, stream, served, []lease.Message{lease.Renew{Number: 1}})
 	later.Store(int64(2 * time.Hour))
 	one.refreshNow()
 	_, err := stream.Recv()
@@ -208,7 +208,7 @@ func TestGarbage(t *testing.T) {
 		_, _ = client.Write(garbage)
 		ends(t, client)
 	}
-	pass(t, stream, served, []cluster.Message{cluster.Renew{Number: 1}})
+	pass(t, stream, served, []lease.Message{lease.Renew{Number: 1}})
 }
 
 func dial(t *testing.T, to *node) net.Conn {
@@ -234,7 +234,7 @@ func ends(t *testing.T, c net.Conn) {
 // error, and never panic.
 func TestMalformed(t *testing.T) {
 	t.Parallel()
-	from := cluster.Peer{ID: storage.NodeID{2}, Start: 1}
+	from := lease.Peer{ID: storage.NodeID{2}, Start: 1}
 	hash := make([]byte, 32)
 	whole := &wire.Hello{Cluster: make([]byte, 16), Node: peerOut(from), To: peerOut(from)}
 	if _, err := helloIn(whole, from); err != nil {
@@ -281,7 +281,7 @@ func TestOversized(t *testing.T) {
 	r := newRig(t)
 	one, two := r.start(t, 1), r.start(t, 2)
 	_, served := two.follow(t, one)
-	big := cluster.Segment{Passed: sharedlog.Passed{Record: sharedlog.Record{Bytes: make([]byte, MessageBytesMax+1)}}}
+	big := lease.Segment{Passed: sharedlog.Passed{Record: sharedlog.Record{Bytes: make([]byte, MessageBytesMax+1)}}}
 	wants(t, served.Send(big), nil, "larger than max")
 	p, err := two.peer(one.self)
 	if err != nil {
@@ -300,9 +300,9 @@ func TestOversized(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	wants(t, <-read, cluster.ErrPeer, "PartBytesMax")
+	wants(t, <-read, lease.ErrPeer, "PartBytesMax")
 	stream, served := two.follow(t, one)
-	pass(t, stream, served, []cluster.Message{cluster.Renew{Number: 1}})
+	pass(t, stream, served, []lease.Message{lease.Renew{Number: 1}})
 }
 
 // TestPending requires that connections that show no certificate neither keep a node
@@ -316,7 +316,7 @@ func TestPending(t *testing.T) {
 		idle = append(idle, dial(t, one))
 	}
 	stream, served := two.follow(t, one)
-	pass(t, stream, served, []cluster.Message{cluster.Renew{Number: 1}})
+	pass(t, stream, served, []lease.Message{lease.Renew{Number: 1}})
 	ends(t, idle[0]) // it had to go, or its time is over
 	if !one.refused.have("PendingPerAddress") {
 		t.Errorf("refused: %s", &one.refused)
@@ -369,7 +369,7 @@ func TestReplayed(t *testing.T) {
 	seen := one.self // as a node sees it that is behind the proxy
 	seen.Address = proxy
 	two := r.start(t, 2)
-	open := func() (cluster.Stream, *served) {
+	open := func() (lease.Stream, *served) {
 		stream, err := two.Follow(t.Context(), seen, two.hello(one))
 		if err != nil {
 			t.Fatal(err)
@@ -377,15 +377,15 @@ func TestReplayed(t *testing.T) {
 		return stream, <-one.served
 	}
 	stream, served := open()
-	pass(t, stream, served, []cluster.Message{cluster.Renew{Number: 1}})
+	pass(t, stream, served, []lease.Message{lease.Renew{Number: 1}})
 	replay()
-	_ = stream.Send(cluster.Renew{Number: 2})
+	_ = stream.Send(lease.Renew{Number: 2})
 	for n := uint64(2); ; n++ {
 		m, err := served.Recv()
 		if err != nil {
 			break
 		}
-		if m != (cluster.Renew{Number: n}) {
+		if m != (lease.Renew{Number: n}) {
 			t.Fatalf("received %v, want number %d at most once", m, n)
 		}
 	}
@@ -393,7 +393,7 @@ func TestReplayed(t *testing.T) {
 		t.Fatal("the stream is open")
 	}
 	stream, served = open()
-	pass(t, stream, served, []cluster.Message{cluster.Renew{Number: 1}})
+	pass(t, stream, served, []lease.Message{lease.Renew{Number: 1}})
 }
 
 // replayer starts a proxy on loopback. Once replay is called, it sends what comes next
@@ -452,5 +452,5 @@ func TestWrongAnswer(t *testing.T) {
 	if err := two.verifyAnswer(answer, three.self); err != nil {
 		t.Fatal(err)
 	}
-	wants(t, two.verifyAnswer(answer, one.self), cluster.ErrPeer, three.self.ID.String(), "expected start 1 of node "+one.self.ID.String())
+	wants(t, two.verifyAnswer(answer, one.self), lease.ErrPeer, three.self.ID.String(), "expected start 1 of node "+one.self.ID.String())
 }

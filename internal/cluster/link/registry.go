@@ -6,9 +6,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ostiary/ostiary/internal/cluster"
+	"github.com/ostiary/ostiary/internal/cluster/lease"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/storage"
-	"github.com/ostiary/ostiary/storage/sharedlog"
 )
 
 // readPause is the shortest time between two reads of the registry because of a node
@@ -32,7 +32,7 @@ type registry struct {
 
 // call is a call of another node that runs.
 type call struct {
-	from   cluster.Peer
+	from   lease.Peer
 	cancel context.CancelCauseFunc
 }
 
@@ -64,21 +64,21 @@ func (r *registry) readLocked(ctx context.Context) error {
 }
 
 // check returns why a node may not connect, or nil. The caller holds r.mu.
-func (r *registry) check(p cluster.Peer) error {
+func (r *registry) check(p lease.Peer) error {
 	n, ok := r.nodes[p.ID]
 	switch {
 	case !ok:
-		return fmt.Errorf("%w: node %s is not registered: it was removed, or belongs to another cluster", cluster.ErrPeer, p.ID)
+		return fmt.Errorf("%w: node %s is not registered: it was removed, or belongs to another cluster", lease.ErrPeer, p.ID)
 	case n.Start != p.Start:
-		return fmt.Errorf("%w: node %s has start %d, and start %d is registered: it was started again, or its data folder was copied", cluster.ErrPeer, p.ID, p.Start, n.Start)
+		return fmt.Errorf("%w: node %s has start %d, and start %d is registered: it was started again, or its data folder was copied", lease.ErrPeer, p.ID, p.Start, n.Start)
 	case n.Address == "":
-		return fmt.Errorf("%w: node %s is registered without an address", cluster.ErrPeer, p.ID)
+		return fmt.Errorf("%w: node %s is registered without an address", lease.ErrPeer, p.ID)
 	}
 	return nil
 }
 
 // has reports whether the registry has a node, as far as it is known.
-func (r *registry) has(p cluster.Peer) bool {
+func (r *registry) has(p lease.Peer) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.nodes == nil || r.check(p) == nil
@@ -86,7 +86,7 @@ func (r *registry) has(p cluster.Peer) bool {
 
 // find returns the record of a node that wants to connect. It reads the registry if
 // the node is not in it yet, but not more often than every readPause.
-func (r *registry) find(ctx context.Context, p cluster.Peer) (sharedlog.Node, error) {
+func (r *registry) find(ctx context.Context, p lease.Peer) (sharedlog.Node, error) {
 	if n, err := r.known(p); err == nil {
 		return n, nil
 	}
@@ -109,7 +109,7 @@ func (r *registry) find(ctx context.Context, p cluster.Peer) (sharedlog.Node, er
 	return r.known(p)
 }
 
-func (r *registry) known(p cluster.Peer) (sharedlog.Node, error) {
+func (r *registry) known(p lease.Peer) (sharedlog.Node, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.nodes[p.ID], r.check(p)
@@ -124,7 +124,7 @@ func (r *registry) pause() time.Duration {
 
 // begin adds a call, which end removes. ctx ends, with the reason as its cause, when the
 // node is removed from the registry, and when the link is closed.
-func (r *registry) begin(ctx context.Context, from cluster.Peer) (_ context.Context, end func()) {
+func (r *registry) begin(ctx context.Context, from lease.Peer) (_ context.Context, end func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	c := &call{from, cancel}
 	r.mu.Lock()

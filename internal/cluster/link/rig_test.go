@@ -14,12 +14,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary/internal/cluster"
 	"github.com/ostiary/ostiary/internal/cluster/certificate"
+	"github.com/ostiary/ostiary/internal/cluster/lease"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog/memorylog"
 	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage"
-	"github.com/ostiary/ostiary/storage/sharedlog"
-	"github.com/ostiary/ostiary/storage/sharedlog/memorylog"
 )
 
 // rig is a cluster whose nodes only have links.
@@ -44,7 +44,7 @@ func newRig(t testing.TB) *rig {
 // node is one of its nodes.
 type node struct {
 	*Link
-	self    cluster.Peer
+	self    lease.Peer
 	files   string // folder
 	refused refusals
 	shown   atomic.Uint64
@@ -52,16 +52,16 @@ type node struct {
 	served  chan *served          // streams that were opened to it
 
 	mu       sync.Mutex
-	takeOver func(cluster.HandOver) error
+	takeOver func(lease.HandOver) error
 	http     func(w http.ResponseWriter, r *http.Request, as server.Forwarded) error
 	call     func(ctx context.Context, c server.Call, as server.Forwarded) (server.Answer, error)
 }
 
 // served is a stream at the holder.
 type served struct {
-	cluster.Stream
-	from  cluster.Peer
-	hello cluster.Hello
+	lease.Stream
+	from  lease.Peer
+	hello lease.Hello
 	end   chan error // what Serve returns
 }
 
@@ -117,7 +117,7 @@ func (r *rig) start(t testing.TB, id byte, changes ...change) *node {
 	if len(changes) > 0 {
 		c = changes[0]
 	}
-	n := &node{self: cluster.Peer{ID: storage.NodeID{id}, Start: 1, Address: l.Addr().String()}, files: t.TempDir(), served: make(chan *served, 16)}
+	n := &node{self: lease.Peer{ID: storage.NodeID{id}, Start: 1, Address: l.Addr().String()}, files: t.TempDir(), served: make(chan *served, 16)}
 	pair := r.pair(t, r.authority, "127.0.0.1")
 	if c.pair != nil {
 		pair = c.pair()
@@ -164,7 +164,7 @@ func (r *rig) pair(t testing.TB, a *certificate.Authority, names ...string) cert
 	return p
 }
 
-func (r *rig) register(t testing.TB, p cluster.Peer) {
+func (r *rig) register(t testing.TB, p lease.Peer) {
 	t.Helper()
 	if err := r.log.Register(context.Background(), sharedlog.Node{ID: p.ID, Start: p.Start, Address: p.Address}); err != nil {
 		t.Fatal(err)
@@ -172,13 +172,13 @@ func (r *rig) register(t testing.TB, p cluster.Peer) {
 }
 
 // hello is what a node says to another one.
-func (n *node) hello(to *node) cluster.Hello {
-	return cluster.Hello{Version: cluster.Version, Cluster: n.opts.Cluster, Node: n.self, To: to.self, Epoch: 7,
+func (n *node) hello(to *node) lease.Hello {
+	return lease.Hello{Version: lease.Version, Cluster: n.opts.Cluster, Node: n.self, To: to.self, Epoch: 7,
 		Settings: sharedlog.Settings{HolderLease: time.Minute, ReadLease: 3, Acknowledge: sharedlog.AcknowledgeLocal}}
 }
 
 // follow opens a stream and returns both ends.
-func (n *node) follow(t testing.TB, to *node) (cluster.Stream, *served) {
+func (n *node) follow(t testing.TB, to *node) (lease.Stream, *served) {
 	t.Helper()
 	stream, err := n.Follow(t.Context(), to.self, n.hello(to))
 	if err != nil {
@@ -209,7 +209,7 @@ func (n *node) refusal(t *testing.T, to *node) error {
 }
 
 // Serve implements [Node].
-func (n *node) Serve(ctx context.Context, stream cluster.Stream, from cluster.Peer, hello cluster.Hello) error {
+func (n *node) Serve(ctx context.Context, stream lease.Stream, from lease.Peer, hello lease.Hello) error {
 	s := &served{stream, from, hello, make(chan error, 1)}
 	n.served <- s
 	select {
@@ -221,7 +221,7 @@ func (n *node) Serve(ctx context.Context, stream cluster.Stream, from cluster.Pe
 }
 
 // TakeOver implements [Node].
-func (n *node) TakeOver(_ context.Context, _ cluster.Peer, h cluster.HandOver) error {
+func (n *node) TakeOver(_ context.Context, _ lease.Peer, h lease.HandOver) error {
 	return n.takeOver(h)
 }
 

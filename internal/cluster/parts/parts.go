@@ -14,13 +14,13 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/internal/cluster"
 	"github.com/ostiary/ostiary/internal/cluster/certificate"
+	"github.com/ostiary/ostiary/internal/cluster/lease"
 	"github.com/ostiary/ostiary/internal/cluster/link"
 	"github.com/ostiary/ostiary/internal/cluster/quorum"
+	"github.com/ostiary/ostiary/internal/cluster/replica"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/storage"
-	"github.com/ostiary/ostiary/storage/replica"
-	"github.com/ostiary/ostiary/storage/sharedlog"
 )
 
 // Options are the options of [Open].
@@ -46,12 +46,12 @@ type Options struct {
 	// Without Log, nil means that the cluster has its own authority.
 	Files *certificate.Files
 	// Rules are the settings of the node. Its field Log is not used.
-	Rules cluster.Options
+	Rules lease.Options
 	// SecretKey is that of ostiary.Options. All nodes must have the same.
 	SecretKey *[32]byte
 	// Registered is called once the node is registered, and before it takes part. An error
 	// of it is that of Open. nil does nothing.
-	Registered func(ctx context.Context, log sharedlog.Log, self cluster.Peer) error
+	Registered func(ctx context.Context, log sharedlog.Log, self lease.Peer) error
 	// Report gets what happens in the cluster. nil drops it.
 	Report *slog.Logger
 	// Refused is called for each connection and call of another node that is refused, see
@@ -73,11 +73,11 @@ type QuorumOptions struct {
 // Node is a node of a cluster. All methods are safe for concurrent use.
 type Node struct {
 	// Rules are the rules of the nodes, which this one keeps.
-	Rules *cluster.Node
+	Rules *lease.Node
 	// Driver is the copy of the log as the driver of an engine.
 	Driver *replica.Driver
 	// Self is this node.
-	Self cluster.Peer
+	Self lease.Peer
 	// Link reaches the other nodes. nil if the node is the only one.
 	Link *link.Link
 	// Quorum is the node's part in keeping the log. nil if the log is elsewhere.
@@ -114,7 +114,7 @@ func (n *Node) open(ctx context.Context) (err error) {
 	}
 	rules := n.opts.Rules
 	rules.Log = n.Log
-	n.Rules = cluster.New(rules)
+	n.Rules = lease.New(rules)
 	copied := replica.Options{Address: n.opts.Address, Zone: n.opts.Zone, Preferred: rules.Preferred, KeyFingerprint: replica.Fingerprint(n.opts.SecretKey), Leads: n.Rules.Leads, Gate: n.Rules.Gate()}
 	reach := link.Options{Registry: n.Log, Files: n.Files, Listener: n.opts.Listener, Refused: n.opts.Refused}
 	if n.Quorum != nil {
@@ -126,7 +126,7 @@ func (n *Node) open(ctx context.Context) (err error) {
 		return err
 	}
 	id, self := n.Driver.Self()
-	n.Self = cluster.PeerOf(&self)
+	n.Self = lease.PeerOf(&self)
 	if n.opts.Registered != nil {
 		if err := n.opts.Registered(ctx, n.Log, n.Self); err != nil {
 			return err
@@ -163,7 +163,7 @@ func (n *Node) openLog(ctx context.Context) (err error) {
 }
 
 // reach returns what reaches other nodes.
-func (n *Node) reach() cluster.Link {
+func (n *Node) reach() lease.Link {
 	if n.Link == nil {
 		return nil
 	}

@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/internal/cluster"
+	"github.com/ostiary/ostiary/internal/cluster/lease"
+	"github.com/ostiary/ostiary/internal/cluster/raftlog"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
+	"github.com/ostiary/ostiary/internal/workshop/wait"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage/pebble"
-	"github.com/ostiary/ostiary/storage/raft"
-	"github.com/ostiary/ostiary/storage/sharedlog"
-	"github.com/ostiary/ostiary/workshop/wait"
 )
 
 // watchedLog counts the questions for a snapshot.
@@ -130,9 +130,9 @@ func TestRefused(t *testing.T) {
 		o := Options{Local: local, Quorum: QuorumOptions{Folder: folder}, Listener: listener, Address: listener.Addr().String()}
 		want := refused
 		if step == "token" {
-			o.Quorum.Join, want = "wrong", raft.ErrToken
+			o.Quorum.Join, want = "wrong", raftlog.ErrToken
 		} else {
-			o.Registered = func(context.Context, sharedlog.Log, cluster.Peer) error { return refused }
+			o.Registered = func(context.Context, sharedlog.Log, lease.Peer) error { return refused }
 		}
 		if _, err := Open(t.Context(), o); !errors.Is(err, want) {
 			t.Errorf("%s: %v", step, err)

@@ -23,16 +23,16 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/emptypb"
 
-	"github.com/ostiary/ostiary/internal/cluster"
 	"github.com/ostiary/ostiary/internal/cluster/certificate"
+	"github.com/ostiary/ostiary/internal/cluster/lease"
 	"github.com/ostiary/ostiary/internal/cluster/link/wire"
 	"github.com/ostiary/ostiary/internal/cluster/quorum"
-	"github.com/ostiary/ostiary/internal/golden"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog/memorylog"
+	"github.com/ostiary/ostiary/internal/workshop/certtest"
+	"github.com/ostiary/ostiary/internal/workshop/golden"
+	"github.com/ostiary/ostiary/internal/workshop/wait"
 	"github.com/ostiary/ostiary/storage/pebble"
-	"github.com/ostiary/ostiary/storage/sharedlog"
-	"github.com/ostiary/ostiary/storage/sharedlog/memorylog"
-	"github.com/ostiary/ostiary/workshop/certtest"
-	"github.com/ostiary/ostiary/workshop/wait"
 )
 
 // TestPorts calls every method of every service on the port of a node, and one that no
@@ -73,7 +73,7 @@ type ports struct {
 type portCaller struct {
 	kind   string
 	config func(host string) *tls.Config
-	as     cluster.Peer
+	as     lease.Peer
 }
 
 func newPorts(t *testing.T, own bool) *ports {
@@ -242,10 +242,10 @@ func (p *ports) call(c portCaller, method string) string {
 const identityHeader = "ostiary-node-bin"
 
 // headers returns ctx with what a node sends with each call, of both services.
-func (p *ports) headers(ctx context.Context, as cluster.Peer) context.Context {
+func (p *ports) headers(ctx context.Context, as lease.Peer) context.Context {
 	p.Helper()
 	id, _ := p.first.Driver.Self()
-	peer := func(n cluster.Peer) *wire.Peer { return &wire.Peer{Id: n.ID[:], Start: n.Start, Address: n.Address} }
+	peer := func(n lease.Peer) *wire.Peer { return &wire.Peer{Id: n.ID[:], Start: n.Start, Address: n.Address} }
 	identity, err := proto.Marshal(&wire.Identity{VersionMin: 1, VersionMax: 1, Cluster: id[:], From: peer(as), To: peer(p.first.Self)})
 	if err != nil {
 		p.Fatal(err)

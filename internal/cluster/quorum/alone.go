@@ -10,9 +10,9 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/ostiary/ostiary/internal/cluster/raftlog"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/storage"
-	"github.com/ostiary/ostiary/storage/raft"
-	"github.com/ostiary/ostiary/storage/sharedlog"
 )
 
 // ErrVoters means that a folder is not that of the only voter of its cluster, so that
@@ -23,8 +23,8 @@ var ErrVoters = errors.New("node is not the only voter")
 // has decided, because the node is the only voter. It is a connection to the log, and Close
 // ends it and frees the folder.
 type Alone struct {
-	*raft.Log
-	node  *raft.Node
+	*raftlog.Log
+	node  *raftlog.Node
 	state state
 }
 
@@ -66,7 +66,7 @@ func openAlone(folder string, id storage.NodeID) (*Alone, error) {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
-	node, err := raft.Open(raft.Options{Folder: log, Address: aloneAddress, ID: s.ID.String(), First: s.Cluster == "",
+	node, err := raftlog.Open(raftlog.Options{Folder: log, Address: aloneAddress, ID: s.ID.String(), First: s.Cluster == "",
 		Dial: func(context.Context, string) (*grpc.ClientConn, error) { return nil, errAlone }})
 	if err != nil {
 		return nil, err

@@ -25,9 +25,9 @@ import (
 	"github.com/ostiary/ostiary/internal/cluster/certificate"
 	"github.com/ostiary/ostiary/internal/cluster/link"
 	"github.com/ostiary/ostiary/internal/cluster/quorum/wire"
+	"github.com/ostiary/ostiary/internal/cluster/raftlog"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/storage"
-	"github.com/ostiary/ostiary/storage/raft"
-	"github.com/ostiary/ostiary/storage/sharedlog"
 )
 
 // FolderName is the name of the folder of a node in its data folder.
@@ -49,7 +49,7 @@ type Options struct {
 	Files *certificate.Files
 	// HolderLease is the one of the cluster that a new folder begins; 0 means the default.
 	// A longer one lets the consensus wait longer for its leader, as nodes that are far
-	// apart need, see [raft.Options].
+	// apart need, see [raftlog.Options].
 	HolderLease time.Duration
 	// NoVote makes the node follow only, so that no majority waits for it.
 	NoVote bool
@@ -66,7 +66,7 @@ type Quorum struct {
 	state     state
 	files     *certificate.Files
 	transport *link.Transport
-	node      *raft.Node
+	node      *raftlog.Node
 
 	ctx        context.Context // ends with Close
 	cancel     context.CancelFunc
@@ -80,7 +80,7 @@ type Quorum struct {
 
 // Open starts the part of a node, and joins the cluster. It waits for the other nodes
 // until ctx ends: a cluster of which no majority runs has no log. It fails with
-// raft.ErrToken if the token is refused, and with raft.ErrRefused if the other nodes
+// raftlog.ErrToken if the token is refused, and with raftlog.ErrRefused if the other nodes
 // refuse this one.
 func Open(ctx context.Context, o Options) (*Quorum, error) {
 	if o.Log == nil {
@@ -109,12 +109,12 @@ func (q *Quorum) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o := raft.Options{Folder: q.file(logName), Address: q.opts.Address, Dial: q.transport.Dial, Log: q.opts.Log,
+	o := raftlog.Options{Folder: q.file(logName), Address: q.opts.Address, Dial: q.transport.Dial, Log: q.opts.Log,
 		Certified: link.CheckCaller, Peers: q.state.Peers, ID: q.state.ID.String(), First: q.state.Cluster == "", HolderLease: q.state.HolderLease}
 	if !q.state.Begun {
 		o.Cluster = q.state.Cluster
 	}
-	if q.node, err = raft.Open(o); err != nil {
+	if q.node, err = raftlog.Open(o); err != nil {
 		return err
 	}
 	q.state.Cluster, q.state.Begun = q.node.Cluster(), true
@@ -157,7 +157,7 @@ func (q *Quorum) prepare(ctx context.Context) (err error) {
 			return fmt.Errorf("join a cluster: %w", err)
 		}
 	case q.opts.Join != "" && q.opts.Files == nil:
-		if err := q.rejoin(ctx); errors.Is(err, raft.ErrRefused) {
+		if err := q.rejoin(ctx); errors.Is(err, raftlog.ErrRefused) {
 			return fmt.Errorf("--join with a folder that has joined: %w", err)
 		} else if err != nil {
 			q.opts.Log.Warn("the token to join is not used: the folder has joined a cluster, and goes on with it", "why", err)
@@ -174,18 +174,18 @@ func (q *Quorum) prepare(ctx context.Context) (err error) {
 }
 
 // Syncs returns how often the node has waited for its disk to keep entries of the log, see
-// [raft.Node.Syncs].
+// [raftlog.Node.Syncs].
 func (q *Quorum) Syncs() uint64 { return q.node.Syncs() }
 
 // own returns the record of this node, as it knows it; the zero Member if it is none.
-func (q *Quorum) own() raft.Member {
+func (q *Quorum) own() raftlog.Member {
 	members, _ := q.node.Members()
 	for _, m := range members {
 		if m.ID == q.node.ID() {
 			return m
 		}
 	}
-	return raft.Member{}
+	return raftlog.Member{}
 }
 
 func (q *Quorum) isVoter() bool { return q.own().Voter }
@@ -207,7 +207,7 @@ func (q *Quorum) enter(ctx context.Context, voter bool) error {
 		if err == nil {
 			return nil
 		}
-		if errors.Is(err, raft.ErrRefused) || q.node.Failed() != nil {
+		if errors.Is(err, raftlog.ErrRefused) || q.node.Failed() != nil {
 			return err
 		}
 		q.opts.Log.Warn("the node waits for the other nodes", "error", err)
@@ -231,7 +231,7 @@ func (q *Quorum) enterOnce(ctx context.Context, voter bool) error {
 	defer cancel()
 	own := q.own()
 	if q.node.Leader() {
-		return q.node.Add(ctx, raft.Member{ID: q.node.ID(), Address: q.opts.Address, Voter: voter})
+		return q.node.Add(ctx, raftlog.Member{ID: q.node.ID(), Address: q.opts.Address, Voter: voter})
 	}
 	var errs []error
 	for _, at := range q.peers() {
@@ -239,7 +239,7 @@ func (q *Quorum) enterOnce(ctx context.Context, voter bool) error {
 			continue
 		}
 		err := q.node.AddSelf(ctx, at, voter)
-		if err == nil || errors.Is(err, raft.ErrRefused) {
+		if err == nil || errors.Is(err, raftlog.ErrRefused) {
 			return err
 		}
 		errs = append(errs, err)
@@ -324,7 +324,7 @@ func (q *Quorum) vote(ctx context.Context) error {
 			voters++
 		}
 	}
-	if err != nil || voters >= raft.VotersMax {
+	if err != nil || voters >= raftlog.VotersMax {
 		return err
 	}
 	log := q.node.Log()
@@ -356,12 +356,12 @@ func (q *Quorum) Files() *certificate.Files { return q.files }
 func (q *Quorum) OwnAuthority() bool { return q.opts.Files == nil }
 
 // Members returns the nodes that keep the log, as this one knows them.
-func (q *Quorum) Members() ([]raft.Member, error) { return q.node.Members() }
+func (q *Quorum) Members() ([]raftlog.Member, error) { return q.node.Members() }
 
-// AwaitLeader returns when a node leads those that keep the log, see [raft.Node.AwaitLeader].
+// AwaitLeader returns when a node leads those that keep the log, see [raftlog.Node.AwaitLeader].
 func (q *Quorum) AwaitLeader(ctx context.Context) error { return q.node.AwaitLeader(ctx) }
 
-// Remove removes a node from those that keep the log, see [raft.Node.Remove].
+// Remove removes a node from those that keep the log, see [raftlog.Node.Remove].
 func (q *Quorum) Remove(ctx context.Context, id storage.NodeID) error {
 	return q.node.Remove(ctx, id.String())
 }

@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/internal/cluster/quorum"
+	"github.com/ostiary/ostiary/internal/cluster/raftlog"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/storage"
-	"github.com/ostiary/ostiary/storage/raft"
-	"github.com/ostiary/ostiary/storage/sharedlog"
 )
 
 // nodes are the parts of nodes in one process.
@@ -170,7 +170,7 @@ func TestJoin(t *testing.T) {
 	c.eventually("five nodes vote", func() bool { return voters(first) == 5 })
 	sixth := c.start(5, c.token(first))
 	c.append(sixth, first)
-	if n := voters(sixth); n != raft.VotersMax {
+	if n := voters(sixth); n != raftlog.VotersMax {
 		t.Errorf("%d nodes vote", n)
 	}
 	if err := first.Close(); err != nil {
@@ -183,7 +183,7 @@ func TestJoin(t *testing.T) {
 	seventh := c.start(6, c.token(sixth), func(o *quorum.Options) { o.NoVote = true })
 	c.append(seventh, second)
 	_, err := c.open(0, "")
-	if !errors.Is(err, raft.ErrRefused) || !strings.Contains(err.Error(), first.ID().String()+" was removed") {
+	if !errors.Is(err, raftlog.ErrRefused) || !strings.Contains(err.Error(), first.ID().String()+" was removed") {
 		t.Errorf("the removed node starts again: %v", err)
 	}
 }
@@ -210,15 +210,15 @@ func TestRefused(t *testing.T) {
 			}
 		}
 	}
-	refused("no token", "secret", raft.ErrToken, "it is no token", "ostiary node token")
-	refused("used", used, raft.ErrToken, "node "+second.ID().String()+" has used it")
+	refused("no token", "secret", raftlog.ErrToken, "it is no token", "ostiary node token")
+	refused("used", used, raftlog.ErrToken, "node "+second.ID().String()+" has used it")
 	parsed, err := quorum.ParseToken(c.token(first))
 	if err != nil {
 		t.Fatal(err)
 	}
 	wrong := *parsed
-	wrong.Secret = make([]byte, raft.TokenBytes)
-	refused("wrong", wrong.String(), raft.ErrToken, "it is not known")
+	wrong.Secret = make([]byte, raftlog.TokenBytes)
+	refused("wrong", wrong.String(), raftlog.ErrToken, "it is not known")
 	wrong = *parsed
 	theirs, err := quorum.ParseToken(other.token(stranger))
 	if err != nil {
@@ -232,7 +232,7 @@ func TestRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refused("expired", short.String(), raft.ErrToken, "it has expired")
+	refused("expired", short.String(), raftlog.ErrToken, "it has expired")
 	if err := quorum.AskOlder(c.ctx(), parsed); !errors.Is(err, storage.ErrFormat) || !strings.Contains(err.Error(), "uses version 1 of the log, but the program of node "+strings.Repeat("0a", 16)+" reads up to 0") {
 		t.Errorf("an older program: %v", err)
 	}

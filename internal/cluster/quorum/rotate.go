@@ -15,7 +15,7 @@ import (
 
 	"github.com/ostiary/ostiary/internal/cluster/certificate"
 	"github.com/ostiary/ostiary/internal/cluster/quorum/wire"
-	"github.com/ostiary/ostiary/storage/raft"
+	"github.com/ostiary/ostiary/internal/cluster/raftlog"
 )
 
 // This file replaces the authority of the nodes' certificates while they run. Every node
@@ -214,7 +214,7 @@ func (q *Quorum) Rotate(ctx context.Context, away bool) (done Rotated, err error
 
 // answered is the answer of a member to a step.
 type answered struct {
-	raft.Member
+	raftlog.Member
 	trusts []byte
 	err    error
 }
@@ -227,11 +227,11 @@ const stepTime = 5 * time.Second
 const settleTime = time.Second
 
 // each makes a step on all members, this one last, and returns their answers.
-func (q *Quorum) each(ctx context.Context, members []raft.Member, r *authorityRequest) []answered {
+func (q *Quorum) each(ctx context.Context, members []raftlog.Member, r *authorityRequest) []answered {
 	ctx, cancel := context.WithTimeout(ctx, stepTime)
 	defer cancel()
 	answers := make(chan answered, len(members))
-	var own raft.Member
+	var own raftlog.Member
 	for _, m := range members {
 		if m.ID == q.node.ID() {
 			own = m
@@ -258,7 +258,7 @@ func (q *Quorum) each(ctx context.Context, members []raft.Member, r *authorityRe
 
 // askMember makes a step on another node. It asks again if the connection ends, as it does
 // when the node no longer trusts the certificate that it was opened with.
-func (q *Quorum) askMember(ctx context.Context, m raft.Member, r *authorityRequest) ([]byte, error) {
+func (q *Quorum) askMember(ctx context.Context, m raftlog.Member, r *authorityRequest) ([]byte, error) {
 	b, err := msgpack.Marshal(r)
 	if err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 
 	"github.com/ostiary/ostiary/internal/cluster/certificate"
 	"github.com/ostiary/ostiary/internal/cluster/quorum"
-	"github.com/ostiary/ostiary/storage/raft"
+	"github.com/ostiary/ostiary/internal/cluster/raftlog"
 )
 
 // forged returns a certificate that the authority in the folder of a node makes for a node
@@ -142,7 +142,7 @@ func TestTokenOfAnother(t *testing.T) {
 	}
 	token := other.token(stranger)
 	_, err := c.open(0, token)
-	if !errors.Is(err, raft.ErrRefused) || !strings.Contains(err.Error(), "another cluster: expected a new, empty folder") {
+	if !errors.Is(err, raftlog.ErrRefused) || !strings.Contains(err.Error(), "another cluster: expected a new, empty folder") {
 		t.Fatalf("the folder of another cluster: %v", err)
 	}
 	other.start(1, token)

@@ -22,7 +22,7 @@ import (
 	"github.com/ostiary/ostiary/internal/cluster/certificate"
 	"github.com/ostiary/ostiary/internal/cluster/link"
 	"github.com/ostiary/ostiary/internal/cluster/quorum"
-	"github.com/ostiary/ostiary/storage/raft"
+	"github.com/ostiary/ostiary/internal/cluster/raftlog"
 )
 
 // stranger returns a connection to a node without a certificate.
@@ -105,10 +105,10 @@ func TestStrangerJoins(t *testing.T) {
 		text string
 	}{
 		"garbage":       {[]byte{0xc1}, codes.InvalidArgument, "msgpack"},
-		"wrong":         {body(make([]byte, raft.TokenBytes), id), codes.PermissionDenied, "it is not known"},
+		"wrong":         {body(make([]byte, raftlog.TokenBytes), id), codes.PermissionDenied, "it is not known"},
 		"short":         {body(make([]byte, 5), id), codes.PermissionDenied, "5 bytes, expected 16"},
-		"no id":         {body(make([]byte, raft.TokenBytes), ""), codes.InvalidArgument, "0 characters"},
-		"long id":       {body(make([]byte, raft.TokenBytes), strings.Repeat("x", 10_000)), codes.InvalidArgument, "10000 characters"},
+		"no id":         {body(make([]byte, raftlog.TokenBytes), ""), codes.InvalidArgument, "0 characters"},
+		"long id":       {body(make([]byte, raftlog.TokenBytes), strings.Repeat("x", 10_000)), codes.InvalidArgument, "10000 characters"},
 		"large message": {body(make([]byte, link.JoinBytesMax), id), codes.ResourceExhausted, "larger than max"},
 		"claims much":   {[]byte{0x81, 0xa1, 's', 0xc6, 0xff, 0xff, 0xff, 0xff}, codes.InvalidArgument, "msgpack"},
 	} {

@@ -21,9 +21,9 @@ import (
 
 	"github.com/ostiary/ostiary/internal/cluster/certificate"
 	"github.com/ostiary/ostiary/internal/cluster/quorum/wire"
+	"github.com/ostiary/ostiary/internal/cluster/raftlog"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/storage"
-	"github.com/ostiary/ostiary/storage/raft"
-	"github.com/ostiary/ostiary/storage/sharedlog"
 )
 
 // Token is what a new node needs to join: where the nodes are, how it knows them, and
@@ -49,17 +49,17 @@ func (t *Token) String() string {
 	return tokenPrefix + base64.RawURLEncoding.EncodeToString(b)
 }
 
-// ParseToken reads the text of a token. It fails with raft.ErrToken.
+// ParseToken reads the text of a token. It fails with raftlog.ErrToken.
 func ParseToken(text string) (*Token, error) {
 	rest, ok := strings.CutPrefix(strings.TrimSpace(text), tokenPrefix)
 	b, err := base64.RawURLEncoding.DecodeString(rest)
 	t := &Token{}
 	n := len(t.Authority)
-	if !ok || err != nil || len(b) <= n+raft.TokenBytes {
-		return nil, fmt.Errorf("%w: it is no token: expected the text that \"ostiary node token\" prints, which begins with %s", raft.ErrToken, tokenPrefix)
+	if !ok || err != nil || len(b) <= n+raftlog.TokenBytes {
+		return nil, fmt.Errorf("%w: it is no token: expected the text that \"ostiary node token\" prints, which begins with %s", raftlog.ErrToken, tokenPrefix)
 	}
 	copy(t.Authority[:], b)
-	t.Secret, t.Addresses = b[n:n+raft.TokenBytes], strings.Split(string(b[n+raft.TokenBytes:]), ",")
+	t.Secret, t.Addresses = b[n:n+raftlog.TokenBytes], strings.Split(string(b[n+raftlog.TokenBytes:]), ",")
 	return t, nil
 }
 
@@ -131,11 +131,11 @@ func (s joinService) Join(ctx context.Context, in *wrapperspb.BytesValue) (*wrap
 	}
 	answer, err := s.quorum.admit(ctx, id, &request)
 	switch {
-	case errors.Is(err, raft.ErrToken):
+	case errors.Is(err, raftlog.ErrToken):
 		return refuse(id.String(), codes.PermissionDenied, err, err.Error())
 	case errors.Is(err, storage.ErrFormat):
 		return refuse(id.String(), codes.FailedPrecondition, err, err.Error())
-	case errors.Is(err, raft.ErrRefused):
+	case errors.Is(err, raftlog.ErrRefused):
 		return refuse(id.String(), codes.NotFound, err, err.Error())
 	case err != nil:
 		return refuse(id.String(), codes.Unavailable, err, "the node cannot use the token now, and its log has the reason: it may wait for the other nodes")
@@ -169,7 +169,7 @@ func (q *Quorum) checkJoins(ctx context.Context, id storage.NodeID, r *joinReque
 		return otherCluster(r.Cluster, q.node.Cluster())
 	}
 	if r.Address != "" {
-		if err := q.node.CheckAddress(ctx, raft.Member{ID: id.String(), Address: r.Address}); errors.Is(err, raft.ErrRefused) {
+		if err := q.node.CheckAddress(ctx, raftlog.Member{ID: id.String(), Address: r.Address}); errors.Is(err, raftlog.ErrRefused) {
 			return err // the node waits for other reasons once it has joined
 		}
 	}
@@ -213,12 +213,12 @@ func (q *Quorum) join(ctx context.Context) error {
 
 // otherCluster is the error of a folder with the token of another cluster.
 func otherCluster(folder, token string) error {
-	return fmt.Errorf("%w: the folder belongs to log %s, and the token is of a node of log %s, another cluster: expected a new, empty folder, or no token", raft.ErrRefused, folder, token)
+	return fmt.Errorf("%w: the folder belongs to log %s, and the token is of a node of log %s, another cluster: expected a new, empty folder, or no token", raftlog.ErrRefused, folder, token)
 }
 
 // rejoin gets the authority of the cluster with a token, for a folder that has joined: the
 // authority was replaced while the node was away. It does nothing if the folder trusts the
-// one of the token. It fails with raft.ErrRefused if the token is of another cluster.
+// one of the token. It fails with raftlog.ErrRefused if the token is of another cluster.
 func (q *Quorum) rejoin(ctx context.Context) error {
 	token, err := ParseToken(q.opts.Join)
 	if err != nil {
@@ -266,7 +266,7 @@ func (t *Token) ask(ctx context.Context, at string, r *joinRequest) (*joinAnswer
 	defer cancel()
 	host, _, err := net.SplitHostPort(at)
 	if err != nil {
-		return nil, fmt.Errorf("%w: it has an invalid address %q", raft.ErrToken, at)
+		return nil, fmt.Errorf("%w: it has an invalid address %q", raftlog.ErrToken, at)
 	}
 	conn, err := grpc.NewClient("passthrough:///"+at, grpc.WithNoProxy(), grpc.WithDisableServiceConfig(),
 		grpc.WithTransportCredentials(credentials.NewTLS(certificate.Joining(t.Authority, host))))
@@ -282,11 +282,11 @@ func (t *Token) ask(ctx context.Context, at string, r *joinRequest) (*joinAnswer
 	if err != nil {
 		switch s := status.Convert(err); s.Code() {
 		case codes.PermissionDenied:
-			return nil, &refusal{s.Message(), raft.ErrToken}
+			return nil, &refusal{s.Message(), raftlog.ErrToken}
 		case codes.FailedPrecondition:
 			return nil, &refusal{s.Message(), storage.ErrFormat}
 		case codes.NotFound:
-			return nil, &refusal{s.Message(), raft.ErrRefused}
+			return nil, &refusal{s.Message(), raftlog.ErrRefused}
 		}
 		return nil, err
 	}

@@ -12,9 +12,9 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/identity/settings"
+	"github.com/ostiary/ostiary/internal/engine/documents"
+	"github.com/ostiary/ostiary/internal/engine/system"
 	"github.com/ostiary/ostiary/internal/identity/token"
-	"github.com/ostiary/ostiary/internal/replica"
-	"github.com/ostiary/ostiary/internal/system"
 )
 
 // Errors of changes.
@@ -310,7 +310,7 @@ func (k *Keyring) change(ctx context.Context, decide func(old value) (value, []o
 		return err
 	}
 	var made value
-	_, err = s.Change(ctx, func(base *replica.At[value]) (*ostiary.WriteRequest, value, error) {
+	_, err = s.Change(ctx, func(base *documents.At[value]) (*ostiary.WriteRequest, value, error) {
 		next, secrets, err := decide(base.Value)
 		if made = next; err != nil {
 			return nil, nil, err
@@ -322,7 +322,7 @@ func (k *Keyring) change(ctx context.Context, decide func(old value) (value, []o
 	}
 	// If this is not noted, the next rotation waits for a later sequence.
 	at := k.nodes.Applied()
-	_, _ = s.Change(ctx, func(base *replica.At[value]) (*ostiary.WriteRequest, value, error) {
+	_, _ = s.Change(ctx, func(base *documents.At[value]) (*ostiary.WriteRequest, value, error) {
 		next := value{}
 		for p, m := range made {
 			if now := base.Value[p]; now != nil && now.staged().ID == m.staged().ID {

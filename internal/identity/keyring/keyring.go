@@ -19,8 +19,8 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/identity/settings"
-	"github.com/ostiary/ostiary/internal/replica"
-	"github.com/ostiary/ostiary/internal/system"
+	"github.com/ostiary/ostiary/internal/engine/documents"
+	"github.com/ostiary/ostiary/internal/engine/system"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -124,7 +124,7 @@ func New(e *ostiary.Engine, nodes Nodes) *Keyring {
 }
 
 // form is how documents become a value.
-var form = replica.Form[value]{Kinds: []string{documentKind}, Empty: func() value { return value{} },
+var form = documents.Form[value]{Kinds: []string{documentKind}, Empty: func() value { return value{} },
 	Apply: func(_ context.Context, old value, changes []storage.Change) (value, error) {
 		next := maps.Clone(old)
 		for i := range changes {

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ostiary/ostiary/internal/jsonread"
+	"github.com/ostiary/ostiary/internal/tool/jsonread"
 )
 
 // Assertion holds the attributes of a user that an identity provider asserts, by

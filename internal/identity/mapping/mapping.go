@@ -16,7 +16,7 @@ import (
 	"regexp"
 	"slices"
 
-	"github.com/ostiary/ostiary/internal/jsonread"
+	"github.com/ostiary/ostiary/internal/tool/jsonread"
 )
 
 // Bounds of a mapping.

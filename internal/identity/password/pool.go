@@ -5,7 +5,7 @@ import (
 	"errors"
 	"runtime"
 
-	"github.com/ostiary/ostiary/internal/turns"
+	"github.com/ostiary/ostiary/internal/tool/turns"
 )
 
 // ErrBusy is the cause of a failed hash when [PoolOptions.QueueMax] others already

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/ostiary/ostiary/internal/jsonread"
+	"github.com/ostiary/ostiary/internal/tool/jsonread"
 	"github.com/ostiary/ostiary/policy/value"
 )
 

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ostiary/ostiary/internal/jsonread"
-	"github.com/ostiary/ostiary/internal/xmlread"
+	"github.com/ostiary/ostiary/internal/tool/jsonread"
+	"github.com/ostiary/ostiary/internal/tool/xmlread"
 	"github.com/ostiary/ostiary/policy/value"
 )
 

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ostiary/ostiary/internal/excerpt"
-	"github.com/ostiary/ostiary/internal/xmlread"
+	"github.com/ostiary/ostiary/internal/tool/excerpt"
+	"github.com/ostiary/ostiary/internal/tool/xmlread"
 	"github.com/ostiary/ostiary/policy/value"
 )
 

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ostiary/ostiary/internal/xmlread"
+	"github.com/ostiary/ostiary/internal/tool/xmlread"
 )
 
 // TestBlocks checks that each block begins and ends where Unicode lets one: at a

@@ -1,6 +1,6 @@
 // Package auditing has the commands on the audit logs of servers: they verify its files,
 // and make the key that signs them. [Commands] returns them. The rules of the log are in
-// internal/audit.
+// internal/trail/audit.
 package auditing
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
-	"github.com/ostiary/ostiary/internal/audit"
+	"github.com/ostiary/ostiary/internal/trail/audit"
 )
 
 // app is a run of the program, with the methods of the commands of this package.

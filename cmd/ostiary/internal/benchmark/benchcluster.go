@@ -20,9 +20,9 @@ import (
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/node"
 	"github.com/ostiary/ostiary/expr/cel"
-	"github.com/ostiary/ostiary/internal/bench"
-	"github.com/ostiary/ostiary/internal/bench/geo"
-	"github.com/ostiary/ostiary/internal/bench/geo/delay"
+	"github.com/ostiary/ostiary/internal/workshop/bench"
+	"github.com/ostiary/ostiary/internal/workshop/bench/geo"
+	"github.com/ostiary/ostiary/internal/workshop/bench/geo/delay"
 )
 
 // nodesMax bounds --nodes: more than five nodes do not vote.

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
-	"github.com/ostiary/ostiary/internal/bench"
-	"github.com/ostiary/ostiary/internal/bench/databases"
+	"github.com/ostiary/ostiary/internal/workshop/bench"
+	"github.com/ostiary/ostiary/internal/workshop/bench/databases"
 )
 
 func (a *app) benchDatabase() *cobra.Command {

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
-	"github.com/ostiary/ostiary/internal/bench"
+	"github.com/ostiary/ostiary/internal/workshop/bench"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/pebble"
 )

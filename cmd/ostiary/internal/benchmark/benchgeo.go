@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
-	"github.com/ostiary/ostiary/internal/bench/geo"
-	"github.com/ostiary/ostiary/internal/bench/geo/page"
+	"github.com/ostiary/ostiary/internal/workshop/bench/geo"
+	"github.com/ostiary/ostiary/internal/workshop/bench/geo/page"
 )
 
 // geoBench are the flags of the study of several regions.

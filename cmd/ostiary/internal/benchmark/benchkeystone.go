@@ -16,9 +16,9 @@ import (
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/door/keystone"
 	"github.com/ostiary/ostiary/identity/settings"
-	"github.com/ostiary/ostiary/internal/bench"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/identity/password"
+	"github.com/ostiary/ostiary/internal/workshop/bench"
 )
 
 // keystoneBench are the flags of the benchmark of the Identity API.

@@ -15,8 +15,8 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/expr/cel"
-	"github.com/ostiary/ostiary/internal/bench"
-	"github.com/ostiary/ostiary/internal/bench/servers"
+	"github.com/ostiary/ostiary/internal/workshop/bench"
+	"github.com/ostiary/ostiary/internal/workshop/bench/servers"
 	"github.com/ostiary/ostiary/storage/pebble"
 )
 

@@ -17,7 +17,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/acp"
 	"github.com/ostiary/ostiary/door/native/client"
-	"github.com/ostiary/ostiary/internal/printable"
+	"github.com/ostiary/ostiary/internal/tool/printable"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/kv"
 )

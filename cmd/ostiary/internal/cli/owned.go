@@ -11,7 +11,7 @@ import (
 	"github.com/ostiary/ostiary/door/native"
 	"github.com/ostiary/ostiary/door/openfga"
 	"github.com/ostiary/ostiary/door/permify"
-	"github.com/ostiary/ostiary/internal/system"
+	"github.com/ostiary/ostiary/internal/engine/system"
 	"github.com/ostiary/ostiary/storage"
 )
 

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ostiary/ostiary/internal/printable"
+	"github.com/ostiary/ostiary/internal/tool/printable"
 	"github.com/ostiary/ostiary/rel"
 )
 

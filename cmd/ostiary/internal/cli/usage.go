@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/ostiary/ostiary/internal/nearest"
+	"github.com/ostiary/ostiary/internal/tool/nearest"
 	"github.com/ostiary/ostiary/rel"
 )
 

@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/internal/cluster/replica"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/kv"
-	"github.com/ostiary/ostiary/storage/replica"
 )
 
 func (a *app) lostCommand() *cobra.Command {

@@ -14,9 +14,9 @@ import (
 
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/internal/cluster/quorum"
+	"github.com/ostiary/ostiary/internal/cluster/replica"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/storage/kv"
-	"github.com/ostiary/ostiary/storage/replica"
-	"github.com/ostiary/ostiary/storage/sharedlog"
 )
 
 func (a *app) migrateCommand() *cobra.Command {

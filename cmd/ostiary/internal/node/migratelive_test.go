@@ -7,20 +7,20 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
-	"github.com/ostiary/ostiary/internal/cluster"
+	"github.com/ostiary/ostiary/internal/cluster/lease"
+	"github.com/ostiary/ostiary/internal/cluster/replica"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog/memorylog"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/kv"
 	"github.com/ostiary/ostiary/storage/memory"
-	"github.com/ostiary/ostiary/storage/replica"
-	"github.com/ostiary/ostiary/storage/sharedlog"
-	"github.com/ostiary/ostiary/storage/sharedlog/memorylog"
 )
 
 // TestWaiting looks, at the beginning of a move and at its end, for nodes that would not go on
 // with TO, or that the others would not wait for. They run on FROM then, and nothing is moved.
 func TestWaiting(t *testing.T) {
 	t.Parallel()
-	ctx, settings := t.Context(), cluster.DefaultSettings()
+	ctx, settings := t.Context(), lease.DefaultSettings()
 	settings.HolderLease = settings.ReadLease // no wait
 	id := storage.NodeID{1}
 	for name, c := range map[string]struct {

@@ -9,9 +9,9 @@ import (
 
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/internal/cluster/quorum"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/kv"
-	"github.com/ostiary/ostiary/storage/sharedlog"
 )
 
 // This file opens the log in the data folder of a node of a cluster without a database. The

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/storage"
-	"github.com/ostiary/ostiary/storage/sharedlog"
 )
 
 // This file moves a log that only a server can reach, because it is in the data folder that

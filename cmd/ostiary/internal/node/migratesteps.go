@@ -9,11 +9,11 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/internal/cluster/replica"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/kv"
 	"github.com/ostiary/ostiary/storage/pebble"
-	"github.com/ostiary/ostiary/storage/replica"
-	"github.com/ostiary/ostiary/storage/sharedlog"
 )
 
 // movedLog is the log of FROM or TO during a move. It shows progress, and a log that was

@@ -15,7 +15,7 @@ import (
 
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/internal/cluster/quorum"
-	"github.com/ostiary/ostiary/storage/raft"
+	"github.com/ostiary/ostiary/internal/cluster/raftlog"
 )
 
 // standing is what ostiary node recover prints.
@@ -28,7 +28,7 @@ type standing struct {
 	Voters  []string  `json:"voters"` // addresses
 }
 
-func standingOf(s raft.Standing) standing {
+func standingOf(s raftlog.Standing) standing {
 	out := standing{ID: s.ID, Cluster: s.Cluster, Term: s.Term, Index: s.Index, At: s.At.UTC(), Voters: []string{}}
 	for _, m := range s.Members {
 		if m.Voter {

@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary/internal/cluster"
+	"github.com/ostiary/ostiary/internal/cluster/lease"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog/memorylog"
 	"github.com/ostiary/ostiary/storage"
-	"github.com/ostiary/ostiary/storage/sharedlog"
-	"github.com/ostiary/ostiary/storage/sharedlog/memorylog"
 )
 
 // TestState gives each state of a node.
@@ -82,7 +82,7 @@ func TestUpgrade(t *testing.T) {
 func TestLeasesThatDoNotFit(t *testing.T) {
 	t.Parallel()
 	log := memorylog.New().Open()
-	first := sharedlog.Cluster{ID: sharedlog.ClusterID{1}, Settings: cluster.DefaultSettings()}
+	first := sharedlog.Cluster{ID: sharedlog.ClusterID{1}, Settings: lease.DefaultSettings()}
 	if err := log.SwapCluster(t.Context(), sharedlog.Cluster{}, first); err != nil {
 		t.Fatal(err)
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
-	"github.com/ostiary/ostiary/internal/cluster"
-	"github.com/ostiary/ostiary/storage/sharedlog"
+	"github.com/ostiary/ostiary/internal/cluster/lease"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 )
 
 // printedSettings are settings as ostiary node settings prints them.
@@ -84,7 +84,7 @@ func changeSettings(ctx context.Context, log sharedlog.Log, want sharedlog.Setti
 		return sharedlog.Settings{}, err
 	}
 	next := old
-	next.Settings = want.Or(old.Settings).Or(cluster.DefaultSettings())
+	next.Settings = want.Or(old.Settings).Or(lease.DefaultSettings())
 	if want.Or(old.Settings) == old.Settings {
 		return next.Settings, nil
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
-	"github.com/ostiary/ostiary/storage/sharedlog"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 )
 
 // UpgradeOptions are the body of UpgradeCommand.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/door/native/client"
-	"github.com/ostiary/ostiary/internal/audit"
-	"github.com/ostiary/ostiary/internal/decisions"
+	"github.com/ostiary/ostiary/internal/trail/audit"
+	"github.com/ostiary/ostiary/internal/trail/decisions"
 )
 
 const (

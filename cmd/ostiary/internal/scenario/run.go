@@ -11,8 +11,8 @@ import (
 
 	ostiary "github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door/permify"
-	"github.com/ostiary/ostiary/door/permify/basev1"
 	"github.com/ostiary/ostiary/door/permify/language"
+	"github.com/ostiary/ostiary/internal/permifypb"
 )
 
 // DepthMax is the largest depth that a file may set. The engine that runs files
@@ -50,9 +50,9 @@ func (r *Report) Passed() bool {
 
 // services are the protocol's services, in the same process.
 type services struct {
-	permission basev1.PermissionServer
-	schema     basev1.SchemaServer
-	data       basev1.DataServer
+	permission permifypb.PermissionServer
+	schema     permifypb.SchemaServer
+	data       permifypb.DataServer
 }
 
 // tenant is the tenant that every file uses.
@@ -66,11 +66,11 @@ func connect(e *ostiary.Engine) (c services, err error) {
 	}
 	for _, s := range d.Services {
 		switch impl := s.Impl.(type) {
-		case basev1.PermissionServer:
+		case permifypb.PermissionServer:
 			c.permission = impl
-		case basev1.SchemaServer:
+		case permifypb.SchemaServer:
 			c.schema = impl
-		case basev1.DataServer:
+		case permifypb.DataServer:
 			c.data = impl
 		}
 	}
@@ -114,14 +114,14 @@ func (r *run) problem(format string, args ...any) {
 // load writes the schema and the data. It writes each line separately, to
 // report every invalid line.
 func (r *run) load(f *File, schema string) {
-	if _, err := r.schema.Write(r.ctx, &basev1.SchemaWriteRequest{TenantId: tenant, Schema: schema}); err != nil {
+	if _, err := r.schema.Write(r.ctx, &permifypb.SchemaWriteRequest{TenantId: tenant, Schema: schema}); err != nil {
 		r.schemaProblems(schema, err)
 		return
 	}
 	for _, line := range f.Relationships {
 		t, err := tuple(line)
 		if err == nil {
-			_, err = r.data.Write(r.ctx, &basev1.DataWriteRequest{TenantId: tenant, Metadata: &basev1.DataWriteRequestMetadata{}, Tuples: []*basev1.Tuple{t}})
+			_, err = r.data.Write(r.ctx, &permifypb.DataWriteRequest{TenantId: tenant, Metadata: &permifypb.DataWriteRequestMetadata{}, Tuples: []*permifypb.Tuple{t}})
 		}
 		if err != nil {
 			r.problem("relationship %s: %v", line, err)
@@ -130,7 +130,7 @@ func (r *run) load(f *File, schema string) {
 	for _, line := range f.Attributes {
 		a, err := permify.ParseAttributeMessage(line)
 		if err == nil {
-			_, err = r.data.Write(r.ctx, &basev1.DataWriteRequest{TenantId: tenant, Metadata: &basev1.DataWriteRequestMetadata{}, Attributes: []*basev1.Attribute{a}})
+			_, err = r.data.Write(r.ctx, &permifypb.DataWriteRequest{TenantId: tenant, Metadata: &permifypb.DataWriteRequestMetadata{}, Attributes: []*permifypb.Attribute{a}})
 		}
 		if err != nil {
 			r.problem("attribute %s: %v", line, err)
@@ -155,31 +155,31 @@ func (r *run) schemaProblems(schema string, err error) {
 }
 
 // tuple parses a line into the protocol's message.
-func tuple(line string) (*basev1.Tuple, error) {
+func tuple(line string) (*permifypb.Tuple, error) {
 	t, err := permify.ParseTuple(line)
 	if err != nil {
 		return nil, err
 	}
-	return &basev1.Tuple{Entity: &basev1.Entity{Type: t.Object.Type, Id: t.Object.ID}, Relation: t.Relation,
-		Subject: &basev1.Subject{Type: t.Subject.Type, Id: t.Subject.ID, Relation: t.Subject.Relation}}, nil
+	return &permifypb.Tuple{Entity: &permifypb.Entity{Type: t.Object.Type, Id: t.Object.ID}, Relation: t.Relation,
+		Subject: &permifypb.Subject{Type: t.Subject.Type, Id: t.Subject.ID, Relation: t.Subject.Relation}}, nil
 }
 
 // entity parses "type:id".
-func entity(s string) *basev1.Entity {
+func entity(s string) *permifypb.Entity {
 	typ, id, _ := strings.Cut(s, ":")
-	return &basev1.Entity{Type: typ, Id: id}
+	return &permifypb.Entity{Type: typ, Id: id}
 }
 
 // subject parses "type:id" or "type:id#relation".
-func subject(s string) *basev1.Subject {
+func subject(s string) *permifypb.Subject {
 	s, relation, _ := strings.Cut(s, "#")
 	typ, id, _ := strings.Cut(s, ":")
-	return &basev1.Subject{Type: typ, Id: id, Relation: relation}
+	return &permifypb.Subject{Type: typ, Id: id, Relation: relation}
 }
 
 // message translates the context.
-func (c *Context) message() (*basev1.Context, error) {
-	m := &basev1.Context{}
+func (c *Context) message() (*permifypb.Context, error) {
+	m := &permifypb.Context{}
 	for _, line := range c.Tuples {
 		t, err := tuple(line)
 		if err != nil {
@@ -240,10 +240,10 @@ func (r *run) checks(c *Check) {
 			if contextErr != nil {
 				return "", contextErr
 			}
-			out, err := r.permission.Check(r.ctx, &basev1.PermissionCheckRequest{TenantId: tenant,
-				Metadata: &basev1.PermissionCheckRequestMetadata{Depth: depthOf(c.Depth)},
+			out, err := r.permission.Check(r.ctx, &permifypb.PermissionCheckRequest{TenantId: tenant,
+				Metadata: &permifypb.PermissionCheckRequestMetadata{Depth: depthOf(c.Depth)},
 				Entity:   entity(c.Entity), Permission: permission, Subject: subject(c.Subject), Context: context})
-			return decision(out.GetCan() == basev1.CheckResult_CHECK_RESULT_ALLOWED), err
+			return decision(out.GetCan() == permifypb.CheckResult_CHECK_RESULT_ALLOWED), err
 		})
 	}
 }
@@ -264,8 +264,8 @@ func (r *run) entities(f *EntityFilter) {
 			if contextErr != nil {
 				return "", contextErr
 			}
-			in := &basev1.PermissionLookupEntityRequest{TenantId: tenant,
-				Metadata:   &basev1.PermissionLookupEntityRequestMetadata{Depth: depthOf(f.Depth)},
+			in := &permifypb.PermissionLookupEntityRequest{TenantId: tenant,
+				Metadata:   &permifypb.PermissionLookupEntityRequestMetadata{Depth: depthOf(f.Depth)},
 				EntityType: f.EntityType, Permission: permission, Subject: subject(f.Subject), Context: context, PageSize: permify.PageMax}
 			return allPages(func(token string) ([]string, string, error) {
 				in.ContinuousToken = token
@@ -285,10 +285,10 @@ func (r *run) subjects(f *SubjectFilter) {
 			if contextErr != nil {
 				return "", contextErr
 			}
-			in := &basev1.PermissionLookupSubjectRequest{TenantId: tenant,
-				Metadata: &basev1.PermissionLookupSubjectRequestMetadata{Depth: depthOf(f.Depth)},
+			in := &permifypb.PermissionLookupSubjectRequest{TenantId: tenant,
+				Metadata: &permifypb.PermissionLookupSubjectRequestMetadata{Depth: depthOf(f.Depth)},
 				Entity:   entity(f.Entity), Permission: permission, Context: context, PageSize: permify.PageMax,
-				SubjectReference: &basev1.RelationReference{Type: typ, Relation: relation}}
+				SubjectReference: &permifypb.RelationReference{Type: typ, Relation: relation}}
 			return allPages(func(token string) ([]string, string, error) {
 				in.ContinuousToken = token
 				out, err := r.permission.LookupSubject(r.ctx, in)

@@ -13,8 +13,8 @@ import (
 	ostiary "github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door/permify/language"
 	"github.com/ostiary/ostiary/expr/cel"
-	"github.com/ostiary/ostiary/internal/golden"
-	"github.com/ostiary/ostiary/workshop/failing"
+	"github.com/ostiary/ostiary/internal/workshop/failing"
+	"github.com/ostiary/ostiary/internal/workshop/golden"
 )
 
 const sample = `schema: |

@@ -15,9 +15,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
-	"github.com/ostiary/ostiary/internal/audit"
-	"github.com/ostiary/ostiary/internal/audit/otlp"
-	"github.com/ostiary/ostiary/internal/cluster"
+	"github.com/ostiary/ostiary/internal/cluster/lease"
+	"github.com/ostiary/ostiary/internal/trail/audit"
+	"github.com/ostiary/ostiary/internal/trail/audit/otlp"
 )
 
 // auditKeyName is the name of the key that signs the audit log, in the data folder.
@@ -216,7 +216,7 @@ func (f *auditFigures) Collect(to chan<- prometheus.Metric) {
 }
 
 // auditRole adds a record of the role that the node has now.
-func (m *member) auditRole(s cluster.Status) {
+func (m *member) auditRole(s lease.Status) {
 	_ = m.trail.Load().Record(&audit.Record{Time: time.Now(), Kind: audit.KindNode, Operation: "Role", Outcome: audit.Made,
 		Why: fmt.Sprintf("%s; holder %s at %s; epoch %d", roleNames[s.Role], s.Holder.ID, s.Holder.Address, s.Lease.Epoch)}) // no request waits for it
 }

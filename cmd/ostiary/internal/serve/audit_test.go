@@ -21,9 +21,9 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/door/permify/basev1"
-	"github.com/ostiary/ostiary/internal/audit"
 	"github.com/ostiary/ostiary/internal/callers"
+	"github.com/ostiary/ostiary/internal/permifypb"
+	"github.com/ostiary/ostiary/internal/trail/audit"
 	"github.com/ostiary/ostiary/server"
 )
 
@@ -340,7 +340,7 @@ func TestAuditRPC(t *testing.T) {
 		{Type: "user"}, {Type: "doc", Relations: map[string]*openfgav1.Userset{"viewer": {Userset: &openfgav1.Userset_This{This: &openfgav1.DirectUserset{}}}},
 			Metadata: &openfgav1.Metadata{Relations: map[string]*openfgav1.RelationMetadata{"viewer": {DirectlyRelatedUserTypes: []*openfgav1.RelationReference{{Type: "user"}}}}}}}}))(t)
 	must(fga.Write(withKey, &openfgav1.WriteRequest{StoreId: x.id, AuthorizationModelId: model.GetAuthorizationModelId(), Writes: &openfgav1.WriteRequestWrites{TupleKeys: []*openfgav1.TupleKey{{User: "user:anne", Relation: "viewer", Object: "doc:1"}}}}))(t)
-	must(basev1.NewTenancyClient(rpc).Create(withKey, &basev1.TenantCreateRequest{Id: "t9", Name: "nine"}))(t)
+	must(permifypb.NewTenancyClient(rpc).Create(withKey, &permifypb.TenantCreateRequest{Id: "t9", Name: "nine"}))(t)
 	for _, g := range s.take() {
 		if g.Kind != "write" || g.Outcome != "made" || g.Status != "OK" || g.Reason != "ticket 7" || len(g.Changes) != 1 || g.Door == "openfga" && (g.Store != x.id || g.Changes[0].Revision == 0) || g.Content == "" {
 			t.Errorf("the record is %+v", g)

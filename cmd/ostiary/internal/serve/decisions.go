@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
-	"github.com/ostiary/ostiary/internal/audit"
-	"github.com/ostiary/ostiary/internal/decisions"
+	"github.com/ostiary/ostiary/internal/trail/audit"
+	"github.com/ostiary/ostiary/internal/trail/decisions"
 )
 
 // decisionFlags are the settings of the decision log.

@@ -27,15 +27,15 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/openfga"
-	"github.com/ostiary/ostiary/door/permify/basev1"
 	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/identity/oidc"
 	"github.com/ostiary/ostiary/internal/callers"
+	"github.com/ostiary/ostiary/internal/permifypb"
+	"github.com/ostiary/ostiary/internal/workshop/oidctest"
+	"github.com/ostiary/ostiary/internal/workshop/wait"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage/memory"
-	"github.com/ostiary/ostiary/workshop/oidctest"
-	"github.com/ostiary/ostiary/workshop/wait"
 )
 
 // endsModel has a condition that makes a check expensive.
@@ -251,15 +251,15 @@ var requests = map[string]func(w *endsWorld, secret string) (running, error){
 		return rest(func() error { _, err := s.Recv(); return err }), err
 	},
 	"base.v1.Permission LookupEntityStream": func(w *endsWorld, secret string) (running, error) {
-		s, err := basev1.NewPermissionClient(w.rpc).LookupEntityStream(caller(w.t.Context(), secret), &basev1.PermissionLookupEntityRequest{TenantId: "one",
-			Metadata: &basev1.PermissionLookupEntityRequestMetadata{Depth: 20}, EntityType: "doc", Permission: "viewer", Subject: &basev1.Subject{Type: "user", Id: "anne"}})
+		s, err := permifypb.NewPermissionClient(w.rpc).LookupEntityStream(caller(w.t.Context(), secret), &permifypb.PermissionLookupEntityRequest{TenantId: "one",
+			Metadata: &permifypb.PermissionLookupEntityRequestMetadata{Depth: 20}, EntityType: "doc", Permission: "viewer", Subject: &permifypb.Subject{Type: "user", Id: "anne"}})
 		if err == nil {
 			_, err = s.Recv()
 		}
 		return rest(func() error { _, err := s.Recv(); return err }), err
 	},
 	"base.v1.Watch Watch": func(w *endsWorld, secret string) (running, error) {
-		s, err := basev1.NewWatchClient(w.rpc).Watch(caller(w.t.Context(), secret), &basev1.WatchRequest{TenantId: "one"})
+		s, err := permifypb.NewWatchClient(w.rpc).Watch(caller(w.t.Context(), secret), &permifypb.WatchRequest{TenantId: "one"})
 		return rest(func() error { _, err := s.Recv(); return err }), err
 	},
 	"a batch of native": func(w *endsWorld, secret string) (running, error) {

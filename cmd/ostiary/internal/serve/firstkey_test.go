@@ -14,8 +14,8 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/ostiary/ostiary/internal/callers"
+	"github.com/ostiary/ostiary/internal/workshop/wait"
 	"github.com/ostiary/ostiary/server"
-	"github.com/ostiary/ostiary/workshop/wait"
 )
 
 // TestFirstKeyEnds starts every request that lasts on a server without keys, and then makes

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ostiary/ostiary/internal/workshop/wait"
 	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage"
-	"github.com/ostiary/ostiary/workshop/wait"
 )
 
 // oneWrite is a request of each door that makes a store, or something else that needs

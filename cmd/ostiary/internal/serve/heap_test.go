@@ -4,7 +4,7 @@ import (
 	"runtime/metrics"
 	"testing"
 
-	"github.com/ostiary/ostiary/internal/bench"
+	"github.com/ostiary/ostiary/internal/workshop/bench"
 )
 
 func TestHeapPercentFor(t *testing.T) {

@@ -13,17 +13,17 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/node"
-	"github.com/ostiary/ostiary/internal/audit"
-	"github.com/ostiary/ostiary/internal/cluster"
 	"github.com/ostiary/ostiary/internal/cluster/certificate"
+	"github.com/ostiary/ostiary/internal/cluster/lease"
 	"github.com/ostiary/ostiary/internal/cluster/link"
 	"github.com/ostiary/ostiary/internal/cluster/parts"
 	"github.com/ostiary/ostiary/internal/cluster/quorum"
-	"github.com/ostiary/ostiary/internal/logins"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
+	"github.com/ostiary/ostiary/internal/trail/audit"
+	"github.com/ostiary/ostiary/internal/trail/logins"
 	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/pebble"
-	"github.com/ostiary/ostiary/storage/sharedlog"
 )
 
 // member is this server as a node of a cluster. It is the forwarder of the server.
@@ -153,7 +153,7 @@ func (m *member) handOver() {
 	switch err := m.Rules.HandOver(ctx, storage.NodeID{}); {
 	case err == nil:
 		m.log.Info("handed the role of the node that writes over")
-	case errors.Is(err, cluster.ErrAlone): // the role ends with the node
+	case errors.Is(err, lease.ErrAlone): // the role ends with the node
 	case !errors.Is(err, storage.ErrNotHolder):
 		m.log.Warn("could not hand the role of the node that writes over", "error", err)
 	}
@@ -203,7 +203,7 @@ func (m *member) ready() (bool, any) {
 		"node": s.Self.ID.String(), "role": roleNames[s.Role], "epoch": s.Lease.Epoch, "shown": s.Shown, "lag": s.Head - s.Shown,
 		"readLeaseMillis": s.ReadRemaining.Milliseconds(), "version": m.Driver.Version(),
 	}
-	if s.Holder != (cluster.Peer{}) {
+	if s.Holder != (lease.Peer{}) {
 		out["holder"] = s.Holder.ID.String()
 	}
 	switch {
@@ -227,7 +227,7 @@ func (m *member) starting() any {
 	return map[string]any{"failure": why}
 }
 
-var roleNames = [...]string{cluster.Looking: "looking", cluster.Follower: "follower", cluster.Taking: "taking", cluster.Holder: "holder", cluster.Resigned: "resigned"}
+var roleNames = [...]string{lease.Looking: "looking", lease.Follower: "follower", lease.Taking: "taking", lease.Holder: "holder", lease.Resigned: "resigned"}
 
 // warnExpiry logs a warning if the certificate of the node expires soon.
 func (m *member) warnExpiry() {

@@ -15,13 +15,13 @@ import (
 	"github.com/ostiary/ostiary/door/openfga"
 	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/identity/settings"
+	"github.com/ostiary/ostiary/internal/cluster/replica"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog/memorylog"
 	"github.com/ostiary/ostiary/internal/identity/password"
 	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/kv"
 	"github.com/ostiary/ostiary/storage/memory"
-	"github.com/ostiary/ostiary/storage/replica"
-	"github.com/ostiary/ostiary/storage/sharedlog/memorylog"
 )
 
 // testNodes are nodes of one cluster in one process: each has an engine on a replica of

@@ -8,9 +8,9 @@ import (
 	"net"
 	"time"
 
-	"github.com/ostiary/ostiary/internal/cluster"
+	"github.com/ostiary/ostiary/internal/cluster/lease"
 	"github.com/ostiary/ostiary/internal/cluster/link"
-	"github.com/ostiary/ostiary/storage/sharedlog"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 )
 
 // alone reports whether the server is the only node of its log: it has no settings for
@@ -26,7 +26,7 @@ var errNoLink = errors.New("this node was started without --nodes-certificate, s
 // log and the two do not reach each other, because one of them was started as the only one,
 // or because another process than this one answers at the address that both have. answers
 // reports that.
-func checkOthers(ctx context.Context, log sharedlog.Log, self cluster.Peer, answers func(ctx context.Context, address string) bool) error {
+func checkOthers(ctx context.Context, log sharedlog.Log, self lease.Peer, answers func(ctx context.Context, address string) bool) error {
 	nodes, now, err := log.Nodes(ctx)
 	if err != nil {
 		return err
@@ -56,7 +56,7 @@ func checkOthers(ctx context.Context, log sharedlog.Log, self cluster.Peer, answ
 }
 
 // checkRegistered is checkOthers for a node that was registered.
-func (m *member) checkRegistered(ctx context.Context, log sharedlog.Log, self cluster.Peer) error {
+func (m *member) checkRegistered(ctx context.Context, log sharedlog.Log, self lease.Peer) error {
 	return checkOthers(ctx, log, self, m.answers)
 }
 

@@ -6,10 +6,10 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/ostiary/ostiary/internal/cluster"
+	"github.com/ostiary/ostiary/internal/cluster/lease"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog/memorylog"
 	"github.com/ostiary/ostiary/storage"
-	"github.com/ostiary/ostiary/storage/sharedlog"
-	"github.com/ostiary/ostiary/storage/sharedlog/memorylog"
 )
 
 // TestCheckOthers starts a node that is alone: not while another node runs on the log,
@@ -17,7 +17,7 @@ import (
 func TestCheckOthers(t *testing.T) {
 	t.Parallel()
 	log := memorylog.New().Open()
-	self := cluster.Peer{ID: storage.NodeID{1}, Start: 1}
+	self := lease.Peer{ID: storage.NodeID{1}, Start: 1}
 	own, other := sharedlog.Node{ID: self.ID, Start: 1}, sharedlog.Node{ID: storage.NodeID{2}, Start: 1}
 	for _, n := range []sharedlog.Node{own, other} {
 		if err := log.Register(t.Context(), n); err != nil {

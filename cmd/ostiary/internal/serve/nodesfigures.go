@@ -3,7 +3,7 @@ package serve
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/ostiary/ostiary/internal/cluster"
+	"github.com/ostiary/ostiary/internal/cluster/lease"
 )
 
 // nodeFigures collects the Prometheus metrics of a node of a cluster.
@@ -83,7 +83,7 @@ func (f *nodeFigures) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-func stateOf(f cluster.FollowerStatus) string {
+func stateOf(f lease.FollowerStatus) string {
 	switch {
 	case !f.Connected:
 		return "gone"

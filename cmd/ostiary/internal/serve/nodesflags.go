@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
-	"github.com/ostiary/ostiary/internal/cluster"
 	"github.com/ostiary/ostiary/internal/cluster/certificate"
+	"github.com/ostiary/ostiary/internal/cluster/lease"
 )
 
 // nodesFlags are the settings of a node of a cluster.
@@ -112,7 +112,7 @@ func (f *nodesFlags) files() (*certificate.Files, error) {
 }
 
 // options returns the settings of the node, without the log and the link.
-func (f *nodesFlags) options() cluster.Options {
+func (f *nodesFlags) options() lease.Options {
 	settings, _ := f.settings.Settings() // files has checked it
-	return cluster.Options{Settings: settings, StaleReads: f.stale, Reluctance: f.reluctance, Preferred: f.preferred}
+	return lease.Options{Settings: settings, StaleReads: f.stale, Reluctance: f.reluctance, Preferred: f.preferred}
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/node"
 	"github.com/ostiary/ostiary/internal/cluster/quorum"
+	"github.com/ostiary/ostiary/internal/cluster/replica"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/kv"
 	"github.com/ostiary/ostiary/storage/pebble"
-	"github.com/ostiary/ostiary/storage/replica"
-	"github.com/ostiary/ostiary/storage/sharedlog"
 )
 
 // This file lets a server move to a database while it serves. The stores of a folder without

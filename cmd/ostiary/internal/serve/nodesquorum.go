@@ -9,8 +9,8 @@ import (
 
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/node"
 	"github.com/ostiary/ostiary/internal/cluster/quorum"
-	"github.com/ostiary/ostiary/storage/raft"
-	"github.com/ostiary/ostiary/storage/sharedlog"
+	"github.com/ostiary/ostiary/internal/cluster/raftlog"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 )
 
 // quorumFlags are the settings of a node of a cluster without a database.
@@ -86,7 +86,7 @@ func (m *member) addNodeCommands(c *commands) {
 func led[O, A any](m *member, run func(context.Context, O) (A, error)) func(context.Context, O) (A, error) {
 	return func(ctx context.Context, o O) (answer A, err error) {
 		switch err := m.Quorum.AwaitLeader(ctx); {
-		case errors.Is(err, raft.ErrNoLeader):
+		case errors.Is(err, raftlog.ErrNoLeader):
 			return answer, fmt.Errorf("%w: start the nodes that do not answer, and run the command again; if a majority of those that vote never comes back, see \"ostiary node recover\"", err)
 		case err != nil:
 			return answer, err

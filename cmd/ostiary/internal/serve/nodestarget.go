@@ -7,10 +7,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ostiary/ostiary/internal/cluster"
+	"github.com/ostiary/ostiary/internal/cluster/lease"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage"
-	"github.com/ostiary/ostiary/storage/sharedlog"
 )
 
 // A request that waits for a holder that no longer is the holder, because its process
@@ -29,7 +29,7 @@ var errLost = errors.New("the node is no longer the one that writes")
 // concurrent use.
 type targets struct {
 	mu  sync.Mutex
-	all map[cluster.Peer]*passing
+	all map[lease.Peer]*passing
 }
 
 // passing are the requests that are passed on to a node.
@@ -42,7 +42,7 @@ type passing struct {
 
 // begin adds a request to a node. Its context ends when the node is no longer the
 // holder. The caller calls end.
-func (t *targets) begin(ctx context.Context, to cluster.Peer) (_ context.Context, end func()) {
+func (t *targets) begin(ctx context.Context, to lease.Peer) (_ context.Context, end func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p := t.all[to]
@@ -50,7 +50,7 @@ func (t *targets) begin(ctx context.Context, to cluster.Peer) (_ context.Context
 		p = &passing{}
 		p.lost, p.cancel = context.WithCancelCause(context.Background())
 		if t.all == nil {
-			t.all = map[cluster.Peer]*passing{}
+			t.all = map[lease.Peer]*passing{}
 		}
 		t.all[to] = p
 	}
@@ -70,7 +70,7 @@ func (t *targets) begin(ctx context.Context, to cluster.Peer) (_ context.Context
 }
 
 // look notes that a node is the holder now.
-func (t *targets) look(holder cluster.Peer) {
+func (t *targets) look(holder lease.Peer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for to, p := range t.all {
@@ -89,7 +89,7 @@ func (t *targets) look(holder cluster.Peer) {
 func (m *member) watchHolder(ctx context.Context) {
 	tick := time.NewTicker(lostTick)
 	defer tick.Stop()
-	var before cluster.Status
+	var before lease.Status
 	var replica sharedlog.ReplicaStatus
 	for {
 		select {
@@ -129,7 +129,7 @@ func (m *member) logReplica(before sharedlog.ReplicaStatus) sharedlog.ReplicaSta
 
 // logChanges logs what has changed in the cluster since an earlier status, as far as this
 // node knows, and returns the new status.
-func (m *member) logChanges(before cluster.Status) cluster.Status {
+func (m *member) logChanges(before lease.Status) lease.Status {
 	s := m.Rules.Status()
 	if s.Role != before.Role || s.Holder.ID != before.Holder.ID {
 		m.log.Info("node", "role", roleNames[s.Role], "holder", s.Holder.ID, "holder_address", s.Holder.Address, "epoch", s.Lease.Epoch)
@@ -163,7 +163,7 @@ func (m *member) logChanges(before cluster.Status) cluster.Status {
 type heldTarget struct {
 	server.Target
 	all    *targets
-	holder cluster.Peer
+	holder lease.Peer
 }
 
 // HTTP implements [server.Target].

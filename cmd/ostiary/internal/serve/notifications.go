@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 
-	"github.com/ostiary/ostiary/internal/audit"
+	"github.com/ostiary/ostiary/internal/trail/audit"
 )
 
 // notificationsName is in front of the number in the names of files of notifications.

@@ -9,7 +9,7 @@ import (
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/openfga"
 	"github.com/ostiary/ostiary/expr/cel"
-	"github.com/ostiary/ostiary/workshop/doortest"
+	"github.com/ostiary/ostiary/internal/workshop/doortest"
 )
 
 // TestPolicyScripts plays scripts that use several doors: policies over relations

@@ -17,14 +17,14 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/protocols"
-	permifyv1 "github.com/ostiary/ostiary/door/permify/basev1"
 	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/identity/password"
+	permifyv1 "github.com/ostiary/ostiary/internal/permifypb"
+	"github.com/ostiary/ostiary/internal/workshop/failing"
 	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/pebble"
-	"github.com/ostiary/ostiary/workshop/failing"
 )
 
 // readsServer is the server of ostiary serve on a data folder, whose driver counts its

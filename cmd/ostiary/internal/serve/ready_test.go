@@ -23,8 +23,8 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/door/openfga/language"
-	"github.com/ostiary/ostiary/door/permify/basev1"
 	"github.com/ostiary/ostiary/expr/cel"
+	"github.com/ostiary/ostiary/internal/permifypb"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage"
@@ -193,9 +193,9 @@ func (s *loadingServer) calls() map[string]func(context.Context) error {
 			return err
 		},
 		"permify check": func(ctx context.Context) error {
-			_, err := basev1.NewPermissionClient(s.rpc).Check(ctx, &basev1.PermissionCheckRequest{TenantId: "t1",
-				Metadata: &basev1.PermissionCheckRequestMetadata{Depth: 20}, Entity: &basev1.Entity{Type: "document", Id: "1"},
-				Permission: "viewer", Subject: &basev1.Subject{Type: "user", Id: "anne"}})
+			_, err := permifypb.NewPermissionClient(s.rpc).Check(ctx, &permifypb.PermissionCheckRequest{TenantId: "t1",
+				Metadata: &permifypb.PermissionCheckRequestMetadata{Depth: 20}, Entity: &permifypb.Entity{Type: "document", Id: "1"},
+				Permission: "viewer", Subject: &permifypb.Subject{Type: "user", Id: "anne"}})
 			return err
 		},
 	}

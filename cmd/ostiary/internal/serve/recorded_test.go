@@ -20,11 +20,11 @@ import (
 	"github.com/ostiary/ostiary/acp"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/protocols"
-	"github.com/ostiary/ostiary/door/permify/basev1"
 	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/identity/password"
+	"github.com/ostiary/ostiary/internal/permifypb"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage"
@@ -180,7 +180,7 @@ func (w *recordingWorld) recordedCalls(ctx context.Context, model string) map[st
 	fga, stores, tenant := openfgav1.NewOpenFGAServiceClient(w.rpc), "/stores/"+w.store, "/v1/tenants/"+w.store
 	native, key := "/ostiary/v1/stores/"+w.store, m{"user": "user:ed", "relation": "can_write", "object": "doc:1"}
 	question := m{"subject": "user:ed", "relation": "can_write", "object": "doc:1", "schema": model}
-	entity, subject := &basev1.Entity{Type: "doc", Id: "1"}, &basev1.Subject{Type: "user", Id: "ed"}
+	entity, subject := &permifypb.Entity{Type: "doc", Id: "1"}, &permifypb.Subject{Type: "user", Id: "ed"}
 	permission := m{"metadata": m{"depth": 20, "schema_version": model}, "entity": m{"type": "doc", "id": "1"}, "subject": m{"type": "user", "id": "ed"}}
 	with := func(more m) m {
 		out := m{}
@@ -220,13 +220,13 @@ func (w *recordingWorld) recordedCalls(ctx context.Context, model string) map[st
 			return item(out["results"])["can"] == "CHECK_RESULT_ALLOWED"
 		},
 		"permify check over gRPC": func() any {
-			return must(basev1.NewPermissionClient(w.rpc).Check(ctx, &basev1.PermissionCheckRequest{TenantId: w.store,
-				Metadata: &basev1.PermissionCheckRequestMetadata{Depth: 20, SchemaVersion: model}, Entity: entity, Permission: "can_write", Subject: subject}))(w.t).GetCan() == basev1.CheckResult_CHECK_RESULT_ALLOWED
+			return must(permifypb.NewPermissionClient(w.rpc).Check(ctx, &permifypb.PermissionCheckRequest{TenantId: w.store,
+				Metadata: &permifypb.PermissionCheckRequestMetadata{Depth: 20, SchemaVersion: model}, Entity: entity, Permission: "can_write", Subject: subject}))(w.t).GetCan() == permifypb.CheckResult_CHECK_RESULT_ALLOWED
 		},
 		"permify bulk check over gRPC": func() any {
-			return must(basev1.NewPermissionClient(w.rpc).BulkCheck(ctx, &basev1.PermissionBulkCheckRequest{TenantId: w.store,
-				Metadata: &basev1.PermissionCheckRequestMetadata{Depth: 20, SchemaVersion: model},
-				Items:    []*basev1.PermissionBulkCheckRequestItem{{Entity: entity, Permission: "can_write", Subject: subject}}}))(w.t).GetResults()[0].GetCan() == basev1.CheckResult_CHECK_RESULT_ALLOWED
+			return must(permifypb.NewPermissionClient(w.rpc).BulkCheck(ctx, &permifypb.PermissionBulkCheckRequest{TenantId: w.store,
+				Metadata: &permifypb.PermissionCheckRequestMetadata{Depth: 20, SchemaVersion: model},
+				Items:    []*permifypb.PermissionBulkCheckRequestItem{{Entity: entity, Permission: "can_write", Subject: subject}}}))(w.t).GetResults()[0].GetCan() == permifypb.CheckResult_CHECK_RESULT_ALLOWED
 		},
 		"permify subject permission": func() any {
 			return w.post(tenant+"/permissions/subject-permission", with(m{"metadata": m{"depth": 20, "schema_version": model, "only_permission": true}}))["results"].(m)["can_write"] == "CHECK_RESULT_ALLOWED"

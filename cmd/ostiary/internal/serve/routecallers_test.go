@@ -28,11 +28,11 @@ import (
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/identity/oidc"
 	"github.com/ostiary/ostiary/internal/callers"
-	"github.com/ostiary/ostiary/internal/golden"
+	"github.com/ostiary/ostiary/internal/workshop/certtest"
+	"github.com/ostiary/ostiary/internal/workshop/golden"
+	"github.com/ostiary/ostiary/internal/workshop/oidctest"
 	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage/memory"
-	"github.com/ostiary/ostiary/workshop/certtest"
-	"github.com/ostiary/ostiary/workshop/oidctest"
 )
 
 // walker sends requests to a server as callers of every kind.

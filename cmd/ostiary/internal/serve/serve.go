@@ -28,8 +28,8 @@ import (
 	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/internal/callers"
 	"github.com/ostiary/ostiary/internal/identity/keyring"
-	"github.com/ostiary/ostiary/internal/logins"
-	"github.com/ostiary/ostiary/internal/printable"
+	"github.com/ostiary/ostiary/internal/tool/printable"
+	"github.com/ostiary/ostiary/internal/trail/logins"
 	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage/pebble"
 )

@@ -12,10 +12,10 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/openfga"
+	"github.com/ostiary/ostiary/internal/workshop/failing"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage/memory"
-	"github.com/ostiary/ostiary/workshop/failing"
 )
 
 // sdkRepeats is how often OpenFGA's SDKs for Go and JavaScript repeat a request on their

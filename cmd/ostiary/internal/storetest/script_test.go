@@ -12,7 +12,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/expr/cel"
-	"github.com/ostiary/ostiary/internal/golden"
+	"github.com/ostiary/ostiary/internal/workshop/golden"
 )
 
 // TestScripts runs the store tests (".fga.yaml") of testdata/*.txtar and compares

@@ -13,7 +13,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/expr/cel"
-	"github.com/ostiary/ostiary/workshop/failing"
+	"github.com/ostiary/ostiary/internal/workshop/failing"
 )
 
 func engine(t *testing.T) *ostiary.Engine {

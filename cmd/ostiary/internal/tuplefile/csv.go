@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ostiary/ostiary/internal/excerpt"
+	"github.com/ostiary/ostiary/internal/tool/excerpt"
 	"github.com/ostiary/ostiary/rel"
 )
 

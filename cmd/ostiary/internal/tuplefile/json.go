@@ -11,7 +11,7 @@ import (
 	"regexp"
 	"slices"
 
-	"github.com/ostiary/ostiary/internal/jsonread"
+	"github.com/ostiary/ostiary/internal/tool/jsonread"
 	"github.com/ostiary/ostiary/rel"
 )
 

@@ -16,7 +16,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door/onap/internal/tosca"
-	"github.com/ostiary/ostiary/internal/replica"
+	"github.com/ostiary/ostiary/internal/engine/documents"
 )
 
 const (
@@ -60,7 +60,7 @@ type Catalog struct {
 // stored is the replica of the store of a catalog.
 type stored struct {
 	store *ostiary.Store
-	*replica.Replica[*World]
+	*documents.Replica[*World]
 }
 
 // New returns the catalog in the engine's store with the alias "default" of
@@ -106,7 +106,7 @@ func (c *Catalog) find(ctx context.Context) (*stored, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.stored == nil || c.stored.store != store {
-		c.stored = &stored{store, replica.New(store, c.form())}
+		c.stored = &stored{store, documents.New(store, c.form())}
 	}
 	return c.stored, nil
 }
@@ -129,7 +129,7 @@ func (c *Catalog) create(ctx context.Context) (*stored, error) {
 
 // world returns the world of a revision of the store: that of a new catalog as long
 // as the store has no entry.
-func (c *Catalog) world(ctx context.Context, at *replica.At[*World]) (*World, error) {
+func (c *Catalog) world(ctx context.Context, at *documents.At[*World]) (*World, error) {
 	if at.Revision > 0 {
 		return at.Value, nil
 	}
@@ -196,7 +196,7 @@ func (c *Catalog) change(ctx context.Context, edit func(d *draft) error) error {
 			return err
 		}
 	}
-	_, err = s.Change(ctx, func(base *replica.At[*World]) (*ostiary.WriteRequest, *World, error) {
+	_, err = s.Change(ctx, func(base *documents.At[*World]) (*ostiary.WriteRequest, *World, error) {
 		w, err := c.world(ctx, base)
 		if err != nil {
 			return nil, nil, err

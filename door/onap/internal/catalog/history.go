@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/internal/btree"
+	"github.com/ostiary/ostiary/internal/tool/btree"
 )
 
 // Bounds on the history of operations.

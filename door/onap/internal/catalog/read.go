@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/door/onap/internal/tosca"
-	"github.com/ostiary/ostiary/internal/replica"
+	"github.com/ostiary/ostiary/internal/engine/documents"
 	"github.com/ostiary/ostiary/storage"
 )
 
 // form describes how the documents of the store become a world.
-func (c *Catalog) form() replica.Form[*World] {
-	return replica.Form[*World]{
+func (c *Catalog) form() documents.Form[*World] {
+	return documents.Form[*World]{
 		Kinds: append(slices.Clone(entityKinds[:]), kindGroup, kindAudit, kindOperation),
 		Empty: newWorld,
 		Apply: func(_ context.Context, old *World, changes []storage.Change) (*World, error) {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door/onap/internal/tosca"
-	"github.com/ostiary/ostiary/internal/btree"
+	"github.com/ostiary/ostiary/internal/tool/btree"
 )
 
 // Bounds on a catalog. One more is refused.

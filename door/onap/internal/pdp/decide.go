@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/door/onap/internal/tosca"
-	"github.com/ostiary/ostiary/internal/jsonread"
+	"github.com/ostiary/ostiary/internal/tool/jsonread"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/value"
 )

@@ -13,9 +13,9 @@ import (
 	"github.com/ostiary/ostiary/door/onap/internal/pdp"
 	"github.com/ostiary/ostiary/door/onap/internal/preload"
 	"github.com/ostiary/ostiary/door/onap/internal/tosca"
+	"github.com/ostiary/ostiary/internal/workshop/doortest"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/value"
-	"github.com/ostiary/ostiary/workshop/doortest"
 )
 
 // preloaded are the templates that a new catalog has.

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary/door/onap/internal/tosca"
-	"github.com/ostiary/ostiary/internal/golden"
+	"github.com/ostiary/ostiary/internal/workshop/golden"
 )
 
 // TestScripts plays testdata/*.txt: a text, a line of "----", and the template

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/expr"
-	"github.com/ostiary/ostiary/internal/jsonread"
+	"github.com/ostiary/ostiary/internal/tool/jsonread"
 )
 
 // The Append functions write responses as the protocol's gateway does: every

@@ -3,7 +3,7 @@ package wire
 import (
 	openfgav1 "github.com/openfga/api/proto/openfga/v1"
 
-	"github.com/ostiary/ostiary/internal/jsonread"
+	"github.com/ostiary/ostiary/internal/tool/jsonread"
 )
 
 // Each Parse method of a frequent call reads the usual form of the JSON by hand.

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/ostiary/ostiary/expr"
-	"github.com/ostiary/ostiary/internal/jsonread"
+	"github.com/ostiary/ostiary/internal/tool/jsonread"
 )
 
 // readString reads a string or null, which leaves to as it is.

@@ -1,0 +1,12 @@
+//go:build !linux
+
+package lease
+
+import "time"
+
+// BootClock is the [Clock] of the machine. On this system it may not count the time at
+// which the machine is suspended, so a machine that has a node must not be.
+type BootClock struct{}
+
+// Now implements [Clock].
+func (BootClock) Now() time.Duration { return time.Since(started) }

@@ -1,0 +1,30 @@
+package postgres_test
+
+import (
+	"context"
+	"database/sql"
+	"testing"
+
+	_ "github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/ostiary/ostiary/internal/cluster/postgres"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
+	"github.com/ostiary/ostiary/internal/cluster/sqllog/sqllogtest"
+	"github.com/ostiary/ostiary/internal/workshop/databases"
+	"github.com/ostiary/ostiary/internal/workshop/logtest"
+)
+
+func TestLog(t *testing.T) {
+	t.Parallel()
+	server := databases.PostgreSQL(t)
+	raw := func(url string) (*sql.DB, error) { return sql.Open("pgx", url) }
+	t.Run("suite", func(t *testing.T) {
+		sqllogtest.Run(t, server.Database, postgres.Open, raw, [3]string{"$1", "$2", "$3"})
+	})
+	t.Run("driver", func(t *testing.T) {
+		logtest.RunDriver(t, func(t *testing.T) func() (sharedlog.Log, error) {
+			url := server.Database()
+			return func() (sharedlog.Log, error) { return postgres.Open(context.Background(), url) }
+		})
+	})
+}

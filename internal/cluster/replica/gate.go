@@ -1,0 +1,200 @@
+package replica
+
+import (
+	"context"
+	"crypto/sha256"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// This file has what code that coordinates several nodes needs: it decides which node
+// writes, sends segments from one node to another, and waits for them.
+
+// Gate are hooks of code that coordinates several nodes. Each of them may be nil. They
+// are called from several goroutines.
+type Gate struct {
+	// Settle is called while the driver opens, with the settings of the cluster, which are
+	// zero for a new one. It returns those that the log gets, or fails if this node cannot
+	// have them; Open then fails with the error. It is called several times.
+	Settle func(have sharedlog.Settings) (sharedlog.Settings, error)
+	// MayAppend is called before each attempt to append a segment, and returns the epoch
+	// of the segment. If it fails, the changes that wait fail with the error and have no
+	// effect. All changes wait while it runs, and so does Barrier, so it must not wait
+	// until the node may append. ctx ends when the driver is closed.
+	//
+	// The epoch may be outdated when it is used. A node with a higher epoch fences this
+	// one: at most one segment can follow a position, and after a segment with a higher
+	// epoch the driver appends nothing and fails with ErrFenced.
+	MayAppend func(ctx context.Context) (epoch uint64, err error)
+	// Appended is called with each segment that this node has appended, in their order,
+	// before it is applied here. The next append waits while it runs. It may keep the
+	// record.
+	Appended func(segment sharedlog.Passed)
+	// Acknowledge is called when a change is in the log and applied on this node, with
+	// the position of its segment. The caller of the change gets its answer when
+	// Acknowledge returns nil. If it fails, the outcome is uncertain for the caller. The
+	// next append does not wait.
+	Acknowledge func(ctx context.Context, sequence uint64, hash storage.Hash) error
+	// BeforeRead and BeforeWrite are those of [storage.Coordinated].
+	BeforeRead, BeforeWrite func(ctx context.Context) error
+}
+
+// Acknowledge implements [storage.Acknowledger]: it returns when everything that reads of
+// this node may have seen is acknowledged.
+func (r *Driver) Acknowledge(ctx context.Context) error {
+	if err := r.WaitApplied(ctx, r.Readable()); err != nil {
+		return err
+	}
+	return r.acknowledge(ctx, r.applied.Load().applied)
+}
+
+func (r *Driver) acknowledge(ctx context.Context, at sharedlog.Position) error {
+	if r.opts.Gate.Acknowledge == nil || at.Sequence == 0 {
+		return nil
+	}
+	return r.opts.Gate.Acknowledge(ctx, at.Sequence, at.Hash)
+}
+
+// Barrier appends an empty segment with an epoch and returns its position when it is
+// applied, so that the node has everything that was appended with lower epochs. From
+// then on, no segment with a lower epoch can be appended. It does not ask the gate and
+// is not acknowledged. It fails with [ErrFenced] if the log has a higher epoch, and
+// with an error that wraps [storage.ErrUncertain] if the segment may still appear.
+func (r *Driver) Barrier(ctx context.Context, epoch uint64) (sharedlog.Position, error) {
+	q := &request{barrier: true, epoch: epoch}
+	err := r.enqueue(ctx, q)
+	if err == nil {
+		err = q.wait(ctx, &r.left)
+	}
+	if err == nil {
+		err = r.WaitApplied(ctx, q.at.Sequence)
+	}
+	if err != nil {
+		return sharedlog.Position{}, err
+	}
+	return q.at, nil
+}
+
+// Offer applies a segment that another node has sent, if the log has it. It returns
+// when the copy has the sequence. A segment that does not follow the copy is ignored;
+// Offer then reads the log, which also decides whether such a segment is damaged.
+func (r *Driver) Offer(ctx context.Context, segment sharedlog.Passed) error {
+	r.offered.Store(true)
+	if segment.Sequence <= r.AppliedSequence() {
+		return r.check()
+	}
+	if err := r.take(ctx); err != nil {
+		return err
+	}
+	defer r.give()
+	if err := r.check(); err != nil || segment.Sequence <= r.AppliedSequence() {
+		return err
+	}
+	if r.play(ctx, segment) == nil {
+		return nil
+	}
+	return r.replayChecked(ctx, r.log)
+}
+
+// play applies a segment that follows the copy. The caller has the turn.
+func (r *Driver) play(ctx context.Context, segment sharedlog.Passed) error {
+	s := r.applied.Load()
+	v, err := sharedlog.Verify(segment.Record, shard, s.applied, s.epoch)
+	if err != nil {
+		return err
+	}
+	p := player{r: r, from: r.log, next: *s, secrets: map[storage.Hash][]byte{}}
+	for _, body := range segment.Secrets {
+		p.secrets[sha256.Sum256(body)] = body
+	}
+	if err := p.add(ctx, &v); err != nil {
+		return err
+	}
+	return p.flush(ctx)
+}
+
+// AppliedSequence returns the last sequence that the node has applied. It costs an
+// atomic load.
+func (r *Driver) AppliedSequence() uint64 { return r.applied.Load().applied.Sequence }
+
+// Readable returns the last sequence that reads of this driver may have seen. It is that of
+// AppliedSequence, or a later one that is being applied. It costs an atomic load.
+func (r *Driver) Readable() uint64 { return r.readable.Load() }
+
+// Applied returns the last segment that the node has applied, and its epoch. It costs an
+// atomic load.
+func (r *Driver) Applied() (at sharedlog.Position, epoch uint64) {
+	s := r.applied.Load()
+	return s.applied, s.epoch
+}
+
+// Self returns the cluster and the record of this node in its registry.
+func (r *Driver) Self() (sharedlog.ClusterID, sharedlog.Node) {
+	return r.applied.Load().cluster, r.node(0)
+}
+
+// WaitApplied returns when the node has applied a sequence. It fails with an error
+// that wraps [ErrStopped] if the node stops serving, with [storage.ErrClosed] if the
+// driver is closed, and when ctx ends. It does not read the log; [Driver.Confirm]
+// does.
+func (r *Driver) WaitApplied(ctx context.Context, sequence uint64) error {
+	return r.waitFor(ctx, sequence, r.AppliedSequence)
+}
+
+// waitFor returns when reached returns a sequence or a later one.
+func (r *Driver) waitFor(ctx context.Context, sequence uint64, reached func() uint64) error {
+	if reached() >= sequence {
+		return nil
+	}
+	r.progress.waiters.Add(1)
+	defer r.progress.waiters.Add(-1)
+	for {
+		next := r.progress.next()
+		if reached() >= sequence {
+			return nil
+		}
+		if err := r.check(); err != nil {
+			return err
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-r.ctx.Done():
+			return storage.ErrClosed
+		}
+	}
+}
+
+// progress wakes those who wait for a change. Its zero value is usable.
+type progress struct {
+	waiters atomic.Int64 // so that a change for which nobody waits takes no lock
+	mu      sync.Mutex
+	changed chan struct{} // closed at the next change; nil if nobody waits
+}
+
+// next returns a channel that is closed at the next change. The caller is counted in
+// waiters.
+func (p *progress) next() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.changed == nil {
+		p.changed = make(chan struct{})
+	}
+	return p.changed
+}
+
+func (p *progress) wake() {
+	if p.waiters.Load() == 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.changed != nil {
+		close(p.changed)
+		p.changed = nil
+	}
+}

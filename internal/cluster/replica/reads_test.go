@@ -1,0 +1,80 @@
+package replica_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog/memorylog"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/schema"
+	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/memory"
+)
+
+// checker returns a check of an engine over a driver.
+func checker(t testing.TB, d storage.Driver) func() {
+	t.Helper()
+	e, err := ostiary.Open(t.Context(), ostiary.Options{Driver: d})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	s, err := e.CreateStore(t.Context(), ostiary.CreateStoreRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	viewer := schema.RelationDef{Name: "viewer", Rewrite: schema.Direct(), Subjects: []schema.SubjectType{{Type: "user"}}}
+	model := schema.Model{Types: []schema.TypeDef{{Name: "user"}, {Name: "doc", Relations: []schema.RelationDef{viewer}}}}
+	if _, _, err := s.WriteSchema(t.Context(), ostiary.SchemaSource{Model: &model}); err != nil {
+		t.Fatal(err)
+	}
+	tuple := add("1").Tuple
+	if _, err := s.Write(t.Context(), ostiary.WriteRequest{Add: []rel.Tuple{tuple}}); err != nil {
+		t.Fatal(err)
+	}
+	request := ostiary.CheckRequest{Object: tuple.Object, Relation: tuple.Relation, Subject: tuple.Subject}
+	return func() {
+		if _, err := s.Check(t.Context(), request); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestReadAllocations requires that a check on a node of a shared log has no allocation
+// more than one on an embedded driver. It must not run at the same time as others.
+func TestReadAllocations(t *testing.T) {
+	embedded, node := checker(t, memory.New()), checker(t, mustOpen(t, memorylog.New(), inMemory()))
+	// The smallest of several counts, because other goroutines allocate, too.
+	counts := [2]float64{1e9, 1e9}
+	for range 10 {
+		for i, check := range []func(){embedded, node} {
+			counts[i] = min(counts[i], testing.AllocsPerRun(100, check))
+		}
+	}
+	if counts[1] > counts[0] {
+		t.Errorf("a check has %v allocations on a node, and %v embedded", counts[1], counts[0])
+	}
+}
+
+// BenchmarkReads measures checks on a node of a shared log, as a multiple of those a
+// second on an embedded driver, in turns.
+func BenchmarkReads(b *testing.B) {
+	checks := [2]func(){checker(b, memory.New()), checker(b, mustOpen(b, memorylog.New(), inMemory()))}
+	var took [2]time.Duration
+	const each = 1000
+	for b.Loop() {
+		for i, check := range checks {
+			begin := time.Now()
+			for range each {
+				check()
+			}
+			took[i] += time.Since(begin)
+		}
+	}
+	for i, name := range []string{"embedded", "node"} {
+		b.ReportMetric(float64(took[i].Nanoseconds())/float64(b.N*each), fmt.Sprint("ns-", name))
+	}
+	b.ReportMetric(float64(took[0])/float64(took[1]), "×embedded")
+}

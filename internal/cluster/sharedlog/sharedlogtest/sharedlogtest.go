@@ -1,0 +1,165 @@
+// Package sharedlogtest tests a shared log against the contract of package
+// sharedlog. Its main function is [Run]. Each case has a sentence about the part of
+// the contract that it tests, and prints it when it fails. The package uses a log
+// only through the interface [sharedlog.Log].
+package sharedlogtest
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// Opener opens a connection. Each call opens the same data. Several connections are
+// in use at the same time.
+type Opener func() (sharedlog.Log, error)
+
+// Corrupter is an optional interface of a log under test. The cases about damage run
+// only if the log implements it.
+type Corrupter interface {
+	// Corrupt replaces the stored bytes of a segment by what change makes of them.
+	Corrupt(shard sharedlog.Shard, sequence uint64, change func([]byte) []byte)
+}
+
+// Run runs the suite. For each case it calls newOpener, which returns an Opener for
+// new, empty data. Run closes the connections that it opens.
+func Run(t *testing.T, newOpener func(t *testing.T) Opener) {
+	for _, c := range cases() {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+			t.Cleanup(cancel)
+			k := &kit{T: t, opener: newOpener(t), contract: c.contract, ctx: ctx}
+			k.Log = k.connect()
+			c.run(k)
+		})
+	}
+}
+
+// testcase is one case of the suite.
+type testcase struct {
+	name     string
+	contract string // the part of the contract that the case tests, as a sentence
+	run      func(k *kit)
+}
+
+func cases() []testcase {
+	var all []testcase
+	for _, part := range [][]testcase{segmentCases(), damageCases(), secretCases(), recordCases(), snapshotCases()} {
+		all = append(all, part...)
+	}
+	return all
+}
+
+// kit is the test and a connection of a running case. Its methods fail the test with
+// the contract in the message.
+type kit struct {
+	*testing.T
+	sharedlog.Log
+	opener   Opener
+	contract string // see testcase.contract
+	ctx      context.Context
+}
+
+// Fatalf is like [testing.T.Fatalf], with the contract in the message.
+func (k *kit) Fatalf(format string, args ...any) {
+	k.Helper()
+	k.T.Fatalf("%s\nThe contract: %s", fmt.Sprintf(format, args...), k.contract)
+}
+
+// connect opens another connection.
+func (k *kit) connect() sharedlog.Log {
+	k.Helper()
+	l, err := k.opener()
+	if err != nil {
+		k.Fatalf("opening the log: %v", err)
+	}
+	k.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			k.Errorf("closing the log: %v", err)
+		}
+	})
+	return l
+}
+
+// ok requires that err is nil.
+func (k *kit) ok(err error) {
+	k.Helper()
+	if err != nil {
+		k.Fatalf("unexpected error: %v", err)
+	}
+}
+
+// is requires that err wraps kind.
+func (k *kit) is(err, kind error) {
+	k.Helper()
+	if !errors.Is(err, kind) {
+		k.Fatalf("error %v, want %v", err, kind)
+	}
+}
+
+// conflict requires that err is a ConflictError with a head.
+func (k *kit) conflict(err error, head sharedlog.Position) {
+	k.Helper()
+	var c *sharedlog.ConflictError
+	if !errors.As(err, &c) {
+		k.Fatalf("error %v, want a conflict", err)
+	}
+	k.check(c.Head == head, "the conflict has the head %s, want %s", c.Head, head)
+}
+
+// check requires that ok is true.
+func (k *kit) check(ok bool, format string, args ...any) {
+	k.Helper()
+	if !ok {
+		k.Fatalf(format, args...)
+	}
+}
+
+// record returns a barrier of a writer as a record that follows a position.
+func record(shard sharedlog.Shard, after sharedlog.Position, writer byte) sharedlog.Record {
+	s := sharedlog.Segment{Shard: shard, Sequence: after.Sequence + 1, Previous: after.Hash, Writer: storage.NodeID{writer}}
+	r, err := s.Record()
+	if err != nil {
+		panic(err) // a barrier is small
+	}
+	return r
+}
+
+// bytesRecord returns a record with any bytes.
+func bytesRecord(after sharedlog.Position, b []byte) sharedlog.Record {
+	return sharedlog.Record{Position: sharedlog.Position{Sequence: after.Sequence + 1, Hash: sha256.Sum256(b)}, Bytes: b}
+}
+
+// append appends barriers to shard 0, and returns the positions after each of them.
+// The first one is that before.
+func (k *kit) append(n int) []sharedlog.Position {
+	k.Helper()
+	head, err := k.Head(k.ctx, 0)
+	k.ok(err)
+	all := []sharedlog.Position{head}
+	for range n {
+		r := record(0, head, 1)
+		k.ok(k.Append(k.ctx, 0, head, r, nil))
+		head = r.Position
+		all = append(all, head)
+	}
+	return all
+}
+
+// read returns the segments of a shard from a sequence on.
+func read(ctx context.Context, l sharedlog.Log, shard sharedlog.Shard, from uint64) (all []sharedlog.Record, err error) {
+	for r, err := range l.Read(ctx, shard, from) {
+		if err != nil {
+			return all, err
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}

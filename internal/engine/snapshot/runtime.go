@@ -1,0 +1,193 @@
+package snapshot
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	goruntime "runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ostiary/ostiary/authz"
+	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/internal/engine/eval"
+	"github.com/ostiary/ostiary/internal/tool/turns"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// Config is the part of an engine's options that its timelines use. All fields
+// are set: defaults are filled in by the engine.
+type Config struct {
+	// Driver keeps the data.
+	Driver storage.Driver
+	// Bounds limit requests, past views, loads and cached schemas.
+	Bounds authz.Bounds
+	// Conditions compiles the conditions of schemas. Nil rejects schemas that have
+	// conditions.
+	Conditions expr.Compiler
+	// Clock returns the current time.
+	Clock func() time.Time
+	// Window is how long a revision stays readable after its successor; 0 or less
+	// keeps all revisions.
+	Window time.Duration
+	// LogWindow is how long log entries are kept; 0 or less keeps all of them.
+	LogWindow time.Duration
+	// MemoryMax is the budget, in bytes, for the newest views of all loaded stores and
+	// their bound schemas; 0 or less means no limit.
+	MemoryMax int64
+}
+
+// Runtime is what the timelines of one engine share: the configuration, the
+// cache of compiled schemas, the memory accounting and the goroutines. All
+// methods are safe for concurrent use.
+type Runtime struct {
+	Config
+	catalog *atomic.Uint64 // of a driver that is a storage.Cataloger, otherwise nil
+	// coordinated is the driver, if it is a storage.Coordinated, otherwise nil.
+	coordinated storage.Coordinated
+	schemas     schemaCache
+	others      otherSchemas
+	large       largeEntries
+	bytes       atomic.Int64  // of the newest views and their current schemas
+	loads       chan struct{} // one element for each load in progress
+	// compilations has one element for each schema that is being compiled.
+	compilations chan struct{}
+
+	// lag counts what the subscriptions of all stores buffer.
+	lag lagBudget
+
+	// QuestionsMemory is the memory that all questions may use together.
+	QuestionsMemory *eval.MemoryBudget
+	// Turns are the turns that long requests take.
+	Turns *turns.Turns
+
+	mu     sync.Mutex
+	loaded map[*Timeline]struct{} // timelines that hold a view
+
+	// starting is held while a goroutine starts and while closed is set, so that no
+	// goroutine starts after Close.
+	starting sync.Mutex
+	closed   atomic.Bool
+	running  sync.WaitGroup
+	ctx      context.Context // ends with Close
+	stop     context.CancelFunc
+}
+
+// NewRuntime returns a runtime with the configuration. It starts no goroutine.
+func NewRuntime(c Config) *Runtime {
+	r := &Runtime{Config: c, loaded: map[*Timeline]struct{}{}, loads: make(chan struct{}, c.Bounds.Loads),
+		compilations: make(chan struct{}, cmp.Or(c.Bounds.Compilations, max(1, goruntime.GOMAXPROCS(0)/2)))}
+	r.QuestionsMemory, r.Turns = eval.NewMemoryBudget(c.Bounds.QuestionsMemory), turns.OfProcessors()
+	r.schemas.max, r.schemas.bytesMax = c.Bounds.SchemasCached, c.Bounds.SchemasCachedBytes
+	r.others.bytesMax = othersBytesMax
+	r.lag.max = int64(c.Bounds.WatchChanges)
+	if d, ok := c.Driver.(storage.Cataloger); ok {
+		r.catalog = d.CatalogChanges()
+	}
+	r.coordinated, _ = c.Driver.(storage.Coordinated)
+	r.ctx, r.stop = context.WithCancel(context.Background())
+	return r
+}
+
+// CountStores returns the number of stores of the driver.
+func (r *Runtime) CountStores(ctx context.Context) (n int, err error) {
+	if d, ok := r.Driver.(storage.Cataloger); ok {
+		return d.CountStores(ctx)
+	}
+	for _, err := range r.Driver.Stores(ctx, storage.StoreID{}) {
+		if err != nil {
+			return 0, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+// BeforeWrite returns when this node may write. See [storage.Coordinated]. It notes for the
+// author of ctx that another node writes.
+func (r *Runtime) BeforeWrite(ctx context.Context) error {
+	if r.coordinated == nil {
+		return nil
+	}
+	err := r.coordinated.BeforeWrite(ctx)
+	if a := authz.AuthorOf(ctx); a != nil && errors.Is(err, storage.ErrNotHolder) {
+		a.Refuse()
+	}
+	return err
+}
+
+// Now returns the current time of the clock.
+func (r *Runtime) Now() rel.Time { return rel.TimeOf(r.Clock()) }
+
+// Context returns a context that ends when the runtime is closed.
+func (r *Runtime) Context() context.Context { return r.ctx }
+
+// Closed reports whether Close was called.
+func (r *Runtime) Closed() bool { return r.closed.Load() }
+
+// Start runs task in a goroutine that Close waits for. The task must end when
+// [Runtime.Context] ends. Start returns false, without starting the task, after
+// Close.
+func (r *Runtime) Start(task func()) bool {
+	r.starting.Lock()
+	defer r.starting.Unlock()
+	if r.closed.Load() {
+		return false
+	}
+	r.running.Add(1)
+	go func() {
+		defer r.running.Done()
+		task()
+	}()
+	return true
+}
+
+// Close ends [Runtime.Context] and waits for the goroutines. It returns false
+// if the runtime was closed before.
+func (r *Runtime) Close() bool {
+	r.starting.Lock()
+	again := r.closed.Swap(true)
+	r.starting.Unlock()
+	if again {
+		return false
+	}
+	r.stop()
+	r.running.Wait()
+	return true
+}
+
+// Bytes returns the estimated size of the newest views of all loaded stores and of
+// their bound schemas. Without a budget, writes do not update the estimate, so Bytes does.
+func (r *Runtime) Bytes() int64 {
+	if r.MemoryMax <= 0 {
+		for _, t := range r.Loaded() {
+			t.accountAgain()
+		}
+	}
+	return r.bytes.Load() + r.others.size()
+}
+
+// Loaded returns the timelines that hold a view.
+func (r *Runtime) Loaded() []*Timeline {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := make([]*Timeline, 0, len(r.loaded))
+	for t := range r.loaded {
+		all = append(all, t)
+	}
+	return all
+}
+
+// DropIdle drops the views of the timelines that were not read since the last
+// call, and returns how many it dropped.
+func (r *Runtime) DropIdle() int {
+	n := 0
+	for _, t := range r.Loaded() {
+		if !t.used.Swap(false) && t.drop() {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,394 @@
+// Package page shows the records of the study of multi-region deployments as one HTML
+// page: verdicts, the figures of the study's appendix, and tables. Its functions are
+// [HTML] and [Text]. It measures nothing, and shows no figure without its mark.
+package page
+
+import (
+	"fmt"
+	"html"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ostiary/ostiary/internal/workshop/bench"
+	"github.com/ostiary/ostiary/internal/workshop/bench/geo"
+	"github.com/ostiary/ostiary/internal/workshop/bench/report"
+)
+
+// title is the title of the page.
+const title = "One identity service in many regions: the study of 2018, run again"
+
+// HTML writes the page.
+func HTML(w io.Writer, all []geo.Record) error {
+	all = geo.Sorted(all)
+	var b strings.Builder
+	fmt.Fprintf(&b, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>%s</title><style>%s\n"+
+		".figure svg { max-width: none; width: 100%%; background: #fff } .figure svg text { fill: #000; font-family: sans-serif } .figure svg text { font-size: inherit } .swatch { display: inline-block; width: .9em; height: .9em; margin-right: .3em; vertical-align: -.1em } td.text, th.text { text-align: left; white-space: normal }</style></head><body>\n<h1>%s</h1>\n",
+		title, report.Style, title)
+	about(&b, all)
+	verdicts(&b, all)
+	against(&b, all)
+	for _, f := range figures() {
+		d, ok, err := f.draw(all)
+		if err != nil {
+			return fmt.Errorf("figure %s: %w", f.number, err)
+		}
+		if !ok {
+			continue
+		}
+		fmt.Fprintf(&b, "<h2 id=\"figure-%s\">Figure %s</h2>\n<p>%s.%s</p>\n<ul class=\"legend\">", f.number, f.number, html.EscapeString(f.title), html.EscapeString(f.explanation(all)))
+		for _, e := range d.legend {
+			red, green, blue, _ := e.color.RGBA()
+			fmt.Fprintf(&b, `<li><span class="swatch" style="background: #%02x%02x%02x"></span>%s</li>`, red>>8, green>>8, blue>>8, html.EscapeString(e.name))
+		}
+		fmt.Fprintf(&b, "</ul>\n<div class=\"figure scroll\">%s</div>\n", d.svg)
+	}
+	times(&b, all)
+	costs(&b, all)
+	failures(&b, all)
+	b.WriteString("</body></html>\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// explanation returns what a reader of a figure needs to know.
+func (f *figure) explanation(all []geo.Record) string {
+	s := ""
+	if f.by == byDelay {
+		s = fmt.Sprintf(" %d instances; the delay is one way.", instancesOf(all, f.high))
+	}
+	if f.by == byZones {
+		s = " The study announces this figure and does not draw it: Z1Z1Z3 means that two copies of the data are in the group of the client."
+	}
+	if f.cdf {
+		return s + " Time is the sum of the actions of an iteration."
+	}
+	return s + " A star marks cells that are CPU-bound or disturbed, or that failed. Rows of one system have the same scale."
+}
+
+// about writes what was measured, and how to read it.
+func about(b *strings.Builder, all []geo.Record) {
+	var lines []string
+	marks := map[geo.Mark]int{}
+	for i := range all {
+		r := &all[i]
+		marks[r.Mark]++
+		commit := r.Commit
+		if commit == "" {
+			commit = "unknown"
+		}
+		if line := fmt.Sprintf("commit %s; machine: %s; %s; %s", commit, r.Machine, r.Network, r.Began.Format("2006-01-02")); r.Network != "" && !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	for _, line := range lines {
+		fmt.Fprintf(b, "<p class=\"note\">%s</p>\n", html.EscapeString(line))
+	}
+	if len(lines) > 1 {
+		b.WriteString("<p class=\"note bad\">The records are of several runs: of different commits, machines, networks or days.</p>\n")
+	}
+	fmt.Fprintf(b, `<p>Delavergne, Cherrueau and Lebre asked in 2018 which database lets one Keystone span 3, 9 and 45 regions, up to 150 ms apart one way, with Rally's seven scenarios under low and high load. This page plays their cells again: %d measured, %d CPU-bound, %d disturbed, %d failed.</p>
+<dl>
+<dt>measured</dt><dd>the processors of the machine had time left. Times are those of the network and the programs.</dd>
+<dt>CPU-bound</dt><dd>more than 85 %% of all processors were busy in a scenario, mostly with the programs of the cell. The study had a machine for each instance; here all share one. Means and distributions are those of a queue. Failure rates, statements, bytes and processor time are real.</dd>
+<dt>disturbed</dt><dd>the processors were busy in a scenario, mostly with programs that do not belong to the cell (table of costs). Times are too long; the rest is real. --again plays such cells again.</dd>
+<dt>quoted</dt><dd>a fact that the study published, on its machines. CockroachDB was not available here and is quoted only.</dd>
+<dt>hash cost</dt><dd>the rounds of bcrypt of passwords, the same for all systems of a cell: 12 with 3 instances under low load, and otherwise 4. Rally logs in by password three times in an iteration; with cost 12 each takes about a quarter of a second of a processor, and 9 or 45 instances on one machine would measure nothing else. Cost 4 therefore makes logins look cheaper than they are, for all systems.</dd>
+<dt>low, high load</dt><dd>low: the workload on one instance that is not the first, where a single database is. With Galera that instance has a database server of its own, as all have in the study; here three instances have one. High: every instance gets the whole workload at the same time.</dd>
+<dt>delay</dt><dd>one way, between instances and databases only. Clients reach their instance at once.</dd>
+<dt>λ, σ</dt><dd>the part of the iterations that failed; the standard deviation of the sum of actions. As in the study, times of an action above its 95th percentile are dropped in figures; tables show both. σ and distributions are of iterations from which nothing was dropped.</dd>
+<dt>local</dt><dd>--acknowledge local: a write is answered when it is in the log, and other instances show it a little later.</dd>
+<dt>first actions</dt><dd>the first action of an iteration contains a login by password, as Rally counts.</dd>
+</dl>
+`, marks[geo.Measured], marks[geo.Bound], marks[geo.Disturbed], marks[geo.Failed])
+}
+
+// verdicts writes the tables of verdicts, with those of the study.
+func verdicts(b *strings.Builder, all []geo.Record) {
+	b.WriteString("<h2 id=\"verdicts\">Verdicts</h2>\n<div class=\"scroll\"><table><thead><tr><th>deployment</th><th class=\"text\">scale</th><th class=\"text\">network delay</th><th class=\"text\">delay with locality</th></tr></thead><tbody>\n")
+	for _, v := range geo.Verdicts(all) {
+		class, name := "", v.Column
+		if v.Quoted {
+			class, name = " class=\"quoted\"", name+" (quoted)"
+		}
+		fmt.Fprintf(b, "<tr%s><td>%s</td><td class=\"text\">%s</td><td class=\"text\">%s</td><td class=\"text\">%s</td></tr>\n", class, html.EscapeString(name), html.EscapeString(v.Scale), html.EscapeString(v.Delay), html.EscapeString(v.Locality))
+	}
+	b.WriteString("</tbody></table></div>\n")
+	for _, rule := range geo.Rules {
+		fmt.Fprintf(b, "<p class=\"note\">%s</p>\n", html.EscapeString(rule))
+	}
+	b.WriteString("<h3>What the study published</h3>\n<div class=\"scroll\"><table><thead><tr><th>quoted</th><th>value</th></tr></thead><tbody>\n")
+	for _, q := range published {
+		fmt.Fprintf(b, "<tr class=\"quoted\"><td>%s</td><td>%s</td></tr>\n", html.EscapeString(q[0]), html.EscapeString(q[1]))
+	}
+	b.WriteString("</tbody></table></div>\n")
+}
+
+// published are the figures that the study prints as numbers.
+var published = [][2]string{
+	{"CockroachDB, 9 instances, LAN, low load, create_and_list_tenants: create_project, mean", "0.130 s"},
+	{"CockroachDB, 9 instances, LAN, low load, create_and_list_tenants: list_projects, mean", "0.024 s"},
+	{"MariaDB, 45 instances, LAN, high load, authenticate_user_and_validate_token: λ", "0.98"},
+	{"Galera, high load, authenticate_user_and_validate_token, from 3 to 45 instances: mean", "0.120 → 0.475 s"},
+	{"Galera, 45 instances, high load, authenticate_user_and_validate_token: the longest of the last 5 %", "30 s"},
+	{"low load, all sizes: order of the completion times", "MariaDB < Galera < CockroachDB"},
+}
+
+// against writes a table that compares the systems action by action, on the same
+// database in cells with the same parameters.
+func against(b *strings.Builder, all []geo.Record) {
+	type pair struct{ ours, theirs *geo.Record }
+	var pairs []pair
+	for i := range all {
+		for n := range all {
+			a, k := all[i].Cell, all[n].Cell
+			if a.System == geo.Ostiary && !a.Local && k.System == geo.Keystone {
+				k.System = a.System
+				if a == k {
+					pairs = append(pairs, pair{&all[i], &all[n]})
+				}
+			}
+		}
+	}
+	if len(pairs) == 0 {
+		return
+	}
+	b.WriteString("<h2 id=\"same-database\">Action by action: Ostiary and the real Keystone on the same database</h2>\n<p>Medians in milliseconds: Ostiary, Keystone, and how many times longer Keystone takes.</p>\n<div class=\"scroll\"><table><thead><tr><th>action</th>")
+	for _, p := range pairs {
+		c := p.ours.Cell
+		fmt.Fprintf(b, "<th colspan=\"3\">%s</th>", html.EscapeString(strings.TrimPrefix(c.String(), geo.Ostiary+" on ")))
+	}
+	b.WriteString("</tr></thead><tbody>\n")
+	for _, name := range geo.Names() {
+		var actions []string
+		for _, p := range pairs {
+			for _, r := range []*geo.Record{p.ours, p.theirs} {
+				for _, action := range geo.FrameOf(r.Find(name)).Actions {
+					if !slices.Contains(actions, action) {
+						actions = append(actions, action)
+					}
+				}
+			}
+		}
+		for _, action := range actions {
+			fmt.Fprintf(b, "<tr><td>%s: %s</td>", name, action)
+			for _, p := range pairs {
+				ours, theirs := medianOf(p.ours, name, action), medianOf(p.theirs, name, action)
+				ratio := ""
+				if ours > 0 && theirs > 0 {
+					ratio = fmt.Sprintf("%.1f ×", theirs/ours)
+				}
+				fmt.Fprintf(b, "<td>%s</td><td>%s</td><td>%s</td>", millis(ours), millis(theirs), ratio)
+			}
+			b.WriteString("</tr>\n")
+		}
+	}
+	b.WriteString("</tbody></table></div>\n")
+}
+
+func medianOf(r *geo.Record, scenario, action string) float64 {
+	f := geo.FrameOf(r.Find(scenario))
+	if n := slices.Index(f.Actions, action); n >= 0 {
+		return geo.Quantile(f.Column(n), 0.5)
+	}
+	return 0
+}
+
+func millis(seconds float64) string {
+	switch ms := seconds * 1000; {
+	case ms == 0:
+		return ""
+	case ms < 10:
+		return fmt.Sprintf("%.1f", ms)
+	default:
+		return fmt.Sprintf("%.0f", ms)
+	}
+}
+
+// distance returns the delay of a cell, in words.
+func distance(c geo.Cell) string {
+	if c.Delay == geo.Hierarchical {
+		return c.Zones
+	}
+	return fmt.Sprintf("%d ms", c.Delay)
+}
+
+func load(c geo.Cell) string {
+	if c.High {
+		return "high"
+	}
+	return "low"
+}
+
+// times writes a table of times for each scenario.
+func times(b *strings.Builder, all []geo.Record) {
+	b.WriteString("<h2 id=\"times\">Times</h2>\n<p>Of the sum of the actions of an iteration, in milliseconds; all, and without the times of each action above its 95th percentile.</p>\n")
+	for _, name := range geo.Names() {
+		fmt.Fprintf(b, "<h3>%s</h3>\n<div class=\"scroll\"><table><thead><tr><th>deployment</th><th>instances</th><th>delay</th><th>load</th><th>hash cost</th><th>mark</th><th>n</th><th>λ</th><th>mean</th><th>σ</th><th>median</th><th>p90</th><th>p95</th><th>p99</th><th>max</th><th>mean, dropped</th><th>σ, dropped</th><th>iteration, mean</th><th class=\"text\">mean of each action</th></tr></thead><tbody>\n", name)
+		for i := range all {
+			r := &all[i]
+			s := r.Find(name)
+			if s == nil {
+				continue
+			}
+			f := geo.FrameOf(s)
+			d := f.Dropped()
+			totals := f.Totals()
+			n := fmt.Sprint(len(s.Result.Iterations))
+			if want := s.Times * loadedOf(r.Cell); len(s.Result.Iterations) != want {
+				n += fmt.Sprintf(" of %d", want)
+			}
+			var actions []string
+			for k, mean := range f.Means() {
+				actions = append(actions, f.Actions[k]+" "+millis(mean))
+			}
+			bad := ""
+			if f.Lambda > 0 {
+				bad = " class=\"bad\""
+			}
+			fmt.Fprintf(b, "<tr><td>%s</td><td>%d</td><td>%s</td><td>%s</td><td>%d</td><td>%s</td><td>%s</td><td%s>%.2f</td>", html.EscapeString(r.Cell.Column.String()), r.Cell.Instances, distance(r.Cell), load(r.Cell), r.Cell.Rounds, r.Mark, n, bad, f.Lambda)
+			for _, v := range []float64{geo.Mean(totals), geo.Deviation(totals), geo.Quantile(totals, .5), geo.Quantile(totals, .9), geo.Quantile(totals, .95), geo.Quantile(totals, .99), geo.Quantile(totals, 1), geo.Mean(d.Totals()), geo.Deviation(d.Totals()), geo.Mean(f.Durations)} {
+				fmt.Fprintf(b, "<td>%s</td>", millis(v))
+			}
+			fmt.Fprintf(b, "<td class=\"text\">%s</td></tr>\n", html.EscapeString(strings.Join(actions, ", ")))
+		}
+		b.WriteString("</tbody></table></div>\n")
+	}
+}
+
+// loadedOf returns how many instances of a cell get the load.
+func loadedOf(c geo.Cell) int {
+	if c.High {
+		return c.Instances
+	}
+	return 1
+}
+
+// costs writes what the cells used, and the part of reads of each scenario.
+func costs(b *strings.Builder, all []geo.Record) {
+	b.WriteString("<h2 id=\"costs\">Costs</h2>\n<p>For each request of a client, over all scenarios of a cell: processor time, bytes between instances and databases, and SQL statements of the databases. Memory is that of all processes at the end; memory that processes share counts for each. The network measured itself before the cell, over TCP.</p>\n" +
+		"<div class=\"scroll\"><table><thead><tr><th>deployment</th><th>instances</th><th>delay</th><th>load</th><th>mark</th><th>requests</th><th>servers, ms of a processor</th><th>database, ms</th><th>servers, MB</th><th>database, MB</th><th>bytes</th><th>reads</th><th>writes</th><th>reads, %</th><th>busy, %</th><th>of it others, %</th><th>processes that waited before</th><th>measured one way, ms</th><th>ceiling, MB/s</th><th>lost packets</th><th>took, s</th></tr></thead><tbody>\n")
+	for i := range all {
+		r := &all[i]
+		var sum geo.Scenario
+		requests, weight := 0, 0.0
+		for _, s := range r.Scenarios {
+			requests += s.Result.Requests
+			sum.Servers, sum.Database = sum.Servers+s.Servers, sum.Database+s.Database
+			sum.ServersMemory, sum.DatabaseMemory = max(sum.ServersMemory, s.ServersMemory), max(sum.DatabaseMemory, s.DatabaseMemory)
+			sum.Network.Bytes, sum.Network.Dropped = sum.Network.Bytes+s.Network.Bytes, sum.Network.Dropped+s.Network.Dropped
+			sum.Statements.Reads, sum.Statements.Writes = sum.Statements.Reads+s.Statements.Reads, sum.Statements.Writes+s.Statements.Writes
+			t := s.Result.Load.Seconds()
+			sum.Busy, sum.Others, weight = sum.Busy+s.Busy*t, sum.Others+s.Others*t, weight+t
+		}
+		fmt.Fprintf(b, "<tr><td>%s</td><td>%d</td><td>%s</td><td>%s</td><td>%s</td><td>%d</td>", html.EscapeString(r.Cell.Column.String()), r.Cell.Instances, distance(r.Cell), load(r.Cell), r.Mark, requests)
+		if requests == 0 || weight == 0 {
+			fmt.Fprintf(b, "<td colspan=\"15\" class=\"text\">%s</td></tr>\n", html.EscapeString(r.Failure))
+			continue
+		}
+		n := float64(requests)
+		per := func(d time.Duration) string { return millis(d.Seconds() / n) }
+		fmt.Fprintf(b, "<td>%s</td><td>%s</td><td>%d</td><td>%d</td><td>%.0f</td><td>%.2f</td><td>%.2f</td><td>%s</td><td>%.0f</td><td>%.0f</td><td>%.1f</td><td>%s</td><td>%.0f</td><td>%d</td><td>%.0f</td></tr>\n",
+			per(sum.Servers), per(sum.Database), sum.ServersMemory>>20, sum.DatabaseMemory>>20, float64(sum.Network.Bytes)/n, float64(sum.Statements.Reads)/n, float64(sum.Statements.Writes)/n,
+			readsOf(sum.Statements), 100*sum.Busy/weight, 100*sum.Others/weight, r.LoadBefore, checked(r), r.Check.Ceiling/1e6, sum.Network.Dropped, r.Took.Seconds())
+	}
+	b.WriteString("</tbody></table></div>\n")
+	ratios(b, all)
+}
+
+// ratios writes the part of reads of each scenario, which the study has in its titles.
+func ratios(b *strings.Builder, all []geo.Record) {
+	b.WriteString("<h3>Reads among the statements of each scenario, in percent</h3>\n<p>The study counts them on MariaDB, with what Rally makes and removes around a scenario; here only the iterations count.</p>\n<div class=\"scroll\"><table><thead><tr><th>scenario</th><th>the study (quoted)</th>")
+	var shown []*geo.Record
+	for _, c := range geo.Columns() {
+		if at := slices.IndexFunc(all, func(r geo.Record) bool { return r.Cell.Column == c && r.Mark != geo.Failed }); at >= 0 {
+			shown = append(shown, &all[at])
+			fmt.Fprintf(b, "<th>%s</th>", html.EscapeString(c.String()))
+		}
+	}
+	b.WriteString("</tr></thead><tbody>\n")
+	for _, w := range bench.RallySeven() {
+		fmt.Fprintf(b, "<tr><td>%s</td><td><i>%.2f</i></td>", w.Scenario, readsPublished[w.Scenario])
+		for _, r := range shown {
+			fmt.Fprintf(b, "<td>%s</td>", readsOf(r.Find(w.Scenario).Statements))
+		}
+		b.WriteString("</tr>\n")
+	}
+	b.WriteString("</tbody></table></div>\n")
+}
+
+// readsPublished are the study's parts of reads in percent.
+var readsPublished = map[string]float64{"authenticate_user_and_validate_token": 96.46, "create_add_and_list_user_roles": 96.22, "create_and_list_tenants": 92.12, "get_entities": 91.9,
+	"create_user_update_password": 89.79, "create_user_set_enabled_and_delete": 91.07, "create_and_list_users": 92.05}
+
+func readsOf(s geo.Statements) string {
+	if s.Reads+s.Writes == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.1f", 100*float64(s.Reads)/float64(s.Reads+s.Writes))
+}
+
+// checked returns the shortest and the longest measured delay of a record.
+func checked(r *geo.Record) string {
+	if len(r.Check.Hosts) == 0 {
+		return ""
+	}
+	low, high := millis(slices.Min(r.Check.Hosts).Seconds()), millis(slices.Max(r.Check.Hosts).Seconds())
+	if low == high {
+		return low
+	}
+	return low + "–" + high
+}
+
+// failures writes the causes of failed iterations and cells, and the notes.
+func failures(b *strings.Builder, all []geo.Record) {
+	var rows []string
+	row := func(r *geo.Record, where, count, what string) {
+		rows = append(rows, fmt.Sprintf("<tr><td class=\"text\">%s</td><td class=\"text\">%s</td><td>%s</td><td class=\"text\">%s</td></tr>\n", html.EscapeString(r.Cell.String()), html.EscapeString(where), count, html.EscapeString(clip(what))))
+	}
+	for i := range all {
+		r := &all[i]
+		if r.Failure != "" {
+			row(r, "the cell", "", r.Failure)
+		}
+		for n := range r.Scenarios {
+			s := &r.Scenarios[n]
+			for _, c := range s.Causes() {
+				row(r, s.Result.Workload.Scenario, fmt.Sprintf("%d of %d", c.Count, len(s.Result.Iterations)), c.Name+": "+c.First)
+			}
+			if s.Failure != "" && s.Failure != r.Failure {
+				row(r, s.Result.Workload.Scenario, "", s.Failure)
+			}
+		}
+		for _, note := range r.Notes {
+			row(r, "note", "", note)
+		}
+	}
+	if len(rows) > 0 {
+		b.WriteString("<h2 id=\"failures\">Failures and notes</h2>\n<div class=\"scroll\"><table><thead><tr><th class=\"text\">cell</th><th class=\"text\">scenario</th><th>iterations</th><th class=\"text\">cause, and its first text</th></tr></thead><tbody>\n" + strings.Join(rows, "") + "</tbody></table></div>\n")
+	}
+}
+
+// clip shortens the text of a failure.
+func clip(s string) string {
+	if runes := []rune(s); len(runes) > 300 {
+		return string(runes[:300]) + "…"
+	}
+	return s
+}
+
+// Text writes a line for each record.
+func Text(w io.Writer, all []geo.Record) {
+	fmt.Fprintf(w, "%-28s %9s %8s %5s %4s %-10s %6s  %s\n", "deployment", "instances", "delay", "load", "cost", "mark", "λ", "mean of the sum of actions in ms, by scenario")
+	for _, r := range geo.Sorted(all) {
+		lambda := 0.0
+		var means []string
+		for i := range r.Scenarios {
+			f := geo.FrameOf(&r.Scenarios[i])
+			lambda = max(lambda, f.Lambda)
+			means = append(means, fmt.Sprintf("%6.0f", geo.Mean(f.Totals())*1000))
+		}
+		fmt.Fprintf(w, "%-28s %9d %8s %5s %4d %-10s %6.2f  %s\n", r.Cell.Column, r.Cell.Instances, distance(r.Cell), load(r.Cell), r.Cell.Rounds, r.Mark, lambda, strings.Join(means, " "))
+	}
+}

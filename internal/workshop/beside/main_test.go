@@ -1,0 +1,53 @@
+//go:build linux
+
+package main
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestCompare plays one short turn of each path on the program of the work tree and on
+// itself. Each path must have figures.
+func TestCompare(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	program := filepath.Join(folder, "ostiary")
+	if out, err := exec.Command("go", "build", "-o", program, "../../../cmd/ostiary").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	rows, err := compare(t.Context(), folder, [2]string{program, program}, options{turns: 1, time: 50 * time.Millisecond, clients: 2}, func(string) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rows) != 10 || len(rows) != len(paths) {
+		t.Errorf("%d paths have figures, expected 10", len(rows))
+	}
+	for _, r := range rows {
+		if len(r.turns) != 1 || r.turns[0][0].clock <= 0 || r.turns[0][1].clock <= 0 {
+			t.Errorf("%s: %v", r.name, r.turns)
+		}
+	}
+}
+
+// TestPrint prints rows with known ratios, and one without processor times.
+func TestPrint(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	us := time.Microsecond
+	err := print(&out, []row{
+		{"a", [][2]figure{{{100 * us, 10 * us}, {50 * us, 20 * us}}, {{100 * us, 10 * us}, {100 * us, 30 * us}}, {{200 * us, 20 * us}, {400 * us, 40 * us}}}},
+		{"b", [][2]figure{{{clock: us}, {clock: us}}}},
+	})
+	want := "" +
+		"| path | base     | tree     | ratio               | processor, base | tree    | ratio               |\n" +
+		"|---   |---       |---       |---                  |---              |---      |---                  |\n" +
+		"| a    | 100.0 µs | 100.0 µs | 1.00 (0.75 to 1.50) | 10.0 µs         | 30.0 µs | 2.00 (2.00 to 2.50) |\n" +
+		"| b    | 1.0 µs   | 1.0 µs   | 1.00 (1.00 to 1.00) | –               | –       | –                   |\n"
+	if err != nil || out.String() != want {
+		t.Errorf("%v\n%swant\n%s", err, out.String(), want)
+	}
+}

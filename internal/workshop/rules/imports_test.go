@@ -1,0 +1,302 @@
+// Package rules holds the house rules as tests: who may import whom, what the
+// library pulls in, how many files a Check passes. It has no code.
+package rules
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/ostiary/ostiary"
+
+// rooms lists which of the project's own packages each room may import, tests
+// aside. "." is the root package; a room that is not listed may not exist.
+//
+// The rooms are in floors: a room imports rooms of its own floor and of those
+// further down. The last floor, [workshop], is apart: it imports any room, and no
+// other floor imports it. After a change of this table, OSTIARY_REWRITE=1 go test
+// ./internal/workshop/rules brings the rooms of ARCHITECTURE.md in line with it.
+const rooms = `
+# Programs: what people start
+cmd/ostiary: *
+cmd/ostiary/internal/auditing: *
+cmd/ostiary/internal/benchmark: *
+cmd/ostiary/internal/cli: *
+cmd/ostiary/internal/keys: *
+cmd/ostiary/internal/node: *
+cmd/ostiary/internal/protocols: *
+cmd/ostiary/internal/relations: *
+cmd/ostiary/internal/serve: *
+cmd/ostiary/internal/scenario: . door/permify internal/permifypb door/permify/language
+cmd/ostiary/internal/storetest: . door/openfga/language cmd/ostiary/internal/tuplefile schema expr rel authz
+cmd/ostiary/internal/tuplefile: internal/tool/jsonread rel internal/tool/excerpt
+examples/*: *
+internal/workshop/bench: . acp door/openfga door/openfga/language internal/engine/graph/graphtest internal/identity internal/identity/password policy policy/language policy/message policy/value rel storage internal/tool/excerpt
+internal/workshop/bench/databases: . internal/workshop/bench internal/workshop/bench/geo/delay rel schema internal/cluster/mysql storage/pebble internal/cluster/postgres internal/cluster/replica internal/cluster/sharedlog internal/cluster/sqllog
+internal/workshop/bench/geo: internal/workshop/bench internal/workshop/bench/geo/delay internal/workshop/bench/servers
+internal/workshop/bench/geo/delay: internal/workshop/bench/servers
+internal/workshop/bench/geo/page: internal/workshop/bench internal/workshop/bench/geo internal/workshop/bench/report
+internal/workshop/bench/report: internal/workshop/bench
+internal/workshop/bench/servers:
+# Cluster: several nodes that answer as one
+cluster: . internal/cluster/lease internal/cluster/parts internal/trail/logins storage storage/pebble internal/cluster/raftlog internal/cluster/sharedlog
+internal/cluster/parts: . internal/cluster/lease internal/cluster/certificate internal/cluster/link internal/cluster/quorum storage internal/cluster/replica internal/cluster/sharedlog
+internal/cluster/link: . internal/tool/addresses internal/cluster/lease internal/cluster/certificate internal/cluster/link/wire server storage internal/cluster/sharedlog
+internal/cluster/quorum: internal/cluster/certificate internal/cluster/link internal/cluster/quorum/wire storage internal/cluster/raftlog internal/cluster/sharedlog
+internal/cluster/link/wire:
+internal/cluster/quorum/wire:
+internal/cluster/certificate:
+internal/cluster/lease: storage internal/cluster/sharedlog internal/cluster/replica
+internal/cluster/raftlog: storage internal/cluster/raftlog/wire internal/cluster/sharedlog
+internal/cluster/raftlog/wire:
+internal/cluster/mysql: internal/cluster/sharedlog internal/cluster/sqllog
+internal/cluster/postgres: internal/cluster/sharedlog internal/cluster/sqllog
+internal/cluster/sqllog: storage internal/cluster/sharedlog
+internal/cluster/replica: storage storage/kv internal/cluster/sharedlog rel
+internal/cluster/sharedlog: storage rel internal/tool/canonical
+internal/cluster/sharedlog/memorylog: storage internal/cluster/sharedlog
+# Doors: protocols, and the server that listens for them
+door: . internal/tool/jsonread internal/tool/turns internal/tool/excerpt storage
+door/authzen: . door internal/tool/jsonread expr policy policy/domain policy/status policy/value rel schema storage authz
+door/keystone: . door identity/settings internal/identity identity/access internal/identity/ec2 internal/identity/mapping identity/oidc internal/identity/token storage internal/identity/oauth1 internal/tool/turns internal/tool/excerpt internal/tool/derived internal/tool/jsonread
+door/native: . door internal/callers internal/tool/jsonread expr rel schema storage authz
+door/native/client: door door/native rel schema
+door/onap: . door door/onap/internal/catalog door/onap/internal/pdp door/onap/internal/preload door/onap/internal/tosca internal/tool/jsonread policy policy/message
+door/onap/internal/catalog: . door/onap/internal/tosca internal/tool/btree internal/engine/documents storage
+door/onap/internal/pdp: door/onap/internal/tosca internal/tool/jsonread policy policy/function policy/language policy/status policy/value
+door/onap/internal/preload: door/onap/internal/tosca
+door/onap/internal/tosca: internal/tool/jsonread
+door/openfga: . door internal/tool/jsonread door/openfga/language door/openfga/internal/wire schema expr rel storage internal/tool/excerpt authz
+door/openfga/language: internal/tool/jsonread schema expr internal/tool/excerpt
+door/openfga/internal/wire: internal/tool/jsonread expr
+door/permify: . door internal/tool/jsonread internal/permifypb door/permify/language internal/engine/eval schema expr rel storage authz
+internal/permifypb:
+internal/permifypb/generate:
+door/permify/language: schema expr
+internal/trail/decisions: authz door expr internal/trail/audit internal/tool/excerpt internal/tool/jsonread rel
+door/xacml: . door internal/tool/jsonread policy policy/domain policy/language policy/message policy/status policy/value rel storage
+server: . door identity/oidc internal/tool/addresses internal/callers internal/tool/excerpt internal/trail/logins internal/tool/turns internal/trail/audit storage
+# Policies, identities, documents: other rules than those of tuples, for the doors
+acp: . internal/tool/jwtread storage schema expr rel
+internal/identity: . identity/settings internal/tool/btree internal/engine/documents schema storage internal/identity/percent internal/identity/mapping internal/identity/password internal/identity/token internal/identity/totp internal/identity/oauth1 authz internal/tool/derived internal/tool/jsonread
+internal/callers: . internal/tool/derived internal/engine/documents internal/engine/system rel schema storage
+identity/access: internal/tool/nearest
+internal/identity/ec2: internal/identity/percent
+internal/identity/keyring: . identity/settings internal/identity/token internal/engine/documents internal/engine/system storage
+internal/identity/mapping: internal/tool/jsonread
+internal/identity/migrate: identity/settings internal/identity internal/identity/password internal/identity/token
+internal/identity/oauth1: internal/identity/percent
+identity/oidc: internal/tool/jsonread internal/tool/jwtread
+internal/identity/password: internal/tool/turns
+internal/identity/percent:
+internal/identity/token: identity/settings
+identity/settings:
+internal/identity/totp:
+policy: internal/tool/nearest policy/content policy/function policy/status policy/value internal/tool/turns
+policy/content: policy/status internal/tool/xmlread policy/value internal/tool/turns
+policy/domain: . internal/engine/documents policy policy/content policy/function policy/language policy/message policy/status policy/value expr rel storage internal/tool/turns
+policy/function: policy/content policy/internal/pattern policy/status policy/value internal/tool/turns
+policy/language: policy policy/function policy/internal/literal policy/status policy/value internal/tool/jsonread internal/tool/nearest internal/tool/xmlread internal/tool/lines internal/tool/turns internal/tool/excerpt
+policy/internal/literal: policy/value internal/tool/jsonread internal/tool/xmlread internal/tool/excerpt
+policy/message: policy policy/content policy/internal/literal policy/status policy/value internal/tool/jsonread internal/tool/xmlread internal/tool/excerpt
+policy/internal/pattern: policy/status policy/value
+policy/status: policy/value
+policy/value: internal/tool/excerpt
+# Engine: the library; it keeps stores, takes writes and answers questions
+rows: authz expr rel schema storage internal/engine/errs internal/engine/eval
+.: storage storage/memory schema expr rel internal/engine/errs internal/engine/limits internal/engine/snapshot internal/engine/document internal/engine/changelog internal/engine/query internal/engine/commit internal/engine/compare internal/tool/turns authz
+internal/engine/errs: internal/engine/eval storage internal/engine/graph schema rel authz
+internal/engine/limits: storage internal/engine/errs authz
+internal/engine/admit: internal/engine/eval schema expr rel authz
+internal/engine/snapshot: internal/engine/eval storage internal/engine/graph schema expr rel internal/engine/errs internal/tool/turns authz
+internal/engine/document: storage internal/engine/errs internal/engine/snapshot authz
+internal/engine/changelog: storage rel internal/engine/errs internal/engine/snapshot internal/engine/limits authz
+internal/engine/query: internal/engine/eval storage internal/engine/graph schema expr rel internal/engine/errs internal/engine/limits internal/engine/admit internal/engine/snapshot internal/tool/turns authz
+internal/engine/commit: storage internal/engine/graph schema rel internal/engine/errs internal/engine/admit internal/engine/document internal/engine/snapshot internal/tool/turns authz
+internal/engine/compare: internal/engine/eval storage internal/engine/graph schema expr rel internal/engine/errs internal/engine/admit internal/engine/snapshot internal/engine/query internal/engine/commit internal/tool/turns internal/engine/limits authz
+internal/engine/system: . internal/engine/documents
+internal/engine/documents: . storage internal/tool/turns
+# Relations: tuples, models, their evaluator and their storage
+rel:
+expr: rel
+expr/cel: expr rel internal/tool/zones
+schema: expr rel internal/tool/nearest
+authz: schema expr rel storage
+internal/engine/graph: rel internal/tool/btree
+internal/engine/graph/graphtest: rel
+storage: rel internal/tool/canonical
+storage/kv: storage rel
+storage/memory: storage storage/kv rel internal/tool/btree
+storage/pebble: storage storage/kv rel
+internal/engine/eval: internal/engine/graph schema expr rel internal/tool/turns authz
+# Tools: small tools that know nothing of authorization
+internal/tool/addresses:
+internal/trail/audit: internal/tool/excerpt internal/tool/jsonread internal/trail/logins internal/tool/printable
+internal/trail/audit/otlp:
+internal/tool/btree:
+internal/tool/canonical:
+internal/tool/excerpt:
+internal/tool/jwtread: internal/tool/jsonread
+internal/tool/jsonread:
+internal/tool/lines:
+internal/trail/logins:
+internal/tool/derived:
+internal/tool/nearest:
+internal/tool/turns:
+internal/tool/zones:
+internal/tool/xmlread: internal/tool/lines internal/tool/excerpt
+internal/tool/printable:
+# Workshop: tests and what only tests use
+internal/workshop/oracle: . internal/engine/eval storage storage/memory storage/kv storage/pebble internal/engine/graph schema expr rel authz
+internal/workshop/oracle/faults:
+internal/workshop/oracle/policies: policy policy/content policy/function policy/status policy/value
+internal/workshop/sim: . rel schema storage internal/cluster/lease internal/cluster/clustertest storage/kv storage/memory storage/pebble internal/cluster/replica internal/cluster/sharedlog internal/cluster/sharedlog/memorylog internal/workshop/history
+internal/workshop/history: . rel storage
+internal/workshop/fleet: door/native/client internal/workshop/bench/geo/delay internal/workshop/bench/servers rel schema storage internal/workshop/history
+internal/workshop/beside: internal/workshop/bench internal/workshop/bench/servers policy/language policy/message rel internal/workshop/fleet
+internal/workshop/fleet/asone: internal/workshop/bench/servers internal/workshop/fleet
+internal/workshop/logserver: storage internal/cluster/sharedlog internal/cluster/sharedlog/memorylog
+storage/storagetest: storage rel
+internal/workshop/failing: storage storage/memory rel
+internal/cluster/sharedlog/sharedlogtest: storage internal/cluster/sharedlog
+internal/cluster/clustertest: internal/cluster/lease storage internal/cluster/sharedlog
+internal/workshop/doortest: door internal/workshop/failing storage/memory internal/workshop/golden
+internal/cluster/sqllog/sqllogtest: internal/cluster/certificate storage internal/cluster/sharedlog internal/cluster/sharedlog/sharedlogtest internal/cluster/sqllog internal/workshop/wait
+internal/workshop/databases: internal/workshop/bench/servers
+internal/workshop/logtest: rel storage storage/kv storage/memory internal/cluster/replica internal/cluster/sharedlog storage/storagetest
+internal/workshop/enginetest:
+internal/workshop/certtest:
+internal/workshop/oidctest:
+internal/workshop/wait:
+internal/workshop/golden:
+internal/workshop/mutants: internal/workshop/oracle/faults
+internal/workshop/rules/onecheck: . rel schema
+internal/workshop/testrun: internal/workshop/bench/servers
+internal/workshop/rules:
+conformance/*: *
+`
+
+func rules(t *testing.T) map[string][]string {
+	out := map[string][]string{}
+	for line := range strings.Lines(strings.TrimSpace(rooms)) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		room, may, ok := strings.Cut(strings.TrimSpace(line), ":")
+		if !ok {
+			t.Fatalf("rule %q", line)
+		}
+		out[room] = strings.Fields(may)
+	}
+	return out
+}
+
+// sources calls f for each Go file of the main module with its room.
+func sources(t *testing.T, f func(room, file string)) {
+	t.Helper()
+	root := "../../.."
+	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(root, p)
+		if d.IsDir() {
+			if name := d.Name(); rel != "." && (name == "testdata" || strings.HasPrefix(name, ".") || strings.HasPrefix(rel, "conformance")) {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if strings.HasSuffix(p, ".go") {
+			f(filepath.ToSlash(filepath.Dir(rel)), p)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func imports(t *testing.T, file string) []string {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, i := range parsed.Imports {
+		p, _ := strconv.Unquote(i.Path.Value)
+		out = append(out, p)
+	}
+	return out
+}
+
+func TestImports(t *testing.T) {
+	allowed := rules(t)
+	sources(t, func(room, file string) {
+		if strings.HasSuffix(file, "_test.go") {
+			return
+		}
+		may, ok := allowed[room]
+		if !ok {
+			may, ok = allowed[path.Dir(room)+"/*"]
+		}
+		if !ok {
+			t.Errorf("%s: no rule for room %s: decide who may import it, and add it to rooms", file, room)
+			return
+		}
+		for _, p := range imports(t, file) {
+			own, found := strings.CutPrefix(p, module)
+			if !found || own != "" && own[0] != '/' || slices.Contains(may, "*") {
+				continue
+			}
+			if own = strings.TrimPrefix(own, "/"); own == "" {
+				own = "."
+			}
+			if !slices.Contains(may, own) {
+				t.Errorf("%s: %s may not import %s", file, room, own)
+			}
+		}
+	})
+}
+
+// TestNobodyImportsTheOracle also holds for tests of the rooms it judges: an
+// evaluator tested only by its own judge would not be tested at all.
+func TestNobodyImportsTheOracle(t *testing.T) {
+	sources(t, func(room, file string) {
+		if room == "internal/workshop/oracle" || strings.HasPrefix(room, "cmd/") || strings.HasSuffix(file, "_test.go") {
+			return
+		}
+		if slices.Contains(imports(t, file), module+"/workshop/oracle") {
+			t.Errorf("%s imports internal/workshop/oracle", file)
+		}
+	})
+}
+
+func TestNames(t *testing.T) {
+	vague := []string{"util", "utils", "common", "helpers", "misc", "shared", "base", "manager"}
+	sources(t, func(room, file string) {
+		if slices.Contains(vague, path.Base(room)) || slices.Contains(vague, strings.TrimSuffix(filepath.Base(file), ".go")) {
+			t.Errorf("%s: a room or file is named by what it knows", file)
+		}
+	})
+}
+
+func TestNoInit(t *testing.T) {
+	sources(t, func(_, file string) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), "\nfunc init"+"() {") && !strings.Contains("\n"+string(text), "\n// Code generated ") {
+			t.Errorf("%s has an init function", file)
+		}
+	})
+}
