@@ -4,7 +4,8 @@
 //
 // The deployment is a store of the engine, which package identity keeps, and
 // package access decides what a caller may do. The door reads tokens, requests
-// and queries, and writes responses. Routes that it does not have answer 404.
+// and queries, and writes responses. Routes that it does not have answer 404. It uses no
+// driver and no other door.
 package keystone
 
 import (

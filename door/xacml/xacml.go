@@ -5,7 +5,7 @@
 // The paths below /xacml/v3 belong to the default domain, and those below
 // /stores/{store}/xacml/v3 to the domain with that id or alias, or to the own
 // domain of a relation store. Package policy/domain keeps the policies and
-// decides; this package translates.
+// decides; this package translates, and never evaluates a policy.
 package xacml
 
 import (

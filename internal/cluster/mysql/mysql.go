@@ -1,5 +1,6 @@
 // Package mysql opens a shared log in a MariaDB (10.6 or later), Galera or MySQL (8)
-// database. Its main function is [Open]. Package sqllog has the statements.
+// database, and checks the settings that the log rests on. Its main function is [Open].
+// It has no statement that package sqllog could have.
 package mysql
 
 import (

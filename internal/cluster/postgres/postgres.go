@@ -1,5 +1,6 @@
 // Package postgres opens a shared log in a PostgreSQL database, version 13 or later.
-// Its main function is [Open]. Package sqllog has the statements.
+// It checks the settings that the log rests on. Its main function is [Open]. It has no
+// statement that package sqllog could have.
 package postgres
 
 import (

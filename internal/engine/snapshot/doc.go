@@ -5,6 +5,9 @@
 // share. [authz.Token], [authz.Consistency] and [Digest] name a revision, choose one, and
 // tie a cursor to its request.
 //
+// A past view is the newest one with later changes undone (past.go,
+// docs/decisions/0005-the-past.md).
+//
 // Reads take no lock: they load a pointer to the newest view. Whoever publishes
 // a view holds the [WriteLock] of the timeline or is appending the group of
 // writes that the lock names.

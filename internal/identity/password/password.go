@@ -6,7 +6,8 @@
 // Each call computes for as long as the hash is meant to cost, some 300 ms by
 // default, on the goroutine of the caller. The package bounds the cost of a
 // single call, and [Pool] bounds the number of calls and keeps them from delaying
-// other work. [Pattern] checks new passwords.
+// other work. [Pattern] checks new passwords. The package never decides whether a user
+// may log in.
 package password
 
 import (

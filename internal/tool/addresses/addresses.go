@@ -1,5 +1,5 @@
 // Package addresses names clients by their network addresses, for bounds that each client
-// has for itself.
+// has for itself. It opens no connection.
 package addresses
 
 import (

@@ -1,4 +1,5 @@
-// Package excerpt cuts long texts for errors, which may quote a whole request.
+// Package excerpt cuts long texts for errors, which may quote a whole request, between
+// two runes. It does not know what a text means.
 package excerpt
 
 import (

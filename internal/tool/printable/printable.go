@@ -1,7 +1,8 @@
 // Package printable escapes what a terminal, or a reader of a log, would not see as it is:
 // control characters, characters that change the direction of text, and characters without
 // a width. A name in stored data can have them, to forge or to hide output. Letters, marks,
-// digits, symbols and blanks of all scripts stay as they are.
+// digits, symbols and blanks of all scripts stay as they are. The package does not decide
+// where a text is printed.
 package printable
 
 import (

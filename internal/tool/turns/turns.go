@@ -1,7 +1,7 @@
 // Package turns makes work that takes long wait for each other, so that short
 // work finds a free processor (docs/decisions/0016-turns.md). Its main types are
 // [Turns], which all requests share, [Work], which one request has, and [Part], a
-// part of a request that may take long.
+// part of a request that may take long. The package does not know what a request does.
 package turns
 
 import (

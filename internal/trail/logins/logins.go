@@ -1,5 +1,5 @@
 // Package logins logs failed logins. However many there are, the log grows
-// slowly.
+// slowly. The package never decides who may log in.
 package logins
 
 import (

@@ -1,4 +1,4 @@
-// Package certtest issues certificates for tests.
+// Package certtest issues certificates for tests. Nothing else uses it.
 package certtest
 
 import (

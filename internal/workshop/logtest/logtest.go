@@ -1,5 +1,5 @@
 // Package logtest runs the suite of storage drivers on replicas of a shared log, whose
-// copies are in memory.
+// copies are in memory. Only tests use it.
 package logtest
 
 import (

@@ -1,5 +1,5 @@
 // Package oidctest is an OpenID Connect provider for tests, on the loopback
-// interface.
+// interface. Only tests use it.
 package oidctest
 
 import (

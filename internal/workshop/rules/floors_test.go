@@ -78,9 +78,13 @@ func TestFloors(t *testing.T) {
 	}
 }
 
-// family returns the room in whose box the picture shows a room: the highest room
-// above it on the same floor, or itself. Each door has a box of its own.
+// family returns the box in which the picture shows a room: the highest room above it
+// on the same floor, or the room itself. Each door has a box of its own; the small tools
+// share one.
 func (f floor) family(room string) string {
+	if above, _, found := strings.Cut(room, "/tool/"); found {
+		return above + "/tool/*"
+	}
 	for parent := path.Dir(room); parent != "."; parent = path.Dir(parent) {
 		if slices.Contains(f.rooms, parent) && parent != "door" {
 			return f.family(parent)
@@ -135,152 +139,85 @@ func (f floor) levels(t *testing.T, may map[string][]string) [][]string {
 	return out
 }
 
-// label returns the text of a box: the room, and the rooms below it in parentheses.
-func (f floor) label(box string) string {
-	var inner []string
-	for _, room := range f.rooms {
-		if room != box && f.family(room) == box {
-			inner = append(inner, strings.TrimPrefix(room, box+"/"))
-		}
-	}
+// label returns the text of a box.
+func label(box string) string {
 	if box == "." {
-		box = "ostiary"
+		return "ostiary"
 	}
-	if len(inner) == 0 {
-		return box
-	}
-	return box + " (" + strings.Join(inner, ", ") + ")"
+	return box
 }
 
 // line returns the labels of boxes, after a mark. A box that does not fit into the line
-// begins the next one, and a box that fits into no line goes on further in.
-func (f floor) line(mark string, boxes []string) string {
+// begins the next one.
+func line(mark string, boxes []string) string {
 	var out strings.Builder
-	line := mark
-	fits := func(text string) bool { return len([]rune(line+strings.TrimRight(text, " "))) <= lineMax }
-	next := func(indent string) {
-		out.WriteString(strings.TrimRight(line, " ") + "\n")
-		line = indent
-	}
+	text := mark
 	for i, box := range boxes {
-		label := f.label(box)
-		if i > 0 && fits("   "+label) {
-			line += "   "
-		} else if i > 0 {
-			next("   ")
-		}
-		for _, word := range strings.SplitAfter(label, ", ") {
-			if !fits(word) {
-				next("      ")
-			}
-			line += word
+		switch {
+		case i == 0:
+			text += label(box)
+		case len([]rune(text+"   "+label(box))) <= lineMax:
+			text += "   " + label(box)
+		default:
+			out.WriteString(text + "\n")
+			text = "   " + label(box)
 		}
 	}
-	next("")
-	return out.String()
+	return out.String() + text + "\n"
 }
 
-// picture draws the floors as text.
+// picture draws the floors as text. Of the workshop it has the folders only.
 func picture(t *testing.T) string {
 	t.Helper()
 	may := rules(t)
 	var out strings.Builder
 	for _, f := range floors(t) {
-		title := " " + f.name + ": " + f.meaning + " "
-		edge := "─"
 		if f.name == workshop {
-			out.WriteString("\n")
-			edge = "┄"
+			fmt.Fprintf(&out, "\n┄┄ %s: %s\n%s", f.name, f.meaning, line("   ", f.folders()))
+			continue
 		}
-		fmt.Fprintf(&out, "%s%s%s\n", strings.Repeat(edge, 2), title, strings.Repeat(edge, lineMax-2-len([]rune(title))))
+		fmt.Fprintf(&out, "── %s: %s\n", f.name, f.meaning)
 		for i, level := range f.levels(t, may) {
 			mark := " ↓ "
 			if i == 0 {
 				mark = "   "
 			}
-			out.WriteString(f.line(mark, level))
+			out.WriteString(line(mark, level))
 		}
 	}
 	return "```text\n" + out.String() + "```\n"
 }
 
+// folders returns the rooms of the workshop: one name for those in its own folder.
+func (f floor) folders() (all []string) {
+	for _, room := range f.rooms {
+		if above, _, found := strings.Cut(room, "workshop/"); found {
+			room = above + "workshop/*"
+		}
+		if !slices.Contains(all, room) {
+			all = append(all, room)
+		}
+	}
+	return all
+}
+
 const (
 	pictureBegin = "<!-- rooms: made by OSTIARY_REWRITE=1 go test ./internal/workshop/rules -->\n"
 	pictureEnd   = "<!-- end of rooms -->\n"
-	tableHead    = "| room | what it does | what it never does |\n|---|---|---|\n"
 )
 
-// TestRoomsInArchitecture checks that the section on rooms of ARCHITECTURE.md has the
-// picture of the table of imports, and for each floor a table with a row for each
-// room or a folder above it. With OSTIARY_REWRITE it draws the picture, and moves
-// each row to the floor of its room.
+// TestRoomsInArchitecture checks that ARCHITECTURE.md has the picture of the table of
+// imports. With OSTIARY_REWRITE it draws the picture.
 func TestRoomsInArchitecture(t *testing.T) {
 	const file = "../../../ARCHITECTURE.md"
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, section, found := strings.Cut(string(text), "\n## Rooms\n")
-	section, after, ended := strings.Cut(section, "\n## ")
-	intro, rest, drawn := strings.Cut(section, pictureBegin)
-	if _, _, closed := strings.Cut(rest, pictureEnd); !found || !ended || !drawn || !closed {
-		t.Fatalf("%s: expected a section Rooms with %q and %q", file, pictureBegin, pictureEnd)
+	before, rest, drawn := strings.Cut(string(text), pictureBegin)
+	_, after, closed := strings.Cut(rest, pictureEnd)
+	if !drawn || !closed {
+		t.Fatalf("%s: expected %q and %q", file, pictureBegin, pictureEnd)
 	}
-	made := intro + pictureBegin + picture(t) + pictureEnd + tables(t, rest)
-	if t.Failed() {
-		return // a row without a room would get lost
-	}
-	golden.Equal(t, file, before+"\n## Rooms\n"+made+"\n## "+after)
+	golden.Equal(t, file, before+pictureBegin+picture(t)+pictureEnd+after)
 }
-
-// tables returns the rows of a text as one table for each floor, in the order of the
-// table of imports. It fails for a row without a room, and for a room without a row.
-func tables(t *testing.T, text string) string {
-	t.Helper()
-	rows := map[string]string{}
-	for line := range strings.Lines(text) {
-		if cell, ok := strings.CutPrefix(line, "| "); ok && !strings.Contains(tableHead, line) {
-			rows[rowRoom(cell)] = line
-		}
-	}
-	var out strings.Builder
-	used := map[string]bool{}
-	for _, f := range floors(t) {
-		fmt.Fprintf(&out, "\n### %s\n\n%s", f.name, tableHead)
-		for _, room := range f.rooms {
-			at := room
-			for rows[at] == "" && at != "." {
-				at = path.Dir(at)
-			}
-			if rows[at] == "" || at == "." && room != "." {
-				if !namedIn(text, room) {
-					t.Errorf("ARCHITECTURE.md, section Rooms: no row for `%s`: add one to any of its tables", room)
-				}
-				continue
-			}
-			if !used[at] {
-				out.WriteString(rows[at])
-			}
-			used[at] = true
-		}
-	}
-	for room := range rows {
-		if !used[room] {
-			t.Errorf("ARCHITECTURE.md, section Rooms: the row `%s` has no room in the table of imports: rename or delete it", room)
-		}
-	}
-	return out.String()
-}
-
-// rowRoom returns the room that a row begins with.
-func rowRoom(cell string) string {
-	if strings.HasPrefix(cell, "root (") {
-		return "."
-	}
-	_, room, _ := strings.Cut(cell, "`")
-	room, _, _ = strings.Cut(room, "`")
-	return room
-}
-
-// namedIn reports whether a row that begins with another room also has this one.
-func namedIn(text, room string) bool { return strings.Contains(text, ", `"+room+"`") }

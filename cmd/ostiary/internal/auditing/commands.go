@@ -1,6 +1,6 @@
 // Package auditing has the commands on the audit logs of servers: they verify its files,
-// and make the key that signs them. [Commands] returns them. The rules of the log are in
-// internal/trail/audit.
+// and make the key that signs them. [Commands] returns them. It writes no record: the log
+// is in internal/trail/audit.
 package auditing
 
 import (

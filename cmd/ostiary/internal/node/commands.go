@@ -1,6 +1,6 @@
 // Package node has the commands for the nodes of a cluster: certificates, the registry of
-// a shared log, and the move of stores between folders and logs. [Commands] returns them. The rules of a cluster are in
-// internal/cluster.
+// a shared log, and the move of stores between folders and logs. [Commands] returns them.
+// It has no rule of a cluster: those are in internal/cluster.
 package node
 
 import (

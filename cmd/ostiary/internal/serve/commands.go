@@ -1,6 +1,6 @@
 // Package serve is the command that serves a data folder: it reads the settings,
 // opens the doors and the ports, and runs the server. [Commands] returns the
-// command. The doors and package server do the work.
+// command. It lists the doors, and does no work of a door or of package server.
 package serve
 
 import (

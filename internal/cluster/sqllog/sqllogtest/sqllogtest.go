@@ -1,5 +1,5 @@
 // Package sqllogtest runs the suite of shared logs on a log of package sqllog, which it
-// damages through a connection of its own.
+// damages through a connection of its own. Only tests use it.
 package sqllogtest
 
 import (
