@@ -54,23 +54,23 @@ func call[T any](ctx context.Context, l *log, f func() (T, error)) (T, error) {
 	return out, err
 }
 
-func (l *log) Head(ctx context.Context, shard sharedlog.Shard) (sharedlog.Position, error) {
-	return call(ctx, l, func() (sharedlog.Position, error) { return l.Log.Head(ctx, shard) })
+func (l *log) Head(ctx context.Context) (sharedlog.Position, error) {
+	return call(ctx, l, func() (sharedlog.Position, error) { return l.Log.Head(ctx) })
 }
 
-func (l *log) Append(ctx context.Context, shard sharedlog.Shard, after sharedlog.Position, record sharedlog.Record, secrets []sharedlog.SecretChange) error {
+func (l *log) Append(ctx context.Context, after sharedlog.Position, record sharedlog.Record, secrets []sharedlog.SecretChange) error {
 	_, err := call(ctx, l, func() (struct{}, error) {
-		return struct{}{}, l.Log.Append(ctx, shard, after, record, secrets)
+		return struct{}{}, l.Log.Append(ctx, after, record, secrets)
 	})
 	return err
 }
 
-func (l *log) Lease(ctx context.Context, shard sharedlog.Shard) (sharedlog.Lease, error) {
-	return call(ctx, l, func() (sharedlog.Lease, error) { return l.Log.Lease(ctx, shard) })
+func (l *log) Lease(ctx context.Context) (sharedlog.Lease, error) {
+	return call(ctx, l, func() (sharedlog.Lease, error) { return l.Log.Lease(ctx) })
 }
 
-func (l *log) SwapLease(ctx context.Context, shard sharedlog.Shard, old, new sharedlog.Lease) error {
-	_, err := call(ctx, l, func() (struct{}, error) { return struct{}{}, l.Log.SwapLease(ctx, shard, old, new) })
+func (l *log) SwapLease(ctx context.Context, old, new sharedlog.Lease) error {
+	_, err := call(ctx, l, func() (struct{}, error) { return struct{}{}, l.Log.SwapLease(ctx, old, new) })
 	return err
 }
 
@@ -91,16 +91,16 @@ func (l *log) Report(ctx context.Context, n sharedlog.Node) error {
 	return err
 }
 
-func (l *log) Read(ctx context.Context, shard sharedlog.Shard, from uint64) iter.Seq2[sharedlog.Record, error] {
+func (l *log) Read(ctx context.Context, from uint64) iter.Seq2[sharedlog.Record, error] {
 	if err := l.pass(ctx); err != nil {
 		return func(yield func(sharedlog.Record, error) bool) { yield(sharedlog.Record{}, err) }
 	}
-	return l.Log.Read(ctx, shard, from)
+	return l.Log.Read(ctx, from)
 }
 
-func (l *log) Wait(ctx context.Context, shard sharedlog.Shard, after uint64) error {
+func (l *log) Wait(ctx context.Context, after uint64) error {
 	l.host.wait()
-	err := l.Log.Wait(ctx, shard, after)
+	err := l.Log.Wait(ctx, after)
 	if lost := l.pass(ctx); lost != nil {
 		return lost
 	}

@@ -104,11 +104,11 @@ func (n *Node) attempt(above uint64) uint64 {
 func (n *Node) swapLease(ctx context.Context, old, next sharedlog.Lease) error {
 	ctx, cancel := context.WithTimeout(ctx, n.settings.HolderLease)
 	defer cancel()
-	err := n.opts.Log.SwapLease(ctx, shard, old, next)
+	err := n.opts.Log.SwapLease(ctx, old, next)
 	if err == nil || errors.Is(err, sharedlog.ErrSwap) || errors.Is(err, sharedlog.ErrLease) {
 		return err
 	}
-	if now, readErr := n.opts.Log.Lease(ctx, shard); readErr == nil && now == next {
+	if now, readErr := n.opts.Log.Lease(ctx); readErr == nil && now == next {
 		return nil
 	}
 	return err
@@ -270,7 +270,7 @@ func (n *Node) renewOnce(ctx context.Context, h *hold) error {
 	n.note(&n.failed.log, err)
 	ctx, cancel := context.WithTimeout(ctx, n.settings.HolderLease) // a log that never answers has no holder
 	defer cancel()
-	now, readErr := n.opts.Log.Lease(ctx, shard)
+	now, readErr := n.opts.Log.Lease(ctx)
 	switch {
 	case readErr != nil:
 	case now.Holder != n.self.ID || now.Epoch != old.Epoch || vacant(now):

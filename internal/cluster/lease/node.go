@@ -14,9 +14,6 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// shard is the only shard so far.
-const shard = sharedlog.Shard(0)
-
 // Node is one node of a cluster. All methods are safe for concurrent use.
 //
 // The rules that it keeps:
@@ -264,7 +261,7 @@ func (n *Node) glance() (t *takeOver, followed bool) {
 	begun := n.opts.Clock.Now()
 	ctx, cancel := context.WithTimeout(n.ctx, n.settings.HolderLease)
 	defer cancel()
-	lease, err := n.opts.Log.Lease(ctx, shard)
+	lease, err := n.opts.Log.Lease(ctx)
 	if err == nil && lease.Moved() {
 		err = sharedlog.ErrMoved
 	}

@@ -763,16 +763,16 @@ type quietLog struct {
 	headTakes time.Duration
 }
 
-func (l *quietLog) Wait(ctx context.Context, shard sharedlog.Shard, after uint64) error {
-	err := l.Log.Wait(ctx, shard, after)
+func (l *quietLog) Wait(ctx context.Context, after uint64) error {
+	err := l.Log.Wait(ctx, after)
 	if l.quiet.Load() {
 		<-ctx.Done()
 	}
 	return err
 }
 
-func (l *quietLog) Head(ctx context.Context, shard sharedlog.Shard) (sharedlog.Position, error) {
-	at, err := l.Log.Head(ctx, shard)
+func (l *quietLog) Head(ctx context.Context) (sharedlog.Position, error) {
+	at, err := l.Log.Head(ctx)
 	if l.quiet.Load() {
 		time.Sleep(l.headTakes)
 	}
@@ -1193,9 +1193,9 @@ type readLog struct {
 	reads *atomic.Int64
 }
 
-func (l readLog) Read(ctx context.Context, shard sharedlog.Shard, from uint64) iter.Seq2[sharedlog.Record, error] {
+func (l readLog) Read(ctx context.Context, from uint64) iter.Seq2[sharedlog.Record, error] {
 	l.reads.Add(1)
-	return l.Log.Read(ctx, shard, from)
+	return l.Log.Read(ctx, from)
 }
 
 // TestLatePushes writes far from the followers, to which the holder's segments come later than
@@ -1238,11 +1238,11 @@ type blindLog struct {
 	blind func() bool
 }
 
-func (l blindLog) Lease(ctx context.Context, shard sharedlog.Shard) (sharedlog.Lease, error) {
+func (l blindLog) Lease(ctx context.Context) (sharedlog.Lease, error) {
 	if l.blind() {
 		time.Sleep(10 * holderLease)
 	}
-	return l.Log.Lease(ctx, shard)
+	return l.Log.Lease(ctx)
 }
 
 // TestRenewalAnswersLost loses the answers of the log to a holder that nobody else reaches
@@ -1290,8 +1290,8 @@ type lossyLease struct {
 
 var errAnswerLost = errors.New("the answer is lost")
 
-func (l *lossyLease) SwapLease(ctx context.Context, shard sharedlog.Shard, old, new sharedlog.Lease) error {
-	err := l.Log.SwapLease(ctx, shard, old, new)
+func (l *lossyLease) SwapLease(ctx context.Context, old, new sharedlog.Lease) error {
+	err := l.Log.SwapLease(ctx, old, new)
 	if !l.swaps.Load() {
 		return err
 	}
@@ -1302,11 +1302,11 @@ func (l *lossyLease) SwapLease(ctx context.Context, shard sharedlog.Shard, old, 
 	return errAnswerLost
 }
 
-func (l *lossyLease) Lease(ctx context.Context, shard sharedlog.Shard) (sharedlog.Lease, error) {
+func (l *lossyLease) Lease(ctx context.Context) (sharedlog.Lease, error) {
 	if l.reads.Load() {
 		return sharedlog.Lease{}, errAnswerLost
 	}
-	return l.Log.Lease(ctx, shard)
+	return l.Log.Lease(ctx)
 }
 
 // TestLeaseGoesBack makes the lease of the log an older one, as a database does that takes

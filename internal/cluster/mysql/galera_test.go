@@ -118,7 +118,7 @@ func (w *writers) start(number byte, l sharedlog.Log) {
 			}
 			r := following(w.T, after, number)
 			var c *sharedlog.ConflictError
-			switch err := sharedlog.Commit(w.Context(), l, 0, after, r, []sharedlog.SecretChange{secretOf(number, r)}); {
+			switch err := sharedlog.Commit(w.Context(), l, after, r, []sharedlog.SecretChange{secretOf(number, r)}); {
 			case err == nil:
 				w.mu.Lock()
 				w.made[r.Hash] = true
@@ -151,7 +151,7 @@ func (w *writers) check(l sharedlog.Log) {
 	w.Helper()
 	n := 0
 	last := map[byte]sharedlog.Record{}
-	for v, err := range sharedlog.Segments(w.Context(), l, 0, sharedlog.Position{}, 0) {
+	for v, err := range sharedlog.Segments(w.Context(), l, sharedlog.Position{}, 0) {
 		if err != nil {
 			w.Fatal(err)
 		}
@@ -220,9 +220,9 @@ func records(w *writers, number byte, l sharedlog.Log) {
 			err = l.SwapCluster(ctx, cluster, next)
 		}
 		allowed(w, err, sharedlog.ErrSwap)
-		lease, err := l.Lease(ctx, 0)
+		lease, err := l.Lease(ctx)
 		if err == nil {
-			err = l.SwapLease(ctx, 0, lease, sharedlog.Lease{Holder: storage.NodeID{number}, Epoch: lease.Epoch + 1})
+			err = l.SwapLease(ctx, lease, sharedlog.Lease{Holder: storage.NodeID{number}, Epoch: lease.Epoch + 1})
 		}
 		allowed(w, err, sharedlog.ErrSwap)
 		node.Start = max(node.Start, round)
@@ -232,8 +232,8 @@ func records(w *writers, number byte, l sharedlog.Log) {
 			allowed(w, l.Forget(ctx, node.ID), nil)
 		}
 		at := sharedlog.Position{Sequence: round}
-		allowed(w, l.PutSnapshot(ctx, 0, at, func(yield func([]byte, error) bool) { yield([]byte{number}, nil) }), nil)
-		allowed(w, l.Trim(ctx, 1, 1), nil)
+		allowed(w, l.PutSnapshot(ctx, at, func(yield func([]byte, error) bool) { yield([]byte{number}, nil) }), nil)
+		allowed(w, l.Trim(ctx, 1), nil)
 	}
 }
 
@@ -292,7 +292,7 @@ func noQuorum(t *testing.T, all []*databases.Server) {
 	urls := galeraURLs(all)
 	l := open(t, urls[0])
 	first := following(t, sharedlog.Position{}, 1)
-	if err := l.Append(t.Context(), 0, sharedlog.Position{}, first, nil); err != nil {
+	if err := l.Append(t.Context(), sharedlog.Position{}, first, nil); err != nil {
 		t.Fatal(err)
 	}
 	all[1].Kill()
@@ -300,17 +300,17 @@ func noQuorum(t *testing.T, all []*databases.Server) {
 	wait.Until(t, "a node without a quorum", func() bool { return all[0].Status("wsrep_cluster_status") != "Primary" })
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	if head, err := l.Head(ctx, 0); err == nil {
+	if head, err := l.Head(ctx); err == nil {
 		t.Errorf("a node without a quorum answers the head %s", head)
 	} else {
 		t.Log("head:", err)
 	}
-	if err := l.Append(ctx, 0, first.Position, following(t, first.Position, 1), nil); err == nil {
+	if err := l.Append(ctx, first.Position, following(t, first.Position, 1), nil); err == nil {
 		t.Error("a node without a quorum makes an append")
 	} else {
 		t.Log("append:", err)
 	}
-	if _, err := l.Lease(ctx, 0); err == nil {
+	if _, err := l.Lease(ctx); err == nil {
 		t.Error("a node without a quorum answers the lease")
 	}
 	if _, err := mysql.Open(ctx, urls[0]); err == nil || !strings.Contains(err.Error(), "expected Primary") {
@@ -322,12 +322,12 @@ func noQuorum(t *testing.T, all []*databases.Server) {
 		s.AwaitSynced()
 	}
 	for _, url := range urls {
-		head, err := open(t, url).Head(t.Context(), 0)
+		head, err := open(t, url).Head(t.Context())
 		if err != nil || head != first.Position {
 			t.Errorf("after the return of the others the head is %s, error %v, expected %s", head, err, first.Position)
 		}
 	}
-	if err := l.Append(t.Context(), 0, first.Position, following(t, first.Position, 1), nil); err != nil {
+	if err := l.Append(t.Context(), first.Position, following(t, first.Position, 1), nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -339,7 +339,7 @@ func largeSnapshot(t *testing.T, all []*databases.Server) {
 	defer all[0].Exec("set global wsrep_max_ws_size = default")
 	part := make([]byte, sharedlog.PartBytesMax)
 	for sequence := range uint64(2) {
-		err := l.PutSnapshot(t.Context(), 0, sharedlog.Position{Sequence: sequence + 1}, func(yield func([]byte, error) bool) {
+		err := l.PutSnapshot(t.Context(), sharedlog.Position{Sequence: sequence + 1}, func(yield func([]byte, error) bool) {
 			for range 40 {
 				if !yield(part, nil) {
 					return
@@ -362,11 +362,11 @@ func dirtyReads(t *testing.T, all []*databases.Server) {
 	var after sharedlog.Position
 	for range 200 {
 		r := following(t, after, 1)
-		if err := here.Append(t.Context(), 0, after, r, nil); err != nil {
+		if err := here.Append(t.Context(), after, r, nil); err != nil {
 			t.Fatal(err)
 		}
 		after = r.Position
-		if head, err := there.Head(t.Context(), 0); err != nil || head != after {
+		if head, err := there.Head(t.Context()); err != nil || head != after {
 			t.Fatalf("the head on another node is %s, error %v, after an append of %s", head, err, after)
 		}
 	}

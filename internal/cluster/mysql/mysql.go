@@ -24,7 +24,6 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/pressly/goose/v3"
 
-	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/internal/cluster/sqllog"
 )
 
@@ -467,9 +466,9 @@ func (dialect) Primary() string { return primary }
 func (dialect) Now() string { return "timestampdiff(microsecond, '1970-01-01', utc_timestamp(6))" }
 
 // Announced implements [sqllog.Dialect]: the database announces nothing.
-func (dialect) Announced(insert sqllog.Statement, _ sharedlog.Shard, _ uint64) sqllog.Statement {
+func (dialect) Announced(insert sqllog.Statement, _ uint64) sqllog.Statement {
 	return insert
 }
 
 // Listen implements [sqllog.Dialect].
-func (dialect) Listen(context.Context, func(sharedlog.Shard, uint64)) error { return nil }
+func (dialect) Listen(context.Context, func(uint64)) error { return nil }

@@ -115,14 +115,14 @@ func TestRefused(t *testing.T) {
 	binary.Kill() // its settings are those of its start again
 	binary.Start()
 	wait.Until(t, "the log is read again", func() bool {
-		_, err := l.Head(t.Context(), 0)
+		_, err := l.Head(t.Context())
 		return err == nil
 	})
 	binary.Kill()
 	binary.Start()
 	binary.Exec("set global innodb_flush_log_at_trx_commit = 0") // there is no connection now
 	wait.Until(t, "a server that was started again with other settings is refused", func() bool {
-		_, err := l.Head(t.Context(), 0)
+		_, err := l.Head(t.Context())
 		if err == nil {
 			t.Fatal("the log is read")
 		}
@@ -185,7 +185,7 @@ func TestFull(t *testing.T) {
 	for {
 		r := sharedlog.Record{Position: sharedlog.Position{Sequence: after.Sequence + 1, Hash: storage.Hash{byte(after.Sequence + 1)}}, Bytes: body}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		err := l.Append(ctx, 0, after, r, nil)
+		err := l.Append(ctx, after, r, nil)
 		cancel()
 		if err != nil {
 			if !strings.Contains(err.Error(), "is full") {
@@ -197,7 +197,7 @@ func TestFull(t *testing.T) {
 			t.Fatal("20 MiB take more than 50 MiB")
 		}
 	}
-	if head, err := l.Head(t.Context(), 0); err != nil || head != after || after.Sequence < 2 {
+	if head, err := l.Head(t.Context()); err != nil || head != after || after.Sequence < 2 {
 		t.Errorf("the head is %s, error %v, expected %s", head, err, after)
 	}
 }
@@ -246,7 +246,7 @@ func TestLargePacket(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
-		return sharedlog.Commit(ctx, l, 0, sharedlog.Position{}, record, secrets)
+		return sharedlog.Commit(ctx, l, sharedlog.Position{}, record, secrets)
 	}
 	if err := commit(1 << 20); !errors.Is(err, storage.ErrTooLarge) || errors.Is(err, storage.ErrUncertain) {
 		t.Errorf("secrets of 5 MiB: error %v, expected storage.ErrTooLarge", err)

@@ -43,15 +43,15 @@ func TestDemoted(t *testing.T) {
 		Hold: func() { replica.Exec("stop slave sql_thread") }})
 
 	l := open(t, address)
-	if _, err := l.Head(t.Context(), 0); err != nil {
+	if _, err := l.Head(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	server.Exec("set global read_only = 1")
-	if head, err := l.Head(t.Context(), 0); err == nil || !strings.Contains(err.Error(), "expected the primary") {
+	if head, err := l.Head(t.Context()); err == nil || !strings.Contains(err.Error(), "expected the primary") {
 		t.Errorf("a server that was made read-only answers the head %s, error %v", head, err)
 	}
 	server.Exec("set global read_only = 0")
-	if _, err := l.Head(t.Context(), 0); err != nil {
+	if _, err := l.Head(t.Context()); err != nil {
 		t.Error(err)
 	}
 }

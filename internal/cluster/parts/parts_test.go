@@ -25,9 +25,9 @@ type watchedLog struct {
 	snapshots *atomic.Int64
 }
 
-func (l watchedLog) Snapshot(ctx context.Context, of sharedlog.Shard) (sharedlog.Position, iter.Seq2[[]byte, error], error) {
+func (l watchedLog) Snapshot(ctx context.Context) (sharedlog.Position, iter.Seq2[[]byte, error], error) {
 	l.snapshots.Add(1)
-	return l.Log.Snapshot(ctx, of)
+	return l.Log.Snapshot(ctx)
 }
 
 // openNode starts a node in a new folder, and its engine.

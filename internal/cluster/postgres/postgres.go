@@ -20,7 +20,6 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 
-	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/internal/cluster/sqllog"
 )
 
@@ -293,29 +292,28 @@ func (*dialect) Now() string {
 }
 
 // Announced implements [sqllog.Dialect].
-func (*dialect) Announced(insert sqllog.Statement, of sharedlog.Shard, sequence uint64) sqllog.Statement {
+func (*dialect) Announced(insert sqllog.Statement, sequence uint64) sqllog.Statement {
 	return sqllog.Statement{Query: "with appended as (" + insert.Query + " returning 1) select pg_notify('" + channel + "', ? || current_schema()) from appended",
-		Arguments: append(insert.Arguments[:len(insert.Arguments):len(insert.Arguments)], fmt.Sprint(of, " ", sequence, " "))}
+		Arguments: append(insert.Arguments[:len(insert.Arguments):len(insert.Arguments)], fmt.Sprint("0 ", sequence, " "))}
 }
 
 // announced passes on what was announced, unless it is about a log in another schema of
 // the database. Earlier versions announced an empty text: some append to some log.
-func announced(text, schema string, wake func(sharedlog.Shard, uint64)) {
+func announced(text, schema string, wake func(uint64)) {
 	if text == "" {
-		wake(0, 0)
+		wake(0)
 		return
 	}
-	shard, rest, _ := strings.Cut(text, " ")
-	number, in, _ := strings.Cut(rest, " ")
-	of, err := strconv.ParseUint(shard, 10, 32)
-	sequence, err2 := strconv.ParseUint(number, 10, 64)
-	if in == schema && err == nil && err2 == nil {
-		wake(sharedlog.Shard(of), sequence)
+	number, rest, _ := strings.Cut(text, " ")
+	at, in, _ := strings.Cut(rest, " ")
+	sequence, err := strconv.ParseUint(at, 10, 64)
+	if number == "0" && in == schema && err == nil {
+		wake(sequence)
 	}
 }
 
 // Listen implements [sqllog.Dialect].
-func (d *dialect) Listen(ctx context.Context, wake func(sharedlog.Shard, uint64)) error {
+func (d *dialect) Listen(ctx context.Context, wake func(uint64)) error {
 	conn, err := pgx.ConnectConfig(ctx, d.config.Copy())
 	if err != nil {
 		return err

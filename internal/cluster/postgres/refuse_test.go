@@ -252,7 +252,7 @@ func TestGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := open(t, address)
-	if _, err := l.Head(t.Context(), 0); err != nil {
+	if _, err := l.Head(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat("/proc/net/tcp"); err != nil {

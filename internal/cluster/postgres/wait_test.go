@@ -44,7 +44,7 @@ func TestWaitForLost(t *testing.T) {
 		}
 		announced <- nil
 	}()
-	err = log.Wait(t.Context(), 0, 0)
+	err = log.Wait(t.Context(), 0)
 	stop()
 	if err := errors.Join(err, <-announced); err != nil {
 		t.Fatal(err)
@@ -52,7 +52,7 @@ func TestWaitForLost(t *testing.T) {
 	const times = 1000 // more than were announced meanwhile
 	for range times {
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-		err = log.Wait(ctx, 0, 0)
+		err = log.Wait(ctx, 0)
 		cancel()
 		if err != nil {
 			break

@@ -329,7 +329,7 @@ func (q *Quorum) vote(ctx context.Context) error {
 	}
 	log := q.node.Log()
 	defer log.Close()
-	if _, err := log.Head(ctx, 0); err != nil {
+	if _, err := log.Head(ctx); err != nil {
 		return err
 	}
 	if err := q.enterOnce(ctx, true); err != nil {

@@ -140,19 +140,19 @@ func (c *nodes) append(through, shows *quorum.Quorum) {
 	l, other := through.Log(), shows.Log()
 	defer l.Close()
 	defer other.Close()
-	head, err := l.Head(c.ctx(), 0)
+	head, err := l.Head(c.ctx())
 	if err != nil {
 		c.Fatal(err)
 	}
 	s := sharedlog.Segment{Sequence: head.Sequence + 1, Previous: head.Hash, Writer: through.ID()}
 	r, err := s.Record()
 	if err == nil {
-		err = sharedlog.Commit(c.ctx(), l, 0, head, r, nil)
+		err = sharedlog.Commit(c.ctx(), l, head, r, nil)
 	}
 	if err != nil {
 		c.Fatal(err)
 	}
-	if have, err := other.Head(c.ctx(), 0); err != nil || have != r.Position {
+	if have, err := other.Head(c.ctx()); err != nil || have != r.Position {
 		c.Fatalf("the head is %s, error %v; want %s", have, err, r.Position)
 	}
 }

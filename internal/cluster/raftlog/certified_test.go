@@ -81,7 +81,7 @@ func TestJoinsOlder(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.append(0, 1)
-	if _, err := joins.Log().Head(ctx, 0); err != nil {
+	if _, err := joins.Log().Head(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if err := term(joins, first.ID()); err != nil {

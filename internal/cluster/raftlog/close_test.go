@@ -191,10 +191,10 @@ func TestCloseWhileParts(t *testing.T) {
 			}
 		}
 	}
-	if err := f.nodes[1].Log().PutSnapshot(f.ctx(), 0, head, all); err != nil {
+	if err := f.nodes[1].Log().PutSnapshot(f.ctx(), head, all); err != nil {
 		t.Fatal(err)
 	}
-	_, found, err := f.nodes[2].Log().Snapshot(f.ctx(), 0)
+	_, found, err := f.nodes[2].Log().Snapshot(f.ctx())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +247,7 @@ func TestLeaderSilent(t *testing.T) {
 	// The node knows the leader until it has not heard from it for some time.
 	log := f.nodes[1].Log()
 	defer log.Close()
-	if have, err := log.Head(f.ctx(), 0); err != nil || have != head {
+	if have, err := log.Head(f.ctx()); err != nil || have != head {
 		t.Fatalf("the head is %s, error %v; want %s", have, err, head)
 	}
 }

@@ -30,17 +30,16 @@ const (
 	opToken   // adds a token, with which one node may join
 	opAdmit   // uses a token
 	opDismiss // removes the right of a server to take part
-	opRestore // makes a position the last one of a shard, and replaces all secrets
+	opRestore // makes a position the last one, and replaces all secrets
 )
 
 // command is a change of the shared log, as an entry of the consensus has it. Each
 // operation uses some of the fields.
 type command struct {
 	Operation operation          `msgpack:"o"`
-	Shard     sharedlog.Shard    `msgpack:"s,omitempty"`
 	After     sharedlog.Position `msgpack:"a,omitempty"` // of an append or a restoration
 	// Record is the segment of an append. In a restoration, its position is the last one of
-	// the shard from then on, and its bytes are all secrets, see encodeSecrets.
+	// the log from then on, and its bytes are all secrets, see encodeSecrets.
 	Record  sharedlog.Record         `msgpack:"r,omitempty"`
 	Secrets []sharedlog.SecretChange `msgpack:"c,omitempty"`
 	Below   uint64                   `msgpack:"b,omitempty"` // of a trim
@@ -64,7 +63,6 @@ type command struct {
 // zeros. Programs before this one write these, so decodeCommand reads both forms.
 type written struct {
 	Operation  operation                `msgpack:"o"`
-	Shard      sharedlog.Shard          `msgpack:"s,omitempty"`
 	After      *sharedlog.Position      `msgpack:"a,omitempty"`
 	Record     *sharedlog.Record        `msgpack:"r,omitempty"`
 	Secrets    []sharedlog.SecretChange `msgpack:"c,omitempty"`
@@ -82,7 +80,7 @@ type written struct {
 }
 
 func (c *command) encode() ([]byte, error) {
-	w := &written{Operation: c.Operation, Shard: c.Shard, After: set(&c.After), Secrets: c.Secrets, Below: c.Below, Part: c.Part, Parts: c.Parts,
+	w := &written{Operation: c.Operation, After: set(&c.After), Secrets: c.Secrets, Below: c.Below, Part: c.Part, Parts: c.Parts,
 		Cluster: set(&c.Cluster), Lease: set(&c.Lease), Node: set(&c.Node), SnapshotAt: set(&c.SnapshotAt), Server: c.Server, Token: set(&c.Token), Until: c.Until, Now: c.Now}
 	if c.Record.Position != (sharedlog.Position{}) || len(c.Record.Bytes) > 0 {
 		w.Record = &c.Record

@@ -17,7 +17,7 @@ var commands = []struct {
 	command
 	bytesMax int
 }{
-	{command{Operation: opAppend, Shard: 3, After: position(8), Record: sharedlog.Record{Position: position(9), Bytes: []byte("segment")}}, 160},
+	{command{Operation: opAppend, After: position(8), Record: sharedlog.Record{Position: position(9), Bytes: []byte("segment")}}, 160},
 	{command{Operation: opAppend, After: position(8), Record: sharedlog.Record{Position: position(9)}, Parts: []uint64{7, 8},
 		Secrets: []sharedlog.SecretChange{{SecretKey: sharedlog.SecretKey{Store: storage.StoreID{1}, Kind: "kind", Key: "key"}, Body: []byte("secret")}}}, 320},
 	{command{Operation: opTrim, Below: 4}, 20},

@@ -12,7 +12,6 @@ import (
 	consensus "github.com/hashicorp/raft"
 	"github.com/vmihailenco/msgpack/v5"
 
-	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -31,8 +30,8 @@ func DropEntries(n *Node) error {
 
 // Corrupt replaces the stored bytes of a segment on one node. It returns false if the
 // node does not have it.
-func Corrupt(n *Node, shard sharedlog.Shard, sequence uint64, change func([]byte) []byte) bool {
-	key := segmentKey(shard, sequence)
+func Corrupt(n *Node, sequence uint64, change func([]byte) []byte) bool {
+	key := segmentKey(sequence)
 	value, closer, err := n.db.Get(key)
 	if err != nil {
 		return false

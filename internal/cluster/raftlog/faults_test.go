@@ -37,17 +37,17 @@ func TestPartition(t *testing.T) {
 	old := f.nodes[leads].Log()
 	defer old.Close()
 	lost := barrier(t, head, 9)
-	if err := old.Append(f.within(3*time.Second), 0, head, lost, nil); err == nil {
+	if err := old.Append(f.within(3*time.Second), head, lost, nil); err == nil {
 		t.Fatal("a node without a majority has appended")
 	}
 	after := f.append((leads+1)%3, 5)
-	if _, err := old.Head(f.within(2*time.Second), 0); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := old.Head(f.within(2 * time.Second)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("a node that is cut off reads the log: %v", err)
 	}
 	f.cut(-1)
 	f.check(1, after)
 	var conflict *sharedlog.ConflictError
-	if err := old.Append(f.ctx(), 0, head, lost, nil); !errors.As(err, &conflict) || conflict.Head != after {
+	if err := old.Append(f.ctx(), head, lost, nil); !errors.As(err, &conflict) || conflict.Head != after {
 		t.Fatalf("the attempt again: error %v, want a conflict at %s", err, after)
 	}
 	f.check(1, f.append(leads, 1))
@@ -95,7 +95,7 @@ func TestRestoreCut(t *testing.T) {
 		key := sharedlog.SecretKey{Store: storage.StoreID{1}, Kind: "secret", Key: fmt.Sprint(i)}
 		all = append(all, sharedlog.SecretChange{SecretKey: key, Digest: sha256.Sum256(body), Body: body})
 	}
-	if err := l.Restore(f.ctx(), 0, sharedlog.Position{}, sharedlog.Position{}, all); err != nil {
+	if err := l.Restore(f.ctx(), sharedlog.Position{}, sharedlog.Position{}, all); err != nil {
 		t.Fatal(err)
 	}
 	head := f.append(0, 3)
@@ -143,7 +143,7 @@ func TestFullDisk(t *testing.T) {
 		f.append(1, 1) // each is an entry of the full disk
 	}
 	wants(t, f.nodes[0].Failed(), syscall.ENOSPC, "disk of the node's log")
-	if _, err := l.Head(f.ctx(), 0); !errors.Is(err, syscall.ENOSPC) {
+	if _, err := l.Head(f.ctx()); !errors.Is(err, syscall.ENOSPC) {
 		t.Fatalf("the node reads its log: %v", err)
 	}
 	f.nodes[0].server.Stop()

@@ -225,33 +225,33 @@ func (l *Log) SwapCluster(ctx context.Context, old, new sharedlog.Cluster) error
 }
 
 // Head implements [sharedlog.Log].
-func (l *Log) Head(ctx context.Context, of sharedlog.Shard) (p sharedlog.Position, err error) {
-	_, err = l.look(ctx, func(m *machine) { p = m.shard(of).Head })
+func (l *Log) Head(ctx context.Context) (p sharedlog.Position, err error) {
+	_, err = l.look(ctx, func(m *machine) { p = m.state.Head })
 	return p, err
 }
 
 // Newest implements [sharedlog.Newester].
-func (l *Log) Newest(ctx context.Context, of sharedlog.Shard) (p sharedlog.Position, err error) {
+func (l *Log) Newest(ctx context.Context) (p sharedlog.Position, err error) {
 	moved := false
-	if _, err = l.look(ctx, func(m *machine) { p, moved = m.shard(of).Head, m.shard(of).Lease.Moved() }); err == nil && moved {
+	if _, err = l.look(ctx, func(m *machine) { p, moved = m.state.Head, m.state.Lease.Moved() }); err == nil && moved {
 		err = sharedlog.ErrMoved
 	}
 	return p, err
 }
 
 // Append implements [sharedlog.Log].
-func (l *Log) Append(ctx context.Context, of sharedlog.Shard, after sharedlog.Position, record sharedlog.Record, secrets []sharedlog.SecretChange) error {
+func (l *Log) Append(ctx context.Context, after sharedlog.Position, record sharedlog.Record, secrets []sharedlog.SecretChange) error {
 	if err := sharedlog.CheckSegment(&record); err != nil {
 		return err
 	}
-	return l.change(ctx, &command{Operation: opAppend, Shard: of, After: after, Record: record, Secrets: secrets})
+	return l.change(ctx, &command{Operation: opAppend, After: after, Record: record, Secrets: secrets})
 }
 
 // errStop ends a read whose caller wants no more.
 var errStop = errors.New("stop")
 
 // Read implements [sharedlog.Log].
-func (l *Log) Read(ctx context.Context, of sharedlog.Shard, from uint64) iter.Seq2[sharedlog.Record, error] {
+func (l *Log) Read(ctx context.Context, from uint64) iter.Seq2[sharedlog.Record, error] {
 	return func(yield func(sharedlog.Record, error) bool) {
 		_, err := l.confirm(ctx)
 		var done func()
@@ -260,7 +260,7 @@ func (l *Log) Read(ctx context.Context, of sharedlog.Shard, from uint64) iter.Se
 		}
 		if err == nil {
 			defer done()
-			err = l.node.machine.read(of, max(from, 1), func(r sharedlog.Record) error {
+			err = l.node.machine.read(max(from, 1), func(r sharedlog.Record) error {
 				if err := l.err(ctx); err != nil {
 					return err
 				}
@@ -277,26 +277,26 @@ func (l *Log) Read(ctx context.Context, of sharedlog.Shard, from uint64) iter.Se
 }
 
 // Wait implements [sharedlog.Log]. It looks at this node alone.
-func (l *Log) Wait(ctx context.Context, of sharedlog.Shard, after uint64) error {
+func (l *Log) Wait(ctx context.Context, after uint64) error {
 	if err := l.err(ctx); err != nil {
 		return err
 	}
 	m := l.node.machine
-	return m.wait(ctx, l.closed, func() bool { return m.shard(of).Head.Sequence > after })
+	return m.wait(ctx, l.closed, func() bool { return m.state.Head.Sequence > after })
 }
 
 // Trim implements [sharedlog.Log].
-func (l *Log) Trim(ctx context.Context, of sharedlog.Shard, below uint64) error {
-	return l.change(ctx, &command{Operation: opTrim, Shard: of, Below: below})
+func (l *Log) Trim(ctx context.Context, below uint64) error {
+	return l.change(ctx, &command{Operation: opTrim, Below: below})
 }
 
 // Restore implements [sharedlog.Restorer].
-func (l *Log) Restore(ctx context.Context, of sharedlog.Shard, old, at sharedlog.Position, secrets []sharedlog.SecretChange) error {
+func (l *Log) Restore(ctx context.Context, old, at sharedlog.Position, secrets []sharedlog.SecretChange) error {
 	b, err := encodeSecrets(secrets)
 	if err != nil {
 		return err
 	}
-	return l.change(ctx, &command{Operation: opRestore, Shard: of, After: old, Record: sharedlog.Record{Position: at, Bytes: b}})
+	return l.change(ctx, &command{Operation: opRestore, After: old, Record: sharedlog.Record{Position: at, Bytes: b}})
 }
 
 // Secret implements [sharedlog.Log].
@@ -320,17 +320,17 @@ func (l *Log) Secret(ctx context.Context, key sharedlog.SecretKey, digest storag
 }
 
 // Lease implements [sharedlog.Log].
-func (l *Log) Lease(ctx context.Context, of sharedlog.Shard) (lease sharedlog.Lease, err error) {
-	_, err = l.look(ctx, func(m *machine) { lease = m.shard(of).Lease })
+func (l *Log) Lease(ctx context.Context) (lease sharedlog.Lease, err error) {
+	_, err = l.look(ctx, func(m *machine) { lease = m.state.Lease })
 	return lease, err
 }
 
 // SwapLease implements [sharedlog.Log].
-func (l *Log) SwapLease(ctx context.Context, of sharedlog.Shard, old, new sharedlog.Lease) error {
+func (l *Log) SwapLease(ctx context.Context, old, new sharedlog.Lease) error {
 	if err := sharedlog.CheckLease(old, new); err != nil {
 		return err
 	}
-	return l.change(ctx, &command{Operation: opLease, Shard: of, Lease: [2]sharedlog.Lease{old, new}})
+	return l.change(ctx, &command{Operation: opLease, Lease: [2]sharedlog.Lease{old, new}})
 }
 
 // Register implements [sharedlog.Log].
@@ -354,23 +354,22 @@ func (l *Log) Nodes(ctx context.Context) (all []sharedlog.Node, now time.Time, e
 	return sharedlog.Registered(all), now, err
 }
 
-func partKey(shard sharedlog.Shard, sequence uint64, part uint32) []byte {
-	key := binary.BigEndian.AppendUint32([]byte{keyPart}, uint32(shard))
-	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(key, sequence), part)
+func partKey(sequence uint64, part uint32) []byte {
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64([]byte{keyPart, 0, 0, 0, 0}, sequence), part)
 }
 
 // PutSnapshot implements [sharedlog.Log]. The parts stay on this node, and the log
 // remembers that they are here, because every node has the same state.
-func (l *Log) PutSnapshot(ctx context.Context, of sharedlog.Shard, at sharedlog.Position, parts iter.Seq2[[]byte, error]) error {
+func (l *Log) PutSnapshot(ctx context.Context, at sharedlog.Position, parts iter.Seq2[[]byte, error]) error {
 	var have []partsRecord
-	if _, err := l.look(ctx, func(m *machine) { have = slices.Clone(m.shard(of).Snapshots) }); err != nil {
+	if _, err := l.look(ctx, func(m *machine) { have = slices.Clone(m.state.Snapshots) }); err != nil {
 		return err
 	}
 	if len(have) > 0 && have[0].At.Sequence >= at.Sequence {
 		return nil
 	}
 	db, number := l.node.db, uint32(0)
-	if err := db.DeleteRange(partKey(of, at.Sequence, 0), partKey(of, at.Sequence+1, 0), pebble.NoSync); err != nil {
+	if err := db.DeleteRange(partKey(at.Sequence, 0), partKey(at.Sequence+1, 0), pebble.NoSync); err != nil {
 		return err
 	}
 	for part, err := range parts {
@@ -381,7 +380,7 @@ func (l *Log) PutSnapshot(ctx context.Context, of sharedlog.Shard, at sharedlog.
 			err = sharedlog.CheckPart(part)
 		}
 		if err == nil {
-			err = db.Set(partKey(of, at.Sequence, number), part, pebble.NoSync)
+			err = db.Set(partKey(at.Sequence, number), part, pebble.NoSync)
 		}
 		if err != nil {
 			return err
@@ -391,18 +390,18 @@ func (l *Log) PutSnapshot(ctx context.Context, of sharedlog.Shard, at sharedlog.
 	if err := db.LogData(nil, pebble.Sync); err != nil {
 		return err
 	}
-	if err := l.change(ctx, &command{Operation: opSnapshot, Shard: of, SnapshotAt: at, Server: l.node.ID()}); err != nil {
+	if err := l.change(ctx, &command{Operation: opSnapshot, SnapshotAt: at, Server: l.node.ID()}); err != nil {
 		return err
 	}
 	// Older ones of this node are no longer named.
-	return db.DeleteRange(partKey(of, 0, 0), partKey(of, at.Sequence, 0), pebble.NoSync)
+	return db.DeleteRange(partKey(0, 0), partKey(at.Sequence, 0), pebble.NoSync)
 }
 
 // parts calls yield with the parts of a snapshot that this node has made. It has nothing of
 // the database open meanwhile: another node may take them slowly while this one ends.
-func (n *Node) parts(shard sharedlog.Shard, sequence uint64, yield func([]byte) error) error {
+func (n *Node) parts(sequence uint64, yield func([]byte) error) error {
 	for number := uint32(0); ; number++ {
-		part, err := n.part(partKey(shard, sequence, number))
+		part, err := n.part(partKey(sequence, number))
 		if err == nil {
 			err = yield(part)
 		}
@@ -431,13 +430,13 @@ func (n *Node) part(key []byte) ([]byte, error) {
 }
 
 // Snapshot implements [sharedlog.Log]. The parts come from the node that has made them.
-func (l *Log) Snapshot(ctx context.Context, of sharedlog.Shard) (sharedlog.Position, iter.Seq2[[]byte, error], error) {
+func (l *Log) Snapshot(ctx context.Context) (sharedlog.Position, iter.Seq2[[]byte, error], error) {
 	var all []partsRecord
-	if _, err := l.look(ctx, func(m *machine) { all = slices.Clone(m.shard(of).Snapshots) }); err != nil {
+	if _, err := l.look(ctx, func(m *machine) { all = slices.Clone(m.state.Snapshots) }); err != nil {
 		return sharedlog.Position{}, nil, err
 	}
 	if len(all) == 0 {
-		return sharedlog.Position{}, nil, fmt.Errorf("shard %d: %w", of, sharedlog.ErrNoSnapshot)
+		return sharedlog.Position{}, nil, fmt.Errorf("shard 0: %w", sharedlog.ErrNoSnapshot)
 	}
 	members, err := l.node.Members()
 	if err != nil {
@@ -446,11 +445,11 @@ func (l *Log) Snapshot(ctx context.Context, of sharedlog.Shard) (sharedlog.Posit
 	for _, r := range all {
 		for _, m := range members {
 			if m.ID == r.Server && (m.ID == l.node.ID() || l.node.reachable(ctx, m.Address)) {
-				return r.At, l.partsOf(ctx, of, r, m), nil
+				return r.At, l.partsOf(ctx, r, m), nil
 			}
 		}
 	}
-	return sharedlog.Position{}, nil, fmt.Errorf("shard %d: %w: none of the nodes that have one can be reached", of, sharedlog.ErrNoSnapshot)
+	return sharedlog.Position{}, nil, fmt.Errorf("shard 0: %w: none of the nodes that have one can be reached", sharedlog.ErrNoSnapshot)
 }
 
 // reachable reports whether a node answers.
@@ -463,7 +462,7 @@ func (n *Node) reachable(ctx context.Context, address string) bool {
 
 // partsOf returns the parts of a snapshot that a member has. They end with
 // ErrNoSnapshot if it was replaced meanwhile.
-func (l *Log) partsOf(ctx context.Context, of sharedlog.Shard, r partsRecord, m Member) iter.Seq2[[]byte, error] {
+func (l *Log) partsOf(ctx context.Context, r partsRecord, m Member) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		pass := func(part []byte) error {
 			if err := l.err(ctx); err != nil {
@@ -474,9 +473,9 @@ func (l *Log) partsOf(ctx context.Context, of sharedlog.Shard, r partsRecord, m 
 			}
 			return nil
 		}
-		err := l.eachPart(ctx, of, r.At.Sequence, m, pass)
+		err := l.eachPart(ctx, r.At.Sequence, m, pass)
 		if err == nil {
-			err = l.stillNamed(ctx, of, r)
+			err = l.stillNamed(ctx, r)
 		}
 		if err != nil && !errors.Is(err, errStop) {
 			yield(nil, err)
@@ -484,9 +483,9 @@ func (l *Log) partsOf(ctx context.Context, of sharedlog.Shard, r partsRecord, m 
 	}
 }
 
-func (l *Log) eachPart(ctx context.Context, of sharedlog.Shard, sequence uint64, m Member, pass func([]byte) error) error {
+func (l *Log) eachPart(ctx context.Context, sequence uint64, m Member, pass func([]byte) error) error {
 	if m.ID == l.node.ID() {
-		return l.node.parts(of, sequence, pass)
+		return l.node.parts(sequence, pass)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -494,7 +493,7 @@ func (l *Log) eachPart(ctx context.Context, of sharedlog.Shard, sequence uint64,
 	if err != nil {
 		return err
 	}
-	request := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(nil, uint32(of)), sequence)
+	request := binary.BigEndian.AppendUint64(make([]byte, 4), sequence)
 	stream, err := to.Parts(ctx, wrapperspb.Bytes(request))
 	if err != nil {
 		return err
@@ -515,11 +514,11 @@ func (l *Log) eachPart(ctx context.Context, of sharedlog.Shard, sequence uint64,
 
 // stillNamed fails with ErrNoSnapshot if a snapshot was replaced, so that what was read
 // of it may not be all of it.
-func (l *Log) stillNamed(ctx context.Context, of sharedlog.Shard, r partsRecord) error {
+func (l *Log) stillNamed(ctx context.Context, r partsRecord) error {
 	named := false
-	_, err := l.look(ctx, func(m *machine) { named = slices.Contains(m.shard(of).Snapshots, r) })
+	_, err := l.look(ctx, func(m *machine) { named = slices.Contains(m.state.Snapshots, r) })
 	if err == nil && !named {
-		err = fmt.Errorf("shard %d: %w: it was replaced while it was read", of, sharedlog.ErrNoSnapshot)
+		err = fmt.Errorf("shard 0: %w: it was replaced while it was read", sharedlog.ErrNoSnapshot)
 	}
 	return err
 }

@@ -20,7 +20,7 @@ import (
 // The second bytes of the keys of a machine.
 const (
 	machineMeta    = 'a' // see meta
-	machineShard   = 'b' // see shardRecord
+	machineState   = 'b' // see stateRecord
 	machineNode    = 'c' // the registry
 	machineSecret  = 'd' // digest and ciphertext
 	machineSegment = 'e' // hash and bytes of a segment
@@ -38,7 +38,7 @@ type machine struct {
 
 	mu      sync.RWMutex
 	meta    meta
-	shards  map[sharedlog.Shard]*shardRecord
+	state   stateRecord
 	nodes   map[storage.NodeID]sharedlog.Node
 	tokens  map[storage.Hash]tokenRecord
 	servers map[string]serverState
@@ -48,18 +48,20 @@ type machine struct {
 	ended   <-chan struct{} // closed when the node has ended
 }
 
-// meta is what the machine knows besides shards and nodes.
+// meta is what the machine knows besides segments and nodes.
 type meta struct {
 	Applied uint64            `msgpack:"i"` // index of the last entry
 	Cluster sharedlog.Cluster `msgpack:"c"`
 }
 
-// shardRecord is what the machine knows of a shard.
-type shardRecord struct {
+// stateRecord is what the machine knows of the segments.
+type stateRecord struct {
 	Head      sharedlog.Position `msgpack:"h"`
 	Oldest    uint64             `msgpack:"o"` // sequence of the oldest segment
 	Lease     sharedlog.Lease    `msgpack:"l"`
 	Snapshots []partsRecord      `msgpack:"s"` // newest first, one of each server
+
+	written bool // the database has the record
 }
 
 // partsRecord names a server that has the parts of a snapshot.
@@ -68,7 +70,7 @@ type partsRecord struct {
 	Server string             `msgpack:"v"`
 }
 
-// snapshotsMax is how many servers the machine remembers for the snapshots of a shard.
+// snapshotsMax is how many servers the machine remembers for the snapshots.
 const snapshotsMax = 8
 
 var _ consensus.BatchingFSM = (*machine)(nil)
@@ -80,7 +82,7 @@ func openMachine(db *pebble.DB) (*machine, error) {
 
 // load reads from the database what the machine keeps in memory.
 func (m *machine) load() error {
-	m.meta, m.shards, m.nodes = meta{}, map[sharedlog.Shard]*shardRecord{}, map[storage.NodeID]sharedlog.Node{}
+	m.meta, m.state, m.nodes = meta{}, stateRecord{Oldest: 1}, map[storage.NodeID]sharedlog.Node{}
 	m.tokens, m.servers = map[storage.Hash]tokenRecord{}, map[string]serverState{}
 	if err := m.loadRange([]byte{keyMachine}, []byte{keyMachine, machineSecret}); err != nil {
 		return err
@@ -120,10 +122,9 @@ func (m *machine) loadRange(from, to []byte) error {
 		switch key[0] {
 		case machineMeta:
 			err = msgpack.Unmarshal(it.Value(), &m.meta)
-		case machineShard:
-			s := &shardRecord{}
-			err = msgpack.Unmarshal(it.Value(), s)
-			m.shards[sharedlog.Shard(binary.BigEndian.Uint32(key[1:]))] = s
+		case machineState:
+			m.state.written = true
+			err = msgpack.Unmarshal(it.Value(), &m.state)
 		case machineNode:
 			var n sharedlog.Node
 			err = msgpack.Unmarshal(it.Value(), &n)
@@ -146,15 +147,14 @@ func (m *machine) loadRange(from, to []byte) error {
 	return err
 }
 
-func shardKey(shard sharedlog.Shard) []byte {
-	return binary.BigEndian.AppendUint32([]byte{keyMachine, machineShard}, uint32(shard))
-}
+// stateKey returns the key of the state. As in segmentKey, four bytes have the number of the
+// log: there is one, 0.
+func stateKey() []byte { return []byte{keyMachine, machineState, 0, 0, 0, 0} }
 
 func nodeKey(id storage.NodeID) []byte { return append([]byte{keyMachine, machineNode}, id[:]...) }
 
-func segmentKey(shard sharedlog.Shard, sequence uint64) []byte {
-	key := binary.BigEndian.AppendUint32([]byte{keyMachine, machineSegment}, uint32(shard))
-	return binary.BigEndian.AppendUint64(key, sequence)
+func segmentKey(sequence uint64) []byte {
+	return binary.BigEndian.AppendUint64([]byte{keyMachine, machineSegment, 0, 0, 0, 0}, sequence)
 }
 
 // secretKey returns the key of a secret, or the beginning of the keys of all secrets of
@@ -190,7 +190,7 @@ func (m *machine) ApplyBatch(entries []*consensus.Log) []any {
 	results := make([]any, len(entries))
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	w := machineWriter{machine: m, batch: m.db.NewBatch(), shards: map[sharedlog.Shard]bool{}}
+	w := machineWriter{machine: m, batch: m.db.NewBatch()}
 	defer func() { _ = w.batch.Close() }()
 	for i, e := range entries {
 		if m.failed != nil {
@@ -227,14 +227,14 @@ func (m *machine) ApplyBatch(entries []*consensus.Log) []any {
 // machineWriter applies commands to the memory of a machine and to a batch.
 type machineWriter struct {
 	*machine
-	batch  *pebble.Batch
-	shards map[sharedlog.Shard]bool // changed
+	batch   *pebble.Batch
+	changes bool // of the state
 }
 
 // commit commits the batch, with the records of what has changed in memory.
 func (w *machineWriter) commit() error {
-	for shard := range w.shards {
-		if err := w.set(shardKey(shard), w.machine.shards[shard]); err != nil {
+	if w.changes {
+		if err := w.set(stateKey(), &w.state); err != nil {
 			return err
 		}
 	}
@@ -253,15 +253,10 @@ func (w *machineWriter) set(key []byte, record any) error {
 	return err
 }
 
-// shard returns the record of a shard, for a change.
-func (w *machineWriter) shard(of sharedlog.Shard) *shardRecord {
-	w.shards[of] = true
-	s := w.machine.shards[of]
-	if s == nil {
-		s = &shardRecord{Oldest: 1}
-		w.machine.shards[of] = s
-	}
-	return s
+// change returns the state, for a change.
+func (w *machineWriter) change() *stateRecord {
+	w.changes, w.state.written = true, true
+	return &w.state
 }
 
 // applyEntry makes the change of an entry, or returns why it may not be made.
@@ -279,13 +274,13 @@ func (w *machineWriter) apply(c *command) error {
 	case opAppend:
 		return w.append(c)
 	case opTrim:
-		return w.trim(c.Shard, c.Below)
+		return w.trim(c.Below)
 	case opCluster:
 		return w.setCluster(c.Cluster[0], c.Cluster[1])
 	case opLease:
-		s := w.shard(c.Shard)
+		s := w.change()
 		if s.Lease != c.Lease[0] {
-			return fmt.Errorf("lease of shard %d: %w", c.Shard, sharedlog.ErrSwap)
+			return fmt.Errorf("lease of shard 0: %w", sharedlog.ErrSwap)
 		}
 		s.Lease = c.Lease[1]
 		return nil
@@ -345,7 +340,7 @@ func (w *machineWriter) setCluster(old, new sharedlog.Cluster) error {
 }
 
 func (w *machineWriter) append(c *command) error {
-	s := w.shard(c.Shard)
+	s := w.change()
 	if s.Head != c.After || c.Record.Sequence != c.After.Sequence+1 {
 		return &sharedlog.ConflictError{Head: s.Head}
 	}
@@ -353,7 +348,7 @@ func (w *machineWriter) append(c *command) error {
 		return err
 	}
 	value := append(append(make([]byte, 0, len(c.Record.Hash)+len(c.Record.Bytes)), c.Record.Hash[:]...), c.Record.Bytes...)
-	if err := w.batch.Set(segmentKey(c.Shard, c.Record.Sequence), value, nil); err != nil {
+	if err := w.batch.Set(segmentKey(c.Record.Sequence), value, nil); err != nil {
 		return err
 	}
 	for i := range c.Secrets {
@@ -401,10 +396,10 @@ func (w *machineWriter) join(c *command) error {
 	return w.batch.DeleteRange(partKeyOf(0), partKeyOf(w.meta.Applied-partsKept), nil)
 }
 
-// restore makes a position the last one of a shard, without segments, and replaces all
+// restore makes a position the last one, without segments, and replaces all
 // secrets.
 func (w *machineWriter) restore(c *command) error {
-	s := w.shard(c.Shard)
+	s := w.change()
 	if s.Head != c.After {
 		return fmt.Errorf("the last segment is %s, expected %s: %w", s.Head, c.After, sharedlog.ErrSwap)
 	}
@@ -415,7 +410,7 @@ func (w *machineWriter) restore(c *command) error {
 	if err != nil {
 		return err
 	}
-	all := segmentKey(c.Shard, 0)[:6]
+	all := segmentKey(0)[:6]
 	if err := w.batch.DeleteRange(all, after(all), nil); err != nil {
 		return err
 	}
@@ -442,18 +437,18 @@ func (w *machineWriter) secret(c *sharedlog.SecretChange) error {
 	return w.batch.DeleteRange(key, after(key), nil)
 }
 
-func (w *machineWriter) trim(shard sharedlog.Shard, below uint64) error {
-	s := w.shard(shard)
+func (w *machineWriter) trim(below uint64) error {
+	s := w.change()
 	if below = min(below, s.Head.Sequence); below <= s.Oldest {
 		return nil
 	}
 	s.Oldest = below
-	return w.batch.DeleteRange(segmentKey(shard, 0), segmentKey(shard, below), nil)
+	return w.batch.DeleteRange(segmentKey(0), segmentKey(below), nil)
 }
 
 // addSnapshot remembers the server that has a snapshot, in place of its older one.
 func (w *machineWriter) addSnapshot(c *command) {
-	s := w.shard(c.Shard)
+	s := w.change()
 	next := []partsRecord{{c.SnapshotAt, c.Server}}
 	for _, have := range s.Snapshots {
 		if have.Server == c.Server {
@@ -495,25 +490,17 @@ func (m *machine) wait(ctx context.Context, closed <-chan struct{}, ready func()
 	}
 }
 
-// shard returns the record of a shard. The caller holds m.mu.
-func (m *machine) shard(of sharedlog.Shard) shardRecord {
-	if s := m.shards[of]; s != nil {
-		return *s
-	}
-	return shardRecord{Oldest: 1}
-}
-
-// read calls yield with the segments of a shard from a sequence on, as they are now.
-func (m *machine) read(shard sharedlog.Shard, from uint64, yield func(sharedlog.Record) error) error {
+// read calls yield with the segments from a sequence on, as they are now.
+func (m *machine) read(from uint64, yield func(sharedlog.Record) error) error {
 	m.mu.RLock()
-	s := m.shard(shard)
+	s := m.state
 	view := m.db.NewSnapshot()
 	m.mu.RUnlock()
 	defer view.Close()
 	if from < s.Oldest {
-		return fmt.Errorf("%w: segment %d of shard %d; the oldest is %d", sharedlog.ErrTrimmed, from, shard, s.Oldest)
+		return fmt.Errorf("%w: segment %d of shard 0; the oldest is %d", sharedlog.ErrTrimmed, from, s.Oldest)
 	}
-	it, err := view.NewIter(&pebble.IterOptions{LowerBound: segmentKey(shard, from), UpperBound: segmentKey(shard, s.Head.Sequence+1)})
+	it, err := view.NewIter(&pebble.IterOptions{LowerBound: segmentKey(from), UpperBound: segmentKey(s.Head.Sequence + 1)})
 	if err != nil {
 		return err
 	}
@@ -523,7 +510,7 @@ func (m *machine) read(shard sharedlog.Shard, from uint64, yield func(sharedlog.
 		r := sharedlog.Record{Position: sharedlog.Position{Sequence: binary.BigEndian.Uint64(it.Key()[6:])}}
 		value := it.Value()
 		if r.Sequence != next || len(value) < len(r.Hash) {
-			return fmt.Errorf("%w: segment %d of shard %d is missing or cut", storage.ErrDamaged, next, shard)
+			return fmt.Errorf("%w: segment %d of shard 0 is missing or cut", storage.ErrDamaged, next)
 		}
 		copy(r.Hash[:], value)
 		r.Bytes = append([]byte(nil), value[len(r.Hash):]...)
@@ -536,7 +523,7 @@ func (m *machine) read(shard sharedlog.Shard, from uint64, yield func(sharedlog.
 		return err
 	}
 	if next <= s.Head.Sequence {
-		return fmt.Errorf("%w: segment %d of shard %d is missing", storage.ErrDamaged, next, shard)
+		return fmt.Errorf("%w: segment %d of shard 0 is missing", storage.ErrDamaged, next)
 	}
 	return nil
 }

@@ -82,7 +82,7 @@ func TestTokens(t *testing.T) {
 	f.append(2, 10)
 	late := f.token(0)
 	for _, m := range f.nodes {
-		if err := m.Log().Wait(f.ctx(), 0, 9); err != nil {
+		if err := m.Log().Wait(f.ctx(), 9); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -171,7 +171,7 @@ func TestRemoveLeader(t *testing.T) {
 	}
 	l := gone.Log()
 	defer l.Close()
-	_, err = l.Head(f.ctx(), 0)
+	_, err = l.Head(f.ctx())
 	wants(t, err, raftlog.ErrRefused, gone.ID()+" was removed")
 	wants(t, gone.Failed(), raftlog.ErrRefused, "was removed")
 	wants(t, gone.AddSelf(f.ctx(), f.nodes[1].address, true), raftlog.ErrRefused, "was removed")
@@ -194,7 +194,7 @@ func TestRemoveFollower(t *testing.T) {
 	if err := raftlog.Dismiss(f.nodes[0].Node, gone.ID()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Head(f.ctx(), 0); err != nil { // it has all that is decided
+	if _, err := l.Head(f.ctx()); err != nil { // it has all that is decided
 		t.Fatal(err)
 	}
 	for i := range 2 {
@@ -352,7 +352,7 @@ func TestRecover(t *testing.T) {
 		t.Fatalf("the folder has %+v, error %v", before, err)
 	}
 	f.startIn(2, address, folder, nil)
-	if _, err := f.nodes[2].Log().Head(f.within(3*time.Second), 0); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := f.nodes[2].Log().Head(f.within(3 * time.Second)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("one of three nodes has a head: error %v", err)
 	}
 	f.stop(2)
@@ -363,7 +363,7 @@ func TestRecover(t *testing.T) {
 	f.startIn(2, address, folder, nil)
 	l := f.nodes[2].Log()
 	defer l.Close()
-	have, err := l.Head(f.ctx(), 0)
+	have, err := l.Head(f.ctx())
 	if err != nil || have != head {
 		t.Fatalf("the head is %s, error %v; want %s", have, err, head)
 	}

@@ -216,9 +216,9 @@ type connection struct {
 	fleet *fleet
 }
 
-func (c connection) Corrupt(shard sharedlog.Shard, sequence uint64, change func([]byte) []byte) {
+func (c connection) Corrupt(sequence uint64, change func([]byte) []byte) {
 	for _, m := range c.fleet.nodes {
-		for !raftlog.Corrupt(m.Node, shard, sequence, change) {
+		for !raftlog.Corrupt(m.Node, sequence, change) {
 			time.Sleep(time.Millisecond) // the node is about to have it
 		}
 	}
@@ -258,13 +258,13 @@ func (f *fleet) append(i, n int) (head sharedlog.Position) {
 	l := f.nodes[i].Log()
 	defer l.Close()
 	ctx := f.ctx()
-	head, err := l.Head(ctx, 0)
+	head, err := l.Head(ctx)
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	for range n {
 		r := barrier(f.t, head, byte(i))
-		if err := sharedlog.Commit(ctx, l, 0, head, r, nil); err != nil {
+		if err := sharedlog.Commit(ctx, l, head, r, nil); err != nil {
 			f.t.Fatal(err)
 		}
 		head = r.Position
@@ -279,7 +279,7 @@ func (f *fleet) check(from uint64, head sharedlog.Position) {
 		l := m.Log()
 		var last sharedlog.Position
 		next := from
-		for r, err := range l.Read(f.ctx(), 0, from) {
+		for r, err := range l.Read(f.ctx(), from) {
 			if err != nil {
 				f.t.Fatalf("node %d: %v", i, err)
 			}
@@ -335,7 +335,7 @@ func TestJoin(t *testing.T) {
 	f := newFleet(t, 1)
 	head := f.append(0, 300)
 	l := f.nodes[0].Log()
-	if err := l.Trim(f.ctx(), 0, 100); err != nil {
+	if err := l.Trim(f.ctx(), 100); err != nil {
 		t.Fatal(err)
 	}
 	if err := raftlog.DropEntries(f.nodes[0].Node); err != nil {
@@ -345,7 +345,7 @@ func TestJoin(t *testing.T) {
 	f.add(f.nodes[1])
 	f.check(100, head)
 	joined := f.nodes[1].Log()
-	for _, err := range joined.Read(f.ctx(), 0, 99) {
+	for _, err := range joined.Read(f.ctx(), 99) {
 		if !errors.Is(err, sharedlog.ErrTrimmed) {
 			t.Fatalf("error %v, want ErrTrimmed", err)
 		}
@@ -365,10 +365,10 @@ func TestSnapshotOfAnotherNode(t *testing.T) {
 			}
 		}
 	}
-	if err := f.nodes[1].Log().PutSnapshot(f.ctx(), 0, head, parts); err != nil {
+	if err := f.nodes[1].Log().PutSnapshot(f.ctx(), head, parts); err != nil {
 		t.Fatal(err)
 	}
-	at, found, err := f.nodes[2].Log().Snapshot(f.ctx(), 0)
+	at, found, err := f.nodes[2].Log().Snapshot(f.ctx())
 	if err != nil || at != head {
 		t.Fatalf("snapshot at %s, error %v; want %s", at, err, head)
 	}
@@ -383,7 +383,7 @@ func TestSnapshotOfAnotherNode(t *testing.T) {
 		t.Fatalf("%d parts, want 3", n)
 	}
 	f.stop(1)
-	if _, _, err := f.nodes[2].Log().Snapshot(f.ctx(), 0); !errors.Is(err, sharedlog.ErrNoSnapshot) {
+	if _, _, err := f.nodes[2].Log().Snapshot(f.ctx()); !errors.Is(err, sharedlog.ErrNoSnapshot) {
 		t.Fatalf("error %v, want ErrNoSnapshot", err)
 	}
 	f.start(1, f.nodes[1].address)
@@ -420,7 +420,7 @@ func TestNoLeader(t *testing.T) {
 	f.stop(2)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
-	if _, err := f.nodes[0].Log().Head(ctx, 0); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := f.nodes[0].Log().Head(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("error %v, want a passed deadline", err)
 	}
 	for i := 1; i < 3; i++ {
@@ -569,10 +569,10 @@ func TestLeaderEnds(t *testing.T) {
 	l := f.nodes[1].Log()
 	defer l.Close()
 	r := barrier(t, head, 1)
-	if err := l.Append(f.ctx(), 0, head, r, nil); errors.Is(err, storage.ErrClosed) { // nil if there is a next leader
+	if err := l.Append(f.ctx(), head, r, nil); errors.Is(err, storage.ErrClosed) { // nil if there is a next leader
 		t.Errorf("a leader that has ended answers %v", err)
 	}
-	if err := sharedlog.Commit(f.ctx(), l, 0, head, r, nil); err != nil {
+	if err := sharedlog.Commit(f.ctx(), l, head, r, nil); err != nil {
 		t.Errorf("a segment that the next leader gets: %v", err)
 	}
 }
@@ -591,14 +591,14 @@ func TestRestoreLarge(t *testing.T) {
 		all = append(all, sharedlog.SecretChange{SecretKey: key, Digest: sha256.Sum256(body), Body: body})
 	}
 	at := sharedlog.Position{Sequence: 7, Hash: storage.Hash{7}}
-	if err := l.Restore(f.ctx(), 0, sharedlog.Position{}, at, all); err != nil {
+	if err := l.Restore(f.ctx(), sharedlog.Position{}, at, all); err != nil {
 		t.Fatal(err)
 	}
 	f.start(1, "")
 	f.add(f.nodes[1])
 	other := f.nodes[1].Log()
 	defer other.Close()
-	if head, err := other.Head(f.ctx(), 0); err != nil || head != at {
+	if head, err := other.Head(f.ctx()); err != nil || head != at {
 		t.Fatalf("the head is %s, error %v; want %s", head, err, at)
 	}
 	for i := range all {

@@ -8,7 +8,6 @@ import (
 
 	consensus "github.com/hashicorp/raft"
 
-	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -159,7 +158,7 @@ func (s persistedOnce) Persist(sink consensus.SnapshotSink) error {
 func (r recovered) begin() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	w := machineWriter{machine: r.machine, batch: r.db.NewBatch(), shards: map[sharedlog.Shard]bool{}}
+	w := machineWriter{machine: r.machine, batch: r.db.NewBatch()}
 	defer func() { _ = w.batch.Close() }()
 	w.meta.Cluster.Epoch++
 	for id := range w.nodes {
@@ -172,8 +171,8 @@ func (r recovered) begin() error {
 	if err := w.batch.DeleteRange([]byte{keyMachine, machineToken}, []byte{keyMachine + 1}, nil); err != nil {
 		return err
 	}
-	for shard := range r.machine.shards {
-		w.shard(shard).Snapshots = nil // those of other nodes are gone
+	if w.state.written {
+		w.change().Snapshots = nil // those of other nodes are gone
 	}
 	return w.commit()
 }

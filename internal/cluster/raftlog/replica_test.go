@@ -28,11 +28,11 @@ func TestKept(t *testing.T) {
 	l := f.nodes[2].Log()
 	defer l.Close()
 	kept := l.Kept()
-	if have, err := kept.Head(f.ctx(), 0); err != nil || have != head {
+	if have, err := kept.Head(f.ctx()); err != nil || have != head {
 		t.Fatalf("the head is %s, error %v; want %s", have, err, head)
 	}
 	n := 0
-	for _, err := range kept.Read(f.ctx(), 0, 1) {
+	for _, err := range kept.Read(f.ctx(), 1) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -75,9 +75,8 @@ func (s service) Parts(request *wrapperspb.BytesValue, stream grpc.ServerStreami
 	if _, err := s.node.admitted(stream.Context()); err != nil {
 		return err
 	}
-	if b := request.GetValue(); len(b) == 12 {
-		shard, sequence := sharedlog.Shard(binary.BigEndian.Uint32(b)), binary.BigEndian.Uint64(b[4:])
-		return s.node.parts(shard, sequence, func(part []byte) error { return stream.Send(wrapperspb.Bytes(part)) })
+	if b := request.GetValue(); len(b) == 12 { // the first four bytes are zeros, see eachPart
+		return s.node.parts(binary.BigEndian.Uint64(b[4:]), func(part []byte) error { return stream.Send(wrapperspb.Bytes(part)) })
 	}
 	return fmt.Errorf("%w: request for parts", storage.ErrDamaged)
 }

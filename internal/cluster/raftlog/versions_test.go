@@ -87,7 +87,7 @@ func TestUnknownCommand(t *testing.T) {
 			wait.Until(t, "the node stops", func() bool { return errors.Is(f.nodes[0].Failed(), storage.ErrFormat) })
 			l := f.nodes[0].Log()
 			defer l.Close()
-			_, err := l.Head(f.within(time.Minute), 0)
+			_, err := l.Head(f.within(time.Minute))
 			wants(t, err, storage.ErrFormat)
 			// The next start of the same program does not go on without the entry either.
 			f.stop(0)

@@ -296,7 +296,7 @@ func (r *Driver) attempt(group []*request, confirmed *bool) (again []*request, e
 	unlock(valid, underway)
 	r.appending.Store(record.Sequence)
 	defer r.appending.Store(0)
-	err = sharedlog.Commit(r.ctx, r.log, shard, base.applied, record, secrets)
+	err = sharedlog.Commit(r.ctx, r.log, base.applied, record, secrets)
 	var conflict *sharedlog.ConflictError
 	if errors.As(err, &conflict) {
 		err = r.unsure(r.ctx, r.catchUp(r.ctx))
@@ -516,7 +516,7 @@ func (r *Driver) valid(q *request, base *state) error {
 
 // segment returns the segment of valid requests, which follows base.
 func (r *Driver) segment(valid []*request, base *state, epoch uint64) sharedlog.Segment {
-	s := sharedlog.Segment{Version: uint8(r.version.Load()), Shard: shard, Sequence: base.applied.Sequence + 1, Previous: base.applied.Hash, Epoch: epoch, Writer: base.node}
+	s := sharedlog.Segment{Version: uint8(r.version.Load()), Sequence: base.applied.Sequence + 1, Previous: base.applied.Hash, Epoch: epoch, Writer: base.node}
 	slices.SortFunc(valid, func(a, b *request) int { return slices.Compare(a.id[:], b.id[:]) })
 	for _, q := range valid {
 		switch {

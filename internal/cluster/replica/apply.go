@@ -58,7 +58,7 @@ func (r *Driver) confirm(ctx context.Context) error {
 		return err
 	}
 	before := r.applied.Load().applied
-	head, err := sharedlog.Newest(ctx, r.log, shard)
+	head, err := sharedlog.Newest(ctx, r.log)
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (r *Driver) follow() {
 	wait := retryMin
 	for r.ctx.Err() == nil && r.check() == nil {
 		at := r.applied.Load().applied.Sequence
-		err := r.log.Wait(r.ctx, shard, at)
+		err := r.log.Wait(r.ctx, at)
 		if err == nil && !r.arrives(at+1) {
 			err = r.catchUpKept(r.ctx)
 		}
@@ -156,7 +156,7 @@ func (r *Driver) catchUpKept(ctx context.Context) error {
 	defer r.give()
 	begun, before := time.Now(), r.AppliedSequence()
 	if _, keeps := r.log.(sharedlog.Keeper); keeps {
-		if head, err := r.kept.Head(ctx, shard); err != nil || head.Sequence < before {
+		if head, err := r.kept.Head(ctx); err != nil || head.Sequence < before {
 			return err
 		}
 	}
@@ -186,7 +186,7 @@ func (r *Driver) replayChecked(ctx context.Context, from sharedlog.Log) error {
 func (r *Driver) replay(ctx context.Context, from sharedlog.Log) error {
 	s := r.applied.Load()
 	p := player{r: r, from: from, next: *s}
-	for v, err := range sharedlog.Segments(ctx, from, shard, s.applied, s.epoch) {
+	for v, err := range sharedlog.Segments(ctx, from, s.applied, s.epoch) {
 		if err == nil {
 			err = p.add(ctx, &v)
 		}

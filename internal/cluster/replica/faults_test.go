@@ -44,36 +44,36 @@ var errLink = errors.New("the connection was lost")
 
 func (l *flakyLog) set(f func(ctx context.Context) (reaches bool, err error)) { l.fault.Store(&f) }
 
-func (l *flakyLog) Append(ctx context.Context, shard sharedlog.Shard, after sharedlog.Position, record sharedlog.Record, secrets []sharedlog.SecretChange) error {
+func (l *flakyLog) Append(ctx context.Context, after sharedlog.Position, record sharedlog.Record, secrets []sharedlog.SecretChange) error {
 	l.appends.Add(1)
 	if l.down.Load() {
 		return errLink
 	}
 	f := l.fault.Load()
 	if f == nil || *f == nil {
-		return l.Log.Append(ctx, shard, after, record, secrets)
+		return l.Log.Append(ctx, after, record, secrets)
 	}
 	reaches, err := (*f)(ctx)
 	if reaches {
-		if made := l.Log.Append(ctx, shard, after, record, secrets); err == nil {
+		if made := l.Log.Append(ctx, after, record, secrets); err == nil {
 			return made
 		}
 	}
 	return err
 }
 
-func (l *flakyLog) Head(ctx context.Context, shard sharedlog.Shard) (sharedlog.Position, error) {
+func (l *flakyLog) Head(ctx context.Context) (sharedlog.Position, error) {
 	if l.down.Load() {
 		return sharedlog.Position{}, errLink
 	}
-	return l.Log.Head(ctx, shard)
+	return l.Log.Head(ctx)
 }
 
-func (l *flakyLog) Read(ctx context.Context, shard sharedlog.Shard, from uint64) iter.Seq2[sharedlog.Record, error] {
+func (l *flakyLog) Read(ctx context.Context, from uint64) iter.Seq2[sharedlog.Record, error] {
 	if l.down.Load() {
 		return func(yield func(sharedlog.Record, error) bool) { yield(sharedlog.Record{}, errLink) }
 	}
-	return l.Log.Read(ctx, shard, from)
+	return l.Log.Read(ctx, from)
 }
 
 // openFlaky opens a replica in memory over a connection that a test can disturb.
@@ -306,7 +306,7 @@ func TestBehind(t *testing.T) {
 	}
 	log := tables.Open()
 	defer log.Close()
-	if err := log.Trim(t.Context(), 0, 5); err != nil {
+	if err := log.Trim(t.Context(), 5); err != nil {
 		t.Fatal(err)
 	}
 	_, err = open(t.Context(), tables, at)
@@ -361,7 +361,7 @@ func TestBehindCutOff(t *testing.T) {
 		}
 		log := tables.Open()
 		defer log.Close()
-		if err := log.Trim(t.Context(), 0, 6); err != nil {
+		if err := log.Trim(t.Context(), 6); err != nil {
 			t.Fatal(err)
 		}
 		for range 2 {
@@ -389,8 +389,8 @@ func TestBehindCutOff(t *testing.T) {
 // cutLog is a log whose connection is lost after the first part of a snapshot.
 type cutLog struct{ sharedlog.Log }
 
-func (l cutLog) Snapshot(ctx context.Context, shard sharedlog.Shard) (sharedlog.Position, iter.Seq2[[]byte, error], error) {
-	at, parts, err := l.Log.Snapshot(ctx, shard)
+func (l cutLog) Snapshot(ctx context.Context) (sharedlog.Position, iter.Seq2[[]byte, error], error) {
+	at, parts, err := l.Log.Snapshot(ctx)
 	return at, func(yield func([]byte, error) bool) {
 		for p, err := range parts {
 			if !yield(p, err) {
@@ -463,7 +463,7 @@ func TestSnapshotCut(t *testing.T) {
 	}
 	log := tables.Open()
 	defer log.Close()
-	at, seq, err := log.Snapshot(t.Context(), 0)
+	at, seq, err := log.Snapshot(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -530,7 +530,7 @@ type snapshotLog struct {
 	parts [][]byte
 }
 
-func (l snapshotLog) Snapshot(context.Context, sharedlog.Shard) (sharedlog.Position, iter.Seq2[[]byte, error], error) {
+func (l snapshotLog) Snapshot(context.Context) (sharedlog.Position, iter.Seq2[[]byte, error], error) {
 	return l.at, func(yield func([]byte, error) bool) {
 		for _, p := range l.parts {
 			if !yield(p, nil) {
@@ -557,7 +557,7 @@ func TestHistory(t *testing.T) {
 	}
 	running := mustOpen(t, tables, inMemory())
 	mustVerify(t, running, l.ID, 3)
-	tables.Rewind(0, 2)
+	tables.Rewind(2)
 	wantErrors(t, running.Confirm(t.Context()), "segment", replica.ErrStopped, storage.ErrHistory)
 	_, err = running.Head(t.Context(), l.ID)
 	wantErrors(t, err, "segment", replica.ErrStopped, storage.ErrHistory)
@@ -700,7 +700,7 @@ func TestBadSegments(t *testing.T) {
 		}, storage.ErrDamaged, "segment 4", nil},
 		"an unknown version":         {nil, storage.ErrFormat, "segment 4", func(b []byte) { b[0] = 99 }},
 		"a lower epoch":              {func(s *sharedlog.Segment) { s.Epoch = 1 }, storage.ErrDamaged, "its epoch is 1, expected 2", nil},
-		"another shard":              {func(s *sharedlog.Segment) { s.Shard = 1 }, storage.ErrDamaged, "it is of shard 1", nil},
+		"another number of the log":  {nil, storage.ErrDamaged, "segment 4 of shard 0: data is damaged: it is of shard 1", func(b []byte) { b[4] = 1 }},
 		"a gap":                      {func(s *sharedlog.Segment) { s.Sequence++ }, storage.ErrDamaged, "it has the sequence 5", nil},
 		"the segment of another log": {func(s *sharedlog.Segment) { s.Previous[0] ^= 1 }, storage.ErrHistory, "segment 4 of shard 0 follows a segment with the hash", nil},
 		"another incarnation": {func(s *sharedlog.Segment) {
@@ -732,7 +732,7 @@ func TestBadSegments(t *testing.T) {
 				c.alter(record.Bytes)
 				record.Hash = sha256.Sum256(record.Bytes)
 			}
-			if err := log.Append(t.Context(), 0, head, record, nil); err != nil {
+			if err := log.Append(t.Context(), head, record, nil); err != nil {
 				t.Fatal(err)
 			}
 			wantErrors(t, d.Confirm(t.Context()), c.text, replica.ErrStopped, c.kind)
@@ -756,7 +756,7 @@ func TestFlippedBit(t *testing.T) {
 	for i := range 4 {
 		mustAppend(t, l, one, add(fmt.Sprint(i)))
 	}
-	tables.Corrupt(0, 3, func(b []byte) []byte { b[len(b)-1] ^= 1; return b })
+	tables.Corrupt(3, func(b []byte) []byte { b[len(b)-1] ^= 1; return b })
 	_, err = open(t.Context(), tables, at)
 	wantErrors(t, err, "segment 3", storage.ErrDamaged)
 }
@@ -811,8 +811,8 @@ type limitedLog struct {
 	limit atomic.Uint64
 }
 
-func (l *limitedLog) Head(ctx context.Context, shard sharedlog.Shard) (sharedlog.Position, error) {
-	for r, err := range l.Log.Read(ctx, shard, 1) {
+func (l *limitedLog) Head(ctx context.Context) (sharedlog.Position, error) {
+	for r, err := range l.Log.Read(ctx, 1) {
 		if err != nil {
 			return sharedlog.Position{}, err
 		}
@@ -820,12 +820,12 @@ func (l *limitedLog) Head(ctx context.Context, shard sharedlog.Shard) (sharedlog
 			return r.Position, nil
 		}
 	}
-	return l.Log.Head(ctx, shard)
+	return l.Log.Head(ctx)
 }
 
-func (l *limitedLog) Read(ctx context.Context, shard sharedlog.Shard, from uint64) iter.Seq2[sharedlog.Record, error] {
+func (l *limitedLog) Read(ctx context.Context, from uint64) iter.Seq2[sharedlog.Record, error] {
 	return func(yield func(sharedlog.Record, error) bool) {
-		for r, err := range l.Log.Read(ctx, shard, from) {
+		for r, err := range l.Log.Read(ctx, from) {
 			if err == nil && r.Sequence > l.limit.Load() || !yield(r, err) {
 				return
 			}
@@ -989,7 +989,7 @@ func TestSyncedIsOnDisk(t *testing.T) {
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := log.Trim(t.Context(), 0, nodes[0].Synced+1); err != nil {
+	if err := log.Trim(t.Context(), nodes[0].Synced+1); err != nil {
 		t.Fatal(err)
 	}
 	again := mustOpen(t, tables, func() (replica.Local, error) {
@@ -1095,9 +1095,9 @@ type passedLog struct {
 	meanwhile func() sharedlog.Position
 }
 
-func (l *passedLog) Newest(ctx context.Context, shard sharedlog.Shard) (sharedlog.Position, error) {
+func (l *passedLog) Newest(ctx context.Context) (sharedlog.Position, error) {
 	if l.meanwhile == nil {
-		return l.Head(ctx, shard)
+		return l.Head(ctx)
 	}
 	return l.meanwhile(), nil
 }

@@ -102,7 +102,7 @@ func (r *Driver) Offer(ctx context.Context, segment sharedlog.Passed) error {
 // play applies a segment that follows the copy. The caller has the turn.
 func (r *Driver) play(ctx context.Context, segment sharedlog.Passed) error {
 	s := r.applied.Load()
-	v, err := sharedlog.Verify(segment.Record, shard, s.applied, s.epoch)
+	v, err := sharedlog.Verify(segment.Record, s.applied, s.epoch)
 	if err != nil {
 		return err
 	}

@@ -44,7 +44,7 @@ func epochs(t *testing.T, tables *memorylog.Tables) (all []uint64) {
 	t.Helper()
 	log := tables.Open()
 	defer log.Close()
-	for v, err := range sharedlog.Segments(t.Context(), log, 0, sharedlog.Position{}, 0) {
+	for v, err := range sharedlog.Segments(t.Context(), log, sharedlog.Position{}, 0) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -233,8 +233,8 @@ type slowAppend struct {
 	release chan struct{} // nil if appends end at once
 }
 
-func (l *slowAppend) Append(ctx context.Context, shard sharedlog.Shard, after sharedlog.Position, record sharedlog.Record, secrets []sharedlog.SecretChange) error {
-	err := l.Log.Append(ctx, shard, after, record, secrets)
+func (l *slowAppend) Append(ctx context.Context, after sharedlog.Position, record sharedlog.Record, secrets []sharedlog.SecretChange) error {
+	err := l.Log.Append(ctx, after, record, secrets)
 	if l.release != nil {
 		l.made <- struct{}{}
 		<-l.release
@@ -242,7 +242,7 @@ func (l *slowAppend) Append(ctx context.Context, shard sharedlog.Shard, after sh
 	return err
 }
 
-func (l *slowAppend) Wait(ctx context.Context, _ sharedlog.Shard, _ uint64) error {
+func (l *slowAppend) Wait(ctx context.Context, _ uint64) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
@@ -472,7 +472,7 @@ func TestWaitApplied(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantErrors(t, <-closed, "", storage.ErrClosed)
-	tables.Rewind(0, 5)
+	tables.Rewind(5)
 	wantErrors(t, two.Confirm(t.Context()), "", storage.ErrHistory)
 	wantErrors(t, <-stopped, "", replica.ErrStopped, storage.ErrHistory)
 }
@@ -499,14 +499,14 @@ func (l *deafLog) Secret(ctx context.Context, key sharedlog.SecretKey, digest st
 	return l.Log.Secret(ctx, key, digest)
 }
 
-func (l *deafLog) Wait(ctx context.Context, _ sharedlog.Shard, _ uint64) error {
+func (l *deafLog) Wait(ctx context.Context, _ uint64) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
 
-func (l *deafLog) Read(ctx context.Context, shard sharedlog.Shard, from uint64) iter.Seq2[sharedlog.Record, error] {
+func (l *deafLog) Read(ctx context.Context, from uint64) iter.Seq2[sharedlog.Record, error] {
 	l.reads.Add(1)
-	return l.Log.Read(ctx, shard, from)
+	return l.Log.Read(ctx, from)
 }
 
 // TestOffer sends segments to a node: in order, in another order, more than once,
@@ -639,18 +639,18 @@ type goneLog struct {
 	gone atomic.Pointer[error]
 }
 
-func (l *goneLog) Head(ctx context.Context, shard sharedlog.Shard) (sharedlog.Position, error) {
+func (l *goneLog) Head(ctx context.Context) (sharedlog.Position, error) {
 	if why := l.gone.Load(); why != nil {
 		return sharedlog.Position{}, *why
 	}
-	return l.Log.Head(ctx, shard)
+	return l.Log.Head(ctx)
 }
 
-func (l *goneLog) Read(ctx context.Context, shard sharedlog.Shard, from uint64) iter.Seq2[sharedlog.Record, error] {
+func (l *goneLog) Read(ctx context.Context, from uint64) iter.Seq2[sharedlog.Record, error] {
 	if why := l.gone.Load(); why != nil {
 		return func(yield func(sharedlog.Record, error) bool) { yield(sharedlog.Record{}, *why) }
 	}
-	return l.Log.Read(ctx, shard, from)
+	return l.Log.Read(ctx, from)
 }
 
 // TestRefusedWithoutLog requires that a change that only the copy refuses has a kind that
@@ -704,7 +704,7 @@ type keptLog struct {
 	poke  chan struct{} // ends a call of Wait
 }
 
-func (l *keptLog) Wait(ctx context.Context, _ sharedlog.Shard, _ uint64) error {
+func (l *keptLog) Wait(ctx context.Context, _ uint64) error {
 	select {
 	case <-l.poke:
 		return nil
@@ -713,11 +713,11 @@ func (l *keptLog) Wait(ctx context.Context, _ sharedlog.Shard, _ uint64) error {
 	}
 }
 
-func (l *keptLog) Head(ctx context.Context, shard sharedlog.Shard) (sharedlog.Position, error) {
+func (l *keptLog) Head(ctx context.Context) (sharedlog.Position, error) {
 	if l.lost.Load() {
-		return l.Kept().Head(ctx, shard)
+		return l.Kept().Head(ctx)
 	}
-	return l.Log.Head(ctx, shard)
+	return l.Log.Head(ctx)
 }
 
 func (l *keptLog) Kept() sharedlog.Log { return keptPart{l.Log, l} }
@@ -727,9 +727,9 @@ type keptPart struct {
 	of *keptLog
 }
 
-func (l keptPart) Head(ctx context.Context, shard sharedlog.Shard) (sharedlog.Position, error) {
+func (l keptPart) Head(ctx context.Context) (sharedlog.Position, error) {
 	defer l.of.looks.Add(1)
-	for r, err := range l.Log.Read(ctx, shard, l.of.kept.Load()) {
+	for r, err := range l.Log.Read(ctx, l.of.kept.Load()) {
 		return r.Position, err
 	}
 	return sharedlog.Position{}, nil

@@ -83,7 +83,7 @@ func heal(ctx context.Context, log sharedlog.Log, local Local, key storage.Hash,
 		}
 	}
 	h.Secrets = len(secrets)
-	return h, restorer.Restore(ctx, shard, h.Had, h.Has, secrets)
+	return h, restorer.Restore(ctx, h.Had, h.Has, secrets)
 }
 
 // checkLost compares the log with the copy, and sets the positions of h.
@@ -110,7 +110,7 @@ func (r *Driver) checkLost(ctx context.Context, own *state, force bool, h *Heale
 			return fmt.Errorf("%w: the copy ends with segment %s, but node %s had segment %d: heal with the copy of that node", ErrBehind, own.applied, n.ID, n.Applied)
 		}
 	}
-	if h.Had, err = r.log.Head(ctx, shard); err != nil {
+	if h.Had, err = r.log.Head(ctx); err != nil {
 		return err
 	}
 	h.Has = own.applied
@@ -158,9 +158,9 @@ func (r *Driver) raise(ctx context.Context, own *state) error {
 	if err := r.log.SwapCluster(ctx, old, next); err != nil {
 		return err
 	}
-	lease, err := r.log.Lease(ctx, shard)
+	lease, err := r.log.Lease(ctx)
 	if err != nil {
 		return err
 	}
-	return r.log.SwapLease(ctx, shard, lease, sharedlog.Lease{Holder: own.node, Epoch: max(lease.Epoch, own.epoch) + 1})
+	return r.log.SwapLease(ctx, lease, sharedlog.Lease{Holder: own.node, Epoch: max(lease.Epoch, own.epoch) + 1})
 }

@@ -107,7 +107,7 @@ func TestHealRefused(t *testing.T) {
 		mustAppend(t, l, d, add(fmt.Sprint(i)))
 	}
 	d.Close()
-	tables.Rewind(0, 2)
+	tables.Rewind(2)
 	fresh, err := open(t.Context(), tables, inMemory())
 	if err != nil {
 		t.Fatal(err)
@@ -118,13 +118,13 @@ func TestHealRefused(t *testing.T) {
 	mustAppend(t, l, fresh, add("other"))
 	fresh.Close()
 	log := tables.Open()
-	before, err := log.Head(t.Context(), 0)
+	before, err := log.Head(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = healed(t, tables, at, true)
 	wantErrors(t, err, "which the copy does not have", storage.ErrHistory)
-	if after, err := log.Head(t.Context(), 0); err != nil || after != before {
+	if after, err := log.Head(t.Context()); err != nil || after != before {
 		t.Errorf("the head is %s, error %v, expected %s", after, err, before)
 	}
 	foreign := memorylog.New()

@@ -17,11 +17,11 @@ import (
 // returns the last segment of both. progress is called with its sequence. It fails with
 // [storage.ErrHistory] if to has a segment that from does not have.
 func Mirror(ctx context.Context, from, to sharedlog.Log, progress func(sequence uint64)) (sharedlog.Position, error) {
-	at, err := to.Head(ctx, shard)
+	at, err := to.Head(ctx)
 	if err != nil {
 		return at, err
 	}
-	for v, err := range sharedlog.Segments(ctx, from, shard, at, 0) {
+	for v, err := range sharedlog.Segments(ctx, from, at, 0) {
 		if err != nil {
 			return at, err
 		}
@@ -36,7 +36,7 @@ func Mirror(ctx context.Context, from, to sharedlog.Log, progress func(sequence 
 		if record.Position != v.Position {
 			return at, fmt.Errorf("%w: segment %s has hash %s when it is written again", storage.ErrFormat, v.Position, record.Hash)
 		}
-		if err := sharedlog.Commit(ctx, to, shard, at, record, secrets); err != nil {
+		if err := sharedlog.Commit(ctx, to, at, record, secrets); err != nil {
 			return at, err
 		}
 		at = v.Position
@@ -96,7 +96,7 @@ func TakeFence(ctx context.Context, log sharedlog.Log) (*Fence, error) {
 	}
 	f := &Fence{log: log, settings: cluster.Settings, version: uint8(cluster.Version())}
 	for range 100 { // a holder renews its lease meanwhile
-		old, err := log.Lease(ctx, shard)
+		old, err := log.Lease(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -104,7 +104,7 @@ func TakeFence(ctx context.Context, log sharedlog.Log) (*Fence, error) {
 			return nil, sharedlog.ErrMoved
 		}
 		f.lease = sharedlog.Lease{Holder: sharedlog.Mover(), Epoch: old.Epoch + 1, Renewals: 1}
-		if err = log.SwapLease(ctx, shard, old, f.lease); err == nil {
+		if err = log.SwapLease(ctx, old, f.lease); err == nil {
 			f.since = time.Now()
 			return f, f.barrier(ctx)
 		}
@@ -118,16 +118,16 @@ func TakeFence(ctx context.Context, log sharedlog.Log) (*Fence, error) {
 // barrier appends an empty segment with the epoch of the fence.
 func (f *Fence) barrier(ctx context.Context) error {
 	for {
-		head, err := f.log.Head(ctx, shard)
+		head, err := f.log.Head(ctx)
 		if err != nil {
 			return err
 		}
-		s := sharedlog.Segment{Version: f.version, Shard: shard, Sequence: head.Sequence + 1, Previous: head.Hash, Epoch: f.lease.Epoch, Writer: f.lease.Holder}
+		s := sharedlog.Segment{Version: f.version, Sequence: head.Sequence + 1, Previous: head.Hash, Epoch: f.lease.Epoch, Writer: f.lease.Holder}
 		record, err := s.Record()
 		if err != nil {
 			return err
 		}
-		err = sharedlog.Commit(ctx, f.log, shard, head, record, nil)
+		err = sharedlog.Commit(ctx, f.log, head, record, nil)
 		if _, conflict := errors.AsType[*sharedlog.ConflictError](err); !conflict {
 			return err
 		}
@@ -136,7 +136,7 @@ func (f *Fence) barrier(ctx context.Context) error {
 
 // Holds reports whether a log has the lease of the fence. Two logs with it are the same.
 func (f *Fence) Holds(ctx context.Context, log sharedlog.Log) (bool, error) {
-	lease, err := log.Lease(ctx, shard)
+	lease, err := log.Lease(ctx)
 	return lease == f.lease, err
 }
 
@@ -149,7 +149,7 @@ func (f *Fence) Interval() time.Duration {
 func (f *Fence) Renew(ctx context.Context) error {
 	next := f.lease
 	next.Renewals++
-	err := f.log.SwapLease(ctx, shard, f.lease, next)
+	err := f.log.SwapLease(ctx, f.lease, next)
 	if err == nil {
 		f.lease = next
 	}
@@ -162,11 +162,11 @@ func (f *Fence) Renew(ctx context.Context) error {
 // open.
 func (f *Fence) End(ctx context.Context) error {
 	last := f.lease.MovedFrom()
-	err := f.log.SwapLease(ctx, shard, f.lease, last)
+	err := f.log.SwapLease(ctx, f.lease, last)
 	if err == nil {
 		return nil
 	}
-	if now, readErr := f.log.Lease(ctx, shard); readErr == nil && now == last {
+	if now, readErr := f.log.Lease(ctx); readErr == nil && now == last {
 		return nil
 	}
 	return err
@@ -198,7 +198,7 @@ func (f *Fence) Finish(ctx context.Context, to sharedlog.Log, progress func(sequ
 	if err := f.Renew(ctx); err != nil { // otherwise a node may have written meanwhile
 		return last, err
 	}
-	head, err := f.log.Head(ctx, shard)
+	head, err := f.log.Head(ctx)
 	if err == nil && head != last {
 		err = fmt.Errorf("%w: the log ends with segment %s and the next one with segment %s", ErrDiffers, head, last)
 	}
@@ -214,7 +214,7 @@ func (f *Fence) Release(ctx context.Context) error {
 	}
 	next := f.lease
 	next.Epoch, next.Renewals = next.Epoch+1, 0
-	return f.log.SwapLease(ctx, shard, f.lease, next)
+	return f.log.SwapLease(ctx, f.lease, next)
 }
 
 // LeasesEnd returns when a node may take the role over: the read leases of the last node

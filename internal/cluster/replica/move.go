@@ -31,7 +31,7 @@ func CheckNew(ctx context.Context, log sharedlog.Log) (sharedlog.Cluster, error)
 	if err != nil {
 		return cluster, err
 	}
-	head, err := log.Head(ctx, shard)
+	head, err := log.Head(ctx)
 	switch {
 	case err != nil:
 		return cluster, err
@@ -81,7 +81,7 @@ func Adopt(ctx context.Context, log sharedlog.Log, data *kv.Driver, key storage.
 	}
 	// An earlier attempt may have left a snapshot, which only a newer one replaces.
 	base := sharedlog.Position{Sequence: 1}
-	switch at, _, err := log.Snapshot(ctx, shard); {
+	switch at, _, err := log.Snapshot(ctx); {
 	case err == nil:
 		base.Sequence += at.Sequence
 	case !errors.Is(err, sharedlog.ErrNoSnapshot):
@@ -117,9 +117,9 @@ func PlaceOf(c *kv.Copy) (Place, error) {
 // are not stopped. It does nothing if the log is new.
 func SetMoved(ctx context.Context, log sharedlog.Log, moved bool) error {
 	if !moved {
-		lease, err := log.Lease(ctx, shard)
+		lease, err := log.Lease(ctx)
 		if err == nil && lease.Moved() {
-			err = log.SwapLease(ctx, shard, lease, sharedlog.Lease{Holder: lease.Holder, Epoch: lease.Epoch + 1})
+			err = log.SwapLease(ctx, lease, sharedlog.Lease{Holder: lease.Holder, Epoch: lease.Epoch + 1})
 		}
 		if err != nil {
 			return err

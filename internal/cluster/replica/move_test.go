@@ -122,7 +122,7 @@ func TestMoveAgain(t *testing.T) {
 		if i == 1 {
 			break
 		}
-		if err := log.PutSnapshot(t.Context(), 0, sharedlog.Position{Sequence: 1}, parts("of an attempt")); err != nil {
+		if err := log.PutSnapshot(t.Context(), sharedlog.Position{Sequence: 1}, parts("of an attempt")); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := replica.Heal(t.Context(), unrestorable{log}, d, key, false); err == nil {
@@ -245,7 +245,7 @@ func TestMirror(t *testing.T) {
 		t.Errorf("another log has the lease of the fence, error %v", err)
 	}
 	last := mirror()
-	if head, err := from.Head(t.Context(), 0); err != nil || head != last {
+	if head, err := from.Head(t.Context()); err != nil || head != last {
 		t.Errorf("mirrored up to %s, expected %s, error %v", last, head, err)
 	}
 	cluster, err := from.Cluster(t.Context())
@@ -290,7 +290,7 @@ func TestFence(t *testing.T) {
 	}
 	lease := func() sharedlog.Lease {
 		t.Helper()
-		l, err := log.Lease(t.Context(), 0)
+		l, err := log.Lease(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -303,7 +303,7 @@ func TestFence(t *testing.T) {
 	if err := fence.Release(t.Context()); err != nil || lease().Renewals == 0 {
 		t.Errorf("while nodes may have read leases, the lease was made vacant: %+v, error %v", lease(), err)
 	}
-	if err := log.SwapLease(t.Context(), 0, lease(), sharedlog.Lease{Holder: storage.NodeID{1}, Epoch: lease().Epoch + 1, Renewals: 1}); err != nil {
+	if err := log.SwapLease(t.Context(), lease(), sharedlog.Lease{Holder: storage.NodeID{1}, Epoch: lease().Epoch + 1, Renewals: 1}); err != nil {
 		t.Fatal(err)
 	}
 	wantErrors(t, fence.Renew(t.Context()), "", sharedlog.ErrSwap)

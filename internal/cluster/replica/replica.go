@@ -22,9 +22,6 @@ import (
 	"github.com/ostiary/ostiary/storage/kv"
 )
 
-// shard is the only shard that the package uses so far.
-const shard = sharedlog.Shard(0)
-
 // Local is the driver that keeps the copy: one over package kv that was opened with
 // the option Copy, for example a pebble.Driver.
 type Local interface {
@@ -375,7 +372,7 @@ func (r *Driver) report() {
 // regularly; tests call it, too. If another start of the same node is registered, the
 // node stops serving. From then on, the node writes the version that its cluster uses.
 func (r *Driver) Report(ctx context.Context) error {
-	head, err := r.log.Head(ctx, shard) // before the record, so that a node which follows has no lag
+	head, err := r.log.Head(ctx) // before the record, so that a node which follows has no lag
 	if err == nil {
 		err = r.reportAt(ctx, head.Sequence, false)
 	}
@@ -486,10 +483,10 @@ func (r *Driver) Status(ctx context.Context) (Status, error) {
 	if failed := r.maintained.Load(); failed != nil {
 		s.Maintenance = *failed
 	}
-	head, err := r.log.Head(ctx, shard)
+	head, err := r.log.Head(ctx)
 	if err == nil {
 		s.Head = head.Sequence
-		s.Lease, err = r.log.Lease(ctx, shard)
+		s.Lease, err = r.log.Lease(ctx)
 	}
 	return s, err
 }

@@ -20,7 +20,7 @@ func (r *Driver) FindRequest(ctx context.Context, request storage.RequestID, aft
 		return found, nil
 	}
 	next := after + 1
-	for record, err := range r.log.Read(ctx, shard, next) {
+	for record, err := range r.log.Read(ctx, next) {
 		if err != nil {
 			return found, fmt.Errorf("find request %d of node %s: %w", request.Number, request.Node, err)
 		}

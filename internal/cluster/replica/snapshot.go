@@ -41,7 +41,7 @@ func (r *Driver) storeSnapshot(ctx context.Context) (size uint64, err error) {
 				}
 			}
 		}
-		return r.log.PutSnapshot(ctx, shard, s.applied, all)
+		return r.log.PutSnapshot(ctx, s.applied, all)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("store a snapshot: %w", err)
@@ -55,7 +55,7 @@ func (r *Driver) takeSnapshot(ctx context.Context) error {
 		return err
 	}
 	defer r.give()
-	at, parts, err := r.log.Snapshot(ctx, shard)
+	at, parts, err := r.log.Snapshot(ctx)
 	if err != nil {
 		return err
 	}

@@ -87,7 +87,7 @@ func (r *Driver) maintainLog(ctx context.Context) error {
 // findSnapshot reads the place of the newest snapshot.
 func (r *Driver) findSnapshot(ctx context.Context) error {
 	u := &r.upkeep
-	at, parts, err := r.log.Snapshot(ctx, shard)
+	at, parts, err := r.log.Snapshot(ctx)
 	if errors.Is(err, sharedlog.ErrNoSnapshot) {
 		u.known, u.at, u.bytes, u.size = true, 0, 0, 0
 		return nil
@@ -119,7 +119,7 @@ func (r *Driver) TrimLog(ctx context.Context) error {
 // trimLog is TrimLog. It returns the last sequence that no node needs.
 func (r *Driver) trimLog(ctx context.Context) (uint64, error) {
 	log := sharedlog.Used(r.log) // the snapshot is that of the log that is trimmed
-	at, _, err := log.Snapshot(ctx, shard)
+	at, _, err := log.Snapshot(ctx)
 	if errors.Is(err, sharedlog.ErrNoSnapshot) {
 		return 0, nil
 	}
@@ -136,5 +136,5 @@ func (r *Driver) trimLog(ctx context.Context) (uint64, error) {
 			trimmed = min(trimmed, nodes[i].Synced)
 		}
 	}
-	return trimmed, log.Trim(ctx, shard, trimmed+1)
+	return trimmed, log.Trim(ctx, trimmed+1)
 }

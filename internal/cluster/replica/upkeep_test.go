@@ -35,7 +35,7 @@ func openWith(t *testing.T, log sharedlog.Log, at place, opts replica.Options) *
 func oldestSegment(t *testing.T, log sharedlog.Log) uint64 {
 	t.Helper()
 	for from := uint64(1); ; from++ {
-		for _, err := range log.Read(t.Context(), 0, from) {
+		for _, err := range log.Read(t.Context(), from) {
 			if err == nil {
 				return from
 			}
@@ -50,7 +50,7 @@ func oldestSegment(t *testing.T, log sharedlog.Log) uint64 {
 // snapshotAt returns the sequence of the newest snapshot of a log, or 0.
 func snapshotAt(t *testing.T, log sharedlog.Log) uint64 {
 	t.Helper()
-	at, _, err := log.Snapshot(t.Context(), 0)
+	at, _, err := log.Snapshot(t.Context())
 	if err != nil && !errors.Is(err, sharedlog.ErrNoSnapshot) {
 		t.Fatal(err)
 	}
@@ -265,11 +265,11 @@ type fullLog struct {
 	err  error
 }
 
-func (l *fullLog) PutSnapshot(ctx context.Context, shard sharedlog.Shard, at sharedlog.Position, parts iter.Seq2[[]byte, error]) error {
+func (l *fullLog) PutSnapshot(ctx context.Context, at sharedlog.Position, parts iter.Seq2[[]byte, error]) error {
 	if l.full.Load() {
 		return l.err
 	}
-	return l.Log.PutSnapshot(ctx, shard, at, parts)
+	return l.Log.PutSnapshot(ctx, at, parts)
 }
 
 // startingLog is the log of a node that starts: reads fail while it is down, and before
@@ -280,11 +280,11 @@ type startingLog struct {
 	registers func()
 }
 
-func (l *startingLog) Read(ctx context.Context, shard sharedlog.Shard, from uint64) iter.Seq2[sharedlog.Record, error] {
+func (l *startingLog) Read(ctx context.Context, from uint64) iter.Seq2[sharedlog.Record, error] {
 	if l.down {
 		return func(yield func(sharedlog.Record, error) bool) { yield(sharedlog.Record{}, errLink) }
 	}
-	return l.Log.Read(ctx, shard, from)
+	return l.Log.Read(ctx, from)
 }
 
 func (l *startingLog) Register(ctx context.Context, n sharedlog.Node) error {
@@ -362,10 +362,10 @@ func TestTrimMoved(t *testing.T) {
 	}
 	moving.move = func() {
 		lease := sharedlog.Lease{Holder: sharedlog.Mover(), Epoch: 9}.MovedFrom()
-		if err := from.SwapLease(t.Context(), 0, sharedlog.Lease{}, lease); err != nil {
+		if err := from.SwapLease(t.Context(), sharedlog.Lease{}, lease); err != nil {
 			t.Error(err)
 		}
-		if _, err := log.Lease(t.Context(), 0); err != nil {
+		if _, err := log.Lease(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}

@@ -1,7 +1,7 @@
 // Package sharedlog defines the log that several nodes share. The log is one
-// ordered sequence of segments for each shard; each node keeps a copy of the state
+// ordered sequence of segments; each node keeps a copy of the state
 // that follows from it (package replica). The main types are [Log], which every
-// implementation has, and [Segment], one step of a shard. docs/format.md describes
+// implementation has, and [Segment], one step of it. docs/format.md describes
 // the bytes; the package sharedlogtest tests an implementation.
 //
 // The package contains no network and no database, and it never applies a segment.
@@ -18,11 +18,7 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// Shard is the number of a sequence of segments. Shard 0 has the changes of the
-// catalog.
-type Shard uint32
-
-// Position is a place in a shard: the sequence and the hash of a segment. Sequences
+// Position is a place in a log: the sequence and the hash of a segment. Sequences
 // start at 1 and have no gaps. The zero Position is before the first segment.
 type Position struct {
 	Sequence uint64       // number of the segment
@@ -99,7 +95,7 @@ type Cluster struct {
 	Settings Settings
 }
 
-// Lease names the node that writes a shard. A record has no times: the
+// Lease names the node that writes. A record has no times: the
 // holder counts from before it sent a renewal, and another node counts from when it
 // has seen one, each with its own clock.
 type Lease struct {
@@ -181,34 +177,34 @@ type Log interface {
 	// is not old.
 	SwapCluster(ctx context.Context, old, new Cluster) error
 
-	// Head returns the position of the last segment of a shard.
-	Head(ctx context.Context, shard Shard) (Position, error)
-	// Append adds a segment to a shard and makes the changes of secrets, if the last
+	// Head returns the position of the last segment.
+	Head(ctx context.Context) (Position, error)
+	// Append adds a segment and makes the changes of secrets, if the last
 	// segment is after. Otherwise it changes nothing and fails with a *ConflictError.
 	// The record must have the sequence that follows after. It fails with
 	// storage.ErrTooLarge if the segment exceeds SegmentBytesMax. The log keeps no
 	// reference to the arguments.
-	Append(ctx context.Context, shard Shard, after Position, record Record, secrets []SecretChange) error
-	// Read yields the segments of a shard from a sequence on (0 means 1), up to the
-	// head at the time of the call. It fails with ErrTrimmed if the shard no longer has
+	Append(ctx context.Context, after Position, record Record, secrets []SecretChange) error
+	// Read yields the segments from a sequence on (0 means 1), up to the
+	// head at the time of the call. It fails with ErrTrimmed if the log no longer has
 	// the first of them, and with storage.ErrDamaged if parts are missing. It does not
 	// check the content: Segments does.
-	Read(ctx context.Context, shard Shard, from uint64) iter.Seq2[Record, error]
-	// Wait returns when the shard has a segment with a sequence above after. It may
+	Read(ctx context.Context, from uint64) iter.Seq2[Record, error]
+	// Wait returns when the log has a segment with a sequence above after. It may
 	// return earlier, and fails only if ctx ends or the log cannot be read.
-	Wait(ctx context.Context, shard Shard, after uint64) error
-	// Trim drops the segments of a shard with a sequence below below. The last segment
+	Wait(ctx context.Context, after uint64) error
+	// Trim drops the segments with a sequence below below. The last segment
 	// always stays.
-	Trim(ctx context.Context, shard Shard, below uint64) error
+	Trim(ctx context.Context, below uint64) error
 
 	// Secret returns the ciphertext of a secret, if it still has the digest. It fails
 	// with ErrNoSecret if the secret was replaced or removed.
 	Secret(ctx context.Context, key SecretKey, digest storage.Hash) ([]byte, error)
-	// Lease returns the lease of a shard; the zero Lease before the first SwapLease.
-	Lease(ctx context.Context, shard Shard) (Lease, error)
-	// SwapLease replaces the lease of a shard. It fails with ErrSwap if the lease is
+	// Lease returns the lease; the zero Lease before the first SwapLease.
+	Lease(ctx context.Context) (Lease, error)
+	// SwapLease replaces the lease. It fails with ErrSwap if the lease is
 	// not old, and with ErrLease if new may not follow old, see CheckLease.
-	SwapLease(ctx context.Context, shard Shard, old, new Lease) error
+	SwapLease(ctx context.Context, old, new Lease) error
 
 	// Register adds the record of a node that starts, or replaces the record of its
 	// earlier start. It fails with ErrNodeTaken if the registry has the node with the
@@ -224,15 +220,15 @@ type Log interface {
 	// were removed, and the time of the clock that sets Seen.
 	Nodes(ctx context.Context) ([]Node, time.Time, error)
 
-	// PutSnapshot stores the state after a segment, and drops older snapshots of the
-	// shard. No reader gets the snapshot before it is complete; if parts yields an error,
+	// PutSnapshot stores the state after a segment, and drops older snapshots.
+	// No reader gets the snapshot before it is complete; if parts yields an error,
 	// PutSnapshot fails with it. Each part has at most PartBytesMax bytes. A snapshot
 	// that is not newer than the stored one is dropped.
-	PutSnapshot(ctx context.Context, shard Shard, at Position, parts iter.Seq2[[]byte, error]) error
-	// Snapshot returns the position and the parts of the newest snapshot of a shard.
+	PutSnapshot(ctx context.Context, at Position, parts iter.Seq2[[]byte, error]) error
+	// Snapshot returns the position and the parts of the newest snapshot.
 	// It fails with ErrNoSnapshot if there is none. While the parts are read, the
 	// snapshot may be replaced; the parts then end with ErrNoSnapshot.
-	Snapshot(ctx context.Context, shard Shard) (Position, iter.Seq2[[]byte, error], error)
+	Snapshot(ctx context.Context) (Position, iter.Seq2[[]byte, error], error)
 
 	// Close frees the connection. A second call does nothing.
 	Close() error
@@ -241,27 +237,27 @@ type Log interface {
 // Newester is an optional interface of a [Log] that answers [Newest] with one question.
 type Newester interface {
 	// Newest is [Newest] for this log.
-	Newest(ctx context.Context, shard Shard) (Position, error)
+	Newest(ctx context.Context) (Position, error)
 }
 
-// Newest returns the last segment of a shard, with everything that any node of the cluster
+// Newest returns the last segment of a log, with everything that any node of the cluster
 // had written at the time of the call. It fails with [ErrMoved] if the log was moved: nodes
 // may have written more to the next one. [Log.Head] does not look at that.
-func Newest(ctx context.Context, log Log, shard Shard) (head Position, err error) {
+func Newest(ctx context.Context, log Log) (head Position, err error) {
 	if l, is := log.(Newester); is {
-		return l.Newest(ctx, shard)
+		return l.Newest(ctx)
 	}
 	// If the log was not moved after the call, it had everything at the time of the call. So
 	// the order of the two questions does not matter.
 	read := make(chan error, 1)
 	go func() {
-		lease, err := log.Lease(ctx, shard)
+		lease, err := log.Lease(ctx)
 		if err == nil && lease.Moved() {
 			err = ErrMoved
 		}
 		read <- err
 	}()
-	head, err = log.Head(ctx, shard)
+	head, err = log.Head(ctx)
 	if moved := <-read; err == nil {
 		err = moved
 	}
@@ -295,14 +291,14 @@ type ReplicaStatus struct {
 
 // Restorer is an optional interface of a [Log], for one that has lost its end.
 type Restorer interface {
-	// Restore makes at the last position of a shard, if the last one is old, and replaces
+	// Restore makes at the last position, if the last one is old, and replaces
 	// all secrets of the log. Earlier segments and that of at are then no longer kept;
 	// segments can follow at. It fails with ErrSwap if the last position is not old.
-	Restore(ctx context.Context, shard Shard, old, at Position, secrets []SecretChange) error
+	Restore(ctx context.Context, old, at Position, secrets []SecretChange) error
 }
 
 // ConflictError is the error of an Append after a position that is no longer the
-// last one of the shard.
+// last one.
 type ConflictError struct {
 	// Head is the last position.
 	Head Position
@@ -317,7 +313,7 @@ func (e *ConflictError) Error() string {
 var (
 	// ErrSwap means that a record is not the one that the caller has read.
 	ErrSwap = errors.New("record was changed meanwhile")
-	// ErrTrimmed means that a shard no longer has a segment.
+	// ErrTrimmed means that the log no longer has a segment.
 	ErrTrimmed = errors.New("segment is no longer kept")
 	// ErrNoSecret means that a secret was replaced or removed.
 	ErrNoSecret = errors.New("secret was replaced or removed")
@@ -328,7 +324,7 @@ var (
 	ErrNodeTaken = errors.New("node was started elsewhere")
 	// ErrMoved means that the log was moved to another place.
 	ErrMoved = errors.New("the log was moved to another place by \"ostiary migrate\": start the node where it was moved to; a migration in the other direction makes this one usable again")
-	// ErrNoSnapshot means that a shard has no snapshot.
+	// ErrNoSnapshot means that the log has no snapshot.
 	ErrNoSnapshot = errors.New("no snapshot")
 )
 

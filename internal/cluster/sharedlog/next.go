@@ -87,31 +87,31 @@ func (l *withNext) Cluster(ctx context.Context) (Cluster, error) {
 	if err != nil || l.done.Err() != nil {
 		return c, err
 	}
-	if _, err := l.Lease(ctx, 0); err != nil || l.done.Err() == nil {
+	if _, err := l.Lease(ctx); err != nil || l.done.Err() == nil {
 		return c, err // the mover may take the description back
 	}
 	return l.next.Cluster(ctx)
 }
 
 // Lease implements [Log].
-func (l *withNext) Lease(ctx context.Context, shard Shard) (Lease, error) {
-	lease, err := l.current().Lease(ctx, shard)
+func (l *withNext) Lease(ctx context.Context) (Lease, error) {
+	lease, err := l.current().Lease(ctx)
 	if err != nil || !lease.Moved() || l.done.Err() != nil {
 		return lease, err
 	}
 	l.follow()
-	return l.next.Lease(ctx, shard)
+	return l.next.Lease(ctx)
 }
 
 // Wait implements [Log]. It returns when the log is moved.
-func (l *withNext) Wait(ctx context.Context, shard Shard, after uint64) error {
+func (l *withNext) Wait(ctx context.Context, after uint64) error {
 	if l.done.Err() != nil {
-		return l.next.Wait(ctx, shard, after)
+		return l.next.Wait(ctx, after)
 	}
 	ending, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(l.done, cancel)()
-	err := l.log.Wait(ending, shard, after)
+	err := l.log.Wait(ending, after)
 	if ctx.Err() == nil && l.done.Err() != nil {
 		return nil
 	}
@@ -124,35 +124,35 @@ func (l *withNext) SwapCluster(ctx context.Context, old, new Cluster) error {
 }
 
 // Head implements [Log].
-func (l *withNext) Head(ctx context.Context, shard Shard) (Position, error) {
-	return l.current().Head(ctx, shard)
+func (l *withNext) Head(ctx context.Context) (Position, error) {
+	return l.current().Head(ctx)
 }
 
 // Newest implements [Newester].
-func (l *withNext) Newest(ctx context.Context, shard Shard) (Position, error) {
+func (l *withNext) Newest(ctx context.Context) (Position, error) {
 	if l.done.Err() == nil {
-		head, err := Newest(ctx, l.log, shard)
+		head, err := Newest(ctx, l.log)
 		if !errors.Is(err, ErrMoved) {
 			return head, err
 		}
 		l.follow()
 	}
-	return Newest(ctx, l.next, shard)
+	return Newest(ctx, l.next)
 }
 
 // Append implements [Log].
-func (l *withNext) Append(ctx context.Context, shard Shard, after Position, record Record, secrets []SecretChange) error {
-	return l.current().Append(ctx, shard, after, record, secrets)
+func (l *withNext) Append(ctx context.Context, after Position, record Record, secrets []SecretChange) error {
+	return l.current().Append(ctx, after, record, secrets)
 }
 
 // Read implements [Log].
-func (l *withNext) Read(ctx context.Context, shard Shard, from uint64) iter.Seq2[Record, error] {
-	return l.current().Read(ctx, shard, from)
+func (l *withNext) Read(ctx context.Context, from uint64) iter.Seq2[Record, error] {
+	return l.current().Read(ctx, from)
 }
 
 // Trim implements [Log].
-func (l *withNext) Trim(ctx context.Context, shard Shard, below uint64) error {
-	return l.current().Trim(ctx, shard, below)
+func (l *withNext) Trim(ctx context.Context, below uint64) error {
+	return l.current().Trim(ctx, below)
 }
 
 // Secret implements [Log].
@@ -161,8 +161,8 @@ func (l *withNext) Secret(ctx context.Context, key SecretKey, digest storage.Has
 }
 
 // SwapLease implements [Log].
-func (l *withNext) SwapLease(ctx context.Context, shard Shard, old, new Lease) error {
-	return l.current().SwapLease(ctx, shard, old, new)
+func (l *withNext) SwapLease(ctx context.Context, old, new Lease) error {
+	return l.current().SwapLease(ctx, old, new)
 }
 
 // Register implements [Log]. A node is registered in both.
@@ -197,13 +197,13 @@ func (l *withNext) Nodes(ctx context.Context) (nodes []Node, now time.Time, err 
 }
 
 // PutSnapshot implements [Log].
-func (l *withNext) PutSnapshot(ctx context.Context, shard Shard, at Position, parts iter.Seq2[[]byte, error]) error {
-	return l.current().PutSnapshot(ctx, shard, at, parts)
+func (l *withNext) PutSnapshot(ctx context.Context, at Position, parts iter.Seq2[[]byte, error]) error {
+	return l.current().PutSnapshot(ctx, at, parts)
 }
 
 // Snapshot implements [Log].
-func (l *withNext) Snapshot(ctx context.Context, shard Shard) (Position, iter.Seq2[[]byte, error], error) {
-	return l.current().Snapshot(ctx, shard)
+func (l *withNext) Snapshot(ctx context.Context) (Position, iter.Seq2[[]byte, error], error) {
+	return l.current().Snapshot(ctx)
 }
 
 // Replica implements [Replicated], for the log that is used.

@@ -22,18 +22,20 @@ const (
 	PartBytesMax = 1 << 20
 )
 
-// segmentHeaderBytes is the length of version, shard, sequence, previous hash, epoch,
+// segmentHeaderBytes is the length of version, number, sequence, previous hash, epoch,
 // writer and kind.
 const segmentHeaderBytes = 1 + 4 + 8 + 32 + 8 + 16 + 1
 
-// Segment is one step of a shard. It has entries, or one change of the catalog, or
+// number is the number of the log in the bytes of a segment. There is one log, the shard 0.
+const number = "\x00\x00\x00\x00"
+
+// Segment is one step of a log. It has entries, or one change of the catalog, or
 // trims, or nothing: an empty segment is a barrier, see [Commit].
 type Segment struct {
 	// Version is that of the bytes, from SegmentVersionMin to SegmentVersion; 0 means
 	// SegmentVersionMin, which every node reads. A writer uses the one of its cluster.
 	Version uint8
 
-	Shard    Shard          // the shard
 	Sequence uint64         // one more than the predecessor's
 	Previous storage.Hash   // hash of the predecessor
 	Epoch    uint64         // epoch of the writer's lease; never lower than the predecessor's
@@ -91,7 +93,7 @@ const (
 // and different segments have different bytes.
 func (s *Segment) Append(dst []byte) []byte {
 	dst = append(dst, max(s.Version, SegmentVersionMin))
-	dst = binary.BigEndian.AppendUint32(dst, uint32(s.Shard))
+	dst = append(dst, number...)
 	dst = binary.BigEndian.AppendUint64(dst, s.Sequence)
 	dst = append(dst, s.Previous[:]...)
 	dst = binary.BigEndian.AppendUint64(dst, s.Epoch)
@@ -209,8 +211,8 @@ func Decode(b []byte) (Segment, error) {
 	}
 	d := decoder{canonical.Reader{Text: string(b), Damage: storage.ErrDamaged, What: "segment", StringMax: SegmentBytesMax}}
 	s := Segment{Version: d.Byte()}
-	for _, c := range []byte(d.Take(4)) {
-		s.Shard = s.Shard<<8 | Shard(c)
+	if of := d.Take(len(number)); d.Err == nil && of != number {
+		return Segment{}, fmt.Errorf("%w: it is of shard %d", storage.ErrDamaged, binary.BigEndian.Uint32([]byte(of)))
 	}
 	s.Sequence = d.Fixed64()
 	copy(s.Previous[:], d.Take(32))

@@ -17,7 +17,7 @@ import (
 // examples are segments of each kind.
 func examples() map[string]sharedlog.Segment {
 	with := func(change func(*sharedlog.Segment)) sharedlog.Segment {
-		s := sharedlog.Segment{Version: 1, Shard: 0x01020304, Sequence: 5, Previous: storage.Hash{6}, Epoch: 7, Writer: storage.NodeID{8}}
+		s := sharedlog.Segment{Version: 1, Sequence: 5, Previous: storage.Hash{6}, Epoch: 7, Writer: storage.NodeID{8}}
 		change(&s)
 		return s
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// Segments yields the segments of a shard that follow a position whose segment had
+// Segments yields the segments that follow a position whose segment had
 // the given epoch, up to the head at the time of the call. It checks each of them
 // against its predecessor, and yields nothing that follows a wrong one. It fails with
 //   - [storage.ErrHistory] if the segments do not continue the position: the log was
@@ -20,14 +20,14 @@ import (
 //   - [storage.ErrFormat] if a segment has a version or a content that this program
 //     does not know;
 //   - [storage.ErrDamaged] if a segment is not what was appended.
-func Segments(ctx context.Context, log Log, shard Shard, after Position, epoch uint64) iter.Seq2[Verified, error] {
+func Segments(ctx context.Context, log Log, after Position, epoch uint64) iter.Seq2[Verified, error] {
 	return func(yield func(Verified, error) bool) {
-		head, err := log.Head(ctx, shard)
+		head, err := log.Head(ctx)
 		if err == nil && head.Sequence < after.Sequence {
-			err = fmt.Errorf("%w: the last segment of shard %d is %s, expected %s or a later one", storage.ErrHistory, shard, head, after)
+			err = fmt.Errorf("%w: the last segment of shard 0 is %s, expected %s or a later one", storage.ErrHistory, head, after)
 		}
 		if err == nil && head.Sequence == after.Sequence && head.Hash != after.Hash {
-			err = fmt.Errorf("%w: segment %s of shard %d has another hash, expected %s", storage.ErrHistory, head, shard, after)
+			err = fmt.Errorf("%w: segment %s of shard 0 has another hash, expected %s", storage.ErrHistory, head, after)
 		}
 		if err != nil {
 			yield(Verified{}, err)
@@ -37,10 +37,10 @@ func Segments(ctx context.Context, log Log, shard Shard, after Position, epoch u
 			return
 		}
 		first := true
-		for record, err := range log.Read(ctx, shard, after.Sequence+1) {
+		for record, err := range log.Read(ctx, after.Sequence+1) {
 			var v Verified
 			if err == nil {
-				v, err = verify(record, shard, after, epoch, first)
+				v, err = verify(record, after, epoch, first)
 			}
 			if err != nil {
 				yield(Verified{}, err)
@@ -65,32 +65,30 @@ type Verified struct {
 // Verify decodes a record that did not come from the log, for example one that another
 // node has sent, and checks that it follows a position whose segment had the given
 // epoch. It fails as [Segments] does. The log may have another segment in its place.
-func Verify(r Record, shard Shard, after Position, epoch uint64) (Verified, error) {
-	return verify(r, shard, after, epoch, true)
+func Verify(r Record, after Position, epoch uint64) (Verified, error) {
+	return verify(r, after, epoch, true)
 }
 
 // verify decodes a record and checks it. first is true if after is the caller's own
 // position, and not a record of the same log.
-func verify(r Record, shard Shard, after Position, epoch uint64, first bool) (Verified, error) {
+func verify(r Record, after Position, epoch uint64, first bool) (Verified, error) {
 	if hash := sha256.Sum256(r.Bytes); r.Hash != hash {
-		return Verified{}, fmt.Errorf("segment %d of shard %d: %w: its hash is %x, expected %x", r.Sequence, shard, storage.ErrDamaged, hash[:4], r.Hash[:4])
+		return Verified{}, fmt.Errorf("segment %d of shard 0: %w: its hash is %x, expected %x", r.Sequence, storage.ErrDamaged, hash[:4], r.Hash[:4])
 	}
 	s, err := Decode(r.Bytes)
 	if err != nil {
-		return Verified{}, fmt.Errorf("segment %d of shard %d: %w", r.Sequence, shard, err)
+		return Verified{}, fmt.Errorf("segment %d of shard 0: %w", r.Sequence, err)
 	}
 	damaged := func(format string, args ...any) (Verified, error) {
-		return Verified{}, fmt.Errorf("segment %d of shard %d: %w: "+format, append([]any{r.Sequence, shard, storage.ErrDamaged}, args...)...)
+		return Verified{}, fmt.Errorf("segment %d of shard 0: %w: "+format, append([]any{r.Sequence, storage.ErrDamaged}, args...)...)
 	}
 	switch {
-	case s.Shard != shard:
-		return damaged("it is of shard %d", s.Shard)
 	case s.Sequence != r.Sequence:
 		return damaged("it has the sequence %d", s.Sequence)
 	case s.Sequence != after.Sequence+1:
 		return damaged("it follows segment %d, expected segment %d", after.Sequence, after.Sequence+1)
 	case s.Previous != after.Hash && first:
-		return Verified{}, fmt.Errorf("%w: segment %d of shard %d follows a segment with the hash %x, expected %x", storage.ErrHistory, s.Sequence, shard, s.Previous[:4], after.Hash[:4])
+		return Verified{}, fmt.Errorf("%w: segment %d of shard 0 follows a segment with the hash %x, expected %x", storage.ErrHistory, s.Sequence, s.Previous[:4], after.Hash[:4])
 	case s.Previous != after.Hash:
 		return damaged("it does not follow its predecessor: the hash is %x, expected %x", s.Previous[:4], after.Hash[:4])
 	case s.Epoch < epoch:
@@ -118,10 +116,10 @@ const (
 //
 // An empty segment is a barrier: once it is in the log, an earlier attempt to put
 // another segment in its place can no longer succeed.
-func Commit(ctx context.Context, log Log, shard Shard, after Position, record Record, secrets []SecretChange) error {
+func Commit(ctx context.Context, log Log, after Position, record Record, secrets []SecretChange) error {
 	open := false
 	for wait := retryMin; ; wait = min(2*wait, retryMax) {
-		err := log.Append(ctx, shard, after, record, secrets)
+		err := log.Append(ctx, after, record, secrets)
 		var conflict *ConflictError
 		switch {
 		case err == nil:
@@ -133,7 +131,7 @@ func Commit(ctx context.Context, log Log, shard Shard, after Position, record Re
 			// An earlier attempt, perhaps of an earlier call, may have made the segment.
 			made := conflict.Head == record.Position
 			if err = nil; conflict.Head.Sequence > record.Sequence {
-				made, err = has(ctx, log, shard, record.Position)
+				made, err = has(ctx, log, record.Position)
 			}
 			if err == nil {
 				if made {
@@ -160,9 +158,9 @@ func Commit(ctx context.Context, log Log, shard Shard, after Position, record Re
 	}
 }
 
-// has reports whether a shard has a segment with a hash.
-func has(ctx context.Context, log Log, shard Shard, at Position) (bool, error) {
-	for r, err := range log.Read(ctx, shard, at.Sequence) {
+// has reports whether a log has a segment with a hash.
+func has(ctx context.Context, log Log, at Position) (bool, error) {
+	for r, err := range log.Read(ctx, at.Sequence) {
 		return err == nil && r.Hash == at.Hash, err
 	}
 	return false, nil

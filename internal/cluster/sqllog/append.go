@@ -12,7 +12,7 @@ import (
 )
 
 // Append implements [sharedlog.Log].
-func (l *Log) Append(ctx context.Context, of sharedlog.Shard, after sharedlog.Position, record sharedlog.Record, secrets []sharedlog.SecretChange) error {
+func (l *Log) Append(ctx context.Context, after sharedlog.Position, record sharedlog.Record, secrets []sharedlog.SecretChange) error {
 	if err := sharedlog.CheckSegment(&record); err != nil {
 		return err
 	}
@@ -20,7 +20,7 @@ func (l *Log) Append(ctx context.Context, of sharedlog.Shard, after sharedlog.Po
 		return err
 	}
 	if record.Sequence != after.Sequence+1 {
-		return l.conflict(ctx, of)
+		return l.conflict(ctx)
 	}
 	inline, parts := record.Bytes, [][]byte(nil)
 	if len(inline) > sharedlog.PartBytesMax {
@@ -29,17 +29,17 @@ func (l *Log) Append(ctx context.Context, of sharedlog.Shard, after sharedlog.Po
 			return err
 		}
 	}
-	insert := Statement{insertSegment, append(segmentKey(of, record.Position), len(parts), nonNil(inline))}
+	insert := Statement{insertSegment, append(segmentKey(record.Position), len(parts), nonNil(inline))}
 	if after.Sequence == 0 {
-		insert.and(" not exists (select 1 from ostiary_log where shard = ?)", int64(of))
+		insert.and(" not exists (select 1 from ostiary_log where shard = 0)")
 	} else {
-		insert.and(hasSegment, segmentKey(of, after)...)
+		insert.and(hasSegment, segmentKey(after)...)
 	}
-	statements := []Statement{l.dialect.Announced(insert, of, record.Sequence)}
+	statements := []Statement{l.dialect.Announced(insert, record.Sequence)}
 	for i := range secrets {
-		statements = append(statements, secretStatements(&secrets[i], of, record.Position)...)
+		statements = append(statements, secretStatements(&secrets[i], record.Position)...)
 	}
-	return l.append(ctx, of, after, l.rebind(statements))
+	return l.append(ctx, after, l.rebind(statements))
 }
 
 // ErrStatements is the error of [Dialect.Atomic] for more than the server takes at once. It
@@ -47,14 +47,14 @@ func (l *Log) Append(ctx context.Context, of sharedlog.Shard, after sharedlog.Po
 var ErrStatements = fmt.Errorf("%w: the statements of a segment and its secrets", storage.ErrTooLarge)
 
 // insertSegment inserts a row of ostiary_log if the condition that follows holds.
-const insertSegment = "insert into ostiary_log (shard, sequence, hash, parts, bytes) select ?, ?, ?, ?, ? where"
+const insertSegment = "insert into ostiary_log (shard, sequence, hash, parts, bytes) select 0, ?, ?, ?, ? where"
 
 // hasSegment is the condition that the log has the segment of segmentKey.
-const hasSegment = " exists (select 1 from ostiary_log where shard = ? and sequence = ? and hash = ?)"
+const hasSegment = " exists (select 1 from ostiary_log where shard = 0 and sequence = ? and hash = ?)"
 
 // segmentKey returns what identifies a segment, as arguments.
-func segmentKey(of sharedlog.Shard, p sharedlog.Position) []any {
-	return []any{int64(of), int64(p.Sequence), p.Hash[:]}
+func segmentKey(p sharedlog.Position) []any {
+	return []any{int64(p.Sequence), p.Hash[:]}
 }
 
 // and appends a condition to a statement, with its arguments.
@@ -66,7 +66,7 @@ func (s *Statement) and(condition string, arguments ...any) {
 // append runs the statements of an append. A node of Galera may not have the last
 // segment yet, or may not show the one that is in the place already. So the head is read
 // before append reports a conflict: an append after the head is never answered with one.
-func (l *Log) append(ctx context.Context, of sharedlog.Shard, after sharedlog.Position, statements []Statement) error {
+func (l *Log) append(ctx context.Context, after sharedlog.Position, statements []Statement) error {
 	for wait := repeatMin; ; wait = min(2*wait, repeatMax) {
 		var n int64
 		err := l.bounded(ctx, func(ctx context.Context, _ func()) (err error) {
@@ -77,11 +77,11 @@ func (l *Log) append(ctx context.Context, of sharedlog.Shard, after sharedlog.Po
 		case err != nil && !l.dialect.Duplicate(err):
 			return err
 		case err == nil && n > 0:
-			l.wake(of, after.Sequence+1)
+			l.wake(after.Sequence + 1)
 			return nil
 		}
 		var conflict *sharedlog.ConflictError
-		if err = l.conflict(ctx, of); !errors.As(err, &conflict) || conflict.Head != after {
+		if err = l.conflict(ctx); !errors.As(err, &conflict) || conflict.Head != after {
 			return err
 		}
 		pause(ctx, wait)
@@ -89,8 +89,8 @@ func (l *Log) append(ctx context.Context, of sharedlog.Shard, after sharedlog.Po
 }
 
 // conflict returns the error of an append that did not follow the last segment.
-func (l *Log) conflict(ctx context.Context, of sharedlog.Shard) error {
-	head, err := l.Head(ctx, of)
+func (l *Log) conflict(ctx context.Context) error {
+	head, err := l.Head(ctx)
 	if err != nil {
 		return err
 	}
@@ -121,18 +121,18 @@ func secretName(k *sharedlog.SecretKey) []byte {
 
 // secretStatements returns the statements of a change of a secret. They do nothing
 // unless the segment was inserted.
-func secretStatements(c *sharedlog.SecretChange, of sharedlog.Shard, at sharedlog.Position) []Statement {
+func secretStatements(c *sharedlog.SecretChange, at sharedlog.Position) []Statement {
 	remove := Statement{"delete from ostiary_secret where store = ? and incarnation = ?", []any{c.Store[:], c.Incarnation[:]}}
 	if c.Kind != "" || !c.Removed {
 		remove.and(" and name = ?", secretName(&c.SecretKey))
 	}
-	remove.and(" and"+hasSegment, segmentKey(of, at)...)
+	remove.and(" and"+hasSegment, segmentKey(at)...)
 	if c.Removed {
 		return []Statement{remove}
 	}
 	add := Statement{"insert into ostiary_secret (store, incarnation, name, digest, body) select ?, ?, ?, ?, ? where",
 		[]any{c.Store[:], c.Incarnation[:], secretName(&c.SecretKey), c.Digest[:], nonNil(c.Body)}}
-	add.and(hasSegment, segmentKey(of, at)...)
+	add.and(hasSegment, segmentKey(at)...)
 	return []Statement{remove, add}
 }
 
@@ -159,13 +159,13 @@ func (l *Log) Secret(ctx context.Context, key sharedlog.SecretKey, digest storag
 const restoredParts = -1
 
 // Restore implements [sharedlog.Restorer].
-func (l *Log) Restore(ctx context.Context, of sharedlog.Shard, old, at sharedlog.Position, secrets []sharedlog.SecretChange) error {
+func (l *Log) Restore(ctx context.Context, old, at sharedlog.Position, secrets []sharedlog.SecretChange) error {
 	insert := func(p sharedlog.Position) Statement {
-		s := Statement{insertSegment, append(segmentKey(of, p), restoredParts, []byte{})}
+		s := Statement{insertSegment, append(segmentKey(p), restoredParts, []byte{})}
 		if old.Sequence > 0 {
-			s.and(hasSegment, segmentKey(of, old)...)
+			s.and(hasSegment, segmentKey(old)...)
 		} else {
-			s.and(" not exists (select 1 from ostiary_log where shard = ? and sequence > 0 and parts >= 0)", int64(of))
+			s.and(" not exists (select 1 from ostiary_log where shard = 0 and sequence > 0 and parts >= 0)")
 		}
 		return s
 	}
@@ -174,11 +174,11 @@ func (l *Log) Restore(ctx context.Context, of sharedlog.Shard, old, at sharedlog
 		// It takes the place of a segment that another node appends meanwhile.
 		statements = append(statements, insert(sharedlog.Position{Sequence: old.Sequence + 1, Hash: at.Hash}))
 	}
-	trim := Statement{"delete from ostiary_log where shard = ? and sequence < ?", []any{int64(of), int64(at.Sequence)}}
-	trim.and(" and exists (select 1 from (select 1 from ostiary_log where shard = ? and sequence = ? and hash = ?) as restored)", segmentKey(of, at)...)
-	statements = append(statements, insert(at), trim, Statement{"delete from ostiary_secret where" + hasSegment, segmentKey(of, at)})
+	trim := Statement{"delete from ostiary_log where shard = 0 and sequence < ?", []any{int64(at.Sequence)}}
+	trim.and(" and exists (select 1 from (select 1 from ostiary_log where shard = 0 and sequence = ? and hash = ?) as restored)", segmentKey(at)...)
+	statements = append(statements, insert(at), trim, Statement{"delete from ostiary_secret where" + hasSegment, segmentKey(at)})
 	for i := range secrets {
-		statements = append(statements, secretStatements(&secrets[i], of, at)...)
+		statements = append(statements, secretStatements(&secrets[i], at)...)
 	}
 	n, err := l.atomic(ctx, l.rebind(statements))
 	if err != nil && l.dialect.Duplicate(err) || err == nil && n == 0 {

@@ -51,9 +51,9 @@ func clusterColumns(c *sharedlog.Cluster) []any {
 }
 
 // Lease implements [sharedlog.Log].
-func (l *Log) Lease(ctx context.Context, of sharedlog.Shard) (lease sharedlog.Lease, err error) {
+func (l *Log) Lease(ctx context.Context) (lease sharedlog.Lease, err error) {
 	var holder []byte
-	found, err := l.leases.row(ctx, "select holder, epoch, renewals from ostiary_lease where shard = ?", []any{int64(of)}, &holder, &lease.Epoch, &lease.Renewals)
+	found, err := l.leases.row(ctx, "select holder, epoch, renewals from ostiary_lease where shard = 0", nil, &holder, &lease.Epoch, &lease.Renewals)
 	if err != nil || !found {
 		return sharedlog.Lease{}, err
 	}
@@ -61,24 +61,24 @@ func (l *Log) Lease(ctx context.Context, of sharedlog.Shard) (lease sharedlog.Le
 }
 
 // SwapLease implements [sharedlog.Log].
-func (l *Log) SwapLease(ctx context.Context, of sharedlog.Shard, old, new sharedlog.Lease) error {
+func (l *Log) SwapLease(ctx context.Context, old, new sharedlog.Lease) error {
 	err := sharedlog.CheckLease(old, new)
 	if err != nil {
 		return err
 	}
 	var made bool
 	if old == (sharedlog.Lease{}) {
-		made, err = l.leases.insert(ctx, "insert into ostiary_lease (shard, holder, epoch, renewals) values (?, ?, ?, ?)", int64(of), new.Holder[:], int64(new.Epoch), int64(new.Renewals))
+		made, err = l.leases.insert(ctx, "insert into ostiary_lease (shard, holder, epoch, renewals) values (0, ?, ?, ?)", new.Holder[:], int64(new.Epoch), int64(new.Renewals))
 	} else {
 		same := func() (bool, error) {
-			have, err := l.Lease(ctx, of)
+			have, err := l.Lease(ctx)
 			return have == old, err
 		}
-		made, err = l.leases.replace(ctx, same, "update ostiary_lease set holder = ?, epoch = ?, renewals = ? where shard = ? and holder = ? and epoch = ? and renewals = ?",
-			new.Holder[:], int64(new.Epoch), int64(new.Renewals), int64(of), old.Holder[:], int64(old.Epoch), int64(old.Renewals))
+		made, err = l.leases.replace(ctx, same, "update ostiary_lease set holder = ?, epoch = ?, renewals = ? where shard = 0 and holder = ? and epoch = ? and renewals = ?",
+			new.Holder[:], int64(new.Epoch), int64(new.Renewals), old.Holder[:], int64(old.Epoch), int64(old.Renewals))
 	}
 	if err == nil && !made {
-		err = fmt.Errorf("lease of shard %d: %w", of, sharedlog.ErrSwap)
+		err = fmt.Errorf("lease of shard 0: %w", sharedlog.ErrSwap)
 	}
 	return err
 }

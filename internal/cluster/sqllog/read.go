@@ -12,9 +12,9 @@ import (
 )
 
 // Head implements [sharedlog.Log].
-func (l *Log) Head(ctx context.Context, of sharedlog.Shard) (p sharedlog.Position, err error) {
+func (l *Log) Head(ctx context.Context) (p sharedlog.Position, err error) {
 	var hash []byte
-	found, err := l.row(ctx, "select sequence, hash from ostiary_log where shard = ? order by sequence desc limit 1", []any{int64(of)}, &p.Sequence, &hash)
+	found, err := l.row(ctx, "select sequence, hash from ostiary_log where shard = 0 order by sequence desc limit 1", nil, &p.Sequence, &hash)
 	if err != nil || !found {
 		return sharedlog.Position{}, err
 	}
@@ -22,12 +22,12 @@ func (l *Log) Head(ctx context.Context, of sharedlog.Shard) (p sharedlog.Positio
 }
 
 // Newest implements [sharedlog.Newester].
-func (l *Log) Newest(ctx context.Context, of sharedlog.Shard) (p sharedlog.Position, err error) {
+func (l *Log) Newest(ctx context.Context) (p sharedlog.Position, err error) {
 	var hash []byte
 	var moved int
 	last := sharedlog.Lease{Holder: sharedlog.Mover()}.MovedFrom()
-	found, err := l.row(ctx, `select sequence, hash, (select count(*) from ostiary_lease where shard = ? and holder = ? and renewals = ?)
-		from ostiary_log where shard = ? order by sequence desc limit 1`, []any{int64(of), last.Holder[:], int64(last.Renewals), int64(of)}, &p.Sequence, &hash, &moved)
+	found, err := l.row(ctx, `select sequence, hash, (select count(*) from ostiary_lease where shard = 0 and holder = ? and renewals = ?)
+		from ostiary_log where shard = 0 order by sequence desc limit 1`, []any{last.Holder[:], int64(last.Renewals)}, &p.Sequence, &hash, &moved)
 	if err != nil || !found {
 		return sharedlog.Position{}, err
 	}
@@ -48,13 +48,13 @@ type segmentRow struct {
 }
 
 // Read implements [sharedlog.Log].
-func (l *Log) Read(ctx context.Context, of sharedlog.Shard, from uint64) iter.Seq2[sharedlog.Record, error] {
+func (l *Log) Read(ctx context.Context, from uint64) iter.Seq2[sharedlog.Record, error] {
 	return func(yield func(sharedlog.Record, error) bool) {
 		from = max(from, 1)
-		head, err := l.Head(ctx, of)
+		head, err := l.Head(ctx)
 		for err == nil && from <= head.Sequence {
 			var rows []segmentRow
-			if rows, err = l.rows(ctx, of, from, head); err != nil {
+			if rows, err = l.rows(ctx, from, head); err != nil {
 				break
 			}
 			for i := range rows {
@@ -77,23 +77,23 @@ func (l *Log) Read(ctx context.Context, of sharedlog.Shard, from uint64) iter.Se
 }
 
 // rows returns up to readRows segments without a gap, the first of which is from.
-func (l *Log) rows(ctx context.Context, of sharedlog.Shard, from uint64, head sharedlog.Position) (all []segmentRow, err error) {
-	if all = l.replicaRows(ctx, of, from, head); len(all) > 0 {
+func (l *Log) rows(ctx context.Context, from uint64, head sharedlog.Position) (all []segmentRow, err error) {
+	if all = l.replicaRows(ctx, from, head); len(all) > 0 {
 		return all, nil
 	}
 	err = l.repeat(ctx, func() error {
-		all, err = l.scanRows(ctx, l.db, of, from, head.Sequence)
+		all, err = l.scanRows(ctx, l.db, from, head.Sequence)
 		return err
 	})
 	if err == nil && len(all) == 0 {
-		err = l.missing(ctx, of, from)
+		err = l.missing(ctx, from)
 	}
 	return all, err
 }
 
 // scanRows returns up to readRows segments without a gap from a database, the first of
 // which is from, and none if it does not have that one.
-func (l *Log) scanRows(ctx context.Context, db *sql.DB, of sharedlog.Shard, from, to uint64) (all []segmentRow, err error) {
+func (l *Log) scanRows(ctx context.Context, db *sql.DB, from, to uint64) (all []segmentRow, err error) {
 	err = l.scan(ctx, db, func(scan func(...any) error) error {
 		var r segmentRow
 		var hash []byte
@@ -102,7 +102,7 @@ func (l *Log) scanRows(ctx context.Context, db *sql.DB, of sharedlog.Shard, from
 		}
 		all = append(all, r)
 		return fill(all[len(all)-1].Hash[:], hash)
-	}, "select sequence, hash, parts, bytes from ostiary_log where shard = ? and sequence >= ? and sequence <= ? order by sequence limit ?", int64(of), int64(from), int64(to), readRows)
+	}, "select sequence, hash, parts, bytes from ostiary_log where shard = 0 and sequence >= ? and sequence <= ? order by sequence limit ?", int64(from), int64(to), readRows)
 	if err != nil {
 		return nil, err
 	}
@@ -115,15 +115,15 @@ func (l *Log) scanRows(ctx context.Context, db *sql.DB, of sharedlog.Shard, from
 }
 
 // missing returns why the log does not have a segment below its head.
-func (l *Log) missing(ctx context.Context, of sharedlog.Shard, sequence uint64) error {
+func (l *Log) missing(ctx context.Context, sequence uint64) error {
 	var oldest sql.Null[uint64]
-	if _, err := l.row(ctx, "select min(sequence) from ostiary_log where shard = ?", []any{int64(of)}, &oldest); err != nil {
+	if _, err := l.row(ctx, "select min(sequence) from ostiary_log where shard = 0", nil, &oldest); err != nil {
 		return err
 	}
 	if sequence < oldest.V {
-		return fmt.Errorf("%w: segment %d of shard %d; the oldest is %d", sharedlog.ErrTrimmed, sequence, of, oldest.V)
+		return fmt.Errorf("%w: segment %d of shard 0; the oldest is %d", sharedlog.ErrTrimmed, sequence, oldest.V)
 	}
-	return fmt.Errorf("%w: segment %d of shard %d is missing", storage.ErrDamaged, sequence, of)
+	return fmt.Errorf("%w: segment %d of shard 0 is missing", storage.ErrDamaged, sequence)
 }
 
 // complete reads the parts of a large segment.
@@ -159,18 +159,18 @@ const (
 // Wait implements [sharedlog.Log]. A segment that was noticed spares one call the look at
 // the head, and only one: the log may not have it, because a fail-over has lost it or
 // because another user of the database has announced it.
-func (l *Log) Wait(ctx context.Context, of sharedlog.Shard, after uint64) error {
+func (l *Log) Wait(ctx context.Context, after uint64) error {
 	for wait := pollMin; ; wait = min(2*wait, pollMax) {
 		l.mu.Lock()
-		woken, noticed := l.woken, l.noticed[of] > after
+		woken, noticed := l.woken, l.noticed > after
 		if noticed {
-			delete(l.noticed, of)
+			l.noticed = 0
 		}
 		l.mu.Unlock()
 		if noticed {
 			return l.err(ctx)
 		}
-		head, err := l.Head(ctx, of)
+		head, err := l.Head(ctx)
 		if err != nil || head.Sequence > after {
 			return err
 		}
@@ -194,23 +194,23 @@ func (l *Log) Wait(ctx context.Context, of sharedlog.Shard, after uint64) error 
 const staleTime = 24 * time.Hour
 
 // Trim implements [sharedlog.Log].
-func (l *Log) Trim(ctx context.Context, of sharedlog.Shard, below uint64) error {
-	head, err := l.Head(ctx, of)
+func (l *Log) Trim(ctx context.Context, below uint64) error {
+	head, err := l.Head(ctx)
 	if err != nil {
 		return err
 	}
 	below = min(below, head.Sequence)
 	var oldest sql.Null[uint64]
-	if _, err := l.row(ctx, "select min(sequence) from ostiary_log where shard = ?", []any{int64(of)}, &oldest); err != nil {
+	if _, err := l.row(ctx, "select min(sequence) from ostiary_log where shard = 0", nil, &oldest); err != nil {
 		return err
 	}
 	for from := oldest.V; from < below; from += trimRows {
 		to := min(from+trimRows, below)
 		for _, query := range []string{
-			"delete from ostiary_part where hash in (select hash from ostiary_log where shard = ? and sequence < ? and parts > 0)",
-			"delete from ostiary_log where shard = ? and sequence < ?",
+			"delete from ostiary_part where hash in (select hash from ostiary_log where shard = 0 and sequence < ? and parts > 0)",
+			"delete from ostiary_log where shard = 0 and sequence < ?",
 		} {
-			if _, err := l.exec(ctx, query, int64(of), int64(to)); err != nil {
+			if _, err := l.exec(ctx, query, int64(to)); err != nil {
 				return err
 			}
 		}

@@ -113,16 +113,16 @@ func (l *Log) onReplica(ctx context.Context, read func(ctx context.Context, db *
 // replicaRows returns up to readRows segments from the replica, the first of which is
 // from, if it has them and the last one is that of the primary. The others follow from
 // it by their hashes, which readers compare.
-func (l *Log) replicaRows(ctx context.Context, of sharedlog.Shard, from uint64, head sharedlog.Position) (all []segmentRow) {
+func (l *Log) replicaRows(ctx context.Context, from uint64, head sharedlog.Position) (all []segmentRow) {
 	found := l.onReplica(ctx, func(ctx context.Context, db *sql.DB) (bool, error) {
 		var err error
-		all, err = l.scanRows(ctx, db, of, from, head.Sequence)
+		all, err = l.scanRows(ctx, db, from, head.Sequence)
 		if len(all) == 0 {
 			return false, err
 		}
 		last, want := all[len(all)-1].Position, head
 		if last.Sequence != head.Sequence {
-			if want, err = l.positionOf(ctx, of, last.Sequence); err != nil || want.Sequence == 0 {
+			if want, err = l.positionOf(ctx, last.Sequence); err != nil || want.Sequence == 0 {
 				return false, err
 			}
 		}
@@ -139,9 +139,9 @@ func (l *Log) replicaRows(ctx context.Context, of sharedlog.Shard, from uint64, 
 
 // positionOf returns the position of a segment, from the primary; the zero position if it
 // is no longer kept.
-func (l *Log) positionOf(ctx context.Context, of sharedlog.Shard, sequence uint64) (p sharedlog.Position, err error) {
+func (l *Log) positionOf(ctx context.Context, sequence uint64) (p sharedlog.Position, err error) {
 	var hash []byte
-	found, err := l.row(ctx, "select hash from ostiary_log where shard = ? and sequence = ?", []any{int64(of), int64(sequence)}, &hash)
+	found, err := l.row(ctx, "select hash from ostiary_log where shard = 0 and sequence = ?", []any{int64(sequence)}, &hash)
 	if err != nil || !found {
 		return p, err
 	}

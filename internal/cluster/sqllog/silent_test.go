@@ -40,16 +40,16 @@ func TestSilent(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := l.Head(t.Context(), 0); err != nil {
+			if _, err := l.Head(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			way.Mute()
-			if err := sharedlog.Commit(t.Context(), l, 0, sharedlog.Position{}, record, nil); err != nil {
+			if err := sharedlog.Commit(t.Context(), l, sharedlog.Position{}, record, nil); err != nil {
 				t.Errorf("append: %v", err)
 			}
 			way.Mute()
 			for {
-				head, err := l.Head(t.Context(), 0)
+				head, err := l.Head(t.Context())
 				if err != nil {
 					t.Log(err)
 					continue

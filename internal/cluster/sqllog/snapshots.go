@@ -15,7 +15,7 @@ import (
 )
 
 // PutSnapshot implements [sharedlog.Log].
-func (l *Log) PutSnapshot(ctx context.Context, of sharedlog.Shard, at sharedlog.Position, parts iter.Seq2[[]byte, error]) error {
+func (l *Log) PutSnapshot(ctx context.Context, at sharedlog.Position, parts iter.Seq2[[]byte, error]) error {
 	var attempt [16]byte
 	_, _ = crand.Read(attempt[:]) // never fails
 	number := 0
@@ -31,7 +31,7 @@ func (l *Log) PutSnapshot(ctx context.Context, of sharedlog.Shard, at sharedlog.
 		}
 		number++
 	}
-	named, err := l.nameSnapshot(ctx, of, at, attempt[:])
+	named, err := l.nameSnapshot(ctx, at, attempt[:])
 	if err != nil {
 		return err // whether it was named is open
 	}
@@ -41,19 +41,19 @@ func (l *Log) PutSnapshot(ctx context.Context, of sharedlog.Shard, at sharedlog.
 	return nil // Trim drops what attempts that were interrupted have left
 }
 
-// nameSnapshot makes an attempt the snapshot of a shard, if it is newer than the one
+// nameSnapshot makes an attempt the snapshot, if it is newer than the one
 // before, whose parts it drops.
-func (l *Log) nameSnapshot(ctx context.Context, of sharedlog.Shard, at sharedlog.Position, attempt []byte) (bool, error) {
-	named, err := l.insert(ctx, "insert into ostiary_snapshot (shard, sequence, hash, attempt) values (?, ?, ?, ?)", int64(of), int64(at.Sequence), at.Hash[:], attempt)
+func (l *Log) nameSnapshot(ctx context.Context, at sharedlog.Position, attempt []byte) (bool, error) {
+	named, err := l.insert(ctx, "insert into ostiary_snapshot (shard, sequence, hash, attempt) values (0, ?, ?, ?)", int64(at.Sequence), at.Hash[:], attempt)
 	if err != nil || named {
 		return named, err
 	}
 	var old []byte
-	if _, err := l.row(ctx, "select attempt from ostiary_snapshot where shard = ?", []any{int64(of)}, &old); err != nil {
+	if _, err := l.row(ctx, "select attempt from ostiary_snapshot where shard = 0", nil, &old); err != nil {
 		return false, err
 	}
-	n, err := l.exec(ctx, "update ostiary_snapshot set sequence = ?, hash = ?, attempt = ? where shard = ? and sequence < ?",
-		int64(at.Sequence), at.Hash[:], attempt, int64(of), int64(at.Sequence))
+	n, err := l.exec(ctx, "update ostiary_snapshot set sequence = ?, hash = ?, attempt = ? where shard = 0 and sequence < ?",
+		int64(at.Sequence), at.Hash[:], attempt, int64(at.Sequence))
 	if err != nil || n != 1 {
 		return false, err
 	}
@@ -101,11 +101,11 @@ func (l *Log) dropStale(ctx context.Context) error {
 }
 
 // Snapshot implements [sharedlog.Log].
-func (l *Log) Snapshot(ctx context.Context, of sharedlog.Shard) (at sharedlog.Position, parts iter.Seq2[[]byte, error], err error) {
+func (l *Log) Snapshot(ctx context.Context) (at sharedlog.Position, parts iter.Seq2[[]byte, error], err error) {
 	var hash, attempt []byte
-	found, err := l.row(ctx, "select sequence, hash, attempt from ostiary_snapshot where shard = ?", []any{int64(of)}, &at.Sequence, &hash, &attempt)
+	found, err := l.row(ctx, "select sequence, hash, attempt from ostiary_snapshot where shard = 0", nil, &at.Sequence, &hash, &attempt)
 	if err == nil && !found {
-		err = fmt.Errorf("shard %d: %w", of, sharedlog.ErrNoSnapshot)
+		err = fmt.Errorf("shard 0: %w", sharedlog.ErrNoSnapshot)
 	}
 	if err == nil {
 		err = fill(at.Hash[:], hash)
@@ -125,7 +125,7 @@ func (l *Log) Snapshot(ctx context.Context, of sharedlog.Shard) (at sharedlog.Po
 				ahead = l.ahead(ctx, &reading, attempt, number+snapshotRows)
 			}
 			if group.err == nil && len(group.parts) < snapshotRows {
-				group.err = l.stillNamed(ctx, of, attempt)
+				group.err = l.stillNamed(ctx, attempt)
 			}
 			for _, part := range group.parts {
 				if !yield(part, nil) {
@@ -188,11 +188,11 @@ func (l *Log) ahead(ctx context.Context, reading *sync.WaitGroup, attempt []byte
 }
 
 // stillNamed fails with ErrNoSnapshot if a snapshot was replaced while it was read.
-func (l *Log) stillNamed(ctx context.Context, of sharedlog.Shard, attempt []byte) error {
+func (l *Log) stillNamed(ctx context.Context, attempt []byte) error {
 	var now []byte
-	found, err := l.row(ctx, "select attempt from ostiary_snapshot where shard = ?", []any{int64(of)}, &now)
+	found, err := l.row(ctx, "select attempt from ostiary_snapshot where shard = 0", nil, &now)
 	if err == nil && (!found || !slices.Equal(now, attempt)) {
-		err = fmt.Errorf("shard %d: %w: it was replaced while it was read", of, sharedlog.ErrNoSnapshot)
+		err = fmt.Errorf("shard 0: %w: it was replaced while it was read", sharedlog.ErrNoSnapshot)
 	}
 	return err
 }

@@ -46,11 +46,11 @@ type Dialect interface {
 	// Announced returns the insert of a segment as a statement that also announces the
 	// segment to other nodes if it was inserted, and changes as many rows. It returns the
 	// insert itself if other nodes only ask.
-	Announced(insert Statement, shard sharedlog.Shard, sequence uint64) Statement
+	Announced(insert Statement, sequence uint64) Statement
 	// Listen calls wake for each append that a node has announced, with sequence 0 if it
 	// is unknown, until ctx ends. It returns at once if the database announces nothing, or
 	// if it fails.
-	Listen(ctx context.Context, wake func(shard sharedlog.Shard, sequence uint64)) error
+	Listen(ctx context.Context, wake func(sequence uint64)) error
 }
 
 // Statement is a statement with ? as placeholders, and its arguments.
@@ -75,8 +75,8 @@ type Log struct {
 	closeErr   error
 
 	mu      sync.Mutex
-	woken   chan struct{}              // closed when an append was noticed
-	noticed map[sharedlog.Shard]uint64 // the last sequence of each shard that was noticed, until Wait has returned for it
+	woken   chan struct{} // closed when an append was noticed
+	noticed uint64        // the last sequence that was noticed, until Wait has returned for it
 }
 
 var (
@@ -117,7 +117,7 @@ func Loopback(host string) bool {
 }
 
 func newLog(db, leases *sql.DB, dialect Dialect) *Log {
-	l := &Log{woken: make(chan struct{}), noticed: map[sharedlog.Shard]uint64{}}
+	l := &Log{woken: make(chan struct{})}
 	ctx, cancel := context.WithCancel(context.Background())
 	l.cancel = cancel
 	l.pool = newPool(ctx, db, dialect, connectionsMax)
@@ -168,15 +168,15 @@ func (l *Log) listen() {
 	}
 }
 
-// wake wakes the callers of Wait, because a shard has a segment. They ask for the head if
+// wake wakes the callers of Wait, because the log has another segment. They ask for the head if
 // sequence is 0.
-func (l *Log) wake(of sharedlog.Shard, sequence uint64) {
+func (l *Log) wake(sequence uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if sequence > 0 && sequence <= l.noticed[of] {
+	if sequence > 0 && sequence <= l.noticed {
 		return
 	}
-	l.noticed[of] = max(sequence, l.noticed[of])
+	l.noticed = max(sequence, l.noticed)
 	close(l.woken)
 	l.woken = make(chan struct{})
 }

@@ -21,16 +21,16 @@ type deafLog struct {
 
 var errDown = errors.New("the log cannot be reached")
 
-func (l *deafLog) Wait(ctx context.Context, _ sharedlog.Shard, _ uint64) error {
+func (l *deafLog) Wait(ctx context.Context, _ uint64) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
 
-func (l *deafLog) Head(ctx context.Context, shard sharedlog.Shard) (sharedlog.Position, error) {
+func (l *deafLog) Head(ctx context.Context) (sharedlog.Position, error) {
 	if l.down.Load() {
 		return sharedlog.Position{}, errDown
 	}
-	return l.Log.Head(ctx, shard)
+	return l.Log.Head(ctx)
 }
 
 // TestStaleViewDoesNotRefuse writes on a node that has not seen what another node wrote.

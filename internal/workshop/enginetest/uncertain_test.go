@@ -25,12 +25,12 @@ type lossyLog struct {
 	lossy, down atomic.Bool
 }
 
-func (l *lossyLog) Append(ctx context.Context, shard sharedlog.Shard, after sharedlog.Position, record sharedlog.Record, secrets []sharedlog.SecretChange) error {
+func (l *lossyLog) Append(ctx context.Context, after sharedlog.Position, record sharedlog.Record, secrets []sharedlog.SecretChange) error {
 	lost := errors.New("the connection was lost")
 	if l.down.Load() {
 		return lost
 	}
-	err := l.Log.Append(ctx, shard, after, record, secrets)
+	err := l.Log.Append(ctx, after, record, secrets)
 	if l.lossy.Load() {
 		l.down.Store(true)
 		return lost

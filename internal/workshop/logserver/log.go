@@ -109,22 +109,22 @@ func (l *Log) SwapCluster(ctx context.Context, old, new sharedlog.Cluster) error
 }
 
 // Head implements [sharedlog.Log].
-func (l *Log) Head(ctx context.Context, shard sharedlog.Shard) (sharedlog.Position, error) {
-	r, err := l.call(ctx, Request{Method: "Head", Shard: shard})
+func (l *Log) Head(ctx context.Context) (sharedlog.Position, error) {
+	r, err := l.call(ctx, Request{Method: "Head"})
 	return r.Head, err
 }
 
 // Append implements [sharedlog.Log].
-func (l *Log) Append(ctx context.Context, shard sharedlog.Shard, after sharedlog.Position, record sharedlog.Record, secrets []sharedlog.SecretChange) error {
-	_, err := l.call(ctx, Request{Method: "Append", Shard: shard, After: after, Record: record, Secrets: secrets})
+func (l *Log) Append(ctx context.Context, after sharedlog.Position, record sharedlog.Record, secrets []sharedlog.SecretChange) error {
+	_, err := l.call(ctx, Request{Method: "Append", After: after, Record: record, Secrets: secrets})
 	return err
 }
 
 // Read implements [sharedlog.Log].
-func (l *Log) Read(ctx context.Context, shard sharedlog.Shard, from uint64) iter.Seq2[sharedlog.Record, error] {
+func (l *Log) Read(ctx context.Context, from uint64) iter.Seq2[sharedlog.Record, error] {
 	return func(yield func(sharedlog.Record, error) bool) {
 		for {
-			r, err := l.call(ctx, Request{Method: "Read", Shard: shard, Sequence: from})
+			r, err := l.call(ctx, Request{Method: "Read", Sequence: from})
 			if err != nil {
 				yield(sharedlog.Record{}, err)
 				return
@@ -147,14 +147,14 @@ func (l *Log) Read(ctx context.Context, shard sharedlog.Shard, from uint64) iter
 }
 
 // Wait implements [sharedlog.Log].
-func (l *Log) Wait(ctx context.Context, shard sharedlog.Shard, after uint64) error {
-	_, err := l.call(ctx, Request{Method: "Wait", Shard: shard, Sequence: after})
+func (l *Log) Wait(ctx context.Context, after uint64) error {
+	_, err := l.call(ctx, Request{Method: "Wait", Sequence: after})
 	return err
 }
 
 // Trim implements [sharedlog.Log].
-func (l *Log) Trim(ctx context.Context, shard sharedlog.Shard, below uint64) error {
-	_, err := l.call(ctx, Request{Method: "Trim", Shard: shard, Sequence: below})
+func (l *Log) Trim(ctx context.Context, below uint64) error {
+	_, err := l.call(ctx, Request{Method: "Trim", Sequence: below})
 	return err
 }
 
@@ -165,14 +165,14 @@ func (l *Log) Secret(ctx context.Context, key sharedlog.SecretKey, digest storag
 }
 
 // Lease implements [sharedlog.Log].
-func (l *Log) Lease(ctx context.Context, shard sharedlog.Shard) (sharedlog.Lease, error) {
-	r, err := l.call(ctx, Request{Method: "Lease", Shard: shard})
+func (l *Log) Lease(ctx context.Context) (sharedlog.Lease, error) {
+	r, err := l.call(ctx, Request{Method: "Lease"})
 	return r.Lease, err
 }
 
 // SwapLease implements [sharedlog.Log].
-func (l *Log) SwapLease(ctx context.Context, shard sharedlog.Shard, old, new sharedlog.Lease) error {
-	_, err := l.call(ctx, Request{Method: "SwapLease", Shard: shard, OldLease: old, NewLease: new})
+func (l *Log) SwapLease(ctx context.Context, old, new sharedlog.Lease) error {
+	_, err := l.call(ctx, Request{Method: "SwapLease", OldLease: old, NewLease: new})
 	return err
 }
 
@@ -201,8 +201,8 @@ func (l *Log) Nodes(ctx context.Context) ([]sharedlog.Node, time.Time, error) {
 }
 
 // PutSnapshot implements [sharedlog.Log].
-func (l *Log) PutSnapshot(ctx context.Context, shard sharedlog.Shard, at sharedlog.Position, parts iter.Seq2[[]byte, error]) error {
-	q := Request{Method: "PutSnapshot", Shard: shard, At: at}
+func (l *Log) PutSnapshot(ctx context.Context, at sharedlog.Position, parts iter.Seq2[[]byte, error]) error {
+	q := Request{Method: "PutSnapshot", At: at}
 	for part, err := range parts {
 		if err != nil {
 			return err
@@ -214,8 +214,8 @@ func (l *Log) PutSnapshot(ctx context.Context, shard sharedlog.Shard, at sharedl
 }
 
 // Snapshot implements [sharedlog.Log].
-func (l *Log) Snapshot(ctx context.Context, shard sharedlog.Shard) (sharedlog.Position, iter.Seq2[[]byte, error], error) {
-	r, err := l.call(ctx, Request{Method: "Snapshot", Shard: shard})
+func (l *Log) Snapshot(ctx context.Context) (sharedlog.Position, iter.Seq2[[]byte, error], error) {
+	r, err := l.call(ctx, Request{Method: "Snapshot"})
 	return r.Head, func(yield func([]byte, error) bool) {
 		for _, part := range r.Parts {
 			if err := ctx.Err(); err != nil {

@@ -59,7 +59,6 @@ func (s *Server) Close() error { return s.listener.Close() }
 // Request has the arguments of all methods; each uses some.
 type Request struct {
 	Method             string
-	Shard              sharedlog.Shard
 	After, At          sharedlog.Position
 	Sequence           uint64
 	Record             sharedlog.Record
@@ -137,12 +136,12 @@ func (h *handler) run(ctx context.Context, q *Request, r *Response) (err error) 
 	case "SwapCluster":
 		err = h.log.SwapCluster(ctx, q.OldCluster, q.NewCluster)
 	case "Head":
-		r.Head, err = h.log.Head(ctx, q.Shard)
+		r.Head, err = h.log.Head(ctx)
 	case "Append":
-		err = h.log.Append(ctx, q.Shard, q.After, q.Record, q.Secrets)
+		err = h.log.Append(ctx, q.After, q.Record, q.Secrets)
 	case "Read":
 		size := 0
-		for record, err := range h.log.Read(ctx, q.Shard, q.Sequence) {
+		for record, err := range h.log.Read(ctx, q.Sequence) {
 			if err != nil {
 				return err
 			}
@@ -155,17 +154,17 @@ func (h *handler) run(ctx context.Context, q *Request, r *Response) (err error) 
 	case "Wait":
 		ctx, cancel := context.WithTimeout(ctx, waitTime)
 		defer cancel()
-		if err = h.log.Wait(ctx, q.Shard, q.Sequence); ctx.Err() != nil {
+		if err = h.log.Wait(ctx, q.Sequence); ctx.Err() != nil {
 			err = nil
 		}
 	case "Trim":
-		err = h.log.Trim(ctx, q.Shard, q.Sequence)
+		err = h.log.Trim(ctx, q.Sequence)
 	case "Secret":
 		r.Bytes, err = h.log.Secret(ctx, q.Key, q.Digest)
 	case "Lease":
-		r.Lease, err = h.log.Lease(ctx, q.Shard)
+		r.Lease, err = h.log.Lease(ctx)
 	case "SwapLease":
-		err = h.log.SwapLease(ctx, q.Shard, q.OldLease, q.NewLease)
+		err = h.log.SwapLease(ctx, q.OldLease, q.NewLease)
 	case "Register":
 		err = h.log.Register(ctx, q.Node)
 	case "Report":
@@ -175,7 +174,7 @@ func (h *handler) run(ctx context.Context, q *Request, r *Response) (err error) 
 	case "Nodes":
 		r.Nodes, r.Now, err = h.log.Nodes(ctx)
 	case "PutSnapshot":
-		err = h.log.PutSnapshot(ctx, q.Shard, q.At, func(yield func([]byte, error) bool) {
+		err = h.log.PutSnapshot(ctx, q.At, func(yield func([]byte, error) bool) {
 			for _, p := range q.Parts {
 				if !yield(p, nil) {
 					return
@@ -184,7 +183,7 @@ func (h *handler) run(ctx context.Context, q *Request, r *Response) (err error) 
 		})
 	case "Snapshot":
 		var parts iter.Seq2[[]byte, error]
-		if r.Head, parts, err = h.log.Snapshot(ctx, q.Shard); err != nil {
+		if r.Head, parts, err = h.log.Snapshot(ctx); err != nil {
 			return err
 		}
 		for p, err := range parts {

@@ -209,26 +209,26 @@ func (l *link) SwapCluster(ctx context.Context, old, new sharedlog.Cluster) erro
 	return l.change(ctx, func(ctx context.Context) error { return l.log.SwapCluster(ctx, old, new) })
 }
 
-func (l *link) Head(ctx context.Context, shard sharedlog.Shard) (p sharedlog.Position, err error) {
-	err = l.do(ctx, func(ctx context.Context) (err error) { p, err = l.log.Head(ctx, shard); return err }, nil)
+func (l *link) Head(ctx context.Context) (p sharedlog.Position, err error) {
+	err = l.do(ctx, func(ctx context.Context) (err error) { p, err = l.log.Head(ctx); return err }, nil)
 	return p, err
 }
 
-func (l *link) Append(ctx context.Context, shard sharedlog.Shard, after sharedlog.Position, record sharedlog.Record, secrets []sharedlog.SecretChange) error {
+func (l *link) Append(ctx context.Context, after sharedlog.Position, record sharedlog.Record, secrets []sharedlog.SecretChange) error {
 	// The caller may use its memory again when Append has returned.
 	record.Bytes, secrets = bytes.Clone(record.Bytes), slices.Clone(secrets)
 	for i := range secrets {
 		secrets[i].Body = bytes.Clone(secrets[i].Body)
 	}
-	return l.change(ctx, func(ctx context.Context) error { return l.log.Append(ctx, shard, after, record, secrets) })
+	return l.change(ctx, func(ctx context.Context) error { return l.log.Append(ctx, after, record, secrets) })
 }
 
-func (l *link) Read(ctx context.Context, shard sharedlog.Shard, from uint64) iter.Seq2[sharedlog.Record, error] {
+func (l *link) Read(ctx context.Context, from uint64) iter.Seq2[sharedlog.Record, error] {
 	return func(yield func(sharedlog.Record, error) bool) {
 		var all []sharedlog.Record
 		var last error
 		err := l.do(ctx, func(ctx context.Context) error {
-			for r, err := range l.log.Read(ctx, shard, from) {
+			for r, err := range l.log.Read(ctx, from) {
 				if last = err; err == nil {
 					all = append(all, r)
 				}
@@ -256,18 +256,18 @@ func (l *link) Read(ctx context.Context, shard sharedlog.Shard, from uint64) ite
 
 // Wait asks again after at most a second, as a client does whose connection may have
 // died unnoticed.
-func (l *link) Wait(ctx context.Context, shard sharedlog.Shard, after uint64) error {
+func (l *link) Wait(ctx context.Context, after uint64) error {
 	waiting, cancel := context.WithTimeout(ctx, time.Duration(l.of.random(1000))*time.Millisecond)
 	defer cancel()
-	_ = l.log.Wait(waiting, shard, after) // fails only when its context ends
+	_ = l.log.Wait(waiting, after) // fails only when its context ends
 	if err := l.awaitLog(ctx, nil); err != nil {
 		return err
 	}
 	return l.travel(ctx)
 }
 
-func (l *link) Trim(ctx context.Context, shard sharedlog.Shard, below uint64) error {
-	return l.change(ctx, func(ctx context.Context) error { return l.log.Trim(ctx, shard, below) })
+func (l *link) Trim(ctx context.Context, below uint64) error {
+	return l.change(ctx, func(ctx context.Context) error { return l.log.Trim(ctx, below) })
 }
 
 func (l *link) Secret(ctx context.Context, key sharedlog.SecretKey, digest storage.Hash) (body []byte, err error) {
@@ -275,13 +275,13 @@ func (l *link) Secret(ctx context.Context, key sharedlog.SecretKey, digest stora
 	return body, err
 }
 
-func (l *link) Lease(ctx context.Context, shard sharedlog.Shard) (lease sharedlog.Lease, err error) {
-	err = l.do(ctx, func(ctx context.Context) (err error) { lease, err = l.log.Lease(ctx, shard); return err }, nil)
+func (l *link) Lease(ctx context.Context) (lease sharedlog.Lease, err error) {
+	err = l.do(ctx, func(ctx context.Context) (err error) { lease, err = l.log.Lease(ctx); return err }, nil)
 	return lease, err
 }
 
-func (l *link) SwapLease(ctx context.Context, shard sharedlog.Shard, old, new sharedlog.Lease) error {
-	return l.change(ctx, func(ctx context.Context) error { return l.log.SwapLease(ctx, shard, old, new) })
+func (l *link) SwapLease(ctx context.Context, old, new sharedlog.Lease) error {
+	return l.change(ctx, func(ctx context.Context) error { return l.log.SwapLease(ctx, old, new) })
 }
 
 // Register also checks that the copy has everything that the node reported as synced
@@ -304,7 +304,7 @@ func (l *link) Nodes(ctx context.Context) (nodes []sharedlog.Node, now time.Time
 	return nodes, now, err
 }
 
-func (l *link) PutSnapshot(ctx context.Context, shard sharedlog.Shard, at sharedlog.Position, parts iter.Seq2[[]byte, error]) error {
+func (l *link) PutSnapshot(ctx context.Context, at sharedlog.Position, parts iter.Seq2[[]byte, error]) error {
 	var all [][]byte
 	for part, err := range parts {
 		if err != nil {
@@ -313,7 +313,7 @@ func (l *link) PutSnapshot(ctx context.Context, shard sharedlog.Shard, at shared
 		all = append(all, bytes.Clone(part))
 	}
 	return l.change(ctx, func(ctx context.Context) error {
-		return l.log.PutSnapshot(ctx, shard, at, func(yield func([]byte, error) bool) {
+		return l.log.PutSnapshot(ctx, at, func(yield func([]byte, error) bool) {
 			for _, part := range all {
 				if !yield(part, nil) {
 					return
@@ -323,10 +323,10 @@ func (l *link) PutSnapshot(ctx context.Context, shard sharedlog.Shard, at shared
 	})
 }
 
-func (l *link) Snapshot(ctx context.Context, shard sharedlog.Shard) (sharedlog.Position, iter.Seq2[[]byte, error], error) {
+func (l *link) Snapshot(ctx context.Context) (sharedlog.Position, iter.Seq2[[]byte, error], error) {
 	var at sharedlog.Position
 	var parts iter.Seq2[[]byte, error]
-	err := l.do(ctx, func(ctx context.Context) (err error) { at, parts, err = l.log.Snapshot(ctx, shard); return err }, nil)
+	err := l.do(ctx, func(ctx context.Context) (err error) { at, parts, err = l.log.Snapshot(ctx); return err }, nil)
 	if err != nil {
 		return at, nil, err
 	}

@@ -97,7 +97,7 @@ func (w *world) pour(ctx context.Context) error {
 			return err
 		}
 	}
-	head, err := w.next.Head(ctx, 0)
+	head, err := w.next.Head(ctx)
 	if err == nil && head.Sequence > 0 { // an earlier attempt; see the command
 		_, err = w.mirror(ctx)
 	}
@@ -120,7 +120,7 @@ func (w *world) pour(ctx context.Context) error {
 	if local, err = kv.New(disk, kv.Options{Copy: true}); err != nil {
 		return err
 	}
-	head, err = w.next.Head(ctx, 0)
+	head, err = w.next.Head(ctx)
 	if err == nil && head.Sequence < driver.AppliedSequence() {
 		_, err = replica.Heal(ctx, w.next, local, storage.Hash{}, true)
 	}

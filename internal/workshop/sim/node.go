@@ -102,10 +102,10 @@ func (w *world) newServer(n *noted) *server {
 	return &server{Log: tables.Open(), tables: tables, world: w, noted: n}
 }
 
-func (s *server) Append(ctx context.Context, shard sharedlog.Shard, after sharedlog.Position, record sharedlog.Record, secrets []sharedlog.SecretChange) error {
+func (s *server) Append(ctx context.Context, after sharedlog.Position, record sharedlog.Record, secrets []sharedlog.SecretChange) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	err := s.Log.Append(ctx, shard, after, record, secrets)
+	err := s.Log.Append(ctx, after, record, secrets)
 	switch {
 	case err != nil:
 	case record.Sequence > uint64(len(s.segments)):

@@ -31,7 +31,7 @@ func (m *move) moveLive(ctx context.Context, from, to *movedLog, at *cli.App) er
 	if err != nil {
 		return err
 	}
-	lease, err := from.Lease(ctx, shard)
+	lease, err := from.Lease(ctx)
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (m *move) pourOnce(ctx context.Context, from, to *movedLog, at *cli.App, pl
 	if err := m.resume(ctx, from, to); err != nil {
 		return err
 	}
-	head, err := to.Head(ctx, shard)
+	head, err := to.Head(ctx)
 	if err != nil || head.Sequence >= place.At.Sequence {
 		return err
 	}

@@ -127,7 +127,7 @@ func TestResume(t *testing.T) {
 		if err != nil {
 			t.Fatalf("attempt %d: %v", attempt, err)
 		}
-		if head, err := second.Head(ctx, shard); err != nil || head.Sequence != driver.AppliedSequence() {
+		if head, err := second.Head(ctx); err != nil || head.Sequence != driver.AppliedSequence() {
 			t.Fatalf("after attempt %d TO ends with segment %s, expected %d: error %v", attempt, head, driver.AppliedSequence(), err)
 		}
 	}

@@ -62,14 +62,14 @@ func (l *movedLog) SwapCluster(ctx context.Context, old, new sharedlog.Cluster) 
 }
 
 // Snapshot implements [sharedlog.Log].
-func (l *movedLog) Snapshot(ctx context.Context, of sharedlog.Shard) (sharedlog.Position, iter.Seq2[[]byte, error], error) {
-	at, parts, err := l.Log.Snapshot(ctx, of)
+func (l *movedLog) Snapshot(ctx context.Context) (sharedlog.Position, iter.Seq2[[]byte, error], error) {
+	at, parts, err := l.Log.Snapshot(ctx)
 	return at, l.counted("reading the snapshot of "+l.shown, parts), err
 }
 
 // PutSnapshot implements [sharedlog.Log].
-func (l *movedLog) PutSnapshot(ctx context.Context, of sharedlog.Shard, at sharedlog.Position, parts iter.Seq2[[]byte, error]) error {
-	return l.Log.PutSnapshot(ctx, of, at, l.counted("writing to "+l.shown, parts))
+func (l *movedLog) PutSnapshot(ctx context.Context, at sharedlog.Position, parts iter.Seq2[[]byte, error]) error {
+	return l.Log.PutSnapshot(ctx, at, l.counted("writing to "+l.shown, parts))
 }
 
 // counted shows how many bytes of parts were read.
@@ -87,12 +87,12 @@ func (l *movedLog) counted(step string, parts iter.Seq2[[]byte, error]) iter.Seq
 }
 
 // Restore implements [sharedlog.Restorer].
-func (l *movedLog) Restore(ctx context.Context, of sharedlog.Shard, old, at sharedlog.Position, secrets []sharedlog.SecretChange) error {
+func (l *movedLog) Restore(ctx context.Context, old, at sharedlog.Position, secrets []sharedlog.SecretChange) error {
 	restorer, ok := l.Log.(sharedlog.Restorer)
 	if !ok {
 		return errors.New("this kind of log cannot be restored")
 	}
-	return restorer.Restore(ctx, of, old, at, secrets)
+	return restorer.Restore(ctx, old, at, secrets)
 }
 
 // Close does nothing.
@@ -301,7 +301,7 @@ func (m *move) heal(ctx context.Context, to *movedLog, local *pebble.Driver, key
 // nothing for certain. It returns the error of the attempt.
 func (m *move) giveBack(to *movedLog, local *pebble.Driver, failure error) error {
 	ctx := context.Background()
-	head, err := to.Head(ctx, shard)
+	head, err := to.Head(ctx)
 	if err == nil && head.Sequence == 0 {
 		var c *kv.Copy
 		if c, err = local.Copy(); err == nil {
@@ -471,7 +471,7 @@ func (m *move) fence(ctx context.Context, from *movedLog, place replica.Place, f
 	err := m.checkStopped(ctx, from, place.Node)
 	var head sharedlog.Position
 	if err == nil {
-		head, err = from.Head(ctx, shard)
+		head, err = from.Head(ctx)
 	}
 	if err == nil && head != place.At {
 		err = fmt.Errorf("%w: it has written to FROM %s meanwhile: stop all nodes, and repeat the command", replica.ErrRuns, from.shown)
@@ -530,7 +530,7 @@ func (m *move) prepareLog(ctx context.Context, from, to *movedLog) error {
 	if err := to.checkNew(ctx); err != nil {
 		return err
 	}
-	switch at, _, err := to.Snapshot(ctx, shard); {
+	switch at, _, err := to.Snapshot(ctx); {
 	case err == nil:
 		return fmt.Errorf("TO %s has a snapshot at segment %s, which a migration of other stores has left: expected an empty database", to.shown, at)
 	case !errors.Is(err, sharedlog.ErrNoSnapshot):
@@ -575,7 +575,7 @@ func (m *move) through(ctx context.Context, from, to *movedLog, folder string) e
 // and does not know the segments before it. If FROM no longer has the segments, or TO has other
 // ones, the copy decides.
 func (m *move) resume(ctx context.Context, from, to *movedLog) error {
-	head, err := to.Head(ctx, shard)
+	head, err := to.Head(ctx)
 	if err != nil || head.Sequence == 0 {
 		return err
 	}

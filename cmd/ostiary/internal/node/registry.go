@@ -14,9 +14,6 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// shard is the only shard so far.
-const shard = sharedlog.Shard(0)
-
 // withLog opens the log of --log for f.
 func (a *app) withLog(ctx context.Context, at string, f func(sharedlog.Log) error) (err error) {
 	if err := needLog(at); err != nil {
@@ -132,7 +129,7 @@ func (a *app) listCommand() *cobra.Command {
 
 // List returns the nodes of the registry of a log.
 func List(ctx context.Context, log sharedlog.Log, _ struct{}) ([]Listed, error) {
-	lease, err := log.Lease(ctx, shard)
+	lease, err := log.Lease(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +188,7 @@ func Remove(ctx context.Context, log sharedlog.Log, o RemoveOptions) (done Remov
 	if err != nil {
 		return done, err
 	}
-	lease, err := log.Lease(ctx, shard)
+	lease, err := log.Lease(ctx)
 	if err != nil {
 		return done, err
 	}

@@ -62,7 +62,7 @@ func found(ctx context.Context, log *quorum.Alone, local *pebble.Driver, key sto
 			return fmt.Errorf("the log in the data folder: %w", err)
 		}
 	}
-	head, err := log.Head(ctx, 0)
+	head, err := log.Head(ctx)
 	if err != nil || head.Sequence > 0 {
 		return err
 	}

@@ -23,13 +23,9 @@ import (
 type Tables struct {
 	mu      sync.Mutex
 	cluster sharedlog.Cluster
-	shards  map[sharedlog.Shard]*shard
 	secrets map[sharedlog.SecretKey]secret
 	nodes   map[storage.NodeID]sharedlog.Node
-}
 
-// shard is the data of one shard.
-type shard struct {
 	oldest   uint64 // sequence of records[0]
 	records  []row
 	grown    chan struct{} // closed when a record is added
@@ -58,9 +54,10 @@ type snapshot struct {
 // New returns empty tables.
 func New() *Tables {
 	return &Tables{
-		shards:  map[sharedlog.Shard]*shard{},
 		secrets: map[sharedlog.SecretKey]secret{},
 		nodes:   map[storage.NodeID]sharedlog.Node{},
+		oldest:  1,
+		grown:   make(chan struct{}),
 	}
 }
 
@@ -69,21 +66,19 @@ func (t *Tables) Open() *Log { return &Log{tables: t, closed: make(chan struct{}
 
 // Corrupt replaces the stored bytes of a segment by what change makes of them. Tests
 // use it to damage a log.
-func (t *Tables) Corrupt(of sharedlog.Shard, sequence uint64, change func([]byte) []byte) {
+func (t *Tables) Corrupt(sequence uint64, change func([]byte) []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := t.shard(of)
-	r := &s.records[sequence-s.oldest]
+	r := &t.records[sequence-t.oldest]
 	r.parts = sharedlog.Parts(change(bytes.Clone(slices.Concat(r.parts...))))
 }
 
 // Rewind removes the segments above a sequence, like a restored backup or a database
 // that lost its newest commits.
-func (t *Tables) Rewind(of sharedlog.Shard, sequence uint64) {
+func (t *Tables) Rewind(sequence uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := t.shard(of)
-	s.records = s.records[:sequence+1-s.oldest]
+	t.records = t.records[:sequence+1-t.oldest]
 }
 
 // Backup returns a function that restores the data as of the call, as an operator
@@ -95,36 +90,23 @@ func (t *Tables) Backup() (restore func()) {
 	return func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		for _, s := range t.shards {
-			close(s.grown) // who waits looks again
-		}
+		close(t.grown) // who waits looks again
 		again := kept.clone()
-		t.cluster, t.shards, t.secrets, t.nodes = again.cluster, again.shards, again.secrets, again.nodes
+		t.cluster, t.secrets, t.nodes = again.cluster, again.secrets, again.nodes
+		t.oldest, t.records, t.grown, t.lease, t.snapshot = again.oldest, again.records, again.grown, again.lease, again.snapshot
 	}
 }
 
 // clone copies the data. The caller holds t.mu, or is the only one that has t.
 func (t *Tables) clone() *Tables {
-	c := &Tables{cluster: t.cluster, shards: map[sharedlog.Shard]*shard{}, secrets: maps.Clone(t.secrets), nodes: maps.Clone(t.nodes)}
-	for of, s := range t.shards {
-		c.shards[of] = &shard{s.oldest, slices.Clone(s.records), make(chan struct{}), s.lease, s.snapshot}
-	}
-	return c
+	return &Tables{cluster: t.cluster, secrets: maps.Clone(t.secrets), nodes: maps.Clone(t.nodes),
+		oldest: t.oldest, records: slices.Clone(t.records), grown: make(chan struct{}), lease: t.lease, snapshot: t.snapshot}
 }
 
-// shard returns the data of a shard. The caller holds t.mu.
-func (t *Tables) shard(of sharedlog.Shard) *shard {
-	s := t.shards[of]
-	if s == nil {
-		s = &shard{oldest: 1, grown: make(chan struct{})}
-		t.shards[of] = s
-	}
-	return s
-}
-
-func (s *shard) head() sharedlog.Position {
-	if n := len(s.records); n > 0 {
-		return s.records[n-1].Position
+// head returns the last position. The caller holds t.mu.
+func (t *Tables) head() sharedlog.Position {
+	if n := len(t.records); n > 0 {
+		return t.records[n-1].Position
 	}
 	return sharedlog.Position{}
 }
@@ -178,16 +160,16 @@ func (l *Log) SwapCluster(ctx context.Context, old, new sharedlog.Cluster) error
 }
 
 // Head implements [sharedlog.Log].
-func (l *Log) Head(ctx context.Context, of sharedlog.Shard) (sharedlog.Position, error) {
+func (l *Log) Head(ctx context.Context) (sharedlog.Position, error) {
 	if err := l.begin(ctx); err != nil {
 		return sharedlog.Position{}, err
 	}
 	defer l.tables.mu.Unlock()
-	return l.tables.shard(of).head(), nil
+	return l.tables.head(), nil
 }
 
 // Append implements [sharedlog.Log].
-func (l *Log) Append(ctx context.Context, of sharedlog.Shard, after sharedlog.Position, record sharedlog.Record, secrets []sharedlog.SecretChange) error {
+func (l *Log) Append(ctx context.Context, after sharedlog.Position, record sharedlog.Record, secrets []sharedlog.SecretChange) error {
 	if err := sharedlog.CheckSegment(&record); err != nil {
 		return err
 	}
@@ -196,7 +178,7 @@ func (l *Log) Append(ctx context.Context, of sharedlog.Shard, after sharedlog.Po
 		return err
 	}
 	defer l.tables.mu.Unlock()
-	s := l.tables.shard(of)
+	s := l.tables
 	if head := s.head(); head != after || record.Sequence != after.Sequence+1 {
 		return &sharedlog.ConflictError{Head: head}
 	}
@@ -224,9 +206,9 @@ func (t *Tables) change(c *sharedlog.SecretChange) {
 }
 
 // Read implements [sharedlog.Log].
-func (l *Log) Read(ctx context.Context, of sharedlog.Shard, from uint64) iter.Seq2[sharedlog.Record, error] {
+func (l *Log) Read(ctx context.Context, from uint64) iter.Seq2[sharedlog.Record, error] {
 	return func(yield func(sharedlog.Record, error) bool) {
-		rows, err := l.rows(ctx, of, max(from, 1))
+		rows, err := l.rows(ctx, max(from, 1))
 		for _, r := range rows {
 			if err = l.err(ctx); err != nil {
 				break
@@ -246,25 +228,25 @@ func (l *Log) Read(ctx context.Context, of sharedlog.Shard, from uint64) iter.Se
 }
 
 // rows returns the segments from a sequence on.
-func (l *Log) rows(ctx context.Context, of sharedlog.Shard, from uint64) ([]row, error) {
+func (l *Log) rows(ctx context.Context, from uint64) ([]row, error) {
 	if err := l.begin(ctx); err != nil {
 		return nil, err
 	}
 	defer l.tables.mu.Unlock()
-	s := l.tables.shard(of)
+	s := l.tables
 	restored := len(s.records) > 0 && s.records[0].restored
 	if from < s.oldest || from == s.oldest && restored {
-		return nil, fmt.Errorf("%w: segment %d of shard %d; the oldest is %d", sharedlog.ErrTrimmed, from, of, s.oldest)
+		return nil, fmt.Errorf("%w: segment %d of shard 0; the oldest is %d", sharedlog.ErrTrimmed, from, s.oldest)
 	}
 	return slices.Clone(s.records[min(from-s.oldest, uint64(len(s.records))):]), nil
 }
 
 // Wait implements [sharedlog.Log].
-func (l *Log) Wait(ctx context.Context, of sharedlog.Shard, after uint64) error {
+func (l *Log) Wait(ctx context.Context, after uint64) error {
 	if err := l.begin(ctx); err != nil {
 		return err
 	}
-	s := l.tables.shard(of)
+	s := l.tables
 	head, grown := s.head(), s.grown
 	l.tables.mu.Unlock()
 	if head.Sequence > after {
@@ -281,12 +263,12 @@ func (l *Log) Wait(ctx context.Context, of sharedlog.Shard, after uint64) error 
 }
 
 // Trim implements [sharedlog.Log].
-func (l *Log) Trim(ctx context.Context, of sharedlog.Shard, below uint64) error {
+func (l *Log) Trim(ctx context.Context, below uint64) error {
 	if err := l.begin(ctx); err != nil {
 		return err
 	}
 	defer l.tables.mu.Unlock()
-	s := l.tables.shard(of)
+	s := l.tables
 	if below = min(below, s.head().Sequence); below > s.oldest {
 		s.records = slices.Clone(s.records[below-s.oldest:])
 		s.oldest = below
@@ -308,16 +290,16 @@ func (l *Log) Secret(ctx context.Context, key sharedlog.SecretKey, digest storag
 }
 
 // Lease implements [sharedlog.Log].
-func (l *Log) Lease(ctx context.Context, of sharedlog.Shard) (sharedlog.Lease, error) {
+func (l *Log) Lease(ctx context.Context) (sharedlog.Lease, error) {
 	if err := l.begin(ctx); err != nil {
 		return sharedlog.Lease{}, err
 	}
 	defer l.tables.mu.Unlock()
-	return l.tables.shard(of).lease, nil
+	return l.tables.lease, nil
 }
 
 // SwapLease implements [sharedlog.Log].
-func (l *Log) SwapLease(ctx context.Context, of sharedlog.Shard, old, new sharedlog.Lease) error {
+func (l *Log) SwapLease(ctx context.Context, old, new sharedlog.Lease) error {
 	if err := sharedlog.CheckLease(old, new); err != nil {
 		return err
 	}
@@ -325,9 +307,9 @@ func (l *Log) SwapLease(ctx context.Context, of sharedlog.Shard, old, new shared
 		return err
 	}
 	defer l.tables.mu.Unlock()
-	s := l.tables.shard(of)
+	s := l.tables
 	if s.lease != old {
-		return fmt.Errorf("lease of shard %d: %w", of, sharedlog.ErrSwap)
+		return fmt.Errorf("lease of shard 0: %w", sharedlog.ErrSwap)
 	}
 	s.lease = new
 	return nil
@@ -380,12 +362,12 @@ func (l *Log) Nodes(ctx context.Context) ([]sharedlog.Node, time.Time, error) {
 }
 
 // Restore implements [sharedlog.Restorer].
-func (l *Log) Restore(ctx context.Context, of sharedlog.Shard, old, at sharedlog.Position, secrets []sharedlog.SecretChange) error {
+func (l *Log) Restore(ctx context.Context, old, at sharedlog.Position, secrets []sharedlog.SecretChange) error {
 	if err := l.begin(ctx); err != nil {
 		return err
 	}
 	defer l.tables.mu.Unlock()
-	s := l.tables.shard(of)
+	s := l.tables
 	if head := s.head(); head != old {
 		return fmt.Errorf("the last segment is %s, expected %s: %w", head, old, sharedlog.ErrSwap)
 	}
@@ -398,7 +380,7 @@ func (l *Log) Restore(ctx context.Context, of sharedlog.Shard, old, at sharedlog
 }
 
 // PutSnapshot implements [sharedlog.Log].
-func (l *Log) PutSnapshot(ctx context.Context, of sharedlog.Shard, at sharedlog.Position, parts iter.Seq2[[]byte, error]) error {
+func (l *Log) PutSnapshot(ctx context.Context, at sharedlog.Position, parts iter.Seq2[[]byte, error]) error {
 	var kept [][]byte
 	for part, err := range parts {
 		if err == nil {
@@ -416,21 +398,21 @@ func (l *Log) PutSnapshot(ctx context.Context, of sharedlog.Shard, at sharedlog.
 		return err
 	}
 	defer l.tables.mu.Unlock()
-	if s := l.tables.shard(of); s.snapshot.at.Sequence < at.Sequence {
+	if s := l.tables; s.snapshot.at.Sequence < at.Sequence {
 		s.snapshot = snapshot{at, kept}
 	}
 	return nil
 }
 
 // Snapshot implements [sharedlog.Log].
-func (l *Log) Snapshot(ctx context.Context, of sharedlog.Shard) (sharedlog.Position, iter.Seq2[[]byte, error], error) {
+func (l *Log) Snapshot(ctx context.Context) (sharedlog.Position, iter.Seq2[[]byte, error], error) {
 	if err := l.begin(ctx); err != nil {
 		return sharedlog.Position{}, nil, err
 	}
 	defer l.tables.mu.Unlock()
-	found := l.tables.shard(of).snapshot
+	found := l.tables.snapshot
 	if found.at.Sequence == 0 {
-		return sharedlog.Position{}, nil, fmt.Errorf("shard %d: %w", of, sharedlog.ErrNoSnapshot)
+		return sharedlog.Position{}, nil, fmt.Errorf("shard 0: %w", sharedlog.ErrNoSnapshot)
 	}
 	return found.at, func(yield func([]byte, error) bool) {
 		for _, part := range found.parts {

@@ -57,7 +57,7 @@ func move(t *testing.T, l sharedlog.Log, format uint32) {
 	t.Helper()
 	err := l.SwapCluster(t.Context(), sharedlog.Cluster{}, sharedlog.Cluster{ID: sharedlog.ClusterID{1}, Format: format})
 	if err == nil {
-		err = l.SwapLease(t.Context(), 0, sharedlog.Lease{}, sharedlog.Lease{Holder: sharedlog.Mover(), Epoch: 1}.MovedFrom())
+		err = l.SwapLease(t.Context(), sharedlog.Lease{}, sharedlog.Lease{Holder: sharedlog.Mover(), Epoch: 1}.MovedFrom())
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -116,9 +116,9 @@ type waiting struct {
 	waits chan struct{}
 }
 
-func (w waiting) Wait(ctx context.Context, shard sharedlog.Shard, after uint64) error {
+func (w waiting) Wait(ctx context.Context, after uint64) error {
 	w.waits <- struct{}{}
-	return w.Log.Wait(ctx, shard, after)
+	return w.Log.Wait(ctx, after)
 }
 
 // TestSwitch moves a log while a connection waits. Every method uses the next one once the
@@ -146,14 +146,14 @@ func TestSwitch(t *testing.T) {
 		t.Errorf("the log has nodes %+v, error %v", all, err)
 	}
 	lease := sharedlog.Lease{Holder: sharedlog.Mover(), Epoch: 1, Renewals: 1}
-	if err := old.SwapLease(t.Context(), 0, sharedlog.Lease{}, lease); err != nil {
+	if err := old.SwapLease(t.Context(), sharedlog.Lease{}, lease); err != nil {
 		t.Fatal(err)
 	}
-	if have, err := l.Lease(t.Context(), 0); err != nil || have != lease || moves != 0 {
+	if have, err := l.Lease(t.Context()); err != nil || have != lease || moves != 0 {
 		t.Errorf("before the move the lease is %+v, error %v, %d moves", have, err, moves)
 	}
 	waited := make(chan error, 1)
-	go func() { waited <- l.Wait(t.Context(), 0, 0) }()
+	go func() { waited <- l.Wait(t.Context(), 0) }()
 	<-waits
 	moved := described
 	moved.Format = sharedlog.FormatMoved
@@ -163,10 +163,10 @@ func TestSwitch(t *testing.T) {
 	if have, err := l.Cluster(t.Context()); err != nil || have != moved || moves != 0 {
 		t.Errorf("with a description that the mover may take back, it is %+v, error %v, %d moves", have, err, moves)
 	}
-	if err := old.SwapLease(t.Context(), 0, lease, lease.MovedFrom()); err != nil {
+	if err := old.SwapLease(t.Context(), lease, lease.MovedFrom()); err != nil {
 		t.Fatal(err)
 	}
-	if have, err := l.Lease(t.Context(), 0); err != nil || have != (sharedlog.Lease{}) || moves != 1 {
+	if have, err := l.Lease(t.Context()); err != nil || have != (sharedlog.Lease{}) || moves != 1 {
 		t.Errorf("after the move the lease is %+v, error %v, %d moves", have, err, moves)
 	}
 	if err := <-waited; err != nil {
@@ -179,7 +179,7 @@ func TestSwitch(t *testing.T) {
 	if err := l.Report(t.Context(), node); err != nil {
 		t.Error(err)
 	}
-	if head, err := l.Head(t.Context(), 0); err != nil || head.Sequence != 0 {
+	if head, err := l.Head(t.Context()); err != nil || head.Sequence != 0 {
 		t.Errorf("head %v, error %v", head, err)
 	}
 }
@@ -193,7 +193,7 @@ func extend(t *testing.T, l *memorylog.Log, head sharedlog.Position, writer stor
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Append(t.Context(), 0, head, r, nil); err != nil {
+		if err := l.Append(t.Context(), head, r, nil); err != nil {
 			t.Fatal(err)
 		}
 		head = r.Position
@@ -221,7 +221,7 @@ func TestBackup(t *testing.T) {
 			t.Fatalf("restore %d: %v", i, err)
 		}
 		woken := make(chan error)
-		go func() { woken <- l.Wait(t.Context(), 0, last.Sequence) }()
+		go func() { woken <- l.Wait(t.Context(), last.Sequence) }()
 		for done := false; !done; {
 			restore()
 			select {
@@ -232,7 +232,7 @@ func TestBackup(t *testing.T) {
 			default:
 			}
 		}
-		if h, err := l.Head(t.Context(), 0); err != nil || h != kept {
+		if h, err := l.Head(t.Context()); err != nil || h != kept {
 			t.Fatalf("the head is %s, error %v; want %s", h, err, kept)
 		}
 		node.Start = 1
@@ -245,8 +245,8 @@ func TestRewind(t *testing.T) {
 	l := tables.Open()
 	defer l.Close()
 	extend(t, l, sharedlog.Position{}, storage.NodeID{1}, 3)
-	tables.Rewind(0, 1)
-	if h, err := l.Head(t.Context(), 0); err != nil || h.Sequence != 1 {
+	tables.Rewind(1)
+	if h, err := l.Head(t.Context()); err != nil || h.Sequence != 1 {
 		t.Fatalf("the head is %s, error %v; want segment 1", h, err)
 	}
 }

@@ -42,9 +42,9 @@ func secretChange(key, body string) sharedlog.SecretChange {
 // change appends a segment with changes of secrets.
 func (k *kit) change(changes ...sharedlog.SecretChange) {
 	k.Helper()
-	head, err := k.Head(k.ctx, 0)
+	head, err := k.Head(k.ctx)
 	k.ok(err)
-	k.ok(k.Append(k.ctx, 0, head, record(0, head, 1), changes))
+	k.ok(k.Append(k.ctx, head, record(head, 1), changes))
 }
 
 // secret requires that a secret has a body, or with "" that it is gone.
@@ -130,22 +130,22 @@ func cluster(k *kit) {
 }
 
 func lease(k *kit) {
-	have, err := k.Lease(k.ctx, 0)
+	have, err := k.Lease(k.ctx)
 	k.ok(err)
 	k.check(have == sharedlog.Lease{}, "the first lease is %+v", have)
 	a, b := storage.NodeID{1}, storage.NodeID{2}
 	swap := func(new sharedlog.Lease, want error) {
 		k.Helper()
-		old, err := k.Lease(k.ctx, 0)
+		old, err := k.Lease(k.ctx)
 		k.ok(err)
-		err = k.SwapLease(k.ctx, 0, old, new)
+		err = k.SwapLease(k.ctx, old, new)
 		if want != nil {
 			k.is(err, want)
 			new = old
 		} else {
 			k.ok(err)
 		}
-		have, err := k.Lease(k.ctx, 0)
+		have, err := k.Lease(k.ctx)
 		k.ok(err)
 		k.check(have == new, "the lease is %+v, want %+v", have, new)
 	}
@@ -159,51 +159,48 @@ func lease(k *kit) {
 	swap(sharedlog.Lease{Holder: a, Epoch: 1, Renewals: 9}, sharedlog.ErrLease)
 	swap(sharedlog.Lease{Holder: b, Epoch: 3}, nil)
 	stale := sharedlog.Lease{Holder: b, Epoch: 2}
-	k.is(k.SwapLease(k.ctx, 0, stale, sharedlog.Lease{Holder: a, Epoch: 4}), sharedlog.ErrSwap)
-	other, err := k.Lease(k.ctx, 1)
-	k.ok(err)
-	k.check(other == sharedlog.Lease{}, "the lease of another shard is %+v", other)
+	k.is(k.SwapLease(k.ctx, stale, sharedlog.Lease{Holder: a, Epoch: 4}), sharedlog.ErrSwap)
 }
 
 func newest(k *kit) {
-	head, err := sharedlog.Newest(k.ctx, k.Log, 0)
+	head, err := sharedlog.Newest(k.ctx, k.Log)
 	k.ok(err)
 	k.check(head == sharedlog.Position{}, "a log without segments ends with %v", head)
 	k.change()
-	k.ok(k.SwapLease(k.ctx, 0, sharedlog.Lease{}, sharedlog.Lease{Holder: sharedlog.Mover(), Epoch: 1, Renewals: 1}))
-	want, err := k.Head(k.ctx, 0)
+	k.ok(k.SwapLease(k.ctx, sharedlog.Lease{}, sharedlog.Lease{Holder: sharedlog.Mover(), Epoch: 1, Renewals: 1}))
+	want, err := k.Head(k.ctx)
 	k.ok(err)
-	head, err = sharedlog.Newest(k.ctx, k.Log, 0)
+	head, err = sharedlog.Newest(k.ctx, k.Log)
 	k.ok(err)
 	k.check(head == want, "the newest segment is %v, want %v", head, want)
-	lease, err := k.Lease(k.ctx, 0)
+	lease, err := k.Lease(k.ctx)
 	k.ok(err)
-	k.ok(k.SwapLease(k.ctx, 0, lease, lease.MovedFrom()))
-	lease, err = k.Lease(k.ctx, 0)
+	k.ok(k.SwapLease(k.ctx, lease, lease.MovedFrom()))
+	lease, err = k.Lease(k.ctx)
 	k.ok(err)
 	if !lease.Moved() {
 		k.Skip("the log goes on with the next one, where it was moved to")
 	}
-	_, err = sharedlog.Newest(k.ctx, k.Log, 0)
+	_, err = sharedlog.Newest(k.ctx, k.Log)
 	k.is(err, sharedlog.ErrMoved)
-	head, err = k.Head(k.ctx, 0)
+	head, err = k.Head(k.ctx)
 	k.ok(err)
 	k.check(head == want, "the last segment of a log that was moved is %v, want %v", head, want)
 }
 
 func leaseRace(k *kit) {
 	first := sharedlog.Lease{Holder: storage.NodeID{9}, Epoch: 1}
-	k.ok(k.SwapLease(k.ctx, 0, sharedlog.Lease{}, first))
+	k.ok(k.SwapLease(k.ctx, sharedlog.Lease{}, first))
 	results := make([]error, 8)
 	var group sync.WaitGroup
 	for i := range results {
 		l := k.connect()
 		group.Go(func() {
-			results[i] = l.SwapLease(k.ctx, 0, first, sharedlog.Lease{Holder: storage.NodeID{byte(i + 10)}, Epoch: 2})
+			results[i] = l.SwapLease(k.ctx, first, sharedlog.Lease{Holder: storage.NodeID{byte(i + 10)}, Epoch: 2})
 		})
 	}
 	group.Wait()
-	have, err := k.Lease(k.ctx, 0)
+	have, err := k.Lease(k.ctx)
 	k.ok(err)
 	won := 0
 	for i, err := range results {

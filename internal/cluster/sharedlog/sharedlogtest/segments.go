@@ -16,15 +16,15 @@ func segmentCases() []testcase {
 	return []testcase{
 		{"append", "Append adds a segment after the last one, and every connection sees it at once.", appendSegments},
 		{"append/conflict", "Append after another position than the last one fails with a conflict that has the last position, and changes nothing.", appendConflict},
-		{"append/shards", "Shards are independent of each other.", appendShards},
 		{"append/race", "If several connections append after one position, exactly one succeeds.", appendRace},
 		{"append/parts", "A segment of SegmentBytesMax is stored completely; a larger one fails with ErrTooLarge.", appendLarge},
 		{"append/memory", "The log keeps no reference to the bytes of a segment.", appendMemory},
 		{"append/lost answers", "However calls are canceled, Commit settles each segment: it is in the log exactly if Commit returns nil.", lostAnswers},
 		{"barrier", "Once a barrier is in the log, an earlier attempt to put another segment in its place can no longer succeed.", barrier},
-		{"wait", "Wait returns when the shard has a segment above a sequence, and when the context ends.", wait},
+		{"wait", "Wait returns when the log has a segment above a sequence, and when the context ends.", wait},
 		{"trim", "Trim drops the segments below a sequence, never the last one; reading from a dropped one fails with ErrTrimmed.", trim},
 		{"restore", "A log that has lost its end goes on after the position at which it is restored, if nothing else was appended.", restore},
+		{"restore/new", "A log that has nothing can be restored.", restoreNew},
 		{"context", "A call whose context has ended returns the context's error.", contextEnds},
 		{"closed", "After Close every method fails with ErrClosed; other connections work.", closedLog},
 	}
@@ -32,28 +32,28 @@ func segmentCases() []testcase {
 
 func appendSegments(k *kit) {
 	other := k.connect()
-	head, err := k.Head(k.ctx, 0)
+	head, err := k.Head(k.ctx)
 	k.ok(err)
-	k.check(head == sharedlog.Position{}, "the head of an empty shard is %s", head)
+	k.check(head == sharedlog.Position{}, "the head of an empty log is %s", head)
 	all := k.append(3)
-	head, err = other.Head(k.ctx, 0)
+	head, err = other.Head(k.ctx)
 	k.ok(err)
 	k.check(head == all[3], "another connection has the head %s, want %s", head, all[3])
 	for from := uint64(0); from <= 5; from++ {
-		rows, err := read(k.ctx, other, 0, from)
+		rows, err := read(k.ctx, other, from)
 		k.ok(err)
 		first := max(from, 1)
 		k.check(len(rows) == max(0, 4-int(first)), "reading from %d yields %d segments", from, len(rows))
 		for i, r := range rows {
 			at := first + uint64(i)
-			k.check(r.Position == all[at] && bytes.Equal(r.Bytes, record(0, all[at-1], 1).Bytes), "segment %d is %s, want %s", i, r.Position, all[at])
+			k.check(r.Position == all[at] && bytes.Equal(r.Bytes, record(all[at-1], 1).Bytes), "segment %d is %s, want %s", i, r.Position, all[at])
 		}
 	}
-	for range k.Read(k.ctx, 0, 1) {
+	for range k.Read(k.ctx, 1) {
 		break
 	}
 	n := 0
-	for v, err := range sharedlog.Segments(k.ctx, other, 0, all[1], 0) {
+	for v, err := range sharedlog.Segments(k.ctx, other, all[1], 0) {
 		k.ok(err)
 		n++
 		k.check(v.Segment.Writer == storage.NodeID{1}, "the writer is %s", v.Segment.Writer)
@@ -64,27 +64,15 @@ func appendSegments(k *kit) {
 func appendConflict(k *kit) {
 	all := k.append(2)
 	for _, after := range []sharedlog.Position{{}, all[1], {Sequence: 2, Hash: storage.Hash{1}}, {Sequence: 3}, {Sequence: 9, Hash: all[2].Hash}} {
-		k.conflict(k.Append(k.ctx, 0, after, record(0, after, 2), []sharedlog.SecretChange{secretChange("key", "a")}), all[2])
+		k.conflict(k.Append(k.ctx, after, record(after, 2), []sharedlog.SecretChange{secretChange("key", "a")}), all[2])
 	}
-	gap := record(0, sharedlog.Position{Sequence: 3}, 2) // a record that does not have the next sequence
-	k.conflict(k.Append(k.ctx, 0, all[2], gap, nil), all[2])
-	rows, err := read(k.ctx, k.Log, 0, 1)
+	gap := record(sharedlog.Position{Sequence: 3}, 2) // a record that does not have the next sequence
+	k.conflict(k.Append(k.ctx, all[2], gap, nil), all[2])
+	rows, err := read(k.ctx, k.Log, 1)
 	k.ok(err)
-	k.check(len(rows) == 2, "the shard has %d segments, want 2", len(rows))
+	k.check(len(rows) == 2, "the log has %d segments, want 2", len(rows))
 	_, err = k.Secret(k.ctx, secretKey("key"), digest("a"))
 	k.is(err, sharedlog.ErrNoSecret)
-}
-
-func appendShards(k *kit) {
-	k.append(2)
-	r := record(7, sharedlog.Position{}, 1)
-	k.ok(k.Append(k.ctx, 7, sharedlog.Position{}, r, nil))
-	head, err := k.Head(k.ctx, 7)
-	k.ok(err)
-	k.check(head == r.Position, "the head of the other shard is %s", head)
-	rows, err := read(k.ctx, k.Log, 0, 1)
-	k.ok(err)
-	k.check(len(rows) == 2, "shard 0 has %d segments, want 2", len(rows))
 }
 
 func appendRace(k *kit) {
@@ -98,9 +86,9 @@ func appendRace(k *kit) {
 	for w, l := range logs {
 		group.Go(func() {
 			for won[w] < each {
-				head, err := l.Head(k.ctx, 0)
+				head, err := l.Head(k.ctx)
 				if err == nil {
-					err = l.Append(k.ctx, 0, head, record(0, head, byte(w+1)), nil)
+					err = l.Append(k.ctx, head, record(head, byte(w+1)), nil)
 				}
 				var c *sharedlog.ConflictError
 				if err == nil {
@@ -115,7 +103,7 @@ func appendRace(k *kit) {
 	group.Wait()
 	found := make([]int, writers)
 	n := 0
-	for v, err := range sharedlog.Segments(k.ctx, k.Log, 0, sharedlog.Position{}, 0) {
+	for v, err := range sharedlog.Segments(k.ctx, k.Log, sharedlog.Position{}, 0) {
 		k.ok(err)
 		n++
 		found[v.Segment.Writer[0]-1]++
@@ -134,26 +122,26 @@ func appendLarge(k *kit) {
 			b[i] = byte(i >> 3)
 		}
 		r := bytesRecord(after, b)
-		k.ok(k.Append(k.ctx, 0, after, r, nil))
-		rows, err := read(k.ctx, k.Log, 0, r.Sequence)
+		k.ok(k.Append(k.ctx, after, r, nil))
+		rows, err := read(k.ctx, k.Log, r.Sequence)
 		k.ok(err)
 		k.check(len(rows) == 1 && rows[0].Position == r.Position && bytes.Equal(rows[0].Bytes, b), "a segment of %d bytes is not read as it was appended", size)
 		after = r.Position
 	}
-	k.is(k.Append(k.ctx, 0, after, bytesRecord(after, make([]byte, sharedlog.SegmentBytesMax+1)), nil), storage.ErrTooLarge)
-	head, err := k.Head(k.ctx, 0)
+	k.is(k.Append(k.ctx, after, bytesRecord(after, make([]byte, sharedlog.SegmentBytesMax+1)), nil), storage.ErrTooLarge)
+	head, err := k.Head(k.ctx)
 	k.ok(err)
 	k.check(head == after, "the head moved to %s", head)
 }
 
 func appendMemory(k *kit) {
 	c := secretChange("key", "a")
-	r := record(0, sharedlog.Position{}, 1)
+	r := record(sharedlog.Position{}, 1)
 	want := bytes.Clone(r.Bytes)
-	k.ok(k.Append(k.ctx, 0, sharedlog.Position{}, r, []sharedlog.SecretChange{c}))
+	k.ok(k.Append(k.ctx, sharedlog.Position{}, r, []sharedlog.SecretChange{c}))
 	r.Bytes[20]++
 	c.Body[0]++
-	rows, err := read(k.ctx, k.Log, 0, 1)
+	rows, err := read(k.ctx, k.Log, 1)
 	k.ok(err)
 	k.check(bytes.Equal(rows[0].Bytes, want), "the segment changed with the memory of the caller")
 	body, err := k.Secret(k.ctx, c.SecretKey, c.Digest)
@@ -182,17 +170,17 @@ func lostAnswers(k *kit) {
 		made[w] = map[storage.Hash]bool{}
 		group.Go(func() {
 			for range each {
-				head, err := l.Head(k.ctx, 0)
+				head, err := l.Head(k.ctx)
 				if err != nil {
 					k.Errorf("head: %v", err)
 					return
 				}
-				r := record(0, head, byte(w+1))
+				r := record(head, byte(w+1))
 				canceled, cancel := context.WithTimeout(k.ctx, pause())
-				err = l.Append(canceled, 0, head, r, nil)
+				err = l.Append(canceled, head, r, nil)
 				cancel()
 				if err != nil { // the outcome may be open
-					err = sharedlog.Commit(k.ctx, l, 0, head, r, nil)
+					err = sharedlog.Commit(k.ctx, l, head, r, nil)
 				}
 				var c *sharedlog.ConflictError
 				if err == nil {
@@ -210,7 +198,7 @@ func lostAnswers(k *kit) {
 		all += len(made[w])
 	}
 	n := 0
-	for v, err := range sharedlog.Segments(k.ctx, k.Log, 0, sharedlog.Position{}, 0) {
+	for v, err := range sharedlog.Segments(k.ctx, k.Log, sharedlog.Position{}, 0) {
 		k.ok(err)
 		n++
 		k.check(made[v.Segment.Writer[0]-1][v.Hash], "segment %d is in the log, but Commit returned a conflict", v.Sequence)
@@ -220,31 +208,31 @@ func lostAnswers(k *kit) {
 
 func barrier(k *kit) {
 	all := k.append(1)
-	paused := record(0, all[1], 1) // a segment whose append does not reach the log for a while
+	paused := record(all[1], 1) // a segment whose append does not reach the log for a while
 	other := k.connect()
 	b := sharedlog.Segment{Sequence: 2, Previous: all[1].Hash, Epoch: 1, Writer: storage.NodeID{2}}
 	r, err := b.Record()
 	k.ok(err)
-	k.ok(sharedlog.Commit(k.ctx, other, 0, all[1], r, nil))
-	k.conflict(k.Append(k.ctx, 0, all[1], paused, nil), r.Position)
-	k.conflict(sharedlog.Commit(k.ctx, k.Log, 0, all[1], paused, nil), r.Position)
-	k.ok(sharedlog.Commit(k.ctx, other, 0, all[1], r, nil)) // again, as after a lost answer
-	next := record(0, r.Position, 2)
-	k.ok(k.Append(k.ctx, 0, r.Position, next, nil))
-	k.ok(sharedlog.Commit(k.ctx, other, 0, all[1], r, nil)) // although another one follows
-	k.conflict(sharedlog.Commit(k.ctx, k.Log, 0, all[1], paused, nil), next.Position)
+	k.ok(sharedlog.Commit(k.ctx, other, all[1], r, nil))
+	k.conflict(k.Append(k.ctx, all[1], paused, nil), r.Position)
+	k.conflict(sharedlog.Commit(k.ctx, k.Log, all[1], paused, nil), r.Position)
+	k.ok(sharedlog.Commit(k.ctx, other, all[1], r, nil)) // again, as after a lost answer
+	next := record(r.Position, 2)
+	k.ok(k.Append(k.ctx, r.Position, next, nil))
+	k.ok(sharedlog.Commit(k.ctx, other, all[1], r, nil)) // although another one follows
+	k.conflict(sharedlog.Commit(k.ctx, k.Log, all[1], paused, nil), next.Position)
 }
 
 func wait(k *kit) {
 	all := k.append(2)
-	k.ok(k.Wait(k.ctx, 0, 0))
-	k.ok(k.Wait(k.ctx, 0, 1))
+	k.ok(k.Wait(k.ctx, 0))
+	k.ok(k.Wait(k.ctx, 1))
 	other := k.connect()
 	done := make(chan error, 1)
 	go func() {
 		for { // Wait may return early
-			err := other.Wait(k.ctx, 0, 2)
-			head, failed := other.Head(k.ctx, 0)
+			err := other.Wait(k.ctx, 2)
+			head, failed := other.Head(k.ctx)
 			if err != nil || failed != nil || head.Sequence > 2 {
 				done <- errors.Join(err, failed)
 				return
@@ -256,40 +244,40 @@ func wait(k *kit) {
 		k.Fatalf("Wait returned before there was a segment; error %v", err)
 	case <-time.After(20 * time.Millisecond):
 	}
-	k.ok(k.Append(k.ctx, 0, all[2], record(0, all[2], 1), nil))
+	k.ok(k.Append(k.ctx, all[2], record(all[2], 1), nil))
 	k.ok(<-done)
 	ending, cancel := context.WithTimeout(k.ctx, 20*time.Millisecond)
 	defer cancel()
 	var err error
 	for err == nil {
-		err = k.Wait(ending, 0, 3)
+		err = k.Wait(ending, 3)
 	}
 	k.is(err, context.DeadlineExceeded)
 }
 
 func trim(k *kit) {
 	all := k.append(5)
-	k.ok(k.Trim(k.ctx, 0, 0))
-	k.ok(k.Trim(k.ctx, 0, 3))
-	k.ok(k.Trim(k.ctx, 0, 2))
+	k.ok(k.Trim(k.ctx, 0))
+	k.ok(k.Trim(k.ctx, 3))
+	k.ok(k.Trim(k.ctx, 2))
 	for from, want := range map[uint64]int{3: 3, 4: 2, 5: 1, 6: 0} {
-		rows, err := read(k.ctx, k.Log, 0, from)
+		rows, err := read(k.ctx, k.Log, from)
 		k.ok(err)
 		k.check(len(rows) == want, "reading from %d yields %d segments, want %d", from, len(rows), want)
 	}
 	for _, from := range []uint64{0, 1, 2} {
-		_, err := read(k.ctx, k.Log, 0, from)
+		_, err := read(k.ctx, k.Log, from)
 		k.is(err, sharedlog.ErrTrimmed)
 	}
-	k.ok(k.Trim(k.ctx, 0, 99))
-	head, err := k.Head(k.ctx, 0)
+	k.ok(k.Trim(k.ctx, 99))
+	head, err := k.Head(k.ctx)
 	k.ok(err)
 	k.check(head == all[5], "the head is %s after trimming, want %s", head, all[5])
 	k.append(1)
-	rows, err := read(k.ctx, k.connect(), 0, 5)
+	rows, err := read(k.ctx, k.connect(), 5)
 	k.ok(err)
 	k.check(len(rows) == 2, "after trimming all but the last segment and appending one there are %d, want 2", len(rows))
-	for _, err := range sharedlog.Segments(k.ctx, k.Log, 0, all[1], 0) {
+	for _, err := range sharedlog.Segments(k.ctx, k.Log, all[1], 0) {
 		k.is(err, sharedlog.ErrTrimmed)
 	}
 }
@@ -298,15 +286,15 @@ func contextEnds(k *kit) {
 	all := k.append(2)
 	ended, cancel := context.WithCancel(k.ctx)
 	cancel()
-	k.is(k.Append(ended, 0, all[2], record(0, all[2], 1), nil), context.Canceled)
-	_, err := k.Head(ended, 0)
+	k.is(k.Append(ended, all[2], record(all[2], 1), nil), context.Canceled)
+	_, err := k.Head(ended)
 	k.is(err, context.Canceled)
-	_, err = read(ended, k.Log, 0, 1)
+	_, err = read(ended, k.Log, 1)
 	k.is(err, context.Canceled)
-	k.is(k.Wait(ended, 0, 2), context.Canceled)
+	k.is(k.Wait(ended, 2), context.Canceled)
 	running, cancel := context.WithCancel(k.ctx)
 	defer cancel()
-	for _, err = range k.Read(running, 0, 1) {
+	for _, err = range k.Read(running, 1) {
 		cancel()
 	}
 	k.is(err, context.Canceled)
@@ -319,7 +307,7 @@ func closedLog(k *kit) {
 	go func() {
 		var err error
 		for err == nil {
-			err = l.Wait(k.ctx, 0, 1)
+			err = l.Wait(k.ctx, 1)
 		}
 		waiting <- err
 	}()
@@ -329,24 +317,24 @@ func closedLog(k *kit) {
 	_, err := l.Cluster(k.ctx)
 	k.is(err, storage.ErrClosed)
 	k.is(l.SwapCluster(k.ctx, sharedlog.Cluster{}, sharedlog.Cluster{}), storage.ErrClosed)
-	_, err = l.Head(k.ctx, 0)
+	_, err = l.Head(k.ctx)
 	k.is(err, storage.ErrClosed)
-	k.is(l.Append(k.ctx, 0, sharedlog.Position{}, record(0, sharedlog.Position{}, 1), nil), storage.ErrClosed)
-	_, err = read(k.ctx, l, 0, 1)
+	k.is(l.Append(k.ctx, sharedlog.Position{}, record(sharedlog.Position{}, 1), nil), storage.ErrClosed)
+	_, err = read(k.ctx, l, 1)
 	k.is(err, storage.ErrClosed)
-	k.is(l.Trim(k.ctx, 0, 1), storage.ErrClosed)
+	k.is(l.Trim(k.ctx, 1), storage.ErrClosed)
 	_, err = l.Secret(k.ctx, secretKey("key"), digest("a"))
 	k.is(err, storage.ErrClosed)
-	_, err = l.Lease(k.ctx, 0)
+	_, err = l.Lease(k.ctx)
 	k.is(err, storage.ErrClosed)
-	k.is(l.SwapLease(k.ctx, 0, sharedlog.Lease{}, sharedlog.Lease{Holder: storage.NodeID{1}, Epoch: 1}), storage.ErrClosed)
+	k.is(l.SwapLease(k.ctx, sharedlog.Lease{}, sharedlog.Lease{Holder: storage.NodeID{1}, Epoch: 1}), storage.ErrClosed)
 	k.is(l.Register(k.ctx, sharedlog.Node{}), storage.ErrClosed)
 	k.is(l.Report(k.ctx, sharedlog.Node{}), storage.ErrClosed)
 	k.is(l.Forget(k.ctx, storage.NodeID{}), storage.ErrClosed)
 	_, _, err = l.Nodes(k.ctx)
 	k.is(err, storage.ErrClosed)
-	k.is(l.PutSnapshot(k.ctx, 0, sharedlog.Position{}, parts()), storage.ErrClosed)
-	_, _, err = l.Snapshot(k.ctx, 0)
+	k.is(l.PutSnapshot(k.ctx, sharedlog.Position{}, parts()), storage.ErrClosed)
+	_, _, err = l.Snapshot(k.ctx)
 	k.is(err, storage.ErrClosed)
 	k.append(1)
 }

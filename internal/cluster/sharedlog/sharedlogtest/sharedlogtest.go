@@ -24,7 +24,7 @@ type Opener func() (sharedlog.Log, error)
 // only if the log implements it.
 type Corrupter interface {
 	// Corrupt replaces the stored bytes of a segment by what change makes of them.
-	Corrupt(shard sharedlog.Shard, sequence uint64, change func([]byte) []byte)
+	Corrupt(sequence uint64, change func([]byte) []byte)
 }
 
 // Run runs the suite. For each case it calls newOpener, which returns an Opener for
@@ -123,8 +123,8 @@ func (k *kit) check(ok bool, format string, args ...any) {
 }
 
 // record returns a barrier of a writer as a record that follows a position.
-func record(shard sharedlog.Shard, after sharedlog.Position, writer byte) sharedlog.Record {
-	s := sharedlog.Segment{Shard: shard, Sequence: after.Sequence + 1, Previous: after.Hash, Writer: storage.NodeID{writer}}
+func record(after sharedlog.Position, writer byte) sharedlog.Record {
+	s := sharedlog.Segment{Sequence: after.Sequence + 1, Previous: after.Hash, Writer: storage.NodeID{writer}}
 	r, err := s.Record()
 	if err != nil {
 		panic(err) // a barrier is small
@@ -137,25 +137,25 @@ func bytesRecord(after sharedlog.Position, b []byte) sharedlog.Record {
 	return sharedlog.Record{Position: sharedlog.Position{Sequence: after.Sequence + 1, Hash: sha256.Sum256(b)}, Bytes: b}
 }
 
-// append appends barriers to shard 0, and returns the positions after each of them.
+// append appends barriers, and returns the positions after each of them.
 // The first one is that before.
 func (k *kit) append(n int) []sharedlog.Position {
 	k.Helper()
-	head, err := k.Head(k.ctx, 0)
+	head, err := k.Head(k.ctx)
 	k.ok(err)
 	all := []sharedlog.Position{head}
 	for range n {
-		r := record(0, head, 1)
-		k.ok(k.Append(k.ctx, 0, head, r, nil))
+		r := record(head, 1)
+		k.ok(k.Append(k.ctx, head, r, nil))
 		head = r.Position
 		all = append(all, head)
 	}
 	return all
 }
 
-// read returns the segments of a shard from a sequence on.
-func read(ctx context.Context, l sharedlog.Log, shard sharedlog.Shard, from uint64) (all []sharedlog.Record, err error) {
-	for r, err := range l.Read(ctx, shard, from) {
+// read returns the segments from a sequence on.
+func read(ctx context.Context, l sharedlog.Log, from uint64) (all []sharedlog.Record, err error) {
+	for r, err := range l.Read(ctx, from) {
 		if err != nil {
 			return all, err
 		}

@@ -31,7 +31,7 @@ func parts(all ...[]byte) iter.Seq2[[]byte, error] {
 // snapshot requires that the newest snapshot is at a position and has parts.
 func (k *kit) snapshot(l sharedlog.Log, at sharedlog.Position, want ...[]byte) {
 	k.Helper()
-	have, seq, err := l.Snapshot(k.ctx, 0)
+	have, seq, err := l.Snapshot(k.ctx)
 	k.ok(err)
 	k.check(have == at, "the snapshot is at %s, want %s", have, at)
 	var all [][]byte
@@ -46,22 +46,20 @@ func (k *kit) snapshot(l sharedlog.Log, at sharedlog.Position, want ...[]byte) {
 }
 
 func snapshots(k *kit) {
-	_, _, err := k.Snapshot(k.ctx, 0)
+	_, _, err := k.Snapshot(k.ctx)
 	k.is(err, sharedlog.ErrNoSnapshot)
 	full := bytes.Repeat([]byte{7}, sharedlog.PartBytesMax)
 	two, five := sharedlog.Position{Sequence: 2, Hash: storage.Hash{2}}, sharedlog.Position{Sequence: 5, Hash: storage.Hash{5}}
-	k.ok(k.PutSnapshot(k.ctx, 0, two, parts([]byte("a"), nil, full)))
+	k.ok(k.PutSnapshot(k.ctx, two, parts([]byte("a"), nil, full)))
 	k.snapshot(k.connect(), two, []byte("a"), nil, full)
-	k.ok(k.PutSnapshot(k.ctx, 0, five, parts([]byte("new"))))
+	k.ok(k.PutSnapshot(k.ctx, five, parts([]byte("new"))))
 	k.snapshot(k.Log, five, []byte("new"))
-	k.ok(k.PutSnapshot(k.ctx, 0, two, parts([]byte("old"))))
-	k.ok(k.PutSnapshot(k.ctx, 0, five, parts([]byte("again"))))
+	k.ok(k.PutSnapshot(k.ctx, two, parts([]byte("old"))))
+	k.ok(k.PutSnapshot(k.ctx, five, parts([]byte("again"))))
 	k.snapshot(k.Log, five, []byte("new"))
-	_, _, err = k.Snapshot(k.ctx, 1)
-	k.is(err, sharedlog.ErrNoSnapshot)
-	k.is(k.PutSnapshot(k.ctx, 0, sharedlog.Position{Sequence: 6}, parts(make([]byte, sharedlog.PartBytesMax+1))), storage.ErrTooLarge)
+	k.is(k.PutSnapshot(k.ctx, sharedlog.Position{Sequence: 6}, parts(make([]byte, sharedlog.PartBytesMax+1))), storage.ErrTooLarge)
 	k.snapshot(k.Log, five, []byte("new"))
-	_, seq, err := k.Snapshot(k.ctx, 0)
+	_, seq, err := k.Snapshot(k.ctx)
 	k.ok(err)
 	for range seq {
 		break
@@ -79,10 +77,10 @@ func snapshotMany(k *kit) {
 		return sharedlog.Position{Sequence: uint64(n), Hash: storage.Hash{byte(n)}}
 	}
 	for _, n := range []int{1, 15, 16, 17, 32, 50} {
-		k.ok(k.PutSnapshot(k.ctx, 0, at(n), parts(numbered(n)...)))
+		k.ok(k.PutSnapshot(k.ctx, at(n), parts(numbered(n)...)))
 		k.snapshot(k.Log, at(n), numbered(n)...)
 	}
-	_, seq, err := k.Snapshot(k.ctx, 0)
+	_, seq, err := k.Snapshot(k.ctx)
 	k.ok(err)
 	read := 0
 	for _, err = range seq {
@@ -90,7 +88,7 @@ func snapshotMany(k *kit) {
 			break
 		}
 		if read++; read == 1 {
-			k.ok(k.PutSnapshot(k.ctx, 0, at(51), parts([]byte("new"))))
+			k.ok(k.PutSnapshot(k.ctx, at(51), parts([]byte("new"))))
 		}
 	}
 	k.check(read == 50 && err == nil || errors.Is(err, sharedlog.ErrNoSnapshot), "a snapshot that was replaced ends after %d of 50 parts with error %v, want all or %v", read, err, sharedlog.ErrNoSnapshot)
@@ -101,10 +99,10 @@ func snapshotCut(k *kit) {
 	failure := errors.New("cut")
 	one := sharedlog.Position{Sequence: 1}
 	cut := func(yield func([]byte, error) bool) { _ = yield([]byte("a"), nil) && yield(nil, failure) }
-	k.is(k.PutSnapshot(k.ctx, 0, one, cut), failure)
-	_, _, err := k.Snapshot(k.ctx, 0)
+	k.is(k.PutSnapshot(k.ctx, one, cut), failure)
+	_, _, err := k.Snapshot(k.ctx)
 	k.is(err, sharedlog.ErrNoSnapshot)
-	k.ok(k.PutSnapshot(k.ctx, 0, one, parts([]byte("b"))))
-	k.is(k.PutSnapshot(k.ctx, 0, sharedlog.Position{Sequence: 2}, cut), failure)
+	k.ok(k.PutSnapshot(k.ctx, one, parts([]byte("b"))))
+	k.is(k.PutSnapshot(k.ctx, sharedlog.Position{Sequence: 2}, cut), failure)
 	k.snapshot(k.Log, one, []byte("b"))
 }

@@ -53,7 +53,7 @@ func (open Open) Demoted(t *testing.T, d Demoted) {
 		}
 		r, err := s.Record()
 		if err == nil {
-			err = direct.Append(t.Context(), 0, after, r, secrets)
+			err = direct.Append(t.Context(), after, r, secrets)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -65,12 +65,12 @@ func (open Open) Demoted(t *testing.T, d Demoted) {
 		var n int
 		return d.Replica.QueryRow("select count(*) from ostiary_log").Scan(&n) == nil && n == 1
 	})
-	if head, err := l.Head(t.Context(), 0); err != nil || head != all[0].Position {
+	if head, err := l.Head(t.Context()); err != nil || head != all[0].Position {
 		t.Fatalf("the head is %s, error %v, expected %s", head, err, all[0].Position)
 	}
 	d.Hold()
 	write(secret)
-	if err := direct.SwapLease(t.Context(), 0, sharedlog.Lease{}, sharedlog.Lease{Holder: storage.NodeID{1}, Epoch: 1}); err != nil {
+	if err := direct.SwapLease(t.Context(), sharedlog.Lease{}, sharedlog.Lease{Holder: storage.NodeID{1}, Epoch: 1}); err != nil {
 		t.Fatal(err)
 	}
 
@@ -79,12 +79,12 @@ func (open Open) Demoted(t *testing.T, d Demoted) {
 	way.To(d.At)
 	for range 3 { // a broken connection is noticed first
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		if head, err := l.Head(ctx, 0); err == nil {
+		if head, err := l.Head(ctx); err == nil {
 			t.Errorf("the head of a late replica is %s, the log has %s", head, all[1].Position)
 		} else {
 			t.Log("head:", err)
 		}
-		if lease, err := l.Lease(ctx, 0); err == nil {
+		if lease, err := l.Lease(ctx); err == nil {
 			t.Errorf("a late replica answers the lease %+v", lease)
 		}
 		if _, err := l.Secret(ctx, key, secret.Digest); err == nil || strings.Contains(err.Error(), sharedlog.ErrNoSecret.Error()) {
@@ -104,10 +104,10 @@ func (open Open) Demoted(t *testing.T, d Demoted) {
 	defer both.Close()
 	way.To(primary)
 	wait.Until(t, "the log is that of the primary again", func() bool {
-		head, err := l.Head(t.Context(), 0)
+		head, err := l.Head(t.Context())
 		return err == nil && head == all[1].Position
 	})
-	if head, err := both.Head(t.Context(), 0); err != nil || head != all[1].Position {
+	if head, err := both.Head(t.Context()); err != nil || head != all[1].Position {
 		t.Errorf("several hosts: the head is %s, error %v, expected %s", head, err, all[1].Position)
 	}
 }

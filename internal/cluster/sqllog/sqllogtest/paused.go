@@ -23,24 +23,24 @@ func Paused(t *testing.T, l sharedlog.Log, pause, resume func()) {
 	defer resume()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	if _, err := l.Head(ctx, 0); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := l.Head(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("head: error %v, expected that of the context", err)
 	}
 	ctx, cancel = context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	if err := sharedlog.Commit(ctx, l, 0, sharedlog.Position{}, r, nil); !errors.Is(err, storage.ErrUncertain) {
+	if err := sharedlog.Commit(ctx, l, sharedlog.Position{}, r, nil); !errors.Is(err, storage.ErrUncertain) {
 		t.Errorf("append: error %v, expected storage.ErrUncertain", err)
 	}
 	ctx, cancel = context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	if err := l.PutSnapshot(ctx, 0, r.Position, func(yield func([]byte, error) bool) { yield([]byte{1}, nil) }); !errors.Is(err, context.DeadlineExceeded) {
+	if err := l.PutSnapshot(ctx, r.Position, func(yield func([]byte, error) bool) { yield([]byte{1}, nil) }); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("snapshot: error %v, expected that of the context", err)
 	}
 	resume()
-	if err := sharedlog.Commit(t.Context(), l, 0, sharedlog.Position{}, r, nil); err != nil {
+	if err := sharedlog.Commit(t.Context(), l, sharedlog.Position{}, r, nil); err != nil {
 		t.Errorf("append after the pause: %v", err)
 	}
-	if head, err := l.Head(t.Context(), 0); err != nil || head != r.Position {
+	if head, err := l.Head(t.Context()); err != nil || head != r.Position {
 		t.Errorf("after the pause the head is %s, error %v, expected %s", head, err, r.Position)
 	}
 }

@@ -76,14 +76,14 @@ func (open Open) UsedUp(t *testing.T, url string, db *sql.DB, text string) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if _, err := l.Head(t.Context(), 0); err != nil {
+	if _, err := l.Head(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for err == nil { // until the server refuses
 		_, err = db.Conn(t.Context())
 	}
 	open.Refuses(t, url, text)
-	if _, err := l.Head(t.Context(), 0); err != nil {
+	if _, err := l.Head(t.Context()); err != nil {
 		t.Errorf("a log that was open before: %v", err)
 	}
 }

@@ -55,7 +55,7 @@ func (open Open) Replica(t *testing.T, r Replicated) {
 			}
 		}
 	}
-	if err := l.PutSnapshot(t.Context(), 0, k.all[2].Position, parts); err != nil {
+	if err := l.PutSnapshot(t.Context(), k.all[2].Position, parts); err != nil {
 		t.Fatal(err)
 	}
 
@@ -134,7 +134,7 @@ func (k *replicaKit) append(body []byte) {
 		after = k.all[n-1].Position
 	}
 	r := sharedlog.Record{Position: sharedlog.Position{Sequence: after.Sequence + 1, Hash: storage.Hash{byte(after.Sequence + 1)}}, Bytes: body}
-	if err := k.l.Append(k.t.Context(), 0, after, r, nil); err != nil {
+	if err := k.l.Append(k.t.Context(), after, r, nil); err != nil {
 		k.t.Fatal(err)
 	}
 	k.all = append(k.all, r)
@@ -152,7 +152,7 @@ func (k *replicaKit) exec(statement string, arguments ...any) {
 func (k *replicaKit) reads() {
 	k.t.Helper()
 	n := 0
-	for r, err := range k.l.Read(k.t.Context(), 0, 1) {
+	for r, err := range k.l.Read(k.t.Context(), 1) {
 		if err != nil {
 			k.t.Fatal(err)
 		}
@@ -169,7 +169,7 @@ func (k *replicaKit) reads() {
 // readsSnapshot requires that the snapshot has parts.
 func (k *replicaKit) readsSnapshot(want [][]byte) {
 	k.t.Helper()
-	_, parts, err := k.l.Snapshot(k.t.Context(), 0)
+	_, parts, err := k.l.Snapshot(k.t.Context())
 	if err != nil {
 		k.t.Fatal(err)
 	}

@@ -38,12 +38,12 @@ type connection struct {
 }
 
 // Corrupt implements sharedlogtest.Corrupter, for segments of one part.
-func (c *connection) Corrupt(shard sharedlog.Shard, sequence uint64, change func([]byte) []byte) {
+func (c *connection) Corrupt(sequence uint64, change func([]byte) []byte) {
 	p := c.placeholders
 	var b []byte
-	err := c.db.QueryRow("select bytes from ostiary_log where shard = "+p[0]+" and sequence = "+p[1], int64(shard), int64(sequence)).Scan(&b)
+	err := c.db.QueryRow("select bytes from ostiary_log where shard = 0 and sequence = "+p[0], int64(sequence)).Scan(&b)
 	if err == nil {
-		_, err = c.db.Exec("update ostiary_log set bytes = "+p[0]+" where shard = "+p[1]+" and sequence = "+p[2], change(b), int64(shard), int64(sequence))
+		_, err = c.db.Exec("update ostiary_log set bytes = "+p[0]+" where shard = 0 and sequence = "+p[1], change(b), int64(sequence))
 	}
 	if err != nil {
 		c.t.Error(err)

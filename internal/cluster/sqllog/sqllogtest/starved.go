@@ -40,16 +40,16 @@ func Starved(t *testing.T, l sharedlog.Log, db *sql.DB, lock ...string) {
 	wait.Until(t, "the connections are used up", func() bool {
 		short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 		defer cancel()
-		_, err := l.Head(short, 0)
+		_, err := l.Head(short)
 		return err != nil
 	})
 	var lease sharedlog.Lease
 	for n := range uint64(3) {
 		next := sharedlog.Lease{Holder: storage.NodeID{1}, Epoch: 1, Renewals: n + 1}
 		bound, cancel := context.WithTimeout(ctx, time.Minute)
-		err := l.SwapLease(bound, 0, lease, next)
+		err := l.SwapLease(bound, lease, next)
 		if err == nil {
-			lease, err = l.Lease(bound, 0)
+			lease, err = l.Lease(bound)
 		}
 		cancel()
 		if err != nil || lease != next {
@@ -77,7 +77,7 @@ func (open Open) Far(t *testing.T, url string) {
 	wait.Until(t, "the lease is renewed", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer cancel()
-		err := l.SwapLease(ctx, 0, lease, sharedlog.Lease{Holder: storage.NodeID{1}, Epoch: 1, Renewals: 1})
+		err := l.SwapLease(ctx, lease, sharedlog.Lease{Holder: storage.NodeID{1}, Epoch: 1, Renewals: 1})
 		return err == nil || errors.Is(err, sharedlog.ErrSwap) // an attempt before has made it
 	})
 }

@@ -30,11 +30,11 @@ func (open Open) Undone(t *testing.T, address string, refuse Refuse) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	var cluster sharedlog.Cluster
-	useAll(t, l, 1, &cluster) // statements are prepared
+	var have left
+	useAll(t, l, 1, &have) // statements are prepared
 	for n := 1; ; n++ {
 		end := p.count(n)
-		useAll(t, l, n+1, &cluster)
+		useAll(t, l, n+1, &have)
 		seen := end()
 		if len(seen) < n && n < statementsLeast {
 			t.Fatalf("%d statements, expected more: %q", len(seen), seen)
@@ -70,8 +70,7 @@ func (open Open) UndoneOpen(t *testing.T, database func() string, refuse Refuse,
 		if l, err = open(t.Context(), address); err != nil {
 			t.Fatalf("after statement %d: %v", n, err)
 		}
-		var cluster sharedlog.Cluster
-		useAll(t, l, 1, &cluster)
+		useAll(t, l, 1, &left{})
 		l.Close()
 		if len(seen) < n {
 			return
@@ -79,9 +78,16 @@ func (open Open) UndoneOpen(t *testing.T, database func() string, refuse Refuse,
 	}
 }
 
-// useAll calls the methods of a log with a shard, a node and a store of its own, and
-// requires that each change was made once.
-func useAll(t *testing.T, l sharedlog.Log, n int, cluster *sharedlog.Cluster) {
+// left is what useAll has left in a log.
+type left struct {
+	cluster sharedlog.Cluster
+	at      sharedlog.Position
+	lease   sharedlog.Lease
+}
+
+// useAll calls the methods of a log with a node and a store of its own, and requires that
+// each change was made once.
+func useAll(t *testing.T, l sharedlog.Log, n int, have *left) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -91,16 +97,15 @@ func useAll(t *testing.T, l sharedlog.Log, n int, cluster *sharedlog.Cluster) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	shard := sharedlog.Shard(n)
 	id := func(k byte) (b [16]byte) {
 		binary.BigEndian.PutUint32(b[:], uint32(n))
 		b[15] = k
 		return b
 	}
-	next := *cluster
-	next.ID, next.Epoch = sharedlog.ClusterID{1}, cluster.Epoch+1
-	ok("SwapCluster", l.SwapCluster(ctx, *cluster, next))
-	*cluster = next
+	next := have.cluster
+	next.ID, next.Epoch = sharedlog.ClusterID{1}, next.Epoch+1
+	ok("SwapCluster", l.SwapCluster(ctx, have.cluster, next))
+	have.cluster = next
 	if have, err := l.Cluster(ctx); err != nil || have != next {
 		t.Errorf("the cluster is %+v, error %v", have, err)
 	}
@@ -110,25 +115,25 @@ func useAll(t *testing.T, l sharedlog.Log, n int, cluster *sharedlog.Cluster) {
 	}
 	large := bytes.Repeat([]byte{byte(n)}, sharedlog.PartBytesMax+1)
 	var records []sharedlog.Record
-	var at sharedlog.Position
+	at := have.at
 	for _, a := range []struct {
 		body    []byte
 		secrets []sharedlog.SecretChange
 	}{{[]byte("first"), nil}, {[]byte("second"), secret("old")}, {large, secret("new")}} {
 		r := sharedlog.Record{Position: sharedlog.Position{Sequence: at.Sequence + 1, Hash: sha256.Sum256(fmt.Append(a.body[:5:5], n, at.Sequence))}, Bytes: a.body}
-		ok("Append", l.Append(ctx, shard, at, r, a.secrets))
+		ok("Append", l.Append(ctx, at, r, a.secrets))
 		var conflict *sharedlog.ConflictError
-		if err := l.Append(ctx, shard, at, r, a.secrets); !errors.As(err, &conflict) || conflict.Head != r.Position {
+		if err := l.Append(ctx, at, r, a.secrets); !errors.As(err, &conflict) || conflict.Head != r.Position {
 			t.Errorf("the same append: error %v, expected a conflict with %s", err, r.Position)
 		}
 		at = r.Position
 		records = append(records, r)
 	}
-	if head, err := l.Head(ctx, shard); err != nil || head != at {
+	if head, err := l.Head(ctx); err != nil || head != at {
 		t.Errorf("the head is %s, error %v, expected %s", head, err, at)
 	}
 	read := 0
-	for r, err := range l.Read(ctx, shard, 1) {
+	for r, err := range l.Read(ctx, have.at.Sequence+1) {
 		if err != nil || read >= len(records) || r.Position != records[read].Position || !bytes.Equal(r.Bytes, records[read].Bytes) {
 			t.Errorf("segment %d is %s, error %v", read+1, r.Position, err)
 		}
@@ -140,16 +145,16 @@ func useAll(t *testing.T, l sharedlog.Log, n int, cluster *sharedlog.Cluster) {
 	if body, err := l.Secret(ctx, key, sha256.Sum256([]byte("new"))); err != nil || string(body) != "new" {
 		t.Errorf("the secret is %q, error %v", body, err)
 	}
-	var lease sharedlog.Lease
-	for epoch := range uint64(2) {
-		next := sharedlog.Lease{Holder: id(2), Epoch: epoch + 1}
-		ok("SwapLease", l.SwapLease(ctx, shard, lease, next))
-		if err := l.SwapLease(ctx, shard, lease, next); !errors.Is(err, sharedlog.ErrSwap) {
+	lease := have.lease
+	for range 2 {
+		next := sharedlog.Lease{Holder: id(2), Epoch: lease.Epoch + 1}
+		ok("SwapLease", l.SwapLease(ctx, lease, next))
+		if err := l.SwapLease(ctx, lease, next); !errors.Is(err, sharedlog.ErrSwap) {
 			t.Errorf("the same swap of a lease: error %v", err)
 		}
 		lease = next
 	}
-	if have, err := l.Lease(ctx, shard); err != nil || have != lease {
+	if have, err := l.Lease(ctx); err != nil || have != lease {
 		t.Errorf("the lease is %+v, error %v", have, err)
 	}
 	node := sharedlog.Node{ID: id(3), Start: 1, Address: "here"}
@@ -165,8 +170,8 @@ func useAll(t *testing.T, l sharedlog.Log, n int, cluster *sharedlog.Cluster) {
 		parts := func(yield func([]byte, error) bool) {
 			_ = yield([]byte{byte(number)}, nil) && yield([]byte{byte(number), 2}, nil)
 		}
-		ok("PutSnapshot", l.PutSnapshot(ctx, shard, records[number].Position, parts))
-		at, have, err := l.Snapshot(ctx, shard)
+		ok("PutSnapshot", l.PutSnapshot(ctx, records[number].Position, parts))
+		at, have, err := l.Snapshot(ctx)
 		var all [][]byte
 		if err == nil {
 			for p, partErr := range have {
@@ -177,15 +182,16 @@ func useAll(t *testing.T, l sharedlog.Log, n int, cluster *sharedlog.Cluster) {
 			t.Errorf("the snapshot at %s is %v, error %v", at, all, err)
 		}
 	}
-	ok("Trim", l.Trim(ctx, shard, 3))
-	restored := sharedlog.Position{Sequence: 9, Hash: storage.Hash{9}}
-	ok("Restore", l.(sharedlog.Restorer).Restore(ctx, shard, at, restored, secret("restored")))
-	if head, err := l.Head(ctx, shard); err != nil || head != restored {
+	ok("Trim", l.Trim(ctx, at.Sequence))
+	restored := sharedlog.Position{Sequence: at.Sequence + 6, Hash: sha256.Sum256(fmt.Append(nil, n, "restored"))}
+	ok("Restore", l.(sharedlog.Restorer).Restore(ctx, at, restored, secret("restored")))
+	if head, err := l.Head(ctx); err != nil || head != restored {
 		t.Errorf("the head is %s, error %v, expected %s", head, err, restored)
 	}
 	if body, err := l.Secret(ctx, key, sha256.Sum256([]byte("restored"))); err != nil || string(body) != "restored" {
 		t.Errorf("the restored secret is %q, error %v", body, err)
 	}
+	have.at, have.lease = restored, lease
 }
 
 // Refuse carries what a client sends to a server. It calls statement with the text of each

@@ -125,11 +125,11 @@ func (m *measurement) one(ctx context.Context) error {
 
 // last returns the last segment of the log.
 func (m *measurement) last(ctx context.Context) (sharedlog.Record, error) {
-	head, err := m.log.Head(ctx, 0)
+	head, err := m.log.Head(ctx)
 	if err != nil {
 		return sharedlog.Record{}, err
 	}
-	for r, err := range m.log.Read(ctx, 0, head.Sequence) {
+	for r, err := range m.log.Read(ctx, head.Sequence) {
 		return r, err
 	}
 	return sharedlog.Record{}, fmt.Errorf("segment %d is missing", head.Sequence)
@@ -177,7 +177,7 @@ func (m *measurement) many(ctx context.Context, cell string, clients, each int) 
 	for round := range rounds {
 		m.Progress(m.title(cell), round, rounds)
 		count.Store(int64(m.loaded))
-		before, err := m.log.Head(ctx, 0)
+		before, err := m.log.Head(ctx)
 		if err != nil {
 			return err
 		}
@@ -192,7 +192,7 @@ func (m *measurement) many(ctx context.Context, cell string, clients, each int) 
 		tuples += result.N * each
 		ownTime += result.Elapsed
 		var all []sharedlog.Record
-		for r, err := range m.log.Read(ctx, 0, before.Sequence+1) {
+		for r, err := range m.log.Read(ctx, before.Sequence+1) {
 			if err != nil {
 				return err
 			}
