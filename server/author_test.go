@@ -1,6 +1,8 @@
 package server
 
 import (
+	"context"
+	"net"
 	"strings"
 	"testing"
 
@@ -129,5 +131,24 @@ func TestCallerWithTheNameAnonymous(t *testing.T) {
 	}
 	if c := callerOf(&door.Door{}, nil, &ostiary.Author{}); c.ID != "" {
 		t.Errorf("the caller without a key is %+v", c)
+	}
+}
+
+// A key that has ended since it was looked up trusts no connection.
+func TestTrustOfAnEndedKey(t *testing.T) {
+	t.Parallel()
+	live, end := context.WithCancel(t.Context())
+	all := newConnections(connectionBounds{max: 10, perAddress: 10})
+	raw, other := net.Pipe()
+	defer other.Close()
+	c := newConn(raw, all, true)
+	all.add(c)
+	key := &hashedKey{removed: live}
+	if why := key.trust(c); why != nil || !c.trusted.Load() {
+		t.Errorf("a key that is accepted: %v", why)
+	}
+	end()
+	if why := key.trust(c); why == nil || why.Reason != door.BadCredentials || c.trusted.Load() {
+		t.Errorf("a key that has ended: %v", why)
 	}
 }

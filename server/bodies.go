@@ -2,6 +2,7 @@ package server
 
 import (
 	"io"
+	"net/http"
 	"sync"
 	"time"
 
@@ -222,6 +223,21 @@ func (b *bodiesBudget) unlink(ch *charge) {
 		close(b.freed)
 		b.freed = nil
 	}
+}
+
+// body charges the body of a request beyond the bytes that are free: at once if its length is
+// known, and otherwise while it is read.
+func (ch *charge) body(r *http.Request, free int64) *door.Refusal {
+	switch {
+	case r.ContentLength < 0:
+		r.Body = &chargedBody{ReadCloser: r.Body, charge: ch, paid: free}
+	case r.ContentLength > free:
+		if why := ch.add(r.ContentLength); why != nil {
+			return why
+		}
+		r.Body = countedBody{r.Body, ch}
+	}
+	return nil
 }
 
 // countedBody is a request body of known length, which is charged.

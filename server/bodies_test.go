@@ -22,7 +22,7 @@ import (
 func TestBodiesMakeRoom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		all := newConnections(&Options{ConnectionsMax: 10, ConnectionsPerAddress: 10})
+		all := newConnections(connectionBounds{max: 10, perAddress: 10})
 		b := &bodiesBudget{name: "BodyBytesTotal", max: 400, perConnection: 300}
 		arrived := b.newCharge(newDetached(all))
 		if why := arrived.add(100); why != nil {
@@ -101,7 +101,7 @@ func TestBodiesMakeRoom(t *testing.T) {
 // TestCharges adds and releases charges in every order of three, up to the bounds.
 func TestCharges(t *testing.T) {
 	t.Parallel()
-	all := newConnections(&Options{ConnectionsMax: 10, ConnectionsPerAddress: 10})
+	all := newConnections(connectionBounds{max: 10, perAddress: 10})
 	for _, order := range [][3]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
 		b := &bodiesBudget{name: "BodyBytesTotal", max: 60, perConnection: 30}
 		one, two := newDetached(all), newDetached(all)
@@ -151,7 +151,7 @@ func TestCharges(t *testing.T) {
 // read.
 func TestChargedBody(t *testing.T) {
 	t.Parallel()
-	all := newConnections(&Options{ConnectionsMax: 10, ConnectionsPerAddress: 10})
+	all := newConnections(connectionBounds{max: 10, perAddress: 10})
 	for _, c := range []struct {
 		parts   []int
 		charged []int64
@@ -176,26 +176,25 @@ func TestChargedBody(t *testing.T) {
 	}
 }
 
-// TestUnknownLength reads bodies of unknown length in parts. The first 16 KiB are free,
-// except for doors that authenticate their callers.
+// TestUnknownLength reads bodies of unknown length in parts. Some
+// bytes are free.
 func TestUnknownLength(t *testing.T) {
 	t.Parallel()
-	for own, want := range map[bool][]int64{false: {0, 0, bodyFree, 2 * bodyFree}, true: {bodyFree, bodyFree, 2 * bodyFree, 3 * bodyFree}} {
-		all := newConnections(&Options{ConnectionsMax: 10, ConnectionsPerAddress: 10})
+	for free, want := range map[int64][]int64{bodyFree: {0, 0, bodyFree, 2 * bodyFree}, 0: {bodyFree, bodyFree, 2 * bodyFree, 3 * bodyFree}} {
+		all := newConnections(connectionBounds{max: 10, perAddress: 10})
 		b := &bodiesBudget{name: "BodyBytesTotal", max: 1 << 20, perConnection: 1 << 20}
-		q := &request{ResponseWriter: httptest.NewRecorder(), shared: &shared{bodyBytes: 1 << 20}, door: &servedDoor{Door: &door.Door{OwnAuthentication: own}}}
-		q.charge = b.newCharge(newDetached(all))
+		charge := b.newCharge(newDetached(all))
 		r := httptest.NewRequest("POST", "/", iotest.OneByteReader(strings.NewReader(strings.Repeat("x", 3))))
 		r.ContentLength = -1
-		if !q.boundBody(r, &door.Route{}) {
-			t.Fatal("refused")
+		if why := charge.body(r, free); why != nil {
+			t.Fatal(why)
 		}
 		for i, n := range []int{1, bodyFree - 1, bodyFree, 2*bodyFree - 2} { // the bytes that the next part may have
 			if _, err := r.Body.Read(make([]byte, n)); (err == io.EOF) != (i == 3) {
 				t.Fatal(err)
 			}
 			if b.held() != want[i] {
-				t.Errorf("own authentication is %v, part %d of up to %d bytes: %d are charged, expected %d", own, i, n, b.held(), want[i])
+				t.Errorf("%d bytes are free, part %d of up to %d bytes: %d are charged, expected %d", free, i, n, b.held(), want[i])
 			}
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	"github.com/ostiary/ostiary/door"
@@ -99,7 +98,7 @@ func (c *call) admit() *door.Refusal {
 		return why
 	}
 	c.ctx.author.Origin = origin
-	if why := c.conn.trustFor(c.key); why != nil {
+	if why := c.key.trust(c.conn); why != nil {
 		return why
 	}
 	if why := limit.acquire(); why != nil {
@@ -110,19 +109,9 @@ func (c *call) admit() *door.Refusal {
 	return nil
 }
 
-// callConn returns the connection of a call, or nil if it has none.
-func callConn(ctx context.Context) *conn {
-	if p, ok := peer.FromContext(ctx); ok {
-		if address, ok := p.Addr.(*remoteAddress); ok {
-			return address.conn
-		}
-	}
-	return nil
-}
-
 // admitPublic is admit for a caller without a key on a server with keys.
 func (c *call) admitPublic() (why *door.Refusal) {
-	if c.limit, why = c.enterPublic(c.conn, c.method.stream); why != nil {
+	if c.limit, why = c.publicPlaces.enter(c.conn, c.method.stream); why != nil {
 		return why
 	}
 	c.conn.begin()

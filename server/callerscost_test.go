@@ -136,11 +136,11 @@ func certificateOf(t testing.TB, name string) (*clientCertificate, *ClientCA) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newDetached(newConnections(&Options{}))
+	c := newDetached(newConnections(connectionBounds{}))
 	if err := authorities.show(c, &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}, VerifiedChains: [][]*x509.Certificate{{leaf}}}); err != nil {
 		t.Fatal(err)
 	}
-	return c.certificate.Load(), authorities
+	return c.certificate.Load().(*clientCertificate), authorities
 }
 
 // statusOnly is a response writer that keeps the status.

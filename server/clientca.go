@@ -236,6 +236,19 @@ func latestEnd(chains [][]*x509.Certificate) (end time.Time) {
 
 func (s *clientCertificate) matches(m callers.Match) bool { return m.MatchesCertificate(s.names) }
 
+// shaken ends the handshake of a connection, which has failed with err unless that is nil. It
+// notes the certificate that the client has shown, and returns an error if the connection
+// must be closed. c is nil for a connection of a test.
+func (s *shared) shaken(c *conn, remote net.Addr, state *tls.ConnectionState, err error) error {
+	if err == nil && c != nil && state != nil {
+		err = s.clients.show(c, state)
+	}
+	if err != nil {
+		s.badHandshake(remote, err)
+	}
+	return err
+}
+
 // badHandshake logs and records a handshake that failed because of the client's
 // certificate. It does nothing for other errors.
 func (s *shared) badHandshake(remote net.Addr, err error) {

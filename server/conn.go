@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/grpc/peer"
+
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/tool/addresses"
 )
@@ -26,25 +28,25 @@ type conn struct {
 
 	tls     *tls.ConnectionState // of HTTPS, after the handshake
 	secured bool                 // what it reads is encrypted
-	// certificate is the one that the client has shown during the handshake; nil if none.
-	certificate atomic.Pointer[clientCertificate]
+	// certificate is the [shownCertificate] of the handshake; it holds nil if there is none.
+	certificate atomic.Value
 	begins      bool   // nothing was read yet
 	ahead       []byte // was read before a wait, see arrive
 	heads       heads  // of HTTP, without its encryption
 
 	// trusted is true once a request on the connection was accepted.
 	trusted   atomic.Bool
-	shown     atomic.Pointer[hashedKey] // the user whose password was accepted last
-	refusals  atomic.Int32              // requests without accepted credentials before that
-	delayed   atomic.Int32              // refusals that wait, see delay
-	busy      atomic.Int32              // requests in flight
-	answered  atomic.Int32              // requests that were answered since framed has looked
-	begun     atomic.Int64              // requests since it was opened, until one was accepted
-	arrived   atomic.Int64              // when bytes that belong to no request in flight were read, Unix time in nanoseconds, or 0
-	idleSince atomic.Int64              // when busy became 0, Unix time in nanoseconds
-	public    atomic.Int32              // requests for what is public in flight, streams included
-	watches   atomic.Int32              // the streams among them
-	bodies    atomic.Int64              // bytes that are charged to budgets of bodies
+	shown     atomic.Value // the key of the user whose password was accepted last
+	refusals  atomic.Int32 // requests without accepted credentials before that
+	delayed   atomic.Int32 // refusals that wait, see delay
+	busy      atomic.Int32 // requests in flight
+	answered  atomic.Int32 // requests that were answered since framed has looked
+	begun     atomic.Int64 // requests since it was opened, until one was accepted
+	arrived   atomic.Int64 // when bytes that belong to no request in flight were read, Unix time in nanoseconds, or 0
+	idleSince atomic.Int64 // when busy became 0, Unix time in nanoseconds
+	public    atomic.Int32 // requests for what is public in flight, streams included
+	watches   atomic.Int32 // the streams among them
+	bodies    atomic.Int64 // bytes that are charged to budgets of bodies
 
 	closed sync.Once
 	mu     sync.Mutex
@@ -98,6 +100,16 @@ func connOf(r *http.Request, otherwise *conn) *conn {
 		return c
 	}
 	return otherwise
+}
+
+// callConn returns the connection of a call, or nil if it has none.
+func callConn(ctx context.Context) *conn {
+	if p, ok := peer.FromContext(ctx); ok {
+		if address, ok := p.Addr.(*remoteAddress); ok {
+			return address.conn
+		}
+	}
+	return nil
 }
 
 // connIn returns the connection of a request or a call by its context, or nil.
@@ -210,16 +222,10 @@ func (c *conn) trust() *door.Refusal {
 	return c.all.trust(c)
 }
 
-// trustFor is trust for a request with a key, which may be nil. It refuses the request, and
-// leaves the connection untrusted, if the key has ended since it was looked up: what made all
-// connections untrusted may have come in between.
-func (c *conn) trustFor(k *hashedKey) *door.Refusal {
-	why := c.trust()
-	if why == nil && k != nil && k.ended() {
-		c.all.distrust(c)
-		why = &door.Refusal{Reason: door.BadCredentials}
-	}
-	return why
+// shownCertificate is a certificate that the client of a connection has shown.
+type shownCertificate interface {
+	// forget is called when the connection is closed. It may be called several times.
+	forget()
 }
 
 // hunger returns how much a connection without an accepted request has taken: the time
@@ -246,7 +252,7 @@ func (c *conn) Close() error {
 	c.closed.Do(func() {
 		c.all.remove(c)
 		c.dropUnsent()
-		if shown := c.certificate.Load(); shown != nil {
+		if shown, ok := c.certificate.Load().(shownCertificate); ok {
 			shown.forget()
 		}
 	})

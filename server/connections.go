@@ -43,10 +43,9 @@ const (
 //
 // Its methods may be called concurrently.
 type connections struct {
-	max, perAddress int // the bounds
-	headerTimeout   time.Duration
-	untrustedMax    int // the bound of untrusted connections
-	reserve         int // the part of max that trusted connections cannot take
+	connectionBounds
+	untrustedMax int // the bound of untrusted connections
+	reserve      int // the part of max that trusted connections cannot take
 
 	unsent  unsentBytes  // of all connections
 	refused atomic.Int64 // new connections that were closed at once
@@ -56,9 +55,6 @@ type connections struct {
 	unauthenticated atomic.Int64
 	waiting         atomic.Int32
 	standings       *standings // of the addresses
-	// accepted reports whether the beginning of what a connection sends shows an
-	// accepted key. It is a hint, which decides who waits.
-	accepted func(head []byte) bool
 
 	mu        sync.Mutex
 	all       map[*conn]struct{}
@@ -75,24 +71,22 @@ type addressCount struct {
 	full          time.Time // as in connections, for those of the address
 }
 
-func newConnections(o *Options) *connections {
-	return &connections{max: o.ConnectionsMax, perAddress: o.ConnectionsPerAddress, headerTimeout: o.HeaderTimeout,
-		untrustedMax: min(o.ConnectionsMax, untrustedMax), reserve: max(untrustedPart(o.ConnectionsMax), 1),
-		unsent: unsentBytes{max: o.UnsentBytesTotal, perConnection: o.UnsentBytesPerConnection},
+// connectionBounds are the settings of connections.
+type connectionBounds struct {
+	max, perAddress                  int
+	headerTimeout                    time.Duration
+	unsentTotal, unsentPerConnection int64
+	// accepted reports whether the beginning of what a connection sends shows an accepted
+	// key. It is a hint, which decides who waits.
+	accepted func(head []byte) bool
+}
+
+func newConnections(b connectionBounds) *connections {
+	return &connections{connectionBounds: b, untrustedMax: min(b.max, untrustedMax), reserve: max(untrustedPart(b.max), 1),
+		unsent: unsentBytes{max: b.unsentTotal, perConnection: b.unsentPerConnection},
 		all:    map[*conn]struct{}{}, untrusted: map[*conn]struct{}{}, byAddress: map[netip.Addr]*addressCount{},
-		standings: newStandings(), accepted: o.Keys.shownIn}
+		standings: newStandings()}
 }
-
-// newMetricsConnections returns the connections of the port of metrics. None is ever
-// trusted.
-func newMetricsConnections(o *Options) *connections {
-	own := *o
-	own.ConnectionsMax, own.ConnectionsPerAddress = metricsConnections, metricsConnections
-	return newConnections(&own)
-}
-
-// metricsConnections bounds the connections of the port of metrics.
-const metricsConnections = 16
 
 // untrustedPart returns the part of a bound that stays for untrusted connections.
 func untrustedPart(bound int) int { return min(bound/untrustedShare, untrustedMax) }

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net"
@@ -10,13 +9,11 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/ostiary/ostiary/door"
 )
 
 // bounded returns connections with these bounds.
 func bounded(total, perAddress int) *connections {
-	return newConnections(&Options{ConnectionsMax: total, ConnectionsPerAddress: perAddress})
+	return newConnections(connectionBounds{max: total, perAddress: perAddress})
 }
 
 // opened adds a connection from an address, which was opened so long ago, and reports
@@ -220,7 +217,7 @@ func TestManyUntrusted(t *testing.T) {
 // neither on a connection with a request in flight.
 func TestCloseQuiet(t *testing.T) {
 	t.Parallel()
-	all := newConnections(&Options{ConnectionsMax: 100, ConnectionsPerAddress: 100})
+	all := newConnections(connectionBounds{max: 100, perAddress: 100})
 	open := func() (own *conn, client net.Conn) {
 		end, client := net.Pipe()
 		t.Cleanup(func() { client.Close() })
@@ -263,7 +260,7 @@ func TestCloseQuiet(t *testing.T) {
 // The end of a connection that was removed changes nothing.
 func TestConnectionCounts(t *testing.T) {
 	t.Parallel()
-	all := newConnections(&Options{ConnectionsMax: 100, ConnectionsPerAddress: 100})
+	all := newConnections(connectionBounds{max: 100, perAddress: 100})
 	ofAddress := func() int {
 		if at := all.byAddress[near]; at != nil {
 			return at.open
@@ -308,11 +305,7 @@ func TestConnectionCounts(t *testing.T) {
 		}
 	}
 	conns[0].trust()
-	ended, end := context.WithCancel(t.Context())
-	end()
-	if why := conns[0].trustFor(&hashedKey{removed: ended}); why == nil || why.Reason != door.BadCredentials {
-		t.Errorf("a request whose key has ended: %v", why)
-	}
+	all.distrust(conns[0])
 	expect(3, 2, 3, 2, 2)
 	conns[0].trust()
 	for range 2 {
@@ -337,7 +330,7 @@ func TestArrived(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		end, client := net.Pipe()
-		c := &conn{Conn: end, all: newConnections(&Options{ConnectionsMax: 10, ConnectionsPerAddress: 10}), wake: make(chan struct{})}
+		c := &conn{Conn: end, all: newConnections(connectionBounds{max: 10, perAddress: 10}), wake: make(chan struct{})}
 		read := func(bytes string) {
 			t.Helper()
 			go func() {

@@ -34,10 +34,11 @@ func refusalWait(n float64) time.Duration {
 // key cannot keep the server busy with refusals, nor with new connections for them:
 // gRPC reads nothing from the connection meanwhile, and HTTP/1 no further request. The
 // delay grows with the refusals of the connection and with those of its address, see
-// [standings]. It ends when ctx does or when the server stops. If the client has left
+// [standings]. It ends with ctx, and with stopping, which ends
+// when the server stops. If the client has left
 // meanwhile, delayRefusal closes the connection: whoever waits does not read its end,
 // and each refusal of what was received before would wait again.
-func (s *shared) delayRefusal(ctx context.Context, c *conn) {
+func (c *conn) delayRefusal(ctx, stopping context.Context) {
 	if c.trusted.Load() || c.isGone() {
 		return
 	}
@@ -64,6 +65,6 @@ func (s *shared) delayRefusal(ctx context.Context, c *conn) {
 			_ = c.Close()
 		}
 	case <-ctx.Done():
-	case <-s.stopping.Done():
+	case <-stopping.Done():
 	}
 }

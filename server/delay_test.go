@@ -15,12 +15,11 @@ import (
 func TestDelayRefusal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &shared{}
-		s.stopping, s.beginStop = context.WithCancel(t.Context())
-		all := newConnections(&Options{ConnectionsMax: 10, ConnectionsPerAddress: 10})
+		stopping, beginStop := context.WithCancel(t.Context())
+		all := newConnections(connectionBounds{max: 10, perAddress: 10})
 		took := func(ctx context.Context, c *conn) time.Duration {
 			begin := time.Now()
-			s.delayRefusal(ctx, c)
+			c.delayRefusal(ctx, stopping)
 			return time.Since(begin)
 		}
 		c := newDetached(all)
@@ -47,7 +46,7 @@ func TestDelayRefusal(t *testing.T) {
 		}
 		var waiting sync.WaitGroup
 		for range delayedPerConnection {
-			waiting.Go(func() { s.delayRefusal(t.Context(), c) })
+			waiting.Go(func() { c.delayRefusal(t.Context(), stopping) })
 		}
 		synctest.Wait()
 		if n := c.delayed.Load(); n != delayedPerConnection || all.waiting.Load() != delayedPerConnection || all.unauthenticated.Load() != 0 || closed() {
@@ -78,7 +77,7 @@ func TestDelayRefusal(t *testing.T) {
 		c = newDetached(all)
 		c.trusted.Store(false)
 		c.refusals.Store(refusalsFree)
-		time.AfterFunc(time.Millisecond, s.beginStop)
+		time.AfterFunc(time.Millisecond, beginStop)
 		if d := took(t.Context(), c); d != time.Millisecond {
 			t.Error("a server that stops:", d)
 		}
@@ -91,15 +90,13 @@ func TestDelayRefusal(t *testing.T) {
 func TestDelayRefusalsOfAddress(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &shared{}
-		s.stopping, s.beginStop = context.WithCancel(t.Context())
-		all := newConnections(&Options{ConnectionsMax: 10, ConnectionsPerAddress: 10})
+		all := newConnections(connectionBounds{max: 10, perAddress: 10})
 		refuse := func(address string) (time.Duration, *conn) {
 			c := newDetached(all)
 			c.trusted.Store(false)
 			c.address = netip.MustParseAddr(address)
 			begin := time.Now()
-			s.delayRefusal(t.Context(), c)
+			c.delayRefusal(t.Context(), t.Context())
 			return time.Since(begin), c
 		}
 		for i := range refusalsPerAddress {

@@ -121,18 +121,28 @@ func (f *framed) allow() bool {
 // framedCredentials bounds the frames of the connections of gRPC.
 type framedCredentials struct {
 	credentials.TransportCredentials
-	shared *shared
+	shaken shaken
+}
+
+// shaken is called when a handshake has ended, with its error. own is nil for a connection
+// that no listener of [connections] has accepted, and state without TLS. It returns an error
+// if the connection must be closed.
+type shaken func(own *conn, remote net.Addr, state *tls.ConnectionState, err error) error
+
+// newCredentials returns the credentials of gRPC ports whose handshakes are those of t.
+func newCredentials(t credentials.TransportCredentials, shaken shaken) credentials.TransportCredentials {
+	return framedCredentials{t, shaken}
 }
 
 // ServerHandshake is that of the credentials.
 func (c framedCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	plain, info, err := c.TransportCredentials.ServerHandshake(raw)
 	own, ok := raw.(*conn)
-	if secured, ours := info.(credentials.TLSInfo); ok && ours && err == nil {
-		err = c.shared.clients.show(own, &secured.State)
+	var state *tls.ConnectionState
+	if secured, ours := info.(credentials.TLSInfo); ours {
+		state = &secured.State
 	}
-	if err != nil {
-		c.shared.badHandshake(raw.RemoteAddr(), err)
+	if err = c.shaken(own, raw.RemoteAddr(), state, err); err != nil {
 		return nil, nil, err
 	}
 	if ok {
@@ -143,14 +153,20 @@ func (c framedCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.
 
 // Clone returns credentials that are the same.
 func (c framedCredentials) Clone() credentials.TransportCredentials {
-	return framedCredentials{c.TransportCredentials.Clone(), c.shared}
+	return framedCredentials{c.TransportCredentials.Clone(), c.shaken}
 }
 
 // securedListener returns connections of HTTPS.
 type securedListener struct {
 	net.Listener
 	config *tls.Config
-	shared *shared
+	shaken shaken
+}
+
+// newSecuredListener returns a listener of connections of HTTPS over those of l, which a
+// listener of [connections] has accepted.
+func newSecuredListener(l net.Listener, config *tls.Config, shaken shaken) net.Listener {
+	return securedListener{l, config, shaken}
 }
 
 // Accept returns a connection with TLS, whose frames are bounded.
@@ -159,7 +175,7 @@ func (l securedListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &secured{tls: tls.Server(raw, l.config), shared: l.shared}
+	s := &secured{tls: tls.Server(raw, l.config), shaken: l.shaken}
 	s.framed = framed{Conn: s.tls, ending: http2Refused}
 	s.conn, _ = raw.(*conn)
 	s.conn.secured = true
@@ -171,7 +187,7 @@ func (l securedListener) Accept() (net.Conn, error) {
 type secured struct {
 	framed
 	tls       *tls.Conn
-	shared    *shared
+	shaken    shaken
 	handshake sync.Once
 	failed    error // of the handshake
 }
@@ -195,11 +211,7 @@ func (s *secured) shake() {
 		_, _ = io.WriteString(header.Conn, "HTTP/1.0 400 Bad Request\r\nConnection: close\r\n\r\nClient sent an HTTP request to an HTTPS server.\n")
 	}
 	state := s.tls.ConnectionState()
-	if s.failed == nil {
-		s.failed = s.shared.clients.show(s.conn, &state)
-	}
-	if s.failed != nil {
-		s.shared.badHandshake(s.conn.RemoteAddr(), s.failed)
+	if s.failed = s.shaken(s.conn, s.conn.RemoteAddr(), &state, s.failed); s.failed != nil {
 		return
 	}
 	_ = s.tls.SetWriteDeadline(time.Time{})

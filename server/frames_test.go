@@ -58,7 +58,7 @@ func TestFrames(t *testing.T) {
 		at, above := slices.Concat(preface, frames(framesPerConnection)), slices.Concat(preface, frames(framesPerConnection+1))
 		ended := slices.Concat(at, http2Refused)
 		for _, part := range []int{1, 7, 4096, 1 << 20} {
-			all := newConnections(&Options{ConnectionsMax: 10, ConnectionsPerAddress: 10})
+			all := newConnections(connectionBounds{max: 10, perAddress: 10})
 			for _, c := range []struct {
 				name       string
 				sent, want []byte
@@ -82,7 +82,7 @@ func TestFrames(t *testing.T) {
 				t.Errorf("gRPC in parts of %d bytes: %d bytes, %v", part, len(got), err)
 			}
 		}
-		all := newConnections(&Options{ConnectionsMax: 10, ConnectionsPerAddress: 10})
+		all := newConnections(connectionBounds{max: 10, perAddress: 10})
 		f := newFramed(all, "10.0.0.1", 1<<20, at)
 		io.Copy(io.Discard, f)
 		time.Sleep(time.Second / 2)
@@ -120,7 +120,7 @@ func TestFrames(t *testing.T) {
 func TestFramesPerAddress(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		all := newConnections(&Options{ConnectionsMax: 100, ConnectionsPerAddress: 100})
+		all := newConnections(connectionBounds{max: 100, perAddress: 100})
 		all.accepted = func(head []byte) bool { return strings.Contains(string(head), "good") }
 		address := netip.MustParseAddr("10.0.0.1")
 		flood := func(n int) (over bool) {

@@ -116,7 +116,7 @@ func (s *Server) grpcOptions(i *interceptor) []grpc.ServerOption {
 	if o.TLS != nil {
 		transport = credentials.NewTLS(o.TLS.config(o.ClientCA, "h2"))
 	}
-	return append(options, grpc.Creds(framedCredentials{transport, s.shared}))
+	return append(options, grpc.Creds(newCredentials(transport, s.shared.shaken)))
 }
 
 // RegisterService registers a service whose calls i guards. All its methods
@@ -185,7 +185,7 @@ func (i *interceptor) tap(ctx context.Context, info *tap.Info) (context.Context,
 		i.logins.Failed(m.door.Name, remoteOf(ctx), "", (&door.Refusal{Reason: why}).Error())
 	}
 	if c := callConn(ctx); c != nil {
-		i.delayRefusal(ctx, c)
+		c.delayRefusal(ctx, i.stopping)
 	}
 	i.recordTap(remoteOf(ctx), m, why)
 	err := i.refuse(m, &door.Refusal{Reason: why})

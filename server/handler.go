@@ -45,11 +45,9 @@ type shared struct {
 
 	requests limiter
 	streams  limiter
-	// publicStreams bounds the gRPC streams of callers without a key, if keys are
-	// set, so that such callers cannot take all of streams.
-	publicStreams limiter
-	// publicRequests is the same for calls that are not streams.
-	publicRequests limiter
+	// publicPlaces bounds the requests and streams of callers without a key, if keys are
+	// set.
+	publicPlaces publicPlaces
 	// ownRequests bounds the HTTP requests of doors that authenticate their callers
 	// themselves, in addition to requests: half of its places stay for callers whose
 	// key was checked before.

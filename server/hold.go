@@ -18,18 +18,13 @@ type held struct {
 // set waits for at most timeout; then it closes the connection. It returns a
 // refusal if a bound does not allow the bytes, and then keeps the old number.
 func (h *held) set(ctx context.Context, bytes int64, timeout time.Duration) *door.Refusal {
-	more, unsent := bytes-h.bytes, &h.conn.all.unsent
-	switch {
-	case more < 0:
+	more := bytes - h.bytes
+	if more < 0 {
 		h.conn.sent(-more)
-	case more > 0:
-		if !h.conn.await(ctx, h.bytes, timeout) {
-			return unsent.slow()
-		}
-		if why := unsent.reserve(h.conn, more); why != nil {
+	} else if more > 0 {
+		if why := h.conn.holdFor(ctx, more, h.bytes, timeout); why != nil {
 			return why
 		}
-		h.conn.hold(more)
 	}
 	h.bytes = bytes
 	return nil

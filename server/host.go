@@ -80,7 +80,7 @@ func (s *Server) forCallers(next http.Handler) http.Handler {
 			Outcome: audit.Refused, Status: strconv.Itoa(why.Status()), Why: why.Error()}) // the request has no effect
 		if why.Status() == http.StatusUnauthorized {
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			s.shared.delayRefusal(r.Context(), connOf(r, s.shared.detached))
+			connOf(r, s.shared.detached).delayRefusal(r.Context(), s.shared.stopping)
 		}
 		http.Error(w, why.Error(), why.Status())
 	})

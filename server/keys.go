@@ -134,6 +134,18 @@ func (k *hashedKey) ended() bool {
 	return k.removed.Err() != nil
 }
 
+// trust makes the connection of a request with the key a trusted one, see [conn.trust]. It
+// refuses the request, and leaves the connection untrusted, if the key has ended since it was
+// looked up: what made all connections untrusted may have come in between. k may be nil.
+func (k *hashedKey) trust(c *conn) *door.Refusal {
+	why := c.trust()
+	if why == nil && k != nil && k.ended() {
+		c.all.distrust(c)
+		why = &door.Refusal{Reason: door.BadCredentials}
+	}
+	return why
+}
+
 // opens returns the refusal of a caller whose key is not for a door. k may be nil.
 func (k *hashedKey) opens(ctx context.Context, d *servedDoor) *door.Refusal {
 	if k == nil || k.grant == nil || d == nil || d.Name == ownDoor {
@@ -340,7 +352,7 @@ func (k *Keys) unkeyed() *hashedKey {
 func (k *Keys) identify(ctx context.Context, values []string, basic bool, c *conn) (*hashedKey, door.Reason) {
 	key, why := k.check(ctx, values, basic)
 	if why == door.NoCredentials && k.stored != nil && c != nil {
-		if shown := c.certificate.Load(); shown != nil {
+		if shown, ok := c.certificate.Load().(*clientCertificate); ok {
 			return shown.find(ctx, k.stored)
 		}
 	}

@@ -208,8 +208,8 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v)
 	}
 	s := m.server.shared
-	gauge(m.requestsInFlight, float64(s.requests.inFlight.Load()+s.publicRequests.inFlight.Load()))
-	gauge(m.streamsInFlight, float64(s.streams.inFlight.Load()+s.publicStreams.inFlight.Load()))
+	gauge(m.requestsInFlight, float64(s.requests.inFlight.Load()+s.publicPlaces.requests.inFlight.Load()))
+	gauge(m.streamsInFlight, float64(s.streams.inFlight.Load()+s.publicPlaces.streams.inFlight.Load()))
 	m.collectConnections(to, gauge)
 	serving := 1.0
 	if !s.healthy() {

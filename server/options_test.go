@@ -37,10 +37,10 @@ func TestDefaults(t *testing.T) {
 		}
 		fmt.Fprintf(&out, "listens %v, logs %v\n\n", o.Listen != nil, o.Log == slog.Default())
 		s := newShared(&o, newMetrics(), nil)
-		for _, l := range []*limiter{&s.requests, &s.streams, &s.publicRequests, &s.publicStreams, &s.ownRequests} {
+		for _, l := range []*limiter{&s.requests, &s.streams, &s.publicPlaces.requests, &s.publicPlaces.streams, &s.ownRequests} {
 			fmt.Fprintln(&out, l.name, l.max)
 		}
-		c := newConnections(&o)
+		c := newConnections(o.connectionBounds())
 		fmt.Fprintf(&out, "connections %d, %d per address, %d untrusted, unsent %d, %d per connection\n", c.max, c.perAddress, c.untrustedMax, c.unsent.max, c.unsent.perConnection)
 		h := (&Server{opts: o}).newHTTP(nil)
 		fmt.Fprintf(&out, "HTTP: head %v, read %v, write %v, idle %v, headers %d bytes, %d HTTP/2 streams with %d of %d bytes\n\n", h.ReadHeaderTimeout, h.ReadTimeout, h.WriteTimeout,

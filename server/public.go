@@ -13,14 +13,23 @@ const (
 	publicMessageMax = 16 << 10
 )
 
-// enterPublic takes a place for a request without a key on a server with keys, and
-// returns its limiter. If all places are taken, it closes an untrusted connection that
+// publicPlaces are the places of requests without a key on a server with keys. Callers
+// without a key can take no others.
+type publicPlaces struct{ requests, streams limiter }
+
+// newPublicPlaces returns a tenth of so many places.
+func newPublicPlaces(requests, streams int64) publicPlaces {
+	return publicPlaces{requests: limiter{name: "PublicRequestsMax", max: max(requests/publicDivisor, 1)},
+		streams: limiter{name: "PublicStreamsMax", max: max(streams/publicDivisor, 1)}}
+}
+
+// enter takes a place for a request on c, and returns its limiter. If all places are taken, it closes an untrusted connection that
 // has one, and takes the place that becomes free; until then the bound is exceeded. The
 // caller releases the place, and then calls leavePublic.
-func (s *shared) enterPublic(c *conn, stream bool) (*limiter, *door.Refusal) {
-	limit := &s.publicRequests
+func (p *publicPlaces) enter(c *conn, stream bool) (*limiter, *door.Refusal) {
+	limit := &p.requests
 	if stream {
-		limit = &s.publicStreams
+		limit = &p.streams
 		if c.watches.Add(1) > watchesPerConnection {
 			c.watches.Add(-1)
 			return nil, &door.Refusal{Reason: door.TooMany, Bound: "PublicStreamsPerConnection", Limit: watchesPerConnection}
@@ -40,7 +49,7 @@ func (s *shared) enterPublic(c *conn, stream bool) (*limiter, *door.Refusal) {
 	return limit, nil
 }
 
-// leavePublic ends what enterPublic counted on the connection.
+// leavePublic ends what [publicPlaces.enter] counted on the connection.
 func (c *conn) leavePublic(stream bool) {
 	c.public.Add(-1)
 	if stream {

@@ -94,7 +94,7 @@ func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 	if required && !route.Public && !q.door.OwnAuthentication {
 		key, why := q.keys.identify(ctx, r.Header["Authorization"], q.door.Basic, q.conn)
 		if refusal := q.lockout(r, key); refusal != nil {
-			q.delayRefusal(ctx, q.conn)
+			q.conn.delayRefusal(ctx, q.stopping)
 			q.refuse(r, refusal)
 			return
 		}
@@ -122,7 +122,7 @@ func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 		q.ctx.key = q.key
 	}
 	if q.key != nil || !required && !q.door.OwnAuthentication {
-		if why := q.conn.trustFor(q.key); why != nil {
+		if why := q.key.trust(q.conn); why != nil {
 			q.refuse(r, why)
 			return
 		}
@@ -189,7 +189,7 @@ func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 // wrong. A user who was accepted last on the connection is not refused.
 func (q *request) lockout(r *http.Request, key *hashedKey) *door.Refusal {
 	user, _, basic := r.BasicAuth()
-	if !basic || !q.door.Basic || !validUser(user) || key != nil && q.conn.shown.Load() == key {
+	if !basic || !q.door.Basic || !validUser(user) || key != nil && q.conn.shown.Load() == any(key) {
 		return nil
 	}
 	refused, first := q.conn.all.standings.guess(q.conn.address, user, key == nil)
@@ -207,7 +207,7 @@ func (q *request) lockout(r *http.Request, key *hashedKey) *door.Refusal {
 // back.
 func (q *request) enter(route *door.Route) (why *door.Refusal) {
 	if q.public = q.keys.required() && route.Public; q.public {
-		q.place, why = q.enterPublic(q.conn, route.Streams)
+		q.place, why = q.publicPlaces.enter(q.conn, route.Streams)
 		return why
 	}
 	q.place = &q.shared.requests
@@ -245,18 +245,14 @@ func (q *request) boundBody(r *http.Request, route *door.Route) bool {
 	if q.door.OwnAuthentication {
 		free = 0 // the budget knows all bodies, to find one that is held back
 	}
-	switch {
-	case r.ContentLength < 0:
-		if !q.streams {
-			r.Body = &chargedBody{ReadCloser: r.Body, charge: &q.charge, paid: free}
-		}
-		r.Body = http.MaxBytesReader(q.ResponseWriter, r.Body, limit)
-	case r.ContentLength > free && !q.streams:
-		if why := q.charge.add(r.ContentLength); why != nil {
+	if !q.streams {
+		if why := q.charge.body(r, free); why != nil {
 			q.refuse(r, why)
 			return false
 		}
-		r.Body = countedBody{r.Body, &q.charge}
+	}
+	if r.ContentLength < 0 {
+		r.Body = http.MaxBytesReader(q.ResponseWriter, r.Body, limit)
 	}
 	return true
 }
@@ -382,7 +378,7 @@ func (q *request) refuse(r *http.Request, why *door.Refusal) {
 			q.Header().Add("WWW-Authenticate", `Basic realm="ostiary", charset="UTF-8"`)
 		}
 		q.refuseBody(r)
-		q.delayRefusal(r.Context(), q.conn)
+		q.conn.delayRefusal(r.Context(), q.stopping)
 	}
 	switch {
 	case q.door == nil:
@@ -487,7 +483,7 @@ func (q *request) Write(p []byte) (int, error) {
 		free = streamFree
 	}
 	if len(p) > free {
-		if why := q.reserve(int64(len(p))); why != nil {
+		if why := q.conn.holdFor(q.ctx.Context, int64(len(p)), q.held.bytes, q.transferTime); why != nil {
 			if !q.streams {
 				panic(unsentRefusal{why})
 			}
@@ -501,7 +497,7 @@ func (q *request) Write(p []byte) (int, error) {
 		defer q.endWrite()
 	}
 	if len(p) > free {
-		return q.writeLarge(p)
+		return q.conn.writeHeld(q.ResponseWriter, p)
 	}
 	return q.ResponseWriter.Write(p)
 }
@@ -513,37 +509,6 @@ const streamFree = 4 << 10
 // unsentRefusal is the panic of a response that the bounds of unsent responses
 // do not allow.
 type unsentRefusal struct{ *door.Refusal }
-
-// reserve counts n bytes of the response as unsent. It waits while other
-// responses of the connection exceed its bound.
-func (q *request) reserve(n int64) *door.Refusal {
-	unsent := &q.conn.all.unsent
-	if !q.conn.await(q.ctx.Context, q.held.bytes, q.transferTime) {
-		return unsent.slow()
-	}
-	if why := unsent.reserve(q.conn, n); why != nil {
-		return why
-	}
-	q.conn.hold(n)
-	return nil
-}
-
-// writeLarge writes p, which reserve has counted, in parts.
-func (q *request) writeLarge(p []byte) (written int, err error) {
-	left := int64(len(p))
-	defer func() { q.conn.sent(left) }()
-	for len(p) > 0 && err == nil {
-		var n int
-		n, err = q.ResponseWriter.Write(p[:min(len(p), writePart)])
-		p, written = p[n:], written+n
-		q.conn.sent(int64(n))
-		left -= int64(n)
-	}
-	return written, err
-}
-
-// writePart is the size of the parts in which a large response is written.
-const writePart = 64 << 10
 
 // WriteString writes s, a short one without copying it.
 func (q *request) WriteString(s string) (int, error) {

@@ -68,7 +68,7 @@ func New(o Options) (*Server, error) {
 		}
 	}
 	s := &Server{opts: o, metrics: newMetrics(), health: newHealthService(), failed: make(chan error, 1)}
-	s.connections, s.metricsConnections = newConnections(&s.opts), newMetricsConnections(&s.opts)
+	s.openConnections()
 	s.shared = newShared(&s.opts, s.metrics, allowed)
 	s.shared.detached = newDetached(s.connections)
 	if open := o.Keys.unkeyed(); open != nil {
@@ -83,17 +83,34 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
+// metricsConnections bounds the connections of the port of metrics.
+const metricsConnections = 16
+
+// openConnections makes the connections of all ports, and those of the port of metrics, of
+// which none is ever trusted.
+func (s *Server) openConnections() {
+	b := s.opts.connectionBounds()
+	s.connections = newConnections(b)
+	b.max, b.perAddress = metricsConnections, metricsConnections
+	s.metricsConnections = newConnections(b)
+}
+
+// connectionBounds returns the bounds of all ports but that of metrics.
+func (o *Options) connectionBounds() connectionBounds {
+	return connectionBounds{max: o.ConnectionsMax, perAddress: o.ConnectionsPerAddress, headerTimeout: o.HeaderTimeout,
+		unsentTotal: o.UnsentBytesTotal, unsentPerConnection: o.UnsentBytesPerConnection, accepted: o.Keys.shownIn}
+}
+
 func newShared(o *Options, m *metrics, allowed *cors) *shared {
 	s := &shared{
 		keys: o.Keys, clients: o.ClientCA, cors: allowed, log: o.Log, logins: logins.New(o.Log), accessLog: o.AccessLog, trail: o.Audit, auditContent: o.AuditContent, metrics: m, probe: o.Probe, readiness: o.Readiness,
 		localOnly:      !o.authenticated() && !o.Anonymous,
 		requestTimeout: max(o.RequestTimeout, 0), transferTime: o.TransferTime, bodyBytes: o.BodyBytes,
-		requests:       limiter{name: "RequestsMax", max: o.RequestsMax},
-		streams:        limiter{name: "StreamsMax", max: o.StreamsMax},
-		publicStreams:  limiter{name: "PublicStreamsMax", max: max(o.StreamsMax/publicDivisor, 1)},
-		ownRequests:    limiter{name: "OwnAuthenticationRequestsMax", max: max(o.RequestsMax/ownDivisor, 1)},
-		publicRequests: limiter{name: "PublicRequestsMax", max: max(o.RequestsMax/publicDivisor, 1)},
-		bodies:         bodiesBudget{name: "BodyBytesTotal", max: o.BodyBytesTotal, perConnection: o.BodyBytesPerConnection},
+		requests:     limiter{name: "RequestsMax", max: o.RequestsMax},
+		streams:      limiter{name: "StreamsMax", max: o.StreamsMax},
+		ownRequests:  limiter{name: "OwnAuthenticationRequestsMax", max: max(o.RequestsMax/ownDivisor, 1)},
+		publicPlaces: newPublicPlaces(o.RequestsMax, o.StreamsMax),
+		bodies:       bodiesBudget{name: "BodyBytesTotal", max: o.BodyBytesTotal, perConnection: o.BodyBytesPerConnection},
 		ownBodies: bodiesBudget{name: "OwnAuthenticationBodyBytes", max: max(o.BodyBytesTotal/ownBodiesDivisor, o.BodyBytes),
 			perConnection: o.BodyBytesPerConnection},
 		codec: newCodec(), forwarder: o.Forwarder, staleReads: o.StaleReads, engine: o.Engine,

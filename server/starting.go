@@ -18,7 +18,7 @@ import (
 // open for the server.
 func AnswerStarting(o Options, ports map[string]*net.TCPListener, details func() any) (stop func()) {
 	s := &Server{opts: withDefaults(o), metrics: newMetrics()}
-	s.connections, s.metricsConnections = newConnections(&s.opts), newMetricsConnections(&s.opts)
+	s.openConnections()
 	s.shared = newShared(&s.opts, s.metrics, nil)
 	for name, port := range ports {
 		l, places, certificate, shown := &listener{name: name, shared: s.shared}, s.connections, s.opts.TLS, func() any { return nil }

@@ -47,5 +47,5 @@ func (c *Certificate) config(clients *ClientCA, protocols ...string) *tls.Config
 
 // listener returns l with TLS for HTTP/1.1 and HTTP/2.
 func (c *Certificate) listener(l net.Listener, s *shared) net.Listener {
-	return securedListener{l, c.config(s.clients, "h2", "http/1.1"), s}
+	return newSecuredListener(l, c.config(s.clients, "h2", "http/1.1"), s.shaken)
 }

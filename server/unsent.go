@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"io"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -79,6 +80,38 @@ func (c *conn) await(ctx context.Context, own int64, timeout time.Duration) bool
 			return false
 		}
 	}
+}
+
+// holdFor counts n more unsent bytes of a response that holds own already. It waits while the
+// connection has too many, at most for timeout; then it closes the connection. It returns a
+// refusal if a bound does not allow the bytes.
+func (c *conn) holdFor(ctx context.Context, n, own int64, timeout time.Duration) *door.Refusal {
+	unsent := &c.all.unsent
+	if !c.await(ctx, own, timeout) {
+		return unsent.slow()
+	}
+	if why := unsent.reserve(c, n); why != nil {
+		return why
+	}
+	c.hold(n)
+	return nil
+}
+
+// writePart is the size of the parts in which a large response is written.
+const writePart = 64 << 10
+
+// writeHeld writes p, which holdFor has counted, to w in parts.
+func (c *conn) writeHeld(w io.Writer, p []byte) (written int, err error) {
+	left := int64(len(p))
+	defer func() { c.sent(left) }()
+	for len(p) > 0 && err == nil {
+		var n int
+		n, err = w.Write(p[:min(len(p), writePart)])
+		p, written = p[n:], written+n
+		c.sent(int64(n))
+		left -= int64(n)
+	}
+	return written, err
 }
 
 // roomy reports whether c holds fewer unsent bytes than its bound, without own.

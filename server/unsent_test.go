@@ -3,8 +3,6 @@ package server
 import (
 	"context"
 	"io"
-	"net/http"
-	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,7 +12,7 @@ import (
 
 // unsentConns returns n connections that share the bounds on unsent bytes.
 func unsentConns(n int, total, perConnection int64) (*unsentBytes, []*conn) {
-	all := newConnections(&Options{ConnectionsMax: 100, ConnectionsPerAddress: 100, UnsentBytesTotal: total, UnsentBytesPerConnection: perConnection})
+	all := newConnections(connectionBounds{max: 100, perAddress: 100, unsentTotal: total, unsentPerConnection: perConnection})
 	conns := make([]*conn, n)
 	for i := range conns {
 		conns[i] = newDetached(all)
@@ -186,10 +184,7 @@ func TestOutgoing(t *testing.T) {
 }
 
 // cutWriter takes so many bytes and then fails.
-type cutWriter struct {
-	http.ResponseWriter
-	left int
-}
+type cutWriter struct{ left int }
 
 func (w *cutWriter) Write(p []byte) (int, error) {
 	n := min(len(p), w.left)
@@ -206,9 +201,10 @@ func TestWriteLarge(t *testing.T) {
 	const bytes = 3*writePart + 5
 	for _, taken := range []int{0, 1, writePart, writePart + 1, bytes - 1, bytes} {
 		u, conns := unsentConns(1, 1<<20, 1<<20)
-		q := &request{ResponseWriter: &cutWriter{httptest.NewRecorder(), taken}, shared: &shared{}, conn: conns[0]}
-		q.ctx.Context = t.Context()
-		n, err := q.Write(make([]byte, bytes))
+		if why := conns[0].holdFor(t.Context(), bytes, 0, time.Minute); why != nil {
+			t.Fatal(why)
+		}
+		n, err := conns[0].writeHeld(&cutWriter{taken}, make([]byte, bytes))
 		if n != taken || (err == nil) != (taken == bytes) || u.total.Load() != 0 || conns[0].unsent != 0 {
 			t.Errorf("%d bytes taken: %d, %v; %d and %d are unsent", taken, n, err, u.total.Load(), conns[0].unsent)
 		}
