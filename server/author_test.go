@@ -9,6 +9,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/callers"
+	"github.com/ostiary/ostiary/server/internal/conn"
 )
 
 // A key with a name is a caller with that name. Another key is a caller with a
@@ -138,17 +139,17 @@ func TestCallerWithTheNameAnonymous(t *testing.T) {
 func TestTrustOfAnEndedKey(t *testing.T) {
 	t.Parallel()
 	live, end := context.WithCancel(t.Context())
-	all := newConnections(connectionBounds{max: 10, perAddress: 10})
+	all := conn.NewConnections(conn.Bounds{Max: 10, PerAddress: 10})
 	raw, other := net.Pipe()
 	defer other.Close()
-	c := newConn(raw, all, true)
-	all.add(c)
+	c := conn.New(raw, all, true)
+	all.Add(c)
 	key := &hashedKey{removed: live}
-	if why := key.trust(c); why != nil || !c.trusted.Load() {
+	if why := key.trust(c); why != nil || !c.Trusted.Load() {
 		t.Errorf("a key that is accepted: %v", why)
 	}
 	end()
-	if why := key.trust(c); why == nil || why.Reason != door.BadCredentials || c.trusted.Load() {
+	if why := key.trust(c); why == nil || why.Reason != door.BadCredentials || c.Trusted.Load() {
 		t.Errorf("a key that has ended: %v", why)
 	}
 }

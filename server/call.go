@@ -16,6 +16,7 @@ import (
 
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/tool/turns"
+	"github.com/ostiary/ostiary/server/internal/conn"
 )
 
 // call is one gRPC call in flight. It is also the stream that the handlers of
@@ -24,22 +25,22 @@ type call struct {
 	*interceptor
 	grpc.ServerStream
 	method *method
-	conn   *conn
+	conn   *conn.Conn
 	key    *hashedKey // see Keys.unkeyed without a caller; nil for public methods
 	// ctx is the context of the handler.
 	ctx   lazyDeadline
-	limit *limiter // whose place the call has, or nil
+	limit *conn.Limiter // whose place the call has, or nil
 	// public is true if the call has a place of those without a key, see admitPublic.
 	public bool
 	// charge is what the received message counts. It is released when the next
 	// message is read, or at the end of the call.
-	charge   charge
+	charge   conn.Charge
 	header   [5]byte // of a message: a flag and the length
 	received bool    // a message was received
-	out      outgoing
-	stale    uint64 // Options.StaleReads when the call came
-	taken    bool   // out was handed to gRPC
-	held     held   // what a stream keeps for its client
+	out      conn.Outgoing
+	stale    uint64    // Options.StaleReads when the call came
+	taken    bool      // out was handed to gRPC
+	held     conn.Held // what a stream keeps for its client
 	start    time.Time
 	message  any           // the request of a unary call
 	refusal  *door.Refusal // of the call before its handler
@@ -70,10 +71,10 @@ func (c *call) admit() *door.Refusal {
 		c.ctx.door = c.method.door.name
 		c.ctx.request = callOf{c}
 	}
-	if conn := callConn(ctx); conn != nil {
+	if conn := conn.OfCall(ctx); conn != nil {
 		c.conn = conn
 	}
-	c.charge = c.bodies.newCharge(c.conn)
+	c.charge = c.bodies.NewCharge(c.conn)
 	limit := &c.requests
 	if c.method.stream {
 		limit = &c.streams
@@ -101,20 +102,20 @@ func (c *call) admit() *door.Refusal {
 	if why := c.key.trust(c.conn); why != nil {
 		return why
 	}
-	if why := limit.acquire(); why != nil {
+	if why := limit.Acquire(); why != nil {
 		return why
 	}
 	c.limit = limit
-	c.conn.begin()
+	c.conn.Begin()
 	return nil
 }
 
 // admitPublic is admit for a caller without a key on a server with keys.
 func (c *call) admitPublic() (why *door.Refusal) {
-	if c.limit, why = c.publicPlaces.enter(c.conn, c.method.stream); why != nil {
+	if c.limit, why = c.publicPlaces.Enter(c.conn, c.method.stream); why != nil {
 		return why
 	}
-	c.conn.begin()
+	c.conn.Begin()
 	c.public = true
 	return nil
 }
@@ -125,18 +126,18 @@ func (c *call) release() {
 		c.SetTrailer(metadata.Pairs(headerStale, "true"))
 	}
 	c.ctx.release()
-	c.charge.release()
+	c.charge.Release()
 	c.leave()
 	if c.public {
-		c.conn.leavePublic(c.method.stream)
+		c.conn.LeavePublic(c.method.stream)
 	}
-	c.conn.end(c.ServerStream.Context(), 0)
+	c.conn.End(c.ServerStream.Context(), 0)
 }
 
 // leave gives the call's place to others.
 func (c *call) leave() {
 	if c.limit != nil {
-		c.limit.release()
+		c.limit.Release()
 		c.limit = nil
 	}
 }
@@ -146,10 +147,10 @@ func (c *call) leave() {
 // The returned function frees the resources.
 func (c *call) endable() (release func()) {
 	ctx, cancel := context.WithCancel(c.ctx.Context)
-	c.held = held{conn: c.conn}
+	c.held = conn.Held{Conn: c.conn}
 	c.ctx.Context = door.WithHold(ctx, func(bytes int64) error {
 		c.ctx.work.End()
-		if why := c.held.set(c.ServerStream.Context(), bytes, c.transferTime); why != nil {
+		if why := c.held.Set(c.ServerStream.Context(), bytes, c.transferTime); why != nil {
 			c.metrics.refused(why.Reason)
 			return why
 		}
@@ -169,7 +170,7 @@ func (c *call) endable() (release func()) {
 		stopEnding()
 		stopRemoved()
 		cancel()
-		c.held.release()
+		c.held.Release()
 	}
 }
 
@@ -211,7 +212,7 @@ func (c *call) RecvMsg(v any) error {
 	if t == nil {
 		return c.ServerStream.RecvMsg(v) // grpc-go has changed, see TestReceive
 	}
-	c.charge.release()
+	c.charge.Release()
 	c.ctx.work.End() // the client may send slowly
 	var timer *time.Timer
 	if !c.method.clientStreams {
@@ -237,7 +238,7 @@ func (c *call) RecvMsg(v any) error {
 		return receiveError(noEOF(err))
 	}
 	defer data.Free()
-	c.charge.whole()
+	c.charge.Whole()
 	if n > door.BodyLarge {
 		if err := turns.Hold(&c.ctx); err != nil {
 			return status.FromContextError(err).Err()
@@ -267,13 +268,13 @@ func (c *call) announced() (int, error) {
 	}
 	n, bound := int64(binary.BigEndian.Uint32(c.header[1:])), c.bodyBytes
 	if c.public {
-		bound = min(bound, publicMessageMax)
+		bound = min(bound, conn.PublicMessageMax)
 	}
 	if n > min(bound, math.MaxInt32) {
 		return 0, c.refuse(c.method, &door.Refusal{Reason: door.TooLarge, Bound: "BodyBytes", Limit: bound})
 	}
-	if n > bodyFree {
-		if why := c.charge.add(n); why != nil {
+	if n > conn.BodyFree {
+		if why := c.charge.Add(n); why != nil {
 			return 0, c.refuse(c.method, why)
 		}
 	}
@@ -314,23 +315,23 @@ func (c *call) SendMsg(v any) error {
 		return status.Errorf(codes.Internal, "grpc: error while marshaling: %v", err)
 	}
 	c.ctx.work.End() // the client may read slowly
-	c.out, c.taken = newOutgoing(c.conn, data), false
-	size := c.out.size()
-	unsent := &c.conn.all.unsent
-	if why := unsent.reserve(c.conn, size); why != nil {
+	c.out, c.taken = conn.NewOutgoing(c.conn, data), false
+	size := c.out.Size()
+	unsent := &c.conn.All.Unsent
+	if why := unsent.Reserve(c.conn, size); why != nil {
 		return c.refuse(c.method, why)
 	}
 	defer func() {
 		if !c.taken {
-			unsent.release(size)
+			unsent.Release(size)
 		}
 	}()
-	if !c.conn.roomy(c.held.bytes) {
+	if !c.conn.Roomy(c.held.Bytes) {
 		if !c.method.stream {
 			c.leave() // the call is done and only waits for its client
 		}
-		if !c.conn.await(c.ServerStream.Context(), c.held.bytes, c.transferTime) {
-			return c.refuse(c.method, unsent.slow())
+		if !c.conn.Await(c.ServerStream.Context(), c.held.Bytes, c.transferTime) {
+			return c.refuse(c.method, unsent.Slow())
 		}
 	}
 	return c.ServerStream.SendMsg(c)
@@ -339,5 +340,5 @@ func (c *call) SendMsg(v any) error {
 // take hands the response to gRPC.
 func (c *call) take() mem.BufferSlice {
 	c.taken = true
-	return c.out.buffers()
+	return c.out.Buffers()
 }

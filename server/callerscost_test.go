@@ -16,6 +16,7 @@ import (
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/callers"
 	"github.com/ostiary/ostiary/internal/workshop/certtest"
+	"github.com/ostiary/ostiary/server/internal/conn"
 )
 
 // BenchmarkCallers is the processor time that the authentication of a caller adds to a
@@ -58,7 +59,9 @@ func BenchmarkCallers(b *testing.B) {
 			b.Fatal(err)
 		}
 		s.shared.keys.withTokens(w.tokens)
-		s.shared.detached.certificate.Store(kind.shown)
+		if kind.shown != nil {
+			s.shared.detached.Show(kind.shown)
+		}
 		r, err := http.NewRequest(http.MethodGet, "http://localhost/lookup", nil)
 		if err != nil {
 			b.Fatal(err)
@@ -136,11 +139,11 @@ func certificateOf(t testing.TB, name string) (*clientCertificate, *ClientCA) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newDetached(newConnections(connectionBounds{}))
+	c := conn.NewDetached(conn.NewConnections(conn.Bounds{}))
 	if err := authorities.show(c, &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}, VerifiedChains: [][]*x509.Certificate{{leaf}}}); err != nil {
 		t.Fatal(err)
 	}
-	return c.certificate.Load().(*clientCertificate), authorities
+	return c.Certificate().(*clientCertificate), authorities
 }
 
 // statusOnly is a response writer that keeps the status.

@@ -17,6 +17,7 @@ import (
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/callers"
 	"github.com/ostiary/ostiary/internal/trail/audit"
+	"github.com/ostiary/ostiary/server/internal/conn"
 )
 
 const (
@@ -66,7 +67,7 @@ func (a *ClientCA) Reload() error {
 	}
 	a.mu.Lock()
 	a.pool.Store(pool)
-	var closing []*conn
+	var closing []*conn.Conn
 	for shown := range a.shown {
 		if _, err := verifyClient(shown.chain, pool); err != nil {
 			closing = append(closing, shown.conn)
@@ -150,7 +151,7 @@ func (a *ClientCA) setup(c *tls.Config) *tls.Config {
 type clientCertificate struct {
 	credential
 	authorities *ClientCA
-	conn        *conn
+	conn        *conn.Conn
 	chain       []*x509.Certificate // the client's first
 	names       []string            // see callers.CertificateNames
 	expiry      *time.Timer
@@ -172,7 +173,7 @@ func verifyClient(shown []*x509.Certificate, pool *x509.CertPool) ([][]*x509.Cer
 
 // show notes the certificate of a connection whose handshake is done. It fails if its
 // authority is not known any more. a may be nil.
-func (a *ClientCA) show(c *conn, state *tls.ConnectionState) error {
+func (a *ClientCA) show(c *conn.Conn, state *tls.ConnectionState) error {
 	if a == nil || len(state.PeerCertificates) == 0 {
 		return nil
 	}
@@ -187,9 +188,9 @@ func (a *ClientCA) show(c *conn, state *tls.ConnectionState) error {
 	if err := s.keep(); err != nil {
 		return err
 	}
-	c.certificate.Store(s)
-	if c.isGone() {
-		s.forget()
+	c.Show(s)
+	if c.IsGone() {
+		s.Forget()
 	}
 	return nil
 }
@@ -210,8 +211,8 @@ func (s *clientCertificate) keep() error {
 	return nil
 }
 
-// forget is called when the connection is closed. It may be called several times.
-func (s *clientCertificate) forget() {
+// Forget is called when the connection is closed. It may be called several times.
+func (s *clientCertificate) Forget() {
 	s.expiry.Stop()
 	s.authorities.mu.Lock()
 	defer s.authorities.mu.Unlock()
@@ -239,7 +240,7 @@ func (s *clientCertificate) matches(m callers.Match) bool { return m.MatchesCert
 // shaken ends the handshake of a connection, which has failed with err unless that is nil. It
 // notes the certificate that the client has shown, and returns an error if the connection
 // must be closed. c is nil for a connection of a test.
-func (s *shared) shaken(c *conn, remote net.Addr, state *tls.ConnectionState, err error) error {
+func (s *shared) shaken(c *conn.Conn, remote net.Addr, state *tls.ConnectionState, err error) error {
 	if err == nil && c != nil && state != nil {
 		err = s.clients.show(c, state)
 	}

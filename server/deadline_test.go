@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/server/internal/conn"
 )
 
 // TestReleasedDeadline checks that a context that is derived from a request's
@@ -61,15 +62,15 @@ func TestLazyDeadline(t *testing.T) {
 				parent, cancel = context.WithDeadline(parent, start.Add(c.parent))
 			}
 			defer cancel()
-			l := &lazyDeadline{Context: context.WithValue(parent, connKey{}, "value"), door: "a door"}
+			l := &lazyDeadline{Context: context.WithValue(parent, conn.ConnKey{}, "value"), door: "a door"}
 			if c.own > 0 {
 				l.setDeadline(start, c.own)
 			}
 			if at, ok := l.Deadline(); !ok || at.Sub(start) != c.ends {
 				t.Errorf("%s: the deadline is after %v, %v", name, at.Sub(start), ok)
 			}
-			if l.Value(connKey{}) != "value" || door.NameOf(l) != "a door" {
-				t.Errorf("%s: the values are %v, %q", name, l.Value(connKey{}), door.NameOf(l))
+			if l.Value(conn.ConnKey{}) != "value" || door.NameOf(l) != "a door" {
+				t.Errorf("%s: the values are %v, %q", name, l.Value(conn.ConnKey{}), door.NameOf(l))
 			}
 			time.Sleep(c.ends - 1)
 			synctest.Wait()

@@ -5,7 +5,7 @@
 // An HTTP request passes these steps in this order:
 //
 //   - listener.go: one address, its listener and the server that serves it
-//   - connections.go: the connection is counted
+//   - internal/conn: the connection is counted
 //   - tls.go: TLS, on all ports but metrics, and clientca.go: client certificates
 //   - net/http reads the request, within the times and sizes of [Options]
 //   - handler.go: paths with more than one reading are refused; health and CORS
@@ -13,7 +13,7 @@
 //   - host.go: without keys, only pages and host names of this machine pass
 //   - router.go: the door with the longest matching prefix, and its route
 //   - keys.go: the key in the Authorization header, or else the client certificate
-//   - limiter.go: a place among the requests (or streams) in flight
+//   - conn.Limiter: a place among the requests (or streams) in flight
 //   - request.go: the bound of the body, the deadline, and then the handler of
 //     the door's route; afterwards metrics and the access log
 //   - stream.go: deadlines of routes whose response may last

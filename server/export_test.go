@@ -4,4 +4,4 @@ package server
 func (s *Server) EndStreams() { s.shared.endStreams() }
 
 // Connections returns how many connections are open.
-func (s *Server) Connections() int { return s.connections.open() + s.metricsConnections.open() }
+func (s *Server) Connections() int { return s.connections.Open() + s.metricsConnections.Open() }

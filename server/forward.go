@@ -273,7 +273,7 @@ func (a *answer) writeHead(status int) {
 	a.written = true
 	own, q := a.request.Header(), a.request
 	if a.header.Get(headerNodeAccepted) != "" {
-		_ = q.conn.trust() // without a place, the connection stays untrusted
+		_ = q.conn.Trust() // without a place, the connection stays untrusted
 	}
 	if caller := a.header.Get(headerNodeCaller); caller != "" {
 		q.ctx.author.Origin.Caller = caller

@@ -18,6 +18,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/server/internal/conn"
 )
 
 // ServeForwarded serves a request that another node has forwarded to this one, within the
@@ -169,14 +170,14 @@ func (q *request) serveForwarded(r *http.Request, route *door.Route, p door.Para
 	if q.door.OwnAuthentication {
 		budget = &q.ownBodies
 		ctx = door.WithAuthenticated(q.countsFailedLogins(ctx), func() { q.Header().Set(headerNodeAccepted, "1") })
-		if why := budget.acquire(&q.ownRequests, q.conn); why != nil {
+		if why := budget.Acquire(&q.ownRequests, q.conn); why != nil {
 			q.refuse(r, why)
 			return
 		}
-		defer q.ownRequests.release()
+		defer q.ownRequests.Release()
 	}
-	q.charge = budget.newCharge(q.conn)
-	defer q.charge.release()
+	q.charge = budget.NewCharge(q.conn)
+	defer q.charge.Release()
 	if !q.boundBody(r, route) {
 		return
 	}
@@ -255,8 +256,8 @@ func (c *forwardedConn) Close() error {
 	return c.Conn.Close()
 }
 
-func newForwardedConn(all *connections, cancel context.CancelFunc) *conn {
-	c := newDetached(all)
+func newForwardedConn(all *conn.Connections, cancel context.CancelFunc) *conn.Conn {
+	c := conn.NewDetached(all)
 	c.Conn = &forwardedConn{c.Conn, cancel}
 	return c
 }
@@ -338,7 +339,7 @@ func (s *Server) InvokeForwarded(ctx context.Context, c Call, as Forwarded) (a A
 }
 
 // invokeCounted checks the key of a call, counts it and calls the service.
-func (s *Server) invokeCounted(l *lazyDeadline, conn *conn, m *forwardedMethod, message []byte, as *Forwarded) (a Answer) {
+func (s *Server) invokeCounted(l *lazyDeadline, conn *conn.Conn, m *forwardedMethod, message []byte, as *Forwarded) (a Answer) {
 	guard := &interceptor{shared: s.shared}
 	key, why := s.shared.liveKey(l, as, m.public)
 	if l.key = key; key.known() {
@@ -360,21 +361,21 @@ func (s *Server) invokeCounted(l *lazyDeadline, conn *conn, m *forwardedMethod, 
 }
 
 // admitForwarded calls serve within the bounds of the server, for a message of a size.
-func (s *Server) admitForwarded(c *conn, size int, serve func()) *door.Refusal {
+func (s *Server) admitForwarded(c *conn.Conn, size int, serve func()) *door.Refusal {
 	if n := int64(size); n > s.shared.bodyBytes {
 		return &door.Refusal{Reason: door.TooLarge, Bound: "BodyBytes", Limit: s.shared.bodyBytes}
 	}
-	if why := s.shared.requests.acquire(); why != nil {
+	if why := s.shared.requests.Acquire(); why != nil {
 		return why
 	}
-	defer s.shared.requests.release()
-	charge := s.shared.bodies.newCharge(c)
-	defer charge.release()
-	if size > bodyFree {
-		if why := charge.add(int64(size)); why != nil {
+	defer s.shared.requests.Release()
+	charge := s.shared.bodies.NewCharge(c)
+	defer charge.Release()
+	if size > conn.BodyFree {
+		if why := charge.Add(int64(size)); why != nil {
 			return why
 		}
-		charge.whole()
+		charge.Whole()
 	}
 	serve()
 	return nil

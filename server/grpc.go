@@ -21,6 +21,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/server/internal/conn"
 )
 
 const (
@@ -116,7 +117,7 @@ func (s *Server) grpcOptions(i *interceptor) []grpc.ServerOption {
 	if o.TLS != nil {
 		transport = credentials.NewTLS(o.TLS.config(o.ClientCA, "h2"))
 	}
-	return append(options, grpc.Creds(newCredentials(transport, s.shared.shaken)))
+	return append(options, grpc.Creds(conn.NewCredentials(transport, s.shared.shaken)))
 }
 
 // RegisterService registers a service whose calls i guards. All its methods
@@ -175,7 +176,7 @@ func (i *interceptor) tap(ctx context.Context, info *tap.Info) (context.Context,
 	if m == nil || m.public || !i.keys.required() {
 		return ctx, nil
 	}
-	key, why := i.keys.identify(ctx, info.Header["authorization"], false, callConn(ctx))
+	key, why := i.keys.identify(ctx, info.Header["authorization"], false, conn.OfCall(ctx))
 	if why == 0 {
 		return context.WithValue(door.WithCaller(ctx, key.caller), keyOfCall{}, key), nil
 	}
@@ -184,8 +185,8 @@ func (i *interceptor) tap(ctx context.Context, info *tap.Info) (context.Context,
 		i.metrics.loginFailed(m.door.Name, i.keys.refusedBy(info.Header["authorization"]))
 		i.logins.Failed(m.door.Name, remoteOf(ctx), "", (&door.Refusal{Reason: why}).Error())
 	}
-	if c := callConn(ctx); c != nil {
-		c.delayRefusal(ctx, i.stopping)
+	if c := conn.OfCall(ctx); c != nil {
+		c.DelayRefusal(ctx, i.stopping)
 	}
 	i.recordTap(remoteOf(ctx), m, why)
 	err := i.refuse(m, &door.Refusal{Reason: why})

@@ -12,6 +12,7 @@ import (
 	"github.com/ostiary/ostiary/internal/tool/turns"
 	"github.com/ostiary/ostiary/internal/trail/audit"
 	"github.com/ostiary/ostiary/internal/trail/logins"
+	"github.com/ostiary/ostiary/server/internal/conn"
 )
 
 // The paths of health on every HTTP port.
@@ -43,21 +44,21 @@ type shared struct {
 	transferTime   time.Duration // see Options.TransferTime
 	bodyBytes      int64         // see Options.BodyBytes
 
-	requests limiter
-	streams  limiter
+	requests conn.Limiter
+	streams  conn.Limiter
 	// publicPlaces bounds the requests and streams of callers without a key, if keys are
 	// set.
-	publicPlaces publicPlaces
+	publicPlaces conn.PublicPlaces
 	// ownRequests bounds the HTTP requests of doors that authenticate their callers
 	// themselves, in addition to requests: half of its places stay for callers whose
 	// key was checked before.
-	ownRequests limiter
+	ownRequests conn.Limiter
 	// bodies are charged for all requests but those of such doors, which have
 	// ownBodies: bodies that are held back without a key do not keep out others.
-	bodies, ownBodies bodiesBudget
+	bodies, ownBodies conn.BodiesBudget
 	// detached is the connection of requests that came without one, in tests of
 	// [Server.Handler].
-	detached *conn
+	detached *conn.Conn
 	codec    codec
 	turns    *turns.Turns // of long requests; nil without Options.Engine
 	// forwarder finds the node that writes; nil on a single node.
@@ -95,12 +96,12 @@ type handler struct {
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var m match
 	h.router.match(r, &m)
-	req := &request{ResponseWriter: w, shared: h.shared, door: m.door, conn: connOf(r, h.detached), start: time.Now(), remote: r.RemoteAddr}
+	req := &request{ResponseWriter: w, shared: h.shared, door: m.door, conn: conn.Of(r, h.detached), start: time.Now(), remote: r.RemoteAddr}
 	req.ctx.Context = r.Context()
 	if r.TLS == nil {
-		r.TLS = req.conn.tls
+		r.TLS = req.conn.TLS
 	}
-	req.conn.begin()
+	req.conn.Begin()
 	defer req.endOnConn(r.Context())
 	req.setID(r)
 	if h.draining.Load() {
@@ -135,7 +136,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // endOnConn ends the request for its connection.
-func (q *request) endOnConn(ctx context.Context) { q.conn.end(ctx, q.ended) }
+func (q *request) endOnConn(ctx context.Context) { q.conn.End(ctx, q.ended) }
 
 // staleCount returns what Options.StaleReads counts now.
 func (s *shared) staleCount() uint64 {

@@ -10,6 +10,7 @@ import (
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/callers"
 	"github.com/ostiary/ostiary/internal/trail/audit"
+	"github.com/ostiary/ostiary/server/internal/conn"
 )
 
 // A server without keys and without Options.Anonymous trusts every program on
@@ -80,7 +81,7 @@ func (s *Server) forCallers(next http.Handler) http.Handler {
 			Outcome: audit.Refused, Status: strconv.Itoa(why.Status()), Why: why.Error()}) // the request has no effect
 		if why.Status() == http.StatusUnauthorized {
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			connOf(r, s.shared.detached).delayRefusal(r.Context(), s.shared.stopping)
+			conn.Of(r, s.shared.detached).DelayRefusal(r.Context(), s.shared.stopping)
 		}
 		http.Error(w, why.Error(), why.Status())
 	})
@@ -92,7 +93,7 @@ func (s *Server) refuseMetrics(r *http.Request) *door.Refusal {
 	if !s.shared.keys.required() {
 		return nil
 	}
-	key, why := s.shared.keys.identify(r.Context(), r.Header["Authorization"], false, connOf(r, nil))
+	key, why := s.shared.keys.identify(r.Context(), r.Header["Authorization"], false, conn.Of(r, nil))
 	if why != 0 {
 		return &door.Refusal{Reason: why}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/identity/oidc"
 	"github.com/ostiary/ostiary/internal/callers"
+	"github.com/ostiary/ostiary/server/internal/conn"
 )
 
 // ErrNoKeys is returned if authentication by keys is configured without a key.
@@ -134,13 +135,13 @@ func (k *hashedKey) ended() bool {
 	return k.removed.Err() != nil
 }
 
-// trust makes the connection of a request with the key a trusted one, see [conn.trust]. It
+// trust makes the connection of a request with the key a trusted one, see [conn.Conn.Trust]. It
 // refuses the request, and leaves the connection untrusted, if the key has ended since it was
 // looked up: what made all connections untrusted may have come in between. k may be nil.
-func (k *hashedKey) trust(c *conn) *door.Refusal {
-	why := c.trust()
+func (k *hashedKey) trust(c *conn.Conn) *door.Refusal {
+	why := c.Trust()
 	if why == nil && k != nil && k.ended() {
-		c.all.distrust(c)
+		c.All.Distrust(c)
 		why = &door.Refusal{Reason: door.BadCredentials}
 	}
 	return why
@@ -349,10 +350,10 @@ func (k *Keys) unkeyed() *hashedKey {
 // identify returns the key of the caller of a request on a connection, or the reason to
 // refuse it. What the Authorization header shows has precedence over the certificate of the
 // client. basic is as for check.
-func (k *Keys) identify(ctx context.Context, values []string, basic bool, c *conn) (*hashedKey, door.Reason) {
+func (k *Keys) identify(ctx context.Context, values []string, basic bool, c *conn.Conn) (*hashedKey, door.Reason) {
 	key, why := k.check(ctx, values, basic)
 	if why == door.NoCredentials && k.stored != nil && c != nil {
-		if shown, ok := c.certificate.Load().(*clientCertificate); ok {
+		if shown, ok := c.Certificate().(*clientCertificate); ok {
 			return shown.find(ctx, k.stored)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"net/http"
 
 	"google.golang.org/grpc"
+
+	"github.com/ostiary/ostiary/server/internal/conn"
 )
 
 // nameMetrics is the name of the port of metrics, as in [Address].Name.
@@ -64,12 +66,12 @@ func (l *listener) secure(h *http.Server, c *Certificate) {
 }
 
 // listen opens the port.
-func (l *listener) listen(open func(name, address string) (net.Listener, error), c *connections) error {
+func (l *listener) listen(open func(name, address string) (net.Listener, error), c *conn.Connections) error {
 	var err error
 	if l.net, err = open(l.name, l.address); err != nil {
 		return fmt.Errorf("%s: %w", l.name, err)
 	}
-	l.net = c.listener(l.net, l.http != nil)
+	l.net = c.Listener(l.net, l.http != nil)
 	if l.tls != nil {
 		l.net = l.tls.listener(l.net, l.shared)
 	}

@@ -208,8 +208,8 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v)
 	}
 	s := m.server.shared
-	gauge(m.requestsInFlight, float64(s.requests.inFlight.Load()+s.publicPlaces.requests.inFlight.Load()))
-	gauge(m.streamsInFlight, float64(s.streams.inFlight.Load()+s.publicPlaces.streams.inFlight.Load()))
+	gauge(m.requestsInFlight, float64(s.requests.InFlight.Load()+s.publicPlaces.Requests.InFlight.Load()))
+	gauge(m.streamsInFlight, float64(s.streams.InFlight.Load()+s.publicPlaces.Streams.InFlight.Load()))
 	m.collectConnections(to, gauge)
 	serving := 1.0
 	if !s.healthy() {
@@ -226,10 +226,10 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 func (m *metrics) collectConnections(to chan<- prometheus.Metric, gauge func(*prometheus.Desc, float64)) {
 	c := m.server.connections
 	own := m.server.metricsConnections
-	gauge(m.connectionsOpen, float64(c.open()+own.open()))
-	gauge(m.bodyBytes, float64(m.server.shared.bodies.held()+m.server.shared.ownBodies.held()))
-	gauge(m.unsentBytes, float64(c.unsent.total.Load()))
-	for why, n := range map[string]int64{"refused": c.refused.Load(), "evicted": c.evicted.Load() + own.evicted.Load(), "unauthenticated": c.unauthenticated.Load()} {
+	gauge(m.connectionsOpen, float64(c.Open()+own.Open()))
+	gauge(m.bodyBytes, float64(m.server.shared.bodies.Held()+m.server.shared.ownBodies.Held()))
+	gauge(m.unsentBytes, float64(c.Unsent.Total.Load()))
+	for why, n := range map[string]int64{"refused": c.Refused.Load(), "evicted": c.Evicted.Load() + own.Evicted.Load(), "unauthenticated": c.Unauthenticated.Load()} {
 		to <- prometheus.MustNewConstMetric(m.connectionsClosed, prometheus.CounterValue, float64(n), why)
 	}
 }

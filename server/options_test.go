@@ -15,6 +15,7 @@ import (
 
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/workshop/golden"
+	"github.com/ostiary/ostiary/server/internal/conn"
 )
 
 // TestDefaults compares the effective options with testdata/defaults.txt: without any,
@@ -37,11 +38,11 @@ func TestDefaults(t *testing.T) {
 		}
 		fmt.Fprintf(&out, "listens %v, logs %v\n\n", o.Listen != nil, o.Log == slog.Default())
 		s := newShared(&o, newMetrics(), nil)
-		for _, l := range []*limiter{&s.requests, &s.streams, &s.publicPlaces.requests, &s.publicPlaces.streams, &s.ownRequests} {
-			fmt.Fprintln(&out, l.name, l.max)
+		for _, l := range []*conn.Limiter{&s.requests, &s.streams, &s.publicPlaces.Requests, &s.publicPlaces.Streams, &s.ownRequests} {
+			fmt.Fprintln(&out, l.Name, l.Max)
 		}
-		c := newConnections(o.connectionBounds())
-		fmt.Fprintf(&out, "connections %d, %d per address, %d untrusted, unsent %d, %d per connection\n", c.max, c.perAddress, c.untrustedMax, c.unsent.max, c.unsent.perConnection)
+		c := conn.NewConnections(o.connectionBounds())
+		fmt.Fprintf(&out, "connections %d, %d per address, %d untrusted, unsent %d, %d per connection\n", c.Max, c.PerAddress, c.UntrustedMax, c.Unsent.Max, c.Unsent.PerConnection)
 		h := (&Server{opts: o}).newHTTP(nil)
 		fmt.Fprintf(&out, "HTTP: head %v, read %v, write %v, idle %v, headers %d bytes, %d HTTP/2 streams with %d of %d bytes\n\n", h.ReadHeaderTimeout, h.ReadTimeout, h.WriteTimeout,
 			h.IdleTimeout, h.MaxHeaderBytes, h.HTTP2.MaxConcurrentStreams, h.HTTP2.MaxReceiveBufferPerStream, h.HTTP2.MaxReceiveBufferPerConnection)

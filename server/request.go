@@ -16,6 +16,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/callers"
+	"github.com/ostiary/ostiary/server/internal/conn"
 )
 
 const (
@@ -35,17 +36,17 @@ type request struct {
 	http.ResponseWriter
 	*shared
 	ctx     lazyDeadline // the context of the handler
-	conn    *conn
-	charge  charge       // of the body
-	door    *servedDoor  // nil: refusals have the server's own shape
-	series  *series      // the metrics of the route
-	body    *trackedBody // nil for a body that net/http reads to its end itself
-	key     *hashedKey   // see Keys.unkeyed without a caller; nil on public routes
-	place   *limiter     // the bound that the request counts in, see enter
+	conn    *conn.Conn
+	charge  conn.Charge   // of the body
+	door    *servedDoor   // nil: refusals have the server's own shape
+	series  *series       // the metrics of the route
+	body    *trackedBody  // nil for a body that net/http reads to its end itself
+	key     *hashedKey    // see Keys.unkeyed without a caller; nil on public routes
+	place   *conn.Limiter // the bound that the request counts in, see enter
 	start   time.Time
 	ended   int64       // when the response was complete, Unix time in nanoseconds, or 0
 	remote  string      // the address of the client
-	held    held        // what a stream keeps for its client
+	held    conn.Held   // what a stream keeps for its client
 	stale   uint64      // Options.StaleReads when the request came
 	status  int         // 0 until the handler sets it
 	id      [1]string   // the value of X-Request-Id, in the form of a header
@@ -56,7 +57,7 @@ type request struct {
 	streams bool        // the response may last, see door.Route.Streams
 	http2   bool        // a stream over HTTP/2
 	noted   bool        // another node has forwarded the request, see noteOutcome
-	public  bool        // the place is that of a caller without a key, see enterPublic
+	public  bool        // the place is that of a caller without a key, see conn.PublicPlaces
 
 	// droppable reports whether the response that is about to begin must be dropped,
 	// because the request is sent to another node; nil if it must not. dropped is true
@@ -94,7 +95,7 @@ func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 	if required && !route.Public && !q.door.OwnAuthentication {
 		key, why := q.keys.identify(ctx, r.Header["Authorization"], q.door.Basic, q.conn)
 		if refusal := q.lockout(r, key); refusal != nil {
-			q.conn.delayRefusal(ctx, q.stopping)
+			q.conn.DelayRefusal(ctx, q.stopping)
 			q.refuse(r, refusal)
 			return
 		}
@@ -108,7 +109,7 @@ func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 			return
 		}
 		if key.basic {
-			q.conn.shown.Store(key)
+			q.conn.Shown.Store(key)
 		}
 		q.key, q.ctx.key = key, key
 		ctx = door.WithCaller(ctx, key.caller)
@@ -149,18 +150,18 @@ func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 	if q.door.OwnAuthentication {
 		budget = &q.ownBodies
 	}
-	q.charge = budget.newCharge(q.conn)
-	defer q.charge.release()
+	q.charge = budget.NewCharge(q.conn)
+	defer q.charge.Release()
 	if q.door.OwnAuthentication {
 		ctx = q.countsFailedLogins(ctx)
-		if !q.conn.trusted.Load() {
-			ctx = door.WithAuthenticated(ctx, func() { _ = q.conn.trust() }) // without a place, the connection stays untrusted
+		if !q.conn.Trusted.Load() {
+			ctx = door.WithAuthenticated(ctx, func() { _ = q.conn.Trust() }) // without a place, the connection stays untrusted
 		}
-		if why := budget.acquire(&q.ownRequests, q.conn); why != nil {
+		if why := budget.Acquire(&q.ownRequests, q.conn); why != nil {
 			q.refuse(r, why)
 			return
 		}
-		defer q.ownRequests.release() // before the charge, whose end wakes those that wait
+		defer q.ownRequests.Release() // before the charge, whose end wakes those that wait
 	}
 	if !q.boundBody(r, route) {
 		return
@@ -189,10 +190,10 @@ func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 // wrong. A user who was accepted last on the connection is not refused.
 func (q *request) lockout(r *http.Request, key *hashedKey) *door.Refusal {
 	user, _, basic := r.BasicAuth()
-	if !basic || !q.door.Basic || !validUser(user) || key != nil && q.conn.shown.Load() == any(key) {
+	if !basic || !q.door.Basic || !validUser(user) || key != nil && q.conn.Shown.Load() == any(key) {
 		return nil
 	}
-	refused, first := q.conn.all.standings.guess(q.conn.address, user, key == nil)
+	refused, first := q.conn.All.Standings.Guess(q.conn.Address, user, key == nil)
 	if !refused {
 		return nil
 	}
@@ -200,28 +201,28 @@ func (q *request) lockout(r *http.Request, key *hashedKey) *door.Refusal {
 		q.log.Warn("too many wrong passwords: an address may try this user's only now and then", "door", q.door.Name, "remote", r.RemoteAddr, "user", user)
 	}
 	q.refuseBody(r)
-	return &door.Refusal{Reason: door.TooMany, Bound: "WrongPasswordsPerAddress", Limit: guessesMax}
+	return &door.Refusal{Reason: door.TooMany, Bound: "WrongPasswordsPerAddress", Limit: conn.GuessesMax}
 }
 
 // enter takes a place for the request within the bounds. If there is one, leave gives it
 // back.
 func (q *request) enter(route *door.Route) (why *door.Refusal) {
 	if q.public = q.keys.required() && route.Public; q.public {
-		q.place, why = q.publicPlaces.enter(q.conn, route.Streams)
+		q.place, why = q.publicPlaces.Enter(q.conn, route.Streams)
 		return why
 	}
 	q.place = &q.shared.requests
 	if route.Streams {
 		q.place = &q.shared.streams
 	}
-	return q.place.acquire()
+	return q.place.Acquire()
 }
 
 // leave gives back the place that enter took.
 func (q *request) leave(route *door.Route) {
-	q.place.release()
+	q.place.Release()
 	if q.public {
-		q.conn.leavePublic(route.Streams)
+		q.conn.LeavePublic(route.Streams)
 	}
 }
 
@@ -241,12 +242,12 @@ func (q *request) boundBody(r *http.Request, route *door.Route) bool {
 		q.refuse(r, &door.Refusal{Reason: door.TooLarge, Bound: "BodyBytes", Limit: limit})
 		return false
 	}
-	free := int64(bodyFree)
+	free := int64(conn.BodyFree)
 	if q.door.OwnAuthentication {
 		free = 0 // the budget knows all bodies, to find one that is held back
 	}
 	if !q.streams {
-		if why := q.charge.body(r, free); why != nil {
+		if why := q.charge.Body(r, free); why != nil {
 			q.refuse(r, why)
 			return false
 		}
@@ -378,7 +379,7 @@ func (q *request) refuse(r *http.Request, why *door.Refusal) {
 			q.Header().Add("WWW-Authenticate", `Basic realm="ostiary", charset="UTF-8"`)
 		}
 		q.refuseBody(r)
-		q.conn.delayRefusal(r.Context(), q.stopping)
+		q.conn.DelayRefusal(r.Context(), q.stopping)
 	}
 	switch {
 	case q.door == nil:
@@ -478,12 +479,12 @@ func (q *request) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	q.ctx.work.End() // the client may read slowly
-	free := bodyFree
+	free := conn.BodyFree
 	if q.streams {
 		free = streamFree
 	}
 	if len(p) > free {
-		if why := q.conn.holdFor(q.ctx.Context, int64(len(p)), q.held.bytes, q.transferTime); why != nil {
+		if why := q.conn.HoldFor(q.ctx.Context, int64(len(p)), q.held.Bytes, q.transferTime); why != nil {
 			if !q.streams {
 				panic(unsentRefusal{why})
 			}
@@ -497,7 +498,7 @@ func (q *request) Write(p []byte) (int, error) {
 		defer q.endWrite()
 	}
 	if len(p) > free {
-		return q.conn.writeHeld(q.ResponseWriter, p)
+		return q.conn.WriteHeld(q.ResponseWriter, p)
 	}
 	return q.ResponseWriter.Write(p)
 }
@@ -512,7 +513,7 @@ type unsentRefusal struct{ *door.Refusal }
 
 // WriteString writes s, a short one without copying it.
 func (q *request) WriteString(s string) (int, error) {
-	if q.streams || len(s) > bodyFree {
+	if q.streams || len(s) > conn.BodyFree {
 		return q.Write([]byte(s))
 	}
 	if q.drops() {

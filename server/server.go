@@ -12,6 +12,7 @@ import (
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/tool/turns"
 	"github.com/ostiary/ostiary/internal/trail/logins"
+	"github.com/ostiary/ostiary/server/internal/conn"
 )
 
 // Server is a set of ports and the doors on them. Make one with [New]. Its
@@ -28,10 +29,10 @@ type Server struct {
 	// listeners are all ports: those of Options.ports in their order, then the
 	// metrics port.
 	listeners   []*listener
-	connections *connections
+	connections *conn.Connections
 	// metricsConnections are those of the metrics port, which clients of the other
 	// ports cannot take.
-	metricsConnections *connections
+	metricsConnections *conn.Connections
 	serving            sync.WaitGroup // the goroutines that serve the listeners
 	failed             chan error     // the first error of a listener
 	stopPreload        context.CancelFunc
@@ -70,10 +71,10 @@ func New(o Options) (*Server, error) {
 	s := &Server{opts: o, metrics: newMetrics(), health: newHealthService(), failed: make(chan error, 1)}
 	s.openConnections()
 	s.shared = newShared(&s.opts, s.metrics, allowed)
-	s.shared.detached = newDetached(s.connections)
+	s.shared.detached = conn.NewDetached(s.connections)
 	if open := o.Keys.unkeyed(); open != nil {
 		ended, _ := open.until()
-		context.AfterFunc(ended, s.connections.distrustAll)
+		context.AfterFunc(ended, s.connections.DistrustAll)
 	}
 	s.stopPreload = func() {}
 	if err := s.build(); err != nil {
@@ -90,15 +91,15 @@ const metricsConnections = 16
 // which none is ever trusted.
 func (s *Server) openConnections() {
 	b := s.opts.connectionBounds()
-	s.connections = newConnections(b)
-	b.max, b.perAddress = metricsConnections, metricsConnections
-	s.metricsConnections = newConnections(b)
+	s.connections = conn.NewConnections(b)
+	b.Max, b.PerAddress = metricsConnections, metricsConnections
+	s.metricsConnections = conn.NewConnections(b)
 }
 
 // connectionBounds returns the bounds of all ports but that of metrics.
-func (o *Options) connectionBounds() connectionBounds {
-	return connectionBounds{max: o.ConnectionsMax, perAddress: o.ConnectionsPerAddress, headerTimeout: o.HeaderTimeout,
-		unsentTotal: o.UnsentBytesTotal, unsentPerConnection: o.UnsentBytesPerConnection, accepted: o.Keys.shownIn}
+func (o *Options) connectionBounds() conn.Bounds {
+	return conn.Bounds{Max: o.ConnectionsMax, PerAddress: o.ConnectionsPerAddress, HeaderTimeout: o.HeaderTimeout,
+		UnsentTotal: o.UnsentBytesTotal, UnsentPerConnection: o.UnsentBytesPerConnection, Accepted: o.Keys.shownIn}
 }
 
 func newShared(o *Options, m *metrics, allowed *cors) *shared {
@@ -106,13 +107,13 @@ func newShared(o *Options, m *metrics, allowed *cors) *shared {
 		keys: o.Keys, clients: o.ClientCA, cors: allowed, log: o.Log, logins: logins.New(o.Log), accessLog: o.AccessLog, trail: o.Audit, auditContent: o.AuditContent, metrics: m, probe: o.Probe, readiness: o.Readiness,
 		localOnly:      !o.authenticated() && !o.Anonymous,
 		requestTimeout: max(o.RequestTimeout, 0), transferTime: o.TransferTime, bodyBytes: o.BodyBytes,
-		requests:     limiter{name: "RequestsMax", max: o.RequestsMax},
-		streams:      limiter{name: "StreamsMax", max: o.StreamsMax},
-		ownRequests:  limiter{name: "OwnAuthenticationRequestsMax", max: max(o.RequestsMax/ownDivisor, 1)},
-		publicPlaces: newPublicPlaces(o.RequestsMax, o.StreamsMax),
-		bodies:       bodiesBudget{name: "BodyBytesTotal", max: o.BodyBytesTotal, perConnection: o.BodyBytesPerConnection},
-		ownBodies: bodiesBudget{name: "OwnAuthenticationBodyBytes", max: max(o.BodyBytesTotal/ownBodiesDivisor, o.BodyBytes),
-			perConnection: o.BodyBytesPerConnection},
+		requests:     conn.Limiter{Name: "RequestsMax", Max: o.RequestsMax},
+		streams:      conn.Limiter{Name: "StreamsMax", Max: o.StreamsMax},
+		ownRequests:  conn.Limiter{Name: "OwnAuthenticationRequestsMax", Max: max(o.RequestsMax/ownDivisor, 1)},
+		publicPlaces: conn.NewPublicPlaces(o.RequestsMax, o.StreamsMax),
+		bodies:       conn.BodiesBudget{Name: "BodyBytesTotal", Max: o.BodyBytesTotal, PerConnection: o.BodyBytesPerConnection},
+		ownBodies: conn.BodiesBudget{Name: "OwnAuthenticationBodyBytes", Max: max(o.BodyBytesTotal/ownBodiesDivisor, o.BodyBytes),
+			PerConnection: o.BodyBytesPerConnection},
 		codec: newCodec(), forwarder: o.Forwarder, staleReads: o.StaleReads, engine: o.Engine,
 	}
 	if o.Engine != nil {
@@ -260,7 +261,7 @@ func (s *Server) newHTTP(h http.Handler) *http.Server {
 		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: min(o.StreamsPerConnection, http2StreamsMax),
 			MaxReceiveBufferPerConnection: http2ConnectionBuffer, MaxReceiveBufferPerStream: http2StreamBuffer},
-		ConnContext: withConn, ConnState: idle,
+		ConnContext: conn.WithConn, ConnState: conn.Idle,
 	}
 }
 

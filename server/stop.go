@@ -103,15 +103,15 @@ func (s *Server) closeQuiet(ctx context.Context) {
 	}
 	tick := time.NewTicker(drainTick)
 	defer tick.Stop()
-	quiet, left := s.connections.closeQuiet(nil)
-	quietMetrics, leftMetrics := s.metricsConnections.closeQuiet(nil)
+	quiet, left := s.connections.CloseQuiet(nil)
+	quietMetrics, leftMetrics := s.metricsConnections.CloseQuiet(nil)
 	for left+leftMetrics > 0 {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			quiet, left = s.connections.closeQuiet(quiet)
-			quietMetrics, leftMetrics = s.metricsConnections.closeQuiet(quietMetrics)
+			quiet, left = s.connections.CloseQuiet(quiet)
+			quietMetrics, leftMetrics = s.metricsConnections.CloseQuiet(quietMetrics)
 		}
 	}
 }
@@ -127,7 +127,7 @@ func (s *Server) drain() {
 	defer end.Stop()
 	tick := time.NewTicker(drainTick)
 	defer tick.Stop()
-	for s.connections.openHTTP()+s.metricsConnections.openHTTP() > 0 {
+	for s.connections.OpenHTTP()+s.metricsConnections.OpenHTTP() > 0 {
 		select {
 		case <-end.C:
 			return

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/tool/turns"
+	"github.com/ostiary/ostiary/server/internal/conn"
 )
 
 // beginStream prepares a stream: it replaces the connection's deadlines by a
@@ -21,10 +22,10 @@ func (q *request) beginStream(ctx context.Context, r *http.Request) (_ context.C
 		r.Body = &streamBody{r.Body, control, q.transferTime, &q.ctx.work, &q.removed}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	q.held, q.http2 = held{conn: q.conn}, r.ProtoMajor == 2
+	q.held, q.http2 = conn.Held{Conn: q.conn}, r.ProtoMajor == 2
 	held := door.WithHold(ctx, func(bytes int64) error {
 		q.ctx.work.End()
-		if why := q.held.set(ctx, bytes, q.transferTime); why != nil {
+		if why := q.held.Set(ctx, bytes, q.transferTime); why != nil {
 			q.metrics.refused(why.Reason)
 			return why
 		}
@@ -46,7 +47,7 @@ func (q *request) beginStream(ctx context.Context, r *http.Request) (_ context.C
 		stopEnding()
 		stopRemoved()
 		cancel()
-		q.held.release()
+		q.held.Release()
 		q.boundWrite() // of what is still in buffers
 	}
 }

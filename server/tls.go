@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 	"sync/atomic"
+
+	"github.com/ostiary/ostiary/server/internal/conn"
 )
 
 // Certificate is a TLS certificate read from files, which can be read again
@@ -47,5 +49,5 @@ func (c *Certificate) config(clients *ClientCA, protocols ...string) *tls.Config
 
 // listener returns l with TLS for HTTP/1.1 and HTTP/2.
 func (c *Certificate) listener(l net.Listener, s *shared) net.Listener {
-	return newSecuredListener(l, c.config(s.clients, "h2", "http/1.1"), s.shaken)
+	return conn.NewSecuredListener(l, c.config(s.clients, "h2", "http/1.1"), s.shaken)
 }

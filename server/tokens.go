@@ -18,6 +18,7 @@ import (
 	"github.com/ostiary/ostiary/internal/callers"
 	"github.com/ostiary/ostiary/internal/tool/excerpt"
 	"github.com/ostiary/ostiary/internal/trail/logins"
+	"github.com/ostiary/ostiary/server/internal/conn"
 )
 
 const (
@@ -102,7 +103,7 @@ func newTokens(v *oidc.Verifier, stored *callers.Registry, log *slog.Logger) *to
 // one of each address in a [logins.Window].
 func (t *tokens) refuse(ctx context.Context, why string) {
 	remote := "unknown"
-	if c := connIn(ctx); c != nil {
+	if c := conn.In(ctx); c != nil {
 		remote = logins.HostOf(c.RemoteAddr().String())
 	}
 	if o, first := t.refused.First(remote); first {

@@ -1,4 +1,4 @@
-package server
+package conn
 
 import (
 	"bytes"
@@ -131,7 +131,7 @@ func (h *heads) begun() { h.at.CompareAndSwap(headBegins, headDone) }
 // idle is [http.Server.ConnState]: it declares that the response was sent, and the body
 // read, so that the next bytes are those of a head.
 
-func idle(raw net.Conn, state http.ConnState) {
+func Idle(raw net.Conn, state http.ConnState) {
 	if c := connOfRaw(raw); c != nil && state == http.StateIdle {
 		c.heads.at.CompareAndSwap(headDone, headBegins)
 	}

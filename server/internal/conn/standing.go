@@ -1,4 +1,4 @@
-package server
+package conn
 
 import (
 	"net/netip"
@@ -28,11 +28,11 @@ const (
 	refusalsPerAddress = 100
 	refusalsPerSecond  = 10
 
-	// guessesMax is how many wrong passwords of a user an address may send at once over
+	// GuessesMax is how many wrong passwords of a user an address may send at once over
 	// HTTP Basic authentication, and guessTime the time after which it may send one
 	// more. Until then the passwords that it sends for this user are refused, right or
 	// wrong.
-	guessesMax = 20
+	GuessesMax = 20
 	guessTime  = 10 * time.Second
 	// guessedMax bounds the users of an address that are counted apart. Further ones
 	// are counted together.
@@ -223,10 +223,10 @@ func (s *standings) endWait(at *standing) {
 	at.waiting--
 }
 
-// guess counts a password of a user, if it is wrong. It reports whether the password has
+// Guess counts a password of a user, if it is wrong. It reports whether the password has
 // to be refused, right or wrong, and whether it is the first one since the address had
 // sent no wrong one.
-func (s *standings) guess(address netip.Addr, user string, wrong bool) (refused, first bool) {
+func (s *standings) Guess(address netip.Addr, user string, wrong bool) (refused, first bool) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -248,7 +248,7 @@ func (s *standings) guess(address netip.Addr, user string, wrong bool) (refused,
 	if g.add(0, 1/guessTime.Seconds(), now) == 0 {
 		g.locked = false
 	}
-	if g.level+1 > guessesMax {
+	if g.level+1 > GuessesMax {
 		first, g.locked = !g.locked, true
 		return true, first
 	}

@@ -1,4 +1,4 @@
-package server
+package conn
 
 import (
 	"context"
@@ -16,17 +16,17 @@ func TestDelayRefusal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		stopping, beginStop := context.WithCancel(t.Context())
-		all := newConnections(connectionBounds{max: 10, perAddress: 10})
-		took := func(ctx context.Context, c *conn) time.Duration {
+		all := NewConnections(Bounds{Max: 10, PerAddress: 10})
+		took := func(ctx context.Context, c *Conn) time.Duration {
 			begin := time.Now()
-			c.delayRefusal(ctx, stopping)
+			c.DelayRefusal(ctx, stopping)
 			return time.Since(begin)
 		}
-		c := newDetached(all)
+		c := NewDetached(all)
 		if d := took(t.Context(), c); d != 0 || c.refusals.Load() != 0 { // of a connection that was accepted
 			t.Error("a refusal on a connection with an accepted request waits", d)
 		}
-		c.trusted.Store(false)
+		c.Trusted.Store(false)
 		for i := range 150 {
 			want := min(max(time.Duration(i+1-refusalsFree)*refusalStep, 0), refusalWaitMax)
 			if d := took(t.Context(), c); d != want || all.waiting.Load() != 0 || c.delayed.Load() != 0 {
@@ -46,26 +46,26 @@ func TestDelayRefusal(t *testing.T) {
 		}
 		var waiting sync.WaitGroup
 		for range delayedPerConnection {
-			waiting.Go(func() { c.delayRefusal(t.Context(), stopping) })
+			waiting.Go(func() { c.DelayRefusal(t.Context(), stopping) })
 		}
 		synctest.Wait()
-		if n := c.delayed.Load(); n != delayedPerConnection || all.waiting.Load() != delayedPerConnection || all.unauthenticated.Load() != 0 || closed() {
+		if n := c.delayed.Load(); n != delayedPerConnection || all.waiting.Load() != delayedPerConnection || all.Unauthenticated.Load() != 0 || closed() {
 			t.Errorf("%d of %d wait, and the connection is closed", n, all.waiting.Load())
 		}
-		if d := took(t.Context(), c); d != 0 || all.unauthenticated.Load() != 1 || !closed() {
+		if d := took(t.Context(), c); d != 0 || all.Unauthenticated.Load() != 1 || !closed() {
 			t.Error("the connection was not closed above the bound", d)
 		}
 		waiting.Wait()
 
-		c = newDetached(all)
-		c.trusted.Store(false)
+		c = NewDetached(all)
+		c.Trusted.Store(false)
 		c.refusals.Store(refusalsFree)
 		all.waiting.Store(delayedMax - 1)
 		if d := took(t.Context(), c); d != refusalStep || closed() {
 			t.Error("at the bound of all connections:", d)
 		}
 		all.waiting.Store(delayedMax)
-		if d := took(t.Context(), c); d != 0 || all.unauthenticated.Load() != 2 || !closed() {
+		if d := took(t.Context(), c); d != 0 || all.Unauthenticated.Load() != 2 || !closed() {
 			t.Error("above the bound of all connections:", d)
 		}
 		if all.waiting.Load() != delayedMax || c.delayed.Load() != 0 {
@@ -74,8 +74,8 @@ func TestDelayRefusal(t *testing.T) {
 		if all.waiting.Store(0); took(t.Context(), c) != 0 {
 			t.Error("a refusal on a closed connection waits")
 		}
-		c = newDetached(all)
-		c.trusted.Store(false)
+		c = NewDetached(all)
+		c.Trusted.Store(false)
 		c.refusals.Store(refusalsFree)
 		time.AfterFunc(time.Millisecond, beginStop)
 		if d := took(t.Context(), c); d != time.Millisecond {
@@ -90,13 +90,13 @@ func TestDelayRefusal(t *testing.T) {
 func TestDelayRefusalsOfAddress(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		all := newConnections(connectionBounds{max: 10, perAddress: 10})
-		refuse := func(address string) (time.Duration, *conn) {
-			c := newDetached(all)
-			c.trusted.Store(false)
-			c.address = netip.MustParseAddr(address)
+		all := NewConnections(Bounds{Max: 10, PerAddress: 10})
+		refuse := func(address string) (time.Duration, *Conn) {
+			c := NewDetached(all)
+			c.Trusted.Store(false)
+			c.Address = netip.MustParseAddr(address)
 			begin := time.Now()
-			c.delayRefusal(t.Context(), t.Context())
+			c.DelayRefusal(t.Context(), t.Context())
 			return time.Since(begin), c
 		}
 		for i := range refusalsPerAddress {
@@ -112,7 +112,7 @@ func TestDelayRefusalsOfAddress(t *testing.T) {
 		if d, _ := refuse("10.0.0.2"); d != 0 {
 			t.Error("another address waits", d)
 		}
-		all.standings.all[netip.MustParseAddr("10.0.0.1")].refusals.level = 10_000
+		all.Standings.all[netip.MustParseAddr("10.0.0.1")].refusals.level = 10_000
 		var waiting sync.WaitGroup
 		for range delayedPerAddress {
 			waiting.Go(func() {
@@ -124,7 +124,7 @@ func TestDelayRefusalsOfAddress(t *testing.T) {
 		synctest.Wait()
 		d, c := refuse("10.0.0.1")
 		synctest.Wait()
-		if c.mu.Lock(); d != 0 || !c.gone || all.unauthenticated.Load() != 1 {
+		if c.mu.Lock(); d != 0 || !c.gone || all.Unauthenticated.Load() != 1 {
 			t.Error("one above those that may wait:", d, c.gone)
 		}
 		c.mu.Unlock()

@@ -1,4 +1,4 @@
-package server
+package conn
 
 import (
 	"cmp"
@@ -29,7 +29,7 @@ const (
 	fullTime = 100 * time.Millisecond
 )
 
-// connections are the open connections of all ports, or of the port of metrics. They
+// Connections are the open connections of all ports, or of the port of metrics. They
 // are bounded in total and per remote address. A part of each bound stays for untrusted
 // connections, on which no request was accepted yet; they may use more while the others
 // do not need it.
@@ -42,23 +42,23 @@ const (
 // connections become untrusted.
 //
 // Its methods may be called concurrently.
-type connections struct {
-	connectionBounds
-	untrustedMax int // the bound of untrusted connections
+type Connections struct {
+	Bounds
+	UntrustedMax int // the bound of untrusted connections
 	reserve      int // the part of max that trusted connections cannot take
 
-	unsent  unsentBytes  // of all connections
-	refused atomic.Int64 // new connections that were closed at once
-	evicted atomic.Int64 // connections that were closed to make room
-	// unauthenticated are connections that were closed because too many of their
+	Unsent  unsentBytes  // of all connections
+	Refused atomic.Int64 // new connections that were closed at once
+	Evicted atomic.Int64 // connections that were closed to make room
+	// Unauthenticated are connections that were closed because too many of their
 	// refusals waited. waiting is how many wait on all connections.
-	unauthenticated atomic.Int64
+	Unauthenticated atomic.Int64
 	waiting         atomic.Int32
-	standings       *standings // of the addresses
+	Standings       *standings // of the addresses
 
 	mu        sync.Mutex
-	all       map[*conn]struct{}
-	untrusted map[*conn]struct{}
+	all       map[*Conn]struct{}
+	untrusted map[*Conn]struct{}
 	byAddress map[netip.Addr]*addressCount
 	serials   int64     // how many were added
 	full      time.Time // see fullTime; until then, no trusted connection is idle
@@ -71,51 +71,51 @@ type addressCount struct {
 	full          time.Time // as in connections, for those of the address
 }
 
-// connectionBounds are the settings of connections.
-type connectionBounds struct {
-	max, perAddress                  int
-	headerTimeout                    time.Duration
-	unsentTotal, unsentPerConnection int64
-	// accepted reports whether the beginning of what a connection sends shows an accepted
+// Bounds are the settings of connections.
+type Bounds struct {
+	Max, PerAddress                  int
+	HeaderTimeout                    time.Duration
+	UnsentTotal, UnsentPerConnection int64
+	// Accepted reports whether the beginning of what a connection sends shows an accepted
 	// key. It is a hint, which decides who waits.
-	accepted func(head []byte) bool
+	Accepted func(head []byte) bool
 }
 
-func newConnections(b connectionBounds) *connections {
-	return &connections{connectionBounds: b, untrustedMax: min(b.max, untrustedMax), reserve: max(untrustedPart(b.max), 1),
-		unsent: unsentBytes{max: b.unsentTotal, perConnection: b.unsentPerConnection},
-		all:    map[*conn]struct{}{}, untrusted: map[*conn]struct{}{}, byAddress: map[netip.Addr]*addressCount{},
-		standings: newStandings()}
+func NewConnections(b Bounds) *Connections {
+	return &Connections{Bounds: b, UntrustedMax: min(b.Max, untrustedMax), reserve: max(untrustedPart(b.Max), 1),
+		Unsent: unsentBytes{Max: b.UnsentTotal, PerConnection: b.UnsentPerConnection},
+		all:    map[*Conn]struct{}{}, untrusted: map[*Conn]struct{}{}, byAddress: map[netip.Addr]*addressCount{},
+		Standings: newStandings()}
 }
 
 // untrustedPart returns the part of a bound that stays for untrusted connections.
 func untrustedPart(bound int) int { return min(bound/untrustedShare, untrustedMax) }
 
-// openHTTP returns how many connections of HTTP ports are open. gRPC ports need
+// OpenHTTP returns how many connections of HTTP ports are open. gRPC ports need
 // no such count, because a graceful stop of grpc-go waits for its own
 // connections.
-func (c *connections) openHTTP() int {
+func (c *Connections) OpenHTTP() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.http
 }
 
-// open returns how many connections are open.
-func (c *connections) open() int {
+// Open returns how many connections are open.
+func (c *Connections) Open() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.all)
 }
 
-// listener returns a listener that accepts the connections of l within the
+// Listener returns a listener that accepts the connections of l within the
 // bounds. isHTTP is true for HTTP ports.
-func (c *connections) listener(l net.Listener, isHTTP bool) net.Listener {
+func (c *Connections) Listener(l net.Listener, isHTTP bool) net.Listener {
 	return boundedListener{l, c, isHTTP}
 }
 
 type boundedListener struct {
 	net.Listener
-	connections *connections
+	connections *Connections
 	http        bool
 }
 
@@ -127,8 +127,8 @@ func (l boundedListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		c := newConn(raw, l.connections, l.http)
-		added, crowded := l.connections.add(c)
+		c := New(raw, l.connections, l.http)
+		added, crowded := l.connections.Add(c)
 		if crowded {
 			runtime.Gosched() // first, the others get their turn to show a credential
 		}
@@ -136,20 +136,20 @@ func (l boundedListener) Accept() (net.Conn, error) {
 			boundSocket(raw)
 			return c, nil
 		}
-		l.connections.refused.Add(1)
+		l.connections.Refused.Add(1)
 		raw.Close()
 	}
 }
 
-// add adds a new connection, and closes others if that is needed. It reports
+// Add adds a new connection, and closes others if that is needed. It reports
 // whether the bounds allow the connection, and whether others were closed.
-func (c *connections) add(n *conn) (added, crowded bool) {
-	var closing []*conn
+func (c *Connections) Add(n *Conn) (added, crowded bool) {
+	var closing []*Conn
 	defer func() { closeAll(closing) }()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	same := func(old *conn) bool { return old.address == n.address }
-	if at := c.byAddress[n.address]; at != nil && at.open >= c.perAddress {
+	same := func(old *Conn) bool { return old.Address == n.Address }
+	if at := c.byAddress[n.Address]; at != nil && at.open >= c.PerAddress {
 		if closing = c.evictUntrusted(same, at.open-at.trusted); closing == nil {
 			closing = c.evictIdle(same)
 		}
@@ -157,16 +157,16 @@ func (c *connections) add(n *conn) (added, crowded bool) {
 			return false, false
 		}
 	}
-	if len(c.untrusted) >= c.untrustedMax || len(c.all) >= c.max {
-		closing = append(closing, c.evictUntrusted(func(*conn) bool { return true }, len(c.untrusted))...)
+	if len(c.untrusted) >= c.UntrustedMax || len(c.all) >= c.Max {
+		closing = append(closing, c.evictUntrusted(func(*Conn) bool { return true }, len(c.untrusted))...)
 	}
 	c.serials++
 	n.serial = c.serials
 	c.all[n], c.untrusted[n] = struct{}{}, struct{}{}
-	at := c.byAddress[n.address]
+	at := c.byAddress[n.Address]
 	if at == nil {
 		at = &addressCount{}
-		c.byAddress[n.address] = at
+		c.byAddress[n.Address] = at
 	}
 	at.open++
 	if n.http {
@@ -175,25 +175,25 @@ func (c *connections) add(n *conn) (added, crowded bool) {
 	return true, closing != nil
 }
 
-// trust is [conn.trust].
-func (c *connections) trust(n *conn) *door.Refusal {
-	var closing []*conn
+// trust is [Conn.Trust].
+func (c *Connections) trust(n *Conn) *door.Refusal {
+	var closing []*Conn
 	defer func() { closeAll(closing) }()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, untrusted := c.untrusted[n]; !untrusted {
 		return nil // it was closed, or another request has done it
 	}
-	at := c.byAddress[n.address]
-	if most := c.perAddress - untrustedPart(c.perAddress); at.trusted >= most {
-		found := c.evictIdleAgain(&at.full, func(old *conn) bool { return old.address == n.address })
+	at := c.byAddress[n.Address]
+	if most := c.PerAddress - untrustedPart(c.PerAddress); at.trusted >= most {
+		found := c.evictIdleAgain(&at.full, func(old *Conn) bool { return old.Address == n.Address })
 		if found == nil {
 			return &door.Refusal{Reason: door.TooMany, Bound: "TrustedConnectionsPerAddress", Limit: int64(most)}
 		}
 		closing = found
 	}
-	if most := c.max - c.reserve; len(c.all)-len(c.untrusted) >= most {
-		found := c.evictIdleAgain(&c.full, func(*conn) bool { return true })
+	if most := c.Max - c.reserve; len(c.all)-len(c.untrusted) >= most {
+		found := c.evictIdleAgain(&c.full, func(*Conn) bool { return true })
 		if found == nil {
 			return &door.Refusal{Reason: door.TooMany, Bound: "TrustedConnectionsMax", Limit: int64(most)}
 		}
@@ -201,13 +201,13 @@ func (c *connections) trust(n *conn) *door.Refusal {
 	}
 	delete(c.untrusted, n)
 	at.trusted++
-	n.trusted.Store(true)
+	n.Trusted.Store(true)
 	return nil
 }
 
-// distrustAll makes all connections untrusted: what was accepted on them no longer counts.
+// DistrustAll makes all connections untrusted: what was accepted on them no longer counts.
 // The next request that is accepted makes its connection trusted again.
-func (c *connections) distrustAll() {
+func (c *Connections) DistrustAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for n := range c.all {
@@ -215,23 +215,23 @@ func (c *connections) distrustAll() {
 	}
 }
 
-// distrust makes one connection untrusted.
-func (c *connections) distrust(n *conn) {
+// Distrust makes one connection untrusted.
+func (c *Connections) Distrust(n *Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.distrustLocked(n)
 }
 
-func (c *connections) distrustLocked(n *conn) {
-	if _, open := c.all[n]; !open || !n.trusted.Load() {
+func (c *Connections) distrustLocked(n *Conn) {
+	if _, open := c.all[n]; !open || !n.Trusted.Load() {
 		return
 	}
 	c.untrusted[n] = struct{}{}
-	c.byAddress[n.address].trusted--
-	n.trusted.Store(false)
+	c.byAddress[n.Address].trusted--
+	n.Trusted.Store(false)
 }
 
-func closeAll(closing []*conn) {
+func closeAll(closing []*Conn) {
 	for _, old := range closing {
 		old.Close()
 	}
@@ -242,14 +242,14 @@ func closeAll(closing []*conn) {
 // of its connections, the one with the greatest hunger: it is the oldest, or has sent
 // the most requests, or holds the most bytes. Those that wait for their first request
 // come last. The caller holds mu and closes them.
-func (c *connections) evictUntrusted(match func(*conn) bool, n int) (closing []*conn) {
+func (c *Connections) evictUntrusted(match func(*Conn) bool, n int) (closing []*Conn) {
 	return c.evictHungriest(match, max(n/evictedShare, 1))
 }
 
 // evictHungriest is evictUntrusted for at most n connections.
-func (c *connections) evictHungriest(match func(*conn) bool, n int) (closing []*conn) {
+func (c *Connections) evictHungriest(match func(*Conn) bool, n int) (closing []*Conn) {
 	type candidate struct {
-		*conn
+		*Conn
 		hunger float64
 		fresh  bool
 		rest   int // the candidates of its address, without those that go before it
@@ -259,15 +259,15 @@ func (c *connections) evictHungriest(match func(*conn) bool, n int) (closing []*
 	for old := range c.untrusted {
 		if match(old) {
 			hunger, fresh := old.hunger(now)
-			found = append(found, candidate{conn: old, hunger: hunger, fresh: fresh})
+			found = append(found, candidate{Conn: old, hunger: hunger, fresh: fresh})
 		}
 	}
 	slices.SortFunc(found, func(a, b candidate) int {
-		return cmp.Or(a.address.Compare(b.address), hungrier(b.fresh, a.fresh), cmp.Compare(a.hunger, b.hunger), cmp.Compare(b.serial, a.serial))
+		return cmp.Or(a.Address.Compare(b.Address), hungrier(b.fresh, a.fresh), cmp.Compare(a.hunger, b.hunger), cmp.Compare(b.serial, a.serial))
 	})
 	for i := range found {
 		found[i].rest = 1
-		if i > 0 && found[i].address == found[i-1].address {
+		if i > 0 && found[i].Address == found[i-1].Address {
 			found[i].rest += found[i-1].rest
 		}
 	}
@@ -275,7 +275,7 @@ func (c *connections) evictHungriest(match func(*conn) bool, n int) (closing []*
 		return cmp.Or(b.rest-a.rest, hungrier(a.fresh, b.fresh), cmp.Compare(b.hunger, a.hunger), cmp.Compare(a.serial, b.serial))
 	})
 	for _, old := range found[:min(n, len(found))] {
-		closing = append(closing, old.conn)
+		closing = append(closing, old.Conn)
 	}
 	c.evict(closing)
 	return closing
@@ -294,14 +294,14 @@ func hungrier(a, b bool) int {
 
 // evictIdle removes the longest idle of the trusted connections that match, and returns
 // them, or nil if none is idle. The caller holds mu and closes them.
-func (c *connections) evictIdle(match func(*conn) bool) (closing []*conn) {
+func (c *Connections) evictIdle(match func(*Conn) bool) (closing []*Conn) {
 	type idle struct {
-		*conn
+		*Conn
 		since int64
 	}
 	var found []idle
 	for old := range c.all {
-		if old.trusted.Load() && old.busy.Load() == 0 && match(old) {
+		if old.Trusted.Load() && old.busy.Load() == 0 && match(old) {
 			found = append(found, idle{old, old.idleSince.Load()})
 		}
 	}
@@ -310,7 +310,7 @@ func (c *connections) evictIdle(match func(*conn) bool) (closing []*conn) {
 	}
 	slices.SortFunc(found, func(a, b idle) int { return cmp.Or(cmp.Compare(a.since, b.since), cmp.Compare(a.serial, b.serial)) })
 	for _, old := range found[:max(len(found)/evictedShare, 1)] {
-		closing = append(closing, old.conn)
+		closing = append(closing, old.Conn)
 	}
 	c.evict(closing)
 	return closing
@@ -318,7 +318,7 @@ func (c *connections) evictIdle(match func(*conn) bool) (closing []*conn) {
 
 // evictIdleAgain is evictIdle, but returns nil without a search until full, which it
 // sets when it finds none.
-func (c *connections) evictIdleAgain(full *time.Time, match func(*conn) bool) []*conn {
+func (c *Connections) evictIdleAgain(full *time.Time, match func(*Conn) bool) []*Conn {
 	now := time.Now()
 	if now.Before(*full) {
 		return nil
@@ -333,9 +333,9 @@ func (c *connections) evictIdleAgain(full *time.Time, match func(*conn) bool) []
 // evictPublic closes an untrusted connection that has requests for what is public, to
 // make room for one on own: a stream, or another request. It reports whether there is
 // one.
-func (c *connections) evictPublic(own *conn, stream bool) bool {
+func (c *Connections) evictPublic(own *Conn, stream bool) bool {
 	c.mu.Lock()
-	closing := c.evictHungriest(func(old *conn) bool {
+	closing := c.evictHungriest(func(old *Conn) bool {
 		streams := old.watches.Load()
 		if stream {
 			return old != own && streams > 0
@@ -348,41 +348,41 @@ func (c *connections) evictPublic(own *conn, stream bool) bool {
 }
 
 // evict removes connections and counts them. The caller holds mu.
-func (c *connections) evict(closing []*conn) {
+func (c *Connections) evict(closing []*Conn) {
 	for _, old := range closing {
 		c.removeLocked(old)
 	}
-	c.evicted.Add(int64(len(closing)))
+	c.Evicted.Add(int64(len(closing)))
 }
 
 // remove removes a connection. It does nothing if the connection was removed
 // before.
-func (c *connections) remove(old *conn) {
+func (c *Connections) remove(old *Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.removeLocked(old)
 }
 
-func (c *connections) removeLocked(old *conn) {
+func (c *Connections) removeLocked(old *Conn) {
 	if _, open := c.all[old]; !open {
 		return
 	}
 	delete(c.all, old)
-	at := c.byAddress[old.address]
+	at := c.byAddress[old.Address]
 	if _, untrusted := c.untrusted[old]; untrusted {
 		delete(c.untrusted, old)
 	} else {
 		at.trusted--
 	}
 	if at.open--; at.open == 0 {
-		delete(c.byAddress, old.address)
+		delete(c.byAddress, old.Address)
 	}
 	if old.http {
 		c.http--
 	}
 }
 
-// closeQuiet ends the connections of HTTP ports on which no request is in flight
+// CloseQuiet ends the connections of HTTP ports on which no request is in flight
 // or on its way. It keeps those that were not quiet before, at the last call,
 // because a request may be between two steps of net/http. It returns the
 // connections that are quiet now and how many are left, with those that are
@@ -393,8 +393,8 @@ func (c *connections) removeLocked(old *conn) {
 // long ago that was: the system can suspend it at any time. It ends the goroutine's
 // next read instead, so that net/http closes the connection if it waits for a
 // request.
-func (c *connections) closeQuiet(before map[*conn]bool) (quiet map[*conn]bool, left int) {
-	quiet = map[*conn]bool{}
+func (c *Connections) CloseQuiet(before map[*Conn]bool) (quiet map[*Conn]bool, left int) {
+	quiet = map[*Conn]bool{}
 	since := time.Now().Add(-headGrace).UnixNano()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -420,7 +420,7 @@ const headGrace = time.Second
 
 // stalled returns the connection with the most unsent bytes among those that
 // have sent nothing for at least d, or nil if there is none.
-func (c *connections) stalled(d time.Duration) (found *conn) {
+func (c *Connections) stalled(d time.Duration) (found *Conn) {
 	before, most := time.Now().Add(-d).UnixNano(), int64(0)
 	c.mu.Lock()
 	defer c.mu.Unlock()

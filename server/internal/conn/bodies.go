@@ -1,4 +1,4 @@
-package server
+package conn
 
 import (
 	"io"
@@ -9,11 +9,11 @@ import (
 	"github.com/ostiary/ostiary/door"
 )
 
-// bodyFree is the size up to which a body is not charged, in bytes. RequestsMax
+// BodyFree is the size up to which a body is not charged, in bytes. RequestsMax
 // bounds such bodies.
-const bodyFree = 16 << 10
+const BodyFree = 16 << 10
 
-// bodiesBudget bounds the bytes of request bodies and gRPC messages in flight,
+// BodiesBudget bounds the bytes of request bodies and gRPC messages in flight,
 // in total and per connection. A body is charged before it is read, with the
 // length that the client announces, or else with each part. If the total is
 // exhausted, the connection with the oldest body that has not arrived is closed if
@@ -22,53 +22,53 @@ const bodyFree = 16 << 10
 // such connection, the new body is refused.
 //
 // It may be used concurrently.
-type bodiesBudget struct {
-	name               string // the bound's name in refusals, for example "BodyBytesTotal"
-	max, perConnection int64
+type BodiesBudget struct {
+	Name               string // the bound's name in refusals, for example "BodyBytesTotal"
+	Max, PerConnection int64
 
 	mu             sync.Mutex
 	total          int64
 	closing        int64         // the part of total whose connections were closed
 	freed          chan struct{} // closed when a charge ends; nil if no body waits
-	oldest, newest *charge
+	oldest, newest *Charge
 }
 
 // bodyWait is how long a new body waits for the memory of a closed connection.
 const bodyWait = time.Second
 
-// charge is what one request has charged.
-type charge struct {
-	budget     *bodiesBudget
-	conn       *conn
+// Charge is what one request has charged.
+type Charge struct {
+	budget     *BodiesBudget
+	conn       *Conn
 	bytes      int64
 	used       bool // add was called
 	arrived    bool // the whole body was read
 	closing    bool // the connection was closed to make room
 	since      time.Time
-	prev, next *charge // older and newer charges
+	prev, next *Charge // older and newer charges
 }
 
-// held returns the charged bytes.
-func (b *bodiesBudget) held() int64 {
+// Held returns the charged bytes.
+func (b *BodiesBudget) Held() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.total
 }
 
-// newCharge returns a charge of 0 bytes for a request on c.
-func (b *bodiesBudget) newCharge(c *conn) charge { return charge{budget: b, conn: c} }
+// NewCharge returns a charge of 0 bytes for a request on c.
+func (b *BodiesBudget) NewCharge(c *Conn) Charge { return Charge{budget: b, conn: c} }
 
-// add charges n more bytes, or returns the refusal and charges nothing.
-func (ch *charge) add(n int64) *door.Refusal {
+// Add charges n more bytes, or returns the refusal and charges nothing.
+func (ch *Charge) Add(n int64) *door.Refusal {
 	b := ch.budget
 	ch.used = true
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if ch.conn.bodies.Load()+n > b.perConnection {
-		return &door.Refusal{Reason: door.TooMany, Bound: "BodyBytesPerConnection", Limit: b.perConnection}
+	if ch.conn.bodies.Load()+n > b.PerConnection {
+		return &door.Refusal{Reason: door.TooMany, Bound: "BodyBytesPerConnection", Limit: b.PerConnection}
 	}
-	if b.total+n > b.max && !b.makeRoom(ch.conn, n) {
-		return &door.Refusal{Reason: door.TooMany, Bound: b.name, Limit: b.max}
+	if b.total+n > b.Max && !b.makeRoom(ch.conn, n) {
+		return &door.Refusal{Reason: door.TooMany, Bound: b.Name, Limit: b.Max}
 	}
 	if ch.bytes == 0 {
 		ch.since = time.Now()
@@ -89,8 +89,8 @@ func (ch *charge) add(n int64) *door.Refusal {
 	return nil
 }
 
-// release ends the charge. The charge may be used for another body afterwards.
-func (ch *charge) release() {
+// Release ends the charge. The charge may be used for another body afterwards.
+func (ch *Charge) Release() {
 	if !ch.used {
 		return
 	}
@@ -99,9 +99,9 @@ func (ch *charge) release() {
 	ch.budget.unlink(ch)
 }
 
-// whole marks the body as arrived. Its client holds nothing back, so its connection
+// Whole marks the body as arrived. Its client holds nothing back, so its connection
 // is not closed for others.
-func (ch *charge) whole() {
+func (ch *Charge) Whole() {
 	if !ch.used {
 		return
 	}
@@ -113,11 +113,11 @@ func (ch *charge) whole() {
 // makeRoom waits until n more bytes fit, and closes connections that hold a body
 // back. It reports whether the bytes fit. The caller holds mu, which makeRoom
 // releases while it waits.
-func (b *bodiesBudget) makeRoom(own *conn, n int64) bool {
+func (b *BodiesBudget) makeRoom(own *Conn, n int64) bool {
 	timeout := time.NewTimer(bodyWait)
 	defer timeout.Stop()
-	for b.total+n > b.max {
-		if b.total-b.closing+n > b.max {
+	for b.total+n > b.Max {
+		if b.total-b.closing+n > b.Max {
 			if !b.closeOldest(own) {
 				return false
 			}
@@ -130,7 +130,7 @@ func (b *bodiesBudget) makeRoom(own *conn, n int64) bool {
 			b.mu.Lock()
 		case <-timeout.C:
 			b.mu.Lock()
-			return b.total+n <= b.max
+			return b.total+n <= b.Max
 		}
 	}
 	return true
@@ -138,7 +138,7 @@ func (b *bodiesBudget) makeRoom(own *conn, n int64) bool {
 
 // wait returns a channel that is closed when the next charge ends. The caller
 // holds mu.
-func (b *bodiesBudget) wait() <-chan struct{} {
+func (b *BodiesBudget) wait() <-chan struct{} {
 	if b.freed == nil {
 		b.freed = make(chan struct{})
 	}
@@ -147,7 +147,7 @@ func (b *bodiesBudget) wait() <-chan struct{} {
 
 // closeOldest closes the connection with the oldest body that is held back, unless
 // it is own. It reports whether there is one. The caller holds mu.
-func (b *bodiesBudget) closeOldest(own *conn) bool {
+func (b *BodiesBudget) closeOldest(own *Conn) bool {
 	old := b.oldest
 	for old != nil && (old.closing || old.arrived) {
 		old = old.next
@@ -159,11 +159,11 @@ func (b *bodiesBudget) closeOldest(own *conn) bool {
 	return true
 }
 
-// acquire takes a place of limit, whose requests are all charged to b. If there is
+// Acquire takes a place of limit, whose requests are all charged to b. If there is
 // none, it closes the connection with the oldest body that is held back and waits
 // for a place.
-func (b *bodiesBudget) acquire(limit *limiter, own *conn) *door.Refusal {
-	why := limit.acquire()
+func (b *BodiesBudget) Acquire(limit *Limiter, own *Conn) *door.Refusal {
+	why := limit.Acquire()
 	if why == nil {
 		return nil
 	}
@@ -181,14 +181,14 @@ func (b *bodiesBudget) acquire(limit *limiter, own *conn) *door.Refusal {
 		b.mu.Lock()
 		freed = b.wait()
 		b.mu.Unlock()
-		why = limit.acquire()
+		why = limit.Acquire()
 	}
 	return why
 }
 
 // close closes a connection. Its charges end with their requests. The caller
 // holds mu.
-func (b *bodiesBudget) close(c *conn) {
+func (b *BodiesBudget) close(c *Conn) {
 	for ch := b.oldest; ch != nil; ch = ch.next {
 		if ch.conn == c && !ch.closing {
 			ch.closing = true
@@ -199,7 +199,7 @@ func (b *bodiesBudget) close(c *conn) {
 }
 
 // unlink removes a charge from the list and from the sums. The caller holds mu.
-func (b *bodiesBudget) unlink(ch *charge) {
+func (b *BodiesBudget) unlink(ch *Charge) {
 	if ch.bytes == 0 {
 		return
 	}
@@ -225,14 +225,14 @@ func (b *bodiesBudget) unlink(ch *charge) {
 	}
 }
 
-// body charges the body of a request beyond the bytes that are free: at once if its length is
+// Body charges the body of a request beyond the bytes that are free: at once if its length is
 // known, and otherwise while it is read.
-func (ch *charge) body(r *http.Request, free int64) *door.Refusal {
+func (ch *Charge) Body(r *http.Request, free int64) *door.Refusal {
 	switch {
 	case r.ContentLength < 0:
 		r.Body = &chargedBody{ReadCloser: r.Body, charge: ch, paid: free}
 	case r.ContentLength > free:
-		if why := ch.add(r.ContentLength); why != nil {
+		if why := ch.Add(r.ContentLength); why != nil {
 			return why
 		}
 		r.Body = countedBody{r.Body, ch}
@@ -243,14 +243,14 @@ func (ch *charge) body(r *http.Request, free int64) *door.Refusal {
 // countedBody is a request body of known length, which is charged.
 type countedBody struct {
 	io.ReadCloser
-	charge *charge
+	charge *Charge
 }
 
 // Read reads a part.
 func (b countedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err == io.EOF {
-		b.charge.whole()
+		b.charge.Whole()
 	}
 	return n, err
 }
@@ -259,7 +259,7 @@ func (b countedBody) Read(p []byte) (int, error) {
 // it is read.
 type chargedBody struct {
 	io.ReadCloser
-	charge *charge
+	charge *Charge
 	read   int64
 	paid   int64 // bytes that were charged, bodyFree included
 }
@@ -268,8 +268,8 @@ type chargedBody struct {
 func (b *chargedBody) Read(p []byte) (int, error) {
 	if want := b.read + int64(len(p)); want > b.paid {
 		// Charge in steps, so that a body of many small parts takes the lock rarely.
-		n := max(want-b.paid, bodyFree)
-		if why := b.charge.add(n); why != nil {
+		n := max(want-b.paid, BodyFree)
+		if why := b.charge.Add(n); why != nil {
 			return 0, why
 		}
 		b.paid += n
@@ -277,7 +277,7 @@ func (b *chargedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.read += int64(n)
 	if err == io.EOF {
-		b.charge.whole()
+		b.charge.Whole()
 	}
 	return n, err
 }

@@ -1,4 +1,4 @@
-package server
+package conn
 
 import (
 	"context"
@@ -31,7 +31,7 @@ var http2Refused = []byte{0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0}
 // All count alike. A connection of HTTP/1 passes.
 type framed struct {
 	net.Conn
-	conn *conn
+	conn *Conn
 	// ending is what the server reads instead of further frames, and then io.EOF; nil
 	// means errFrames at once. Its bytes are shared and never change.
 	ending []byte
@@ -70,7 +70,7 @@ func (f *framed) Read(p []byte) (int, error) {
 // count counts the frames that begin in p. It returns how much of p is allowed. A trusted
 // connection may send any number, but it is read along with, because it may become untrusted.
 func (f *framed) count(p []byte) int {
-	trusted := f.conn.trusted.Load()
+	trusted := f.conn.Trusted.Load()
 	for i := 0; i < len(p); {
 		switch {
 		case f.preface < len(http2Preface):
@@ -108,8 +108,8 @@ func (f *framed) allow() bool {
 	if f.left == 0 {
 		now := time.Now()
 		first := f.level.at.IsZero()
-		if f.level.refused(framesLot, framesPerConnection, framesPerSecond, now) || !first && !f.conn.all.standings.takeFrames(f.conn.address, framesLot, now) {
-			f.conn.all.unauthenticated.Add(1)
+		if f.level.refused(framesLot, framesPerConnection, framesPerSecond, now) || !first && !f.conn.All.Standings.takeFrames(f.conn.Address, framesLot, now) {
+			f.conn.All.Unauthenticated.Add(1)
 			return false
 		}
 		f.left = framesLot
@@ -125,19 +125,19 @@ type framedCredentials struct {
 }
 
 // shaken is called when a handshake has ended, with its error. own is nil for a connection
-// that no listener of [connections] has accepted, and state without TLS. It returns an error
+// that no listener of [Connections] has accepted, and state without TLS. It returns an error
 // if the connection must be closed.
-type shaken func(own *conn, remote net.Addr, state *tls.ConnectionState, err error) error
+type shaken func(own *Conn, remote net.Addr, state *tls.ConnectionState, err error) error
 
-// newCredentials returns the credentials of gRPC ports whose handshakes are those of t.
-func newCredentials(t credentials.TransportCredentials, shaken shaken) credentials.TransportCredentials {
+// NewCredentials returns the credentials of gRPC ports whose handshakes are those of t.
+func NewCredentials(t credentials.TransportCredentials, shaken shaken) credentials.TransportCredentials {
 	return framedCredentials{t, shaken}
 }
 
 // ServerHandshake is that of the credentials.
 func (c framedCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	plain, info, err := c.TransportCredentials.ServerHandshake(raw)
-	own, ok := raw.(*conn)
+	own, ok := raw.(*Conn)
 	var state *tls.ConnectionState
 	if secured, ours := info.(credentials.TLSInfo); ours {
 		state = &secured.State
@@ -163,9 +163,9 @@ type securedListener struct {
 	shaken shaken
 }
 
-// newSecuredListener returns a listener of connections of HTTPS over those of l, which a
-// listener of [connections] has accepted.
-func newSecuredListener(l net.Listener, config *tls.Config, shaken shaken) net.Listener {
+// NewSecuredListener returns a listener of connections of HTTPS over those of l, which a
+// listener of [Connections] has accepted.
+func NewSecuredListener(l net.Listener, config *tls.Config, shaken shaken) net.Listener {
 	return securedListener{l, config, shaken}
 }
 
@@ -177,13 +177,13 @@ func (l securedListener) Accept() (net.Conn, error) {
 	}
 	s := &secured{tls: tls.Server(raw, l.config), shaken: l.shaken}
 	s.framed = framed{Conn: s.tls, ending: http2Refused}
-	s.conn, _ = raw.(*conn)
+	s.conn, _ = raw.(*Conn)
 	s.conn.secured = true
 	return s, nil
 }
 
 // secured is a connection of HTTPS. For net/http, it is one without TLS, which may
-// speak HTTP/2: net/http would read the frames of a [tls.Conn] itself.
+// speak HTTP/2: net/http would read the frames of a [TLS.Conn] itself.
 type secured struct {
 	framed
 	tls       *tls.Conn
@@ -205,7 +205,7 @@ func (s *secured) Read(p []byte) (int, error) {
 // shake does the handshake, within the time that net/http has set for reading the first
 // request.
 func (s *secured) shake() {
-	_ = s.tls.SetWriteDeadline(s.conn.opened.Add(s.conn.all.headerTimeout))
+	_ = s.tls.SetWriteDeadline(s.conn.opened.Add(s.conn.All.HeaderTimeout))
 	s.failed = s.tls.HandshakeContext(context.Background())
 	if header := (tls.RecordHeaderError{}); errors.As(s.failed, &header) && header.Conn != nil && looksLikeHTTP(header.RecordHeader) {
 		_, _ = io.WriteString(header.Conn, "HTTP/1.0 400 Bad Request\r\nConnection: close\r\n\r\nClient sent an HTTP request to an HTTPS server.\n")
@@ -215,7 +215,7 @@ func (s *secured) shake() {
 		return
 	}
 	_ = s.tls.SetWriteDeadline(time.Time{})
-	s.conn.tls = &state
+	s.conn.TLS = &state
 }
 
 // looksLikeHTTP reports whether a client begins with a request instead of TLS.
@@ -227,5 +227,5 @@ func looksLikeHTTP(begin [5]byte) bool {
 	return false
 }
 
-// CloseWrite ends the sending, see [conn.CloseWrite].
+// CloseWrite ends the sending, see [Conn.CloseWrite].
 func (s *secured) CloseWrite() error { return s.tls.CloseWrite() }

@@ -1,4 +1,4 @@
-package server
+package conn
 
 import (
 	"bytes"
@@ -41,10 +41,10 @@ func frames(n int) []byte {
 }
 
 // newFramed returns a connection whose client has sent data.
-func newFramed(all *connections, address string, part int, data []byte) *framed {
-	c := newDetached(all)
-	c.trusted.Store(false)
-	c.address = netip.MustParseAddr(address)
+func newFramed(all *Connections, address string, part int, data []byte) *framed {
+	c := NewDetached(all)
+	c.Trusted.Store(false)
+	c.Address = netip.MustParseAddr(address)
 	return &framed{Conn: &sent{data: data, part: part}, conn: c, ending: bytes.Clone(http2Refused)}
 }
 
@@ -58,7 +58,7 @@ func TestFrames(t *testing.T) {
 		at, above := slices.Concat(preface, frames(framesPerConnection)), slices.Concat(preface, frames(framesPerConnection+1))
 		ended := slices.Concat(at, http2Refused)
 		for _, part := range []int{1, 7, 4096, 1 << 20} {
-			all := newConnections(connectionBounds{max: 10, perAddress: 10})
+			all := NewConnections(Bounds{Max: 10, PerAddress: 10})
 			for _, c := range []struct {
 				name       string
 				sent, want []byte
@@ -82,7 +82,7 @@ func TestFrames(t *testing.T) {
 				t.Errorf("gRPC in parts of %d bytes: %d bytes, %v", part, len(got), err)
 			}
 		}
-		all := newConnections(connectionBounds{max: 10, perAddress: 10})
+		all := NewConnections(Bounds{Max: 10, PerAddress: 10})
 		f := newFramed(all, "10.0.0.1", 1<<20, at)
 		io.Copy(io.Discard, f)
 		time.Sleep(time.Second / 2)
@@ -91,18 +91,18 @@ func TestFrames(t *testing.T) {
 			t.Error(n, "bytes after half a second")
 		}
 		f = newFramed(all, "10.0.0.3", 1000, slices.Concat(preface, frames(20_000)))
-		f.conn.trusted.Store(true)
+		f.conn.Trusted.Store(true)
 		io.CopyN(io.Discard, f, 50_000)
 		if f.over {
 			t.Error("a connection with an accepted request: ended")
 		}
-		f.conn.trusted.Store(false)
+		f.conn.Trusted.Store(false)
 		if n, err := io.Copy(io.Discard, f); err != nil || !f.over || n > int64(len(above)+1000) {
 			t.Errorf("a connection that is no longer trusted: ended after %d bytes: %v", n, err)
 		}
-		for name, free := range map[string]func(c *conn){
-			"a connection with an accepted request": func(c *conn) { c.trusted.Store(true) },
-			"a connection with answered requests":   func(c *conn) { c.answered.Store(1000) },
+		for name, free := range map[string]func(c *Conn){
+			"a connection with an accepted request": func(c *Conn) { c.Trusted.Store(true) },
+			"a connection with answered requests":   func(c *Conn) { c.answered.Store(1000) },
 		} {
 			f := newFramed(all, "10.0.0.2", 1<<20, slices.Concat(preface, frames(10_000)))
 			free(f.conn)
@@ -120,8 +120,8 @@ func TestFrames(t *testing.T) {
 func TestFramesPerAddress(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		all := newConnections(connectionBounds{max: 100, perAddress: 100})
-		all.accepted = func(head []byte) bool { return strings.Contains(string(head), "good") }
+		all := NewConnections(Bounds{Max: 100, PerAddress: 100})
+		all.Accepted = func(head []byte) bool { return strings.Contains(string(head), "good") }
 		address := netip.MustParseAddr("10.0.0.1")
 		flood := func(n int) (over bool) {
 			f := newFramed(all, "10.0.0.1", 1<<20, slices.Concat([]byte(http2Preface), frames(n)))
@@ -141,17 +141,17 @@ func TestFramesPerAddress(t *testing.T) {
 			if !flood(framesLot + 1) {
 				t.Error("a frame above the bound of an address")
 			}
-			if d := all.standings.floodWait(address); d != wait {
+			if d := all.Standings.floodWait(address); d != wait {
 				t.Errorf("a new connection waits %v, expected %v", d, wait)
 			}
 			wait = min(2*wait, floodWaitMax)
 		}
-		if d := all.standings.floodWait(netip.MustParseAddr("10.0.0.2")); d != 0 {
+		if d := all.Standings.floodWait(netip.MustParseAddr("10.0.0.2")); d != 0 {
 			t.Error("another address waits", d)
 		}
 		read := func(text string) (time.Duration, error) {
-			begin, c := time.Now(), newConn(&sent{Conn: all.pipe(), data: []byte(text), part: 1 << 20}, all, true)
-			c.address = address
+			begin, c := time.Now(), New(&sent{Conn: all.pipe(), data: []byte(text), part: 1 << 20}, all, true)
+			c.Address = address
 			got := make([]byte, 100)
 			n, err := c.Read(got[:3])
 			for err == nil && n < len(text) {
@@ -174,18 +174,18 @@ func TestFramesPerAddress(t *testing.T) {
 			go read("GET bad")
 		}
 		synctest.Wait()
-		if d, _ := read("GET bad"); d != 0 || all.unauthenticated.Load() == 0 || all.standings.all[address].waiting != floodWaiting {
-			t.Error("one above those that may wait:", d, all.standings.all[address].waiting)
+		if d, _ := read("GET bad"); d != 0 || all.Unauthenticated.Load() == 0 || all.Standings.all[address].waiting != floodWaiting {
+			t.Error("one above those that may wait:", d, all.Standings.all[address].waiting)
 		}
 		time.Sleep(floodsForgotten + time.Nanosecond)
-		if d := all.standings.floodWait(address); d != 0 || all.standings.all[address].waiting != 0 {
+		if d := all.Standings.floodWait(address); d != 0 || all.Standings.all[address].waiting != 0 {
 			t.Error("a minute after the last flood:", d)
 		}
 	})
 }
 
 // pipe returns a connection that can be closed.
-func (c *connections) pipe() net.Conn {
+func (c *Connections) pipe() net.Conn {
 	end, _ := net.Pipe()
 	return end
 }
@@ -207,7 +207,7 @@ func TestStandingsMax(t *testing.T) {
 		if at(standingsMax) != s.others {
 			t.Error("an address above the bound is counted apart")
 		}
-		s.guess(address(1), "anne", true)
+		s.Guess(address(1), "anne", true)
 		time.Sleep(standingsSweep)
 		if at(standingsMax) == s.others || len(s.all) != 2 || s.all[address(1)] == nil {
 			t.Error(len(s.all), "addresses after the sweep, expected the new one and the one with a wrong password")
@@ -225,14 +225,14 @@ func TestGuess(t *testing.T) {
 		own, other := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
 		check := func(what string, address netip.Addr, user string, wrong, wantRefused, wantFirst bool) {
 			t.Helper()
-			if refused, first := s.guess(address, user, wrong); refused != wantRefused || first != wantFirst {
+			if refused, first := s.Guess(address, user, wrong); refused != wantRefused || first != wantFirst {
 				t.Errorf("%s: refused %v, first %v, expected %v, %v", what, refused, first, wantRefused, wantFirst)
 			}
 		}
 		for range 1000 {
 			check("a right password", own, "anne", false, false, false)
 		}
-		for range guessesMax {
+		for range GuessesMax {
 			check("a wrong password", own, "anne", true, false, false)
 		}
 		check("one above the bound", own, "anne", true, true, true)
@@ -243,15 +243,15 @@ func TestGuess(t *testing.T) {
 		check("the right one later", own, "anne", false, false, false)
 		check("a wrong one later", own, "anne", true, false, false)
 		check("another wrong one", own, "anne", true, true, false)
-		time.Sleep(guessesMax * guessTime)
-		for range guessesMax {
+		time.Sleep(GuessesMax * guessTime)
+		for range GuessesMax {
 			check("a wrong one after a long time", own, "anne", true, false, false)
 		}
 		check("one above the bound again", own, "anne", true, true, true)
 		for i := range guessedMax - 2 {
 			check("many users", own, strings.Repeat("x", i+1), true, false, false)
 		}
-		for range guessesMax {
+		for range GuessesMax {
 			check("further users", own, time.Now().String(), true, false, false)
 			time.Sleep(1)
 		}

@@ -1,4 +1,4 @@
-package server
+package conn
 
 import (
 	"context"
@@ -27,34 +27,34 @@ const (
 // unsentBytes counts the response bytes that wait for slow clients: responses that
 // gRPC holds, large writes over HTTP, and what streams declare with [door.Hold].
 type unsentBytes struct {
-	max, perConnection int64 // the bounds Options.UnsentBytesTotal and -PerConnection
-	total              atomic.Int64
+	Max, PerConnection int64 // the bounds Options.UnsentBytesTotal and -PerConnection
+	Total              atomic.Int64
 }
 
-// reserve counts n bytes of a response to c in the total. If the total exceeds
+// Reserve counts n bytes of a response to c in the total. If the total exceeds
 // its bound, reserve closes the connection with the most unsent bytes among
 // those that have sent nothing for a second. If there is none, it returns the
-// refusal. A caller without a refusal must call release or [conn.hold].
-func (u *unsentBytes) reserve(c *conn, n int64) *door.Refusal {
-	for u.total.Add(n) > u.max {
-		u.total.Add(-n)
-		stalled := c.all.stalled(stalledAfter)
+// refusal. A caller without a refusal must call release or [Conn.hold].
+func (u *unsentBytes) Reserve(c *Conn, n int64) *door.Refusal {
+	for u.Total.Add(n) > u.Max {
+		u.Total.Add(-n)
+		stalled := c.All.stalled(stalledAfter)
 		if stalled == nil || stalled == c {
-			return &door.Refusal{Reason: door.TooMany, Bound: "UnsentBytesTotal", Limit: u.max}
+			return &door.Refusal{Reason: door.TooMany, Bound: "UnsentBytesTotal", Limit: u.Max}
 		}
 		stalled.Close()
 	}
 	return nil
 }
 
-// release takes n bytes out of the total.
-func (u *unsentBytes) release(n int64) { u.total.Add(-n) }
+// Release takes n bytes out of the total.
+func (u *unsentBytes) Release(n int64) { u.Total.Add(-n) }
 
-// await waits until c holds fewer unsent bytes than its bound, without own, the
+// Await waits until c holds fewer unsent bytes than its bound, without own, the
 // bytes of the response that waits. It closes the connection if that takes longer
 // than timeout. It reports whether the response may be sent.
-func (c *conn) await(ctx context.Context, own int64, timeout time.Duration) bool {
-	if c.roomy(own) {
+func (c *Conn) Await(ctx context.Context, own int64, timeout time.Duration) bool {
+	if c.Roomy(own) {
 		return true
 	}
 	timer := time.NewTimer(timeout)
@@ -63,7 +63,7 @@ func (c *conn) await(ctx context.Context, own int64, timeout time.Duration) bool
 	defer c.waiting.Add(-1)
 	for {
 		c.mu.Lock()
-		wake, fits, gone := c.wake, c.unsent-own < c.all.unsent.perConnection, c.gone
+		wake, fits, gone := c.wake, c.unsent-own < c.All.Unsent.PerConnection, c.gone
 		c.mu.Unlock()
 		switch {
 		case gone:
@@ -82,15 +82,15 @@ func (c *conn) await(ctx context.Context, own int64, timeout time.Duration) bool
 	}
 }
 
-// holdFor counts n more unsent bytes of a response that holds own already. It waits while the
+// HoldFor counts n more unsent bytes of a response that holds own already. It waits while the
 // connection has too many, at most for timeout; then it closes the connection. It returns a
 // refusal if a bound does not allow the bytes.
-func (c *conn) holdFor(ctx context.Context, n, own int64, timeout time.Duration) *door.Refusal {
-	unsent := &c.all.unsent
-	if !c.await(ctx, own, timeout) {
-		return unsent.slow()
+func (c *Conn) HoldFor(ctx context.Context, n, own int64, timeout time.Duration) *door.Refusal {
+	unsent := &c.All.Unsent
+	if !c.Await(ctx, own, timeout) {
+		return unsent.Slow()
 	}
-	if why := unsent.reserve(c, n); why != nil {
+	if why := unsent.Reserve(c, n); why != nil {
 		return why
 	}
 	c.hold(n)
@@ -100,8 +100,8 @@ func (c *conn) holdFor(ctx context.Context, n, own int64, timeout time.Duration)
 // writePart is the size of the parts in which a large response is written.
 const writePart = 64 << 10
 
-// writeHeld writes p, which holdFor has counted, to w in parts.
-func (c *conn) writeHeld(w io.Writer, p []byte) (written int, err error) {
+// WriteHeld writes p, which holdFor has counted, to w in parts.
+func (c *Conn) WriteHeld(w io.Writer, p []byte) (written int, err error) {
 	left := int64(len(p))
 	defer func() { c.sent(left) }()
 	for len(p) > 0 && err == nil {
@@ -114,20 +114,20 @@ func (c *conn) writeHeld(w io.Writer, p []byte) (written int, err error) {
 	return written, err
 }
 
-// roomy reports whether c holds fewer unsent bytes than its bound, without own.
-func (c *conn) roomy(own int64) bool {
+// Roomy reports whether c holds fewer unsent bytes than its bound, without own.
+func (c *Conn) Roomy(own int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.unsent-own < c.all.unsent.perConnection && !c.gone
+	return c.unsent-own < c.All.Unsent.PerConnection && !c.gone
 }
 
 // hold counts n bytes, which reserve has counted in the total, as unsent bytes
 // of the connection, until sent.
-func (c *conn) hold(n int64) {
+func (c *Conn) hold(n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.gone {
-		c.all.unsent.release(n)
+		c.All.Unsent.Release(n)
 		return
 	}
 	if c.unsent == 0 {
@@ -137,7 +137,7 @@ func (c *conn) hold(n int64) {
 }
 
 // sent ends hold of n bytes.
-func (c *conn) sent(n int64) {
+func (c *Conn) sent(n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.gone {
@@ -145,7 +145,7 @@ func (c *conn) sent(n int64) {
 	}
 	c.unsent -= n
 	c.sentAt = time.Now().UnixNano()
-	c.all.unsent.release(n)
+	c.All.Unsent.Release(n)
 	if c.waiting.Load() > 0 {
 		close(c.wake)
 		c.wake = make(chan struct{})
@@ -153,11 +153,11 @@ func (c *conn) sent(n int64) {
 }
 
 // dropUnsent ends all holds of a connection that is closed.
-func (c *conn) dropUnsent() {
+func (c *Conn) dropUnsent() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.gone = true
-	c.all.unsent.release(c.unsent)
+	c.All.Unsent.Release(c.unsent)
 	c.unsent = 0
 	close(c.wake)
 	c.wake = make(chan struct{})
@@ -165,7 +165,7 @@ func (c *conn) dropUnsent() {
 
 // unsentSince returns the unsent bytes of a connection that has sent nothing
 // since before, and otherwise 0.
-func (c *conn) unsentSince(before int64) int64 {
+func (c *Conn) unsentSince(before int64) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.sentAt > before {
@@ -184,13 +184,13 @@ var small = sync.Pool{New: func() any {
 func unsentSize(capacity int) int64 { return int64(capacity) + unsentOverhead }
 
 // Get is never called. It makes conn a [mem.BufferPool].
-func (c *conn) Get(n int) *[]byte {
+func (c *Conn) Get(n int) *[]byte {
 	b := make([]byte, n)
 	return &b
 }
 
 // Put is called when gRPC has sent a response, or has given it up.
-func (c *conn) Put(b *[]byte) {
+func (c *Conn) Put(b *[]byte) {
 	c.sent(unsentSize(cap(*b)))
 	if cap(*b) == unsentSmall {
 		*b = (*b)[:0]
@@ -198,30 +198,30 @@ func (c *conn) Put(b *[]byte) {
 	}
 }
 
-// outgoing is an encoded gRPC response on its way to a connection.
-type outgoing struct {
-	conn *conn
+// Outgoing is an encoded gRPC response on its way to a connection.
+type Outgoing struct {
+	conn *Conn
 	data *[]byte
 }
 
-// newOutgoing returns an outgoing response with the bytes of data. It may keep
+// NewOutgoing returns an outgoing response with the bytes of data. It may keep
 // data.
-func newOutgoing(c *conn, data []byte) outgoing {
+func NewOutgoing(c *Conn, data []byte) Outgoing {
 	if len(data) < unsentSmall {
 		b := small.Get().(*[]byte)
 		*b = append((*b)[:0], data...)
-		return outgoing{c, b}
+		return Outgoing{c, b}
 	}
 	if cap(data) == unsentSmall {
 		data = append(make([]byte, 0, unsentSmall+1), data...) // not one of small
 	}
-	return outgoing{c, &data}
+	return Outgoing{c, &data}
 }
 
-func (o outgoing) size() int64 { return unsentSize(cap(*o.data)) }
+func (o Outgoing) Size() int64 { return unsentSize(cap(*o.data)) }
 
-// buffers hands the response to gRPC.
-func (o outgoing) buffers() mem.BufferSlice {
-	o.conn.hold(o.size())
+// Buffers hands the response to gRPC.
+func (o Outgoing) Buffers() mem.BufferSlice {
+	o.conn.hold(o.Size())
 	return mem.BufferSlice{mem.NewBuffer(o.data, o.conn)}
 }

@@ -1,4 +1,4 @@
-package server
+package conn
 
 import (
 	"net"
@@ -61,7 +61,7 @@ func TestHeadsOfConnection(t *testing.T) {
 	t.Parallel()
 	const folded = "GET / HTTP/1.1\r\n x\r\n\r\n"
 	end, _ := net.Pipe()
-	c := newConn(end, nil, true)
+	c := New(end, nil, true)
 	read := func(size int, text string) bool {
 		p := make([]byte, max(size, len(text)))
 		_, err := c.heads.read(p, copy(p, text), nil)
@@ -77,13 +77,13 @@ func TestHeadsOfConnection(t *testing.T) {
 			step()
 		}
 	}
-	ended := func() { idle(c, http.StateIdle) }
+	ended := func() { Idle(c, http.StateIdle) }
 	for name, x := range map[string]struct {
 		steps   []func()
 		refused bool
 	}{
 		"a body":                          {[]func(){c.heads.begun}, false},
-		"a body behind the handler":       {[]func(){c.heads.begun, func() { idle(c, http.StateActive) }}, false},
+		"a body behind the handler":       {[]func(){c.heads.begun, func() { Idle(c, http.StateActive) }}, false},
 		"the next head":                   {[]func(){c.heads.begun, ended}, true},
 		"a head that begins early":        {[]func(){c.heads.begun, func() { read(1, "G") }, ended}, true},
 		"a head that begins very early":   {[]func(){func() { read(1, "G") }, c.heads.begun, ended}, true},

@@ -1,4 +1,4 @@
-package server
+package conn
 
 import (
 	"context"
@@ -29,31 +29,31 @@ func refusalWait(n float64) time.Duration {
 	return max(min(time.Duration(n*float64(refusalStep)), refusalWaitMax), 0)
 }
 
-// delayRefusal delays the refusal of a request without accepted credentials,
+// DelayRefusal delays the refusal of a request without accepted credentials,
 // unless another request on its connection was accepted. So a client without a
 // key cannot keep the server busy with refusals, nor with new connections for them:
 // gRPC reads nothing from the connection meanwhile, and HTTP/1 no further request. The
 // delay grows with the refusals of the connection and with those of its address, see
-// [standings]. It ends with ctx, and with stopping, which ends
+// [Standings]. It ends with ctx, and with stopping, which ends
 // when the server stops. If the client has left
 // meanwhile, delayRefusal closes the connection: whoever waits does not read its end,
 // and each refusal of what was received before would wait again.
-func (c *conn) delayRefusal(ctx, stopping context.Context) {
-	if c.trusted.Load() || c.isGone() {
+func (c *Conn) DelayRefusal(ctx, stopping context.Context) {
+	if c.Trusted.Load() || c.IsGone() {
 		return
 	}
-	at, wait := c.all.standings.refuse(c.address)
+	at, wait := c.All.Standings.refuse(c.Address)
 	if at != nil && wait > 0 {
-		defer c.all.standings.endRefusal(at)
+		defer c.All.Standings.endRefusal(at)
 	}
 	wait = max(wait, refusalWait(float64(c.refusals.Add(1)-refusalsFree)))
 	if wait == 0 {
 		return
 	}
 	defer c.delayed.Add(-1)
-	defer c.all.waiting.Add(-1)
-	if mine, all := c.delayed.Add(1), c.all.waiting.Add(1); at == nil || mine > delayedPerConnection || all > delayedMax {
-		c.all.unauthenticated.Add(1)
+	defer c.All.waiting.Add(-1)
+	if mine, all := c.delayed.Add(1), c.All.waiting.Add(1); at == nil || mine > delayedPerConnection || all > delayedMax {
+		c.All.Unauthenticated.Add(1)
 		go c.Close()
 		return
 	}

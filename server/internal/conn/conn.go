@@ -1,4 +1,4 @@
-package server
+package conn
 
 import (
 	"context"
@@ -16,27 +16,26 @@ import (
 	"github.com/ostiary/ostiary/internal/tool/addresses"
 )
 
-// conn is one connection of any port, with what its requests use together.
-type conn struct {
+// Conn is one connection of any port, with what its requests use together.
+type Conn struct {
 	net.Conn
-	all     *connections
+	All     *Connections
 	remote  remoteAddress
-	address netip.Addr // see addresses.Client
+	Address netip.Addr // see addresses.Client
 	http    bool
 	opened  time.Time
 	serial  int64 // later ones have larger ones
 
-	tls     *tls.ConnectionState // of HTTPS, after the handshake
-	secured bool                 // what it reads is encrypted
-	// certificate is the [shownCertificate] of the handshake; it holds nil if there is none.
-	certificate atomic.Value
-	begins      bool   // nothing was read yet
-	ahead       []byte // was read before a wait, see arrive
-	heads       heads  // of HTTP, without its encryption
+	TLS         *tls.ConnectionState // of HTTPS, after the handshake
+	secured     bool                 // what it reads is encrypted
+	certificate atomic.Value         // the ShownCertificate of the handshake; it holds nil if there is none
+	begins      bool                 // nothing was read yet
+	ahead       []byte               // was read before a wait, see arrive
+	heads       heads                // of HTTP, without its encryption
 
-	// trusted is true once a request on the connection was accepted.
-	trusted   atomic.Bool
-	shown     atomic.Value // the key of the user whose password was accepted last
+	// Trusted is true once a request on the connection was accepted.
+	Trusted   atomic.Bool
+	Shown     atomic.Value // the key of the user whose password was accepted last
 	refusals  atomic.Int32 // requests without accepted credentials before that
 	delayed   atomic.Int32 // refusals that wait, see delay
 	busy      atomic.Int32 // requests in flight
@@ -58,52 +57,52 @@ type conn struct {
 	waiting atomic.Int32 // responses that wait until unsent decreases
 }
 
-// newConn returns a connection that was just accepted.
-func newConn(raw net.Conn, all *connections, isHTTP bool) *conn {
-	c := &conn{Conn: raw, all: all, http: isHTTP, opened: time.Now(), begins: true, wake: make(chan struct{})}
-	c.remote, c.address = remoteAddress{raw.RemoteAddr(), c}, addresses.Client(raw.RemoteAddr())
+// New returns a connection that was just accepted.
+func New(raw net.Conn, all *Connections, isHTTP bool) *Conn {
+	c := &Conn{Conn: raw, All: all, http: isHTTP, opened: time.Now(), begins: true, wake: make(chan struct{})}
+	c.remote, c.Address = remoteAddress{raw.RemoteAddr(), c}, addresses.Client(raw.RemoteAddr())
 	c.idleSince.Store(c.opened.UnixNano())
 	return c
 }
 
-// newDetached returns a connection that no client has.
-func newDetached(all *connections) *conn {
+// NewDetached returns a connection that no client has.
+func NewDetached(all *Connections) *Conn {
 	end, _ := net.Pipe()
-	c := &conn{Conn: end, all: all, wake: make(chan struct{})}
-	c.trusted.Store(true)
+	c := &Conn{Conn: end, All: all, wake: make(chan struct{})}
+	c.Trusted.Store(true)
 	return c
 }
 
-// connKey is the context key of a request's connection.
-type connKey struct{}
+// ConnKey is the context key of a request's connection.
+type ConnKey struct{}
 
-// withConn is [http.Server.ConnContext].
-func withConn(ctx context.Context, raw net.Conn) context.Context {
+// WithConn is [http.Server.ConnContext].
+func WithConn(ctx context.Context, raw net.Conn) context.Context {
 	if c := connOfRaw(raw); c != nil {
-		return context.WithValue(ctx, connKey{}, c)
+		return context.WithValue(ctx, ConnKey{}, c)
 	}
 	return ctx
 }
 
 // connOfRaw returns the connection that raw is, or that raw encrypts; nil if there is
 // none.
-func connOfRaw(raw net.Conn) *conn {
+func connOfRaw(raw net.Conn) *Conn {
 	if address, ok := raw.RemoteAddr().(*remoteAddress); ok {
 		return address.conn
 	}
 	return nil
 }
 
-// connOf returns the connection of a request, or otherwise if it has none.
-func connOf(r *http.Request, otherwise *conn) *conn {
-	if c, ok := r.Context().Value(connKey{}).(*conn); ok {
+// Of returns the connection of a request, or otherwise if it has none.
+func Of(r *http.Request, otherwise *Conn) *Conn {
+	if c, ok := r.Context().Value(ConnKey{}).(*Conn); ok {
 		return c
 	}
 	return otherwise
 }
 
-// callConn returns the connection of a call, or nil if it has none.
-func callConn(ctx context.Context) *conn {
+// OfCall returns the connection of a call, or nil if it has none.
+func OfCall(ctx context.Context) *Conn {
 	if p, ok := peer.FromContext(ctx); ok {
 		if address, ok := p.Addr.(*remoteAddress); ok {
 			return address.conn
@@ -112,26 +111,26 @@ func callConn(ctx context.Context) *conn {
 	return nil
 }
 
-// connIn returns the connection of a request or a call by its context, or nil.
-func connIn(ctx context.Context) *conn {
-	if c, ok := ctx.Value(connKey{}).(*conn); ok {
+// In returns the connection of a request or a call by its context, or nil.
+func In(ctx context.Context) *Conn {
+	if c, ok := ctx.Value(ConnKey{}).(*Conn); ok {
 		return c
 	}
-	return callConn(ctx)
+	return OfCall(ctx)
 }
 
 // remoteAddress is the address of a connection's client. It leads from the peer
 // of a gRPC call to the connection.
 type remoteAddress struct {
 	net.Addr
-	conn *conn
+	conn *Conn
 }
 
 // RemoteAddr returns the client's address.
-func (c *conn) RemoteAddr() net.Addr { return &c.remote }
+func (c *Conn) RemoteAddr() net.Addr { return &c.remote }
 
 // Read reads from the client, see [heads] for HTTP/1.
-func (c *conn) Read(p []byte) (int, error) {
+func (c *Conn) Read(p []byte) (int, error) {
 	n, err := c.read(p)
 	if c.http && !c.secured {
 		return c.heads.read(p, n, err)
@@ -141,7 +140,7 @@ func (c *conn) Read(p []byte) (int, error) {
 
 // read reads from the client. The first bytes of an address that has flooded the server
 // wait.
-func (c *conn) read(p []byte) (int, error) {
+func (c *Conn) read(p []byte) (int, error) {
 	if c.begins {
 		c.begins = false
 		c.arrive()
@@ -165,42 +164,42 @@ const headAhead = 4 << 10
 // too many connections of the address wait, it closes this one. It does neither if the
 // client shows an accepted key at once, over HTTP without TLS: others can have the same
 // address as an attacker.
-func (c *conn) arrive() {
-	wait := c.all.standings.floodWait(c.address)
+func (c *Conn) arrive() {
+	wait := c.All.Standings.floodWait(c.Address)
 	if wait == 0 {
 		return
 	}
 	head := make([]byte, headAhead)
 	n, err := c.Conn.Read(head)
 	c.ahead = head[:n]
-	if err != nil || c.all.accepted(c.ahead) {
+	if err != nil || c.All.Accepted(c.ahead) {
 		return
 	}
-	at := c.all.standings.beginWait(c.address)
+	at := c.All.Standings.beginWait(c.Address)
 	if at == nil {
 		c.ahead = nil
-		c.all.unauthenticated.Add(1)
+		c.All.Unauthenticated.Add(1)
 		_ = c.Close() // the next read returns the reason
 		return
 	}
 	c.arrived.Store(time.Now().Add(wait).UnixNano()) // a stop waits for what was read
 	time.Sleep(wait)
-	c.all.standings.endWait(at)
+	c.All.Standings.endWait(at)
 }
 
-// begin marks the connection as busy with one more request.
-func (c *conn) begin() {
+// Begin marks the connection as busy with one more request.
+func (c *Conn) Begin() {
 	c.heads.begun()
 	c.busy.Add(1)
-	if !c.trusted.Load() {
+	if !c.Trusted.Load() {
 		c.begun.Add(1)
 	}
 }
 
-// end ends a request with a context that begin began, at a Unix time in nanoseconds, which
+// End ends a request with a context that Begin began, at a Unix time in nanoseconds, which
 // is now if it is 0.
-func (c *conn) end(ctx context.Context, at int64) {
-	if !c.trusted.Load() && ctx.Err() == nil {
+func (c *Conn) End(ctx context.Context, at int64) {
+	if !c.Trusted.Load() && ctx.Err() == nil {
 		c.answered.Add(1)
 	}
 	if c.busy.Add(-1) == 0 {
@@ -212,48 +211,57 @@ func (c *conn) end(ctx context.Context, at int64) {
 	}
 }
 
-// trust marks the connection as one on which a request was accepted: from then on, it
+// Trust marks the connection as one on which a request was accepted: from then on, it
 // is closed for others only while it is idle. If busy connections have all places of
-// such connections, trust returns the refusal of the request, and marks nothing.
-func (c *conn) trust() *door.Refusal {
-	if c.trusted.Load() {
+// such connections, Trust returns the refusal of the request, and marks nothing.
+func (c *Conn) Trust() *door.Refusal {
+	if c.Trusted.Load() {
 		return nil
 	}
-	return c.all.trust(c)
+	return c.All.trust(c)
 }
 
-// shownCertificate is a certificate that the client of a connection has shown.
-type shownCertificate interface {
-	// forget is called when the connection is closed. It may be called several times.
-	forget()
+// ShownCertificate is a certificate that the client of a connection has shown.
+type ShownCertificate interface {
+	// Forget is called when the connection is closed. It may be called several times.
+	Forget()
+}
+
+// Show notes the certificate of a connection.
+func (c *Conn) Show(s ShownCertificate) { c.certificate.Store(s) }
+
+// Certificate returns the certificate of a connection, or nil if it has none.
+func (c *Conn) Certificate() ShownCertificate {
+	s, _ := c.certificate.Load().(ShownCertificate)
+	return s
 }
 
 // hunger returns how much a connection without an accepted request has taken: the time
 // since it was opened, multiplied by its requests and by what they hold. fresh is true if
 // it is new and has taken nothing else yet.
-func (c *conn) hunger(now time.Time) (hunger float64, fresh bool) {
+func (c *Conn) hunger(now time.Time) (hunger float64, fresh bool) {
 	c.mu.Lock()
 	held := c.unsent
 	c.mu.Unlock()
 	held += c.bodies.Load()
-	age, taken := now.Sub(c.opened), float64(c.begun.Load())+float64(c.refusals.Load())+float64(held)/bodyFree
+	age, taken := now.Sub(c.opened), float64(c.begun.Load())+float64(c.refusals.Load())+float64(held)/BodyFree
 	return age.Seconds() * (1 + taken), taken == 0 && age < chanceTime
 }
 
-// isGone reports whether the server has closed the connection.
-func (c *conn) isGone() bool {
+// IsGone reports whether the server has closed the connection.
+func (c *Conn) IsGone() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.gone
 }
 
 // Close closes the connection. It may be called several times.
-func (c *conn) Close() error {
+func (c *Conn) Close() error {
 	c.closed.Do(func() {
-		c.all.remove(c)
+		c.All.remove(c)
 		c.dropUnsent()
-		if shown, ok := c.certificate.Load().(shownCertificate); ok {
-			shown.forget()
+		if shown := c.Certificate(); shown != nil {
+			shown.Forget()
 		}
 	})
 	return c.Conn.Close()
@@ -261,7 +269,7 @@ func (c *conn) Close() error {
 
 // CloseWrite closes the sending side. net/http looks for this method: with it,
 // a client can still read a response whose request body was not read to its end.
-func (c *conn) CloseWrite() error {
+func (c *Conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}
