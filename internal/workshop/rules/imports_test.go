@@ -83,7 +83,8 @@ internal/permifypb/generate:
 door/permify/language: schema expr
 internal/trail/decisions: authz door expr internal/trail/audit internal/tool/excerpt internal/tool/jsonread rel
 door/xacml: . door internal/tool/jsonread policy policy/domain policy/language policy/message policy/status policy/value rel storage
-server: . door identity/oidc internal/tool/addresses internal/callers internal/tool/excerpt internal/trail/logins internal/tool/turns internal/trail/audit storage
+server: . door identity/oidc server/internal/conn internal/callers internal/tool/excerpt internal/trail/logins internal/tool/turns internal/trail/audit storage
+server/internal/conn: door internal/tool/addresses
 # Policies, identities, documents: other rules than those of tuples, for the doors
 acp: . internal/tool/jwtread storage schema expr rel
 internal/identity: . identity/settings internal/tool/btree internal/engine/documents schema storage internal/identity/percent internal/identity/mapping internal/identity/password internal/identity/token internal/identity/totp internal/identity/oauth1 authz internal/tool/derived internal/tool/jsonread
