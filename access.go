@@ -10,40 +10,6 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// Types of what a caller may do.
-type (
-	// Right is what a caller may do with a store.
-	Right = authz.Right
-	// Access decides what the caller of a context may do. The engine asks it when a
-	// store is looked up, created, changed or deleted, and leaves out of lists what the
-	// caller may not read. A handle may be read by everybody who has it.
-	Access = authz.Access
-	// AccessKey is the key under which a context has its [Access].
-	AccessKey = authz.AccessKey
-)
-
-// The rights. Each includes [RightRead], and [RightAdmin] includes all others.
-const (
-	// RightRead asks questions, and reads the data, the schemas and the log.
-	RightRead = authz.RightRead
-	// RightWrite changes tuples, attributes, documents and policies.
-	RightWrite = authz.RightWrite
-	// RightSchema changes schemas.
-	RightSchema = authz.RightSchema
-	// RightAdmin creates and deletes the store, and changes its name and aliases.
-	RightAdmin = authz.RightAdmin
-)
-
-// ParseRight returns the right with a name, and false if there is none.
-func ParseRight(name string) (Right, bool) { return authz.ParseRight(name) }
-
-// WithAccess returns a context whose calls may do only what a allows. Without it, or with
-// nil, they may do everything.
-func WithAccess(ctx context.Context, a Access) context.Context { return authz.WithAccess(ctx, a) }
-
-// AccessOf returns the access of a context, or nil if the context may do everything.
-func AccessOf(ctx context.Context) Access { return authz.AccessOf(ctx) }
-
 // SystemDoor is the name for which the store of the engine's own state has an alias, and
 // the name of that store. Lists of stores leave such a store out, see [WithSystemStores].
 const SystemDoor = "system"
@@ -65,8 +31,8 @@ func found(ctx context.Context, op string, s *Store, err error, asked storage.St
 	if err == nil {
 		store = s.timeline.Info()
 	}
-	if err == nil || errors.Is(err, ErrNoStore) {
-		if forbidden := allow(ctx, RightRead, store); forbidden != nil {
+	if err == nil || errors.Is(err, authz.ErrNoStore) {
+		if forbidden := allow(ctx, authz.RightRead, store); forbidden != nil {
 			return nil, errs.Wrap(op, asked.ID, forbidden)
 		}
 	}
@@ -81,10 +47,10 @@ func listed(ctx context.Context, store storage.StoreInfo) bool {
 	if store.Aliases[SystemDoor] != "" && ctx.Value(systemKey{}) == nil {
 		return false
 	}
-	return allow(ctx, RightRead, store) == nil
+	return allow(ctx, authz.RightRead, store) == nil
 }
 
-// mayName fails with [ErrForbidden] if the caller of ctx may not give a store the names
+// mayName fails with [authz.ErrForbidden] if the caller of ctx may not give a store the names
 // that it gets and old does not have: its name, its aliases, and the id that a new store
 // shall have, which is zero otherwise. Other callers and the settings of a program find a
 // store by each of them. So the caller must administer all stores that they can mean: those
@@ -96,7 +62,7 @@ func (e *Engine) mayName(ctx context.Context, asked storage.StoreID, old, info s
 		return nil
 	}
 	if asked != (storage.StoreID{}) {
-		if err := access.Allow(ctx, RightAdmin, storage.StoreInfo{ID: asked}); err != nil {
+		if err := access.Allow(ctx, authz.RightAdmin, storage.StoreInfo{ID: asked}); err != nil {
 			return fmt.Errorf("a new store with the id %s: %w", asked, err)
 		}
 	}
@@ -116,16 +82,16 @@ func (e *Engine) mayName(ctx context.Context, asked storage.StoreID, old, info s
 	return nil
 }
 
-// mayTake fails with [ErrForbidden] if the access does not administer all stores that a name
+// mayTake fails with [authz.ErrForbidden] if the access does not administer all stores that a name
 // can mean, or an alias for a door.
-func (e *Engine) mayTake(ctx context.Context, access Access, door, name string) error {
+func (e *Engine) mayTake(ctx context.Context, access authz.Access, door, name string) error {
 	means, needs := storage.StoreInfo{Name: name}, "it needs the right admin on stores with this name"
 	if e.reserved != nil && e.reserved(door, name) {
 		means, needs = storage.StoreInfo{}, "the server or one of its settings uses it for all callers: it needs the right admin on all stores"
 	}
-	err := access.Allow(ctx, RightAdmin, means)
-	if errors.Is(err, ErrForbidden) {
-		return fmt.Errorf("%w: %s", ErrForbidden, needs)
+	err := access.Allow(ctx, authz.RightAdmin, means)
+	if errors.Is(err, authz.ErrForbidden) {
+		return fmt.Errorf("%w: %s", authz.ErrForbidden, needs)
 	}
 	return err
 }

@@ -7,62 +7,19 @@ import (
 	"github.com/ostiary/ostiary/authz"
 )
 
-// Types of comparisons.
-type (
-	// PermissionSelector selects the memberships that [Store.Difference] compares
-	// and [Store.WatchPermission] watches.
-	PermissionSelector = authz.PermissionSelector
-	// PermissionChange is a pair of object and subject whose decision changed.
-	PermissionChange = authz.PermissionChange
-
-	// DifferenceRequest is the request of [Store.Difference].
-	DifferenceRequest = authz.DifferenceRequest
-	// DifferenceResult is a page of changes.
-	DifferenceResult = authz.DifferenceResult
-
-	// WatchPermissionRequest is the request of [Store.WatchPermission].
-	WatchPermissionRequest = authz.WatchPermissionRequest
-	// PermissionUpdate holds the changes since the previous update.
-	PermissionUpdate = authz.PermissionUpdate
-
-	// WhatIfRequest is the request of [Store.WhatIf].
-	WhatIfRequest = authz.WhatIfRequest
-	// WhatIfResult is what a proposal would change, for each question.
-	WhatIfResult = authz.WhatIfResult
-	// WhatIfItem holds the two answers to one question.
-	WhatIfItem = authz.WhatIfItem
-
-	// EntitlementsRequest is the request of [Store.Entitlements].
-	EntitlementsRequest = authz.EntitlementsRequest
-	// EntitlementsResult holds what a subject may do.
-	EntitlementsResult = authz.EntitlementsResult
-	// ObjectEntitlements holds a subject's relations on one object.
-	ObjectEntitlements = authz.ObjectEntitlements
-	// UnknownRelation is a relation for which a check is unknown.
-	UnknownRelation = authz.UnknownRelation
-)
-
-const (
-	// WatchNamesMax bounds how many objects and subjects, together, a
-	// [WatchPermissionRequest] may name.
-	WatchNamesMax = authz.WatchNamesMax
-	// BoundTime is the value of [WhatIfResult].Partial if the context ended.
-	BoundTime = authz.BoundTime
-)
-
 // Difference returns who gained and who lost a permission between two revisions.
 // The cost depends on what changed and on what the changes reach, not on the size
 // of the store. Two cases cost more: if tuples of the store expire, all tuples with
 // a condition or an expiry are read; if the schema changed in between, all objects
 // of the type are compared.
 //
-// It fails with [ErrBound] if more than Bounds.DifferenceChanges tuples and
+// It fails with [authz.ErrBound] if more than Bounds.DifferenceChanges tuples and
 // attributes changed, or if they reach more than Bounds.DifferenceUsersets
-// usersets. It fails with [ErrInvalidRequest] if From is later than To.
+// usersets. It fails with [authz.ErrInvalidRequest] if From is later than To.
 //
 // A condition that reads a time from the request's context gives the same decision
 // at both revisions, because Context applies to both.
-func (s *Store) Difference(ctx context.Context, r DifferenceRequest) (DifferenceResult, error) {
+func (s *Store) Difference(ctx context.Context, r authz.DifferenceRequest) (authz.DifferenceResult, error) {
 	return s.comparer.Difference(ctx, &r)
 }
 
@@ -72,7 +29,7 @@ func (s *Store) Difference(ctx context.Context, r DifferenceRequest) (Difference
 // reads, one update covers several of them, and so it is with tuples that expire
 // within a second. So a watch never falls behind, and no writer waits for it. If the
 // watch fails, it yields the error last.
-func (s *Store) WatchPermission(ctx context.Context, r WatchPermissionRequest) iter.Seq2[PermissionUpdate, error] {
+func (s *Store) WatchPermission(ctx context.Context, r authz.WatchPermissionRequest) iter.Seq2[authz.PermissionUpdate, error] {
 	return s.comparer.WatchPermission(ctx, &r)
 }
 
@@ -80,13 +37,13 @@ func (s *Store) WatchPermission(ctx context.Context, r WatchPermissionRequest) i
 // and as it would be after a proposed change of the schema or of tuples. Nothing is
 // stored. It ends early, with Partial set, after it visited Bounds.WhatIfNodes nodes
 // and when ctx ends.
-func (s *Store) WhatIf(ctx context.Context, r WhatIfRequest) (WhatIfResult, error) {
+func (s *Store) WhatIf(ctx context.Context, r authz.WhatIfRequest) (authz.WhatIfResult, error) {
 	return s.comparer.WhatIf(ctx, &r)
 }
 
 // Entitlements returns which relations one subject has on some objects. It answers
 // each combination of an object and a relation as [Store.Check] would, and fails
-// with [ErrBound] if there are more than Bounds.BatchItems combinations.
-func (s *Store) Entitlements(ctx context.Context, r EntitlementsRequest) (EntitlementsResult, error) {
+// with [authz.ErrBound] if there are more than Bounds.BatchItems combinations.
+func (s *Store) Entitlements(ctx context.Context, r authz.EntitlementsRequest) (authz.EntitlementsResult, error) {
 	return s.comparer.Entitlements(ctx, &r)
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/engine/commit"
 	"github.com/ostiary/ostiary/internal/engine/document"
 	"github.com/ostiary/ostiary/internal/engine/errs"
@@ -36,7 +37,7 @@ type Engine struct {
 }
 
 // Open returns an engine over o.Driver. It upgrades data of an older format in
-// place and fails with [ErrFormat] for a newer one. Stores are loaded when they
+// place and fails with [authz.ErrFormat] for a newer one. Stores are loaded when they
 // are first used. If the caller passes a driver, a goroutine follows it: it brings the
 // loaded stores to what other engines write. Another goroutine runs if o.Background is
 // positive.
@@ -77,7 +78,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	return e, nil
 }
 
-// Close ends the engine: later calls fail with [ErrClosed]. It waits for the
+// Close ends the engine: later calls fail with [authz.ErrClosed]. It waits for the
 // engine's own goroutines, and closes the driver if Open made it. It does not
 // wait for calls in progress.
 func (e *Engine) Close() error {
@@ -91,7 +92,7 @@ func (e *Engine) Close() error {
 	}
 	e.mu.Unlock()
 	for _, s := range stores {
-		s.timeline.Close(ErrClosed)
+		s.timeline.Close(authz.ErrClosed)
 	}
 	if e.owned {
 		return errs.Wrap("close", storage.StoreID{}, e.runtime.Driver.Close())
@@ -100,7 +101,7 @@ func (e *Engine) Close() error {
 }
 
 // Bounds returns the bounds of the engine, with their defaults.
-func (e *Engine) Bounds() Bounds { return e.runtime.Bounds }
+func (e *Engine) Bounds() authz.Bounds { return e.runtime.Bounds }
 
 // ShareTurn returns a context with which several calls count as one request for
 // the turns that long requests take, and a function that ends it and must be called.

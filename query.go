@@ -12,7 +12,7 @@ import (
 
 // Check answers one question. A denial is never an error. An answer that depends
 // on missing input, or that exceeds a bound, is unknown and has reasons.
-func (s *Store) Check(ctx context.Context, r CheckRequest) (CheckResult, error) {
+func (s *Store) Check(ctx context.Context, r authz.CheckRequest) (authz.CheckResult, error) {
 	return s.answerer.Check(ctx, &r)
 }
 
@@ -24,38 +24,38 @@ func (s *Store) Check(ctx context.Context, r CheckRequest) (CheckResult, error) 
 // in the Err of its result, whose Decision is False; the other requests are
 // answered nevertheless. CheckBatch fails as a whole if there are more requests
 // than Bounds.BatchItems, if the revision cannot be read, or if ctx ends. A
-// request whose own Consistency is not zero has [ErrInvalidRequest] as its Err.
-func (s *Store) CheckBatch(ctx context.Context, requests []CheckRequest, c Consistency) ([]CheckResult, error) {
+// request whose own Consistency is not zero has [authz.ErrInvalidRequest] as its Err.
+func (s *Store) CheckBatch(ctx context.Context, requests []authz.CheckRequest, c authz.Consistency) ([]authz.CheckResult, error) {
 	return s.answerer.CheckBatch(ctx, requests, c)
 }
 
 // Explain answers a question with the path that leads to the subject, or with
 // what was tried without success.
-func (s *Store) Explain(ctx context.Context, r ExplainRequest) (Explanation, error) {
+func (s *Store) Explain(ctx context.Context, r authz.ExplainRequest) (authz.Explanation, error) {
 	return s.answerer.Explain(ctx, &r)
 }
 
 // Expand returns who has a relation on an object, as the rewrites of the schema
 // and the tuples define it.
-func (s *Store) Expand(ctx context.Context, r ExpandRequest) (Expansion, error) {
+func (s *Store) Expand(ctx context.Context, r authz.ExpandRequest) (authz.Expansion, error) {
 	return s.answerer.Expand(ctx, &r)
 }
 
 // ExpandPage returns a page of what Expand returns, without a bound on the size
 // of the whole. All pages read the revision and the time of the first one.
-func (s *Store) ExpandPage(ctx context.Context, r ExpandPageRequest) (ExpansionPage, error) {
+func (s *Store) ExpandPage(ctx context.Context, r authz.ExpandPageRequest) (authz.ExpansionPage, error) {
 	return s.answerer.ExpandPage(ctx, &r)
 }
 
 // ListObjects returns a page of the objects whose check is true. A page that
 // ends at its Limit has a cursor; a search that a bound ended names the bound.
-func (s *Store) ListObjects(ctx context.Context, r ListObjectsRequest) (ObjectList, error) {
+func (s *Store) ListObjects(ctx context.Context, r authz.ListObjectsRequest) (authz.ObjectList, error) {
 	return s.answerer.ListObjects(ctx, &r)
 }
 
 // ListSubjects returns a page of the subjects whose check is true, as
 // [Store.ListObjects] does for objects.
-func (s *Store) ListSubjects(ctx context.Context, r ListSubjectsRequest) (SubjectList, error) {
+func (s *Store) ListSubjects(ctx context.Context, r authz.ListSubjectsRequest) (authz.SubjectList, error) {
 	return s.answerer.ListSubjects(ctx, &r)
 }
 
@@ -88,12 +88,12 @@ func (l *SubjectLookup) First(ctx context.Context, id string) (string, bool, err
 // Read returns a page of the tuples that a filter selects, without expired ones.
 // What a page reads depends on its size, and not on how many tuples there are or
 // where the page begins. The exceptions are in docs/decisions/0018-pages.md.
-func (s *Store) Read(ctx context.Context, r ReadRequest) (TuplePage, error) {
+func (s *Store) Read(ctx context.Context, r authz.ReadRequest) (authz.TuplePage, error) {
 	return s.answerer.Read(ctx, &r)
 }
 
 // ReadAttributes returns a page of attributes.
-func (s *Store) ReadAttributes(ctx context.Context, r ReadAttributesRequest) (AttributePage, error) {
+func (s *Store) ReadAttributes(ctx context.Context, r authz.ReadAttributesRequest) (authz.AttributePage, error) {
 	return s.answerer.ReadAttributes(ctx, &r)
 }
 
@@ -102,7 +102,7 @@ func (s *Store) ReadAttributes(ctx context.Context, r ReadAttributesRequest) (At
 // types and relations by their bytes, objects and subjects as in lists. So equal
 // tuples give equal exports, also after a restart and on another node. Export does
 // not hold the tuples in memory.
-func (s *Store) Export(ctx context.Context, c Consistency) iter.Seq2[rel.Tuple, error] {
+func (s *Store) Export(ctx context.Context, c authz.Consistency) iter.Seq2[rel.Tuple, error] {
 	return s.answerer.Export(ctx, c)
 }
 
@@ -110,7 +110,7 @@ func (s *Store) Export(ctx context.Context, c Consistency) iter.Seq2[rel.Tuple, 
 // ones, in no defined order. It does not hold them in memory. A filter that names
 // an object or a subject reads only its tuples; any other reads all tuples of the
 // selected types and relations, once.
-func (s *Store) Tuples(ctx context.Context, f rel.Filter, c Consistency) iter.Seq2[rel.Tuple, error] {
+func (s *Store) Tuples(ctx context.Context, f rel.Filter, c authz.Consistency) iter.Seq2[rel.Tuple, error] {
 	return s.answerer.Tuples(ctx, f, c)
 }
 
@@ -118,50 +118,6 @@ func (s *Store) Tuples(ctx context.Context, f rel.Filter, c Consistency) iter.Se
 // older than within (0: all), oldest first, and at most limit of the newest (0:
 // all). It returns nil if [Options].Record is off. The caller must not change
 // the questions.
-func (s *Store) RecordedDecisions(_ context.Context, within time.Duration, limit int) []RecordedDecision {
+func (s *Store) RecordedDecisions(_ context.Context, within time.Duration, limit int) []authz.RecordedDecision {
 	return s.answerer.RecordedDecisions(within, limit)
 }
-
-// Types of questions and answers.
-type (
-	// QueryOptions is what all questions have in common: the revision, the schema,
-	// the context, contextual tuples and attributes, and bounds. The zero value reads
-	// the newest view under the current schema.
-	QueryOptions = authz.QueryOptions
-	// CheckRequest asks whether Subject has Relation on Object.
-	CheckRequest = authz.CheckRequest
-	// CheckResult has the Decision, and the Reasons of an unknown one.
-	CheckResult = authz.CheckResult
-	// ExplainRequest is a check whose answer is explained.
-	ExplainRequest = authz.ExplainRequest
-	// Explanation is a decision and why it is so.
-	Explanation = authz.Explanation
-	// ExpandRequest asks who has Relation on Object.
-	ExpandRequest = authz.ExpandRequest
-	// Expansion is a tree of usersets and subjects.
-	Expansion = authz.Expansion
-	// ExpandPageRequest asks for a page of an expansion.
-	ExpandPageRequest = authz.ExpandPageRequest
-	// ExpansionPage is a page of usersets and subjects.
-	ExpansionPage = authz.ExpansionPage
-	// ListObjectsRequest asks for the objects of Type that Subject has Relation on.
-	ListObjectsRequest = authz.ListObjectsRequest
-	// ObjectList is a page of objects.
-	ObjectList = authz.ObjectList
-	// ListSubjectsRequest asks for the subjects that have Relation on Object.
-	ListSubjectsRequest = authz.ListSubjectsRequest
-	// SubjectList is a page of subjects.
-	SubjectList = authz.SubjectList
-	// ReadRequest asks for the tuples that a filter selects.
-	ReadRequest = authz.ReadRequest
-	// StoredTuple is a tuple and the time when it was written.
-	StoredTuple = authz.StoredTuple
-	// TuplePage is a page of tuples.
-	TuplePage = authz.TuplePage
-	// ReadAttributesRequest asks for attributes.
-	ReadAttributesRequest = authz.ReadAttributesRequest
-	// AttributePage is a page of attributes.
-	AttributePage = authz.AttributePage
-	// RecordedDecision is a remembered decision.
-	RecordedDecision = authz.RecordedDecision
-)

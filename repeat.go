@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -14,12 +15,12 @@ import (
 // Entries have the id of their request. Changes of the stores themselves do not: a new
 // store is recognized by its incarnation, and for a store that was changed or deleted, the
 // log only shows that some request did that. This file has what follows from it for a
-// request that was sent before, see [Author].
+// request that was sent before, see [authz.Author].
 
 // createdBefore returns the store that the request of ctx has created when it was sent
 // before, or nil. asked is the id that the request wants, or the zero id.
 func (e *Engine) createdBefore(ctx context.Context, number storage.RequestID, asked storage.StoreID, want storage.StoreInfo) (*Store, error) {
-	a := AuthorOf(ctx)
+	a := authz.AuthorOf(ctx)
 	made, ok, err := a.CreatedBefore(number)
 	if !ok || err != nil {
 		return nil, err
@@ -45,7 +46,7 @@ func (e *Engine) createdBefore(ctx context.Context, number storage.RequestID, as
 // it was sent before, and otherwise nil. err is why the store was not found.
 func (e *Engine) deletedBefore(ctx context.Context, id storage.StoreID, err error) *Store {
 	if errors.Is(err, storage.ErrNoStore) {
-		for _, d := range slices.Backward(AuthorOf(ctx).MayHaveDeleted()) {
+		for _, d := range slices.Backward(authz.AuthorOf(ctx).MayHaveDeleted()) {
 			if d.Info.ID == id {
 				return e.deletedHandle(d.Info)
 			}
@@ -55,13 +56,13 @@ func (e *Engine) deletedBefore(ctx context.Context, id storage.StoreID, err erro
 }
 
 // aliasOfDeleted is deletedBefore for the store with an alias. It returns err if the
-// request has deleted no store with the alias, and fails with [ErrUncertain] if that is not
+// request has deleted no store with the alias, and fails with [authz.ErrUncertain] if that is not
 // known, or if another store has the alias now.
 func (e *Engine) aliasOfDeleted(ctx context.Context, door, alias string, err error) (*Store, error) {
 	if err != nil && !errors.Is(err, storage.ErrNoStore) {
 		return nil, err
 	}
-	for _, d := range slices.Backward(AuthorOf(ctx).MayHaveDeleted()) {
+	for _, d := range slices.Backward(authz.AuthorOf(ctx).MayHaveDeleted()) {
 		switch {
 		case d.Known && d.Info.Aliases[door] != alias:
 		case err == nil:
@@ -76,10 +77,10 @@ func (e *Engine) aliasOfDeleted(ctx context.Context, door, alias string, err err
 }
 
 // deletionMade reports whether the deletion of a store is made, possibly by the request of
-// ctx when it was sent before. It fails with [ErrUncertain] if the store has been created
+// ctx when it was sent before. It fails with [authz.ErrUncertain] if the store has been created
 // again since.
 func (e *Engine) deletionMade(ctx context.Context, s *Store) (bool, error) {
-	a := AuthorOf(ctx)
+	a := authz.AuthorOf(ctx)
 	for _, d := range slices.Backward(a.MayHaveDeleted()) {
 		if d.Info.ID != s.ID() {
 			continue
@@ -96,15 +97,15 @@ func (e *Engine) deletionMade(ctx context.Context, s *Store) (bool, error) {
 // deletedHandle returns a handle of a store that was deleted.
 func (e *Engine) deletedHandle(info storage.StoreInfo) *Store {
 	s := newStore(e, info)
-	s.timeline.Close(ErrNoStore)
+	s.timeline.Close(authz.ErrNoStore)
 	return s
 }
 
-// uncertainIf returns [ErrUncertain] with a cause if a request that was sent before may
+// uncertainIf returns [authz.ErrUncertain] with a cause if a request that was sent before may
 // have changed what is to be changed, and otherwise the cause.
 func uncertainIf(sentBefore bool, cause error) error {
 	if !sentBefore {
 		return cause
 	}
-	return fmt.Errorf("%w: the request was sent before, its response was lost, and now: %v", ErrUncertain, cause)
+	return fmt.Errorf("%w: the request was sent before, its response was lost, and now: %v", authz.ErrUncertain, cause)
 }

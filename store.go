@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/engine/commit"
 	"github.com/ostiary/ostiary/internal/engine/compare"
 	"github.com/ostiary/ostiary/internal/engine/document"
@@ -45,7 +46,7 @@ func (s *Store) Info() storage.StoreInfo {
 
 // Head returns the token of the newest revision in memory. It loads the store if
 // necessary.
-func (s *Store) Head(ctx context.Context) (Token, error) {
+func (s *Store) Head(ctx context.Context) (authz.Token, error) {
 	v, err := s.timeline.Newest(ctx)
 	if err != nil {
 		return "", errs.Wrap("head", s.ID(), err)
@@ -55,7 +56,7 @@ func (s *Store) Head(ctx context.Context) (Token, error) {
 }
 
 // Load loads the store and waits until it is loaded. It does nothing if the store
-// is loaded already. If ctx ends first, it fails with [ErrLoading], and the load
+// is loaded already. If ctx ends first, it fails with [authz.ErrLoading], and the load
 // continues. Unlike requests, it does not observe Bounds.LoadWait.
 func (s *Store) Load(ctx context.Context) error {
 	_, err := s.timeline.Load(ctx)
@@ -68,8 +69,8 @@ func (s *Store) Keep() { s.timeline.Keep() }
 
 // Resolve returns the token of the revision that a request with c reads. It
 // waits for that revision and fails as the request would, for example with
-// [ErrToken] for a token of another store.
-func (s *Store) Resolve(ctx context.Context, c Consistency) (Token, error) {
+// [authz.ErrToken] for a token of another store.
+func (s *Store) Resolve(ctx context.Context, c authz.Consistency) (authz.Token, error) {
 	v, err := s.timeline.At(ctx, c)
 	if err != nil {
 		return "", errs.Wrap("resolve", s.ID(), err)
@@ -80,15 +81,15 @@ func (s *Store) Resolve(ctx context.Context, c Consistency) (Token, error) {
 // Hold returns a Consistency that reads the view that c chooses now, at the time
 // of this call, so that several questions are answered at one revision and one
 // time. It keeps the view in memory as long as it is referenced. A question to
-// another store fails with [ErrInvalidRequest].
-func (s *Store) Hold(ctx context.Context, c Consistency) (Consistency, error) {
+// another store fails with [authz.ErrInvalidRequest].
+func (s *Store) Hold(ctx context.Context, c authz.Consistency) (authz.Consistency, error) {
 	held, err := s.timeline.Hold(ctx, c)
 	return held, errs.Wrap("hold", s.ID(), err)
 }
 
 // TokenAt returns the token of a revision that the store has, for example that
-// of a [CheckResult].
-func (s *Store) TokenAt(ctx context.Context, r storage.Revision) (Token, error) {
+// of a [authz.CheckResult].
+func (s *Store) TokenAt(ctx context.Context, r storage.Revision) (authz.Token, error) {
 	t, err := s.timeline.TokenAt(ctx, r)
 	return t, errs.Wrap("token", s.ID(), err)
 }
@@ -148,7 +149,7 @@ type CollectResult struct {
 // Collect removes expired tuples, drops log entries and past revisions that the
 // windows no longer keep, and compacts the memory if many names are unused. It
 // changes no answer, except that revisions before the window fail with
-// [ErrTooOld]. [Options].Background calls it. On an engine that does not lead
+// [authz.ErrTooOld]. [Options].Background calls it. On an engine that does not lead
 // ([Options].Leads) it only compacts the memory.
 func (s *Store) Collect(ctx context.Context) (c CollectResult, err error) {
 	if s.leads != nil && !s.leads() {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"sync"
 
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/engine/errs"
 	"github.com/ostiary/ostiary/internal/engine/snapshot"
 	"github.com/ostiary/ostiary/internal/tool/turns"
@@ -25,12 +26,12 @@ type CreateStoreRequest struct {
 	ID storage.StoreID
 }
 
-// CreateStore creates an empty store. It fails with [ErrStoreExists] if the id or
+// CreateStore creates an empty store. It fails with [authz.ErrStoreExists] if the id or
 // an alias is in use.
 func (e *Engine) CreateStore(ctx context.Context, r CreateStoreRequest) (*Store, error) {
 	const op = "create store"
 	if e.runtime.Closed() {
-		return nil, errs.Wrap(op, r.ID, ErrClosed)
+		return nil, errs.Wrap(op, r.ID, authz.ErrClosed)
 	}
 	if err := validNames(r.Name, r.Aliases); err != nil {
 		return nil, errs.Wrap(op, r.ID, err)
@@ -39,10 +40,10 @@ func (e *Engine) CreateStore(ctx context.Context, r CreateStoreRequest) (*Store,
 	if r.ID == (storage.StoreID{}) {
 		r.ID = storage.NewID(now)
 	}
-	number := AuthorOf(ctx).NextStore()
+	number := authz.AuthorOf(ctx).NextStore()
 	info := storage.StoreInfo{ID: r.ID, Incarnation: number.Incarnation(), Name: r.Name,
 		Aliases: maps.Clone(r.Aliases), Created: now}
-	if err := e.guard.check(ctx, RightAdmin, info); err != nil {
+	if err := e.guard.check(ctx, authz.RightAdmin, info); err != nil {
 		return nil, errs.Wrap(op, r.ID, err)
 	}
 	if err := e.mayName(ctx, asked, storage.StoreInfo{}, info); err != nil {
@@ -60,7 +61,7 @@ func (e *Engine) CreateStore(ctx context.Context, r CreateStoreRequest) (*Store,
 	}
 	defer done()
 	err = e.runtime.Driver.CreateStore(ctx, info)
-	AuthorOf(ctx).Note(r.ID, err)
+	authz.AuthorOf(ctx).Note(r.ID, err)
 	if err != nil {
 		return nil, errs.Wrap(op, r.ID, err)
 	}
@@ -105,22 +106,22 @@ func (c *creations) begin(ctx context.Context, r *snapshot.Runtime) (done func()
 	}, nil
 }
 
-// Store returns a store by its id, or [ErrNoStore], also if another node has deleted it. It
-// does not load the store. It fails with [ErrForbidden] if the caller of ctx may not read the
-// store; see [WithAccess].
+// Store returns a store by its id, or [authz.ErrNoStore], also if another node has deleted it. It
+// does not load the store. It fails with [authz.ErrForbidden] if the caller of ctx may not read the
+// store; see [authz.WithAccess].
 func (e *Engine) Store(ctx context.Context, id storage.StoreID) (*Store, error) {
-	return e.StoreAt(ctx, id, Acknowledged())
+	return e.StoreAt(ctx, id, authz.Acknowledged())
 }
 
-// StoreAt is [Engine.Store] for a read with a consistency: with [MinimizeLatency] it does not
+// StoreAt is [Engine.Store] for a read with a consistency: with [authz.MinimizeLatency] it does not
 // wait for what another node has changed.
-func (e *Engine) StoreAt(ctx context.Context, id storage.StoreID, at Consistency) (*Store, error) {
+func (e *Engine) StoreAt(ctx context.Context, id storage.StoreID, at authz.Consistency) (*Store, error) {
 	const op = "find store"
 	s, err := e.store(ctx, op, id, at)
 	return found(ctx, op, s, err, storage.StoreInfo{ID: id})
 }
 
-func (e *Engine) store(ctx context.Context, op string, id storage.StoreID, at Consistency) (*Store, error) {
+func (e *Engine) store(ctx context.Context, op string, id storage.StoreID, at authz.Consistency) (*Store, error) {
 	if err := e.beforeLookup(ctx, at); err != nil {
 		return nil, errs.Wrap(op, id, err)
 	}
@@ -136,7 +137,7 @@ func (e *Engine) store(ctx context.Context, op string, id storage.StoreID, at Co
 		}
 	}
 	info, err := e.runtime.Driver.Store(ctx, id)
-	if errors.Is(err, storage.ErrNoStore) && at == MinimizeLatency() {
+	if errors.Is(err, storage.ErrNoStore) && at == authz.MinimizeLatency() {
 		// Another node may have created it a moment ago.
 		if err = e.runtime.BeforeRead(ctx); err == nil {
 			info, err = e.runtime.Driver.Store(ctx, id)
@@ -153,17 +154,17 @@ func (e *Engine) store(ctx context.Context, op string, id storage.StoreID, at Co
 
 // beforeLookup returns when a read with a consistency may look a store up. It fails if the
 // engine is closed.
-func (e *Engine) beforeLookup(ctx context.Context, at Consistency) error {
+func (e *Engine) beforeLookup(ctx context.Context, at authz.Consistency) error {
 	switch {
 	case e.runtime.Closed():
-		return ErrClosed
-	case at == MinimizeLatency():
+		return authz.ErrClosed
+	case at == authz.MinimizeLatency():
 		return nil
 	}
 	return e.runtime.BeforeRead(ctx)
 }
 
-// Exists returns nil if a store of this engine exists. It fails with [ErrNoStore] if the
+// Exists returns nil if a store of this engine exists. It fails with [authz.ErrNoStore] if the
 // store was deleted by this engine, or by another one as far as this engine has followed
 // it. It reads the driver only after a store was updated or deleted, so a caller can use
 // it with each request.
@@ -175,21 +176,21 @@ func (e *Engine) Exists(ctx context.Context, s *Store) error {
 	return errs.Wrap("find store", s.ID(), err)
 }
 
-// StoreByAlias returns the store that a door knows by an alias, or [ErrNoStore]. It fails
-// with [ErrForbidden] if the caller of ctx may not read the store; see [WithAccess].
+// StoreByAlias returns the store that a door knows by an alias, or [authz.ErrNoStore]. It fails
+// with [authz.ErrForbidden] if the caller of ctx may not read the store; see [authz.WithAccess].
 func (e *Engine) StoreByAlias(ctx context.Context, door, alias string) (*Store, error) {
-	return e.StoreByAliasAt(ctx, door, alias, Acknowledged())
+	return e.StoreByAliasAt(ctx, door, alias, authz.Acknowledged())
 }
 
 // StoreByAliasAt is [Engine.StoreByAlias] for a read with a consistency: with
-// [MinimizeLatency] it does not wait for what another node has changed.
-func (e *Engine) StoreByAliasAt(ctx context.Context, door, alias string, at Consistency) (*Store, error) {
+// [authz.MinimizeLatency] it does not wait for what another node has changed.
+func (e *Engine) StoreByAliasAt(ctx context.Context, door, alias string, at authz.Consistency) (*Store, error) {
 	const op = "find store"
 	s, err := e.storeByAlias(ctx, op, door, alias, at)
 	return found(ctx, op, s, err, storage.StoreInfo{Aliases: map[string]string{door: alias}})
 }
 
-func (e *Engine) storeByAlias(ctx context.Context, op, door, alias string, at Consistency) (*Store, error) {
+func (e *Engine) storeByAlias(ctx context.Context, op, door, alias string, at authz.Consistency) (*Store, error) {
 	if err := e.beforeLookup(ctx, at); err != nil {
 		return nil, errs.Wrap(op, storage.StoreID{}, err)
 	}
@@ -311,7 +312,7 @@ func (e *Engine) storesPages(ctx context.Context, yield func(storage.StoreInfo, 
 // storesPage returns the first stores of a sequence, at most size.
 func (e *Engine) storesPage(all iter.Seq2[storage.StoreInfo, error], size int) (page []storage.StoreInfo, err error) {
 	if e.runtime.Closed() {
-		return nil, ErrClosed
+		return nil, authz.ErrClosed
 	}
 	for info, err := range all {
 		if err != nil {
@@ -345,12 +346,12 @@ func (e *Engine) UpdateStore(ctx context.Context, id storage.StoreID, change fun
 }
 
 func (e *Engine) updateStore(ctx context.Context, s *Store, change func(name *string, aliases map[string]string) error) error {
-	again := AuthorOf(ctx).MayHaveUpdated(s.ID())
+	again := authz.AuthorOf(ctx).MayHaveUpdated(s.ID())
 	old, err := e.runtime.Driver.Store(ctx, s.ID())
 	if err != nil {
 		return uncertainIf(again && errors.Is(err, storage.ErrNoStore), err)
 	}
-	if err := e.guard.check(ctx, RightAdmin, old); err != nil {
+	if err := e.guard.check(ctx, authz.RightAdmin, old); err != nil {
 		return err
 	}
 	info := old
@@ -363,7 +364,7 @@ func (e *Engine) updateStore(ctx context.Context, s *Store, change func(name *st
 	if err := validNames(info.Name, info.Aliases); err != nil {
 		return err
 	}
-	if err := e.guard.check(ctx, RightAdmin, info); err != nil {
+	if err := e.guard.check(ctx, authz.RightAdmin, info); err != nil {
 		return err
 	}
 	if err := e.mayName(ctx, storage.StoreID{}, old, info); err != nil {
@@ -379,7 +380,7 @@ func (e *Engine) updateStore(ctx context.Context, s *Store, change func(name *st
 	default:
 		return uncertainIf(true, errors.New("the store was changed meanwhile"))
 	}
-	AuthorOf(ctx).Note(info.ID, err)
+	authz.AuthorOf(ctx).Note(info.ID, err)
 	if err != nil {
 		return err
 	}
@@ -388,19 +389,19 @@ func (e *Engine) updateStore(ctx context.Context, s *Store, change func(name *st
 }
 
 // DeleteStore deletes a store with all its data. Calls on its handles fail with
-// [ErrNoStore] from then on.
+// [authz.ErrNoStore] from then on.
 func (e *Engine) DeleteStore(ctx context.Context, id storage.StoreID) error {
 	const op = "delete store"
 	if e.runtime.Closed() {
-		return errs.Wrap(op, id, ErrClosed)
+		return errs.Wrap(op, id, authz.ErrClosed)
 	}
 	if err := e.runtime.BeforeWrite(ctx); err != nil {
 		return errs.Wrap(op, id, err)
 	}
-	if known, err := e.Store(ctx, id); err != nil && !errors.Is(err, ErrNoStore) {
+	if known, err := e.Store(ctx, id); err != nil && !errors.Is(err, authz.ErrNoStore) {
 		return err
 	} else if err == nil {
-		if err := known.mayChange(ctx, op, RightAdmin); err != nil {
+		if err := known.mayChange(ctx, op, authz.RightAdmin); err != nil {
 			return err
 		}
 		if made, err := e.deletionMade(ctx, known); made || err != nil {
@@ -417,10 +418,10 @@ func (e *Engine) DeleteStore(ctx context.Context, id storage.StoreID) error {
 			return errs.Wrap(op, id, err)
 		}
 		defer lock.Unlock()
-		s.timeline.Close(ErrNoStore)
+		s.timeline.Close(authz.ErrNoStore)
 	}
 	err := e.runtime.Driver.DeleteStore(ctx, id)
-	AuthorOf(ctx).Note(id, err)
+	authz.AuthorOf(ctx).Note(id, err)
 	return errs.Wrap(op, id, err)
 }
 
@@ -428,7 +429,7 @@ func (e *Engine) DeleteStore(ctx context.Context, id storage.StoreID) error {
 func (e *Engine) handle(info storage.StoreInfo) *Store {
 	e.mu.Lock()
 	old := e.stores[info.ID]
-	if old != nil && old.timeline.Incarnation == info.Incarnation && (old.timeline.Open() || errors.Is(old.timeline.Err(), ErrHistory)) {
+	if old != nil && old.timeline.Incarnation == info.Incarnation && (old.timeline.Open() || errors.Is(old.timeline.Err(), authz.ErrHistory)) {
 		e.mu.Unlock()
 		return old
 	}
@@ -436,23 +437,23 @@ func (e *Engine) handle(info storage.StoreInfo) *Store {
 	e.stores[info.ID] = s
 	e.mu.Unlock()
 	if old != nil { // another process has deleted the store and created it again
-		old.timeline.Close(ErrNoStore)
+		old.timeline.Close(authz.ErrNoStore)
 	}
 	return s
 }
 
 func validNames(name string, aliases map[string]string) error {
-	if err := errs.CheckBound("NameBytesMax", len(name), NameBytesMax); err != nil {
+	if err := errs.CheckBound("NameBytesMax", len(name), authz.NameBytesMax); err != nil {
 		return err
 	}
-	if err := errs.CheckBound("AliasesMax", len(aliases), AliasesMax); err != nil {
+	if err := errs.CheckBound("AliasesMax", len(aliases), authz.AliasesMax); err != nil {
 		return err
 	}
 	for door, alias := range aliases {
 		if door == "" || alias == "" {
-			return fmt.Errorf("%w: empty alias or door", ErrInvalidRequest)
+			return fmt.Errorf("%w: empty alias or door", authz.ErrInvalidRequest)
 		}
-		if err := errs.CheckBound("NameBytesMax", max(len(door), len(alias)), NameBytesMax); err != nil {
+		if err := errs.CheckBound("NameBytesMax", max(len(door), len(alias)), authz.NameBytesMax); err != nil {
 			return err
 		}
 	}

@@ -12,9 +12,9 @@ import (
 )
 
 // Write makes a change durable and returns the token of its revision. A write
-// that changes nothing, for example because [Ignore] applies to all of it, makes
+// that changes nothing, for example because [authz.Ignore] applies to all of it, makes
 // no log entry; its token is that of the newest revision.
-func (s *Store) Write(ctx context.Context, r WriteRequest) (Token, error) {
+func (s *Store) Write(ctx context.Context, r authz.WriteRequest) (authz.Token, error) {
 	if err := s.mayWrite(ctx, "write", &r); err != nil {
 		return "", err
 	}
@@ -25,13 +25,13 @@ func (s *Store) Write(ctx context.Context, r WriteRequest) (Token, error) {
 // returns the token of its revision. Concurrent updates become durable together,
 // although each is decided on the state that the ones before it lead to. None is
 // acknowledged before everything that it was decided on is durable.
-func (s *Store) Update(ctx context.Context, u Update) (Token, error) {
-	if err := s.mayChange(ctx, "update", RightWrite); err != nil {
+func (s *Store) Update(ctx context.Context, u authz.Update) (authz.Token, error) {
+	if err := s.mayChange(ctx, "update", authz.RightWrite); err != nil {
 		return "", err
 	}
 	if authz.AccessOf(ctx) != nil {
 		build := u.Build
-		u.Build = func(head Token) (WriteRequest, error) {
+		u.Build = func(head authz.Token) (authz.WriteRequest, error) {
 			r, err := build(head)
 			if err == nil {
 				err = s.mayWrite(ctx, "update", &r)
@@ -46,18 +46,18 @@ func (s *Store) Update(ctx context.Context, u Update) (Token, error) {
 // before the next one. Every tuple is validated as by [Store.Write]. An error of
 // the sequence, a rejected tuple or the end of ctx ends the import; the entries
 // before stay, and the result counts them.
-func (s *Store) Import(ctx context.Context, tuples iter.Seq2[rel.Tuple, error], o ImportOptions) (ImportResult, error) {
-	if err := s.mayChange(ctx, "import", RightWrite); err != nil {
-		return ImportResult{}, err
+func (s *Store) Import(ctx context.Context, tuples iter.Seq2[rel.Tuple, error], o authz.ImportOptions) (authz.ImportResult, error) {
+	if err := s.mayChange(ctx, "import", authz.RightWrite); err != nil {
+		return authz.ImportResult{}, err
 	}
 	return s.queue.Import(ctx, tuples, o)
 }
 
 // Prepare validates a write that becomes a part of the caller's own database
 // transaction. It holds the store's write lock until the [Pending] ends, so the
-// caller should be quick. It fails with [ErrTransaction] if the driver is no
+// caller should be quick. It fails with [authz.ErrTransaction] if the driver is no
 // storage.Joiner.
-func (s *Store) Prepare(ctx context.Context, r WriteRequest) (*Pending, error) {
+func (s *Store) Prepare(ctx context.Context, r authz.WriteRequest) (*Pending, error) {
 	if err := s.mayWrite(ctx, "prepare", &r); err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (p *Pending) AppendTo(ctx context.Context, tx any) error { return p.pending
 
 // Publish makes the write visible, after the caller's transaction is committed, and
 // returns the token of its revision.
-func (p *Pending) Publish(ctx context.Context) (Token, error) { return p.pending.Publish(ctx) }
+func (p *Pending) Publish(ctx context.Context) (authz.Token, error) { return p.pending.Publish(ctx) }
 
 // Abort cancels the write. The caller must not commit a transaction that contains it.
 // If the caller does so nevertheless, the write is valid.
@@ -89,17 +89,17 @@ func (p *Pending) Abort() { p.pending.Abort() }
 // guard is [Options].Guard, which may be nil.
 type guard func(context.Context, storage.StoreInfo) error
 
-// check fails with [ErrForbidden] if the caller of ctx lacks a right on a store, and
+// check fails with [authz.ErrForbidden] if the caller of ctx lacks a right on a store, and
 // otherwise if the guard refuses a change of it.
-func (g guard) check(ctx context.Context, right Right, store storage.StoreInfo) error {
+func (g guard) check(ctx context.Context, right authz.Right, store storage.StoreInfo) error {
 	if err := allow(ctx, right, store); err != nil || g == nil {
 		return err
 	}
 	return g(ctx, store)
 }
 
-// allow fails with [ErrForbidden] if the caller of ctx lacks a right on a store.
-func allow(ctx context.Context, right Right, store storage.StoreInfo) error {
+// allow fails with [authz.ErrForbidden] if the caller of ctx lacks a right on a store.
+func allow(ctx context.Context, right authz.Right, store storage.StoreInfo) error {
 	if a := authz.AccessOf(ctx); a != nil {
 		return a.Allow(ctx, right, store)
 	}
@@ -108,27 +108,27 @@ func allow(ctx context.Context, right Right, store storage.StoreInfo) error {
 
 // mayChange fails if the caller of ctx lacks a right on the store, or if the guard refuses
 // a change of it.
-func (s *Store) mayChange(ctx context.Context, op string, right Right) error {
+func (s *Store) mayChange(ctx context.Context, op string, right authz.Right) error {
 	return errs.Wrap(op, s.timeline.ID, s.guard.check(ctx, right, s.timeline.Info()))
 }
 
 // mayWrite is mayChange for a write, which may also change schemas.
-func (s *Store) mayWrite(ctx context.Context, op string, r *WriteRequest) error {
-	err := s.mayChange(ctx, op, RightWrite)
+func (s *Store) mayWrite(ctx context.Context, op string, r *authz.WriteRequest) error {
+	err := s.mayChange(ctx, op, authz.RightWrite)
 	if err == nil && len(r.Schemas)+len(r.RemoveSchemas) > 0 {
-		err = errs.Wrap(op, s.timeline.ID, allow(ctx, RightSchema, s.timeline.Info()))
+		err = errs.Wrap(op, s.timeline.ID, allow(ctx, authz.RightSchema, s.timeline.Info()))
 	}
 	return err
 }
 
-// Document returns the newest document with the key, or [ErrNoDocument].
-func (s *Store) Document(ctx context.Context, k DocumentKey) (Document, error) {
+// Document returns the newest document with the key, or [authz.ErrNoDocument].
+func (s *Store) Document(ctx context.Context, k authz.DocumentKey) (authz.Document, error) {
 	return s.documents.Get(ctx, k)
 }
 
 // DocumentsBy returns the newest documents of a kind that have a secondary key,
 // in the order of their keys. More than Bounds.PageItems of them is an error.
-func (s *Store) DocumentsBy(ctx context.Context, kind, secondary string) ([]Document, error) {
+func (s *Store) DocumentsBy(ctx context.Context, kind, secondary string) ([]authz.Document, error) {
 	return s.documents.By(ctx, kind, secondary)
 }
 
@@ -136,53 +136,12 @@ func (s *Store) DocumentsBy(ctx context.Context, kind, secondary string) ([]Docu
 // order of their keys. All of them belong to one revision, which is not older than any
 // write that was acknowledged before the call; Documents returns its token. Their
 // number has no bound. An error of visit ends the call and is returned as it is.
-func (s *Store) Documents(ctx context.Context, kinds []string, visit func(Document) error) (Token, error) {
+func (s *Store) Documents(ctx context.Context, kinds []string, visit func(authz.Document) error) (authz.Token, error) {
 	return s.documents.All(ctx, kinds, visit)
 }
 
-// Secret returns the newest secret with the key, decrypted, or [ErrNoDocument].
-// It fails with [ErrNoSecretKey] if the engine has no key or another one.
-func (s *Store) Secret(ctx context.Context, k DocumentKey) (Document, error) {
+// Secret returns the newest secret with the key, decrypted, or [authz.ErrNoDocument].
+// It fails with [authz.ErrNoSecretKey] if the engine has no key or another one.
+func (s *Store) Secret(ctx context.Context, k authz.DocumentKey) (authz.Document, error) {
 	return s.documents.Secret(ctx, k)
 }
-
-// Types of writes.
-type (
-	// WriteRequest is one atomic change of a store: Add and Remove tuples, set and
-	// remove attributes, documents, secrets and schemas.
-	WriteRequest = authz.WriteRequest
-	// Update is a write that is decided when the writes before it are known.
-	Update = authz.Update
-	// ConflictAction is [Fail], [Ignore] or [Replace].
-	ConflictAction = authz.ConflictAction
-	// Precondition requires that a tuple exists, or that none does.
-	Precondition = authz.Precondition
-	// ImportOptions are the settings of [Store.Import].
-	ImportOptions = authz.ImportOptions
-	// ImportResult is what [Store.Import] did.
-	ImportResult = authz.ImportResult
-	// Document is a record with a kind and a key.
-	Document = authz.Document
-	// DocumentKey names a document or secret.
-	DocumentKey = authz.DocumentKey
-)
-
-// ImportKind and ImportKey name the document that marks a store as incomplete. A
-// program that fills a store in several writes puts it with the first one and removes
-// it with the last one; its body has no meaning. Meanwhile reads and questions about
-// the store, also at a past revision with the mark, fail with [ErrImporting].
-const (
-	ImportKind = authz.ImportKind
-	ImportKey  = authz.ImportKey
-)
-
-// What a write does if a key exists that it adds, or is absent that it removes.
-const (
-	// Fail rejects the write with [ErrTupleExists] or [ErrTupleMissing].
-	Fail = authz.Fail
-	// Ignore leaves the key as it is. An existing tuple with another condition,
-	// context or expiry rejects the write nevertheless.
-	Ignore = authz.Ignore
-	// Replace stores the new condition, context and expiry.
-	Replace = authz.Replace
-)

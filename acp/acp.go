@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -112,7 +113,7 @@ func (e *Engine) Start(ctx context.Context) error {
 	r := &running{engine: e.opts.Engine}
 	if r.engine == nil {
 		// A registration is one tuple and one precondition.
-		b := ostiary.Bounds{WriteTuples: e.opts.BatchMax, Preconditions: 2 * e.opts.BatchMax, BatchItems: e.opts.BatchMax}
+		b := authz.Bounds{WriteTuples: e.opts.BatchMax, Preconditions: 2 * e.opts.BatchMax, BatchItems: e.opts.BatchMax}
 		own, err := ostiary.Open(ctx, ostiary.Options{Driver: e.opts.Driver, Clock: e.opts.Clock, Bounds: b})
 		if err != nil {
 			return failed("start", err)
@@ -129,9 +130,9 @@ func (e *Engine) Start(ctx context.Context) error {
 // openStore finds the collection's store by its alias, or creates the store.
 func (r *running) openStore(ctx context.Context, name string) error {
 	s, err := r.engine.StoreByAlias(ctx, Door, name)
-	if errors.Is(err, ostiary.ErrNoStore) {
+	if errors.Is(err, authz.ErrNoStore) {
 		s, err = r.engine.CreateStore(ctx, ostiary.CreateStoreRequest{Name: name, Aliases: map[string]string{Door: name}})
-		if errors.Is(err, ostiary.ErrStoreExists) { // another engine has created it meanwhile
+		if errors.Is(err, authz.ErrStoreExists) { // another engine has created it meanwhile
 			s, err = r.engine.StoreByAlias(ctx, Door, name)
 		}
 	}
@@ -170,7 +171,7 @@ func (e *Engine) current(ctx context.Context) (*running, error) {
 		return nil, ErrClosed
 	}
 	err := r.engine.Exists(ctx, r.store)
-	if !errors.Is(err, ostiary.ErrNoStore) {
+	if !errors.Is(err, authz.ErrNoStore) {
 		return r, err
 	}
 	e.lifecycle.Lock()
@@ -206,7 +207,7 @@ func (e *Engine) ResetState(ctx context.Context) error {
 		return failed("reset", ErrClosed)
 	}
 	err := r.engine.DeleteStore(ctx, r.store.ID())
-	if err == nil || errors.Is(err, ostiary.ErrNoStore) { // another engine has reset it, too
+	if err == nil || errors.Is(err, authz.ErrNoStore) { // another engine has reset it, too
 		_, err = e.reopen(ctx, r)
 	}
 	return failed("reset", err)
@@ -239,7 +240,7 @@ func (r *running) table(ctx context.Context, id string) (*table, error) {
 // edit of its text, or "" if there is none.
 func (r *running) schema(ctx context.Context, id string) (string, error) {
 	info, err := r.store.CurrentSchema(ctx, id)
-	if errors.Is(err, ostiary.ErrNoSchema) {
+	if errors.Is(err, authz.ErrNoSchema) {
 		return "", nil
 	}
 	return info.ID, err
@@ -286,9 +287,9 @@ type record struct {
 
 const recordVersion = 1
 
-func (p *PolicyRecord) document() (ostiary.Document, error) {
+func (p *PolicyRecord) document() (authz.Document, error) {
 	body, err := json.Marshal(record{recordVersion, p.Creator, p.Dialect, p.Source, p.Specification, p.Metadata, p.Created, p.Modified})
-	return ostiary.Document{Kind: policyKind, Key: p.ID, Body: body}, err
+	return authz.Document{Kind: policyKind, Key: p.ID, Body: body}, err
 }
 
 // loadTable reads a policy from the store and caches it. schema is the id of its
@@ -323,8 +324,8 @@ func (r *running) loadTable(ctx context.Context, id, schema string) (*table, err
 
 // record reads the stored form of a policy.
 func (r *running) record(ctx context.Context, id string) (x record, err error) {
-	doc, err := r.store.Document(ctx, ostiary.DocumentKey{Kind: policyKind, Key: id})
-	if errors.Is(err, ostiary.ErrNoDocument) {
+	doc, err := r.store.Document(ctx, authz.DocumentKey{Kind: policyKind, Key: id})
+	if errors.Is(err, authz.ErrNoDocument) {
 		return x, fmt.Errorf("%w: %q", ErrPolicyNotFound, id)
 	}
 	if err != nil {
@@ -335,7 +336,7 @@ func (r *running) record(ctx context.Context, id string) (x record, err error) {
 
 func readRecord(id string, body []byte) (x record, err error) {
 	if err := json.Unmarshal(body, &x); err != nil || x.Version != recordVersion {
-		return x, fmt.Errorf("%w: policy %s: unsupported record version %d: %w", ErrInternal, id, x.Version, errorOr(err, ostiary.ErrFormat))
+		return x, fmt.Errorf("%w: policy %s: unsupported record version %d: %w", ErrInternal, id, x.Version, errorOr(err, authz.ErrFormat))
 	}
 	return x, nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/acp"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/storage/kv"
 	"github.com/ostiary/ostiary/storage/memory"
@@ -192,7 +193,7 @@ func TestJoinedTransaction(t *testing.T) {
 			p, _ = create("2")
 			p.Abort()
 			p, _ = create("3")
-			if err := p.Publish(ctx); !errors.Is(err, ostiary.ErrPending) {
+			if err := p.Publish(ctx); !errors.Is(err, authz.ErrPending) {
 				t.Error(err)
 			}
 			for _, key := range []string{"2", "3"} {
@@ -268,22 +269,22 @@ func TestOtherDoors(t *testing.T) {
 	token := must(s.Head(ctx))(t)
 	must(0, e.Register(ctx, alice, doc(id, "1")))(t)
 	must(e.Relate(ctx, alice, doc(id, "1"), "reader", bob))(t)
-	question := ostiary.CheckRequest{Object: relObject(id+"/note", "1"), Relation: "read", Subject: relObject(id+"/actor", bob).AsSubject()}
+	question := authz.CheckRequest{Object: relObject(id+"/note", "1"), Relation: "read", Subject: relObject(id+"/actor", bob).AsSubject()}
 	if r := must(s.Check(ctx, question))(t); !r.Allowed() {
 		t.Error(r)
 	}
-	x := must(s.Explain(ctx, ostiary.ExplainRequest{CheckRequest: question}))(t)
+	x := must(s.Explain(ctx, authz.ExplainRequest{CheckRequest: question}))(t)
 	if x.Answer.Decision != expr.True {
 		t.Error(x)
 	}
 	seen := 0
-	for entry, err := range s.Watch(ctx, ostiary.WatchRequest{After: token}) {
+	for entry, err := range s.Watch(ctx, authz.WatchRequest{After: token}) {
 		must(entry, err)(t)
 		if seen++; seen == 2 {
 			break
 		}
 	}
-	list := must(s.ListObjects(ctx, ostiary.ListObjectsRequest{Type: id + "/note", Relation: "read", Subject: question.Subject}))(t)
+	list := must(s.ListObjects(ctx, authz.ListObjectsRequest{Type: id + "/note", Relation: "read", Subject: question.Subject}))(t)
 	if len(list.IDs) != 1 {
 		t.Error(list)
 	}
@@ -365,7 +366,7 @@ func TestOwnTimeOfLongID(t *testing.T) {
 	e := open(t, acp.Options{})
 	id := must(e.AddPolicy(ctx, alice, notes))(t)
 	at := time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC)
-	longest := ostiary.DocumentKeyBytesMax - len(id) - len("note") - 1
+	longest := authz.DocumentKeyBytesMax - len(id) - len("note") - 1
 	for n, kind := range map[int]error{longest - 1: nil, longest: nil, longest + 1: acp.ErrInvalidID} {
 		o := doc(id, strings.Repeat("x", n))
 		err := e.Root().RevealRegistration(ctx, alice, o, at)

@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/acp"
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/storage"
@@ -23,7 +22,7 @@ func TestCost(t *testing.T) {
 		return acp.Object{Policy: id, Resource: "users", ID: strconv.Itoa(i)}
 	}
 	stats := func(who string) authz.Stats {
-		r := must(must(e.Store())(t).Check(ctx, ostiary.CheckRequest{Object: relObject(id+"/users", "1"), Relation: "read",
+		r := must(must(e.Store())(t).Check(ctx, authz.CheckRequest{Object: relObject(id+"/users", "1"), Relation: "read",
 			Subject: relObject(id+"/actor", who).AsSubject()}))(t)
 		return r.Stats
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/rel"
 )
@@ -59,7 +59,7 @@ func (x *target) check(ctx context.Context, actor, permission string) (bool, err
 
 // ask reports whether an actor has a relation of the store on the object.
 func (x *target) ask(ctx context.Context, actor, relation string) (bool, error) {
-	return decided(x.r.store.Check(ctx, ostiary.CheckRequest{Object: x.object, Relation: relation,
+	return decided(x.r.store.Check(ctx, authz.CheckRequest{Object: x.object, Relation: relation,
 		Subject: rel.Subject{Type: x.t.actor, ID: actorID(actor)}}))
 }
 
@@ -89,7 +89,7 @@ func (e *Engine) Check(ctx context.Context, actor, permission string, o Object) 
 
 // decided turns a three-valued result into a decision. A cycle through an
 // exclusion is a denial, a reached bound is an error.
-func decided(a ostiary.CheckResult, err error) (bool, error) {
+func decided(a authz.CheckResult, err error) (bool, error) {
 	if err != nil {
 		return false, err
 	}
@@ -186,16 +186,16 @@ func (e *Engine) CheckMany(ctx context.Context, actor, permission, policy, resou
 	if len(ids) > e.opts.BatchMax {
 		return nil, failed(op, fmt.Errorf("%w: %d objects, BatchMax is %d", ErrBound, len(ids), e.opts.BatchMax))
 	}
-	requests := make([]ostiary.CheckRequest, len(ids))
+	requests := make([]authz.CheckRequest, len(ids))
 	for i, id := range ids {
 		object, err := res.object(id)
 		if err != nil {
 			return nil, failed(op, fmt.Errorf("object %d: %w", i, err))
 		}
-		requests[i] = ostiary.CheckRequest{Object: object, Relation: name,
+		requests[i] = authz.CheckRequest{Object: object, Relation: name,
 			Subject: rel.Subject{Type: t.actor, ID: actorID(actor)}}
 	}
-	answers, err := r.store.CheckBatch(ctx, requests, ostiary.Acknowledged())
+	answers, err := r.store.CheckBatch(ctx, requests, authz.Acknowledged())
 	if err != nil {
 		return nil, failed(op, err)
 	}
@@ -237,7 +237,7 @@ func (e *Engine) readable(ctx context.Context, actor, permission, policy, resour
 	if err != nil {
 		return err
 	}
-	q := ostiary.ListObjectsRequest{Type: res.typ, Relation: name, Limit: readablePage,
+	q := authz.ListObjectsRequest{Type: res.typ, Relation: name, Limit: readablePage,
 		Subject: rel.Subject{Type: t.actor, ID: actorID(actor)}}
 	for {
 		page, err := r.store.ListObjects(ctx, q)

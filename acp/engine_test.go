@@ -155,11 +155,11 @@ func TestCutListings(t *testing.T) {
 		"- name: note\n  relations:\n  - {name: reader, types: [actor, g->member]}\n  - {name: blocked, types: [actor, g->member]}\n  permissions:\n  - {name: read, expr: reader - blocked}\n"
 	for _, c := range []struct {
 		name   string
-		bounds ostiary.Bounds
+		bounds authz.Bounds
 		// through is true if the search for candidates reaches the bound, otherwise
 		// the check of a candidate does.
 		through bool
-	}{{authz.BoundNodes, ostiary.Bounds{Nodes: 3}, true}, {authz.BoundNodes, ostiary.Bounds{Nodes: 3}, false}, {authz.BoundDepth, ostiary.Bounds{Depth: 3}, false}} {
+	}{{authz.BoundNodes, authz.Bounds{Nodes: 3}, true}, {authz.BoundNodes, authz.Bounds{Nodes: 3}, false}, {authz.BoundDepth, authz.Bounds{Depth: 3}, false}} {
 		name := c.name
 		engine := must(ostiary.Open(ctx, ostiary.Options{Bounds: c.bounds}))(t)
 		t.Cleanup(func() { engine.Close() })

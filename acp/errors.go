@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -183,11 +183,11 @@ func withKind(err error) error {
 	if err == nil || known(err) {
 		return err
 	}
-	var below *ostiary.Error
+	var below *authz.Error
 	if errors.As(err, &below) {
 		unnamed := *below
 		unnamed.Store = storage.StoreID{}
-		if below.Kind == ostiary.ErrNoStore {
+		if below.Kind == authz.ErrNoStore {
 			unnamed.Err = nil // its text names the store too
 		}
 		return fmt.Errorf("%w: %w", kindOf(below), &unnamed)
@@ -211,13 +211,13 @@ func known(err error) bool {
 // kindOf returns this package's kind for an error of the store.
 func kindOf(err error) error {
 	switch {
-	case errors.Is(err, ostiary.ErrBound):
+	case errors.Is(err, authz.ErrBound):
 		return ErrBound
-	case errors.Is(err, ostiary.ErrInvalidName):
+	case errors.Is(err, authz.ErrInvalidName):
 		return ErrInvalidID
-	case errors.Is(err, ostiary.ErrClosed), errors.Is(err, ostiary.ErrNoStore):
+	case errors.Is(err, authz.ErrClosed), errors.Is(err, authz.ErrNoStore):
 		return ErrClosed
-	case errors.Is(err, ostiary.ErrCanceled), errors.Is(err, ostiary.ErrLoading):
+	case errors.Is(err, authz.ErrCanceled), errors.Is(err, authz.ErrLoading):
 		return ErrCanceled
 	}
 	return ErrInternal

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/acp"
+	"github.com/ostiary/ostiary/authz"
 )
 
 // TestCanceledKind makes calls with a context that has ended. A call that notices it
@@ -55,7 +56,7 @@ func second[T any](_ T, err error) error { return err }
 func TestErrorsHideTheStore(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	engine := must(ostiary.Open(ctx, ostiary.Options{Bounds: ostiary.Bounds{WriteTuples: 2}}))(t)
+	engine := must(ostiary.Open(ctx, ostiary.Options{Bounds: authz.Bounds{WriteTuples: 2}}))(t)
 	defer engine.Close()
 	e := open(t, acp.Options{Engine: engine})
 	id := must(e.AddPolicy(ctx, alice, notes))(t)

@@ -3,7 +3,7 @@ package acp
 import (
 	"time"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 )
 
 // EventKind is the kind of change that an [Event] reports.
@@ -42,5 +42,5 @@ type Event struct {
 	// Time is when the change was made, by Options.Clock.
 	Time time.Time
 	// Token is the revision of the change. All events of a batch share it.
-	Token ostiary.Token
+	Token authz.Token
 }

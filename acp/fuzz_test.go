@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/schema"
 )
 
@@ -98,7 +98,7 @@ func TestDeletedPolicyLeavesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys := []ostiary.DocumentKey{{Kind: policyKind, Key: policy}, {Kind: registrationKind, Key: stampKey(o, o.ID)}}
+	keys := []authz.DocumentKey{{Kind: policyKind, Key: policy}, {Kind: registrationKind, Key: stampKey(o, o.ID)}}
 	for _, k := range keys {
 		if _, err := s.Document(ctx, k); err != nil {
 			t.Errorf("%s: %v", k.Kind, err)
@@ -108,7 +108,7 @@ func TestDeletedPolicyLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, k := range keys {
-		if d, err := s.Document(ctx, k); !errors.Is(err, ostiary.ErrNoDocument) {
+		if d, err := s.Document(ctx, k); !errors.Is(err, authz.ErrNoDocument) {
 			t.Errorf("%s after the policy was deleted: %v, %v", k.Kind, d, err)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -115,12 +115,12 @@ func stampKey(o Object, stored string) string {
 // stamp stores at as the registration time of owner.
 func (p *plan) stamp(s *objectState, owner string, at time.Time) error {
 	key := stampKey(s.of, s.object.ID)
-	if n := len(s.object.ID); len(key) > ostiary.DocumentKeyBytesMax {
+	if n := len(s.object.ID); len(key) > authz.DocumentKeyBytesMax {
 		return fmt.Errorf("%w: the stored form has %d bytes, expected at most %d in a registration with its own time",
-			ErrInvalidID, n, ostiary.DocumentKeyBytesMax-len(key)+n)
+			ErrInvalidID, n, authz.DocumentKeyBytesMax-len(key)+n)
 	}
 	body, err := json.Marshal(stampRecord{owner, at.UTC()})
-	p.w.Documents = append(p.w.Documents, ostiary.Document{Kind: registrationKind, Key: key, Body: body})
+	p.w.Documents = append(p.w.Documents, authz.Document{Kind: registrationKind, Key: key, Body: body})
 	return err
 }
 
@@ -155,7 +155,7 @@ func (e *Engine) registration(ctx context.Context, o Object) (Registration, erro
 	if err != nil {
 		return Registration{}, err
 	}
-	page, err := x.r.store.Read(ctx, ostiary.ReadRequest{Limit: 1, Filter: rel.Filter{
+	page, err := x.r.store.Read(ctx, authz.ReadRequest{Limit: 1, Filter: rel.Filter{
 		ObjectType: x.object.Type, ObjectID: x.object.ID, Relation: ownerRelation, SubjectType: x.t.actor}})
 	if err != nil {
 		return Registration{}, err
@@ -168,11 +168,11 @@ func (e *Engine) registration(ctx context.Context, o Object) (Registration, erro
 		return reg, err
 	}
 	key := stampKey(o, x.object.ID)
-	if len(key) > ostiary.DocumentKeyBytesMax {
+	if len(key) > authz.DocumentKeyBytesMax {
 		return reg, nil
 	}
-	doc, err := x.r.store.Document(ctx, ostiary.DocumentKey{Kind: registrationKind, Key: key})
-	if errors.Is(err, ostiary.ErrNoDocument) {
+	doc, err := x.r.store.Document(ctx, authz.DocumentKey{Kind: registrationKind, Key: key})
+	if errors.Is(err, authz.ErrNoDocument) {
 		return reg, nil
 	}
 	var s stampRecord

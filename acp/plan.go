@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -22,7 +22,7 @@ type operation func(ctx context.Context, p *plan) error
 type plan struct {
 	e *Engine
 	r *running
-	w ostiary.WriteRequest
+	w authz.WriteRequest
 	// first is the first object, usually the only one; objects holds the others.
 	first   objectState
 	objects map[Object]*objectState
@@ -38,7 +38,7 @@ type plan struct {
 	removed map[rel.Key]struct{}
 	// add1 and pre2 are the memory of w for a single operation.
 	add1 [1]rel.Tuple
-	pre2 [2]ostiary.Precondition
+	pre2 [2]authz.Precondition
 }
 
 // objectState is the state of one object in a plan.
@@ -83,7 +83,7 @@ func (e *Engine) change(ctx context.Context, revokes bool, ops ...operation) err
 }
 
 // write makes a plan and writes it, again if the state changed in between.
-func (e *Engine) write(ctx context.Context, r *running, revokes bool, ops []operation) (*plan, ostiary.Token, error) {
+func (e *Engine) write(ctx context.Context, r *running, revokes bool, ops []operation) (*plan, authz.Token, error) {
 	e.lockAuthority(revokes)
 	defer e.unlockAuthority(revokes)
 	for try := 0; ; try++ {
@@ -120,7 +120,7 @@ func (e *Engine) unlockAuthority(revokes bool) {
 // outdated reports whether a write failed because the state that its plan is
 // based on has changed.
 func outdated(err error) bool {
-	return errors.Is(err, ostiary.ErrPrecondition) || errors.Is(err, ostiary.ErrTupleExists) || errors.Is(err, ostiary.ErrTupleMissing)
+	return errors.Is(err, authz.ErrPrecondition) || errors.Is(err, authz.ErrTupleExists) || errors.Is(err, authz.ErrTupleMissing)
 }
 
 // plan runs the operations on a new plan. If the plan is optimistic and an
@@ -138,7 +138,7 @@ func (e *Engine) plan(ctx context.Context, r *running, ops []operation, optimist
 		p.objects = make(map[Object]*objectState, n)
 		p.states = make([]objectState, n-1)
 		p.w.Add = make([]rel.Tuple, 0, n)
-		p.w.Preconditions = make([]ostiary.Precondition, 0, n)
+		p.w.Preconditions = make([]authz.Precondition, 0, n)
 	}
 	for i, op := range ops {
 		err := op(ctx, p)
@@ -220,13 +220,13 @@ func (p *plan) guard(s *objectState) {
 	s.guarded = true
 	of := rel.Filter{ObjectType: s.object.Type, ObjectID: s.object.ID, Relation: ownerRelation}
 	if s.owner == "" {
-		p.w.Preconditions = append(p.w.Preconditions, ostiary.Precondition{Filter: of, Absent: true})
+		p.w.Preconditions = append(p.w.Preconditions, authz.Precondition{Filter: of, Absent: true})
 		return
 	}
 	of.SubjectType, of.SubjectID, of.SubjectPlain = s.t.actor, s.owner, true
 	archived := rel.Filter{ObjectType: s.object.Type, ObjectID: s.object.ID, Relation: archivedRelation}
-	p.w.Preconditions = append(p.w.Preconditions, ostiary.Precondition{Filter: of},
-		ostiary.Precondition{Filter: archived, Absent: !s.archived})
+	p.w.Preconditions = append(p.w.Preconditions, authz.Precondition{Filter: of},
+		authz.Precondition{Filter: archived, Absent: !s.archived})
 }
 
 // add adds a tuple of the object to the write.
@@ -282,7 +282,7 @@ func (p *plan) has(ctx context.Context, s *objectState, k rel.Key) (exists, chan
 	if s.cleared {
 		return false, false, nil
 	}
-	page, err := p.r.store.Read(ctx, ostiary.ReadRequest{Limit: 1, Filter: rel.Filter{
+	page, err := p.r.store.Read(ctx, authz.ReadRequest{Limit: 1, Filter: rel.Filter{
 		ObjectType: k.Object.Type, ObjectID: k.Object.ID, Relation: k.Relation, SubjectType: k.Subject.Type,
 		SubjectID: k.Subject.ID, SubjectRelation: k.Subject.Relation, SubjectPlain: k.Subject.Relation == ""}})
 	return len(page.Tuples) > 0, false, err
@@ -298,8 +298,8 @@ func (p *plan) mayManage(ctx context.Context, actor string, s *objectState, rela
 	if s.shrunk {
 		return false, fmt.Errorf("%w: %s: authority cannot be checked after the batch removed relationships", ErrBatch, actor)
 	}
-	return decided(p.r.store.Check(ctx, ostiary.CheckRequest{Object: s.object, Relation: s.res.manage[relation],
-		Subject: rel.Subject{Type: s.t.actor, ID: actorID(actor)}, QueryOptions: ostiary.QueryOptions{Tuples: s.tuples}}))
+	return decided(p.r.store.Check(ctx, authz.CheckRequest{Object: s.object, Relation: s.res.manage[relation],
+		Subject: rel.Subject{Type: s.t.actor, ID: actorID(actor)}, QueryOptions: authz.QueryOptions{Tuples: s.tuples}}))
 }
 
 // register registers an object to an actor. See [Engine.Register].
@@ -515,9 +515,9 @@ func transfer(actor string, o Object, to string) operation {
 		if err := p.e.dids.validate(to); err != nil {
 			return err
 		}
-		if key := stampKey(o, s.object.ID); s.owner != to && len(key) <= ostiary.DocumentKeyBytesMax {
+		if key := stampKey(o, s.object.ID); s.owner != to && len(key) <= authz.DocumentKeyBytesMax {
 			// A registration time that Root set belongs to the old owner.
-			p.w.RemoveDocuments = append(p.w.RemoveDocuments, ostiary.DocumentKey{Kind: registrationKind, Key: key})
+			p.w.RemoveDocuments = append(p.w.RemoveDocuments, authz.DocumentKey{Kind: registrationKind, Key: key})
 		}
 		return p.setOwner(s, o, to, Event{Kind: ObjectTransferred, Actor: actor})
 	}

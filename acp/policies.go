@@ -10,7 +10,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -93,7 +93,7 @@ func (r Root) CreatePolicy(ctx context.Context, src PolicySource) (*PolicyRecord
 
 // writePolicy advances the policy counter, in the entry that creates the policy, or
 // in an entry of its own if the policy is refused.
-func (e *Engine) writePolicy(ctx context.Context, r *running, creator string, anonymous bool, src PolicySource) (*PolicyRecord, ostiary.Token, error) {
+func (e *Engine) writePolicy(ctx context.Context, r *running, creator string, anonymous bool, src PolicySource) (*PolicyRecord, authz.Token, error) {
 	p, refused := parsePolicy(src.Text, src.Dialect, src.Specification)
 	parsed := refused
 	if anonymous {
@@ -109,13 +109,13 @@ func (e *Engine) writePolicy(ctx context.Context, r *running, creator string, an
 		refused = err
 	}
 	counted := true
-	_, err := r.write(ctx, func() (w ostiary.WriteRequest, err error) {
+	_, err := r.write(ctx, func() (w authz.WriteRequest, err error) {
 		state, err := r.collection(ctx)
 		if err != nil {
 			return w, err
 		}
 		if counted = state.advance(p.Dialect, parsed); counted {
-			w.Documents = []ostiary.Document{state.document()}
+			w.Documents = []authz.Document{state.document()}
 		}
 		return w, nil
 	})
@@ -126,8 +126,8 @@ func (e *Engine) writePolicy(ctx context.Context, r *running, creator string, an
 }
 
 // tryPolicy creates a parsed policy and advances the counter in one entry.
-func (e *Engine) tryPolicy(ctx context.Context, r *running, creator string, p *Policy, src PolicySource) (rec *PolicyRecord, token ostiary.Token, err error) {
-	token, err = r.write(ctx, func() (w ostiary.WriteRequest, err error) {
+func (e *Engine) tryPolicy(ctx context.Context, r *running, creator string, p *Policy, src PolicySource) (rec *PolicyRecord, token authz.Token, err error) {
+	token, err = r.write(ctx, func() (w authz.WriteRequest, err error) {
 		state, err := r.collection(ctx)
 		if err != nil {
 			return w, err
@@ -144,8 +144,8 @@ const attemptsMax = 100
 
 // write makes a change that decide makes of what it reads. It calls decide again if
 // the store has changed since, which another engine may have done, and fails with
-// [ostiary.ErrConflict] after attemptsMax times.
-func (r *running) write(ctx context.Context, decide func() (ostiary.WriteRequest, error)) (ostiary.Token, error) {
+// [authz.ErrConflict] after attemptsMax times.
+func (r *running) write(ctx context.Context, decide func() (authz.WriteRequest, error)) (authz.Token, error) {
 	for range attemptsMax {
 		head, err := r.store.Head(ctx)
 		if err != nil {
@@ -157,30 +157,30 @@ func (r *running) write(ctx context.Context, decide func() (ostiary.WriteRequest
 		}
 		w.After = head
 		token, err := r.store.Write(ctx, w)
-		if !errors.Is(err, ostiary.ErrPrecondition) {
+		if !errors.Is(err, authz.ErrPrecondition) {
 			return token, err
 		}
 	}
-	return "", fmt.Errorf("%w: other writers changed the collection before each of %d attempts", ostiary.ErrConflict, attemptsMax)
+	return "", fmt.Errorf("%w: other writers changed the collection before each of %d attempts", authz.ErrConflict, attemptsMax)
 }
 
 // newPolicy returns the write that creates a parsed policy.
-func (e *Engine) newPolicy(creator string, p *Policy, src PolicySource, state collection) (*PolicyRecord, ostiary.WriteRequest, error) {
+func (e *Engine) newPolicy(creator string, p *Policy, src PolicySource, state collection) (*PolicyRecord, authz.WriteRequest, error) {
 	now := e.opts.Clock().UTC()
 	rec := &PolicyRecord{ID: p.ID(state.Counter), Policy: *p, Source: src.Text, Creator: creator,
 		Metadata: maps.Clone(src.Metadata), Created: now, Modified: now}
 	doc, err := rec.document()
 	if err != nil {
-		return nil, ostiary.WriteRequest{}, err
+		return nil, authz.WriteRequest{}, err
 	}
 	state.Map = p.Dialect == DialectMap
-	return rec, ostiary.WriteRequest{Schemas: []ostiary.SchemaSource{rec.schema()},
-		Documents: []ostiary.Document{doc, state.document()}}, nil
+	return rec, authz.WriteRequest{Schemas: []authz.SchemaSource{rec.schema()},
+		Documents: []authz.Document{doc, state.document()}}, nil
 }
 
 // schema returns the schema that the policy is compiled into.
-func (p *PolicyRecord) schema() ostiary.SchemaSource {
-	return ostiary.SchemaSource{Model: p.model(p.ID), Dialect: "acp-" + p.Dialect.String(), Source: []byte(p.Source)}
+func (p *PolicyRecord) schema() authz.SchemaSource {
+	return authz.SchemaSource{Model: p.model(p.ID), Dialect: "acp-" + p.Dialect.String(), Source: []byte(p.Source)}
 }
 
 // collection is the document that stores the policy counter.
@@ -211,15 +211,15 @@ func (c *collection) advance(d Dialect, err error) bool {
 	return true
 }
 
-func (c collection) document() ostiary.Document {
+func (c collection) document() authz.Document {
 	body, _ := json.Marshal(c) // a number and a bool always marshal
-	return ostiary.Document{Kind: stateKind, Key: stateKey, Body: body}
+	return authz.Document{Kind: stateKind, Key: stateKey, Body: body}
 }
 
 // collection reads the policy counter. A new collection has the zero value.
 func (r *running) collection(ctx context.Context) (c collection, err error) {
-	doc, err := r.store.Document(ctx, ostiary.DocumentKey{Kind: stateKind, Key: stateKey})
-	if errors.Is(err, ostiary.ErrNoDocument) {
+	doc, err := r.store.Document(ctx, authz.DocumentKey{Kind: stateKind, Key: stateKey})
+	if errors.Is(err, authz.ErrNoDocument) {
 		return c, nil
 	}
 	if err == nil {
@@ -302,7 +302,7 @@ func (r Root) EditPolicy(ctx context.Context, id string, src PolicySource) (remo
 
 // editPolicy replaces the text of a policy. actor is "" for the root.
 func (e *Engine) editPolicy(ctx context.Context, actor, id string, src PolicySource) (removed int, err error) {
-	err = e.changePolicy(ctx, actor, id, PolicyEdited, func(r *running, t *table) (ostiary.WriteRequest, error) {
+	err = e.changePolicy(ctx, actor, id, PolicyEdited, func(r *running, t *table) (authz.WriteRequest, error) {
 		dialect := src.Dialect
 		if dialect == DialectAuto {
 			dialect = t.record.Dialect
@@ -312,7 +312,7 @@ func (e *Engine) editPolicy(ctx context.Context, actor, id string, src PolicySou
 			err = checkEdit(&t.record.Policy, p)
 		}
 		if err != nil {
-			return ostiary.WriteRequest{}, err
+			return authz.WriteRequest{}, err
 		}
 		rec := *t.record
 		rec.Policy, rec.Source, rec.Modified = *p, src.Text, e.opts.Clock().UTC()
@@ -321,9 +321,9 @@ func (e *Engine) editPolicy(ctx context.Context, actor, id string, src PolicySou
 		}
 		doc, err := rec.document()
 		if err != nil {
-			return ostiary.WriteRequest{}, err
+			return authz.WriteRequest{}, err
 		}
-		w := ostiary.WriteRequest{Schemas: []ostiary.SchemaSource{rec.schema()}, Documents: []ostiary.Document{doc}}
+		w := authz.WriteRequest{Schemas: []authz.SchemaSource{rec.schema()}, Documents: []authz.Document{doc}}
 		w.RemoveMatching, removed, err = r.removedRelations(ctx, t, p)
 		return w, err
 	})
@@ -395,11 +395,11 @@ func (r Root) EditPolicyMetadata(ctx context.Context, id string, metadata map[st
 
 // editMetadata replaces a policy's metadata. actor is "" for the root.
 func (e *Engine) editMetadata(ctx context.Context, actor, id string, metadata map[string]string) error {
-	return failed("edit policy metadata", e.changePolicy(ctx, actor, id, PolicyEdited, func(_ *running, t *table) (ostiary.WriteRequest, error) {
+	return failed("edit policy metadata", e.changePolicy(ctx, actor, id, PolicyEdited, func(_ *running, t *table) (authz.WriteRequest, error) {
 		rec := *t.record
 		rec.Metadata, rec.Modified = maps.Clone(metadata), e.opts.Clock().UTC()
 		doc, err := rec.document()
-		return ostiary.WriteRequest{Documents: []ostiary.Document{doc}}, err
+		return authz.WriteRequest{Documents: []authz.Document{doc}}, err
 	}))
 }
 
@@ -422,8 +422,8 @@ func (r Root) DeletePolicy(ctx context.Context, id string) error {
 func (e *Engine) deletePolicy(ctx context.Context, actor, id string) error {
 	var rest []storage.Filter
 	var from *running
-	err := e.changePolicy(ctx, actor, id, PolicyDeleted, func(r *running, t *table) (ostiary.WriteRequest, error) {
-		w := ostiary.WriteRequest{RemoveDocuments: []ostiary.DocumentKey{{Kind: policyKind, Key: id}},
+	err := e.changePolicy(ctx, actor, id, PolicyDeleted, func(r *running, t *table) (authz.WriteRequest, error) {
+		w := authz.WriteRequest{RemoveDocuments: []authz.DocumentKey{{Kind: policyKind, Key: id}},
 			RemoveMatching: []storage.Filter{{Target: storage.FilterDocuments, DocumentKind: registrationKind, DocumentKeyPrefix: id}}}
 		from, rest = r, nil
 		for _, res := range t.resources {
@@ -441,7 +441,7 @@ func (e *Engine) deletePolicy(ctx context.Context, actor, id string) error {
 	})
 	for err == nil && len(rest) > 0 {
 		n := min(len(rest), deletedAtOnce)
-		_, err = from.store.Write(ctx, ostiary.WriteRequest{RemoveMatching: rest[:n]})
+		_, err = from.store.Write(ctx, authz.WriteRequest{RemoveMatching: rest[:n]})
 		rest = rest[n:]
 	}
 	return failed("delete policy", err)
@@ -454,16 +454,16 @@ const deletedAtOnce = storage.FiltersMax - 1
 // changePolicy writes a change that only the policy's creator can make. The root,
 // for which actor is "", can also delete the policies of others. changePolicy holds
 // the authority lock, since the change may revoke authority.
-func (e *Engine) changePolicy(ctx context.Context, actor, id string, kind EventKind, change func(*running, *table) (ostiary.WriteRequest, error)) error {
+func (e *Engine) changePolicy(ctx context.Context, actor, id string, kind EventKind, change func(*running, *table) (authz.WriteRequest, error)) error {
 	r, err := e.current(ctx)
 	if err != nil {
 		return err
 	}
-	token, err := func() (ostiary.Token, error) {
+	token, err := func() (authz.Token, error) {
 		e.authority.Lock()
 		defer e.authority.Unlock()
 		defer r.forget(id) // even if the outcome of the write is unknown
-		return r.write(ctx, func() (w ostiary.WriteRequest, err error) {
+		return r.write(ctx, func() (w authz.WriteRequest, err error) {
 			r.forget(id) // the newest record decides
 			t, err := r.table(ctx, id)
 			if err != nil {
@@ -482,12 +482,12 @@ func (e *Engine) changePolicy(ctx context.Context, actor, id string, kind EventK
 }
 
 // tuples yields the stored tuples that a filter selects.
-func (r *running) tuples(ctx context.Context, f rel.Filter) iter.Seq2[ostiary.StoredTuple, error] {
-	return func(yield func(ostiary.StoredTuple, error) bool) {
+func (r *running) tuples(ctx context.Context, f rel.Filter) iter.Seq2[authz.StoredTuple, error] {
+	return func(yield func(authz.StoredTuple, error) bool) {
 		for cursor := ""; ; {
-			page, err := r.store.Read(ctx, ostiary.ReadRequest{Filter: f, Cursor: cursor, Limit: 1000})
+			page, err := r.store.Read(ctx, authz.ReadRequest{Filter: f, Cursor: cursor, Limit: 1000})
 			if err != nil {
-				yield(ostiary.StoredTuple{}, err)
+				yield(authz.StoredTuple{}, err)
 				return
 			}
 			for _, t := range page.Tuples {
@@ -503,7 +503,7 @@ func (r *running) tuples(ctx context.Context, f rel.Filter) iter.Seq2[ostiary.St
 }
 
 // notify calls Options.Event for each event.
-func (e *Engine) notify(token ostiary.Token, events []Event) {
+func (e *Engine) notify(token authz.Token, events []Event) {
 	if e.opts.Event == nil {
 		return
 	}

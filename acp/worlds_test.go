@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/acp"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/workshop/oracle"
 	"github.com/ostiary/ostiary/rel"
@@ -187,7 +187,7 @@ func worldOf(t *testing.T, e *acp.Engine, policy string) oracle.World {
 	info := must(s.CurrentSchema(ctx, policy))(t)
 	schema := must(s.Schema(ctx, info.ID))(t)
 	w := oracle.World{Model: *schema.Model, Now: 1, Depth: 25}
-	for tuple, err := range s.Export(ctx, ostiary.Consistency{}) {
+	for tuple, err := range s.Export(ctx, authz.Consistency{}) {
 		w.Stored = append(w.Stored, must(tuple, err)(t))
 	}
 	return w

@@ -1,6 +1,5 @@
 // Package authz has the words of the library: what a caller asks of a store, what the
-// store answers, and the errors and bounds of both. Package ostiary has the calls, and
-// every name of this package that its callers need, under the same name.
+// store answers, and the errors and bounds of both. Package ostiary has the calls.
 //
 // [CheckRequest] and [CheckResult] are the most used ones. Every question has
 // [QueryOptions]: its revision ([Consistency]), context, contextual tuples and bounds.

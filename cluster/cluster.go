@@ -4,7 +4,7 @@
 //
 // Every node answers reads with every write that was acknowledged before. One node at
 // a time writes, see [Node.Writes]. A write through the engine of another one fails with
-// ostiary.ErrNoHolder and has no effect: the program sends it to the node of
+// authz.ErrNoHolder and has no effect: the program sends it to the node of
 // [Node.Writer]. docs/cluster.md describes the guarantees; the commands of ostiary serve
 // work on the same folders.
 package cluster

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/cluster"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -59,7 +60,7 @@ func TestWriter(t *testing.T) {
 				t.Fatalf("node %d: node %s writes, own %v, error %v; want %s", i+1, id, own, err, want.ID())
 			}
 			_, err = engines[i].CreateStore(ctx, ostiary.CreateStoreRequest{Name: "acme"})
-			if n == want && err != nil || n != want && !errors.Is(err, ostiary.ErrNoHolder) {
+			if n == want && err != nil || n != want && !errors.Is(err, authz.ErrNoHolder) {
 				t.Fatalf("node %d: a write: %v", i+1, err)
 			}
 		}

@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/cluster"
 	"github.com/ostiary/ostiary/door/openfga/language"
+	"github.com/ostiary/ostiary/rel"
 )
 
 // open starts a node with an engine: this is what a program does on each machine.
@@ -60,11 +62,11 @@ func Example() {
 	}
 	store, err := writer.CreateStore(ctx, ostiary.CreateStoreRequest{Name: "acme"})
 	if err == nil {
-		_, _, err = store.WriteSchema(ctx, ostiary.SchemaSource{Model: model})
+		_, _, err = store.WriteSchema(ctx, authz.SchemaSource{Model: model})
 	}
-	tuple, _ := ostiary.ParseTuple("document:roadmap#viewer@user:anne")
+	tuple, _ := rel.Parse("document:roadmap#viewer@user:anne")
 	if err == nil {
-		_, err = store.Write(ctx, ostiary.WriteRequest{Add: []ostiary.Tuple{tuple}})
+		_, err = store.Write(ctx, authz.WriteRequest{Add: []rel.Tuple{tuple}})
 	}
 	if err != nil {
 		fmt.Println(err)
@@ -76,7 +78,7 @@ func Example() {
 			fmt.Println(err)
 			return
 		}
-		answer, err := copied.Check(ctx, ostiary.CheckRequest{Object: tuple.Object, Relation: tuple.Relation, Subject: tuple.Subject})
+		answer, err := copied.Check(ctx, authz.CheckRequest{Object: tuple.Object, Relation: tuple.Relation, Subject: tuple.Subject})
 		fmt.Println("node", i+1, answer.Allowed(), err)
 	}
 	// Output:

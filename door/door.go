@@ -101,7 +101,7 @@ type Route struct {
 	// write: for example a login, which may note a failed attempt, or a read that makes a
 	// default tenant. Nil means that it never does. While it returns true, the door begins
 	// with the request, and if it finds that this node may not write, with
-	// [ostiary.ErrNoHolder], before the request had an effect, the server sends the request
+	// [authz.ErrNoHolder], before the request had an effect, the server sends the request
 	// to the node that writes. So the server keeps the body meanwhile. It is called from
 	// many goroutines, twice for each request.
 	MayWrite func() bool

@@ -7,7 +7,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/tool/jsonread"
 )
 
@@ -24,7 +24,7 @@ type Failure struct {
 	// internals.
 	Text string
 	// Bound is the bound that the request exceeds; nil if it exceeds none.
-	Bound *ostiary.BoundError
+	Bound *authz.BoundError
 	// refused is true for a [Refusal].
 	refused bool
 }
@@ -44,44 +44,44 @@ type row struct {
 // first match counts. A door must not answer another status, unless its protocol
 // demands it.
 var failures = [...]row{
-	{ostiary.ErrNoStore, "no_store", http.StatusNotFound, codes.NotFound, false},
-	{ostiary.ErrStoreExists, "store_exists", http.StatusConflict, codes.AlreadyExists, false},
-	{ostiary.ErrForbidden, "forbidden", http.StatusForbidden, codes.PermissionDenied, false},
-	{ostiary.ErrNoSchema, "no_schema", http.StatusNotFound, codes.NotFound, false},
-	{ostiary.ErrInvalidSchema, "invalid_schema", http.StatusBadRequest, codes.InvalidArgument, false},
-	{ostiary.ErrInvalidName, "invalid_name", http.StatusBadRequest, codes.InvalidArgument, false},
-	{ostiary.ErrInvalidTuple, "not_admitted", http.StatusBadRequest, codes.InvalidArgument, false},
-	{ostiary.ErrInvalidRequest, "invalid_request", http.StatusBadRequest, codes.InvalidArgument, false},
-	{ostiary.ErrTupleExists, "tuple_exists", http.StatusConflict, codes.AlreadyExists, false},
-	{ostiary.ErrTupleMissing, "tuple_missing", http.StatusConflict, codes.FailedPrecondition, false},
-	{ostiary.ErrPrecondition, "precondition", http.StatusPreconditionFailed, codes.FailedPrecondition, false},
-	{ostiary.ErrConflict, "conflict", http.StatusConflict, codes.Aborted, false},
-	{ostiary.ErrUncertain, "uncertain", http.StatusInternalServerError, codes.Internal, true},
-	{ostiary.ErrNoHolder, "no_holder", http.StatusServiceUnavailable, codes.Unavailable, true},
-	{ostiary.ErrNoLease, "no_lease", http.StatusServiceUnavailable, codes.Unavailable, true},
-	{ostiary.ErrHistory, "history", http.StatusServiceUnavailable, codes.Unavailable, true},
-	{ostiary.ErrNoType, "no_type", http.StatusBadRequest, codes.InvalidArgument, false},
-	{ostiary.ErrNoRelation, "no_relation", http.StatusBadRequest, codes.InvalidArgument, false},
-	{ostiary.ErrNoDocument, "no_document", http.StatusNotFound, codes.NotFound, false},
-	{ostiary.ErrNoSecretKey, "no_secret_key", http.StatusInternalServerError, codes.Internal, true},
-	{ostiary.ErrToken, "token", http.StatusBadRequest, codes.InvalidArgument, false},
-	{ostiary.ErrCursor, "cursor", http.StatusBadRequest, codes.InvalidArgument, false},
-	{ostiary.ErrTooOld, "too_old", http.StatusGone, codes.InvalidArgument, false},
-	{ostiary.ErrFuture, "future", http.StatusConflict, codes.Unavailable, false},
-	{ostiary.ErrBound, "bound", http.StatusBadRequest, codes.InvalidArgument, false},
-	{ostiary.ErrMemory, "memory", http.StatusInsufficientStorage, codes.ResourceExhausted, false},
-	{ostiary.ErrLoading, "loading", http.StatusServiceUnavailable, codes.Unavailable, false},
-	{ostiary.ErrImporting, "importing", http.StatusServiceUnavailable, codes.Unavailable, false},
-	{ostiary.ErrBusy, "busy", http.StatusServiceUnavailable, codes.Unavailable, false},
-	{ostiary.ErrPending, "busy", http.StatusServiceUnavailable, codes.Unavailable, false},
-	{ostiary.ErrTransaction, "internal", http.StatusInternalServerError, codes.Internal, true},
-	{ostiary.ErrWatchBehind, "behind", http.StatusGone, codes.DataLoss, false},
-	{ostiary.ErrDamaged, "damaged", http.StatusInternalServerError, codes.Internal, true},
-	{ostiary.ErrFormat, "format", http.StatusInternalServerError, codes.Internal, true},
-	{ostiary.ErrLocked, "locked", http.StatusServiceUnavailable, codes.Unavailable, true},
-	{ostiary.ErrCanceled, "canceled", http.StatusServiceUnavailable, codes.Canceled, false},
-	{ostiary.ErrStorage, "storage", http.StatusInternalServerError, codes.Internal, true},
-	{ostiary.ErrClosed, "closed", http.StatusServiceUnavailable, codes.Unavailable, true},
+	{authz.ErrNoStore, "no_store", http.StatusNotFound, codes.NotFound, false},
+	{authz.ErrStoreExists, "store_exists", http.StatusConflict, codes.AlreadyExists, false},
+	{authz.ErrForbidden, "forbidden", http.StatusForbidden, codes.PermissionDenied, false},
+	{authz.ErrNoSchema, "no_schema", http.StatusNotFound, codes.NotFound, false},
+	{authz.ErrInvalidSchema, "invalid_schema", http.StatusBadRequest, codes.InvalidArgument, false},
+	{authz.ErrInvalidName, "invalid_name", http.StatusBadRequest, codes.InvalidArgument, false},
+	{authz.ErrInvalidTuple, "not_admitted", http.StatusBadRequest, codes.InvalidArgument, false},
+	{authz.ErrInvalidRequest, "invalid_request", http.StatusBadRequest, codes.InvalidArgument, false},
+	{authz.ErrTupleExists, "tuple_exists", http.StatusConflict, codes.AlreadyExists, false},
+	{authz.ErrTupleMissing, "tuple_missing", http.StatusConflict, codes.FailedPrecondition, false},
+	{authz.ErrPrecondition, "precondition", http.StatusPreconditionFailed, codes.FailedPrecondition, false},
+	{authz.ErrConflict, "conflict", http.StatusConflict, codes.Aborted, false},
+	{authz.ErrUncertain, "uncertain", http.StatusInternalServerError, codes.Internal, true},
+	{authz.ErrNoHolder, "no_holder", http.StatusServiceUnavailable, codes.Unavailable, true},
+	{authz.ErrNoLease, "no_lease", http.StatusServiceUnavailable, codes.Unavailable, true},
+	{authz.ErrHistory, "history", http.StatusServiceUnavailable, codes.Unavailable, true},
+	{authz.ErrNoType, "no_type", http.StatusBadRequest, codes.InvalidArgument, false},
+	{authz.ErrNoRelation, "no_relation", http.StatusBadRequest, codes.InvalidArgument, false},
+	{authz.ErrNoDocument, "no_document", http.StatusNotFound, codes.NotFound, false},
+	{authz.ErrNoSecretKey, "no_secret_key", http.StatusInternalServerError, codes.Internal, true},
+	{authz.ErrToken, "token", http.StatusBadRequest, codes.InvalidArgument, false},
+	{authz.ErrCursor, "cursor", http.StatusBadRequest, codes.InvalidArgument, false},
+	{authz.ErrTooOld, "too_old", http.StatusGone, codes.InvalidArgument, false},
+	{authz.ErrFuture, "future", http.StatusConflict, codes.Unavailable, false},
+	{authz.ErrBound, "bound", http.StatusBadRequest, codes.InvalidArgument, false},
+	{authz.ErrMemory, "memory", http.StatusInsufficientStorage, codes.ResourceExhausted, false},
+	{authz.ErrLoading, "loading", http.StatusServiceUnavailable, codes.Unavailable, false},
+	{authz.ErrImporting, "importing", http.StatusServiceUnavailable, codes.Unavailable, false},
+	{authz.ErrBusy, "busy", http.StatusServiceUnavailable, codes.Unavailable, false},
+	{authz.ErrPending, "busy", http.StatusServiceUnavailable, codes.Unavailable, false},
+	{authz.ErrTransaction, "internal", http.StatusInternalServerError, codes.Internal, true},
+	{authz.ErrWatchBehind, "behind", http.StatusGone, codes.DataLoss, false},
+	{authz.ErrDamaged, "damaged", http.StatusInternalServerError, codes.Internal, true},
+	{authz.ErrFormat, "format", http.StatusInternalServerError, codes.Internal, true},
+	{authz.ErrLocked, "locked", http.StatusServiceUnavailable, codes.Unavailable, true},
+	{authz.ErrCanceled, "canceled", http.StatusServiceUnavailable, codes.Canceled, false},
+	{authz.ErrStorage, "storage", http.StatusInternalServerError, codes.Internal, true},
+	{authz.ErrClosed, "closed", http.StatusServiceUnavailable, codes.Unavailable, true},
 	{context.DeadlineExceeded, "timed_out", http.StatusGatewayTimeout, codes.DeadlineExceeded, false},
 	{context.Canceled, "canceled", http.StatusServiceUnavailable, codes.Canceled, false},
 	{jsonread.ErrSyntax, "malformed", http.StatusBadRequest, codes.InvalidArgument, false},
@@ -93,7 +93,7 @@ var internal = Failure{Kind: "internal", Status: http.StatusInternalServerError,
 // KindOf returns the kind of an error of the engine: one of the Err variables of package
 // ostiary. It returns any other error as it is.
 func KindOf(err error) error {
-	if e, ok := errors.AsType[*ostiary.Error](err); ok {
+	if e, ok := errors.AsType[*authz.Error](err); ok {
 		return e.Kind
 	}
 	return err
@@ -104,7 +104,7 @@ func KindOf(err error) error {
 // store that was still loading at the deadline is loading.
 func RefusalOf(err error) (*Refusal, bool) {
 	why, ok := errors.AsType[*Refusal](err)
-	if e, engine := errors.AsType[*ostiary.Error](err); ok && engine && !errors.Is(e.Kind, ostiary.ErrCanceled) {
+	if e, engine := errors.AsType[*authz.Error](err); ok && engine && !errors.Is(e.Kind, authz.ErrCanceled) {
 		return nil, false
 	}
 	return why, ok
@@ -118,14 +118,14 @@ func Describe(err error) Failure {
 		f := Failure{Kind: "refused", Status: why.Status(), Code: why.Code(), Text: why.Error(), refused: true}
 		switch {
 		case why.Bound != "":
-			f.Kind, f.Bound = "bound", &ostiary.BoundError{Name: why.Bound, Max: why.Limit}
+			f.Kind, f.Bound = "bound", &authz.BoundError{Name: why.Bound, Max: why.Limit}
 		case f.Status == http.StatusBadRequest:
 			f.Kind = "invalid_request"
 		}
 		return f
 	}
 	kind := KindOf(err)
-	if errors.Is(kind, ostiary.ErrCanceled) && errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(kind, authz.ErrCanceled) && errors.Is(err, context.DeadlineExceeded) {
 		kind = context.DeadlineExceeded
 	}
 	for i := range failures {
@@ -135,9 +135,9 @@ func Describe(err error) Failure {
 		}
 		f := Failure{Kind: r.kind, Status: r.status, Code: r.code, Text: r.err.Error()}
 		if !r.hidden {
-			f.Text = ostiary.Reason(err)
+			f.Text = authz.Reason(err)
 		}
-		f.Bound, _ = errors.AsType[*ostiary.BoundError](err)
+		f.Bound, _ = errors.AsType[*authz.BoundError](err)
 		return f
 	}
 	return internal

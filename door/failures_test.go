@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/authzen"
 	"github.com/ostiary/ostiary/door/keystone"
@@ -38,18 +39,18 @@ const secret = "dial tcp: password=hunter2"
 
 // kinds are the kinds of the engine's errors, by their names in package ostiary.
 var kinds = map[string]error{
-	"ErrNoStore": ostiary.ErrNoStore, "ErrForbidden": ostiary.ErrForbidden, "ErrStoreExists": ostiary.ErrStoreExists, "ErrNoSchema": ostiary.ErrNoSchema,
-	"ErrInvalidSchema": ostiary.ErrInvalidSchema, "ErrInvalidName": ostiary.ErrInvalidName, "ErrInvalidTuple": ostiary.ErrInvalidTuple,
-	"ErrInvalidRequest": ostiary.ErrInvalidRequest, "ErrTupleExists": ostiary.ErrTupleExists, "ErrTupleMissing": ostiary.ErrTupleMissing,
-	"ErrPrecondition": ostiary.ErrPrecondition, "ErrConflict": ostiary.ErrConflict, "ErrUncertain": ostiary.ErrUncertain,
-	"ErrHistory": ostiary.ErrHistory, "ErrNoHolder": ostiary.ErrNoHolder, "ErrNoLease": ostiary.ErrNoLease,
-	"ErrNoType": ostiary.ErrNoType, "ErrNoRelation": ostiary.ErrNoRelation, "ErrNoDocument": ostiary.ErrNoDocument,
-	"ErrNoSecretKey": ostiary.ErrNoSecretKey, "ErrToken": ostiary.ErrToken, "ErrCursor": ostiary.ErrCursor, "ErrTooOld": ostiary.ErrTooOld,
-	"ErrFuture": ostiary.ErrFuture, "ErrBound": ostiary.ErrBound, "ErrMemory": ostiary.ErrMemory,
-	"ErrLoading": ostiary.ErrLoading, "ErrImporting": ostiary.ErrImporting, "ErrBusy": ostiary.ErrBusy, "ErrPending": ostiary.ErrPending,
-	"ErrTransaction": ostiary.ErrTransaction, "ErrWatchBehind": ostiary.ErrWatchBehind, "ErrDamaged": ostiary.ErrDamaged,
-	"ErrFormat": ostiary.ErrFormat, "ErrLocked": ostiary.ErrLocked, "ErrCanceled": ostiary.ErrCanceled, "ErrStorage": ostiary.ErrStorage,
-	"ErrClosed": ostiary.ErrClosed,
+	"ErrNoStore": authz.ErrNoStore, "ErrForbidden": authz.ErrForbidden, "ErrStoreExists": authz.ErrStoreExists, "ErrNoSchema": authz.ErrNoSchema,
+	"ErrInvalidSchema": authz.ErrInvalidSchema, "ErrInvalidName": authz.ErrInvalidName, "ErrInvalidTuple": authz.ErrInvalidTuple,
+	"ErrInvalidRequest": authz.ErrInvalidRequest, "ErrTupleExists": authz.ErrTupleExists, "ErrTupleMissing": authz.ErrTupleMissing,
+	"ErrPrecondition": authz.ErrPrecondition, "ErrConflict": authz.ErrConflict, "ErrUncertain": authz.ErrUncertain,
+	"ErrHistory": authz.ErrHistory, "ErrNoHolder": authz.ErrNoHolder, "ErrNoLease": authz.ErrNoLease,
+	"ErrNoType": authz.ErrNoType, "ErrNoRelation": authz.ErrNoRelation, "ErrNoDocument": authz.ErrNoDocument,
+	"ErrNoSecretKey": authz.ErrNoSecretKey, "ErrToken": authz.ErrToken, "ErrCursor": authz.ErrCursor, "ErrTooOld": authz.ErrTooOld,
+	"ErrFuture": authz.ErrFuture, "ErrBound": authz.ErrBound, "ErrMemory": authz.ErrMemory,
+	"ErrLoading": authz.ErrLoading, "ErrImporting": authz.ErrImporting, "ErrBusy": authz.ErrBusy, "ErrPending": authz.ErrPending,
+	"ErrTransaction": authz.ErrTransaction, "ErrWatchBehind": authz.ErrWatchBehind, "ErrDamaged": authz.ErrDamaged,
+	"ErrFormat": authz.ErrFormat, "ErrLocked": authz.ErrLocked, "ErrCanceled": authz.ErrCanceled, "ErrStorage": authz.ErrStorage,
+	"ErrClosed": authz.ErrClosed,
 }
 
 // causeOf returns the cause of an error of a kind: a bound, the text of a driver, or
@@ -57,7 +58,7 @@ var kinds = map[string]error{
 func causeOf(name string) error {
 	switch {
 	case name == "ErrBound":
-		return &ostiary.BoundError{Name: "Depth", Max: 3, Got: 4}
+		return &authz.BoundError{Name: "Depth", Max: 3, Got: 4}
 	case slices.Contains(hidden, name):
 		return fmt.Errorf("%w: %s", kinds[name], secret)
 	}
@@ -120,7 +121,7 @@ func TestFailures(t *testing.T) {
 		for _, w := range walked {
 			for i := range w.requests {
 				for _, request := range w.requests[i] {
-					fmt.Fprintf(&out, "\t%s\n", failedResponse(t, w.open, i, request, &ostiary.Error{Op: "test", Kind: kind, Err: causeOf(name)}))
+					fmt.Fprintf(&out, "\t%s\n", failedResponse(t, w.open, i, request, &authz.Error{Op: "test", Kind: kind, Err: causeOf(name)}))
 				}
 			}
 		}
@@ -188,12 +189,12 @@ func TestDescribe(t *testing.T) {
 	late := &door.Refusal{Reason: door.TimedOut, Bound: "RequestTimeout", Time: 3 * time.Second}
 	var out strings.Builder
 	for _, err := range []error{
-		late, &ostiary.Error{Op: "check", Kind: ostiary.ErrCanceled, Err: late}, &ostiary.Error{Op: "check", Kind: ostiary.ErrLoading, Err: late},
+		late, &authz.Error{Op: "check", Kind: authz.ErrCanceled, Err: late}, &authz.Error{Op: "check", Kind: authz.ErrLoading, Err: late},
 		&door.Refusal{Reason: door.TooLarge, Bound: "BodyBytes", Limit: 7}, &door.Refusal{Reason: door.ShuttingDown},
-		&ostiary.Error{Op: "check", Kind: ostiary.ErrCanceled, Err: context.DeadlineExceeded}, context.DeadlineExceeded, context.Canceled,
-		fmt.Errorf("item 3: %w", &ostiary.Error{Op: "read", Kind: ostiary.ErrStorage, Err: errors.New(secret)}),
-		fmt.Errorf("item 3: %w", &ostiary.Error{Op: "read", Kind: ostiary.ErrBound, Err: &ostiary.BoundError{Name: "Depth", Max: 3, Got: 4}}),
-		&ostiary.Error{Op: "write", Kind: ostiary.ErrConflict}, fmt.Errorf("%w: line 3", jsonread.ErrSyntax), errors.New(secret),
+		&authz.Error{Op: "check", Kind: authz.ErrCanceled, Err: context.DeadlineExceeded}, context.DeadlineExceeded, context.Canceled,
+		fmt.Errorf("item 3: %w", &authz.Error{Op: "read", Kind: authz.ErrStorage, Err: errors.New(secret)}),
+		fmt.Errorf("item 3: %w", &authz.Error{Op: "read", Kind: authz.ErrBound, Err: &authz.BoundError{Name: "Depth", Max: 3, Got: 4}}),
+		&authz.Error{Op: "write", Kind: authz.ErrConflict}, fmt.Errorf("%w: line 3", jsonread.ErrSyntax), errors.New(secret),
 	} {
 		f := door.Describe(err)
 		own := f.OfOwnStore()

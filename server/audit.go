@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/callers"
 	"github.com/ostiary/ostiary/internal/trail/audit"
@@ -146,7 +146,7 @@ type operation struct {
 
 // record completes the record of a request and adds it, if the request needs one. It
 // returns a refusal if the request must not be answered without a record and has none.
-func (s *shared) record(r *audit.Record, d *servedDoor, key *hashedKey, a *ostiary.Author, refusal *door.Refusal, o operation) *door.Refusal {
+func (s *shared) record(r *audit.Record, d *servedDoor, key *hashedKey, a *authz.Author, refusal *door.Refusal, o operation) *door.Refusal {
 	switch {
 	case refusal != nil && refusesCaller(refusal.Reason) && !a.Changed():
 		r.Kind, r.Outcome = audit.KindRefusal, audit.Refused
@@ -185,7 +185,7 @@ func (s *shared) record(r *audit.Record, d *servedDoor, key *hashedKey, a *ostia
 }
 
 // callerOf returns the caller of a request; without an ID if it was not authenticated.
-func callerOf(d *door.Door, key *hashedKey, a *ostiary.Author) (c audit.Caller) {
+func callerOf(d *door.Door, key *hashedKey, a *authz.Author) (c audit.Caller) {
 	if text := callerText(d, key, a); key != nil || text != callers.CallerAnonymous {
 		c.ID = text
 	}
@@ -290,7 +290,7 @@ func (i *interceptor) recordTap(from string, m *method, reason door.Reason) {
 	why := &door.Refusal{Reason: reason}
 	r := audit.Record{Time: time.Now(), Door: m.door.Name, Operation: m.series.route, Method: "GRPC", From: from,
 		Outcome: audit.Refused, Status: why.Code().String()}
-	_ = i.shared.record(&r, m.door, nil, &ostiary.Author{}, why, operation{}) // the call has no effect
+	_ = i.shared.record(&r, m.door, nil, &authz.Author{}, why, operation{}) // the call has no effect
 }
 
 // metadataNodeChanges is headerNodeChanges for gRPC.
@@ -298,7 +298,7 @@ const metadataNodeChanges = "ostiary-node-changes"
 
 // changesText returns the stores that the author of a forwarded request has changed, with
 // their newest revisions, for the other node.
-func changesText(a *ostiary.Author) string {
+func changesText(a *authz.Author) string {
 	var b strings.Builder
 	for i, c := range a.ChangedStores() {
 		if i > 0 {
@@ -310,7 +310,7 @@ func changesText(a *ostiary.Author) string {
 }
 
 // noteChanges notes what changesText has returned on the other node.
-func noteChanges(a *ostiary.Author, text string) {
+func noteChanges(a *authz.Author, text string) {
 	for word := range strings.FieldsSeq(text) {
 		id, n, _ := strings.Cut(word, "=")
 		store, err := storage.ParseStoreID(id)
@@ -320,7 +320,7 @@ func noteChanges(a *ostiary.Author, text string) {
 		case revision == 0:
 			a.Note(store, nil)
 		default:
-			a.Wrote(store, ostiary.Revision(revision))
+			a.Wrote(store, storage.Revision(revision))
 		}
 	}
 }

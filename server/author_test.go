@@ -6,10 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/callers"
 	"github.com/ostiary/ostiary/server/internal/conn"
+	"github.com/ostiary/ostiary/storage"
 )
 
 // A key with a name is a caller with that name. Another key is a caller with a
@@ -38,7 +39,7 @@ func TestCallerOfAKey(t *testing.T) {
 	if _, ok := callers["healthcheck"]; !ok {
 		t.Errorf("the callers are %v, want the name of the user", callers)
 	}
-	if o, _ := (*hashedKey)(nil).origin(nil); o.Caller != ostiary.CallerLocal {
+	if o, _ := (*hashedKey)(nil).origin(nil); o.Caller != storage.CallerLocal {
 		t.Errorf("without keys the caller is %q, want local", o.Caller)
 	}
 }
@@ -48,8 +49,8 @@ func TestCallerOfAKey(t *testing.T) {
 func TestNamesOfKeys(t *testing.T) {
 	t.Parallel()
 	for name, allowed := range map[string]bool{
-		"ci": true, "": true, "Böb": true, strings.Repeat("x", ostiary.CallerBytesMax): true,
-		strings.Repeat("x", ostiary.CallerBytesMax+1): false, "a\x01": false, "a\xff": false,
+		"ci": true, "": true, "Böb": true, strings.Repeat("x", storage.CallerBytesMax): true,
+		strings.Repeat("x", storage.CallerBytesMax+1): false, "a\x01": false, "a\xff": false,
 		"local": false, "library": false, "collector": false, "import": false, "bootstrap": false,
 	} {
 		if _, err := NewKeys([]Key{{Name: name, Secret: "secret"}}); (err == nil) != allowed {
@@ -71,8 +72,8 @@ func TestReasons(t *testing.T) {
 		"none":          {nil, false},
 		"a text":        {[]string{"ticket 7: für Böb"}, false},
 		"an empty text": {[]string{""}, false},
-		"at the bound":  {[]string{strings.Repeat("x", ostiary.ReasonBytesMax)}, false},
-		"too long":      {[]string{strings.Repeat("x", ostiary.ReasonBytesMax+1)}, true},
+		"at the bound":  {[]string{strings.Repeat("x", storage.ReasonBytesMax)}, false},
+		"too long":      {[]string{strings.Repeat("x", storage.ReasonBytesMax+1)}, true},
 		"two":           {[]string{"a", "b"}, true},
 		"a tab":         {[]string{"a\tb"}, true},
 		"Latin-1":       {[]string{"B\xf6b"}, true},
@@ -104,14 +105,14 @@ func TestCallersInTheAccessLog(t *testing.T) {
 		author string
 		want   string
 	}{
-		{"served without keys", plain, nil, ostiary.CallerLocal, "local"},
+		{"served without keys", plain, nil, storage.CallerLocal, "local"},
 		{"served with a key", plain, key, "ci", "ci"},
 		{"refused with a key, before it has an author", plain, key, "", "ci"},
 		{"refused without a key", plain, nil, "", "anonymous"},
 		{"a user of Identity", identity, nil, "1234", "1234"},
-		{"Identity without a user", identity, nil, ostiary.CallerLocal, "anonymous"},
+		{"Identity without a user", identity, nil, storage.CallerLocal, "anonymous"},
 	} {
-		author := &ostiary.Author{Origin: ostiary.Origin{Caller: c.author}}
+		author := &authz.Author{Origin: storage.Origin{Caller: c.author}}
 		if got := callerText(c.door, c.key, author); got != c.want {
 			t.Errorf("%s: the caller is %q, want %q", c.what, got, c.want)
 		}
@@ -127,10 +128,10 @@ func TestCallerWithTheNameAnonymous(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := callerOf(&door.Door{}, keys.preshared()[0], &ostiary.Author{}); c.ID != callers.CallerAnonymous || c.Method != methodPreshared {
+	if c := callerOf(&door.Door{}, keys.preshared()[0], &authz.Author{}); c.ID != callers.CallerAnonymous || c.Method != methodPreshared {
 		t.Errorf("the caller with a key is %+v", c)
 	}
-	if c := callerOf(&door.Door{}, nil, &ostiary.Author{}); c.ID != "" {
+	if c := callerOf(&door.Door{}, nil, &authz.Author{}); c.ID != "" {
 		t.Errorf("the caller without a key is %+v", c)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/tool/turns"
 )
@@ -28,7 +28,7 @@ type lazyDeadline struct {
 	key             *hashedKey    // of the caller, whose access Value returns; nil without one
 	stream          bool          // the end of the key ends the parent as well
 	// author is the origin of the writes of the request, which Value returns.
-	author ostiary.Author
+	author authz.Author
 
 	// passedOn is true while another node serves the request: that one checks the key.
 	passedOn atomic.Bool
@@ -82,19 +82,19 @@ func (l *lazyDeadline) keyEnded() bool {
 }
 
 // Value returns the name of the door for [door.NameKey], the request's use of the
-// turns for [turns.Key], the author of its writes for [ostiary.AuthorKey], the request for
-// [door.RequestKey], and what the caller may do for [ostiary.AccessKey].
+// turns for [turns.Key], the author of its writes for [authz.AuthorKey], the request for
+// [door.RequestKey], and what the caller may do for [authz.AccessKey].
 func (l *lazyDeadline) Value(key any) any {
 	switch key {
 	case door.NameKey{}:
 		return l.door
 	case turns.Key{}:
 		return l.work.Carried()
-	case ostiary.AuthorKey{}:
+	case authz.AuthorKey{}:
 		return &l.author
 	case door.RequestKey{}:
 		return l.request
-	case ostiary.AccessKey{}:
+	case authz.AccessKey{}:
 		if l.key != nil && l.key.grant != nil {
 			name, _ := l.door.(string)
 			return l.key.grant.Through(name)

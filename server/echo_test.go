@@ -20,7 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/server"
 )
@@ -155,7 +155,7 @@ func echoUnary(name string) grpc.MethodHandler {
 				panic("secret content")
 			}
 			if in.(*wrapperspb.StringValue).Value == "author" {
-				o := ostiary.AuthorOf(ctx).Origin
+				o := authz.AuthorOf(ctx).Origin
 				return wrapperspb.String(o.Caller + ": " + o.Reason), nil
 			}
 			c := door.CallerOf(ctx)

@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 )
 
@@ -123,7 +123,7 @@ func (s *shared) repeat(ctx context.Context, as *Forwarded) error {
 	if err != nil {
 		return &door.Refusal{Reason: door.Lost}
 	}
-	a := ostiary.AuthorOf(ctx)
+	a := authz.AuthorOf(ctx)
 	a.Origin.Request, a.Made, a.Repeated = as.Origin.Request, made, true
 	return nil
 }

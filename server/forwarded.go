@@ -8,7 +8,7 @@ import (
 
 	"google.golang.org/grpc/metadata"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/storage"
 )
 
 // ErrNotBegun means that the other node did not begin with a forwarded request: it is
@@ -27,8 +27,8 @@ type Forwarder interface {
 	// nothing that has begun is left. During a hand-over Begin waits for the next holder.
 	Begin(ctx context.Context) bool
 	// Next returns the id of the next request that this node forwards, which no other
-	// request of any node has, and whose number is a multiple of [ostiary.RequestWrites], and the sequence of the log that this node has applied.
-	Next() (id ostiary.RequestID, after uint64)
+	// request of any node has, and whose number is a multiple of [storage.RequestWrites], and the sequence of the log that this node has applied.
+	Next() (id storage.RequestID, after uint64)
 }
 
 // Target is another node as the receiver of forwarded requests. Its methods may be
@@ -82,7 +82,7 @@ type Forwarded struct {
 	Keys []KeyID
 	// Origin is the origin of the writes. Its Caller names the caller who has a token. Its Request identifies the request, so that the
 	// holder finds what it has written already.
-	Origin ostiary.Origin
+	Origin storage.Origin
 	// After is the sequence of the log that the first node had applied before it sent the
 	// request for the first time.
 	After uint64

@@ -16,9 +16,10 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/server/internal/conn"
+	"github.com/ostiary/ostiary/storage"
 )
 
 // ServeForwarded serves a request that another node has forwarded to this one, within the
@@ -83,12 +84,12 @@ func (s *Server) ServeForwarded(w http.ResponseWriter, r *http.Request, as Forwa
 // arrivals are the forwarded requests that this node is serving.
 type arrivals struct {
 	mu  sync.Mutex
-	all map[ostiary.RequestID]chan struct{} // closed when the request is served
+	all map[storage.RequestID]chan struct{} // closed when the request is served
 }
 
 // arrive begins with a forwarded request. If it was sent before, arrive waits until this
 // node no longer serves it, and returns what it has led to.
-func (s *shared) arrive(ctx context.Context, as *Forwarded) (made ostiary.RequestTrace, leave func(), err error) {
+func (s *shared) arrive(ctx context.Context, as *Forwarded) (made storage.RequestTrace, leave func(), err error) {
 	id := as.Origin.Request
 	for {
 		s.arrivals.mu.Lock()
@@ -105,7 +106,7 @@ func (s *shared) arrive(ctx context.Context, as *Forwarded) (made ostiary.Reques
 	}
 	done := make(chan struct{})
 	if s.arrivals.all == nil {
-		s.arrivals.all = map[ostiary.RequestID]chan struct{}{}
+		s.arrivals.all = map[storage.RequestID]chan struct{}{}
 	}
 	s.arrivals.all[id] = done
 	s.arrivals.mu.Unlock()
@@ -126,7 +127,7 @@ func (s *shared) arrive(ctx context.Context, as *Forwarded) (made ostiary.Reques
 
 // lostAnswer reports whether an error is the answer to a request that was sent before and
 // has written: the error is then about what the request itself has changed.
-func lostAnswer(a *ostiary.Author) bool { return a.Repeated && a.Made.Made() }
+func lostAnswer(a *authz.Author) bool { return a.Repeated && a.Made.Made() }
 
 // receive checks a forwarded request before anything else, and returns its door.
 func (s *Server) receive(ctx context.Context, as *Forwarded) (*servedDoor, error) {
@@ -215,7 +216,7 @@ func (q *request) serveForwarded(r *http.Request, route *door.Route, p door.Para
 // noteOutcome adds the headers for the node that has forwarded the request.
 func (q *request) noteOutcome() {
 	h := q.Header()
-	if q.door.OwnAuthentication && q.ctx.author.Origin.Caller != ostiary.CallerLocal {
+	if q.door.OwnAuthentication && q.ctx.author.Origin.Caller != storage.CallerLocal {
 		h.Set(headerNodeCaller, q.ctx.author.Origin.Caller)
 	}
 	if text := changesText(&q.ctx.author); text != "" {
@@ -236,7 +237,7 @@ func (s *shared) liveKey(ctx context.Context, as *Forwarded, open bool) (*hashed
 }
 
 // author sets the author of the writes of the request.
-func (as *Forwarded) author(a *ostiary.Author, key *hashedKey) {
+func (as *Forwarded) author(a *authz.Author, key *hashedKey) {
 	a.Origin, a.Repeated = as.Origin, as.Repeated
 	if key.known() {
 		a.Origin.Caller = key.author

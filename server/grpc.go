@@ -19,7 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/server/internal/conn"
 )
@@ -190,7 +190,7 @@ func (i *interceptor) tap(ctx context.Context, info *tap.Info) (context.Context,
 	}
 	i.recordTap(remoteOf(ctx), m, why)
 	err := i.refuse(m, &door.Refusal{Reason: why})
-	i.end(ctx, m, start, &ostiary.Author{}, &err)
+	i.end(ctx, m, start, &authz.Author{}, &err)
 	return nil, err
 }
 
@@ -273,7 +273,7 @@ func (m *method) shape(why *door.Refusal) error {
 
 // end counts and logs a call, whose writes have the author a. It must be deferred,
 // because it also turns a panic of the handler into the door's refusal.
-func (i *interceptor) end(ctx context.Context, m *method, start time.Time, a *ostiary.Author, err *error) {
+func (i *interceptor) end(ctx context.Context, m *method, start time.Time, a *authz.Author, err *error) {
 	if p := recover(); p != nil {
 		logPanic(i.log, p, m.door.Name, m.full, "")
 		*err = i.refuse(m, &door.Refusal{Reason: door.Failed})

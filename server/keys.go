@@ -15,11 +15,12 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/identity/oidc"
 	"github.com/ostiary/ostiary/internal/callers"
 	"github.com/ostiary/ostiary/server/internal/conn"
+	"github.com/ostiary/ostiary/storage"
 )
 
 // ErrNoKeys is returned if authentication by keys is configured without a key.
@@ -113,7 +114,7 @@ func storedKey(c *callers.Credential) *hashedKey {
 // openKey returns what callers have as long as the registry has had no key, see
 // [callers.Open].
 func openKey(r *callers.Registry) *hashedKey {
-	return &hashedKey{author: ostiary.CallerLocal, grant: r.Open()}
+	return &hashedKey{author: storage.CallerLocal, grant: r.Open()}
 }
 
 // known reports whether k is that of a caller, and not [Keys.unkeyed]. k may be nil.
@@ -160,7 +161,7 @@ func (k *hashedKey) opens(ctx context.Context, d *servedDoor) *door.Refusal {
 			return &door.Refusal{Reason: door.Forbidden, Detail: "no key matches the certificate of " + k.caller.ID + ": ostiary key create with --match-certificate makes one"}
 		}
 		return &door.Refusal{Reason: door.Forbidden, Detail: "no key matches the token of " + k.author + ": ostiary key create with --match-issuer makes one"}
-	case errors.Is(err, ostiary.ErrForbidden):
+	case errors.Is(err, authz.ErrForbidden):
 		return &door.Refusal{Reason: door.Forbidden, Detail: "the key is not for the door " + d.Name}
 	}
 	return &door.Refusal{Reason: door.Unsure}
@@ -203,7 +204,7 @@ func (k *Keys) Replace(keys []Key) error {
 		}
 		if key.Name != "" && !validName(key.Name) && !(key.Basic && !validUser(key.Name)) {
 			return fmt.Errorf("invalid name of preshared key %d of %d: expected at most %d bytes of UTF-8 without control characters, and none of %s, which the log has for writes without a caller",
-				i+1, len(keys), ostiary.CallerBytesMax, strings.Join(callers.Reserved, ", "))
+				i+1, len(keys), storage.CallerBytesMax, strings.Join(callers.Reserved, ", "))
 		}
 		hashed := &hashedKey{sum: sha256.Sum256([]byte(s)), caller: door.Caller{Method: methodPreshared, ID: key.Name}, author: key.Name}
 		if key.Name == "" {
@@ -234,8 +235,8 @@ func (k *Keys) Replace(keys []Key) error {
 // validName reports whether a text may be the name of a key, and so a caller in the
 // log.
 func validName(name string) bool {
-	o := ostiary.Origin{Caller: name}
-	return len(name) <= ostiary.CallerBytesMax && o.Invalid() == "" && !slices.Contains(callers.Reserved, name)
+	o := storage.Origin{Caller: name}
+	return len(name) <= storage.CallerBytesMax && o.Invalid() == "" && !slices.Contains(callers.Reserved, name)
 }
 
 // Len returns the number of keys.

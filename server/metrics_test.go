@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/server"
@@ -27,7 +28,7 @@ func TestMetrics(t *testing.T) {
 	model := &schema.Model{Types: []schema.TypeDef{{Name: "user"}, {Name: "doc", Relations: []schema.RelationDef{{Name: "viewer", Rewrite: schema.Rewrite{Op: schema.OpDirect}, Subjects: []schema.SubjectType{{Type: "user"}}}}}}}
 	store, err := engine.CreateStore(t.Context(), ostiary.CreateStoreRequest{Name: "one"})
 	if err == nil {
-		_, _, err = store.WriteSchema(t.Context(), ostiary.SchemaSource{Model: model})
+		_, _, err = store.WriteSchema(t.Context(), authz.SchemaSource{Model: model})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +49,7 @@ func TestMetrics(t *testing.T) {
 	for i := range rows {
 		rows[i] = rel.Tuple{Object: rel.Object{Type: "doc", ID: strconv.Itoa(i)}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: strconv.Itoa(i)}}
 	}
-	if _, err := store.Write(t.Context(), ostiary.WriteRequest{Add: rows}); err != nil {
+	if _, err := store.Write(t.Context(), authz.WriteRequest{Add: rows}); err != nil {
 		t.Fatal(err)
 	}
 	if after := engineBytes(t, r.metric(t, "")); after < before+10*float64(len(rows)) {

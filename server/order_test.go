@@ -190,8 +190,8 @@ func (r *orderRig) Begin(context.Context) bool {
 	return r.holder
 }
 
-func (r *orderRig) Next() (id ostiary.RequestID, after uint64) {
-	return ostiary.RequestID{Node: storage.NodeID{1}, Number: ostiary.RequestWrites}, 0
+func (r *orderRig) Next() (id storage.RequestID, after uint64) {
+	return storage.RequestID{Node: storage.NodeID{1}, Number: storage.RequestWrites}, 0
 }
 
 // orderTarget is a node that is not reached.
@@ -556,7 +556,7 @@ func sendRPC(r *orderRig, q *trial) string {
 }
 
 func (r *orderRig) as(q *trial) server.Forwarded {
-	return server.Forwarded{Door: q.door, Keys: q.keys, Origin: ostiary.Origin{Caller: q.caller, Request: ostiary.RequestID{Node: storage.NodeID{2}, Number: ostiary.RequestWrites}}, Remote: "192.0.2.1:1", ID: "id"}
+	return server.Forwarded{Door: q.door, Keys: q.keys, Origin: storage.Origin{Caller: q.caller, Request: storage.RequestID{Node: storage.NodeID{2}, Number: storage.RequestWrites}}, Remote: "192.0.2.1:1", ID: "id"}
 }
 
 // sendForwarded sends a request as another node does.

@@ -13,10 +13,11 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/callers"
 	"github.com/ostiary/ostiary/server/internal/conn"
+	"github.com/ostiary/ostiary/storage"
 )
 
 const (
@@ -322,10 +323,10 @@ func millis(took time.Duration) slog.Attr {
 // the store does: the user of a door that authenticates its callers, the name or the
 // fingerprint of the key, or "local" without keys. It is "anonymous" if the request
 // was refused without any of them: then the log of the store has no entry of it.
-func callerText(d *door.Door, key *hashedKey, a *ostiary.Author) string {
+func callerText(d *door.Door, key *hashedKey, a *authz.Author) string {
 	caller := a.Origin.Caller
 	switch {
-	case caller != "" && !(d.OwnAuthentication && caller == ostiary.CallerLocal):
+	case caller != "" && !(d.OwnAuthentication && caller == storage.CallerLocal):
 		return caller
 	case key != nil: // the request was refused before it had an author
 		return key.author

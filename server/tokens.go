@@ -12,13 +12,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/identity/oidc"
 	"github.com/ostiary/ostiary/internal/callers"
 	"github.com/ostiary/ostiary/internal/tool/excerpt"
 	"github.com/ostiary/ostiary/internal/trail/logins"
 	"github.com/ostiary/ostiary/server/internal/conn"
+	"github.com/ostiary/ostiary/storage"
 )
 
 const (
@@ -156,7 +157,7 @@ func (t *tokens) verify(ctx context.Context, text string) (*token, door.Reason) 
 	case err != nil:
 		return nil, door.Unsure
 	case v.Subject == "" || !validName(v.Issuer+issuerEnd+v.Subject):
-		t.refuse(ctx, fmt.Sprintf("%s: claim sub: expected a text that, behind the issuer and #, has at most %d bytes of UTF-8 without control characters", oidc.ErrInvalid, ostiary.CallerBytesMax))
+		t.refuse(ctx, fmt.Sprintf("%s: claim sub: expected a text that, behind the issuer and #, has at most %d bytes of UTF-8 without control characters", oidc.ErrInvalid, storage.CallerBytesMax))
 		return nil, door.BadCredentials
 	}
 	fulfills := func(m callers.Match) bool {
@@ -202,8 +203,8 @@ type grant interface {
 	// ends then.
 	Ended() bool
 	Until() (ctx context.Context, release func())
-	// Opens fails with [ostiary.ErrForbidden] if the caller may not use a door, and
+	// Opens fails with [authz.ErrForbidden] if the caller may not use a door, and
 	// Through returns what the caller may do through it.
 	Opens(ctx context.Context, door string) error
-	Through(door string) ostiary.Access
+	Through(door string) authz.Access
 }

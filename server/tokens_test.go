@@ -13,10 +13,12 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/identity/oidc"
 	"github.com/ostiary/ostiary/internal/callers"
 	"github.com/ostiary/ostiary/internal/workshop/oidctest"
+	"github.com/ostiary/ostiary/storage"
 )
 
 // tokenWorld is an engine with a store, keys that match tokens, and a provider.
@@ -79,9 +81,9 @@ func (w *tokenWorld) ask(token string) (*hashedKey, door.Reason) {
 func TestTokenScope(t *testing.T) {
 	t.Parallel()
 	w := newTokenWorld(t)
-	may := func(k *hashedKey, door string, right ostiary.Right) bool {
+	may := func(k *hashedKey, door string, right authz.Right) bool {
 		err := k.grant.Through(door).Allow(t.Context(), right, w.store.Info())
-		if err != nil && !errors.Is(err, ostiary.ErrForbidden) {
+		if err != nil && !errors.Is(err, authz.ErrForbidden) {
 			t.Error(err)
 		}
 		return err == nil
@@ -98,11 +100,11 @@ func TestTokenScope(t *testing.T) {
 	for _, c := range []struct {
 		key   *hashedKey
 		door  string
-		right ostiary.Right
+		right authz.Right
 		want  bool
 	}{
-		{both, "native", ostiary.RightRead, true}, {both, "native", ostiary.RightWrite, false}, {both, "openfga", ostiary.RightWrite, true}, {both, "xacml", ostiary.RightRead, false},
-		{one, "native", ostiary.RightRead, true}, {one, "openfga", ostiary.RightRead, false}, {text, "native", ostiary.RightRead, true},
+		{both, "native", authz.RightRead, true}, {both, "native", authz.RightWrite, false}, {both, "openfga", authz.RightWrite, true}, {both, "xacml", authz.RightRead, false},
+		{one, "native", authz.RightRead, true}, {one, "openfga", authz.RightRead, false}, {text, "native", authz.RightRead, true},
 	} {
 		if got := may(c.key, c.door, c.right); got != c.want {
 			t.Errorf("%s through %s with %d keys: %t", c.right, c.door, len(c.key.matched.IDs()), got)
@@ -116,8 +118,8 @@ func TestTokenScope(t *testing.T) {
 		t.Errorf("no match: %v", refusal)
 	}
 	// A node that writes finds the same keys, and the caller.
-	at := w.live(t.Context(), &Forwarded{Keys: both.forwardIDs(), Origin: ostiary.Origin{Caller: both.author}})
-	if at == nil || at.caller != both.caller || at.author != both.author || !may(at, "openfga", ostiary.RightWrite) || may(at, "native", ostiary.RightWrite) {
+	at := w.live(t.Context(), &Forwarded{Keys: both.forwardIDs(), Origin: storage.Origin{Caller: both.author}})
+	if at == nil || at.caller != both.caller || at.author != both.author || !may(at, "openfga", authz.RightWrite) || may(at, "native", authz.RightWrite) {
 		t.Errorf("forwarded: %+v", at)
 	}
 	// A revocation ends streams, and applies to the next request of the same token.
@@ -135,11 +137,11 @@ func TestTokenScope(t *testing.T) {
 	}
 	for _, roles := range []string{"schemas", "others"} {
 		nested, why := w.ask(w.provider.Sign(w.with("realm_access", map[string]any{"roles": []string{"x", roles}}), -1))
-		if why != 0 || may(nested, "native", ostiary.RightSchema) != (roles == "schemas") {
+		if why != 0 || may(nested, "native", authz.RightSchema) != (roles == "schemas") {
 			t.Errorf("a token with the role %s: reason %d, its right is wrong", roles, why)
 		}
 	}
-	if both, _ = w.ask(w.provider.Sign(w.with("groups", []string{"writers", "readers"}), -1)); may(both, "openfga", ostiary.RightWrite) || !may(both, "native", ostiary.RightRead) {
+	if both, _ = w.ask(w.provider.Sign(w.with("groups", []string{"writers", "readers"}), -1)); may(both, "openfga", authz.RightWrite) || !may(both, "native", authz.RightRead) {
 		t.Error("after the revocation of one of two keys, its right remains, or that of the other one does not")
 	}
 	if w.live(t.Context(), &Forwarded{Keys: at.forwardIDs()}) != nil {
@@ -287,7 +289,7 @@ func BenchmarkToken(b *testing.B) {
 					clear(w.tokens.known)
 				}
 				key, why := w.ask(text)
-				if why != 0 || key.grant.Opens(b.Context(), "native") != nil || key.grant.Through("native").Allow(b.Context(), ostiary.RightRead, info) != nil {
+				if why != 0 || key.grant.Opens(b.Context(), "native") != nil || key.grant.Through("native").Allow(b.Context(), authz.RightRead, info) != nil {
 					b.Fatal(why)
 				}
 			}

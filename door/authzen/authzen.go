@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/policy/domain"
@@ -93,13 +94,13 @@ func (s *service) findStore(ctx context.Context, name string) (*ostiary.Store, e
 	}
 	if name != "" {
 		st, err := door.FindStore(ctx, s.engine, Name, name)
-		if _, notID := storage.ParseStoreID(name); notID != nil && errors.Is(err, ostiary.ErrNoStore) {
+		if _, notID := storage.ParseStoreID(name); notID != nil && errors.Is(err, authz.ErrNoStore) {
 			return nil, &requestError{http.StatusNotFound, fmt.Sprintf("no such store: %q is no id, and no store has the alias for AuthZEN: ostiary store alias STORE %s %s sets it; a policy domain has no such alias: use its id, which ostiary store list shows", name, Name, name)}
 		}
 		return st, err
 	}
 	st, err := s.engine.StoreByAlias(ctx, Name, defaultAlias)
-	if errors.Is(err, ostiary.ErrNoStore) {
+	if errors.Is(err, authz.ErrNoStore) {
 		// The only store is never the default: after a store is deleted and another
 		// one is created, that one would answer silently.
 		return nil, &requestError{http.StatusBadRequest, "the path names no store: use /authzen/{store}/access/v1/…, or start the server with --authzen-store; a policy domain is named by its id, which ostiary store list shows"}
@@ -150,9 +151,9 @@ func (c *call) run(serve func(*call) error) (err error) {
 	}
 	c.out = make([]byte, 0, 128)
 	err = serve(c)
-	if cause := context.Cause(c.Context()); err != nil && cause != nil && !errors.Is(err, ostiary.ErrLoading) {
+	if cause := context.Cause(c.Context()); err != nil && cause != nil && !errors.Is(err, authz.ErrLoading) {
 		// Policies report an ended context as a bound on time.
-		err = fmt.Errorf("%w: %w", ostiary.ErrCanceled, cause)
+		err = fmt.Errorf("%w: %w", authz.ErrCanceled, cause)
 	}
 	return err
 }

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/policy/domain"
 )
@@ -33,7 +33,7 @@ func describe(err error) (status int, text string) {
 	if f.Status == http.StatusUnsupportedMediaType {
 		f.Status = http.StatusBadRequest // that of every malformed request
 	}
-	if errors.Is(door.KindOf(err), ostiary.ErrNoSchema) {
+	if errors.Is(door.KindOf(err), authz.ErrNoSchema) {
 		// The protocol has no schemas: the request has a type that the store lacks, as
 		// with ErrNoType.
 		f.Status = http.StatusBadRequest

@@ -13,6 +13,7 @@ import (
 	"testing/iotest"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -127,7 +128,7 @@ func TestPages(t *testing.T) {
 	for i := range size {
 		add = append(add, rel.Tuple{Object: rel.Object{Type: "record", ID: "many"}, Relation: "reader", Subject: rel.Subject{Type: "user", ID: "u" + strconv.Itoa(i)}})
 	}
-	if _, err := w.store.Write(t.Context(), ostiary.WriteRequest{Add: add}); err != nil {
+	if _, err := w.store.Write(t.Context(), authz.WriteRequest{Add: add}); err != nil {
 		t.Fatal(err)
 	}
 	type answer struct {

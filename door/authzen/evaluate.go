@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/expr"
@@ -48,7 +47,7 @@ func (c *call) decide(e *evaluation) error {
 // appendDecision appends the decision of a check with the result r and err. An
 // unknown type or action is denied with an error in the context. An undecided
 // check is denied with a reason, but it is an error if it reached a bound.
-func appendDecision(out []byte, r ostiary.CheckResult, err error) ([]byte, error) {
+func appendDecision(out []byte, r authz.CheckResult, err error) ([]byte, error) {
 	if isUnknownName(err) {
 		return appendError(out, http.StatusNotFound, errorText(err)), nil
 	}
@@ -70,7 +69,7 @@ func appendDecision(out []byte, r ostiary.CheckResult, err error) ([]byte, error
 // isUnknownName reports whether the schema lacks the type or relation of a
 // request.
 func isUnknownName(err error) bool {
-	return errors.Is(err, ostiary.ErrNoType) || errors.Is(err, ostiary.ErrNoRelation)
+	return errors.Is(err, authz.ErrNoType) || errors.Is(err, authz.ErrNoRelation)
 }
 
 // errorText returns the text of an error for a client.
@@ -208,14 +207,14 @@ func (e *evaluation) inherit(top *evaluation, present [4]bool) {
 // decideAll writes the decisions of all items. An item that fails is denied with
 // an error in the context.
 func (c *call) decideAll(items []evaluation, semantic string) error {
-	requests := make([]ostiary.CheckRequest, 0, len(items))
+	requests := make([]authz.CheckRequest, 0, len(items))
 	invalid := make([]error, len(items))
 	for i := range items {
 		if invalid[i] = items[i].checkParts(evaluationParts); invalid[i] == nil {
 			requests = append(requests, items[i].check(c.emptyParams))
 		}
 	}
-	results, err := c.store.CheckBatch(c.Context(), requests, ostiary.Acknowledged())
+	results, err := c.store.CheckBatch(c.Context(), requests, authz.Acknowledged())
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/authzen"
 	"github.com/ostiary/ostiary/door/openfga/language"
@@ -33,11 +34,11 @@ type world struct {
 // open opens a world. Paths without a store use its store.
 func open(t testing.TB, archive *txtar.Archive) *world {
 	t.Helper()
-	return openBounded(t, archive, ostiary.Bounds{})
+	return openBounded(t, archive, authz.Bounds{})
 }
 
 // openBounded is like open, for an engine with bounds.
-func openBounded(t testing.TB, archive *txtar.Archive, bounds ostiary.Bounds) *world {
+func openBounded(t testing.TB, archive *txtar.Archive, bounds authz.Bounds) *world {
 	t.Helper()
 	return openOn(t, archive, ostiary.Options{Bounds: bounds})
 }
@@ -76,7 +77,7 @@ func (w *world) fill(t testing.TB, s *ostiary.Store, archive *txtar.Archive) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, _, err := s.WriteSchema(context.Background(), ostiary.SchemaSource{Model: m}); err != nil {
+			if _, _, err := s.WriteSchema(context.Background(), authz.SchemaSource{Model: m}); err != nil {
 				t.Fatal(err)
 			}
 		case "tuples":
@@ -88,7 +89,7 @@ func (w *world) fill(t testing.TB, s *ostiary.Store, archive *txtar.Archive) {
 				}
 				add = append(add, tuple)
 			}
-			if _, err := s.Write(context.Background(), ostiary.WriteRequest{Add: add}); err != nil {
+			if _, err := s.Write(context.Background(), authz.WriteRequest{Add: add}); err != nil {
 				t.Fatal(err)
 			}
 		}

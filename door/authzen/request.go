@@ -4,7 +4,7 @@ import (
 	"maps"
 	"net/http"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/tool/jsonread"
 	"github.com/ostiary/ostiary/rel"
@@ -155,7 +155,7 @@ func emptyParams() expr.Values {
 }
 
 // check translates the evaluation.
-func (e *evaluation) check(empty expr.Values) ostiary.CheckRequest {
-	return ostiary.CheckRequest{Object: rel.Object{Type: e.resource.Type, ID: e.resource.ID}, Relation: e.action.name,
-		Subject: rel.Subject{Type: e.subject.Type, ID: e.subject.ID}, QueryOptions: ostiary.QueryOptions{Context: e.params(empty)}}
+func (e *evaluation) check(empty expr.Values) authz.CheckRequest {
+	return authz.CheckRequest{Object: rel.Object{Type: e.resource.Type, ID: e.resource.ID}, Relation: e.action.name,
+		Subject: rel.Subject{Type: e.subject.Type, ID: e.subject.ID}, QueryOptions: authz.QueryOptions{Context: e.params(empty)}}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/authzen"
 	"github.com/ostiary/ostiary/internal/workshop/doortest"
@@ -45,7 +46,7 @@ func TestFailingScripts(t *testing.T) {
 // reaches a bound.
 func TestSearchScripts(t *testing.T) {
 	t.Parallel()
-	for glob, bounds := range map[string]ostiary.Bounds{"search": {Depth: 3}, "undecided": {Depth: 3}, "bound": {Nodes: 2}} {
+	for glob, bounds := range map[string]authz.Bounds{"search": {Depth: 3}, "undecided": {Depth: 3}, "bound": {Nodes: 2}} {
 		doortest.Run(t, "testdata/search/"+glob+".http", func(t testing.TB) *door.Door {
 			return openBounded(t, readFile(t, "testdata/search/data.txt"), bounds).door
 		})

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/expr"
@@ -212,8 +211,8 @@ func (c *call) serveSearchSubject() error {
 	if c.domain != nil {
 		return c.searchByPolicy(&q, policy.CategorySubject)
 	}
-	l, err := c.store.ListSubjects(c.Context(), ostiary.ListSubjectsRequest{Object: rel.Object{Type: q.resource.Type, ID: q.resource.ID},
-		Relation: q.action.name, SubjectType: q.subject.Type, Limit: q.limit, Cursor: q.cursor, QueryOptions: ostiary.QueryOptions{Context: q.params(c.emptyParams)}})
+	l, err := c.store.ListSubjects(c.Context(), authz.ListSubjectsRequest{Object: rel.Object{Type: q.resource.Type, ID: q.resource.ID},
+		Relation: q.action.name, SubjectType: q.subject.Type, Limit: q.limit, Cursor: q.cursor, QueryOptions: authz.QueryOptions{Context: q.params(c.emptyParams)}})
 	if err != nil {
 		return c.writeUnknownName(err)
 	}
@@ -240,8 +239,8 @@ func (c *call) serveSearchResource() error {
 	if c.domain != nil {
 		return c.searchByPolicy(&q, policy.CategoryResource)
 	}
-	l, err := c.store.ListObjects(c.Context(), ostiary.ListObjectsRequest{Type: q.resource.Type, Relation: q.action.name,
-		Subject: rel.Subject{Type: q.subject.Type, ID: q.subject.ID}, Limit: q.limit, Cursor: q.cursor, QueryOptions: ostiary.QueryOptions{Context: q.params(c.emptyParams)}})
+	l, err := c.store.ListObjects(c.Context(), authz.ListObjectsRequest{Type: q.resource.Type, Relation: q.action.name,
+		Subject: rel.Subject{Type: q.subject.Type, ID: q.subject.ID}, Limit: q.limit, Cursor: q.cursor, QueryOptions: authz.QueryOptions{Context: q.params(c.emptyParams)}})
 	if err != nil {
 		return c.writeUnknownName(err)
 	}
@@ -269,8 +268,8 @@ func (c *call) serveSearchAction() error {
 	if err != nil {
 		return err
 	}
-	result, err := c.store.Entitlements(c.Context(), ostiary.EntitlementsRequest{Subject: rel.Subject{Type: q.subject.Type, ID: q.subject.ID},
-		Objects: []rel.Object{{Type: q.resource.Type, ID: q.resource.ID}}, Permissions: true, QueryOptions: ostiary.QueryOptions{Context: q.params(c.emptyParams), Consistency: consistency}})
+	result, err := c.store.Entitlements(c.Context(), authz.EntitlementsRequest{Subject: rel.Subject{Type: q.subject.Type, ID: q.subject.ID},
+		Objects: []rel.Object{{Type: q.resource.Type, ID: q.resource.ID}}, Permissions: true, QueryOptions: authz.QueryOptions{Context: q.params(c.emptyParams), Consistency: consistency}})
 	if err != nil {
 		return c.writeUnknownName(err)
 	}
@@ -301,7 +300,7 @@ func (c *call) serveSearchAction() error {
 
 // actionPosition parses the cursor of a search for actions: the index of the
 // page's first action, and the revision of the first page.
-func actionPosition(cursor string) (start int, consistency ostiary.Consistency, err error) {
+func actionPosition(cursor string) (start int, consistency authz.Consistency, err error) {
 	if cursor == "" {
 		return 0, consistency, nil
 	}
@@ -309,5 +308,5 @@ func actionPosition(cursor string) (start int, consistency ostiary.Consistency, 
 	if start, err = strconv.Atoi(index); !ok || err != nil || start < 0 {
 		return 0, consistency, &requestError{http.StatusBadRequest, "page.token is malformed"}
 	}
-	return start, ostiary.AtExactly(ostiary.Token(token)), nil
+	return start, authz.AtExactly(authz.Token(token)), nil
 }

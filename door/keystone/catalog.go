@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/identity"
 )
 
@@ -51,7 +51,7 @@ const (
 // catalogState is a revision of a deployment.
 type catalogState struct {
 	of *identity.Service
-	at ostiary.Token
+	at authz.Token
 }
 
 // catalogKey is what the catalog of a token depends on, in addition to the records.

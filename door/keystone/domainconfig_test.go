@@ -3,7 +3,7 @@ package keystone_test
 import (
 	"testing"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door/keystone"
 	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
@@ -111,7 +111,7 @@ GET {config} => 404 Could not find domain
 	if err != nil {
 		t.Fatal(err)
 	}
-	if secret, err := store.Secret(t.Context(), ostiary.DocumentKey{Kind: "identity/domain_config-secret", Key: v["d"]}); err == nil {
+	if secret, err := store.Secret(t.Context(), authz.DocumentKey{Kind: "identity/domain_config-secret", Key: v["d"]}); err == nil {
 		t.Errorf("the secret of a deleted domain is still there: %v", secret)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/tool/excerpt"
@@ -101,7 +101,7 @@ func describe(err error) (status int, text string) {
 			text = "Invalid input for field/attribute " + failed.Field + ". " + failed.Text
 		}
 		return status, text
-	case errors.Is(err, ostiary.ErrNoSecretKey):
+	case errors.Is(err, authz.ErrNoSecretKey):
 		return http.StatusServiceUnavailable, "The server has no key, or another one, for the secrets of this deployment: start it with --secret-key-file."
 	}
 	f := door.Describe(err).OfOwnStore()

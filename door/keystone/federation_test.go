@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door/keystone"
 	"github.com/ostiary/ostiary/identity/oidc"
 	"github.com/ostiary/ostiary/identity/settings"
@@ -124,7 +124,7 @@ PATCH /v3/users/{ann} {"user":{"enabled":false}} => 200
 }
 
 // head returns the revision of the deployment.
-func (a *alliance) head() ostiary.Token {
+func (a *alliance) head() authz.Token {
 	a.t.Helper()
 	store, err := a.engine.StoreByAlias(a.t.Context(), keystone.Name, keystone.DefaultStore)
 	if err != nil {

@@ -10,8 +10,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/identity"
+	"github.com/ostiary/ostiary/storage"
 )
 
 // notified are the operations that Keystone notifies about, by the name of the route: what
@@ -98,7 +99,7 @@ type cadfHost struct {
 
 // notify notifies about a request to a route whose result is err, if Keystone would.
 func (c *call) notify(r *route, err error) {
-	if a := ostiary.AuthorOf(c.Context()); c.options.Notify == nil || a != nil && a.Forwardable() {
+	if a := authz.AuthorOf(c.Context()); c.options.Notify == nil || a != nil && a.Forwardable() {
 		return // without a node that may write, the request had no effect
 	}
 	var e cadfBody
@@ -194,7 +195,7 @@ func (c *call) initiator() cadfResource {
 	if c.caller != nil {
 		i.ProjectID, i.DomainID = c.caller.Scope.ProjectID, c.caller.Scope.DomainID
 	}
-	if a := ostiary.AuthorOf(c.Context()); a != nil && a.Origin.Caller != ostiary.CallerLocal {
+	if a := authz.AuthorOf(c.Context()); a != nil && a.Origin.Caller != storage.CallerLocal {
 		i.UserID, i.ID = a.Origin.Caller, eventID(a.Origin.Caller)
 		if c.id != nil {
 			if r, err := c.id.Get(c.Context(), identity.User, i.UserID); err == nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/tool/turns"
@@ -27,7 +28,7 @@ func (s *service) deployment(ctx context.Context) (*identity.Service, error) {
 		return opened, nil
 	}
 	store, err := s.store(ctx)
-	if errors.Is(err, ostiary.ErrNoStore) {
+	if errors.Is(err, authz.ErrNoStore) {
 		return nil, &statusError{status: http.StatusServiceUnavailable, text: "There is no deployment yet: run `ostiary keystone bootstrap`."}
 	}
 	if err != nil {
@@ -70,7 +71,7 @@ func (s *service) store(ctx context.Context) (*ostiary.Store, error) {
 // cannot be read. It does nothing if there is none.
 func (s *service) prepare(ctx context.Context) error {
 	store, err := s.store(ctx)
-	if errors.Is(err, ostiary.ErrNoStore) {
+	if errors.Is(err, authz.ErrNoStore) {
 		return nil
 	}
 	if err == nil {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door/keystone"
 	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
@@ -17,7 +18,7 @@ func TestPrepareOfLargeDeployment(t *testing.T) {
 	t.Parallel()
 	driver := memory.New()
 	t.Cleanup(func() { driver.Close() })
-	open := func(b ostiary.Bounds) *ostiary.Engine {
+	open := func(b authz.Bounds) *ostiary.Engine {
 		e, err := ostiary.Open(t.Context(), ostiary.Options{Driver: driver, SecretKey: &[32]byte{1}, Bounds: b})
 		if err != nil {
 			t.Fatal(err)
@@ -25,7 +26,7 @@ func TestPrepareOfLargeDeployment(t *testing.T) {
 		t.Cleanup(func() { e.Close() })
 		return e
 	}
-	first := open(ostiary.Bounds{})
+	first := open(authz.Bounds{})
 	store, err := first.CreateStore(t.Context(), ostiary.CreateStoreRequest{Name: "k", Aliases: map[string]string{keystone.Name: keystone.DefaultStore}})
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +38,7 @@ func TestPrepareOfLargeDeployment(t *testing.T) {
 	if err := s.Bootstrap(t.Context(), identity.BootstrapOptions{Password: "secret"}); err != nil {
 		t.Fatal(err)
 	}
-	d, err := keystone.New(open(ostiary.Bounds{LoadWait: time.Nanosecond}), keystone.Options{Identity: settings.Deployment{Rounds: 4}})
+	d, err := keystone.New(open(authz.Bounds{LoadWait: time.Nanosecond}), keystone.Options{Identity: settings.Deployment{Rounds: 4}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/keystone"
 	"github.com/ostiary/ostiary/identity/settings"
@@ -118,7 +119,7 @@ func TestPrepareLarge(t *testing.T) {
 	if err := errors.Join(s.Bootstrap(t.Context(), identity.BootstrapOptions{Password: "secret"}), e.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if e, err = ostiary.Open(t.Context(), ostiary.Options{Driver: driver, SecretKey: &[32]byte{1}, Bounds: ostiary.Bounds{LoadWait: 1}}); err != nil {
+	if e, err = ostiary.Open(t.Context(), ostiary.Options{Driver: driver, SecretKey: &[32]byte{1}, Bounds: authz.Bounds{LoadWait: 1}}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.Close() })

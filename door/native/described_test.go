@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 )
 
 // TestDescribedRequests derives requests from the OpenAPI document: for each
@@ -21,7 +22,7 @@ import (
 func TestDescribedRequests(t *testing.T) {
 	t.Parallel()
 	d := description(t)
-	w := open(t, ostiary.Options{Record: ostiary.RecordingOptions{Decisions: 100}})
+	w := open(t, ostiary.Options{Record: authz.RecordingOptions{Decisions: 100}})
 	path := "/stores/" + w.do(t, "GET", w.acme(t), "")["id"].(string) // requests may change the alias
 	valid, invalid := 0, 0
 	for _, r := range w.door.Routes {

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/tool/jsonread"
 )
 
@@ -26,7 +26,7 @@ type permissionChangeJSON struct {
 }
 
 // permissionChanges translates the changes of a permission.
-func permissionChanges(list []ostiary.PermissionChange) []permissionChangeJSON {
+func permissionChanges(list []authz.PermissionChange) []permissionChangeJSON {
 	out := make([]permissionChangeJSON, len(list))
 	for i := range list {
 		ch := &list[i]
@@ -39,7 +39,7 @@ func permissionChanges(list []ostiary.PermissionChange) []permissionChangeJSON {
 // difference serves Difference: who gained and who lost a permission between
 // two revisions.
 func (c *call) difference() error {
-	var q ostiary.DifferenceRequest
+	var q authz.DifferenceRequest
 	var from, to bool
 	r := jsonread.New(c.body)
 	for r.Object(); r.Field(); {
@@ -80,7 +80,7 @@ func (c *call) difference() error {
 
 // readPermission reads one member of a permission. It returns false if a
 // permission has no such member.
-func readPermission(r *jsonread.Reader, p *ostiary.PermissionSelector) bool {
+func readPermission(r *jsonread.Reader, p *authz.PermissionSelector) bool {
 	switch string(r.Name()) {
 	case "object_type":
 		p.ObjectType = r.String()
@@ -101,7 +101,7 @@ func readPermission(r *jsonread.Reader, p *ostiary.PermissionSelector) bool {
 }
 
 // requirePermission fails if a required member of a permission is missing.
-func requirePermission(r *jsonread.Reader, p *ostiary.PermissionSelector) {
+func requirePermission(r *jsonread.Reader, p *authz.PermissionSelector) {
 	if p.ObjectType == "" || p.Relation == "" || p.SubjectType == "" {
 		r.Fail("expected object_type, relation and subject_type")
 	}
@@ -114,7 +114,7 @@ func (c *call) watchPermission() error {
 	if err != nil {
 		return err
 	}
-	q := ostiary.WatchPermissionRequest{After: c.startToken(values.Get("after")), PermissionSelector: ostiary.PermissionSelector{
+	q := authz.WatchPermissionRequest{After: c.startToken(values.Get("after")), PermissionSelector: authz.PermissionSelector{
 		ObjectType: values.Get("object_type"), Relation: values.Get("relation"), SubjectType: values.Get("subject_type"),
 		SubjectRelation: values.Get("subject_relation"), Objects: values["object"], Subjects: values["subject"]}}
 	if q.ObjectType == "" || q.Relation == "" || q.SubjectType == "" {
@@ -136,17 +136,17 @@ func (c *call) watchPermission() error {
 	}
 	// Comparing a revision with itself finds every error of the request before
 	// the response begins.
-	at := ostiary.AtExactly(q.After)
-	if _, err := c.store.Difference(c.Context(), ostiary.DifferenceRequest{PermissionSelector: q.PermissionSelector, From: at, To: at, Context: q.Context}); err != nil {
+	at := authz.AtExactly(q.After)
+	if _, err := c.store.Difference(c.Context(), authz.DifferenceRequest{PermissionSelector: q.PermissionSelector, From: at, To: at, Context: q.Context}); err != nil {
 		return err
 	}
-	if n := len(q.Objects) + len(q.Subjects); n == 0 || n > ostiary.WatchNamesMax {
-		return invalidRequest("expected 1 to " + strconv.Itoa(ostiary.WatchNamesMax) + " objects or subjects")
+	if n := len(q.Objects) + len(q.Subjects); n == 0 || n > authz.WatchNamesMax {
+		return invalidRequest("expected 1 to " + strconv.Itoa(authz.WatchNamesMax) + " objects or subjects")
 	}
-	watch := func(ctx context.Context) iter.Seq2[ostiary.PermissionUpdate, error] {
+	watch := func(ctx context.Context) iter.Seq2[authz.PermissionUpdate, error] {
 		return c.store.WatchPermission(ctx, q)
 	}
-	return sendEvents(c.Context(), c.W, watch, func(u *ostiary.PermissionUpdate) event {
+	return sendEvents(c.Context(), c.W, watch, func(u *authz.PermissionUpdate) event {
 		return event{id: string(u.Token), name: "permission", size: len(u.Changes) * bytesPerChange, data: func() any {
 			return struct {
 				Revision  uint64                 `json:"revision"`

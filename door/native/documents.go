@@ -3,7 +3,7 @@ package native
 import (
 	"encoding/json"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/tool/jsonread"
 )
 
@@ -14,8 +14,8 @@ import (
 const DocumentsKind = "native"
 
 // readDocument reads a document of a write.
-func readDocument(r *jsonread.Reader) ostiary.Document {
-	out := ostiary.Document{Kind: DocumentsKind}
+func readDocument(r *jsonread.Reader) authz.Document {
+	out := authz.Document{Kind: DocumentsKind}
 	for r.Object(); r.Field(); {
 		switch string(r.Name()) {
 		case "key":
@@ -37,7 +37,7 @@ func (c *call) getDocument() error {
 	if _, err := c.QueryOf(); err != nil {
 		return err
 	}
-	d, err := c.store.Document(c.Context(), ostiary.DocumentKey{Kind: DocumentsKind, Key: c.Params.At(1)})
+	d, err := c.store.Document(c.Context(), authz.DocumentKey{Kind: DocumentsKind, Key: c.Params.At(1)})
 	if err != nil {
 		return err
 	}

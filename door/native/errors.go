@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 )
 
@@ -51,7 +51,7 @@ func describe(err error) *problem {
 	if f.Bound != nil {
 		p.Bound = &boundJSON{f.Bound.Name, f.Bound.Max, f.Bound.Got}
 	}
-	if behind, ok := errors.AsType[*ostiary.WatchError](err); ok {
+	if behind, ok := errors.AsType[*authz.WatchError](err); ok {
 		p.Resume = string(behind.Resume)
 	}
 	return p

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/tool/jsonread"
 )
@@ -47,7 +46,7 @@ func (c *call) explain() error {
 	if err := r.End(); err != nil {
 		return err
 	}
-	x, err := c.store.Explain(c.Context(), ostiary.ExplainRequest{CheckRequest: q.CheckRequest, Options: o, Origins: origins})
+	x, err := c.store.Explain(c.Context(), authz.ExplainRequest{CheckRequest: q.CheckRequest, Options: o, Origins: origins})
 	if err != nil {
 		return err
 	}
@@ -78,7 +77,7 @@ const levelsMax = 100
 // expand serves Expand: the subjects that have a relation on an object, as a
 // tree, or in pages if the request has a limit or a cursor.
 func (c *call) expand() error {
-	var q ostiary.ExpandPageRequest
+	var q authz.ExpandPageRequest
 	p := presentFields{subject: true} // an expand has no subject
 	text, pages := false, false
 	r := jsonread.New(c.body)
@@ -123,7 +122,7 @@ func (c *call) expand() error {
 }
 
 // expandPage serves an Expand in pages.
-func (c *call) expandPage(q *ostiary.ExpandPageRequest, text bool) error {
+func (c *call) expandPage(q *authz.ExpandPageRequest, text bool) error {
 	x, err := c.store.ExpandPage(c.Context(), *q)
 	if err != nil {
 		return err

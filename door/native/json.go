@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/tool/jsonread"
@@ -205,7 +204,7 @@ func readFilter(r *jsonread.Reader) (f rel.Filter) {
 }
 
 // readAt reads the revision to use: an object with exactly one member.
-func readAt(r *jsonread.Reader) (a ostiary.Consistency) {
+func readAt(r *jsonread.Reader) (a authz.Consistency) {
 	n := 0
 	for r.Object(); r.Field(); n++ {
 		switch string(r.Name()) {
@@ -213,20 +212,20 @@ func readAt(r *jsonread.Reader) (a ostiary.Consistency) {
 			if !r.Bool() {
 				r.Fail("expected true")
 			}
-			a = ostiary.MinimizeLatency()
+			a = authz.MinimizeLatency()
 		case "fully_consistent":
 			if !r.Bool() {
 				r.Fail("expected true")
 			}
-			a = ostiary.FullyConsistent()
+			a = authz.FullyConsistent()
 		case "at_least":
-			a = ostiary.AtLeast(ostiary.Token(r.String()))
+			a = authz.AtLeast(authz.Token(r.String()))
 		case "exactly":
-			a = ostiary.AtExactly(ostiary.Token(r.String()))
+			a = authz.AtExactly(authz.Token(r.String()))
 		case "revision":
-			a = ostiary.AtRevision(storage.Revision(r.Int(0, 1<<62)))
+			a = authz.AtRevision(storage.Revision(r.Int(0, 1<<62)))
 		case "time":
-			a = ostiary.AtTime(readTime(r))
+			a = authz.AtTime(readTime(r))
 		default:
 			r.Unknown()
 		}
@@ -253,7 +252,7 @@ func readPage(r *jsonread.Reader, limit *int, cursor *string) bool {
 
 // readQueryOptions reads one member of the options that every query has. It
 // returns false if there is no such option.
-func readQueryOptions(r *jsonread.Reader, a *ostiary.QueryOptions) bool {
+func readQueryOptions(r *jsonread.Reader, a *authz.QueryOptions) bool {
 	switch string(r.Name()) {
 	case "at":
 		a.Consistency = readAt(r)

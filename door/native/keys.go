@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/callers"
 	"github.com/ostiary/ostiary/internal/tool/jsonread"
@@ -217,7 +216,7 @@ func (c *call) rotateKey() error {
 // explainKey serves ExplainKey: whether a key has a right on a store, and may use a door,
 // and why.
 func (c *call) explainKey() error {
-	q := callers.Question{Right: ostiary.RightRead}
+	q := callers.Question{Right: authz.RightRead}
 	text := false
 	r := jsonread.New(c.body)
 	for r.Object(); r.Field(); {
@@ -225,7 +224,7 @@ func (c *call) explainKey() error {
 		case "store":
 			q.Store = r.String()
 		case "right":
-			right, ok := ostiary.ParseRight(r.String())
+			right, ok := authz.ParseRight(r.String())
 			if q.Right = right; !ok {
 				r.Fail("expected read, write, schema or admin")
 			}

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/callers"
 	"github.com/ostiary/ostiary/internal/tool/jsonread"
@@ -164,7 +165,7 @@ func (s *service) handle(r route) func(http.ResponseWriter, *http.Request, door.
 // prepare finds the store that the path names by its id, or by its alias for this door,
 // and reads the body of a request that has one, except that of a stream.
 func (c *call) prepare(named, streams bool) (err error) {
-	at := ostiary.Acknowledged()
+	at := authz.Acknowledged()
 	if !streams && (c.R.Method == http.MethodPost || c.R.Method == http.MethodPatch) {
 		c.body, err = c.JSON()
 		at = consistencyOf(c.body)
@@ -179,13 +180,13 @@ func (c *call) prepare(named, streams bool) (err error) {
 }
 
 // consistencyOf returns the consistency with which the store of a request is looked up:
-// that of the body if it is [ostiary.MinimizeLatency].
-func consistencyOf(body []byte) ostiary.Consistency {
+// that of the body if it is [authz.MinimizeLatency].
+func consistencyOf(body []byte) authz.Consistency {
 	if bytes.Contains(body, []byte("minimize_latency")) {
 		r := jsonread.New(body)
 		for r.Object(); r.Field(); {
 			if string(r.Name()) == "at" {
-				if at := readAt(r); r.Err() == nil && at == ostiary.MinimizeLatency() {
+				if at := readAt(r); r.Err() == nil && at == authz.MinimizeLatency() {
 					return at
 				}
 				break
@@ -193,7 +194,7 @@ func consistencyOf(body []byte) ostiary.Consistency {
 			r.Skip()
 		}
 	}
-	return ostiary.Acknowledged()
+	return authz.Acknowledged()
 }
 
 // fail writes err as the response, and reports a failure of the server. Nothing may have

@@ -1,7 +1,6 @@
 package native
 
 import (
-	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -20,9 +19,9 @@ type RequestJSON struct {
 }
 
 // originOf translates an origin.
-func originOf(o *ostiary.Origin) OriginJSON {
+func originOf(o *storage.Origin) OriginJSON {
 	out := OriginJSON{Caller: o.Caller, Reason: o.Reason}
-	if o.Request != (ostiary.RequestID{}) {
+	if o.Request != (storage.RequestID{}) {
 		out.Request = &RequestJSON{o.Request.Node.String(), o.Request.Number}
 	}
 	return out
@@ -30,7 +29,7 @@ func originOf(o *ostiary.Origin) OriginJSON {
 
 // Origin returns the origin in the engine's form. It fails if the id of the node is
 // malformed.
-func (o *OriginJSON) Origin() (out ostiary.Origin, err error) {
+func (o *OriginJSON) Origin() (out storage.Origin, err error) {
 	out.Caller, out.Reason = o.Caller, o.Reason
 	if o.Request != nil {
 		out.Request.Number = o.Request.Number

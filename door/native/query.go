@@ -3,7 +3,6 @@ package native
 import (
 	"strconv"
 
-	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/tool/jsonread"
@@ -13,7 +12,7 @@ import (
 
 // question is a check as a client sends it.
 type question struct {
-	ostiary.CheckRequest
+	authz.CheckRequest
 	presentFields
 }
 
@@ -118,7 +117,7 @@ func (c *call) batch() error {
 		}
 		for r.Array(); r.Item(); {
 			if len(items) == most { // the rest is not read
-				return &ostiary.BoundError{Name: "BatchItems", Max: int64(most), Got: int64(most + 1)}
+				return &authz.BoundError{Name: "BatchItems", Max: int64(most), Got: int64(most + 1)}
 			}
 			var q question
 			for r.Object(); r.Field(); {
@@ -155,8 +154,8 @@ func (c *call) batch() error {
 
 // checkItems evaluates the questions of a batch. Options that a question lacks
 // are those of the request.
-func (c *call) checkItems(top *question, items []question) ([]ostiary.CheckResult, error) {
-	requests := make([]ostiary.CheckRequest, len(items))
+func (c *call) checkItems(top *question, items []question) ([]authz.CheckResult, error) {
+	requests := make([]authz.CheckRequest, len(items))
 	for i := range items {
 		q := &items[i]
 		if q.SchemaID == "" {
@@ -180,7 +179,7 @@ func (c *call) checkItems(top *question, items []question) ([]ostiary.CheckResul
 }
 
 // appendResult appends one result of several: a decision or an error.
-func appendResult(out []byte, r *ostiary.CheckResult) []byte {
+func appendResult(out []byte, r *authz.CheckResult) []byte {
 	err := r.Err
 	if err == nil && r.Reasons != nil && r.Reasons.Bound != "" {
 		err = boundReached(r.Reasons.Bound)
@@ -195,7 +194,7 @@ func appendResult(out []byte, r *ostiary.CheckResult) []byte {
 // entitlements serves Entitlements: which relations one subject has on each of
 // several objects.
 func (c *call) entitlements() error {
-	var q ostiary.EntitlementsRequest
+	var q authz.EntitlementsRequest
 	subject := false
 	r := jsonread.New(c.body)
 	for r.Object(); r.Field(); {
@@ -238,7 +237,7 @@ func (c *call) entitlements() error {
 }
 
 // appendEntitlements appends the result for one object.
-func appendEntitlements(out []byte, o *ostiary.ObjectEntitlements) []byte {
+func appendEntitlements(out []byte, o *authz.ObjectEntitlements) []byte {
 	out = append(out, `{"object":`...)
 	out = jsonread.AppendString(out, o.Object.String())
 	if o.Err != nil {
@@ -294,7 +293,7 @@ func subjectTexts(typ, relation string, ids []string) []string {
 
 // listObjects serves ListObjects.
 func (c *call) listObjects() error {
-	var q ostiary.ListObjectsRequest
+	var q authz.ListObjectsRequest
 	var p presentFields
 	r := jsonread.New(c.body)
 	for r.Object(); r.Field(); {
@@ -326,7 +325,7 @@ func (c *call) listObjects() error {
 
 // listSubjects serves ListSubjects.
 func (c *call) listSubjects() error {
-	var q ostiary.ListSubjectsRequest
+	var q authz.ListSubjectsRequest
 	var p presentFields
 	r := jsonread.New(c.body)
 	for r.Object(); r.Field(); {

@@ -6,7 +6,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/tool/jsonread"
 	"github.com/ostiary/ostiary/schema"
 )
@@ -29,7 +29,7 @@ type schemaJSON struct {
 }
 
 // schemaOf translates what is known of a schema without its text.
-func schemaOf(info ostiary.SchemaInfo) schemaJSON {
+func schemaOf(info authz.SchemaInfo) schemaJSON {
 	return schemaJSON{ID: info.ID, Namespace: info.Namespace, Created: info.Created, Revision: uint64(info.Revision)}
 }
 
@@ -79,8 +79,8 @@ func (q *schemaSource) readMember(r *jsonread.Reader) bool {
 const parseFactor = 192
 
 // read translates the schema into a model.
-func (q *schemaSource) read(c *call) (ostiary.SchemaSource, error) {
-	out := ostiary.SchemaSource{Dialect: q.dialect, Source: []byte(q.source)}
+func (q *schemaSource) read(c *call) (authz.SchemaSource, error) {
+	out := authz.SchemaSource{Dialect: q.dialect, Source: []byte(q.source)}
 	switch {
 	case (q.model == nil) == (q.source == ""):
 		return out, invalidRequest("expected either model, or dialect and source")
@@ -204,7 +204,7 @@ func (c *call) deleteSchema() error {
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(infos, func(i ostiary.SchemaInfo) bool { return i.ID == id }) {
+	if !slices.ContainsFunc(infos, func(i authz.SchemaInfo) bool { return i.ID == id }) {
 		return &problem{status: http.StatusNotFound, Code: "no_schema", Message: "no such schema"}
 	}
 	token, err := c.store.RemoveSchema(c.Context(), id)
@@ -215,7 +215,7 @@ func (c *call) deleteSchema() error {
 }
 
 // setToken sets the response of a write: its token and revision.
-func (c *call) setToken(token ostiary.Token) error {
+func (c *call) setToken(token authz.Token) error {
 	revision, err := token.Revision()
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/tool/jsonread"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -179,7 +180,7 @@ func (c *call) getStore() error {
 	}
 	out.Revision, out.Token = (*uint64)(&revision), string(token)
 	info, err := c.store.CurrentSchema(c.Context(), "")
-	if err != nil && !errors.Is(err, ostiary.ErrNoSchema) {
+	if err != nil && !errors.Is(err, authz.ErrNoSchema) {
 		return err
 	}
 	out.Schema = info.ID

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/tool/jsonread"
 	"github.com/ostiary/ostiary/rel"
@@ -57,7 +57,7 @@ func (c *call) exportStream() error {
 			return invalidRequest("invalid skip: expected a number of lines, together with the token of the export that has them")
 		}
 	}
-	token := ostiary.Token(values.Get("token"))
+	token := authz.Token(values.Get("token"))
 	if token == "" {
 		if token, err = c.store.Head(c.Context()); err != nil {
 			return err
@@ -69,12 +69,12 @@ func (c *call) exportStream() error {
 	}
 	// The view is chosen before the response begins, while an error can still be an
 	// error response, and is held, because the window may pass before the end.
-	at, err := c.store.Hold(c.Context(), ostiary.AtExactly(token))
+	at, err := c.store.Hold(c.Context(), authz.AtExactly(token))
 	if err != nil {
 		return err
 	}
 	entry, err := c.store.Entry(c.Context(), token)
-	if err != nil && !errors.Is(err, ostiary.ErrTooOld) {
+	if err != nil && !errors.Is(err, authz.ErrTooOld) {
 		return err
 	}
 	c.W.Header().Set("Content-Type", "application/x-ndjson")
@@ -121,7 +121,7 @@ func (e *exporter) skips() bool {
 
 // run writes the tuples and attributes, and counts them in end, together with those
 // that skip leaves out.
-func (e *exporter) run(at ostiary.Consistency, end *endJSON) error {
+func (e *exporter) run(at authz.Consistency, end *endJSON) error {
 	for t, err := range e.store.Export(e.Context(), at) {
 		if err != nil {
 			return err
@@ -134,7 +134,7 @@ func (e *exporter) run(at ostiary.Consistency, end *endJSON) error {
 			return err
 		}
 	}
-	for q := (ostiary.ReadAttributesRequest{Limit: 1000, Consistency: at}); ; {
+	for q := (authz.ReadAttributesRequest{Limit: 1000, Consistency: at}); ; {
 		page, err := e.store.ReadAttributes(e.Context(), q)
 		if err != nil {
 			return err
@@ -169,7 +169,7 @@ func (c *call) importStream() error {
 	if err != nil {
 		return err
 	}
-	o := ostiary.ImportOptions{SchemaID: values.Get("schema")}
+	o := authz.ImportOptions{SchemaID: values.Get("schema")}
 	if text := values.Get("on_duplicate"); values.Has("on_duplicate") {
 		var ok bool
 		if o.OnDuplicate, ok = parseConflictAction(text, true); !ok {
@@ -191,7 +191,7 @@ func (c *call) importStream() error {
 		p := *describe(err)
 		p.Read = &result.Read
 		_, malformed := errors.AsType[*problem](err) // its text has the line
-		if wrong, ok := errors.AsType[*ostiary.ImportError](err); ok && !malformed {
+		if wrong, ok := errors.AsType[*authz.ImportError](err); ok && !malformed {
 			p.Tuple = wrong.Tuple
 		}
 		return &p
@@ -204,7 +204,7 @@ func (c *call) importStream() error {
 }
 
 // imported writes the response of an import.
-func (c *call) imported(result *ostiary.ImportResult, set int, token ostiary.Token) error {
+func (c *call) imported(result *authz.ImportResult, set int, token authz.Token) error {
 	if token == "" {
 		head, err := c.store.Head(c.Context())
 		if err != nil {
@@ -241,7 +241,7 @@ type importer struct {
 	// set is the number of attributes that were written, and token the token of
 	// the last such write.
 	set   int
-	token ostiary.Token
+	token authz.Token
 }
 
 // tuples yields the stream's tuples. It collects and writes the attributes on
@@ -375,7 +375,7 @@ func (in *importer) attributes() error {
 	// If an attribute occurs twice, the later one counts, as in separate
 	// writes.
 	index := map[rel.Attribute]int{}
-	var w ostiary.WriteRequest
+	var w authz.WriteRequest
 	w.SchemaID = in.schema
 	for _, a := range in.pending {
 		key := rel.Attribute{Object: a.Object, Name: a.Name}

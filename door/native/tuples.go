@@ -2,7 +2,7 @@ package native
 
 import (
 	"context"
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/tool/jsonread"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
@@ -10,7 +10,7 @@ import (
 
 // readChange reads one member of a write that changes data. It returns false if
 // there is no such member.
-func readChange(r *jsonread.Reader, w *ostiary.WriteRequest) bool {
+func readChange(r *jsonread.Reader, w *authz.WriteRequest) bool {
 	switch string(r.Name()) {
 	case "add":
 		w.Add = readTuples(r)
@@ -73,20 +73,20 @@ func readAttributeFilter(r *jsonread.Reader) (typ, id, name string) {
 
 // parseConflictAction returns the action of that name. replace is true if
 // "replace" is allowed.
-func parseConflictAction(text string, replace bool) (p ostiary.ConflictAction, ok bool) {
+func parseConflictAction(text string, replace bool) (p authz.ConflictAction, ok bool) {
 	switch text {
 	case "fail":
-		return ostiary.Fail, true
+		return authz.Fail, true
 	case "ignore":
-		return ostiary.Ignore, true
+		return authz.Ignore, true
 	case "replace":
-		return ostiary.Replace, replace
+		return authz.Replace, replace
 	}
 	return p, false
 }
 
 // readConflictAction reads an action; see parseConflictAction.
-func readConflictAction(r *jsonread.Reader, replace bool) ostiary.ConflictAction {
+func readConflictAction(r *jsonread.Reader, replace bool) authz.ConflictAction {
 	p, ok := parseConflictAction(r.String(), replace)
 	if !ok {
 		r.Fail(map[bool]string{true: "expected fail, ignore or replace", false: "expected fail or ignore"}[replace])
@@ -96,7 +96,7 @@ func readConflictAction(r *jsonread.Reader, replace bool) ostiary.ConflictAction
 
 // write serves Write.
 func (c *call) write() error {
-	var w ostiary.WriteRequest
+	var w authz.WriteRequest
 	r := jsonread.New(c.body)
 	for r.Object(); r.Field(); {
 		switch string(r.Name()) {
@@ -111,9 +111,9 @@ func (c *call) write() error {
 				w.Documents = append(w.Documents, readDocument(r))
 			}
 		case "importing":
-			mark := ostiary.DocumentKey{Kind: ostiary.ImportKind, Key: ostiary.ImportKey}
+			mark := authz.DocumentKey{Kind: authz.ImportKind, Key: authz.ImportKey}
 			if r.Bool() {
-				w.Documents = append(w.Documents, ostiary.Document{Kind: mark.Kind, Key: mark.Key, Body: []byte("true")})
+				w.Documents = append(w.Documents, authz.Document{Kind: mark.Kind, Key: mark.Key, Body: []byte("true")})
 			} else {
 				w.RemoveDocuments = append(w.RemoveDocuments, mark)
 			}
@@ -151,12 +151,12 @@ func (c *call) write() error {
 // repeated reports whether a request was sent to a node before, so that the store may
 // have its changes already.
 func repeated(ctx context.Context) bool {
-	a := ostiary.AuthorOf(ctx)
+	a := authz.AuthorOf(ctx)
 	return a != nil && a.Repeated
 }
 
 // readPrecondition reads a precondition of a write.
-func readPrecondition(r *jsonread.Reader) (p ostiary.Precondition) {
+func readPrecondition(r *jsonread.Reader) (p authz.Precondition) {
 	has := false
 	for r.Object(); r.Field(); {
 		switch string(r.Name()) {
@@ -176,7 +176,7 @@ func readPrecondition(r *jsonread.Reader) (p ostiary.Precondition) {
 
 // readListRequest decodes a request of Read or ReadAttributes. filter reads its
 // filter.
-func (c *call) readListRequest(filter func(*jsonread.Reader)) (limit int, cursor string, at ostiary.Consistency, err error) {
+func (c *call) readListRequest(filter func(*jsonread.Reader)) (limit int, cursor string, at authz.Consistency, err error) {
 	r := jsonread.New(c.body)
 	for r.Object(); r.Field(); {
 		switch string(r.Name()) {
@@ -195,7 +195,7 @@ func (c *call) readListRequest(filter func(*jsonread.Reader)) (limit int, cursor
 
 // read serves Read: the tuples that a filter selects.
 func (c *call) read() error {
-	var q ostiary.ReadRequest
+	var q authz.ReadRequest
 	var err error
 	q.Limit, q.Cursor, q.Consistency, err = c.readListRequest(func(r *jsonread.Reader) { q.Filter = readFilter(r) })
 	if err != nil {
@@ -222,7 +222,7 @@ func (c *call) read() error {
 
 // readAttributes serves ReadAttributes: the attributes that a filter selects.
 func (c *call) readAttributes() error {
-	var q ostiary.ReadAttributesRequest
+	var q authz.ReadAttributesRequest
 	var err error
 	q.Limit, q.Cursor, q.Consistency, err = c.readListRequest(func(r *jsonread.Reader) {
 		q.ObjectType, q.ObjectID, q.Name = readAttributeFilter(r)

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/tool/jsonread"
 )
@@ -23,7 +23,7 @@ type entryJSON struct {
 }
 
 // entryOf translates an entry.
-func entryOf(e *ostiary.ChangeEntry) entryJSON {
+func entryOf(e *authz.ChangeEntry) entryJSON {
 	out := entryJSON{uint64(e.Revision), e.Time, string(e.Token), originOf(&e.Origin), make([]changeJSON, len(e.Changes))}
 	for i := range e.Changes {
 		out.Changes[i] = changeOf(&e.Changes[i])
@@ -33,12 +33,12 @@ func entryOf(e *ostiary.ChangeEntry) entryJSON {
 
 // changes serves Changes: a page of the log.
 func (c *call) changes() error {
-	var q ostiary.ChangesRequest
+	var q authz.ChangesRequest
 	r := jsonread.New(c.body)
 	for r.Object(); r.Field(); {
 		switch string(r.Name()) {
 		case "after":
-			q.After = ostiary.Token(r.String())
+			q.After = authz.Token(r.String())
 		case "since":
 			q.Since = readTime(r)
 		case "limit":
@@ -73,11 +73,11 @@ func (c *call) changes() error {
 // startToken returns the token after which a watch starts. A client that
 // reconnects sends it in Last-Event-ID; otherwise it is the parameter after. ""
 // means the newest revision.
-func (c *call) startToken(after string) ostiary.Token {
+func (c *call) startToken(after string) authz.Token {
 	if last := c.R.Header.Get("Last-Event-ID"); last != "" {
 		after = last
 	}
-	return ostiary.Token(after)
+	return authz.Token(after)
 }
 
 // watch serves Watch: the entries of the log as they are written.
@@ -86,7 +86,7 @@ func (c *call) watch() error {
 	if err != nil {
 		return err
 	}
-	q := ostiary.WatchRequest{After: c.startToken(values.Get("after"))}
+	q := authz.WatchRequest{After: c.startToken(values.Get("after"))}
 	if types := values.Get("types"); types != "" {
 		q.Types = strings.Split(types, ",")
 	}
@@ -96,11 +96,11 @@ func (c *call) watch() error {
 		if q.After, err = c.store.Head(c.Context()); err != nil {
 			return err
 		}
-	} else if _, err := c.store.Changes(c.Context(), ostiary.ChangesRequest{After: q.After, Limit: 1}); err != nil {
+	} else if _, err := c.store.Changes(c.Context(), authz.ChangesRequest{After: q.After, Limit: 1}); err != nil {
 		return err
 	}
-	watch := func(ctx context.Context) iter.Seq2[ostiary.ChangeEntry, error] { return c.store.Watch(ctx, q) }
-	return sendEvents(c.Context(), c.W, watch, func(e *ostiary.ChangeEntry) event {
+	watch := func(ctx context.Context) iter.Seq2[authz.ChangeEntry, error] { return c.store.Watch(ctx, q) }
+	return sendEvents(c.Context(), c.W, watch, func(e *authz.ChangeEntry) event {
 		return event{id: string(e.Token), name: "entry", size: len(e.Changes) * bytesPerChange, data: func() any { return entryOf(e) }}
 	})
 }

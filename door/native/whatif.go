@@ -7,14 +7,14 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/tool/jsonread"
 )
 
 // whatIfQuery is a decoded what-if request.
 type whatIfQuery struct {
-	ostiary.WhatIfRequest
+	authz.WhatIfRequest
 	// source is the proposed schema.
 	source schemaSource
 	// context is that of questions that have none.
@@ -75,7 +75,7 @@ func (q *whatIfQuery) read(r *jsonread.Reader) {
 
 // questions reads the questions of a request.
 func (q *whatIfQuery) questions(r *jsonread.Reader) {
-	q.Questions = []ostiary.CheckRequest{}
+	q.Questions = []authz.CheckRequest{}
 	for r.Array(); r.Item(); {
 		if len(q.Questions) == batchMax {
 			r.Fail("more than " + strconv.Itoa(batchMax) + " questions")
@@ -153,7 +153,7 @@ func (c *call) whatIf() error {
 }
 
 // request returns the request with the context in the questions that have none.
-func (q *whatIfQuery) request() ostiary.WhatIfRequest {
+func (q *whatIfQuery) request() authz.WhatIfRequest {
 	out := q.WhatIfRequest
 	if q.context == nil {
 		return out
@@ -169,7 +169,7 @@ func (q *whatIfQuery) request() ostiary.WhatIfRequest {
 
 // encodeWhatIf sets the response. It includes the items that change, or all of
 // them if the request has "unchanged".
-func (c *call) encodeWhatIf(q *whatIfQuery, result *ostiary.WhatIfResult) {
+func (c *call) encodeWhatIf(q *whatIfQuery, result *authz.WhatIfResult) {
 	out := append(make([]byte, 0, 1024), `{"items":[`...)
 	first := true
 	for i := range result.Items {

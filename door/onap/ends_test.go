@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door/onap/internal/catalog"
 	"github.com/ostiary/ostiary/door/onap/internal/pdp"
 	"github.com/ostiary/ostiary/door/onap/internal/preload"
@@ -62,7 +63,7 @@ func TestNativePolicyEnds(t *testing.T) {
 			end = cancel
 		}
 		err := call(ctx)
-		if !ends && err != nil || ends && (!errors.Is(err, ostiary.ErrCanceled) || !errors.Is(err, context.Canceled)) {
+		if !ends && err != nil || ends && (!errors.Is(err, authz.ErrCanceled) || !errors.Is(err, context.Canceled)) {
 			t.Errorf("the context ends: %t, error: %v", ends, err)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door/openfga/internal/wire"
 )
 
@@ -52,7 +52,7 @@ func (s *service) writeAssertions(ctx context.Context, c *headers, in *openfgav1
 	if err != nil {
 		return nil, translateError(err)
 	}
-	c.token, err = p.store.Write(ctx, ostiary.WriteRequest{Documents: []ostiary.Document{{Kind: assertionsKind, Key: c.model, Body: body}}})
+	c.token, err = p.store.Write(ctx, authz.WriteRequest{Documents: []authz.Document{{Kind: assertionsKind, Key: c.model, Body: body}}})
 	if err != nil {
 		return nil, translateError(err)
 	}
@@ -81,8 +81,8 @@ func (s *service) readAssertions(ctx context.Context, c *headers, in *openfgav1.
 		return nil, err
 	}
 	out := &openfgav1.ReadAssertionsResponse{AuthorizationModelId: c.model}
-	d, err := p.store.Document(ctx, ostiary.DocumentKey{Kind: assertionsKind, Key: c.model})
-	if errors.Is(err, ostiary.ErrNoDocument) {
+	d, err := p.store.Document(ctx, authz.DocumentKey{Kind: assertionsKind, Key: c.model})
+	if errors.Is(err, authz.ErrNoDocument) {
 		return out, nil
 	}
 	if err == nil {

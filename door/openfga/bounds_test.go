@@ -66,7 +66,7 @@ func TestNamespaceNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.Namespace = "space"
-	info, _, err := st.WriteSchema(t.Context(), ostiary.SchemaSource{Model: m})
+	info, _, err := st.WriteSchema(t.Context(), authz.SchemaSource{Model: m})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestNamespaceHint(t *testing.T) {
 	}
 	var newest string
 	for _, space := range []string{"first", "second"} {
-		info, _, err := st.WriteSchema(t.Context(), ostiary.SchemaSource{Model: &schema.Model{Namespace: space, Types: []schema.TypeDef{{Name: "user"}}}})
+		info, _, err := st.WriteSchema(t.Context(), authz.SchemaSource{Model: &schema.Model{Namespace: space, Types: []schema.TypeDef{{Name: "user"}}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,7 +171,7 @@ func TestUnreadable(t *testing.T) {
 	model := models.GetAuthorizationModels()[0].GetId()
 	put := func(body string) {
 		t.Helper()
-		if _, err := st.Write(t.Context(), ostiary.WriteRequest{Documents: []ostiary.Document{{Kind: assertionsKind, Key: model, Body: []byte(body)}}}); err != nil {
+		if _, err := st.Write(t.Context(), authz.WriteRequest{Documents: []authz.Document{{Kind: assertionsKind, Key: model, Body: []byte(body)}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -187,7 +187,7 @@ func TestUnreadable(t *testing.T) {
 		t.Errorf("a broken document: %v", out)
 	}
 	foreign := &schema.Model{Types: []schema.TypeDef{{Name: "user", Attributes: []schema.AttributeDef{{Name: "age", Type: expr.Type{Kind: expr.Int}}}}}}
-	if _, _, err := st.WriteSchema(t.Context(), ostiary.SchemaSource{Model: foreign}); err != nil {
+	if _, _, err := st.WriteSchema(t.Context(), authz.SchemaSource{Model: foreign}); err != nil {
 		t.Fatal(err)
 	}
 	_, err = s.readModels(t.Context(), &headers{}, &openfgav1.ReadAuthorizationModelsRequest{StoreId: id})

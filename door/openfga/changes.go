@@ -11,15 +11,16 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
 
 // logPosition is a position in the log of changes.
 type logPosition struct {
-	after ostiary.Token // the last entry that was read whole
-	skip  uint64        // changes that were read of the entry after it
-	typ   string        // the object type that the list is limited to, or ""
+	after authz.Token // the last entry that was read whole
+	skip  uint64      // changes that were read of the entry after it
+	typ   string      // the object type that the list is limited to, or ""
 }
 
 // token returns the continuation token of a position.
@@ -45,7 +46,7 @@ func parseLogPosition(token, store string) (p logPosition, err error) {
 		return p, badContinuation()
 	}
 	b = b[n+m:]
-	return logPosition{ostiary.Token(b[size:]), skip, string(b[:size])}, nil
+	return logPosition{authz.Token(b[size:]), skip, string(b[:size])}, nil
 }
 
 // readChanges handles ReadChanges. It returns a page of the changes of tuples in the
@@ -77,7 +78,7 @@ func (s *service) readChanges(ctx context.Context, c *headers, in *openfgav1.Rea
 	}
 	w.position.typ = in.GetType()
 	if err := w.run(ctx); err != nil {
-		if in.GetContinuationToken() != "" && errors.Is(err, ostiary.ErrToken) {
+		if in.GetContinuationToken() != "" && errors.Is(err, authz.ErrToken) {
 			return nil, badContinuation()
 		}
 		return nil, translateError(err)
@@ -104,7 +105,7 @@ type changesWalk struct {
 // run collects changes until the page is full or the log ends.
 func (w *changesWalk) run(ctx context.Context) error {
 	for {
-		r := ostiary.ChangesRequest{After: w.position.after, Limit: w.limit, ChangesEnough: w.limit - len(w.out)}
+		r := authz.ChangesRequest{After: w.position.after, Limit: w.limit, ChangesEnough: w.limit - len(w.out)}
 		if r.After == "" {
 			r.Since = w.since
 		}
@@ -131,7 +132,7 @@ func (w *changesWalk) run(ctx context.Context) error {
 
 // entry adds the changes of an entry to the page. It returns false if the page is
 // full or the horizon is reached.
-func (w *changesWalk) entry(ctx context.Context, e *ostiary.ChangeEntry, before []ostiary.ChangeEntry) (more bool, err error) {
+func (w *changesWalk) entry(ctx context.Context, e *authz.ChangeEntry, before []authz.ChangeEntry) (more bool, err error) {
 	if !w.horizon.IsZero() && e.Time.After(w.horizon) {
 		return false, nil
 	}
@@ -173,7 +174,7 @@ type tupleChange struct {
 
 // changes yields the tuples that an entry added or removed, including tuples
 // that it removed by a filter.
-func (w *changesWalk) changes(ctx context.Context, e *ostiary.ChangeEntry) func(func(tupleChange, error) bool) {
+func (w *changesWalk) changes(ctx context.Context, e *authz.ChangeEntry) func(func(tupleChange, error) bool) {
 	return func(yield func(tupleChange, error) bool) {
 		const added, removed = openfgav1.TupleOperation_TUPLE_OPERATION_WRITE, openfgav1.TupleOperation_TUPLE_OPERATION_DELETE
 		for i := range e.Changes {
@@ -214,10 +215,10 @@ func (w *changesWalk) filtered(ctx context.Context, r storage.Revision, f rel.Fi
 		if w.typ != "" {
 			f.ObjectType = w.typ
 		}
-		req := ostiary.ReadRequest{Filter: f, Limit: filteredPage, Consistency: ostiary.AtRevision(r - 1)}
+		req := authz.ReadRequest{Filter: f, Limit: filteredPage, Consistency: authz.AtRevision(r - 1)}
 		for {
 			page, err := w.store.Read(ctx, req)
-			if errors.Is(err, ostiary.ErrTooOld) {
+			if errors.Is(err, authz.ErrTooOld) {
 				err = failf(codePrecondition, "the changes of revision %d cannot be listed: it removed tuples by a filter, and the earlier revision with these tuples is no longer kept; use start_time to start after it", r)
 			}
 			if err != nil {

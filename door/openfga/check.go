@@ -5,7 +5,7 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door/openfga/internal/wire"
 	"github.com/ostiary/ostiary/expr"
 )
@@ -34,7 +34,7 @@ func (s *service) check(ctx context.Context, c *headers, in *wire.CheckRequest) 
 }
 
 // checkRequest translates a check. Its errors are of type *failure.
-func (p *target) checkRequest(key *wire.Key, tuples []wire.Tuple, context expr.Values) (q ostiary.CheckRequest, err error) {
+func (p *target) checkRequest(key *wire.Key, tuples []wire.Tuple, context expr.Values) (q authz.CheckRequest, err error) {
 	k, err := parseCheckKey(p.schema, key)
 	if err != nil {
 		return q, failf(codeValidation, "invalid relation: %v", err)
@@ -50,7 +50,7 @@ func (p *target) checkRequest(key *wire.Key, tuples []wire.Tuple, context expr.V
 		}
 		return q, translateError(err)
 	}
-	return ostiary.CheckRequest{Object: k.Object, Relation: k.Relation, Subject: k.Subject, QueryOptions: options}, nil
+	return authz.CheckRequest{Object: k.Object, Relation: k.Relation, Subject: k.Subject, QueryOptions: options}, nil
 }
 
 // batchResult is the result of one item of a batch.
@@ -64,7 +64,7 @@ type batchResult struct {
 // results are valid until [service.recycleBatch].
 type batch struct {
 	results   []batchResult
-	requests  []ostiary.CheckRequest
+	requests  []authz.CheckRequest
 	positions []int // of each request in results
 	seen      map[string]struct{}
 }
@@ -114,7 +114,7 @@ func (s *service) batchCheck(ctx context.Context, c *headers, in *wire.BatchChec
 			o.err = toFailure(err)
 			continue
 		}
-		q.Consistency = ostiary.Consistency{} // the batch has one for all
+		q.Consistency = authz.Consistency{} // the batch has one for all
 		m.requests, m.positions = append(m.requests, q), append(m.positions, i)
 	}
 	return p.checkBatch(ctx, m)

@@ -6,7 +6,6 @@ import (
 
 	openfgav1 "github.com/openfga/api/proto/openfga/v1"
 
-	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door/openfga/internal/wire"
 )
@@ -36,7 +35,7 @@ func (s *service) expand(ctx context.Context, c *headers, in *wire.ExpandRequest
 		return nil, failf(codeValidation, "%v", err)
 	}
 	options.Bounds = authz.QuestionBounds{} // the bound on depth is for checks, not for one level
-	e, err := p.store.Expand(ctx, ostiary.ExpandRequest{Object: o, Relation: in.Relation, Levels: 1, QueryOptions: options})
+	e, err := p.store.Expand(ctx, authz.ExpandRequest{Object: o, Relation: in.Relation, Levels: 1, QueryOptions: options})
 	if err != nil {
 		return nil, revisionError(err)
 	}

@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/expr"
@@ -97,31 +96,31 @@ type errorKind struct {
 // the code, so that 4006 is 500. The first match counts.
 func errorKinds() []errorKind {
 	return []errorKind{
-		{ostiary.ErrCanceled, codeCancelled, "Request Cancelled"},
+		{authz.ErrCanceled, codeCancelled, "Request Cancelled"},
 		{context.Canceled, codeCancelled, "Request Cancelled"},
-		{ostiary.ErrNoStore, codeStoreNotFound, "Store ID not found"},
-		{ostiary.ErrForbidden, codeForbidden, ""},
-		{ostiary.ErrNoSchema, codeModelNotFound, ""},
-		{ostiary.ErrTupleExists, codeWriteFailed, ""},
-		{ostiary.ErrTupleMissing, codeWriteFailed, ""},
-		{ostiary.ErrInvalidTuple, codeValidation, ""},
-		{ostiary.ErrBound, codeEntityLimit, ""},
-		{ostiary.ErrInvalidSchema, codeInvalidModel, ""},
-		{ostiary.ErrInvalidName, codeValidation, ""},
-		{ostiary.ErrInvalidRequest, codeValidation, ""},
-		{ostiary.ErrNoType, codeTypeNotFound, ""},
-		{ostiary.ErrNoRelation, codeRelationNotFound, ""},
-		{ostiary.ErrToken, codeValidation, ""},
-		{ostiary.ErrTooOld, codeValidation, ""},
-		{ostiary.ErrCursor, codeContinuation, "Invalid continuation token"},
-		{ostiary.ErrMemory, codeResourceExhausted, "the server's memory budget is reached"},
-		{ostiary.ErrWatchBehind, codeDataLoss, ""},
-		{ostiary.ErrDamaged, codeDataLoss, "stored data is damaged"},
-		{ostiary.ErrUncertain, codeInternal, "the outcome of the write is not known; read to find out"},
+		{authz.ErrNoStore, codeStoreNotFound, "Store ID not found"},
+		{authz.ErrForbidden, codeForbidden, ""},
+		{authz.ErrNoSchema, codeModelNotFound, ""},
+		{authz.ErrTupleExists, codeWriteFailed, ""},
+		{authz.ErrTupleMissing, codeWriteFailed, ""},
+		{authz.ErrInvalidTuple, codeValidation, ""},
+		{authz.ErrBound, codeEntityLimit, ""},
+		{authz.ErrInvalidSchema, codeInvalidModel, ""},
+		{authz.ErrInvalidName, codeValidation, ""},
+		{authz.ErrInvalidRequest, codeValidation, ""},
+		{authz.ErrNoType, codeTypeNotFound, ""},
+		{authz.ErrNoRelation, codeRelationNotFound, ""},
+		{authz.ErrToken, codeValidation, ""},
+		{authz.ErrTooOld, codeValidation, ""},
+		{authz.ErrCursor, codeContinuation, "Invalid continuation token"},
+		{authz.ErrMemory, codeResourceExhausted, "the server's memory budget is reached"},
+		{authz.ErrWatchBehind, codeDataLoss, ""},
+		{authz.ErrDamaged, codeDataLoss, "stored data is damaged"},
+		{authz.ErrUncertain, codeInternal, "the outcome of the write is not known; read to find out"},
 		// No request of OpenFGA names what these are about.
-		{ostiary.ErrStoreExists, codeInternal, internalMessage},
-		{ostiary.ErrNoDocument, codeInternal, internalMessage},
-		{ostiary.ErrPrecondition, codeInternal, internalMessage},
+		{authz.ErrStoreExists, codeInternal, internalMessage},
+		{authz.ErrNoDocument, codeInternal, internalMessage},
+		{authz.ErrPrecondition, codeInternal, internalMessage},
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/openfga/internal/wire"
 	"github.com/ostiary/ostiary/door/openfga/language"
@@ -59,7 +60,7 @@ func testService(t testing.TB, eo ostiary.Options, o Options) (*service, *ostiar
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := st.WriteSchema(t.Context(), ostiary.SchemaSource{Model: m, Dialect: language.LanguageDSL, Source: []byte(testModel)}); err != nil {
+	if _, _, err := st.WriteSchema(t.Context(), authz.SchemaSource{Model: m, Dialect: language.LanguageDSL, Source: []byte(testModel)}); err != nil {
 		t.Fatal(err)
 	}
 	return &service{engine: e, o: o.withDefaults()}, st
@@ -67,7 +68,7 @@ func testService(t testing.TB, eo ostiary.Options, o Options) (*service, *ostiar
 
 func addTuples(t testing.TB, st *ostiary.Store, texts ...string) {
 	t.Helper()
-	var w ostiary.WriteRequest
+	var w authz.WriteRequest
 	for _, s := range texts {
 		tuple, err := rel.Parse(s)
 		if err != nil {
@@ -251,7 +252,7 @@ func TestChangesOfAFilter(t *testing.T) {
 	t.Parallel()
 	s, st := testService(t, ostiary.Options{}, Options{})
 	addTuples(t, st, "document:1#viewer@user:a", "document:2#viewer@user:a", "document:3#viewer@user:b", "group:g#member@user:a")
-	if _, err := st.Write(t.Context(), ostiary.WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterTuples, Tuple: rel.Filter{SubjectType: "user", SubjectID: "a"}}}}); err != nil {
+	if _, err := st.Write(t.Context(), authz.WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterTuples, Tuple: rel.Filter{SubjectType: "user", SubjectID: "a"}}}}); err != nil {
 		t.Fatal(err)
 	}
 	addTuples(t, st, "document:4#viewer@user:a")
@@ -276,7 +277,7 @@ func TestChangesOfAFilterTooOld(t *testing.T) {
 	t.Parallel()
 	s, st := testService(t, ostiary.Options{}, Options{})
 	addTuples(t, st, "document:1#viewer@user:a")
-	if _, err := st.Write(t.Context(), ostiary.WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterTuples, Tuple: rel.Filter{SubjectType: "user"}}}}); err != nil {
+	if _, err := st.Write(t.Context(), authz.WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterTuples, Tuple: rel.Filter{SubjectType: "user"}}}}); err != nil {
 		t.Fatal(err)
 	}
 	addTuples(t, st, "document:2#viewer@user:a")
@@ -358,7 +359,7 @@ func TestOtherModels(t *testing.T) {
 		t.Errorf("%v %v", got, err)
 	}
 	spaced := &schema.Model{Namespace: "space", Types: []schema.TypeDef{{Name: "user"}}}
-	if _, _, err := st.WriteSchema(t.Context(), ostiary.SchemaSource{Model: spaced}); err != nil {
+	if _, _, err := st.WriteSchema(t.Context(), authz.SchemaSource{Model: spaced}); err != nil {
 		t.Fatal(err)
 	}
 	if again, err := s.readModels(t.Context(), &headers{}, &openfgav1.ReadAuthorizationModelsRequest{StoreId: id}); err != nil || len(again.GetAuthorizationModels()) != 1 {
@@ -366,7 +367,7 @@ func TestOtherModels(t *testing.T) {
 	}
 	foreign := &schema.Model{Types: []schema.TypeDef{{Name: "user", Attributes: []schema.AttributeDef{{Name: "age"}}}}}
 	foreign.Types[0].Attributes[0].Type.Kind = 3
-	info, _, err := st.WriteSchema(t.Context(), ostiary.SchemaSource{Model: foreign})
+	info, _, err := st.WriteSchema(t.Context(), authz.SchemaSource{Model: foreign})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -442,9 +443,9 @@ func TestUnavailable(t *testing.T) {
 	t.Parallel()
 	late := &door.Refusal{Reason: door.TimedOut, Bound: "RequestTimeout", Time: 3 * time.Second}
 	for _, err := range []error{
-		&ostiary.Error{Op: "check", Kind: ostiary.ErrFuture, Err: fmt.Errorf("%w: revision 7, the newest is 5", ostiary.ErrFuture)},
-		&ostiary.Error{Op: "check", Kind: ostiary.ErrClosed},
-		&ostiary.Error{Op: "check", Kind: ostiary.ErrLoading, Err: late},
+		&authz.Error{Op: "check", Kind: authz.ErrFuture, Err: fmt.Errorf("%w: revision 7, the newest is 5", authz.ErrFuture)},
+		&authz.Error{Op: "check", Kind: authz.ErrClosed},
+		&authz.Error{Op: "check", Kind: authz.ErrLoading, Err: late},
 	} {
 		f := toFailure(err)
 		form, s := f.httpError(), f.GRPCStatus()
@@ -452,7 +453,7 @@ func TestUnavailable(t *testing.T) {
 			t.Errorf("%v: %+v, %v", err, form, s)
 		}
 	}
-	form := toFailure(&ostiary.Error{Op: "check", Kind: ostiary.ErrCanceled, Err: late}).httpError()
+	form := toFailure(&authz.Error{Op: "check", Kind: authz.ErrCanceled, Err: late}).httpError()
 	if form.status != 500 || form.name != "deadline_exceeded" || !strings.Contains(form.message, "the bound RequestTimeout is 3s") {
 		t.Errorf("%+v", form)
 	}
@@ -471,7 +472,7 @@ func TestUnavailable(t *testing.T) {
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	for _, k := range errorKinds() {
-		f := toFailure(&ostiary.Error{Op: "op", Kind: k.kind, Err: errors.New("detail")})
+		f := toFailure(&authz.Error{Op: "op", Kind: k.kind, Err: errors.New("detail")})
 		if form := f.httpError(); form.name == "" || strings.ContainsAny(form.name, "0123456789") || form.status < 400 {
 			t.Errorf("%v: %+v", k.kind, form)
 		}
@@ -482,12 +483,12 @@ func TestFailures(t *testing.T) {
 	}
 	var reported []error
 	s := &service{o: Options{Report: func(err error) { reported = append(reported, err) }}}
-	for _, err := range []error{translateError(secret), failf(codeValidation, "x"), translateError(ostiary.ErrNoStore), translateError(ostiary.ErrDamaged), nil} {
+	for _, err := range []error{translateError(secret), failf(codeValidation, "x"), translateError(authz.ErrNoStore), translateError(authz.ErrDamaged), nil} {
 		if got := s.report(err); got != err {
 			t.Errorf("%v is reported and becomes %v", err, got)
 		}
 	}
-	if len(reported) != 2 || reported[0] != secret || !errors.Is(reported[1], ostiary.ErrDamaged) {
+	if len(reported) != 2 || reported[0] != secret || !errors.Is(reported[1], authz.ErrDamaged) {
 		t.Errorf("reported: %v", reported)
 	}
 	for c := range codes.Code(17) {
@@ -501,7 +502,7 @@ func TestFailures(t *testing.T) {
 // pages.
 func TestListsBeyondAPage(t *testing.T) {
 	t.Parallel()
-	s, st := testService(t, ostiary.Options{Bounds: ostiary.Bounds{ListItems: 3}}, Options{ListResults: 8})
+	s, st := testService(t, ostiary.Options{Bounds: authz.Bounds{ListItems: 3}}, Options{ListResults: 8})
 	id := st.ID().String()
 	in := &wire.ListObjectsRequest{StoreID: id, Type: "document", Relation: "viewer", User: "user:a"}
 	who := &wire.ListUsersRequest{StoreID: id, HasObject: true, Object: wire.Object{Type: "document", ID: "0"}, Relation: "viewer", Filters: []wire.UserFilter{{Type: "user"}}}
@@ -603,11 +604,11 @@ func TestInlineWithoutItsCompiler(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := st.WriteSchema(t.Context(), ostiary.SchemaSource{Model: m}); err != nil {
+		if _, _, err := st.WriteSchema(t.Context(), authz.SchemaSource{Model: m}); err != nil {
 			t.Fatal(err)
 		}
 		addTuples(t, st, `document:1#viewer@user:a with $expression {"expression":"true"}`)
-		r, err := st.Check(t.Context(), ostiary.CheckRequest{Object: rel.Object{Type: "document", ID: "1"}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "a"}})
+		r, err := st.Check(t.Context(), authz.CheckRequest{Object: rel.Object{Type: "document", ID: "1"}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "a"}})
 		if err != nil || r.Allowed() != at.want {
 			t.Errorf("%T: %v %v", at.compiler, r, err)
 		}
@@ -641,7 +642,7 @@ func TestNamespaceTuples(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.Namespace = "space"
-	info, _, err := st.WriteSchema(t.Context(), ostiary.SchemaSource{Model: m})
+	info, _, err := st.WriteSchema(t.Context(), authz.SchemaSource{Model: m})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -654,7 +655,7 @@ func TestNamespaceTuples(t *testing.T) {
 	}
 	// A namespace that does not exist has no tuples.
 	wantCode(t, s.write(t.Context(), &headers{}, &wire.WriteRequest{StoreID: id, HasDeletes: true, Deletes: []wire.Key{other}}), codeWriteFailed)
-	if page, err := st.Read(t.Context(), ostiary.ReadRequest{}); err != nil || len(page.Tuples) != 1 {
+	if page, err := st.Read(t.Context(), authz.ReadRequest{}); err != nil || len(page.Tuples) != 1 {
 		t.Errorf("%v, %v: expected the tuple of the namespace", page.Tuples, err)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/openfga/internal/wire"
 	"github.com/ostiary/ostiary/expr"
@@ -88,7 +88,7 @@ const bytesPerID = 16
 
 // objectsPage lists a page of objects. It fails if a bound cut the search, or if a
 // candidate is unknown.
-func (p *target) objectsPage(ctx context.Context, req *ostiary.ListObjectsRequest) (ostiary.ObjectList, error) {
+func (p *target) objectsPage(ctx context.Context, req *authz.ListObjectsRequest) (authz.ObjectList, error) {
 	list, err := p.store.ListObjects(ctx, *req)
 	if pageTooLarge(err) {
 		req.Limit = 0 // the engine's own limit; the rest comes with further pages
@@ -106,12 +106,12 @@ func (p *target) objectsPage(ctx context.Context, req *ostiary.ListObjectsReques
 // pageTooLarge reports whether the engine refused a list because the limit of the
 // door is above the engine's maximum page.
 func pageTooLarge(err error) bool {
-	var b *ostiary.BoundError
+	var b *authz.BoundError
 	return errors.As(err, &b) && b.Name == "ListItems"
 }
 
 // objectsRequest translates a list of objects.
-func (s *service) objectsRequest(ctx context.Context, c *headers, in *wire.ListObjectsRequest) (p target, req ostiary.ListObjectsRequest, err error) {
+func (s *service) objectsRequest(ctx context.Context, c *headers, in *wire.ListObjectsRequest) (p target, req authz.ListObjectsRequest, err error) {
 	if p, err = s.open(ctx, c, in.StoreID, in.ModelID, in.Consistency); err != nil {
 		return p, req, err
 	}
@@ -154,7 +154,7 @@ func (s *service) listUsers(ctx context.Context, c *headers, in *wire.ListUsersR
 	if o.Validate() != nil { // no tuple can name it, and the protocol does not check it
 		return nil, nil
 	}
-	return p.users(ctx, ostiary.ListSubjectsRequest{
+	return p.users(ctx, authz.ListSubjectsRequest{
 		Object: o, Relation: in.Relation, SubjectType: filter.Type, SubjectRelation: filter.Relation,
 		Limit: s.o.ListResults, QueryOptions: options,
 	})
@@ -171,7 +171,7 @@ func (p *target) hasFilter(f wire.UserFilter) error {
 // users lists users page by page. A page can be full of users that a wildcard
 // excludes: they count for the engine's limit, but the protocol's list leaves them
 // out.
-func (p *target) users(ctx context.Context, req ostiary.ListSubjectsRequest) (out []rel.Subject, err error) {
+func (p *target) users(ctx context.Context, req authz.ListSubjectsRequest) (out []rel.Subject, err error) {
 	for {
 		list, err := p.store.ListSubjects(ctx, req)
 		if pageTooLarge(err) {

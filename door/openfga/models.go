@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/schema"
 )
@@ -70,7 +71,7 @@ func typesWithin(t *openfgav1.ConditionParamTypeRef, depthMax int) bool {
 }
 
 // source translates a model. The source keeps its JSON, for reading it back.
-func (s *service) source(m *openfgav1.AuthorizationModel) (src ostiary.SchemaSource, err error) {
+func (s *service) source(m *openfgav1.AuthorizationModel) (src authz.SchemaSource, err error) {
 	if n := len(m.GetTypeDefinitions()); n > s.o.Model.TypesMax() {
 		return src, failf(codeEntityLimit, "The number of type definitions in an authorization model exceeds the allowed limit of %d", s.o.Model.TypesMax())
 	}
@@ -87,7 +88,7 @@ func (s *service) source(m *openfgav1.AuthorizationModel) (src ostiary.SchemaSou
 		}
 		addInline(model)
 	}
-	return ostiary.SchemaSource{Model: model, Dialect: language.LanguageJSON, Source: text}, nil
+	return authz.SchemaSource{Model: model, Dialect: language.LanguageJSON, Source: text}, nil
 }
 
 func (s *service) readModel(ctx context.Context, c *headers, in *openfgav1.ReadAuthorizationModelRequest) (*openfgav1.ReadAuthorizationModelResponse, error) {
@@ -109,7 +110,7 @@ func (s *service) readModel(ctx context.Context, c *headers, in *openfgav1.ReadA
 // translated from the schema.
 func model(ctx context.Context, st *ostiary.Store, id string) (*openfgav1.AuthorizationModel, error) {
 	sc, err := st.Schema(ctx, id)
-	if errors.Is(err, ostiary.ErrNoSchema) {
+	if errors.Is(err, authz.ErrNoSchema) {
 		return nil, noModel(st.ID().String(), id)
 	}
 	if err != nil {
@@ -138,13 +139,13 @@ func (s *service) readModels(ctx context.Context, c *headers, in *openfgav1.Read
 		return nil, translateError(err)
 	}
 	// Models of a namespace were written through another door.
-	list = slices.DeleteFunc(list, func(i ostiary.SchemaInfo) bool { return i.Namespace != "" })
+	list = slices.DeleteFunc(list, func(i authz.SchemaInfo) bool { return i.Namespace != "" })
 	if token := in.GetContinuationToken(); token != "" {
 		last, err := openToken(modelsToken, token, in.GetStoreId())
 		if err != nil {
 			return nil, err
 		}
-		i := slices.IndexFunc(list, func(i ostiary.SchemaInfo) bool { return i.ID == string(last) })
+		i := slices.IndexFunc(list, func(i authz.SchemaInfo) bool { return i.ID == string(last) })
 		if i < 0 {
 			return nil, badContinuation()
 		}

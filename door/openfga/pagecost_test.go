@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door/openfga"
 	"github.com/ostiary/ostiary/internal/workshop/failing"
 	"github.com/ostiary/ostiary/rel"
@@ -39,14 +40,14 @@ func TestChangesCost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := store.WriteSchema(t.Context(), ostiary.SchemaSource{Model: &schema.Model{Types: []schema.TypeDef{
+		if _, _, err := store.WriteSchema(t.Context(), authz.SchemaSource{Model: &schema.Model{Types: []schema.TypeDef{
 			{Name: "user"},
 			{Name: "doc", Relations: []schema.RelationDef{{Name: "viewer", Rewrite: schema.Direct(), Subjects: []schema.SubjectType{{Type: "user"}}}}},
 		}}}); err != nil {
 			t.Fatal(err)
 		}
 		for e := range entries {
-			var w ostiary.WriteRequest
+			var w authz.WriteRequest
 			for i := range tuples {
 				w.Add = append(w.Add, rel.Tuple{Object: rel.Object{Type: "doc", ID: fmt.Sprintf("%d-%d", e, i)}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "a"}})
 			}

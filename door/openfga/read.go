@@ -9,14 +9,14 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/structpb"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door/openfga/internal/wire"
 	"github.com/ostiary/ostiary/rel"
 )
 
 // read handles Read. It returns a page of stored tuples and the token of the next
 // page. Unlike OpenFGA it also reads by the user alone.
-func (s *service) read(ctx context.Context, c *headers, in *wire.ReadRequest) (page ostiary.TuplePage, next string, err error) {
+func (s *service) read(ctx context.Context, c *headers, in *wire.ReadRequest) (page authz.TuplePage, next string, err error) {
 	if err := validateMessage(readRequestMessage(in)); err != nil {
 		return page, "", err
 	}
@@ -32,7 +32,7 @@ func (s *service) read(ctx context.Context, c *headers, in *wire.ReadRequest) (p
 	if err != nil {
 		return page, "", err
 	}
-	req := ostiary.ReadRequest{Filter: filter, Limit: pageSize(in.PageSize), Consistency: at}
+	req := authz.ReadRequest{Filter: filter, Limit: pageSize(in.PageSize), Consistency: at}
 	if in.Token != "" {
 		cursor, err := openToken(tuplesToken, in.Token, in.StoreID)
 		if err != nil {
@@ -44,7 +44,7 @@ func (s *service) read(ctx context.Context, c *headers, in *wire.ReadRequest) (p
 		return page, "", nil
 	}
 	if page, err = st.Read(ctx, req); err != nil {
-		if in.Token != "" && (errors.Is(err, ostiary.ErrCursor) || errors.Is(err, ostiary.ErrToken) || errors.Is(err, ostiary.ErrTooOld)) {
+		if in.Token != "" && (errors.Is(err, authz.ErrCursor) || errors.Is(err, authz.ErrToken) || errors.Is(err, authz.ErrTooOld)) {
 			return page, "", badContinuation()
 		}
 		return page, "", revisionError(err)

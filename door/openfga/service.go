@@ -102,7 +102,7 @@ type headers struct {
 	// model is the newest one if the request names none.
 	store, model string
 	// token is the revision that was read or written.
-	token ostiary.Token
+	token authz.Token
 	// truncated is the limit that cut a list, "max-results", or "".
 	truncated string
 }
@@ -127,7 +127,7 @@ func (c *headers) setRevision(ctx context.Context, s *ostiary.Store, r storage.R
 
 // store finds a store by its id, for a read with a consistency. The caller has checked the
 // form of the id.
-func (s *service) store(ctx context.Context, id string, at ostiary.Consistency) (*ostiary.Store, error) {
+func (s *service) store(ctx context.Context, id string, at authz.Consistency) (*ostiary.Store, error) {
 	parsed, err := storage.ParseStoreID(id)
 	if err != nil { // the right letters, but more than 128 bits
 		return nil, failf(codeStoreNotFound, "Store ID not found")
@@ -137,25 +137,25 @@ func (s *service) store(ctx context.Context, id string, at ostiary.Consistency) 
 }
 
 // lookup returns the consistency with which a call looks its store and its model up:
-// [ostiary.MinimizeLatency] if it prefers that and needs no revision.
-func (c *headers) lookup(consistency int32) ostiary.Consistency {
+// [authz.MinimizeLatency] if it prefers that and needs no revision.
+func (c *headers) lookup(consistency int32) authz.Consistency {
 	if consistency == wire.ConsistencyMinimizeLatency && c.revision == "" {
-		return ostiary.MinimizeLatency()
+		return authz.MinimizeLatency()
 	}
-	return ostiary.Acknowledged()
+	return authz.Acknowledged()
 }
 
 // consistency translates the consistency preference of a read.
-func (s *service) consistency(ctx context.Context, c *headers, st *ostiary.Store, consistency int32) (ostiary.Consistency, error) {
-	token := ostiary.Token(c.revision)
+func (s *service) consistency(ctx context.Context, c *headers, st *ostiary.Store, consistency int32) (authz.Consistency, error) {
+	token := authz.Token(c.revision)
 	switch {
 	case consistency == wire.ConsistencyHigher && token != "":
 		// The newest revision is not older than a valid token.
-		return ostiary.FullyConsistent(), checkRevision(ctx, c, st)
+		return authz.FullyConsistent(), checkRevision(ctx, c, st)
 	case consistency == wire.ConsistencyHigher:
-		return ostiary.FullyConsistent(), nil
+		return authz.FullyConsistent(), nil
 	case token != "":
-		return ostiary.AtLeast(token), nil
+		return authz.AtLeast(token), nil
 	}
 	return c.lookup(consistency), nil
 }
@@ -166,7 +166,7 @@ func checkRevision(ctx context.Context, c *headers, st *ostiary.Store) error {
 	if c.revision == "" {
 		return nil
 	}
-	if _, err := st.Resolve(ctx, ostiary.AtLeast(ostiary.Token(c.revision))); err != nil {
+	if _, err := st.Resolve(ctx, authz.AtLeast(authz.Token(c.revision))); err != nil {
 		return revisionError(err)
 	}
 	return nil
@@ -175,7 +175,7 @@ func checkRevision(ctx context.Context, c *headers, st *ostiary.Store) error {
 // storeAt is [service.store] for a call that chooses no revision. It checks the
 // request's token.
 func (s *service) storeAt(ctx context.Context, c *headers, id string) (*ostiary.Store, error) {
-	st, err := s.store(ctx, id, ostiary.Acknowledged())
+	st, err := s.store(ctx, id, authz.Acknowledged())
 	if err != nil {
 		return nil, err
 	}
@@ -200,8 +200,8 @@ func (s *service) storeOf(ctx context.Context, c *headers, in storeRequest) (*os
 // revisionError translates an error of a read. An invalid token is an error of the
 // header that has it.
 func revisionError(err error) error {
-	if errors.Is(err, ostiary.ErrToken) || errors.Is(err, ostiary.ErrTooOld) {
-		return failf(codeValidation, "invalid %s: %s", headerRevision, ostiary.Reason(err))
+	if errors.Is(err, authz.ErrToken) || errors.Is(err, authz.ErrTooOld) {
+		return failf(codeValidation, "invalid %s: %s", headerRevision, authz.Reason(err))
 	}
 	return translateError(err)
 }
@@ -214,7 +214,7 @@ type target struct {
 	schema  *schema.Schema
 	// implied is true if the request names no model.
 	implied     bool
-	consistency ostiary.Consistency
+	consistency authz.Consistency
 }
 
 // open finds the store and the model, the newest one if model is "". It sets the
@@ -230,7 +230,7 @@ func (s *service) open(ctx context.Context, c *headers, store, model string, con
 	}
 	info, compiled, err := st.CompiledAt(ctx, model, at)
 	if err != nil {
-		if errors.Is(err, ostiary.ErrNoSchema) || errors.Is(err, ostiary.ErrNoStore) {
+		if errors.Is(err, authz.ErrNoSchema) || errors.Is(err, authz.ErrNoStore) {
 			return p, cmp.Or(namespaceHint(ctx, st, model), noModel(store, model))
 		}
 		return p, translateError(err)
@@ -265,8 +265,8 @@ func namespaceHint(ctx context.Context, st *ostiary.Store, model string) error {
 
 // queryOptions translates the context and the contextual tuples of a question. Its
 // errors are of type *nameError.
-func (p *target) queryOptions(context expr.Values, tuples []wire.Tuple) (ostiary.QueryOptions, error) {
-	options := ostiary.QueryOptions{SchemaID: p.headers.model, SchemaImplied: p.implied, Consistency: p.consistency, Bounds: authz.QuestionBounds{Depth: p.service.o.Depth}}
+func (p *target) queryOptions(context expr.Values, tuples []wire.Tuple) (authz.QueryOptions, error) {
+	options := authz.QueryOptions{SchemaID: p.headers.model, SchemaImplied: p.implied, Consistency: p.consistency, Bounds: authz.QuestionBounds{Depth: p.service.o.Depth}}
 	if len(context) > 0 {
 		options.Context = context
 	}

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -56,7 +57,7 @@ func (s *service) deleteStore(ctx context.Context, _ *headers, in *openfgav1.Del
 	if err := validateMessage(in); err != nil {
 		return nil, err
 	}
-	st, err := s.store(ctx, in.GetStoreId(), ostiary.Acknowledged())
+	st, err := s.store(ctx, in.GetStoreId(), authz.Acknowledged())
 	if err == nil {
 		err = translateError(s.engine.DeleteStore(ctx, st.ID()))
 	}

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"testing"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 )
 
 // FuzzToken opens texts as tokens of every kind. Only tokens of the door are
@@ -31,7 +31,7 @@ func FuzzToken(f *testing.F) {
 		}
 		_, _ = parseLogPosition(text, of)
 		_, _ = parseLogPosition(sealToken(changesToken, position, of), of)
-		place := logPosition{after: ostiary.Token(text), skip: uint64(len(text)), typ: of}
+		place := logPosition{after: authz.Token(text), skip: uint64(len(text)), typ: of}
 		if got, err := parseLogPosition(place.token(of), of); err != nil || got != place {
 			t.Errorf("%+v comes back as %+v, %v", place, got, err)
 		}

@@ -7,7 +7,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door/openfga/internal/wire"
 	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/rel"
@@ -31,7 +31,7 @@ func (s *service) write(ctx context.Context, c *headers, in *wire.WriteRequest) 
 	if err := p.refuseNamespaceTuples(ctx, in.Deletes); err != nil {
 		return err
 	}
-	w := ostiary.WriteRequest{SchemaID: c.model}
+	w := authz.WriteRequest{SchemaID: c.model}
 	if w.Add, err = p.additions(in.Writes); err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (s *service) write(ctx context.Context, c *headers, in *wire.WriteRequest) 
 	if w.OnMissing, err = conflictAction("on_missing", in.OnMissing); err != nil {
 		return err
 	}
-	if impossible != nil && w.OnMissing == ostiary.Fail {
+	if impossible != nil && w.OnMissing == authz.Fail {
 		return missingTupleError(impossible.User, impossible.Relation, impossible.Object)
 	}
 	c.token, err = p.store.Write(ctx, w)
@@ -75,7 +75,7 @@ func (p *target) refuseNamespaceTuples(ctx context.Context, deletes []wire.Key) 
 		switch _, err := p.store.CurrentSchema(ctx, namespace); {
 		case err == nil:
 			return namespaceTuplesError(namespace)
-		case !errors.Is(err, ostiary.ErrNoSchema):
+		case !errors.Is(err, authz.ErrNoSchema):
 			return translateError(err)
 		}
 	}
@@ -93,19 +93,19 @@ func missingTupleError(user, relation, object string) error {
 }
 
 // writeError translates the error of a write.
-func writeError(err error, w *ostiary.WriteRequest) error {
+func writeError(err error, w *authz.WriteRequest) error {
 	if err == nil {
 		return nil
 	}
-	var t *ostiary.TupleError
+	var t *authz.TupleError
 	if !errors.As(err, &t) {
 		return translateError(err)
 	}
 	user, object := t.Key.Subject.String(), t.Key.Object.String()
 	switch {
-	case errors.Is(err, ostiary.ErrTupleMissing):
+	case errors.Is(err, authz.ErrTupleMissing):
 		return missingTupleError(user, t.Key.Relation, object)
-	case w.OnDuplicate == ostiary.Ignore:
+	case w.OnDuplicate == authz.Ignore:
 		// The existing tuple has another condition. To ignore the write would hide that the new
 		// condition is not stored.
 		return failf(codes.Aborted, "transactional write failed due to conflict: attempted to write a tuple which already exists with a different condition: user: '%s', relation: '%s', object: '%s'",
@@ -199,12 +199,12 @@ func refuseDuplicates(deletes []wire.Key, writes []wire.Tuple) error {
 }
 
 // conflictAction translates on_duplicate and on_missing.
-func conflictAction(field, s string) (ostiary.ConflictAction, error) {
+func conflictAction(field, s string) (authz.ConflictAction, error) {
 	switch s {
 	case "", "error":
-		return ostiary.Fail, nil
+		return authz.Fail, nil
 	case "ignore":
-		return ostiary.Ignore, nil
+		return authz.Ignore, nil
 	}
-	return ostiary.Fail, failf(codeValidation, "invalid %s option: %s", field, s)
+	return authz.Fail, failf(codeValidation, "invalid %s option: %s", field, s)
 }

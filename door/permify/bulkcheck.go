@@ -16,7 +16,7 @@ type bulkCheckRequest struct {
 	// items are the checks, in the order of the request.
 	items []authz.Question
 	// requests are the checks with their options. The memory is reused.
-	requests []ostiary.CheckRequest
+	requests []authz.CheckRequest
 }
 
 // bulkResult is the result of one item. An item that fails is denied, and the
@@ -98,12 +98,12 @@ func (s *service) bulkCheck(ctx context.Context, b *bulkCheckRequest, out []bulk
 }
 
 // appendRequests appends a check with the options for each question.
-func appendRequests(out []ostiary.CheckRequest, questions []authz.Question, options ostiary.QueryOptions) []ostiary.CheckRequest {
-	options.Consistency = ostiary.Consistency{} // a batch has one for all
+func appendRequests(out []authz.CheckRequest, questions []authz.Question, options authz.QueryOptions) []authz.CheckRequest {
+	options.Consistency = authz.Consistency{} // a batch has one for all
 	out = slices.Grow(out, len(questions))
 	for i := range questions {
 		q := &questions[i]
-		out = append(out, ostiary.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject, QueryOptions: options})
+		out = append(out, authz.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject, QueryOptions: options})
 	}
 	return out
 }
@@ -111,11 +111,11 @@ func appendRequests(out []ostiary.CheckRequest, questions []authz.Question, opti
 // checkAgain repeats one item of a bulk check alone, at the revision of the
 // first attempt. This is needed if the permission names a rule, or if a rule
 // needs the context. Both are rare.
-func (s *service) checkAgain(ctx context.Context, store *ostiary.Store, options ostiary.QueryOptions, q *checkRequest, first ostiary.CheckResult) (decision, error) {
-	r := ostiary.CheckRequest{Object: q.entity, Relation: q.permission, Subject: q.subject, QueryOptions: options}
-	r.Consistency = ostiary.AtRevision(first.Revision)
+func (s *service) checkAgain(ctx context.Context, store *ostiary.Store, options authz.QueryOptions, q *checkRequest, first authz.CheckResult) (decision, error) {
+	r := authz.CheckRequest{Object: q.entity, Relation: q.permission, Subject: q.subject, QueryOptions: options}
+	r.Consistency = authz.AtRevision(first.Revision)
 	if first.Err != nil {
-		if !errors.Is(first.Err, ostiary.ErrNoRelation) {
+		if !errors.Is(first.Err, authz.ErrNoRelation) {
 			return decision{}, translateError(first.Err)
 		}
 		var err error

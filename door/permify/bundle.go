@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	ostiary "github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/permifypb"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
@@ -28,7 +29,7 @@ func (s *service) WriteBundle(ctx context.Context, r *permifypb.BundleWriteReque
 	if err != nil {
 		return nil, err
 	}
-	var w ostiary.WriteRequest
+	var w authz.WriteRequest
 	out := &permifypb.BundleWriteResponse{}
 	seen := map[string]bool{}
 	for i, b := range r.Bundles {
@@ -46,7 +47,7 @@ func (s *service) WriteBundle(ctx context.Context, r *permifypb.BundleWriteReque
 		if len(body) > bundleBytesMax {
 			return nil, itemError(invalidArgument("invalid DataBundle: the bound BundleBytesMax is %d", bundleBytesMax), "BundleWriteRequest.Bundles", i)
 		}
-		w.Documents = append(w.Documents, ostiary.Document{Kind: bundleKind, Key: b.Name, Body: body})
+		w.Documents = append(w.Documents, authz.Document{Kind: bundleKind, Key: b.Name, Body: body})
 		out.Names = append(out.Names, b.Name)
 	}
 	if _, err := store.Write(ctx, w); err != nil {
@@ -107,8 +108,8 @@ func (s *service) tenantBundle(ctx context.Context, message, tenant, name string
 	if err != nil {
 		return nil, nil, err
 	}
-	d, err := store.Document(ctx, ostiary.DocumentKey{Kind: bundleKind, Key: name})
-	if errors.Is(err, ostiary.ErrNoDocument) || name == "" {
+	d, err := store.Document(ctx, authz.DocumentKey{Kind: bundleKind, Key: name})
+	if errors.Is(err, authz.ErrNoDocument) || name == "" {
 		return nil, nil, codeError(permifypb.ErrorCode_ERROR_CODE_BUNDLE_NOT_FOUND)
 	}
 	if err != nil {
@@ -136,7 +137,7 @@ func (s *service) DeleteBundle(ctx context.Context, r *permifypb.BundleDeleteReq
 	if err != nil {
 		return nil, err
 	}
-	if _, err := store.Write(ctx, ostiary.WriteRequest{RemoveDocuments: []ostiary.DocumentKey{{Kind: bundleKind, Key: r.Name}}}); err != nil {
+	if _, err := store.Write(ctx, authz.WriteRequest{RemoveDocuments: []authz.DocumentKey{{Kind: bundleKind, Key: r.Name}}}); err != nil {
 		return nil, translateError(err)
 	}
 	return &permifypb.BundleDeleteResponse{Name: r.Name}, nil
@@ -264,8 +265,8 @@ func (b *bundleRun) attribute(text string, written bool) error {
 }
 
 // write returns the write that has the collected effect.
-func (b *bundleRun) write() ostiary.WriteRequest {
-	w := ostiary.WriteRequest{OnDuplicate: ostiary.Ignore, OnMissing: ostiary.Ignore}
+func (b *bundleRun) write() authz.WriteRequest {
+	w := authz.WriteRequest{OnDuplicate: authz.Ignore, OnMissing: authz.Ignore}
 	for _, k := range b.tupleOrder {
 		if b.tuples[k] {
 			w.Add = append(w.Add, rel.Tuple{Object: k.Object, Relation: k.Relation, Subject: k.Subject})

@@ -36,8 +36,8 @@ type checkOptions struct {
 
 // queryOptions translates the options. It fails if the context does not match
 // the schema.
-func (s *service) queryOptions(ctx context.Context, store *ostiary.Store, o *checkOptions) (ostiary.QueryOptions, error) {
-	q := ostiary.QueryOptions{Consistency: s.consistency(o.snapToken), SchemaID: o.version, Bounds: boundDepth(o.depth)}
+func (s *service) queryOptions(ctx context.Context, store *ostiary.Store, o *checkOptions) (authz.QueryOptions, error) {
+	q := authz.QueryOptions{Consistency: s.consistency(o.snapToken), SchemaID: o.version, Bounds: boundDepth(o.depth)}
 	if o.context == nil {
 		return q, nil
 	}
@@ -110,12 +110,12 @@ func (s *service) check(ctx context.Context, q *checkRequest) (decision, error) 
 	if err != nil {
 		return decision{}, err
 	}
-	r := ostiary.CheckRequest{Object: q.entity, Relation: q.permission, Subject: q.subject}
+	r := authz.CheckRequest{Object: q.entity, Relation: q.permission, Subject: q.subject}
 	if r.QueryOptions, err = s.queryOptions(ctx, store, &q.checkOptions); err != nil {
 		return decision{}, err
 	}
 	result, err := store.Check(ctx, r)
-	if err != nil && errors.Is(err, ostiary.ErrNoRelation) {
+	if err != nil && errors.Is(err, authz.ErrNoRelation) {
 		if r.Relation, err = s.resolveRule(ctx, store, q, err); err != nil {
 			return decision{}, translateError(err)
 		}
@@ -183,7 +183,7 @@ func resolvePermission(compiled *schema.Schema, entity, permission string, argum
 
 // addContext adds the tuples, attributes and data of a request's context to
 // the query's options.
-func (s *service) addContext(ctx context.Context, store *ostiary.Store, q *ostiary.QueryOptions, c *permifypb.Context) error {
+func (s *service) addContext(ctx context.Context, store *ostiary.Store, q *authz.QueryOptions, c *permifypb.Context) error {
 	if len(c.GetTuples()) > 0 {
 		q.Tuples = make([]rel.Tuple, len(c.Tuples))
 		for i, t := range c.Tuples {
@@ -221,7 +221,7 @@ func missingContext(r *authz.Reasons) bool { return r != nil && len(r.Missing) >
 // decisionOf translates the engine's three-valued result. It returns an error
 // if a rule or a bound left the result unknown. Any other unknown result, such
 // as a relation that depends on its own negation, is denied.
-func decisionOf(r ostiary.CheckResult) (decision, error) {
+func decisionOf(r authz.CheckResult) (decision, error) {
 	d := decision{allowed: r.Decision == expr.True, count: int32(min(r.Stats.Nodes, math.MaxInt32))}
 	if r.Decision == expr.Unknown {
 		if err := unknownError(r.Reasons); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	ostiary "github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/engine/eval"
 	"github.com/ostiary/ostiary/internal/permifypb"
 	"github.com/ostiary/ostiary/rel"
@@ -77,7 +78,7 @@ func (s *service) write(ctx context.Context, c *writeRequest) (string, error) {
 	if len(c.tuples) == 0 && len(c.attributes) == 0 {
 		return noopToken, nil
 	}
-	w := ostiary.WriteRequest{Add: dedupe(c.tuples), OnDuplicate: ostiary.Ignore, SchemaID: c.version}
+	w := authz.WriteRequest{Add: dedupe(c.tuples), OnDuplicate: authz.Ignore, SchemaID: c.version}
 	if len(c.attributes) > 0 {
 		info, compiled, err := store.Compiled(ctx, c.version)
 		if err != nil {
@@ -90,7 +91,7 @@ func (s *service) write(ctx context.Context, c *writeRequest) (string, error) {
 		}
 	}
 	token, err := store.Write(ctx, w)
-	if errors.Is(err, ostiary.ErrInvalidTuple) || errors.Is(err, ostiary.ErrNoType) || errors.Is(err, ostiary.ErrNoRelation) {
+	if errors.Is(err, authz.ErrInvalidTuple) || errors.Is(err, authz.ErrNoType) || errors.Is(err, authz.ErrNoRelation) {
 		return "", s.explainRefusal(ctx, store, c, err)
 	}
 	return string(token), translateError(err)
@@ -293,7 +294,7 @@ func (s *service) remove(ctx context.Context, message, tenant string, t *permify
 	if err != nil {
 		return "", err
 	}
-	var w ostiary.WriteRequest
+	var w authz.WriteRequest
 	for _, f := range tupleFilter {
 		if f != (rel.Filter{}) {
 			w.RemoveMatching = append(w.RemoveMatching, storage.Filter{Target: storage.FilterTuples, Tuple: f})

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	ostiary "github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/permifypb"
 )
 
@@ -17,7 +18,7 @@ import (
 // engine's bound, and that one hop more is an error.
 func TestDepth(t *testing.T) {
 	t.Parallel()
-	e, err := ostiary.Open(t.Context(), ostiary.Options{Bounds: ostiary.Bounds{DepthMax: 1000}})
+	e, err := ostiary.Open(t.Context(), ostiary.Options{Bounds: authz.Bounds{DepthMax: 1000}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	ostiary "github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/permify/language"
 	"github.com/ostiary/ostiary/internal/permifypb"
@@ -78,19 +78,19 @@ var errorCodes = []struct {
 	kind error
 	code permifypb.ErrorCode
 }{
-	{ostiary.ErrNoStore, permifypb.ErrorCode_ERROR_CODE_TENANT_NOT_FOUND},
-	{ostiary.ErrStoreExists, permifypb.ErrorCode_ERROR_CODE_UNIQUE_CONSTRAINT},
-	{ostiary.ErrNoSchema, permifypb.ErrorCode_ERROR_CODE_SCHEMA_NOT_FOUND},
-	{ostiary.ErrNoType, permifypb.ErrorCode_ERROR_CODE_ENTITY_TYPE_NOT_FOUND},
-	{ostiary.ErrNoRelation, permifypb.ErrorCode_ERROR_CODE_PERMISSION_NOT_FOUND},
-	{ostiary.ErrCursor, permifypb.ErrorCode_ERROR_CODE_INVALID_CONTINUOUS_TOKEN},
-	{ostiary.ErrConflict, permifypb.ErrorCode_ERROR_CODE_SERIALIZATION},
-	{ostiary.ErrCanceled, permifypb.ErrorCode_ERROR_CODE_CANCELLED},
+	{authz.ErrNoStore, permifypb.ErrorCode_ERROR_CODE_TENANT_NOT_FOUND},
+	{authz.ErrStoreExists, permifypb.ErrorCode_ERROR_CODE_UNIQUE_CONSTRAINT},
+	{authz.ErrNoSchema, permifypb.ErrorCode_ERROR_CODE_SCHEMA_NOT_FOUND},
+	{authz.ErrNoType, permifypb.ErrorCode_ERROR_CODE_ENTITY_TYPE_NOT_FOUND},
+	{authz.ErrNoRelation, permifypb.ErrorCode_ERROR_CODE_PERMISSION_NOT_FOUND},
+	{authz.ErrCursor, permifypb.ErrorCode_ERROR_CODE_INVALID_CONTINUOUS_TOKEN},
+	{authz.ErrConflict, permifypb.ErrorCode_ERROR_CODE_SERIALIZATION},
+	{authz.ErrCanceled, permifypb.ErrorCode_ERROR_CODE_CANCELLED},
 	{context.Canceled, permifypb.ErrorCode_ERROR_CODE_CANCELLED},
-	{ostiary.ErrNoDocument, permifypb.ErrorCode_ERROR_CODE_RECORD_NOT_FOUND},
-	{ostiary.ErrStorage, permifypb.ErrorCode_ERROR_CODE_DATASTORE},
-	{ostiary.ErrUncertain, permifypb.ErrorCode_ERROR_CODE_DATASTORE},
-	{ostiary.ErrDamaged, permifypb.ErrorCode_ERROR_CODE_DATASTORE},
+	{authz.ErrNoDocument, permifypb.ErrorCode_ERROR_CODE_RECORD_NOT_FOUND},
+	{authz.ErrStorage, permifypb.ErrorCode_ERROR_CODE_DATASTORE},
+	{authz.ErrUncertain, permifypb.ErrorCode_ERROR_CODE_DATASTORE},
+	{authz.ErrDamaged, permifypb.ErrorCode_ERROR_CODE_DATASTORE},
 }
 
 // translateError returns err as a failure; nil for nil. A failure stays as it

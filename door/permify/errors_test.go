@@ -9,7 +9,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 
-	ostiary "github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 )
 
@@ -25,13 +25,13 @@ func TestBoundsOfTheServer(t *testing.T) {
 		status int
 		text   string
 	}{
-		{&ostiary.Error{Op: "check", Kind: ostiary.ErrCanceled, Err: late}, codes.DeadlineExceeded, 504, "the request took too long: the bound RequestTimeout is 3s"},
+		{&authz.Error{Op: "check", Kind: authz.ErrCanceled, Err: late}, codes.DeadlineExceeded, 504, "the request took too long: the bound RequestTimeout is 3s"},
 		{late, codes.DeadlineExceeded, 504, "the request took too long: the bound RequestTimeout is 3s"},
 		{&door.Refusal{Reason: door.TooMany, Bound: "UnsentBytesTotal", Limit: 5}, codes.ResourceExhausted, 429, "the server has too many requests: the bound UnsentBytesTotal is 5"},
 		{context.DeadlineExceeded, codes.DeadlineExceeded, 504, "the request took too long"},
-		{&ostiary.Error{Op: "check", Kind: ostiary.ErrLoading, Err: late}, codes.Unavailable, 503, ""},
-		{&ostiary.Error{Op: "check", Kind: ostiary.ErrFuture}, codes.Unavailable, 503, ""},
-		{&ostiary.Error{Op: "check", Kind: ostiary.ErrClosed}, codes.Unavailable, 503, ""},
+		{&authz.Error{Op: "check", Kind: authz.ErrLoading, Err: late}, codes.Unavailable, 503, ""},
+		{&authz.Error{Op: "check", Kind: authz.ErrFuture}, codes.Unavailable, 503, ""},
+		{&authz.Error{Op: "check", Kind: authz.ErrClosed}, codes.Unavailable, 503, ""},
 	} {
 		var f *failure
 		if !errors.As(translateError(c.err), &f) || f.code != c.code || httpStatus(f.code) != c.status || !strings.Contains(f.message, c.text) {

@@ -56,19 +56,19 @@ func (s *service) Expand(ctx context.Context, r *permifypb.PermissionExpandReque
 }
 
 // expand evaluates a valid request and translates the tree.
-func (s *service) expand(ctx context.Context, store *ostiary.Store, compiled *schema.Schema, options ostiary.QueryOptions, r *permifypb.PermissionExpandRequest) (*permifypb.PermissionExpandResponse, error) {
+func (s *service) expand(ctx context.Context, store *ostiary.Store, compiled *schema.Schema, options authz.QueryOptions, r *permifypb.PermissionExpandRequest) (*permifypb.PermissionExpandResponse, error) {
 	name, err := resolvePermission(compiled, r.Entity.Type, r.Permission, r.Arguments)
 	if err != nil {
 		return nil, err
 	}
-	tree, err := store.Expand(ctx, ostiary.ExpandRequest{Object: object(r.Entity), Relation: name, Levels: expandLevels, QueryOptions: options})
+	tree, err := store.Expand(ctx, authz.ExpandRequest{Object: object(r.Entity), Relation: name, Levels: expandLevels, QueryOptions: options})
 	if err != nil {
 		return nil, translateError(err)
 	}
 	if tree.Bound != "" {
 		return nil, unknownError(&authz.Reasons{Bound: tree.Bound})
 	}
-	x := &expansion{ctx: ctx, store: store, consistency: ostiary.AtRevision(tree.Revision), schema: compiled, contextual: options.Attributes}
+	x := &expansion{ctx: ctx, store: store, consistency: authz.AtRevision(tree.Revision), schema: compiled, contextual: options.Attributes}
 	out := x.node(tree.Tree, r.Permission)
 	if x.err != nil {
 		return nil, x.err
@@ -81,7 +81,7 @@ type expansion struct {
 	ctx   context.Context
 	store *ostiary.Store
 	// consistency is the revision of the tree; attributes are read at it too.
-	consistency ostiary.Consistency
+	consistency authz.Consistency
 	schema      *schema.Schema
 	// contextual are the attributes of the request's context.
 	contextual []rel.Attribute
@@ -191,7 +191,7 @@ func (x *expansion) attributeValue(o rel.Object, name string) *anypb.Any {
 	typ, err := attributeType(x.schema, o.Type, name)
 	x.keepError(err)
 	text := zeroText(typ)
-	page, err := x.store.ReadAttributes(x.ctx, ostiary.ReadAttributesRequest{ObjectType: o.Type, ObjectID: o.ID, Name: name, Limit: 1, Consistency: x.consistency})
+	page, err := x.store.ReadAttributes(x.ctx, authz.ReadAttributesRequest{ObjectType: o.Type, ObjectID: o.ID, Name: name, Limit: 1, Consistency: x.consistency})
 	x.keepError(err)
 	if len(page.Attributes) == 1 {
 		text = page.Attributes[0].Value

@@ -3,7 +3,7 @@ package permify
 import (
 	"testing"
 
-	ostiary "github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/permifypb"
 	"github.com/ostiary/ostiary/rel"
 )
@@ -22,16 +22,16 @@ func TestExpandAttributeFails(t *testing.T) {
 	if _, err := writeSchema(t.Context(), store, "entity user {}\nentity doc {\n attribute n integer\n permission big = more(n)\n}\nrule more(n integer) { n > 1 }\n"); err != nil {
 		t.Fatal(err)
 	}
-	compiled, _, err := s.pinnedOptions(t.Context(), store, "", "", ostiary.QueryOptions{}.Bounds)
+	compiled, _, err := s.pinnedOptions(t.Context(), store, "", "", authz.QueryOptions{}.Bounds)
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := &expansion{ctx: t.Context(), store: store, consistency: ostiary.AtExactly("x"), schema: compiled}
+	x := &expansion{ctx: t.Context(), store: store, consistency: authz.AtExactly("x"), schema: compiled}
 	if v := x.attributeValue(rel.Object{Type: "doc", ID: "1"}, "n"); v != nil || x.err == nil {
 		t.Errorf("an attribute at an invalid revision is %v, %v", v, x.err)
 	}
 	// An attribute that the schema does not have has no type.
-	x = &expansion{ctx: t.Context(), store: store, consistency: ostiary.Acknowledged(), schema: compiled}
+	x = &expansion{ctx: t.Context(), store: store, consistency: authz.Acknowledged(), schema: compiled}
 	if v := x.attributeValue(rel.Object{Type: "doc", ID: "1"}, "m"); v != nil || x.err == nil {
 		t.Errorf("an unknown attribute is %v, %v", v, x.err)
 	}

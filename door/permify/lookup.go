@@ -20,7 +20,7 @@ const listPage = 10_000
 // lookup is a validated lookup of entities or subjects.
 type lookup struct {
 	store   *ostiary.Store
-	options ostiary.QueryOptions
+	options authz.QueryOptions
 	schema  *schema.Schema
 }
 
@@ -159,7 +159,7 @@ func (l *lookup) entities(ctx context.Context, r *permifypb.PermissionLookupEnti
 		}
 	}
 	return collectIDs(limit, token, func(limit int, cursor string) ([]string, string, error) {
-		list, err := l.store.ListObjects(ctx, ostiary.ListObjectsRequest{Type: r.EntityType, Relation: relation,
+		list, err := l.store.ListObjects(ctx, authz.ListObjectsRequest{Type: r.EntityType, Relation: relation,
 			Subject: subject(r.Subject), Scope: scope, Limit: limit, Cursor: cursor, UnknownPerPage: true, QueryOptions: l.options})
 		if err != nil {
 			return nil, "", translateError(err)
@@ -285,7 +285,7 @@ func (s *service) LookupSubject(ctx context.Context, r *permifypb.PermissionLook
 // the next page; "" after the last one.
 func (l *lookup) subjects(ctx context.Context, r *permifypb.PermissionLookupSubjectRequest, relation string, limit int) ([]string, string, error) {
 	return collectIDs(limit, r.ContinuousToken, func(limit int, cursor string) ([]string, string, error) {
-		list, err := l.store.ListSubjects(ctx, ostiary.ListSubjectsRequest{Object: object(r.Entity), Relation: relation,
+		list, err := l.store.ListSubjects(ctx, authz.ListSubjectsRequest{Object: object(r.Entity), Relation: relation,
 			SubjectType: r.SubjectReference.Type, SubjectRelation: optionalRelation(r.SubjectReference.Relation), Named: true, Limit: limit, Cursor: cursor, UnknownPerPage: true, QueryOptions: l.options})
 		if err != nil {
 			return nil, "", translateError(err)

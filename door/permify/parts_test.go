@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	ostiary "github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/permify/language"
@@ -53,8 +52,8 @@ func TestBrokenBodies(t *testing.T) {
 // and others do not.
 func TestRetry(t *testing.T) {
 	t.Parallel()
-	for kind, want := range map[error]bool{ostiary.ErrLoading: true, ostiary.ErrFuture: true, ostiary.ErrClosed: true, ostiary.ErrBound: false} {
-		err := translateError(&ostiary.Error{Op: "check", Kind: kind})
+	for kind, want := range map[error]bool{authz.ErrLoading: true, authz.ErrFuture: true, authz.ErrClosed: true, authz.ErrBound: false} {
+		err := translateError(&authz.Error{Op: "check", Kind: kind})
 		w := httptest.NewRecorder()
 		serveError(w, err)
 		var f *failure
@@ -177,10 +176,10 @@ func TestConsistency(t *testing.T) {
 	for _, c := range []struct {
 		token string
 		exact bool
-		want  ostiary.Consistency
+		want  authz.Consistency
 	}{
-		{"", false, ostiary.Acknowledged()}, {"", true, ostiary.Acknowledged()}, {noopToken, true, ostiary.Acknowledged()}, {noopToken, false, ostiary.Acknowledged()},
-		{"o1.x", false, ostiary.AtLeast("o1.x")}, {"o1.x", true, ostiary.AtExactly("o1.x")},
+		{"", false, authz.Acknowledged()}, {"", true, authz.Acknowledged()}, {noopToken, true, authz.Acknowledged()}, {noopToken, false, authz.Acknowledged()},
+		{"o1.x", false, authz.AtLeast("o1.x")}, {"o1.x", true, authz.AtExactly("o1.x")},
 	} {
 		if got := (&service{opts: Options{ExactSnapTokens: c.exact}}).consistency(c.token); got != c.want {
 			t.Errorf("%q, exact %t: %v, want %v", c.token, c.exact, got, c.want)

@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 
 	ostiary "github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/permifypb"
 )
@@ -128,14 +129,14 @@ func (s *service) ensureDefaultTenant(ctx context.Context) error {
 	if s.defaultTenantReady.Load() {
 		return nil
 	}
-	ctx = ostiary.WithAccess(ctx, nil)
+	ctx = authz.WithAccess(ctx, nil)
 	for _, alias := range []struct{ door, name string }{{Name, DefaultTenant}, {DeletedDoor, DefaultTenant}} {
 		_, err := s.engine.StoreByAlias(ctx, alias.door, alias.name)
 		if err == nil {
 			s.defaultTenantReady.Store(true)
 			return nil
 		}
-		if !errors.Is(err, ostiary.ErrNoStore) {
+		if !errors.Is(err, authz.ErrNoStore) {
 			return translateError(err)
 		}
 	}
@@ -148,9 +149,9 @@ func (s *service) ensureDefaultTenant(ctx context.Context) error {
 
 // createOnce creates a store unless another request has created it.
 func (s *service) createOnce(ctx context.Context, r ostiary.CreateStoreRequest) error {
-	return ostiary.AuthorOf(ctx).Beforehand(ctx, func(ctx context.Context) error {
+	return authz.AuthorOf(ctx).Beforehand(ctx, func(ctx context.Context) error {
 		_, err := s.engine.CreateStore(ctx, r)
-		if errors.Is(err, ostiary.ErrStoreExists) {
+		if errors.Is(err, authz.ErrStoreExists) {
 			return nil
 		}
 		return err
@@ -171,12 +172,12 @@ func (s *service) markDefaultDeleted(ctx context.Context) error {
 const noopToken = "noop"
 
 // consistency returns how fresh the data must be for a snap token.
-func (s *service) consistency(token string) ostiary.Consistency {
+func (s *service) consistency(token string) authz.Consistency {
 	switch {
 	case token == "" || token == noopToken:
-		return ostiary.Acknowledged()
+		return authz.Acknowledged()
 	case s.opts.ExactSnapTokens:
-		return ostiary.AtExactly(ostiary.Token(token))
+		return authz.AtExactly(authz.Token(token))
 	}
-	return ostiary.AtLeast(ostiary.Token(token))
+	return authz.AtLeast(authz.Token(token))
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	ostiary "github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/internal/workshop/doortest"
@@ -19,11 +20,11 @@ import (
 // start opens an engine in memory and a door to it.
 func start(t testing.TB, o Options) (*ostiary.Engine, *door.Door) {
 	t.Helper()
-	return startBounded(t, o, ostiary.Bounds{})
+	return startBounded(t, o, authz.Bounds{})
 }
 
 // startBounded is start for an engine with other bounds.
-func startBounded(t testing.TB, o Options, bounds ostiary.Bounds) (*ostiary.Engine, *door.Door) {
+func startBounded(t testing.TB, o Options, bounds authz.Bounds) (*ostiary.Engine, *door.Door) {
 	t.Helper()
 	return startOn(t, o, ostiary.Options{Bounds: bounds})
 }
@@ -80,7 +81,7 @@ func TestDescription(t *testing.T) {
 // TestBoundedScripts plays scripts on an engine with a small bound.
 func TestBoundedScripts(t *testing.T) {
 	doortest.Run(t, "testdata/bounded/*.http", func(t testing.TB) *door.Door {
-		_, d := startBounded(t, Options{}, ostiary.Bounds{Nodes: 3})
+		_, d := startBounded(t, Options{}, authz.Bounds{Nodes: 3})
 		return d
 	})
 }
@@ -95,7 +96,7 @@ func TestOtherLanguage(t *testing.T) {
 		t.Fatal(err)
 	}
 	model := &schema.Model{Types: []schema.TypeDef{{Name: "user"}}}
-	if _, _, err := store.WriteSchema(t.Context(), ostiary.SchemaSource{Dialect: "other", Source: []byte("?"), Model: model}); err != nil {
+	if _, _, err := store.WriteSchema(t.Context(), authz.SchemaSource{Dialect: "other", Source: []byte("?"), Model: model}); err != nil {
 		t.Fatal(err)
 	}
 	server := listen(t, d)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	ostiary "github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/permifypb"
@@ -173,8 +173,8 @@ func TestHeldChanges(t *testing.T) {
 }
 
 // storageEntry returns an entry of the log that adds tuples.
-func storageEntry(changes int) ostiary.ChangeEntry {
-	e := ostiary.ChangeEntry{Token: "token"}
+func storageEntry(changes int) authz.ChangeEntry {
+	e := authz.ChangeEntry{Token: "token"}
 	for i := range changes {
 		e.Changes = append(e.Changes, storage.Change{Kind: storage.TupleAdd, Tuple: rel.Tuple{
 			Object: rel.Object{Type: "doc", ID: fmt.Sprint(i)}, Relation: "owner", Subject: rel.Subject{Type: "user", ID: "1"}}})

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	ostiary "github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/permifypb"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
@@ -24,7 +25,7 @@ type pageReader struct {
 	store *ostiary.Store
 	// consistency is what to read: from the second step on, exactly the
 	// revision of the first one.
-	consistency ostiary.Consistency
+	consistency authz.Consistency
 	// key binds the continuous token to the request.
 	key []byte
 	// position is where the next step begins.
@@ -50,7 +51,7 @@ func (s *service) newPageReader(ctx context.Context, tenant, snap, token string,
 		return nil, err
 	}
 	if token != "" {
-		r.consistency = ostiary.AtExactly(ostiary.Token(r.position.revision))
+		r.consistency = authz.AtExactly(authz.Token(r.position.revision))
 	}
 	return r, nil
 }
@@ -71,7 +72,7 @@ func (r *pageReader) read(ctx context.Context, parts int, readPart func(part, li
 			if err != nil {
 				return "", translateError(err)
 			}
-			r.position.revision, r.consistency = string(token), ostiary.AtExactly(token)
+			r.position.revision, r.consistency = string(token), authz.AtExactly(token)
 		}
 		r.limit -= n
 		if r.position.cursor = next; next == "" {
@@ -105,7 +106,7 @@ func (s *service) ReadRelationships(ctx context.Context, r *permifypb.Relationsh
 	}
 	out := &permifypb.RelationshipReadResponse{}
 	out.ContinuousToken, err = reader.read(ctx, len(filters), func(part, limit int, cursor string) (int, string, storage.Revision, error) {
-		p, err := reader.store.Read(ctx, ostiary.ReadRequest{Filter: filters[part], Limit: limit, Cursor: cursor, Consistency: reader.consistency})
+		p, err := reader.store.Read(ctx, authz.ReadRequest{Filter: filters[part], Limit: limit, Cursor: cursor, Consistency: reader.consistency})
 		for i := range p.Tuples {
 			out.Tuples = append(out.Tuples, tupleMessage(p.Tuples[i].Key()))
 		}
@@ -140,7 +141,7 @@ func (s *service) ReadAttributes(ctx context.Context, r *permifypb.AttributeRead
 	out := &permifypb.AttributeReadResponse{}
 	out.ContinuousToken, err = reader.read(ctx, len(filters), func(part, limit int, cursor string) (int, string, storage.Revision, error) {
 		f := &filters[part]
-		p, err := reader.store.ReadAttributes(ctx, ostiary.ReadAttributesRequest{ObjectType: f.ObjectType, ObjectID: f.ObjectID,
+		p, err := reader.store.ReadAttributes(ctx, authz.ReadAttributesRequest{ObjectType: f.ObjectType, ObjectID: f.ObjectID,
 			Name: f.Name, Limit: limit, Cursor: cursor, Consistency: reader.consistency})
 		rows = append(rows, p.Attributes...)
 		return len(p.Attributes), p.Next, p.Revision, err
@@ -158,7 +159,7 @@ func (s *service) ReadAttributes(ctx context.Context, r *permifypb.AttributeRead
 // current schema.
 func attributeMessages(ctx context.Context, store *ostiary.Store, rows []rel.Attribute) ([]*permifypb.Attribute, error) {
 	_, compiled, err := store.Compiled(ctx, "")
-	if errors.Is(err, ostiary.ErrNoSchema) {
+	if errors.Is(err, authz.ErrNoSchema) {
 		compiled = nil // without a schema, types are guessed
 	} else if err != nil {
 		return nil, translateError(err)

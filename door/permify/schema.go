@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	ostiary "github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door/permify/language"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/permifypb"
@@ -55,7 +56,7 @@ func writeSchema(ctx context.Context, store *ostiary.Store, text string) (string
 	if err != nil {
 		return "", translateError(err)
 	}
-	info, _, err := store.WriteSchema(ctx, ostiary.SchemaSource{Model: model, Dialect: language.Dialect, Source: []byte(text)})
+	info, _, err := store.WriteSchema(ctx, authz.SchemaSource{Model: model, Dialect: language.Dialect, Source: []byte(text)})
 	if err != nil {
 		return "", translateError(withPosition(parsed, err))
 	}
@@ -207,7 +208,7 @@ func (s *service) ListSchemas(ctx context.Context, r *permifypb.SchemaListReques
 		out.Head = all[0].ID
 	}
 	if start.last != "" { // versions written since the first page are not shown
-		i := slices.IndexFunc(all, func(x ostiary.SchemaInfo) bool { return x.ID == start.last })
+		i := slices.IndexFunc(all, func(x authz.SchemaInfo) bool { return x.ID == start.last })
 		if i < 0 {
 			return nil, codeError(permifypb.ErrorCode_ERROR_CODE_INVALID_CONTINUOUS_TOKEN)
 		}

@@ -70,7 +70,7 @@ func (s *service) subjectPermission(ctx context.Context, store *ostiary.Store, r
 }
 
 // itemDecision translates the result of one item of a batch.
-func itemDecision(r *ostiary.CheckResult) (decision, error) {
+func itemDecision(r *authz.CheckResult) (decision, error) {
 	if r.Err != nil {
 		return decision{}, translateError(r.Err)
 	}
@@ -79,17 +79,17 @@ func itemDecision(r *ostiary.CheckResult) (decision, error) {
 
 // pinnedOptions returns a schema version, the current one if version is "", and query
 // options that name it, so that all steps of a call use the same version.
-func (s *service) pinnedOptions(ctx context.Context, store *ostiary.Store, version, snapToken string, bounds authz.QuestionBounds) (*schema.Schema, ostiary.QueryOptions, error) {
+func (s *service) pinnedOptions(ctx context.Context, store *ostiary.Store, version, snapToken string, bounds authz.QuestionBounds) (*schema.Schema, authz.QueryOptions, error) {
 	info, compiled, err := store.Compiled(ctx, version)
 	if err != nil {
-		return nil, ostiary.QueryOptions{}, translateError(err)
+		return nil, authz.QueryOptions{}, translateError(err)
 	}
-	return compiled, ostiary.QueryOptions{Consistency: s.consistency(snapToken), SchemaID: info.ID, SchemaImplied: version == "", Bounds: bounds}, nil
+	return compiled, authz.QueryOptions{Consistency: s.consistency(snapToken), SchemaID: info.ID, SchemaImplied: version == "", Bounds: bounds}, nil
 }
 
 // addFullContext is like addContext, and adds an empty context if the request
 // has none and the schema has rules, which may read it.
-func (s *service) addFullContext(ctx context.Context, store *ostiary.Store, compiled *schema.Schema, q *ostiary.QueryOptions, c *permifypb.Context) error {
+func (s *service) addFullContext(ctx context.Context, store *ostiary.Store, compiled *schema.Schema, q *authz.QueryOptions, c *permifypb.Context) error {
 	if err := s.addContext(ctx, store, q, c); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	ostiary "github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/permifypb"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -72,7 +73,7 @@ func (s *service) DeleteTenant(ctx context.Context, r *permifypb.TenantDeleteReq
 	if err == nil {
 		err = s.engine.DeleteStore(ctx, store.ID())
 	}
-	if errors.Is(err, ostiary.ErrNoStore) {
+	if errors.Is(err, authz.ErrNoStore) {
 		return nil, codeError(permifypb.ErrorCode_ERROR_CODE_NOT_FOUND)
 	}
 	if err != nil {

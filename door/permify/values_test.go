@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	ostiary "github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	permifypb "github.com/ostiary/ostiary/internal/permifypb"
 	"github.com/ostiary/ostiary/internal/workshop/golden"
@@ -26,12 +27,12 @@ func TestErrorCodes(t *testing.T) {
 	t.Parallel()
 	var table strings.Builder
 	cause := errors.New("the cause")
-	kinds := []error{ostiary.ErrTransaction, cause}
+	kinds := []error{authz.ErrTransaction, cause}
 	for _, k := range errorCodes {
 		kinds = append(kinds, k.kind)
 	}
 	for _, kind := range kinds {
-		err := translateError(&ostiary.Error{Op: "test", Kind: kind, Err: cause})
+		err := translateError(&authz.Error{Op: "test", Kind: kind, Err: cause})
 		var f *failure
 		if !errors.As(err, &f) || !errors.Is(f.cause, cause) {
 			t.Errorf("%v: %v lost its cause", kind, err)
@@ -194,11 +195,11 @@ func TestRemovedByFilter(t *testing.T) {
 		model.Types[1].Attributes = append(model.Types[1].Attributes, schema.AttributeDef{Name: name})
 		model.Types[1].Attributes[i].Type.Kind = 3
 	}
-	if _, _, err := store.WriteSchema(t.Context(), ostiary.SchemaSource{Model: model}); err != nil {
+	if _, _, err := store.WriteSchema(t.Context(), authz.SchemaSource{Model: model}); err != nil {
 		t.Fatal(err)
 	}
 	one, two := rel.Object{Type: "document", ID: "1"}, rel.Object{Type: "document", ID: "2"}
-	w := ostiary.WriteRequest{}
+	w := authz.WriteRequest{}
 	for i := range changesMax + 2 {
 		w.Add = append(w.Add, rel.Tuple{Object: one, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: strconv.Itoa(i)}})
 		w.SetAttributes = append(w.SetAttributes, rel.Attribute{Object: rel.Object{Type: "document", ID: strconv.Itoa(i)}, Name: "a1", Value: "1"})

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	ostiary "github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/permifypb"
 	"github.com/ostiary/ostiary/rel"
@@ -31,11 +32,11 @@ func (s *service) Watch(ctx context.Context, r *permifypb.WatchRequest, send fun
 	if err != nil {
 		return err
 	}
-	after := ostiary.Token(r.SnapToken)
+	after := authz.Token(r.SnapToken)
 	if r.SnapToken == noopToken {
 		after = ""
 	}
-	for entry, err := range store.Watch(ctx, ostiary.WatchRequest{After: after}) {
+	for entry, err := range store.Watch(ctx, authz.WatchRequest{After: after}) {
 		if err != nil {
 			return translateError(err)
 		}
@@ -48,7 +49,7 @@ func (s *service) Watch(ctx context.Context, r *permifypb.WatchRequest, send fun
 
 // sendEntry sends the changes of data of one write. Changes of schemas and
 // bundles are not part of a watch.
-func sendEntry(ctx context.Context, store *ostiary.Store, e *ostiary.ChangeEntry, send func(*permifypb.WatchResponse) error) error {
+func sendEntry(ctx context.Context, store *ostiary.Store, e *authz.ChangeEntry, send func(*permifypb.WatchResponse) error) error {
 	m := &permifypb.DataChanges{SnapToken: string(e.Token)}
 	add := func(c *permifypb.DataChange) error {
 		m.DataChanges = append(m.DataChanges, c)
@@ -97,12 +98,12 @@ func addChange(ctx context.Context, store *ostiary.Store, r storage.Revision, c 
 // addRemoved reports every tuple or attribute that a filter removed: what it
 // selects at the revision before.
 func addRemoved(ctx context.Context, store *ostiary.Store, before storage.Revision, f *storage.Filter, add func(*permifypb.DataChange) error) error {
-	at, cursor := ostiary.AtRevision(before), ""
+	at, cursor := authz.AtRevision(before), ""
 	for {
 		var next string
 		switch f.Target {
 		case storage.FilterTuples:
-			p, err := store.Read(ctx, ostiary.ReadRequest{Filter: f.Tuple, Limit: changesMax, Cursor: cursor, Consistency: at})
+			p, err := store.Read(ctx, authz.ReadRequest{Filter: f.Tuple, Limit: changesMax, Cursor: cursor, Consistency: at})
 			if err != nil {
 				return translateError(err)
 			}
@@ -113,7 +114,7 @@ func addRemoved(ctx context.Context, store *ostiary.Store, before storage.Revisi
 			}
 			next = p.Next
 		case storage.FilterAttributes:
-			p, err := store.ReadAttributes(ctx, ostiary.ReadAttributesRequest{ObjectType: f.ObjectType, ObjectID: f.ObjectID,
+			p, err := store.ReadAttributes(ctx, authz.ReadAttributesRequest{ObjectType: f.ObjectType, ObjectID: f.ObjectID,
 				Name: f.Name, Limit: changesMax, Cursor: cursor, Consistency: at})
 			if err != nil {
 				return translateError(err)

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/policy/domain"
 	"github.com/ostiary/ostiary/policy/status"
@@ -71,7 +71,7 @@ func describe(err error) *problem {
 	}
 	for _, k := range domainKinds {
 		if errors.Is(err, k.kind) {
-			p := &problem{status: k.status, Code: k.code, Message: ostiary.Reason(err), Reasons: reasonsOf(err)}
+			p := &problem{status: k.status, Code: k.code, Message: authz.Reason(err), Reasons: reasonsOf(err)}
 			if p.Reasons != nil {
 				p.Message = "the policy is rejected: " + p.Reasons[0].Message
 			}

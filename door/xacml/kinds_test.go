@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/workshop/golden"
 	"github.com/ostiary/ostiary/policy"
@@ -20,10 +20,10 @@ func TestKinds(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("the cause")
 	all := []error{cause, &door.Refusal{Reason: door.TooLarge, Bound: "BodyBytes", Limit: 7}, &door.Refusal{Reason: door.ShuttingDown},
-		status.Reached(status.ProcessingError, "steps", 5), &ostiary.BoundError{Name: "Nodes", Max: 1, Got: 2},
+		status.Reached(status.ProcessingError, "steps", 5), &authz.BoundError{Name: "Nodes", Max: 1, Got: 2},
 		&domain.InvalidError{Name: "p", Reasons: policy.Errors{&policy.Error{Text: "first"}, &policy.Error{Text: "second"}}}}
 	for _, k := range domainKinds {
-		all = append(all, &ostiary.Error{Op: "test", Kind: k.kind, Err: cause})
+		all = append(all, &authz.Error{Op: "test", Kind: k.kind, Err: cause})
 	}
 	var table strings.Builder
 	for _, err := range all {

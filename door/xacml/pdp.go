@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/domain"
 	"github.com/ostiary/ostiary/policy/message"
@@ -79,11 +79,11 @@ func (c *call) pinOptions() (o domain.PinOptions, err error) {
 		}
 	}
 	if text := c.query.Get("relations"); text != "" {
-		token := ostiary.Token(text)
+		token := authz.Token(text)
 		if _, err := token.Revision(); err != nil {
 			return o, err
 		}
-		o.Relations = ostiary.AtLeast(token)
+		o.Relations = authz.AtLeast(token)
 	}
 	return o, nil
 }
@@ -111,7 +111,7 @@ type explanation struct {
 	// Revision is the revision of the policies, and Relations the token of the
 	// relation store; it is left out if no policy asked.
 	Revision  storage.Revision `json:"revision"`
-	Relations ostiary.Token    `json:"relations,omitempty"`
+	Relations authz.Token      `json:"relations,omitempty"`
 	// Trace has a step for each decision. Cut is true if steps are missing, because
 	// the trace is too long.
 	Trace []*step `json:"trace"`

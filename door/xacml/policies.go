@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/tool/jsonread"
 	"github.com/ostiary/ostiary/policy/domain"
@@ -41,7 +42,7 @@ func policyOf(p *domain.Stored) *policyJSON {
 type changedJSON struct {
 	// Revision is the revision of the domain after the change, and Token its token.
 	Revision storage.Revision `json:"revision"`
-	Token    ostiary.Token    `json:"token"`
+	Token    authz.Token      `json:"token"`
 	// Removed is the number of policies that were removed.
 	Removed int `json:"removed,omitempty"`
 }
@@ -65,7 +66,7 @@ func (c *call) putPolicy() error {
 	if err != nil {
 		return err
 	}
-	change := domain.Change{Expect: ostiary.Token(c.query.Get("expect"))}
+	change := domain.Change{Expect: authz.Token(c.query.Get("expect"))}
 	if name := c.name(); name != "" {
 		change.Put = map[string]domain.Source{name: src}
 	} else {
@@ -86,12 +87,12 @@ func (c *call) putPolicy() error {
 
 // deletePolicy serves DELETE policies/{name}.
 func (c *call) deletePolicy() error {
-	return c.remove(domain.Change{Remove: []string{c.name()}, Expect: ostiary.Token(c.query.Get("expect"))})
+	return c.remove(domain.Change{Remove: []string{c.name()}, Expect: authz.Token(c.query.Get("expect"))})
 }
 
 // deletePolicies serves DELETE policies: it removes all policies and the root.
 func (c *call) deletePolicies() error {
-	return c.remove(domain.Change{Clear: true, Expect: ostiary.Token(c.query.Get("expect"))})
+	return c.remove(domain.Change{Clear: true, Expect: authz.Token(c.query.Get("expect"))})
 }
 
 // remove makes a change that only removes. A policy that the root needs is a
@@ -178,7 +179,7 @@ func (c *call) listPolicies() error {
 		Root     *policyJSON      `json:"root,omitempty"`
 		Next     string           `json:"next,omitempty"`
 		Revision storage.Revision `json:"revision"`
-		Token    ostiary.Token    `json:"token"`
+		Token    authz.Token      `json:"token"`
 	}{Policies: []*policyJSON{}, Root: policyOf(pinned.Root()), Revision: pinned.Revision(), Token: pinned.Token()}
 	for p := range pinned.Policies(c.query.Get("after")) {
 		if len(out.Policies) == limit {
@@ -294,7 +295,7 @@ func readChange(r *jsonread.Reader) (change domain.Change) {
 			src := readNamedSource(r)
 			change.Root = &src
 		case "expect":
-			change.Expect = ostiary.Token(r.String())
+			change.Expect = authz.Token(r.String())
 		default:
 			r.Unknown()
 		}
@@ -327,7 +328,7 @@ type domainJSON struct {
 	Relations string           `json:"relations,omitempty"`
 	Unbound   string           `json:"unbound,omitempty"`
 	Revision  storage.Revision `json:"revision"`
-	Token     ostiary.Token    `json:"token"`
+	Token     authz.Token      `json:"token"`
 	Policies  int              `json:"policies"`
 	Bytes     int              `json:"bytes"`
 	Root      *policyJSON      `json:"root,omitempty"`

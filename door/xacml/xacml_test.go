@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/xacml"
 	"github.com/ostiary/ostiary/internal/workshop/doortest"
@@ -34,7 +35,7 @@ func open(t testing.TB, o xacml.Options) *door.Door {
 // that does not exist fails soon.
 func openOn(t testing.TB, driver storage.Driver, o xacml.Options) *door.Door {
 	t.Helper()
-	e, err := ostiary.Open(context.Background(), ostiary.Options{Driver: driver, Bounds: ostiary.Bounds{FutureWait: time.Millisecond}})
+	e, err := ostiary.Open(context.Background(), ostiary.Options{Driver: driver, Bounds: authz.Bounds{FutureWait: time.Millisecond}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ type Deployment struct {
 	HashQueueMax int
 	// Leads reports whether this process is the one of several nodes that writes, and so
 	// counts wrong passwords and one-time passwords, and removes what has ended. It must be
-	// quick. A call that needs the node that writes fails with ostiary.ErrNoHolder on the
+	// quick. A call that needs the node that writes fails with authz.ErrNoHolder on the
 	// others, before it has had an effect. Nil means a single node.
 	Leads func() bool
 	// PasswordCache is how long a verified password is accepted again without

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 )
 
 // BenchmarkRequest is what a key of the system store adds to a request: it is found by its
@@ -32,7 +33,7 @@ func BenchmarkRequest(b *testing.B) {
 			err = c.Opens(b.Context(), "native")
 		}
 		if err == nil {
-			err = c.Allow(b.Context(), ostiary.RightRead, info)
+			err = c.Allow(b.Context(), authz.RightRead, info)
 		}
 		if err != nil {
 			b.Fatal(err)

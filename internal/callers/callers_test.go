@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/workshop/wait"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/memory"
@@ -26,7 +27,7 @@ type world struct {
 	*Registry
 	ahead  atomic.Int64 // of the clock, in nanoseconds
 	clock  time.Time
-	driver ostiary.Driver
+	driver storage.Driver
 }
 
 func open(t *testing.T) *world {
@@ -77,7 +78,7 @@ func TestScopes(t *testing.T) {
 	t.Parallel()
 	w := open(t)
 	stores := []*ostiary.Store{w.store("team-a"), w.store("team-b"), w.store("other"), w.store("*"), w.store("")}
-	rights := []ostiary.Right{ostiary.RightRead, ostiary.RightWrite, ostiary.RightSchema, ostiary.RightAdmin}
+	rights := []authz.Right{authz.RightRead, authz.RightWrite, authz.RightSchema, authz.RightAdmin}
 	for _, c := range []struct {
 		stores []string
 		has    []bool // by store
@@ -94,9 +95,9 @@ func TestScopes(t *testing.T) {
 			credential, _ := w.key(t.Context(), NewKey{Name: strings.ReplaceAll(strings.Join(c.stores, " "), "/", " ") + right.String(), Stores: slices.Clone(c.stores), Rights: []string{right.String()}})
 			for i, s := range stores {
 				for _, wanted := range rights {
-					may := c.has[i] && (wanted == right || wanted == ostiary.RightRead || right == ostiary.RightAdmin)
+					may := c.has[i] && (wanted == right || wanted == authz.RightRead || right == authz.RightAdmin)
 					for range 2 { // the second one is remembered
-						if err := credential.Allow(t.Context(), wanted, s.Info()); (err == nil) != may || err != nil && !errors.Is(err, ostiary.ErrForbidden) {
+						if err := credential.Allow(t.Context(), wanted, s.Info()); (err == nil) != may || err != nil && !errors.Is(err, authz.ErrForbidden) {
 							t.Errorf("%s on %v: %s of %q: %v, want %t", right, c.stores, wanted, s.Info().Name, err, may)
 						}
 					}
@@ -116,7 +117,7 @@ func TestNames(t *testing.T) {
 		if err := w.engine.UpdateStore(t.Context(), s.ID(), func(n *string, _ map[string]string) error { *n = name; return nil }); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.engine.Store(ostiary.WithAccess(t.Context(), c), s.ID()); (err == nil) != strings.HasPrefix(name, "team-") {
+		if _, err := w.engine.Store(authz.WithAccess(t.Context(), c), s.ID()); (err == nil) != strings.HasPrefix(name, "team-") {
 			t.Errorf("the store is named %q: %v", name, err)
 		}
 	}
@@ -134,11 +135,11 @@ func TestSystemStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for right := ostiary.RightRead; right <= ostiary.RightAdmin; right++ {
+	for right := authz.RightRead; right <= authz.RightAdmin; right++ {
 		if err := reader.Allow(t.Context(), right, system.Info()); err == nil {
 			t.Errorf("a key that administers nothing has %s on the system store", right)
 		}
-		if err := admin.Allow(t.Context(), right, system.Info()); (err == nil) != (right == ostiary.RightRead) {
+		if err := admin.Allow(t.Context(), right, system.Info()); (err == nil) != (right == authz.RightRead) {
 			t.Errorf("a key that administers all has %s on the system store: %v", right, err)
 		}
 	}
@@ -147,7 +148,7 @@ func TestSystemStore(t *testing.T) {
 			t.Error("the list of stores has the system store")
 		}
 	}
-	page, err := system.Changes(t.Context(), ostiary.ChangesRequest{})
+	page, err := system.Changes(t.Context(), authz.ChangesRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +171,7 @@ func TestStrongerKey(t *testing.T) {
 	maker, _ := w.key(t.Context(), NewKey{Name: "maker", Stores: []string{"team-*", b.ID().String()}, Rights: []string{"admin"}, Doors: []string{"native"}, Expires: soon})
 	writer, _ := w.key(t.Context(), NewKey{Name: "writer", Stores: []string{"*"}, Rights: []string{"read", "write", "schema"}})
 	w.key(t.Context(), NewKey{Name: "foreign", Stores: []string{"*"}, Rights: []string{"read"}})
-	as := func(c *Credential) context.Context { return ostiary.WithAccess(t.Context(), c) }
+	as := func(c *Credential) context.Context { return authz.WithAccess(t.Context(), c) }
 	good := NewKey{Stores: []string{"team-x*"}, Rights: []string{"read"}, Doors: []string{"native"}, Expires: soon}
 	for name, c := range map[string]struct {
 		change func(*NewKey)
@@ -195,7 +196,7 @@ func TestStrongerKey(t *testing.T) {
 		n := good
 		n.Name = c.by.Key().Name + "~" + name
 		c.change(&n)
-		if _, err := w.Create(as(c.by), n); (err == nil) != c.ok || err != nil && !errors.Is(err, ostiary.ErrForbidden) {
+		if _, err := w.Create(as(c.by), n); (err == nil) != c.ok || err != nil && !errors.Is(err, authz.ErrForbidden) {
 			t.Errorf("%s: %v, want %t", name, err, c.ok)
 		}
 	}
@@ -208,7 +209,7 @@ func TestStrongerKey(t *testing.T) {
 	if _, err := w.Revoke(as(maker), "foreign"); !errors.Is(err, ErrNoKey) {
 		t.Errorf("a key revokes a foreign one: %v", err)
 	}
-	if _, err := w.Revoke(as(writer), "writer"); !errors.Is(err, ostiary.ErrForbidden) {
+	if _, err := w.Revoke(as(writer), "writer"); !errors.Is(err, authz.ErrForbidden) {
 		t.Errorf("a key that administers nothing revokes itself: %v", err)
 	}
 	if _, err := w.Find(as(writer), "writer"); err != nil {
@@ -222,7 +223,7 @@ func TestStrongerKey(t *testing.T) {
 	}
 	n := good
 	n.Name = "maker~by a revoked key"
-	if _, err := w.Create(as(maker), n); !errors.Is(err, ostiary.ErrForbidden) {
+	if _, err := w.Create(as(maker), n); !errors.Is(err, authz.ErrForbidden) {
 		t.Errorf("a revoked key makes another one: %v", err)
 	}
 	names := []string{}
@@ -299,7 +300,7 @@ func TestEnd(t *testing.T) {
 	if accepted(made.Secret) != nil {
 		t.Error("a revoked secret is accepted")
 	}
-	if err := c.Allow(t.Context(), ostiary.RightRead, s.Info()); !errors.Is(err, ostiary.ErrForbidden) {
+	if err := c.Allow(t.Context(), authz.RightRead, s.Info()); !errors.Is(err, authz.ErrForbidden) {
 		t.Errorf("a revoked key reads: %v", err)
 	}
 	late, releaseLate := c.Until()
@@ -314,7 +315,7 @@ func TestEnd(t *testing.T) {
 	if accepted(secret) != nil {
 		t.Error("an expired secret is accepted")
 	}
-	if err := c.Allow(t.Context(), ostiary.RightRead, s.Info()); !errors.Is(err, ostiary.ErrForbidden) {
+	if err := c.Allow(t.Context(), authz.RightRead, s.Info()); !errors.Is(err, authz.ErrForbidden) {
 		t.Errorf("an expired key reads: %v", err)
 	}
 }
@@ -360,7 +361,7 @@ func TestExplain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ask := func(right ostiary.Right, door string, c ostiary.Consistency) []bool {
+	ask := func(right authz.Right, door string, c authz.Consistency) []bool {
 		t.Helper()
 		all, err := w.Explain(t.Context(), Question{Key: "k", Store: "team-a", Right: right, Door: door, Consistency: c})
 		if err != nil {
@@ -372,27 +373,27 @@ func TestExplain(t *testing.T) {
 		}
 		return out
 	}
-	if got := ask(ostiary.RightRead, "native", ostiary.Consistency{}); !slices.Equal(got, []bool{true, true}) {
+	if got := ask(authz.RightRead, "native", authz.Consistency{}); !slices.Equal(got, []bool{true, true}) {
 		t.Errorf("read through native: %v", got)
 	}
-	if got := ask(ostiary.RightAdmin, "openfga", ostiary.Consistency{}); !slices.Equal(got, []bool{false, false}) {
+	if got := ask(authz.RightAdmin, "openfga", authz.Consistency{}); !slices.Equal(got, []bool{false, false}) {
 		t.Errorf("admin through openfga: %v", got)
 	}
-	all, err := w.Explain(t.Context(), Question{Key: "k", Store: "team-a", Right: ostiary.RightWrite})
+	all, err := w.Explain(t.Context(), Question{Key: "k", Store: "team-a", Right: authz.RightWrite})
 	if err != nil || !strings.Contains(all[0].String(), "begins:team-") {
 		t.Errorf("the explanation does not name the pattern: %v %v", all, err)
 	}
 	if _, err := w.Revoke(t.Context(), "k"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Explain(t.Context(), Question{Key: "k", Store: "team-a", Right: ostiary.RightWrite}); !errors.Is(err, ErrNoKey) {
+	if _, err := w.Explain(t.Context(), Question{Key: "k", Store: "team-a", Right: authz.RightWrite}); !errors.Is(err, ErrNoKey) {
 		t.Errorf("a revoked key: %v", err)
 	}
 	revision, err := before.Revision()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := ask(ostiary.RightWrite, "", ostiary.AtRevision(revision)); !slices.Equal(got, []bool{true}) {
+	if got := ask(authz.RightWrite, "", authz.AtRevision(revision)); !slices.Equal(got, []bool{true}) {
 		t.Errorf("a revoked key in the past: %v", got)
 	}
 }
@@ -407,32 +408,32 @@ func TestRefused(t *testing.T) {
 		change func(*NewKey)
 		want   error
 	}{
-		"no name":               {func(n *NewKey) { n.Name = "" }, ostiary.ErrInvalidRequest},
+		"no name":               {func(n *NewKey) { n.Name = "" }, authz.ErrInvalidRequest},
 		"a taken name":          {func(n *NewKey) { n.Name = "taken" }, ErrKeyExists},
-		"a name of the log":     {func(n *NewKey) { n.Name = "local" }, ostiary.ErrInvalidRequest},
-		"a slash":               {func(n *NewKey) { n.Name = "a/b" }, ostiary.ErrInvalidRequest},
-		"no stores":             {func(n *NewKey) { n.Stores = nil }, ostiary.ErrInvalidRequest},
-		"an unknown id":         {func(n *NewKey) { n.Stores = []string{storage.NewID(1).String()} }, ostiary.ErrInvalidRequest},
-		"an unknown alias":      {func(n *NewKey) { n.Stores = []string{"native/none"} }, ostiary.ErrInvalidRequest},
-		"a star in a name":      {func(n *NewKey) { n.Stores = []string{"a*b"} }, ostiary.ErrInvalidRequest},
-		"an empty store":        {func(n *NewKey) { n.Stores = []string{""} }, ostiary.ErrInvalidRequest},
-		"too many stores":       {func(n *NewKey) { n.Stores = slices.Repeat([]string{"a"}, PlacesMax+1) }, ostiary.ErrBound},
-		"no rights":             {func(n *NewKey) { n.Rights = nil }, ostiary.ErrInvalidRequest},
-		"an unknown right":      {func(n *NewKey) { n.Rights = []string{"own"} }, ostiary.ErrInvalidRequest},
-		"an unknown door":       {func(n *NewKey) { n.Doors = []string{"soap"} }, ostiary.ErrInvalidRequest},
-		"an expiry in the past": {func(n *NewKey) { n.Expires = w.clock }, ostiary.ErrInvalidRequest},
-		"half a match":          {func(n *NewKey) { n.Match = Match{Issuer: "https://a.example", Claim: "sub"} }, ostiary.ErrInvalidRequest},
-		"an empty path":         {func(n *NewKey) { n.Match = Match{Issuer: "https://a.example", Claim: "/", Value: "x"} }, ostiary.ErrInvalidRequest},
-		"an empty part":         {func(n *NewKey) { n.Match = Match{Issuer: "https://a.example", Claim: "/a//b", Value: "x"} }, ostiary.ErrInvalidRequest},
-		"an end without a name": {func(n *NewKey) { n.Match = Match{Issuer: "https://a.example", Claim: "/a/", Value: "x"} }, ostiary.ErrInvalidRequest},
-		"an unknown escape":     {func(n *NewKey) { n.Match = Match{Issuer: "https://a.example", Claim: "/a~2", Value: "x"} }, ostiary.ErrInvalidRequest},
-		"a tilde at the end":    {func(n *NewKey) { n.Match = Match{Issuer: "https://a.example", Claim: "/a~", Value: "x"} }, ostiary.ErrInvalidRequest},
+		"a name of the log":     {func(n *NewKey) { n.Name = "local" }, authz.ErrInvalidRequest},
+		"a slash":               {func(n *NewKey) { n.Name = "a/b" }, authz.ErrInvalidRequest},
+		"no stores":             {func(n *NewKey) { n.Stores = nil }, authz.ErrInvalidRequest},
+		"an unknown id":         {func(n *NewKey) { n.Stores = []string{storage.NewID(1).String()} }, authz.ErrInvalidRequest},
+		"an unknown alias":      {func(n *NewKey) { n.Stores = []string{"native/none"} }, authz.ErrInvalidRequest},
+		"a star in a name":      {func(n *NewKey) { n.Stores = []string{"a*b"} }, authz.ErrInvalidRequest},
+		"an empty store":        {func(n *NewKey) { n.Stores = []string{""} }, authz.ErrInvalidRequest},
+		"too many stores":       {func(n *NewKey) { n.Stores = slices.Repeat([]string{"a"}, PlacesMax+1) }, authz.ErrBound},
+		"no rights":             {func(n *NewKey) { n.Rights = nil }, authz.ErrInvalidRequest},
+		"an unknown right":      {func(n *NewKey) { n.Rights = []string{"own"} }, authz.ErrInvalidRequest},
+		"an unknown door":       {func(n *NewKey) { n.Doors = []string{"soap"} }, authz.ErrInvalidRequest},
+		"an expiry in the past": {func(n *NewKey) { n.Expires = w.clock }, authz.ErrInvalidRequest},
+		"half a match":          {func(n *NewKey) { n.Match = Match{Issuer: "https://a.example", Claim: "sub"} }, authz.ErrInvalidRequest},
+		"an empty path":         {func(n *NewKey) { n.Match = Match{Issuer: "https://a.example", Claim: "/", Value: "x"} }, authz.ErrInvalidRequest},
+		"an empty part":         {func(n *NewKey) { n.Match = Match{Issuer: "https://a.example", Claim: "/a//b", Value: "x"} }, authz.ErrInvalidRequest},
+		"an end without a name": {func(n *NewKey) { n.Match = Match{Issuer: "https://a.example", Claim: "/a/", Value: "x"} }, authz.ErrInvalidRequest},
+		"an unknown escape":     {func(n *NewKey) { n.Match = Match{Issuer: "https://a.example", Claim: "/a~2", Value: "x"} }, authz.ErrInvalidRequest},
+		"a tilde at the end":    {func(n *NewKey) { n.Match = Match{Issuer: "https://a.example", Claim: "/a~", Value: "x"} }, authz.ErrInvalidRequest},
 		"a long claim": {func(n *NewKey) {
-			n.Match = Match{Issuer: "https://a.example", Claim: "/" + strings.Repeat("a", ostiary.NameBytesMax), Value: "x"}
-		}, ostiary.ErrBound},
+			n.Match = Match{Issuer: "https://a.example", Claim: "/" + strings.Repeat("a", authz.NameBytesMax), Value: "x"}
+		}, authz.ErrBound},
 		"two matches": {func(n *NewKey) {
 			n.Match = Match{Issuer: "https://a.example", Claim: "sub", Value: "a", Certificate: "dns:a"}
-		}, ostiary.ErrInvalidRequest},
+		}, authz.ErrInvalidRequest},
 	} {
 		n := NewKey{Name: "k", Stores: []string{"a"}, Rights: []string{"read"}}
 		c.change(&n)

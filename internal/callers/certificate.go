@@ -7,7 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
+	"github.com/ostiary/ostiary/storage"
 )
 
 // Kinds of names in certificates, as they are written before a name.
@@ -53,8 +54,8 @@ func emailText(address string) string {
 // validCertificateName reports whether a certificate may have a name.
 func validCertificateName(name string) bool {
 	kind, rest, _ := strings.Cut(name, ":")
-	o := ostiary.Origin{Caller: rest}
-	if rest == "" || len(name) > ostiary.NameBytesMax || o.Invalid() != "" || strings.Contains(rest, " ") {
+	o := storage.Origin{Caller: rest}
+	if rest == "" || len(name) > authz.NameBytesMax || o.Invalid() != "" || strings.Contains(rest, " ") {
 		return false
 	}
 	switch kind + ":" {
@@ -83,8 +84,8 @@ func certificatePattern(text string) (string, error) {
 		rest = emailText(rest)
 	}
 	pattern := kind + rest
-	if len(text) > ostiary.NameBytesMax {
-		return "", &ostiary.BoundError{Name: "NameBytesMax", Max: ostiary.NameBytesMax, Got: int64(len(text))}
+	if len(text) > authz.NameBytesMax {
+		return "", &authz.BoundError{Name: "NameBytesMax", Max: authz.NameBytesMax, Got: int64(len(text))}
 	}
 	plain := pattern
 	if kind == kindURI {

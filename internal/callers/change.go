@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/engine/documents"
 	"github.com/ostiary/ostiary/internal/engine/system"
 	"github.com/ostiary/ostiary/rel"
@@ -42,9 +43,9 @@ type Made struct {
 }
 
 // Create makes a key. It fails with [ErrKeyExists] if a key has the name, with
-// [ostiary.ErrInvalidRequest] if the scope names no store, or if another kind of caller has
-// such a name, and with [ostiary.ErrForbidden] if the scope exceeds that of the key that
-// calls, or if the name is for other makers. A [ostiary.BoundError] names the bound of keys.
+// [authz.ErrInvalidRequest] if the scope names no store, or if another kind of caller has
+// such a name, and with [authz.ErrForbidden] if the scope exceeds that of the key that
+// calls, or if the name is for other makers. A [authz.BoundError] names the bound of keys.
 func (r *Registry) Create(ctx context.Context, n NewKey) (*Made, error) {
 	k, err := r.validate(ctx, &n)
 	if err != nil {
@@ -64,7 +65,7 @@ func (r *Registry) Create(ctx context.Context, n NewKey) (*Made, error) {
 			m.Warnings = append(m.Warnings, fmt.Sprintf("no store has a name that matches %q at the moment", p.Pattern))
 		}
 	}
-	err = r.change(ctx, func(v *value) (*ostiary.WriteRequest, error) {
+	err = r.change(ctx, func(v *value) (*authz.WriteRequest, error) {
 		if err := r.permits(ctx, v, k); err != nil {
 			return nil, err
 		}
@@ -72,7 +73,7 @@ func (r *Registry) Create(ctx context.Context, n NewKey) (*Made, error) {
 		if err != nil {
 			return nil, err
 		}
-		w := &ostiary.WriteRequest{Documents: []ostiary.Document{document}, Add: k.tuples(), OnMissing: ostiary.Ignore}
+		w := &authz.WriteRequest{Documents: []authz.Document{document}, Add: k.tuples(), OnMissing: authz.Ignore}
 		live := r.removeExpired(v, k.Name, w)
 		return w, r.mayName(ctx, v, k, live)
 	})
@@ -89,7 +90,7 @@ const expiredMax, expiredTuples = 50, 400
 // removeExpired adds to a write the removal of keys that have expired: of the one with a
 // name, and of some others. It returns the keys that have not expired. Nothing else removes
 // expired keys, so that a system whose last key expires does not become one without keys.
-func (r *Registry) removeExpired(v *value, name string, w *ostiary.WriteRequest) (live []*Key) {
+func (r *Registry) removeExpired(v *value, name string, w *authz.WriteRequest) (live []*Key) {
 	now := r.now()
 	for _, old := range v.byID {
 		switch {
@@ -103,18 +104,18 @@ func (r *Registry) removeExpired(v *value, name string, w *ostiary.WriteRequest)
 }
 
 // removeBy adds the removal of the key to a write.
-func (k *Key) removeBy(w *ostiary.WriteRequest) {
-	w.RemoveDocuments = append(w.RemoveDocuments, ostiary.DocumentKey{Kind: keyType, Key: k.ID})
+func (k *Key) removeBy(w *authz.WriteRequest) {
+	w.RemoveDocuments = append(w.RemoveDocuments, authz.DocumentKey{Kind: keyType, Key: k.ID})
 	for _, t := range k.tuples() {
 		w.Remove = append(w.Remove, t.Key())
 	}
 }
 
-// repeated fails with [ostiary.ErrUncertain] if the request was sent to another node before
+// repeated fails with [authz.ErrUncertain] if the request was sent to another node before
 // and has written: the secret that it has made is lost.
 func repeated(ctx context.Context) error {
-	if a := ostiary.AuthorOf(ctx); a != nil && a.Repeated && len(a.Made.Entries) > 0 {
-		return fmt.Errorf("%w: the key was made or rotated, and its secret was lost: rotate it", ostiary.ErrUncertain)
+	if a := authz.AuthorOf(ctx); a != nil && a.Repeated && len(a.Made.Entries) > 0 {
+		return fmt.Errorf("%w: the key was made or rotated, and its secret was lost: rotate it", authz.ErrUncertain)
 	}
 	return nil
 }
@@ -125,7 +126,7 @@ func (r *Registry) Rotate(ctx context.Context, name string, keep time.Duration) 
 		return nil, err
 	}
 	m := &Made{}
-	err := r.change(ctx, func(v *value) (*ostiary.WriteRequest, error) {
+	err := r.change(ctx, func(v *value) (*authz.WriteRequest, error) {
 		old, err := r.known(ctx, v, name)
 		if err != nil {
 			return nil, err
@@ -148,7 +149,7 @@ func (r *Registry) Rotate(ctx context.Context, name string, keep time.Duration) 
 		}
 		m.Key, m.Secret = &k, secret
 		document, err := k.document()
-		return &ostiary.WriteRequest{Documents: []ostiary.Document{document}}, err
+		return &authz.WriteRequest{Documents: []authz.Document{document}}, err
 	})
 	if err != nil {
 		return nil, err
@@ -159,11 +160,11 @@ func (r *Registry) Rotate(ctx context.Context, name string, keep time.Duration) 
 // Revoke ends a key and removes it.
 func (r *Registry) Revoke(ctx context.Context, name string) (*Key, error) {
 	var k *Key
-	err := r.change(ctx, func(v *value) (_ *ostiary.WriteRequest, err error) {
+	err := r.change(ctx, func(v *value) (_ *authz.WriteRequest, err error) {
 		if k, err = r.known(ctx, v, name); err != nil && (k == nil || !administersAll(ctx, v)) {
 			return nil, err
 		}
-		w := &ostiary.WriteRequest{OnMissing: ostiary.Ignore}
+		w := &authz.WriteRequest{OnMissing: authz.Ignore}
 		k.removeBy(w)
 		return w, nil
 	})
@@ -203,17 +204,17 @@ type Question struct {
 	Key string // its name
 	// Store is named as in [NewKey], without a star. "" asks only for the door.
 	Store string
-	Right ostiary.Right
+	Right authz.Right
 	// Door is the door to use; "" asks only for the store.
 	Door string
 	// Consistency chooses the revision of the system store.
-	Consistency ostiary.Consistency
-	Options     ostiary.ExplainRequest // only its Options and Origins are used
+	Consistency authz.Consistency
+	Options     authz.ExplainRequest // only its Options and Origins are used
 }
 
 // Explained is an answer to a question about a key.
 type Explained struct {
-	ostiary.Explanation
+	authz.Explanation
 	names *strings.Replacer // names of the key and the store for their ids
 }
 
@@ -283,7 +284,7 @@ func (r *Registry) Explain(ctx context.Context, q Question) (out []Explained, er
 		return nil, invalid("a question about a key needs a store or a door")
 	}
 	for _, d := range all {
-		x := ostiary.ExplainRequest{CheckRequest: d.question(), Options: q.Options.Options, Origins: q.Options.Origins}
+		x := authz.ExplainRequest{CheckRequest: d.question(), Options: q.Options.Options, Origins: q.Options.Origins}
 		x.Consistency = q.Consistency
 		explained, err := s.Store.Explain(own, x)
 		if err != nil {
@@ -314,12 +315,12 @@ func (r *Registry) store(ctx context.Context, text string) (storage.StoreInfo, e
 }
 
 // change makes a change of the keys. It creates the system store if there is none.
-func (r *Registry) change(ctx context.Context, decide func(*value) (*ostiary.WriteRequest, error)) error {
+func (r *Registry) change(ctx context.Context, decide func(*value) (*authz.WriteRequest, error)) error {
 	s, err := r.create(ctx)
 	if err != nil {
 		return err
 	}
-	_, err = s.Change(system.Context(ctx), func(base *documents.At[*value]) (*ostiary.WriteRequest, *value, error) {
+	_, err = s.Change(system.Context(ctx), func(base *documents.At[*value]) (*authz.WriteRequest, *value, error) {
 		w, err := decide(base.Value)
 		if err != nil {
 			return nil, nil, err
@@ -346,21 +347,21 @@ func (r *Registry) permits(ctx context.Context, v *value, k *Key) error {
 	if len(v.byID) > 0 {
 		r.keyed()
 	}
-	if o, open := ostiary.AccessOf(ctx).(*Open); open {
-		return o.Allow(ctx, ostiary.RightAdmin, storage.StoreInfo{})
+	if o, open := authz.AccessOf(ctx).(*Open); open {
+		return o.Allow(ctx, authz.RightAdmin, storage.StoreInfo{})
 	}
 	callers, own := callersOf(ctx)
 	if own {
 		return nil
 	}
-	why := fmt.Errorf("%w: the calling key was revoked or has expired", ostiary.ErrForbidden)
+	why := fmt.Errorf("%w: the calling key was revoked or has expired", authz.ErrForbidden)
 	for _, c := range callers {
 		switch {
 		case v.bySum[c.sum] == nil || c.Ended():
 		case c.key.Covers(k):
 			return nil
 		default:
-			why = fmt.Errorf("%w: the key %q needs the right admin on each store of the other key, its doors, and an expiry that is not earlier", ostiary.ErrForbidden, c.key.Name)
+			why = fmt.Errorf("%w: the key %q needs the right admin on each store of the other key, its doors, and an expiry that is not earlier", authz.ErrForbidden, c.key.Name)
 		}
 	}
 	return why
@@ -382,7 +383,7 @@ func administersAll(ctx context.Context, v *value) bool {
 // callersOf returns the credentials of the caller. own is true for a caller who may do
 // everything.
 func callersOf(ctx context.Context) (all []*Credential, own bool) {
-	switch access := ostiary.AccessOf(ctx).(type) {
+	switch access := authz.AccessOf(ctx).(type) {
 	case nil:
 		return nil, true
 	case *Open:
@@ -410,14 +411,14 @@ func (r *Registry) validate(ctx context.Context, n *NewKey) (*Key, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case len(n.Owner) > ostiary.CallerBytesMax || (&ostiary.Origin{Caller: n.Owner}).Invalid() != "":
-		return nil, invalid("invalid owner: expected at most %d bytes of UTF-8 without control characters", ostiary.CallerBytesMax)
+	case len(n.Owner) > storage.CallerBytesMax || (&storage.Origin{Caller: n.Owner}).Invalid() != "":
+		return nil, invalid("invalid owner: expected at most %d bytes of UTF-8 without control characters", storage.CallerBytesMax)
 	case !n.Expires.IsZero() && !n.Expires.After(r.now()):
 		return nil, invalid("invalid expiry %s: expected a time in the future", n.Expires.Format(time.RFC3339))
 	case len(n.Stores) == 0:
 		return nil, invalid("a key needs stores: ids, DOOR/ALIAS, names, beginnings of names with a star, or *")
 	case len(n.Stores) > PlacesMax:
-		return nil, &ostiary.BoundError{Name: "PlacesMax", Max: PlacesMax, Got: int64(len(n.Stores))}
+		return nil, &authz.BoundError{Name: "PlacesMax", Max: PlacesMax, Got: int64(len(n.Stores))}
 	case len(n.Rights) == 0:
 		return nil, invalid("a key needs rights: read, write, schema or admin")
 	}
@@ -425,7 +426,7 @@ func (r *Registry) validate(ctx context.Context, n *NewKey) (*Key, error) {
 		return nil, err
 	}
 	k := &Key{ID: newKeyID(), Name: n.Name, Owner: n.Owner, Created: r.now().UTC(), Expires: n.Expires.UTC(), Doors: n.Doors, Match: n.Match}
-	if a := ostiary.AuthorOf(ctx); a != nil {
+	if a := authz.AuthorOf(ctx); a != nil {
 		k.Creator = a.Origin.Caller
 	}
 	if k.Owner == "" {
@@ -438,7 +439,7 @@ func (r *Registry) validate(ctx context.Context, n *NewKey) (*Key, error) {
 		return nil, err
 	}
 	for _, name := range n.Rights {
-		right, ok := ostiary.ParseRight(name)
+		right, ok := authz.ParseRight(name)
 		if !ok {
 			return nil, invalid("invalid right %.100q: expected read, write, schema or admin", name)
 		}
@@ -477,11 +478,11 @@ func (r *Registry) places(ctx context.Context, texts []string) (out []Place, err
 			s, err = r.engine.Store(ctx, id)
 		case slash && slices.Contains(r.options.Doors, door):
 			s, err = r.engine.StoreByAlias(ctx, door, alias)
-		case text == "" || len(text) > ostiary.NameBytesMax || strings.Contains(strings.TrimSuffix(text, all), all) || (rel.Object{Type: namesType, ID: namesID(text)}).Validate() != nil:
+		case text == "" || len(text) > authz.NameBytesMax || strings.Contains(strings.TrimSuffix(text, all), all) || (rel.Object{Type: namesType, ID: namesID(text)}).Validate() != nil:
 			return nil, invalid("invalid store %.100q of a key: expected an id, DOOR/ALIAS, a name, the beginning of names with a star at its end, or *", text)
 		}
 		switch {
-		case errors.Is(err, ostiary.ErrNoStore):
+		case errors.Is(err, authz.ErrNoStore):
 			return nil, invalid("the store %.100q does not exist", text)
 		case err != nil:
 			return nil, err
@@ -516,5 +517,5 @@ func (r *Registry) anyNamed(ctx context.Context, p Place) bool {
 }
 
 func invalid(format string, args ...any) error {
-	return fmt.Errorf("%w: "+format, append([]any{ostiary.ErrInvalidRequest}, args...)...)
+	return fmt.Errorf("%w: "+format, append([]any{authz.ErrInvalidRequest}, args...)...)
 }

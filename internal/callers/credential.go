@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -100,34 +101,34 @@ func (c *Credential) shorten(end time.Time) {
 
 // administersAll reports whether the key has not ended and administers all stores.
 func (c *Credential) administersAll() bool {
-	return !c.Ended() && slices.Contains(c.key.Rights, ostiary.RightAdmin) && slices.Contains(c.key.Stores, Place{Pattern: all})
+	return !c.Ended() && slices.Contains(c.key.Rights, authz.RightAdmin) && slices.Contains(c.key.Stores, Place{Pattern: all})
 }
 
 // Through returns the credential: a door does not change what its key may do.
-func (c *Credential) Through(string) ostiary.Access { return c }
+func (c *Credential) Through(string) authz.Access { return c }
 
-// Opens fails with [ostiary.ErrForbidden] if the key may not use a door.
+// Opens fails with [authz.ErrForbidden] if the key may not use a door.
 func (c *Credential) Opens(ctx context.Context, door string) error {
 	ok, err := c.registry.decide(ctx, decision{key: c.key, door: door})
 	if err == nil && !ok {
-		err = fmt.Errorf("%w: the key %q is not for the door %s", ostiary.ErrForbidden, c.key.Name, door)
+		err = fmt.Errorf("%w: the key %q is not for the door %s", authz.ErrForbidden, c.key.Name, door)
 	}
 	return err
 }
 
-// Allow implements [ostiary.Access]. It fails as well once the credential has ended.
-func (c *Credential) Allow(ctx context.Context, right ostiary.Right, store storage.StoreInfo) error {
+// Allow implements [authz.Access]. It fails as well once the credential has ended.
+func (c *Credential) Allow(ctx context.Context, right authz.Right, store storage.StoreInfo) error {
 	name := c.key.Name
 	v, err := c.registry.newest(ctx)
 	if err != nil {
 		return err
 	}
 	if c = v.Value.bySum[c.sum]; c == nil || c.Ended() {
-		return fmt.Errorf("%w: the key %q was revoked or has expired", ostiary.ErrForbidden, name)
+		return fmt.Errorf("%w: the key %q was revoked or has expired", authz.ErrForbidden, name)
 	}
 	ok, err := c.registry.decideAt(ctx, v, decision{key: c.key, store: store.ID, name: store.Name, right: right, system: store.Aliases[ostiary.SystemDoor] != ""})
 	if err == nil && !ok {
-		err = fmt.Errorf("%w: the key %q has no right %q on this store", ostiary.ErrForbidden, c.key.Name, right)
+		err = fmt.Errorf("%w: the key %q has no right %q on this store", authz.ErrForbidden, c.key.Name, right)
 	}
 	return err
 }

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/engine/system"
 )
 
@@ -32,7 +32,7 @@ func (r *Registry) Expect(ctx context.Context, source string) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.Store.Write(system.Context(ctx), ostiary.WriteRequest{Documents: []ostiary.Document{{Kind: expectedKind, Key: expectedKey, Body: body}}})
+	_, err = s.Store.Write(system.Context(ctx), authz.WriteRequest{Documents: []authz.Document{{Kind: expectedKind, Key: expectedKey, Body: body}}})
 	return err
 }
 
@@ -44,8 +44,8 @@ func (r *Registry) Expected(ctx context.Context) (source string, err error) {
 	if err != nil || s == nil {
 		return "", err
 	}
-	d, err := s.Store.Document(ctx, ostiary.DocumentKey{Kind: expectedKind, Key: expectedKey})
-	if errors.Is(err, ostiary.ErrNoDocument) {
+	d, err := s.Store.Document(ctx, authz.DocumentKey{Kind: expectedKind, Key: expectedKey})
+	if errors.Is(err, authz.ErrNoDocument) {
 		return "", nil
 	}
 	if err != nil {
@@ -53,7 +53,7 @@ func (r *Registry) Expected(ctx context.Context) (source string, err error) {
 	}
 	var e expected
 	if err := json.Unmarshal(d.Body, &e); err != nil {
-		return "", fmt.Errorf("%w: document %s of the system store: %w", ostiary.ErrDamaged, expectedKind, err)
+		return "", fmt.Errorf("%w: document %s of the system store: %w", authz.ErrDamaged, expectedKind, err)
 	}
 	return e.Source, nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 )
 
 // TestExpiredKeys makes a key with the name of one that has expired, and removes the expired
@@ -72,11 +73,11 @@ func TestAdministersAll(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	admin, team := ostiary.WithAccess(t.Context(), as["admin"]), ostiary.WithAccess(t.Context(), as["team"])
+	admin, team := authz.WithAccess(t.Context(), as["admin"]), authz.WithAccess(t.Context(), as["team"])
 	if all, err := r.List(admin); len(all) != 3 || err != nil {
 		t.Errorf("%d keys: %v", len(all), err)
 	}
-	if _, err := r.Rotate(admin, "wide", 0); !errors.Is(err, ostiary.ErrForbidden) {
+	if _, err := r.Rotate(admin, "wide", 0); !errors.Is(err, authz.ErrForbidden) {
 		t.Errorf("a new secret of a key that may do more: %v", err)
 	}
 	if _, err := r.Revoke(team, "wide"); !errors.Is(err, ErrNoKey) {

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -91,7 +91,7 @@ type Key struct {
 	// Stores, Rights and Doors are the scope: the key has each of the rights on each of
 	// the stores, through each of the doors. The door "*" means all.
 	Stores []Place
-	Rights []ostiary.Right
+	Rights []authz.Right
 	Doors  []string
 	// Match is what the token or the certificate of a caller must have for the caller to
 	// have this scope; the zero Match for a key with a secret.
@@ -122,7 +122,7 @@ type secretHash struct {
 }
 
 // document returns the document of the key.
-func (k *Key) document() (ostiary.Document, error) {
+func (k *Key) document() (authz.Document, error) {
 	r := record{Name: k.Name, Owner: k.Owner, Creator: k.Creator, Created: k.Created, Expires: k.Expires, Doors: k.Doors, Match: k.Match}
 	for _, p := range k.Stores {
 		if p.Pattern != "" {
@@ -140,20 +140,20 @@ func (k *Key) document() (ostiary.Document, error) {
 		}
 	}
 	body, err := json.Marshal(r)
-	return ostiary.Document{Kind: keyType, Key: k.ID, Body: body}, err
+	return authz.Document{Kind: keyType, Key: k.ID, Body: body}, err
 }
 
 // readKey reads the document of a key.
 func readKey(id string, body []byte) (*Key, error) {
 	var r record
 	if err := json.Unmarshal(body, &r); err != nil {
-		return nil, fmt.Errorf("%w: key %s: %w", ostiary.ErrDamaged, id, err)
+		return nil, fmt.Errorf("%w: key %s: %w", authz.ErrDamaged, id, err)
 	}
 	k := &Key{ID: id, Name: r.Name, Owner: r.Owner, Creator: r.Creator, Created: r.Created, Expires: r.Expires, Doors: r.Doors, Match: r.Match}
 	for _, text := range r.Stores {
 		store, err := storage.ParseStoreID(text)
 		if err != nil {
-			return nil, fmt.Errorf("%w: key %s: %w", ostiary.ErrDamaged, id, err)
+			return nil, fmt.Errorf("%w: key %s: %w", authz.ErrDamaged, id, err)
 		}
 		k.Stores = append(k.Stores, Place{ID: store})
 	}
@@ -161,15 +161,15 @@ func readKey(id string, body []byte) (*Key, error) {
 		k.Stores = append(k.Stores, Place{Pattern: pattern})
 	}
 	for _, name := range r.Rights {
-		right, ok := ostiary.ParseRight(name)
+		right, ok := authz.ParseRight(name)
 		if !ok {
-			return nil, fmt.Errorf("%w: key %s has the unknown right %q", ostiary.ErrFormat, id, name)
+			return nil, fmt.Errorf("%w: key %s has the unknown right %q", authz.ErrFormat, id, name)
 		}
 		k.Rights = append(k.Rights, right)
 	}
 	for _, s := range r.Secrets {
 		if len(s.SHA256) != sha256.Size {
-			return nil, fmt.Errorf("%w: key %s has a hash of %d bytes", ostiary.ErrDamaged, id, len(s.SHA256))
+			return nil, fmt.Errorf("%w: key %s has a hash of %d bytes", authz.ErrDamaged, id, len(s.SHA256))
 		}
 		k.add([sha256.Size]byte(s.SHA256), s.Until, false)
 	}
@@ -202,7 +202,7 @@ func (k *Key) Secrets(now time.Time) (n int) {
 // Covers reports whether the scope of k contains that of other, with the right to
 // administer: a key may make, see, rotate and revoke only such other keys.
 func (k *Key) Covers(other *Key) bool {
-	if !slices.Contains(k.Rights, ostiary.RightAdmin) || !k.Expires.IsZero() && (other.Expires.IsZero() || other.Expires.After(k.Expires)) {
+	if !slices.Contains(k.Rights, authz.RightAdmin) || !k.Expires.IsZero() && (other.Expires.IsZero() || other.Expires.After(k.Expires)) {
 		return false
 	}
 	for _, q := range other.Stores {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 )
 
 // Match identifies callers by what their tokens of OpenID Connect assert, or by a name in
@@ -76,8 +76,8 @@ func (m *Match) validToken() error {
 		switch {
 		case text == "":
 			return invalid("the match of a key has no %s: expected an issuer, a claim and its value", name)
-		case len(text) > ostiary.NameBytesMax:
-			return &ostiary.BoundError{Name: "NameBytesMax", Max: ostiary.NameBytesMax, Got: int64(len(text))}
+		case len(text) > authz.NameBytesMax:
+			return &authz.BoundError{Name: "NameBytesMax", Max: authz.NameBytesMax, Got: int64(len(text))}
 		}
 	}
 	path, nested := strings.CutPrefix(m.Claim, "/")

@@ -10,14 +10,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/engine/documents"
 	"github.com/ostiary/ostiary/storage"
 )
 
 // ErrNoMatch means that no key matches what a caller has shown. It is a kind of
-// [ostiary.ErrForbidden].
-var ErrNoMatch = fmt.Errorf("%w: no key matches the caller (ostiary key create with --match-issuer, --match-claim and --match-value, or --match-certificate)", ostiary.ErrForbidden)
+// [authz.ErrForbidden].
+var ErrNoMatch = fmt.Errorf("%w: no key matches the caller (ostiary key create with --match-issuer, --match-claim and --match-value, or --match-certificate)", authz.ErrForbidden)
 
 // Matched are the keys that match a caller who has no secret of Ostiary. The caller may
 // do what any of the keys may do. It never changes; its methods may be called
@@ -108,7 +108,7 @@ func (m *Matched) Until() (ctx context.Context, release func()) {
 	}
 }
 
-// Opens fails with [ErrNoMatch] if there are no keys, and with [ostiary.ErrForbidden] if
+// Opens fails with [ErrNoMatch] if there are no keys, and with [authz.ErrForbidden] if
 // none of them may use a door.
 func (m *Matched) Opens(ctx context.Context, door string) error {
 	return m.any(func(c *Credential) error { return c.Opens(ctx, door) })
@@ -116,7 +116,7 @@ func (m *Matched) Opens(ctx context.Context, door string) error {
 
 // Through returns what the caller may do through a door: what the keys that may use it
 // allow.
-func (m *Matched) Through(door string) ostiary.Access {
+func (m *Matched) Through(door string) authz.Access {
 	if known, ok := m.doors.Load(door); ok {
 		return known.(*Matched)
 	}
@@ -130,10 +130,10 @@ func (m *Matched) Through(door string) ostiary.Access {
 	return known.(*Matched)
 }
 
-// Allow implements [ostiary.Access].
-func (m *Matched) Allow(ctx context.Context, right ostiary.Right, store storage.StoreInfo) error {
+// Allow implements [authz.Access].
+func (m *Matched) Allow(ctx context.Context, right authz.Right, store storage.StoreInfo) error {
 	if m.Expired() {
-		return fmt.Errorf("%w: the token or the certificate of the caller has expired", ostiary.ErrForbidden)
+		return fmt.Errorf("%w: the token or the certificate of the caller has expired", authz.ErrForbidden)
 	}
 	return m.any(func(c *Credential) error { return c.Allow(ctx, right, store) })
 }
@@ -145,7 +145,7 @@ func (m *Matched) any(allowed func(*Credential) error) error {
 	for _, c := range m.credentials {
 		if err := allowed(c); err == nil {
 			return nil
-		} else if why == ErrNoMatch || errors.Is(why, ostiary.ErrForbidden) {
+		} else if why == ErrNoMatch || errors.Is(why, authz.ErrForbidden) {
 			why = err
 		}
 	}

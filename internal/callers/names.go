@@ -8,7 +8,8 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
+	"github.com/ostiary/ostiary/storage"
 )
 
 // Bounds of the keys of makers: of callers with keys that do not administer all stores. A
@@ -26,7 +27,7 @@ const (
 const makerEnd = "~"
 
 // Reserved are callers of writes that no authenticated caller makes.
-var Reserved = []string{ostiary.CallerLocal, ostiary.CallerLibrary, ostiary.CallerCollector, ostiary.CallerImport, ostiary.CallerBootstrap}
+var Reserved = []string{storage.CallerLocal, storage.CallerLibrary, storage.CallerCollector, storage.CallerImport, storage.CallerBootstrap}
 
 const (
 	// CallerAnonymous is the caller of a request that was refused without one.
@@ -46,9 +47,9 @@ func (r *Registry) Avoid(names func() []string) { r.avoided.Store(&names) }
 // caller of another kind, or looks like one. Callers with a token or a certificate have a
 // slash, which no key has.
 func validName(name string) error {
-	if o := (&ostiary.Origin{Caller: name}); name == "" || len(name) > ostiary.CallerBytesMax || o.Invalid() != "" ||
+	if o := (&storage.Origin{Caller: name}); name == "" || len(name) > storage.CallerBytesMax || o.Invalid() != "" ||
 		strings.TrimSpace(name) != name || strings.Contains(name, "/") || strings.ContainsFunc(name, func(c rune) bool { return !unicode.IsPrint(c) }) {
-		return invalid("invalid name of a key %.100q: expected 1 to %d bytes of UTF-8, in visible characters, without slashes, with spaces only inside", name, ostiary.CallerBytesMax)
+		return invalid("invalid name of a key %.100q: expected 1 to %d bytes of UTF-8, in visible characters, without slashes, with spaces only inside", name, storage.CallerBytesMax)
 	}
 	parts := strings.Split(name, makerEnd)
 	if slices.Contains(parts, "") {
@@ -97,7 +98,7 @@ func (r *Registry) mayName(ctx context.Context, v *value, k *Key, live []*Key) e
 			}
 		}
 		if !named {
-			return fmt.Errorf("%w: expected a name of the form %s: only a key with admin on all stores names a key without its own name in front", ostiary.ErrForbidden, form)
+			return fmt.Errorf("%w: expected a name of the form %s: only a key with admin on all stores names a key without its own name in front", authz.ErrForbidden, form)
 		}
 		first, _, _ := strings.Cut(k.Name, makerEnd)
 		made := 0
@@ -107,12 +108,12 @@ func (r *Registry) mayName(ctx context.Context, v *value, k *Key, live []*Key) e
 			}
 		}
 		if made >= KeysByMakerMax {
-			return fmt.Errorf("keys that the key %q and those made by it have made: %w", first, &ostiary.BoundError{Name: "KeysByMakerMax", Max: KeysByMakerMax, Got: int64(made) + 1})
+			return fmt.Errorf("keys that the key %q and those made by it have made: %w", first, &authz.BoundError{Name: "KeysByMakerMax", Max: KeysByMakerMax, Got: int64(made) + 1})
 		}
 		most -= KeysReserved
 	}
 	if len(live) >= most {
-		return fmt.Errorf("keys, of which the last %d are for callers who administer all stores: %w", KeysReserved, &ostiary.BoundError{Name: "KeysMax", Max: int64(most), Got: int64(len(live)) + 1})
+		return fmt.Errorf("keys, of which the last %d are for callers who administer all stores: %w", KeysReserved, &authz.BoundError{Name: "KeysMax", Max: int64(most), Got: int64(len(live)) + 1})
 	}
 	if names := r.avoided.Load(); names != nil && slices.Contains((*names)(), k.Name) {
 		return invalid("invalid name of a key %.100q: a preshared key or a user with a password has it", k.Name)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/engine/system"
 )
 
@@ -29,14 +29,14 @@ func TestNamesOfCallers(t *testing.T) {
 		"https://login.example.com#anne", "admin~x", "a~~b", "~a", "a~", "a/b",
 		" admin", "admin ", "ad\u200bmin", "\u202eadmin", "admin\u00a0", "ad\u00admin", "ad\nmin", "\xff", strings.Repeat("a", 257),
 	} {
-		for kind, ctx := range map[string]context.Context{"the folder": t.Context(), "admin": ostiary.WithAccess(t.Context(), admin)} {
-			if _, err := w.Create(ctx, reading(name)); !errors.Is(err, ostiary.ErrInvalidRequest) {
+		for kind, ctx := range map[string]context.Context{"the folder": t.Context(), "admin": authz.WithAccess(t.Context(), admin)} {
+			if _, err := w.Create(ctx, reading(name)); !errors.Is(err, authz.ErrInvalidRequest) {
 				t.Errorf("%q by %s: %v", name, kind, err)
 			}
 		}
 	}
 	for _, name := range []string{"key-0ae70fa", "key-of-anne", "Ölmühle 7", "anne@example.com", "svc:prod", "0a0a", strings.Repeat("a", 256)} {
-		if _, err := w.Create(ostiary.WithAccess(t.Context(), admin), reading(name)); err != nil {
+		if _, err := w.Create(authz.WithAccess(t.Context(), admin), reading(name)); err != nil {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
@@ -51,11 +51,11 @@ func TestNamesByMaker(t *testing.T) {
 	narrow, _ := w.key(t.Context(), NewKey{Name: "narrow", Stores: []string{"team-*"}, Rights: []string{"admin"}, Doors: []string{"native"}})
 	w.Avoid(func() []string { return []string{"ops"} })
 	w.key(t.Context(), NewKey{Name: "hidden", Stores: []string{"*"}, Rights: []string{"read"}})
-	as := func(a ostiary.Access) context.Context { return ostiary.WithAccess(t.Context(), a) }
+	as := func(a authz.Access) context.Context { return authz.WithAccess(t.Context(), a) }
 	answers := map[string]bool{}
 	for _, name := range []string{"hidden", "free", "ops", "team", "hidden~x", "free~x", "team~x~y"} {
 		_, err := w.Create(as(team), reading(name))
-		if !errors.Is(err, ostiary.ErrForbidden) {
+		if !errors.Is(err, authz.ErrForbidden) {
 			t.Errorf("%q by team: %v", name, err)
 			continue
 		}
@@ -80,7 +80,7 @@ func TestNamesByMaker(t *testing.T) {
 	if _, err := w.Create(as(both), reading("team~by both")); err != nil {
 		t.Error(err)
 	}
-	if _, err := w.Create(as(both), reading("narrow~by both")); !errors.Is(err, ostiary.ErrForbidden) {
+	if _, err := w.Create(as(both), reading("narrow~by both")); !errors.Is(err, authz.ErrForbidden) {
 		t.Errorf("the name of a key that does not cover the new one: %v", err)
 	}
 	native := reading("narrow~by both")
@@ -88,7 +88,7 @@ func TestNamesByMaker(t *testing.T) {
 	if _, err := w.Create(as(both), native); err != nil {
 		t.Error(err)
 	}
-	if _, err := w.Create(t.Context(), reading("team~by the folder")); !errors.Is(err, ostiary.ErrInvalidRequest) {
+	if _, err := w.Create(t.Context(), reading("team~by the folder")); !errors.Is(err, authz.ErrInvalidRequest) {
 		t.Errorf("a name of a key that a key makes, without one: %v", err)
 	}
 }
@@ -98,9 +98,9 @@ func (w *world) fill(n int, name string) {
 	w.Helper()
 	s, err := w.documents.Create(w.Context())
 	for i := 0; i < n && err == nil; {
-		var r ostiary.WriteRequest
+		var r authz.WriteRequest
 		for ; i < n && len(r.Documents) < 100; i++ {
-			k := &Key{ID: newKeyID(), Name: fmt.Sprint(name, i), Rights: []ostiary.Right{ostiary.RightRead}, Stores: []Place{{Pattern: "team-a"}}, Doors: []string{all}}
+			k := &Key{ID: newKeyID(), Name: fmt.Sprint(name, i), Rights: []authz.Right{authz.RightRead}, Stores: []Place{{Pattern: "team-a"}}, Doors: []string{all}}
 			document, _ := k.document()
 			r.Documents = append(r.Documents, document)
 		}
@@ -119,14 +119,14 @@ func TestShares(t *testing.T) {
 	as := map[string]context.Context{"": t.Context()}
 	for name, stores := range map[string]string{"admin": "*", "team": "team-*", "team two": "team-*"} {
 		c, _ := w.key(t.Context(), NewKey{Name: name, Stores: []string{stores}, Rights: []string{"admin"}})
-		as[name] = ostiary.WithAccess(t.Context(), c)
+		as[name] = authz.WithAccess(t.Context(), c)
 	}
 	lesser, _ := w.key(as["team"], NewKey{Name: "team~lesser", Stores: []string{"team-*"}, Rights: []string{"admin"}})
-	as["team~lesser"] = ostiary.WithAccess(t.Context(), lesser)
+	as["team~lesser"] = authz.WithAccess(t.Context(), lesser)
 	create := func(by, name, bound string) {
 		t.Helper()
 		_, err := w.Create(as[by], reading(name))
-		var exceeded *ostiary.BoundError
+		var exceeded *authz.BoundError
 		switch errors.As(err, &exceeded); {
 		case bound == "" && err != nil, bound != "" && (exceeded == nil || exceeded.Name != bound):
 			t.Errorf("%q by %q: %v, want the bound %q", name, by, err, bound)

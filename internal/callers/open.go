@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -26,13 +26,13 @@ func (o *Open) Until() (ctx context.Context, release func()) { return o.registry
 func (o *Open) Opens(context.Context, string) error { return nil }
 
 // Through returns the access of a caller without a key through a door: that to all of them.
-func (o *Open) Through(string) ostiary.Access { return o }
+func (o *Open) Through(string) authz.Access { return o }
 
-// Allow implements [ostiary.Access]. It fails with [ostiary.ErrForbidden] once a key was
+// Allow implements [authz.Access]. It fails with [authz.ErrForbidden] once a key was
 // made.
-func (o *Open) Allow(context.Context, ostiary.Right, storage.StoreInfo) error {
+func (o *Open) Allow(context.Context, authz.Right, storage.StoreInfo) error {
 	if o.Ended() {
-		return fmt.Errorf("%w: the first key was made after this request was accepted without one", ostiary.ErrForbidden)
+		return fmt.Errorf("%w: the first key was made after this request was accepted without one", authz.ErrForbidden)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/engine/documents"
 	"github.com/ostiary/ostiary/internal/engine/system"
 	"github.com/ostiary/ostiary/internal/tool/derived"
@@ -67,7 +68,7 @@ type decision struct {
 	key    *Key
 	store  storage.StoreID
 	name   string // of the store
-	right  ostiary.Right
+	right  authz.Right
 	system bool // the store is the system store
 	door   string
 }
@@ -105,8 +106,8 @@ func (r *Registry) create(ctx context.Context) (*system.Stored[*value], error) {
 	}
 	ctx = system.Context(ctx)
 	_, err = s.Store.CurrentSchema(ctx, "")
-	if errors.Is(err, ostiary.ErrNoSchema) {
-		_, _, err = s.Store.WriteSchema(ctx, ostiary.SchemaSource{Model: Model(), Dialect: dialect})
+	if errors.Is(err, authz.ErrNoSchema) {
+		_, _, err = s.Store.WriteSchema(ctx, authz.SchemaSource{Model: Model(), Dialect: dialect})
 	}
 	return s, err
 }
@@ -270,7 +271,7 @@ func (r *Registry) decideAt(ctx context.Context, at *documents.At[*value], d dec
 		return false, err
 	}
 	q := d.question()
-	q.Consistency = ostiary.MinimizeLatency()
+	q.Consistency = authz.MinimizeLatency()
 	answer, err := s.Store.Check(ctx, q)
 	if err != nil {
 		return false, err
@@ -281,8 +282,8 @@ func (r *Registry) decideAt(ctx context.Context, at *documents.At[*value], d dec
 }
 
 // question returns the check of a decision.
-func (d *decision) question() ostiary.CheckRequest {
-	q := ostiary.CheckRequest{Subject: rel.Subject{Type: keyType, ID: d.key.ID}}
+func (d *decision) question() authz.CheckRequest {
+	q := authz.CheckRequest{Subject: rel.Subject{Type: keyType, ID: d.key.ID}}
 	if d.door != "" {
 		q.Object, q.Relation = rel.Object{Type: doorType, ID: d.door}, useRelation
 		q.Tuples = []rel.Tuple{tuple(doorType, d.door, everyDoor, doorType, anyID)}
@@ -308,7 +309,7 @@ func (r *Registry) Follow(ctx context.Context) {
 		s, err := r.documents.Find(ctx)
 		if err == nil && s != nil {
 			r.sweep(ctx)
-			for _, err := range s.Store.Watch(system.Context(ctx), ostiary.WatchRequest{}) {
+			for _, err := range s.Store.Watch(system.Context(ctx), authz.WatchRequest{}) {
 				r.sweep(ctx)
 				if err != nil {
 					break

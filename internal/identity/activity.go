@@ -7,8 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/tool/btree"
+	"github.com/ostiary/ostiary/storage"
 )
 
 // activityKind is the kind of the documents of activities, after documentPrefix.
@@ -121,9 +122,9 @@ func (s *Service) wrongPassword(ctx context.Context, user *Record) error {
 	if !locks || s.options.Leads == nil {
 		return nil
 	}
-	by := &ostiary.Author{Origin: ostiary.Origin{Caller: ostiary.CallerCollector}}
-	err := s.flush(ostiary.WithAuthor(ctx, by))
-	if a := ostiary.AuthorOf(ctx); a != nil && by.Forwardable() {
+	by := &authz.Author{Origin: storage.Origin{Caller: storage.CallerCollector}}
+	err := s.flush(authz.WithAuthor(ctx, by))
+	if a := authz.AuthorOf(ctx); a != nil && by.Forwardable() {
 		a.Refuse()
 	}
 	return err
@@ -190,7 +191,7 @@ const flushMax = 1000
 // memory since the last call. It adds them to what other processes have stored. A
 // process calls it at intervals, and before it ends; what is not flushed is lost with
 // the process. Flush writes nothing if nothing was counted. Its entries have the caller
-// [ostiary.CallerCollector] if ctx has no author.
+// [storage.CallerCollector] if ctx has no author.
 //
 // On one of several nodes, only the node that writes stores counts.
 func (s *Service) Flush(ctx context.Context) error {
@@ -218,7 +219,7 @@ func (s *Service) flushSome(ctx context.Context) (int, error) {
 	if len(some) == 0 {
 		return 0, nil
 	}
-	_, err := s.write(ctx, func(d *directory) (w ostiary.WriteRequest, err error) {
+	_, err := s.write(ctx, func(d *directory) (w authz.WriteRequest, err error) {
 		for user, counted := range some {
 			if _, err := d.get(User, user); err == nil { // otherwise the user was deleted
 				stored, _ := d.activities.Get(user)
@@ -275,12 +276,12 @@ func (a *activities) end(some map[string]activity, made bool) {
 }
 
 // document returns the document of a user's activity.
-func (a activity) document(user string) ostiary.Document {
+func (a activity) document(user string) authz.Document {
 	body, err := json.Marshal(a)
 	if err != nil {
 		panic(err) // numbers and times
 	}
-	return ostiary.Document{Kind: documentPrefix + activityKind, Key: user, Body: body}
+	return authz.Document{Kind: documentPrefix + activityKind, Key: user, Body: body}
 }
 
 // putActivity reads the document of an activity into the directory.

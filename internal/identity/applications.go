@@ -16,7 +16,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 )
 
 // MethodApplicationCredential is the method of authentication with an application
@@ -85,9 +85,9 @@ func (s *Service) CreateApplicationCredential(ctx context.Context, n NewApplicat
 		return nil, "", err
 	}
 	id := newID()
-	d, err := s.write(ctx, func(d *directory) (ostiary.WriteRequest, error) {
+	d, err := s.write(ctx, func(d *directory) (authz.WriteRequest, error) {
 		x := &Record{Kind: ApplicationCredential, ID: id, Name: n.Name, Owner: n.By.User.ID, Members: n.Members}
-		w := ostiary.WriteRequest{}
+		w := authz.WriteRequest{}
 		var err error
 		if n.By, err = s.renewed(ctx, d, n.By); err != nil {
 			return w, err
@@ -104,7 +104,7 @@ func (s *Service) CreateApplicationCredential(ctx context.Context, n NewApplicat
 		for _, r := range append(made, x) {
 			w.Documents = append(w.Documents, r.document())
 		}
-		w.Secrets = []ostiary.Document{x.sealed(hash)}
+		w.Secrets = []authz.Document{x.sealed(hash)}
 		return w, err
 	})
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"net/url"
 	"slices"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 )
 
 // associationID returns the id of the association of records, a hash of their kinds
@@ -32,10 +32,10 @@ func associationID(connects map[Kind]string) string {
 // that a policy replaces another one.
 func (s *Service) Associate(ctx context.Context, k Kind, connects map[Kind]string) error {
 	x := &Record{Kind: k, ID: associationID(connects), Connects: maps.Clone(connects)}
-	_, err := s.write(ctx, func(d *directory) (ostiary.WriteRequest, error) {
+	_, err := s.write(ctx, func(d *directory) (authz.WriteRequest, error) {
 		for of, id := range connects {
 			if _, err := d.get(of, id); err != nil {
-				return ostiary.WriteRequest{}, err
+				return authz.WriteRequest{}, err
 			}
 		}
 		if _, err := d.get(k, x.ID); err == nil && k == EndpointFilter {
@@ -43,9 +43,9 @@ func (s *Service) Associate(ctx context.Context, k Kind, connects map[Kind]strin
 			if _, direct := connects[Endpoint]; direct {
 				what = "project_" + string(Endpoint)
 			}
-			return ostiary.WriteRequest{}, failf(Conflict, "Conflict occurred attempting to store %s - Duplicate entry.", what)
+			return authz.WriteRequest{}, failf(Conflict, "Conflict occurred attempting to store %s - Duplicate entry.", what)
 		}
-		return ostiary.WriteRequest{Documents: []ostiary.Document{x.document()}}, nil
+		return authz.WriteRequest{Documents: []authz.Document{x.document()}}, nil
 	})
 	return err
 }
@@ -63,9 +63,9 @@ func (d *directory) associated(k Kind, connects map[Kind]string) bool {
 
 // Dissociate removes an association, and returns whether it existed.
 func (s *Service) Dissociate(ctx context.Context, k Kind, connects map[Kind]string) (existed bool, err error) {
-	_, err = s.write(ctx, func(d *directory) (w ostiary.WriteRequest, _ error) {
+	_, err = s.write(ctx, func(d *directory) (w authz.WriteRequest, _ error) {
 		if existed = d.associated(k, connects); existed {
-			w.RemoveDocuments = []ostiary.DocumentKey{(&Record{Kind: k, ID: associationID(connects)}).key()}
+			w.RemoveDocuments = []authz.DocumentKey{(&Record{Kind: k, ID: associationID(connects)}).key()}
 		}
 		return w, nil
 	})

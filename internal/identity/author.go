@@ -3,7 +3,8 @@ package identity
 import (
 	"context"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
+	"github.com/ostiary/ostiary/storage"
 )
 
 // ActAs makes the user or the consumer with an id the caller of the later writes
@@ -11,16 +12,16 @@ import (
 // the user itself, for example a login by a signed request, calls it before it
 // writes.
 func ActAs(ctx context.Context, id string) {
-	if a := ostiary.AuthorOf(ctx); a != nil {
+	if a := authz.AuthorOf(ctx); a != nil {
 		a.Origin.Caller = id
 	}
 }
 
 // collecting returns a context for work in the background: its writes have the
-// caller [ostiary.CallerCollector] unless ctx has an author.
+// caller [storage.CallerCollector] unless ctx has an author.
 func collecting(ctx context.Context) context.Context {
-	if ostiary.AuthorOf(ctx) != nil {
+	if authz.AuthorOf(ctx) != nil {
 		return ctx
 	}
-	return ostiary.WithAuthor(ctx, &ostiary.Author{Origin: ostiary.Origin{Caller: ostiary.CallerCollector}})
+	return authz.WithAuthor(ctx, &authz.Author{Origin: storage.Origin{Caller: storage.CallerCollector}})
 }

@@ -5,10 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/identity/mapping"
+	"github.com/ostiary/ostiary/storage"
 )
 
 // TestCallersWithoutToken makes each write whose caller has no token. Its entries
@@ -47,10 +48,10 @@ func TestCallersWithoutToken(t *testing.T) {
 		{"an access token", func(ctx context.Context) (string, error) {
 			by, err := d.Issue(t.Context(), user.ID, identity.Scope{ProjectID: project.ID}, []string{"password"}, nil)
 			d.ok(err)
-			author := ostiary.AuthorOf(ctx)
-			verifier, err := d.AuthorizeRequestToken(ostiary.WithAuthor(ctx, &ostiary.Author{Origin: ostiary.Origin{Caller: user.ID}}), by, request.ID, []string{d.find(identity.Role, "member").ID})
+			author := authz.AuthorOf(ctx)
+			verifier, err := d.AuthorizeRequestToken(authz.WithAuthor(ctx, &authz.Author{Origin: storage.Origin{Caller: user.ID}}), by, request.ID, []string{d.find(identity.Role, "member").ID})
 			d.ok(err)
-			_, _, err = d.CreateAccessToken(ostiary.WithAuthor(ctx, author), d.signedBy(consumer, secret, request.ID, requested, verifier))
+			_, _, err = d.CreateAccessToken(authz.WithAuthor(ctx, author), d.signedBy(consumer, secret, request.ID, requested, verifier))
 			return user.ID, err
 		}},
 		{"a one-time password", func(ctx context.Context) (string, error) {
@@ -68,16 +69,16 @@ func TestCallersWithoutToken(t *testing.T) {
 		{"counts of logins", func(context.Context) (string, error) {
 			_, err := counting.Login(t.Context(), bob.ID, "", "", "wrong")
 			d.fails(err, identity.Unauthorized, "wrong password")
-			return ostiary.CallerCollector, counting.Flush(t.Context())
+			return storage.CallerCollector, counting.Flush(t.Context())
 		}},
 	}
 	for _, s := range steps {
 		before, err := d.store.Head(t.Context())
 		d.ok(err)
-		author := &ostiary.Author{Origin: ostiary.Origin{Caller: ostiary.CallerLocal, Reason: "ticket 7"}}
-		want, err := s.call(ostiary.WithAuthor(t.Context(), author))
+		author := &authz.Author{Origin: storage.Origin{Caller: storage.CallerLocal, Reason: "ticket 7"}}
+		want, err := s.call(authz.WithAuthor(t.Context(), author))
 		d.ok(err)
-		page, err := d.store.Changes(t.Context(), ostiary.ChangesRequest{After: before})
+		page, err := d.store.Changes(t.Context(), authz.ChangesRequest{After: before})
 		d.ok(err)
 		if len(page.Entries) == 0 {
 			t.Errorf("%s made no entry", s.name)
@@ -88,9 +89,9 @@ func TestCallersWithoutToken(t *testing.T) {
 			}
 		}
 	}
-	author := &ostiary.Author{Origin: ostiary.Origin{Caller: ostiary.CallerLocal}}
-	d.fails(d.ChangePassword(ostiary.WithAuthor(t.Context(), author), bob.ID, "wrong", "other"), identity.Unauthorized, "wrong password")
-	if got := author.Origin.Caller; got != ostiary.CallerLocal {
+	author := &authz.Author{Origin: storage.Origin{Caller: storage.CallerLocal}}
+	d.fails(d.ChangePassword(authz.WithAuthor(t.Context(), author), bob.ID, "wrong", "other"), identity.Unauthorized, "wrong password")
+	if got := author.Origin.Caller; got != storage.CallerLocal {
 		t.Errorf("a wrong password makes %q the caller of the request", got)
 	}
 }

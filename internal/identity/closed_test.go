@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/identity/token"
@@ -49,7 +50,7 @@ func TestClosed(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := identity.Open(t.Context(), store, settings.Deployment{}); !errors.Is(err, ostiary.ErrClosed) {
+	if _, err := identity.Open(t.Context(), store, settings.Deployment{}); !errors.Is(err, authz.ErrClosed) {
 		t.Errorf("Open: %v, want ErrClosed", err)
 	}
 	calls := 0
@@ -66,7 +67,7 @@ func TestClosed(t *testing.T) {
 			in = append(in, argument(f.Type().In(j), 4))
 		}
 		out := f.Call(in)
-		if err, _ := out[last].Interface().(error); !errors.Is(err, ostiary.ErrClosed) && !slices.Contains(refused, fmt.Sprint(name, ": ", err)) {
+		if err, _ := out[last].Interface().(error); !errors.Is(err, authz.ErrClosed) && !slices.Contains(refused, fmt.Sprint(name, ": ", err)) {
 			t.Errorf("%s: %v, want ErrClosed", name, err)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
 )
@@ -44,7 +44,7 @@ func (d *deployment) set(user *identity.Record, secret string, byOwner bool) err
 	return err
 }
 
-func (d *deployment) head() ostiary.Token {
+func (d *deployment) head() authz.Token {
 	d.t.Helper()
 	head, err := d.store.Head(d.t.Context())
 	d.ok(err)
@@ -93,9 +93,9 @@ func TestLockout(t *testing.T) {
 }
 
 // entries returns the number of log entries after a token.
-func (d *deployment) entries(after ostiary.Token) int {
+func (d *deployment) entries(after authz.Token) int {
 	d.t.Helper()
-	page, err := d.store.Changes(d.t.Context(), ostiary.ChangesRequest{After: after})
+	page, err := d.store.Changes(d.t.Context(), authz.ChangesRequest{After: after})
 	d.ok(err)
 	return len(page.Entries)
 }
@@ -257,7 +257,7 @@ func TestRehash(t *testing.T) {
 	bob := d.user("bob", "one", "")
 	stored := func() string {
 		d.t.Helper()
-		s, err := d.store.Secret(t.Context(), ostiary.DocumentKey{Kind: "identity/password", Key: bob.ID})
+		s, err := d.store.Secret(t.Context(), authz.DocumentKey{Kind: "identity/password", Key: bob.ID})
 		d.ok(err)
 		return string(s.Body)
 	}

@@ -7,7 +7,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/tool/jsonread"
 )
 
@@ -111,17 +111,17 @@ func (s *Service) CreateEC2(ctx context.Context, user, project string) (*Record,
 // its id and the delegation that it was made with. It fails with NotFound and
 // Invalid.
 func (s *Service) UpdateCredential(ctx context.Context, id, blob string) (*Record, error) {
-	d, err := s.write(ctx, func(d *directory) (ostiary.WriteRequest, error) {
+	d, err := s.write(ctx, func(d *directory) (authz.WriteRequest, error) {
 		r, err := d.get(Credential, id)
 		if err == nil && strings.EqualFold(r.Members.Text("type"), TypeEC2) {
 			err = s.checkEC2Update(ctx, r, blob)
 		}
 		if err != nil {
-			return ostiary.WriteRequest{}, err
+			return authz.WriteRequest{}, err
 		}
 		x := *r
 		x.SecretVersion = newID()
-		return ostiary.WriteRequest{Documents: []ostiary.Document{x.document()}, Secrets: []ostiary.Document{x.sealed(blob)}}, nil
+		return authz.WriteRequest{Documents: []authz.Document{x.document()}, Secrets: []authz.Document{x.sealed(blob)}}, nil
 	})
 	if err != nil {
 		return nil, err

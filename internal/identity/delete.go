@@ -5,7 +5,8 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
+	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -20,18 +21,18 @@ func (s *Service) Delete(ctx context.Context, k Kind, id string) error {
 		write = s.write
 	}
 	var r *removal
-	_, err := write(ctx, func(d *directory) (ostiary.WriteRequest, error) {
+	_, err := write(ctx, func(d *directory) (authz.WriteRequest, error) {
 		x, err := d.get(k, id)
 		if err != nil {
-			return ostiary.WriteRequest{}, err
+			return authz.WriteRequest{}, err
 		}
 		if x.Immutable() {
-			return ostiary.WriteRequest{}, immutable("delete", x)
+			return authz.WriteRequest{}, immutable("delete", x)
 		}
 		if k == AccessRule && len(d.referring(link{k, id}, ApplicationCredential)) > 0 {
-			return ostiary.WriteRequest{}, failf(Forbidden, "May not delete access rule in use")
+			return authz.WriteRequest{}, failf(Forbidden, "May not delete access rule in use")
 		}
-		r = &removal{service: s, directory: d, ctx: ctx, removed: map[ostiary.DocumentKey]bool{}}
+		r = &removal{service: s, directory: d, ctx: ctx, removed: map[authz.DocumentKey]bool{}}
 		r.remove(x)
 		return r.write, r.err
 	})
@@ -47,9 +48,9 @@ type removal struct {
 	service   *Service
 	directory *directory
 	ctx       context.Context
-	write     ostiary.WriteRequest
-	removed   map[ostiary.DocumentKey]bool // records that remove has been called with
-	revoked   []Revocation                 // events of the write
+	write     authz.WriteRequest
+	removed   map[authz.DocumentKey]bool // records that remove has been called with
+	revoked   []Revocation               // events of the write
 	err       error
 }
 
@@ -90,12 +91,12 @@ func (r *removal) remove(x *Record) {
 
 func (r *removal) user(x *Record) {
 	if x.Password != nil {
-		r.write.RemoveSecrets = append(r.write.RemoveSecrets, ostiary.DocumentKey{Kind: secretKind, Key: x.ID})
+		r.write.RemoveSecrets = append(r.write.RemoveSecrets, authz.DocumentKey{Kind: secretKind, Key: x.ID})
 	}
 	if _, ok := r.directory.activities.Get(x.ID); ok {
-		r.write.RemoveDocuments = append(r.write.RemoveDocuments, ostiary.DocumentKey{Kind: documentPrefix + activityKind, Key: x.ID})
+		r.write.RemoveDocuments = append(r.write.RemoveDocuments, authz.DocumentKey{Kind: documentPrefix + activityKind, Key: x.ID})
 	}
-	r.matching(ostiary.Filter{SubjectType: userType, SubjectID: x.ID})
+	r.matching(rel.Filter{SubjectType: userType, SubjectID: x.ID})
 }
 
 // group removes memberships and grants. The tokens of all members become
@@ -108,8 +109,8 @@ func (r *removal) group(x *Record) {
 		r.service.revoke(r.directory, &r.write, e)
 		r.revoked = append(r.revoked, e)
 	}
-	r.matching(ostiary.Filter{ObjectType: groupType, ObjectID: x.ID})
-	r.matching(ostiary.Filter{SubjectType: groupType, SubjectID: x.ID})
+	r.matching(rel.Filter{ObjectType: groupType, ObjectID: x.ID})
+	r.matching(rel.Filter{SubjectType: groupType, SubjectID: x.ID})
 }
 
 func (r *removal) project(x *Record) {
@@ -118,8 +119,8 @@ func (r *removal) project(x *Record) {
 	} else if child := r.directory.child(x.ID, func(*Record) bool { return true }); child != nil && !r.removed[child.key()] {
 		r.fail(failf(Forbidden, "Cannot delete project %s since it is not a leaf in the hierarchy: %s is below it.", x.ID, child.ID))
 	}
-	r.bindings(ostiary.Filter{ObjectType: projectType, ObjectID: x.ID})
-	r.matching(ostiary.Filter{ObjectType: projectType, ObjectID: x.ID})
+	r.bindings(rel.Filter{ObjectType: projectType, ObjectID: x.ID})
+	r.matching(rel.Filter{ObjectType: projectType, ObjectID: x.ID})
 }
 
 // domain removes the projects of a domain, children before their parents. The
@@ -137,13 +138,13 @@ func (r *removal) domain(x *Record) {
 
 // role removes the grants of a role and the implications from it and to it.
 func (r *removal) role(x *Record) {
-	r.bindings(ostiary.Filter{ObjectType: bindingType, Relation: bindingRole, SubjectType: roleType, SubjectID: x.ID})
-	r.matching(ostiary.Filter{SubjectType: roleType, SubjectID: x.ID})
-	r.matching(ostiary.Filter{ObjectType: roleType, ObjectID: x.ID})
+	r.bindings(rel.Filter{ObjectType: bindingType, Relation: bindingRole, SubjectType: roleType, SubjectID: x.ID})
+	r.matching(rel.Filter{SubjectType: roleType, SubjectID: x.ID})
+	r.matching(rel.Filter{ObjectType: roleType, ObjectID: x.ID})
 }
 
 // bindings removes the bindings that the selected tuples name.
-func (r *removal) bindings(f ostiary.Filter) {
+func (r *removal) bindings(f rel.Filter) {
 	tuples, err := r.service.read(r.ctx, f)
 	r.fail(err)
 	for _, t := range tuples {
@@ -154,7 +155,7 @@ func (r *removal) bindings(f ostiary.Filter) {
 			}
 			id = t.Subject.ID
 		}
-		of, err := r.service.read(r.ctx, ostiary.Filter{ObjectType: bindingType, ObjectID: id})
+		of, err := r.service.read(r.ctx, rel.Filter{ObjectType: bindingType, ObjectID: id})
 		r.fail(err)
 		for _, x := range of {
 			r.tuple(x.Key())
@@ -202,14 +203,14 @@ func first(d *directory, k Kind, match func(*Record) bool) (found *Record) {
 }
 
 // tuple removes one tuple, once.
-func (r *removal) tuple(k ostiary.Key) {
-	r.write.OnMissing = ostiary.Ignore
+func (r *removal) tuple(k rel.Key) {
+	r.write.OnMissing = authz.Ignore
 	if !slices.Contains(r.write.Remove, k) {
 		r.write.Remove = append(r.write.Remove, k)
 	}
 }
 
-func (r *removal) matching(f ostiary.Filter) {
+func (r *removal) matching(f rel.Filter) {
 	r.write.RemoveMatching = append(r.write.RemoveMatching, storage.Filter{Target: storage.FilterTuples, Tuple: f})
 }
 

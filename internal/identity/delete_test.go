@@ -6,8 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/identity"
+	"github.com/ostiary/ostiary/rel"
 )
 
 // lines returns a line for each record and each tuple of the deployment.
@@ -21,7 +22,7 @@ func (d *deployment) lines() (lines []string) {
 			lines = append(lines, fmt.Sprint(k, " ", r.ID, " ", r.Domain, " ", r.Parent, " ", r.Owner, " ", r.Members.Text("project_id")))
 		}
 	}
-	for t, err := range d.store.Tuples(d.t.Context(), ostiary.Filter{}, ostiary.Consistency{}) {
+	for t, err := range d.store.Tuples(d.t.Context(), rel.Filter{}, authz.Consistency{}) {
 		d.ok(err)
 		lines = append(lines, t.String())
 	}

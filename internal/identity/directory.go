@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/engine/documents"
 	"github.com/ostiary/ostiary/internal/tool/btree"
@@ -107,7 +107,7 @@ func (d *directory) apply(changes []storage.Change) (*directory, error) {
 }
 
 // with returns the directory after the documents of a write.
-func (d *directory) with(w *ostiary.WriteRequest) (*directory, error) {
+func (d *directory) with(w *authz.WriteRequest) (*directory, error) {
 	if len(w.Documents)+len(w.RemoveDocuments) == 0 {
 		return d, nil
 	}

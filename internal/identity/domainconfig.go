@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 )
 
 // domainDefaults are the options that the configuration of a domain may have, in
@@ -327,7 +327,7 @@ func checkNoLDAP(config Members) error {
 // without secrets, and whether there is a secret. It returns the new options, and
 // whether the secret stays; a secret among the options replaces it.
 func (s *Service) writeConfig(ctx context.Context, domain string, change func(old Members, secret bool) (Members, bool, error)) error {
-	_, err := s.write(ctx, func(d *directory) (w ostiary.WriteRequest, err error) {
+	_, err := s.write(ctx, func(d *directory) (w authz.WriteRequest, err error) {
 		if x, err := d.get(Project, domain); err != nil || !x.IsDomain {
 			return w, failf(NotFound, "Could not find domain: %.255s.", domain)
 		}
@@ -343,14 +343,14 @@ func (s *Service) writeConfig(ctx context.Context, domain string, change func(ol
 		x.Members, x.HasSecret = withoutSecret(config), keep
 		if value := (ConfigPath{domainSecretGroup, domainSecret}).selected(config); value != nil {
 			x.HasSecret = true
-			w.Secrets = []ostiary.Document{x.sealed(string(value[0].Value))}
+			w.Secrets = []authz.Document{x.sealed(string(value[0].Value))}
 		} else if old.HasSecret && !keep {
-			w.RemoveSecrets = []ostiary.DocumentKey{x.secretKey()}
+			w.RemoveSecrets = []authz.DocumentKey{x.secretKey()}
 		}
 		if len(x.Members) == 0 && !x.HasSecret {
-			w.RemoveDocuments = []ostiary.DocumentKey{x.key()}
+			w.RemoveDocuments = []authz.DocumentKey{x.key()}
 		} else {
-			w.Documents = []ostiary.Document{x.document()}
+			w.Documents = []authz.Document{x.document()}
 		}
 		return w, nil
 	})

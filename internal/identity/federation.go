@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/identity/mapping"
 	"github.com/ostiary/ostiary/internal/identity/percent"
 )
@@ -89,7 +89,7 @@ func (s *Service) PutFederation(ctx context.Context, r Record) (*Record, error) 
 	if err := r.checkID(); err != nil {
 		return nil, err
 	}
-	d, err := s.write(ctx, func(d *directory) (w ostiary.WriteRequest, err error) {
+	d, err := s.write(ctx, func(d *directory) (w authz.WriteRequest, err error) {
 		x := r
 		if _, err := d.get(r.Kind, r.ID); err == nil {
 			return w, failf(Conflict, "Conflict occurred attempting to store %s - Duplicate entry found with ID %s.", r.Kind, r.ID)
@@ -183,28 +183,28 @@ func (s *Service) LoginFederated(ctx context.Context, a Assertion) (*Token, erro
 	var user string
 	var groups []string
 	var revoked []Revocation
-	d, err := s.write(ctx, func(d *directory) (ostiary.WriteRequest, error) {
+	d, err := s.write(ctx, func(d *directory) (authz.WriteRequest, error) {
 		revoked = nil
 		p, m, err := d.provider(a)
 		if err != nil {
-			return ostiary.WriteRequest{}, err
+			return authz.WriteRequest{}, err
 		}
 		result, err := m.Apply(a.Attributes)
 		if err != nil {
-			return ostiary.WriteRequest{}, unauthorized(err.Error())
+			return authz.WriteRequest{}, unauthorized(err.Error())
 		}
 		if result.User.Local {
 			u, err := d.localUser(result.User)
 			user, groups = u, nil
 			ActAs(ctx, user)
-			return ostiary.WriteRequest{}, err
+			return authz.WriteRequest{}, err
 		}
 		if groups, err = d.mappedGroups(result); err != nil {
-			return ostiary.WriteRequest{}, err
+			return authz.WriteRequest{}, err
 		}
 		l := &federatedLogin{service: s, directory: d.edit(), provider: p, assertion: a, groups: groups}
 		if err := l.shadow(result.User); err != nil {
-			return ostiary.WriteRequest{}, err
+			return authz.WriteRequest{}, err
 		}
 		user, revoked = l.user.ID, l.revoked
 		ActAs(ctx, user)
@@ -319,7 +319,7 @@ type federatedLogin struct {
 	assertion Assertion
 	groups    []string // groups that the mapping yields
 	user      *Record
-	write     ostiary.WriteRequest
+	write     authz.WriteRequest
 	revoked   []Revocation // events of the write
 }
 
@@ -411,7 +411,7 @@ func (l *federatedLogin) projects(ctx context.Context, all []mapping.Project, ex
 			wanted[g] = true
 			if !slices.Contains(given, g) {
 				l.write.Add = append(append(l.write.Add, g.binding().structure()...), g.tuple())
-				l.write.OnDuplicate = ostiary.Ignore
+				l.write.OnDuplicate = authz.Ignore
 			}
 		}
 	}

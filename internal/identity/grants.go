@@ -5,8 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/authz"
+	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/rel"
 )
 
 // revocationMargin is how much longer than a token an event is kept, for servers
@@ -31,16 +32,16 @@ type Grant struct {
 func (g Grant) binding() binding { return binding{g.Target, g.RoleID, g.Inherited} }
 
 // tuple returns the tuple that is the grant.
-func (g Grant) tuple() ostiary.Tuple {
+func (g Grant) tuple() rel.Tuple {
 	s := plain(userType, g.UserID)
 	if g.GroupID != "" {
-		s = ostiary.Subject{Type: groupType, ID: g.GroupID, Relation: memberRelation}
+		s = rel.Subject{Type: groupType, ID: g.GroupID, Relation: memberRelation}
 	}
 	return tuple(object(bindingType, g.binding().id()), subjectRelation, s)
 }
 
 // grantOf is the inverse of tuple.
-func grantOf(t ostiary.Tuple) Grant {
+func grantOf(t rel.Tuple) Grant {
 	b := parseBinding(t.Object.ID)
 	g := Grant{Target: b.target, RoleID: b.role, Inherited: b.inherited}
 	if t.Subject.Type == groupType {
@@ -93,9 +94,9 @@ func (r *Record) owner() string {
 // Grant adds a grant. It does nothing if the grant exists. It fails with
 // NotFound, Invalid or Forbidden.
 func (s *Service) Grant(ctx context.Context, g Grant) error {
-	_, err := s.together(ctx, func(d *directory) (ostiary.WriteRequest, error) {
+	_, err := s.together(ctx, func(d *directory) (authz.WriteRequest, error) {
 		add := append(g.binding().structure(), g.tuple())
-		return ostiary.WriteRequest{Add: add, OnDuplicate: ostiary.Ignore}, d.checkGrant(g)
+		return authz.WriteRequest{Add: add, OnDuplicate: authz.Ignore}, d.checkGrant(g)
 	})
 	return err
 }
@@ -107,9 +108,9 @@ func (s *Service) Revoke(ctx context.Context, g Grant) error {
 }
 
 // removeTuple removes a tuple that must exist. more adds changes to the write.
-func (s *Service) removeTuple(ctx context.Context, t ostiary.Tuple, what Kind, id string, more func(*directory, *ostiary.WriteRequest)) error {
-	_, err := s.write(ctx, func(d *directory) (ostiary.WriteRequest, error) {
-		w := ostiary.WriteRequest{Remove: []ostiary.Key{t.Key()}}
+func (s *Service) removeTuple(ctx context.Context, t rel.Tuple, what Kind, id string, more func(*directory, *authz.WriteRequest)) error {
+	_, err := s.write(ctx, func(d *directory) (authz.WriteRequest, error) {
+		w := authz.WriteRequest{Remove: []rel.Key{t.Key()}}
 		found, err := s.has(ctx, t)
 		if err == nil && !found {
 			err = missing(what, id)
@@ -157,10 +158,10 @@ func (s *Service) EffectiveRoles(ctx context.Context, user, target string) ([]st
 // holders returns the subjects whose grants a user has: those of the user, who may
 // be a member of groups in the store, and those of further groups, which an
 // identity provider asserts.
-func holders(user string, groups []string) []ostiary.Subject {
-	all := []ostiary.Subject{plain(userType, user)}
+func holders(user string, groups []string) []rel.Subject {
+	all := []rel.Subject{plain(userType, user)}
 	for _, id := range groups {
-		all = append(all, ostiary.Subject{Type: groupType, ID: id, Relation: memberRelation})
+		all = append(all, rel.Subject{Type: groupType, ID: id, Relation: memberRelation})
 	}
 	return all
 }
@@ -179,11 +180,11 @@ func (s *Service) rolesOn(ctx context.Context, user, target string, groups ...st
 			continue
 		}
 		for _, holder := range holders(user, groups) {
-			a, err := s.store.Check(ctx, ostiary.CheckRequest{Object: object(bindingType, id), Relation: subjectRelation, Subject: holder})
+			a, err := s.store.Check(ctx, authz.CheckRequest{Object: object(bindingType, id), Relation: subjectRelation, Subject: holder})
 			if err != nil {
 				return nil, err
 			}
-			if a.Decision == ostiary.True {
+			if a.Decision == expr.True {
 				found[role] = true
 				break
 			}
@@ -244,8 +245,8 @@ func (s *Service) Targets(ctx context.Context, user string, groups ...string) ([
 }
 
 // targetsOf returns the ids of the enabled targets on which a subject has a role.
-func (s *Service) targetsOf(ctx context.Context, d *directory, holder ostiary.Subject) (ids []string, err error) {
-	r := ostiary.ListObjectsRequest{Type: projectType, Relation: accessibleRelation, Subject: holder}
+func (s *Service) targetsOf(ctx context.Context, d *directory, holder rel.Subject) (ids []string, err error) {
+	r := authz.ListObjectsRequest{Type: projectType, Relation: accessibleRelation, Subject: holder}
 	for {
 		page, err := s.store.ListObjects(ctx, r)
 		if err != nil {
@@ -275,8 +276,8 @@ func (d *directory) usable(x *Record) bool {
 // a global role would imply a role of a domain, and with Conflict if it already
 // does.
 func (s *Service) Imply(ctx context.Context, prior, implied string) error {
-	_, err := s.write(ctx, func(d *directory) (ostiary.WriteRequest, error) {
-		w := ostiary.WriteRequest{Add: []ostiary.Tuple{implication(prior, implied)}}
+	_, err := s.write(ctx, func(d *directory) (authz.WriteRequest, error) {
+		w := authz.WriteRequest{Add: []rel.Tuple{implication(prior, implied)}}
 		if err := d.checkImplication(prior, implied); err != nil {
 			return w, err
 		}
@@ -302,7 +303,7 @@ func (d *directory) checkImplication(prior, implied string) error {
 	return err
 }
 
-func implication(prior, implied string) ostiary.Tuple {
+func implication(prior, implied string) rel.Tuple {
 	return tuple(object(roleType, prior), impliesRelation, plain(roleType, implied))
 }
 
@@ -322,8 +323,8 @@ func (s *Service) Implied(ctx context.Context, prior string) ([]string, error) {
 
 // AddMember adds a user to a group. It does nothing if the user is a member.
 func (s *Service) AddMember(ctx context.Context, group, user string) error {
-	_, err := s.together(ctx, func(d *directory) (ostiary.WriteRequest, error) {
-		w := ostiary.WriteRequest{Add: []ostiary.Tuple{membership(group, user)}, OnDuplicate: ostiary.Ignore}
+	_, err := s.together(ctx, func(d *directory) (authz.WriteRequest, error) {
+		w := authz.WriteRequest{Add: []rel.Tuple{membership(group, user)}, OnDuplicate: authz.Ignore}
 		if _, err := d.get(Group, group); err != nil {
 			return w, err
 		}
@@ -333,7 +334,7 @@ func (s *Service) AddMember(ctx context.Context, group, user string) error {
 	return err
 }
 
-func membership(group, user string) ostiary.Tuple {
+func membership(group, user string) rel.Tuple {
 	return tuple(object(groupType, group), memberRelation, plain(userType, user))
 }
 
@@ -341,7 +342,7 @@ func membership(group, user string) ostiary.Tuple {
 // It fails with NotFound.
 func (s *Service) RemoveMember(ctx context.Context, group, user string) error {
 	e := Revocation{UserID: user}
-	err := s.removeTuple(ctx, membership(group, user), User, user, func(d *directory, w *ostiary.WriteRequest) { s.revoke(d, w, e) })
+	err := s.removeTuple(ctx, membership(group, user), User, user, func(d *directory, w *authz.WriteRequest) { s.revoke(d, w, e) })
 	if err != nil {
 		return err
 	}
@@ -355,7 +356,7 @@ func (s *Service) Member(ctx context.Context, group, user string) (bool, error) 
 
 // membersOf returns the ids of the users of a group.
 func (s *Service) membersOf(ctx context.Context, group string) ([]string, error) {
-	tuples, err := s.read(ctx, ostiary.Filter{ObjectType: groupType, ObjectID: group, Relation: memberRelation})
+	tuples, err := s.read(ctx, rel.Filter{ObjectType: groupType, ObjectID: group, Relation: memberRelation})
 	return subjectIDs(tuples), err
 }
 
@@ -379,7 +380,7 @@ func (s *Service) GroupsOf(ctx context.Context, user string) ([]*Record, error) 
 
 // subjects returns all subjects of a type that have a relation on an object.
 func (s *Service) subjects(ctx context.Context, objectType, id, relation, subjectType string) (ids []string, err error) {
-	r := ostiary.ListSubjectsRequest{Object: object(objectType, id), Relation: relation, SubjectType: subjectType}
+	r := authz.ListSubjectsRequest{Object: object(objectType, id), Relation: relation, SubjectType: subjectType}
 	for {
 		page, err := s.store.ListSubjects(ctx, r)
 		if err != nil {
@@ -401,14 +402,14 @@ func incomplete(r *authz.Reasons) error {
 }
 
 // has returns whether a tuple is stored.
-func (s *Service) has(ctx context.Context, t ostiary.Tuple) (bool, error) {
-	found, err := s.read(ctx, ostiary.Filter{ObjectType: t.Object.Type, ObjectID: t.Object.ID, Relation: t.Relation,
+func (s *Service) has(ctx context.Context, t rel.Tuple) (bool, error) {
+	found, err := s.read(ctx, rel.Filter{ObjectType: t.Object.Type, ObjectID: t.Object.ID, Relation: t.Relation,
 		SubjectType: t.Subject.Type, SubjectID: t.Subject.ID, SubjectRelation: t.Subject.Relation})
 	return len(found) > 0, err
 }
 
 // read returns all stored tuples of the newest revision that a filter selects, in
 // no particular order.
-func (s *Service) read(ctx context.Context, f ostiary.Filter) ([]ostiary.Tuple, error) {
-	return s.readAt(ctx, f, ostiary.Acknowledged())
+func (s *Service) read(ctx context.Context, f rel.Filter) ([]rel.Tuple, error) {
+	return s.readAt(ctx, f, authz.Acknowledged())
 }

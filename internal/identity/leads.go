@@ -3,20 +3,20 @@ package identity
 import (
 	"context"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 )
 
-// lead fails with [ostiary.ErrNoHolder] if this process is one of several nodes and
+// lead fails with [authz.ErrNoHolder] if this process is one of several nodes and
 // another one writes. What is counted in memory, such as wrong passwords, is counted by
 // the node that writes alone: so the request has to be sent there.
 func (s *Service) lead(ctx context.Context) error {
 	if s.options.Leads == nil || s.options.Leads() {
 		return nil
 	}
-	if a := ostiary.AuthorOf(ctx); a != nil {
+	if a := authz.AuthorOf(ctx); a != nil {
 		a.Refuse()
 	}
-	return ostiary.ErrNoHolder
+	return authz.ErrNoHolder
 }
 
 // mayCount reports whether a login of a user may have to be counted: if wrong passwords

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/identity/settings"
 )
 
@@ -80,7 +80,7 @@ func (s *Service) Limits() settings.LimitModel { return s.options.Limits }
 // a limit without a registered limit and for one that the [settings.LimitModel] refuses.
 func (s *Service) CreateLimits(ctx context.Context, limits []Record) ([]*Record, error) {
 	var made []*Record
-	_, err := s.write(ctx, func(d *directory) (w ostiary.WriteRequest, err error) {
+	_, err := s.write(ctx, func(d *directory) (w authz.WriteRequest, err error) {
 		made = nil
 		next := d.edit()
 		for _, x := range limits {

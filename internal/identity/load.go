@@ -7,8 +7,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/identity/settings"
+	"github.com/ostiary/ostiary/rel"
 )
 
 // Bounds of one call that loads. [Service] needs one durable write for each call.
@@ -81,7 +82,7 @@ func (s *Service) LoadRecords(ctx context.Context, records []Loaded) (refused []
 	if err := loadBound(len(records), LoadRecordsMax, "LoadRecordsMax"); err != nil {
 		return nil, err
 	}
-	_, err = s.write(ctx, func(d *directory) (w ostiary.WriteRequest, err error) {
+	_, err = s.write(ctx, func(d *directory) (w authz.WriteRequest, err error) {
 		refused = nil
 		next := d.edit()
 		for i, l := range records {
@@ -173,7 +174,7 @@ func (r *Record) checkLoadedSecret(l *Loaded) error {
 
 // write adds a new record to a write, with its secret, its parent and its
 // activity.
-func (r *Record) write(w *ostiary.WriteRequest, l *Loaded) {
+func (r *Record) write(w *authz.WriteRequest, l *Loaded) {
 	w.Documents = append(w.Documents, r.document())
 	if a := (activity{Failures: l.Failures, Failed: l.Failed, Used: l.Used}); r.Kind == User && a != (activity{}) {
 		w.Documents = append(w.Documents, a.document(r.ID))
@@ -195,7 +196,7 @@ func (r *Record) write(w *ostiary.WriteRequest, l *Loaded) {
 // LoadGrants adds grants in one write, as LoadRecords does. It fails if there are
 // more than [LoadLinksMax].
 func (s *Service) LoadGrants(ctx context.Context, grants []Grant) ([]Refusal, error) {
-	return s.loadTuples(ctx, len(grants), func(d *directory, i int) ([]ostiary.Tuple, error) {
+	return s.loadTuples(ctx, len(grants), func(d *directory, i int) ([]rel.Tuple, error) {
 		g := grants[i]
 		return append(g.binding().structure(), g.tuple()), d.checkGrant(g)
 	})
@@ -204,35 +205,35 @@ func (s *Service) LoadGrants(ctx context.Context, grants []Grant) ([]Refusal, er
 // LoadMembers adds users to groups in one write, as LoadRecords does. It fails if
 // there are more than [LoadLinksMax].
 func (s *Service) LoadMembers(ctx context.Context, members []Membership) ([]Refusal, error) {
-	return s.loadTuples(ctx, len(members), func(d *directory, i int) ([]ostiary.Tuple, error) {
+	return s.loadTuples(ctx, len(members), func(d *directory, i int) ([]rel.Tuple, error) {
 		m := members[i]
 		if _, err := d.get(Group, m.GroupID); err != nil {
 			return nil, err
 		}
 		_, err := d.get(User, m.UserID)
-		return []ostiary.Tuple{membership(m.GroupID, m.UserID)}, err
+		return []rel.Tuple{membership(m.GroupID, m.UserID)}, err
 	})
 }
 
 // LoadImplications makes roles imply others in one write, as LoadRecords does. It
 // fails if there are more than [LoadLinksMax].
 func (s *Service) LoadImplications(ctx context.Context, implications []Implication) ([]Refusal, error) {
-	return s.loadTuples(ctx, len(implications), func(d *directory, i int) ([]ostiary.Tuple, error) {
+	return s.loadTuples(ctx, len(implications), func(d *directory, i int) ([]rel.Tuple, error) {
 		x := implications[i]
-		return []ostiary.Tuple{implication(x.PriorID, x.ImpliedID)}, d.checkImplication(x.PriorID, x.ImpliedID)
+		return []rel.Tuple{implication(x.PriorID, x.ImpliedID)}, d.checkImplication(x.PriorID, x.ImpliedID)
 	})
 }
 
 // loadTuples writes the tuples of n elements that element returns without an
 // error. It writes a tuple that several elements need once.
-func (s *Service) loadTuples(ctx context.Context, n int, element func(d *directory, i int) ([]ostiary.Tuple, error)) (refused []Refusal, err error) {
+func (s *Service) loadTuples(ctx context.Context, n int, element func(d *directory, i int) ([]rel.Tuple, error)) (refused []Refusal, err error) {
 	if err := loadBound(n, LoadLinksMax, "LoadLinksMax"); err != nil {
 		return nil, err
 	}
-	_, err = s.write(ctx, func(d *directory) (ostiary.WriteRequest, error) {
-		w := ostiary.WriteRequest{OnDuplicate: ostiary.Ignore}
+	_, err = s.write(ctx, func(d *directory) (authz.WriteRequest, error) {
+		w := authz.WriteRequest{OnDuplicate: authz.Ignore}
 		refused = nil
-		seen := map[ostiary.Key]bool{}
+		seen := map[rel.Key]bool{}
 		for i := range n {
 			tuples, err := element(d, i)
 			if err != nil {
@@ -257,7 +258,7 @@ func (s *Service) LoadRevocations(ctx context.Context, events []Revocation) erro
 	if err := loadBound(len(events), LoadRecordsMax, "LoadRecordsMax"); err != nil {
 		return err
 	}
-	_, err := s.write(ctx, func(*directory) (w ostiary.WriteRequest, err error) {
+	_, err := s.write(ctx, func(*directory) (w authz.WriteRequest, err error) {
 		for i := range events {
 			w.Documents = append(w.Documents, events[i].document())
 		}

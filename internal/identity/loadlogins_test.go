@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/identity/mapping"
@@ -148,7 +148,7 @@ func TestLoadOfSecrets(t *testing.T) {
 // secretText returns a secret of the store.
 func (d *deployment) secretText(kind, key string) string {
 	d.t.Helper()
-	s, err := d.store.Secret(d.t.Context(), ostiary.DocumentKey{Kind: kind, Key: key})
+	s, err := d.store.Secret(d.t.Context(), authz.DocumentKey{Kind: kind, Key: key})
 	d.ok(err)
 	return string(s.Body)
 }

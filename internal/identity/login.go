@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/identity/password"
 	"github.com/ostiary/ostiary/internal/identity/token"
 )
@@ -533,7 +533,7 @@ func (s *Service) RevokeToken(ctx context.Context, t *Token) error {
 	if len(t.Payload.AuditIDs) == 1 { // the first token of its chain
 		e.AuditID, e.ChainID = "", e.AuditID
 	}
-	_, err := s.write(ctx, func(d *directory) (w ostiary.WriteRequest, err error) {
+	_, err := s.write(ctx, func(d *directory) (w authz.WriteRequest, err error) {
 		s.revoke(d, &w, e)
 		return w, nil
 	})
@@ -543,7 +543,7 @@ func (s *Service) RevokeToken(ctx context.Context, t *Token) error {
 // RevokeTokensOf makes all tokens of a user invalid.
 func (s *Service) RevokeTokensOf(ctx context.Context, user string) error {
 	e := Revocation{UserID: user}
-	_, err := s.write(ctx, func(d *directory) (w ostiary.WriteRequest, err error) {
+	_, err := s.write(ctx, func(d *directory) (w authz.WriteRequest, err error) {
 		if _, err = d.get(User, user); err == nil {
 			s.revoke(d, &w, e)
 		}

@@ -3,7 +3,7 @@ package identity
 import (
 	"strings"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 )
 
@@ -105,20 +105,20 @@ func (b binding) relation() string {
 	return bindingRelation
 }
 
-func object(objectType, id string) ostiary.Object { return ostiary.Object{Type: objectType, ID: id} }
+func object(objectType, id string) rel.Object { return rel.Object{Type: objectType, ID: id} }
 
-func plain(objectType, id string) ostiary.Subject {
-	return ostiary.Subject{Type: objectType, ID: id}
+func plain(objectType, id string) rel.Subject {
+	return rel.Subject{Type: objectType, ID: id}
 }
 
-func tuple(o ostiary.Object, relation string, s ostiary.Subject) ostiary.Tuple {
-	return ostiary.Tuple{Object: o, Relation: relation, Subject: s}
+func tuple(o rel.Object, relation string, s rel.Subject) rel.Tuple {
+	return rel.Tuple{Object: o, Relation: relation, Subject: s}
 }
 
 // structure returns the tuples that connect the binding with its target and its
 // role. They stay when the last grant is removed.
-func (b binding) structure() []ostiary.Tuple {
-	return []ostiary.Tuple{
+func (b binding) structure() []rel.Tuple {
+	return []rel.Tuple{
 		tuple(object(projectType, b.target), b.relation(), plain(bindingType, b.id())),
 		tuple(object(bindingType, b.id()), bindingRole, plain(roleType, b.role)),
 	}

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/identity/oauth1"
 	"github.com/ostiary/ostiary/internal/tool/btree"
 )
@@ -43,13 +43,13 @@ func noncesOf(signed int64) string { return fmt.Sprintf("%016x-", uint64(signed)
 const nonceLife = oauth1.Window + clockSkewMax
 
 // endedNonces returns the keys of nonces whose requests are too old, at most purgedMax.
-func (d *directory) endedNonces(now time.Time) (keys []ostiary.DocumentKey) {
+func (d *directory) endedNonces(now time.Time) (keys []authz.DocumentKey) {
 	end := noncesOf(now.Add(-nonceLife).Unix())
 	d.nonces.Ascend("", func(key string, _ struct{}) bool {
 		if key >= end || len(keys) == purgedMax {
 			return false
 		}
-		keys = append(keys, ostiary.DocumentKey{Kind: documentPrefix + nonceKind, Key: key})
+		keys = append(keys, authz.DocumentKey{Kind: documentPrefix + nonceKind, Key: key})
 		return true
 	})
 	return keys
@@ -60,7 +60,7 @@ func (d *directory) endedNonces(now time.Time) (keys []ostiary.DocumentKey) {
 // is reached. The caller has verified that the request is not too old.
 func (s *Service) useNonce(ctx context.Context, n nonce) error {
 	key := n.key()
-	_, err := s.together(ctx, func(d *directory) (w ostiary.WriteRequest, err error) {
+	_, err := s.together(ctx, func(d *directory) (w authz.WriteRequest, err error) {
 		if _, used := d.nonces.Get(key); used {
 			return w, unauthorized("the request was sent before")
 		}
@@ -68,7 +68,7 @@ func (s *Service) useNonce(ctx context.Context, n nonce) error {
 		if d.nonces.Len()-len(w.RemoveDocuments) >= s.noncesMax {
 			return w, failf(Unavailable, "There are too many signed requests: the bound OAuth1Nonces (%d) is reached.", s.noncesMax)
 		}
-		w.Documents = []ostiary.Document{{Kind: documentPrefix + nonceKind, Key: key, Body: []byte("{}")}}
+		w.Documents = []authz.Document{{Kind: documentPrefix + nonceKind, Key: key, Body: []byte("{}")}}
 		return w, nil
 	})
 	return err

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/identity/oauth1"
 )
 
@@ -118,7 +118,7 @@ func (s *Service) purge(ctx context.Context, consumer string) error {
 	if len(ended(d)) == 0 {
 		return nil
 	}
-	_, err = s.write(ctx, func(d *directory) (w ostiary.WriteRequest, err error) {
+	_, err = s.write(ctx, func(d *directory) (w authz.WriteRequest, err error) {
 		for _, x := range ended(d) {
 			w.RemoveDocuments = append(w.RemoveDocuments, x.key())
 			w.RemoveSecrets = append(w.RemoveSecrets, x.secretKey())
@@ -173,26 +173,26 @@ func (s *Service) AuthorizeRequestToken(ctx context.Context, by *Token, id strin
 	}
 	verifier := newVerifier()
 	roles = slices.Compact(slices.Sorted(slices.Values(roles)))
-	_, err := s.write(ctx, func(d *directory) (ostiary.WriteRequest, error) {
+	_, err := s.write(ctx, func(d *directory) (authz.WriteRequest, error) {
 		if err := validToken(by)(s, d); err != nil {
-			return ostiary.WriteRequest{}, err
+			return authz.WriteRequest{}, err
 		}
 		r, err := d.get(RequestToken, id)
 		if err != nil {
-			return ostiary.WriteRequest{}, err
+			return authz.WriteRequest{}, err
 		}
 		if err := s.checkAuthorization(ctx, d, r, by.User.ID, roles); err != nil {
-			return ostiary.WriteRequest{}, err
+			return authz.WriteRequest{}, err
 		}
 		text, err := s.reveal(ctx, r)
 		if err != nil {
-			return ostiary.WriteRequest{}, err
+			return authz.WriteRequest{}, err
 		}
 		secret, _ := splitRequestSecret(text)
 		x := *r
 		delegation := *r.Delegation
 		x.Owner, x.Delegation, delegation.RoleIDs, x.SecretVersion = by.User.ID, &delegation, roles, newID()
-		return ostiary.WriteRequest{Documents: []ostiary.Document{x.document()}, Secrets: []ostiary.Document{x.sealed(requestSecret(secret, verifier))}}, nil
+		return authz.WriteRequest{Documents: []authz.Document{x.document()}, Secrets: []authz.Document{x.sealed(requestSecret(secret, verifier))}}, nil
 	})
 	return verifier, err
 }
@@ -247,20 +247,20 @@ func (s *Service) CreateAccessToken(ctx context.Context, req *oauth1.Request) (*
 	}
 	secret, end := newID(), s.now().Add(accessTokenLife).Truncate(time.Second)
 	made := &Record{Kind: AccessToken, ID: newID(), Parent: consumer.ID}
-	d, err = s.write(ctx, func(d *directory) (ostiary.WriteRequest, error) {
+	d, err = s.write(ctx, func(d *directory) (authz.WriteRequest, error) {
 		r, err := d.get(RequestToken, request.ID) // again, so that it makes one access token
 		if err != nil {
-			return ostiary.WriteRequest{}, err
+			return authz.WriteRequest{}, err
 		}
 		if r.Delegation.ended(s.now()) || r.Owner == "" {
-			return ostiary.WriteRequest{}, unauthorized("request token " + r.ID + " has expired or is not authorized")
+			return authz.WriteRequest{}, unauthorized("request token " + r.ID + " has expired or is not authorized")
 		}
 		ActAs(ctx, r.Owner)
 		delegation := *r.Delegation
 		delegation.Expires = &end
 		made.Owner, made.Delegation = r.Owner, &delegation
-		return ostiary.WriteRequest{Documents: []ostiary.Document{made.document()}, Secrets: []ostiary.Document{made.sealed(secret)},
-			RemoveDocuments: []ostiary.DocumentKey{r.key()}, RemoveSecrets: []ostiary.DocumentKey{r.secretKey()}}, nil
+		return authz.WriteRequest{Documents: []authz.Document{made.document()}, Secrets: []authz.Document{made.sealed(secret)},
+			RemoveDocuments: []authz.DocumentKey{r.key()}, RemoveSecrets: []authz.DocumentKey{r.secretKey()}}, nil
 	})
 	if err != nil {
 		return nil, "", err

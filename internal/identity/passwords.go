@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/identity/password"
 )
 
@@ -22,15 +22,15 @@ const secretKind = documentPrefix + "password"
 
 // secretOf returns the secret with the hash of a user's password, and the hashes
 // before it, of which it keeps as many as the rules need.
-func (s *Service) secretOf(user, hash string, before []string) ostiary.Document {
+func (s *Service) secretOf(user, hash string, before []string) authz.Document {
 	return hashSecret(user, hash, before, s.compliance.UniqueCount)
 }
 
 // hashSecret returns a secret with at most n hashes, and at least the current one.
-func hashSecret(user, hash string, before []string, n int) ostiary.Document {
+func hashSecret(user, hash string, before []string, n int) authz.Document {
 	before = before[:min(len(before), max(0, n-1))]
 	text := strings.Join(append([]string{hash}, before...), "\n")
-	return ostiary.Document{Kind: secretKind, Key: user, Body: []byte(text)}
+	return authz.Document{Kind: secretKind, Key: user, Body: []byte(text)}
 }
 
 // hashes returns the hashes of a user's passwords, the current one first; none if
@@ -39,14 +39,14 @@ func (s *Service) hashes(ctx context.Context, user *Record) ([]string, error) {
 	if user == nil || user.Password == nil {
 		return nil, nil
 	}
-	stored, err := s.store.Secret(ctx, ostiary.DocumentKey{Kind: secretKind, Key: user.ID})
+	stored, err := s.store.Secret(ctx, authz.DocumentKey{Kind: secretKind, Key: user.ID})
 	if err != nil {
 		return nil, err
 	}
 	return strings.Split(string(stored.Body), "\n"), nil
 }
 
-// CheckSecrets fails with [ostiary.ErrNoSecretKey] if the engine has no key, or
+// CheckSecrets fails with [authz.ErrNoSecretKey] if the engine has no key, or
 // another one, for the secrets of the deployment. It reads the password of one user.
 func (s *Service) CheckSecrets(ctx context.Context) (err error) {
 	d, err := s.at(ctx)
@@ -124,12 +124,12 @@ func (s *Service) rehash(ctx context.Context, user *Record, secret string, hashe
 	if err != nil {
 		return err
 	}
-	_, err = s.write(ctx, func(d *directory) (w ostiary.WriteRequest, err error) {
+	_, err = s.write(ctx, func(d *directory) (w authz.WriteRequest, err error) {
 		now, err := d.get(User, user.ID)
 		if err != nil || now.secretVersion() != user.secretVersion() {
 			return w, err
 		}
-		w.Secrets = []ostiary.Document{s.secretOf(user.ID, hash, hashes[1:])}
+		w.Secrets = []authz.Document{s.secretOf(user.ID, hash, hashes[1:])}
 		return w, nil
 	})
 	return err
@@ -209,7 +209,7 @@ func (s *Service) ChangePassword(ctx context.Context, id, current, secret string
 // setPassword adds a new password to a write and to the user's record. It fails
 // with Conflict if the password has changed since the hash was computed, because
 // the rules were checked for the old one.
-func (s *Service) setPassword(old, x *Record, c passwordChange, w *ostiary.WriteRequest) error {
+func (s *Service) setPassword(old, x *Record, c passwordChange, w *authz.WriteRequest) error {
 	if c.hash == "" {
 		return nil
 	}
@@ -217,7 +217,7 @@ func (s *Service) setPassword(old, x *Record, c passwordChange, w *ostiary.Write
 		return failf(Conflict, "the password of user %s was changed at the same time", old.ID)
 	}
 	x.Password, x.SecretVersion = s.compliance.newPassword(x.options(), c.byOwner, s.now()), newID()
-	w.Secrets = []ostiary.Document{s.secretOf(x.ID, c.hash, c.before)}
+	w.Secrets = []authz.Document{s.secretOf(x.ID, c.hash, c.before)}
 	return nil
 }
 

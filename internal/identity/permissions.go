@@ -9,8 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/identity/settings"
+	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 )
 
@@ -94,10 +95,10 @@ func (s *Service) SetPermissions(ctx context.Context, p settings.Permissions) (m
 	if err := s.permissionSchema(ctx, p); err != nil {
 		return nil, err
 	}
-	_, err = s.write(ctx, func(d *directory) (w ostiary.WriteRequest, err error) {
-		var wanted []ostiary.Tuple
+	_, err = s.write(ctx, func(d *directory) (w authz.WriteRequest, err error) {
+		var wanted []rel.Tuple
 		wanted, missing = d.permissionTuples(p)
-		stored, err := s.read(ctx, ostiary.Filter{ObjectType: roleType, SubjectType: userType, SubjectID: everyUser})
+		stored, err := s.read(ctx, rel.Filter{ObjectType: roleType, SubjectType: userType, SubjectID: everyUser})
 		if err != nil {
 			return w, err
 		}
@@ -151,7 +152,7 @@ func relationsOf(m *schema.Model, of string) map[string]bool {
 func (s *Service) permissionSchema(ctx context.Context, p settings.Permissions) error {
 	wanted := ModelWith(slices.Collect(maps.Keys(p)))
 	current, err := s.store.Schema(ctx, "")
-	if err != nil && !errors.Is(err, ostiary.ErrNoSchema) {
+	if err != nil && !errors.Is(err, authz.ErrNoSchema) {
 		return err
 	}
 	if err == nil {
@@ -161,13 +162,13 @@ func (s *Service) permissionSchema(ctx context.Context, p settings.Permissions) 
 			return nil
 		}
 	}
-	_, _, err = s.store.WriteSchema(ctx, ostiary.SchemaSource{Model: wanted, Dialect: "identity"})
+	_, _, err = s.store.WriteSchema(ctx, authz.SchemaSource{Model: wanted, Dialect: "identity"})
 	return err
 }
 
 // permissionTuples returns the tuples of the roles that give permissions, and the
 // names of roles that do not exist, sorted.
-func (d *directory) permissionTuples(p settings.Permissions) (tuples []ostiary.Tuple, missing []string) {
+func (d *directory) permissionTuples(p settings.Permissions) (tuples []rel.Tuple, missing []string) {
 	for _, permission := range slices.Sorted(maps.Keys(p)) {
 		for _, name := range p[permission] {
 			role := d.find(Role, "", name)

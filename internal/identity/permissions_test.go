@@ -5,9 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
+	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
+	"github.com/ostiary/ostiary/rel"
 )
 
 // TestPermissions compares a permission with the effective roles, for grants on the
@@ -41,10 +43,10 @@ func TestPermissions(t *testing.T) {
 	d.ok(d.AddMember(t.Context(), group.ID, users["grouped"].ID))
 	holds := func(user, permission string) bool {
 		t.Helper()
-		a, err := d.store.Check(t.Context(), ostiary.CheckRequest{Object: ostiary.Object{Type: "project", ID: below.ID}, Relation: permission,
-			Subject: ostiary.Subject{Type: "user", ID: users[user].ID}})
+		a, err := d.store.Check(t.Context(), authz.CheckRequest{Object: rel.Object{Type: "project", ID: below.ID}, Relation: permission,
+			Subject: rel.Subject{Type: "user", ID: users[user].ID}})
 		d.ok(err)
-		return a.Decision == ostiary.True
+		return a.Decision == expr.True
 	}
 	compare := func(permission, by string) {
 		t.Helper()
@@ -68,8 +70,8 @@ func TestPermissions(t *testing.T) {
 	_, err = d.SetPermissions(t.Context(), settings.Permissions{"compute_create": {"manager"}})
 	d.ok(err)
 	compare("compute_create", "manager")
-	if _, err := d.store.Check(t.Context(), ostiary.CheckRequest{Object: ostiary.Object{Type: "project", ID: below.ID}, Relation: "compute_list",
-		Subject: ostiary.Subject{Type: "user", ID: "x"}}); err == nil {
+	if _, err := d.store.Check(t.Context(), authz.CheckRequest{Object: rel.Object{Type: "project", ID: below.ID}, Relation: "compute_list",
+		Subject: rel.Subject{Type: "user", ID: "x"}}); err == nil {
 		t.Error("a permission that was removed can be asked about")
 	}
 }

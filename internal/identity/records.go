@@ -8,7 +8,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
+	"github.com/ostiary/ostiary/rel"
 )
 
 // nameMax is the largest number of characters of a name, by kind.
@@ -94,26 +95,26 @@ func (s *Service) Create(ctx context.Context, r Record, secret *string) (*Record
 	if r.Kind == User && r.Created.IsZero() {
 		r.Created = s.now()
 	}
-	d, err := s.together(ctx, func(d *directory) (ostiary.WriteRequest, error) {
+	d, err := s.together(ctx, func(d *directory) (authz.WriteRequest, error) {
 		x := r
 		if err := d.place(&x); err != nil {
-			return ostiary.WriteRequest{}, err
+			return authz.WriteRequest{}, err
 		}
 		if _, err := d.get(r.Kind, r.ID); err == nil {
-			return ostiary.WriteRequest{}, duplicate(&x, "ID", r.ID)
+			return authz.WriteRequest{}, duplicate(&x, "ID", r.ID)
 		}
-		w := ostiary.WriteRequest{}
+		w := authz.WriteRequest{}
 		if err := d.check(&x); err != nil {
 			return w, err
 		}
 		if hash != "" {
 			x.Password = s.compliance.newPassword(x.options(), false, s.now())
 			x.SecretVersion = newID()
-			w.Secrets = []ostiary.Document{s.secretOf(x.ID, hash, nil)}
+			w.Secrets = []authz.Document{s.secretOf(x.ID, hash, nil)}
 		}
-		w.Documents = []ostiary.Document{x.document()}
+		w.Documents = []authz.Document{x.document()}
 		if x.Kind == Project && x.Parent != "" {
-			w.Add = []ostiary.Tuple{tuple(object(projectType, x.ID), parentRelation, plain(projectType, x.Parent))}
+			w.Add = []rel.Tuple{tuple(object(projectType, x.ID), parentRelation, plain(projectType, x.Parent))}
 		}
 		return w, nil
 	})
@@ -134,24 +135,24 @@ func (s *Service) Update(ctx context.Context, k Kind, id string, secret *string,
 		return nil, err
 	}
 	var revoked []Revocation
-	d, err := s.together(ctx, func(d *directory) (ostiary.WriteRequest, error) {
+	d, err := s.together(ctx, func(d *directory) (authz.WriteRequest, error) {
 		revoked = nil
 		old, err := d.get(k, id)
 		if err != nil {
-			return ostiary.WriteRequest{}, err
+			return authz.WriteRequest{}, err
 		}
 		x := *s.present(old)
 		if err := edit(&x); err != nil {
-			return ostiary.WriteRequest{}, err
+			return authz.WriteRequest{}, err
 		}
 		if err := d.checkUpdate(old, &x); err != nil {
-			return ostiary.WriteRequest{}, err
+			return authz.WriteRequest{}, err
 		}
-		w := ostiary.WriteRequest{}
+		w := authz.WriteRequest{}
 		if err := s.setPassword(old, &x, change, &w); err != nil {
 			return w, err
 		}
-		w.Documents = []ostiary.Document{x.document()}
+		w.Documents = []authz.Document{x.document()}
 		if k == User && (change.hash != "" || x.Disabled && !old.Disabled) {
 			revoked = []Revocation{{UserID: id}}
 			s.revoke(d, &w, revoked[0])

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/engine/documents"
 	"github.com/ostiary/ostiary/internal/identity/token"
 	"github.com/ostiary/ostiary/internal/tool/btree"
@@ -117,10 +117,10 @@ const expiredMax = 100
 
 // expired returns the keys of the events before a time, at most expiredMax. The
 // caller chooses a time at which all tokens that they cover have expired.
-func (r *revocations) expired(before time.Time) (keys []ostiary.DocumentKey) {
+func (r *revocations) expired(before time.Time) (keys []authz.DocumentKey) {
 	r.events.Ascend("", func(key string, e *Revocation) bool {
 		if e.RevokedAt.Before(before) {
-			keys = append(keys, ostiary.DocumentKey{Kind: documentPrefix + revocationKind, Key: key})
+			keys = append(keys, authz.DocumentKey{Kind: documentPrefix + revocationKind, Key: key})
 		}
 		return len(keys) < expiredMax
 	})
@@ -128,19 +128,19 @@ func (r *revocations) expired(before time.Time) (keys []ostiary.DocumentKey) {
 }
 
 // document returns the document of an event. Keys are in the order of time.
-func (r *Revocation) document() ostiary.Document {
+func (r *Revocation) document() authz.Document {
 	body, err := json.Marshal(r)
 	if err != nil {
 		panic(err) // strings and times
 	}
 	key := fmt.Sprintf("%016x-%s", r.RevokedAt.UnixMicro(), newID())
-	return ostiary.Document{Kind: documentPrefix + revocationKind, Key: key, Body: body}
+	return authz.Document{Kind: documentPrefix + revocationKind, Key: key, Body: body}
 }
 
 // revoke adds an event to a write, and removes events whose tokens have expired. An event
 // about a user covers every token that the user can have, also those that are dated later
 // than now because they were made in the second of an earlier event.
-func (s *Service) revoke(d *directory, w *ostiary.WriteRequest, e Revocation) {
+func (s *Service) revoke(d *directory, w *authz.WriteRequest, e Revocation) {
 	now := s.now()
 	e.RevokedAt = now
 	if e.UserID != "" {
@@ -172,8 +172,8 @@ func (s *Service) final(ctx context.Context, events ...Revocation) error {
 	if len(events) == 0 {
 		return nil
 	}
-	_, err = s.documents.Together(ctx, func(base *documents.At[*directory]) (w *ostiary.WriteRequest, next *directory, err error) {
-		w = &ostiary.WriteRequest{}
+	_, err = s.documents.Together(ctx, func(base *documents.At[*directory]) (w *authz.WriteRequest, next *directory, err error) {
+		w = &authz.WriteRequest{}
 		for _, e := range events {
 			s.revoke(base.Value, w, e)
 		}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -72,7 +72,7 @@ var keptSecrets = []keptSecret{
 func (d *deployment) shown() string {
 	d.t.Helper()
 	var b strings.Builder
-	for r := (ostiary.ChangesRequest{Limit: 1000}); ; {
+	for r := (authz.ChangesRequest{Limit: 1000}); ; {
 		page, err := d.store.Changes(d.t.Context(), r)
 		d.ok(err)
 		for _, e := range page.Entries {
@@ -87,7 +87,7 @@ func (d *deployment) shown() string {
 			break
 		}
 	}
-	for tuple, err := range d.store.Export(d.t.Context(), ostiary.Consistency{}) {
+	for tuple, err := range d.store.Export(d.t.Context(), authz.Consistency{}) {
 		d.ok(err)
 		fmt.Fprintln(&b, tuple)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/engine/documents"
 	"github.com/ostiary/ostiary/internal/identity/password"
@@ -92,8 +93,8 @@ func (s *Service) Offers(method string) bool { return slices.Contains(s.options.
 // installSchema writes the schema of assignments unless the store has it.
 func (s *Service) installSchema(ctx context.Context) error {
 	_, err := s.store.CurrentSchema(ctx, "")
-	if errors.Is(err, ostiary.ErrNoSchema) {
-		_, _, err = s.store.WriteSchema(ostiary.WithBootstrap(ctx), ostiary.SchemaSource{Model: Model(), Dialect: "identity"})
+	if errors.Is(err, authz.ErrNoSchema) {
+		_, _, err = s.store.WriteSchema(ostiary.WithBootstrap(ctx), authz.SchemaSource{Model: Model(), Dialect: "identity"})
 	}
 	return err
 }
@@ -110,7 +111,7 @@ func (s *Service) at(ctx context.Context) (*directory, error) {
 
 // Newest returns the token of the newest revision. What is read afterwards is of that
 // revision or of a newer one.
-func (s *Service) Newest(ctx context.Context) (ostiary.Token, error) {
+func (s *Service) Newest(ctx context.Context) (authz.Token, error) {
 	at, err := s.documents.Newest(ctx)
 	if err != nil {
 		return "", err
@@ -120,7 +121,7 @@ func (s *Service) Newest(ctx context.Context) (ostiary.Token, error) {
 
 // prepare validates a change on a directory, and returns it. It is called again if
 // the store has changed meanwhile.
-type prepare func(*directory) (ostiary.WriteRequest, error)
+type prepare func(*directory) (authz.WriteRequest, error)
 
 // write validates and makes one change, while no other write of the service is
 // made, and returns the directory with the change. It fails with Unauthorized if the
@@ -138,7 +139,7 @@ func (s *Service) together(ctx context.Context, p prepare) (*directory, error) {
 
 // deciding returns the decision of a request: p, if the proof of the request holds.
 func (s *Service) deciding(ctx context.Context, p prepare) documents.Decide[*directory] {
-	return func(base *documents.At[*directory]) (*ostiary.WriteRequest, *directory, error) {
+	return func(base *documents.At[*directory]) (*authz.WriteRequest, *directory, error) {
 		if err := s.proven(ctx, base.Value); err != nil {
 			return nil, nil, err
 		}
@@ -162,10 +163,10 @@ func changed(at *documents.At[*directory], err error) (*directory, error) {
 func (s *Service) now() time.Time { return s.options.Clock().UTC() }
 
 // document returns the document of a record.
-func (r *Record) document() ostiary.Document {
-	return ostiary.Document{Kind: documentPrefix + string(r.Kind), Key: r.ID, Body: r.body()}
+func (r *Record) document() authz.Document {
+	return authz.Document{Kind: documentPrefix + string(r.Kind), Key: r.ID, Body: r.body()}
 }
 
-func (r *Record) key() ostiary.DocumentKey {
-	return ostiary.DocumentKey{Kind: documentPrefix + string(r.Kind), Key: r.ID}
+func (r *Record) key() authz.DocumentKey {
+	return authz.DocumentKey{Kind: documentPrefix + string(r.Kind), Key: r.ID}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/identity/token"
@@ -511,8 +512,8 @@ func TestIDsWithSeparator(t *testing.T) {
 // texts.
 func (d *deployment) everything() (all []string) {
 	d.t.Helper()
-	for after := ostiary.Token(""); ; {
-		page, err := d.store.Changes(d.t.Context(), ostiary.ChangesRequest{After: after, Limit: 1000})
+	for after := authz.Token(""); ; {
+		page, err := d.store.Changes(d.t.Context(), authz.ChangesRequest{After: after, Limit: 1000})
 		d.ok(err)
 		for _, e := range page.Entries {
 			for _, c := range e.Changes {

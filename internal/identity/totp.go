@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/identity/totp"
 )
 
@@ -127,14 +127,14 @@ func (s *Service) matchTOTP(ctx context.Context, credentials []*Record, passcode
 // useTOTP stores that the password of a step was used. It fails with Unauthorized
 // if this or a later one was used meanwhile.
 func (s *Service) useTOTP(ctx context.Context, id string, step int64) error {
-	_, err := s.together(ctx, func(d *directory) (ostiary.WriteRequest, error) {
+	_, err := s.together(ctx, func(d *directory) (authz.WriteRequest, error) {
 		c, err := d.get(Credential, id)
 		if err != nil || c.UsedStep >= step {
-			return ostiary.WriteRequest{}, unauthorized("the one-time password was used before")
+			return authz.WriteRequest{}, unauthorized("the one-time password was used before")
 		}
 		x := *c
 		x.UsedStep = step
-		return ostiary.WriteRequest{Documents: []ostiary.Document{x.document()}}, nil
+		return authz.WriteRequest{Documents: []authz.Document{x.document()}}, nil
 	})
 	return err
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 )
 
 // RedelegationsMax is the largest number of trusts that can follow one another in
@@ -58,12 +58,12 @@ func (s *Service) CreateTrust(ctx context.Context, n NewTrust) (*Record, error) 
 		return nil, failf(Forbidden, "You are not authorized to perform the requested action: At least one role should be specified.")
 	}
 	id := newID()
-	d, err := s.write(ctx, func(d *directory) (ostiary.WriteRequest, error) {
+	d, err := s.write(ctx, func(d *directory) (authz.WriteRequest, error) {
 		x, err := s.newTrust(ctx, d, id, n)
 		if err != nil {
-			return ostiary.WriteRequest{}, err
+			return authz.WriteRequest{}, err
 		}
-		return ostiary.WriteRequest{Documents: []ostiary.Document{x.document()}}, nil
+		return authz.WriteRequest{Documents: []authz.Document{x.document()}}, nil
 	})
 	if err != nil {
 		return nil, err
@@ -198,7 +198,7 @@ const trustsMax = 100
 
 // RemoveEndedTrusts removes the trusts that have expired, and those that have no
 // uses left and whose tokens have all ended. It returns their number. A process calls
-// it at intervals. Its entries have the caller [ostiary.CallerCollector] if ctx has no
+// it at intervals. Its entries have the caller [storage.CallerCollector] if ctx has no
 // author. On one of several nodes, only the node that writes removes trusts.
 func (s *Service) RemoveEndedTrusts(ctx context.Context) (removed int, err error) {
 	if s.lead(ctx) != nil {
@@ -207,8 +207,8 @@ func (s *Service) RemoveEndedTrusts(ctx context.Context) (removed int, err error
 	ctx = collecting(ctx)
 	for {
 		n := 0
-		_, err := s.together(ctx, func(d *directory) (ostiary.WriteRequest, error) {
-			r := &removal{service: s, directory: d, ctx: ctx, removed: map[ostiary.DocumentKey]bool{}}
+		_, err := s.together(ctx, func(d *directory) (authz.WriteRequest, error) {
+			r := &removal{service: s, directory: d, ctx: ctx, removed: map[authz.DocumentKey]bool{}}
 			t, now := d.tables[Trust], s.now()
 			t.byID.Ascend("", func(_ string, x *Record) bool {
 				if x.Delegation.over(now, s.tokenAgeMax()) {
@@ -418,13 +418,13 @@ func (s *Service) trustorsHold(ctx context.Context, d *directory, chain []*Recor
 // Unauthorized if no use is left. Of concurrent calls, as many succeed as there
 // are uses.
 func (s *Service) use(ctx context.Context, id string) (*Record, error) {
-	d, err := s.together(ctx, func(d *directory) (ostiary.WriteRequest, error) {
+	d, err := s.together(ctx, func(d *directory) (authz.WriteRequest, error) {
 		old, err := d.trust(id, s.now())
 		if err != nil {
-			return ostiary.WriteRequest{}, unauthorized(err.Error())
+			return authz.WriteRequest{}, unauthorized(err.Error())
 		}
 		if old.Delegation.spent() {
-			return ostiary.WriteRequest{}, unauthorized("trust " + id + " has no uses left")
+			return authz.WriteRequest{}, unauthorized("trust " + id + " has no uses left")
 		}
 		x, delegation := *old, *old.Delegation
 		left := *delegation.Uses - 1
@@ -433,7 +433,7 @@ func (s *Service) use(ctx context.Context, id string) (*Record, error) {
 			now := s.now()
 			delegation.UsedUp = &now
 		}
-		return ostiary.WriteRequest{Documents: []ostiary.Document{x.document()}}, nil
+		return authz.WriteRequest{Documents: []authz.Document{x.document()}}, nil
 	})
 	if err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/workshop/wait"
@@ -232,14 +233,14 @@ func TestOpenReads(t *testing.T) {
 func TestOldDocuments(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
-	write := func(w ostiary.WriteRequest) {
+	write := func(w authz.WriteRequest) {
 		t.Helper()
 		_, err := d.store.Write(t.Context(), w)
 		d.ok(err)
 	}
 	old := d.make(identity.Record{Kind: identity.User, Name: "old"})
 	x := d.token(old.ID, identity.Scope{})
-	write(ostiary.WriteRequest{Documents: []ostiary.Document{
+	write(authz.WriteRequest{Documents: []authz.Document{
 		{Kind: "identity/user", Key: "other", Secondary: []string{"bucket0815"}, Body: []byte(`{"id":"other","name":"other","domain":"default"}`)},
 		{Kind: "identity/activity", Key: "other", Secondary: []string{"bucket0815"}, Body: []byte(`{"failures":7,"failed":"2026-03-01T12:00:00Z"}`)},
 		{Kind: "identity/revocation", Key: "r", Secondary: []string{"bucket0000"}, Body: []byte(`{"user_id":"` + old.ID + `","issued_before":"2026-03-01T12:00:00Z","revoked_at":"2026-03-01T12:00:00Z"}`)},
@@ -255,7 +256,7 @@ func TestOldDocuments(t *testing.T) {
 	filter := func(kind, prefix string) storage.Filter {
 		return storage.Filter{Target: storage.FilterDocuments, DocumentKind: "identity/" + kind, DocumentKeyPrefix: prefix}
 	}
-	write(ostiary.WriteRequest{RemoveMatching: []storage.Filter{filter("user", "oth"), filter("revocation", ""), filter("activity", "")}})
+	write(authz.WriteRequest{RemoveMatching: []storage.Filter{filter("user", "oth"), filter("revocation", ""), filter("activity", "")}})
 	for what, s := range map[string]*identity.Service{"followed": d.Service, "loaded": d.open()} {
 		if _, err := s.Get(t.Context(), identity.User, "other"); err == nil {
 			t.Errorf("%s: the removed user is there", what)

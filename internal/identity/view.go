@@ -5,7 +5,8 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
+	"github.com/ostiary/ostiary/rel"
 )
 
 // View is a deployment at one revision: all that its methods return belongs
@@ -14,7 +15,7 @@ import (
 type View struct {
 	service   *Service
 	directory *directory
-	at        ostiary.Consistency // of the directory's revision
+	at        authz.Consistency // of the directory's revision
 }
 
 // View returns the newest revision.
@@ -23,7 +24,7 @@ func (s *Service) View(ctx context.Context) (*View, error) {
 	if err != nil {
 		return nil, err
 	}
-	at, err := s.store.Hold(ctx, ostiary.AtExactly(newest.Token))
+	at, err := s.store.Hold(ctx, authz.AtExactly(newest.Token))
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +79,7 @@ func (s *Service) list(ctx context.Context, d *directory, r ListRequest) iter.Se
 // Grants yields the grants of a user, of a group, or on a target. Empty arguments
 // select all. They are in no particular order. It ends with an error when ctx ends.
 func (v *View) Grants(ctx context.Context, user, group, target, role string) iter.Seq2[Grant, error] {
-	f := ostiary.Filter{ObjectType: bindingType, Relation: subjectRelation}
+	f := rel.Filter{ObjectType: bindingType, Relation: subjectRelation}
 	switch {
 	case user != "":
 		f.SubjectType, f.SubjectID = userType, user
@@ -103,7 +104,7 @@ func (v *View) Grants(ctx context.Context, user, group, target, role string) ite
 // grantsOn yields the grants on one target.
 func (v *View) grantsOn(ctx context.Context, target, role string) iter.Seq2[Grant, error] {
 	return func(yield func(Grant, error) bool) {
-		bindings, err := v.read(ctx, ostiary.Filter{ObjectType: projectType, ObjectID: target})
+		bindings, err := v.read(ctx, rel.Filter{ObjectType: projectType, ObjectID: target})
 		if err != nil {
 			yield(Grant{}, err)
 			return
@@ -112,7 +113,7 @@ func (v *View) grantsOn(ctx context.Context, target, role string) iter.Seq2[Gran
 			if b.Subject.Type != bindingType || role != "" && parseBinding(b.Subject.ID).role != role {
 				continue
 			}
-			for t, err := range v.service.store.Tuples(ctx, ostiary.Filter{ObjectType: bindingType, ObjectID: b.Subject.ID, Relation: subjectRelation}, v.at) {
+			for t, err := range v.service.store.Tuples(ctx, rel.Filter{ObjectType: bindingType, ObjectID: b.Subject.ID, Relation: subjectRelation}, v.at) {
 				if err != nil {
 					yield(Grant{}, err)
 					return
@@ -127,13 +128,13 @@ func (v *View) grantsOn(ctx context.Context, target, role string) iter.Seq2[Gran
 
 // Members returns the users of a group, in the order of their ids.
 func (v *View) Members(ctx context.Context, group string) ([]*Record, error) {
-	tuples, err := v.read(ctx, ostiary.Filter{ObjectType: groupType, ObjectID: group, Relation: memberRelation})
+	tuples, err := v.read(ctx, rel.Filter{ObjectType: groupType, ObjectID: group, Relation: memberRelation})
 	return v.records(User, subjectIDs(tuples)), err
 }
 
 // GroupsOf returns the groups of a user, in the order of their ids.
 func (v *View) GroupsOf(ctx context.Context, user string) ([]*Record, error) {
-	tuples, err := v.read(ctx, ostiary.Filter{ObjectType: groupType, Relation: memberRelation, SubjectType: userType, SubjectID: user})
+	tuples, err := v.read(ctx, rel.Filter{ObjectType: groupType, Relation: memberRelation, SubjectType: userType, SubjectID: user})
 	var ids []string
 	for _, t := range tuples {
 		ids = append(ids, t.Object.ID)
@@ -154,7 +155,7 @@ func (v *View) records(k Kind, ids []string) (records []*Record) {
 
 // Implied returns the ids of the roles that a role implies directly, sorted.
 func (v *View) Implied(ctx context.Context, prior string) ([]string, error) {
-	tuples, err := v.read(ctx, ostiary.Filter{ObjectType: roleType, ObjectID: prior, Relation: impliesRelation})
+	tuples, err := v.read(ctx, rel.Filter{ObjectType: roleType, ObjectID: prior, Relation: impliesRelation})
 	return subjectIDs(tuples), err
 }
 
@@ -163,13 +164,13 @@ func (v *View) Implied(ctx context.Context, prior string) ([]string, error) {
 func (v *View) Below(project string) []*Record { return v.directory.below(Project, project) }
 
 // read returns all stored tuples that a filter selects, in no particular order.
-func (v *View) read(ctx context.Context, f ostiary.Filter) ([]ostiary.Tuple, error) {
+func (v *View) read(ctx context.Context, f rel.Filter) ([]rel.Tuple, error) {
 	return v.service.readAt(ctx, f, v.at)
 }
 
 // readAt returns all stored tuples that a filter selects at a revision, in no
 // particular order.
-func (s *Service) readAt(ctx context.Context, f ostiary.Filter, at ostiary.Consistency) (tuples []ostiary.Tuple, err error) {
+func (s *Service) readAt(ctx context.Context, f rel.Filter, at authz.Consistency) (tuples []rel.Tuple, err error) {
 	for t, err := range s.store.Tuples(ctx, f, at) {
 		if err != nil {
 			return nil, err
@@ -180,7 +181,7 @@ func (s *Service) readAt(ctx context.Context, f ostiary.Filter, at ostiary.Consi
 }
 
 // subjectIDs returns the ids of the subjects of tuples, sorted.
-func subjectIDs(tuples []ostiary.Tuple) (ids []string) {
+func subjectIDs(tuples []rel.Tuple) (ids []string) {
 	for _, t := range tuples {
 		ids = append(ids, t.Subject.ID)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/workshop/golden"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/domain"
@@ -35,7 +36,7 @@ func target(id string, matches ...[4]string) string {
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	r, e := registryOn(t, ostiary.Options{Bounds: ostiary.Bounds{FutureWait: time.Millisecond}}, domain.Options{Questions: 3, Candidates: 12})
+	r, e := registryOn(t, ostiary.Options{Bounds: authz.Bounds{FutureWait: time.Millisecond}}, domain.Options{Questions: 3, Candidates: 12})
 	s := newRelations(t, e, "document:1#viewer@user:anne", "document:2#viewer@group:eng#member", "group:eng#member@user:bob")
 	d := must(r.FindOrMake(ctx, s.ID().String()))(t)
 	var j journal
@@ -58,7 +59,7 @@ func TestAnswers(t *testing.T) {
 	asking("document:1", "viewer", "")
 	asking("document:1", "viewer", "planet:1")
 	asking("planet:1", "viewer", "user:anne")
-	small, engine := registryOn(t, ostiary.Options{Bounds: ostiary.Bounds{Nodes: 1}}, domain.Options{})
+	small, engine := registryOn(t, ostiary.Options{Bounds: authz.Bounds{Nodes: 1}}, domain.Options{})
 	deep := newRelations(t, engine, "document:2#viewer@group:eng#member", "group:eng#member@user:bob")
 	own := must(small.FindOrMake(ctx, deep.ID().String()))(t)
 	root := effect("root", "Permit", apply(domain.RelatedID, literal("document:2"), literal("viewer"), literal("user:bob")))
@@ -130,10 +131,10 @@ func TestAnswers(t *testing.T) {
 	search("at a revision of the past", with(func(r *domain.SearchRequest) { r.Type, r.Pin = "document", domain.PinOptions{Revision: 2} }))
 	search("at a revision of the future", with(func(r *domain.SearchRequest) { r.Type, r.Pin = "document", domain.PinOptions{Revision: 2_000} }))
 	search("at an older revision of the relations", with(func(r *domain.SearchRequest) {
-		r.Type, r.Pin = "document", domain.PinOptions{Relations: ostiary.AtRevision(1)}
+		r.Type, r.Pin = "document", domain.PinOptions{Relations: authz.AtRevision(1)}
 	}))
 	search("at an unknown revision of the relations", with(func(r *domain.SearchRequest) {
-		r.Type, r.Pin = "document", domain.PinOptions{Relations: ostiary.AtExactly("x")}
+		r.Type, r.Pin = "document", domain.PinOptions{Relations: authz.AtExactly("x")}
 	}))
 	search("actions without policies that name one", with(func(r *domain.SearchRequest) {
 		r.Category, r.Known = policy.CategoryAction, request("user:anne", "document:1")
@@ -187,7 +188,7 @@ func TestAnswers(t *testing.T) {
 	} {
 		other := second
 		change(&other)
-		if _, err := d.Search(ctx, &other); !errors.Is(err, ostiary.ErrCursor) {
+		if _, err := d.Search(ctx, &other); !errors.Is(err, authz.ErrCursor) {
 			t.Errorf("the cursor of another %s: %v", what, err)
 		}
 	}
@@ -230,7 +231,7 @@ func TestPages(t *testing.T) {
 		names = append(names, fmt.Sprintf("user:%05d", i))
 	}
 	for some := names; len(some) > 0; some = some[100:] {
-		var w ostiary.WriteRequest
+		var w authz.WriteRequest
 		for _, name := range some[:100] {
 			w.SetAttributes = append(w.SetAttributes, rel.Attribute{Object: must(rel.ParseObject(name))(t), Name: "clearance", Value: "1"})
 		}

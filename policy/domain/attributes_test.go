@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/workshop/golden"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/domain"
@@ -101,7 +102,7 @@ func TestAttributeForms(t *testing.T) {
 			root := showing(designator(policy.CategoryResource, domain.StoredAttribute+stored.name, typ.URI()))
 			change(t, d, domain.Change{Root: &root})
 			for _, text := range strings.Fields(stored.values) {
-				if _, err := s.Write(ctx, ostiary.WriteRequest{SetAttributes: []rel.Attribute{{Object: object, Name: stored.name, Value: text}}}); err != nil {
+				if _, err := s.Write(ctx, authz.WriteRequest{SetAttributes: []rel.Attribute{{Object: object, Name: stored.name, Value: text}}}); err != nil {
 					t.Fatal(err)
 				}
 				decided(stored.name+" "+text, request("user:anne", "form:1"))
@@ -109,7 +110,7 @@ func TestAttributeForms(t *testing.T) {
 		}
 	}
 	j.line("\nwhich object")
-	must(s.Write(ctx, ostiary.WriteRequest{SetAttributes: []rel.Attribute{
+	must(s.Write(ctx, authz.WriteRequest{SetAttributes: []rel.Attribute{
 		{Object: object, Name: "string", Value: `"of form:1"`},
 		{Object: rel.Object{Type: "form", ID: "2"}, Name: "string", Value: `"of form:2"`},
 		{Object: rel.Object{Type: "form", ID: "3"}, Name: "string", Value: `"of form:3"`}},

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/value"
 	"github.com/ostiary/ostiary/storage"
@@ -27,8 +27,8 @@ type Change struct {
 	// Root replaces the root policy. nil leaves it.
 	Root *Source
 	// Expect, if not "", is the token that the domain must have; otherwise the
-	// change fails with ostiary.ErrPrecondition.
-	Expect ostiary.Token
+	// change fails with authz.ErrPrecondition.
+	Expect authz.Token
 }
 
 // Changed is the outcome of a change.
@@ -36,7 +36,7 @@ type Changed struct {
 	// Revision is the revision of the domain after the change, and Token its token.
 	// It is the newest revision if there was nothing to change.
 	Revision storage.Revision
-	Token    ostiary.Token
+	Token    authz.Token
 	// Created is true if the change put a policy, or a root, that did not exist.
 	Created bool
 	// Removed is the number of policies that the change removed.
@@ -54,7 +54,7 @@ func (d *Domain) Change(ctx context.Context, c Change) (Changed, error) {
 		return Changed{}, err
 	}
 	var done Changed
-	after, err := d.replica.Change(ctx, func(base *atRevision) (w *ostiary.WriteRequest, next *collection, err error) {
+	after, err := d.replica.Change(ctx, func(base *atRevision) (w *authz.WriteRequest, next *collection, err error) {
 		var effective *parsedChange
 		w, done, effective, err = request(base, &c, parsed)
 		if w == nil || err != nil {
@@ -113,7 +113,7 @@ func validName(name string) error {
 	case name == "":
 		return fmt.Errorf("%w: the name is empty", ErrName)
 	case len(name) > NameBytesMax:
-		return &ostiary.BoundError{Name: "NameBytesMax", Max: NameBytesMax, Got: int64(len(name))}
+		return &authz.BoundError{Name: "NameBytesMax", Max: NameBytesMax, Got: int64(len(name))}
 	case !utf8.ValidString(name) || strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == 0x7f || c == '/' || c == '\\' }), name == ".", name == "..":
 		return fmt.Errorf("%w: %s: expected UTF-8 text without control characters and slashes, and neither \".\" nor \"..\"", ErrName, value.Quote(name))
 	}
@@ -123,8 +123,8 @@ func validName(name string) error {
 // request returns the write that makes a change on base, and the parsed change
 // without the policies that exist with the same text. The write is nil if there is
 // nothing to change. It fails if the change does not fit base.
-func request(base *atRevision, c *Change, parsed *parsedChange) (_ *ostiary.WriteRequest, done Changed, effective *parsedChange, err error) {
-	old, w := base.Value, &ostiary.WriteRequest{}
+func request(base *atRevision, c *Change, parsed *parsedChange) (_ *authz.WriteRequest, done Changed, effective *parsedChange, err error) {
+	old, w := base.Value, &authz.WriteRequest{}
 	effective = &parsedChange{remove: c.Remove}
 	if err := c.expects(base); err != nil {
 		return nil, done, nil, err
@@ -140,14 +140,14 @@ func request(base *atRevision, c *Change, parsed *parsedChange) (_ *ostiary.Writ
 			return nil, done, nil, noPolicy(name)
 		}
 		if _, replaced := c.Put[name]; replaced {
-			return nil, done, nil, fmt.Errorf("%w: the change both removes and puts the policy %s", ostiary.ErrInvalidRequest, value.Quote(name))
+			return nil, done, nil, fmt.Errorf("%w: the change both removes and puts the policy %s", authz.ErrInvalidRequest, value.Quote(name))
 		}
-		w.RemoveDocuments = append(w.RemoveDocuments, ostiary.DocumentKey{Kind: policyKind, Key: name})
+		w.RemoveDocuments = append(w.RemoveDocuments, authz.DocumentKey{Kind: policyKind, Key: name})
 		done.Removed++
 	}
 	revision := base.Revision + 1
 	// put returns the policy p, or nil if exists is the same text.
-	put := func(p, exists *Stored, doc ostiary.Document) *Stored {
+	put := func(p, exists *Stored, doc authz.Document) *Stored {
 		if exists == nil || c.Clear {
 			done.Created = true
 		} else if exists.digest == p.digest {
@@ -188,10 +188,10 @@ func (d *Domain) next(ctx context.Context, old *collection, c *parsedChange) (*c
 // checkBounds checks the bounds on the whole domain.
 func (d *Domain) checkBounds(c *collection) error {
 	if n := len(c.policies); n > d.options.PoliciesMax {
-		return &ostiary.BoundError{Name: "PoliciesMax", Max: int64(d.options.PoliciesMax), Got: int64(n)}
+		return &authz.BoundError{Name: "PoliciesMax", Max: int64(d.options.PoliciesMax), Got: int64(n)}
 	}
 	if c.bytes > d.options.BytesMax {
-		return &ostiary.BoundError{Name: "BytesMax", Max: int64(d.options.BytesMax), Got: int64(c.bytes)}
+		return &authz.BoundError{Name: "BytesMax", Max: int64(d.options.BytesMax), Got: int64(c.bytes)}
 	}
 	return nil
 }
@@ -230,18 +230,18 @@ func (c *Change) expects(base *atRevision) error {
 	if c.Expect == "" || c.Expect == base.Token {
 		return nil
 	}
-	return fmt.Errorf("%w: the domain is at revision %d, which is not the one of the token %s", ostiary.ErrPrecondition, base.Revision, value.Quote(string(c.Expect)))
+	return fmt.Errorf("%w: the domain is at revision %d, which is not the one of the token %s", authz.ErrPrecondition, base.Revision, value.Quote(string(c.Expect)))
 }
 
 // Policy returns a policy with its text. name is "" for the root. It fails with
 // [ErrNoPolicy].
 func (d *Domain) Policy(ctx context.Context, name string) (Stored, Source, error) {
-	k := ostiary.DocumentKey{Kind: policyKind, Key: name}
+	k := authz.DocumentKey{Kind: policyKind, Key: name}
 	if name == "" {
-		k = ostiary.DocumentKey{Kind: rootKind, Key: rootKey}
+		k = authz.DocumentKey{Kind: rootKind, Key: rootKey}
 	}
 	doc, err := d.store.Document(ctx, k)
-	if errors.Is(err, ostiary.ErrNoDocument) {
+	if errors.Is(err, authz.ErrNoDocument) {
 		return Stored{}, Source{}, noPolicy(name)
 	}
 	if err != nil {
@@ -252,7 +252,7 @@ func (d *Domain) Policy(ctx context.Context, name string) (Stored, Source, error
 		return Stored{}, Source{}, err
 	}
 	p, err := parseStored(ctx, name, src, at)
-	if errors.Is(err, ostiary.ErrCanceled) {
+	if errors.Is(err, authz.ErrCanceled) {
 		return Stored{}, Source{}, err
 	}
 	if err != nil {

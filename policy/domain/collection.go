@@ -122,7 +122,7 @@ type parsedChange struct {
 
 // compile sets the plan of a collection. previous is one whose parts are reused. Policies that the root cannot reach may refer to policies that do not
 // exist, because policies arrive in any order. It fails with an *[InvalidError], or
-// with ostiary.ErrCanceled if ctx ends before.
+// with authz.ErrCanceled if ctx ends before.
 func (d *Domain) compile(ctx context.Context, c, previous *collection) error {
 	if c.root == nil {
 		return nil

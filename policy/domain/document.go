@@ -10,6 +10,7 @@ import (
 	"fmt"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/language"
 	"github.com/ostiary/ostiary/storage"
@@ -73,17 +74,17 @@ func newSettings(relations *ostiary.Store) settings {
 	return s
 }
 
-func (s settings) document() ostiary.Document {
+func (s settings) document() authz.Document {
 	body, _ := json.Marshal(s) // strings and a number always marshal
-	return ostiary.Document{Kind: settingsKind, Key: settingsKey, Body: body}
+	return authz.Document{Kind: settingsKind, Key: settingsKey, Body: body}
 }
 
 func readSettings(body []byte) (s settings, err error) {
 	if err := json.Unmarshal(body, &s); err != nil {
-		return s, fmt.Errorf("%w: malformed settings of a domain: %v", ostiary.ErrFormat, err)
+		return s, fmt.Errorf("%w: malformed settings of a domain: %v", authz.ErrFormat, err)
 	}
 	if s.Version != documentVersion {
-		return s, fmt.Errorf("%w: settings of version %d, expected %d", ostiary.ErrFormat, s.Version, documentVersion)
+		return s, fmt.Errorf("%w: settings of version %d, expected %d", authz.ErrFormat, s.Version, documentVersion)
 	}
 	return s, nil
 }
@@ -97,7 +98,7 @@ type Source struct {
 }
 
 // Parse reads the policy. source names the text in errors, which are an
-// [InvalidError], or ostiary.ErrCanceled if ctx ends before.
+// [InvalidError], or authz.ErrCanceled if ctx ends before.
 func (s Source) Parse(ctx context.Context, source string) (policy.Element, error) {
 	e, err := s.Language.parse(ctx, s.Text, source)
 	if err != nil {
@@ -125,10 +126,10 @@ func readSource(body []byte) (Source, storage.Revision, error) {
 	line, text, ok := bytes.Cut(body, []byte{'\n'})
 	var h header
 	if err := json.Unmarshal(line, &h); err != nil || !ok {
-		return Source{}, 0, fmt.Errorf("%w: malformed policy document: expected a line of JSON and a text", ostiary.ErrFormat)
+		return Source{}, 0, fmt.Errorf("%w: malformed policy document: expected a line of JSON and a text", authz.ErrFormat)
 	}
 	if h.Version != documentVersion {
-		return Source{}, 0, fmt.Errorf("%w: policy document of version %d, expected %d", ostiary.ErrFormat, h.Version, documentVersion)
+		return Source{}, 0, fmt.Errorf("%w: policy document of version %d, expected %d", authz.ErrFormat, h.Version, documentVersion)
 	}
 	return Source{h.Language, text}, h.Revision, nil
 }
@@ -147,13 +148,13 @@ func (s Source) digest() (sum digest) {
 }
 
 // policyDocument returns the document of a named policy.
-func policyDocument(name string, s Source, at storage.Revision) ostiary.Document {
-	return ostiary.Document{Kind: policyKind, Key: name, Body: s.body(at)}
+func policyDocument(name string, s Source, at storage.Revision) authz.Document {
+	return authz.Document{Kind: policyKind, Key: name, Body: s.body(at)}
 }
 
 // rootDocument returns the document of the root.
-func rootDocument(s Source, at storage.Revision) ostiary.Document {
-	return ostiary.Document{Kind: rootKind, Key: rootKey, Body: s.body(at)}
+func rootDocument(s Source, at storage.Revision) authz.Document {
+	return authz.Document{Kind: rootKind, Key: rootKey, Body: s.body(at)}
 }
 
 // Stored is a policy of a domain, without its text.
@@ -224,12 +225,12 @@ func parseDocument(ctx context.Context, name string, body []byte) (*Stored, erro
 		return nil, err
 	}
 	p, err := parseStored(ctx, name, src, at)
-	if errors.Is(err, ostiary.ErrCanceled) {
+	if errors.Is(err, authz.ErrCanceled) {
 		return nil, err
 	}
 	if err != nil {
 		// The cause is text only: the request that reads the policy is not invalid.
-		return nil, fmt.Errorf("%w: stored policy: %v", ostiary.ErrFormat, err)
+		return nil, fmt.Errorf("%w: stored policy: %v", authz.ErrFormat, err)
 	}
 	return p, nil
 }

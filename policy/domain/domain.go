@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/engine/documents"
 	"github.com/ostiary/ostiary/internal/tool/turns"
 	"github.com/ostiary/ostiary/policy"
@@ -102,8 +103,8 @@ type Domain struct {
 // open returns the domain of a store. It fails with [ErrNoDomain] if the store is
 // not a policy domain.
 func open(ctx context.Context, e *ostiary.Engine, s *ostiary.Store, o Options) (*Domain, error) {
-	doc, err := s.Document(ctx, ostiary.DocumentKey{Kind: settingsKind, Key: settingsKey})
-	if errors.Is(err, ostiary.ErrNoDocument) {
+	doc, err := s.Document(ctx, authz.DocumentKey{Kind: settingsKind, Key: settingsKey})
+	if errors.Is(err, authz.ErrNoDocument) {
 		return nil, fmt.Errorf("%w: store %s is not a policy domain", ErrNoDomain, s.ID())
 	}
 	if err != nil {
@@ -119,11 +120,11 @@ func open(ctx context.Context, e *ostiary.Engine, s *ostiary.Store, o Options) (
 	}
 	id, err := storage.ParseStoreID(d.settings.Relations)
 	if err != nil {
-		return nil, fmt.Errorf("%w: settings of a domain: %v", ostiary.ErrFormat, err)
+		return nil, fmt.Errorf("%w: settings of a domain: %v", authz.ErrFormat, err)
 	}
 	d.relations, err = e.Store(ctx, id)
 	switch {
-	case errors.Is(err, ostiary.ErrNoStore):
+	case errors.Is(err, authz.ErrNoStore):
 		d.relations, d.unbound = nil, fmt.Errorf("the relation store %s of this policy domain was deleted", id)
 	case err != nil:
 		return nil, err
@@ -156,7 +157,7 @@ type Info struct {
 	Unbound string
 	// Revision is the newest revision, and Token its token.
 	Revision storage.Revision
-	Token    ostiary.Token
+	Token    authz.Token
 	// Policies is the number of named policies, and Bytes the size of all texts.
 	Policies, Bytes int
 	// Root is the root; nil if there is none.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/domain"
 	"github.com/ostiary/ostiary/policy/status"
@@ -166,10 +167,10 @@ func TestChange(t *testing.T) {
 	reject(domain.Change{Remove: []string{"none"}}, domain.ErrNoPolicy, "none")
 	reject(domain.Change{Put: texts{"twice": permitAll("a")}}, domain.ErrInvalid, "twice")
 	reject(domain.Change{Put: texts{"a": set("a", "b")}}, domain.ErrInvalid, "root:1:")
-	reject(domain.Change{Expect: first.Token, Put: texts{"a": permitAll("a")}}, ostiary.ErrPrecondition, "token")
+	reject(domain.Change{Expect: first.Token, Put: texts{"a": permitAll("a")}}, authz.ErrPrecondition, "token")
 	reject(domain.Change{Put: texts{"x/y": permitAll("x")}}, domain.ErrName, `"x/y"`)
 	reject(domain.Change{Put: texts{"": permitAll("x")}}, domain.ErrName, "empty")
-	reject(domain.Change{Put: texts{strings.Repeat("x", domain.NameBytesMax+1): permitAll("x")}}, ostiary.ErrBound, "NameBytesMax")
+	reject(domain.Change{Put: texts{strings.Repeat("x", domain.NameBytesMax+1): permitAll("x")}}, authz.ErrBound, "NameBytesMax")
 	reject(domain.Change{Put: texts{"x": {Language: "prolog", Text: []byte("x")}}}, domain.ErrInvalid, "prolog")
 	// The root cannot reach this policy, so what it refers to may be missing.
 	change(t, d, domain.Change{Put: texts{"later": set("later", "not there yet"), strings.Repeat("x", domain.NameBytesMax): permitAll("x")}})
@@ -201,7 +202,7 @@ func TestBounds(t *testing.T) {
 		{domain.Change{Put: texts{"2": permitAll("p22")}}, "BytesMax"},
 		{domain.Change{Root: &one}, "BytesMax"},
 	} {
-		var bound *ostiary.BoundError
+		var bound *authz.BoundError
 		if _, err := d.Change(ctx, c.change); !errors.As(err, &bound) || bound.Name != c.bound {
 			t.Errorf("%v, want the bound %s", err, c.bound)
 		}
@@ -216,7 +217,7 @@ func TestHistory(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	driver := memory.New()
-	r, e := registryOn(t, ostiary.Options{Driver: driver, Bounds: ostiary.Bounds{FutureWait: time.Millisecond}}, domain.Options{})
+	r, e := registryOn(t, ostiary.Options{Driver: driver, Bounds: authz.Bounds{FutureWait: time.Millisecond}}, domain.Options{})
 	d := defaultDomain(t, r)
 	root := set("root", "a")
 	type step struct {
@@ -269,7 +270,7 @@ func TestHistory(t *testing.T) {
 	if _, err := d.Versions(ctx, "none", 0); !errors.Is(err, domain.ErrNoPolicy) {
 		t.Error(err)
 	}
-	if _, err := d.Pin(ctx, domain.PinOptions{Revision: at[5].Revision + 1}); !errors.Is(err, ostiary.ErrFuture) {
+	if _, err := d.Pin(ctx, domain.PinOptions{Revision: at[5].Revision + 1}); !errors.Is(err, authz.ErrFuture) {
 		t.Errorf("a revision of the future: %v", err)
 	}
 	e.Close()
@@ -312,7 +313,7 @@ func TestTwoProcesses(t *testing.T) {
 	wg.Wait()
 	change(t, domains[1], domain.Change{Put: texts{"a": denyAll("a")}})
 	for i, d := range domains {
-		if _, err := d.Store().Resolve(ctx, ostiary.FullyConsistent()); err != nil {
+		if _, err := d.Store().Resolve(ctx, authz.FullyConsistent()); err != nil {
 			t.Fatal(err)
 		}
 		if info := must(d.Info(ctx))(t); info.Policies != 41 {

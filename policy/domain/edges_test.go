@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/domain"
 	"github.com/ostiary/ostiary/rel"
@@ -26,7 +27,7 @@ func TestFollow(t *testing.T) {
 	readers, _ := registryOn(t, ostiary.Options{Driver: driver}, domain.Options{})
 	reader := defaultDomain(t, readers)
 	known := func(d *domain.Domain) string {
-		must(d.Store().Resolve(ctx, ostiary.FullyConsistent()))(t)
+		must(d.Store().Resolve(ctx, authz.FullyConsistent()))(t)
 		text := describe(must(d.Info(ctx))(t)) + " " + outcome(decide(t, d))
 		for p := range must(d.Pin(ctx, domain.PinOptions{}))(t).Policies("") {
 			text += " " + policyText(p)
@@ -77,7 +78,7 @@ func TestStoreBecomesDomain(t *testing.T) {
 	}
 	relations := newRelations(t, e)
 	used := named("relations-" + relations.ID().String())
-	must(used.Write(ctx, ostiary.WriteRequest{Documents: []ostiary.Document{{Kind: "note", Key: "n", Body: []byte("text")}}}))(t)
+	must(used.Write(ctx, authz.WriteRequest{Documents: []authz.Document{{Kind: "note", Key: "n", Body: []byte("text")}}}))(t)
 	for range 2 {
 		if _, err := r.FindOrMake(ctx, relations.ID().String()); !errors.Is(err, domain.ErrNoDomain) {
 			t.Errorf("a store with data: %v", err)
@@ -85,13 +86,13 @@ func TestStoreBecomesDomain(t *testing.T) {
 	}
 	// A call that ended before it had written the settings is repeated.
 	half := named("half")
-	if _, err := r.Make(ctx, "other", "half", nil); !errors.Is(err, ostiary.ErrStoreExists) {
+	if _, err := r.Make(ctx, "other", "half", nil); !errors.Is(err, authz.ErrStoreExists) {
 		t.Errorf("an empty store with another name: %v", err)
 	}
 	if d := must(r.Make(ctx, "half", "half", nil))(t); d.Store() != half {
 		t.Error("the domain has another store than the one that was created for it")
 	}
-	if _, err := r.Make(ctx, "half", "half", nil); !errors.Is(err, ostiary.ErrStoreExists) {
+	if _, err := r.Make(ctx, "half", "half", nil); !errors.Is(err, authz.ErrStoreExists) {
 		t.Errorf("an alias of a domain: %v", err)
 	}
 	if _, err := r.Make(ctx, "x", "a/b", nil); !errors.Is(err, domain.ErrName) {
@@ -114,13 +115,13 @@ func TestSearchEnds(t *testing.T) {
 			cancel()
 			return domain.CandidateAttributes(policy.CategoryResource, name)
 		}})
-	if !errors.Is(err, ostiary.ErrCanceled) || !errors.Is(err, context.Canceled) {
+	if !errors.Is(err, authz.ErrCanceled) || !errors.Is(err, context.Canceled) {
 		t.Errorf("the context ends: %v", err)
 	}
 	ctx = context.Background()
 	for _, o := range []rel.Object{{Type: "user", ID: "bob"}, {Type: "document", ID: "3"}} {
 		name := map[string]string{"user": "clearance", "document": "level"}[o.Type]
-		must(s.Write(ctx, ostiary.WriteRequest{SetAttributes: []rel.Attribute{{Object: o, Name: name, Value: "1"}}}))(t)
+		must(s.Write(ctx, authz.WriteRequest{SetAttributes: []rel.Attribute{{Object: o, Name: name, Value: "1"}}}))(t)
 	}
 	p := must(d.Pin(ctx, domain.PinOptions{}))(t)
 	for typ, want := range map[string]string{"user": "user:anne user:bob", "document": "document:1 document:2 document:3", "group": "group:eng", "planet": ""} {
@@ -187,7 +188,7 @@ func TestChangeEnds(t *testing.T) {
 				continue
 			}
 			err := call(&looks{Context: t.Context(), most: most})
-			if !errors.Is(err, ostiary.ErrCanceled) || !errors.Is(err, context.Canceled) || errors.Is(err, domain.ErrInvalid) {
+			if !errors.Is(err, authz.ErrCanceled) || !errors.Is(err, context.Canceled) || errors.Is(err, domain.ErrInvalid) {
 				t.Errorf("%s after %d looks of %d: %v", name, most, all.taken, err)
 			}
 		}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/value"
 )
@@ -57,10 +57,10 @@ func (e *InvalidError) Error() string {
 func (e *InvalidError) Is(target error) bool { return target == ErrInvalid }
 
 // invalid returns an InvalidError with the reasons of err. If err is that of a context
-// that has ended, it returns ostiary.ErrCanceled.
+// that has ended, it returns authz.ErrCanceled.
 func invalid(name string, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("%w: reading a policy: %w", ostiary.ErrCanceled, err)
+		return fmt.Errorf("%w: reading a policy: %w", authz.ErrCanceled, err)
 	}
 	var many policy.Errors
 	if errors.As(err, &many) {

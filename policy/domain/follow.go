@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/engine/documents"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -100,7 +100,7 @@ func (d *Domain) finish(ctx context.Context, previous, next *collection) (*colle
 		next.plan, next.broken = previous.plan, previous.broken
 		return next, nil
 	}
-	if next.broken = d.compile(ctx, next, previous); errors.Is(next.broken, ostiary.ErrCanceled) {
+	if next.broken = d.compile(ctx, next, previous); errors.Is(next.broken, authz.ErrCanceled) {
 		return nil, next.broken
 	}
 	return next, nil

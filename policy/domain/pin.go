@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/tool/turns"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/status"
@@ -20,7 +20,7 @@ type PinOptions struct {
 	// Revision is the revision of the policies; 0 means the newest.
 	Revision storage.Revision
 	// Relations chooses the revision of the relation store.
-	Relations ostiary.Consistency
+	Relations authz.Consistency
 }
 
 // Pinned decides at one revision of the policies, and at one revision and one
@@ -53,11 +53,11 @@ func (d *Domain) pinned(at *atRevision, o PinOptions) *Pinned {
 func (p *Pinned) Revision() storage.Revision { return p.at.Revision }
 
 // Token returns the token of the pinned revision of the policies.
-func (p *Pinned) Token() ostiary.Token { return p.at.Token }
+func (p *Pinned) Token() authz.Token { return p.at.Token }
 
 // RelationsToken returns the token of the pinned revision of the relation store.
 // It returns "" if no question was asked.
-func (p *Pinned) RelationsToken(ctx context.Context) (ostiary.Token, error) {
+func (p *Pinned) RelationsToken(ctx context.Context) (authz.Token, error) {
 	if !p.asker.pinned {
 		return "", nil
 	}
@@ -137,11 +137,11 @@ func reservedAmong(attributes []policy.Attribute) error {
 // answer.
 func failed(err error) *status.Error {
 	s := &status.Error{Code: status.ProcessingError, Message: err.Error()}
-	var own *ostiary.Error
+	var own *authz.Error
 	if errors.As(err, &own) {
 		s.Message = own.Reason()
 	}
-	var bound *ostiary.BoundError
+	var bound *authz.BoundError
 	if errors.As(err, &bound) {
 		s.Bound = bound.Name
 	}

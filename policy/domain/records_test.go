@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/workshop/golden"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/domain"
@@ -34,7 +35,7 @@ func policyText(p domain.Stored) string {
 // documentsOf returns the documents that the log of a store has put.
 func documentsOf(t testing.TB, s *ostiary.Store) (lines []string) {
 	t.Helper()
-	page := must(s.Changes(context.Background(), ostiary.ChangesRequest{}))(t)
+	page := must(s.Changes(context.Background(), authz.ChangesRequest{}))(t)
 	for _, e := range page.Entries {
 		for _, c := range e.Changes {
 			lines = append(lines, fmt.Sprintf("%d %v %s %q %v %s%s", e.Revision, c.Kind, c.Document.Kind, c.Document.Key, c.Document.Secondary, c.Document.Body, c.Filter.DocumentKind))
@@ -53,7 +54,7 @@ func TestRecords(t *testing.T) {
 	eo := ostiary.Options{Driver: driver, Clock: func() time.Time { return now }}
 	r, e := registryOn(t, eo, domain.Options{PoliciesMax: 5, BytesMax: 2_000})
 	var j journal
-	relations := must(e.CreateStore(ctx, ostiary.CreateStoreRequest{ID: ostiary.StoreID{15: 7}, Name: "tuples"}))(t)
+	relations := must(e.CreateStore(ctx, ostiary.CreateStoreRequest{ID: storage.StoreID{15: 7}, Name: "tuples"}))(t)
 	info := func(what string, d *domain.Domain) {
 		i, err := d.Info(ctx)
 		j.result(what, describe(i), err)
@@ -203,16 +204,16 @@ func TestDamaged(t *testing.T) {
 	} {
 		driver := memory.New()
 		r, e := registryOn(t, ostiary.Options{Driver: driver}, domain.Options{})
-		relations := must(e.CreateStore(ctx, ostiary.CreateStoreRequest{ID: ostiary.StoreID{15: 7}}))(t)
+		relations := must(e.CreateStore(ctx, ostiary.CreateStoreRequest{ID: storage.StoreID{15: 7}}))(t)
 		d := must(r.Default(ctx, relations))(t)
 		j.name(d.Store(), "DOMAIN")
 		root := set("root", "a")
 		change(t, d, domain.Change{Root: &root, Put: texts{"a": denyAll("a")}})
-		document := ostiary.Document{Kind: c.kind, Key: c.key, Body: []byte(c.body)}
+		document := authz.Document{Kind: c.kind, Key: c.key, Body: []byte(c.body)}
 		if c.kind == policyDocument {
 			document.Secondary = []string{"bucket 2c"} // that of the name "a"
 		}
-		must(d.Store().Write(ctx, ostiary.WriteRequest{Documents: []ostiary.Document{document}}))(t)
+		must(d.Store().Write(ctx, authz.WriteRequest{Documents: []authz.Document{document}}))(t)
 		j.line("\n%s", c.what)
 		look := func(how string, r *domain.Registry) {
 			d, err := r.Find(ctx, "default")
@@ -254,7 +255,7 @@ func TestLockEnds(t *testing.T) {
 	d := defaultDomain(t, r)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := d.Change(ctx, domain.Change{Clear: true}); !errors.Is(err, ostiary.ErrCanceled) {
+	if _, err := d.Change(ctx, domain.Change{Clear: true}); !errors.Is(err, authz.ErrCanceled) {
 		t.Errorf("a canceled change: %v", err)
 	}
 	change(t, d, domain.Change{Put: texts{"a": permitAll("a")}})

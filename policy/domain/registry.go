@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -95,7 +96,7 @@ func (r *Registry) remember(s *ostiary.Store, d *Domain) *Domain {
 }
 
 // Find returns a domain by the id of its store, by its alias, or by the id of a
-// relation store that has a domain of its own. It fails with ostiary.ErrNoStore
+// relation store that has a domain of its own. It fails with authz.ErrNoStore
 // or [ErrNoDomain].
 func (r *Registry) Find(ctx context.Context, name string) (*Domain, error) {
 	d, _, err := r.find(ctx, name)
@@ -123,7 +124,7 @@ func (r *Registry) find(ctx context.Context, name string) (*Domain, *ostiary.Sto
 		return d, nil, err
 	}
 	own, err := r.engine.StoreByAlias(ctx, Alias, RelationsPrefix+id.String())
-	if errors.Is(err, ostiary.ErrNoStore) {
+	if errors.Is(err, authz.ErrNoStore) {
 		return nil, s, fmt.Errorf("%w: store %s has no policy domain: put a policy or a root to make one", ErrNoDomain, id)
 	}
 	if err != nil {
@@ -151,7 +152,7 @@ func (r *Registry) FindOrMake(ctx context.Context, name string) (*Domain, error)
 // [ErrBinding] if the domain exists and was made with another relation store.
 func (r *Registry) Default(ctx context.Context, relations *ostiary.Store) (*Domain, error) {
 	s, err := r.engine.StoreByAlias(ctx, Alias, DefaultAlias)
-	if errors.Is(err, ostiary.ErrNoStore) {
+	if errors.Is(err, authz.ErrNoStore) {
 		return r.ensure(ctx, "default policies", DefaultAlias, relations)
 	}
 	if err != nil {
@@ -168,14 +169,14 @@ func (r *Registry) Default(ctx context.Context, relations *ostiary.Store) (*Doma
 }
 
 // Make makes a domain with an alias. relations is the store that it may ask, or
-// nil for none; it never changes. It fails with ostiary.ErrStoreExists if the
+// nil for none; it never changes. It fails with authz.ErrStoreExists if the
 // alias is in use. If an earlier call with the same name and alias has only created
 // the store, Make goes on with that.
 func (r *Registry) Make(ctx context.Context, name, alias string, relations *ostiary.Store) (*Domain, error) {
 	if relations != nil {
 		switch _, err := r.Of(ctx, relations); {
 		case err == nil:
-			return nil, fmt.Errorf("%w: store %s is a policy domain itself: expected a store of relations", ostiary.ErrInvalidRequest, relations.ID())
+			return nil, fmt.Errorf("%w: store %s is a policy domain itself: expected a store of relations", authz.ErrInvalidRequest, relations.ID())
 		case !errors.Is(err, ErrNoDomain):
 			return nil, err
 		}
@@ -184,10 +185,10 @@ func (r *Registry) Make(ctx context.Context, name, alias string, relations *osti
 		return nil, err
 	}
 	var s *ostiary.Store
-	author := ostiary.AuthorOf(ctx)
+	author := authz.AuthorOf(ctx)
 	err := author.Beforehand(ctx, func(ctx context.Context) (err error) {
 		s, err = r.engine.CreateStore(ctx, ostiary.CreateStoreRequest{Name: name, Aliases: map[string]string{Alias: alias}})
-		if errors.Is(err, ostiary.ErrStoreExists) {
+		if errors.Is(err, authz.ErrStoreExists) {
 			s, err = r.unfinished(ctx, author, name, alias, err)
 		}
 		return err
@@ -197,7 +198,7 @@ func (r *Registry) Make(ctx context.Context, name, alias string, relations *osti
 	}
 	d, made, err := r.begin(ctx, s, relations)
 	if err == nil && !made {
-		return nil, fmt.Errorf("%w: another caller has made the domain %q", ostiary.ErrStoreExists, alias)
+		return nil, fmt.Errorf("%w: another caller has made the domain %q", authz.ErrStoreExists, alias)
 	}
 	return d, err
 }
@@ -205,7 +206,7 @@ func (r *Registry) Make(ctx context.Context, name, alias string, relations *osti
 // unfinished returns the store with an alias if it has the name, and no entry except those
 // of the author: an earlier call has ended before it had settings, or before its response
 // was sent. Otherwise it returns exists.
-func (r *Registry) unfinished(ctx context.Context, author *ostiary.Author, name, alias string, exists error) (*ostiary.Store, error) {
+func (r *Registry) unfinished(ctx context.Context, author *authz.Author, name, alias string, exists error) (*ostiary.Store, error) {
 	s, err := r.engine.StoreByAlias(ctx, Alias, alias)
 	if err != nil || s.Info().Name != name {
 		return nil, exists
@@ -219,9 +220,9 @@ func (r *Registry) unfinished(ctx context.Context, author *ostiary.Author, name,
 // ensure makes the domain with an alias, unless another caller makes it first. If another
 // node writes before the store has its settings, that node goes on with the store.
 func (r *Registry) ensure(ctx context.Context, name, alias string, relations *ostiary.Store) (d *Domain, err error) {
-	err = ostiary.AuthorOf(ctx).Beforehand(ctx, func(ctx context.Context) error {
+	err = authz.AuthorOf(ctx).Beforehand(ctx, func(ctx context.Context) error {
 		s, err := r.engine.CreateStore(ctx, ostiary.CreateStoreRequest{Name: name, Aliases: map[string]string{Alias: alias}})
-		if errors.Is(err, ostiary.ErrStoreExists) {
+		if errors.Is(err, authz.ErrStoreExists) {
 			s, err = r.engine.StoreByAlias(ctx, Alias, alias)
 		}
 		if err == nil {
@@ -240,8 +241,8 @@ func (r *Registry) begin(ctx context.Context, s *ostiary.Store, relations *ostia
 	if err != nil {
 		return nil, false, err
 	}
-	_, err = s.Write(ctx, ostiary.WriteRequest{Documents: []ostiary.Document{newSettings(relations).document()}, After: empty})
-	if err != nil && !errors.Is(err, ostiary.ErrPrecondition) {
+	_, err = s.Write(ctx, authz.WriteRequest{Documents: []authz.Document{newSettings(relations).document()}, After: empty})
+	if err != nil && !errors.Is(err, authz.ErrPrecondition) {
 		return nil, false, err
 	}
 	made = err == nil

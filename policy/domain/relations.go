@@ -9,7 +9,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
+	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/function"
 	"github.com/ostiary/ostiary/policy/status"
@@ -69,8 +70,8 @@ type asker struct {
 	domain *Domain
 	// ctx is that of the decision in progress.
 	ctx    context.Context
-	chosen ostiary.Consistency
-	held   ostiary.Consistency
+	chosen authz.Consistency
+	held   authz.Consistency
 	pinned bool
 	left   int // questions that may still be asked
 }
@@ -114,14 +115,14 @@ func (a *asker) related(object, relation, subject string) (bool, error) {
 	if err := a.begin(); err != nil {
 		return false, err
 	}
-	result, err := a.domain.relations.Check(a.ctx, ostiary.CheckRequest{Object: o, Relation: relation, Subject: s,
-		QueryOptions: ostiary.QueryOptions{Consistency: a.held}})
+	result, err := a.domain.relations.Check(a.ctx, authz.CheckRequest{Object: o, Relation: relation, Subject: s,
+		QueryOptions: authz.QueryOptions{Consistency: a.held}})
 	switch {
 	case err != nil:
 		return false, failed(err)
-	case result.Decision == ostiary.True:
+	case result.Decision == expr.True:
 		return true, nil
-	case result.Decision == ostiary.False:
+	case result.Decision == expr.False:
 		return false, nil
 	}
 	unknown := &status.Error{Code: status.ProcessingError, Message: fmt.Sprintf("%s#%s@%s is undecided", object, relation, subject)}
@@ -146,7 +147,7 @@ func (a *asker) Attribute(ctx context.Context, d *policy.Designator, r *policy.R
 	if err := a.begin(); err != nil {
 		return nil, err
 	}
-	page, err := a.domain.relations.ReadAttributes(ctx, ostiary.ReadAttributesRequest{ObjectType: object.Type, ObjectID: object.ID, Name: name, Consistency: a.held})
+	page, err := a.domain.relations.ReadAttributes(ctx, authz.ReadAttributesRequest{ObjectType: object.Type, ObjectID: object.ID, Name: name, Consistency: a.held})
 	if err != nil {
 		return nil, failed(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/domain"
@@ -18,6 +19,7 @@ import (
 	"github.com/ostiary/ostiary/policy/value"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
+	"github.com/ostiary/ostiary/storage"
 )
 
 // relationModel has documents that users and members of groups may view, and forms,
@@ -46,7 +48,7 @@ func relationModel() *schema.Model {
 func newRelations(t testing.TB, e *ostiary.Engine, tuples ...string) *ostiary.Store {
 	t.Helper()
 	s := must(e.CreateStore(context.Background(), ostiary.CreateStoreRequest{Name: "relations"}))(t)
-	if _, _, err := s.WriteSchema(context.Background(), ostiary.SchemaSource{Model: relationModel()}); err != nil {
+	if _, _, err := s.WriteSchema(context.Background(), authz.SchemaSource{Model: relationModel()}); err != nil {
 		t.Fatal(err)
 	}
 	write(t, s, tuples...)
@@ -55,7 +57,7 @@ func newRelations(t testing.TB, e *ostiary.Engine, tuples ...string) *ostiary.St
 
 func write(t testing.TB, s *ostiary.Store, tuples ...string) {
 	t.Helper()
-	var w ostiary.WriteRequest
+	var w authz.WriteRequest
 	for _, text := range tuples {
 		w.Add = append(w.Add, must(rel.Parse(text))(t))
 	}
@@ -158,7 +160,7 @@ func TestStoredAttributes(t *testing.T) {
 	d := must(r.FindOrMake(ctx, s.ID().String()))(t)
 	root := effect("root", "Permit", stored())
 	change(t, d, domain.Change{Root: &root})
-	must(s.Write(ctx, ostiary.WriteRequest{SetAttributes: []rel.Attribute{
+	must(s.Write(ctx, authz.WriteRequest{SetAttributes: []rel.Attribute{
 		{Object: rel.Object{Type: "user", ID: "anne"}, Name: "clearance", Value: "5"},
 		{Object: rel.Object{Type: "user", ID: "bob"}, Name: "clearance", Value: "2"},
 		{Object: rel.Object{Type: "document", ID: "1"}, Name: "level", Value: "3"},
@@ -220,12 +222,12 @@ func TestTwins(t *testing.T) {
 		t.Error("clearing a domain changes its twin")
 	}
 	info := must(domains[1].Info(ctx))(t)
-	if _, err := domains[0].Change(ctx, domain.Change{Expect: info.Token, Clear: true}); !errors.Is(err, ostiary.ErrPrecondition) {
+	if _, err := domains[0].Change(ctx, domain.Change{Expect: info.Token, Clear: true}); !errors.Is(err, authz.ErrPrecondition) {
 		t.Errorf("a token of the twin: %v", err)
 	}
-	p := must(domains[0].Pin(ctx, domain.PinOptions{Relations: ostiary.AtLeast(must(stores[1].Head(ctx))(t))}))(t)
+	p := must(domains[0].Pin(ctx, domain.PinOptions{Relations: authz.AtLeast(must(stores[1].Head(ctx))(t))}))(t)
 	change(t, domains[0], domain.Change{Root: &root})
-	p = must(domains[0].Pin(ctx, domain.PinOptions{Relations: ostiary.AtLeast(must(stores[1].Head(ctx))(t))}))(t)
+	p = must(domains[0].Pin(ctx, domain.PinOptions{Relations: authz.AtLeast(must(stores[1].Head(ctx))(t))}))(t)
 	if got := must(p.Decide(ctx, request("user:0", "document:1"), nil))(t); got[0].Status == nil || !strings.Contains(got[0].Status.Message, "token") {
 		t.Errorf("a relation token of the twin: %v", got)
 	}
@@ -245,8 +247,8 @@ func TestRegistry(t *testing.T) {
 			}
 		}
 	}
-	fails(ostiary.ErrNoStore)(r.Find(ctx, "none"))
-	fails(ostiary.ErrNoStore)(r.FindOrMake(ctx, "01ARZ3NDEKTSV4RRFFQ69G5FAV"))
+	fails(authz.ErrNoStore)(r.Find(ctx, "none"))
+	fails(authz.ErrNoStore)(r.FindOrMake(ctx, "01ARZ3NDEKTSV4RRFFQ69G5FAV"))
 	fails(domain.ErrNoDomain)(r.Find(ctx, s.ID().String()))
 	fails(domain.ErrNoDomain)(r.Of(ctx, s))
 	own := must(r.FindOrMake(ctx, s.ID().String()))(t)
@@ -257,8 +259,8 @@ func TestRegistry(t *testing.T) {
 	if found := must(r.Find(ctx, "staging"))(t); found != staging || staging.Relations() != s || staging == own {
 		t.Error("another domain is found by its alias")
 	}
-	fails(ostiary.ErrStoreExists)(r.Make(ctx, "staging policies", "staging", other))
-	fails(ostiary.ErrInvalidRequest)(r.Make(ctx, "", "nested", own.Store()))
+	fails(authz.ErrStoreExists)(r.Make(ctx, "staging policies", "staging", other))
+	fails(authz.ErrInvalidRequest)(r.Make(ctx, "", "nested", own.Store()))
 	bound := must(r.Default(ctx, s))(t)
 	if again := must(r.Default(ctx, nil))(t); again != bound {
 		t.Error("another default domain")
@@ -304,7 +306,7 @@ func TestManyMakeOneDefault(t *testing.T) {
 	}
 	wg.Wait()
 	n := 0
-	for _, err := range e.Stores(context.Background(), ostiary.StoreID{}) {
+	for _, err := range e.Stores(context.Background(), storage.StoreID{}) {
 		if n++; err != nil {
 			t.Fatal(err)
 		}
@@ -361,9 +363,9 @@ func TestOneRevision(t *testing.T) {
 	for n := range 200 {
 		change(t, d, version(n))
 		tuple := must(rel.Parse("document:1#viewer@user:anne"))(t)
-		w := ostiary.WriteRequest{Add: []rel.Tuple{tuple}}
+		w := authz.WriteRequest{Add: []rel.Tuple{tuple}}
 		if n%2 == 1 {
-			w = ostiary.WriteRequest{Remove: []rel.Key{tuple.Key()}}
+			w = authz.WriteRequest{Remove: []rel.Key{tuple.Key()}}
 		}
 		must(s.Write(ctx, w))(t)
 	}
@@ -383,7 +385,7 @@ func TestExpired(t *testing.T) {
 	s := newRelations(t, e)
 	soon := must(rel.Parse("document:1#viewer@user:anne"))(t)
 	soon.Expires = rel.TimeOf(now.Add(time.Hour))
-	must(s.Write(ctx, ostiary.WriteRequest{Add: []rel.Tuple{soon}}))(t)
+	must(s.Write(ctx, authz.WriteRequest{Add: []rel.Tuple{soon}}))(t)
 	d := must(r.FindOrMake(ctx, s.ID().String()))(t)
 	root := effect("root", "Permit", related("viewer"))
 	change(t, d, domain.Change{Root: &root})

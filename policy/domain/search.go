@@ -12,7 +12,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/tool/turns"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/message"
@@ -88,8 +88,8 @@ const boundCandidates = "Candidates"
 
 // Search returns a page of the candidates for which the request is permitted. It
 // evaluates what does not depend on the candidate once. It fails with
-// ostiary.ErrInvalidRequest if the request is not one question, and with
-// ostiary.ErrCursor for the cursor of another search.
+// authz.ErrInvalidRequest if the request is not one question, and with
+// authz.ErrCursor for the cursor of another search.
 func (d *Domain) Search(ctx context.Context, r *SearchRequest) (SearchResult, error) {
 	limit := min(r.Limit, SearchLimitMax)
 	if limit <= 0 {
@@ -119,7 +119,7 @@ func checkBound(name string, got, most int) error {
 	if got <= most {
 		return nil
 	}
-	return &ostiary.BoundError{Name: name, Max: int64(most), Got: int64(got)}
+	return &authz.BoundError{Name: name, Max: int64(most), Got: int64(got)}
 }
 
 // CandidateAttributes returns the attributes of a candidate whose name is its id.
@@ -157,8 +157,8 @@ type search struct {
 type cursor struct {
 	Digest    string           `json:"d"`
 	Revision  storage.Revision `json:"r"`
-	Token     ostiary.Token    `json:"t"`
-	Relations ostiary.Token    `json:"s,omitempty"`
+	Token     authz.Token      `json:"t"`
+	Relations authz.Token      `json:"s,omitempty"`
 	After     string           `json:"a"`
 }
 
@@ -175,13 +175,13 @@ func (s *search) begin(ctx context.Context) (err error) {
 	}
 	o := PinOptions{Revision: c.Revision}
 	if c.Relations != "" {
-		o.Relations = ostiary.AtExactly(c.Relations).AtCurrentTime()
+		o.Relations = authz.AtExactly(c.Relations).AtCurrentTime()
 	}
 	if s.pinned, err = s.domain.Pin(ctx, o); err != nil {
 		return err
 	}
 	if s.pinned.Token() != c.Token {
-		return fmt.Errorf("%w: the cursor belongs to another policy domain", ostiary.ErrCursor)
+		return fmt.Errorf("%w: the cursor belongs to another policy domain", authz.ErrCursor)
 	}
 	s.after, s.started = c.After, true
 	return nil
@@ -198,10 +198,10 @@ func (s *search) readCursor() (c cursor, err error) {
 		err = json.Unmarshal(raw, &c)
 	}
 	if err != nil || c.Revision == 0 {
-		return c, fmt.Errorf("%w: malformed text", ostiary.ErrCursor)
+		return c, fmt.Errorf("%w: malformed text", authz.ErrCursor)
 	}
 	if c.Digest != s.digest {
-		return c, fmt.Errorf("%w: the cursor belongs to another search", ostiary.ErrCursor)
+		return c, fmt.Errorf("%w: the cursor belongs to another search", authz.ErrCursor)
 	}
 	return c, nil
 }
@@ -244,7 +244,7 @@ func (s *search) candidates(ctx context.Context) ([]string, error) {
 		return s.pinned.Actions(), nil
 	}
 	if s.request.Type == "" {
-		return nil, fmt.Errorf("%w: the search has neither a type nor candidates", ostiary.ErrInvalidRequest)
+		return nil, fmt.Errorf("%w: the search has neither a type nor candidates", authz.ErrInvalidRequest)
 	}
 	return s.pinned.Objects(ctx, s.request.Type)
 }
@@ -269,7 +269,7 @@ func (s *search) page(ctx context.Context, candidates []string, limit int) (out 
 	var part turns.Part
 	for i, name := range candidates {
 		if err := cmp.Or(part.Step(ctx, nil, stepsPerCandidate), ctx.Err()); err != nil {
-			return out, fmt.Errorf("%w: %w", ostiary.ErrCanceled, err)
+			return out, fmt.Errorf("%w: %w", authz.ErrCanceled, err)
 		}
 		result, err := decide(ctx, s.attributes(name))
 		if err != nil {
@@ -322,9 +322,9 @@ func (p *Pinned) Narrow(ctx context.Context, known *policy.Request, category str
 // narrowError returns the error of a request that cannot be narrowed.
 func narrowError(err error) error {
 	if s, ok := err.(*status.Error); ok && s.Code != status.SyntaxError {
-		return fmt.Errorf("%w: %s", ostiary.ErrBound, s.Message)
+		return fmt.Errorf("%w: %s", authz.ErrBound, s.Message)
 	}
-	return fmt.Errorf("%w: %v", ostiary.ErrInvalidRequest, err)
+	return fmt.Errorf("%w: %v", authz.ErrInvalidRequest, err)
 }
 
 // Objects returns the names of all objects of a type in the relation store, and
@@ -333,11 +333,11 @@ func narrowError(err error) error {
 // than Options.Candidates.
 func (p *Pinned) Objects(ctx context.Context, typ string) ([]string, error) {
 	if p.domain.relations == nil {
-		return nil, fmt.Errorf("%w: the policy domain has no relation store that has objects of type %s", ostiary.ErrInvalidRequest, value.Quote(typ))
+		return nil, fmt.Errorf("%w: the policy domain has no relation store that has objects of type %s", authz.ErrInvalidRequest, value.Quote(typ))
 	}
 	p.asker.ctx = ctx
 	if err := p.asker.pin(); err != nil {
-		return nil, fmt.Errorf("%w: %v", ostiary.ErrInvalidRequest, err)
+		return nil, fmt.Errorf("%w: %v", authz.ErrInvalidRequest, err)
 	}
 	token, err := p.RelationsToken(ctx)
 	if err != nil {
@@ -373,7 +373,7 @@ func (p *Pinned) collectObjects(ctx context.Context, typ string) ([]string, erro
 			return nil, err
 		}
 	}
-	request := ostiary.ReadAttributesRequest{ObjectType: typ, Limit: 1_000, Consistency: p.asker.held}
+	request := authz.ReadAttributesRequest{ObjectType: typ, Limit: 1_000, Consistency: p.asker.held}
 	for {
 		page, err := p.domain.relations.ReadAttributes(ctx, request)
 		if err != nil {
@@ -399,12 +399,12 @@ func (p *Pinned) collectObjects(ctx context.Context, typ string) ([]string, erro
 // objectNames keeps the objects that were collected last, for the next page.
 type objectNames struct {
 	mu    sync.Mutex
-	token ostiary.Token
+	token authz.Token
 	typ   string
 	names []string
 }
 
-func (o *objectNames) get(t ostiary.Token, typ string) []string {
+func (o *objectNames) get(t authz.Token, typ string) []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.token != t || o.typ != typ {
@@ -413,7 +413,7 @@ func (o *objectNames) get(t ostiary.Token, typ string) []string {
 	return o.names
 }
 
-func (o *objectNames) put(t ostiary.Token, typ string, names []string) {
+func (o *objectNames) put(t authz.Token, typ string, names []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.token, o.typ, o.names = t, typ, names

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/domain"
 	"github.com/ostiary/ostiary/rel"
@@ -43,7 +43,7 @@ func TestSearch(t *testing.T) {
 	r, e := newRegistry(t, domain.Options{Candidates: 6, Questions: 1})
 	s := newRelations(t, e, "document:1#viewer@user:anne", "document:1#viewer@group:eng#member", "group:eng#member@user:bob",
 		"document:2#viewer@user:bob", "document:3#viewer@user:anne", "document:3#viewer@user:eve")
-	must(s.Write(ctx, ostiary.WriteRequest{SetAttributes: []rel.Attribute{{Object: rel.Object{Type: "user", ID: "only-an-attribute"}, Name: "clearance", Value: "1"}}}))(t)
+	must(s.Write(ctx, authz.WriteRequest{SetAttributes: []rel.Attribute{{Object: rel.Object{Type: "user", ID: "only-an-attribute"}, Name: "clearance", Value: "1"}}}))(t)
 	d := must(r.FindOrMake(ctx, s.ID().String()))(t)
 	root := effect("root", "Permit", related("viewer"))
 	who := domain.SearchRequest{Category: policy.CategorySubject, Type: "user", Limit: 1,
@@ -67,7 +67,7 @@ func TestSearch(t *testing.T) {
 	first := must(d.Search(ctx, &who))(t)
 	deny := effect("root", "Deny", "")
 	change(t, d, domain.Change{Root: &deny})
-	must(s.Write(ctx, ostiary.WriteRequest{Remove: []rel.Key{must(rel.Parse("group:eng#member@user:bob"))(t).Key()}}))(t)
+	must(s.Write(ctx, authz.WriteRequest{Remove: []rel.Key{must(rel.Parse("group:eng#member@user:bob"))(t).Key()}}))(t)
 	next := who
 	next.Cursor = first.Next
 	if got := searchPages(t, d, next); got != "user:bob | " {
@@ -82,21 +82,21 @@ func TestSearch(t *testing.T) {
 	}
 	other := next
 	other.Scope = "other"
-	fails("a cursor of another scope", ostiary.ErrCursor, other)
+	fails("a cursor of another scope", authz.ErrCursor, other)
 	other.Cursor = "%"
-	fails("a malformed cursor", ostiary.ErrCursor, other)
+	fails("a malformed cursor", authz.ErrCursor, other)
 	other.Cursor = strings.Repeat("A", 64<<10+1)
-	fails("a long cursor", ostiary.ErrBound, other)
-	fails("no candidates", ostiary.ErrInvalidRequest, domain.SearchRequest{Category: policy.CategoryResource, Known: request("user:anne")})
-	fails("the category twice", ostiary.ErrInvalidRequest, domain.SearchRequest{Category: policy.CategoryResource, Type: "document", Known: request("user:anne", "document:1")})
+	fails("a long cursor", authz.ErrBound, other)
+	fails("no candidates", authz.ErrInvalidRequest, domain.SearchRequest{Category: policy.CategoryResource, Known: request("user:anne")})
+	fails("the category twice", authz.ErrInvalidRequest, domain.SearchRequest{Category: policy.CategoryResource, Type: "document", Known: request("user:anne", "document:1")})
 	write(t, s, "document:1#viewer@user:5")
 	if got := searchPages(t, d, domain.SearchRequest{Category: policy.CategorySubject, Type: "user", Known: who.Known}); got != "user:5 user:anne" {
 		t.Errorf("at the bound: %q", got)
 	}
 	write(t, s, "document:1#viewer@user:6", "document:1#viewer@user:7")
-	fails("one candidate more", ostiary.ErrBound, domain.SearchRequest{Category: policy.CategorySubject, Type: "user", Known: who.Known})
+	fails("one candidate more", authz.ErrBound, domain.SearchRequest{Category: policy.CategorySubject, Type: "user", Known: who.Known})
 	list := []string{"1", "2", "3", "4", "5", "6", "7"}
-	fails("one listed candidate more", ostiary.ErrBound, domain.SearchRequest{Category: policy.CategorySubject, Candidates: list, Known: who.Known})
+	fails("one listed candidate more", authz.ErrBound, domain.SearchRequest{Category: policy.CategorySubject, Candidates: list, Known: who.Known})
 	if got := searchPages(t, d, domain.SearchRequest{Category: policy.CategorySubject, Candidates: list[:6], Known: who.Known}); got != "(6 undecided)" {
 		t.Errorf("six listed candidates: %q", got)
 	}
@@ -106,7 +106,7 @@ func TestSearch(t *testing.T) {
 		change(t, twin, domain.Change{Root: &root})
 		change(t, twin, domain.Change{Root: &deny})
 	}
-	if _, err := twin.Search(ctx, &next); !errors.Is(err, ostiary.ErrCursor) {
+	if _, err := twin.Search(ctx, &next); !errors.Is(err, authz.ErrCursor) {
 		t.Errorf("a cursor of the twin: %v", err)
 	}
 }
@@ -123,7 +123,7 @@ func TestSearchEqualsDecide(t *testing.T) {
 		s := newRelations(t, e)
 		for n := range 30 {
 			tuple := must(rel.Parse(fmt.Sprintf("document:%d#viewer@user:%d", rnd.IntN(12), rnd.IntN(4))))(t)
-			must(s.Write(ctx, ostiary.WriteRequest{Add: []rel.Tuple{tuple}, OnDuplicate: ostiary.Ignore, SetAttributes: []rel.Attribute{
+			must(s.Write(ctx, authz.WriteRequest{Add: []rel.Tuple{tuple}, OnDuplicate: authz.Ignore, SetAttributes: []rel.Attribute{
 				{Object: rel.Object{Type: "document", ID: fmt.Sprint(n % 12)}, Name: "level", Value: fmt.Sprint(rnd.IntN(4))},
 				{Object: rel.Object{Type: "user", ID: fmt.Sprint(n % 3)}, Name: "clearance", Value: fmt.Sprint(rnd.IntN(4))}}}))(t)
 		}

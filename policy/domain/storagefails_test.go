@@ -9,11 +9,13 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/workshop/failing"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/domain"
 	"github.com/ostiary/ostiary/policy/value"
 	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/storage"
 )
 
 // shaky is a domain over a driver whose operations fail. The domain has four
@@ -26,22 +28,22 @@ type shaky struct {
 	// engine and registry were opened afterwards, so that they have nothing in memory.
 	engine    *ostiary.Engine
 	registry  *domain.Registry
-	relations ostiary.StoreID // the relation store of the domain
-	plain     ostiary.StoreID // a relation store with a domain of its own
+	relations storage.StoreID // the relation store of the domain
+	plain     storage.StoreID // a relation store with a domain of its own
 }
 
 func newShaky(t *testing.T, driver *failing.Driver) *shaky {
 	t.Helper()
 	ctx := context.Background()
-	x := &shaky{driver: driver, relations: ostiary.StoreID{15: 7}, plain: ostiary.StoreID{15: 8}}
+	x := &shaky{driver: driver, relations: storage.StoreID{15: 7}, plain: storage.StoreID{15: 8}}
 	r, e := registryOn(t, ostiary.Options{Driver: driver}, domain.Options{})
 	s := must(e.CreateStore(ctx, ostiary.CreateStoreRequest{ID: x.relations, Name: "relations"}))(t)
 	must(e.CreateStore(ctx, ostiary.CreateStoreRequest{ID: x.plain, Name: "plain"}))(t)
-	if _, _, err := s.WriteSchema(ctx, ostiary.SchemaSource{Model: relationModel()}); err != nil {
+	if _, _, err := s.WriteSchema(ctx, authz.SchemaSource{Model: relationModel()}); err != nil {
 		t.Fatal(err)
 	}
 	write(t, s, "document:1#viewer@group:eng#member", "group:eng#member@user:bob", "document:2#viewer@user:bob")
-	must(s.Write(ctx, ostiary.WriteRequest{SetAttributes: []rel.Attribute{
+	must(s.Write(ctx, authz.WriteRequest{SetAttributes: []rel.Attribute{
 		{Object: rel.Object{Type: "document", ID: "1"}, Name: "level", Value: "3"},
 		{Object: rel.Object{Type: "user", ID: "bob"}, Name: "clearance", Value: "3"}}}))(t)
 	must(r.FindOrMake(ctx, x.plain.String()))(t)
@@ -53,7 +55,7 @@ func newShaky(t *testing.T, driver *failing.Driver) *shaky {
 	x.domain = must(r.Find(ctx, "staging"))(t)
 	must(x.domain.Info(ctx))(t)
 	change(t, d, domain.Change{Remove: []string{"b"}, Put: texts{"c": permitAll("c")}})
-	must(x.domain.Store().Resolve(ctx, ostiary.FullyConsistent()))(t)
+	must(x.domain.Store().Resolve(ctx, authz.FullyConsistent()))(t)
 	x.registry, x.engine = registryOn(t, ostiary.Options{Driver: driver}, domain.Options{})
 	return x
 }
@@ -68,7 +70,7 @@ func (x *shaky) state() (string, error) {
 	}
 	defer e.Close()
 	var lines []string
-	for info, err := range e.Stores(ctx, ostiary.StoreID{}) {
+	for info, err := range e.Stores(ctx, storage.StoreID{}) {
 		if err != nil {
 			return "", err
 		}
@@ -76,7 +78,7 @@ func (x *shaky) state() (string, error) {
 		if err != nil {
 			return "", err
 		}
-		page, err := s.Changes(ctx, ostiary.ChangesRequest{})
+		page, err := s.Changes(ctx, authz.ChangesRequest{})
 		if err != nil {
 			return "", err
 		}
@@ -207,7 +209,7 @@ func TestStorageFails(t *testing.T) {
 		"decide": staging(func(d *domain.Domain) (string, error) {
 			return decided(d.Decide(ctx, request("user:bob", "document:1")))
 		}),
-		"decide at the head": pinned(domain.PinOptions{Relations: ostiary.FullyConsistent()}, func(p *domain.Pinned) (string, error) {
+		"decide at the head": pinned(domain.PinOptions{Relations: authz.FullyConsistent()}, func(p *domain.Pinned) (string, error) {
 			return decided(p.Decide(ctx, request("user:bob", "document:1"), nil))
 		}),
 		"decide in the past": pinned(domain.PinOptions{Revision: 2}, func(p *domain.Pinned) (string, error) {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/workshop/wait"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/domain"
@@ -26,8 +27,8 @@ func two(t *testing.T) (domains [2]*domain.Domain) {
 
 // document returns the document of a policy as a program writes it that does not use
 // this package.
-func document(kind, key string, revision storage.Revision, s domain.Source) ostiary.Document {
-	return ostiary.Document{Kind: kind, Key: key, Body: fmt.Appendf(nil, `{"v":1,"language":%q,"revision":%d}`+"\n%s", s.Language, revision, s.Text)}
+func document(kind, key string, revision storage.Revision, s domain.Source) authz.Document {
+	return authz.Document{Kind: kind, Key: key, Body: fmt.Appendf(nil, `{"v":1,"language":%q,"revision":%d}`+"\n%s", s.Language, revision, s.Text)}
 }
 
 // decideAt returns the decision of a past revision.
@@ -115,7 +116,7 @@ func TestOldDocuments(t *testing.T) {
 	old.Secondary = []string{"bucket 2c"}
 	other := document("xacml.policy", "b", 2, permitAll("b"))
 	other.Secondary = []string{"bucket 8f"}
-	must(domains[0].Store().Write(t.Context(), ostiary.WriteRequest{Documents: []ostiary.Document{old, other, document("xacml.root", "root", 2, set("root", "a"))}}))(t)
+	must(domains[0].Store().Write(t.Context(), authz.WriteRequest{Documents: []authz.Document{old, other, document("xacml.root", "root", 2, set("root", "a"))}}))(t)
 	for i, d := range domains {
 		wait.Until(t, fmt.Sprint("the old policies by engine ", i), func() bool {
 			return decide(t, d).Decision == policy.Permitted && must(d.Info(t.Context()))(t).Policies == 2
@@ -138,7 +139,7 @@ func TestOtherPrograms(t *testing.T) {
 	before := must(d.Info(t.Context()))(t)
 	decisions := func() (out []policy.Decision) {
 		for _, d := range domains {
-			must(d.Store().Resolve(t.Context(), ostiary.FullyConsistent()))(t)
+			must(d.Store().Resolve(t.Context(), authz.FullyConsistent()))(t)
 			out = append(out, decide(t, d).Decision)
 		}
 		return out
@@ -146,7 +147,7 @@ func TestOtherPrograms(t *testing.T) {
 	if got := fmt.Sprint(decisions()); got != fmt.Sprint([]policy.Decision{policy.Permitted, policy.Permitted}) {
 		t.Errorf("at first the decisions are %s", got)
 	}
-	must(d.Store().Write(t.Context(), ostiary.WriteRequest{Documents: []ostiary.Document{document("xacml.policy", "root", before.Revision, denyAll("a"))}}))(t)
+	must(d.Store().Write(t.Context(), authz.WriteRequest{Documents: []authz.Document{document("xacml.policy", "root", before.Revision, denyAll("a"))}}))(t)
 	if got := fmt.Sprint(decisions()); got != fmt.Sprint([]policy.Decision{policy.Denied, policy.Denied}) {
 		t.Errorf("after another text with the same revision the decisions are %s", got)
 	}
@@ -155,7 +156,7 @@ func TestOtherPrograms(t *testing.T) {
 			t.Errorf("engine %d decides %v at the revision before", i, got)
 		}
 	}
-	must(d.Store().Write(t.Context(), ostiary.WriteRequest{RemoveDocuments: []ostiary.DocumentKey{{Kind: "xacml.root", Key: "root"}}}))(t)
+	must(d.Store().Write(t.Context(), authz.WriteRequest{RemoveDocuments: []authz.DocumentKey{{Kind: "xacml.root", Key: "root"}}}))(t)
 	if got := fmt.Sprint(decisions()); got != fmt.Sprint([]policy.Decision{policy.NotApplicable, policy.NotApplicable}) {
 		t.Errorf("without a root the decisions are %s", got)
 	}

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/tool/turns"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -130,13 +130,13 @@ func version(c *storage.Change, kind, key string) (v Version, ok bool, err error
 const entriesPage = 1_000
 
 // entries yields the entries of the log after a revision.
-func (d *Domain) entries(ctx context.Context, after storage.Revision) iter.Seq2[ostiary.ChangeEntry, error] {
-	return func(yield func(ostiary.ChangeEntry, error) bool) {
-		request := ostiary.ChangesRequest{AfterRevision: after, Limit: entriesPage}
+func (d *Domain) entries(ctx context.Context, after storage.Revision) iter.Seq2[authz.ChangeEntry, error] {
+	return func(yield func(authz.ChangeEntry, error) bool) {
+		request := authz.ChangesRequest{AfterRevision: after, Limit: entriesPage}
 		for more := true; more; {
 			page, err := d.store.Changes(ctx, request)
 			if err != nil {
-				yield(ostiary.ChangeEntry{}, err)
+				yield(authz.ChangeEntry{}, err)
 				return
 			}
 			for _, e := range page.Entries {
@@ -144,7 +144,7 @@ func (d *Domain) entries(ctx context.Context, after storage.Revision) iter.Seq2[
 					return
 				}
 			}
-			request, more = ostiary.ChangesRequest{After: page.Next, Limit: entriesPage}, page.More
+			request, more = authz.ChangesRequest{After: page.Next, Limit: entriesPage}, page.More
 		}
 	}
 }
@@ -161,7 +161,7 @@ type pastRevisions struct {
 }
 
 // get returns the revision that a token names, or nil.
-func (p *pastRevisions) get(token ostiary.Token) *atRevision {
+func (p *pastRevisions) get(token authz.Token) *atRevision {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for e := p.order.Front(); e != nil; e = e.Next() {
@@ -186,7 +186,7 @@ func (p *pastRevisions) put(made *atRevision) {
 // pastAt returns a past revision. One goroutine at a time makes one, because that
 // takes long and many requests may ask for the same one.
 func (d *Domain) pastAt(ctx context.Context, n storage.Revision) (*atRevision, error) {
-	token, err := d.store.Resolve(ctx, ostiary.AtRevision(n))
+	token, err := d.store.Resolve(ctx, authz.AtRevision(n))
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +198,7 @@ func (d *Domain) pastAt(ctx context.Context, n storage.Revision) (*atRevision, e
 	case d.past.making <- struct{}{}:
 		defer func() { <-d.past.making }()
 	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: waiting for a past revision of the policies: %w", ostiary.ErrCanceled, ctx.Err())
+		return nil, fmt.Errorf("%w: waiting for a past revision of the policies: %w", authz.ErrCanceled, ctx.Err())
 	}
 	if kept := d.past.get(token); kept != nil {
 		return kept, nil

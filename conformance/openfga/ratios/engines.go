@@ -12,6 +12,7 @@ import (
 	"github.com/openfga/openfga/pkg/storage/memory"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/rel"
 )
@@ -50,7 +51,7 @@ func Library(ctx context.Context, d *Data) Engine {
 	must(err)
 	m, source, err := language.ParseDSL([]byte(model))
 	must(err)
-	_, _, err = s.WriteSchema(ctx, ostiary.SchemaSource{Model: m, Dialect: language.Dialect, Source: source})
+	_, _, err = s.WriteSchema(ctx, authz.SchemaSource{Model: m, Dialect: language.Dialect, Source: source})
 	must(err)
 	l := &library{ctx, e, s}
 	for rest := d.Tuples; len(rest) > 0; {
@@ -62,7 +63,7 @@ func Library(ctx context.Context, d *Data) Engine {
 }
 
 func (l *library) Check(document, relation, user string) bool {
-	r, err := l.store.Check(l.ctx, ostiary.CheckRequest{
+	r, err := l.store.Check(l.ctx, authz.CheckRequest{
 		Object: rel.Object{Type: "document", ID: document}, Relation: relation, Subject: rel.Subject{Type: "user", ID: user},
 	})
 	must(err)
@@ -70,11 +71,11 @@ func (l *library) Check(document, relation, user string) bool {
 }
 
 func (l *library) Batch(questions []Question) int {
-	asked := make([]ostiary.CheckRequest, len(questions))
+	asked := make([]authz.CheckRequest, len(questions))
 	for i, q := range questions {
-		asked[i] = ostiary.CheckRequest{Object: rel.Object{Type: "document", ID: q.Document}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: q.User}}
+		asked[i] = authz.CheckRequest{Object: rel.Object{Type: "document", ID: q.Document}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: q.User}}
 	}
-	results, err := l.store.CheckBatch(l.ctx, asked, ostiary.Acknowledged())
+	results, err := l.store.CheckBatch(l.ctx, asked, authz.Acknowledged())
 	must(err)
 	allowed := 0
 	for i := range results {
@@ -86,13 +87,13 @@ func (l *library) Batch(questions []Question) int {
 }
 
 func (l *library) List(relation, user string) int {
-	list, err := l.store.ListObjects(l.ctx, ostiary.ListObjectsRequest{Type: "document", Relation: relation, Subject: rel.Subject{Type: "user", ID: user}})
+	list, err := l.store.ListObjects(l.ctx, authz.ListObjectsRequest{Type: "document", Relation: relation, Subject: rel.Subject{Type: "user", ID: user}})
 	must(err)
 	return len(list.IDs)
 }
 
 func (l *library) Write(tuples []rel.Tuple) {
-	_, err := l.store.Write(l.ctx, ostiary.WriteRequest{Add: tuples})
+	_, err := l.store.Write(l.ctx, authz.WriteRequest{Add: tuples})
 	must(err)
 }
 
@@ -101,7 +102,7 @@ func (l *library) Remove(tuples []rel.Tuple) {
 	for i, t := range tuples {
 		keys[i] = t.Key()
 	}
-	_, err := l.store.Write(l.ctx, ostiary.WriteRequest{Remove: keys})
+	_, err := l.store.Write(l.ctx, authz.WriteRequest{Remove: keys})
 	must(err)
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/openfga/go-sdk/client"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/openfga"
 	"github.com/ostiary/ostiary/internal/workshop/failing"
@@ -86,7 +87,7 @@ func startShaky(t *testing.T) *shaky {
 	}
 	viewer := schema.RelationDef{Name: "viewer", Rewrite: schema.Direct(), Subjects: []schema.SubjectType{{Type: "user"}}}
 	model := schema.Model{Types: []schema.TypeDef{{Name: "user"}, {Name: "document", Relations: []schema.RelationDef{viewer}}}}
-	if _, _, err := s.store.WriteSchema(t.Context(), ostiary.SchemaSource{Model: &model}); err != nil {
+	if _, _, err := s.store.WriteSchema(t.Context(), authz.SchemaSource{Model: &model}); err != nil {
 		t.Fatal(err)
 	}
 	s.base = s.entries()

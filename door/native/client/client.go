@@ -57,7 +57,7 @@ func New(base string, o Options) *Client {
 func (c *Client) Base() string { return c.base }
 
 // Error is an error response. [errors.Is] finds the kind of the engine's error, for
-// example ostiary.ErrTupleExists.
+// example authz.ErrTupleExists.
 type Error struct {
 	// Status is the HTTP status; 0 for an error in a stream.
 	Status int `json:"-"`

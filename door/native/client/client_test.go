@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/native"
 	"github.com/ostiary/ostiary/door/native/client"
@@ -87,14 +88,14 @@ func TestWritesAndErrors(t *testing.T) {
 			t.Fatalf("%+v, %v", first, err)
 		}
 		var refused *client.Error
-		if _, err := s.Write(ctx, add); !errors.Is(err, ostiary.ErrTupleExists) || !errors.As(err, &refused) || refused.Status != http.StatusConflict || refused.Code != "tuple_exists" {
+		if _, err := s.Write(ctx, add); !errors.Is(err, authz.ErrTupleExists) || !errors.As(err, &refused) || refused.Status != http.StatusConflict || refused.Code != "tuple_exists" {
 			t.Errorf("the same write again: %v", err)
 		}
 		add.OnDuplicate = "ignore"
 		if again, err := s.Write(ctx, add); err != nil || !again.Unchanged || again.Token != first.Token {
 			t.Errorf("the same write again, ignored: %+v, %v", again, err)
 		}
-		if _, err := c.Store("01ARZ3NDEKTSV4RRFFQ69G5FAV").Get(ctx); !errors.Is(err, ostiary.ErrNoStore) {
+		if _, err := c.Store("01ARZ3NDEKTSV4RRFFQ69G5FAV").Get(ctx); !errors.Is(err, authz.ErrNoStore) {
 			t.Errorf("another store: %v", err)
 		}
 		one := uint64(1)
@@ -201,7 +202,7 @@ func TestWatch(t *testing.T) {
 			}
 		}
 		for _, err := range s.Watch(t.Context(), "/watch", url.Values{"after": {"nothing"}}) {
-			if !errors.Is(err, ostiary.ErrToken) {
+			if !errors.Is(err, authz.ErrToken) {
 				t.Errorf("a watch after no token: %v", err)
 			}
 		}

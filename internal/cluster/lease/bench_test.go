@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 )
 
 // BenchmarkBeforeRead measures what the check of a read lease costs: a read of the
@@ -35,7 +35,7 @@ func BenchmarkCheck(b *testing.B) {
 	var took [2]time.Duration
 	total := 0
 	for b.Loop() {
-		for i, c := range []ostiary.Consistency{ostiary.MinimizeLatency(), ostiary.Acknowledged()} {
+		for i, c := range []authz.Consistency{authz.MinimizeLatency(), authz.Acknowledged()} {
 			begun := time.Now()
 			for range 100 {
 				if _, err := n.has(b.Context(), object, c); err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/cluster/clustertest"
 	"github.com/ostiary/ostiary/internal/cluster/lease"
 	"github.com/ostiary/ostiary/internal/cluster/replica"
@@ -234,7 +235,7 @@ func (w *world) createStore() {
 	w.id = s.ID()
 	viewer := schema.RelationDef{Name: "viewer", Rewrite: schema.Direct(), Subjects: []schema.SubjectType{{Type: "user"}}}
 	model := schema.Model{Types: []schema.TypeDef{{Name: "user"}, {Name: "doc", Relations: []schema.RelationDef{viewer}}}}
-	if _, _, err = s.WriteSchema(w.t.Context(), ostiary.SchemaSource{Model: &model}); err != nil {
+	if _, _, err = s.WriteSchema(w.t.Context(), authz.SchemaSource{Model: &model}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -255,25 +256,25 @@ func (n *node) writeObject(ctx context.Context, object string) error {
 }
 
 func (n *node) writeWith(ctx context.Context, e *ostiary.Engine, object string) error {
-	s, err := e.StoreAt(ctx, n.w.id, ostiary.MinimizeLatency()) // the write waits
+	s, err := e.StoreAt(ctx, n.w.id, authz.MinimizeLatency()) // the write waits
 	if err == nil {
-		_, err = s.Write(ctx, ostiary.WriteRequest{Add: []rel.Tuple{tuple(object)}})
+		_, err = s.Write(ctx, authz.WriteRequest{Add: []rel.Tuple{tuple(object)}})
 	}
 	return err
 }
 
 // has asks whether the node shows a tuple.
-func (n *node) has(ctx context.Context, object string, c ostiary.Consistency) (bool, error) {
+func (n *node) has(ctx context.Context, object string, c authz.Consistency) (bool, error) {
 	return n.hasWith(ctx, n.engine, object, c)
 }
 
-func (n *node) hasWith(ctx context.Context, e *ostiary.Engine, object string, c ostiary.Consistency) (bool, error) {
+func (n *node) hasWith(ctx context.Context, e *ostiary.Engine, object string, c authz.Consistency) (bool, error) {
 	s, err := e.StoreAt(ctx, n.w.id, c)
 	if err != nil {
 		return false, err
 	}
 	t := tuple(object)
-	r, err := s.Check(ctx, ostiary.CheckRequest{Object: t.Object, Relation: t.Relation, Subject: t.Subject, QueryOptions: ostiary.QueryOptions{Consistency: c}})
+	r, err := s.Check(ctx, authz.CheckRequest{Object: t.Object, Relation: t.Relation, Subject: t.Subject, QueryOptions: authz.QueryOptions{Consistency: c}})
 	return r.Decision.String() == "true", err
 }
 
@@ -291,7 +292,7 @@ func (w *world) mustWrite() string {
 func (w *world) mustShow(object string, nodes ...*node) {
 	w.t.Helper()
 	for _, n := range nodes {
-		if ok, err := n.has(w.t.Context(), object, ostiary.Acknowledged()); !ok || err != nil {
+		if ok, err := n.has(w.t.Context(), object, authz.Acknowledged()); !ok || err != nil {
 			w.t.Fatalf("a default read of the acknowledged write %s: %v, error %v", object, ok, err)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/cluster/lease"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -145,7 +146,7 @@ func (h *history) write(object string) {
 			h.mu.Unlock()
 			return
 		}
-		if !errors.Is(err, storage.ErrNotHolder) && !errors.Is(err, ostiary.ErrNoHolder) {
+		if !errors.Is(err, storage.ErrNotHolder) && !errors.Is(err, authz.ErrNoHolder) {
 			return // its outcome is open, or it was refused because an earlier attempt was made
 		}
 		h.sleep(50)
@@ -173,7 +174,7 @@ func (h *history) read() {
 	if c == nil {
 		return
 	}
-	there, err := n.hasWith(ctx, e, object, ostiary.Acknowledged())
+	there, err := n.hasWith(ctx, e, object, authz.Acknowledged())
 	if err == nil && !there {
 		h.t.Errorf("a read that arrived at %v does not show the write %s, which was acknowledged", arrived.Format("05.000"), object)
 	}

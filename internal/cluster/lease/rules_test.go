@@ -137,7 +137,7 @@ func TestQuestionsWhileLeaseIsOver(t *testing.T) {
 			for range 3 {
 				readers.Go(func() {
 					for reading.Err() == nil {
-						if ok, err := n.has(reading, object, ostiary.Acknowledged()); !ok && reading.Err() == nil {
+						if ok, err := n.has(reading, object, authz.Acknowledged()); !ok && reading.Err() == nil {
 							t.Errorf("a read: %t, error %v", ok, err)
 						}
 						time.Sleep(oneWay / 10)
@@ -229,7 +229,7 @@ func TestWallClocks(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			page, err := s.Changes(t.Context(), ostiary.ChangesRequest{})
+			page, err := s.Changes(t.Context(), authz.ChangesRequest{})
 			if err != nil || len(page.Entries) < 18 {
 				t.Fatalf("node %d has %d entries, error %v", i, len(page.Entries), err)
 			}
@@ -270,7 +270,7 @@ func (n *node) mustWrite(t *testing.T) string {
 func (n *node) writeWhenHeld(t *testing.T) string {
 	t.Helper()
 	object, err := n.write(t.Context())
-	for errors.Is(err, ostiary.ErrNoHolder) {
+	for errors.Is(err, authz.ErrNoHolder) {
 		time.Sleep(time.Millisecond)
 		object, err = n.write(t.Context())
 	}
@@ -428,10 +428,10 @@ func TestNothingToDoByNext(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Write(within(t, 3*time.Second), ostiary.WriteRequest{Add: []rel.Tuple{tuple("pending")}, OnDuplicate: ostiary.Ignore}); err != nil {
+		if _, err := s.Write(within(t, 3*time.Second), authz.WriteRequest{Add: []rel.Tuple{tuple("pending")}, OnDuplicate: authz.Ignore}); err != nil {
 			t.Fatal(err)
 		}
-		if ok, err := far.has(t.Context(), "pending", ostiary.Acknowledged()); !ok && err == nil {
+		if ok, err := far.has(t.Context(), "pending", authz.Acknowledged()); !ok && err == nil {
 			t.Error("a read on the node that is cut off does not have the write that the next holder has answered as made")
 		}
 		<-written
@@ -460,7 +460,7 @@ func TestAcknowledgedByEarlier(t *testing.T) {
 		go func() { written <- next.writeObject(within(t, 10*time.Second), "pending") }()
 		for shows := false; !shows; time.Sleep(time.Millisecond) {
 			var err error
-			if shows, err = old.has(t.Context(), "pending", ostiary.MinimizeLatency()); err != nil {
+			if shows, err = old.has(t.Context(), "pending", authz.MinimizeLatency()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -501,7 +501,7 @@ func TestPassedOn(t *testing.T) {
 		if err := first.cluster.WaitShown(within(t, time.Second), at); err != nil {
 			t.Fatal(err)
 		}
-		if ok, err := first.has(t.Context(), object, ostiary.MinimizeLatency()); !ok || err != nil {
+		if ok, err := first.has(t.Context(), object, authz.MinimizeLatency()); !ok || err != nil {
 			t.Errorf("with segment %d, the first node shows the write: %t, error %v", at, ok, err)
 		}
 	})
@@ -646,7 +646,7 @@ func TestReadsWaitForHolder(t *testing.T) {
 		for i := range 3 {
 			reads.Go(func() {
 				time.Sleep(time.Duration(i) * time.Second)
-				if there, err := far.has(t.Context(), object, ostiary.Acknowledged()); !there || err != nil {
+				if there, err := far.has(t.Context(), object, authz.Acknowledged()); !there || err != nil {
 					t.Errorf("read %d: %v, error %v", i, there, err)
 				}
 			})
@@ -658,7 +658,7 @@ func TestReadsWaitForHolder(t *testing.T) {
 		begun := time.Now()
 		for range 2 {
 			reads.Go(func() {
-				if _, err := far.has(t.Context(), object, ostiary.Acknowledged()); !errors.Is(err, ostiary.ErrNoLease) {
+				if _, err := far.has(t.Context(), object, authz.Acknowledged()); !errors.Is(err, authz.ErrNoLease) {
 					t.Errorf("a read without a lease and the log: error %v", err)
 				}
 			})
@@ -726,17 +726,17 @@ func TestCutOff(t *testing.T) {
 				w.mustShow(seen, far)
 				object := w.mustWrite() // waits for the lease
 				begun := time.Now()
-				there, err := far.has(t.Context(), object, ostiary.Acknowledged())
+				there, err := far.has(t.Context(), object, authz.Acknowledged())
 				switch {
 				case stale && (err != nil || there || far.cluster.StaleReads() == 0):
 					t.Errorf("a stale read: %v, %d stale reads, error %v", there, far.cluster.StaleReads(), err)
-				case !stale && !errors.Is(err, ostiary.ErrNoLease):
+				case !stale && !errors.Is(err, authz.ErrNoLease):
 					t.Errorf("a read without a lease: %v, error %v", there, err)
 				}
 				if took := time.Since(begun); took > 2*sharedlog.HolderLeaseDefault+10*time.Millisecond {
 					t.Errorf("the read took %v", took)
 				}
-				if there, err := far.has(t.Context(), seen, ostiary.MinimizeLatency()); !there || err != nil {
+				if there, err := far.has(t.Context(), seen, authz.MinimizeLatency()); !there || err != nil {
 					t.Errorf("a local read: %v, error %v", there, err)
 				}
 				far.host.CutLog(false)
@@ -832,7 +832,7 @@ func TestEarlierConfirmation(t *testing.T) {
 		w.mustShow(w.mustWrite(), far) // the write waits for the lease
 		earlier := make(chan error, 1)
 		go func() {
-			_, err := far.has(t.Context(), "none", ostiary.Acknowledged())
+			_, err := far.has(t.Context(), "none", authz.Acknowledged())
 			earlier <- err
 		}()
 		time.Sleep(takes / 4)
@@ -859,10 +859,10 @@ func TestLogGone(t *testing.T) {
 		w.mustShow(object, w.nodes...)
 		time.Sleep(holderLease + readLease)
 		for _, n := range w.nodes {
-			if _, err := n.has(t.Context(), object, ostiary.Acknowledged()); !errors.Is(err, ostiary.ErrNoLease) {
+			if _, err := n.has(t.Context(), object, authz.Acknowledged()); !errors.Is(err, authz.ErrNoLease) {
 				t.Errorf("a read without leases and log: %v", err)
 			}
-			if _, err := n.write(within(t, 2*time.Second)); !errors.Is(err, ostiary.ErrNoHolder) {
+			if _, err := n.write(within(t, 2*time.Second)); !errors.Is(err, authz.ErrNoHolder) {
 				t.Errorf("a write without leases and log: %v", err)
 			}
 		}
@@ -903,7 +903,7 @@ func (w *world) cutAndWrite(far *node) {
 	}
 	far.host.CutLog(true)
 	object := w.mustWrite()
-	if there, err := far.has(w.t.Context(), object, ostiary.Acknowledged()); err == nil && !there {
+	if there, err := far.has(w.t.Context(), object, authz.Acknowledged()); err == nil && !there {
 		w.t.Error("a node that is cut off does not show an acknowledged write")
 	}
 	for _, n := range w.others(far) {
@@ -953,7 +953,7 @@ func TestHandOverWaits(t *testing.T) {
 					t.Fatal(err)
 				}
 				object := next.writeWhenHeld(t)
-				if there, err := far.has(t.Context(), object, ostiary.Acknowledged()); err == nil && !there {
+				if there, err := far.has(t.Context(), object, authz.Acknowledged()); err == nil && !there {
 					t.Error("a node with a read lease of the old holder does not show a write of the new one")
 				}
 			})
@@ -1003,7 +1003,7 @@ func TestAppendOfOldHolder(t *testing.T) {
 			err := old.writeObject(t.Context(), "late")
 			if err == nil {
 				w.mustShow("late", w.others(old)...)
-			} else if !errors.Is(err, ostiary.ErrNoHolder) {
+			} else if !errors.Is(err, authz.ErrNoHolder) {
 				t.Errorf("the write of the old holder: %v", err)
 			}
 		})
@@ -1078,7 +1078,7 @@ func TestNoHolder(t *testing.T) {
 			t.Errorf("after %v: %v", took, err)
 		}
 		_, err = other.write(within(t, 2*time.Second))
-		if !errors.Is(err, ostiary.ErrNoHolder) {
+		if !errors.Is(err, authz.ErrNoHolder) {
 			t.Error(err)
 		}
 		holder.start(t)
@@ -1113,7 +1113,7 @@ func TestMoved(t *testing.T) {
 		}
 		time.Sleep(10 * holderLease)
 		for i, n := range w.nodes {
-			if _, err := n.write(within(t, holderLease)); !errors.Is(err, ostiary.ErrNoHolder) {
+			if _, err := n.write(within(t, holderLease)); !errors.Is(err, authz.ErrNoHolder) {
 				t.Errorf("node %d has written to a log that was moved: error %v", i, err)
 			}
 		}
@@ -1172,15 +1172,15 @@ func TestMovedReads(t *testing.T) {
 			t.Fatal(err)
 		}
 		object := other.writeWhenHeld(t)
-		if there, err := far.has(t.Context(), object, ostiary.Acknowledged()); err == nil && !there {
+		if there, err := far.has(t.Context(), object, authz.Acknowledged()); err == nil && !there {
 			t.Error("a node with a read lease of the holder before the move does not show a write after it")
 		}
-		if there, err := holder.has(t.Context(), object, ostiary.Acknowledged()); err == nil && !there {
+		if there, err := holder.has(t.Context(), object, authz.Acknowledged()); err == nil && !there {
 			t.Error("a node that has read the head of the log before the move does not show a write after it")
 		}
-		for name, c := range map[string]ostiary.Consistency{"a default": ostiary.Acknowledged(), "a fully consistent": ostiary.FullyConsistent()} {
+		for name, c := range map[string]authz.Consistency{"a default": authz.Acknowledged(), "a fully consistent": authz.FullyConsistent()} {
 			there, err := forgotten.has(t.Context(), object, c)
-			if !errors.Is(err, ostiary.ErrNoLease) {
+			if !errors.Is(err, authz.ErrNoLease) {
 				t.Errorf("a node that does not know the log after the move answers %s read of a write there: %v, error %v", name, there, err)
 			}
 		}
@@ -1275,7 +1275,7 @@ func TestRenewalAnswersLost(t *testing.T) {
 		if took := time.Since(renewed); took > 2*holderLease {
 			t.Fatalf("the next holder has written %v after the last renewal", took)
 		}
-		if there, err := holder.has(t.Context(), object, ostiary.Acknowledged()); err == nil && !there {
+		if there, err := holder.has(t.Context(), object, authz.Acknowledged()); err == nil && !there {
 			t.Error("a holder that counts its lease from a renewal that was not made does not show a write")
 		}
 	})
@@ -1669,7 +1669,7 @@ func shorterLeases(t *testing.T, resigns bool) {
 	if object == "" {
 		t.Fatalf("the restarted node: %+v", restarted.cluster.Status())
 	}
-	if there, err := far.has(t.Context(), object, ostiary.Acknowledged()); err == nil && !there {
+	if there, err := far.has(t.Context(), object, authz.Acknowledged()); err == nil && !there {
 		t.Errorf("%s after the change, the third node, with a read lease for %s, does not show an acknowledged write", time.Since(begun), far.cluster.Status().ReadRemaining)
 	}
 	for _, n := range w.others(far) {
@@ -1766,7 +1766,7 @@ func TestRemovedAlone(t *testing.T) {
 		again := &node{w: w, host: w.network.Host(), disk: holder.disk}
 		again.start(t)
 		object := again.mustWrite(t)
-		if there, err := gone.has(t.Context(), object, ostiary.Acknowledged()); err == nil && !there {
+		if there, err := gone.has(t.Context(), object, authz.Acknowledged()); err == nil && !there {
 			t.Error("a removed node with a read lease of the earlier start of the holder does not show a write")
 		}
 		holder.host.Resume()
@@ -1811,7 +1811,7 @@ func removedVacant(t *testing.T, phase time.Duration) {
 		t.Fatal(err)
 	}
 	object := w.nodes[0].writeWhenHeld(t)
-	if there, err := gone.has(t.Context(), object, ostiary.Acknowledged()); err == nil && !there {
+	if there, err := gone.has(t.Context(), object, authz.Acknowledged()); err == nil && !there {
 		t.Error("a removed node with a read lease of the last holder does not show a write")
 	}
 }
@@ -1827,7 +1827,7 @@ func TestRemoved(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(6 * time.Second) // it reports to the registry
-		if _, err := gone.has(t.Context(), "1", ostiary.Acknowledged()); err == nil {
+		if _, err := gone.has(t.Context(), "1", authz.Acknowledged()); err == nil {
 			t.Error("a removed node answers")
 		}
 		begun := time.Now()
@@ -1934,11 +1934,11 @@ func TestClonedFolder(t *testing.T) {
 		clone.start(t) // it has the same rows; its start is one higher
 		object := w.mustWrite()
 		w.mustShow(object, clone)
-		if _, err := first.has(t.Context(), object, ostiary.Acknowledged()); err == nil {
+		if _, err := first.has(t.Context(), object, authz.Acknowledged()); err == nil {
 			w.mustShow(object, first)
 		}
 		time.Sleep(6 * time.Second)
-		if _, err := first.has(t.Context(), object, ostiary.Acknowledged()); err == nil {
+		if _, err := first.has(t.Context(), object, authz.Acknowledged()); err == nil {
 			t.Error("a node answers whose folder was started elsewhere")
 		}
 	})

@@ -15,7 +15,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/internal/cluster/lease"
 	"github.com/ostiary/ostiary/internal/cluster/link/wire"
 	"github.com/ostiary/ostiary/server"
@@ -499,7 +498,7 @@ func headIn(m *wire.RequestHead) (as server.Forwarded, err error) {
 	}
 	return server.Forwarded{
 		Door: m.GetDoor(), Keys: keys,
-		Origin: ostiary.Origin{Caller: m.GetCaller(), Reason: m.GetReason(),
+		Origin: storage.Origin{Caller: m.GetCaller(), Reason: m.GetReason(),
 			Request: storage.RequestID{Node: storage.NodeID(m.GetRequestNode()), Number: m.GetRequestNumber()}},
 		After: m.GetAfter(), Repeated: m.GetRepeated(), Remote: m.GetRemote(), ID: m.GetId(), Secure: m.GetSecure(),
 		Timeout: time.Duration(m.GetTimeoutNanoseconds()),

@@ -17,7 +17,6 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/internal/cluster/lease"
 	"github.com/ostiary/ostiary/internal/workshop/wait"
 	"github.com/ostiary/ostiary/server"
@@ -27,7 +26,7 @@ import (
 // forwarded has every field.
 var forwarded = server.Forwarded{
 	Door: "native", Keys: []server.KeyID{{1, 2}, {3}}, After: 3, Repeated: true, Remote: "192.0.2.1:5", ID: "id", Secure: true, Timeout: time.Minute,
-	Origin: ostiary.Origin{Caller: "anne", Reason: "ticket 1", Request: storage.RequestID{Node: storage.NodeID{4}, Number: 5}},
+	Origin: storage.Origin{Caller: "anne", Reason: "ticket 1", Request: storage.RequestID{Node: storage.NodeID{4}, Number: 5}},
 }
 
 func TestForwardedFields(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/cluster/lease"
 	"github.com/ostiary/ostiary/internal/cluster/raftlog"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
@@ -82,12 +83,12 @@ func TestNode(t *testing.T) {
 	}
 	viewer := schema.RelationDef{Name: "viewer", Rewrite: schema.Direct(), Subjects: []schema.SubjectType{{Type: "user"}}}
 	model := schema.Model{Types: []schema.TypeDef{{Name: "user"}, {Name: "doc", Relations: []schema.RelationDef{viewer}}}}
-	if _, _, err = store.WriteSchema(t.Context(), ostiary.SchemaSource{Model: &model}); err != nil {
+	if _, _, err = store.WriteSchema(t.Context(), authz.SchemaSource{Model: &model}); err != nil {
 		t.Fatal(err)
 	}
 	expires := time.Now().Add(time.Millisecond)
 	tuple := rel.Tuple{Object: rel.Object{Type: "doc", ID: "plan"}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "anne"}, Expires: rel.TimeOf(expires)}
-	if _, err := store.Write(t.Context(), ostiary.WriteRequest{Add: []ostiary.Tuple{tuple}}); err != nil {
+	if _, err := store.Write(t.Context(), authz.WriteRequest{Add: []rel.Tuple{tuple}}); err != nil {
 		t.Fatal(err)
 	}
 	wait.Until(t, "the tuple has expired", func() bool { return time.Now().After(expires) })
@@ -100,7 +101,7 @@ func TestNode(t *testing.T) {
 	if err := first.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := writer.CreateStore(t.Context(), ostiary.CreateStoreRequest{Name: "acme"}); !errors.Is(err, ostiary.ErrClosed) {
+	if _, err := writer.CreateStore(t.Context(), ostiary.CreateStoreRequest{Name: "acme"}); !errors.Is(err, authz.ErrClosed) {
 		t.Errorf("the engine after Close: %v", err)
 	}
 	if l, err := net.Listen("tcp", first.Self.Address); err != nil {

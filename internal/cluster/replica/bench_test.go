@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/cluster/replica"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog/memorylog"
 	"github.com/ostiary/ostiary/rel"
@@ -142,7 +143,7 @@ func BenchmarkStores(b *testing.B) {
 		if all[i], err = e.CreateStore(b.Context(), ostiary.CreateStoreRequest{}); err != nil {
 			b.Fatal(err)
 		}
-		if _, _, err := all[i].WriteSchema(b.Context(), ostiary.SchemaSource{Model: &model}); err != nil {
+		if _, _, err := all[i].WriteSchema(b.Context(), authz.SchemaSource{Model: &model}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -159,7 +160,7 @@ func BenchmarkStores(b *testing.B) {
 						return
 					}
 					t := rel.Tuple{Object: rel.Object{Type: "doc", ID: fmt.Sprint(time.Now().UnixNano(), "-", i)}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "anne"}}
-					if _, err := choose(random).Write(b.Context(), ostiary.WriteRequest{Add: []rel.Tuple{t}}); err != nil {
+					if _, err := choose(random).Write(b.Context(), authz.WriteRequest{Add: []rel.Tuple{t}}); err != nil {
 						b.Error(err)
 						return
 					}

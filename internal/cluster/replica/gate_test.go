@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/cluster/replica"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog/memorylog"
@@ -420,10 +421,10 @@ func TestAcknowledgedEngine(t *testing.T) {
 	}
 	viewer := schema.RelationDef{Name: "viewer", Rewrite: schema.Direct(), Subjects: []schema.SubjectType{{Type: "user"}}}
 	model := schema.Model{Types: []schema.TypeDef{{Name: "user"}, {Name: "doc", Relations: []schema.RelationDef{viewer}}}}
-	if _, _, err := s.WriteSchema(t.Context(), ostiary.SchemaSource{Model: &model}); err != nil {
+	if _, _, err := s.WriteSchema(t.Context(), authz.SchemaSource{Model: &model}); err != nil {
 		t.Fatal(err)
 	}
-	request := ostiary.WriteRequest{Add: []rel.Tuple{add("1").Tuple}}
+	request := authz.WriteRequest{Add: []rel.Tuple{add("1").Tuple}}
 	fail.Store(true)
 	for range 2 { // the repetition is not acknowledged either
 		if _, err = s.Write(t.Context(), request); err == nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog/memorylog"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
@@ -27,14 +28,14 @@ func checker(t testing.TB, d storage.Driver) func() {
 	}
 	viewer := schema.RelationDef{Name: "viewer", Rewrite: schema.Direct(), Subjects: []schema.SubjectType{{Type: "user"}}}
 	model := schema.Model{Types: []schema.TypeDef{{Name: "user"}, {Name: "doc", Relations: []schema.RelationDef{viewer}}}}
-	if _, _, err := s.WriteSchema(t.Context(), ostiary.SchemaSource{Model: &model}); err != nil {
+	if _, _, err := s.WriteSchema(t.Context(), authz.SchemaSource{Model: &model}); err != nil {
 		t.Fatal(err)
 	}
 	tuple := add("1").Tuple
-	if _, err := s.Write(t.Context(), ostiary.WriteRequest{Add: []rel.Tuple{tuple}}); err != nil {
+	if _, err := s.Write(t.Context(), authz.WriteRequest{Add: []rel.Tuple{tuple}}); err != nil {
 		t.Fatal(err)
 	}
-	request := ostiary.CheckRequest{Object: tuple.Object, Relation: tuple.Relation, Subject: tuple.Subject}
+	request := authz.CheckRequest{Object: tuple.Object, Relation: tuple.Relation, Subject: tuple.Subject}
 	return func() {
 		if _, err := s.Check(t.Context(), request); err != nil {
 			t.Error(err)

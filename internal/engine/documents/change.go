@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/storage"
 )
 
 // Decide returns a write that is decided on a value, and the value after it. A nil
 // write changes nothing; its value is ignored. An error rejects the change.
-type Decide[T any] func(base *At[T]) (w *ostiary.WriteRequest, next T, err error)
+type Decide[T any] func(base *At[T]) (w *authz.WriteRequest, next T, err error)
 
 // attemptsMax is the largest number of times that one change is decided. It is decided
 // again if another writer of the store has written in between.
@@ -23,7 +23,7 @@ var errBehind = errors.New("the replica lacks a write of another writer")
 
 // Change makes a durable change that is decided on the newest revision, and returns
 // the value after it. It decides again if another writer changes the store meanwhile,
-// and fails with [ostiary.ErrConflict] if that happens 100 times. Changes of one
+// and fails with [authz.ErrConflict] if that happens 100 times. Changes of one
 // replica are decided one after another. An error of decide is returned as it is.
 func (r *Replica[T]) Change(ctx context.Context, decide Decide[T]) (*At[T], error) {
 	if err := r.enter(ctx, r.entering, "another change"); err != nil {
@@ -43,7 +43,7 @@ func (r *Replica[T]) Change(ctx context.Context, decide Decide[T]) (*At[T], erro
 		if w == nil {
 			return base, nil
 		}
-		after, _, err := r.append(ctx, func(head ostiary.Token) (*At[T], *ostiary.WriteRequest, T, error) {
+		after, _, err := r.append(ctx, func(head authz.Token) (*At[T], *authz.WriteRequest, T, error) {
 			if head != base.Token {
 				return nil, nil, next, errBehind
 			}
@@ -57,7 +57,7 @@ func (r *Replica[T]) Change(ctx context.Context, decide Decide[T]) (*At[T], erro
 }
 
 func (r *Replica[T]) conflict() error {
-	return fmt.Errorf("%w: other writers changed store %s before each of %d attempts", ostiary.ErrConflict, r.store.ID(), attemptsMax)
+	return fmt.Errorf("%w: other writers changed store %s before each of %d attempts", authz.ErrConflict, r.store.ID(), attemptsMax)
 }
 
 // Together is like [Replica.Change] for a decision that is quick and does not use the
@@ -90,7 +90,7 @@ func (r *Replica[T]) tryTogether(ctx context.Context, decide Decide[T]) (after, 
 	if _, err := r.Newest(ctx); err != nil {
 		return nil, nil, err
 	}
-	return r.append(ctx, func(head ostiary.Token) (base *At[T], w *ostiary.WriteRequest, next T, err error) {
+	return r.append(ctx, func(head authz.Token) (base *At[T], w *authz.WriteRequest, next T, err error) {
 		if base = r.known(head); base == nil {
 			return nil, nil, next, errBehind
 		}
@@ -102,23 +102,23 @@ func (r *Replica[T]) tryTogether(ctx context.Context, decide Decide[T]) (after, 
 // append writes what decide returns for the state that the writes before it lead to,
 // and returns the value after it. If decide returns an error with a base, refusedOn is
 // that base.
-func (r *Replica[T]) append(ctx context.Context, decide func(head ostiary.Token) (*At[T], *ostiary.WriteRequest, T, error)) (after, refusedOn *At[T], err error) {
+func (r *Replica[T]) append(ctx context.Context, decide func(head authz.Token) (*At[T], *authz.WriteRequest, T, error)) (after, refusedOn *At[T], err error) {
 	var base *At[T]
 	var next T
-	var w *ostiary.WriteRequest
-	_, err = r.store.Update(ctx, ostiary.Update{
-		Build: func(head ostiary.Token) (_ ostiary.WriteRequest, err error) {
+	var w *authz.WriteRequest
+	_, err = r.store.Update(ctx, authz.Update{
+		Build: func(head authz.Token) (_ authz.WriteRequest, err error) {
 			refusedOn = nil
 			if base, w, next, err = decide(head); err != nil {
 				refusedOn = base
-				return ostiary.WriteRequest{}, err
+				return authz.WriteRequest{}, err
 			}
 			if w == nil {
-				return ostiary.WriteRequest{}, nil
+				return authz.WriteRequest{}, nil
 			}
 			return *w, nil
 		},
-		Accepted: func(head ostiary.Token) {
+		Accepted: func(head authz.Token) {
 			if after = base; head != base.Token {
 				after = &At[T]{next, base.Revision + 1, head}
 				r.ahead.add(after)
@@ -132,7 +132,7 @@ func (r *Replica[T]) append(ctx context.Context, decide func(head ostiary.Token)
 }
 
 // known returns the value of a revision that may not be durable yet, or nil.
-func (r *Replica[T]) known(head ostiary.Token) *At[T] {
+func (r *Replica[T]) known(head authz.Token) *At[T] {
 	if at := r.ahead.get(head); at != nil {
 		return at
 	}
@@ -156,10 +156,10 @@ func (r *Replica[T]) durable(ctx context.Context, at *At[T]) bool {
 // that fails is never used again, because no revision gets its token.
 type ahead[T any] struct {
 	mu     sync.Mutex
-	values map[ostiary.Token]*At[T]
+	values map[authz.Token]*At[T]
 }
 
-func (a *ahead[T]) get(head ostiary.Token) *At[T] {
+func (a *ahead[T]) get(head authz.Token) *At[T] {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.values[head]
@@ -169,7 +169,7 @@ func (a *ahead[T]) add(at *At[T]) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.values == nil {
-		a.values = map[ostiary.Token]*At[T]{}
+		a.values = map[authz.Token]*At[T]{}
 	}
 	a.values[at.Token] = at
 }

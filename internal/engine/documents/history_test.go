@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/engine/documents"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/kv"
@@ -65,9 +66,9 @@ func TestAnotherHistory(t *testing.T) {
 		kind  error
 		want  string
 	}{
-		"went back":                 {log("a"), ostiary.ErrHistory, ""},
-		"another entry":             {log("a", "c"), ostiary.ErrHistory, ""},
-		"other and longer":          {log("a", "c", "d"), ostiary.ErrHistory, ""},
+		"went back":                 {log("a"), authz.ErrHistory, ""},
+		"another entry":             {log("a", "c"), authz.ErrHistory, ""},
+		"other and longer":          {log("a", "c", "d"), authz.ErrHistory, ""},
 		"continues":                 {log("a", "b", "c"), nil, "a=x b=x c=x"},
 		"continues, trimmed":        {trimmed("a", "b", "c", "d"), nil, "a=x b=x c=x d=x"},
 		"other and longer, trimmed": {trimmed("e", "f", "g", "h"), nil, "e=x f=x g=x h=x"},
@@ -88,7 +89,7 @@ func TestAnotherHistory(t *testing.T) {
 				}
 				d.Driver = c.after()
 				for range 2 {
-					at, err := r.Wait(t.Context(), ostiary.FullyConsistent())
+					at, err := r.Wait(t.Context(), authz.FullyConsistent())
 					if !errors.Is(err, c.kind) || c.kind == nil && err != nil {
 						t.Fatalf("a read fails with %v, want %v", err, c.kind)
 					}

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/tool/turns"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -42,11 +43,11 @@ type At[T any] struct {
 	Value T
 	// Revision is the revision, and Token names it.
 	Revision storage.Revision
-	Token    ostiary.Token
+	Token    authz.Token
 }
 
 // newAt returns the value at the revision that a token names.
-func newAt[T any](value T, token ostiary.Token) (*At[T], error) {
+func newAt[T any](value T, token authz.Token) (*At[T], error) {
 	revision, err := token.Revision()
 	return &At[T]{value, revision, token}, err
 }
@@ -91,7 +92,7 @@ func (r *Replica[T]) Loaded() *At[T] { return r.current.Load() }
 
 // Wait returns the value at the newest revision when the store has reached the
 // revision that c chooses. It fails as [ostiary.Store.Resolve] does.
-func (r *Replica[T]) Wait(ctx context.Context, c ostiary.Consistency) (*At[T], error) {
+func (r *Replica[T]) Wait(ctx context.Context, c authz.Consistency) (*At[T], error) {
 	if _, err := r.store.Resolve(ctx, c); err != nil {
 		return nil, err
 	}
@@ -100,7 +101,7 @@ func (r *Replica[T]) Wait(ctx context.Context, c ostiary.Consistency) (*At[T], e
 
 // adopt returns the value of the newest revision, if it is known, otherwise nil. head
 // is the token of that revision.
-func (r *Replica[T]) adopt(ctx context.Context) (at *At[T], head ostiary.Token, err error) {
+func (r *Replica[T]) adopt(ctx context.Context) (at *At[T], head authz.Token, err error) {
 	if head, err = r.store.Head(ctx); err != nil {
 		return nil, "", err
 	}
@@ -142,7 +143,7 @@ func (r *Replica[T]) enter(ctx context.Context, door chan struct{}, what string)
 		<-door
 	case <-ctx.Done():
 	}
-	return fmt.Errorf("%w: waiting for %s of store %s: %w", ostiary.ErrCanceled, what, r.store.ID(), ctx.Err())
+	return fmt.Errorf("%w: waiting for %s of store %s: %w", authz.ErrCanceled, what, r.store.ID(), ctx.Err())
 }
 
 // read returns the value after the log behind the current one. It reads all documents
@@ -154,7 +155,7 @@ func (r *Replica[T]) read(ctx context.Context) (*At[T], error) {
 		return r.load(ctx)
 	}
 	at, err := r.replay(ctx, old)
-	if errors.Is(err, ostiary.ErrTooOld) {
+	if errors.Is(err, authz.ErrTooOld) {
 		return r.load(ctx)
 	}
 	return at, err
@@ -174,7 +175,7 @@ func (r *Replica[T]) load(ctx context.Context) (*At[T], error) {
 		}
 		return err
 	}
-	token, err := r.store.Documents(ctx, r.form.Kinds, func(d ostiary.Document) error {
+	token, err := r.store.Documents(ctx, r.form.Kinds, func(d authz.Document) error {
 		page = append(page, storage.Change{Kind: storage.DocumentPut, Document: storage.Document{Kind: d.Kind, Key: d.Key, Secondary: d.Secondary, Body: d.Body}})
 		if len(page) < pageMax {
 			return nil
@@ -204,10 +205,10 @@ func (r *Replica[T]) replay(ctx context.Context, old *At[T]) (*At[T], error) {
 
 // apply applies the log behind old up to a revision. It returns the token behind what
 // it read, and whether any of it concerns the documents.
-func (r *Replica[T]) apply(ctx context.Context, old *At[T], until storage.Revision) (value T, token ostiary.Token, changed bool, err error) {
+func (r *Replica[T]) apply(ctx context.Context, old *At[T], until storage.Revision) (value T, token authz.Token, changed bool, err error) {
 	value, token = old.Value, old.Token
 	for more := true; more; {
-		page, err := r.store.Changes(ctx, ostiary.ChangesRequest{After: token, Limit: pageMax})
+		page, err := r.store.Changes(ctx, authz.ChangesRequest{After: token, Limit: pageMax})
 		if err != nil {
 			return value, "", false, err
 		}
@@ -234,14 +235,14 @@ func (r *Replica[T]) apply(ctx context.Context, old *At[T], until storage.Revisi
 
 // Past returns the value at a revision of the store. It makes a past value from the
 // log, which it reads from the beginning, and keeps none: a caller who asks again may
-// keep it. It fails as [ostiary.Store.Resolve] does, and with [ostiary.ErrTooOld] if
+// keep it. It fails as [ostiary.Store.Resolve] does, and with [authz.ErrTooOld] if
 // the log was trimmed.
 func (r *Replica[T]) Past(ctx context.Context, revision storage.Revision) (*At[T], error) {
 	newest, err := r.Newest(ctx)
 	if err != nil || newest.Revision == revision {
 		return newest, err
 	}
-	token, err := r.store.Resolve(ctx, ostiary.AtRevision(revision))
+	token, err := r.store.Resolve(ctx, authz.AtRevision(revision))
 	if err != nil {
 		return nil, err
 	}
@@ -281,7 +282,7 @@ func (f *Form[T]) concerned(dst, changes []storage.Change) []storage.Change {
 }
 
 // finish completes a newest value.
-func (r *Replica[T]) finish(ctx context.Context, value T, token ostiary.Token) (_ *At[T], err error) {
+func (r *Replica[T]) finish(ctx context.Context, value T, token authz.Token) (_ *At[T], err error) {
 	if r.form.Finish == nil {
 		return newAt(value, token)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/engine/documents"
 	"github.com/ostiary/ostiary/internal/workshop/failing"
 	"github.com/ostiary/ostiary/storage"
@@ -60,8 +61,8 @@ func form() documents.Form[notes] {
 	}
 }
 
-func note(key, body string) ostiary.Document {
-	return ostiary.Document{Kind: "note", Key: key, Body: []byte(body)}
+func note(key, body string) authz.Document {
+	return authz.Document{Kind: "note", Key: key, Body: []byte(body)}
 }
 
 func must[T any](v T, err error) func(t *testing.T) T {
@@ -104,7 +105,7 @@ func trim(t *testing.T, s *ostiary.Store) {
 	}
 }
 
-func write(t *testing.T, s *ostiary.Store, w ostiary.WriteRequest) ostiary.Token {
+func write(t *testing.T, s *ostiary.Store, w authz.WriteRequest) authz.Token {
 	t.Helper()
 	return must(s.Write(t.Context(), w))(t)
 }
@@ -115,7 +116,7 @@ func TestReads(t *testing.T) {
 	d := memory.New()
 	defer d.Close()
 	s := engines(t, d, 1)[0]
-	write(t, s, ostiary.WriteRequest{Documents: []ostiary.Document{note("a", "1"), {Kind: "unknown", Key: "u"}}})
+	write(t, s, authz.WriteRequest{Documents: []authz.Document{note("a", "1"), {Kind: "unknown", Key: "u"}}})
 	r := documents.New(s, form())
 	check := func(text string, finished int) {
 		t.Helper()
@@ -125,14 +126,14 @@ func TestReads(t *testing.T) {
 		}
 	}
 	check("a=1", 1)
-	write(t, s, ostiary.WriteRequest{Documents: []ostiary.Document{note("b", "2"), {Kind: "other note", Key: "c", Body: []byte("3")}}})
+	write(t, s, authz.WriteRequest{Documents: []authz.Document{note("b", "2"), {Kind: "other note", Key: "c", Body: []byte("3")}}})
 	check("a=1 b=2 c=3", 2)
-	write(t, s, ostiary.WriteRequest{Documents: []ostiary.Document{{Kind: "unknown", Key: "v"}}})
+	write(t, s, authz.WriteRequest{Documents: []authz.Document{{Kind: "unknown", Key: "v"}}})
 	check("a=1 b=2 c=3", 2) // the write does not concern the notes
-	write(t, s, ostiary.WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterAttributes, ObjectType: "t"}, {Target: storage.FilterDocuments, DocumentKind: "unknown"}}})
+	write(t, s, authz.WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterAttributes, ObjectType: "t"}, {Target: storage.FilterDocuments, DocumentKind: "unknown"}}})
 	check("a=1 b=2 c=3", 2)
 	old := newest(t, r)
-	write(t, s, ostiary.WriteRequest{RemoveDocuments: []ostiary.DocumentKey{{Kind: "note", Key: "a"}}, RemoveMatching: []storage.Filter{{Target: storage.FilterDocuments, DocumentKind: "note", DocumentKeyPrefix: "b"}}})
+	write(t, s, authz.WriteRequest{RemoveDocuments: []authz.DocumentKey{{Kind: "note", Key: "a"}}, RemoveMatching: []storage.Filter{{Target: storage.FilterDocuments, DocumentKind: "note", DocumentKeyPrefix: "b"}}})
 	check("c=3", 3)
 	if old.Value.String() != "a=1 b=2 c=3" {
 		t.Errorf("an older value changed to %q", old.Value)
@@ -140,17 +141,17 @@ func TestReads(t *testing.T) {
 
 	// After a trim, the log does not continue the value.
 	for i := range 3 {
-		write(t, s, ostiary.WriteRequest{Documents: []ostiary.Document{note("d", fmt.Sprint(i))}})
+		write(t, s, authz.WriteRequest{Documents: []authz.Document{note("d", fmt.Sprint(i))}})
 	}
 	trim(t, s)
-	if _, err := s.Changes(t.Context(), ostiary.ChangesRequest{After: old.Token}); !errors.Is(err, ostiary.ErrTooOld) {
+	if _, err := s.Changes(t.Context(), authz.ChangesRequest{After: old.Token}); !errors.Is(err, authz.ErrTooOld) {
 		t.Fatalf("the log still continues revision %d: %v", old.Revision, err)
 	}
 	check("c=3 d=2", 4)
 
 	// More documents than one page.
 	for n := range 2 {
-		var w ostiary.WriteRequest
+		var w authz.WriteRequest
 		for i := range 700 {
 			w.Documents = append(w.Documents, note(fmt.Sprintf("many %d of %d", i, n), "x"))
 		}
@@ -173,12 +174,12 @@ func TestPast(t *testing.T) {
 	remember := func() { then = append(then, newest(t, r)) }
 	remember()
 	for i := range 3 {
-		write(t, s, ostiary.WriteRequest{Documents: []ostiary.Document{note(fmt.Sprint(i%2), fmt.Sprint("text ", i))}})
+		write(t, s, authz.WriteRequest{Documents: []authz.Document{note(fmt.Sprint(i%2), fmt.Sprint("text ", i))}})
 		remember()
-		write(t, s, ostiary.WriteRequest{Documents: []ostiary.Document{{Kind: "unknown", Key: fmt.Sprint(i)}}})
+		write(t, s, authz.WriteRequest{Documents: []authz.Document{{Kind: "unknown", Key: fmt.Sprint(i)}}})
 		remember()
 	}
-	write(t, s, ostiary.WriteRequest{RemoveDocuments: []ostiary.DocumentKey{{Kind: "note", Key: "0"}}})
+	write(t, s, authz.WriteRequest{RemoveDocuments: []authz.DocumentKey{{Kind: "note", Key: "0"}}})
 	remember()
 	finished := newest(t, r).Value.finished
 	for i, want := range then {
@@ -194,7 +195,7 @@ func TestPast(t *testing.T) {
 		t.Errorf("after reads of the past, the newest value is %q", have.Value)
 	}
 	trim(t, s)
-	if _, err := r.Past(t.Context(), 5); !errors.Is(err, ostiary.ErrTooOld) {
+	if _, err := r.Past(t.Context(), 5); !errors.Is(err, authz.ErrTooOld) {
 		t.Errorf("after a trim: %v", err)
 	}
 }
@@ -210,8 +211,8 @@ func TestTwoEngines(t *testing.T) {
 	}
 	for i := range 6 { // what one wrote the other sees
 		r, other := replicas[i%2], replicas[(i+1)%2]
-		at := must(r.Change(t.Context(), func(*documents.At[notes]) (*ostiary.WriteRequest, notes, error) {
-			return &ostiary.WriteRequest{Documents: []ostiary.Document{note("turn", fmt.Sprint(i))}}, notes{bodies: map[string]string{"turn": fmt.Sprint(i)}}, nil
+		at := must(r.Change(t.Context(), func(*documents.At[notes]) (*authz.WriteRequest, notes, error) {
+			return &authz.WriteRequest{Documents: []authz.Document{note("turn", fmt.Sprint(i))}}, notes{bodies: map[string]string{"turn": fmt.Sprint(i)}}, nil
 		}))(t)
 		if n := must(at.Token.Revision())(t); at.Revision != n {
 			t.Errorf("change %d has the revision %d and the token of %d", i, at.Revision, n)
@@ -219,7 +220,7 @@ func TestTwoEngines(t *testing.T) {
 		if have := newest(t, r); have != at {
 			t.Errorf("a read after change %d has %q at %s, want the value of the change", i, have.Value, have.Token)
 		}
-		if seen := must(other.Wait(t.Context(), ostiary.AtLeast(at.Token)))(t); seen.Value.String() != fmt.Sprint("turn=", i) {
+		if seen := must(other.Wait(t.Context(), authz.AtLeast(at.Token)))(t); seen.Value.String() != fmt.Sprint("turn=", i) {
 			t.Errorf("the other engine has %q after change %d", seen.Value, i)
 		}
 	}
@@ -252,13 +253,13 @@ func TestTwoEngines(t *testing.T) {
 }
 
 // increment makes the note n longer.
-func increment(base *documents.At[notes]) (*ostiary.WriteRequest, notes, error) {
+func increment(base *documents.At[notes]) (*authz.WriteRequest, notes, error) {
 	next := notes{maps.Clone(base.Value.bodies), base.Value.finished}
 	if next.bodies == nil {
 		next.bodies = map[string]string{}
 	}
 	next.bodies["n"] += "x"
-	return &ostiary.WriteRequest{Documents: []ostiary.Document{note("n", next.bodies["n"])}}, next, nil
+	return &authz.WriteRequest{Documents: []authz.Document{note("n", next.bodies["n"])}}, next, nil
 }
 
 // TestRefused makes changes that are refused, or change nothing.
@@ -272,44 +273,44 @@ func TestRefused(t *testing.T) {
 	refusal := errors.New("refused")
 	for name, change := range map[string]func(context.Context, documents.Decide[notes]) (*documents.At[notes], error){"alone": r.Change, "together": r.Together} {
 		before := newest(t, r)
-		if _, err := change(t.Context(), func(*documents.At[notes]) (*ostiary.WriteRequest, notes, error) { return nil, notes{}, refusal }); err != refusal {
+		if _, err := change(t.Context(), func(*documents.At[notes]) (*authz.WriteRequest, notes, error) { return nil, notes{}, refusal }); err != refusal {
 			t.Errorf("%s: refused with %v", name, err)
 		}
-		same, err := change(t.Context(), func(*documents.At[notes]) (*ostiary.WriteRequest, notes, error) { return nil, notes{}, nil })
+		same, err := change(t.Context(), func(*documents.At[notes]) (*authz.WriteRequest, notes, error) { return nil, notes{}, nil })
 		if err != nil || same != before || newest(t, r) != before {
 			t.Errorf("%s: a change of nothing returned %v, %v", name, same, err)
 		}
-		_, err = change(t.Context(), func(*documents.At[notes]) (*ostiary.WriteRequest, notes, error) {
-			return &ostiary.WriteRequest{Documents: []ostiary.Document{{Kind: "note"}}}, notes{}, nil
+		_, err = change(t.Context(), func(*documents.At[notes]) (*authz.WriteRequest, notes, error) {
+			return &authz.WriteRequest{Documents: []authz.Document{{Kind: "note"}}}, notes{}, nil
 		})
-		if !errors.Is(err, ostiary.ErrInvalidRequest) || newest(t, r) != before {
+		if !errors.Is(err, authz.ErrInvalidRequest) || newest(t, r) != before {
 			t.Errorf("%s: an invalid write returned %v", name, err)
 		}
 	}
 	// A writer that always comes first.
 	behind := 0
-	_, err := r.Change(t.Context(), func(base *documents.At[notes]) (*ostiary.WriteRequest, notes, error) {
+	_, err := r.Change(t.Context(), func(base *documents.At[notes]) (*authz.WriteRequest, notes, error) {
 		behind++
-		write(t, s, ostiary.WriteRequest{Documents: []ostiary.Document{note("first", fmt.Sprint(behind))}})
+		write(t, s, authz.WriteRequest{Documents: []authz.Document{note("first", fmt.Sprint(behind))}})
 		return increment(base)
 	})
-	if !errors.Is(err, ostiary.ErrConflict) || behind != 100 || newest(t, r).Value.bodies["n"] != "x" {
+	if !errors.Is(err, authz.ErrConflict) || behind != 100 || newest(t, r).Value.bodies["n"] != "x" {
 		t.Errorf("%d attempts, error %v", behind, err)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for name, change := range map[string]func(context.Context, documents.Decide[notes]) (*documents.At[notes], error){"alone": r.Change, "together": r.Together} {
-		if _, err := change(ended, increment); !errors.Is(err, ostiary.ErrCanceled) {
+		if _, err := change(ended, increment); !errors.Is(err, authz.ErrCanceled) {
 			t.Errorf("%s: a change without time: %v", name, err)
 		}
 		for range 20 {
-			if _, err := change(ended, func(*documents.At[notes]) (*ostiary.WriteRequest, notes, error) { return nil, notes{}, nil }); !errors.Is(err, ostiary.ErrCanceled) {
+			if _, err := change(ended, func(*documents.At[notes]) (*authz.WriteRequest, notes, error) { return nil, notes{}, nil }); !errors.Is(err, authz.ErrCanceled) {
 				t.Fatalf("%s: a change of nothing without time: %v", name, err)
 			}
 		}
 		// A change that waits for another one ends with its context.
-		must(r.Change(t.Context(), func(base *documents.At[notes]) (*ostiary.WriteRequest, notes, error) {
-			if _, err := change(ended, increment); !errors.Is(err, ostiary.ErrCanceled) || !errors.Is(err, context.Canceled) {
+		must(r.Change(t.Context(), func(base *documents.At[notes]) (*authz.WriteRequest, notes, error) {
+			if _, err := change(ended, increment); !errors.Is(err, authz.ErrCanceled) || !errors.Is(err, context.Canceled) {
 				t.Errorf("%s: a change that waits: %v", name, err)
 			}
 			return nil, notes{}, nil
@@ -337,8 +338,8 @@ func TestFails(t *testing.T) {
 			t.Parallel()
 			failing.Each(t, func(t *testing.T, d *failing.Driver) failing.Scenario {
 				s := engines(t, d, 1)[0]
-				write(t, s, ostiary.WriteRequest{Documents: []ostiary.Document{note("a", "1")}})
-				write(t, s, ostiary.WriteRequest{Documents: []ostiary.Document{note("a", "2")}})
+				write(t, s, authz.WriteRequest{Documents: []authz.Document{note("a", "1")}})
+				write(t, s, authz.WriteRequest{Documents: []authz.Document{note("a", "2")}})
 				r := documents.New(s, form())
 				return failing.Scenario{Optional: optional[name], Call: func() (string, error) {
 					at, err := call(context.Background(), r, s)

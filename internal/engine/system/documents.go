@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/engine/documents"
 )
 
@@ -55,12 +56,12 @@ func (d *Documents[T]) Find(ctx context.Context) (*Stored[T], error) {
 // store has no schema.
 func (d *Documents[T]) Create(ctx context.Context) (*Stored[T], error) {
 	_, err := d.engine.CreateStore(Context(ctx), ostiary.CreateStoreRequest{Name: ostiary.SystemDoor, Aliases: map[string]string{ostiary.SystemDoor: alias}})
-	if err != nil && !errors.Is(err, ostiary.ErrStoreExists) {
+	if err != nil && !errors.Is(err, authz.ErrStoreExists) {
 		return nil, err
 	}
 	s, err := d.Find(Context(ctx))
 	if err == nil && s == nil {
-		err = ostiary.ErrNoStore
+		err = authz.ErrNoStore
 	}
 	return s, err
 }
@@ -70,7 +71,7 @@ func (d *Documents[T]) Create(ctx context.Context) (*Stored[T], error) {
 // whether it may be answered.
 func (d *Documents[T]) Newest(ctx context.Context) (*documents.At[T], error) {
 	at, err := d.Confirmed(ctx)
-	if loaded := d.Loaded(); loaded != nil && errors.Is(err, ostiary.ErrNoLease) {
+	if loaded := d.Loaded(); loaded != nil && errors.Is(err, authz.ErrNoLease) {
 		return loaded, nil
 	}
 	return at, err

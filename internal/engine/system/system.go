@@ -9,6 +9,7 @@ import (
 	"errors"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 )
 
 // alias is the alias of the system store for [ostiary.SystemDoor].
@@ -31,7 +32,7 @@ type own struct{ context.Context }
 // Value implements [context.Context].
 func (o own) Value(key any) any {
 	switch key {
-	case ostiary.AccessKey{}:
+	case authz.AccessKey{}:
 		return nil
 	case managingKey{}:
 		return true
@@ -42,7 +43,7 @@ func (o own) Value(key any) any {
 // Store returns the system store, or nil if there is none yet.
 func Store(ctx context.Context, e *ostiary.Engine) (*ostiary.Store, error) {
 	store, err := e.StoreByAlias(Context(ctx), ostiary.SystemDoor, alias)
-	if errors.Is(err, ostiary.ErrNoStore) {
+	if errors.Is(err, authz.ErrNoStore) {
 		return nil, nil
 	}
 	return store, err

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/engine/documents"
 	"github.com/ostiary/ostiary/internal/engine/system"
@@ -112,8 +112,8 @@ func (k *Keyring) Export(ctx context.Context, p Purpose) (out []token.NumberedKe
 
 // Setup makes a primary and a staged key for each purpose that has none.
 func (k *Keyring) Setup(ctx context.Context) error {
-	return k.change(ctx, func(old value) (value, []ostiary.Document, error) {
-		next, secrets := value{}, []ostiary.Document(nil)
+	return k.change(ctx, func(old value) (value, []authz.Document, error) {
+		next, secrets := value{}, []authz.Document(nil)
 		for _, p := range Purposes() {
 			if old[p] == nil {
 				secrets = append(secrets, next.add(p, []token.NumberedKey{{Number: 1, Key: settings.NewKey()}})...)
@@ -138,8 +138,8 @@ func (k *Keyring) Import(ctx context.Context, from map[Purpose][]token.NumberedK
 			wanted[p] = keys
 		}
 	}
-	return k.change(ctx, func(old value) (value, []ostiary.Document, error) {
-		next, secrets := value{}, []ostiary.Document(nil)
+	return k.change(ctx, func(old value) (value, []authz.Document, error) {
+		next, secrets := value{}, []authz.Document(nil)
 		for p, keys := range wanted {
 			if old[p] != nil && !replace {
 				return nil, nil, fmt.Errorf("%w: %s", ErrOther, p)
@@ -156,17 +156,17 @@ func (p Purpose) checked(keys []token.NumberedKey) ([]token.NumberedKey, error) 
 	keys = slices.SortedFunc(slices.Values(keys), func(a, b token.NumberedKey) int { return b.Number - a.Number })
 	switch {
 	case !slices.Contains(Purposes(), p):
-		return nil, fmt.Errorf("%w: unknown kind of keys %q: expected one of %q", ostiary.ErrInvalidRequest, p, Purposes())
+		return nil, fmt.Errorf("%w: unknown kind of keys %q: expected one of %q", authz.ErrInvalidRequest, p, Purposes())
 	case len(keys) == 0 || keys[0].Number == 0:
-		return nil, fmt.Errorf("%w: the keys of %s have no primary key: expected a file that is named by a number above 0", ostiary.ErrInvalidRequest, p)
+		return nil, fmt.Errorf("%w: the keys of %s have no primary key: expected a file that is named by a number above 0", authz.ErrInvalidRequest, p)
 	case len(keys) >= KeysMax:
-		return nil, &ostiary.BoundError{Name: "KeysMax", Max: KeysMax - 1, Got: int64(len(keys))}
+		return nil, &authz.BoundError{Name: "KeysMax", Max: KeysMax - 1, Got: int64(len(keys))}
 	case keys[len(keys)-1].Number < 0:
-		return nil, fmt.Errorf("%w: a key of %s has the number %d", ostiary.ErrInvalidRequest, p, keys[len(keys)-1].Number)
+		return nil, fmt.Errorf("%w: a key of %s has the number %d", authz.ErrInvalidRequest, p, keys[len(keys)-1].Number)
 	}
 	for i := range keys[1:] {
 		if keys[i].Number == keys[i+1].Number {
-			return nil, fmt.Errorf("%w: two keys of %s have the number %d", ostiary.ErrInvalidRequest, p, keys[i].Number)
+			return nil, fmt.Errorf("%w: two keys of %s have the number %d", authz.ErrInvalidRequest, p, keys[i].Number)
 		}
 	}
 	return keys, nil
@@ -183,7 +183,7 @@ func covers(had, from []token.NumberedKey) bool {
 
 // add sets the keys of a purpose to those of a folder, the primary one first, and returns
 // their secrets.
-func (v value) add(p Purpose, from []token.NumberedKey) (secrets []ostiary.Document) {
+func (v value) add(p Purpose, from []token.NumberedKey) (secrets []authz.Document) {
 	if from[len(from)-1].Number != 0 {
 		from = append(slices.Clone(from), token.NumberedKey{Key: settings.NewKey()})
 	}
@@ -197,9 +197,9 @@ func (v value) add(p Purpose, from []token.NumberedKey) (secrets []ostiary.Docum
 }
 
 // sealed returns a key with a new id, and its secret.
-func sealed(number int, k settings.Key) (Key, ostiary.Document) {
+func sealed(number int, k settings.Key) (Key, authz.Document) {
 	key := Key{Number: number, Made: time.Now().UTC().Truncate(time.Second), ID: strings.ToLower(rand.Text())}
-	return key, ostiary.Document{Kind: secretKind, Key: key.ID, Body: []byte(k.Encode())}
+	return key, authz.Document{Kind: secretKind, Key: key.ID, Body: []byte(k.Encode())}
 }
 
 // Rotation is a rotation to make.
@@ -234,7 +234,7 @@ const behindPause = 200 * time.Millisecond
 // not applied it after Wait; and with [ErrRotated].
 func (k *Keyring) Rotate(ctx context.Context, r Rotation) (*Rotated, error) {
 	if r.ActiveMax < 2 || r.ActiveMax > KeysMax {
-		return nil, fmt.Errorf("%w: invalid number of keys %d: expected 2 to %d", ostiary.ErrInvalidRequest, r.ActiveMax, KeysMax)
+		return nil, fmt.Errorf("%w: invalid number of keys %d: expected 2 to %d", authz.ErrInvalidRequest, r.ActiveMax, KeysMax)
 	}
 	now, err := k.now(ctx, r.Purpose)
 	if err != nil {
@@ -247,7 +247,7 @@ func (k *Keyring) Rotate(ctx context.Context, r Rotation) (*Rotated, error) {
 	if out.Lacking, err = k.everywhere(ctx, now, r); err != nil {
 		return nil, err
 	}
-	err = k.change(ctx, func(base value) (value, []ostiary.Document, error) {
+	err = k.change(ctx, func(base value) (value, []authz.Document, error) {
 		old := base[r.Purpose]
 		if old == nil || old.staged().ID != now.staged().ID {
 			return nil, nil, fmt.Errorf("%w: %s", ErrRotated, r.Purpose)
@@ -259,7 +259,7 @@ func (k *Keyring) Rotate(ctx context.Context, r Rotation) (*Rotated, error) {
 				out.Removed = append(out.Removed, key.Number)
 			}
 		}
-		return value{r.Purpose: next}, []ostiary.Document{secret}, nil
+		return value{r.Purpose: next}, []authz.Document{secret}, nil
 	})
 	if err != nil {
 		return nil, err
@@ -268,7 +268,7 @@ func (k *Keyring) Rotate(ctx context.Context, r Rotation) (*Rotated, error) {
 }
 
 // rotated returns the keys after a rotation, and the secret of the new staged key.
-func (k *keys) rotated(activeMax int) (*keys, ostiary.Document) {
+func (k *keys) rotated(activeMax int) (*keys, authz.Document) {
 	primary := k.staged()
 	primary.Number = k.primary() + 1
 	staged, secret := sealed(0, settings.NewKey())
@@ -303,14 +303,14 @@ func (k *Keyring) everywhere(ctx context.Context, now *keys, r Rotation) ([]Lagg
 // change changes the keys, and creates the system store if there is none. decide returns
 // the purposes that change, and the secrets of new keys; the secrets of keys that it leaves
 // out are removed. The position of new staged keys is noted.
-func (k *Keyring) change(ctx context.Context, decide func(old value) (value, []ostiary.Document, error)) error {
+func (k *Keyring) change(ctx context.Context, decide func(old value) (value, []authz.Document, error)) error {
 	ctx = system.Context(ctx)
 	s, err := k.documents.Create(ctx)
 	if err != nil {
 		return err
 	}
 	var made value
-	_, err = s.Change(ctx, func(base *documents.At[value]) (*ostiary.WriteRequest, value, error) {
+	_, err = s.Change(ctx, func(base *documents.At[value]) (*authz.WriteRequest, value, error) {
 		next, secrets, err := decide(base.Value)
 		if made = next; err != nil {
 			return nil, nil, err
@@ -322,7 +322,7 @@ func (k *Keyring) change(ctx context.Context, decide func(old value) (value, []o
 	}
 	// If this is not noted, the next rotation waits for a later sequence.
 	at := k.nodes.Applied()
-	_, _ = s.Change(ctx, func(base *documents.At[value]) (*ostiary.WriteRequest, value, error) {
+	_, _ = s.Change(ctx, func(base *documents.At[value]) (*authz.WriteRequest, value, error) {
 		next := value{}
 		for p, m := range made {
 			if now := base.Value[p]; now != nil && now.staged().ID == m.staged().ID {
@@ -336,11 +336,11 @@ func (k *Keyring) change(ctx context.Context, decide func(old value) (value, []o
 
 // write returns the write that makes next the keys of its purposes, and the value after it.
 // The write is nil if there are none.
-func write(base, next value, secrets []ostiary.Document) (*ostiary.WriteRequest, value, error) {
+func write(base, next value, secrets []authz.Document) (*authz.WriteRequest, value, error) {
 	if len(next) == 0 {
 		return nil, nil, nil
 	}
-	w := &ostiary.WriteRequest{Secrets: secrets}
+	w := &authz.WriteRequest{Secrets: secrets}
 	after := maps.Clone(base)
 	for _, p := range slices.Sorted(maps.Keys(next)) {
 		document, err := next[p].document(p)
@@ -351,7 +351,7 @@ func write(base, next value, secrets []ostiary.Document) (*ostiary.WriteRequest,
 		if old := base[p]; old != nil {
 			for _, key := range old.Keys {
 				if !next[p].has(key) {
-					w.RemoveSecrets = append(w.RemoveSecrets, ostiary.DocumentKey{Kind: secretKind, Key: key.ID})
+					w.RemoveSecrets = append(w.RemoveSecrets, authz.DocumentKey{Kind: secretKind, Key: key.ID})
 				}
 			}
 		}

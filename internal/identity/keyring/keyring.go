@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/engine/documents"
 	"github.com/ostiary/ostiary/internal/engine/system"
@@ -82,17 +83,17 @@ func (k *keys) has(other Key) bool {
 func read(purpose string, body []byte) (*keys, error) {
 	k := &keys{}
 	if err := json.Unmarshal(body, k); err != nil {
-		return nil, fmt.Errorf("%w: the document of the keys of %s in the system store: %w", ostiary.ErrFormat, purpose, err)
+		return nil, fmt.Errorf("%w: the document of the keys of %s in the system store: %w", authz.ErrFormat, purpose, err)
 	}
 	if len(k.Keys) < 2 || k.staged().Number != 0 || k.primary() == 0 {
-		return nil, fmt.Errorf("%w: the document of the keys of %s in the system store: expected a primary key first, and the staged one last", ostiary.ErrFormat, purpose)
+		return nil, fmt.Errorf("%w: the document of the keys of %s in the system store: expected a primary key first, and the staged one last", authz.ErrFormat, purpose)
 	}
 	return k, nil
 }
 
-func (k *keys) document(p Purpose) (ostiary.Document, error) {
+func (k *keys) document(p Purpose) (authz.Document, error) {
 	body, err := json.Marshal(k)
-	return ostiary.Document{Kind: documentKind, Key: string(p), Body: body}, err
+	return authz.Document{Kind: documentKind, Key: string(p), Body: body}, err
 }
 
 // value are the keys of all purposes that have some.
@@ -184,7 +185,7 @@ func (k *Keyring) Keys(ctx context.Context, p Purpose) ([]settings.Key, error) {
 
 // isGone reports whether a secret was removed by a change that is not known yet.
 func isGone(err error) bool {
-	return errors.Is(err, ostiary.ErrNoDocument) || errors.Is(err, storage.ErrSecretReplaced)
+	return errors.Is(err, authz.ErrNoDocument) || errors.Is(err, storage.ErrSecretReplaced)
 }
 
 // open reads the secrets of keys that were not read before.
@@ -208,13 +209,13 @@ func (k *Keyring) open(ctx context.Context, of *keys, before *opened) (*opened, 
 
 // secret reads a key from the system store, which newest has found.
 func (k *Keyring) secret(ctx context.Context, key Key) (settings.Key, error) {
-	d, err := k.documents.Found().Store.Secret(system.Context(ctx), ostiary.DocumentKey{Kind: secretKind, Key: key.ID})
+	d, err := k.documents.Found().Store.Secret(system.Context(ctx), authz.DocumentKey{Kind: secretKind, Key: key.ID})
 	if err != nil {
 		return settings.Key{}, err
 	}
 	out, err := settings.ParseKey(string(d.Body))
 	if err != nil {
-		err = fmt.Errorf("%w: %w", ostiary.ErrFormat, err)
+		err = fmt.Errorf("%w: %w", authz.ErrFormat, err)
 	}
 	return out, err
 }

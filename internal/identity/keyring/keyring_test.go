@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/engine/system"
 	"github.com/ostiary/ostiary/internal/identity/keyring"
@@ -171,7 +172,7 @@ func TestImport(t *testing.T) {
 		return k.Import(t.Context(), map[keyring.Purpose][]token.NumberedKey{keyring.Tokens: keys}, replace)
 	}
 	for name, keys := range map[string][]token.NumberedKey{"none": nil, "only a staged key": {{Key: a}}, "a number twice": {numbered(1, a), numbered(1, b)}, "a negative number": {numbered(1, a), numbered(-1, b)}, "too many": many(keyring.KeysMax)} {
-		if err := in(keys, false); !errors.Is(err, ostiary.ErrInvalidRequest) && !errors.Is(err, ostiary.ErrBound) {
+		if err := in(keys, false); !errors.Is(err, authz.ErrInvalidRequest) && !errors.Is(err, authz.ErrBound) {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
@@ -179,10 +180,10 @@ func TestImport(t *testing.T) {
 		t.Fatalf("after imports that failed: %d keys, %v", len(keys), err)
 	}
 	both := map[keyring.Purpose][]token.NumberedKey{keyring.Tokens: folder, keyring.Receipts: {{Key: a}}}
-	if err := k.Import(t.Context(), both, false); !errors.Is(err, ostiary.ErrInvalidRequest) {
+	if err := k.Import(t.Context(), both, false); !errors.Is(err, authz.ErrInvalidRequest) {
 		t.Errorf("one good and one bad folder: error %v", err)
 	}
-	if err := k.Import(t.Context(), map[keyring.Purpose][]token.NumberedKey{"jws": folder}, false); !errors.Is(err, ostiary.ErrInvalidRequest) {
+	if err := k.Import(t.Context(), map[keyring.Purpose][]token.NumberedKey{"jws": folder}, false); !errors.Is(err, authz.ErrInvalidRequest) {
 		t.Errorf("keys of another kind: error %v", err)
 	}
 	if keys, err := k.Keys(t.Context(), keyring.Tokens); keys != nil || err != nil {
@@ -253,7 +254,7 @@ func TestUnreadable(t *testing.T) {
 				return err
 			},
 		} {
-			if err := call(); !errors.Is(err, ostiary.ErrNoSecretKey) {
+			if err := call(); !errors.Is(err, authz.ErrNoSecretKey) {
 				t.Errorf("%s: error %v", name, err)
 			}
 		}
@@ -263,14 +264,14 @@ func TestUnreadable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	remove := ostiary.WriteRequest{RemoveSecrets: []ostiary.DocumentKey{{Kind: "fernet-key", Key: keys[0].ID}}}
+	remove := authz.WriteRequest{RemoveSecrets: []authz.DocumentKey{{Kind: "fernet-key", Key: keys[0].ID}}}
 	must(store.Write(system.Context(t.Context()), remove))(t)
-	if _, err := keyring.New(e, nil).Keys(t.Context(), keyring.Tokens); !errors.Is(err, ostiary.ErrNoDocument) {
+	if _, err := keyring.New(e, nil).Keys(t.Context(), keyring.Tokens); !errors.Is(err, authz.ErrNoDocument) {
 		t.Errorf("without the secret of a key: error %v", err)
 	}
-	bad := ostiary.WriteRequest{Documents: []ostiary.Document{{Kind: "fernet", Key: "tokens", Body: []byte(`{"keys":[{"number":1}]}`)}}}
+	bad := authz.WriteRequest{Documents: []authz.Document{{Kind: "fernet", Key: "tokens", Body: []byte(`{"keys":[{"number":1}]}`)}}}
 	must(store.Write(system.Context(t.Context()), bad))(t)
-	if _, err := keyring.New(e, nil).Keys(t.Context(), keyring.Tokens); !errors.Is(err, ostiary.ErrFormat) {
+	if _, err := keyring.New(e, nil).Keys(t.Context(), keyring.Tokens); !errors.Is(err, authz.ErrFormat) {
 		t.Errorf("a document without a staged key: error %v", err)
 	}
 }
@@ -339,7 +340,7 @@ func TestLaggingNodes(t *testing.T) {
 		t.Errorf("forced: %+v", got)
 	}
 	for _, most := range []int{1, keyring.KeysMax + 1} {
-		if _, err := k.Rotate(t.Context(), keyring.Rotation{Purpose: keyring.Tokens, ActiveMax: most}); !errors.Is(err, ostiary.ErrInvalidRequest) {
+		if _, err := k.Rotate(t.Context(), keyring.Rotation{Purpose: keyring.Tokens, ActiveMax: most}); !errors.Is(err, authz.ErrInvalidRequest) {
 			t.Errorf("%d keys: error %v", most, err)
 		}
 	}
@@ -373,7 +374,7 @@ func TestTogether(t *testing.T) {
 		all.Go(func() {
 			for k, made := keyring.New(e, nil), 0; made < rotations; {
 				r, err := k.Rotate(t.Context(), keyring.Rotation{Purpose: keyring.Tokens, ActiveMax: 3})
-				if errors.Is(err, keyring.ErrRotated) || errors.Is(err, ostiary.ErrNoDocument) {
+				if errors.Is(err, keyring.ErrRotated) || errors.Is(err, authz.ErrNoDocument) {
 					continue
 				}
 				if err != nil {

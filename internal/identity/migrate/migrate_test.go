@@ -15,6 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/identity/migrate"
@@ -161,17 +162,17 @@ func (d deployment) dump(t *testing.T) string {
 			}
 			fmt.Fprintf(&b, "%s %s\n", k, text)
 			for _, kind := range []string{"identity/password", "identity/" + string(k) + "-secret"} {
-				if s, err := d.store.Secret(t.Context(), ostiary.DocumentKey{Kind: kind, Key: r.ID}); err == nil && (kind != "identity/password" || k == identity.User) {
+				if s, err := d.store.Secret(t.Context(), authz.DocumentKey{Kind: kind, Key: r.ID}); err == nil && (kind != "identity/password" || k == identity.User) {
 					fmt.Fprintf(&b, "\tsecret %q\n", s.Body)
 				}
 			}
-			if a, err := d.store.Document(t.Context(), ostiary.DocumentKey{Kind: "identity/activity", Key: r.ID}); err == nil && k == identity.User {
+			if a, err := d.store.Document(t.Context(), authz.DocumentKey{Kind: "identity/activity", Key: r.ID}); err == nil && k == identity.User {
 				fmt.Fprintf(&b, "\tactivity %s\n", a.Body)
 			}
 		}
 	}
 	for cursor := ""; ; {
-		page, err := d.store.Read(t.Context(), ostiary.ReadRequest{Cursor: cursor})
+		page, err := d.store.Read(t.Context(), authz.ReadRequest{Cursor: cursor})
 		if err != nil {
 			t.Fatal(err)
 		}

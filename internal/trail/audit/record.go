@@ -91,7 +91,7 @@ type Record struct {
 	Outcome   Outcome
 	Status    string // the HTTP status, or the gRPC code
 	Why       string // of a refusal, or what has changed
-	Reason    string // the text of the caller, see ostiary.Origin
+	Reason    string // the text of the caller, see storage.Origin
 	Content   string // of the request, if it is asked for
 	// Count and Until are set if the record counts several events, from Time to Until.
 	Count int

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/rel"
 )
@@ -42,13 +43,13 @@ func Fill(ctx context.Context, e *ostiary.Engine, model string, tuples Tuples, p
 	if err != nil {
 		return nil, err
 	}
-	if _, _, err = s.WriteSchema(ctx, ostiary.SchemaSource{Model: m, Dialect: language.Dialect, Source: source}); err != nil {
+	if _, _, err = s.WriteSchema(ctx, authz.SchemaSource{Model: m, Dialect: language.Dialect, Source: source}); err != nil {
 		return s, err
 	}
 	all := func(yield func(rel.Tuple, error) bool) {
 		tuples(func(t rel.Tuple) bool { return yield(t, nil) })
 	}
-	_, err = s.Import(ctx, all, ostiary.ImportOptions{Progress: progress})
+	_, err = s.Import(ctx, all, authz.ImportOptions{Progress: progress})
 	return s, err
 }
 
@@ -61,14 +62,14 @@ func (t *Embedded) Prepare(r Request) (Prepared, error) {
 		p := &embeddedBatch{store: t.store, allowed: allowedOf(r.Batch)}
 		for i := range r.Batch {
 			c := &r.Batch[i]
-			p.requests = append(p.requests, ostiary.CheckRequest{Object: c.Object, Relation: c.Relation, Subject: c.Subject})
+			p.requests = append(p.requests, authz.CheckRequest{Object: c.Object, Relation: c.Relation, Subject: c.Subject})
 		}
 		return p, nil
 	case r.List != nil:
 		l := r.List
-		return &embeddedList{t.store, ostiary.ListObjectsRequest{Type: l.Type, Relation: l.Relation, Subject: l.Subject, QueryOptions: ostiary.QueryOptions{Tuples: l.Tuples}}, l.Count}, nil
+		return &embeddedList{t.store, authz.ListObjectsRequest{Type: l.Type, Relation: l.Relation, Subject: l.Subject, QueryOptions: authz.QueryOptions{Tuples: l.Tuples}}, l.Count}, nil
 	case r.Write != nil || r.Remove != nil:
-		p := &embeddedWrite{store: t.store, write: ostiary.WriteRequest{Add: r.Write}}
+		p := &embeddedWrite{store: t.store, write: authz.WriteRequest{Add: r.Write}}
 		for i := range r.Remove {
 			p.write.Remove = append(p.write.Remove, r.Remove[i].Key())
 		}
@@ -77,8 +78,8 @@ func (t *Embedded) Prepare(r Request) (Prepared, error) {
 	return nil, errors.New("bench: empty request")
 }
 
-func (c *Check) request() ostiary.CheckRequest {
-	return ostiary.CheckRequest{Object: c.Object, Relation: c.Relation, Subject: c.Subject, QueryOptions: ostiary.QueryOptions{Context: c.Context, Tuples: c.Tuples}}
+func (c *Check) request() authz.CheckRequest {
+	return authz.CheckRequest{Object: c.Object, Relation: c.Relation, Subject: c.Subject, QueryOptions: authz.QueryOptions{Context: c.Context, Tuples: c.Tuples}}
 }
 
 func allowedOf(checks []Check) int {
@@ -104,7 +105,7 @@ func (*Embedded) Close() error { return nil }
 
 type embeddedCheck struct {
 	store   *ostiary.Store
-	request ostiary.CheckRequest
+	request authz.CheckRequest
 	allowed bool
 }
 
@@ -118,12 +119,12 @@ func (p *embeddedCheck) Send(ctx context.Context, _ int) error {
 
 type embeddedBatch struct {
 	store    *ostiary.Store
-	requests []ostiary.CheckRequest
+	requests []authz.CheckRequest
 	allowed  int
 }
 
 func (p *embeddedBatch) Send(ctx context.Context, _ int) error {
-	results, err := p.store.CheckBatch(ctx, p.requests, ostiary.Acknowledged())
+	results, err := p.store.CheckBatch(ctx, p.requests, authz.Acknowledged())
 	if err != nil {
 		return failure(err)
 	}
@@ -138,7 +139,7 @@ func (p *embeddedBatch) Send(ctx context.Context, _ int) error {
 
 type embeddedList struct {
 	store   *ostiary.Store
-	request ostiary.ListObjectsRequest
+	request authz.ListObjectsRequest
 	count   int
 }
 
@@ -152,7 +153,7 @@ func (p *embeddedList) Send(ctx context.Context, _ int) error {
 
 type embeddedWrite struct {
 	store *ostiary.Store
-	write ostiary.WriteRequest
+	write authz.WriteRequest
 }
 
 func (p *embeddedWrite) Send(ctx context.Context, _ int) error {
@@ -164,7 +165,7 @@ func (p *embeddedWrite) Send(ctx context.Context, _ int) error {
 
 // failure returns a [Failure] that is named by the kind of the library's error.
 func failure(err error) error {
-	var own *ostiary.Error
+	var own *authz.Error
 	if errors.As(err, &own) {
 		return &Failure{What: fmt.Sprint(own.Kind), Err: err}
 	}

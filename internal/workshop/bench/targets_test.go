@@ -17,6 +17,7 @@ import (
 	"github.com/ostiary/ostiary/door/openfga"
 	"github.com/ostiary/ostiary/internal/workshop/bench"
 	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/storage"
 )
 
 // serveRPC serves OpenFGA's gRPC API over an engine.
@@ -220,7 +221,7 @@ func TestTargets(t *testing.T) {
 		if err := target.Setup(ctx, "no model", tuples, nil); err == nil {
 			t.Errorf("%s: a malformed model is accepted", name)
 		}
-		for info, err := range engines[name].Stores(ctx, ostiary.StoreID{}) {
+		for info, err := range engines[name].Stores(ctx, storage.StoreID{}) {
 			t.Errorf("%s: the store %v is left, error %v", name, info, err)
 		}
 	}

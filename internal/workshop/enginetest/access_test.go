@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
@@ -17,14 +18,14 @@ import (
 // upTo allows the rights up to one on the stores whose names begin with a text.
 type upTo struct {
 	prefix string
-	up     ostiary.Right
+	up     authz.Right
 }
 
-func (n upTo) Allow(_ context.Context, right ostiary.Right, s storage.StoreInfo) error {
+func (n upTo) Allow(_ context.Context, right authz.Right, s storage.StoreInfo) error {
 	if strings.HasPrefix(s.Name, n.prefix) && right <= n.up {
 		return nil
 	}
-	return fmt.Errorf("%w: %s of a store", ostiary.ErrForbidden, right)
+	return fmt.Errorf("%w: %s of a store", authz.ErrForbidden, right)
 }
 
 // TestAccess makes calls with each right. A caller without a right gets the same error for
@@ -43,7 +44,7 @@ func TestAccess(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := s.WriteSchema(t.Context(), ostiary.SchemaSource{Model: model}); err != nil {
+		if _, _, err := s.WriteSchema(t.Context(), authz.SchemaSource{Model: model}); err != nil {
 			t.Fatal(err)
 		}
 		return s
@@ -56,54 +57,54 @@ func TestAccess(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	add := ostiary.WriteRequest{Add: []rel.Tuple{must(rel.Parse("document:1#viewer@user:a"))(t)}, OnDuplicate: ostiary.Ignore}
+	add := authz.WriteRequest{Add: []rel.Tuple{must(rel.Parse("document:1#viewer@user:a"))(t)}, OnDuplicate: authz.Ignore}
 	calls := []struct {
 		name  string
-		right ostiary.Right
+		right authz.Right
 		call  func(ctx context.Context, s *ostiary.Store) error
 	}{
-		{"by id", ostiary.RightRead, func(ctx context.Context, s *ostiary.Store) error { _, err := e.Store(ctx, s.ID()); return err }},
-		{"by alias", ostiary.RightRead, func(ctx context.Context, s *ostiary.Store) error {
+		{"by id", authz.RightRead, func(ctx context.Context, s *ostiary.Store) error { _, err := e.Store(ctx, s.ID()); return err }},
+		{"by alias", authz.RightRead, func(ctx context.Context, s *ostiary.Store) error {
 			_, err := e.StoreByAlias(ctx, "native", s.Info().Aliases["native"])
 			return err
 		}},
-		{"write", ostiary.RightWrite, func(ctx context.Context, s *ostiary.Store) error { _, err := s.Write(ctx, add); return err }},
-		{"update", ostiary.RightWrite, func(ctx context.Context, s *ostiary.Store) error {
-			_, err := s.Update(ctx, ostiary.Update{Build: func(ostiary.Token) (ostiary.WriteRequest, error) { return add, nil }})
+		{"write", authz.RightWrite, func(ctx context.Context, s *ostiary.Store) error { _, err := s.Write(ctx, add); return err }},
+		{"update", authz.RightWrite, func(ctx context.Context, s *ostiary.Store) error {
+			_, err := s.Update(ctx, authz.Update{Build: func(authz.Token) (authz.WriteRequest, error) { return add, nil }})
 			return err
 		}},
-		{"import", ostiary.RightWrite, func(ctx context.Context, s *ostiary.Store) error {
-			_, err := s.Import(ctx, func(func(rel.Tuple, error) bool) {}, ostiary.ImportOptions{})
+		{"import", authz.RightWrite, func(ctx context.Context, s *ostiary.Store) error {
+			_, err := s.Import(ctx, func(func(rel.Tuple, error) bool) {}, authz.ImportOptions{})
 			return err
 		}},
-		{"schema", ostiary.RightSchema, func(ctx context.Context, s *ostiary.Store) error {
-			_, _, err := s.WriteSchema(ctx, ostiary.SchemaSource{Model: model})
+		{"schema", authz.RightSchema, func(ctx context.Context, s *ostiary.Store) error {
+			_, _, err := s.WriteSchema(ctx, authz.SchemaSource{Model: model})
 			return err
 		}},
-		{"schema in a write", ostiary.RightSchema, func(ctx context.Context, s *ostiary.Store) error {
-			_, err := s.Write(ctx, ostiary.WriteRequest{Schemas: []ostiary.SchemaSource{{Model: model}}})
+		{"schema in a write", authz.RightSchema, func(ctx context.Context, s *ostiary.Store) error {
+			_, err := s.Write(ctx, authz.WriteRequest{Schemas: []authz.SchemaSource{{Model: model}}})
 			return err
 		}},
-		{"schema in an update", ostiary.RightSchema, func(ctx context.Context, s *ostiary.Store) error {
-			_, err := s.Update(ctx, ostiary.Update{Build: func(ostiary.Token) (ostiary.WriteRequest, error) {
-				return ostiary.WriteRequest{Schemas: []ostiary.SchemaSource{{Model: model}}}, nil
+		{"schema in an update", authz.RightSchema, func(ctx context.Context, s *ostiary.Store) error {
+			_, err := s.Update(ctx, authz.Update{Build: func(authz.Token) (authz.WriteRequest, error) {
+				return authz.WriteRequest{Schemas: []authz.SchemaSource{{Model: model}}}, nil
 			}})
 			return err
 		}},
-		{"no schema", ostiary.RightSchema, func(ctx context.Context, s *ostiary.Store) error {
-			if _, err := s.RemoveSchema(ctx, "none"); !errors.Is(err, ostiary.ErrNoSchema) {
+		{"no schema", authz.RightSchema, func(ctx context.Context, s *ostiary.Store) error {
+			if _, err := s.RemoveSchema(ctx, "none"); !errors.Is(err, authz.ErrNoSchema) {
 				return err
 			}
 			return nil
 		}},
-		{"rename", ostiary.RightAdmin, func(ctx context.Context, s *ostiary.Store) error {
+		{"rename", authz.RightAdmin, func(ctx context.Context, s *ostiary.Store) error {
 			return e.UpdateStore(ctx, s.ID(), func(*string, map[string]string) error { return nil })
 		}},
-		{"create", ostiary.RightAdmin, func(ctx context.Context, s *ostiary.Store) error {
+		{"create", authz.RightAdmin, func(ctx context.Context, s *ostiary.Store) error {
 			_, err := e.CreateStore(ctx, ostiary.CreateStoreRequest{Name: s.Info().Name})
 			return err
 		}},
-		{"delete", ostiary.RightAdmin, func(ctx context.Context, s *ostiary.Store) error {
+		{"delete", authz.RightAdmin, func(ctx context.Context, s *ostiary.Store) error {
 			other, err := e.CreateStore(t.Context(), ostiary.CreateStoreRequest{Name: s.Info().Name})
 			if err != nil {
 				t.Fatal(err)
@@ -112,12 +113,12 @@ func TestAccess(t *testing.T) {
 		}},
 	}
 	for _, c := range calls {
-		for right := ostiary.RightRead; right <= ostiary.RightAdmin; right++ {
-			ctx := ostiary.WithAccess(t.Context(), upTo{"mine", right})
-			if err := c.call(ctx, mine); (err == nil) != (right >= c.right) || err != nil && !errors.Is(err, ostiary.ErrForbidden) {
+		for right := authz.RightRead; right <= authz.RightAdmin; right++ {
+			ctx := authz.WithAccess(t.Context(), upTo{"mine", right})
+			if err := c.call(ctx, mine); (err == nil) != (right >= c.right) || err != nil && !errors.Is(err, authz.ErrForbidden) {
 				t.Errorf("%s with %s: %v, needs %s", c.name, right, err, c.right)
 			}
-			if err := c.call(ctx, theirs); !errors.Is(err, ostiary.ErrForbidden) {
+			if err := c.call(ctx, theirs); !errors.Is(err, authz.ErrForbidden) {
 				t.Errorf("%s of a foreign store with %s: %v", c.name, right, err)
 			}
 		}
@@ -125,8 +126,8 @@ func TestAccess(t *testing.T) {
 			t.Errorf("%s without an access: %v", c.name, err)
 		}
 	}
-	limited := ostiary.WithAccess(t.Context(), upTo{"mine", ostiary.RightAdmin})
-	if err := e.UpdateStore(limited, mine.ID(), func(name *string, _ map[string]string) error { *name = "theirs"; return nil }); !errors.Is(err, ostiary.ErrForbidden) {
+	limited := authz.WithAccess(t.Context(), upTo{"mine", authz.RightAdmin})
+	if err := e.UpdateStore(limited, mine.ID(), func(name *string, _ map[string]string) error { *name = "theirs"; return nil }); !errors.Is(err, authz.ErrForbidden) {
 		t.Errorf("a store is moved out of the caller's names: %v", err)
 	}
 	_, existing := e.StoreByAlias(limited, "native", "theirs")
@@ -135,10 +136,10 @@ func TestAccess(t *testing.T) {
 		t.Errorf("a store of others, and none: %v, %v", existing, missing)
 	}
 	_, missing = e.Store(limited, storage.NewID(1))
-	if !errors.Is(missing, ostiary.ErrForbidden) {
+	if !errors.Is(missing, authz.ErrForbidden) {
 		t.Errorf("an unknown id: %v", missing)
 	}
-	if _, err := e.Store(ostiary.WithAccess(t.Context(), upTo{"", ostiary.RightRead}), storage.NewID(1)); !errors.Is(err, ostiary.ErrNoStore) {
+	if _, err := e.Store(authz.WithAccess(t.Context(), upTo{"", authz.RightRead}), storage.NewID(1)); !errors.Is(err, authz.ErrNoStore) {
 		t.Errorf("an unknown id of a caller who may read all stores: %v", err)
 	}
 	for name, c := range map[string]struct {

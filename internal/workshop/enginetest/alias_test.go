@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/memory"
 	"github.com/ostiary/ostiary/storage/pebble"
@@ -41,7 +42,7 @@ func TestAliasesAreNotRememberedTooLong(t *testing.T) {
 		for range 2 {
 			for _, e := range []*ostiary.Engine{one, two} {
 				s, err := e.StoreByAlias(ctx, "door", alias)
-				if want == nil && !errors.Is(err, ostiary.ErrNoStore) || want != nil && (err != nil || s.ID() != want.ID()) {
+				if want == nil && !errors.Is(err, authz.ErrNoStore) || want != nil && (err != nil || s.ID() != want.ID()) {
 					t.Fatalf("%s: %v, %v", alias, s, err)
 				}
 			}
@@ -108,34 +109,34 @@ func TestMissingAliasesAreRemembered(t *testing.T) {
 			t.Errorf("%d reads, want %d", got, want)
 		}
 	}
-	ask(100, "a", ostiary.ErrNoStore)
+	ask(100, "a", authz.ErrNoStore)
 	reads(1)
-	ask(100, "b", ostiary.ErrNoStore)
-	ask(100, "a", ostiary.ErrNoStore)
+	ask(100, "b", authz.ErrNoStore)
+	ask(100, "a", authz.ErrNoStore)
 	reads(1)
 	s, err := e.CreateStore(ctx, ostiary.CreateStoreRequest{Aliases: map[string]string{"door": "a"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ask(100, "a", nil)
-	ask(100, "b", ostiary.ErrNoStore)
+	ask(100, "b", authz.ErrNoStore)
 	reads(2)
 	if err := e.UpdateStore(ctx, s.ID(), replace("", map[string]string{"door": "b"})); err != nil {
 		t.Fatal(err)
 	}
-	ask(100, "a", ostiary.ErrNoStore)
+	ask(100, "a", authz.ErrNoStore)
 	ask(100, "b", nil)
 	reads(2)
 	if err := e.DeleteStore(ctx, s.ID()); err != nil {
 		t.Fatal(err)
 	}
-	ask(100, "b", ostiary.ErrNoStore)
+	ask(100, "b", authz.ErrNoStore)
 	reads(1)
 	for i := range 1000 {
-		ask(1, fmt.Sprint("other", i), ostiary.ErrNoStore)
+		ask(1, fmt.Sprint("other", i), authz.ErrNoStore)
 	}
 	reads(1000)
-	ask(2, "b", ostiary.ErrNoStore)
+	ask(2, "b", authz.ErrNoStore)
 	reads(1)
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/memory"
 )
@@ -36,11 +37,11 @@ func (d *stuck) AppendSealed(ctx context.Context, id storage.StoreID, after stor
 func TestAppendTime(t *testing.T) {
 	t.Parallel()
 	d := &stuck{memory.New(), make(chan struct{})}
-	s := newStore(t, newEngine(t, ostiary.Options{Driver: d, Bounds: ostiary.Bounds{AppendTime: 20 * time.Millisecond}}), documents())
-	must(s.Write(context.Background(), ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:anne")}))(t)
+	s := newStore(t, newEngine(t, ostiary.Options{Driver: d, Bounds: authz.Bounds{AppendTime: 20 * time.Millisecond}}), documents())
+	must(s.Write(context.Background(), authz.WriteRequest{Add: tups(t, "document:1#owner@user:anne")}))(t)
 	close(d.blocking)
 	for range 2 {
-		if _, err := s.Write(context.Background(), ostiary.WriteRequest{Add: tups(t, "document:2#owner@user:anne")}); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := s.Write(context.Background(), authz.WriteRequest{Add: tups(t, "document:2#owner@user:anne")}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a write that the driver does not finish: got %v, want a deadline error", err)
 		}
 	}

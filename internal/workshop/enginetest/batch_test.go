@@ -30,10 +30,10 @@ func atPlace() *schema.Model {
 	return m
 }
 
-func request(t testing.TB, question string, a ostiary.QueryOptions) ostiary.CheckRequest {
+func request(t testing.TB, question string, a authz.QueryOptions) authz.CheckRequest {
 	t.Helper()
 	q := tup(t, question)
-	return ostiary.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject, QueryOptions: a}
+	return authz.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject, QueryOptions: a}
 }
 
 // TestCheckBatchIsItsSingleChecks asks random requests, which differ in their
@@ -46,20 +46,20 @@ func TestCheckBatchIsItsSingleChecks(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	ctx, clock := context.Background(), newClock()
 	s := newStore(t, newEngine(t, ostiary.Options{Conditions: cel.New(cel.Options{}), Clock: clock.Now}), atPlace())
-	first := must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:a with at_home", "document:2#owner@user:b with one_place",
+	first := must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#owner@user:a with at_home", "document:2#owner@user:b with one_place",
 		"group:g#member@user:c", "document:3#viewer@group:g#member")}))(t)
-	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:3#owner@user:a"), Remove: keys(t, "group:g#member@user:c")}))(t)
+	must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:3#owner@user:a"), Remove: keys(t, "group:g#member@user:c")}))(t)
 	contexts := []expr.Values{nil, {"place": "home"}, {"place": "away"}, {"places": []any{"a,b"}}, {"places": []any{"a", "b"}}, {"place": 1.0}}
 	contextual := [][]rel.Tuple{nil, tups(t, "group:g#member@user:c"), tups(t, "document:1#viewer@user:*", "document:2#parent@folder:f"),
 		tups(t, "folder:f#viewer@user:b"), tups(t, "document:1#owner@group:g")}
-	requests := make([]ostiary.CheckRequest, 600)
+	requests := make([]authz.CheckRequest, 600)
 	for i := range requests {
 		q := fmt.Sprintf("document:%d#%s@user:%c", 1+rng.IntN(4), []string{"owner", "viewer", "parent", "none"}[rng.IntN(4)], 'a'+rune(rng.IntN(4)))
-		requests[i] = request(t, q, ostiary.QueryOptions{Context: contexts[rng.IntN(len(contexts))], Tuples: contextual[rng.IntN(len(contextual))],
+		requests[i] = request(t, q, authz.QueryOptions{Context: contexts[rng.IntN(len(contexts))], Tuples: contextual[rng.IntN(len(contextual))],
 			Bounds: authz.QuestionBounds{Depth: rng.IntN(3)}, SchemaID: []string{"", "", "", "unknown"}[rng.IntN(4)]})
 	}
 	seen := map[string]int{}
-	for _, at := range []ostiary.Consistency{{}, ostiary.AtExactly(first), ostiary.AtLeast(first)} {
+	for _, at := range []authz.Consistency{{}, authz.AtExactly(first), authz.AtLeast(first)} {
 		results := must(s.CheckBatch(ctx, requests, at))(t)
 		for i, r := range requests {
 			r.Consistency = at
@@ -84,24 +84,24 @@ func TestCheckBatchKeepsItemsApart(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	s := newStore(t, newEngine(t, ostiary.Options{Conditions: cel.New(cel.Options{})}), atPlace())
-	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:a with one_place", "document:2#owner@user:a")}))(t)
-	results := must(s.CheckBatch(ctx, []ostiary.CheckRequest{
-		request(t, "document:1#viewer@user:a", ostiary.QueryOptions{Context: expr.Values{"places": []any{"a,b"}}}),
-		request(t, "document:1#viewer@user:a", ostiary.QueryOptions{Context: expr.Values{"places": []any{"a", "b"}}}),
-		request(t, "document:1#viewer@user:a", ostiary.QueryOptions{}),
-		request(t, "document:1#viewer@user:b", ostiary.QueryOptions{Tuples: tups(t, "document:1#owner@user:b")}),
-		request(t, "document:1#viewer@user:b", ostiary.QueryOptions{}),
-		request(t, "nothing:1#viewer@user:a", ostiary.QueryOptions{}),
-		request(t, "document:2#viewer@user:a", ostiary.QueryOptions{Consistency: ostiary.AtRevision(1)}),
-		request(t, "document:2#viewer@user:a", ostiary.QueryOptions{}),
-	}, ostiary.Consistency{}))(t)
+	must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#owner@user:a with one_place", "document:2#owner@user:a")}))(t)
+	results := must(s.CheckBatch(ctx, []authz.CheckRequest{
+		request(t, "document:1#viewer@user:a", authz.QueryOptions{Context: expr.Values{"places": []any{"a,b"}}}),
+		request(t, "document:1#viewer@user:a", authz.QueryOptions{Context: expr.Values{"places": []any{"a", "b"}}}),
+		request(t, "document:1#viewer@user:a", authz.QueryOptions{}),
+		request(t, "document:1#viewer@user:b", authz.QueryOptions{Tuples: tups(t, "document:1#owner@user:b")}),
+		request(t, "document:1#viewer@user:b", authz.QueryOptions{}),
+		request(t, "nothing:1#viewer@user:a", authz.QueryOptions{}),
+		request(t, "document:2#viewer@user:a", authz.QueryOptions{Consistency: authz.AtRevision(1)}),
+		request(t, "document:2#viewer@user:a", authz.QueryOptions{}),
+	}, authz.Consistency{}))(t)
 	for i, want := range []expr.Tristate{expr.True, expr.False, expr.Unknown, expr.True, expr.False, expr.False, expr.False, expr.True} {
 		if results[i].Decision != want || results[i].Revision != 2 {
 			t.Errorf("item %d: got %v at revision %d, want %v at revision 2", i, results[i], results[i].Revision, want)
 		}
 	}
-	wantKind(t, results[5].Err, ostiary.ErrNoType)
-	wantKind(t, results[6].Err, ostiary.ErrInvalidRequest)
+	wantKind(t, results[5].Err, authz.ErrNoType)
+	wantKind(t, results[6].Err, authz.ErrInvalidRequest)
 }
 
 // TestCheckBatchAtOneTime lets a tuple expire while CheckBatch runs. All requests
@@ -113,13 +113,13 @@ func TestCheckBatchAtOneTime(t *testing.T) {
 	s := newStore(t, newEngine(t, ostiary.Options{Clock: func() time.Time { now = now.Add(step); return now }}), documents())
 	soon := tup(t, "document:1#owner@user:a")
 	soon.Expires = rel.TimeOf(now.Add(time.Second))
-	must(s.Write(ctx, ostiary.WriteRequest{Add: []rel.Tuple{soon}}))(t)
+	must(s.Write(ctx, authz.WriteRequest{Add: []rel.Tuple{soon}}))(t)
 	step = 400 * time.Millisecond
-	requests := make([]ostiary.CheckRequest, 10)
+	requests := make([]authz.CheckRequest, 10)
 	for i := range requests {
-		requests[i] = request(t, "document:1#viewer@user:a", ostiary.QueryOptions{})
+		requests[i] = request(t, "document:1#viewer@user:a", authz.QueryOptions{})
 	}
-	for i, r := range must(s.CheckBatch(ctx, requests, ostiary.Consistency{}))(t) {
+	for i, r := range must(s.CheckBatch(ctx, requests, authz.Consistency{}))(t) {
 		if !r.Allowed() {
 			t.Errorf("item %d: got %v, want true", i, r)
 		}
@@ -129,26 +129,26 @@ func TestCheckBatchAtOneTime(t *testing.T) {
 func TestCheckBatchBounds(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(context.Background())
-	s := newStore(t, newEngine(t, ostiary.Options{Bounds: ostiary.Bounds{BatchItems: 2, ContextTuples: 1, FutureWait: time.Millisecond}}), documents())
-	plain := request(t, "document:1#viewer@user:a", ostiary.QueryOptions{})
-	atBound := request(t, "document:1#viewer@user:a", ostiary.QueryOptions{Tuples: tups(t, "document:1#owner@user:a")})
-	aboveBound := request(t, "document:1#viewer@user:a", ostiary.QueryOptions{Tuples: tups(t, "document:1#owner@user:a", "document:1#owner@user:b")})
-	results := must(s.CheckBatch(ctx, []ostiary.CheckRequest{atBound, aboveBound}, ostiary.Consistency{}))(t)
+	s := newStore(t, newEngine(t, ostiary.Options{Bounds: authz.Bounds{BatchItems: 2, ContextTuples: 1, FutureWait: time.Millisecond}}), documents())
+	plain := request(t, "document:1#viewer@user:a", authz.QueryOptions{})
+	atBound := request(t, "document:1#viewer@user:a", authz.QueryOptions{Tuples: tups(t, "document:1#owner@user:a")})
+	aboveBound := request(t, "document:1#viewer@user:a", authz.QueryOptions{Tuples: tups(t, "document:1#owner@user:a", "document:1#owner@user:b")})
+	results := must(s.CheckBatch(ctx, []authz.CheckRequest{atBound, aboveBound}, authz.Consistency{}))(t)
 	if !results[0].Allowed() || results[1].Allowed() {
 		t.Errorf("at and above the bound ContextTuples: got %v, want true and an error", results)
 	}
-	wantKind(t, results[1].Err, ostiary.ErrBound)
-	_, err := s.CheckBatch(ctx, []ostiary.CheckRequest{plain, plain, plain}, ostiary.Consistency{})
-	wantKind(t, err, ostiary.ErrBound)
-	if none := must(s.CheckBatch(ctx, nil, ostiary.Consistency{}))(t); len(none) != 0 {
+	wantKind(t, results[1].Err, authz.ErrBound)
+	_, err := s.CheckBatch(ctx, []authz.CheckRequest{plain, plain, plain}, authz.Consistency{})
+	wantKind(t, err, authz.ErrBound)
+	if none := must(s.CheckBatch(ctx, nil, authz.Consistency{}))(t); len(none) != 0 {
 		t.Errorf("no requests: got %v, want no results", none)
 	}
-	_, err = s.CheckBatch(ctx, []ostiary.CheckRequest{plain}, ostiary.AtRevision(1<<40))
+	_, err = s.CheckBatch(ctx, []authz.CheckRequest{plain}, authz.AtRevision(1<<40))
 	if err == nil {
 		t.Error("a revision that does not exist was answered")
 	}
 	cancel()
-	if _, err = s.CheckBatch(ctx, []ostiary.CheckRequest{atBound, plain}, ostiary.Consistency{}); err != nil && !errors.Is(err, context.Canceled) {
+	if _, err = s.CheckBatch(ctx, []authz.CheckRequest{atBound, plain}, authz.Consistency{}); err != nil && !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

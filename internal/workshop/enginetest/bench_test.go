@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/engine/graph/graphtest"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
@@ -57,7 +58,7 @@ func imported(b testing.TB, s *ostiary.Store, shape graphtest.Shape) {
 				return
 			}
 		}
-	}, ostiary.ImportOptions{})
+	}, authz.ImportOptions{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -105,7 +106,7 @@ func BenchmarkCheck(b *testing.B) {
 				if i++; i == len(c.qs) {
 					i = 0
 				}
-				r, err := s.Check(ctx, ostiary.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject})
+				r, err := s.Check(ctx, authz.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject})
 				if err != nil || r.Allowed() != q.Allowed {
 					b.Fatalf("%v: %v %v", q, r, err)
 				}
@@ -127,7 +128,7 @@ func BenchmarkListObjects(b *testing.B) {
 			defer func() { b.ReportMetric(float64(cpu(false)-start)/float64(b.N), "cpu-ns/op") }()
 			for b.Loop() {
 				i++
-				l, err := s.ListObjects(ctx, ostiary.ListObjectsRequest{Type: "document", Relation: "viewer",
+				l, err := s.ListObjects(ctx, authz.ListObjectsRequest{Type: "document", Relation: "viewer",
 					Subject: shape.ListUser(n, i%10).AsSubject()})
 				if err != nil || len(l.IDs) != n {
 					b.Fatal(len(l.IDs), err)
@@ -189,7 +190,7 @@ func BenchmarkWrite(b *testing.B) {
 						t := rel.Tuple{Object: rel.Object{Type: "document", ID: "new" + strconv.FormatInt(n, 10)}, Relation: "owner",
 							Subject: rel.Subject{Type: "user", ID: "u" + strconv.FormatInt(n%1000, 10)}}
 						at := time.Now()
-						if _, err := s.Write(context.Background(), ostiary.WriteRequest{Add: []rel.Tuple{t}}); err != nil {
+						if _, err := s.Write(context.Background(), authz.WriteRequest{Add: []rel.Tuple{t}}); err != nil {
 							b.Error(err)
 							return
 						}
@@ -264,7 +265,7 @@ func BenchmarkCheckUnderWrites(b *testing.B) {
 			}
 			for range 10 { // reading the clock costs as much as a check
 				q := &qs[n%len(qs)]
-				if r, err := s.Check(ctx, ostiary.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject}); err != nil || r.Allowed() != q.Allowed {
+				if r, err := s.Check(ctx, authz.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject}); err != nil || r.Allowed() != q.Allowed {
 					b.Fatal(r, err)
 				}
 				n++
@@ -287,7 +288,7 @@ func BenchmarkCheckUnderWrites(b *testing.B) {
 					return
 				case <-tick.C:
 				}
-				var w ostiary.WriteRequest
+				var w authz.WriteRequest
 				for range 10 {
 					written++
 					w.Add = append(w.Add, rel.Tuple{Object: rel.Object{Type: "document", ID: "w" + strconv.Itoa(written)},
@@ -326,7 +327,7 @@ func BenchmarkSmallStore(b *testing.B) {
 	var all []*ostiary.Store
 	for range stores {
 		s := newStore(b, e, documents())
-		if _, err := s.Write(ctx, ostiary.WriteRequest{Add: tups(b, "document:1#parent@folder:1", "folder:1#viewer@user:anne", "document:1#owner@user:bob")}); err != nil {
+		if _, err := s.Write(ctx, authz.WriteRequest{Add: tups(b, "document:1#parent@folder:1", "folder:1#viewer@user:anne", "document:1#owner@user:bob")}); err != nil {
 			b.Fatal(err)
 		}
 		all = append(all, s)

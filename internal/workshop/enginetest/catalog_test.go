@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/workshop/failing"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
@@ -31,8 +32,8 @@ func TestEveryCallAfterClose(t *testing.T) {
 				if err := x.engine.Close(); err != nil {
 					t.Fatal(err)
 				}
-				if _, err := c.call(x); !errors.Is(err, ostiary.ErrClosed) {
-					t.Errorf("%s, loaded %v: error %v, expected %v", c.name, !cold, err, ostiary.ErrClosed)
+				if _, err := c.call(x); !errors.Is(err, authz.ErrClosed) {
+					t.Errorf("%s, loaded %v: error %v, expected %v", c.name, !cold, err, authz.ErrClosed)
 				}
 			}
 		}
@@ -56,12 +57,12 @@ func TestEveryCallAfterDelete(t *testing.T) {
 				}
 				if again {
 					other := must(x.engine.CreateStore(ctx, ostiary.CreateStoreRequest{ID: shakyID}))(t)
-					if _, _, err := other.WriteSchema(ctx, ostiary.SchemaSource{Model: documents()}); err != nil {
+					if _, _, err := other.WriteSchema(ctx, authz.SchemaSource{Model: documents()}); err != nil {
 						t.Fatal(err)
 					}
 				}
-				if _, err := c.call(x); !errors.Is(err, ostiary.ErrNoStore) {
-					t.Errorf("%s, created again %v: error %v, expected %v", c.name, again, err, ostiary.ErrNoStore)
+				if _, err := c.call(x); !errors.Is(err, authz.ErrNoStore) {
+					t.Errorf("%s, created again %v: error %v, expected %v", c.name, again, err, authz.ErrNoStore)
 				}
 			}
 		}
@@ -90,8 +91,8 @@ func TestEveryCallAfterDeleteElsewhere(t *testing.T) {
 					other := replaceElsewhere(t, x)
 					content := must(contentOf(other))(t)
 					after, err := c.call(x)
-					if !errors.Is(err, ostiary.ErrNoStore) && (err != nil || after != before) {
-						t.Errorf("got %q, %v, expected %q or %v", after, err, before, ostiary.ErrNoStore)
+					if !errors.Is(err, authz.ErrNoStore) && (err != nil || after != before) {
+						t.Errorf("got %q, %v, expected %q or %v", after, err, before, authz.ErrNoStore)
 					}
 					if now := must(contentOf(other))(t); now != content {
 						t.Errorf("the new store changed from\n%s\nto\n%s", content, now)
@@ -112,14 +113,14 @@ func replaceElsewhere(t *testing.T, x *shaky) *ostiary.Store {
 		t.Fatal(err)
 	}
 	s := must(e.CreateStore(ctx, ostiary.CreateStoreRequest{ID: shakyID}))(t)
-	if _, _, err := s.WriteSchema(ctx, ostiary.SchemaSource{Model: documents()}); err != nil {
+	if _, _, err := s.WriteSchema(ctx, authz.SchemaSource{Model: documents()}); err != nil {
 		t.Fatal(err)
 	}
-	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:eve", "document:8#owner@user:eve"),
-		Documents: []ostiary.Document{{Kind: "note", Key: "n", Secondary: []string{"s"}, Body: []byte("new text")}},
-		Secrets:   []ostiary.Document{{Kind: "note", Key: "n", Body: []byte("newly hidden")}}}))(t)
+	must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#owner@user:eve", "document:8#owner@user:eve"),
+		Documents: []authz.Document{{Kind: "note", Key: "n", Secondary: []string{"s"}, Body: []byte("new text")}},
+		Secrets:   []authz.Document{{Kind: "note", Key: "n", Body: []byte("newly hidden")}}}))(t)
 	for i := range 6 {
-		must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, fmt.Sprintf("document:%d#viewer@user:dora", i))}))(t)
+		must(s.Write(ctx, authz.WriteRequest{Add: tups(t, fmt.Sprintf("document:%d#viewer@user:dora", i))}))(t)
 	}
 	return s
 }
@@ -127,10 +128,10 @@ func replaceElsewhere(t *testing.T, x *shaky) *ostiary.Store {
 // contentOf returns what a store contains, with its past.
 func contentOf(s *ostiary.Store) (string, error) {
 	ctx := context.Background()
-	tuples, err := collected(s.Export(ctx, ostiary.FullyConsistent()), rel.Tuple.String)
-	past, err2 := collected(s.Export(ctx, ostiary.AtRevision(2)), rel.Tuple.String)
+	tuples, err := collected(s.Export(ctx, authz.FullyConsistent()), rel.Tuple.String)
+	past, err2 := collected(s.Export(ctx, authz.AtRevision(2)), rel.Tuple.String)
 	schemas, err3 := s.Schemas(ctx)
-	page, err4 := s.Changes(ctx, ostiary.ChangesRequest{})
+	page, err4 := s.Changes(ctx, authz.ChangesRequest{})
 	return fmt.Sprintln(tuples, past, schemas, changesText(page.Entries)), errors.Join(err, err2, err3, err4)
 }
 
@@ -142,7 +143,7 @@ func TestStoreNames(t *testing.T) {
 	driver := memory.New()
 	defer driver.Close()
 	e := newEngine(t, ostiary.Options{Driver: driver})
-	long := strings.Repeat("n", ostiary.NameBytesMax)
+	long := strings.Repeat("n", authz.NameBytesMax)
 	aliases := func(n int) map[string]string {
 		all := map[string]string{}
 		for i := range n {
@@ -155,11 +156,11 @@ func TestStoreNames(t *testing.T) {
 		aliases map[string]string
 		err     error
 	}{
-		{"", nil, nil}, {long, nil, nil}, {long + "n", nil, ostiary.ErrBound},
-		{"a", aliases(ostiary.AliasesMax), nil}, {"a", aliases(ostiary.AliasesMax + 1), ostiary.ErrBound},
-		{"a", map[string]string{"d": long}, nil}, {"a", map[string]string{"d": long + "n"}, ostiary.ErrBound},
-		{"a", map[string]string{long: "x"}, nil}, {"a", map[string]string{long + "n": "x"}, ostiary.ErrBound},
-		{"a", map[string]string{"": "x"}, ostiary.ErrInvalidRequest}, {"a", map[string]string{"d": ""}, ostiary.ErrInvalidRequest},
+		{"", nil, nil}, {long, nil, nil}, {long + "n", nil, authz.ErrBound},
+		{"a", aliases(authz.AliasesMax), nil}, {"a", aliases(authz.AliasesMax + 1), authz.ErrBound},
+		{"a", map[string]string{"d": long}, nil}, {"a", map[string]string{"d": long + "n"}, authz.ErrBound},
+		{"a", map[string]string{long: "x"}, nil}, {"a", map[string]string{long + "n": "x"}, authz.ErrBound},
+		{"a", map[string]string{"": "x"}, authz.ErrInvalidRequest}, {"a", map[string]string{"d": ""}, authz.ErrInvalidRequest},
 	} {
 		for _, update := range []bool{false, true} {
 			var s *ostiary.Store
@@ -192,7 +193,7 @@ func TestStoreNames(t *testing.T) {
 				}
 			}
 			_, err = e.StoreByAlias(ctx, "old", fmt.Sprint(i))
-			if gone := update && c.err == nil; gone != errors.Is(err, ostiary.ErrNoStore) && update {
+			if gone := update && c.err == nil; gone != errors.Is(err, authz.ErrNoStore) && update {
 				t.Errorf("case %d: the old alias: %v", i, err)
 			}
 			must(struct{}{}, e.DeleteStore(ctx, s.ID()))(t)
@@ -211,9 +212,9 @@ func TestBackground(t *testing.T) {
 	expiring := tup(t, "document:1#owner@user:anne")
 	expiring.Expires = rel.TimeOf(time.Now().Add(10 * time.Millisecond))
 	lasting := tup(t, "document:1#owner@user:bob")
-	must(s.Write(ctx, ostiary.WriteRequest{Add: []rel.Tuple{expiring, lasting}}))(t)
+	must(s.Write(ctx, authz.WriteRequest{Add: []rel.Tuple{expiring, lasting}}))(t)
 	s.Keep()
-	for entry, err := range s.Watch(ctx, ostiary.WatchRequest{After: from}) {
+	for entry, err := range s.Watch(ctx, authz.WatchRequest{After: from}) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -18,17 +19,17 @@ func TestChangesAfterRevision(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, d disk) {
 		ctx, clock := context.Background(), newClock()
-		x := start(t, d, ostiary.Options{Clock: clock.Now, Bounds: ostiary.Bounds{FutureWait: time.Millisecond}})
+		x := start(t, d, ostiary.Options{Clock: clock.Now, Bounds: authz.Bounds{FutureWait: time.Millisecond}})
 		s := newStore(t, x.engine, documents())
 		const last = 12
 		times := []time.Time{{}, clock.Now()}
 		for i := storage.Revision(2); i <= last; i++ {
 			clock.Advance(time.Second)
 			times = append(times, clock.Now())
-			must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, fmt.Sprintf("document:%d#owner@user:a", i))}))(t)
+			must(s.Write(ctx, authz.WriteRequest{Add: tups(t, fmt.Sprintf("document:%d#owner@user:a", i))}))(t)
 		}
 		for r := storage.Revision(0); r <= last; r++ {
-			page := must(s.Changes(ctx, ostiary.ChangesRequest{AfterRevision: r, Limit: 3}))(t)
+			page := must(s.Changes(ctx, authz.ChangesRequest{AfterRevision: r, Limit: 3}))(t)
 			for i, e := range page.Entries {
 				if e.Revision != r+1+storage.Revision(i) {
 					t.Errorf("after %d: entry %d is revision %d", r, i, e.Revision)
@@ -37,13 +38,13 @@ func TestChangesAfterRevision(t *testing.T) {
 			if want := min(3, last-int(r)); len(page.Entries) != want || page.More != (int(r)+want < last) {
 				t.Errorf("after %d: %d entries, more: %v", r, len(page.Entries), page.More)
 			}
-			same := must(s.Changes(ctx, ostiary.ChangesRequest{After: page.Next, Limit: 3}))(t)
-			next := must(s.Changes(ctx, ostiary.ChangesRequest{AfterRevision: r + storage.Revision(len(page.Entries)), Limit: 3}))(t)
+			same := must(s.Changes(ctx, authz.ChangesRequest{After: page.Next, Limit: 3}))(t)
+			next := must(s.Changes(ctx, authz.ChangesRequest{AfterRevision: r + storage.Revision(len(page.Entries)), Limit: 3}))(t)
 			if fmt.Sprint(same) != fmt.Sprint(next) {
 				t.Errorf("after %d: %v, by token %v", r, next, same)
 			}
 			for since := 1; since <= last; since++ {
-				page := must(s.Changes(ctx, ostiary.ChangesRequest{AfterRevision: r, Since: times[since], Limit: 1}))(t)
+				page := must(s.Changes(ctx, authz.ChangesRequest{AfterRevision: r, Since: times[since], Limit: 1}))(t)
 				first := storage.Revision(0)
 				if len(page.Entries) > 0 {
 					first = page.Entries[0].Revision
@@ -53,14 +54,14 @@ func TestChangesAfterRevision(t *testing.T) {
 				}
 			}
 		}
-		_, err := s.Changes(ctx, ostiary.ChangesRequest{AfterRevision: last + 1})
-		wantKind(t, err, ostiary.ErrFuture)
+		_, err := s.Changes(ctx, authz.ChangesRequest{AfterRevision: last + 1})
+		wantKind(t, err, authz.ErrFuture)
 		if err := s.Trim(ctx, 5, 5); err != nil {
 			t.Fatal(err)
 		}
-		_, err = s.Changes(ctx, ostiary.ChangesRequest{AfterRevision: 3})
-		wantKind(t, err, ostiary.ErrTooOld)
-		if page := must(s.Changes(ctx, ostiary.ChangesRequest{AfterRevision: 4}))(t); page.Entries[0].Revision != 5 {
+		_, err = s.Changes(ctx, authz.ChangesRequest{AfterRevision: 3})
+		wantKind(t, err, authz.ErrTooOld)
+		if page := must(s.Changes(ctx, authz.ChangesRequest{AfterRevision: 4}))(t); page.Entries[0].Revision != 5 {
 			t.Errorf("after 4 of a log that begins with 5: %+v", page)
 		}
 	})
@@ -86,16 +87,16 @@ func TestChangesPageBound(t *testing.T) {
 				}
 			}
 		}
-		must(s.Import(ctx, owners, ostiary.ImportOptions{EntryTuples: bound}))(t)
+		must(s.Import(ctx, owners, authz.ImportOptions{EntryTuples: bound}))(t)
 		for _, user := range []string{"a", "b"} {
-			must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:2#owner@user:"+user)}))(t)
+			must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:2#owner@user:"+user)}))(t)
 		}
 		const schemaRevision = 1
-		page := must(s.Changes(ctx, ostiary.ChangesRequest{AfterRevision: schemaRevision}))(t)
+		page := must(s.Changes(ctx, authz.ChangesRequest{AfterRevision: schemaRevision}))(t)
 		if len(page.Entries) != c.entries || len(page.Entries[0].Changes) != c.first || !page.More {
 			t.Errorf("after %d changes: %d entries, more: %v; expected %d entries and more", c.first, len(page.Entries), page.More, c.entries)
 		}
-		next := must(s.Changes(ctx, ostiary.ChangesRequest{After: page.Next}))(t)
+		next := must(s.Changes(ctx, authz.ChangesRequest{After: page.Next}))(t)
 		if len(next.Entries) != 3-c.entries || next.More {
 			t.Errorf("the second page after %d changes: %d entries, more: %v; expected %d entries and no more", c.first, len(next.Entries), next.More, 3-c.entries)
 		}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/engine/graph/graphtest"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage/pebble"
@@ -32,7 +33,7 @@ func TestChurn(t *testing.T) {
 	e := newEngine(t, ostiary.Options{Clock: clock.Now, Window: time.Minute, LogWindow: time.Minute})
 	s := newStore(t, e, documents())
 	const each = 2_000
-	batch := func(round int) (w ostiary.WriteRequest) {
+	batch := func(round int) (w authz.WriteRequest) {
 		for i := range each {
 			w.Add = append(w.Add, rel.Tuple{Object: rel.Object{Type: "document", ID: fmt.Sprintf("d%d-%d", round, i)}, Relation: "owner",
 				Subject: rel.Subject{Type: "user", ID: fmt.Sprintf("u%d-%d", round, i)}})
@@ -102,7 +103,7 @@ func TestChurnOnDisk(t *testing.T) {
 	trimmed := func() {
 		clock.Advance(time.Hour)
 		must(s.Collect(ctx))(t)
-		must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:last#owner@user:a"), OnDuplicate: ostiary.Replace}))(t)
+		must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:last#owner@user:a"), OnDuplicate: authz.Replace}))(t)
 		clock.Advance(time.Hour)
 		must(s.Collect(ctx))(t)
 	}
@@ -112,7 +113,7 @@ func TestChurnOnDisk(t *testing.T) {
 	var last []rel.Tuple
 	for round := 0; round*each < pairs; round++ {
 		clock.Advance(time.Second)
-		var w ostiary.WriteRequest
+		var w authz.WriteRequest
 		for i := range last {
 			if last[i].Expires == 0 {
 				w.Remove = append(w.Remove, last[i].Key())
@@ -133,7 +134,7 @@ func TestChurnOnDisk(t *testing.T) {
 			must(s.Collect(ctx))(t)
 		}
 	}
-	var w ostiary.WriteRequest
+	var w authz.WriteRequest
 	for i := range last {
 		if last[i].Expires == 0 {
 			w.Remove = append(w.Remove, last[i].Key())

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/rel"
@@ -38,7 +39,7 @@ func TestConditionsObeyDeadlines(t *testing.T) {
 	e := newEngine(t, ostiary.Options{Conditions: cel.New(cel.Options{})})
 	s := newStore(t, e, m)
 	const n = 4000
-	var write ostiary.WriteRequest
+	var write authz.WriteRequest
 	for i := range n {
 		for _, condition := range []string{"regex", "member", "loop"} {
 			write.Add = append(write.Add, rel.Tuple{Object: rel.Object{Type: "doc", ID: fmt.Sprint(i)}, Relation: condition,
@@ -55,26 +56,26 @@ func TestConditionsObeyDeadlines(t *testing.T) {
 	for i := range 9000 {
 		numbers = append(numbers, float64(i))
 	}
-	long := ostiary.QueryOptions{Context: expr.Values{"s": strings.Repeat("a", 500_000)}}
-	list9000 := ostiary.QueryOptions{Context: expr.Values{"l": numbers}}
-	both := ostiary.QueryOptions{Context: expr.Values{"s": strings.Repeat("a", 2000), "l": numbers}}
+	long := authz.QueryOptions{Context: expr.Values{"s": strings.Repeat("a", 500_000)}}
+	list9000 := authz.QueryOptions{Context: expr.Values{"l": numbers}}
+	both := authz.QueryOptions{Context: expr.Values{"s": strings.Repeat("a", 2000), "l": numbers}}
 	anne := rel.Subject{Type: "user", ID: "anne"}
 	const deadline = 300 * time.Millisecond
 	var wait sync.WaitGroup
 	for name, ask := range map[string]func(context.Context) error{
 		"regular expression": func(ctx context.Context) error {
-			a, err := s.Check(ctx, ostiary.CheckRequest{Object: rel.Object{Type: "doc", ID: "1"}, Relation: "regex", Subject: anne, QueryOptions: long})
+			a, err := s.Check(ctx, authz.CheckRequest{Object: rel.Object{Type: "doc", ID: "1"}, Relation: "regex", Subject: anne, QueryOptions: long})
 			if err == nil && a.Decision != expr.Unknown {
 				return fmt.Errorf("the decision is %v, expected unknown", a.Decision)
 			}
 			return err
 		},
 		"list of a list": func(ctx context.Context) error {
-			_, err := s.ListObjects(ctx, ostiary.ListObjectsRequest{Type: "doc", Relation: "member", Subject: anne, QueryOptions: list9000})
+			_, err := s.ListObjects(ctx, authz.ListObjectsRequest{Type: "doc", Relation: "member", Subject: anne, QueryOptions: list9000})
 			return err
 		},
 		"list of loops": func(ctx context.Context) error {
-			_, err := s.ListObjects(ctx, ostiary.ListObjectsRequest{Type: "doc", Relation: "loop", Subject: anne, QueryOptions: both})
+			_, err := s.ListObjects(ctx, authz.ListObjectsRequest{Type: "doc", Relation: "loop", Subject: anne, QueryOptions: both})
 			return err
 		},
 	} {
@@ -82,7 +83,7 @@ func TestConditionsObeyDeadlines(t *testing.T) {
 			wait.Go(func() {
 				ctx, cancel := context.WithTimeout(t.Context(), deadline)
 				defer cancel()
-				if err := ask(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, ostiary.ErrBound) {
+				if err := ask(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, authz.ErrBound) {
 					t.Errorf("%s: %v", name, err)
 				}
 			})

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
@@ -19,8 +20,8 @@ func TestContextualTuplesInAnEmptyStore(t *testing.T) {
 		{Name: "document", Relations: []schema.RelationDef{
 			{Name: "viewer", Rewrite: schema.Direct(), Subjects: []schema.SubjectType{{Type: "user"}}}}}}})
 	asked := tup(t, "document:1#viewer@user:1")
-	res, err := s.Check(context.Background(), ostiary.CheckRequest{Object: asked.Object, Relation: asked.Relation,
-		Subject: asked.Subject, QueryOptions: ostiary.QueryOptions{Tuples: []rel.Tuple{asked}}})
+	res, err := s.Check(context.Background(), authz.CheckRequest{Object: asked.Object, Relation: asked.Relation,
+		Subject: asked.Subject, QueryOptions: authz.QueryOptions{Tuples: []rel.Tuple{asked}}})
 	if err != nil || !res.Allowed() {
 		t.Fatalf("got %v, %v, want true", res, err)
 	}
@@ -44,9 +45,9 @@ func TestContextDepth(t *testing.T) {
 				v = wrap(v)
 			}
 			q := tup(t, "document:1#owner@user:anne")
-			_, err := s.Check(ctx, ostiary.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject,
-				QueryOptions: ostiary.QueryOptions{Context: expr.Values{"x": v}}})
-			var exceeded *ostiary.BoundError
+			_, err := s.Check(ctx, authz.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject,
+				QueryOptions: authz.QueryOptions{Context: expr.Values{"x": v}}})
+			var exceeded *authz.BoundError
 			switch {
 			case ok && err != nil:
 				t.Errorf("%d levels of %s: %v", levels, name, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/memory"
 	"github.com/ostiary/ostiary/storage/pebble"
@@ -32,17 +33,17 @@ func worlds(t testing.TB) int {
 // writers add them.
 type ledger struct {
 	mu     sync.Mutex
-	acked  []ostiary.Token
+	acked  []authz.Token
 	tuples []string
 }
 
-func (l *ledger) add(token ostiary.Token, tuple string) {
+func (l *ledger) add(token authz.Token, tuple string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.acked, l.tuples = append(l.acked, token), append(l.tuples, tuple)
 }
 
-func (l *ledger) copy() ([]ostiary.Token, []string) {
+func (l *ledger) copy() ([]authz.Token, []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.acked[:len(l.acked):len(l.acked)], l.tuples[:len(l.tuples):len(l.tuples)]
@@ -66,7 +67,7 @@ func TestCrash(t *testing.T) {
 		writers.Go(func() {
 			for i := 0; !stop.Load() && i < 20_000; i++ {
 				tuple := fmt.Sprintf("document:%d-%d#owner@user:a", w, i)
-				token, err := s.Write(ctx, ostiary.WriteRequest{Add: tups(t, tuple)})
+				token, err := s.Write(ctx, authz.WriteRequest{Add: tups(t, tuple)})
 				if err != nil {
 					t.Error(err)
 					return
@@ -85,7 +86,7 @@ func TestCrash(t *testing.T) {
 	writers.Wait()
 }
 
-func afterCrash(t *testing.T, fs vfs.FS, id storage.StoreID, tokens []ostiary.Token, tuples []string) {
+func afterCrash(t *testing.T, fs vfs.FS, id storage.StoreID, tokens []authz.Token, tuples []string) {
 	t.Helper()
 	ctx := context.Background()
 	d := must(pebble.Open("data", pebble.Options{FS: fs}))(t)
@@ -96,7 +97,7 @@ func afterCrash(t *testing.T, fs vfs.FS, id storage.StoreID, tokens []ostiary.To
 	for i, tuple := range tuples {
 		want(t, s, tuple, "true")
 		if i%50 == 0 {
-			if got := ask(t, s, tuple, ostiary.QueryOptions{Consistency: ostiary.AtLeast(tokens[i])}); got != "true" {
+			if got := ask(t, s, tuple, authz.QueryOptions{Consistency: authz.AtLeast(tokens[i])}); got != "true" {
 				t.Errorf("%s: got %s at its token, want true", tuple, got)
 			}
 		}
@@ -105,7 +106,7 @@ func afterCrash(t *testing.T, fs vfs.FS, id storage.StoreID, tokens []ostiary.To
 	if int(st.Revision) != st.Graph.Tuples+1 {
 		t.Errorf("revision %d has %d tuples: an entry was applied in part", st.Revision, st.Graph.Tuples)
 	}
-	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:after#owner@user:crash")}))(t)
+	must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:after#owner@user:crash")}))(t)
 }
 
 // badLine is a driver behind a network that loses requests and responses.
@@ -154,7 +155,7 @@ func TestLostAnswers(t *testing.T) {
 			s, err := engines[w%3].Store(ctx, s.ID())
 			for i := 0; i < 50 && err == nil; i++ {
 				tuple := fmt.Sprintf("document:%d-%d#owner@user:a", w, i)
-				_, failed := s.Write(ctx, ostiary.WriteRequest{Add: tups(t, tuple)})
+				_, failed := s.Write(ctx, authz.WriteRequest{Add: tups(t, tuple)})
 				if failed != nil && !errors.Is(failed, errLine) {
 					err = failed
 				}
@@ -174,7 +175,7 @@ func TestLostAnswers(t *testing.T) {
 		if ok {
 			truth, n = "true", n+1
 		}
-		if got := ask(t, s, tuple, ostiary.QueryOptions{Consistency: ostiary.FullyConsistent()}); got != truth {
+		if got := ask(t, s, tuple, authz.QueryOptions{Consistency: authz.FullyConsistent()}); got != truth {
 			t.Errorf("%s: got %s, want %s", tuple, got, truth)
 		}
 	}
@@ -195,18 +196,18 @@ func TestRestoredBackup(t *testing.T) {
 	d.Driver = must(newKV(ram))(t)
 	e := newEngine(t, ostiary.Options{Driver: d})
 	s := newStore(t, e, documents())
-	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:kept")}))(t)
+	must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#owner@user:kept")}))(t)
 	backup := copyStore(t, ram)
-	lost := must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:lost")}))(t)
+	lost := must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#owner@user:lost")}))(t)
 	d.Driver = must(newKV(backup))(t)
-	_, err := s.Read(ctx, ostiary.ReadRequest{Consistency: ostiary.FullyConsistent()})
-	wantKind(t, err, ostiary.ErrHistory)
-	_, err = s.Read(ctx, ostiary.ReadRequest{})
-	wantKind(t, err, ostiary.ErrHistory)
+	_, err := s.Read(ctx, authz.ReadRequest{Consistency: authz.FullyConsistent()})
+	wantKind(t, err, authz.ErrHistory)
+	_, err = s.Read(ctx, authz.ReadRequest{})
+	wantKind(t, err, authz.ErrHistory)
 	s = must(newEngine(t, ostiary.Options{Driver: must(newKV(copyStore(t, backup)))(t)}).Store(ctx, s.ID()))(t)
 	want(t, s, "document:1#owner@user:lost", "false")
 	want(t, s, "document:1#owner@user:kept", "true")
-	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:new")}))(t)
-	_, err = s.Read(ctx, ostiary.ReadRequest{Consistency: ostiary.AtLeast(lost)})
-	wantKind(t, err, ostiary.ErrToken)
+	must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#owner@user:new")}))(t)
+	_, err = s.Read(ctx, authz.ReadRequest{Consistency: authz.AtLeast(lost)})
+	wantKind(t, err, authz.ErrToken)
 }

@@ -10,17 +10,18 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
 )
 
 // viewers selects the permission that the tests of differences compare.
-var viewers = ostiary.PermissionSelector{ObjectType: "document", Relation: "viewer", SubjectType: "user"}
+var viewers = authz.PermissionSelector{ObjectType: "document", Relation: "viewer", SubjectType: "user"}
 
 // differences reads all pages. It returns each change as text, and how many checks
 // the pages took.
-func differences(t testing.TB, s *ostiary.Store, r ostiary.DifferenceRequest) (out []string, checked int) {
+func differences(t testing.TB, s *ostiary.Store, r authz.DifferenceRequest) (out []string, checked int) {
 	t.Helper()
 	for {
 		page := must(s.Difference(context.Background(), r))(t)
@@ -56,18 +57,18 @@ func TestDifference(t *testing.T) {
 		soon := rel.TimeOf(clock.Now().Add(time.Minute))
 		expiring := tup(t, "document:3#owner@user:eve")
 		expiring.Expires = soon
-		first := must(s.Write(ctx, ostiary.WriteRequest{Add: append(tups(t, "document:1#viewer@group:g#member", "group:g#member@user:anne",
+		first := must(s.Write(ctx, authz.WriteRequest{Add: append(tups(t, "document:1#viewer@group:g#member", "group:g#member@user:anne",
 			"document:2#parent@folder:f", "folder:f#viewer@user:bob", "document:2#viewer@user:bob"), expiring)}))(t)
-		second := must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "group:g#member@user:carl", "folder:f#viewer@group:g#member"),
+		second := must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "group:g#member@user:carl", "folder:f#viewer@group:g#member"),
 			Remove: keys(t, "folder:f#viewer@user:bob")}))(t)
 		clock.Advance(2 * time.Minute)
-		third := must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:2#viewer@user:*"), Remove: keys(t, "group:g#member@user:anne")}))(t)
+		third := must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:2#viewer@user:*"), Remove: keys(t, "group:g#member@user:anne")}))(t)
 		for try := range 2 {
-			r := ostiary.DifferenceRequest{PermissionSelector: viewers, From: ostiary.AtExactly(first), To: ostiary.AtExactly(second), Limit: 1 + try}
+			r := authz.DifferenceRequest{PermissionSelector: viewers, From: authz.AtExactly(first), To: authz.AtExactly(second), Limit: 1 + try}
 			got, _ := differences(t, s, r)
 			// Bob keeps document 2 because of his own tuple.
 			wantLines(t, got, "document:1 user:carl false>true", "document:2 user:anne false>true", "document:2 user:carl false>true")
-			r.From, r.To = ostiary.AtExactly(second), ostiary.AtExactly(third)
+			r.From, r.To = authz.AtExactly(second), authz.AtExactly(third)
 			got, _ = differences(t, s, r)
 			wantLines(t, got, "document:1 user:anne true>false", "document:3 user:eve true>false",
 				"document:2 user:* false>true except anne,carl,bob")
@@ -77,14 +78,14 @@ func TestDifference(t *testing.T) {
 			r.Subjects, r.Objects = nil, []string{"1"}
 			got, _ = differences(t, s, r)
 			wantLines(t, got, "document:1 user:anne true>false")
-			r.From, r.To = ostiary.AtExactly(second), ostiary.AtExactly(second)
+			r.From, r.To = authz.AtExactly(second), authz.AtExactly(second)
 			got, _ = differences(t, s, r)
 			wantLines(t, got)
-			r.Objects, r.From, r.To = nil, ostiary.AtRevision(0), ostiary.AtExactly(first)
+			r.Objects, r.From, r.To = nil, authz.AtRevision(0), authz.AtExactly(first)
 			got, _ = differences(t, s, r)
 			wantLines(t, got, "document:1 user:anne false>true", "document:2 user:bob false>true", "document:3 user:eve false>true")
-			r.PermissionSelector = ostiary.PermissionSelector{ObjectType: "document", Relation: "viewer", SubjectType: "group", SubjectRelation: "member"}
-			r.From, r.To = ostiary.AtExactly(first), ostiary.AtExactly(second)
+			r.PermissionSelector = authz.PermissionSelector{ObjectType: "document", Relation: "viewer", SubjectType: "group", SubjectRelation: "member"}
+			r.From, r.To = authz.AtExactly(first), authz.AtExactly(second)
 			got, _ = differences(t, s, r)
 			wantLines(t, got, "document:2 group:g#member false>true")
 			s = x.again(s)
@@ -97,14 +98,14 @@ func TestDifferenceOfSchemas(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	s := newStore(t, newEngine(t, ostiary.Options{}), documents())
-	before := must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:anne", "document:2#viewer@user:bob", "document:3#owner@user:carl")}))(t)
+	before := must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#owner@user:anne", "document:2#viewer@user:bob", "document:3#owner@user:carl")}))(t)
 	m := documents()
 	m.Types[3].Relations[2].Rewrite = schema.Union(schema.Direct(), schema.Arrow("parent", "viewer"))
-	_, after, err := s.WriteSchema(ctx, ostiary.SchemaSource{Model: m})
+	_, after, err := s.WriteSchema(ctx, authz.SchemaSource{Model: m})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := ostiary.DifferenceRequest{PermissionSelector: viewers, From: ostiary.AtExactly(before), To: ostiary.AtExactly(after), Limit: 1}
+	r := authz.DifferenceRequest{PermissionSelector: viewers, From: authz.AtExactly(before), To: authz.AtExactly(after), Limit: 1}
 	got, _ := differences(t, s, r)
 	wantLines(t, got, "document:1 user:anne true>false", "document:3 user:carl true>false")
 	r.SchemaID = must(s.Schemas(ctx))(t)[0].ID
@@ -119,15 +120,15 @@ func TestDifferenceCost(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t, newEngine(t, ostiary.Options{}), documents())
 	for i := range 20 {
-		var w ostiary.WriteRequest
+		var w authz.WriteRequest
 		for j := range 500 {
 			w.Add = append(w.Add, tup(t, fmt.Sprintf("document:%d-%d#viewer@user:u%d", i, j, j)))
 		}
 		must(s.Write(ctx, w))(t)
 	}
 	from := must(s.Head(ctx))(t)
-	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:new#owner@user:u1"), Remove: keys(t, "document:3-3#viewer@user:u3")}))(t)
-	got, checked := differences(t, s, ostiary.DifferenceRequest{PermissionSelector: viewers, From: ostiary.AtExactly(from)})
+	must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:new#owner@user:u1"), Remove: keys(t, "document:3-3#viewer@user:u3")}))(t)
+	got, checked := differences(t, s, authz.DifferenceRequest{PermissionSelector: viewers, From: authz.AtExactly(from)})
 	wantLines(t, got, "document:new user:u1 false>true", "document:3-3 user:u3 true>false")
 	if checked > 8 {
 		t.Errorf("two changes took %d checks, want at most 8", checked)
@@ -137,29 +138,29 @@ func TestDifferenceCost(t *testing.T) {
 func TestDifferenceRefuses(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	e := newEngine(t, ostiary.Options{Bounds: ostiary.Bounds{DifferenceChanges: 3, DifferenceUsersets: 7, DifferenceChecks: 2, FutureWait: 50 * time.Millisecond}})
+	e := newEngine(t, ostiary.Options{Bounds: authz.Bounds{DifferenceChanges: 3, DifferenceUsersets: 7, DifferenceChecks: 2, FutureWait: 50 * time.Millisecond}})
 	s, twin := newStore(t, e, documents()), newStore(t, e, documents())
 	first := must(s.Head(ctx))(t)
-	second := must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:anne", "document:2#owner@user:anne", "document:3#owner@user:bob")}))(t)
-	must(twin.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:anne")}))(t)
-	r := ostiary.DifferenceRequest{PermissionSelector: viewers, From: ostiary.AtExactly(first), To: ostiary.AtExactly(second)}
+	second := must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#owner@user:anne", "document:2#owner@user:anne", "document:3#owner@user:bob")}))(t)
+	must(twin.Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#owner@user:anne")}))(t)
+	r := authz.DifferenceRequest{PermissionSelector: viewers, From: authz.AtExactly(first), To: authz.AtExactly(second)}
 	got, _ := differences(t, s, r) // as many changes as the bound allows, in pages of two checks
 	wantLines(t, got, "document:1 user:anne false>true", "document:2 user:anne false>true", "document:3 user:bob false>true")
 	page := must(s.Difference(ctx, r))(t)
 	for name, c := range map[string]struct {
 		store *ostiary.Store
-		r     ostiary.DifferenceRequest
+		r     authz.DifferenceRequest
 		kind  error
 	}{
-		"backwards":               {s, ostiary.DifferenceRequest{PermissionSelector: viewers, From: ostiary.AtExactly(second), To: ostiary.AtExactly(first)}, ostiary.ErrInvalidRequest},
-		"a twin's token":          {twin, r, ostiary.ErrToken},
-		"a twin's cursor":         {twin, ostiary.DifferenceRequest{PermissionSelector: viewers, Cursor: page.Next}, ostiary.ErrToken},
-		"another permission":      {s, ostiary.DifferenceRequest{PermissionSelector: ostiary.PermissionSelector{ObjectType: "document", Relation: "owner", SubjectType: "user"}, Cursor: page.Next}, ostiary.ErrCursor},
-		"no such type":            {s, ostiary.DifferenceRequest{PermissionSelector: ostiary.PermissionSelector{ObjectType: "x", Relation: "owner", SubjectType: "user"}, To: r.To}, ostiary.ErrNoType},
-		"no such relation":        {s, ostiary.DifferenceRequest{PermissionSelector: ostiary.PermissionSelector{ObjectType: "document", Relation: "x", SubjectType: "user"}, To: r.To}, ostiary.ErrNoRelation},
-		"no such subject":         {s, ostiary.DifferenceRequest{PermissionSelector: ostiary.PermissionSelector{ObjectType: "document", Relation: "owner", SubjectType: "x"}, To: r.To}, ostiary.ErrNoType},
-		"a future":                {s, ostiary.DifferenceRequest{PermissionSelector: viewers, To: ostiary.AtRevision(99)}, ostiary.ErrFuture},
-		"before the first schema": {s, ostiary.DifferenceRequest{PermissionSelector: viewers, From: ostiary.AtTime(time.Unix(0, 0)), To: ostiary.AtTime(time.Unix(1, 0))}, ostiary.ErrNoSchema},
+		"backwards":               {s, authz.DifferenceRequest{PermissionSelector: viewers, From: authz.AtExactly(second), To: authz.AtExactly(first)}, authz.ErrInvalidRequest},
+		"a twin's token":          {twin, r, authz.ErrToken},
+		"a twin's cursor":         {twin, authz.DifferenceRequest{PermissionSelector: viewers, Cursor: page.Next}, authz.ErrToken},
+		"another permission":      {s, authz.DifferenceRequest{PermissionSelector: authz.PermissionSelector{ObjectType: "document", Relation: "owner", SubjectType: "user"}, Cursor: page.Next}, authz.ErrCursor},
+		"no such type":            {s, authz.DifferenceRequest{PermissionSelector: authz.PermissionSelector{ObjectType: "x", Relation: "owner", SubjectType: "user"}, To: r.To}, authz.ErrNoType},
+		"no such relation":        {s, authz.DifferenceRequest{PermissionSelector: authz.PermissionSelector{ObjectType: "document", Relation: "x", SubjectType: "user"}, To: r.To}, authz.ErrNoRelation},
+		"no such subject":         {s, authz.DifferenceRequest{PermissionSelector: authz.PermissionSelector{ObjectType: "document", Relation: "owner", SubjectType: "x"}, To: r.To}, authz.ErrNoType},
+		"a future":                {s, authz.DifferenceRequest{PermissionSelector: viewers, To: authz.AtRevision(99)}, authz.ErrFuture},
+		"before the first schema": {s, authz.DifferenceRequest{PermissionSelector: viewers, From: authz.AtTime(time.Unix(0, 0)), To: authz.AtTime(time.Unix(1, 0))}, authz.ErrNoSchema},
 	} {
 		_, err := c.store.Difference(ctx, c.r)
 		t.Run(name, func(t *testing.T) { wantKind(t, err, c.kind) })
@@ -173,13 +174,13 @@ func TestDifferenceRefuses(t *testing.T) {
 			continue // these bytes are the position: any ids
 		}
 	}
-	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:4#owner@user:anne")}))(t)
-	r.To = ostiary.MinimizeLatency()
+	must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:4#owner@user:anne")}))(t)
+	r.To = authz.MinimizeLatency()
 	_, err := s.Difference(ctx, r)
-	wantKind(t, err, ostiary.ErrBound)
+	wantKind(t, err, authz.ErrBound)
 	must(struct{}{}, s.Trim(ctx, 3, 3))(t)
-	_, err = s.Difference(ctx, ostiary.DifferenceRequest{PermissionSelector: viewers, From: ostiary.AtRevision(1), To: ostiary.AtRevision(2)})
-	wantKind(t, err, ostiary.ErrTooOld)
+	_, err = s.Difference(ctx, authz.DifferenceRequest{PermissionSelector: viewers, From: authz.AtRevision(1), To: authz.AtRevision(2)})
+	wantKind(t, err, authz.ErrTooOld)
 	_ = storage.Revision(0)
 }
 
@@ -188,15 +189,15 @@ func TestDifferenceRefuses(t *testing.T) {
 func TestDifferenceUsersets(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	for limit, kind := range map[int]error{7: nil, 6: ostiary.ErrBound} {
-		s := newStore(t, newEngine(t, ostiary.Options{Bounds: ostiary.Bounds{DifferenceUsersets: limit}}), documents())
-		from := must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "folder:f#viewer@group:g#member", "document:1#parent@folder:f",
+	for limit, kind := range map[int]error{7: nil, 6: authz.ErrBound} {
+		s := newStore(t, newEngine(t, ostiary.Options{Bounds: authz.Bounds{DifferenceUsersets: limit}}), documents())
+		from := must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "folder:f#viewer@group:g#member", "document:1#parent@folder:f",
 			"document:2#parent@folder:f", "document:3#parent@folder:f", "document:4#viewer@group:g#member", "document:5#owner@user:x")}))(t)
-		must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "group:g#member@user:anne")}))(t)
+		must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "group:g#member@user:anne")}))(t)
 		// The group, the folder and four documents are six usersets. The other group is
 		// the seventh.
-		must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "group:other#member@user:anne")}))(t)
-		_, err := s.Difference(ctx, ostiary.DifferenceRequest{PermissionSelector: viewers, From: ostiary.AtExactly(from)})
+		must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "group:other#member@user:anne")}))(t)
+		_, err := s.Difference(ctx, authz.DifferenceRequest{PermissionSelector: viewers, From: authz.AtExactly(from)})
 		if kind == nil && err != nil {
 			t.Error(err)
 		} else if kind != nil {
@@ -212,9 +213,9 @@ func BenchmarkDifference(b *testing.B) {
 	s, _ := benchStore(b)
 	from := must(s.Head(ctx))(b)
 	for i := range 100 {
-		must(s.Write(ctx, ostiary.WriteRequest{Add: tups(b, fmt.Sprintf("document:new%d#owner@user:someone", i))}))(b)
+		must(s.Write(ctx, authz.WriteRequest{Add: tups(b, fmt.Sprintf("document:new%d#owner@user:someone", i))}))(b)
 	}
-	r := ostiary.DifferenceRequest{PermissionSelector: viewers, From: ostiary.AtExactly(from), Limit: 1000}
+	r := authz.DifferenceRequest{PermissionSelector: viewers, From: authz.AtExactly(from), Limit: 1000}
 	b.ReportAllocs()
 	for b.Loop() {
 		if d, err := s.Difference(ctx, r); err != nil || len(d.Changes) != 100 {
@@ -232,9 +233,9 @@ func TestDifferenceOfManyNames(t *testing.T) {
 	e := must(ostiary.Open(ctx, ostiary.Options{}))(t)
 	t.Cleanup(func() { e.Close() })
 	s := newStore(t, e, documents())
-	from := must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#viewer@user:0")}))(t)
-	to := must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#viewer@user:*")}))(t)
-	r := ostiary.DifferenceRequest{PermissionSelector: viewers, From: ostiary.AtExactly(from), To: ostiary.AtExactly(to), Limit: 10}
+	from := must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#viewer@user:0")}))(t)
+	to := must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#viewer@user:*")}))(t)
+	r := authz.DifferenceRequest{PermissionSelector: viewers, From: authz.AtExactly(from), To: authz.AtExactly(to), Limit: 10}
 	for i := range 400_000 {
 		r.Subjects = append(r.Subjects, fmt.Sprint(i))
 	}
@@ -242,10 +243,10 @@ func TestDifferenceOfManyNames(t *testing.T) {
 		t.Errorf("got %d changes and next %q, want 10 and a cursor", len(page.Changes), page.Next)
 	}
 	for _, id := range []string{"#", "", "a#b", "a b", strings.Repeat("x", rel.IDBytesMax+1)} {
-		for _, p := range []ostiary.PermissionSelector{{Subjects: []string{"0", id}}, {Objects: []string{id}}} {
+		for _, p := range []authz.PermissionSelector{{Subjects: []string{"0", id}}, {Objects: []string{id}}} {
 			p.ObjectType, p.Relation, p.SubjectType = viewers.ObjectType, viewers.Relation, viewers.SubjectType
 			r := r
-			if r.PermissionSelector = p; !errors.Is(second(s.Difference(ctx, r)), ostiary.ErrInvalidName) {
+			if r.PermissionSelector = p; !errors.Is(second(s.Difference(ctx, r)), authz.ErrInvalidName) {
 				t.Errorf("id %.10q was accepted", id)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
@@ -51,10 +52,10 @@ func tups(t testing.TB, texts ...string) []rel.Tuple {
 
 // ask checks a question of the form "object#relation@subject" and returns the
 // decision as text.
-func ask(t testing.TB, s *ostiary.Store, question string, a ostiary.QueryOptions) string {
+func ask(t testing.TB, s *ostiary.Store, question string, a authz.QueryOptions) string {
 	t.Helper()
 	q := tup(t, question)
-	r, err := s.Check(context.Background(), ostiary.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject, QueryOptions: a})
+	r, err := s.Check(context.Background(), authz.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject, QueryOptions: a})
 	if err != nil {
 		t.Fatalf("%s: %v", question, err)
 	}
@@ -63,7 +64,7 @@ func ask(t testing.TB, s *ostiary.Store, question string, a ostiary.QueryOptions
 
 func want(t testing.TB, s *ostiary.Store, question, truth string) {
 	t.Helper()
-	if got := ask(t, s, question, ostiary.QueryOptions{}); got != truth {
+	if got := ask(t, s, question, authz.QueryOptions{}); got != truth {
 		t.Errorf("%s: got %s, want %s", question, got, truth)
 	}
 }
@@ -100,7 +101,7 @@ func newStore(t testing.TB, e *ostiary.Engine, m *schema.Model) *ostiary.Store {
 		t.Fatal(err)
 	}
 	if m != nil {
-		if _, _, err := s.WriteSchema(context.Background(), ostiary.SchemaSource{Model: m}); err != nil {
+		if _, _, err := s.WriteSchema(context.Background(), authz.SchemaSource{Model: m}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -109,7 +110,7 @@ func newStore(t testing.TB, e *ostiary.Engine, m *schema.Model) *ostiary.Store {
 
 func wantKind(t testing.TB, err, kind error) {
 	t.Helper()
-	var e *ostiary.Error
+	var e *authz.Error
 	if !errors.Is(err, kind) || !errors.As(err, &e) || e.Kind != kind {
 		t.Errorf("got error %v, want kind %q", err, kind)
 	}
@@ -119,40 +120,40 @@ func TestWriteAndCheck(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	s := newStore(t, newEngine(t, ostiary.Options{}), documents())
-	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t,
+	must(s.Write(ctx, authz.WriteRequest{Add: tups(t,
 		"document:1#parent@folder:a", "folder:a#viewer@group:eng#member", "group:eng#member@user:anne",
 		"document:1#owner@user:bob", "document:2#viewer@user:*")}))(t)
 	want(t, s, "document:1#viewer@user:anne", "true")
 	want(t, s, "document:1#viewer@user:bob", "true")
 	want(t, s, "document:1#owner@user:anne", "false")
 	want(t, s, "document:2#viewer@user:nobody", "true")
-	if _, err := s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:bob")}); err != nil {
-		wantKind(t, err, ostiary.ErrTupleExists)
+	if _, err := s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#owner@user:bob")}); err != nil {
+		wantKind(t, err, authz.ErrTupleExists)
 	} else {
 		t.Error("a duplicate was written")
 	}
-	_, err := s.Write(ctx, ostiary.WriteRequest{Remove: []rel.Key{tup(t, "document:1#owner@user:carl").Key()}})
-	wantKind(t, err, ostiary.ErrTupleMissing)
-	must(s.Write(ctx, ostiary.WriteRequest{Remove: []rel.Key{tup(t, "group:eng#member@user:anne").Key()}}))(t)
+	_, err := s.Write(ctx, authz.WriteRequest{Remove: []rel.Key{tup(t, "document:1#owner@user:carl").Key()}})
+	wantKind(t, err, authz.ErrTupleMissing)
+	must(s.Write(ctx, authz.WriteRequest{Remove: []rel.Key{tup(t, "group:eng#member@user:anne").Key()}}))(t)
 	want(t, s, "document:1#viewer@user:anne", "false")
-	results := must(s.CheckBatch(ctx, []ostiary.CheckRequest{
+	results := must(s.CheckBatch(ctx, []authz.CheckRequest{
 		{Object: rel.Object{Type: "document", ID: "1"}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "bob"}},
 		{Object: rel.Object{Type: "nothing", ID: "1"}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "bob"}},
 		{Object: rel.Object{Type: "document", ID: "2"}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "x"}},
-	}, ostiary.Consistency{}))(t)
+	}, authz.Consistency{}))(t)
 	if !results[0].Allowed() || results[1].Err == nil || !results[2].Allowed() {
 		t.Errorf("batch: %v", results)
 	}
-	wantKind(t, results[1].Err, ostiary.ErrNoType)
+	wantKind(t, results[1].Err, authz.ErrNoType)
 }
 
 func TestPastRevisions(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	s := newStore(t, newEngine(t, ostiary.Options{}), documents())
-	var tokens []ostiary.Token
+	var tokens []authz.Token
 	for i := range 10 {
-		w := ostiary.WriteRequest{Add: tups(t, fmt.Sprintf("document:1#owner@user:u%d", i))}
+		w := authz.WriteRequest{Add: tups(t, fmt.Sprintf("document:1#owner@user:u%d", i))}
 		if i > 0 {
 			w.Remove = []rel.Key{tup(t, fmt.Sprintf("document:1#owner@user:u%d", i-1)).Key()}
 		}
@@ -160,14 +161,14 @@ func TestPastRevisions(t *testing.T) {
 	}
 	for i, token := range tokens {
 		for j := range 10 {
-			got := ask(t, s, fmt.Sprintf("document:1#owner@user:u%d", j), ostiary.QueryOptions{Consistency: ostiary.AtExactly(token)})
+			got := ask(t, s, fmt.Sprintf("document:1#owner@user:u%d", j), authz.QueryOptions{Consistency: authz.AtExactly(token)})
 			if (got == "true") != (i == j) {
 				t.Errorf("owner u%d at write %d: got %s", j, i, got)
 			}
 		}
 	}
-	_, err := s.Check(ctx, ostiary.CheckRequest{Object: rel.Object{Type: "document", ID: "1"}, Relation: "owner",
-		Subject: rel.Subject{Type: "user", ID: "u1"}, QueryOptions: ostiary.QueryOptions{Consistency: ostiary.AtRevision(0)}})
-	wantKind(t, err, ostiary.ErrNoSchema)
+	_, err := s.Check(ctx, authz.CheckRequest{Object: rel.Object{Type: "document", ID: "1"}, Relation: "owner",
+		Subject: rel.Subject{Type: "user", ID: "u1"}, QueryOptions: authz.QueryOptions{Consistency: authz.AtRevision(0)}})
+	wantKind(t, err, authz.ErrNoSchema)
 	_ = storage.Revision(0)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/workshop/wait"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
@@ -45,12 +46,12 @@ func TestFollowedWrites(t *testing.T) {
 			_, stores := twoEngines(t, driver(d))
 			for i, tuple := range []string{"document:1#owner@user:a", "document:2#owner@user:a", "document:3#owner@user:a"} {
 				from, to := stores[i%2], stores[(i+1)%2]
-				must(from.Write(ctx, ostiary.WriteRequest{Add: tups(t, tuple)}))(t)
-				wait.Until(t, tuple, func() bool { return ask(t, to, tuple, ostiary.QueryOptions{}) == "true" })
+				must(from.Write(ctx, authz.WriteRequest{Add: tups(t, tuple)}))(t)
+				wait.Until(t, tuple, func() bool { return ask(t, to, tuple, authz.QueryOptions{}) == "true" })
 			}
 			other := documents()
 			other.Types = append(other.Types, schema.TypeDef{Name: "page"})
-			info, _, err := stores[0].WriteSchema(ctx, ostiary.SchemaSource{Model: other})
+			info, _, err := stores[0].WriteSchema(ctx, authz.SchemaSource{Model: other})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -71,16 +72,16 @@ func TestFollowedWatch(t *testing.T) {
 	defer driver.Close()
 	_, stores := twoEngines(t, driver)
 	after := must(stores[1].Head(ctx))(t)
-	must(stores[0].Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:a")}))(t)
+	must(stores[0].Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#owner@user:a")}))(t)
 	n := 0
-	for _, err := range stores[1].Watch(ctx, ostiary.WatchRequest{After: after}) {
+	for _, err := range stores[1].Watch(ctx, authz.WatchRequest{After: after}) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		if n++; n == 3 {
 			break
 		}
-		must(stores[0].Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:"+string(rune('a'+n)))}))(t)
+		must(stores[0].Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#owner@user:"+string(rune('a'+n)))}))(t)
 	}
 }
 
@@ -100,13 +101,13 @@ func TestFollowedDuringAppend(t *testing.T) {
 	slow.armed.Store(true)
 	written := make(chan error, 1)
 	go func() {
-		_, err := a.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:a")})
+		_, err := a.Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#owner@user:a")})
 		written <- err
 	}()
 	<-slow.begin
-	token := must(b.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:b")}))(t)
-	for _, c := range []ostiary.Consistency{ostiary.AtLeast(token), ostiary.FullyConsistent()} {
-		if got := ask(t, a, "document:1#owner@user:b", ostiary.QueryOptions{Consistency: c}); got != "true" {
+	token := must(b.Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#owner@user:b")}))(t)
+	for _, c := range []authz.Consistency{authz.AtLeast(token), authz.FullyConsistent()} {
+		if got := ask(t, a, "document:1#owner@user:b", authz.QueryOptions{Consistency: c}); got != "true" {
 			t.Errorf("during an append: got %s, want true", got)
 		}
 	}
@@ -116,7 +117,7 @@ func TestFollowedDuringAppend(t *testing.T) {
 	}
 	for _, tuple := range []string{"document:1#owner@user:a", "document:1#owner@user:b"} {
 		want(t, a, tuple, "true")
-		wait.Until(t, tuple, func() bool { return ask(t, b, tuple, ostiary.QueryOptions{}) == "true" })
+		wait.Until(t, tuple, func() bool { return ask(t, b, tuple, authz.QueryOptions{}) == "true" })
 	}
 }
 
@@ -134,18 +135,18 @@ func TestFollowedOwnEntries(t *testing.T) {
 	slow.armed.Store(true)
 	written := make(chan error, 1)
 	go func() {
-		_, err := a.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:a")})
+		_, err := a.Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#owner@user:a")})
 		written <- err
 	}()
 	<-slow.begin
-	if got := ask(t, a, "document:1#owner@user:a", ostiary.QueryOptions{Consistency: ostiary.FullyConsistent()}); got != "true" {
+	if got := ask(t, a, "document:1#owner@user:a", authz.QueryOptions{Consistency: authz.FullyConsistent()}); got != "true" {
 		t.Errorf("a durable entry: got %s, want true", got)
 	}
 	close(slow.end)
 	if err := <-written; err != nil {
 		t.Fatal(err)
 	}
-	must(a.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:2#owner@user:a")}))(t)
+	must(a.Write(ctx, authz.WriteRequest{Add: tups(t, "document:2#owner@user:a")}))(t)
 	if st := must(a.Stats(ctx))(t); st.Graph.Tuples != 2 || st.Revision != 3 {
 		t.Errorf("%d tuples at revision %d, want 2 at 3", st.Graph.Tuples, st.Revision)
 	}
@@ -180,7 +181,7 @@ func TestFollowedCatalog(t *testing.T) {
 	ended := make(chan error, 1)
 	after := must(stores[1].Head(ctx))(t)
 	go func() {
-		for _, err := range stores[1].Watch(ctx, ostiary.WatchRequest{After: after}) {
+		for _, err := range stores[1].Watch(ctx, authz.WatchRequest{After: after}) {
 			if err != nil {
 				ended <- err
 				return
@@ -190,14 +191,14 @@ func TestFollowedCatalog(t *testing.T) {
 	if err := engines[0].DeleteStore(ctx, id); err != nil {
 		t.Fatal(err)
 	}
-	_, err := stores[1].Check(ctx, ostiary.CheckRequest{})
-	if !errors.Is(err, ostiary.ErrNoStore) {
+	_, err := stores[1].Check(ctx, authz.CheckRequest{})
+	if !errors.Is(err, authz.ErrNoStore) {
 		t.Errorf("a check of a store that another engine has deleted: %v, want ErrNoStore", err)
 	}
-	if _, err := engines[1].Store(ctx, id); !errors.Is(err, ostiary.ErrNoStore) {
+	if _, err := engines[1].Store(ctx, id); !errors.Is(err, authz.ErrNoStore) {
 		t.Errorf("a store that another engine has deleted: %v, want ErrNoStore", err)
 	}
-	if err := <-ended; !errors.Is(err, ostiary.ErrNoStore) {
+	if err := <-ended; !errors.Is(err, authz.ErrNoStore) {
 		t.Errorf("a watch of a store that another engine has deleted: %v, want ErrNoStore", err)
 	}
 }
@@ -209,9 +210,9 @@ func TestStoresBoundOfTwoEngines(t *testing.T) {
 	defer driver.Close()
 	var engines [2]*ostiary.Engine
 	for i := range engines {
-		engines[i] = newEngine(t, ostiary.Options{Driver: driver, Bounds: ostiary.Bounds{Stores: 3}})
+		engines[i] = newEngine(t, ostiary.Options{Driver: driver, Bounds: authz.Bounds{Stores: 3}})
 	}
-	var bound *ostiary.BoundError
+	var bound *authz.BoundError
 	for i := range 4 {
 		_, err := engines[i%2].CreateStore(ctx, ostiary.CreateStoreRequest{})
 		if i < 3 && err != nil || i == 3 && !errors.As(err, &bound) {

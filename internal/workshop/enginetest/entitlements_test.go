@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/rel"
@@ -39,10 +40,10 @@ func projects() *schema.Model {
 
 // entitled creates ten projects and gives bob one role in each. It returns a
 // request for all of them.
-func entitled(t testing.TB, s *ostiary.Store) ostiary.EntitlementsRequest {
+func entitled(t testing.TB, s *ostiary.Store) authz.EntitlementsRequest {
 	t.Helper()
-	r := ostiary.EntitlementsRequest{Subject: rel.Subject{Type: "identity", ID: "bob"}}
-	w := ostiary.WriteRequest{Add: tups(t, "group:staff#member@identity:bob", "server:one#admin@identity:root")}
+	r := authz.EntitlementsRequest{Subject: rel.Subject{Type: "identity", ID: "bob"}}
+	w := authz.WriteRequest{Add: tups(t, "group:staff#member@identity:bob", "server:one#admin@identity:root")}
 	for i := range 10 {
 		p := rel.Object{Type: "project", ID: fmt.Sprint("p", i)}
 		r.Objects = append(r.Objects, p)
@@ -62,7 +63,7 @@ func TestEntitlements(t *testing.T) {
 	if want := []string{"can_edit_3", "can_view_3", "can_delete_3"}; !slices.Equal(got.Objects[3].Relations, want) {
 		t.Errorf("got %v, want the relations %v", got.Objects[3], want)
 	}
-	wantKind(t, got.Objects[10].Err, ostiary.ErrNoType)
+	wantKind(t, got.Objects[10].Err, authz.ErrNoType)
 	if !slices.Equal(got.Objects[11].Relations, []string{"member"}) || got.Revision != 2 {
 		t.Errorf("got %v at revision %d, want member at revision 2", got.Objects[11], got.Revision)
 	}
@@ -71,16 +72,16 @@ func TestEntitlements(t *testing.T) {
 		t.Errorf("an operator has %d relations, want 53", n)
 	}
 	r.Relations, r.Tuples = []string{"operator", "none"}, nil
-	wantKind(t, must(s.Entitlements(ctx, r))(t).Objects[0].Err, ostiary.ErrNoRelation)
-	r.Consistency = ostiary.AtRevision(1)
+	wantKind(t, must(s.Entitlements(ctx, r))(t).Objects[0].Err, authz.ErrNoRelation)
+	r.Consistency = authz.AtRevision(1)
 	if got := must(s.Entitlements(ctx, r))(t); got.Revision != 1 {
 		t.Errorf("answered at revision %d, want 1", got.Revision)
 	}
-	r.Consistency = ostiary.AtRevision(3)
+	r.Consistency = authz.AtRevision(3)
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	_, err := s.Entitlements(ended, r)
-	wantKind(t, err, ostiary.ErrFuture)
+	wantKind(t, err, authz.ErrFuture)
 }
 
 // TestEntitlementsAsChecks holds entitlements against checks one by one, with
@@ -94,11 +95,11 @@ func TestEntitlementsAsChecks(t *testing.T) {
 	document.Relations[1].Subjects = append(document.Relations[1].Subjects, schema.SubjectType{Type: "user", Condition: "near"})
 	document.Relations = append(document.Relations, schema.RelationDef{Name: "reader", Rewrite: schema.Computed("viewer")})
 	s := newStore(t, newEngine(t, ostiary.Options{Conditions: cel.New(cel.Options{})}), model)
-	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:u0 with near", "document:2#viewer@user:*",
+	must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#owner@user:u0 with near", "document:2#viewer@user:*",
 		"document:3#parent@folder:f", "folder:f#viewer@group:g#member", "group:g#member@user:u1")}))(t)
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
-		r := ostiary.EntitlementsRequest{Subject: rel.Subject{Type: "user", ID: fmt.Sprint("u", rng.IntN(3))}, Permissions: rng.IntN(2) == 0}
+		r := authz.EntitlementsRequest{Subject: rel.Subject{Type: "user", ID: fmt.Sprint("u", rng.IntN(3))}, Permissions: rng.IntN(2) == 0}
 		for range 1 + rng.IntN(4) {
 			r.Objects = append(r.Objects, rel.Object{Type: "document", ID: fmt.Sprint(rng.IntN(4))})
 		}
@@ -116,7 +117,7 @@ func TestEntitlementsAsChecks(t *testing.T) {
 		for i, o := range got.Objects {
 			var yes, open []string
 			for _, n := range names {
-				c := must(s.Check(ctx, ostiary.CheckRequest{Object: r.Objects[i], Relation: n, Subject: r.Subject, QueryOptions: r.QueryOptions}))(t)
+				c := must(s.Check(ctx, authz.CheckRequest{Object: r.Objects[i], Relation: n, Subject: r.Subject, QueryOptions: r.QueryOptions}))(t)
 				switch c.Decision {
 				case expr.True:
 					yes = append(yes, n)
@@ -138,17 +139,17 @@ func TestEntitlementsAsChecks(t *testing.T) {
 func TestEntitlementsBound(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	s := newStore(t, newEngine(t, ostiary.Options{Bounds: ostiary.Bounds{BatchItems: 540}}), projects())
+	s := newStore(t, newEngine(t, ostiary.Options{Bounds: authz.Bounds{BatchItems: 540}}), projects())
 	r := entitled(t, s)
 	if got := must(s.Entitlements(ctx, r))(t); len(got.Objects) != 10 {
 		t.Errorf("got %d objects, want 10", len(got.Objects))
 	}
 	r.Objects = append(r.Objects, rel.Object{Type: "group", ID: "staff"})
 	_, err := s.Entitlements(ctx, r)
-	wantKind(t, err, ostiary.ErrBound)
+	wantKind(t, err, authz.ErrBound)
 	r.Objects, r.Relations = r.Objects[:10], make([]string, 55)
 	_, err = s.Entitlements(ctx, r)
-	wantKind(t, err, ostiary.ErrBound)
+	wantKind(t, err, authz.ErrBound)
 }
 
 // BenchmarkEntitlements asks about 10 projects × 54 relations: in one call, and as
@@ -170,15 +171,15 @@ func BenchmarkEntitlements(b *testing.B) {
 		for _, rd := range projects().Types[3].Relations {
 			names = append(names, rd.Name)
 		}
-		var requests []ostiary.CheckRequest
+		var requests []authz.CheckRequest
 		for _, o := range r.Objects {
 			for _, name := range names {
-				requests = append(requests, ostiary.CheckRequest{Object: o, Relation: name, Subject: r.Subject})
+				requests = append(requests, authz.CheckRequest{Object: o, Relation: name, Subject: r.Subject})
 			}
 		}
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := s.CheckBatch(ctx, requests, ostiary.Consistency{}); err != nil {
+			if _, err := s.CheckBatch(ctx, requests, authz.Consistency{}); err != nil {
 				b.Fatal(err)
 			}
 		}

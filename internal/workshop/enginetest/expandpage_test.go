@@ -35,19 +35,19 @@ func TestExpandPages(t *testing.T) {
 	ctx := context.Background()
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	const most = 40
-	s := newStore(t, newEngine(t, ostiary.Options{Clock: func() time.Time { return now }, Bounds: ostiary.Bounds{ExpandEntries: most}}), documents())
+	s := newStore(t, newEngine(t, ostiary.Options{Clock: func() time.Time { return now }, Bounds: authz.Bounds{ExpandEntries: most}}), documents())
 	expiring := tup(t, "document:1#viewer@group:soon#member")
 	expiring.Expires = rel.TimeOf(now.Add(time.Minute))
 	add := append(tups(t, "document:1#viewer@group:a#member", "group:a#member@group:b#member", "group:b#member@group:a#member", "group:soon#member@user:last"), expiring)
 	for i := range 100 {
 		add = append(add, tups(t, fmt.Sprintf("document:1#viewer@user:%d", i), fmt.Sprintf("group:b#member@user:%d", i))...)
 	}
-	must(s.Write(ctx, ostiary.WriteRequest{Add: add}))(t)
+	must(s.Write(ctx, authz.WriteRequest{Add: add}))(t)
 	all := map[string]int{}
 	for i := range add {
 		all[add[i].Key().String()] = 1
 	}
-	q := ostiary.ExpandPageRequest{ExpandRequest: ostiary.ExpandRequest{Object: rel.Object{Type: "document", ID: "1"}, Relation: "viewer", Levels: 9}}
+	q := authz.ExpandPageRequest{ExpandRequest: authz.ExpandRequest{Object: rel.Object{Type: "document", ID: "1"}, Relation: "viewer", Levels: 9}}
 	pages := 0
 	for ; pages == 0 || q.Cursor != ""; pages++ {
 		page := must(s.ExpandPage(ctx, q))(t)
@@ -63,7 +63,7 @@ func TestExpandPages(t *testing.T) {
 		}
 		q.Cursor = page.Next
 		now = now.Add(time.Hour)
-		must(s.Write(ctx, ostiary.WriteRequest{Remove: []rel.Key{add[10+pages].Key()}, Add: tups(t, fmt.Sprintf("document:1#viewer@user:new%d", pages))}))(t)
+		must(s.Write(ctx, authz.WriteRequest{Remove: []rel.Key{add[10+pages].Key()}, Add: tups(t, fmt.Sprintf("document:1#viewer@user:new%d", pages))}))(t)
 	}
 	for leaf, n := range all {
 		if n != 0 {
@@ -74,7 +74,7 @@ func TestExpandPages(t *testing.T) {
 		t.Errorf("%d pages", pages)
 	}
 	q.Limit = most + 1
-	var bound *ostiary.BoundError
+	var bound *authz.BoundError
 	if _, err := s.ExpandPage(ctx, q); !errors.As(err, &bound) || bound.Name != "ExpandEntries" {
 		t.Errorf("a limit above the bound: %v", err)
 	}
@@ -105,8 +105,8 @@ func TestExpandPagesEndAtBounds(t *testing.T) {
 	for i := range 200 {
 		add = append(add, tups(t, fmt.Sprintf("group:%d#member@group:%d#member", i, i+1))...)
 	}
-	must(s.Write(ctx, ostiary.WriteRequest{Add: add}))(t)
-	q := ostiary.ExpandPageRequest{ExpandRequest: ostiary.ExpandRequest{Object: rel.Object{Type: "group", ID: "0"}, Relation: "member", Levels: 1000}, Limit: 20}
+	must(s.Write(ctx, authz.WriteRequest{Add: add}))(t)
+	q := authz.ExpandPageRequest{ExpandRequest: authz.ExpandRequest{Object: rel.Object{Type: "group", ID: "0"}, Relation: "member", Levels: 1000}, Limit: 20}
 	q.Bounds.Nodes = 250
 	var bounds []string
 	for {
@@ -121,7 +121,7 @@ func TestExpandPagesEndAtBounds(t *testing.T) {
 	}
 	canceled, cancel := context.WithCancel(ctx)
 	cancel()
-	if _, err := s.ExpandPage(canceled, q); !errors.Is(err, ostiary.ErrCanceled) {
+	if _, err := s.ExpandPage(canceled, q); !errors.Is(err, authz.ErrCanceled) {
 		t.Errorf("canceled: %v", err)
 	}
 }

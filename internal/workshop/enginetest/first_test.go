@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 )
@@ -21,7 +22,7 @@ func TestFirst(t *testing.T) {
 	s := newStore(t, newEngine(t, ostiary.Options{Clock: func() time.Time { return now }}), documents())
 	tuples := tups(t, "document:1#owner@user:anne", "document:2#owner@user:bob")
 	tuples[1].Expires = rel.TimeOf(now.Add(time.Second))
-	must(s.Write(ctx, ostiary.WriteRequest{Add: tuples}))(t)
+	must(s.Write(ctx, authz.WriteRequest{Add: tuples}))(t)
 	first := func(id, relation, subject, want string) {
 		t.Helper()
 		got, ok, err := s.FirstSubject(ctx, rel.Object{Type: "document", ID: id}, relation, subject)
@@ -44,13 +45,13 @@ func TestFirst(t *testing.T) {
 				t.Errorf("%s, %s, %s: found a subject", object, relation, subject)
 			}
 			wantKind(t, err, kind)
-			_, err = s.ListSubjects(ctx, ostiary.ListSubjectsRequest{Object: o, Relation: relation, SubjectType: subject})
+			_, err = s.ListSubjects(ctx, authz.ListSubjectsRequest{Object: o, Relation: relation, SubjectType: subject})
 			wantKind(t, err, kind)
 		}
 	}
-	refused("document", "nothing", "user", ostiary.ErrNoRelation)
-	refused("document", "owner", "robot", ostiary.ErrNoType)
-	refused("robot", "owner", "user", ostiary.ErrNoType)
+	refused("document", "nothing", "user", authz.ErrNoRelation)
+	refused("document", "owner", "robot", authz.ErrNoType)
+	refused("robot", "owner", "user", authz.ErrNoType)
 
 	lookup := s.SubjectLookup("document", "owner", "user")
 	if got, ok, err := lookup.First(ctx, "1"); got != "anne" || !ok || err != nil {
@@ -58,14 +59,14 @@ func TestFirst(t *testing.T) {
 	}
 	m := documents()
 	m.Types = slices.DeleteFunc(m.Types, func(d schema.TypeDef) bool { return d.Name == "document" })
-	if _, _, err := s.WriteSchema(ctx, ostiary.SchemaSource{Model: m}); err != nil {
+	if _, _, err := s.WriteSchema(ctx, authz.SchemaSource{Model: m}); err != nil {
 		t.Fatal(err)
 	}
 	_, _, err := lookup.First(ctx, "1")
-	wantKind(t, err, ostiary.ErrNoType)
-	refused("document", "owner", "user", ostiary.ErrNoType)
+	wantKind(t, err, authz.ErrNoType)
+	refused("document", "owner", "user", authz.ErrNoType)
 	_, _, err = must(newEngine(t, ostiary.Options{}).CreateStore(ctx, ostiary.CreateStoreRequest{}))(t).FirstSubject(ctx, rel.Object{Type: "document", ID: "1"}, "owner", "user")
-	wantKind(t, err, ostiary.ErrNoSchema)
+	wantKind(t, err, authz.ErrNoSchema)
 }
 
 // TestFirsts uses a SubjectLookup across loads and compactions. The lookup keeps
@@ -87,8 +88,8 @@ func TestFirsts(t *testing.T) {
 			ask(owners, "")
 			// Kinds are numbered in the order in which tuples use them. A load reads
 			// the tuples in another order than they were written in.
-			must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#parent@folder:f", "folder:f#viewer@user:bob")}))(t)
-			must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:anne", "document:2#viewer@user:bob")}))(t)
+			must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#parent@folder:f", "folder:f#viewer@user:bob")}))(t)
+			must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#owner@user:anne", "document:2#viewer@user:bob")}))(t)
 			for range 3 {
 				ask(owners, "anne")
 				ask(parents, "f")
@@ -98,7 +99,7 @@ func TestFirsts(t *testing.T) {
 				ask(parents, "f")
 				must(0, s.Compact(ctx))(t)
 			}
-			must(s.Write(ctx, ostiary.WriteRequest{Remove: []rel.Key{tups(t, "document:1#owner@user:anne")[0].Key()}}))(t)
+			must(s.Write(ctx, authz.WriteRequest{Remove: []rel.Key{tups(t, "document:1#owner@user:anne")[0].Key()}}))(t)
 			ask(owners, "")
 		})
 	}
@@ -116,30 +117,30 @@ func TestSchemasInAWrite(t *testing.T) {
 			other := documents()
 			other.Namespace = "other"
 			bad := &schema.Model{Namespace: "bad", Types: []schema.TypeDef{{Name: ""}}}
-			_, err := s.Write(ctx, ostiary.WriteRequest{Schemas: []ostiary.SchemaSource{{Model: other}, {Model: bad}}})
-			wantKind(t, err, ostiary.ErrInvalidSchema)
-			_, err = s.Write(ctx, ostiary.WriteRequest{Schemas: []ostiary.SchemaSource{{Model: other}}, Remove: []rel.Key{tups(t, "document:1#owner@user:anne")[0].Key()}})
-			wantKind(t, err, ostiary.ErrTupleMissing)
+			_, err := s.Write(ctx, authz.WriteRequest{Schemas: []authz.SchemaSource{{Model: other}, {Model: bad}}})
+			wantKind(t, err, authz.ErrInvalidSchema)
+			_, err = s.Write(ctx, authz.WriteRequest{Schemas: []authz.SchemaSource{{Model: other}}, Remove: []rel.Key{tups(t, "document:1#owner@user:anne")[0].Key()}})
+			wantKind(t, err, authz.ErrTupleMissing)
 			_, err = s.CurrentSchema(ctx, "other")
-			wantKind(t, err, ostiary.ErrNoSchema)
+			wantKind(t, err, authz.ErrNoSchema)
 
 			before := must(s.Stats(ctx))(t).Revision
-			must(s.Write(ctx, ostiary.WriteRequest{Schemas: []ostiary.SchemaSource{{Model: other}}, Add: tups(t, "document:1#owner@user:anne"),
-				Documents: []ostiary.Document{{Kind: "note", Key: "1"}}}))(t)
+			must(s.Write(ctx, authz.WriteRequest{Schemas: []authz.SchemaSource{{Model: other}}, Add: tups(t, "document:1#owner@user:anne"),
+				Documents: []authz.Document{{Kind: "note", Key: "1"}}}))(t)
 			if after := must(s.Stats(ctx))(t).Revision; after != before+1 {
 				t.Errorf("the write made %d entries, want 1", after-before)
 			}
 			info := must(s.CurrentSchema(ctx, "other"))(t)
-			must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "other/document:1#owner@other/user:anne")}))(t)
+			must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "other/document:1#owner@other/user:anne")}))(t)
 			want(t, s, "other/document:1#viewer@other/user:anne", "true")
 
-			_, err = s.Write(ctx, ostiary.WriteRequest{RemoveSchemas: []string{info.ID, info.ID}})
-			wantKind(t, err, ostiary.ErrInvalidRequest)
-			_, err = s.Write(ctx, ostiary.WriteRequest{RemoveSchemas: []string{info.ID, "none"}})
-			wantKind(t, err, ostiary.ErrNoSchema)
-			must(s.Write(ctx, ostiary.WriteRequest{RemoveSchemas: []string{info.ID}}))(t)
+			_, err = s.Write(ctx, authz.WriteRequest{RemoveSchemas: []string{info.ID, info.ID}})
+			wantKind(t, err, authz.ErrInvalidRequest)
+			_, err = s.Write(ctx, authz.WriteRequest{RemoveSchemas: []string{info.ID, "none"}})
+			wantKind(t, err, authz.ErrNoSchema)
+			must(s.Write(ctx, authz.WriteRequest{RemoveSchemas: []string{info.ID}}))(t)
 			_, err = s.CurrentSchema(ctx, "other")
-			wantKind(t, err, ostiary.ErrNoSchema)
+			wantKind(t, err, authz.ErrNoSchema)
 		})
 	}
 }

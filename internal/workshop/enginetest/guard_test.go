@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
@@ -31,12 +32,12 @@ func TestGuard(t *testing.T) {
 	aliases := map[string]string{"door": "a"}
 	guarded := must(e.CreateStore(t.Context(), ostiary.CreateStoreRequest{Name: "guarded", Aliases: aliases}))(t)
 	open := must(e.CreateStore(t.Context(), ostiary.CreateStoreRequest{Name: "open"}))(t)
-	model := ostiary.SchemaSource{Model: &schema.Model{Types: []schema.TypeDef{{Name: "user"}, {Name: "doc",
+	model := authz.SchemaSource{Model: &schema.Model{Types: []schema.TypeDef{{Name: "user"}, {Name: "doc",
 		Relations: []schema.RelationDef{{Name: "viewer", Rewrite: schema.Direct(), Subjects: []schema.SubjectType{{Type: "user"}}}}}}}}
 	tuple := must(rel.Parse("doc:1#viewer@user:anne"))(t)
-	write := ostiary.WriteRequest{Add: []rel.Tuple{tuple}, OnDuplicate: ostiary.Ignore}
+	write := authz.WriteRequest{Add: []rel.Tuple{tuple}, OnDuplicate: authz.Ignore}
 	var tuples iter.Seq2[rel.Tuple, error] = func(yield func(rel.Tuple, error) bool) { yield(tuple, nil) }
-	first := map[*ostiary.Store]ostiary.SchemaInfo{}
+	first := map[*ostiary.Store]authz.SchemaInfo{}
 	for _, s := range []*ostiary.Store{guarded, open} {
 		for range 2 { // the second one stays when the first one is removed
 			info, _, err := s.WriteSchema(t.Context(), model)
@@ -52,11 +53,11 @@ func TestGuard(t *testing.T) {
 	for name, change := range map[string]func(s *ostiary.Store) error{
 		"write": func(s *ostiary.Store) error { _, err := s.Write(t.Context(), write); return err },
 		"update": func(s *ostiary.Store) error {
-			_, err := s.Update(t.Context(), ostiary.Update{Build: func(ostiary.Token) (ostiary.WriteRequest, error) { return write, nil }})
+			_, err := s.Update(t.Context(), authz.Update{Build: func(authz.Token) (authz.WriteRequest, error) { return write, nil }})
 			return err
 		},
 		"import": func(s *ostiary.Store) error {
-			_, err := s.Import(t.Context(), tuples, ostiary.ImportOptions{OnDuplicate: ostiary.Ignore})
+			_, err := s.Import(t.Context(), tuples, authz.ImportOptions{OnDuplicate: authz.Ignore})
 			return err
 		},
 		"write schema":  func(s *ostiary.Store) error { _, _, err := s.WriteSchema(t.Context(), model); return err },

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog/memorylog"
 	"github.com/ostiary/ostiary/internal/workshop/wait"
 	"github.com/ostiary/ostiary/storage"
@@ -48,9 +49,9 @@ func TestAnotherHistory(t *testing.T) {
 		after storage.Driver
 		kind  error
 	}{
-		"went back":        {dataOf(t, info, one), ostiary.ErrHistory},
-		"another entry":    {dataOf(t, info, one, other), ostiary.ErrHistory},
-		"other and longer": {dataOf(t, info, one, other, three), ostiary.ErrHistory},
+		"went back":        {dataOf(t, info, one), authz.ErrHistory},
+		"another entry":    {dataOf(t, info, one, other), authz.ErrHistory},
+		"other and longer": {dataOf(t, info, one, other, three), authz.ErrHistory},
 		"continues":        {dataOf(t, info, one, two, three), nil},
 		"created again":    {dataOf(t, recreated, one), nil},
 	} {
@@ -60,7 +61,7 @@ func TestAnotherHistory(t *testing.T) {
 				d := &restorable{dataOf(t, info, one, two)}
 				e := newEngine(t, ostiary.Options{Driver: d})
 				s := must(e.Store(ctx, id))(t)
-				must(s.Read(ctx, ostiary.ReadRequest{}))(t)
+				must(s.Read(ctx, authz.ReadRequest{}))(t)
 				if idle {
 					e.DropIdle()
 					e.DropIdle()
@@ -69,7 +70,7 @@ func TestAnotherHistory(t *testing.T) {
 				read := func() error {
 					s, err := e.Store(ctx, id)
 					if err == nil {
-						_, err = s.Read(ctx, ostiary.ReadRequest{Consistency: ostiary.FullyConsistent()})
+						_, err = s.Read(ctx, authz.ReadRequest{Consistency: authz.FullyConsistent()})
 					}
 					return err
 				}
@@ -84,11 +85,11 @@ func TestAnotherHistory(t *testing.T) {
 				if c.kind == nil {
 					return
 				}
-				_, err := s.Write(ctx, ostiary.WriteRequest{Add: tups(t, other)})
+				_, err := s.Write(ctx, authz.WriteRequest{Add: tups(t, other)})
 				wantKind(t, err, c.kind)
 				// A restart serves what the data has.
 				again := newEngine(t, ostiary.Options{Driver: c.after})
-				must(must(again.Store(ctx, id))(t).Read(ctx, ostiary.ReadRequest{}))(t)
+				must(must(again.Store(ctx, id))(t).Read(ctx, authz.ReadRequest{}))(t)
 			})
 		}
 	}
@@ -99,7 +100,7 @@ func TestFullyConsistentConfirms(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	tables := memorylog.New()
-	one, two := openReplica(t, tables.Open(), ostiary.Bounds{}), openReplica(t, tables.Open(), ostiary.Bounds{})
+	one, two := openReplica(t, tables.Open(), authz.Bounds{}), openReplica(t, tables.Open(), authz.Bounds{})
 	s := newStore(t, one, documents())
 	var other *ostiary.Store
 	wait.Until(t, "a node learns of a new store when it follows the log", func() (found bool) {
@@ -109,8 +110,8 @@ func TestFullyConsistentConfirms(t *testing.T) {
 	})
 	for _, object := range []string{"1", "2", "3", "4", "5", "6", "7", "8"} {
 		question := "document:" + object + "#owner@user:anne"
-		must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, question)}))(t)
-		if got := ask(t, other, question, ostiary.QueryOptions{Consistency: ostiary.FullyConsistent()}); got != "true" {
+		must(s.Write(ctx, authz.WriteRequest{Add: tups(t, question)}))(t)
+		if got := ask(t, other, question, authz.QueryOptions{Consistency: authz.FullyConsistent()}); got != "true" {
 			t.Fatalf("another node answers %s to a write that was acknowledged before", got)
 		}
 	}

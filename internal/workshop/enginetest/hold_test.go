@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -21,28 +22,28 @@ func TestHold(t *testing.T) {
 	s := newStore(t, e, documents())
 	soon := tup(t, "document:1#owner@user:anne")
 	soon.Expires = rel.TimeOf(clock.Now().Add(time.Hour))
-	must(s.Write(ctx, ostiary.WriteRequest{Add: []rel.Tuple{soon}}))(t)
-	held := must(s.Hold(ctx, ostiary.MinimizeLatency()))(t)
+	must(s.Write(ctx, authz.WriteRequest{Add: []rel.Tuple{soon}}))(t)
+	held := must(s.Hold(ctx, authz.MinimizeLatency()))(t)
 	head := must(s.Head(ctx))(t)
-	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:bob")}))(t)
+	must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#owner@user:bob")}))(t)
 	clock.Advance(2 * time.Hour)
 	for _, c := range []struct {
 		question string
-		at       ostiary.Consistency
+		at       authz.Consistency
 		want     string
 	}{
 		{"document:1#owner@user:anne", held, "true"},
 		{"document:1#owner@user:bob", held, "false"},
-		{"document:1#owner@user:anne", ostiary.MinimizeLatency(), "false"},
-		{"document:1#owner@user:bob", ostiary.MinimizeLatency(), "true"},
+		{"document:1#owner@user:anne", authz.MinimizeLatency(), "false"},
+		{"document:1#owner@user:bob", authz.MinimizeLatency(), "true"},
 		// What is held now is asked now, although its revision is older.
-		{"document:1#owner@user:anne", must(s.Hold(ctx, ostiary.MinimizeLatency()))(t), "false"},
-		{"document:1#owner@user:anne", must(s.Hold(ctx, ostiary.AtExactly(head)))(t), "true"},
-		{"document:1#owner@user:bob", must(s.Hold(ctx, ostiary.AtExactly(head)))(t), "false"},
-		{"document:1#owner@user:anne", ostiary.AtExactly(head).AtCurrentTime(), "false"},
-		{"document:1#owner@user:anne", must(s.Hold(ctx, ostiary.AtExactly(head).AtCurrentTime()))(t), "false"},
+		{"document:1#owner@user:anne", must(s.Hold(ctx, authz.MinimizeLatency()))(t), "false"},
+		{"document:1#owner@user:anne", must(s.Hold(ctx, authz.AtExactly(head)))(t), "true"},
+		{"document:1#owner@user:bob", must(s.Hold(ctx, authz.AtExactly(head)))(t), "false"},
+		{"document:1#owner@user:anne", authz.AtExactly(head).AtCurrentTime(), "false"},
+		{"document:1#owner@user:anne", must(s.Hold(ctx, authz.AtExactly(head).AtCurrentTime()))(t), "false"},
 	} {
-		if got := ask(t, s, c.question, ostiary.QueryOptions{Consistency: c.at}); got != c.want {
+		if got := ask(t, s, c.question, authz.QueryOptions{Consistency: c.at}); got != c.want {
 			t.Errorf("%s: %s, want %s", c.question, got, c.want)
 		}
 	}
@@ -50,8 +51,8 @@ func TestHold(t *testing.T) {
 		t.Errorf("held revision %s, want %s", again, head)
 	}
 	other := newStore(t, e, documents())
-	_, err := other.Check(ctx, ostiary.CheckRequest{Object: soon.Object, Relation: "owner", Subject: soon.Subject, QueryOptions: ostiary.QueryOptions{Consistency: held}})
-	wantKind(t, err, ostiary.ErrInvalidRequest)
+	_, err := other.Check(ctx, authz.CheckRequest{Object: soon.Object, Relation: "owner", Subject: soon.Subject, QueryOptions: authz.QueryOptions{Consistency: held}})
+	wantKind(t, err, authz.ErrInvalidRequest)
 }
 
 // TestWriteAfter checks that of many concurrent writes that follow the same
@@ -69,14 +70,14 @@ func TestWriteAfter(t *testing.T) {
 			wg.Add(1)
 			go func() {
 				defer wg.Done()
-				_, err := s.Write(ctx, ostiary.WriteRequest{After: head, Add: tups(t, fmt.Sprintf("document:%d-%d#owner@user:anne", round, w))})
+				_, err := s.Write(ctx, authz.WriteRequest{After: head, Add: tups(t, fmt.Sprintf("document:%d-%d#owner@user:anne", round, w))})
 				mu.Lock()
 				defer mu.Unlock()
 				if err == nil {
 					accepted++
 					return
 				}
-				wantKind(t, err, ostiary.ErrPrecondition)
+				wantKind(t, err, authz.ErrPrecondition)
 				rejected++
 			}()
 		}
@@ -85,6 +86,6 @@ func TestWriteAfter(t *testing.T) {
 			t.Fatalf("round %d: %d accepted, %d rejected", round, accepted, rejected)
 		}
 	}
-	_, err := s.Write(ctx, ostiary.WriteRequest{After: "x", Add: tups(t, "document:1#owner@user:anne")})
-	wantKind(t, err, ostiary.ErrToken)
+	_, err := s.Write(ctx, authz.WriteRequest{After: "x", Add: tups(t, "document:1#owner@user:anne")})
+	wantKind(t, err, authz.ErrToken)
 }

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/engine/eval"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
@@ -45,7 +46,7 @@ func TestImport(t *testing.T) {
 		ctx := context.Background()
 		x := start(t, d, ostiary.Options{})
 		s := newStore(t, x.engine, documents())
-		o := ostiary.ImportOptions{EntryTuples: 100}
+		o := authz.ImportOptions{EntryTuples: 100}
 		var seen []int
 		o.Progress = func(n int) { seen = append(seen, n) }
 		done := must(s.Import(ctx, numbered(t, 950), o))(t)
@@ -55,24 +56,24 @@ func TestImport(t *testing.T) {
 		// The same import again finds every key.
 		o.Progress = nil
 		done, err := s.Import(ctx, numbered(t, 950), o)
-		wantKind(t, err, ostiary.ErrTupleExists)
+		wantKind(t, err, authz.ErrTupleExists)
 		if done.Read != 0 || done.Written != 0 || done.Token != "" {
 			t.Errorf("the refused import returned %+v, want the zero result", done)
 		}
-		o.OnDuplicate = ostiary.Ignore
+		o.OnDuplicate = authz.Ignore
 		done = must(s.Import(ctx, numbered(t, 950), o))(t)
 		if done.Read != 950 || done.Written != 0 || done.Token != must(s.Head(ctx))(t) || must(done.Token.Revision())(t) != 11 {
 			t.Errorf("the repeated import returned %+v, want 950 tuples at the head, revision 11", done)
 		}
 		// A key occurs twice in one entry, or the schema refuses a tuple: that entry
 		// is not written, and the entries before it are.
-		o.OnDuplicate = ostiary.Fail
+		o.OnDuplicate = authz.Fail
 		for _, last := range [][]string{{"folder:1#viewer@user:x", "folder:1#viewer@user:x"}, {"folder:1#viewer@user:x", "folder:1#viewer@folder:2"}} {
 			_, err := s.Import(ctx, numbered(t, 0, last...), o)
-			if !errors.Is(err, ostiary.ErrTupleExists) && !errors.Is(err, ostiary.ErrInvalidTuple) {
+			if !errors.Is(err, authz.ErrTupleExists) && !errors.Is(err, authz.ErrInvalidTuple) {
 				t.Error(err)
 			}
-			if refused, ok := errors.AsType[*ostiary.ImportError](err); !ok || refused.Tuple != 2 {
+			if refused, ok := errors.AsType[*authz.ImportError](err); !ok || refused.Tuple != 2 {
 				t.Errorf("got %v, expected an error of tuple 2", err)
 			}
 			want(t, s, "folder:1#viewer@user:x", "false")
@@ -86,7 +87,7 @@ func TestImport(t *testing.T) {
 			}
 			yield(rel.Tuple{}, broken)
 		}, o)
-		if !errors.Is(err, broken) || !errors.Is(err, ostiary.ErrInvalidRequest) || errors.Is(err, ostiary.ErrStorage) || done.Read != 200 {
+		if !errors.Is(err, broken) || !errors.Is(err, authz.ErrInvalidRequest) || errors.Is(err, authz.ErrStorage) || done.Read != 200 {
 			t.Errorf("%v, %+v", err, done)
 		}
 		for range 2 {
@@ -98,9 +99,9 @@ func TestImport(t *testing.T) {
 		canceled, cancel := context.WithCancel(ctx)
 		cancel()
 		_, err = s.Import(canceled, numbered(t, 1, "folder:300#viewer@user:y"), o)
-		wantKind(t, err, ostiary.ErrCanceled)
-		_, err = s.Import(ctx, numbered(t, 1), ostiary.ImportOptions{EntryTuples: storage.ChangesMax + 1})
-		wantKind(t, err, ostiary.ErrBound)
+		wantKind(t, err, authz.ErrCanceled)
+		_, err = s.Import(ctx, numbered(t, 1), authz.ImportOptions{EntryTuples: storage.ChangesMax + 1})
+		wantKind(t, err, authz.ErrBound)
 	})
 }
 
@@ -108,9 +109,9 @@ func TestExport(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	s := newStore(t, newEngine(t, ostiary.Options{}), documents())
-	done := must(s.Import(ctx, numbered(t, 500), ostiary.ImportOptions{}))(t)
-	must(s.Write(ctx, ostiary.WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterTuples, Tuple: rel.Filter{SubjectType: "user", SubjectID: "3"}}}}))(t)
-	for at, n := range map[ostiary.Consistency]int{{}: 500 - 71, ostiary.AtExactly(done.Token): 500} {
+	done := must(s.Import(ctx, numbered(t, 500), authz.ImportOptions{}))(t)
+	must(s.Write(ctx, authz.WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterTuples, Tuple: rel.Filter{SubjectType: "user", SubjectID: "3"}}}}))(t)
+	for at, n := range map[authz.Consistency]int{{}: 500 - 71, authz.AtExactly(done.Token): 500} {
 		got := map[rel.Tuple]bool{}
 		for x, err := range s.Export(ctx, at) {
 			if err != nil {
@@ -156,10 +157,10 @@ func TestExportOrder(t *testing.T) {
 				slices.Reverse(tuples)
 			}
 			for part := range slices.Chunk(tuples, 50) {
-				must(s.Write(ctx, ostiary.WriteRequest{Add: part}))(t)
+				must(s.Write(ctx, authz.WriteRequest{Add: part}))(t)
 			}
 			past := must(s.Head(ctx))(t)
-			check := func(when string, c ostiary.Consistency) {
+			check := func(when string, c authz.Consistency) {
 				t.Helper()
 				i := 0
 				for got, err := range s.Export(ctx, c) {
@@ -175,15 +176,15 @@ func TestExportOrder(t *testing.T) {
 					t.Errorf("%s, reversed %v: %d tuples, expected %d", when, reversed, i, len(expected))
 				}
 			}
-			check("as written", ostiary.Consistency{})
-			must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "folder:1#viewer@user:1")}))(t)
-			check("past", ostiary.AtExactly(past))
-			must(s.Write(ctx, ostiary.WriteRequest{Remove: []rel.Key{tup(t, "folder:1#viewer@user:1").Key()}}))(t)
+			check("as written", authz.Consistency{})
+			must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "folder:1#viewer@user:1")}))(t)
+			check("past", authz.AtExactly(past))
+			must(s.Write(ctx, authz.WriteRequest{Remove: []rel.Key{tup(t, "folder:1#viewer@user:1").Key()}}))(t)
 			must(0, s.Compact(ctx))(t)
-			check("compacted", ostiary.Consistency{})
+			check("compacted", authz.Consistency{})
 			s = x.again(s)
-			check("restarted", ostiary.Consistency{})
-			for range s.Export(ctx, ostiary.Consistency{}) {
+			check("restarted", authz.Consistency{})
+			for range s.Export(ctx, authz.Consistency{}) {
 				break
 			}
 		}
@@ -196,15 +197,15 @@ func TestTuples(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	s := newStore(t, newEngine(t, ostiary.Options{}), documents())
-	done := must(s.Import(ctx, numbered(t, 500), ostiary.ImportOptions{}))(t)
-	must(s.Write(ctx, ostiary.WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterTuples, Tuple: rel.Filter{SubjectType: "user", SubjectID: "3"}}}}))(t)
+	done := must(s.Import(ctx, numbered(t, 500), authz.ImportOptions{}))(t)
+	must(s.Write(ctx, authz.WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterTuples, Tuple: rel.Filter{SubjectType: "user", SubjectID: "3"}}}}))(t)
 	for _, f := range []rel.Filter{
 		{}, {ObjectType: "document"}, {ObjectType: "document", ObjectID: "7"}, {SubjectType: "user", SubjectID: "3"}, {SubjectType: "user", SubjectID: "4"},
 		{Relation: "viewer"}, {ObjectType: "document", Relation: "viewer", SubjectType: "user", SubjectID: "2"}, {ObjectType: "none"},
 	} {
-		for _, at := range []ostiary.Consistency{{}, ostiary.AtExactly(done.Token)} {
+		for _, at := range []authz.Consistency{{}, authz.AtExactly(done.Token)} {
 			want := map[rel.Tuple]bool{}
-			for r := (ostiary.ReadRequest{Filter: f, Consistency: at}); ; {
+			for r := (authz.ReadRequest{Filter: f, Consistency: at}); ; {
 				page := must(s.Read(ctx, r))(t)
 				for _, x := range page.Tuples {
 					want[x.Tuple] = true
@@ -237,7 +238,7 @@ func TestImportIsItsWrites(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	ctx := context.Background()
 	e := newEngine(t, ostiary.Options{})
-	for _, policy := range []ostiary.ConflictAction{ostiary.Fail, ostiary.Ignore, ostiary.Replace} {
+	for _, policy := range []authz.ConflictAction{authz.Fail, authz.Ignore, authz.Replace} {
 		for range 20 {
 			var stores [2]*ostiary.Store
 			for i := range stores {
@@ -247,14 +248,14 @@ func TestImportIsItsWrites(t *testing.T) {
 			keys := 1 << (3 + rng.IntN(16))
 			for i := range tuples {
 				tuples[i] = tup(t, fmt.Sprintf("document:%d#owner@user:a", rng.IntN(keys)))
-				if policy == ostiary.Replace {
+				if policy == authz.Replace {
 					tuples[i].Expires = rel.Time(1<<62 + rng.IntN(3))
 				}
 			}
 			written := 0
 			for i := range tuples {
-				if _, err := stores[0].Write(ctx, ostiary.WriteRequest{Add: tuples[i : i+1], OnDuplicate: policy}); err != nil {
-					wantKind(t, err, ostiary.ErrTupleExists)
+				if _, err := stores[0].Write(ctx, authz.WriteRequest{Add: tuples[i : i+1], OnDuplicate: policy}); err != nil {
+					wantKind(t, err, authz.ErrTupleExists)
 					break
 				}
 				written++
@@ -266,12 +267,12 @@ func TestImportIsItsWrites(t *testing.T) {
 						return
 					}
 				}
-			}, ostiary.ImportOptions{EntryTuples: chunk, OnDuplicate: policy})
+			}, authz.ImportOptions{EntryTuples: chunk, OnDuplicate: policy})
 			if done.Read != written/chunk*chunk || (err == nil) != (written == len(tuples)) {
 				t.Fatalf("action %d: the import returned %+v, %v, but %d single writes succeeded", policy, done, err, written)
 			}
 			if err != nil {
-				wantKind(t, err, ostiary.ErrTupleExists)
+				wantKind(t, err, authz.ErrTupleExists)
 				if where := fmt.Sprintf("tuple %d:", written+1); !strings.Contains(err.Error(), where) {
 					t.Errorf("got error %v, want %q in it", err, where)
 				}
@@ -287,7 +288,7 @@ func TestImportIsItsWrites(t *testing.T) {
 func exported(t testing.TB, s *ostiary.Store) map[rel.Tuple]bool {
 	t.Helper()
 	all := map[rel.Tuple]bool{}
-	for x, err := range s.Export(context.Background(), ostiary.Consistency{}) {
+	for x, err := range s.Export(context.Background(), authz.Consistency{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -315,9 +316,9 @@ func TestImportOnABadLine(t *testing.T) {
 	for w, to := range []*ostiary.Store{s, importer} {
 		writers.Go(func() {
 			for i := 0; !stop.Load(); i++ {
-				_, err := to.Write(ctx, ostiary.WriteRequest{Add: tups(t, fmt.Sprintf("folder:%d-%d#viewer@user:a", w, i))})
+				_, err := to.Write(ctx, authz.WriteRequest{Add: tups(t, fmt.Sprintf("folder:%d-%d#viewer@user:a", w, i))})
 				// One of two writers that never pause may lose every conflict.
-				if err != nil && !errors.Is(err, errLine) && !errors.Is(err, ostiary.ErrConflict) {
+				if err != nil && !errors.Is(err, errLine) && !errors.Is(err, authz.ErrConflict) {
 					t.Error(err)
 					return
 				}
@@ -333,7 +334,7 @@ func TestImportOnABadLine(t *testing.T) {
 					return
 				}
 			}
-		}, ostiary.ImportOptions{EntryTuples: chunk})
+		}, authz.ImportOptions{EntryTuples: chunk})
 		if err == nil {
 			complete++
 		} else if !errors.Is(err, errLine) {
@@ -343,7 +344,7 @@ func TestImportOnABadLine(t *testing.T) {
 			t.Errorf("%+v, %v", done, err)
 		}
 		for i := range chunk * chunks {
-			if got := ask(t, s, name(i), ostiary.QueryOptions{Consistency: ostiary.FullyConsistent()}); (got == "true") != (i < done.Read) {
+			if got := ask(t, s, name(i), authz.QueryOptions{Consistency: authz.FullyConsistent()}); (got == "true") != (i < done.Read) {
 				t.Fatalf("round %d: after %d tuples were read, tuple %d is %s", round, done.Read, i, got)
 			}
 		}

@@ -55,7 +55,7 @@ func TestLargestKey(t *testing.T) {
 	}
 	long := strings.Repeat("\x00", authz.DocumentKeyBytesMax)
 	for range 2 { // the second time there is a row of the past
-		if _, err := s.Write(t.Context(), ostiary.WriteRequest{Documents: []ostiary.Document{{Kind: long, Key: long, Secondary: []string{long}, Body: []byte("{}")}}}); err != nil {
+		if _, err := s.Write(t.Context(), authz.WriteRequest{Documents: []authz.Document{{Kind: long, Key: long, Secondary: []string{long}, Body: []byte("{}")}}}); err != nil {
 			t.Fatal(err)
 		}
 	}

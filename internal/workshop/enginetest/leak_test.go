@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 )
@@ -19,23 +20,23 @@ func TestNothingStays(t *testing.T) {
 	ctx := context.Background()
 	e := must(ostiary.Open(ctx, ostiary.Options{Background: time.Millisecond}))(t)
 	s := newStore(t, e, documents())
-	must(s.Import(ctx, numbered(t, 1000), ostiary.ImportOptions{EntryTuples: 100}))(t)
+	must(s.Import(ctx, numbered(t, 1000), authz.ImportOptions{EntryTuples: 100}))(t)
 	canceled, cancel := context.WithCancel(ctx)
 	for range 4 {
 		go func() {
-			for range s.Watch(canceled, ostiary.WatchRequest{}) {
+			for range s.Watch(canceled, authz.WatchRequest{}) {
 			}
 		}()
 	}
 	e.DropIdle()
 	must(s.Stats(ctx))(t)
-	must(s.Prepare(ctx, ostiary.WriteRequest{Add: tups(t, "document:x#owner@user:a")}))(t).Abort()
+	must(s.Prepare(ctx, authz.WriteRequest{Add: tups(t, "document:x#owner@user:a")}))(t).Abort()
 	must(struct{}{}, s.Compact(ctx))(t)
 	cancel()
-	_, err := s.Check(canceled, ostiary.CheckRequest{Object: rel.Object{Type: "document", ID: "1"}, Relation: "owner", Subject: rel.Subject{Type: "user", ID: "1"}})
-	wantKind(t, err, ostiary.ErrCanceled)
-	_, err = s.ListObjects(canceled, ostiary.ListObjectsRequest{Type: "document", Relation: "owner", Subject: rel.Subject{Type: "user", ID: "1"}})
-	wantKind(t, err, ostiary.ErrCanceled)
+	_, err := s.Check(canceled, authz.CheckRequest{Object: rel.Object{Type: "document", ID: "1"}, Relation: "owner", Subject: rel.Subject{Type: "user", ID: "1"}})
+	wantKind(t, err, authz.ErrCanceled)
+	_, err = s.ListObjects(canceled, authz.ListObjectsRequest{Type: "document", Relation: "owner", Subject: rel.Subject{Type: "user", ID: "1"}})
+	wantKind(t, err, authz.ErrCanceled)
 	must(struct{}{}, e.Close())(t)
 	for end := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; runtime.Gosched() {
 		if time.Now().After(end) {
@@ -55,26 +56,26 @@ func TestStaleTuples(t *testing.T) {
 		x := start(t, d, ostiary.Options{})
 		s := newStore(t, x.engine, documents())
 		old := must(s.CurrentSchema(ctx, ""))(t)
-		must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#viewer@user:*", "document:2#viewer@user:anne", "group:g#member@user:anne", "document:3#viewer@group:g#member")}))(t)
+		must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#viewer@user:*", "document:2#viewer@user:anne", "group:g#member@user:anne", "document:3#viewer@group:g#member")}))(t)
 		m := documents()
 		m.Types[3].Relations[2].Subjects = []schema.SubjectType{{Type: "group", Relation: "member"}}
-		_, _, err := s.WriteSchema(ctx, ostiary.SchemaSource{Model: m})
+		_, _, err := s.WriteSchema(ctx, authz.SchemaSource{Model: m})
 		must(struct{}{}, err)(t)
 		for range 2 {
 			for i, truth := range []string{"false", "false", "true"} {
 				q := fmt.Sprintf("document:%d#viewer@user:anne", i+1)
 				want(t, s, q, truth)
-				if got := ask(t, s, q, ostiary.QueryOptions{SchemaID: old.ID}); got != "true" {
+				if got := ask(t, s, q, authz.QueryOptions{SchemaID: old.ID}); got != "true" {
 					t.Errorf("%s under the older schema: got %s, want true", q, got)
 				}
 			}
-			l := must(s.ListObjects(ctx, ostiary.ListObjectsRequest{Type: "document", Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "anne"}}))(t)
+			l := must(s.ListObjects(ctx, authz.ListObjectsRequest{Type: "document", Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "anne"}}))(t)
 			if len(l.IDs) != 1 || l.IDs[0] != "3" {
 				t.Errorf("listed %v, want only document 3", l.IDs)
 			}
 			q := tup(t, "document:9#viewer@user:anne")
-			_, err = s.Check(ctx, ostiary.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject, QueryOptions: ostiary.QueryOptions{Tuples: []rel.Tuple{q}}})
-			wantKind(t, err, ostiary.ErrInvalidTuple)
+			_, err = s.Check(ctx, authz.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject, QueryOptions: authz.QueryOptions{Tuples: []rel.Tuple{q}}})
+			wantKind(t, err, authz.ErrInvalidTuple)
 			s = x.again(s)
 		}
 	})

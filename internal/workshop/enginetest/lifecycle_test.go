@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
@@ -50,7 +51,7 @@ func TestIdleStoresAreDropped(t *testing.T) {
 		ctx := context.Background()
 		x := start(t, d, ostiary.Options{})
 		s := newStore(t, x.engine, documents())
-		token := must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:a")}))(t)
+		token := must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#owner@user:a")}))(t)
 		if x.engine.DropIdle() != 0 {
 			t.Error("a store in use was dropped")
 		}
@@ -58,12 +59,12 @@ func TestIdleStoresAreDropped(t *testing.T) {
 			t.Error("an idle store was not dropped")
 		}
 		want(t, s, "document:1#owner@user:a", "true")
-		if got := ask(t, s, "document:1#owner@user:a", ostiary.QueryOptions{Consistency: ostiary.AtExactly(token)}); got != "true" {
+		if got := ask(t, s, "document:1#owner@user:a", authz.QueryOptions{Consistency: authz.AtExactly(token)}); got != "true" {
 			t.Errorf("at the token: got %s, want true", got)
 		}
 		x.engine.DropIdle()
 		x.engine.DropIdle()
-		must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:2#owner@user:a")}))(t)
+		must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:2#owner@user:a")}))(t)
 		want(t, s, "document:2#owner@user:a", "true")
 	})
 }
@@ -89,9 +90,9 @@ func TestKeptStoresAreNotDropped(t *testing.T) {
 func TestLoadsAreShared(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	e := newEngine(t, ostiary.Options{Bounds: ostiary.Bounds{Loads: 1}})
+	e := newEngine(t, ostiary.Options{Bounds: authz.Bounds{Loads: 1}})
 	s := newStore(t, e, documents())
-	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:a")}))(t)
+	must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#owner@user:a")}))(t)
 	var all sync.WaitGroup
 	for g := range 8 {
 		all.Add(1)
@@ -102,7 +103,7 @@ func TestLoadsAreShared(t *testing.T) {
 				case g == 0:
 					e.DropIdle()
 				case g == 1:
-					if _, err := s.Write(ctx, ostiary.WriteRequest{Add: tups(t, fmt.Sprintf("document:x%d#owner@user:a", i))}); err != nil {
+					if _, err := s.Write(ctx, authz.WriteRequest{Add: tups(t, fmt.Sprintf("document:x%d#owner@user:a", i))}); err != nil {
 						t.Error(err)
 					}
 				default:
@@ -124,7 +125,7 @@ func TestClosedEngine(t *testing.T) {
 	e := must(ostiary.Open(ctx, ostiary.Options{Background: time.Hour}))(t)
 	s := newStore(t, e, documents())
 	unloaded := must(e.CreateStore(ctx, ostiary.CreateStoreRequest{}))(t)
-	p := must(s.Prepare(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:a")}))(t)
+	p := must(s.Prepare(ctx, authz.WriteRequest{Add: tups(t, "document:1#owner@user:a")}))(t)
 	p.Abort()
 	must(struct{}{}, e.Close())(t)
 	must(struct{}{}, e.Close())(t)
@@ -133,21 +134,21 @@ func TestClosedEngine(t *testing.T) {
 		"create": func() error { _, err := e.CreateStore(ctx, ostiary.CreateStoreRequest{}); return err },
 		"find":   func() error { _, err := e.Store(ctx, s.ID()); return err },
 		"check": func() error {
-			_, err := s.Check(ctx, ostiary.CheckRequest{Object: rel.Object{Type: "document", ID: "1"}, Relation: "owner", Subject: rel.Subject{Type: "user", ID: "a"}})
+			_, err := s.Check(ctx, authz.CheckRequest{Object: rel.Object{Type: "document", ID: "1"}, Relation: "owner", Subject: rel.Subject{Type: "user", ID: "a"}})
 			return err
 		},
-		"load": func() error { _, err := unloaded.Read(ctx, ostiary.ReadRequest{}); return err },
+		"load": func() error { _, err := unloaded.Read(ctx, authz.ReadRequest{}); return err },
 		"write": func() error {
-			_, err := s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:a")})
+			_, err := s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#owner@user:a")})
 			return err
 		},
 		"document": func() error {
-			_, err := s.Document(ctx, ostiary.DocumentKey{Kind: "a", Key: "b"})
+			_, err := s.Document(ctx, authz.DocumentKey{Kind: "a", Key: "b"})
 			return err
 		},
 		"delete": func() error { return e.DeleteStore(ctx, s.ID()) },
 	} {
-		t.Run(name, func(t *testing.T) { wantKind(t, call(), ostiary.ErrClosed) })
+		t.Run(name, func(t *testing.T) { wantKind(t, call(), authz.ErrClosed) })
 	}
 }
 
@@ -159,8 +160,8 @@ func TestNamespaces(t *testing.T) {
 		ctx := context.Background()
 		x := start(t, d, ostiary.Options{})
 		s := newStore(t, x.engine, documents())
-		write := func(m *schema.Model) ostiary.SchemaInfo {
-			info, _, err := s.WriteSchema(ctx, ostiary.SchemaSource{Model: m, Dialect: "test", Source: []byte("as it was")})
+		write := func(m *schema.Model) authz.SchemaInfo {
+			info, _, err := s.WriteSchema(ctx, authz.SchemaSource{Model: m, Dialect: "test", Source: []byte("as it was")})
 			return must(info, err)(t)
 		}
 		model := func(ns string) *schema.Model {
@@ -169,7 +170,7 @@ func TestNamespaces(t *testing.T) {
 			return m
 		}
 		a, b := write(model("a")), write(model("b"))
-		must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "a/document:1#owner@a/user:x", "b/document:1#owner@b/user:y", "document:1#owner@user:z")}))(t)
+		must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "a/document:1#owner@a/user:x", "b/document:1#owner@b/user:y", "document:1#owner@user:z")}))(t)
 		narrow := documents()
 		narrow.Types[3].Relations[2].Rewrite = schema.Direct()
 		older := must(s.CurrentSchema(ctx, ""))(t)
@@ -179,7 +180,7 @@ func TestNamespaces(t *testing.T) {
 			want(t, s, "b/document:1#viewer@b/user:y", "true")
 			want(t, s, "b/document:1#viewer@b/user:x", "false")
 			want(t, s, "document:1#viewer@user:z", "false")
-			if got := ask(t, s, "document:1#viewer@user:z", ostiary.QueryOptions{SchemaID: older.ID}); got != "true" {
+			if got := ask(t, s, "document:1#viewer@user:z", authz.QueryOptions{SchemaID: older.ID}); got != "true" {
 				t.Errorf("under the older schema: %s", got)
 			}
 			infos := must(s.Schemas(ctx))(t)
@@ -195,19 +196,19 @@ func TestNamespaces(t *testing.T) {
 		before := must(s.RemoveSchema(ctx, newer.ID))(t)
 		want(t, s, "document:1#viewer@user:z", "true")
 		_, err := s.RemoveSchema(ctx, newer.ID)
-		wantKind(t, err, ostiary.ErrNoSchema)
+		wantKind(t, err, authz.ErrNoSchema)
 		_, err = s.Schema(ctx, newer.ID)
-		wantKind(t, err, ostiary.ErrNoSchema)
+		wantKind(t, err, authz.ErrNoSchema)
 		r := must(before.Revision())(t)
 		// A past revision is answered under the schema that was current then, although it
 		// was removed since.
-		if got := ask(t, s, "document:1#viewer@user:z", ostiary.QueryOptions{Consistency: ostiary.AtRevision(r - 1)}); got != "false" {
+		if got := ask(t, s, "document:1#viewer@user:z", authz.QueryOptions{Consistency: authz.AtRevision(r - 1)}); got != "false" {
 			t.Errorf("in the past: %s", got)
 		}
-		_, _, err = s.WriteSchema(ctx, ostiary.SchemaSource{Model: &schema.Model{Types: []schema.TypeDef{{Name: "user"}, {Name: "user"}}}})
-		wantKind(t, err, ostiary.ErrInvalidSchema)
-		_, _, err = s.WriteSchema(ctx, ostiary.SchemaSource{Model: model("a/b")})
-		wantKind(t, err, ostiary.ErrInvalidName)
+		_, _, err = s.WriteSchema(ctx, authz.SchemaSource{Model: &schema.Model{Types: []schema.TypeDef{{Name: "user"}, {Name: "user"}}}})
+		wantKind(t, err, authz.ErrInvalidSchema)
+		_, _, err = s.WriteSchema(ctx, authz.SchemaSource{Model: model("a/b")})
+		wantKind(t, err, authz.ErrInvalidName)
 	})
 }
 
@@ -228,16 +229,16 @@ func TestTwoEngines(t *testing.T) {
 			go func() {
 				defer all.Done()
 				for n := range 30 {
-					if _, err := s.Write(ctx, ostiary.WriteRequest{Add: tups(t, fmt.Sprintf("document:%d-%d#owner@user:a", i, n))}); err != nil {
+					if _, err := s.Write(ctx, authz.WriteRequest{Add: tups(t, fmt.Sprintf("document:%d-%d#owner@user:a", i, n))}); err != nil {
 						t.Error(err)
 					}
 				}
 			}()
 		}
 		all.Wait()
-		token := must(a.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:last#owner@user:a")}))(t)
-		for _, at := range []ostiary.Consistency{ostiary.AtLeast(token), ostiary.AtExactly(token), ostiary.FullyConsistent()} {
-			if got := ask(t, b, "document:last#owner@user:a", ostiary.QueryOptions{Consistency: at}); got != "true" {
+		token := must(a.Write(ctx, authz.WriteRequest{Add: tups(t, "document:last#owner@user:a")}))(t)
+		for _, at := range []authz.Consistency{authz.AtLeast(token), authz.AtExactly(token), authz.FullyConsistent()} {
+			if got := ask(t, b, "document:last#owner@user:a", authz.QueryOptions{Consistency: at}); got != "true" {
 				t.Errorf("at %v: got %s, want true", at, got)
 			}
 		}
@@ -271,9 +272,9 @@ func TestRecreatedElsewhere(t *testing.T) {
 		t.Error("the alias returned the handle of the deleted store")
 	}
 	_, err := old.Stats(ctx)
-	wantKind(t, err, ostiary.ErrNoStore)
+	wantKind(t, err, authz.ErrNoStore)
 	_, err = unloaded.Stats(ctx)
-	wantKind(t, err, ostiary.ErrNoStore)
+	wantKind(t, err, authz.ErrNoStore)
 	must(must(x.engine.Store(ctx, unloaded.ID()))(t).Stats(ctx))(t)
 }
 
@@ -289,11 +290,11 @@ func TestWatchOutlivesTheView(t *testing.T) {
 		elsewhere := must(other.Store(ctx, s.ID()))(t)
 		from := must(s.Head(ctx))(t)
 		write := func(s *ostiary.Store, i int) {
-			must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, fmt.Sprintf("document:%d#owner@user:a", i))}))(t)
+			must(s.Write(ctx, authz.WriteRequest{Add: tups(t, fmt.Sprintf("document:%d#owner@user:a", i))}))(t)
 		}
 		write(s, 0)
 		n := 0
-		for e, err := range s.Watch(ctx, ostiary.WatchRequest{After: from}) {
+		for e, err := range s.Watch(ctx, authz.WatchRequest{After: from}) {
 			if err != nil || e.Changes[0].Tuple.Object.ID != fmt.Sprint(n) {
 				t.Fatalf("entry %d is %v, %v", n, e, err)
 			}

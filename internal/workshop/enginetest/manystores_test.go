@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
+	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/pebble"
@@ -73,7 +75,7 @@ func (x *manyStores) open(bound int) {
 	if x.driver, err = pebble.Open(x.dir, pebble.Options{}); err != nil {
 		x.t.Fatal(err)
 	}
-	x.engine, err = ostiary.Open(x.t.Context(), ostiary.Options{Driver: x.driver, Bounds: ostiary.Bounds{Stores: bound}})
+	x.engine, err = ostiary.Open(x.t.Context(), ostiary.Options{Driver: x.driver, Bounds: authz.Bounds{Stores: bound}})
 	if err != nil {
 		x.t.Fatal(err)
 	}
@@ -109,10 +111,10 @@ func (x *manyStores) create() {
 				s, err := x.engine.CreateStore(ctx, ostiary.CreateStoreRequest{Name: fmt.Sprint("store ", i), Aliases: map[string]string{"many": fmt.Sprint(i)}})
 				if err == nil {
 					x.ids[i] = s.ID()
-					_, _, err = s.WriteSchema(ctx, ostiary.SchemaSource{Model: documents()})
+					_, _, err = s.WriteSchema(ctx, authz.SchemaSource{Model: documents()})
 				}
 				if err == nil {
-					_, err = s.Write(ctx, ostiary.WriteRequest{Add: []rel.Tuple{x.tuple(i)}})
+					_, err = s.Write(ctx, authz.WriteRequest{Add: []rel.Tuple{x.tuple(i)}})
 				}
 				if err != nil {
 					x.t.Error(i, err)
@@ -135,18 +137,18 @@ func (x *manyStores) oneMore(bound int) {
 	x.t.Helper()
 	ctx := x.t.Context()
 	_, err := x.engine.CreateStore(ctx, ostiary.CreateStoreRequest{Name: "one more"})
-	var exceeded *ostiary.BoundError
+	var exceeded *authz.BoundError
 	if !errors.As(err, &exceeded) || exceeded.Name != "Stores" || exceeded.Max != int64(bound) || exceeded.Got != int64(bound+1) {
 		x.t.Fatalf("one more store: %v", err)
 	}
 	if err := x.engine.DeleteStore(ctx, x.ids[0]); err != nil {
 		x.t.Fatal(err)
 	}
-	if err := x.engine.DeleteStore(ctx, x.ids[0]); !errors.Is(err, ostiary.ErrNoStore) {
+	if err := x.engine.DeleteStore(ctx, x.ids[0]); !errors.Is(err, authz.ErrNoStore) {
 		x.t.Errorf("deleted twice: %v", err)
 	}
 	// An alias that is in use makes the creation fail, which must not count.
-	if _, err := x.engine.CreateStore(ctx, ostiary.CreateStoreRequest{Aliases: map[string]string{"many": "1"}}); !errors.Is(err, ostiary.ErrStoreExists) {
+	if _, err := x.engine.CreateStore(ctx, ostiary.CreateStoreRequest{Aliases: map[string]string{"many": "1"}}); !errors.Is(err, authz.ErrStoreExists) {
 		x.t.Errorf("an alias that is in use: %v", err)
 	}
 	s, err := x.engine.CreateStore(ctx, ostiary.CreateStoreRequest{Name: "instead", Aliases: map[string]string{"many": "0"}})
@@ -154,10 +156,10 @@ func (x *manyStores) oneMore(bound int) {
 		x.t.Fatalf("after one was deleted: %v", err)
 	}
 	x.ids[0] = s.ID()
-	if _, _, err := s.WriteSchema(ctx, ostiary.SchemaSource{Model: documents()}); err != nil {
+	if _, _, err := s.WriteSchema(ctx, authz.SchemaSource{Model: documents()}); err != nil {
 		x.t.Error(err)
 	}
-	if _, err := s.Write(ctx, ostiary.WriteRequest{Add: []rel.Tuple{x.tuple(0)}}); err != nil {
+	if _, err := s.Write(ctx, authz.WriteRequest{Add: []rel.Tuple{x.tuple(0)}}); err != nil {
 		x.t.Error(err)
 	}
 }
@@ -198,7 +200,7 @@ func (x *manyStores) ask(stores int) {
 				took = append(took, time.Since(start))
 			}
 			other, otherErr := s.Check(ctx, questionOfStore(of+1))
-			if err != nil || otherErr != nil || own.Decision != ostiary.True || other.Decision != ostiary.False {
+			if err != nil || otherErr != nil || own.Decision != expr.True || other.Decision != expr.False {
 				x.t.Fatalf("seed %d: store %d: %v, %v, %v, %v", seed, of, own.Decision, err, other.Decision, otherErr)
 			}
 		}
@@ -208,6 +210,6 @@ func (x *manyStores) ask(stores int) {
 }
 
 // questionOfStore asks about the user of a store's tuple.
-func questionOfStore(i int) ostiary.CheckRequest {
-	return ostiary.CheckRequest{Object: rel.Object{Type: "document", ID: "1"}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: strconv.Itoa(i)}}
+func questionOfStore(i int) authz.CheckRequest {
+	return authz.CheckRequest{Object: rel.Object{Type: "document", ID: "1"}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: strconv.Itoa(i)}}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/memory"
@@ -18,7 +19,7 @@ import (
 // originCall is a call that makes one entry.
 type originCall struct {
 	// call makes the entry. own is the origin that it names, if names is true.
-	call  func(ctx context.Context, own ostiary.Origin) error
+	call  func(ctx context.Context, own storage.Origin) error
 	names bool
 	// fixed is the caller of an entry that has no other one; always if alone is true.
 	fixed string
@@ -30,22 +31,22 @@ func originCalls(t *testing.T, m embedder, x *session, s *ostiary.Store, now *cl
 	n := 0
 	next := func() []rel.Tuple { n++; return tups(t, fmt.Sprintf("document:%d#owner@user:anne", n)) }
 	return map[string]originCall{
-		"Write": {names: true, fixed: "library", call: func(ctx context.Context, own ostiary.Origin) error {
-			_, err := s.Write(ctx, ostiary.WriteRequest{Add: next(), Origin: own})
+		"Write": {names: true, fixed: "library", call: func(ctx context.Context, own storage.Origin) error {
+			_, err := s.Write(ctx, authz.WriteRequest{Add: next(), Origin: own})
 			return err
 		}},
-		"Update": {names: true, fixed: "library", call: func(ctx context.Context, own ostiary.Origin) error {
-			_, err := s.Update(ctx, ostiary.Update{Build: func(ostiary.Token) (ostiary.WriteRequest, error) {
-				return ostiary.WriteRequest{Add: next(), Origin: own}, nil
+		"Update": {names: true, fixed: "library", call: func(ctx context.Context, own storage.Origin) error {
+			_, err := s.Update(ctx, authz.Update{Build: func(authz.Token) (authz.WriteRequest, error) {
+				return authz.WriteRequest{Add: next(), Origin: own}, nil
 			}})
 			return err
 		}},
-		"Import": {names: true, fixed: "import", call: func(ctx context.Context, own ostiary.Origin) error {
-			_, err := s.Import(ctx, func(yield func(rel.Tuple, error) bool) { yield(next()[0], nil) }, ostiary.ImportOptions{Origin: own})
+		"Import": {names: true, fixed: "import", call: func(ctx context.Context, own storage.Origin) error {
+			_, err := s.Import(ctx, func(yield func(rel.Tuple, error) bool) { yield(next()[0], nil) }, authz.ImportOptions{Origin: own})
 			return err
 		}},
-		"Prepare": {names: true, fixed: "library", call: func(ctx context.Context, own ostiary.Origin) error {
-			p, err := s.Prepare(ctx, ostiary.WriteRequest{Add: next(), Origin: own})
+		"Prepare": {names: true, fixed: "library", call: func(ctx context.Context, own storage.Origin) error {
+			p, err := s.Prepare(ctx, authz.WriteRequest{Add: next(), Origin: own})
 			if err != nil {
 				return err
 			}
@@ -59,21 +60,21 @@ func originCalls(t *testing.T, m embedder, x *session, s *ostiary.Store, now *cl
 			_, err = p.Publish(ctx)
 			return err
 		}},
-		"WriteSchema": {fixed: "library", call: func(ctx context.Context, _ ostiary.Origin) error {
-			_, _, err := s.WriteSchema(ctx, ostiary.SchemaSource{Model: documents()})
+		"WriteSchema": {fixed: "library", call: func(ctx context.Context, _ storage.Origin) error {
+			_, _, err := s.WriteSchema(ctx, authz.SchemaSource{Model: documents()})
 			return err
 		}},
-		"RemoveSchema": {fixed: "library", call: func(ctx context.Context, _ ostiary.Origin) error {
-			info, _, err := s.WriteSchema(ctx, ostiary.SchemaSource{Model: documents()})
+		"RemoveSchema": {fixed: "library", call: func(ctx context.Context, _ storage.Origin) error {
+			info, _, err := s.WriteSchema(ctx, authz.SchemaSource{Model: documents()})
 			if err == nil {
 				_, err = s.RemoveSchema(ctx, info.ID)
 			}
 			return err
 		}},
-		"Collect": {fixed: "collector", alone: true, call: func(ctx context.Context, _ ostiary.Origin) error {
+		"Collect": {fixed: "collector", alone: true, call: func(ctx context.Context, _ storage.Origin) error {
 			expiring := next()
 			expiring[0].Expires = rel.TimeOf(now.Now()) + 1
-			if _, err := s.Write(ctx, ostiary.WriteRequest{Add: expiring}); err != nil {
+			if _, err := s.Write(ctx, authz.WriteRequest{Add: expiring}); err != nil {
 				return err
 			}
 			now.Advance(1e9)
@@ -94,17 +95,17 @@ func TestEveryWritingCallHasAnOrigin(t *testing.T) {
 			now := newClock()
 			x := start(t, m.disk, ostiary.Options{Clock: now.Now})
 			s := newStore(t, x.engine, documents())
-			request := ostiary.RequestID{Node: storage.NodeID{1}, Number: 2}
+			request := storage.RequestID{Node: storage.NodeID{1}, Number: 2}
 			for name, c := range originCalls(t, m, x, s, now) {
-				check := func(ctx context.Context, own, want ostiary.Origin) {
+				check := func(ctx context.Context, own, want storage.Origin) {
 					t.Helper()
 					before := must(s.Head(ctx))(t)
 					must(struct{}{}, c.call(ctx, own))(t)
-					var last ostiary.ChangeEntry
+					var last authz.ChangeEntry
 					watching, stop := context.WithTimeout(ctx, time.Minute)
 					defer stop()
 					head := must(s.Head(ctx))(t)
-					for e, err := range s.Watch(watching, ostiary.WatchRequest{After: before}) {
+					for e, err := range s.Watch(watching, authz.WatchRequest{After: before}) {
 						if last = must(e, err)(t); e.Token == head {
 							break
 						}
@@ -112,25 +113,25 @@ func TestEveryWritingCallHasAnOrigin(t *testing.T) {
 					if last.Origin != want {
 						t.Errorf("%s: a watch shows the origin %+v, want %+v", name, last.Origin, want)
 					}
-					page := must(s.Changes(ctx, ostiary.ChangesRequest{After: before}))(t)
+					page := must(s.Changes(ctx, authz.ChangesRequest{After: before}))(t)
 					if got := page.Entries[len(page.Entries)-1].Origin; got != want {
 						t.Errorf("%s: the log has the origin %+v, want %+v", name, got, want)
 					}
 				}
-				fixed := ostiary.Origin{Caller: c.fixed}
-				check(t.Context(), ostiary.Origin{}, fixed)
-				author := &ostiary.Author{Origin: ostiary.Origin{Caller: "anne", Reason: "ticket 7"}}
-				ctx, want := ostiary.WithAuthor(t.Context(), author), author.Origin
+				fixed := storage.Origin{Caller: c.fixed}
+				check(t.Context(), storage.Origin{}, fixed)
+				author := &authz.Author{Origin: storage.Origin{Caller: "anne", Reason: "ticket 7"}}
+				ctx, want := authz.WithAuthor(t.Context(), author), author.Origin
 				if c.alone {
 					want = fixed
 				}
-				check(ctx, ostiary.Origin{}, want)
+				check(ctx, storage.Origin{}, want)
 				if got, head := author.Revision(), must(must(s.Head(ctx))(t).Revision())(t); got != head {
 					t.Errorf("%s: the author notes revision %d, want %d", name, got, head)
 				}
 				if c.names {
-					check(ctx, ostiary.Origin{Caller: "bob", Request: request}, ostiary.Origin{Caller: "bob", Reason: "ticket 7", Request: request})
-					check(ctx, ostiary.Origin{Reason: "ticket 8"}, ostiary.Origin{Caller: "anne", Reason: "ticket 8"})
+					check(ctx, storage.Origin{Caller: "bob", Request: request}, storage.Origin{Caller: "bob", Reason: "ticket 7", Request: request})
+					check(ctx, storage.Origin{Reason: "ticket 8"}, storage.Origin{Caller: "anne", Reason: "ticket 8"})
 				}
 			}
 		})
@@ -151,16 +152,16 @@ func TestOriginIsChecked(t *testing.T) {
 				continue
 			}
 			for _, bad := range []struct {
-				origin ostiary.Origin
+				origin storage.Origin
 				kind   error
 				text   string
 			}{
-				{ostiary.Origin{Reason: "a\nb"}, ostiary.ErrInvalidRequest, "reason has a control character at byte 1"},
-				{ostiary.Origin{Caller: "a\xff"}, ostiary.ErrInvalidRequest, "caller is not valid UTF-8"},
-				{ostiary.Origin{Reason: strings.Repeat("x", ostiary.ReasonBytesMax+1)}, ostiary.ErrBound, "ReasonBytesMax"},
-				{ostiary.Origin{Caller: strings.Repeat("x", ostiary.CallerBytesMax+1)}, ostiary.ErrBound, "CallerBytesMax"},
+				{storage.Origin{Reason: "a\nb"}, authz.ErrInvalidRequest, "reason has a control character at byte 1"},
+				{storage.Origin{Caller: "a\xff"}, authz.ErrInvalidRequest, "caller is not valid UTF-8"},
+				{storage.Origin{Reason: strings.Repeat("x", storage.ReasonBytesMax+1)}, authz.ErrBound, "ReasonBytesMax"},
+				{storage.Origin{Caller: strings.Repeat("x", storage.CallerBytesMax+1)}, authz.ErrBound, "CallerBytesMax"},
 			} {
-				err := c.call(ostiary.WithAuthor(t.Context(), &ostiary.Author{Origin: bad.origin}), ostiary.Origin{})
+				err := c.call(authz.WithAuthor(t.Context(), &authz.Author{Origin: bad.origin}), storage.Origin{})
 				wantKind(t, err, bad.kind)
 				if err == nil || !strings.Contains(err.Error(), bad.text) {
 					t.Errorf("%s: error %v, want one with %q", name, err, bad.text)
@@ -178,10 +179,10 @@ func TestAuthorOfNothing(t *testing.T) {
 	t.Parallel()
 	x := start(t, disks()[0], ostiary.Options{})
 	s := newStore(t, x.engine, documents())
-	write := func() ostiary.Revision {
-		author := &ostiary.Author{}
-		ctx := ostiary.WithAuthor(t.Context(), author)
-		must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:anne"), OnDuplicate: ostiary.Ignore}))(t)
+	write := func() storage.Revision {
+		author := &authz.Author{}
+		ctx := authz.WithAuthor(t.Context(), author)
+		must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#owner@user:anne"), OnDuplicate: authz.Ignore}))(t)
 		return author.Revision()
 	}
 	if first, second := write(), write(); first == 0 || second != 0 {
@@ -199,24 +200,24 @@ func TestRepeatedWithoutStore(t *testing.T) {
 	t.Cleanup(func() { e.Close() })
 	id, other := storage.StoreID{1}, storage.StoreID{2}
 	gone := storage.StoreInfo{ID: id, Name: "mine", Aliases: map[string]string{"native": "gone"}}
-	deleted := func(known bool, info storage.StoreInfo) *ostiary.Author {
-		return &ostiary.Author{Repeated: true, Made: ostiary.RequestTrace{Deleted: []storage.DeletedStore{{Info: info, Known: known}}}}
+	deleted := func(known bool, info storage.StoreInfo) *authz.Author {
+		return &authz.Author{Repeated: true, Made: storage.RequestTrace{Deleted: []storage.DeletedStore{{Info: info, Known: known}}}}
 	}
 	for _, c := range []struct {
 		what                    string
-		author                  *ostiary.Author
-		access                  ostiary.Access
+		author                  *authz.Author
+		access                  authz.Access
 		remove, find, findAlias error
 	}{
-		{"not repeated", &ostiary.Author{}, nil, ostiary.ErrNoStore, ostiary.ErrNoStore, ostiary.ErrNoStore},
-		{"nothing was deleted", &ostiary.Author{Repeated: true}, nil, ostiary.ErrNoStore, ostiary.ErrNoStore, ostiary.ErrNoStore},
-		{"another store was deleted", deleted(true, storage.StoreInfo{ID: other}), nil, ostiary.ErrNoStore, ostiary.ErrNoStore, ostiary.ErrNoStore},
+		{"not repeated", &authz.Author{}, nil, authz.ErrNoStore, authz.ErrNoStore, authz.ErrNoStore},
+		{"nothing was deleted", &authz.Author{Repeated: true}, nil, authz.ErrNoStore, authz.ErrNoStore, authz.ErrNoStore},
+		{"another store was deleted", deleted(true, storage.StoreInfo{ID: other}), nil, authz.ErrNoStore, authz.ErrNoStore, authz.ErrNoStore},
 		{"deleted", deleted(true, gone), nil, nil, nil, nil},
-		{"deleted, only the id is known", deleted(false, storage.StoreInfo{ID: id}), nil, nil, nil, ostiary.ErrUncertain},
+		{"deleted, only the id is known", deleted(false, storage.StoreInfo{ID: id}), nil, nil, nil, authz.ErrUncertain},
 		{"deleted by a caller who may", deleted(true, gone), ownerOf("mine"), nil, nil, nil},
-		{"deleted by another caller", deleted(true, gone), ownerOf("yours"), ostiary.ErrForbidden, ostiary.ErrForbidden, ostiary.ErrForbidden},
+		{"deleted by another caller", deleted(true, gone), ownerOf("yours"), authz.ErrForbidden, authz.ErrForbidden, authz.ErrForbidden},
 	} {
-		ctx := ostiary.WithAuthor(ostiary.WithAccess(t.Context(), c.access), c.author)
+		ctx := authz.WithAuthor(authz.WithAccess(t.Context(), c.access), c.author)
 		_, found := e.Store(ctx, id)
 		_, aliased := e.StoreByAlias(ctx, "native", "gone")
 		for what, have := range map[string][2]error{"delete": {e.DeleteStore(ctx, id), c.remove}, "find": {found, c.find}, "find by alias": {aliased, c.findAlias}} {
@@ -230,9 +231,9 @@ func TestRepeatedWithoutStore(t *testing.T) {
 // ownerOf is a caller who may do everything with the stores of one name.
 type ownerOf string
 
-func (n ownerOf) Allow(_ context.Context, _ ostiary.Right, store storage.StoreInfo) error {
+func (n ownerOf) Allow(_ context.Context, _ authz.Right, store storage.StoreInfo) error {
 	if store.Name != string(n) {
-		return ostiary.ErrForbidden
+		return authz.ErrForbidden
 	}
 	return nil
 }
@@ -246,7 +247,7 @@ func TestRepeatedCreation(t *testing.T) {
 	t.Cleanup(func() { e.Close() })
 	request := storage.RequestID{Node: storage.NodeID{1}, Number: 7 * storage.RequestWrites}
 	author := func(made ...storage.RequestStore) context.Context {
-		return ostiary.WithAuthor(t.Context(), &ostiary.Author{Origin: ostiary.Origin{Request: request}, Repeated: made != nil, Made: ostiary.RequestTrace{Created: made}})
+		return authz.WithAuthor(t.Context(), &authz.Author{Origin: storage.Origin{Request: request}, Repeated: made != nil, Made: storage.RequestTrace{Created: made}})
 	}
 	ctx := author()
 	var made []storage.RequestStore
@@ -271,7 +272,7 @@ func TestRepeatedCreation(t *testing.T) {
 	for what, r := range map[string]ostiary.CreateStoreRequest{
 		"name": {Name: "x"}, "alias": {Name: "a", Aliases: map[string]string{"native": "x"}}, "id": {Name: "a", ID: storage.StoreID{9}},
 	} {
-		if _, err := e.CreateStore(author(made...), r); !errors.Is(err, ostiary.ErrUncertain) {
+		if _, err := e.CreateStore(author(made...), r); !errors.Is(err, authz.ErrUncertain) {
 			t.Errorf("another %s: error %v, want ErrUncertain", what, err)
 		}
 	}
@@ -286,7 +287,7 @@ func TestRepeatedCreation(t *testing.T) {
 	for range storage.RequestWrites - 1 {
 		_, _ = e.CreateStore(ctx, ostiary.CreateStoreRequest{Name: "a"})
 	}
-	if _, err := e.CreateStore(ctx, ostiary.CreateStoreRequest{}); !errors.Is(err, ostiary.ErrUncertain) {
+	if _, err := e.CreateStore(ctx, ostiary.CreateStoreRequest{}); !errors.Is(err, authz.ErrUncertain) {
 		t.Errorf("store %d of the request: error %v, want ErrUncertain", storage.RequestWrites, err)
 	}
 }
@@ -295,7 +296,7 @@ func TestRepeatedCreation(t *testing.T) {
 // and its stores the numbers of the first time, by which they are found in the log.
 func TestRetryNumbersFromTheStart(t *testing.T) {
 	t.Parallel()
-	a := &ostiary.Author{Origin: ostiary.Origin{Request: storage.RequestID{Node: storage.NodeID{1}, Number: storage.RequestWrites}}}
+	a := &authz.Author{Origin: storage.Origin{Request: storage.RequestID{Node: storage.NodeID{1}, Number: storage.RequestWrites}}}
 	write, store := a.NextWrite(), a.NextStore()
 	if again := a.NextWrite(); again == write {
 		t.Errorf("two writes have the number %d", again.Request.Number)
@@ -329,8 +330,8 @@ func TestRefusedChangeIsForwardable(t *testing.T) {
 		},
 		"delete": func(ctx context.Context) error { return e.DeleteStore(ctx, storage.StoreID{1}) },
 	} {
-		author := &ostiary.Author{}
-		if err := change(ostiary.WithAuthor(t.Context(), author)); !errors.Is(err, ostiary.ErrNoHolder) || !author.Forwardable() {
+		author := &authz.Author{}
+		if err := change(authz.WithAuthor(t.Context(), author)); !errors.Is(err, authz.ErrNoHolder) || !author.Forwardable() {
 			t.Errorf("%s: error %v, forwardable %t", name, err, author.Forwardable())
 		}
 	}

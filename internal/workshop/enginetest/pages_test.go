@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
@@ -57,7 +58,7 @@ func TestPagesOfOneRevision(t *testing.T) {
 			return k
 		}
 		change := func(n int) {
-			w := ostiary.WriteRequest{OnDuplicate: ostiary.Ignore, OnMissing: ostiary.Ignore}
+			w := authz.WriteRequest{OnDuplicate: authz.Ignore, OnMissing: authz.Ignore}
 			touched := map[rel.Key]bool{}
 			for range n {
 				k := random()
@@ -110,8 +111,8 @@ func TestPagesOfOneRevision(t *testing.T) {
 				return cmp.Or(strings.Compare(a.Object.ID, b.Object.ID), strings.Compare(a.Name, b.Name))
 			})
 			var got []rel.Key
-			r := ostiary.ReadRequest{Filter: f, Limit: 1 + rng.IntN(30)}
-			ra := ostiary.ReadAttributesRequest{ObjectType: "doc", Limit: 1 + rng.IntN(30)}
+			r := authz.ReadRequest{Filter: f, Limit: 1 + rng.IntN(30)}
+			ra := authz.ReadAttributesRequest{ObjectType: "doc", Limit: 1 + rng.IntN(30)}
 			var gotAttributes []rel.Attribute
 			for first := true; first || r.Cursor != "" || ra.Cursor != ""; first = false {
 				if first || r.Cursor != "" {
@@ -162,7 +163,7 @@ func TestPagesOfLargeLists(t *testing.T) {
 	for _, size := range []int{small, 10_000} {
 		s := newStore(t, newEngine(t, ostiary.Options{}), pagesModel())
 		for from := 0; from < size; from += small {
-			var w ostiary.WriteRequest
+			var w authz.WriteRequest
 			for i := from; i < from+small; i++ {
 				w.Add = append(w.Add, tup(t, fmt.Sprintf("doc:%05d#viewer@user:u%05d", i, i)), tup(t, fmt.Sprintf("doc:%05d#editor@user:everywhere", i)),
 					tup(t, fmt.Sprintf("doc:shared#viewer@user:u%05d", i)))
@@ -179,19 +180,19 @@ func TestPagesOfLargeLists(t *testing.T) {
 			}
 		}
 		for _, f := range filters {
-			far := must(s.Read(t.Context(), ostiary.ReadRequest{Filter: f, Limit: size / 2}))(t).Next
+			far := must(s.Read(t.Context(), authz.ReadRequest{Filter: f, Limit: size / 2}))(t).Next
 			for place, cursor := range map[string]string{"beginning": "", "middle": far} {
 				ctx := &countingContext{Context: t.Context()}
-				if p := must(s.Read(ctx, ostiary.ReadRequest{Filter: f, Cursor: cursor}))(t); len(p.Tuples) != 100 {
+				if p := must(s.Read(ctx, authz.ReadRequest{Filter: f, Cursor: cursor}))(t); len(p.Tuples) != 100 {
 					t.Fatalf("%+v: a page has %d tuples, expected 100", f, len(p.Tuples))
 				}
 				record(fmt.Sprintf("%+v", f), place, ctx.asked)
 			}
 		}
-		far := must(s.ReadAttributes(t.Context(), ostiary.ReadAttributesRequest{ObjectType: "doc", Limit: size / 2}))(t).Next
+		far := must(s.ReadAttributes(t.Context(), authz.ReadAttributesRequest{ObjectType: "doc", Limit: size / 2}))(t).Next
 		for place, cursor := range map[string]string{"beginning": "", "middle": far} {
 			ctx := &countingContext{Context: t.Context()}
-			must(s.ReadAttributes(ctx, ostiary.ReadAttributesRequest{ObjectType: "doc", Cursor: cursor}))(t)
+			must(s.ReadAttributes(ctx, authz.ReadAttributesRequest{ObjectType: "doc", Cursor: cursor}))(t)
 			record("attributes", place, ctx.asked)
 		}
 	}

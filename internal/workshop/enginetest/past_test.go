@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
@@ -18,18 +19,18 @@ import (
 
 // moment is the expected state of a store at one revision.
 type moment struct {
-	token  ostiary.Token
+	token  authz.Token
 	time   time.Time
 	tuples map[rel.Key]rel.Tuple
 	values map[rel.Attribute]string
 }
 
 // readAll reads every tuple and attribute at a revision, page by page.
-func readAll(t testing.TB, s *ostiary.Store, at ostiary.Consistency) (map[rel.Key]rel.Tuple, map[rel.Attribute]string) {
+func readAll(t testing.TB, s *ostiary.Store, at authz.Consistency) (map[rel.Key]rel.Tuple, map[rel.Attribute]string) {
 	t.Helper()
 	ctx := context.Background()
 	tuples, values := map[rel.Key]rel.Tuple{}, map[rel.Attribute]string{}
-	r := ostiary.ReadRequest{Consistency: at, Limit: 7}
+	r := authz.ReadRequest{Consistency: at, Limit: 7}
 	var last *rel.Tuple
 	for {
 		page := must(s.Read(ctx, r))(t)
@@ -44,7 +45,7 @@ func readAll(t testing.TB, s *ostiary.Store, at ostiary.Consistency) (map[rel.Ke
 			break
 		}
 	}
-	a := ostiary.ReadAttributesRequest{Consistency: at, Limit: 3}
+	a := authz.ReadAttributesRequest{Consistency: at, Limit: 3}
 	for {
 		page := must(s.ReadAttributes(ctx, a))(t)
 		for _, x := range page.Attributes {
@@ -74,7 +75,7 @@ func TestHistory(t *testing.T) {
 		ctx, time := context.Background(), newClock()
 		m := documents()
 		m.Types[3].Attributes = []schema.AttributeDef{{Name: "a", Type: intType}, {Name: "b", Type: intType}}
-		x := start(t, d, ostiary.Options{Clock: time.Now, Bounds: ostiary.Bounds{PastViews: 3}})
+		x := start(t, d, ostiary.Options{Clock: time.Now, Bounds: authz.Bounds{PastViews: 3}})
 		s := newStore(t, x.engine, m)
 		now := moment{token: must(s.Head(ctx))(t), time: time.Now(), tuples: map[rel.Key]rel.Tuple{}, values: map[rel.Attribute]string{}}
 		history := []moment{now}
@@ -105,7 +106,7 @@ var intType = expr.Type{Kind: expr.Int}
 // next makes a random write and returns the expected state after it.
 func (m moment) next(t testing.TB, rng *rand.Rand, s *ostiary.Store) moment {
 	n := moment{tuples: maps.Clone(m.tuples), values: maps.Clone(m.values)}
-	w := ostiary.WriteRequest{OnDuplicate: ostiary.Replace, OnMissing: ostiary.Ignore}
+	w := authz.WriteRequest{OnDuplicate: authz.Replace, OnMissing: authz.Ignore}
 	if rng.IntN(5) == 0 {
 		f := rel.Filter{SubjectType: "user", SubjectID: fmt.Sprint("u", rng.IntN(6))}
 		w.RemoveMatching = append(w.RemoveMatching, storage.Filter{Target: storage.FilterTuples, Tuple: f})
@@ -146,7 +147,7 @@ func (m moment) next(t testing.TB, rng *rand.Rand, s *ostiary.Store) moment {
 // check reads the store at the moment's revision and at its time.
 func (m *moment) check(t testing.TB, s *ostiary.Store) {
 	t.Helper()
-	for _, at := range []ostiary.Consistency{ostiary.AtExactly(m.token), ostiary.AtTime(m.time.Add(time.Millisecond))} {
+	for _, at := range []authz.Consistency{authz.AtExactly(m.token), authz.AtTime(m.time.Add(time.Millisecond))} {
 		tuples, values := readAll(t, s, at)
 		if !maps.Equal(tuples, m.tuples) || !maps.Equal(values, m.values) {
 			t.Fatalf("revision %d: got\n%v %v, want\n%v %v", must(m.token.Revision())(t), tuples, values, m.tuples, m.values)
@@ -160,14 +161,14 @@ func TestWindow(t *testing.T) {
 		ctx, clock := context.Background(), newClock()
 		x := start(t, d, ostiary.Options{Clock: clock.Now, Window: time.Hour, LogWindow: time.Hour})
 		s := newStore(t, x.engine, documents())
-		var tokens []ostiary.Token
+		var tokens []authz.Token
 		for i := range 10 {
 			clock.Advance(20 * time.Minute)
-			tokens = append(tokens, must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, fmt.Sprintf("document:%d#owner@user:a", i)),
+			tokens = append(tokens, must(s.Write(ctx, authz.WriteRequest{Add: tups(t, fmt.Sprintf("document:%d#owner@user:a", i)),
 				RemoveMatching: []storage.Filter{{Target: storage.FilterTuples, Tuple: rel.Filter{ObjectType: "document"}}}}))(t))
 		}
-		ask := func(token ostiary.Token) error {
-			_, err := s.Read(ctx, ostiary.ReadRequest{Consistency: ostiary.AtExactly(token)})
+		ask := func(token authz.Token) error {
+			_, err := s.Read(ctx, authz.ReadRequest{Consistency: authz.AtExactly(token)})
 			return err
 		}
 		for range 2 {
@@ -177,22 +178,22 @@ func TestWindow(t *testing.T) {
 			for i, token := range tokens {
 				err := ask(token)
 				if ago := len(tokens) - 1 - i; ago > 4 {
-					wantKind(t, err, ostiary.ErrTooOld)
+					wantKind(t, err, authz.ErrTooOld)
 				} else if err != nil && ago < 4 {
 					t.Errorf("the revision %d writes ago: %v", ago, err)
 				}
 			}
 			must(s.Collect(ctx))(t)
 		}
-		_, err := s.Changes(ctx, ostiary.ChangesRequest{})
-		wantKind(t, err, ostiary.ErrTooOld)
-		if page := must(s.Changes(ctx, ostiary.ChangesRequest{After: tokens[7]}))(t); len(page.Entries) != 2 {
+		_, err := s.Changes(ctx, authz.ChangesRequest{})
+		wantKind(t, err, authz.ErrTooOld)
+		if page := must(s.Changes(ctx, authz.ChangesRequest{After: tokens[7]}))(t); len(page.Entries) != 2 {
 			t.Errorf("changes: %v", page)
 		}
 		// A token whose entry was trimmed still works for AtLeast.
-		must(s.Read(ctx, ostiary.ReadRequest{Consistency: ostiary.AtLeast(tokens[0])}))(t)
+		must(s.Read(ctx, authz.ReadRequest{Consistency: authz.AtLeast(tokens[0])}))(t)
 		s = x.again(s)
-		wantKind(t, ask(tokens[0]), ostiary.ErrTooOld)
+		wantKind(t, ask(tokens[0]), authz.ErrTooOld)
 		must(struct{}{}, ask(tokens[8]))(t)
 	})
 }
@@ -203,7 +204,7 @@ func TestExpiredAreCollected(t *testing.T) {
 		ctx, clock := context.Background(), newClock()
 		x := start(t, d, ostiary.Options{Clock: clock.Now})
 		s := newStore(t, x.engine, documents())
-		var w ostiary.WriteRequest
+		var w authz.WriteRequest
 		for i := range 2500 {
 			tuple := tup(t, fmt.Sprintf("document:%d#owner@user:a", i))
 			if i%5 != 0 {
@@ -224,7 +225,7 @@ func TestExpiredAreCollected(t *testing.T) {
 		if st := must(s.Stats(ctx))(t); st.Graph.Tuples != 500 {
 			t.Errorf("%d tuples are left", st.Graph.Tuples)
 		}
-		if got := ask(t, s, "document:1#owner@user:a", ostiary.QueryOptions{Consistency: ostiary.AtExactly(token)}); got != "true" {
+		if got := ask(t, s, "document:1#owner@user:a", authz.QueryOptions{Consistency: authz.AtExactly(token)}); got != "true" {
 			t.Errorf("at the past revision: got %s, want true", got)
 		}
 	})
@@ -237,16 +238,16 @@ func TestAskedAtTime(t *testing.T) {
 	ctx, clock := context.Background(), newClock()
 	s := newStore(t, start(t, disks()[0], ostiary.Options{Clock: clock.Now, Window: -1}).engine, documents())
 	written := clock.Now()
-	var tuples []ostiary.Tuple
+	var tuples []rel.Tuple
 	for i := range 6 { // the even documents end after 10 seconds, the odd ones after 20
 		x := tups(t, fmt.Sprintf("document:%d#owner@user:a", i))[0]
 		x.Expires = rel.TimeOf(written.Add(time.Duration(10+i%2*10) * time.Second))
 		tuples = append(tuples, x)
 	}
-	token := must(s.Write(ctx, ostiary.WriteRequest{Add: tuples}))(t)
+	token := must(s.Write(ctx, authz.WriteRequest{Add: tuples}))(t)
 	clock.Advance(time.Minute)
-	count := func(at ostiary.Consistency, limit int) (n int) {
-		r := ostiary.ListObjectsRequest{Subject: must(rel.ParseSubject("user:a"))(t), Relation: "owner", Type: "document", Limit: limit, QueryOptions: ostiary.QueryOptions{Consistency: at}}
+	count := func(at authz.Consistency, limit int) (n int) {
+		r := authz.ListObjectsRequest{Subject: must(rel.ParseSubject("user:a"))(t), Relation: "owner", Type: "document", Limit: limit, QueryOptions: authz.QueryOptions{Consistency: at}}
 		for {
 			page := must(s.ListObjects(ctx, r))(t)
 			if n += len(page.IDs); page.Next == "" {
@@ -255,8 +256,8 @@ func TestAskedAtTime(t *testing.T) {
 			r.Cursor = page.Next
 		}
 	}
-	gained := func(from, to ostiary.Consistency) (changes []string) {
-		r := ostiary.DifferenceRequest{PermissionSelector: ostiary.PermissionSelector{ObjectType: "document", Relation: "owner", SubjectType: "user"}, From: from, To: to, Limit: 1}
+	gained := func(from, to authz.Consistency) (changes []string) {
+		r := authz.DifferenceRequest{PermissionSelector: authz.PermissionSelector{ObjectType: "document", Relation: "owner", SubjectType: "user"}, From: from, To: to, Limit: 1}
 		for {
 			page := must(s.Difference(ctx, r))(t)
 			for _, c := range page.Changes {
@@ -271,14 +272,14 @@ func TestAskedAtTime(t *testing.T) {
 	even := []string{"0false true", "2false true", "4false true"}
 	odd := []string{"1false true", "3false true", "5false true"}
 	all := slices.Sorted(slices.Values(slices.Concat(even, odd)))
-	second := func(n int) ostiary.Consistency { return ostiary.AtTime(written.Add(time.Duration(n) * time.Second)) }
+	second := func(n int) authz.Consistency { return authz.AtTime(written.Add(time.Duration(n) * time.Second)) }
 	for _, limit := range []int{1, 100} {
 		for name, c := range map[string]struct {
-			at   ostiary.Consistency
+			at   authz.Consistency
 			want int
 		}{
-			"newest": {ostiary.MinimizeLatency(), 0}, "the token": {ostiary.AtExactly(token), 6}, "before the first end": {second(9), 6}, "after the first end": {second(10), 3}, "after the last end": {second(20), 0},
-			"in the future": {second(3600), 0}, "the token, now": {ostiary.AtExactly(token).AtCurrentTime(), 0}, "a time, now": {second(9).AtCurrentTime(), 0},
+			"newest": {authz.MinimizeLatency(), 0}, "the token": {authz.AtExactly(token), 6}, "before the first end": {second(9), 6}, "after the first end": {second(10), 3}, "after the last end": {second(20), 0},
+			"in the future": {second(3600), 0}, "the token, now": {authz.AtExactly(token).AtCurrentTime(), 0}, "a time, now": {second(9).AtCurrentTime(), 0},
 		} {
 			if n := count(c.at, limit); n != c.want {
 				t.Errorf("%s, pages of %d: %d objects, want %d", name, limit, n, c.want)
@@ -286,17 +287,17 @@ func TestAskedAtTime(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		from, to ostiary.Consistency
+		from, to authz.Consistency
 		want     []string
 	}{
-		"to the newest": {ostiary.AtRevision(0), ostiary.MinimizeLatency(), nil}, "since the token": {ostiary.AtExactly(token), ostiary.MinimizeLatency(), all},
-		"one revision, two times": {second(9), second(10), even}, "since the first end": {second(10), ostiary.MinimizeLatency(), odd},
+		"to the newest": {authz.AtRevision(0), authz.MinimizeLatency(), nil}, "since the token": {authz.AtExactly(token), authz.MinimizeLatency(), all},
+		"one revision, two times": {second(9), second(10), even}, "since the first end": {second(10), authz.MinimizeLatency(), odd},
 	} {
 		if got := gained(c.from, c.to); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
-	r := ostiary.DifferenceRequest{PermissionSelector: ostiary.PermissionSelector{ObjectType: "document", Relation: "owner", SubjectType: "user"}, From: second(10), To: second(9)}
+	r := authz.DifferenceRequest{PermissionSelector: authz.PermissionSelector{ObjectType: "document", Relation: "owner", SubjectType: "user"}, From: second(10), To: second(9)}
 	_, err := s.Difference(ctx, r)
-	wantKind(t, err, ostiary.ErrInvalidRequest)
+	wantKind(t, err, authz.ErrInvalidRequest)
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -33,21 +34,21 @@ func TestPreconditionsInGroups(t *testing.T) {
 				rnd := rand.New(rand.NewPCG(uint64(w), uint64(many)))
 				for i := range 40 {
 					id := fmt.Sprint(rnd.IntN(6))
-					write := ostiary.WriteRequest{}
+					write := authz.WriteRequest{}
 					for n := range many {
 						write.Add = append(write.Add, tups(t, fmt.Sprintf("document:x%d-%d-%d#owner@user:anne", w, i, n))...)
 					}
 					if rnd.IntN(2) == 0 {
-						write.Preconditions = []ostiary.Precondition{{Filter: owner(id), Absent: true}}
+						write.Preconditions = []authz.Precondition{{Filter: owner(id), Absent: true}}
 						write.Add = append(write.Add, tups(t, fmt.Sprintf("document:%s#owner@user:u%d", id, w))...)
 					} else {
-						write.Preconditions = []ostiary.Precondition{{Filter: owner(id)}}
+						write.Preconditions = []authz.Precondition{{Filter: owner(id)}}
 						write.RemoveMatching = []storage.Filter{{Target: storage.FilterTuples, Tuple: owner(id)}}
 					}
 					if many == 700 && i > 3 {
 						return
 					}
-					if _, err := s.Write(ctx, write); err != nil && !errors.Is(err, ostiary.ErrPrecondition) {
+					if _, err := s.Write(ctx, write); err != nil && !errors.Is(err, authz.ErrPrecondition) {
 						t.Error(err)
 						return
 					}
@@ -57,9 +58,9 @@ func TestPreconditionsInGroups(t *testing.T) {
 		wg.Wait()
 		// The log shows whether the preconditions held at each entry.
 		owners := map[string]int{}
-		var after ostiary.Token
+		var after authz.Token
 		for more := true; more; {
-			page := must(s.Changes(ctx, ostiary.ChangesRequest{After: after, Limit: 1000}))(t)
+			page := must(s.Changes(ctx, authz.ChangesRequest{After: after, Limit: 1000}))(t)
 			for _, e := range page.Entries {
 				for _, c := range e.Changes {
 					switch id := c.Tuple.Object.ID; {

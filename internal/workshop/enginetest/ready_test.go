@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/engine/graph/graphtest"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
@@ -94,7 +95,7 @@ func TestReadyChild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := s.Check(ctx, ostiary.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject})
+	res, err := s.Check(ctx, authz.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject})
 	if err != nil || fmt.Sprint(res.Allowed()) != os.Getenv("OSTIARY_READY_WANT") {
 		t.Fatalf("the first answer is %v, %v", res, err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/authz"
+	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/workshop/golden"
 	"github.com/ostiary/ostiary/rel"
 )
@@ -21,24 +22,24 @@ type inquiry struct {
 	subjectType string // of lists of subjects
 	limit       int
 	cursor      string
-	ostiary.QueryOptions
+	authz.QueryOptions
 }
 
 // inquire asks an inquiry in each way. It returns a line for each outcome, which is an
 // error or "ok", with the ways that it has.
 func inquire(s *ostiary.Store, q inquiry) string {
 	ctx := context.Background()
-	check := ostiary.CheckRequest{Object: q.object, Relation: q.relation, Subject: q.subject, QueryOptions: q.QueryOptions}
+	check := authz.CheckRequest{Object: q.object, Relation: q.relation, Subject: q.subject, QueryOptions: q.QueryOptions}
 	within := check
-	within.Consistency = ostiary.Consistency{}
-	expand := ostiary.ExpandRequest{Object: q.object, Relation: q.relation, QueryOptions: q.QueryOptions}
-	selector := ostiary.PermissionSelector{ObjectType: q.object.Type, Relation: q.relation, SubjectType: q.subjectType, Objects: []string{q.object.ID}}
+	within.Consistency = authz.Consistency{}
+	expand := authz.ExpandRequest{Object: q.object, Relation: q.relation, QueryOptions: q.QueryOptions}
+	selector := authz.PermissionSelector{ObjectType: q.object.Type, Relation: q.relation, SubjectType: q.subjectType, Objects: []string{q.object.ID}}
 	var outcomes []string
 	ways := map[string]string{}
 	line := func(name string, err error) {
 		text := "ok"
 		if err != nil {
-			text = ostiary.Reason(err)
+			text = authz.Reason(err)
 		}
 		if len(text) > 160 {
 			text = text[:160] + "..."
@@ -50,26 +51,26 @@ func inquire(s *ostiary.Store, q inquiry) string {
 	}
 	_, err := s.Check(ctx, check)
 	line("check", err)
-	results, err := s.CheckBatch(ctx, []ostiary.CheckRequest{within}, q.Consistency)
+	results, err := s.CheckBatch(ctx, []authz.CheckRequest{within}, q.Consistency)
 	if err == nil {
 		err = results[0].Err
 	}
 	line("batch", err)
-	_, err = s.Explain(ctx, ostiary.ExplainRequest{CheckRequest: check})
+	_, err = s.Explain(ctx, authz.ExplainRequest{CheckRequest: check})
 	line("explain", err)
 	_, err = s.Expand(ctx, expand)
 	line("expand", err)
-	_, err = s.ExpandPage(ctx, ostiary.ExpandPageRequest{ExpandRequest: expand, Limit: q.limit, Cursor: q.cursor})
+	_, err = s.ExpandPage(ctx, authz.ExpandPageRequest{ExpandRequest: expand, Limit: q.limit, Cursor: q.cursor})
 	line("expand page", err)
-	_, err = s.ListObjects(ctx, ostiary.ListObjectsRequest{Type: q.object.Type, Relation: q.relation, Subject: q.subject, Limit: q.limit, Cursor: q.cursor, QueryOptions: q.QueryOptions})
+	_, err = s.ListObjects(ctx, authz.ListObjectsRequest{Type: q.object.Type, Relation: q.relation, Subject: q.subject, Limit: q.limit, Cursor: q.cursor, QueryOptions: q.QueryOptions})
 	line("list objects", err)
-	_, err = s.ListSubjects(ctx, ostiary.ListSubjectsRequest{Object: q.object, Relation: q.relation, SubjectType: q.subjectType, Limit: q.limit, Cursor: q.cursor, QueryOptions: q.QueryOptions})
+	_, err = s.ListSubjects(ctx, authz.ListSubjectsRequest{Object: q.object, Relation: q.relation, SubjectType: q.subjectType, Limit: q.limit, Cursor: q.cursor, QueryOptions: q.QueryOptions})
 	line("list subjects", err)
 	_, _, err = s.FirstSubject(ctx, q.object, q.relation, q.subjectType)
 	line("first subject", err)
-	_, err = s.Read(ctx, ostiary.ReadRequest{Limit: q.limit, Cursor: q.cursor, Consistency: q.Consistency})
+	_, err = s.Read(ctx, authz.ReadRequest{Limit: q.limit, Cursor: q.cursor, Consistency: q.Consistency})
 	line("read", err)
-	_, err = s.ReadAttributes(ctx, ostiary.ReadAttributesRequest{Limit: q.limit, Cursor: q.cursor, Consistency: q.Consistency})
+	_, err = s.ReadAttributes(ctx, authz.ReadAttributesRequest{Limit: q.limit, Cursor: q.cursor, Consistency: q.Consistency})
 	line("attributes", err)
 	for _, err = range s.Export(ctx, q.Consistency) {
 		if err != nil {
@@ -77,21 +78,21 @@ func inquire(s *ostiary.Store, q inquiry) string {
 		}
 	}
 	line("export", err)
-	entitled, err := s.Entitlements(ctx, ostiary.EntitlementsRequest{Subject: q.subject, Objects: []rel.Object{q.object}, Relations: []string{q.relation}, QueryOptions: q.QueryOptions})
+	entitled, err := s.Entitlements(ctx, authz.EntitlementsRequest{Subject: q.subject, Objects: []rel.Object{q.object}, Relations: []string{q.relation}, QueryOptions: q.QueryOptions})
 	if err == nil {
 		err = entitled.Objects[0].Err
 	}
 	line("entitlements", err)
-	changed, err := s.WhatIf(ctx, ostiary.WhatIfRequest{Questions: []ostiary.CheckRequest{within}, Consistency: q.Consistency})
+	changed, err := s.WhatIf(ctx, authz.WhatIfRequest{Questions: []authz.CheckRequest{within}, Consistency: q.Consistency})
 	if err == nil {
 		err = changed.Items[0].Before.Err
 	}
 	line("what if", err)
-	_, err = s.Difference(ctx, ostiary.DifferenceRequest{PermissionSelector: selector, From: ostiary.AtRevision(1), To: q.Consistency, SchemaID: q.SchemaID, Context: q.Context, Bounds: q.Bounds, Limit: q.limit, Cursor: q.cursor})
+	_, err = s.Difference(ctx, authz.DifferenceRequest{PermissionSelector: selector, From: authz.AtRevision(1), To: q.Consistency, SchemaID: q.SchemaID, Context: q.Context, Bounds: q.Bounds, Limit: q.limit, Cursor: q.cursor})
 	line("difference", err)
 	canceled, cancel := context.WithCancel(ctx)
 	cancel()
-	for _, err = range s.WatchPermission(canceled, ostiary.WatchPermissionRequest{PermissionSelector: selector, Context: q.Context, Bounds: q.Bounds}) {
+	for _, err = range s.WatchPermission(canceled, authz.WatchPermissionRequest{PermissionSelector: selector, Context: q.Context, Bounds: q.Bounds}) {
 		if err != nil {
 			break
 		}
@@ -109,11 +110,11 @@ func inquire(s *ostiary.Store, q inquiry) string {
 func TestRefusedQuestions(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	bounds := ostiary.Bounds{FutureWait: time.Millisecond, ContextTuples: 1, ContextAttributes: 1, ContextBytes: 20, PageItems: 10, ListItems: 10, ExpandEntries: 10}
+	bounds := authz.Bounds{FutureWait: time.Millisecond, ContextTuples: 1, ContextAttributes: 1, ContextBytes: 20, PageItems: 10, ListItems: 10, ExpandEntries: 10}
 	e := newEngine(t, ostiary.Options{Bounds: bounds})
 	s := newStore(t, e, documents())
-	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:anne", "document:1#viewer@group:g#member")}))(t)
-	held := must(newStore(t, e, documents()).Hold(ctx, ostiary.Consistency{}))(t)
+	must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#owner@user:anne", "document:1#viewer@group:g#member")}))(t)
+	held := must(newStore(t, e, documents()).Hold(ctx, authz.Consistency{}))(t)
 	long := strings.Repeat("x", rel.IDBytesMax+1)
 	var out strings.Builder
 	for _, c := range []struct {
@@ -135,10 +136,10 @@ func TestRefusedQuestions(t *testing.T) {
 		{"unknown relation of the subject", func(q *inquiry) { q.subject.Relation = "member" }},
 		{"a wildcard", func(q *inquiry) { q.subject.ID = "*" }},
 		{"unknown schema", func(q *inquiry) { q.SchemaID = "none" }},
-		{"a revision of the future", func(q *inquiry) { q.Consistency = ostiary.AtRevision(99) }},
-		{"the revision before the schema", func(q *inquiry) { q.Consistency = ostiary.AtRevision(0) }},
-		{"a time before the schema", func(q *inquiry) { q.Consistency = ostiary.AtTime(time.Unix(1, 0)) }},
-		{"a malformed token", func(q *inquiry) { q.Consistency = ostiary.AtExactly("x") }},
+		{"a revision of the future", func(q *inquiry) { q.Consistency = authz.AtRevision(99) }},
+		{"the revision before the schema", func(q *inquiry) { q.Consistency = authz.AtRevision(0) }},
+		{"a time before the schema", func(q *inquiry) { q.Consistency = authz.AtTime(time.Unix(1, 0)) }},
+		{"a malformed token", func(q *inquiry) { q.Consistency = authz.AtExactly("x") }},
 		{"a view of another store", func(q *inquiry) { q.Consistency = held }},
 		{"a contextual tuple", func(q *inquiry) { q.Tuples = tups(t, "document:1#owner@user:bob") }},
 		{"two contextual tuples", func(q *inquiry) {
@@ -153,8 +154,8 @@ func TestRefusedQuestions(t *testing.T) {
 		}},
 		{"an unknown contextual attribute", func(q *inquiry) { q.Attributes = []rel.Attribute{{Object: q.object, Name: "n", Value: "1"}} }},
 		{"a malformed contextual attribute", func(q *inquiry) { q.Attributes = []rel.Attribute{{}} }},
-		{"a context at its bound", func(q *inquiry) { q.Context = ostiary.Values{"a": strings.Repeat("x", 19)} }},
-		{"a context above its bound", func(q *inquiry) { q.Context = ostiary.Values{"a": strings.Repeat("x", 20)} }},
+		{"a context at its bound", func(q *inquiry) { q.Context = expr.Values{"a": strings.Repeat("x", 19)} }},
+		{"a context above its bound", func(q *inquiry) { q.Context = expr.Values{"a": strings.Repeat("x", 20)} }},
 		{"one node", func(q *inquiry) { q.Bounds = authz.QuestionBounds{Nodes: 1} }},
 		{"a limit at its bound", func(q *inquiry) { q.limit = 10 }},
 		{"a limit above its bound", func(q *inquiry) { q.limit = 11 }},

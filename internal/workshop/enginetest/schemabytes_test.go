@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/schema"
 )
 
@@ -20,7 +21,7 @@ func TestSchemasCountAsMemory(t *testing.T) {
 	ctx := context.Background()
 	x := start(t, disks()[0], ostiary.Options{MemoryMax: budget})
 	s := newStore(t, x.engine, documents())
-	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:a")}))(t)
+	must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#owner@user:a")}))(t)
 	large := schema.TypeDef{Name: "document"}
 	for i := range relations {
 		large.Relations = append(large.Relations, schema.RelationDef{Name: "owner" + strconv.Itoa(i), Rewrite: schema.Direct(), Subjects: []schema.SubjectType{{Type: "user"}}})
@@ -28,7 +29,7 @@ func TestSchemasCountAsMemory(t *testing.T) {
 	model := &schema.Model{Types: []schema.TypeDef{{Name: "user"}, large}}
 	var ids []string
 	for range 12 {
-		info, _, err := s.WriteSchema(ctx, ostiary.SchemaSource{Model: model})
+		info, _, err := s.WriteSchema(ctx, authz.SchemaSource{Model: model})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,7 +41,7 @@ func TestSchemasCountAsMemory(t *testing.T) {
 	}
 	highest := int64(0)
 	for _, id := range ids {
-		ask(t, s, "document:1#owner1@user:a", ostiary.QueryOptions{SchemaID: id})
+		ask(t, s, "document:1#owner1@user:a", authz.QueryOptions{SchemaID: id})
 		highest = max(highest, x.engine.Bytes())
 	}
 	if highest < current*3 || highest > current+16<<20 {
@@ -52,8 +53,8 @@ func TestSchemasCountAsMemory(t *testing.T) {
 			large.Relations[i].Name = "owner" + strconv.Itoa(i)
 		}
 		model.Types[1] = large
-		_, _, err := s.WriteSchema(ctx, ostiary.SchemaSource{Model: model})
-		if errors.Is(err, ostiary.ErrMemory) {
+		_, _, err := s.WriteSchema(ctx, authz.SchemaSource{Model: model})
+		if errors.Is(err, authz.ErrMemory) {
 			return
 		}
 		if err != nil {

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog/memorylog"
 	"github.com/ostiary/ostiary/rel"
@@ -40,31 +40,31 @@ func TestStaleViewDoesNotRefuse(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	const tuple, other = "document:1#owner@user:anne", "document:2#owner@user:anne"
-	absent := []ostiary.Precondition{{Filter: rel.Filter{ObjectType: "document", ObjectID: "1", Relation: "owner"}, Absent: true}}
+	absent := []authz.Precondition{{Filter: rel.Filter{ObjectType: "document", ObjectID: "1", Relation: "owner"}, Absent: true}}
 	for name, c := range map[string]struct {
-		request ostiary.WriteRequest
+		request authz.WriteRequest
 		before  bool // whether the other node adds the tuple, or else removes it
 	}{
-		"add":          {ostiary.WriteRequest{Add: tups(t, tuple)}, false},
-		"ignored add":  {ostiary.WriteRequest{Add: tups(t, tuple), OnDuplicate: ostiary.Ignore}, false},
-		"remove":       {ostiary.WriteRequest{Remove: keys(t, tuple)}, true},
-		"ignored":      {ostiary.WriteRequest{Remove: keys(t, tuple), OnMissing: ostiary.Ignore}, true},
-		"precondition": {ostiary.WriteRequest{Add: tups(t, other), Preconditions: absent}, false},
+		"add":          {authz.WriteRequest{Add: tups(t, tuple)}, false},
+		"ignored add":  {authz.WriteRequest{Add: tups(t, tuple), OnDuplicate: authz.Ignore}, false},
+		"remove":       {authz.WriteRequest{Remove: keys(t, tuple)}, true},
+		"ignored":      {authz.WriteRequest{Remove: keys(t, tuple), OnMissing: authz.Ignore}, true},
+		"precondition": {authz.WriteRequest{Add: tups(t, other), Preconditions: absent}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tables := memorylog.New()
-			one := newStore(t, openReplica(t, tables.Open(), ostiary.Bounds{}), documents())
+			one := newStore(t, openReplica(t, tables.Open(), authz.Bounds{}), documents())
 			if !c.before {
-				must(one.Write(ctx, ostiary.WriteRequest{Add: tups(t, tuple)}))(t)
+				must(one.Write(ctx, authz.WriteRequest{Add: tups(t, tuple)}))(t)
 			}
 			log := &deafLog{Log: tables.Open()}
-			two := must(openReplica(t, log, ostiary.Bounds{}).Store(ctx, one.ID()))(t)
-			change := ostiary.WriteRequest{Remove: keys(t, tuple)}
+			two := must(openReplica(t, log, authz.Bounds{}).Store(ctx, one.ID()))(t)
+			change := authz.WriteRequest{Remove: keys(t, tuple)}
 			if c.before {
-				change = ostiary.WriteRequest{Add: tups(t, tuple)}
+				change = authz.WriteRequest{Add: tups(t, tuple)}
 			}
-			if got := ask(t, two, tuple, ostiary.QueryOptions{}); (got == "true") == c.before {
+			if got := ask(t, two, tuple, authz.QueryOptions{}); (got == "true") == c.before {
 				t.Fatalf("before the change the tuple is %s", got)
 			}
 			token := must(one.Write(ctx, change))(t)
@@ -72,7 +72,7 @@ func TestStaleViewDoesNotRefuse(t *testing.T) {
 			if _, err := two.Write(ctx, c.request); !errors.Is(err, errDown) {
 				t.Errorf("without the log, the write fails with %v, want %v", err, errDown)
 			}
-			_, err := two.Update(ctx, ostiary.Update{Build: func(ostiary.Token) (ostiary.WriteRequest, error) { return ostiary.WriteRequest{}, errors.New("no") }})
+			_, err := two.Update(ctx, authz.Update{Build: func(authz.Token) (authz.WriteRequest, error) { return authz.WriteRequest{}, errors.New("no") }})
 			if !errors.Is(err, errDown) {
 				t.Errorf("without the log, the update fails with %v, want %v", err, errDown)
 			}
@@ -86,7 +86,7 @@ func TestStaleViewDoesNotRefuse(t *testing.T) {
 			}
 			// The same write again is decided by the view, which is new.
 			_, err = two.Write(ctx, c.request)
-			if refuses := c.request.OnDuplicate == ostiary.Fail && c.request.OnMissing == ostiary.Fail; refuses != (err != nil) {
+			if refuses := c.request.OnDuplicate == authz.Fail && c.request.OnMissing == authz.Fail; refuses != (err != nil) {
 				t.Errorf("the write again fails with %v", err)
 			}
 		})

@@ -35,8 +35,8 @@ type shaky struct {
 	store  *ostiary.Store
 	driver *failing.Driver
 	clock  *time.Time
-	tokens []ostiary.Token // tokens[i] is the token of revision i, tokens[0] is ""
-	infos  []ostiary.SchemaInfo
+	tokens []authz.Token // tokens[i] is the token of revision i, tokens[0] is ""
+	infos  []authz.SchemaInfo
 }
 
 var shakyID = storage.StoreID{15: 7}
@@ -51,43 +51,43 @@ func newShaky(t *testing.T, d *failing.Driver, cold bool) *shaky {
 	t.Helper()
 	ctx := context.Background()
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	x := &shaky{driver: d, clock: &now, tokens: []ostiary.Token{""}}
+	x := &shaky{driver: d, clock: &now, tokens: []authz.Token{""}}
 	e := newEngine(t, shakyOptions(x))
 	s := must(e.CreateStore(ctx, ostiary.CreateStoreRequest{ID: shakyID, Name: "shaky", Aliases: map[string]string{"door": "alias"}}))(t)
-	done := func(token ostiary.Token) {
+	done := func(token authz.Token) {
 		x.tokens = append(x.tokens, token)
 		now = now.Add(time.Second)
 	}
 	writeModel := func(m *schema.Model) {
-		info, token, err := s.WriteSchema(ctx, ostiary.SchemaSource{Model: m})
+		info, token, err := s.WriteSchema(ctx, authz.SchemaSource{Model: m})
 		if err != nil {
 			t.Fatal(err)
 		}
 		x.infos = append(x.infos, info)
 		done(token)
 	}
-	write := func(r ostiary.WriteRequest) { done(must(s.Write(ctx, r))(t)) }
+	write := func(r authz.WriteRequest) { done(must(s.Write(ctx, r))(t)) }
 	size := func(value string) []rel.Attribute {
 		return []rel.Attribute{{Object: rel.Object{Type: "document", ID: "1"}, Name: "size", Value: value}}
 	}
 	m := documents()
 	m.Types[3].Attributes = []schema.AttributeDef{{Name: "size", Type: expr.Type{Kind: expr.Int}}}
 	writeModel(m)
-	write(ostiary.WriteRequest{
+	write(authz.WriteRequest{
 		Add: tups(t, "document:1#owner@user:anne", "document:1#parent@folder:a", "document:2#viewer@user:carl", "group:g#member@user:dora",
 			"document:3#owner@user:anne"),
 		SetAttributes: size("1"),
-		Documents:     []ostiary.Document{{Kind: "note", Key: "n", Secondary: []string{"s"}, Body: []byte("text")}},
-		Secrets:       []ostiary.Document{{Kind: "note", Key: "n", Body: []byte("hidden")}},
+		Documents:     []authz.Document{{Kind: "note", Key: "n", Secondary: []string{"s"}, Body: []byte("text")}},
+		Secrets:       []authz.Document{{Kind: "note", Key: "n", Body: []byte("hidden")}},
 	})
-	write(ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:bob"), Remove: []rel.Key{tup(t, "document:1#owner@user:anne").Key()}})
-	write(ostiary.WriteRequest{Add: tups(t, "folder:a#viewer@group:g#member"), SetAttributes: size("2"),
-		Documents: []ostiary.Document{{Kind: "note", Key: "n2", Secondary: []string{"s"}, Body: []byte("text 2")}}})
+	write(authz.WriteRequest{Add: tups(t, "document:1#owner@user:bob"), Remove: []rel.Key{tup(t, "document:1#owner@user:anne").Key()}})
+	write(authz.WriteRequest{Add: tups(t, "folder:a#viewer@group:g#member"), SetAttributes: size("2"),
+		Documents: []authz.Document{{Kind: "note", Key: "n2", Secondary: []string{"s"}, Body: []byte("text 2")}}})
 	second := documents()
 	second.Types[3].Attributes = m.Types[3].Attributes
 	second.Types = append(second.Types, schema.TypeDef{Name: "robot"})
 	writeModel(second)
-	write(ostiary.WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterTuples, Tuple: rel.Filter{ObjectType: "document", ObjectID: "2"}}}})
+	write(authz.WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterTuples, Tuple: rel.Filter{ObjectType: "document", ObjectID: "2"}}}})
 	x.engine, x.store = e, s
 	if cold {
 		x.engine = newEngine(t, shakyOptions(x))
@@ -128,13 +128,13 @@ func stateOf(e *ostiary.Engine) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if _, err = s.Resolve(ctx, ostiary.FullyConsistent()); err != nil {
+		if _, err = s.Resolve(ctx, authz.FullyConsistent()); err != nil {
 			return "", err
 		}
-		tuples, err := collected(s.Export(ctx, ostiary.Consistency{}), rel.Tuple.String)
-		attributes, err2 := s.ReadAttributes(ctx, ostiary.ReadAttributesRequest{})
+		tuples, err := collected(s.Export(ctx, authz.Consistency{}), rel.Tuple.String)
+		attributes, err2 := s.ReadAttributes(ctx, authz.ReadAttributesRequest{})
 		schemas, err3 := s.Schemas(ctx)
-		page, err4 := s.Changes(ctx, ostiary.ChangesRequest{})
+		page, err4 := s.Changes(ctx, authz.ChangesRequest{})
 		if err := errors.Join(err, err2, err3, err4); err != nil {
 			return "", err
 		}
@@ -157,7 +157,7 @@ func collected[T any](seq iter.Seq2[T, error], text func(T) string) (string, err
 }
 
 // changesText returns the revisions of entries with the numbers of their changes.
-func changesText(entries []ostiary.ChangeEntry) (text string) {
+func changesText(entries []authz.ChangeEntry) (text string) {
 	for _, e := range entries {
 		text += fmt.Sprintf("%d:%d ", e.Revision, len(e.Changes))
 	}
@@ -182,10 +182,10 @@ func text[T any](format func(T) any) func(T, error) (string, error) {
 	return func(v T, err error) (string, error) { return fmt.Sprintf("%v", format(v)), err }
 }
 
-var question = ostiary.CheckRequest{Object: rel.Object{Type: "document", ID: "1"}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "dora"}}
+var question = authz.CheckRequest{Object: rel.Object{Type: "document", ID: "1"}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "dora"}}
 
 // at returns the question at a revision that c chooses.
-func at(c ostiary.Consistency) ostiary.CheckRequest {
+func at(c authz.Consistency) authz.CheckRequest {
 	q := question
 	q.Consistency = c
 	return q
@@ -222,12 +222,12 @@ func (x *shaky) writeElsewhere(t *testing.T) {
 	e := newEngine(t, ostiary.Options{Driver: x.driver.Driver, Clock: func() time.Time { return *x.clock }})
 	s := must(e.Store(context.Background(), shakyID))(t)
 	for _, text := range []string{"document:4#owner@user:dora", "document:1#owner@user:dora"} {
-		x.tokens = append(x.tokens, must(s.Write(context.Background(), ostiary.WriteRequest{Add: tups(t, text)}))(t))
+		x.tokens = append(x.tokens, must(s.Write(context.Background(), authz.WriteRequest{Add: tups(t, text)}))(t))
 	}
 }
 
 // origins returns what an explanation shows of the writes behind it.
-func origins(e ostiary.Explanation) any {
+func origins(e authz.Explanation) any {
 	var all []authz.Written
 	var visit func(*authz.Step)
 	visit = func(s *authz.Step) {
@@ -248,11 +248,11 @@ func origins(e ostiary.Explanation) any {
 func questions() []named {
 	ctx := context.Background()
 	object := question.Object
-	checked := text(func(r ostiary.CheckResult) any { return r.Decision })
+	checked := text(func(r authz.CheckResult) any { return r.Decision })
 	return []named{
 		{name: "check", inMemory: true, call: func(x *shaky) (string, error) { return checked(x.store.Check(ctx, question)) }},
 		{name: "check at head", call: func(x *shaky) (string, error) {
-			return checked(x.store.Check(ctx, at(ostiary.FullyConsistent())))
+			return checked(x.store.Check(ctx, at(authz.FullyConsistent())))
 		}},
 		{name: "check with schema", inMemory: true, call: func(x *shaky) (string, error) {
 			q := question
@@ -260,7 +260,7 @@ func questions() []named {
 			return checked(x.store.Check(ctx, q))
 		}},
 		{name: "batch", inMemory: true, call: func(x *shaky) (string, error) {
-			results, err := x.store.CheckBatch(ctx, []ostiary.CheckRequest{question, question}, ostiary.Consistency{})
+			results, err := x.store.CheckBatch(ctx, []authz.CheckRequest{question, question}, authz.Consistency{})
 			out := ""
 			for i := range results {
 				err = errors.Join(err, results[i].Err)
@@ -269,33 +269,33 @@ func questions() []named {
 			return out, err
 		}},
 		{name: "explain", inMemory: true, call: func(x *shaky) (string, error) {
-			return text(func(e ostiary.Explanation) any { return e.Answer.Decision })(x.store.Explain(ctx, ostiary.ExplainRequest{CheckRequest: question}))
+			return text(func(e authz.Explanation) any { return e.Answer.Decision })(x.store.Explain(ctx, authz.ExplainRequest{CheckRequest: question}))
 		}},
 		{name: "explain origins", call: func(x *shaky) (string, error) {
-			return text(origins)(x.store.Explain(ctx, ostiary.ExplainRequest{CheckRequest: question, Origins: true}))
+			return text(origins)(x.store.Explain(ctx, authz.ExplainRequest{CheckRequest: question, Origins: true}))
 		}},
 		{name: "expand", inMemory: true, call: func(x *shaky) (string, error) {
-			r := ostiary.ExpandRequest{Object: object, Relation: "viewer"}
-			return text(func(e ostiary.Expansion) any { return e.Tree != nil })(x.store.Expand(ctx, r))
+			r := authz.ExpandRequest{Object: object, Relation: "viewer"}
+			return text(func(e authz.Expansion) any { return e.Tree != nil })(x.store.Expand(ctx, r))
 		}},
 		{name: "expand page", inMemory: true, call: func(x *shaky) (string, error) {
-			r := ostiary.ExpandPageRequest{ExpandRequest: ostiary.ExpandRequest{Object: object, Relation: "viewer"}}
-			return text(func(e ostiary.ExpansionPage) any { return e.Next })(x.store.ExpandPage(ctx, r))
+			r := authz.ExpandPageRequest{ExpandRequest: authz.ExpandRequest{Object: object, Relation: "viewer"}}
+			return text(func(e authz.ExpansionPage) any { return e.Next })(x.store.ExpandPage(ctx, r))
 		}},
 		{name: "list objects", inMemory: true, call: func(x *shaky) (string, error) {
-			r := ostiary.ListObjectsRequest{Type: "document", Relation: "viewer", Subject: question.Subject}
-			return text(func(l ostiary.ObjectList) any { return l.IDs })(x.store.ListObjects(ctx, r))
+			r := authz.ListObjectsRequest{Type: "document", Relation: "viewer", Subject: question.Subject}
+			return text(func(l authz.ObjectList) any { return l.IDs })(x.store.ListObjects(ctx, r))
 		}},
 		{name: "list subjects", inMemory: true, call: func(x *shaky) (string, error) {
-			r := ostiary.ListSubjectsRequest{Object: object, Relation: "viewer", SubjectType: "user"}
-			return text(func(l ostiary.SubjectList) any { return l.IDs })(x.store.ListSubjects(ctx, r))
+			r := authz.ListSubjectsRequest{Object: object, Relation: "viewer", SubjectType: "user"}
+			return text(func(l authz.SubjectList) any { return l.IDs })(x.store.ListSubjects(ctx, r))
 		}},
 		{name: "first subject", inMemory: true, call: func(x *shaky) (string, error) {
 			id, ok, err := x.store.FirstSubject(ctx, object, "owner", "user")
 			return fmt.Sprint(id, ok), err
 		}},
 		{name: "entitlements", inMemory: true, call: func(x *shaky) (string, error) {
-			r, err := x.store.Entitlements(ctx, ostiary.EntitlementsRequest{Subject: question.Subject, Objects: []rel.Object{object}})
+			r, err := x.store.Entitlements(ctx, authz.EntitlementsRequest{Subject: question.Subject, Objects: []rel.Object{object}})
 			if err == nil {
 				err = r.Objects[0].Err
 			}
@@ -305,8 +305,8 @@ func questions() []named {
 			return fmt.Sprint(r.Objects[0].Relations), nil
 		}},
 		{name: "what if", inMemory: true, call: func(x *shaky) (string, error) {
-			r, err := x.store.WhatIf(ctx, ostiary.WhatIfRequest{Questions: []ostiary.CheckRequest{question}, SchemaID: x.infos[0].ID,
-				Changes: ostiary.WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterTuples, Tuple: rel.Filter{ObjectType: "folder"}}}}})
+			r, err := x.store.WhatIf(ctx, authz.WhatIfRequest{Questions: []authz.CheckRequest{question}, SchemaID: x.infos[0].ID,
+				Changes: authz.WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterTuples, Tuple: rel.Filter{ObjectType: "folder"}}}}})
 			if err == nil {
 				err = cmp.Or(r.Items[0].Before.Err, r.Items[0].After.Err)
 			}
@@ -318,10 +318,10 @@ func questions() []named {
 // pastQuestions read the log or earlier revisions.
 func pastQuestions() []named {
 	ctx := context.Background()
-	checked := text(func(r ostiary.CheckResult) any { return r.Decision })
+	checked := text(func(r authz.CheckResult) any { return r.Decision })
 	closing := []failing.Operation{failing.CloseState} // the state has been read then
-	selector := ostiary.PermissionSelector{ObjectType: "document", Relation: "viewer", SubjectType: "user", Objects: []string{"1"}}
-	changed := func(changes []ostiary.PermissionChange) (out string) {
+	selector := authz.PermissionSelector{ObjectType: "document", Relation: "viewer", SubjectType: "user", Objects: []string{"1"}}
+	changed := func(changes []authz.PermissionChange) (out string) {
 		for _, c := range changes {
 			out += fmt.Sprint(c.Object, c.Subject, c.Before, c.After, " ")
 		}
@@ -329,45 +329,45 @@ func pastQuestions() []named {
 	}
 	return []named{
 		{name: "check at revision", optional: closing, call: func(x *shaky) (string, error) {
-			return checked(x.store.Check(ctx, at(ostiary.AtRevision(3))))
+			return checked(x.store.Check(ctx, at(authz.AtRevision(3))))
 		}},
 		{name: "explain origins at revision", optional: closing, call: func(x *shaky) (string, error) {
-			q := at(ostiary.AtRevision(2))
+			q := at(authz.AtRevision(2))
 			q.Subject = rel.Subject{Type: "user", ID: "anne"}
-			return text(origins)(x.store.Explain(ctx, ostiary.ExplainRequest{CheckRequest: q, Origins: true}))
+			return text(origins)(x.store.Explain(ctx, authz.ExplainRequest{CheckRequest: q, Origins: true}))
 		}},
 		{name: "check at token", optional: closing, call: func(x *shaky) (string, error) {
-			return checked(x.store.Check(ctx, at(ostiary.AtExactly(x.tokens[2]))))
+			return checked(x.store.Check(ctx, at(authz.AtExactly(x.tokens[2]))))
 		}},
 		{name: "check at time", optional: closing, call: func(x *shaky) (string, error) {
-			return checked(x.store.Check(ctx, at(ostiary.AtTime(x.clock.Add(-3*time.Second)))))
+			return checked(x.store.Check(ctx, at(authz.AtTime(x.clock.Add(-3*time.Second)))))
 		}},
 		{name: "check at least", inMemory: true, call: func(x *shaky) (string, error) {
-			return checked(x.store.Check(ctx, at(ostiary.AtLeast(x.tokens[3]))))
+			return checked(x.store.Check(ctx, at(authz.AtLeast(x.tokens[3]))))
 		}},
 		{name: "check at head after another engine", elsewhere: true, call: func(x *shaky) (string, error) {
-			return checked(x.store.Check(ctx, at(ostiary.FullyConsistent())))
+			return checked(x.store.Check(ctx, at(authz.FullyConsistent())))
 		}},
 		{name: "check at a token of another engine", elsewhere: true, call: func(x *shaky) (string, error) {
-			return checked(x.store.Check(ctx, at(ostiary.AtLeast(x.tokens[8]))))
+			return checked(x.store.Check(ctx, at(authz.AtLeast(x.tokens[8]))))
 		}},
 		{name: "entry", call: func(x *shaky) (string, error) {
-			return text(func(e ostiary.ChangeEntry) any { e.Token = ""; return e })(x.store.Entry(ctx, x.tokens[3]))
+			return text(func(e authz.ChangeEntry) any { e.Token = ""; return e })(x.store.Entry(ctx, x.tokens[3]))
 		}},
 		{name: "changes after another engine", elsewhere: true, call: func(x *shaky) (string, error) {
-			p, err := x.store.Changes(ctx, ostiary.ChangesRequest{AfterRevision: 7})
+			p, err := x.store.Changes(ctx, authz.ChangesRequest{AfterRevision: 7})
 			return changesText(p.Entries), err
 		}},
 		{name: "attributes of the past", optional: closing, call: func(x *shaky) (string, error) {
-			return text(func(p ostiary.AttributePage) any { return p.Attributes })(x.store.ReadAttributes(ctx, ostiary.ReadAttributesRequest{Consistency: ostiary.AtRevision(2)}))
+			return text(func(p authz.AttributePage) any { return p.Attributes })(x.store.ReadAttributes(ctx, authz.ReadAttributesRequest{Consistency: authz.AtRevision(2)}))
 		}},
 		{name: "difference", optional: closing, call: func(x *shaky) (string, error) {
-			r, err := x.store.Difference(ctx, ostiary.DifferenceRequest{PermissionSelector: selector, From: ostiary.AtRevision(2), To: ostiary.AtExactly(x.tokens[4])})
+			r, err := x.store.Difference(ctx, authz.DifferenceRequest{PermissionSelector: selector, From: authz.AtRevision(2), To: authz.AtExactly(x.tokens[4])})
 			return changed(r.Changes) + fmt.Sprint(r.UnknownCount), err
 		}},
 		{name: "watch permission", optional: closing, call: func(x *shaky) (string, error) {
 			out := ""
-			for u, err := range x.store.WatchPermission(ctx, ostiary.WatchPermissionRequest{PermissionSelector: selector, After: x.tokens[2]}) {
+			for u, err := range x.store.WatchPermission(ctx, authz.WatchPermissionRequest{PermissionSelector: selector, After: x.tokens[2]}) {
 				if out = changed(u.Changes); err != nil {
 					return out, err
 				}
@@ -376,23 +376,23 @@ func pastQuestions() []named {
 			return out, nil
 		}},
 		{name: "changes", call: func(x *shaky) (string, error) {
-			return text(func(p ostiary.ChangePage) any { return changesText(p.Entries) })(x.store.Changes(ctx, ostiary.ChangesRequest{}))
+			return text(func(p authz.ChangePage) any { return changesText(p.Entries) })(x.store.Changes(ctx, authz.ChangesRequest{}))
 		}},
 		{name: "changes after a token", call: func(x *shaky) (string, error) {
-			p, err := x.store.Changes(ctx, ostiary.ChangesRequest{After: x.tokens[2], Limit: 2, Types: []string{"document"}})
+			p, err := x.store.Changes(ctx, authz.ChangesRequest{After: x.tokens[2], Limit: 2, Types: []string{"document"}})
 			return fmt.Sprint(changesText(p.Entries), p.More, p.Next == x.tokens[4]), err
 		}},
 		{name: "changes after a revision", call: func(x *shaky) (string, error) {
-			p, err := x.store.Changes(ctx, ostiary.ChangesRequest{AfterRevision: 6})
+			p, err := x.store.Changes(ctx, authz.ChangesRequest{AfterRevision: 6})
 			return fmt.Sprint(changesText(p.Entries), p.More, p.Next == x.tokens[6]), err
 		}},
 		{name: "changes since", call: func(x *shaky) (string, error) {
-			p, err := x.store.Changes(ctx, ostiary.ChangesRequest{Since: x.clock.Add(-3 * time.Second)})
+			p, err := x.store.Changes(ctx, authz.ChangesRequest{Since: x.clock.Add(-3 * time.Second)})
 			return changesText(p.Entries), err
 		}},
 		{name: "watch", call: func(x *shaky) (string, error) {
-			var all []ostiary.ChangeEntry
-			for e, err := range x.store.Watch(ctx, ostiary.WatchRequest{After: x.tokens[1]}) {
+			var all []authz.ChangeEntry
+			for e, err := range x.store.Watch(ctx, authz.WatchRequest{After: x.tokens[1]}) {
 				if err != nil {
 					return "", err
 				}
@@ -411,7 +411,7 @@ func reads() []named {
 	read := func(x *shaky, limit int) (string, error) {
 		var all []string
 		for cursor := ""; ; {
-			page, err := x.store.Read(ctx, ostiary.ReadRequest{Limit: limit, Cursor: cursor})
+			page, err := x.store.Read(ctx, authz.ReadRequest{Limit: limit, Cursor: cursor})
 			if err != nil {
 				return "", err
 			}
@@ -423,8 +423,8 @@ func reads() []named {
 			}
 		}
 	}
-	key := ostiary.DocumentKey{Kind: "note", Key: "n"}
-	body := text(func(d ostiary.Document) any { return d.Key + string(d.Body) })
+	key := authz.DocumentKey{Kind: "note", Key: "n"}
+	body := text(func(d authz.Document) any { return d.Key + string(d.Body) })
 	return []named{
 		{name: "load", inMemory: true, call: func(x *shaky) (string, error) { return "", x.store.Load(ctx) }},
 		{name: "head", inMemory: true, call: func(x *shaky) (string, error) {
@@ -434,47 +434,47 @@ func reads() []named {
 		{name: "read", call: func(x *shaky) (string, error) { return read(x, 100) }},
 		{name: "read pages", optional: []failing.Operation{failing.CloseState}, call: func(x *shaky) (string, error) { return read(x, 2) }},
 		{name: "attributes", inMemory: true, call: func(x *shaky) (string, error) {
-			return text(func(p ostiary.AttributePage) any { return p.Attributes })(x.store.ReadAttributes(ctx, ostiary.ReadAttributesRequest{}))
+			return text(func(p authz.AttributePage) any { return p.Attributes })(x.store.ReadAttributes(ctx, authz.ReadAttributesRequest{}))
 		}},
 		{name: "export", inMemory: true, call: func(x *shaky) (string, error) {
-			return collected(x.store.Export(ctx, ostiary.Consistency{}), rel.Tuple.String)
+			return collected(x.store.Export(ctx, authz.Consistency{}), rel.Tuple.String)
 		}},
 		{name: "schema", call: func(x *shaky) (string, error) {
 			return text(func(s *ostiary.Schema) any { return s != nil && len(s.Model.Types) > 0 })(x.store.Schema(ctx, x.infos[0].ID))
 		}},
 		{name: "schemas", inMemory: true, call: func(x *shaky) (string, error) {
-			return text(func(s []ostiary.SchemaInfo) any { return len(s) })(x.store.Schemas(ctx))
+			return text(func(s []authz.SchemaInfo) any { return len(s) })(x.store.Schemas(ctx))
 		}},
 		{name: "compiled", inMemory: true, call: func(x *shaky) (string, error) {
 			_, s, err := x.store.Compiled(ctx, x.infos[1].ID)
 			return fmt.Sprint(s != nil && len(s.Types) > 0), err
 		}},
 		{name: "current schema", inMemory: true, call: func(x *shaky) (string, error) {
-			return text(func(s ostiary.SchemaInfo) any { return s.Revision })(x.store.CurrentSchema(ctx, ""))
+			return text(func(s authz.SchemaInfo) any { return s.Revision })(x.store.CurrentSchema(ctx, ""))
 		}},
 		{name: "document", call: func(x *shaky) (string, error) { return body(x.store.Document(ctx, key)) }},
 		{name: "documents", call: func(x *shaky) (string, error) {
-			return text(func(d []ostiary.Document) any { return d })(x.store.DocumentsBy(ctx, "note", "s"))
+			return text(func(d []authz.Document) any { return d })(x.store.DocumentsBy(ctx, "note", "s"))
 		}},
 		{name: "documents of kinds", call: func(x *shaky) (string, error) {
-			var all []ostiary.Document
-			token, err := x.store.Documents(ctx, []string{"note", "none"}, func(d ostiary.Document) error { all = append(all, d); return nil })
-			return text(func(ostiary.Token) any { return all })(token, err)
+			var all []authz.Document
+			token, err := x.store.Documents(ctx, []string{"note", "none"}, func(d authz.Document) error { all = append(all, d); return nil })
+			return text(func(authz.Token) any { return all })(token, err)
 		}},
 		{name: "secret", call: func(x *shaky) (string, error) { return body(x.store.Secret(ctx, key)) }},
 		{name: "stats", inMemory: true, call: func(x *shaky) (string, error) {
 			return text(func(s ostiary.Stats) any { return fmt.Sprint(s.Revision, s.Graph.Tuples, s.Schemas) })(x.store.Stats(ctx))
 		}},
 		{name: "resolve", inMemory: true, call: func(x *shaky) (string, error) {
-			token, err := x.store.Resolve(ctx, ostiary.AtLeast(x.tokens[2]))
+			token, err := x.store.Resolve(ctx, authz.AtLeast(x.tokens[2]))
 			return fmt.Sprint(token == x.tokens[6]), err
 		}},
 		{name: "hold", inMemory: true, call: func(x *shaky) (string, error) {
-			c, err := x.store.Hold(ctx, ostiary.Consistency{})
+			c, err := x.store.Hold(ctx, authz.Consistency{})
 			if err != nil {
 				return "", err
 			}
-			return text(func(r ostiary.CheckResult) any { return r.Decision })(x.store.Check(ctx, at(c)))
+			return text(func(r authz.CheckResult) any { return r.Decision })(x.store.Check(ctx, at(c)))
 		}},
 		{name: "token", inMemory: true, call: func(x *shaky) (string, error) {
 			token, err := x.store.TokenAt(ctx, 3)
@@ -531,24 +531,24 @@ func catalogCalls() []named {
 // writes change the store.
 func writes() []named {
 	ctx := context.Background()
-	written := func(_ ostiary.Token, err error) (string, error) { return "", err }
+	written := func(_ authz.Token, err error) (string, error) { return "", err }
 	return []named{
 		{name: "write", call: func(x *shaky) (string, error) {
-			return written(x.store.Write(ctx, ostiary.WriteRequest{Add: []rel.Tuple{{Object: question.Object, Relation: "owner", Subject: rel.Subject{Type: "user", ID: "eve"}}}}))
+			return written(x.store.Write(ctx, authz.WriteRequest{Add: []rel.Tuple{{Object: question.Object, Relation: "owner", Subject: rel.Subject{Type: "user", ID: "eve"}}}}))
 		}},
 		{name: "write under a schema", call: func(x *shaky) (string, error) {
-			return written(x.store.Write(ctx, ostiary.WriteRequest{SchemaID: x.infos[0].ID,
+			return written(x.store.Write(ctx, authz.WriteRequest{SchemaID: x.infos[0].ID,
 				Add: []rel.Tuple{{Object: question.Object, Relation: "owner", Subject: rel.Subject{Type: "user", ID: "eve"}}}}))
 		}},
 		{name: "write of a removal", call: func(x *shaky) (string, error) {
-			return written(x.store.Write(ctx, ostiary.WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterTuples, Tuple: rel.Filter{ObjectType: "document"}}},
-				Preconditions: []ostiary.Precondition{{Filter: ostiary.Filter{ObjectType: "document"}}}}))
+			return written(x.store.Write(ctx, authz.WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterTuples, Tuple: rel.Filter{ObjectType: "document"}}},
+				Preconditions: []authz.Precondition{{Filter: rel.Filter{ObjectType: "document"}}}}))
 		}},
 		{name: "write after another engine", elsewhere: true, call: func(x *shaky) (string, error) {
-			return written(x.store.Write(ctx, ostiary.WriteRequest{Add: []rel.Tuple{{Object: question.Object, Relation: "owner", Subject: rel.Subject{Type: "user", ID: "eve"}}}}))
+			return written(x.store.Write(ctx, authz.WriteRequest{Add: []rel.Tuple{{Object: question.Object, Relation: "owner", Subject: rel.Subject{Type: "user", ID: "eve"}}}}))
 		}},
 		{name: "write schema", call: func(x *shaky) (string, error) {
-			_, token, err := x.store.WriteSchema(ctx, ostiary.SchemaSource{Model: documents()})
+			_, token, err := x.store.WriteSchema(ctx, authz.SchemaSource{Model: documents()})
 			return written(token, err)
 		}},
 		{name: "remove schema", call: func(x *shaky) (string, error) { return written(x.store.RemoveSchema(ctx, x.infos[0].ID)) }},
@@ -559,7 +559,7 @@ func writes() []named {
 						return
 					}
 				}
-			}, ostiary.ImportOptions{EntryTuples: 2, OnDuplicate: ostiary.Ignore})
+			}, authz.ImportOptions{EntryTuples: 2, OnDuplicate: authz.Ignore})
 			return fmt.Sprint(r.Read, r.Written), err
 		}},
 	}
@@ -577,19 +577,19 @@ func TestUncertain(t *testing.T) {
 		kind      error // nil: the write succeeds
 		effective bool
 	}{
-		{"append fails", failing.Fault{Number: 1, Only: []failing.Operation{failing.Append}}, ostiary.ErrStorage, false},
-		{"append fails, then the head", failing.Fault{Number: 1, Only: []failing.Operation{failing.Append, failing.Head}, Lasting: true}, ostiary.ErrUncertain, false},
+		{"append fails", failing.Fault{Number: 1, Only: []failing.Operation{failing.Append}}, authz.ErrStorage, false},
+		{"append fails, then the head", failing.Fault{Number: 1, Only: []failing.Operation{failing.Append, failing.Head}, Lasting: true}, authz.ErrUncertain, false},
 		{"the response is lost", failing.Fault{Number: 1, Only: []failing.Operation{failing.Append}, After: true}, nil, true},
-		{"the response is lost, then the head fails", failing.Fault{Number: 1, Only: []failing.Operation{failing.Append, failing.Head}, After: true, Lasting: true}, ostiary.ErrUncertain, true},
-		{"the response is lost, then the log fails", failing.Fault{Number: 1, Only: []failing.Operation{failing.Append, failing.Entries}, After: true, Lasting: true}, ostiary.ErrUncertain, true},
-		{"the response is lost, then an entry is damaged", failing.Fault{Number: 1, Only: []failing.Operation{failing.Append, failing.EntriesNext}, After: true, Lasting: true}, ostiary.ErrUncertain, true},
+		{"the response is lost, then the head fails", failing.Fault{Number: 1, Only: []failing.Operation{failing.Append, failing.Head}, After: true, Lasting: true}, authz.ErrUncertain, true},
+		{"the response is lost, then the log fails", failing.Fault{Number: 1, Only: []failing.Operation{failing.Append, failing.Entries}, After: true, Lasting: true}, authz.ErrUncertain, true},
+		{"the response is lost, then an entry is damaged", failing.Fault{Number: 1, Only: []failing.Operation{failing.Append, failing.EntriesNext}, After: true, Lasting: true}, authz.ErrUncertain, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			x := newShaky(t, failing.New(memory.New()), false)
 			c.fault.Err = full
 			x.driver.Break(c.fault)
-			_, err := x.store.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:9#owner@user:eve")})
+			_, err := x.store.Write(ctx, authz.WriteRequest{Add: tups(t, "document:9#owner@user:eve")})
 			x.driver.Mend()
 			if c.kind == nil {
 				must(struct{}{}, err)(t)
@@ -597,7 +597,7 @@ func TestUncertain(t *testing.T) {
 				t.Errorf("error %v does not have the cause", err)
 			}
 			// The next write follows whatever the log has.
-			must(x.store.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:9#owner@user:dora")}))(t)
+			must(x.store.Write(ctx, authz.WriteRequest{Add: tups(t, "document:9#owner@user:dora")}))(t)
 			want(t, x.store, "document:9#owner@user:dora", "true")
 			want(t, x.store, "document:9#owner@user:eve", fmt.Sprint(c.effective))
 			if _, err := x.state(); err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/tool/turns"
 	"github.com/ostiary/ostiary/rel"
 )
@@ -16,33 +17,33 @@ import (
 // to 6 have added.
 var longCalls = map[string]func(ctx context.Context, s *ostiary.Store) error{
 	"batch": func(ctx context.Context, s *ostiary.Store) error {
-		_, err := s.CheckBatch(ctx, many(1000), ostiary.Consistency{})
+		_, err := s.CheckBatch(ctx, many(1000), authz.Consistency{})
 		return err
 	},
 	"page of 1,000 of a read": func(ctx context.Context, s *ostiary.Store) error {
-		_, err := s.Read(ctx, ostiary.ReadRequest{Filter: rel.Filter{SubjectType: "user"}, Limit: 1000})
+		_, err := s.Read(ctx, authz.ReadRequest{Filter: rel.Filter{SubjectType: "user"}, Limit: 1000})
 		return err
 	},
 	"check at a past revision": func(ctx context.Context, s *ostiary.Store) error {
 		r := many(1)[0]
-		r.Consistency = ostiary.AtRevision(2)
+		r.Consistency = authz.AtRevision(2)
 		_, err := s.Check(ctx, r)
 		return err
 	},
 	"difference": func(ctx context.Context, s *ostiary.Store) error {
-		_, err := s.Difference(ctx, ostiary.DifferenceRequest{PermissionSelector: ostiary.PermissionSelector{ObjectType: "document", Relation: "viewer", SubjectType: "user"},
-			From: ostiary.AtRevision(6), To: ostiary.AtRevision(7)})
+		_, err := s.Difference(ctx, authz.DifferenceRequest{PermissionSelector: authz.PermissionSelector{ObjectType: "document", Relation: "viewer", SubjectType: "user"},
+			From: authz.AtRevision(6), To: authz.AtRevision(7)})
 		return err
 	},
 	"what if": func(ctx context.Context, s *ostiary.Store) error {
-		r, err := s.WhatIf(ctx, ostiary.WhatIfRequest{Questions: many(500)})
+		r, err := s.WhatIf(ctx, authz.WhatIfRequest{Questions: many(500)})
 		if err == nil && r.Partial != "" {
 			return ctx.Err()
 		}
 		return err
 	},
 	"entitlements": func(ctx context.Context, s *ostiary.Store) error {
-		r := ostiary.EntitlementsRequest{Subject: rel.Subject{Type: "user", ID: "anne"}}
+		r := authz.EntitlementsRequest{Subject: rel.Subject{Type: "user", ID: "anne"}}
 		for _, c := range many(1000) {
 			r.Objects = append(r.Objects, c.Object)
 		}
@@ -52,10 +53,10 @@ var longCalls = map[string]func(ctx context.Context, s *ostiary.Store) error{
 }
 
 // many returns checks of n objects.
-func many(n int) []ostiary.CheckRequest {
-	out := make([]ostiary.CheckRequest, n)
+func many(n int) []authz.CheckRequest {
+	out := make([]authz.CheckRequest, n)
 	for i := range out {
-		out[i] = ostiary.CheckRequest{Object: rel.Object{Type: "document", ID: fmt.Sprint(i)}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "anne"}}
+		out[i] = authz.CheckRequest{Object: rel.Object{Type: "document", ID: fmt.Sprint(i)}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "anne"}}
 	}
 	return out
 }
@@ -124,7 +125,7 @@ func openLong(t *testing.T) (*ostiary.Engine, *ostiary.Store) {
 	e := newEngine(t, ostiary.Options{})
 	s := newStore(t, e, documents())
 	for i := range 6 {
-		var w ostiary.WriteRequest
+		var w authz.WriteRequest
 		for j := range 1000 {
 			w.Add = append(w.Add, rel.Tuple{Object: rel.Object{Type: "document", ID: fmt.Sprint(1000*i + j)}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "anne"}})
 		}
@@ -140,7 +141,7 @@ func TestShortCallsTakeNoTurns(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t, ostiary.Options{})
 	s := newStore(t, e, documents())
-	var w ostiary.WriteRequest
+	var w authz.WriteRequest
 	for _, r := range many(20) {
 		w.Add = append(w.Add, rel.Tuple{Object: r.Object, Relation: r.Relation, Subject: r.Subject})
 	}
@@ -150,10 +151,10 @@ func TestShortCallsTakeNoTurns(t *testing.T) {
 	if _, err := s.Check(t.Context(), many(1)[0]); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.CheckBatch(t.Context(), many(50), ostiary.Consistency{}); err != nil {
+	if _, err := s.CheckBatch(t.Context(), many(50), authz.Consistency{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Read(t.Context(), ostiary.ReadRequest{}); err != nil {
+	if _, err := s.Read(t.Context(), authz.ReadRequest{}); err != nil {
 		t.Fatal(err)
 	}
 	if n := turns.Of(e.ShareTurn).Taken(); n != 0 {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/cluster/replica"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog/memorylog"
@@ -39,7 +40,7 @@ func (l *lossyLog) Append(ctx context.Context, after sharedlog.Position, record 
 }
 
 // openReplica opens an engine on a replica in memory.
-func openReplica(t *testing.T, log sharedlog.Log, bounds ostiary.Bounds) *ostiary.Engine {
+func openReplica(t *testing.T, log sharedlog.Log, bounds authz.Bounds) *ostiary.Engine {
 	t.Helper()
 	local, err := kv.New(memory.NewStore(), kv.Options{Copy: true})
 	if err != nil {
@@ -64,9 +65,9 @@ func TestUncertainIsNotFailed(t *testing.T) {
 		t.Run(fmt.Sprint("reached=", reached), func(t *testing.T) {
 			t.Parallel()
 			log := &lossyLog{Log: memorylog.New().Open()}
-			s := newStore(t, openReplica(t, log, ostiary.Bounds{AppendTime: 3 * time.Second}), documents())
-			must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:anne")}))(t)
-			write := ostiary.WriteRequest{Add: tups(t, "document:2#owner@user:anne")}
+			s := newStore(t, openReplica(t, log, authz.Bounds{AppendTime: 3 * time.Second}), documents())
+			must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#owner@user:anne")}))(t)
+			write := authz.WriteRequest{Add: tups(t, "document:2#owner@user:anne")}
 			if reached {
 				log.lossy.Store(true)
 			} else {
@@ -76,29 +77,29 @@ func TestUncertainIsNotFailed(t *testing.T) {
 			if reached {
 				must(struct{}{}, err)(t)
 			} else {
-				wantKind(t, err, ostiary.ErrUncertain)
+				wantKind(t, err, authz.ErrUncertain)
 			}
 			// Nothing else can be appended before the write is settled.
-			_, err = s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:3#owner@user:anne")})
+			_, err = s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:3#owner@user:anne")})
 			if err == nil {
 				t.Error("a write was made while the log cannot be reached")
 			}
 			log.lossy.Store(false)
 			log.down.Store(false)
 			wait.Until(t, "the write is shown", func() bool {
-				return ask(t, s, "document:2#owner@user:anne", ostiary.QueryOptions{}) == "true"
+				return ask(t, s, "document:2#owner@user:anne", authz.QueryOptions{}) == "true"
 			})
 			other := write
 			other.Origin.Caller = "somebody else"
 			_, err = s.Write(ctx, other)
-			wantKind(t, err, ostiary.ErrTupleExists)
+			wantKind(t, err, authz.ErrTupleExists)
 			if !reached {
 				if token, err := s.Write(ctx, write); err != nil || token == "" {
 					t.Fatalf("the repeated write fails with %v", err)
 				}
 			}
 			_, err = s.Write(ctx, write)
-			wantKind(t, err, ostiary.ErrTupleExists)
+			wantKind(t, err, authz.ErrTupleExists)
 		})
 	}
 }
@@ -125,13 +126,13 @@ func TestUncertainThatFailed(t *testing.T) {
 	s := newStore(t, newEngine(t, ostiary.Options{Driver: d}), documents())
 	lost := fmt.Errorf("%w: the connection was lost", storage.ErrUncertain)
 	d.err.Store(&lost)
-	write := ostiary.WriteRequest{Add: tups(t, "document:2#owner@user:anne")}
+	write := authz.WriteRequest{Add: tups(t, "document:2#owner@user:anne")}
 	_, err := s.Write(ctx, write)
-	wantKind(t, err, ostiary.ErrUncertain)
+	wantKind(t, err, authz.ErrUncertain)
 	want(t, s, "document:2#owner@user:anne", "false")
 	must(s.Write(ctx, write))(t)
 	_, err = s.Write(ctx, write)
-	wantKind(t, err, ostiary.ErrTupleExists)
+	wantKind(t, err, authz.ErrTupleExists)
 }
 
 // TestUnacknowledgedIsShown makes a write whose acknowledgement fails. The node has the
@@ -157,9 +158,9 @@ func TestUnacknowledgedIsShown(t *testing.T) {
 	}
 	s := newStore(t, newEngine(t, ostiary.Options{Driver: d}), documents())
 	failing.Store(true)
-	_, err = s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:anne")})
-	wantKind(t, err, ostiary.ErrUncertain)
-	if got := ask(t, s, "document:1#owner@user:anne", ostiary.QueryOptions{}); got != "true" {
+	_, err = s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#owner@user:anne")})
+	wantKind(t, err, authz.ErrUncertain)
+	if got := ask(t, s, "document:1#owner@user:anne", authz.QueryOptions{}); got != "true" {
 		t.Errorf("the node answers %s, want true", got)
 	}
 }

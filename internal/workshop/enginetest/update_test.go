@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/storage/memory"
 	"github.com/ostiary/ostiary/storage/storagetest"
 )
@@ -17,30 +18,30 @@ import (
 type counter struct {
 	store  *ostiary.Store
 	mu     sync.Mutex
-	states map[ostiary.Token]int
+	states map[authz.Token]int
 }
 
 func newCounter(t *testing.T, s *ostiary.Store) *counter {
 	t.Helper()
-	return &counter{store: s, states: map[ostiary.Token]int{must(s.Head(t.Context()))(t): 0}}
+	return &counter{store: s, states: map[authz.Token]int{must(s.Head(t.Context()))(t): 0}}
 }
 
 // increment adds one to the number and returns it. built is called after each
 // decision.
 func (c *counter) increment(ctx context.Context, built func()) (n int, err error) {
-	_, err = c.store.Update(ctx, ostiary.Update{
-		Build: func(head ostiary.Token) (ostiary.WriteRequest, error) {
+	_, err = c.store.Update(ctx, authz.Update{
+		Build: func(head authz.Token) (authz.WriteRequest, error) {
 			defer built()
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			old, ok := c.states[head]
 			if !ok {
-				return ostiary.WriteRequest{}, errors.New("unknown state")
+				return authz.WriteRequest{}, errors.New("unknown state")
 			}
 			n = old + 1
-			return ostiary.WriteRequest{Documents: []ostiary.Document{{Kind: "test", Key: "n", Body: []byte(strconv.Itoa(n))}}}, nil
+			return authz.WriteRequest{Documents: []authz.Document{{Kind: "test", Key: "n", Body: []byte(strconv.Itoa(n))}}}, nil
 		},
-		Accepted: func(head ostiary.Token) {
+		Accepted: func(head authz.Token) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			c.states[head] = n
@@ -52,8 +53,8 @@ func (c *counter) increment(ctx context.Context, built func()) (n int, err error
 // stored returns the number in the store; 0 if there is none.
 func (c *counter) stored(t *testing.T) int {
 	t.Helper()
-	d, err := c.store.Document(t.Context(), ostiary.DocumentKey{Kind: "test", Key: "n"})
-	if errors.Is(err, ostiary.ErrNoDocument) {
+	d, err := c.store.Document(t.Context(), authz.DocumentKey{Kind: "test", Key: "n"})
+	if errors.Is(err, authz.ErrNoDocument) {
 		return 0
 	}
 	return must(strconv.Atoi(string(must(d, err)(t).Body)))(t)
@@ -138,15 +139,15 @@ func TestUpdateRefused(t *testing.T) {
 	c := newCounter(t, newStore(t, newEngine(t, ostiary.Options{}), documents()))
 	refused := errors.New("refused")
 	before := must(c.store.Head(t.Context()))(t)
-	if _, err := c.store.Update(t.Context(), ostiary.Update{Build: func(ostiary.Token) (ostiary.WriteRequest, error) { return ostiary.WriteRequest{}, refused }}); err != refused {
+	if _, err := c.store.Update(t.Context(), authz.Update{Build: func(authz.Token) (authz.WriteRequest, error) { return authz.WriteRequest{}, refused }}); err != refused {
 		t.Errorf("got %v, want %v", err, refused)
 	}
-	if head, err := c.store.Update(t.Context(), ostiary.Update{Build: func(ostiary.Token) (ostiary.WriteRequest, error) { return ostiary.WriteRequest{}, nil }}); err != nil || head != before {
+	if head, err := c.store.Update(t.Context(), authz.Update{Build: func(authz.Token) (authz.WriteRequest, error) { return authz.WriteRequest{}, nil }}); err != nil || head != before {
 		t.Errorf("an update without changes: %v, %v, want %v", head, err, before)
 	}
-	for _, u := range []ostiary.Update{
-		{Build: func(ostiary.Token) (ostiary.WriteRequest, error) { panic("broken") }},
-		{Build: func(ostiary.Token) (ostiary.WriteRequest, error) { return ostiary.WriteRequest{}, nil }, Accepted: func(ostiary.Token) { panic("broken") }},
+	for _, u := range []authz.Update{
+		{Build: func(authz.Token) (authz.WriteRequest, error) { panic("broken") }},
+		{Build: func(authz.Token) (authz.WriteRequest, error) { return authz.WriteRequest{}, nil }, Accepted: func(authz.Token) { panic("broken") }},
 	} {
 		func() {
 			defer func() {

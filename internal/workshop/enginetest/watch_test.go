@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -20,21 +21,21 @@ func TestWatch(t *testing.T) {
 		from := must(s.Head(ctx))(t)
 		const before, after = 20, 30
 		for i := range before {
-			must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, fmt.Sprintf("document:%d#owner@user:a", i))}))(t)
+			must(s.Write(ctx, authz.WriteRequest{Add: tups(t, fmt.Sprintf("document:%d#owner@user:a", i))}))(t)
 		}
 		started := make(chan struct{})
 		go func() {
 			<-started
 			for i := range after {
-				if _, err := s.Write(ctx, ostiary.WriteRequest{Add: tups(t, fmt.Sprintf("document:%d#owner@user:a", before+i))}); err != nil {
+				if _, err := s.Write(ctx, authz.WriteRequest{Add: tups(t, fmt.Sprintf("document:%d#owner@user:a", before+i))}); err != nil {
 					t.Error(err)
 				}
 			}
 		}()
 		n := 0
-		for e, err := range s.Watch(ctx, ostiary.WatchRequest{After: from}) {
+		for e, err := range s.Watch(ctx, authz.WatchRequest{After: from}) {
 			if n == before+after {
-				wantKind(t, err, ostiary.ErrCanceled)
+				wantKind(t, err, authz.ErrCanceled)
 				break
 			}
 			if err != nil {
@@ -65,20 +66,20 @@ func TestWatch(t *testing.T) {
 func TestWatchBehind(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	s := newStore(t, newEngine(t, ostiary.Options{Bounds: ostiary.Bounds{WatchBuffer: 4}}), documents())
+	s := newStore(t, newEngine(t, ostiary.Options{Bounds: authz.Bounds{WatchBuffer: 4}}), documents())
 	write := func(n, count int) {
 		for i := range count {
-			must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, fmt.Sprintf("document:%d#owner@user:a", n+i))}))(t)
+			must(s.Write(ctx, authz.WriteRequest{Add: tups(t, fmt.Sprintf("document:%d#owner@user:a", n+i))}))(t)
 		}
 	}
 	from := must(s.Head(ctx))(t)
 	write(0, 1)
 	n, behind := 0, 0
 	for n < 30 {
-		for e, err := range s.Watch(ctx, ostiary.WatchRequest{After: from}) {
-			var w *ostiary.WatchError
+		for e, err := range s.Watch(ctx, authz.WatchRequest{After: from}) {
+			var w *authz.WatchError
 			if errors.As(err, &w) {
-				wantKind(t, err, ostiary.ErrWatchBehind)
+				wantKind(t, err, authz.ErrWatchBehind)
 				from = w.Resume
 				behind++
 				break
@@ -107,15 +108,15 @@ func TestWatchEndsWithItsStore(t *testing.T) {
 	ctx := context.Background()
 	e := must(ostiary.Open(ctx, ostiary.Options{}))(t)
 	s := newStore(t, e, documents())
-	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:a")}))(t)
+	must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#owner@user:a")}))(t)
 	first := true
-	for _, err := range s.Watch(ctx, ostiary.WatchRequest{After: must(s.Changes(ctx, ostiary.ChangesRequest{Limit: 1}))(t).Next}) {
+	for _, err := range s.Watch(ctx, authz.WatchRequest{After: must(s.Changes(ctx, authz.ChangesRequest{Limit: 1}))(t).Next}) {
 		if first {
 			first = false
 			must(struct{}{}, e.Close())(t)
 			continue
 		}
-		wantKind(t, err, ostiary.ErrClosed)
+		wantKind(t, err, authz.ErrClosed)
 	}
 	if first {
 		t.Error("the watch yielded no entry")
@@ -130,10 +131,10 @@ func TestSecrets(t *testing.T) {
 		ctx := context.Background()
 		x := start(t, d, ostiary.Options{SecretKey: &[32]byte{1}})
 		s := newStore(t, x.engine, documents())
-		k := ostiary.DocumentKey{Kind: "password", Key: "anne"}
-		must(s.Write(ctx, ostiary.WriteRequest{
-			Secrets:   []ostiary.Document{{Kind: k.Kind, Key: k.Key, Body: []byte("open sesame")}},
-			Documents: []ostiary.Document{{Kind: "person", Key: "anne", Secondary: []string{"city:rome"}, Body: []byte("{}")}}}))(t)
+		k := authz.DocumentKey{Kind: "password", Key: "anne"}
+		must(s.Write(ctx, authz.WriteRequest{
+			Secrets:   []authz.Document{{Kind: k.Kind, Key: k.Key, Body: []byte("open sesame")}},
+			Documents: []authz.Document{{Kind: "person", Key: "anne", Secondary: []string{"city:rome"}, Body: []byte("{}")}}}))(t)
 		for range 2 {
 			if got := must(s.Secret(ctx, k))(t); string(got.Body) != "open sesame" || fmt.Sprint(got) != "password/anne [body not shown]" {
 				t.Errorf("got secret %v", got)
@@ -145,7 +146,7 @@ func TestSecrets(t *testing.T) {
 			if len(raw.Body) < 12+16 || string(raw.Body[len(raw.Body)-11:]) == "open sesame" {
 				t.Error("the driver stores the plain text")
 			}
-			for _, e := range must(s.Changes(ctx, ostiary.ChangesRequest{}))(t).Entries {
+			for _, e := range must(s.Changes(ctx, authz.ChangesRequest{}))(t).Entries {
 				for _, c := range e.Changes {
 					if c.Kind == storage.SecretPut || c.Document.Kind == k.Kind {
 						t.Error("the changes contain a secret")
@@ -157,14 +158,14 @@ func TestSecrets(t *testing.T) {
 		x.opts.SecretKey = &[32]byte{2}
 		s = x.again(s)
 		_, err := s.Secret(ctx, k)
-		wantKind(t, err, ostiary.ErrNoSecretKey)
+		wantKind(t, err, authz.ErrNoSecretKey)
 		x.opts.SecretKey = nil
 		s = x.again(s)
 		_, err = s.Secret(ctx, k)
-		wantKind(t, err, ostiary.ErrNoSecretKey)
-		_, err = s.Write(ctx, ostiary.WriteRequest{Secrets: []ostiary.Document{{Kind: "a", Key: "b"}}})
-		wantKind(t, err, ostiary.ErrNoSecretKey)
-		must(s.Write(ctx, ostiary.WriteRequest{RemoveSecrets: []ostiary.DocumentKey{k}}))(t)
+		wantKind(t, err, authz.ErrNoSecretKey)
+		_, err = s.Write(ctx, authz.WriteRequest{Secrets: []authz.Document{{Kind: "a", Key: "b"}}})
+		wantKind(t, err, authz.ErrNoSecretKey)
+		must(s.Write(ctx, authz.WriteRequest{RemoveSecrets: []authz.DocumentKey{k}}))(t)
 		_, err = x.driver.Secret(ctx, s.ID(), k.Kind, k.Key)
 		if !errors.Is(err, storage.ErrNoDocument) {
 			t.Error(err)
@@ -183,9 +184,9 @@ func TestChanges(t *testing.T) {
 			if i%2 == 1 {
 				object = "folder:%d#viewer@user:a"
 			}
-			must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, fmt.Sprintf(object, i))}))(t)
+			must(s.Write(ctx, authz.WriteRequest{Add: tups(t, fmt.Sprintf(object, i))}))(t)
 		}
-		r := ostiary.ChangesRequest{Limit: 2, Types: []string{"folder"}}
+		r := authz.ChangesRequest{Limit: 2, Types: []string{"folder"}}
 		var got []string
 		for pages := 0; ; pages++ {
 			page := must(s.Changes(ctx, r))(t)
@@ -205,12 +206,12 @@ func TestChanges(t *testing.T) {
 		if r.After != must(s.Head(ctx))(t) {
 			t.Error("the last page does not end at the head")
 		}
-		since := must(s.Changes(ctx, ostiary.ChangesRequest{Since: clock.Now().Add(-2e9)}))(t)
+		since := must(s.Changes(ctx, authz.ChangesRequest{Since: clock.Now().Add(-2e9)}))(t)
 		if len(since.Entries) != 3 || since.Entries[0].Changes[0].Tuple.Object.ID != "7" {
 			t.Errorf("changes since two seconds ago: got %v", since)
 		}
-		_, err := s.Changes(ctx, ostiary.ChangesRequest{After: "x"})
-		wantKind(t, err, ostiary.ErrToken)
+		_, err := s.Changes(ctx, authz.ChangesRequest{After: "x"})
+		wantKind(t, err, authz.ErrToken)
 		_ = rel.Object{}
 	})
 }

@@ -10,10 +10,11 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 )
 
 // permissionLines prints each change that a watch yields, until stop returns true.
-func permissionLines(t testing.TB, s *ostiary.Store, r ostiary.WatchPermissionRequest, stop func(lines []string) bool) []string {
+func permissionLines(t testing.TB, s *ostiary.Store, r authz.WatchPermissionRequest, stop func(lines []string) bool) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -37,8 +38,8 @@ func TestWatchPermission(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	s := newStore(t, newEngine(t, ostiary.Options{}), documents())
-	from := must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#viewer@group:g#member", "document:2#viewer@group:g#member")}))(t)
-	r := ostiary.WatchPermissionRequest{PermissionSelector: viewers, After: from}
+	from := must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#viewer@group:g#member", "document:2#viewer@group:g#member")}))(t)
+	r := authz.WatchPermissionRequest{PermissionSelector: viewers, After: from}
 	r.Objects = []string{"1"}
 	byObject := make(chan []string, 1)
 	last := func(lines []string) bool { return slices.Contains(lines, "document:1 user:last false>true") }
@@ -50,12 +51,12 @@ func TestWatchPermission(t *testing.T) {
 		bySubject <- permissionLines(t, s, r2, func(lines []string) bool { return slices.Contains(lines, "document:9 user:anne false>true") })
 	}()
 	for i := range 5 {
-		must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, fmt.Sprintf("document:other%d#owner@user:x", i))}))(t)
+		must(s.Write(ctx, authz.WriteRequest{Add: tups(t, fmt.Sprintf("document:other%d#owner@user:x", i))}))(t)
 	}
-	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "group:g#member@user:anne")}))(t)
+	must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "group:g#member@user:anne")}))(t)
 	must(struct{}{}, s.Compact(ctx))(t)
-	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:9#owner@user:anne")}))(t)
-	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:last")}))(t)
+	must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:9#owner@user:anne")}))(t)
+	must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#owner@user:last")}))(t)
 	// How many entries one update covers depends on timing. All updates together do
 	// not.
 	if got := <-byObject; !slices.Contains(got, "document:1 user:anne false>true") || len(got) != 2 {
@@ -73,17 +74,17 @@ func TestWatchPermissionRefuses(t *testing.T) {
 	named := viewers
 	named.Objects = []string{"1"}
 	many := named
-	many.Objects = repeat(ostiary.WatchNamesMax+1, "1")
+	many.Objects = repeat(authz.WatchNamesMax+1, "1")
 	wrong := named
 	wrong.Relation = "x"
 	for name, c := range map[string]struct {
-		r    ostiary.WatchPermissionRequest
+		r    authz.WatchPermissionRequest
 		kind error
 	}{
-		"no names":       {ostiary.WatchPermissionRequest{PermissionSelector: viewers}, ostiary.ErrInvalidRequest},
-		"too many":       {ostiary.WatchPermissionRequest{PermissionSelector: many}, ostiary.ErrBound},
-		"wrong relation": {ostiary.WatchPermissionRequest{PermissionSelector: wrong}, ostiary.ErrNoRelation},
-		"twin's token":   {ostiary.WatchPermissionRequest{PermissionSelector: named, After: must(twin.Head(context.Background()))(t)}, ostiary.ErrToken},
+		"no names":       {authz.WatchPermissionRequest{PermissionSelector: viewers}, authz.ErrInvalidRequest},
+		"too many":       {authz.WatchPermissionRequest{PermissionSelector: many}, authz.ErrBound},
+		"wrong relation": {authz.WatchPermissionRequest{PermissionSelector: wrong}, authz.ErrNoRelation},
+		"twin's token":   {authz.WatchPermissionRequest{PermissionSelector: named, After: must(twin.Head(context.Background()))(t)}, authz.ErrToken},
 	} {
 		var err error
 		for _, err = range s.WatchPermission(context.Background(), c.r) {
@@ -98,8 +99,8 @@ func TestWatchPermissionRefuses(t *testing.T) {
 func TestWatchPermissionSlow(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	s := newStore(t, newEngine(t, ostiary.Options{Bounds: ostiary.Bounds{WatchBuffer: 4}}), documents())
-	r := ostiary.WatchPermissionRequest{PermissionSelector: viewers, After: must(s.Head(ctx))(t)}
+	s := newStore(t, newEngine(t, ostiary.Options{Bounds: authz.Bounds{WatchBuffer: 4}}), documents())
+	r := authz.WatchPermissionRequest{PermissionSelector: viewers, After: must(s.Head(ctx))(t)}
 	r.Objects = []string{"1"}
 	reading, written, done := make(chan struct{}), make(chan struct{}), make(chan []string)
 	go func() {
@@ -109,12 +110,12 @@ func TestWatchPermissionSlow(t *testing.T) {
 			return slices.Contains(lines, "document:1 user:last false>true")
 		})
 	}()
-	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#viewer@user:first")}))(t)
+	must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#viewer@user:first")}))(t)
 	<-reading
 	for i := range 20 {
-		must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, fmt.Sprintf("document:1#viewer@user:u%d", i))}))(t)
+		must(s.Write(ctx, authz.WriteRequest{Add: tups(t, fmt.Sprintf("document:1#viewer@user:u%d", i))}))(t)
 	}
-	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#viewer@user:last")}))(t)
+	must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#viewer@user:last")}))(t)
 	close(written)
 	if got := <-done; len(got) != 22 {
 		t.Errorf("got %d changes, want 22", len(got))
@@ -134,7 +135,7 @@ func TestWatchPermissionEnds(t *testing.T) {
 		out := make(chan error, 1)
 		from := must(s.Head(context.Background()))(t)
 		go func() {
-			for u, err := range s.WatchPermission(ctx, ostiary.WatchPermissionRequest{PermissionSelector: p, After: from}) {
+			for u, err := range s.WatchPermission(ctx, authz.WatchPermissionRequest{PermissionSelector: p, After: from}) {
 				if err != nil {
 					out <- err
 					return
@@ -148,7 +149,7 @@ func TestWatchPermissionEnds(t *testing.T) {
 	for i := range 3 {
 		canceled, cancel := context.WithCancel(ctx)
 		first, second := watch(canceled), watch(ctx)
-		must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, fmt.Sprintf("document:1#owner@user:u%d", i))}))(t)
+		must(s.Write(ctx, authz.WriteRequest{Add: tups(t, fmt.Sprintf("document:1#owner@user:u%d", i))}))(t)
 		if err := <-first; err != nil {
 			t.Fatal(err)
 		}
@@ -156,16 +157,16 @@ func TestWatchPermissionEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		cancel()
-		wantKind(t, <-first, ostiary.ErrCanceled)
+		wantKind(t, <-first, authz.ErrCanceled)
 		if i == 2 {
 			must(struct{}{}, e.DeleteStore(ctx, s.ID()))(t)
-			wantKind(t, <-second, ostiary.ErrNoStore)
+			wantKind(t, <-second, authz.ErrNoStore)
 		}
 	}
 	s = newStore(t, e, documents())
 	last := watch(ctx)
 	must(struct{}{}, e.Close())(t)
-	wantKind(t, <-last, ostiary.ErrClosed)
+	wantKind(t, <-last, authz.ErrClosed)
 }
 
 // BenchmarkWatchPermission measures how long a change takes to reach 1,000 watches
@@ -176,7 +177,7 @@ func BenchmarkWatchPermission(b *testing.B) {
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
 			s, _ := benchStore(b)
-			from := must(s.Write(ctx, ostiary.WriteRequest{Add: tups(b, "document:watched#viewer@group:watched#member")}))(b)
+			from := must(s.Write(ctx, authz.WriteRequest{Add: tups(b, "document:watched#viewer@group:watched#member")}))(b)
 			p := viewers
 			p.Objects = []string{"watched"}
 			var seen atomic.Int64
@@ -184,7 +185,7 @@ func BenchmarkWatchPermission(b *testing.B) {
 			var ended sync.WaitGroup
 			for range watchers {
 				ended.Go(func() {
-					for u, err := range s.WatchPermission(ctx, ostiary.WatchPermissionRequest{PermissionSelector: p, After: from}) {
+					for u, err := range s.WatchPermission(ctx, authz.WatchPermissionRequest{PermissionSelector: p, After: from}) {
 						if err != nil {
 							return
 						}
@@ -199,7 +200,7 @@ func BenchmarkWatchPermission(b *testing.B) {
 			for i := 0; b.Loop(); i++ {
 				waiting.Add(watchers)
 				start := time.Now()
-				must(s.Write(ctx, ostiary.WriteRequest{Add: tups(b, fmt.Sprintf("group:watched#member@user:new%d", i))}))(b)
+				must(s.Write(ctx, authz.WriteRequest{Add: tups(b, fmt.Sprintf("group:watched#member@user:new%d", i))}))(b)
 				writing = append(writing, time.Since(start))
 				waiting.Wait()
 				delivering = append(delivering, time.Since(start))

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 )
 
 // A schema can keep the id that it has elsewhere. An id that the store has already,
@@ -16,7 +17,7 @@ func TestSchemaWithID(t *testing.T) {
 		x := start(t, d, ostiary.Options{})
 		s := newStore(t, x.engine, documents())
 		const id = "01KC0000000000000000000003"
-		info, _, err := s.WriteSchema(ctx, ostiary.SchemaSource{Model: documents(), WithID: id})
+		info, _, err := s.WriteSchema(ctx, authz.SchemaSource{Model: documents(), WithID: id})
 		if err != nil || info.ID != id {
 			t.Fatalf("the schema has the id %q, error %v", info.ID, err)
 		}
@@ -24,10 +25,10 @@ func TestSchemaWithID(t *testing.T) {
 			t.Errorf("the current schema is %q, want %q", got.ID, id)
 		}
 		for _, again := range []string{id, "x", "01kc0000000000000000000003"} {
-			_, _, err := s.WriteSchema(ctx, ostiary.SchemaSource{Model: documents(), WithID: again})
-			wantKind(t, err, ostiary.ErrInvalidRequest)
-			_, err = s.Write(ctx, ostiary.WriteRequest{Schemas: []ostiary.SchemaSource{{Model: documents(), WithID: again}}})
-			wantKind(t, err, ostiary.ErrInvalidRequest)
+			_, _, err := s.WriteSchema(ctx, authz.SchemaSource{Model: documents(), WithID: again})
+			wantKind(t, err, authz.ErrInvalidRequest)
+			_, err = s.Write(ctx, authz.WriteRequest{Schemas: []authz.SchemaSource{{Model: documents(), WithID: again}}})
+			wantKind(t, err, authz.ErrInvalidRequest)
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
@@ -32,27 +33,27 @@ func TestPolicies(t *testing.T) {
 		ctx := context.Background()
 		time := newClock()
 		s := newStore(t, start(t, d, ostiary.Options{Clock: time.Now}).engine, documents())
-		first := must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:anne")}))(t)
+		first := must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#owner@user:anne")}))(t)
 
-		same := must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:anne"), OnDuplicate: ostiary.Ignore}))(t)
+		same := must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#owner@user:anne"), OnDuplicate: authz.Ignore}))(t)
 		if same != first {
 			t.Error("a write that changed nothing made a new revision")
 		}
-		_, err := s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:anne until 2027-01-01T00:00:00Z"), OnDuplicate: ostiary.Ignore})
-		wantKind(t, err, ostiary.ErrTupleExists)
-		must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:anne until 2027-01-01T00:00:00Z"), OnDuplicate: ostiary.Replace}))(t)
+		_, err := s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#owner@user:anne until 2027-01-01T00:00:00Z"), OnDuplicate: authz.Ignore})
+		wantKind(t, err, authz.ErrTupleExists)
+		must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#owner@user:anne until 2027-01-01T00:00:00Z"), OnDuplicate: authz.Replace}))(t)
 		want(t, s, "document:1#owner@user:anne", "true")
 		time.Advance(366 * 24 * 3600 * 1e9)
 		want(t, s, "document:1#owner@user:anne", "false")
 
 		// An expired tuple counts as absent: it can be added, but not removed.
-		_, err = s.Write(ctx, ostiary.WriteRequest{Remove: keys(t, "document:1#owner@user:anne")})
-		wantKind(t, err, ostiary.ErrTupleMissing)
-		must(s.Write(ctx, ostiary.WriteRequest{Remove: keys(t, "document:1#owner@user:anne"), OnMissing: ostiary.Ignore}))(t)
-		must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:anne"),
-			Preconditions: []ostiary.Precondition{{Filter: rel.Filter{ObjectType: "document", ObjectID: "1"}, Absent: true}}}))(t)
+		_, err = s.Write(ctx, authz.WriteRequest{Remove: keys(t, "document:1#owner@user:anne")})
+		wantKind(t, err, authz.ErrTupleMissing)
+		must(s.Write(ctx, authz.WriteRequest{Remove: keys(t, "document:1#owner@user:anne"), OnMissing: authz.Ignore}))(t)
+		must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#owner@user:anne"),
+			Preconditions: []authz.Precondition{{Filter: rel.Filter{ObjectType: "document", ObjectID: "1"}, Absent: true}}}))(t)
 		want(t, s, "document:1#owner@user:anne", "true")
-		page := must(s.Changes(ctx, ostiary.ChangesRequest{}))(t)
+		page := must(s.Changes(ctx, authz.ChangesRequest{}))(t)
 		last := page.Entries[len(page.Entries)-1].Changes
 		if len(last) != 2 || last[0].Kind != storage.TupleRemove || last[1].Kind != storage.TupleAdd {
 			t.Errorf("adding an expired tuple made the changes %v, want a removal and an addition", last)
@@ -64,15 +65,15 @@ func TestPreconditions(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	s := newStore(t, newEngine(t, ostiary.Options{}), documents())
-	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:anne")}))(t)
+	must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#owner@user:anne")}))(t)
 	owned := rel.Filter{ObjectType: "document", ObjectID: "1", Relation: "owner"}
-	_, err := s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#viewer@user:b"), Preconditions: []ostiary.Precondition{{Filter: owned, Absent: true}}})
-	wantKind(t, err, ostiary.ErrPrecondition)
+	_, err := s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#viewer@user:b"), Preconditions: []authz.Precondition{{Filter: owned, Absent: true}}})
+	wantKind(t, err, authz.ErrPrecondition)
 	want(t, s, "document:1#viewer@user:b", "false")
-	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#viewer@user:b"), Preconditions: []ostiary.Precondition{{Filter: owned}}}))(t)
+	must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#viewer@user:b"), Preconditions: []authz.Precondition{{Filter: owned}}}))(t)
 	owned.ObjectID = "2"
-	_, err = s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#viewer@user:c"), Preconditions: []ostiary.Precondition{{Filter: owned}}})
-	wantKind(t, err, ostiary.ErrPrecondition)
+	_, err = s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#viewer@user:c"), Preconditions: []authz.Precondition{{Filter: owned}}})
+	wantKind(t, err, authz.ErrPrecondition)
 }
 
 func TestRemoveMatching(t *testing.T) {
@@ -81,9 +82,9 @@ func TestRemoveMatching(t *testing.T) {
 		ctx := context.Background()
 		x := start(t, d, ostiary.Options{})
 		s := newStore(t, x.engine, documents())
-		before := must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:anne", "document:2#viewer@user:anne",
+		before := must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#owner@user:anne", "document:2#viewer@user:anne",
 			"document:2#viewer@user:bob", "group:g#member@user:anne")}))(t)
-		must(s.Write(ctx, ostiary.WriteRequest{
+		must(s.Write(ctx, authz.WriteRequest{
 			RemoveMatching: []storage.Filter{{Target: storage.FilterTuples, Tuple: rel.Filter{SubjectType: "user", SubjectID: "anne"}}},
 			Add:            tups(t, "document:2#viewer@user:anne")}))(t)
 		for range 2 {
@@ -91,13 +92,13 @@ func TestRemoveMatching(t *testing.T) {
 			want(t, s, "group:g#member@user:anne", "false")
 			want(t, s, "document:2#viewer@user:anne", "true")
 			want(t, s, "document:2#viewer@user:bob", "true")
-			if got := ask(t, s, "group:g#member@user:anne", ostiary.QueryOptions{Consistency: ostiary.AtExactly(before)}); got != "true" {
+			if got := ask(t, s, "group:g#member@user:anne", authz.QueryOptions{Consistency: authz.AtExactly(before)}); got != "true" {
 				t.Errorf("at the revision before the removal: got %s, want true", got)
 			}
 			s = x.again(s)
 		}
-		_, err := s.Write(ctx, ostiary.WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterTuples}}})
-		wantKind(t, err, ostiary.ErrInvalidRequest)
+		_, err := s.Write(ctx, authz.WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterTuples}}})
+		wantKind(t, err, authz.ErrInvalidRequest)
 	})
 }
 
@@ -120,49 +121,49 @@ func TestRefusedTuples(t *testing.T) {
 		tuple string
 		kind  error
 	}{
-		{"document:1#owner@group:g#member", ostiary.ErrInvalidTuple},
-		{"document:1#nothing@user:a", ostiary.ErrInvalidTuple},
-		{"nothing:1#owner@user:a", ostiary.ErrInvalidTuple},
-		{"document:1#parent@document:2", ostiary.ErrInvalidTuple},
-		{"document:1#owner@user:*", ostiary.ErrInvalidTuple},
-		{"document:*#owner@user:a", ostiary.ErrInvalidTuple},
-		{"group:g#member@group:g#member", ostiary.ErrInvalidTuple},
-		{"document:1#viewer@user:a with c", ostiary.ErrInvalidTuple},
-		{"document:1#owner@user:a with d", ostiary.ErrInvalidTuple},
-		{`document:1#owner@user:a with c {"m":1}`, ostiary.ErrInvalidTuple},
-		{`document:1#owner@user:a with c {"n":"x"}`, ostiary.ErrInvalidTuple},
-		{`document:1#owner@user:a with c {"n":1.5}`, ostiary.ErrInvalidTuple},
-		{`document:1#owner@user:a with c {"n":9223372036854775808}`, ostiary.ErrInvalidTuple},
-		{`document:1#owner@user:a with c {"ip":"1.2.3"}`, ostiary.ErrInvalidTuple},
-		{`document:1#owner@user:a with c {"l":[1]}`, ostiary.ErrInvalidTuple},
+		{"document:1#owner@group:g#member", authz.ErrInvalidTuple},
+		{"document:1#nothing@user:a", authz.ErrInvalidTuple},
+		{"nothing:1#owner@user:a", authz.ErrInvalidTuple},
+		{"document:1#parent@document:2", authz.ErrInvalidTuple},
+		{"document:1#owner@user:*", authz.ErrInvalidTuple},
+		{"document:*#owner@user:a", authz.ErrInvalidTuple},
+		{"group:g#member@group:g#member", authz.ErrInvalidTuple},
+		{"document:1#viewer@user:a with c", authz.ErrInvalidTuple},
+		{"document:1#owner@user:a with d", authz.ErrInvalidTuple},
+		{`document:1#owner@user:a with c {"m":1}`, authz.ErrInvalidTuple},
+		{`document:1#owner@user:a with c {"n":"x"}`, authz.ErrInvalidTuple},
+		{`document:1#owner@user:a with c {"n":1.5}`, authz.ErrInvalidTuple},
+		{`document:1#owner@user:a with c {"n":9223372036854775808}`, authz.ErrInvalidTuple},
+		{`document:1#owner@user:a with c {"ip":"1.2.3"}`, authz.ErrInvalidTuple},
+		{`document:1#owner@user:a with c {"l":[1]}`, authz.ErrInvalidTuple},
 		{`document:1#owner@user:a with c {"ip":"1.2.3.4","l":["x"],"n":9223372036854775807}`, nil},
 		{`document:1#owner@user:b`, nil},
 	} {
-		_, err := s.Write(ctx, ostiary.WriteRequest{Add: tups(t, c.tuple)})
+		_, err := s.Write(ctx, authz.WriteRequest{Add: tups(t, c.tuple)})
 		if c.kind == nil && err != nil {
 			t.Errorf("%s was refused: %v", c.tuple, err)
 		} else if c.kind != nil {
 			wantKind(t, err, c.kind)
 		}
 	}
-	_, err := s.Write(ctx, ostiary.WriteRequest{Add: []rel.Tuple{{Object: rel.Object{Type: "document", ID: "a b"}, Relation: "owner", Subject: rel.Subject{Type: "user", ID: "x"}}}})
-	wantKind(t, err, ostiary.ErrInvalidName)
-	for _, w := range []ostiary.WriteRequest{
+	_, err := s.Write(ctx, authz.WriteRequest{Add: []rel.Tuple{{Object: rel.Object{Type: "document", ID: "a b"}, Relation: "owner", Subject: rel.Subject{Type: "user", ID: "x"}}}})
+	wantKind(t, err, authz.ErrInvalidName)
+	for _, w := range []authz.WriteRequest{
 		{Add: tups(t, "document:1#owner@user:x", "document:1#owner@user:x")},
 		{Add: tups(t, "document:1#owner@user:x"), Remove: keys(t, "document:1#owner@user:x")},
-		{Documents: []ostiary.Document{{Kind: "schema", Key: "x"}}},
-		{Documents: []ostiary.Document{{Kind: "k", Key: "x"}}, RemoveDocuments: []ostiary.DocumentKey{{Kind: "k", Key: "x"}}},
+		{Documents: []authz.Document{{Kind: "schema", Key: "x"}}},
+		{Documents: []authz.Document{{Kind: "k", Key: "x"}}, RemoveDocuments: []authz.DocumentKey{{Kind: "k", Key: "x"}}},
 	} {
 		_, err := s.Write(ctx, w)
-		wantKind(t, err, ostiary.ErrInvalidRequest)
+		wantKind(t, err, authz.ErrInvalidRequest)
 	}
-	for value, kind := range map[string]error{"true": nil, `"x"`: ostiary.ErrInvalidTuple, "1": ostiary.ErrInvalidTuple, "": ostiary.ErrInvalidTuple} {
-		_, err := s.Write(ctx, ostiary.WriteRequest{SetAttributes: []rel.Attribute{{Object: rel.Object{Type: "document", ID: "1"}, Name: "public", Value: value}}})
+	for value, kind := range map[string]error{"true": nil, `"x"`: authz.ErrInvalidTuple, "1": authz.ErrInvalidTuple, "": authz.ErrInvalidTuple} {
+		_, err := s.Write(ctx, authz.WriteRequest{SetAttributes: []rel.Attribute{{Object: rel.Object{Type: "document", ID: "1"}, Name: "public", Value: value}}})
 		if (err == nil) != (kind == nil) {
 			t.Errorf("attribute value %q: got error %v", value, err)
 		}
 	}
-	page := must(s.ReadAttributes(ctx, ostiary.ReadAttributesRequest{}))(t)
+	page := must(s.ReadAttributes(ctx, authz.ReadAttributesRequest{}))(t)
 	if len(page.Attributes) != 1 || page.Attributes[0].Value != "true" {
 		t.Errorf("got attributes %v, want only true", page)
 	}
@@ -173,19 +174,19 @@ func TestRefusedTuples(t *testing.T) {
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	b := ostiary.Bounds{WriteTuples: 3, WriteAttributes: 2, WriteFilters: 2, Preconditions: 2, WriteDocuments: 2, DocumentBytes: 10,
+	b := authz.Bounds{WriteTuples: 3, WriteAttributes: 2, WriteFilters: 2, Preconditions: 2, WriteDocuments: 2, DocumentBytes: 10,
 		ContextTuples: 2, ContextAttributes: 2, ContextBytes: 20, BatchItems: 2, ListItems: 2, PageItems: 2, SchemaBytes: 20_000}
 	e := newEngine(t, ostiary.Options{Bounds: b})
 	s := newStore(t, e, documents())
 	object := rel.Object{Type: "document", ID: "1"}
-	check := ostiary.CheckRequest{Object: object, Relation: "owner", Subject: rel.Subject{Type: "user", ID: "a"}}
+	check := authz.CheckRequest{Object: object, Relation: "owner", Subject: rel.Subject{Type: "user", ID: "a"}}
 	for _, c := range []struct {
 		name string
 		ask  func(n int) error
 		most int
 	}{
 		{"WriteTuples", func(n int) error {
-			var w ostiary.WriteRequest
+			var w authz.WriteRequest
 			for i := range n {
 				w.Add = append(w.Add, tup(t, fmt.Sprintf("document:%d-%d#owner@user:a", n, i)))
 			}
@@ -193,23 +194,23 @@ func TestBounds(t *testing.T) {
 			return err
 		}, 3},
 		{"WriteFilters", func(n int) error {
-			_, err := s.Write(ctx, ostiary.WriteRequest{RemoveMatching: repeat(n, storage.Filter{Target: storage.FilterTuples, Tuple: rel.Filter{ObjectType: "x"}})})
+			_, err := s.Write(ctx, authz.WriteRequest{RemoveMatching: repeat(n, storage.Filter{Target: storage.FilterTuples, Tuple: rel.Filter{ObjectType: "x"}})})
 			return err
 		}, 2},
 		{"Preconditions", func(n int) error {
-			_, err := s.Write(ctx, ostiary.WriteRequest{Preconditions: repeat(n, ostiary.Precondition{Filter: rel.Filter{ObjectType: "x"}, Absent: true})})
+			_, err := s.Write(ctx, authz.WriteRequest{Preconditions: repeat(n, authz.Precondition{Filter: rel.Filter{ObjectType: "x"}, Absent: true})})
 			return err
 		}, 2},
 		{"WriteDocuments", func(n int) error {
-			var w ostiary.WriteRequest
+			var w authz.WriteRequest
 			for i := range n {
-				w.Documents = append(w.Documents, ostiary.Document{Kind: "k", Key: fmt.Sprint(i)})
+				w.Documents = append(w.Documents, authz.Document{Kind: "k", Key: fmt.Sprint(i)})
 			}
 			_, err := s.Write(ctx, w)
 			return err
 		}, 2},
 		{"WriteAttributes", func(n int) error {
-			var w ostiary.WriteRequest
+			var w authz.WriteRequest
 			for i := range n {
 				w.RemoveAttributes = append(w.RemoveAttributes, rel.Attribute{Object: object, Name: fmt.Sprint("a", i)})
 			}
@@ -217,7 +218,7 @@ func TestBounds(t *testing.T) {
 			return err
 		}, 2},
 		{"DocumentBytes", func(n int) error {
-			_, err := s.Write(ctx, ostiary.WriteRequest{Documents: []ostiary.Document{{Kind: "k", Key: "x", Body: make([]byte, n)}}})
+			_, err := s.Write(ctx, authz.WriteRequest{Documents: []authz.Document{{Kind: "k", Key: "x", Body: make([]byte, n)}}})
 			return err
 		}, 10},
 		{"ContextTuples", func(n int) error {
@@ -233,27 +234,27 @@ func TestBounds(t *testing.T) {
 			return err
 		}, 20},
 		{"BatchItems", func(n int) error {
-			_, err := s.CheckBatch(ctx, repeat(n, check), ostiary.Consistency{})
+			_, err := s.CheckBatch(ctx, repeat(n, check), authz.Consistency{})
 			return err
 		}, 2},
 		{"ListItems", func(n int) error {
-			_, err := s.ListObjects(ctx, ostiary.ListObjectsRequest{Type: "document", Relation: "owner", Subject: check.Subject, Limit: n})
+			_, err := s.ListObjects(ctx, authz.ListObjectsRequest{Type: "document", Relation: "owner", Subject: check.Subject, Limit: n})
 			return err
 		}, 2},
 		{"PageItems", func(n int) error {
-			_, err := s.Read(ctx, ostiary.ReadRequest{Limit: n})
+			_, err := s.Read(ctx, authz.ReadRequest{Limit: n})
 			return err
 		}, 2},
 		{"NameBytesMax", func(n int) error {
 			return e.UpdateStore(ctx, s.ID(), replace(strings.Repeat("x", n), nil))
-		}, ostiary.NameBytesMax},
+		}, authz.NameBytesMax},
 	} {
 		if err := c.ask(c.most); err != nil {
 			t.Errorf("%s at its bound: %v", c.name, err)
 		}
 		err := c.ask(c.most + 1)
-		wantKind(t, err, ostiary.ErrBound)
-		var bound *ostiary.BoundError
+		wantKind(t, err, authz.ErrBound)
+		var bound *authz.BoundError
 		if !errors.As(err, &bound) || bound.Name != c.name || bound.Max != int64(c.most) || bound.Got != int64(c.most)+1 {
 			t.Errorf("%s above its bound: %v", c.name, err)
 		}
@@ -274,18 +275,18 @@ func TestConcurrentWriters(t *testing.T) {
 			go func() {
 				defer group.Done()
 				for r := range rounds {
-					_, err := s.Write(ctx, ostiary.WriteRequest{Add: tups(t, fmt.Sprintf("document:%d#owner@user:same", r))})
+					_, err := s.Write(ctx, authz.WriteRequest{Add: tups(t, fmt.Sprintf("document:%d#owner@user:same", r))})
 					switch {
 					case err == nil:
 						won[r].Add(1)
-					case !errors.Is(err, ostiary.ErrTupleExists):
+					case !errors.Is(err, authz.ErrTupleExists):
 						t.Error(err)
 					}
 					// A write must succeed although others in its group are refused.
-					if _, err := s.Write(ctx, ostiary.WriteRequest{Add: tups(t, fmt.Sprintf("document:%d-%d#owner@user:a", w, r))}); err != nil {
+					if _, err := s.Write(ctx, authz.WriteRequest{Add: tups(t, fmt.Sprintf("document:%d-%d#owner@user:a", w, r))}); err != nil {
 						t.Error(err)
 					}
-					if _, err := s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@document:2")}); !errors.Is(err, ostiary.ErrInvalidTuple) {
+					if _, err := s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#owner@document:2")}); !errors.Is(err, authz.ErrInvalidTuple) {
 						t.Error(err)
 					}
 				}
@@ -310,41 +311,41 @@ func TestWaitingWriterGivesUp(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	s := newStore(t, newEngine(t, ostiary.Options{}), documents())
-	p := must(s.Prepare(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:a")}))(t)
+	p := must(s.Prepare(ctx, authz.WriteRequest{Add: tups(t, "document:1#owner@user:a")}))(t)
 	short, cancel := context.WithCancel(ctx)
 	failed := make(chan error, 2)
 	for range 2 { // one leads its group, the other follows
 		go func() {
-			_, err := s.Write(short, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:b")})
+			_, err := s.Write(short, authz.WriteRequest{Add: tups(t, "document:1#owner@user:b")})
 			failed <- err
 		}()
 	}
 	cancel()
 	for range 2 {
 		err := <-failed
-		wantKind(t, err, ostiary.ErrCanceled)
+		wantKind(t, err, authz.ErrCanceled)
 		if !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 	}
 	p.Abort()
-	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:b")}))(t)
+	must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#owner@user:b")}))(t)
 	want(t, s, "document:1#owner@user:a", "false")
 }
 
 func TestWaitingWritersAreBounded(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	s := newStore(t, newEngine(t, ostiary.Options{Bounds: ostiary.Bounds{WritersWaiting: 2, HoldTime: time.Hour}}), documents())
-	p := must(s.Prepare(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:a")}))(t)
+	s := newStore(t, newEngine(t, ostiary.Options{Bounds: authz.Bounds{WritersWaiting: 2, HoldTime: time.Hour}}), documents())
+	p := must(s.Prepare(ctx, authz.WriteRequest{Add: tups(t, "document:1#owner@user:a")}))(t)
 	errs := make(chan error, 3)
 	for i := range 3 {
 		go func() {
-			_, err := s.Write(ctx, ostiary.WriteRequest{Add: tups(t, fmt.Sprintf("document:1#owner@user:b%d", i))})
+			_, err := s.Write(ctx, authz.WriteRequest{Add: tups(t, fmt.Sprintf("document:1#owner@user:b%d", i))})
 			errs <- err
 		}()
 	}
-	wantKind(t, <-errs, ostiary.ErrBound) // the third to arrive
+	wantKind(t, <-errs, authz.ErrBound) // the third to arrive
 	p.Abort()
 	for range 2 {
 		if err := <-errs; err != nil {
@@ -362,23 +363,23 @@ func TestMemoryBudget(t *testing.T) {
 		var err error
 		n := 0
 		for ; err == nil && n < 1000; n++ {
-			var w ostiary.WriteRequest
+			var w authz.WriteRequest
 			for i := range 500 {
 				w.Add = append(w.Add, tup(t, fmt.Sprintf("document:%d-%d#owner@user:a", n, i)))
 			}
 			_, err = s.Write(ctx, w)
 		}
-		wantKind(t, err, ostiary.ErrMemory)
+		wantKind(t, err, authz.ErrMemory)
 		if n < 5 || n > 100 {
 			t.Errorf("the memory budget was reached after %d writes", n)
 		}
 		// Removals and loads are never refused.
-		must(s.Write(ctx, ostiary.WriteRequest{Remove: keys(t, "document:0-0#owner@user:a")}))(t)
+		must(s.Write(ctx, authz.WriteRequest{Remove: keys(t, "document:0-0#owner@user:a")}))(t)
 		x.opts.MemoryMax = 1
 		s = x.again(s)
 		want(t, s, "document:0-1#owner@user:a", "true")
-		_, err = s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:new#owner@user:a")})
-		wantKind(t, err, ostiary.ErrMemory)
+		_, err = s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:new#owner@user:a")})
+		wantKind(t, err, authz.ErrMemory)
 	})
 }
 

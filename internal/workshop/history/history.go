@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -56,9 +56,9 @@ func OutcomeOf(err error) Outcome {
 	switch {
 	case err == nil:
 		return Made
-	case errors.Is(err, ostiary.ErrUncertain):
+	case errors.Is(err, authz.ErrUncertain):
 		return Open
-	case errors.Is(err, ostiary.ErrTupleExists), errors.Is(err, ostiary.ErrTupleMissing), errors.Is(err, ostiary.ErrPrecondition), errors.Is(err, ostiary.ErrStoreExists):
+	case errors.Is(err, authz.ErrTupleExists), errors.Is(err, authz.ErrTupleMissing), errors.Is(err, authz.ErrPrecondition), errors.Is(err, authz.ErrStoreExists):
 		return Refused
 	}
 	return Failed

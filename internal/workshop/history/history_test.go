@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -33,13 +33,13 @@ func good(t *testing.T) (*Past, []*Call) {
 	calls := []*Call{
 		{Kind: Add, Thing: 1, Process: one, Mark: "a", Revision: 1},
 		{Kind: Newest, Thing: 1, Process: two, Revision: 1, There: true},
-		{Kind: Add, Thing: 1, Process: two, Mark: "x", Outcome: Refused, Err: ostiary.ErrTupleExists},
+		{Kind: Add, Thing: 1, Process: two, Mark: "x", Outcome: Refused, Err: authz.ErrTupleExists},
 		{Kind: Add, Thing: 2, Process: two, Mark: "b", Revision: 2, Needs: true, Need: 1, NeedThere: true},
 		{Kind: Least, Thing: 2, Process: one, Revision: 2, After: 2, There: true},
 		{Kind: Remove, Thing: 1, Process: one, Mark: "c", Revision: 3, Follows: true, After: 2},
 		{Kind: Full, Thing: 1, Process: two, Revision: 3},
-		{Kind: Remove, Thing: 1, Process: two, Mark: "y", Outcome: Failed, Err: ostiary.ErrNoHolder},
-		{Kind: Add, Thing: 1, Process: two, Mark: "d", Outcome: Open, Err: ostiary.ErrUncertain},
+		{Kind: Remove, Thing: 1, Process: two, Mark: "y", Outcome: Failed, Err: authz.ErrNoHolder},
+		{Kind: Add, Thing: 1, Process: two, Mark: "d", Outcome: Open, Err: authz.ErrUncertain},
 		{Kind: Local, Thing: 1, Process: one, Revision: 3},
 		{Kind: Claim, Thing: 7, Process: one},
 		{Kind: Release, Thing: 7, Process: two},
@@ -69,7 +69,7 @@ func TestJudge(t *testing.T) {
 		{"does not follow its token", func(c []*Call) { c[5].After = 1 }},
 		{"without its precondition", func(c []*Call) { c[3].NeedThere = false }},
 		{"no state during the call refuses", func(c []*Call) { c[2].Thing = 2; c[2].Until = 1 }},
-		{"no state during the call refuses", func(c []*Call) { c[2].Err = ostiary.ErrTupleMissing }},
+		{"no state during the call refuses", func(c []*Call) { c[2].Err = authz.ErrTupleMissing }},
 		{"a revision that the log has not", func(c []*Call) { c[6].Until = 2 }},
 		{"not the answer of its revision", func(c []*Call) { c[6].There = true }},
 		{"what was durable before: revision 3", func(c []*Call) { c[6].Revision, c[6].There, c[6].Before = 2, true, 3 }},

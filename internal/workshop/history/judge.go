@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -122,16 +122,16 @@ func (j *judge) nothing(c *Call) {
 
 // mayRefuse reports whether a state during the call refuses the write with its error.
 func (j *judge) mayRefuse(c *Call) bool {
-	if c.Follows && !errors.Is(c.Err, ostiary.ErrTupleExists) && !errors.Is(c.Err, ostiary.ErrTupleMissing) && (c.Before != c.After || c.Until != c.After) {
+	if c.Follows && !errors.Is(c.Err, authz.ErrTupleExists) && !errors.Is(c.Err, authz.ErrTupleMissing) && (c.Before != c.After || c.Until != c.After) {
 		return true
 	}
 	for _, r := range j.past.changesBetween(c.Before, c.Until, c.Thing, c.Need) {
 		switch {
-		case errors.Is(c.Err, ostiary.ErrTupleExists):
+		case errors.Is(c.Err, authz.ErrTupleExists):
 			if j.past.Document(c.Thing, r) {
 				return true
 			}
-		case errors.Is(c.Err, ostiary.ErrTupleMissing):
+		case errors.Is(c.Err, authz.ErrTupleMissing):
 			if !j.past.Document(c.Thing, r) {
 				return true
 			}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 )
 
 // linear checks with porcupine that what must be linearizable is: writes of
@@ -59,7 +59,7 @@ func operation(c *Call) (op porcupine.Operation, ok bool) {
 	switch {
 	case c.Outcome == Failed, c.Kind.IsRead() && c.Kind != Full, c.Kind == PutSecret, c.Kind == ReadSecret:
 		return op, false
-	case c.Outcome == Refused && errors.Is(c.Err, ostiary.ErrPrecondition):
+	case c.Outcome == Refused && errors.Is(c.Err, authz.ErrPrecondition):
 		return op, false
 	case c.Outcome == Open && c.Kind == Full:
 		return op, false

@@ -59,7 +59,7 @@ func (t *storeTrial) compareAll(e *ostiary.Engine) error {
 	return nil
 }
 
-func revisionOf(token ostiary.Token) string {
+func revisionOf(token authz.Token) string {
 	r, err := token.Revision()
 	if err != nil {
 		return err.Error()
@@ -97,7 +97,7 @@ func (t *storeTrial) mentionedIDs() map[string][]string {
 // compareEntitlements compares the entitlements of q's subject with checks.
 func (t *storeTrial) compareEntitlements(s *ostiary.Store, q Question) error {
 	ctx := context.Background()
-	r := ostiary.EntitlementsRequest{Subject: q.Subject, QueryOptions: ostiary.QueryOptions{Context: t.b.World.Context, Bounds: authz.QuestionBounds{Depth: t.b.World.Depth}}}
+	r := authz.EntitlementsRequest{Subject: q.Subject, QueryOptions: authz.QueryOptions{Context: t.b.World.Context, Bounds: authz.QuestionBounds{Depth: t.b.World.Depth}}}
 	for typ, ids := range t.mentionedIDs() {
 		for _, id := range ids {
 			r.Objects = append(r.Objects, rel.Object{Type: typ, ID: id})
@@ -114,7 +114,7 @@ func (t *storeTrial) compareEntitlements(s *ostiary.Store, q Question) error {
 		}
 		for _, id := range t.b.Schema.RelationsOf(typ) {
 			name := t.b.Schema.Relations[id].Name
-			want, err := s.Check(ctx, ostiary.CheckRequest{Object: o.Object, Relation: name, Subject: q.Subject, QueryOptions: r.QueryOptions})
+			want, err := s.Check(ctx, authz.CheckRequest{Object: o.Object, Relation: name, Subject: q.Subject, QueryOptions: r.QueryOptions})
 			if err != nil {
 				return err
 			}
@@ -122,7 +122,7 @@ func (t *storeTrial) compareEntitlements(s *ostiary.Store, q Question) error {
 			if slices.Contains(o.Relations, name) {
 				truth = expr.True
 			}
-			if slices.ContainsFunc(o.Unknown, func(u ostiary.UnknownRelation) bool { return u.Relation == name }) {
+			if slices.ContainsFunc(o.Unknown, func(u authz.UnknownRelation) bool { return u.Relation == name }) {
 				truth = expr.Unknown
 			}
 			if truth != want.Decision || o.Err != nil {
@@ -139,8 +139,8 @@ type comparison struct {
 	t     *storeTrial
 	s     *ostiary.Store
 	q     Question
-	a, b  ostiary.Token // of the earlier and the later revision
-	limit int           // entries of a page
+	a, b  authz.Token // of the earlier and the later revision
+	limit int         // entries of a page
 }
 
 type objectSubject struct{ object, subject string }
@@ -150,9 +150,9 @@ const strangerID = "nobody-knows"
 
 // compareWithChecks compares the difference with checks at both revisions.
 func (d *comparison) compareWithChecks() error {
-	r := ostiary.DifferenceRequest{From: ostiary.AtExactly(d.a), To: ostiary.AtExactly(d.b), Limit: d.limit,
+	r := authz.DifferenceRequest{From: authz.AtExactly(d.a), To: authz.AtExactly(d.b), Limit: d.limit,
 		Context: d.t.b.World.Context, Bounds: authz.QuestionBounds{Depth: d.t.b.World.Depth},
-		PermissionSelector: ostiary.PermissionSelector{ObjectType: d.q.Object.Type, Relation: d.q.Relation, SubjectType: d.q.Subject.Type}}
+		PermissionSelector: authz.PermissionSelector{ObjectType: d.q.Object.Type, Relation: d.q.Relation, SubjectType: d.q.Subject.Type}}
 	said, everybody, err := d.readPages(r)
 	if err != nil {
 		return err
@@ -188,8 +188,8 @@ func (d *comparison) compareWithChecks() error {
 
 // readPages reads all pages of a difference. It returns the changes of single
 // subjects, and those of all subjects of a type by the object's id.
-func (d *comparison) readPages(r ostiary.DifferenceRequest) (said map[objectSubject]ostiary.PermissionChange, everybody map[string]ostiary.PermissionChange, err error) {
-	said, everybody = map[objectSubject]ostiary.PermissionChange{}, map[string]ostiary.PermissionChange{}
+func (d *comparison) readPages(r authz.DifferenceRequest) (said map[objectSubject]authz.PermissionChange, everybody map[string]authz.PermissionChange, err error) {
+	said, everybody = map[objectSubject]authz.PermissionChange{}, map[string]authz.PermissionChange{}
 	for {
 		page, err := d.s.Difference(context.Background(), r)
 		if err != nil {
@@ -209,7 +209,7 @@ func (d *comparison) readPages(r ostiary.DifferenceRequest) (said map[objectSubj
 		if r.Cursor = page.Next; page.Next == "" {
 			return said, everybody, nil
 		}
-		if r.From = (ostiary.Consistency{}); len(page.Changes) > d.limit {
+		if r.From = (authz.Consistency{}); len(page.Changes) > d.limit {
 			return nil, nil, fmt.Errorf("a page has %d entries, the limit is %d", len(page.Changes), d.limit)
 		}
 	}
@@ -217,9 +217,9 @@ func (d *comparison) readPages(r ostiary.DifferenceRequest) (said map[objectSubj
 
 // truths returns the decisions of a check at the two revisions.
 func (d *comparison) truths(object, subject string) (out [2]expr.Tristate, err error) {
-	for i, token := range []ostiary.Token{d.a, d.b} {
-		c, err := d.s.Check(context.Background(), ostiary.CheckRequest{Object: rel.Object{Type: d.q.Object.Type, ID: object}, Relation: d.q.Relation,
-			Subject: rel.Subject{Type: d.q.Subject.Type, ID: subject}, QueryOptions: ostiary.QueryOptions{Consistency: ostiary.AtExactly(token),
+	for i, token := range []authz.Token{d.a, d.b} {
+		c, err := d.s.Check(context.Background(), authz.CheckRequest{Object: rel.Object{Type: d.q.Object.Type, ID: object}, Relation: d.q.Relation,
+			Subject: rel.Subject{Type: d.q.Subject.Type, ID: subject}, QueryOptions: authz.QueryOptions{Consistency: authz.AtExactly(token),
 				Context: d.t.b.World.Context, Bounds: authz.QuestionBounds{Depth: d.t.b.World.Depth}}})
 		if err != nil {
 			return out, err

@@ -50,16 +50,16 @@ type schemasTrial struct {
 	// other namespace.
 	own, earlier, later, other *Bench
 	schemas                    map[*Bench]string // ids of the schemas
-	ownCurrent                 ostiary.Token     // a revision at which the schema of own is current
-	laterCurrent               ostiary.Token     // a revision at which the schema of later is current
+	ownCurrent                 authz.Token       // a revision at which the schema of own is current
+	laterCurrent               authz.Token       // a revision at which the schema of later is current
 }
 
 // schemaChoice is one of the ways to choose a schema for a question.
 type schemaChoice struct {
-	what     string              // describes the choice in failures
-	bench    *Bench              // has the expected answers
-	schemaID string              // the schema to name; "" names none
-	at       ostiary.Consistency // the revision to ask at
+	what     string            // describes the choice in failures
+	bench    *Bench            // has the expected answers
+	schemaID string            // the schema to name; "" names none
+	at       authz.Consistency // the revision to ask at
 }
 
 // makeBenches makes the benches, which share the data of one store.
@@ -207,7 +207,7 @@ func (t *schemasTrial) reopen(e *ostiary.Engine) error {
 func (t *schemasTrial) writeSchemas(s *ostiary.Store) error {
 	ctx := context.Background()
 	changes := difference(State{}, t.stored)
-	admits, _, err := s.WriteSchema(ctx, ostiary.SchemaSource{
+	admits, _, err := s.WriteSchema(ctx, authz.SchemaSource{
 		Model: permissiveModel(&t.own.World.Model, History{Revisions: [][]storage.Change{changes}})})
 	if err != nil {
 		return fmt.Errorf("permissive schema: %w", err)
@@ -220,7 +220,7 @@ func (t *schemasTrial) writeSchemas(s *ostiary.Store) error {
 	}
 	t.store, t.schemas = s.ID(), map[*Bench]string{}
 	for _, b := range []*Bench{t.earlier, t.own, t.other, t.later} {
-		info, token, err := s.WriteSchema(ctx, ostiary.SchemaSource{Model: &b.World.Model})
+		info, token, err := s.WriteSchema(ctx, authz.SchemaSource{Model: &b.World.Model})
 		if err != nil {
 			return err
 		}
@@ -241,9 +241,9 @@ func (t *schemasTrial) lastingChoices() []schemaChoice {
 	return []schemaChoice{
 		{what: "the own version by its id", bench: t.own, schemaID: t.schemas[t.own]},
 		{what: "the earlier version by its id", bench: t.earlier, schemaID: t.schemas[t.earlier]},
-		{what: "the own version, when it was current", bench: t.own, at: ostiary.AtExactly(t.ownCurrent)},
-		{what: "the next version, when it was current", bench: t.later, at: ostiary.AtExactly(t.laterCurrent)},
-		{what: "the next version by its id, at its revision", bench: t.later, schemaID: t.schemas[t.later], at: ostiary.AtExactly(t.laterCurrent)},
+		{what: "the own version, when it was current", bench: t.own, at: authz.AtExactly(t.ownCurrent)},
+		{what: "the next version, when it was current", bench: t.later, at: authz.AtExactly(t.laterCurrent)},
+		{what: "the next version by its id, at its revision", bench: t.later, schemaID: t.schemas[t.later], at: authz.AtExactly(t.laterCurrent)},
 		{what: "the other namespace", bench: t.other},
 		{what: "the other namespace's schema by its id", bench: t.other, schemaID: t.schemas[t.other]},
 	}
@@ -252,9 +252,9 @@ func (t *schemasTrial) lastingChoices() []schemaChoice {
 // compareAfterRemoval asks after the newest schema was removed.
 func (t *schemasTrial) compareAfterRemoval(s *ostiary.Store) error {
 	q := t.own.Questions[0]
-	_, err := s.Check(context.Background(), ostiary.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject,
-		QueryOptions: ostiary.QueryOptions{SchemaID: t.schemas[t.later]}})
-	if !errors.Is(err, ostiary.ErrNoSchema) {
+	_, err := s.Check(context.Background(), authz.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject,
+		QueryOptions: authz.QueryOptions{SchemaID: t.schemas[t.later]}})
+	if !errors.Is(err, authz.ErrNoSchema) {
 		return fmt.Errorf("by a removed schema: want ErrNoSchema, got %v", err)
 	}
 	return t.compareChoices(s, append(t.lastingChoices(), schemaChoice{what: "the own version, current again", bench: t.own}))
@@ -287,20 +287,20 @@ func (b *Bench) allTables() map[rel.Subject]*Table {
 
 // compareMany asks by several schemas in one call.
 func (t *schemasTrial) compareMany(s *ostiary.Store, turns []schemaChoice) error {
-	var requests []ostiary.CheckRequest
+	var requests []authz.CheckRequest
 	var want []expr.Tristate
 	for range manyMax {
 		x := turns[t.r.IntN(len(turns))]
-		if len(x.bench.Questions) == 0 || x.at != (ostiary.Consistency{}) {
+		if len(x.bench.Questions) == 0 || x.at != (authz.Consistency{}) {
 			continue
 		}
 		q, w := x.bench.Questions[t.r.IntN(len(x.bench.Questions))], &x.bench.World
-		requests = append(requests, ostiary.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject,
-			QueryOptions: ostiary.QueryOptions{SchemaID: x.schemaID, Context: w.Context, Tuples: w.Contextual, Attributes: w.ContextualAttributes,
+		requests = append(requests, authz.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject,
+			QueryOptions: authz.QueryOptions{SchemaID: x.schemaID, Context: w.Context, Tuples: w.Contextual, Attributes: w.ContextualAttributes,
 				Bounds: authz.QuestionBounds{Depth: w.Depth}}})
 		want = append(want, x.bench.truth(q))
 	}
-	results, err := s.CheckBatch(context.Background(), requests, ostiary.Consistency{})
+	results, err := s.CheckBatch(context.Background(), requests, authz.Consistency{})
 	if err != nil {
 		return err
 	}

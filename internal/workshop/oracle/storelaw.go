@@ -54,7 +54,7 @@ type storeTrial struct {
 	schema  string // the id of the schema to ask by; "" asks by the current one
 
 	ids    [2]storage.StoreID       // of the store and its twin
-	tokens []ostiary.Token          // by revision of the history, from 0 on
+	tokens []authz.Token            // by revision of the history, from 0 on
 	tables []map[rel.Subject]*Table // expected answers of the store by revision
 	twin   map[rel.Subject]*Table   // expected answers of the twin
 	states []State                  // expected data of the store by revision
@@ -212,20 +212,20 @@ func (t *storeTrial) expectedTables(s State) (map[rel.Subject]*Table, error) {
 
 // writeHistory writes a history under a schema that admits all of it. The
 // world's schema is the current one. It returns the tokens of the revisions.
-func (t *storeTrial) writeHistory(s *ostiary.Store, h History) ([]ostiary.Token, error) {
+func (t *storeTrial) writeHistory(s *ostiary.Store, h History) ([]authz.Token, error) {
 	ctx := context.Background()
-	admits, _, err := s.WriteSchema(ctx, ostiary.SchemaSource{Model: permissiveModel(&t.b.World.Model, h)})
+	admits, _, err := s.WriteSchema(ctx, authz.SchemaSource{Model: permissiveModel(&t.b.World.Model, h)})
 	if err != nil {
 		return nil, fmt.Errorf("permissive schema: %w", err)
 	}
-	own, token, err := s.WriteSchema(ctx, ostiary.SchemaSource{Model: &t.b.World.Model})
+	own, token, err := s.WriteSchema(ctx, authz.SchemaSource{Model: &t.b.World.Model})
 	if err != nil {
 		return nil, err
 	}
 	if s.ID() == t.ids[0] && t.b.Seed%2 == 1 {
 		t.schema = own.ID
 	}
-	tokens := []ostiary.Token{token}
+	tokens := []authz.Token{token}
 	for _, changes := range h.Revisions {
 		for _, w := range writes(changes) {
 			w.SchemaID = admits.ID
@@ -240,8 +240,8 @@ func (t *storeTrial) writeHistory(s *ostiary.Store, h History) ([]ostiary.Token,
 
 // writes divides changes into write requests in which the order does not
 // matter.
-func writes(changes []storage.Change) []ostiary.WriteRequest {
-	var all []ostiary.WriteRequest
+func writes(changes []storage.Change) []authz.WriteRequest {
+	var all []authz.WriteRequest
 	kind := storage.ChangeKind(0)
 	keys := map[any]bool{}
 	for _, c := range changes {
@@ -250,7 +250,7 @@ func writes(changes []storage.Change) []ostiary.WriteRequest {
 			key = attributeKey{c.Attribute.Object, c.Attribute.Name}
 		}
 		if c.Kind != kind || keys[key] {
-			all = append(all, ostiary.WriteRequest{OnDuplicate: ostiary.Replace, OnMissing: ostiary.Ignore})
+			all = append(all, authz.WriteRequest{OnDuplicate: authz.Replace, OnMissing: authz.Ignore})
 			clear(keys)
 		}
 		kind, keys[key] = c.Kind, true
@@ -296,20 +296,20 @@ func (t *storeTrial) compareStores(e *ostiary.Engine) error {
 	if err := t.compareLog(s); err != nil {
 		return err
 	}
-	if err := t.compareChecks(s, ostiary.Acknowledged(), t.tables[last], "newest"); err != nil {
+	if err := t.compareChecks(s, authz.Acknowledged(), t.tables[last], "newest"); err != nil {
 		return err
 	}
-	if err := t.compareChecks(twin, ostiary.FullyConsistent(), t.twin, "twin"); err != nil {
+	if err := t.compareChecks(twin, authz.FullyConsistent(), t.twin, "twin"); err != nil {
 		return err
 	}
-	if _, err := twin.Check(ctx, ostiary.CheckRequest{Object: rel.Object{Type: "user", ID: "1"}, Relation: "a",
-		Subject: rel.Subject{Type: "user", ID: "1"}, QueryOptions: ostiary.QueryOptions{Consistency: ostiary.AtExactly(t.tokens[last])}}); !errors.Is(err, ostiary.ErrToken) {
+	if _, err := twin.Check(ctx, authz.CheckRequest{Object: rel.Object{Type: "user", ID: "1"}, Relation: "a",
+		Subject: rel.Subject{Type: "user", ID: "1"}, QueryOptions: authz.QueryOptions{Consistency: authz.AtExactly(t.tokens[last])}}); !errors.Is(err, authz.ErrToken) {
 		return fmt.Errorf("the twin accepts the store's token: %v", err)
 	}
 	for i := range t.tokens {
 		revision := (i*7 + int(t.b.Seed)) % len(t.tokens) // in any order
 		what := fmt.Sprintf("revision %d of %d (the world's is %d)", revision, last, t.history.Present)
-		at := ostiary.AtExactly(t.tokens[revision])
+		at := authz.AtExactly(t.tokens[revision])
 		if err := t.compareExport(s, at, t.states[revision], what); err != nil {
 			return err
 		}
@@ -322,15 +322,15 @@ func (t *storeTrial) compareStores(e *ostiary.Engine) error {
 
 // compareChecks asks all questions in three ways: each alone, all in one batch
 // that shares its input, and all in one batch in which each has its own input.
-func (t *storeTrial) compareChecks(s *ostiary.Store, at ostiary.Consistency, tables map[rel.Subject]*Table, what string) error {
+func (t *storeTrial) compareChecks(s *ostiary.Store, at authz.Consistency, tables map[rel.Subject]*Table, what string) error {
 	ctx, w := context.Background(), &t.b.World
-	a := ostiary.QueryOptions{Consistency: at, SchemaID: t.schemaIDFor(s), Context: w.Context, Tuples: w.Contextual,
+	a := authz.QueryOptions{Consistency: at, SchemaID: t.schemaIDFor(s), Context: w.Context, Tuples: w.Contextual,
 		Attributes: w.ContextualAttributes, Bounds: authz.QuestionBounds{Depth: w.Depth}}
-	var requests, separate []ostiary.CheckRequest
+	var requests, separate []authz.CheckRequest
 	own := a
-	own.Consistency = ostiary.Consistency{}
+	own.Consistency = authz.Consistency{}
 	for _, q := range t.b.Questions {
-		requests = append(requests, ostiary.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject, QueryOptions: own})
+		requests = append(requests, authz.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject, QueryOptions: own})
 		copied := requests[len(requests)-1]
 		copied.Context, copied.Tuples = maps.Clone(own.Context), slices.Clone(own.Tuples)
 		separate = append(separate, copied)
@@ -346,7 +346,7 @@ func (t *storeTrial) compareChecks(s *ostiary.Store, at ostiary.Consistency, tab
 		return fmt.Errorf("%s: batch without shared input: %w", what, err)
 	}
 	for i, q := range t.b.Questions {
-		one, err := s.Check(ctx, ostiary.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject, QueryOptions: a})
+		one, err := s.Check(ctx, authz.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject, QueryOptions: a})
 		if err != nil {
 			return &Failure{Question: q, Text: what + ": " + err.Error()}
 		}
@@ -375,7 +375,7 @@ func (t *storeTrial) schemaIDFor(s *ostiary.Store) string {
 
 // compareList reads one list of objects in pages. The cursors keep the
 // revision.
-func (t *storeTrial) compareList(s *ostiary.Store, a ostiary.QueryOptions, tables map[rel.Subject]*Table, what string) error {
+func (t *storeTrial) compareList(s *ostiary.Store, a authz.QueryOptions, tables map[rel.Subject]*Table, what string) error {
 	q := t.b.Questions[int(t.b.Seed)%len(t.b.Questions)]
 	table := tables[q.Subject]
 	if table.oracle.optionalID(q) != "" {
@@ -390,7 +390,7 @@ func (t *storeTrial) compareList(s *ostiary.Store, a ostiary.QueryOptions, table
 	}
 	sortByPosition(want)
 	var got []string
-	r := ostiary.ListObjectsRequest{Type: q.Object.Type, Relation: q.Relation, Subject: q.Subject, Limit: 2, QueryOptions: a}
+	r := authz.ListObjectsRequest{Type: q.Object.Type, Relation: q.Relation, Subject: q.Subject, Limit: 2, QueryOptions: a}
 	for {
 		page, err := s.ListObjects(context.Background(), r)
 		if err != nil {
@@ -443,7 +443,7 @@ func (t *storeTrial) unspecifiedIDs(o *Oracle, typ string) map[string]bool {
 // compareLog replays the store's changes. They must lead to its newest state.
 func (t *storeTrial) compareLog(s *ostiary.Store) error {
 	var state State
-	for r := (ostiary.ChangesRequest{Limit: 3}); ; {
+	for r := (authz.ChangesRequest{Limit: 3}); ; {
 		page, err := s.Changes(context.Background(), r)
 		if err != nil {
 			return err
@@ -459,12 +459,12 @@ func (t *storeTrial) compareLog(s *ostiary.Store) error {
 			break
 		}
 	}
-	return t.compareExport(s, ostiary.Acknowledged(), state, "replayed log")
+	return t.compareExport(s, authz.Acknowledged(), state, "replayed log")
 }
 
 // compareExport compares the exported tuples of a revision with those of a
 // state that are not expired.
-func (t *storeTrial) compareExport(s *ostiary.Store, at ostiary.Consistency, want State, what string) error {
+func (t *storeTrial) compareExport(s *ostiary.Store, at authz.Consistency, want State, what string) error {
 	var got State
 	for x, err := range s.Export(context.Background(), at) {
 		if err != nil {

@@ -39,8 +39,8 @@ cmd/ostiary/internal/scenario: . door/permify internal/permifypb door/permify/la
 cmd/ostiary/internal/storetest: . door/openfga/language cmd/ostiary/internal/tuplefile schema expr rel authz
 cmd/ostiary/internal/tuplefile: internal/tool/jsonread rel internal/tool/excerpt
 examples/*: *
-internal/workshop/bench: . acp door/openfga door/openfga/language internal/engine/graph/graphtest internal/identity internal/identity/password policy policy/language policy/message policy/value rel storage internal/tool/excerpt
-internal/workshop/bench/databases: . internal/workshop/bench internal/workshop/bench/geo/delay rel schema internal/cluster/mysql storage/pebble internal/cluster/postgres internal/cluster/replica internal/cluster/sharedlog internal/cluster/sqllog
+internal/workshop/bench: . acp door/openfga door/openfga/language internal/engine/graph/graphtest internal/identity internal/identity/password policy policy/language policy/message policy/value rel storage internal/tool/excerpt authz
+internal/workshop/bench/databases: . internal/workshop/bench internal/workshop/bench/geo/delay rel schema internal/cluster/mysql storage/pebble internal/cluster/postgres internal/cluster/replica internal/cluster/sharedlog internal/cluster/sqllog authz expr
 internal/workshop/bench/geo: internal/workshop/bench internal/workshop/bench/geo/delay internal/workshop/bench/servers
 internal/workshop/bench/geo/delay: internal/workshop/bench/servers
 internal/workshop/bench/geo/page: internal/workshop/bench internal/workshop/bench/geo internal/workshop/bench/report
@@ -49,7 +49,7 @@ internal/workshop/bench/servers:
 # Cluster: several nodes that answer as one
 cluster: . internal/cluster/lease internal/cluster/parts internal/trail/logins storage storage/pebble internal/cluster/raftlog internal/cluster/sharedlog
 internal/cluster/parts: . internal/cluster/lease internal/cluster/certificate internal/cluster/link internal/cluster/quorum storage internal/cluster/replica internal/cluster/sharedlog
-internal/cluster/link: . internal/tool/addresses internal/cluster/lease internal/cluster/certificate internal/cluster/link/wire server storage internal/cluster/sharedlog
+internal/cluster/link: internal/tool/addresses internal/cluster/lease internal/cluster/certificate internal/cluster/link/wire server storage internal/cluster/sharedlog
 internal/cluster/quorum: internal/cluster/certificate internal/cluster/link internal/cluster/quorum/wire storage internal/cluster/raftlog internal/cluster/sharedlog
 internal/cluster/link/wire:
 internal/cluster/quorum/wire:
@@ -64,13 +64,13 @@ internal/cluster/replica: storage storage/kv internal/cluster/sharedlog rel
 internal/cluster/sharedlog: storage rel internal/tool/canonical
 internal/cluster/sharedlog/memorylog: storage internal/cluster/sharedlog
 # Doors: protocols, and the server that listens for them
-door: . internal/tool/jsonread internal/tool/turns internal/tool/excerpt storage
-door/authzen: . door internal/tool/jsonread expr policy policy/domain policy/status policy/value rel schema storage authz
-door/keystone: . door identity/settings internal/identity identity/access internal/identity/ec2 internal/identity/mapping identity/oidc internal/identity/token storage internal/identity/oauth1 internal/tool/turns internal/tool/excerpt internal/tool/derived internal/tool/jsonread
+door: . internal/tool/jsonread internal/tool/turns internal/tool/excerpt storage authz
+door/authzen: . door internal/tool/jsonread expr policy policy/domain policy/status policy/value rel storage authz
+door/keystone: . door identity/settings internal/identity identity/access internal/identity/ec2 internal/identity/mapping identity/oidc internal/identity/token storage internal/identity/oauth1 internal/tool/turns internal/tool/excerpt internal/tool/derived internal/tool/jsonread authz
 door/native: . door internal/callers internal/tool/jsonread expr rel schema storage authz
 door/native/client: door door/native rel schema
 door/onap: . door door/onap/internal/catalog door/onap/internal/pdp door/onap/internal/preload door/onap/internal/tosca internal/tool/jsonread policy policy/message
-door/onap/internal/catalog: . door/onap/internal/tosca internal/tool/btree internal/engine/documents storage
+door/onap/internal/catalog: . door/onap/internal/tosca internal/tool/btree internal/engine/documents storage authz
 door/onap/internal/pdp: door/onap/internal/tosca internal/tool/jsonread policy policy/function policy/language policy/status policy/value
 door/onap/internal/preload: door/onap/internal/tosca
 door/onap/internal/tosca: internal/tool/jsonread
@@ -82,16 +82,16 @@ internal/permifypb:
 internal/permifypb/generate:
 door/permify/language: schema expr
 internal/trail/decisions: authz door expr internal/trail/audit internal/tool/excerpt internal/tool/jsonread rel
-door/xacml: . door internal/tool/jsonread policy policy/domain policy/language policy/message policy/status policy/value rel storage
-server: . door identity/oidc server/internal/conn internal/callers internal/tool/excerpt internal/trail/logins internal/tool/turns internal/trail/audit storage
+door/xacml: . door internal/tool/jsonread policy policy/domain policy/language policy/message policy/status policy/value storage authz
+server: . door identity/oidc server/internal/conn internal/callers internal/tool/excerpt internal/trail/logins internal/tool/turns internal/trail/audit storage authz
 server/internal/conn: door internal/tool/addresses
 # Policies, identities, documents: other rules than those of tuples, for the doors
-acp: . internal/tool/jwtread storage schema expr rel
-internal/identity: . identity/settings internal/tool/btree internal/engine/documents schema storage internal/identity/percent internal/identity/mapping internal/identity/password internal/identity/token internal/identity/totp internal/identity/oauth1 authz internal/tool/derived internal/tool/jsonread
-internal/callers: . internal/tool/derived internal/engine/documents internal/engine/system rel schema storage
+acp: . internal/tool/jwtread storage schema expr rel authz
+internal/identity: . identity/settings internal/tool/btree internal/engine/documents schema storage internal/identity/percent internal/identity/mapping internal/identity/password internal/identity/token internal/identity/totp internal/identity/oauth1 authz internal/tool/derived internal/tool/jsonread expr rel
+internal/callers: . internal/tool/derived internal/engine/documents internal/engine/system rel schema storage authz
 identity/access: internal/tool/nearest
 internal/identity/ec2: internal/identity/percent
-internal/identity/keyring: . identity/settings internal/identity/token internal/engine/documents internal/engine/system storage
+internal/identity/keyring: . identity/settings internal/identity/token internal/engine/documents internal/engine/system storage authz
 internal/identity/mapping: internal/tool/jsonread
 internal/identity/migrate: identity/settings internal/identity internal/identity/password internal/identity/token
 internal/identity/oauth1: internal/identity/percent
@@ -103,7 +103,7 @@ identity/settings:
 internal/identity/totp:
 policy: internal/tool/nearest policy/content policy/function policy/status policy/value internal/tool/turns
 policy/content: policy/status internal/tool/xmlread policy/value internal/tool/turns
-policy/domain: . internal/engine/documents policy policy/content policy/function policy/language policy/message policy/status policy/value expr rel storage internal/tool/turns
+policy/domain: . internal/engine/documents policy policy/content policy/function policy/language policy/message policy/status policy/value expr rel storage internal/tool/turns authz
 policy/function: policy/content policy/internal/pattern policy/status policy/value internal/tool/turns
 policy/language: policy policy/function policy/internal/literal policy/status policy/value internal/tool/jsonread internal/tool/nearest internal/tool/xmlread internal/tool/lines internal/tool/turns internal/tool/excerpt
 policy/internal/literal: policy/value internal/tool/jsonread internal/tool/xmlread internal/tool/excerpt
@@ -114,17 +114,17 @@ policy/value: internal/tool/excerpt
 # Engine: the library; it keeps stores, takes writes and answers questions
 rows: authz expr rel schema storage internal/engine/errs internal/engine/eval
 .: storage storage/memory schema expr rel internal/engine/errs internal/engine/limits internal/engine/snapshot internal/engine/document internal/engine/changelog internal/engine/query internal/engine/commit internal/engine/compare internal/tool/turns authz
-internal/engine/errs: internal/engine/eval storage internal/engine/graph schema rel authz
+internal/engine/errs: internal/engine/eval storage internal/engine/graph schema authz
 internal/engine/limits: storage internal/engine/errs authz
 internal/engine/admit: internal/engine/eval schema expr rel authz
 internal/engine/snapshot: internal/engine/eval storage internal/engine/graph schema expr rel internal/engine/errs internal/tool/turns authz
 internal/engine/document: storage internal/engine/errs internal/engine/snapshot authz
 internal/engine/changelog: storage rel internal/engine/errs internal/engine/snapshot internal/engine/limits authz
-internal/engine/query: internal/engine/eval storage internal/engine/graph schema expr rel internal/engine/errs internal/engine/limits internal/engine/admit internal/engine/snapshot internal/tool/turns authz
+internal/engine/query: internal/engine/eval storage internal/engine/graph expr rel internal/engine/errs internal/engine/limits internal/engine/admit internal/engine/snapshot internal/tool/turns authz
 internal/engine/commit: storage internal/engine/graph schema rel internal/engine/errs internal/engine/admit internal/engine/document internal/engine/snapshot internal/tool/turns authz
 internal/engine/compare: internal/engine/eval storage internal/engine/graph schema expr rel internal/engine/errs internal/engine/admit internal/engine/snapshot internal/engine/query internal/engine/commit internal/tool/turns internal/engine/limits authz
-internal/engine/system: . internal/engine/documents
-internal/engine/documents: . storage internal/tool/turns
+internal/engine/system: . internal/engine/documents authz
+internal/engine/documents: . storage internal/tool/turns authz
 # Relations: tuples, models, their evaluator and their storage
 rel:
 expr: rel
@@ -135,8 +135,8 @@ internal/engine/graph: rel internal/tool/btree
 internal/engine/graph/graphtest: rel
 storage: rel internal/tool/canonical
 storage/kv: storage rel
-storage/memory: storage storage/kv rel internal/tool/btree
-storage/pebble: storage storage/kv rel
+storage/memory: storage storage/kv internal/tool/btree
+storage/pebble: storage storage/kv
 internal/engine/eval: internal/engine/graph schema expr rel internal/tool/turns authz
 # Tools: small tools that know nothing of authorization
 internal/tool/addresses:
@@ -159,8 +159,8 @@ internal/tool/printable:
 internal/workshop/oracle: . internal/engine/eval storage storage/memory storage/kv storage/pebble internal/engine/graph schema expr rel authz
 internal/workshop/oracle/faults:
 internal/workshop/oracle/policies: policy policy/content policy/function policy/status policy/value
-internal/workshop/sim: . rel schema storage internal/cluster/lease internal/cluster/clustertest storage/kv storage/memory storage/pebble internal/cluster/replica internal/cluster/sharedlog internal/cluster/sharedlog/memorylog internal/workshop/history
-internal/workshop/history: . rel storage
+internal/workshop/sim: . rel schema storage internal/cluster/lease internal/cluster/clustertest storage/kv storage/memory storage/pebble internal/cluster/replica internal/cluster/sharedlog internal/cluster/sharedlog/memorylog internal/workshop/history authz
+internal/workshop/history: rel storage authz
 internal/workshop/fleet: door/native/client internal/workshop/bench/geo/delay internal/workshop/bench/servers rel schema storage internal/workshop/history
 internal/workshop/beside: internal/workshop/bench internal/workshop/bench/servers policy/language policy/message rel internal/workshop/fleet
 internal/workshop/fleet/asone: internal/workshop/bench/servers internal/workshop/fleet
@@ -179,7 +179,7 @@ internal/workshop/oidctest:
 internal/workshop/wait:
 internal/workshop/golden:
 internal/workshop/mutants: internal/workshop/oracle/faults
-internal/workshop/rules/onecheck: . rel schema
+internal/workshop/rules/onecheck: . rel schema authz
 internal/workshop/testrun: internal/workshop/bench/servers
 internal/workshop/rules:
 conformance/*: *

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/workshop/history"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
@@ -29,8 +30,8 @@ const (
 type client struct {
 	world  *world
 	number int
-	token  ostiary.Token // the newest that it has seen
-	stores []owned       // the stores that it has created
+	token  authz.Token // the newest that it has seen
+	stores []owned     // the stores that it has created
 }
 
 // owned is a store of a client.
@@ -103,10 +104,10 @@ func (c *client) call(p *process) {
 // write adds or removes the tuple of a document. If the outcome is open, it sometimes
 // sends the same request again. It sometimes looks at once whether the node shows the
 // write.
-func (c *client) write(ctx context.Context, p *process, after ostiary.Token, made history.Call) {
+func (c *client) write(ctx context.Context, p *process, after authz.Token, made history.Call) {
 	w := c.world
 	made.Kind, made.Thing = history.Add, w.random(docsTotal)
-	request := ostiary.WriteRequest{After: after}
+	request := authz.WriteRequest{After: after}
 	if w.random(2) == 0 {
 		made.Kind = history.Remove
 	}
@@ -119,10 +120,10 @@ func (c *client) write(ctx context.Context, p *process, after ostiary.Token, mad
 	if made.Needs {
 		t := history.DocumentTuple(made.Need)
 		f := rel.Filter{ObjectType: "doc", ObjectID: t.Object.ID, Relation: t.Relation}
-		request.Preconditions = []ostiary.Precondition{{Filter: f, Absent: !made.NeedThere}}
+		request.Preconditions = []authz.Precondition{{Filter: f, Absent: !made.NeedThere}}
 	}
 	if made.Ignores = w.random(4) == 0; made.Ignores {
-		request.OnDuplicate, request.OnMissing = ostiary.Ignore, ostiary.Ignore
+		request.OnDuplicate, request.OnMissing = authz.Ignore, authz.Ignore
 	}
 	made.Mark = w.record.newMark()
 	request.Origin.Reason = made.Mark
@@ -139,8 +140,8 @@ func (c *client) write(ctx context.Context, p *process, after ostiary.Token, mad
 }
 
 // send makes a write and returns its outcome.
-func (c *client) send(ctx context.Context, p *process, made history.Call, r ostiary.WriteRequest) history.Outcome {
-	token, done, maker := ostiary.Token(""), c.world.begin(made, p), p
+func (c *client) send(ctx context.Context, p *process, made history.Call, r authz.WriteRequest) history.Outcome {
+	token, done, maker := authz.Token(""), c.world.begin(made, p), p
 	err := c.world.forward(ctx, p, func(p *process) (err error) {
 		maker = p
 		token, err = p.write(ctx, r)
@@ -152,7 +153,7 @@ func (c *client) send(ctx context.Context, p *process, made history.Call, r osti
 	})
 }
 
-func (p *process) write(ctx context.Context, r ostiary.WriteRequest) (ostiary.Token, error) {
+func (p *process) write(ctx context.Context, r authz.WriteRequest) (authz.Token, error) {
 	s, err := p.engine.Store(ctx, p.world.id)
 	if err != nil {
 		return "", err
@@ -160,7 +161,7 @@ func (p *process) write(ctx context.Context, r ostiary.WriteRequest) (ostiary.To
 	return s.Write(ctx, r)
 }
 
-func revision(t ostiary.Token) storage.Revision {
+func revision(t authz.Token) storage.Revision {
 	r, err := t.Revision()
 	if err != nil {
 		panic(err) // a token of the engine
@@ -181,16 +182,16 @@ func (c *client) writeAfter(ctx context.Context, p *process) {
 
 // read asks for the tuple of a document.
 func (c *client) read(ctx context.Context, p *process, k history.Kind) {
-	made, consistency := history.Call{Kind: k, Thing: c.world.random(docsTotal)}, ostiary.Consistency{}
+	made, consistency := history.Call{Kind: k, Thing: c.world.random(docsTotal)}, authz.Consistency{}
 	switch {
 	case k == history.Local:
-		consistency = ostiary.MinimizeLatency()
+		consistency = authz.MinimizeLatency()
 	case k == history.Full:
-		consistency = ostiary.FullyConsistent()
+		consistency = authz.FullyConsistent()
 	case k == history.Least && c.token == "":
 		return
 	case k == history.Least:
-		consistency, made.After = ostiary.AtLeast(c.token), revision(c.token)
+		consistency, made.After = authz.AtLeast(c.token), revision(c.token)
 	}
 	t := history.DocumentTuple(made.Thing)
 	done := c.world.begin(made, p)
@@ -203,11 +204,11 @@ func (c *client) read(ctx context.Context, p *process, k history.Kind) {
 	})
 }
 
-func (w *world) check(ctx context.Context, p *process, object rel.Object, relation, user string, c ostiary.Consistency) (s *ostiary.Store, r ostiary.CheckResult, err error) {
+func (w *world) check(ctx context.Context, p *process, object rel.Object, relation, user string, c authz.Consistency) (s *ostiary.Store, r authz.CheckResult, err error) {
 	s, err = p.engine.StoreAt(ctx, w.id, c)
 	if err == nil {
-		r, err = s.Check(ctx, ostiary.CheckRequest{Object: object, Relation: relation, Subject: rel.Subject{Type: "user", ID: user},
-			QueryOptions: ostiary.QueryOptions{Consistency: c}})
+		r, err = s.Check(ctx, authz.CheckRequest{Object: object, Relation: relation, Subject: rel.Subject{Type: "user", ID: user},
+			QueryOptions: authz.QueryOptions{Consistency: c}})
 	}
 	if err == nil && r.Decision.String() == "unknown" {
 		w.fail("a check is unknown: %s", r)
@@ -251,7 +252,7 @@ func (c *client) catalog(ctx context.Context, p *process) {
 // putSecret stores a secret.
 func (c *client) putSecret(ctx context.Context, p *process) {
 	made := history.Call{Kind: history.PutSecret, Thing: c.world.random(secretsTotal), Mark: c.world.record.newMark()}
-	r := ostiary.WriteRequest{Secrets: []ostiary.Document{{Kind: secretKind, Key: fmt.Sprint(made.Thing), Body: []byte(made.Mark)}}}
+	r := authz.WriteRequest{Secrets: []authz.Document{{Kind: secretKind, Key: fmt.Sprint(made.Thing), Body: []byte(made.Mark)}}}
 	r.Origin.Reason = made.Mark
 	c.send(ctx, p, made, r)
 }
@@ -261,7 +262,7 @@ func (c *client) readSecret(ctx context.Context, p *process) {
 	w := c.world
 	made := history.Call{Kind: history.ReadSecret, Thing: w.random(secretsTotal)}
 	done := w.begin(made, p)
-	var d ostiary.Document
+	var d authz.Document
 	var after storage.Head
 	before, err := p.driver.Head(ctx, w.id)
 	s, found := p.engine.Store(ctx, w.id)
@@ -269,9 +270,9 @@ func (c *client) readSecret(ctx context.Context, p *process) {
 		err = found
 	}
 	if err == nil {
-		d, err = s.Secret(ctx, ostiary.DocumentKey{Kind: secretKind, Key: fmt.Sprint(made.Thing)})
+		d, err = s.Secret(ctx, authz.DocumentKey{Kind: secretKind, Key: fmt.Sprint(made.Thing)})
 	}
-	if errors.Is(err, ostiary.ErrNoDocument) {
+	if errors.Is(err, authz.ErrNoDocument) {
 		err = nil
 	}
 	if err == nil {
@@ -306,24 +307,24 @@ func (w *world) enemy(id string) {
 	folder, doc := rel.Object{Type: "folder", ID: id}, rel.Object{Type: "doc", ID: id}
 	member := rel.Tuple{Object: folder, Relation: "viewer", Subject: bob}
 	inside := rel.Tuple{Object: doc, Relation: "parent", Subject: rel.Subject{Type: "folder", ID: id}}
-	if _, ok := w.mustWrite(ostiary.WriteRequest{Add: []rel.Tuple{member}}); !ok {
+	if _, ok := w.mustWrite(authz.WriteRequest{Add: []rel.Tuple{member}}); !ok {
 		return
 	}
-	if _, ok := w.mustWrite(ostiary.WriteRequest{Remove: []rel.Key{member.Key()}}); !ok {
+	if _, ok := w.mustWrite(authz.WriteRequest{Remove: []rel.Key{member.Key()}}); !ok {
 		return
 	}
-	token, stored := w.mustWrite(ostiary.WriteRequest{Add: []rel.Tuple{inside}})
+	token, stored := w.mustWrite(authz.WriteRequest{Add: []rel.Tuple{inside}})
 	for range 3 {
-		w.look(doc, "view", ostiary.Consistency{})
+		w.look(doc, "view", authz.Consistency{})
 		if stored {
-			w.look(folder, "viewer", ostiary.AtLeast(token))
+			w.look(folder, "viewer", authz.AtLeast(token))
 		}
-		w.look(folder, "viewer", ostiary.FullyConsistent())
+		w.look(folder, "viewer", authz.FullyConsistent())
 	}
 }
 
 // mustWrite writes at a random node, and reports whether the write was made.
-func (w *world) mustWrite(r ostiary.WriteRequest) (token ostiary.Token, ok bool) {
+func (w *world) mustWrite(r authz.WriteRequest) (token authz.Token, ok bool) {
 	p := w.process()
 	if p == nil {
 		return "", false
@@ -340,7 +341,7 @@ func (w *world) mustWrite(r ostiary.WriteRequest) (token ostiary.Token, ok bool)
 }
 
 // look checks at a random node that bob has no relation.
-func (w *world) look(object rel.Object, relation string, c ostiary.Consistency) {
+func (w *world) look(object rel.Object, relation string, c authz.Consistency) {
 	p := w.process()
 	if p == nil {
 		return

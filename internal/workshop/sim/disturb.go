@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -216,7 +216,7 @@ func (w *world) stall() {
 		for range readersEach {
 			readers.Go(func() {
 				for reading.Err() == nil {
-					_, _, _ = w.check(reading, m.process.Load(), rel.Object{Type: "doc", ID: "0"}, "viewer", "anne", ostiary.Consistency{})
+					_, _, _ = w.check(reading, m.process.Load(), rel.Object{Type: "doc", ID: "0"}, "viewer", "anne", authz.Consistency{})
 					time.Sleep(time.Duration(w.random(int(time.Millisecond))))
 				}
 			})

@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/cluster/replica"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/internal/workshop/history"
@@ -73,7 +73,7 @@ func (w *world) begin(made history.Call, p *process) (done func(err error, answe
 		c.Ended = w.record.time.Add(1)
 		c.until = w.log.head()
 		w.record.calls = append(w.record.calls, &c)
-		if !w.restored.Load() && (isBroken(err) && !w.isLeftBehind(err) || c.Kind == history.Release && errors.Is(err, ostiary.ErrNoStore)) {
+		if !w.restored.Load() && (isBroken(err) && !w.isLeftBehind(err) || c.Kind == history.Release && errors.Is(err, authz.ErrNoStore)) {
 			w.fail("a node answered with an error that it must not have: %s", &c.Call)
 		}
 		return c.Outcome
@@ -83,7 +83,7 @@ func (w *world) begin(made history.Call, p *process) (done func(err error, answe
 // isBroken reports whether an error must never be the answer of a node while the log
 // is not restored from a backup.
 func isBroken(err error) bool {
-	for _, never := range []error{ostiary.ErrHistory, ostiary.ErrToken, storage.ErrDamaged, replica.ErrBehind, sharedlog.ErrNodeTaken, ostiary.ErrConflict} {
+	for _, never := range []error{authz.ErrHistory, authz.ErrToken, storage.ErrDamaged, replica.ErrBehind, sharedlog.ErrNodeTaken, authz.ErrConflict} {
 		if errors.Is(err, never) {
 			return true
 		}
@@ -216,7 +216,7 @@ func (w *world) agrees(at *process, p *past) error {
 	defer cancel()
 	for doc := range docsTotal {
 		t := history.DocumentTuple(doc)
-		_, r, err := w.check(ctx, at, t.Object, t.Relation, t.Subject.ID, ostiary.Consistency{})
+		_, r, err := w.check(ctx, at, t.Object, t.Relation, t.Subject.ID, authz.Consistency{})
 		if err != nil {
 			return err
 		}
@@ -233,8 +233,8 @@ func (w *world) agrees(at *process, p *past) error {
 	}
 	for key := range secretsTotal {
 		want := p.Secret(key, p.Last())
-		d, err := s.Secret(ctx, ostiary.DocumentKey{Kind: secretKind, Key: fmt.Sprint(key)})
-		if want == "" && errors.Is(err, ostiary.ErrNoDocument) || w.restored.Load() && errors.Is(err, ostiary.ErrLoading) {
+		d, err := s.Secret(ctx, authz.DocumentKey{Kind: secretKind, Key: fmt.Sprint(key)})
+		if want == "" && errors.Is(err, authz.ErrNoDocument) || w.restored.Load() && errors.Is(err, authz.ErrLoading) {
 			continue // a restored log may have an older secret than the node has looked for
 		}
 		if err != nil || string(d.Body) != want {

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/cluster/clustertest"
 	"github.com/ostiary/ostiary/internal/cluster/lease"
 	"github.com/ostiary/ostiary/storage"
@@ -137,10 +137,10 @@ func (w *world) forward(ctx context.Context, p *process, call func(at *process) 
 		lost = at.reach(ctx, p)
 	}
 	if lost != nil {
-		return fmt.Errorf("%w: the answer: %w", ostiary.ErrUncertain, lost)
+		return fmt.Errorf("%w: the answer: %w", authz.ErrUncertain, lost)
 	}
 	if err == nil && p.driver.WaitShown(ctx, sequence) != nil {
-		return fmt.Errorf("%w: the write is not shown here", ostiary.ErrUncertain)
+		return fmt.Errorf("%w: the write is not shown here", authz.ErrUncertain)
 	}
 	return err
 }

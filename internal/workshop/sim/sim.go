@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/cluster/clustertest"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
@@ -208,7 +209,7 @@ func (w *world) open() error {
 	view := schema.RelationDef{Name: "view", Rewrite: schema.Union(schema.Computed("viewer"), schema.Arrow("parent", "viewer"))}
 	model := schema.Model{Types: []schema.TypeDef{{Name: "user"}, {Name: "folder", Relations: []schema.RelationDef{viewer}},
 		{Name: "doc", Relations: []schema.RelationDef{viewer, parent, view}}}}
-	if _, _, err = s.WriteSchema(w.ctx, ostiary.SchemaSource{Model: &model}); err != nil {
+	if _, _, err = s.WriteSchema(w.ctx, authz.SchemaSource{Model: &model}); err != nil {
 		return err
 	}
 	time.Sleep(time.Second)

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/cluster"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/node"
@@ -365,7 +366,7 @@ func openNode(ctx context.Context, o cluster.Options) (*ostiary.Engine, func() e
 		return nil, nil, errors.Join(err, n.Close())
 	}
 	// A large store is filled with large appends.
-	e, err := n.Engine(ctx, ostiary.Options{Conditions: cli.Conditions(cel.Options{}), Bounds: ostiary.Bounds{AppendTime: startMax}})
+	e, err := n.Engine(ctx, ostiary.Options{Conditions: cli.Conditions(cel.Options{}), Bounds: authz.Bounds{AppendTime: startMax}})
 	if err != nil {
 		return nil, nil, errors.Join(err, n.Close())
 	}

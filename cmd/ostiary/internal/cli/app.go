@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 )
 
 // App is one run of the program: its streams, its environment and the flags
@@ -73,7 +74,7 @@ func (e *StoppedError) Unwrap() error { return e.Err }
 // interrupted returns the error of a command that ended with err after the user
 // interrupted it, and err itself if it has another reason.
 func interrupted(ctx context.Context, err error) error {
-	if !errors.Is(err, context.Canceled) && !errors.Is(err, context.Cause(ctx)) && !errors.Is(err, ostiary.ErrCanceled) {
+	if !errors.Is(err, context.Canceled) && !errors.Is(err, context.Cause(ctx)) && !errors.Is(err, authz.ErrCanceled) {
 		return err
 	}
 	if stopped, ok := errors.AsType[*StoppedError](err); ok {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door/native/client"
 	"github.com/ostiary/ostiary/door/openfga"
 	"github.com/ostiary/ostiary/expr"
@@ -43,7 +44,7 @@ const noWait = time.Millisecond
 // WithEngine opens the data folder, runs f, and closes the folder. With create, a
 // missing folder is created; otherwise it is errNoFolder.
 func (a *App) WithEngine(ctx context.Context, create bool, f func(*ostiary.Engine) error) error {
-	options := ostiary.Options{Bounds: ostiary.Bounds{FutureWait: noWait}}
+	options := ostiary.Options{Bounds: authz.Bounds{FutureWait: noWait}}
 	return a.WithData(ctx, create, options, func(e *ostiary.Engine, _ *pebble.Driver) error { return f(e) })
 }
 
@@ -168,7 +169,7 @@ func (a *App) fillMemory(ctx context.Context, e *ostiary.Engine) error {
 		return nil
 	}
 	_, err = a.ImportFile(ImportFlags{File: a.tuples}, func(tuples iter.Seq2[rel.Tuple, error], _ client.ImportOptions) (client.Imported, error) {
-		done, err := s.Import(ctx, tuples, ostiary.ImportOptions{})
+		done, err := s.Import(ctx, tuples, authz.ImportOptions{})
 		return client.Imported{Read: done.Read, Written: done.Written, Token: string(done.Token)}, err
 	})
 	return err

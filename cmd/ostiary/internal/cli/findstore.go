@@ -10,6 +10,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/acp"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door/authzen"
 	"github.com/ostiary/ostiary/door/keystone"
 	"github.com/ostiary/ostiary/door/native"
@@ -28,7 +29,7 @@ const storesShownMax = 10
 
 // Stores is where a command finds a store: a server, or an engine.
 type Stores interface {
-	// StoreByID returns the store with an id. It fails with [ostiary.ErrNoStore] if there
+	// StoreByID returns the store with an id. It fails with [authz.ErrNoStore] if there
 	// is none.
 	StoreByID(ctx context.Context, id string) (client.StoreInfo, error)
 	// StoresNamed returns the stores with a name, or all stores for "".
@@ -40,7 +41,7 @@ type Stores interface {
 func Find(ctx context.Context, in Stores, name string) (client.StoreInfo, error) {
 	if _, err := storage.ParseStoreID(name); err == nil {
 		s, err := in.StoreByID(ctx, name)
-		if errors.Is(err, ostiary.ErrNoStore) {
+		if errors.Is(err, authz.ErrNoStore) {
 			known, _ := in.StoresNamed(ctx, "") // without them, the error lists no stores
 			err = noStoreWithID(name, known, err)
 		}
@@ -250,7 +251,7 @@ func severalStores(name string, found []client.StoreInfo) error {
 // command could then find neither of them by the name.
 func RequireNewName(name string, known []client.StoreInfo) error {
 	if same := namesakes(name, known); len(same) > 0 {
-		return fmt.Errorf("%w: the store %s has the name %q: use that store, or create another one of this name with --same-name", ostiary.ErrStoreExists, same[0].ID, name)
+		return fmt.Errorf("%w: the store %s has the name %q: use that store, or create another one of this name with --same-name", authz.ErrStoreExists, same[0].ID, name)
 	}
 	return nil
 }

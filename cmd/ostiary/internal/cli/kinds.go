@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/acp"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/tuplefile"
 	"github.com/ostiary/ostiary/door/native/client"
 	"github.com/ostiary/ostiary/policy"
@@ -50,19 +50,19 @@ var errorKinds = [...]struct {
 	{errNoFolder, kindNoFolder}, {errWhich, kindStores}, {ErrPartial, kindPartial}, {ErrSkipped, kindPartial}, {ErrLeft, kindPartial}, {ErrUnsupported, kindUnsupported},
 	{ErrNoCollection, kindNotFound}, {ErrTarget, kindConflict},
 	{acp.ErrUndecided, kindBound}, {acp.ErrNotFound, kindNotFound}, {acp.ErrInput, kindInvalid}, {acp.ErrUnauthenticated, kindRefused},
-	{acp.ErrUnauthorized, kindRefused}, {acp.ErrForbidden, kindConflict}, {ostiary.ErrForbidden, kindRefused},
+	{acp.ErrUnauthorized, kindRefused}, {acp.ErrForbidden, kindConflict}, {authz.ErrForbidden, kindRefused},
 	{ErrUsage, kindUsage},
-	{ostiary.ErrLocked, kindLocked}, {storage.ErrLocked, kindLocked}, {ostiary.ErrFormat, kindFormat}, {storage.ErrFormat, kindFormat},
-	{ostiary.ErrDamaged, kindDamaged}, {storage.ErrDamaged, kindDamaged},
-	{ostiary.ErrStoreExists, kindConflict}, {ostiary.ErrTupleExists, kindConflict}, {ostiary.ErrTupleMissing, kindConflict},
-	{ostiary.ErrPrecondition, kindConflict}, {ostiary.ErrConflict, kindConflict},
-	{ostiary.ErrNoStore, kindNoStore}, {ErrNoStore, kindNoStore}, {ostiary.ErrNoSchema, kindNoSchema}, {ostiary.ErrNoDocument, kindNotFound},
-	{ErrBound, kindBound}, {ostiary.ErrBound, kindBound}, {ostiary.ErrMemory, kindBound}, {tuplefile.ErrBound, kindBound},
-	{ostiary.ErrInvalidSchema, kindInvalid}, {ostiary.ErrInvalidName, kindInvalid}, {ostiary.ErrInvalidTuple, kindInvalid},
-	{ostiary.ErrInvalidRequest, kindInvalid}, {ostiary.ErrNoType, kindInvalid}, {ostiary.ErrNoRelation, kindInvalid}, {ostiary.ErrToken, kindInvalid},
-	{ostiary.ErrCursor, kindInvalid}, {ostiary.ErrTooOld, kindInvalid}, {ostiary.ErrFuture, kindInvalid}, {domain.ErrInvalid, kindInvalid},
+	{authz.ErrLocked, kindLocked}, {storage.ErrLocked, kindLocked}, {authz.ErrFormat, kindFormat}, {storage.ErrFormat, kindFormat},
+	{authz.ErrDamaged, kindDamaged}, {storage.ErrDamaged, kindDamaged},
+	{authz.ErrStoreExists, kindConflict}, {authz.ErrTupleExists, kindConflict}, {authz.ErrTupleMissing, kindConflict},
+	{authz.ErrPrecondition, kindConflict}, {authz.ErrConflict, kindConflict},
+	{authz.ErrNoStore, kindNoStore}, {ErrNoStore, kindNoStore}, {authz.ErrNoSchema, kindNoSchema}, {authz.ErrNoDocument, kindNotFound},
+	{ErrBound, kindBound}, {authz.ErrBound, kindBound}, {authz.ErrMemory, kindBound}, {tuplefile.ErrBound, kindBound},
+	{authz.ErrInvalidSchema, kindInvalid}, {authz.ErrInvalidName, kindInvalid}, {authz.ErrInvalidTuple, kindInvalid},
+	{authz.ErrInvalidRequest, kindInvalid}, {authz.ErrNoType, kindInvalid}, {authz.ErrNoRelation, kindInvalid}, {authz.ErrToken, kindInvalid},
+	{authz.ErrCursor, kindInvalid}, {authz.ErrTooOld, kindInvalid}, {authz.ErrFuture, kindInvalid}, {domain.ErrInvalid, kindInvalid},
 	{tuplefile.ErrTuple, kindInvalid}, {tuplefile.ErrFormat, kindUsage},
-	{ostiary.ErrBusy, kindBusy}, {ostiary.ErrLoading, kindBusy}, {ostiary.ErrImporting, kindIncomplete}, {ostiary.ErrPending, kindBusy}, {ostiary.ErrClosed, kindBusy},
+	{authz.ErrBusy, kindBusy}, {authz.ErrLoading, kindBusy}, {authz.ErrImporting, kindIncomplete}, {authz.ErrPending, kindBusy}, {authz.ErrClosed, kindBusy},
 }
 
 // responseKinds are the kinds of error responses whose codes name no error of the

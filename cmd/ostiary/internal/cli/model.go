@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/storetest"
 	"github.com/ostiary/ostiary/door/native/client"
 	"github.com/ostiary/ostiary/door/openfga/language"
@@ -22,7 +22,7 @@ import (
 
 // ModelSource is a model from a file.
 type ModelSource struct {
-	ostiary.SchemaSource
+	authz.SchemaSource
 	name string
 	// text is the DSL, used to find the line of an error. It is nil for other
 	// formats.

@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/acp"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door/native/client"
 	"github.com/ostiary/ostiary/internal/tool/printable"
 	"github.com/ostiary/ostiary/storage"
@@ -104,7 +104,7 @@ func Stamp(t time.Time) string {
 // object.
 func (a *App) reportError(cmd *cobra.Command, err error) {
 	text := err.Error()
-	var at *ostiary.Error
+	var at *authz.Error
 	if errors.As(err, &at) && strings.HasPrefix(text, "ostiary: ") {
 		text = strings.TrimPrefix(text, "ostiary: ")
 	}
@@ -151,11 +151,11 @@ func (a *App) hint(cmd *cobra.Command, err error) string {
 		return "a newer version or another program wrote the folder; it is unchanged"
 	case isDamaged(err):
 		return "the folder is damaged; restore it from a backup"
-	case errors.Is(err, ostiary.ErrNoSchema) && changed(cmd, "at"):
+	case errors.Is(err, authz.ErrNoSchema) && changed(cmd, "at"):
 		return "the store had no schema at the point that --at names"
-	case errors.Is(err, ostiary.ErrNoSchema) && (changed(cmd, "schema") || cmd.CommandPath() == "ostiary schema get" && cmd.Flags().NArg() > 0):
+	case errors.Is(err, authz.ErrNoSchema) && (changed(cmd, "schema") || cmd.CommandPath() == "ostiary schema get" && cmd.Flags().NArg() > 0):
 		return `"ostiary schema list" shows the ids of the schemas`
-	case errors.Is(err, ostiary.ErrNoSchema):
+	case errors.Is(err, authz.ErrNoSchema):
 		return `write one with "ostiary schema write FILE"`
 	case errors.Is(err, acp.ErrUnauthenticated) && !changed(cmd, "as"):
 		return "name the actor with --as DID"
@@ -172,7 +172,7 @@ func (a *App) hint(cmd *cobra.Command, err error) string {
 	switch {
 	case at != nil && at.Code == "not_recorded":
 		return "a server records decisions if it runs with --record-decisions; name it with --server"
-	case cmd.Flags().Lookup("on-missing") != nil && errors.Is(err, ostiary.ErrTupleMissing):
+	case cmd.Flags().Lookup("on-missing") != nil && errors.Is(err, authz.ErrTupleMissing):
 		return "to accept that the tuple does not exist, use --on-missing ignore"
 	}
 	return argumentsHint(cmd, err)
@@ -180,7 +180,7 @@ func (a *App) hint(cmd *cobra.Command, err error) string {
 
 // duplicateHint returns advice about --on-duplicate, which has a value, or "".
 func duplicateHint(value string, err error) string {
-	exists := errors.Is(err, ostiary.ErrTupleExists)
+	exists := errors.Is(err, authz.ErrTupleExists)
 	stopped, _ := errors.AsType[*StoppedError](err)
 	switch {
 	case exists && value == "ignore":
@@ -204,15 +204,15 @@ func changed(cmd *cobra.Command, flag string) bool {
 // returns.
 
 func isLocked(err error) bool {
-	return errors.Is(err, storage.ErrLocked) || errors.Is(err, ostiary.ErrLocked)
+	return errors.Is(err, storage.ErrLocked) || errors.Is(err, authz.ErrLocked)
 }
 
 func isFormat(err error) bool {
-	return errors.Is(err, storage.ErrFormat) || errors.Is(err, ostiary.ErrFormat)
+	return errors.Is(err, storage.ErrFormat) || errors.Is(err, authz.ErrFormat)
 }
 
 func isDamaged(err error) bool {
-	return errors.Is(err, storage.ErrDamaged) || errors.Is(err, ostiary.ErrDamaged)
+	return errors.Is(err, storage.ErrDamaged) || errors.Is(err, authz.ErrDamaged)
 }
 
 // clearError is an error with a text of its own in place of the text of its cause.

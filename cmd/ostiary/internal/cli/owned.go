@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/authzen"
 	"github.com/ostiary/ostiary/door/native"
@@ -42,7 +42,7 @@ func refuseOwned(ctx context.Context, store storage.StoreInfo) error {
 		return nil
 	}
 	if protocol := DoorOf(store.Aliases); protocol != "" {
-		return fmt.Errorf("%w: the store %s has records of the protocol %s, so other doors and commands can only read it", ostiary.ErrInvalidRequest, store.Name, protocol)
+		return fmt.Errorf("%w: the store %s has records of the protocol %s, so other doors and commands can only read it", authz.ErrInvalidRequest, store.Name, protocol)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/native"
 	"github.com/ostiary/ostiary/door/native/client"
@@ -44,7 +45,7 @@ func (a *App) WithClient(ctx context.Context, create bool, guard Guard, f func(*
 		}
 		return f(c)
 	}
-	options := ostiary.Options{Bounds: ostiary.Bounds{FutureWait: noWait}, Guard: guard}
+	options := ostiary.Options{Bounds: authz.Bounds{FutureWait: noWait}, Guard: guard}
 	return a.WithData(ctx, create, options, func(e *ostiary.Engine, _ *pebble.Driver) error {
 		var cause error // of the last failure, which the door hides from clients
 		handler, err := folderHandler(e, func(err error) { cause = err })
@@ -233,11 +234,11 @@ func explainOpenFGA(e *client.Error) {
 		code, message string
 		kind          error
 	}{
-		{"store_id_not_found", "", ostiary.ErrNoStore},
-		{"authorization_model_not_found", "", ostiary.ErrNoSchema}, {"latest_authorization_model_not_found", "", ostiary.ErrNoSchema},
-		{"write_failed_due_to_invalid_input", "cannot delete a tuple which does not exist", ostiary.ErrTupleMissing},
-		{"write_failed_due_to_invalid_input", "a tuple which already exists", ostiary.ErrTupleExists},
-		{"", ostiary.ErrImporting.Error(), ostiary.ErrImporting},
+		{"store_id_not_found", "", authz.ErrNoStore},
+		{"authorization_model_not_found", "", authz.ErrNoSchema}, {"latest_authorization_model_not_found", "", authz.ErrNoSchema},
+		{"write_failed_due_to_invalid_input", "cannot delete a tuple which does not exist", authz.ErrTupleMissing},
+		{"write_failed_due_to_invalid_input", "a tuple which already exists", authz.ErrTupleExists},
+		{"", authz.ErrImporting.Error(), authz.ErrImporting},
 	} {
 		if e.Kind == nil && (known.code == "" || e.Code == known.code) && strings.Contains(e.Message, known.message) {
 			e.Kind = known.kind

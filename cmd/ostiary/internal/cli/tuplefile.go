@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/tuplefile"
 	"github.com/ostiary/ostiary/door/native/client"
 	"github.com/ostiary/ostiary/rel"
@@ -27,7 +27,7 @@ type ImportFlags struct {
 
 // ImportFile opens the file of the flags and passes its tuples, and the options of the
 // flags, to into. It shows a progress bar for a large file on a terminal. An error of
-// into is one of a tuple if it is an [ostiary.ImportError].
+// into is one of a tuple if it is an [authz.ImportError].
 func (a *App) ImportFile(flags ImportFlags, into func(iter.Seq2[rel.Tuple, error], client.ImportOptions) (client.Imported, error)) (done client.Imported, err error) {
 	o := client.ImportOptions{Schema: flags.Schema, Entry: flags.Entry}
 	if o.OnDuplicate, err = flags.Duplicate.Action(); err != nil {
@@ -116,7 +116,7 @@ func countPast(tuples iter.Seq2[rel.Tuple, error], now time.Time, n *int) iter.S
 // returns other errors unchanged.
 func locateTuple(file string, format tuplefile.Format, err error) error {
 	number, line, column, cause := 0, 0, 0, error(nil)
-	if at, ok := errors.AsType[*ostiary.ImportError](err); ok {
+	if at, ok := errors.AsType[*authz.ImportError](err); ok {
 		number, cause = at.Tuple, at.Err
 	}
 	if at, ok := errors.AsType[*tuplefile.Error](err); ok {

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/internal/cluster/replica"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
@@ -275,7 +276,7 @@ func CheckKey(ctx context.Context, local *pebble.Driver, key *[32]byte) error {
 		}
 		store, err := e.Store(ctx, s.Store)
 		if err == nil {
-			_, err = store.Secret(ctx, ostiary.DocumentKey{Kind: s.Secret.Kind, Key: s.Secret.Key})
+			_, err = store.Secret(ctx, authz.DocumentKey{Kind: s.Secret.Kind, Key: s.Secret.Key})
 		}
 		if err != nil {
 			err = fmt.Errorf("the key of --secret-key-file is not that of the secrets of FROM: %w", err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/acp"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 )
 
@@ -48,7 +49,7 @@ func (a *app) withACP(ctx context.Context, f *acpFlags, create bool, do func(*ac
 	}
 	return a.WithEngine(ctx, create, func(e *ostiary.Engine) (err error) {
 		_, err = e.StoreByAlias(ctx, acp.Door, f.collection)
-		missing := errors.Is(err, ostiary.ErrNoStore)
+		missing := errors.Is(err, authz.ErrNoStore)
 		if missing && !create {
 			return fmt.Errorf("%w has the name %q: create one with \"ostiary acp policy create FILE\"", cli.ErrNoCollection, f.collection)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/door/keystone"
 	"github.com/ostiary/ostiary/identity/settings"
@@ -127,7 +128,7 @@ type Bootstrapped struct {
 // if there is none.
 func BootstrapIdentity(ctx context.Context, e *ostiary.Engine, o identity.BootstrapOptions, settings settings.Deployment) (*ostiary.Store, error) {
 	store, err := e.StoreByAlias(ctx, keystone.Name, keystone.DefaultStore)
-	if errors.Is(err, ostiary.ErrNoStore) {
+	if errors.Is(err, authz.ErrNoStore) {
 		store, err = CreateKeystoneStore(ctx, e)
 	} else if err == nil {
 		err = checkKeystoneImport(ctx, store)
@@ -183,7 +184,7 @@ func (a *app) hasDeployment(ctx context.Context) (found bool, err error) {
 		if err == nil {
 			err = checkKeystoneImport(ctx, store)
 		}
-		if found = err == nil; errors.Is(err, ostiary.ErrNoStore) || errors.Is(err, errInterruptedImport) {
+		if found = err == nil; errors.Is(err, authz.ErrNoStore) || errors.Is(err, errInterruptedImport) {
 			return nil
 		}
 		return err

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/door/keystone"
 	"github.com/ostiary/ostiary/door/native"
@@ -178,8 +179,8 @@ var errInterruptedImport = errors.New("the last import into this data folder was
 // checkKeystoneImport fails with errInterruptedImport if the deployment of an
 // engine is an import that has not ended.
 func checkKeystoneImport(ctx context.Context, store *ostiary.Store) error {
-	d, err := store.Document(ctx, ostiary.DocumentKey{Kind: native.DocumentsKind, Key: keystoneImportKey})
-	if errors.Is(err, ostiary.ErrNoDocument) {
+	d, err := store.Document(ctx, authz.DocumentKey{Kind: native.DocumentsKind, Key: keystoneImportKey})
+	if errors.Is(err, authz.ErrNoDocument) {
 		return nil
 	}
 	if err != nil {
@@ -206,7 +207,7 @@ func freshKeystoneStore(ctx context.Context, e *ostiary.Engine) (*ostiary.Store,
 		if err := e.DeleteStore(ctx, store.ID()); err != nil {
 			return nil, err
 		}
-	} else if !errors.Is(err, ostiary.ErrNoStore) {
+	} else if !errors.Is(err, authz.ErrNoStore) {
 		return nil, err
 	}
 	return CreateKeystoneStore(ctx, e)
@@ -216,7 +217,7 @@ func freshKeystoneStore(ctx context.Context, e *ostiary.Engine) (*ostiary.Store,
 // has no deployment.
 func CheckKeystoneDeployment(ctx context.Context, e *ostiary.Engine) error {
 	store, err := e.StoreByAlias(ctx, keystone.Name, keystone.DefaultStore)
-	if errors.Is(err, ostiary.ErrNoStore) {
+	if errors.Is(err, authz.ErrNoStore) {
 		return nil
 	}
 	if err != nil {
@@ -230,7 +231,7 @@ func WriteKeystoneImport(ctx context.Context, store *ostiary.Store, done bool) e
 	if err != nil {
 		return err
 	}
-	_, err = store.Write(ctx, ostiary.WriteRequest{Documents: []ostiary.Document{{Kind: native.DocumentsKind, Key: keystoneImportKey, Body: body}}})
+	_, err = store.Write(ctx, authz.WriteRequest{Documents: []authz.Document{{Kind: native.DocumentsKind, Key: keystoneImportKey, Body: body}}})
 	return err
 }
 

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/scenario"
 	"github.com/ostiary/ostiary/door/permify"
@@ -35,7 +36,7 @@ func (a *app) permifyValidate() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			e, err := ostiary.Open(cmd.Context(), ostiary.Options{Conditions: cel.New(cel.Options{}), Bounds: ostiary.Bounds{Depth: scenario.DepthMax}})
+			e, err := ostiary.Open(cmd.Context(), ostiary.Options{Conditions: cel.New(cel.Options{}), Bounds: authz.Bounds{Depth: scenario.DepthMax}})
 			if err != nil {
 				return err
 			}

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/door/native/client"
 	"github.com/ostiary/ostiary/rel"
@@ -87,7 +87,7 @@ func misspelt(m *schema.Model, t rel.Tuple) string {
 
 // isAboutNames reports whether err may come from a wrong type or relation.
 func isAboutNames(err error) bool {
-	for _, kind := range [...]error{ostiary.ErrNoRelation, ostiary.ErrNoType, ostiary.ErrInvalidTuple, ostiary.ErrTupleMissing} {
+	for _, kind := range [...]error{authz.ErrNoRelation, authz.ErrNoType, authz.ErrInvalidTuple, authz.ErrTupleMissing} {
 		if errors.Is(err, kind) {
 			return true
 		}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/door/native"
 	"github.com/ostiary/ostiary/door/native/client"
@@ -106,7 +106,7 @@ func parseFrom(s string) (from changesFrom, err error) {
 		return from, nil
 	}
 	from.request.After = s
-	if _, err := ostiary.Token(s).Revision(); err != nil {
+	if _, err := authz.Token(s).Revision(); err != nil {
 		return from, fmt.Errorf("%w: invalid --from %q: expected a revision, a time (RFC 3339) or a token", cli.ErrUsage, s)
 	}
 	return from, nil
@@ -154,12 +154,12 @@ func (a *app) showChanges(ctx context.Context, s *client.Store, from changesFrom
 			}
 		}
 		if from.request.After = page.Next; !page.More {
-			newest, err := ostiary.Token(page.Next).Revision()
+			newest, err := authz.Token(page.Next).Revision()
 			switch {
 			case err != nil || shown > 0:
 				return page.Next, err
 			case from.revision > uint64(newest) && !(follow && from.revision == uint64(newest)+1):
-				return "", fmt.Errorf("%w: revision %d, the newest is %d", ostiary.ErrFuture, from.revision, newest)
+				return "", fmt.Errorf("%w: revision %d, the newest is %d", authz.ErrFuture, from.revision, newest)
 			case !follow:
 				return "", errNothing
 			}

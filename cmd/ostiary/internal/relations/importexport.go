@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/door/native/client"
 	"github.com/ostiary/ostiary/rel"
@@ -122,7 +122,7 @@ func attributeOf(a *client.Attribute) (out rel.Attribute, err error) {
 
 // upTo returns the models that a store had at a revision, of those that it has now.
 func upTo(token string, list []client.SchemaInfo) ([]client.SchemaInfo, error) {
-	revision, err := ostiary.Token(token).Revision()
+	revision, err := authz.Token(token).Revision()
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/door/native/client"
 	"github.com/ostiary/ostiary/rel"
@@ -293,7 +293,7 @@ func (m *mover) countModels(ctx context.Context) error {
 
 // copyModels writes the models that the store does not have yet, oldest first.
 func (m *mover) copyModels(ctx context.Context) error {
-	var models []ostiary.SchemaSource
+	var models []authz.SchemaSource
 	err := m.fromSource(ctx, func() (err error) {
 		models, err = m.source.models(ctx, m.from.ID, m.state.Token)
 		return err
@@ -465,7 +465,7 @@ func (m *mover) addEach(ctx context.Context, data moveData, why error) error {
 
 // isRefused reports whether err is about a tuple that a schema does not admit.
 func isRefused(err error) bool {
-	for _, kind := range []error{ostiary.ErrInvalidTuple, ostiary.ErrInvalidName, ostiary.ErrNoType, ostiary.ErrNoRelation, ostiary.ErrNoSchema} {
+	for _, kind := range []error{authz.ErrInvalidTuple, authz.ErrInvalidName, authz.ErrNoType, authz.ErrNoRelation, authz.ErrNoSchema} {
 		if errors.Is(err, kind) {
 			return true
 		}

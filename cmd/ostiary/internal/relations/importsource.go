@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/tuplefile"
 	"github.com/ostiary/ostiary/door/native/client"
@@ -32,7 +33,7 @@ type moveSource interface {
 	hides(ctx context.Context, stores []client.StoreInfo) bool
 	// models returns the models of a store, oldest first: those at a token, or all for
 	// the token "".
-	models(ctx context.Context, store, token string) ([]ostiary.SchemaSource, error)
+	models(ctx context.Context, store, token string) ([]authz.SchemaSource, error)
 	// assertions returns the number of a model's assertions, and the response of
 	// OpenFGA's API that has them.
 	assertions(ctx context.Context, store, model string) (n int, body []byte, err error)
@@ -113,7 +114,7 @@ func (s *openFGASource) ask(ctx context.Context, c *client.Client) error {
 // hides is false: the API does not show whether a key may see every store.
 func (s *openFGASource) hides(context.Context, []client.StoreInfo) bool { return false }
 
-func (s *openFGASource) models(ctx context.Context, store, _ string) ([]ostiary.SchemaSource, error) {
+func (s *openFGASource) models(ctx context.Context, store, _ string) ([]authz.SchemaSource, error) {
 	all, err := openFGA{s.Client}.store(store).models(ctx)
 	slices.Reverse(all) // the API lists the newest model first
 	return all, err
@@ -201,7 +202,7 @@ func (s *ostiarySource) hides(ctx context.Context, stores []client.StoreInfo) bo
 	return err != nil || len(keys) > 0
 }
 
-func (s *ostiarySource) models(ctx context.Context, store, token string) ([]ostiary.SchemaSource, error) {
+func (s *ostiarySource) models(ctx context.Context, store, token string) ([]authz.SchemaSource, error) {
 	list, err := s.Store(store).Schemas(ctx)
 	if err != nil {
 		return nil, err
@@ -209,13 +210,13 @@ func (s *ostiarySource) models(ctx context.Context, store, token string) ([]osti
 	if list, err = upTo(token, list); err != nil {
 		return nil, err
 	}
-	var out []ostiary.SchemaSource
+	var out []authz.SchemaSource
 	for _, known := range slices.Backward(list) { // the API lists the newest schema first
 		found, err := s.Store(store).Schema(ctx, known.ID)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, ostiary.SchemaSource{Dialect: found.Dialect, Source: []byte(found.Source), Model: found.Model, WithID: known.ID})
+		out = append(out, authz.SchemaSource{Dialect: found.Dialect, Source: []byte(found.Source), Model: found.Model, WithID: known.ID})
 	}
 	return out, nil
 }

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/door/native/client"
 	"github.com/ostiary/ostiary/rel"
@@ -61,14 +61,14 @@ type moveTarget struct {
 func (t *moveTarget) open(ctx context.Context, id, name string, aliases map[string]string) (state []byte, empty bool, err error) {
 	t.id, t.store = id, t.server.Store(id)
 	_, err = t.store.Get(ctx)
-	if errors.Is(err, ostiary.ErrNoStore) {
+	if errors.Is(err, authz.ErrNoStore) {
 		_, err = t.server.CreateStore(ctx, client.NewStore{Name: name, ID: id, Aliases: aliases})
 	}
 	if err != nil {
 		return nil, false, cli.NativeMissing(err)
 	}
 	d, err := t.store.Document(ctx, moveKey)
-	if !errors.Is(err, ostiary.ErrNoDocument) {
+	if !errors.Is(err, authz.ErrNoDocument) {
 		return d.Value, false, err
 	}
 	log, err := t.store.Changes(ctx, client.Changes{Limit: 1})
@@ -85,7 +85,7 @@ func (t *moveTarget) schemas(ctx context.Context) (ids []string, err error) {
 }
 
 // writeSchema writes a schema with its id.
-func (t *moveTarget) writeSchema(ctx context.Context, source ostiary.SchemaSource) error {
+func (t *moveTarget) writeSchema(ctx context.Context, source authz.SchemaSource) error {
 	n := client.NewSchema{ID: source.WithID}
 	if len(source.Source) > 0 {
 		n.Dialect, n.Source = source.Dialect, string(source.Source)

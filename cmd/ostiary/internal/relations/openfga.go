@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/tuplefile"
 	"github.com/ostiary/ostiary/door/native/client"
@@ -118,21 +118,21 @@ func (s *openFGAStore) Delete(ctx context.Context) error {
 
 // openFGAModel translates a model of a response. Its source is the text of the server,
 // which has forms that a model lacks.
-func openFGAModel(raw json.RawMessage) (ostiary.SchemaSource, error) {
+func openFGAModel(raw json.RawMessage) (authz.SchemaSource, error) {
 	var named struct{ ID string }
 	if err := json.Unmarshal(raw, &named); err != nil {
-		return ostiary.SchemaSource{}, err
+		return authz.SchemaSource{}, err
 	}
 	model, text, err := language.ParseJSON(raw)
 	if err != nil {
-		return ostiary.SchemaSource{}, fmt.Errorf("model %s: %w", named.ID, err)
+		return authz.SchemaSource{}, fmt.Errorf("model %s: %w", named.ID, err)
 	}
-	return ostiary.SchemaSource{Model: model, Dialect: language.LanguageJSON, Source: text, WithID: named.ID}, nil
+	return authz.SchemaSource{Model: model, Dialect: language.LanguageJSON, Source: text, WithID: named.ID}, nil
 }
 
 // openFGASchema describes a model. It has no source, so that it is printed in the
 // modelling language: OpenFGA's API returns only JSON.
-func openFGASchema(m ostiary.SchemaSource) client.SchemaInfo {
+func openFGASchema(m authz.SchemaSource) client.SchemaInfo {
 	return client.SchemaInfo{ID: m.WithID, Created: createdOf(m.WithID), Dialect: m.Dialect, Model: m.Model}
 }
 
@@ -150,7 +150,7 @@ func createdOf(id string) time.Time {
 }
 
 // models returns the models with their sources, newest first.
-func (s *openFGAStore) models(ctx context.Context) (all []ostiary.SchemaSource, err error) {
+func (s *openFGAStore) models(ctx context.Context) (all []authz.SchemaSource, err error) {
 	for query := (url.Values{"page_size": {fmt.Sprint(pageMax)}}); ; {
 		var page struct {
 			Models []json.RawMessage `json:"authorization_models"`
@@ -199,7 +199,7 @@ func (s *openFGAStore) Schema(ctx context.Context, id string) (out client.Schema
 			return out, err
 		}
 		if len(page.Models) == 0 {
-			return out, ostiary.ErrNoSchema
+			return out, authz.ErrNoSchema
 		}
 		raw = page.Models[0]
 	}
@@ -225,7 +225,7 @@ func (s *openFGAStore) WriteSchema(ctx context.Context, n client.NewSchema) (out
 
 // revisionOf reads the revision of a response; 0 if the server does not report it.
 func revisionOf(h http.Header) uint64 {
-	revision, _ := ostiary.Token(h.Get(headerRevision)).Revision()
+	revision, _ := authz.Token(h.Get(headerRevision)).Revision()
 	return uint64(revision)
 }
 

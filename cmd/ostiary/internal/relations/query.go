@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/door/native/client"
 	"github.com/ostiary/ostiary/expr"
@@ -224,7 +224,7 @@ func parseAt(flag, s string) (*client.At, error) {
 		}
 		return &client.At{Time: s}, nil
 	}
-	if _, err := ostiary.Token(s).Revision(); err == nil {
+	if _, err := authz.Token(s).Revision(); err == nil {
 		return &client.At{Exactly: s}, nil
 	}
 	err := fmt.Errorf("%w: invalid %s %q: expected a revision, a time (RFC 3339) or a token", cli.ErrUsage, flag, s)

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/door/native/client"
 	"github.com/ostiary/ostiary/rel"
@@ -149,7 +149,7 @@ func (a *app) onStore(ctx context.Context, f func(*found) error) error {
 	})
 }
 
-// requireRevision fails with [ostiary.ErrFuture] if the store does not have the
+// requireRevision fails with [authz.ErrFuture] if the store does not have the
 // revision of one of the points yet. A server would wait for it until the request
 // times out.
 func (f *found) requireRevision(ctx context.Context, points ...*client.At) error {
@@ -170,7 +170,7 @@ func (f *found) requireRevision(ctx context.Context, points ...*client.At) error
 	if err != nil || now.Revision == nil || asked <= *now.Revision {
 		return err
 	}
-	return fmt.Errorf("%w: revision %d, the newest is %d", ostiary.ErrFuture, asked, *now.Revision)
+	return fmt.Errorf("%w: revision %d, the newest is %d", authz.ErrFuture, asked, *now.Revision)
 }
 
 // isResponse reports whether err is an error response.

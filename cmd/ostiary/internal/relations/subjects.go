@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
@@ -25,7 +25,7 @@ func requireNoWildcard(o rel.Object) error {
 	return nil
 }
 
-// requireSubjects fails with [ostiary.ErrNoType] or [ostiary.ErrNoRelation] if a schema
+// requireSubjects fails with [authz.ErrNoType] or [authz.ErrNoRelation] if a schema
 // lacks the type or the relation of one of the subjects; "" is the current schema.
 func (f *found) requireSubjects(ctx context.Context, schemaID string, subjects ...rel.Subject) error {
 	sc, err := f.Schema(ctx, schemaID)
@@ -45,10 +45,10 @@ func requireKnown(m *schema.Model, subjects []rel.Subject) error {
 	for _, s := range subjects {
 		relations := relationsOf(m, s.Type)
 		if relations == nil {
-			return fmt.Errorf("%w: %s%s", ostiary.ErrNoType, s.Type, cli.Suggestion(s.Type, typesOfModel(m)))
+			return fmt.Errorf("%w: %s%s", authz.ErrNoType, s.Type, cli.Suggestion(s.Type, typesOfModel(m)))
 		}
 		if s.Relation != "" && !slices.Contains(relations, s.Relation) {
-			return fmt.Errorf("%w: %s#%s%s", ostiary.ErrNoRelation, s.Type, s.Relation, cli.Suggestion(s.Relation, relations))
+			return fmt.Errorf("%w: %s#%s%s", authz.ErrNoRelation, s.Type, s.Relation, cli.Suggestion(s.Relation, relations))
 		}
 	}
 	return nil

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/door/native/client"
 	"github.com/ostiary/ostiary/rel"
@@ -45,7 +45,7 @@ func (a *app) tupleImport() *cobra.Command {
 }
 
 // importInto imports tuples into a store. The error of a tuple is an
-// [ostiary.ImportError].
+// [authz.ImportError].
 func (a *app) importInto(ctx context.Context, s *found, tuples iter.Seq2[rel.Tuple, error], o client.ImportOptions) (client.Imported, error) {
 	var own error // of the file
 	done, err := s.Import(ctx, func(yield func(rel.Tuple, error) bool) {
@@ -60,7 +60,7 @@ func (a *app) importInto(ctx context.Context, s *found, tuples iter.Seq2[rel.Tup
 	}
 	if refused, ok := errors.AsType[*client.Error](err); ok && refused.Tuple > 0 {
 		refused.Message = strings.TrimPrefix(refused.Message, fmt.Sprintf("tuple %d: ", refused.Tuple))
-		return done, &ostiary.ImportError{Tuple: refused.Tuple, Err: refused}
+		return done, &authz.ImportError{Tuple: refused.Tuple, Err: refused}
 	}
 	if err != nil && a.Server != "" && !isResponse(err) && !errors.Is(err, errNative) && !errors.Is(err, cli.ErrUsage) {
 		// The server may have received the stream, and stored entries of it.
@@ -85,7 +85,7 @@ func (a *app) printImported(done client.Imported, took time.Duration) error {
 	}
 	at := ""
 	if done.Token != "" {
-		revision, err := ostiary.Token(done.Token).Revision()
+		revision, err := authz.Token(done.Token).Revision()
 		if err != nil {
 			return err
 		}

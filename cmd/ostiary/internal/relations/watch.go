@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 )
 
@@ -30,7 +30,7 @@ func (a *app) watchCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if _, err := ostiary.Token(from).Revision(); from != "" && err != nil {
+			if _, err := authz.Token(from).Revision(); from != "" && err != nil {
 				return fmt.Errorf("%w: invalid --from %q: expected a token, for example one that \"ostiary changes --json\" prints", cli.ErrUsage, from)
 			}
 			if a.Server == "" {

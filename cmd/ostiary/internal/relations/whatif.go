@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/door/native/client"
 	"github.com/ostiary/ostiary/rel"
@@ -199,7 +199,7 @@ func (f *found) requireRemovals(ctx context.Context, in *whatIfRequest) error {
 			return err
 		}
 		if len(page.Tuples) == 0 {
-			return &ostiary.TupleError{Kind: ostiary.ErrTupleMissing, Key: t.Key()}
+			return &authz.TupleError{Kind: authz.ErrTupleMissing, Key: t.Key()}
 		}
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	ostiary "github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door/permify/language"
 	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/internal/workshop/failing"
@@ -44,7 +45,7 @@ scenarios:
 // engine returns an engine without data, whose pages have two items at most.
 func engine(t *testing.T) *ostiary.Engine {
 	t.Helper()
-	e, err := ostiary.Open(t.Context(), ostiary.Options{Conditions: cel.New(cel.Options{}), Bounds: ostiary.Bounds{Depth: DepthMax, PageItems: 2}})
+	e, err := ostiary.Open(t.Context(), ostiary.Options{Conditions: cel.New(cel.Options{}), Bounds: authz.Bounds{Depth: DepthMax, PageItems: 2}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +153,7 @@ func TestStorageFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	failing.Each(t, func(t *testing.T, d *failing.Driver) failing.Scenario {
-		e, err := ostiary.Open(t.Context(), ostiary.Options{Driver: d, Conditions: cel.New(cel.Options{}), Bounds: ostiary.Bounds{Depth: DepthMax}})
+		e, err := ostiary.Open(t.Context(), ostiary.Options{Driver: d, Conditions: cel.New(cel.Options{}), Bounds: authz.Bounds{Depth: DepthMax}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/internal/trail/audit"
@@ -165,7 +166,7 @@ func BenchmarkDecisionLog(b *testing.B) {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { log.Close() })
-	with := startCost(b, ostiary.Options{Record: ostiary.RecordingOptions{Decided: log.Decided}}, func(*server.Options) {})
+	with := startCost(b, ostiary.Options{Record: authz.RecordingOptions{Decided: log.Decided}}, func(*server.Options) {})
 	without := startCost(b, ostiary.Options{}, func(*server.Options) {})
 	ratio(b, with, without, func(s *costServer, n int) {
 		s.post(b, "/check", `{"subject":"user:x","relation":"viewer","object":"doc:0"}`)

@@ -3,7 +3,6 @@ package serve
 import (
 	"github.com/spf13/pflag"
 
-	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/expr/cel"
@@ -24,7 +23,7 @@ func (f *serveFlags) addBounds(s *pflag.FlagSet) {
 // engineBounds returns the bounds of the engine. An append ends before the request
 // does, with the look at the log that follows a failed one, so that the client gets the
 // outcome.
-func (f *serveFlags) engineBounds() ostiary.Bounds {
+func (f *serveFlags) engineBounds() authz.Bounds {
 	b := f.bounds
 	b.DepthMax = depthMax
 	b.AppendTime = f.requestTimeout * 2 / 3

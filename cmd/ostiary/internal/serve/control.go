@@ -14,10 +14,12 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/protocols"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/trail/audit"
+	"github.com/ostiary/ostiary/storage"
 )
 
 // controlTimeout bounds a command of the socket, which may wait for password hashes.
@@ -93,8 +95,8 @@ func answer[O, A any](trail *audit.Trail, name string, run func(context.Context,
 			return
 		}
 		ctx, begun := r.Context(), time.Now()
-		if ostiary.AuthorOf(ctx) == nil {
-			ctx = ostiary.WithAuthor(ctx, &ostiary.Author{Origin: ostiary.Origin{Caller: ostiary.CallerLocal}})
+		if authz.AuthorOf(ctx) == nil {
+			ctx = authz.WithAuthor(ctx, &authz.Author{Origin: storage.Origin{Caller: storage.CallerLocal}})
 		}
 		answer, err := run(ctx, o)
 		if what != "" {
@@ -136,7 +138,7 @@ func (s *prepared) storeCommands() map[string]http.HandlerFunc {
 // recordCommand adds a record of a command that began at a time and ended with an error or nil.
 // Who may use the socket is who may open the folder, so the caller is the local one.
 func recordCommand(trail *audit.Trail, begun time.Time, name, what string, err error) error {
-	r := audit.Record{Time: begun, Kind: audit.KindCommand, Operation: name, Caller: audit.Caller{ID: ostiary.CallerLocal}, Outcome: audit.Made, Why: what}
+	r := audit.Record{Time: begun, Kind: audit.KindCommand, Operation: name, Caller: audit.Caller{ID: storage.CallerLocal}, Outcome: audit.Made, Why: what}
 	if err != nil {
 		r.Outcome, r.Why = audit.Failed, what+": "+err.Error()
 	}
@@ -149,7 +151,7 @@ func (s *prepared) bootstrap(ctx context.Context, o identity.BootstrapOptions) (
 	if err = s.setupKeys(ctx); err == nil {
 		store, err = protocols.BootstrapIdentity(ctx, s.engine, o, s.flags.door.keystone.Identity)
 	}
-	if errors.Is(err, ostiary.ErrNoSecretKey) {
+	if errors.Is(err, authz.ErrNoSecretKey) {
 		err = fmt.Errorf("%w. %s", err, s.withoutKey())
 	}
 	if err != nil {

@@ -25,6 +25,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/openfga"
 	"github.com/ostiary/ostiary/expr/cel"
@@ -107,7 +108,7 @@ func startEnds(t *testing.T, open bool) *endsWorld {
 				return
 			}
 		}
-	}, ostiary.ImportOptions{})
+	}, authz.ImportOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

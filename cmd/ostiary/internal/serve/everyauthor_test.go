@@ -11,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/memory"
@@ -167,7 +167,7 @@ func TestEveryDoorNamesTheCaller(t *testing.T) {
 	x := openEveryDoorOn(t, log)
 	x.bootstrap()
 	for _, o := range log.take() {
-		if o.Caller != ostiary.CallerBootstrap && o.Caller != ostiary.CallerLibrary {
+		if o.Caller != storage.CallerBootstrap && o.Caller != storage.CallerLibrary {
 			t.Errorf("an entry of the bootstrap has the caller %q", o.Caller)
 		}
 	}
@@ -175,9 +175,9 @@ func TestEveryDoorNamesTheCaller(t *testing.T) {
 	var schema string
 	kinds, sent := readRouteKinds(t), map[string]bool{}
 	for _, r := range writingRoutes(x) {
-		author := &ostiary.Author{Origin: ostiary.Origin{Caller: "walker", Reason: "ticket 7"}}
+		author := &authz.Author{Origin: storage.Origin{Caller: "walker", Reason: "ticket 7"}}
 		req := r.request(x, schema)
-		req = req.WithContext(ostiary.WithAuthor(req.Context(), author))
+		req = req.WithContext(authz.WithAuthor(req.Context(), author))
 		path := req.URL.Path
 		var p door.Params
 		route, _ := x.ports[r.door].Find(r.method, req.URL.EscapedPath(), &p)

@@ -19,6 +19,7 @@ import (
 	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/identity/password"
+	"github.com/ostiary/ostiary/storage"
 )
 
 // everyDoor has all doors on one engine, without a network.
@@ -41,7 +42,7 @@ func openEveryDoor(t *testing.T) *everyDoor {
 }
 
 // openEveryDoorOn is openEveryDoor with a driver; nil means one in memory.
-func openEveryDoorOn(t *testing.T, driver ostiary.Driver) *everyDoor {
+func openEveryDoorOn(t *testing.T, driver storage.Driver) *everyDoor {
 	t.Helper()
 	e, err := ostiary.Open(context.Background(), ostiary.Options{Driver: driver, Conditions: openfga.Conditions{Inner: cel.New(cel.Options{})}, SecretKey: &[32]byte{1}})
 	if err != nil {

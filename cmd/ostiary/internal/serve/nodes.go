@@ -191,9 +191,9 @@ func (m *member) Leads() bool { return m.Rules.Leads() }
 const startShift = 48
 
 // Next implements [server.Forwarder].
-func (m *member) Next() (ostiary.RequestID, uint64) {
-	number := m.Self.Start<<startShift + m.numbers.Add(1)*ostiary.RequestWrites
-	return ostiary.RequestID{Node: m.Self.ID, Number: number}, m.Driver.AppliedSequence()
+func (m *member) Next() (storage.RequestID, uint64) {
+	number := m.Self.Start<<startShift + m.numbers.Add(1)*storage.RequestWrites
+	return storage.RequestID{Node: m.Self.ID, Number: number}, m.Driver.AppliedSequence()
 }
 
 // ready reports whether the node can answer, and what it knows about the cluster.

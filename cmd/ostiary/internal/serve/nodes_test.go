@@ -221,8 +221,8 @@ func (n *testNode) Target(ctx context.Context) (server.Target, bool, error) {
 }
 
 // Next implements [server.Forwarder].
-func (n *testNode) Next() (ostiary.RequestID, uint64) {
-	return ostiary.RequestID{Node: n.driver.Node(), Number: n.next.Add(1) * storage.RequestWrites}, n.driver.AppliedSequence()
+func (n *testNode) Next() (storage.RequestID, uint64) {
+	return storage.RequestID{Node: n.driver.Node(), Number: n.next.Add(1) * storage.RequestWrites}, n.driver.AppliedSequence()
 }
 
 // inProcess is a target in the same process.

@@ -9,10 +9,11 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/internal/cluster/link"
 	"github.com/ostiary/ostiary/server"
+	"github.com/ostiary/ostiary/storage"
 )
 
 // controlDoor is the door of a request that is a command of the control socket of the node
@@ -41,7 +42,7 @@ func (s *prepared) onHolder(own http.HandlerFunc) http.HandlerFunc {
 				return
 			case err == nil:
 				id, after := s.member.Next()
-				origin := ostiary.Origin{Caller: ostiary.CallerLocal, Request: id}
+				origin := storage.Origin{Caller: storage.CallerLocal, Request: id}
 				err = target.HTTP(w, q, server.Forwarded{Door: controlDoor, Keys: []server.KeyID{{}}, Origin: origin, After: after, Timeout: controlTimeout})
 			}
 			switch {
@@ -90,7 +91,7 @@ func (f forwardedCommands) ServeForwarded(w http.ResponseWriter, r *http.Request
 	if !f.begin(ctx) {
 		return fmt.Errorf("%w: it is not the holder", server.ErrNotBegun)
 	}
-	ctx = ostiary.WithAuthor(ctx, &ostiary.Author{Origin: as.Origin})
+	ctx = authz.WithAuthor(ctx, &authz.Author{Origin: as.Origin})
 	f.commands.ServeHTTP(w, r.WithContext(ctx))
 	return nil
 }

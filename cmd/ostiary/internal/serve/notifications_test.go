@@ -14,6 +14,8 @@ import (
 	"github.com/ostiary/ostiary/internal/identity/password"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
+	"github.com/ostiary/ostiary/storage"
 )
 
 // TestNotifications makes the changes that Keystone notifies about, and compares the types
@@ -35,7 +37,7 @@ func TestNotifications(t *testing.T) {
 		t.Helper()
 		text, _ := json.Marshal(in)
 		r := httptest.NewRequest(method, path, bytes.NewReader(text))
-		r = r.WithContext(ostiary.WithAuthor(r.Context(), &ostiary.Author{Origin: ostiary.Origin{Caller: ostiary.CallerLocal}}))
+		r = r.WithContext(authz.WithAuthor(r.Context(), &authz.Author{Origin: storage.Origin{Caller: storage.CallerLocal}}))
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("X-Auth-Token", x.identity)
 		r.Header.Set("User-Agent", "walker")

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -49,7 +50,7 @@ func (a *app) storesToPreload(ctx context.Context, e *ostiary.Engine, names []st
 	case len(names) == 1 && names[0] == preloadRecent:
 		for _, id := range readRecent(a.Data) {
 			s, err := e.Store(ctx, id)
-			if errors.Is(err, ostiary.ErrNoStore) {
+			if errors.Is(err, authz.ErrNoStore) {
 				continue
 			}
 			if err != nil {

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/expr/cel"
@@ -55,7 +56,7 @@ type loadingServer struct {
 	rpc   *grpc.ClientConn
 }
 
-func startLoading(t *testing.T, bounds ostiary.Bounds, requestTimeout time.Duration) *loadingServer {
+func startLoading(t *testing.T, bounds authz.Bounds, requestTimeout time.Duration) *loadingServer {
 	t.Helper()
 	ctx := context.Background()
 	driver := memory.New()
@@ -72,10 +73,10 @@ func startLoading(t *testing.T, bounds ostiary.Bounds, requestTimeout time.Durat
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := s.WriteSchema(ctx, ostiary.SchemaSource{Model: source}); err != nil {
+	if _, _, err := s.WriteSchema(ctx, authz.SchemaSource{Model: source}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Write(ctx, ostiary.WriteRequest{Add: []rel.Tuple{{Object: rel.Object{Type: "document", ID: "1"}, Relation: "viewer",
+	if _, err := s.Write(ctx, authz.WriteRequest{Add: []rel.Tuple{{Object: rel.Object{Type: "document", ID: "1"}, Relation: "viewer",
 		Subject: rel.Subject{Type: "user", ID: "anne"}}}}); err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +228,7 @@ func (s *loadingServer) refuses(t *testing.T) {
 // and that all of it works when they are loaded.
 func TestReadyAfterPreload(t *testing.T) {
 	t.Parallel()
-	s := startLoading(t, ostiary.Bounds{LoadWait: 10 * time.Millisecond}, 0)
+	s := startLoading(t, authz.Bounds{LoadWait: 10 * time.Millisecond}, 0)
 	for path, want := range map[string]int{"/healthz": 200, "/readyz": 503} {
 		if status, _, body := s.send(t, "GET", path, ""); status != want {
 			t.Errorf("%s while the store is loading: %d %s, expected %d", path, status, body, want)
@@ -273,7 +274,7 @@ func TestLoadingBeyondDeadline(t *testing.T) {
 	t.Parallel()
 	refused := map[string]bool{}
 	for _, timeout := range []time.Duration{50 * time.Millisecond, time.Second, 5 * time.Second} {
-		s := startLoading(t, ostiary.Bounds{}, timeout)
+		s := startLoading(t, authz.Bounds{}, timeout)
 		early := 0
 		for name, r := range s.requests() {
 			if refused[name] || strings.Contains(name, "stream") || strings.Contains(name, "export") {

@@ -18,8 +18,10 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/acp"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/protocols"
+	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
@@ -40,7 +42,7 @@ type recordingServer struct {
 
 func startRecording(t *testing.T) *recordingServer {
 	t.Helper()
-	e, err := ostiary.Open(t.Context(), ostiary.Options{Conditions: cli.Conditions(cel.Options{}), SecretKey: &[32]byte{1}, Record: ostiary.RecordingOptions{Decisions: 1000}})
+	e, err := ostiary.Open(t.Context(), ostiary.Options{Conditions: cli.Conditions(cel.Options{}), SecretKey: &[32]byte{1}, Record: authz.RecordingOptions{Decisions: 1000}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -348,7 +350,7 @@ func (x *recordingServer) recordedChange(s *ostiary.Store, relation string) {
 	ctx, changed := x.t.Context(), 0
 	for _, d := range s.RecordedDecisions(ctx, 0, 0) {
 		q := d.Question
-		if q.Relation != relation || d.Decision != ostiary.True {
+		if q.Relation != relation || d.Decision != expr.True {
 			continue
 		}
 		namespace, typ, ok := strings.Cut(q.Object.Type, "/")
@@ -367,10 +369,10 @@ func (x *recordingServer) recordedChange(s *ostiary.Store, relation string) {
 				}
 			}
 		}
-		text := ostiary.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject}
-		got := must(s.WhatIf(ctx, ostiary.WhatIfRequest{Questions: []ostiary.CheckRequest{q, text}, Model: &model}))(x.t)
+		text := authz.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject}
+		got := must(s.WhatIf(ctx, authz.WhatIfRequest{Questions: []authz.CheckRequest{q, text}, Model: &model}))(x.t)
 		for i, item := range got.Items {
-			if item.Before.Decision != ostiary.True || item.After.Decision != ostiary.False || item.After.Err != nil {
+			if item.Before.Decision != expr.True || item.After.Decision != expr.False || item.After.Err != nil {
 				x.t.Errorf("%s, question %d: %v before and %v after (%v)", q.Object, i, item.Before, item.After, item.After.Err)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/door/openfga"
 	"github.com/ostiary/ostiary/expr/cel"
@@ -112,7 +113,7 @@ func (w *namesWorld) taken(door, name string) *ostiary.Store {
 		return nil
 	}
 	s, err := w.engine.StoreByAlias(w.t.Context(), door, name)
-	if errors.Is(err, ostiary.ErrNoStore) {
+	if errors.Is(err, authz.ErrNoStore) {
 		return nil
 	}
 	return must(s, err)(w.t)

@@ -8,8 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/memory"
 )
 
@@ -187,9 +188,9 @@ func TestTokenNamesTheCaller(t *testing.T) {
 			}
 			n++
 			path := strings.NewReplacer("{", "", "}", "").Replace(r.Pattern)
-			author := &ostiary.Author{Origin: ostiary.Origin{Caller: ostiary.CallerLocal}}
+			author := &authz.Author{Origin: storage.Origin{Caller: storage.CallerLocal}}
 			req := httptest.NewRequest(r.Method, path, bytes.NewReader([]byte("{}")))
-			req = req.WithContext(ostiary.WithAuthor(req.Context(), author))
+			req = req.WithContext(authz.WithAuthor(req.Context(), author))
 			req.Header.Set("X-Auth-Token", x.identity)
 			var p door.Params
 			route, _ := x.ports[d.Name].Find(r.Method, path, &p)

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/protocols"
 	"github.com/ostiary/ostiary/door"
@@ -75,7 +76,7 @@ type serveFlags struct {
 	wire             wireFlags
 	nodes            nodesFlags
 	memory           int64
-	bounds           ostiary.Bounds
+	bounds           authz.Bounds
 	conditions       cel.Options
 	window           time.Duration
 	preload          []string
@@ -179,7 +180,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	}
 	defer s.ports.close()
 	options := ostiary.Options{Conditions: cli.Conditions(f.conditions), MemoryMax: f.memory, Window: f.window, Background: f.background,
-		Record: ostiary.RecordingOptions{Decisions: f.record},
+		Record: authz.RecordingOptions{Decisions: f.record},
 		Bounds: f.engineBounds(), Guard: cli.GuardOwned, Reserved: f.reserved}
 	log, err := s.openDecisions()
 	if err != nil {
@@ -456,7 +457,7 @@ func (f *DoorFlags) warnMissingStores(ctx context.Context, log *slog.Logger, e *
 		if named.store == "" || !slices.ContainsFunc(servedDoors(o), func(d *door.Door) bool { return d.Name == named.door }) {
 			continue
 		}
-		if _, err := door.FindStore(ctx, e, named.door, named.store); errors.Is(err, ostiary.ErrNoStore) {
+		if _, err := door.FindStore(ctx, e, named.door, named.store); errors.Is(err, authz.ErrNoStore) {
 			log.Warn(named.flag+": no store has "+named.expected+"; requests fail until one has it", "store", named.store)
 		}
 	}

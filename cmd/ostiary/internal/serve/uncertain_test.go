@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/openfga"
 	"github.com/ostiary/ostiary/internal/workshop/failing"
@@ -85,7 +86,7 @@ func startShaky(t *testing.T) *shaky {
 	}
 	viewer := schema.RelationDef{Name: "viewer", Rewrite: schema.Direct(), Subjects: []schema.SubjectType{{Type: "user"}}}
 	model := schema.Model{Types: []schema.TypeDef{{Name: "user"}, {Name: "document", Relations: []schema.RelationDef{viewer}}}}
-	if _, _, err := s.store.WriteSchema(t.Context(), ostiary.SchemaSource{Model: &model}); err != nil {
+	if _, _, err := s.store.WriteSchema(t.Context(), authz.SchemaSource{Model: &model}); err != nil {
 		t.Fatal(err)
 	}
 	s.url, s.base = "http://"+srv.Addresses()[0].Addr.String()+"/stores/"+s.store.ID().String()+"/write", s.entries()

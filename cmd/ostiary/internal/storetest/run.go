@@ -104,7 +104,7 @@ func runTest(ctx context.Context, e *ostiary.Engine, model *schema.Model, tuples
 			err = e
 		}
 	}()
-	if _, _, err := s.WriteSchema(ctx, ostiary.SchemaSource{Model: model}); err != nil {
+	if _, _, err := s.WriteSchema(ctx, authz.SchemaSource{Model: model}); err != nil {
 		return nil, err
 	}
 	each := func(yield func(rel.Tuple, error) bool) {
@@ -114,7 +114,7 @@ func runTest(ctx context.Context, e *ostiary.Engine, model *schema.Model, tuples
 			}
 		}
 	}
-	if _, err := s.Import(ctx, each, ostiary.ImportOptions{OnDuplicate: ostiary.Ignore}); err != nil {
+	if _, err := s.Import(ctx, each, authz.ImportOptions{OnDuplicate: authz.Ignore}); err != nil {
 		return nil, err
 	}
 	r := running{ctx, s, &TestReport{Name: t.Name, Description: t.Description}}
@@ -140,8 +140,8 @@ func (r *running) check(c *Check) {
 			for _, a := range c.Assertions {
 				r.out.Checks++
 				question := fmt.Sprintf("check %s %s %s", user, a.Relation, object)
-				got, err := r.store.Check(r.ctx, ostiary.CheckRequest{Object: object, Relation: a.Relation, Subject: user,
-					QueryOptions: ostiary.QueryOptions{Context: c.Context}})
+				got, err := r.store.Check(r.ctx, authz.CheckRequest{Object: object, Relation: a.Relation, Subject: user,
+					QueryOptions: authz.QueryOptions{Context: c.Context}})
 				want := fmt.Sprint(a.Want)
 				switch {
 				case err != nil:
@@ -164,7 +164,7 @@ func (r *running) listObjects(l *ListObjects) {
 	for _, a := range l.Assertions {
 		r.out.ListObjects++
 		question := fmt.Sprintf("list objects %s %s %s", l.User, a.Relation, l.Type)
-		request := ostiary.ListObjectsRequest{Type: l.Type, Relation: a.Relation, Subject: l.User, QueryOptions: ostiary.QueryOptions{Context: l.Context}}
+		request := authz.ListObjectsRequest{Type: l.Type, Relation: a.Relation, Subject: l.User, QueryOptions: authz.QueryOptions{Context: l.Context}}
 		var got []string
 		for {
 			page, err := r.store.ListObjects(r.ctx, request)
@@ -185,7 +185,7 @@ func (r *running) listObjects(l *ListObjects) {
 
 // errorText returns an error's text without the store's id, which differs in each
 // run.
-func errorText(err error) string { return "error: " + ostiary.Reason(err) }
+func errorText(err error) string { return "error: " + authz.Reason(err) }
 
 // cause returns the text of an error, of a bound that cut a list, or of reasons.
 func cause(err error, bound string, why *authz.Reasons) string {
@@ -206,8 +206,8 @@ func (r *running) listUsers(l *ListUsers) {
 			filter += "#" + l.Relation
 		}
 		question := fmt.Sprintf("list users %s %s %s", l.Object, a.Relation, filter)
-		request := ostiary.ListSubjectsRequest{Object: l.Object, Relation: a.Relation, SubjectType: l.Type, SubjectRelation: l.Relation,
-			QueryOptions: ostiary.QueryOptions{Context: l.Context}}
+		request := authz.ListSubjectsRequest{Object: l.Object, Relation: a.Relation, SubjectType: l.Type, SubjectRelation: l.Relation,
+			QueryOptions: authz.QueryOptions{Context: l.Context}}
 		var got []string
 		for {
 			page, err := r.store.ListSubjects(r.ctx, request)

@@ -11,6 +11,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/internal/workshop/golden"
 )
@@ -53,7 +54,7 @@ func (f openFile) Close() error {
 // play returns the reports or errors of the store tests among files.
 func play(t *testing.T, files []txtar.File) string {
 	t.Helper()
-	e, err := ostiary.Open(t.Context(), ostiary.Options{Conditions: cel.New(cel.Options{}), Bounds: ostiary.Bounds{PageItems: 2, Depth: 5}})
+	e, err := ostiary.Open(t.Context(), ostiary.Options{Conditions: cel.New(cel.Options{}), Bounds: authz.Bounds{PageItems: 2, Depth: 5}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door/onap/internal/tosca"
 )
 
@@ -98,9 +99,9 @@ func TestOperationsMax(t *testing.T) {
 	}
 	all, body := OperationsMax-1, marshal(operation("more"))
 	for at := 0; at < all; {
-		var w ostiary.WriteRequest
+		var w authz.WriteRequest
 		for range min(1000, all-at) {
-			w.Documents = append(w.Documents, ostiary.Document{Kind: kindOperation, Key: strconv.Itoa(at), Body: body})
+			w.Documents = append(w.Documents, authz.Document{Kind: kindOperation, Key: strconv.Itoa(at), Body: body})
 			at++
 		}
 		if _, err := s.store.Write(t.Context(), w); err != nil {

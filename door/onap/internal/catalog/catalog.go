@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door/onap/internal/tosca"
 	"github.com/ostiary/ostiary/internal/engine/documents"
 )
@@ -97,7 +98,7 @@ func (c *Catalog) World(ctx context.Context) (*World, error) {
 // find returns the replica of the store, or nil if there is no store yet.
 func (c *Catalog) find(ctx context.Context) (*stored, error) {
 	store, err := c.engine.StoreByAlias(ctx, StoreDoor, storeAlias)
-	if errors.Is(err, ostiary.ErrNoStore) {
+	if errors.Is(err, authz.ErrNoStore) {
 		return nil, nil
 	}
 	if err != nil {
@@ -113,16 +114,16 @@ func (c *Catalog) find(ctx context.Context) (*stored, error) {
 
 // create returns the replica of the store, which it creates if there is none.
 func (c *Catalog) create(ctx context.Context) (*stored, error) {
-	err := ostiary.AuthorOf(ctx).Beforehand(ctx, func(ctx context.Context) error {
+	err := authz.AuthorOf(ctx).Beforehand(ctx, func(ctx context.Context) error {
 		_, err := c.engine.CreateStore(ctx, ostiary.CreateStoreRequest{Name: "ONAP policies", Aliases: map[string]string{StoreDoor: storeAlias}})
 		return err
 	})
-	if err != nil && !errors.Is(err, ostiary.ErrStoreExists) { // another engine may have created it
+	if err != nil && !errors.Is(err, authz.ErrStoreExists) { // another engine may have created it
 		return nil, err
 	}
 	s, err := c.find(ctx)
 	if err == nil && s == nil {
-		err = ostiary.ErrNoStore
+		err = authz.ErrNoStore
 	}
 	return s, err
 }
@@ -196,7 +197,7 @@ func (c *Catalog) change(ctx context.Context, edit func(d *draft) error) error {
 			return err
 		}
 	}
-	_, err = s.Change(ctx, func(base *documents.At[*World]) (*ostiary.WriteRequest, *World, error) {
+	_, err = s.Change(ctx, func(base *documents.At[*World]) (*authz.WriteRequest, *World, error) {
 		w, err := c.world(ctx, base)
 		if err != nil {
 			return nil, nil, err
@@ -208,7 +209,7 @@ func (c *Catalog) change(ctx context.Context, edit func(d *draft) error) error {
 
 // decide returns the write of a change, and the world after it. The write is nil if
 // edit changes nothing.
-func (c *Catalog) decide(ctx context.Context, old *World, edit func(d *draft) error) (*ostiary.WriteRequest, *World, error) {
+func (c *Catalog) decide(ctx context.Context, old *World, edit func(d *draft) error) (*authz.WriteRequest, *World, error) {
 	d := old.draft(c.Now())
 	if check := c.options.Check; check != nil {
 		d.check = func(p *tosca.Entity) error { return rejected(ctx, check(ctx, p, &d.World)) }
@@ -226,37 +227,37 @@ func (c *Catalog) decide(ctx context.Context, old *World, edit func(d *draft) er
 		}
 	}
 	put, remove := withInitial(old.unstored, d.documents, d.removed)
-	return &ostiary.WriteRequest{Documents: put, RemoveDocuments: remove}, &d.World, nil
+	return &authz.WriteRequest{Documents: put, RemoveDocuments: remove}, &d.World, nil
 }
 
 // rejected returns the error of a change that the policies reject because of err, or
-// ostiary.ErrCanceled if err is that of ctx, which has ended. It returns nil if err is.
+// authz.ErrCanceled if err is that of ctx, which has ended. It returns nil if err is.
 func rejected(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
-		return fmt.Errorf("%w: reading a policy: %w", ostiary.ErrCanceled, err)
+		return fmt.Errorf("%w: reading a policy: %w", authz.ErrCanceled, err)
 	}
 	return &Error{Kind: Invalid, Text: err.Error()}
 }
 
 // withInitial adds the documents of a new catalog to its first write, except
 // those that the write replaces or removes.
-func withInitial(initial, put []ostiary.Document, remove []ostiary.DocumentKey) ([]ostiary.Document, []ostiary.DocumentKey) {
+func withInitial(initial, put []authz.Document, remove []authz.DocumentKey) ([]authz.Document, []authz.DocumentKey) {
 	if len(initial) == 0 {
 		return put, remove
 	}
-	changed := map[ostiary.DocumentKey]bool{}
+	changed := map[authz.DocumentKey]bool{}
 	for _, d := range put {
-		changed[ostiary.DocumentKey{Kind: d.Kind, Key: d.Key}] = true
+		changed[authz.DocumentKey{Kind: d.Kind, Key: d.Key}] = true
 	}
 	for _, k := range remove {
 		changed[k] = true
 	}
 	all := put[:len(put):len(put)]
 	for _, d := range initial {
-		if !changed[ostiary.DocumentKey{Kind: d.Kind, Key: d.Key}] {
+		if !changed[authz.DocumentKey{Kind: d.Kind, Key: d.Key}] {
 			all = append(all, d)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/tool/btree"
 )
 
@@ -142,11 +142,11 @@ func (h *History) Append(ctx context.Context, list []*Operation) error {
 		e := d.operations.edit()
 		for _, id := range e.outdated(d.now.Add(-OperationsKept), added) {
 			e.drop(id)
-			d.removed = append(d.removed, ostiary.DocumentKey{Kind: kindOperation, Key: id})
+			d.removed = append(d.removed, authz.DocumentKey{Kind: kindOperation, Key: id})
 		}
 		for _, o := range list {
 			e.put(o)
-			d.documents = append(d.documents, ostiary.Document{Kind: kindOperation, Key: o.ID, Body: marshal(o)})
+			d.documents = append(d.documents, authz.Document{Kind: kindOperation, Key: o.ID, Body: marshal(o)})
 		}
 		if e.rows.Len() > OperationsMax {
 			return failf(Full, "too many operations: the bound OperationsMax is %d", OperationsMax)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door/onap/internal/tosca"
 	"github.com/ostiary/ostiary/internal/workshop/wait"
 	"github.com/ostiary/ostiary/storage"
@@ -170,7 +171,7 @@ func TestOldBuckets(t *testing.T) {
 		t.Error("a store without entries is not a new catalog")
 	}
 	body := marshal(&Group{Name: "old"})
-	if _, err := store.Write(t.Context(), ostiary.WriteRequest{Documents: []ostiary.Document{{Kind: kindGroup, Key: "old", Secondary: []string{"17"}, Body: body}}}); err != nil {
+	if _, err := store.Write(t.Context(), authz.WriteRequest{Documents: []authz.Document{{Kind: kindGroup, Key: "old", Secondary: []string{"17"}, Body: body}}}); err != nil {
 		t.Fatal(err)
 	}
 	wait.Until(t, "the old group", func() bool { return world(t, all[1]).Group("old") != nil })
@@ -179,7 +180,7 @@ func TestOldBuckets(t *testing.T) {
 	}
 	// A removal by filter, which this package does not write.
 	filter := storage.Filter{Target: storage.FilterDocuments, DocumentKind: kindGroup, DocumentKeyPrefix: "o"}
-	if _, err := store.Write(t.Context(), ostiary.WriteRequest{RemoveMatching: []storage.Filter{filter}}); err != nil {
+	if _, err := store.Write(t.Context(), authz.WriteRequest{RemoveMatching: []storage.Filter{filter}}); err != nil {
 		t.Fatal(err)
 	}
 	wait.Until(t, "the removal", func() bool { return world(t, all[1]).Group("old") == nil })

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door/onap/internal/tosca"
 	"github.com/ostiary/ostiary/internal/tool/btree"
 )
@@ -50,7 +50,7 @@ type World struct {
 	lastAudit  int64
 	operations operations
 	// unstored are the documents of a new catalog, which its first write stores.
-	unstored []ostiary.Document
+	unstored []authz.Document
 }
 
 func newWorld() *World { return &World{} }
@@ -97,8 +97,8 @@ func (w *World) Count(s tosca.Section) int { return w.counts[s] }
 type draft struct {
 	World
 	now       time.Time
-	documents []ostiary.Document
-	removed   []ostiary.DocumentKey
+	documents []authz.Document
+	removed   []authz.DocumentKey
 	// onlyOperations is true if nothing but operations changes.
 	onlyOperations bool
 	// check is [Options.Check] on the draft; nil checks nothing.
@@ -147,7 +147,7 @@ func (d *draft) place(e *tosca.Entity) error {
 // remove removes an entity that exists.
 func (d *draft) remove(e *tosca.Entity) {
 	d.drop(e)
-	d.removed = append(d.removed, ostiary.DocumentKey{Kind: entityKinds[e.Section], Key: e.ID()})
+	d.removed = append(d.removed, authz.DocumentKey{Kind: entityKinds[e.Section], Key: e.ID()})
 }
 
 // drop is remove without the document.
@@ -171,7 +171,7 @@ func (d *draft) putGroup(g *Group) {
 // removeGroup removes a group.
 func (d *draft) removeGroup(name string) {
 	d.groups.Delete(name)
-	d.removed = append(d.removed, ostiary.DocumentKey{Kind: kindGroup, Key: name})
+	d.removed = append(d.removed, authz.DocumentKey{Kind: kindGroup, Key: name})
 }
 
 // record adds an audit record, and removes the oldest one at the bound.
@@ -181,7 +181,7 @@ func (d *draft) record(r AuditRecord) {
 	d.audit.Set(r.ID, &r)
 	d.document(kindAudit, auditKey(r.ID), marshal(r))
 	if oldest := d.lastAudit - AuditMax; oldest > 0 {
-		d.removed = append(d.removed, ostiary.DocumentKey{Kind: kindAudit, Key: auditKey(oldest)})
+		d.removed = append(d.removed, authz.DocumentKey{Kind: kindAudit, Key: auditKey(oldest)})
 		d.audit.Delete(oldest)
 	}
 }
@@ -189,7 +189,7 @@ func (d *draft) record(r AuditRecord) {
 // document adds a document to the write. A document of the same key that the
 // draft wrote before is replaced.
 func (d *draft) document(kind, key string, body []byte) {
-	doc := ostiary.Document{Kind: kind, Key: key, Body: body}
+	doc := authz.Document{Kind: kind, Key: key, Body: body}
 	for i := range d.documents {
 		if d.documents[i].Kind == kind && d.documents[i].Key == key {
 			d.documents[i] = doc

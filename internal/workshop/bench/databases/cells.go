@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
+	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/cluster/replica"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/internal/workshop/bench"
@@ -50,9 +52,9 @@ func tuple(n int) rel.Tuple {
 const users = 1000
 
 // next returns the tuples of the next write of a number of tuples.
-func next(count *atomic.Int64, each int) ostiary.WriteRequest {
+func next(count *atomic.Int64, each int) authz.WriteRequest {
 	end := int(count.Add(int64(each)))
-	w := ostiary.WriteRequest{Add: make([]rel.Tuple, each)}
+	w := authz.WriteRequest{Add: make([]rel.Tuple, each)}
 	for i := range w.Add {
 		w.Add[i] = tuple(end - each + i)
 	}
@@ -288,7 +290,7 @@ func (m *measurement) reads(ctx context.Context) error {
 			}
 		}
 	}
-	if _, err := m.alone.store.Import(ctx, all, ostiary.ImportOptions{}); err != nil {
+	if _, err := m.alone.store.Import(ctx, all, authz.ImportOptions{}); err != nil {
 		return err
 	}
 	// A call is too short for a clock, so a request is many of them.
@@ -297,11 +299,11 @@ func (m *measurement) reads(ctx context.Context) error {
 		return func(ctx context.Context, _, i int) error {
 			for k := range calls {
 				t := tuple((i*calls + k) * 7919 % m.loaded)
-				r, err := s.Check(ctx, ostiary.CheckRequest{Object: t.Object, Relation: t.Relation, Subject: t.Subject})
+				r, err := s.Check(ctx, authz.CheckRequest{Object: t.Object, Relation: t.Relation, Subject: t.Subject})
 				if err != nil {
 					return err
 				}
-				if r.Decision != ostiary.True {
+				if r.Decision != expr.True {
 					return &bench.Failure{What: "wrong answer"}
 				}
 			}

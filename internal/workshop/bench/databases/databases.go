@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/cluster/mysql"
 	"github.com/ostiary/ostiary/internal/cluster/postgres"
 	"github.com/ostiary/ostiary/internal/cluster/replica"
@@ -264,7 +265,7 @@ func (n *node) open(ctx context.Context, options ostiary.Options, end func() err
 	}
 	n.close = func() error { return errors.Join(n.engine.Close(), end()) }
 	if n.store, err = n.engine.CreateStore(ctx, ostiary.CreateStoreRequest{Name: "bench"}); err == nil {
-		_, _, err = n.store.WriteSchema(ctx, ostiary.SchemaSource{Model: &schema.Model{Types: []schema.TypeDef{{Name: "user"}, {Name: "document", Relations: []schema.RelationDef{
+		_, _, err = n.store.WriteSchema(ctx, authz.SchemaSource{Model: &schema.Model{Types: []schema.TypeDef{{Name: "user"}, {Name: "document", Relations: []schema.RelationDef{
 			{Name: "viewer", Rewrite: schema.Direct(), Subjects: []schema.SubjectType{{Type: "user"}}}}}}}})
 	}
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 )
@@ -54,7 +55,7 @@ func run(ctx context.Context, call string, n int) error {
 	if err != nil {
 		return err
 	}
-	if _, _, err := store.WriteSchema(ctx, ostiary.SchemaSource{Model: model()}); err != nil {
+	if _, _, err := store.WriteSchema(ctx, authz.SchemaSource{Model: model()}); err != nil {
 		return err
 	}
 	var tuples []rel.Tuple
@@ -65,7 +66,7 @@ func run(ctx context.Context, call string, n int) error {
 		}
 		tuples = append(tuples, t)
 	}
-	if _, err := store.Write(ctx, ostiary.WriteRequest{Add: tuples}); err != nil {
+	if _, err := store.Write(ctx, authz.WriteRequest{Add: tuples}); err != nil {
 		return err
 	}
 	repeat := map[string]func(context.Context, *ostiary.Store, int) error{"check": check, "write": write}[call]
@@ -82,7 +83,7 @@ func run(ctx context.Context, call string, n int) error {
 
 // check asks a question that is allowed over three hops.
 func check(ctx context.Context, store *ostiary.Store, _ int) error {
-	res, err := store.Check(ctx, ostiary.CheckRequest{Object: rel.Object{Type: "doc", ID: "1"},
+	res, err := store.Check(ctx, authz.CheckRequest{Object: rel.Object{Type: "doc", ID: "1"},
 		Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "1"}})
 	if err == nil && !res.Allowed() {
 		err = fmt.Errorf("denied: %v", res)
@@ -94,7 +95,7 @@ func check(ctx context.Context, store *ostiary.Store, _ int) error {
 func write(ctx context.Context, store *ostiary.Store, i int) error {
 	tuple, err := rel.Parse("group:1#member@user:" + strconv.Itoa(i+2))
 	if err == nil {
-		_, err = store.Write(ctx, ostiary.WriteRequest{Add: []rel.Tuple{tuple}})
+		_, err = store.Write(ctx, authz.WriteRequest{Add: []rel.Tuple{tuple}})
 	}
 	return err
 }
