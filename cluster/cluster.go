@@ -70,7 +70,7 @@ type Options struct {
 
 // Node is a node of a cluster. All methods are safe for concurrent use.
 type Node struct {
-	parts    *parts.Node
+	parts    *parts.Parts
 	failures *logins.Log
 }
 

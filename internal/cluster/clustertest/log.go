@@ -74,9 +74,9 @@ func (l *log) SwapLease(ctx context.Context, old, new sharedlog.Lease) error {
 	return err
 }
 
-func (l *log) Nodes(ctx context.Context) ([]sharedlog.Node, time.Time, error) {
+func (l *log) Nodes(ctx context.Context) ([]sharedlog.NodeRecord, time.Time, error) {
 	type answer struct {
-		nodes []sharedlog.Node
+		nodes []sharedlog.NodeRecord
 		at    time.Time
 	}
 	a, err := call(ctx, l, func() (answer, error) {
@@ -86,7 +86,7 @@ func (l *log) Nodes(ctx context.Context) ([]sharedlog.Node, time.Time, error) {
 	return a.nodes, a.at, err
 }
 
-func (l *log) Report(ctx context.Context, n sharedlog.Node) error {
+func (l *log) Report(ctx context.Context, n sharedlog.NodeRecord) error {
 	_, err := call(ctx, l, func() (struct{}, error) { return struct{}{}, l.Log.Report(ctx, n) })
 	return err
 }

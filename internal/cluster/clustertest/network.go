@@ -96,7 +96,7 @@ type Host struct {
 
 	network *Network
 	began   time.Time
-	node    atomic.Pointer[lease.Node]
+	node    atomic.Pointer[lease.Keeper]
 
 	mu     sync.Mutex
 	paused chan struct{} // closed when the host goes on; nil while it runs
@@ -110,7 +110,7 @@ var (
 )
 
 // Attach makes a node, which has started, reachable on the host.
-func (h *Host) Attach(n *lease.Node) {
+func (h *Host) Attach(n *lease.Keeper) {
 	h.node.Store(n)
 	h.network.mu.Lock()
 	defer h.network.mu.Unlock()

@@ -51,7 +51,7 @@ type node struct {
 	// wall is by how much the time of day of the node's engine is late or early.
 	wall    time.Duration
 	log     sharedlog.Log // that of wrap
-	cluster *lease.Node
+	cluster *lease.Keeper
 	driver  *replica.Driver
 	engine  *ostiary.Engine
 	mu      sync.Mutex // guards cluster and engine against use

@@ -26,7 +26,7 @@ const (
 
 // following is one stream to a holder.
 type following struct {
-	n      *Node
+	n      *Keeper
 	stream Stream
 	holder Peer
 	epoch  uint64
@@ -75,7 +75,7 @@ var errNoStream = errors.New("the node does not answer")
 
 // follow follows the node that holds the lease until the stream ends, or the lease does.
 // It returns how this node takes the lease over, if it does.
-func (n *Node) follow() *takeOver {
+func (n *Keeper) follow() *takeOver {
 	ctx, cancel := context.WithCancel(n.ctx)
 	defer cancel()
 	f, err := n.dial(ctx)
@@ -116,7 +116,7 @@ func (n *Node) follow() *takeOver {
 
 // giveUp gives the read lease of a follower up before the node is closed (C6). It returns
 // when the holder knows it, or else after the time of a holder's lease.
-func (n *Node) giveUp(ctx context.Context) {
+func (n *Keeper) giveUp(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
@@ -139,7 +139,7 @@ func (n *Node) giveUp(ctx context.Context) {
 }
 
 // dial opens a stream to the node that holds the lease.
-func (n *Node) dial(ctx context.Context) (*following, error) {
+func (n *Keeper) dial(ctx context.Context) (*following, error) {
 	n.mu.Lock()
 	lease := n.lease
 	n.mu.Unlock()
@@ -173,7 +173,7 @@ func (n *Node) dial(ctx context.Context) (*following, error) {
 }
 
 // openStream opens a stream within the time of a holder's lease.
-func (n *Node) openStream(ctx context.Context, holder Peer, epoch uint64) (Stream, error) {
+func (n *Keeper) openStream(ctx context.Context, holder Peer, epoch uint64) (Stream, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	late := time.AfterFunc(n.settings.HolderLease, func() { cancel(errNoStream) })
 	stream, err := n.link.Follow(ctx, holder, Hello{Version: Version, Cluster: n.id, Node: n.self, To: holder, Epoch: epoch, Settings: n.settings})
@@ -191,7 +191,7 @@ func (n *Node) openStream(ctx context.Context, holder Peer, epoch uint64) (Strea
 
 // watch waits until the stream ends, the lease of the holder runs out, or the holder
 // hands its role over to this node.
-func (n *Node) watch(received <-chan error, f *following) (*takeOver, error) {
+func (n *Keeper) watch(received <-chan error, f *following) (*takeOver, error) {
 	for {
 		select {
 		case t := <-n.takes:

@@ -186,7 +186,7 @@ func (h *history) read() {
 }
 
 // now returns what runs on the node, nil if nothing does.
-func (n *node) now() (*lease.Node, *ostiary.Engine) {
+func (n *node) now() (*lease.Keeper, *ostiary.Engine) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.cluster, n.engine

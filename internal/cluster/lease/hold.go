@@ -37,14 +37,14 @@ type takeOver struct {
 	// which they are over; nil if the lease has run out or is vacant, see leasesBefore.
 	leased map[start]time.Duration
 	// alone is true if the lease is that of an earlier start of this node and may last, see
-	// [Node.alone].
+	// [Keeper.alone].
 	alone bool
 	// done gets the outcome of a hand-over; nil otherwise.
 	done chan error
 }
 
 // take takes a lease over and is the holder until the lease is lost or given back.
-func (n *Node) take(t *takeOver) {
+func (n *Keeper) take(t *takeOver) {
 	h, err := n.takeLease(t)
 	if t.done != nil {
 		t.done <- err
@@ -70,7 +70,7 @@ func (n *Node) take(t *takeOver) {
 }
 
 // pause waits for a time, or until the node is closed.
-func (n *Node) pause(d time.Duration) {
+func (n *Keeper) pause(d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -80,7 +80,7 @@ func (n *Node) pause(d time.Duration) {
 }
 
 // takeLease replaces the lease of the log by one of this node.
-func (n *Node) takeLease(t *takeOver) (*hold, error) {
+func (n *Keeper) takeLease(t *takeOver) (*hold, error) {
 	_, epoch := n.driver.Applied()
 	lease := sharedlog.Lease{Holder: n.self.ID, Epoch: max(t.lease.Epoch, epoch) + 1, Renewals: n.attempt(0)}
 	h := &hold{renewing: make(chan struct{}, 1), lease: lease, until: n.opts.Clock.Now() + n.settings.HolderLease}
@@ -93,7 +93,7 @@ func (n *Node) takeLease(t *takeOver) (*hold, error) {
 // attempt returns a number of renewals above one that no other attempt of this node has: an
 // attempt whose answer is lost is made only if the lease has its number. Otherwise it would
 // count from the last attempt what an earlier one has made (C1).
-func (n *Node) attempt(above uint64) uint64 {
+func (n *Keeper) attempt(above uint64) uint64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.renewals = max(n.renewals, above) + 1
@@ -101,7 +101,7 @@ func (n *Node) attempt(above uint64) uint64 {
 }
 
 // swapLease replaces the lease of the log. If the outcome is open, it reads the lease.
-func (n *Node) swapLease(ctx context.Context, old, next sharedlog.Lease) error {
+func (n *Keeper) swapLease(ctx context.Context, old, next sharedlog.Lease) error {
 	ctx, cancel := context.WithTimeout(ctx, n.settings.HolderLease)
 	defer cancel()
 	err := n.opts.Log.SwapLease(ctx, old, next)
@@ -115,7 +115,7 @@ func (n *Node) swapLease(ctx context.Context, old, next sharedlog.Lease) error {
 }
 
 // beginHold notes that the node has the lease. It gives up its own read lease.
-func (n *Node) beginHold(ctx context.Context, t *takeOver, h *hold, cancel context.CancelFunc) {
+func (n *Keeper) beginHold(ctx context.Context, t *takeOver, h *hold, cancel context.CancelFunc) {
 	old := n.leasesBefore(ctx, t)
 	now := n.opts.Clock.Now()
 	n.mu.Lock()
@@ -132,7 +132,7 @@ func (n *Node) beginHold(ctx context.Context, t *takeOver, h *hold, cancel conte
 // what an earlier holder has written. A node that was removed from the registry may have a
 // read lease of an earlier start of this one, or of a holder from which a command has taken
 // the role.
-func (n *Node) leasesBefore(ctx context.Context, t *takeOver) map[start]time.Duration {
+func (n *Keeper) leasesBefore(ctx context.Context, t *takeOver) map[start]time.Duration {
 	_, epoch := n.driver.Applied()
 	isNew := t.lease == (sharedlog.Lease{}) && epoch == 0
 	until := n.opts.Clock.Now() + stretch(t.readLease)
@@ -162,7 +162,7 @@ func (n *Node) leasesBefore(ctx context.Context, t *takeOver) map[start]time.Dur
 
 // oldLeasesUntil returns the time at which the read leases of the holder before this
 // one are over, 0 if they are. The caller holds n.mu.
-func (n *Node) oldLeasesUntil(now time.Duration) (until time.Duration) {
+func (n *Keeper) oldLeasesUntil(now time.Duration) (until time.Duration) {
 	for s, t := range n.oldLeases {
 		if t <= now {
 			delete(n.oldLeases, s)
@@ -174,7 +174,7 @@ func (n *Node) oldLeasesUntil(now time.Duration) (until time.Duration) {
 }
 
 // lead appends the barrier, shows everything before it, and lets the driver append.
-func (n *Node) lead(ctx context.Context, h *hold) error {
+func (n *Keeper) lead(ctx context.Context, h *hold) error {
 	var at sharedlog.Position
 	for {
 		var err error
@@ -205,7 +205,7 @@ func (n *Node) lead(ctx context.Context, h *hold) error {
 }
 
 // serve makes the node append and grant. The caller holds n.mu.
-func (n *Node) serve(h *hold, now time.Duration) {
+func (n *Keeper) serve(h *hold, now time.Duration) {
 	n.writes.Store(h.lease.Epoch)
 	n.readUntil.Store(int64(h.until))
 	n.setRole(Holder, n.self)
@@ -213,7 +213,7 @@ func (n *Node) serve(h *hold, now time.Duration) {
 }
 
 // note notes why the log or the holder cannot be reached.
-func (n *Node) note(which *error, err error) {
+func (n *Keeper) note(which *error, err error) {
 	now := n.opts.Clock.Now()
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -221,7 +221,7 @@ func (n *Node) note(which *error, err error) {
 }
 
 // renew renews the lease until it is lost or ctx ends.
-func (n *Node) renew(ctx context.Context, h *hold) {
+func (n *Keeper) renew(ctx context.Context, h *hold) {
 	wait := n.settings.HolderLease / 3
 	for {
 		select {
@@ -255,7 +255,7 @@ func lost(err error) bool { return errors.Is(err, errLost) }
 
 // renewOnce renews the lease. The caller has h.renewing. It fails with errLost if
 // another node has the lease.
-func (n *Node) renewOnce(ctx context.Context, h *hold) error {
+func (n *Keeper) renewOnce(ctx context.Context, h *hold) error {
 	n.mu.Lock()
 	old := h.lease
 	n.mu.Unlock()
@@ -283,7 +283,7 @@ func (n *Node) renewOnce(ctx context.Context, h *hold) error {
 
 // renewed notes a lease of this node. until is 0 if it is not known when the renewal
 // was sent.
-func (n *Node) renewed(h *hold, lease sharedlog.Lease, until time.Duration) {
+func (n *Keeper) renewed(h *hold, lease sharedlog.Lease, until time.Duration) {
 	now := n.opts.Clock.Now()
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -301,14 +301,14 @@ func (n *Node) renewed(h *hold, lease sharedlog.Lease, until time.Duration) {
 
 // resign makes the lease vacant, so that another node may take it at once. The caller
 // has h.renewing.
-func (n *Node) resign(h *hold) {
+func (n *Keeper) resign(h *hold) {
 	lease := n.stop(h)
 	next := sharedlog.Lease{Holder: n.self.ID, Epoch: lease.Epoch + 1}
 	_ = n.swapLease(n.ctx, lease, next) // otherwise it runs out
 }
 
 // stop makes the node grant, renew and append nothing. It returns its lease.
-func (n *Node) stop(h *hold) sharedlog.Lease {
+func (n *Keeper) stop(h *hold) sharedlog.Lease {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	h.stopped = true
@@ -320,7 +320,7 @@ func (n *Node) stop(h *hold) sharedlog.Lease {
 
 // stepDown ends the hold. The read leases that the node has granted stay known until
 // they are over.
-func (n *Node) stepDown(h *hold) {
+func (n *Keeper) stepDown(h *hold) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	h.stopped = true
@@ -334,7 +334,7 @@ func (n *Node) stepDown(h *hold) {
 }
 
 // leave gives the role of the holder back before the node is closed.
-func (n *Node) leave(ctx context.Context) error {
+func (n *Keeper) leave(ctx context.Context) error {
 	n.mu.Lock()
 	h, role := n.hold, n.role
 	n.mu.Unlock()
@@ -368,7 +368,7 @@ func (n *Node) leave(ctx context.Context) error {
 }
 
 // holds reports whether a hold has not ended.
-func (n *Node) holds(h *hold) bool {
+func (n *Keeper) holds(h *hold) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.hold == h
@@ -376,11 +376,11 @@ func (n *Node) holds(h *hold) bool {
 
 // HandOver hands the role of the holder over to a follower; the zero id means the one
 // that has acknowledged most. It waits for the writes that have begun, see
-// [Node.AwaitHolder]; new ones wait for the next holder. It fails with an error that
+// [Keeper.AwaitHolder]; new ones wait for the next holder. It fails with an error that
 // wraps [storage.ErrNotHolder] if this node is not the holder, and with [ErrAlone] if no
 // such node follows it. After another error the node is the holder again, unless
 // another node has taken the lease.
-func (n *Node) HandOver(ctx context.Context, to storage.NodeID) error {
+func (n *Keeper) HandOver(ctx context.Context, to storage.NodeID) error {
 	h, peer, err := n.drain(ctx, to)
 	if err != nil {
 		return err
@@ -411,7 +411,7 @@ func (n *Node) HandOver(ctx context.Context, to storage.NodeID) error {
 }
 
 // drain makes new writes wait, and waits for those that have begun.
-func (n *Node) drain(ctx context.Context, to storage.NodeID) (*hold, Peer, error) {
+func (n *Keeper) drain(ctx context.Context, to storage.NodeID) (*hold, Peer, error) {
 	deadline := n.opts.Clock.Now() + n.opts.DrainWait
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -443,7 +443,7 @@ func (n *Node) drain(ctx context.Context, to storage.NodeID) (*hold, Peer, error
 	return h, peer, nil
 }
 
-func (n *Node) undrain() {
+func (n *Keeper) undrain() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.draining = false
@@ -452,7 +452,7 @@ func (n *Node) undrain() {
 
 // successor returns the connected follower with an id, or the one that has acknowledged
 // most. The caller holds n.mu.
-func (n *Node) successor(to storage.NodeID) (best Peer, ok bool) {
+func (n *Keeper) successor(to storage.NodeID) (best Peer, ok bool) {
 	var most uint64
 	preferred := false
 	for _, f := range n.followers {
@@ -473,7 +473,7 @@ const preferPause = 5
 
 // prefer hands the role of the holder over to a preferred node that has caught up, until
 // the node is closed.
-func (n *Node) prefer() {
+func (n *Keeper) prefer() {
 	for n.ctx.Err() == nil {
 		n.pause(n.settings.HolderLease)
 		if to, ok := n.preferredFollower(); ok && n.HandOver(n.ctx, to) != nil {
@@ -484,7 +484,7 @@ func (n *Node) prefer() {
 
 // preferredFollower returns a preferred node that has a read lease and is not late, if
 // this node is the holder and may acknowledge.
-func (n *Node) preferredFollower() (storage.NodeID, bool) {
+func (n *Keeper) preferredFollower() (storage.NodeID, bool) {
 	now := n.opts.Clock.Now()
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -504,7 +504,7 @@ const preferSentMax = 64
 
 // handOver stops the node and returns what the next holder needs to know. The caller
 // has h.renewing.
-func (n *Node) handOver(h *hold, to Peer) HandOver {
+func (n *Keeper) handOver(h *hold, to Peer) HandOver {
 	lease := n.stop(h)
 	now := n.opts.Clock.Now()
 	n.mu.Lock()
@@ -527,7 +527,7 @@ func (n *Node) handOver(h *hold, to Peer) HandOver {
 // when this node has the lease, or fails: with an error that wraps [ErrPeer] if from may
 // not hand it over to this node, and with [sharedlog.ErrSwap] if the lease in the log
 // is another one.
-func (n *Node) TakeOver(ctx context.Context, from Peer, m HandOver) error {
+func (n *Keeper) TakeOver(ctx context.Context, from Peer, m HandOver) error {
 	self := n.Self()
 	switch {
 	case m.Cluster != n.id:

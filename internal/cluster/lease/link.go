@@ -35,11 +35,11 @@ type Peer struct {
 // are safe for concurrent use.
 type Link interface {
 	// Follow opens a stream to the holder. At the other node, the link calls
-	// [Node.Serve] with the other end of the stream, the peer that was authenticated
+	// [Keeper.Serve] with the other end of the stream, the peer that was authenticated
 	// and the same hello. Follow may return before that; if the other node refuses the
 	// stream, Recv fails with the reason. The stream ends when ctx ends.
 	Follow(ctx context.Context, to Peer, hello Hello) (Stream, error)
-	// HandOver calls [Node.TakeOver] at the other node, and returns its error.
+	// HandOver calls [Keeper.TakeOver] at the other node, and returns its error.
 	HandOver(ctx context.Context, to Peer, h HandOver) error
 }
 

@@ -14,7 +14,7 @@ const (
 	PushBytesDefault = 8 << 20
 )
 
-// Options are the options of a [Node].
+// Options are the options of a [Keeper].
 type Options struct {
 	// Log is the connection to the shared log. The node does not close it.
 	Log sharedlog.Log
@@ -41,7 +41,7 @@ type Options struct {
 	// its role over to a preferred node that follows it and has caught up.
 	Preferred bool
 	// DrainWait is how long a holder that hands its role over waits at most for the
-	// writes that have begun, see [Node.AwaitHolder]. The default is DrainWaitDefault.
+	// writes that have begun, see [Keeper.AwaitHolder]. The default is DrainWaitDefault.
 	DrainWait time.Duration
 	// PushBytes bounds the queue of segments to each follower, in bytes. When a segment
 	// does not fit, the queue is dropped and the follower reads the log. The default is

@@ -32,7 +32,7 @@ type confirmation struct {
 // call: at once if it has a read lease, otherwise after it has got one or has caught up
 // with the head of the log. After Options.ReadWait it fails with an error that wraps
 // [storage.ErrNoLease], unless Options.StaleReads is set. See C7.
-func (n *Node) BeforeRead(ctx context.Context) error {
+func (n *Keeper) BeforeRead(ctx context.Context) error {
 	if n.leased() || n.settings.Acknowledge == sharedlog.AcknowledgeLocal {
 		return nil
 	}
@@ -64,11 +64,11 @@ func (n *Node) BeforeRead(ctx context.Context) error {
 }
 
 // readWait returns Options.ReadWait, or its default.
-func (n *Node) readWait() time.Duration { return cmp.Or(n.opts.ReadWait, 2*n.settings.HolderLease) }
+func (n *Keeper) readWait() time.Duration { return cmp.Or(n.opts.ReadWait, 2*n.settings.HolderLease) }
 
 // StaleReads returns how many reads this node has answered although its copy may lack
 // acknowledged writes, see Options.StaleReads. It costs an atomic load.
-func (n *Node) StaleReads() uint64 { return n.staleReads.Load() }
+func (n *Keeper) StaleReads() uint64 { return n.staleReads.Load() }
 
 // overdue notes that a read has waited as long as it may: the next one of a node with stale
 // reads does not wait as well. The confirmation that is under way then decides again.
@@ -90,7 +90,7 @@ func (c *confirmations) join() (next *confirmation, failing bool) {
 }
 
 // confirm makes confirmations until the node is closed.
-func (n *Node) confirm() {
+func (n *Keeper) confirm() {
 	c := &n.confirmations
 	for {
 		select {
@@ -112,7 +112,7 @@ func (n *Node) confirm() {
 
 // confirmOnce returns when the node has a read lease, or shows what the log had at the
 // time of the call.
-func (n *Node) confirmOnce() error {
+func (n *Keeper) confirmOnce() error {
 	ctx, cancel := context.WithTimeout(n.ctx, n.readWait())
 	defer cancel()
 	read := make(chan error, 1)
@@ -151,7 +151,7 @@ func (n *Node) confirmOnce() error {
 }
 
 // readHead returns when the node shows what the log had at the time of the call.
-func (n *Node) readHead(ctx context.Context) error {
+func (n *Keeper) readHead(ctx context.Context) error {
 	if err := n.driver.Confirm(ctx); err != nil {
 		return err
 	}

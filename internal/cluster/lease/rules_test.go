@@ -1508,7 +1508,7 @@ func TestRefused(t *testing.T) {
 			"is registered":           func(h *lease.Hello) { h.Node.Start++ },
 			"and this is start":       func(h *lease.Hello) { h.To.Start++ },
 			"of epoch":                func(h *lease.Hello) { h.Epoch++ },
-			`holder holderLease "2s"`: func(h *lease.Hello) { h.Settings.HolderLease = 2 * time.Second },
+			`holder lease "2s"`: func(h *lease.Hello) { h.Settings.HolderLease = 2 * time.Second },
 			`expected "700ms"`:        func(h *lease.Hello) { h.Settings.ReadLease = time.Second },
 			`acknowledge "loc`:        func(h *lease.Hello) { h.Settings.Acknowledge = sharedlog.AcknowledgeLocal },
 		} {
@@ -1563,7 +1563,7 @@ func TestSettings(t *testing.T) {
 		}
 		third := &node{w: w, host: w.network.Host(), disk: memory.NewStore(), options: lease.Options{Settings: sharedlog.Settings{HolderLease: time.Second}}}
 		err := third.open(t)
-		if !errors.Is(err, sharedlog.ErrSettings) || !strings.Contains(err.Error(), `holder holderLease "1s", expected "2s"`) {
+		if !errors.Is(err, sharedlog.ErrSettings) || !strings.Contains(err.Error(), `holder lease "1s", expected "2s"`) {
 			t.Errorf("a node with another holder lease: %v", err)
 		}
 		log := w.tables.Open()

@@ -78,7 +78,7 @@ type sentPosition struct {
 // authenticated. Serve fails with an error that wraps [ErrPeer] if the node may not
 // follow or breaks a rule, and with one that wraps [storage.ErrNotHolder] if this node
 // is not the holder that the follower means. It closes the stream.
-func (n *Node) Serve(ctx context.Context, stream Stream, from Peer, hello Hello) error {
+func (n *Keeper) Serve(ctx context.Context, stream Stream, from Peer, hello Hello) error {
 	defer stream.Close()
 	preferred, err := n.admit(ctx, from, hello)
 	if err != nil {
@@ -110,7 +110,7 @@ func (n *Node) Serve(ctx context.Context, stream Stream, from Peer, hello Hello)
 }
 
 // admit checks a hello. It reports whether the follower should be the holder.
-func (n *Node) admit(ctx context.Context, from Peer, hello Hello) (preferred bool, err error) {
+func (n *Keeper) admit(ctx context.Context, from Peer, hello Hello) (preferred bool, err error) {
 	self := n.Self()
 	switch {
 	case self == (Peer{}):
@@ -134,7 +134,7 @@ func (n *Node) admit(ctx context.Context, from Peer, hello Hello) (preferred boo
 }
 
 // openSession registers a stream. It ends an earlier one of the same node.
-func (n *Node) openSession(from Peer, hello Hello, preferred bool) (*follower, *session, error) {
+func (n *Keeper) openSession(from Peer, hello Hello, preferred bool) (*follower, *session, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.hold == nil || n.hold.stopped || n.hold.lease.Epoch != hello.Epoch {
@@ -159,7 +159,7 @@ func (n *Node) openSession(from Peer, hello Hello, preferred bool) (*follower, *
 }
 
 // headNow returns the last segment that this node knows. The caller holds n.mu.
-func (n *Node) headNow() sharedlog.Position {
+func (n *Keeper) headNow() sharedlog.Position {
 	if at, _ := n.driver.Applied(); at.Sequence > n.head.Sequence {
 		n.head = at
 	}
@@ -192,7 +192,7 @@ func (s *session) signal() {
 
 // closeSession forgets a stream that has ended, and the follower if it has no read
 // lease.
-func (n *Node) closeSession(f *follower, s *session) {
+func (n *Keeper) closeSession(f *follower, s *session) {
 	now := n.opts.Clock.Now()
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -205,7 +205,7 @@ func (n *Node) closeSession(f *follower, s *session) {
 
 // forget drops the followers that are neither connected nor leased. The caller holds
 // n.mu.
-func (n *Node) forget(now time.Duration) {
+func (n *Keeper) forget(now time.Duration) {
 	for at, f := range n.followers {
 		if f.session == nil && f.until <= now {
 			delete(n.followers, at)
@@ -214,7 +214,7 @@ func (n *Node) forget(now time.Duration) {
 }
 
 // send sends what is in the queue until the stream or the session ends.
-func (n *Node) send(ctx context.Context, stream Stream, s *session) {
+func (n *Keeper) send(ctx context.Context, stream Stream, s *session) {
 	for {
 		n.mu.Lock()
 		queue, ended := s.queue, s.ended
@@ -239,7 +239,7 @@ func (n *Node) send(ctx context.Context, stream Stream, s *session) {
 }
 
 // appended announces a segment that this node has appended.
-func (n *Node) appended(r sharedlog.Passed) {
+func (n *Keeper) appended(r sharedlog.Passed) {
 	now := n.opts.Clock.Now()
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -278,7 +278,7 @@ func (s *session) push(r sharedlog.Passed, now time.Duration, bytesMax int) {
 }
 
 // receive handles a message of a follower.
-func (n *Node) receive(f *follower, s *session, m Message) error {
+func (n *Keeper) receive(f *follower, s *session, m Message) error {
 	now := n.opts.Clock.Now()
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -310,7 +310,7 @@ func (n *Node) receive(f *follower, s *session, m Message) error {
 
 // answerAll answers the questions that came while this node could grant nothing: before it
 // was the holder, or while its lease was over. The caller holds n.mu.
-func (n *Node) answerAll(now time.Duration) {
+func (n *Keeper) answerAll(now time.Duration) {
 	for _, f := range n.followers {
 		if f.session != nil && f.session.open > 0 {
 			n.answer(f, f.session, now)
@@ -320,7 +320,7 @@ func (n *Node) answerAll(now time.Duration) {
 
 // answer answers the open question of a follower, if this node is the holder within its
 // lease (C2). The caller holds n.mu.
-func (n *Node) answer(f *follower, s *session, now time.Duration) {
+func (n *Keeper) answer(f *follower, s *session, now time.Duration) {
 	if n.role != Holder || n.hold == nil || n.hold.stopped {
 		return
 	}
@@ -349,7 +349,7 @@ func (n *Node) answer(f *follower, s *session, now time.Duration) {
 
 // mayLease reports whether a follower gets a read lease. One that has none must show
 // the head that was named to it first, so that writes do not wait while it catches up.
-func (n *Node) mayLease(f *follower, s *session, at sharedlog.Position, now time.Duration) bool {
+func (n *Keeper) mayLease(f *follower, s *session, at sharedlog.Position, now time.Duration) bool {
 	if f.until <= now && f.named == 0 {
 		f.named = at.Sequence
 	}
@@ -373,7 +373,7 @@ func (f *follower) lateness(s *session, now time.Duration) int {
 
 // acknowledgement notes that a follower shows everything up to a position. The caller
 // holds n.mu.
-func (n *Node) acknowledgement(f *follower, s *session, at sharedlog.Position, now time.Duration) error {
+func (n *Keeper) acknowledgement(f *follower, s *session, at sharedlog.Position, now time.Duration) error {
 	i := slices.IndexFunc(s.sent, func(p sentPosition) bool { return p.Sequence == at.Sequence })
 	if i < 0 {
 		if at.Sequence > f.acknowledged && at.Sequence <= s.last {
@@ -402,7 +402,7 @@ func (n *Node) acknowledgement(f *follower, s *session, at sharedlog.Position, n
 // acknowledge is the gate of an answer: it returns when every read on every node that
 // arrives later sees a segment, see C4 and C5. It fails for a segment that another holder has
 // appended after this one, because only that holder knows who has a read lease.
-func (n *Node) acknowledge(ctx context.Context, sequence uint64, _ storage.Hash) error {
+func (n *Keeper) acknowledge(ctx context.Context, sequence uint64, _ storage.Hash) error {
 	if n.settings.Acknowledge == sharedlog.AcknowledgeLocal {
 		return nil
 	}
@@ -429,7 +429,7 @@ func (n *Node) acknowledge(ctx context.Context, sequence uint64, _ storage.Hash)
 }
 
 // acknowledges notes that a write begins or ends to wait for its acknowledgement.
-func (n *Node) acknowledges(change int) {
+func (n *Keeper) acknowledges(change int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.acknowledging += change; n.acknowledging == 0 {
@@ -438,7 +438,7 @@ func (n *Node) acknowledges(change int) {
 }
 
 // awaitAcknowledged returns when no write waits for its acknowledgement, or ctx ends.
-func (n *Node) awaitAcknowledged(ctx context.Context) {
+func (n *Keeper) awaitAcknowledged(ctx context.Context) {
 	for {
 		n.mu.Lock()
 		waiting, changed := n.acknowledging, n.change()
@@ -451,7 +451,7 @@ func (n *Node) awaitAcknowledged(ctx context.Context) {
 
 // unacknowledged returns 0 if a segment is acknowledged, otherwise the time at which it
 // is at the latest, as far as is known now. The caller holds n.mu.
-func (n *Node) unacknowledged(sequence uint64, now time.Duration) time.Duration {
+func (n *Keeper) unacknowledged(sequence uint64, now time.Duration) time.Duration {
 	until := n.oldLeasesUntil(now)
 	for _, f := range n.followers {
 		if f.until > now && max(f.acknowledged, f.covered) < sequence {

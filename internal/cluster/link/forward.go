@@ -294,7 +294,7 @@ func (s service) Forward(stream grpc.BidiStreamingServer[wire.ForwardRequest, wi
 // handling is a forwarded request at the node that runs it.
 type handling struct {
 	stream   grpc.BidiStreamingServer[wire.ForwardRequest, wire.ForwardResponse]
-	node     Node
+	node     Keeper
 	receiver Receiver
 	as       server.Forwarded
 }

@@ -84,11 +84,11 @@ const (
 
 // Registry has the nodes of the cluster. Every sharedlog.Log is one.
 type Registry interface {
-	Nodes(ctx context.Context) ([]sharedlog.Node, time.Time, error)
+	Nodes(ctx context.Context) ([]sharedlog.NodeRecord, time.Time, error)
 }
 
-// Node is what a link needs of a [lease.Node].
-type Node interface {
+// Keeper is what a link needs of a [lease.Keeper].
+type Keeper interface {
 	// Serve serves a follower until the stream ends. Its error is sent to the follower.
 	Serve(ctx context.Context, stream lease.Stream, from lease.Peer, hello lease.Hello) error
 	// TakeOver takes the role of the holder over.
@@ -142,7 +142,7 @@ type Link struct {
 	outgoing  outgoing
 
 	mu       sync.Mutex
-	node     Node     // nil before Attach
+	node     Keeper   // nil before Attach
 	receiver Receiver // nil before Attach
 
 	ctx        context.Context // ends when the link is closed
@@ -200,13 +200,13 @@ const (
 
 // Attach sets what serves calls of other nodes. Either may be nil, for a node that does
 // not serve these calls yet.
-func (l *Link) Attach(node Node, receiver Receiver) {
+func (l *Link) Attach(node Keeper, receiver Receiver) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.node, l.receiver = node, receiver
 }
 
-func (l *Link) attached() (Node, Receiver) {
+func (l *Link) attached() (Keeper, Receiver) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.node, l.receiver

@@ -25,7 +25,7 @@ type registry struct {
 	mu    sync.Mutex
 	at    time.Time // of the last read
 	err   error     // of the last read
-	nodes map[storage.NodeID]sharedlog.Node
+	nodes map[storage.NodeID]sharedlog.NodeRecord
 	calls map[*call]struct{}
 	ended bool // no call begins any more
 }
@@ -51,7 +51,7 @@ func (r *registry) readLocked(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.nodes = make(map[storage.NodeID]sharedlog.Node, len(all))
+	r.nodes = make(map[storage.NodeID]sharedlog.NodeRecord, len(all))
 	for _, n := range all {
 		r.nodes[n.ID] = n
 	}
@@ -86,7 +86,7 @@ func (r *registry) has(p lease.Peer) bool {
 
 // find returns the record of a node that wants to connect. It reads the registry if
 // the node is not in it yet, but not more often than every readPause.
-func (r *registry) find(ctx context.Context, p lease.Peer) (sharedlog.Node, error) {
+func (r *registry) find(ctx context.Context, p lease.Peer) (sharedlog.NodeRecord, error) {
 	if n, err := r.known(p); err == nil {
 		return n, nil
 	}
@@ -109,7 +109,7 @@ func (r *registry) find(ctx context.Context, p lease.Peer) (sharedlog.Node, erro
 	return r.known(p)
 }
 
-func (r *registry) known(p lease.Peer) (sharedlog.Node, error) {
+func (r *registry) known(p lease.Peer) (sharedlog.NodeRecord, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.nodes[p.ID], r.check(p)

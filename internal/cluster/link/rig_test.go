@@ -166,7 +166,7 @@ func (r *rig) pair(t testing.TB, a *certificate.Authority, names ...string) cert
 
 func (r *rig) register(t testing.TB, p lease.Peer) {
 	t.Helper()
-	if err := r.log.Register(context.Background(), sharedlog.Node{ID: p.ID, Start: p.Start, Address: p.Address}); err != nil {
+	if err := r.log.Register(context.Background(), sharedlog.NodeRecord{ID: p.ID, Start: p.Start, Address: p.Address}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -208,7 +208,7 @@ func (n *node) refusal(t *testing.T, to *node) error {
 	return err
 }
 
-// Serve implements [Node].
+// Serve implements [Keeper].
 func (n *node) Serve(ctx context.Context, stream lease.Stream, from lease.Peer, hello lease.Hello) error {
 	s := &served{stream, from, hello, make(chan error, 1)}
 	n.served <- s
@@ -220,12 +220,12 @@ func (n *node) Serve(ctx context.Context, stream lease.Stream, from lease.Peer, 
 	}
 }
 
-// TakeOver implements [Node].
+// TakeOver implements [Keeper].
 func (n *node) TakeOver(_ context.Context, _ lease.Peer, h lease.HandOver) error {
 	return n.takeOver(h)
 }
 
-// Reached implements [Node].
+// Reached implements [Keeper].
 func (n *node) Reached() (uint64, error) {
 	if p := n.stopped.Load(); p != nil {
 		return n.shown.Load(), *p
@@ -233,7 +233,7 @@ func (n *node) Reached() (uint64, error) {
 	return n.shown.Load(), nil
 }
 
-// WaitShown implements [Node].
+// WaitShown implements [Keeper].
 func (n *node) WaitShown(ctx context.Context, sequence uint64) error {
 	for n.shown.Load() < sequence {
 		select {

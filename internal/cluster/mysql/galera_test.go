@@ -206,7 +206,7 @@ func certification(t *testing.T, all []*databases.Server) {
 // with another error than that of a record that another node has changed.
 func records(w *writers, number byte, l sharedlog.Log) {
 	ctx := w.Context()
-	node := sharedlog.Node{ID: storage.NodeID{9}, Start: 1}
+	node := sharedlog.NodeRecord{ID: storage.NodeID{9}, Start: 1}
 	for round := uint64(1); ; round++ {
 		select {
 		case <-w.stop:

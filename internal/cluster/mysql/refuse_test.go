@@ -92,7 +92,7 @@ func TestRefused(t *testing.T) {
 	} {
 		execute(t, second, statement+"; delete from ostiary_migrations where version_id > 1")
 		l := open(t, second)
-		if err := l.Register(t.Context(), sharedlog.Node{ID: storage.NodeID{1}, Start: 1, Zone: "z"}); err != nil && !errors.Is(err, sharedlog.ErrNodeTaken) {
+		if err := l.Register(t.Context(), sharedlog.NodeRecord{ID: storage.NodeID{1}, Start: 1, Zone: "z"}); err != nil && !errors.Is(err, sharedlog.ErrNodeTaken) {
 			t.Errorf("after %q: %v", statement, err)
 		}
 		if all, _, err := l.Nodes(t.Context()); err != nil || len(all) != 1 || all[0].Zone != "z" {

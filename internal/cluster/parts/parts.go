@@ -1,6 +1,6 @@
 // Package parts makes a node of a cluster of its parts, and ends them in order: the log
 // or the node's part in keeping it (package quorum), the copy, the rules of the nodes
-// (package cluster), the link to other nodes, and the engine. Its main type is [Node].
+// (package cluster), the link to other nodes, and the engine. Its main type is [Parts].
 //
 // It contains no rule of its own.
 package parts
@@ -70,10 +70,10 @@ type QuorumOptions struct {
 	NoVote bool
 }
 
-// Node is a node of a cluster. All methods are safe for concurrent use.
-type Node struct {
-	// Rules are the rules of the nodes, which this one keeps.
-	Rules *lease.Node
+// Parts are what a node of a cluster is made of. All methods are safe for concurrent use.
+type Parts struct {
+	// Rules decide when the node writes, acknowledges and answers.
+	Rules *lease.Keeper
 	// Driver is the copy of the log as the driver of an engine.
 	Driver *replica.Driver
 	// Self is this node.
@@ -93,11 +93,11 @@ type Node struct {
 
 // Open starts a node. It returns when the copy has everything that was in the log at the
 // time of the call, and waits until ctx ends for a majority that keeps the log.
-func Open(ctx context.Context, o Options) (*Node, error) {
+func Open(ctx context.Context, o Options) (*Parts, error) {
 	if o.Report == nil {
 		o.Report = slog.New(slog.DiscardHandler)
 	}
-	n := &Node{opts: o, Files: o.Files}
+	n := &Parts{opts: o, Files: o.Files}
 	if err := n.open(ctx); err != nil {
 		return nil, errors.Join(err, n.abandon())
 	}
@@ -108,7 +108,7 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 	return n, nil
 }
 
-func (n *Node) open(ctx context.Context) (err error) {
+func (n *Parts) open(ctx context.Context) (err error) {
 	if err := n.openLog(ctx); err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (n *Node) open(ctx context.Context) (err error) {
 }
 
 // openLog opens the log, or this node's part in keeping it.
-func (n *Node) openLog(ctx context.Context) (err error) {
+func (n *Parts) openLog(ctx context.Context) (err error) {
 	o := &n.opts
 	if o.Log != nil {
 		n.Log, err = o.Log(ctx)
@@ -163,7 +163,7 @@ func (n *Node) openLog(ctx context.Context) (err error) {
 }
 
 // reach returns what reaches other nodes.
-func (n *Node) reach() lease.Link {
+func (n *Parts) reach() lease.Link {
 	if n.Link == nil {
 		return nil
 	}
@@ -171,7 +171,7 @@ func (n *Node) reach() lease.Link {
 }
 
 // abandon closes what Open has opened before it failed.
-func (n *Node) abandon() error {
+func (n *Parts) abandon() error {
 	var errs []error
 	if n.Driver != nil {
 		errs = append(errs, n.Driver.Close())
@@ -191,7 +191,7 @@ const startWait = 30 * time.Second
 
 // Engine opens the engine of the node, once the node may answer reads. It sets the driver,
 // the secret key and Leads of the options. Close closes the engine. Engine is called once.
-func (n *Node) Engine(ctx context.Context, o ostiary.Options) (*ostiary.Engine, error) {
+func (n *Parts) Engine(ctx context.Context, o ostiary.Options) (*ostiary.Engine, error) {
 	if err := awaitReads(ctx, startWait, n.Rules.BeforeRead, n.opts.Report); err != nil {
 		return nil, err
 	}
@@ -222,7 +222,7 @@ func awaitReads(ctx context.Context, patience time.Duration, before func(context
 }
 
 // Failed returns why the node can serve no longer, or nil. It can be called often.
-func (n *Node) Failed() error {
+func (n *Parts) Failed() error {
 	if n.Quorum != nil {
 		if err := n.Quorum.Failed(); err != nil {
 			return err
@@ -236,7 +236,7 @@ const closeTime = 5 * time.Second
 
 // Close ends the node. If it writes, it hands that over first. Then it closes the engine,
 // and after that the copy and the log.
-func (n *Node) Close() error {
+func (n *Parts) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
 	err := n.Rules.Close(ctx)

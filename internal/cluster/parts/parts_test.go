@@ -32,7 +32,7 @@ func (l watchedLog) Snapshot(ctx context.Context) (sharedlog.Position, iter.Seq2
 }
 
 // openNode starts a node in a new folder, and its engine.
-func openNode(t *testing.T, join string) (*Node, *ostiary.Engine) {
+func openNode(t *testing.T, join string) (*Parts, *ostiary.Engine) {
 	t.Helper()
 	o := Options{Quorum: QuorumOptions{Folder: t.TempDir(), Join: join}}
 	local, err := pebble.Open(o.Quorum.Folder, pebble.Options{Copy: true, NoSync: true})

@@ -64,7 +64,7 @@ func TestPorts(t *testing.T) {
 type ports struct {
 	*testing.T
 	what                 string
-	first, live, removed *Node
+	first, live, removed *Parts
 	logName              string // of the first node
 	callers              []portCaller
 }
@@ -88,7 +88,7 @@ func newPorts(t *testing.T, own bool) *ports {
 	}
 	tables := memorylog.New()
 	join := ""
-	var all []*Node
+	var all []*Parts
 	var files []*certificate.Files
 	for i := range 3 {
 		// Certificates of an operator name a host, and no node.

@@ -24,7 +24,7 @@ var ErrVoters = errors.New("node is not the only voter")
 // ends it and frees the folder.
 type Alone struct {
 	*raftlog.Log
-	node  *raftlog.Node
+	node  *raftlog.Server
 	state state
 }
 

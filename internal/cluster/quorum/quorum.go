@@ -66,7 +66,7 @@ type Quorum struct {
 	state     state
 	files     *certificate.Files
 	transport *link.Transport
-	node      *raftlog.Node
+	node      *raftlog.Server
 
 	ctx        context.Context // ends with Close
 	cancel     context.CancelFunc
@@ -174,7 +174,7 @@ func (q *Quorum) prepare(ctx context.Context) (err error) {
 }
 
 // Syncs returns how often the node has waited for its disk to keep entries of the log, see
-// [raftlog.Node.Syncs].
+// [raftlog.Server.Syncs].
 func (q *Quorum) Syncs() uint64 { return q.node.Syncs() }
 
 // own returns the record of this node, as it knows it; the zero Member if it is none.
@@ -358,10 +358,10 @@ func (q *Quorum) OwnAuthority() bool { return q.opts.Files == nil }
 // Members returns the nodes that keep the log, as this one knows them.
 func (q *Quorum) Members() ([]raftlog.Member, error) { return q.node.Members() }
 
-// AwaitLeader returns when a node leads those that keep the log, see [raftlog.Node.AwaitLeader].
+// AwaitLeader returns when a node leads those that keep the log, see [raftlog.Server.AwaitLeader].
 func (q *Quorum) AwaitLeader(ctx context.Context) error { return q.node.AwaitLeader(ctx) }
 
-// Remove removes a node from those that keep the log, see [raftlog.Node.Remove].
+// Remove removes a node from those that keep the log, see [raftlog.Server.Remove].
 func (q *Quorum) Remove(ctx context.Context, id storage.NodeID) error {
 	return q.node.Remove(ctx, id.String())
 }

@@ -55,7 +55,7 @@ func tokenKey(token storage.Hash) []byte {
 
 // AddToken makes a token with which one node can join the log, until some time has
 // passed. It returns the secret of the token. It fails if there are TokensMax of them.
-func (n *Node) AddToken(ctx context.Context, valid time.Duration) ([]byte, error) {
+func (n *Server) AddToken(ctx context.Context, valid time.Duration) ([]byte, error) {
 	secret := make([]byte, TokenBytes)
 	_, _ = rand.Read(secret) // never fails
 	l := n.Log()
@@ -68,10 +68,10 @@ func tokenHash(secret []byte) storage.Hash {
 }
 
 // Admit uses a token: from then on the server with an id may add itself with
-// [Node.AddSelf]. It fails with ErrToken if the token is wrong, has expired, or was used
+// [Server.AddSelf]. It fails with ErrToken if the token is wrong, has expired, or was used
 // by another server; then nothing is proposed. before, if it is not nil, is called once the
 // token is known to be good, and its error ends Admit.
-func (n *Node) Admit(ctx context.Context, secret []byte, server string, before func() error) error {
+func (n *Server) Admit(ctx context.Context, secret []byte, server string, before func() error) error {
 	switch {
 	case server == "":
 		return fmt.Errorf("%w: the node has no id", ErrToken)
@@ -97,7 +97,7 @@ func (n *Node) Admit(ctx context.Context, secret []byte, server string, before f
 // token was used for the same server before, so that nothing is left to do. A token that the
 // node does not know may be newer than what it has applied, so it catches up first: once, and
 // once more if it had begun to before the call.
-func (n *Node) checkAdmit(ctx context.Context, c *command) (done bool, err error) {
+func (n *Server) checkAdmit(ctx context.Context, c *command) (done bool, err error) {
 	for range 2 {
 		if done, err = n.machine.checkAdmit(c, time.Now()); !errors.Is(err, errTokenUnknown) {
 			return done, err
@@ -118,7 +118,7 @@ const (
 
 // catchUp returns when this node has what was decided before the call, or before a call that
 // catches up already.
-func (n *Node) catchUp(ctx context.Context) error {
+func (n *Server) catchUp(ctx context.Context) error {
 	n.mu.Lock()
 	r := n.catching
 	if r == nil {

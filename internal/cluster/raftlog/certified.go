@@ -20,7 +20,7 @@ import (
 // of the node that it names. Who calls for itself to join is no member yet: serveMembers
 // checks its certificate. The members that this node knows may be old, so that a new member
 // or another address of a member is looked up elsewhere before a call is refused.
-func (n *Node) certified(ctx context.Context, from string) (codes.Code, error) {
+func (n *Server) certified(ctx context.Context, from string) (codes.Code, error) {
 	if n.opts.Certified == nil {
 		return codes.OK, nil
 	}
@@ -51,7 +51,7 @@ func (n *Node) certified(ctx context.Context, from string) (codes.Code, error) {
 // certifiedPeer reports whether this node knows no member yet, and the certificate of a call is
 // for one of the addresses that came with its token. So a new node joins nodes whose program
 // does not answer where a member is.
-func (n *Node) certifiedPeer(ctx context.Context, from string) bool {
+func (n *Server) certifiedPeer(ctx context.Context, from string) bool {
 	return len(n.configuration()) == 0 && slices.ContainsFunc(n.opts.Peers, func(peer string) bool {
 		_, err := n.opts.Certified(ctx, from, peer)
 		return err == nil
@@ -70,7 +70,7 @@ func addressOf(members []Member, id string) string {
 // none, and the one that this node knows if there is no other node to ask. It fails if none
 // answers, if their answers differ, or while another call of it runs: a caller cannot make
 // this node ask often.
-func (n *Node) lookUp(ctx context.Context, id string) (string, error) {
+func (n *Server) lookUp(ctx context.Context, id string) (string, error) {
 	if !n.looking.TryLock() {
 		return "", errors.New("the members are being looked up for another call")
 	}

@@ -61,7 +61,7 @@ func TestCloseProposals(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1)
 	f.append(0, 1)
-	n := f.nodes[0].Node
+	n := f.nodes[0].Server
 	goOn := raftlog.HoldMachine(n)
 	var calls sync.WaitGroup
 	for range 20 {
@@ -91,7 +91,7 @@ func TestCloseVerifications(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 3)
 	f.append(0, 1)
-	if err := f.closes(0, until(500, func() error { return raftlog.VerifyLeader(f.ctx(), f.nodes[0].Node) })); err != nil {
+	if err := f.closes(0, until(500, func() error { return raftlog.VerifyLeader(f.ctx(), f.nodes[0].Server) })); err != nil {
 		t.Error(err)
 	}
 }
@@ -131,7 +131,7 @@ func TestFullDiskTables(t *testing.T) {
 	full.Store(true)
 	ctx := f.ctx()
 	for f.nodes[0].Failed() == nil {
-		if err := raftlog.ProposeWithin(ctx, f.nodes[0].Node, map[string]any{"o": 10, "d": make([]byte, 1<<20)}); err != nil && f.nodes[0].Failed() == nil {
+		if err := raftlog.ProposeWithin(ctx, f.nodes[0].Server, map[string]any{"o": 10, "d": make([]byte, 1<<20)}); err != nil && f.nodes[0].Failed() == nil {
 			t.Fatalf("an entry fails: %v; the node does not", err)
 		}
 	}
@@ -239,7 +239,7 @@ func TestLeaderSilent(t *testing.T) {
 	f.append(0, 1)
 	f.lead(0)
 	head := f.append(1, 1)
-	if err := raftlog.EndConsensus(f.nodes[0].Node); err != nil {
+	if err := raftlog.EndConsensus(f.nodes[0].Server); err != nil {
 		t.Fatal(err)
 	}
 	f.nodes[0].server.Stop()
@@ -264,15 +264,15 @@ func TestTransferAgain(t *testing.T) {
 	f.silence(silent)
 	f.append(0, 1) // the silent node does not have it
 	to := raftlog.Member{ID: silent.ID(), Address: silent.address, Voter: true}
-	if err := raftlog.Transfer(f.ctx(), f.nodes[0].Node, to); err == nil {
+	if err := raftlog.Transfer(f.ctx(), f.nodes[0].Server, to); err == nil {
 		t.Fatal("a node that does not answer has taken the lead over")
 	}
-	if err := raftlog.Transfer(f.ctx(), f.nodes[0].Node, to); err == nil || !strings.Contains(err.Error(), "another attempt is made after") {
+	if err := raftlog.Transfer(f.ctx(), f.nodes[0].Server, to); err == nil || !strings.Contains(err.Error(), "another attempt is made after") {
 		t.Errorf("the second attempt fails with %v", err)
 	}
 	f.append(0, 1)
 	// No entries are taken while the node is asked.
-	if err := raftlog.TimeoutNow(f.nodes[0].Node, to); err == nil || !strings.Contains(err.Error(), "did not answer within 2s") {
+	if err := raftlog.TimeoutNow(f.nodes[0].Server, to); err == nil || !strings.Contains(err.Error(), "did not answer within 2s") {
 		t.Errorf("asking a node that does not answer fails with %v", err)
 	}
 	f.nodes = f.nodes[:2]

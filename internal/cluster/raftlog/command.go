@@ -50,10 +50,10 @@ type command struct {
 
 	Cluster    [2]sharedlog.Cluster `msgpack:"u,omitempty"` // old and new
 	Lease      [2]sharedlog.Lease   `msgpack:"l,omitempty"` // old and new
-	Node       sharedlog.Node       `msgpack:"n,omitempty"`
+	Node       sharedlog.NodeRecord `msgpack:"n,omitempty"`
 	SnapshotAt sharedlog.Position   `msgpack:"p,omitempty"`
 	Server     string               `msgpack:"v,omitempty"` // the server that has the parts of a snapshot, or that joins or is removed
-	Token      storage.Hash         `msgpack:"k,omitempty"` // see Node.AddToken
+	Token      storage.Hash         `msgpack:"k,omitempty"` // see Server.AddToken
 	Until      time.Time            `msgpack:"t,omitempty"` // when the token expires
 	Now        time.Time            `msgpack:"w,omitempty"` // the leader's clock
 }
@@ -71,7 +71,7 @@ type written struct {
 	Parts      []uint64                 `msgpack:"e,omitempty"`
 	Cluster    *[2]sharedlog.Cluster    `msgpack:"u,omitempty"`
 	Lease      *[2]sharedlog.Lease      `msgpack:"l,omitempty"`
-	Node       *sharedlog.Node          `msgpack:"n,omitempty"`
+	Node       *sharedlog.NodeRecord    `msgpack:"n,omitempty"`
 	SnapshotAt *sharedlog.Position      `msgpack:"p,omitempty"`
 	Server     string                   `msgpack:"v,omitempty"`
 	Token      *storage.Hash            `msgpack:"k,omitempty"`

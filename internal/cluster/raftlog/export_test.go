@@ -16,10 +16,10 @@ import (
 )
 
 // Heartbeat returns how long a node waits for the leader.
-func Heartbeat(n *Node) time.Duration { return n.raft.ReloadableConfig().HeartbeatTimeout }
+func Heartbeat(n *Server) time.Duration { return n.raft.ReloadableConfig().HeartbeatTimeout }
 
 // DropEntries makes a snapshot of the consensus, and drops the entries before it.
-func DropEntries(n *Node) error {
+func DropEntries(n *Server) error {
 	c := n.raft.ReloadableConfig()
 	c.TrailingLogs = 1
 	if err := n.raft.ReloadConfig(c); err != nil {
@@ -30,7 +30,7 @@ func DropEntries(n *Node) error {
 
 // Corrupt replaces the stored bytes of a segment on one node. It returns false if the
 // node does not have it.
-func Corrupt(n *Node, sequence uint64, change func([]byte) []byte) bool {
+func Corrupt(n *Server, sequence uint64, change func([]byte) []byte) bool {
 	key := segmentKey(sequence)
 	value, closer, err := n.db.Get(key)
 	if err != nil {
@@ -92,10 +92,10 @@ func CutRestore(folder string) error {
 }
 
 // Transfer makes a leader hand the lead to another node, as that one asks for it.
-func Transfer(ctx context.Context, n *Node, to Member) error { return n.transfer(ctx, to) }
+func Transfer(ctx context.Context, n *Server, to Member) error { return n.transfer(ctx, to) }
 
 // Dismiss makes the first step of the removal of a server.
-func Dismiss(n *Node, server string) error {
+func Dismiss(n *Server, server string) error {
 	b, err := (&command{Operation: opDismiss, Server: server}).encode()
 	if err == nil {
 		_, err = n.propose(context.Background(), b)
@@ -104,7 +104,7 @@ func Dismiss(n *Node, server string) error {
 }
 
 // Expire makes all tokens of a node expire, as this node knows them.
-func Expire(n *Node) {
+func Expire(n *Server) {
 	n.machine.mu.Lock()
 	defer n.machine.mu.Unlock()
 	for token, t := range n.machine.tokens {
@@ -114,24 +114,24 @@ func Expire(n *Node) {
 }
 
 // VerifyLeader asks the consensus of a node whether it leads.
-func VerifyLeader(ctx context.Context, n *Node) error { return n.verifyLeader(ctx) }
+func VerifyLeader(ctx context.Context, n *Server) error { return n.verifyLeader(ctx) }
 
 // EndConsensus ends the consensus of a node, as the first step of Close.
-func EndConsensus(n *Node) error { return n.raft.Shutdown().Error() }
+func EndConsensus(n *Server) error { return n.raft.Shutdown().Error() }
 
 // Pipeline returns a pipeline of entries from a node to another one.
-func Pipeline(from *Node, to Member) (consensus.AppendPipeline, error) {
+func Pipeline(from *Server, to Member) (consensus.AppendPipeline, error) {
 	return from.trans.AppendEntriesPipeline(consensus.ServerID(to.ID), consensus.ServerAddress(to.Address))
 }
 
 // TimeoutNow asks another node to lead, as a leader does that hands that on.
-func TimeoutNow(from *Node, to Member) error {
+func TimeoutNow(from *Server, to Member) error {
 	return from.trans.TimeoutNow(consensus.ServerID(to.ID), consensus.ServerAddress(to.Address), &consensus.TimeoutNowRequest{}, &consensus.TimeoutNowResponse{})
 }
 
 // Elect makes the only voter of a new log lead at once. By itself it first waits for a leader,
 // at least as long as a heartbeat.
-func Elect(n *Node) error {
+func Elect(n *Server) error {
 	here, there := net.Pipe()
 	n.incoming <- there
 	trans := consensus.NewNetworkTransport(pipe{here, there}, 1, 10*time.Second, io.Discard)
@@ -156,12 +156,12 @@ func (p pipe) Addr() net.Addr { return p.here.LocalAddr() }
 
 // Propose makes an entry of the consensus of any fields, and ProposeHere as another node
 // asks for it.
-func Propose(n *Node, command map[string]any) error {
+func Propose(n *Server, command map[string]any) error {
 	return ProposeWithin(context.Background(), n, command)
 }
 
 // ProposeWithin is like Propose.
-func ProposeWithin(ctx context.Context, n *Node, command map[string]any) error {
+func ProposeWithin(ctx context.Context, n *Server, command map[string]any) error {
 	b, err := msgpack.Marshal(command)
 	if err == nil {
 		_, err = n.propose(ctx, b)
@@ -170,7 +170,7 @@ func ProposeWithin(ctx context.Context, n *Node, command map[string]any) error {
 }
 
 // ProposeHere is like Propose.
-func ProposeHere(n *Node, command map[string]any) error {
+func ProposeHere(n *Server, command map[string]any) error {
 	b, err := msgpack.Marshal(command)
 	if err == nil {
 		err = n.proposeHere(context.Background(), b)
@@ -179,20 +179,20 @@ func ProposeHere(n *Node, command map[string]any) error {
 }
 
 // HoldMachine lets a node apply nothing until goOn is called.
-func HoldMachine(n *Node) (goOn func()) {
+func HoldMachine(n *Server) (goOn func()) {
 	n.machine.mu.Lock()
 	return n.machine.mu.Unlock
 }
 
 // Committed returns the last entry that is decided, as a node knows it, and Ended reports
 // whether its consensus has ended or is about to.
-func Committed(n *Node) uint64 { return n.raft.CommitIndex() }
+func Committed(n *Server) uint64 { return n.raft.CommitIndex() }
 
 // Ended is explained at Committed.
-func Ended(n *Node) bool { return n.raft.State() == consensus.Shutdown }
+func Ended(n *Server) bool { return n.raft.State() == consensus.Shutdown }
 
 // Applied returns the last entry that a node has applied.
-func Applied(n *Node) uint64 {
+func Applied(n *Server) uint64 {
 	n.machine.mu.RLock()
 	defer n.machine.mu.RUnlock()
 	return n.machine.meta.Applied

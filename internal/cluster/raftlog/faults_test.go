@@ -67,7 +67,7 @@ func TestSnapshotNotRestored(t *testing.T) {
 	}
 	head := f.append(0, 100)
 	for _, m := range f.nodes[:2] {
-		if err := raftlog.DropEntries(m.Node); err != nil {
+		if err := raftlog.DropEntries(m.Server); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -99,7 +99,7 @@ func TestRestoreCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	head := f.append(0, 3)
-	if err := raftlog.DropEntries(f.nodes[0].Node); err != nil {
+	if err := raftlog.DropEntries(f.nodes[0].Server); err != nil {
 		t.Fatal(err)
 	}
 	f.stop(0)

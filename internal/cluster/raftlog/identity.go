@@ -44,7 +44,7 @@ func clusterName(s *store) (string, error) {
 }
 
 // joinCluster sets the name of the log in a new folder.
-func (n *Node) joinCluster() error {
+func (n *Server) joinCluster() error {
 	want := n.opts.Cluster
 	switch {
 	case n.cluster != "" && want != "" && n.cluster != want && !n.opts.First:
@@ -62,10 +62,10 @@ func (n *Node) joinCluster() error {
 
 // Cluster returns the random name of the log, which the first node chooses. [Recover]
 // changes it, so that nodes from before refuse to go on.
-func (n *Node) Cluster() string { return n.cluster }
+func (n *Server) Cluster() string { return n.cluster }
 
 // outgoing returns ctx with the headers of a call to the node at an address.
-func (n *Node) outgoing(ctx context.Context, address string) context.Context {
+func (n *Server) outgoing(ctx context.Context, address string) context.Context {
 	to := ""
 	for _, s := range n.configuration() {
 		if s.Address == address {
@@ -77,7 +77,7 @@ func (n *Node) outgoing(ctx context.Context, address string) context.Context {
 		headerVersionMin, strconv.Itoa(low), headerVersionMax, strconv.Itoa(high))
 }
 
-func (n *Node) versions() (low, high int) {
+func (n *Server) versions() (low, high int) {
 	if n.opts.versionMax != 0 {
 		return n.opts.versionMax, n.opts.versionMax
 	}
@@ -85,7 +85,7 @@ func (n *Node) versions() (low, high int) {
 }
 
 // configuration returns the members; none while the node is being opened.
-func (n *Node) configuration() []Member {
+func (n *Server) configuration() []Member {
 	if !isClosed(n.opened) {
 		return nil
 	}
@@ -94,7 +94,7 @@ func (n *Node) configuration() []Member {
 }
 
 // admitted returns the id of the node that calls, or a status with ErrRefused.
-func (n *Node) admitted(ctx context.Context) (from string, err error) {
+func (n *Server) admitted(ctx context.Context) (from string, err error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	value := func(name string) string {
 		if v := md.Get(name); len(v) == 1 {
@@ -139,7 +139,7 @@ func (n *Node) admitted(ctx context.Context) (from string, err error) {
 
 // gone reports whether a server was removed. Until it has left the members, a majority may
 // need it.
-func (n *Node) gone(server string) bool {
+func (n *Server) gone(server string) bool {
 	return n.machine.wasRemoved(server) && !n.isMember(server)
 }
 
@@ -147,7 +147,7 @@ func (n *Node) gone(server string) bool {
 const removedText = "node %s was removed"
 
 // refused returns the error of a call to another node. A node that was removed fails.
-func (n *Node) refused(err error) error {
+func (n *Server) refused(err error) error {
 	s, ok := status.FromError(err)
 	if !ok || s.Code() != codes.PermissionDenied {
 		return err
@@ -160,7 +160,7 @@ func (n *Node) refused(err error) error {
 }
 
 // fail makes the node take part no longer.
-func (n *Node) fail(why error) {
+func (n *Server) fail(why error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.failed == nil {
@@ -171,7 +171,7 @@ func (n *Node) fail(why error) {
 
 // failDisk makes the node take part no longer because of its disk, and cuts it off: what
 // it would still send or answer may not be what is on the disk.
-func (n *Node) failDisk(why error) {
+func (n *Server) failDisk(why error) {
 	n.mu.Lock()
 	if n.disk == nil {
 		n.disk = why
@@ -182,7 +182,7 @@ func (n *Node) failDisk(why error) {
 	n.cancel()
 }
 
-func (n *Node) diskFailed() error {
+func (n *Server) diskFailed() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.disk
@@ -190,7 +190,7 @@ func (n *Node) diskFailed() error {
 
 // Failed returns why the node can take part no longer, or nil. A removed node does not hear it
 // from the others, which do not call it any more: without a leader it does not call them.
-func (n *Node) Failed() error {
+func (n *Server) Failed() error {
 	// A machine that is being restored is busy for some time. It is asked again then.
 	if isClosed(n.opened) && n.machine.mu.TryRLock() {
 		removed := n.machine.servers[n.ID()] == serverRemoved
@@ -207,7 +207,7 @@ func (n *Node) Failed() error {
 // clientStream is a stream to another node, whose errors are those of refused.
 type clientStream struct {
 	grpc.ClientStream
-	node *Node
+	node *Server
 }
 
 // RecvMsg implements [grpc.ClientStream].

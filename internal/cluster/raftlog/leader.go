@@ -24,7 +24,7 @@ const (
 // AwaitLeader returns when a majority has confirmed that a node leads. If none leads within a
 // few seconds, it fails with ErrNoLeader, and names the members that answer this node, and
 // those that do not.
-func (n *Node) AwaitLeader(ctx context.Context) error {
+func (n *Server) AwaitLeader(ctx context.Context) error {
 	l := n.Log()
 	defer l.Close()
 	limited, cancel := context.WithTimeout(ctx, leaderTime)
@@ -41,7 +41,7 @@ func (n *Node) AwaitLeader(ctx context.Context) error {
 }
 
 // whoAnswers asks all members at once, and returns what is known about each.
-func (n *Node) whoAnswers(ctx context.Context, members []Member) string {
+func (n *Server) whoAnswers(ctx context.Context, members []Member) string {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	texts := make([]string, len(members))

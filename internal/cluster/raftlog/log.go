@@ -25,7 +25,7 @@ import (
 // Log is a connection to the shared log on one node. It implements [sharedlog.Log].
 // While there is no leader, calls wait until their context ends.
 type Log struct {
-	node    *Node
+	node    *Server
 	closing sync.Once
 	closed  chan struct{}
 	kept    bool // reads ask no other node
@@ -33,11 +33,11 @@ type Log struct {
 
 var (
 	_ sharedlog.Log      = (*Log)(nil)
-	_ sharedlog.Keeper   = (*Log)(nil)
+	_ sharedlog.Kept     = (*Log)(nil)
 	_ sharedlog.Restorer = (*Log)(nil)
 )
 
-// Kept implements [sharedlog.Keeper].
+// Kept implements [sharedlog.Kept].
 func (l *Log) Kept() sharedlog.Log { return &Log{node: l.node, closed: l.closed, kept: true} }
 
 // leaderWait is the time between two looks for a leader.
@@ -59,7 +59,7 @@ func (l *Log) err(ctx context.Context) error {
 
 // ask calls the leader until one has begun with the request. here is what this node
 // does if it leads, and there is the call of another node.
-func (n *Node) ask(ctx context.Context, closed <-chan struct{}, here func(ctx context.Context) outcome, there func(ctx context.Context, address string) (outcome, error)) (o outcome, err error) {
+func (n *Server) ask(ctx context.Context, closed <-chan struct{}, here func(ctx context.Context) outcome, there func(ctx context.Context, address string) (outcome, error)) (o outcome, err error) {
 	for {
 		switch address, id := n.raft.LeaderWithID(); {
 		case id == n.id:
@@ -99,7 +99,7 @@ func (n *Node) ask(ctx context.Context, closed <-chan struct{}, here func(ctx co
 
 // whileLeads returns a context that ends when another node leads than the one with an id. A
 // leader whose machine was halted answers nothing, and keeps its connections for some time.
-func (n *Node) whileLeads(ctx context.Context, id consensus.ServerID) (context.Context, context.CancelFunc) {
+func (n *Server) whileLeads(ctx context.Context, id consensus.ServerID) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		look := time.NewTicker(n.opts.Heartbeat / 4)
@@ -133,7 +133,7 @@ func (l *Log) change(ctx context.Context, c *command) error {
 }
 
 // proposeTo sends a command to another node in chunks.
-func (n *Node) proposeTo(ctx context.Context, address string, c []byte) (o outcome, err error) {
+func (n *Server) proposeTo(ctx context.Context, address string, c []byte) (o outcome, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	to, err := n.dial(ctx, address)
@@ -160,7 +160,7 @@ func (n *Node) proposeTo(ctx context.Context, address string, c []byte) (o outco
 type unary func(to wire.RaftClient, ctx context.Context, request *wrapperspb.BytesValue, options ...grpc.CallOption) (*wrapperspb.BytesValue, error)
 
 // call calls a unary method of another node.
-func (n *Node) call(ctx context.Context, address string, method unary, request []byte) (o outcome, err error) {
+func (n *Server) call(ctx context.Context, address string, method unary, request []byte) (o outcome, err error) {
 	to, err := n.dial(ctx, address)
 	if err != nil {
 		return o, err
@@ -174,7 +174,7 @@ func (n *Node) call(ctx context.Context, address string, method unary, request [
 
 // callAgain is like call, for a request that may be made twice: a node that cannot be
 // reached is one that does not lead.
-func (n *Node) callAgain(ctx context.Context, address string, method unary, request []byte) (outcome, error) {
+func (n *Server) callAgain(ctx context.Context, address string, method unary, request []byte) (outcome, error) {
 	o, err := n.call(ctx, address, method, request)
 	if err != nil && !errors.Is(err, ErrRefused) {
 		return outcome{Kind: "notleader", Text: err.Error()}, nil
@@ -334,22 +334,22 @@ func (l *Log) SwapLease(ctx context.Context, old, new sharedlog.Lease) error {
 }
 
 // Register implements [sharedlog.Log].
-func (l *Log) Register(ctx context.Context, n sharedlog.Node) error {
+func (l *Log) Register(ctx context.Context, n sharedlog.NodeRecord) error {
 	return l.change(ctx, &command{Operation: opRegister, Node: n})
 }
 
 // Report implements [sharedlog.Log].
-func (l *Log) Report(ctx context.Context, n sharedlog.Node) error {
+func (l *Log) Report(ctx context.Context, n sharedlog.NodeRecord) error {
 	return l.change(ctx, &command{Operation: opReport, Node: n})
 }
 
 // Forget implements [sharedlog.Log].
 func (l *Log) Forget(ctx context.Context, id storage.NodeID) error {
-	return l.change(ctx, &command{Operation: opForget, Node: sharedlog.Node{ID: id}})
+	return l.change(ctx, &command{Operation: opForget, Node: sharedlog.NodeRecord{ID: id}})
 }
 
 // Nodes implements [sharedlog.Log].
-func (l *Log) Nodes(ctx context.Context) (all []sharedlog.Node, now time.Time, err error) {
+func (l *Log) Nodes(ctx context.Context) (all []sharedlog.NodeRecord, now time.Time, err error) {
 	now, err = l.look(ctx, func(m *machine) { all = slices.Collect(maps.Values(m.nodes)) })
 	return sharedlog.Registered(all), now, err
 }
@@ -399,7 +399,7 @@ func (l *Log) PutSnapshot(ctx context.Context, at sharedlog.Position, parts iter
 
 // parts calls yield with the parts of a snapshot that this node has made. It has nothing of
 // the database open meanwhile: another node may take them slowly while this one ends.
-func (n *Node) parts(sequence uint64, yield func([]byte) error) error {
+func (n *Server) parts(sequence uint64, yield func([]byte) error) error {
 	for number := uint32(0); ; number++ {
 		part, err := n.part(partKey(sequence, number))
 		if err == nil {
@@ -415,7 +415,7 @@ func (n *Node) parts(sequence uint64, yield func([]byte) error) error {
 }
 
 // part returns one part of a snapshot, or pebble.ErrNotFound after the last one.
-func (n *Node) part(key []byte) ([]byte, error) {
+func (n *Server) part(key []byte) ([]byte, error) {
 	done, err := n.entries.use()
 	if err != nil {
 		return nil, err
@@ -453,7 +453,7 @@ func (l *Log) Snapshot(ctx context.Context) (sharedlog.Position, iter.Seq2[[]byt
 }
 
 // reachable reports whether a node answers.
-func (n *Node) reachable(ctx context.Context, address string) bool {
+func (n *Server) reachable(ctx context.Context, address string) bool {
 	ctx, cancel := context.WithTimeout(ctx, 10*n.opts.Heartbeat)
 	defer cancel()
 	_, err := n.call(ctx, address, wire.RaftClient.Index, nil)

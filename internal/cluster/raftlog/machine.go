@@ -39,7 +39,7 @@ type machine struct {
 	mu      sync.RWMutex
 	meta    meta
 	state   stateRecord
-	nodes   map[storage.NodeID]sharedlog.Node
+	nodes   map[storage.NodeID]sharedlog.NodeRecord
 	tokens  map[storage.Hash]tokenRecord
 	servers map[string]serverState
 	changed chan struct{}   // closed when something was applied
@@ -82,7 +82,7 @@ func openMachine(db *pebble.DB) (*machine, error) {
 
 // load reads from the database what the machine keeps in memory.
 func (m *machine) load() error {
-	m.meta, m.state, m.nodes = meta{}, stateRecord{Oldest: 1}, map[storage.NodeID]sharedlog.Node{}
+	m.meta, m.state, m.nodes = meta{}, stateRecord{Oldest: 1}, map[storage.NodeID]sharedlog.NodeRecord{}
 	m.tokens, m.servers = map[storage.Hash]tokenRecord{}, map[string]serverState{}
 	if err := m.loadRange([]byte{keyMachine}, []byte{keyMachine, machineSecret}); err != nil {
 		return err
@@ -126,7 +126,7 @@ func (m *machine) loadRange(from, to []byte) error {
 			m.state.written = true
 			err = msgpack.Unmarshal(it.Value(), &m.state)
 		case machineNode:
-			var n sharedlog.Node
+			var n sharedlog.NodeRecord
 			err = msgpack.Unmarshal(it.Value(), &n)
 			m.nodes[n.ID] = n
 		case machineToken:
@@ -289,7 +289,7 @@ func (w *machineWriter) apply(c *command) error {
 		if c.Operation == opRegister && ok && have.Start >= c.Node.Start || c.Operation == opReport && (!ok || have.Start != c.Node.Start) {
 			return sharedlog.NodeTaken(have.Start, &c.Node)
 		}
-		if err := sharedlog.CheckReads([]sharedlog.Node{c.Node}, w.meta.Cluster.Version()); err != nil {
+		if err := sharedlog.CheckReads([]sharedlog.NodeRecord{c.Node}, w.meta.Cluster.Version()); err != nil {
 			return err
 		}
 		w.nodes[c.Node.ID] = c.Node

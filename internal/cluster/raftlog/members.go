@@ -13,7 +13,7 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// VotersMax is the largest number of voters that [Node.Add] makes. Each further server
+// VotersMax is the largest number of voters that [Server.Add] makes. Each further server
 // only follows: with more voters each write waits for more disks.
 const VotersMax = 5
 
@@ -30,7 +30,7 @@ type Member struct {
 }
 
 // Members returns the servers of the consensus, as this node knows them.
-func (n *Node) Members() ([]Member, error) {
+func (n *Server) Members() ([]Member, error) {
 	f := n.raft.GetConfiguration()
 	if err := f.Error(); err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ const memberTimeout = 10 * time.Second
 // Add adds a server, or changes its address or whether it votes. A server that would be
 // more than VotersMax voters does not vote. Only one change is made at a time. Any node
 // can be asked; the leader makes the change.
-func (n *Node) Add(ctx context.Context, m Member) error {
+func (n *Server) Add(ctx context.Context, m Member) error {
 	if m.ID == "" || m.Address == "" {
 		return fmt.Errorf("add a node: id %q, address %q: expected both", m.ID, m.Address)
 	}
@@ -60,7 +60,7 @@ func (n *Node) Add(ctx context.Context, m Member) error {
 // at another address: for a node that does not know the leader yet. It fails with
 // ErrRefused if the node was not admitted by a token, or was removed, or if another process
 // with its id answers at the address that it had.
-func (n *Node) AddSelf(ctx context.Context, through string, voter bool) error {
+func (n *Server) AddSelf(ctx context.Context, through string, voter bool) error {
 	b, err := msgpack.Marshal(&memberChange{Add: Member{ID: n.ID(), Address: n.opts.Address, Voter: voter}, Process: n.process})
 	if err != nil {
 		return err
@@ -77,13 +77,13 @@ func (n *Node) AddSelf(ctx context.Context, through string, voter bool) error {
 
 // Remove removes a server: no other one listens to it from then on, and it cannot come
 // back without a new token. It fails for the last voter.
-func (n *Node) Remove(ctx context.Context, id string) error {
+func (n *Server) Remove(ctx context.Context, id string) error {
 	return n.changeMembers(ctx, &memberChange{Remove: id})
 }
 
 // TakeLead makes this node lead, if it is a voter: what it appends then needs no other
 // node to pass it on. It does nothing if the node leads already.
-func (n *Node) TakeLead(ctx context.Context) error {
+func (n *Server) TakeLead(ctx context.Context) error {
 	return n.changeMembers(ctx, &memberChange{Lead: n.ID()})
 }
 
@@ -102,7 +102,7 @@ type memberChange struct {
 }
 
 // changeMembers makes a change of the servers on the leader.
-func (n *Node) changeMembers(ctx context.Context, c *memberChange) error {
+func (n *Server) changeMembers(ctx context.Context, c *memberChange) error {
 	c.PassedOn = true
 	b, err := msgpack.Marshal(c)
 	if err != nil {
@@ -115,7 +115,7 @@ func (n *Node) changeMembers(ctx context.Context, c *memberChange) error {
 }
 
 // serveMembers makes a change for another server, which is a member or joins.
-func (n *Node) serveMembers(ctx context.Context, from string, request []byte) outcome {
+func (n *Server) serveMembers(ctx context.Context, from string, request []byte) outcome {
 	var c memberChange
 	if err := msgpack.Unmarshal(request, &c); err != nil {
 		return outcomeOf(fmt.Errorf("%w: change of members: %w", storage.ErrDamaged, err))
@@ -149,7 +149,7 @@ func (n *Node) serveMembers(ctx context.Context, from string, request []byte) ou
 }
 
 // serveKnown answers another member with the address of a member.
-func (n *Node) serveKnown(from, id string) outcome {
+func (n *Server) serveKnown(from, id string) outcome {
 	members, err := n.Members()
 	if err == nil && addressOf(members, from) == "" {
 		err = fmt.Errorf("%w: node %s is no member", ErrRefused, from)
@@ -160,13 +160,13 @@ func (n *Node) serveKnown(from, id string) outcome {
 	return outcome{Text: addressOf(members, id)}
 }
 
-func (n *Node) isMember(id string) bool {
+func (n *Server) isMember(id string) bool {
 	members, err := n.Members()
 	return err == nil && addressOf(members, id) != ""
 }
 
 // mayJoin fails with ErrRefused unless a server is a member, or was admitted.
-func (n *Node) mayJoin(ctx context.Context, id string) error {
+func (n *Server) mayJoin(ctx context.Context, id string) error {
 	state := serverUnknown
 	l := n.Log()
 	defer l.Close()
@@ -184,7 +184,7 @@ func (n *Node) mayJoin(ctx context.Context, id string) error {
 
 // makeChange makes a change on the leader. The caller asks the next leader if this one ends in
 // the middle: a change may be made twice.
-func (n *Node) makeChange(ctx context.Context, c *memberChange) error {
+func (n *Server) makeChange(ctx context.Context, c *memberChange) error {
 	err := n.makeChangeOnce(ctx, c)
 	if errors.Is(err, consensus.ErrLeadershipLost) {
 		err = fmt.Errorf("%w: %w", errNotLeader, err)
@@ -192,7 +192,7 @@ func (n *Node) makeChange(ctx context.Context, c *memberChange) error {
 	return err
 }
 
-func (n *Node) makeChangeOnce(ctx context.Context, c *memberChange) error {
+func (n *Server) makeChangeOnce(ctx context.Context, c *memberChange) error {
 	if !n.Leader() {
 		return errNotLeader
 	}
@@ -243,7 +243,7 @@ func (n *Node) makeChangeOnce(ctx context.Context, c *memberChange) error {
 
 // CheckAddress fails if a server that wants to be a member has the address of another one:
 // with ErrRefused if that one answers there.
-func (n *Node) CheckAddress(ctx context.Context, m Member) error {
+func (n *Server) CheckAddress(ctx context.Context, m Member) error {
 	members, err := n.Members()
 	if err != nil {
 		return err
@@ -252,7 +252,7 @@ func (n *Node) CheckAddress(ctx context.Context, m Member) error {
 }
 
 // checkAddress is CheckAddress with the members. It does nothing without an address.
-func (n *Node) checkAddress(ctx context.Context, members []Member, m Member) error {
+func (n *Server) checkAddress(ctx context.Context, members []Member, m Member) error {
 	for _, have := range members {
 		if have.ID == m.ID || have.Address != m.Address {
 			continue
@@ -267,7 +267,7 @@ func (n *Node) checkAddress(ctx context.Context, members []Member, m Member) err
 
 // processOf returns the process that answers as a member at its address. It fails if none
 // does.
-func (n *Node) processOf(ctx context.Context, m Member) (string, error) {
+func (n *Server) processOf(ctx context.Context, m Member) (string, error) {
 	if m.ID == n.ID() {
 		return n.process, nil
 	}
@@ -280,7 +280,7 @@ func (n *Node) processOf(ctx context.Context, m Member) (string, error) {
 // runsOnce fails with ErrRefused if another process than the one that wants a new address
 // for a server answers at the one that it has: a folder was copied, so two processes have
 // its vote, and the one that asks may lack what the other one has confirmed.
-func (n *Node) runsOnce(ctx context.Context, have Member, c *memberChange) error {
+func (n *Server) runsOnce(ctx context.Context, have Member, c *memberChange) error {
 	if process, err := n.processOf(ctx, have); err != nil || process == c.Process {
 		return nil // it has left that address, or is reached at both
 	}
@@ -289,7 +289,7 @@ func (n *Node) runsOnce(ctx context.Context, have Member, c *memberChange) error
 
 // transfer makes another voter lead. It fails soon after an attempt that has failed, see
 // transferPause.
-func (n *Node) transfer(ctx context.Context, to Member) error {
+func (n *Server) transfer(ctx context.Context, to Member) error {
 	n.mu.Lock()
 	wait := time.Until(n.transferred[to.ID].Add(transferPause))
 	n.mu.Unlock()
@@ -316,7 +316,7 @@ const transferPause = time.Minute
 // remove removes a server on the leader. It loses its right to take part first, so that it
 // knows that, and that an attempt that fails in between can be repeated: the server is still a
 // member, and votes.
-func (n *Node) remove(ctx context.Context, id string, found Member, voters int) error {
+func (n *Server) remove(ctx context.Context, id string, found Member, voters int) error {
 	switch {
 	case found.Voter && voters == 1:
 		return fmt.Errorf("remove node %s: it is the last voter", id)

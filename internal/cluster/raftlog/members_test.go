@@ -87,7 +87,7 @@ func TestTokens(t *testing.T) {
 		}
 	}
 	for _, m := range f.nodes {
-		raftlog.Expire(m.Node)
+		raftlog.Expire(m.Server)
 	}
 	wants(t, f.nodes[1].Admit(f.ctx(), late, "another", nil), raftlog.ErrToken, "it has expired at")
 }
@@ -106,7 +106,7 @@ func TestWrongTokens(t *testing.T) {
 	late := f.token(0)
 	f.append(0, 1)
 	f.check(2, f.append(1, 1)) // the first question to a new leader makes an entry
-	before := raftlog.Committed(f.nodes[0].Node)
+	before := raftlog.Committed(f.nodes[0].Server)
 	for i, m := range f.nodes {
 		for range 20 {
 			secret := make([]byte, raftlog.TokenBytes)
@@ -120,9 +120,9 @@ func TestWrongTokens(t *testing.T) {
 		if err := m.Admit(f.ctx(), used, "first", nil); err != nil { // the answer of the first one may be lost
 			t.Errorf("node %d: the same server again: %v", i, err)
 		}
-		wants(t, raftlog.ProposeHere(m.Node, map[string]any{"o": 12, "v": "another", "k": make([]byte, 32)}), raftlog.ErrToken, "it is not known")
+		wants(t, raftlog.ProposeHere(m.Server, map[string]any{"o": 12, "v": "another", "k": make([]byte, 32)}), raftlog.ErrToken, "it is not known")
 	}
-	if after := raftlog.Committed(f.nodes[0].Node); after != before {
+	if after := raftlog.Committed(f.nodes[0].Server); after != before {
 		t.Errorf("the refusals made %d entries of the log", after-before)
 	}
 	wants(t, f.nodes[1].Add(f.ctx(), raftlog.Member{ID: long, Address: "127.0.0.1:1"}), raftlog.ErrRefused, "ServerBytesMax")
@@ -191,7 +191,7 @@ func TestRemoveFollower(t *testing.T) {
 	gone := f.nodes[1]
 	l := gone.Log()
 	defer l.Close()
-	if err := raftlog.Dismiss(f.nodes[0].Node, gone.ID()); err != nil {
+	if err := raftlog.Dismiss(f.nodes[0].Server, gone.ID()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := l.Head(f.ctx()); err != nil { // it has all that is decided
@@ -245,7 +245,7 @@ func TestRemoveFollowerConnected(t *testing.T) {
 	f.lead(2)
 	f.lead(0)
 	gone := f.nodes[2]
-	goOn := raftlog.HoldMachine(gone.Node) // it does not apply its removal
+	goOn := raftlog.HoldMachine(gone.Server) // it does not apply its removal
 	defer goOn()
 	if err := f.nodes[0].Remove(f.ctx(), gone.ID()); err != nil {
 		t.Fatal(err)
@@ -388,7 +388,7 @@ func TestRecoverFails(t *testing.T) {
 	f := newFleet(t, 1)
 	f.append(0, 1)
 	m := f.nodes[0]
-	if err := raftlog.Propose(m.Node, map[string]any{"o": 200}); err == nil {
+	if err := raftlog.Propose(m.Server, map[string]any{"o": 200}); err == nil {
 		t.Fatal("an unknown operation was applied")
 	}
 	f.stop(0)

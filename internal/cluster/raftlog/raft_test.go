@@ -41,7 +41,7 @@ type fleet struct {
 }
 
 type member struct {
-	*raftlog.Node
+	*raftlog.Server
 	address string
 	server  *grpc.Server
 	served  chan struct{} // closed when the server has ended, with its listener
@@ -63,7 +63,7 @@ func newFleetOf(t testing.TB, n int, heartbeat time.Duration, change func(*raftl
 	f := &fleet{t: t, dir: t.TempDir(), conns: map[string]*grpc.ClientConn{}, heartbeat: heartbeat}
 	t.Cleanup(f.close)
 	f.startIn(0, "", f.folder(0), change)
-	if err := raftlog.Elect(f.nodes[0].Node); err != nil {
+	if err := raftlog.Elect(f.nodes[0].Server); err != nil {
 		t.Fatal(err)
 	}
 	for i := 1; i < n; i++ {
@@ -128,7 +128,7 @@ func (f *fleet) startIn(i int, address, folder string, change func(*raftlog.Opti
 	if change != nil {
 		change(&o)
 	}
-	m.Node, err = raftlog.Open(o)
+	m.Server, err = raftlog.Open(o)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -199,7 +199,7 @@ func (f *fleet) cut(i int) {
 func (f *fleet) close() {
 	for i, m := range f.nodes {
 		if m.Leader() && m.Failed() == nil { // no other one is to lead
-			if err := raftlog.EndConsensus(m.Node); err != nil {
+			if err := raftlog.EndConsensus(m.Server); err != nil {
 				f.t.Error(err)
 			}
 		}
@@ -218,7 +218,7 @@ type connection struct {
 
 func (c connection) Corrupt(sequence uint64, change func([]byte) []byte) {
 	for _, m := range c.fleet.nodes {
-		for !raftlog.Corrupt(m.Node, sequence, change) {
+		for !raftlog.Corrupt(m.Server, sequence, change) {
 			time.Sleep(time.Millisecond) // the node is about to have it
 		}
 	}
@@ -338,7 +338,7 @@ func TestJoin(t *testing.T) {
 	if err := l.Trim(f.ctx(), 100); err != nil {
 		t.Fatal(err)
 	}
-	if err := raftlog.DropEntries(f.nodes[0].Node); err != nil {
+	if err := raftlog.DropEntries(f.nodes[0].Server); err != nil {
 		t.Fatal(err)
 	}
 	f.start(1, "")
@@ -466,7 +466,7 @@ func TestHolderLease(t *testing.T) {
 	}
 	heartbeat := func(when string, want time.Duration) {
 		t.Helper()
-		if got := raftlog.Heartbeat(f.nodes[0].Node); got != want {
+		if got := raftlog.Heartbeat(f.nodes[0].Server); got != want {
 			t.Errorf("%s the heartbeat is %s, want %s", when, got, want)
 		}
 	}
@@ -496,7 +496,7 @@ func TestHolderLease(t *testing.T) {
 func TestVerifyLeaderEnds(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1)
-	n := f.nodes[0].Node
+	n := f.nodes[0].Server
 	wait.Until(t, "the node leads", n.Leader)
 	if err := raftlog.VerifyLeader(f.ctx(), n); err != nil {
 		t.Fatal(err)
@@ -524,7 +524,7 @@ func TestPipelineUnread(t *testing.T) {
 	f := newFleet(t, 2)
 	to := f.nodes[1]
 	f.append(1, 1) // a node that has heard of no leader takes entries of term 0
-	p, err := raftlog.Pipeline(f.nodes[0].Node, raftlog.Member{ID: to.ID(), Address: to.address})
+	p, err := raftlog.Pipeline(f.nodes[0].Server, raftlog.Member{ID: to.ID(), Address: to.address})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -563,7 +563,7 @@ func TestLeaderEnds(t *testing.T) {
 	f := newFleet(t, 3)
 	head := f.append(1, 1)
 	f.lead(0)
-	if err := raftlog.EndConsensus(f.nodes[0].Node); err != nil {
+	if err := raftlog.EndConsensus(f.nodes[0].Server); err != nil {
 		t.Fatal(err)
 	}
 	l := f.nodes[1].Log()

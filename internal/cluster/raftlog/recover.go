@@ -77,7 +77,7 @@ func Recover(folder, address string) (s Standing, err error) {
 var keyRecovering = []byte("ostiary-recovering")
 
 // checkRecovered fails if a recovery of the folder did not end.
-func (n *Node) checkRecovered() error {
+func (n *Server) checkRecovered() error {
 	b, err := n.entries.Get(keyRecovering)
 	if err == nil && len(b) > 0 {
 		err = fmt.Errorf("%w: a recovery of the folder did not end: run \"ostiary node recover\" again", storage.ErrDamaged)
@@ -86,7 +86,7 @@ func (n *Node) checkRecovered() error {
 }
 
 // openFolder returns a node of a folder that takes no part in the consensus.
-func openFolder(folder string) (*Node, error) {
+func openFolder(folder string) (*Server, error) {
 	n := newNode(Options{Folder: folder})
 	err := n.openDatabase(true)
 	if err == nil && n.cluster == "" {
@@ -99,7 +99,7 @@ func openFolder(folder string) (*Node, error) {
 	return n, nil
 }
 
-func (n *Node) standing() (Standing, error) {
+func (n *Server) standing() (Standing, error) {
 	s := Standing{ID: n.ID(), Cluster: n.cluster}
 	snapshots, _, err := n.configure()
 	if err != nil {

@@ -27,12 +27,12 @@ const (
 // Register adds the service of the node to a gRPC server. The server must let in only
 // nodes of the cluster: whoever reaches the service can change the log. Its interceptors
 // get every call.
-func (n *Node) Register(to grpc.ServiceRegistrar) { wire.RegisterRaftServer(to, service{node: n}) }
+func (n *Server) Register(to grpc.ServiceRegistrar) { wire.RegisterRaftServer(to, service{node: n}) }
 
 // service implements [wire.RaftServer]. Each method first admits the node that calls.
 type service struct {
 	wire.UnimplementedRaftServer
-	node *Node
+	node *Server
 }
 
 // answer returns what a method answers to a node that it admits. serve gets the id of the node.
@@ -115,7 +115,7 @@ func (s service) Connect(stream grpc.BidiStreamingServer[wrapperspb.BytesValue, 
 }
 
 // dialStream opens a connection of the consensus to another node.
-func (n *Node) dialStream(address string, timeout time.Duration) (*streamConn, error) {
+func (n *Server) dialStream(address string, timeout time.Duration) (*streamConn, error) {
 	ctx, cancel := context.WithCancel(n.ctx)
 	late := time.AfterFunc(timeout, cancel)
 	var stream grpc.BidiStreamingClient[wrapperspb.BytesValue, wrapperspb.BytesValue]
@@ -131,7 +131,7 @@ func (n *Node) dialStream(address string, timeout time.Duration) (*streamConn, e
 }
 
 // dial returns the service of the node at an address.
-func (n *Node) dial(ctx context.Context, address string) (wire.RaftClient, error) {
+func (n *Server) dial(ctx context.Context, address string) (wire.RaftClient, error) {
 	conn, err := n.opts.Dial(ctx, address)
 	if err != nil {
 		return nil, err
@@ -140,15 +140,15 @@ func (n *Node) dial(ctx context.Context, address string) (wire.RaftClient, error
 }
 
 // Dial returns a connection to the member at an address, for a service next to that of the
-// node, which asks [Node.Caller] who calls.
-func (n *Node) Dial(ctx context.Context, address string) (grpc.ClientConnInterface, error) {
+// node, which asks [Server.Caller] who calls.
+func (n *Server) Dial(ctx context.Context, address string) (grpc.ClientConnInterface, error) {
 	conn, err := n.opts.Dial(ctx, address)
 	return connection{conn, n, address}, err
 }
 
 // Caller returns the id of the member that calls. It fails with the status for the caller if
 // that is no member, see Options.Certified.
-func (n *Node) Caller(ctx context.Context) (string, error) {
+func (n *Server) Caller(ctx context.Context) (string, error) {
 	from, err := n.admitted(ctx)
 	if err == nil && !n.isMember(from) {
 		err = status.Errorf(codes.PermissionDenied, "node %s is no member", from)
@@ -160,7 +160,7 @@ func (n *Node) Caller(ctx context.Context) (string, error) {
 // node, and their errors are those of refused.
 type connection struct {
 	grpc.ClientConnInterface
-	node    *Node
+	node    *Server
 	address string
 }
 
@@ -179,7 +179,7 @@ func (c connection) NewStream(ctx context.Context, desc *grpc.StreamDesc, method
 }
 
 // servePropose proposes the command of another node.
-func (n *Node) servePropose(stream grpc.ClientStreamingServer[wrapperspb.BytesValue, wrapperspb.BytesValue]) error {
+func (n *Server) servePropose(stream grpc.ClientStreamingServer[wrapperspb.BytesValue, wrapperspb.BytesValue]) error {
 	var c []byte
 	for {
 		m, err := stream.Recv()
@@ -197,7 +197,7 @@ func (n *Node) servePropose(stream grpc.ClientStreamingServer[wrapperspb.BytesVa
 
 // proposeHere proposes a command, if this node leads. The leader sets the times, and
 // cuts a large segment in parts.
-func (n *Node) proposeHere(ctx context.Context, b []byte) error {
+func (n *Server) proposeHere(ctx context.Context, b []byte) error {
 	c, err := decodeCommand(b)
 	if err != nil {
 		return err
@@ -231,7 +231,7 @@ func (n *Node) proposeHere(ctx context.Context, b []byte) error {
 	return err
 }
 
-func (n *Node) serveIndex(ctx context.Context) outcome {
+func (n *Server) serveIndex(ctx context.Context) outcome {
 	at, err := n.index(ctx)
 	o := outcomeOf(err)
 	o.Index, o.Time = at, time.Now()

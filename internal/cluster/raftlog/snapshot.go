@@ -99,7 +99,7 @@ func (m *machine) Restore(from io.ReadCloser) error {
 }
 
 // restore replaces everything in the database. What has the last applied entry is written
-// last: a machine that was restored in part has none, see Node.restored.
+// last: a machine that was restored in part has none, see Server.restored.
 func (m *machine) restore(from *bufio.Reader) error {
 	var applied []byte
 	if err := m.db.DeleteRange([]byte{keyMachine}, []byte{keyMachine + 1}, pebble.NoSync); err != nil {

@@ -35,7 +35,7 @@ type store struct {
 	// running is true once the consensus runs. It ends the process with a stack trace if it
 	// cannot read an entry or write its term: instead, it waits then for ever.
 	running atomic.Bool
-	syncs   atomic.Uint64 // see [Node.Syncs]
+	syncs   atomic.Uint64 // see [Server.Syncs]
 	writes  atomic.Uint64 // beginnings and ends of writes of entries: odd while one is under way
 
 	using    sync.WaitGroup // calls that use the database, see use

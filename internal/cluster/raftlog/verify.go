@@ -23,7 +23,7 @@ type round struct {
 
 // verifyLeader returns once a majority has confirmed that this node leads: no other node had
 // begun to lead at the time of the call.
-func (n *Node) verifyLeader(ctx context.Context) error {
+func (n *Server) verifyLeader(ctx context.Context) error {
 	n.mu.Lock()
 	r := n.next
 	if r == nil {
@@ -47,7 +47,7 @@ func (n *Node) verifyLeader(ctx context.Context) error {
 }
 
 // verify asks for a round, and for those that wait meanwhile, until none does.
-func (n *Node) verify(r *round) {
+func (n *Server) verify(r *round) {
 	for r != nil && n.ctx.Err() == nil {
 		r.err = n.askVoters()
 		close(r.done)
@@ -67,7 +67,7 @@ func (n *Node) verify(r *round) {
 // VerifyLeader of the consensus does not prove this. It counts answers that arrive after the
 // question, although the follower may have sent them before it, and then voted for another
 // node. It also counts servers that do not vote.
-func (n *Node) askVoters() error {
+func (n *Server) askVoters() error {
 	term := n.raft.CurrentTerm()
 	configuration := n.raft.GetConfiguration()
 	if err := errors.Join(n.leadsIn(term), configuration.Error()); err != nil {
@@ -112,7 +112,7 @@ func (n *Node) askVoters() error {
 }
 
 // leadsIn returns why this node does not lead in a term, as far as it knows.
-func (n *Node) leadsIn(term uint64) error {
+func (n *Server) leadsIn(term uint64) error {
 	if state, now := n.raft.State(), n.raft.CurrentTerm(); state != consensus.Leader || now != term {
 		return fmt.Errorf("%w: it is a %s in term %d", errNotLeader, strings.ToLower(state.String()), now)
 	}
@@ -120,7 +120,7 @@ func (n *Node) leadsIn(term uint64) error {
 }
 
 // askTerm fails if the node at an address knows a newer term, or cannot be asked.
-func (n *Node) askTerm(ctx context.Context, address string, term uint64) error {
+func (n *Server) askTerm(ctx context.Context, address string, term uint64) error {
 	o, err := n.call(ctx, address, wire.RaftClient.Term, nil)
 	if err == nil {
 		err = o.err()
@@ -135,7 +135,7 @@ func (n *Node) askTerm(ctx context.Context, address string, term uint64) error {
 }
 
 // serveTerm answers with the newest term that this node knows, and with its process.
-func (n *Node) serveTerm() outcome {
+func (n *Server) serveTerm() outcome {
 	if !isClosed(n.opened) {
 		return outcomeOf(errors.New("the node is being opened"))
 	}

@@ -83,14 +83,14 @@ func TestOldAnswer(t *testing.T) {
 	f.add(f.nodes[1])
 	f.append(0, 1)
 	f.lead(0)
-	if err := raftlog.VerifyLeader(f.ctx(), f.nodes[0].Node); err != nil {
+	if err := raftlog.VerifyLeader(f.ctx(), f.nodes[0].Server); err != nil {
 		t.Fatalf("with all voters: %v", err)
 	}
 	v.close()
 	wait.Until(t, "an answer is on its way", v.holds)
 	f.cut(1)
 	asked := make(chan error, 1)
-	go func() { asked <- raftlog.VerifyLeader(f.ctx(), f.nodes[0].Node) }()
+	go func() { asked <- raftlog.VerifyLeader(f.ctx(), f.nodes[0].Server) }()
 	var err error
 	select {
 	case err = <-asked:
@@ -118,7 +118,7 @@ func TestNoVoteConfirms(t *testing.T) {
 	f.check(1, f.append(0, 1))
 	f.lead(0)
 	f.cut(1)
-	if err := raftlog.VerifyLeader(f.ctx(), f.nodes[0].Node); err == nil {
+	if err := raftlog.VerifyLeader(f.ctx(), f.nodes[0].Server); err == nil {
 		t.Error("a server without a vote confirms that the node leads")
 	}
 	f.cut(-1)

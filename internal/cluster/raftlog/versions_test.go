@@ -29,8 +29,8 @@ func TestVersion(t *testing.T) {
 		}
 	}
 	ok(l.SwapCluster(f.ctx(), sharedlog.Cluster{}, first))
-	older := sharedlog.Node{ID: storage.NodeID{7}, Start: 1, Address: "older:1", Reads: first.Format}
-	newer := sharedlog.Node{ID: storage.NodeID{8}, Start: 1, Address: "newer:1", Reads: next.Format}
+	older := sharedlog.NodeRecord{ID: storage.NodeID{7}, Start: 1, Address: "older:1", Reads: first.Format}
+	newer := sharedlog.NodeRecord{ID: storage.NodeID{8}, Start: 1, Address: "newer:1", Reads: next.Format}
 	ok(l.Register(f.ctx(), older))
 	ok(l.Register(f.ctx(), newer))
 	wants(t, l.SwapCluster(f.ctx(), first, next), storage.ErrFormat, "older:1 reads up to version 1")
@@ -57,7 +57,7 @@ func TestRegisterOlder(t *testing.T) {
 	if err := l.SwapCluster(f.ctx(), sharedlog.Cluster{}, sharedlog.Cluster{ID: sharedlog.ClusterID{1}, Format: sharedlog.SegmentVersion}); err != nil {
 		t.Fatal(err)
 	}
-	wants(t, l.Register(f.ctx(), sharedlog.Node{ID: storage.NodeID{7}, Start: 1, Address: "older:1"}), storage.ErrFormat, "older:1 reads up to version 0")
+	wants(t, l.Register(f.ctx(), sharedlog.NodeRecord{ID: storage.NodeID{7}, Start: 1, Address: "older:1"}), storage.ErrFormat, "older:1 reads up to version 0")
 	if all, _, err := l.Nodes(f.ctx()); err != nil || len(all) != 0 {
 		t.Fatalf("the registry has %+v, error %v", all, err)
 	}
@@ -76,14 +76,14 @@ func TestUnknownCommand(t *testing.T) {
 			t.Parallel()
 			f := newFleet(t, 1)
 			f.append(0, 1) // so that the node leads
-			at := raftlog.Applied(f.nodes[0].Node)
+			at := raftlog.Applied(f.nodes[0].Server)
 			if name == "field" {
-				wants(t, raftlog.ProposeHere(f.nodes[0].Node, command), storage.ErrFormat, "later")
-				if raftlog.Applied(f.nodes[0].Node) != at || f.nodes[0].Failed() != nil {
+				wants(t, raftlog.ProposeHere(f.nodes[0].Server, command), storage.ErrFormat, "later")
+				if raftlog.Applied(f.nodes[0].Server) != at || f.nodes[0].Failed() != nil {
 					t.Fatalf("the refused entry was applied, or the node failed: %v", f.nodes[0].Failed())
 				}
 			}
-			wants(t, raftlog.Propose(f.nodes[0].Node, command), storage.ErrFormat)
+			wants(t, raftlog.Propose(f.nodes[0].Server, command), storage.ErrFormat)
 			wait.Until(t, "the node stops", func() bool { return errors.Is(f.nodes[0].Failed(), storage.ErrFormat) })
 			l := f.nodes[0].Log()
 			defer l.Close()

@@ -155,7 +155,7 @@ func (r *Driver) catchUpKept(ctx context.Context) error {
 	}
 	defer r.give()
 	begun, before := time.Now(), r.AppliedSequence()
-	if _, keeps := r.log.(sharedlog.Keeper); keeps {
+	if _, keeps := r.log.(sharedlog.Kept); keeps {
 		if head, err := r.kept.Head(ctx); err != nil || head.Sequence < before {
 			return err
 		}

@@ -437,7 +437,7 @@ func TestTrimLog(t *testing.T) {
 	if err := two.Report(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	other := sharedlog.Node{ID: storage.NodeID{9}, Start: 1, Applied: 10, Synced: 4}
+	other := sharedlog.NodeRecord{ID: storage.NodeID{9}, Start: 1, Applied: 10, Synced: 4}
 	if err := log.Register(t.Context(), other); err != nil {
 		t.Fatal(err)
 	}

@@ -132,7 +132,7 @@ func (r *Driver) Applied() (at sharedlog.Position, epoch uint64) {
 }
 
 // Self returns the cluster and the record of this node in its registry.
-func (r *Driver) Self() (sharedlog.ClusterID, sharedlog.Node) {
+func (r *Driver) Self() (sharedlog.ClusterID, sharedlog.NodeRecord) {
 	return r.applied.Load().cluster, r.node(0)
 }
 

@@ -128,7 +128,7 @@ func (r *Driver) checkLost(ctx context.Context, own *state, force bool, h *Heale
 }
 
 // errRuns is the error of a node that runs at a time of the log.
-func errRuns(n *sharedlog.Node, now time.Time) error {
+func errRuns(n *sharedlog.NodeRecord, now time.Time) error {
 	return fmt.Errorf("%w: node %s has reported %s ago: stop all nodes, and wait until none has reported for %s", ErrRuns, n.ID, now.Sub(n.Seen).Round(time.Millisecond), sharedlog.RunsTime)
 }
 

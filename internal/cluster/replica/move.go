@@ -51,7 +51,7 @@ func CheckStopped(ctx context.Context, log sharedlog.Log, except storage.NodeID)
 }
 
 // checkStopped is CheckStopped with the nodes and the time of the log.
-func checkStopped(nodes []sharedlog.Node, now time.Time, except storage.NodeID) error {
+func checkStopped(nodes []sharedlog.NodeRecord, now time.Time, except storage.NodeID) error {
 	for i := range nodes {
 		if n := &nodes[i]; n.ID != except && n.Runs(now) {
 			return errRuns(n, now)

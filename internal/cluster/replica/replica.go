@@ -184,7 +184,7 @@ func Open(ctx context.Context, log sharedlog.Log, local Local, opts Options) (*D
 		opts.SnapshotBytes = snapshotBytesDefault
 	}
 	r := &Driver{log: log, kept: log, local: local, opts: opts, turn: make(chan struct{}, 1), scrubs: make(chan storage.StoreID, scrubsMax)}
-	if k, ok := log.(sharedlog.Keeper); ok {
+	if k, ok := log.(sharedlog.Kept); ok {
 		r.kept = k.Kept()
 	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
@@ -346,9 +346,9 @@ func (r *Driver) useVersion(ctx context.Context, c *sharedlog.Cluster) error {
 }
 
 // node returns the record of this node for the registry.
-func (r *Driver) node(synced uint64) sharedlog.Node {
+func (r *Driver) node(synced uint64) sharedlog.NodeRecord {
 	s := r.applied.Load()
-	return sharedlog.Node{ID: s.node, Start: s.start, Address: r.opts.Address, Reads: sharedlog.SegmentVersion, Applied: s.applied.Sequence, Synced: synced,
+	return sharedlog.NodeRecord{ID: s.node, Start: s.start, Address: r.opts.Address, Reads: sharedlog.SegmentVersion, Applied: s.applied.Sequence, Synced: synced,
 		Zone: r.opts.Zone, Preferred: r.opts.Preferred, HolderLease: r.settings.HolderLease, ReadLease: r.settings.ReadLease}
 }
 

@@ -64,7 +64,7 @@ type agedLog struct {
 	age time.Duration
 }
 
-func (l *agedLog) Nodes(ctx context.Context) ([]sharedlog.Node, time.Time, error) {
+func (l *agedLog) Nodes(ctx context.Context) ([]sharedlog.NodeRecord, time.Time, error) {
 	nodes, now, err := l.Log.Nodes(ctx)
 	for i := range nodes {
 		if nodes[i].ID == l.id {
@@ -287,7 +287,7 @@ func (l *startingLog) Read(ctx context.Context, from uint64) iter.Seq2[sharedlog
 	return l.Log.Read(ctx, from)
 }
 
-func (l *startingLog) Register(ctx context.Context, n sharedlog.Node) error {
+func (l *startingLog) Register(ctx context.Context, n sharedlog.NodeRecord) error {
 	if l.registers != nil {
 		l.registers()
 	}
@@ -383,7 +383,7 @@ type movingLog struct {
 	move func()
 }
 
-func (l *movingLog) Nodes(ctx context.Context) ([]sharedlog.Node, time.Time, error) {
+func (l *movingLog) Nodes(ctx context.Context) ([]sharedlog.NodeRecord, time.Time, error) {
 	nodes, now, err := l.Log.Nodes(ctx)
 	if l.move != nil {
 		l.move()

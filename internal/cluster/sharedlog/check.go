@@ -41,7 +41,7 @@ func CheckSecret(key *SecretKey, want storage.Hash, found bool, have storage.Has
 
 // NodeTaken returns the error of a record of a node that may not replace the one with
 // the start have.
-func NodeTaken(have uint64, n *Node) error {
+func NodeTaken(have uint64, n *NodeRecord) error {
 	switch have {
 	case removedStart:
 		return &removedError{fmt.Sprintf("node %s was removed, and its folder cannot be used again: start the node with a new, empty folder", n.ID)}
@@ -63,13 +63,13 @@ func (e *removedError) Unwrap() error { return ErrNodeTaken }
 
 // Registered returns the nodes that were not removed, in ascending order of their ids. It
 // changes all.
-func Registered(all []Node) []Node {
-	all = slices.DeleteFunc(all, func(n Node) bool { return n.Removed() })
+func Registered(all []NodeRecord) []NodeRecord {
+	all = slices.DeleteFunc(all, func(n NodeRecord) bool { return n.Removed() })
 	SortNodes(all)
 	return all
 }
 
 // SortNodes puts nodes in ascending order of their ids.
-func SortNodes(all []Node) {
-	slices.SortFunc(all, func(a, b Node) int { return slices.Compare(a.ID[:], b.ID[:]) })
+func SortNodes(all []NodeRecord) {
+	slices.SortFunc(all, func(a, b NodeRecord) int { return slices.Compare(a.ID[:], b.ID[:]) })
 }

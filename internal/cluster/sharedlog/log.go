@@ -108,8 +108,8 @@ type Lease struct {
 	Renewals uint64
 }
 
-// Node is the record of a node in the registry of a log.
-type Node struct {
+// NodeRecord is the record of a node in the registry of a log.
+type NodeRecord struct {
 	// ID is random. The data folder of the node keeps it.
 	ID storage.NodeID
 	// Start is the number of the node's start. It fences an earlier start of the same
@@ -149,10 +149,10 @@ const UnseenMax = 24 * time.Hour
 
 // Counts reports whether the trimming of the log and the rotation of keys wait for a node
 // at a time of the log.
-func (n *Node) Counts(now time.Time) bool { return now.Sub(n.Seen) < UnseenMax }
+func (n *NodeRecord) Counts(now time.Time) bool { return now.Sub(n.Seen) < UnseenMax }
 
 // Runs reports whether a node may run at a time of the log.
-func (n *Node) Runs(now time.Time) bool { return !n.Stopped && now.Sub(n.Seen) < RunsTime }
+func (n *NodeRecord) Runs(now time.Time) bool { return !n.Stopped && now.Sub(n.Seen) < RunsTime }
 
 // Log is a connection to a shared log.
 //
@@ -209,16 +209,16 @@ type Log interface {
 	// Register adds the record of a node that starts, or replaces the record of its
 	// earlier start. It fails with ErrNodeTaken if the registry has the node with the
 	// same Start or a higher one, or if the node was removed, see Remove.
-	Register(ctx context.Context, n Node) error
+	Register(ctx context.Context, n NodeRecord) error
 	// Report replaces the record of a node. It fails with ErrNodeTaken if the registry
 	// has no record with the same Start.
-	Report(ctx context.Context, n Node) error
+	Report(ctx context.Context, n NodeRecord) error
 	// Forget removes the record of a node, which may register again. It does nothing if
 	// there is none, or if the node was removed, see Remove.
 	Forget(ctx context.Context, id storage.NodeID) error
 	// Nodes returns the registry in ascending order of the ids, without the nodes that
 	// were removed, and the time of the clock that sets Seen.
-	Nodes(ctx context.Context) ([]Node, time.Time, error)
+	Nodes(ctx context.Context) ([]NodeRecord, time.Time, error)
 
 	// PutSnapshot stores the state after a segment, and drops older snapshots.
 	// No reader gets the snapshot before it is complete; if parts yields an error,
@@ -264,8 +264,8 @@ func Newest(ctx context.Context, log Log) (head Position, err error) {
 	return head, err
 }
 
-// Keeper is an optional interface of a [Log] that keeps the segments on this node.
-type Keeper interface {
+// Kept is an optional interface of a [Log] that keeps the segments on this node.
+type Kept interface {
 	// Kept returns a connection whose Head, Read and Secret return what this node has, without
 	// a question to another node: a beginning of the log, which grows. It has the same end
 	// as this one.

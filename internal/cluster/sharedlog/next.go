@@ -166,7 +166,7 @@ func (l *withNext) SwapLease(ctx context.Context, old, new Lease) error {
 }
 
 // Register implements [Log]. A node is registered in both.
-func (l *withNext) Register(ctx context.Context, n Node) error {
+func (l *withNext) Register(ctx context.Context, n NodeRecord) error {
 	if l.done.Err() == nil {
 		waiting := n
 		waiting.Stopped = true // it does nothing there yet
@@ -180,7 +180,7 @@ func (l *withNext) Register(ctx context.Context, n Node) error {
 }
 
 // Report implements [Log].
-func (l *withNext) Report(ctx context.Context, n Node) error { return l.current().Report(ctx, n) }
+func (l *withNext) Report(ctx context.Context, n NodeRecord) error { return l.current().Report(ctx, n) }
 
 // Forget implements [Log]. A node that waits in next is forgotten there too: its record would
 // hold back trimming after the move.
@@ -192,7 +192,7 @@ func (l *withNext) Forget(ctx context.Context, id storage.NodeID) error {
 }
 
 // Nodes implements [Log].
-func (l *withNext) Nodes(ctx context.Context) (nodes []Node, now time.Time, err error) {
+func (l *withNext) Nodes(ctx context.Context) (nodes []NodeRecord, now time.Time, err error) {
 	return l.current().Nodes(ctx)
 }
 

@@ -13,7 +13,7 @@ import (
 const removedStart = math.MaxInt64
 
 // Removed reports whether the record is that of a node that was removed.
-func (n *Node) Removed() bool { return n.Start == removedStart }
+func (n *NodeRecord) Removed() bool { return n.Start == removedStart }
 
 // Remove removes a node from the registry of a log for ever: the log no longer returns it,
 // and refuses it with [ErrNodeTaken] from then on. The record stays, and holds nothing back:
@@ -27,7 +27,7 @@ func Remove(ctx context.Context, log Log, id storage.NodeID) error {
 		}
 		return Remove(ctx, l.next, id) // its record there would hold back trimming after the move
 	}
-	err := log.Register(ctx, Node{ID: id, Start: removedStart, Reads: math.MaxInt32, Applied: math.MaxInt64, Synced: math.MaxInt64, Head: math.MaxInt64, Stopped: true})
+	err := log.Register(ctx, NodeRecord{ID: id, Start: removedStart, Reads: math.MaxInt32, Applied: math.MaxInt64, Synced: math.MaxInt64, Head: math.MaxInt64, Stopped: true})
 	if errors.Is(err, ErrNodeTaken) {
 		return nil // it was removed before
 	}

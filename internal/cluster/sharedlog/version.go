@@ -46,7 +46,7 @@ func (c *Cluster) CheckVersion() error {
 
 // CheckReads fails with storage.ErrFormat, and names the nodes, if registered nodes cannot
 // read a version.
-func CheckReads(nodes []Node, version uint32) error {
+func CheckReads(nodes []NodeRecord, version uint32) error {
 	var errs []error
 	for i := range nodes {
 		if n := &nodes[i]; n.Reads < version {

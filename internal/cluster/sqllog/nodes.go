@@ -84,7 +84,7 @@ func (l *Log) SwapLease(ctx context.Context, old, new sharedlog.Lease) error {
 }
 
 // Register implements [sharedlog.Log].
-func (l *Log) Register(ctx context.Context, n sharedlog.Node) error {
+func (l *Log) Register(ctx context.Context, n sharedlog.NodeRecord) error {
 	return l.putNode(ctx, &n, "start < ?", func(start uint64) bool { return start < n.Start }, func() (bool, error) {
 		return l.insert(ctx, "insert into ostiary_node (start, address, reads_format, applied, synced, head, zone, preferred, stopped, id, seen) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "+l.dialect.Now()+")",
 			append(nodeColumns(&n), n.ID[:])...)
@@ -92,18 +92,18 @@ func (l *Log) Register(ctx context.Context, n sharedlog.Node) error {
 }
 
 // Report implements [sharedlog.Log].
-func (l *Log) Report(ctx context.Context, n sharedlog.Node) error {
+func (l *Log) Report(ctx context.Context, n sharedlog.NodeRecord) error {
 	return l.putNode(ctx, &n, "start = ?", func(start uint64) bool { return start == n.Start }, func() (bool, error) { return false, nil })
 }
 
 // nodeColumns returns the columns of the record of a node, without its id and seen.
-func nodeColumns(n *sharedlog.Node) []any {
+func nodeColumns(n *sharedlog.NodeRecord) []any {
 	return []any{int64(n.Start), n.Address, int64(n.Reads), int64(n.Applied), int64(n.Synced), int64(n.Head), n.Zone, number(n.Preferred), number(n.Stopped)}
 }
 
 // putNode replaces the record of a node if its start fulfills a condition, or else
 // inserts it.
-func (l *Log) putNode(ctx context.Context, n *sharedlog.Node, condition string, fulfills func(start uint64) bool, insert func() (bool, error)) error {
+func (l *Log) putNode(ctx context.Context, n *sharedlog.NodeRecord, condition string, fulfills func(start uint64) bool, insert func() (bool, error)) error {
 	var start uint64
 	same := func() (bool, error) {
 		found, err := l.row(ctx, "select start from ostiary_node where id = ?", []any{n.ID[:]}, &start)
@@ -127,13 +127,13 @@ func (l *Log) Forget(ctx context.Context, id storage.NodeID) error {
 }
 
 // Nodes implements [sharedlog.Log].
-func (l *Log) Nodes(ctx context.Context) (all []sharedlog.Node, now time.Time, err error) {
+func (l *Log) Nodes(ctx context.Context) (all []sharedlog.NodeRecord, now time.Time, err error) {
 	var micros int64
 	if _, err := l.row(ctx, "select "+l.dialect.Now(), nil, &micros); err != nil {
 		return nil, now, err
 	}
 	err = l.query(ctx, func() { all = nil }, func(scan func(...any) error) error {
-		var n sharedlog.Node
+		var n sharedlog.NodeRecord
 		var id []byte
 		var seen int64
 		if err := scan(&id, &n.Start, &n.Address, &n.Reads, &n.Applied, &n.Synced, &n.Head, &n.Zone, &n.Preferred, &n.Stopped, &seen); err != nil {

@@ -177,25 +177,25 @@ func (l *Log) SwapLease(ctx context.Context, old, new sharedlog.Lease) error {
 }
 
 // Register implements [sharedlog.Log].
-func (l *Log) Register(ctx context.Context, n sharedlog.Node) error {
+func (l *Log) Register(ctx context.Context, n sharedlog.NodeRecord) error {
 	_, err := l.call(ctx, Request{Method: "Register", Node: n})
 	return err
 }
 
 // Report implements [sharedlog.Log].
-func (l *Log) Report(ctx context.Context, n sharedlog.Node) error {
+func (l *Log) Report(ctx context.Context, n sharedlog.NodeRecord) error {
 	_, err := l.call(ctx, Request{Method: "Report", Node: n})
 	return err
 }
 
 // Forget implements [sharedlog.Log].
 func (l *Log) Forget(ctx context.Context, id storage.NodeID) error {
-	_, err := l.call(ctx, Request{Method: "Forget", Node: sharedlog.Node{ID: id}})
+	_, err := l.call(ctx, Request{Method: "Forget", Node: sharedlog.NodeRecord{ID: id}})
 	return err
 }
 
 // Nodes implements [sharedlog.Log].
-func (l *Log) Nodes(ctx context.Context) ([]sharedlog.Node, time.Time, error) {
+func (l *Log) Nodes(ctx context.Context) ([]sharedlog.NodeRecord, time.Time, error) {
 	r, err := l.call(ctx, Request{Method: "Nodes"})
 	return r.Nodes, r.Now, err
 }

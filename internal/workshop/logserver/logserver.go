@@ -66,7 +66,7 @@ type Request struct {
 	OldCluster         sharedlog.Cluster
 	NewCluster         sharedlog.Cluster
 	OldLease, NewLease sharedlog.Lease
-	Node               sharedlog.Node
+	Node               sharedlog.NodeRecord
 	Key                sharedlog.SecretKey
 	Digest             storage.Hash
 	Parts              [][]byte
@@ -82,7 +82,7 @@ type Response struct {
 	More    bool // there are more records
 	Bytes   []byte
 	Lease   sharedlog.Lease
-	Nodes   []sharedlog.Node
+	Nodes   []sharedlog.NodeRecord
 	Now     time.Time
 	Parts   [][]byte
 }

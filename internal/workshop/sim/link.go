@@ -286,12 +286,12 @@ func (l *link) SwapLease(ctx context.Context, old, new sharedlog.Lease) error {
 
 // Register also checks that the copy has everything that the node reported as synced
 // before its restart.
-func (l *link) Register(ctx context.Context, n sharedlog.Node) error {
+func (l *link) Register(ctx context.Context, n sharedlog.NodeRecord) error {
 	l.of.registered(l.log, n)
 	return l.change(ctx, func(ctx context.Context) error { return l.log.Register(ctx, n) })
 }
 
-func (l *link) Report(ctx context.Context, n sharedlog.Node) error {
+func (l *link) Report(ctx context.Context, n sharedlog.NodeRecord) error {
 	return l.change(ctx, func(ctx context.Context) error { return l.log.Report(ctx, n) })
 }
 
@@ -299,7 +299,7 @@ func (l *link) Forget(ctx context.Context, id storage.NodeID) error {
 	return l.change(ctx, func(ctx context.Context) error { return l.log.Forget(ctx, id) })
 }
 
-func (l *link) Nodes(ctx context.Context) (nodes []sharedlog.Node, now time.Time, err error) {
+func (l *link) Nodes(ctx context.Context) (nodes []sharedlog.NodeRecord, now time.Time, err error) {
 	err = l.do(ctx, func(ctx context.Context) (err error) { nodes, now, err = l.log.Nodes(ctx); return err }, nil)
 	return nodes, now, err
 }

@@ -35,7 +35,7 @@ type surroundings struct {
 
 // product is the code of a node, as the server runs it.
 type product struct {
-	node   *lease.Node // nil without peers
+	node   *lease.Keeper // nil without peers
 	driver *replica.Driver
 	engine *ostiary.Engine
 }
@@ -221,7 +221,7 @@ const viewMax = 200 * time.Millisecond
 func (m *machine) clock() time.Time { return time.Now().Add(time.Duration(m.skew.Load())) }
 
 // registered checks the record with which a process enters the registry of a log.
-func (p *process) registered(log sharedlog.Log, n sharedlog.Node) {
+func (p *process) registered(log sharedlog.Log, n sharedlog.NodeRecord) {
 	m := p.machine
 	m.id = n.ID
 	if n.Stopped {

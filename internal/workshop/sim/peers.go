@@ -32,7 +32,7 @@ func (w *world) newPeers(p *process) *peers {
 	return n
 }
 
-func (n *peers) attach(node *lease.Node) {
+func (n *peers) attach(node *lease.Keeper) {
 	if n != nil {
 		n.host.Attach(node)
 	}

@@ -68,7 +68,7 @@ func TestRegistered(t *testing.T) {
 		{storage.NodeID{2}, 2, 23, 0},
 		{storage.NodeID{2}, 3, 22, 1},
 	} {
-		n := sharedlog.Node{ID: c.id, Start: c.start, Applied: c.applied, Synced: c.applied}
+		n := sharedlog.NodeRecord{ID: c.id, Start: c.start, Applied: c.applied, Synced: c.applied}
 		p.registered(w.log, n)
 		if len(w.wrong) != c.wrong {
 			t.Fatalf("after start %d of node %s with segment %d: %v, want %d errors", c.start, c.id, c.applied, w.wrong, c.wrong)

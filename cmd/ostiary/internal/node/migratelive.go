@@ -37,7 +37,7 @@ func (m *move) moveLive(ctx context.Context, from, to *movedLog, at *cli.App) er
 	}
 	moved := lease.Moved() // by an attempt that was interrupted at its end
 	if moved {
-		nodes, err := runningNodes(ctx, from, func(*sharedlog.Node) error { return nil })
+		nodes, err := runningNodes(ctx, from, func(*sharedlog.NodeRecord) error { return nil })
 		if err != nil {
 			return err
 		}
@@ -89,7 +89,7 @@ func (m *move) moveLive(ctx context.Context, from, to *movedLog, at *cli.App) er
 
 // end notes the move in the description of FROM too, so that no node starts there, and waits
 // for the nodes on TO.
-func (m *move) end(ctx context.Context, from, to *movedLog, nodes []sharedlog.Node) error {
+func (m *move) end(ctx context.Context, from, to *movedLog, nodes []sharedlog.NodeRecord) error {
 	if err := replica.SetMoved(ctx, from.Log, true); err != nil {
 		return fmt.Errorf("FROM was moved, but its description is the old one: repeat the command: %w", err)
 	}
@@ -112,7 +112,7 @@ func (m *move) pourOnce(ctx context.Context, from, to *movedLog, at *cli.App, pl
 
 // runningNodes returns the nodes that run on a log. It fails with the error of check for one
 // of them.
-func runningNodes(ctx context.Context, log *movedLog, check func(*sharedlog.Node) error) (running []sharedlog.Node, err error) {
+func runningNodes(ctx context.Context, log *movedLog, check func(*sharedlog.NodeRecord) error) (running []sharedlog.NodeRecord, err error) {
 	nodes, now, err := log.Nodes(ctx)
 	if err != nil {
 		return nil, err
@@ -133,7 +133,7 @@ func runningNodes(ctx context.Context, log *movedLog, check func(*sharedlog.Node
 // waitingNodes returns the nodes that run on FROM. It fails if there are none, and if one of
 // them would not go on with TO: it was started without --next-log TO, or has leases for which
 // the others would not wait.
-func waitingNodes(ctx context.Context, from, to *movedLog) (running []sharedlog.Node, err error) {
+func waitingNodes(ctx context.Context, from, to *movedLog) (running []sharedlog.NodeRecord, err error) {
 	waiting, _, err := to.Nodes(ctx)
 	if err != nil {
 		return nil, err
@@ -150,7 +150,7 @@ func waitingNodes(ctx context.Context, from, to *movedLog) (running []sharedlog.
 	if err != nil {
 		return nil, err
 	}
-	running, err = runningNodes(ctx, from, func(n *sharedlog.Node) error {
+	running, err = runningNodes(ctx, from, func(n *sharedlog.NodeRecord) error {
 		if starts[n.ID] != n.Start {
 			return fmt.Errorf("node %s runs on FROM and does not know TO: start it with --next-log %s first", n.ID, to.shown)
 		}
@@ -206,7 +206,7 @@ func (m *move) finish(ctx context.Context, from, to *movedLog, fence *replica.Fe
 }
 
 // awaitNodes waits until the nodes that were on FROM have reported to TO.
-func (m *move) awaitNodes(ctx context.Context, to *movedLog, nodes []sharedlog.Node) error {
+func (m *move) awaitNodes(ctx context.Context, to *movedLog, nodes []sharedlog.NodeRecord) error {
 	for end := time.Now().Add(arrivalMax); ; {
 		have, _, err := to.Nodes(ctx)
 		if err != nil {

@@ -24,31 +24,31 @@ func TestWaiting(t *testing.T) {
 	settings.HolderLease = settings.ReadLease // no wait
 	id := storage.NodeID{1}
 	for name, c := range map[string]struct {
-		prepare func(from, next sharedlog.Log, n sharedlog.Node) error
+		prepare func(from, next sharedlog.Log, n sharedlog.NodeRecord) error
 		want    string
 	}{
-		"it waits": {func(from, next sharedlog.Log, n sharedlog.Node) error {
+		"it waits": {func(from, next sharedlog.Log, n sharedlog.NodeRecord) error {
 			return sharedlog.WithNext(from, next, func() {}).Register(ctx, n)
 		}, ""},
-		"it does not know TO": {func(from, _ sharedlog.Log, n sharedlog.Node) error { return from.Register(ctx, n) }, "does not know TO"},
-		"an earlier start knows TO": {func(from, next sharedlog.Log, n sharedlog.Node) error {
+		"it does not know TO": {func(from, _ sharedlog.Log, n sharedlog.NodeRecord) error { return from.Register(ctx, n) }, "does not know TO"},
+		"an earlier start knows TO": {func(from, next sharedlog.Log, n sharedlog.NodeRecord) error {
 			if err := sharedlog.WithNext(from, next, func() {}).Register(ctx, n); err != nil {
 				return err
 			}
 			n.Start++
 			return from.Register(ctx, n)
 		}, "does not know TO"},
-		"it was moved from TO": {func(from, next sharedlog.Log, n sharedlog.Node) error {
+		"it was moved from TO": {func(from, next sharedlog.Log, n sharedlog.NodeRecord) error {
 			if err := next.Register(ctx, n); err != nil {
 				return err
 			}
 			return from.Register(ctx, n)
 		}, "does not know TO"},
-		"it has longer leases": {func(from, next sharedlog.Log, n sharedlog.Node) error {
+		"it has longer leases": {func(from, next sharedlog.Log, n sharedlog.NodeRecord) error {
 			n.HolderLease, n.ReadLease = 20*time.Second, 10*time.Second
 			return sharedlog.WithNext(from, next, func() {}).Register(ctx, n)
 		}, "has a holder lease of 20s and a read lease of 10s, expected those of its cluster, 700ms and 700ms"},
-		"it does not run": {func(from, _ sharedlog.Log, n sharedlog.Node) error {
+		"it does not run": {func(from, _ sharedlog.Log, n sharedlog.NodeRecord) error {
 			n.Stopped = true
 			return from.Register(ctx, n)
 		}, "no node runs on FROM"},
@@ -64,7 +64,7 @@ func TestWaiting(t *testing.T) {
 			}
 			m := &move{}
 			from, to := &movedLog{first, "FROM", storage.NodeID{}, m}, &movedLog{next, "TO", storage.NodeID{}, m}
-			if err := c.prepare(first, next, sharedlog.Node{ID: id, Start: 1, HolderLease: settings.HolderLease, ReadLease: settings.ReadLease}); err != nil {
+			if err := c.prepare(first, next, sharedlog.NodeRecord{ID: id, Start: 1, HolderLease: settings.HolderLease, ReadLease: settings.ReadLease}); err != nil {
 				t.Fatal(err)
 			}
 			fence, err := replica.TakeFence(ctx, first)

@@ -136,12 +136,12 @@ func (l *movedLog) used(ctx context.Context) (sharedlog.Cluster, error) {
 // the command is killed, its repetition does not take the copy for a node that runs.
 type quietLog struct{ *movedLog }
 
-func (l quietLog) Register(ctx context.Context, n sharedlog.Node) error {
+func (l quietLog) Register(ctx context.Context, n sharedlog.NodeRecord) error {
 	n.Stopped = true
 	return l.movedLog.Register(ctx, n)
 }
 
-func (l quietLog) Report(ctx context.Context, n sharedlog.Node) error {
+func (l quietLog) Report(ctx context.Context, n sharedlog.NodeRecord) error {
 	n.Stopped = true
 	return l.movedLog.Report(ctx, n)
 }

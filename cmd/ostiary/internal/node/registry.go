@@ -49,7 +49,7 @@ const (
 )
 
 // state returns what is known about a node at a time of the log.
-func state(n *sharedlog.Node, l sharedlog.Lease, now time.Time) string {
+func state(n *sharedlog.NodeRecord, l sharedlog.Lease, now time.Time) string {
 	switch ago := now.Sub(n.Seen); {
 	case n.Stopped:
 		return stateStopped

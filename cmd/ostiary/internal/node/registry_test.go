@@ -28,7 +28,7 @@ func TestState(t *testing.T) {
 		stateGone:    {sharedlog.RunsTime, held, false},
 		stateStopped: {time.Second, held, true},
 	} {
-		n := sharedlog.Node{ID: id, Seen: now.Add(-c.ago), Stopped: c.stopped}
+		n := sharedlog.NodeRecord{ID: id, Seen: now.Add(-c.ago), Stopped: c.stopped}
 		if have := state(&n, c.lease, now); have != want {
 			t.Errorf("state %q, want %q", have, want)
 		}
@@ -47,8 +47,8 @@ func TestUpgrade(t *testing.T) {
 	if err := log.SwapCluster(t.Context(), sharedlog.Cluster{}, first); err != nil {
 		t.Fatal(err)
 	}
-	older := sharedlog.Node{ID: storage.NodeID{7}, Start: 1, Address: "older:1", Reads: 1}
-	for _, n := range []sharedlog.Node{older, {ID: storage.NodeID{8}, Start: 1, Address: "newer:1", Reads: 2}} {
+	older := sharedlog.NodeRecord{ID: storage.NodeID{7}, Start: 1, Address: "older:1", Reads: 1}
+	for _, n := range []sharedlog.NodeRecord{older, {ID: storage.NodeID{8}, Start: 1, Address: "newer:1", Reads: 2}} {
 		if err := log.Register(t.Context(), n); err != nil {
 			t.Fatal(err)
 		}

@@ -37,11 +37,11 @@ type member struct {
 	numbers  atomic.Uint64 // of forwarded requests
 	trail    atomic.Pointer[audit.Trail]
 
-	*parts.Node // nil before the node has started
-	local       *pebble.Driver
-	own         *quorum.Alone // the log in the data folder of the only node; nil if there is none
-	moves       node.Mover
-	ends        context.Context // when the node ends
+	*parts.Parts // nil before the node has started
+	local        *pebble.Driver
+	own          *quorum.Alone // the log in the data folder of the only node; nil if there is none
+	moves        node.Mover
+	ends         context.Context // when the node ends
 
 	targets    targets
 	background sync.WaitGroup
@@ -108,7 +108,7 @@ func (a *app) withMember(ctx context.Context, m *member, options ostiary.Options
 		return err
 	}
 	o.Local = m.local
-	if m.Node, err = parts.Open(ctx, o); err != nil {
+	if m.Parts, err = parts.Open(ctx, o); err != nil {
 		return err
 	}
 	watching, stop := context.WithCancel(context.Background())

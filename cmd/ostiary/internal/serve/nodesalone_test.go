@@ -18,8 +18,8 @@ func TestCheckOthers(t *testing.T) {
 	t.Parallel()
 	log := memorylog.New().Open()
 	self := lease.Peer{ID: storage.NodeID{1}, Start: 1}
-	own, other := sharedlog.Node{ID: self.ID, Start: 1}, sharedlog.Node{ID: storage.NodeID{2}, Start: 1}
-	for _, n := range []sharedlog.Node{own, other} {
+	own, other := sharedlog.NodeRecord{ID: self.ID, Start: 1}, sharedlog.NodeRecord{ID: storage.NodeID{2}, Start: 1}
+	for _, n := range []sharedlog.NodeRecord{own, other} {
 		if err := log.Register(t.Context(), n); err != nil {
 			t.Fatal(err)
 		}

@@ -24,7 +24,7 @@ type Tables struct {
 	mu      sync.Mutex
 	cluster sharedlog.Cluster
 	secrets map[sharedlog.SecretKey]secret
-	nodes   map[storage.NodeID]sharedlog.Node
+	nodes   map[storage.NodeID]sharedlog.NodeRecord
 
 	oldest   uint64 // sequence of records[0]
 	records  []row
@@ -55,7 +55,7 @@ type snapshot struct {
 func New() *Tables {
 	return &Tables{
 		secrets: map[sharedlog.SecretKey]secret{},
-		nodes:   map[storage.NodeID]sharedlog.Node{},
+		nodes:   map[storage.NodeID]sharedlog.NodeRecord{},
 		oldest:  1,
 		grown:   make(chan struct{}),
 	}
@@ -316,17 +316,17 @@ func (l *Log) SwapLease(ctx context.Context, old, new sharedlog.Lease) error {
 }
 
 // Register implements [sharedlog.Log].
-func (l *Log) Register(ctx context.Context, n sharedlog.Node) error {
-	return l.put(ctx, n, func(have sharedlog.Node, ok bool) bool { return !ok || have.Start < n.Start })
+func (l *Log) Register(ctx context.Context, n sharedlog.NodeRecord) error {
+	return l.put(ctx, n, func(have sharedlog.NodeRecord, ok bool) bool { return !ok || have.Start < n.Start })
 }
 
 // Report implements [sharedlog.Log].
-func (l *Log) Report(ctx context.Context, n sharedlog.Node) error {
-	return l.put(ctx, n, func(have sharedlog.Node, ok bool) bool { return ok && have.Start == n.Start })
+func (l *Log) Report(ctx context.Context, n sharedlog.NodeRecord) error {
+	return l.put(ctx, n, func(have sharedlog.NodeRecord, ok bool) bool { return ok && have.Start == n.Start })
 }
 
 // put sets the record of a node if may allows it.
-func (l *Log) put(ctx context.Context, n sharedlog.Node, may func(have sharedlog.Node, ok bool) bool) error {
+func (l *Log) put(ctx context.Context, n sharedlog.NodeRecord, may func(have sharedlog.NodeRecord, ok bool) bool) error {
 	if err := l.begin(ctx); err != nil {
 		return err
 	}
@@ -353,7 +353,7 @@ func (l *Log) Forget(ctx context.Context, id storage.NodeID) error {
 }
 
 // Nodes implements [sharedlog.Log].
-func (l *Log) Nodes(ctx context.Context) ([]sharedlog.Node, time.Time, error) {
+func (l *Log) Nodes(ctx context.Context) ([]sharedlog.NodeRecord, time.Time, error) {
 	if err := l.begin(ctx); err != nil {
 		return nil, time.Time{}, err
 	}

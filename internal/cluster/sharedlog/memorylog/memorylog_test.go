@@ -134,11 +134,11 @@ func TestSwitch(t *testing.T) {
 	if err := old.SwapCluster(t.Context(), sharedlog.Cluster{}, described); err != nil {
 		t.Fatal(err)
 	}
-	node := sharedlog.Node{ID: storage.NodeID{1}, Start: 3, Applied: 5, Synced: 5}
+	node := sharedlog.NodeRecord{ID: storage.NodeID{1}, Start: 3, Applied: 5, Synced: 5}
 	if err := l.Register(t.Context(), node); err != nil {
 		t.Fatal(err)
 	}
-	gone := sharedlog.Node{ID: storage.NodeID{2}, Start: 1} // it is forgotten in both
+	gone := sharedlog.NodeRecord{ID: storage.NodeID{2}, Start: 1} // it is forgotten in both
 	if err := errors.Join(l.Register(t.Context(), gone), l.Forget(t.Context(), gone.ID)); err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +208,7 @@ func TestBackup(t *testing.T) {
 	tables := memorylog.New()
 	l := tables.Open()
 	defer l.Close()
-	node := sharedlog.Node{ID: storage.NodeID{1}, Start: 1}
+	node := sharedlog.NodeRecord{ID: storage.NodeID{1}, Start: 1}
 	if err := l.Register(t.Context(), node); err != nil {
 		t.Fatal(err)
 	}

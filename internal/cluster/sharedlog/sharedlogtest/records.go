@@ -215,13 +215,13 @@ func leaseRace(k *kit) {
 }
 
 func nodes(k *kit) {
-	a := sharedlog.Node{ID: storage.NodeID{2}, Start: 3, Address: "a:1", Reads: 1}
+	a := sharedlog.NodeRecord{ID: storage.NodeID{2}, Start: 3, Address: "a:1", Reads: 1}
 	k.is(k.Report(k.ctx, a), sharedlog.ErrNodeTaken)
 	k.ok(k.Register(k.ctx, a))
 	k.is(k.Register(k.ctx, a), sharedlog.ErrNodeTaken) // a copy of the data folder
 	a.Applied, a.Synced, a.Head, a.Zone, a.Preferred = 7, 5, 9, "zone 'ä'", true
 	k.ok(k.Report(k.ctx, a))
-	b := sharedlog.Node{ID: storage.NodeID{1}, Start: 1, Reads: 1}
+	b := sharedlog.NodeRecord{ID: storage.NodeID{1}, Start: 1, Reads: 1}
 	k.ok(k.Register(k.ctx, b))
 	all, now, err := k.Nodes(k.ctx)
 	k.ok(err)
@@ -248,14 +248,14 @@ func nodes(k *kit) {
 }
 
 func removedNodes(k *kit) {
-	a, b := sharedlog.Node{ID: storage.NodeID{2}, Start: 3, Address: "a:1", Reads: 1}, sharedlog.Node{ID: storage.NodeID{1}, Start: 1, Reads: 1}
+	a, b := sharedlog.NodeRecord{ID: storage.NodeID{2}, Start: 3, Address: "a:1", Reads: 1}, sharedlog.NodeRecord{ID: storage.NodeID{1}, Start: 1, Reads: 1}
 	k.ok(k.Register(k.ctx, a))
 	k.ok(k.Register(k.ctx, b))
 	for _, id := range []storage.NodeID{a.ID, a.ID, {3}} { // also one that was never registered
 		k.ok(sharedlog.Remove(k.ctx, k.Log, id))
 		k.ok(k.Forget(k.ctx, id))
 		for _, start := range []uint64{1, a.Start, a.Start + 9} {
-			back := sharedlog.Node{ID: id, Start: start, Reads: 1}
+			back := sharedlog.NodeRecord{ID: id, Start: start, Reads: 1}
 			for _, err := range []error{k.Register(k.ctx, back), k.Report(k.ctx, back)} {
 				k.is(err, sharedlog.ErrNodeTaken)
 				k.check(err == nil || strings.Contains(err.Error(), "node "+id.String()+" was removed"), "a removed node is refused with %v", err)

@@ -157,7 +157,7 @@ func useAll(t *testing.T, l sharedlog.Log, n int, have *left) {
 	if have, err := l.Lease(ctx); err != nil || have != lease {
 		t.Errorf("the lease is %+v, error %v", have, err)
 	}
-	node := sharedlog.Node{ID: id(3), Start: 1, Address: "here"}
+	node := sharedlog.NodeRecord{ID: id(3), Start: 1, Address: "here"}
 	ok("Register", l.Register(ctx, node))
 	node.Applied = 3
 	ok("Report", l.Report(ctx, node))

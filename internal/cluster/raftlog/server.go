@@ -35,10 +35,10 @@ type Options struct {
 	// Open fails with ErrRefused if the folder has another id.
 	ID string
 	// First makes this node the first one of a new log, if its folder is new.
-	// Without it a new node waits until [Node.Add] of another node adds it.
+	// Without it a new node waits until [Server.Add] of another node adds it.
 	First bool
 	// Cluster is the name of the log that a new folder becomes a part of, see
-	// [Node.Cluster]. It is not used with First. Open fails for a new folder without both.
+	// [Server.Cluster]. It is not used with First. Open fails for a new folder without both.
 	Cluster string
 	// Peers are addresses of other nodes, which the node asks for the members while its own
 	// part of the log may not have them.
@@ -74,9 +74,9 @@ const (
 	snapshotEntriesDefault = 8192
 )
 
-// Node is one server of the consensus. It is a voter, or only a follower. All methods
-// are safe for concurrent use.
-type Node struct {
+// Server is the server of this node in the consensus. It is a voter, or only a follower.
+// All methods are safe for concurrent use.
+type Server struct {
 	opts    Options
 	id      consensus.ServerID
 	process string        // random, for each Open
@@ -116,7 +116,7 @@ var keyID = []byte("ostiary-id")
 // Open starts the node of a folder. It does not wait for a leader. The caller must
 // register the node at the server whose connections Dial reaches, before or soon
 // after. Open fails with an error of the disk, or if another process has the folder.
-func Open(opts Options) (*Node, error) {
+func Open(opts Options) (*Server, error) {
 	n := newNode(opts)
 	if err := n.open(); err != nil {
 		n.Close()
@@ -126,21 +126,21 @@ func Open(opts Options) (*Node, error) {
 }
 
 // newNode returns a node that has nothing open yet.
-func newNode(opts Options) *Node {
+func newNode(opts Options) *Server {
 	if opts.SnapshotEntries == 0 {
 		opts.SnapshotEntries = snapshotEntriesDefault
 	}
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	n := &Node{opts: opts, process: randomID(), opened: make(chan struct{}), incoming: make(chan net.Conn), broken: make(chan struct{}), transferred: map[string]time.Time{}}
+	n := &Server{opts: opts, process: randomID(), opened: make(chan struct{}), incoming: make(chan net.Conn), broken: make(chan struct{}), transferred: map[string]time.Time{}}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	return n
 }
 
 // openDatabase opens the database of the folder, and reads who the node is. A new folder
 // is an error if it must exist.
-func (n *Node) openDatabase(mustExist bool) (err error) {
+func (n *Server) openDatabase(mustExist bool) (err error) {
 	log := pebbleLog{n.opts.Log, n.failDisk}
 	options := &pebble.Options{FS: n.opts.fs, Logger: log, EventListener: log.listener(), FormatMajorVersion: pebble.FormatNewest, ErrorIfNotExists: mustExist}
 	if n.db, err = pebble.Open(filepath.Join(n.opts.Folder, "entries"), options); err != nil {
@@ -163,7 +163,7 @@ func (n *Node) openDatabase(mustExist bool) (err error) {
 	return err
 }
 
-func (n *Node) open() error {
+func (n *Server) open() error {
 	if err := n.openDatabase(false); err != nil {
 		return err
 	}
@@ -201,14 +201,14 @@ func (n *Node) open() error {
 
 // restored reports whether the machine has what the newest snapshot has. It has less if the
 // node ended after it had got the snapshot, and before it had restored all of it.
-func (n *Node) restored(snapshots consensus.SnapshotStore) (bool, error) {
+func (n *Server) restored(snapshots consensus.SnapshotStore) (bool, error) {
 	list, err := snapshots.List()
 	return len(list) == 0 || n.machine.meta.Applied >= list[0].Index, err
 }
 
 // configure returns the snapshots of the consensus and its settings, and opens its
 // transport.
-func (n *Node) configure() (*consensus.FileSnapshotStore, *consensus.Config, error) {
+func (n *Server) configure() (*consensus.FileSnapshotStore, *consensus.Config, error) {
 	logger := newConsensusLog(n.opts.Log)
 	snapshots, err := consensus.NewFileSnapshotStoreWithLogger(n.opts.Folder, 2, logger)
 	if err != nil {
@@ -257,30 +257,30 @@ func randomID() string {
 }
 
 // ID returns the random id of the node, which its folder keeps.
-func (n *Node) ID() string { return string(n.id) }
+func (n *Server) ID() string { return string(n.id) }
 
 // HolderLease returns the holder lease of the settings of the log, or that of the options
 // if the log has none yet.
-func (n *Node) HolderLease() time.Duration {
+func (n *Server) HolderLease() time.Duration {
 	n.machine.mu.RLock()
 	defer n.machine.mu.RUnlock()
 	return cmp.Or(n.machine.meta.Cluster.Settings.HolderLease, n.opts.HolderLease)
 }
 
 // Log returns a connection to the shared log.
-func (n *Node) Log() *Log { return &Log{node: n, closed: make(chan struct{})} }
+func (n *Server) Log() *Log { return &Log{node: n, closed: make(chan struct{})} }
 
 // closeTime is how long Close waits for the consensus, which may wait for a disk that does
 // not answer.
 const closeTime = 20 * time.Second
 
 // Close stops the node. The others go on if they are a majority.
-func (n *Node) Close() error {
+func (n *Server) Close() error {
 	n.closing.Do(func() { n.closeErr = n.close() })
 	return n.closeErr
 }
 
-func (n *Node) close() (err error) {
+func (n *Server) close() (err error) {
 	if n.raft != nil && n.diskFailed() == nil && n.Leader() {
 		ctx, cancel := context.WithTimeout(n.ctx, 5*n.opts.Heartbeat)
 		_ = n.await(ctx, n.raft.LeadershipTransfer) // so that the others need no election
@@ -303,7 +303,7 @@ func (n *Node) close() (err error) {
 }
 
 // end returns when the consensus has ended, and closes the database.
-func (n *Node) end() error {
+func (n *Server) end() error {
 	if n.raft != nil {
 		if err := n.raft.Shutdown().Error(); err != nil {
 			return err
@@ -319,16 +319,16 @@ func (n *Node) end() error {
 }
 
 // Leader reports whether this node leads, as far as it knows.
-func (n *Node) Leader() bool { return n.raft.State() == consensus.Leader }
+func (n *Server) Leader() bool { return n.raft.State() == consensus.Leader }
 
 // Syncs returns how often the node has waited for its disk to keep entries of the log
 // since it was opened. Entries that arrive meanwhile share the next time.
-func (n *Node) Syncs() uint64 { return n.entries.syncs.Load() }
+func (n *Server) Syncs() uint64 { return n.entries.syncs.Load() }
 
 // await returns the error of an answer of the consensus. It does not wait for it longer than
 // until ctx or the node ends: a question that the consensus has when it ends, or when its
 // disk does not answer, is never answered.
-func (n *Node) await(ctx context.Context, ask func() consensus.Future) error {
+func (n *Server) await(ctx context.Context, ask func() consensus.Future) error {
 	answer := make(chan error, 1)
 	go func() { answer <- ask().Error() }()
 	var err error
@@ -351,7 +351,7 @@ func (n *Node) await(ctx context.Context, ask func() consensus.Future) error {
 // propose makes a command on the leader, waits until it is applied there, and returns
 // its index. It fails with errNotLeader if this node did not begin, and with errEnded if
 // the outcome is open because the consensus has ended.
-func (n *Node) propose(ctx context.Context, c []byte) (uint64, error) {
+func (n *Server) propose(ctx context.Context, c []byte) (uint64, error) {
 	var f consensus.ApplyFuture
 	err := n.await(ctx, func() consensus.Future {
 		f = n.raft.Apply(c, memberTimeout)
@@ -368,7 +368,7 @@ func (n *Node) propose(ctx context.Context, c []byte) (uint64, error) {
 
 // index returns an index of the consensus that covers everything that was decided
 // before the call. Only the leader knows one; else it fails with errNotLeader.
-func (n *Node) index(ctx context.Context) (uint64, error) {
+func (n *Server) index(ctx context.Context) (uint64, error) {
 	term := n.raft.CurrentTerm()
 	n.mu.Lock()
 	known := n.barrier == term
@@ -406,7 +406,7 @@ func (n *Node) index(ctx context.Context) (uint64, error) {
 }
 
 // streamLayer is a node as the listener and dialer of its consensus.
-type streamLayer Node
+type streamLayer Server
 
 var _ consensus.StreamLayer = (*streamLayer)(nil)
 
@@ -428,5 +428,5 @@ func (l *streamLayer) Addr() net.Addr { return nodeAddress(l.opts.Address) }
 
 // Dial implements [consensus.StreamLayer].
 func (l *streamLayer) Dial(address consensus.ServerAddress, timeout time.Duration) (net.Conn, error) {
-	return (*Node)(l).dialStream(string(address), timeout)
+	return (*Server)(l).dialStream(string(address), timeout)
 }

@@ -14,9 +14,10 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// Node is one node of a cluster. All methods are safe for concurrent use.
+// Keeper keeps the rules of the lease for one node of a cluster. All methods are safe for
+// concurrent use.
 //
-// The rules that it keeps:
+// The rules:
 //
 //	C1. A holder counts its lease from before it sent the renewal.
 //	C2. It grants a read lease only within its own lease, and no grant ends later.
@@ -36,7 +37,7 @@ import (
 //	    One that is closed gives its lease up: it uses none from before it sends that.
 //	    One that was the holder first shows what it has not acknowledged itself.
 //	C7. A read checks the read lease after it has arrived, and before its view is chosen.
-type Node struct {
+type Keeper struct {
 	opts Options
 	// settings are those of the cluster. They do not change after Start.
 	settings sharedlog.Settings
@@ -73,7 +74,7 @@ type Node struct {
 	lease   sharedlog.Lease
 	seen    time.Duration
 	holder  Peer          // the node that is followed
-	answers time.Duration // until then it counts as reachable, see [Node.begin]
+	answers time.Duration // until then it counts as reachable, see [Keeper.begin]
 	failed  failures      // see Status.Failure
 	joined  bool          // see Status.Joined
 	follows *following    // the last stream to a holder
@@ -103,33 +104,33 @@ type start struct {
 }
 
 // PeerOf returns the node of a record of the registry.
-func PeerOf(n *sharedlog.Node) Peer { return Peer{ID: n.ID, Start: n.Start, Address: n.Address} }
+func PeerOf(n *sharedlog.NodeRecord) Peer { return Peer{ID: n.ID, Start: n.Start, Address: n.Address} }
 
 func (p Peer) start() start { return start{p.ID, p.Start} }
 
-// New returns a node that does nothing yet. Its [Node.Gate] goes into the options of
-// the driver that is passed to [Node.Start].
-func New(o Options) *Node {
+// New returns a node that does nothing yet. Its [Keeper.Gate] goes into the options of
+// the driver that is passed to [Keeper.Start].
+func New(o Options) *Keeper {
 	o.DrainWait = cmp.Or(o.DrainWait, DrainWaitDefault)
 	o.PushBytes = cmp.Or(o.PushBytes, PushBytesDefault)
 	if o.Clock == nil {
 		o.Clock = BootClock{}
 	}
-	n := &Node{opts: o, settings: o.Settings.Or(DefaultSettings()), followers: map[start]*follower{}, takes: make(chan *takeOver), confirmations: confirmations{wake: make(chan struct{}, 1)}}
+	n := &Keeper{opts: o, settings: o.Settings.Or(DefaultSettings()), followers: map[start]*follower{}, takes: make(chan *takeOver), confirmations: confirmations{wake: make(chan struct{}, 1)}}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	return n
 }
 
 // Gate returns the gate of the node's driver. Until Start the driver may append
 // nothing.
-func (n *Node) Gate() replica.Gate {
+func (n *Keeper) Gate() replica.Gate {
 	return replica.Gate{Settle: n.settle, MayAppend: n.mayAppend, Appended: n.appended, Acknowledge: n.acknowledge,
 		BeforeRead: n.BeforeRead, BeforeWrite: n.beforeWrite}
 }
 
 // settle sets the settings of the node, which are those of the cluster. It is called
 // before Start.
-func (n *Node) settle(have sharedlog.Settings) (sharedlog.Settings, error) {
+func (n *Keeper) settle(have sharedlog.Settings) (sharedlog.Settings, error) {
 	all, err := Settle(n.opts.Settings, have)
 	if err == nil {
 		n.settings = all
@@ -138,13 +139,13 @@ func (n *Node) settle(have sharedlog.Settings) (sharedlog.Settings, error) {
 }
 
 // Settings returns the settings of the cluster. It is called after [replica.Open].
-func (n *Node) Settings() sharedlog.Settings { return n.settings }
+func (n *Keeper) Settings() sharedlog.Settings { return n.settings }
 
 // Start starts the goroutines of the node, which end with Close. The driver must be
 // one with the gate of the node, and must be closed after the node. The link reaches
 // other nodes. With nil the node neither follows a holder nor hands its role over; it
 // reads the log instead. Start does not wait for a holder.
-func (n *Node) Start(driver *replica.Driver, link Link) {
+func (n *Keeper) Start(driver *replica.Driver, link Link) {
 	cluster, self := driver.Self()
 	n.mu.Lock()
 	n.driver, n.link, n.id, n.self = driver, link, cluster, PeerOf(&self)
@@ -157,7 +158,7 @@ func (n *Node) Start(driver *replica.Driver, link Link) {
 }
 
 // Self returns this node. It is zero before Start.
-func (n *Node) Self() Peer {
+func (n *Keeper) Self() Peer {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.self
@@ -168,7 +169,7 @@ func (n *Node) Self() Peer {
 // read lease at most; a follower gives its read lease up, so that writes do not wait for
 // it. If ctx has ended, Close does none of it. Other calls that wait fail. A second call
 // does nothing.
-func (n *Node) Close(ctx context.Context) error {
+func (n *Keeper) Close(ctx context.Context) error {
 	n.closing.Do(func() {
 		if n.driver != nil {
 			n.closeErr = n.leave(ctx)
@@ -184,7 +185,7 @@ func (n *Node) Close(ctx context.Context) error {
 }
 
 // broadcast wakes those who wait for a change. The caller holds n.mu.
-func (n *Node) broadcast() {
+func (n *Keeper) broadcast() {
 	if n.changed != nil {
 		close(n.changed)
 		n.changed = nil
@@ -192,7 +193,7 @@ func (n *Node) broadcast() {
 }
 
 // change returns a channel that the next broadcast closes. The caller holds n.mu.
-func (n *Node) change() <-chan struct{} {
+func (n *Keeper) change() <-chan struct{} {
 	if n.changed == nil {
 		n.changed = make(chan struct{})
 	}
@@ -203,7 +204,7 @@ func (n *Node) change() <-chan struct{} {
 var errClosed = fmt.Errorf("node of the cluster: %w", storage.ErrClosed)
 
 // wait waits until a channel is closed, or a time of the clock has come; 0 never comes.
-func (n *Node) wait(ctx context.Context, changed <-chan struct{}, until time.Duration) error {
+func (n *Keeper) wait(ctx context.Context, changed <-chan struct{}, until time.Duration) error {
 	var due <-chan time.Time
 	if until > 0 {
 		t := time.NewTimer(max(until-n.opts.Clock.Now(), 0))
@@ -222,7 +223,7 @@ func (n *Node) wait(ctx context.Context, changed <-chan struct{}, until time.Dur
 }
 
 // run looks for the holder and follows it, or becomes it, until the node is closed.
-func (n *Node) run() {
+func (n *Keeper) run() {
 	for n.ctx.Err() == nil {
 		t := n.look()
 		if t == nil && n.ctx.Err() == nil {
@@ -235,11 +236,11 @@ func (n *Node) run() {
 }
 
 // poll is the time between two looks at the lease while no holder grants anything.
-func (n *Node) poll() time.Duration { return n.settings.HolderLease / 8 }
+func (n *Keeper) poll() time.Duration { return n.settings.HolderLease / 8 }
 
 // look reads the lease until another node holds it, in which case it returns nil, or
 // until this node may take it over.
-func (n *Node) look() *takeOver {
+func (n *Keeper) look() *takeOver {
 	for {
 		t, followed := n.glance()
 		if t != nil || followed || n.ctx.Err() != nil {
@@ -257,7 +258,7 @@ func (n *Node) look() *takeOver {
 
 // glance reads the lease once. It returns how this node may take it over, if it may.
 // followed is true if another node holds it.
-func (n *Node) glance() (t *takeOver, followed bool) {
+func (n *Keeper) glance() (t *takeOver, followed bool) {
 	begun := n.opts.Clock.Now()
 	ctx, cancel := context.WithTimeout(n.ctx, n.settings.HolderLease)
 	defer cancel()
@@ -297,11 +298,11 @@ func (n *Node) glance() (t *takeOver, followed bool) {
 
 // free reports whether a lease that was read after begun, and lasts at most as long as a
 // holder lease, may be taken over. The caller holds n.mu.
-func (n *Node) free(lease sharedlog.Lease, begun, holderLease time.Duration) bool {
+func (n *Keeper) free(lease sharedlog.Lease, begun, holderLease time.Duration) bool {
 	return vacant(lease) || lease == n.lease && begun >= n.seen+stretch(holderLease)+n.opts.Reluctance
 }
 
-func (n *Node) isFree(lease sharedlog.Lease, begun time.Duration) bool {
+func (n *Keeper) isFree(lease sharedlog.Lease, begun time.Duration) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.free(lease, begun, n.settings.HolderLease)
@@ -309,7 +310,7 @@ func (n *Node) isFree(lease sharedlog.Lease, begun time.Duration) bool {
 
 // alone reports whether no other node is registered. An earlier start of this node cannot
 // run any more then: its data folder was locked.
-func (n *Node) alone(ctx context.Context) (bool, error) {
+func (n *Keeper) alone(ctx context.Context) (bool, error) {
 	nodes, _, err := n.opts.Log.Nodes(ctx)
 	return err == nil && len(nodes) == 1 && nodes[0].ID == n.self.ID, err
 }
@@ -318,7 +319,7 @@ func (n *Node) alone(ctx context.Context) (bool, error) {
 // changed, for example while this node was suspended. If it may, member returns the longest
 // leases of the registered nodes: one that was not restarted after they were made shorter
 // may still write, or have a read lease of a holder that did (C3).
-func (n *Node) member(ctx context.Context) (longest sharedlog.Settings, err error) {
+func (n *Keeper) member(ctx context.Context) (longest sharedlog.Settings, err error) {
 	longest = n.settings
 	c, err := n.opts.Log.Cluster(ctx)
 	switch {
@@ -344,7 +345,7 @@ func vacant(l sharedlog.Lease) bool { return l.Renewals == 0 }
 
 // see notes a lease of the log that a grant or this node's renewal rests on. The caller
 // holds n.mu. The lease was renewed before now, so its holder counts from earlier.
-func (n *Node) see(lease sharedlog.Lease, now time.Duration) {
+func (n *Keeper) see(lease sharedlog.Lease, now time.Duration) {
 	newer := lease.Epoch > n.lease.Epoch || lease.Epoch == n.lease.Epoch && lease.Renewals > n.lease.Renewals
 	if newer || n.seen == 0 || lease.Holder != n.lease.Holder {
 		n.lease, n.seen = lease, max(now, 1)
@@ -353,7 +354,7 @@ func (n *Node) see(lease sharedlog.Lease, now time.Duration) {
 
 // expiry returns how long it takes until the lease that was seen last may have run out,
 // so that it must be read again; 0 if it may have.
-func (n *Node) expiry() time.Duration {
+func (n *Keeper) expiry() time.Duration {
 	now := n.opts.Clock.Now()
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -361,7 +362,7 @@ func (n *Node) expiry() time.Duration {
 }
 
 // nextLook returns how long the node waits before it looks at the lease again.
-func (n *Node) nextLook() time.Duration {
+func (n *Keeper) nextLook() time.Duration {
 	if left := n.expiry(); left > 0 {
 		return min(left, n.poll())
 	}
@@ -392,13 +393,13 @@ func (f *failures) err() error {
 }
 
 // setRole sets the role. The caller holds n.mu.
-func (n *Node) setRole(r Role, holder Peer) {
+func (n *Keeper) setRole(r Role, holder Peer) {
 	n.role, n.holder = r, holder
 	n.broadcast()
 }
 
 // findPeer returns the registered node with an id, and whether it should be the holder.
-func (n *Node) findPeer(ctx context.Context, id storage.NodeID) (p Peer, preferred bool, err error) {
+func (n *Keeper) findPeer(ctx context.Context, id storage.NodeID) (p Peer, preferred bool, err error) {
 	nodes, _, err := n.opts.Log.Nodes(ctx)
 	if err != nil {
 		return Peer{}, false, err
@@ -413,7 +414,7 @@ func (n *Node) findPeer(ctx context.Context, id storage.NodeID) (p Peer, preferr
 
 // Holder returns the holder as far as this node knows; own is true if it is this node,
 // and ok is false if none is known.
-func (n *Node) Holder() (holder Peer, own, ok bool) {
+func (n *Keeper) Holder() (holder Peer, own, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch n.role {
@@ -427,13 +428,13 @@ func (n *Node) Holder() (holder Peer, own, ok bool) {
 
 // Leads reports whether this node is the holder and has its lease. It costs an atomic
 // load, and on the holder a look at the clock.
-func (n *Node) Leads() bool { return n.writes.Load() != 0 && n.leased() }
+func (n *Keeper) Leads() bool { return n.writes.Load() != 0 && n.leased() }
 
 // AwaitHolder returns the holder, and waits until there is one. own is true if it is
 // this node: a hand-over then waits until ctx ends, for Options.DrainWait at most, so
 // ctx must be that of the write and must end with it. AwaitHolder fails with an error
 // that wraps [storage.ErrNotHolder] when ctx ends.
-func (n *Node) AwaitHolder(ctx context.Context) (holder Peer, own bool, err error) {
+func (n *Keeper) AwaitHolder(ctx context.Context) (holder Peer, own bool, err error) {
 	for {
 		holder, role, changed := n.begin(ctx)
 		switch role {
@@ -448,10 +449,10 @@ func (n *Node) AwaitHolder(ctx context.Context) (holder Peer, own bool, err erro
 	}
 }
 
-// Begin is like [Node.AwaitHolder] for a write that another node has sent here as to the
+// Begin is like [Keeper.AwaitHolder] for a write that another node has sent here as to the
 // holder: it reports whether it is this node, and waits only while the role is handed
 // over, until the next holder is known.
-func (n *Node) Begin(ctx context.Context) bool {
+func (n *Keeper) Begin(ctx context.Context) bool {
 	for {
 		_, role, changed := n.begin(ctx)
 		switch role {
@@ -472,7 +473,7 @@ func (n *Node) Begin(ctx context.Context) bool {
 // Looking without a lease. A follower is Looking, too, if the holder has not answered it for
 // the time of a lease: a write that is sent to a node that does not answer has an outcome
 // that is not known. changed is closed when that changes.
-func (n *Node) begin(ctx context.Context) (holder Peer, role Role, changed <-chan struct{}) {
+func (n *Keeper) begin(ctx context.Context) (holder Peer, role Role, changed <-chan struct{}) {
 	now := n.opts.Clock.Now()
 	leased := int64(now) < n.readUntil.Load() // a holder whose lease has run out may have a successor
 	n.mu.Lock()
@@ -493,7 +494,7 @@ func (n *Node) begin(ctx context.Context) (holder Peer, role Role, changed <-cha
 }
 
 // end notes that a write has ended.
-func (n *Node) end() {
+func (n *Keeper) end() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.begun--
@@ -504,7 +505,7 @@ func (n *Node) end() {
 // error that wraps storage.ErrNotHolder if another node is the holder, and when ctx
 // ends. A write that the engine refuses is refused by a state that has every write that
 // was acknowledged before it arrived.
-func (n *Node) beforeWrite(ctx context.Context) error {
+func (n *Keeper) beforeWrite(ctx context.Context) error {
 	if n.Leads() {
 		return nil
 	}
@@ -528,7 +529,7 @@ func (n *Node) beforeWrite(ctx context.Context) error {
 // taken the lease, its barrier comes before or after the segment. In the first case the
 // segment conflicts and has too low an epoch, and in the second one the other node shows
 // the segment before it grants anything.
-func (n *Node) mayAppend(context.Context) (uint64, error) {
+func (n *Keeper) mayAppend(context.Context) (uint64, error) {
 	epoch := n.writes.Load()
 	if epoch == 0 {
 		return 0, fmt.Errorf("%w: it is not the holder", storage.ErrNotHolder)
@@ -537,7 +538,7 @@ func (n *Node) mayAppend(context.Context) (uint64, error) {
 }
 
 // leased reports whether reads may be answered from the copy now.
-func (n *Node) leased() bool { return int64(n.opts.Clock.Now()) < n.readUntil.Load() }
+func (n *Keeper) leased() bool { return int64(n.opts.Clock.Now()) < n.readUntil.Load() }
 
 // Reached returns the last sequence that an answer of this node can rest on. The driver
 // counts it as shown only when its engines show every change before it, so a write that this
@@ -545,7 +546,7 @@ func (n *Node) leased() bool { return int64(n.opts.Clock.Now()) < n.readUntil.Lo
 // the node has stopped serving: the log may then have writes of this node that its copy
 // lacks. It also fails once the node is closed, so that the errors of requests that were
 // under way then are no answers to what other nodes have sent.
-func (n *Node) Reached() (uint64, error) {
+func (n *Keeper) Reached() (uint64, error) {
 	if n.ctx.Err() != nil {
 		return 0, errClosed
 	}
@@ -553,12 +554,12 @@ func (n *Node) Reached() (uint64, error) {
 }
 
 // WaitShown returns when the engines of this node show a sequence.
-func (n *Node) WaitShown(ctx context.Context, sequence uint64) error {
+func (n *Keeper) WaitShown(ctx context.Context, sequence uint64) error {
 	return n.driver.WaitShown(ctx, sequence)
 }
 
 // Status returns what the node knows.
-func (n *Node) Status() Status {
+func (n *Keeper) Status() Status {
 	now := n.opts.Clock.Now()
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -587,7 +588,7 @@ func (n *Node) Status() Status {
 
 // followerStatuses returns the last start of each follower. An earlier start, which may
 // have a read lease for a moment, counts for Remaining only. The caller holds n.mu.
-func (n *Node) followerStatuses(now time.Duration) (all []FollowerStatus) {
+func (n *Keeper) followerStatuses(now time.Duration) (all []FollowerStatus) {
 	for _, f := range n.followers {
 		all = append(all, f.status(now))
 	}
