@@ -10,8 +10,8 @@ import (
 
 	"github.com/ostiary/ostiary/internal/cluster/mysql"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog/sharedlogtest"
 	"github.com/ostiary/ostiary/internal/workshop/databases"
-	"github.com/ostiary/ostiary/internal/workshop/logtest"
 )
 
 // TestDrill restores a backup of mariadb-dump.
@@ -34,7 +34,7 @@ func TestDrill(t *testing.T) {
 		}
 		return out.Bytes()
 	}
-	logtest.Drill(t, server.Database(), open, func(url string) func() string {
+	sharedlogtest.Drill(t, server.Database(), open, func(url string) func() string {
 		backup := run(nil, "mariadb-dump", url, "--single-transaction", "--hex-blob")
 		return func() string {
 			restored := server.Database()

@@ -16,7 +16,6 @@ import (
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog/sharedlogtest"
 	"github.com/ostiary/ostiary/internal/workshop/databases"
-	"github.com/ostiary/ostiary/internal/workshop/logtest"
 	"github.com/ostiary/ostiary/internal/workshop/wait"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -58,7 +57,7 @@ func TestGalera(t *testing.T) {
 		sharedlogtest.Run(t, func(t *testing.T) sharedlogtest.Opener { return newLog(t, all) })
 	})
 	t.Run("driver", func(t *testing.T) {
-		logtest.RunDriver(t, func(t *testing.T) func() (sharedlog.Log, error) { return newLog(t, all) })
+		sharedlogtest.RunDriver(t, func(t *testing.T) func() (sharedlog.Log, error) { return newLog(t, all) })
 	})
 	t.Run("snapshot", func(t *testing.T) { largeSnapshot(t, all) })
 	t.Run("dirty reads", func(t *testing.T) { dirtyReads(t, all) })

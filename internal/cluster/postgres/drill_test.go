@@ -8,8 +8,8 @@ import (
 
 	"github.com/ostiary/ostiary/internal/cluster/postgres"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog/sharedlogtest"
 	"github.com/ostiary/ostiary/internal/workshop/databases"
-	"github.com/ostiary/ostiary/internal/workshop/logtest"
 )
 
 // TestDrill restores a backup of pg_dump.
@@ -23,7 +23,7 @@ func TestDrill(t *testing.T) {
 			t.Fatalf("%s: %v\n%s", name, err, out)
 		}
 	}
-	logtest.Drill(t, server.Database(), open, func(url string) func() string {
+	sharedlogtest.Drill(t, server.Database(), open, func(url string) func() string {
 		file := filepath.Join(t.TempDir(), "backup")
 		run("pg_dump", "-Fc", "-d", url, "-f", file)
 		return func() string {

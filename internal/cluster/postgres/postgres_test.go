@@ -9,9 +9,9 @@ import (
 
 	"github.com/ostiary/ostiary/internal/cluster/postgres"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog/sharedlogtest"
 	"github.com/ostiary/ostiary/internal/cluster/sqllog/sqllogtest"
 	"github.com/ostiary/ostiary/internal/workshop/databases"
-	"github.com/ostiary/ostiary/internal/workshop/logtest"
 )
 
 func TestLog(t *testing.T) {
@@ -22,7 +22,7 @@ func TestLog(t *testing.T) {
 		sqllogtest.Run(t, server.Database, postgres.Open, raw, [3]string{"$1", "$2", "$3"})
 	})
 	t.Run("driver", func(t *testing.T) {
-		logtest.RunDriver(t, func(t *testing.T) func() (sharedlog.Log, error) {
+		sharedlogtest.RunDriver(t, func(t *testing.T) func() (sharedlog.Log, error) {
 			url := server.Database()
 			return func() (sharedlog.Log, error) { return postgres.Open(context.Background(), url) }
 		})

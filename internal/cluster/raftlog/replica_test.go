@@ -4,13 +4,13 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
-	"github.com/ostiary/ostiary/internal/workshop/logtest"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog/sharedlogtest"
 )
 
 // TestDriver runs the suite of drivers on replicas of the log of one node.
 func TestDriver(t *testing.T) {
 	t.Parallel()
-	logtest.RunDriver(t, func(t *testing.T) func() (sharedlog.Log, error) {
+	sharedlogtest.RunDriver(t, func(t *testing.T) func() (sharedlog.Log, error) {
 		f := newFleet(t, 1)
 		return func() (sharedlog.Log, error) { return f.nodes[0].Log(), nil }
 	})

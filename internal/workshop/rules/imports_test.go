@@ -167,12 +167,11 @@ internal/workshop/fleet/asone: internal/workshop/bench/servers internal/workshop
 internal/workshop/logserver: storage internal/cluster/sharedlog internal/cluster/sharedlog/memorylog
 storage/storagetest: storage rel
 internal/workshop/failing: storage storage/memory rel
-internal/cluster/sharedlog/sharedlogtest: storage internal/cluster/sharedlog
+internal/cluster/sharedlog/sharedlogtest: rel storage storage/kv storage/memory internal/cluster/replica internal/cluster/sharedlog storage/storagetest
 internal/cluster/clustertest: internal/cluster/lease storage internal/cluster/sharedlog
 internal/workshop/doortest: door internal/workshop/failing storage/memory internal/workshop/golden
 internal/cluster/sqllog/sqllogtest: internal/cluster/certificate storage internal/cluster/sharedlog internal/cluster/sharedlog/sharedlogtest internal/cluster/sqllog internal/workshop/wait
 internal/workshop/databases: internal/workshop/bench/servers
-internal/workshop/logtest: rel storage storage/kv storage/memory internal/cluster/replica internal/cluster/sharedlog storage/storagetest
 internal/workshop/enginetest:
 internal/workshop/certtest:
 internal/workshop/oidctest:

@@ -1,6 +1,4 @@
-// Package logtest runs the suite of storage drivers on replicas of a shared log, whose
-// copies are in memory. Only tests use it.
-package logtest
+package sharedlogtest
 
 import (
 	"context"
@@ -14,7 +12,8 @@ import (
 	"github.com/ostiary/ostiary/storage/storagetest"
 )
 
-// RunDriver runs package storagetest. For each case it calls newLog, which returns what
+// RunDriver runs package storagetest on replicas of a shared log, whose copies are in
+// memory. For each case it calls newLog, which returns what
 // opens connections to a new, empty log.
 func RunDriver(t *testing.T, newLog func(t *testing.T) func() (sharedlog.Log, error)) {
 	storagetest.Run(t, func(t *testing.T) storagetest.Opener {

@@ -1,4 +1,4 @@
-package logtest
+package sharedlogtest
 
 import (
 	"context"
