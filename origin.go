@@ -9,16 +9,6 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// WithBootstrap returns a context whose writes have the caller [storage.CallerBootstrap], and
-// the reason that those of ctx have.
-func WithBootstrap(ctx context.Context) context.Context {
-	origin := storage.Origin{Caller: storage.CallerBootstrap}
-	if a := authz.AuthorOf(ctx); a != nil {
-		origin = origin.Or(&a.Origin)
-	}
-	return authz.WithAuthor(ctx, &authz.Author{Origin: origin})
-}
-
 // FindRequest returns what a forwarded request has led to, from the segment of the shared
 // log after a sequence on. It fails with [authz.ErrUncertain] if the log cannot be read, or no
 // longer has these segments.

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/ostiary/ostiary/authz"
+	"github.com/ostiary/ostiary/internal/engine/journal"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -15,20 +16,20 @@ import (
 // Entries have the id of their request. Changes of the stores themselves do not: a new
 // store is recognized by its incarnation, and for a store that was changed or deleted, the
 // log only shows that some request did that. This file has what follows from it for a
-// request that was sent before, see [authz.Author].
+// request that was sent before, see [journal.Journal].
 
 // createdBefore returns the store that the request of ctx has created when it was sent
 // before, or nil. asked is the id that the request wants, or the zero id.
 func (e *Engine) createdBefore(ctx context.Context, number storage.RequestID, asked storage.StoreID, want storage.StoreInfo) (*Store, error) {
-	a := authz.AuthorOf(ctx)
-	made, ok, err := a.CreatedBefore(number)
+	j := journal.Of(ctx)
+	made, ok, err := j.CreatedBefore(number)
 	if !ok || err != nil {
 		return nil, err
 	}
 	if made.Name != want.Name || !maps.Equal(made.Aliases, want.Aliases) || asked != (storage.StoreID{}) && asked != made.ID {
 		return nil, uncertainIf(true, errors.New("it has created another store then"))
 	}
-	a.Note(made.ID, nil)
+	j.Note(made.ID, nil)
 	if err := storage.Acknowledge(ctx, e.runtime.Driver); err != nil {
 		return nil, err
 	}
@@ -46,7 +47,7 @@ func (e *Engine) createdBefore(ctx context.Context, number storage.RequestID, as
 // it was sent before, and otherwise nil. err is why the store was not found.
 func (e *Engine) deletedBefore(ctx context.Context, id storage.StoreID, err error) *Store {
 	if errors.Is(err, storage.ErrNoStore) {
-		for _, d := range slices.Backward(authz.AuthorOf(ctx).MayHaveDeleted()) {
+		for _, d := range slices.Backward(journal.Of(ctx).MayHaveDeleted()) {
 			if d.Info.ID == id {
 				return e.deletedHandle(d.Info)
 			}
@@ -62,7 +63,7 @@ func (e *Engine) aliasOfDeleted(ctx context.Context, door, alias string, err err
 	if err != nil && !errors.Is(err, storage.ErrNoStore) {
 		return nil, err
 	}
-	for _, d := range slices.Backward(authz.AuthorOf(ctx).MayHaveDeleted()) {
+	for _, d := range slices.Backward(journal.Of(ctx).MayHaveDeleted()) {
 		switch {
 		case d.Known && d.Info.Aliases[door] != alias:
 		case err == nil:
@@ -80,15 +81,15 @@ func (e *Engine) aliasOfDeleted(ctx context.Context, door, alias string, err err
 // ctx when it was sent before. It fails with [authz.ErrUncertain] if the store has been created
 // again since.
 func (e *Engine) deletionMade(ctx context.Context, s *Store) (bool, error) {
-	a := authz.AuthorOf(ctx)
-	for _, d := range slices.Backward(a.MayHaveDeleted()) {
+	j := journal.Of(ctx)
+	for _, d := range slices.Backward(j.MayHaveDeleted()) {
 		if d.Info.ID != s.ID() {
 			continue
 		}
 		if s.timeline.Open() {
 			return false, uncertainIf(true, errors.New("the store was deleted and created again"))
 		}
-		a.Note(s.ID(), nil)
+		j.Note(s.ID(), nil)
 		return true, storage.Acknowledge(ctx, e.runtime.Driver)
 	}
 	return false, nil

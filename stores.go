@@ -10,6 +10,7 @@ import (
 
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/engine/errs"
+	"github.com/ostiary/ostiary/internal/engine/journal"
 	"github.com/ostiary/ostiary/internal/engine/snapshot"
 	"github.com/ostiary/ostiary/internal/tool/turns"
 	"github.com/ostiary/ostiary/storage"
@@ -40,7 +41,7 @@ func (e *Engine) CreateStore(ctx context.Context, r CreateStoreRequest) (*Store,
 	if r.ID == (storage.StoreID{}) {
 		r.ID = storage.NewID(now)
 	}
-	number := authz.AuthorOf(ctx).NextStore()
+	number := journal.Of(ctx).NextStore()
 	info := storage.StoreInfo{ID: r.ID, Incarnation: number.Incarnation(), Name: r.Name,
 		Aliases: maps.Clone(r.Aliases), Created: now}
 	if err := e.guard.check(ctx, authz.RightAdmin, info); err != nil {
@@ -61,7 +62,7 @@ func (e *Engine) CreateStore(ctx context.Context, r CreateStoreRequest) (*Store,
 	}
 	defer done()
 	err = e.runtime.Driver.CreateStore(ctx, info)
-	authz.AuthorOf(ctx).Note(r.ID, err)
+	journal.Of(ctx).Note(r.ID, err)
 	if err != nil {
 		return nil, errs.Wrap(op, r.ID, err)
 	}
@@ -346,7 +347,7 @@ func (e *Engine) UpdateStore(ctx context.Context, id storage.StoreID, change fun
 }
 
 func (e *Engine) updateStore(ctx context.Context, s *Store, change func(name *string, aliases map[string]string) error) error {
-	again := authz.AuthorOf(ctx).MayHaveUpdated(s.ID())
+	again := journal.Of(ctx).MayHaveUpdated(s.ID())
 	old, err := e.runtime.Driver.Store(ctx, s.ID())
 	if err != nil {
 		return uncertainIf(again && errors.Is(err, storage.ErrNoStore), err)
@@ -380,7 +381,7 @@ func (e *Engine) updateStore(ctx context.Context, s *Store, change func(name *st
 	default:
 		return uncertainIf(true, errors.New("the store was changed meanwhile"))
 	}
-	authz.AuthorOf(ctx).Note(info.ID, err)
+	journal.Of(ctx).Note(info.ID, err)
 	if err != nil {
 		return err
 	}
@@ -421,7 +422,7 @@ func (e *Engine) DeleteStore(ctx context.Context, id storage.StoreID) error {
 		s.timeline.Close(authz.ErrNoStore)
 	}
 	err := e.runtime.Driver.DeleteStore(ctx, id)
-	authz.AuthorOf(ctx).Note(id, err)
+	journal.Of(ctx).Note(id, err)
 	return errs.Wrap(op, id, err)
 }
 

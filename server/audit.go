@@ -15,6 +15,7 @@ import (
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/callers"
+	"github.com/ostiary/ostiary/internal/engine/journal"
 	"github.com/ostiary/ostiary/internal/trail/audit"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -111,7 +112,7 @@ func (q *request) recordEnd(whole bool) *door.Refusal {
 	outcome := outcomeOf(q.status)
 	if !whole {
 		outcome = audit.Failed
-		if q.ctx.author.Changed() {
+		if q.ctx.journal.Changed() {
 			outcome = audit.Uncertain
 		}
 	}
@@ -135,7 +136,7 @@ func (q *request) record(outcome audit.Outcome) *door.Refusal {
 	if a.content != nil {
 		r.Content = string(a.content.kept)
 	}
-	return q.shared.record(&r, q.door, q.key, &q.ctx.author, a.refusal, operation{a.route.Writes, a.route.Login, status == http.StatusUnauthorized || status == http.StatusForbidden})
+	return q.shared.record(&r, q.door, q.key, &q.ctx.journal, a.refusal, operation{a.route.Writes, a.route.Login, status == http.StatusUnauthorized || status == http.StatusForbidden})
 }
 
 // operation is what the record of a request depends on.
@@ -146,13 +147,13 @@ type operation struct {
 
 // record completes the record of a request and adds it, if the request needs one. It
 // returns a refusal if the request must not be answered without a record and has none.
-func (s *shared) record(r *audit.Record, d *servedDoor, key *hashedKey, a *authz.Author, refusal *door.Refusal, o operation) *door.Refusal {
+func (s *shared) record(r *audit.Record, d *servedDoor, key *hashedKey, j *journal.Journal, refusal *door.Refusal, o operation) *door.Refusal {
 	switch {
-	case refusal != nil && refusesCaller(refusal.Reason) && !a.Changed():
+	case refusal != nil && refusesCaller(refusal.Reason) && !j.Changed():
 		r.Kind, r.Outcome = audit.KindRefusal, audit.Refused
 	case o.login:
 		r.Kind = audit.KindLogin
-	case o.writes || a.Changed():
+	case o.writes || j.Changed():
 		r.Kind = audit.KindWrite
 	case o.denied:
 		r.Kind = audit.KindRefusal
@@ -164,13 +165,13 @@ func (s *shared) record(r *audit.Record, d *servedDoor, key *hashedKey, a *authz
 			r.Outcome = audit.Uncertain
 		}
 	}
-	r.Caller, r.Reason = callerOf(d.Door, key, a), a.Origin.Reason
-	for _, c := range a.ChangedStores() {
+	r.Caller, r.Reason = callerOf(d.Door, key, &j.Author), j.Reason
+	for _, c := range j.ChangedStores() {
 		r.Changes = append(r.Changes, audit.Change{Store: c.Store.String(), Revision: uint64(c.Revision)})
 	}
 	// A request without an effect can be repeated without a bound, also by a caller who may
 	// write nothing. A known caller's request with an uncertain outcome may have an effect.
-	repeatable := !a.Changed() && r.Outcome != audit.Made && (r.Caller.ID == "" || r.Outcome != audit.Uncertain)
+	repeatable := !j.Changed() && r.Outcome != audit.Made && (r.Caller.ID == "" || r.Outcome != audit.Uncertain)
 	var err error
 	if r.Kind == audit.KindRefusal || repeatable {
 		_ = s.trail.Refused(r) // the request has no effect
@@ -210,12 +211,12 @@ type (
 func (o requestOf) Operation() string { return o.series.route }
 func (o requestOf) Remote() string    { return o.remote }
 func (o requestOf) ID() string        { return o.requestID() }
-func (o requestOf) Author() string    { return callerText(o.door.Door, o.key, &o.ctx.author) }
+func (o requestOf) Author() string    { return callerText(o.door.Door, o.key, &o.ctx.journal.Author) }
 
 func (o callOf) Operation() string { return o.method.series.route }
 func (o callOf) Remote() string    { return remoteOf(o.ServerStream.Context()) }
 func (o callOf) ID() string        { return "" }
-func (o callOf) Author() string    { return callerText(o.method.door.Door, o.key, &o.ctx.author) }
+func (o callOf) Author() string    { return callerText(o.method.door.Door, o.key, &o.ctx.journal.Author) }
 
 // refusesCaller reports whether a refusal is about who calls, from where, or how much, and
 // not about what a request has.
@@ -274,7 +275,7 @@ func (c *call) record(err error) error {
 		content, _ := protojson.Marshal(m) // a message with invalid UTF-8 has no content
 		r.Content = string(content)
 	}
-	why := c.shared.record(&r, c.method.door, c.key, &c.ctx.author, c.refusal,
+	why := c.shared.record(&r, c.method.door, c.key, &c.ctx.journal, c.refusal,
 		operation{writes: c.method.writes, denied: code == codes.Unauthenticated || code == codes.PermissionDenied})
 	if why != nil {
 		return c.refuse(c.method, why)
@@ -290,17 +291,17 @@ func (i *interceptor) recordTap(from string, m *method, reason door.Reason) {
 	why := &door.Refusal{Reason: reason}
 	r := audit.Record{Time: time.Now(), Door: m.door.Name, Operation: m.series.route, Method: "GRPC", From: from,
 		Outcome: audit.Refused, Status: why.Code().String()}
-	_ = i.shared.record(&r, m.door, nil, &authz.Author{}, why, operation{}) // the call has no effect
+	_ = i.shared.record(&r, m.door, nil, &journal.Journal{}, why, operation{}) // the call has no effect
 }
 
 // metadataNodeChanges is headerNodeChanges for gRPC.
 const metadataNodeChanges = "ostiary-node-changes"
 
-// changesText returns the stores that the author of a forwarded request has changed, with
+// changesText returns the stores that a forwarded request has changed, with
 // their newest revisions, for the other node.
-func changesText(a *authz.Author) string {
+func changesText(j *journal.Journal) string {
 	var b strings.Builder
-	for i, c := range a.ChangedStores() {
+	for i, c := range j.ChangedStores() {
 		if i > 0 {
 			b.WriteByte(' ')
 		}
@@ -310,7 +311,7 @@ func changesText(a *authz.Author) string {
 }
 
 // noteChanges notes what changesText has returned on the other node.
-func noteChanges(a *authz.Author, text string) {
+func noteChanges(j *journal.Journal, text string) {
 	for word := range strings.FieldsSeq(text) {
 		id, n, _ := strings.Cut(word, "=")
 		store, err := storage.ParseStoreID(id)
@@ -318,9 +319,9 @@ func noteChanges(a *authz.Author, text string) {
 		switch {
 		case err != nil || wrong != nil:
 		case revision == 0:
-			a.Note(store, nil)
+			j.Note(store, nil)
 		default:
-			a.Wrote(store, storage.Revision(revision))
+			j.Wrote(store, storage.Revision(revision))
 		}
 	}
 }

@@ -112,7 +112,7 @@ func TestCallersInTheAccessLog(t *testing.T) {
 		{"a user of Identity", identity, nil, "1234", "1234"},
 		{"Identity without a user", identity, nil, storage.CallerLocal, "anonymous"},
 	} {
-		author := &authz.Author{Origin: storage.Origin{Caller: c.author}}
+		author := &authz.Author{Name: c.author}
 		if got := callerText(c.door, c.key, author); got != c.want {
 			t.Errorf("%s: the caller is %q, want %q", c.what, got, c.want)
 		}

@@ -98,7 +98,7 @@ func (c *call) admit() *door.Refusal {
 	if why != nil {
 		return why
 	}
-	c.ctx.author.Origin = origin
+	c.ctx.journal.SetOrigin(origin)
 	if why := c.key.trust(c.conn); why != nil {
 		return why
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/internal/engine/journal"
 	"github.com/ostiary/ostiary/internal/tool/turns"
 )
 
@@ -27,8 +28,8 @@ type lazyDeadline struct {
 	request         door.Request  // nil if there is none; Value returns it
 	key             *hashedKey    // of the caller, whose access Value returns; nil without one
 	stream          bool          // the end of the key ends the parent as well
-	// author is the origin of the writes of the request, which Value returns.
-	author authz.Author
+	// journal has the author of the writes of the request. Value returns both.
+	journal journal.Journal
 
 	// passedOn is true while another node serves the request: that one checks the key.
 	passedOn atomic.Bool
@@ -77,12 +78,12 @@ func (l *lazyDeadline) keyEnded() bool {
 	if l.key == nil || !l.key.ended() {
 		return false
 	}
-	answered := l.passedOn.Load() || l.key.grant != nil && l.author.Changed()
+	answered := l.passedOn.Load() || l.key.grant != nil && l.journal.Changed()
 	return l.stream || !answered
 }
 
 // Value returns the name of the door for [door.NameKey], the request's use of the
-// turns for [turns.Key], the author of its writes for [authz.AuthorKey], the request for
+// turns for [turns.Key], the author of its writes for [authz.AuthorKey], its journal for [journal.Key], the request for
 // [door.RequestKey], and what the caller may do for [authz.AccessKey].
 func (l *lazyDeadline) Value(key any) any {
 	switch key {
@@ -91,7 +92,9 @@ func (l *lazyDeadline) Value(key any) any {
 	case turns.Key{}:
 		return l.work.Carried()
 	case authz.AuthorKey{}:
-		return &l.author
+		return &l.journal.Author
+	case journal.Key{}:
+		return &l.journal
 	case door.RequestKey{}:
 		return l.request
 	case authz.AccessKey{}:

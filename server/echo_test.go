@@ -155,8 +155,8 @@ func echoUnary(name string) grpc.MethodHandler {
 				panic("secret content")
 			}
 			if in.(*wrapperspb.StringValue).Value == "author" {
-				o := authz.AuthorOf(ctx).Origin
-				return wrapperspb.String(o.Caller + ": " + o.Reason), nil
+				a := authz.AuthorOf(ctx)
+				return wrapperspb.String(a.Name + ": " + a.Reason), nil
 			}
 			c := door.CallerOf(ctx)
 			return wrapperspb.String(in.(*wrapperspb.StringValue).Value + c.Method + c.ID), nil

@@ -8,8 +8,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/internal/engine/journal"
 )
 
 // The headers with which a node describes to another one what became of a forwarded
@@ -123,8 +123,8 @@ func (s *shared) repeat(ctx context.Context, as *Forwarded) error {
 	if err != nil {
 		return &door.Refusal{Reason: door.Lost}
 	}
-	a := authz.AuthorOf(ctx)
-	a.Origin.Request, a.Made, a.Repeated = as.Origin.Request, made, true
+	j := journal.Of(ctx)
+	j.Request, j.Made, j.Repeated = as.Origin.Request, made, true
 	return nil
 }
 
@@ -194,7 +194,7 @@ func (q *request) forward(r *http.Request, route *door.Route, p door.Params) {
 // this node may not write and nothing was written. base are the headers of the response
 // before the door began. A request whose body cannot be read again is answered in any case.
 func (q *request) attempt(r *http.Request, route *door.Route, p door.Params, base http.Header, read *bool) bool {
-	q.droppable = func() bool { return !*read && q.ctx.author.Forwardable() }
+	q.droppable = func() bool { return !*read && q.ctx.journal.Forwardable() }
 	route.Serve(q, r, p)
 	dropped := q.dropped || !q.begun && q.droppable()
 	q.droppable, q.dropped = nil, false
@@ -202,7 +202,7 @@ func (q *request) attempt(r *http.Request, route *door.Route, p door.Params, bas
 		return true
 	}
 	q.status = 0
-	q.ctx.author.Retry()
+	q.ctx.journal.Retry()
 	h := q.Header()
 	clear(h)
 	for name, values := range base {
@@ -222,7 +222,7 @@ func (q *request) drops() bool {
 
 // forwarded returns what this node knows about the request.
 func (q *request) forwarded(r *http.Request) Forwarded {
-	return Forwarded{Door: q.door.Name, Keys: q.key.forwardIDs(), Origin: q.ctx.author.Origin, Remote: r.RemoteAddr, ID: q.id[0], Secure: r.TLS != nil}
+	return Forwarded{Door: q.door.Name, Keys: q.key.forwardIDs(), Origin: q.ctx.journal.Origin(), Remote: r.RemoteAddr, ID: q.id[0], Secure: r.TLS != nil}
 }
 
 // send sends the request to another node.
@@ -276,9 +276,9 @@ func (a *answer) writeHead(status int) {
 		_ = q.conn.Trust() // without a place, the connection stays untrusted
 	}
 	if caller := a.header.Get(headerNodeCaller); caller != "" {
-		q.ctx.author.Origin.Caller = caller
+		q.ctx.journal.Name = caller
 	}
-	noteChanges(&q.ctx.author, a.header.Get(headerNodeChanges))
+	noteChanges(&q.ctx.journal, a.header.Get(headerNodeChanges))
 	for name, values := range a.header {
 		switch name {
 		case headerNodeAccepted, headerNodeCaller, headerNodeChanges, "Connection":

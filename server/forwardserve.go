@@ -16,8 +16,8 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
-	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/internal/engine/journal"
 	"github.com/ostiary/ostiary/server/internal/conn"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -76,7 +76,7 @@ func (s *Server) ServeForwarded(w http.ResponseWriter, r *http.Request, as Forwa
 		return nil
 	}
 	q.series = d.metrics[route]
-	q.ctx.author.Made = made
+	q.ctx.journal.Made = made
 	q.serveForwarded(r, route, p, &as)
 	return nil
 }
@@ -127,7 +127,7 @@ func (s *shared) arrive(ctx context.Context, as *Forwarded) (made storage.Reques
 
 // lostAnswer reports whether an error is the answer to a request that was sent before and
 // has written: the error is then about what the request itself has changed.
-func lostAnswer(a *authz.Author) bool { return a.Repeated && a.Made.Made() }
+func lostAnswer(j *journal.Journal) bool { return j.Repeated && j.Made.Made() }
 
 // receive checks a forwarded request before anything else, and returns its door.
 func (s *Server) receive(ctx context.Context, as *Forwarded) (*servedDoor, error) {
@@ -161,7 +161,7 @@ func (q *request) serveForwarded(r *http.Request, route *door.Route, p door.Para
 			return
 		}
 	}
-	as.author(&q.ctx.author, key)
+	as.begin(&q.ctx.journal, key)
 	if why := q.enter(route); why != nil {
 		q.refuse(r, why)
 		return
@@ -200,12 +200,12 @@ func (q *request) serveForwarded(r *http.Request, route *door.Route, p door.Para
 	// The other node cannot send the body of a stream again.
 	if !q.streams {
 		q.droppable = func() bool {
-			return q.ctx.author.Forwardable() || q.status >= http.StatusBadRequest && lostAnswer(&q.ctx.author)
+			return q.ctx.journal.Forwardable() || q.status >= http.StatusBadRequest && lostAnswer(&q.ctx.journal)
 		}
 	}
 	q.noted = true
 	route.Serve(q, r.WithContext(&q.ctx), p)
-	if q.dropped = q.drops(); q.dropped && lostAnswer(&q.ctx.author) {
+	if q.dropped = q.drops(); q.dropped && lostAnswer(&q.ctx.journal) {
 		q.droppable, q.dropped, q.status = nil, false, 0
 		clear(q.Header())
 		q.Header()[headerRequestID] = q.id[:]
@@ -216,10 +216,10 @@ func (q *request) serveForwarded(r *http.Request, route *door.Route, p door.Para
 // noteOutcome adds the headers for the node that has forwarded the request.
 func (q *request) noteOutcome() {
 	h := q.Header()
-	if q.door.OwnAuthentication && q.ctx.author.Origin.Caller != storage.CallerLocal {
-		h.Set(headerNodeCaller, q.ctx.author.Origin.Caller)
+	if q.door.OwnAuthentication && q.ctx.journal.Name != storage.CallerLocal {
+		h.Set(headerNodeCaller, q.ctx.journal.Name)
 	}
-	if text := changesText(&q.ctx.author); text != "" {
+	if text := changesText(&q.ctx.journal); text != "" {
 		h.Set(headerNodeChanges, text)
 	}
 }
@@ -236,11 +236,12 @@ func (s *shared) liveKey(ctx context.Context, as *Forwarded, open bool) (*hashed
 	return nil, &door.Refusal{Reason: door.BadCredentials}
 }
 
-// author sets the author of the writes of the request.
-func (as *Forwarded) author(a *authz.Author, key *hashedKey) {
-	a.Origin, a.Repeated = as.Origin, as.Repeated
+// begin sets the origin of the writes of the request.
+func (as *Forwarded) begin(j *journal.Journal, key *hashedKey) {
+	j.SetOrigin(as.Origin)
+	j.Repeated = as.Repeated
 	if key.known() {
-		a.Origin.Caller = key.author
+		j.Name = key.author
 	}
 }
 
@@ -329,11 +330,11 @@ func (s *Server) InvokeForwarded(ctx context.Context, c Call, as Forwarded) (a A
 	}
 	defer leave()
 	l := &lazyDeadline{Context: peer.NewContext(ctx, &peer.Peer{Addr: remoteName(as.Remote)}), door: d.name}
-	l.author.Made = made
-	if a = s.invokeCounted(l, conn, m, c.Message, &as); l.author.Forwardable() {
+	l.journal.Made = made
+	if a = s.invokeCounted(l, conn, m, c.Message, &as); l.journal.Forwardable() {
 		return Answer{}, ErrNotBegun
 	}
-	if text := changesText(&l.author); text != "" {
+	if text := changesText(&l.journal); text != "" {
 		a.Metadata = metadata.Join(a.Metadata, metadata.Pairs(metadataNodeChanges, text))
 	}
 	return a, nil
@@ -347,12 +348,12 @@ func (s *Server) invokeCounted(l *lazyDeadline, conn *conn.Conn, m *forwardedMet
 		why = key.opens(l, m.door)
 		l.Context = context.WithValue(door.WithCaller(l.Context, key.caller), keyOfCall{}, key)
 	}
-	as.author(&l.author, key)
-	defer guard.end(l.Context, m.method, time.Now(), &l.author, &a.Err)
+	as.begin(&l.journal, key)
+	defer guard.end(l.Context, m.method, time.Now(), &l.journal.Author, &a.Err)
 	if why == nil {
 		why = s.admitForwarded(conn, len(message), func() { a = s.invokeForwarded(l, m, message, as.Timeout) })
 	}
-	if why == nil && a.Err != nil && lostAnswer(&l.author) {
+	if why == nil && a.Err != nil && lostAnswer(&l.journal) {
 		why = &door.Refusal{Reason: door.Lost}
 	}
 	if why != nil {
@@ -408,8 +409,8 @@ func (c *call) forward(m *forwardedMethod) error {
 	f := forwarding{shared: c.shared, again: func() bool { return true },
 		own: func() bool {
 			a = m.invoke(&c.ctx, &c.codec, message)
-			moved := c.ctx.author.Forwardable()
-			c.ctx.author.Retry()
+			moved := c.ctx.journal.Forwardable()
+			c.ctx.journal.Retry()
 			return !moved
 		},
 		other: func(t Target, as *Forwarded) (err error) {
@@ -420,7 +421,7 @@ func (c *call) forward(m *forwardedMethod) error {
 			return err
 		},
 	}
-	as := Forwarded{Door: m.door.Name, Keys: c.key.forwardIDs(), Origin: c.ctx.author.Origin, Remote: remoteOf(c.ctx.Context)}
+	as := Forwarded{Door: m.door.Name, Keys: c.key.forwardIDs(), Origin: c.ctx.journal.Origin(), Remote: remoteOf(c.ctx.Context)}
 	if !m.writes && f.own() {
 		return c.answer(&a)
 	}
@@ -436,7 +437,7 @@ func (c *call) forward(m *forwardedMethod) error {
 // answer sends the result of a call.
 func (c *call) answer(a *Answer) error {
 	if text := a.Metadata.Get(metadataNodeChanges); text != nil {
-		noteChanges(&c.ctx.author, text[0])
+		noteChanges(&c.ctx.journal, text[0])
 		a.Metadata = a.Metadata.Copy()
 		delete(a.Metadata, metadataNodeChanges)
 	}

@@ -201,7 +201,7 @@ func (i *interceptor) counted(m *method, serve func(srv any, c *call) error) grp
 		start := time.Now()
 		c := &call{interceptor: i, method: m, ServerStream: ss, start: start}
 		defer func() { _ = c.record(err) }() // unless it has a record
-		defer i.end(ss.Context(), m, start, &c.ctx.author, &err)
+		defer i.end(ss.Context(), m, start, &c.ctx.journal.Author, &err)
 		why := c.admit()
 		if why == nil && m.changes() && i.trail.Ready() != nil {
 			c.release()

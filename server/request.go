@@ -137,7 +137,7 @@ func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 		q.refuse(r, why)
 		return
 	}
-	q.ctx.author.Origin = origin
+	q.ctx.journal.SetOrigin(origin)
 	if q.audit.changes() && q.trail.Ready() != nil {
 		q.refuse(r, &door.Refusal{Reason: door.Unaudited})
 		return
@@ -306,8 +306,8 @@ func (q *request) end(r *http.Request) {
 	q.series.observe(took, outcome)
 	if q.accessLog {
 		line := []slog.Attr{slog.String("door", q.door.Name), slog.String("route", q.series.route), slog.String("method", r.Method), slog.Int("status", q.status),
-			millis(took), slog.String("caller", callerText(q.door.Door, q.key, &q.ctx.author)), slog.String("remote", r.RemoteAddr), slog.String("id", q.requestID())}
-		q.log.LogAttrs(context.Background(), slog.LevelInfo, what, logRevision(line, &q.ctx.author)...)
+			millis(took), slog.String("caller", callerText(q.door.Door, q.key, &q.ctx.journal.Author)), slog.String("remote", r.RemoteAddr), slog.String("id", q.requestID())}
+		q.log.LogAttrs(context.Background(), slog.LevelInfo, what, logRevision(line, &q.ctx.journal.Author)...)
 	}
 	if !whole {
 		panic(http.ErrAbortHandler)
@@ -324,7 +324,7 @@ func millis(took time.Duration) slog.Attr {
 // fingerprint of the key, or "local" without keys. It is "anonymous" if the request
 // was refused without any of them: then the log of the store has no entry of it.
 func callerText(d *door.Door, key *hashedKey, a *authz.Author) string {
-	caller := a.Origin.Caller
+	caller := a.Name
 	switch {
 	case caller != "" && !(d.OwnAuthentication && caller == storage.CallerLocal):
 		return caller

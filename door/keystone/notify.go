@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/ostiary/ostiary/authz"
+	"github.com/ostiary/ostiary/internal/engine/journal"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -99,7 +100,7 @@ type cadfHost struct {
 
 // notify notifies about a request to a route whose result is err, if Keystone would.
 func (c *call) notify(r *route, err error) {
-	if a := authz.AuthorOf(c.Context()); c.options.Notify == nil || a != nil && a.Forwardable() {
+	if c.options.Notify == nil || journal.Of(c.Context()).Forwardable() {
 		return // without a node that may write, the request had no effect
 	}
 	var e cadfBody
@@ -195,8 +196,8 @@ func (c *call) initiator() cadfResource {
 	if c.caller != nil {
 		i.ProjectID, i.DomainID = c.caller.Scope.ProjectID, c.caller.Scope.DomainID
 	}
-	if a := authz.AuthorOf(c.Context()); a != nil && a.Origin.Caller != storage.CallerLocal {
-		i.UserID, i.ID = a.Origin.Caller, eventID(a.Origin.Caller)
+	if a := authz.AuthorOf(c.Context()); a != nil && a.Name != storage.CallerLocal {
+		i.UserID, i.ID = a.Name, eventID(a.Name)
 		if c.id != nil {
 			if r, err := c.id.Get(c.Context(), identity.User, i.UserID); err == nil {
 				i.Name, i.Username = r.Name, r.Name

@@ -1,8 +1,8 @@
 package native
 
 import (
-	"context"
 	"github.com/ostiary/ostiary/authz"
+	"github.com/ostiary/ostiary/internal/engine/journal"
 	"github.com/ostiary/ostiary/internal/tool/jsonread"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
@@ -145,14 +145,7 @@ func (c *call) write() error {
 	return c.setJSON(struct {
 		writeResultJSON
 		Unchanged bool `json:"unchanged,omitempty"`
-	}{writeResultJSON{string(token), uint64(revision)}, token == before && !repeated(c.Context())})
-}
-
-// repeated reports whether a request was sent to a node before, so that the store may
-// have its changes already.
-func repeated(ctx context.Context) bool {
-	a := authz.AuthorOf(ctx)
-	return a != nil && a.Repeated
+	}{writeResultJSON{string(token), uint64(revision)}, token == before && !journal.Of(c.Context()).SentBefore()})
 }
 
 // readPrecondition reads a precondition of a write.

@@ -16,9 +16,10 @@ import (
 	"errors"
 	"sync/atomic"
 
-	ostiary "github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/internal/engine/journal"
 	"github.com/ostiary/ostiary/internal/permifypb"
 )
 
@@ -149,7 +150,7 @@ func (s *service) ensureDefaultTenant(ctx context.Context) error {
 
 // createOnce creates a store unless another request has created it.
 func (s *service) createOnce(ctx context.Context, r ostiary.CreateStoreRequest) error {
-	return authz.AuthorOf(ctx).Beforehand(ctx, func(ctx context.Context) error {
+	return journal.Beforehand(ctx, func(ctx context.Context) error {
 		_, err := s.engine.CreateStore(ctx, r)
 		if errors.Is(err, authz.ErrStoreExists) {
 			return nil

@@ -13,6 +13,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/engine/documents"
+	"github.com/ostiary/ostiary/internal/engine/journal"
 	"github.com/ostiary/ostiary/internal/engine/system"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
@@ -114,7 +115,7 @@ func (k *Key) removeBy(w *authz.WriteRequest) {
 // repeated fails with [authz.ErrUncertain] if the request was sent to another node before
 // and has written: the secret that it has made is lost.
 func repeated(ctx context.Context) error {
-	if a := authz.AuthorOf(ctx); a != nil && a.Repeated && len(a.Made.Entries) > 0 {
+	if j := journal.Of(ctx); j.SentBefore() && len(j.Made.Entries) > 0 {
 		return fmt.Errorf("%w: the key was made or rotated, and its secret was lost: rotate it", authz.ErrUncertain)
 	}
 	return nil
@@ -427,7 +428,7 @@ func (r *Registry) validate(ctx context.Context, n *NewKey) (*Key, error) {
 	}
 	k := &Key{ID: newKeyID(), Name: n.Name, Owner: n.Owner, Created: r.now().UTC(), Expires: n.Expires.UTC(), Doors: n.Doors, Match: n.Match}
 	if a := authz.AuthorOf(ctx); a != nil {
-		k.Creator = a.Origin.Caller
+		k.Creator = a.Name
 	}
 	if k.Owner == "" {
 		k.Owner = k.Creator

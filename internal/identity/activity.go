@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/authz"
+	"github.com/ostiary/ostiary/internal/engine/journal"
 	"github.com/ostiary/ostiary/internal/tool/btree"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -122,10 +123,10 @@ func (s *Service) wrongPassword(ctx context.Context, user *Record) error {
 	if !locks || s.options.Leads == nil {
 		return nil
 	}
-	by := &authz.Author{Origin: storage.Origin{Caller: storage.CallerCollector}}
-	err := s.flush(authz.WithAuthor(ctx, by))
-	if a := authz.AuthorOf(ctx); a != nil && by.Forwardable() {
-		a.Refuse()
+	by := &journal.Journal{Author: authz.Author{Name: storage.CallerCollector}}
+	err := s.flush(journal.With(ctx, by))
+	if by.Forwardable() {
+		journal.Of(ctx).Refuse()
 	}
 	return err
 }

@@ -13,7 +13,7 @@ import (
 // writes.
 func ActAs(ctx context.Context, id string) {
 	if a := authz.AuthorOf(ctx); a != nil {
-		a.Origin.Caller = id
+		a.Name = id
 	}
 }
 
@@ -23,5 +23,15 @@ func collecting(ctx context.Context) context.Context {
 	if authz.AuthorOf(ctx) != nil {
 		return ctx
 	}
-	return authz.WithAuthor(ctx, &authz.Author{Origin: storage.Origin{Caller: storage.CallerCollector}})
+	return authz.WithAuthor(ctx, &authz.Author{Name: storage.CallerCollector})
+}
+
+// bootstrapping returns a context whose writes have the caller
+// [storage.CallerBootstrap], and the reason that those of ctx have.
+func bootstrapping(ctx context.Context) context.Context {
+	by := &authz.Author{Name: storage.CallerBootstrap}
+	if a := authz.AuthorOf(ctx); a != nil {
+		by.Reason = a.Reason
+	}
+	return authz.WithAuthor(ctx, by)
 }

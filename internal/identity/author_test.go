@@ -49,7 +49,7 @@ func TestCallersWithoutToken(t *testing.T) {
 			by, err := d.Issue(t.Context(), user.ID, identity.Scope{ProjectID: project.ID}, []string{"password"}, nil)
 			d.ok(err)
 			author := authz.AuthorOf(ctx)
-			verifier, err := d.AuthorizeRequestToken(authz.WithAuthor(ctx, &authz.Author{Origin: storage.Origin{Caller: user.ID}}), by, request.ID, []string{d.find(identity.Role, "member").ID})
+			verifier, err := d.AuthorizeRequestToken(authz.WithAuthor(ctx, &authz.Author{Name: user.ID}), by, request.ID, []string{d.find(identity.Role, "member").ID})
 			d.ok(err)
 			_, _, err = d.CreateAccessToken(authz.WithAuthor(ctx, author), d.signedBy(consumer, secret, request.ID, requested, verifier))
 			return user.ID, err
@@ -75,7 +75,7 @@ func TestCallersWithoutToken(t *testing.T) {
 	for _, s := range steps {
 		before, err := d.store.Head(t.Context())
 		d.ok(err)
-		author := &authz.Author{Origin: storage.Origin{Caller: storage.CallerLocal, Reason: "ticket 7"}}
+		author := &authz.Author{Name: storage.CallerLocal, Reason: "ticket 7"}
 		want, err := s.call(authz.WithAuthor(t.Context(), author))
 		d.ok(err)
 		page, err := d.store.Changes(t.Context(), authz.ChangesRequest{After: before})
@@ -89,9 +89,9 @@ func TestCallersWithoutToken(t *testing.T) {
 			}
 		}
 	}
-	author := &authz.Author{Origin: storage.Origin{Caller: storage.CallerLocal}}
+	author := &authz.Author{Name: storage.CallerLocal}
 	d.fails(d.ChangePassword(authz.WithAuthor(t.Context(), author), bob.ID, "wrong", "other"), identity.Unauthorized, "wrong password")
-	if got := author.Origin.Caller; got != storage.CallerLocal {
+	if got := author.Name; got != storage.CallerLocal {
 		t.Errorf("a wrong password makes %q the caller of the request", got)
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-
-	"github.com/ostiary/ostiary"
 )
 
 // BootstrapOptions are the settings of [Service.Bootstrap]. The zero value makes
@@ -33,7 +31,7 @@ func (s *Service) Bootstrap(ctx context.Context, o BootstrapOptions) error {
 	if o.Password == "" {
 		return failf(Invalid, "the administrator's password must not be empty")
 	}
-	ctx = ostiary.WithBootstrap(ctx)
+	ctx = bootstrapping(ctx)
 	o.Username, o.Project = cmp.Or(o.Username, "admin"), cmp.Or(o.Project, "admin")
 	o.Role, o.Service = cmp.Or(o.Role, "admin"), cmp.Or(o.Service, "keystone")
 	if _, err := s.ensure(ctx, Record{Kind: Project, ID: DefaultDomain, Name: "Default", IsDomain: true,

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/ostiary/ostiary/authz"
+	"github.com/ostiary/ostiary/internal/engine/journal"
 )
 
 // lead fails with [authz.ErrNoHolder] if this process is one of several nodes and
@@ -13,9 +14,7 @@ func (s *Service) lead(ctx context.Context) error {
 	if s.options.Leads == nil || s.options.Leads() {
 		return nil
 	}
-	if a := authz.AuthorOf(ctx); a != nil {
-		a.Refuse()
-	}
+	journal.Of(ctx).Refuse()
 	return authz.ErrNoHolder
 }
 

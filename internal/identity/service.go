@@ -94,7 +94,7 @@ func (s *Service) Offers(method string) bool { return slices.Contains(s.options.
 func (s *Service) installSchema(ctx context.Context) error {
 	_, err := s.store.CurrentSchema(ctx, "")
 	if errors.Is(err, authz.ErrNoSchema) {
-		_, _, err = s.store.WriteSchema(ostiary.WithBootstrap(ctx), authz.SchemaSource{Model: Model(), Dialect: "identity"})
+		_, _, err = s.store.WriteSchema(bootstrapping(ctx), authz.SchemaSource{Model: Model(), Dialect: "identity"})
 	}
 	return err
 }

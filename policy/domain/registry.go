@@ -8,6 +8,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/authz"
+	"github.com/ostiary/ostiary/internal/engine/journal"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -185,11 +186,11 @@ func (r *Registry) Make(ctx context.Context, name, alias string, relations *osti
 		return nil, err
 	}
 	var s *ostiary.Store
-	author := authz.AuthorOf(ctx)
-	err := author.Beforehand(ctx, func(ctx context.Context) (err error) {
+	written := journal.Of(ctx).WroteBefore
+	err := journal.Beforehand(ctx, func(ctx context.Context) (err error) {
 		s, err = r.engine.CreateStore(ctx, ostiary.CreateStoreRequest{Name: name, Aliases: map[string]string{Alias: alias}})
 		if errors.Is(err, authz.ErrStoreExists) {
-			s, err = r.unfinished(ctx, author, name, alias, err)
+			s, err = r.unfinished(ctx, written, name, alias, err)
 		}
 		return err
 	})
@@ -206,12 +207,12 @@ func (r *Registry) Make(ctx context.Context, name, alias string, relations *osti
 // unfinished returns the store with an alias if it has the name, and no entry except those
 // of the author: an earlier call has ended before it had settings, or before its response
 // was sent. Otherwise it returns exists.
-func (r *Registry) unfinished(ctx context.Context, author *authz.Author, name, alias string, exists error) (*ostiary.Store, error) {
+func (r *Registry) unfinished(ctx context.Context, written func(storage.StoreID) bool, name, alias string, exists error) (*ostiary.Store, error) {
 	s, err := r.engine.StoreByAlias(ctx, Alias, alias)
 	if err != nil || s.Info().Name != name {
 		return nil, exists
 	}
-	if head, err := s.Stats(ctx); err != nil || head.Revision > 0 && !author.WroteBefore(s.ID()) {
+	if head, err := s.Stats(ctx); err != nil || head.Revision > 0 && !written(s.ID()) {
 		return nil, exists
 	}
 	return s, nil
@@ -220,7 +221,7 @@ func (r *Registry) unfinished(ctx context.Context, author *authz.Author, name, a
 // ensure makes the domain with an alias, unless another caller makes it first. If another
 // node writes before the store has its settings, that node goes on with the store.
 func (r *Registry) ensure(ctx context.Context, name, alias string, relations *ostiary.Store) (d *Domain, err error) {
-	err = authz.AuthorOf(ctx).Beforehand(ctx, func(ctx context.Context) error {
+	err = journal.Beforehand(ctx, func(ctx context.Context) error {
 		s, err := r.engine.CreateStore(ctx, ostiary.CreateStoreRequest{Name: name, Aliases: map[string]string{Alias: alias}})
 		if errors.Is(err, authz.ErrStoreExists) {
 			s, err = r.engine.StoreByAlias(ctx, Alias, alias)

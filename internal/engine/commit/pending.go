@@ -8,6 +8,7 @@ import (
 
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/engine/errs"
+	"github.com/ostiary/ostiary/internal/engine/journal"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -136,7 +137,7 @@ func (p *Pending) Publish(ctx context.Context) (authz.Token, error) {
 		if err := p.group.publish(ctx); err != nil {
 			return "", errs.Wrap(op, id, err)
 		}
-		p.queue.noteWrite(ctx, p.group.head().Revision)
+		journal.Wrote(ctx, p.queue.timeline.ID, p.group.head().Revision)
 	}
 	return p.queue.timeline.Token(p.group.head()), nil
 }

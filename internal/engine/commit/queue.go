@@ -11,6 +11,7 @@ import (
 
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/engine/document"
+	"github.com/ostiary/ostiary/internal/engine/journal"
 	"github.com/ostiary/ostiary/internal/engine/snapshot"
 	"github.com/ostiary/ostiary/internal/tool/turns"
 	"github.com/ostiary/ostiary/storage"
@@ -193,7 +194,7 @@ func (q *Queue) acknowledge(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
-	authz.AuthorOf(ctx).Note(q.timeline.ID, err)
+	journal.Of(ctx).Note(q.timeline.ID, err)
 	if errors.Is(err, storage.ErrNotHolder) {
 		return err
 	}
@@ -256,10 +257,10 @@ func (q *Queue) wait(ctx context.Context, w *writer) (storage.Head, error) {
 		q.lead(ctx, w)
 	}
 	if w.err != nil || w.wrote {
-		authz.AuthorOf(ctx).Note(q.timeline.ID, w.err)
+		journal.Of(ctx).Note(q.timeline.ID, w.err)
 	}
 	if w.err == nil && w.wrote {
-		q.noteWrite(ctx, w.head.Revision)
+		journal.Wrote(ctx, q.timeline.ID, w.head.Revision)
 	}
 	return w.head, w.err
 }

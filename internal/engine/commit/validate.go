@@ -12,6 +12,7 @@ import (
 	"github.com/ostiary/ostiary/internal/engine/admit"
 	"github.com/ostiary/ostiary/internal/engine/document"
 	"github.com/ostiary/ostiary/internal/engine/errs"
+	"github.com/ostiary/ostiary/internal/engine/journal"
 	"github.com/ostiary/ostiary/internal/engine/snapshot"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
@@ -261,14 +262,14 @@ func keyHash(seed maphash.Seed, k *rel.Key) uint64 {
 // fails if a text of the origin is too long or has a control character.
 func (w *writer) setOrigin(ctx context.Context, own *storage.Origin, caller string) error {
 	w.origin = *own
-	if a := authz.AuthorOf(ctx); a != nil {
-		if !w.numbered {
-			w.numbered, w.request = true, a.NextWrite().Request
-		}
-		author := a.Origin
-		author.Request = w.request
-		w.origin = own.Or(&author)
+	if !w.numbered {
+		w.numbered, w.request = true, journal.Of(ctx).NextWrite()
 	}
+	author := storage.Origin{Request: w.request}
+	if a := authz.AuthorOf(ctx); a != nil {
+		author.Caller, author.Reason = a.Name, a.Reason
+	}
+	w.origin = own.Or(&author)
 	if w.origin.Caller == "" {
 		w.origin.Caller = caller
 	}
@@ -276,17 +277,13 @@ func (w *writer) setOrigin(ctx context.Context, own *storage.Origin, caller stri
 }
 
 // madeByRequest returns the head after a write whose request was sent to a node before,
-// and has made it then. See [authz.Author.MadeBefore]. The writer has its origin.
+// and has made it then. See [journal.Journal.MadeBefore]. The writer has its origin.
 func (q *Queue) madeByRequest(ctx context.Context, w *writer) (storage.Head, bool, error) {
-	a := authz.AuthorOf(ctx)
-	if a == nil || !a.Repeated {
-		return storage.Head{}, false, nil
-	}
-	head, made, err := a.MadeBefore(q.timeline.ID, w.request)
+	head, made, err := journal.Of(ctx).MadeBefore(q.timeline.ID, w.request)
 	if !made || err != nil {
 		return storage.Head{}, false, err
 	}
-	q.noteWrite(ctx, head.Revision)
+	journal.Wrote(ctx, q.timeline.ID, head.Revision)
 	if err := storage.Acknowledge(ctx, q.shared.runtime.Driver); err != nil {
 		return head, true, err
 	}

@@ -10,18 +10,12 @@ import (
 	"github.com/ostiary/ostiary/internal/engine/admit"
 	"github.com/ostiary/ostiary/internal/engine/errs"
 	"github.com/ostiary/ostiary/internal/engine/graph"
+	"github.com/ostiary/ostiary/internal/engine/journal"
 	"github.com/ostiary/ostiary/internal/engine/snapshot"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
 )
-
-// noteWrite notes the revision of a write for the author of ctx.
-func (q *Queue) noteWrite(ctx context.Context, r storage.Revision) {
-	if a := authz.AuthorOf(ctx); a != nil {
-		a.Wrote(q.timeline.ID, r)
-	}
-}
 
 // Write makes a change durable and returns the token of its revision. A write
 // that changes nothing makes no log entry; its token is that of the newest
@@ -46,7 +40,7 @@ func (q *Queue) Write(ctx context.Context, r *authz.WriteRequest) (authz.Token, 
 		} else if err != nil {
 			if made, ok := q.madeBefore(ctx, r, &x.writer.origin, err); ok {
 				head, err = made, q.showDurable(ctx)
-				q.noteWrite(ctx, made.Revision)
+				journal.Wrote(ctx, id, made.Revision)
 			}
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/engine/eval"
+	"github.com/ostiary/ostiary/internal/engine/journal"
 	"github.com/ostiary/ostiary/internal/tool/turns"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
@@ -105,15 +106,15 @@ func (r *Runtime) CountStores(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// BeforeWrite returns when this node may write. See [storage.Coordinated]. It notes for the
-// author of ctx that another node writes.
+// BeforeWrite returns when this node may write. See [storage.Coordinated]. It notes in the
+// journal of ctx that another node writes.
 func (r *Runtime) BeforeWrite(ctx context.Context) error {
 	if r.coordinated == nil {
 		return nil
 	}
 	err := r.coordinated.BeforeWrite(ctx)
-	if a := authz.AuthorOf(ctx); a != nil && errors.Is(err, storage.ErrNotHolder) {
-		a.Refuse()
+	if errors.Is(err, storage.ErrNotHolder) {
+		journal.Of(ctx).Refuse()
 	}
 	return err
 }

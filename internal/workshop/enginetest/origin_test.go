@@ -11,6 +11,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/authz"
+	"github.com/ostiary/ostiary/internal/engine/journal"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/memory"
@@ -120,8 +121,8 @@ func TestEveryWritingCallHasAnOrigin(t *testing.T) {
 				}
 				fixed := storage.Origin{Caller: c.fixed}
 				check(t.Context(), storage.Origin{}, fixed)
-				author := &authz.Author{Origin: storage.Origin{Caller: "anne", Reason: "ticket 7"}}
-				ctx, want := authz.WithAuthor(t.Context(), author), author.Origin
+				author := &authz.Author{Name: "anne", Reason: "ticket 7"}
+				ctx, want := authz.WithAuthor(t.Context(), author), storage.Origin{Caller: author.Name, Reason: author.Reason}
 				if c.alone {
 					want = fixed
 				}
@@ -161,7 +162,7 @@ func TestOriginIsChecked(t *testing.T) {
 				{storage.Origin{Reason: strings.Repeat("x", storage.ReasonBytesMax+1)}, authz.ErrBound, "ReasonBytesMax"},
 				{storage.Origin{Caller: strings.Repeat("x", storage.CallerBytesMax+1)}, authz.ErrBound, "CallerBytesMax"},
 			} {
-				err := c.call(authz.WithAuthor(t.Context(), &authz.Author{Origin: bad.origin}), storage.Origin{})
+				err := c.call(authz.WithAuthor(t.Context(), &authz.Author{Name: bad.origin.Caller, Reason: bad.origin.Reason}), storage.Origin{})
 				wantKind(t, err, bad.kind)
 				if err == nil || !strings.Contains(err.Error(), bad.text) {
 					t.Errorf("%s: error %v, want one with %q", name, err, bad.text)
@@ -200,24 +201,24 @@ func TestRepeatedWithoutStore(t *testing.T) {
 	t.Cleanup(func() { e.Close() })
 	id, other := storage.StoreID{1}, storage.StoreID{2}
 	gone := storage.StoreInfo{ID: id, Name: "mine", Aliases: map[string]string{"native": "gone"}}
-	deleted := func(known bool, info storage.StoreInfo) *authz.Author {
-		return &authz.Author{Repeated: true, Made: storage.RequestTrace{Deleted: []storage.DeletedStore{{Info: info, Known: known}}}}
+	deleted := func(known bool, info storage.StoreInfo) *journal.Journal {
+		return &journal.Journal{Repeated: true, Made: storage.RequestTrace{Deleted: []storage.DeletedStore{{Info: info, Known: known}}}}
 	}
 	for _, c := range []struct {
 		what                    string
-		author                  *authz.Author
+		journal                 *journal.Journal
 		access                  authz.Access
 		remove, find, findAlias error
 	}{
-		{"not repeated", &authz.Author{}, nil, authz.ErrNoStore, authz.ErrNoStore, authz.ErrNoStore},
-		{"nothing was deleted", &authz.Author{Repeated: true}, nil, authz.ErrNoStore, authz.ErrNoStore, authz.ErrNoStore},
+		{"not repeated", &journal.Journal{}, nil, authz.ErrNoStore, authz.ErrNoStore, authz.ErrNoStore},
+		{"nothing was deleted", &journal.Journal{Repeated: true}, nil, authz.ErrNoStore, authz.ErrNoStore, authz.ErrNoStore},
 		{"another store was deleted", deleted(true, storage.StoreInfo{ID: other}), nil, authz.ErrNoStore, authz.ErrNoStore, authz.ErrNoStore},
 		{"deleted", deleted(true, gone), nil, nil, nil, nil},
 		{"deleted, only the id is known", deleted(false, storage.StoreInfo{ID: id}), nil, nil, nil, authz.ErrUncertain},
 		{"deleted by a caller who may", deleted(true, gone), ownerOf("mine"), nil, nil, nil},
 		{"deleted by another caller", deleted(true, gone), ownerOf("yours"), authz.ErrForbidden, authz.ErrForbidden, authz.ErrForbidden},
 	} {
-		ctx := authz.WithAuthor(authz.WithAccess(t.Context(), c.access), c.author)
+		ctx := journal.With(authz.WithAccess(t.Context(), c.access), c.journal)
 		_, found := e.Store(ctx, id)
 		_, aliased := e.StoreByAlias(ctx, "native", "gone")
 		for what, have := range map[string][2]error{"delete": {e.DeleteStore(ctx, id), c.remove}, "find": {found, c.find}, "find by alias": {aliased, c.findAlias}} {
@@ -247,7 +248,7 @@ func TestRepeatedCreation(t *testing.T) {
 	t.Cleanup(func() { e.Close() })
 	request := storage.RequestID{Node: storage.NodeID{1}, Number: 7 * storage.RequestWrites}
 	author := func(made ...storage.RequestStore) context.Context {
-		return authz.WithAuthor(t.Context(), &authz.Author{Origin: storage.Origin{Request: request}, Repeated: made != nil, Made: storage.RequestTrace{Created: made}})
+		return journal.With(t.Context(), &journal.Journal{Request: request, Repeated: made != nil, Made: storage.RequestTrace{Created: made}})
 	}
 	ctx := author()
 	var made []storage.RequestStore
@@ -296,14 +297,14 @@ func TestRepeatedCreation(t *testing.T) {
 // and its stores the numbers of the first time, by which they are found in the log.
 func TestRetryNumbersFromTheStart(t *testing.T) {
 	t.Parallel()
-	a := &authz.Author{Origin: storage.Origin{Request: storage.RequestID{Node: storage.NodeID{1}, Number: storage.RequestWrites}}}
-	write, store := a.NextWrite(), a.NextStore()
-	if again := a.NextWrite(); again == write {
-		t.Errorf("two writes have the number %d", again.Request.Number)
+	j := &journal.Journal{Request: storage.RequestID{Node: storage.NodeID{1}, Number: storage.RequestWrites}}
+	write, store := j.NextWrite(), j.NextStore()
+	if again := j.NextWrite(); again == write {
+		t.Errorf("two writes have the number %d", again.Number)
 	}
-	a.Retry()
-	if w, s := a.NextWrite(), a.NextStore(); w != write || s != store {
-		t.Errorf("after Retry write %d and store %d, want %d and %d", w.Request.Number, s.Number, write.Request.Number, store.Number)
+	j.Retry()
+	if w, s := j.NextWrite(), j.NextStore(); w != write || s != store {
+		t.Errorf("after Retry write %d and store %d, want %d and %d", w.Number, s.Number, write.Number, store.Number)
 	}
 }
 
@@ -330,9 +331,9 @@ func TestRefusedChangeIsForwardable(t *testing.T) {
 		},
 		"delete": func(ctx context.Context) error { return e.DeleteStore(ctx, storage.StoreID{1}) },
 	} {
-		author := &authz.Author{}
-		if err := change(authz.WithAuthor(t.Context(), author)); !errors.Is(err, authz.ErrNoHolder) || !author.Forwardable() {
-			t.Errorf("%s: error %v, forwardable %t", name, err, author.Forwardable())
+		j := &journal.Journal{}
+		if err := change(journal.With(t.Context(), j)); !errors.Is(err, authz.ErrNoHolder) || !j.Forwardable() {
+			t.Errorf("%s: error %v, forwardable %t", name, err, j.Forwardable())
 		}
 	}
 }

@@ -66,29 +66,29 @@ internal/cluster/sharedlog/memorylog: storage internal/cluster/sharedlog
 # Doors: protocols, and the server that listens for them
 door: . internal/tool/jsonread internal/tool/turns internal/tool/excerpt storage authz
 door/authzen: . door internal/tool/jsonread expr policy policy/domain policy/status policy/value rel storage authz
-door/keystone: . door identity/settings internal/identity identity/access internal/identity/ec2 internal/identity/mapping identity/oidc internal/identity/token storage internal/identity/oauth1 internal/tool/turns internal/tool/excerpt internal/tool/derived internal/tool/jsonread authz
-door/native: . door internal/callers internal/tool/jsonread expr rel schema storage authz
+door/keystone: . door identity/settings internal/identity identity/access internal/identity/ec2 internal/identity/mapping identity/oidc internal/identity/token storage internal/identity/oauth1 internal/tool/turns internal/tool/excerpt internal/tool/derived internal/tool/jsonread authz internal/engine/journal
+door/native: . door internal/callers internal/tool/jsonread expr rel schema storage authz internal/engine/journal
 door/native/client: door door/native rel schema
 door/onap: . door door/onap/internal/catalog door/onap/internal/pdp door/onap/internal/preload door/onap/internal/tosca internal/tool/jsonread policy policy/message
-door/onap/internal/catalog: . door/onap/internal/tosca internal/tool/btree internal/engine/documents storage authz
+door/onap/internal/catalog: . door/onap/internal/tosca internal/tool/btree internal/engine/documents storage authz internal/engine/journal
 door/onap/internal/pdp: door/onap/internal/tosca internal/tool/jsonread policy policy/function policy/language policy/status policy/value
 door/onap/internal/preload: door/onap/internal/tosca
 door/onap/internal/tosca: internal/tool/jsonread
 door/openfga: . door internal/tool/jsonread door/openfga/language door/openfga/internal/wire schema expr rel storage internal/tool/excerpt authz
 door/openfga/language: internal/tool/jsonread schema expr internal/tool/excerpt
 door/openfga/internal/wire: internal/tool/jsonread expr
-door/permify: . door internal/tool/jsonread internal/permifypb door/permify/language internal/engine/eval schema expr rel storage authz
+door/permify: . door internal/tool/jsonread internal/permifypb door/permify/language internal/engine/eval schema expr rel storage authz internal/engine/journal
 internal/permifypb:
 internal/permifypb/generate:
 door/permify/language: schema expr
 internal/trail/decisions: authz door expr internal/trail/audit internal/tool/excerpt internal/tool/jsonread rel
 door/xacml: . door internal/tool/jsonread policy policy/domain policy/language policy/message policy/status policy/value storage authz
-server: . door identity/oidc server/internal/conn internal/callers internal/tool/excerpt internal/trail/logins internal/tool/turns internal/trail/audit storage authz
+server: . door identity/oidc server/internal/conn internal/callers internal/tool/excerpt internal/trail/logins internal/tool/turns internal/trail/audit storage authz internal/engine/journal
 server/internal/conn: door internal/tool/addresses
 # Policies, identities, documents: other rules than those of tuples, for the doors
 acp: . internal/tool/jwtread storage schema expr rel authz
-internal/identity: . identity/settings internal/tool/btree internal/engine/documents schema storage internal/identity/percent internal/identity/mapping internal/identity/password internal/identity/token internal/identity/totp internal/identity/oauth1 authz internal/tool/derived internal/tool/jsonread expr rel
-internal/callers: . internal/tool/derived internal/engine/documents internal/engine/system rel schema storage authz
+internal/identity: . identity/settings internal/tool/btree internal/engine/documents schema storage internal/identity/percent internal/identity/mapping internal/identity/password internal/identity/token internal/identity/totp internal/identity/oauth1 authz internal/tool/derived internal/tool/jsonread expr rel internal/engine/journal
+internal/callers: . internal/tool/derived internal/engine/documents internal/engine/system rel schema storage authz internal/engine/journal
 identity/access: internal/tool/nearest
 internal/identity/ec2: internal/identity/percent
 internal/identity/keyring: . identity/settings internal/identity/token internal/engine/documents internal/engine/system storage authz
@@ -103,7 +103,7 @@ identity/settings:
 internal/identity/totp:
 policy: internal/tool/nearest policy/content policy/function policy/status policy/value internal/tool/turns
 policy/content: policy/status internal/tool/xmlread policy/value internal/tool/turns
-policy/domain: . internal/engine/documents policy policy/content policy/function policy/language policy/message policy/status policy/value expr rel storage internal/tool/turns authz
+policy/domain: . internal/engine/documents policy policy/content policy/function policy/language policy/message policy/status policy/value expr rel storage internal/tool/turns authz internal/engine/journal
 policy/function: policy/content policy/internal/pattern policy/status policy/value internal/tool/turns
 policy/language: policy policy/function policy/internal/literal policy/status policy/value internal/tool/jsonread internal/tool/nearest internal/tool/xmlread internal/tool/lines internal/tool/turns internal/tool/excerpt
 policy/internal/literal: policy/value internal/tool/jsonread internal/tool/xmlread internal/tool/excerpt
@@ -113,15 +113,16 @@ policy/status: policy/value
 policy/value: internal/tool/excerpt
 # Engine: the library; it keeps stores, takes writes and answers questions
 rows: authz expr rel schema storage internal/engine/errs internal/engine/eval
-.: storage storage/memory schema expr rel internal/engine/errs internal/engine/limits internal/engine/snapshot internal/engine/document internal/engine/changelog internal/engine/query internal/engine/commit internal/engine/compare internal/tool/turns authz
+.: storage storage/memory schema expr rel internal/engine/errs internal/engine/limits internal/engine/snapshot internal/engine/document internal/engine/changelog internal/engine/query internal/engine/commit internal/engine/compare internal/tool/turns authz internal/engine/journal
 internal/engine/errs: internal/engine/eval storage internal/engine/graph schema authz
+internal/engine/journal: authz storage
 internal/engine/limits: storage internal/engine/errs authz
 internal/engine/admit: internal/engine/eval schema expr rel authz
-internal/engine/snapshot: internal/engine/eval storage internal/engine/graph schema expr rel internal/engine/errs internal/tool/turns authz
+internal/engine/snapshot: internal/engine/eval storage internal/engine/graph schema expr rel internal/engine/errs internal/tool/turns authz internal/engine/journal
 internal/engine/document: storage internal/engine/errs internal/engine/snapshot authz
 internal/engine/changelog: storage rel internal/engine/errs internal/engine/snapshot internal/engine/limits authz
 internal/engine/query: internal/engine/eval storage internal/engine/graph expr rel internal/engine/errs internal/engine/limits internal/engine/admit internal/engine/snapshot internal/tool/turns authz
-internal/engine/commit: storage internal/engine/graph schema rel internal/engine/errs internal/engine/admit internal/engine/document internal/engine/snapshot internal/tool/turns authz
+internal/engine/commit: storage internal/engine/graph schema rel internal/engine/errs internal/engine/admit internal/engine/document internal/engine/snapshot internal/tool/turns authz internal/engine/journal
 internal/engine/compare: internal/engine/eval storage internal/engine/graph schema expr rel internal/engine/errs internal/engine/admit internal/engine/snapshot internal/engine/query internal/engine/commit internal/tool/turns internal/engine/limits authz
 internal/engine/system: . internal/engine/documents authz
 internal/engine/documents: . storage internal/tool/turns authz

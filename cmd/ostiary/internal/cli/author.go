@@ -27,7 +27,7 @@ func (a *App) authored(cmd *cobra.Command) (context.Context, error) {
 	if why := o.Invalid(); why != "" {
 		return nil, fmt.Errorf("%w: invalid --reason: %s", ErrUsage, why)
 	}
-	return authz.WithAuthor(cmd.Context(), &authz.Author{Origin: o}), nil
+	return authz.WithAuthor(cmd.Context(), &authz.Author{Name: o.Caller, Reason: o.Reason}), nil
 }
 
 // OriginText returns the caller and the reason as the end of a line, as far as they are

@@ -96,7 +96,7 @@ func answer[O, A any](trail *audit.Trail, name string, run func(context.Context,
 		}
 		ctx, begun := r.Context(), time.Now()
 		if authz.AuthorOf(ctx) == nil {
-			ctx = authz.WithAuthor(ctx, &authz.Author{Origin: storage.Origin{Caller: storage.CallerLocal}})
+			ctx = authz.WithAuthor(ctx, &authz.Author{Name: storage.CallerLocal})
 		}
 		answer, err := run(ctx, o)
 		if what != "" {

@@ -175,7 +175,7 @@ func TestEveryDoorNamesTheCaller(t *testing.T) {
 	var schema string
 	kinds, sent := readRouteKinds(t), map[string]bool{}
 	for _, r := range writingRoutes(x) {
-		author := &authz.Author{Origin: storage.Origin{Caller: "walker", Reason: "ticket 7"}}
+		author := &authz.Author{Name: "walker", Reason: "ticket 7"}
 		req := r.request(x, schema)
 		req = req.WithContext(authz.WithAuthor(req.Context(), author))
 		path := req.URL.Path

@@ -9,9 +9,9 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
 	"github.com/ostiary/ostiary/internal/cluster/link"
+	"github.com/ostiary/ostiary/internal/engine/journal"
 	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -91,7 +91,9 @@ func (f forwardedCommands) ServeForwarded(w http.ResponseWriter, r *http.Request
 	if !f.begin(ctx) {
 		return fmt.Errorf("%w: it is not the holder", server.ErrNotBegun)
 	}
-	ctx = authz.WithAuthor(ctx, &authz.Author{Origin: as.Origin})
+	j := &journal.Journal{}
+	j.SetOrigin(as.Origin)
+	ctx = journal.With(ctx, j)
 	f.commands.ServeHTTP(w, r.WithContext(ctx))
 	return nil
 }

@@ -37,7 +37,7 @@ func TestNotifications(t *testing.T) {
 		t.Helper()
 		text, _ := json.Marshal(in)
 		r := httptest.NewRequest(method, path, bytes.NewReader(text))
-		r = r.WithContext(authz.WithAuthor(r.Context(), &authz.Author{Origin: storage.Origin{Caller: storage.CallerLocal}}))
+		r = r.WithContext(authz.WithAuthor(r.Context(), &authz.Author{Name: storage.CallerLocal}))
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("X-Auth-Token", x.identity)
 		r.Header.Set("User-Agent", "walker")

@@ -188,7 +188,7 @@ func TestTokenNamesTheCaller(t *testing.T) {
 			}
 			n++
 			path := strings.NewReplacer("{", "", "}", "").Replace(r.Pattern)
-			author := &authz.Author{Origin: storage.Origin{Caller: storage.CallerLocal}}
+			author := &authz.Author{Name: storage.CallerLocal}
 			req := httptest.NewRequest(r.Method, path, bytes.NewReader([]byte("{}")))
 			req = req.WithContext(authz.WithAuthor(req.Context(), author))
 			req.Header.Set("X-Auth-Token", x.identity)
@@ -199,8 +199,8 @@ func TestTokenNamesTheCaller(t *testing.T) {
 				continue
 			}
 			route.Serve(httptest.NewRecorder(), req, p)
-			if author.Origin.Caller != x.user {
-				t.Errorf("%s %s: the caller is %q, want the user %q", r.Method, path, author.Origin.Caller, x.user)
+			if author.Name != x.user {
+				t.Errorf("%s %s: the caller is %q, want the user %q", r.Method, path, author.Name, x.user)
 			}
 		}
 	}

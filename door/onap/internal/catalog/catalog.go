@@ -18,6 +18,7 @@ import (
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door/onap/internal/tosca"
 	"github.com/ostiary/ostiary/internal/engine/documents"
+	"github.com/ostiary/ostiary/internal/engine/journal"
 )
 
 const (
@@ -114,7 +115,7 @@ func (c *Catalog) find(ctx context.Context) (*stored, error) {
 
 // create returns the replica of the store, which it creates if there is none.
 func (c *Catalog) create(ctx context.Context) (*stored, error) {
-	err := authz.AuthorOf(ctx).Beforehand(ctx, func(ctx context.Context) error {
+	err := journal.Beforehand(ctx, func(ctx context.Context) error {
 		_, err := c.engine.CreateStore(ctx, ostiary.CreateStoreRequest{Name: "ONAP policies", Aliases: map[string]string{StoreDoor: storeAlias}})
 		return err
 	})
