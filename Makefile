@@ -23,7 +23,7 @@ demo: build
 # many run as there are cores.
 TWICE := $(shell expr 2 '*' $$(getconf _NPROCESSORS_ONLN))
 test: build
-	$(GO) run ./internal/workshop/testrun -note bin/skipped -vet=all -p $(TWICE) -parallel $(TWICE) -timeout 9m ./...
+	$(GO) run ./internal/workshop/testrun -note bin/skipped -vet=all -p $(TWICE) -parallel $(TWICE) -timeout 15m ./...
 
 # test-servers installs the database servers and other programs that the tests need, as
 # root on Debian. test-skipped then runs the tests that "make test" has skipped for want
@@ -33,7 +33,7 @@ test-servers:
 	bash internal/workshop/bench/servers/install.sh
 
 test-skipped:
-	$(GO) run ./internal/workshop/testrun -complete -noted bin/skipped -vet=off -p $(TWICE) -parallel $(TWICE) -timeout 9m
+	$(GO) run ./internal/workshop/testrun -complete -noted bin/skipped -vet=off -p $(TWICE) -parallel $(TWICE) -timeout 15m
 
 # conformance runs other projects' test suites and clients, each once, two parts at a time.
 # After a failure the other parts still run. "make conformance-PART" runs one. Each part
