@@ -5,8 +5,8 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/ostiary/ostiary/cmd/ostiary/internal/benchmark"
-	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/cmd/internal/benchmark"
+	"github.com/ostiary/ostiary/cmd/internal/cli"
 )
 
 // benchCommands returns the command bench.

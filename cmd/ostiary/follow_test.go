@@ -12,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/cmd/internal/cli"
 )
 
 // until is a writer that ends a context once the output contains text.

@@ -14,7 +14,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/cmd/internal/cli"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/schema"
 )

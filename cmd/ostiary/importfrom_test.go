@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/cmd/internal/cli"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/serve"
 	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/server"

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/cmd/internal/cli"
 )
 
 // endless is a file of tuples without an end, in JSON lines. It calls stop after

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/cmd/internal/cli"
 )
 
 // hiddenText is a name that clears the screen, begins a line and a column, and has

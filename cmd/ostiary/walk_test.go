@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/cmd/internal/cli"
 )
 
 // walkOutput is a writer that ends a command once it has printed a number of

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/cmd/internal/cli"
 )
 
 // TestWatchContext watches a permission that depends on the context of the watch, on a

@@ -28,16 +28,16 @@ const rooms = `
 # Programs: what people start
 cmd/ostiary: *
 cmd/ostiary/internal/auditing: *
-cmd/ostiary/internal/benchmark: *
-cmd/ostiary/internal/cli: *
+cmd/internal/benchmark: *
+cmd/internal/cli: *
 cmd/ostiary/internal/keys: *
 cmd/ostiary/internal/node: *
 cmd/ostiary/internal/protocols: *
 cmd/ostiary/internal/relations: *
 cmd/ostiary/internal/serve: *
 cmd/ostiary/internal/scenario: . door/permify internal/permifypb door/permify/language
-cmd/ostiary/internal/storetest: . door/openfga/language cmd/ostiary/internal/tuplefile schema expr rel authz
-cmd/ostiary/internal/tuplefile: internal/tool/jsonread rel internal/tool/excerpt
+cmd/internal/storetest: . door/openfga/language cmd/internal/tuplefile schema expr rel authz
+cmd/internal/tuplefile: internal/tool/jsonread rel internal/tool/excerpt
 examples/*: *
 internal/workshop/bench: . acp door/openfga door/openfga/language internal/engine/graph/graphtest internal/identity internal/identity/password policy policy/language policy/message policy/value rel storage internal/tool/excerpt authz
 internal/workshop/bench/databases: . internal/workshop/bench internal/workshop/bench/geo/delay rel schema internal/cluster/mysql storage/pebble internal/cluster/postgres internal/cluster/replica internal/cluster/sharedlog internal/cluster/sqllog authz expr

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
-	"github.com/ostiary/ostiary/cmd/ostiary/internal/storetest"
-	"github.com/ostiary/ostiary/cmd/ostiary/internal/tuplefile"
+	"github.com/ostiary/ostiary/cmd/internal/cli"
+	"github.com/ostiary/ostiary/cmd/internal/storetest"
+	"github.com/ostiary/ostiary/cmd/internal/tuplefile"
 )
 
 // assertion is an assertion in OpenFGA's API.

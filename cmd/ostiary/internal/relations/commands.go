@@ -6,7 +6,7 @@ package relations
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/cmd/internal/cli"
 )
 
 // app is a run of the program, with the methods of the commands of this package.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/cmd/internal/cli"
 	"github.com/ostiary/ostiary/door/native/client"
 )
 

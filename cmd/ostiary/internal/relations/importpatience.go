@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/cmd/internal/cli"
 	"github.com/ostiary/ostiary/door/native/client"
 )
 

@@ -12,8 +12,8 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/authz"
-	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
-	"github.com/ostiary/ostiary/cmd/ostiary/internal/tuplefile"
+	"github.com/ostiary/ostiary/cmd/internal/cli"
+	"github.com/ostiary/ostiary/cmd/internal/tuplefile"
 	"github.com/ostiary/ostiary/door/native/client"
 	"github.com/ostiary/ostiary/rel"
 )

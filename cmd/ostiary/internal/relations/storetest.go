@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
-	"github.com/ostiary/ostiary/cmd/ostiary/internal/storetest"
+	"github.com/ostiary/ostiary/cmd/internal/cli"
+	"github.com/ostiary/ostiary/cmd/internal/storetest"
 )
 
 // testJSON is the JSON form of one test's result.

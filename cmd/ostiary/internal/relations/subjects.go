@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/ostiary/ostiary/authz"
-	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/cmd/internal/cli"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 )

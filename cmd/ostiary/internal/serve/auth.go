@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/cmd/internal/cli"
 	"github.com/ostiary/ostiary/identity/oidc"
 	"github.com/ostiary/ostiary/server"
 )

@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/cmd/internal/cli"
 	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity/keyring"
 	"github.com/ostiary/ostiary/internal/identity/token"

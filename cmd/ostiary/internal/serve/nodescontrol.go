@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/cmd/internal/cli"
 	"github.com/ostiary/ostiary/internal/cluster/link"
 	"github.com/ostiary/ostiary/internal/engine/journal"
 	"github.com/ostiary/ostiary/server"

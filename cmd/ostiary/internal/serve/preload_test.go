@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/cmd/ostiary/internal/cli"
+	"github.com/ostiary/ostiary/cmd/internal/cli"
 	"github.com/ostiary/ostiary/storage"
 )
 

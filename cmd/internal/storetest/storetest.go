@@ -16,7 +16,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/ostiary/ostiary/cmd/ostiary/internal/tuplefile"
+	"github.com/ostiary/ostiary/cmd/internal/tuplefile"
 	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/rel"

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ostiary/ostiary/cmd/ostiary/internal/tuplefile"
+	"github.com/ostiary/ostiary/cmd/internal/tuplefile"
 	"github.com/ostiary/ostiary/rel"
 )
 

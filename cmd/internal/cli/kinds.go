@@ -9,7 +9,7 @@ import (
 
 	"github.com/ostiary/ostiary/acp"
 	"github.com/ostiary/ostiary/authz"
-	"github.com/ostiary/ostiary/cmd/ostiary/internal/tuplefile"
+	"github.com/ostiary/ostiary/cmd/internal/tuplefile"
 	"github.com/ostiary/ostiary/door/native/client"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/domain"

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/ostiary/ostiary/authz"
-	"github.com/ostiary/ostiary/cmd/ostiary/internal/tuplefile"
+	"github.com/ostiary/ostiary/cmd/internal/tuplefile"
 	"github.com/ostiary/ostiary/door/native/client"
 	"github.com/ostiary/ostiary/rel"
 )

@@ -29,8 +29,8 @@ func engine(t *testing.T) *ostiary.Engine {
 // TestExamples: the project's own store tests pass.
 func TestExamples(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("../../../../examples/*.fga.yaml")
-	more, err2 := filepath.Glob("../../../../examples/*/*.fga.yaml")
+	files, err := filepath.Glob("../../../examples/*.fga.yaml")
+	more, err2 := filepath.Glob("../../../examples/*/*.fga.yaml")
 	if err != nil || err2 != nil || len(files)+len(more) < 2 {
 		t.Fatal(files, more, err, err2)
 	}
@@ -167,7 +167,7 @@ func TestReadModel(t *testing.T) {
 
 // FuzzParse parses any text. A file that parses can be run.
 func FuzzParse(f *testing.F) {
-	files, err := filepath.Glob("../../../../examples/*.fga.yaml")
+	files, err := filepath.Glob("../../../examples/*.fga.yaml")
 	if err != nil || len(files) == 0 {
 		f.Fatalf("no store tests in examples: %v", err)
 	}

@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/ostiary/ostiary/authz"
-	"github.com/ostiary/ostiary/cmd/ostiary/internal/storetest"
+	"github.com/ostiary/ostiary/cmd/internal/storetest"
 	"github.com/ostiary/ostiary/door/native/client"
 	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/expr/cel"
