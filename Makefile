@@ -7,9 +7,9 @@ BIN := bin/ostiary
 build:
 	@mkdir -p bin
 	@echo 'Building. The first build fetches and compiles all packages, which takes minutes.'
-	$(GO) build -buildvcs=auto -o $(BIN) ./cmd/ostiary
+	$(GO) build -buildvcs=auto -o bin/ ./cmd/ostiary ./cmd/ostiary-bench
 
-# install installs the command into Go's folder for programs, usually ~/go/bin.
+# install installs the program ostiary, without ostiary-bench, into Go's folder for programs, usually ~/go/bin.
 install:
 	$(GO) install -buildvcs=auto ./cmd/ostiary
 
@@ -103,7 +103,7 @@ fuzz:
 	done
 
 # bench-keystone starts a real Keystone (MariaDB and PyPI are needed), and compares
-# it with this program. ARGS are arguments of "ostiary bench keystone".
+# it with this program. ARGS are arguments of "ostiary-bench keystone".
 .PHONY: bench-keystone
 bench-keystone:
 	bash conformance/keystone/bench.sh $(ARGS)
@@ -126,8 +126,8 @@ geo:
 # onap-stability plays the mix of ONAP's report for STABILITY windows of a minute,
 # 30 by default, with 10 users. It fails if memory, handles or goroutines grow.
 STABILITY ?= 30
-onap-stability:
-	$(GO) run ./cmd/ostiary bench onap --no-floor --users 10 --duration 1m --windows $(STABILITY) --flat
+onap-stability: build
+	$(BIN)-bench onap --no-floor --users 10 --duration 1m --windows $(STABILITY) --flat
 
 # soak-kill kills the server KILLS times under load, and checks that no
 # acknowledged write is lost.

@@ -159,7 +159,7 @@ var bothWays = []struct{ line, differs string }{
 
 // oneWay are the commands that bothWays does not run, with the reason.
 var oneWay = map[string]string{
-	"bench":            "measures servers that it starts, or that --target names",
+	"bench":            "names the program ostiary-bench",
 	"serve":            "is the server",
 	"version":          "reads no data",
 	"help":             "reads no data",

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/ostiary/ostiary/cmd/internal/benchmark"
 	"github.com/ostiary/ostiary/cmd/internal/cli"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/serve"
 	"github.com/ostiary/ostiary/internal/workshop/golden"
@@ -40,6 +41,7 @@ func TestDocs(t *testing.T) {
 	}
 	a := &cli.App{Lookup: func(string) (string, bool) { return "", false }}
 	walk(root(a))
+	walk(benchmark.Root(a))
 }
 
 // unusedByServe are the flags of every command that serve refuses or does not use.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ostiary/ostiary/cmd/internal/benchmark"
 	"github.com/ostiary/ostiary/cmd/internal/cli"
 	"github.com/ostiary/ostiary/internal/workshop/golden"
 )
@@ -21,11 +22,12 @@ func TestHelp(t *testing.T) {
 		return &cli.App{In: strings.NewReader(""), Out: out, Err: out, Lookup: func(string) (string, bool) { return "", false }}
 	}
 	var all strings.Builder
-	var walk func(cmd *cobra.Command)
-	walk = func(cmd *cobra.Command) {
+	var walk func(program func(*cli.App) *cobra.Command, cmd *cobra.Command)
+	walk = func(program func(*cli.App) *cobra.Command, cmd *cobra.Command) {
 		var out bytes.Buffer
 		arguments := append(strings.Fields(cmd.CommandPath())[1:], "--help")
-		code := run(context.Background(), app(&out), arguments)
+		a := app(&out)
+		code := a.Execute(context.Background(), program(a), arguments)
 		text := out.String()
 		if cmd.HasParent() {
 			before, after, ok := strings.Cut(text, "\nGlobal Flags:\n")
@@ -36,9 +38,11 @@ func TestHelp(t *testing.T) {
 		}
 		fmt.Fprintf(&all, "==== %s --help: exit %d ====\n%s\n", cmd.CommandPath(), code, text)
 		for _, sub := range cmd.Commands() {
-			walk(sub)
+			walk(program, sub)
 		}
 	}
-	walk(root(app(new(bytes.Buffer))))
+	for _, program := range []func(*cli.App) *cobra.Command{root, benchmark.Root} {
+		walk(program, program(app(new(bytes.Buffer))))
+	}
 	golden.Equal(t, "testdata/help.golden", all.String())
 }

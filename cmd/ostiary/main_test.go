@@ -17,7 +17,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"ostiary": func() { start(testLogs()) }})
+	testscript.Main(m, map[string]func(){"ostiary": func() { start(testLogs()) }, "ostiary-bench": measure})
 }
 
 // TestScripts runs testdata/*.txtar, each in a new folder, with the real program

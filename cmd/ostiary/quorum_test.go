@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -19,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary/internal/workshop/bench"
 	"github.com/ostiary/ostiary/internal/workshop/bench/servers"
 )
 
@@ -328,60 +326,6 @@ func TestClusterExamplePrograms(t *testing.T) {
 		}
 		if _, err := os.Stat(data); err == nil {
 			t.Errorf("without %s: the script has started", c.missing)
-		}
-	}
-}
-
-// TestBenchNodes measures the calls of LXD at both kinds of nodes of a cluster.
-func TestBenchNodes(t *testing.T) {
-	t.Parallel()
-	c := &nodes{T: t}
-	c.fails([]string{"invalid --nodes 2", "expected 1, or 3 to 5"}, "bench", "lxd", "--nodes", "2")
-	table := c.run("bench", "lxd", "--nodes", "3", "--runs", "1", "--no-floor")
-	measured := map[string]int{}
-	for line := range strings.Lines(table) {
-		for _, side := range []string{"ostiary, pebble, http", "ostiary, other node, pebble, http"} {
-			if strings.Contains(line, side) && strings.Contains(line, "closed, 1 client") {
-				measured[side]++
-			}
-		}
-	}
-	if len(measured) != 2 || measured["ostiary, pebble, http"] != 3 || measured["ostiary, other node, pebble, http"] != 3 {
-		t.Errorf("measured %v, want three cells at each of two nodes, in\n%s", measured, table)
-	}
-}
-
-// TestBenchCluster measures a cluster, with a kill of the node that writes and a new node.
-func TestBenchCluster(t *testing.T) {
-	t.Parallel()
-	c := &nodes{T: t}
-	c.fails([]string{"invalid --nodes 6", "expected 1 to 5"}, "bench", "cluster", "--nodes", "6")
-	c.fails([]string{"invalid --kills 5 with --nodes 2", "expected 0"}, "bench", "cluster", "--nodes", "2")
-	c.fails([]string{"invalid --size 3k", "at least 4000 tuples"}, "bench", "cluster", "--size", "3k")
-	file := filepath.Join(t.TempDir(), "records")
-	c.run("bench", "cluster", "--writers", "2", "--duration", "100ms", "--warm-up", "0", "--kills", "1", "--out", file)
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	records, err := bench.Read(file, bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cells := map[string]int{}
-	for _, r := range records {
-		cells[r.Cell+" of "+r.Peer]++
-		if r.Cell != "memory, before the load" && r.N == 0 || r.Failed() > 0 && !strings.Contains(r.Cell, "joins") {
-			t.Errorf("%s of %s: %d answers, failures %v", r.Cell, r.Peer, r.N, r.Failures)
-		}
-		if nodes := r.Door == "http" && !strings.Contains(r.Peer, "single"); r.Cell == "2 writers" && nodes != (r.Syncs > 0) {
-			t.Errorf("%s of %s, %s: %g syncs per second", r.Cell, r.Peer, r.Door, r.Syncs)
-		}
-	}
-	for cell, want := range map[string]int{"memory, before the load of ostiary, a single server": 1, "2 writers of fdatasync": 1, "2 writers of ostiary": 2,
-		"2 writers of ostiary, other node": 1, "next commit after a kill of ostiary, other node": 1, "a new node joins of ostiary, other node": 1} {
-		if cells[cell] != want {
-			t.Errorf("%d records of %s, want %d", cells[cell], cell, want)
 		}
 	}
 }

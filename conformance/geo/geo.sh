@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Plays the study of multi-region Keystone deployments ("ostiary bench geo"), with the
+# Plays the study of multi-region Keystone deployments ("ostiary-bench geo"), with the
 # arguments of this script, and keeps the records in the folder RECORDS. By default it goes
 # on with those of docs/benchmarks/geo.tar, and writes them back. What the page and Rally's
 # results need is written to .work.
@@ -22,5 +22,5 @@ else
 	echo "without: needs keystone of PyPI, which cannot be installed, so its cells are left out:" >&2
 	tail -n 3 "$work/keystone-venv.pip" >&2
 fi
-(cd "$root" && go build -buildvcs=auto -o "$here/ostiary" ./cmd/ostiary) || exit 1
-"$here/ostiary" bench geo --records "$records" --html "$here/geo.html" --rally-out "$here/rally" "$@"
+(cd "$root" && go build -buildvcs=auto -o "$here/" ./cmd/ostiary ./cmd/ostiary-bench) || exit 1
+"$here/ostiary-bench" geo --records "$records" --html "$here/geo.html" --rally-out "$here/rally" "$@"

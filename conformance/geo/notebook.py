@@ -2,7 +2,7 @@
 does: with its patterns of folders, its expressions of names and its paths into the files.
 Compares what it finds with the records, and checks what must hold on any machine.
 
-Arguments: the folder of Rally's results, and the records as "ostiary bench geo --json"
+Arguments: the folder of Rally's results, and the records as "ostiary-bench geo --json"
 prints them.
 """
 import glob

@@ -40,14 +40,9 @@ type benchFlags struct {
 	out, page string
 }
 
-func (a *app) benchCommand() *cobra.Command {
-	return cli.Group("bench", "Run published benchmarks of authorization systems, against this program or another server",
-		a.benchOpenFGA(), a.benchLXD(), a.benchCluster(), a.benchACP(), a.benchPermify(), a.benchNative(), a.benchONAP(), a.benchXACML(), a.benchKeystone(), a.benchGeo(), a.benchDatabase(), a.benchReport(), a.benchFloor())
-}
-
 func (f *benchFlags) add(cmd *cobra.Command) {
 	s := cmd.Flags()
-	s.StringSliceVar(&f.targets, "target", []string{"serve"}, `what to measure, in turn: "serve" starts this program's server, "embedded" calls the library in this process, http://HOST:PORT and grpc://HOST:PORT are servers with OpenFGA's API`)
+	s.StringSliceVar(&f.targets, "target", []string{"serve"}, `what to measure, in turn: "serve" starts the program ostiary, "embedded" calls the library in this process, http://HOST:PORT and grpc://HOST:PORT are servers with OpenFGA's API`)
 	s.StringVar(&f.driver, "driver", "pebble", `storage of serve and embedded: "pebble", in a new temporary folder, or "memory"`)
 	s.StringVar(&f.token, "token", "", "preshared key for the servers at URLs")
 	s.BoolVar(&f.noFloor, "no-floor", false, "do not measure the floor: a server that gets the same requests as serve and answers with fixed responses")

@@ -19,7 +19,6 @@ import (
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/cluster"
 	"github.com/ostiary/ostiary/cmd/internal/cli"
-	"github.com/ostiary/ostiary/cmd/ostiary/internal/node"
 	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/internal/workshop/bench"
 	"github.com/ostiary/ostiary/internal/workshop/bench/geo"
@@ -309,14 +308,27 @@ func (c *serverGroup) join(ctx context.Context, i int) (*clustered, error) {
 	if i == 0 {
 		args = append(args, "--cluster")
 	} else {
-		var token node.MadeToken
-		if err := cli.Control(ctx, c.folder(0), node.TokenCommand, node.TokenOptions{Valid: time.Minute}, &token); err != nil {
+		token, err := c.token(ctx)
+		if err != nil {
 			return nil, err
 		}
-		args = append(args, "--join", token.Token)
+		args = append(args, "--join", token)
 	}
 	one := &clustered{http: "http://" + web.clients, metrics: metrics.clients, args: args}
 	return one, c.begin(ctx, i, one)
+}
+
+// token returns a token of the first node with which another one joins the cluster.
+func (c *serverGroup) token(ctx context.Context) (string, error) {
+	program, err := c.app.ostiary(ctx)
+	if err != nil {
+		return "", err
+	}
+	out, err := exec.CommandContext(ctx, program, "node", "token", "--data", c.folder(0)).Output()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return "", fmt.Errorf("node token: %w: %s", err, exit.Stderr)
+	}
+	return strings.TrimSpace(string(out)), err
 }
 
 // begin starts the process of a node, and returns when it serves.
@@ -335,7 +347,7 @@ func (c *serverGroup) begin(ctx context.Context, i int, one *clustered) (err err
 		}
 		return c.hosts.Start(i, cmd)
 	}
-	if one.process, err = c.startWith(ctx, start, "http://"+one.metrics+"/readyz", one.args...); err != nil {
+	if one.process, err = c.ostiary(ctx, start, "http://"+one.metrics+"/readyz", one.args...); err != nil {
 		text, _ := os.ReadFile(name)
 		return fmt.Errorf("%w: it printed %q", err, text[max(0, len(text)-printedMax):])
 	}

@@ -26,7 +26,7 @@ type geoBench struct {
 func (a *app) benchGeo() *cobra.Command {
 	f := &geoBench{}
 	cmd := &cobra.Command{Use: "geo", Short: "The study of multi-region Keystone deployments: 3 to 45 instances, far apart, on several databases", Args: cobra.NoArgs,
-		Long: "Play the study \"Evaluation of OpenStack Multi-Region Keystone Deployments\" (2018) with this program and with the real Keystone: Rally's\n" +
+		Long: "Play the study \"Evaluation of OpenStack Multi-Region Keystone Deployments\" (2018) with the program ostiary and with the real Keystone: Rally's\n" +
 			"seven scenarios on 3, 9 and 45 instances that share a database (MariaDB, PostgreSQL, Galera), 0, 50 and 150 ms apart, one way, under low and\n" +
 			"high load, and with instances in three zones. Instances and databases are started on this machine, in network namespaces whose packets a\n" +
 			"delay carries; that needs root. Without it, proxies delay TCP connections, and Galera and zones are left out.\n\n" +
@@ -51,7 +51,7 @@ func (a *app) benchGeo() *cobra.Command {
 }
 
 func (a *app) runBenchGeo(cmd *cobra.Command, f *geoBench) (err error) {
-	if f.Program, err = os.Executable(); err != nil {
+	if f.Program, err = a.ostiary(cmd.Context()); err != nil {
 		return err
 	}
 	if f.Work == "" {

@@ -42,7 +42,7 @@ func (a *app) benchKeystone() *cobra.Command {
 			"must hash passwords with the same --rounds. What the scenarios create is deleted at the end.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runBenchKeystone(cmd.Context(), f) }}
 	s := cmd.Flags()
-	s.StringSliceVar(&f.targets, "target", []string{"serve"}, `what to measure, in turn: "serve" starts this program's server, http://HOST:PORT is a server of the Identity API`)
+	s.StringSliceVar(&f.targets, "target", []string{"serve"}, `what to measure, in turn: "serve" starts the program ostiary, http://HOST:PORT is a server of the Identity API`)
 	f.addPeer(cmd)
 	f.addOutput(cmd)
 	s.StringVar(&f.task, "task", "", "task file of Rally in JSON; default: the seven scenarios with the times and the concurrency of Rally's samples")
@@ -68,7 +68,7 @@ func (a *app) runBenchKeystone(ctx context.Context, f *keystoneBench) error {
 	// Ten clients that log in wait for one another for seconds, on two processors.
 	f.args = []string{"--request-timeout", "60s", "--keystone-password-hash-rounds", strconv.Itoa(f.options.Rounds)}
 	f.prepare = func(ctx context.Context, dir string) error {
-		err := bootstrapChild(ctx, dir, f.options.Password)
+		err := a.bootstrap(ctx, dir, f.options.Password)
 		if err == nil && f.options.Size.Users > 0 {
 			err = a.loadDeployment(ctx, dir, f.options.Size)
 		}
@@ -147,13 +147,13 @@ func (f *keystoneBench) read() error {
 	return nil
 }
 
-// bootstrapChild makes a deployment in a folder, with this program.
-func bootstrapChild(ctx context.Context, dir, secret string) error {
-	self, err := os.Executable()
+// bootstrap makes a deployment in a folder, with the program ostiary.
+func (a *app) bootstrap(ctx context.Context, dir, secret string) error {
+	program, err := a.ostiary(ctx)
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, self, "keystone", "bootstrap", "--data", dir, "--bootstrap-region-id", "RegionOne")
+	cmd := exec.CommandContext(ctx, program, "keystone", "bootstrap", "--data", dir, "--bootstrap-region-id", "RegionOne")
 	cmd.Env = append(os.Environ(), "OS_BOOTSTRAP_PASSWORD="+secret)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("bootstrap: %w: %s", err, out)

@@ -138,7 +138,7 @@ func (s *sides) embedded(ctx context.Context) error {
 	return s.add(bench.Side{Peer: "floor", Notes: "the embedded floor is the generator's own cost"}, bench.Nothing{})
 }
 
-// serve starts this program's server, and the floor unless --no-floor is set. The
+// serve starts the program ostiary as a server, and the floor unless --no-floor is set. The
 // library fills a folder before the start; a store in memory is filled over HTTP.
 func (s *sides) serve(ctx context.Context) error {
 	dir, err := s.folder()
@@ -170,10 +170,11 @@ func (s *sides) serve(ctx context.Context) error {
 	side := s.own()
 	base := "http://" + ports[0]
 	args := append([]string{"serve", "--data", dir, "--http", ports[0], "--grpc", ports[1], "--metrics", ports[2], "--log-level", "error"}, s.flags.args...)
-	side.PID, err = s.start(ctx, base+"/readyz", args...)
+	process, err := s.ostiary(ctx, (*exec.Cmd).Start, base+"/readyz", args...)
 	if err != nil {
 		return err
 	}
+	side.PID = process.Process.Pid
 	side.Metrics = "http://" + ports[2] + "/metrics"
 	t, err := bench.NewHTTP(base, "")
 	if err != nil {
@@ -213,7 +214,11 @@ func (s *sides) floor(ctx context.Context, like *bench.HTTP) error {
 		return err
 	}
 	base := "http://" + ports[0]
-	pid, err := s.start(ctx, base, "bench", "floor", "--http", ports[0])
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	process, err := s.start(ctx, exec.Command(self, "floor", "--http", ports[0]), (*exec.Cmd).Start, base)
 	if err != nil {
 		return err
 	}
@@ -221,7 +226,7 @@ func (s *sides) floor(ctx context.Context, like *bench.HTTP) error {
 	if err != nil {
 		return err
 	}
-	return s.add(bench.Side{Peer: "floor", PID: pid}, t)
+	return s.add(bench.Side{Peer: "floor", PID: process.Process.Pid}, t)
 }
 
 // startMax is how long a server may take until it is ready.
@@ -240,23 +245,19 @@ func (p *running) kill() {
 	<-p.gone
 }
 
-// start runs this program with args until close is called. It returns once the
-// program answers at url with another status than 503.
-func (s *sides) start(ctx context.Context, url string, args ...string) (pid int, err error) {
-	p, err := s.startWith(ctx, (*exec.Cmd).Start, url, args...)
-	if err != nil {
-		return 0, err
-	}
-	return p.Process.Pid, nil
-}
-
-// startWith is like start. begin starts the command.
-func (s *sides) startWith(ctx context.Context, begin func(*exec.Cmd) error, url string, args ...string) (*running, error) {
-	self, err := os.Executable()
+// ostiary runs the program ostiary with args, like start.
+func (s *sides) ostiary(ctx context.Context, begin func(*exec.Cmd) error, url string, args ...string) (*running, error) {
+	program, err := s.app.ostiary(ctx)
 	if err != nil {
 		return nil, err
 	}
-	p := &running{Cmd: exec.Command(self, args...), gone: make(chan struct{})}
+	return s.start(ctx, exec.Command(program, args...), begin, url)
+}
+
+// start runs a command, which begin starts, until close is called. It returns once the
+// program answers at url with another status than 503.
+func (s *sides) start(ctx context.Context, command *exec.Cmd, begin func(*exec.Cmd) error, url string) (*running, error) {
+	p := &running{Cmd: command, gone: make(chan struct{})}
 	p.Stderr = s.app.Err
 	if err := begin(p.Cmd); err != nil {
 		return nil, err

@@ -26,7 +26,7 @@ type App struct {
 	In       io.Reader
 	Out, Err io.Writer
 	Lookup   func(string) (string, bool)
-	Environ  []string // the variables to search for misspelt names
+	Environ  []string // the variables to search for misspelt names; none are searched if it is nil
 	// Logs open the shared logs of several nodes, by the scheme of their URLs.
 	Logs map[string]OpenLog
 
@@ -202,41 +202,16 @@ func (a *App) Execute(ctx context.Context, root *cobra.Command, args []string) i
 	return ExitError
 }
 
-// RootCommand returns the program's command with the flags that all commands share.
+// RootCommand returns the command of the program ostiary, with the flags that all its
+// commands share.
 func (a *App) RootCommand(commands ...*cobra.Command) *cobra.Command {
-	root := &cobra.Command{
+	root := a.Program(&cobra.Command{
 		Use:   "ostiary",
 		Short: "Decide who may do what, from the relations that you store",
 		Long: "Decide who may do what, from the relations that you store.\n\n" +
 			"Exit codes: 0 success, or allowed; 1 a check is denied or a store test failed; 2 an error.\n" +
 			"An environment variable can set every flag: OSTIARY_DATA sets --data, OSTIARY_ON_DUPLICATE sets --on-duplicate.",
-		SilenceUsage: true, SilenceErrors: true,
-		DisableSuggestions: true,
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			if err := requireValues(cmd.Flags()); err != nil {
-				return err
-			}
-			if err := refuseUnused(cmd); err != nil {
-				return err
-			}
-			if err := a.Environment(cmd.Flags()); err != nil {
-				return err
-			}
-			if err := RefuseNegative(cmd.Flags()); err != nil {
-				return err
-			}
-			ctx, err := a.authored(cmd)
-			if err != nil {
-				return err
-			}
-			cmd.SetContext(ctx)
-			a.warnUnknownVariables(cmd.Root())
-			return a.CleanData()
-		},
-	}
-	root.SetFlagErrorFunc(flagError)
-	root.Version = versionText(Version())
-	root.SetVersionTemplate("ostiary {{.Version}}\n")
+	}, commands...)
 	f := root.PersistentFlags()
 	f.StringVar(&a.Data, "data", "./ostiary-data", `data folder, or "memory" for an empty folder in memory, which is lost when the command ends`)
 	f.StringVar(&a.Store, "store", "", "name or id of the store; required if there are several")
@@ -250,9 +225,44 @@ func (a *App) RootCommand(commands ...*cobra.Command) *cobra.Command {
 	f.StringVar(&a.clientCert, "client-cert", "", "PEM file with the certificate that a command shows to --server or --from https://…, and its chain")
 	f.StringVar(&a.clientKey, "client-key", "", "PEM file with the key of --client-cert")
 	f.StringVar(&a.reason, "reason", "", "why the command writes, for example the number of a ticket: the log of the store keeps it for ever")
-	f.BoolVar(&a.JSON, "json", false, "print results and errors as JSON")
+	return root
+}
+
+// Program makes root the command of a program with commands: variables set flags, --json
+// selects the form of results and errors, and mistakes are explained. It returns root.
+func (a *App) Program(root *cobra.Command, commands ...*cobra.Command) *cobra.Command {
+	root.SilenceUsage, root.SilenceErrors = true, true
+	root.DisableSuggestions = true
+	root.PersistentPreRunE = a.prepare
+	root.SetFlagErrorFunc(flagError)
+	root.Version = versionText(Version())
+	root.SetVersionTemplate(root.Name() + " {{.Version}}\n")
+	root.PersistentFlags().BoolVar(&a.JSON, "json", false, "print results and errors as JSON")
 	root.AddCommand(append(commands, a.versionCommand())...)
 	nameArguments(root)
 	checkHelp(root)
 	return root
+}
+
+// prepare applies the variables and checks the flags, before a command runs.
+func (a *App) prepare(cmd *cobra.Command, _ []string) error {
+	if err := requireValues(cmd.Flags()); err != nil {
+		return err
+	}
+	if err := refuseUnused(cmd); err != nil {
+		return err
+	}
+	if err := a.Environment(cmd.Flags()); err != nil {
+		return err
+	}
+	if err := RefuseNegative(cmd.Flags()); err != nil {
+		return err
+	}
+	ctx, err := a.authored(cmd)
+	if err != nil {
+		return err
+	}
+	cmd.SetContext(ctx)
+	a.warnUnknownVariables(cmd.Root())
+	return a.CleanData()
 }

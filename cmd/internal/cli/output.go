@@ -113,7 +113,7 @@ func (a *App) reportError(cmd *cobra.Command, err error) {
 		WriteJSON(a.Err, map[string]any{"error": out})
 		return
 	}
-	PrintLines(a.Err, "ostiary: "+text+"\n") // an error can have several lines
+	PrintLines(a.Err, cmd.Root().Name()+": "+text+"\n") // an error can have several lines
 	if out.Hint != "" {
 		PrintLines(a.Err, out.Hint+"\n")
 	}

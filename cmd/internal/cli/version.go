@@ -10,9 +10,9 @@ import (
 )
 
 func (a *App) versionCommand() *cobra.Command {
-	return &cobra.Command{Use: "version", Short: "Print the version", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
+	return &cobra.Command{Use: "version", Short: "Print the version", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 		out := Version()
-		return a.Print(out, func(w io.Writer) { Println(w, "ostiary "+versionText(out)) })
+		return a.Print(out, func(w io.Writer) { Println(w, cmd.Root().Name()+" "+versionText(out)) })
 	}}
 }
 

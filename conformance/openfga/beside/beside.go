@@ -1,4 +1,4 @@
-// Package beside runs the workloads of `ostiary bench` against Ostiary and
+// Package beside runs the workloads of `ostiary-bench` against Ostiary and
 // against OpenFGA in one run: over HTTP and gRPC as processes, and embedded in the
 // test's process. The runs are its tests; package bench does the measuring.
 package beside

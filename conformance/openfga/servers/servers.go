@@ -89,11 +89,11 @@ func Program(t testing.TB) string {
 	return built(t, "ostiary", "../..", "./cmd/ostiary")
 }
 
-// Floor builds ours and starts its server that does nothing, as a lower bound.
+// Floor builds ostiary-bench and starts its server that does nothing, as a lower bound.
 func Floor(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{Name: "floor", HTTP: free(t)}
-	s.start(t, Program(t), []string{"bench", "floor", "--http", s.HTTP})
+	s.start(t, built(t, "ostiary-bench", "../..", "./cmd/ostiary-bench"), []string{"floor", "--http", s.HTTP})
 	return s
 }
 

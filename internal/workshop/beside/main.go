@@ -72,11 +72,13 @@ func run(ctx context.Context, w io.Writer, base string, o options) (err error) {
 	defer func() {
 		err = errors.Join(err, command(context.WithoutCancel(ctx), ".", "git", "worktree", "remove", "--force", earlier))
 	}()
-	programs := [2]string{filepath.Join(folder, "base"), filepath.Join(folder, "tree")}
+	var programs [2]string
 	for i, source := range []string{earlier, "."} {
-		if err := command(ctx, source, "go", "build", "-o", programs[i], "./cmd/ostiary"); err != nil {
+		built := filepath.Join(folder, []string{"base", "tree"}[i])
+		if err := command(ctx, source, "go", "build", "-o", built+"/", "./cmd/..."); err != nil {
 			return err
 		}
+		programs[i] = filepath.Join(built, "ostiary")
 	}
 	name, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty").Output()
 	if err != nil {

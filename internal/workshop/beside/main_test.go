@@ -16,7 +16,7 @@ func TestCompare(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	program := filepath.Join(folder, "ostiary")
-	if out, err := exec.Command("go", "build", "-o", program, "../../../cmd/ostiary").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", folder+"/", "../../../cmd/ostiary", "../../../cmd/ostiary-bench").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	rows, err := compare(t.Context(), folder, [2]string{program, program}, options{turns: 1, time: 50 * time.Millisecond, clients: 2}, func(string) {})

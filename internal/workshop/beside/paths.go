@@ -232,17 +232,23 @@ func decision(ctx context.Context, s *side) (play, func() error, error) {
 }
 
 // register registers documents with access control, in a program that embeds the engine:
-// the benchmark of the program itself.
+// a benchmark of ostiary-bench, which is next to the program. In earlier commits it was a
+// command of the program.
 func register(_ context.Context, s *side) (play, func() error, error) {
 	const documents, runs = 256, 5
 	file := filepath.Join(s.folder, "acp")
+	benchmark := []string{s.program + "-bench", "acp"}
+	if _, err := os.Stat(benchmark[0]); errors.Is(err, os.ErrNotExist) {
+		benchmark = []string{s.program, "bench", "acp"}
+	}
+	benchmark = append(benchmark, "--scales", fmt.Sprint(documents), "--runs", fmt.Sprint(runs), "--duration", "1ms", "--out", file)
 	return func(ctx context.Context) (figure, error) {
 		if err := os.RemoveAll(file); err != nil {
 			return figure{}, err
 		}
-		c := exec.CommandContext(ctx, s.program, "bench", "acp", "--scales", fmt.Sprint(documents), "--runs", fmt.Sprint(runs), "--duration", "1ms", "--out", file)
+		c := exec.CommandContext(ctx, benchmark[0], benchmark[1:]...)
 		if out, err := c.CombinedOutput(); err != nil {
-			return figure{}, fmt.Errorf("ostiary bench acp: %w\n%s", err, out)
+			return figure{}, fmt.Errorf("ostiary-bench acp: %w\n%s", err, out)
 		}
 		in, err := os.Open(file)
 		if err != nil {
@@ -258,7 +264,7 @@ func register(_ context.Context, s *side) (play, func() error, error) {
 				return figure{clock: time.Duration(r.Median / documents)}, nil
 			}
 		}
-		return figure{}, errors.New("ostiary bench acp has no record of documents in memory")
+		return figure{}, errors.New("ostiary-bench acp has no record of documents in memory")
 	}, nil, nil
 }
 

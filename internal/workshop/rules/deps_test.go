@@ -59,9 +59,14 @@ func TestModelLanguageDependencies(t *testing.T) {
 	dependencies(t, "language-deps.txt", forbidden, ".", "./storage/memory", "./door/openfga/language")
 }
 
-// TestProgramDependencies shows in a diff when the program links another package.
+// TestProgramDependencies shows in a diff when the program links another package. It links
+// no load generator, no chart, no font and no PDF: those are in the program ostiary-bench.
 func TestProgramDependencies(t *testing.T) {
-	dependencies(t, "program-deps.txt", nil, "./cmd/ostiary")
+	forbidden := []string{module + "/internal/workshop", module + "/cmd/internal/benchmark", "github.com/HdrHistogram", "gonum.org", "codeberg.org/go-pdf", "codeberg.org/go-fonts", "golang.org/x/image"}
+	dependencies(t, "program-deps.txt", forbidden, "./cmd/ostiary")
+	if linked := goTool(t, nil, "list", "-deps", "./cmd/ostiary-bench"); !strings.Contains(linked, "github.com/HdrHistogram/") || !strings.Contains(linked, "gonum.org/v1/plot\n") {
+		t.Error("./cmd/ostiary-bench links neither a histogram nor a chart, so this test looks for the wrong packages")
+	}
 }
 
 // dependencies fails if the packages link a forbidden package or one below it
@@ -85,21 +90,6 @@ func dependencies(t *testing.T, file string, forbidden []string, packages ...str
 	}
 	slices.Sort(foreign)
 	golden.Equal(t, filepath.Join("testdata", file), strings.Join(foreign, "\n")+"\n")
-}
-
-// TestNoBench checks that a program built with the tag nobench compiles, and links
-// neither load generators nor charts, which the program has without the tag.
-func TestNoBench(t *testing.T) {
-	t.Parallel()
-	const program = "./cmd/ostiary"
-	all := strings.Fields(goTool(t, nil, "list", "-deps", program))
-	without := strings.Fields(goTool(t, nil, "list", "-deps", "-tags", "nobench", program))
-	for _, p := range []string{module + "/internal/workshop/bench", module + "/internal/workshop/bench/report", "github.com/HdrHistogram/hdrhistogram-go", "gonum.org/v1/plot"} {
-		if !slices.Contains(all, p) || slices.Contains(without, p) {
-			t.Errorf("%s: linked %t, with the tag nobench %t", p, slices.Contains(all, p), slices.Contains(without, p))
-		}
-	}
-	goTool(t, nil, "vet", "-tags", "nobench", program)
 }
 
 // TestConformanceModules checks that the go.mod of each module of conformance names the

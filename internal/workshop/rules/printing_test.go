@@ -1,6 +1,7 @@
 package rules_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,10 +15,12 @@ var unescaped = regexp.MustCompile(`fmt\.(Fprint|Print)(f|ln)?\(|\b(a|m)\.(Out|E
 // Commands print through the frame, which escapes what stored names may have. The frame
 // itself and the benchmarks, which print no stored name, may print otherwise.
 func TestPrinting(t *testing.T) {
-	files, err := filepath.Glob("../../../cmd/ostiary/internal/*/*.go")
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
+	files, err := filepath.Glob("../../../cmd/*/internal/*/*.go")
+	more, err2 := filepath.Glob("../../../cmd/internal/*/*.go")
+	if err := errors.Join(err, err2); err != nil || len(files) == 0 || len(more) == 0 {
+		t.Fatal(files, more, err)
 	}
+	files = append(files, more...)
 	for _, file := range files {
 		room := filepath.Base(filepath.Dir(file))
 		if strings.HasSuffix(file, "_test.go") || room == "cli" || room == "benchmark" {
