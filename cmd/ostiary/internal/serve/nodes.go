@@ -45,6 +45,8 @@ type member struct {
 
 	targets    targets
 	background sync.WaitGroup
+	// endBackground ends the work of background, and returns when it has ended.
+	endBackground func()
 }
 
 var _ server.Forwarder = (*member)(nil)
@@ -114,9 +116,12 @@ func (a *app) withMember(ctx context.Context, m *member, options ostiary.Options
 	watching, stop := context.WithCancel(context.Background())
 	m.ends = watching
 	m.background.Go(func() { m.watchHolder(watching) })
-	defer func() {
+	m.endBackground = func() {
 		stop()
 		m.background.Wait()
+	}
+	defer func() {
+		m.endBackground()
 		err = errors.Join(err, m.Close())
 	}()
 	e, err := m.Engine(ctx, options)

@@ -209,7 +209,11 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 		if s.member != nil {
 			s.member.trail.Store(trail)
 		}
-		return errors.Join(s.run(ctx), trail.Close())
+		err = s.run(ctx)
+		if s.member != nil {
+			s.member.endBackground() // it records changes of the node's role
+		}
+		return errors.Join(err, trail.Close())
 	}
 	if m := s.member; m != nil {
 		s.started = server.AnswerStarting(s.options, s.ports.starting(), m.starting)
