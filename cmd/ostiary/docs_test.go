@@ -13,7 +13,6 @@ import (
 
 	"github.com/ostiary/ostiary/cmd/internal/benchmark"
 	"github.com/ostiary/ostiary/cmd/internal/cli"
-	"github.com/ostiary/ostiary/cmd/ostiary/internal/serve"
 	"github.com/ostiary/ostiary/internal/workshop/golden"
 )
 
@@ -45,7 +44,7 @@ func TestDocs(t *testing.T) {
 }
 
 // unusedByServe are the flags of every command that serve refuses or does not use.
-var unusedByServe = []string{"reason", "server", "store", "token"}
+var unusedByServe = []string{"help-all", "reason", "server", "store", "token"}
 
 // TestSettings checks that docs/operations.md has every flag of serve, by topic.
 // OSTIARY_REWRITE=1 writes them.
@@ -83,7 +82,7 @@ func TestSettings(t *testing.T) {
 			row(f)
 		}
 	})
-	for _, group := range serve.Topics(cmd.LocalFlags()) {
+	for _, group := range cli.Topics(cmd.LocalFlags(), true) {
 		if group.Name == "" {
 			group.Flags.VisitAll(func(f *pflag.Flag) {
 				if f.Name != "help" {

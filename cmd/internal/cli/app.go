@@ -44,6 +44,7 @@ type App struct {
 	keystoneReceiptKeys string
 	JSON                bool
 	reason              string // --reason
+	helpAll             bool   // --help-all
 
 	Patience    Patience // for the source of an import
 	notedNoKeys bool     // the warning about a server without keys was printed
@@ -93,7 +94,7 @@ func (a *App) Environment(flags *pflag.FlagSet) error {
 		return fmt.Errorf("%w: --data names a folder and --server a server: expected one of them", ErrUsage)
 	}
 	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Changed || f.Name == "help" || folder && f.Name == "server" {
+		if f.Changed || f.Name == "help" || f.Name == helpAllName || folder && f.Name == "server" {
 			return
 		}
 		name := EnvName(f.Name)
@@ -237,7 +238,11 @@ func (a *App) Program(root *cobra.Command, commands ...*cobra.Command) *cobra.Co
 	root.SetFlagErrorFunc(flagError)
 	root.Version = versionText(Version())
 	root.SetVersionTemplate(root.Name() + " {{.Version}}\n")
-	root.PersistentFlags().BoolVar(&a.JSON, "json", false, "print results and errors as JSON")
+	root.SetUsageFunc(a.usage)
+	f := root.PersistentFlags()
+	f.BoolVar(&a.JSON, "json", false, "print results and errors as JSON")
+	f.Var(helpAll{a}, helpAllName, "help with all flags: also those that few deployments need, and those of every command")
+	f.Lookup(helpAllName).NoOptDefVal = "true"
 	root.AddCommand(append(commands, a.versionCommand())...)
 	nameArguments(root)
 	checkHelp(root)

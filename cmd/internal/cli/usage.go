@@ -42,6 +42,9 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 
 // flagError adds a suggestion to the error for an unknown flag.
 func flagError(cmd *cobra.Command, err error) error {
+	if errors.Is(err, pflag.ErrHelp) {
+		return pflag.ErrHelp
+	}
 	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		return ValueError("--"+invalid.GetFlag().Name, invalid)
 	}

@@ -35,8 +35,8 @@ cmd/ostiary/internal/protocols: *
 cmd/ostiary/internal/relations: *
 cmd/ostiary/internal/serve: *
 cmd/ostiary/internal/scenario: . door/permify internal/permifypb door/permify/language
-cmd/internal/benchmark: . cluster cmd/internal/cli door/keystone expr/cel identity/settings internal/identity internal/identity/password internal/workshop/bench internal/workshop/bench/databases internal/workshop/bench/geo internal/workshop/bench/geo/delay internal/workshop/bench/geo/page internal/workshop/bench/report internal/workshop/bench/servers storage storage/pebble
-cmd/internal/cli: . acp cmd/internal/storetest cmd/internal/tuplefile door door/authzen door/keystone door/native door/native/client door/onap door/openfga door/openfga/language door/permify door/permify/language door/xacml expr expr/cel identity/settings internal/callers internal/cluster/sharedlog internal/engine/system internal/identity/token internal/tool/nearest internal/tool/printable policy policy/domain rel schema server storage storage/kv storage/pebble
+cmd/internal/benchmark: . authz cluster cmd/internal/cli door/keystone expr/cel identity/settings internal/identity internal/identity/password internal/workshop/bench internal/workshop/bench/databases internal/workshop/bench/geo internal/workshop/bench/geo/delay internal/workshop/bench/geo/page internal/workshop/bench/report internal/workshop/bench/servers storage storage/pebble
+cmd/internal/cli: . authz acp cmd/internal/storetest cmd/internal/tuplefile door door/authzen door/keystone door/native door/native/client door/onap door/openfga door/openfga/language door/permify door/permify/language door/xacml expr expr/cel identity/settings internal/callers internal/cluster/sharedlog internal/engine/system internal/identity/token internal/tool/nearest internal/tool/printable policy policy/domain rel schema server storage storage/kv storage/pebble
 cmd/internal/storetest: . door/openfga/language cmd/internal/tuplefile schema expr rel authz
 cmd/internal/tuplefile: internal/tool/jsonread rel internal/tool/excerpt
 examples/*: *

@@ -41,11 +41,13 @@ func (f *auditFlags) add(s *pflag.FlagSet) {
 	s.StringVar(&f.otlp, "audit-otlp", "", "URL of an OpenTelemetry collector that gets an audit log over OTLP/HTTP, for example http://127.0.0.1:4318")
 	s.StringVar(&f.key, "audit-key", "", "PEM file of the ed25519 key that signs audit logs; a missing one is made, with its public key next to it (.pub); default: "+auditKeyName+" in the data folder")
 	s.BoolVar(&f.required, "audit-required", false, "refuse requests that change something while the audit log cannot be written, and make each record durable before its request is answered; otherwise lost records are counted")
+	cli.Topic(s, "Audit log")
 	s.BoolVar(&f.content, "audit-content", false, "add the first 64 KiB of each request that writes to its record, but none of Identity, which have passwords")
 	cli.BytesVar(s, &f.rotation.FileBytes, "audit-file-bytes", audit.FileBytesDefault, "size at which a file of the audit log is followed by the next one")
-	cli.CountVar(s, &f.rotation.Files, "audit-files", audit.FilesDefault, 0, "how many files of the audit log are kept; those of refusals are a fifth more, and at least 2")
+	cli.CountVar(s, &f.rotation.Files, "audit-files", 2, audit.FilesDefault, "how many files of the audit log are kept; those of refusals are a fifth more, and at least 2")
 	cli.BytesVar(s, &f.buffer, "audit-buffer-bytes", audit.QueueBytesDefault, "maximum size of the records that wait for the output of an audit log")
 	s.DurationVar(&f.heads, "audit-sign-interval", audit.HeadEveryDefault, "interval of signed records in the audit log")
+	cli.Rare(s, "Audit log")
 }
 
 // on reports whether there is an audit log.

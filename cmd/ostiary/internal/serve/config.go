@@ -52,7 +52,7 @@ func applyConfig(flags *pflag.FlagSet, file string) error {
 	slices.Sort(names)
 	for _, name := range names {
 		f := flags.Lookup(name)
-		if f == nil || name == "config" || name == "help" {
+		if f == nil || name == "config" || name == "help" || name == "help-all" {
 			var known []string
 			flags.VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
 			return fmt.Errorf("%w: %s:%d: unknown setting %q%s", cli.ErrUsage, file, lines[name], name, cli.Suggestion(name, known))

@@ -26,10 +26,12 @@ func (f *decisionFlags) add(s *pflag.FlagSet) {
 	s.StringVar(&f.folder, "decision-log", "", "folder of the decision log: every check with its answer, as JSON lines; it is created; - is standard output; default: no decision log")
 	s.Float64Var(&f.sample, "decision-sample", 1, "part of the decisions that is logged, from 0 to 1")
 	s.StringSliceVar(&f.masks, "decision-mask", nil, "parameters of conditions, and attributes, whose values the decision log leaves out; * is all")
+	cli.Topic(s, "Decision log")
 	s.BoolVar(&f.block, "decision-block", false, "let checks wait while the buffer of the decision log is full; otherwise lost decisions are counted")
 	cli.BytesVar(s, &f.buffer, "decision-buffer-bytes", audit.QueueBytesDefault, "maximum size of the decisions that wait for the disk")
 	cli.BytesVar(s, &f.rotation.FileBytes, "decision-file-bytes", audit.FileBytesDefault, "size at which a file of the decision log is followed by the next one")
-	cli.CountVar(s, &f.rotation.Files, "decision-files", audit.FilesDefault, 0, "how many files of the decision log are kept")
+	cli.CountVar(s, &f.rotation.Files, "decision-files", 2, audit.FilesDefault, "how many files of the decision log are kept")
+	cli.Rare(s, "Decision log")
 }
 
 // openDecisions opens the decision log. It returns nil if there is none.

@@ -57,31 +57,37 @@ type DoorFlags struct {
 	keystoneOIDC []string
 }
 
+// keystoneTopic is the topic of the flags of the door keystone.
+const keystoneTopic = "OpenStack Identity (Keystone)"
+
 func (f *DoorFlags) add(s *pflag.FlagSet) {
 	s.BoolVar(&f.openfga.InlineExpressions, "openfga-inline-expressions", false, "allow the condition \"$expression\" of OpenFGA's experiment")
 	s.IntVar(&f.openfga.WriteTuples, "openfga-write-tuples", 100, "maximum number of tuples in one OpenFGA write, including deletions")
 	s.IntVar(&f.openfga.BatchChecks, "openfga-batch-checks", 50, "maximum number of checks in one OpenFGA batch check")
 	s.IntVar(&f.openfga.ListResults, "openfga-list-results", 1000, "maximum number of results of an OpenFGA list, except streamed lists")
 	s.DurationVar(&f.openfga.ListTime, "openfga-list-time", 3*time.Second, "maximum duration of an OpenFGA list")
-	topic(s, "OpenFGA")
+	cli.Rare(s, "OpenFGA")
 	s.StringVar(&f.authzenStore, "authzen-store", "", "id or alias of the store for AuthZEN paths that name none")
 	s.StringVar(&f.authzenURL, "authzen-url", "", "base URL of the server in AuthZEN metadata, for example https://pdp.example.com")
-	topic(s, "AuthZEN")
+	cli.Topic(s, "AuthZEN")
 	s.BoolVar(&f.permify.ExactSnapTokens, "permify-exact-snap-tokens", false, "evaluate at exactly the revision of a Permify snap token; the default is that revision or a newer one")
-	topic(s, "Permify")
+	cli.Rare(s, "Permify")
 	s.Var(storeIDValue{&f.xacmlRelations}, "xacml-relations", "id of the store that the default XACML policy domain may ask; it is fixed when the domain is made")
-	topic(s, "XACML")
+	cli.Topic(s, "XACML")
 	s.BoolVar(&f.onap.FailOpen, "onap-fail-open", false, "let ONAP guards answer Permit if they cannot decide, as the original does, for example because the history of operations cannot be read; the default is an error")
-	topic(s, "ONAP")
+	cli.Rare(s, "ONAP")
 	s.StringVar(&f.keystone.URL, "keystone-url", "", "base URL of links in Identity responses, for example https://identity.example.com; default: scheme and host of the request")
-	s.DurationVar(&f.keystone.RequestTimeout, "keystone-request-timeout", keystone.RequestTimeoutDefault, "maximum duration of an Identity request, which may wait for password hashes, if --request-timeout is shorter")
 	s.DurationVar(&f.keystone.Identity.TokenLife, "keystone-token-life", time.Hour, "life of a Keystone token")
-	s.StringSliceVar((*[]string)(&f.keystone.Identity.Methods), "keystone-methods", token.DefaultMethods(), "methods of authentication to Identity, in the order of [auth] methods of the servers that share the Fernet keys; add totp to allow one-time passwords")
 	s.StringArrayVar(&f.keystoneOIDC, "keystone-oidc", nil, "OpenID Connect provider whose users can log in to Identity, and the audiences of its tokens, as URL=AUDIENCE[,AUDIENCE]; may be repeated")
-	s.StringVar((*string)(&f.keystone.Identity.Limits), "keystone-limits", string(settings.FlatLimits), "model of Keystone's limits: flat, or strict_two_level, in which the limit of a project is at most that of its domain")
-	f.logins.add(s, &f.keystone.Identity)
+	f.logins.add(s)
 	f.notifications.add(s)
-	topic(s, "OpenStack Identity (Keystone)")
+	cli.Topic(s, keystoneTopic)
+	s.DurationVar(&f.keystone.RequestTimeout, "keystone-request-timeout", keystone.RequestTimeoutDefault, "maximum duration of an Identity request, which may wait for password hashes, if --request-timeout is shorter")
+	s.StringSliceVar((*[]string)(&f.keystone.Identity.Methods), "keystone-methods", token.DefaultMethods(), "methods of authentication to Identity, in the order of [auth] methods of the servers that share the Fernet keys; add totp to allow one-time passwords")
+	s.StringVar((*string)(&f.keystone.Identity.Limits), "keystone-limits", string(settings.FlatLimits), "model of Keystone's limits: flat, or strict_two_level, in which the limit of a project is at most that of its domain")
+	f.logins.addRare(s, &f.keystone.Identity)
+	f.notifications.addRare(s)
+	cli.Rare(s, keystoneTopic)
 }
 
 // storeIDValue is the value of a flag that names a store by its id.

@@ -26,11 +26,15 @@ type loginFlags struct {
 
 // add adds the flags. The names after "keystone-" are those of Keystone's options
 // in the section security_compliance.
-func (f *loginFlags) add(s *pflag.FlagSet, o *settings.Deployment) {
-	c := &o.Compliance
-	s.DurationVar(&o.ExpiredWindow, "keystone-allow-expired-window", settings.ExpiredWindowDefault, "how long an expired token is valid for a service that asks for it with allow_expired")
+func (f *loginFlags) add(s *pflag.FlagSet) {
 	s.StringVar(&f.policy, "keystone-policy", "", "policy file of oslo.policy, in YAML or JSON, whose rules replace the defaults of Identity; SIGHUP reads it again")
 	s.StringVar(&f.permissions, "keystone-permissions", "", "YAML file that lists the roles that give a permission, for example compute_create: [member]; other doors ask about permissions as relations of projects")
+}
+
+// addRare adds the flags that few deployments set.
+func (f *loginFlags) addRare(s *pflag.FlagSet, o *settings.Deployment) {
+	c := &o.Compliance
+	s.DurationVar(&o.ExpiredWindow, "keystone-allow-expired-window", settings.ExpiredWindowDefault, "how long an expired token is valid for a service that asks for it with allow_expired")
 	s.IntVar(&o.HashThreads, "keystone-hash-threads", 0, "number of password hashes that are computed at the same time, on threads of low priority; default: the number of processors")
 	s.IntVar(&o.HashQueueMax, "keystone-hash-queue", password.QueueMaxDefault, "number of password hashes that may wait; others get 503 with Retry-After")
 	s.DurationVar(&o.PasswordCache, "keystone-password-cache", 0, "how long a verified password is accepted again without computing its hash, for example 5m; a reader of the memory of the process can then guess these passwords quickly; 0 means never")

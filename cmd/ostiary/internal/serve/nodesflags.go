@@ -34,18 +34,21 @@ const listenDefault = "127.0.0.1:8082"
 
 func (f *nodesFlags) add(s *pflag.FlagSet) {
 	cli.AddLog(s, &f.log)
-	s.StringVar(&f.next, "next-log", "", "URL of the log on which the server goes on when \"ostiary migrate --live\" has moved its stores there, from --log, from the cluster of --cluster, or from the data folder alone; prefer the variable OSTIARY_NEXT_LOG")
 	f.quorum.add(s)
 	s.StringVar(&f.listen, "nodes-listen", listenDefault, "of a node: address on which other nodes connect")
 	s.StringVar(&f.address, "nodes-address", "", "of a node: HOST:PORT where other nodes reach this one; HOST must be in its certificate; default: --nodes-listen")
 	s.StringVar(&f.certificate, "nodes-certificate", "", "with --log: PEM file with the certificate of this node and its chain; ostiary node certificate makes one")
 	s.StringVar(&f.key, "nodes-key", "", "with --log: PEM file with the key of --nodes-certificate")
 	s.StringVar(&f.ca, "nodes-ca", "", "with --log: PEM file with the authorities whose certificates other nodes have")
-	f.settings.Add(s, "of a node: ", "default: that of the cluster, see \"ostiary node settings\"")
 	s.BoolVar(&f.stale, "stale-reads", false, "of a node: answer reads from the copy, which may be old, while the node reaches neither the node that writes nor the log")
-	s.DurationVar(&f.reluctance, "holder-reluctance", 0, "of a node: how much longer this node waits before it takes over, so that nodes at a better place come first")
 	s.StringVar(&f.zone, "zone", "", "of a node: name of the place of this node, which \"ostiary node list\" shows")
+	cli.Topic(s, "Nodes")
+	s.StringVar(&f.next, "next-log", "", "URL of the log on which the server goes on when \"ostiary migrate --live\" has moved its stores there, from --log, from the cluster of --cluster, or from the data folder alone; prefer the variable OSTIARY_NEXT_LOG")
+	f.quorum.addRare(s)
+	f.settings.Add(s, "of a node: ", "default: that of the cluster, see \"ostiary node settings\"")
+	s.DurationVar(&f.reluctance, "holder-reluctance", 0, "of a node: how much longer this node waits before it takes over, so that nodes at a better place come first")
 	s.BoolVar(&f.preferred, "prefer-holder", false, "of a node: another node hands the role of the node that writes to this one, as soon as this one has caught up")
+	cli.Rare(s, "Nodes")
 }
 
 // zoneBytesMax bounds the length of --zone, in bytes.

@@ -23,6 +23,10 @@ type quorumFlags struct {
 func (f *quorumFlags) add(s *pflag.FlagSet) {
 	s.BoolVar(&f.cluster, "cluster", false, "be a node of a cluster whose nodes keep the log themselves; a new data folder begins a new cluster, unless --join is set")
 	s.StringVar(&f.join, "join", "", "like --cluster, but a new data folder joins the cluster of this token, which \"ostiary node token\" makes on another node; not used once it has joined")
+}
+
+// addRare adds the flags that few deployments set.
+func (f *quorumFlags) addRare(s *pflag.FlagSet) {
 	s.BoolVar(&f.vote, "vote", true, "with --cluster: take part in the majority that decides what is written; only the first five nodes do")
 }
 

@@ -22,6 +22,10 @@ type notificationFlags struct {
 
 func (f *notificationFlags) add(s *pflag.FlagSet) {
 	s.StringVar(&f.folder, "keystone-notifications", "", "folder of notifications as Keystone sends them (CADF), as JSON lines; it is created; - is standard output; default: none")
+}
+
+// addRare adds the flags that few deployments set.
+func (f *notificationFlags) addRare(s *pflag.FlagSet) {
 	s.StringSliceVar(&f.optOut, "keystone-notification-opt-out", []string{"identity.authenticate.success", "identity.authenticate.pending"}, "types of events without notifications, as in Keystone's notification_opt_out")
 }
 
