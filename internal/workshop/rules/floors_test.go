@@ -80,10 +80,12 @@ func TestFloors(t *testing.T) {
 
 // family returns the box in which the picture shows a room: the highest room above it
 // on the same floor, or the room itself. Each door has a box of its own; the small tools
-// share one.
+// share one, and so do the rooms of all programs.
 func (f floor) family(room string) string {
-	if above, _, found := strings.Cut(room, "/tool/"); found {
-		return above + "/tool/*"
+	for _, folder := range []string{"internal/tool", "cmd/internal"} {
+		if strings.HasPrefix(room, folder+"/") {
+			return folder + "/*"
+		}
 	}
 	for parent := path.Dir(room); parent != "."; parent = path.Dir(parent) {
 		if slices.Contains(f.rooms, parent) && parent != "door" {
