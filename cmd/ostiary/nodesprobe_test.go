@@ -64,6 +64,7 @@ func TestQuorumProbes(t *testing.T) {
 			t.Errorf("while the node waits, %s: %d %s, want %d %s", want.url, status, body, want.status, want.text)
 		}
 	}
+	c.fails([]string{"takes no command yet, because it waits for a majority of the nodes that keep the log", "ostiary node recover"}, "node", "list", "--data", c.folder(last))
 	if _, body := probe(last.http + "/readyz"); strings.Contains(body, "majority") {
 		t.Errorf("a public port has what only the port of metrics has: %s", body)
 	}

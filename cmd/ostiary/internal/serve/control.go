@@ -27,22 +27,7 @@ const controlTimeout = time.Minute
 
 // control serves the socket of the data folder, with the commands of storeCommands, until
 // the returned function is called.
-// A socket that cannot be made, for example because the path of the folder is too long
-// for one, is a warning: the commands then need the server stopped.
 func (s *prepared) control(stores map[string]http.HandlerFunc) (stop func()) {
-	path := cli.ControlPath(s.Data)
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a server that was killed
-		s.log.Warn("the control socket cannot be replaced", "path", path, "error", err)
-		return func() {}
-	}
-	l, err := net.Listen("unix", path)
-	if err == nil {
-		err = os.Chmod(path, 0o600)
-	}
-	if err != nil {
-		s.log.Warn("the control socket cannot be made: \"ostiary keystone bootstrap\" needs the server stopped", "path", path, "error", err)
-		return func() {}
-	}
 	c := &commands{routes: http.NewServeMux(), trail: s.options.Audit}
 	for name, run := range stores {
 		c.routes.HandleFunc("POST /"+name, s.onHolder(run))
@@ -51,7 +36,27 @@ func (s *prepared) control(stores map[string]http.HandlerFunc) (stop func()) {
 	if s.member != nil {
 		s.member.addNodeCommands(c)
 	}
-	srv := &http.Server{Handler: http.TimeoutHandler(c.routes, controlTimeout, "the command took too long"), ReadTimeout: controlTimeout, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
+	return serveSocket(s.Data, s.log, c.routes)
+}
+
+// serveSocket serves the socket of a data folder until the returned function is called.
+// A socket that cannot be made, for example because the path of the folder is too long
+// for one, is a warning: the commands then need the server stopped.
+func serveSocket(data string, log *slog.Logger, to http.Handler) (stop func()) {
+	path := cli.ControlPath(data)
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a server that was killed
+		log.Warn("the control socket cannot be replaced", "path", path, "error", err)
+		return func() {}
+	}
+	l, err := net.Listen("unix", path)
+	if err == nil {
+		err = os.Chmod(path, 0o600)
+	}
+	if err != nil {
+		log.Warn("the control socket cannot be made: \"ostiary keystone bootstrap\" needs the server stopped", "path", path, "error", err)
+		return func() {}
+	}
+	srv := &http.Server{Handler: http.TimeoutHandler(to, controlTimeout, "the command took too long"), ReadTimeout: controlTimeout, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -110,7 +110,9 @@ func (a *app) withMember(ctx context.Context, m *member, options ostiary.Options
 		return err
 	}
 	o.Local = m.local
-	if m.Parts, err = parts.Open(ctx, o); err != nil {
+	stop := m.refuseCommands(a.Data)
+	m.Parts, err = parts.Open(ctx, o)
+	if stop(); err != nil {
 		return err
 	}
 	watching, stop := context.WithCancel(context.Background())

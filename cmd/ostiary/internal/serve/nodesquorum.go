@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 
 	"github.com/spf13/pflag"
 
@@ -91,12 +92,26 @@ func led[O, A any](m *member, run func(context.Context, O) (A, error)) func(cont
 	return func(ctx context.Context, o O) (answer A, err error) {
 		switch err := m.Quorum.AwaitLeader(ctx); {
 		case errors.Is(err, raftlog.ErrNoLeader):
-			return answer, fmt.Errorf("%w: start the nodes that do not answer, and run the command again; if a majority of those that vote never comes back, see \"ostiary node recover\"", err)
+			return answer, fmt.Errorf("%w: start the nodes that do not answer, %s", err, thenRecover)
 		case err != nil:
 			return answer, err
 		}
 		return run(ctx, o)
 	}
+}
+
+// thenRecover is what can be done next when a majority does not answer.
+const thenRecover = "and run the command again; if a majority of those that vote never comes back, see \"ostiary node recover\""
+
+// refuseCommands answers the socket of the data folder while the node waits for the others,
+// until the returned function is called.
+func (m *member) refuseCommands(data string) (stop func()) {
+	if !m.flags.quorum.on() {
+		return func() {}
+	}
+	return serveSocket(data, m.log, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "the server takes no command yet, because it waits for a majority of the nodes that keep the log: start the others, "+thenRecover, http.StatusConflict)
+	}))
 }
 
 // onLog returns a command that runs on a connection to the log.
