@@ -8,8 +8,8 @@ import (
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/internal/engine/domain"
 	"github.com/ostiary/ostiary/internal/tool/jsonread"
-	"github.com/ostiary/ostiary/policy/domain"
 )
 
 // serveEvaluation serves the access evaluation API.

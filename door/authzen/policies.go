@@ -10,9 +10,9 @@ import (
 	"strings"
 
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/internal/engine/domain"
 	"github.com/ostiary/ostiary/internal/tool/jsonread"
 	"github.com/ostiary/ostiary/policy"
-	"github.com/ostiary/ostiary/policy/domain"
 	"github.com/ostiary/ostiary/policy/value"
 	"github.com/ostiary/ostiary/rel"
 )

@@ -12,9 +12,9 @@ import (
 
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/authzen"
+	"github.com/ostiary/ostiary/internal/engine/domain"
 	"github.com/ostiary/ostiary/internal/workshop/doortest"
 	"github.com/ostiary/ostiary/policy"
-	"github.com/ostiary/ostiary/policy/domain"
 )
 
 // TestPolicyScripts plays the scripts of requests that the policies of a domain

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary/identity/settings"
+	"github.com/ostiary/ostiary/internal/identity/settings"
 )
 
 // trusted are attributes of the caller and of the target, as a policy names them,

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary/identity/settings"
+	"github.com/ostiary/ostiary/internal/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity/token"
 	"github.com/ostiary/ostiary/internal/identity/totp"
 )

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/identity/oidc"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/identity/mapping"
+	"github.com/ostiary/ostiary/internal/identity/oidc"
 )
 
 // federationFolder begins the paths of federation.

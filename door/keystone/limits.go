@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/ostiary/ostiary/identity/access"
 	"github.com/ostiary/ostiary/internal/identity"
+	"github.com/ostiary/ostiary/internal/identity/access"
 )
 
 // limitMax is the largest number of a limit. The smallest is -1, which means no

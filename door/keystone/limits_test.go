@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
+	"github.com/ostiary/ostiary/internal/identity/settings"
 )
 
 // registered makes a service and a registered limit of it, and returns the ids of

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary/door/keystone"
-	"github.com/ostiary/ostiary/identity/access"
-	"github.com/ostiary/ostiary/identity/settings"
+	"github.com/ostiary/ostiary/internal/identity/access"
+	"github.com/ostiary/ostiary/internal/identity/settings"
 )
 
 // withRules returns a change of the door's options: a policy file with the rules.

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
+	"github.com/ostiary/ostiary/internal/identity/settings"
 )
 
 // TestResetMeanwhile resets a password at each reading of the clock by a login with

@@ -6,8 +6,8 @@ import (
 	"net/http"
 
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/identity/access"
 	"github.com/ostiary/ostiary/internal/identity"
+	"github.com/ostiary/ostiary/internal/identity/access"
 )
 
 // The resources of the API.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/policy/domain"
+	"github.com/ostiary/ostiary/internal/engine/domain"
 	"github.com/ostiary/ostiary/policy/status"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/policy/domain"
+	"github.com/ostiary/ostiary/internal/engine/domain"
 	"github.com/ostiary/ostiary/policy/value"
 )
 

@@ -5,8 +5,8 @@ import (
 	"net/http"
 
 	"github.com/ostiary/ostiary/authz"
+	"github.com/ostiary/ostiary/internal/engine/domain"
 	"github.com/ostiary/ostiary/policy"
-	"github.com/ostiary/ostiary/policy/domain"
 	"github.com/ostiary/ostiary/policy/message"
 	"github.com/ostiary/ostiary/policy/value"
 	"github.com/ostiary/ostiary/storage"

@@ -10,8 +10,8 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/internal/engine/domain"
 	"github.com/ostiary/ostiary/internal/tool/jsonread"
-	"github.com/ostiary/ostiary/policy/domain"
 	"github.com/ostiary/ostiary/policy/language"
 	"github.com/ostiary/ostiary/storage"
 )

@@ -5,9 +5,9 @@ import (
 	"net/http"
 
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/internal/engine/domain"
 	"github.com/ostiary/ostiary/internal/tool/jsonread"
 	"github.com/ostiary/ostiary/policy"
-	"github.com/ostiary/ostiary/policy/domain"
 	"github.com/ostiary/ostiary/policy/message"
 	"github.com/ostiary/ostiary/storage"
 )

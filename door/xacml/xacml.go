@@ -4,7 +4,7 @@
 //
 // The paths below /xacml/v3 belong to the default domain, and those below
 // /stores/{store}/xacml/v3 to the domain with that id or alias, or to the own
-// domain of a relation store. Package policy/domain keeps the policies and
+// domain of a relation store. Package internal/engine/domain keeps the policies and
 // decides; this package translates, and never evaluates a policy.
 package xacml
 
@@ -16,13 +16,14 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/policy/domain"
+	"github.com/ostiary/ostiary/internal/engine/domain"
 	"github.com/ostiary/ostiary/policy/value"
 	"github.com/ostiary/ostiary/storage"
 )
 
-// Name is the door's name. The alias of a policy domain is one for this door.
-const Name = domain.Alias
+// Name is the door's name. The alias of a policy domain is one for this door: it is the
+// value of domain.Alias.
+const Name = "xacml"
 
 // prefix and storePrefix precede the paths of the default domain and of any
 // other.

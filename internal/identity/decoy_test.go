@@ -3,9 +3,9 @@ package identity_test
 import (
 	"testing"
 
-	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/identity/password"
+	"github.com/ostiary/ostiary/internal/identity/settings"
 )
 
 // TestWrongLoginsAlike checks that a wrong login computes a hash of each form in use,

@@ -10,8 +10,8 @@ import (
 	"sync"
 
 	"github.com/ostiary/ostiary/authz"
-	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/engine/documents"
+	"github.com/ostiary/ostiary/internal/identity/settings"
 	"github.com/ostiary/ostiary/internal/tool/btree"
 	"github.com/ostiary/ostiary/storage"
 )

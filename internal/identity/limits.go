@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/ostiary/ostiary/authz"
-	"github.com/ostiary/ostiary/identity/settings"
+	"github.com/ostiary/ostiary/internal/identity/settings"
 )
 
 // validateLimits fails if the model is unknown. The empty text is

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity/oauth1"
+	"github.com/ostiary/ostiary/internal/identity/settings"
 	"github.com/ostiary/ostiary/storage/memory"
 )
 

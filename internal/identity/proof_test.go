@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
+	"github.com/ostiary/ostiary/internal/identity/settings"
 )
 
 // at opens a service whose n-th reading of the clock from now on runs f. A call reads

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
+	"github.com/ostiary/ostiary/internal/identity/settings"
 )
 
 // parties are the users of the tests of trusts: anne has the role member on the

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
+	"github.com/ostiary/ostiary/internal/identity/settings"
 )
 
 // ErrNotEmpty is returned by [Run] if the deployment has records already.

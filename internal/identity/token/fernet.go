@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ostiary/ostiary/identity/settings"
+	"github.com/ostiary/ostiary/internal/identity/settings"
 )
 
 func signing(k settings.Key) []byte    { return k[:16] }

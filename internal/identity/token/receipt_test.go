@@ -10,7 +10,7 @@ import (
 
 	"github.com/vmihailenco/msgpack/v5"
 
-	"github.com/ostiary/ostiary/identity/settings"
+	"github.com/ostiary/ostiary/internal/identity/settings"
 )
 
 // receipts are receipts that Keystone 30.0.0 made with the key of receiptCodec.

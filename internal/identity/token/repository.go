@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/ostiary/ostiary/identity/settings"
+	"github.com/ostiary/ostiary/internal/identity/settings"
 )
 
 // Repository is a folder of Fernet keys in Keystone's form: files that are named

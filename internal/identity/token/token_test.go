@@ -19,7 +19,7 @@ import (
 
 	"github.com/vmihailenco/msgpack/v5"
 
-	"github.com/ostiary/ostiary/identity/settings"
+	"github.com/ostiary/ostiary/internal/identity/settings"
 )
 
 // vector is a token that Keystone 30.0.0 made.

@@ -51,8 +51,8 @@ policy/status: policy/message policy
 policy/value: policy/function policy
 policy/function: policy
 policy/internal/literal: policy/message policy/language
-policy/domain: door/xacml
-policy/language: policy/domain
+internal/engine/domain: door/xacml
+policy/language: internal/engine/domain
 policy/message: door/xacml
 policy/internal/pattern: policy/function
 identity: door/keystone

@@ -35,8 +35,8 @@ cmd/ostiary/internal/protocols: *
 cmd/ostiary/internal/relations: *
 cmd/ostiary/internal/serve: *
 cmd/ostiary/internal/scenario: . door/permify internal/permifypb door/permify/language
-cmd/internal/benchmark: . authz cluster cmd/internal/cli door/keystone expr/cel identity/settings internal/identity internal/identity/password internal/workshop/bench internal/workshop/bench/databases internal/workshop/bench/geo internal/workshop/bench/geo/delay internal/workshop/bench/geo/page internal/workshop/bench/report internal/workshop/bench/servers storage storage/pebble
-cmd/internal/cli: . authz acp cmd/internal/storetest cmd/internal/tuplefile door door/authzen door/keystone door/native door/native/client door/onap door/openfga door/openfga/language door/permify door/permify/language door/xacml expr expr/cel identity/settings internal/callers internal/cluster/sharedlog internal/engine/system internal/identity/token internal/tool/nearest internal/tool/printable policy policy/domain rel schema server storage storage/kv storage/pebble
+cmd/internal/benchmark: . authz cluster cmd/internal/cli door/keystone expr/cel internal/identity/settings internal/identity internal/identity/password internal/workshop/bench internal/workshop/bench/databases internal/workshop/bench/geo internal/workshop/bench/geo/delay internal/workshop/bench/geo/page internal/workshop/bench/report internal/workshop/bench/servers storage storage/pebble
+cmd/internal/cli: . authz acp cmd/internal/storetest cmd/internal/tuplefile door door/authzen door/keystone door/native door/native/client door/onap door/openfga door/openfga/language door/permify door/permify/language door/xacml expr expr/cel internal/identity/settings internal/callers internal/cluster/sharedlog internal/engine/system internal/identity/token internal/tool/nearest internal/tool/printable policy internal/engine/domain rel schema server storage storage/kv storage/pebble
 cmd/internal/storetest: . door/openfga/language cmd/internal/tuplefile schema expr rel authz
 cmd/internal/tuplefile: internal/tool/jsonread rel internal/tool/excerpt
 examples/*: *
@@ -66,8 +66,8 @@ internal/cluster/sharedlog: storage rel internal/tool/canonical
 internal/cluster/sharedlog/memorylog: storage internal/cluster/sharedlog
 # Doors: protocols, and the server that listens for them
 door: . internal/tool/jsonread internal/tool/turns internal/tool/excerpt storage authz
-door/authzen: . door internal/tool/jsonread expr policy policy/domain policy/status policy/value rel storage authz
-door/keystone: . door identity/settings internal/identity identity/access internal/identity/ec2 internal/identity/mapping identity/oidc internal/identity/token storage internal/identity/oauth1 internal/tool/turns internal/tool/excerpt internal/tool/derived internal/tool/jsonread authz internal/engine/journal
+door/authzen: . door internal/tool/jsonread expr policy internal/engine/domain policy/status policy/value rel storage authz
+door/keystone: . door internal/identity/settings internal/identity internal/identity/access internal/identity/ec2 internal/identity/mapping internal/identity/oidc internal/identity/token storage internal/identity/oauth1 internal/tool/turns internal/tool/excerpt internal/tool/derived internal/tool/jsonread authz internal/engine/journal
 door/native: . door internal/callers internal/tool/jsonread expr rel schema storage authz internal/engine/journal
 door/native/client: door door/native rel schema
 door/onap: . door door/onap/internal/catalog door/onap/internal/pdp door/onap/internal/preload door/onap/internal/tosca internal/tool/jsonread policy policy/message
@@ -83,28 +83,28 @@ internal/permifypb:
 internal/permifypb/generate:
 door/permify/language: schema expr
 internal/trail/decisions: authz door expr internal/trail/audit internal/tool/excerpt internal/tool/jsonread rel
-door/xacml: . door internal/tool/jsonread policy policy/domain policy/language policy/message policy/status policy/value storage authz
-server: . door identity/oidc server/internal/conn internal/callers internal/tool/excerpt internal/trail/logins internal/tool/turns internal/trail/audit storage authz internal/engine/journal
+door/xacml: . door internal/tool/jsonread policy internal/engine/domain policy/language policy/message policy/status policy/value storage authz
+server: . door internal/identity/oidc server/internal/conn internal/callers internal/tool/excerpt internal/trail/logins internal/tool/turns internal/trail/audit storage authz internal/engine/journal
 server/internal/conn: door internal/tool/addresses
 # Policies, identities, documents: other rules than those of tuples, for the doors
 acp: . internal/tool/jwtread storage schema expr rel authz
-internal/identity: . identity/settings internal/tool/btree internal/engine/documents schema storage internal/identity/percent internal/identity/mapping internal/identity/password internal/identity/token internal/identity/totp internal/identity/oauth1 authz internal/tool/derived internal/tool/jsonread expr rel internal/engine/journal
+internal/identity: . internal/identity/settings internal/tool/btree internal/engine/documents schema storage internal/identity/percent internal/identity/mapping internal/identity/password internal/identity/token internal/identity/totp internal/identity/oauth1 authz internal/tool/derived internal/tool/jsonread expr rel internal/engine/journal
 internal/callers: . internal/tool/derived internal/engine/documents internal/engine/system rel schema storage authz internal/engine/journal
-identity/access: internal/tool/nearest
+internal/identity/access: internal/tool/nearest
 internal/identity/ec2: internal/identity/percent
-internal/identity/keyring: . identity/settings internal/identity/token internal/engine/documents internal/engine/system storage authz
+internal/identity/keyring: . internal/identity/settings internal/identity/token internal/engine/documents internal/engine/system storage authz
 internal/identity/mapping: internal/tool/jsonread
-internal/identity/migrate: identity/settings internal/identity internal/identity/password internal/identity/token
+internal/identity/migrate: internal/identity/settings internal/identity internal/identity/password internal/identity/token
 internal/identity/oauth1: internal/identity/percent
-identity/oidc: internal/tool/jsonread internal/tool/jwtread
+internal/identity/oidc: internal/tool/jsonread internal/tool/jwtread
 internal/identity/password: internal/tool/turns
 internal/identity/percent:
-internal/identity/token: identity/settings
-identity/settings:
+internal/identity/token: internal/identity/settings
+internal/identity/settings:
 internal/identity/totp:
 policy: internal/tool/nearest policy/content policy/function policy/status policy/value internal/tool/turns
 policy/content: policy/status internal/tool/xmlread policy/value internal/tool/turns
-policy/domain: . internal/engine/documents policy policy/content policy/function policy/language policy/message policy/status policy/value expr rel storage internal/tool/turns authz internal/engine/journal
+internal/engine/domain: . internal/engine/documents policy policy/content policy/function policy/language policy/message policy/status policy/value expr rel storage internal/tool/turns authz internal/engine/journal
 policy/function: policy/content policy/internal/pattern policy/status policy/value internal/tool/turns
 policy/language: policy policy/function policy/internal/literal policy/status policy/value internal/tool/jsonread internal/tool/nearest internal/tool/xmlread internal/tool/lines internal/tool/turns internal/tool/excerpt
 policy/internal/literal: policy/value internal/tool/jsonread internal/tool/xmlread internal/tool/excerpt

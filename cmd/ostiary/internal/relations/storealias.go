@@ -17,7 +17,7 @@ import (
 	"github.com/ostiary/ostiary/door/native/client"
 	"github.com/ostiary/ostiary/door/onap"
 	"github.com/ostiary/ostiary/door/permify"
-	"github.com/ostiary/ostiary/policy/domain"
+	"github.com/ostiary/ostiary/internal/engine/domain"
 )
 
 func (a *app) storeAlias() *cobra.Command {

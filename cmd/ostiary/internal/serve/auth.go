@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/cmd/internal/cli"
-	"github.com/ostiary/ostiary/identity/oidc"
+	"github.com/ostiary/ostiary/internal/identity/oidc"
 	"github.com/ostiary/ostiary/server"
 )
 

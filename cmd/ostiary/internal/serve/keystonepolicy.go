@@ -10,9 +10,9 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/ostiary/ostiary/cmd/internal/cli"
-	"github.com/ostiary/ostiary/identity/access"
-	"github.com/ostiary/ostiary/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity"
+	"github.com/ostiary/ostiary/internal/identity/access"
+	"github.com/ostiary/ostiary/internal/identity/settings"
 )
 
 // policyBytesMax bounds a policy file and a file of permissions of Identity.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/identity/settings"
+	"github.com/ostiary/ostiary/internal/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity/totp"
 	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage"

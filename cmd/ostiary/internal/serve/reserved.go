@@ -7,7 +7,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door/authzen"
 	"github.com/ostiary/ostiary/door/permify"
-	"github.com/ostiary/ostiary/policy/domain"
+	"github.com/ostiary/ostiary/internal/engine/domain"
 )
 
 // defaultAlias is the alias by which doors find the store of requests that name none.

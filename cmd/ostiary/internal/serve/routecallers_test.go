@@ -26,8 +26,8 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/identity/oidc"
 	"github.com/ostiary/ostiary/internal/callers"
+	"github.com/ostiary/ostiary/internal/identity/oidc"
 	"github.com/ostiary/ostiary/internal/workshop/certtest"
 	"github.com/ostiary/ostiary/internal/workshop/golden"
 	"github.com/ostiary/ostiary/internal/workshop/oidctest"

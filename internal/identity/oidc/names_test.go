@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary/identity/oidc"
+	"github.com/ostiary/ostiary/internal/identity/oidc"
 	"github.com/ostiary/ostiary/internal/workshop/oidctest"
 )
 

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary/authz"
+	"github.com/ostiary/ostiary/internal/engine/domain"
 	"github.com/ostiary/ostiary/policy"
-	"github.com/ostiary/ostiary/policy/domain"
 	"github.com/ostiary/ostiary/rel"
 )
 
