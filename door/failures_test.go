@@ -164,20 +164,20 @@ func failedResponse(t *testing.T, open func(*ostiary.Engine) ([]*door.Door, erro
 	return fmt.Sprintf("%s %s: %s: %s", doors[i].Name, first, status, strings.TrimSpace(body))
 }
 
-// declared returns the names of the errors of package ostiary.
+// declared returns the names of the errors of package authz.
 func declared(t *testing.T) (names []string) {
-	file, err := parser.ParseFile(token.NewFileSet(), "../errors.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "../authz/errors.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ast.Inspect(file, func(n ast.Node) bool {
-		if v, ok := n.(*ast.ValueSpec); ok {
+		if v, ok := n.(*ast.ValueSpec); ok && v.Names[0].IsExported() {
 			names = append(names, v.Names[0].Name)
 		}
 		return true
 	})
 	if len(names) != len(kinds) {
-		t.Errorf("package ostiary has %d errors, expected the %d of kinds", len(names), len(kinds))
+		t.Errorf("package authz has %d errors, expected the %d of kinds", len(names), len(kinds))
 	}
 	return names
 }
