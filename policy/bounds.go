@@ -7,31 +7,31 @@ import "github.com/ostiary/ostiary/policy/status"
 // one is Indeterminate with a processing-error that names the bound.
 type Bounds struct {
 	// PolicyDepth is how deep policy sets and references may be nested, with the
-	// policy at the end. Default [PolicyDepthDefault].
+	// policy at the end. Default 64.
 	PolicyDepth int
 	// ExpressionDepth is how deep the expression of a condition, a variable or an
 	// assignment may be nested, with the definitions of its variables. Default
-	// [ExpressionDepthDefault].
+	// 128.
 	ExpressionDepth int
 	// Decisions is the number of decisions that one request may ask for with
-	// repeated categories and references. Default [DecisionsDefault].
+	// repeated categories and references. Default 1,000.
 	Decisions int
 	// Steps is the number of steps of all decisions of one request. An attribute of
 	// the request, a use of it, a policy, a rule, a match, a compared value and a
-	// function call are one step each. Default [StepsDefault].
+	// function call are one step each. Default 5,000,000.
 	Steps int
 	// Duties is the number of all obligations and advice of one decision, together
-	// with the number of their arguments. Default [DutiesDefault].
+	// with the number of their arguments. Default 10,000.
 	Duties int
 }
 
 // The defaults of [Bounds].
 const (
-	PolicyDepthDefault     = 64
-	ExpressionDepthDefault = 128
-	DecisionsDefault       = 1_000
-	StepsDefault           = 5_000_000
-	DutiesDefault          = 10_000
+	policyDepthDefault     = 64
+	expressionDepthDefault = 128
+	decisionsDefault       = 1_000
+	stepsDefault           = 5_000_000
+	dutiesDefault          = 10_000
 )
 
 // The names of the bounds, as errors mention them.
@@ -50,11 +50,11 @@ func (b Bounds) withDefaults() Bounds {
 		field    *int
 		standard int
 	}{
-		{&b.PolicyDepth, PolicyDepthDefault},
-		{&b.ExpressionDepth, ExpressionDepthDefault},
-		{&b.Decisions, DecisionsDefault},
-		{&b.Steps, StepsDefault},
-		{&b.Duties, DutiesDefault},
+		{&b.PolicyDepth, policyDepthDefault},
+		{&b.ExpressionDepth, expressionDepthDefault},
+		{&b.Decisions, decisionsDefault},
+		{&b.Steps, stepsDefault},
+		{&b.Duties, dutiesDefault},
 	} {
 		if *f.field <= 0 {
 			*f.field = f.standard

@@ -17,6 +17,7 @@ import (
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/callers"
 	"github.com/ostiary/ostiary/internal/trail/audit"
+	"github.com/ostiary/ostiary/internal/trail/logins"
 	"github.com/ostiary/ostiary/server/internal/conn"
 )
 
@@ -256,19 +257,19 @@ func (s *shared) badHandshake(remote net.Addr, err error) {
 	var wrong *tls.CertificateVerificationError
 	var authority x509.UnknownAuthorityError
 	var invalid x509.CertificateInvalidError
-	why, class := "the client certificate is not valid for a client", door.LoginRefused
+	why, class := "the client certificate is not valid for a client", logins.Refused
 	switch {
 	case errors.Is(err, errClientCertificate):
 		why = err.Error()
 	case !errors.As(err, &wrong):
 		return
 	case errors.As(err, &authority):
-		why, class = "the client certificate has another authority", door.LoginAuthority
+		why, class = "the client certificate has another authority", logins.Authority
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		why, class = "the client certificate has expired, or is not valid yet", door.LoginExpired
+		why, class = "the client certificate has expired, or is not valid yet", logins.Expired
 	}
 	s.metrics.refused(door.BadCredentials)
-	s.metrics.loginFailed(nameTLS, door.FailedLogin{Credential: door.CredentialCertificate, Reason: class})
+	s.metrics.loginFailed(nameTLS, logins.Failure{Credential: logins.CredentialCertificate, Reason: class})
 	s.logins.Failed(nameTLS, remote.String(), "", why)
 	_ = s.trail.Refused(&audit.Record{Time: time.Now(), Kind: audit.KindRefusal, Door: nameTLS, From: remote.String(), Outcome: audit.Refused, Why: why}) // it has no effect
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/engine/journal"
+	"github.com/ostiary/ostiary/internal/trail/logins"
 	"github.com/ostiary/ostiary/server/internal/conn"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -149,7 +150,7 @@ func (q *request) serveForwarded(r *http.Request, route *door.Route, p door.Para
 	ctx := r.Context()
 	key, why := q.liveKey(ctx, as, route.Public || q.door.OwnAuthentication)
 	if why != nil {
-		q.metrics.loginFailed(q.door.Name, door.FailedLogin{Credential: door.CredentialKey, Reason: door.LoginRefused})
+		q.metrics.loginFailed(q.door.Name, logins.Failure{Credential: logins.CredentialKey, Reason: logins.Refused})
 		q.logins.Failed(q.door.Name, as.Remote, as.ID, why.Error())
 		q.refuse(r, why)
 		return

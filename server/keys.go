@@ -19,6 +19,7 @@ import (
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/callers"
 	"github.com/ostiary/ostiary/internal/identity/oidc"
+	"github.com/ostiary/ostiary/internal/trail/logins"
 	"github.com/ostiary/ostiary/server/internal/conn"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -363,16 +364,16 @@ func (k *Keys) identify(ctx context.Context, values []string, basic bool, c *con
 
 // refusedBy returns what a refused caller is counted by, who sent an Authorization header
 // with these values, or a certificate only.
-func (k *Keys) refusedBy(values []string) door.FailedLogin {
-	l := door.FailedLogin{Credential: door.CredentialKey, Reason: door.LoginRefused}
+func (k *Keys) refusedBy(values []string) logins.Failure {
+	l := logins.Failure{Credential: logins.CredentialKey, Reason: logins.Refused}
 	if len(values) == 0 || values[0] == "" {
-		l.Credential = door.CredentialCertificate
+		l.Credential = logins.CredentialCertificate
 	} else if secret, ok := afterScheme(values[0], "Bearer ", len(values[0])); ok {
 		if k.tokens.formOfToken(secret) {
-			l.Credential = door.CredentialOIDC
+			l.Credential = logins.CredentialOIDC
 		}
 	} else if _, ok := afterScheme(values[0], "Basic ", len(values[0])); ok {
-		l.Credential = door.CredentialBasic
+		l.Credential = logins.CredentialBasic
 	}
 	return l
 }

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/internal/trail/logins"
 )
 
 // bucketBounds are the upper bounds of the buckets of the duration histogram.
@@ -137,11 +138,11 @@ func (m *metrics) series(door, transport, route string) *series {
 // kinds and reasons.
 type failedLogin struct {
 	name string // of the door
-	door.FailedLogin
+	logins.Failure
 }
 
 // loginFailed counts a failed login.
-func (m *metrics) loginFailed(doorName string, l door.FailedLogin) {
+func (m *metrics) loginFailed(doorName string, l logins.Failure) {
 	m.failuresMu.Lock()
 	defer m.failuresMu.Unlock()
 	if m.failures == nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/callers"
+	"github.com/ostiary/ostiary/internal/trail/logins"
 	"github.com/ostiary/ostiary/server/internal/conn"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -80,7 +81,7 @@ const (
 
 // countsFailedLogins returns a context in which the door counts the logins that it refuses.
 func (q *request) countsFailedLogins(ctx context.Context) context.Context {
-	return door.WithFailedLogins(ctx, func(l door.FailedLogin) { q.metrics.loginFailed(q.door.Name, l) })
+	return logins.WithFailures(ctx, func(l logins.Failure) { q.metrics.loginFailed(q.door.Name, l) })
 }
 
 // serve authenticates the caller, acquires a place within the bounds, and calls

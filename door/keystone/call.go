@@ -19,6 +19,7 @@ import (
 	"github.com/ostiary/ostiary/internal/identity/access"
 	"github.com/ostiary/ostiary/internal/identity/token"
 	"github.com/ostiary/ostiary/internal/tool/jsonread"
+	"github.com/ostiary/ostiary/internal/trail/logins"
 )
 
 // route is an entry of the table of routes.
@@ -48,7 +49,7 @@ type call struct {
 	caller      *identity.Token
 	credentials access.Credentials
 	query       url.Values
-	shownBy     string // the kind of the credential that is verified, see door.FailedLogin
+	shownBy     string // the kind of the credential that is verified, see logins.Failure
 	begun       bool   // a part of the response was sent
 	// arguments are the names that rules use for the parameters of the path.
 	arguments []string
@@ -100,14 +101,14 @@ func (c *call) countFailure(err error) {
 	if err == errNoToken || status != http.StatusUnauthorized && !unknown {
 		return
 	}
-	failed := door.FailedLogin{Credential: cmp.Or(c.shownBy, door.CredentialToken), Reason: door.LoginRefused}
+	failed := logins.Failure{Credential: cmp.Or(c.shownBy, logins.CredentialToken), Reason: logins.Refused}
 	switch {
 	case errors.Is(err, &identity.Error{Reason: identity.PasswordAge}):
-		failed.Reason = door.LoginPasswordExpired
+		failed.Reason = logins.PasswordExpired
 	case errors.Is(err, &identity.Error{Reason: identity.MoreFactors}):
-		failed.Reason = door.LoginMoreFactors
+		failed.Reason = logins.MoreFactors
 	}
-	door.LoginFailed(c.Context(), failed)
+	logins.Fail(c.Context(), failed)
 }
 
 // headerRequestID has the id of the request in Keystone's form.
@@ -140,7 +141,7 @@ func (c *call) open(anonymous bool) (err error) {
 	if text == "" {
 		return errNoToken
 	}
-	c.shownBy = door.CredentialToken
+	c.shownBy = logins.CredentialToken
 	if c.caller, err = c.validate(text, 0); err == nil {
 		err = c.id.RelyOn(c.Context(), c.caller)
 	}

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/identity/ec2"
 	"github.com/ostiary/ostiary/internal/tool/jsonread"
+	"github.com/ostiary/ostiary/internal/trail/logins"
 )
 
 // ec2Routes are the routes of EC2 credentials, and of the requests that were
@@ -229,7 +229,7 @@ func (c *call) ec2Token() error {
 	if err := c.may("ec2tokens_validate", nil); err != nil {
 		return err
 	}
-	c.shownBy = door.CredentialEC2
+	c.shownBy = logins.CredentialEC2
 	s, err := c.signed()
 	if err != nil {
 		return err
@@ -258,7 +258,7 @@ func (c *call) s3Token() error {
 	if err := c.may("s3tokens_validate", nil); err != nil {
 		return err
 	}
-	c.shownBy = door.CredentialEC2
+	c.shownBy = logins.CredentialEC2
 	s, err := c.signed()
 	if err != nil {
 		return err

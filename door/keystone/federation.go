@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/identity/mapping"
 	"github.com/ostiary/ostiary/internal/identity/oidc"
+	"github.com/ostiary/ostiary/internal/trail/logins"
 )
 
 // federationFolder begins the paths of federation.
@@ -236,7 +236,7 @@ type Verifier interface {
 // of OpenID Connect in the header Authorization. The response has a token without a
 // scope.
 func (c *call) loginFederated() error {
-	c.shownBy = door.CredentialFederation
+	c.shownBy = logins.CredentialFederation
 	scheme, text, _ := strings.Cut(c.R.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") || text == "" || !c.id.Offers(identity.MethodMapped) {
 		return unauthorized("no bearer token, or the method mapped is off")

@@ -5,9 +5,9 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/identity/oauth1"
+	"github.com/ostiary/ostiary/internal/trail/logins"
 )
 
 // oauth1Routes are the routes of OAuth 1: consumers ask for roles, and users
@@ -90,7 +90,7 @@ func (c *call) updateConsumer() error {
 
 // signedOAuth reads the request as one that a consumer has signed.
 func (c *call) signedOAuth() (*oauth1.Request, error) {
-	c.shownBy = door.CredentialOAuth1
+	c.shownBy = logins.CredentialOAuth1
 	u, err := url.Parse(c.base(c.R) + "/v3" + pathBelow(c.R.URL.EscapedPath()))
 	if err != nil {
 		return nil, err

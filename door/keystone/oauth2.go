@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/identity"
+	"github.com/ostiary/ostiary/internal/trail/logins"
 )
 
 // oauth2Routes are the routes of OAuth 2.
@@ -64,7 +64,7 @@ func (c *call) sendOAuth2Error(err error) error {
 		}
 	}
 	if e.status == http.StatusUnauthorized {
-		door.LoginFailed(c.Context(), door.FailedLogin{Credential: door.CredentialApplication, Reason: door.LoginRefused})
+		logins.Fail(c.Context(), logins.Failure{Credential: logins.CredentialApplication, Reason: logins.Refused})
 		c.W.Header().Set("WWW-Authenticate", c.challenge(c.R))
 	}
 	var o object

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/identity/access"
+	"github.com/ostiary/ostiary/internal/trail/logins"
 )
 
 // The resources of the API.
@@ -229,7 +229,7 @@ func (c *call) changePassword() error {
 		}
 	}
 	id := c.Params.At(0)
-	c.shownBy = door.CredentialPassword
+	c.shownBy = logins.CredentialPassword
 	if err := c.id.ChangePassword(c.Context(), id, m.Text("original_password"), m.Text("password")); err != nil {
 		return err
 	}

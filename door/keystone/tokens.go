@@ -13,6 +13,7 @@ import (
 	"github.com/ostiary/ostiary/internal/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity/token"
 	"github.com/ostiary/ostiary/internal/tool/jsonread"
+	"github.com/ostiary/ostiary/internal/trail/logins"
 )
 
 // authRequest is the body of POST /v3/auth/tokens.
@@ -224,8 +225,8 @@ var provable = []string{identity.MethodPassword, identity.MethodToken, identity.
 
 // credentialOf are the kinds of credentials of the methods.
 var credentialOf = map[string]string{
-	identity.MethodPassword: door.CredentialPassword, identity.MethodToken: door.CredentialToken, identity.MethodApplicationCredential: door.CredentialApplication,
-	identity.MethodTOTP: door.CredentialTOTP, identity.MethodOAuth1: door.CredentialOAuth1, identity.MethodMapped: door.CredentialFederation,
+	identity.MethodPassword: logins.CredentialPassword, identity.MethodToken: logins.CredentialToken, identity.MethodApplicationCredential: logins.CredentialApplication,
+	identity.MethodTOTP: logins.CredentialTOTP, identity.MethodOAuth1: logins.CredentialOAuth1, identity.MethodMapped: logins.CredentialFederation,
 }
 
 // prove verifies one of the methods provable, and returns its user.

@@ -27,10 +27,10 @@ type Options struct {
 	// for each step. 0 means CostMaxDefault.
 	CostMax uint64
 	// SourceBytesMax is the maximum length of an expression in bytes. 0 means
-	// SourceBytesMaxDefault.
+	// 16,384.
 	SourceBytesMax int
 	// ParamsMax is the maximum number of parameters of a condition. 0 means
-	// ParamsMaxDefault.
+	// 100.
 	ParamsMax int
 	// RegexSizeMax is the maximum size of a regular expression, in bytes of its
 	// text and in instructions: "a{1,30}" has about 60 of them. A call of matches
@@ -45,8 +45,8 @@ type Options struct {
 // The defaults of [Options].
 const (
 	CostMaxDefault        = 10_000   // cost units
-	SourceBytesMaxDefault = 16 << 10 // bytes
-	ParamsMaxDefault      = 100      // parameters
+	sourceBytesMaxDefault = 16 << 10 // bytes
+	paramsMaxDefault      = 100      // parameters
 	RegexSizeMaxDefault   = 5_000    // bytes and instructions
 	RegexInputMaxDefault  = 64 << 10 // bytes
 )
@@ -60,10 +60,10 @@ func New(o Options) *Compiler {
 		o.CostMax = CostMaxDefault
 	}
 	if o.SourceBytesMax == 0 {
-		o.SourceBytesMax = SourceBytesMaxDefault
+		o.SourceBytesMax = sourceBytesMaxDefault
 	}
 	if o.ParamsMax == 0 {
-		o.ParamsMax = ParamsMaxDefault
+		o.ParamsMax = paramsMaxDefault
 	}
 	if o.RegexSizeMax == 0 {
 		o.RegexSizeMax = RegexSizeMaxDefault

@@ -118,7 +118,7 @@ func TestCompileErrors(t *testing.T) {
 		{"type", "x:int", `x == "a"`},
 		{"undeclared", "x:int", "y == 1"},
 		{"parameter twice", "x:int x:int", "x == 1"},
-		{"too long", "x:int", "x == " + strings.Repeat("1", SourceBytesMaxDefault)},
+		{"too long", "x:int", "x == " + strings.Repeat("1", sourceBytesMaxDefault)},
 		{"deep", "x:int", strings.Repeat("(", 5000) + "x == 1" + strings.Repeat(")", 5000)},
 		{"list without element", "x:list", "true"},
 	} {
@@ -129,7 +129,7 @@ func TestCompileErrors(t *testing.T) {
 }
 
 func TestSourceBound(t *testing.T) {
-	source := "x == 1" + strings.Repeat(" ", SourceBytesMaxDefault-6)
+	source := "x == 1" + strings.Repeat(" ", sourceBytesMaxDefault-6)
 	for extra, ok := range map[string]bool{"": true, " ": false} {
 		_, err := New(Options{}).Compile(expr.Definition{Name: "c", Params: params("x:int"), Source: source + extra})
 		if (err == nil) != ok {

@@ -1,4 +1,4 @@
-// Package logins logs failed logins. However many there are, the log grows
+// Package logins logs and counts failed logins. However many there are, the log grows
 // slowly. The package never decides who may log in.
 package logins
 

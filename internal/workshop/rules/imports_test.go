@@ -67,7 +67,7 @@ internal/cluster/sharedlog/memorylog: storage internal/cluster/sharedlog
 # Doors: protocols, and the server that listens for them
 door: . internal/tool/jsonread internal/tool/turns internal/tool/excerpt storage authz
 door/authzen: . door internal/tool/jsonread expr policy internal/engine/domain policy/status policy/value rel storage authz
-door/keystone: . door internal/identity/settings internal/identity internal/identity/access internal/identity/ec2 internal/identity/mapping internal/identity/oidc internal/identity/token storage internal/identity/oauth1 internal/tool/turns internal/tool/excerpt internal/tool/derived internal/tool/jsonread authz internal/engine/journal
+door/keystone: . door internal/identity/settings internal/identity internal/identity/access internal/identity/ec2 internal/identity/mapping internal/identity/oidc internal/identity/token storage internal/identity/oauth1 internal/tool/turns internal/tool/excerpt internal/tool/derived internal/tool/jsonread authz internal/engine/journal internal/trail/logins
 door/native: . door internal/callers internal/tool/jsonread expr rel schema storage authz internal/engine/journal
 door/native/client: door door/native rel schema
 door/onap: . door door/onap/internal/catalog door/onap/internal/pdp door/onap/internal/preload door/onap/internal/tosca internal/tool/jsonread policy policy/message
