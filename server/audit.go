@@ -4,7 +4,6 @@ import (
 	"io"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -17,7 +16,6 @@ import (
 	"github.com/ostiary/ostiary/internal/callers"
 	"github.com/ostiary/ostiary/internal/engine/journal"
 	"github.com/ostiary/ostiary/internal/trail/audit"
-	"github.com/ostiary/ostiary/storage"
 )
 
 // audited is what a request's record in the audit log needs. Its methods accept nil.
@@ -296,32 +294,3 @@ func (i *interceptor) recordTap(from string, m *method, reason door.Reason) {
 
 // metadataNodeChanges is headerNodeChanges for gRPC.
 const metadataNodeChanges = "ostiary-node-changes"
-
-// changesText returns the stores that a forwarded request has changed, with
-// their newest revisions, for the other node.
-func changesText(j *journal.Journal) string {
-	var b strings.Builder
-	for i, c := range j.ChangedStores() {
-		if i > 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteString(c.Store.String() + "=" + strconv.FormatUint(uint64(c.Revision), 10))
-	}
-	return b.String()
-}
-
-// noteChanges notes what changesText has returned on the other node.
-func noteChanges(j *journal.Journal, text string) {
-	for word := range strings.FieldsSeq(text) {
-		id, n, _ := strings.Cut(word, "=")
-		store, err := storage.ParseStoreID(id)
-		revision, wrong := strconv.ParseUint(n, 10, 64)
-		switch {
-		case err != nil || wrong != nil:
-		case revision == 0:
-			j.Note(store, nil)
-		default:
-			j.Wrote(store, storage.Revision(revision))
-		}
-	}
-}

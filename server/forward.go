@@ -2,14 +2,13 @@ package server
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"net/http"
 	"time"
 
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/internal/engine/journal"
+	"github.com/ostiary/ostiary/internal/cluster/forward"
 )
 
 // The headers with which a node describes to another one what became of a forwarded
@@ -17,129 +16,13 @@ import (
 const (
 	headerNodeAccepted = "Ostiary-Node-Accepted" // the door has accepted the caller
 	headerNodeCaller   = "Ostiary-Node-Caller"   // the caller of the writes
-	headerNodeChanges  = "Ostiary-Node-Changes"  // the stores that were changed, see changesText
+	headerNodeChanges  = "Ostiary-Node-Changes"  // the stores that were changed, see forward.ChangesText
 )
-
-const (
-	// forwardWait is how long the server waits before it sends a request to another node
-	// again, and twice as long each time, at most forwardWaitMax.
-	forwardWait    = time.Millisecond
-	forwardWaitMax = 10 * time.Millisecond
-)
-
-// forwarding is a request that writes, on one of several nodes. The server sends it to
-// the node that writes, or serves it itself if it is that node.
-type forwarding struct {
-	shared *shared
-	// own serves the request on this node. It returns false if this node may not write
-	// any more; then the request had no effect.
-	own func() bool
-	// other sends the request to another node.
-	other func(t Target, as *Forwarded) error
-	// again prepares the request for being sent or served once more. It returns false if
-	// that is not possible, because the body was read.
-	again func() bool
-	wait  time.Duration
-}
-
-// run serves the request on the node that writes. It returns nil once the request is
-// answered, a *[door.Refusal] if it is not, and otherwise the error of a response that
-// broke off.
-func (f *forwarding) run(ctx context.Context, as Forwarded) error {
-	as.Origin.Request, as.After = f.shared.forwarder.Next()
-	for first := true; ; first = false {
-		if !first && !f.again() {
-			return f.outcome(&as)
-		}
-		target, own, err := f.shared.target(ctx)
-		if err != nil {
-			return f.outcome(&as)
-		}
-		if deadline, ok := ctx.Deadline(); ok {
-			as.Timeout = max(time.Until(deadline), time.Millisecond)
-		}
-		switch {
-		case own && as.Repeated:
-			// The other node may have written, and this one has become the holder.
-			if err := f.shared.repeat(ctx, &as); err != nil || f.own() {
-				return err
-			}
-		case own:
-			if f.own() {
-				return nil
-			}
-		default:
-			err := f.other(target, &as)
-			if err == nil {
-				return nil
-			}
-			if broken, ok := errors.AsType[*brokenResponse](err); ok {
-				return broken
-			}
-			as.Repeated = as.Repeated || !errors.Is(err, ErrNotBegun)
-		}
-		if !f.pause(ctx) {
-			return f.outcome(&as)
-		}
-	}
-}
-
-// outcome returns the refusal of a request that no node has answered. At the deadline, too,
-// its outcome is not known if a node may have begun with it.
-func (f *forwarding) outcome(as *Forwarded) *door.Refusal {
-	if as.Repeated {
-		return &door.Refusal{Reason: door.Lost}
-	}
-	return &door.Refusal{Reason: door.NoHolder}
-}
-
-// pause waits before the next attempt. It returns false if ctx ends.
-func (f *forwarding) pause(ctx context.Context) bool {
-	f.wait = min(max(2*f.wait, forwardWait), forwardWaitMax)
-	timer := time.NewTimer(f.wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// target returns the node that writes. It waits until there is one, for a stream at most
-// as long as for another request.
-func (s *shared) target(ctx context.Context) (t Target, own bool, err error) {
-	if _, bounded := ctx.Deadline(); !bounded && s.requestTimeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, s.requestTimeout)
-		defer cancel()
-	}
-	return s.forwarder.Target(ctx)
-}
-
-// repeat makes the writes of ctx look for what the request has written already.
-func (s *shared) repeat(ctx context.Context, as *Forwarded) error {
-	made, err := s.engine.FindRequest(ctx, as.Origin.Request, as.After)
-	if err != nil {
-		return &door.Refusal{Reason: door.Lost}
-	}
-	j := journal.Of(ctx)
-	j.Request, j.Made, j.Repeated = as.Origin.Request, made, true
-	return nil
-}
-
-// brokenResponse is the error of a response of which a part was sent.
-type brokenResponse struct{ cause error }
-
-func (b *brokenResponse) Error() string {
-	return "the response of another node broke off: " + b.cause.Error()
-}
-func (b *brokenResponse) Unwrap() error { return b.cause }
 
 // changes reports whether a request to a route changes a store, or may do so.
 func changes(r *door.Route) bool { return r.Writes || r.MayWrite != nil && r.MayWrite() }
 
-// forward serves a request that changes a store, or may do so, see [forwarding].
+// forward serves a request that changes a store, or may do so, see [forward.Sending].
 func (q *request) forward(r *http.Request, route *door.Route, p door.Params) {
 	var body *door.Body
 	read := false // a part of the body of a stream was read
@@ -163,23 +46,23 @@ func (q *request) forward(r *http.Request, route *door.Route, p door.Params) {
 	}
 	rewind()
 	base := q.Header().Clone()
-	f := forwarding{shared: q.shared, again: rewind,
-		own: func() bool { return q.attempt(r, route, p, base, &read) },
-		other: func(t Target, as *Forwarded) error {
+	f := forward.Sending{Sender: q.sender, Again: rewind,
+		Own: func() bool { return q.attempt(r, route, p, base, &read) },
+		Other: func(t forward.Target, as *forward.Head) error {
 			q.ctx.work.End() // it waits for the other node
 			q.ctx.passedOn.Store(true)
 			defer q.ctx.passedOn.Store(false)
 			return q.send(r, t, as)
 		},
 	}
-	if !route.Writes && f.own() {
+	if !route.Writes && f.Own() {
 		return
 	}
 	if !rewind() {
 		q.refuse(r, &door.Refusal{Reason: door.NoHolder})
 		return
 	}
-	err := f.run(&q.ctx, q.forwarded(r))
+	err := f.Run(&q.ctx, q.forwarded(r))
 	var why *door.Refusal
 	switch {
 	case err == nil:
@@ -221,12 +104,12 @@ func (q *request) drops() bool {
 }
 
 // forwarded returns what this node knows about the request.
-func (q *request) forwarded(r *http.Request) Forwarded {
-	return Forwarded{Door: q.door.Name, Keys: q.key.forwardIDs(), Origin: q.ctx.journal.Origin(), Remote: r.RemoteAddr, ID: q.id[0], Secure: r.TLS != nil}
+func (q *request) forwarded(r *http.Request) forward.Head {
+	return forward.Head{Door: q.door.Name, Keys: q.key.forwardIDs(), Origin: q.ctx.journal.Origin(), Remote: r.RemoteAddr, ID: q.id[0], Secure: r.TLS != nil}
 }
 
 // send sends the request to another node.
-func (q *request) send(r *http.Request, t Target, as *Forwarded) error {
+func (q *request) send(r *http.Request, t forward.Target, as *forward.Head) error {
 	sent := r
 	if !q.door.OwnAuthentication {
 		sent = r.Clone(r.Context())
@@ -242,7 +125,7 @@ func (q *request) send(r *http.Request, t Target, as *Forwarded) error {
 		a.writeHead(http.StatusOK)
 		return nil
 	case a.written:
-		return &brokenResponse{err}
+		return &forward.BrokenResponse{Cause: err}
 	}
 	return err
 }
@@ -278,7 +161,7 @@ func (a *answer) writeHead(status int) {
 	if caller := a.header.Get(headerNodeCaller); caller != "" {
 		q.ctx.journal.Name = caller
 	}
-	noteChanges(&q.ctx.journal, a.header.Get(headerNodeChanges))
+	forward.NoteChanges(&q.ctx.journal, a.header.Get(headerNodeChanges))
 	for name, values := range a.header {
 		switch name {
 		case headerNodeAccepted, headerNodeCaller, headerNodeChanges, "Connection":

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -17,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/internal/cluster/forward"
 	"github.com/ostiary/ostiary/internal/engine/journal"
 	"github.com/ostiary/ostiary/internal/trail/logins"
 	"github.com/ostiary/ostiary/server/internal/conn"
@@ -28,11 +28,11 @@ import (
 // authenticated the caller; ServeForwarded checks that the caller's key is still accepted.
 // r has the method, the URL, the Host, the headers and the body of the client's request,
 // and its context ends when the client or the other node leaves. ServeForwarded never
-// forwards a request again: it returns an error that wraps [ErrNotBegun], and writes
+// forwards a request again: it returns an error that wraps [forward.ErrNotBegun], and writes
 // nothing, if this node is not the holder or stops being the holder before the request
 // has had an effect. It returns any other error if the response breaks off or if as is
 // not valid.
-func (s *Server) ServeForwarded(w http.ResponseWriter, r *http.Request, as Forwarded) (err error) {
+func (s *Server) ServeForwarded(w http.ResponseWriter, r *http.Request, as forward.Head) (err error) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	d, err := s.receive(ctx, &as)
@@ -41,7 +41,7 @@ func (s *Server) ServeForwarded(w http.ResponseWriter, r *http.Request, as Forwa
 	}
 	c := newForwardedConn(s.connections, cancel)
 	defer c.Close()
-	made, leave, err := s.shared.arrive(ctx, &as)
+	made, leave, err := s.shared.arrivals.Begin(ctx, &as)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (s *Server) ServeForwarded(w http.ResponseWriter, r *http.Request, as Forwa
 		switch p := recover(); p {
 		case nil:
 			if q.dropped {
-				err = ErrNotBegun
+				err = forward.ErrNotBegun
 			}
 		case http.ErrAbortHandler:
 			err = errors.New("the response broke off")
@@ -82,69 +82,21 @@ func (s *Server) ServeForwarded(w http.ResponseWriter, r *http.Request, as Forwa
 	return nil
 }
 
-// arrivals are the forwarded requests that this node is serving.
-type arrivals struct {
-	mu  sync.Mutex
-	all map[storage.RequestID]chan struct{} // closed when the request is served
-}
-
-// arrive begins with a forwarded request. If it was sent before, arrive waits until this
-// node no longer serves it, and returns what it has led to.
-func (s *shared) arrive(ctx context.Context, as *Forwarded) (made storage.RequestTrace, leave func(), err error) {
-	id := as.Origin.Request
-	for {
-		s.arrivals.mu.Lock()
-		before := s.arrivals.all[id]
-		if before == nil {
-			break
-		}
-		s.arrivals.mu.Unlock()
-		select {
-		case <-before:
-		case <-ctx.Done():
-			return made, nil, ctx.Err()
-		}
-	}
-	done := make(chan struct{})
-	if s.arrivals.all == nil {
-		s.arrivals.all = map[storage.RequestID]chan struct{}{}
-	}
-	s.arrivals.all[id] = done
-	s.arrivals.mu.Unlock()
-	leave = func() {
-		s.arrivals.mu.Lock()
-		delete(s.arrivals.all, id)
-		s.arrivals.mu.Unlock()
-		close(done)
-	}
-	if as.Repeated {
-		if made, err = s.engine.FindRequest(ctx, id, as.After); err != nil {
-			leave()
-			return made, nil, err
-		}
-	}
-	return made, leave, nil
-}
-
-// lostAnswer reports whether an error is the answer to a request that was sent before and
-// has written: the error is then about what the request itself has changed.
-func lostAnswer(j *journal.Journal) bool { return j.Repeated && j.Made.Made() }
-
 // receive checks a forwarded request before anything else, and returns its door.
-func (s *Server) receive(ctx context.Context, as *Forwarded) (*servedDoor, error) {
+func (s *Server) receive(ctx context.Context, as *forward.Head) (*servedDoor, error) {
 	if s.opts.Forwarder == nil || s.opts.Engine == nil || !s.opts.Forwarder.Begin(ctx) {
-		return nil, fmt.Errorf("%w: it is not the holder", ErrNotBegun)
+		return nil, fmt.Errorf("%w: it is not the holder", forward.ErrNotBegun)
 	}
 	d := s.doors[as.Door]
 	if d == nil {
 		s.opts.Log.Warn("another node forwards requests of a door that this node does not serve", "door", as.Door)
-		return nil, fmt.Errorf("%w: it does not serve the door %q", ErrNotBegun, as.Door)
+		return nil, fmt.Errorf("%w: it does not serve the door %q", forward.ErrNotBegun, as.Door)
 	}
 	return d, as.Origin.Validate()
 }
 
 // serveForwarded is [request.serve] for a request that another node has forwarded.
-func (q *request) serveForwarded(r *http.Request, route *door.Route, p door.Params, as *Forwarded) {
+func (q *request) serveForwarded(r *http.Request, route *door.Route, p door.Params, as *forward.Head) {
 	q.streams = route.Streams
 	defer q.end(r)
 	ctx := r.Context()
@@ -162,7 +114,7 @@ func (q *request) serveForwarded(r *http.Request, route *door.Route, p door.Para
 			return
 		}
 	}
-	as.begin(&q.ctx.journal, key)
+	beginJournal(&q.ctx.journal, as, key)
 	if why := q.enter(route); why != nil {
 		q.refuse(r, why)
 		return
@@ -201,12 +153,12 @@ func (q *request) serveForwarded(r *http.Request, route *door.Route, p door.Para
 	// The other node cannot send the body of a stream again.
 	if !q.streams {
 		q.droppable = func() bool {
-			return q.ctx.journal.Forwardable() || q.status >= http.StatusBadRequest && lostAnswer(&q.ctx.journal)
+			return q.ctx.journal.Forwardable() || q.status >= http.StatusBadRequest && forward.LostAnswer(&q.ctx.journal)
 		}
 	}
 	q.noted = true
 	route.Serve(q, r.WithContext(&q.ctx), p)
-	if q.dropped = q.drops(); q.dropped && lostAnswer(&q.ctx.journal) {
+	if q.dropped = q.drops(); q.dropped && forward.LostAnswer(&q.ctx.journal) {
 		q.droppable, q.dropped, q.status = nil, false, 0
 		clear(q.Header())
 		q.Header()[headerRequestID] = q.id[:]
@@ -220,14 +172,14 @@ func (q *request) noteOutcome() {
 	if q.door.OwnAuthentication && q.ctx.journal.Name != storage.CallerLocal {
 		h.Set(headerNodeCaller, q.ctx.journal.Name)
 	}
-	if text := changesText(&q.ctx.journal); text != "" {
+	if text := forward.ChangesText(&q.ctx.journal); text != "" {
 		h.Set(headerNodeChanges, text)
 	}
 }
 
 // liveKey returns the key of a forwarded request, if this server still accepts it. open is
 // true if the operation needs none.
-func (s *shared) liveKey(ctx context.Context, as *Forwarded, open bool) (*hashedKey, *door.Refusal) {
+func (s *shared) liveKey(ctx context.Context, as *forward.Head, open bool) (*hashedKey, *door.Refusal) {
 	switch key := s.keys.live(ctx, as); {
 	case key != nil || open:
 		return key, nil
@@ -237,8 +189,8 @@ func (s *shared) liveKey(ctx context.Context, as *Forwarded, open bool) (*hashed
 	return nil, &door.Refusal{Reason: door.BadCredentials}
 }
 
-// begin sets the origin of the writes of the request.
-func (as *Forwarded) begin(j *journal.Journal, key *hashedKey) {
+// beginJournal sets the origin of the writes of a forwarded request.
+func beginJournal(j *journal.Journal, as *forward.Head, key *hashedKey) {
 	j.SetOrigin(as.Origin)
 	j.Repeated = as.Repeated
 	if key.known() {
@@ -298,7 +250,7 @@ func (h *headersOfCall) SendHeader(md metadata.MD) error { return h.SetHeader(md
 func (h *headersOfCall) SetTrailer(metadata.MD) error    { return nil }
 
 // invoke calls the service with a message.
-func (m *forwardedMethod) invoke(ctx context.Context, c *codec, message []byte) (a Answer) {
+func (m *forwardedMethod) invoke(ctx context.Context, c *codec, message []byte) (a forward.Answer) {
 	headers := &headersOfCall{method: m.full}
 	out, err := m.handle(m.impl, grpc.NewContextWithServerTransportStream(ctx, headers), func(v any) error {
 		return c.Unmarshal(mem.BufferSlice{mem.SliceBuffer(message)}, v)
@@ -312,49 +264,49 @@ func (m *forwardedMethod) invoke(ctx context.Context, c *codec, message []byte) 
 }
 
 // InvokeForwarded is [Server.ServeForwarded] for a unary gRPC call.
-func (s *Server) InvokeForwarded(ctx context.Context, c Call, as Forwarded) (a Answer, err error) {
+func (s *Server) InvokeForwarded(ctx context.Context, c forward.Call, as forward.Head) (a forward.Answer, err error) {
 	ctx, cancel := context.WithCancel(metadata.NewIncomingContext(ctx, c.Metadata))
 	defer cancel()
 	d, err := s.receive(ctx, &as)
 	if err != nil {
-		return Answer{}, err
+		return forward.Answer{}, err
 	}
 	m := s.methods[c.Method]
 	if m == nil || m.door != d {
-		return Answer{}, fmt.Errorf("%w: the door %s has no method %q", ErrNotBegun, as.Door, c.Method)
+		return forward.Answer{}, fmt.Errorf("%w: the door %s has no method %q", forward.ErrNotBegun, as.Door, c.Method)
 	}
 	conn := newForwardedConn(s.connections, cancel)
 	defer conn.Close()
-	made, leave, err := s.shared.arrive(ctx, &as)
+	made, leave, err := s.shared.arrivals.Begin(ctx, &as)
 	if err != nil {
-		return Answer{}, err
+		return forward.Answer{}, err
 	}
 	defer leave()
 	l := &lazyDeadline{Context: peer.NewContext(ctx, &peer.Peer{Addr: remoteName(as.Remote)}), door: d.name}
 	l.journal.Made = made
 	if a = s.invokeCounted(l, conn, m, c.Message, &as); l.journal.Forwardable() {
-		return Answer{}, ErrNotBegun
+		return forward.Answer{}, forward.ErrNotBegun
 	}
-	if text := changesText(&l.journal); text != "" {
+	if text := forward.ChangesText(&l.journal); text != "" {
 		a.Metadata = metadata.Join(a.Metadata, metadata.Pairs(metadataNodeChanges, text))
 	}
 	return a, nil
 }
 
 // invokeCounted checks the key of a call, counts it and calls the service.
-func (s *Server) invokeCounted(l *lazyDeadline, conn *conn.Conn, m *forwardedMethod, message []byte, as *Forwarded) (a Answer) {
+func (s *Server) invokeCounted(l *lazyDeadline, conn *conn.Conn, m *forwardedMethod, message []byte, as *forward.Head) (a forward.Answer) {
 	guard := &interceptor{shared: s.shared}
 	key, why := s.shared.liveKey(l, as, m.public)
 	if l.key = key; key.known() {
 		why = key.opens(l, m.door)
 		l.Context = context.WithValue(door.WithCaller(l.Context, key.caller), keyOfCall{}, key)
 	}
-	as.begin(&l.journal, key)
+	beginJournal(&l.journal, as, key)
 	defer guard.end(l.Context, m.method, time.Now(), &l.journal.Author, &a.Err)
 	if why == nil {
 		why = s.admitForwarded(conn, len(message), func() { a = s.invokeForwarded(l, m, message, as.Timeout) })
 	}
-	if why == nil && a.Err != nil && lostAnswer(&l.journal) {
+	if why == nil && a.Err != nil && forward.LostAnswer(&l.journal) {
 		why = &door.Refusal{Reason: door.Lost}
 	}
 	if why != nil {
@@ -385,7 +337,7 @@ func (s *Server) admitForwarded(c *conn.Conn, size int, serve func()) *door.Refu
 }
 
 // invokeForwarded calls the service within the time that is left.
-func (s *Server) invokeForwarded(l *lazyDeadline, m *forwardedMethod, message []byte, timeout time.Duration) Answer {
+func (s *Server) invokeForwarded(l *lazyDeadline, m *forwardedMethod, message []byte, timeout time.Duration) forward.Answer {
 	l.work.Use(s.shared.turns)
 	if own := s.shared.requestTimeout; own > 0 && (timeout <= 0 || own < timeout) {
 		timeout = own
@@ -397,36 +349,36 @@ func (s *Server) invokeForwarded(l *lazyDeadline, m *forwardedMethod, message []
 	return m.invoke(l, &s.shared.codec, message)
 }
 
-// forward serves a call that changes a store, or may do so, see [forwarding].
+// forward serves a call that changes a store, or may do so, see [forward.Sending].
 func (c *call) forward(m *forwardedMethod) error {
 	var message rawMessage
 	if err := c.decode(&message); err != nil {
 		return err
 	}
-	var a Answer
+	var a forward.Answer
 	md, _ := metadata.FromIncomingContext(c.ctx.Context)
 	md = md.Copy()
 	delete(md, "authorization")
-	f := forwarding{shared: c.shared, again: func() bool { return true },
-		own: func() bool {
+	f := forward.Sending{Sender: c.sender, Again: func() bool { return true },
+		Own: func() bool {
 			a = m.invoke(&c.ctx, &c.codec, message)
 			moved := c.ctx.journal.Forwardable()
 			c.ctx.journal.Retry()
 			return !moved
 		},
-		other: func(t Target, as *Forwarded) (err error) {
+		Other: func(t forward.Target, as *forward.Head) (err error) {
 			c.ctx.work.End()
 			c.ctx.passedOn.Store(true)
 			defer c.ctx.passedOn.Store(false)
-			a, err = t.RPC(&c.ctx, Call{Method: m.full, Metadata: md, Message: message}, *as)
+			a, err = t.RPC(&c.ctx, forward.Call{Method: m.full, Metadata: md, Message: message}, *as)
 			return err
 		},
 	}
-	as := Forwarded{Door: m.door.Name, Keys: c.key.forwardIDs(), Origin: c.ctx.journal.Origin(), Remote: remoteOf(c.ctx.Context)}
-	if !m.writes && f.own() {
+	as := forward.Head{Door: m.door.Name, Keys: c.key.forwardIDs(), Origin: c.ctx.journal.Origin(), Remote: remoteOf(c.ctx.Context)}
+	if !m.writes && f.Own() {
 		return c.answer(&a)
 	}
-	if err := f.run(&c.ctx, as); err != nil {
+	if err := f.Run(&c.ctx, as); err != nil {
 		if why, ok := errors.AsType[*door.Refusal](err); ok {
 			return c.refuse(m.method, why)
 		}
@@ -436,9 +388,9 @@ func (c *call) forward(m *forwardedMethod) error {
 }
 
 // answer sends the result of a call.
-func (c *call) answer(a *Answer) error {
+func (c *call) answer(a *forward.Answer) error {
 	if text := a.Metadata.Get(metadataNodeChanges); text != nil {
-		noteChanges(&c.ctx.journal, text[0])
+		forward.NoteChanges(&c.ctx.journal, text[0])
 		a.Metadata = a.Metadata.Copy()
 		delete(a.Metadata, metadataNodeChanges)
 	}

@@ -220,7 +220,7 @@ func (i *interceptor) counted(m *method, serve func(srv any, c *call) error) grp
 // counts the call and then reads the request.
 func (i *interceptor) unary(m *method, handle grpc.MethodHandler) grpc.StreamHandler {
 	return i.counted(m, func(srv any, c *call) error {
-		if i.forwarder != nil && m.changes() {
+		if i.sender != nil && m.changes() {
 			return c.forward(i.forwards[m.full])
 		}
 		out, err := handle(srv, &c.ctx, c.decode, pass)

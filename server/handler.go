@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/internal/cluster/forward"
 	"github.com/ostiary/ostiary/internal/tool/turns"
 	"github.com/ostiary/ostiary/internal/trail/audit"
 	"github.com/ostiary/ostiary/internal/trail/logins"
@@ -61,12 +61,11 @@ type shared struct {
 	detached *conn.Conn
 	codec    codec
 	turns    *turns.Turns // of long requests; nil without Options.Engine
-	// forwarder finds the node that writes; nil on a single node.
-	forwarder Forwarder
+	// sender finds the node that writes; nil on a single node.
+	sender *forward.Sender
 	// staleReads is Options.StaleReads.
 	staleReads func() uint64
-	arrivals   arrivals
-	engine     *ostiary.Engine // may be nil
+	arrivals   forward.Arrivals
 
 	draining atomic.Bool           // a stop has begun
 	loaded   atomic.Bool           // Options.Preload is done

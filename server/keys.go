@@ -18,6 +18,7 @@ import (
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/callers"
+	"github.com/ostiary/ostiary/internal/cluster/forward"
 	"github.com/ostiary/ostiary/internal/identity/oidc"
 	"github.com/ostiary/ostiary/internal/trail/logins"
 	"github.com/ostiary/ostiary/server/internal/conn"
@@ -94,7 +95,7 @@ type hashedKey struct {
 	removed context.Context
 	remove  context.CancelFunc
 	basic   bool // see Key.Basic
-	forward KeyID
+	forward forward.KeyID
 	// grant is what the system store has about this caller, or that it has no key yet; nil
 	// for a preshared key.
 	grant grant
@@ -108,7 +109,7 @@ type hashedKey struct {
 func storedKey(c *callers.Credential) *hashedKey {
 	return c.Bind(func() any {
 		key := c.Key()
-		return &hashedKey{caller: door.Caller{Method: methodKey, ID: key.Name, Key: key.ID, Owner: key.Owner}, author: key.Name, forward: KeyID(c.ID()), grant: c}
+		return &hashedKey{caller: door.Caller{Method: methodKey, ID: key.Name, Key: key.ID, Owner: key.Owner}, author: key.Name, forward: forward.KeyID(c.ID()), grant: c}
 	}).(*hashedKey)
 }
 
@@ -273,29 +274,29 @@ type hashedKeyID struct {
 func (k *hashedKey) id() hashedKeyID { return hashedKeyID{k.sum, k.caller.ID, k.basic} }
 
 // newKeyID returns the id of a key for other nodes.
-func newKeyID(k *hashedKey) KeyID {
+func newKeyID(k *hashedKey) forward.KeyID {
 	return sha256.Sum256(fmt.Appendf(nil, "ostiary key id %x %t %s", k.sum, k.basic, k.caller.ID))
 }
 
 // forwardIDs returns the ids of a key for other nodes: several for a caller whose token
 // matches several, and the zero id without a key.
-func (k *hashedKey) forwardIDs() (ids []KeyID) {
+func (k *hashedKey) forwardIDs() (ids []forward.KeyID) {
 	switch {
 	case k == nil:
-		return []KeyID{{}}
+		return []forward.KeyID{{}}
 	case k.matched == nil:
-		return []KeyID{k.forward}
+		return []forward.KeyID{k.forward}
 	}
 	for _, id := range k.matched.IDs() {
-		ids = append(ids, KeyID(id))
+		ids = append(ids, forward.KeyID(id))
 	}
 	return ids
 }
 
 // live returns the key that a forwarded request has, or nil if no accepted key has one of
 // its ids. k may be nil.
-func (k *Keys) live(ctx context.Context, as *Forwarded) *hashedKey {
-	if k == nil || len(as.Keys) == 0 || as.Keys[0] == (KeyID{}) {
+func (k *Keys) live(ctx context.Context, as *forward.Head) *hashedKey {
+	if k == nil || len(as.Keys) == 0 || as.Keys[0] == (forward.KeyID{}) {
 		return nil
 	}
 	for _, key := range k.preshared() {

@@ -15,6 +15,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/callers"
+	"github.com/ostiary/ostiary/internal/cluster/forward"
 	"github.com/ostiary/ostiary/internal/identity/oidc"
 	"github.com/ostiary/ostiary/internal/trail/audit"
 )
@@ -199,7 +200,7 @@ type Options struct {
 	Probe func() error
 	// Forwarder finds the node that writes, to which this server sends the requests that
 	// write. Nil on a single node.
-	Forwarder Forwarder
+	Forwarder forward.Forwarder
 	// Readiness reports whether the process can answer requests now, and details for
 	// operators, which only the port of Metrics shows, as JSON. While it reports false,
 	// GET /readyz reports NOT_SERVING, and requests are accepted nevertheless. It must not

@@ -27,6 +27,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/callers"
+	"github.com/ostiary/ostiary/internal/cluster/forward"
 	"github.com/ostiary/ostiary/internal/trail/audit"
 	"github.com/ostiary/ostiary/internal/workshop/golden"
 	"github.com/ostiary/ostiary/server"
@@ -68,7 +69,7 @@ type trial struct {
 	door       string
 	method     string
 	caller     string
-	keys       []server.KeyID
+	keys       []forward.KeyID
 }
 
 // fault is something that is wrong with a request, in one way after the other.
@@ -150,17 +151,17 @@ type orderRig struct {
 	*testing.T
 	*running
 	c     *orderCase
-	other string         // the secret of a key for another door
-	good  []server.KeyID // of the key that every door accepts; nil until forwardIDs has it
-	bad   []server.KeyID // of the key for another door
+	other string          // the secret of a key for another door
+	good  []forward.KeyID // of the key that every door accepts; nil until forwardIDs has it
+	bad   []forward.KeyID // of the key for another door
 	trail *audit.Trail
 	full  atomic.Bool // the output of the audit log fails
 
 	taken int // how many connections are trusted
 
 	mu     sync.Mutex
-	holder bool             // this node writes
-	sent   server.Forwarded // the last forwarded request
+	holder bool         // this node writes
+	sent   forward.Head // the last forwarded request
 }
 
 // Write implements the output of the audit log.
@@ -171,8 +172,8 @@ func (r *orderRig) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Target, Begin and Next implement [server.Forwarder].
-func (r *orderRig) Target(context.Context) (server.Target, bool, error) {
+// Target, Begin and Next implement [forward.Forwarder].
+func (r *orderRig) Target(context.Context) (forward.Target, bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.good == nil {
@@ -197,15 +198,15 @@ func (r *orderRig) Next() (id storage.RequestID, after uint64) {
 // orderTarget is a node that is not reached.
 type orderTarget struct{ *orderRig }
 
-func (o orderTarget) HTTP(_ http.ResponseWriter, _ *http.Request, as server.Forwarded) error {
+func (o orderTarget) HTTP(_ http.ResponseWriter, _ *http.Request, as forward.Head) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.sent = as
-	return server.ErrNotBegun
+	return forward.ErrNotBegun
 }
 
-func (o orderTarget) RPC(_ context.Context, _ server.Call, as server.Forwarded) (server.Answer, error) {
-	return server.Answer{}, o.HTTP(nil, nil, as)
+func (o orderTarget) RPC(_ context.Context, _ forward.Call, as forward.Head) (forward.Answer, error) {
+	return forward.Answer{}, o.HTTP(nil, nil, as)
 }
 
 // hold makes this node the one that writes, or not.
@@ -251,7 +252,7 @@ func newOrderRig(t *testing.T, c *orderCase) *orderRig {
 	}
 	r.running = start(t, o)
 	if !c.keys {
-		r.good = []server.KeyID{{}}
+		r.good = []forward.KeyID{{}}
 	} else {
 		ids := r.forwardIDs("/order", "good")
 		r.bad = r.forwardIDs("/other", r.other)
@@ -264,7 +265,7 @@ func newOrderRig(t *testing.T, c *orderCase) *orderRig {
 }
 
 // forwardIDs returns the ids that a key has for other nodes.
-func (r *orderRig) forwardIDs(path, secret string) (ids []server.KeyID) {
+func (r *orderRig) forwardIDs(path, secret string) (ids []forward.KeyID) {
 	ctx, cancel := context.WithCancel(r.Context())
 	go func() {
 		req, _ := http.NewRequestWithContext(ctx, "POST", "http://"+r.at["http"]+path, nil)
@@ -505,8 +506,8 @@ func noMethod(*orderRig) *fault {
 }
 
 func forwardedKey(r *orderRig) *fault {
-	use := func(ids []server.KeyID) func(*trial) { return func(q *trial) { q.keys = ids } }
-	return &fault{[]way{{refusal: "not accepted", apply: use([]server.KeyID{{}})}, {refusal: "not for the door", apply: use(r.bad)}}}
+	use := func(ids []forward.KeyID) func(*trial) { return func(q *trial) { q.keys = ids } }
+	return &fault{[]way{{refusal: "not accepted", apply: use([]forward.KeyID{{}})}, {refusal: "not for the door", apply: use(r.bad)}}}
 }
 
 // sendHTTP sends a request over HTTP, on a new connection.
@@ -555,8 +556,8 @@ func sendRPC(r *orderRig, q *trial) string {
 	return "0 " + out.Value
 }
 
-func (r *orderRig) as(q *trial) server.Forwarded {
-	return server.Forwarded{Door: q.door, Keys: q.keys, Origin: storage.Origin{Caller: q.caller, Request: storage.RequestID{Node: storage.NodeID{2}, Number: storage.RequestWrites}}, Remote: "192.0.2.1:1", ID: "id"}
+func (r *orderRig) as(q *trial) forward.Head {
+	return forward.Head{Door: q.door, Keys: q.keys, Origin: storage.Origin{Caller: q.caller, Request: storage.RequestID{Node: storage.NodeID{2}, Number: storage.RequestWrites}}, Remote: "192.0.2.1:1", ID: "id"}
 }
 
 // sendForwarded sends a request as another node does.
@@ -576,7 +577,7 @@ func sendForwardedRPC(r *orderRig, q *trial) string {
 	if err != nil {
 		r.Fatal(err)
 	}
-	a, err := r.InvokeForwarded(r.Context(), server.Call{Method: q.method, Message: message}, r.as(q))
+	a, err := r.InvokeForwarded(r.Context(), forward.Call{Method: q.method, Message: message}, r.as(q))
 	if err != nil {
 		return "error: " + err.Error()
 	}

@@ -180,7 +180,7 @@ func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 		q.ctx.setDeadline(q.start, max(q.requestTimeout, q.door.RequestTimeout))
 	}
 	defer q.ctx.release()
-	if q.forwarder != nil && changes(route) {
+	if q.sender != nil && changes(route) {
 		q.forward(r.WithContext(&q.ctx), route, p)
 		return
 	}

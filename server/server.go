@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/internal/cluster/forward"
 	"github.com/ostiary/ostiary/internal/tool/turns"
 	"github.com/ostiary/ostiary/internal/trail/logins"
 	"github.com/ostiary/ostiary/server/internal/conn"
@@ -114,7 +115,10 @@ func newShared(o *Options, m *metrics, allowed *cors) *shared {
 		bodies:       conn.BodiesBudget{Name: "BodyBytesTotal", Max: o.BodyBytesTotal, PerConnection: o.BodyBytesPerConnection},
 		ownBodies: conn.BodiesBudget{Name: "OwnAuthenticationBodyBytes", Max: max(o.BodyBytesTotal/ownBodiesDivisor, o.BodyBytes),
 			PerConnection: o.BodyBytesPerConnection},
-		codec: newCodec(), forwarder: o.Forwarder, staleReads: o.StaleReads, engine: o.Engine,
+		codec: newCodec(), staleReads: o.StaleReads, arrivals: forward.Arrivals{Engine: o.Engine},
+	}
+	if o.Forwarder != nil {
+		s.sender = &forward.Sender{Forwarder: o.Forwarder, Engine: o.Engine, Timeout: s.requestTimeout}
 	}
 	if o.Engine != nil {
 		s.turns = turns.Of(o.Engine.ShareTurn)

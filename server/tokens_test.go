@@ -16,6 +16,7 @@ import (
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/callers"
+	"github.com/ostiary/ostiary/internal/cluster/forward"
 	"github.com/ostiary/ostiary/internal/identity/oidc"
 	"github.com/ostiary/ostiary/internal/workshop/oidctest"
 	"github.com/ostiary/ostiary/storage"
@@ -118,7 +119,7 @@ func TestTokenScope(t *testing.T) {
 		t.Errorf("no match: %v", refusal)
 	}
 	// A node that writes finds the same keys, and the caller.
-	at := w.live(t.Context(), &Forwarded{Keys: both.forwardIDs(), Origin: storage.Origin{Caller: both.author}})
+	at := w.live(t.Context(), &forward.Head{Keys: both.forwardIDs(), Origin: storage.Origin{Caller: both.author}})
 	if at == nil || at.caller != both.caller || at.author != both.author || !may(at, "openfga", authz.RightWrite) || may(at, "native", authz.RightWrite) {
 		t.Errorf("forwarded: %+v", at)
 	}
@@ -144,7 +145,7 @@ func TestTokenScope(t *testing.T) {
 	if both, _ = w.ask(w.provider.Sign(w.with("groups", []string{"writers", "readers"}), -1)); may(both, "openfga", authz.RightWrite) || !may(both, "native", authz.RightRead) {
 		t.Error("after the revocation of one of two keys, its right remains, or that of the other one does not")
 	}
-	if w.live(t.Context(), &Forwarded{Keys: at.forwardIDs()}) != nil {
+	if w.live(t.Context(), &forward.Head{Keys: at.forwardIDs()}) != nil {
 		t.Error("the node that writes accepts a revoked key")
 	}
 }

@@ -8,10 +8,10 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
+	"github.com/ostiary/ostiary/internal/cluster/forward"
 	"github.com/ostiary/ostiary/internal/cluster/lease"
 	"github.com/ostiary/ostiary/internal/cluster/link/wire"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
-	"github.com/ostiary/ostiary/server"
 )
 
 // BenchmarkRoundTrip measures what a link adds to gRPC, over TLS on loopback: a question
@@ -20,8 +20,8 @@ import (
 func BenchmarkRoundTrip(b *testing.B) {
 	r := newRig(b)
 	one, two := r.start(b, 1), r.start(b, 2)
-	one.call = func(_ context.Context, c server.Call, _ server.Forwarded) (server.Answer, error) {
-		return server.Answer{Message: c.Message}, nil
+	one.call = func(_ context.Context, c forward.Call, _ forward.Head) (forward.Answer, error) {
+		return forward.Answer{Message: c.Message}, nil
 	}
 	bare := bareClient(b, one, two)
 	message := make([]byte, 300)
@@ -62,7 +62,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 	})
 	b.Run("forward/link", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := two.Target(one.self).RPC(b.Context(), server.Call{Method: "/a/b", Message: message}, forwarded); err != nil {
+			if _, err := two.Target(one.self).RPC(b.Context(), forward.Call{Method: "/a/b", Message: message}, forwarded); err != nil {
 				b.Fatal(err)
 			}
 		}

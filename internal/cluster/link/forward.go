@@ -15,16 +15,16 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/ostiary/ostiary/internal/cluster/forward"
 	"github.com/ostiary/ostiary/internal/cluster/lease"
 	"github.com/ostiary/ostiary/internal/cluster/link/wire"
-	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage"
 )
 
 // Target returns a node as the receiver of forwarded requests.
-func (l *Link) Target(to lease.Peer) server.Target { return target{l, to} }
+func (l *Link) Target(to lease.Peer) forward.Target { return target{l, to} }
 
-// target implements [server.Target].
+// target implements [forward.Target].
 type target struct {
 	link *Link
 	to   lease.Peer
@@ -42,13 +42,13 @@ type exchange struct {
 func (t target) begin(ctx context.Context, head *wire.RequestHead) (*exchange, error) {
 	p, err := t.link.peer(t.to)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", server.ErrNotBegun, err)
+		return nil, fmt.Errorf("%w: %w", forward.ErrNotBegun, err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	stream, err := p.client.Forward(p.call(ctx))
 	if err != nil { // no byte of the stream was sent
 		cancel()
-		return nil, fmt.Errorf("%w: %w", server.ErrNotBegun, received(t.to, err))
+		return nil, fmt.Errorf("%w: %w", forward.ErrNotBegun, received(t.to, err))
 	}
 	x := &exchange{t, stream, ctx, cancel}
 	x.send(&wire.ForwardRequest{Part: &wire.ForwardRequest_Head{Head: head}})
@@ -103,7 +103,7 @@ func (x *exchange) failed(err error) error {
 	}
 	err = received(x.to, err)
 	if errors.Is(err, lease.ErrPeer) || errors.Is(err, errNotReady) {
-		return fmt.Errorf("%w: %w", server.ErrNotBegun, err)
+		return fmt.Errorf("%w: %w", forward.ErrNotBegun, err)
 	}
 	return err
 }
@@ -128,8 +128,8 @@ func (x *exchange) broken(m *wire.ForwardResponse) error {
 	return fmt.Errorf("%w: node %s: a response has a %T at a wrong place", lease.ErrPeer, x.to.ID, m.GetPart())
 }
 
-// HTTP implements [server.Target].
-func (t target) HTTP(w http.ResponseWriter, r *http.Request, as server.Forwarded) error {
+// HTTP implements [forward.Target].
+func (t target) HTTP(w http.ResponseWriter, r *http.Request, as forward.Head) error {
 	head := headOut(as)
 	head.Request = &wire.RequestHead_Http{Http: &wire.HTTPRequest{
 		Method: r.Method, Target: r.URL.RequestURI(), Host: r.Host, ContentLength: r.ContentLength, Header: fieldsOut(r.Header),
@@ -199,13 +199,13 @@ func (x *exchange) copy(w http.ResponseWriter) error {
 	}
 }
 
-// RPC implements [server.Target].
-func (t target) RPC(ctx context.Context, c server.Call, as server.Forwarded) (server.Answer, error) {
+// RPC implements [forward.Target].
+func (t target) RPC(ctx context.Context, c forward.Call, as forward.Head) (forward.Answer, error) {
 	head := headOut(as)
 	head.Request = &wire.RequestHead_Call{Call: &wire.Call{Method: c.Method, Metadata: fieldsOut(c.Metadata)}}
 	x, err := t.begin(ctx, head)
 	if err != nil {
-		return server.Answer{}, err
+		return forward.Answer{}, err
 	}
 	defer x.cancel()
 	for rest := c.Message; len(rest) > 0; {
@@ -220,12 +220,12 @@ func (t target) RPC(ctx context.Context, c server.Call, as server.Forwarded) (se
 }
 
 // answer receives the answer of a call.
-func (x *exchange) answer() (server.Answer, error) {
+func (x *exchange) answer() (forward.Answer, error) {
 	head, err := x.head()
 	if err != nil {
-		return server.Answer{}, err
+		return forward.Answer{}, err
 	}
-	out := server.Answer{Metadata: metadata.MD{}}
+	out := forward.Answer{Metadata: metadata.MD{}}
 	for _, f := range head.GetHeader() {
 		for _, value := range f.GetValues() {
 			out.Metadata[f.GetName()] = append(out.Metadata[f.GetName()], string(value))
@@ -234,18 +234,18 @@ func (x *exchange) answer() (server.Answer, error) {
 	for {
 		m, err := x.receive()
 		if err != nil {
-			return server.Answer{}, err
+			return forward.Answer{}, err
 		}
 		switch of := m.GetPart().(type) {
 		case *wire.ForwardResponse_Body:
 			if out.Message = append(out.Message, of.Body...); len(out.Message) > MessageBytesMax {
-				return server.Answer{}, fmt.Errorf("%w: node %s: an answer has more than %d bytes (MessageBytesMax)", lease.ErrPeer, x.to.ID, MessageBytesMax)
+				return forward.Answer{}, fmt.Errorf("%w: node %s: an answer has more than %d bytes (MessageBytesMax)", lease.ErrPeer, x.to.ID, MessageBytesMax)
 			}
 		case *wire.ForwardResponse_End:
 			out.Err, err = statusIn(of.End.GetStatus())
 			return out, err
 		default:
-			return server.Answer{}, x.broken(m)
+			return forward.Answer{}, x.broken(m)
 		}
 	}
 }
@@ -273,7 +273,7 @@ func (s service) Forward(stream grpc.BidiStreamingServer[wire.ForwardRequest, wi
 		return errNotReady
 	}
 	if _, err := node.Reached(); err != nil {
-		return fmt.Errorf("%w: %w", server.ErrNotBegun, err)
+		return fmt.Errorf("%w: %w", forward.ErrNotBegun, err)
 	}
 	ctx := stream.Context()
 	if as.Timeout > 0 {
@@ -296,7 +296,7 @@ type handling struct {
 	stream   grpc.BidiStreamingServer[wire.ForwardRequest, wire.ForwardResponse]
 	node     Keeper
 	receiver Receiver
-	as       server.Forwarded
+	as       forward.Head
 }
 
 // send sends a part with the sequence that it can rest on. It fails if that may lack what
@@ -335,7 +335,7 @@ func (h *handling) http(ctx context.Context, m *wire.HTTPRequest) error {
 
 // call runs a call of gRPC.
 func (h *handling) call(ctx context.Context, m *wire.Call) error {
-	c := server.Call{Method: m.GetMethod(), Metadata: metadata.MD{}}
+	c := forward.Call{Method: m.GetMethod(), Metadata: metadata.MD{}}
 	for _, f := range m.GetMetadata() {
 		for _, value := range f.GetValues() {
 			c.Metadata[f.GetName()] = append(c.Metadata[f.GetName()], string(value))
@@ -473,7 +473,7 @@ func (w *writer) finish() error {
 	return w.err
 }
 
-func headOut(as server.Forwarded) *wire.RequestHead {
+func headOut(as forward.Head) *wire.RequestHead {
 	var keys []byte
 	for _, id := range as.Keys {
 		keys = append(keys, id[:]...)
@@ -485,18 +485,18 @@ func headOut(as server.Forwarded) *wire.RequestHead {
 	}
 }
 
-func headIn(m *wire.RequestHead) (as server.Forwarded, err error) {
-	if n := len(m.GetKey()); n == 0 || n%len(server.KeyID{}) != 0 {
-		return as, fmt.Errorf("%w: the ids of keys have %d bytes, expected a multiple of %d", lease.ErrPeer, n, len(server.KeyID{}))
+func headIn(m *wire.RequestHead) (as forward.Head, err error) {
+	if n := len(m.GetKey()); n == 0 || n%len(forward.KeyID{}) != 0 {
+		return as, fmt.Errorf("%w: the ids of keys have %d bytes, expected a multiple of %d", lease.ErrPeer, n, len(forward.KeyID{}))
 	}
-	var keys []server.KeyID
-	for id := range slices.Chunk(m.GetKey(), len(server.KeyID{})) {
-		keys = append(keys, server.KeyID(id))
+	var keys []forward.KeyID
+	for id := range slices.Chunk(m.GetKey(), len(forward.KeyID{})) {
+		keys = append(keys, forward.KeyID(id))
 	}
 	if n := len(m.GetRequestNode()); n != len(storage.NodeID{}) {
 		return as, fmt.Errorf("%w: a node id of %d bytes, expected %d", lease.ErrPeer, n, len(storage.NodeID{}))
 	}
-	return server.Forwarded{
+	return forward.Head{
 		Door: m.GetDoor(), Keys: keys,
 		Origin: storage.Origin{Caller: m.GetCaller(), Reason: m.GetReason(),
 			Request: storage.RequestID{Node: storage.NodeID(m.GetRequestNode()), Number: m.GetRequestNumber()}},

@@ -17,15 +17,15 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/ostiary/ostiary/internal/cluster/forward"
 	"github.com/ostiary/ostiary/internal/cluster/lease"
 	"github.com/ostiary/ostiary/internal/workshop/wait"
-	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage"
 )
 
 // forwarded has every field.
-var forwarded = server.Forwarded{
-	Door: "native", Keys: []server.KeyID{{1, 2}, {3}}, After: 3, Repeated: true, Remote: "192.0.2.1:5", ID: "id", Secure: true, Timeout: time.Minute,
+var forwarded = forward.Head{
+	Door: "native", Keys: []forward.KeyID{{1, 2}, {3}}, After: 3, Repeated: true, Remote: "192.0.2.1:5", ID: "id", Secure: true, Timeout: time.Minute,
 	Origin: storage.Origin{Caller: "anne", Reason: "ticket 1", Request: storage.RequestID{Node: storage.NodeID{4}, Number: 5}},
 }
 
@@ -41,8 +41,8 @@ func TestForwardedFields(t *testing.T) {
 	}
 }
 
-func readsBody(done chan<- error) func(http.ResponseWriter, *http.Request, server.Forwarded) error {
-	return func(w http.ResponseWriter, r *http.Request, as server.Forwarded) error {
+func readsBody(done chan<- error) func(http.ResponseWriter, *http.Request, forward.Head) error {
+	return func(w http.ResponseWriter, r *http.Request, as forward.Head) error {
 		_, err := io.Copy(io.Discard, r.Body)
 		done <- err
 		return err
@@ -69,7 +69,7 @@ func TestForwardHTTP(t *testing.T) {
 	t.Parallel()
 	one, _, url, last := forwardPair(t)
 	large := bytes.Repeat([]byte("0123456789"), PartBytesMax/2)
-	one.http = func(w http.ResponseWriter, r *http.Request, as server.Forwarded) error {
+	one.http = func(w http.ResponseWriter, r *http.Request, as forward.Head) error {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			return err
@@ -115,7 +115,7 @@ func TestForwardStreams(t *testing.T) {
 	t.Parallel()
 	one, _, url, last := forwardPair(t)
 	goOn := make(chan struct{})
-	one.http = func(w http.ResponseWriter, r *http.Request, as server.Forwarded) error {
+	one.http = func(w http.ResponseWriter, r *http.Request, as forward.Head) error {
 		fmt.Fprint(w, "first")
 		if err := http.NewResponseController(w).Flush(); err != nil {
 			return err
@@ -147,7 +147,7 @@ func TestForwardStreams(t *testing.T) {
 func TestForwardEarly(t *testing.T) {
 	t.Parallel()
 	one, _, url, last := forwardPair(t)
-	one.http = func(w http.ResponseWriter, r *http.Request, as server.Forwarded) error {
+	one.http = func(w http.ResponseWriter, r *http.Request, as forward.Head) error {
 		w.WriteHeader(http.StatusRequestEntityTooLarge)
 		return nil
 	}
@@ -172,11 +172,11 @@ func TestForwardEarly(t *testing.T) {
 func TestForwardWaits(t *testing.T) {
 	t.Parallel()
 	one, two, _, _ := forwardPair(t)
-	one.http = func(w http.ResponseWriter, r *http.Request, as server.Forwarded) error { return nil }
+	one.http = func(w http.ResponseWriter, r *http.Request, as forward.Head) error { return nil }
 	begun := make(chan struct{}, 2)
-	one.call = func(context.Context, server.Call, server.Forwarded) (server.Answer, error) {
+	one.call = func(context.Context, forward.Call, forward.Head) (forward.Answer, error) {
 		begun <- struct{}{}
-		return server.Answer{}, nil
+		return forward.Answer{}, nil
 	}
 	one.shown.Store(5)
 	two.shown.Store(4)
@@ -186,7 +186,7 @@ func TestForwardWaits(t *testing.T) {
 		done <- two.Target(one.self).HTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/", nil), forwarded)
 	}()
 	go func() {
-		_, err := two.Target(one.self).RPC(t.Context(), server.Call{}, forwarded)
+		_, err := two.Target(one.self).RPC(t.Context(), forward.Call{}, forwarded)
 		done <- err
 	}()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -196,9 +196,9 @@ func TestForwardWaits(t *testing.T) {
 		<-begun
 		cancel()
 	}()
-	_, err := two.Target(one.self).RPC(ctx, server.Call{}, forwarded)
+	_, err := two.Target(one.self).RPC(ctx, forward.Call{}, forwarded)
 	wants(t, err, context.Canceled)
-	if errors.Is(err, server.ErrNotBegun) || len(done) > 0 {
+	if errors.Is(err, forward.ErrNotBegun) || len(done) > 0 {
 		t.Errorf("error %v; %d answers before the node shows them", err, len(done))
 	}
 	two.shown.Store(5)
@@ -222,30 +222,30 @@ func TestForwardNotBegun(t *testing.T) {
 		if w.Body.Len() > 0 || len(w.Header()) > 0 {
 			t.Errorf("written %q", w.Body)
 		}
-		_, errCall := from.Target(to).RPC(t.Context(), server.Call{Message: []byte("body")}, forwarded)
-		if errors.Is(err, server.ErrNotBegun) != errors.Is(errCall, server.ErrNotBegun) {
+		_, errCall := from.Target(to).RPC(t.Context(), forward.Call{Message: []byte("body")}, forwarded)
+		if errors.Is(err, forward.ErrNotBegun) != errors.Is(errCall, forward.ErrNotBegun) {
 			t.Errorf("errors %v of HTTP, %v of a call", err, errCall)
 		}
 		return err
 	}
 	serve := func(err error) {
-		one.http = func(w http.ResponseWriter, r *http.Request, as server.Forwarded) error { return err }
-		one.call = func(context.Context, server.Call, server.Forwarded) (server.Answer, error) {
-			return server.Answer{}, err
+		one.http = func(w http.ResponseWriter, r *http.Request, as forward.Head) error { return err }
+		one.call = func(context.Context, forward.Call, forward.Head) (forward.Answer, error) {
+			return forward.Answer{}, err
 		}
 	}
-	serve(fmt.Errorf("%w: not the holder", server.ErrNotBegun))
-	wants(t, ask(two, one.self), server.ErrNotBegun, "not the holder")
+	serve(fmt.Errorf("%w: not the holder", forward.ErrNotBegun))
+	wants(t, ask(two, one.self), forward.ErrNotBegun, "not the holder")
 	serve(begun)
-	if err := ask(two, one.self); errors.Is(err, server.ErrNotBegun) || err == nil {
+	if err := ask(two, one.self); errors.Is(err, forward.ErrNotBegun) || err == nil {
 		t.Errorf("error %v after the request has begun", err)
 	}
-	wants(t, ask(stranger, one.self), server.ErrNotBegun, "is not registered")
+	wants(t, ask(stranger, one.self), forward.ErrNotBegun, "is not registered")
 	one.Attach(nil, nil)
-	wants(t, ask(two, one.self), server.ErrNotBegun)
+	wants(t, ask(two, one.self), forward.ErrNotBegun)
 	one.Link.Close()
 	wait.Until(t, "the node knows that the connection has ended", func() bool { return !two.Health()[0].Connected })
-	wants(t, ask(two, one.self), server.ErrNotBegun, one.self.Address)
+	wants(t, ask(two, one.self), forward.ErrNotBegun, one.self.Address)
 }
 
 // TestForwardStopped requires that a node that stops serving answers nothing, because
@@ -254,14 +254,14 @@ func TestForwardStopped(t *testing.T) {
 	t.Parallel()
 	one, two, _, _ := forwardPair(t)
 	full := errors.New("the disk is full")
-	one.http = func(w http.ResponseWriter, r *http.Request, as server.Forwarded) error {
+	one.http = func(w http.ResponseWriter, r *http.Request, as forward.Head) error {
 		one.stopped.Store(&full)
 		fmt.Fprint(w, "written")
 		return nil
 	}
-	one.call = func(context.Context, server.Call, server.Forwarded) (server.Answer, error) {
+	one.call = func(context.Context, forward.Call, forward.Head) (forward.Answer, error) {
 		one.stopped.Store(&full)
-		return server.Answer{}, nil
+		return forward.Answer{}, nil
 	}
 	http := func() error {
 		w := httptest.NewRecorder()
@@ -272,16 +272,16 @@ func TestForwardStopped(t *testing.T) {
 		return err
 	}
 	call := func() error {
-		_, err := two.Target(one.self).RPC(t.Context(), server.Call{Message: []byte("body")}, forwarded)
+		_, err := two.Target(one.self).RPC(t.Context(), forward.Call{Message: []byte("body")}, forwarded)
 		return err
 	}
 	for _, ask := range []func() error{http, call} {
 		one.stopped.Store(nil)
 		err := ask()
-		if wants(t, err, nil, "the answer is lost", full.Error()); errors.Is(err, server.ErrNotBegun) {
+		if wants(t, err, nil, "the answer is lost", full.Error()); errors.Is(err, forward.ErrNotBegun) {
 			t.Errorf("error %v after the request was served", err)
 		}
-		wants(t, ask(), server.ErrNotBegun, full.Error())
+		wants(t, ask(), forward.ErrNotBegun, full.Error())
 	}
 }
 
@@ -291,7 +291,7 @@ func TestForwardBreaks(t *testing.T) {
 	t.Parallel()
 	one, two, _, _ := forwardPair(t)
 	waiting := make(chan struct{})
-	one.http = func(w http.ResponseWriter, r *http.Request, as server.Forwarded) error {
+	one.http = func(w http.ResponseWriter, r *http.Request, as forward.Head) error {
 		fmt.Fprint(w, "some")
 		_ = http.NewResponseController(w).Flush()
 		close(waiting)
@@ -305,7 +305,7 @@ func TestForwardBreaks(t *testing.T) {
 	waiting = make(chan struct{})
 	go func() { <-waiting; one.Link.Close() }()
 	err = two.Target(one.self).HTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), "GET", "/", nil), forwarded)
-	if wants(t, err, nil); errors.Is(err, server.ErrNotBegun) {
+	if wants(t, err, nil); errors.Is(err, forward.ErrNotBegun) {
 		t.Errorf("error %v after the response has begun", err)
 	}
 }
@@ -314,18 +314,18 @@ func TestForwardRPC(t *testing.T) {
 	t.Parallel()
 	one, two, _, _ := forwardPair(t)
 	large := bytes.Repeat([]byte{7}, 3*PartBytesMax+1)
-	one.call = func(ctx context.Context, c server.Call, as server.Forwarded) (server.Answer, error) {
+	one.call = func(ctx context.Context, c forward.Call, as forward.Head) (forward.Answer, error) {
 		if !reflect.DeepEqual(as, forwarded) || c.Method != "/a/b" || !reflect.DeepEqual(c.Metadata, metadata.MD{"k-bin": {"\xff", "2"}}) {
 			t.Errorf("received %+v, %q, %v", as, c.Method, c.Metadata)
 		}
-		a := server.Answer{Metadata: metadata.MD{"h": {"1"}}, Message: c.Message}
+		a := forward.Answer{Metadata: metadata.MD{"h": {"1"}}, Message: c.Message}
 		if len(c.Message) == 0 {
 			s, _ := status.New(codes.NotFound, "no store").WithDetails(status.New(codes.Internal, "detail").Proto())
 			a.Message, a.Err = nil, s.Err()
 		}
 		return a, nil
 	}
-	c := server.Call{Method: "/a/b", Metadata: metadata.MD{"k-bin": {"\xff", "2"}}, Message: large}
+	c := forward.Call{Method: "/a/b", Metadata: metadata.MD{"k-bin": {"\xff", "2"}}, Message: large}
 	a, err := two.Target(one.self).RPC(t.Context(), c, forwarded)
 	if err != nil || a.Err != nil || !bytes.Equal(a.Message, large) || !reflect.DeepEqual(a.Metadata, metadata.MD{"h": {"1"}}) {
 		t.Errorf("%d bytes, %v, errors %v, %v", len(a.Message), a.Metadata, a.Err, err)
@@ -343,7 +343,7 @@ func TestForwardBrokenBody(t *testing.T) {
 	t.Parallel()
 	one, two, _, _ := forwardPair(t)
 	read, begun := make(chan error, 1), make(chan struct{})
-	one.http = func(w http.ResponseWriter, r *http.Request, as server.Forwarded) error {
+	one.http = func(w http.ResponseWriter, r *http.Request, as forward.Head) error {
 		close(begun)
 		return readsBody(read)(w, r, as)
 	}

@@ -15,10 +15,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/ostiary/ostiary/internal/cluster/certificate"
+	"github.com/ostiary/ostiary/internal/cluster/forward"
 	"github.com/ostiary/ostiary/internal/cluster/lease"
 	"github.com/ostiary/ostiary/internal/cluster/link/wire"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
-	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -209,7 +209,7 @@ var kinds = []struct {
 	code codes.Code
 }{
 	{lease.ErrPeer, codes.PermissionDenied},
-	{server.ErrNotBegun, codes.FailedPrecondition},
+	{forward.ErrNotBegun, codes.FailedPrecondition},
 	{sharedlog.ErrSwap, codes.AlreadyExists},
 	{errNotReady, codes.Aborted},
 	{context.DeadlineExceeded, codes.DeadlineExceeded},

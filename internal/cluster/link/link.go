@@ -19,9 +19,9 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/internal/cluster/certificate"
+	"github.com/ostiary/ostiary/internal/cluster/forward"
 	"github.com/ostiary/ostiary/internal/cluster/lease"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
-	"github.com/ostiary/ostiary/server"
 )
 
 // The versions of the protocol that this package speaks. Nodes whose ranges have no
@@ -102,11 +102,11 @@ type Keeper interface {
 }
 
 // Receiver is what a link needs of a [server.Server]: it runs what other nodes forward.
-// Both methods fail with an error that wraps [server.ErrNotBegun] if they have not
+// Both methods fail with an error that wraps [forward.ErrNotBegun] if they have not
 // begun with the request.
 type Receiver interface {
-	ServeForwarded(w http.ResponseWriter, r *http.Request, as server.Forwarded) error
-	InvokeForwarded(ctx context.Context, c server.Call, as server.Forwarded) (server.Answer, error)
+	ServeForwarded(w http.ResponseWriter, r *http.Request, as forward.Head) error
+	InvokeForwarded(ctx context.Context, c forward.Call, as forward.Head) (forward.Answer, error)
 }
 
 // Options are the options of [New]. All fields without a default are required.

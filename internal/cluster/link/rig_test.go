@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/internal/cluster/certificate"
+	"github.com/ostiary/ostiary/internal/cluster/forward"
 	"github.com/ostiary/ostiary/internal/cluster/lease"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog/memorylog"
-	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -53,8 +53,8 @@ type node struct {
 
 	mu       sync.Mutex
 	takeOver func(lease.HandOver) error
-	http     func(w http.ResponseWriter, r *http.Request, as server.Forwarded) error
-	call     func(ctx context.Context, c server.Call, as server.Forwarded) (server.Answer, error)
+	http     func(w http.ResponseWriter, r *http.Request, as forward.Head) error
+	call     func(ctx context.Context, c forward.Call, as forward.Head) (forward.Answer, error)
 }
 
 // served is a stream at the holder.
@@ -246,12 +246,12 @@ func (n *node) WaitShown(ctx context.Context, sequence uint64) error {
 }
 
 // ServeForwarded implements [Receiver].
-func (n *node) ServeForwarded(w http.ResponseWriter, r *http.Request, as server.Forwarded) error {
+func (n *node) ServeForwarded(w http.ResponseWriter, r *http.Request, as forward.Head) error {
 	return n.http(w, r, as)
 }
 
 // InvokeForwarded implements [Receiver].
-func (n *node) InvokeForwarded(ctx context.Context, c server.Call, as server.Forwarded) (server.Answer, error) {
+func (n *node) InvokeForwarded(ctx context.Context, c forward.Call, as forward.Head) (forward.Answer, error) {
 	return n.call(ctx, c, as)
 }
 

@@ -50,7 +50,7 @@ internal/workshop/bench/servers:
 # Cluster: several nodes that answer as one
 cluster: . internal/cluster/lease internal/cluster/parts internal/trail/logins storage storage/pebble internal/cluster/raftlog internal/cluster/sharedlog
 internal/cluster/parts: . internal/cluster/lease internal/cluster/certificate internal/cluster/link internal/cluster/quorum storage internal/cluster/replica internal/cluster/sharedlog
-internal/cluster/link: internal/tool/addresses internal/cluster/lease internal/cluster/certificate internal/cluster/link/wire server storage internal/cluster/sharedlog
+internal/cluster/link: internal/tool/addresses internal/cluster/forward internal/cluster/lease internal/cluster/certificate internal/cluster/link/wire storage internal/cluster/sharedlog
 internal/cluster/quorum: internal/cluster/certificate internal/cluster/link internal/cluster/quorum/wire storage internal/cluster/raftlog internal/cluster/sharedlog
 internal/cluster/link/wire:
 internal/cluster/quorum/wire:
@@ -84,7 +84,8 @@ internal/permifypb/generate:
 door/permify/language: schema expr
 internal/trail/decisions: authz door expr internal/trail/audit internal/tool/excerpt internal/tool/jsonread rel
 door/xacml: . door internal/tool/jsonread policy internal/engine/domain policy/language policy/message policy/status policy/value storage authz
-server: . door internal/identity/oidc server/internal/conn internal/callers internal/tool/excerpt internal/trail/logins internal/tool/turns internal/trail/audit storage authz internal/engine/journal
+server: . door internal/identity/oidc internal/cluster/forward server/internal/conn internal/callers internal/tool/excerpt internal/trail/logins internal/tool/turns internal/trail/audit storage authz internal/engine/journal
+internal/cluster/forward: . internal/engine/journal door storage
 server/internal/conn: door internal/tool/addresses
 # Policies, identities, documents: other rules than those of tuples, for the doors
 acp: . internal/tool/jwtread storage schema expr rel authz

@@ -14,6 +14,7 @@ import (
 	"github.com/ostiary/ostiary/cmd/internal/cli"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/node"
 	"github.com/ostiary/ostiary/internal/cluster/certificate"
+	"github.com/ostiary/ostiary/internal/cluster/forward"
 	"github.com/ostiary/ostiary/internal/cluster/lease"
 	"github.com/ostiary/ostiary/internal/cluster/link"
 	"github.com/ostiary/ostiary/internal/cluster/parts"
@@ -21,7 +22,6 @@ import (
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/internal/trail/audit"
 	"github.com/ostiary/ostiary/internal/trail/logins"
-	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/pebble"
 )
@@ -49,7 +49,7 @@ type member struct {
 	endBackground func()
 }
 
-var _ server.Forwarder = (*member)(nil)
+var _ forward.Forwarder = (*member)(nil)
 
 // prepareMember checks the settings of a node, and opens the port for other nodes. It
 // returns nil for a server that is none.
@@ -172,8 +172,8 @@ func (m *member) refuse(remote, who string, why error) {
 	m.failures.Failed("nodes", remote, who, why.Error())
 }
 
-// Target implements [server.Forwarder].
-func (m *member) Target(ctx context.Context) (server.Target, bool, error) {
+// Target implements [forward.Forwarder].
+func (m *member) Target(ctx context.Context) (forward.Target, bool, error) {
 	holder, own, err := m.Rules.AwaitHolder(ctx)
 	if err != nil || own {
 		return nil, own, err
@@ -187,7 +187,7 @@ func (m *member) Target(ctx context.Context) (server.Target, bool, error) {
 // staleReads is [server.Options.StaleReads].
 func (m *member) staleReads() uint64 { return m.Rules.StaleReads() }
 
-// Begin implements [server.Forwarder].
+// Begin implements [forward.Forwarder].
 func (m *member) Begin(ctx context.Context) bool { return m.Rules.Begin(ctx) }
 
 // Leads reports whether this node is the holder.
@@ -197,7 +197,7 @@ func (m *member) Leads() bool { return m.Rules.Leads() }
 // requests, so that a node that was started again uses other numbers.
 const startShift = 48
 
-// Next implements [server.Forwarder].
+// Next implements [forward.Forwarder].
 func (m *member) Next() (storage.RequestID, uint64) {
 	number := m.Self.Start<<startShift + m.numbers.Add(1)*storage.RequestWrites
 	return storage.RequestID{Node: m.Self.ID, Number: number}, m.Driver.AppliedSequence()

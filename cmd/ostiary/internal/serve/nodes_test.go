@@ -14,6 +14,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door/openfga"
 	"github.com/ostiary/ostiary/expr/cel"
+	"github.com/ostiary/ostiary/internal/cluster/forward"
 	"github.com/ostiary/ostiary/internal/cluster/replica"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog/memorylog"
 	"github.com/ostiary/ostiary/internal/identity/password"
@@ -184,7 +185,7 @@ func (n *testNode) mayAppend(context.Context) (uint64, error) {
 	return n.all.epoch.Load(), nil
 }
 
-// Begin implements [server.Forwarder].
+// Begin implements [forward.Forwarder].
 func (n *testNode) Begin(ctx context.Context) bool {
 	if !n.Leads() {
 		return false
@@ -200,8 +201,8 @@ func (n *testNode) Leads() bool {
 	return holder == n.number || n.believes.Load()
 }
 
-// Target implements [server.Forwarder].
-func (n *testNode) Target(ctx context.Context) (server.Target, bool, error) {
+// Target implements [forward.Forwarder].
+func (n *testNode) Target(ctx context.Context) (forward.Target, bool, error) {
 	for {
 		holder, moved := n.all.at()
 		switch {
@@ -220,7 +221,7 @@ func (n *testNode) Target(ctx context.Context) (server.Target, bool, error) {
 	}
 }
 
-// Next implements [server.Forwarder].
+// Next implements [forward.Forwarder].
 func (n *testNode) Next() (storage.RequestID, uint64) {
 	return storage.RequestID{Node: n.driver.Node(), Number: n.next.Add(1) * storage.RequestWrites}, n.driver.AppliedSequence()
 }
@@ -228,8 +229,8 @@ func (n *testNode) Next() (storage.RequestID, uint64) {
 // inProcess is a target in the same process.
 type inProcess struct{ from, to *testNode }
 
-// HTTP implements [server.Target].
-func (p *inProcess) HTTP(w http.ResponseWriter, r *http.Request, as server.Forwarded) error {
+// HTTP implements [forward.Target].
+func (p *inProcess) HTTP(w http.ResponseWriter, r *http.Request, as forward.Head) error {
 	if f := p.from.fault; f != nil {
 		if err := f(false); err != nil {
 			return err
@@ -255,14 +256,14 @@ func (p *inProcess) HTTP(w http.ResponseWriter, r *http.Request, as server.Forwa
 	return p.to.server.ServeForwarded(&waitingWriter{w, p, r.Context()}, sent, as)
 }
 
-// RPC implements [server.Target].
-func (p *inProcess) RPC(ctx context.Context, c server.Call, as server.Forwarded) (server.Answer, error) {
+// RPC implements [forward.Target].
+func (p *inProcess) RPC(ctx context.Context, c forward.Call, as forward.Head) (forward.Answer, error) {
 	f := p.from.fault
 	if f == nil {
 		f = func(bool) error { return nil }
 	}
 	if err := f(false); err != nil {
-		return server.Answer{}, err
+		return forward.Answer{}, err
 	}
 	p.to.served.Add(1)
 	a, err := p.to.server.InvokeForwarded(ctx, c, as)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/cmd/internal/cli"
+	"github.com/ostiary/ostiary/internal/cluster/forward"
 	"github.com/ostiary/ostiary/internal/cluster/link"
 	"github.com/ostiary/ostiary/internal/engine/journal"
 	"github.com/ostiary/ostiary/server"
@@ -43,12 +44,12 @@ func (s *prepared) onHolder(own http.HandlerFunc) http.HandlerFunc {
 			case err == nil:
 				id, after := s.member.Next()
 				origin := storage.Origin{Caller: storage.CallerLocal, Request: id}
-				err = target.HTTP(w, q, server.Forwarded{Door: controlDoor, Keys: []server.KeyID{{}}, Origin: origin, After: after, Timeout: controlTimeout})
+				err = target.HTTP(w, q, forward.Head{Door: controlDoor, Keys: []forward.KeyID{{}}, Origin: origin, After: after, Timeout: controlTimeout})
 			}
 			switch {
 			case err == nil:
 				return
-			case !errors.Is(err, server.ErrNotBegun) || attempt == passOnMax:
+			case !errors.Is(err, forward.ErrNotBegun) || attempt == passOnMax:
 				http.Error(w, fmt.Sprintf("the node that writes did not answer the command: %v", err), http.StatusConflict)
 				return
 			}
@@ -82,14 +83,14 @@ func (s *prepared) withCommands(running *server.Server, stores map[string]http.H
 }
 
 // ServeForwarded implements [link.Receiver].
-func (f forwardedCommands) ServeForwarded(w http.ResponseWriter, r *http.Request, as server.Forwarded) error {
+func (f forwardedCommands) ServeForwarded(w http.ResponseWriter, r *http.Request, as forward.Head) error {
 	if as.Door != controlDoor {
 		return f.Server.ServeForwarded(w, r, as)
 	}
 	ctx, cancel := context.WithCancel(r.Context()) // a hand-over waits for its end
 	defer cancel()
 	if !f.begin(ctx) {
-		return fmt.Errorf("%w: it is not the holder", server.ErrNotBegun)
+		return fmt.Errorf("%w: it is not the holder", forward.ErrNotBegun)
 	}
 	j := &journal.Journal{}
 	j.SetOrigin(as.Origin)

@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ostiary/ostiary/internal/cluster/forward"
 	"github.com/ostiary/ostiary/internal/cluster/lease"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
-	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -161,20 +161,20 @@ func (m *member) logChanges(before lease.Status) lease.Status {
 
 // heldTarget is the holder as the target of a request.
 type heldTarget struct {
-	server.Target
+	forward.Target
 	all    *targets
 	holder lease.Peer
 }
 
-// HTTP implements [server.Target].
-func (t *heldTarget) HTTP(w http.ResponseWriter, r *http.Request, as server.Forwarded) error {
+// HTTP implements [forward.Target].
+func (t *heldTarget) HTTP(w http.ResponseWriter, r *http.Request, as forward.Head) error {
 	ctx, end := t.all.begin(r.Context(), t.holder)
 	defer end()
 	return t.Target.HTTP(w, r.WithContext(ctx), as)
 }
 
-// RPC implements [server.Target].
-func (t *heldTarget) RPC(ctx context.Context, c server.Call, as server.Forwarded) (server.Answer, error) {
+// RPC implements [forward.Target].
+func (t *heldTarget) RPC(ctx context.Context, c forward.Call, as forward.Head) (forward.Answer, error) {
 	ctx, end := t.all.begin(ctx, t.holder)
 	defer end()
 	return t.Target.RPC(ctx, c, as)

@@ -1,4 +1,8 @@
-package server
+// Package forward has what one node needs to send a request that writes to the node that
+// writes, the holder: the contract between the server and the connection of the nodes, and
+// [Sending], which tries until a node has served the request. It opens no connection and
+// serves no request.
+package forward
 
 import (
 	"context"
@@ -40,11 +44,11 @@ type Target interface {
 	// context of r bounds all of this. HTTP returns an error that wraps [ErrNotBegun] if
 	// the other node did not begin, and any other error if the response broke off or if
 	// nothing is known. It has written to w only if the other node began.
-	HTTP(w http.ResponseWriter, r *http.Request, as Forwarded) error
+	HTTP(w http.ResponseWriter, r *http.Request, as Head) error
 	// RPC sends a unary gRPC call to the node, which calls its InvokeForwarded,
 	// and returns its result once this node has applied what it led to. Its errors mean
 	// what those of HTTP mean.
-	RPC(ctx context.Context, c Call, as Forwarded) (Answer, error)
+	RPC(ctx context.Context, c Call, as Head) (Answer, error)
 }
 
 // Call is a unary gRPC call.
@@ -67,13 +71,13 @@ type Answer struct {
 	Err error
 }
 
-// KeyID identifies a key of [Keys] to another node. Nobody can find the key's secret with
+// KeyID identifies a key of the server to another node. Nobody can find the key's secret with
 // it, unless the secret can be guessed. The zero KeyID is no key.
 type KeyID [32]byte
 
-// Forwarded is what a node knows about a request that it forwards, and what the other
+// Head is what a node knows about a request that it forwards, and what the other
 // node relies on. It never travels with a request of a client.
-type Forwarded struct {
+type Head struct {
 	// Door is the name of the door.
 	Door string
 	// Keys are the keys that the first node has accepted: one, or those that match the
