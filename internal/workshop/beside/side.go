@@ -126,16 +126,19 @@ func (s *side) load(send bench.Send, processes ...int) play {
 		return sum
 	}
 	return func(ctx context.Context) (figure, error) {
-		before := used()
-		got, err := bench.Load{Clients: s.options.clients, Duration: s.options.time}.Run(ctx, send)
-		if err == nil {
-			err = got.FirstFailure
+		for { // on a busy machine, no request may end in a short turn
+			before := used()
+			got, err := bench.Load{Clients: s.options.clients, Duration: s.options.time}.Run(ctx, send)
+			if err == nil {
+				err = got.FirstFailure
+			}
+			if err != nil {
+				return figure{}, err
+			}
+			if n := time.Duration(got.N); n > 0 {
+				return figure{got.Elapsed * time.Duration(s.options.clients) / n, (used() - before) / n}, nil
+			}
 		}
-		if err != nil {
-			return figure{}, err
-		}
-		n := time.Duration(got.N)
-		return figure{got.Elapsed * time.Duration(s.options.clients) / n, (used() - before) / n}, nil
 	}
 }
 
