@@ -15,7 +15,7 @@ type Held struct {
 }
 
 // Set replaces the number of bytes. If the connection has too many unsent bytes,
-// set waits for at most timeout; then it closes the connection. It returns a
+// Set waits for at most timeout; then it closes the connection. It returns a
 // refusal if a bound does not allow the bytes, and then keeps the old number.
 func (h *Held) Set(ctx context.Context, bytes int64, timeout time.Duration) *door.Refusal {
 	more := bytes - h.Bytes
