@@ -69,6 +69,43 @@ func (e *Engine) CreateStore(ctx context.Context, r CreateStoreRequest) (*Store,
 	return e.handle(info), nil
 }
 
+// nameAlias is the door of the alias that [Engine.OpenStore] gives to a store.
+const nameAlias = "name"
+
+// OpenStore returns the store with a name, and creates it if there is none: a program calls it
+// at each start. Several calls at the same time, also on several nodes, create one store. A
+// store that OpenStore has created is found by that name for ever, also when it is renamed.
+// OpenStore fails with [authz.ErrInvalidRequest] if the name is empty, or if several stores
+// that [Engine.CreateStore] has created have it.
+func (e *Engine) OpenStore(ctx context.Context, name string) (*Store, error) {
+	const op = "open store"
+	if name == "" {
+		return nil, errs.Wrap(op, storage.StoreID{}, fmt.Errorf("%w: the name is empty", authz.ErrInvalidRequest))
+	}
+	for {
+		s, err := e.StoreByAlias(ctx, nameAlias, name)
+		if !errors.Is(err, authz.ErrNoStore) {
+			return s, err
+		}
+		var found []storage.StoreID
+		for info, err := range e.StoresByName(ctx, name, storage.StoreID{}) {
+			if err != nil {
+				return nil, err
+			}
+			if found = append(found, info.ID); len(found) > 1 {
+				return nil, errs.Wrap(op, storage.StoreID{}, fmt.Errorf("%w: several stores are called %.100q, among them %s and %s: open one by its id", authz.ErrInvalidRequest, name, found[0], found[1]))
+			}
+		}
+		if len(found) == 1 {
+			return e.Store(ctx, found[0])
+		}
+		s, err = e.CreateStore(ctx, CreateStoreRequest{Name: name, Aliases: map[string]string{nameAlias: name}})
+		if !errors.Is(err, authz.ErrStoreExists) {
+			return s, err
+		}
+	}
+}
+
 // creations are the stores that an engine is creating, to check Bounds.Stores.
 type creations struct {
 	mu      sync.Mutex

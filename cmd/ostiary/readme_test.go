@@ -6,10 +6,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/internal/workshop/bench/servers"
+	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/pebble"
 )
 
 // TestReadme runs the commands of README.md in order, in one shell and in an
@@ -93,8 +97,9 @@ func playPage(t *testing.T, file string, least int) {
 	}
 }
 
-// TestReadmeProgram compares the program in README.md with examples/quickstart,
-// and the output that README.md describes with the program's.
+// TestReadmeProgram compares the program in README.md with examples/quickstart, and the
+// output that README.md describes with the program's. The third run finds the store, the
+// model and the tuples of the first.
 func TestReadmeProgram(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../README.md")
@@ -110,14 +115,51 @@ func TestReadmeProgram(t *testing.T) {
 	if block == nil || string(block[1]) != want {
 		t.Error("the program in README.md differs from examples/quickstart/main.go")
 	}
-	out, err := exec.Command("go", "run", "../../examples/quickstart").CombinedOutput()
-	if err != nil {
+	dir := t.TempDir()
+	program := filepath.Join(dir, "quickstart")
+	if out, err := exec.Command("go", "build", "-o", program, "../../examples/quickstart").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for line := range strings.Lines(string(out)) {
-		if line = strings.TrimSpace(line); !strings.Contains(string(page), "`"+line+"`") {
-			t.Errorf("README.md does not show the output %q", line)
+	for range 3 {
+		run := exec.Command(program)
+		run.Dir = dir
+		out, err := run.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
 		}
+		for line := range strings.Lines(string(out)) {
+			if line = strings.TrimSpace(line); !strings.Contains(string(page), "`"+line+"`") {
+				t.Errorf("README.md does not show the output %q", line)
+			}
+		}
+	}
+	driver, err := pebble.Open(filepath.Join(dir, "quickstart-data"), pebble.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer driver.Close()
+	engine, err := ostiary.Open(t.Context(), ostiary.Options{Driver: driver})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	var stores []string
+	for info, err := range engine.Stores(t.Context(), storage.StoreID{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		stores = append(stores, info.Name)
+	}
+	store, err := engine.OpenStore(t.Context(), "acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stats, err := store.Stats(t.Context())
+	if err != nil || !slices.Equal(stores, []string{"acme"}) || stats.Graph.Tuples != 3 {
+		t.Errorf("after three runs: stores %q, %d tuples, error %v; expected acme with 3", stores, stats.Graph.Tuples, err)
+	}
+	if all, err := store.Schemas(t.Context()); err != nil || len(all) != 1 {
+		t.Errorf("after three runs: %d models, error %v; expected 1", len(all), err)
 	}
 }
 

@@ -4,11 +4,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door/openfga/language"
+	"github.com/ostiary/ostiary/storage/pebble"
 )
 
 const model = `model
@@ -30,32 +33,24 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	engine, err := ostiary.Open(ctx, ostiary.Options{}) // in memory; set Driver to keep the data
+	driver, err := pebble.Open("quickstart-data", pebble.Options{}) // a folder, made if it is missing
+	if err != nil {
+		return err
+	}
+	defer driver.Close()
+	engine, err := ostiary.Open(ctx, ostiary.Options{Driver: driver})
 	if err != nil {
 		return err
 	}
 	defer engine.Close()
-	store, err := engine.CreateStore(ctx, ostiary.CreateStoreRequest{Name: "acme"})
+	store, err := engine.OpenStore(ctx, "acme") // the second run finds it
 	if err != nil {
 		return err
 	}
-	parsed, _, err := language.ParseDSL([]byte(model))
-	if err != nil {
-		return err
-	}
-	if _, _, err := store.WriteSchema(ctx, ostiary.SchemaSource{Model: parsed}); err != nil {
-		return err
-	}
-	var tuples []ostiary.Tuple
-	for _, text := range []string{"folder:plans#viewer@user:anne", "document:roadmap#parent@folder:plans", "document:notes#viewer@user:bob"} {
-		tuple, err := ostiary.ParseTuple(text)
-		if err != nil {
+	if _, err := store.CurrentSchema(ctx, ""); errors.Is(err, authz.ErrNoSchema) {
+		if err := fill(ctx, store); err != nil {
 			return err
 		}
-		tuples = append(tuples, tuple)
-	}
-	if _, err := store.Write(ctx, ostiary.WriteRequest{Add: tuples}); err != nil {
-		return err
 	}
 	roadmap := ostiary.Object{Type: "document", ID: "roadmap"}
 	for _, name := range []string{"anne", "bob"} {
@@ -73,4 +68,25 @@ func run(ctx context.Context) error {
 	}
 	fmt.Println("anne views:", list.IDs)
 	return nil
+}
+
+// fill writes the model and the tuples of a new store.
+func fill(ctx context.Context, store *ostiary.Store) error {
+	parsed, _, err := language.ParseDSL([]byte(model))
+	if err != nil {
+		return err
+	}
+	if _, _, err := store.WriteSchema(ctx, ostiary.SchemaSource{Model: parsed}); err != nil {
+		return err
+	}
+	var tuples []ostiary.Tuple
+	for _, text := range []string{"folder:plans#viewer@user:anne", "document:roadmap#parent@folder:plans", "document:notes#viewer@user:bob"} {
+		tuple, err := ostiary.ParseTuple(text)
+		if err != nil {
+			return err
+		}
+		tuples = append(tuples, tuple)
+	}
+	_, err = store.Write(ctx, ostiary.WriteRequest{Add: tuples})
+	return err
 }

@@ -1502,15 +1502,15 @@ func TestRefused(t *testing.T) {
 		id, _ := holder.driver.Self()
 		good := lease.Hello{Version: lease.Version, Cluster: id, Node: other.cluster.Self(), To: holder.cluster.Self(), Epoch: epoch, Settings: holder.cluster.Settings()}
 		for name, change := range map[string]func(h *lease.Hello){
-			"cluster":                 func(h *lease.Hello) { h.Cluster[0]++ },
-			"reads messages":          func(h *lease.Hello) { h.Version = 0 },
-			"is not registered":       func(h *lease.Hello) { h.Node.ID[0]++ },
-			"is registered":           func(h *lease.Hello) { h.Node.Start++ },
-			"and this is start":       func(h *lease.Hello) { h.To.Start++ },
-			"of epoch":                func(h *lease.Hello) { h.Epoch++ },
+			"cluster":           func(h *lease.Hello) { h.Cluster[0]++ },
+			"reads messages":    func(h *lease.Hello) { h.Version = 0 },
+			"is not registered": func(h *lease.Hello) { h.Node.ID[0]++ },
+			"is registered":     func(h *lease.Hello) { h.Node.Start++ },
+			"and this is start": func(h *lease.Hello) { h.To.Start++ },
+			"of epoch":          func(h *lease.Hello) { h.Epoch++ },
 			`holder lease "2s"`: func(h *lease.Hello) { h.Settings.HolderLease = 2 * time.Second },
-			`expected "700ms"`:        func(h *lease.Hello) { h.Settings.ReadLease = time.Second },
-			`acknowledge "loc`:        func(h *lease.Hello) { h.Settings.Acknowledge = sharedlog.AcknowledgeLocal },
+			`expected "700ms"`:  func(h *lease.Hello) { h.Settings.ReadLease = time.Second },
+			`acknowledge "loc`:  func(h *lease.Hello) { h.Settings.Acknowledge = sharedlog.AcknowledgeLocal },
 		} {
 			h := good
 			change(&h)
