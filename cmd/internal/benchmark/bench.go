@@ -169,7 +169,7 @@ func writePage(name string, records []bench.Record) error {
 // benchFloor returns the hidden command that runs the floor: a server that does
 // nothing, with which the results are compared. The bench commands start it.
 func (a *app) benchFloor() *cobra.Command {
-	var address string
+	var address, rpc string
 	cmd := &cobra.Command{Use: "floor", Short: "Serve the handler that does nothing, for comparison", Args: cobra.NoArgs, Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			l, err := net.Listen("tcp", address)
@@ -180,12 +180,22 @@ func (a *app) benchFloor() *cobra.Command {
 			s := &http.Server{Handler: &bench.Floor{}, ReadHeaderTimeout: 10 * time.Second}
 			stop := context.AfterFunc(cmd.Context(), func() { s.Close() })
 			defer stop()
+			if rpc != "" {
+				messages, err := net.Listen("tcp", rpc)
+				if err != nil {
+					return err
+				}
+				floor := bench.NewGRPCFloor()
+				defer floor.Stop()
+				go floor.Serve(messages)
+			}
 			if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 				return err
 			}
 			return nil
 		}}
 	cmd.Flags().StringVar(&address, "http", "127.0.0.1:0", "address to listen on")
+	cmd.Flags().StringVar(&rpc, "grpc", "", "address to listen on for gRPC")
 	return cmd
 }
 

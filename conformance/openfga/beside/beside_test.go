@@ -82,9 +82,12 @@ func all(t *testing.T) []bench.Side {
 	mine := http(ours, "")
 	floor := servers.Floor(t)
 	floorTarget, err := bench.NewFloorTarget("http://"+floor.HTTP, mine.Target.(*bench.HTTP))
+	floorSide := side(t, "floor", "", floor.PID(), floorTarget, err)
+	called := rpc(ours, "")
+	floorCalls, err := bench.NewFloorGRPC(floor.GRPC, called.Target.(*bench.GRPC))
 	return []bench.Side{
-		mine, side(t, "floor", "", floor.PID(), floorTarget, err), http(theirs, version),
-		rpc(ours, ""), rpc(theirs, version),
+		mine, floorSide, http(theirs, version),
+		called, side(t, "floor", "", floor.PID(), floorCalls, err), rpc(theirs, version),
 		library(t), original(t, version),
 	}
 }

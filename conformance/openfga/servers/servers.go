@@ -92,8 +92,8 @@ func Program(t testing.TB) string {
 // Floor builds ostiary-bench and starts its server that does nothing, as a lower bound.
 func Floor(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{Name: "floor", HTTP: free(t)}
-	s.start(t, built(t, "ostiary-bench", "../..", "./cmd/ostiary-bench"), []string{"floor", "--http", s.HTTP})
+	s := &Server{Name: "floor", HTTP: free(t), GRPC: free(t)}
+	s.start(t, built(t, "ostiary-bench", "../..", "./cmd/ostiary-bench"), []string{"floor", "--http", s.HTTP, "--grpc", s.GRPC})
 	return s
 }
 
