@@ -82,28 +82,27 @@ func (e *Engine) OpenStore(ctx context.Context, name string) (*Store, error) {
 	if name == "" {
 		return nil, errs.Wrap(op, storage.StoreID{}, fmt.Errorf("%w: the name is empty", authz.ErrInvalidRequest))
 	}
-	for {
-		s, err := e.StoreByAlias(ctx, nameAlias, name)
-		if !errors.Is(err, authz.ErrNoStore) {
-			return s, err
+	s, err := e.StoreByAlias(ctx, nameAlias, name)
+	if !errors.Is(err, authz.ErrNoStore) {
+		return s, err
+	}
+	var found []storage.StoreID
+	for info, err := range e.StoresByName(ctx, name, storage.StoreID{}) {
+		if err != nil {
+			return nil, err
 		}
-		var found []storage.StoreID
-		for info, err := range e.StoresByName(ctx, name, storage.StoreID{}) {
-			if err != nil {
-				return nil, err
-			}
-			if found = append(found, info.ID); len(found) > 1 {
-				return nil, errs.Wrap(op, storage.StoreID{}, fmt.Errorf("%w: several stores are called %.100q, among them %s and %s: open one by its id", authz.ErrInvalidRequest, name, found[0], found[1]))
-			}
-		}
-		if len(found) == 1 {
-			return e.Store(ctx, found[0])
-		}
-		s, err = e.CreateStore(ctx, CreateStoreRequest{Name: name, Aliases: map[string]string{nameAlias: name}})
-		if !errors.Is(err, authz.ErrStoreExists) {
-			return s, err
+		if found = append(found, info.ID); len(found) > 1 {
+			return nil, errs.Wrap(op, storage.StoreID{}, fmt.Errorf("%w: several stores are called %.100q, among them %s and %s: open one by its id", authz.ErrInvalidRequest, name, found[0], found[1]))
 		}
 	}
+	if len(found) == 1 {
+		return e.Store(ctx, found[0])
+	}
+	s, err = e.CreateStore(ctx, CreateStoreRequest{Name: name, Aliases: map[string]string{nameAlias: name}})
+	if errors.Is(err, authz.ErrStoreExists) { // another call was quicker
+		return e.StoreByAlias(ctx, nameAlias, name)
+	}
+	return s, err
 }
 
 // creations are the stores that an engine is creating, to check Bounds.Stores.

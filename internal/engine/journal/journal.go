@@ -90,8 +90,8 @@ func (j *Journal) SetOrigin(o storage.Origin) {
 	j.Name, j.Reason, j.Request = o.Caller, o.Reason, o.Request
 }
 
-// Forwardable reports whether a change was refused with [authz.ErrNoHolder], and nothing
-// that the request wanted to change was changed. The whole request can then be sent to the
+// Forwardable reports whether a change was refused with [authz.ErrNoHolder], and the
+// request has made no change that it asks for. The whole request can then be sent to the
 // node that writes.
 func (j *Journal) Forwardable() bool {
 	return j != nil && j.refused.Load() && !j.changed.Load() && j.Revision() == 0
@@ -146,7 +146,7 @@ func (j *Journal) NextWrite() (id storage.RequestID) {
 // MadeBefore returns the head after a write of a store, if the request has made it when it
 // was sent before. It fails with [authz.ErrUncertain] if that is not known.
 func (j *Journal) MadeBefore(store storage.StoreID, write storage.RequestID) (storage.Head, bool, error) {
-	if j == nil || !j.Repeated {
+	if !j.SentBefore() {
 		return storage.Head{}, false, nil
 	}
 	if write.Number%storage.RequestWrites == storage.RequestWrites-1 {

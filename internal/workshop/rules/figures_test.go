@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -16,7 +15,7 @@ var figure = regexp.MustCompile(`^\**([\d.,]+ (?:ns|µs|ms))\** \(([\d.,]+)\)\**
 // the run.
 func TestReadmeFigures(t *testing.T) {
 	t.Parallel()
-	page, readme := read(t, "docs/benchmarks/beside.md"), read(t, "README.md")
+	page, readme := prose(t, "../../../docs/benchmarks/beside.md"), prose(t, "../../../README.md")
 	cells := rowOf(t, page, "| 3-hop |")
 	for server, column := range map[string]int{"Ostiary": 0, "an HTTP server that does nothing": 1, "OpenFGA v1.22.1": 2} {
 		m := figure.FindStringSubmatch(cells[column])
@@ -50,13 +49,4 @@ func rowOf(t *testing.T, page, begin string) []string {
 		cells = append(cells, strings.TrimSpace(cell))
 	}
 	return cells
-}
-
-func read(t *testing.T, file string) string {
-	t.Helper()
-	text, err := os.ReadFile("../../../" + file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }
