@@ -15,8 +15,8 @@ import (
 const serverName = "ostiary"
 
 // ostiary returns the file of the program ostiary: the one in the folder of this program,
-// or else the one in PATH. It fails if there is none, and if it is of another build than
-// this program, whose commit the records name.
+// or else the one in PATH. It fails if there is none, or if the two programs were built
+// from different commits: a record names one.
 func (a *app) ostiary(ctx context.Context) (string, error) {
 	if a.server != "" {
 		return a.server, nil

@@ -76,8 +76,8 @@ type Bounds struct {
 	Max, PerAddress                  int
 	HeaderTimeout                    time.Duration
 	UnsentTotal, UnsentPerConnection int64
-	// Accepted reports whether the beginning of what a connection sends shows an accepted
-	// key. It is a hint, which decides who waits.
+	// Accepted reports whether the first bytes of a connection show an accepted key. It
+	// decides only which connections wait, so it may be wrong.
 	Accepted func(head []byte) bool
 }
 

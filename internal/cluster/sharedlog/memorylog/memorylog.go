@@ -90,7 +90,7 @@ func (t *Tables) Backup() (restore func()) {
 	return func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		close(t.grown) // who waits looks again
+		close(t.grown) // readers that wait read again
 		again := kept.clone()
 		t.cluster, t.secrets, t.nodes = again.cluster, again.secrets, again.nodes
 		t.oldest, t.records, t.grown, t.lease, t.snapshot = again.oldest, again.records, again.grown, again.lease, again.snapshot
