@@ -51,6 +51,7 @@ internal/workshop/bench/servers:
 cluster: . internal/cluster/lease internal/cluster/parts internal/trail/logins storage storage/pebble internal/cluster/raftlog internal/cluster/sharedlog
 internal/cluster/parts: . internal/cluster/lease internal/cluster/certificate internal/cluster/link internal/cluster/quorum storage internal/cluster/replica internal/cluster/sharedlog
 internal/cluster/link: internal/tool/addresses internal/cluster/forward internal/cluster/lease internal/cluster/certificate internal/cluster/link/wire storage internal/cluster/sharedlog
+internal/cluster/move: . authz internal/cluster/quorum internal/cluster/replica internal/cluster/sharedlog storage storage/kv storage/pebble
 internal/cluster/quorum: internal/cluster/certificate internal/cluster/link internal/cluster/quorum/wire storage internal/cluster/raftlog internal/cluster/sharedlog
 internal/cluster/link/wire:
 internal/cluster/quorum/wire:

@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ostiary/ostiary/cmd/internal/cli"
+	"github.com/ostiary/ostiary/internal/cluster/move"
 	"github.com/ostiary/ostiary/internal/cluster/replica"
 	"github.com/ostiary/ostiary/storage"
-	"github.com/ostiary/ostiary/storage/kv"
 )
 
 func (a *app) lostCommand() *cobra.Command {
@@ -34,30 +34,45 @@ func (a *app) lostCommand() *cobra.Command {
 
 // lost prints what the data folder has and the log of a URL does not have.
 func (a *app) lost(ctx context.Context, at string) (err error) {
-	m := &move{app: a, from: newEnd("--log", at), line: a.Progress()}
-	defer m.line.End()
+	line, from := a.Progress(), newEnd("--log", at)
 	local, err := a.OpenCopy(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, local.Close()) }()
-	place, err := placeOf(local)
-	if err != nil {
-		return err
-	}
-	return m.withLog(ctx, &m.from, func(log *movedLog) error {
-		cluster, err := log.Cluster(ctx)
-		if err == nil && cluster.ID != place.Cluster {
-			err = fmt.Errorf("%w: the folder belongs to cluster %s, the log to cluster %s", replica.ErrCluster, place.Cluster, cluster.ID)
-		}
+	m := move.Move{From: a.endOf(&from, nil), Progress: line.Show, Temporary: Temporary(a.App)}
+	stores, entries := 0, 0
+	err = m.Lost(ctx, local, func(s replica.LostStore, each func(func(storage.Entry) error) error) error {
+		line.End()
+		stores++
+		out := lostStore{s.Info.ID.String(), s.Info.Name, s.Missing, uint64(s.Common), uint64(s.Head)}
+		err := a.Print(out, func(w io.Writer) {
+			what := fmt.Sprintf("revisions %d to %d", s.Common+1, s.Head)
+			if s.Missing {
+				what = fmt.Sprintf("all %d revisions: the log does not have the store, because it was created after what the log has, or was deleted since", s.Head)
+			}
+			cli.Printf(w, "store %s (%s) has lost %s\n", s.Info.Name, s.Info.ID, what)
+			if s.From > s.Common+1 {
+				cli.Printf(w, "  revisions below %d are no longer kept in the folder either\n", s.From)
+			}
+		})
 		if err != nil {
 			return err
 		}
-		return m.withCopyOf(ctx, log, func(have *kv.Driver) error {
-			m.line.End()
-			return a.printLost(ctx, local.Driver, have)
+		return each(func(e storage.Entry) error {
+			entries++
+			return a.printLostEntry(s.Info.ID, &e)
 		})
 	})
+	if line.End(); err != nil || a.JSON {
+		return err
+	}
+	if stores == 0 {
+		cli.Println(a.Out, "the log has everything that the folder has")
+		return nil
+	}
+	cli.Printf(a.Out, "lost: %s of %s. To accept that, move %s away and start the node\n", cli.PluralOf(entries, "write", "writes"), cli.Plural(stores, "store"), a.Data)
+	return nil
 }
 
 // lostStore and lostEntry are what is printed with --json.
@@ -82,40 +97,6 @@ type lostChange struct {
 	Do   string `json:"do"`   // add, set or remove
 	What string `json:"what"` // tuple, attribute, document, secret or filter
 	Text string `json:"text"`
-}
-
-func (a *app) printLost(ctx context.Context, own, have *kv.Driver) error {
-	stores, entries := 0, 0
-	err := replica.Lost(ctx, own, have, func(s replica.LostStore, each func(func(storage.Entry) error) error) error {
-		stores++
-		out := lostStore{s.Info.ID.String(), s.Info.Name, s.Missing, uint64(s.Common), uint64(s.Head)}
-		err := a.Print(out, func(w io.Writer) {
-			what := fmt.Sprintf("revisions %d to %d", s.Common+1, s.Head)
-			if s.Missing {
-				what = fmt.Sprintf("all %d revisions: the log does not have the store, because it was created after what the log has, or was deleted since", s.Head)
-			}
-			cli.Printf(w, "store %s (%s) has lost %s\n", s.Info.Name, s.Info.ID, what)
-			if s.From > s.Common+1 {
-				cli.Printf(w, "  revisions below %d are no longer kept in the folder either\n", s.From)
-			}
-		})
-		if err != nil {
-			return err
-		}
-		return each(func(e storage.Entry) error {
-			entries++
-			return a.printLostEntry(s.Info.ID, &e)
-		})
-	})
-	if err != nil || a.JSON {
-		return err
-	}
-	if stores == 0 {
-		cli.Println(a.Out, "the log has everything that the folder has")
-		return nil
-	}
-	cli.Printf(a.Out, "lost: %s of %s. To accept that, move %s away and start the node\n", cli.PluralOf(entries, "write", "writes"), cli.Plural(stores, "store"), a.Data)
-	return nil
 }
 
 func (a *app) printLostEntry(id storage.StoreID, e *storage.Entry) error {

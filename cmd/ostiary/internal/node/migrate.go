@@ -13,10 +13,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ostiary/ostiary/cmd/internal/cli"
+	"github.com/ostiary/ostiary/internal/cluster/move"
 	"github.com/ostiary/ostiary/internal/cluster/quorum"
-	"github.com/ostiary/ostiary/internal/cluster/replica"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
-	"github.com/ostiary/ostiary/storage/kv"
+	"github.com/ostiary/ostiary/storage"
 )
 
 func (a *app) migrateCommand() *cobra.Command {
@@ -39,21 +39,16 @@ func (a *app) migrateCommand() *cobra.Command {
 			"Repeat the command if it was interrupted: it does the rest. To move back, exchange FROM and TO. Between two databases it needs as much space\n" +
 			"on this machine as the stores have, see --work.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			m, err := a.newMove(args[0], args[1], o)
+			m, err := a.newMigration(args[0], args[1], o)
 			if err != nil {
 				return err
 			}
-			defer m.line.End()
-			if o.verify {
-				err = m.verify(cmd.Context())
-			} else {
-				err = m.run(cmd.Context())
-			}
+			err = m.run(cmd.Context())
 			m.line.End()
 			if err != nil {
 				return err
 			}
-			return a.Print(m.done, m.print)
+			return a.Print(migrated{m.move.From.Text, m.move.To.Text, m.move.Done}, m.print)
 		}}
 	f := cmd.Flags()
 	f.BoolVar(&o.verify, "verify", false, "only compare what FROM and TO have")
@@ -69,37 +64,20 @@ type migrateOptions struct {
 	work                string
 }
 
-// Migrated is what the command migrate has done, as it prints it.
-type Migrated struct {
-	From    string `json:"from"`
-	To      string `json:"to"`
-	Cluster string `json:"cluster"`
-	// Segment is the last segment of the log.
-	Segment uint64 `json:"segment"`
-	Stores  int    `json:"stores"`
-	Secrets int    `json:"secrets"`
-	Bytes   uint64 `json:"bytes"`
-	// State is the hash of all rows, which FROM and TO have alike.
-	State string `json:"state"`
+// migrated is what the command migrate has done, as it prints it.
+type migrated struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+	move.Done
 }
 
-// move is one run of the command migrate.
-type move struct {
+// migration is one run of the command migrate.
+type migration struct {
 	*app
 	migrateOptions
 	from, to end
 	line     *cli.ProgressLine
-	done     Migrated
-	// keyless is true if the folder of TO has no key, and its secrets need one.
-	keyless bool
-	// nodes is the number of nodes that have gone on with TO, and last the last segment of
-	// FROM: all before it are the same.
-	nodes int
-	last  uint64
-	// report gets the progress of a move in a server, and snapshot stores a snapshot in FROM.
-	// They are nil in a command of its own.
-	report   func(title string, done, total int)
-	snapshot func(context.Context) error
+	move     move.Move
 }
 
 // end is FROM or TO.
@@ -129,10 +107,56 @@ func (e *end) shown() string {
 	return e.text
 }
 
-func (a *app) newMove(from, to string, o migrateOptions) (*move, error) {
-	m := &move{app: a, migrateOptions: o, line: a.Progress()}
-	m.from, m.to = newEnd("FROM", from), newEnd("TO", to)
-	m.done.From, m.done.To = m.from.shown(), m.to.shown()
+// folder is a data folder of this program.
+type folder struct{ *cli.App }
+
+// Path implements [move.Folder].
+func (f folder) Path() string { return f.Data }
+
+// Temporary returns a function that calls another one with a folder, which is removed
+// afterwards, or by the next command if this one is killed.
+func Temporary(a *cli.App) func(f func(move.Folder) error) error {
+	return func(f func(move.Folder) error) (err error) {
+		made, remove, err := cli.Temporary(temporaryPrefix)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, remove()) }()
+		at, err := a.Of(filepath.Join(made, "copy"))
+		if err != nil {
+			return err
+		}
+		return f(folder{at})
+	}
+}
+
+// temporaryPrefix is what the names of temporary folders begin with.
+const temporaryPrefix = "ostiary-migrate-"
+
+// endOf returns an end of a move. Its folder is that of --data. stores is FROM if that is a
+// folder; nil if it is a log.
+func (a *app) endOf(e *end, stores move.Folder) move.End {
+	if !e.isLog {
+		return move.End{Text: e.shown(), Folder: folder{a.App}}
+	}
+	return move.End{Text: e.shown(), Open: func(ctx context.Context) (log sharedlog.Log, node storage.NodeID, err error) {
+		if e.node == "" {
+			log, err = a.OpenLogOf(ctx, e.name, e.text)
+			return log, node, err
+		}
+		if h := cli.ServerOf(e.node); h != nil {
+			return nil, node, fmt.Errorf("%w: a server (process %d) has the folder %s open: stop it first", cli.ErrUsage, h.PID, e.node)
+		}
+		at, err := a.Of(e.node)
+		if err != nil {
+			return nil, node, err
+		}
+		return move.OpenNode(ctx, e.name, e.text, folder{at}, stores)
+	}}
+}
+
+func (a *app) newMigration(from, to string, o migrateOptions) (*migration, error) {
+	m := &migration{app: a, migrateOptions: o, line: a.Progress(), from: newEnd("FROM", from), to: newEnd("TO", to)}
 	for _, e := range []*end{&m.from, &m.to} {
 		if folder := strings.TrimPrefix(e.text, nodePrefix); folder == "" || folder == cli.InMemory {
 			return nil, fmt.Errorf("%w: %s is %q, expected a data folder, the URL of a shared log, or %sFOLDER", cli.ErrUsage, e.name, e.text, nodePrefix)
@@ -158,11 +182,43 @@ func (a *app) newMove(from, to string, o migrateOptions) (*move, error) {
 			}
 		}
 	}
-	return m, m.cleanNodes()
+	if err := m.cleanNodes(); err != nil {
+		return nil, err
+	}
+	m.move = move.Move{Force: o.force, Live: o.live, Progress: m.line.Show, Temporary: Temporary(a.App)}
+	var stores move.Folder
+	if !m.from.isLog {
+		stores = folder{a.App}
+	}
+	m.move.From, m.move.To = a.endOf(&m.from, stores), a.endOf(&m.to, stores)
+	if o.work != "" {
+		at, err := a.Of(o.work)
+		if err != nil {
+			return nil, err
+		}
+		m.move.Work = folder{at}
+	}
+	return m, nil
+}
+
+// run moves the stores, or compares them.
+func (m *migration) run(ctx context.Context) (err error) {
+	switch {
+	case m.verify:
+		return m.move.Verify(ctx)
+	case m.live && m.from.node != "":
+		return m.throughServer(ctx, m.from.node)
+	case m.live && !m.from.isLog:
+		return m.throughServer(ctx, m.Data)
+	}
+	if err = m.move.Run(ctx); errors.Is(err, move.ErrSame) {
+		err = fmt.Errorf("%w: %w", cli.ErrUsage, err)
+	}
+	return err
 }
 
 // cleanNodes cleans the folders of nodes, and checks what needs no log.
-func (m *move) cleanNodes() error {
+func (m *migration) cleanNodes() error {
 	for _, e := range []*end{&m.from, &m.to} {
 		if e.node == "" {
 			continue
@@ -173,24 +229,24 @@ func (m *move) cleanNodes() error {
 		}
 		e.node = at.Data
 		_, err = os.Stat(filepath.Join(e.node, quorum.FolderName))
-		if errors.Is(err, fs.ErrNotExist) && (e == &m.from || m.migrateOptions.verify) {
+		if errors.Is(err, fs.ErrNotExist) && (e == &m.from || m.verify) {
 			return fmt.Errorf("%w: %s %s is not the data folder of a node of a cluster without a database", cli.ErrUsage, e.name, e.node)
 		}
 	}
-	if !m.from.isLog && m.to.node != "" && m.to.node != m.Data && !m.migrateOptions.verify {
+	if !m.from.isLog && m.to.node != "" && m.to.node != m.Data && !m.verify {
 		return fmt.Errorf("%w: TO is %s, expected %s%s, because a folder becomes a node in place", cli.ErrUsage, m.to.text, nodePrefix, m.Data)
 	}
 	return nil
 }
 
-func (m *move) print(w io.Writer) {
-	d := &m.done
-	if m.migrateOptions.verify {
-		cli.Printf(w, "%s and %s have the same: ", d.From, d.To)
+func (m *migration) print(w io.Writer) {
+	d, from, to := &m.move.Done, m.move.From.Text, m.move.To.Text
+	if m.verify {
+		cli.Printf(w, "%s and %s have the same: ", from, to)
 	} else {
-		cli.Printf(w, "moved from %s to %s: ", d.From, d.To)
+		cli.Printf(w, "moved from %s to %s: ", from, to)
 	}
-	if m.live && m.last == 0 {
+	if m.live && d.Last == 0 {
 		cli.Printf(w, "an earlier command has proved it\n")
 	} else {
 		cli.Printf(w, "%s, %s, %d bytes of rows\n", cli.Plural(d.Stores, "store"), cli.Plural(d.Secrets, "secret"), d.Bytes)
@@ -204,26 +260,26 @@ func (m *move) print(w io.Writer) {
 	}
 	cli.Printf(w, "hash of all rows %s\n", d.State)
 	switch {
-	case m.migrateOptions.verify:
+	case m.verify:
 	case m.to.node != "":
 		m.printNode(w)
 	case !m.from.isLog:
-		cli.Printf(w, "the folder %s is now the copy of a node: start the server with --data %s and OSTIARY_LOG or --log %s\n", d.From, d.From, d.To)
+		cli.Printf(w, "the folder %s is now the copy of a node: start the server with --data %s and OSTIARY_LOG or --log %s\n", from, from, to)
 	case !m.to.isLog:
-		cli.Printf(w, "start the server with --data %s and without --log\n", d.To)
-		if m.keyless {
+		cli.Printf(w, "start the server with --data %s and without --log\n", to)
+		if d.Keyless {
 			cli.Printf(w, "the secrets need the key of the nodes: copy it to %s first\n", m.SecretKeyFile())
 		}
 	default:
-		cli.Printf(w, "start the nodes with OSTIARY_LOG or --log %s; their folders stay valid\n", d.To)
+		cli.Printf(w, "start the nodes with OSTIARY_LOG or --log %s; their folders stay valid\n", to)
 	}
 }
 
 // printNode prints how the first node of a new cluster is started.
-func (m *move) printNode(w io.Writer) {
+func (m *migration) printNode(w io.Writer) {
 	cli.Printf(w, "start the first node with --data %s --cluster; other nodes join with \"ostiary node token\"\n", m.to.node)
 	at, err := m.App.Of(m.to.node)
-	if err != nil || m.done.Secrets == 0 {
+	if err != nil || m.move.Done.Secrets == 0 {
 		return
 	}
 	if key, err := at.ReadSecretKey(); err == nil && key == nil {
@@ -232,135 +288,10 @@ func (m *move) printNode(w io.Writer) {
 }
 
 // printLive prints the rest of what a move of nodes that run has done.
-func (m *move) printLive(w io.Writer) {
-	d := &m.done
-	if m.last > 0 {
-		cli.Printf(w, "cluster %s, segment %d, hash of all rows %s; the same segments up to %d\n", d.Cluster, d.Segment, d.State, m.last)
+func (m *migration) printLive(w io.Writer) {
+	d := &m.move.Done
+	if d.Last > 0 {
+		cli.Printf(w, "cluster %s, segment %d, hash of all rows %s; the same segments up to %d\n", d.Cluster, d.Segment, d.State, d.Last)
 	}
-	cli.Printf(w, "%s with it now; start them with OSTIARY_LOG or --log %s the next time\n", cli.PluralOf(m.nodes, "node goes on", "nodes go on"), d.To)
+	cli.Printf(w, "%s with it now; start them with OSTIARY_LOG or --log %s the next time\n", cli.PluralOf(d.Nodes, "node goes on", "nodes go on"), m.move.To.Text)
 }
-
-// run moves the stores.
-func (m *move) run(ctx context.Context) error {
-	switch {
-	case m.live && m.from.node != "":
-		return m.throughServer(ctx, m.from.node)
-	case m.live && !m.from.isLog:
-		return m.throughServer(ctx, m.Data)
-	case !m.from.isLog:
-		return m.folderToLog(ctx)
-	case !m.to.isLog:
-		return m.logToFolder(ctx)
-	}
-	return m.logToLog(ctx)
-}
-
-// note sets what is printed.
-func (m *move) note(c *replica.Content) {
-	d := &m.done
-	d.Stores, d.Secrets, d.Bytes, d.State = len(c.Stores), c.Secrets, c.Bytes, c.State.String()
-	if c.At.Sequence > 0 {
-		d.Cluster, d.Segment = c.Cluster.String(), c.At.Sequence
-	}
-}
-
-// verify compares the content of both ends.
-func (m *move) verify(ctx context.Context) error {
-	var from replica.Content
-	if err := m.content(ctx, &m.from, &from); err != nil {
-		return fmt.Errorf("%s: %w", m.from.shown(), err)
-	}
-	return m.verifyTo(ctx, &from)
-}
-
-// verifyTo compares the content of TO with that of FROM.
-func (m *move) verifyTo(ctx context.Context, from *replica.Content) error {
-	var to replica.Content
-	if err := m.content(ctx, &m.to, &to); err != nil {
-		return fmt.Errorf("%s: %w", m.to.shown(), err)
-	}
-	m.note(&to)
-	if m.note(from); from.At.Sequence == 0 {
-		m.done.Segment, m.done.Cluster = to.At.Sequence, to.Cluster.String()
-	}
-	return from.Compare(&to)
-}
-
-// content reads the content of an end.
-func (m *move) content(ctx context.Context, e *end, into *replica.Content) error {
-	if e.isLog {
-		return m.withLog(ctx, e, func(log *movedLog) (err error) {
-			*into, err = m.contentOfLog(ctx, log)
-			return err
-		})
-	}
-	driver, err := m.OpenFolder(ctx)
-	if errors.Is(err, kv.ErrCopy) {
-		driver, err = m.OpenCopy(ctx)
-	}
-	if err != nil {
-		return err
-	}
-	*into, err = m.read(ctx, e.shown(), driver.Driver)
-	return errors.Join(err, driver.Close())
-}
-
-// read reads the content of a driver.
-func (m *move) read(ctx context.Context, what string, data *kv.Driver) (replica.Content, error) {
-	return replica.ReadContent(ctx, data, func(bytes uint64) { m.show("reading "+what, bytes) })
-}
-
-// show shows the progress of a step in MiB; total is known once FROM was read.
-func (m *move) show(step string, bytes uint64) {
-	m.progress(step+" (MiB)", int(bytes>>20), int(m.done.Bytes>>20))
-}
-
-// progress shows the progress of a step.
-func (m *move) progress(title string, done, total int) {
-	m.line.Show(title, done, total)
-	if m.report != nil {
-		m.report(title, done, total)
-	}
-}
-
-// contentOfLog reads the content of a log from a new copy of it.
-func (m *move) contentOfLog(ctx context.Context, log *movedLog) (c replica.Content, err error) {
-	err = m.withCopyOf(ctx, log, func(has *kv.Driver) (err error) {
-		c, err = m.read(ctx, log.shown, has)
-		return err
-	})
-	return c, err
-}
-
-// withCopyOf calls f with a new copy of a log, with everything that the log has.
-func (m *move) withCopyOf(ctx context.Context, log *movedLog, f func(*kv.Driver) error) error {
-	return m.withTemporary(func(folder string) error {
-		at, err := m.App.Of(folder)
-		if err != nil {
-			return err
-		}
-		place, err := m.fill(ctx, at, log)
-		if err != nil {
-			return err
-		}
-		driver, err := at.OpenCopy(ctx)
-		if err != nil {
-			return err
-		}
-		return errors.Join(f(driver.Driver), driver.Close(), log.Forget(context.WithoutCancel(ctx), place.Node))
-	})
-}
-
-// withTemporary calls f with a folder that is removed afterwards, or by the next command if
-// this one is killed.
-func (m *move) withTemporary(f func(folder string) error) (err error) {
-	folder, remove, err := cli.Temporary(temporaryPrefix)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, remove()) }()
-	return f(filepath.Join(folder, "copy"))
-}
-
-// temporaryPrefix is what the names of temporary folders begin with.
-const temporaryPrefix = "ostiary-migrate-"

@@ -12,11 +12,11 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/cmd/internal/cli"
-	"github.com/ostiary/ostiary/cmd/ostiary/internal/node"
 	"github.com/ostiary/ostiary/internal/cluster/certificate"
 	"github.com/ostiary/ostiary/internal/cluster/forward"
 	"github.com/ostiary/ostiary/internal/cluster/lease"
 	"github.com/ostiary/ostiary/internal/cluster/link"
+	"github.com/ostiary/ostiary/internal/cluster/move"
 	"github.com/ostiary/ostiary/internal/cluster/parts"
 	"github.com/ostiary/ostiary/internal/cluster/quorum"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
@@ -40,7 +40,7 @@ type member struct {
 	*parts.Parts // nil before the node has started
 	local        *pebble.Driver
 	own          *quorum.Alone // the log in the data folder of the only node; nil if there is none
-	moves        node.Mover
+	moves        move.Background
 	ends         context.Context // when the node ends
 
 	targets    targets

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ostiary/ostiary/cmd/internal/cli"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/node"
+	"github.com/ostiary/ostiary/internal/cluster/move"
 	"github.com/ostiary/ostiary/internal/cluster/quorum"
 	"github.com/ostiary/ostiary/internal/cluster/replica"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
@@ -40,7 +41,7 @@ func (a *app) ownLog(ctx context.Context, key *[32]byte) (log *quorum.Alone, err
 		return nil, err
 	}
 	if founds {
-		err = node.CheckKey(ctx, local, key)
+		err = move.CheckKey(ctx, local, key)
 	}
 	if err == nil {
 		log, err = quorum.OpenAlone(folder, storage.NodeID{})
@@ -81,7 +82,7 @@ func (s *prepared) addMoveCommand(c *commands) {
 }
 
 // move begins a move to --next-log, and returns how far it is.
-func (s *prepared) move(_ context.Context, o node.MoveOptions) (state node.MoveState, err error) {
+func (s *prepared) move(_ context.Context, o node.MoveOptions) (state move.State, err error) {
 	m := s.member
 	switch {
 	case m == nil || m.flags.next != o.To:
@@ -90,17 +91,22 @@ func (s *prepared) move(_ context.Context, o node.MoveOptions) (state node.MoveS
 		return state, fmt.Errorf("%w: the server has its log in a database, expected the URL of that as FROM", cli.ErrUsage)
 	}
 	if o.Begin {
-		a := &app{s.App}
-		m.moves.Begin(m.ends, s.App, m.background.Go, func(ctx context.Context) (sharedlog.Log, sharedlog.Log, error) {
-			to, err := a.OpenLogOf(ctx, "--next-log", m.flags.next)
-			switch {
-			case err != nil:
-				return nil, nil, err
-			case m.own != nil:
-				return m.own.Connect(), to, nil
-			}
-			return m.Quorum.Log(), to, nil
-		}, m.Driver.Snapshot)
+		m.moves.Begin(m.ends, m.background.Go, &move.Move{From: move.End{Text: "FROM", Open: m.openOwn}, To: move.End{Text: "TO", Open: s.openNext}, Live: true,
+			Snapshot: m.Driver.Snapshot, Temporary: node.Temporary(s.App)})
 	}
 	return m.moves.State(), nil
+}
+
+// openOwn connects to the log that the server keeps in its data folder.
+func (m *member) openOwn(context.Context) (log sharedlog.Log, none storage.NodeID, err error) {
+	if m.own != nil {
+		return m.own.Connect(), none, nil
+	}
+	return m.Quorum.Log(), none, nil
+}
+
+// openNext opens the log of --next-log.
+func (s *prepared) openNext(ctx context.Context) (log sharedlog.Log, none storage.NodeID, err error) {
+	log, err = s.OpenLogOf(ctx, "--next-log", s.member.flags.next)
+	return log, none, err
 }

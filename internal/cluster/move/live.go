@@ -1,4 +1,4 @@
-package node
+package move
 
 import (
 	"cmp"
@@ -7,26 +7,25 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/ostiary/ostiary/cmd/internal/cli"
 	"github.com/ostiary/ostiary/internal/cluster/replica"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/storage"
 )
 
 // This file moves a log to another one while nodes run. TO gets what a new copy of FROM has,
-// then the segments that are written meanwhile. At the end the command takes the role of the
+// then the segments that are written meanwhile. At the end the move takes the role of the
 // node that writes, so that nothing is written, copies the last segments, and replaces its
-// lease by the last one of FROM; the nodes see that and go on with TO. If the command dies
+// lease by the last one of FROM; the nodes see that and go on with TO. If the process dies
 // before, a node takes the role back, and nothing has happened.
 
-// fencedMax bounds how long no node writes. The command gives the role back then.
+// fencedMax bounds how long no node writes. The move gives the role back then.
 const fencedMax = 2 * time.Second
 
-// arrivalMax bounds how long the command waits for the nodes on TO.
+// arrivalMax bounds how long the move waits for the nodes on TO.
 const arrivalMax = 30 * time.Second
 
-// moveLive moves the stores with a copy in the folder of a run.
-func (m *move) moveLive(ctx context.Context, from, to *movedLog, at *cli.App) error {
+// moveLive moves the stores with a copy in a folder.
+func (m *Move) moveLive(ctx context.Context, from, to *movedLog, at Folder) error {
 	cluster, err := from.Log.Cluster(ctx)
 	if err != nil {
 		return err
@@ -41,7 +40,7 @@ func (m *move) moveLive(ctx context.Context, from, to *movedLog, at *cli.App) er
 		if err != nil {
 			return err
 		}
-		m.done.Cluster, m.nodes = cluster.ID.String(), len(nodes)
+		m.Done.Cluster, m.Done.Nodes = cluster.ID.String(), len(nodes)
 		return m.end(ctx, from, to, nodes)
 	}
 	nodes, err := waitingNodes(ctx, from, to)
@@ -52,8 +51,8 @@ func (m *move) moveLive(ctx context.Context, from, to *movedLog, at *cli.App) er
 		return fmt.Errorf("FROM has a holder lease of %s and a read lease of %s, with which no node would write for %s, expected a difference of at most %s: change them with \"ostiary node settings\"",
 			cluster.Settings.HolderLease, cluster.Settings.ReadLease, wait, fencedMax/2*10/11)
 	}
-	if m.snapshot != nil { // the log may have none
-		if err := m.snapshot(ctx); err != nil {
+	if m.Snapshot != nil { // the log may have none
+		if err := m.Snapshot(ctx); err != nil {
 			return err
 		}
 	}
@@ -68,9 +67,8 @@ func (m *move) moveLive(ctx context.Context, from, to *movedLog, at *cli.App) er
 	if err := replica.SetMoved(ctx, to.Log, false); err != nil {
 		return err
 	}
-	progress := func(sequence uint64) { m.progress("copying segments", int(sequence), 0) }
 	for before := uint64(0); ; { // until nearly nothing is left
-		last, err := replica.Mirror(ctx, from, to, progress)
+		last, err := replica.Mirror(ctx, from, to, m.copying)
 		if err != nil {
 			return err
 		}
@@ -79,17 +77,17 @@ func (m *move) moveLive(ctx context.Context, from, to *movedLog, at *cli.App) er
 		}
 		before = last.Sequence
 	}
-	last, err := m.switchOver(ctx, from, to, progress)
+	last, err := m.switchOver(ctx, from, to)
 	if err != nil {
 		return err
 	}
-	m.last, m.nodes = last.Sequence, len(nodes)
+	m.Done.Last, m.Done.Nodes = last.Sequence, len(nodes)
 	return m.end(ctx, from, to, nodes)
 }
 
 // end notes the move in the description of FROM too, so that no node starts there, and waits
 // for the nodes on TO.
-func (m *move) end(ctx context.Context, from, to *movedLog, nodes []sharedlog.NodeRecord) error {
+func (m *Move) end(ctx context.Context, from, to *movedLog, nodes []sharedlog.NodeRecord) error {
 	if err := replica.SetMoved(ctx, from.Log, true); err != nil {
 		return fmt.Errorf("FROM was moved, but its description is the old one: repeat the command: %w", err)
 	}
@@ -99,7 +97,7 @@ func (m *move) end(ctx context.Context, from, to *movedLog, nodes []sharedlog.No
 // pourOnce gives TO what a copy has, unless an earlier attempt has given it a beginning, which
 // then gets the rest from FROM: nodes may have written since resume, so that the copy begins
 // with a snapshot after the end of TO.
-func (m *move) pourOnce(ctx context.Context, from, to *movedLog, at *cli.App, place replica.Place) error {
+func (m *Move) pourOnce(ctx context.Context, from, to *movedLog, at Folder, place replica.Place) error {
 	if err := m.resume(ctx, from, to); err != nil {
 		return err
 	}
@@ -152,7 +150,7 @@ func waitingNodes(ctx context.Context, from, to *movedLog) (running []sharedlog.
 	}
 	running, err = runningNodes(ctx, from, func(n *sharedlog.NodeRecord) error {
 		if starts[n.ID] != n.Start {
-			return fmt.Errorf("node %s runs on FROM and does not know TO: start it with --next-log %s first", n.ID, to.shown)
+			return fmt.Errorf("node %s runs on FROM and does not know TO: start it with --next-log %s first", n.ID, to.text)
 		}
 		s := cluster.Settings
 		if n.HolderLease != 0 && n.HolderLease != s.HolderLease || n.ReadLease != 0 && n.ReadLease != s.ReadLease {
@@ -168,7 +166,7 @@ func waitingNodes(ctx context.Context, from, to *movedLog) (running []sharedlog.
 
 // switchOver lets no node write, copies the last segments, and ends the lease of FROM. After
 // an error the nodes go on with FROM, unless the outcome of the last step is open.
-func (m *move) switchOver(ctx context.Context, from, to *movedLog, progress func(uint64)) (last sharedlog.Position, err error) {
+func (m *Move) switchOver(ctx context.Context, from, to *movedLog) (last sharedlog.Position, err error) {
 	ctx, cancel := context.WithTimeout(ctx, fencedMax)
 	defer cancel()
 	fence, err := replica.TakeFence(ctx, from)
@@ -176,7 +174,7 @@ func (m *move) switchOver(ctx context.Context, from, to *movedLog, progress func
 		return last, fmt.Errorf("take the role of the node that writes: %w", err)
 	}
 	if err == nil {
-		last, err = m.finish(ctx, from, to, fence, progress)
+		last, err = m.finish(ctx, from, to, fence)
 	}
 	if err != nil {
 		err = fmt.Errorf("%w; the nodes go on with FROM: repeat the command", err)
@@ -195,18 +193,18 @@ func (m *move) switchOver(ctx context.Context, from, to *movedLog, progress func
 
 // finish copies the last segments while the fence holds, and waits until no read lease of
 // FROM outlasts those that TO waits for.
-func (m *move) finish(ctx context.Context, from, to *movedLog, fence *replica.Fence, progress func(uint64)) (last sharedlog.Position, err error) {
+func (m *Move) finish(ctx context.Context, from, to *movedLog, fence *replica.Fence) (last sharedlog.Position, err error) {
 	if same, err := fence.Holds(ctx, to); err != nil || same {
-		return last, cmp.Or(err, fmt.Errorf("%w: FROM and TO are the same log", cli.ErrUsage))
+		return last, cmp.Or(err, ErrSame)
 	}
-	return fence.Finish(ctx, to, progress, func() error {
+	return fence.Finish(ctx, to, m.copying, func() error {
 		_, err := waitingNodes(ctx, from, to) // one may have started meanwhile
 		return err
 	})
 }
 
 // awaitNodes waits until the nodes that were on FROM have reported to TO.
-func (m *move) awaitNodes(ctx context.Context, to *movedLog, nodes []sharedlog.NodeRecord) error {
+func (m *Move) awaitNodes(ctx context.Context, to *movedLog, nodes []sharedlog.NodeRecord) error {
 	for end := time.Now().Add(arrivalMax); ; {
 		have, _, err := to.Nodes(ctx)
 		if err != nil {
@@ -226,7 +224,7 @@ func (m *move) awaitNodes(ctx context.Context, to *movedLog, nodes []sharedlog.N
 		}
 		if time.Now().After(end) {
 			for id := range missing {
-				return fmt.Errorf("FROM was moved, but node %s has not reported to TO within %s: start it with --log %s", id, arrivalMax, to.shown)
+				return fmt.Errorf("FROM was moved, but node %s has not reported to TO within %s: start it with --log %s", id, arrivalMax, to.text)
 			}
 		}
 		m.progress("waiting for the nodes on TO", len(nodes)-len(missing), 0)

@@ -1,12 +1,12 @@
-package node
+package move
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary/cmd/internal/cli"
 	"github.com/ostiary/ostiary/internal/cluster/lease"
 	"github.com/ostiary/ostiary/internal/cluster/replica"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
@@ -14,6 +14,7 @@ import (
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/kv"
 	"github.com/ostiary/ostiary/storage/memory"
+	"github.com/ostiary/ostiary/storage/pebble"
 )
 
 // TestWaiting looks, at the beginning of a move and at its end, for nodes that would not go on
@@ -62,7 +63,7 @@ func TestWaiting(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			m := &move{}
+			m := &Move{}
 			from, to := &movedLog{first, "FROM", storage.NodeID{}, m}, &movedLog{next, "TO", storage.NodeID{}, m}
 			if err := c.prepare(first, next, sharedlog.NodeRecord{ID: id, Start: 1, HolderLease: settings.HolderLease, ReadLease: settings.ReadLease}); err != nil {
 				t.Fatal(err)
@@ -72,7 +73,7 @@ func TestWaiting(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = waitingNodes(ctx, from, to)
-			_, last := m.finish(ctx, from, to, fence, func(uint64) {})
+			_, last := m.finish(ctx, from, to, fence)
 			for step, err := range map[string]error{"beginning": err, "end": last} {
 				if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 					t.Errorf("at the %s: error %v, expected %q", step, err, c.want)
@@ -105,24 +106,20 @@ func TestResume(t *testing.T) {
 		if err := write(2*attempt + 1); err != nil {
 			t.Fatal(err)
 		}
-		m := &move{app: &app{&cli.App{}}, from: end{name: "FROM"}, to: end{name: "TO"}}
+		m := &Move{}
 		first, second := &movedLog{from.Open(), "FROM", storage.NodeID{}, m}, &movedLog{next.Open(), "TO", storage.NodeID{}, m}
 		err := m.prepareLog(ctx, first, second)
 		if err == nil {
-			err = m.withTemporary(func(folder string) error {
-				if err := errors.Join(m.resume(ctx, first, second), write(2*attempt+2)); err != nil {
-					return err
-				}
-				at, err := m.App.Of(folder)
-				if err != nil {
-					return err
-				}
-				place, err := m.fill(ctx, at, first)
-				if err != nil {
-					return err
-				}
-				return m.pourOnce(ctx, first, second, at, place)
-			})
+			err = errors.Join(m.resume(ctx, first, second), write(2*attempt+2))
+		}
+		m.Temporary = func(f func(Folder) error) error { return f(folder(t.TempDir())) }
+		at := folder(t.TempDir())
+		var place replica.Place
+		if err == nil {
+			place, err = m.fill(ctx, at, first)
+		}
+		if err == nil {
+			err = m.pourOnce(ctx, first, second, at, place)
 		}
 		if err != nil {
 			t.Fatalf("attempt %d: %v", attempt, err)
@@ -132,3 +129,16 @@ func TestResume(t *testing.T) {
 		}
 	}
 }
+
+// folder is a folder of a test.
+type folder string
+
+func (f folder) Path() string { return string(f) }
+func (f folder) OpenFolder(context.Context) (*pebble.Driver, error) {
+	return pebble.Open(string(f), pebble.Options{})
+}
+func (f folder) OpenCopy(context.Context) (*pebble.Driver, error) {
+	return pebble.Open(string(f), pebble.Options{Copy: true, NoSync: true})
+}
+func (f folder) SecretKeyFile() string             { return string(f) + ".key" }
+func (f folder) ReadSecretKey() (*[32]byte, error) { return nil, nil }
