@@ -180,6 +180,13 @@ func (s *Service) present(r *Record) *Record {
 	return &x
 }
 
+// active returns whether a user and its domain are enabled, and the user has not
+// been inactive for too long.
+func (s *Service) active(d *directory, user *Record) bool {
+	domain, err := d.get(Project, user.Domain)
+	return err == nil && !user.Disabled && !domain.Disabled && !s.isInactive(user)
+}
+
 func (s *Service) isInactive(r *Record) bool {
 	c := &s.compliance
 	return c.InactiveDays > 0 && r.Kind == User && c.inactive(r, s.activity(r.ID), s.now())

@@ -344,24 +344,3 @@ func (s *Service) verifyApplicationSecret(ctx context.Context, secret, hash stri
 	}
 	return s.verify(ctx, secret, hash)
 }
-
-// expandApplication sets the application credential of a token and its access
-// rules. It fails with NotFound if the credential does not exist, or is not of the
-// token's user and project.
-func (d *directory) expandApplication(t *Token) (err error) {
-	id := t.Payload.ApplicationCredentialID
-	if t.ApplicationCredential, err = d.get(ApplicationCredential, id); err != nil {
-		return err
-	}
-	if a := t.ApplicationCredential; a.Owner != t.User.ID || a.Delegation.ProjectID != t.Payload.ProjectID {
-		return missing(ApplicationCredential, id)
-	}
-	for _, id := range t.ApplicationCredential.Delegation.AccessRuleIDs {
-		r, err := d.get(AccessRule, id)
-		if err != nil {
-			return err
-		}
-		t.AccessRules = append(t.AccessRules, r)
-	}
-	return nil
-}

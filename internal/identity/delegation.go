@@ -1,11 +1,8 @@
 package identity
 
 import (
-	"context"
 	"slices"
 	"time"
-
-	"github.com/ostiary/ostiary/internal/identity/token"
 )
 
 // Delegation is what an application credential or a trust delegates: some roles
@@ -81,65 +78,4 @@ func (t *Token) DelegatedMethod() bool {
 	p := t.Payload
 	return len(p.Methods) == 0 || p.ApplicationCredentialID != "" || p.AccessTokenID != "" || p.Thumbprint != "" ||
 		slices.ContainsFunc(p.Methods, func(m string) bool { return !slices.Contains(primaryMethods, m) })
-}
-
-// delegate sets what a new token inherits from the trust, the application
-// credential or the access token of its scope: the project, and a life that ends no
-// later. It fails with Unauthorized if the delegation does not exist or has ended.
-func (d *directory) delegate(p *token.Payload, scope Scope, now time.Time) error {
-	p.TrustID, p.ApplicationCredentialID, p.AccessTokenID = scope.TrustID, scope.ApplicationCredentialID, scope.AccessTokenID
-	var from *Record
-	var err error
-	switch {
-	case p.TrustID != "" && p.ApplicationCredentialID != "", p.AccessTokenID != "" && p.TrustID+p.ApplicationCredentialID != "":
-		return unauthorized("a token cannot have two of a trust, an application credential and an access token")
-	case p.TrustID != "":
-		from, err = d.trust(p.TrustID, now)
-	case p.ApplicationCredentialID != "":
-		if from, err = d.get(ApplicationCredential, p.ApplicationCredentialID); err == nil && from.Delegation.ended(now) {
-			err = missing(ApplicationCredential, from.ID)
-		}
-	case p.AccessTokenID != "":
-		if from, err = d.get(AccessToken, p.AccessTokenID); err == nil && from.Delegation.ended(now) {
-			err = missing(AccessToken, from.ID)
-		}
-	default:
-		return nil
-	}
-	if err != nil {
-		return unauthorized(err.Error())
-	}
-	p.ProjectID = from.Delegation.ProjectID
-	if end := from.Delegation.Expires; end != nil && end.Before(p.Expires) {
-		p.Expires = *end
-	}
-	return nil
-}
-
-// delegatedRoles returns the ids of the roles that a token has by its trust, its
-// application credential or its access token.
-func (s *Service) delegatedRoles(ctx context.Context, d *directory, t *Token) ([]string, error) {
-	if t.Trust != nil {
-		return s.trustRoles(ctx, d, t.Trust)
-	}
-	if t.AccessToken != nil {
-		return s.accessRoles(ctx, d, t)
-	}
-	held, err := s.rolesOn(ctx, t.User.ID, t.ApplicationCredential.Delegation.ProjectID)
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(d.global(held), func(id string) bool {
-		return !slices.Contains(t.ApplicationCredential.Delegation.RoleIDs, id)
-	}), nil
-}
-
-// implied returns the ids of roles and of all roles that they imply, in ascending
-// order.
-func (s *Service) implied(ctx context.Context, roles []string) ([]string, error) {
-	given := map[string]bool{}
-	for _, id := range roles {
-		given[id] = true
-	}
-	return s.withImplied(ctx, given)
 }

@@ -443,29 +443,6 @@ func (l *federatedLogin) project(p mapping.Project) (string, error) {
 	return x.ID, nil
 }
 
-// expandFederated checks that the provider of a federated token still vouches for
-// its user, and finds the groups of the token that still exist.
-func (d *directory) expandFederated(t *Token) error {
-	p := t.Payload
-	provider, err := d.get(IdentityProvider, p.IdentityProvider)
-	switch {
-	case err != nil:
-		return err
-	case provider.Disabled:
-		return failf(NotFound, "Unable to validate token because identity provider %s is disabled", provider.ID)
-	case !d.has(Protocol, ProtocolKey(provider.ID, p.Protocol)):
-		return missing(Protocol, p.Protocol)
-	case t.User.Federated == nil || t.User.Federated.ProviderID != provider.ID:
-		return failf(NotFound, "Unable to validate token because identity provider %s does not vouch for user %s", provider.ID, t.User.ID)
-	}
-	for _, id := range p.GroupIDs {
-		if d.has(Group, id) {
-			t.GroupIDs = append(t.GroupIDs, id)
-		}
-	}
-	return nil
-}
-
 // mapping fails if a protocol uses the mapping.
 func (r *removal) mapping(x *Record) {
 	if users := r.directory.referring(link{Mapping, x.ID}, Protocol); len(users) > 0 {

@@ -151,7 +151,13 @@ func (s *Service) EffectiveRoles(ctx context.Context, user, target string) ([]st
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.rolesOn(ctx, user, target)
+	return s.globalRolesOn(ctx, d, user, target)
+}
+
+// globalRolesOn returns the ids of the roles of EffectiveRoles. groups are further groups of
+// the user.
+func (s *Service) globalRolesOn(ctx context.Context, d *directory, user, target string, groups ...string) ([]string, error) {
+	all, err := s.rolesOn(ctx, user, target, groups...)
 	return d.global(all), err
 }
 
@@ -191,6 +197,16 @@ func (s *Service) rolesOn(ctx context.Context, user, target string, groups ...st
 		}
 	}
 	return s.withImplied(ctx, found)
+}
+
+// implied returns the ids of roles and of all roles that they imply, in ascending
+// order.
+func (s *Service) implied(ctx context.Context, roles []string) ([]string, error) {
+	given := map[string]bool{}
+	for _, id := range roles {
+		given[id] = true
+	}
+	return s.withImplied(ctx, given)
 }
 
 // withImplied returns the ids of the roles and of all roles that they imply, in
@@ -261,15 +277,6 @@ func (s *Service) targetsOf(ctx context.Context, d *directory, holder rel.Subjec
 			return ids, nil
 		}
 	}
-}
-
-// usable returns whether a project and its domain are enabled.
-func (d *directory) usable(x *Record) bool {
-	if x.Disabled || x.IsDomain {
-		return !x.Disabled
-	}
-	domain, err := d.get(Project, x.Domain)
-	return err == nil && !domain.Disabled
 }
 
 // Imply makes a role imply another one. It fails with NotFound, with Forbidden if

@@ -301,31 +301,3 @@ func (s *Service) LoginOAuth1(ctx context.Context, req *oauth1.Request) (user, a
 	}
 	return user, access, nil
 }
-
-// expandAccess sets the access token of a token. It fails with NotFound if the
-// access token does not exist, or is not of the token's user and project.
-func (d *directory) expandAccess(t *Token) (err error) {
-	id := t.Payload.AccessTokenID
-	if t.AccessToken, err = d.get(AccessToken, id); err != nil {
-		return err
-	}
-	if a := t.AccessToken; a.Owner != t.User.ID || a.Delegation.ProjectID != t.Payload.ProjectID {
-		return missing(AccessToken, id)
-	}
-	return nil
-}
-
-// accessRoles returns the ids of the roles that a token has by its access token:
-// those that were authorized and what they imply, of those that the user still
-// has.
-func (s *Service) accessRoles(ctx context.Context, d *directory, t *Token) ([]string, error) {
-	given, err := s.implied(ctx, t.AccessToken.Delegation.RoleIDs)
-	if err != nil {
-		return nil, err
-	}
-	held, err := s.rolesOn(ctx, t.User.ID, t.AccessToken.Delegation.ProjectID)
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(d.global(given), func(id string) bool { return !slices.Contains(held, id) }), nil
-}

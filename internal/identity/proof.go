@@ -150,7 +150,7 @@ func secretOfRecord(r *Record) rest {
 // with can be used.
 func validToken(t *Token) rest {
 	return func(s *Service, d *directory) error {
-		if _, err := s.bearer(d, t.Payload, t.Issued); err != nil {
+		if _, err := s.resolve(d, t.Payload, t.Issued); err != nil {
 			return notValid(err)
 		}
 		return nil

@@ -152,6 +152,35 @@ func (s *Service) revoke(d *directory, w *authz.WriteRequest, e Revocation) {
 	}
 }
 
+// issuedUntil returns the latest time of issue that a token of a user can have. Tokens of a
+// trust are dated after the revocations of all users of its chain.
+func (d *directory) issuedUntil(user string, now time.Time) time.Time {
+	issued := d.issueTime([]string{user}, now)
+	if d.revocations.newest < now.Unix() {
+		return issued
+	}
+	for _, x := range d.trustsOf(user) {
+		issued = later(issued, d.issueTime(d.agents(x.ID), now))
+	}
+	return issued
+}
+
+// trustsOf returns the trusts in whose chains a user is: the user's own ones, and those
+// that redelegate one of them. A trust may occur several times. Chains that are too long
+// give no token, so they are not followed.
+func (d *directory) trustsOf(user string) []*Record {
+	all := d.referring(link{User, user}, Trust)
+	level := all
+	for range RedelegationsMax {
+		var next []*Record
+		for _, x := range level {
+			next = append(next, d.referring(link{Trust, x.ID}, Trust)...)
+		}
+		all, level = append(all, next...), next
+	}
+	return all
+}
+
 // final dates the events of a durable write about users again if the write became durable
 // in a later second than it was decided in. Until then, tokens were made on the state before
 // the events, and those tokens are dated later than the events. The proof of a request
@@ -181,4 +210,47 @@ func (s *Service) final(ctx context.Context, events ...Revocation) error {
 		return w, next, err
 	})
 	return err
+}
+
+// RevokeToken makes a token invalid, and every token that was made from it.
+func (s *Service) RevokeToken(ctx context.Context, t *Token) error {
+	e := Revocation{AuditID: t.Payload.AuditIDs[0], IssuedBefore: later(s.now(), t.Issued)}
+	if len(t.Payload.AuditIDs) == 1 { // the first token of its chain
+		e.AuditID, e.ChainID = "", e.AuditID
+	}
+	_, err := s.write(ctx, func(d *directory) (w authz.WriteRequest, err error) {
+		s.revoke(d, &w, e)
+		return w, nil
+	})
+	return err
+}
+
+// RevokeTokensOf makes all tokens of a user invalid.
+func (s *Service) RevokeTokensOf(ctx context.Context, user string) error {
+	e := Revocation{UserID: user}
+	_, err := s.write(ctx, func(d *directory) (w authz.WriteRequest, err error) {
+		if _, err = d.get(User, user); err == nil {
+			s.revoke(d, &w, e)
+		}
+		return w, err
+	})
+	if err != nil {
+		return err
+	}
+	return s.final(ctx, e)
+}
+
+// Revocations returns the events since a time, in the order of their times.
+func (s *Service) Revocations(ctx context.Context, since time.Time) (events []*Revocation, err error) {
+	d, err := s.at(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d.revocations.events.Ascend("", func(_ string, e *Revocation) bool {
+		if !e.RevokedAt.Before(since) {
+			events = append(events, e)
+		}
+		return true
+	})
+	return events, nil
 }

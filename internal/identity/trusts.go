@@ -142,7 +142,7 @@ func (n *NewTrust) redelegations() (int, error) {
 // redelegate makes a new trust redelegate the trust source, and fails with
 // Forbidden if it would give more than that one.
 func (s *Service) redelegate(d *directory, x *Record, source string, n NewTrust) error {
-	from, err := d.trust(source, s.now())
+	from, err := d.current(Trust, source, s.now())
 	if err != nil {
 		return err
 	}
@@ -262,7 +262,7 @@ func (s *Service) TrustOf(ctx context.Context, id string) (*Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	x, err := d.trust(id, s.now())
+	x, err := d.current(Trust, id, s.now())
 	if err == nil && x.Delegation.spent() {
 		return nil, missing(Trust, id)
 	}
@@ -272,154 +272,12 @@ func (s *Service) TrustOf(ctx context.Context, id string) (*Record, error) {
 // spent returns whether no more tokens can be made with a trust.
 func (d *Delegation) spent() bool { return d.Uses != nil && *d.Uses <= 0 }
 
-// trust returns a trust that has not expired.
-func (d *directory) trust(id string, now time.Time) (*Record, error) {
-	x, err := d.get(Trust, id)
-	if err == nil && x.Delegation.ended(now) {
-		return nil, missing(Trust, id)
-	}
-	return x, err
-}
-
-// chain returns a trust, the one that it redelegates, and so on up to the first
-// one.
-func (d *directory) chain(x *Record) (all []*Record, err error) {
-	all = append(all, x)
-	for x.Delegation.SourceID != "" {
-		if len(all) > RedelegationsMax {
-			return nil, failf(Forbidden, "trust %s redelegates more than %d trusts", all[0].ID, RedelegationsMax)
-		}
-		if x, err = d.get(Trust, x.Delegation.SourceID); err != nil {
-			return nil, err
-		}
-		all = append(all, x)
-	}
-	return all, nil
-}
-
-// expandTrust sets the trust of a token and the user that it acts as. It fails
-// with NotFound if the trust or one that it follows from does not exist or has
-// expired, or if tokens of its users were revoked, and with Forbidden if one of
-// the users may not use it.
-func (s *Service) expandTrust(d *directory, t *Token) (err error) {
-	if t.Trust, err = d.trust(t.Payload.TrustID, s.now()); err != nil {
-		return err
-	}
-	if t.Trust.Delegation.TrusteeID != t.Payload.UserID {
-		return failf(Forbidden, "user %s is not the trustee of trust %s", t.Payload.UserID, t.Trust.ID)
-	}
-	if t.Trust.Delegation.ProjectID != t.Payload.ProjectID {
-		return missing(Trust, t.Trust.ID)
-	}
-	chain, err := d.chain(t.Trust)
-	if err != nil {
-		return err
-	}
-	for _, x := range chain {
-		if x.Delegation.ended(s.now()) {
-			return missing(Trust, x.ID)
-		}
-		for _, id := range []string{x.Owner, x.Delegation.TrusteeID} {
-			if err := s.agent(d, id, t); err != nil {
-				return err
-			}
-		}
-	}
-	if t.Trust.Delegation.Impersonation {
-		t.User, err = d.get(User, t.Trust.Owner)
-	}
-	return err
-}
-
-// agent fails unless a user of a chain of trusts is enabled, and the user's tokens
-// were not revoked after the token was issued.
-func (s *Service) agent(d *directory, id string, t *Token) error {
-	user, err := d.get(User, id)
-	switch {
-	case err != nil:
-		return err
-	case d.revocations.revokedUser(id, t.Issued):
-		return failf(NotFound, "Failed to validate token")
-	case !s.active(d, user):
-		return failf(Forbidden, "user %s of trust %s or its domain is disabled", id, t.Trust.ID)
-	}
-	return nil
-}
-
-// agents returns the users of the chain of a trust; none if it does not exist.
-func (d *directory) agents(trust string) (ids []string) {
-	x, err := d.get(Trust, trust)
-	if err != nil {
-		return nil
-	}
-	chain, _ := d.chain(x) // a chain that is too long gives no token
-	for _, x := range chain {
-		ids = append(ids, x.Owner, x.Delegation.TrusteeID)
-	}
-	return ids
-}
-
-// trustsOf returns the trusts in whose chains a user is: the user's own ones, and those
-// that redelegate one of them. A trust may occur several times. Chains that are too long
-// give no token, so they are not followed.
-func (d *directory) trustsOf(user string) []*Record {
-	all := d.referring(link{User, user}, Trust)
-	level := all
-	for range RedelegationsMax {
-		var next []*Record
-		for _, x := range level {
-			next = append(next, d.referring(link{Trust, x.ID}, Trust)...)
-		}
-		all, level = append(all, next...), next
-	}
-	return all
-}
-
-// trustRoles returns the ids of the roles that a trust gives. It fails with
-// Forbidden if a trustor in its chain has lost one of them.
-func (s *Service) trustRoles(ctx context.Context, d *directory, x *Record) ([]string, error) {
-	all, err := s.implied(ctx, x.Delegation.RoleIDs)
-	if err != nil {
-		return nil, err
-	}
-	chain, err := d.chain(x)
-	if err != nil {
-		return nil, err
-	}
-	err = s.trustorsHold(ctx, d, chain, x.Delegation.RoleIDs, func(role string) error {
-		return failf(Forbidden, "a trustor of trust %s no longer has role %s", x.ID, role)
-	})
-	return d.global(all), err
-}
-
-// trustorsHold returns the error that lost makes of the first role that one of the
-// trustors in a chain does not have on the project.
-func (s *Service) trustorsHold(ctx context.Context, d *directory, chain []*Record, roles []string, lost func(role string) error) error {
-	var asked []string
-	for _, x := range chain {
-		if slices.Contains(asked, x.Owner) {
-			continue
-		}
-		asked = append(asked, x.Owner)
-		held, err := s.rolesOn(ctx, x.Owner, x.Delegation.ProjectID)
-		if err != nil {
-			return err
-		}
-		for _, role := range roles {
-			if !slices.Contains(held, role) {
-				return lost(role)
-			}
-		}
-	}
-	return nil
-}
-
 // use counts one use of a trust down, and returns the trust. It fails with
 // Unauthorized if no use is left. Of concurrent calls, as many succeed as there
 // are uses.
 func (s *Service) use(ctx context.Context, id string) (*Record, error) {
 	d, err := s.together(ctx, func(d *directory) (authz.WriteRequest, error) {
-		old, err := d.trust(id, s.now())
+		old, err := d.current(Trust, id, s.now())
 		if err != nil {
 			return authz.WriteRequest{}, unauthorized(err.Error())
 		}

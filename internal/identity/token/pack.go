@@ -6,10 +6,63 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/vmihailenco/msgpack/v5"
 )
+
+// Version is the number of a payload's form in a Fernet token.
+type Version int
+
+// The versions.
+const (
+	Unscoped Version = iota
+	DomainScoped
+	ProjectScoped
+	TrustScoped
+	FederatedUnscoped
+	FederatedProject
+	FederatedDomain
+	OAuth1
+	SystemScoped
+	ApplicationCredential
+	OAuth2Certificate
+)
+
+// Version returns the form of the payload. Keystone chooses the form in the same
+// order.
+func (p *Payload) Version() Version {
+	switch {
+	case p.AccessTokenID != "":
+		return OAuth1
+	case p.TrustID != "":
+		return TrustScoped
+	case p.IdentityProvider != "":
+		return p.federatedVersion()
+	case p.ApplicationCredentialID != "":
+		return ApplicationCredential
+	case p.Thumbprint != "":
+		return OAuth2Certificate
+	case p.ProjectID != "":
+		return ProjectScoped
+	case p.DomainID != "":
+		return DomainScoped
+	case p.System != "":
+		return SystemScoped
+	}
+	return Unscoped
+}
+
+func (p *Payload) federatedVersion() Version {
+	switch {
+	case p.ProjectID != "":
+		return FederatedProject
+	case p.DomainID != "":
+		return FederatedDomain
+	}
+	return FederatedUnscoped
+}
 
 // packer writes a payload as MessagePack. Its methods do nothing after the first
 // error.
@@ -35,6 +88,19 @@ func pack(p *Payload, m Methods) ([]byte, error) {
 		write(w)
 	}
 	return w.out.Bytes(), w.err
+}
+
+// mask returns the bit mask of names. It fails if the list does not contain a
+// name.
+func (m Methods) mask(names []string) (mask uint64, err error) {
+	for _, name := range names {
+		i := slices.Index(m, name)
+		if i < 0 || i >= methodsMax {
+			return 0, fmt.Errorf("unknown authentication method %q: expected one of %q", name, []string(m))
+		}
+		mask |= 1 << i
+	}
+	return mask, nil
 }
 
 // fields returns what writes the fields of the payload's version, in order.
@@ -170,6 +236,21 @@ func unpack(data []byte, m Methods) (*Payload, error) {
 		return nil, fmt.Errorf("%w: fields do not fit version %d", ErrInvalid, version)
 	}
 	return p, nil
+}
+
+// names returns the methods of a bit mask. It fails if the mask has a bit
+// without a method.
+func (m Methods) names(mask uint64) (names []string, err error) {
+	for i, name := range m {
+		if mask&(1<<i) != 0 {
+			names = append(names, name)
+			mask &^= 1 << i
+		}
+	}
+	if mask != 0 {
+		return nil, fmt.Errorf("%w: unknown bits %b of methods", ErrInvalid, mask)
+	}
+	return names, nil
 }
 
 // fields reads the fields after the methods, and returns their number.

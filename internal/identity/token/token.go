@@ -62,58 +62,6 @@ type Payload struct {
 	AuditIDs []string
 }
 
-// Version is the number of a payload's form in a Fernet token.
-type Version int
-
-// The versions.
-const (
-	Unscoped Version = iota
-	DomainScoped
-	ProjectScoped
-	TrustScoped
-	FederatedUnscoped
-	FederatedProject
-	FederatedDomain
-	OAuth1
-	SystemScoped
-	ApplicationCredential
-	OAuth2Certificate
-)
-
-// Version returns the form of the payload. Keystone chooses the form in the same
-// order.
-func (p *Payload) Version() Version {
-	switch {
-	case p.AccessTokenID != "":
-		return OAuth1
-	case p.TrustID != "":
-		return TrustScoped
-	case p.IdentityProvider != "":
-		return p.federatedVersion()
-	case p.ApplicationCredentialID != "":
-		return ApplicationCredential
-	case p.Thumbprint != "":
-		return OAuth2Certificate
-	case p.ProjectID != "":
-		return ProjectScoped
-	case p.DomainID != "":
-		return DomainScoped
-	case p.System != "":
-		return SystemScoped
-	}
-	return Unscoped
-}
-
-func (p *Payload) federatedVersion() Version {
-	switch {
-	case p.ProjectID != "":
-		return FederatedProject
-	case p.DomainID != "":
-		return FederatedDomain
-	}
-	return FederatedUnscoped
-}
-
 // Methods is the ordered list of authentication methods of a deployment
 // ([auth] methods in Keystone). A Fernet token stores methods as a bit mask of
 // this order, so all servers that share keys need the same list.
@@ -139,32 +87,4 @@ func (m Methods) Validate() error {
 		}
 	}
 	return nil
-}
-
-// mask returns the bit mask of names. It fails if the list does not contain a
-// name.
-func (m Methods) mask(names []string) (mask uint64, err error) {
-	for _, name := range names {
-		i := slices.Index(m, name)
-		if i < 0 || i >= methodsMax {
-			return 0, fmt.Errorf("unknown authentication method %q: expected one of %q", name, []string(m))
-		}
-		mask |= 1 << i
-	}
-	return mask, nil
-}
-
-// names returns the methods of a bit mask. It fails if the mask has a bit
-// without a method.
-func (m Methods) names(mask uint64) (names []string, err error) {
-	for i, name := range m {
-		if mask&(1<<i) != 0 {
-			names = append(names, name)
-			mask &^= 1 << i
-		}
-	}
-	if mask != 0 {
-		return nil, fmt.Errorf("%w: unknown bits %b of methods", ErrInvalid, mask)
-	}
-	return names, nil
 }
