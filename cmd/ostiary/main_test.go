@@ -17,39 +17,23 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"ostiary": func() { start(testLogs()) }, "ostiary-bench": measure})
+	testscript.Main(m, map[string]func(){"ostiary": func() { start(testLogs()) }, "ostiary-bench": measure, shared: obey})
 }
 
-// TestScripts runs testdata/*.txtar, each in a new folder, with the real program
-// as a process. OSTIARY_REWRITE=1 rewrites the files that "cmp" compares with.
+// TestScripts runs testdata/*.txtar, each in a new folder, with the real program.
+// What a script starts with exec is a process; its other commands share one, see
+// [commands]. OSTIARY_REWRITE=1 rewrites the files that "cmp" compares with.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",
 		UpdateScripts:       golden.Rewrite(),
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
+		Setup:               share,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"served": served, "certificates": certificates(t), "many": many, "terminate": terminate, "hangup": hangup, "await": await, "ask": ask, "hostile": hostile, "hold": hold, "occupy": occupy, "flip": flip, "blank": blank, "marker": marker, "code": code, "login": login, "pick": pick, "interrupt-import": interruptImport,
 		},
 	})
-}
-
-// code runs a command and checks its exit code: code N ostiary …
-func code(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 {
-		ts.Fatalf("usage: code N program args…")
-	}
-	got := 0
-	if err := ts.Exec(args[1], args[2:]...); err != nil {
-		exit, ok := err.(interface{ ExitCode() int })
-		if !ok {
-			ts.Fatalf("%v", err)
-		}
-		got = exit.ExitCode()
-	}
-	if fmt.Sprint(got) != args[0] {
-		ts.Fatalf("exit code %d, expected %s", got, args[0])
-	}
 }
 
 // hold opens a data folder in this process until the script ends.
