@@ -46,20 +46,10 @@ type Options struct {
 	// NoVote makes the node follow only, so that no majority waits for it. Only the first
 	// five nodes vote.
 	NoVote bool
-	// HolderLease is how long the node that writes may be silent before another one takes
-	// over: seven and a half round trips between the nodes that vote, but not less than a
-	// second, which is that of a new cluster. It is at most an hour. 0 means that of the
-	// cluster. The first node of a cluster decides; Open fails with ErrSettings if a node
-	// has another value than its cluster. To change it, serve a folder of the cluster and
-	// use ostiary node settings. The same holds for ReadLease and Acknowledge.
-	HolderLease time.Duration
-	// ReadLease is how long a node may answer reads without news, and a write may wait for
-	// a node that is gone: three round trips, but not less than 700 ms, which is that of a
-	// new cluster. It is at most an hour. 0 means that of the cluster.
-	ReadLease time.Duration
-	// Acknowledge is when a write returns. A new cluster has AcknowledgeLeased. 0 means
-	// that of the cluster.
-	Acknowledge Acknowledge
+	// Settings are those of the cluster. The first node of a cluster decides; Open fails
+	// with ErrSettings if a node has another value than its cluster. 0 means the value of
+	// the cluster. To change one, serve a folder of the cluster and use ostiary node settings.
+	Settings
 	// StaleReads lets reads be answered from the copy, which may be old, while the node
 	// reaches neither the node that writes nor the majority. They fail otherwise.
 	StaleReads bool
@@ -77,7 +67,7 @@ type Node struct {
 // Open starts a node, and returns when its copy has everything that was written before.
 // It waits for a majority of the nodes until ctx ends. Close ends the node.
 func Open(ctx context.Context, o Options) (*Node, error) {
-	settings := sharedlog.Settings{HolderLease: o.HolderLease, ReadLease: o.ReadLease, Acknowledge: sharedlog.Acknowledge(o.Acknowledge)}
+	settings := o.Settings.shared()
 	if err := settings.Or(lease.DefaultSettings()).Check(); err != nil {
 		return nil, err
 	}
@@ -144,11 +134,8 @@ func (n *Node) HandOver(ctx context.Context, to storage.NodeID) error {
 	return n.parts.Rules.HandOver(ctx, to)
 }
 
-// Settings returns the leases of the cluster, and when a write returns.
-func (n *Node) Settings() Settings {
-	s := n.parts.Rules.Settings()
-	return Settings{s.HolderLease, s.ReadLease, Acknowledge(s.Acknowledge)}
-}
+// Settings returns the settings of the cluster.
+func (n *Node) Settings() Settings { return settingsOf(n.parts.Rules.Settings()) }
 
 // ID returns the random id of the node, which its folder keeps.
 func (n *Node) ID() storage.NodeID { return n.parts.Quorum.ID() }
@@ -170,8 +157,8 @@ func (n *Node) Nodes(ctx context.Context) ([]Record, time.Time, error) {
 	defer log.Close()
 	all, now, err := log.Nodes(ctx)
 	var out []Record
-	for _, r := range all {
-		out = append(out, Record{r.ID, r.Address, r.Zone, r.Applied, r.Synced, r.Head, r.Stopped, r.Seen})
+	for i := range all {
+		out = append(out, recordOf(&all[i]))
 	}
 	return out, now, named(err)
 }

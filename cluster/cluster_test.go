@@ -100,8 +100,8 @@ func TestSettings(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	dir := t.TempDir()
-	far := cluster.Options{Folder: filepath.Join(dir, "1"), HolderLease: 3 * time.Second, ReadLease: 1200 * time.Millisecond, Acknowledge: cluster.AcknowledgeLocal}
-	first, err := cluster.Open(ctx, far)
+	far := cluster.Settings{HolderLease: 3 * time.Second, ReadLease: 1200 * time.Millisecond, Acknowledge: cluster.AcknowledgeLocal}
+	first, err := cluster.Open(ctx, cluster.Options{Folder: filepath.Join(dir, "1"), Settings: far})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,10 +110,9 @@ func TestSettings(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	want := cluster.Settings{HolderLease: far.HolderLease, ReadLease: far.ReadLease, Acknowledge: far.Acknowledge}
-	for folder, o := range map[string]cluster.Options{"same": far, "unset": {}, "other holder lease": {HolderLease: time.Second},
+	for folder, settings := range map[string]cluster.Settings{"same": far, "unset": {}, "other holder lease": {HolderLease: time.Second},
 		"other read lease": {ReadLease: time.Second}, "other acknowledge": {Acknowledge: cluster.AcknowledgeLeased}} {
-		o.Folder = filepath.Join(dir, folder)
+		o := cluster.Options{Folder: filepath.Join(dir, folder), Settings: settings}
 		if o.Join, err = first.Token(ctx, time.Hour); err != nil {
 			t.Fatal(err)
 		}
@@ -129,17 +128,16 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%s: %v", folder, err)
 			continue
 		}
-		if have := n.Settings(); have != want {
-			t.Errorf("%s: the cluster has %+v, expected %+v", folder, have, want)
+		if have := n.Settings(); have != far {
+			t.Errorf("%s: the cluster has %+v, expected %+v", folder, have, far)
 		}
 		if err := n.Close(); err != nil {
 			t.Error(err)
 		}
 	}
-	for text, o := range map[string]cluster.Options{"invalid holder lease -1s": {HolderLease: -time.Second}, "invalid read lease 1h0m1s": {ReadLease: time.Hour + time.Second},
+	for text, settings := range map[string]cluster.Settings{"invalid holder lease -1s": {HolderLease: -time.Second}, "invalid read lease 1h0m1s": {ReadLease: time.Hour + time.Second},
 		"acknowledgement 3": {Acknowledge: 3}} {
-		o.Folder = filepath.Join(dir, "invalid")
-		if _, err := cluster.Open(ctx, o); err == nil || !strings.Contains(err.Error(), text) {
+		if _, err := cluster.Open(ctx, cluster.Options{Folder: filepath.Join(dir, "invalid"), Settings: settings}); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("error %v, expected %q", err, text)
 		}
 	}

@@ -1,5 +1,9 @@
 package cluster
 
+// This file has the words of this package that the rooms of the nodes have too, and the only
+// places where one becomes the other. A program that embeds the engine cannot import those
+// rooms, and their types have more than it needs.
+
 import (
 	"errors"
 	"time"
@@ -50,11 +54,26 @@ const (
 	AcknowledgeLocal = Acknowledge(sharedlog.AcknowledgeLocal)
 )
 
-// Settings are the settings of a cluster, which all its nodes share. [Options] describes
-// them.
+// Settings are what all nodes of a cluster have alike.
 type Settings struct {
-	HolderLease, ReadLease time.Duration
-	Acknowledge            Acknowledge
+	// HolderLease is how long the node that writes may be silent before another one takes
+	// over: seven and a half round trips between the nodes that vote, but not less than a
+	// second, which is that of a new cluster. It is at most an hour.
+	HolderLease time.Duration
+	// ReadLease is how long a node may answer reads without news, and a write may wait for
+	// a node that is gone: three round trips, but not less than 700 ms, which is that of a
+	// new cluster. It is at most an hour.
+	ReadLease time.Duration
+	// Acknowledge is when a write returns. A new cluster has AcknowledgeLeased.
+	Acknowledge Acknowledge
+}
+
+func settingsOf(s sharedlog.Settings) Settings {
+	return Settings{s.HolderLease, s.ReadLease, Acknowledge(s.Acknowledge)}
+}
+
+func (s Settings) shared() sharedlog.Settings {
+	return sharedlog.Settings{HolderLease: s.HolderLease, ReadLease: s.ReadLease, Acknowledge: sharedlog.Acknowledge(s.Acknowledge)}
 }
 
 // Record is what a cluster knows of one of its nodes.
@@ -72,4 +91,8 @@ type Record struct {
 	Stopped bool
 	// Seen is the time of the record, by the clock of the log.
 	Seen time.Time
+}
+
+func recordOf(r *sharedlog.NodeRecord) Record {
+	return Record{r.ID, r.Address, r.Zone, r.Applied, r.Synced, r.Head, r.Stopped, r.Seen}
 }

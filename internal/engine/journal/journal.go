@@ -74,10 +74,14 @@ func Of(ctx context.Context) *Journal {
 // Wrote remembers the revision of a store that a write of ctx led to, for its author and
 // its journal.
 func Wrote(ctx context.Context, store storage.StoreID, r storage.Revision) {
-	authz.AuthorOf(ctx).Wrote(r)
+	author := authz.AuthorOf(ctx)
 	if j := Of(ctx); j != nil {
 		j.Wrote(store, r)
+		if author == &j.Author {
+			return
+		}
 	}
+	author.Wrote(r)
 }
 
 // Origin returns the origin of the writes, with the id of the request.

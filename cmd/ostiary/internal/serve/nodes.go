@@ -137,7 +137,7 @@ func (a *app) withMember(ctx context.Context, m *member, options ostiary.Options
 func (m *member) options(a *app) parts.Options {
 	f := m.flags
 	o := parts.Options{Quorum: parts.QuorumOptions{Folder: a.Data, Join: f.quorum.join, NoVote: !f.quorum.vote}, Listener: m.listener, Address: m.address(), Zone: f.zone, Files: m.files,
-		Rules: f.options(), Registered: m.checkRegistered, Report: m.log, Refused: m.refuse}
+		Rules: f.options(), Registered: m.checkOthers, Report: m.log, Refused: m.refuse}
 	switch {
 	case f.own():
 		o.Log = func(ctx context.Context) (sharedlog.Log, error) { return m.withNext(ctx, a, m.own) }

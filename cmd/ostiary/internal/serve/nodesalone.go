@@ -24,9 +24,8 @@ var errNoLink = errors.New("this node was started without --nodes-certificate, s
 
 // checkOthers fails, and takes this node out of the registry, if another node runs on the
 // log and the two do not reach each other, because one of them was started as the only one,
-// or because another process than this one answers at the address that both have. answers
-// reports that.
-func checkOthers(ctx context.Context, log sharedlog.Log, self lease.Peer, answers func(ctx context.Context, address string) bool) error {
+// or because another process than this one answers at the address that both have.
+func (m *member) checkOthers(ctx context.Context, log sharedlog.Log, self lease.Peer) error {
 	nodes, now, err := log.Nodes(ctx)
 	if err != nil {
 		return err
@@ -45,7 +44,7 @@ func checkOthers(ctx context.Context, log sharedlog.Log, self lease.Peer, answer
 			}
 			err = fmt.Errorf("node %s reported to the log %s ago, but %s was started without --nodes-address, --nodes-certificate, --nodes-key and --nodes-ca, expected to be the only node: "+
 				"start all nodes with these settings, or remove a node that no longer runs with \"ostiary node remove --force\"", n.ID, ago, alone)
-		case self.Address == n.Address && answers(ctx, n.Address):
+		case self.Address == n.Address && m.answers(ctx, n.Address):
 			err = fmt.Errorf("node %s reported to the log %s ago, and answers at %s, which is --nodes-address of this node too: expected an address of its own for each node", n.ID, ago, n.Address)
 		default:
 			continue
@@ -53,11 +52,6 @@ func checkOthers(ctx context.Context, log sharedlog.Log, self lease.Peer, answer
 		return errors.Join(err, log.Forget(context.WithoutCancel(ctx), self.ID))
 	}
 	return nil
-}
-
-// checkRegistered is checkOthers for a node that was registered.
-func (m *member) checkRegistered(ctx context.Context, log sharedlog.Log, self lease.Peer) error {
-	return checkOthers(ctx, log, self, m.answers)
 }
 
 // answersTime is how long another process has to answer at the address of this node.

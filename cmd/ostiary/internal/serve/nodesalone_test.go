@@ -24,7 +24,7 @@ func TestCheckOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := checkOthers(t.Context(), log, self, nil); err == nil || !strings.Contains(err.Error(), "node "+other.ID.String()+" reported to the log") {
+	if err := new(member).checkOthers(t.Context(), log, self); err == nil || !strings.Contains(err.Error(), "node "+other.ID.String()+" reported to the log") {
 		t.Errorf("with a node that runs: error %v", err)
 	}
 	if all, _, err := log.Nodes(t.Context()); err != nil || len(all) != 1 || all[0].ID != other.ID {
@@ -34,7 +34,7 @@ func TestCheckOthers(t *testing.T) {
 	if err := log.Report(t.Context(), other); err != nil {
 		t.Fatal(err)
 	}
-	if err := checkOthers(t.Context(), log, self, nil); err != nil {
+	if err := new(member).checkOthers(t.Context(), log, self); err != nil {
 		t.Errorf("with a node that has stopped: %v", err)
 	}
 }
