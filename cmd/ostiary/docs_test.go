@@ -46,11 +46,11 @@ func TestDocs(t *testing.T) {
 // unusedByServe are the flags of every command that serve refuses or does not use.
 var unusedByServe = []string{"help-all", "reason", "server", "store", "token"}
 
-// TestSettings checks that docs/operations.md has every flag of serve, by topic.
+// TestSettings checks that docs/operate/configure.md has every flag of serve, by topic.
 // OSTIARY_REWRITE=1 writes them.
 func TestSettings(t *testing.T) {
 	t.Parallel()
-	const file = "../../docs/operations.md"
+	const file = "../../docs/operate/configure.md"
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +64,7 @@ func TestSettings(t *testing.T) {
 	comment, rest, _ := strings.Cut(rest, "-->\n")
 	_, tail, ok := strings.Cut(rest, "<!-- end of settings -->")
 	if !ok {
-		t.Fatal("docs/operations.md has no marks for the tables")
+		t.Fatal("docs/operate/configure.md has no marks for the tables")
 	}
 	var table strings.Builder
 	row := func(f *pflag.Flag) {

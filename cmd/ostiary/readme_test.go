@@ -54,28 +54,34 @@ func TestONAPPage(t *testing.T) {
 }
 
 // playPage runs the commands of a page, at least a number of them. A block with a
-// name after its language, and the model of README.md, are files.
+// name after its language, and the first model, are files.
 func playPage(t *testing.T, file string, least int) {
 	t.Helper()
-	if err := servers.FindAll("curl"); err != nil {
-		t.Skip(err)
-	}
 	page, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	address := freeAddress(t)
-	used := map[string]string{"127.0.0.1:8080": address}
-	text := regexp.MustCompile(`127\.0\.0\.1:\d+`).ReplaceAllStringFunc(string(page), func(at string) string {
+	playText(t, shell{dir: t.TempDir(), env: []string{"OSTIARY_HTTP=" + address, "OSTIARY_GRPC=127.0.0.1:0", "OSTIARY_METRICS=off"}},
+		file, string(page), map[string]string{"127.0.0.1:8080": address}, least)
+}
+
+// playText plays a page as [playPage] does, with the text in place of that of the file.
+// Loopback addresses become free ones, or those of used.
+func playText(t *testing.T, in shell, file, text string, used map[string]string, least int) {
+	t.Helper()
+	if err := servers.FindAll("curl"); err != nil {
+		t.Skip(err)
+	}
+	text = regexp.MustCompile(`127\.0\.0\.1:\d+`).ReplaceAllStringFunc(text, func(at string) string {
 		if used[at] == "" {
 			used[at] = freeAddress(t)
 		}
 		return used[at]
 	})
-	dir := t.TempDir()
 	text = strings.Replace(text, "```fga\n", "```fga model.fga\n", 1)
 	for _, block := range regexp.MustCompile("(?s)```\\w+ ([\\w.]+)\n(.*?)```").FindAllStringSubmatch(text, -1) {
-		if err := os.WriteFile(filepath.Join(dir, block[1]), []byte(block[2]), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(in.dir, block[1]), []byte(block[2]), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -89,12 +95,50 @@ func playPage(t *testing.T, file string, least int) {
 	if len(commands) < least {
 		t.Fatalf("%s has %d commands, expected at least %d", file, len(commands), least)
 	}
-	for i, got := range runShell(t, dir, address, commands) {
+	for i, got := range in.run(t, commands) {
 		pattern := strings.ReplaceAll(regexp.QuoteMeta(wants[i]), "…", ".*")
 		if !regexp.MustCompile("^" + pattern + "$").MatchString(strings.TrimSpace(got)) {
 			t.Errorf("$ %s\nprints\n%s\n%s has\n%s", commands[i], got, file, wants[i])
 		}
 	}
+}
+
+// machine stands in for the parts of a machine that the page about installing needs: root,
+// the package, and systemd, which runs the server with the settings in etc.
+const machine = `
+sudo() {
+	local OSTIARY_SERVER OSTIARY_TOKEN OSTIARY_CA_CERT
+	unset OSTIARY_SERVER OSTIARY_TOKEN OSTIARY_CA_CERT
+	if [ "$1" = -u ]; then shift 2; fi
+	"$@"
+}
+dpkg() { [ "$1" = -i ] && mkdir -p etc/ostiary var/lib/ostiary; }
+systemctl() {
+	if [ "$1" = stop ] && [ -n "$server" ]; then kill "$server"; wait "$server"; fi
+	if [ "$1" = start ]; then
+		ostiary serve --config etc/ostiary/ostiary.yaml >serving 2>log &
+		server=$!
+		until [ -s serving ]; do kill -0 $server || { cat log; exit 1; }; sleep 0.05; done
+	fi
+}
+`
+
+// TestInstallPage runs the commands of docs/operate/install.md. The folders of the system
+// are below the test's own, and root, the package and systemd are functions of the shell.
+func TestInstallPage(t *testing.T) {
+	t.Parallel()
+	const file = "../../docs/operate/install.md"
+	if err := servers.FindAll("openssl"); err != nil {
+		t.Skip(err)
+	}
+	page, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	text := strings.NewReplacer("/etc/ostiary", dir+"/etc/ostiary", "/var/lib/ostiary", dir+"/var/lib/ostiary",
+		"-o ostiary -g ostiary ", "", "0.0.0.0:", "127.0.0.1:", "localhost:", "127.0.0.1:").Replace(string(page))
+	playText(t, shell{dir: dir, before: machine}, file, text, map[string]string{}, 20)
 }
 
 // TestReadmeProgram compares the program in README.md with examples/quickstart, and the
@@ -163,20 +207,28 @@ func TestReadmeProgram(t *testing.T) {
 	}
 }
 
-// runShell runs commands in one shell and returns the output of each. The shell
-// waits until a command in the background, a server, has printed a line.
-func runShell(t *testing.T, dir, address string, commands []string) []string {
+// shell is a shell in a folder, with variables of the environment, and commands that it
+// runs before all others.
+type shell struct {
+	dir    string
+	env    []string
+	before string
+}
+
+// run runs commands in one shell and returns the output of each. The shell waits until a
+// command in the background, a server, has printed a line.
+func (s shell) run(t *testing.T, commands []string) []string {
 	t.Helper()
 	const mark = "=== end of a command ==="
 	self, err := os.Executable() // under the name ostiary, the test program is the command; see TestMain
 	if err == nil {
-		err = os.Symlink(self, filepath.Join(dir, "ostiary"))
+		err = os.Symlink(self, filepath.Join(s.dir, "ostiary"))
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	var script strings.Builder
-	script.WriteString("trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT\n")
+	script.WriteString("trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT\n" + s.before)
 	for _, c := range commands {
 		if background, ok := strings.CutSuffix(c, " &"); ok {
 			fmt.Fprintf(&script, "%s >serving 2>/dev/null &\nuntil [ -s serving ]; do kill -0 $! || exit 1; sleep 0.05; done\ncat serving\n", background)
@@ -185,10 +237,10 @@ func runShell(t *testing.T, dir, address string, commands []string) []string {
 		}
 		fmt.Fprintf(&script, "printf '\\n%%s\\n' '%s'\n", mark)
 	}
-	shell := exec.Command("bash", "-c", script.String())
-	shell.Dir = dir
-	shell.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "OSTIARY_HTTP="+address, "OSTIARY_GRPC=127.0.0.1:0", "OSTIARY_METRICS=off")
-	out, err := shell.CombinedOutput()
+	run := exec.Command("bash", "-c", script.String())
+	run.Dir = s.dir
+	run.Env = append(append(os.Environ(), "PATH="+s.dir+":"+os.Getenv("PATH")), s.env...)
+	out, err := run.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -6,6 +6,7 @@ password of OS_PASSWORD, and the folder of its Fernet keys. The last line counts
 the checks.
 """
 
+import configparser
 import glob
 import os
 import sys
@@ -20,6 +21,8 @@ from keystonemiddleware import auth_token
 from checks import check, finish
 
 url, keys = sys.argv[1:]
+example = configparser.ConfigParser()
+example.read_file(open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../examples/production/keystone_authtoken.conf")))
 
 
 def service(environ, start_response):
@@ -30,10 +33,8 @@ def service(environ, start_response):
 
 
 def protect(**options):
-    """Returns the service behind the middleware."""
-    conf = {"auth_type": "password", "auth_url": url, "www_authenticate_uri": url, "username": "glance", "password": "x", "project_name": "service",
-            "user_domain_id": "default", "project_domain_id": "default", "token_cache_time": "-1", "service_token_roles": "service",
-            "service_token_roles_required": "true", "http_request_max_retries": "0"}
+    """Returns the service behind the middleware, with the options of the example."""
+    conf = {**example["keystone_authtoken"], "auth_url": url, "www_authenticate_uri": url, "password": "x", "token_cache_time": "-1", "http_request_max_retries": "0"}
     return auth_token.filter_factory(conf, **options)(service)
 
 

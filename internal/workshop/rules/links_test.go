@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"errors"
 	"io/fs"
 	"net/url"
 	"os"
@@ -44,16 +45,21 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestIndexOfPages checks that docs/README.md links every page of docs.
+// TestIndexOfPages checks that docs/README.md links every page of docs and docs/operate.
 func TestIndexOfPages(t *testing.T) {
-	index := prose(t, "../../../docs/README.md")
-	files, err := filepath.Glob("../../../docs/*.md")
-	if err != nil || len(files) < 10 {
-		t.Fatalf("found %d pages in docs, %v", len(files), err)
+	const docs = "../../../docs"
+	index := prose(t, docs+"/README.md")
+	files, err := filepath.Glob(docs + "/*.md")
+	more, errMore := filepath.Glob(docs + "/operate/*.md")
+	if err := errors.Join(err, errMore); err != nil || len(files) < 10 || len(more) < 8 {
+		t.Fatalf("found %d pages in docs and %d in docs/operate, %v", len(files), len(more), err)
 	}
-	for _, file := range files {
-		name := filepath.Base(file)
-		if name != "README.md" && !strings.Contains(index, "]("+name+")") {
+	for _, file := range append(files, more...) {
+		name, err := filepath.Rel(docs, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name = filepath.ToSlash(name); name != "README.md" && !strings.Contains(index, "]("+name+")") {
 			t.Errorf("docs/README.md has no link to %s", name)
 		}
 	}

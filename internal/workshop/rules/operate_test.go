@@ -1,0 +1,189 @@
+package rules
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// production has the files for a server in production.
+const production = "../../../examples/production/"
+
+// metric matches the name of a metric of the server.
+var metric = regexp.MustCompile(`\bostiary_[a-z_]+[a-z]\b`)
+
+// TestScrapeFile checks that the file for Prometheus scrapes the default address of the
+// metrics, and reads the rules beside it.
+func TestScrapeFile(t *testing.T) {
+	t.Parallel()
+	var file struct {
+		Rules  []string `yaml:"rule_files"`
+		Global struct {
+			Interval string `yaml:"scrape_interval"`
+		}
+		Jobs []struct {
+			Name   string                       `yaml:"job_name"`
+			Static []struct{ Targets []string } `yaml:"static_configs"`
+		} `yaml:"scrape_configs"`
+	}
+	readYAML(t, production+"prometheus.yml", &file)
+	for _, rules := range file.Rules {
+		if _, err := os.Stat(production + rules); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(file.Rules) == 0 || len(file.Jobs) != 1 || len(file.Jobs[0].Static) != 1 || len(file.Jobs[0].Static[0].Targets) != 1 {
+		t.Fatalf("prometheus.yml: %+v, expected a file of rules, and one job with one target", file)
+	}
+	address := file.Jobs[0].Static[0].Targets[0]
+	flags := readText(t, "../../../docs/operate/configure.md")
+	if !strings.Contains(flags, "| `--metrics` | `"+address+"` |") {
+		t.Errorf("prometheus.yml scrapes %q, which is not the default of --metrics", address)
+	}
+	if alerts := readText(t, production+"alerts.yml"); !strings.Contains(alerts, `up{job="`+file.Jobs[0].Name+`"}`) {
+		t.Errorf("alerts.yml does not watch the job %q of prometheus.yml", file.Jobs[0].Name)
+	}
+}
+
+// TestAlerts checks that each rule for Prometheus asks for metrics that the server has and
+// a page describes, and that the page for who is on call has each alert, and no other one.
+func TestAlerts(t *testing.T) {
+	t.Parallel()
+	var file struct {
+		Groups []struct {
+			Name  string
+			Rules []struct {
+				Alert, Expr, For string
+				Annotations      map[string]string
+			}
+		}
+	}
+	readYAML(t, production+"alerts.yml", &file)
+	described := map[string]bool{}
+	for _, page := range []string{"operate/monitor.md", "cluster.md", "audit.md", "keystone.md"} {
+		for _, name := range metric.FindAllString(readText(t, "../../../docs/"+page), -1) {
+			described[name] = true
+		}
+	}
+	code := map[string]bool{} // the strings of the code
+	handwritten(t, func(file string, text []byte) {
+		for _, found := range regexp.MustCompile(`"([a-z_]+)"`).FindAllSubmatch(text, -1) {
+			code[string(found[1])] = true
+		}
+	})
+	for name := range described {
+		if !has(code, name) {
+			t.Errorf("the pages describe the metric %s, and the code has none", name)
+		}
+	}
+	alerts := map[string]bool{}
+	for _, group := range file.Groups {
+		for _, rule := range group.Rules {
+			alerts[rule.Alert] = true
+			if rule.Annotations["summary"] == "" {
+				t.Errorf("the alert %s has no summary", rule.Alert)
+			}
+			names := metric.FindAllString(rule.Expr, -1)
+			for _, name := range names {
+				if !described[strings.TrimSuffix(name, "_bucket")] {
+					t.Errorf("the alert %s asks for %s, which no page describes", rule.Alert, name)
+				}
+			}
+			if len(names) == 0 && !strings.HasPrefix(rule.Expr, "up{") {
+				t.Errorf("the alert %s asks for no metric of the server: %s", rule.Alert, rule.Expr)
+			}
+		}
+	}
+	explained := map[string]bool{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `(Ostiary[A-Za-z]+)` \\|").FindAllStringSubmatch(readText(t, "../../../docs/operate/on-call.md"), -1) {
+		explained[row[1]] = true
+	}
+	if len(alerts) == 0 || !maps.Equal(alerts, explained) {
+		t.Errorf("alerts.yml has the alerts %q, and docs/operate/on-call.md explains %q", slices.Sorted(maps.Keys(alerts)), slices.Sorted(maps.Keys(explained)))
+	}
+}
+
+// has reports whether the code has the name of a metric as a string, whole or without the
+// one or two words that a room of the server puts before the names of its metrics.
+func has(code map[string]bool, name string) bool {
+	_, short, _ := strings.Cut(name, "_")
+	_, shorter, _ := strings.Cut(short, "_")
+	return code[name] || code[short] || code[shorter]
+}
+
+// TestSizeFigures checks that each measured figure of docs/operate/size.md, in bold, is on
+// the page of benchmarks that its row names.
+func TestSizeFigures(t *testing.T) {
+	t.Parallel()
+	rows := regexp.MustCompile(`(?m)^\| [^|]+ \| \*\*([^*]+)\*\*[^|]* \| \[[^\]]+\]\(\.\./benchmarks/([a-z]+\.md)[^)]*\) \|$`).
+		FindAllStringSubmatch(readText(t, "../../../docs/operate/size.md"), -1)
+	if len(rows) < 10 {
+		t.Errorf("docs/operate/size.md has %d figures, expected at least 10", len(rows))
+	}
+	for _, row := range rows {
+		page := strings.ReplaceAll(readText(t, "../../../docs/benchmarks/"+row[2]), "*", "")
+		number, _, _ := strings.Cut(row[1], " MiB") // some tables have the unit in their head
+		if !strings.Contains(page, row[1]) && !strings.Contains(page, number) {
+			t.Errorf("docs/operate/size.md: %q is not in docs/benchmarks/%s", row[1], row[2])
+		}
+	}
+}
+
+// TestAuthTokenFile checks the options for a service of OpenStack: with each of them
+// conformance/keystone asks the server through keystonemiddleware.
+func TestAuthTokenFile(t *testing.T) {
+	t.Parallel()
+	text := readText(t, production+"keystone_authtoken.conf")
+	_, section, ok := strings.Cut(text, "\n[keystone_authtoken]\n")
+	if !ok {
+		t.Fatal("keystone_authtoken.conf has no section [keystone_authtoken]")
+	}
+	options := map[string]string{}
+	for line := range strings.Lines(section) {
+		name, value, ok := strings.Cut(strings.TrimSpace(line), " = ")
+		if !ok {
+			t.Errorf("keystone_authtoken.conf: %q is no option with a value", line)
+		}
+		options[name] = value
+	}
+	for name, value := range map[string]string{"auth_type": "password", "project_name": "service", "user_domain_id": "default", "project_domain_id": "default"} {
+		if options[name] != value {
+			t.Errorf("keystone_authtoken.conf: %s is %q, expected %q", name, options[name], value)
+		}
+	}
+	if options["auth_url"] == "" || options["auth_url"] != options["www_authenticate_uri"] {
+		t.Errorf("keystone_authtoken.conf: auth_url is %q and www_authenticate_uri %q, expected the same URL", options["auth_url"], options["www_authenticate_uri"])
+	}
+	if page := readText(t, "../../../docs/keystone.md"); !strings.Contains(page, "openstack user create --password PASSWORD --project "+options["project_name"]+" "+options["username"]+"\n") {
+		t.Errorf("docs/keystone.md does not make the user %q of keystone_authtoken.conf", options["username"])
+	}
+	if !strings.Contains(readText(t, filepath.FromSlash("../../../conformance/keystone/middleware.py")), "keystone_authtoken.conf") {
+		t.Error("conformance/keystone/middleware.py does not read keystone_authtoken.conf")
+	}
+}
+
+// readYAML reads a YAML file, whose members into must all have.
+func readYAML(t *testing.T, file string, into any) {
+	t.Helper()
+	decoder := yaml.NewDecoder(strings.NewReader(readText(t, file)))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(into); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+}
+
+// readText returns the text of a file.
+func readText(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
