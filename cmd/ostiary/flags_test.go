@@ -25,7 +25,6 @@ import (
 	"github.com/ostiary/ostiary/cmd/internal/cli"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog/memorylog"
 	"github.com/ostiary/ostiary/internal/workshop/bench/servers"
-	"github.com/ostiary/ostiary/internal/workshop/logserver"
 	"github.com/ostiary/ostiary/internal/workshop/oidctest"
 )
 
@@ -123,7 +122,7 @@ func everySetting(t *testing.T, database bool) map[string]string {
 	(&nodes{T: t}).run("node", "certificate", "--folder", certificates, "127.0.0.1")
 	authority, certificate, key := filepath.Join(certificates, "ca.crt"), filepath.Join(certificates, "127.0.0.1.crt"), filepath.Join(certificates, "127.0.0.1.key")
 	log := func() string {
-		server, err := logserver.Serve("127.0.0.1:0", memorylog.New())
+		server, err := memorylog.New().Serve("127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,14 +19,13 @@ import (
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog/memorylog"
 	"github.com/ostiary/ostiary/internal/workshop/databases"
-	"github.com/ostiary/ostiary/internal/workshop/logserver"
 )
 
 // TestDatabaseScripts runs testdata/databases/*.txtar with the URLs of empty databases.
 func TestDatabaseScripts(t *testing.T) {
 	t.Parallel()
 	postgres, mariadb := databases.PostgreSQL(t), databases.MariaDB(t)
-	server, err := logserver.Serve("127.0.0.1:0", memorylog.New())
+	server, err := memorylog.New().Serve("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

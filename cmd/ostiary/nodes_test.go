@@ -22,14 +22,13 @@ import (
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog/memorylog"
 	"github.com/ostiary/ostiary/internal/workshop/databases"
-	"github.com/ostiary/ostiary/internal/workshop/logserver"
 )
 
 // testLogs returns the kinds of shared logs that the program of the tests can open.
 func testLogs() map[string]cli.OpenLog {
 	all := logs()
 	all["workshop"] = func(ctx context.Context, address string) (sharedlog.Log, error) {
-		return logserver.Open(ctx, strings.TrimPrefix(address, "workshop://"))
+		return memorylog.Dial(ctx, strings.TrimPrefix(address, "workshop://"))
 	}
 	return all
 }
@@ -38,7 +37,7 @@ func testLogs() map[string]cli.OpenLog {
 type nodes struct {
 	*testing.T
 	dir    string
-	server *logserver.Server
+	server *memorylog.Server
 	log    string // --log; "" for nodes that keep the log themselves
 	all    []*process
 	store  string
@@ -78,7 +77,7 @@ func (l *lockedBuffer) String() string {
 // startNodes starts n processes over a new log.
 func startNodes(t *testing.T, n int, flags ...string) *nodes {
 	t.Helper()
-	server, err := logserver.Serve("127.0.0.1:0", memorylog.New())
+	server, err := memorylog.New().Serve("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

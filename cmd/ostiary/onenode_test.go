@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog/memorylog"
-	"github.com/ostiary/ostiary/internal/workshop/logserver"
 )
 
 // TestOneNode starts a node with nothing but a log and a folder. It serves; a second node
@@ -17,7 +16,7 @@ import (
 // the node that runs and what it lacks. With certificates it starts again on its folder.
 func TestOneNode(t *testing.T) {
 	t.Parallel()
-	server, err := logserver.Serve("127.0.0.1:0", memorylog.New())
+	server, err := memorylog.New().Serve("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/ostiary/ostiary/internal/cluster/mysql"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog/sharedlogtest"
-	"github.com/ostiary/ostiary/internal/cluster/sqllog/sqllogtest"
 	"github.com/ostiary/ostiary/internal/workshop/databases"
 )
 
@@ -26,7 +25,7 @@ func TestLog(t *testing.T) {
 		return sql.Open("mysql", "root@tcp("+u.Host+")"+u.Path)
 	}
 	t.Run("suite", func(t *testing.T) {
-		sqllogtest.Run(t, server.Database, mysql.Open, raw, [3]string{"?", "?", "?"})
+		sharedlogtest.SQL(mysql.Open).Run(t, server.Database, raw, [3]string{"?", "?", "?"})
 	})
 	t.Run("driver", func(t *testing.T) {
 		sharedlogtest.RunDriver(t, func(t *testing.T) func() (sharedlog.Log, error) {

@@ -16,7 +16,6 @@ import (
 	"github.com/ostiary/ostiary/internal/cluster/mysql"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog/sharedlogtest"
-	"github.com/ostiary/ostiary/internal/cluster/sqllog/sqllogtest"
 	"github.com/ostiary/ostiary/internal/workshop/databases"
 	"github.com/ostiary/ostiary/internal/workshop/wait"
 	"github.com/ostiary/ostiary/storage"
@@ -51,7 +50,7 @@ func TestRefused(t *testing.T) {
 	server := databases.MariaDB(t)
 	fails := func(address string, texts ...string) {
 		t.Helper()
-		sqllogtest.Open(mysql.Open).Refuses(t, address, texts...)
+		sharedlogtest.SQL(mysql.Open).Refuses(t, address, texts...)
 	}
 	server.Exec("create user locked@'%' identified by 'right'; create user limited@'%'")
 	url := server.Database()
@@ -65,10 +64,10 @@ func TestRefused(t *testing.T) {
 
 	server.Exec("grant select on " + name + ".* to limited@'%'")
 	fails(as("limited"), "version of the tables", "CREATE command denied")
-	sqllogtest.Open(mysql.Open).Rights(t, url, as("limited"),
+	sharedlogtest.SQL(mysql.Open).Rights(t, url, as("limited"),
 		func() { server.Exec("grant insert, update on " + name + ".ostiary_log to limited@'%'") },
 		func() { server.Exec("grant insert, update, delete on " + name + ".* to limited@'%'") })
-	sqllogtest.Open(mysql.Open).Newer(t, url, func(statement string) { execute(t, url, statement) })
+	sharedlogtest.SQL(mysql.Open).Newer(t, url, func(statement string) { execute(t, url, statement) })
 
 	// DDL is no transaction here: a migration that was cut off is completed.
 	half := server.Database()
@@ -134,7 +133,7 @@ func TestRefused(t *testing.T) {
 func TestTogether(t *testing.T) {
 	t.Parallel()
 	server := databases.MariaDB(t)
-	sqllogtest.Open(mysql.Open).Together(t, server.Database)
+	sharedlogtest.SQL(mysql.Open).Together(t, server.Database)
 }
 
 // TestSettings runs the suite on a server whose settings break what a log rests on,
@@ -153,7 +152,7 @@ func TestSettings(t *testing.T) {
 // whose certificate is right.
 func TestCertificate(t *testing.T) {
 	t.Parallel()
-	files := sqllogtest.Certificates(t, "other.example", "127.0.0.1")
+	files := sharedlogtest.Certificates(t, "other.example", "127.0.0.1")
 	file := func(name string) string { return filepath.Join(files, name) }
 	for name, fits := range map[string]bool{"other.example": false, "127.0.0.1": true} {
 		server := databases.MariaDB(t, "ssl-cert="+file(name+".crt"), "ssl-key="+file(name+".key"), "ssl-ca="+file("ca.crt"))
@@ -208,27 +207,27 @@ func TestUsedUp(t *testing.T) {
 	t.Parallel()
 	server := databases.MariaDB(t, "max-connections=10")
 	url := server.Database()
-	sqllogtest.Open(mysql.Open).UsedUp(t, url, raw(t, url), "Too many connections")
+	sharedlogtest.SQL(mysql.Open).UsedUp(t, url, raw(t, url), "Too many connections")
 }
 
 // TestPaused stops the server, as a machine does that hangs.
 func TestPaused(t *testing.T) {
 	t.Parallel()
 	server := databases.MariaDB(t)
-	sqllogtest.Paused(t, open(t, server.Database()), server.Pause, server.Resume)
+	sharedlogtest.Paused(t, open(t, server.Database()), server.Pause, server.Resume)
 }
 
 // TestStarved lets calls wait for all connections.
 func TestStarved(t *testing.T) {
 	t.Parallel()
 	url := databases.MariaDB(t).Database()
-	sqllogtest.Starved(t, open(t, url), raw(t, url), "lock tables ostiary_secret write")
+	sharedlogtest.Starved(t, open(t, url), raw(t, url), "lock tables ostiary_secret write")
 }
 
 // TestFar renews a lease far from the server.
 func TestFar(t *testing.T) {
 	t.Parallel()
-	sqllogtest.Open(mysql.Open).Far(t, databases.MariaDB(t).Database())
+	sharedlogtest.SQL(mysql.Open).Far(t, databases.MariaDB(t).Database())
 }
 
 // TestLargePacket appends a segment whose secrets are more than the server takes at once. The

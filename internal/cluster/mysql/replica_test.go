@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary/internal/cluster/mysql"
-	"github.com/ostiary/ostiary/internal/cluster/sqllog/sqllogtest"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog/sharedlogtest"
 	"github.com/ostiary/ostiary/internal/workshop/databases"
 )
 
@@ -20,7 +20,7 @@ func TestReplica(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sqllogtest.Open(mysql.Open).Replica(t, sqllogtest.Replicated{URL: address + "?replica=" + at.Host,
+	sharedlogtest.SQL(mysql.Open).Replica(t, sharedlogtest.Replicated{URL: address + "?replica=" + at.Host,
 		Primary: raw(t, address), Placeholders: [2]string{"?", "?"},
 		Hold:    func() { replica.Exec("stop slave sql_thread") },
 		Release: func() { replica.Exec("start slave") },
@@ -39,7 +39,7 @@ func TestDemoted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sqllogtest.Open(mysql.Open).Demoted(t, sqllogtest.Demoted{URL: address, At: at.Host, Replica: raw(t, there),
+	sharedlogtest.SQL(mysql.Open).Demoted(t, sharedlogtest.Demoted{URL: address, At: at.Host, Replica: raw(t, there),
 		Hold: func() { replica.Exec("stop slave sql_thread") }})
 
 	l := open(t, address)

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary/internal/cluster/mysql"
-	"github.com/ostiary/ostiary/internal/cluster/sqllog/sqllogtest"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog/sharedlogtest"
 	"github.com/ostiary/ostiary/internal/workshop/databases"
 )
 
@@ -14,14 +14,14 @@ import (
 func TestUndone(t *testing.T) {
 	t.Parallel()
 	server := databases.MariaDB(t)
-	sqllogtest.Open(mysql.Open).Undone(t, server.Database(), refuse)
+	sharedlogtest.SQL(mysql.Open).Undone(t, server.Database(), refuse)
 }
 
 // TestUndoneOpen does the same while a log is opened and its tables are made.
 func TestUndoneOpen(t *testing.T) {
 	t.Parallel()
 	server := databases.MariaDB(t)
-	sqllogtest.Open(mysql.Open).UndoneOpen(t, server.Database, refuse, "1213", 4)
+	sharedlogtest.SQL(mysql.Open).UndoneOpen(t, server.Database, refuse, "1213", 4)
 }
 
 // The numbers of the protocol of MySQL.
@@ -31,7 +31,7 @@ const (
 	deadlock     = 1213
 )
 
-// refuse implements sqllogtest.Refuse. A packet has 3 bytes of length, a number that
+// refuse implements sharedlogtest.Refuse. A packet has 3 bytes of length, a number that
 // begins with 0 for each command, and its content.
 func refuse(client io.Reader, server io.Writer, answer func([]byte) error, statement func(string) bool) error {
 	head := make([]byte, 4)

@@ -10,7 +10,6 @@ import (
 	"github.com/ostiary/ostiary/internal/cluster/postgres"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog/sharedlogtest"
-	"github.com/ostiary/ostiary/internal/cluster/sqllog/sqllogtest"
 	"github.com/ostiary/ostiary/internal/workshop/databases"
 )
 
@@ -19,7 +18,7 @@ func TestLog(t *testing.T) {
 	server := databases.PostgreSQL(t)
 	raw := func(url string) (*sql.DB, error) { return sql.Open("pgx", url) }
 	t.Run("suite", func(t *testing.T) {
-		sqllogtest.Run(t, server.Database, postgres.Open, raw, [3]string{"$1", "$2", "$3"})
+		sharedlogtest.SQL(postgres.Open).Run(t, server.Database, raw, [3]string{"$1", "$2", "$3"})
 	})
 	t.Run("driver", func(t *testing.T) {
 		sharedlogtest.RunDriver(t, func(t *testing.T) func() (sharedlog.Log, error) {

@@ -15,7 +15,6 @@ import (
 	"github.com/ostiary/ostiary/internal/cluster/postgres"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog/sharedlogtest"
-	"github.com/ostiary/ostiary/internal/cluster/sqllog/sqllogtest"
 	"github.com/ostiary/ostiary/internal/workshop/databases"
 	"github.com/ostiary/ostiary/internal/workshop/wait"
 )
@@ -37,7 +36,7 @@ func TestRefused(t *testing.T) {
 	server := databases.PostgreSQL(t)
 	fails := func(address string, texts ...string) {
 		t.Helper()
-		sqllogtest.Open(postgres.Open).Refuses(t, address, texts...)
+		sharedlogtest.SQL(postgres.Open).Refuses(t, address, texts...)
 	}
 	exec := func(address, statement string) {
 		t.Helper()
@@ -59,12 +58,12 @@ func TestRefused(t *testing.T) {
 
 	url := server.Database()
 	fails(with(url, "limited", ""), "version of the tables", "permission denied for schema public")
-	sqllogtest.Open(postgres.Open).Rights(t, url, with(url, "limited", ""),
+	sharedlogtest.SQL(postgres.Open).Rights(t, url, with(url, "limited", ""),
 		func() {
 			exec(url, "grant select on all tables in schema public to limited; grant insert, update on ostiary_log to limited")
 		},
 		func() { exec(url, "grant insert, update, delete on all tables in schema public to limited") })
-	sqllogtest.Open(postgres.Open).Newer(t, url, func(statement string) { exec(url, statement) })
+	sharedlogtest.SQL(postgres.Open).Newer(t, url, func(statement string) { exec(url, statement) })
 	half := server.Database()
 	exec(half, "create table ostiary_log (one int)")
 	fails(half, "migrate the tables", "ostiary_log")
@@ -99,7 +98,7 @@ func open(t *testing.T, url string) sharedlog.Log {
 // whose certificate is right.
 func TestCertificate(t *testing.T) {
 	t.Parallel()
-	files := sqllogtest.Certificates(t, "other.example", "127.0.0.1")
+	files := sharedlogtest.Certificates(t, "other.example", "127.0.0.1")
 	for name, fits := range map[string]bool{"other.example": false, "127.0.0.1": true} {
 		server := databases.PostgreSQL(t)
 		for _, kind := range []string{"crt", "key"} {
@@ -142,7 +141,7 @@ func TestUsedUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	sqllogtest.Open(postgres.Open).UsedUp(t, url, db, "too many clients")
+	sharedlogtest.SQL(postgres.Open).UsedUp(t, url, db, "too many clients")
 }
 
 // TestPaused stops the server, as a machine does that hangs. Calls end with their
@@ -150,7 +149,7 @@ func TestUsedUp(t *testing.T) {
 func TestPaused(t *testing.T) {
 	t.Parallel()
 	server := databases.PostgreSQL(t)
-	sqllogtest.Paused(t, open(t, server.Database()), server.Pause, server.Resume)
+	sharedlogtest.Paused(t, open(t, server.Database()), server.Pause, server.Resume)
 }
 
 // TestStarved lets calls wait for all connections.
@@ -162,7 +161,7 @@ func TestStarved(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	sqllogtest.Starved(t, open(t, url+"?lock_timeout=0"), db, "begin", "lock table ostiary_secret in access exclusive mode")
+	sharedlogtest.Starved(t, open(t, url+"?lock_timeout=0"), db, "begin", "lock table ostiary_secret in access exclusive mode")
 }
 
 // TestSerializable runs the suite with the level of isolation that needs repetitions.
@@ -199,9 +198,9 @@ func TestBouncer(t *testing.T) {
 func TestTogether(t *testing.T) {
 	t.Parallel()
 	server := databases.PostgreSQL(t)
-	sqllogtest.Open(postgres.Open).Together(t, server.Database)
+	sharedlogtest.SQL(postgres.Open).Together(t, server.Database)
 	through := server.Bouncer(t)
-	sqllogtest.Open(postgres.Open).Together(t, func() string {
+	sharedlogtest.SQL(postgres.Open).Together(t, func() string {
 		url := server.Database()
 		return through(url[strings.LastIndexByte(url, '/')+1:])
 	})
@@ -212,7 +211,7 @@ func TestTogether(t *testing.T) {
 func TestTogetherSlowly(t *testing.T) {
 	t.Parallel()
 	server := databases.PostgreSQL(t)
-	sqllogtest.Open(postgres.Open).Together(t, func() string {
+	sharedlogtest.SQL(postgres.Open).Together(t, func() string {
 		url := server.Database()
 		db, err := sql.Open("pgx", url)
 		if err != nil {
@@ -234,7 +233,7 @@ func TestTogetherSlowly(t *testing.T) {
 // TestFar renews a lease far from the server.
 func TestFar(t *testing.T) {
 	t.Parallel()
-	sqllogtest.Open(postgres.Open).Far(t, databases.PostgreSQL(t).Database())
+	sharedlogtest.SQL(postgres.Open).Far(t, databases.PostgreSQL(t).Database())
 }
 
 // TestGone requires that the server soon notices a node that is gone without closing its

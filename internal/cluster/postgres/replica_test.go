@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary/internal/cluster/postgres"
-	"github.com/ostiary/ostiary/internal/cluster/sqllog/sqllogtest"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog/sharedlogtest"
 	"github.com/ostiary/ostiary/internal/workshop/databases"
 )
 
@@ -26,13 +26,13 @@ func TestReplica(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	sqllogtest.Open(postgres.Open).Replica(t, sqllogtest.Replicated{URL: address + "?target_session_attrs=read-write&replica=" + at.Host,
+	sharedlogtest.SQL(postgres.Open).Replica(t, sharedlogtest.Replicated{URL: address + "?target_session_attrs=read-write&replica=" + at.Host,
 		Primary: db, Placeholders: [2]string{"$1", "$2"},
 		Hold:    func() { replica.Exec("select pg_wal_replay_pause()"); replica.AwaitPaused() },
 		Release: func() { replica.Exec("select pg_wal_replay_resume()") },
 		Kill:    replica.Kill, Start: replica.Start})
 	for _, wrong := range []string{"host", ":1", "host:", "host:1,other:2", "u@host:1"} {
-		sqllogtest.Open(postgres.Open).Refuses(t, strings.Replace(address, "postgres@", "postgres:hunter2@", 1)+"?replica="+url.QueryEscape(wrong), "expected HOST:PORT")
+		sharedlogtest.SQL(postgres.Open).Refuses(t, strings.Replace(address, "postgres@", "postgres:hunter2@", 1)+"?replica="+url.QueryEscape(wrong), "expected HOST:PORT")
 	}
 }
 
@@ -52,6 +52,6 @@ func TestDemoted(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	sqllogtest.Open(postgres.Open).Demoted(t, sqllogtest.Demoted{URL: address, At: at.Host, Replica: db,
+	sharedlogtest.SQL(postgres.Open).Demoted(t, sharedlogtest.Demoted{URL: address, At: at.Host, Replica: db,
 		Hold: func() { replica.Exec("select pg_wal_replay_pause()"); replica.AwaitPaused() }})
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary/internal/cluster/postgres"
-	"github.com/ostiary/ostiary/internal/cluster/sqllog/sqllogtest"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog/sharedlogtest"
 	"github.com/ostiary/ostiary/internal/workshop/databases"
 )
 
@@ -16,17 +16,17 @@ import (
 func TestUndone(t *testing.T) {
 	t.Parallel()
 	server := databases.PostgreSQL(t)
-	sqllogtest.Open(postgres.Open).Undone(t, server.Database(), refuse)
+	sharedlogtest.SQL(postgres.Open).Undone(t, server.Database(), refuse)
 }
 
 // TestUndoneOpen does the same while a log is opened and its tables are made.
 func TestUndoneOpen(t *testing.T) {
 	t.Parallel()
 	server := databases.PostgreSQL(t)
-	sqllogtest.Open(postgres.Open).UndoneOpen(t, server.Database, refuse, "40001", 4)
+	sharedlogtest.SQL(postgres.Open).UndoneOpen(t, server.Database, refuse, "40001", 4)
 }
 
-// refuse implements sqllogtest.Refuse. After the first message, which has no type, a
+// refuse implements sharedlogtest.Refuse. After the first message, which has no type, a
 // message has a type, 4 bytes of length that count themselves, and its content. A round
 // trip is one Query, or several messages that end with Sync.
 func refuse(client io.Reader, server io.Writer, answer func([]byte) error, statement func(string) bool) error {

@@ -18,7 +18,6 @@ import (
 
 	"github.com/ostiary/ostiary/internal/cluster/replica"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog/memorylog"
-	"github.com/ostiary/ostiary/internal/workshop/logserver"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/pebble"
 	"github.com/ostiary/ostiary/storage/storagetest"
@@ -49,7 +48,7 @@ var killedOptions = replica.Options{ReportInterval: 20 * time.Millisecond, Snaps
 
 // writeUntilKilled prints a line for each acknowledged entry.
 func writeUntilKilled(ctx context.Context, dir, address string) error {
-	log, err := logserver.Open(ctx, address)
+	log, err := memorylog.Dial(ctx, address)
 	if err != nil {
 		return err
 	}
@@ -181,7 +180,7 @@ func TestKilledNode(t *testing.T) {
 	kills, seed := envInt(t, "OSTIARY_KILLS", 4), uint64(envInt(t, "OSTIARY_SEED", int(time.Now().UnixNano())))
 	t.Logf("OSTIARY_KILLS=%d OSTIARY_SEED=%d", kills, seed)
 	tables := memorylog.New()
-	served, err := logserver.Serve("127.0.0.1:0", tables)
+	served, err := tables.Serve("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

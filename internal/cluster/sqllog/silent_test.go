@@ -10,8 +10,8 @@ import (
 	"github.com/ostiary/ostiary/internal/cluster/mysql"
 	"github.com/ostiary/ostiary/internal/cluster/postgres"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog/sharedlogtest"
 	"github.com/ostiary/ostiary/internal/cluster/sqllog"
-	"github.com/ostiary/ostiary/internal/cluster/sqllog/sqllogtest"
 	"github.com/ostiary/ostiary/internal/workshop/databases"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -28,7 +28,7 @@ func TestSilent(t *testing.T) {
 		"MariaDB":    {mysql.Open, func(t *testing.T) string { return databases.MariaDB(t).Database() }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			way := sqllogtest.NewWay(t, d.url(t))
+			way := sharedlogtest.NewWay(t, d.url(t))
 			l, err := d.open(t.Context(), way.URL)
 			if err != nil {
 				t.Fatal(err)

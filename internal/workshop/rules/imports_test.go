@@ -168,13 +168,11 @@ internal/workshop/history: rel storage authz
 internal/workshop/fleet: door/native/client internal/workshop/bench/geo/delay internal/workshop/bench/servers rel schema storage internal/workshop/history
 internal/workshop/beside: internal/workshop/bench internal/workshop/bench/servers policy/language policy/message rel internal/workshop/fleet
 internal/workshop/fleet/asone: internal/workshop/bench/servers internal/workshop/fleet
-internal/workshop/logserver: storage internal/cluster/sharedlog internal/cluster/sharedlog/memorylog
 storage/storagetest: storage rel
 internal/workshop/failing: storage storage/memory rel
-internal/cluster/sharedlog/sharedlogtest: rel storage storage/kv storage/memory internal/cluster/replica internal/cluster/sharedlog storage/storagetest
+internal/cluster/sharedlog/sharedlogtest: rel storage storage/kv storage/memory internal/cluster/certificate internal/cluster/replica internal/cluster/sharedlog internal/cluster/sqllog internal/workshop/wait storage/storagetest
 internal/cluster/clustertest: internal/cluster/lease storage internal/cluster/sharedlog
 internal/workshop/doortest: door internal/workshop/failing storage/memory internal/workshop/golden
-internal/cluster/sqllog/sqllogtest: internal/cluster/certificate storage internal/cluster/sharedlog internal/cluster/sharedlog/sharedlogtest internal/cluster/sqllog internal/workshop/wait
 internal/workshop/databases: internal/workshop/bench/servers
 internal/workshop/enginetest:
 internal/workshop/certtest:

@@ -1,6 +1,7 @@
 // Package memorylog is a shared log in RAM, for tests and simulations of several
-// nodes in one process. Its main types are [Tables], which has the data, and [Log],
-// a connection to it. The package never touches a disk or a network.
+// nodes. Its main types are [Tables], which has the data, and [Log], a connection to it.
+// Other processes use the data through a [Server], with [Remote]. The package never touches
+// a disk, and without a server no network.
 package memorylog
 
 import (

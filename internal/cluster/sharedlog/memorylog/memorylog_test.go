@@ -25,6 +25,19 @@ func TestLog(t *testing.T) {
 	})
 }
 
+// TestRemote runs the suite of logs on connections to a server.
+func TestRemote(t *testing.T) {
+	t.Parallel()
+	sharedlogtest.Run(t, func(t *testing.T) sharedlogtest.Opener {
+		s, err := memorylog.New().Serve("127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		return func() (sharedlog.Log, error) { return memorylog.Dial(t.Context(), s.Address()) }
+	})
+}
+
 // TestWithNext runs the suite of logs on one that may be moved, and on one that was.
 func TestWithNext(t *testing.T) {
 	t.Parallel()

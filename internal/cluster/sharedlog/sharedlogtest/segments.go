@@ -21,7 +21,7 @@ func segmentCases() []testcase {
 		{"append/memory", "The log keeps no reference to the bytes of a segment.", appendMemory},
 		{"append/lost answers", "However calls are canceled, Commit settles each segment: it is in the log exactly if Commit returns nil.", lostAnswers},
 		{"barrier", "Once a barrier is in the log, an earlier attempt to put another segment in its place can no longer succeed.", barrier},
-		{"wait", "Wait returns when the log has a segment above a sequence, and when the context ends.", wait},
+		{"wait", "Wait returns when the log has a segment above a sequence, and when the context ends.", waits},
 		{"trim", "Trim drops the segments below a sequence, never the last one; reading from a dropped one fails with ErrTrimmed.", trim},
 		{"restore", "A log that has lost its end goes on after the position at which it is restored, if nothing else was appended.", restore},
 		{"restore/new", "A log that has nothing can be restored.", restoreNew},
@@ -223,7 +223,7 @@ func barrier(k *kit) {
 	k.conflict(sharedlog.Commit(k.ctx, k.Log, all[1], paused, nil), next.Position)
 }
 
-func wait(k *kit) {
+func waits(k *kit) {
 	all := k.append(2)
 	k.ok(k.Wait(k.ctx, 0))
 	k.ok(k.Wait(k.ctx, 1))

@@ -1,7 +1,12 @@
-// Package sharedlogtest tests a shared log against the contract of package
-// sharedlog. Its main function is [Run]. Each case has a sentence about the part of
-// the contract that it tests, and prints it when it fails. The package uses a log
-// only through the interface [sharedlog.Log].
+// Package sharedlogtest tests a shared log against the contract of package sharedlog: it is
+// the one place that states, case by case, what a log promises. [Run] has what every log
+// promises. Each case has a sentence about the part of the contract that it tests, prints it
+// when it fails, and uses the log only through the interface [sharedlog.Log]. [RunDriver] runs
+// the contract of drivers on copies of a log, and [Drill] restores a log from a backup.
+//
+// The methods of [SQL] have what a log in a database promises besides: what it refuses when it
+// is opened, and what it does with a replica, with a server that is far away, paused, busy or
+// demoted, and with statements that the database undoes.
 package sharedlogtest
 
 import (

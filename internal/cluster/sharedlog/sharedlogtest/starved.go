@@ -1,4 +1,4 @@
-package sqllogtest
+package sharedlogtest
 
 import (
 	"context"
@@ -64,7 +64,7 @@ func Starved(t *testing.T, l sharedlog.Log, db *sql.DB, lock ...string) {
 
 // Far requires that the lease can be renewed although it takes longer to connect than a
 // renewal may take.
-func (open Open) Far(t *testing.T, url string) {
+func (open SQL) Far(t *testing.T, url string) {
 	t.Helper()
 	way := NewWay(t, url)
 	l, err := open(t.Context(), way.URL)

@@ -1,4 +1,4 @@
-package sqllogtest
+package sharedlogtest
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package sqllogtest
+package sharedlogtest
 
 import (
 	"bytes"
@@ -29,7 +29,7 @@ type Replicated struct {
 // Replica requires that a log reads segments and snapshots from a replica, that it never
 // returns anything else than the primary has, however late or wrong the replica is, and
 // that it goes on without the replica.
-func (open Open) Replica(t *testing.T, r Replicated) {
+func (open SQL) Replica(t *testing.T, r Replicated) {
 	t.Helper()
 	l, err := open(t.Context(), r.URL)
 	if err != nil {

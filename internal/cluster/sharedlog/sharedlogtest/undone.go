@@ -1,4 +1,4 @@
-package sqllogtest
+package sharedlogtest
 
 import (
 	"bytes"
@@ -21,7 +21,7 @@ import (
 // Undone opens a log through a proxy that answers one statement in place of the server, as
 // if the server had undone it in favor of another transaction: each statement that the
 // methods of a log send, in turn. Every method must do what it does without that.
-func (open Open) Undone(t *testing.T, address string, refuse Refuse) {
+func (open SQL) Undone(t *testing.T, address string, refuse Refuse) {
 	t.Helper()
 	open.opens(t, address)
 	p := newUndoing(t, address, refuse)
@@ -54,7 +54,7 @@ const statementsLeast = 30
 // UndoneOpen opens logs in new databases, and a statement of each is undone. A log is
 // opened, or the error names the reason; and it can be opened then. It tries every step-th
 // statement.
-func (open Open) UndoneOpen(t *testing.T, database func() string, refuse Refuse, reason string, step int) {
+func (open SQL) UndoneOpen(t *testing.T, database func() string, refuse Refuse, reason string, step int) {
 	t.Helper()
 	for n := 1; ; n += step {
 		address := database()

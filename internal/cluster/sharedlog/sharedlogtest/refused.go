@@ -1,4 +1,4 @@
-package sqllogtest
+package sharedlogtest
 
 import (
 	"context"
@@ -11,12 +11,12 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// Open opens the log in the database of a URL.
-type Open func(ctx context.Context, url string) (*sqllog.Log, error)
+// SQL opens the log in the database of a URL.
+type SQL func(ctx context.Context, url string) (*sqllog.Log, error)
 
 // Refuses requires that a log cannot be opened, with an error that has texts, and not the
 // password hunter2. It returns the error.
-func (open Open) Refuses(t *testing.T, url string, texts ...string) error {
+func (open SQL) Refuses(t *testing.T, url string, texts ...string) error {
 	t.Helper()
 	l, err := open(t.Context(), url)
 	if err == nil {
@@ -35,7 +35,7 @@ func (open Open) Refuses(t *testing.T, url string, texts ...string) error {
 }
 
 // opens requires that a log can be opened.
-func (open Open) opens(t *testing.T, url string) {
+func (open SQL) opens(t *testing.T, url string) {
 	t.Helper()
 	l, err := open(t.Context(), url)
 	if err != nil {
@@ -46,7 +46,7 @@ func (open Open) opens(t *testing.T, url string) {
 
 // Rights opens a log as a user that lacks rights. some gives the user the right to read
 // all tables, and to insert into ostiary_log and update it; all gives it all rights.
-func (open Open) Rights(t *testing.T, url, user string, some, all func()) {
+func (open SQL) Rights(t *testing.T, url, user string, some, all func()) {
 	t.Helper()
 	open.opens(t, url)
 	some()
@@ -59,7 +59,7 @@ func (open Open) Rights(t *testing.T, url, user string, some, all func()) {
 }
 
 // Newer opens a log whose tables a newer version has changed. exec runs a statement there.
-func (open Open) Newer(t *testing.T, url string, exec func(statement string)) {
+func (open SQL) Newer(t *testing.T, url string, exec func(statement string)) {
 	t.Helper()
 	exec("insert into ostiary_migrations (version_id, is_applied) values (99, true)")
 	if err := open.Refuses(t, url, "version 99"); !errors.Is(err, storage.ErrFormat) {
@@ -69,7 +69,7 @@ func (open Open) Newer(t *testing.T, url string, exec func(statement string)) {
 
 // UsedUp opens a log on a server whose connections others use, those of db, and reads one
 // that was opened before. text is that of the error.
-func (open Open) UsedUp(t *testing.T, url string, db *sql.DB, text string) {
+func (open SQL) UsedUp(t *testing.T, url string, db *sql.DB, text string) {
 	t.Helper()
 	l, err := open(t.Context(), url)
 	if err != nil {

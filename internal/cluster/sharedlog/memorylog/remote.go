@@ -1,4 +1,4 @@
-package logserver
+package memorylog
 
 import (
 	"context"
@@ -14,25 +14,25 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// Log is a connection to a [Server]. It implements [sharedlog.Log]. It connects again
+// Remote is a connection to a [Server]. It implements [sharedlog.Log]. It connects again
 // after the connection broke.
-type Log struct {
+type Remote struct {
 	address string
 	mu      sync.Mutex
 	closed  bool
 	client  *rpc.Client // nil without a connection
 }
 
-var _ sharedlog.Log = (*Log)(nil)
+var _ sharedlog.Log = (*Remote)(nil)
 
-// Open returns a connection to the server at an address.
-func Open(ctx context.Context, address string) (*Log, error) {
-	l := &Log{address: address}
+// Dial returns a connection to the server at an address.
+func Dial(ctx context.Context, address string) (*Remote, error) {
+	l := &Remote{address: address}
 	_, err := l.Cluster(ctx)
 	return l, err
 }
 
-func (l *Log) connection(ctx context.Context) (*rpc.Client, error) {
+func (l *Remote) connection(ctx context.Context) (*rpc.Client, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -50,7 +50,7 @@ func (l *Log) connection(ctx context.Context) (*rpc.Client, error) {
 }
 
 // call runs a method at the server.
-func (l *Log) call(ctx context.Context, q Request) (*Response, error) {
+func (l *Remote) call(ctx context.Context, q Request) (*Response, error) {
 	r := &Response{}
 	if err := ctx.Err(); err != nil {
 		return r, err
@@ -80,7 +80,7 @@ func (l *Log) call(ctx context.Context, q Request) (*Response, error) {
 }
 
 // broken drops a connection that is of no use any more.
-func (l *Log) broken(c *rpc.Client, err error) error {
+func (l *Remote) broken(c *rpc.Client, err error) error {
 	if _, answered := err.(rpc.ServerError); answered {
 		return err
 	}
@@ -97,31 +97,31 @@ func (l *Log) broken(c *rpc.Client, err error) error {
 }
 
 // Cluster implements [sharedlog.Log].
-func (l *Log) Cluster(ctx context.Context) (sharedlog.Cluster, error) {
+func (l *Remote) Cluster(ctx context.Context) (sharedlog.Cluster, error) {
 	r, err := l.call(ctx, Request{Method: "Cluster"})
 	return r.Cluster, err
 }
 
 // SwapCluster implements [sharedlog.Log].
-func (l *Log) SwapCluster(ctx context.Context, old, new sharedlog.Cluster) error {
+func (l *Remote) SwapCluster(ctx context.Context, old, new sharedlog.Cluster) error {
 	_, err := l.call(ctx, Request{Method: "SwapCluster", OldCluster: old, NewCluster: new})
 	return err
 }
 
 // Head implements [sharedlog.Log].
-func (l *Log) Head(ctx context.Context) (sharedlog.Position, error) {
+func (l *Remote) Head(ctx context.Context) (sharedlog.Position, error) {
 	r, err := l.call(ctx, Request{Method: "Head"})
 	return r.Head, err
 }
 
 // Append implements [sharedlog.Log].
-func (l *Log) Append(ctx context.Context, after sharedlog.Position, record sharedlog.Record, secrets []sharedlog.SecretChange) error {
+func (l *Remote) Append(ctx context.Context, after sharedlog.Position, record sharedlog.Record, secrets []sharedlog.SecretChange) error {
 	_, err := l.call(ctx, Request{Method: "Append", After: after, Record: record, Secrets: secrets})
 	return err
 }
 
 // Read implements [sharedlog.Log].
-func (l *Log) Read(ctx context.Context, from uint64) iter.Seq2[sharedlog.Record, error] {
+func (l *Remote) Read(ctx context.Context, from uint64) iter.Seq2[sharedlog.Record, error] {
 	return func(yield func(sharedlog.Record, error) bool) {
 		for {
 			r, err := l.call(ctx, Request{Method: "Read", Sequence: from})
@@ -147,61 +147,61 @@ func (l *Log) Read(ctx context.Context, from uint64) iter.Seq2[sharedlog.Record,
 }
 
 // Wait implements [sharedlog.Log].
-func (l *Log) Wait(ctx context.Context, after uint64) error {
+func (l *Remote) Wait(ctx context.Context, after uint64) error {
 	_, err := l.call(ctx, Request{Method: "Wait", Sequence: after})
 	return err
 }
 
 // Trim implements [sharedlog.Log].
-func (l *Log) Trim(ctx context.Context, below uint64) error {
+func (l *Remote) Trim(ctx context.Context, below uint64) error {
 	_, err := l.call(ctx, Request{Method: "Trim", Sequence: below})
 	return err
 }
 
 // Secret implements [sharedlog.Log].
-func (l *Log) Secret(ctx context.Context, key sharedlog.SecretKey, digest storage.Hash) ([]byte, error) {
+func (l *Remote) Secret(ctx context.Context, key sharedlog.SecretKey, digest storage.Hash) ([]byte, error) {
 	r, err := l.call(ctx, Request{Method: "Secret", Key: key, Digest: digest})
 	return r.Bytes, err
 }
 
 // Lease implements [sharedlog.Log].
-func (l *Log) Lease(ctx context.Context) (sharedlog.Lease, error) {
+func (l *Remote) Lease(ctx context.Context) (sharedlog.Lease, error) {
 	r, err := l.call(ctx, Request{Method: "Lease"})
 	return r.Lease, err
 }
 
 // SwapLease implements [sharedlog.Log].
-func (l *Log) SwapLease(ctx context.Context, old, new sharedlog.Lease) error {
+func (l *Remote) SwapLease(ctx context.Context, old, new sharedlog.Lease) error {
 	_, err := l.call(ctx, Request{Method: "SwapLease", OldLease: old, NewLease: new})
 	return err
 }
 
 // Register implements [sharedlog.Log].
-func (l *Log) Register(ctx context.Context, n sharedlog.NodeRecord) error {
+func (l *Remote) Register(ctx context.Context, n sharedlog.NodeRecord) error {
 	_, err := l.call(ctx, Request{Method: "Register", Node: n})
 	return err
 }
 
 // Report implements [sharedlog.Log].
-func (l *Log) Report(ctx context.Context, n sharedlog.NodeRecord) error {
+func (l *Remote) Report(ctx context.Context, n sharedlog.NodeRecord) error {
 	_, err := l.call(ctx, Request{Method: "Report", Node: n})
 	return err
 }
 
 // Forget implements [sharedlog.Log].
-func (l *Log) Forget(ctx context.Context, id storage.NodeID) error {
+func (l *Remote) Forget(ctx context.Context, id storage.NodeID) error {
 	_, err := l.call(ctx, Request{Method: "Forget", Node: sharedlog.NodeRecord{ID: id}})
 	return err
 }
 
 // Nodes implements [sharedlog.Log].
-func (l *Log) Nodes(ctx context.Context) ([]sharedlog.NodeRecord, time.Time, error) {
+func (l *Remote) Nodes(ctx context.Context) ([]sharedlog.NodeRecord, time.Time, error) {
 	r, err := l.call(ctx, Request{Method: "Nodes"})
 	return r.Nodes, r.Now, err
 }
 
 // PutSnapshot implements [sharedlog.Log].
-func (l *Log) PutSnapshot(ctx context.Context, at sharedlog.Position, parts iter.Seq2[[]byte, error]) error {
+func (l *Remote) PutSnapshot(ctx context.Context, at sharedlog.Position, parts iter.Seq2[[]byte, error]) error {
 	q := Request{Method: "PutSnapshot", At: at}
 	for part, err := range parts {
 		if err != nil {
@@ -214,7 +214,7 @@ func (l *Log) PutSnapshot(ctx context.Context, at sharedlog.Position, parts iter
 }
 
 // Snapshot implements [sharedlog.Log].
-func (l *Log) Snapshot(ctx context.Context) (sharedlog.Position, iter.Seq2[[]byte, error], error) {
+func (l *Remote) Snapshot(ctx context.Context) (sharedlog.Position, iter.Seq2[[]byte, error], error) {
 	r, err := l.call(ctx, Request{Method: "Snapshot"})
 	return r.Head, func(yield func([]byte, error) bool) {
 		for _, part := range r.Parts {
@@ -230,7 +230,7 @@ func (l *Log) Snapshot(ctx context.Context) (sharedlog.Position, iter.Seq2[[]byt
 }
 
 // Close implements [sharedlog.Log].
-func (l *Log) Close() error {
+func (l *Remote) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true

@@ -1,7 +1,4 @@
-// Package logserver serves a shared log in RAM to several processes, for tests of
-// clusters on one machine. Its main types are [Server] and [Log], a connection to one.
-// It has no authentication and loses everything when it ends.
-package logserver
+package memorylog
 
 import (
 	"context"
@@ -13,25 +10,24 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
-	"github.com/ostiary/ostiary/internal/cluster/sharedlog/memorylog"
 	"github.com/ostiary/ostiary/storage"
 )
 
-// Server serves a log.
+// Server serves a log to other processes, without authentication.
 type Server struct {
 	listener net.Listener
 	paused   atomic.Bool
 }
 
-// Serve serves tables on an address, until Close.
-func Serve(address string, tables *memorylog.Tables) (*Server, error) {
+// Serve serves the data on an address, until Close.
+func (t *Tables) Serve(address string) (*Server, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{listener: l}
 	r := rpc.NewServer()
-	if err := r.RegisterName("Log", &handler{tables.Open(), s}); err != nil {
+	if err := r.RegisterName("Log", &handler{t.Open(), s}); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	go func() {
@@ -103,7 +99,7 @@ const (
 
 // handler has the method that package rpc calls.
 type handler struct {
-	log    *memorylog.Log
+	log    *Log
 	server *Server
 }
 

@@ -1,4 +1,4 @@
-package sqllogtest
+package sharedlogtest
 
 import (
 	"sync"
@@ -6,7 +6,7 @@ import (
 )
 
 // Together opens logs in new databases by several nodes at once, which make the tables.
-func (open Open) Together(t *testing.T, database func() string) {
+func (open SQL) Together(t *testing.T, database func() string) {
 	t.Helper()
 	for range 3 {
 		url := database()

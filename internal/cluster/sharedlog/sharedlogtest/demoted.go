@@ -1,4 +1,4 @@
-package sqllogtest
+package sharedlogtest
 
 import (
 	"context"
@@ -27,7 +27,7 @@ type Demoted struct {
 
 // Demoted requires that a log never takes what a late replica has for what the log has, if
 // its address leads to the replica, and that it finds the primary among several hosts.
-func (open Open) Demoted(t *testing.T, d Demoted) {
+func (open SQL) Demoted(t *testing.T, d Demoted) {
 	t.Helper()
 	direct, err := open(t.Context(), d.URL)
 	if err != nil {

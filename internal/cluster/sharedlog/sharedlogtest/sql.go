@@ -1,21 +1,18 @@
-// Package sqllogtest runs the suite of shared logs on a log of package sqllog, which it
-// damages through a connection of its own. Only tests use it.
-package sqllogtest
+package sharedlogtest
 
 import (
 	"database/sql"
 	"testing"
 
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
-	"github.com/ostiary/ostiary/internal/cluster/sharedlog/sharedlogtest"
 	"github.com/ostiary/ostiary/internal/cluster/sqllog"
 )
 
-// Run runs the suite. database makes a new database and returns its URL, open opens a
-// log in it, and raw opens it with the database's own driver. placeholders are those of
-// three arguments.
-func Run(t *testing.T, database func() string, open Open, raw func(url string) (*sql.DB, error), placeholders [3]string) {
-	sharedlogtest.Run(t, func(t *testing.T) sharedlogtest.Opener {
+// Run runs the suite, and damages the log through a connection of its own. database makes a
+// new database and returns its URL, and raw opens it with the database's own driver.
+// placeholders are those of three arguments.
+func (open SQL) Run(t *testing.T, database func() string, raw func(url string) (*sql.DB, error), placeholders [3]string) {
+	Run(t, func(t *testing.T) Opener {
 		url := database()
 		db, err := raw(url)
 		if err != nil {
@@ -29,7 +26,7 @@ func Run(t *testing.T, database func() string, open Open, raw func(url string) (
 	})
 }
 
-// connection implements sharedlogtest.Corrupter.
+// connection implements [Corrupter].
 type connection struct {
 	*sqllog.Log
 	t            *testing.T
@@ -37,7 +34,7 @@ type connection struct {
 	placeholders [3]string
 }
 
-// Corrupt implements sharedlogtest.Corrupter, for segments of one part.
+// Corrupt implements [Corrupter], for segments of one part.
 func (c *connection) Corrupt(sequence uint64, change func([]byte) []byte) {
 	p := c.placeholders
 	var b []byte
