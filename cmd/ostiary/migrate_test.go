@@ -50,12 +50,12 @@ func TestDatabaseScripts(t *testing.T) {
 // voters waits until a number of nodes votes, as the server of a folder knows: voters FOLDER
 // NUMBER.
 func voters(ts *testscript.TestScript, neg bool, args []string) {
-	for range 6000 { // a minute
+	for range 600 { // a minute
 		out, err := exec.Command("ostiary", "node", "list", "--data", ts.MkAbs(args[0])).CombinedOutput()
 		if n := strings.Count(string(out), "votes") + strings.Count(string(out), "leads"); err == nil && fmt.Sprint(n) == args[1] {
 			return
 		}
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond)
 	}
 	ts.Fatalf("not within a minute: %s nodes vote", args[1])
 }
@@ -410,7 +410,7 @@ func (l *load) step(p, next *process) bool {
 	select {
 	case <-l.ended:
 		return false
-	default:
+	case <-time.After(clientPause):
 	}
 	n := int(l.written.Add(1)) - 1
 	begun := time.Now()

@@ -215,12 +215,19 @@ func (p *process) ready() (r readiness) {
 	return r
 }
 
+// eventually asks until the answer is true. It pauses for longer than an answer takes, so that
+// a program which it starts each time does not keep a processor busy.
 func (c *nodes) eventually(what string, ok func() bool) {
 	c.Helper()
-	for end := time.Now().Add(2 * time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); ; {
+		asked := time.Now()
+		if ok() {
+			return
+		}
 		if time.Now().After(end) {
 			c.Fatalf("not within two minutes: %s", what)
 		}
+		time.Sleep(max(10*time.Millisecond, 4*time.Since(asked)))
 	}
 }
 
@@ -569,6 +576,10 @@ func TestNodesSettings(t *testing.T) {
 	}
 }
 
+// clientPause is the time between two requests of a client that works all the time: enough
+// load, and others use the machine.
+const clientPause = 20 * time.Millisecond
+
 // TestNodesPaused stops the process that writes, and then another one, with SIGSTOP. The
 // others go on; when the process goes on, it shows everything that was acknowledged
 // meanwhile, from the first answer on, and takes writes.
@@ -591,6 +602,7 @@ func TestNodesPaused(t *testing.T) {
 					t.Fatalf("node %d, while node %d is paused: %v", writer.number, p.number, err)
 				}
 				c.shows(c.all[(p.number+2)%3], n)
+				time.Sleep(clientPause)
 			}
 			if err := p.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 				t.Fatal(err)

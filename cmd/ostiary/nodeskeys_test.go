@@ -140,7 +140,7 @@ func (c *nodes) underLoad(f func()) {
 				case <-stop:
 					c.Logf("node %d: %d logins, each validated at all nodes", p.number, n)
 					return
-				case <-time.After(10 * time.Millisecond): // enough load, and others use the machine
+				case <-time.After(2 * clientPause): // an iteration has four requests
 				}
 				token, err := p.login()
 				for _, at := range c.all {
