@@ -20,7 +20,13 @@ import (
 // empty folder, and compares what they print. In README, "…" matches any text.
 func TestReadme(t *testing.T) {
 	t.Parallel()
-	playPage(t, "../../README.md", 12)
+	playPage(t, "../../README.md", 5)
+}
+
+// TestStartPage runs the commands of docs/start.md.
+func TestStartPage(t *testing.T) {
+	t.Parallel()
+	playPage(t, "../../docs/start.md", 12)
 }
 
 // TestXACMLPage runs the commands of docs/xacml.md.
@@ -141,12 +147,12 @@ func TestInstallPage(t *testing.T) {
 	playText(t, shell{dir: dir, before: machine}, file, text, map[string]string{}, 20)
 }
 
-// TestReadmeProgram compares the program in README.md with examples/quickstart, and the
-// output that README.md describes with the program's. The third run finds the store, the
+// TestStartProgram compares the program in docs/start.md with examples/quickstart, and the
+// output that docs/start.md describes with the program's. The third run finds the store, the
 // model and the tuples of the first.
-func TestReadmeProgram(t *testing.T) {
+func TestStartProgram(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../README.md")
+	page, err := os.ReadFile("../../docs/start.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +163,7 @@ func TestReadmeProgram(t *testing.T) {
 	_, want, _ := strings.Cut(string(source), "\npackage main\n")
 	block := regexp.MustCompile("(?s)```go\npackage main\n(.*?)```").FindSubmatch(page)
 	if block == nil || string(block[1]) != want {
-		t.Error("the program in README.md differs from examples/quickstart/main.go")
+		t.Error("the program in docs/start.md differs from examples/quickstart/main.go")
 	}
 	dir := t.TempDir()
 	program := filepath.Join(dir, "quickstart")
@@ -173,7 +179,7 @@ func TestReadmeProgram(t *testing.T) {
 		}
 		for line := range strings.Lines(string(out)) {
 			if line = strings.TrimSpace(line); !strings.Contains(string(page), "`"+line+"`") {
-				t.Errorf("README.md does not show the output %q", line)
+				t.Errorf("docs/start.md does not show the output %q", line)
 			}
 		}
 	}

@@ -1,4 +1,4 @@
-// Command quickstart is the library example of README.md: one model, three
+// Command quickstart is the library example of docs/start.md: one model, three
 // tuples, two checks and a list.
 package main
 

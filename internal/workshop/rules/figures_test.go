@@ -50,3 +50,21 @@ func rowOf(t *testing.T, page, begin string) []string {
 	}
 	return cells
 }
+
+// readmeWordsMax is the number of words in README, without its blocks and tables: of the
+// text of a link only the words count, not the address, and code in a line counts.
+const readmeWordsMax = 450
+
+// TestReadmeWords counts the words of README, which a reader should pass in two minutes.
+func TestReadmeWords(t *testing.T) {
+	t.Parallel()
+	text := readText(t, "../../../README.md")
+	for _, skipped := range []string{"(?s)```.*?```", `(?m)^\|.*$`, `\]\([^)]*\)`} {
+		text = regexp.MustCompile(skipped).ReplaceAllString(text, " ")
+	}
+	words := regexp.MustCompile(`[\p{L}\p{N}]\S*`).FindAllString(text, -1)
+	t.Logf("README has %d words", len(words))
+	if len(words) > readmeWordsMax || len(words) < 100 {
+		t.Errorf("README has %d words, expected at most %d", len(words), readmeWordsMax)
+	}
+}
