@@ -28,7 +28,6 @@ type Engine struct {
 	guard   guard
 	// reserved is Options.Reserved.
 	reserved func(door, name string) bool
-	leads    func() bool // Options.Leads; nil leads
 
 	creations creations
 
@@ -49,7 +48,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	e := &Engine{owned: o.Driver == nil, guard: o.Guard, reserved: o.Reserved, leads: o.Leads, stores: map[storage.StoreID]*Store{}}
+	e := &Engine{owned: o.Driver == nil, guard: o.Guard, reserved: o.Reserved, stores: map[storage.StoreID]*Store{}}
 	e.creations.ended.L = &e.creations.mu
 	if e.owned {
 		o.Driver = memory.New()
@@ -68,9 +67,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	e.queries = query.NewShared(e.runtime, o.Record)
 	e.commits = commit.NewShared(e.runtime, e.sealer)
 	if !e.owned {
-		if err := e.runtime.FollowDriver(ctx, e.commits.Writer(), e.timeline); err != nil {
-			return nil, errs.Wrap(op, storage.StoreID{}, err)
-		}
+		e.runtime.FollowDriver(e.commits.Writer(), e.timeline)
 	}
 	if o.Background > 0 {
 		e.runtime.Start(func() { e.collectEvery(o.Background) })

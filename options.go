@@ -50,10 +50,6 @@ type Options struct {
 	// stores and drops idle ones, as [Store.Collect] and [Engine.DropIdle] do. Close
 	// ends it. Default 0: never.
 	Background time.Duration
-	// Leads reports whether this engine is the one, of several on one shared log, that
-	// removes expired tuples and trims stores. It must be quick. On the others,
-	// [Store.Collect] only frees memory. Nil means that this one does.
-	Leads func() bool
 }
 
 // WindowDefault is the default of [Options].Window.

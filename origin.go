@@ -14,11 +14,10 @@ import (
 // longer has these segments.
 func (e *Engine) FindRequest(ctx context.Context, request storage.RequestID, after uint64) (storage.RequestTrace, error) {
 	const op = "find request"
-	finder, ok := e.runtime.Driver.(storage.RequestFinder)
-	if !ok {
+	if e.runtime.Copy == nil {
 		return storage.RequestTrace{}, errs.Wrap(op, storage.StoreID{}, fmt.Errorf("%w: the driver has no shared log", authz.ErrUncertain))
 	}
-	found, err := finder.FindRequest(ctx, request, after)
+	found, err := e.runtime.Copy.FindRequest(ctx, request, after)
 	if err != nil {
 		err = fmt.Errorf("%w: %w", authz.ErrUncertain, err)
 	}

@@ -30,7 +30,7 @@ func (e *Engine) createdBefore(ctx context.Context, number storage.RequestID, as
 		return nil, uncertainIf(true, errors.New("it has created another store then"))
 	}
 	j.Note(made.ID, nil)
-	if err := storage.Acknowledge(ctx, e.runtime.Driver); err != nil {
+	if err := e.runtime.Acknowledge(ctx); err != nil {
 		return nil, err
 	}
 	info, err := e.runtime.Driver.Store(ctx, made.ID)
@@ -90,7 +90,7 @@ func (e *Engine) deletionMade(ctx context.Context, s *Store) (bool, error) {
 			return false, uncertainIf(true, errors.New("the store was deleted and created again"))
 		}
 		j.Note(s.ID(), nil)
-		return true, storage.Acknowledge(ctx, e.runtime.Driver)
+		return true, e.runtime.Acknowledge(ctx)
 	}
 	return false, nil
 }

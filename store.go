@@ -24,13 +24,12 @@ type Store struct {
 	documents document.Reader
 	comparer  *compare.Comparer
 	guard     guard
-	leads     func() bool // Options.Leads
 }
 
 func newStore(e *Engine, info storage.StoreInfo) *Store {
 	t := snapshot.NewTimeline(e.runtime, info)
 	return &Store{timeline: t, answerer: query.NewAnswerer(e.queries, t), queue: commit.NewQueue(e.commits, t),
-		documents: document.Reader{Timeline: t, Sealer: e.sealer}, comparer: compare.New(t), guard: e.guard, leads: e.leads}
+		documents: document.Reader{Timeline: t, Sealer: e.sealer}, comparer: compare.New(t), guard: e.guard}
 }
 
 // ID returns the id of the store.
@@ -149,10 +148,10 @@ type CollectResult struct {
 // Collect removes expired tuples, drops log entries and past revisions that the
 // windows no longer keep, and compacts the memory if many names are unused. It
 // changes no answer, except that revisions before the window fail with
-// [authz.ErrTooOld]. [Options].Background calls it. On an engine that does not lead
-// ([Options].Leads) it only compacts the memory.
+// [authz.ErrTooOld]. [Options].Background calls it. On a node that does not lead, see
+// [storage.Copy], it only compacts the memory.
 func (s *Store) Collect(ctx context.Context) (c CollectResult, err error) {
-	if s.leads != nil && !s.leads() {
+	if !s.timeline.Runtime.Leads() {
 		c.Compacted, err = s.timeline.CompactIfNeeded(ctx)
 		return c, errs.Wrap("collect", s.ID(), err)
 	}

@@ -119,7 +119,7 @@ func (c *creations) begin(ctx context.Context, r *snapshot.Runtime) (done func()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for {
-		n, err := r.CountStores(ctx)
+		n, err := r.Driver.CountStores(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -231,23 +231,18 @@ func (e *Engine) storeByAlias(ctx context.Context, op, door, alias string, at au
 	if err := e.beforeLookup(ctx, at); err != nil {
 		return nil, errs.Wrap(op, storage.StoreID{}, err)
 	}
-	key, version, creations := aliasKey{door, alias}, uint64(0), uint64(0)
-	var info storage.StoreInfo
-	var err error
-	catalog, cacheable := e.runtime.Driver.(storage.Cataloger)
-	if cacheable {
-		// The version is read before the alias, so that a change in between makes the
-		// cached store outdated.
-		version, creations = catalog.CatalogChanges().Load(), catalog.Creations().Load()
-		if s := e.aliases.get(key, version); s != nil && s.timeline.Open() {
-			_, err := e.aliasOfDeleted(ctx, door, alias, nil)
-			return s, errs.Wrap(op, s.ID(), err)
-		}
-		err = e.aliases.missing(key, version, creations)
+	// The version is read before the alias, so that a change in between makes the cached
+	// store outdated.
+	key, version, creations := aliasKey{door, alias}, e.runtime.Driver.CatalogChanges().Load(), e.runtime.Driver.Creations().Load()
+	if s := e.aliases.get(key, version); s != nil && s.timeline.Open() {
+		_, err := e.aliasOfDeleted(ctx, door, alias, nil)
+		return s, errs.Wrap(op, s.ID(), err)
 	}
+	var info storage.StoreInfo
+	err := e.aliases.missing(key, version, creations)
 	if err == nil {
 		info, err = e.runtime.Driver.StoreByAlias(ctx, door, alias)
-		if cacheable && errors.Is(err, storage.ErrNoStore) {
+		if errors.Is(err, storage.ErrNoStore) {
 			e.aliases.miss(key, version, creations, err)
 		}
 	}
@@ -255,9 +250,7 @@ func (e *Engine) storeByAlias(ctx context.Context, op, door, alias string, at au
 		return gone, errs.Wrap(op, storage.StoreID{}, why)
 	}
 	s := e.handle(info)
-	if cacheable {
-		e.aliases.put(key, version, s)
-	}
+	e.aliases.put(key, version, s)
 	return s, nil
 }
 
@@ -413,7 +406,7 @@ func (e *Engine) updateStore(ctx context.Context, s *Store, change func(name *st
 		err = e.runtime.Driver.UpdateStore(ctx, old, info)
 	case made:
 		// Whoever has made it so, the store is as the request wants it.
-		err = storage.Acknowledge(ctx, e.runtime.Driver)
+		err = e.runtime.Acknowledge(ctx)
 	default:
 		return uncertainIf(true, errors.New("the store was changed meanwhile"))
 	}

@@ -100,8 +100,7 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 }
 
 // Engine opens the engine of the node, once the node may answer reads. It sets the fields
-// Driver, SecretKey and Leads of the options. It is called once, and Close closes the
-// engine.
+// Driver and SecretKey of the options. It is called once, and Close closes the engine.
 func (n *Node) Engine(ctx context.Context, o ostiary.Options) (*ostiary.Engine, error) {
 	return n.parts.Engine(ctx, o)
 }

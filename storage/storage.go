@@ -304,7 +304,16 @@ type Driver interface {
 	// ErrTooLarge if Chain rejects the entries, and with ErrEntry if they have
 	// another incarnation than the store. A failed call changes nothing. Without
 	// entries, Append only compares the heads.
-	Append(ctx context.Context, id StoreID, after Head, entries []Entry) (Head, error)
+	//
+	// sealed is nil, or what Seal returns for the entries: the driver then stores these
+	// bytes as the log without checking them. It may overwrite the memory between the
+	// length and the capacity of each Bytes. It keeps no reference to them, so the caller
+	// may reuse the memory afterwards.
+	Append(ctx context.Context, id StoreID, after Head, entries []Entry, sealed []Sealed) (Head, error)
+	// EntryHead returns the entry of a revision without its changes, of which an entry may
+	// have 16 MiB. It fails with ErrTrimmed if the entry has been trimmed, and with
+	// ErrNoEntry if the revision is 0 or above the head.
+	EntryHead(ctx context.Context, id StoreID, r Revision) (Entry, error)
 	// Entries yields the entries of the log in ascending order of their revisions,
 	// from the given revision (0 means 1) up to the head at the time of the call; a
 	// revision above the head yields nothing. It
@@ -333,39 +342,16 @@ type Driver interface {
 	// Oldest returns the revision of the oldest entry in the log (1 if none has been
 	// trimmed) and the oldest revision whose state is complete, as State.Oldest.
 	Oldest(ctx context.Context, id StoreID) (log, rows Revision, err error)
-	// Changed returns the stores whose head moved since an earlier call, and the
-	// mark for the next call. mark is the mark that the earlier call returned; with
-	// "" the call returns no stores and the first mark. The result never lacks a
-	// store that moved, but may contain stores that did not. After a mark that an
-	// earlier process got, it contains all stores. A malformed mark fails with
-	// ErrFormat.
-	Changed(ctx context.Context, mark string) (stores []StoreID, next string, err error)
-
-	// Close frees the resources of the driver. It ends sequences that are being
-	// read, waits for running calls, and closes States that are still open. A second
-	// call does nothing.
-	Close() error
-}
-
-// Notifier is an optional interface of a [Driver] that reports what others have
-// changed. A driver whose data no other process changes reports the changes of the
-// other engines of its own process.
-type Notifier interface {
-	// Notify returns a channel that receives the id of a store when its head was
-	// moved by another writer than own, and when it was updated or deleted. The
-	// driver never waits for the receiver: it drops ids while the channel is full,
-	// and the receiver should then call Changed. The channel is closed when ctx ends
-	// or the driver is closed.
+	// Notify returns a channel that receives the id of a store when its head was moved by
+	// another writer than own, and when it was updated or deleted: by another process, or
+	// by another engine of this one. The driver never waits for the receiver: it drops ids
+	// while the channel is full, and the receiver should then look at every store. The
+	// channel is closed when ctx ends or the driver is closed.
 	Notify(ctx context.Context, own WriterID) <-chan StoreID
-}
-
-// Cataloger is an optional interface of a [Driver] that knows of each change of
-// its stores and aliases, also of those that other processes make.
-type Cataloger interface {
 	// CatalogChanges returns a number, always the same one, whose value changes when a
-	// store is updated or deleted, before the call that does it returns. While the
-	// value stays the same, a caller may use the stores and aliases that it has read.
-	// A new store does not change it, because it changes nothing that a caller can
+	// store is updated or deleted, whoever does it, before the call that does it returns.
+	// While the value stays the same, a caller may use the stores and aliases that it has
+	// read. A new store does not change it, because it changes nothing that a caller can
 	// have read. Callers only read the number, some of them with every request.
 	CatalogChanges() *atomic.Uint64
 	// Creations returns a number, always the same one, whose value changes when a store
@@ -374,55 +360,28 @@ type Cataloger interface {
 	Creations() *atomic.Uint64
 	// CountStores returns the number of stores.
 	CountStores(ctx context.Context) (int, error)
+
+	// Close frees the resources of the driver. It ends sequences that are being
+	// read, waits for running calls, and closes States that are still open. A second
+	// call does nothing.
+	Close() error
 }
 
-// Confirmer is an optional interface of a [Driver] that reads from a copy, which may
-// be older than what other processes have appended.
-type Confirmer interface {
-	// Confirm returns when the driver has everything that was durable at the time of
-	// the call, whoever wrote it. It fails with ErrNoLease if it cannot find that out.
+// Copy is an optional interface of a [Driver] that reads from a copy of a log. Several
+// processes share the log, and agree on who writes and on what a read sees.
+type Copy interface {
+	// Confirm returns when the copy has everything that was durable at the time of the
+	// call, whoever wrote it. It fails with ErrNoLease if it cannot find that out.
 	Confirm(ctx context.Context) error
-}
-
-// Confirm returns when a driver has everything that was durable at the time of the
-// call. For a driver that is no [Confirmer] it does nothing.
-func Confirm(ctx context.Context, d Driver) error {
-	if c, ok := d.(Confirmer); ok {
-		return c.Confirm(ctx)
-	}
-	return nil
-}
-
-// RequestFinder is an optional interface of a [Driver] over a shared log.
-type RequestFinder interface {
 	// FindRequest returns what the log has of a request of a node, in the order of the
 	// log, from the segment after a sequence on. It has everything that was durable at the
 	// time of the call. It fails if the log no longer has these segments.
 	FindRequest(ctx context.Context, request RequestID, after uint64) (RequestTrace, error)
-}
-
-// Acknowledger is an optional interface of a [Driver] that returns from an append only
-// when readers in other processes see it.
-type Acknowledger interface {
-	// Acknowledge returns when readers in other processes see everything that the
-	// driver shows at the time of the call. Callers use it before they report entries
-	// as written that they found in the log.
+	// Acknowledge returns when readers in other processes see everything that the copy
+	// shows at the time of the call, as a change of the driver does for what it changes.
+	// Callers use it before they report entries as written that they found in the log.
 	Acknowledge(ctx context.Context) error
-}
-
-// Acknowledge returns when readers in other processes see everything that a driver
-// shows. For a driver that is no [Acknowledger] it does nothing.
-func Acknowledge(ctx context.Context, d Driver) error {
-	if a, ok := d.(Acknowledger); ok {
-		return a.Acknowledge(ctx)
-	}
-	return nil
-}
-
-// Coordinated is an optional interface of a [Driver] that agrees with other processes
-// on who writes, and on what a read sees.
-type Coordinated interface {
-	// BeforeRead returns when the driver and the engines that have called OnApplied show
+	// BeforeRead returns when the copy and the engines that have called OnApplied show
 	// every write that was acknowledged before the call, whoever made it. An engine calls
 	// it when a request has arrived, before it chooses what the request sees; so it costs
 	// little while nothing has to be waited for. It fails with ErrNoLease.
@@ -431,10 +390,13 @@ type Coordinated interface {
 	// that was acknowledged before the call. It fails with ErrNotHolder if another process
 	// writes, or if ctx ends before.
 	BeforeWrite(ctx context.Context) error
+	// Leads reports whether this process writes now, so that it does what one of them has
+	// to do.
+	Leads() bool
 	// OnApplied makes the driver call show when another process has changed stores: after
-	// the driver has the changes, and before it tells the other process that they are
-	// shown. show returns when the engine shows the changes; after an error it is called
-	// again. Calls do not overlap. detach ends that; a call of show may still run.
+	// the copy has the changes, and before the driver tells the other process that they
+	// are shown. show returns when the engine shows the changes; after an error it is
+	// called again. Calls do not overlap. detach ends that; a call of show may still run.
 	OnApplied(show func(ctx context.Context, stores []StoreID) error) (detach func())
 }
 
@@ -455,40 +417,6 @@ type Joiner interface {
 	// appended to the store; the engine makes sure of this. The type of tx depends
 	// on the driver; another type fails with ErrTransaction.
 	AppendTo(ctx context.Context, tx any, id StoreID, after Head, entries []Entry) (Head, error)
-}
-
-// SealedAppender is an optional interface of a [Driver] that accepts entries
-// whose canonical bytes and hashes the caller has already computed.
-type SealedAppender interface {
-	// AppendSealed is like Append. sealed must be what Seal returns for the entries:
-	// the driver stores these bytes as the log without checking them. The driver may
-	// overwrite the memory between the length and the capacity of each Bytes. It
-	// keeps no reference to them, so the caller may reuse the memory afterwards.
-	AppendSealed(ctx context.Context, id StoreID, after Head, entries []Entry, sealed []Sealed) (Head, error)
-}
-
-// HeadReader is an optional interface of a [Driver] that reads the head of an entry
-// without its changes, of which an entry may have 16 MiB.
-type HeadReader interface {
-	// EntryHead returns the entry of a revision without its changes. It fails with
-	// ErrTrimmed if the entry has been trimmed, and with ErrNoEntry if the revision is
-	// 0 or above the head.
-	EntryHead(ctx context.Context, id StoreID, r Revision) (Entry, error)
-}
-
-// EntryHead returns the entry of a revision without its changes, from any driver. It
-// fails as [HeadReader.EntryHead] does.
-func EntryHead(ctx context.Context, d Driver, id StoreID, r Revision) (Entry, error) {
-	if h, ok := d.(HeadReader); ok {
-		return h.EntryHead(ctx, id, r)
-	}
-	if r > 0 {
-		for e, err := range d.Entries(ctx, id, r) {
-			e.Changes = nil
-			return e, err
-		}
-	}
-	return Entry{}, fmt.Errorf("%w: revision %d", ErrNoEntry, r)
 }
 
 // ConflictError is the error of an Append after a head that is no longer the

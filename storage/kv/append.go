@@ -10,21 +10,7 @@ import (
 // Append implements [storage.Driver]. It commits the entries and the changes of
 // the state in one batch. Writers of the same store wait for each other. This is
 // rare, because the engine groups the writes of a store.
-func (d *Driver) Append(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry) (storage.Head, error) {
-	return d.append(ctx, id, after, entries, nil)
-}
-
-// AppendSealed implements [storage.SealedAppender].
-func (d *Driver) AppendSealed(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (storage.Head, error) {
-	if sealed == nil {
-		sealed = []storage.Sealed{} // nil would mean that append seals the entries
-	}
-	return d.append(ctx, id, after, entries, sealed)
-}
-
-// append implements Append and AppendSealed. If sealed is nil, it seals the
-// entries itself.
-func (d *Driver) append(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (storage.Head, error) {
+func (d *Driver) Append(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (storage.Head, error) {
 	done, err := d.begin(ctx)
 	if err != nil {
 		return storage.Head{}, err
@@ -50,7 +36,7 @@ func (d *Driver) append(ctx context.Context, id storage.StoreID, after storage.H
 		return storage.Head{}, wrap("append to", id, err)
 	}
 	d.heads.put(id, next)
-	d.moves.record(id, entries[len(entries)-1].Writer)
+	d.watchers.moved(id, entries[len(entries)-1].Writer)
 	return next.Head, nil
 }
 
@@ -74,14 +60,14 @@ func (d *Driver) AppendTo(ctx context.Context, tx any, id storage.StoreID, after
 	}
 	defer lock.unlock()
 	d.heads.forgetAlways(id) // the head moves when tx is committed, which d does not notice
-	if before, ok := d.moves.joinedHeads()[id]; ok && before != after {
-		d.moves.record(id, storage.WriterID{}) // the previous transaction was committed
+	if before, ok := d.watchers.joinedHead(id); ok && before != after {
+		d.watchers.moved(id, storage.WriterID{}) // the previous transaction was committed
 	}
 	next, err := d.stage(ctx, b, id, after, entries, nil)
 	if err != nil {
 		return storage.Head{}, wrap("append to", id, err)
 	}
-	d.moves.recordJoined(id, after)
+	d.watchers.join(id, after)
 	return next.Head, nil
 }
 

@@ -136,7 +136,7 @@ func (d *Driver) headOf(id storage.StoreID, incarnation storage.Incarnation) (he
 }
 
 // Append adds entries to the log of a store, after its head. Secrets without a body
-// are recorded as missing. It fails as [storage.SealedAppender] does. With awaited, the
+// are recorded as missing. It fails as [storage.Driver] does. With awaited, the
 // writer of the entries, if they have the same one, waits for them and is not notified.
 func (t *Transaction) Append(ctx context.Context, id storage.StoreID, entries []storage.Entry, sealed []storage.Sealed, awaited bool) error {
 	h, err := t.d.headOf(id, entries[0].Incarnation)
@@ -210,7 +210,7 @@ func (t *Transaction) Commit() error {
 	for i := range t.moved {
 		m := &t.moved[i]
 		d.heads.put(m.id, m.head)
-		d.moves.record(m.id, m.writer)
+		d.watchers.moved(m.id, m.writer)
 	}
 	for _, id := range t.deleted {
 		d.deleted(id)

@@ -146,7 +146,7 @@ func ExampleNew() {
 			Object: rel.Object{Type: "doc", ID: "1"}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "anne"},
 		}}},
 	}
-	head, err := d.Append(ctx, info.ID, storage.Head{}, []storage.Entry{entry})
+	head, err := d.Append(ctx, info.ID, storage.Head{}, []storage.Entry{entry}, nil)
 	fmt.Println(head.Revision, err)
 	st, err := d.Load(ctx, info.ID, storage.LoadOptions{})
 	if err != nil {

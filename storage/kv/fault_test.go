@@ -201,7 +201,7 @@ func faultDocument(kind storage.ChangeKind, n int) storage.Change {
 // append appends one entry and returns the new revision as text.
 func (c *faultCase) append(ctx context.Context, changes ...storage.Change) (string, error) {
 	l := *c.log
-	head, err := c.Append(ctx, l.ID, l.Head, []storage.Entry{l.Entry(l.Head, changes...)})
+	head, err := c.Append(ctx, l.ID, l.Head, []storage.Entry{l.Entry(l.Head, changes...)}, nil)
 	return fmt.Sprint(head.Revision), err
 }
 
@@ -390,7 +390,7 @@ func faultCalls() map[string]faultCall {
 			if err != nil {
 				return "", err
 			}
-			h, err := d.Append(ctx, c.log.ID, c.log.Head, nil)
+			h, err := d.Append(ctx, c.log.ID, c.log.Head, nil, nil)
 			return fmt.Sprint(h), err
 		}},
 		"append to": {once: true, call: func(ctx context.Context, c *faultCase) (string, error) {
@@ -400,10 +400,6 @@ func faultCalls() map[string]faultCall {
 				return "", err
 			}
 			return fmt.Sprint(h), tx.Commit()
-		}},
-		"changed": {call: func(ctx context.Context, c *faultCase) (string, error) {
-			stores, _, err := c.Changed(ctx, "0123456789abcdef.1")
-			return fmt.Sprint(stores), err
 		}},
 		"close": {once: true, call: func(ctx context.Context, c *faultCase) (string, error) {
 			if _, err := c.Load(ctx, c.log.ID, storage.LoadOptions{}); err != nil {
@@ -563,7 +559,7 @@ func TestCloseWaits(t *testing.T) {
 	go func() { appended <- c.log.Append(t.Context(), d, faultTuple(storage.TupleAdd, 7)) }()
 	<-s.begun
 	for name, call := range map[string]func(context.Context) error{
-		"append": func(ctx context.Context) error { _, err := d.Append(ctx, c.log.ID, c.log.Head, nil); return err },
+		"append": func(ctx context.Context) error { _, err := d.Append(ctx, c.log.ID, c.log.Head, nil, nil); return err },
 		"append to": func(ctx context.Context) error {
 			_, err := d.AppendTo(ctx, c.store.Batch(), c.log.ID, c.log.Head, nil)
 			return err
@@ -636,16 +632,8 @@ func TestJoin(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		mark := ""
-		if _, mark, err = one.d.Changed(t.Context(), ""); err != nil {
-			t.Fatal(err)
-		}
 		if err := b.Commit(); err != nil {
 			t.Fatal(err)
-		}
-		moved, _, err := one.d.Changed(t.Context(), mark)
-		if err != nil || !slices.Equal(moved, []storage.StoreID{c.log.ID}) {
-			t.Errorf("after the commit %v changed, %v", moved, err)
 		}
 		if c.log.Head, err = one.d.Head(t.Context(), c.log.ID); err != nil || c.log.Head != next {
 			t.Errorf("head %v, %v, want %v", c.log.Head, err, next)

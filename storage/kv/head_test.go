@@ -62,25 +62,3 @@ func TestStoreLocks(t *testing.T) {
 	three.unlock()
 	kept(3)
 }
-
-// TestMarks reads marks that Changed did not return.
-func TestMarks(t *testing.T) {
-	t.Parallel()
-	m := newMoveLog("0123456789abcdef")
-	m.number = 12
-	for mark, want := range map[string]struct {
-		number uint64
-		mine   bool
-	}{
-		"": {0, true}, m.mark(): {12, true}, "0123456789abcdef.18446744073709551615": {1<<64 - 1, true}, "0123456789abcdeF.12": {12, false},
-	} {
-		if number, mine, err := m.parse(mark); number != want.number || mine != want.mine || err != nil {
-			t.Errorf("mark %q: %d, %v, %v, want %+v", mark, number, mine, err, want)
-		}
-	}
-	for _, mark := range []string{"x", ".", ".12", "0123456789abcdef", "0123456789abcdef.", "0123456789abcdef.x", "0123456789abcdef.1a", "0123456789abcdef.-1", "0123456789abcdef.18446744073709551616", "0123456789abcde.12", "0123456789abcdefg.12"} {
-		if _, _, err := m.parse(mark); !errors.Is(err, storage.ErrFormat) {
-			t.Errorf("mark %q: error %v, want ErrFormat", mark, err)
-		}
-	}
-}

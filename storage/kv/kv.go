@@ -10,8 +10,6 @@ package kv
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	"hash/crc32"
 	"sync"
@@ -129,21 +127,21 @@ type Options struct {
 	MustExist bool
 }
 
-// Driver is a [storage.Driver] over a [Store]. It is also a [storage.Joiner] and
-// a [storage.Notifier]. Only one Driver at a time may use a prefix of a Store.
+// Driver is a [storage.Driver] over a [Store]. It is also a [storage.Joiner]. Only one
+// Driver at a time may use a prefix of a Store.
 type Driver struct {
 	store      Store
 	prefix     []byte      // beginning of all keys
 	copy       atomic.Bool // whether the data is a copy of a shared log
 	castagnoli *crc32.Table
 
-	catalog sync.Mutex // held while stores and aliases are changed
-	locks   storeLocks // one writer at a time for each store
-	moves   moveLog
-	heads   heads
-	rows    [3]*rowKind // by the indexes of writer.plans
-	writers sync.Pool   // of *writer
-	done    func()      // the method end; a field, so that begin does not allocate it
+	catalog  sync.Mutex // held while stores and aliases are changed
+	locks    storeLocks // one writer at a time for each store
+	watchers watchers
+	heads    heads
+	rows     [3]*rowKind // by the indexes of writer.plans
+	writers  sync.Pool   // of *writer
+	done     func()      // the method end; a field, so that begin does not allocate it
 
 	closed         atomic.Bool
 	catalogChanges atomic.Uint64
@@ -156,12 +154,8 @@ type Driver struct {
 }
 
 var (
-	_ storage.Driver    = (*Driver)(nil)
-	_ storage.Joiner    = (*Driver)(nil)
-	_ storage.Notifier  = (*Driver)(nil)
-	_ storage.Cataloger = (*Driver)(nil)
-
-	_ storage.HeadReader = (*Driver)(nil)
+	_ storage.Driver = (*Driver)(nil)
+	_ storage.Joiner = (*Driver)(nil)
 )
 
 // ErrCopy means that data is a copy of a shared log, and was not opened as one. It wraps
@@ -177,15 +171,13 @@ var ErrNoCopy = fmt.Errorf("%w: the data is not a copy of a shared log", storage
 // unknown. It upgrades an older layout in place. [Driver.Close] closes the store,
 // too. New starts no goroutine.
 func New(store Store, opts Options) (*Driver, error) {
-	var instance [8]byte
-	rand.Read(instance[:])
 	d := &Driver{
-		store:  store,
-		prefix: bytes.Clone(opts.Prefix),
-		locks:  storeLocks{used: map[storage.StoreID]*storeLock{}},
-		moves:  newMoveLog(hex.EncodeToString(instance[:])),
-		open:   map[*openState]struct{}{},
-		rows:   [3]*rowKind{tupleRows(), attributeRows(), documentRows()},
+		store:    store,
+		prefix:   bytes.Clone(opts.Prefix),
+		locks:    storeLocks{used: map[storage.StoreID]*storeLock{}},
+		watchers: newWatchers(),
+		open:     map[*openState]struct{}{},
+		rows:     [3]*rowKind{tupleRows(), attributeRows(), documentRows()},
 
 		castagnoli: crc32.MakeTable(crc32.Castagnoli),
 	}
@@ -356,7 +348,7 @@ func (d *Driver) Close() error {
 		states = append(states, p)
 	}
 	d.mu.Unlock()
-	d.moves.close()
+	d.watchers.close()
 	var first error
 	for _, p := range states {
 		if err := p.close(); err != nil && first == nil {

@@ -69,7 +69,7 @@ func (d *Driver) entries(ctx context.Context, r Reader, id storage.StoreID, from
 	return err
 }
 
-// EntryHead implements [storage.HeadReader]. It checks the bytes of the entry with
+// EntryHead implements [storage.Driver]. It checks the bytes of the entry with
 // their checksum, and not with a hash.
 func (d *Driver) EntryHead(ctx context.Context, id storage.StoreID, r storage.Revision) (storage.Entry, error) {
 	done, err := d.begin(ctx)

@@ -97,7 +97,7 @@ func (d *Driver) infoOf(id storage.StoreID, incarnation storage.Incarnation) (st
 // changed makes others read a store again that was updated or deleted.
 func (d *Driver) changed(id storage.StoreID) {
 	d.catalogChanges.Add(1)
-	d.moves.notify(id)
+	d.watchers.notify(id)
 }
 
 // beginCatalog registers a call that changes stores or aliases, and waits for
@@ -241,7 +241,7 @@ func (d *Driver) stageDelete(b Batch, info storage.StoreInfo) error {
 // deleted forgets a store whose deletion was committed.
 func (d *Driver) deleted(id storage.StoreID) {
 	d.stores.add(-1)
-	d.moves.forget(id)
+	d.watchers.forget(id)
 	d.heads.forget(id)
 }
 
@@ -256,14 +256,14 @@ func (d *Driver) Store(ctx context.Context, id storage.StoreID) (storage.StoreIn
 	return info, wrap("read", id, err)
 }
 
-// CatalogChanges implements [storage.Cataloger]. The number covers all changes,
+// CatalogChanges implements [storage.Driver]. The number covers all changes,
 // because no other Driver uses the prefix.
 func (d *Driver) CatalogChanges() *atomic.Uint64 { return &d.catalogChanges }
 
-// Creations implements [storage.Cataloger].
+// Creations implements [storage.Driver].
 func (d *Driver) Creations() *atomic.Uint64 { return &d.creations }
 
-// CountStores implements [storage.Cataloger]. The first call reads the records of
+// CountStores implements [storage.Driver]. The first call reads the records of
 // all stores; the driver counts later changes.
 func (d *Driver) CountStores(ctx context.Context) (int, error) {
 	if n, ok := d.stores.count(); ok {

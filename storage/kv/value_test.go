@@ -56,21 +56,3 @@ func FuzzValues(f *testing.F) {
 		damage(err)
 	})
 }
-
-// parse either rejects a mark with ErrFormat, or accepts it. Only a mark with the
-// instance of the log is its own.
-func FuzzMark(f *testing.F) {
-	m := newMoveLog("0123456789abcdef")
-	f.Add(m.mark())
-	f.Add("")
-	f.Add("0123456789abcdef.18446744073709551616")
-	f.Fuzz(func(t *testing.T, mark string) {
-		number, mine, err := m.parse(mark)
-		switch {
-		case err != nil && !errors.Is(err, storage.ErrFormat):
-			t.Errorf("mark %q: error %v, want ErrFormat", mark, err)
-		case err == nil && mine && mark != "" && mark[:16] != m.instance:
-			t.Errorf("mark %q of another instance is accepted with number %d", mark, number)
-		}
-	})
-}

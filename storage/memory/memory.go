@@ -14,9 +14,8 @@ import (
 	"github.com/ostiary/ostiary/storage/kv"
 )
 
-// Driver is a [storage.Driver] in RAM. It is a [storage.Notifier] too, and a
-// [storage.Joiner] of the batches that [Store.Batch] returns. Close drops the
-// data.
+// Driver is a [storage.Driver] in RAM, and a [storage.Joiner] of the batches that
+// [Store.Batch] returns. Close drops the data.
 type Driver struct{ *kv.Driver }
 
 // New returns an empty driver.

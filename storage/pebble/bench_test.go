@@ -119,7 +119,7 @@ func BenchmarkAppend(b *testing.B) {
 				}
 				begin := time.Now()
 				var err error
-				if l.Head, err = d.Append(b.Context(), l.ID, l.Head, entries); err != nil {
+				if l.Head, err = d.Append(b.Context(), l.ID, l.Head, entries, nil); err != nil {
 					b.Fatal(err)
 				}
 				times = append(times, time.Since(begin))

@@ -39,7 +39,7 @@ func (j *journal) write(ctx context.Context, d storage.Driver, rng *rand.Rand) e
 	j.mu.Lock()
 	j.asked = storage.Head{Revision: e.Revision, Hash: e.Hash(), Time: e.Time}
 	j.mu.Unlock()
-	head, err := d.Append(ctx, j.ID, j.Head, []storage.Entry{e})
+	head, err := d.Append(ctx, j.ID, j.Head, []storage.Entry{e}, nil)
 	if err != nil {
 		j.Sequence--
 		return err

@@ -62,9 +62,9 @@ const (
 	pebbleFormat = pebble.FormatWALSyncChunks
 )
 
-// Driver is a [storage.Driver] on a data folder. It is also a [storage.Backuper],
-// a [storage.Notifier], and a [storage.Joiner] whose transactions are batches of
-// type *pebble.Batch of the same database.
+// Driver is a [storage.Driver] on a data folder. It is also a [storage.Backuper], and a
+// [storage.Joiner] whose transactions are batches of type *pebble.Batch of the same
+// database.
 type Driver struct {
 	*kv.Driver
 	db    *pebble.DB

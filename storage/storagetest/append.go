@@ -43,7 +43,7 @@ func appendConflict(k *kit) {
 		{Revision: 2, Hash: l.Head.Hash, Time: l.Head.Time},
 		{Revision: 0, Hash: l.Head.Hash},
 	} {
-		_, err := k.Append(k.ctx, l.ID, after, []storage.Entry{l.Entry(after, add("doc:2#viewer@user:anne")...)})
+		_, err := k.Append(k.ctx, l.ID, after, []storage.Entry{l.Entry(after, add("doc:2#viewer@user:anne")...)}, nil)
 		k.conflict(err, l.Head)
 	}
 	h, err := k.Head(k.ctx, l.ID)
@@ -69,12 +69,12 @@ func appendGroup(k *kit) {
 	}
 	bad := slices.Clone(entries)
 	bad[4].Previous[0] ^= 1
-	_, err := k.Append(k.ctx, l.ID, storage.Head{}, bad)
+	_, err := k.Append(k.ctx, l.ID, storage.Head{}, bad, nil)
 	k.is(err, storage.ErrEntry)
 	h, err := k.Head(k.ctx, l.ID)
 	k.ok(err)
 	k.check(h == storage.Head{}, "a part of a rejected group was appended: the head is %v", h)
-	l.Head, err = k.Append(k.ctx, l.ID, storage.Head{}, entries)
+	l.Head, err = k.Append(k.ctx, l.ID, storage.Head{}, entries, nil)
 	k.ok(err)
 	k.check(l.Head == head, "the head is %v, want %v", l.Head, head)
 	k.verify(l)
@@ -94,13 +94,13 @@ func appendChain(k *kit) {
 	} {
 		e := good()
 		spoil(&e)
-		_, err := k.Append(k.ctx, l.ID, l.Head, []storage.Entry{e})
+		_, err := k.Append(k.ctx, l.ID, l.Head, []storage.Entry{e}, nil)
 		k.check(errors.Is(err, storage.ErrEntry), "%s: error %v, want ErrEntry", what, err)
 	}
 	mixed := []storage.Entry{good(), {}}
 	mixed[1] = l.Entry(storage.Head{Revision: mixed[0].Revision, Hash: mixed[0].Hash(), Time: mixed[0].Time})
 	mixed[1].Incarnation[0] ^= 1
-	_, err := k.Append(k.ctx, l.ID, l.Head, mixed)
+	_, err := k.Append(k.ctx, l.ID, l.Head, mixed, nil)
 	k.is(err, storage.ErrEntry)
 	k.verify(l)
 }
@@ -111,7 +111,7 @@ func entriesBack(k *kit) {
 	for _, c := range everyKind() {
 		e := l.Entry(l.Head, c)
 		want = append(want, e.Hash())
-		h, err := k.Append(k.ctx, l.ID, l.Head, []storage.Entry{e})
+		h, err := k.Append(k.ctx, l.ID, l.Head, []storage.Entry{e}, nil)
 		k.ok(err)
 		l.Head = h
 	}
@@ -155,7 +155,7 @@ func appendOrigin(k *kit) {
 		for e, err := range k.Entries(k.ctx, l.ID, 1) {
 			k.ok(err)
 			k.check(e.Origin == origins[n], "entry %d has origin %+v, want %+v", n+1, e.Origin, origins[n])
-			head, err := storage.EntryHead(k.ctx, k.Driver, l.ID, e.Revision)
+			head, err := k.EntryHead(k.ctx, l.ID, e.Revision)
 			k.ok(err)
 			e.Changes = nil
 			k.check(reflect.DeepEqual(head, e), "the head of entry %d is %+v, want %+v", n+1, head, e)
@@ -163,7 +163,7 @@ func appendOrigin(k *kit) {
 		}
 		k.check(n == len(origins), "the log has %d entries, want %d", n, len(origins))
 		for _, r := range []storage.Revision{0, l.Head.Revision + 1} {
-			_, err := storage.EntryHead(k.ctx, k.Driver, l.ID, r)
+			_, err := k.EntryHead(k.ctx, l.ID, r)
 			k.is(err, storage.ErrNoEntry)
 		}
 		k.verify(l)
@@ -195,11 +195,11 @@ func everyKind() []storage.Change {
 
 func appendNothing(k *kit) {
 	l := k.store()
-	h, err := k.Append(k.ctx, l.ID, l.Head, nil)
+	h, err := k.Append(k.ctx, l.ID, l.Head, nil, nil)
 	k.ok(err)
 	k.check(h == storage.Head{}, "the head is %v", h)
 	k.append(l)
-	_, err = k.Append(k.ctx, l.ID, storage.Head{}, nil)
+	_, err = k.Append(k.ctx, l.ID, storage.Head{}, nil, nil)
 	k.conflict(err, l.Head)
 	k.verify(l)
 }
@@ -208,13 +208,13 @@ func appendTimes(k *kit) {
 	l := k.store()
 	early := l.Entry(l.Head, add("doc:x#viewer@user:anne")...)
 	early.Time = -1 // the head of an empty log has time 0
-	_, err := k.Append(k.ctx, l.ID, l.Head, []storage.Entry{early})
+	_, err := k.Append(k.ctx, l.ID, l.Head, []storage.Entry{early}, nil)
 	k.is(err, storage.ErrEntry)
 	times := []rel.Time{0, 0, 1, 1 << 62, 1<<63 - 1, 1<<63 - 1}
 	for i, at := range times {
 		e := l.Entry(l.Head, add("doc:"+string(rune('a'+i))+"#viewer@user:anne")...)
 		e.Time = at
-		h, err := k.Append(k.ctx, l.ID, l.Head, []storage.Entry{e})
+		h, err := k.Append(k.ctx, l.ID, l.Head, []storage.Entry{e}, nil)
 		k.ok(err)
 		k.check(h.Time == at, "the head has time %d, want %d", h.Time, at)
 		l.Head = h
@@ -229,11 +229,11 @@ func unknownKind(k *kit) {
 	l := k.store()
 	k.append(l, add("doc:1#viewer@user:anne")...)
 	for _, c := range []storage.Change{{}, {Kind: 200}, {Kind: storage.RemoveByFilter}, {Kind: storage.RemoveByFilter, Filter: storage.Filter{Target: 9}}} {
-		_, err := k.Append(k.ctx, l.ID, l.Head, []storage.Entry{l.Entry(l.Head, c)})
+		_, err := k.Append(k.ctx, l.ID, l.Head, []storage.Entry{l.Entry(l.Head, c)}, nil)
 		k.is(err, storage.ErrFormat)
 	}
 	withoutKind := storage.Change{Kind: storage.RemoveByFilter, Filter: storage.Filter{Target: storage.FilterDocuments}}
-	_, err := k.Append(k.ctx, l.ID, l.Head, []storage.Entry{l.Entry(l.Head, withoutKind)})
+	_, err := k.Append(k.ctx, l.ID, l.Head, []storage.Entry{l.Entry(l.Head, withoutKind)}, nil)
 	k.is(err, storage.ErrEntry)
 	k.verify(l)
 }

@@ -20,7 +20,7 @@ func boundCases() []testcase {
 // the limit.
 func (k *kit) tooLarge(l *Log, bound string, changes ...storage.Change) {
 	k.Helper()
-	_, err := k.Append(k.ctx, l.ID, l.Head, []storage.Entry{l.Entry(l.Head, changes...)})
+	_, err := k.Append(k.ctx, l.ID, l.Head, []storage.Entry{l.Entry(l.Head, changes...)}, nil)
 	k.is(err, storage.ErrTooLarge)
 	k.check(strings.Contains(err.Error(), bound), "the error %q does not have the name of the limit %s", err, bound)
 }

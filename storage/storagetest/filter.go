@@ -103,7 +103,7 @@ func filterOrder(k *kit) {
 		head = storage.Head{Revision: e.Revision, Hash: e.Hash(), Time: e.Time}
 	}
 	var err error
-	l.Head, err = k.Append(k.ctx, l.ID, l.Head, entries)
+	l.Head, err = k.Append(k.ctx, l.ID, l.Head, entries, nil)
 	k.ok(err)
 	k.verify(l)
 }

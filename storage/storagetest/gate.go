@@ -18,12 +18,12 @@ type Gate struct {
 }
 
 // Append waits, and then appends or fails.
-func (g *Gate) Append(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry) (storage.Head, error) {
+func (g *Gate) Append(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (storage.Head, error) {
 	if g.Entered != nil {
 		g.Entered <- struct{}{}
 		if err := <-g.Leave; err != nil {
 			return storage.Head{}, err
 		}
 	}
-	return g.Driver.Append(ctx, id, after, entries)
+	return g.Driver.Append(ctx, id, after, entries, sealed)
 }

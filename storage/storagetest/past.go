@@ -13,8 +13,7 @@ func pastCases() []testcase {
 		{"past/window", "Load also yields the rows that were removed after RemovedAfter, and with RemovedOnly only those; the state of every later revision follows from them.", pastWindow},
 		{"past/trim", "Trim drops the entries below a revision and the rows that were removed up to a revision; Entries and EntryHead of trimmed revisions fail with ErrTrimmed.", pastTrim},
 		{"past/trim beyond", "Trim with a revision above the head does not affect later entries and rows.", pastTrimBeyond},
-		{"changed", "Changed returns every store whose head moved after the mark, also if an earlier process got the mark.", changed},
-		{"notify", "The channel of a Notifier receives each store whose head another writer moved, or that was updated or deleted.", notify},
+		{"notify", "The channel of Notify receives each store whose head another writer moved, or that was updated or deleted.", notify},
 	}
 }
 
@@ -91,7 +90,7 @@ func pastTrim(k *kit) {
 		n++
 	}
 	k.check(n == 1, "Entries yields %d errors for a trimmed revision, want 1; none hides the gap", n)
-	_, err := storage.EntryHead(k.ctx, k.Driver, l.ID, 4)
+	_, err := k.EntryHead(k.ctx, l.ID, 4)
 	k.is(err, storage.ErrTrimmed)
 	n = 0
 	for e, err := range k.Entries(k.ctx, l.ID, 5) {
@@ -132,44 +131,9 @@ func pastTrimBeyond(k *kit) {
 	k.check(n == 2 && len(k.tuples(l, storage.LoadOptions{RemovedAfter: &after})) == 2, "%d entries after the trim, want 2", n)
 }
 
-func changed(k *kit) {
-	a, b, c := k.store(), k.store(), k.store()
-	_, mark, err := k.Changed(k.ctx, "")
-	k.ok(err)
-	since := func(mark string, want ...storage.StoreID) string {
-		k.Helper()
-		have, next, err := k.Changed(k.ctx, mark)
-		k.ok(err)
-		for _, id := range want {
-			k.check(slices.Contains(have, id), "the head of store %s moved, but Changed returns %v", id, have)
-		}
-		return next
-	}
-	k.append(a, add("doc:1#viewer@user:anne")...)
-	k.append(b, add("doc:1#viewer@user:anne")...)
-	second := since(mark, a.ID, b.ID)
-	k.append(a, remove("doc:1#viewer@user:anne")...)
-	since(second, a.ID)
-	since(mark, a.ID, b.ID)
-	k.append(c, add("doc:1#viewer@user:anne")...)
-	k.reopen()
-	k.append(b, remove("doc:1#viewer@user:anne")...)
-	third := since(second, a.ID, b.ID, c.ID)
-	k.append(c, remove("doc:1#viewer@user:anne")...)
-	since(third, c.ID)
-	for _, bad := range []string{"x", "\x00", "0123456789abcdef.", ".1", mark + "x", "-1"} {
-		_, _, err := k.Changed(k.ctx, bad)
-		k.is(err, storage.ErrFormat)
-	}
-}
-
 func notify(k *kit) {
-	n, ok := k.Driver.(storage.Notifier)
-	if !ok {
-		k.Skip("the driver is not a Notifier")
-	}
 	a, b := k.store(), k.store()
-	c, own := n.Notify(k.ctx, storage.WriterID{0xee}), n.Notify(k.ctx, a.Writer)
+	c, own := k.Notify(k.ctx, storage.WriterID{0xee}), k.Notify(k.ctx, a.Writer)
 	k.append(a, add("doc:1#viewer@user:anne")...)
 	k.append(b, add("doc:1#viewer@user:anne")...)
 	k.update(storage.StoreInfo{ID: a.ID, Incarnation: a.Incarnation, Name: "named"})

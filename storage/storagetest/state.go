@@ -170,7 +170,7 @@ func stateRandom(k *kit) {
 			entries = append(entries, e)
 			head = storage.Head{Revision: e.Revision, Hash: e.Hash(), Time: e.Time}
 		}
-		h, err := k.Append(k.ctx, l.ID, l.Head, entries)
+		h, err := k.Append(k.ctx, l.ID, l.Head, entries, nil)
 		k.ok(err)
 		l.Head = h
 		if i%20 == 19 {

@@ -175,9 +175,17 @@ func (l *Log) Entry(head storage.Head, changes ...storage.Change) storage.Entry 
 	}
 }
 
-// Append appends one entry after l.Head.
+// Append appends one entry after l.Head. The driver seals every other entry itself.
 func (l *Log) Append(ctx context.Context, d storage.Driver, changes ...storage.Change) error {
-	head, err := d.Append(ctx, l.ID, l.Head, []storage.Entry{l.Entry(l.Head, changes...)})
+	entries := []storage.Entry{l.Entry(l.Head, changes...)}
+	var sealed []storage.Sealed
+	if l.Head.Revision%2 == 1 {
+		var err error
+		if _, sealed, err = storage.Seal(l.Head, entries); err != nil {
+			return err
+		}
+	}
+	head, err := d.Append(ctx, l.ID, l.Head, entries, sealed)
 	if err == nil {
 		l.Head = head
 	}

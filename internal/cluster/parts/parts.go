@@ -189,13 +189,13 @@ func (n *Parts) abandon() error {
 // startWait is how long a node that starts waits until it may answer reads.
 const startWait = 30 * time.Second
 
-// Engine opens the engine of the node, once the node may answer reads. It sets the driver,
-// the secret key and Leads of the options. Close closes the engine. Engine is called once.
+// Engine opens the engine of the node, once the node may answer reads. It sets the driver
+// and the secret key of the options. Close closes the engine. Engine is called once.
 func (n *Parts) Engine(ctx context.Context, o ostiary.Options) (*ostiary.Engine, error) {
 	if err := awaitReads(ctx, startWait, n.Rules.BeforeRead, n.opts.Report); err != nil {
 		return nil, err
 	}
-	o.Driver, o.SecretKey, o.Leads = n.Driver, n.opts.SecretKey, n.Rules.Leads
+	o.Driver, o.SecretKey = n.Driver, n.opts.SecretKey
 	e, err := ostiary.Open(ctx, o)
 	if err == nil {
 		n.engine = e

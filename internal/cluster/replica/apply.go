@@ -36,7 +36,7 @@ func (r *Driver) take(ctx context.Context) error {
 
 func (r *Driver) give() { <-r.turn }
 
-// Confirm implements [storage.Confirmer]: it returns when everything that was in the
+// Confirm implements [storage.Copy]: it returns when everything that was in the
 // log at the time of the call is applied. It fails with [storage.ErrNoLease] if the log
 // cannot be reached, or was moved to a place that this node does not know.
 func (r *Driver) Confirm(ctx context.Context) error { return r.unsure(ctx, r.confirm(ctx)) }

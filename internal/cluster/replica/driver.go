@@ -17,36 +17,23 @@ import (
 // Append implements [storage.Driver]. On a conflict in the log it catches up and tries
 // again, unless the head of the store moved. It settles an attempt whose answer was
 // lost, as long as ctx does not end.
-func (r *Driver) Append(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry) (storage.Head, error) {
+func (r *Driver) Append(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (storage.Head, error) {
 	if len(entries) == 0 {
 		return r.compare(ctx, id, after)
 	}
 	if err := ctx.Err(); err != nil {
 		return storage.Head{}, err
 	}
-	head, sealed, err := storage.Seal(after, entries)
+	var last storage.Head
+	var err error
+	if sealed == nil {
+		last, sealed, err = storage.Seal(after, entries)
+	} else {
+		last, err = storage.ChainSealed(after, entries, sealed)
+	}
 	if err != nil {
 		return storage.Head{}, r.invalid(ctx, id, after, err)
 	}
-	return r.appendEntries(ctx, id, after, entries, sealed, head)
-}
-
-// AppendSealed implements [storage.SealedAppender].
-func (r *Driver) AppendSealed(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (storage.Head, error) {
-	if len(entries) == 0 {
-		return r.compare(ctx, id, after)
-	}
-	if err := ctx.Err(); err != nil {
-		return storage.Head{}, err
-	}
-	head, err := storage.ChainSealed(after, entries, sealed)
-	if err != nil {
-		return storage.Head{}, r.invalid(ctx, id, after, err)
-	}
-	return r.appendEntries(ctx, id, after, entries, sealed, head)
-}
-
-func (r *Driver) appendEntries(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed, last storage.Head) (storage.Head, error) {
 	size := sharedlog.EntriesBytes(sealed)
 	if size > sharedlog.EntriesBytesMax {
 		return storage.Head{}, fmt.Errorf("append to store %s: %w: %d bytes of entries exceed the limit SegmentBytesMax, which is %d", id, storage.ErrTooLarge, size, sharedlog.SegmentBytesMax)
@@ -190,7 +177,7 @@ func (r *Driver) Head(ctx context.Context, id storage.StoreID) (storage.Head, er
 	return r.local.Head(ctx, id)
 }
 
-// EntryHead implements [storage.HeadReader].
+// EntryHead implements [storage.Driver].
 func (r *Driver) EntryHead(ctx context.Context, id storage.StoreID, at storage.Revision) (storage.Entry, error) {
 	if err := r.check(); err != nil {
 		return storage.Entry{}, err
@@ -249,26 +236,18 @@ func (r *Driver) Oldest(ctx context.Context, id storage.StoreID) (log, rows stor
 	return r.local.Oldest(ctx, id)
 }
 
-// Changed implements [storage.Driver].
-func (r *Driver) Changed(ctx context.Context, mark string) (stores []storage.StoreID, next string, err error) {
-	if err := r.check(); err != nil {
-		return nil, "", err
-	}
-	return r.local.Changed(ctx, mark)
-}
-
-// Notify implements [storage.Notifier].
+// Notify implements [storage.Driver].
 func (r *Driver) Notify(ctx context.Context, own storage.WriterID) <-chan storage.StoreID {
 	return r.local.Notify(ctx, own)
 }
 
-// CatalogChanges implements [storage.Cataloger].
+// CatalogChanges implements [storage.Driver].
 func (r *Driver) CatalogChanges() *atomic.Uint64 { return r.local.CatalogChanges() }
 
-// Creations implements [storage.Cataloger].
+// Creations implements [storage.Driver].
 func (r *Driver) Creations() *atomic.Uint64 { return r.local.Creations() }
 
-// CountStores implements [storage.Cataloger].
+// CountStores implements [storage.Driver].
 func (r *Driver) CountStores(ctx context.Context) (int, error) {
 	if err := r.check(); err != nil {
 		return 0, err

@@ -38,11 +38,11 @@ type Gate struct {
 	// Acknowledge returns nil. If it fails, the outcome is uncertain for the caller. The
 	// next append does not wait.
 	Acknowledge func(ctx context.Context, sequence uint64, hash storage.Hash) error
-	// BeforeRead and BeforeWrite are those of [storage.Coordinated].
+	// BeforeRead and BeforeWrite are those of [storage.Copy].
 	BeforeRead, BeforeWrite func(ctx context.Context) error
 }
 
-// Acknowledge implements [storage.Acknowledger]: it returns when everything that reads of
+// Acknowledge implements [storage.Copy]: it returns when everything that reads of
 // this node may have seen is acknowledged.
 func (r *Driver) Acknowledge(ctx context.Context) error {
 	if err := r.WaitApplied(ctx, r.Readable()); err != nil {

@@ -26,9 +26,6 @@ import (
 // the option Copy, for example a pebble.Driver.
 type Local interface {
 	storage.Driver
-	storage.Notifier
-	storage.Cataloger
-	storage.HeadReader
 	// Copy returns what changes the copy.
 	Copy() (*kv.Copy, error)
 }
@@ -87,10 +84,8 @@ var (
 )
 
 // Driver is a [storage.Driver] over a shared log and a local copy. It is also a
-// [storage.Confirmer], a [storage.Notifier], a [storage.Cataloger], a
-// [storage.HeadReader], a [storage.SealedAppender], a [storage.Acknowledger] and a
-// [storage.Coordinated]. It is no [storage.Joiner], because a transaction on the copy
-// would not be in the log.
+// [storage.Copy]. It is no [storage.Joiner], because a transaction on the copy would not be
+// in the log.
 //
 // A read returns the state that the node has applied, which may be older than the
 // log. A change returns when the log has it and the node has applied it.
@@ -145,14 +140,8 @@ type Driver struct {
 }
 
 var (
-	_ storage.Driver         = (*Driver)(nil)
-	_ storage.Confirmer      = (*Driver)(nil)
-	_ storage.Notifier       = (*Driver)(nil)
-	_ storage.Cataloger      = (*Driver)(nil)
-	_ storage.HeadReader     = (*Driver)(nil)
-	_ storage.SealedAppender = (*Driver)(nil)
-	_ storage.Acknowledger   = (*Driver)(nil)
-	_ storage.Coordinated    = (*Driver)(nil)
+	_ storage.Driver = (*Driver)(nil)
+	_ storage.Copy   = (*Driver)(nil)
 )
 
 // scrubsMax is how many stores wait to be scrubbed.

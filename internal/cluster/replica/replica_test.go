@@ -115,13 +115,6 @@ type inTurns struct {
 	calls atomic.Uint64
 }
 
-var (
-	_ storage.Notifier       = (*inTurns)(nil)
-	_ storage.Cataloger      = (*inTurns)(nil)
-	_ storage.HeadReader     = (*inTurns)(nil)
-	_ storage.SealedAppender = (*inTurns)(nil)
-)
-
 func (d *inTurns) next(ctx context.Context) *replica.Driver {
 	one := d.all[d.calls.Add(1)%uint64(len(d.all))]
 	_ = one.Confirm(ctx) // the call has the same error
@@ -161,9 +154,6 @@ func (d *inTurns) Notify(ctx context.Context, own storage.WriterID) <-chan stora
 func (d *inTurns) EntryHead(ctx context.Context, id storage.StoreID, at storage.Revision) (storage.Entry, error) {
 	return d.next(ctx).EntryHead(ctx, id, at)
 }
-func (d *inTurns) AppendSealed(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (storage.Head, error) {
-	return d.writer().AppendSealed(ctx, id, after, entries, sealed)
-}
 func (d *inTurns) Store(ctx context.Context, id storage.StoreID) (storage.StoreInfo, error) {
 	return d.next(ctx).Store(ctx, id)
 }
@@ -182,8 +172,8 @@ func (d *inTurns) StoresByName(ctx context.Context, name string, after storage.S
 func (d *inTurns) Head(ctx context.Context, id storage.StoreID) (storage.Head, error) {
 	return d.next(ctx).Head(ctx, id)
 }
-func (d *inTurns) Append(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry) (storage.Head, error) {
-	return d.writer().Append(ctx, id, after, entries)
+func (d *inTurns) Append(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (storage.Head, error) {
+	return d.writer().Append(ctx, id, after, entries, sealed)
 }
 func (d *inTurns) Entries(ctx context.Context, id storage.StoreID, from storage.Revision) iter.Seq2[storage.Entry, error] {
 	return d.next(ctx).Entries(ctx, id, from)
@@ -208,12 +198,6 @@ func (d *inTurns) Trim(ctx context.Context, id storage.StoreID, log, rows storag
 }
 func (d *inTurns) Oldest(ctx context.Context, id storage.StoreID) (log, rows storage.Revision, err error) {
 	return d.next(ctx).Oldest(ctx, id)
-}
-
-// Changed asks the first replica, because a mark belongs to one.
-func (d *inTurns) Changed(ctx context.Context, mark string) (stores []storage.StoreID, next string, err error) {
-	_ = d.all[0].Confirm(ctx)
-	return d.all[0].Changed(ctx, mark)
 }
 
 func (d *inTurns) Close() error {

@@ -10,7 +10,7 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// FindRequest implements [storage.RequestFinder]: it reads the segments of the log.
+// FindRequest implements [storage.Copy]: it reads the segments of the log.
 func (r *Driver) FindRequest(ctx context.Context, request storage.RequestID, after uint64) (found storage.RequestTrace, err error) {
 	if err := r.Confirm(ctx); err != nil {
 		return found, err

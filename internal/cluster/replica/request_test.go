@@ -42,7 +42,7 @@ func TestFindRequest(t *testing.T) {
 	mustAppend(t, b, d, add("1"))
 	e := b.Entry(b.Head, add("2"))
 	e.Origin.Request = request.Write(1)
-	head, err := d.Append(ctx, b.ID, b.Head, []storage.Entry{e})
+	head, err := d.Append(ctx, b.ID, b.Head, []storage.Entry{e}, nil)
 	do(err)
 	do(d.DeleteStore(ctx, renamed.ID))
 	want := storage.RequestTrace{

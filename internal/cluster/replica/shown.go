@@ -92,7 +92,7 @@ func (s *shower) finish(stores []storage.StoreID, err error) {
 	}
 }
 
-// OnApplied implements [storage.Coordinated].
+// OnApplied implements [storage.Copy].
 func (r *Driver) OnApplied(show func(ctx context.Context, stores []storage.StoreID) error) (detach func()) {
 	s := &r.shower
 	s.mu.Lock()
@@ -148,7 +148,7 @@ func (r *Driver) WaitShown(ctx context.Context, sequence uint64) error {
 	return r.waitFor(ctx, sequence, r.Shown)
 }
 
-// BeforeRead implements [storage.Coordinated].
+// BeforeRead implements [storage.Copy].
 func (r *Driver) BeforeRead(ctx context.Context) error {
 	if r.opts.Gate.BeforeRead == nil {
 		return nil
@@ -156,13 +156,16 @@ func (r *Driver) BeforeRead(ctx context.Context) error {
 	return r.opts.Gate.BeforeRead(ctx)
 }
 
-// BeforeWrite implements [storage.Coordinated].
+// BeforeWrite implements [storage.Copy].
 func (r *Driver) BeforeWrite(ctx context.Context) error {
 	if r.opts.Gate.BeforeWrite == nil {
 		return nil
 	}
 	return r.opts.Gate.BeforeWrite(ctx)
 }
+
+// Leads implements [storage.Copy].
+func (r *Driver) Leads() bool { return r.opts.Leads == nil || r.opts.Leads() }
 
 // ownWrites are the stores to which this node has appended. Their engines show that
 // themselves, once it is acknowledged, so a sequence counts as shown before.

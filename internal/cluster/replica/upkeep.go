@@ -47,7 +47,7 @@ func (r *Driver) Maintain(ctx context.Context) error {
 	r.upkeep.mu.Lock()
 	defer r.upkeep.mu.Unlock()
 	var err error
-	if r.opts.Leads == nil || r.opts.Leads() {
+	if r.Leads() {
 		err = r.maintainLog(ctx)
 	} else {
 		r.upkeep.known = false // another node may store a snapshot

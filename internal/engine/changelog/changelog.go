@@ -151,7 +151,7 @@ func head(ctx context.Context, t *snapshot.Timeline, token authz.Token) (authz.C
 	if err != nil || p.Revision == 0 {
 		return authz.ChangeEntry{Token: token}, err
 	}
-	e, err := storage.EntryHead(ctx, t.Runtime.Driver, t.ID, p.Revision)
+	e, err := t.Runtime.Driver.EntryHead(ctx, t.ID, p.Revision)
 	if err = t.ConfirmRead(ctx, err); err != nil {
 		return authz.ChangeEntry{}, err
 	}

@@ -71,10 +71,7 @@ func (g *group) isSmall() bool {
 
 func (g *group) appendTo(ctx context.Context, d storage.Driver) (storage.Head, error) {
 	id, base := g.queue.timeline.ID, g.draft.Base().Head
-	if s, ok := d.(storage.SealedAppender); ok {
-		return s.AppendSealed(ctx, id, base, g.entries, g.sealed)
-	}
-	return d.Append(ctx, id, base, g.entries)
+	return d.Append(ctx, id, base, g.entries, g.sealed)
 }
 
 // makeView sets the view that the group leads to.
@@ -120,7 +117,7 @@ func (g *group) verifyLog(ctx context.Context, cause error) error {
 	defer cancel()
 	made, err := g.isMade(ctx)
 	if made {
-		if err = storage.Acknowledge(ctx, g.queue.shared.runtime.Driver); err != nil {
+		if err = g.queue.shared.runtime.Acknowledge(ctx); err != nil {
 			made = false
 			_ = g.publish(ctx) // this node has the entries, and the driver need not notify it of them
 		}

@@ -23,13 +23,13 @@ type hinted struct {
 	conflicts bool
 }
 
-func (d *hinted) Append(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry) (storage.Head, error) {
+func (d *hinted) Append(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (storage.Head, error) {
 	d.appends++
 	d.last = append([]storage.Change(nil), entries[len(entries)-1].Changes...)
 	if d.conflicts {
 		return storage.Head{}, &storage.ConflictError{}
 	}
-	return d.Driver.Append(ctx, id, after, entries)
+	return d.Driver.Append(ctx, id, after, entries, sealed)
 }
 
 // TestFreshHints writes tuples that the store has or lacks, and checks which additions

@@ -146,10 +146,9 @@ func (q *Queue) submit(ctx context.Context, w *writer, weight int) (storage.Head
 		return storage.Head{}, err
 	}
 	w.weight = weight
-	_, copies := q.shared.runtime.Driver.(storage.Confirmer)
 	for least := (storage.Head{}); ; {
 		head, err := q.queued(ctx, w)
-		if !w.decided || !copies {
+		if !w.decided || q.shared.runtime.Copy == nil {
 			return head, err
 		}
 		current, failed := q.confirm(ctx)
@@ -181,7 +180,7 @@ func (q *Queue) has(ctx context.Context, head, current storage.Head) (bool, erro
 	if head.Revision >= current.Revision {
 		return false, nil // current is not head
 	}
-	next, err := storage.EntryHead(ctx, q.shared.runtime.Driver, q.timeline.ID, head.Revision+1)
+	next, err := q.shared.runtime.Driver.EntryHead(ctx, q.timeline.ID, head.Revision+1)
 	if errors.Is(err, storage.ErrTrimmed) {
 		return false, nil // it is decided again
 	}
@@ -190,7 +189,7 @@ func (q *Queue) has(ctx context.Context, head, current storage.Head) (bool, erro
 
 // acknowledge returns when readers on other nodes see what this node has.
 func (q *Queue) acknowledge(ctx context.Context) error {
-	err := storage.Acknowledge(ctx, q.shared.runtime.Driver)
+	err := q.shared.runtime.Acknowledge(ctx)
 	if err == nil {
 		return nil
 	}
@@ -204,7 +203,7 @@ func (q *Queue) acknowledge(ctx context.Context) error {
 // confirm brings the newest view to what was durable at the time of the call, whoever
 // wrote it, and returns its head.
 func (q *Queue) confirm(ctx context.Context) (storage.Head, error) {
-	if err := storage.Confirm(ctx, q.shared.runtime.Driver); err != nil {
+	if err := q.shared.runtime.Confirm(ctx); err != nil {
 		return storage.Head{}, err
 	}
 	v, err := q.timeline.Follow(ctx)

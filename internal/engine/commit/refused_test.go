@@ -18,6 +18,7 @@ import (
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/memory"
 )
 
 // viewer returns a tuple that the world's schema admits.
@@ -29,7 +30,7 @@ func viewer(object, subject string) rel.Tuple {
 func TestValidate(t *testing.T) {
 	t.Parallel()
 	bounds := limits.WithDefaults(authz.Bounds{WriteTuples: 3, WriteFilters: 2, WriteAttributes: 3, WriteDocuments: 6, Preconditions: 2, DocumentBytes: 4})
-	runtime := snapshot.NewRuntime(snapshot.Config{Bounds: bounds, Clock: time.Now})
+	runtime := snapshot.NewRuntime(snapshot.Config{Driver: memory.New(), Bounds: bounds, Clock: time.Now})
 	t.Cleanup(func() { runtime.Close() })
 	one, two, three, four := viewer("1", "a"), viewer("2", "a"), viewer("1", "b"), viewer("3", "a")
 	size := func(object, value string) rel.Attribute {
@@ -336,8 +337,8 @@ func TestAppendedElsewhere(t *testing.T) {
 // wrongHead is a driver whose appends return another head.
 type wrongHead struct{ storage.Driver }
 
-func (d wrongHead) Append(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry) (storage.Head, error) {
-	head, err := d.Driver.Append(ctx, id, after, entries)
+func (d wrongHead) Append(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (storage.Head, error) {
+	head, err := d.Driver.Append(ctx, id, after, entries, sealed)
 	head.Hash[0]++
 	return head, err
 }

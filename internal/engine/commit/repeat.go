@@ -167,9 +167,8 @@ func (q *Queue) madeBefore(ctx context.Context, r *authz.WriteRequest, origin *s
 // hasHead reports whether the log has an entry with the hash of a head, which readers
 // on other nodes see.
 func (q *Queue) hasHead(ctx context.Context, head storage.Head) bool {
-	driver := q.shared.runtime.Driver
-	for e, err := range driver.Entries(ctx, q.timeline.ID, head.Revision) {
-		return err == nil && e.Revision == head.Revision && e.Hash() == head.Hash && storage.Acknowledge(ctx, driver) == nil
+	for e, err := range q.shared.runtime.Driver.Entries(ctx, q.timeline.ID, head.Revision) {
+		return err == nil && e.Revision == head.Revision && e.Hash() == head.Hash && q.shared.runtime.Acknowledge(ctx) == nil
 	}
 	return false
 }

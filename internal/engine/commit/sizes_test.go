@@ -27,7 +27,7 @@ type recorder struct {
 	block chan struct{}
 }
 
-func (d *recorder) AppendSealed(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (storage.Head, error) {
+func (d *recorder) Append(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (storage.Head, error) {
 	var sizes []int
 	for i := range entries {
 		sizes = append(sizes, len(entries[i].Changes))
@@ -36,7 +36,7 @@ func (d *recorder) AppendSealed(ctx context.Context, id storage.StoreID, after s
 	if d.block != nil {
 		<-d.block
 	}
-	return d.Driver.AppendSealed(ctx, id, after, entries, sealed)
+	return d.Driver.Append(ctx, id, after, entries, sealed)
 }
 
 // record makes the world use a recorder.

@@ -284,7 +284,7 @@ func (q *Queue) madeByRequest(ctx context.Context, w *writer) (storage.Head, boo
 		return storage.Head{}, false, err
 	}
 	journal.Wrote(ctx, q.timeline.ID, head.Revision)
-	if err := storage.Acknowledge(ctx, q.shared.runtime.Driver); err != nil {
+	if err := q.shared.runtime.Acknowledge(ctx); err != nil {
 		return head, true, err
 	}
 	return head, true, q.showDurable(ctx)

@@ -31,7 +31,7 @@ func notesOf(t *testing.T, info storage.StoreInfo, keys ...string) storage.Drive
 	for i, key := range keys {
 		e := storage.Entry{Incarnation: info.Incarnation, Revision: head.Revision + 1, Previous: head.Hash, Writer: storage.WriterID{1},
 			Sequence: uint64(i + 1), Changes: []storage.Change{{Kind: storage.DocumentPut, Document: storage.Document{Kind: "note", Key: key, Body: []byte("x")}}}}
-		if head, err = d.Append(t.Context(), info.ID, head, []storage.Entry{e}); err != nil {
+		if head, err = d.Append(t.Context(), info.ID, head, []storage.Entry{e}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -120,7 +120,7 @@ func (f *originFinder) found(row *storage.TupleRow) error {
 			return err
 		}
 		var err error
-		e, err = storage.EntryHead(f.ctx, f.shared.runtime.Driver, f.timeline.ID, row.Created)
+		e, err = f.shared.runtime.Driver.EntryHead(f.ctx, f.timeline.ID, row.Created)
 		if err != nil && !errors.Is(err, storage.ErrTrimmed) {
 			return err
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/memory"
 )
 
 // fillAll sets every exported field of a value, with a different text or number for each.
@@ -187,7 +188,7 @@ func TestRecorderKeeps(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	now := time.Unix(1000, 0)
 	for _, decisionsMax := range []int{1, 2, 63, 64, 65, 200} {
-		runtime := snapshot.NewRuntime(snapshot.Config{Clock: func() time.Time { return now }, Bounds: limits.WithDefaults(authz.Bounds{})})
+		runtime := snapshot.NewRuntime(snapshot.Config{Driver: memory.New(), Clock: func() time.Time { return now }, Bounds: limits.WithDefaults(authz.Bounds{})})
 		shared := NewShared(runtime, authz.RecordingOptions{Decisions: decisionsMax, Bytes: 64_000, Age: time.Minute})
 		store := func(id, incarnation byte) *Answerer {
 			return NewAnswerer(shared, snapshot.NewTimeline(runtime, storage.StoreInfo{ID: storage.StoreID{id}, Incarnation: storage.Incarnation{incarnation}}))

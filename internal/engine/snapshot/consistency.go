@@ -154,7 +154,7 @@ func (t *Timeline) Await(ctx context.Context, r storage.Revision) (*View, error)
 // atHead returns a view that is not older than what was durable at the time of the
 // call, whoever wrote it.
 func (t *Timeline) atHead(ctx context.Context) (*View, error) {
-	if err := storage.Confirm(ctx, t.Runtime.Driver); err != nil {
+	if err := t.Runtime.Confirm(ctx); err != nil {
 		return nil, err
 	}
 	h, err := t.Runtime.Driver.Head(ctx, t.ID)

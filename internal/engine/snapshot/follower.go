@@ -3,14 +3,9 @@ package snapshot
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/ostiary/ostiary/storage"
 )
-
-// followInterval is the time between two looks at a driver that is no
-// storage.Notifier.
-const followInterval = 50 * time.Millisecond
 
 // FollowDriver starts a goroutine that brings loaded timelines to what other engines
 // write, and closes those whose stores were deleted, until the runtime is closed. It
@@ -20,25 +15,17 @@ const followInterval = 50 * time.Millisecond
 //
 // A store that cannot be followed, for example because the driver fails, is tried
 // again with its next change, and with each request that asks for a newer revision.
-func (r *Runtime) FollowDriver(ctx context.Context, own storage.WriterID, timeline func(storage.StoreID) *Timeline) error {
+func (r *Runtime) FollowDriver(own storage.WriterID, timeline func(storage.StoreID) *Timeline) {
 	f := follower{runtime: r, timeline: timeline}
-	if r.coordinated != nil {
-		detach := r.coordinated.OnApplied(f.show)
+	if r.Copy != nil {
+		detach := r.Copy.OnApplied(f.show)
 		r.Start(func() {
 			<-r.ctx.Done()
 			detach()
 		})
 	}
-	if n, ok := r.Driver.(storage.Notifier); ok {
-		notices := n.Notify(r.ctx, own)
-		r.Start(func() { f.receive(notices) })
-		return nil
-	}
-	_, mark, err := r.Driver.Changed(ctx, "")
-	if err == nil {
-		r.Start(func() { f.pollChanges(mark) })
-	}
-	return err
+	notices := r.Driver.Notify(r.ctx, own)
+	r.Start(func() { f.receive(notices) })
 }
 
 // follower follows the driver of one engine.
@@ -47,7 +34,7 @@ type follower struct {
 	timeline func(storage.StoreID) *Timeline
 }
 
-// receive follows a driver that notifies.
+// receive follows the notices of the driver.
 func (f *follower) receive(notices <-chan storage.StoreID) {
 	for {
 		select {
@@ -62,30 +49,6 @@ func (f *follower) receive(notices <-chan storage.StoreID) {
 			}
 		case <-f.runtime.ctx.Done():
 			return
-		}
-	}
-}
-
-// pollChanges follows a driver that does not notify. mark is the first one.
-func (f *follower) pollChanges(mark string) {
-	tick := time.NewTicker(followInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-f.runtime.ctx.Done():
-			return
-		}
-		// After an error, the next call has the same mark.
-		if ids, next, err := f.runtime.Driver.Changed(f.runtime.ctx, mark); err == nil {
-			mark = next
-			for _, id := range ids {
-				f.follow(id)
-			}
-		}
-		// A deleted store is not among those that changed.
-		for _, t := range f.runtime.Loaded() {
-			_ = t.ConfirmStore(f.runtime.ctx)
 		}
 	}
 }

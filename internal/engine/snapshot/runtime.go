@@ -45,14 +45,14 @@ type Config struct {
 // methods are safe for concurrent use.
 type Runtime struct {
 	Config
-	catalog *atomic.Uint64 // of a driver that is a storage.Cataloger, otherwise nil
-	// coordinated is the driver, if it is a storage.Coordinated, otherwise nil.
-	coordinated storage.Coordinated
-	schemas     schemaCache
-	others      otherSchemas
-	large       largeEntries
-	bytes       atomic.Int64  // of the newest views and their current schemas
-	loads       chan struct{} // one element for each load in progress
+	// Copy is the driver, if it is a storage.Copy, otherwise nil.
+	Copy    storage.Copy
+	catalog *atomic.Uint64 // storage.Driver.CatalogChanges
+	schemas schemaCache
+	others  otherSchemas
+	large   largeEntries
+	bytes   atomic.Int64  // of the newest views and their current schemas
+	loads   chan struct{} // one element for each load in progress
 	// compilations has one element for each schema that is being compiled.
 	compilations chan struct{}
 
@@ -84,40 +84,45 @@ func NewRuntime(c Config) *Runtime {
 	r.schemas.max, r.schemas.bytesMax = c.Bounds.SchemasCached, c.Bounds.SchemasCachedBytes
 	r.others.bytesMax = othersBytesMax
 	r.lag.max = int64(c.Bounds.WatchChanges)
-	if d, ok := c.Driver.(storage.Cataloger); ok {
-		r.catalog = d.CatalogChanges()
-	}
-	r.coordinated, _ = c.Driver.(storage.Coordinated)
+	r.catalog = c.Driver.CatalogChanges()
+	r.Copy, _ = c.Driver.(storage.Copy)
 	r.ctx, r.stop = context.WithCancel(context.Background())
 	return r
 }
 
-// CountStores returns the number of stores of the driver.
-func (r *Runtime) CountStores(ctx context.Context) (n int, err error) {
-	if d, ok := r.Driver.(storage.Cataloger); ok {
-		return d.CountStores(ctx)
-	}
-	for _, err := range r.Driver.Stores(ctx, storage.StoreID{}) {
-		if err != nil {
-			return 0, err
-		}
-		n++
-	}
-	return n, nil
-}
-
-// BeforeWrite returns when this node may write. See [storage.Coordinated]. It notes in the
-// journal of ctx that another node writes.
+// BeforeWrite returns when this node may write. See [storage.Copy]. It notes in the journal
+// of ctx that another node writes.
 func (r *Runtime) BeforeWrite(ctx context.Context) error {
-	if r.coordinated == nil {
+	if r.Copy == nil {
 		return nil
 	}
-	err := r.coordinated.BeforeWrite(ctx)
+	err := r.Copy.BeforeWrite(ctx)
 	if errors.Is(err, storage.ErrNotHolder) {
 		journal.Of(ctx).Refuse()
 	}
 	return err
 }
+
+// Confirm returns when the driver has everything that was durable at the time of the
+// call. See [storage.Copy].
+func (r *Runtime) Confirm(ctx context.Context) error {
+	if r.Copy == nil {
+		return nil
+	}
+	return r.Copy.Confirm(ctx)
+}
+
+// Acknowledge returns when readers on other nodes see everything that the driver shows.
+// See [storage.Copy].
+func (r *Runtime) Acknowledge(ctx context.Context) error {
+	if r.Copy == nil {
+		return nil
+	}
+	return r.Copy.Acknowledge(ctx)
+}
+
+// Leads reports whether this node does what one of several has to do. See [storage.Copy].
+func (r *Runtime) Leads() bool { return r.Copy == nil || r.Copy.Leads() }
 
 // Now returns the current time of the clock.
 func (r *Runtime) Now() rel.Time { return rel.TimeOf(r.Clock()) }

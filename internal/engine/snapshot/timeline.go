@@ -352,11 +352,7 @@ func (t *Timeline) ConfirmRead(ctx context.Context, err error) error {
 	if err != nil && !errors.Is(err, storage.ErrNoDocument) && !errors.Is(err, authz.ErrNoSchema) {
 		return err
 	}
-	if _, ok := t.Runtime.Driver.(storage.Cataloger); !ok {
-		if err := t.checkIncarnation(ctx); err != nil {
-			return err
-		}
-	} else if err := t.ConfirmStore(ctx); err != nil {
+	if err := t.ConfirmStore(ctx); err != nil {
 		return err
 	}
 	return err
@@ -364,8 +360,7 @@ func (t *Timeline) ConfirmRead(ctx context.Context, err error) error {
 
 // ConfirmStore reads the description of the store again if a store was updated or
 // deleted since the last call. If the store was deleted, it closes the timeline and
-// fails with ErrNoStore. With a driver that is no storage.Cataloger it does nothing: there
-// the follower notices a deletion.
+// fails with ErrNoStore.
 func (t *Timeline) ConfirmStore(ctx context.Context) error {
 	if !t.outdated() {
 		return nil

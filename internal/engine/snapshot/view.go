@@ -61,12 +61,12 @@ func (t *Timeline) Newest(ctx context.Context) (*View, error) {
 
 // BeforeRead returns when the views have every write that was acknowledged before the
 // call, on whichever node. It is called when a request has arrived, and before its view
-// is chosen. See [storage.Coordinated].
+// is chosen. See [storage.Copy].
 func (r *Runtime) BeforeRead(ctx context.Context) error {
-	if r.coordinated == nil {
+	if r.Copy == nil {
 		return nil
 	}
-	return r.coordinated.BeforeRead(ctx)
+	return r.Copy.BeforeRead(ctx)
 }
 
 // Current returns the newest view that this engine has, loading the store if necessary.
@@ -87,8 +87,7 @@ func (t *Timeline) Current(ctx context.Context) (*View, error) {
 // outdated reports whether a store was updated or deleted since the description of
 // this one was read.
 func (t *Timeline) outdated() bool {
-	catalog := t.Runtime.catalog
-	return catalog != nil && t.confirmed.Load() != catalog.Load()+1
+	return t.confirmed.Load() != t.Runtime.catalog.Load()+1
 }
 
 // Use keeps the view in memory until the call of [Runtime.DropIdle] after the

@@ -19,7 +19,7 @@ type stuck struct {
 	blocking chan struct{}
 }
 
-func (d *stuck) AppendSealed(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (storage.Head, error) {
+func (d *stuck) Append(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (storage.Head, error) {
 	select {
 	case <-d.blocking:
 		<-ctx.Done()
@@ -28,7 +28,7 @@ func (d *stuck) AppendSealed(ctx context.Context, id storage.StoreID, after stor
 		}
 		return storage.Head{}, ctx.Err()
 	default:
-		return d.Driver.AppendSealed(ctx, id, after, entries, sealed)
+		return d.Driver.Append(ctx, id, after, entries, sealed)
 	}
 }
 

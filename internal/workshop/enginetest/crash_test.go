@@ -118,14 +118,14 @@ type badLine struct {
 
 var errLine = errors.New("the line is dead")
 
-func (b *badLine) Append(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry) (storage.Head, error) {
+func (b *badLine) Append(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (storage.Head, error) {
 	b.mu.Lock()
 	luck := b.rng.IntN(6)
 	b.mu.Unlock()
 	if luck == 0 {
 		return storage.Head{}, errLine // the request is lost
 	}
-	head, err := b.Driver.Append(ctx, id, after, entries)
+	head, err := b.Driver.Append(ctx, id, after, entries, sealed)
 	if luck == 1 && err == nil {
 		return storage.Head{}, errLine // the response is lost
 	}

@@ -28,39 +28,28 @@ func twoEngines(t *testing.T, driver storage.Driver) (engines [2]*ostiary.Engine
 	return engines, stores
 }
 
-// polled is a driver that does not notify, and does not know of changes of stores.
-type polled struct{ storage.Driver }
-
 // TestFollowedWrites writes on one engine and asks the other one, with the default
 // consistency. Nothing but the follower brings the entries to it.
 func TestFollowedWrites(t *testing.T) {
 	t.Parallel()
-	for name, driver := range map[string]func(storage.Driver) storage.Driver{
-		"with notices": func(d storage.Driver) storage.Driver { return d },
-		"polled":       func(d storage.Driver) storage.Driver { return polled{d} },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			ctx, d := t.Context(), memory.New()
-			defer d.Close()
-			_, stores := twoEngines(t, driver(d))
-			for i, tuple := range []string{"document:1#owner@user:a", "document:2#owner@user:a", "document:3#owner@user:a"} {
-				from, to := stores[i%2], stores[(i+1)%2]
-				must(from.Write(ctx, authz.WriteRequest{Add: tups(t, tuple)}))(t)
-				wait.Until(t, tuple, func() bool { return ask(t, to, tuple, authz.QueryOptions{}) == "true" })
-			}
-			other := documents()
-			other.Types = append(other.Types, schema.TypeDef{Name: "page"})
-			info, _, err := stores[0].WriteSchema(ctx, authz.SchemaSource{Model: other})
-			if err != nil {
-				t.Fatal(err)
-			}
-			wait.Until(t, "the new schema", func() bool {
-				current, err := stores[1].CurrentSchema(ctx, "")
-				return err == nil && current.ID == info.ID
-			})
-		})
+	ctx, d := t.Context(), memory.New()
+	defer d.Close()
+	_, stores := twoEngines(t, d)
+	for i, tuple := range []string{"document:1#owner@user:a", "document:2#owner@user:a", "document:3#owner@user:a"} {
+		from, to := stores[i%2], stores[(i+1)%2]
+		must(from.Write(ctx, authz.WriteRequest{Add: tups(t, tuple)}))(t)
+		wait.Until(t, tuple, func() bool { return ask(t, to, tuple, authz.QueryOptions{}) == "true" })
 	}
+	other := documents()
+	other.Types = append(other.Types, schema.TypeDef{Name: "page"})
+	info, _, err := stores[0].WriteSchema(ctx, authz.SchemaSource{Model: other})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wait.Until(t, "the new schema", func() bool {
+		current, err := stores[1].CurrentSchema(ctx, "")
+		return err == nil && current.ID == info.ID
+	})
 }
 
 // TestFollowedWatch watches the log on one engine while the other one writes.
@@ -230,17 +219,17 @@ type slowAppend struct {
 	begin, end chan struct{}
 }
 
-func (d *slowAppend) Append(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry) (storage.Head, error) {
+func (d *slowAppend) Append(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (storage.Head, error) {
 	if !d.armed.CompareAndSwap(true, false) {
-		return d.Driver.Append(ctx, id, after, entries)
+		return d.Driver.Append(ctx, id, after, entries, sealed)
 	}
 	if d.after {
-		head, err := d.Driver.Append(ctx, id, after, entries)
+		head, err := d.Driver.Append(ctx, id, after, entries, sealed)
 		close(d.begin)
 		<-d.end
 		return head, err
 	}
 	close(d.begin)
 	<-d.end
-	return d.Driver.Append(ctx, id, after, entries)
+	return d.Driver.Append(ctx, id, after, entries, sealed)
 }

@@ -30,7 +30,7 @@ func dataOf(t *testing.T, info storage.StoreInfo, texts ...string) storage.Drive
 	for i, text := range texts {
 		e := storage.Entry{Incarnation: info.Incarnation, Revision: head.Revision + 1, Previous: head.Hash, Writer: storage.WriterID{1},
 			Sequence: uint64(i + 1), Changes: []storage.Change{{Kind: storage.TupleAdd, Tuple: tup(t, text)}}}
-		head = must(d.Append(t.Context(), info.ID, head, []storage.Entry{e}))(t)
+		head = must(d.Append(t.Context(), info.ID, head, []storage.Entry{e}, nil))(t)
 	}
 	return d
 }

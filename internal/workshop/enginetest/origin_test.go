@@ -309,7 +309,10 @@ func TestRetryNumbersFromTheStart(t *testing.T) {
 }
 
 // follower is a driver of a node that does not write.
-type follower struct{ *memory.Driver }
+type follower struct {
+	*memory.Driver
+	storage.Copy // nil: nothing but the methods below is called
+}
 
 func (follower) BeforeRead(context.Context) error                                { return nil }
 func (follower) BeforeWrite(context.Context) error                               { return storage.ErrNotHolder }
@@ -319,7 +322,7 @@ func (follower) OnApplied(func(context.Context, []storage.StoreID) error) func()
 // noted, so that the server sends the request to the node that writes.
 func TestRefusedChangeIsForwardable(t *testing.T) {
 	t.Parallel()
-	e := must(ostiary.Open(t.Context(), ostiary.Options{Driver: follower{memory.New()}}))(t)
+	e := must(ostiary.Open(t.Context(), ostiary.Options{Driver: follower{Driver: memory.New()}}))(t)
 	t.Cleanup(func() { e.Close() })
 	for name, change := range map[string]func(ctx context.Context) error{
 		"create": func(ctx context.Context) error {

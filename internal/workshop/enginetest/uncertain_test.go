@@ -110,11 +110,11 @@ type outcome struct {
 	err atomic.Pointer[error]
 }
 
-func (d *outcome) Append(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry) (storage.Head, error) {
+func (d *outcome) Append(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (storage.Head, error) {
 	if err := d.err.Swap(nil); err != nil {
 		return storage.Head{}, *err
 	}
-	return d.Driver.Append(ctx, id, after, entries)
+	return d.Driver.Append(ctx, id, after, entries, sealed)
 }
 
 // TestUncertainThatFailed repeats an uncertain write that was not made. It is made

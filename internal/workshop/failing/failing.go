@@ -55,7 +55,6 @@ const (
 	Secret            Operation = "Secret"
 	Trim              Operation = "Trim"
 	Oldest            Operation = "Oldest"
-	Changed           Operation = "Changed"
 	Close             Operation = "Close"
 )
 
@@ -83,10 +82,9 @@ type Fault struct {
 }
 
 // Driver is a [storage.Driver] whose operations fail as [Driver.Break] asks for.
-// It passes all others on to another driver. It is a [storage.SealedAppender],
-// a [storage.Joiner] and a [storage.Notifier] too. A driver without AppendSealed gets Append, and without
-// AppendTo a call of it fails with [storage.ErrTransaction]. AppendTo never fails
-// on purpose. All methods are safe for concurrent use.
+// It passes all others on to another driver. It is a [storage.Joiner], too; without
+// AppendTo in the other driver, a call of it fails with [storage.ErrTransaction]. AppendTo
+// never fails on purpose. All methods are safe for concurrent use.
 type Driver struct {
 	storage.Driver
 	// Notices makes Notify pass on what the other driver reports.
@@ -99,11 +97,7 @@ type Driver struct {
 	writes int       // number of operations that have changed data since Break
 }
 
-var (
-	_ storage.SealedAppender = (*Driver)(nil)
-	_ storage.Joiner         = (*Driver)(nil)
-	_ storage.Notifier       = (*Driver)(nil)
-)
+var _ storage.Joiner = (*Driver)(nil)
 
 // New returns a driver that passes everything on to d.
 func New(d storage.Driver) *Driver { return &Driver{Driver: d} }
@@ -275,17 +269,8 @@ func (d *Driver) Head(ctx context.Context, id storage.StoreID) (storage.Head, er
 }
 
 // Append implements [storage.Driver].
-func (d *Driver) Append(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry) (storage.Head, error) {
-	return call(d, Append, func() (storage.Head, error) { return d.Driver.Append(ctx, id, after, entries) })
-}
-
-// AppendSealed implements [storage.SealedAppender]. It is counted as [Append].
-func (d *Driver) AppendSealed(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (storage.Head, error) {
-	s, ok := d.Driver.(storage.SealedAppender)
-	if !ok {
-		return d.Append(ctx, id, after, entries)
-	}
-	return call(d, Append, func() (storage.Head, error) { return s.AppendSealed(ctx, id, after, entries, sealed) })
+func (d *Driver) Append(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (storage.Head, error) {
+	return call(d, Append, func() (storage.Head, error) { return d.Driver.Append(ctx, id, after, entries, sealed) })
 }
 
 // AppendTo implements [storage.Joiner].
@@ -354,19 +339,11 @@ func (d *Driver) Oldest(ctx context.Context, id storage.StoreID) (log, rows stor
 	return d.Driver.Oldest(ctx, id)
 }
 
-// Changed implements [storage.Driver].
-func (d *Driver) Changed(ctx context.Context, mark string) (stores []storage.StoreID, next string, err error) {
-	if err, _ := d.next(Changed); err != nil {
-		return nil, "", err
-	}
-	return d.Driver.Changed(ctx, mark)
-}
-
-// Notify implements [storage.Notifier]. Unless Notices is true, the channel never
+// Notify implements [storage.Driver]. Unless Notices is true, the channel never
 // receives, so that an engine makes only the operations that a test asks for.
 func (d *Driver) Notify(ctx context.Context, own storage.WriterID) <-chan storage.StoreID {
-	if n, ok := d.Driver.(storage.Notifier); ok && d.Notices {
-		return n.Notify(ctx, own)
+	if d.Notices {
+		return d.Driver.Notify(ctx, own)
 	}
 	return nil
 }

@@ -57,11 +57,6 @@ func TestPlainDriver(t *testing.T) {
 	if _, err := d.AppendTo(ctx, nil, l.ID, l.Head, entries); !errors.Is(err, storage.ErrTransaction) {
 		t.Errorf("AppendTo: error %v, expected %v", err, storage.ErrTransaction)
 	}
-	d.Break(Fault{})
-	head, err := d.AppendSealed(ctx, l.ID, l.Head, entries, nil)
-	if err != nil || head.Revision != 2 || d.Count() != 1 || !d.Wrote() {
-		t.Errorf("AppendSealed: head %v, error %v, %d operations", head, err, d.Count())
-	}
 }
 
 var log = storagetest.NewLog(1)
@@ -132,7 +127,6 @@ func calls(d *Driver) map[string]func() (string, error) {
 	add("secret", func() (any, error) { v, err := d.Secret(ctx, id, "k", "d"); return string(v.Body), err })
 	write("trim", func() error { return d.Trim(ctx, id, 1, 1) })
 	add("oldest", func() (any, error) { a, b, err := d.Oldest(ctx, id); return fmt.Sprint(a, b), err })
-	add("changed", func() (any, error) { stores, _, err := d.Changed(ctx, ""); return len(stores), err })
 	return all
 }
 

@@ -24,13 +24,13 @@ type originLog struct {
 	origins []storage.Origin
 }
 
-func (d *originLog) Append(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry) (storage.Head, error) {
+func (d *originLog) Append(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (storage.Head, error) {
 	d.mu.Lock()
 	for i := range entries {
 		d.origins = append(d.origins, entries[i].Origin)
 	}
 	d.mu.Unlock()
-	return d.Driver.Append(ctx, id, after, entries)
+	return d.Driver.Append(ctx, id, after, entries, sealed)
 }
 
 // take returns the origins since the call before.

@@ -36,7 +36,7 @@ type leased struct {
 	over atomic.Bool
 }
 
-var _ storage.Coordinated = (*leased)(nil)
+var _ storage.Copy = (*leased)(nil)
 
 func (l *leased) BeforeRead(context.Context) error {
 	if l.over.Load() {
@@ -46,6 +46,16 @@ func (l *leased) BeforeRead(context.Context) error {
 }
 
 func (l *leased) BeforeWrite(context.Context) error { return nil }
+
+func (l *leased) Leads() bool { return true }
+
+func (l *leased) Confirm(context.Context) error { return nil }
+
+func (l *leased) Acknowledge(context.Context) error { return nil }
+
+func (l *leased) FindRequest(context.Context, storage.RequestID, uint64) (storage.RequestTrace, error) {
+	return storage.RequestTrace{}, storage.ErrUncertain
+}
 
 func (l *leased) OnApplied(func(context.Context, []storage.StoreID) error) (detach func()) {
 	return func() {}

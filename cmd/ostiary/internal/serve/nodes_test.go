@@ -83,12 +83,12 @@ func (all *testNodes) open(tables *memorylog.Tables, i int, fernet settings.Key,
 	n := &testNode{all: all, number: i, log: &bytes.Buffer{}}
 	local, err := kv.New(memory.NewStore(), kv.Options{Copy: true})
 	if err == nil {
-		n.driver, err = replica.Open(t.Context(), tables.Open(), local, replica.Options{Gate: replica.Gate{MayAppend: n.mayAppend}})
+		n.driver, err = replica.Open(t.Context(), tables.Open(), local, replica.Options{Leads: n.Leads, Gate: replica.Gate{MayAppend: n.mayAppend}})
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := ostiary.Open(context.Background(), ostiary.Options{Driver: n.driver, Conditions: openfga.Conditions{Inner: cel.New(cel.Options{})}, SecretKey: &[32]byte{1}, Leads: n.Leads})
+	e, err := ostiary.Open(context.Background(), ostiary.Options{Driver: n.driver, Conditions: openfga.Conditions{Inner: cel.New(cel.Options{})}, SecretKey: &[32]byte{1}})
 	if err != nil {
 		t.Fatal(err)
 	}

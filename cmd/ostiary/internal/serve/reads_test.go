@@ -23,7 +23,6 @@ import (
 	permifyv1 "github.com/ostiary/ostiary/internal/permifypb"
 	"github.com/ostiary/ostiary/internal/workshop/failing"
 	"github.com/ostiary/ostiary/server"
-	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/pebble"
 )
 
@@ -57,15 +56,7 @@ func startReads(t *testing.T) *readsServer {
 	}
 	s := must(a.prepare(&f))(t)
 	t.Cleanup(s.ports.close)
-	// A failing driver hides that the folder's driver is a Cataloger, with which the engine
-	// remembers aliases. It is a Notifier whose channel never receives: without it the engine
-	// would ask for changes in the background, and these operations would be counted too.
-	counted := struct {
-		storage.Driver
-		storage.Cataloger
-		storage.Notifier
-	}{x.driver, data, x.driver}
-	s.engine = must(ostiary.Open(t.Context(), ostiary.Options{Driver: counted, Conditions: cli.Conditions(f.conditions), Window: f.window, Bounds: f.engineBounds(), Guard: cli.GuardOwned, SecretKey: &[32]byte{1}}))(t)
+	s.engine = must(ostiary.Open(t.Context(), ostiary.Options{Driver: x.driver, Conditions: cli.Conditions(f.conditions), Window: f.window, Bounds: f.engineBounds(), Guard: cli.GuardOwned, SecretKey: &[32]byte{1}}))(t)
 	t.Cleanup(func() { s.engine.Close() })
 	if _, err := protocols.BootstrapIdentity(t.Context(), s.engine, identity.BootstrapOptions{Password: "secret"}, settings.Deployment{Rounds: password.RoundsMin}); err != nil {
 		t.Fatal(err)
