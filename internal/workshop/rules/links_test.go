@@ -45,10 +45,11 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestIndexOfPages checks that docs/README.md links every page of docs and docs/operate.
+// TestIndexOfPages checks that docs/README.md and llms.txt link every page of docs and
+// docs/operate.
 func TestIndexOfPages(t *testing.T) {
 	const docs = "../../../docs"
-	index := prose(t, docs+"/README.md")
+	index, short := prose(t, docs+"/README.md"), prose(t, "../../../llms.txt")
 	files, err := filepath.Glob(docs + "/*.md")
 	more, errMore := filepath.Glob(docs + "/operate/*.md")
 	if err := errors.Join(err, errMore); err != nil || len(files) < 10 || len(more) < 8 {
@@ -62,6 +63,9 @@ func TestIndexOfPages(t *testing.T) {
 		if name = filepath.ToSlash(name); name != "README.md" && !strings.Contains(index, "]("+name+")") {
 			t.Errorf("docs/README.md has no link to %s", name)
 		}
+		if name != "README.md" && !strings.Contains(short, "](docs/"+name+")") {
+			t.Errorf("llms.txt has no link to docs/%s", name)
+		}
 	}
 }
 
@@ -74,7 +78,7 @@ func TestOneGuide(t *testing.T) {
 	})
 }
 
-// pages calls f with each page of the repository.
+// pages calls f with each page of the repository, and with llms.txt.
 func pages(t *testing.T, f func(page string)) {
 	t.Helper()
 	err := filepath.WalkDir("../../..", func(path string, d fs.DirEntry, err error) error {
@@ -85,7 +89,7 @@ func pages(t *testing.T, f func(page string)) {
 		if d.IsDir() && (name == "testdata" || name == "node_modules" || strings.HasPrefix(name, ".") && name != "..") {
 			return filepath.SkipDir
 		}
-		if filepath.Ext(name) == ".md" {
+		if filepath.Ext(name) == ".md" || name == "llms.txt" {
 			f(path)
 		}
 		return nil
