@@ -226,23 +226,3 @@ func (m *Move) compare(ctx context.Context, log *movedLog, want *replica.Content
 	}
 	return nil
 }
-
-// Lost calls yield for each store of a copy that has entries which the log FROM does not have,
-// as [replica.Lost] does. Nothing is changed, and nodes can run. It fails with
-// [replica.ErrCluster] if the copy is that of another cluster. TO is not used.
-func (m *Move) Lost(ctx context.Context, own *pebble.Driver, yield func(replica.LostStore, func(func(storage.Entry) error) error) error) error {
-	place, err := placeOf(own)
-	if err != nil {
-		return err
-	}
-	return m.withLog(ctx, &m.From, func(log *movedLog) error {
-		cluster, err := log.Cluster(ctx)
-		if err == nil && cluster.ID != place.Cluster {
-			err = fmt.Errorf("%w: the folder belongs to cluster %s, the log to cluster %s", replica.ErrCluster, place.Cluster, cluster.ID)
-		}
-		if err != nil {
-			return err
-		}
-		return m.withCopyOf(ctx, log, func(have *kv.Driver) error { return replica.Lost(ctx, own.Driver, have, yield) })
-	})
-}

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ostiary/ostiary/cmd/internal/cli"
 	"github.com/ostiary/ostiary/internal/cluster/move"
-	"github.com/ostiary/ostiary/internal/cluster/replica"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -42,7 +42,7 @@ func (a *app) lost(ctx context.Context, at string) (err error) {
 	defer func() { err = errors.Join(err, local.Close()) }()
 	m := move.Move{From: a.endOf(&from, nil), Progress: line.Show, Temporary: Temporary(a.App)}
 	stores, entries := 0, 0
-	err = m.Lost(ctx, local, func(s replica.LostStore, each func(func(storage.Entry) error) error) error {
+	err = m.Lost(ctx, local, func(s move.LostStore, of iter.Seq2[storage.Entry, error]) error {
 		line.End()
 		stores++
 		out := lostStore{s.Info.ID.String(), s.Info.Name, s.Missing, uint64(s.Common), uint64(s.Head)}
@@ -59,10 +59,16 @@ func (a *app) lost(ctx context.Context, at string) (err error) {
 		if err != nil {
 			return err
 		}
-		return each(func(e storage.Entry) error {
-			entries++
-			return a.printLostEntry(s.Info.ID, &e)
-		})
+		for e, err := range of {
+			if err == nil {
+				entries++
+				err = a.printLostEntry(s.Info.ID, &e)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	if line.End(); err != nil || a.JSON {
 		return err

@@ -1,15 +1,19 @@
-package replica
+package move
 
 import (
 	"context"
 	"errors"
+	"fmt"
+	"iter"
 	"sort"
 
+	"github.com/ostiary/ostiary/internal/cluster/replica"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/kv"
+	"github.com/ostiary/ostiary/storage/pebble"
 )
 
-// LostStore is a store of a copy that has what a log does not have, see [Lost].
+// LostStore is a store of a copy that has what a log does not have, see [Move.Lost].
 type LostStore struct {
 	// Info is what the copy has of the store.
 	Info storage.StoreInfo
@@ -24,12 +28,30 @@ type LostStore struct {
 	From storage.Revision
 }
 
-// Lost calls yield for each store of own that has entries which have does not have, in
-// ascending order of the ids, with a function that calls another one with these entries. own
-// is the copy of a node, and have a copy of the log that has lost its end. Entries that own
-// does not keep any more are left out. No call may write while Lost runs. It returns the
-// first error of yield.
-func Lost(ctx context.Context, own, have *kv.Driver, yield func(LostStore, func(func(storage.Entry) error) error) error) error {
+// Lost calls yield for each store of own that has entries which the log FROM does not have, in
+// ascending order of the ids, with these entries. own is the copy of a node, without its
+// server; other nodes can run. Entries that own does not keep any more are left out. Nothing is
+// changed, and TO is not used. Lost fails with [replica.ErrCluster] if own belongs to another
+// cluster, and returns the first error of yield.
+func (m *Move) Lost(ctx context.Context, own *pebble.Driver, yield func(LostStore, iter.Seq2[storage.Entry, error]) error) error {
+	place, err := placeOf(own)
+	if err != nil {
+		return err
+	}
+	return m.withLog(ctx, &m.From, func(log *movedLog) error {
+		cluster, err := log.Cluster(ctx)
+		if err == nil && cluster.ID != place.Cluster {
+			err = fmt.Errorf("%w: the folder belongs to cluster %s, the log to cluster %s", replica.ErrCluster, place.Cluster, cluster.ID)
+		}
+		if err != nil {
+			return err
+		}
+		return m.withCopyOf(ctx, log, func(have *kv.Driver) error { return eachLost(ctx, own.Driver, have, yield) })
+	})
+}
+
+// eachLost is Lost with a copy of the log.
+func eachLost(ctx context.Context, own, have *kv.Driver, yield func(LostStore, iter.Seq2[storage.Entry, error]) error) error {
 	for info, err := range own.Stores(ctx, storage.StoreID{}) {
 		if err != nil {
 			return err
@@ -46,8 +68,7 @@ func Lost(ctx context.Context, own, have *kv.Driver, yield func(LostStore, func(
 			return err
 		}
 		lost.From = max(lost.Common+1, oldest)
-		entries := func(each func(storage.Entry) error) error { return eachEntry(ctx, own, info.ID, lost.From, each) }
-		if err := yield(lost, entries); err != nil {
+		if err := yield(lost, own.Entries(ctx, info.ID, lost.From)); err != nil {
 			return err
 		}
 	}
@@ -104,18 +125,4 @@ func hashAt(ctx context.Context, of *kv.Driver, id storage.StoreID, head storage
 		return e.Previous, err
 	}
 	return storage.Hash{}, storage.ErrNoEntry
-}
-
-// eachEntry calls each with the entries of a store from a revision on, without those that are
-// no longer kept.
-func eachEntry(ctx context.Context, of *kv.Driver, id storage.StoreID, from storage.Revision, each func(storage.Entry) error) error {
-	for e, err := range of.Entries(ctx, id, from) {
-		if err == nil {
-			err = each(e)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
