@@ -19,16 +19,15 @@ import (
 	"github.com/ostiary/ostiary/internal/workshop/fleet"
 )
 
+// built is the folder of the program that build has built.
+var built = filepath.Join(os.TempDir(), "ostiary-fleet-"+strconv.Itoa(os.Getpid()))
+
 // build builds the program once. OSTIARY_BIN names one that is built already.
 var build = sync.OnceValues(func() (string, error) {
 	if file := os.Getenv("OSTIARY_BIN"); file != "" {
 		return file, nil
 	}
-	folder, err := os.MkdirTemp("", "ostiary-fleet-")
-	if err != nil {
-		return "", err
-	}
-	file := filepath.Join(folder, "ostiary")
+	file := filepath.Join(built, "ostiary")
 	out, err := exec.Command("go", "build", "-o", file, "github.com/ostiary/ostiary/cmd/ostiary").CombinedOutput()
 	os.Stderr.Write(out)
 	return file, err
@@ -36,9 +35,7 @@ var build = sync.OnceValues(func() (string, error) {
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if file, err := build(); err == nil && os.Getenv("OSTIARY_BIN") == "" {
-		_ = os.RemoveAll(filepath.Dir(file))
-	}
+	_ = os.RemoveAll(built)
 	os.Exit(code)
 }
 
