@@ -507,6 +507,58 @@ func TestPassedOn(t *testing.T) {
 	})
 }
 
+// TestPassedOnToStopped stops the holder while it appends a write that a node without a read
+// lease has passed on: another process has taken its place in the registry. The write counts
+// as made, and the copy of the holder lacks it, so that no sequence that the holder could name
+// makes the first node show the write.
+func TestPassedOnToStopped(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 2, func(_ int, n *node) {
+			n.wrap = func(l sharedlog.Log) sharedlog.Log { return &takenLog{Log: l, node: n} }
+		})
+		holder := w.holder()
+		first := w.others(holder)[0]
+		w.network.Cut(holder.host, first.host, true)
+		for first.cluster.Status().ReadRemaining > 0 {
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(readLease) // by the holder's clock, it is over a little later
+		before := holder.driver.AppliedSequence()
+		holder.log.(*takenLog).taken.Store(true)
+		if _, err := holder.write(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if at := holder.driver.AppliedSequence(); at != before {
+			t.Errorf("the copy of the holder has segment %d, so the test shows nothing", at)
+		}
+		if at, err := holder.cluster.Reached(); !errors.Is(err, sharedlog.ErrNodeTaken) {
+			t.Errorf("the holder has stopped and names segment %d, which is not the write; error %v", at, err)
+		}
+	})
+}
+
+// takenLog is a log in which another process takes the place of a node while that appends.
+type takenLog struct {
+	sharedlog.Log
+	node  *node
+	taken atomic.Bool
+}
+
+func (l *takenLog) Append(ctx context.Context, after sharedlog.Position, r sharedlog.Record, secrets []sharedlog.SecretChange) error {
+	err := l.Log.Append(ctx, after, r, secrets)
+	if l.taken.Load() {
+		_ = l.node.driver.Report(ctx)
+	}
+	return err
+}
+
+func (l *takenLog) Report(ctx context.Context, n sharedlog.NodeRecord) error {
+	if l.taken.Load() {
+		return sharedlog.ErrNodeTaken
+	}
+	return l.Log.Report(ctx, n)
+}
+
 // TestClose closes the holder: a follower takes over at once, and reads go on.
 func TestClose(t *testing.T) {
 	bubble(t, func(t *testing.T) {
