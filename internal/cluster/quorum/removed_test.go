@@ -1,7 +1,6 @@
 package quorum_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -93,7 +92,7 @@ func (c *nodes) address(knows, of *quorum.Quorum) string {
 }
 
 // call calls a method of the service of a node, as the node with an id, and returns the
-// status. A call that is admitted, and not answered in a second, gives DeadlineExceeded.
+// status.
 func (c *nodes) call(files *certificate.Files, to *quorum.Quorum, at, method, id string) *status.Status {
 	c.Helper()
 	host, _, err := net.SplitHostPort(at)
@@ -113,16 +112,12 @@ func (c *nodes) call(files *certificate.Files, to *quorum.Quorum, at, method, id
 	if err := json.Unmarshal(text, &state); err != nil {
 		c.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(c.ctx(), time.Second)
-	defer cancel()
-	ctx = metadata.AppendToOutgoingContext(ctx, "ostiary-log", state.Cluster, "ostiary-log-from", id, "ostiary-log-to", to.ID().String(),
+	ctx := metadata.AppendToOutgoingContext(c.ctx(), "ostiary-log", state.Cluster, "ostiary-log-from", id, "ostiary-log-to", to.ID().String(),
 		"ostiary-log-version-min", "1", "ostiary-log-version-max", "1")
 	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, "/ostiary.raft.v1.Raft/"+method)
 	if err == nil {
 		_ = stream.SendMsg(wrapperspb.Bytes(make([]byte, 12)))
-		if method != "Connect" {
-			_ = stream.CloseSend()
-		}
+		_ = stream.CloseSend() // a connection that is admitted ends with it
 		err = stream.RecvMsg(&wrapperspb.BytesValue{})
 	}
 	return status.Convert(err)
