@@ -205,12 +205,15 @@ func (c *crowd) close() {
 	c.working.Wait()
 }
 
+// attackedWait is how long a client of a server under attack waits for an answer.
+const attackedWait = 5 * time.Second
+
 // served counts how many of n requests, each on a connection of its own, are answered
-// with 200.
-func served(n int, url, key string) int {
+// with 200 in time.
+func served(n int, url, key string, within time.Duration) int {
 	answered := 0
 	for range n {
-		client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+		client := &http.Client{Timeout: within, Transport: &http.Transport{DisableKeepAlives: true}}
 		req, _ := http.NewRequest("GET", url, nil)
 		if key != "" {
 			req.Header.Set("Authorization", "Bearer "+key)
@@ -233,10 +236,10 @@ type kept struct {
 	dials         atomic.Int64
 }
 
-// keep returns a client whose requests have a header.
-func keep(header, value string) *kept {
+// keep returns a client whose requests have a header, and must be answered in time.
+func keep(header, value string, within time.Duration) *kept {
 	k := &kept{header: header, value: value}
-	k.Client = http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 1,
+	k.Client = http.Client{Timeout: within, Transport: &http.Transport{MaxIdleConnsPerHost: 1,
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			k.dials.Add(1)
 			return (&net.Dialer{}).DialContext(ctx, network, address)
@@ -274,7 +277,7 @@ func (v *victim) token(t *testing.T) string {
 func crowded(o occupant, from string, again bool) func(v *victim, t *testing.T) string {
 	return func(v *victim, t *testing.T) string {
 		c := &crowd{http: v.http, grpc: v.grpc, from: from, public: "/.well-known/authzen-configuration", guarded: "/stores", login: "/v3/auth/tokens"}
-		user := keep("X-Auth-Token", v.token(t))
+		user := keep("X-Auth-Token", v.token(t), attackedWait)
 		count := func() string {
 			identity := 0
 			for range 10 {
@@ -283,7 +286,7 @@ func crowded(o occupant, from string, again bool) func(v *victim, t *testing.T) 
 				}
 			}
 			return fmt.Sprintf("%d of 30 new connections with a key, %d of 10 /readyz, %d of 10 /metrics, %d of 10 on a kept connection of Identity",
-				served(30, v.url+v.http+"/stores", attackKey), served(10, v.url+v.http+"/readyz", ""), served(10, "http://"+v.metrics+"/metrics", ""), identity)
+				served(30, v.url+v.http+"/stores", attackKey, attackedWait), served(10, v.url+v.http+"/readyz", "", attackedWait), served(10, "http://"+v.metrics+"/metrics", "", attackedWait), identity)
 		}
 		quiet := count()
 		c.fill(1400, o, again)

@@ -35,7 +35,7 @@ func busyConnections(t *testing.T, o occupant, perAddress int) {
 	r := start(t, server.Options{ConnectionsMax: 160, ConnectionsPerAddress: perAddress, Keys: keys(t, server.Key{Secret: "k"}),
 		Doors: []*door.Door{echoDoor(), ownDoor()}, TransferTime: time.Hour, HeaderTimeout: time.Hour})
 	at := "http://" + r.at["http"]
-	user, holder := keep("X-Auth-Token", "valid"), keep("Authorization", "Bearer k")
+	user, holder := keep("X-Auth-Token", "valid", time.Minute), keep("Authorization", "Bearer k", time.Minute)
 	if !user.answered(at+"/own/who") || !holder.answered(at+"/echo/caller") {
 		t.Fatal("the kept connections are not served")
 	}
@@ -62,7 +62,7 @@ func busyConnections(t *testing.T, o occupant, perAddress int) {
 	defer c.close()
 	for _, request := range []struct{ what, url, key string }{{"with a key", at + "/echo/caller", "k"}, {"of health", at + "/readyz", ""},
 		{"of metrics", "http://" + r.at["metrics"] + "/metrics", ""}, {"of health at the port of metrics", "http://" + r.at["metrics"] + "/readyz", ""}} {
-		if n := served(30, request.url, request.key); n != 30 {
+		if n := served(30, request.url, request.key, time.Minute); n != 30 {
 			t.Errorf("%d of 30 requests %s on new connections are answered", n, request.what)
 		}
 	}
@@ -79,6 +79,7 @@ func busyConnections(t *testing.T, o occupant, perAddress int) {
 		t.Error("the connection that has shown a key is closed")
 	}
 	r.EndStreams()
+	stream.SetDeadline(time.Now().Add(time.Minute)) // those 200 connections may have taken one
 	if text, err := io.ReadAll(response.Body); err != nil || string(text) != "begin\nend\n" {
 		t.Errorf("the stream of a caller with a key over HTTP: %q, %v", text, err)
 	}

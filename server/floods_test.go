@@ -28,22 +28,26 @@ import (
 var frameFloods = []struct {
 	name  string
 	write func(c *rawRPC, n int) error
+	// bounded is the port whose library ends such a connection as well, sooner or later on a
+	// busy machine: net/http when many streams wait for their handlers, grpc-go when pings
+	// follow each other too soon.
+	bounded string
 }{
 	{"SETTINGS", func(c *rawRPC, n int) error {
 		return repeat(n, func(int) error { return c.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 65535}) })
-	}},
+	}, ""},
 	{"PING", func(c *rawRPC, n int) error {
 		return repeat(n, func(int) error { return c.WritePing(false, [8]byte{1}) })
-	}},
+	}, "grpc"},
 	{"WINDOW_UPDATE", func(c *rawRPC, n int) error {
 		return repeat(n, func(int) error { return c.WriteWindowUpdate(0, 1) })
-	}},
+	}, ""},
 	{"streams that are reset at once", func(c *rawRPC, n int) error {
 		return repeat(n/2, func(int) error {
 			id, err := c.beginWith(false, ":method", "POST", ":scheme", "https", ":path", "/stores", ":authority", "localhost")
 			return errors.Join(err, c.WriteRSTStream(id, http2.ErrCodeCancel))
 		})
-	}},
+	}, "http"},
 	{"empty CONTINUATION", func(c *rawRPC, n int) error {
 		if c.next == 1 {
 			c.next = 3
@@ -52,7 +56,7 @@ var frameFloods = []struct {
 			}
 		}
 		return repeat(n, func(int) error { return c.WriteContinuation(1, false, nil) })
-	}},
+	}, ""},
 }
 
 func repeat(n int, write func(i int) error) error {
@@ -97,8 +101,7 @@ func (c *rawRPC) flood(ctx context.Context, write func(c *rawRPC, n int) error) 
 }
 
 // TestFrameFloods checks that a connection on which no request is accepted ends after
-// too many frames, with GOAWAY over HTTPS; that its address may connect again; and that
-// a connection with an accepted request does not end.
+// too many frames, with GOAWAY over HTTPS; and that its address may connect again.
 func TestFrameFloods(t *testing.T) {
 	t.Parallel()
 	for _, overTLS := range []bool{true, false} {
@@ -111,6 +114,7 @@ func TestFrameFloods(t *testing.T) {
 					o.TLS, port = certificate(t), "http"
 				}
 				r := start(t, o)
+				counted := 2
 				for range 2 {
 					c, err := dialFlood(r.at[port], overTLS)
 					if err != nil {
@@ -122,8 +126,11 @@ func TestFrameFloods(t *testing.T) {
 						for end == nil {
 							var f http2.Frame
 							f, end = c.ReadFrame()
-							if _, ok := f.(*http2.GoAwayFrame); ok {
+							if g, ok := f.(*http2.GoAwayFrame); ok {
 								goAway = true
+								if port == flood.bounded && g.ErrCode == http2.ErrCodeEnhanceYourCalm {
+									counted-- // the library may have ended it
+								}
 							}
 						}
 					})
@@ -137,8 +144,10 @@ func TestFrameFloods(t *testing.T) {
 						t.Error("the connection ends without GOAWAY:", end)
 					}
 				}
-				if n := r.metric(t, `ostiary_connections_closed_total{why="unauthenticated"}`); !strings.HasSuffix(n, " 2\n") {
-					t.Errorf("%s, expected 2", n)
+				text := r.metric(t, `ostiary_connections_closed_total{why="unauthenticated"}`)
+				var n int
+				if _, err := fmt.Sscan(text[strings.LastIndexByte(text, ' ')+1:], &n); err != nil || n < counted || n > 2 {
+					t.Errorf("%s, expected %d to 2", text, counted)
 				}
 			})
 		}
