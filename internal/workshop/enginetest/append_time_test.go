@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ostiary/ostiary"
@@ -36,16 +37,18 @@ func (d *stuck) Append(ctx context.Context, id storage.StoreID, after storage.He
 // after Bounds.AppendTime, also the write after a failed one.
 func TestAppendTime(t *testing.T) {
 	t.Parallel()
-	d := &stuck{memory.New(), make(chan struct{})}
-	s := newStore(t, newEngine(t, ostiary.Options{Driver: d, Bounds: authz.Bounds{AppendTime: 20 * time.Millisecond}}), documents())
-	must(s.Write(context.Background(), authz.WriteRequest{Add: tups(t, "document:1#owner@user:anne")}))(t)
-	close(d.blocking)
-	for range 2 {
-		if _, err := s.Write(context.Background(), authz.WriteRequest{Add: tups(t, "document:2#owner@user:anne")}); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a write that the driver does not finish: got %v, want a deadline error", err)
+	synctest.Test(t, func(t *testing.T) { // a busy machine would need longer for the first writes
+		d := &stuck{memory.New(), make(chan struct{})}
+		s := newStore(t, newEngine(t, ostiary.Options{Driver: d, Bounds: authz.Bounds{AppendTime: 20 * time.Millisecond}}), documents())
+		must(s.Write(context.Background(), authz.WriteRequest{Add: tups(t, "document:1#owner@user:anne")}))(t)
+		close(d.blocking)
+		for range 2 {
+			if _, err := s.Write(context.Background(), authz.WriteRequest{Add: tups(t, "document:2#owner@user:anne")}); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("a write that the driver does not finish: got %v, want a deadline error", err)
+			}
 		}
-	}
-	if head, err := d.Head(context.Background(), s.ID()); err != nil || head.Revision != must(s.Stats(context.Background()))(t).Revision {
-		t.Errorf("the driver's head is %v, %v, want the store's revision", head, err)
-	}
+		if head, err := d.Head(context.Background(), s.ID()); err != nil || head.Revision != must(s.Stats(context.Background()))(t).Revision {
+			t.Errorf("the driver's head is %v, %v, want the store's revision", head, err)
+		}
+	})
 }
