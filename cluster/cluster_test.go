@@ -32,11 +32,16 @@ func TestWriter(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		n, e, end, err := open(ctx, filepath.Join(dir, folder), token)
+		// With a long lease, a node keeps the role on a machine that is busy for seconds.
+		n, err := cluster.Open(ctx, cluster.Options{Folder: filepath.Join(dir, folder), Join: token, Settings: cluster.Settings{HolderLease: 5 * time.Second}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		nodes, engines, ends[n] = append(nodes, n), append(engines, e), end
+		e, err := n.Engine(ctx, ostiary.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		nodes, engines, ends[n] = append(nodes, n), append(engines, e), func() { n.Close() }
 	}
 	defer func() {
 		for _, end := range ends {

@@ -251,7 +251,7 @@ func TestUncertain(t *testing.T) {
 	}
 }
 
-// TestGather blocks the log while writers of many stores wait. They go together.
+// TestGather blocks the log while writers of many stores wait. All of them go together.
 func TestGather(t *testing.T) {
 	t.Parallel()
 	d, flaky := openFlaky(t, memorylog.New())
@@ -268,19 +268,23 @@ func TestGather(t *testing.T) {
 		return true, nil
 	})
 	var group sync.WaitGroup
-	for _, l := range logs {
+	write := func(l *storagetest.Log) {
 		group.Go(func() {
 			if err := l.Append(t.Context(), d, add("1")); err != nil {
 				t.Error(err)
 			}
 		})
 	}
+	write(logs[0])
 	<-enter
-	time.Sleep(50 * time.Millisecond) // the other writers get into the queue
+	for _, l := range logs[1:] {
+		write(l)
+	}
+	wait.Until(t, "the other writers are in the queue", func() bool { return d.Waiting() == stores-1 })
 	close(leave)
 	group.Wait()
-	if n := flaky.appends.Load() - before; n > 10 {
-		t.Errorf("%d writes at the same time made %d appends, want a few", stores, n)
+	if n := flaky.appends.Load() - before; n != 2 {
+		t.Errorf("%d writes at the same time made %d appends, want one for the first and one for all others", stores, n)
 	}
 	for _, l := range logs {
 		mustVerify(t, d, l.ID, 1)
