@@ -277,13 +277,20 @@ func TestCaughtByScripts(t *testing.T) {
 				t.Fatal(err)
 			}
 			failed, _ := runTests(t, root, overlay, tests)
-			if failed == "" {
-				t.Fatalf("not caught by %s: %s", tests, f.Mistake)
+			if failed == "" || failed == tooLong {
+				t.Fatalf("not caught by %s: %s: %s", tests, f.Mistake, failed)
 			}
 			t.Logf("caught by %s of %s", failed, tests)
 		})
 	}
 }
+
+// timeout is how long the tests of a package may take; a busy machine needs long. Tests that
+// take longer fail with tooLong, which no fault is caught by.
+const (
+	timeout = "15m"
+	tooLong = "test timed out after 15m0s"
+)
 
 // failedTest matches the last part of a failed test's path in the output of go
 // test: the innermost test is printed last.
@@ -294,7 +301,7 @@ var failedTest = regexp.MustCompile(`(?m)^ *--- FAIL: (\S+)|^panic: (.*)`)
 // package does not compile.
 func runTests(t *testing.T, root, overlay, tests string) (failed, out string) {
 	t.Helper()
-	run := exec.Command("go", "test", "-overlay", overlay, "-vet=off", "-count=1", "-failfast", "-timeout", "2m", tests)
+	run := exec.Command("go", "test", "-overlay", overlay, "-vet=off", "-count=1", "-failfast", "-timeout", timeout, tests)
 	run.Dir = root
 	text, err := run.CombinedOutput()
 	switch {
