@@ -118,7 +118,7 @@ sudo() {
 	if [ "$1" = -u ]; then shift 2; fi
 	"$@"
 }
-dpkg() { [ "$1" = -i ] && mkdir -p etc/ostiary var/lib/ostiary; }
+dpkg() { [ "$1" = -i ] && mkdir -p etc/ostiary var/lib/ostiary var/backups; }
 systemctl() {
 	if [ "$1" = stop ] && [ -n "$server" ]; then kill "$server"; wait "$server"; fi
 	if [ "$1" = start ]; then
@@ -142,7 +142,7 @@ func TestInstallPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	text := strings.NewReplacer("/etc/ostiary", dir+"/etc/ostiary", "/var/lib/ostiary", dir+"/var/lib/ostiary",
+	text := strings.NewReplacer("/etc/ostiary", dir+"/etc/ostiary", "/var/lib/ostiary", dir+"/var/lib/ostiary", "/var/backups", dir+"/var/backups",
 		"-o ostiary -g ostiary ", "", "0.0.0.0:", "127.0.0.1:", "localhost:", "127.0.0.1:").Replace(string(page))
 	playText(t, shell{dir: dir, before: machine}, file, text, map[string]string{}, 20)
 }

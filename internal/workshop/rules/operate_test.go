@@ -3,7 +3,6 @@ package rules
 import (
 	"maps"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,36 +17,56 @@ const production = "../../../examples/production/"
 // metric matches the name of a metric of the server.
 var metric = regexp.MustCompile(`\bostiary_[a-z_]+[a-z]\b`)
 
+// scrape is a file for Prometheus.
+type scrape struct {
+	Rules  []string `yaml:"rule_files"`
+	Global struct {
+		Interval string `yaml:"scrape_interval"`
+	}
+	Jobs []struct {
+		Name          string `yaml:"job_name"`
+		Scheme        string
+		Authorization struct {
+			Key string `yaml:"credentials_file"`
+		}
+		TLS struct {
+			CA string `yaml:"ca_file"`
+		} `yaml:"tls_config"`
+		Static []struct{ Targets []string } `yaml:"static_configs"`
+	} `yaml:"scrape_configs"`
+}
+
+// target returns the name of the only job of a file for Prometheus, and its only address.
+func (s scrape) target(t *testing.T) (job, address string) {
+	t.Helper()
+	if len(s.Jobs) != 1 || len(s.Jobs[0].Static) != 1 || len(s.Jobs[0].Static[0].Targets) != 1 {
+		t.Fatalf("%+v: expected one job with one target", s)
+	}
+	return s.Jobs[0].Name, s.Jobs[0].Static[0].Targets[0]
+}
+
 // TestScrapeFile checks that the file for Prometheus scrapes the default address of the
-// metrics, and reads the rules beside it.
+// metrics and reads rules about its job, and that the job in docs/operate/monitor.md, for
+// another machine, has the same name, TLS and a key.
 func TestScrapeFile(t *testing.T) {
 	t.Parallel()
-	var file struct {
-		Rules  []string `yaml:"rule_files"`
-		Global struct {
-			Interval string `yaml:"scrape_interval"`
-		}
-		Jobs []struct {
-			Name   string                       `yaml:"job_name"`
-			Static []struct{ Targets []string } `yaml:"static_configs"`
-		} `yaml:"scrape_configs"`
-	}
-	readYAML(t, production+"prometheus.yml", &file)
-	for _, rules := range file.Rules {
-		if _, err := os.Stat(production + rules); err != nil {
-			t.Error(err)
-		}
-	}
-	if len(file.Rules) == 0 || len(file.Jobs) != 1 || len(file.Jobs[0].Static) != 1 || len(file.Jobs[0].Static[0].Targets) != 1 {
-		t.Fatalf("prometheus.yml: %+v, expected a file of rules, and one job with one target", file)
-	}
-	address := file.Jobs[0].Static[0].Targets[0]
-	flags := readText(t, "../../../docs/operate/configure.md")
-	if !strings.Contains(flags, "| `--metrics` | `"+address+"` |") {
+	var file, remote scrape
+	readYAML(t, readText(t, production+"prometheus.yml"), &file)
+	job, address := file.target(t)
+	if !strings.Contains(readText(t, "../../../docs/operate/configure.md"), "| `--metrics` | `"+address+"` |") {
 		t.Errorf("prometheus.yml scrapes %q, which is not the default of --metrics", address)
 	}
-	if alerts := readText(t, production+"alerts.yml"); !strings.Contains(alerts, `up{job="`+file.Jobs[0].Name+`"}`) {
-		t.Errorf("alerts.yml does not watch the job %q of prometheus.yml", file.Jobs[0].Name)
+	if !slices.Equal(file.Rules, []string{"alerts.yml"}) || !strings.Contains(readText(t, production+"alerts.yml"), `up{job="`+job+`"}`) {
+		t.Errorf("prometheus.yml has the rules %q and the job %q, expected alerts.yml, which asks whether this job is up", file.Rules, job)
+	}
+	block := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindStringSubmatch(readText(t, "../../../docs/operate/monitor.md"))
+	if block == nil {
+		t.Fatal("docs/operate/monitor.md has no job for another machine")
+	}
+	readYAML(t, block[1], &remote)
+	if name, at := remote.target(t); name != job || !strings.HasSuffix(at, address[strings.LastIndex(address, ":"):]) ||
+		remote.Jobs[0].Scheme != "https" || remote.Jobs[0].Authorization.Key == "" || remote.Jobs[0].TLS.CA == "" {
+		t.Errorf("docs/operate/monitor.md: %+v, expected the job %q with TLS and a key, at the port of %s", remote, job, address)
 	}
 }
 
@@ -64,7 +83,7 @@ func TestAlerts(t *testing.T) {
 			}
 		}
 	}
-	readYAML(t, production+"alerts.yml", &file)
+	readYAML(t, readText(t, production+"alerts.yml"), &file)
 	described := map[string]bool{}
 	for _, page := range []string{"operate/monitor.md", "cluster.md", "audit.md", "keystone.md"} {
 		for _, name := range metric.FindAllString(readText(t, "../../../docs/"+page), -1) {
@@ -106,6 +125,29 @@ func TestAlerts(t *testing.T) {
 	}
 	if len(alerts) == 0 || !maps.Equal(alerts, explained) {
 		t.Errorf("alerts.yml has the alerts %q, and docs/operate/on-call.md explains %q", slices.Sorted(maps.Keys(alerts)), slices.Sorted(maps.Keys(explained)))
+	}
+}
+
+// TestOnCallMessages checks that the messages on the pages for who is on call are in the
+// code: what has several words in code and is no command.
+func TestOnCallMessages(t *testing.T) {
+	t.Parallel()
+	var code strings.Builder
+	handwritten(t, func(_ string, text []byte) { code.Write(text) })
+	found := 0
+	for _, page := range []string{"monitor.md", "on-call.md"} {
+		for _, span := range regexp.MustCompile("`([a-z]+ [a-z][^`]*)`").FindAllStringSubmatch(readText(t, "../../../docs/operate/"+page), -1) {
+			if strings.HasPrefix(span[1], "ostiary ") {
+				continue
+			}
+			found++
+			if !strings.Contains(code.String(), span[1]) {
+				t.Errorf("docs/operate/%s: the code has no message %q", page, span[1])
+			}
+		}
+	}
+	if found < 12 {
+		t.Errorf("found %d messages, expected at least 12", found)
 	}
 }
 
@@ -163,18 +205,18 @@ func TestAuthTokenFile(t *testing.T) {
 	if page := readText(t, "../../../docs/keystone.md"); !strings.Contains(page, "openstack user create --password PASSWORD --project "+options["project_name"]+" "+options["username"]+"\n") {
 		t.Errorf("docs/keystone.md does not make the user %q of keystone_authtoken.conf", options["username"])
 	}
-	if !strings.Contains(readText(t, filepath.FromSlash("../../../conformance/keystone/middleware.py")), "keystone_authtoken.conf") {
+	if !strings.Contains(readText(t, "../../../conformance/keystone/middleware.py"), "keystone_authtoken.conf") {
 		t.Error("conformance/keystone/middleware.py does not read keystone_authtoken.conf")
 	}
 }
 
-// readYAML reads a YAML file, whose members into must all have.
-func readYAML(t *testing.T, file string, into any) {
+// readYAML reads a text in YAML, and fails for a member that into has no field for.
+func readYAML(t *testing.T, text string, into any) {
 	t.Helper()
-	decoder := yaml.NewDecoder(strings.NewReader(readText(t, file)))
+	decoder := yaml.NewDecoder(strings.NewReader(text))
 	decoder.KnownFields(true)
 	if err := decoder.Decode(into); err != nil {
-		t.Fatalf("%s: %v", file, err)
+		t.Fatal(err)
 	}
 }
 
