@@ -14,13 +14,11 @@ import (
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/callers"
-	"github.com/ostiary/ostiary/internal/engine/journal"
 	"github.com/ostiary/ostiary/internal/trail/audit"
 )
 
 // audited is what a request's record in the audit log needs. Its methods accept nil.
 type audited struct {
-	route   *door.Route
 	store   string // as the path names it
 	method  string
 	refusal *door.Refusal // of the request, or nil
@@ -33,24 +31,19 @@ type audited struct {
 var storeParams = [...]string{"store", "store_id", "tenant_id", "domain"}
 
 // beginAudit prepares the record of a request, if there is an audit log.
-func (q *request) beginAudit(r *http.Request, route *door.Route, p *door.Params) {
+func (q *request) beginAudit(r *http.Request, p *door.Params) {
 	if q.trail == nil {
 		return
 	}
-	q.audit = &audited{route: route, method: r.Method}
+	q.audit = &audited{method: r.Method}
 	for _, name := range storeParams {
 		if q.audit.store = p.Named(name); q.audit.store != "" {
 			break
 		}
 	}
-	if q.auditContent && route.Writes && !q.door.OwnAuthentication {
+	if q.auditContent && q.op.writes && !q.op.own {
 		q.audit.content = &keptContent{}
 	}
-}
-
-// changes reports whether the request changes something, so that it needs a record.
-func (a *audited) changes() bool {
-	return a != nil && (changes(a.route) || a.route.Login)
 }
 
 // keepContent makes the record have the content of the request.
@@ -81,7 +74,7 @@ func (q *request) noteRefusal(r *http.Request, why *door.Refusal) {
 	switch {
 	case q.audit != nil:
 		q.audit.refusal = why
-	case q.trail != nil && q.series == nil:
+	case q.trail != nil && q.op == nil:
 		record := audit.Record{Time: q.start, Kind: audit.KindRefusal, Method: r.Method, From: q.remote, Request: q.requestID(),
 			Outcome: audit.Refused, Status: strconv.Itoa(why.Status()), Why: why.Error()}
 		if q.door != nil {
@@ -95,7 +88,7 @@ func (q *request) noteRefusal(r *http.Request, why *door.Refusal) {
 // request may not be answered without it. The response to a stream begins earlier than
 // its writes.
 func (q *request) recordFirst() *door.Refusal {
-	if q.audit == nil || q.audit.ending || q.streams || !q.trail.Required() {
+	if q.audit == nil || q.audit.ending || q.op.streams || !q.trail.Required() {
 		return nil
 	}
 	return q.record(outcomeOf(q.status))
@@ -129,31 +122,27 @@ func (q *request) record(outcome audit.Outcome) *door.Refusal {
 	if status == 0 {
 		status = http.StatusOK
 	}
-	r := audit.Record{Time: q.start, Door: q.door.Name, Operation: q.series.route, Method: a.method, From: q.remote, Request: q.requestID(),
+	r := audit.Record{Time: q.start, Door: q.door.Name, Operation: q.op.series.route, Method: a.method, From: q.remote, Request: q.requestID(),
 		Store: a.store, Outcome: outcome, Status: strconv.Itoa(status)}
 	if a.content != nil {
 		r.Content = string(a.content.kept)
 	}
-	return q.shared.record(&r, q.door, q.key, &q.ctx.journal, a.refusal, operation{a.route.Writes, a.route.Login, status == http.StatusUnauthorized || status == http.StatusForbidden})
+	return q.passage.record(&r, a.refusal, status == http.StatusUnauthorized || status == http.StatusForbidden)
 }
 
-// operation is what the record of a request depends on.
-type operation struct {
-	writes, login bool
-	denied        bool // the door refuses the caller
-}
-
-// record completes the record of a request and adds it, if the request needs one. It
-// returns a refusal if the request must not be answered without a record and has none.
-func (s *shared) record(r *audit.Record, d *servedDoor, key *hashedKey, j *journal.Journal, refusal *door.Refusal, o operation) *door.Refusal {
+// record completes the record of a request and adds it, if the request needs one. denied is true
+// if the door refuses the caller. record returns a refusal if the request must not be answered
+// without a record and has none.
+func (p *passage) record(r *audit.Record, refusal *door.Refusal, denied bool) *door.Refusal {
+	j := &p.ctx.journal
 	switch {
 	case refusal != nil && refusesCaller(refusal.Reason) && !j.Changed():
 		r.Kind, r.Outcome = audit.KindRefusal, audit.Refused
-	case o.login:
+	case p.op.login:
 		r.Kind = audit.KindLogin
-	case o.writes || j.Changed():
+	case p.op.writes || j.Changed():
 		r.Kind = audit.KindWrite
-	case o.denied:
+	case denied:
 		r.Kind = audit.KindRefusal
 	default:
 		return nil
@@ -163,7 +152,7 @@ func (s *shared) record(r *audit.Record, d *servedDoor, key *hashedKey, j *journ
 			r.Outcome = audit.Uncertain
 		}
 	}
-	r.Caller, r.Reason = callerOf(d.Door, key, &j.Author), j.Reason
+	r.Caller, r.Reason = callerOf(p.door.Door, p.ctx.key, &j.Author), j.Reason
 	for _, c := range j.ChangedStores() {
 		r.Changes = append(r.Changes, audit.Change{Store: c.Store.String(), Revision: uint64(c.Revision)})
 	}
@@ -172,12 +161,12 @@ func (s *shared) record(r *audit.Record, d *servedDoor, key *hashedKey, j *journ
 	repeatable := !j.Changed() && r.Outcome != audit.Made && (r.Caller.ID == "" || r.Outcome != audit.Uncertain)
 	var err error
 	if r.Kind == audit.KindRefusal || repeatable {
-		_ = s.trail.Refused(r) // the request has no effect
+		_ = p.trail.Refused(r) // the request has no effect
 	} else {
-		err = s.trail.Record(r)
+		err = p.trail.Record(r)
 	}
 	if err != nil {
-		s.log.Error("a request has no record in the audit log yet", "id", r.Request, "error", err)
+		p.log.Error("a request has no record in the audit log yet", "id", r.Request, "error", err)
 		return &door.Refusal{Reason: door.Unaudited, Detail: "the request may have had an effect"}
 	}
 	return nil
@@ -206,15 +195,15 @@ type (
 	callOf    struct{ *call }
 )
 
-func (o requestOf) Operation() string { return o.series.route }
+func (o requestOf) Operation() string { return o.op.series.route }
 func (o requestOf) Remote() string    { return o.remote }
 func (o requestOf) ID() string        { return o.requestID() }
-func (o requestOf) Author() string    { return callerText(o.door.Door, o.key, &o.ctx.journal.Author) }
+func (o requestOf) Author() string    { return callerText(o.door.Door, o.ctx.key, &o.ctx.journal.Author) }
 
-func (o callOf) Operation() string { return o.method.series.route }
+func (o callOf) Operation() string { return o.op.series.route }
 func (o callOf) Remote() string    { return remoteOf(o.ServerStream.Context()) }
 func (o callOf) ID() string        { return "" }
-func (o callOf) Author() string    { return callerText(o.method.door.Door, o.key, &o.ctx.journal.Author) }
+func (o callOf) Author() string    { return callerText(o.door.Door, o.ctx.key, &o.ctx.journal.Author) }
 
 // refusesCaller reports whether a refusal is about who calls, from where, or how much, and
 // not about what a request has.
@@ -256,12 +245,12 @@ func outcomeOfCall(err error) audit.Outcome {
 // record adds the record of a call with the result err, once, if the call needs one. It
 // returns an error if the call must not be answered otherwise.
 func (c *call) record(err error) error {
-	if c.trail == nil || c.recorded || c.method.door == nil {
+	if c.trail == nil || c.recorded {
 		return nil
 	}
 	c.recorded = true
 	code := status.Code(err)
-	r := audit.Record{Time: c.start, Door: c.method.door.Name, Operation: c.method.series.route, Method: "GRPC", From: remoteOf(c.ServerStream.Context()),
+	r := audit.Record{Time: c.start, Door: c.door.Name, Operation: c.op.series.route, Method: "GRPC", From: c.from(),
 		Outcome: outcomeOfCall(err), Status: code.String()}
 	switch m := c.message.(type) {
 	case interface{ GetStoreId() string }:
@@ -269,27 +258,24 @@ func (c *call) record(err error) error {
 	case interface{ GetTenantId() string }:
 		r.Store = m.GetTenantId()
 	}
-	if m, ok := c.message.(proto.Message); ok && c.auditContent && c.method.writes {
+	if m, ok := c.message.(proto.Message); ok && c.auditContent && c.op.writes {
 		content, _ := protojson.Marshal(m) // a message with invalid UTF-8 has no content
 		r.Content = string(content)
 	}
-	why := c.shared.record(&r, c.method.door, c.key, &c.ctx.journal, c.refusal,
-		operation{writes: c.method.writes, denied: code == codes.Unauthenticated || code == codes.PermissionDenied})
-	if why != nil {
-		return c.refuse(c.method, why)
+	if why := c.passage.record(&r, c.refusal, code == codes.Unauthenticated || code == codes.PermissionDenied); why != nil {
+		return c.refuseCall(c.method, why)
 	}
 	return nil
 }
 
 // recordTap adds the record of a call that is refused because of its headers.
-func (i *interceptor) recordTap(from string, m *method, reason door.Reason) {
-	if i.trail == nil {
+func (p *passage) recordTap(why *door.Refusal) {
+	if p.trail == nil {
 		return
 	}
-	why := &door.Refusal{Reason: reason}
-	r := audit.Record{Time: time.Now(), Door: m.door.Name, Operation: m.series.route, Method: "GRPC", From: from,
+	r := audit.Record{Time: time.Now(), Door: p.door.Name, Operation: p.op.series.route, Method: "GRPC", From: p.from(),
 		Outcome: audit.Refused, Status: why.Code().String()}
-	_ = i.shared.record(&r, m.door, nil, &journal.Journal{}, why, operation{}) // the call has no effect
+	_ = p.record(&r, why, false) // the call has no effect
 }
 
 // metadataNodeChanges is headerNodeChanges for gRPC.

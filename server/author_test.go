@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -12,6 +13,14 @@ import (
 	"github.com/ostiary/ostiary/server/internal/conn"
 	"github.com/ostiary/ostiary/storage"
 )
+
+// originOf returns what the gate of the reason makes of a key and reasons.
+func originOf(key *hashedKey, reasons []string) (storage.Origin, *door.Refusal) {
+	p := &passage{header: http.Header{headerReason: reasons}}
+	p.ctx.key = key
+	why := p.reason()
+	return p.ctx.journal.Origin(), why
+}
 
 // A key with a name is a caller with that name. Another key is a caller with a
 // fingerprint, which has no part of the key.
@@ -24,7 +33,7 @@ func TestCallerOfAKey(t *testing.T) {
 	}
 	callers := map[string]string{}
 	for i, key := range *keys.list.Load() {
-		o, why := key.origin(nil)
+		o, why := originOf(key, nil)
 		if why != nil {
 			t.Fatal(why)
 		}
@@ -39,7 +48,7 @@ func TestCallerOfAKey(t *testing.T) {
 	if _, ok := callers["healthcheck"]; !ok {
 		t.Errorf("the callers are %v, want the name of the user", callers)
 	}
-	if o, _ := (*hashedKey)(nil).origin(nil); o.Caller != storage.CallerLocal {
+	if o, _ := originOf(nil, nil); o.Caller != storage.CallerLocal {
 		t.Errorf("without keys the caller is %q, want local", o.Caller)
 	}
 }
@@ -78,7 +87,7 @@ func TestReasons(t *testing.T) {
 		"a tab":         {[]string{"a\tb"}, true},
 		"Latin-1":       {[]string{"B\xf6b"}, true},
 	} {
-		o, why := (*hashedKey)(nil).origin(c.reasons)
+		o, why := originOf(nil, c.reasons)
 		if refused := why != nil && why.Reason == door.BadReason; refused != c.refused {
 			t.Errorf("%s: refusal %v", text, why)
 		}
@@ -145,12 +154,13 @@ func TestTrustOfAnEndedKey(t *testing.T) {
 	defer other.Close()
 	c := conn.New(raw, all, true)
 	all.Add(c)
-	key := &hashedKey{removed: live}
-	if why := key.trust(c); why != nil || !c.Trusted.Load() {
+	p := &passage{conn: c}
+	p.ctx.key = &hashedKey{removed: live}
+	if why := p.trust(); why != nil || !c.Trusted.Load() {
 		t.Errorf("a key that is accepted: %v", why)
 	}
 	end()
-	if why := key.trust(c); why == nil || why.Reason != door.BadCredentials || c.Trusted.Load() {
+	if why := p.trust(); why == nil || why.Reason != door.BadCredentials || c.Trusted.Load() {
 		t.Errorf("a key that has ended: %v", why)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"net/http"
 	"time"
 
 	"google.golang.org/grpc"
@@ -22,26 +23,14 @@ import (
 // call is one gRPC call in flight. It is also the stream that the handlers of
 // streams get.
 type call struct {
-	*interceptor
+	passage // its charge is what the received message counts, until the next one is read
 	grpc.ServerStream
-	method *method
-	conn   *conn.Conn
-	key    *hashedKey // see Keys.unkeyed without a caller; nil for public methods
-	// ctx is the context of the handler.
-	ctx   lazyDeadline
-	limit *conn.Limiter // whose place the call has, or nil
-	// public is true if the call has a place of those without a key, see admitPublic.
-	public bool
-	// charge is what the received message counts. It is released when the next
-	// message is read, or at the end of the call.
-	charge   conn.Charge
-	header   [5]byte // of a message: a flag and the length
+	method   *method
+	prefix   [5]byte // of a message: a flag and the length
 	received bool    // a message was received
 	out      conn.Outgoing
-	stale    uint64    // Options.StaleReads when the call came
-	taken    bool      // out was handed to gRPC
-	held     conn.Held // what a stream keeps for its client
-	start    time.Time
+	taken    bool          // out was handed to gRPC
+	held     conn.Held     // what a stream keeps for its client
 	message  any           // the request of a unary call
 	refusal  *door.Refusal // of the call before its handler
 	recorded bool          // see record
@@ -60,64 +49,27 @@ type transportStream interface {
 	WriteStatus(*status.Status) error
 }
 
-// admit finds out who calls, and acquires a place within the bounds. Unless it
-// returns a refusal, the caller must call release.
-func (c *call) admit() *door.Refusal {
-	ctx := c.ServerStream.Context()
-	c.ctx.Context, c.conn = ctx, c.detached
-	c.stale = c.staleCount()
-	c.ctx.work.Use(c.turns)
-	if c.method.door != nil {
-		c.ctx.door = c.method.door.name
-		c.ctx.request = callOf{c}
+// newCall returns a call that has not passed the gates.
+func newCall(s *shared, m *method, stream grpc.ServerStream) *call {
+	ctx := stream.Context()
+	c := &call{passage: passage{shared: s, op: &m.operation, door: m.door, conn: s.detached, start: time.Now(), stale: s.staleCount(),
+		required: s.keys.required(), most: min(s.bodyBytes, math.MaxInt32), free: conn.BodyFree}, ServerStream: stream, method: m}
+	c.header, _ = ctx.Value(headerOfCall{}).(http.Header)
+	c.ctx.Context, c.ctx.door, c.ctx.request, c.ctx.stream = ctx, m.door.name, callOf{c}, m.streams
+	c.ctx.work.Use(s.turns)
+	if own := conn.OfCall(ctx); own != nil {
+		c.conn = own
 	}
-	if conn := conn.OfCall(ctx); conn != nil {
-		c.conn = conn
-	}
-	c.charge = c.bodies.NewCharge(c.conn)
-	limit := &c.requests
-	if c.method.stream {
-		limit = &c.streams
-	}
-	if c.keys.required() {
-		if c.method.public {
-			return c.admitPublic()
-		}
-		if c.key, _ = ctx.Value(keyOfCall{}).(*hashedKey); c.key == nil {
-			return &door.Refusal{Reason: door.BadCredentials}
-		}
-		if why := c.key.opens(ctx, c.method.door); why != nil {
-			return why
-		}
-	} else if !c.method.public || c.method.stream {
-		c.key = c.keys.unkeyed()
-	}
-	c.ctx.key, c.ctx.stream = c.key, c.method.stream
-	reasons, _ := ctx.Value(reasonsOfCall{}).([]string)
-	origin, why := c.key.origin(reasons)
-	if why != nil {
-		return why
-	}
-	c.ctx.journal.SetOrigin(origin)
-	if why := c.key.trust(c.conn); why != nil {
-		return why
-	}
-	if why := limit.Acquire(); why != nil {
-		return why
-	}
-	c.limit = limit
-	c.conn.Begin()
-	return nil
+	c.charge = s.bodies.NewCharge(c.conn)
+	return c
 }
 
-// admitPublic is admit for a caller without a key on a server with keys.
-func (c *call) admitPublic() (why *door.Refusal) {
-	if c.limit, why = c.publicPlaces.Enter(c.conn, c.method.stream); why != nil {
-		return why
+// begin begins with a call that has passed the gates. The caller must call release.
+func (c *call) begin() {
+	if c.public {
+		c.most = min(c.most, conn.PublicMessageMax)
 	}
 	c.conn.Begin()
-	c.public = true
-	return nil
 }
 
 // release ends the call.
@@ -126,20 +78,8 @@ func (c *call) release() {
 		c.SetTrailer(metadata.Pairs(headerStale, "true"))
 	}
 	c.ctx.release()
-	c.charge.Release()
 	c.leave()
-	if c.public {
-		c.conn.LeavePublic(c.method.stream)
-	}
 	c.conn.End(c.ServerStream.Context(), 0)
-}
-
-// leave gives the call's place to others.
-func (c *call) leave() {
-	if c.limit != nil {
-		c.limit.Release()
-		c.limit = nil
-	}
 }
 
 // endable gives a stream a context that ends when the server stops or the
@@ -158,8 +98,8 @@ func (c *call) endable() (release func()) {
 	})
 	stopEnding := context.AfterFunc(c.ending, cancel)
 	stopRemoved := func() {}
-	if c.key != nil {
-		removed, release := c.key.until()
+	if c.ctx.key != nil {
+		removed, release := c.ctx.key.until()
 		stop := context.AfterFunc(removed, func() {
 			cancel()
 			c.abort(&door.Refusal{Reason: door.BadCredentials})
@@ -186,7 +126,7 @@ func (c *call) transport() transportStream {
 // abort ends the call with a refusal, whatever its handler waits for.
 func (c *call) abort(why *door.Refusal) {
 	if t := c.transport(); t != nil {
-		t.WriteStatus(status.Convert(c.refuse(c.method, why)))
+		t.WriteStatus(status.Convert(c.refuseCall(c.method, why)))
 	}
 }
 
@@ -219,7 +159,7 @@ func (c *call) RecvMsg(v any) error {
 		timer = time.AfterFunc(c.transferTime, c.expire)
 		defer timer.Stop()
 	}
-	if err := t.ReadMessageHeader(c.header[:]); err != nil {
+	if err := t.ReadMessageHeader(c.prefix[:]); err != nil {
 		if err == io.EOF && !c.method.clientStreams && !c.received {
 			return status.Error(codes.Internal, "cardinality violation: received no request message from non-client-streaming RPC")
 		}
@@ -251,7 +191,7 @@ func (c *call) RecvMsg(v any) error {
 	if c.method.clientStreams {
 		return nil
 	}
-	switch err := t.ReadMessageHeader(c.header[:]); err {
+	switch err := t.ReadMessageHeader(c.prefix[:]); err {
 	case nil:
 		return status.Error(codes.Internal, "cardinality violation: expected <EOF> for non client-streaming RPCs, but received another message")
 	case io.EOF:
@@ -261,24 +201,17 @@ func (c *call) RecvMsg(v any) error {
 	}
 }
 
-// announced checks the header of a message, charges its length and returns it.
+// announced checks the header of a message, sends the message through its gates, and returns
+// its length.
 func (c *call) announced() (int, error) {
-	if c.header[0] != 0 {
+	if c.prefix[0] != 0 {
 		return 0, status.Error(codes.Unimplemented, "grpc: Decompressor is not installed for the message's grpc-encoding")
 	}
-	n, bound := int64(binary.BigEndian.Uint32(c.header[1:])), c.bodyBytes
-	if c.public {
-		bound = min(bound, conn.PublicMessageMax)
+	c.length = int64(binary.BigEndian.Uint32(c.prefix[1:]))
+	if why := c.pass(messageGates[:]); why != nil {
+		return 0, c.refuseCall(c.method, why)
 	}
-	if n > min(bound, math.MaxInt32) {
-		return 0, c.refuse(c.method, &door.Refusal{Reason: door.TooLarge, Bound: "BodyBytes", Limit: bound})
-	}
-	if n > conn.BodyFree {
-		if why := c.charge.Add(n); why != nil {
-			return 0, c.refuse(c.method, why)
-		}
-	}
-	return int(n), nil
+	return int(c.length), nil
 }
 
 // expire ends a call whose message takes too long.
@@ -319,7 +252,7 @@ func (c *call) SendMsg(v any) error {
 	size := c.out.Size()
 	unsent := &c.conn.All.Unsent
 	if why := unsent.Reserve(c.conn, size); why != nil {
-		return c.refuse(c.method, why)
+		return c.refuseCall(c.method, why)
 	}
 	defer func() {
 		if !c.taken {
@@ -327,11 +260,11 @@ func (c *call) SendMsg(v any) error {
 		}
 	}()
 	if !c.conn.Roomy(c.held.Bytes) {
-		if !c.method.stream {
-			c.leave() // the call is done and only waits for its client
+		if !c.op.streams {
+			c.leavePlace() // the call is done and only waits for its client
 		}
 		if !c.conn.Await(c.ServerStream.Context(), c.held.Bytes, c.transferTime) {
-			return c.refuse(c.method, unsent.Slow())
+			return c.refuseCall(c.method, unsent.Slow())
 		}
 	}
 	return c.ServerStream.SendMsg(c)

@@ -269,8 +269,7 @@ func (s *shared) badHandshake(remote net.Addr, err error) {
 		why, class = "the client certificate has expired, or is not valid yet", logins.Expired
 	}
 	s.metrics.refused(door.BadCredentials)
-	s.metrics.loginFailed(nameTLS, logins.Failure{Credential: logins.CredentialCertificate, Reason: class})
-	s.logins.Failed(nameTLS, remote.String(), "", why)
+	s.loginFailed(nameTLS, logins.Failure{Credential: logins.CredentialCertificate, Reason: class}, remote.String(), "", why)
 	_ = s.trail.Refused(&audit.Record{Time: time.Now(), Kind: audit.KindRefusal, Door: nameTLS, From: remote.String(), Outcome: audit.Refused, Why: why}) // it has no effect
 }
 

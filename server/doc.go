@@ -12,13 +12,14 @@
 //     are answered (health.go, cors.go)
 //   - host.go: without keys, only pages and host names of this machine pass
 //   - router.go: the door with the longest matching prefix, and its route
-//   - keys.go: the key in the Authorization header, or else the client certificate
-//   - conn.Limiter: a place among the requests (or streams) in flight
-//   - request.go: the bound of the body, the deadline, and then the handler of
-//     the door's route; afterwards metrics and the access log
+//   - gates.go: the caller, the places and the bounds, in a list for each kind of
+//     request (keys.go: the key in the Authorization header, or else the client
+//     certificate; conn.Limiter: a place among the requests or streams in flight)
+//   - request.go: the deadline, and then the handler of the door's route; afterwards
+//     metrics and the access log
 //   - stream.go: deadlines of routes whose response may last
 //
-// A gRPC call passes the same checks in grpc.go, as interceptors; codec.go
-// encodes its messages. stop.go drains and stops all ports, metrics.go exposes
+// A gRPC call passes the same gates, which grpc.go calls; codec.go encodes its
+// messages. stop.go drains and stops all ports, metrics.go exposes
 // what they counted. starting.go answers probes while there is no server yet.
 package server

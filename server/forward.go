@@ -19,14 +19,11 @@ const (
 	headerNodeChanges  = "Ostiary-Node-Changes"  // the stores that were changed, see forward.ChangesText
 )
 
-// changes reports whether a request to a route changes a store, or may do so.
-func changes(r *door.Route) bool { return r.Writes || r.MayWrite != nil && r.MayWrite() }
-
 // forward serves a request that changes a store, or may do so, see [forward.Sending].
 func (q *request) forward(r *http.Request, route *door.Route, p door.Params) {
 	var body *door.Body
 	read := false // a part of the body of a stream was read
-	if q.streams {
+	if q.op.streams {
 		r.Body = &touchedBody{r.Body, &read}
 	} else {
 		var err error
@@ -55,7 +52,7 @@ func (q *request) forward(r *http.Request, route *door.Route, p door.Params) {
 			return q.send(r, t, as)
 		},
 	}
-	if !route.Writes && f.Own() {
+	if !q.op.writes && f.Own() {
 		return
 	}
 	if !rewind() {
@@ -105,13 +102,13 @@ func (q *request) drops() bool {
 
 // forwarded returns what this node knows about the request.
 func (q *request) forwarded(r *http.Request) forward.Head {
-	return forward.Head{Door: q.door.Name, Keys: q.key.forwardIDs(), Origin: q.ctx.journal.Origin(), Remote: r.RemoteAddr, ID: q.id[0], Secure: r.TLS != nil}
+	return forward.Head{Door: q.door.Name, Keys: q.ctx.key.forwardIDs(), Origin: q.ctx.journal.Origin(), Remote: r.RemoteAddr, ID: q.id[0], Secure: r.TLS != nil}
 }
 
 // send sends the request to another node.
 func (q *request) send(r *http.Request, t forward.Target, as *forward.Head) error {
 	sent := r
-	if !q.door.OwnAuthentication {
+	if !q.op.own {
 		sent = r.Clone(r.Context())
 		sent.Header.Del("Authorization")
 	}
@@ -196,7 +193,7 @@ func (a *answer) WriteString(s string) (int, error) { return a.Write([]byte(s)) 
 // SetReadDeadline ends reads of the body of a stream that wait. Other bodies are in memory,
 // and a deadline would cancel the later requests of the connection.
 func (a *answer) SetReadDeadline(at time.Time) error {
-	if !a.streams {
+	if !a.op.streams {
 		return nil
 	}
 	return http.NewResponseController(a.ResponseWriter).SetReadDeadline(at)

@@ -17,8 +17,6 @@ import (
 
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/cluster/forward"
-	"github.com/ostiary/ostiary/internal/engine/journal"
-	"github.com/ostiary/ostiary/internal/trail/logins"
 	"github.com/ostiary/ostiary/server/internal/conn"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -54,10 +52,9 @@ func (s *Server) ServeForwarded(w http.ResponseWriter, r *http.Request, as forwa
 	var p door.Params
 	path := rawPath(r)
 	route, methods := d.routes.Find(r.Method, path, &p)
-	q := &request{ResponseWriter: w, shared: s.shared, door: d, conn: c, start: time.Now(), remote: as.Remote, series: d.unmatched}
+	q := &request{ResponseWriter: w, passage: passage{shared: s.shared, op: d.unmatched, door: d, conn: c, start: time.Now(), stale: s.shared.staleCount(),
+		as: &as, id: [1]string{as.ID}, remote: as.Remote}}
 	q.ctx.Context = ctx
-	q.stale = q.staleCount()
-	q.id[0] = as.ID
 	q.Header()[headerRequestID] = q.id[:]
 	defer func() {
 		switch p := recover(); p {
@@ -76,9 +73,9 @@ func (s *Server) ServeForwarded(w http.ResponseWriter, r *http.Request, as forwa
 		d.notFound(q, r, methods)
 		return nil
 	}
-	q.series = d.metrics[route]
+	q.op = d.operations[route]
 	q.ctx.journal.Made = made
-	q.serveForwarded(r, route, p, &as)
+	q.serveForwarded(r, route, p)
 	return nil
 }
 
@@ -96,62 +93,19 @@ func (s *Server) receive(ctx context.Context, as *forward.Head) (*servedDoor, er
 }
 
 // serveForwarded is [request.serve] for a request that another node has forwarded.
-func (q *request) serveForwarded(r *http.Request, route *door.Route, p door.Params, as *forward.Head) {
-	q.streams = route.Streams
+func (q *request) serveForwarded(r *http.Request, route *door.Route, p door.Params) {
 	defer q.end(r)
-	ctx := r.Context()
-	key, why := q.liveKey(ctx, as, route.Public || q.door.OwnAuthentication)
-	if why != nil {
-		q.metrics.loginFailed(q.door.Name, logins.Failure{Credential: logins.CredentialKey, Reason: logins.Refused})
-		q.logins.Failed(q.door.Name, as.Remote, as.ID, why.Error())
+	defer q.leave()
+	if why := q.arrive(r, forwardedRouteGates[:]); why != nil {
 		q.refuse(r, why)
 		return
 	}
-	if q.key, q.ctx.key = key, key; key.known() {
-		ctx = door.WithCaller(ctx, key.caller)
-		if why := key.opens(ctx, q.door); why != nil {
-			q.refuse(r, why)
-			return
-		}
+	if q.op.own {
+		q.ctx.Context = door.WithAuthenticated(q.ctx.Context, func() { q.Header().Set(headerNodeAccepted, "1") })
 	}
-	beginJournal(&q.ctx.journal, as, key)
-	if why := q.enter(route); why != nil {
-		q.refuse(r, why)
-		return
-	}
-	defer q.leave(route)
-	budget := &q.bodies
-	if q.door.OwnAuthentication {
-		budget = &q.ownBodies
-		ctx = door.WithAuthenticated(q.countsFailedLogins(ctx), func() { q.Header().Set(headerNodeAccepted, "1") })
-		if why := budget.Acquire(&q.ownRequests, q.conn); why != nil {
-			q.refuse(r, why)
-			return
-		}
-		defer q.ownRequests.Release()
-	}
-	q.charge = budget.NewCharge(q.conn)
-	defer q.charge.Release()
-	if !q.boundBody(r, route) {
-		return
-	}
-	q.ctx.Context, q.ctx.door, q.ctx.request, q.ctx.stream = ctx, q.door.name, requestOf{q}, q.streams
-	q.ctx.work.Use(q.turns)
-	timeout := max(q.requestTimeout, q.door.RequestTimeout)
-	if as.Timeout > 0 && (timeout <= 0 || as.Timeout < timeout) {
-		timeout = as.Timeout
-	}
-	switch {
-	case q.streams:
-		var release func()
-		q.ctx.Context, release = q.beginStream(ctx, r)
-		defer release()
-	case timeout > 0:
-		q.ctx.setDeadline(q.start, timeout)
-	}
-	defer q.ctx.release()
+	q.open(r, q.timeLeft(max(q.requestTimeout, q.door.RequestTimeout)))
 	// The other node cannot send the body of a stream again.
-	if !q.streams {
+	if !q.op.streams {
 		q.droppable = func() bool {
 			return q.ctx.journal.Forwardable() || q.status >= http.StatusBadRequest && forward.LostAnswer(&q.ctx.journal)
 		}
@@ -169,7 +123,7 @@ func (q *request) serveForwarded(r *http.Request, route *door.Route, p door.Para
 // noteOutcome adds the headers for the node that has forwarded the request.
 func (q *request) noteOutcome() {
 	h := q.Header()
-	if q.door.OwnAuthentication && q.ctx.journal.Name != storage.CallerLocal {
+	if q.op.own && q.ctx.journal.Name != storage.CallerLocal {
 		h.Set(headerNodeCaller, q.ctx.journal.Name)
 	}
 	if text := forward.ChangesText(&q.ctx.journal); text != "" {
@@ -177,25 +131,13 @@ func (q *request) noteOutcome() {
 	}
 }
 
-// liveKey returns the key of a forwarded request, if this server still accepts it. open is
-// true if the operation needs none.
-func (s *shared) liveKey(ctx context.Context, as *forward.Head, open bool) (*hashedKey, *door.Refusal) {
-	switch key := s.keys.live(ctx, as); {
-	case key != nil || open:
-		return key, nil
-	case !s.keys.required():
-		return s.keys.unkeyed(), nil
+// timeLeft returns the time of a forwarded request: what the other node has left of its own, or
+// the time that this node allows, 0 for no bound, if that is less.
+func (p *passage) timeLeft(allowed time.Duration) time.Duration {
+	if p.as.Timeout > 0 && (allowed <= 0 || p.as.Timeout < allowed) {
+		return p.as.Timeout
 	}
-	return nil, &door.Refusal{Reason: door.BadCredentials}
-}
-
-// beginJournal sets the origin of the writes of a forwarded request.
-func beginJournal(j *journal.Journal, as *forward.Head, key *hashedKey) {
-	j.SetOrigin(as.Origin)
-	j.Repeated = as.Repeated
-	if key.known() {
-		j.Name = key.author
-	}
+	return allowed
 }
 
 // forwardedConn is the connection of one forwarded request: the bounds of connections
@@ -275,78 +217,46 @@ func (s *Server) InvokeForwarded(ctx context.Context, c forward.Call, as forward
 	if m == nil || m.door != d {
 		return forward.Answer{}, fmt.Errorf("%w: the door %s has no method %q", forward.ErrNotBegun, as.Door, c.Method)
 	}
-	conn := newForwardedConn(s.connections, cancel)
-	defer conn.Close()
+	own := newForwardedConn(s.connections, cancel)
+	defer own.Close()
 	made, leave, err := s.shared.arrivals.Begin(ctx, &as)
 	if err != nil {
 		return forward.Answer{}, err
 	}
 	defer leave()
-	l := &lazyDeadline{Context: peer.NewContext(ctx, &peer.Peer{Addr: remoteName(as.Remote)}), door: d.name}
-	l.journal.Made = made
-	if a = s.invokeCounted(l, conn, m, c.Message, &as); l.journal.Forwardable() {
+	p := &passage{shared: s.shared, op: &m.operation, door: d, conn: own, start: time.Now(), as: &as, required: s.shared.keys.required(),
+		length: int64(len(c.Message)), most: s.shared.bodyBytes, free: conn.BodyFree}
+	p.charge = p.bodies.NewCharge(own)
+	p.ctx.Context, p.ctx.door, p.ctx.journal.Made = peer.NewContext(ctx, &peer.Peer{Addr: remoteName(as.Remote)}), d.name, made
+	if a = p.invoke(m, c.Message); p.ctx.journal.Forwardable() {
 		return forward.Answer{}, forward.ErrNotBegun
 	}
-	if text := forward.ChangesText(&l.journal); text != "" {
+	if text := forward.ChangesText(&p.ctx.journal); text != "" {
 		a.Metadata = metadata.Join(a.Metadata, metadata.Pairs(metadataNodeChanges, text))
 	}
 	return a, nil
 }
 
-// invokeCounted checks the key of a call, counts it and calls the service.
-func (s *Server) invokeCounted(l *lazyDeadline, conn *conn.Conn, m *forwardedMethod, message []byte, as *forward.Head) (a forward.Answer) {
-	guard := &interceptor{shared: s.shared}
-	key, why := s.shared.liveKey(l, as, m.public)
-	if l.key = key; key.known() {
-		why = key.opens(l, m.door)
-		l.Context = context.WithValue(door.WithCaller(l.Context, key.caller), keyOfCall{}, key)
-	}
-	beginJournal(&l.journal, as, key)
-	defer guard.end(l.Context, m.method, time.Now(), &l.journal.Author, &a.Err)
+// invoke calls the service of a forwarded call, if the gates let the call pass.
+func (p *passage) invoke(m *forwardedMethod, message []byte) (a forward.Answer) {
+	defer p.endCall(m.method, &a.Err)
+	defer p.leave()
+	why := p.pass(forwardedCallGates[:])
 	if why == nil {
-		why = s.admitForwarded(conn, len(message), func() { a = s.invokeForwarded(l, m, message, as.Timeout) })
-	}
-	if why == nil && a.Err != nil && forward.LostAnswer(&l.journal) {
-		why = &door.Refusal{Reason: door.Lost}
+		p.charge.Whole()
+		p.ctx.work.Use(p.turns)
+		if timeout := p.timeLeft(p.requestTimeout); timeout > 0 {
+			p.ctx.setDeadline(time.Now(), timeout)
+		}
+		defer p.ctx.release()
+		if a = m.invoke(&p.ctx, &p.codec, message); a.Err != nil && forward.LostAnswer(&p.ctx.journal) {
+			why = &door.Refusal{Reason: door.Lost}
+		}
 	}
 	if why != nil {
-		a.Err = guard.refuse(m.method, why)
+		a.Err = p.refuseCall(m.method, why)
 	}
 	return a
-}
-
-// admitForwarded calls serve within the bounds of the server, for a message of a size.
-func (s *Server) admitForwarded(c *conn.Conn, size int, serve func()) *door.Refusal {
-	if n := int64(size); n > s.shared.bodyBytes {
-		return &door.Refusal{Reason: door.TooLarge, Bound: "BodyBytes", Limit: s.shared.bodyBytes}
-	}
-	if why := s.shared.requests.Acquire(); why != nil {
-		return why
-	}
-	defer s.shared.requests.Release()
-	charge := s.shared.bodies.NewCharge(c)
-	defer charge.Release()
-	if size > conn.BodyFree {
-		if why := charge.Add(int64(size)); why != nil {
-			return why
-		}
-		charge.Whole()
-	}
-	serve()
-	return nil
-}
-
-// invokeForwarded calls the service within the time that is left.
-func (s *Server) invokeForwarded(l *lazyDeadline, m *forwardedMethod, message []byte, timeout time.Duration) forward.Answer {
-	l.work.Use(s.shared.turns)
-	if own := s.shared.requestTimeout; own > 0 && (timeout <= 0 || own < timeout) {
-		timeout = own
-	}
-	if timeout > 0 {
-		l.setDeadline(time.Now(), timeout)
-	}
-	defer l.release()
-	return m.invoke(l, &s.shared.codec, message)
 }
 
 // forward serves a call that changes a store, or may do so, see [forward.Sending].
@@ -374,13 +284,13 @@ func (c *call) forward(m *forwardedMethod) error {
 			return err
 		},
 	}
-	as := forward.Head{Door: m.door.Name, Keys: c.key.forwardIDs(), Origin: c.ctx.journal.Origin(), Remote: remoteOf(c.ctx.Context)}
-	if !m.writes && f.Own() {
+	as := forward.Head{Door: m.door.Name, Keys: c.ctx.key.forwardIDs(), Origin: c.ctx.journal.Origin(), Remote: remoteOf(c.ctx.Context)}
+	if !c.op.writes && f.Own() {
 		return c.answer(&a)
 	}
 	if err := f.Run(&c.ctx, as); err != nil {
 		if why, ok := errors.AsType[*door.Refusal](err); ok {
-			return c.refuse(m.method, why)
+			return c.refuseCall(m.method, why)
 		}
 		return status.FromContextError(err).Err()
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"runtime"
 	"slices"
 	"strings"
@@ -19,7 +20,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 
-	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/server/internal/conn"
 )
@@ -47,22 +47,11 @@ const ownDoor = "server"
 
 // method is one gRPC method with what its calls need.
 type method struct {
-	door   *servedDoor
-	full   string  // "/package.Service/Method"
-	series *series // the metrics of the method
-	public bool    // needs no key
-	// stream is true unless a call has one request and one response.
-	stream bool
+	operation
+	door *servedDoor
+	full string // "/package.Service/Method"
 	// clientStreams is true if a call may have several requests.
 	clientStreams bool
-	// writes is true for one of Writes of [door.Service]; mayWrite is its MayWrite.
-	writes   bool
-	mayWrite func() bool
-}
-
-// changes reports whether a call of the method changes a store, or may do so.
-func (m *method) changes() bool {
-	return m.writes || !m.stream && m.mayWrite != nil && m.mayWrite()
 }
 
 // interceptor guards one gRPC port. Every call of every service passes its tap,
@@ -144,73 +133,78 @@ func (i *interceptor) GetServiceInfo() map[string]grpc.ServiceInfo { return i.se
 func (i *interceptor) addMethod(desc *grpc.ServiceDesc, name string, stream, clientStreams bool) *method {
 	service := *i.service
 	service.Desc = desc
-	m := newMethod(i.owner, &service, name, i.metrics)
-	m.stream, m.clientStreams = stream, clientStreams
+	m := newMethod(i.owner, &service, name, stream, i.metrics)
+	m.clientStreams = clientStreams
 	i.methods[m.full] = m
 	return m
 }
 
-// newMethod returns a unary method of a service of a door.
-func newMethod(d *servedDoor, s *door.Service, name string, metrics *metrics) *method {
+// newMethod returns a method of a service of a door. stream is true unless a call has one
+// request and one response.
+func newMethod(d *servedDoor, s *door.Service, name string, stream bool, metrics *metrics) *method {
 	service := s.Desc.ServiceName[strings.LastIndexByte(s.Desc.ServiceName, '.')+1:]
-	m := &method{door: d, full: "/" + s.Desc.ServiceName + "/" + name, series: metrics.series(d.Name, "grpc", service+"."+name)}
-	m.public = slices.Contains(s.Public, m.full)
-	m.writes, m.mayWrite = slices.Contains(s.Writes, name), s.MayWrite
+	m := &method{door: d, full: "/" + s.Desc.ServiceName + "/" + name}
+	m.operation = operation{series: metrics.series(d.Name, "grpc", service+"."+name), public: slices.Contains(s.Public, m.full),
+		streams: stream, writes: slices.Contains(s.Writes, name)}
+	if !stream {
+		m.mayWrite = s.MayWrite
+	}
 	return m
 }
 
 // keyOfCall is the context key of the *hashedKey that the tap has found.
 type keyOfCall struct{}
 
-// reasonsOfCall is the context key of the []string that a call has as metadata for
-// the reason of its writes.
-type reasonsOfCall struct{}
+// headerOfCall is the context key of the [http.Header] with what a call has as metadata for
+// the reason of its writes, in place of a header.
+type headerOfCall struct{}
 
 // tap authenticates a call when its headers have arrived, before gRPC accepts
 // any part of a message.
 func (i *interceptor) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
 	m := i.methods[info.FullMethodName]
 	if reasons := info.Header[metadataReason]; reasons != nil {
-		ctx = context.WithValue(ctx, reasonsOfCall{}, reasons)
+		ctx = context.WithValue(ctx, headerOfCall{}, http.Header{headerReason: reasons})
 	}
 	if m == nil || m.public || !i.keys.required() {
 		return ctx, nil
 	}
-	key, why := i.keys.identify(ctx, info.Header["authorization"], false, conn.OfCall(ctx))
-	if why == 0 {
-		return context.WithValue(door.WithCaller(ctx, key.caller), keyOfCall{}, key), nil
+	p := passage{shared: i.shared, op: &m.operation, door: m.door, conn: conn.OfCall(ctx)}
+	p.ctx.Context = ctx
+	if why := p.identify(info.Header["authorization"]); why != nil {
+		return nil, i.refuseTap(ctx, m, why)
 	}
-	start := time.Now()
-	if why == door.BadCredentials {
-		i.metrics.loginFailed(m.door.Name, i.keys.refusedBy(info.Header["authorization"]))
-		i.logins.Failed(m.door.Name, remoteOf(ctx), "", (&door.Refusal{Reason: why}).Error())
-	}
+	return context.WithValue(p.ctx.Context, keyOfCall{}, p.ctx.key), nil
+}
+
+// refuseTap returns the error of a call that is refused because of its headers.
+func (i *interceptor) refuseTap(ctx context.Context, m *method, why *door.Refusal) (err error) {
+	p := &passage{shared: i.shared, op: &m.operation, door: m.door, start: time.Now()}
+	p.ctx.Context = ctx
+	defer p.endCall(m, &err)
 	if c := conn.OfCall(ctx); c != nil {
 		c.DelayRefusal(ctx, i.stopping)
 	}
-	i.recordTap(remoteOf(ctx), m, why)
-	err := i.refuse(m, &door.Refusal{Reason: why})
-	i.end(ctx, m, start, &authz.Author{}, &err)
-	return nil, err
+	p.recordTap(why)
+	return i.refuseCall(m, why)
 }
 
-// counted returns the handler of a method. It counts the call, admits it, and
+// counted returns the handler of a method. It counts the call, sends it through the gates, and
 // runs serve.
 func (i *interceptor) counted(m *method, serve func(srv any, c *call) error) grpc.StreamHandler {
 	return func(srv any, ss grpc.ServerStream) (err error) {
-		start := time.Now()
-		c := &call{interceptor: i, method: m, ServerStream: ss, start: start}
+		c := newCall(i.shared, m, ss)
 		defer func() { _ = c.record(err) }() // unless it has a record
-		defer i.end(ss.Context(), m, start, &c.ctx.journal.Author, &err)
-		why := c.admit()
-		if why == nil && m.changes() && i.trail.Ready() != nil {
-			c.release()
-			why = &door.Refusal{Reason: door.Unaudited}
+		defer c.endCall(m, &err)
+		gates := callGates[:]
+		if c.required && m.public {
+			gates = publicCallGates[:]
 		}
-		if why != nil {
-			c.refusal = why
-			return i.refuse(m, why)
+		if c.refusal = c.pass(gates); c.refusal != nil {
+			c.leave()
+			return c.refuseCall(m, c.refusal)
 		}
+		c.begin()
 		defer c.release()
 		return serve(srv, c)
 	}
@@ -244,18 +238,18 @@ func (i *interceptor) stream(m *method, handle grpc.StreamHandler) grpc.StreamHa
 	return i.counted(m, func(srv any, c *call) error {
 		defer c.endable()()
 		err := handle(srv, c)
-		if c.key != nil && c.key.ended() {
+		if c.ctx.key != nil && c.ctx.key.ended() {
 			err = m.shape(&door.Refusal{Reason: door.BadCredentials}) // endable counts it
 		}
 		return err
 	})
 }
 
-// refuse counts and logs a refusal, and returns it in the shape of the method's door.
-func (i *interceptor) refuse(m *method, why *door.Refusal) error {
-	i.metrics.refused(why.Reason)
-	if i.log.Enabled(context.Background(), slog.LevelDebug) {
-		i.log.Debug("refused", "why", why.Error())
+// refuseCall counts and logs a refusal, and returns it in the shape of the method's door.
+func (s *shared) refuseCall(m *method, why *door.Refusal) error {
+	s.metrics.refused(why.Reason)
+	if s.log.Enabled(context.Background(), slog.LevelDebug) {
+		s.log.Debug("refused", "why", why.Error())
 	}
 	return m.shape(why)
 }
@@ -263,7 +257,7 @@ func (i *interceptor) refuse(m *method, why *door.Refusal) error {
 // shape returns a refusal as an error in the shape of the method's door.
 func (m *method) shape(why *door.Refusal) error {
 	switch {
-	case m.stream && m.door.RefuseStream != nil:
+	case m.streams && m.door.RefuseStream != nil:
 		return m.door.RefuseStream(why)
 	case m.door.RefuseRPC != nil:
 		return m.door.RefuseRPC(why)
@@ -271,21 +265,24 @@ func (m *method) shape(why *door.Refusal) error {
 	return status.Error(why.Code(), why.Error())
 }
 
-// end counts and logs a call, whose writes have the author a. It must be deferred,
-// because it also turns a panic of the handler into the door's refusal.
-func (i *interceptor) end(ctx context.Context, m *method, start time.Time, a *authz.Author, err *error) {
-	if p := recover(); p != nil {
-		logPanic(i.log, p, m.door.Name, m.full, "")
-		*err = i.refuse(m, &door.Refusal{Reason: door.Failed})
+// endCall counts and logs a call. It must be deferred, because it also turns a panic of the
+// handler into the door's refusal.
+func (p *passage) endCall(m *method, err *error) {
+	if v := recover(); v != nil {
+		logPanic(p.log, v, m.door.Name, m.full, "")
+		*err = p.refuseCall(m, &door.Refusal{Reason: door.Failed})
 	}
-	took := time.Since(start)
+	took := time.Since(p.start)
 	code := status.Code(*err)
 	m.series.observe(took, outcomeOfCode(code))
-	if i.accessLog {
-		key, _ := ctx.Value(keyOfCall{}).(*hashedKey)
+	if p.accessLog {
+		key := p.ctx.key
+		if !key.known() {
+			key = nil
+		}
 		line := []slog.Attr{slog.String("door", m.door.Name), slog.String("route", m.series.route), slog.String("method", "GRPC"),
-			slog.String("status", code.String()), millis(took), slog.String("caller", callerText(m.door.Door, key, a)), slog.String("remote", remoteOf(ctx))}
-		i.log.LogAttrs(context.Background(), slog.LevelInfo, "request", logRevision(line, a)...)
+			slog.String("status", code.String()), millis(took), slog.String("caller", callerText(m.door.Door, key, &p.ctx.journal.Author)), slog.String("remote", p.from())}
+		p.log.LogAttrs(context.Background(), slog.LevelInfo, "request", logRevision(line, &p.ctx.journal.Author)...)
 	}
 }
 

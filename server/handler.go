@@ -95,7 +95,7 @@ type handler struct {
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var m match
 	h.router.match(r, &m)
-	req := &request{ResponseWriter: w, shared: h.shared, door: m.door, conn: conn.Of(r, h.detached), start: time.Now(), remote: r.RemoteAddr}
+	req := &request{ResponseWriter: w, passage: passage{shared: h.shared, door: m.door, conn: conn.Of(r, h.detached), start: time.Now(), remote: r.RemoteAddr}}
 	req.ctx.Context = r.Context()
 	if r.TLS == nil {
 		r.TLS = req.conn.TLS
@@ -125,11 +125,11 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case m.door == nil:
 		h.router.notFound(w)
 	case m.route == nil:
-		req.series = m.door.unmatched
+		req.op = m.door.unmatched
 		defer req.end(r)
 		m.door.notFound(req, r, m.methods)
 	default:
-		req.series = m.door.metrics[m.route]
+		req.op = m.door.operations[m.route]
 		req.serve(r, m.route, m.params)
 	}
 }

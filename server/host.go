@@ -74,8 +74,7 @@ func (s *Server) forCallers(next http.Handler) http.Handler {
 		}
 		s.metrics.refused(why.Reason)
 		if why.Reason == door.BadCredentials {
-			s.metrics.loginFailed(nameMetrics, s.shared.keys.refusedBy(r.Header["Authorization"]))
-			s.shared.logins.Failed(nameMetrics, r.RemoteAddr, "", why.Error())
+			s.shared.loginFailed(nameMetrics, s.shared.keys.refusedBy(r.Header["Authorization"]), r.RemoteAddr, "", why.Error())
 		}
 		_ = s.shared.trail.Refused(&audit.Record{Time: time.Now(), Kind: audit.KindRefusal, Door: nameMetrics, Method: r.Method, From: r.RemoteAddr,
 			Outcome: audit.Refused, Status: strconv.Itoa(why.Status()), Why: why.Error()}) // the request has no effect

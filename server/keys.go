@@ -138,18 +138,6 @@ func (k *hashedKey) ended() bool {
 	return k.removed.Err() != nil
 }
 
-// trust makes the connection of a request with the key a trusted one, see [conn.Conn.Trust]. It
-// refuses the request, and leaves the connection untrusted, if the key has ended since it was
-// looked up: what made all connections untrusted may have come in between. k may be nil.
-func (k *hashedKey) trust(c *conn.Conn) *door.Refusal {
-	why := c.Trust()
-	if why == nil && k != nil && k.ended() {
-		c.All.Distrust(c)
-		why = &door.Refusal{Reason: door.BadCredentials}
-	}
-	return why
-}
-
 // opens returns the refusal of a caller whose key is not for a door. k may be nil.
 func (k *hashedKey) opens(ctx context.Context, d *servedDoor) *door.Refusal {
 	if k == nil || k.grant == nil || d == nil || d.Name == ownDoor {
@@ -354,7 +342,7 @@ func (k *Keys) unkeyed() *hashedKey {
 // refuse it. What the Authorization header shows has precedence over the certificate of the
 // client. basic is as for check.
 func (k *Keys) identify(ctx context.Context, values []string, basic bool, c *conn.Conn) (*hashedKey, door.Reason) {
-	key, why := k.check(ctx, values, basic)
+	key, why := k.check(ctx, values, basic, true)
 	if why == door.NoCredentials && k.stored != nil && c != nil {
 		if shown, ok := c.Certificate().(*clientCertificate); ok {
 			return shown.find(ctx, k.stored)
@@ -381,15 +369,10 @@ func (k *Keys) refusedBy(values []string) logins.Failure {
 
 // check returns the key of the caller who sent an Authorization header with these values,
 // or the reason to refuse the request. basic is true if the door accepts HTTP
-// Basic authentication (RFC 7617). It compares with all keys in constant time, so
-// its time does not depend on how a wrong key differs.
-func (k *Keys) check(ctx context.Context, values []string, basic bool) (*hashedKey, door.Reason) {
-	return k.checkHeader(ctx, values, basic, true)
-}
-
-// checkHeader is check. Unless fetch is true, it accepts only tokens that were verified
-// before, and does not wait for their provider.
-func (k *Keys) checkHeader(ctx context.Context, values []string, basic, fetch bool) (*hashedKey, door.Reason) {
+// Basic authentication (RFC 7617). Unless fetch is true, check accepts only tokens that were
+// verified before, and does not wait for their provider. It compares with all keys in constant
+// time, so its time does not depend on how a wrong key differs.
+func (k *Keys) check(ctx context.Context, values []string, basic, fetch bool) (*hashedKey, door.Reason) {
 	switch len(values) {
 	case 0:
 		return nil, door.NoCredentials
@@ -408,16 +391,23 @@ func (k *Keys) checkHeader(ctx context.Context, values []string, basic, fetch bo
 	if secret, ok := afterScheme(v, "Bearer ", longest); ok {
 		return k.bearer(ctx, secret, fetch)
 	}
-	encoded, ok := afterScheme(v, "Basic ", credentialBytesMax)
+	name, password, ok := parseBasic(v, credentialBytesMax)
 	if !ok || !basic {
 		return nil, door.BadCredentials
 	}
-	decoded, err := base64.StdEncoding.DecodeString(encoded)
-	name, password, ok := strings.Cut(string(decoded), ":")
-	if err != nil || !ok || !validUser(name) {
-		return nil, door.BadCredentials
-	}
 	return k.find(basicSum(name, password), true)
+}
+
+// parseBasic returns the user and the password of an Authorization header for HTTP Basic
+// authentication, whose credentials have at most longest bytes.
+func parseBasic(v string, longest int) (name, password string, ok bool) {
+	encoded, ok := afterScheme(v, "Basic ", longest)
+	if !ok {
+		return "", "", false
+	}
+	decoded, err := base64.StdEncoding.DecodeString(encoded)
+	name, password, ok = strings.Cut(string(decoded), ":")
+	return name, password, err == nil && ok && validUser(name)
 }
 
 // afterScheme returns what follows a scheme in an Authorization header: at most longest
@@ -438,7 +428,7 @@ func (k *Keys) shownIn(head []byte) bool {
 	const header = "authorization:"
 	for line := range bytes.Lines(head) {
 		if line = bytes.TrimRight(line, "\r\n"); len(line) > len(header) && strings.EqualFold(string(line[:len(header)]), header) {
-			_, why := k.checkHeader(context.Background(), []string{strings.Trim(string(line[len(header):]), " \t")}, false, false)
+			_, why := k.check(context.Background(), []string{strings.Trim(string(line[len(header):]), " \t")}, false, false)
 			return why == 0
 		}
 	}

@@ -1,10 +1,12 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"runtime"
@@ -36,30 +38,18 @@ const (
 // handler that keeps it by mistake cannot see another caller's data.
 type request struct {
 	http.ResponseWriter
-	*shared
-	ctx     lazyDeadline // the context of the handler
-	conn    *conn.Conn
-	charge  conn.Charge   // of the body
-	door    *servedDoor   // nil: refusals have the server's own shape
-	series  *series       // the metrics of the route
-	body    *trackedBody  // nil for a body that net/http reads to its end itself
-	key     *hashedKey    // see Keys.unkeyed without a caller; nil on public routes
-	place   *conn.Limiter // the bound that the request counts in, see enter
-	start   time.Time
-	ended   int64       // when the response was complete, Unix time in nanoseconds, or 0
-	remote  string      // the address of the client
-	held    conn.Held   // what a stream keeps for its client
-	stale   uint64      // Options.StaleReads when the request came
-	status  int         // 0 until the handler sets it
-	id      [1]string   // the value of X-Request-Id, in the form of a header
-	own     [20]byte    // the memory of an id that setID makes
-	removed atomic.Bool // the caller's key was removed while the stream ran
-	begun   bool        // the status was passed on, with the first part of the body
-	unread  bool        // see refuseBody
-	streams bool        // the response may last, see door.Route.Streams
-	http2   bool        // a stream over HTTP/2
-	noted   bool        // another node has forwarded the request, see noteOutcome
-	public  bool        // the place is that of a caller without a key, see conn.PublicPlaces
+	passage
+	body      *trackedBody // nil for a body that net/http reads to its end itself
+	ended     int64        // when the response was complete, Unix time in nanoseconds, or 0
+	held      conn.Held    // what a stream keeps for its client
+	endStream func()       // frees what a stream has; nil for another request
+	status    int          // 0 until the handler sets it
+	ownID     [20]byte     // the memory of an id that setID makes
+	removed   atomic.Bool  // the caller's key was removed while the stream ran
+	begun     bool         // the status was passed on, with the first part of the body
+	unread    bool         // see refuseBody
+	http2     bool         // a stream over HTTP/2
+	noted     bool         // another node has forwarded the request, see noteOutcome
 
 	// droppable reports whether the response that is about to begin must be dropped,
 	// because the request is sent to another node; nil if it must not. dropped is true
@@ -84,180 +74,81 @@ func (q *request) countsFailedLogins(ctx context.Context) context.Context {
 	return logins.WithFailures(ctx, func(l logins.Failure) { q.metrics.loginFailed(q.door.Name, l) })
 }
 
-// serve authenticates the caller, acquires a place within the bounds, and calls
-// the handler of route.
+// serve passes a request to the handler of its route, if the gates let it pass.
 func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
-	q.streams = route.Streams
 	q.stale = q.staleCount()
-	q.beginAudit(r, route, &p)
+	q.beginAudit(r, &p)
 	q.keepBody(r)
 	defer q.end(r)
-	ctx := r.Context()
-	required := q.keys.required()
-	if required && !route.Public && !q.door.OwnAuthentication {
-		key, why := q.keys.identify(ctx, r.Header["Authorization"], q.door.Basic, q.conn)
-		if refusal := q.lockout(r, key); refusal != nil {
-			q.conn.DelayRefusal(ctx, q.stopping)
-			q.refuse(r, refusal)
-			return
-		}
-		if why != 0 {
-			refusal := &door.Refusal{Reason: why}
-			if why == door.BadCredentials {
-				q.metrics.loginFailed(q.door.Name, q.keys.refusedBy(r.Header["Authorization"]))
-				q.logins.Failed(q.door.Name, r.RemoteAddr, q.requestID(), refusal.Error())
-			}
-			q.refuse(r, refusal)
-			return
-		}
-		if key.basic {
-			q.conn.Shown.Store(key)
-		}
-		q.key, q.ctx.key = key, key
-		ctx = door.WithCaller(ctx, key.caller)
-		if why := key.opens(ctx, q.door); why != nil {
-			q.refuse(r, why)
-			return
-		}
-	}
-	if !required && !q.door.OwnAuthentication && !(route.Public && !q.streams) {
-		q.key = q.keys.unkeyed()
-		q.ctx.key = q.key
-	}
-	if q.key != nil || !required && !q.door.OwnAuthentication {
-		if why := q.key.trust(q.conn); why != nil {
-			q.refuse(r, why)
-			return
-		}
-	}
-	if !required && !q.door.OwnAuthentication && r.Header["Authorization"] != nil {
-		q.Header().Set(headerAuthentication, "off")
-	}
-	origin, why := q.key.origin(r.Header[headerReason])
-	if why != nil {
+	defer q.leave()
+	if why := q.arrive(r, routeGates[:]); why != nil {
 		q.refuse(r, why)
 		return
 	}
-	q.ctx.journal.SetOrigin(origin)
-	if q.audit.changes() && q.trail.Ready() != nil {
-		q.refuse(r, &door.Refusal{Reason: door.Unaudited})
-		return
+	if q.op.own && !q.conn.Trusted.Load() {
+		q.ctx.Context = door.WithAuthenticated(q.ctx.Context, func() { _ = q.conn.Trust() }) // without a place, the connection stays untrusted
 	}
-	if why := q.enter(route); why != nil {
-		q.refuse(r, why)
-		return
+	timeout := q.requestTimeout
+	if timeout > 0 {
+		timeout = max(timeout, q.door.RequestTimeout)
 	}
-	defer q.leave(route)
-	budget := &q.bodies
-	if q.door.OwnAuthentication {
-		budget = &q.ownBodies
-	}
-	q.charge = budget.NewCharge(q.conn)
-	defer q.charge.Release()
-	if q.door.OwnAuthentication {
-		ctx = q.countsFailedLogins(ctx)
-		if !q.conn.Trusted.Load() {
-			ctx = door.WithAuthenticated(ctx, func() { _ = q.conn.Trust() }) // without a place, the connection stays untrusted
-		}
-		if why := budget.Acquire(&q.ownRequests, q.conn); why != nil {
-			q.refuse(r, why)
-			return
-		}
-		defer q.ownRequests.Release() // before the charge, whose end wakes those that wait
-	}
-	if !q.boundBody(r, route) {
-		return
-	}
-	q.audit.keepContent(r)
-	q.ctx.Context, q.ctx.door, q.ctx.request, q.ctx.stream = ctx, q.door.name, requestOf{q}, q.streams
-	q.ctx.work.Use(q.turns)
-	switch {
-	case q.streams:
-		var release func()
-		q.ctx.Context, release = q.beginStream(ctx, r)
-		defer release()
-	case q.requestTimeout > 0:
-		q.ctx.setDeadline(q.start, max(q.requestTimeout, q.door.RequestTimeout))
-	}
-	defer q.ctx.release()
-	if q.sender != nil && changes(route) {
+	q.open(r, timeout)
+	if q.sender != nil && q.op.changes() {
 		q.forward(r.WithContext(&q.ctx), route, p)
 		return
 	}
 	route.Serve(q, r.WithContext(&q.ctx), p)
 }
 
-// lockout returns the refusal of a request with a user's password, right or wrong, if
-// its address has sent too many wrong ones for this user. key is nil if the password is
-// wrong. A user who was accepted last on the connection is not refused.
-func (q *request) lockout(r *http.Request, key *hashedKey) *door.Refusal {
-	user, _, basic := r.BasicAuth()
-	if !basic || !q.door.Basic || !validUser(user) || key != nil && q.conn.Shown.Load() == any(key) {
-		return nil
+// arrive sends a request through gates, and returns the refusal if they do not let it pass.
+func (q *request) arrive(r *http.Request, gates []gate) *door.Refusal {
+	q.header, q.required = r.Header, q.keys.required()
+	q.length, q.most, q.free = r.ContentLength, cmp.Or(q.op.bodyMax, q.bodyBytes), conn.BodyFree
+	q.ctx.stream = q.op.streams
+	budget := &q.bodies
+	if q.op.own {
+		budget, q.free = &q.ownBodies, 0 // the budget knows all bodies, to find one that is held back
 	}
-	refused, first := q.conn.All.Standings.Guess(q.conn.Address, user, key == nil)
-	if !refused {
-		return nil
+	if q.op.streams {
+		q.free = math.MaxInt64 // a stream does not keep its body
 	}
-	if first {
-		q.log.Warn("too many wrong passwords: an address may try this user's only now and then", "door", q.door.Name, "remote", r.RemoteAddr, "user", user)
+	q.charge = budget.NewCharge(q.conn)
+	if !q.required && !q.op.own && r.Header["Authorization"] != nil && q.as == nil {
+		q.Header().Set(headerAuthentication, "off")
 	}
-	q.refuseBody(r)
-	return &door.Refusal{Reason: door.TooMany, Bound: "WrongPasswordsPerAddress", Limit: conn.GuessesMax}
+	return q.pass(gates)
 }
 
-// enter takes a place for the request within the bounds. If there is one, leave gives it
-// back.
-func (q *request) enter(route *door.Route) (why *door.Refusal) {
-	if q.public = q.keys.required() && route.Public; q.public {
-		q.place, why = q.publicPlaces.Enter(q.conn, route.Streams)
-		return why
-	}
-	q.place = &q.shared.requests
-	if route.Streams {
-		q.place = &q.shared.streams
-	}
-	return q.place.Acquire()
-}
-
-// leave gives back the place that enter took.
-func (q *request) leave(route *door.Route) {
-	q.place.Release()
-	if q.public {
-		q.conn.LeavePublic(route.Streams)
-	}
-}
-
-// boundBody keeps the body within its bounds: it refuses a request that announces
-// a larger body, and cuts a body of unknown length at the bound. It charges the
-// body, unless the request is a stream, which does not keep its body. It reports
-// whether the request may go on.
-func (q *request) boundBody(r *http.Request, route *door.Route) bool {
-	limit := route.BodyMax
-	if limit <= 0 {
-		limit = q.bodyBytes
-	}
-	if r.ContentLength > limit {
-		if r.ProtoMajor == 1 { // over HTTP/2, clients that still send would lose the response's body
-			q.Header().Set("Connection", "close")
-		}
-		q.refuse(r, &door.Refusal{Reason: door.TooLarge, Bound: "BodyBytes", Limit: limit})
-		return false
-	}
-	free := int64(conn.BodyFree)
-	if q.door.OwnAuthentication {
-		free = 0 // the budget knows all bodies, to find one that is held back
-	}
-	if !q.streams {
-		if why := q.charge.Body(r, free); why != nil {
-			q.refuse(r, why)
-			return false
-		}
+// open prepares the context and the body of a request for its handler, which has timeout from
+// the start of the request on, unless that is 0 or the request is a stream.
+func (q *request) open(r *http.Request, timeout time.Duration) {
+	if !q.op.streams {
+		q.charge.Body(r, q.free)
 	}
 	if r.ContentLength < 0 {
-		r.Body = http.MaxBytesReader(q.ResponseWriter, r.Body, limit)
+		r.Body = http.MaxBytesReader(q.ResponseWriter, r.Body, q.most)
 	}
-	return true
+	q.audit.keepContent(r)
+	q.ctx.door, q.ctx.request = q.door.name, requestOf{q}
+	q.ctx.work.Use(q.turns)
+	if q.op.own {
+		q.ctx.Context = logins.WithFailures(q.ctx.Context, func(l logins.Failure) { q.metrics.loginFailed(q.door.Name, l) })
+	}
+	switch {
+	case q.op.streams:
+		q.ctx.Context, q.endStream = q.beginStream(q.ctx.Context, r)
+	case timeout > 0:
+		q.ctx.setDeadline(q.start, timeout)
+	}
+}
+
+// leave ends the context of the handler, and gives back what the gates took.
+func (q *request) leave() {
+	q.ctx.release()
+	if q.endStream != nil {
+		q.endStream()
+	}
+	q.passage.leave()
 }
 
 // end counts and logs the request. It must be deferred, because it also turns a
@@ -304,10 +195,10 @@ func (q *request) end(r *http.Request) {
 	now := time.Now()
 	q.ended = now.UnixNano()
 	took := now.Sub(q.start)
-	q.series.observe(took, outcome)
+	q.op.series.observe(took, outcome)
 	if q.accessLog {
-		line := []slog.Attr{slog.String("door", q.door.Name), slog.String("route", q.series.route), slog.String("method", r.Method), slog.Int("status", q.status),
-			millis(took), slog.String("caller", callerText(q.door.Door, q.key, &q.ctx.journal.Author)), slog.String("remote", r.RemoteAddr), slog.String("id", q.requestID())}
+		line := []slog.Attr{slog.String("door", q.door.Name), slog.String("route", q.op.series.route), slog.String("method", r.Method), slog.Int("status", q.status),
+			millis(took), slog.String("caller", callerText(q.door.Door, q.ctx.key, &q.ctx.journal.Author)), slog.String("remote", r.RemoteAddr), slog.String("id", q.requestID())}
 		q.log.LogAttrs(context.Background(), slog.LevelInfo, what, logRevision(line, &q.ctx.journal.Author)...)
 	}
 	if !whole {
@@ -318,6 +209,15 @@ func (q *request) end(r *http.Request) {
 // millis is a duration in a line of the log, in milliseconds.
 func millis(took time.Duration) slog.Attr {
 	return slog.Float64("duration_ms", float64(took.Microseconds())/1000)
+}
+
+// logRevision adds the newest revision that the writes of a request led to, if
+// there is one, to a line of the access log.
+func logRevision(line []slog.Attr, a *authz.Author) []slog.Attr {
+	if r := a.Revision(); r > 0 {
+		line = append(line, slog.Uint64("revision", uint64(r)))
+	}
+	return line
 }
 
 // callerText names the caller of a request to door d in the access log, as the log of
@@ -346,7 +246,7 @@ func (q *request) recovered(r *http.Request, p any) (whole bool) {
 	if unsent, refused := p.(unsentRefusal); refused {
 		why = unsent.Refusal
 	} else {
-		logPanic(q.log, p, q.door.Name, q.series.route, q.requestID())
+		logPanic(q.log, p, q.door.Name, q.op.series.route, q.requestID())
 	}
 	if q.begun {
 		return false
@@ -375,13 +275,19 @@ func (q *request) refuse(r *http.Request, why *door.Refusal) {
 	if q.log.Enabled(context.Background(), slog.LevelDebug) {
 		q.log.Debug("refused", "why", why.Error(), "remote", r.RemoteAddr, "id", q.requestID())
 	}
-	if why.Reason == door.NoCredentials || why.Reason == door.BadCredentials {
+	credentials := why.Reason == door.NoCredentials || why.Reason == door.BadCredentials
+	if credentials {
 		q.Header().Set("WWW-Authenticate", "Bearer")
 		if q.door != nil && q.door.Basic {
 			q.Header().Add("WWW-Authenticate", `Basic realm="ostiary", charset="UTF-8"`)
 		}
+	}
+	switch {
+	case credentials || why.Bound == boundGuesses:
 		q.refuseBody(r)
 		q.conn.DelayRefusal(r.Context(), q.stopping)
+	case why.Reason == door.TooLarge && r.ProtoMajor == 1: // over HTTP/2, clients that still send would lose the response's body
+		q.Header().Set("Connection", "close")
 	}
 	switch {
 	case q.door == nil:
@@ -400,7 +306,7 @@ func (q *request) setID(r *http.Request) {
 	if own := r.Header[headerRequestID]; len(own) == 1 && validID(own[0]) {
 		q.id[0] = own[0]
 	} else {
-		q.id[0] = newID(&q.own)
+		q.id[0] = newID(&q.ownID)
 	}
 	q.Header()[headerRequestID] = q.id[:]
 }
@@ -482,12 +388,12 @@ func (q *request) Write(p []byte) (int, error) {
 	}
 	q.ctx.work.End() // the client may read slowly
 	free := conn.BodyFree
-	if q.streams {
+	if q.ctx.stream {
 		free = streamFree
 	}
 	if len(p) > free {
 		if why := q.conn.HoldFor(q.ctx.Context, int64(len(p)), q.held.Bytes, q.transferTime); why != nil {
-			if !q.streams {
+			if !q.ctx.stream {
 				panic(unsentRefusal{why})
 			}
 			q.metrics.refused(why.Reason)
@@ -495,7 +401,7 @@ func (q *request) Write(p []byte) (int, error) {
 		}
 	}
 	q.begin()
-	if q.streams {
+	if q.ctx.stream {
 		q.boundWrite()
 		defer q.endWrite()
 	}
@@ -515,7 +421,7 @@ type unsentRefusal struct{ *door.Refusal }
 
 // WriteString writes s, a short one without copying it.
 func (q *request) WriteString(s string) (int, error) {
-	if q.streams || len(s) > conn.BodyFree {
+	if q.ctx.stream || len(s) > conn.BodyFree {
 		return q.Write([]byte(s))
 	}
 	if q.drops() {
@@ -531,7 +437,7 @@ func (q *request) Flush() {
 		return
 	}
 	q.begin()
-	if q.streams {
+	if q.ctx.stream {
 		q.boundWrite()
 		defer q.endWrite()
 	}

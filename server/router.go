@@ -11,15 +11,15 @@ import (
 	"github.com/ostiary/ostiary/door"
 )
 
-// servedDoor is a door with its routes and their metrics. A door on several
+// servedDoor is a door with its routes and what they need. A door on several
 // ports has one servedDoor.
 type servedDoor struct {
 	*door.Door
-	name    any // Door.Name, for contexts
-	routes  *door.Router
-	metrics map[*door.Route]*series
+	name       any // Door.Name, for contexts
+	routes     *door.Router
+	operations map[*door.Route]*operation
 	// unmatched counts the requests that match no route.
-	unmatched *series
+	unmatched *operation
 }
 
 // newServedDoor returns an error if a route is invalid or outside of the
@@ -29,13 +29,14 @@ func newServedDoor(d *door.Door, m *metrics) (*servedDoor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("door %s: %w", d.Name, err)
 	}
-	out := &servedDoor{Door: d, name: d.Name, routes: routes, metrics: map[*door.Route]*series{}, unmatched: m.series(d.Name, "http", "")}
+	out := &servedDoor{Door: d, name: d.Name, routes: routes, operations: map[*door.Route]*operation{}, unmatched: &operation{series: m.series(d.Name, "http", "")}}
 	for i := range d.Routes {
 		r := &d.Routes[i]
 		if !hasPrefix(r.Pattern, d.Prefixes) && r.Pattern != "/" {
 			return nil, fmt.Errorf("door %s: route %s has none of the door's prefixes %q", d.Name, r.Pattern, d.Prefixes)
 		}
-		out.metrics[r] = m.series(d.Name, "http", r.Name)
+		out.operations[r] = &operation{series: m.series(d.Name, "http", r.Name), public: r.Public, own: d.OwnAuthentication, basic: d.Basic,
+			streams: r.Streams, login: r.Login, bodyMax: r.BodyMax, writes: r.Writes, mayWrite: r.MayWrite}
 	}
 	return out, nil
 }

@@ -176,7 +176,7 @@ func (s *Server) build() error {
 func (s *Server) addMethods(d *servedDoor) {
 	for _, service := range d.Services {
 		for _, desc := range service.Desc.Methods {
-			m := newMethod(d, &service, desc.MethodName, s.metrics)
+			m := newMethod(d, &service, desc.MethodName, false, s.metrics)
 			s.methods[m.full] = &forwardedMethod{method: m, impl: service.Impl, handle: desc.Handler}
 		}
 	}

@@ -33,8 +33,8 @@ func (q *request) beginStream(ctx context.Context, r *http.Request) (_ context.C
 	})
 	stopEnding := context.AfterFunc(q.ending, cancel)
 	stopRemoved := func() {}
-	if q.key != nil {
-		removed, release := q.key.until()
+	if q.ctx.key != nil {
+		removed, release := q.ctx.key.until()
 		stop := context.AfterFunc(removed, func() {
 			cancel()
 			q.removed.Store(true)

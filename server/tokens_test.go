@@ -74,7 +74,7 @@ func (w *tokenWorld) with(name string, value any) map[string]any {
 }
 
 func (w *tokenWorld) ask(token string) (*hashedKey, door.Reason) {
-	return w.check(w.Context(), []string{"Bearer " + token}, false)
+	return w.check(w.Context(), []string{"Bearer " + token}, false, true)
 }
 
 // TestTokenScope asks what the callers with tokens may do: what each key that matches

@@ -225,19 +225,15 @@ func (b *BodiesBudget) unlink(ch *Charge) {
 	}
 }
 
-// Body charges the body of a request beyond the bytes that are free: at once if its length is
-// known, and otherwise while it is read.
-func (ch *Charge) Body(r *http.Request, free int64) *door.Refusal {
+// Body replaces the body of a request by one that notes its end, if its length is known and was
+// charged, and by one that charges what it reads beyond the bytes that are free, if not.
+func (ch *Charge) Body(r *http.Request, free int64) {
 	switch {
 	case r.ContentLength < 0:
 		r.Body = &chargedBody{ReadCloser: r.Body, charge: ch, paid: free}
 	case r.ContentLength > free:
-		if why := ch.Add(r.ContentLength); why != nil {
-			return why
-		}
 		r.Body = countedBody{r.Body, ch}
 	}
-	return nil
 }
 
 // countedBody is a request body of known length, which is charged.

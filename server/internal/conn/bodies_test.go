@@ -186,9 +186,7 @@ func TestUnknownLength(t *testing.T) {
 		charge := b.NewCharge(NewDetached(all))
 		r := httptest.NewRequest("POST", "/", iotest.OneByteReader(strings.NewReader(strings.Repeat("x", 3))))
 		r.ContentLength = -1
-		if why := charge.Body(r, free); why != nil {
-			t.Fatal(why)
-		}
+		charge.Body(r, free)
 		for i, n := range []int{1, BodyFree - 1, BodyFree, 2*BodyFree - 2} { // the bytes that the next part may have
 			if _, err := r.Body.Read(make([]byte, n)); (err == io.EOF) != (i == 3) {
 				t.Fatal(err)
