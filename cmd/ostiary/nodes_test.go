@@ -328,11 +328,11 @@ func TestNodes(t *testing.T) {
 	t.Parallel()
 	t.Run("RAM", func(t *testing.T) {
 		t.Parallel()
-		testNodes(startNodes(t, 3))
+		testNodes(startNodes(t, 3, "--request-timeout", "60s"))
 	})
 	t.Run("Raft", func(t *testing.T) {
 		t.Parallel()
-		testNodes(startNodesOn(t, "", 3))
+		testNodes(startNodesOn(t, "", 3, "--request-timeout", "60s"))
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
 		t.Parallel()
