@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ostiary/ostiary/internal/workshop/bench"
 )
 
 // TestCompare plays one short turn of each path on the program of the work tree and on
@@ -49,5 +51,34 @@ func TestPrint(t *testing.T) {
 		"| b    | 1.0 µs   | 1.0 µs   | 1.00 (1.00 to 1.00) | –               | –       | –                   |\n"
 	if err != nil || out.String() != want {
 		t.Errorf("%v\n%swant\n%s", err, out.String(), want)
+	}
+}
+
+// noted is a target that notes the objects of the tuples which it gets.
+type noted struct {
+	bench.Nothing
+	objects map[string]int
+}
+
+func (n noted) Prepare(r bench.Request) (bench.Prepared, error) {
+	for _, one := range r.Write {
+		n.objects[one.Object.ID]++
+	}
+	return n.Nothing.Prepare(r)
+}
+
+// TestWritesAreNew sends the requests of two turns, in the second of which the second client is
+// the first to send one. Each writes a tuple of its own.
+func TestWritesAreNew(t *testing.T) {
+	t.Parallel()
+	target := noted{objects: map[string]int{}}
+	send := (&side{}).writes(target)
+	for _, i := range []int{0, 1, 1, 0} {
+		if err := send(t.Context(), i, i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(target.objects) != 4 {
+		t.Errorf("4 requests write %v", target.objects)
 	}
 }

@@ -137,13 +137,8 @@ func (s *side) prepared(target bench.Target, requests []bench.Request) (play, fu
 
 // writes returns what writes a new tuple in each request.
 func (s *side) writes(target bench.Target) bench.Send {
-	first := s.written
-	return func(ctx context.Context, client, i int) error {
-		if i == 0 {
-			first = s.written // a new turn
-		}
-		s.written = max(s.written, first+i+1)
-		p, err := target.Prepare(bench.Request{Write: []rel.Tuple{tuple(fmt.Sprint("doc:written-", first+i), "viewer", "user:0")}})
+	return func(ctx context.Context, client, _ int) error {
+		p, err := target.Prepare(bench.Request{Write: []rel.Tuple{tuple(fmt.Sprint("doc:written-", s.written.Add(1)), "viewer", "user:0")}})
 		if err != nil {
 			return err
 		}

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -27,7 +28,7 @@ type side struct {
 	server          *process
 	http            *bench.HTTP
 	grpc            *bench.GRPC
-	written         int // tuples that the paths have written
+	written         atomic.Int64 // tuples that the paths have begun to write
 }
 
 // process is a running server.
