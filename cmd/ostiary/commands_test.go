@@ -78,8 +78,10 @@ type commands struct {
 // sharing is the key of the shared process among the values of a script.
 type sharing struct{}
 
-// share gives a script its shared process.
+// share gives a script its shared process. A login may take long, because hashes have the
+// lowest priority on a busy machine.
 func share(e *testscript.Env) error {
+	e.Setenv("OSTIARY_KEYSTONE_REQUEST_TIMEOUT", "5m")
 	c := &commands{end: func() {}}
 	for _, variable := range e.Vars {
 		name, _, _ := strings.Cut(variable, "=")
