@@ -4,12 +4,6 @@ import (
 	"io"
 	"net/http"
 	"strconv"
-	"time"
-
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
@@ -189,22 +183,6 @@ func callerOf(d *door.Door, key *hashedKey, a *authz.Author) (c audit.Caller) {
 	return c
 }
 
-// requestOf is a [door.Request] over HTTP, and callOf one over gRPC.
-type (
-	requestOf struct{ *request }
-	callOf    struct{ *call }
-)
-
-func (o requestOf) Operation() string { return o.op.series.route }
-func (o requestOf) Remote() string    { return o.remote }
-func (o requestOf) ID() string        { return o.requestID() }
-func (o requestOf) Author() string    { return callerText(o.door.Door, o.ctx.key, &o.ctx.journal.Author) }
-
-func (o callOf) Operation() string { return o.op.series.route }
-func (o callOf) Remote() string    { return remoteOf(o.ServerStream.Context()) }
-func (o callOf) ID() string        { return "" }
-func (o callOf) Author() string    { return callerText(o.door.Door, o.ctx.key, &o.ctx.journal.Author) }
-
 // refusesCaller reports whether a refusal is about who calls, from where, or how much, and
 // not about what a request has.
 func refusesCaller(r door.Reason) bool {
@@ -228,55 +206,3 @@ func outcomeOf(status int) audit.Outcome {
 	}
 	return audit.Made
 }
-
-// outcomeOfCall returns the outcome of a gRPC call.
-func outcomeOfCall(err error) audit.Outcome {
-	switch status.Code(err) {
-	case codes.OK:
-		return audit.Made
-	case codes.Unauthenticated, codes.PermissionDenied:
-		return audit.Refused
-	case codes.Internal, codes.Unknown, codes.Unavailable, codes.DataLoss, codes.DeadlineExceeded, codes.Canceled:
-		return audit.Failed
-	}
-	return audit.Rejected
-}
-
-// record adds the record of a call with the result err, once, if the call needs one. It
-// returns an error if the call must not be answered otherwise.
-func (c *call) record(err error) error {
-	if c.trail == nil || c.recorded {
-		return nil
-	}
-	c.recorded = true
-	code := status.Code(err)
-	r := audit.Record{Time: c.start, Door: c.door.Name, Operation: c.op.series.route, Method: "GRPC", From: c.from(),
-		Outcome: outcomeOfCall(err), Status: code.String()}
-	switch m := c.message.(type) {
-	case interface{ GetStoreId() string }:
-		r.Store = m.GetStoreId()
-	case interface{ GetTenantId() string }:
-		r.Store = m.GetTenantId()
-	}
-	if m, ok := c.message.(proto.Message); ok && c.auditContent && c.op.writes {
-		content, _ := protojson.Marshal(m) // a message with invalid UTF-8 has no content
-		r.Content = string(content)
-	}
-	if why := c.passage.record(&r, c.refusal, code == codes.Unauthenticated || code == codes.PermissionDenied); why != nil {
-		return c.refuseCall(c.method, why)
-	}
-	return nil
-}
-
-// recordTap adds the record of a call that is refused because of its headers.
-func (p *passage) recordTap(why *door.Refusal) {
-	if p.trail == nil {
-		return
-	}
-	r := audit.Record{Time: time.Now(), Door: p.door.Name, Operation: p.op.series.route, Method: "GRPC", From: p.from(),
-		Outcome: audit.Refused, Status: why.Code().String()}
-	_ = p.record(&r, why, false) // the call has no effect
-}
-
-// metadataNodeChanges is headerNodeChanges for gRPC.
-const metadataNodeChanges = "ostiary-node-changes"

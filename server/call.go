@@ -14,9 +14,12 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/tool/turns"
+	"github.com/ostiary/ostiary/internal/trail/audit"
 	"github.com/ostiary/ostiary/server/internal/conn"
 )
 
@@ -274,4 +277,51 @@ func (c *call) SendMsg(v any) error {
 func (c *call) take() mem.BufferSlice {
 	c.taken = true
 	return c.out.Buffers()
+}
+
+// callOf is a [door.Request] over gRPC.
+type callOf struct{ *call }
+
+func (o callOf) Operation() string { return o.op.series.route }
+func (o callOf) Remote() string    { return remoteOf(o.ServerStream.Context()) }
+func (o callOf) ID() string        { return "" }
+func (o callOf) Author() string    { return callerText(o.door.Door, o.ctx.key, &o.ctx.journal.Author) }
+
+// record adds the record of a call with the result err, once, if the call needs one. It
+// returns an error if the call must not be answered otherwise.
+func (c *call) record(err error) error {
+	if c.trail == nil || c.recorded {
+		return nil
+	}
+	c.recorded = true
+	code := status.Code(err)
+	r := audit.Record{Time: c.start, Door: c.door.Name, Operation: c.op.series.route, Method: "GRPC", From: c.from(),
+		Outcome: outcomeOfCall(err), Status: code.String()}
+	switch m := c.message.(type) {
+	case interface{ GetStoreId() string }:
+		r.Store = m.GetStoreId()
+	case interface{ GetTenantId() string }:
+		r.Store = m.GetTenantId()
+	}
+	if m, ok := c.message.(proto.Message); ok && c.auditContent && c.op.writes {
+		content, _ := protojson.Marshal(m) // a message with invalid UTF-8 has no content
+		r.Content = string(content)
+	}
+	if why := c.passage.record(&r, c.refusal, code == codes.Unauthenticated || code == codes.PermissionDenied); why != nil {
+		return c.refuseCall(c.method, why)
+	}
+	return nil
+}
+
+// outcomeOfCall returns the outcome of a gRPC call.
+func outcomeOfCall(err error) audit.Outcome {
+	switch status.Code(err) {
+	case codes.OK:
+		return audit.Made
+	case codes.Unauthenticated, codes.PermissionDenied:
+		return audit.Refused
+	case codes.Internal, codes.Unknown, codes.Unavailable, codes.DataLoss, codes.DeadlineExceeded, codes.Canceled:
+		return audit.Failed
+	}
+	return audit.Rejected
 }

@@ -8,24 +8,16 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/callers"
-	"github.com/ostiary/ostiary/internal/trail/audit"
-	"github.com/ostiary/ostiary/internal/trail/logins"
 	"github.com/ostiary/ostiary/server/internal/conn"
 )
 
 const (
-	methodMTLS = "mtls" // door.Caller.Method of callers with a client certificate
-	// certificateCaller begins the names of callers with a certificate. No name of a key
-	// has its slash, and no issuer of tokens begins with it.
-	certificateCaller = "certificate/"
 	// certificateNamesMax is the largest number of names of a client certificate.
 	certificateNamesMax = 100
 	// certificatesMax is the largest number of certificates that a client shows, its own
@@ -158,6 +150,8 @@ type clientCertificate struct {
 	expiry      *time.Timer
 }
 
+var _ finder = (*clientCertificate)(nil) // see Keys.identify
+
 // verifyClient returns the chains from the certificate of a client, the first of those that
 // it has shown, to authorities of a pool. It fails if the certificate is not valid now.
 func verifyClient(shown []*x509.Certificate, pool *x509.CertPool) ([][]*x509.Certificate, error) {
@@ -237,41 +231,3 @@ func latestEnd(chains [][]*x509.Certificate) (end time.Time) {
 }
 
 func (s *clientCertificate) matches(m callers.Match) bool { return m.MatchesCertificate(s.names) }
-
-// shaken ends the handshake of a connection, which has failed with err unless that is nil. It
-// notes the certificate that the client has shown, and returns an error if the connection
-// must be closed. c is nil for a connection of a test.
-func (s *shared) shaken(c *conn.Conn, remote net.Addr, state *tls.ConnectionState, err error) error {
-	if err == nil && c != nil && state != nil {
-		err = s.clients.show(c, state)
-	}
-	if err != nil {
-		s.badHandshake(remote, err)
-	}
-	return err
-}
-
-// badHandshake logs and records a handshake that failed because of the client's
-// certificate. It does nothing for other errors.
-func (s *shared) badHandshake(remote net.Addr, err error) {
-	var wrong *tls.CertificateVerificationError
-	var authority x509.UnknownAuthorityError
-	var invalid x509.CertificateInvalidError
-	why, class := "the client certificate is not valid for a client", logins.Refused
-	switch {
-	case errors.Is(err, errClientCertificate):
-		why = err.Error()
-	case !errors.As(err, &wrong):
-		return
-	case errors.As(err, &authority):
-		why, class = "the client certificate has another authority", logins.Authority
-	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		why, class = "the client certificate has expired, or is not valid yet", logins.Expired
-	}
-	s.metrics.refused(door.BadCredentials)
-	s.loginFailed(nameTLS, logins.Failure{Credential: logins.CredentialCertificate, Reason: class}, remote.String(), "", why)
-	_ = s.trail.Refused(&audit.Record{Time: time.Now(), Kind: audit.KindRefusal, Door: nameTLS, From: remote.String(), Outcome: audit.Refused, Why: why}) // it has no effect
-}
-
-// nameTLS is the door of refused handshakes in logs.
-const nameTLS = "tls"

@@ -11,7 +11,7 @@ import (
 
 // codec is gRPC's codec for protobuf, except for messages that decode or encode
 // themselves ([door.ProtoReader], [door.ProtoWriter]) and for the response that
-// a [call] has encoded already.
+// a call has encoded already.
 type codec struct{ encoding.CodecV2 }
 
 func newCodec() codec { return codec{encoding.GetCodecV2(protocodec.Name)} }
@@ -30,7 +30,7 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 
 // Marshal encodes the response v.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
-	if sent, ok := v.(*call); ok {
+	if sent, ok := v.(interface{ take() mem.BufferSlice }); ok {
 		return sent.take(), nil
 	}
 	data, err := c.encode(v)
@@ -57,3 +57,6 @@ func (c codec) encode(v any) ([]byte, error) {
 	defer data.Free()
 	return data.Materialize(), nil
 }
+
+// rawMessage is a message of a call in the encoding of protobuf.
+type rawMessage []byte

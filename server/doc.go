@@ -20,6 +20,6 @@
 //   - stream.go: deadlines of routes whose response may last
 //
 // A gRPC call passes the same gates, which grpc.go calls; codec.go encodes its
-// messages. stop.go drains and stops all ports, metrics.go exposes
-// what they counted. starting.go answers probes while there is no server yet.
+// messages. build.go makes the ports, stop.go drains and stops them, and
+// exposition.go shows what metrics.go has counted. starting.go answers probes while there is no server yet.
 package server

@@ -7,8 +7,12 @@ import (
 	"net/http"
 	"time"
 
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/cluster/forward"
+	"github.com/ostiary/ostiary/storage"
 )
 
 // The headers with which a node describes to another one what became of a forwarded
@@ -220,3 +224,76 @@ func (b *touchedBody) Read(p []byte) (int, error) {
 type failedReader struct{ err error }
 
 func (f failedReader) Read([]byte) (int, error) { return 0, f.err }
+
+// metadataNodeChanges is headerNodeChanges for gRPC.
+const metadataNodeChanges = "ostiary-node-changes"
+
+// noteOutcome adds the headers for the node that has forwarded the request.
+func (q *request) noteOutcome() {
+	h := q.Header()
+	if q.op.own && q.ctx.journal.Name != storage.CallerLocal {
+		h.Set(headerNodeCaller, q.ctx.journal.Name)
+	}
+	if text := forward.ChangesText(&q.ctx.journal); text != "" {
+		h.Set(headerNodeChanges, text)
+	}
+}
+
+// forward serves a call that changes a store, or may do so, see [forward.Sending].
+func (c *call) forward(m *forwardedMethod) error {
+	var message rawMessage
+	if err := c.decode(&message); err != nil {
+		return err
+	}
+	var a forward.Answer
+	md, _ := metadata.FromIncomingContext(c.ctx.Context)
+	md = md.Copy()
+	delete(md, "authorization")
+	f := forward.Sending{Sender: c.sender, Again: func() bool { return true },
+		Own: func() bool {
+			a = m.invoke(&c.ctx, &c.codec, message)
+			moved := c.ctx.journal.Forwardable()
+			c.ctx.journal.Retry()
+			return !moved
+		},
+		Other: func(t forward.Target, as *forward.Head) (err error) {
+			c.ctx.work.End()
+			c.ctx.passedOn.Store(true)
+			defer c.ctx.passedOn.Store(false)
+			a, err = t.RPC(&c.ctx, forward.Call{Method: m.full, Metadata: md, Message: message}, *as)
+			return err
+		},
+	}
+	as := forward.Head{Door: m.door.Name, Keys: c.ctx.key.forwardIDs(), Origin: c.ctx.journal.Origin(), Remote: remoteOf(c.ctx.Context)}
+	if !c.op.writes && f.Own() {
+		return c.answer(&a)
+	}
+	if err := f.Run(&c.ctx, as); err != nil {
+		if why, ok := errors.AsType[*door.Refusal](err); ok {
+			return c.refuseCall(m.method, why)
+		}
+		return status.FromContextError(err).Err()
+	}
+	return c.answer(&a)
+}
+
+// answer sends the result of a call.
+func (c *call) answer(a *forward.Answer) error {
+	if text := a.Metadata.Get(metadataNodeChanges); text != nil {
+		forward.NoteChanges(&c.ctx.journal, text[0])
+		a.Metadata = a.Metadata.Copy()
+		delete(a.Metadata, metadataNodeChanges)
+	}
+	if err := c.record(a.Err); err != nil {
+		return err
+	}
+	if len(a.Metadata) > 0 {
+		if err := c.ServerStream.SetHeader(a.Metadata); err != nil {
+			return err
+		}
+	}
+	if a.Err != nil {
+		return a.Err
+	}
+	return c.SendMsg(rawMessage(a.Message))
+}

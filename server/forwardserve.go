@@ -9,16 +9,12 @@ import (
 	"net/http"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
-	"google.golang.org/grpc/status"
 
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/cluster/forward"
 	"github.com/ostiary/ostiary/server/internal/conn"
-	"github.com/ostiary/ostiary/storage"
 )
 
 // ServeForwarded serves a request that another node has forwarded to this one, within the
@@ -120,17 +116,6 @@ func (q *request) serveForwarded(r *http.Request, route *door.Route, p door.Para
 	}
 }
 
-// noteOutcome adds the headers for the node that has forwarded the request.
-func (q *request) noteOutcome() {
-	h := q.Header()
-	if q.op.own && q.ctx.journal.Name != storage.CallerLocal {
-		h.Set(headerNodeCaller, q.ctx.journal.Name)
-	}
-	if text := forward.ChangesText(&q.ctx.journal); text != "" {
-		h.Set(headerNodeChanges, text)
-	}
-}
-
 // timeLeft returns the time of a forwarded request: what the other node has left of its own, or
 // the time that this node allows, 0 for no bound, if that is less.
 func (p *passage) timeLeft(allowed time.Duration) time.Duration {
@@ -159,51 +144,11 @@ func newForwardedConn(all *conn.Connections, cancel context.CancelFunc) *conn.Co
 	return c
 }
 
-// rawMessage is a message of a call in the encoding of protobuf.
-type rawMessage []byte
-
 // remoteName is the address of a client as text.
 type remoteName string
 
 func (remoteName) Network() string  { return "tcp" }
 func (n remoteName) String() string { return string(n) }
-
-// forwardedMethod is a unary method that may be forwarded, with what serves it.
-type forwardedMethod struct {
-	*method
-	impl   any
-	handle grpc.MethodHandler
-}
-
-// headersOfCall collects the metadata that a service sends with its response.
-type headersOfCall struct {
-	method string
-	md     metadata.MD
-}
-
-func (h *headersOfCall) Method() string { return h.method }
-
-func (h *headersOfCall) SetHeader(md metadata.MD) error {
-	h.md = metadata.Join(h.md, md)
-	return nil
-}
-
-func (h *headersOfCall) SendHeader(md metadata.MD) error { return h.SetHeader(md) }
-func (h *headersOfCall) SetTrailer(metadata.MD) error    { return nil }
-
-// invoke calls the service with a message.
-func (m *forwardedMethod) invoke(ctx context.Context, c *codec, message []byte) (a forward.Answer) {
-	headers := &headersOfCall{method: m.full}
-	out, err := m.handle(m.impl, grpc.NewContextWithServerTransportStream(ctx, headers), func(v any) error {
-		return c.Unmarshal(mem.BufferSlice{mem.SliceBuffer(message)}, v)
-	}, pass)
-	a.Metadata = headers.md
-	if err == nil {
-		a.Message, err = c.encode(out)
-	}
-	a.Err = err
-	return a
-}
 
 // InvokeForwarded is [Server.ServeForwarded] for a unary gRPC call.
 func (s *Server) InvokeForwarded(ctx context.Context, c forward.Call, as forward.Head) (a forward.Answer, err error) {
@@ -257,63 +202,4 @@ func (p *passage) invoke(m *forwardedMethod, message []byte) (a forward.Answer) 
 		a.Err = p.refuseCall(m.method, why)
 	}
 	return a
-}
-
-// forward serves a call that changes a store, or may do so, see [forward.Sending].
-func (c *call) forward(m *forwardedMethod) error {
-	var message rawMessage
-	if err := c.decode(&message); err != nil {
-		return err
-	}
-	var a forward.Answer
-	md, _ := metadata.FromIncomingContext(c.ctx.Context)
-	md = md.Copy()
-	delete(md, "authorization")
-	f := forward.Sending{Sender: c.sender, Again: func() bool { return true },
-		Own: func() bool {
-			a = m.invoke(&c.ctx, &c.codec, message)
-			moved := c.ctx.journal.Forwardable()
-			c.ctx.journal.Retry()
-			return !moved
-		},
-		Other: func(t forward.Target, as *forward.Head) (err error) {
-			c.ctx.work.End()
-			c.ctx.passedOn.Store(true)
-			defer c.ctx.passedOn.Store(false)
-			a, err = t.RPC(&c.ctx, forward.Call{Method: m.full, Metadata: md, Message: message}, *as)
-			return err
-		},
-	}
-	as := forward.Head{Door: m.door.Name, Keys: c.ctx.key.forwardIDs(), Origin: c.ctx.journal.Origin(), Remote: remoteOf(c.ctx.Context)}
-	if !c.op.writes && f.Own() {
-		return c.answer(&a)
-	}
-	if err := f.Run(&c.ctx, as); err != nil {
-		if why, ok := errors.AsType[*door.Refusal](err); ok {
-			return c.refuseCall(m.method, why)
-		}
-		return status.FromContextError(err).Err()
-	}
-	return c.answer(&a)
-}
-
-// answer sends the result of a call.
-func (c *call) answer(a *forward.Answer) error {
-	if text := a.Metadata.Get(metadataNodeChanges); text != nil {
-		forward.NoteChanges(&c.ctx.journal, text[0])
-		a.Metadata = a.Metadata.Copy()
-		delete(a.Metadata, metadataNodeChanges)
-	}
-	if err := c.record(a.Err); err != nil {
-		return err
-	}
-	if len(a.Metadata) > 0 {
-		if err := c.ServerStream.SetHeader(a.Metadata); err != nil {
-			return err
-		}
-	}
-	if a.Err != nil {
-		return a.Err
-	}
-	return c.SendMsg(rawMessage(a.Message))
 }

@@ -1,8 +1,11 @@
 package server
 
 import (
+	"context"
 	"net/http"
 	"time"
+
+	"google.golang.org/grpc/peer"
 
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/cluster/forward"
@@ -82,22 +85,6 @@ type passage struct {
 	required bool          // requests need a caller
 }
 
-// operation is a route or a gRPC method, with what its requests need.
-type operation struct {
-	series   *series // its metrics
-	public   bool    // it needs no key
-	own      bool    // its door authenticates its callers itself
-	basic    bool    // its door accepts users with passwords
-	streams  bool    // its requests and responses may last
-	login    bool    // see door.Route.Login
-	bodyMax  int64   // see door.Route.BodyMax
-	writes   bool    // see door.Route.Writes
-	mayWrite func() bool
-}
-
-// changes reports whether a request changes a store, or may do so.
-func (o *operation) changes() bool { return o.writes || o.mayWrite != nil && o.mayWrite() }
-
 // from returns the address of the client.
 func (p *passage) from() string {
 	if p.remote == "" {
@@ -163,12 +150,6 @@ func (p *passage) lockout(shown []string, key *hashedKey) *door.Refusal {
 		p.log.Warn("too many wrong passwords: an address may try this user's only now and then", "door", p.door.Name, "remote", p.from(), "user", user)
 	}
 	return &door.Refusal{Reason: door.TooMany, Bound: boundGuesses, Limit: conn.GuessesMax}
-}
-
-// loginFailed counts and logs a caller whose credential is not accepted.
-func (s *shared) loginFailed(door string, credential logins.Failure, remote, id, why string) {
-	s.metrics.loginFailed(door, credential)
-	s.logins.Failed(door, remote, id, why)
 }
 
 // tapped takes the key of the caller of a gRPC call from its context.
@@ -318,3 +299,18 @@ func (p *passage) leavePlace() {
 		p.place = nil
 	}
 }
+
+// keyOfCall is the context key of the *hashedKey that the tap has found.
+type keyOfCall struct{}
+
+// remoteOf returns the address of the caller of a gRPC method.
+func remoteOf(ctx context.Context) string {
+	if p, ok := peer.FromContext(ctx); ok {
+		return p.Addr.String()
+	}
+	return ""
+}
+
+// headerOfCall is the context key of the [http.Header] with what a call has as metadata for
+// the reason of its writes, in place of a header.
+type headerOfCall struct{}

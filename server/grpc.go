@@ -3,11 +3,8 @@ package server
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"runtime"
-	"slices"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -15,12 +12,11 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/reflection"
-	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/internal/trail/audit"
 	"github.com/ostiary/ostiary/server/internal/conn"
 )
 
@@ -41,18 +37,6 @@ const (
 	grpcPingTimeout     = 20 * time.Second // and closes it if no answer comes within this time
 	grpcPingIntervalMin = 10 * time.Second // a client that pings more often is disconnected
 )
-
-// ownDoor is the label of the server's own services, which every key may use.
-const ownDoor = "server"
-
-// method is one gRPC method with what its calls need.
-type method struct {
-	operation
-	door *servedDoor
-	full string // "/package.Service/Method"
-	// clientStreams is true if a call may have several requests.
-	clientStreams bool
-}
 
 // interceptor guards one gRPC port. Every call of every service passes its tap,
 // and then its unary or its stream handler. It is the [grpc.ServiceRegistrar] of
@@ -139,26 +123,6 @@ func (i *interceptor) addMethod(desc *grpc.ServiceDesc, name string, stream, cli
 	return m
 }
 
-// newMethod returns a method of a service of a door. stream is true unless a call has one
-// request and one response.
-func newMethod(d *servedDoor, s *door.Service, name string, stream bool, metrics *metrics) *method {
-	service := s.Desc.ServiceName[strings.LastIndexByte(s.Desc.ServiceName, '.')+1:]
-	m := &method{door: d, full: "/" + s.Desc.ServiceName + "/" + name}
-	m.operation = operation{series: metrics.series(d.Name, "grpc", service+"."+name), public: slices.Contains(s.Public, m.full),
-		streams: stream, writes: slices.Contains(s.Writes, name)}
-	if !stream {
-		m.mayWrite = s.MayWrite
-	}
-	return m
-}
-
-// keyOfCall is the context key of the *hashedKey that the tap has found.
-type keyOfCall struct{}
-
-// headerOfCall is the context key of the [http.Header] with what a call has as metadata for
-// the reason of its writes, in place of a header.
-type headerOfCall struct{}
-
 // tap authenticates a call when its headers have arrived, before gRPC accepts
 // any part of a message.
 func (i *interceptor) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
@@ -228,11 +192,6 @@ func (i *interceptor) unary(m *method, handle grpc.MethodHandler) grpc.StreamHan
 	})
 }
 
-// pass is an interceptor that does nothing.
-func pass(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-	return handle(ctx, request)
-}
-
 // stream returns the handler of a method with streams.
 func (i *interceptor) stream(m *method, handle grpc.StreamHandler) grpc.StreamHandler {
 	return i.counted(m, func(srv any, c *call) error {
@@ -245,51 +204,12 @@ func (i *interceptor) stream(m *method, handle grpc.StreamHandler) grpc.StreamHa
 	})
 }
 
-// refuseCall counts and logs a refusal, and returns it in the shape of the method's door.
-func (s *shared) refuseCall(m *method, why *door.Refusal) error {
-	s.metrics.refused(why.Reason)
-	if s.log.Enabled(context.Background(), slog.LevelDebug) {
-		s.log.Debug("refused", "why", why.Error())
+// recordTap adds the record of a call that is refused because of its headers.
+func (p *passage) recordTap(why *door.Refusal) {
+	if p.trail == nil {
+		return
 	}
-	return m.shape(why)
-}
-
-// shape returns a refusal as an error in the shape of the method's door.
-func (m *method) shape(why *door.Refusal) error {
-	switch {
-	case m.streams && m.door.RefuseStream != nil:
-		return m.door.RefuseStream(why)
-	case m.door.RefuseRPC != nil:
-		return m.door.RefuseRPC(why)
-	}
-	return status.Error(why.Code(), why.Error())
-}
-
-// endCall counts and logs a call. It must be deferred, because it also turns a panic of the
-// handler into the door's refusal.
-func (p *passage) endCall(m *method, err *error) {
-	if v := recover(); v != nil {
-		logPanic(p.log, v, m.door.Name, m.full, "")
-		*err = p.refuseCall(m, &door.Refusal{Reason: door.Failed})
-	}
-	took := time.Since(p.start)
-	code := status.Code(*err)
-	m.series.observe(took, outcomeOfCode(code))
-	if p.accessLog {
-		key := p.ctx.key
-		if !key.known() {
-			key = nil
-		}
-		line := []slog.Attr{slog.String("door", m.door.Name), slog.String("route", m.series.route), slog.String("method", "GRPC"),
-			slog.String("status", code.String()), millis(took), slog.String("caller", callerText(m.door.Door, key, &p.ctx.journal.Author)), slog.String("remote", p.from())}
-		p.log.LogAttrs(context.Background(), slog.LevelInfo, "request", logRevision(line, &p.ctx.journal.Author)...)
-	}
-}
-
-// remoteOf returns the address of the caller of a gRPC method.
-func remoteOf(ctx context.Context) string {
-	if p, ok := peer.FromContext(ctx); ok {
-		return p.Addr.String()
-	}
-	return ""
+	r := audit.Record{Time: time.Now(), Door: p.door.Name, Operation: p.op.series.route, Method: "GRPC", From: p.from(),
+		Outcome: audit.Refused, Status: why.Code().String()}
+	_ = p.record(&r, why, false) // the call has no effect
 }

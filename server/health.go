@@ -1,11 +1,8 @@
 package server
 
 import (
-	"context"
 	"encoding/json"
-	"log/slog"
 	"net/http"
-	"time"
 
 	"github.com/ostiary/ostiary/door"
 )
@@ -28,22 +25,6 @@ func serveHealth(w http.ResponseWriter, serving bool, details any) {
 	w.Write(text)
 }
 
-// withHealth returns the handler of the port of metrics, which also serves health: it
-// has connections of its own, so clients of the other ports cannot keep out a probe.
-func (s *Server) withHealth(exposition http.Handler) http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("/", exposition)
-	mux.HandleFunc("GET "+pathHealth, func(w http.ResponseWriter, _ *http.Request) { serveHealth(w, s.shared.healthy(), nil) })
-	mux.HandleFunc("GET "+pathReady, func(w http.ResponseWriter, r *http.Request) {
-		var details any
-		if readiness := s.shared.readiness; readiness != nil && (!s.opts.MetricsTLS || s.refuseMetrics(r) == nil) {
-			_, details = readiness()
-		}
-		serveHealth(w, s.shared.ready(), details)
-	})
-	return mux
-}
-
 // healthy reports whether the server works and is not stopping. It calls
 // Options.Probe, so that a failure shows before [Server.Wait] probes again.
 func (s *shared) healthy() bool {
@@ -60,25 +41,8 @@ func (s *shared) ready() bool {
 	return ok
 }
 
-// preload runs Options.Preload in a goroutine, and reports the server as ready
-// when it is done.
-func (s *Server) preload() {
-	if s.opts.Preload == nil {
-		s.shared.loaded.Store(true)
-		s.health.set(true)
-		return
-	}
-	s.health.set(false)
-	var ctx context.Context
-	ctx, s.stopPreload = context.WithCancel(context.Background())
-	s.serving.Go(func() {
-		start := time.Now()
-		s.opts.Preload(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		s.shared.loaded.Store(true)
-		s.health.set(s.shared.healthy())
-		s.opts.Log.LogAttrs(context.Background(), slog.LevelInfo, "ready", millis(time.Since(start)))
-	})
-}
+// The paths of health on every HTTP port.
+const (
+	pathHealth = "/healthz" // whether the process works
+	pathReady  = "/readyz"  // whether it works and Options.Preload is done
+)

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
@@ -39,6 +40,14 @@ const (
 	methodPreshared = "preshared" // door.Caller.Method of callers with a key
 	methodBasic     = "basic"     // door.Caller.Method of users with a password
 	methodKey       = "key"       // door.Caller.Method of callers with a key of the system store
+	methodMTLS      = "mtls"      // door.Caller.Method of callers with a client certificate
+	methodOIDC      = "oidc"      // door.Caller.Method of callers with a token of OpenID Connect
+	// certificateCaller begins the names of callers with a certificate. No name of a key
+	// has its slash, and no issuer of tokens begins with it.
+	certificateCaller = "certificate/"
+	// issuerEnd is between the issuer and the subject in the name of a caller with a
+	// token. The URL of an issuer does not contain it.
+	issuerEnd = "#"
 )
 
 // Key is a preshared key. Its secret prints and logs as "[redacted]".
@@ -344,7 +353,7 @@ func (k *Keys) unkeyed() *hashedKey {
 func (k *Keys) identify(ctx context.Context, values []string, basic bool, c *conn.Conn) (*hashedKey, door.Reason) {
 	key, why := k.check(ctx, values, basic, true)
 	if why == door.NoCredentials && k.stored != nil && c != nil {
-		if shown, ok := c.Certificate().(*clientCertificate); ok {
+		if shown, ok := c.Certificate().(finder); ok {
 			return shown.find(ctx, k.stored)
 		}
 	}
@@ -503,4 +512,67 @@ func ParseUsers(text string) (users []Key, err error) {
 		users[i].Basic = true
 	}
 	return users, err
+}
+
+// ownDoor is the label of the server's own services, which every key may use.
+const ownDoor = "server"
+
+// credential is what a caller has shown in place of the secret of a key, and what keys of
+// the system store can match. It is valid until it ends.
+type credential struct {
+	author      string // the caller in logs, see matchedKey
+	certificate string // the fingerprint of a certificate, or ""
+	ends        time.Time
+	fulfills    func(callers.Match) bool
+	key         atomic.Pointer[hashedKey] // of the keys that matched it last; nil before
+}
+
+// find returns the key of the caller, with the newest keys that match.
+func (c *credential) find(ctx context.Context, stored *callers.Registry) (*hashedKey, door.Reason) {
+	var old *callers.Matched
+	key := c.key.Load()
+	if key != nil {
+		old = key.matched
+	}
+	m, err := stored.Matching(ctx, old, c.ends, c.fulfills)
+	switch {
+	case err != nil:
+		return nil, door.Unsure
+	case key != nil && m == old:
+		return key, 0
+	case m.Expired():
+		return nil, door.BadCredentials
+	}
+	key = matchedKey(m, c.author)
+	key.certificate = c.certificate
+	c.key.Store(key)
+	return key, 0
+}
+
+// matchedKey returns the accepted key of a caller with a token or a certificate. author has
+// the issuer and the subject of the token, or a name of the certificate.
+func matchedKey(m *callers.Matched, author string) *hashedKey {
+	if name, ok := strings.CutPrefix(author, certificateCaller); ok {
+		return &hashedKey{caller: door.Caller{Method: methodMTLS, ID: name}, author: author, grant: m, matched: m}
+	}
+	issuer, subject, _ := strings.Cut(author, issuerEnd)
+	return &hashedKey{caller: door.Caller{Method: methodOIDC, ID: subject, Owner: issuer}, author: author, grant: m, matched: m}
+}
+
+// grant is what the system store lets a caller do: a [callers.Credential] or
+// [callers.Matched].
+type grant interface {
+	// Ended reports whether it is no longer accepted, and Until returns a context that
+	// ends then.
+	Ended() bool
+	Until() (ctx context.Context, release func())
+	// Opens fails with [authz.ErrForbidden] if the caller may not use a door, and
+	// Through returns what the caller may do through it.
+	Opens(ctx context.Context, door string) error
+	Through(door string) authz.Access
+}
+
+// finder is a credential that a connection shows.
+type finder interface {
+	find(ctx context.Context, stored *callers.Registry) (*hashedKey, door.Reason)
 }

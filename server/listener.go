@@ -39,23 +39,6 @@ func Listen(address string) (net.Listener, error) {
 	return net.Listen("tcp", address)
 }
 
-// newListener returns the listener of p, which does not listen yet.
-func (s *Server) newListener(p port, doors []*servedDoor) (*listener, error) {
-	l := &listener{name: p.name, address: p.address, shared: s.shared}
-	if p.grpc {
-		var err error
-		l.grpc, err = s.newGRPC(doors)
-		return l, err
-	}
-	router, err := newRouter(doors, p.dedicated)
-	if err != nil {
-		return nil, err
-	}
-	l.handler = &handler{s.shared, router, p.authenticated()}
-	l.secure(s.newHTTP(l.handler), s.opts.TLS)
-	return l, nil
-}
-
 // secure sets the server of an HTTP port, and its certificate unless that is nil.
 func (l *listener) secure(h *http.Server, c *Certificate) {
 	if l.http, l.tls = h, c; c != nil {
@@ -111,3 +94,7 @@ func (l *listener) shutdown(ctx context.Context) error {
 	}
 	return nil
 }
+
+// ErrStopped is returned by [Server.Stop] if requests were cut off because
+// Options.StopTimeout passed.
+var ErrStopped = errors.New("stopped before all requests were answered")

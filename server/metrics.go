@@ -1,16 +1,11 @@
 package server
 
 import (
-	"maps"
-	"net/http"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"google.golang.org/grpc/codes"
 
 	"github.com/ostiary/ostiary/door"
@@ -97,8 +92,6 @@ type metrics struct {
 	duration, requests, refusal, requestsInFlight, streamsInFlight *prometheus.Desc
 	connectionsOpen, connectionsClosed, bodyBytes, unsentBytes     *prometheus.Desc
 	engineBytes, engineStores, serving, failedLogins               *prometheus.Desc
-
-	server *Server // set by handler
 }
 
 func newMetrics() *metrics {
@@ -155,83 +148,6 @@ func (m *metrics) loginFailed(doorName string, l logins.Failure) {
 func (m *metrics) refused(why door.Reason) {
 	if int(why) < len(m.refusals) {
 		m.refusals[why].Add(1)
-	}
-}
-
-// handler returns a handler for GET /metrics. It returns an error if one of the
-// additional collectors conflicts with another metric.
-func (m *metrics) handler(s *Server, more []prometheus.Collector) (http.Handler, error) {
-	m.server = s
-	registry := prometheus.NewRegistry()
-	version := "unknown"
-	if info, ok := debug.ReadBuildInfo(); ok {
-		version = info.Main.Version
-	}
-	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "ostiary_build_info", Help: "1, labeled with the version.",
-		ConstLabels: prometheus.Labels{"version": version}})
-	build.Set(1)
-	for _, c := range append([]prometheus.Collector{m, build, collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})}, more...) {
-		if err := registry.Register(c); err != nil {
-			return nil, err
-		}
-	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
-	return mux, nil
-}
-
-// Describe sends the descriptions of all metrics.
-func (m *metrics) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.duration, m.requests, m.refusal, m.requestsInFlight, m.streamsInFlight,
-		m.connectionsOpen, m.connectionsClosed, m.bodyBytes, m.unsentBytes, m.engineBytes, m.engineStores, m.serving, m.failedLogins} {
-		to <- d
-	}
-}
-
-// Collect sends all metrics, except those of routes without a request.
-func (m *metrics) Collect(to chan<- prometheus.Metric) {
-	for _, s := range m.all {
-		m.collect(s, to)
-	}
-	for reason := range m.refusals {
-		if n := m.refusals[reason].Load(); n > 0 {
-			to <- prometheus.MustNewConstMetric(m.refusal, prometheus.CounterValue, float64(n), reasonLabel(door.Reason(reason)))
-		}
-	}
-	m.failuresMu.Lock()
-	failures := maps.Clone(m.failures)
-	m.failuresMu.Unlock()
-	for f, n := range failures {
-		to <- prometheus.MustNewConstMetric(m.failedLogins, prometheus.CounterValue, float64(n), f.name, f.Credential, f.Reason)
-	}
-	gauge := func(d *prometheus.Desc, v float64) {
-		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v)
-	}
-	s := m.server.shared
-	gauge(m.requestsInFlight, float64(s.requests.InFlight.Load()+s.publicPlaces.Requests.InFlight.Load()))
-	gauge(m.streamsInFlight, float64(s.streams.InFlight.Load()+s.publicPlaces.Streams.InFlight.Load()))
-	m.collectConnections(to, gauge)
-	serving := 1.0
-	if !s.healthy() {
-		serving = 0
-	}
-	gauge(m.serving, serving)
-	if engine := m.server.opts.Engine; engine != nil {
-		gauge(m.engineBytes, float64(engine.Bytes()))
-		gauge(m.engineStores, float64(engine.Loaded()))
-	}
-}
-
-// collectConnections sends the metrics of connections.
-func (m *metrics) collectConnections(to chan<- prometheus.Metric, gauge func(*prometheus.Desc, float64)) {
-	c := m.server.connections
-	own := m.server.metricsConnections
-	gauge(m.connectionsOpen, float64(c.Open()+own.Open()))
-	gauge(m.bodyBytes, float64(m.server.shared.bodies.Held()+m.server.shared.ownBodies.Held()))
-	gauge(m.unsentBytes, float64(c.Unsent.Total.Load()))
-	for why, n := range map[string]int64{"refused": c.Refused.Load(), "evicted": c.Evicted.Load() + own.Evicted.Load(), "unauthenticated": c.Unauthenticated.Load()} {
-		to <- prometheus.MustNewConstMetric(m.connectionsClosed, prometheus.CounterValue, float64(n), why)
 	}
 }
 

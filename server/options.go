@@ -412,3 +412,6 @@ func (o *Options) ports() (out []port) {
 	}
 	return out
 }
+
+// metricsConnections bounds the connections of the port of metrics.
+const metricsConnections = 16

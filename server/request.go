@@ -3,24 +3,18 @@ package server
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"io"
 	"log/slog"
 	"math"
 	"math/rand/v2"
 	"net/http"
-	"runtime"
-	"runtime/debug"
 	"sync/atomic"
 	"time"
 	"unsafe"
 
-	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/internal/callers"
 	"github.com/ostiary/ostiary/internal/trail/logins"
 	"github.com/ostiary/ostiary/server/internal/conn"
-	"github.com/ostiary/ostiary/storage"
 )
 
 const (
@@ -59,15 +53,6 @@ type request struct {
 
 	audit *audited // nil without an audit log, and for a forwarded request
 }
-
-const (
-	// ownDivisor: RequestsMax divided by it bounds the requests of doors that
-	// authenticate their callers themselves.
-	ownDivisor = 2
-	// ownBodiesDivisor: BodyBytesTotal divided by it bounds the bodies of such
-	// doors.
-	ownBodiesDivisor = 4
-)
 
 // countsFailedLogins returns a context in which the door counts the logins that it refuses.
 func (q *request) countsFailedLogins(ctx context.Context) context.Context {
@@ -206,35 +191,6 @@ func (q *request) end(r *http.Request) {
 	}
 }
 
-// millis is a duration in a line of the log, in milliseconds.
-func millis(took time.Duration) slog.Attr {
-	return slog.Float64("duration_ms", float64(took.Microseconds())/1000)
-}
-
-// logRevision adds the newest revision that the writes of a request led to, if
-// there is one, to a line of the access log.
-func logRevision(line []slog.Attr, a *authz.Author) []slog.Attr {
-	if r := a.Revision(); r > 0 {
-		line = append(line, slog.Uint64("revision", uint64(r)))
-	}
-	return line
-}
-
-// callerText names the caller of a request to door d in the access log, as the log of
-// the store does: the user of a door that authenticates its callers, the name or the
-// fingerprint of the key, or "local" without keys. It is "anonymous" if the request
-// was refused without any of them: then the log of the store has no entry of it.
-func callerText(d *door.Door, key *hashedKey, a *authz.Author) string {
-	caller := a.Name
-	switch {
-	case caller != "" && !(d.OwnAuthentication && caller == storage.CallerLocal):
-		return caller
-	case key != nil: // the request was refused before it had an author
-		return key.author
-	}
-	return callers.CallerAnonymous
-}
-
 // recovered handles a panic of a handler: it logs the panic once, without
 // content of the request, and refuses the request. It returns false if the
 // response has already begun, or if the handler aborted it.
@@ -255,17 +211,6 @@ func (q *request) recovered(r *http.Request, p any) (whole bool) {
 	q.Header().Del("Content-Length")
 	q.refuse(r, why)
 	return true
-}
-
-// logPanic logs a panic with its stack. It logs the panic's value only if it is
-// an error of the Go runtime; other values get only their type logged, because
-// they may hold content of the request.
-func logPanic(log *slog.Logger, p any, door, route, id string) {
-	what := fmt.Sprintf("%T", p)
-	if e, ok := p.(runtime.Error); ok {
-		what = e.Error()
-	}
-	log.Error("panic", "door", door, "route", route, "id", id, "what", what, "stack", string(debug.Stack()))
 }
 
 // refuse answers the request with why, in the shape of its door.
@@ -445,3 +390,11 @@ func (q *request) Flush() {
 		f.Flush()
 	}
 }
+
+// requestOf is a [door.Request] over HTTP.
+type requestOf struct{ *request }
+
+func (o requestOf) Operation() string { return o.op.series.route }
+func (o requestOf) Remote() string    { return o.remote }
+func (o requestOf) ID() string        { return o.requestID() }
+func (o requestOf) Author() string    { return callerText(o.door.Door, o.ctx.key, &o.ctx.journal.Author) }

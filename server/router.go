@@ -257,3 +257,19 @@ func writeError(w http.ResponseWriter, status int, code, message string, prefixe
 	w.WriteHeader(status)
 	w.Write(append(body, '\n'))
 }
+
+// operation is a route or a gRPC method, with what its requests need.
+type operation struct {
+	series   *series // its metrics
+	public   bool    // it needs no key
+	own      bool    // its door authenticates its callers itself
+	basic    bool    // its door accepts users with passwords
+	streams  bool    // its requests and responses may last
+	login    bool    // see door.Route.Login
+	bodyMax  int64   // see door.Route.BodyMax
+	writes   bool    // see door.Route.Writes
+	mayWrite func() bool
+}
+
+// changes reports whether a request changes a store, or may do so.
+func (o *operation) changes() bool { return o.writes || o.mayWrite != nil && o.mayWrite() }

@@ -8,10 +8,6 @@ import (
 	"time"
 )
 
-// ErrStopped is returned by [Server.Stop] if requests were cut off because
-// Options.StopTimeout passed.
-var ErrStopped = errors.New("stopped before all requests were answered")
-
 const (
 	// probeEvery is the interval between two calls of Options.Probe.
 	probeEvery = 500 * time.Millisecond

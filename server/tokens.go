@@ -9,10 +9,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/callers"
 	"github.com/ostiary/ostiary/internal/identity/oidc"
@@ -23,7 +21,6 @@ import (
 )
 
 const (
-	methodOIDC = "oidc" // door.Caller.Method of callers with a token of OpenID Connect
 	// tokensMax is the largest number of verified tokens that are remembered.
 	tokensMax = 10_000
 	// tokenWait is how long a request waits for the keys of a provider.
@@ -33,9 +30,6 @@ const (
 	refusalBytesMax = 512
 	// refusedOriginsMax bounds the addresses whose refused tokens are logged apart.
 	refusedOriginsMax = 1000
-	// issuerEnd is between the issuer and the subject in the name of a caller with a
-	// token. The URL of an issuer does not contain it.
-	issuerEnd = "#"
 )
 
 // tokens verifies the tokens of OpenID Connect providers, and remembers those that are
@@ -53,38 +47,6 @@ type tokens struct {
 
 // token is a verified token.
 type token struct{ credential }
-
-// credential is what a caller has shown in place of the secret of a key, and what keys of
-// the system store can match. It is valid until it ends.
-type credential struct {
-	author      string // the caller in logs, see matchedKey
-	certificate string // the fingerprint of a certificate, or ""
-	ends        time.Time
-	fulfills    func(callers.Match) bool
-	key         atomic.Pointer[hashedKey] // of the keys that matched it last; nil before
-}
-
-// find returns the key of the caller, with the newest keys that match.
-func (c *credential) find(ctx context.Context, stored *callers.Registry) (*hashedKey, door.Reason) {
-	var old *callers.Matched
-	key := c.key.Load()
-	if key != nil {
-		old = key.matched
-	}
-	m, err := stored.Matching(ctx, old, c.ends, c.fulfills)
-	switch {
-	case err != nil:
-		return nil, door.Unsure
-	case key != nil && m == old:
-		return key, 0
-	case m.Expired():
-		return nil, door.BadCredentials
-	}
-	key = matchedKey(m, c.author)
-	key.certificate = c.certificate
-	c.key.Store(key)
-	return key, 0
-}
 
 // newTokens returns the tokens of a verifier, or nil if v or stored is nil. log gets the
 // reasons of refused tokens.
@@ -184,27 +146,4 @@ func (t *tokens) forget(sum [sha256.Size]byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.known, sum)
-}
-
-// matchedKey returns the accepted key of a caller with a token or a certificate. author has
-// the issuer and the subject of the token, or a name of the certificate.
-func matchedKey(m *callers.Matched, author string) *hashedKey {
-	if name, ok := strings.CutPrefix(author, certificateCaller); ok {
-		return &hashedKey{caller: door.Caller{Method: methodMTLS, ID: name}, author: author, grant: m, matched: m}
-	}
-	issuer, subject, _ := strings.Cut(author, issuerEnd)
-	return &hashedKey{caller: door.Caller{Method: methodOIDC, ID: subject, Owner: issuer}, author: author, grant: m, matched: m}
-}
-
-// grant is what the system store lets a caller do: a [callers.Credential] or
-// [callers.Matched].
-type grant interface {
-	// Ended reports whether it is no longer accepted, and Until returns a context that
-	// ends then.
-	Ended() bool
-	Until() (ctx context.Context, release func())
-	// Opens fails with [authz.ErrForbidden] if the caller may not use a door, and
-	// Through returns what the caller may do through it.
-	Opens(ctx context.Context, door string) error
-	Through(door string) authz.Access
 }
