@@ -36,7 +36,8 @@ test:
 # that depend on them, and of the rules.
 .PHONY: test-changed
 test-changed:
-	$(TESTRUN) -vet=all $(TESTFLAGS) $$(bash internal/workshop/testrun/changed.sh '$(BASE)')
+	@packages=$$(bash internal/workshop/testrun/changed.sh '$(BASE)') && echo $$packages && \
+		$(TESTRUN) -vet=all $(TESTFLAGS) $$packages
 
 # test-servers installs the database servers and other programs that the tests need, as
 # root on Debian. test-skipped then runs the tests that "make test" has skipped for want
