@@ -15,6 +15,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/cluster/lease"
+	"github.com/ostiary/ostiary/internal/cluster/move"
 	"github.com/ostiary/ostiary/internal/cluster/replica"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog/memorylog"
@@ -1145,9 +1146,9 @@ func TestMoved(t *testing.T) {
 		w := newWorld(t, 2, nil)
 		log := w.tables.Open()
 		defer log.Close()
-		fence := func() *replica.Fence {
+		fence := func() *move.Fence {
 			t.Helper()
-			f, err := replica.TakeFence(t.Context(), log)
+			f, err := move.TakeFence(t.Context(), log)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -1169,7 +1170,7 @@ func TestMoved(t *testing.T) {
 				t.Errorf("node %d has written to a log that was moved: error %v", i, err)
 			}
 		}
-		if err := replica.SetMoved(t.Context(), log, false); err != nil {
+		if err := move.SetMoved(t.Context(), log, false); err != nil {
 			t.Fatal(err)
 		}
 		w.settle()
@@ -1206,7 +1207,7 @@ func TestMovedReads(t *testing.T) {
 		}
 		holder := w.holder()
 		far, other, forgotten := w.others(holder)[0], w.others(holder)[1], w.nodes[3]
-		fence, err := replica.TakeFence(t.Context(), from)
+		fence, err := move.TakeFence(t.Context(), from)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -1854,7 +1855,7 @@ func removedVacant(t *testing.T, phase time.Duration) {
 	if err := log.Forget(t.Context(), gone.cluster.Self().ID); err != nil {
 		t.Fatal(err)
 	}
-	fence, err := replica.TakeFence(t.Context(), log)
+	fence, err := move.TakeFence(t.Context(), log)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -238,7 +238,7 @@ func (m *Move) release(ctx context.Context, from *movedLog) error {
 		return err
 	}
 	if content.State.String() != m.Done.State {
-		return fmt.Errorf("proof of %s: %w: the rows have hash %s, expected %s", m.To.Folder.Path(), replica.ErrDiffers, content.State, m.Done.State)
+		return fmt.Errorf("proof of %s: %w: the rows have hash %s, expected %s", m.To.Folder.Path(), ErrDiffers, content.State, m.Done.State)
 	}
 	return from.Forget(ctx, place.Node)
 }

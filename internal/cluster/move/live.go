@@ -47,7 +47,7 @@ func (m *Move) moveLive(ctx context.Context, from, to *movedLog, at Folder) erro
 	if err != nil {
 		return err
 	}
-	if wait := replica.LeasesWait(cluster.Settings); wait > fencedMax/2 {
+	if wait := LeasesWait(cluster.Settings); wait > fencedMax/2 {
 		return fmt.Errorf("FROM has a holder lease of %s and a read lease of %s, with which no node would write for %s, expected a difference of at most %s: change them with \"ostiary node settings\"",
 			cluster.Settings.HolderLease, cluster.Settings.ReadLease, wait, fencedMax/2*10/11)
 	}
@@ -64,7 +64,7 @@ func (m *Move) moveLive(ctx context.Context, from, to *movedLog, at Folder) erro
 	if err := m.pourOnce(ctx, from, to, at, place); err != nil {
 		return err
 	}
-	if err := replica.SetMoved(ctx, to.Log, false); err != nil {
+	if err := SetMoved(ctx, to.Log, false); err != nil {
 		return err
 	}
 	for before := uint64(0); ; { // until nearly nothing is left
@@ -88,7 +88,7 @@ func (m *Move) moveLive(ctx context.Context, from, to *movedLog, at Folder) erro
 // end notes the move in the description of FROM too, so that no node starts there, and waits
 // for the nodes on TO.
 func (m *Move) end(ctx context.Context, from, to *movedLog, nodes []sharedlog.NodeRecord) error {
-	if err := replica.SetMoved(ctx, from.Log, true); err != nil {
+	if err := SetMoved(ctx, from.Log, true); err != nil {
 		return fmt.Errorf("FROM was moved, but its description is the old one: repeat the command: %w", err)
 	}
 	return m.awaitNodes(ctx, to, nodes)
@@ -169,7 +169,7 @@ func waitingNodes(ctx context.Context, from, to *movedLog) (running []sharedlog.
 func (m *Move) switchOver(ctx context.Context, from, to *movedLog) (last sharedlog.Position, err error) {
 	ctx, cancel := context.WithTimeout(ctx, fencedMax)
 	defer cancel()
-	fence, err := replica.TakeFence(ctx, from)
+	fence, err := TakeFence(ctx, from)
 	if fence == nil {
 		return last, fmt.Errorf("take the role of the node that writes: %w", err)
 	}
@@ -193,7 +193,7 @@ func (m *Move) switchOver(ctx context.Context, from, to *movedLog) (last sharedl
 
 // finish copies the last segments while the fence holds, and waits until no read lease of
 // FROM outlasts those that TO waits for.
-func (m *Move) finish(ctx context.Context, from, to *movedLog, fence *replica.Fence) (last sharedlog.Position, err error) {
+func (m *Move) finish(ctx context.Context, from, to *movedLog, fence *Fence) (last sharedlog.Position, err error) {
 	if same, err := fence.Holds(ctx, to); err != nil || same {
 		return last, cmp.Or(err, ErrSame)
 	}

@@ -68,7 +68,7 @@ func TestWaiting(t *testing.T) {
 			if err := c.prepare(first, next, sharedlog.NodeRecord{ID: id, Start: 1, HolderLease: settings.HolderLease, ReadLease: settings.ReadLease}); err != nil {
 				t.Fatal(err)
 			}
-			fence, err := replica.TakeFence(ctx, first)
+			fence, err := TakeFence(ctx, first)
 			if err != nil {
 				t.Fatal(err)
 			}

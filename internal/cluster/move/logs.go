@@ -86,7 +86,7 @@ func (m *Move) through(ctx context.Context, from, to *movedLog, at Folder) error
 		if err := m.pour(ctx, to, at); err != nil {
 			return err
 		}
-		return replica.SetMoved(ctx, to.Log, false)
+		return SetMoved(ctx, to.Log, false)
 	})
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ func (m *Move) through(ctx context.Context, from, to *movedLog, at Folder) error
 	cluster, err := to.Log.Cluster(ctx)
 	if err == nil && cluster.Moved() {
 		err = ErrSame
-		return errors.Join(err, replica.SetMoved(ctx, to.Log, false))
+		return errors.Join(err, SetMoved(ctx, to.Log, false))
 	}
 	return errors.Join(err, from.Forget(ctx, node))
 }
@@ -110,7 +110,7 @@ func (m *Move) drain(ctx context.Context, from *movedLog, at Folder, use func(re
 	if _, err := from.used(ctx); err != nil {
 		return err
 	}
-	fence, err := replica.TakeFence(ctx, from.Log)
+	fence, err := TakeFence(ctx, from.Log)
 	if err != nil && !errors.Is(err, sharedlog.ErrMoved) { // it can be moved again
 		return fmt.Errorf("FROM %s: take the role of the node that writes: %w", from.text, err)
 	}
@@ -133,8 +133,8 @@ func (m *Move) checkStopped(ctx context.Context, from *movedLog, except storage.
 
 // fence notes in FROM that it was moved. fence is nil if it was moved before. It fails, and
 // FROM can be used, if FROM has more than the copy, or a node has taken the role back.
-func (m *Move) fence(ctx context.Context, from *movedLog, place replica.Place, fence *replica.Fence) error {
-	if err := replica.SetMoved(ctx, from.Log, true); err != nil {
+func (m *Move) fence(ctx context.Context, from *movedLog, place replica.Place, fence *Fence) error {
+	if err := SetMoved(ctx, from.Log, true); err != nil {
 		return err
 	}
 	// A node that starts looks at the description after it was registered.
@@ -155,7 +155,7 @@ func (m *Move) fence(ctx context.Context, from *movedLog, place replica.Place, f
 		}
 		err = fmt.Errorf("%w: it writes to FROM %s again: stop all nodes, and repeat the command: %w", replica.ErrRuns, from.text, err)
 	}
-	return errors.Join(err, replica.SetMoved(context.WithoutCancel(ctx), from.Log, false))
+	return errors.Join(err, SetMoved(context.WithoutCancel(ctx), from.Log, false))
 }
 
 // resume gives a TO that has a beginning of FROM, from an earlier attempt or because FROM was

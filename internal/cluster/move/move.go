@@ -4,8 +4,7 @@
 //
 // A move rests on a copy, the state that a node has of a log. A folder becomes the copy of TO
 // in place, or a new folder becomes a copy of FROM; TO gets what the copy has, or the copy
-// becomes the folder TO. So each move has the same states, whose steps are those of package
-// replica:
+// becomes the folder TO. So each move has the same states:
 //
 //   - Untouched. TO must be new or have the description of FROM, the key must be that of the
 //     secrets, and FROM is read whole, so that damage is found before anything changes.
@@ -47,7 +46,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/ostiary/ostiary/internal/cluster/replica"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/kv"
@@ -135,7 +133,7 @@ func (m *Move) Run(ctx context.Context) error {
 }
 
 // Verify compares what both ends have, and changes nothing. It fails with
-// [replica.ErrDiffers] if that is not the same.
+// [ErrDiffers] if that is not the same.
 func (m *Move) Verify(ctx context.Context) error {
 	from, err := m.content(ctx, &m.From)
 	if err != nil {
@@ -145,7 +143,7 @@ func (m *Move) Verify(ctx context.Context) error {
 }
 
 // verifyTo compares the content of TO with that of FROM.
-func (m *Move) verifyTo(ctx context.Context, from *replica.Content) error {
+func (m *Move) verifyTo(ctx context.Context, from *Content) error {
 	to, err := m.content(ctx, &m.To)
 	if err != nil {
 		return fmt.Errorf("%s: %w", m.To.Text, err)
@@ -158,7 +156,7 @@ func (m *Move) verifyTo(ctx context.Context, from *replica.Content) error {
 }
 
 // note notes what is moved.
-func (m *Move) note(c *replica.Content) {
+func (m *Move) note(c *Content) {
 	d := &m.Done
 	d.Stores, d.Secrets, d.Bytes, d.State = len(c.Stores), c.Secrets, c.Bytes, c.State.String()
 	if c.At.Sequence > 0 {
@@ -182,7 +180,7 @@ func (m *Move) show(step string, bytes uint64) {
 func (m *Move) copying(sequence uint64) { m.progress("copying segments", int(sequence), 0) }
 
 // content reads the content of an end.
-func (m *Move) content(ctx context.Context, e *End) (c replica.Content, err error) {
+func (m *Move) content(ctx context.Context, e *End) (c Content, err error) {
 	if e.Folder == nil {
 		err = m.withLog(ctx, e, func(log *movedLog) (err error) {
 			c, err = m.contentOfLog(ctx, log)
@@ -202,7 +200,7 @@ func (m *Move) content(ctx context.Context, e *End) (c replica.Content, err erro
 }
 
 // contentOfLog reads the content of a log from a new copy of it.
-func (m *Move) contentOfLog(ctx context.Context, log *movedLog) (c replica.Content, err error) {
+func (m *Move) contentOfLog(ctx context.Context, log *movedLog) (c Content, err error) {
 	err = m.withCopyOf(ctx, log, func(has *kv.Driver) (err error) {
 		c, err = m.read(ctx, log.text, has)
 		return err
@@ -211,12 +209,12 @@ func (m *Move) contentOfLog(ctx context.Context, log *movedLog) (c replica.Conte
 }
 
 // read reads the content of a driver.
-func (m *Move) read(ctx context.Context, what string, data *kv.Driver) (replica.Content, error) {
-	return replica.ReadContent(ctx, data, func(bytes uint64) { m.show("reading "+what, bytes) })
+func (m *Move) read(ctx context.Context, what string, data *kv.Driver) (Content, error) {
+	return ReadContent(ctx, data, func(bytes uint64) { m.show("reading "+what, bytes) })
 }
 
 // compare reads TO back, and compares it with what FROM has.
-func (m *Move) compare(ctx context.Context, log *movedLog, want *replica.Content) error {
+func (m *Move) compare(ctx context.Context, log *movedLog, want *Content) error {
 	have, err := m.contentOfLog(ctx, log)
 	if err == nil {
 		err = want.Compare(&have)

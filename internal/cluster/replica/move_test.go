@@ -3,8 +3,8 @@ package replica_test
 import (
 	"iter"
 	"testing"
-	"time"
 
+	"github.com/ostiary/ostiary/internal/cluster/move"
 	"github.com/ostiary/ostiary/internal/cluster/replica"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog/memorylog"
@@ -14,9 +14,9 @@ import (
 )
 
 // contentOf reads the content of a driver.
-func contentOf(t *testing.T, d *kv.Driver) replica.Content {
+func contentOf(t *testing.T, d *kv.Driver) move.Content {
 	t.Helper()
-	c, err := replica.ReadContent(t.Context(), d, func(uint64) {})
+	c, err := move.ReadContent(t.Context(), d, func(uint64) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestMove(t *testing.T) {
 	}
 	d = openFolder(t, other, true)
 	after := contentOf(t, d.Driver)
-	wantErrors(t, before.Compare(&after), "ends with revision 2", replica.ErrDiffers)
+	wantErrors(t, before.Compare(&after), "ends with revision 2", move.ErrDiffers)
 	c, err := d.Copy()
 	if err == nil {
 		err = c.Release(t.Context())
@@ -164,44 +164,15 @@ func TestMoved(t *testing.T) {
 	mustOpen(t, tables, at).Close()
 	log := tables.Open()
 	defer log.Close()
-	if err := replica.SetMoved(t.Context(), log, true); err != nil {
+	if err := move.SetMoved(t.Context(), log, true); err != nil {
 		t.Fatal(err)
 	}
 	_, err := open(t.Context(), tables, at)
 	wantErrors(t, err, "", sharedlog.ErrMoved)
-	if err := replica.SetMoved(t.Context(), log, false); err != nil {
+	if err := move.SetMoved(t.Context(), log, false); err != nil {
 		t.Fatal(err)
 	}
 	mustOpen(t, tables, at).Close()
-}
-
-// TestCompare finds each kind of difference.
-func TestCompare(t *testing.T) {
-	t.Parallel()
-	id, other := storage.StoreID{1}, storage.StoreID{2}
-	content := func() replica.Content {
-		return replica.Content{Stores: map[storage.StoreID]replica.StoreContent{id: {Head: storage.Head{Revision: 1}}}, Place: replica.Place{At: sharedlog.Position{Sequence: 1}}}
-	}
-	for name, change := range map[string]func(*replica.Content){
-		"belongs to cluster": func(c *replica.Content) { c.Cluster[0] = 1 },
-		"ends with segment":  func(c *replica.Content) { c.At.Hash[0] = 1 },
-		"only one of them":   func(c *replica.Content) { c.Stores[other] = replica.StoreContent{} },
-		"ends with revision": func(c *replica.Content) {
-			c.Stores[id] = replica.StoreContent{Head: storage.Head{Revision: 1, Hash: storage.Hash{1}}}
-		},
-		"but the rows have": func(c *replica.Content) { c.State[0] = 1 },
-		"with revision 1 (0000": func(c *replica.Content) {
-			c.Stores[id] = replica.StoreContent{Incarnation: storage.Incarnation{1}, Head: storage.Head{Revision: 1}}
-		},
-	} {
-		one, two := content(), content()
-		if err := one.Compare(&two); err != nil {
-			t.Errorf("the same differ: %v", err)
-		}
-		change(&two)
-		wantErrors(t, one.Compare(&two), name, replica.ErrDiffers)
-		wantErrors(t, two.Compare(&one), name, replica.ErrDiffers)
-	}
 }
 
 // TestMirror copies a log whose node runs, with secrets, deleted stores and trims, takes the
@@ -234,7 +205,7 @@ func TestMirror(t *testing.T) {
 	if err := d.Trim(t.Context(), l.ID, 2, 2); err != nil {
 		t.Fatal(err)
 	}
-	fence, err := replica.TakeFence(t.Context(), from)
+	fence, err := move.TakeFence(t.Context(), from)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +226,7 @@ func TestMirror(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var contents [2]replica.Content
+	var contents [2]move.Content
 	for i, tables := range []*memorylog.Tables{tables, target} {
 		dir := t.TempDir()
 		mustOpen(t, tables, onDisk(dir)).Close()
@@ -265,72 +236,5 @@ func TestMirror(t *testing.T) {
 	}
 	if err := contents[0].Compare(&contents[1]); err != nil || contents[1].Secrets != 1 || len(contents[1].Stores) != 1 {
 		t.Errorf("the copies: %v; %+v", err, contents[1])
-	}
-}
-
-// TestFence takes the role of the node that writes, which ends in one of two ways: a node
-// takes the role back, and the log is not moved; or it is moved, and only a move back gives
-// the role to a node.
-func TestFence(t *testing.T) {
-	t.Parallel()
-	tables := memorylog.New()
-	log := tables.Open()
-	defer log.Close()
-	described := sharedlog.Cluster{ID: sharedlog.ClusterID{1}, Format: 1, Settings: sharedlog.Settings{HolderLease: time.Hour, ReadLease: time.Minute}}
-	if err := log.SwapCluster(t.Context(), sharedlog.Cluster{}, described); err != nil {
-		t.Fatal(err)
-	}
-	take := func() *replica.Fence {
-		t.Helper()
-		fence, err := replica.TakeFence(t.Context(), log)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return fence
-	}
-	lease := func() sharedlog.Lease {
-		t.Helper()
-		l, err := log.Lease(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return l
-	}
-	fence := take()
-	if err := fence.Renew(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if err := fence.Release(t.Context()); err != nil || lease().Renewals == 0 {
-		t.Errorf("while nodes may have read leases, the lease was made vacant: %+v, error %v", lease(), err)
-	}
-	if err := log.SwapLease(t.Context(), lease(), sharedlog.Lease{Holder: storage.NodeID{1}, Epoch: lease().Epoch + 1, Renewals: 1}); err != nil {
-		t.Fatal(err)
-	}
-	wantErrors(t, fence.Renew(t.Context()), "", sharedlog.ErrSwap)
-	wantErrors(t, fence.End(t.Context()), "", sharedlog.ErrSwap)
-	if lease().Moved() {
-		t.Errorf("the lease that a node has taken back is %+v", lease())
-	}
-	fence = take()
-	for range 2 { // the answer of the first one may be lost
-		if err := fence.End(t.Context()); err != nil || !lease().Moved() {
-			t.Errorf("the lease of a log that was moved is %+v, error %v", lease(), err)
-		}
-	}
-	_, err := replica.TakeFence(t.Context(), log)
-	wantErrors(t, err, "", sharedlog.ErrMoved)
-	if err := replica.SetMoved(t.Context(), log, false); err != nil || lease().Renewals != 0 {
-		t.Errorf("the lease of a log that is used again is %+v, error %v, expected a vacant one", lease(), err)
-	}
-	described.Settings = sharedlog.Settings{}
-	old, err := log.Cluster(t.Context())
-	if err == nil {
-		err = log.SwapCluster(t.Context(), old, described)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := take().Release(t.Context()); err != nil || lease().Renewals != 0 {
-		t.Errorf("the lease that was released is %+v, error %v, expected a vacant one", lease(), err)
 	}
 }

@@ -51,7 +51,7 @@ internal/workshop/bench/servers:
 cluster: . internal/cluster/lease internal/cluster/parts internal/trail/logins storage storage/pebble internal/cluster/raftlog internal/cluster/sharedlog
 internal/cluster/parts: . internal/cluster/lease internal/cluster/certificate internal/cluster/link internal/cluster/quorum storage internal/cluster/replica internal/cluster/sharedlog
 internal/cluster/link: internal/tool/addresses internal/cluster/forward internal/cluster/lease internal/cluster/certificate internal/cluster/link/wire storage internal/cluster/sharedlog
-internal/cluster/move: . authz internal/cluster/quorum internal/cluster/replica internal/cluster/sharedlog storage storage/kv storage/pebble
+internal/cluster/move: . authz internal/cluster/replica internal/cluster/sharedlog storage storage/kv storage/pebble
 internal/cluster/quorum: internal/cluster/certificate internal/cluster/link internal/cluster/quorum/wire storage internal/cluster/raftlog internal/cluster/sharedlog
 internal/cluster/link/wire:
 internal/cluster/quorum/wire:
@@ -163,7 +163,7 @@ internal/tool/printable:
 internal/workshop/oracle: . internal/engine/eval storage storage/memory storage/kv storage/pebble internal/engine/graph schema expr rel authz
 internal/workshop/oracle/faults:
 internal/workshop/oracle/policies: policy policy/content policy/function policy/status policy/value
-internal/workshop/sim: . rel schema storage internal/cluster/lease internal/cluster/clustertest storage/kv storage/memory storage/pebble internal/cluster/replica internal/cluster/sharedlog internal/cluster/sharedlog/memorylog internal/workshop/history authz
+internal/workshop/sim: . rel schema storage internal/cluster/lease internal/cluster/move internal/cluster/clustertest storage/kv storage/memory storage/pebble internal/cluster/replica internal/cluster/sharedlog internal/cluster/sharedlog/memorylog internal/workshop/history authz
 internal/workshop/history: rel storage authz
 internal/workshop/fleet: door/native/client internal/workshop/bench/geo/delay internal/workshop/bench/servers rel schema storage internal/workshop/history
 internal/workshop/beside: internal/workshop/bench internal/workshop/bench/servers policy/language policy/message rel internal/workshop/fleet

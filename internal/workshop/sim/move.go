@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/ostiary/ostiary/internal/cluster/move"
 	"github.com/ostiary/ostiary/internal/cluster/replica"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/storage"
@@ -54,14 +55,14 @@ func (w *world) moveOnce(ctx context.Context) error {
 	if err := w.pour(ctx); err != nil {
 		return err
 	}
-	if err := replica.SetMoved(ctx, w.next, false); err != nil {
+	if err := move.SetMoved(ctx, w.next, false); err != nil {
 		return err
 	}
 	if _, err := w.mirror(ctx); err != nil {
 		return err
 	}
 	w.hang()
-	fence, err := replica.TakeFence(ctx, w.log)
+	fence, err := move.TakeFence(ctx, w.log)
 	if err != nil {
 		return err
 	}
@@ -74,7 +75,7 @@ func (w *world) moveOnce(ctx context.Context) error {
 		w.hang()
 		if err = fence.End(ctx); err == nil && w.random(2) == 0 { // otherwise the mover has died
 			w.hang()
-			err = replica.SetMoved(ctx, w.log, true)
+			err = move.SetMoved(ctx, w.log, true)
 		}
 		return err
 	}

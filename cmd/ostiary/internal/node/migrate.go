@@ -144,15 +144,37 @@ func (a *app) endOf(e *end, stores move.Folder) move.End {
 			log, err = a.OpenLogOf(ctx, e.name, e.text)
 			return log, node, err
 		}
-		if h := cli.ServerOf(e.node); h != nil {
-			return nil, node, fmt.Errorf("%w: a server (process %d) has the folder %s open: stop it first", cli.ErrUsage, h.PID, e.node)
-		}
-		at, err := a.Of(e.node)
-		if err != nil {
-			return nil, node, err
-		}
-		return move.OpenNode(ctx, e.name, e.text, folder{at}, stores)
+		return a.openNode(ctx, e, stores)
 	}}
+}
+
+// openNode opens the log in the data folder of a node of a cluster without a database. The node
+// must be the only one that votes: it then has everything that the cluster has decided, and once
+// it notes that the log was moved, no other node can go on.
+func (a *app) openNode(ctx context.Context, e *end, stores move.Folder) (sharedlog.Log, storage.NodeID, error) {
+	none := storage.NodeID{}
+	if h := cli.ServerOf(e.node); h != nil {
+		return nil, none, fmt.Errorf("%w: a server (process %d) has the folder %s open: stop it first", cli.ErrUsage, h.PID, e.node)
+	}
+	at, err := a.Of(e.node)
+	if err != nil {
+		return nil, none, err
+	}
+	id, name := none, filepath.Join(e.node, quorum.FolderName)
+	if _, err := os.Stat(name); err != nil {
+		if id, err = move.NewNode(ctx, folder{at}, stores); err != nil {
+			return nil, none, err
+		}
+	}
+	log, err := quorum.OpenAlone(name, id)
+	if errors.Is(err, quorum.ErrVoters) {
+		err = fmt.Errorf("%w. Name the folder of the node that is to be the last voter, after the other nodes were started again with --vote=false, one after the other, and all nodes were stopped. "+
+			"If those are lost, see \"ostiary node recover\"", err)
+	}
+	if err != nil {
+		return nil, none, fmt.Errorf("%s %s: %w", e.name, e.text, err)
+	}
+	return log, log.ID(), nil
 }
 
 func (a *app) newMigration(from, to string, o migrateOptions) (*migration, error) {
