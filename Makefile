@@ -17,8 +17,8 @@ install:
 demo: build
 	@bash examples/demo/demo.sh $(BIN)
 
-# test runs the project's own tests. It needs only Go, and takes at most 7 minutes on 2
-# cores. Tests that need another program are skipped where it is not installed. go test
+# test runs the project's own tests. It needs only Go, and takes up to 9 minutes on 2 cores
+# when nothing has been built before. Tests that need another program are skipped where it is not installed. go test
 # vets each package, with all checks. Many tests wait more than they compute, so twice as
 # many run as there are cores. The packages that take longest come first, so that no core is
 # idle while the last ones run. Programs that tests build have no symbols for a debugger,
