@@ -152,7 +152,7 @@ func (s *Server) refuseMetrics(r *http.Request) *door.Refusal {
 	if why != 0 {
 		return &door.Refusal{Reason: why}
 	}
-	return key.opens(r.Context(), &servedDoor{Door: &door.Door{Name: callers.MetricsDoor}})
+	return key.opens(r.Context(), callers.MetricsDoor)
 }
 
 // withHealth returns the handler of the port of metrics, which also serves health: it

@@ -192,7 +192,7 @@ func (p *passage) opened() *door.Refusal {
 	if !p.ctx.key.known() {
 		return nil
 	}
-	return p.ctx.key.opens(p.ctx.Context, p.door)
+	return p.ctx.key.opens(p.ctx.Context, p.door.Name)
 }
 
 // trust makes the connection a trusted one, see [conn.Conn.Trust]. It refuses the request, and

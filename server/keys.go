@@ -147,12 +147,12 @@ func (k *hashedKey) ended() bool {
 	return k.removed.Err() != nil
 }
 
-// opens returns the refusal of a caller whose key is not for a door. k may be nil.
-func (k *hashedKey) opens(ctx context.Context, d *servedDoor) *door.Refusal {
-	if k == nil || k.grant == nil || d == nil || d.Name == ownDoor {
+// opens returns the refusal of a caller whose key is not for the door with a name. k may be nil.
+func (k *hashedKey) opens(ctx context.Context, name string) *door.Refusal {
+	if k == nil || k.grant == nil || name == ownDoor {
 		return nil
 	}
-	switch err := k.grant.Opens(ctx, d.Name); {
+	switch err := k.grant.Opens(ctx, name); {
 	case err == nil:
 		return nil
 	case errors.Is(err, callers.ErrNoMatch):
@@ -161,7 +161,7 @@ func (k *hashedKey) opens(ctx context.Context, d *servedDoor) *door.Refusal {
 		}
 		return &door.Refusal{Reason: door.Forbidden, Detail: "no key matches the token of " + k.author + ": ostiary key create with --match-issuer makes one"}
 	case errors.Is(err, authz.ErrForbidden):
-		return &door.Refusal{Reason: door.Forbidden, Detail: "the key is not for the door " + d.Name}
+		return &door.Refusal{Reason: door.Forbidden, Detail: "the key is not for the door " + name}
 	}
 	return &door.Refusal{Reason: door.Unsure}
 }

@@ -115,7 +115,7 @@ func TestTokenScope(t *testing.T) {
 	if why != 0 {
 		t.Fatal(why)
 	}
-	if refusal := nobody.opens(t.Context(), &servedDoor{Door: &door.Door{Name: "native"}}); refusal == nil || refusal.Reason != door.Forbidden || !strings.Contains(refusal.Detail, "no key matches the token of "+w.provider.URL+"#anne") {
+	if refusal := nobody.opens(t.Context(), "native"); refusal == nil || refusal.Reason != door.Forbidden || !strings.Contains(refusal.Detail, "no key matches the token of "+w.provider.URL+"#anne") {
 		t.Errorf("no match: %v", refusal)
 	}
 	// A node that writes finds the same keys, and the caller.
