@@ -68,7 +68,7 @@ type Node struct {
 // It waits for a majority of the nodes until ctx ends. Close ends the node.
 func Open(ctx context.Context, o Options) (*Node, error) {
 	settings := o.Settings.shared()
-	if err := settings.Or(lease.DefaultSettings()).Check(); err != nil {
+	if err := settings.Or(sharedlog.DefaultSettings()).Check(); err != nil {
 		return nil, err
 	}
 	if o.Listen == "" {

@@ -52,7 +52,7 @@ type node struct {
 	wall    time.Duration
 	log     sharedlog.Log // that of wrap
 	cluster *lease.Keeper
-	driver  *replica.Driver
+	driver  *replica.Driver // that of cluster, also after its end
 	engine  *ostiary.Engine
 	mu      sync.Mutex // guards cluster and engine against use
 }
@@ -93,37 +93,36 @@ func (n *node) start(t testing.TB) {
 func (n *node) open(t testing.TB) error {
 	t.Helper()
 	o := n.options
-	o.Log, o.Clock = n.host.Log(n.w.tables.Open()), n.host
+	o.Clock, o.Copy.Address = n.host, cmp.Or(n.address, "here")
+	n.log = n.host.Log(n.w.tables.Open())
 	if n.wrap != nil {
-		o.Log = n.wrap(o.Log)
+		n.log = n.wrap(n.log)
 	}
-	n.log = o.Log
 	if n.bootClock {
 		o.Clock = nil
 	}
-	c := lease.New(o)
 	local, err := kv.New(n.disk, kv.Options{Copy: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := replica.Open(t.Context(), o.Log, local, replica.Options{Address: cmp.Or(n.address, "here"), Preferred: o.Preferred, Gate: c.Gate()})
+	c, err := lease.Open(t.Context(), n.log, local, o)
 	if err != nil {
 		return err
 	}
 	if n.slow > 0 {
-		d.OnApplied(func(context.Context, []storage.StoreID) error {
+		c.OnApplied(func(context.Context, []storage.StoreID) error {
 			time.Sleep(n.slow)
 			return nil
 		})
 	}
-	e, err := ostiary.Open(t.Context(), ostiary.Options{Driver: d, Clock: func() time.Time { return time.Now().Add(n.wall) }})
+	e, err := ostiary.Open(t.Context(), ostiary.Options{Driver: c, Clock: func() time.Time { return time.Now().Add(n.wall) }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Start(d, n.host)
+	c.Start(n.host)
 	n.host.Attach(c)
 	n.mu.Lock()
-	n.cluster, n.driver, n.engine = c, d, e
+	n.cluster, n.driver, n.engine = c, c.Driver, e
 	n.mu.Unlock()
 	t.Cleanup(func() { n.stop(t) })
 	return nil
@@ -137,7 +136,7 @@ func (n *node) stop(t testing.TB) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	n.host.Resume()
-	_ = n.cluster.Close(ctx)
+	_ = n.cluster.Leave(ctx)
 	n.close(t)
 }
 
@@ -173,7 +172,7 @@ func (n *node) kill(t testing.TB) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	n.host.CutLog(true)
-	_ = n.cluster.Close(ctx)
+	_ = n.cluster.Leave(ctx)
 	n.host.CutLog(false)
 	n.close(t)
 }

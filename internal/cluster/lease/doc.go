@@ -5,7 +5,8 @@
 // It gives read leases to the other nodes, the followers, on a stream that each of them
 // opens. A write is acknowledged when every node with a read lease shows it, or when
 // the lease of that node has run out; so a read on a node with a read lease sees every
-// write that was acknowledged before the read arrived.
+// write that was acknowledged before the read arrived. The main type is [Keeper], the
+// storage driver of a node.
 //
 // The package contains no network and no TLS: it reaches other nodes through a [Link].
 // It never uses the wall clock, see [Clock].

@@ -157,7 +157,7 @@ func (n *Keeper) dial(ctx context.Context) (*following, error) {
 	n.mu.Unlock()
 	// As the holder before, this node may have writes that it has not acknowledged. The next
 	// holder has them, and may have acknowledged them to clients that tried again.
-	if err := n.driver.ShowOwn(find); err != nil {
+	if err := n.ShowOwn(find); err != nil {
 		return nil, err
 	}
 	stream, err := n.openStream(ctx, holder, lease.Epoch)
@@ -202,7 +202,7 @@ func (n *Keeper) watch(received <-chan error, f *following) (*takeOver, error) {
 			return nil, nil
 		case <-time.After(n.nextLook()):
 		}
-		if err := n.driver.Failed(); err != nil {
+		if err := n.Failed(); err != nil {
 			return nil, err
 		}
 		if n.expiry() > 0 {
@@ -292,7 +292,7 @@ func (f *following) offer(ctx context.Context) {
 			f.n.mu.Lock()
 			f.offered -= r.Size()
 			f.n.mu.Unlock()
-			_ = f.n.driver.Offer(ctx, r)
+			_ = f.n.Offer(ctx, r)
 		case <-ctx.Done():
 			return
 		}
@@ -337,7 +337,7 @@ func (f *following) granted(g Grant) error {
 	if len(f.leases) < leasesMax {
 		f.leases = append(f.leases, l)
 	}
-	f.use(n.driver.Shown(), now)
+	f.use(n.Shown(), now)
 	signal(f.toShow)
 	return nil
 }
@@ -382,10 +382,10 @@ func (f *following) show(ctx context.Context) {
 			}
 			continue
 		}
-		if err := n.driver.WaitShown(ctx, target); err != nil {
+		if err := n.WaitShown(ctx, target); err != nil {
 			return // the driver has stopped; the lease is not renewed, because the holder waits
 		}
-		f.shows(n.driver.Shown())
+		f.shows(n.Shown())
 	}
 }
 
@@ -408,10 +408,10 @@ func (f *following) shows(shown uint64) {
 // any more.
 func (f *following) ask(renewal bool) Message {
 	n := f.n
-	if n.driver.Failed() != nil {
+	if n.Failed() != nil {
 		return nil // it shows nothing more, so it must not have a lease
 	}
-	now, shown := n.opts.Clock.Now(), n.driver.Shown()
+	now, shown := n.opts.Clock.Now(), n.Shown()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for len(f.questions) > 0 && now-f.questions[0].sent >= n.settings.ReadLease {

@@ -81,7 +81,7 @@ func (n *Keeper) pause(d time.Duration) {
 
 // takeLease replaces the lease of the log by one of this node.
 func (n *Keeper) takeLease(t *takeOver) (*hold, error) {
-	_, epoch := n.driver.Applied()
+	_, epoch := n.Applied()
 	lease := sharedlog.Lease{Holder: n.self.ID, Epoch: max(t.lease.Epoch, epoch) + 1, Renewals: n.attempt(0)}
 	h := &hold{renewing: make(chan struct{}, 1), lease: lease, until: n.opts.Clock.Now() + n.settings.HolderLease}
 	if err := n.swapLease(n.ctx, t.lease, lease); err != nil {
@@ -104,11 +104,11 @@ func (n *Keeper) attempt(above uint64) uint64 {
 func (n *Keeper) swapLease(ctx context.Context, old, next sharedlog.Lease) error {
 	ctx, cancel := context.WithTimeout(ctx, n.settings.HolderLease)
 	defer cancel()
-	err := n.opts.Log.SwapLease(ctx, old, next)
+	err := n.log.SwapLease(ctx, old, next)
 	if err == nil || errors.Is(err, sharedlog.ErrSwap) || errors.Is(err, sharedlog.ErrLease) {
 		return err
 	}
-	if now, readErr := n.opts.Log.Lease(ctx); readErr == nil && now == next {
+	if now, readErr := n.log.Lease(ctx); readErr == nil && now == next {
 		return nil
 	}
 	return err
@@ -133,7 +133,7 @@ func (n *Keeper) beginHold(ctx context.Context, t *takeOver, h *hold, cancel con
 // read lease of an earlier start of this one, or of a holder from which a command has taken
 // the role.
 func (n *Keeper) leasesBefore(ctx context.Context, t *takeOver) map[start]time.Duration {
-	_, epoch := n.driver.Applied()
+	_, epoch := n.Applied()
 	isNew := t.lease == (sharedlog.Lease{}) && epoch == 0
 	until := n.opts.Clock.Now() + stretch(t.readLease)
 	switch {
@@ -144,7 +144,7 @@ func (n *Keeper) leasesBefore(ctx context.Context, t *takeOver) map[start]time.D
 	}
 	ctx, cancel := context.WithTimeout(ctx, n.settings.ReadLease)
 	defer cancel()
-	nodes, _, err := n.opts.Log.Nodes(ctx)
+	nodes, _, err := n.log.Nodes(ctx)
 	if err != nil {
 		return map[start]time.Duration{{}: until}
 	}
@@ -178,7 +178,7 @@ func (n *Keeper) lead(ctx context.Context, h *hold) error {
 	var at sharedlog.Position
 	for {
 		var err error
-		if at, err = n.driver.Barrier(ctx, h.lease.Epoch); err == nil {
+		if at, err = n.Barrier(ctx, h.lease.Epoch); err == nil {
 			break
 		}
 		if ctx.Err() != nil || errors.Is(err, replica.ErrFenced) || errors.Is(err, replica.ErrStopped) {
@@ -187,10 +187,10 @@ func (n *Keeper) lead(ctx context.Context, h *hold) error {
 		n.note(&n.failed.log, err)
 		n.pause(n.poll())
 	}
-	if err := n.driver.WaitShown(ctx, at.Sequence); err != nil {
+	if err := n.WaitShown(ctx, at.Sequence); err != nil {
 		return err
 	}
-	if err := n.driver.ShowOwn(ctx); err != nil { // of an earlier time as the holder
+	if err := n.ShowOwn(ctx); err != nil { // of an earlier time as the holder
 		return err
 	}
 	now := n.opts.Clock.Now()
@@ -235,7 +235,7 @@ func (n *Keeper) renew(ctx context.Context, h *hold) {
 			return
 		}
 		wait = n.settings.HolderLease / 3
-		err := n.driver.Failed()
+		err := n.Failed()
 		if err != nil {
 			n.resign(h)
 		} else if err = n.renewOnce(ctx, h); err != nil && !lost(err) {
@@ -270,7 +270,7 @@ func (n *Keeper) renewOnce(ctx context.Context, h *hold) error {
 	n.note(&n.failed.log, err)
 	ctx, cancel := context.WithTimeout(ctx, n.settings.HolderLease) // a log that never answers has no holder
 	defer cancel()
-	now, readErr := n.opts.Log.Lease(ctx)
+	now, readErr := n.log.Lease(ctx)
 	switch {
 	case readErr != nil:
 	case now.Holder != n.self.ID || now.Epoch != old.Epoch || vacant(now):
@@ -537,7 +537,7 @@ func (n *Keeper) TakeOver(ctx context.Context, from Peer, m HandOver) error {
 	case m.From.start() != from.start() || m.Lease.Holder != from.ID:
 		return fmt.Errorf("%w: node %x hands over the lease of node %x", ErrPeer, from.ID[:4], m.Lease.Holder[:4])
 	}
-	if err := n.driver.Failed(); err != nil {
+	if err := n.Failed(); err != nil {
 		return err
 	}
 	if n.writes.Load() != 0 {

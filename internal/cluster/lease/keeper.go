@@ -14,8 +14,8 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// Keeper keeps the rules of the lease for one node of a cluster. All methods are safe for
-// concurrent use.
+// Keeper is the storage driver of one node of a cluster: its copy of the log, and the rules
+// of the lease. All methods are safe for concurrent use.
 //
 // The rules:
 //
@@ -38,15 +38,16 @@ import (
 //	    One that was the holder first shows what it has not acknowledged itself.
 //	C7. A read checks the read lease after it has arrived, and before its view is chosen.
 type Keeper struct {
+	*replica.Driver
+	log  sharedlog.Log
 	opts Options
 	// settings are those of the cluster. They do not change after Start.
 	settings sharedlog.Settings
-	driver   *replica.Driver
 	link     Link // nil if there is none
 	self     Peer
 	id       sharedlog.ClusterID
 
-	ctx        context.Context // ends with Close
+	ctx        context.Context // ends with Leave
 	cancel     context.CancelFunc
 	background sync.WaitGroup
 	closing    sync.Once
@@ -108,47 +109,41 @@ func PeerOf(n *sharedlog.NodeRecord) Peer { return Peer{ID: n.ID, Start: n.Start
 
 func (p Peer) start() start { return start{p.ID, p.Start} }
 
-// New returns a node that does nothing yet. Its [Keeper.Gate] goes into the options of
-// the driver that is passed to [Keeper.Start].
-func New(o Options) *Keeper {
+var (
+	_ storage.Driver = (*Keeper)(nil)
+	_ storage.Copy   = (*Keeper)(nil)
+)
+
+// Open returns a node that does nothing yet: until Start it may append nothing. It opens the
+// copy, and fails as [replica.Open] does, which closes the log and the copy then. Close
+// closes them later.
+func Open(ctx context.Context, log sharedlog.Log, local replica.Local, o Options) (*Keeper, error) {
 	o.DrainWait = cmp.Or(o.DrainWait, DrainWaitDefault)
 	o.PushBytes = cmp.Or(o.PushBytes, PushBytesDefault)
 	if o.Clock == nil {
 		o.Clock = BootClock{}
 	}
-	n := &Keeper{opts: o, settings: o.Settings.Or(DefaultSettings()), followers: map[start]*follower{}, takes: make(chan *takeOver), confirmations: confirmations{wake: make(chan struct{}, 1)}}
+	n := &Keeper{log: log, opts: o, followers: map[start]*follower{}, takes: make(chan *takeOver), confirmations: confirmations{wake: make(chan struct{}, 1)}}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
-	return n
-}
-
-// Gate returns the gate of the node's driver. Until Start the driver may append
-// nothing.
-func (n *Keeper) Gate() replica.Gate {
-	return replica.Gate{Settle: n.settle, MayAppend: n.mayAppend, Appended: n.appended, Acknowledge: n.acknowledge,
-		BeforeRead: n.BeforeRead, BeforeWrite: n.beforeWrite}
-}
-
-// settle sets the settings of the node, which are those of the cluster. It is called
-// before Start.
-func (n *Keeper) settle(have sharedlog.Settings) (sharedlog.Settings, error) {
-	all, err := Settle(n.opts.Settings, have)
-	if err == nil {
-		n.settings = all
+	copied := o.Copy
+	copied.Preferred, copied.Settings, copied.Leads = o.Preferred, &o.Settings, n.Leads
+	copied.Gate = replica.Gate{MayAppend: n.mayAppend, Appended: n.appended}
+	var err error
+	if n.Driver, err = replica.Open(ctx, log, local, copied); err != nil {
+		n.cancel()
+		return nil, err
 	}
-	return all, err
+	n.settings = n.Driver.Settings()
+	return n, nil
 }
 
-// Settings returns the settings of the cluster. It is called after [replica.Open].
-func (n *Keeper) Settings() sharedlog.Settings { return n.settings }
-
-// Start starts the goroutines of the node, which end with Close. The driver must be
-// one with the gate of the node, and must be closed after the node. The link reaches
-// other nodes. With nil the node neither follows a holder nor hands its role over; it
-// reads the log instead. Start does not wait for a holder.
-func (n *Keeper) Start(driver *replica.Driver, link Link) {
-	cluster, self := driver.Self()
+// Start starts the goroutines of the node, which end with Leave. The link reaches other
+// nodes. With nil the node neither follows a holder nor hands its role over; it reads the
+// log instead. Start does not wait for a holder.
+func (n *Keeper) Start(link Link) {
+	cluster, self := n.Driver.Self()
 	n.mu.Lock()
-	n.driver, n.link, n.id, n.self = driver, link, cluster, PeerOf(&self)
+	n.link, n.id, n.self = link, cluster, PeerOf(&self)
 	n.mu.Unlock()
 	n.background.Go(n.run)
 	n.background.Go(n.confirm)
@@ -164,14 +159,14 @@ func (n *Keeper) Self() Peer {
 	return n.self
 }
 
-// Close ends the node. A holder first hands its role over to a follower, or resigns if
-// there is none, and waits for the acknowledgements of what it has written, which takes a
-// read lease at most; a follower gives its read lease up, so that writes do not wait for
-// it. If ctx has ended, Close does none of it. Other calls that wait fail. A second call
-// does nothing.
-func (n *Keeper) Close(ctx context.Context) error {
+// Leave ends the node's part in the cluster. A holder first hands its role over to a
+// follower, or resigns if there is none, and waits for the acknowledgements of what it has
+// written, which takes a read lease at most; a follower gives its read lease up, so that
+// writes do not wait for it. If ctx has ended, Leave does none of it. Other calls that wait
+// fail. A second call does nothing. Close closes the copy after it.
+func (n *Keeper) Leave(ctx context.Context) error {
 	n.closing.Do(func() {
-		if n.driver != nil {
+		if n.Self() != (Peer{}) {
 			n.closeErr = n.leave(ctx)
 			n.awaitAcknowledged(ctx)
 			n.giveUp(ctx)
@@ -200,7 +195,7 @@ func (n *Keeper) change() <-chan struct{} {
 	return n.changed
 }
 
-// errClosed is the error of calls after Close.
+// errClosed is the error of calls after Leave.
 var errClosed = fmt.Errorf("node of the cluster: %w", storage.ErrClosed)
 
 // wait waits until a channel is closed, or a time of the clock has come; 0 never comes.
@@ -262,12 +257,12 @@ func (n *Keeper) glance() (t *takeOver, followed bool) {
 	begun := n.opts.Clock.Now()
 	ctx, cancel := context.WithTimeout(n.ctx, n.settings.HolderLease)
 	defer cancel()
-	lease, err := n.opts.Log.Lease(ctx)
+	lease, err := n.log.Lease(ctx)
 	if err == nil && lease.Moved() {
 		err = sharedlog.ErrMoved
 	}
 	if err == nil {
-		err = n.driver.Failed()
+		err = n.Failed()
 	}
 	own := false // this node held it, and there is no other one
 	if err == nil && lease.Holder == n.self.ID && !vacant(lease) {
@@ -311,7 +306,7 @@ func (n *Keeper) isFree(lease sharedlog.Lease, begun time.Duration) bool {
 // alone reports whether no other node is registered. An earlier start of this node cannot
 // run any more then: its data folder was locked.
 func (n *Keeper) alone(ctx context.Context) (bool, error) {
-	nodes, _, err := n.opts.Log.Nodes(ctx)
+	nodes, _, err := n.log.Nodes(ctx)
 	return err == nil && len(nodes) == 1 && nodes[0].ID == n.self.ID, err
 }
 
@@ -321,7 +316,7 @@ func (n *Keeper) alone(ctx context.Context) (bool, error) {
 // may still write, or have a read lease of a holder that did (C3).
 func (n *Keeper) member(ctx context.Context) (longest sharedlog.Settings, err error) {
 	longest = n.settings
-	c, err := n.opts.Log.Cluster(ctx)
+	c, err := n.log.Cluster(ctx)
 	switch {
 	case err != nil:
 		return longest, err
@@ -331,7 +326,7 @@ func (n *Keeper) member(ctx context.Context) (longest sharedlog.Settings, err er
 	if err := c.CheckFormat(); err != nil {
 		return longest, err
 	}
-	nodes, _, err := n.opts.Log.Nodes(ctx)
+	nodes, _, err := n.log.Nodes(ctx)
 	for i := range nodes {
 		longest.HolderLease = max(longest.HolderLease, nodes[i].HolderLease)
 		longest.ReadLease = max(longest.ReadLease, nodes[i].ReadLease)
@@ -400,7 +395,7 @@ func (n *Keeper) setRole(r Role, holder Peer) {
 
 // findPeer returns the registered node with an id, and whether it should be the holder.
 func (n *Keeper) findPeer(ctx context.Context, id storage.NodeID) (p Peer, preferred bool, err error) {
-	nodes, _, err := n.opts.Log.Nodes(ctx)
+	nodes, _, err := n.log.Nodes(ctx)
 	if err != nil {
 		return Peer{}, false, err
 	}
@@ -501,11 +496,11 @@ func (n *Keeper) end() {
 	n.broadcast()
 }
 
-// beforeWrite returns when this node is the holder and has its lease. It fails with an
+// BeforeWrite returns when this node is the holder and has its lease. It fails with an
 // error that wraps storage.ErrNotHolder if another node is the holder, and when ctx
 // ends. A write that the engine refuses is refused by a state that has every write that
 // was acknowledged before it arrived.
-func (n *Keeper) beforeWrite(ctx context.Context) error {
+func (n *Keeper) BeforeWrite(ctx context.Context) error {
 	if n.Leads() {
 		return nil
 	}
@@ -550,12 +545,7 @@ func (n *Keeper) Reached() (uint64, error) {
 	if n.ctx.Err() != nil {
 		return 0, errClosed
 	}
-	return n.driver.Readable(), n.driver.Failed()
-}
-
-// WaitShown returns when the engines of this node show a sequence.
-func (n *Keeper) WaitShown(ctx context.Context, sequence uint64) error {
-	return n.driver.WaitShown(ctx, sequence)
+	return n.Readable(), n.Failed()
 }
 
 // Status returns what the node knows.
@@ -565,15 +555,13 @@ func (n *Keeper) Status() Status {
 	defer n.mu.Unlock()
 	s := Status{Self: n.self, Role: n.role, Holder: n.holder, Lease: n.lease, Failure: n.failed.err(), Joined: n.joined,
 		ReadRemaining: max(time.Duration(n.readUntil.Load())-now, 0)}
-	if n.driver != nil {
-		s.Shown = n.driver.Shown()
-		s.Head = max(s.Shown, n.head.Sequence)
-		if n.follows != nil {
-			s.Head = max(s.Head, n.follows.last.Sequence)
-		}
-		if err := n.driver.Failed(); err != nil {
-			s.Failure = err
-		}
+	s.Shown = n.Shown()
+	s.Head = max(s.Shown, n.head.Sequence)
+	if n.follows != nil {
+		s.Head = max(s.Head, n.follows.last.Sequence)
+	}
+	if err := n.Failed(); err != nil {
+		s.Failure = err
 	}
 	if n.failed.err() != nil {
 		s.Failing = max(now-n.failed.since, 0)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ostiary/ostiary/internal/cluster/replica"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 )
 
@@ -16,12 +17,12 @@ const (
 
 // Options are the options of a [Keeper].
 type Options struct {
-	// Log is the connection to the shared log. The node does not close it.
-	Log sharedlog.Log
+	// Copy are the options of the copy. Open sets its Preferred, Settings, Leads and Gate.
+	Copy replica.Options
 	// Clock measures leases. The default is [BootClock].
 	Clock Clock
 	// Settings are what all nodes of a cluster have alike. A field that is zero is that of
-	// the cluster, see [Settle]; the first node of a cluster uses [DefaultSettings]. The
+	// the cluster, see [sharedlog.Settings.Settle]. The
 	// sum of the leases should be below the time limit of requests, so that writes wait
 	// for the next holder instead of failing.
 	Settings sharedlog.Settings
@@ -47,22 +48,6 @@ type Options struct {
 	// does not fit, the queue is dropped and the follower reads the log. The default is
 	// PushBytesDefault.
 	PushBytes int
-}
-
-// DefaultSettings returns the settings of a new cluster.
-func DefaultSettings() sharedlog.Settings {
-	return sharedlog.Settings{HolderLease: sharedlog.HolderLeaseDefault, ReadLease: sharedlog.ReadLeaseDefault, Acknowledge: sharedlog.AcknowledgeLeased}
-}
-
-// Settle returns the settings of a node that wants some of them, which are not zero, in
-// a cluster that has settings, or none. It fails with [sharedlog.ErrSettings] if they
-// differ.
-func Settle(want, have sharedlog.Settings) (sharedlog.Settings, error) {
-	all := want.Or(have).Or(DefaultSettings())
-	if have != (sharedlog.Settings{}) && all != have {
-		return all, fmt.Errorf("%w: %s", sharedlog.ErrSettings, all.Differences(have))
-	}
-	return all, all.Check()
 }
 
 // ErrPeer means that another node has broken the rules of the messages, or that a node

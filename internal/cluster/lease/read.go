@@ -152,12 +152,12 @@ func (n *Keeper) confirmOnce() error {
 
 // readHead returns when the node shows what the log had at the time of the call.
 func (n *Keeper) readHead(ctx context.Context) error {
-	if err := n.driver.Confirm(ctx); err != nil {
+	if err := n.Confirm(ctx); err != nil {
 		return err
 	}
-	if err := n.driver.ShowOwn(ctx); err != nil { // another holder may have acknowledged it
+	if err := n.ShowOwn(ctx); err != nil { // another holder may have acknowledged it
 		return err
 	}
-	at, _ := n.driver.Applied()
-	return n.driver.WaitShown(ctx, at.Sequence)
+	at, _ := n.Applied()
+	return n.WaitShown(ctx, at.Sequence)
 }

@@ -359,7 +359,7 @@ func TestAcknowledgedByNext(t *testing.T) {
 				if cut { // what the next holder has granted to the old one runs out
 					time.Sleep(50 * time.Millisecond)
 				}
-				if err := next.driver.Acknowledge(within(t, 500*time.Millisecond)); err != nil {
+				if err := next.cluster.Acknowledge(within(t, 500*time.Millisecond)); err != nil {
 					t.Fatalf("the next holder does not acknowledge the write: %v", err)
 				}
 				w.mustShow("pending", next, paused, old)
@@ -451,7 +451,7 @@ func TestAcknowledgedByEarlier(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.settle()
-		if err := next.driver.Acknowledge(t.Context()); err != nil {
+		if err := next.cluster.Acknowledge(t.Context()); err != nil {
 			t.Errorf("the next holder does not acknowledge what it has: %v", err)
 		}
 		time.Sleep(2 * readLease) // what the holder before has granted is over
@@ -465,7 +465,7 @@ func TestAcknowledgedByEarlier(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := old.driver.Acknowledge(within(t, time.Second)); !errors.Is(err, storage.ErrNotHolder) {
+		if err := old.cluster.Acknowledge(within(t, time.Second)); !errors.Is(err, storage.ErrNotHolder) {
 			t.Errorf("the holder before acknowledges a write of the next one: error %v; the node that is cut off has a read lease for %v", err, far.cluster.Status().ReadRemaining)
 		}
 		if err := <-written; err != nil {
@@ -621,7 +621,7 @@ func TestCloseAcknowledges(t *testing.T) {
 			written <- err
 		}()
 		time.Sleep(10 * oneWay)
-		closed := holder.cluster.Close(within(t, 5*time.Second))
+		closed := holder.cluster.Leave(within(t, 5*time.Second))
 		if err := <-written; err != nil || closed != nil {
 			t.Errorf("the write: %v; Close: %v", err, closed)
 		}
@@ -999,7 +999,7 @@ func TestHandOverWaits(t *testing.T) {
 				far.host.CutLog(true)
 				if resigns {
 					w.network.Cut(holder.host, next.host, true)
-					if err := holder.cluster.Close(t.Context()); err != nil {
+					if err := holder.cluster.Leave(t.Context()); err != nil {
 						t.Fatal(err)
 					}
 				} else if err := holder.cluster.HandOver(t.Context(), next.cluster.Self().ID); err != nil {

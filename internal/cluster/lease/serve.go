@@ -160,7 +160,7 @@ func (n *Keeper) openSession(from Peer, hello Hello, preferred bool) (*follower,
 
 // headNow returns the last segment that this node knows. The caller holds n.mu.
 func (n *Keeper) headNow() sharedlog.Position {
-	if at, _ := n.driver.Applied(); at.Sequence > n.head.Sequence {
+	if at, _ := n.Applied(); at.Sequence > n.head.Sequence {
 		n.head = at
 	}
 	return n.head
@@ -399,10 +399,10 @@ func (n *Keeper) acknowledgement(f *follower, s *session, at sharedlog.Position,
 	return nil
 }
 
-// acknowledge is the gate of an answer: it returns when every read on every node that
+// acknowledge returns when every read on every node that
 // arrives later sees a segment, see C4 and C5. It fails for a segment that another holder has
 // appended after this one, because only that holder knows who has a read lease.
-func (n *Keeper) acknowledge(ctx context.Context, sequence uint64, _ storage.Hash) error {
+func (n *Keeper) acknowledge(ctx context.Context, sequence uint64) error {
 	if n.settings.Acknowledge == sharedlog.AcknowledgeLocal {
 		return nil
 	}

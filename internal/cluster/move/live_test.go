@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary/internal/cluster/lease"
+	"github.com/ostiary/ostiary/internal/cluster/clustertest"
 	"github.com/ostiary/ostiary/internal/cluster/replica"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog/memorylog"
@@ -21,7 +21,7 @@ import (
 // with TO, or that the others would not wait for. They run on FROM then, and nothing is moved.
 func TestWaiting(t *testing.T) {
 	t.Parallel()
-	ctx, settings := t.Context(), lease.DefaultSettings()
+	ctx, settings := t.Context(), sharedlog.DefaultSettings()
 	settings.HolderLease = settings.ReadLease // no wait
 	id := storage.NodeID{1}
 	for name, c := range map[string]struct {
@@ -93,7 +93,7 @@ func TestResume(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	driver, err := replica.Open(ctx, from.Open(), local, replica.Options{})
+	driver, err := clustertest.OpenReplica(ctx, from.Open(), local, replica.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ type Options struct {
 	// Files are the certificates of the node. They are required with Log and Listener.
 	// Without Log, nil means that the cluster has its own authority.
 	Files *certificate.Files
-	// Rules are the settings of the node. Its field Log is not used.
+	// Rules are the settings of the node. Its field Copy is not used.
 	Rules lease.Options
 	// SecretKey is that of ostiary.Options. All nodes must have the same.
 	SecretKey *[32]byte
@@ -72,10 +72,9 @@ type QuorumOptions struct {
 
 // Parts are what a node of a cluster is made of. All methods are safe for concurrent use.
 type Parts struct {
-	// Rules decide when the node writes, acknowledges and answers.
+	// Rules are the copy of the log, and decide when the node writes, acknowledges and
+	// answers. They are the driver of the engine.
 	Rules *lease.Keeper
-	// Driver is the copy of the log as the driver of an engine.
-	Driver *replica.Driver
 	// Self is this node.
 	Self lease.Peer
 	// Link reaches the other nodes. nil if the node is the only one.
@@ -101,7 +100,7 @@ func Open(ctx context.Context, o Options) (*Parts, error) {
 	if err := n.open(ctx); err != nil {
 		return nil, errors.Join(err, n.abandon())
 	}
-	n.Rules.Start(n.Driver, n.reach())
+	n.Rules.Start(n.reach())
 	if n.Quorum != nil {
 		n.Quorum.PreferLead(n.Rules.Leads)
 	}
@@ -113,19 +112,17 @@ func (n *Parts) open(ctx context.Context) (err error) {
 		return err
 	}
 	rules := n.opts.Rules
-	rules.Log = n.Log
-	n.Rules = lease.New(rules)
-	copied := replica.Options{Address: n.opts.Address, Zone: n.opts.Zone, Preferred: rules.Preferred, KeyFingerprint: replica.Fingerprint(n.opts.SecretKey), Leads: n.Rules.Leads, Gate: n.Rules.Gate()}
+	rules.Copy = replica.Options{Address: n.opts.Address, Zone: n.opts.Zone, KeyFingerprint: replica.Fingerprint(n.opts.SecretKey)}
 	reach := link.Options{Registry: n.Log, Files: n.Files, Listener: n.opts.Listener, Refused: n.opts.Refused}
 	if n.Quorum != nil {
-		copied.Node, reach.Transport = n.Quorum.ID(), n.Quorum.Transport()
+		rules.Copy.Node, reach.Transport = n.Quorum.ID(), n.Quorum.Transport()
 	}
 	local := n.opts.Local
-	n.opts.Local = nil // replica.Open closes it
-	if n.Driver, err = replica.Open(ctx, n.Log, local, copied); err != nil {
+	n.opts.Local = nil // lease.Open closes it
+	if n.Rules, err = lease.Open(ctx, n.Log, local, rules); err != nil {
 		return err
 	}
-	id, self := n.Driver.Self()
+	id, self := n.Rules.Driver.Self()
 	n.Self = lease.PeerOf(&self)
 	if n.opts.Registered != nil {
 		if err := n.opts.Registered(ctx, n.Log, n.Self); err != nil {
@@ -173,8 +170,8 @@ func (n *Parts) reach() lease.Link {
 // abandon closes what Open has opened before it failed.
 func (n *Parts) abandon() error {
 	var errs []error
-	if n.Driver != nil {
-		errs = append(errs, n.Driver.Close())
+	if n.Rules != nil {
+		errs = append(errs, n.Rules.Close())
 	} else if n.opts.Local != nil {
 		errs = append(errs, n.opts.Local.Close())
 	}
@@ -195,7 +192,7 @@ func (n *Parts) Engine(ctx context.Context, o ostiary.Options) (*ostiary.Engine,
 	if err := awaitReads(ctx, startWait, n.Rules.BeforeRead, n.opts.Report); err != nil {
 		return nil, err
 	}
-	o.Driver, o.SecretKey = n.Driver, n.opts.SecretKey
+	o.Driver, o.SecretKey = n.Rules, n.opts.SecretKey
 	e, err := ostiary.Open(ctx, o)
 	if err == nil {
 		n.engine = e
@@ -228,7 +225,7 @@ func (n *Parts) Failed() error {
 			return err
 		}
 	}
-	return n.Driver.Failed()
+	return n.Rules.Failed()
 }
 
 // closeTime bounds how long a node that ends waits for the one that writes next.
@@ -239,7 +236,7 @@ const closeTime = 5 * time.Second
 func (n *Parts) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
-	err := n.Rules.Close(ctx)
+	err := n.Rules.Leave(ctx)
 	if errors.Is(err, context.DeadlineExceeded) { // all nodes end, for example
 		n.opts.Report.Warn("the node ends without having given its role back: it does not reach the log", "error", err)
 		err = nil
@@ -250,7 +247,7 @@ func (n *Parts) Close() error {
 	if n.engine != nil {
 		err = errors.Join(err, n.engine.Close())
 	}
-	err = errors.Join(err, n.Driver.Close())
+	err = errors.Join(err, n.Rules.Close())
 	if n.Quorum != nil {
 		err = errors.Join(err, n.Quorum.Close())
 	}

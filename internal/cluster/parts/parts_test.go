@@ -70,7 +70,7 @@ func TestNode(t *testing.T) {
 	second, other := openNode(t, token.String())
 	asked := second.Log.(watchedLog).snapshots
 	before := asked.Load()
-	if err := second.Driver.Maintain(t.Context()); err != nil || asked.Load() != before {
+	if err := second.Rules.Maintain(t.Context()); err != nil || asked.Load() != before {
 		t.Errorf("a node that does not write looks after the log, error %v", err)
 	}
 	store, err := writer.CreateStore(t.Context(), ostiary.CreateStoreRequest{Name: "acme"})

@@ -242,7 +242,7 @@ const identityHeader = "ostiary-node-bin"
 // headers returns ctx with what a node sends with each call, of both services.
 func (p *ports) headers(ctx context.Context, as lease.Peer) context.Context {
 	p.Helper()
-	id, _ := p.first.Driver.Self()
+	id, _ := p.first.Rules.Driver.Self()
 	peer := func(n lease.Peer) *wire.Peer { return &wire.Peer{Id: n.ID[:], Start: n.Start, Address: n.Address} }
 	identity, err := proto.Marshal(&wire.Identity{VersionMin: 1, VersionMax: 1, Cluster: id[:], From: peer(as), To: peer(p.first.Self)})
 	if err != nil {

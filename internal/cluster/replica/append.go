@@ -139,20 +139,14 @@ func (r *request) finish(head storage.Head, err error) {
 	close(r.done)
 }
 
-// submit adds a request and waits until it is applied and acknowledged. If ctx ends
-// before an attempt was made, the request has no effect. If it ends later, submit
-// returns an error that wraps storage.ErrUncertain, and the attempt goes on.
-func (r *Driver) submit(ctx context.Context, q *request) (storage.Head, error) {
+// submit adds a request and waits until it is applied. If ctx ends before an attempt was
+// made, the request has no effect. If it ends later, submit returns an error that wraps
+// storage.ErrUncertain, and the attempt goes on.
+func (r *Driver) submit(ctx context.Context, q *request) error {
 	if err := r.enqueue(ctx, q); err != nil {
-		return storage.Head{}, err
+		return err
 	}
-	if err := r.await(ctx, q); err != nil {
-		return storage.Head{}, err
-	}
-	if err := r.acknowledge(ctx, q.at); err != nil {
-		return storage.Head{}, fmt.Errorf("%w: segment %s is in the log, but not acknowledged: %w", storage.ErrUncertain, q.at, err)
-	}
-	return q.head, nil
+	return r.await(ctx, q)
 }
 
 // enqueue adds a request to the queue.

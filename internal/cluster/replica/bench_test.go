@@ -13,6 +13,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/authz"
+	"github.com/ostiary/ostiary/internal/cluster/clustertest"
 	"github.com/ostiary/ostiary/internal/cluster/replica"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog/memorylog"
 	"github.com/ostiary/ostiary/rel"
@@ -124,7 +125,7 @@ func BenchmarkStores(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	d, err := replica.Open(b.Context(), memorylog.New().Open(), local, replica.Options{})
+	d, err := clustertest.OpenReplica(b.Context(), memorylog.New().Open(), local, replica.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

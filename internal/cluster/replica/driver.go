@@ -12,34 +12,38 @@ import (
 )
 
 // This file has the methods of storage.Driver: those that change something make a
-// request, and the others ask the copy.
+// request, and the others ask the copy. The former also return the segment of the change,
+// for who acknowledges it; the zero position if there was nothing to append.
 
-// Append implements [storage.Driver]. On a conflict in the log it catches up and tries
+// Append is that of [storage.Driver]. On a conflict in the log it catches up and tries
 // again, unless the head of the store moved. It settles an attempt whose answer was
 // lost, as long as ctx does not end.
-func (r *Driver) Append(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (storage.Head, error) {
+func (r *Driver) Append(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (head storage.Head, at sharedlog.Position, err error) {
 	if len(entries) == 0 {
-		return r.compare(ctx, id, after)
+		head, err = r.compare(ctx, id, after)
+		return head, at, err
 	}
 	if err := ctx.Err(); err != nil {
-		return storage.Head{}, err
+		return head, at, err
 	}
 	var last storage.Head
-	var err error
 	if sealed == nil {
 		last, sealed, err = storage.Seal(after, entries)
 	} else {
 		last, err = storage.ChainSealed(after, entries, sealed)
 	}
 	if err != nil {
-		return storage.Head{}, r.invalid(ctx, id, after, err)
+		return head, at, r.invalid(ctx, id, after, err)
 	}
 	size := sharedlog.EntriesBytes(sealed)
 	if size > sharedlog.EntriesBytesMax {
-		return storage.Head{}, fmt.Errorf("append to store %s: %w: %d bytes of entries exceed the limit SegmentBytesMax, which is %d", id, storage.ErrTooLarge, size, sharedlog.SegmentBytesMax)
+		return head, at, fmt.Errorf("append to store %s: %w: %d bytes of entries exceed the limit SegmentBytesMax, which is %d", id, storage.ErrTooLarge, size, sharedlog.SegmentBytesMax)
 	}
-	head, err := r.submit(ctx, &request{id: id, incarnation: entries[0].Incarnation, after: after, entries: entries, sealed: sealed, bytes: size + secretBytes(entries), last: last})
-	return head, wrap("append to", id, err)
+	q := &request{id: id, incarnation: entries[0].Incarnation, after: after, entries: entries, sealed: sealed, bytes: size + secretBytes(entries), last: last}
+	if err := r.submit(ctx, q); err != nil {
+		return head, at, wrap("append to", id, err)
+	}
+	return q.head, q.at, nil
 }
 
 // secretOverhead is what a log needs at most to store a secret, besides its ciphertext.
@@ -82,18 +86,18 @@ func (r *Driver) invalid(ctx context.Context, id storage.StoreID, after storage.
 	return wrap("append to", id, why)
 }
 
-// CreateStore implements [storage.Driver].
-func (r *Driver) CreateStore(ctx context.Context, info storage.StoreInfo) error {
+// CreateStore is that of [storage.Driver].
+func (r *Driver) CreateStore(ctx context.Context, info storage.StoreInfo) (sharedlog.Position, error) {
 	return r.changeCatalog(ctx, sharedlog.CreateStore, nil, info)
 }
 
-// UpdateStore implements [storage.Driver].
-func (r *Driver) UpdateStore(ctx context.Context, old, info storage.StoreInfo) error {
+// UpdateStore is that of [storage.Driver].
+func (r *Driver) UpdateStore(ctx context.Context, old, info storage.StoreInfo) (sharedlog.Position, error) {
 	return r.changeCatalog(ctx, sharedlog.UpdateStore, &old, info)
 }
 
-// DeleteStore implements [storage.Driver].
-func (r *Driver) DeleteStore(ctx context.Context, id storage.StoreID) error {
+// DeleteStore is that of [storage.Driver].
+func (r *Driver) DeleteStore(ctx context.Context, id storage.StoreID) (sharedlog.Position, error) {
 	info, err := r.Store(ctx, id)
 	if err != nil {
 		// The copy may be older than what the caller knows.
@@ -102,25 +106,29 @@ func (r *Driver) DeleteStore(ctx context.Context, id storage.StoreID) error {
 		}
 	}
 	if err != nil {
-		return wrap("delete", id, err)
+		return sharedlog.Position{}, wrap("delete", id, err)
 	}
 	return r.changeCatalog(ctx, sharedlog.DeleteStore, nil, info)
 }
 
-func (r *Driver) changeCatalog(ctx context.Context, op sharedlog.CatalogOp, old *storage.StoreInfo, info storage.StoreInfo) error {
+func (r *Driver) changeCatalog(ctx context.Context, op sharedlog.CatalogOp, old *storage.StoreInfo, info storage.StoreInfo) (at sharedlog.Position, err error) {
 	c := sharedlog.CatalogChange{Op: op, Store: info}
-	_, err := r.submit(ctx, &request{id: info.ID, incarnation: info.Incarnation, old: old, catalog: &c})
-	return err
+	q := &request{id: info.ID, incarnation: info.Incarnation, old: old, catalog: &c}
+	if err := r.submit(ctx, q); err != nil {
+		return at, err
+	}
+	return q.at, nil
 }
 
-// Trim implements [storage.Driver]. It is a segment, so every node trims at the same
-// place of the log.
-func (r *Driver) Trim(ctx context.Context, id storage.StoreID, log, rows storage.Revision) error {
+// Trim is that of [storage.Driver]. It is a segment, so every node trims at the same place
+// of the log.
+func (r *Driver) Trim(ctx context.Context, id storage.StoreID, log, rows storage.Revision) (at sharedlog.Position, err error) {
 	t := sharedlog.StoreTrim{Store: id, Log: log, Rows: rows}
-	if _, err := r.submit(ctx, &request{id: id, trim: &t}); err != nil {
-		return wrap("trim", id, err)
+	q := &request{id: id, trim: &t}
+	if err := r.submit(ctx, q); err != nil {
+		return at, wrap("trim", id, err)
 	}
-	return r.copy.Scrub(ctx, id)
+	return q.at, r.copy.Scrub(ctx, id)
 }
 
 func wrap(op string, id storage.StoreID, err error) error {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/ostiary/ostiary/internal/cluster/clustertest"
 	"github.com/ostiary/ostiary/internal/cluster/replica"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog/memorylog"
@@ -77,14 +78,14 @@ func (l *flakyLog) Read(ctx context.Context, from uint64) iter.Seq2[sharedlog.Re
 }
 
 // openFlaky opens a replica in memory over a connection that a test can disturb.
-func openFlaky(t *testing.T, tables *memorylog.Tables) (*replica.Driver, *flakyLog) {
+func openFlaky(t *testing.T, tables *memorylog.Tables) (*clustertest.Replica, *flakyLog) {
 	t.Helper()
 	l := &flakyLog{Log: tables.Open()}
 	local, err := inMemory()()
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := replica.Open(t.Context(), l, local, replica.Options{})
+	d, err := clustertest.OpenReplica(t.Context(), l, local, replica.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +168,7 @@ func TestLostAnswers(t *testing.T) {
 	var group sync.WaitGroup
 	for n := range stores {
 		l := newStore(t, one, uint32(n+1))
-		for w, d := range []*replica.Driver{one, other} {
+		for w, d := range []*clustertest.Replica{one, other} {
 			mine := *l
 			mine.Writer = storage.WriterID{byte(w + 1)}
 			group.Go(func() {
@@ -192,7 +193,7 @@ func TestLostAnswers(t *testing.T) {
 	}
 	group.Wait()
 	for n := range stores {
-		for _, d := range []*replica.Driver{one, other} {
+		for _, d := range []*clustertest.Replica{one, other} {
 			mustVerify(t, d, storagetest.NewLog(uint32(n+1)).ID, 2*each)
 		}
 	}
@@ -342,12 +343,12 @@ func TestBehindCutOff(t *testing.T) {
 	t.Parallel()
 	for name, node := range map[string]storage.NodeID{"random id": {}, "given id": {7}} {
 		tables, at := memorylog.New(), inMemory()
-		start := func(log sharedlog.Log) (*replica.Driver, error) {
+		start := func(log sharedlog.Log) (*clustertest.Replica, error) {
 			local, err := at()
 			if err != nil {
 				t.Fatal(err)
 			}
-			return replica.Open(t.Context(), log, local, replica.Options{Node: node})
+			return clustertest.OpenReplica(t.Context(), log, local, replica.Options{Node: node})
 		}
 		late, err := start(tables.Open())
 		if err != nil {
@@ -512,7 +513,7 @@ func TestSnapshotCut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = replica.Open(t.Context(), snapshotLog{tables.Open(), at, c.parts}, local, replica.Options{})
+		_, err = clustertest.OpenReplica(t.Context(), snapshotLog{tables.Open(), at, c.parts}, local, replica.Options{})
 		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), "take the snapshot at segment") {
 			t.Errorf("%s: error %v, want %v", name, err, c.kind)
 		}
@@ -523,7 +524,7 @@ func TestSnapshotCut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := replica.Open(t.Context(), snapshotLog{tables.Open(), at, flip(1, len(body)-1)}, local, replica.Options{}); err == nil {
+	if _, err := clustertest.OpenReplica(t.Context(), snapshotLog{tables.Open(), at, flip(1, len(body)-1)}, local, replica.Options{}); err == nil {
 		t.Fatal("a damaged snapshot was taken")
 	}
 	mustVerify(t, mustOpen(t, tables, place), l.ID, 20)
@@ -624,7 +625,7 @@ func TestRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = replica.Open(t.Context(), tables.Open(), local, replica.Options{KeyFingerprint: storage.Hash{1}})
+	_, err = clustertest.OpenReplica(t.Context(), tables.Open(), local, replica.Options{KeyFingerprint: storage.Hash{1}})
 	wantErrors(t, err, "fingerprint", replica.ErrKey)
 
 	// The copy of a program that is newer.
@@ -639,7 +640,7 @@ func TestRefused(t *testing.T) {
 	if err := errors.Join(tx.SetRecord([]byte{99}), tx.Commit(), tx.Close()); err != nil {
 		t.Fatal(err)
 	}
-	_, err = replica.Open(t.Context(), tables.Open(), local, replica.Options{})
+	_, err = clustertest.OpenReplica(t.Context(), tables.Open(), local, replica.Options{})
 	wantErrors(t, err, "record of the copy", storage.ErrFormat)
 
 	log := tables.Open()
@@ -782,7 +783,7 @@ func TestSecretReplaced(t *testing.T) {
 	mustAppend(t, l, one, secret("replaced", "first"), secret("removed", "first"), secret("kept", "kept"))
 	log.limit.Store(2)
 	mustAppend(t, l, one, secret("replaced", "second"), storage.Change{Kind: storage.SecretRemove, Document: storage.Document{Kind: "kind", Key: "removed"}})
-	late, err := replica.Open(t.Context(), log, local, replica.Options{})
+	late, err := clustertest.OpenReplica(t.Context(), log, local, replica.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -850,7 +851,7 @@ func TestFullDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := replica.Open(t.Context(), tables.Open(), local, replica.Options{})
+	d, err := clustertest.OpenReplica(t.Context(), tables.Open(), local, replica.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -1044,12 +1045,12 @@ func TestSnapshotWithoutSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	disk := memory.NewStore()
-	open := func(log sharedlog.Log) (*replica.Driver, error) {
+	open := func(log sharedlog.Log) (*clustertest.Replica, error) {
 		local, err := kv.New(disk, kv.Options{Copy: true})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return replica.Open(t.Context(), log, local, replica.Options{})
+		return clustertest.OpenReplica(t.Context(), log, local, replica.Options{})
 	}
 	for range 2 {
 		if _, err := open(secretless{tables.Open()}); !errors.Is(err, errLink) {

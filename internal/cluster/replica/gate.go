@@ -13,13 +13,9 @@ import (
 // This file has what code that coordinates several nodes needs: it decides which node
 // writes, sends segments from one node to another, and waits for them.
 
-// Gate are hooks of code that coordinates several nodes. Each of them may be nil. They
-// are called from several goroutines.
+// Gate are hooks of code that coordinates several nodes: what an attempt to append asks
+// for and passes on. Each of them may be nil.
 type Gate struct {
-	// Settle is called while the driver opens, with the settings of the cluster, which are
-	// zero for a new one. It returns those that the log gets, or fails if this node cannot
-	// have them; Open then fails with the error. It is called several times.
-	Settle func(have sharedlog.Settings) (sharedlog.Settings, error)
 	// MayAppend is called before each attempt to append a segment, and returns the epoch
 	// of the segment. If it fails, the changes that wait fail with the error and have no
 	// effect. All changes wait while it runs, and so does Barrier, so it must not wait
@@ -33,29 +29,6 @@ type Gate struct {
 	// before it is applied here. The next append waits while it runs. It may keep the
 	// record.
 	Appended func(segment sharedlog.Passed)
-	// Acknowledge is called when a change is in the log and applied on this node, with
-	// the position of its segment. The caller of the change gets its answer when
-	// Acknowledge returns nil. If it fails, the outcome is uncertain for the caller. The
-	// next append does not wait.
-	Acknowledge func(ctx context.Context, sequence uint64, hash storage.Hash) error
-	// BeforeRead and BeforeWrite are those of [storage.Copy].
-	BeforeRead, BeforeWrite func(ctx context.Context) error
-}
-
-// Acknowledge implements [storage.Copy]: it returns when everything that reads of
-// this node may have seen is acknowledged.
-func (r *Driver) Acknowledge(ctx context.Context) error {
-	if err := r.WaitApplied(ctx, r.Readable()); err != nil {
-		return err
-	}
-	return r.acknowledge(ctx, r.applied.Load().applied)
-}
-
-func (r *Driver) acknowledge(ctx context.Context, at sharedlog.Position) error {
-	if r.opts.Gate.Acknowledge == nil || at.Sequence == 0 {
-		return nil
-	}
-	return r.opts.Gate.Acknowledge(ctx, at.Sequence, at.Hash)
 }
 
 // Barrier appends an empty segment with an epoch and returns its position when it is
@@ -123,6 +96,15 @@ func (r *Driver) AppliedSequence() uint64 { return r.applied.Load().applied.Sequ
 // Readable returns the last sequence that reads of this driver may have seen. It is that of
 // AppliedSequence, or a later one that is being applied. It costs an atomic load.
 func (r *Driver) Readable() uint64 { return r.readable.Load() }
+
+// Seen returns the last segment that reads of this driver may have seen, when it is applied.
+// It fails as [Driver.WaitApplied] does.
+func (r *Driver) Seen(ctx context.Context) (sharedlog.Position, error) {
+	if err := r.WaitApplied(ctx, r.Readable()); err != nil {
+		return sharedlog.Position{}, err
+	}
+	return r.applied.Load().applied, nil
+}
 
 // Applied returns the last segment that the node has applied, and its epoch. It costs an
 // atomic load.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/authz"
+	"github.com/ostiary/ostiary/internal/cluster/clustertest"
 	"github.com/ostiary/ostiary/internal/cluster/replica"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog/memorylog"
@@ -26,13 +27,13 @@ import (
 )
 
 // openGate opens a replica in memory with a gate.
-func openGate(t *testing.T, log sharedlog.Log, gate replica.Gate) *replica.Driver {
+func openGate(t *testing.T, log sharedlog.Log, gate replica.Gate) *clustertest.Replica {
 	t.Helper()
 	local, err := inMemory()()
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := replica.Open(t.Context(), log, local, replica.Options{Gate: gate})
+	d, err := clustertest.OpenReplica(t.Context(), log, local, replica.Options{Gate: gate})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,27 +180,26 @@ func TestBarrierFirst(t *testing.T) {
 func TestAcknowledge(t *testing.T) {
 	t.Parallel()
 	tables := memorylog.New()
-	var driver atomic.Pointer[replica.Driver]
 	var hold atomic.Uint64 // sequence whose acknowledgement waits for release
 	release := make(chan struct{})
 	errSlow := errors.New("a node does not answer")
 	var fail atomic.Bool
-	d := openGate(t, tables.Open(), replica.Gate{Acknowledge: func(ctx context.Context, sequence uint64, hash storage.Hash) error {
-		if have := driver.Load().AppliedSequence(); have < sequence {
-			t.Errorf("segment %d is to be acknowledged, but %d is the last one that is applied", sequence, have)
+	d := openGate(t, tables.Open(), replica.Gate{})
+	d.Acknowledged = func(_ context.Context, at sharedlog.Position) error {
+		if have := d.AppliedSequence(); have < at.Sequence {
+			t.Errorf("segment %s is to be acknowledged, but %d is the last one that is applied", at, have)
 		}
-		if hash == (storage.Hash{}) {
-			t.Errorf("segment %d has no hash", sequence)
+		if at.Hash == (storage.Hash{}) {
+			t.Errorf("segment %d has no hash", at.Sequence)
 		}
-		if sequence == hold.Load() {
+		if at.Sequence == hold.Load() {
 			<-release
 		}
 		if fail.Load() {
 			return errSlow
 		}
 		return nil
-	}})
-	driver.Store(d)
+	}
 	one, two := newStore(t, d, 1), newStore(t, d, 2)
 	hold.Store(3)
 	answered := make(chan error, 1)
@@ -360,13 +360,13 @@ func TestAcknowledgeReadable(t *testing.T) {
 		t.Fatal(err)
 	}
 	var acknowledged atomic.Uint64
-	d, err := replica.Open(t.Context(), memorylog.New().Open(), local, replica.Options{SnapshotBytes: -1, Gate: replica.Gate{
-		Acknowledge: func(_ context.Context, sequence uint64, _ storage.Hash) error {
-			acknowledged.Store(sequence)
-			return nil
-		}}})
+	d, err := clustertest.OpenReplica(t.Context(), memorylog.New().Open(), local, replica.Options{SnapshotBytes: -1})
 	if err != nil {
 		t.Fatal(err)
+	}
+	d.Acknowledged = func(_ context.Context, at sharedlog.Position) error {
+		acknowledged.Store(at.Sequence)
+		return nil
 	}
 	t.Cleanup(func() { d.Close() })
 	one := newStore(t, d, 1)
@@ -404,12 +404,13 @@ func TestAcknowledgeReadable(t *testing.T) {
 func TestAcknowledgedEngine(t *testing.T) {
 	t.Parallel()
 	var fail atomic.Bool
-	d := openGate(t, memorylog.New().Open(), replica.Gate{Acknowledge: func(context.Context, uint64, storage.Hash) error {
+	d := openGate(t, memorylog.New().Open(), replica.Gate{})
+	d.Acknowledged = func(context.Context, sharedlog.Position) error {
 		if fail.Load() {
 			return errors.New("a node does not answer")
 		}
 		return nil
-	}})
+	}
 	e, err := ostiary.Open(t.Context(), ostiary.Options{Driver: d})
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/ostiary/ostiary/internal/cluster/clustertest"
 	"github.com/ostiary/ostiary/internal/cluster/replica"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog/memorylog"
 	"github.com/ostiary/ostiary/storage"
@@ -56,7 +57,7 @@ func writeUntilKilled(ctx context.Context, dir, address string) error {
 	if err != nil {
 		return err
 	}
-	d, err := replica.Open(ctx, log, local, killedOptions)
+	d, err := clustertest.OpenReplica(ctx, log, local, killedOptions)
 	if err != nil {
 		return err
 	}
@@ -195,7 +196,7 @@ func TestKilledNode(t *testing.T) {
 		if err != nil {
 			t.Fatalf("kill %d: %v", round+1, err)
 		}
-		d, err := replica.Open(t.Context(), tables.Open(), local, replica.Options{SnapshotBytes: -1})
+		d, err := clustertest.OpenReplica(t.Context(), tables.Open(), local, replica.Options{SnapshotBytes: -1})
 		if err != nil {
 			t.Fatalf("kill %d: %v", round+1, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"testing"
 
+	"github.com/ostiary/ostiary/internal/cluster/clustertest"
 	"github.com/ostiary/ostiary/internal/cluster/move"
 	"github.com/ostiary/ostiary/internal/cluster/replica"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
@@ -73,7 +74,7 @@ func TestMove(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		node, err := replica.Open(t.Context(), tables.Open(), local, replica.Options{KeyFingerprint: key})
+		node, err := clustertest.OpenReplica(t.Context(), tables.Open(), local, replica.Options{KeyFingerprint: key})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -52,8 +52,10 @@ type Options struct {
 	// Leads reports whether this node stores snapshots and trims the log. nil means that
 	// it does; with several nodes, one is enough.
 	Leads func() bool
-	// Gate decides when this node may append, and when a change is answered. With the
-	// zero Gate every node may append, and a change is answered once it is applied here.
+	// Settings are what this node needs of the settings of the cluster, see
+	// [sharedlog.Settings.Settle]. With nil the node takes the cluster as it is.
+	Settings *sharedlog.Settings
+	// Gate decides when this node may append. With the zero Gate every node may.
 	Gate Gate
 }
 
@@ -83,9 +85,10 @@ var (
 	ErrFenced = fmt.Errorf("%w: another one writes with a higher epoch", storage.ErrNotHolder)
 )
 
-// Driver is a [storage.Driver] over a shared log and a local copy. It is also a
-// [storage.Copy]. It is no [storage.Joiner], because a transaction on the copy would not be
-// in the log.
+// Driver has the methods of a [storage.Driver] over a shared log and a local copy, without
+// the rules of several nodes. Who embeds it adds them: when a change is acknowledged, and
+// what the node waits for before a read and before a write, see [storage.Copy]. It is no
+// [storage.Joiner], because a transaction on the copy would not be in the log.
 //
 // A read returns the state that the node has applied, which may be older than the
 // log. A change returns when the log has it and the node has applied it.
@@ -138,11 +141,6 @@ type Driver struct {
 	// maintained is the outcome of the last call of Maintain.
 	maintained atomic.Pointer[error]
 }
-
-var (
-	_ storage.Driver = (*Driver)(nil)
-	_ storage.Copy   = (*Driver)(nil)
-)
 
 // scrubsMax is how many stores wait to be scrubbed.
 const scrubsMax = 1024
@@ -313,8 +311,8 @@ func (r *Driver) describe(have sharedlog.Cluster) (next sharedlog.Cluster, err e
 	if next.KeyFingerprint != r.opts.KeyFingerprint {
 		return next, fmt.Errorf("%w: the fingerprint is %s, expected %s", ErrKey, r.opts.KeyFingerprint, next.KeyFingerprint)
 	}
-	if r.opts.Gate.Settle != nil {
-		next.Settings, err = r.opts.Gate.Settle(have.Settings)
+	if r.opts.Settings != nil {
+		next.Settings, err = r.opts.Settings.Settle(have.Settings)
 	}
 	return next, err
 }
@@ -445,6 +443,9 @@ func (r *Driver) check() error {
 	}
 	return nil
 }
+
+// Settings returns the settings of the cluster.
+func (r *Driver) Settings() sharedlog.Settings { return r.settings }
 
 // Node returns the random id of the node, which its copy keeps.
 func (r *Driver) Node() storage.NodeID { return r.applied.Load().node }

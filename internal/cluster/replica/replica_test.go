@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/ostiary/ostiary/internal/cluster/clustertest"
 	"github.com/ostiary/ostiary/internal/cluster/replica"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog/memorylog"
 	"github.com/ostiary/ostiary/rel"
@@ -36,16 +37,16 @@ func onDisk(dir string) place {
 }
 
 // open opens a replica.
-func open(ctx context.Context, tables *memorylog.Tables, at place) (*replica.Driver, error) {
+func open(ctx context.Context, tables *memorylog.Tables, at place) (*clustertest.Replica, error) {
 	local, err := at()
 	if err != nil {
 		return nil, err
 	}
-	return replica.Open(ctx, tables.Open(), local, replica.Options{})
+	return clustertest.OpenReplica(ctx, tables.Open(), local, replica.Options{})
 }
 
 // mustOpen opens a replica that is closed with the test.
-func mustOpen(t testing.TB, tables *memorylog.Tables, at place) *replica.Driver {
+func mustOpen(t testing.TB, tables *memorylog.Tables, at place) *clustertest.Replica {
 	t.Helper()
 	d, err := open(t.Context(), tables, at)
 	if err != nil {
@@ -111,18 +112,18 @@ func TestTurns(t *testing.T) {
 // inTurns is a driver that gives each call to the next of several replicas. A replica
 // confirms that it has everything before it reads.
 type inTurns struct {
-	all   []*replica.Driver
+	all   []*clustertest.Replica
 	calls atomic.Uint64
 }
 
-func (d *inTurns) next(ctx context.Context) *replica.Driver {
+func (d *inTurns) next(ctx context.Context) *clustertest.Replica {
 	one := d.all[d.calls.Add(1)%uint64(len(d.all))]
 	_ = one.Confirm(ctx) // the call has the same error
 	return one
 }
 
 // writer returns the next replica, which may be behind the one before.
-func (d *inTurns) writer() *replica.Driver { return d.all[d.calls.Add(1)%uint64(len(d.all))] }
+func (d *inTurns) writer() *clustertest.Replica { return d.all[d.calls.Add(1)%uint64(len(d.all))] }
 
 func (d *inTurns) Format(ctx context.Context) (int, error) { return d.next(ctx).Format(ctx) }
 func (d *inTurns) CreateStore(ctx context.Context, info storage.StoreInfo) error {

@@ -4,7 +4,7 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/ostiary/ostiary/internal/cluster/replica"
+	"github.com/ostiary/ostiary/internal/cluster/clustertest"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog/memorylog"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/storagetest"
@@ -51,7 +51,7 @@ func TestFindRequest(t *testing.T) {
 		Updated: []storage.StoreID{c.ID},
 		Deleted: []storage.DeletedStore{{Info: renamed, Known: true}},
 	}
-	for what, n := range map[string]*replica.Driver{"the writer": d, "a follower": follower} {
+	for what, n := range map[string]*clustertest.Replica{"the writer": d, "a follower": follower} {
 		have, err := n.FindRequest(ctx, request, after)
 		if err != nil || !reflect.DeepEqual(have, want) {
 			t.Errorf("%s: %+v, error %v\nwant %+v", what, have, err, want)

@@ -148,23 +148,7 @@ func (r *Driver) WaitShown(ctx context.Context, sequence uint64) error {
 	return r.waitFor(ctx, sequence, r.Shown)
 }
 
-// BeforeRead implements [storage.Copy].
-func (r *Driver) BeforeRead(ctx context.Context) error {
-	if r.opts.Gate.BeforeRead == nil {
-		return nil
-	}
-	return r.opts.Gate.BeforeRead(ctx)
-}
-
-// BeforeWrite implements [storage.Copy].
-func (r *Driver) BeforeWrite(ctx context.Context) error {
-	if r.opts.Gate.BeforeWrite == nil {
-		return nil
-	}
-	return r.opts.Gate.BeforeWrite(ctx)
-}
-
-// Leads implements [storage.Copy].
+// Leads reports what [Options].Leads does.
 func (r *Driver) Leads() bool { return r.opts.Leads == nil || r.opts.Leads() }
 
 // ownWrites are the stores to which this node has appended. Their engines show that

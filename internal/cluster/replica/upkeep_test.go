@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ostiary/ostiary/internal/cluster/clustertest"
 	"github.com/ostiary/ostiary/internal/cluster/replica"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog/memorylog"
@@ -17,13 +18,13 @@ import (
 )
 
 // openWith opens a replica with options, which the test closes.
-func openWith(t *testing.T, log sharedlog.Log, at place, opts replica.Options) *replica.Driver {
+func openWith(t *testing.T, log sharedlog.Log, at place, opts replica.Options) *clustertest.Replica {
 	t.Helper()
 	local, err := at()
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := replica.Open(t.Context(), log, local, opts)
+	d, err := clustertest.OpenReplica(t.Context(), log, local, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +102,7 @@ func TestMaintain(t *testing.T) {
 	}
 	maintain := func(snapshot, oldest uint64) {
 		t.Helper()
-		for _, d := range []*replica.Driver{one, slow} {
+		for _, d := range []*clustertest.Replica{one, slow} {
 			if err := d.Maintain(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -113,7 +114,7 @@ func TestMaintain(t *testing.T) {
 			t.Fatalf("the oldest segment is %d, want %d", have, oldest)
 		}
 	}
-	report := func(d *replica.Driver) {
+	report := func(d *clustertest.Replica) {
 		t.Helper()
 		if err := d.Confirm(t.Context()); err != nil {
 			t.Fatal(err)
@@ -163,7 +164,7 @@ func TestMaintain(t *testing.T) {
 	maintain(second, second)
 	another := openWith(t, tables.Open(), inMemory(), manual(snapshotBytes, slowLeads.Load))
 	mustVerify(t, another, l.ID, entries)
-	for _, d := range []*replica.Driver{fresh, another} {
+	for _, d := range []*clustertest.Replica{fresh, another} {
 		if err := log.Forget(t.Context(), d.Node()); err != nil {
 			t.Fatal(err)
 		}
@@ -326,7 +327,7 @@ func TestNewNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = replica.Open(t.Context(), &startingLog{Log: tables.Open(), down: true}, local, manual(-1, nil))
+	_, err = clustertest.OpenReplica(t.Context(), &startingLog{Log: tables.Open(), down: true}, local, manual(-1, nil))
 	wantErrors(t, err, "", errLink)
 	second := trim()
 	if second != first+each+1 {

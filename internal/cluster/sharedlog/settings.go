@@ -24,6 +24,22 @@ const (
 	ReadLeaseDefault   = 700 * time.Millisecond
 )
 
+// DefaultSettings returns the settings of a new cluster.
+func DefaultSettings() Settings {
+	return Settings{HolderLease: HolderLeaseDefault, ReadLease: ReadLeaseDefault, Acknowledge: AcknowledgeLeased}
+}
+
+// Settle returns the settings of a node that needs s in a cluster that has settings, or
+// none. A field of s that is zero is that of the cluster, or of DefaultSettings. Settle fails
+// with [ErrSettings] if they differ.
+func (s Settings) Settle(have Settings) (Settings, error) {
+	all := s.Or(have).Or(DefaultSettings())
+	if have != (Settings{}) && all != have {
+		return all, fmt.Errorf("%w: %s", ErrSettings, all.Differences(have))
+	}
+	return all, all.Check()
+}
+
 // ErrSettings means that a node needs other settings than its cluster has. For use with
 // errors.Is.
 var ErrSettings = errors.New("settings of this node differ from those of the cluster")

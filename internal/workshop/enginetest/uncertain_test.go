@@ -10,6 +10,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/authz"
+	"github.com/ostiary/ostiary/internal/cluster/clustertest"
 	"github.com/ostiary/ostiary/internal/cluster/replica"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog/memorylog"
@@ -46,7 +47,7 @@ func openReplica(t *testing.T, log sharedlog.Log, bounds authz.Bounds) *ostiary.
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := replica.Open(t.Context(), log, local, replica.Options{})
+	d, err := clustertest.OpenReplica(t.Context(), log, local, replica.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,15 +147,15 @@ func TestUnacknowledgedIsShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	var failing atomic.Bool
-	gate := replica.Gate{Acknowledge: func(context.Context, uint64, storage.Hash) error {
+	d, err := clustertest.OpenReplica(t.Context(), memorylog.New().Open(), local, replica.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Acknowledged = func(context.Context, sharedlog.Position) error {
 		if failing.Load() {
 			return errors.New("a node does not answer")
 		}
 		return nil
-	}}
-	d, err := replica.Open(t.Context(), memorylog.New().Open(), local, replica.Options{Gate: gate})
-	if err != nil {
-		t.Fatal(err)
 	}
 	s := newStore(t, newEngine(t, ostiary.Options{Driver: d}), documents())
 	failing.Store(true)

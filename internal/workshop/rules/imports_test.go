@@ -41,7 +41,7 @@ cmd/internal/storetest: . door/openfga/language cmd/internal/tuplefile schema ex
 cmd/internal/tuplefile: internal/tool/jsonread rel internal/tool/excerpt
 examples/*: *
 internal/workshop/bench: . acp door/openfga door/openfga/language internal/engine/graph/graphtest internal/identity internal/identity/password policy policy/language policy/message policy/value rel storage internal/tool/excerpt authz
-internal/workshop/bench/databases: . internal/workshop/bench internal/workshop/bench/geo/delay rel schema internal/cluster/mysql storage/pebble internal/cluster/postgres internal/cluster/replica internal/cluster/sharedlog internal/cluster/sqllog authz expr
+internal/workshop/bench/databases: . internal/workshop/bench internal/workshop/bench/geo/delay rel schema internal/cluster/lease internal/cluster/mysql storage/pebble internal/cluster/postgres internal/cluster/replica internal/cluster/sharedlog internal/cluster/sqllog authz expr
 internal/workshop/bench/geo: internal/workshop/bench internal/workshop/bench/geo/delay internal/workshop/bench/servers
 internal/workshop/bench/geo/delay: internal/workshop/bench/servers
 internal/workshop/bench/geo/page: internal/workshop/bench internal/workshop/bench/geo internal/workshop/bench/report
@@ -170,8 +170,8 @@ internal/workshop/beside: internal/workshop/bench internal/workshop/bench/server
 internal/workshop/fleet/asone: internal/workshop/bench/servers internal/workshop/fleet
 storage/storagetest: storage rel
 internal/workshop/failing: storage storage/memory rel
-internal/cluster/sharedlog/sharedlogtest: rel storage storage/kv storage/memory internal/cluster/certificate internal/cluster/replica internal/cluster/sharedlog internal/cluster/sqllog internal/workshop/wait storage/storagetest
-internal/cluster/clustertest: internal/cluster/lease storage internal/cluster/sharedlog
+internal/cluster/sharedlog/sharedlogtest: rel storage storage/kv storage/memory internal/cluster/certificate internal/cluster/clustertest internal/cluster/replica internal/cluster/sharedlog internal/cluster/sqllog internal/workshop/wait storage/storagetest
+internal/cluster/clustertest: internal/cluster/lease storage internal/cluster/replica internal/cluster/sharedlog
 internal/workshop/doortest: door internal/workshop/failing storage/memory internal/workshop/golden
 internal/workshop/databases: internal/workshop/bench/servers
 internal/workshop/enginetest:

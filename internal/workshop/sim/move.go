@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/ostiary/ostiary/internal/cluster/clustertest"
 	"github.com/ostiary/ostiary/internal/cluster/move"
 	"github.com/ostiary/ostiary/internal/cluster/replica"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
@@ -110,7 +111,7 @@ func (w *world) pour(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	driver, err := replica.Open(ctx, w.log.tables.Open(), local, replica.Options{SnapshotBytes: -1})
+	driver, err := clustertest.OpenReplica(ctx, w.log.tables.Open(), local, replica.Options{SnapshotBytes: -1})
 	if err != nil {
 		return err
 	}

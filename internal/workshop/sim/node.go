@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/internal/cluster/clustertest"
 	"github.com/ostiary/ostiary/internal/cluster/lease"
 	"github.com/ostiary/ostiary/internal/cluster/replica"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
@@ -51,13 +52,18 @@ func start(ctx context.Context, s surroundings) (p product, err error) {
 		return p, err
 	}
 	opts := replica.Options{ReportInterval: reportInterval}
+	var d storage.Driver
 	if s.peers != nil {
-		p.node = lease.New(lease.Options{Log: s.log, Clock: s.timer})
-		opts.Gate = p.node.Gate()
-	}
-	p.driver, err = replica.Open(ctx, s.log, local, opts)
-	if err != nil {
-		return p, err
+		if p.node, err = lease.Open(ctx, s.log, local, lease.Options{Clock: s.timer, Copy: opts}); err != nil {
+			return p, err
+		}
+		d, p.driver = p.node, p.node.Driver
+	} else {
+		free, err := clustertest.OpenReplica(ctx, s.log, local, opts)
+		if err != nil {
+			return p, err
+		}
+		d, p.driver = free, free.Driver
 	}
 	if s.show != nil {
 		p.driver.OnApplied(func(ctx context.Context, _ []storage.StoreID) error {
@@ -65,9 +71,9 @@ func start(ctx context.Context, s surroundings) (p product, err error) {
 			return nil
 		})
 	}
-	p.engine, err = ostiary.Open(ctx, ostiary.Options{Driver: p.driver, Clock: s.clock, Window: s.window, LogWindow: s.logWindow, SecretKey: &[32]byte{1}})
+	p.engine, err = ostiary.Open(ctx, ostiary.Options{Driver: d, Clock: s.clock, Window: s.window, LogWindow: s.logWindow, SecretKey: &[32]byte{1}})
 	if err == nil && p.node != nil {
-		p.node.Start(p.driver, s.peers)
+		p.node.Start(s.peers)
 	}
 	return p, err
 }
@@ -77,7 +83,7 @@ func (p *product) close() error {
 	if p.node != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		_ = p.node.Close(ctx) // without another node, the role ends with its lease
+		_ = p.node.Leave(ctx) // without another node, the role ends with its lease
 	}
 	return errors.Join(p.engine.Close(), p.driver.Close())
 }

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary/internal/cluster/lease"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog/memorylog"
 	"github.com/ostiary/ostiary/storage"
@@ -82,7 +81,7 @@ func TestUpgrade(t *testing.T) {
 func TestLeasesThatDoNotFit(t *testing.T) {
 	t.Parallel()
 	log := memorylog.New().Open()
-	first := sharedlog.Cluster{ID: sharedlog.ClusterID{1}, Settings: lease.DefaultSettings()}
+	first := sharedlog.Cluster{ID: sharedlog.ClusterID{1}, Settings: sharedlog.DefaultSettings()}
 	if err := log.SwapCluster(t.Context(), sharedlog.Cluster{}, first); err != nil {
 		t.Fatal(err)
 	}

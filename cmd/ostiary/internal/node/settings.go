@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ostiary/ostiary/cmd/internal/cli"
-	"github.com/ostiary/ostiary/internal/cluster/lease"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 )
 
@@ -84,7 +83,7 @@ func changeSettings(ctx context.Context, log sharedlog.Log, want sharedlog.Setti
 		return sharedlog.Settings{}, err
 	}
 	next := old
-	next.Settings = want.Or(old.Settings).Or(lease.DefaultSettings())
+	next.Settings = want.Or(old.Settings).Or(sharedlog.DefaultSettings())
 	if want.Or(old.Settings) == old.Settings {
 		return next.Settings, nil
 	}

@@ -200,7 +200,7 @@ const startShift = 48
 // Next implements [forward.Forwarder].
 func (m *member) Next() (storage.RequestID, uint64) {
 	number := m.Self.Start<<startShift + m.numbers.Add(1)*storage.RequestWrites
-	return storage.RequestID{Node: m.Self.ID, Number: number}, m.Driver.AppliedSequence()
+	return storage.RequestID{Node: m.Self.ID, Number: number}, m.Rules.AppliedSequence()
 }
 
 // ready reports whether the node can answer, and what it knows about the cluster.
@@ -208,7 +208,7 @@ func (m *member) ready() (bool, any) {
 	s := m.Rules.Status()
 	out := map[string]any{
 		"node": s.Self.ID.String(), "role": roleNames[s.Role], "epoch": s.Lease.Epoch, "shown": s.Shown, "lag": s.Head - s.Shown,
-		"readLeaseMillis": s.ReadRemaining.Milliseconds(), "version": m.Driver.Version(),
+		"readLeaseMillis": s.ReadRemaining.Milliseconds(), "version": m.Rules.Version(),
 	}
 	if s.Holder != (lease.Peer{}) {
 		out["holder"] = s.Holder.ID.String()

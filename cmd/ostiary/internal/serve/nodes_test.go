@@ -14,6 +14,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door/openfga"
 	"github.com/ostiary/ostiary/expr/cel"
+	"github.com/ostiary/ostiary/internal/cluster/clustertest"
 	"github.com/ostiary/ostiary/internal/cluster/forward"
 	"github.com/ostiary/ostiary/internal/cluster/replica"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog/memorylog"
@@ -44,7 +45,7 @@ type testNode struct {
 	*everyDoor
 	all     *testNodes
 	number  int
-	driver  *replica.Driver
+	driver  *clustertest.Replica
 	server  *server.Server
 	keys    *server.Keys
 	log     *bytes.Buffer // of the server, guarded by logging
@@ -83,7 +84,7 @@ func (all *testNodes) open(tables *memorylog.Tables, i int, fernet settings.Key,
 	n := &testNode{all: all, number: i, log: &bytes.Buffer{}}
 	local, err := kv.New(memory.NewStore(), kv.Options{Copy: true})
 	if err == nil {
-		n.driver, err = replica.Open(t.Context(), tables.Open(), local, replica.Options{Leads: n.Leads, Gate: replica.Gate{MayAppend: n.mayAppend}})
+		n.driver, err = clustertest.OpenReplica(t.Context(), tables.Open(), local, replica.Options{Leads: n.Leads, Gate: replica.Gate{MayAppend: n.mayAppend}})
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 var _ keyring.Nodes = (*member)(nil)
 
 // Applied implements [keyring.Nodes].
-func (m *member) Applied() uint64 { return m.Driver.AppliedSequence() }
+func (m *member) Applied() uint64 { return m.Rules.AppliedSequence() }
 
 // Behind implements [keyring.Nodes].
 func (m *member) Behind(ctx context.Context, sequence uint64) (out []keyring.Lagging, err error) {

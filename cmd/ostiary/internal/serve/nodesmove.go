@@ -92,7 +92,7 @@ func (s *prepared) move(_ context.Context, o node.MoveOptions) (state move.State
 	}
 	if o.Begin {
 		m.moves.Begin(m.ends, m.background.Go, &move.Move{From: move.End{Text: "FROM", Open: m.openOwn}, To: move.End{Text: "TO", Open: s.openNext}, Live: true,
-			Snapshot: m.Driver.Snapshot, Temporary: node.Temporary(s.App)})
+			Snapshot: m.Rules.Snapshot, Temporary: node.Temporary(s.App)})
 	}
 	return m.moves.State(), nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/ostiary/ostiary/internal/cluster/clustertest"
 	"github.com/ostiary/ostiary/internal/cluster/replica"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/rel"
@@ -29,15 +30,15 @@ func Drill(t *testing.T, url string, open func(ctx context.Context, url string) 
 		}
 		return l
 	}
-	start := func(url string, store *memory.Store) (*replica.Driver, error) {
+	start := func(url string, store *memory.Store) (*clustertest.Replica, error) {
 		log, err := open(ctx, url)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return replica.Open(ctx, log, local(store), replica.Options{})
+		return clustertest.OpenReplica(ctx, log, local(store), replica.Options{})
 	}
 	l := storagetest.NewLog(1)
-	write := func(d *replica.Driver, name string) {
+	write := func(d *clustertest.Replica, name string) {
 		t.Helper()
 		body := []byte("secret " + name)
 		changes := []storage.Change{
@@ -48,7 +49,7 @@ func Drill(t *testing.T, url string, open func(ctx context.Context, url string) 
 			t.Fatal(err)
 		}
 	}
-	verify := func(d *replica.Driver, entries int, name string) {
+	verify := func(d *clustertest.Replica, entries int, name string) {
 		t.Helper()
 		log, err := storagetest.Verify(ctx, d, l.ID)
 		if err != nil || len(log) != entries {

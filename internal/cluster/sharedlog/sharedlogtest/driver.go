@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/ostiary/ostiary/internal/cluster/clustertest"
 	"github.com/ostiary/ostiary/internal/cluster/replica"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/storage"
@@ -28,7 +29,7 @@ func RunDriver(t *testing.T, newLog func(t *testing.T) func() (sharedlog.Log, er
 			if err != nil {
 				return nil, err
 			}
-			return replica.Open(context.Background(), log, local, replica.Options{})
+			return clustertest.OpenReplica(context.Background(), log, local, replica.Options{})
 		}
 	})
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/authz"
+	"github.com/ostiary/ostiary/internal/cluster/lease"
 	"github.com/ostiary/ostiary/internal/cluster/mysql"
 	"github.com/ostiary/ostiary/internal/cluster/postgres"
 	"github.com/ostiary/ostiary/internal/cluster/replica"
@@ -226,7 +227,7 @@ func (m *measurement) clean(ctx context.Context) error {
 type node struct {
 	engine *ostiary.Engine
 	store  *ostiary.Store
-	driver *replica.Driver // nil without a log
+	driver *lease.Keeper // nil without a log
 	close  func() error
 }
 
@@ -240,12 +241,15 @@ func (m *measurement) onLog(ctx context.Context, name string, options pebble.Opt
 	if err != nil {
 		return nil, errors.Join(err, copied.Close())
 	}
-	driver, err := replica.Open(ctx, log, copied, replica.Options{SnapshotBytes: -1})
+	driver, err := lease.Open(ctx, log, copied, lease.Options{Copy: replica.Options{SnapshotBytes: -1}})
 	if err != nil {
 		return nil, err
 	}
+	driver.Start(nil)
 	n := &node{driver: driver}
-	return n, n.open(ctx, ostiary.Options{Driver: driver}, driver.Close)
+	return n, n.open(ctx, ostiary.Options{Driver: driver}, func() error {
+		return errors.Join(driver.Leave(context.WithoutCancel(ctx)), driver.Close())
+	})
 }
 
 // onFolder returns a node without a log.
