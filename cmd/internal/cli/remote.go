@@ -95,6 +95,21 @@ type Server struct {
 
 // Client returns a client of the server. wrap, if not nil, wraps the transport.
 func (s *Server) Client(wrap func(http.RoundTripper) http.RoundTripper) (*client.Client, error) {
+	t, err := s.transport()
+	if err != nil {
+		return nil, err
+	}
+	if wrap != nil {
+		t.next = wrap(t.next)
+	}
+	return client.New(s.URL, client.Options{Transport: t, Explain: s.explain}), nil
+}
+
+// Transport returns what sends requests to the server, with the key and the certificate of
+// the client. It fails with [ErrUsage] if the URL is none of a server.
+func (s *Server) Transport() (http.RoundTripper, error) { return s.transport() }
+
+func (s *Server) transport() (t *serverTransport, err error) {
 	if s.App.ambiguous && s.Flag == "--server" {
 		return nil, fmt.Errorf("%w: the variable OSTIARY_DATA names a folder and OSTIARY_SERVER a server: select one with --data or --server", ErrUsage)
 	}
@@ -102,14 +117,9 @@ func (s *Server) Client(wrap func(http.RoundTripper) http.RoundTripper) (*client
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, fmt.Errorf("%w: invalid %s %q: expected http://HOST:PORT or https://HOST:PORT", ErrUsage, s.Flag, s.URL)
 	}
-	t := &serverTransport{server: s}
-	if t.next, err = s.App.transport(!s.Anonymous); err != nil {
-		return nil, err
-	}
-	if wrap != nil {
-		t.next = wrap(t.next)
-	}
-	return client.New(s.URL, client.Options{Transport: t, Explain: s.explain}), nil
+	t = &serverTransport{server: s}
+	t.next, err = s.App.transport(!s.Anonymous)
+	return t, err
 }
 
 // serverTransport adds the key and the reason to requests, and explains failures of

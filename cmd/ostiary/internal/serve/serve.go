@@ -396,6 +396,7 @@ func (s *prepared) run(ctx context.Context) error {
 		return errors.Join(err, running.Stop())
 	}
 	logStart(s.log, s.Data, &s.options, running)
+	defer s.underSystemd(ctx)()
 	s.flags.door.warnHostLinks(s.log, &s.options)
 	for _, at := range s.options.PlainAddresses() {
 		s.log.Warn("passwords and tokens are sent without TLS: set --tls-cert and --tls-key, or let a proxy with TLS listen instead", "address", at)
