@@ -30,6 +30,9 @@ type Door struct {
 	// belongs to the longest prefix of whole segments. "" matches every path that
 	// no other door claims.
 	Prefixes []string
+	// Guide is where the protocol is described, for the page of the server at "/": a file of
+	// this repository, for example "docs/openfga.md", or a URL. "" is none.
+	Guide string
 	// Routes are all HTTP routes of the door. Each is below one of Prefixes, except one
 	// with the pattern "/", for clients that ask there which versions of the protocol
 	// exist. On a port with other doors, it is for those that accept application/json

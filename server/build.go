@@ -169,6 +169,9 @@ func (s *Server) newListener(p port, doors []*servedDoor) (*listener, error) {
 	if err != nil {
 		return nil, err
 	}
+	if router.front, err = newFront(doors, s.metrics); err != nil {
+		return nil, err
+	}
 	l.handler = &handler{s.shared, router, p.authenticated()}
 	l.secure(s.newHTTP(l.handler), s.opts.TLS)
 	return l, nil

@@ -11,7 +11,8 @@
 //   - handler.go: paths with more than one reading are refused; health and CORS
 //     are answered (health.go, cors.go)
 //   - host.go: without keys, only pages and host names of this machine pass
-//   - router.go: the door with the longest matching prefix, and its route
+//   - router.go: the door with the longest matching prefix, and its route; front.go is the
+//     page at /
 //   - gates.go: the caller, the places and the bounds, in a list for each kind of
 //     request (keys.go: the key in the Authorization header, or else the client
 //     certificate; conn.Limiter: a place among the requests or streams in flight)

@@ -56,7 +56,7 @@ func TestRouting(t *testing.T) {
 		{"POST", "/v1/x", 404, "b has none [GET]"},
 		{"HEAD", "/v1/x", 200, ""},
 		{"GET", "/storesx/x", 404, `"serves":[{"prefix":"/stores","door":"a"}`},
-		{"GET", "/", 404, `"code":"not_found"`},
+		{"GET", "/", 200, `"doors":[{"door":"a","prefixes":["/stores","/v1/a"]},`},
 		{"GET", "/v1//x", 400, ""},
 		{"GET", "/v1/a%2fx", 400, ""},
 		{"GET", "/other//x", 400, `"code":"refused"`},

@@ -457,6 +457,11 @@ func path(r *orderRig) *fault {
 	return &fault{[]way{{refusal: "canonical", apply: to(r.c.path + "//x")}, {refusal: "no door", apply: to("/nothing")}, {refusal: "no route", apply: to(r.c.path + "/nothing")}}}
 }
 
+func frontPath(*orderRig) *fault {
+	to := func(path string) func(*trial) { return func(q *trial) { q.path = path } }
+	return &fault{[]way{{refusal: "canonical", apply: to("//")}, {refusal: "no door", apply: to("/nothing")}}}
+}
+
 func page(*orderRig) *fault {
 	return &fault{[]way{{refusal: "page", apply: header("Origin", "https://evil.example")}}}
 }
@@ -511,8 +516,19 @@ func forwardedKey(r *orderRig) *fault {
 }
 
 // sendHTTP sends a request over HTTP, on a new connection.
-func sendHTTP(r *orderRig, q *trial) string {
-	req, err := http.NewRequestWithContext(r.Context(), "POST", "http://"+r.at["http"]+q.path, strings.NewReader(strings.Repeat("x", q.bytes)))
+func sendHTTP(r *orderRig, q *trial) string { return sendMethod(r, q, "POST") }
+
+// sendFront asks for the page of the server, with a body.
+func sendFront(r *orderRig, q *trial) string {
+	answer := sendMethod(r, q, "GET")
+	if strings.HasPrefix(answer, `200 {"about":"Ostiary `) {
+		answer = "200 served"
+	}
+	return answer
+}
+
+func sendMethod(r *orderRig, q *trial, method string) string {
+	req, err := http.NewRequestWithContext(r.Context(), method, "http://"+r.at["http"]+q.path, strings.NewReader(strings.Repeat("x", q.bytes)))
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -598,6 +614,7 @@ var orderCases = []orderCase{
 	{name: "HTTP with keys, a write", keys: true, path: "/order", send: sendHTTP, faults: []func(*orderRig) *fault{bodies, place, trust, elsewhere, large, reasons, loginFault, path, unaudited}},
 	{name: "HTTP with keys, a stream that writes", keys: true, stream: true, path: "/order/stream", send: sendHTTP, faults: []func(*orderRig) *fault{bodies, place, trust, elsewhere, large, reasons, loginFault, path, unaudited}},
 	{name: "HTTP with keys, a public route", keys: true, public: true, path: "/order/public", send: sendHTTP, faults: []func(*orderRig) *fault{place, trust, elsewhere, large, reasons, loginFault, path}},
+	{name: "HTTP with keys, the page at /", keys: true, public: true, path: "/", send: sendFront, faults: []func(*orderRig) *fault{place, trust, elsewhere, large, reasons, loginFault, frontPath}},
 	{name: "HTTP with keys, a door that authenticates its callers", keys: true, own: true, path: "/own", send: sendHTTP, faults: []func(*orderRig) *fault{bodies, ownPlace, place, elsewhere, large, reasons, path, unaudited}},
 	{name: "gRPC without keys, a write", method: "/test.Order/Write", send: sendRPC, faults: []func(*orderRig) *fault{bodies, place, trust, elsewhere, large, reasons, unaudited}},
 	{name: "gRPC with keys, a write", keys: true, method: "/test.Order/Write", send: sendRPC, faults: []func(*orderRig) *fault{bodies, place, trust, elsewhere, large, reasons, loginFault, unaudited}},

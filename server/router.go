@@ -70,6 +70,7 @@ type router struct {
 	root     node
 	prefixes []doorPrefix
 	versions *servedDoor // the door with a route of "/"; nil if there is none
+	front    *servedDoor // the server's own page at "/"
 }
 
 // node is one segment in the tree of prefixes. It has few children, so a linear
@@ -185,6 +186,8 @@ func (rt *router) match(r *http.Request, m *match) {
 	switch {
 	case m.door == nil && m.path == "/" && rt.versions != nil && acceptsJSON(r):
 		m.door = rt.versions
+	case m.door == nil && m.path == "/":
+		m.door = rt.front
 	case m.door == nil && !m.canonical:
 		m.door = rt.findDoor(emptySegments.ReplaceAllString(m.path, "/")) // for the shape of the refusal
 	}

@@ -51,7 +51,7 @@ func New(e *ostiary.Engine, o Options) (*door.Door, error) {
 		return nil, fmt.Errorf("authzen: invalid URL %q: expected no slash at the end", o.URL)
 	}
 	s := &service{engine: e, options: o, emptyParams: emptyParams()}
-	d := &door.Door{Name: Name, Prefixes: []string{"/access/v1", "/authzen", wellKnown}, Missing: serveMissing, Refuse: serveRefusal}
+	d := &door.Door{Name: Name, Prefixes: []string{"/access/v1", "/authzen", wellKnown}, Guide: "docs/authzen.md", Missing: serveMissing, Refuse: serveRefusal}
 	for _, r := range []struct {
 		path, name string
 		serve      func(*call) error

@@ -139,7 +139,7 @@ func New(e *ostiary.Engine, o Options) (*door.Door, error) {
 	s := &service{engine: e, options: o, decoded: derived.New[[sha256.Size]byte, [sha256.Size]byte, *decoded](decodedMax),
 		catalogs: derived.New[catalogState, catalogKey, []byte](catalogsMax)}
 	d := &door.Door{Name: Name, RequestTimeout: cmp.Or(o.RequestTimeout, RequestTimeoutDefault), Prefixes: append(slices.Clone(prefixes), pathHealth), OwnAuthentication: true,
-		TrailingSlash: true, HealthPath: pathHealth, ServeHealth: s.serveHealth,
+		Guide: "docs/keystone.md", TrailingSlash: true, HealthPath: pathHealth, ServeHealth: s.serveHealth,
 		Refuse: s.refuse, Missing: s.missing, Prepare: s.prepare, Background: s.flush}
 	var err error
 	if s.home, err = home(""); err != nil {

@@ -57,7 +57,7 @@ func New(e *ostiary.Engine, o Options) (*door.Door, error) {
 		o.Callers = callers.New(e, callers.Options{})
 	}
 	s := &service{engine: e, options: o}
-	d := &door.Door{Name: Name, Prefixes: []string{prefix}, Missing: serveMissing, Refuse: serveRefusal}
+	d := &door.Door{Name: Name, Prefixes: []string{prefix}, Guide: "docs/native.md", Missing: serveMissing, Refuse: serveRefusal}
 	for _, r := range routes {
 		d.Routes = append(d.Routes, door.Route{Method: r.method, Pattern: prefix + r.path, Name: r.name, Streams: r.streams, Writes: r.writes,
 			Public: r.public, BodyMax: r.bodyMax, Serve: s.handle(r)})

@@ -74,7 +74,7 @@ func (s *service) newDoor(name, prefix string, write errorWriter, routes []door.
 	for i := range routes {
 		routes[i].Pattern = prefix + routes[i].Pattern
 	}
-	return &door.Door{Name: name, Prefixes: []string{prefix}, Routes: routes, Basic: true,
+	return &door.Door{Name: name, Prefixes: []string{prefix}, Guide: "docs/onap.md", Routes: routes, Basic: true,
 		Missing: func(w http.ResponseWriter, r *http.Request, methods []string) { serveMissing(w, r, methods, write) },
 		Refuse: func(w http.ResponseWriter, r *http.Request, why *door.Refusal) {
 			setHeaders(w, r)

@@ -40,6 +40,7 @@ func New(engine *ostiary.Engine, o Options) (*door.Door, error) {
 	return &door.Door{
 		Name:     Name,
 		Prefixes: []string{"/stores"},
+		Guide:    "docs/openfga.md",
 		Routes:   h.routes(),
 		Missing:  h.missing,
 		Refuse:   h.refuse,

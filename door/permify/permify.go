@@ -72,6 +72,7 @@ func New(e *ostiary.Engine, o Options) (*door.Door, error) {
 	return &door.Door{
 		Name:      Name,
 		Prefixes:  []string{"/v1/tenants"},
+		Guide:     "docs/permify.md",
 		Routes:    s.routes(),
 		Missing:   serveMissing,
 		Refuse:    serveRefusal,

@@ -52,7 +52,7 @@ func New(e *ostiary.Engine, o Options) (*door.Door, error) {
 		o.Domains = r
 	}
 	s := &service{engine: e, options: o}
-	d := &door.Door{Name: Name, Prefixes: []string{prefix, storePrefix}, Missing: serveMissing, Refuse: serveRefusal}
+	d := &door.Door{Name: Name, Prefixes: []string{prefix, storePrefix}, Guide: "docs/xacml.md", Missing: serveMissing, Refuse: serveRefusal}
 	for _, r := range routes {
 		one := door.Route{Method: r.method, Pattern: prefix + r.path, Name: r.name, Writes: r.writes, Serve: s.handle(r)}
 		named := one
