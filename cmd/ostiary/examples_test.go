@@ -1,10 +1,13 @@
 package main
 
 import (
+	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,65 +40,139 @@ func checkServe(t *testing.T, words []string, flag string) string {
 	return ""
 }
 
-// TestComposeFile checks the compose file of examples/cluster: its commands, its
-// variables, its volumes, and that its proxy reaches what is served.
+const composeFiles = "../../packaging/compose/"
+
+// composeImage is the image of the project in the compose files. "make image" makes it.
+const composeImage = "${OSTIARY_IMAGE:-ostiary:dev}"
+
+// composeService is a service of a compose file.
+type composeService struct {
+	Image, Command              string
+	Environment, Volumes, Ports []string
+	ReadOnly                    bool `yaml:"read_only"`
+	Healthcheck                 struct{ Test []string }
+	DependsOn                   yaml.Node `yaml:"depends_on"`
+}
+
+// TestComposeFile checks the compose files: their commands, variables, volumes and ports,
+// the commands at their tops, that no server starts open, and that the proxy of three nodes
+// reaches what is served.
 func TestComposeFile(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(clusterFiles + "compose.yaml")
+	proxy, err := os.ReadFile(composeFiles + "haproxy.cfg")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var compose struct {
-		Services map[string]struct {
-			Image, Command       string
-			Environment, Volumes []string
-			DependsOn            []string `yaml:"depends_on"`
+	for file, want := range map[string]int{"one.yaml": 1, "three.yaml": 3, "postgres.yaml": 1} {
+		text, err := os.ReadFile(composeFiles + file)
+		if err != nil {
+			t.Fatal(err)
 		}
-		Volumes map[string]any
-	}
-	if err := yaml.Unmarshal(text, &compose); err != nil {
-		t.Fatal(err)
-	}
-	proxy, err := os.ReadFile(clusterFiles + "compose-haproxy.cfg")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nodes := 0
-	for name, s := range compose.Services {
-		for _, other := range s.DependsOn {
-			if _, ok := compose.Services[other]; !ok {
-				t.Errorf("%s depends on %q, which is no service", name, other)
+		var compose struct {
+			Services map[string]*composeService
+			Volumes  map[string]any
+		}
+		if err := yaml.Unmarshal(text, &compose); err != nil {
+			t.Fatal(err)
+		}
+		made := checkComposeTop(t, file, string(text))
+		nodes := 0
+		for name, s := range compose.Services {
+			for _, other := range s.DependsOn.Content {
+				if s.DependsOn.Kind == yaml.SequenceNode && compose.Services[other.Value] == nil {
+					t.Errorf("%s: %s depends on %q, which is no service", file, name, other.Value)
+				}
+			}
+			for _, v := range s.Volumes {
+				from, _, _ := strings.Cut(v, ":")
+				_, named := compose.Volumes[from]
+				if _, err := os.Stat(composeFiles + from); !named && (err != nil || !strings.HasPrefix(from, "./")) {
+					t.Errorf("%s: %s: volume %q is neither named nor a file", file, name, v)
+				}
+			}
+			for _, p := range s.Ports {
+				if !strings.HasPrefix(p, "127.0.0.1:") {
+					t.Errorf("%s: %s: other machines reach port %s, which has no TLS", file, name, p)
+				}
+			}
+			if s.Image != composeImage {
+				continue
+			}
+			nodes++
+			checkComposeNode(t, file+": "+name, s, made)
+			if file != "three.yaml" {
+				continue
+			}
+			words := strings.Fields(s.Command)
+			if at := checkServe(t, words, "nodes-address"); at != name+":8082" {
+				t.Errorf("%s has --nodes-address %s", name, at)
+			}
+			if !strings.Contains(string(proxy), "server "+name+" "+name+":8080\n") {
+				t.Errorf("the proxy does not have %s", name)
+			}
+			if checkServe(t, words, "cluster") != "true" {
+				t.Errorf("%s has no --cluster", name)
 			}
 		}
-		for _, v := range s.Volumes {
-			from, _, _ := strings.Cut(v, ":")
-			_, named := compose.Volumes[from]
-			if _, err := os.Stat(clusterFiles + from); !named && (err != nil || !strings.HasPrefix(from, "./")) {
-				t.Errorf("%s: volume %q is neither named nor a file", name, v)
-			}
+		if nodes != want {
+			t.Errorf("%s: %d nodes, expected %d", file, nodes, want)
 		}
-		if s.Image != "ostiary" {
+	}
+}
+
+// checkComposeNode checks a service that is a server. made reports whether a command at the
+// top of the file makes a key on the folder.
+func checkComposeNode(t *testing.T, name string, s *composeService, made bool) {
+	t.Helper()
+	words := strings.Fields(s.Command)
+	if auth := checkServe(t, words, "auth"); auth != "keys" {
+		t.Errorf("%s has --auth %q, expected keys", name, auth)
+	}
+	if !s.ReadOnly || !slices.Contains(s.Volumes, "data:/data") && !strings.HasSuffix(s.Volumes[0], ":/data") {
+		t.Errorf("%s: read-only: %t, volumes %q; expected a read-only root and a volume at /data", name, s.ReadOnly, s.Volumes)
+	}
+	if test := s.Healthcheck.Test; !slices.Equal(test, []string{"CMD", "/ostiary", "health"}) {
+		t.Errorf("%s has the health check %q", name, test)
+	}
+	keys := made
+	for _, variable := range s.Environment {
+		variable, value, _ := strings.Cut(variable, "=")
+		if variable == "OSTIARY_AUTH_KEYS" {
+			keys = strings.HasPrefix(value, "${OSTIARY_AUTH_KEYS:?") // it does not start without them
 			continue
 		}
-		nodes++
-		words := strings.Fields(s.Command)
-		if at := checkServe(t, words, "nodes-address"); at != name+":8082" {
-			t.Errorf("%s has --nodes-address %s", name, at)
-		}
-		if at := checkServe(t, words, "http"); !strings.Contains(string(proxy), "server "+name+" "+name+strings.TrimPrefix(at, "0.0.0.0")+"\n") {
-			t.Errorf("the proxy does not have %s, which listens on %s", name, at)
-		}
-		if checkServe(t, words, "cluster") != "true" {
-			t.Errorf("%s has no --cluster", name)
-		}
-		for _, variable := range s.Environment {
-			variable, _, _ = strings.Cut(variable, "=")
-			checkServe(t, words, strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(variable, "OSTIARY_")), "_", "-"))
+		checkServe(t, words, strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(variable, "OSTIARY_")), "_", "-"))
+	}
+	if !keys {
+		t.Errorf("%s: no command at the top makes a key, and it starts without one", name)
+	}
+}
+
+// checkComposeTop checks the commands at the top of a compose file, and reports whether one
+// makes a key.
+func checkComposeTop(t *testing.T, file, text string) (made bool) {
+	t.Helper()
+	top, _, _ := strings.Cut(text, "\nservices:")
+	for _, c := range regexp.MustCompile(`docker compose -f (\S+)`).FindAllStringSubmatch(top, -1) {
+		if c[1] != file {
+			t.Errorf("%s: a command at the top has the file %s", file, c[1])
 		}
 	}
-	if nodes != 3 {
-		t.Errorf("%d nodes", nodes)
+	if !strings.Contains(top, "up -d --wait") {
+		t.Errorf("%s: no command at the top starts it", file)
 	}
+	for _, c := range regexp.MustCompile(`-T \w+ (?:/ostiary )?((?:key|node) [^>)\n]+)`).FindAllStringSubmatch(top, -1) {
+		words := strings.Fields(strings.ReplaceAll(c[1], "'", ""))
+		cmd, rest, err := root(&cli.App{Lookup: func(string) (string, bool) { return "", false }}).Find(words)
+		if err == nil {
+			err = cmd.ParseFlags(rest)
+		}
+		if err != nil || !cmd.Runnable() {
+			t.Errorf("%s: %q: %v", file, c[1], err)
+		}
+		made = made || cmd.CommandPath() == "ostiary key create"
+	}
+	return made
 }
 
 // TestSystemdUnit checks the unit of examples/cluster and its file of settings.
@@ -140,5 +217,46 @@ func TestSystemdUnit(t *testing.T) {
 	}
 	if out, err := exec.Command(verify, "verify", "--man=no", unit).CombinedOutput(); err != nil || strings.Contains(string(out), unit) {
 		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
+	}
+}
+
+// TestChart requires that serve accepts the commands in the manifests of the Helm chart, and
+// that none starts open.
+func TestChart(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../../conformance/chart/testdata/*.manifests.yaml")
+	if err != nil || len(files) != 5 {
+		t.Fatalf("%v, %d files of manifests, expected 5", err, len(files))
+	}
+	for _, file := range files {
+		text, err := os.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer text.Close()
+		started := 0
+		for from := yaml.NewDecoder(text); ; {
+			var m struct {
+				Spec struct {
+					Template struct {
+						Spec struct{ Containers []struct{ Args []string } }
+					}
+				}
+			}
+			if err := from.Decode(&m); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			for _, c := range m.Spec.Template.Spec.Containers {
+				started++
+				if auth := checkServe(t, c.Args, "auth"); auth != "keys" {
+					t.Errorf("%s: --auth %q, expected keys", file, auth)
+				}
+			}
+		}
+		if started != 1 {
+			t.Errorf("%s: %d containers, expected 1", file, started)
+		}
 	}
 }

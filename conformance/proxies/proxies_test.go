@@ -75,12 +75,12 @@ backend calls
 	p.attack(t, f)
 }
 
-// TestExamples requires that HAProxy accepts the configurations of examples/cluster,
-// without a warning.
+// TestExamples requires that HAProxy accepts the configurations of examples/cluster and
+// packaging/compose, without a warning.
 func TestExamples(t *testing.T) {
 	path := find(t, "haproxy")
-	for _, name := range []string{"haproxy.cfg", "compose-haproxy.cfg"} {
-		check := exec.Command(path, "-c", "-f", filepath.Join("../../examples/cluster", name))
+	for _, name := range []string{"examples/cluster/haproxy.cfg", "packaging/compose/haproxy.cfg"} {
+		check := exec.Command(path, "-c", "-f", filepath.Join("../..", name))
 		check.Env = append(os.Environ(), "PORT=8080", "N1=8081", "N2=8082", "N3=8083")
 		if out, err := check.CombinedOutput(); err != nil || strings.Contains(string(out), "[WARNING]") || strings.Contains(string(out), "[ALERT]") {
 			t.Errorf("%s: %v\n%s", name, err, out)
