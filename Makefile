@@ -53,7 +53,7 @@ test-skipped:
 # After a failure the other parts still run. "make conformance-PART" runs one. Each part
 # installs what it needs: Debian's packages as root, others in ignored folders. With CI in
 # the environment, a test that is skipped for want of a package fails.
-PARTS := keystone openfga acp permify native oidc xacml onap galera authzen
+PARTS := keystone openfga acp permify native oidc xacml onap galera authzen chart
 conformance:
 	@$(MAKE) -k -j2 -O --no-print-directory $(PARTS:%=conformance-%)
 
