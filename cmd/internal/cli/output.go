@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -136,6 +138,13 @@ func folderOnly(cmd *cobra.Command) bool {
 	return false
 }
 
+// forbids reports whether err is the system's refusal of a folder, of a file in it, or of a
+// file with the folder's name and an ending.
+func forbids(err error, folder string) bool {
+	refused, ok := errors.AsType[*fs.PathError](err)
+	return ok && errors.Is(refused, fs.ErrPermission) && strings.HasPrefix(filepath.Clean(refused.Path), filepath.Clean(folder))
+}
+
 // hint returns advice on what to do about err, or "".
 func (a *App) hint(cmd *cobra.Command, err error) string {
 	switch {
@@ -151,6 +160,8 @@ func (a *App) hint(cmd *cobra.Command, err error) string {
 		return "a newer version or another program wrote the folder; it is unchanged"
 	case isDamaged(err):
 		return "the folder is damaged; restore it from a backup"
+	case forbids(err, a.Data):
+		return fmt.Sprintf("the program runs as user %d: %s and all files in it must belong to this user, who must also be able to write to the folder that has it", os.Getuid(), a.Data)
 	case errors.Is(err, authz.ErrNoSchema) && changed(cmd, "at"):
 		return "the store had no schema at the point that --at names"
 	case errors.Is(err, authz.ErrNoSchema) && (changed(cmd, "schema") || cmd.CommandPath() == "ostiary schema get" && cmd.Flags().NArg() > 0):
