@@ -49,11 +49,20 @@ test-servers:
 test-skipped:
 	$(TESTRUN) -complete -noted bin/skipped -vet=off $(TESTFLAGS)
 
+# release makes the files of the release VERSION in dist: docs/release.md. image makes only
+# the image, as an archive in dist, with the tag ostiary:dev or that of VERSION.
+.PHONY: release image
+release:
+	$(GO) run -C packaging ./release -version '$(VERSION)' $(ARGS)
+
+image:
+	$(GO) run -C packaging ./release $(if $(VERSION),-version $(VERSION),-snapshot) -image $(or $(VERSION:v%=%),dev) $(ARGS)
+
 # conformance runs other projects' test suites and clients, each once, two parts at a time.
 # After a failure the other parts still run. "make conformance-PART" runs one. Each part
 # installs what it needs: Debian's packages as root, others in ignored folders. With CI in
 # the environment, a test that is skipped for want of a package fails.
-PARTS := keystone openfga acp permify native oidc xacml onap galera authzen chart
+PARTS := keystone openfga acp permify native oidc xacml onap galera authzen chart packaging
 conformance:
 	@$(MAKE) -k -j2 -O --no-print-directory $(PARTS:%=conformance-%)
 
@@ -72,6 +81,9 @@ conformance-load:
 	@$(call suite,openfga,./beside ./overnoop)
 conformance-onap-load:
 	@bash conformance/onap/run.sh load
+conformance-packaging:
+	@bash internal/workshop/bench/servers/install.sh crun minisign mandoc rpm curl ip || true
+	@$(GO) run ./internal/workshop/testrun -C packaging $(if $(CI),-complete) -count=1 -timeout 50m ./...
 conformance-kills:
 	@bash conformance/nodes/run.sh kills
 suite = $(GO) run ./internal/workshop/testrun -C conformance/$(1) $(if $(CI),-complete) -count=1 -timeout 50m $(2)

@@ -124,7 +124,7 @@ func changedFolders(root, base string) ([]string, error) {
 	var folders []string
 	for file := range strings.Lines(text) {
 		file = strings.TrimSpace(file)
-		if strings.HasSuffix(file, ".go") && !strings.HasSuffix(file, "_test.go") && !strings.HasPrefix(file, "conformance/") {
+		if strings.HasSuffix(file, ".go") && !strings.HasSuffix(file, "_test.go") && !strings.HasPrefix(file, "conformance/") && !strings.HasPrefix(file, "packaging/") {
 			folders = append(folders, "./"+path.Dir(file))
 		}
 	}

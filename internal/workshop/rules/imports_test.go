@@ -211,7 +211,7 @@ func sources(t *testing.T, f func(room, file string)) {
 		}
 		rel, _ := filepath.Rel(root, p)
 		if d.IsDir() {
-			if name := d.Name(); rel != "." && (name == "testdata" || strings.HasPrefix(name, ".") || strings.HasPrefix(rel, "conformance")) {
+			if name := d.Name(); rel != "." && (name == "testdata" || strings.HasPrefix(name, ".") || strings.HasPrefix(rel, "conformance") || rel == "packaging") {
 				return filepath.SkipDir
 			}
 			return nil
