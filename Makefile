@@ -241,10 +241,10 @@ proto:
 proto-check:
 	cd internal/permifypb/generate && for dir in $(WIRES); do $(GO) run . -check -dir ../../../$$dir || exit 1; done
 
-# zones copies the time zones of the Go release into internal/tool/zones. A test there
+# zones copies the time zones of the Go release into expr/cel. A test there
 # fails if they differ.
 zones:
-	cp "$$($(GO) env GOROOT)/lib/time/zoneinfo.zip" internal/tool/zones/zoneinfo.zip
+	cp "$$($(GO) env GOROOT)/lib/time/zoneinfo.zip" expr/cel/zoneinfo.zip
 
 # attack attacks the program on loopback and prints a table: memory before, at
 # its peak and after REST, and what a neighbor notices. RUNS is the number of runs

@@ -9,7 +9,6 @@ import (
 	"github.com/ostiary/ostiary/internal/engine/commit"
 	"github.com/ostiary/ostiary/internal/engine/document"
 	"github.com/ostiary/ostiary/internal/engine/errs"
-	"github.com/ostiary/ostiary/internal/engine/limits"
 	"github.com/ostiary/ostiary/internal/engine/query"
 	"github.com/ostiary/ostiary/internal/engine/snapshot"
 	"github.com/ostiary/ostiary/internal/tool/turns"
@@ -62,7 +61,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 			return nil, errs.Wrap(op, storage.StoreID{}, err)
 		}
 	}
-	e.runtime = snapshot.NewRuntime(snapshot.Config{Driver: o.Driver, Bounds: limits.WithDefaults(o.Bounds), Conditions: o.Conditions,
+	e.runtime = snapshot.NewRuntime(snapshot.Config{Driver: o.Driver, Bounds: errs.WithDefaults(o.Bounds), Conditions: o.Conditions,
 		Clock: o.Clock, Window: o.Window, LogWindow: o.LogWindow, MemoryMax: o.MemoryMax})
 	e.queries = query.NewShared(e.runtime, o.Record)
 	e.commits = commit.NewShared(e.runtime, e.sealer)

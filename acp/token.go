@@ -10,7 +10,7 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
-	"github.com/ostiary/ostiary/internal/tool/jwtread"
+	"github.com/ostiary/ostiary/internal/tool/jsonread"
 )
 
 // TokenBytesMax is the longest bearer token, in bytes, that [VerifyToken] reads.
@@ -55,7 +55,7 @@ func VerifyToken(token string, c TokenCheck) (Identity, error) {
 	if len(token) > TokenBytesMax {
 		return Identity{}, fmt.Errorf("%w: %d bytes, expected at most %d", ErrTokenMalformed, len(token), TokenBytesMax)
 	}
-	if _, err := jwtread.Read(token); err != nil {
+	if _, err := jsonread.JWT(token); err != nil {
 		return Identity{}, fmt.Errorf("%w: %w", ErrTokenMalformed, err)
 	}
 	registerES256K()

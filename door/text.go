@@ -3,7 +3,7 @@ package door
 import (
 	"fmt"
 
-	"github.com/ostiary/ostiary/internal/tool/excerpt"
+	"github.com/ostiary/ostiary/internal/tool/quote"
 )
 
 // textMax is the length up to which an error text stays whole, in bytes, and
@@ -19,5 +19,5 @@ func ShortText(s string) string {
 	if len(s) <= textMax {
 		return s
 	}
-	return fmt.Sprintf("%s (%d bytes in all)", excerpt.Of(s, textKept), len(s))
+	return fmt.Sprintf("%s (%d bytes in all)", quote.Of(s, textKept), len(s))
 }

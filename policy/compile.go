@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/ostiary/ostiary/internal/tool/nearest"
+	"github.com/ostiary/ostiary/internal/tool/quote"
 	"github.com/ostiary/ostiary/internal/tool/turns"
 	"github.com/ostiary/ostiary/policy/content"
 	"github.com/ostiary/ostiary/policy/function"
@@ -394,7 +394,7 @@ func nearestID(id string, known iter.Seq[string]) string {
 	last := func(id string) string { return id[strings.LastIndexByte(id, ':')+1:] }
 	all := slices.Sorted(known)
 	slices.Reverse(all) // newer versions of an algorithm first
-	found := nearest.Name(last(id), func(yield func(string) bool) {
+	found := quote.Nearest(last(id), func(yield func(string) bool) {
 		for _, one := range all {
 			if !yield(last(one)) {
 				return

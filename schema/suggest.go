@@ -3,7 +3,7 @@ package schema
 import (
 	"fmt"
 
-	"github.com/ostiary/ostiary/internal/tool/nearest"
+	"github.com/ostiary/ostiary/internal/tool/quote"
 )
 
 // Suggestion returns the part of an error text that suggests a name for one that
@@ -13,7 +13,7 @@ import (
 func (s *Schema) Suggestion(typ, relation string) string {
 	found := ""
 	if relation == "" {
-		found = nearest.Name(typ, func(yield func(string) bool) {
+		found = quote.Nearest(typ, func(yield func(string) bool) {
 			for i := range s.Types {
 				if !yield(s.Types[i].Name) {
 					return
@@ -21,7 +21,7 @@ func (s *Schema) Suggestion(typ, relation string) string {
 			}
 		})
 	} else if t, ok := s.Type(typ); ok {
-		found = nearest.Name(relation, func(yield func(string) bool) {
+		found = quote.Nearest(relation, func(yield func(string) bool) {
 			for _, id := range s.RelationsOf(t) {
 				if !yield(s.Relations[id].Name) {
 					return

@@ -15,7 +15,7 @@ import (
 
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/callers"
-	"github.com/ostiary/ostiary/internal/workshop/certtest"
+	"github.com/ostiary/ostiary/internal/workshop/issuers"
 	"github.com/ostiary/ostiary/server/internal/conn"
 )
 
@@ -127,7 +127,7 @@ func processorTime() int64 {
 // authorities.
 func certificateOf(t testing.TB, name string) (*clientCertificate, *ClientCA) {
 	t.Helper()
-	authority, file := certtest.New(t, "authority"), filepath.Join(t.TempDir(), "ca.pem")
+	authority, file := issuers.NewAuthority(t, "authority"), filepath.Join(t.TempDir(), "ca.pem")
 	if err := os.WriteFile(file, authority.PEM, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/internal/callers"
-	"github.com/ostiary/ostiary/internal/workshop/certtest"
+	"github.com/ostiary/ostiary/internal/workshop/issuers"
 	"github.com/ostiary/ostiary/server"
 )
 
@@ -35,7 +35,7 @@ const webID = "spiffe://example.org/ns/prod/web"
 type clientsWorld struct {
 	*testing.T
 	*running
-	authority *certtest.Authority
+	authority *issuers.Authority
 	file      string // of the authorities
 	clients   *server.ClientCA
 	registry  *callers.Registry
@@ -44,7 +44,7 @@ type clientsWorld struct {
 
 func newClientsWorld(t *testing.T, required bool) *clientsWorld {
 	t.Helper()
-	w := &clientsWorld{T: t, authority: certtest.New(t, "ours"), file: filepath.Join(t.TempDir(), "ca.pem")}
+	w := &clientsWorld{T: t, authority: issuers.NewAuthority(t, "ours"), file: filepath.Join(t.TempDir(), "ca.pem")}
 	w.trust(w.authority)
 	var err error
 	if w.clients, err = server.NewClientCA(w.file, required); err != nil {
@@ -67,7 +67,7 @@ func newClientsWorld(t *testing.T, required bool) *clientsWorld {
 	done := make(chan struct{})
 	go func() { w.registry.Follow(ctx); close(done) }()
 	t.Cleanup(func() { cancel(); <-done })
-	certificate, err := server.NewCertificate(certtest.Write(t, t.TempDir(), "server", w.authority.Issue(nil)))
+	certificate, err := server.NewCertificate(issuers.WriteCertificate(t, t.TempDir(), "server", w.authority.Issue(nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func newClientsWorld(t *testing.T, required bool) *clientsWorld {
 }
 
 // trust writes the file of authorities.
-func (w *clientsWorld) trust(all ...*certtest.Authority) {
+func (w *clientsWorld) trust(all ...*issuers.Authority) {
 	w.Helper()
 	var text bytes.Buffer
 	for _, a := range all {
@@ -151,7 +151,7 @@ func (w *clientsWorld) call(bearer string, own ...tls.Certificate) string {
 func TestClientCertificates(t *testing.T) {
 	t.Parallel()
 	w := newClientsWorld(t, false)
-	stranger := certtest.New(t, "ours") // with the name of the other one
+	stranger := issuers.NewAuthority(t, "ours") // with the name of the other one
 	client := func(change func(*x509.Certificate)) tls.Certificate {
 		return w.authority.Issue(func(c *x509.Certificate) { c.IPAddresses = nil; change(c) })
 	}
@@ -233,7 +233,7 @@ func TestClientCertificates(t *testing.T) {
 
 // selfSigned returns a certificate that nobody else has signed.
 func selfSigned(t *testing.T) tls.Certificate {
-	return certtest.New(t, webID).Client(webID)
+	return issuers.NewAuthority(t, webID).Client(webID)
 }
 
 // TestClientCertificateRequired: without a certificate there is no connection.
@@ -365,7 +365,7 @@ func TestClientCertificateRevoked(t *testing.T) {
 func TestClientAuthoritiesReplaced(t *testing.T) {
 	t.Parallel()
 	w := newClientsWorld(t, false)
-	next := certtest.New(t, "next")
+	next := issuers.NewAuthority(t, "next")
 	if got := w.get("http", "/echo/caller", "", next.Client(webID)); !strings.HasPrefix(got, "error: ") {
 		t.Errorf("a certificate of an authority that is not known yet: %s", got)
 	}
@@ -399,9 +399,9 @@ func TestClientAuthoritiesReplaced(t *testing.T) {
 	}
 }
 
-func leafPEM(t *testing.T, a *certtest.Authority) []byte {
+func leafPEM(t *testing.T, a *issuers.Authority) []byte {
 	t.Helper()
-	file, _ := certtest.Write(t, t.TempDir(), "leaf", a.Client(webID))
+	file, _ := issuers.WriteCertificate(t, t.TempDir(), "leaf", a.Client(webID))
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -437,7 +437,7 @@ func TestClientCertificateEnds(t *testing.T) {
 func TestClientOptions(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(file, certtest.New(t, "a").PEM, 0o600); err != nil {
+	if err := os.WriteFile(file, issuers.NewAuthority(t, "a").PEM, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	clients, err := server.NewClientCA(file, false)

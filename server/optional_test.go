@@ -11,7 +11,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/internal/callers"
-	"github.com/ostiary/ostiary/internal/workshop/certtest"
+	"github.com/ostiary/ostiary/internal/workshop/issuers"
 	"github.com/ostiary/ostiary/server"
 )
 
@@ -23,8 +23,8 @@ func TestFirstKeyMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.Close() })
-	authority := certtest.New(t, "a")
-	certificate, err := server.NewCertificate(certtest.Write(t, t.TempDir(), "server", authority.Issue(nil)))
+	authority := issuers.NewAuthority(t, "a")
+	certificate, err := server.NewCertificate(issuers.WriteCertificate(t, t.TempDir(), "server", authority.Issue(nil)))
 	if err != nil {
 		t.Fatal(err)
 	}

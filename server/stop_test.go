@@ -23,7 +23,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/internal/workshop/certtest"
+	"github.com/ostiary/ostiary/internal/workshop/issuers"
 	"github.com/ostiary/ostiary/server"
 )
 
@@ -220,7 +220,7 @@ func TestPortTaken(t *testing.T) {
 // certify writes a certificate for localhost, and its key.
 func certify(t testing.TB, dir, name string, serial int64) (cert, key string) {
 	t.Helper()
-	return certtest.Write(t, dir, name, certtest.New(t, name).Issue(func(c *x509.Certificate) {
+	return issuers.WriteCertificate(t, dir, name, issuers.NewAuthority(t, name).Issue(func(c *x509.Certificate) {
 		c.SerialNumber, c.DNSNames = big.NewInt(serial), []string{"localhost"}
 	}))
 }

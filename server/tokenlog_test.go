@@ -13,7 +13,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/internal/callers"
 	"github.com/ostiary/ostiary/internal/identity/oidc"
-	"github.com/ostiary/ostiary/internal/workshop/oidctest"
+	"github.com/ostiary/ostiary/internal/workshop/issuers"
 	"github.com/ostiary/ostiary/server"
 )
 
@@ -27,7 +27,7 @@ func TestTokenRefusedLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.Close() })
-	p := oidctest.New(t)
+	p := issuers.NewProvider(t)
 	claims := map[string]any{"iss": p.URL, "aud": "other", "sub": "anne", "exp": time.Now().Unix() + 600}
 	token := p.Sign(claims, -1)
 	for _, first := range []string{"http", "grpc"} {

@@ -14,7 +14,7 @@ import (
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/callers"
 	"github.com/ostiary/ostiary/internal/identity/oidc"
-	"github.com/ostiary/ostiary/internal/tool/excerpt"
+	"github.com/ostiary/ostiary/internal/tool/quote"
 	"github.com/ostiary/ostiary/internal/trail/logins"
 	"github.com/ostiary/ostiary/server/internal/conn"
 	"github.com/ostiary/ostiary/storage"
@@ -70,7 +70,7 @@ func (t *tokens) refuse(ctx context.Context, why string) {
 		remote = logins.HostOf(c.RemoteAddr().String())
 	}
 	if o, first := t.refused.First(remote); first {
-		t.log.Info("token refused", "remote", o, "why", excerpt.Of(why, refusalBytesMax))
+		t.log.Info("token refused", "remote", o, "why", quote.Of(why, refusalBytesMax))
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/ostiary/ostiary/internal/callers"
 	"github.com/ostiary/ostiary/internal/cluster/forward"
 	"github.com/ostiary/ostiary/internal/identity/oidc"
-	"github.com/ostiary/ostiary/internal/workshop/oidctest"
+	"github.com/ostiary/ostiary/internal/workshop/issuers"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -28,14 +28,14 @@ type tokenWorld struct {
 	*Keys
 	engine   *ostiary.Engine
 	store    *ostiary.Store
-	provider *oidctest.Provider
+	provider *issuers.Provider
 	now      time.Time
 	claims   map[string]any
 }
 
 func newTokenWorld(t testing.TB) *tokenWorld {
 	t.Helper()
-	w := &tokenWorld{TB: t, provider: oidctest.New(t), now: time.Unix(2_000_000_000, 0)}
+	w := &tokenWorld{TB: t, provider: issuers.NewProvider(t), now: time.Unix(2_000_000_000, 0)}
 	clock := func() time.Time { return w.now }
 	e, err := ostiary.Open(t.Context(), ostiary.Options{})
 	if err != nil {
@@ -154,7 +154,7 @@ func TestTokenScope(t *testing.T) {
 func TestTokensRefused(t *testing.T) {
 	t.Parallel()
 	w := newTokenWorld(t)
-	stranger := oidctest.New(t)
+	stranger := issuers.NewProvider(t)
 	stranger.Rotate()
 	sign := func(m jwt.SigningMethod, key any) string {
 		text, err := jwt.NewWithClaims(m, jwt.MapClaims(w.claims)).SignedString(key)

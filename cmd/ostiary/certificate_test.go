@@ -8,7 +8,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/ostiary/ostiary/internal/workshop/certtest"
+	"github.com/ostiary/ostiary/internal/workshop/issuers"
 )
 
 // certificates returns a command that writes the certificate of a new authority to
@@ -19,14 +19,14 @@ func certificates(t *testing.T) func(*testscript.TestScript, bool, []string) {
 		if neg || len(args) == 0 {
 			ts.Fatalf("usage: certificates AUTHORITY [NAME=DNS]...")
 		}
-		authority := certtest.New(t, "authority") // all have this name, so that a client sends also a stranger's certificate
+		authority := issuers.NewAuthority(t, "authority") // all have this name, so that a client sends also a stranger's certificate
 		ts.Check(os.WriteFile(ts.MkAbs(args[0]+".pem"), authority.PEM, 0o600))
 		for _, arg := range args[1:] {
 			name, dns, ok := strings.Cut(arg, "=")
 			if !ok {
 				ts.Fatalf("invalid argument %q: expected NAME=DNS", arg)
 			}
-			certtest.Write(t, ts.MkAbs("."), name, authority.Issue(func(c *x509.Certificate) { c.DNSNames = []string{dns} }))
+			issuers.WriteCertificate(t, ts.MkAbs("."), name, authority.Issue(func(c *x509.Certificate) { c.DNSNames = []string{dns} }))
 		}
 	}
 }

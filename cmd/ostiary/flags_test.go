@@ -25,7 +25,7 @@ import (
 	"github.com/ostiary/ostiary/cmd/internal/cli"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog/memorylog"
 	"github.com/ostiary/ostiary/internal/workshop/bench/servers"
-	"github.com/ostiary/ostiary/internal/workshop/oidctest"
+	"github.com/ostiary/ostiary/internal/workshop/issuers"
 )
 
 // shownMax is how many flags the help of a command shows at most.
@@ -117,7 +117,7 @@ func everySetting(t *testing.T, database bool) map[string]string {
 	}
 	collector := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(collector.Close)
-	provider := oidctest.New(t)
+	provider := issuers.NewProvider(t)
 	certificates := filepath.Join(dir, "certificates")
 	(&nodes{T: t}).run("node", "certificate", "--folder", certificates, "127.0.0.1")
 	authority, certificate, key := filepath.Join(certificates, "ca.crt"), filepath.Join(certificates, "127.0.0.1.crt"), filepath.Join(certificates, "127.0.0.1.key")

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/door/native/client"
-	"github.com/ostiary/ostiary/internal/workshop/oidctest"
+	"github.com/ostiary/ostiary/internal/workshop/issuers"
 )
 
 // TestNodesBoundOfStores creates stores through two nodes in turn: the bound is one of the
@@ -87,7 +87,7 @@ func TestNodesRevokedKey(t *testing.T) {
 func TestNodesToken(t *testing.T) {
 	t.Parallel()
 	const first = "0123456789abcdef0123456789abcdef"
-	provider := oidctest.New(t)
+	provider := issuers.NewProvider(t)
 	c := startNodes(t, 0)
 	if err := os.WriteFile(c.file("keys"), []byte(first+"\n"), 0o600); err != nil {
 		t.Fatal(err)

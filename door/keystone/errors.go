@@ -10,7 +10,7 @@ import (
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/identity"
-	"github.com/ostiary/ostiary/internal/tool/excerpt"
+	"github.com/ostiary/ostiary/internal/tool/quote"
 )
 
 // statusError is an error with its HTTP status.
@@ -71,7 +71,7 @@ func unexpected(member string) error {
 }
 
 // shorten cuts a text of a request for an error.
-func shorten(s string) string { return excerpt.Of(s, 200) }
+func shorten(s string) string { return quote.Of(s, 200) }
 
 // statusOf maps the reasons of package identity to HTTP statuses.
 var statusOf = map[identity.Reason]int{

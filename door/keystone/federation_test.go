@@ -11,13 +11,13 @@ import (
 	"github.com/ostiary/ostiary/door/keystone"
 	"github.com/ostiary/ostiary/internal/identity/oidc"
 	"github.com/ostiary/ostiary/internal/identity/settings"
-	"github.com/ostiary/ostiary/internal/workshop/oidctest"
+	"github.com/ostiary/ostiary/internal/workshop/issuers"
 )
 
 // alliance is a deployment that trusts an identity provider.
 type alliance struct {
 	*cloud
-	idp    *oidctest.Provider
+	idp    *issuers.Provider
 	values map[string]string // ids for scripts
 }
 
@@ -30,7 +30,7 @@ const allianceRules = `{"rules":[
 
 func newAlliance(t *testing.T) *alliance {
 	t.Helper()
-	p := oidctest.New(t)
+	p := issuers.NewProvider(t)
 	c := newCloudWith(t, settings.Deployment{Rounds: 4}, func(o *keystone.Options) {
 		o.Providers = oidc.New([]oidc.Issuer{{URL: p.URL, Audiences: []string{"keystone"}}}, oidc.Options{})
 	})

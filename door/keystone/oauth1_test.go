@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary/internal/identity/percent"
+	"github.com/ostiary/ostiary/internal/identity/oauth1"
 )
 
 // oauth signs requests as a consumer of OAuth 1.
@@ -38,13 +38,13 @@ func (o oauth) header(path string, more ...string) string {
 	}
 	var pairs, parts []string
 	for name, value := range params {
-		pairs = append(pairs, name+"="+percent.Encode(value))
-		parts = append(parts, fmt.Sprintf("%s=%q", name, percent.Encode(value)))
+		pairs = append(pairs, name+"="+oauth1.Escape(value))
+		parts = append(parts, fmt.Sprintf("%s=%q", name, oauth1.Escape(value)))
 	}
 	slices.Sort(pairs)
 	mac := hmac.New(sha1.New, []byte(o.consumerSecret+"&"+o.tokenSecret))
-	mac.Write([]byte("POST&" + percent.Encode("http://keystone"+path) + "&" + percent.Encode(strings.Join(pairs, "&"))))
-	return "OAuth " + strings.Join(append(parts, `oauth_signature="`+percent.Encode(base64.StdEncoding.EncodeToString(mac.Sum(nil)))+`"`), ", ")
+	mac.Write([]byte("POST&" + oauth1.Escape("http://keystone"+path) + "&" + oauth1.Escape(strings.Join(pairs, "&"))))
+	return "OAuth " + strings.Join(append(parts, `oauth_signature="`+oauth1.Escape(base64.StdEncoding.EncodeToString(mac.Sum(nil)))+`"`), ", ")
 }
 
 // post sends a signed request.

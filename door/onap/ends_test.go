@@ -12,7 +12,6 @@ import (
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door/onap/internal/catalog"
 	"github.com/ostiary/ostiary/door/onap/internal/pdp"
-	"github.com/ostiary/ostiary/door/onap/internal/preload"
 	"github.com/ostiary/ostiary/door/onap/internal/tosca"
 )
 
@@ -26,7 +25,7 @@ func TestNativePolicyEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.Close() })
-	templates, err := preload.Templates()
+	templates, err := catalog.Preloaded()
 	if err != nil {
 		t.Fatal(err)
 	}

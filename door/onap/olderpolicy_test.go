@@ -11,7 +11,6 @@ import (
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/onap"
 	"github.com/ostiary/ostiary/door/onap/internal/catalog"
-	"github.com/ostiary/ostiary/door/onap/internal/preload"
 	"github.com/ostiary/ostiary/door/onap/internal/tosca"
 )
 
@@ -25,7 +24,7 @@ func TestStoredWithoutChecks(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.Close() })
-	templates, err := preload.Templates()
+	templates, err := catalog.Preloaded()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/onap/internal/catalog"
-	"github.com/ostiary/ostiary/door/onap/internal/preload"
 )
 
 // The names of the doors.
@@ -49,7 +48,7 @@ type Options struct {
 // PAP. The catalog is loaded by the first request, and its store is created by
 // the first change.
 func New(e *ostiary.Engine, o Options) ([]*door.Door, error) {
-	templates, err := preload.Templates()
+	templates, err := catalog.Preloaded()
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +57,7 @@ func New(e *ostiary.Engine, o Options) ([]*door.Door, error) {
 	}
 	s := &service{options: o, statistics: newStatistics()}
 	s.catalog = catalog.New(e, catalog.Options{Now: o.Now, Preload: templates, Compile: s.compile, Check: checkPolicy,
-		Deployed: []catalog.ID{{Name: preload.Naming, Version: "1.0.0"}}})
+		Deployed: []catalog.ID{{Name: catalog.Naming, Version: "1.0.0"}}})
 	return []*door.Door{s.pdpDoor(), s.apiDoor(), s.papDoor()}, nil
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/expr"
-	"github.com/ostiary/ostiary/internal/tool/excerpt"
+	"github.com/ostiary/ostiary/internal/tool/quote"
 )
 
 // The protocol's error codes that the service returns, by short names. Their
@@ -328,4 +328,4 @@ func fieldCodes() []struct {
 }
 
 // clip shortens a text for an error, which may quote the whole input.
-func clip(s string) string { return excerpt.OfForeign(s, 300) }
+func clip(s string) string { return quote.OfForeign(s, 300) }

@@ -8,8 +8,6 @@ import (
 	"github.com/google/cel-go/common/overloads"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
-
-	"github.com/ostiary/ostiary/internal/tool/zones"
 )
 
 // zoned are the methods of timestamps that take the name of a time zone, with their
@@ -46,7 +44,7 @@ func (zoneLibrary) CompileOptions() []cel.EnvOption {
 				case strings.Contains(string(name), ":"): // an offset, such as +02:00
 					return t.Receive(m.name, m.overload, []ref.Val{zone})
 				}
-				location, err := zones.Load(string(name))
+				location, err := loadZone(string(name))
 				if err != nil {
 					return types.WrapErr(err)
 				}

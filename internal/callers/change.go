@@ -14,7 +14,6 @@ import (
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/engine/documents"
 	"github.com/ostiary/ostiary/internal/engine/journal"
-	"github.com/ostiary/ostiary/internal/engine/system"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -243,7 +242,7 @@ func nameText(name string) string {
 
 // Explain answers a question, for the store and for the door.
 func (r *Registry) Explain(ctx context.Context, q Question) (out []Explained, err error) {
-	own := system.Context(ctx)
+	own := documents.SystemContext(ctx)
 	s, err := r.documents.Find(own)
 	if err != nil {
 		return nil, err
@@ -321,7 +320,7 @@ func (r *Registry) change(ctx context.Context, decide func(*value) (*authz.Write
 	if err != nil {
 		return err
 	}
-	_, err = s.Change(system.Context(ctx), func(base *documents.At[*value]) (*authz.WriteRequest, *value, error) {
+	_, err = s.Change(documents.SystemContext(ctx), func(base *documents.At[*value]) (*authz.WriteRequest, *value, error) {
 		w, err := decide(base.Value)
 		if err != nil {
 			return nil, nil, err

@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	"github.com/ostiary/ostiary/authz"
-	"github.com/ostiary/ostiary/internal/engine/system"
+	"github.com/ostiary/ostiary/internal/engine/documents"
 )
 
 // expectedKind and expectedKey are those of the document of [Registry.Expect].
@@ -32,14 +32,14 @@ func (r *Registry) Expect(ctx context.Context, source string) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.Store.Write(system.Context(ctx), authz.WriteRequest{Documents: []authz.Document{{Kind: expectedKind, Key: expectedKey, Body: body}}})
+	_, err = s.Store.Write(documents.SystemContext(ctx), authz.WriteRequest{Documents: []authz.Document{{Kind: expectedKind, Key: expectedKey, Body: body}}})
 	return err
 }
 
 // Expected returns the source that [Registry.Expect] has noted last, or "". It fails if the
 // system store cannot be read.
 func (r *Registry) Expected(ctx context.Context) (source string, err error) {
-	ctx = system.Context(ctx)
+	ctx = documents.SystemContext(ctx)
 	s, err := r.documents.Find(ctx)
 	if err != nil || s == nil {
 		return "", err

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary/authz"
-	"github.com/ostiary/ostiary/internal/engine/system"
+	"github.com/ostiary/ostiary/internal/engine/documents"
 )
 
 // reading returns a key that reads the stores of a team.
@@ -104,7 +104,7 @@ func (w *world) fill(n int, name string) {
 			document, _ := k.document()
 			r.Documents = append(r.Documents, document)
 		}
-		_, err = s.Store.Write(system.Context(w.Context()), r)
+		_, err = s.Store.Write(documents.SystemContext(w.Context()), r)
 	}
 	if err != nil {
 		w.Fatal(err)

@@ -14,7 +14,6 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/engine/documents"
-	"github.com/ostiary/ostiary/internal/engine/system"
 	"github.com/ostiary/ostiary/internal/tool/derived"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
@@ -44,7 +43,7 @@ type Registry struct {
 	options   Options
 	decisions *derived.Cache[*documents.At[*value], decision, bool]
 
-	documents *system.Documents[*value]
+	documents *documents.System[*value]
 	// unkeyed ends when the registry sees the first key, see Any.
 	unkeyed context.Context
 	keyed   context.CancelFunc
@@ -80,7 +79,7 @@ func New(e *ostiary.Engine, o Options) *Registry {
 	}
 	r := &Registry{engine: e, options: o, decisions: derived.New[*documents.At[*value], decision, bool](decisionsMax)}
 	r.unkeyed, r.keyed = context.WithCancel(context.Background())
-	r.documents = system.NewDocuments(e, documents.Form[*value]{Kinds: []string{keyType}, Empty: empty,
+	r.documents = documents.NewSystem(e, documents.Form[*value]{Kinds: []string{keyType}, Empty: empty,
 		Apply: func(_ context.Context, old *value, changes []storage.Change) (*value, error) {
 			return r.apply(old, changes)
 		}})
@@ -99,12 +98,12 @@ func (r *Registry) until(end time.Time) (context.Context, context.CancelFunc) {
 
 // create returns the replica of the system store with the model of keys. It makes what is
 // missing.
-func (r *Registry) create(ctx context.Context) (*system.Stored[*value], error) {
+func (r *Registry) create(ctx context.Context) (*documents.Stored[*value], error) {
 	s, err := r.documents.Create(ctx)
 	if err != nil {
 		return nil, err
 	}
-	ctx = system.Context(ctx)
+	ctx = documents.SystemContext(ctx)
 	_, err = s.Store.CurrentSchema(ctx, "")
 	if errors.Is(err, authz.ErrNoSchema) {
 		_, _, err = s.Store.WriteSchema(ctx, authz.SchemaSource{Model: Model(), Dialect: dialect})
@@ -175,12 +174,12 @@ func (v *value) remove(id string) {
 	delete(v.byName, k.Name)
 }
 
-// newest returns the keys at the newest revision, see [system.Documents.Newest].
+// newest returns the keys at the newest revision, see [documents.Documents.Newest].
 func (r *Registry) newest(ctx context.Context) (*documents.At[*value], error) {
 	return r.noted(r.documents.Newest(ctx))
 }
 
-// confirmed returns the keys at the newest revision, see [system.Documents.Confirmed].
+// confirmed returns the keys at the newest revision, see [documents.Documents.Confirmed].
 func (r *Registry) confirmed(ctx context.Context) (*documents.At[*value], error) {
 	return r.noted(r.documents.Confirmed(ctx))
 }
@@ -265,7 +264,7 @@ func (r *Registry) decideAt(ctx context.Context, at *documents.At[*value], d dec
 	if yes, known := r.decisions.Get(at, d); known {
 		return yes, nil
 	}
-	ctx = system.Context(ctx)
+	ctx = documents.SystemContext(ctx)
 	s, err := r.documents.Find(ctx)
 	if err != nil || s == nil {
 		return false, err
@@ -309,7 +308,7 @@ func (r *Registry) Follow(ctx context.Context) {
 		s, err := r.documents.Find(ctx)
 		if err == nil && s != nil {
 			r.sweep(ctx)
-			for _, err := range s.Store.Watch(system.Context(ctx), authz.WatchRequest{}) {
+			for _, err := range s.Store.Watch(documents.SystemContext(ctx), authz.WatchRequest{}) {
 				r.sweep(ctx)
 				if err != nil {
 					break

@@ -11,7 +11,7 @@ import (
 
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/identity/mapping"
-	"github.com/ostiary/ostiary/internal/identity/percent"
+	"github.com/ostiary/ostiary/internal/identity/oauth1"
 )
 
 // MethodMapped is the method of a login that an identity provider vouches for.
@@ -333,7 +333,7 @@ func (l *federatedLogin) shadow(u mapping.User) error {
 	if unique == "" {
 		unique = u.Name
 	}
-	unique = strings.ReplaceAll(percent.Encode(unique), "%2F", "/") // as Python's urllib.parse.quote does
+	unique = strings.ReplaceAll(oauth1.Escape(unique), "%2F", "/") // as Python's urllib.parse.quote does
 	domain, err := l.directory.domainOf(u.Domain, l.provider.Domain)
 	if err != nil {
 		return unauthorized(err.Error())

@@ -12,7 +12,6 @@ import (
 
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/identity/oauth1"
-	"github.com/ostiary/ostiary/internal/identity/percent"
 )
 
 // signedBy returns a request that is signed with the secrets.
@@ -22,8 +21,8 @@ func (d *deployment) signedBy(consumer *identity.Record, secret, token, tokenSec
 	params := []string{"oauth_consumer_key=" + consumer.ID, fmt.Sprintf("oauth_nonce=%d", d.signed), "oauth_signature_method=HMAC-SHA1",
 		fmt.Sprintf("oauth_timestamp=%d", d.clock.read().Unix()), "oauth_token=" + token, "oauth_verifier=" + verifier}
 	mac := hmac.New(sha1.New, []byte(secret+"&"+tokenSecret))
-	mac.Write([]byte("POST&http%3A%2F%2Fk%2F&" + percent.Encode(strings.Join(params, "&"))))
-	header := "OAuth oauth_signature=\"" + percent.Encode(base64.StdEncoding.EncodeToString(mac.Sum(nil))) + `"`
+	mac.Write([]byte("POST&http%3A%2F%2Fk%2F&" + oauth1.Escape(strings.Join(params, "&"))))
+	header := "OAuth oauth_signature=\"" + oauth1.Escape(base64.StdEncoding.EncodeToString(mac.Sum(nil))) + `"`
 	for _, p := range params {
 		name, value, _ := strings.Cut(p, "=")
 		header += fmt.Sprintf(", %s=%q", name, value)

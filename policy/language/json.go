@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/ostiary/ostiary/internal/tool/jsonread"
-	"github.com/ostiary/ostiary/internal/tool/lines"
+	"github.com/ostiary/ostiary/internal/tool/quote"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/internal/literal"
 	"github.com/ostiary/ostiary/policy/value"
@@ -38,10 +38,10 @@ func ParseJSON(ctx context.Context, text []byte, source string) (policy.Element,
 type places struct {
 	text   []byte
 	source string
-	lines  lines.Index
+	lines  quote.Index
 }
 
-func newPlaces(text []byte, source string) places { return places{text, source, lines.New(text)} }
+func newPlaces(text []byte, source string) places { return places{text, source, quote.NewIndex(text)} }
 
 // at returns the position of an offset.
 func (p *places) at(offset int) policy.Position {

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ostiary/ostiary/internal/tool/nearest"
+	"github.com/ostiary/ostiary/internal/tool/quote"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/value"
 )
@@ -131,7 +131,7 @@ func (p *textParser) problem() error {
 // is meant. It returns "" if none is near.
 func meant(name string, known ...iter.Seq[string]) string {
 	for _, some := range known {
-		if found := nearest.Name(name, sorted(some)); found != "" {
+		if found := quote.Nearest(name, sorted(some)); found != "" {
 			return fmt.Sprintf(" (did you mean %q?)", found)
 		}
 	}

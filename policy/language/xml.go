@@ -4,7 +4,7 @@ import (
 	"context"
 	"strings"
 
-	"github.com/ostiary/ostiary/internal/tool/excerpt"
+	"github.com/ostiary/ostiary/internal/tool/quote"
 	"github.com/ostiary/ostiary/internal/tool/xmlread"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/internal/literal"
@@ -268,7 +268,7 @@ func (p *xmlParser) dataType(uri string) value.Type {
 }
 
 // short cuts a text for an error.
-func short(text string) string { return excerpt.Of(text, shownMax) }
+func short(text string) string { return quote.Of(text, shownMax) }
 
 // shownMax is the number of bytes of a value that an error shows.
 const shownMax = 100

@@ -9,8 +9,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/ostiary/ostiary/internal/tool/excerpt"
 	"github.com/ostiary/ostiary/internal/tool/jsonread"
+	"github.com/ostiary/ostiary/internal/tool/quote"
 	"github.com/ostiary/ostiary/internal/tool/xmlread"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/internal/literal"
@@ -139,4 +139,4 @@ func failure(message string, err error, bound string) *status.Error {
 }
 
 // short cuts a text for an error.
-func short(text string) string { return excerpt.Of(text, 100) }
+func short(text string) string { return quote.Of(text, 100) }

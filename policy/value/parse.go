@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/ostiary/ostiary/internal/tool/excerpt"
+	"github.com/ostiary/ostiary/internal/tool/quote"
 )
 
 // Parse returns the value with a lexical form. White space around the form is
@@ -100,5 +100,5 @@ func Quote(text string) string {
 	if len(text) <= quotedMax {
 		return strconv.Quote(text)
 	}
-	return strconv.Quote(excerpt.Start(text, quotedMax)) + "..."
+	return strconv.Quote(quote.Start(text, quotedMax)) + "..."
 }

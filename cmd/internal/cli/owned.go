@@ -11,7 +11,7 @@ import (
 	"github.com/ostiary/ostiary/door/native"
 	"github.com/ostiary/ostiary/door/openfga"
 	"github.com/ostiary/ostiary/door/permify"
-	"github.com/ostiary/ostiary/internal/engine/system"
+	"github.com/ostiary/ostiary/internal/engine/documents"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -38,7 +38,7 @@ func GuardFolder(ctx context.Context, store storage.StoreInfo) error {
 // refuseOwned fails with ErrInvalidRequest if a store has the records of a door, or if it is
 // the system store and the change is not one of its own.
 func refuseOwned(ctx context.Context, store storage.StoreInfo) error {
-	if system.Managing(ctx) {
+	if documents.ManagingSystem(ctx) {
 		return nil
 	}
 	if protocol := DoorOf(store.Aliases); protocol != "" {

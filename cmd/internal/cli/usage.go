@@ -9,14 +9,14 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/ostiary/ostiary/internal/tool/nearest"
+	"github.com/ostiary/ostiary/internal/tool/quote"
 	"github.com/ostiary/ostiary/rel"
 )
 
 // Suggestion returns the part of an error text that suggests one of known for a
 // misspelt name, or "".
 func Suggestion(name string, known []string) string {
-	if found := nearest.Name(name, slices.Values(known)); found != "" {
+	if found := quote.Nearest(name, slices.Values(known)); found != "" {
 		return fmt.Sprintf(" (did you mean %q?)", found)
 	}
 	return ""

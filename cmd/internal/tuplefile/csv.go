@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ostiary/ostiary/internal/tool/excerpt"
+	"github.com/ostiary/ostiary/internal/tool/quote"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -106,7 +106,7 @@ func (c *csvReader) header() error {
 }
 
 // clip shortens a text for an error.
-func clip(s string) string { return excerpt.Of(s, 100) }
+func clip(s string) string { return quote.Of(s, 100) }
 
 // field returns the last record's value in a column, "" if the file does not
 // have the column.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/ostiary/ostiary/internal/tool/excerpt"
+	"github.com/ostiary/ostiary/internal/tool/quote"
 	"github.com/ostiary/ostiary/schema"
 )
 
@@ -173,4 +173,4 @@ func Locate(src []byte, typ, relation, condition string) (line, column int) {
 
 // clip shortens a text for an error, which may quote the whole input. It turns
 // no-break spaces into blanks.
-func clip(s string) string { return excerpt.OfForeign(s, 300) }
+func clip(s string) string { return quote.OfForeign(s, 300) }

@@ -29,8 +29,8 @@ import (
 	"github.com/ostiary/ostiary/internal/cluster/quorum"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog/memorylog"
-	"github.com/ostiary/ostiary/internal/workshop/certtest"
 	"github.com/ostiary/ostiary/internal/workshop/golden"
+	"github.com/ostiary/ostiary/internal/workshop/issuers"
 	"github.com/ostiary/ostiary/internal/workshop/wait"
 	"github.com/ostiary/ostiary/storage/pebble"
 )
@@ -140,7 +140,7 @@ func newPorts(t *testing.T, own bool) *ports {
 		p.logName = state.Cluster
 	}
 	p.remove(t)
-	client := certtest.New(t, "clients").Client("urn:client")
+	client := issuers.NewAuthority(t, "clients").Client("urn:client")
 	p.callers = []portCaller{
 		{"none", func(string) *tls.Config { return &tls.Config{} }, p.live.Self},
 		{"other authority", portFiles(t, foreign, foreignPair.Certificate, "127.0.0.2").Dial, p.live.Self},

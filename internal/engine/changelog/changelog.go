@@ -10,7 +10,6 @@ import (
 
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/engine/errs"
-	"github.com/ostiary/ostiary/internal/engine/limits"
 	"github.com/ostiary/ostiary/internal/engine/snapshot"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
@@ -39,7 +38,7 @@ func read(ctx context.Context, t *snapshot.Timeline, r *authz.ChangesRequest) (p
 	if err := t.Err(); err != nil {
 		return page, err
 	}
-	limit, err := limits.Page(&t.Runtime.Bounds, r.Limit)
+	limit, err := errs.PageItems(&t.Runtime.Bounds, r.Limit)
 	if err != nil {
 		return page, err
 	}

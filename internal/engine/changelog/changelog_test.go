@@ -12,7 +12,6 @@ import (
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/engine/commit"
 	"github.com/ostiary/ostiary/internal/engine/errs"
-	"github.com/ostiary/ostiary/internal/engine/limits"
 	"github.com/ostiary/ostiary/internal/engine/snapshot"
 	"github.com/ostiary/ostiary/internal/workshop/golden"
 	"github.com/ostiary/ostiary/rel"
@@ -40,7 +39,7 @@ func newStoreOn(t *testing.T, driver storage.Driver, bounds authz.Bounds, clock 
 	if err := driver.CreateStore(ctx, info); err != nil {
 		t.Fatal(err)
 	}
-	runtime := snapshot.NewRuntime(snapshot.Config{Driver: driver, Bounds: limits.WithDefaults(bounds), Clock: clock})
+	runtime := snapshot.NewRuntime(snapshot.Config{Driver: driver, Bounds: errs.WithDefaults(bounds), Clock: clock})
 	t.Cleanup(func() { runtime.Close(); driver.Close() })
 	timeline := snapshot.NewTimeline(runtime, info)
 	queue := commit.NewQueue(commit.NewShared(runtime, nil), timeline)
@@ -292,7 +291,7 @@ func TestNoEntries(t *testing.T) {
 	if err := driver.CreateStore(context.Background(), info); err != nil {
 		t.Fatal(err)
 	}
-	runtime := snapshot.NewRuntime(snapshot.Config{Driver: driver, Bounds: limits.WithDefaults(authz.Bounds{}), Clock: time.Now})
+	runtime := snapshot.NewRuntime(snapshot.Config{Driver: driver, Bounds: errs.WithDefaults(authz.Bounds{}), Clock: time.Now})
 	t.Cleanup(func() { runtime.Close(); driver.Close() })
 	timeline := snapshot.NewTimeline(runtime, info)
 	first, err := Read(context.Background(), timeline, authz.ChangesRequest{})

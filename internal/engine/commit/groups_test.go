@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/authz"
+	"github.com/ostiary/ostiary/internal/engine/errs"
 	"github.com/ostiary/ostiary/internal/engine/graph"
-	"github.com/ostiary/ostiary/internal/engine/limits"
 	"github.com/ostiary/ostiary/internal/engine/snapshot"
 	"github.com/ostiary/ostiary/internal/workshop/failing"
 	"github.com/ostiary/ostiary/rel"
@@ -60,7 +60,7 @@ func newWorldOn(t *testing.T, d storage.Driver) *world {
 
 // open returns a timeline of the store with nothing in memory.
 func (w *world) open() (*snapshot.Runtime, *snapshot.Timeline) {
-	r := snapshot.NewRuntime(snapshot.Config{Driver: w.driver, Bounds: limits.WithDefaults(authz.Bounds{}), Clock: time.Now})
+	r := snapshot.NewRuntime(snapshot.Config{Driver: w.driver, Bounds: errs.WithDefaults(authz.Bounds{}), Clock: time.Now})
 	w.t.Cleanup(func() { r.Close() })
 	return r, snapshot.NewTimeline(r, w.info)
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/authz"
-	"github.com/ostiary/ostiary/internal/engine/limits"
+	"github.com/ostiary/ostiary/internal/engine/errs"
 	"github.com/ostiary/ostiary/internal/engine/snapshot"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
@@ -62,7 +62,7 @@ func newStore(t *testing.T, ctx context.Context) (*snapshot.Timeline, *Queue) {
 	if err := driver.CreateStore(ctx, info); err != nil {
 		t.Fatal(err)
 	}
-	runtime := snapshot.NewRuntime(snapshot.Config{Driver: driver, Bounds: limits.WithDefaults(authz.Bounds{}), Clock: time.Now})
+	runtime := snapshot.NewRuntime(snapshot.Config{Driver: driver, Bounds: errs.WithDefaults(authz.Bounds{}), Clock: time.Now})
 	t.Cleanup(func() { runtime.Close(); driver.Close() })
 	timeline := snapshot.NewTimeline(runtime, info)
 	return timeline, NewQueue(NewShared(runtime, nil), timeline)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/authz"
-	"github.com/ostiary/ostiary/internal/engine/limits"
+	"github.com/ostiary/ostiary/internal/engine/errs"
 	"github.com/ostiary/ostiary/internal/engine/snapshot"
 	"github.com/ostiary/ostiary/internal/workshop/failing"
 	"github.com/ostiary/ostiary/internal/workshop/golden"
@@ -29,7 +29,7 @@ func viewer(object, subject string) rel.Tuple {
 // TestValidate prints the results of Validate for requests.
 func TestValidate(t *testing.T) {
 	t.Parallel()
-	bounds := limits.WithDefaults(authz.Bounds{WriteTuples: 3, WriteFilters: 2, WriteAttributes: 3, WriteDocuments: 6, Preconditions: 2, DocumentBytes: 4})
+	bounds := errs.WithDefaults(authz.Bounds{WriteTuples: 3, WriteFilters: 2, WriteAttributes: 3, WriteDocuments: 6, Preconditions: 2, DocumentBytes: 4})
 	runtime := snapshot.NewRuntime(snapshot.Config{Driver: memory.New(), Bounds: bounds, Clock: time.Now})
 	t.Cleanup(func() { runtime.Close() })
 	one, two, three, four := viewer("1", "a"), viewer("2", "a"), viewer("1", "b"), viewer("3", "a")

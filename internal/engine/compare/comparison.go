@@ -6,8 +6,8 @@ import (
 
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/internal/engine/errs"
 	"github.com/ostiary/ostiary/internal/engine/eval"
-	"github.com/ostiary/ostiary/internal/engine/limits"
 	"github.com/ostiary/ostiary/internal/engine/query"
 	"github.com/ostiary/ostiary/internal/engine/snapshot"
 	"github.com/ostiary/ostiary/schema"
@@ -72,7 +72,7 @@ func newComparison(ctx context.Context, t *snapshot.Timeline, p *authz.Permissio
 			return nil, err
 		}
 	}
-	bounds := limits.Query(&t.Runtime.Bounds, o.Bounds)
+	bounds := errs.QuestionBounds(&t.Runtime.Bounds, o.Bounds)
 	c.before = moment{before, earlier, eval.Env{Now: before.AsOf(), Context: o.Context, Bounds: bounds, Memory: t.Runtime.QuestionsMemory, Turns: t.Runtime.Turns}}
 	c.after = moment{after, later, eval.Env{Now: after.AsOf(), Context: o.Context, Bounds: bounds, Memory: t.Runtime.QuestionsMemory, Turns: t.Runtime.Turns}}
 	if err := query.ValidInput(&t.Runtime.Bounds, later, o); err != nil {

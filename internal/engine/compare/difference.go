@@ -7,7 +7,6 @@ import (
 
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/engine/errs"
-	"github.com/ostiary/ostiary/internal/engine/limits"
 	"github.com/ostiary/ostiary/internal/engine/snapshot"
 	"github.com/ostiary/ostiary/internal/tool/turns"
 	"github.com/ostiary/ostiary/rel"
@@ -72,7 +71,7 @@ func (c *Comparer) Difference(ctx context.Context, r *authz.DifferenceRequest) (
 
 func (c *Comparer) difference(ctx context.Context, r *authz.DifferenceRequest) (authz.DifferenceResult, error) {
 	t := c.timeline
-	limit, err := limits.Page(&t.Runtime.Bounds, r.Limit)
+	limit, err := errs.PageItems(&t.Runtime.Bounds, r.Limit)
 	if err == nil {
 		err = validSelector(&r.PermissionSelector)
 	}

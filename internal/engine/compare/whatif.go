@@ -11,7 +11,6 @@ import (
 	"github.com/ostiary/ostiary/internal/engine/commit"
 	"github.com/ostiary/ostiary/internal/engine/errs"
 	"github.com/ostiary/ostiary/internal/engine/eval"
-	"github.com/ostiary/ostiary/internal/engine/limits"
 	"github.com/ostiary/ostiary/internal/engine/query"
 	"github.com/ostiary/ostiary/internal/engine/snapshot"
 	"github.com/ostiary/ostiary/internal/tool/turns"
@@ -263,7 +262,7 @@ func (p *proposal) evaluate(ctx context.Context, r *authz.CheckRequest, after bo
 	if err != nil {
 		return authz.Answer{}, err
 	}
-	env := eval.Env{Now: p.now, Context: r.Context, Tuples: r.Tuples, Attributes: r.Attributes, Bounds: limits.Query(bounds, r.Bounds),
+	env := eval.Env{Now: p.now, Context: r.Context, Tuples: r.Tuples, Attributes: r.Attributes, Bounds: errs.QuestionBounds(bounds, r.Bounds),
 		Memory: p.timeline.Runtime.QuestionsMemory, Turns: p.timeline.Runtime.Turns}
 	var reader eval.Reader = p.view.Graph
 	if after {

@@ -13,7 +13,7 @@ import (
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/internal/engine/commit"
-	"github.com/ostiary/ostiary/internal/engine/limits"
+	"github.com/ostiary/ostiary/internal/engine/errs"
 	"github.com/ostiary/ostiary/internal/engine/query"
 	"github.com/ostiary/ostiary/internal/engine/snapshot"
 	"github.com/ostiary/ostiary/rel"
@@ -98,7 +98,7 @@ func newWorldOn(t *testing.T, driver storage.Driver, seed uint64, b authz.Bounds
 
 // open makes the parts that read the store, with nothing in memory.
 func (w *world) open(driver storage.Driver, info storage.StoreInfo, b authz.Bounds) {
-	w.runtime = snapshot.NewRuntime(snapshot.Config{Driver: driver, Bounds: limits.WithDefaults(b), Conditions: cel.New(cel.Options{}), Clock: w.clock})
+	w.runtime = snapshot.NewRuntime(snapshot.Config{Driver: driver, Bounds: errs.WithDefaults(b), Conditions: cel.New(cel.Options{}), Clock: w.clock})
 	w.t.Cleanup(func() { w.runtime.Close(); driver.Close() })
 	w.timeline = snapshot.NewTimeline(w.runtime, info)
 	w.queue = commit.NewQueue(commit.NewShared(w.runtime, nil), w.timeline)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/engine/document"
-	"github.com/ostiary/ostiary/internal/engine/limits"
+	"github.com/ostiary/ostiary/internal/engine/errs"
 	"github.com/ostiary/ostiary/internal/engine/snapshot"
 	"github.com/ostiary/ostiary/internal/workshop/failing"
 	"github.com/ostiary/ostiary/storage"
@@ -51,7 +51,7 @@ func reader(t *testing.T, d storage.Driver, key [32]byte) (document.Reader, *sto
 	if err := errors.Join(d.CreateStore(ctx, info), log.Append(ctx, d, changes...)); err != nil {
 		t.Fatal(err)
 	}
-	r := snapshot.NewRuntime(snapshot.Config{Driver: d, Bounds: limits.WithDefaults(authz.Bounds{PageItems: 3}), Clock: time.Now})
+	r := snapshot.NewRuntime(snapshot.Config{Driver: d, Bounds: errs.WithDefaults(authz.Bounds{PageItems: 3}), Clock: time.Now})
 	t.Cleanup(func() { r.Close() })
 	return document.Reader{Timeline: snapshot.NewTimeline(r, storage.StoreInfo{ID: log.ID, Incarnation: log.Incarnation}), Sealer: sealer}, log
 }
@@ -198,7 +198,7 @@ func TestSecretsStayInPlace(t *testing.T) {
 		if err := errors.Join(d.CreateStore(ctx, info), log.Append(ctx, d, change)); err != nil {
 			t.Fatal(err)
 		}
-		runtime := snapshot.NewRuntime(snapshot.Config{Driver: d, Bounds: limits.WithDefaults(authz.Bounds{}), Clock: time.Now})
+		runtime := snapshot.NewRuntime(snapshot.Config{Driver: d, Bounds: errs.WithDefaults(authz.Bounds{}), Clock: time.Now})
 		defer runtime.Close()
 		sealer, err := document.NewSealer(key)
 		if err != nil {

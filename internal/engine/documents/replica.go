@@ -1,6 +1,8 @@
 // Package documents keeps the documents of some kinds of one store in memory, as a
 // value that the caller makes of them: a [Replica] reads them once, follows the log
 // of the store, and changes them. The values never change, so a reader needs no lock.
+// [System] does so in the system store of an engine, which holds what the program itself
+// keeps: keys of callers, and keys of tokens.
 // The package does not know what a document contains.
 package documents
 

@@ -1,6 +1,7 @@
 // Package errs makes the errors that the engine returns: it maps the errors of the
-// packages below to the kinds of an [authz.Error]. It never logs and never decides
-// whether a call is retried.
+// packages below to the kinds of an [authz.Error]. It also gives [authz.Bounds] their
+// defaults, cuts a request to them, and makes the error of one that is exceeded. It never
+// logs and never decides whether a call is retried.
 package errs
 
 import (

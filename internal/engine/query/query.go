@@ -14,7 +14,6 @@ import (
 	"github.com/ostiary/ostiary/internal/engine/admit"
 	"github.com/ostiary/ostiary/internal/engine/errs"
 	"github.com/ostiary/ostiary/internal/engine/eval"
-	"github.com/ostiary/ostiary/internal/engine/limits"
 	"github.com/ostiary/ostiary/internal/engine/snapshot"
 	"github.com/ostiary/ostiary/rel"
 )
@@ -45,7 +44,7 @@ type Shared struct {
 // NewShared returns the state that all answerers of an engine share.
 func NewShared(r *snapshot.Runtime, o authz.RecordingOptions) *Shared {
 	s := &Shared{runtime: r, recorder: newRecorder(o), decided: o.Decided}
-	s.plain.Bounds, s.plain.Memory, s.plain.Turns = limits.Query(&r.Bounds, authz.QuestionBounds{}), r.QuestionsMemory, r.Turns
+	s.plain.Bounds, s.plain.Memory, s.plain.Turns = errs.QuestionBounds(&r.Bounds, authz.QuestionBounds{}), r.QuestionsMemory, r.Turns
 	s.envs.New = func() any { return new(eval.Env) }
 	return s
 }
@@ -69,7 +68,7 @@ func NewAnswerer(shared *Shared, t *snapshot.Timeline) *Answerer {
 
 // env returns the environment of a question at the time now.
 func environment(o *authz.QueryOptions, r *snapshot.Runtime, now rel.Time) eval.Env {
-	return eval.Env{Now: now, Context: o.Context, Tuples: o.Tuples, Attributes: o.Attributes, Bounds: limits.Query(&r.Bounds, o.Bounds), Memory: r.QuestionsMemory, Turns: r.Turns}
+	return eval.Env{Now: now, Context: o.Context, Tuples: o.Tuples, Attributes: o.Attributes, Bounds: errs.QuestionBounds(&r.Bounds, o.Bounds), Memory: r.QuestionsMemory, Turns: r.Turns}
 }
 
 // Env returns the environment that the evaluator answers a question on v in.

@@ -9,7 +9,6 @@ import (
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/engine/errs"
 	"github.com/ostiary/ostiary/internal/engine/graph"
-	"github.com/ostiary/ostiary/internal/engine/limits"
 	"github.com/ostiary/ostiary/internal/engine/snapshot"
 	"github.com/ostiary/ostiary/internal/tool/turns"
 	"github.com/ostiary/ostiary/rel"
@@ -24,7 +23,7 @@ func (a *Answerer) Read(ctx context.Context, r *authz.ReadRequest) (authz.TupleP
 }
 
 func (a *Answerer) read(ctx context.Context, r *authz.ReadRequest) (authz.TuplePage, error) {
-	limit, err := limits.Page(&a.shared.runtime.Bounds, r.Limit)
+	limit, err := errs.PageItems(&a.shared.runtime.Bounds, r.Limit)
 	if err != nil {
 		return authz.TuplePage{}, err
 	}
@@ -152,7 +151,7 @@ func (a *Answerer) ReadAttributes(ctx context.Context, r *authz.ReadAttributesRe
 }
 
 func (a *Answerer) readAttributes(ctx context.Context, r *authz.ReadAttributesRequest) (authz.AttributePage, error) {
-	limit, err := limits.Page(&a.shared.runtime.Bounds, r.Limit)
+	limit, err := errs.PageItems(&a.shared.runtime.Bounds, r.Limit)
 	if err != nil {
 		return authz.AttributePage{}, err
 	}

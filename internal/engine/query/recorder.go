@@ -10,7 +10,7 @@ import (
 
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
-	"github.com/ostiary/ostiary/internal/engine/limits"
+	"github.com/ostiary/ostiary/internal/engine/errs"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -39,8 +39,8 @@ func newRecorder(o authz.RecordingOptions) *recorder {
 	if o.Decisions <= 0 {
 		return nil
 	}
-	limits.SetDefault(&o.Age, time.Hour)
-	limits.SetDefault(&o.Bytes, 64<<20)
+	errs.SetDefault(&o.Age, time.Hour)
+	errs.SetDefault(&o.Bytes, 64<<20)
 	return &recorder{decisionsMax: o.Decisions, bytesMax: o.Bytes, age: o.Age}
 }
 

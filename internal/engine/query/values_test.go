@@ -15,8 +15,8 @@ import (
 
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/internal/engine/errs"
 	"github.com/ostiary/ostiary/internal/engine/eval"
-	"github.com/ostiary/ostiary/internal/engine/limits"
 	"github.com/ostiary/ostiary/internal/engine/snapshot"
 	"github.com/ostiary/ostiary/internal/workshop/golden"
 	"github.com/ostiary/ostiary/rel"
@@ -188,7 +188,7 @@ func TestRecorderKeeps(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	now := time.Unix(1000, 0)
 	for _, decisionsMax := range []int{1, 2, 63, 64, 65, 200} {
-		runtime := snapshot.NewRuntime(snapshot.Config{Driver: memory.New(), Clock: func() time.Time { return now }, Bounds: limits.WithDefaults(authz.Bounds{})})
+		runtime := snapshot.NewRuntime(snapshot.Config{Driver: memory.New(), Clock: func() time.Time { return now }, Bounds: errs.WithDefaults(authz.Bounds{})})
 		shared := NewShared(runtime, authz.RecordingOptions{Decisions: decisionsMax, Bytes: 64_000, Age: time.Minute})
 		store := func(id, incarnation byte) *Answerer {
 			return NewAnswerer(shared, snapshot.NewTimeline(runtime, storage.StoreInfo{ID: storage.StoreID{id}, Incarnation: storage.Incarnation{incarnation}}))
@@ -321,7 +321,7 @@ func TestValidInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	bound := &snapshot.BoundSchema{Schema: compiled}
-	b := limits.WithDefaults(authz.Bounds{ContextTuples: 2, ContextAttributes: 3, ContextBytes: 20})
+	b := errs.WithDefaults(authz.Bounds{ContextTuples: 2, ContextAttributes: 3, ContextBytes: 20})
 	tuple, err := rel.Parse("doc:1#viewer@user:a")
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/authz"
-	"github.com/ostiary/ostiary/internal/engine/limits"
+	"github.com/ostiary/ostiary/internal/engine/errs"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage/memory"
 )
@@ -69,7 +69,7 @@ func TestSchemaCacheBytes(t *testing.T) {
 // until its context ends. Then it compiles when the others have ended.
 func TestCompilations(t *testing.T) {
 	t.Parallel()
-	r := NewRuntime(Config{Driver: memory.New(), Bounds: limits.WithDefaults(authz.Bounds{Compilations: 2}), Clock: time.Now})
+	r := NewRuntime(Config{Driver: memory.New(), Bounds: errs.WithDefaults(authz.Bounds{Compilations: 2}), Clock: time.Now})
 	defer r.Close()
 	started, end := make(chan struct{}), make(chan struct{})
 	done := make(chan error)
@@ -110,7 +110,7 @@ func TestCompilations(t *testing.T) {
 // memory is free.
 func TestCompilationMemory(t *testing.T) {
 	t.Parallel()
-	r := NewRuntime(Config{Driver: memory.New(), Bounds: limits.WithDefaults(authz.Bounds{QuestionsMemory: 1 << 20}), Clock: time.Now})
+	r := NewRuntime(Config{Driver: memory.New(), Bounds: errs.WithDefaults(authz.Bounds{QuestionsMemory: 1 << 20}), Clock: time.Now})
 	defer r.Close()
 	release, ok := r.QuestionsMemory.Take(t.Context(), 1<<20)
 	if !ok {

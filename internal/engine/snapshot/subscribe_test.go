@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary/authz"
-	"github.com/ostiary/ostiary/internal/engine/limits"
+	"github.com/ostiary/ostiary/internal/engine/errs"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/memory"
 )
@@ -32,7 +32,7 @@ func (p *publisher) publish(changes ...int) {
 // other one gets all.
 func TestWatchChanges(t *testing.T) {
 	t.Parallel()
-	r := NewRuntime(Config{Driver: memory.New(), Bounds: limits.WithDefaults(authz.Bounds{WatchChanges: 10})})
+	r := NewRuntime(Config{Driver: memory.New(), Bounds: errs.WithDefaults(authz.Bounds{WatchChanges: 10})})
 	defer r.Close()
 	a, b := publisher{timeline: &Timeline{Runtime: r}}, publisher{timeline: &Timeline{Runtime: r}}
 	lagging, other := a.timeline.Subscribe(100), b.timeline.Subscribe(100)

@@ -7,7 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/ostiary/ostiary/internal/tool/nearest"
+	"github.com/ostiary/ostiary/internal/tool/quote"
 )
 
 // fileRulesMax is the largest number of rules of a file.
@@ -147,7 +147,7 @@ func (p *Policy) doubts(r FileRule, c check) (warnings []string) {
 	}
 	for _, kind := range unknownKinds(c) {
 		hint := ""
-		if known := nearest.Name(kind, slices.Values(kinds)); known != "" {
+		if known := quote.Nearest(kind, slices.Values(kinds)); known != "" {
 			hint = fmt.Sprintf("; did you mean %q?", known)
 		}
 		warnings = append(warnings, fmt.Sprintf("line %d: rule %.64q: a check of %.64q never holds: no token has this attribute%s", r.Line, r.Name, kind, hint))
@@ -195,7 +195,7 @@ func (p *Policy) used() map[string]bool {
 
 // suggest returns the end of a warning with the known name that is closest.
 func (p *Policy) suggest(name string) string {
-	if known := nearest.Name(name, slices.Values(p.operations())); known != "" {
+	if known := quote.Nearest(name, slices.Values(p.operations())); known != "" {
 		return fmt.Sprintf("; did you mean %q?", known)
 	}
 	return ""

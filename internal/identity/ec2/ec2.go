@@ -20,7 +20,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ostiary/ostiary/internal/identity/percent"
+	"github.com/ostiary/ostiary/internal/identity/oauth1"
 )
 
 // ErrInvalid is the cause of every failed verification: the signature does not
@@ -205,7 +205,7 @@ func (r *Request) query() string {
 		if i > 0 {
 			b.WriteByte('&')
 		}
-		b.WriteString(percent.Encode(n) + "=" + percent.Encode(r.Params[n]))
+		b.WriteString(oauth1.Escape(n) + "=" + oauth1.Escape(r.Params[n]))
 	}
 	return b.String()
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/engine/documents"
-	"github.com/ostiary/ostiary/internal/engine/system"
 	"github.com/ostiary/ostiary/internal/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity/token"
 )
@@ -304,7 +303,7 @@ func (k *Keyring) everywhere(ctx context.Context, now *keys, r Rotation) ([]Lagg
 // the purposes that change, and the secrets of new keys; the secrets of keys that it leaves
 // out are removed. The position of new staged keys is noted.
 func (k *Keyring) change(ctx context.Context, decide func(old value) (value, []authz.Document, error)) error {
-	ctx = system.Context(ctx)
+	ctx = documents.SystemContext(ctx)
 	s, err := k.documents.Create(ctx)
 	if err != nil {
 		return err

@@ -20,7 +20,6 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/engine/documents"
-	"github.com/ostiary/ostiary/internal/engine/system"
 	"github.com/ostiary/ostiary/internal/identity/settings"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -104,7 +103,7 @@ type value map[Purpose]*keys
 // concurrently, and starts no goroutine.
 type Keyring struct {
 	nodes     Nodes
-	documents *system.Documents[value]
+	documents *documents.System[value]
 	opened    map[Purpose]*atomic.Pointer[opened]
 }
 
@@ -117,7 +116,7 @@ type opened struct {
 // New returns the keyring of an engine. nodes is nil for an engine that is no node of a
 // cluster. It reads nothing yet.
 func New(e *ostiary.Engine, nodes Nodes) *Keyring {
-	k := &Keyring{nodes: nodes, documents: system.NewDocuments(e, form), opened: map[Purpose]*atomic.Pointer[opened]{}}
+	k := &Keyring{nodes: nodes, documents: documents.NewSystem(e, form), opened: map[Purpose]*atomic.Pointer[opened]{}}
 	for _, p := range Purposes() {
 		k.opened[p] = &atomic.Pointer[opened]{}
 	}
@@ -146,7 +145,7 @@ var form = documents.Form[value]{Kinds: []string{documentKind}, Empty: func() va
 		return next, nil
 	}}
 
-// newest returns the keys at the newest revision, see [system.Documents.Newest].
+// newest returns the keys at the newest revision, see [documents.Documents.Newest].
 func (k *Keyring) newest(ctx context.Context) (value, error) {
 	at, err := k.documents.Newest(ctx)
 	if at == nil || err != nil {
@@ -209,7 +208,7 @@ func (k *Keyring) open(ctx context.Context, of *keys, before *opened) (*opened, 
 
 // secret reads a key from the system store, which newest has found.
 func (k *Keyring) secret(ctx context.Context, key Key) (settings.Key, error) {
-	d, err := k.documents.Found().Store.Secret(system.Context(ctx), authz.DocumentKey{Kind: secretKind, Key: key.ID})
+	d, err := k.documents.Found().Store.Secret(documents.SystemContext(ctx), authz.DocumentKey{Kind: secretKind, Key: key.ID})
 	if err != nil {
 		return settings.Key{}, err
 	}

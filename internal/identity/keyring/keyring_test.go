@@ -12,7 +12,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/authz"
-	"github.com/ostiary/ostiary/internal/engine/system"
+	"github.com/ostiary/ostiary/internal/engine/documents"
 	"github.com/ostiary/ostiary/internal/identity/keyring"
 	"github.com/ostiary/ostiary/internal/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity/token"
@@ -134,7 +134,7 @@ func TestNoKeyRemains(t *testing.T) {
 	for range 2 {
 		must(k.Rotate(t.Context(), keyring.Rotation{Purpose: keyring.Tokens, ActiveMax: 2}))(t)
 	}
-	store := must(system.Store(t.Context(), e))(t)
+	store := must(documents.SystemStore(t.Context(), e))(t)
 	for i, key := range first {
 		_, err := d.Secret(t.Context(), store.ID(), "fernet-key", key.ID)
 		if gone := errors.Is(err, storage.ErrNoDocument); !gone {
@@ -259,18 +259,18 @@ func TestUnreadable(t *testing.T) {
 			}
 		}
 	}
-	store := must(system.Store(t.Context(), e))(t)
+	store := must(documents.SystemStore(t.Context(), e))(t)
 	keys, _, err := good.List(t.Context(), keyring.Tokens)
 	if err != nil {
 		t.Fatal(err)
 	}
 	remove := authz.WriteRequest{RemoveSecrets: []authz.DocumentKey{{Kind: "fernet-key", Key: keys[0].ID}}}
-	must(store.Write(system.Context(t.Context()), remove))(t)
+	must(store.Write(documents.SystemContext(t.Context()), remove))(t)
 	if _, err := keyring.New(e, nil).Keys(t.Context(), keyring.Tokens); !errors.Is(err, authz.ErrNoDocument) {
 		t.Errorf("without the secret of a key: error %v", err)
 	}
 	bad := authz.WriteRequest{Documents: []authz.Document{{Kind: "fernet", Key: "tokens", Body: []byte(`{"keys":[{"number":1}]}`)}}}
-	must(store.Write(system.Context(t.Context()), bad))(t)
+	must(store.Write(documents.SystemContext(t.Context()), bad))(t)
 	if _, err := keyring.New(e, nil).Keys(t.Context(), keyring.Tokens); !errors.Is(err, authz.ErrFormat) {
 		t.Errorf("a document without a staged key: error %v", err)
 	}

@@ -16,8 +16,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/ostiary/ostiary/internal/identity/percent"
 )
 
 // ErrMalformed is the cause of every failed [Parse]: the request lacks what a
@@ -135,8 +133,8 @@ func (r *Request) Verify(consumer, token string, now time.Time) error {
 // sign returns the signature that the request must have (RFC 5849, section
 // 3.4.2).
 func (r *Request) sign(consumer, token string) string {
-	mac := hmac.New(sha1.New, []byte(percent.Encode(consumer)+"&"+percent.Encode(token)))
-	mac.Write([]byte(percent.Encode(r.verb) + "&" + percent.Encode(r.base) + "&" + percent.Encode(normalize(r.params))))
+	mac := hmac.New(sha1.New, []byte(Escape(consumer)+"&"+Escape(token)))
+	mac.Write([]byte(Escape(r.verb) + "&" + Escape(r.base) + "&" + Escape(normalize(r.params))))
 	return base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
@@ -144,7 +142,7 @@ func (r *Request) sign(consumer, token string) string {
 func normalize(params []param) string {
 	escaped := make([]param, len(params))
 	for i, p := range params {
-		escaped[i] = param{percent.Encode(p.name), percent.Encode(p.value)}
+		escaped[i] = param{Escape(p.name), Escape(p.value)}
 	}
 	slices.SortFunc(escaped, func(a, b param) int {
 		if c := strings.Compare(a.name, b.name); c != 0 {

@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/internal/identity/oidc"
-	"github.com/ostiary/ostiary/internal/workshop/oidctest"
+	"github.com/ostiary/ostiary/internal/workshop/issuers"
 )
 
 // TestNames verifies tokens that one reader could take for another token than a second
 // one, and tokens for other uses than authentication. All of them are signed by the
 // provider.
 func TestNames(t *testing.T) {
-	p := oidctest.New(t)
+	p := issuers.NewProvider(t)
 	now := time.Unix(2_000_000_000, 0)
 	v := oidc.New([]oidc.Issuer{{URL: p.URL, Audiences: []string{"ostiary"}}}, oidc.Options{Clock: func() time.Time { return now }})
 	header := func(rest string) string { return fmt.Sprintf(`{"alg":"RS256","kid":%q%s}`, p.KeyID(), rest) }
@@ -60,7 +60,7 @@ func TestNames(t *testing.T) {
 // TestDocumentNames verifies a token while the documents of its provider have names that
 // another reader takes for other ones. Their keys are not used.
 func TestDocumentNames(t *testing.T) {
-	p := oidctest.New(t)
+	p := issuers.NewProvider(t)
 	now := time.Unix(2_000_000_000, 0)
 	text := p.Sign(map[string]any{"iss": p.URL, "aud": "k", "exp": now.Unix() + 1000}, -1)
 	verify := func() error {

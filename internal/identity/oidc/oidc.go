@@ -25,7 +25,6 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 
 	"github.com/ostiary/ostiary/internal/tool/jsonread"
-	"github.com/ostiary/ostiary/internal/tool/jwtread"
 )
 
 // Bounds of what a verifier reads and fetches.
@@ -192,7 +191,7 @@ func (v *Verifier) read(text string) (*provider, map[string]any, error) {
 	if len(text) > TokenMax {
 		return nil, nil, fmt.Errorf("%w: it has %d bytes: expected at most %d", ErrInvalid, len(text), TokenMax)
 	}
-	claims, err := jwtread.Read(text)
+	claims, err := jsonread.JWT(text)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}

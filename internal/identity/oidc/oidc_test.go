@@ -11,11 +11,11 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/ostiary/ostiary/internal/identity/oidc"
-	"github.com/ostiary/ostiary/internal/workshop/oidctest"
+	"github.com/ostiary/ostiary/internal/workshop/issuers"
 )
 
 func TestVerify(t *testing.T) {
-	p := oidctest.New(t)
+	p := issuers.NewProvider(t)
 	now := time.Unix(2_000_000_000, 0)
 	v := oidc.New([]oidc.Issuer{{URL: p.URL, Audiences: []string{"keystone", "other"}}}, oidc.Options{Clock: func() time.Time { return now }})
 	claims := map[string]any{"iss": p.URL, "aud": []string{"x", "keystone"}, "sub": "u1", "exp": now.Unix() + 60, "iat": now.Unix(), "groups": []string{"a", "b"}}
@@ -39,7 +39,7 @@ func TestVerify(t *testing.T) {
 		t.Fatal(err)
 	}
 	good := p.Sign(claims, -1)
-	stranger := oidctest.New(t)
+	stranger := issuers.NewProvider(t)
 	for name, text := range map[string]string{
 		"another audience":   p.Sign(with("aud", "x"), -1),
 		"no audience":        p.Sign(with("aud", nil), -1),
@@ -67,7 +67,7 @@ func TestVerify(t *testing.T) {
 // TestRotation verifies tokens after the provider has replaced its key, and counts
 // how often tokens with unknown keys make the verifier ask the provider.
 func TestRotation(t *testing.T) {
-	p := oidctest.New(t)
+	p := issuers.NewProvider(t)
 	now := time.Unix(2_000_000_000, 0)
 	v := oidc.New([]oidc.Issuer{{URL: p.URL, Audiences: []string{"k"}}}, oidc.Options{Clock: func() time.Time { return now }})
 	claims := map[string]any{"iss": p.URL, "aud": "k", "exp": now.Unix() + 1000}
@@ -80,7 +80,7 @@ func TestRotation(t *testing.T) {
 		t.Error("after a rotation:", err)
 	}
 	fetched := p.Fetches.Load()
-	stranger := oidctest.New(t)
+	stranger := issuers.NewProvider(t)
 	for range 5 {
 		stranger.Rotate()
 		if _, err := v.Verify(t.Context(), stranger.Sign(claims, -1)); err == nil {
@@ -95,7 +95,7 @@ func TestRotation(t *testing.T) {
 // TestUnreachable asks for a provider that does not answer. That is not the fault
 // of the token.
 func TestUnreachable(t *testing.T) {
-	p := oidctest.New(t)
+	p := issuers.NewProvider(t)
 	text := p.Sign(map[string]any{"iss": "http://127.0.0.1:1", "aud": "k", "exp": time.Now().Unix() + 60}, -1)
 	now := time.Now()
 	v := oidc.New([]oidc.Issuer{{URL: "http://127.0.0.1:1", Audiences: []string{"k"}}}, oidc.Options{Clock: func() time.Time { return now }})
@@ -126,11 +126,11 @@ func TestTexts(t *testing.T) {
 // TestKeysUnreachable verifies a token with a new key while the provider fails to
 // answer, and after it has ended. That is not the fault of the token either.
 func TestKeysUnreachable(t *testing.T) {
-	for name, fail := range map[string]func(*oidctest.Provider){
-		"a provider that fails":     func(p *oidctest.Provider) { p.Fail.Store(true) },
-		"a provider that has ended": (*oidctest.Provider).Close,
+	for name, fail := range map[string]func(*issuers.Provider){
+		"a provider that fails":     func(p *issuers.Provider) { p.Fail.Store(true) },
+		"a provider that has ended": (*issuers.Provider).Close,
 	} {
-		p := oidctest.New(t)
+		p := issuers.NewProvider(t)
 		now := time.Unix(2_000_000_000, 0)
 		v := oidc.New([]oidc.Issuer{{URL: p.URL, Audiences: []string{"k"}}}, oidc.Options{Clock: func() time.Time { return now }})
 		claims := map[string]any{"iss": p.URL, "aud": "k", "exp": now.Unix() + 1000}
@@ -153,7 +153,7 @@ func TestKeysUnreachable(t *testing.T) {
 // TestMoved changes the algorithm of a provider, and the address of its keys. Keys that
 // are known are used until then.
 func TestMoved(t *testing.T) {
-	p := oidctest.New(t)
+	p := issuers.NewProvider(t)
 	now := time.Unix(2_000_000_000, 0)
 	v := oidc.New([]oidc.Issuer{{URL: p.URL, Audiences: []string{"k"}}}, oidc.Options{Clock: func() time.Time { return now }})
 	claims := map[string]any{"iss": p.URL, "aud": "k", "exp": now.Unix() + 1000}

@@ -2,8 +2,8 @@
 // refuses duplicate names in an object, text that is not UTF-8, half a surrogate
 // pair, and data after the value. So two programs cannot read the same request
 // differently. Its main type is [Reader], which uses no reflection; [Unmarshal]
-// reads into structs, and [AppendString] writes strings. The package never
-// guesses a type.
+// reads into structs, [JWT] reads the parts of a token, and [AppendString] writes
+// strings. The package never guesses a type, and verifies no signature.
 package jsonread
 
 import (

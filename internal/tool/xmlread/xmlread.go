@@ -9,8 +9,7 @@ package xmlread
 import (
 	"fmt"
 
-	"github.com/ostiary/ostiary/internal/tool/excerpt"
-	"github.com/ostiary/ostiary/internal/tool/lines"
+	"github.com/ostiary/ostiary/internal/tool/quote"
 )
 
 // Bounds on a text. One more is refused. The caller bounds the length of the
@@ -81,7 +80,7 @@ type Reader struct {
 	vocabulary string
 	closed     int // offset of the element that was closed last
 
-	lines lines.Index
+	lines quote.Index
 }
 
 // element is an open element. Its name is b[from:to]; its local name begins at
@@ -107,7 +106,7 @@ func New(b []byte) *Reader {
 // Reset makes r a reader of b and keeps its memory. It forgets the
 // vocabulary.
 func (r *Reader) Reset(b []byte) {
-	*r = Reader{b: b, open: r.open[:0], bindings: r.bindings[:0], attrs: r.attrs[:0], lines: lines.New(b)}
+	*r = Reader{b: b, open: r.open[:0], bindings: r.bindings[:0], attrs: r.attrs[:0], lines: quote.NewIndex(b)}
 	r.checkCharacters()
 }
 
@@ -224,4 +223,4 @@ func (r *Reader) part(from, to int) string {
 }
 
 // cut shortens text for an error.
-func cut[S ~string | ~[]byte](text S) string { return excerpt.Of(text, 60) }
+func cut[S ~string | ~[]byte](text S) string { return quote.Of(text, 60) }

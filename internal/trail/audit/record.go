@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/ostiary/ostiary/internal/tool/excerpt"
 	"github.com/ostiary/ostiary/internal/tool/jsonread"
+	"github.com/ostiary/ostiary/internal/tool/quote"
 )
 
 // Kind is what a line of the log is about.
@@ -121,7 +121,7 @@ func (r *Record) append(b []byte) []byte {
 	b = text(b, "operation", r.Operation)
 	b = text(b, "method", r.Method)
 	if r.Door != "" || r.Caller.ID != "" {
-		b = jsonread.AppendString(append(b, `,"caller":{"id":`...), excerpt.Of(cmp.Or(r.Caller.ID, anonymous), TextMax))
+		b = jsonread.AppendString(append(b, `,"caller":{"id":`...), quote.Of(cmp.Or(r.Caller.ID, anonymous), TextMax))
 		b = text(b, "method", r.Caller.Method)
 		b = text(b, "owner", r.Caller.Owner)
 		b = text(b, "certificate", r.Caller.Certificate)
@@ -155,7 +155,7 @@ func (r *Record) append(b []byte) []byte {
 	b = text(b, "why", r.Why)
 	b = text(b, "reason", r.Reason)
 	if r.Content != "" {
-		b = jsonread.AppendString(append(b, `,"content":`...), excerpt.Of(r.Content, ContentMax))
+		b = jsonread.AppendString(append(b, `,"content":`...), quote.Of(r.Content, ContentMax))
 	}
 	if r.Count > 0 {
 		b = strconv.AppendInt(append(b, `,"count":`...), int64(r.Count), 10)
@@ -173,7 +173,7 @@ func text(b []byte, name, value string) []byte {
 		return b
 	}
 	b = append(append(append(b, `,"`...), name...), `":`...)
-	return jsonread.AppendString(b, excerpt.Of(value, TextMax))
+	return jsonread.AppendString(b, quote.Of(value, TextMax))
 }
 
 // texts appends a member that is a list, unless it is empty.
@@ -189,7 +189,7 @@ func texts(b []byte, name string, values []string) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = jsonread.AppendString(b, excerpt.Of(value, TextMax))
+		b = jsonread.AppendString(b, quote.Of(value, TextMax))
 	}
 	return append(b, ']')
 }

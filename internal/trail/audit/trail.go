@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ostiary/ostiary/internal/tool/excerpt"
+	"github.com/ostiary/ostiary/internal/tool/quote"
 	"github.com/ostiary/ostiary/internal/trail/logins"
 )
 
@@ -129,7 +129,7 @@ func (t *Trail) Refused(r *Record) error {
 		return nil
 	}
 	o, counter := refusal{kind: r.Kind, outcome: r.Outcome, door: r.Door, operation: r.Operation, caller: r.Caller.ID, status: r.Status,
-		why: excerpt.Of(r.Why, TextMax)}, &t.refused
+		why: quote.Of(r.Why, TextMax)}, &t.refused
 	if o.caller == "" {
 		o.kind, o.outcome, o.from, o.operation, counter = KindRefusal, Refused, logins.HostOf(r.From), "", &t.strangers
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/expr"
-	"github.com/ostiary/ostiary/internal/tool/excerpt"
 	"github.com/ostiary/ostiary/internal/tool/jsonread"
+	"github.com/ostiary/ostiary/internal/tool/quote"
 	"github.com/ostiary/ostiary/internal/trail/audit"
 	"github.com/ostiary/ostiary/rel"
 )
@@ -130,7 +130,7 @@ func (l *Log) append(ctx context.Context, b []byte, d *authz.Decided, first uint
 	case expr.False:
 		b = append(b, `,"result":false`...)
 	default:
-		b = jsonread.AppendString(append(b, `,"result":null,"reason":`...), excerpt.Of(d.Answer.Reasons.String(), audit.TextMax))
+		b = jsonread.AppendString(append(b, `,"result":null,"reason":`...), quote.Of(d.Answer.Reasons.String(), audit.TextMax))
 	}
 	if request != nil {
 		b = jsonread.AppendString(append(b, `,"requested_by":`...), request.Remote())

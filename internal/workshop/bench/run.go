@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ostiary/ostiary/internal/tool/excerpt"
+	"github.com/ostiary/ostiary/internal/tool/quote"
 )
 
 // Side is one of the programs that are compared.
@@ -160,7 +160,7 @@ func join(a, b string) string {
 }
 
 // clip shortens a server's message, so that it fits into a table.
-func clip(s string) string { return excerpt.Of(s, 200) }
+func clip(s string) string { return quote.Of(s, 200) }
 
 // used returns the processor time that the side's process and its children have
 // used, with that of the other nodes; 0 if unknown.

@@ -42,8 +42,7 @@ internal/engine/admit: internal/workshop/enginetest door/native acp
 internal/engine/compare: internal/workshop/enginetest internal/engine/eval door/native
 internal/engine/document: internal/workshop/enginetest door/native
 internal/tool/xmlread: policy/content policy/message policy/language
-internal/tool/excerpt: internal/tool/xmlread policy/value door/openfga/language
-internal/tool/nearest: door/native cmd/ostiary
+internal/tool/quote: internal/tool/xmlread policy/value door/openfga/language door/native cmd/ostiary
 internal/workshop/testrun:
 policy: internal/workshop/oracle/policies
 policy/content: policy
@@ -61,7 +60,6 @@ door: cmd/ostiary/internal/serve cmd/ostiary
 door/onap/internal/tosca: door/onap/internal/catalog door/onap
 door/onap/internal/catalog: door/onap
 door/onap/internal/pdp: door/onap
-door/onap/internal/preload: door/onap
 door/openfga/language: door/openfga
 door/openfga/internal/wire: door/openfga
 door/permify/language: door/permify

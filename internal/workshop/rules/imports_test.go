@@ -36,11 +36,11 @@ cmd/ostiary/internal/relations: *
 cmd/ostiary/internal/serve: *
 cmd/ostiary/internal/scenario: . door/permify internal/permifypb door/permify/language
 cmd/internal/benchmark: . authz cluster cmd/internal/cli door/keystone expr/cel internal/identity/settings internal/identity internal/identity/password internal/workshop/bench internal/workshop/bench/databases internal/workshop/bench/geo internal/workshop/bench/geo/delay internal/workshop/bench/geo/page internal/workshop/bench/report internal/workshop/bench/servers storage storage/pebble
-cmd/internal/cli: . authz acp cmd/internal/storetest cmd/internal/tuplefile door door/authzen door/keystone door/native door/native/client door/onap door/openfga door/openfga/language door/permify door/permify/language door/xacml expr expr/cel internal/identity/settings internal/callers internal/cluster/sharedlog internal/engine/system internal/identity/token internal/tool/nearest internal/tool/printable policy internal/engine/domain rel schema server storage storage/kv storage/pebble
+cmd/internal/cli: . authz acp cmd/internal/storetest cmd/internal/tuplefile door door/authzen door/keystone door/native door/native/client door/onap door/openfga door/openfga/language door/permify door/permify/language door/xacml expr expr/cel internal/identity/settings internal/callers internal/cluster/sharedlog internal/engine/documents internal/identity/token internal/tool/quote internal/tool/printable policy internal/engine/domain rel schema server storage storage/kv storage/pebble
 cmd/internal/storetest: . door/openfga/language cmd/internal/tuplefile schema expr rel authz
-cmd/internal/tuplefile: internal/tool/jsonread rel internal/tool/excerpt
+cmd/internal/tuplefile: internal/tool/jsonread rel internal/tool/quote
 examples/*: *
-internal/workshop/bench: . acp door/openfga door/openfga/language internal/engine/graph/graphtest internal/identity internal/identity/password policy policy/language policy/message policy/value rel storage internal/tool/excerpt authz
+internal/workshop/bench: . acp door/openfga door/openfga/language internal/engine/graph/graphtest internal/identity internal/identity/password policy policy/language policy/message policy/value rel storage internal/tool/quote authz
 internal/workshop/bench/databases: . internal/workshop/bench internal/workshop/bench/geo/delay rel schema internal/cluster/lease internal/cluster/mysql storage/pebble internal/cluster/postgres internal/cluster/replica internal/cluster/sharedlog internal/cluster/sqllog authz expr
 internal/workshop/bench/geo: internal/workshop/bench internal/workshop/bench/geo/delay internal/workshop/bench/servers
 internal/workshop/bench/geo/delay: internal/workshop/bench/servers
@@ -66,74 +66,70 @@ internal/cluster/replica: storage storage/kv internal/cluster/sharedlog rel
 internal/cluster/sharedlog: storage rel internal/tool/canonical
 internal/cluster/sharedlog/memorylog: storage internal/cluster/sharedlog
 # Doors: protocols, and the server that listens for them
-door: . internal/tool/jsonread internal/tool/turns internal/tool/excerpt storage authz
+door: . internal/tool/jsonread internal/tool/turns internal/tool/quote storage authz
 door/authzen: . door internal/tool/jsonread expr policy internal/engine/domain policy/status policy/value rel storage authz
-door/keystone: . door internal/identity/settings internal/identity internal/identity/access internal/identity/ec2 internal/identity/mapping internal/identity/oidc internal/identity/token storage internal/identity/oauth1 internal/tool/turns internal/tool/excerpt internal/tool/derived internal/tool/jsonread authz internal/engine/journal internal/trail/logins
+door/keystone: . door internal/identity/settings internal/identity internal/identity/access internal/identity/ec2 internal/identity/mapping internal/identity/oidc internal/identity/token storage internal/identity/oauth1 internal/tool/turns internal/tool/quote internal/tool/derived internal/tool/jsonread authz internal/engine/journal internal/trail/logins
 door/native: . door internal/callers internal/tool/jsonread expr rel schema storage authz internal/engine/journal
 door/native/client: door door/native rel schema
-door/onap: . door door/onap/internal/catalog door/onap/internal/pdp door/onap/internal/preload door/onap/internal/tosca internal/tool/jsonread policy policy/message
+door/onap: . door door/onap/internal/catalog door/onap/internal/pdp door/onap/internal/tosca internal/tool/jsonread policy policy/message
 door/onap/internal/catalog: . door/onap/internal/tosca internal/tool/btree internal/engine/documents storage authz internal/engine/journal
 door/onap/internal/pdp: door/onap/internal/tosca internal/tool/jsonread policy policy/function policy/language policy/status policy/value
-door/onap/internal/preload: door/onap/internal/tosca
 door/onap/internal/tosca: internal/tool/jsonread
-door/openfga: . door internal/tool/jsonread door/openfga/language door/openfga/internal/wire schema expr rel storage internal/tool/excerpt authz
-door/openfga/language: internal/tool/jsonread schema expr internal/tool/excerpt
+door/openfga: . door internal/tool/jsonread door/openfga/language door/openfga/internal/wire schema expr rel storage internal/tool/quote authz
+door/openfga/language: internal/tool/jsonread schema expr internal/tool/quote
 door/openfga/internal/wire: internal/tool/jsonread expr
 door/permify: . door internal/tool/jsonread internal/permifypb door/permify/language internal/engine/eval schema expr rel storage authz internal/engine/journal
 internal/permifypb:
 internal/permifypb/generate:
 door/permify/language: schema expr
-internal/trail/decisions: authz door expr internal/trail/audit internal/tool/excerpt internal/tool/jsonread rel
+internal/trail/decisions: authz door expr internal/trail/audit internal/tool/quote internal/tool/jsonread rel
 door/xacml: . door internal/tool/jsonread policy internal/engine/domain policy/language policy/message policy/status policy/value storage authz
-server: . door internal/identity/oidc internal/cluster/forward server/internal/conn internal/callers internal/tool/excerpt internal/trail/logins internal/tool/turns internal/trail/audit storage authz internal/engine/journal
+server: . door internal/identity/oidc internal/cluster/forward server/internal/conn internal/callers internal/tool/quote internal/trail/logins internal/tool/turns internal/trail/audit storage authz internal/engine/journal
 internal/cluster/forward: . internal/engine/journal door storage
 server/internal/conn: door internal/tool/addresses
 # Policies, identities, documents: other rules than those of tuples, for the doors
-acp: . internal/tool/jwtread storage schema expr rel authz
-internal/identity: . internal/identity/settings internal/tool/btree internal/engine/documents schema storage internal/identity/percent internal/identity/mapping internal/identity/password internal/identity/token internal/identity/totp internal/identity/oauth1 authz internal/tool/derived internal/tool/jsonread expr rel internal/engine/journal
-internal/callers: . internal/tool/derived internal/engine/documents internal/engine/system rel schema storage authz internal/engine/journal
-internal/identity/access: internal/tool/nearest
-internal/identity/ec2: internal/identity/percent
-internal/identity/keyring: . internal/identity/settings internal/identity/token internal/engine/documents internal/engine/system storage authz
+acp: . internal/tool/jsonread storage schema expr rel authz
+internal/identity: . internal/identity/settings internal/tool/btree internal/engine/documents schema storage internal/identity/oauth1 internal/identity/mapping internal/identity/password internal/identity/token internal/identity/totp authz internal/tool/derived internal/tool/jsonread expr rel internal/engine/journal
+internal/callers: . internal/tool/derived internal/engine/documents rel schema storage authz internal/engine/journal
+internal/identity/access: internal/tool/quote
+internal/identity/ec2: internal/identity/oauth1
+internal/identity/keyring: . internal/identity/settings internal/identity/token internal/engine/documents storage authz
 internal/identity/mapping: internal/tool/jsonread
 internal/identity/migrate: internal/identity/settings internal/identity internal/identity/password internal/identity/token
-internal/identity/oauth1: internal/identity/percent
-internal/identity/oidc: internal/tool/jsonread internal/tool/jwtread
+internal/identity/oauth1:
+internal/identity/oidc: internal/tool/jsonread
 internal/identity/password: internal/tool/turns
-internal/identity/percent:
 internal/identity/token: internal/identity/settings
 internal/identity/settings:
 internal/identity/totp:
-policy: internal/tool/nearest policy/content policy/function policy/status policy/value internal/tool/turns
+policy: internal/tool/quote policy/content policy/function policy/status policy/value internal/tool/turns
 policy/content: policy/status internal/tool/xmlread policy/value internal/tool/turns
 internal/engine/domain: . internal/engine/documents policy policy/content policy/function policy/language policy/message policy/status policy/value expr rel storage internal/tool/turns authz internal/engine/journal
 policy/function: policy/content policy/internal/pattern policy/status policy/value internal/tool/turns
-policy/language: policy policy/function policy/internal/literal policy/status policy/value internal/tool/jsonread internal/tool/nearest internal/tool/xmlread internal/tool/lines internal/tool/turns internal/tool/excerpt
-policy/internal/literal: policy/value internal/tool/jsonread internal/tool/xmlread internal/tool/excerpt
-policy/message: policy policy/content policy/internal/literal policy/status policy/value internal/tool/jsonread internal/tool/xmlread internal/tool/excerpt
+policy/language: policy policy/function policy/internal/literal policy/status policy/value internal/tool/jsonread internal/tool/quote internal/tool/xmlread internal/tool/turns
+policy/internal/literal: policy/value internal/tool/jsonread internal/tool/xmlread internal/tool/quote
+policy/message: policy policy/content policy/internal/literal policy/status policy/value internal/tool/jsonread internal/tool/xmlread internal/tool/quote
 policy/internal/pattern: policy/status policy/value
 policy/status: policy/value
-policy/value: internal/tool/excerpt
+policy/value: internal/tool/quote
 # Engine: the library; it keeps stores, takes writes and answers questions
 rows: authz expr rel schema storage internal/engine/errs internal/engine/eval
-.: storage storage/memory schema expr rel internal/engine/errs internal/engine/limits internal/engine/snapshot internal/engine/document internal/engine/changelog internal/engine/query internal/engine/commit internal/engine/compare internal/tool/turns authz internal/engine/journal
+.: storage storage/memory schema expr rel internal/engine/errs internal/engine/snapshot internal/engine/document internal/engine/changelog internal/engine/query internal/engine/commit internal/engine/compare internal/tool/turns authz internal/engine/journal
 internal/engine/errs: internal/engine/eval storage internal/engine/graph schema authz
 internal/engine/journal: authz storage
-internal/engine/limits: storage internal/engine/errs authz
 internal/engine/admit: internal/engine/eval schema expr rel authz
 internal/engine/snapshot: internal/engine/eval storage internal/engine/graph schema expr rel internal/engine/errs internal/tool/turns authz internal/engine/journal
 internal/engine/document: storage internal/engine/errs internal/engine/snapshot authz
-internal/engine/changelog: storage rel internal/engine/errs internal/engine/snapshot internal/engine/limits authz
-internal/engine/query: internal/engine/eval storage internal/engine/graph expr rel internal/engine/errs internal/engine/limits internal/engine/admit internal/engine/snapshot internal/tool/turns authz
+internal/engine/changelog: storage rel internal/engine/errs internal/engine/snapshot authz
+internal/engine/query: internal/engine/eval storage internal/engine/graph expr rel internal/engine/errs internal/engine/admit internal/engine/snapshot internal/tool/turns authz
 internal/engine/commit: storage internal/engine/graph schema rel internal/engine/errs internal/engine/admit internal/engine/document internal/engine/snapshot internal/tool/turns authz internal/engine/journal
-internal/engine/compare: internal/engine/eval storage internal/engine/graph schema expr rel internal/engine/errs internal/engine/admit internal/engine/snapshot internal/engine/query internal/engine/commit internal/tool/turns internal/engine/limits authz
-internal/engine/system: . internal/engine/documents authz
+internal/engine/compare: internal/engine/eval storage internal/engine/graph schema expr rel internal/engine/errs internal/engine/admit internal/engine/snapshot internal/engine/query internal/engine/commit internal/tool/turns authz
 internal/engine/documents: . storage internal/tool/turns authz
 # Relations: tuples, models, their evaluator and their storage
 rel:
 expr: rel
-expr/cel: expr rel internal/tool/zones
-schema: expr rel internal/tool/nearest
+expr/cel: expr rel
+schema: expr rel internal/tool/quote
 authz: schema expr rel storage
 internal/engine/graph: rel internal/tool/btree
 internal/engine/graph/graphtest: rel
@@ -144,20 +140,15 @@ storage/pebble: storage storage/kv
 internal/engine/eval: internal/engine/graph schema expr rel internal/tool/turns authz
 # Tools: small tools that know nothing of authorization
 internal/tool/addresses:
-internal/trail/audit: internal/tool/excerpt internal/tool/jsonread internal/trail/logins internal/tool/printable
-internal/trail/audit/otlp:
+internal/trail/audit: internal/tool/quote internal/tool/jsonread internal/trail/logins internal/tool/printable
 internal/tool/btree:
 internal/tool/canonical:
-internal/tool/excerpt:
-internal/tool/jwtread: internal/tool/jsonread
+internal/tool/quote:
 internal/tool/jsonread:
-internal/tool/lines:
 internal/trail/logins:
 internal/tool/derived:
-internal/tool/nearest:
 internal/tool/turns:
-internal/tool/zones:
-internal/tool/xmlread: internal/tool/lines internal/tool/excerpt
+internal/tool/xmlread: internal/tool/quote
 internal/tool/printable:
 # Workshop: tests and what only tests use
 internal/workshop/oracle: . internal/engine/eval storage storage/memory storage/kv storage/pebble internal/engine/graph schema expr rel authz
@@ -175,8 +166,7 @@ internal/cluster/clustertest: internal/cluster/lease storage internal/cluster/re
 internal/workshop/doortest: door internal/workshop/failing storage/memory internal/workshop/golden
 internal/workshop/databases: internal/workshop/bench/servers
 internal/workshop/enginetest:
-internal/workshop/certtest:
-internal/workshop/oidctest:
+internal/workshop/issuers:
 internal/workshop/wait:
 internal/workshop/golden:
 internal/workshop/mutants: internal/workshop/oracle/faults

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ostiary/ostiary/internal/tool/excerpt"
+	"github.com/ostiary/ostiary/internal/tool/quote"
 	"github.com/ostiary/ostiary/internal/tool/xmlread"
 	"github.com/ostiary/ostiary/policy/value"
 )
@@ -101,4 +101,4 @@ func AppendXMLNamespaces(dst []byte, spaces map[string]string) []byte {
 }
 
 // short cuts a text for an error.
-func short(text string) string { return excerpt.Of(text, 100) }
+func short(text string) string { return quote.Of(text, 100) }

@@ -17,7 +17,6 @@ import (
 	"github.com/ostiary/ostiary/cmd/internal/cli"
 	"github.com/ostiary/ostiary/internal/cluster/lease"
 	"github.com/ostiary/ostiary/internal/trail/audit"
-	"github.com/ostiary/ostiary/internal/trail/audit/otlp"
 )
 
 // auditKeyName is the name of the key that signs the audit log, in the data folder.
@@ -109,8 +108,8 @@ func (s *prepared) openAudit() (*audit.Trail, error) {
 		err = open(audit.OpenStream(writerOnly{s.Out}, options("stdout")))
 	}
 	if err == nil && f.otlp != "" {
-		var sender *otlp.Sender
-		if sender, err = otlp.Open(f.otlp, node); err == nil {
+		var sender *otlpSender
+		if sender, err = openOTLP(f.otlp, node); err == nil {
 			err = open(audit.OpenSender(sender, options("otlp")))
 		}
 	}

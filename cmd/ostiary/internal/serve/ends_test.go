@@ -32,7 +32,7 @@ import (
 	"github.com/ostiary/ostiary/internal/callers"
 	"github.com/ostiary/ostiary/internal/identity/oidc"
 	"github.com/ostiary/ostiary/internal/permifypb"
-	"github.com/ostiary/ostiary/internal/workshop/oidctest"
+	"github.com/ostiary/ostiary/internal/workshop/issuers"
 	"github.com/ostiary/ostiary/internal/workshop/wait"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/server"
@@ -57,7 +57,7 @@ condition listed(x: int, l: list<int>) {
 type endsWorld struct {
 	*everyDoor
 	registry *callers.Registry
-	provider *oidctest.Provider
+	provider *issuers.Provider
 	at       map[string]string // addresses
 	rpc      *grpc.ClientConn
 	numbers  []any // of the condition
@@ -80,7 +80,7 @@ func startEnds(t *testing.T, open bool) *endsWorld {
 	f := &DoorFlags{}
 	f.openfga.BatchChecks, f.openfga.ListResults, f.openfga.ListTime = endsQuestions, endsDocs, time.Hour
 	x := everyDoorOf(t, e, f)
-	w := &endsWorld{everyDoor: x, provider: oidctest.New(t), at: map[string]string{}}
+	w := &endsWorld{everyDoor: x, provider: issuers.NewProvider(t), at: map[string]string{}}
 	w.registry = callers.New(e, callers.Options{Doors: doorNames[:]})
 	o := server.Options{HTTP: "127.0.0.1:0", GRPC: "127.0.0.1:0", Metrics: "127.0.0.1:0", Doors: x.doors, Callers: w.registry, CallersOptional: open, DrainTime: -1, Engine: e,
 		TransferTime: time.Hour, RequestTimeout: time.Hour}

@@ -28,9 +28,8 @@ import (
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/callers"
 	"github.com/ostiary/ostiary/internal/identity/oidc"
-	"github.com/ostiary/ostiary/internal/workshop/certtest"
 	"github.com/ostiary/ostiary/internal/workshop/golden"
-	"github.com/ostiary/ostiary/internal/workshop/oidctest"
+	"github.com/ostiary/ostiary/internal/workshop/issuers"
 	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage/memory"
 )
@@ -106,7 +105,7 @@ func newWalker(t *testing.T) *walker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	provider := oidctest.New(t)
+	provider := issuers.NewProvider(t)
 	for kind, of := range map[string][2]string{"audience": {"other", "readers"}, "unmatched": {"ostiary", "others"}, "token": {"ostiary", "readers"}} {
 		w.secrets[kind] = provider.Sign(m{"iss": provider.URL, "aud": of[0], "sub": kind, "exp": time.Now().Unix() + 3*3600, "groups": []string{of[1]}}, -1)
 	}
@@ -181,14 +180,14 @@ func (w *walker) serve(o server.Options) (http, grpc string) {
 // secure starts the server for callers with certificates.
 func (w *walker) secure(o server.Options) {
 	w.t.Helper()
-	authority, folder := certtest.New(w.t, "authority"), w.t.TempDir()
+	authority, folder := issuers.NewAuthority(w.t, "authority"), w.t.TempDir()
 	file := filepath.Join(folder, "ca.pem")
 	err := os.WriteFile(file, authority.PEM, 0o600)
 	if err == nil {
 		o.ClientCA, err = server.NewClientCA(file, false)
 	}
 	if err == nil {
-		o.TLS, err = server.NewCertificate(certtest.Write(w.t, folder, "server", authority.Issue(nil)))
+		o.TLS, err = server.NewCertificate(issuers.WriteCertificate(w.t, folder, "server", authority.Issue(nil)))
 	}
 	if err != nil {
 		w.t.Fatal(err)

@@ -2,6 +2,8 @@
 // its own: types, policies, node templates, PDP groups, deployments, their audit
 // and the history of operations. Its main types are [Catalog] and [World].
 //
+// A client finds the types and the policy of [Preloaded] before it adds one.
+//
 // All of it is in memory as an immutable [World]; a change makes the next one,
 // writes its documents in one entry of the store's log, and publishes it. The
 // package serves no HTTP and evaluates no policy.

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ostiary/ostiary/door/onap/internal/catalog"
 	"github.com/ostiary/ostiary/door/onap/internal/pdp"
-	"github.com/ostiary/ostiary/door/onap/internal/preload"
 )
 
 const (
@@ -24,7 +24,7 @@ const (
 // stored already is translated as before: an unknown member is ignored.
 func TestCheckMembers(t *testing.T) {
 	t.Parallel()
-	types, err := preload.Templates()
+	types, err := catalog.Preloaded()
 	if err != nil {
 		t.Fatal(err)
 	}

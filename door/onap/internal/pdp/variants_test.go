@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ostiary/ostiary/door/onap/internal/catalog"
 	"github.com/ostiary/ostiary/door/onap/internal/pdp"
-	"github.com/ostiary/ostiary/door/onap/internal/preload"
 	"github.com/ostiary/ostiary/door/onap/internal/tosca"
 	"github.com/ostiary/ostiary/internal/workshop/doortest"
 	"github.com/ostiary/ostiary/policy"
@@ -92,7 +92,7 @@ var variedRequests = []string{
 // with testdata/variants.txt.
 func TestVariants(t *testing.T) {
 	t.Parallel()
-	types, err := preload.Templates()
+	types, err := catalog.Preloaded()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package zones
+package cel
 
 import (
 	"bytes"
@@ -10,27 +10,27 @@ import (
 	"time"
 )
 
-// TestLoad loads every zone, and compares some with what is known of them. The machine's
+// TestLoadZone loads every zone, and compares some with what is known of them. The machine's
 // own files cannot help: a zone that they lack is among them.
-func TestLoad(t *testing.T) {
+func TestLoadZone(t *testing.T) {
 	t.Parallel()
-	if len(all()) < 500 {
-		t.Errorf("%d zones", len(all()))
+	if len(zonesByName()) < 500 {
+		t.Errorf("%d zones", len(zonesByName()))
 	}
-	for name := range all() {
-		if zone, err := Load(name); err != nil || zone.String() != name && name != "UTC" {
+	for name := range zonesByName() {
+		if zone, err := loadZone(name); err != nil || zone.String() != name && name != "UTC" {
 			t.Errorf("%s: %v, %v", name, zone, err)
 		}
 	}
 	at := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 	for name, want := range map[string]string{"": "12:00", "UTC": "12:00", "Europe/Berlin": "14:00", "America/New_York": "08:00", "Asia/Kolkata": "17:30", "US/Central": "07:00", "EST": "07:00"} {
-		zone, err := Load(name)
+		zone, err := loadZone(name)
 		if err != nil || at.In(zone).Format("15:04") != want {
 			t.Errorf("%s: %v %v, want %s", name, at.In(zone), err, want)
 		}
 	}
 	for _, name := range []string{"Local", "europe/berlin", "Europe", "Europe/", "../Europe/Berlin", "/usr/share/zoneinfo/Europe/Berlin", "Europe/Nowhere", strings.Repeat("a", 1000)} {
-		if zone, err := Load(name); err == nil || zone != nil || len(err.Error()) > 200 {
+		if zone, err := loadZone(name); err == nil || zone != nil || len(err.Error()) > 200 {
 			t.Errorf("%s: %v %v", name, zone, err)
 		}
 	}
@@ -51,7 +51,7 @@ func TestNewest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(want, archive) {
+	if !bytes.Equal(want, zoneArchive) {
 		t.Error("the zones are not those of this Go release: make zones copies them")
 	}
 }

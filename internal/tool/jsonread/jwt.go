@@ -1,7 +1,4 @@
-// Package jwtread reads the header and the claims of a JSON Web Token (RFC 7519) so
-// that every reader finds the same in them. It verifies no signature and compares no
-// claim with anything. Its only function is [Read].
-package jwtread
+package jsonread
 
 import (
 	"encoding/base64"
@@ -12,8 +9,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-
-	"github.com/ostiary/ostiary/internal/tool/jsonread"
 )
 
 // types are the values of the header typ that are accepted, in small letters. A token
@@ -58,7 +53,7 @@ func isTime(v any) bool {
 	return err == nil && math.Abs(seconds) <= timeMax
 }
 
-// Read returns the claims of a signed token: objects as map[string]any, numbers as
+// JWT returns the claims of a signed token: objects as map[string]any, numbers as
 // [json.Number]. It fails
 //   - if the header or the claims are not a JSON object, or if a name occurs twice in
 //     an object;
@@ -69,7 +64,7 @@ func isTime(v any) bool {
 //   - if there is a claim events that is an object, which only tokens about events have.
 //
 // Its errors do not contain the token, but may contain names and types in it.
-func Read(text string) (map[string]any, error) {
+func JWT(text string) (map[string]any, error) {
 	parts := strings.Split(text, ".")
 	if len(parts) != 3 {
 		return nil, errors.New("expected a signed JSON Web Token: three parts with dots between them")
@@ -131,7 +126,7 @@ func readPart(what, part string) (map[string]any, error) {
 	if err != nil || strings.ContainsAny(part, "\r\n") {
 		return nil, fmt.Errorf("expected a signed JSON Web Token: the %s are not base64url", what)
 	}
-	r := jsonread.New(text)
+	r := New(text)
 	values := r.Values()
 	if err := r.End(); err != nil {
 		return nil, fmt.Errorf("expected a signed JSON Web Token: the %s: %w", what, err)

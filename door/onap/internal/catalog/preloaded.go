@@ -1,6 +1,4 @@
-// Package preload has the policy types and the policy that a PDP of ONAP offers
-// before a client adds one. [Templates] returns them. The package stores nothing.
-package preload
+package catalog
 
 import (
 	_ "embed"
@@ -22,9 +20,9 @@ var naming string
 // 1.0.0.
 const Naming = "SDNC_Policy.ONAP_NF_NAMING_TIMESTAMP"
 
-// Templates returns the types and the policy, in the order in which they must be
+// Preloaded returns the types and the policy, in the order in which they must be
 // added.
-func Templates() (list []*tosca.Template, err error) {
+func Preloaded() (list []*tosca.Template, err error) {
 	for _, text := range []string{types, secondTypes, naming} {
 		t, err := tosca.Parse([]byte(text), true)
 		if err != nil {

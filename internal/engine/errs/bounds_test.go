@@ -1,4 +1,4 @@
-package limits
+package errs
 
 import (
 	"errors"
@@ -58,7 +58,7 @@ func TestQuery(t *testing.T) {
 	t.Parallel()
 	b := numbered()
 	b.Depth, b.DepthMax = 3, 20
-	largest := Query(&b, authz.QuestionBounds{})
+	largest := QuestionBounds(&b, authz.QuestionBounds{})
 	got := "# unset\n" + fields(largest)
 	largest.Depth = b.DepthMax
 	for name, add := range map[int]int{0: -1, 1: 0, 2: 1} {
@@ -69,7 +69,7 @@ func TestQuery(t *testing.T) {
 				f.SetInt(f.Int() + int64(add))
 			}
 		}
-		answer := Query(&b, q)
+		answer := QuestionBounds(&b, q)
 		want := largest
 		if name == 0 {
 			want = q
@@ -79,7 +79,7 @@ func TestQuery(t *testing.T) {
 		}
 	}
 	ones := authz.QuestionBounds{Depth: 1, Nodes: 1, ConditionCost: 1, Memory: 1, ExpandEntries: 1, ExpandBytes: 1}
-	if answer := Query(&b, ones); answer != ones {
+	if answer := QuestionBounds(&b, ones); answer != ones {
 		t.Errorf("the least bounds become\n%s", fields(answer))
 	}
 	golden.Equal(t, "testdata/query.txt", got)
@@ -95,7 +95,7 @@ func TestPage(t *testing.T) {
 		{1000, 1000, 1000, nil}, {1000, 1001, 1001, authz.ErrBound}, {authz.PageDefault, 0, authz.PageDefault, nil}, {authz.PageDefault + 1, 0, authz.PageDefault, nil},
 	} {
 		b := authz.Bounds{PageItems: c.largest}
-		if n, err := Page(&b, c.asked); n != c.want || !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
+		if n, err := PageItems(&b, c.asked); n != c.want || !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
 			t.Errorf("%d of %d: got %d, %v; expected %d, %v", c.asked, c.largest, n, err, c.want, c.err)
 		}
 	}

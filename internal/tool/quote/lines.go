@@ -1,7 +1,4 @@
-// Package lines finds the line and the column of an offset in a text. An [Index]
-// reads the text once, whatever its lines are like and in whatever order it is
-// asked. The package knows no format.
-package lines
+package quote
 
 import "bytes"
 
@@ -22,9 +19,9 @@ type block struct {
 	start int32 // offset of the beginning of that line
 }
 
-// New returns an index of text, which must be shorter than 2 GiB and must not
+// NewIndex returns an index of text, which must be shorter than 2 GiB and must not
 // change. It reads nothing yet.
-func New(text []byte) Index { return Index{text: text} }
+func NewIndex(text []byte) Index { return Index{text: text} }
 
 // At returns the line and the column of an offset, both from 1. The column counts
 // bytes. An offset behind the text counts as its end.

@@ -1,6 +1,4 @@
-// Package oidctest is an OpenID Connect provider for tests, on the loopback
-// interface. Only tests use it.
-package oidctest
+package issuers
 
 import (
 	"crypto/rand"
@@ -37,8 +35,8 @@ type Provider struct {
 	answers map[bool]string
 }
 
-// New starts a provider, which ends with the test.
-func New(t testing.TB) *Provider {
+// NewProvider starts a provider, which ends with the test.
+func NewProvider(t testing.TB) *Provider {
 	t.Helper()
 	p := &Provider{t: t, alg: jwt.SigningMethodRS256, path: "/keys"}
 	p.Rotate()

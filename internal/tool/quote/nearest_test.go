@@ -1,4 +1,4 @@
-package nearest
+package quote
 
 import (
 	"slices"
@@ -15,7 +15,7 @@ func TestName(t *testing.T) {
 		"viewer": "", "": "", "editor": "", "iewer": "", "dxcxmxnt": "", "vwer": "", "do": "doc", "dco": "doc",
 		strings.Repeat("x", 63): strings.Repeat("x", 64), strings.Repeat("x", 63) + "y": strings.Repeat("x", 64), strings.Repeat("y", 64): "", strings.Repeat("x", 65): "",
 	} {
-		if got := Name(name, slices.Values(known)); got != want {
+		if got := Nearest(name, slices.Values(known)); got != want {
 			t.Errorf("%q: got %q, expected %q", name, got, want)
 		}
 	}
@@ -25,11 +25,11 @@ func TestNameKnownMax(t *testing.T) {
 	t.Parallel()
 	known := make([]string, knownMax+1)
 	known[knownMax-1] = "viewer"
-	if got := Name("viewr", slices.Values(known)); got != "viewer" {
+	if got := Nearest("viewr", slices.Values(known)); got != "viewer" {
 		t.Errorf("the last name within the bound: got %q", got)
 	}
 	known[knownMax-1], known[knownMax] = "", "viewer"
-	if got := Name("viewr", slices.Values(known)); got != "" {
+	if got := Nearest("viewr", slices.Values(known)); got != "" {
 		t.Errorf("the first name above the bound: got %q", got)
 	}
 }
@@ -49,7 +49,7 @@ func TestNearest(t *testing.T) {
 		{"abxye abcdx", "abcdx"}, {"abcdx abxye", "abcdx"}, {"abxye axyde", "abxye"}, {"abcdx abcxe", "abcdx"},
 		{"abxye abcdx abcd", "abcdx"}, {"abxyz", ""}, {"abxye ABCDE", "ABCDE"}, {"abcdef ABCDE abcd", "ABCDE"},
 	} {
-		if got := Name("abcde", slices.Values(strings.Fields(c.known))); got != c.want {
+		if got := Nearest("abcde", slices.Values(strings.Fields(c.known))); got != c.want {
 			t.Errorf("of %s: got %q, expected %q", c.known, got, c.want)
 		}
 	}

@@ -1,6 +1,4 @@
-// Package otlp sends the lines of an audit log to a collector of OpenTelemetry, as log
-// records over OTLP/HTTP. Its main type is [Sender]. It makes no line itself.
-package otlp
+package serve
 
 import (
 	"context"
@@ -25,18 +23,18 @@ const (
 	pathDefault = "/v1/logs"
 )
 
-// Sender sends lines to a collector. It implements audit.Sender.
-type Sender struct {
+// otlpSender sends lines to a collector. It implements audit.Sender.
+type otlpSender struct {
 	exporter *otlploghttp.Exporter
 	provider *sdk.LoggerProvider
 	logger   log.Logger
 	batch    []sdk.Record // what the logger has emitted
 }
 
-// Open returns a sender to the collector at an address such as
+// openOTLP returns a sender to the collector at an address such as
 // "http://collector:4318"; without a path it is /v1/logs. node is the name of this node.
-// Open does not connect.
-func Open(address, node string) (*Sender, error) {
+// It does not connect.
+func openOTLP(address, node string) (*otlpSender, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, fmt.Errorf("invalid address %q of a collector: expected a URL, for example http://127.0.0.1:4318", address)
@@ -44,7 +42,7 @@ func Open(address, node string) (*Sender, error) {
 	if u.Path == "" || u.Path == "/" {
 		u.Path = pathDefault
 	}
-	s := &Sender{}
+	s := &otlpSender{}
 	// The log repeats what fails, so the exporter does not.
 	s.exporter, err = otlploghttp.New(context.Background(), otlploghttp.WithEndpointURL(u.String()), otlploghttp.WithTimeout(timeout),
 		otlploghttp.WithRetry(otlploghttp.RetryConfig{}))
@@ -59,7 +57,7 @@ func Open(address, node string) (*Sender, error) {
 }
 
 // collecting keeps the records that a logger emits.
-type collecting struct{ *Sender }
+type collecting struct{ *otlpSender }
 
 func (c collecting) OnEmit(_ context.Context, r *sdk.Record) error {
 	c.batch = append(c.batch, r.Clone())
@@ -84,7 +82,7 @@ type head struct {
 
 // Send sends lines. The body of a record is the line as it is, so that the chain can be
 // verified from what the collector has kept.
-func (s *Sender) Send(lines [][]byte) error {
+func (s *otlpSender) Send(lines [][]byte) error {
 	for len(lines) > 0 {
 		n := min(len(lines), batchMax)
 		if err := s.send(lines[:n]); err != nil {
@@ -95,7 +93,7 @@ func (s *Sender) Send(lines [][]byte) error {
 	return nil
 }
 
-func (s *Sender) send(lines [][]byte) error {
+func (s *otlpSender) send(lines [][]byte) error {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	s.batch = s.batch[:0]
@@ -121,7 +119,7 @@ func (s *Sender) send(lines [][]byte) error {
 }
 
 // Close frees the resources.
-func (s *Sender) Close() error {
+func (s *otlpSender) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	_ = s.provider.Shutdown(ctx) // it has nothing left

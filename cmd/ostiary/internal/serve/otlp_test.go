@@ -1,4 +1,4 @@
-package otlp_test
+package serve
 
 import (
 	"compress/gzip"
@@ -16,7 +16,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/ostiary/ostiary/internal/trail/audit"
-	"github.com/ostiary/ostiary/internal/trail/audit/otlp"
 )
 
 // receiver is the receiving end of OTLP/HTTP, which can be down.
@@ -82,7 +81,7 @@ func TestSend(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sender, err := otlp.Open(s.URL, "node1")
+	sender, err := openOTLP(s.URL, "node1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +133,7 @@ func TestSend(t *testing.T) {
 func TestInvalidAddress(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"", "collector:4318", "grpc://collector:4317", "http://"} {
-		if _, err := otlp.Open(address, ""); err == nil {
+		if _, err := openOTLP(address, ""); err == nil {
 			t.Errorf("%q is accepted", address)
 		}
 	}

@@ -1,6 +1,4 @@
-// Package nearest finds the name that a misspelt one probably means. Its only
-// function is [Name]. It never looks a name up: callers know what exists.
-package nearest
+package quote
 
 import (
 	"iter"
@@ -15,12 +13,12 @@ const (
 	knownMax = 1000
 )
 
-// Name returns the known name that is nearest to name, or "" if none is near. A
+// Nearest returns the known name that is nearest to name, or "" if none is near. A
 // known name is near if at most two edits lead to it (one edit for names of up to
 // four bytes) and if both begin with the same byte. An edit inserts, deletes or
 // replaces a byte, or swaps two neighbors. Letters that differ in case only count as
 // equal. The first of equally near names counts.
-func Name(name string, known iter.Seq[string]) string {
+func Nearest(name string, known iter.Seq[string]) string {
 	folded := strings.ToLower(name)
 	if len(folded) == 0 || len(folded) > nameBytesMax {
 		return ""

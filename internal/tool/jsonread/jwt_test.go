@@ -1,11 +1,11 @@
-package jwtread_test
+package jsonread_test
 
 import (
 	"encoding/base64"
 	"strings"
 	"testing"
 
-	"github.com/ostiary/ostiary/internal/tool/jwtread"
+	"github.com/ostiary/ostiary/internal/tool/jsonread"
 )
 
 func token(header, claims string) string {
@@ -43,7 +43,7 @@ func TestHeader(t *testing.T) {
 		`{} {}`:                                        "unexpected data",
 		``:                                             "expected an object",
 	} {
-		switch _, err := jwtread.Read(token(header, "{}")); {
+		switch _, err := jsonread.JWT(token(header, "{}")); {
 		case want == "" && err != nil:
 			t.Errorf("%s: %v", header, err)
 		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
@@ -86,7 +86,7 @@ func TestClaims(t *testing.T) {
 		`null`:                              "expected an object",
 		strings.Repeat(`{"a":`, 70) + strings.Repeat("}", 70): "nested",
 	} {
-		switch _, err := jwtread.Read(token(`{"alg":"x"}`, claims)); {
+		switch _, err := jsonread.JWT(token(`{"alg":"x"}`, claims)); {
 		case want == "" && err != nil:
 			t.Errorf("%s: %v", claims, err)
 		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
@@ -99,11 +99,11 @@ func TestClaims(t *testing.T) {
 func TestForm(t *testing.T) {
 	t.Parallel()
 	good := token("{}", "{}")
-	if c, err := jwtread.Read(good); err != nil || len(c) != 0 {
+	if c, err := jsonread.JWT(good); err != nil || len(c) != 0 {
 		t.Fatal(c, err)
 	}
 	for _, text := range []string{"", "x", "a.b", "a.b.c.d.e", good + ".", "." + good, "=" + good, good[:3] + "\n" + good[3:], "e30=.e30.", "e31.e30.", "e3 0.e30.", "e30.e.x"} {
-		if _, err := jwtread.Read(text); err == nil || len(text) > 8 && strings.Contains(err.Error(), text) {
+		if _, err := jsonread.JWT(text); err == nil || len(text) > 8 && strings.Contains(err.Error(), text) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

@@ -1,5 +1,6 @@
-// Package certtest issues certificates for tests. Nothing else uses it.
-package certtest
+// Package issuers issues certificates and tokens for tests: an [Authority] certificates, a
+// [Provider] of OpenID Connect on the loopback interface tokens. Only tests use it.
+package issuers
 
 import (
 	"crypto/ecdsa"
@@ -28,8 +29,8 @@ type Authority struct {
 	key         *ecdsa.PrivateKey
 }
 
-// New returns a new authority with a name.
-func New(t testing.TB, name string) *Authority {
+// NewAuthority returns an authority with a name.
+func NewAuthority(t testing.TB, name string) *Authority {
 	t.Helper()
 	a := &Authority{t: t, key: newKey(t)}
 	template := &x509.Certificate{SerialNumber: serial(t), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
@@ -109,8 +110,8 @@ func (a *Authority) Trust(own ...tls.Certificate) *tls.Config {
 	}}
 }
 
-// Write writes a certificate and its key to NAME.pem and NAME.key in a folder.
-func Write(t testing.TB, folder, name string, c tls.Certificate) (certificate, key string) {
+// WriteCertificate writes a certificate and its key to NAME.pem and NAME.key in a folder.
+func WriteCertificate(t testing.TB, folder, name string, c tls.Certificate) (certificate, key string) {
 	t.Helper()
 	der, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
 	if err != nil {

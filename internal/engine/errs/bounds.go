@@ -1,12 +1,9 @@
-// Package limits gives [authz.Bounds] their defaults, and cuts the bounds and the page
-// of a request to them. It never checks what else a request has.
-package limits
+package errs
 
 import (
 	"time"
 
 	"github.com/ostiary/ostiary/authz"
-	"github.com/ostiary/ostiary/internal/engine/errs"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -50,9 +47,9 @@ func WithDefaults(b authz.Bounds) authz.Bounds {
 	return b
 }
 
-// Query returns the bounds of one question: those that it asks for, or the
+// QuestionBounds returns the bounds of one question: those that it asks for, or the
 // defaults, cut to the largest that b allows.
-func Query(b *authz.Bounds, q authz.QuestionBounds) authz.QuestionBounds {
+func QuestionBounds(b *authz.Bounds, q authz.QuestionBounds) authz.QuestionBounds {
 	if q.Depth <= 0 {
 		q.Depth = b.Depth
 	}
@@ -69,11 +66,11 @@ func Query(b *authz.Bounds, q authz.QuestionBounds) authz.QuestionBounds {
 	return q
 }
 
-// Page returns the number of items of a page whose request has the limit. It
+// PageItems returns the number of items of a page whose request has the limit. It
 // fails with ErrBound if the limit exceeds PageItems.
-func Page(b *authz.Bounds, limit int) (int, error) {
+func PageItems(b *authz.Bounds, limit int) (int, error) {
 	if limit <= 0 {
 		return min(authz.PageDefault, b.PageItems), nil
 	}
-	return limit, errs.CheckBound("PageItems", limit, b.PageItems)
+	return limit, CheckBound("PageItems", limit, b.PageItems)
 }

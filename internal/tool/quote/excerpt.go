@@ -1,6 +1,7 @@
-// Package excerpt cuts long texts for errors, which may quote a whole request, between
-// two runes. It does not know what a text means.
-package excerpt
+// Package quote has what an error needs to quote a foreign text: [Of] cuts it between two
+// runes, [Index] finds the line and the column of an offset, and [Nearest] finds the name
+// that a misspelt one probably means. It does not know what a text means.
+package quote
 
 import (
 	"strings"

@@ -1,11 +1,11 @@
-package excerpt_test
+package quote_test
 
 import (
 	"strings"
 	"testing"
 	"unicode/utf8"
 
-	"github.com/ostiary/ostiary/internal/tool/excerpt"
+	"github.com/ostiary/ostiary/internal/tool/quote"
 )
 
 func TestOf(t *testing.T) {
@@ -21,13 +21,13 @@ func TestOf(t *testing.T) {
 		{"a😀", 4, "a…"}, {"a😀", 5, "a😀"},
 		{"\xff\xff\xff", 2, "\xff\xff…"}, {"a\x80\x80\x80", 2, "…"}, // invalid bytes stay, but no text ends between them
 	} {
-		if got := excerpt.Of(c.text, c.most); got != c.want {
+		if got := quote.Of(c.text, c.most); got != c.want {
 			t.Errorf("%q, %d: %q, want %q", c.text, c.most, got, c.want)
 		}
-		if got := excerpt.Of([]byte(c.text), c.most); got != c.want {
+		if got := quote.Of([]byte(c.text), c.most); got != c.want {
 			t.Errorf("bytes %q, %d: %q, want %q", c.text, c.most, got, c.want)
 		}
-		if got := excerpt.Start(c.text, c.most); got != strings.TrimSuffix(c.want, "…") {
+		if got := quote.Start(c.text, c.most); got != strings.TrimSuffix(c.want, "…") {
 			t.Errorf("start of %q, %d: %q", c.text, c.most, got)
 		}
 	}
@@ -38,7 +38,7 @@ func TestOfIsValid(t *testing.T) {
 	t.Parallel()
 	const text = "aé日😀\u00a0b"
 	for most := range len(text) + 2 {
-		got := excerpt.Start(text, most)
+		got := quote.Start(text, most)
 		if !utf8.ValidString(got) || len(got) > most || !strings.HasPrefix(text, got) {
 			t.Errorf("%d: %q", most, got)
 		}
@@ -53,7 +53,7 @@ func TestOfForeign(t *testing.T) {
 	for text, want := range map[string]string{
 		"a\u00a0b": "a b", "a\xff\xfeb": "a?b", "a\u00a0bcé": "a bc…", "abcdef": "abcd…", "é\xffé": "é?é…"[:3] + "…",
 	} {
-		if got := excerpt.OfForeign(text, 4); got != want {
+		if got := quote.OfForeign(text, 4); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}

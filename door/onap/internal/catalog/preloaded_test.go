@@ -1,16 +1,16 @@
-package preload_test
+package catalog_test
 
 import (
 	"testing"
 
-	"github.com/ostiary/ostiary/door/onap/internal/preload"
+	"github.com/ostiary/ostiary/door/onap/internal/catalog"
 	"github.com/ostiary/ostiary/door/onap/internal/tosca"
 )
 
 // TestTemplates counts the types of the original's 34 files.
 func TestTemplates(t *testing.T) {
 	t.Parallel()
-	list, err := preload.Templates()
+	list, err := catalog.Preloaded()
 	if err != nil {
 		t.Fatal(err)
 	}

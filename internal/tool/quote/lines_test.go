@@ -1,4 +1,4 @@
-package lines_test
+package quote_test
 
 import (
 	"bytes"
@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ostiary/ostiary/internal/tool/lines"
+	"github.com/ostiary/ostiary/internal/tool/quote"
 )
 
 // TestAt compares positions with those that are counted from the beginning.
@@ -14,7 +14,7 @@ func TestAt(t *testing.T) {
 	t.Parallel()
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for _, text := range []string{"", "\n", "a", "a\nb", strings.Repeat("ab\n", 300), strings.Repeat("x", 1000), strings.Repeat("x", 255) + "\n" + strings.Repeat("\n", 600)} {
-		x := lines.New([]byte(text))
+		x := quote.NewIndex([]byte(text))
 		for range 500 {
 			offset := rnd.IntN(len(text) + 3)
 			before := []byte(text[:min(offset, len(text))])
@@ -31,7 +31,7 @@ func TestAt(t *testing.T) {
 func TestWork(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{strings.Repeat("x", 1<<20), strings.Repeat("\n", 1<<20), strings.Repeat("x", 1<<19) + "\n" + strings.Repeat("x", 1<<19)} {
-		x := lines.New([]byte(text))
+		x := quote.NewIndex([]byte(text))
 		const positions = 20_000
 		rnd := rand.New(rand.NewPCG(3, 4))
 		for range positions {
