@@ -17,8 +17,8 @@ import (
 )
 
 // TestMade makes a release twice, in two clones in two folders, and looks at what it has
-// made: the archive, the signature, the packages from installation to purge, and the image
-// as it runs. It takes the newest commit of this clone.
+// made: the archive, the signature, the packages from installation to purge, the pages that
+// install them, and the image as it runs. It takes the newest commit of this clone.
 func TestMade(t *testing.T) {
 	needs(t)
 	public := newKey(t)
@@ -72,6 +72,7 @@ func TestMade(t *testing.T) {
 	t.Run("modules", func(t *testing.T) { modules(t, path(cdx)) })
 	t.Run("deb", func(t *testing.T) { debian(t, one.dir, top, path(debName)) })
 	t.Run("rpm", func(t *testing.T) { red(t, top, path(rpmName)) })
+	t.Run("page", func(t *testing.T) { played(t, one.dir, dist) })
 	t.Run("image", func(t *testing.T) { container(t, top, path(img)) })
 }
 
