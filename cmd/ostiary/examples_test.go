@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -112,6 +113,10 @@ func TestComposeFile(t *testing.T) {
 			}
 			if checkServe(t, words, "cluster") != "true" {
 				t.Errorf("%s has no --cluster", name)
+			}
+			// Without a token, a new folder would begin a cluster of its own.
+			if join := fmt.Sprintf("OSTIARY_JOIN=${JOIN%s:-none}", name[len("node"):]); name != "node1" && !slices.Contains(s.Environment, join) {
+				t.Errorf("%s has the variables %q, expected %s", name, s.Environment, join)
 			}
 		}
 		if nodes != want {
