@@ -82,7 +82,7 @@ conformance-load:
 conformance-onap-load:
 	@bash conformance/onap/run.sh load
 conformance-packaging:
-	@bash internal/workshop/bench/servers/install.sh crun minisign mandoc rpm curl ip || true
+	@bash internal/workshop/bench/servers/install.sh crun skopeo minisign mandoc rpm curl ip || true
 	@$(GO) run ./internal/workshop/testrun -C packaging $(if $(CI),-complete) -count=1 -timeout 50m ./...
 conformance-kills:
 	@bash conformance/nodes/run.sh kills

@@ -28,7 +28,12 @@ type containers struct {
 
 // container reads an image as Docker and OCI tools do, and runs it.
 func container(t *testing.T, top, name string) {
-	needs(t, "crun=crun", "curl=curl", "ip=iproute2")
+	needs(t, "crun=crun", "skopeo=skopeo", "curl=curl", "ip=iproute2")
+	for _, form := range []string{"oci-archive:", "docker-archive:"} {
+		if out, err := exec.Command("skopeo", "--override-os", "linux", "inspect", form+name).CombinedOutput(); err != nil || !strings.Contains(string(out), `"org.opencontainers.image.version": "0.999.0"`) {
+			t.Errorf("skopeo on %s%s: %v\n%s", form, name, err, out)
+		}
+	}
 	data, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
@@ -141,9 +146,9 @@ func (c *containers) container(volume string, variables []string, args ...string
 	return c.command("crun", "--root", filepath.Join(c.dir, "state"), "--cgroup-manager=disabled", "run", "--bundle", bundle, id)
 }
 
-// exec returns a command in the container that was started last.
+// exec returns a command in the container that was started last, as its user.
 func (c *containers) exec(args ...string) *exec.Cmd {
-	return c.command(append([]string{"crun", "--root", filepath.Join(c.dir, "state"), "--cgroup-manager=disabled", "exec", fmt.Sprintf("c%d", c.runs)}, args...)...)
+	return c.command(append([]string{"crun", "--root", filepath.Join(c.dir, "state"), "--cgroup-manager=disabled", "exec", "--user", c.config.User, fmt.Sprintf("c%d", c.runs)}, args...)...)
 }
 
 // lives makes a key, serves, decides, and plays what goes wrong.

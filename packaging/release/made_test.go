@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/goreleaser/nfpm/v2/deb"
 )
 
 // TestMade makes a release twice, in two clones in two folders, and looks at what it has
@@ -32,7 +34,7 @@ func TestMade(t *testing.T) {
 	}
 	one := clone{t, filepath.Join(top, "one")}
 	two := clone{t, filepath.Join(top, "another", "folder", "two")}
-	clone{t, top}.git("clone", "-q", "--shared", here, one.dir)
+	clone{t, top}.git("clone", "-q", here, one.dir)
 	text, err := os.ReadFile(filepath.Join(one.dir, "CHANGELOG.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +43,7 @@ func TestMade(t *testing.T) {
 	text, _ = os.ReadFile(filepath.Join(one.dir, "CHANGELOG.md"))
 	one.write("CHANGELOG.md", strings.Replace(string(text), "#! ", "## ", 1))
 	one.commit("v0.999.0")
-	clone{t, top}.git("clone", "-q", "--shared", one.dir, two.dir)
+	clone{t, top}.git("clone", "-q", one.dir, two.dir)
 
 	dist := filepath.Join(top, "dist")
 	for c, out := range map[clone]string{one: dist, two: filepath.Join(top, "again")} {
@@ -365,11 +367,15 @@ func upgraded(t *testing.T, s *space, root, version, comment string) string {
 	src.version = version
 	program := filepath.Join(filepath.Dir(root), "program-"+version)
 	s.run("cp", "/usr/bin/ostiary", program)
-	made, err := packaged(src, &built{target: host(), path: program}, &pages{}, filepath.Dir(root))
+	info, err := packageInfo(src, &built{target: host(), path: program}, &pages{}, "deb", t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return filepath.Join(filepath.Dir(root), made[0])
+	name := filepath.Join(filepath.Dir(root), "ostiary_"+version+".deb")
+	if err := writePackage(deb.Default, info, name); err != nil {
+		t.Fatal(err)
+	}
+	return name
 }
 
 // red installs and erases the RPM package.
