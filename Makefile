@@ -15,7 +15,7 @@ install:
 
 # demo loads an example into a folder, serves it, and sends requests over HTTP.
 demo: build
-	@bash examples/demo/demo.sh $(BIN)
+	@$(BIN) demo
 
 # test runs the project's own tests. It needs only Go, and takes up to 9 minutes on 2 cores
 # when nothing has been built before. Tests that need another program are skipped where it is not installed. go test

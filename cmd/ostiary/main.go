@@ -47,11 +47,16 @@ func start(logs map[string]cli.OpenLog) {
 }
 
 // run executes a command line and returns the exit code.
-func run(ctx context.Context, a *cli.App, args []string) int { return a.Execute(ctx, root(a), args) }
+func run(ctx context.Context, a *cli.App, args []string) int {
+	if len(args) == 0 {
+		return firstCommands(a)
+	}
+	return a.Execute(ctx, root(a), args)
+}
 
 // root returns the program with all its commands.
 func root(a *cli.App) *cobra.Command {
-	cmd := a.RootCommand(slices.Concat(serve.Commands(a), relations.Commands(a), protocols.Commands(a), keys.Commands(a), node.Commands(a), auditing.Commands(a), []*cobra.Command{benchCommand()})...)
+	cmd := a.RootCommand(slices.Concat(serve.Commands(a), relations.Commands(a), protocols.Commands(a), keys.Commands(a), node.Commands(a), auditing.Commands(a), []*cobra.Command{benchCommand(), demoCommand(a)})...)
 	relations.AddCompletion(a, cmd)
 	return cmd
 }

@@ -34,7 +34,7 @@ func refuseUnused(cmd *cobra.Command) (err error) {
 	cmd.Root().PersistentFlags().VisitAll(func(f *pflag.Flag) {
 		switch {
 		case err != nil || !f.Changed || slices.Contains(uses, f.Name):
-		case f.Name == "server":
+		case f.Name == "server" && slices.Contains(uses, "secret-key-file"): // it opens a folder or a log
 			err = fmt.Errorf("%w: %q asks no server over the network: expected --data FOLDER, the data folder of a node, or the URL of a log", ErrUnsupported, cmd.CommandPath())
 		default:
 			err = fmt.Errorf("%w: %q does not use --%s", ErrUsage, cmd.CommandPath(), f.Name)

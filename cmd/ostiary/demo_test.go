@@ -1,0 +1,67 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestDemoInterrupted interrupts the demo at its first line and while its server runs, and
+// closes its output: it ends with the exit code of an error, with the reason, and
+// leaves no folder behind.
+func TestDemoInterrupted(t *testing.T) {
+	t.Parallel()
+	const closed = syscall.Signal(0)
+	for _, c := range []struct {
+		line   string
+		signal syscall.Signal
+		reason string
+	}{
+		{"A folder", syscall.SIGINT, "interrupted"}, {"serving http ", syscall.SIGTERM, "interrupted"}, {"A folder", closed, "broken pipe"}, {"serving http ", closed, "broken pipe"},
+	} {
+		dir := t.TempDir()
+		self, err := os.Executable() // under the name ostiary, the test program is the command; see TestMain
+		if err == nil {
+			err = os.Symlink(self, filepath.Join(dir, "ostiary"))
+		}
+		temporary := filepath.Join(dir, "tmp")
+		if err == nil {
+			err = os.Mkdir(temporary, 0o700)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(filepath.Join(dir, "ostiary"), "demo")
+		cmd.Env = []string{"TMPDIR=" + temporary}
+		var notes bytes.Buffer
+		cmd.Stderr = &notes
+		out, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(out)
+		for lines.Scan() && !strings.HasPrefix(lines.Text(), c.line) {
+		}
+		if c.signal == closed {
+			err = out.Close()
+		} else {
+			err = cmd.Process.Signal(c.signal)
+			_, _ = io.Copy(io.Discard, out)
+		}
+		_ = cmd.Wait() // its exit code is checked
+		left, leftErr := os.ReadDir(temporary)
+		text := notes.String()
+		if code := cmd.ProcessState.ExitCode(); code != 2 || !strings.Contains(text, c.reason+"\n") || len(left) > 0 || err != nil || leftErr != nil {
+			t.Errorf("%v at %q: exit code %d, left %v, %v, %v; it prints\n%s", c.signal, c.line, code, left, err, leftErr, text)
+		}
+	}
+}
