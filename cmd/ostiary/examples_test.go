@@ -180,10 +180,12 @@ func checkComposeTop(t *testing.T, file, text string) (made bool) {
 	return made
 }
 
-// TestSystemdUnit checks the unit of examples/cluster and its file of settings.
+// TestSystemdUnit checks the unit of the packages, the settings that are installed with it, and
+// those of a node.
 func TestSystemdUnit(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(clusterFiles + "systemd/ostiary.service")
+	const files = "../../packaging/files/"
+	text, err := os.ReadFile(files + "ostiary.service")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,20 +194,22 @@ func TestSystemdUnit(t *testing.T) {
 		t.Fatal("the unit starts nothing")
 	}
 	words := strings.Fields(string(start[2]))
-	if file := checkServe(t, words, "config"); filepath.Base(file) != "serve.yaml" {
+	if file := checkServe(t, words, "config"); filepath.Base(file) != "ostiary.yaml" {
 		t.Errorf("the unit has --config %s", file)
 	}
-	settings, err := os.ReadFile(clusterFiles + "systemd/serve.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var flags map[string]string
-	if err := yaml.Unmarshal(settings, &flags); err != nil {
-		t.Fatal(err)
-	}
-	for name, value := range flags {
-		if have := checkServe(t, append(words, "--"+name, value), name); have != value {
-			t.Errorf("--%s %s becomes %s", name, value, have)
+	for _, file := range []string{files + "ostiary.yaml", clusterFiles + "node.yaml"} {
+		settings, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var flags map[string]string
+		if err := yaml.Unmarshal(settings, &flags); err != nil || len(flags) == 0 {
+			t.Fatalf("%s: %v, %d settings", file, err, len(flags))
+		}
+		for name, value := range flags {
+			if have := checkServe(t, append(words, "--"+name+"="+value), name); have != value {
+				t.Errorf("%s: --%s %s becomes %s", file, name, value, have)
+			}
 		}
 	}
 	verify, err := servers.Find("systemd-analyze")
@@ -222,6 +226,10 @@ func TestSystemdUnit(t *testing.T) {
 	}
 	if out, err := exec.Command(verify, "verify", "--man=no", unit).CombinedOutput(); err != nil || strings.Contains(string(out), unit) {
 		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
+	}
+	// In tenths: 20 is the goal.
+	if out, err := exec.Command(verify, "security", "--offline=yes", "--threshold=20", unit).CombinedOutput(); err != nil {
+		t.Errorf("systemd-analyze security: %v\n%s", err, out)
 	}
 }
 
