@@ -110,6 +110,9 @@ const (
 //   - a *[ConflictError] if another segment is in its place, or if the log was
 //     restored from a backup; the segment can then never appear;
 //   - storage.ErrTooLarge or storage.ErrClosed, if no attempt was made before;
+//   - an error that wraps [storage.ErrUncertain] and [ErrTrimmed] if another segment follows
+//     and the log no longer keeps this place: an earlier attempt may have made the segment,
+//     but none can make it any more;
 //   - an error that wraps [storage.ErrUncertain] otherwise: the segment may be in the
 //     log, or may still appear. The caller must call Commit with the same segment
 //     again before it appends another one.
@@ -132,6 +135,9 @@ func Commit(ctx context.Context, log Log, after Position, record Record, secrets
 			made := conflict.Head == record.Position
 			if err = nil; conflict.Head.Sequence > record.Sequence {
 				made, err = has(ctx, log, record.Position)
+			}
+			if errors.Is(err, ErrTrimmed) {
+				return fmt.Errorf("%w: segment %s: %w", storage.ErrUncertain, record.Position, err)
 			}
 			if err == nil {
 				if made {

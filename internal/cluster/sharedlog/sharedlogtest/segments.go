@@ -221,6 +221,12 @@ func barrier(k *kit) {
 	k.ok(k.Append(k.ctx, r.Position, next, nil))
 	k.ok(sharedlog.Commit(k.ctx, other, all[1], r, nil)) // although another one follows
 	k.conflict(sharedlog.Commit(k.ctx, k.Log, all[1], paused, nil), next.Position)
+	k.ok(k.Trim(k.ctx, next.Sequence))
+	for _, gone := range []sharedlog.Record{r, paused} { // one was made, and nothing knows it any more
+		err := sharedlog.Commit(k.ctx, other, all[1], gone, nil)
+		k.is(err, storage.ErrUncertain)
+		k.is(err, sharedlog.ErrTrimmed)
+	}
 }
 
 func waits(k *kit) {
