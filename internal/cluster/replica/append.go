@@ -298,6 +298,9 @@ func (r *Driver) attempt(group []*request, confirmed *bool) (again []*request, e
 		*confirmed = err == nil
 		return valid, err
 	}
+	if errors.Is(err, sharedlog.ErrTrimmed) {
+		_ = r.catchUp(r.ctx) // so that writers find in the copy what was made
+	}
 	if err != nil {
 		return valid, err
 	}
