@@ -161,6 +161,8 @@ var bothWays = []struct{ line, differs string }{
 var oneWay = map[string]string{
 	"bench":            "names the program ostiary-bench",
 	"serve":            "is the server",
+	"health":           "asks for the server itself: the script health.txtar",
+	"demo":             "has a folder and a server of its own",
 	"version":          "reads no data",
 	"help":             "reads no data",
 	"completion":       "reads no data",

@@ -103,7 +103,7 @@ func TestIdentityPaths(t *testing.T) {
 		}
 	}
 	common := identityPorts(t)["common"]
-	if status, _, body := common.send("GET", "/", "", "", "Accept", "*/*"); status != 404 || !strings.Contains(body, `"prefix":"/v3"`) {
+	if status, _, body := common.send("GET", "/", "", "", "Accept", "*/*"); status != 200 || !strings.Contains(body, `{"door":"keystone","prefixes":["/v3"`) {
 		t.Errorf("GET / of a client that does not ask for JSON: %d %s; expected the list of doors", status, body)
 	}
 }
