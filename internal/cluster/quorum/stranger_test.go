@@ -87,8 +87,9 @@ func (c *nodes) ask(conn *grpc.ClientConn, body []byte) error {
 func TestStrangerJoins(t *testing.T) {
 	t.Parallel()
 	c := newNodes(t)
-	first := c.start(0, "")
-	second := c.start(1, c.token(first))
+	patient := func(o *quorum.Options) { o.HolderLease = 10 * time.Second } // an election writes to the log too
+	first := c.start(0, "", patient)
+	second := c.start(1, c.token(first), patient)
 	c.eventually("two nodes vote", func() bool { return voters(first) == 2 })
 	c.append(second, first)
 	body := func(secret []byte, id string) []byte {
