@@ -292,8 +292,7 @@ func (r *Driver) attempt(group []*request, confirmed *bool) (again []*request, e
 	defer r.appending.Store(0)
 	err = sharedlog.Commit(r.ctx, r.log, base.applied, record, secrets)
 	var conflict *sharedlog.ConflictError
-	// A barrier in a place that the log no longer keeps is made again, after what follows.
-	if errors.As(err, &conflict) || group[0].barrier && errors.Is(err, sharedlog.ErrTrimmed) {
+	if errors.As(err, &conflict) {
 		err = r.unsure(r.ctx, r.catchUp(r.ctx))
 		*confirmed = err == nil
 		return valid, err
