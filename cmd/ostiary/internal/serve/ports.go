@@ -3,6 +3,7 @@ package serve
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"syscall"
@@ -90,4 +91,26 @@ func explainPort(at dedicatedPort, err error) error {
 		return fmt.Errorf("%s: %w", at.flag(), err)
 	}
 	return cli.WithText(fmt.Sprintf("%s: %s", at.flag(), text), err)
+}
+
+// addressesOf returns the server's addresses by their names.
+func addressesOf(s *server.Server) map[string]string {
+	where := map[string]string{}
+	for _, at := range s.Addresses() {
+		where[at.Name] = at.Addr.String()
+	}
+	return where
+}
+
+// announce prints the server's addresses to stdout.
+func (a *app) announce(s *server.Server, tls bool) error {
+	var lines []string
+	for _, at := range s.Addresses() {
+		name := at.Name
+		if tls && strings.HasSuffix(name, "http") {
+			name += "s"
+		}
+		lines = append(lines, name+" "+at.Addr.String())
+	}
+	return a.Print(addressesOf(s), func(w io.Writer) { cli.Printf(w, "serving %s\n", strings.Join(lines, ", ")) })
 }

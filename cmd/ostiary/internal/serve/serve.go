@@ -663,28 +663,6 @@ func onHangup(log *slog.Logger, reload func() error) (stop func()) {
 	}
 }
 
-// addressesOf returns the server's addresses by their names.
-func addressesOf(s *server.Server) map[string]string {
-	where := map[string]string{}
-	for _, at := range s.Addresses() {
-		where[at.Name] = at.Addr.String()
-	}
-	return where
-}
-
-// announce prints the server's addresses to stdout.
-func (a *app) announce(s *server.Server, tls bool) error {
-	var lines []string
-	for _, at := range s.Addresses() {
-		name := at.Name
-		if tls && strings.HasSuffix(name, "http") {
-			name += "s"
-		}
-		lines = append(lines, name+" "+at.Addr.String())
-	}
-	return a.Print(addressesOf(s), func(w io.Writer) { cli.Printf(w, "serving %s\n", strings.Join(lines, ", ")) })
-}
-
 func (f *serveFlags) logger(w io.Writer) (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(f.level)); err != nil {
