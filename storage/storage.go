@@ -348,8 +348,8 @@ type Driver interface {
 	// while the channel is full, and the receiver should then look at every store. The
 	// channel is closed when ctx ends or the driver is closed.
 	Notify(ctx context.Context, own WriterID) <-chan StoreID
-	// CatalogChanges returns a number, always the same one, whose value changes when a
-	// store is updated or deleted, whoever does it, before the call that does it returns.
+	// CatalogChanges returns a number, always the same one. Its value changes when a store
+	// is updated or deleted, by any caller, before that call returns.
 	// While the value stays the same, a caller may use the stores and aliases that it has
 	// read. A new store does not change it, because it changes nothing that a caller can
 	// have read. Callers only read the number, some of them with every request.

@@ -109,8 +109,8 @@ func playText(t *testing.T, in shell, file, text string, used map[string]string,
 	}
 }
 
-// machine stands in for the parts of a machine that the page about installing needs: root,
-// the package, and systemd, which runs the server with the settings in etc.
+// machine has functions in place of what the page about installing needs: sudo, dpkg, and
+// systemctl, which runs the server with the settings in etc.
 const machine = `
 sudo() {
 	local OSTIARY_SERVER OSTIARY_TOKEN OSTIARY_CA_CERT

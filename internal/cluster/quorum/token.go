@@ -218,7 +218,7 @@ func otherCluster(folder, token string) error {
 
 // rejoin gets the authority of the cluster with a token, for a folder that has joined: the
 // authority was replaced while the node was away. It does nothing if the folder already
-// trusts the authority that the token names. It fails with raftlog.ErrRefused if the token is of another cluster.
+// trusts that authority. It fails with raftlog.ErrRefused if the token is of another cluster.
 func (q *Quorum) rejoin(ctx context.Context) error {
 	token, err := ParseToken(q.opts.Join)
 	if err != nil {

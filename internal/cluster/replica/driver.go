@@ -12,8 +12,9 @@ import (
 )
 
 // This file has the methods of storage.Driver: those that change something make a
-// request, and the others ask the copy. The former also return the segment of the change,
-// for who acknowledges it; the zero position if there was nothing to append.
+// request, and the others ask the copy. A method that changes something also returns the
+// segment of the change, which its caller acknowledges, or the zero position if there was
+// nothing to append.
 
 // Append is that of [storage.Driver]. On a conflict in the log it catches up and tries
 // again, unless the head of the store moved. It settles an attempt whose answer was

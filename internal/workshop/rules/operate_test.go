@@ -70,8 +70,8 @@ func TestScrapeFile(t *testing.T) {
 	}
 }
 
-// TestAlerts checks that each rule for Prometheus asks for metrics that the server has and
-// a page describes, and that the page for who is on call has each alert, and no other one.
+// TestAlerts checks that the server has each metric of the rules for Prometheus, that a page
+// describes it, and that docs/operate/on-call.md has the same alerts as the rules.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
 	var file struct {
@@ -128,8 +128,8 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// TestOnCallMessages checks that the messages on the pages for who is on call are in the
-// code: what has several words in code and is no command.
+// TestOnCallMessages checks that the messages on the pages for operators are in the program. A
+// message is what a page marks as code, if it has several words and is no command.
 func TestOnCallMessages(t *testing.T) {
 	t.Parallel()
 	var code strings.Builder
