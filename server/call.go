@@ -100,15 +100,10 @@ func (c *call) endable() (release func()) {
 		return nil
 	})
 	stopEnding := context.AfterFunc(c.ending, cancel)
-	stopRemoved := func() {}
-	if c.ctx.key != nil {
-		removed, release := c.ctx.key.until()
-		stop := context.AfterFunc(removed, func() {
-			cancel()
-			c.abort(&door.Refusal{Reason: door.BadCredentials})
-		})
-		stopRemoved = func() { stop(); release() }
-	}
+	stopRemoved := c.ctx.key.onEnd(func() {
+		cancel()
+		c.abort(&door.Refusal{Reason: door.BadCredentials})
+	})
 	return func() {
 		stopEnding()
 		stopRemoved()

@@ -139,6 +139,26 @@ func (k *hashedKey) until() (ctx context.Context, release func()) {
 	return k.removed, func() {}
 }
 
+// onEnd calls f, once, when the key is no longer accepted. After stop, f is not called and does
+// not run any more: it may use what ends with a handler that calls stop. k may be nil.
+func (k *hashedKey) onEnd(f func()) (stop func()) {
+	if k == nil {
+		return func() {}
+	}
+	until, release := k.until()
+	done := make(chan struct{})
+	cancel := context.AfterFunc(until, func() {
+		defer close(done)
+		f()
+	})
+	return func() {
+		if !cancel() {
+			<-done
+		}
+		release()
+	}
+}
+
 // ended reports whether the key is no longer accepted.
 func (k *hashedKey) ended() bool {
 	if k.grant != nil {

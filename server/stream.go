@@ -32,17 +32,12 @@ func (q *request) beginStream(ctx context.Context, r *http.Request) (_ context.C
 		return nil
 	})
 	stopEnding := context.AfterFunc(q.ending, cancel)
-	stopRemoved := func() {}
-	if q.ctx.key != nil {
-		removed, release := q.ctx.key.until()
-		stop := context.AfterFunc(removed, func() {
-			cancel()
-			q.removed.Store(true)
-			control.SetReadDeadline(time.Now()) // ends a read that waits
-			control.SetWriteDeadline(time.Now().Add(removedTime))
-		})
-		stopRemoved = func() { stop(); release() }
-	}
+	stopRemoved := q.ctx.key.onEnd(func() {
+		cancel()
+		q.removed.Store(true)
+		control.SetReadDeadline(time.Now()) // ends a read that waits
+		control.SetWriteDeadline(time.Now().Add(removedTime))
+	})
 	return held, func() {
 		stopEnding()
 		stopRemoved()

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"maps"
@@ -147,6 +148,26 @@ func TestTokenScope(t *testing.T) {
 	}
 	if w.live(t.Context(), &forward.Head{Keys: at.forwardIDs()}) != nil {
 		t.Error("the node that writes accepts a revoked key")
+	}
+}
+
+// TestOnEnd stops what the end of a key has begun: stop waits for it.
+func TestOnEnd(t *testing.T) {
+	t.Parallel()
+	ended, end := context.WithCancel(t.Context())
+	k := &hashedKey{removed: ended, remove: end}
+	began, goOn, returned := make(chan struct{}), make(chan struct{}), false
+	stop := k.onEnd(func() {
+		close(began)
+		<-goOn
+		returned = true
+	})
+	k.onEnd(func() { t.Error("it was stopped before") })()
+	k.remove()
+	<-began
+	time.AfterFunc(50*time.Millisecond, func() { close(goOn) })
+	if stop(); !returned {
+		t.Error("stop does not wait")
 	}
 }
 

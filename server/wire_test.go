@@ -3,6 +3,7 @@ package server_test
 import (
 	"bufio"
 	"bytes"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -359,4 +360,41 @@ func TestClientsLeaveRefusals(t *testing.T) {
 		c.Close()
 		wait(t, func() bool { return r.metric(t, "ostiary_connections_open ") == before })
 	}
+}
+
+// TestKeyEndsAsStreamEnds removes keys while their streams over HTTP/2 end: what the removal
+// does to a stream must not reach the response of a handler that has returned, for net/http
+// panics then.
+func TestKeyEndsAsStreamEnds(t *testing.T) {
+	t.Parallel()
+	k := keys(t, server.Key{Secret: "kept"})
+	r := start(t, server.Options{Keys: k, TLS: certificate(t)})
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}}
+	defer client.CloseIdleConnections()
+	for range 20 {
+		if err := k.Replace([]server.Key{{Secret: "old"}, {Secret: "kept"}}); err != nil {
+			t.Fatal(err)
+		}
+		var open []io.ReadCloser
+		for range 50 {
+			req, err := http.NewRequest("GET", "https://"+r.at["http"]+"/echo/stream", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Authorization", "Bearer old")
+			resp, err := client.Do(req)
+			if err != nil || resp.ProtoMajor != 2 || resp.StatusCode != 200 {
+				t.Fatal(resp, err)
+			}
+			open = append(open, resp.Body)
+		}
+		if err := k.Replace([]server.Key{{Secret: "kept"}}); err != nil {
+			t.Fatal(err)
+		}
+		for _, body := range open {
+			io.Copy(io.Discard, body)
+			body.Close()
+		}
+	}
+	wait(t, func() bool { return strings.Contains(r.metric(t, "ostiary_streams_in_flight"), " 0") })
 }

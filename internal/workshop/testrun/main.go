@@ -109,9 +109,19 @@ func (c *counter) skip(e event, key, why string) {
 	c.skips[group] = append(c.skips[group], e.Test)
 }
 
+// crash matches the first line that the Go runtime writes when a process ends by itself.
+var crash = regexp.MustCompile(`(?m)^(panic: |fatal error: |SIG[A-Z]+: |runtime: out of memory)`)
+
 // cut counts the tests of an ended package that did not end as failed: the package
-// ran into its timeout, or its process ended.
+// ran into its timeout, or its process ended. The failures have one entry for all of them:
+// why it ended, which is in the output of whichever test ran last, and their names.
 func (c *counter) cut(ended string) {
+	why, names := "", []string(nil)
+	defer func() {
+		if len(names) > 0 {
+			c.failures = append(c.failures, fmt.Sprintf("%s: %d tests did not end, for the package ran into the timeout of go test, or its process ended: %s\n%s", ended, len(names), strings.Join(names, ", "), why))
+		}
+	}()
 	for _, key := range slices.Sorted(maps.Keys(c.output)) {
 		if name, test, _ := strings.Cut(key, " "); name != ended || test == "" {
 			continue
@@ -120,7 +130,12 @@ func (c *counter) cut(ended string) {
 		delete(c.output, key)
 		c.failed++
 		fmt.Fprintf(c.out, "%s did not end; its output:\n%s", key, text)
-		c.failures = append(c.failures, key+" did not end: its package ran into the timeout of go test, or its process ended\n"+ending(text))
+		_, test, _ := strings.Cut(key, " ")
+		names = append(names, test)
+		if at := crash.FindStringIndex(text); at != nil {
+			text = text[at[0]:]
+			why = strings.ToValidUTF8(text[:min(len(text), bytesMax)], "")
+		}
 	}
 }
 
@@ -151,9 +166,11 @@ func (c *counter) summary() {
 	fmt.Fprintf(c.out, "%d passed, %d failed, %d skipped\n", c.passed, c.failed, c.skipped)
 }
 
-// ending returns the last 4000 bytes of a test's output.
+// bytesMax is how much of an output the summary repeats.
+const bytesMax = 4000
+
+// ending returns the last bytesMax bytes of a test's output.
 func ending(output string) string {
-	const bytesMax = 4000
 	if len(output) > bytesMax {
 		output = "…" + strings.ToValidUTF8(output[len(output)-bytesMax:], "")
 	}

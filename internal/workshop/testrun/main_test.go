@@ -31,21 +31,33 @@ func runner(t *testing.T, dir, tests string) func(args ...string) (string, error
 	}
 }
 
-// TestCutShort runs a package whose test outlives the timeout: the test that was
-// running is named and counted, and so is the reason.
+// TestCutShort runs packages whose tests do not all end, because one outlives the timeout or
+// the process panics: the tests that were running and waiting are named and counted, and so is
+// the reason.
 func TestCutShort(t *testing.T) {
 	t.Parallel()
-	run := runner(t, t.TempDir(), "package a\n\nimport \"testing\"\n\nfunc TestEnds(t *testing.T) {}\n\n"+
-		"func TestHangs(t *testing.T) { t.Log(\"waiting for nothing\"); select {} }\n")
-	out, err := run("-timeout", "1s", "./...")
-	if err == nil {
-		t.Error("testrun succeeded, expected a failure")
-	}
-	summary := out[strings.LastIndex(out, "failed tests:"):]
-	for _, want := range []string{"example TestHangs", "timeout", "1 passed, 1 failed, 0 skipped"} {
-		if !strings.Contains(summary, want) {
-			t.Errorf("the summary lacks %q:\n%s", want, out)
-		}
+	for name, c := range map[string]struct {
+		last string // the body of the test that ends all of them
+		want []string
+	}{
+		"timeout": {"t.Log(\"waiting for nothing\"); select {}", []string{"panic: test timed out after 1s", "example: 2 tests did not end", ": TestHangs, TestWaits\n", "2 failed, 0 skipped"}},
+		"panic":   {"go func() { panic(\"out of step\") }(); select {}", []string{"panic: out of step", "TestWaits", "2 failed, 0 skipped"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run := runner(t, t.TempDir(), "package a\n\nimport \"testing\"\n\nfunc TestEnds(t *testing.T) {}\n\nfunc TestWaits(t *testing.T) { t.Parallel() }\n\n"+
+				"func TestHangs(t *testing.T) { "+c.last+" }\n")
+			out, err := run("-timeout", "1s", "./...")
+			if err == nil {
+				t.Error("testrun succeeded, expected a failure")
+			}
+			summary := out[strings.LastIndex(out, "failed tests:"):]
+			for _, want := range c.want {
+				if !strings.Contains(summary, want) {
+					t.Errorf("the summary lacks %q:\n%s", want, out)
+				}
+			}
+		})
 	}
 }
 
