@@ -68,7 +68,7 @@ func (s *Server) openConnections() {
 // connectionBounds returns the bounds of all ports but that of metrics.
 func (o *Options) connectionBounds() conn.Bounds {
 	return conn.Bounds{Max: o.ConnectionsMax, PerAddress: o.ConnectionsPerAddress, HeaderTimeout: o.HeaderTimeout,
-		UnsentTotal: o.UnsentBytesTotal, UnsentPerConnection: o.UnsentBytesPerConnection, Accepted: o.Keys.shownIn}
+		UnsentTotal: o.UnsentBytesTotal, UnsentPerConnection: o.UnsentBytesPerConnection, Accepted: o.Keys.shownIn, FrameClock: o.frameClock}
 }
 
 // build creates the listeners of all ports without listening, so that doors that

@@ -224,6 +224,8 @@ type Options struct {
 	// authenticate their callers, which have passwords.
 	Audit        *audit.Trail
 	AuditContent bool
+
+	frameClock func() time.Time // see [conn.Bounds]; for tests
 }
 
 // DedicatedDoor is a door on ports of its own. There it serves every path, and

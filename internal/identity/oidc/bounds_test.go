@@ -1,12 +1,19 @@
 package oidc
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+
+	"github.com/ostiary/ostiary/internal/workshop/issuers"
 )
 
 // TestBounds checks that every request to a provider ends, and that no more than
@@ -46,5 +53,27 @@ func TestBounds(t *testing.T) {
 		if n, err := get(x.path); n != x.n || (err == nil) != (x.n > 0) {
 			t.Errorf("%s %v later: %d bytes, %v, want %d bytes", x.path, x.after, n, err, x.n)
 		}
+	}
+}
+
+// failedKeys are keys whose latest request, which another token has sent, failed.
+type failedKeys struct{}
+
+func (failedKeys) VerifySignature(context.Context, string) ([]byte, error) {
+	return nil, fmt.Errorf("fetching keys %w", errFetch)
+}
+
+// TestSharedFailure verifies a token with the failure of a request that another one has sent,
+// as go-oidc shares it: that is not the fault of the token.
+func TestSharedFailure(t *testing.T) {
+	p := issuers.NewProvider(t)
+	v := New([]Issuer{{URL: p.URL, Audiences: []string{"k"}}}, Options{})
+	text := p.Sign(map[string]any{"iss": p.URL, "aud": "k", "exp": time.Now().Unix() + 1000}, -1)
+	if _, err := v.Verify(t.Context(), text); err != nil {
+		t.Fatal(err)
+	}
+	v.issuers[p.URL].verifier.Store(oidc.NewVerifier(p.URL, keySet{failedKeys{}}, &oidc.Config{SkipClientIDCheck: true}))
+	if _, err := v.Verify(t.Context(), text); !errors.Is(err, errFetch) || errors.Is(err, ErrInvalid) {
+		t.Error(err)
 	}
 }

@@ -108,7 +108,7 @@ type provider struct {
 	fetcher    *fetcher   // of the client
 	mu         sync.Mutex // guards what follows; held while the configuration is fetched
 	tried      time.Time  // when the configuration was last asked for
-	keys       *oidc.RemoteKeySet
+	keys       oidc.KeySet
 	configured configuration
 	verifier   atomic.Pointer[oidc.IDTokenVerifier] // nil before the first configuration
 }
@@ -167,14 +167,15 @@ func (v *Verifier) Verify(ctx context.Context, text string) (*Verified, error) {
 	if err != nil {
 		return nil, err
 	}
-	failures := p.fetcher.failures.Load()
-	t, err := verifier.Verify(oidc.ClientContext(ctx, p.client), text)
+	var cause error // of a signature that was not verified
+	noting := context.WithValue(oidc.ClientContext(ctx, p.client), causeKey{}, &cause)
+	t, err := verifier.Verify(noting, text)
 	if err != nil && ctx.Err() == nil && p.reconfigure(ctx, v, verifier) {
-		failures = p.fetcher.failures.Load()
-		t, err = p.verifier.Load().Verify(oidc.ClientContext(ctx, p.client), text)
+		cause = nil
+		t, err = p.verifier.Load().Verify(noting, text)
 	}
 	switch {
-	case err != nil && (p.fetcher.failures.Load() != failures || ctx.Err() != nil): // go-oidc hides the cause
+	case err != nil && (errors.Is(cause, errFetch) || ctx.Err() != nil):
 		return nil, fmt.Errorf("%w of %s: %w", errFetch, p.issuer.URL, err)
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
@@ -254,7 +255,7 @@ func (p *provider) configure(ctx context.Context, v *Verifier) error {
 		return nil
 	}
 	if !known {
-		p.keys = oidc.NewRemoteKeySet(oidc.ClientContext(context.Background(), p.client), c.Keys)
+		p.keys = keySet{oidc.NewRemoteKeySet(oidc.ClientContext(context.Background(), p.client), c.Keys)}
 	}
 	p.configured = c
 	p.verifier.Store(oidc.NewVerifier(p.issuer.URL, p.keys, &oidc.Config{
@@ -263,6 +264,21 @@ func (p *provider) configure(ctx context.Context, v *Verifier) error {
 		Now:                  func() time.Time { return v.clock().Add(-v.skew) },
 	}))
 	return nil
+}
+
+// keySet verifies signatures. It notes why one was not verified in the error to which the
+// context points under causeKey, because [oidc.IDTokenVerifier] hides it.
+type keySet struct{ oidc.KeySet }
+
+type causeKey struct{}
+
+// VerifySignature implements [oidc.KeySet].
+func (k keySet) VerifySignature(ctx context.Context, text string) ([]byte, error) {
+	payload, err := k.KeySet.VerifySignature(ctx, text)
+	if cause, ok := ctx.Value(causeKey{}).(*error); ok {
+		*cause = err
+	}
+	return payload, err
 }
 
 // errFetch is the cause of an error that is not the fault of a token.
@@ -274,9 +290,6 @@ type fetcher struct {
 	next  http.RoundTripper
 	mu    sync.Mutex
 	last  map[string]fetch // the latest request, by path
-	// failures counts the requests without a useful answer, and those that are refused
-	// a moment after one.
-	failures atomic.Int64
 }
 
 // fetch is a request to a provider.
@@ -302,15 +315,15 @@ func (f *fetcher) RoundTrip(r *http.Request) (*http.Response, error) {
 	case err != nil:
 	case len(text) > documentMax:
 		err = fmt.Errorf("%s has more than %d bytes", path, documentMax)
-	case response.StatusCode == http.StatusOK:
+	case response.StatusCode != http.StatusOK:
+		err = fmt.Errorf("%s has status %s and the body %.100q", path, response.Status, text)
+	default:
 		if err = checkDocument(text); err != nil {
 			err = fmt.Errorf("%s: %w", path, err)
 		}
 	}
-	if err != nil || response.StatusCode != http.StatusOK {
-		f.fail(path)
-	}
 	if err != nil {
+		f.fail(path)
 		return nil, fmt.Errorf("%w: %w", errFetch, err)
 	}
 	response.Body = io.NopCloser(bytes.NewReader(text))
@@ -343,7 +356,6 @@ func (f *fetcher) fail(path string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.last[path] = fetch{f.last[path].at, true}
-	f.failures.Add(1)
 }
 
 func (f *fetcher) admit(path string) error {
@@ -352,9 +364,9 @@ func (f *fetcher) admit(path string) error {
 	now := f.clock()
 	if last, known := f.last[path]; known && now.Sub(last.at) < fetchInterval {
 		if last.failed {
-			f.failures.Add(1)
+			return fmt.Errorf("%w: %s failed a moment ago", errFetch, path)
 		}
-		return fmt.Errorf("%w: %s was fetched a moment ago", errFetch, path)
+		return fmt.Errorf("%s was fetched a moment ago", path)
 	}
 	if f.last == nil {
 		f.last = map[string]fetch{}

@@ -79,9 +79,14 @@ type Bounds struct {
 	// Accepted reports whether the first bytes of a connection show an accepted key. It
 	// decides only which connections wait, so it may be wrong.
 	Accepted func(head []byte) bool
+	// FrameClock tells the time to the bounds of frames; nil means [time.Now].
+	FrameClock func() time.Time
 }
 
 func NewConnections(b Bounds) *Connections {
+	if b.FrameClock == nil {
+		b.FrameClock = time.Now
+	}
 	return &Connections{Bounds: b, UntrustedMax: min(b.Max, untrustedMax), reserve: max(untrustedPart(b.Max), 1),
 		Unsent: unsentBytes{Max: b.UnsentTotal, PerConnection: b.UnsentPerConnection},
 		all:    map[*Conn]struct{}{}, untrusted: map[*Conn]struct{}{}, byAddress: map[netip.Addr]*addressCount{},

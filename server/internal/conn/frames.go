@@ -106,7 +106,7 @@ func (f *framed) allow() bool {
 		f.left = int(f.conn.answered.Swap(0)) * framesPerAnswer
 	}
 	if f.left == 0 {
-		now := time.Now()
+		now := f.conn.All.FrameClock()
 		first := f.level.at.IsZero()
 		if f.level.refused(framesLot, framesPerConnection, framesPerSecond, now) || !first && !f.conn.All.Standings.takeFrames(f.conn.Address, framesLot, now) {
 			f.conn.All.Unauthenticated.Add(1)
