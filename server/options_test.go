@@ -31,6 +31,9 @@ func TestDefaults(t *testing.T) {
 		o = withDefaults(o)
 		v := reflect.ValueOf(o)
 		for i := range v.NumField() {
+			if !v.Type().Field(i).IsExported() {
+				continue
+			}
 			switch value := v.Field(i).Interface().(type) {
 			case time.Duration, int, int64:
 				fmt.Fprintln(&out, v.Type().Field(i).Name, value)

@@ -170,15 +170,20 @@ func TestFramesPerAddress(t *testing.T) {
 		if d, err := read("GET good"); d != 0 || err != nil {
 			t.Error("with a key:", d, err)
 		}
+		waiting := func() int {
+			all.Standings.mu.Lock()
+			defer all.Standings.mu.Unlock()
+			return all.Standings.all[address].waiting
+		}
 		for range floodWaiting {
 			go read("GET bad")
 		}
 		synctest.Wait()
-		if d, _ := read("GET bad"); d != 0 || all.Unauthenticated.Load() == 0 || all.Standings.all[address].waiting != floodWaiting {
-			t.Error("one above those that may wait:", d, all.Standings.all[address].waiting)
+		if d, _ := read("GET bad"); d != 0 || all.Unauthenticated.Load() == 0 || waiting() != floodWaiting {
+			t.Error("one above those that may wait:", d, waiting())
 		}
 		time.Sleep(floodsForgotten + time.Nanosecond)
-		if d := all.Standings.floodWait(address); d != 0 || all.Standings.all[address].waiting != 0 {
+		if d := all.Standings.floodWait(address); d != 0 || waiting() != 0 {
 			t.Error("a minute after the last flood:", d)
 		}
 	})
