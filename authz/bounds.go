@@ -7,7 +7,7 @@ import (
 // BoundTime is the value of [WhatIfResult].Partial if the context ended.
 const BoundTime = "time"
 
-// Bounds limit the work of a question. Where a bound is reached, the answer is
+// QuestionBounds limit the work of a question. Where a bound is reached, the answer is
 // unknown with that bound as its reason.
 type QuestionBounds struct {
 	// Depth is the greatest number of hops (through usersets and arrows) in a

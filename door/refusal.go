@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// Reason is the reason why a request was refused before its door understood it.
+// Reason is why a request was refused without an answer of the engine.
 type Reason uint8
 
 const (
@@ -21,8 +21,7 @@ const (
 	BadCredentials
 	// TooLarge: the body or message exceeds its bound.
 	TooLarge
-	// TooMany: the server already handles as many requests or streams as it
-	// allows.
+	// TooMany: a bound on what clients use together is reached.
 	TooMany
 	// TimedOut: the request's deadline passed before the response.
 	TimedOut

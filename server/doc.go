@@ -20,7 +20,7 @@
 //     metrics and the access log
 //   - stream.go: deadlines of routes whose response may last
 //
-// A gRPC call passes the same gates, which grpc.go calls; codec.go encodes its
-// messages. build.go makes the ports, stop.go drains and stops them, and
+// The gates of gRPC calls are called in grpc.go and call.go; codec.go encodes messages.
+// forward.go passes a request on to another node, and forwardserve.go serves one. build.go makes the ports, stop.go drains and stops them, and
 // exposition.go shows what metrics.go has counted. starting.go answers probes while there is no server yet.
 package server

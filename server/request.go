@@ -54,11 +54,6 @@ type request struct {
 	audit *audited // nil without an audit log, and for a forwarded request
 }
 
-// countsFailedLogins returns a context in which the door counts the logins that it refuses.
-func (q *request) countsFailedLogins(ctx context.Context) context.Context {
-	return logins.WithFailures(ctx, func(l logins.Failure) { q.metrics.loginFailed(q.door.Name, l) })
-}
-
 // serve passes a request to the handler of its route, if the gates let it pass.
 func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 	q.stale = q.staleCount()

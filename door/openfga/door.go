@@ -10,12 +10,11 @@ import (
 	"github.com/ostiary/ostiary/door"
 )
 
-// The headers of requests and responses, in HTTP and as gRPC metadata. Revision
-// and truncated are additions to the protocol: clients of OpenFGA neither send nor
-// expect them.
 // Name is the name of the door.
 const Name = "openfga"
 
+// The headers of requests and responses, in HTTP and as gRPC metadata. Revision and
+// truncated are additions to the protocol: clients of OpenFGA neither send nor expect them.
 const (
 	headerStore     = "Openfga-Store-Id"
 	headerModel     = "Openfga-Authorization-Model-Id"

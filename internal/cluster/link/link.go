@@ -1,5 +1,5 @@
 // Package link connects the nodes of a cluster with each other: it carries the
-// messages of package cluster and the requests that one node forwards to another, as a
+// messages of package lease and the requests that one node forwards to another, as a
 // service of gRPC over TLS 1.3, in which both ends have certificates. Its main type is
 // [Link], one for each node, which listens on one port and dials the other nodes.
 //

@@ -1,6 +1,6 @@
 // Package parts makes a node of a cluster of its parts, and ends them in order: the log
 // or the node's part in keeping it (package quorum), the copy, the rules of the nodes
-// (package cluster), the link to other nodes, and the engine. Its main type is [Parts].
+// (package lease), the link to other nodes, and the engine. Its main type is [Parts].
 //
 // It contains no rule of its own.
 package parts

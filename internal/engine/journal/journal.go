@@ -4,7 +4,7 @@
 // to when it was sent before, what it has changed so far, and whether a change was refused
 // because another node writes.
 //
-// The server and the link between the nodes set a journal; the engine and the rooms that
+// The server and package forward set a journal; the engine and the rooms that
 // write with it read it from the context. A program that embeds the engine has none: its
 // writes have an [authz.Author] at most. The package neither writes nor sends anything.
 package journal

@@ -266,7 +266,7 @@ func TestNobodyImportsTheOracle(t *testing.T) {
 		if room == "internal/workshop/oracle" || strings.HasPrefix(room, "cmd/") || strings.HasSuffix(file, "_test.go") {
 			return
 		}
-		if slices.Contains(imports(t, file), module+"/workshop/oracle") {
+		if slices.Contains(imports(t, file), module+"/internal/workshop/oracle") {
 			t.Errorf("%s imports internal/workshop/oracle", file)
 		}
 	})

@@ -34,9 +34,8 @@ func refusalWait(n float64) time.Duration {
 // key cannot keep the server busy with refusals, nor with new connections for them:
 // gRPC reads nothing from the connection meanwhile, and HTTP/1 no further request. The
 // delay grows with the refusals of the connection and with those of its address, see
-// [Standings]. It ends with ctx, and with stopping, which ends
-// when the server stops. If the client has left
-// meanwhile, delayRefusal closes the connection: whoever waits does not read its end,
+// [standings]. It ends with ctx, and with stopping, which ends when the server stops. If the
+// client has left meanwhile, DelayRefusal closes the connection: whoever waits does not read its end,
 // and each refusal of what was received before would wait again.
 func (c *Conn) DelayRefusal(ctx, stopping context.Context) {
 	if c.Trusted.Load() || c.IsGone() {

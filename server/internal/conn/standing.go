@@ -74,7 +74,7 @@ type standing struct {
 	floods           int                 // until they were forgotten
 	flooded          time.Time           // the last of them
 	waiting          int                 // connections that wait, see floodWait
-	delayed          int                 // refusals that wait, see delayRefusal
+	delayed          int                 // refusals that wait, see DelayRefusal
 }
 
 // guessed are the wrong passwords of a user.
