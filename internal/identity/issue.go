@@ -172,7 +172,7 @@ func (s *Service) moment(ctx context.Context) (time.Time, *directory, error) {
 func (d *directory) issueTime(users []string, now time.Time) time.Time {
 	issued := now.Truncate(time.Second)
 	for _, user := range users {
-		if latest, ok := d.revocations.latest.Get("user " + user); ok && latest >= issued.Unix() {
+		if latest := d.revocations.until(user); latest >= issued.Unix() {
 			issued = time.Unix(latest+1, 0).UTC()
 		}
 	}

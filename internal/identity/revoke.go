@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -18,7 +19,8 @@ import (
 const revocationKind = "revocation"
 
 // Revocation is an event that makes tokens invalid: those to which the one id that is set
-// belongs. Of the tokens of a user, those that were issued at IssuedBefore or earlier.
+// belongs. Of the tokens of a user, those that were issued at IssuedBefore or earlier, and so of
+// all tokens if no id is set.
 type Revocation struct {
 	// AuditID is the audit id of one token.
 	AuditID string `json:"audit_id,omitempty"`
@@ -106,11 +108,25 @@ func (r *revocations) revoked(p *token.Payload, issued time.Time) bool {
 }
 
 // revokedUser returns whether an event covers all tokens of a user that were
-// issued at a time.
+// issued at a time, or all tokens of everyone.
 func (r *revocations) revokedUser(id string, issued time.Time) bool {
-	latest, ok := r.latest.Get("user " + id)
-	return ok && issued.Unix() <= latest
+	return issued.Unix() <= r.until(id)
 }
+
+// until returns the latest IssuedBefore of the events that cover all tokens of a user, in Unix
+// seconds, or the smallest number if there is none.
+func (r *revocations) until(user string) int64 {
+	until := int64(math.MinInt64)
+	for _, id := range [...]string{user, everyone} {
+		if latest, ok := r.latest.Get("user " + id); ok {
+			until = max(until, latest)
+		}
+	}
+	return until
+}
+
+// everyone is the id in the subject of an event without an id.
+const everyone = ""
 
 // expiredMax bounds the events that one write removes.
 const expiredMax = 100
@@ -238,6 +254,16 @@ func (s *Service) RevokeTokensOf(ctx context.Context, user string) error {
 		return err
 	}
 	return s.final(ctx, e)
+}
+
+// RevokeAllTokens makes all tokens invalid that were issued until now, also those of a later state
+// that was lost.
+func (s *Service) RevokeAllTokens(ctx context.Context) error {
+	_, err := s.write(ctx, func(d *directory) (w authz.WriteRequest, err error) {
+		s.revoke(d, &w, Revocation{IssuedBefore: later(s.now(), time.Unix(d.revocations.newest+1, 0))})
+		return w, nil
+	})
+	return err
 }
 
 // Revocations returns the events since a time, in the order of their times.
