@@ -16,19 +16,25 @@ const (
 	expectedKey  = "expected"
 )
 
-// expected is the JSON of that document.
-type expected struct {
+// Expected is why a folder must not be served to everyone by accident. It is the JSON of that
+// document.
+type Expected struct {
+	// Source is the server that requires authentication, from which the stores were copied;
+	// "" if they were not.
 	Source string `json:"source"`
+	// Folder identifies the folder that was served with authentication; "" if none was. In
+	// another folder, the document is a copy of that one.
+	Folder string `json:"folder,omitempty"`
 }
 
-// Expect notes in the system store that the stores were copied from a server that requires
-// authentication, so that a copy without keys is not served to everyone by accident.
-func (r *Registry) Expect(ctx context.Context, source string) error {
+// Expect notes in the system store why the folder must not be served to everyone by accident:
+// its keys may be in files elsewhere, or were not copied.
+func (r *Registry) Expect(ctx context.Context, why Expected) error {
 	s, err := r.documents.Create(ctx)
 	if err != nil {
 		return err
 	}
-	body, err := json.Marshal(expected{source})
+	body, err := json.Marshal(why)
 	if err != nil {
 		return err
 	}
@@ -36,24 +42,23 @@ func (r *Registry) Expect(ctx context.Context, source string) error {
 	return err
 }
 
-// Expected returns the source that [Registry.Expect] has noted last, or "". It fails if the
+// Expected returns what [Registry.Expect] has noted last, or the zero value. It fails if the
 // system store cannot be read.
-func (r *Registry) Expected(ctx context.Context) (source string, err error) {
+func (r *Registry) Expected(ctx context.Context) (why Expected, err error) {
 	ctx = documents.SystemContext(ctx)
 	s, err := r.documents.Find(ctx)
 	if err != nil || s == nil {
-		return "", err
+		return why, err
 	}
 	d, err := s.Store.Document(ctx, authz.DocumentKey{Kind: expectedKind, Key: expectedKey})
 	if errors.Is(err, authz.ErrNoDocument) {
-		return "", nil
+		return why, nil
 	}
 	if err != nil {
-		return "", err
+		return why, err
 	}
-	var e expected
-	if err := json.Unmarshal(d.Body, &e); err != nil {
-		return "", fmt.Errorf("%w: document %s of the system store: %w", authz.ErrDamaged, expectedKind, err)
+	if err := json.Unmarshal(d.Body, &why); err != nil {
+		return why, fmt.Errorf("%w: document %s of the system store: %w", authz.ErrDamaged, expectedKind, err)
 	}
-	return e.Source, nil
+	return why, nil
 }

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"unicode"
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/authz"
@@ -67,7 +66,7 @@ func (a *App) WithClient(ctx context.Context, create bool, guard Guard, f func(*
 // ExpectCallers notes in the folder that WithClient has opened that its stores come from a
 // server that requires authentication, see [callers.Registry.Expect].
 func (a *App) ExpectCallers(ctx context.Context, source string) error {
-	return callers.New(a.engine, callers.Options{}).Expect(ctx, source)
+	return callers.New(a.engine, callers.Options{}).Expect(ctx, callers.Expected{Source: source})
 }
 
 // folderHandler returns the handler of the native door and the OpenFGA door on an
@@ -117,9 +116,6 @@ func (s *Server) transport() (t *serverTransport, err error) {
 	u, err := url.Parse(s.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, fmt.Errorf("%w: invalid %s %q: expected http://HOST:PORT or https://HOST:PORT", ErrUsage, s.Flag, s.URL)
-	}
-	if i := strings.IndexFunc(s.Token, unicode.IsControl); i >= 0 {
-		return nil, fmt.Errorf("%w: the key of %s or --%s has a line break or another control character after %d bytes: expected a key on one line", ErrUsage, EnvName(s.tokenFlag()), s.tokenFlag(), i)
 	}
 	t = &serverTransport{server: s}
 	t.next, err = s.App.transport(!s.Anonymous)
@@ -231,19 +227,14 @@ func (s *Server) explain(e *client.Error) {
 
 // keyRefused returns the text for a response that accepts no key of this client.
 func (s *Server) keyRefused() string {
-	flag := s.tokenFlag()
+	flag := "token"
+	if s.Flag == "--from" {
+		flag = "from-token"
+	}
 	if s.Token == "" {
 		return fmt.Sprintf("the server at %s requires a key: set the variable %s, or --%s", s.URL, EnvName(flag), flag)
 	}
 	return fmt.Sprintf("the server at %s does not accept the key of %s or --%s", s.URL, EnvName(flag), flag)
-}
-
-// tokenFlag is the name of the flag of the key.
-func (s *Server) tokenFlag() string {
-	if s.Flag == "--from" {
-		return "from-token"
-	}
-	return "token"
 }
 
 // explainOpenFGA sets the kind of an error of OpenFGA's API that has one, but no code

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/cmd/internal/cli"
+	"github.com/ostiary/ostiary/internal/callers"
 	"github.com/ostiary/ostiary/internal/identity/oidc"
 	"github.com/ostiary/ostiary/server"
 )
@@ -184,16 +185,20 @@ func (s *prepared) requireKeys(ctx context.Context) error {
 		return fmt.Errorf("%w: --auth none, and the cluster has keys (ostiary key list), which this node would not check: expected --auth keys or no --auth", cli.ErrUsage)
 	}
 	if f.auth != cli.AuthKeys && s.options.Keys == nil && s.options.Tokens == nil && s.options.ClientCA == nil && n == 0 {
-		source, err := registry.Expected(ctx)
+		why, err := registry.Expected(ctx)
 		switch {
 		case err != nil:
 			return err
-		case source != "" && f.auth != cli.AuthNone:
-			return fmt.Errorf("%w: the folder was filled from %s, which requires authentication, and has no key: make one with \"ostiary key create\" on the folder, set --auth-keys-file or %s, or accept every caller with --auth none", cli.ErrUsage, source, cli.EnvKeys)
+		case f.auth == cli.AuthNone:
+		case why.Source != "":
+			return fmt.Errorf("%w: the folder was filled from %s, which requires authentication, and has no key: %s", cli.ErrUsage, why.Source, makeKey)
+		case why.Folder != "" && why.Folder != folderID(s.Data):
+			return fmt.Errorf("%w: the folder is a copy of one that was served with authentication, and has no key: %s", cli.ErrUsage, makeKey)
 		}
 		s.options.Callers, s.options.CallersOptional = registry, true
 		return explainExposed(s.options.CheckExposure())
 	}
+	s.expectCallers(ctx, registry)
 	s.options.Callers = registry
 	switch {
 	case n > 0:
@@ -203,6 +208,26 @@ func (s *prepared) requireKeys(ctx context.Context) error {
 		warnOnlyUsers(s.log, &s.options)
 	}
 	return nil
+}
+
+// makeKey is what to do about a folder that must not be served to everyone.
+const makeKey = "make one with \"ostiary key create\" on the folder, set --auth-keys-file or " + cli.EnvKeys + ", or accept every caller with --auth none"
+
+// expectCallers notes in the folder that it was served with authentication, so that a copy of it is
+// not served to everyone, because the keys are in files elsewhere. The copy of a node needs no
+// note: only a node can serve it.
+func (s *prepared) expectCallers(ctx context.Context, registry *callers.Registry) {
+	id := folderID(s.Data)
+	if s.member != nil || s.driver == nil || id == "" {
+		return
+	}
+	why, err := registry.Expected(ctx)
+	if err == nil && why.Source == "" && why.Folder != id {
+		err = registry.Expect(ctx, callers.Expected{Folder: id})
+	}
+	if err != nil {
+		s.log.Warn("the folder cannot note that it is served with authentication: a copy of it may be served without", "error", err)
+	}
 }
 
 // followKeys ends the streams of revoked keys until the returned function is called.
