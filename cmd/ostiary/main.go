@@ -18,6 +18,7 @@ import (
 
 	"github.com/ostiary/ostiary/cmd/internal/cli"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/auditing"
+	"github.com/ostiary/ostiary/cmd/ostiary/internal/backups"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/keys"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/node"
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/protocols"
@@ -56,7 +57,7 @@ func run(ctx context.Context, a *cli.App, args []string) int {
 
 // root returns the program with all its commands.
 func root(a *cli.App) *cobra.Command {
-	cmd := a.RootCommand(slices.Concat(serve.Commands(a), relations.Commands(a), protocols.Commands(a), keys.Commands(a), node.Commands(a), auditing.Commands(a), []*cobra.Command{benchCommand(), demoCommand(a)})...)
+	cmd := a.RootCommand(slices.Concat(serve.Commands(a), relations.Commands(a), protocols.Commands(a), keys.Commands(a), node.Commands(a), backups.Commands(a), auditing.Commands(a), []*cobra.Command{benchCommand(), demoCommand(a)})...)
 	relations.AddCompletion(a, cmd)
 	return cmd
 }

@@ -44,6 +44,9 @@ func archived(s *source, b *built, p *pages, dir string) (string, error) {
 	return name, os.WriteFile(filepath.Join(dir, name), data, 0o644)
 }
 
+// units are the units of systemd, in packaging/files.
+var units = [...]string{"ostiary.service", "ostiary-backup.service", "ostiary-backup.timer"}
+
 // archiveFiles returns the files of the archive of a program.
 func archiveFiles(s *source, b *built, p *pages) ([]file, error) {
 	program, err := os.ReadFile(b.path)
@@ -51,9 +54,12 @@ func archiveFiles(s *source, b *built, p *pages) ([]file, error) {
 		return nil, err
 	}
 	files := []file{{name: b.exe(), mode: 0o755, data: program}, {name: "CHANGELOG.md", data: []byte(s.notes)}}
-	fromTree := []string{"LICENSE"}
+	fromTree := []string{"LICENSE", "README.md"}
 	if b.system == "linux" {
-		fromTree = append(fromTree, "packaging/files/ostiary.service", "packaging/files/ostiary.yaml")
+		fromTree = append(fromTree, "packaging/files/ostiary.yaml")
+		for _, unit := range units {
+			fromTree = append(fromTree, "packaging/files/"+unit)
+		}
 	}
 	for _, name := range fromTree {
 		data, err := os.ReadFile(filepath.Join(s.root, name))
@@ -62,11 +68,6 @@ func archiveFiles(s *source, b *built, p *pages) ([]file, error) {
 		}
 		files = append(files, file{name: name, data: data})
 	}
-	pages, err := handbook(s)
-	if err != nil {
-		return nil, err
-	}
-	files = append(files, pages...)
 	for _, kind := range []struct {
 		folder string
 		files  map[string][]byte

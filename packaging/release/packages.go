@@ -58,7 +58,9 @@ func packageInfo(s *source, b *built, p *pages, kind, work string) (*nfpm.Info, 
 	content := contents{mtime: files.ContentFileInfo{MTime: s.date}, work: work}
 	own := filepath.Join(s.root, "packaging", "files")
 	content.add(b.path, "/usr/bin/ostiary", 0o755)
-	content.add(filepath.Join(own, "ostiary.service"), "/usr/lib/systemd/system/ostiary.service", 0o644)
+	for _, unit := range units {
+		content.add(filepath.Join(own, unit), "/usr/lib/systemd/system/"+unit, 0o644)
+	}
 	content.add(filepath.Join(own, "ostiary.yaml"), configurationPath, 0o640)
 	content.all[len(content.all)-1].Type = files.TypeConfigNoReplace
 	zsh, license := "/usr/share/zsh/vendor-completions/", documentation+"copyright"
@@ -72,11 +74,6 @@ func packageInfo(s *source, b *built, p *pages, kind, work string) (*nfpm.Info, 
 	content.add(filepath.Join(s.root, "LICENSE"), license, 0o644)
 	notes, err := compressed([]byte(s.notes))
 	content.make(documentation+"changelog.gz", notes, err)
-	pages, err := handbook(s)
-	content.err = errors.Join(content.err, err)
-	for _, page := range pages {
-		content.make(documentation+page.name, page.data, nil)
-	}
 	for _, completions := range []struct {
 		folder string
 		files  map[string][]byte

@@ -96,6 +96,7 @@ func (a *App) OpenFolder(ctx context.Context) (*pebble.Driver, error) {
 	if err := requireFolder(a.Data, false); err != nil {
 		return nil, err
 	}
+	restrictNewFiles()
 	return a.openDriver(ctx, pebble.Options{})
 }
 

@@ -11,15 +11,30 @@ import (
 // the folders that it has made with the same prefix in processes that were killed. A
 // folder whose process may run stays, so on systems without file locks all of them do.
 func Temporary(prefix string) (folder string, remove func() error, err error) {
-	removeEnded(filepath.Join(os.TempDir(), prefix+"*"))
-	if folder, err = os.MkdirTemp("", prefix); err != nil {
+	return TemporaryIn(os.TempDir(), prefix)
+}
+
+// TemporaryIn is like [Temporary] in another folder than that of the system.
+func TemporaryIn(dir, prefix string) (folder string, remove func() error, err error) {
+	removeEnded(filepath.Join(dir, prefix+"*"))
+	if folder, err = os.MkdirTemp(dir, prefix); err != nil {
 		return "", nil, err
 	}
 	lock, err := WriteHolder(folder, nil, false)
 	if err != nil {
 		return "", nil, errors.Join(err, os.RemoveAll(folder))
 	}
-	return folder, func() error { return errors.Join(lock.Close(), os.RemoveAll(folder)) }, nil
+	return folder, func() error {
+		// The file with the lock is the last one, so that a process that is killed here leaves a
+		// folder that the next one removes.
+		entries, err := os.ReadDir(folder)
+		for _, e := range entries {
+			if e.Name() != HolderName {
+				err = errors.Join(err, os.RemoveAll(filepath.Join(folder, e.Name())))
+			}
+		}
+		return errors.Join(err, lock.Close(), os.RemoveAll(folder))
+	}, nil
 }
 
 // removeEnded removes the folders of a pattern whose processes have ended. What it cannot

@@ -5,7 +5,6 @@ import (
 	"io"
 	"runtime"
 	"runtime/debug"
-	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -17,18 +16,15 @@ func (a *App) versionCommand() *cobra.Command {
 	}}
 }
 
-// Version returns the program's version, its commit and the date of that if they are
-// known, and the version and platform of Go.
+// Version returns the program's version, its commit if that is known, and the
+// version and platform of Go.
 func Version() map[string]string {
 	out := map[string]string{"version": "unknown", "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		out["version"] = info.Main.Version
 		for _, s := range info.Settings {
-			switch s.Key {
-			case "vcs.revision":
+			if s.Key == "vcs.revision" {
 				out["commit"] = s.Value
-			case "vcs.time":
-				out["date"] = s.Value
 			}
 		}
 	}
@@ -36,9 +32,5 @@ func Version() map[string]string {
 }
 
 func versionText(v map[string]string) string {
-	commit := ""
-	if len(v["commit"]) > 12 && len(v["date"]) > len(time.DateOnly) {
-		commit = fmt.Sprintf("commit %s of %s, ", v["commit"][:12], v["date"][:len(time.DateOnly)])
-	}
-	return fmt.Sprintf("%s (%s%s, %s)", v["version"], commit, v["go"], v["platform"])
+	return fmt.Sprintf("%s (%s, %s)", v["version"], v["go"], v["platform"])
 }

@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
-	"runtime"
 	"time"
 
 	"github.com/ostiary/ostiary"
@@ -97,7 +96,6 @@ func Open(ctx context.Context, o Options) (*Parts, error) {
 	if o.Report == nil {
 		o.Report = slog.New(slog.DiscardHandler)
 	}
-	warnSystem(o.Report, runtime.GOOS, o.Rules.Clock)
 	n := &Parts{opts: o, Files: o.Files}
 	if err := n.open(ctx); err != nil {
 		return nil, errors.Join(err, n.abandon())

@@ -234,24 +234,18 @@ func (p *player) add(ctx context.Context, v *sharedlog.Verified) error {
 			return fmt.Errorf("segment %d: %w", s.Sequence, err)
 		}
 	}
-	next := p.next // p takes it with the whole segment: what an error leaves is flushed
-	if next.applied == p.r.applied.Load().applied {
-		next.passed = nil
+	p.collect(s.Stores, all) // only now, so that a part of a segment is never applied
+	if p.next.applied == p.r.applied.Load().applied {
+		p.next.passed = nil
 	}
-	next.follow(v.Position, s.Epoch, v.Bytes)
-	var err error
+	p.next.follow(v.Position, s.Epoch, v.Bytes)
+	p.bytes += v.Bytes
 	switch {
 	case s.Catalog != nil:
-		err = p.r.applyCatalog(s.Catalog, &next)
+		return p.r.applyCatalog(s.Catalog, &p.next)
 	case len(s.Trims) > 0:
-		err = p.r.applyTrims(s.Trims, &next)
-	}
-	if err != nil {
-		return err
-	}
-	p.next = next
-	p.bytes += v.Bytes
-	if p.collect(s.Stores, all); p.bytes >= replayBytes {
+		return p.r.applyTrims(s.Trims, &p.next)
+	case p.bytes >= replayBytes:
 		return p.flush(ctx)
 	}
 	return nil

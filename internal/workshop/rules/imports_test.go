@@ -29,6 +29,7 @@ const rooms = `
 cmd/ostiary: *
 cmd/ostiary-bench: cmd/internal/benchmark cmd/internal/cli
 cmd/ostiary/internal/auditing: *
+cmd/ostiary/internal/backups: *
 cmd/ostiary/internal/keys: *
 cmd/ostiary/internal/node: *
 cmd/ostiary/internal/protocols: *
@@ -137,6 +138,7 @@ storage: rel internal/tool/canonical
 storage/kv: storage rel
 storage/memory: storage storage/kv internal/tool/btree
 storage/pebble: storage storage/kv
+internal/backup: rel storage storage/kv
 internal/engine/eval: internal/engine/graph schema expr rel internal/tool/turns authz
 # Tools: small tools that know nothing of authorization
 internal/tool/addresses:

@@ -33,6 +33,7 @@ func (s *prepared) control(stores map[string]http.HandlerFunc) (stop func()) {
 		c.routes.HandleFunc("POST /"+name, s.onHolder(run))
 	}
 	s.addMoveCommand(c)
+	s.addBackupCommand(c)
 	if s.member != nil {
 		s.member.addNodeCommands(c)
 	}
