@@ -54,7 +54,7 @@ func archiveFiles(s *source, b *built, p *pages) ([]file, error) {
 		return nil, err
 	}
 	files := []file{{name: b.exe(), mode: 0o755, data: program}, {name: "CHANGELOG.md", data: []byte(s.notes)}}
-	fromTree := []string{"LICENSE", "README.md"}
+	fromTree := []string{"LICENSE"}
 	if b.system == "linux" {
 		fromTree = append(fromTree, "packaging/files/ostiary.yaml")
 		for _, unit := range units {
@@ -68,6 +68,11 @@ func archiveFiles(s *source, b *built, p *pages) ([]file, error) {
 		}
 		files = append(files, file{name: name, data: data})
 	}
+	pages, err := handbook(s)
+	if err != nil {
+		return nil, err
+	}
+	files = append(files, pages...)
 	for _, kind := range []struct {
 		folder string
 		files  map[string][]byte

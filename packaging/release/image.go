@@ -45,6 +45,9 @@ func imaged(s *source, b *built, name, tag, dir string) (string, error) {
 	return name, os.WriteFile(filepath.Join(dir, name), data, 0o644)
 }
 
+// imageTag returns the tag of the image of a version: a tag has no "+".
+func imageTag(version string) string { return strings.ReplaceAll(version, "+", "-") }
+
 // image returns the image of a program, which has nothing else but the settings, the user,
 // the roots of public authorities and the folder of the data.
 func image(s *source, b *built) (v1.Image, error) {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -53,15 +54,16 @@ func TestMade(t *testing.T) {
 	}
 	processor := host().processor
 	rpmProcessor := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[processor]
+	chart := "ostiary-0.999.0.tgz"
 	tgz, img, cdx := "ostiary-0.999.0-linux-"+processor+".tar.gz", "ostiary-0.999.0-image-"+processor+".tar", "ostiary-0.999.0.cdx.json"
 	debName, rpmName := "ostiary_0.999.0_"+processor+".deb", "ostiary-0.999.0."+rpmProcessor+".rpm"
-	want := slices.Sorted(slices.Values([]string{"RELEASE_NOTES.md", sumsName, signatureName, tgz, img, cdx, debName, rpmName}))
+	want := slices.Sorted(slices.Values([]string{"RELEASE_NOTES.md", sumsName, signatureName, chart, tgz, img, cdx, debName, rpmName}))
 	if got := folder(t, dist); !slices.Equal(got, want) {
 		t.Errorf("dist has %v, expected %v", got, want)
 	}
-	path := func(name string) string { return filepath.Join(dist, name) }
+	in := func(name string) string { return filepath.Join(dist, name) }
 	for _, name := range want {
-		a, errA := os.ReadFile(path(name))
+		a, errA := os.ReadFile(in(name))
 		b, errB := os.ReadFile(filepath.Join(top, "again", name))
 		if errA != nil || errB != nil || !bytes.Equal(a, b) {
 			t.Errorf("%s of two clones differs: %d and %d bytes, %v %v", name, len(a), len(b), errA, errB)
@@ -70,12 +72,14 @@ func TestMade(t *testing.T) {
 	refused(t, run(t.Context(), one.dir, []string{"-version", "v0.999.0", "-out", dist}, io.Discard), "v0.999.0 is already in")
 
 	t.Run("signature", func(t *testing.T) { signature(t, dist, public) })
-	t.Run("archive", func(t *testing.T) { archive(t, path(tgz)) })
-	t.Run("modules", func(t *testing.T) { modules(t, path(cdx)) })
-	t.Run("deb", func(t *testing.T) { debian(t, one.dir, top, path(debName)) })
-	t.Run("rpm", func(t *testing.T) { red(t, top, path(rpmName)) })
+	t.Run("archive", func(t *testing.T) { archive(t, in(tgz)) })
+	t.Run("notes", func(t *testing.T) { notes(t, in("RELEASE_NOTES.md")) })
+	t.Run("chart", func(t *testing.T) { chartPackage(t, one.dir, in(chart)) })
+	t.Run("modules", func(t *testing.T) { modules(t, in(cdx)) })
+	t.Run("deb", func(t *testing.T) { debian(t, one.dir, top, in(debName)) })
+	t.Run("rpm", func(t *testing.T) { red(t, top, in(rpmName)) })
 	t.Run("page", func(t *testing.T) { played(t, one.dir, dist) })
-	t.Run("image", func(t *testing.T) { container(t, top, path(img)) })
+	t.Run("image", func(t *testing.T) { container(t, top, in(img)) })
 }
 
 // folder returns the names in a folder, in order.
@@ -126,6 +130,7 @@ func archive(t *testing.T, name string) {
 	base := strings.TrimSuffix(filepath.Base(name), ".tar.gz") + "/"
 	dir := t.TempDir()
 	has := map[string]bool{}
+	pages := map[string]string{}
 	var manual []string
 	for _, f := range untar(t, data) {
 		inside, ok := strings.CutPrefix(f.name, base)
@@ -133,6 +138,12 @@ func archive(t *testing.T, name string) {
 			t.Errorf("%s: %+v, expected the folder %s, root and the time of the commit", f.name, f.header, base)
 		}
 		has[inside] = true
+		for dir := path.Dir(inside); dir != "."; dir = path.Dir(dir) {
+			has[dir] = true
+		}
+		if path.Ext(inside) == ".md" {
+			pages[inside] = string(f.data)
+		}
 		to := filepath.Join(dir, filepath.Base(inside))
 		if err := os.WriteFile(to, f.data, os.FileMode(f.header.Mode)); err != nil {
 			t.Fatal(err)
@@ -141,16 +152,24 @@ func archive(t *testing.T, name string) {
 			manual = append(manual, to)
 		}
 	}
-	for _, file := range []string{"ostiary", "LICENSE", "README.md", "CHANGELOG.md", "packaging/files/ostiary.service", "packaging/files/ostiary-backup.service", "packaging/files/ostiary-backup.timer", "packaging/files/ostiary.yaml",
+	for _, file := range []string{"ostiary", "LICENSE", "README.md", "CHANGELOG.md", "packaging/files/ostiary.service", "packaging/files/ostiary-backup.service",
+		"packaging/files/ostiary-backup.timer", "packaging/files/ostiary.yaml",
+		"docs/start.md", "docs/operate/install.md", "docs/explain.svg", "examples/demo/model.fga", "examples/production/prometheus.yml", "packaging/compose/one.yaml",
 		"completions/bash/ostiary", "completions/zsh/_ostiary", "completions/fish/ostiary.fish", "completions/powershell/ostiary.ps1",
 		"man/man1/ostiary.1", "man/man1/ostiary-serve.1", "man/man1/ostiary-key-create.1"} {
 		if !has[file] {
 			t.Errorf("the archive lacks %s", file)
 		}
 	}
-	notes, err := os.ReadFile(filepath.Join(dir, "CHANGELOG.md"))
-	if err != nil || !strings.HasPrefix(string(notes), "## v0.999.0\n") || strings.Count(string(notes), "\n## ") > 0 {
-		t.Errorf("CHANGELOG.md is not the entry of the version: %v %.200q", err, notes)
+	if notes := pages["CHANGELOG.md"]; !strings.HasPrefix(notes, "## v0.999.0\n") || strings.Count(notes, "\n## ") > 0 {
+		t.Errorf("CHANGELOG.md is not the entry of the version: %.200q", notes)
+	}
+	for name, text := range pages {
+		for _, l := range link.FindAllStringSubmatch(text, -1) {
+			if target := l[1]; !strings.HasPrefix(target, "https://") && !has[path.Join(path.Dir(name), target)] {
+				t.Errorf("%s of the archive links to %s, which is not in it", name, target)
+			}
+		}
 	}
 	if out, err := exec.Command("mandoc", append([]string{"-T", "lint", "-W", "error"}, manual...)...).CombinedOutput(); err != nil {
 		t.Errorf("mandoc: %v\n%s", err, out)
@@ -158,6 +177,58 @@ func archive(t *testing.T, name string) {
 	page, err := exec.Command("mandoc", "-T", "utf8", filepath.Join(dir, "ostiary-serve.1")).Output()
 	if text := regexp.MustCompile(".\b").ReplaceAllString(string(page), ""); err != nil || !strings.Contains(text, "--http string") || !strings.Contains(text, "ostiary-serve - Serve the data over HTTP and gRPC") {
 		t.Errorf("the page of serve: %v\n%.2000s", err, text)
+	}
+}
+
+// notes looks at the notes of the release: each link leads to a site.
+func notes(t *testing.T, name string) {
+	text, err := os.ReadFile(name)
+	if err != nil || !strings.HasPrefix(string(text), "## v0.999.0\n") {
+		t.Fatalf("the notes are not the entry of the version: %v %.200q", err, text)
+	}
+	for _, l := range link.FindAllStringSubmatch(string(text), -1) {
+		if !strings.HasPrefix(l[1], "https://") {
+			t.Errorf("the notes link to %s, which is not beside them", l[1])
+		}
+	}
+}
+
+// chartPackage compares the package of the chart with the chart of the clone.
+func chartPackage(t *testing.T, root, name string) {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, f := range untar(t, data) {
+		got[f.name] = string(f.data)
+	}
+	tracked, err := git(root, "ls-files", "--", chartFolder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := strings.Split(tracked, "\n")
+	for _, name := range names {
+		want, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		inside := "ostiary" + strings.TrimPrefix(name, chartFolder)
+		text, ok := got[inside]
+		switch path.Base(name) {
+		case "Chart.yaml":
+			ok = strings.Contains(text, "\nversion: 0.999.0\nappVersion: 0.999.0\n") && len(text) == len(want)+2*len("99")
+		case "README.md":
+			ok = strings.Contains(text, "("+site) && !strings.Contains(text, "](../")
+		default:
+			ok = ok && text == string(want)
+		}
+		if !ok {
+			t.Errorf("%s of the package is\n%s\nexpected that of the clone, with the version", inside, text)
+		}
+	}
+	if len(got) != len(names) {
+		t.Errorf("the package has %d files, the chart %d", len(got), len(names))
 	}
 }
 
@@ -203,6 +274,7 @@ func TestZip(t *testing.T) {
 	c.write("LICENSE", "license")
 	c.write("README.md", "readme")
 	c.write("ostiary.exe", "program")
+	c.git("add", "README.md")
 	dir := t.TempDir()
 	s := &source{root: c.dir, version: "0.1.0", notes: "notes"}
 	name, err := archived(s, &built{target: target{"windows", "amd64"}, path: filepath.Join(c.dir, "ostiary.exe")}, &pages{powershell: map[string][]byte{"ostiary.ps1": nil}}, dir)
@@ -268,7 +340,7 @@ func debian(t *testing.T, root, top, name string) {
 	modes("-rwxr-xr-x root:root /usr/bin/ostiary\n-rw-r----- root:ostiary /etc/ostiary/ostiary.yaml\ndrwx------ ostiary:ostiary /var/lib/ostiary\n-rw-r--r-- root:root /usr/lib/systemd/system/ostiary.service\n",
 		"/usr/bin/ostiary", "/etc/ostiary/ostiary.yaml", "/var/lib/ostiary", "/usr/lib/systemd/system/ostiary.service")
 	s.run("test", "-f", "/usr/share/man/man1/ostiary-serve.1.gz", "-a", "-f", "/usr/share/bash-completion/completions/ostiary")
-	if got := s.run("ostiary", "version"); !strings.Contains(got, "v0.999.0") {
+	if got := s.run("ostiary", "version"); !regexp.MustCompile(`^ostiary v0\.999\.0 \(commit [0-9a-f]{12} of \d{4}-\d\d-\d\d, go1`).MatchString(got) {
 		t.Errorf("version: %s", got)
 	}
 

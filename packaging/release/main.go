@@ -130,7 +130,7 @@ func refuseUsed(out, version string) error {
 	if err != nil {
 		return err
 	}
-	for _, of := range []string{"ostiary-" + version + "-", "ostiary_" + version + "_"} {
+	for _, of := range []string{"ostiary-" + version + "-", "ostiary-" + version + ".", "ostiary_" + version + "_"} {
 		i := slices.IndexFunc(all, func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), of) })
 		if version != "" && i >= 0 {
 			return fmt.Errorf("v%s is already in %s (%s): a version is made once; move the folder away, or name another with -out", version, out, all[i].Name())
@@ -189,18 +189,22 @@ func (o *settings) make(ctx context.Context, s *source, key *minisign.PrivateKey
 		if err != nil {
 			return nil, err
 		}
-		img, err := imaged(s, b, s.version, strings.ReplaceAll(s.version, "+", "-"), work)
+		img, err := imaged(s, b, s.version, imageTag(s.version), work)
 		if err != nil {
 			return nil, err
 		}
 		made = append(append(made, packages...), img)
 	}
+	chart, err := charted(s, work)
+	if err != nil {
+		return nil, err
+	}
 	bom, err := sbom(s, all, work)
 	if err != nil {
 		return nil, err
 	}
-	made = append(made, bom, "RELEASE_NOTES.md")
-	if err := os.WriteFile(filepath.Join(work, "RELEASE_NOTES.md"), []byte(s.notes), 0o644); err != nil {
+	made = append(made, chart, bom, "RELEASE_NOTES.md")
+	if err := os.WriteFile(filepath.Join(work, "RELEASE_NOTES.md"), s.releaseNotes(), 0o644); err != nil {
 		return nil, err
 	}
 	sums, err := writeSums(s, work, made, key)

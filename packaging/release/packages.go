@@ -74,6 +74,11 @@ func packageInfo(s *source, b *built, p *pages, kind, work string) (*nfpm.Info, 
 	content.add(filepath.Join(s.root, "LICENSE"), license, 0o644)
 	notes, err := compressed([]byte(s.notes))
 	content.make(documentation+"changelog.gz", notes, err)
+	pages, err := handbook(s)
+	content.err = errors.Join(content.err, err)
+	for _, page := range pages {
+		content.make(documentation+page.name, page.data, nil)
+	}
 	for _, completions := range []struct {
 		folder string
 		files  map[string][]byte

@@ -46,3 +46,20 @@ func TestPortForGRPC(t *testing.T) {
 		l.Close()
 	}
 }
+
+// TestTokenOnOneLine refuses a key that has more than its line, such as one of a file with
+// the ends of lines of Windows. The error does not show it.
+func TestTokenOnOneLine(t *testing.T) {
+	t.Parallel()
+	for token, bytes := range map[string]string{"ost_abc\r": "after 7 bytes", "key admin\nost_abc": "after 9 bytes", "ost_\x00": "after 4 bytes"} {
+		for flag, names := range map[string]string{"--server": "OSTIARY_TOKEN or --token", "--from": "OSTIARY_FROM_TOKEN or --from-token"} {
+			_, err := (&Server{App: &App{}, URL: "http://127.0.0.1:8080", Flag: flag, Token: token}).Client(nil)
+			if !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), names) || !strings.Contains(err.Error(), bytes) || strings.Contains(err.Error(), "ost_") {
+				t.Errorf("%q of %s: %v, expected a mistake that names %s and the place", token, flag, err, names)
+			}
+		}
+	}
+	if _, err := (&Server{App: &App{}, URL: "http://127.0.0.1:8080", Flag: "--server", Token: "ost_abc"}).Client(nil); err != nil {
+		t.Errorf("a key on one line: %v", err)
+	}
+}

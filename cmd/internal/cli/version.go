@@ -5,6 +5,7 @@ import (
 	"io"
 	"runtime"
 	"runtime/debug"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -16,15 +17,18 @@ func (a *App) versionCommand() *cobra.Command {
 	}}
 }
 
-// Version returns the program's version, its commit if that is known, and the
-// version and platform of Go.
+// Version returns the program's version, its commit and the date of that if they are
+// known, and the version and platform of Go.
 func Version() map[string]string {
 	out := map[string]string{"version": "unknown", "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		out["version"] = info.Main.Version
 		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
+			switch s.Key {
+			case "vcs.revision":
 				out["commit"] = s.Value
+			case "vcs.time":
+				out["date"] = s.Value
 			}
 		}
 	}
@@ -32,5 +36,9 @@ func Version() map[string]string {
 }
 
 func versionText(v map[string]string) string {
-	return fmt.Sprintf("%s (%s, %s)", v["version"], v["go"], v["platform"])
+	commit := ""
+	if len(v["commit"]) > 12 && len(v["date"]) > len(time.DateOnly) {
+		commit = fmt.Sprintf("commit %s of %s, ", v["commit"][:12], v["date"][:len(time.DateOnly)])
+	}
+	return fmt.Sprintf("%s (%s%s, %s)", v["version"], commit, v["go"], v["platform"])
 }

@@ -10,3 +10,6 @@ type BootClock struct{}
 
 // Now implements [Clock].
 func (BootClock) Now() time.Duration { return time.Since(started) }
+
+// MayStop reports whether the clock may stop while the machine is suspended.
+func (BootClock) MayStop() bool { return true }

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"github.com/ostiary/ostiary"
@@ -96,6 +97,7 @@ func Open(ctx context.Context, o Options) (*Parts, error) {
 	if o.Report == nil {
 		o.Report = slog.New(slog.DiscardHandler)
 	}
+	warnSystem(o.Report, runtime.GOOS, o.Rules.Clock)
 	n := &Parts{opts: o, Files: o.Files}
 	if err := n.open(ctx); err != nil {
 		return nil, errors.Join(err, n.abandon())

@@ -234,18 +234,24 @@ func (p *player) add(ctx context.Context, v *sharedlog.Verified) error {
 			return fmt.Errorf("segment %d: %w", s.Sequence, err)
 		}
 	}
-	p.collect(s.Stores, all) // only now, so that a part of a segment is never applied
-	if p.next.applied == p.r.applied.Load().applied {
-		p.next.passed = nil
+	next := p.next // p takes it with the whole segment: what an error leaves is flushed
+	if next.applied == p.r.applied.Load().applied {
+		next.passed = nil
 	}
-	p.next.follow(v.Position, s.Epoch, v.Bytes)
-	p.bytes += v.Bytes
+	next.follow(v.Position, s.Epoch, v.Bytes)
+	var err error
 	switch {
 	case s.Catalog != nil:
-		return p.r.applyCatalog(s.Catalog, &p.next)
+		err = p.r.applyCatalog(s.Catalog, &next)
 	case len(s.Trims) > 0:
-		return p.r.applyTrims(s.Trims, &p.next)
-	case p.bytes >= replayBytes:
+		err = p.r.applyTrims(s.Trims, &next)
+	}
+	if err != nil {
+		return err
+	}
+	p.next = next
+	p.bytes += v.Bytes
+	if p.collect(s.Stores, all); p.bytes >= replayBytes {
 		return p.flush(ctx)
 	}
 	return nil

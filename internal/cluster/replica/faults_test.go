@@ -743,6 +743,9 @@ func TestBadSegments(t *testing.T) {
 				t.Fatal(err)
 			}
 			wantErrors(t, d.Confirm(t.Context()), c.text, replica.ErrStopped, c.kind)
+			if got := d.AppliedSequence(); got != head.Sequence {
+				t.Errorf("the copy is at segment %d: expected %d, so that it meets the bad one again when the node is started again", got, head.Sequence)
+			}
 		})
 	}
 }

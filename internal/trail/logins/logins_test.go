@@ -1,10 +1,10 @@
 package logins_test
 
 import (
-	"bytes"
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,14 +15,35 @@ import (
 // lines returns a log without times, and a function that returns and removes
 // what was written to it.
 func lines() (*slog.Logger, func() string) {
-	var b bytes.Buffer
-	h := slog.NewTextHandler(&b, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+	b := &buffer{}
+	h := slog.NewTextHandler(b, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {
 			return slog.Attr{}
 		}
 		return a
 	}})
-	return slog.New(h), func() string { defer b.Reset(); return b.String() }
+	return slog.New(h), b.take
+}
+
+// buffer has the text of a log, to which timers write too.
+type buffer struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.text = append(b.text, p...)
+	return len(p), nil
+}
+
+// take returns and removes the text.
+func (b *buffer) take() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	defer func() { b.text = nil }()
+	return string(b.text)
 }
 
 func expect(t *testing.T, got string, want ...string) {
