@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"unicode"
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/authz"
@@ -116,6 +117,9 @@ func (s *Server) transport() (t *serverTransport, err error) {
 	u, err := url.Parse(s.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, fmt.Errorf("%w: invalid %s %q: expected http://HOST:PORT or https://HOST:PORT", ErrUsage, s.Flag, s.URL)
+	}
+	if i := strings.IndexFunc(s.Token, unicode.IsControl); i >= 0 {
+		return nil, fmt.Errorf("%w: the key of %s or --%s has a line break or another control character after %d bytes: expected a key on one line", ErrUsage, EnvName(s.tokenFlag()), s.tokenFlag(), i)
 	}
 	t = &serverTransport{server: s}
 	t.next, err = s.App.transport(!s.Anonymous)
@@ -227,14 +231,19 @@ func (s *Server) explain(e *client.Error) {
 
 // keyRefused returns the text for a response that accepts no key of this client.
 func (s *Server) keyRefused() string {
-	flag := "token"
-	if s.Flag == "--from" {
-		flag = "from-token"
-	}
+	flag := s.tokenFlag()
 	if s.Token == "" {
 		return fmt.Sprintf("the server at %s requires a key: set the variable %s, or --%s", s.URL, EnvName(flag), flag)
 	}
 	return fmt.Sprintf("the server at %s does not accept the key of %s or --%s", s.URL, EnvName(flag), flag)
+}
+
+// tokenFlag is the name of the flag of the key.
+func (s *Server) tokenFlag() string {
+	if s.Flag == "--from" {
+		return "from-token"
+	}
+	return "token"
 }
 
 // explainOpenFGA sets the kind of an error of OpenFGA's API that has one, but no code
