@@ -219,8 +219,11 @@ func (s *prover) step(of *int, rows int) {
 // entry adds up the rows that an entry makes: a row that it removes or replaces itself was
 // never there.
 func (s *prover) entry(e *storage.Entry) {
-	one := len(e.Changes) == 1
-	tuples, attributes, documents := map[rel.Key]uint64{}, map[rel.Attribute]uint64{}, map[[2]string]uint64{}
+	one, room := len(e.Changes) == 1, 0
+	if len(e.Changes) > 1 && e.Changes[0].Kind == storage.TupleAdd { // most likely an import: growing the map would take a fifth of the time
+		room = len(e.Changes)
+	}
+	tuples, attributes, documents := make(map[rel.Key]uint64, room), map[rel.Attribute]uint64{}, map[[2]string]uint64{}
 	for i := range e.Changes {
 		c := &e.Changes[i]
 		switch c.Kind {
