@@ -62,7 +62,7 @@ image:
 # After a failure the other parts still run. "make conformance-PART" runs one. Each part
 # installs what it needs: Debian's packages as root, others in ignored folders. With CI in
 # the environment, a test that is skipped for want of a package fails.
-PARTS := keystone openfga acp permify native oidc xacml onap galera authzen chart packaging
+PARTS := keystone openfga acp permify native console oidc xacml onap galera authzen chart packaging
 conformance:
 	@$(MAKE) -k -j2 -O --no-print-directory $(PARTS:%=conformance-%)
 
@@ -240,6 +240,15 @@ proto:
 
 proto-check:
 	cd internal/permifypb/generate && for dir in $(WIRES); do $(GO) run . -check -dir ../../../$$dir || exit 1; done
+
+# console makes console/assets, the pages for a browser, from console/src. It needs node 20 and
+# npm. console-check fails if the committed files differ.
+.PHONY: console console-check
+console:
+	bash console/build.sh
+
+console-check:
+	bash console/build.sh check
 
 # zones copies the time zones of the Go release into expr/cel. A test there
 # fails if they differ.

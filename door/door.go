@@ -33,6 +33,9 @@ type Door struct {
 	// Guide is where the protocol is described, for the page of the server at "/": a file of
 	// this repository, for example "docs/openfga.md", or a URL. "" is none.
 	Guide string
+	// Page is the path of a page for people below one of Prefixes, without the slash at its
+	// beginning, to which the page of the server at "/" links; "" is none.
+	Page string
 	// Routes are all HTTP routes of the door. Each is below one of Prefixes, except one
 	// with the pattern "/", for clients that ask there which versions of the protocol
 	// exist. On a port with other doors, it is for those that accept application/json

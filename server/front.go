@@ -40,7 +40,11 @@ func newFront(doors []*servedDoor, m *metrics) (*servedDoor, error) {
 	var rows strings.Builder
 	for _, d := range doors {
 		shown = append(shown, frontDoor{d.Name, d.Prefixes, d.Guide})
-		fmt.Fprintf(&rows, "<tr><td>%s</td><td>", html.EscapeString(d.Name))
+		name := html.EscapeString(d.Name)
+		if d.Page != "" {
+			name = `<a href="` + html.EscapeString(d.Page) + `">` + name + "</a>"
+		}
+		fmt.Fprintf(&rows, "<tr><td>%s</td><td>", name)
 		for _, prefix := range d.Prefixes {
 			fmt.Fprintf(&rows, "<code>%s</code> ", html.EscapeString(prefix))
 		}

@@ -52,6 +52,7 @@ type serveFlags struct {
 	http, grpc, metrics string
 	doors, dedicated    []string
 	metricsExposed      bool
+	console             string // on or off
 
 	auth, keysFile   string
 	usersFile        string
@@ -121,6 +122,7 @@ func (f *serveFlags) add(cmd *cobra.Command) {
 	s.StringSliceVar(&f.dedicated, "door", nil, "serve one door on a separate port: NAME=http://HOST:PORT or NAME=grpc://HOST:PORT; may be repeated")
 	cli.Topic(s, "Ports and doors")
 	s.BoolVar(&f.metricsTLS, "metrics-tls", false, "serve --metrics with the certificate of --tls-cert; with keys, a caller there needs a key of all doors or of the door metrics")
+	s.StringVar(&f.console, "console", consoleOn, "pages for a browser at /console on --http, if the door native is there: on or off")
 	cli.Rare(s, "Ports and doors")
 	s.StringVar(&f.auth, "auth", "", "none (loopback only), preshared (keys of files), or keys (those of ostiary key as well); default: keys if there are any, otherwise none")
 	s.StringVar(&f.keysFile, "auth-keys-file", "", "file of preshared keys, one per line; a line may have a name before the key")
@@ -511,8 +513,10 @@ func (f *serveFlags) openDoors(o *server.Options, e *ostiary.Engine) error {
 	if o.Doors, err = pickDoors(all, f.doors); err != nil {
 		return err
 	}
-	o.Dedicated, err = dedicatedDoors(all, f.dedicated)
-	return err
+	if o.Dedicated, err = dedicatedDoors(all, f.dedicated); err != nil {
+		return err
+	}
+	return f.openConsole(o)
 }
 
 // serverOptions converts the flags to the server's options, without the doors.
@@ -522,7 +526,7 @@ func (a *app) serverOptions(f *serveFlags) (o server.Options, reload func() erro
 		Anonymous: f.anonymous, CORS: f.cors, RequestTimeout: none(f.requestTimeout), HeaderTimeout: f.headerTimeout,
 		TransferTime: f.transferTime, IdleTimeout: f.idleTimeout, DrainTime: none(f.drainTime), StopTimeout: f.stopTimeout,
 		BodyBytes: f.bodyBytes, HeaderBytes: f.headerBytes, RequestsMax: f.requests, StreamsMax: f.streams, AccessLog: f.accessLog}
-	if err := errors.Join(f.checkAddresses(), f.checkDoors(), f.audit.check(a.Data)); err != nil {
+	if err := errors.Join(f.checkAddresses(), f.checkDoors(), f.checkConsole(), f.audit.check(a.Data)); err != nil {
 		return o, nil, err
 	}
 	f.wire.set(&o)

@@ -1,0 +1,410 @@
+// Plays a user of the console in a browser, and compares what the pages show with the answers
+// of the command line:
+//   node play.mjs OSTIARY DEMO FOLDER [PICTURES]
+// DEMO is the folder of the example, FOLDER is empty. With PICTURES, pictures of all pages
+// are written into that folder.
+import { execFileSync, spawn } from 'node:child_process'
+import fs from 'node:fs'
+import http from 'node:http'
+import path from 'node:path'
+import { gzipSync } from 'node:zlib'
+import { chromium } from 'playwright-core'
+
+const [program, demo, folder, pictures] = process.argv.slice(2)
+const axe = fs.readFileSync(new URL('node_modules/axe-core/axe.min.js', import.meta.url), 'utf8')
+let passed = 0, failed = 0
+
+function check(name, good, got) {
+  if (good) { passed++; return }
+  failed++
+  console.log(`console: ${name}: got ${typeof got === 'string' ? got : JSON.stringify(got)}`)
+}
+const same = (name, got, want) => check(name, JSON.stringify(got) === JSON.stringify(want), { got, want })
+
+// A server with data, and its address.
+class Server {
+  static async start(name, prepare, ...flags) {
+    const s = new Server()
+    s.data = path.join(folder, name)
+    s.run = (...args) => execFileSync(program, ['--data', s.data, ...args], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] })
+    prepare(s.run)
+    s.process = spawn(program, ['serve', '--data', s.data, '--http', '127.0.0.1:0', '--grpc', 'off', '--metrics', 'off', ...flags], { stdio: ['ignore', 'pipe', fs.openSync(path.join(folder, name + '.log'), 'a')] })
+    s.ended = new Promise((resolve) => s.process.once('exit', resolve))
+    let out = ''
+    s.process.stdout.setEncoding('utf8').on('data', (text) => { out += text })
+    for (const end = Date.now() + 60_000; !/serving http ([0-9.:]+)/.test(out); await new Promise((r) => setTimeout(r, 50))) {
+      if (Date.now() > end || s.process.exitCode !== null) throw new Error('the server does not start: see ' + name + '.log')
+    }
+    s.base = `http://${out.match(/serving http ([0-9.:]+)/)[1]}/`
+    return s
+  }
+
+  async stop() {
+    this.process.kill('SIGTERM')
+    return this.ended
+  }
+
+  // cli runs a command against the server; a denial is an answer, too.
+  cli(secret, ...args) {
+    try {
+      return execFileSync(program, ['--server', this.base.replace(/\/$/, ''), ...args], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, OSTIARY_TOKEN: secret } })
+    } catch (e) {
+      if (e.stdout) return e.stdout
+      throw e
+    }
+  }
+}
+
+const load = (run) => {
+  run('store', 'create', 'acme')
+  run('schema', 'write', path.join(demo, 'model.fga'))
+  run('tuple', 'import', path.join(demo, 'tuples.yaml'))
+}
+
+const browser = await chromium.launch({ executablePath: process.env.CHROMIUM || '/usr/bin/chromium', args: ['--no-sandbox', '--disable-dev-shm-usage'] })
+const foreign = [], broken = []
+
+// open returns a page of a fresh profile. It notes requests to other addresses, errors of the
+// page and what its policy has blocked.
+async function open(base, options = {}) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options })
+  const page = await context.newPage()
+  page.setDefaultTimeout(20_000)
+  page.on('request', (r) => { if (!r.url().startsWith(base)) foreign.push(r.url()) })
+  page.on('pageerror', (e) => broken.push(e.stack))
+  page.on('console', (m) => { if (m.type() === 'error' && !/Failed to load resource: (the server responded|net::ERR_CONNECTION)/.test(m.text())) broken.push(m.text()) })
+  return page
+}
+
+// view opens a view by its URL and waits until its answer is there.
+async function view(page, base, fragment, wait) {
+  await page.goto(base + 'console/' + fragment)
+  await page.locator(wait).first().waitFor()
+}
+
+const text = (page, selector) => page.locator(selector).first().innerText()
+const texts = async (page, selector) => (await page.locator(selector).allInnerTexts()).map((t) => t.replace(/\s+/g, ' ').trim())
+
+// accessible fails for each serious finding of axe, of all its rules or one.
+async function accessible(page, name, rule) {
+  await page.evaluate(axe)
+  const found = await page.evaluate(async (rule) => (await globalThis.axe.run(document, { resultTypes: ['violations'], ...(rule && { runOnly: { type: 'rule', values: [rule] } }) })).violations.filter((v) => v.impact === 'serious' || v.impact === 'critical').map((v) => `${v.id}: ${v.nodes.map((n) => n.target.join(' ') + ' ' + n.failureSummary).slice(0, 3).join('; ')}`), rule)
+  same(`axe: ${name}`, found, [])
+}
+
+const ask = (store, params) => `#/store/${encodeURIComponent(store)}/ask?${new URLSearchParams(params)}`
+const at = (store, page, params = {}) => `#/store/${encodeURIComponent(store)}/${page}?${new URLSearchParams(params)}`
+
+// pages opens each page of a server without keys, and compares its figures.
+async function pages(s) {
+  const page = await open(s.base)
+  const list = s.cli('', 'store', 'list', '--json')
+  await view(page, s.base, '', 'tbody tr')
+  const id = /[0-9A-HJKMNP-TV-Z]{26}/.exec(list)[0]
+  same('stores', await texts(page, 'tbody code'), [id])
+  check('an open server needs no key', await page.getByText('Sign out').count() === 0, 'a sign-out')
+  await page.getByRole('link', { name: 'acme' }).click()
+  await page.getByRole('heading', { name: 'Ask' }).waitFor()
+  check('a store opens with its own URL', page.url().endsWith(`#/store/${id}/ask`), page.url())
+
+  // Ask by the form, with the keyboard.
+  await page.getByLabel('Subject').fill('user:anne')
+  await page.getByLabel('Relation').fill('can_view')
+  await page.getByLabel('Object').fill('document:budget')
+  await page.keyboard.press('Enter')
+  await page.locator('.verdict').waitFor()
+  for (const [subject, verdict, word] of [['user:anne', 'Allowed', 'allowed'], ['user:bob', 'Denied', 'denied'], ['user:eve', 'Denied', 'denied'], ['user:dora', 'Denied: undecided', 'undecided']]) {
+    await view(page, s.base, ask(id, { kind: 'check', subject, relation: 'can_view', object: 'document:budget' }), `.verdict:has-text("${subject}")`)
+    same(`check ${subject}`, await text(page, '.verdict strong'), verdict)
+    const cli = s.cli('', 'explain', subject, 'can_view', 'document:budget')
+    check(`the command line about ${subject}`, cli.startsWith(word), cli)
+    // Each line of the command's explanation is a step of the page.
+    const steps = cli.split('\n').slice(1).map((l) => l.trim()).filter((l) => /^[✓✗?]/.test(l)).map((l) => l.replace(/: (no .*)$/, '').replace(/ {2,}.*$/, ''))
+    const shown = await texts(page, '.steps li')
+    same(`number of steps for ${subject}`, shown.length, steps.length)
+    steps.forEach((line, i) => check(`step ${i} for ${subject}`, shown[i]?.replaceAll(' ', '').startsWith(line.replaceAll(' ', '').slice(0, 40)), { shown: shown[i], line }))
+  }
+  await view(page, s.base, ask(id, { kind: 'check', subject: 'user:eve', relation: 'can_view', object: 'document:budget' }), '.verdict:has-text("user:eve")')
+  same('the failing frontier', await page.locator('.node.frontier').count(), 4)
+  await view(page, s.base, ask(id, { kind: 'check', subject: 'user:anne', relation: 'can_view', object: 'document:budget' }), '.verdict:has-text("user:anne")')
+  const nodes = await page.locator('svg .node .title').evaluateAll((all) => all.map((n) => n.lastChild.textContent))
+  for (const n of ['✓ document:budget#can_view', '✓ folder:plans#viewer', '✓ folder:product#viewer', '✓ team:engineering#member', '✓ team:platform#member', 'user:anne', '✗ document:budget#blocked']) check(`the path has ${n}`, nodes.includes(n), nodes)
+  await page.locator('svg .edge a').last().click()
+  await page.getByRole('heading', { name: 'Tuples' }).waitFor()
+  await page.locator('table.tuples tbody tr').first().waitFor()
+  same('a step leads to its tuple', (await texts(page, 'table.tuples tbody tr')).length, 1)
+  await page.goBack()
+  await page.locator('.verdict:has-text("user:anne")').waitFor()
+
+  await view(page, s.base, ask(id, { kind: 'objects', subject: 'user:carla', relation: 'can_edit', object: 'document' }), '.found li')
+  same('objects', (await texts(page, '.found li')).sort(), s.cli('', 'list', 'objects', 'user:carla', 'can_edit', 'document').trim().split('\n').sort())
+  await view(page, s.base, ask(id, { kind: 'subjects', subject: 'user', relation: 'can_view', object: 'document:roadmap' }), '.found li')
+  same('subjects', (await texts(page, '.found li')).sort(), s.cli('', 'list', 'subjects', 'user', 'can_view', 'document:roadmap').trim().split('\n').sort())
+  await view(page, s.base, ask(id, { kind: 'entitlements', subject: 'user:anne', object: 'document:budget folder:plans' }), 'tbody tr')
+  same('entitlements', await page.locator('td.true').count(), s.cli('', 'entitlements', 'user:anne', 'document:budget', 'folder:plans').trim().split('\n').flatMap((l) => l.trim().split(/\s{2,}/)[1].split(' ')).length)
+
+  await view(page, s.base, at(id, 'tuples'), 'table.tuples tbody tr')
+  const read = JSON.parse(s.cli('', 'tuple', 'read', '--json')).tuples
+  same('all tuples', (await texts(page, 'table.tuples tbody tr')).map((r) => r.split(' ').slice(0, 3).join(' ')), read.map((r) => `${r.object} ${r.relation} ${r.user}`))
+  await page.getByLabel('Object').fill('document:budget')
+  await page.getByRole('button', { name: 'Filter' }).click()
+  await page.getByText('3 tuples').waitFor()
+  check('the filter is in the URL', page.url().includes('object=document%3Abudget'), page.url())
+
+  await view(page, s.base, at(id, 'model'), '.node.type')
+  same('the graph of types', (await page.locator('svg .node .title').evaluateAll((all) => all.map((n) => n.lastChild.textContent))).sort(), ['document', 'folder', 'team', 'user'])
+  check('the text of the model', (await page.locator('.cm-content').innerText()).includes('define can_view: viewer but not blocked'), 'another text')
+
+  await view(page, s.base, at(id, 'time'), '.log > li')
+  same('the log', (await page.locator('.log > li').count()), s.cli('', 'changes', '--json').trim().split('\n').length)
+  await view(page, s.base, at(id, 'time', { subject: 'user', relation: 'can_view', object: 'document', from: '1', to: '2' }), '.found li')
+  same('the difference', (await texts(page, '.found li')).filter((t) => t.startsWith('+')).length, s.cli('', 'diff', 'user', 'can_view', 'document', '--from', '1', '--to', '2').split('\n').filter((l) => l.startsWith('+')).length)
+  await view(page, s.base, ask(id, { kind: 'check', subject: 'user:anne', relation: 'can_view', object: 'document:budget', at: '1' }), '.verdict')
+  same('the past', await text(page, '.verdict strong'), 'Denied')
+  for (const p of ['Tuples', 'Model', 'Time', 'What if', 'Ask']) {
+    await page.getByRole('navigation', { name: 'Pages of the store' }).getByRole('link', { name: p, exact: true }).click()
+    await page.getByRole('heading', { level: 1, name: p }).waitFor()
+    check(`the past is visible on ${p}`, (await text(page, '.timeline')).includes('The past: revision 1'), await text(page, '.timeline'))
+  }
+  await page.getByRole('slider').focus()
+  await page.keyboard.press('End')
+  await page.getByText('now, revision 2').waitFor()
+  check('the slider leads back to now', !page.url().includes('at='), page.url())
+
+  const whatIf = { removed: 'user:bob blocked document:budget', questions: 'user:bob can_view document:budget\nuser:eve can_view document:budget' }
+  await view(page, s.base, at(id, 'what-if', whatIf), 'tbody tr')
+  same('what if', await texts(page, 'tbody tr'), ['user:bob can_view document:budget denied allowed', 'user:eve can_view document:budget denied denied'])
+  check('what if, as the command line counts', s.cli('', 'what-if', '--remove', whatIf.removed, ...whatIf.questions.split('\n').flatMap((q) => ['--question', q])).includes((await text(page, '[aria-label=Result] p')).split('. Revision')[0]), await text(page, '[aria-label=Result] p'))
+  await view(page, s.base, at(id, 'what-if', { added: 'one two', questions: 'a b c' }), '.trouble')
+  check('a line that is no tuple', (await text(page, '.trouble')).includes('line 1, "one two": expected SUBJECT RELATION OBJECT'), await text(page, '.trouble'))
+
+  await page.keyboard.press('Control+k')
+  await page.getByRole('combobox', { name: 'Command' }).fill('go mod')
+  await page.keyboard.press('Enter')
+  await page.getByRole('heading', { name: 'Model' }).waitFor()
+  await view(page, s.base, ask(id, { kind: 'check', subject: 'user:anne', relation: 'nothing', object: 'document:budget' }), '.trouble')
+  const direct = await (await fetch(`${s.base}ostiary/v1/stores/${id}/explain`, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: '{"object":"document:budget","relation":"nothing","subject":"user:anne"}' })).json()
+  same('an error as the API has it', await text(page, '.trouble'), `${direct.code} ${direct.message}`)
+  await looks(s, id)
+  await page.context().close()
+  return id
+}
+
+// looks opens all pages light, dark and on a phone, and looks for findings of axe.
+async function looks(s, id) {
+  const views = {
+    stores: ['', 'tbody tr'], allowed: [ask(id, { kind: 'check', subject: 'user:anne', relation: 'can_view', object: 'document:budget' }), '.verdict'],
+    denied: [ask(id, { kind: 'check', subject: 'user:eve', relation: 'can_view', object: 'document:budget', at: '2' }), '.verdict'],
+    entitlements: [ask(id, { kind: 'entitlements', subject: 'user:anne', object: 'document:budget folder:plans' }), 'tbody tr'],
+    tuples: [at(id, 'tuples'), 'table.tuples tbody tr'], model: [at(id, 'model'), '.node.type'], time: [at(id, 'time', { at: '1' }), '.log > li'],
+    whatif: [at(id, 'what-if', { removed: 'user:bob blocked document:budget', questions: 'user:bob can_view document:budget' }), 'tbody tr'],
+  }
+  for (const [look, options] of Object.entries({ light: { colorScheme: 'light' }, dark: { colorScheme: 'dark' }, phone: { viewport: { width: 390, height: 844 } } })) {
+    const page = await open(s.base, options)
+    for (const [name, [fragment, wait]] of Object.entries(views)) {
+      await view(page, s.base, fragment, wait)
+      if (look !== 'phone') await accessible(page, `${name}, ${look}`, look === 'dark' ? 'color-contrast' : undefined)
+      if (look === 'phone') check(`${name} fits a phone`, await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), await page.evaluate(() => document.documentElement.scrollWidth))
+      if (pictures) await page.screenshot({ path: path.join(pictures, `${name}-${look}.png`) })
+    }
+    await page.context().close()
+  }
+}
+
+// editing writes, undoes, and edits the model; it ends with the server gone in mid-edit.
+async function editing(s, id) {
+  const page = await open(s.base)
+  await view(page, s.base, at(id, 'tuples', { object: 'document:budget' }), 'table.tuples tbody tr')
+  check('read-only at first', await page.getByRole('button', { name: /^(Write|Remove)/ }).count() === 0, 'buttons that write')
+  await page.getByRole('button', { name: 'Read-only' }).click()
+  await page.getByLabel('New subject').fill('user:eve')
+  await page.getByLabel('New relation').fill('viewer')
+  await page.getByLabel('New object').fill('document:budget')
+  await page.getByLabel('Reason').fill('réunion <b>')
+  await page.getByRole('button', { name: 'Write' }).click()
+  await page.getByText('wrote document:budget#viewer@user:eve, revision 3').waitFor()
+  const written = s.cli('', 'changes', '--json').trim().split('\n').map((l) => JSON.parse(l)).at(-1)
+  same('the reason is in the log', written.reason, 'réunion <b>')
+  await page.getByRole('button', { name: 'Undo' }).click()
+  await page.getByText('undone, revision 4').waitFor()
+  check('an undone write', s.cli('', 'check', 'user:eve', 'can_view', 'document:budget').startsWith('denied'), 'allowed')
+  await page.getByRole('button', { name: 'Remove document:budget#viewer@user:dora' }).click()
+  await page.getByText('removed document:budget#viewer@user:dora, revision 5').waitFor()
+  await page.getByRole('button', { name: 'Undo' }).click()
+  await page.getByText('undone, revision 6').waitFor()
+  check('an undone removal keeps its condition', s.cli('', 'tuple', 'read', '--json').includes('office_hours'), s.cli('', 'tuple', 'read', '--json'))
+  await page.getByLabel('New subject').fill('user:eve')
+  await page.getByLabel('New relation').fill('owner')
+  await page.getByLabel('New object').fill('document:budget')
+  await page.getByRole('button', { name: 'Write' }).click()
+  await page.locator('.trouble').waitFor()
+  check('a tuple that the model refuses', (await text(page, '.trouble')).startsWith('no_relation') || (await text(page, '.trouble')).startsWith('not_admitted'), await text(page, '.trouble'))
+  same('what was typed stays', await page.getByLabel('New relation').inputValue(), 'owner')
+  await accessible(page, 'tuples, editing')
+
+  await page.getByRole('navigation', { name: 'Pages of the store' }).getByRole('link', { name: 'Model' }).click()
+  const editor = page.locator('.cm-content')
+  await editor.waitFor()
+  await editor.click()
+  await page.keyboard.press('Control+Home')
+  for (let i = 0; i < 4; i++) await page.keyboard.press('ArrowDown')
+  await page.keyboard.type('type report\n  relations\n  define reader: [usr]') // an editor keeps the indentation
+  await page.locator('.trouble').waitFor()
+  check('an error of the model', (await text(page, '.trouble')).includes('usr'), await text(page, '.trouble'))
+  await page.locator('.cm-lint-marker-error').waitFor()
+  const line = await page.locator('.cm-lintRange-error').first().innerText()
+  check('the error is at its place', line.includes('usr'), line)
+  check('an invalid model cannot be saved', await page.getByRole('button', { name: 'Save model' }).isDisabled(), 'it can')
+  for (let i = 0; i < 4; i++) await page.keyboard.press('Backspace')
+  await page.keyboard.type('user]')
+  await page.getByText('The model is valid. It is not saved yet.').waitFor()
+  await accessible(page, 'model, editing')
+  await page.getByRole('button', { name: 'Save model' }).click()
+  await page.getByText(/is the current one, revision 7/).waitFor()
+  check('the saved model', s.cli('', 'schema', 'get').includes('define reader: [user]'), s.cli('', 'schema', 'get'))
+
+  await view(page, s.base, at(id, 'tuples'), 'table.tuples tbody tr')
+  if (await page.getByRole('button', { name: 'Read-only' }).count()) await page.getByRole('button', { name: 'Read-only' }).click()
+  await page.getByLabel('New subject').fill('user:zoe')
+  await page.getByLabel('New relation').fill('viewer')
+  await page.getByLabel('New object').fill('document:budget')
+  await s.stop()
+  await page.getByRole('button', { name: 'Write' }).click()
+  await page.locator('.trouble').waitFor()
+  check('a server that is gone', (await text(page, '.trouble')).includes('the server does not answer'), await text(page, '.trouble'))
+  same('nothing that was typed is lost', await page.getByLabel('New subject').inputValue(), 'user:zoe')
+  await page.context().close()
+}
+
+// secrets signs in with keys, and looks for the key wherever it must not be.
+async function secrets(s, key, reader) {
+  const page = await open(s.base)
+  await view(page, s.base, '', 'input[name=key]')
+  check('without a key, only the form', await page.locator('table').count() === 0 && await page.locator('.trouble').count() === 0, await text(page, 'main'))
+  await accessible(page, 'sign-in')
+  if (pictures) await page.screenshot({ path: path.join(pictures, 'signin-light.png') })
+  await page.getByLabel('Key').fill('wrong-ключ')
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.locator('.trouble').waitFor()
+  check('a wrong key', (await text(page, '.trouble')).startsWith('bad_credentials'), await text(page, '.trouble'))
+  await page.getByLabel('Key').fill(key)
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.locator('tbody tr').first().waitFor()
+  await page.getByRole('link', { name: 'acme' }).click()
+  await page.getByRole('heading', { name: 'Ask' }).waitFor()
+  const where = await page.evaluate(async () => ({ page: document.documentElement.outerHTML, url: location.href, cookies: document.cookie, long: JSON.stringify({ ...localStorage }), databases: JSON.stringify(await indexedDB.databases()), caches: JSON.stringify(await caches.keys()), history: JSON.stringify(history.state), name: window.name }))
+  for (const [place, found] of Object.entries(where)) check(`no key in ${place}`, !found.includes(key), place)
+  same('no cookie', await page.context().cookies(), [])
+  same('nothing in long storage', where.long, '{}')
+  same('the key is in the storage of the tab', await page.evaluate(() => sessionStorage.getItem('ostiary.key')), key)
+  const other = await page.context().newPage()
+  await view(other, s.base, '', 'input[name=key]')
+  check('another tab has no key', await other.evaluate(() => sessionStorage.length) === 0, 'it has')
+  await page.getByRole('button', { name: 'Sign out' }).click()
+  await page.getByLabel('Key').waitFor()
+  same('sign-out forgets the key', await page.evaluate(() => sessionStorage.length), 0)
+  await page.getByLabel('Key').fill(reader)
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.locator('tbody tr').first().waitFor()
+  await page.getByRole('link', { name: 'acme' }).click()
+  await page.getByRole('link', { name: 'Tuples' }).click()
+  await page.locator('table.tuples tbody tr').first().waitFor()
+  await page.getByRole('button', { name: 'Read-only' }).click()
+  await page.getByRole('button', { name: 'Remove document:budget#viewer@user:dora' }).click()
+  await page.locator('.trouble').waitFor()
+  check('a key that may only read', (await text(page, '.trouble')).startsWith('forbidden'), await text(page, '.trouble'))
+  await page.context().close()
+}
+
+// hostile opens stores, permalinks and models whose names try to do harm.
+async function hostile(s) {
+  const page = await open(s.base)
+  let ran = false
+  await page.exposeFunction('harm', () => { ran = true })
+  await view(page, s.base, '', 'tbody tr')
+  const html = await page.locator('table').innerText()
+  check('HTML in a name is text', html.includes('<img src=x onerror=harm()>'), html)
+  check('bidi controls in a name are visible', html.includes('⟨U+202E⟩'), html)
+  for (const name of ['"><script>harm()</script>', '<img src=x onerror=harm()>', 'javascript:harm()', '../../../../healthz', '..', '%2e%2e/%2e%2e', '\u202egnp.exe', '%E0%A4%A', 'x'.repeat(5000)]) {
+    const fragment = name === '%E0%A4%A' ? name : encodeURIComponent(name)
+    for (const p of ['ask', 'tuples']) {
+      await page.goto('about:blank')
+      await view(page, s.base, `#/store/${fragment}/${p}?subject=${fragment}&relation=${fragment}&object=${fragment}&kind=${fragment}&at=${fragment}&context=${fragment}`, '.trouble')
+      check(`nothing of the permalink ${JSON.stringify(name.slice(0, 30))} is part of the page`, await page.locator('main script, main img, main iframe').count() === 0 && page.url().startsWith(s.base + 'console/'), await page.content())
+    }
+  }
+  await view(page, s.base, '', 'tbody tr')
+  await page.locator('tbody a').first().click()
+  await page.getByRole('heading', { name: 'Ask' }).waitFor()
+  check('the title shows the controls', (await page.title()).includes('⟨U+202E⟩') || (await page.title()).includes('<img'), await page.title())
+  await page.evaluate(() => { window.postMessage({ key: 'x', type: 'sign-in', href: 'https://evil.example' }, '*') })
+  check('nothing ran', !ran, 'it ran')
+  const framed = await page.evaluate((base) => new Promise((resolve) => { const f = document.createElement('iframe'); f.src = base + 'console/'; f.onload = () => { try { resolve(f.contentDocument?.getElementById('app') ? 'framed' : 'empty') } catch { resolve('empty') } }; document.body.append(f) }), s.base)
+  same('the console is in no frame', framed, 'empty')
+  broken.length = 0 // the browser reports that frame
+  await page.context().close()
+}
+
+// prefix serves the console below another path, as a proxy does.
+async function prefix(s) {
+  const proxy = http.createServer((q, r) => {
+    if (!q.url.startsWith('/sub/path/')) { r.writeHead(404).end(); return }
+    const to = new URL(s.base)
+    q.pipe(http.request({ host: to.hostname, port: to.port, method: q.method, path: q.url.slice('/sub/path'.length), headers: { ...q.headers, host: to.host, ...(q.headers.origin && { origin: to.origin }) } }, (a) => { r.writeHead(a.statusCode, a.headers); a.pipe(r) }))
+  })
+  await new Promise((resolve) => proxy.listen(0, '127.0.0.1', resolve))
+  const base = `http://127.0.0.1:${proxy.address().port}/sub/path/`
+  const page = await open(base)
+  await page.goto(base + 'console')
+  await page.locator('tbody tr').first().waitFor()
+  same('a path without the slash', page.url(), base + 'console/')
+  await page.context().close()
+  const silent = await open(base, { javaScriptEnabled: false })
+  await silent.goto(base + 'console/')
+  check('without JavaScript', (await silent.content()).includes('needs JavaScript'), 'another page')
+  await silent.context().close()
+  await new Promise((resolve) => { proxy.close(resolve); proxy.closeAllConnections() })
+}
+
+// budget counts the bytes of the first view.
+async function budget(s) {
+  const page = await open(s.base)
+  const sizes = []
+  page.on('requestfinished', (r) => { if (r.url().includes('/console/')) sizes.push(r.sizes()) })
+  await view(page, s.base, '', 'tbody tr')
+  await page.waitForLoadState('networkidle')
+  const bytes = (await Promise.all(sizes)).reduce((sum, s) => sum + s.responseBodySize, 0)
+  check('at most 350 KB of files', bytes > 100_000 && bytes <= 350 * 1024, bytes)
+  const source = await (await fetch(s.base + 'console/console.js')).text()
+  check('the script is compressed', gzipSync(source).length <= 350 * 1024, gzipSync(source).length)
+  await page.context().close()
+}
+
+let servers = []
+try {
+  const openServer = await Server.start('open', load)
+  servers.push(openServer)
+  const id = await pages(openServer)
+  await budget(openServer)
+  await prefix(openServer)
+  await editing(openServer, id)
+  let key, reader
+  const keyed = await Server.start('keys', (run) => {
+    load(run)
+    key = run('key', 'create', 'operator', '--rights', 'admin', '--stores', '*').trim()
+    reader = run('key', 'create', 'reader', '--rights', 'read', '--stores', '*').trim()
+  })
+  servers.push(keyed)
+  await secrets(keyed, key, reader)
+  const wild = await Server.start('wild', (run) => { for (const name of ['<img src=x onerror=harm()>', '\u202egnp.exe']) run('store', 'create', name) })
+  servers.push(wild)
+  await hostile(wild)
+} catch (e) {
+  check('the play', false, e.stack)
+}
+same('no request to another address', foreign.filter((u) => u !== 'about:blank'), [])
+same('no error of a page', broken, [])
+await browser.close()
+for (const s of servers) await s.stop()
+console.log(`${passed} passed, ${failed} failed, 0 skipped`)
+process.exit(failed ? 1 : 0)

@@ -1,0 +1,108 @@
+// The client of the native API. Its types are generated from the OpenAPI document of the door.
+import type { components } from "./openapi";
+
+type S = components["schemas"];
+export type Store = S["Store"];
+export type Tuple = S["StoredTuple"];
+export type Schema = S["Schema"];
+export type Entry = S["Entry"];
+export type At = S["At"];
+export type Filter = S["Filter"];
+export type Explanation = S["Explanation"];
+export type WhatIfResult = S["WhatIfResult"];
+export type Differences = S["Differences"];
+
+/** Model is the part of a schema's model that the pages draw. */
+export interface Model {
+	types?: { name: string; relations?: { name: string; rewrite: Rewrite; subjects?: { type: string; relation?: string; wildcard?: boolean; condition?: string }[] }[] }[];
+}
+
+export interface Rewrite {
+	op: number;
+	relation?: string;
+	children?: Rewrite[];
+}
+
+/** Requests are the requests to one store, by the last part of their path. */
+interface Requests {
+	read: [S["Read"], S["Tuples"]];
+	write: [S["Write"], S["WriteResult"]];
+	explain: [S["Explain"], S["Explanation"]];
+	"list-objects": [S["ListObjects"], S["Objects"]];
+	"list-subjects": [S["ListSubjects"], S["Subjects"]];
+	entitlements: [S["Entitlements"], S["Entitled"]];
+	changes: [S["Changes"], S["Entries"]];
+	difference: [S["Difference"], S["Differences"]];
+	"what-if": [S["WhatIf"], S["WhatIfResult"]];
+	schemas: [S["WriteSchema"], S["Schema"]];
+}
+
+/** Failure is an error as the API has it, or one of the connection, with the code "". */
+export class Failure extends Error {
+	constructor(readonly status: number, readonly code: string, message: string) {
+		super(message);
+	}
+}
+
+const base = new URL("../ostiary/v1/", location.href.split(/[?#]/)[0]!);
+const stored = "ostiary.key";
+
+/** key is the key of the user. It is kept in the storage of the tab until sign-out. */
+export const key = {
+	get: () => sessionStorage.getItem(stored) ?? "",
+	set: (text: string) => sessionStorage.setItem(stored, text),
+	remove: () => sessionStorage.removeItem(stored),
+};
+
+/** bytes returns text as the characters of its bytes in UTF-8, as headers need it. */
+function bytes(text: string): string {
+	return Array.from(new TextEncoder().encode(text), (b) => String.fromCharCode(b)).join("");
+}
+
+async function send(path: string, body?: unknown, reason = "", signal?: AbortSignal): Promise<unknown> {
+	const headers: Record<string, string> = { Accept: "application/json" };
+	const secret = key.get();
+	if (secret !== "") headers["Authorization"] = "Bearer " + bytes(secret);
+	if (reason !== "") headers["Ostiary-Reason"] = bytes(reason);
+	if (body !== undefined) headers["Content-Type"] = "application/json";
+	let response: Response, text: string;
+	try {
+		response = await fetch(new URL(path, base), {
+			method: body === undefined ? "GET" : "POST", headers, body: body === undefined ? null : JSON.stringify(body),
+			credentials: "omit", cache: "no-store", redirect: "error", referrerPolicy: "no-referrer", signal: signal ?? null,
+		});
+		text = await response.text();
+	} catch (e) {
+		if (signal?.aborted) throw e;
+		throw new Failure(0, "", `the server does not answer: ${(e as Error).message}`);
+	}
+	let value: any;
+	try {
+		value = JSON.parse(text);
+	} catch {
+		throw new Failure(response.status, "", `the server answered ${response.status} without JSON`);
+	}
+	if (!response.ok) {
+		const failed = value.error ?? value;
+		throw new Failure(response.status, String(failed.code ?? ""), String(failed.message ?? `status ${response.status}`));
+	}
+	return value;
+}
+
+const name = encodeURIComponent;
+
+export const api = {
+	stores: (after: string, signal?: AbortSignal) => send(`stores?limit=100${after && "&after=" + name(after)}`, undefined, "", signal) as Promise<S["Stores"]>,
+	store: (id: string, signal?: AbortSignal) => send(`stores/${name(id)}`, undefined, "", signal) as Promise<Store>,
+	schemas: (store: string, signal?: AbortSignal) => send(`stores/${name(store)}/schemas`, undefined, "", signal) as Promise<S["Schemas"]>,
+	schema: (store: string, id: string, dialect: string, signal?: AbortSignal) =>
+		send(`stores/${name(store)}/schemas/${name(id)}${dialect && "?dialect=" + name(dialect)}`, undefined, "", signal) as Promise<Schema>,
+	/** ask sends a request to a store. */
+	ask: <K extends keyof Requests>(store: string, request: K, body: Requests[K][0], reason = "", signal?: AbortSignal) =>
+		send(`stores/${name(store)}/${request}`, body, reason, signal) as Promise<Requests[K][1]>,
+};
+
+/** at returns the revision that a parameter of the view names; "" is now. */
+export function at(revision: string): { at?: At } {
+	return /^\d+$/.test(revision) ? { at: { revision: Number(revision) } } : {};
+}

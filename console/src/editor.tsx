@@ -1,0 +1,103 @@
+// The editor of a model: CodeMirror in a shadow root, where its styles need no exception in the
+// Content-Security-Policy.
+import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
+import { HighlightStyle, StreamLanguage, syntaxHighlighting } from "@codemirror/language";
+import { lintGutter, setDiagnostics } from "@codemirror/lint";
+import { EditorState, type Text } from "@codemirror/state";
+import { drawSelection, EditorView, highlightSpecialChars, keymap, lineNumbers } from "@codemirror/view";
+import { tags } from "@lezer/highlight";
+import { useEffect, useRef } from "preact/hooks";
+import { visible } from "./names";
+
+/** language highlights models: OpenFGA's language, and what others have in common with it. */
+const language = StreamLanguage.define<null>({
+	startState: () => null,
+	token(stream) {
+		if ((stream.sol() || /\s/.test(stream.string[stream.pos - 1]!)) && stream.match(/^(#|\/\/).*/)) return "comment";
+		if (stream.match(/^"(\\.|[^"])*"?/)) return "string";
+		if (stream.match(/^\b(model|schema|type|relations|define|condition|module|extend|entity|relation|permission|action|attribute|rule)\b/)) return "keyword";
+		if (stream.match(/^\b(or|and|but|not|from|with)\b/)) return "operatorKeyword";
+		if (stream.match(/^[\p{L}_][\p{L}\p{N}_-]*/u)) return stream.match(/^\s*:/, false) ? "definition" : "name";
+		stream.next();
+		return null;
+	},
+	tokenTable: { definition: tags.definition(tags.variableName) },
+});
+
+const style = HighlightStyle.define([
+	{ tag: tags.keyword, color: "var(--accent)", fontWeight: "600" },
+	{ tag: tags.operatorKeyword, color: "var(--unknown)", fontWeight: "600" },
+	{ tag: tags.definition(tags.variableName), fontWeight: "600" },
+	{ tag: tags.comment, color: "var(--soft)" },
+	{ tag: tags.string, color: "var(--true)" },
+]);
+
+const theme = EditorView.theme({
+	"&": { color: "var(--text)", backgroundColor: "var(--page)", fontSize: "14px", height: "100%" },
+	"&.cm-focused": { outline: "2px solid var(--accent)" },
+	".cm-content": { caretColor: "var(--text)", fontFamily: "ui-monospace, Menlo, Consolas, monospace" },
+	".cm-gutters": { backgroundColor: "var(--shade)", color: "var(--soft)", border: "none" },
+	".cm-cursor": { borderLeftColor: "var(--text)" },
+	".cm-specialChar": { color: "var(--false)" },
+	// In place of pictures in data: URLs, which the Content-Security-Policy blocks.
+	".cm-lint-marker-error": { content: "normal", borderRadius: "50%", backgroundColor: "var(--false)" },
+	".cm-lintRange-error": { backgroundImage: "none", textDecoration: "underline wavy var(--false)" },
+	".cm-tooltip": { backgroundColor: "var(--shade)", color: "var(--text)", border: "1px solid var(--line)" },
+});
+
+/** place returns the part of a model that an error of the API is about. */
+export function place(message: string, doc: Text): { from: number; to: number } {
+	const at = /line (\d+), column (\d+)/.exec(message);
+	if (at) {
+		const line = doc.line(Math.min(Math.max(Number(at[1]), 1), doc.lines));
+		return { from: Math.min(line.from + Number(at[2]), line.to), to: line.to };
+	}
+	const named = /: ([^\s#:]+)(?:#([^\s:]+))?: /.exec(message);
+	let found: { from: number; to: number } | undefined, type = "";
+	for (let i = 1; named && i <= doc.lines; i++) {
+		const line = doc.line(i), text = line.text.trim().split(/[\s:{]+/);
+		if (text[0] === "type" || text[0] === "entity") type = text[1] ?? "";
+		if (type !== named[1]) continue;
+		found ??= line;
+		if (text[0] !== undefined && ["define", "relation", "permission", "action", "attribute"].includes(text[0]) && text[1] === named[2]) return line;
+	}
+	return found ?? { from: 0, to: doc.line(1).to };
+}
+
+interface Props {
+	text: string;
+	editable: boolean;
+	error: string; // of the API about the text; "" for none
+	onChange: (text: string) => void;
+}
+
+/** Editor shows a model. It reports each change of the user. */
+export function Editor({ text, editable, error, onChange }: Props) {
+	const host = useRef<HTMLDivElement>(null), view = useRef<EditorView | null>(null);
+	const report = useRef(onChange);
+	report.current = onChange;
+	useEffect(() => {
+		const root = host.current!.shadowRoot ?? host.current!.attachShadow({ mode: "open" });
+		const editor = new EditorView({
+			root, parent: root as unknown as Element,
+			state: EditorState.create({
+				doc: text,
+				extensions: [
+					lineNumbers(), lintGutter(), history(), drawSelection(), highlightSpecialChars(), language, syntaxHighlighting(style), theme,
+					keymap.of([...defaultKeymap, ...historyKeymap]), EditorView.lineWrapping,
+					EditorState.readOnly.of(!editable), EditorView.contentAttributes.of({ "aria-label": editable ? "Model" : "Model, read-only" }),
+					EditorView.updateListener.of((u) => u.docChanged && report.current(u.state.doc.toString())),
+				],
+			}),
+		});
+		view.current = editor;
+		return () => editor.destroy();
+	}, [text, editable]);
+	useEffect(() => {
+		const editor = view.current;
+		if (!editor) return;
+		const { from, to } = place(error, editor.state.doc);
+		editor.dispatch(setDiagnostics(editor.state, error ? [{ from, to: Math.max(from, to), severity: "error", message: visible(error) }] : []));
+	}, [error, text, editable]);
+	return <div class="editor" ref={host} />;
+}

@@ -1,0 +1,104 @@
+// The console: its frame, and the view that the address names.
+import "./console.css";
+import { render } from "preact";
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { api, key, type Failure } from "./api";
+import { Trouble, useLoaded } from "./load";
+import { Name, visible } from "./names";
+import { Ask } from "./pages/ask";
+import { ModelPage } from "./pages/model";
+import { Stores } from "./pages/stores";
+import { Time } from "./pages/time";
+import { Tuples } from "./pages/tuples";
+import { WhatIf } from "./pages/whatif";
+import { Palette, type Command } from "./palette";
+import { go, link, useRoute, type Page, type Route } from "./route";
+import { SessionContext, useSession, type Session } from "./session";
+import { SignIn } from "./signin";
+import { Timeline } from "./timeline";
+
+const pageNames: Record<Exclude<Page, "stores">, string> = { ask: "Ask", tuples: "Tuples", model: "Model", time: "Time", "what-if": "What if" };
+const inStore = Object.keys(pageNames) as (keyof typeof pageNames)[];
+
+function App() {
+	const route = useRoute();
+	const [refusal, setRefusal] = useState<Failure>();
+	const [editing, setEditing] = useState(false), [version, setVersion] = useState(0), [tries, setTries] = useState(0);
+	const [palette, setPalette] = useState(false);
+	const [dark, setDark] = useState(matchMedia("(prefers-color-scheme: dark)").matches);
+	useEffect(() => { document.documentElement.dataset["theme"] = dark ? "dark" : "light"; }, [dark]);
+	const signOut = () => { key.remove(); setEditing(false); setRefusal(undefined); setTries((n) => n + 1); go("#/"); };
+	const session = useMemo<Session>(() => ({
+		refused: setRefusal, editing, setEditing, version, changed: () => setVersion((v) => v + 1), head: 0,
+	}), [editing, version]);
+	const at = route.params.get("at") ?? "";
+	const commands: Command[] = [
+		{ name: "Go to Stores", run: () => go("#/") },
+		...(route.store ? inStore.map((p) => ({ name: `Go to ${pageNames[p]}`, run: () => go(link(route.store, p, { at })) })) : []),
+		...(route.store ? [{ name: editing ? "Switch to read-only" : "Switch to edit", run: () => setEditing(!editing) }] : []),
+		{ name: dark ? "Light colors" : "Dark colors", run: () => setDark(!dark) },
+		...(key.get() ? [{ name: "Sign out", run: signOut }] : []),
+	];
+	return (
+		<SessionContext.Provider value={session}>
+			<a class="skip" href="#main" onClick={(e) => { e.preventDefault(); document.getElementById("main")?.focus(); }}>Skip to the page</a>
+			<header>
+				<a class="brand" href="#/">Ostiary</a>
+				<span class="grow" />
+				<button type="button" onClick={() => setPalette(true)}>Commands <kbd>Ctrl K</kbd></button>
+				{route.store && !refusal && <button type="button" aria-pressed={editing} class={editing ? "editing" : ""} onClick={() => setEditing(!editing)}>{editing ? "Editing" : "Read-only"}</button>}
+				{key.get() && <button type="button" onClick={signOut}>Sign out</button>}
+			</header>
+			<Palette commands={commands} open={palette} setOpen={setPalette} />
+			{refusal
+				? <SignIn error={key.get() ? refusal : undefined} done={() => { setRefusal(undefined); setTries((n) => n + 1); }} />
+				: route.store ? <InStore key={`${route.store} ${tries}`} route={route} /> : <Plain key={tries} route={route} />}
+		</SessionContext.Provider>
+	);
+}
+
+function useTitle(text: string) {
+	useEffect(() => { document.title = `${visible(text)} · Ostiary console`; }, [text]);
+}
+
+function Plain({ route }: { route: Route }) {
+	useTitle("Stores");
+	return <main id="main" tabIndex={-1}><Stores route={route} /></main>;
+}
+
+/** InStore is the frame of the pages of one store. */
+function InStore({ route }: { route: Route }) {
+	const session = useSession();
+	const store = useLoaded((s) => api.store(route.store, s), [route.store], session.version);
+	const name = store.value?.name || route.store, head = store.value?.revision ?? 0;
+	const at = route.params.get("at") ?? "";
+	useTitle(`${pageNames[route.page as keyof typeof pageNames]} · ${name}`);
+	const below = useMemo(() => ({ ...session, head }), [session, head]);
+	return (
+		<SessionContext.Provider value={below}>
+			<nav class="pages" aria-label="Pages of the store">
+				<a href="#/">Stores</a><span aria-hidden="true">›</span><strong><Name text={name} /></strong>
+				{inStore.map((p) => <a key={p} href={link(route.store, p, { at })} aria-current={p === route.page ? "page" : undefined}>{pageNames[p]}</a>)}
+			</nav>
+			{store.value && <Timeline route={route} head={head} />}
+			<main id="main" tabIndex={-1}>
+				<Trouble error={store.error} />
+				{store.value && <View route={route} />}
+			</main>
+		</SessionContext.Provider>
+	);
+}
+
+function View({ route }: { route: Route }) {
+	switch (route.page) {
+		case "model": return <ModelPage route={route} />;
+		case "tuples": return <Tuples route={route} />;
+		case "time": return <Time route={route} />;
+		case "what-if": return <WhatIf route={route} />;
+		default: return <Ask route={route} />;
+	}
+}
+
+const root = document.getElementById("app")!;
+root.replaceChildren();
+render(<App />, root);

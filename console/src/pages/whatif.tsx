@@ -1,0 +1,59 @@
+// What if: decisions now, and after changes that are not written.
+import { api, at, Failure } from "../api";
+import { Field, ViewForm } from "../fields";
+import { Trouble, useLoaded, Waiting } from "../load";
+import { Name, visible } from "../names";
+import { link, type Route } from "../route";
+import { lines } from "../text";
+
+const texts = { true: "allowed", false: "denied", unknown: "undecided" } as const;
+
+export function WhatIf({ route }: { route: Route }) {
+	const text = (name: string) => route.params.get(name) ?? "";
+	const [add, remove, questions, revision] = [text("added"), text("removed"), text("questions"), text("at")];
+	return (
+		<>
+			<h1>What if</h1>
+			<p class="soft">Which decisions change if these tuples are added or removed? Nothing is written. Each line has SUBJECT RELATION OBJECT.</p>
+			<ViewForm route={route} page="what-if" keep={{}} button="Try it">
+				<Field name="added" label="Tuples to add" value={add} rows={3} placeholder="user:bob member team:platform" />
+				<Field name="removed" label="Tuples to remove" value={remove} rows={3} placeholder="user:bob blocked document:budget" />
+				<Field name="questions" label="Questions; without any, the decisions of the last hour that the server has recorded" value={questions} rows={4} placeholder="user:bob can_view document:budget" />
+			</ViewForm>
+			{(add || remove) && <Result store={route.store} add={add} remove={remove} questions={questions} revision={revision} />}
+		</>
+	);
+}
+
+function Result({ store, add, remove, questions, revision }: { store: string; add: string; remove: string; questions: string; revision: string }) {
+	const result = useLoaded(async (s) => {
+		try {
+			const asked = questions ? { questions: lines(questions), unchanged: true } : { recorded: { minutes: 60 } };
+			return await api.ask(store, "what-if", { ...asked, changes: { add: lines(add), remove: lines(remove) }, ...at(revision) }, "", s);
+		} catch (e) {
+			throw e instanceof Failure || s.aborted ? e : new Failure(0, "", (e as Error).message);
+		}
+	}, [store, add, remove, questions, revision]);
+	const x = result.value;
+	return (
+		<section aria-label="Result">
+			<Waiting of={result} /><Trouble error={result.error} />
+			{x && <p role="status">{x.asked} of {x.questions} asked: {x.gained} gained, {x.lost} lost, {x.other} changed otherwise{x.failed > 0 && `, ${x.failed} failed`}. Revision {x.revision}.{x.partial && ` The bound ${x.partial} ended the evaluation.`}</p>}
+			{x && x.items.length > 0 && (
+				<div class="scroll" tabIndex={0} role="region" aria-label="Decisions before and after">
+					<table>
+						<thead><tr><th scope="col">Question</th><th scope="col">Now</th><th scope="col">Then</th></tr></thead>
+						<tbody>
+							{x.items.map((i) => (
+								<tr key={i.number} class={i.before.truth !== i.after.truth ? "changed" : ""}>
+									<td><a href={link(store, "ask", { kind: "check", subject: i.subject, relation: i.relation, object: i.object, at: revision })}><Name text={`${i.subject} ${i.relation} ${i.object}`} /></a></td>
+									{[i.before, i.after].map((r, n) => <td key={n} class={r.truth ?? "unknown"}>{r.error ? <code>{visible(r.error.message)}</code> : texts[r.truth ?? "false"]}</td>)}
+								</tr>
+							))}
+						</tbody>
+					</table>
+				</div>
+			)}
+		</section>
+	);
+}
