@@ -95,6 +95,9 @@ const lockPoll = 20 * time.Millisecond
 // openDriver opens the data folder. If another command has it open, it waits for
 // up to --lock-wait. It does not wait for a server, which keeps the folder open.
 func (a *App) openDriver(ctx context.Context, o pebble.Options) (*pebble.Driver, error) {
+	if warning := ownerWarning(os.Geteuid(), a.Data); warning != "" {
+		a.Note("%s", warning)
+	}
 	o.FilesMax = server.FilesForStorage()
 	end := time.Now().Add(a.LockWait)
 	for {

@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"runtime"
 )
 
@@ -38,4 +40,27 @@ func WarnFolderMode(log *slog.Logger, dir string) {
 	if mode := info.Mode().Perm(); mode&folderForbidden != 0 {
 		log.Warn("other users can read the data folder: run chmod 700", "folder", dir, "mode", fmt.Sprintf("%04o", mode))
 	}
+}
+
+// ownerWarning returns a warning if the user of the number is root, and the data folder, or
+// that in which it will be made, belongs to another user, such as that of a service. Even a
+// command that only reads makes files in the folder.
+func ownerWarning(user int, dir string) string {
+	if user != 0 {
+		return ""
+	}
+	for _, name := range []string{dir, filepath.Dir(dir)} {
+		info, err := os.Stat(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			break
+		}
+		if owner := ownerOf(info); owner != 0 {
+			return fmt.Sprintf("warning: the command runs as root, and %s belongs to user %d, who cannot open what root makes there: run it with sudo -u '#%d', or chown -R %d %s afterwards", name, owner, owner, owner, dir)
+		}
+		break
+	}
+	return ""
 }
