@@ -307,8 +307,9 @@ func (r *Registry) Follow(ctx context.Context) {
 	for ctx.Err() == nil {
 		s, err := r.documents.Find(ctx)
 		if err == nil && s != nil {
-			r.sweep(ctx)
-			for _, err := range s.Store.Watch(documents.SystemContext(ctx), authz.WatchRequest{}) {
+			// From the revision of the sweep on: a change before the watch begins is not missed.
+			after := r.sweep(ctx)
+			for _, err := range s.Store.Watch(documents.SystemContext(ctx), authz.WatchRequest{After: after}) {
 				r.sweep(ctx)
 				if err != nil {
 					break
@@ -329,11 +330,12 @@ func (r *Registry) has(c *Credential) bool {
 	return at != nil && at.Value.bySum[c.sum] != nil
 }
 
-// sweep ends the credentials that the newest revision no longer has.
-func (r *Registry) sweep(ctx context.Context) {
+// sweep ends the credentials that the newest revision no longer has. It returns the token of that
+// revision, or "" if it cannot be read.
+func (r *Registry) sweep(ctx context.Context) authz.Token {
 	at, err := r.newest(ctx)
 	if err != nil {
-		return
+		return ""
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -349,6 +351,7 @@ func (r *Registry) sweep(ctx context.Context) {
 		}
 		return c.Ended()
 	})
+	return at.Token
 }
 
 // noKey is the error of a name that no key has.
