@@ -64,3 +64,26 @@ func ownerWarning(user int, dir string) string {
 	}
 	return ""
 }
+
+// GiveTo gives a file, or a folder with everything in it, to the owner of the folder like, if the
+// user is root: a command that root runs for the user of a service then leaves nothing that
+// this user cannot open. It does nothing for other users.
+func GiveTo(like, path string) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	info, err := os.Stat(like)
+	if err != nil {
+		return err
+	}
+	owner := ownerOf(info)
+	if owner == 0 {
+		return nil
+	}
+	return filepath.WalkDir(path, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Lchown(path, owner, -1)
+	})
+}

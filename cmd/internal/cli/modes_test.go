@@ -39,3 +39,36 @@ func TestOwnerWarning(t *testing.T) {
 		t.Errorf("a folder in no folder: %s", got)
 	}
 }
+
+// TestGiveTo gives a folder that root has made to the owner of another one.
+func TestGiveTo(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files to others")
+	}
+	theirs, made := t.TempDir(), t.TempDir()
+	file := filepath.Join(made, "deep", "file")
+	if err := os.Mkdir(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, owner := range []int{0, 12345} {
+		if err := os.Chown(theirs, owner, -1); err != nil {
+			t.Fatal(err)
+		}
+		if err := GiveTo(theirs, made); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{made, filepath.Dir(file), file} {
+			info, err := os.Stat(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := ownerOf(info); got != owner {
+				t.Errorf("%s belongs to %d, expected %d", name, got, owner)
+			}
+		}
+	}
+}

@@ -106,6 +106,9 @@ func (a *app) withCheckpoint(ctx context.Context, purpose string, wait time.Dura
 		return err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
+	if err := os.Chmod(parent, 0o711); err != nil { // the server of another user finds its folder in it
+		return err
+	}
 	c := &checkpoint{dir: filepath.Join(parent, dataName)}
 	for end := time.Now().Add(wait); ; {
 		running, err := a.take(ctx, c, filepath.Base(parent), purpose)
@@ -143,6 +146,9 @@ func (a *app) withCheckpoint(ctx context.Context, purpose string, wait time.Dura
 
 // take makes the checkpoint: the server does that has the folder open, or else this program.
 func (a *app) take(ctx context.Context, c *checkpoint, folder, purpose string) (running bool, err error) {
+	if err := errors.Join(os.Mkdir(c.dir, 0o700), cli.GiveTo(a.Data, c.dir)); err != nil {
+		return false, err
+	}
 	c.at = time.Now().UTC()
 	err = cli.Control(ctx, a.Data, CheckpointCommand, CheckpointOptions{folder, purpose}, &c.Checkpointed)
 	if !errors.Is(err, cli.ErrNoControl) {

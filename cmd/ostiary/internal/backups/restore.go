@@ -190,6 +190,9 @@ func (a *app) finish(ctx context.Context, at *cli.App, o restoreOptions, out *re
 	if err != nil {
 		return err
 	}
+	if err := cli.GiveTo(filepath.Dir(a.Data), at.Data); err != nil {
+		return err
+	}
 	if err := os.Remove(a.Data); err != nil && !errors.Is(err, fs.ErrNotExist) { // it is empty
 		return err
 	}
