@@ -58,7 +58,7 @@ func ownerWarning(user int, dir string) string {
 			break
 		}
 		if owner := ownerOf(info); owner != 0 {
-			return fmt.Sprintf("warning: the command runs as root, and %s belongs to user %d, who cannot open what root makes there: run it with sudo -u '#%d', or afterwards chown -R %d %s and the files of its name beside it", name, owner, owner, owner, dir)
+			return fmt.Sprintf("warning: the command runs as root, and %s belongs to user %d, who cannot open what root makes there: run it with sudo -u '#%d', or afterwards chown -R %d %s and the files of its name next to it", name, owner, owner, owner, dir)
 		}
 		break
 	}
