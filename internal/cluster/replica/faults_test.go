@@ -200,8 +200,8 @@ func TestLostAnswers(t *testing.T) {
 }
 
 // TestUncertain ends the context of a write whose answer is lost. The error says that
-// the outcome is open; the write is settled once the log can be reached, and until
-// then no other write can take its place.
+// the outcome is open; the write is settled once the log can be reached, its writer is
+// notified of it, and until then no other write can take its place.
 func TestUncertain(t *testing.T) {
 	t.Parallel()
 	for _, reaches := range []bool{true, false} {
@@ -210,6 +210,7 @@ func TestUncertain(t *testing.T) {
 			d, flaky := openFlaky(t, memorylog.New())
 			l := newStore(t, d, 1)
 			mustAppend(t, l, d, add("1"))
+			notices := d.Notify(t.Context(), l.Writer)
 			var tried atomic.Bool
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
@@ -240,6 +241,7 @@ func TestUncertain(t *testing.T) {
 				l.Head = head
 				return head.Revision == 2
 			})
+			wait.Until(t, "the writer, which no longer waits, is notified of its entry", func() bool { return len(notices) > 0 })
 			mustAppend(t, l, d, add("3"))
 			mustVerify(t, d, l.ID, 3)
 			if doc, err := d.Secret(t.Context(), l.ID, "kind", "key"); err != nil || string(doc.Body) != "body" {
