@@ -641,7 +641,8 @@ func (f *serveFlags) clientAuthorities() (*server.ClientCA, func() error, error)
 	return a, a.Reload, nil
 }
 
-// onHangup calls reload at each SIGHUP until the caller calls stop.
+// onHangup calls reload at each SIGHUP until the caller calls stop. From then on SIGHUP does
+// nothing: one that comes late does not end the process while it closes its folder.
 func onHangup(log *slog.Logger, reload func() error) (stop func()) {
 	hangups, end, done := make(chan os.Signal, 1), make(chan struct{}), make(chan struct{})
 	signal.Notify(hangups, syscall.SIGHUP)
@@ -661,7 +662,6 @@ func onHangup(log *slog.Logger, reload func() error) (stop func()) {
 		}
 	}()
 	return func() {
-		signal.Stop(hangups)
 		close(end)
 		<-done
 	}
