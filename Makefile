@@ -250,6 +250,15 @@ console:
 console-check:
 	bash console/build.sh check
 
+# console-pictures plays the console in a browser, and makes the pictures of docs/console.md.
+.PHONY: console-pictures
+console-pictures:
+	mkdir -p bin/pictures
+	PICTURES=$(CURDIR)/bin/pictures bash conformance/console/run.sh
+	cp bin/pictures/allowed-light.png docs/console-ask.png
+	cp bin/pictures/time-light.png docs/console-time.png
+	cp bin/pictures/model-light.png docs/console-model.png
+
 # zones copies the time zones of the Go release into expr/cel. A test there
 # fails if they differ.
 zones:

@@ -14,7 +14,7 @@ import (
 // ends of their names.
 var (
 	handbookFolders = []string{"README.md", "docs", "examples/demo", "examples/production", "packaging/compose"}
-	handbookKinds   = []string{".md", ".svg", ".fga", ".yaml", ".yml", ".conf", ".cfg"}
+	handbookKinds   = []string{".md", ".svg", ".png", ".fga", ".yaml", ".yml", ".conf", ".cfg"}
 )
 
 // handbook returns README, the pages, and the files that the pages use: the same paths as in
