@@ -84,7 +84,7 @@ type checkpoint struct {
 	view *cli.App
 }
 
-// withCheckpoint calls f with a checkpoint of the data folder, which a server may have open. of a
+// withCheckpoint calls f with a checkpoint of the data folder, which a server may have open. Of a
 // node it waits until the copy has all ciphertexts. It removes the checkpoint afterwards, and those
 // that earlier commands have left because they were killed.
 func (a *app) withCheckpoint(ctx context.Context, purpose string, wait time.Duration, f func(*checkpoint) error) (err error) {
