@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -53,16 +52,9 @@ func TestBackupKilled(t *testing.T) {
 	attempt := func(wait time.Duration, args ...string) bool {
 		t.Helper()
 		cmd := exec.Command("ostiary", args...)
-		var out bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &out, &out
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		timer := time.AfterFunc(wait, func() { _ = cmd.Process.Kill() })
-		err := cmd.Wait()
-		timer.Stop()
+		out, err := runFor(t, cmd, wait)
 		if err != nil && cmd.ProcessState.Exited() {
-			t.Fatalf("ostiary %v: %v: %s", args, err, out.String())
+			t.Fatalf("ostiary %v: %v: %s", args, err, out)
 		}
 		if err != nil {
 			killed++

@@ -97,19 +97,12 @@ func TestMigrateKilled(t *testing.T) {
 		for wait := 10 * time.Millisecond; ; wait = wait * 3 / 2 {
 			cmd := exec.Command("ostiary", args...)
 			cmd.Env = append(os.Environ(), "TMPDIR="+temporary)
-			var out bytes.Buffer
-			cmd.Stdout, cmd.Stderr = &out, &out
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			timer := time.AfterFunc(wait, func() { _ = cmd.Process.Kill() })
-			err := cmd.Wait()
-			timer.Stop()
+			out, err := runFor(t, cmd, wait)
 			if err == nil {
 				break
 			}
 			if cmd.ProcessState.Exited() {
-				t.Fatalf("ostiary %v: %v: %s", args, err, out.String())
+				t.Fatalf("ostiary %v: %v: %s", args, err, out)
 			}
 			killed++
 		}
@@ -123,6 +116,21 @@ func TestMigrateKilled(t *testing.T) {
 		t.Errorf("the commands were killed %d times, expected more", killed)
 	}
 	c.run("--data", folder("last"), "--store", "team", "check", "user:19999", "reader", "doc:999")
+}
+
+// runFor runs a command, and kills it after a time unless it has ended. It returns its output and
+// how it ended.
+func runFor(t *testing.T, cmd *exec.Cmd, wait time.Duration) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	timer := time.AfterFunc(wait, func() { _ = cmd.Process.Kill() })
+	defer timer.Stop()
+	err := cmd.Wait()
+	return out.String(), err
 }
 
 // TestMigrateForce moves the log of a node that runs, with --force, while a client writes. The

@@ -180,6 +180,16 @@ func list(from string) (files []File, err error) {
 	return files, nil
 }
 
+// identity returns what a file has, and no other file that is there or was there before: its
+// [FileID] and the time of its change. It returns "" if the system does not identify files.
+func identity(info fs.FileInfo) string {
+	id := FileID(info)
+	if id == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s-%x", id, info.ModTime().UnixNano())
+}
+
 // writer adds files to the folder of a backup.
 type writer struct {
 	dir   string

@@ -117,25 +117,23 @@ var crash = regexp.MustCompile(`(?m)^(panic: |fatal error: |SIG[A-Z]+: |runtime:
 // why it ended, which is in the output of whichever test ran last, and their names.
 func (c *counter) cut(ended string) {
 	why, names := "", []string(nil)
-	defer func() {
-		if len(names) > 0 {
-			c.failures = append(c.failures, fmt.Sprintf("%s: %d tests did not end, for the package ran into the timeout of go test, or its process ended: %s\n%s", ended, len(names), strings.Join(names, ", "), why))
-		}
-	}()
 	for _, key := range slices.Sorted(maps.Keys(c.output)) {
-		if name, test, _ := strings.Cut(key, " "); name != ended || test == "" {
+		name, test, _ := strings.Cut(key, " ")
+		if name != ended || test == "" {
 			continue
 		}
 		text := c.output[key].String()
 		delete(c.output, key)
 		c.failed++
 		fmt.Fprintf(c.out, "%s did not end; its output:\n%s", key, text)
-		_, test, _ := strings.Cut(key, " ")
 		names = append(names, test)
 		if at := crash.FindStringIndex(text); at != nil {
 			text = text[at[0]:]
 			why = strings.ToValidUTF8(text[:min(len(text), bytesMax)], "")
 		}
+	}
+	if len(names) > 0 {
+		c.failures = append(c.failures, fmt.Sprintf("%s: %d tests did not end, for the package ran into the timeout of go test, or its process ended: %s\n%s", ended, len(names), strings.Join(names, ", "), why))
 	}
 }
 

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/ostiary/ostiary/cmd/internal/cli"
+	"github.com/ostiary/ostiary/internal/backup"
 	"github.com/ostiary/ostiary/internal/callers"
 	"github.com/ostiary/ostiary/internal/identity/oidc"
 	"github.com/ostiary/ostiary/server"
@@ -228,6 +230,16 @@ func (s *prepared) expectCallers(ctx context.Context, registry *callers.Registry
 	if err != nil {
 		s.log.Warn("the folder cannot note that it is served with authentication: a copy of it may be served without", "error", err)
 	}
+}
+
+// folderID returns what identifies a folder, and what a copy of it does not have; "" if that
+// cannot be known.
+func folderID(path string) string {
+	info, err := os.Stat(path)
+	if err != nil {
+		return ""
+	}
+	return backup.FileID(info)
 }
 
 // followKeys ends the streams of revoked keys until the returned function is called.
