@@ -1,6 +1,7 @@
 package relations
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -69,9 +70,8 @@ type movedJSON struct {
 }
 
 func (a *app) importCommand() *cobra.Command {
-	var from, key string
-	var open bool
-	cmd := &cobra.Command{Use: "import --from URL [STORE…]", Short: "Copy stores from a running OpenFGA or Ostiary to the data folder or a running server",
+	var o importOptions
+	cmd := &cobra.Command{Use: "import --from URL|BACKUP [STORE…]", Short: "Copy stores from a running OpenFGA or Ostiary, or from a backup, to the data folder or a running server",
 		Long: "Copy stores from a running OpenFGA, another server with its API, or a running Ostiary, to the data folder, or with --server to a\n" +
 			"running ostiary serve: models in their order, tuples with their conditions, assertions. Ids of stores and models stay the same.\n" +
 			"STORE is an id of the source, or a name, which selects every store that has it; the default is all stores.\n\n" +
@@ -84,53 +84,92 @@ func (a *app) importCommand() *cobra.Command {
 			"question. A store that is complete is not copied again, so a backup needs a new folder each time.\n" +
 			"From an Ostiary, the copy of a store has one revision: the newest one when its import began. From another server, tuples that are\n" +
 			"written during the import may be missing: stop its writers first.\n" +
+			"BACKUP is a folder of \"ostiary backup\", or \"-\" for its tar on the standard input. A store of it arrives without secrets, documents, log and\n" +
+			"past. With --as it becomes another store, and the live one stays; --revision takes it as it was then, if its log still begins with its first entry.\n" +
 			"For files, see \"ostiary tuple import\" and \"ostiary schema write\".",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if from == "" {
-				return fmt.Errorf("%w: expected --from URL; a file is imported with \"ostiary tuple import FILE\"", cli.ErrUsage)
-			}
-			if a.Server == "" && a.Data == cli.InMemory {
+			switch {
+			case o.from == "":
+				return fmt.Errorf("%w: expected --from URL or the folder of a backup; a file is imported with \"ostiary tuple import FILE\"", cli.ErrUsage)
+			case a.Server == "" && a.Data == cli.InMemory:
 				return fmt.Errorf("%w: import copies to a data folder (--data DIR) or to a server (--server)", cli.ErrUsage)
+			case (o.as != "" || o.revision > 0) && len(args) != 1:
+				return fmt.Errorf("%w: --as and --revision are about one store: expected its name or id, and not %d arguments", cli.ErrUsage, len(args))
+			case isBackup(o.from):
+				return a.importBackup(cmd.Context(), args, o)
+			case o.revision > 0:
+				return fmt.Errorf("%w: --revision is for a store of a backup: expected the folder of a backup in --from, not %q", cli.ErrUsage, o.from)
 			}
-			u, err := url.Parse(from)
-			if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-				return fmt.Errorf("%w: invalid --from %q: expected http://HOST:PORT or https://HOST:PORT", cli.ErrUsage, from)
-			}
-			if strings.TrimRight(from, "/") == strings.TrimRight(a.Server, "/") {
-				return fmt.Errorf("%w: the source and the target are the same server, %s", cli.ErrUsage, a.Server)
-			}
-			at := &cli.Server{App: a.App, URL: strings.TrimRight(from, "/"), Flag: "--from", Token: key}
-			source, err := newSource(cmd.Context(), at, a.Patience.WithDefaults().Silence)
-			var stores []client.StoreInfo
-			if err == nil {
-				stores, err = source.chosen(cmd.Context(), args) // before the folder is created
-			}
-			if err != nil {
-				return fmt.Errorf("read the stores of %s: %w", at.URL, err)
-			}
-			for _, s := range stores {
-				if owner := cli.DoorOf(s.Aliases); owner != "" && len(args) > 0 {
-					return fmt.Errorf("store %s (%s): %s", s.ID, s.Name, ownedBy(owner))
-				}
-			}
-			closed, err := a.requiresCaller(cmd.Context(), source, at)
-			if err != nil {
-				return fmt.Errorf("find out whether %s requires authentication: %w", at.URL, err)
-			}
-			return a.withServer(cmd.Context(), true, nil, func(s *server) error {
-				if closed && !open {
-					if err := a.closeTarget(cmd.Context(), s, at.URL); err != nil {
-						return err
-					}
-				}
-				hides := len(args) == 0 && closed && source.hides(cmd.Context(), stores)
-				return a.move(cmd.Context(), source, stores, hides, func() moveTarget { return moveTarget{server: s} })
-			})
+			return a.importServer(cmd.Context(), args, o)
 		}}
-	cmd.Flags().StringVar(&from, "from", "", "URL of the server to copy from, for example http://127.0.0.1:8080")
-	cmd.Flags().BoolVar(&open, "open", false, "accept that the copy of a server with keys can be read without one")
-	cmd.Flags().StringVar(&key, "from-token", "", "preshared key of that server; prefer the variable OSTIARY_FROM_TOKEN, because other users can read command lines")
+	f := cmd.Flags()
+	f.StringVar(&o.from, "from", "", "URL of the server to copy from, for example http://127.0.0.1:8080, or the folder of a backup")
+	f.BoolVar(&o.open, "open", false, "accept that the copy of a server with keys can be read without one")
+	f.StringVar(&o.key, "from-token", "", "preshared key of that server; prefer the variable OSTIARY_FROM_TOKEN, because other users can read command lines")
+	f.StringVar(&o.as, "as", "", "copy one STORE to a new store with this name, with another id and no aliases; the one that it was may be there, too")
+	f.Uint64Var(&o.revision, "revision", 0, "copy STORE of a backup as it was at this revision, by its log; 0 is the newest one")
 	return cmd
+}
+
+// importOptions are the flags of the command import.
+type importOptions struct {
+	from, key string
+	open      bool
+	as        string
+	revision  uint64
+}
+
+// importServer copies stores of a running server.
+func (a *app) importServer(ctx context.Context, names []string, o importOptions) error {
+	u, err := url.Parse(o.from)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return fmt.Errorf("%w: invalid --from %q: expected http://HOST:PORT or https://HOST:PORT, or the folder of a backup", cli.ErrUsage, o.from)
+	}
+	if strings.TrimRight(o.from, "/") == strings.TrimRight(a.Server, "/") {
+		return fmt.Errorf("%w: the source and the target are the same server, %s", cli.ErrUsage, a.Server)
+	}
+	at := &cli.Server{App: a.App, URL: strings.TrimRight(o.from, "/"), Flag: "--from", Token: o.key}
+	source, err := newSource(ctx, at, a.Patience.WithDefaults().Silence)
+	if err != nil {
+		return fmt.Errorf("read the stores of %s: %w", at.URL, err)
+	}
+	stores, err := choose(ctx, source, names) // before the folder is created
+	if err != nil {
+		return err
+	}
+	closed, err := a.requiresCaller(ctx, source, at)
+	if err != nil {
+		return fmt.Errorf("find out whether %s requires authentication: %w", at.URL, err)
+	}
+	return a.copyStores(ctx, source, stores, closed, len(names) == 0, o)
+}
+
+// choose returns the stores of a source with these names or ids, or all stores.
+func choose(ctx context.Context, source moveSource, names []string) ([]client.StoreInfo, error) {
+	stores, err := source.chosen(ctx, names)
+	if err != nil {
+		return nil, fmt.Errorf("read the stores of %s: %w", source.url(), err)
+	}
+	for _, s := range stores {
+		if owner := cli.DoorOf(s.Aliases); owner != "" && len(names) > 0 {
+			return nil, fmt.Errorf("store %s (%s): %s", s.ID, s.Name, ownedBy(owner))
+		}
+	}
+	return stores, nil
+}
+
+// copyStores copies stores of a source, which are all of them or not. closed is true if the
+// source requires authentication.
+func (a *app) copyStores(ctx context.Context, source moveSource, stores []client.StoreInfo, closed, all bool, o importOptions) error {
+	return a.withServer(ctx, true, nil, func(s *server) error {
+		if closed && !o.open {
+			if err := a.closeTarget(ctx, s, source.url()); err != nil {
+				return err
+			}
+		}
+		hides := all && closed && source.hides(ctx, stores)
+		return a.move(ctx, source, stores, hides, func() moveTarget { return moveTarget{server: s, name: o.as} })
+	})
 }
 
 // move copies stores, each to a new target. hides is true if the source has stores that are
@@ -219,7 +258,7 @@ func (m *mover) run(ctx context.Context) error {
 	if err := m.open(ctx); err != nil {
 		return err
 	}
-	m.result = movedJSON{Store: m.from.ID, Name: m.from.Name, Before: m.state.Done}
+	m.result = movedJSON{Store: m.to.id, Name: cmp.Or(m.to.name, m.from.Name), Before: m.state.Done}
 	copies := []func(context.Context) error{m.copyModels, m.copyAssertions, m.copyData}
 	if m.state.Done {
 		copies = []func(context.Context) error{m.countModels}
@@ -237,12 +276,12 @@ func (m *mover) run(ctx context.Context) error {
 // earlier import got.
 func (m *mover) open(ctx context.Context) error {
 	m.state.Source = m.source.url()
-	body, empty, err := m.to.open(ctx, m.from.ID, m.from.Name, m.from.Aliases)
+	body, empty, err := m.to.open(ctx, m.from)
 	switch {
 	case err != nil:
 		return err
 	case body == nil && !empty:
-		return cli.WithText("the target already has a store with this id that was not imported; nothing was changed: use another --data or --server, or, if the store is not needed there, delete it from the target", cli.ErrTarget)
+		return cli.WithText("the target already has a store with this id that was not imported; nothing was changed: use another --data or --server, copy it to a store with another name (--as NAME), or, if the store is not needed there, delete it from the target", cli.ErrTarget)
 	case body == nil:
 		return m.begin(ctx)
 	}
@@ -251,6 +290,10 @@ func (m *mover) open(ctx context.Context) error {
 	}
 	if m.state.Source != m.source.url() {
 		return cli.WithText(fmt.Sprintf("the target has this store from %s; expected --from %s", m.state.Source, m.state.Source), cli.ErrTarget)
+	}
+	if _, ok := m.source.(*backupSource); ok && !m.state.Done { // each run exports in another order
+		m.state = moveState{Source: m.state.Source}
+		return m.begin(ctx)
 	}
 	if _, ok := m.source.(pinnedSource); !ok || m.state.Token != "" || m.state.Done {
 		return nil

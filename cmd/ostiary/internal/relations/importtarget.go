@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 
 	"github.com/ostiary/ostiary/authz"
@@ -54,25 +55,42 @@ type moveTarget struct {
 	server *server
 	store  *client.Store
 	id     string
+	// name is that of a store with an id of its own; "" keeps the name, id and aliases.
+	name string
 }
 
-// open opens the store with an id, or creates it with a name and aliases. It returns the
-// state that write stored last, or nil, and whether the store has no data.
-func (t *moveTarget) open(ctx context.Context, id, name string, aliases map[string]string) (state []byte, empty bool, err error) {
-	t.id, t.store = id, t.server.Store(id)
-	_, err = t.store.Get(ctx)
-	if errors.Is(err, authz.ErrNoStore) {
-		_, err = t.server.CreateStore(ctx, client.NewStore{Name: name, ID: id, Aliases: aliases})
+// open opens the store for the copy of from, or creates it. It returns the state that write
+// stored last, or nil, and whether the store has no data.
+func (t *moveTarget) open(ctx context.Context, from client.StoreInfo) (state []byte, empty bool, err error) {
+	if t.name != "" {
+		from, err = t.named(ctx)
+	} else if _, err = t.server.Store(from.ID).Get(ctx); errors.Is(err, authz.ErrNoStore) {
+		_, err = t.server.CreateStore(ctx, client.NewStore{Name: from.Name, ID: from.ID, Aliases: from.Aliases})
 	}
 	if err != nil {
 		return nil, false, cli.NativeMissing(err)
 	}
+	t.id, t.store = from.ID, t.server.Store(from.ID)
 	d, err := t.store.Document(ctx, moveKey)
 	if !errors.Is(err, authz.ErrNoDocument) {
 		return d.Value, false, err
 	}
 	log, err := t.store.Changes(ctx, client.Changes{Limit: 1})
 	return nil, len(log.Entries) == 0, err
+}
+
+// named returns the store with the name, which it creates if there is none.
+func (t *moveTarget) named(ctx context.Context) (client.StoreInfo, error) {
+	have, err := t.server.Stores(ctx, t.name)
+	switch {
+	case err != nil:
+		return client.StoreInfo{}, err
+	case len(have) == 0:
+		return t.server.CreateStore(ctx, client.NewStore{Name: t.name})
+	case len(have) > 1:
+		return client.StoreInfo{}, cli.WithText(fmt.Sprintf("the target has %d stores with the name %s: choose another one for --as", len(have), t.name), cli.ErrTarget)
+	}
+	return have[0], nil
 }
 
 // schemas returns the ids of the store's schemas.
