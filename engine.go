@@ -120,6 +120,9 @@ func (e *Engine) Bytes() int64 { return e.runtime.Bytes() }
 // Loaded returns the number of stores in memory.
 func (e *Engine) Loaded() int { return len(e.runtime.Loaded()) }
 
+// WritesWaiting returns the number of writes that wait for those before them in their store.
+func (e *Engine) WritesWaiting() int { return e.commits.Waiting() }
+
 // LoadedStores returns the ids of the stores in memory, in no particular order.
 func (e *Engine) LoadedStores() []storage.StoreID {
 	timelines := e.runtime.Loaded()

@@ -53,6 +53,10 @@ type RecordingOptions struct {
 	// its caller, and must not keep d or what it refers to. ctx is that of the call. Nil is
 	// not called.
 	Decided func(ctx context.Context, d *Decided)
+	// Counted is called with each decision of a check and of a batch, in the goroutine of its
+	// caller, or with the error with which the question failed. It must be quick. Nil is not
+	// called.
+	Counted func(ctx context.Context, d expr.Tristate, err error)
 }
 
 // Decided is a decision that was made just now.

@@ -41,6 +41,7 @@ func New(o Options) (*Server, error) {
 		}
 	}
 	s := &Server{opts: o, metrics: newMetrics(), health: newHealthService(), failed: make(chan error, 1)}
+	s.metrics.classOf = o.Class
 	s.openConnections()
 	s.shared = newShared(&s.opts, s.metrics, allowed)
 	s.shared.detached = conn.NewDetached(s.connections)

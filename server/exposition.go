@@ -48,15 +48,29 @@ type collector struct {
 // Describe sends the descriptions of all metrics.
 func (m collector) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{m.duration, m.requests, m.refusal, m.requestsInFlight, m.streamsInFlight,
-		m.connectionsOpen, m.connectionsClosed, m.bodyBytes, m.unsentBytes, m.engineBytes, m.engineStores, m.serving, m.failedLogins} {
+		m.connectionsOpen, m.connectionsClosed, m.bodyBytes, m.unsentBytes, m.engineBytes, m.engineStores, m.serving, m.failedLogins,
+		m.decided, m.classDuration, m.writesWaiting, m.turnsWaiting, m.certificateExpires} {
 		to <- d
 	}
 }
 
 // Collect sends all metrics, except those of routes without a request.
 func (m collector) Collect(to chan<- prometheus.Metric) {
+	classes := map[string]*series{}
 	for _, s := range m.all {
 		m.collect(s, to)
+		s.addTo(classes)
+	}
+	for class, s := range classes {
+		buckets, total := s.counts()
+		to <- prometheus.MustNewConstHistogram(m.classDuration, total, time.Duration(s.sum.Load()).Seconds(), buckets, class)
+	}
+	for name, counts := range m.decisions {
+		for result := range counts {
+			if n := counts[result].Load(); n > 0 {
+				to <- prometheus.MustNewConstMetric(m.decided, prometheus.CounterValue, float64(n), name, decisionResults[result])
+			}
+		}
 	}
 	for reason := range m.refusals {
 		if n := m.refusals[reason].Load(); n > 0 {
@@ -84,6 +98,13 @@ func (m collector) Collect(to chan<- prometheus.Metric) {
 	if engine := m.server.opts.Engine; engine != nil {
 		gauge(m.engineBytes, float64(engine.Bytes()))
 		gauge(m.engineStores, float64(engine.Loaded()))
+		gauge(m.writesWaiting, float64(engine.WritesWaiting()))
+	}
+	if s.turns != nil {
+		gauge(m.turnsWaiting, float64(s.turns.Waiting()))
+	}
+	if c := m.server.opts.TLS; c != nil {
+		gauge(m.certificateExpires, float64(c.current.Load().Leaf.NotAfter.Unix()))
 	}
 }
 

@@ -63,6 +63,7 @@ func outcomeOfCode(c codes.Code) outcome {
 // series are the counters of one route. They may be used concurrently.
 type series struct {
 	door, transport, route string // the labels
+	class                  string // of the route, see Options.Class
 
 	buckets  [len(bucketBounds) + 1]atomic.Uint64 // not cumulative; the last is unbounded
 	sum      atomic.Int64                         // nanoseconds
@@ -83,8 +84,10 @@ func (s *series) observe(took time.Duration, o outcome) {
 // metrics are the metrics of a server. All series are created before the server
 // starts.
 type metrics struct {
-	all      []*series
-	refusals [door.Unaudited + 1]atomic.Uint64 // by door.Reason
+	all       []*series
+	classOf   func(door, operation string) string // Options.Class
+	decisions map[string]*decisionCounts          // by the name of the door
+	refusals  [door.Unaudited + 1]atomic.Uint64   // by door.Reason
 
 	failuresMu sync.Mutex
 	failures   map[failedLogin]uint64
@@ -92,13 +95,15 @@ type metrics struct {
 	duration, requests, refusal, requestsInFlight, streamsInFlight *prometheus.Desc
 	connectionsOpen, connectionsClosed, bodyBytes, unsentBytes     *prometheus.Desc
 	engineBytes, engineStores, serving, failedLogins               *prometheus.Desc
+	decided, classDuration, writesWaiting, turnsWaiting            *prometheus.Desc
+	certificateExpires                                             *prometheus.Desc
 }
 
 func newMetrics() *metrics {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("ostiary_"+name, help, labels, nil)
 	}
-	return &metrics{
+	return &metrics{decisions: map[string]*decisionCounts{},
 		duration:          desc("request_duration_seconds", "Time from the headers of a request to the end of its response.", "door", "transport", "route"),
 		requests:          desc("requests_total", "Requests by outcome.", "door", "transport", "route", "outcome"),
 		refusal:           desc("refusals_total", "Requests that the server refused before they reached a door.", "reason"),
@@ -112,6 +117,12 @@ func newMetrics() *metrics {
 		engineBytes:       desc("engine_bytes", "Estimated memory of the loaded stores."),
 		engineStores:      desc("engine_stores_loaded", "Stores in memory."),
 		serving:           desc("serving", "1 while health reports SERVING, otherwise 0."),
+
+		decided:            desc("decisions_total", "Decisions by result: allowed, denied, unknown (undecided, and of policies also not applicable), error (the question could not be asked).", "door", "result"),
+		classDuration:      desc("class_duration_seconds", "Time from the headers of a request to the end of its response, without streams that last, by class: check, policy, list, write, login, validation, admin.", "class"),
+		writesWaiting:      desc("writes_waiting", "Writes that wait for those before them in their store."),
+		turnsWaiting:       desc("turns_waiting", "Long requests that wait for a processor."),
+		certificateExpires: desc("tls_certificate_expires_seconds", "Time at which the certificate of the ports expires, in seconds since 1970."),
 	}
 }
 
@@ -123,6 +134,9 @@ func (m *metrics) series(door, transport, route string) *series {
 		}
 	}
 	s := &series{door: door, transport: transport, route: route}
+	if m.classOf != nil {
+		s.class = m.classOf(door, route)
+	}
 	m.all = append(m.all, s)
 	return s
 }
@@ -151,14 +165,37 @@ func (m *metrics) refused(why door.Reason) {
 	}
 }
 
-// collect sends the metrics of one route.
-func (m *metrics) collect(s *series, to chan<- prometheus.Metric) {
-	buckets, total := map[float64]uint64{}, uint64(0)
+// counts returns the buckets of the durations by their bounds in seconds, each with those
+// before it, and the number of requests.
+func (s *series) counts() (buckets map[float64]uint64, total uint64) {
+	buckets = map[float64]uint64{}
 	for i := range bucketBounds {
 		total += s.buckets[i].Load()
 		buckets[bucketBounds[i].Seconds()] = total
 	}
-	if total += s.buckets[len(bucketBounds)].Load(); total == 0 {
+	return buckets, total + s.buckets[len(bucketBounds)].Load()
+}
+
+// addTo adds the durations of a route to those of its class.
+func (s *series) addTo(classes map[string]*series) {
+	if s.class == "" {
+		return
+	}
+	all := classes[s.class]
+	if all == nil {
+		all = &series{}
+		classes[s.class] = all
+	}
+	for i := range s.buckets {
+		all.buckets[i].Add(s.buckets[i].Load())
+	}
+	all.sum.Add(s.sum.Load())
+}
+
+// collect sends the metrics of one route, unless it had no request.
+func (m *metrics) collect(s *series, to chan<- prometheus.Metric) {
+	buckets, total := s.counts()
+	if total == 0 {
 		return
 	}
 	to <- prometheus.MustNewConstHistogram(m.duration, total, time.Duration(s.sum.Load()).Seconds(), buckets, s.door, s.transport, s.route)

@@ -187,6 +187,10 @@ type Options struct {
 	// Engine adds its figures to the metrics, and long requests take its turns. It
 	// may be nil.
 	Engine *ostiary.Engine
+	// Class returns the class of an operation of a door, for the durations by class in the
+	// metrics; "" is none, as of streams that last. Operations have the names of the label
+	// route. It returns few values. Nil means that there are no classes.
+	Class func(door, operation string) string
 	// Collectors are further metrics.
 	Collectors []prometheus.Collector
 	// Preload loads the stores that requests will need. Health on /readyz and over

@@ -231,3 +231,9 @@ func TestMistakes(t *testing.T) {
 	}
 	golden.Equal(t, "testdata/mistakes.txt", out.String())
 }
+
+// TestMetricsList lists the metrics of a server, which the pages for operators describe.
+func TestMetricsList(t *testing.T) {
+	t.Parallel()
+	golden.Metrics(t, "testdata/metrics.txt", collector{metrics: newMetrics()})
+}

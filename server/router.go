@@ -20,6 +20,7 @@ type servedDoor struct {
 	operations map[*door.Route]*operation
 	// unmatched counts the requests that match no route.
 	unmatched *operation
+	decisions *decisionCounts
 }
 
 // newServedDoor returns an error if a route is invalid or outside of the
@@ -29,7 +30,7 @@ func newServedDoor(d *door.Door, m *metrics) (*servedDoor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("door %s: %w", d.Name, err)
 	}
-	out := &servedDoor{Door: d, name: d.Name, routes: routes, operations: map[*door.Route]*operation{}, unmatched: &operation{series: m.series(d.Name, "http", "")}}
+	out := &servedDoor{Door: d, name: d.Name, routes: routes, operations: map[*door.Route]*operation{}, unmatched: &operation{series: m.series(d.Name, "http", "")}, decisions: m.decisionsOf(d.Name)}
 	for i := range d.Routes {
 		r := &d.Routes[i]
 		if !hasPrefix(r.Pattern, d.Prefixes) && r.Pattern != "/" {

@@ -15,10 +15,12 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/identity"
 	"github.com/ostiary/ostiary/internal/identity/access"
 	"github.com/ostiary/ostiary/internal/identity/token"
 	"github.com/ostiary/ostiary/internal/tool/jsonread"
+	"github.com/ostiary/ostiary/internal/trail/decisions"
 	"github.com/ostiary/ostiary/internal/trail/logins"
 )
 
@@ -188,8 +190,10 @@ func credentials(t *identity.Token) access.Credentials {
 // may fails with 403 unless the caller may call an operation on a target.
 func (c *call) may(operation string, t target) error {
 	if c.options.Policy().Allowed("identity:"+operation, &c.credentials, &attributes{c, t}) {
+		decisions.Count(c.Context(), expr.True, nil)
 		return nil
 	}
+	decisions.Count(c.Context(), expr.False, nil)
 	return forbidden("identity:" + operation)
 }
 

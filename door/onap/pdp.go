@@ -12,6 +12,8 @@ import (
 	"github.com/ostiary/ostiary/door/onap/internal/catalog"
 	"github.com/ostiary/ostiary/door/onap/internal/pdp"
 	"github.com/ostiary/ostiary/door/onap/internal/tosca"
+	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/internal/trail/decisions"
 )
 
 // pdpDoor returns the door of the PDP.
@@ -52,6 +54,9 @@ func (s *service) compile(ctx context.Context, previous any, w *catalog.World) (
 func checkPolicy(ctx context.Context, p *tosca.Entity, w *catalog.World) error {
 	return pdp.Check(ctx, p, w)
 }
+
+// errUntranslated is why there is no decision on a request that no policy can be asked about.
+var errUntranslated = errors.New("the request could not be translated")
 
 // errPassive is the refusal of a PDP whose group is passive.
 var errPassive = &requestError{http.StatusConflict, "the PDP is passive"}
@@ -107,6 +112,11 @@ func (c *call) decision() error {
 	buffer := responses.Get().(*[]byte)
 	out, answer := e.Decide(c.Context(), (*buffer)[:0], request, c.inputs())
 	c.statistics.count(&answer)
+	if answer.Decided {
+		decisions.CountPolicy(c.Context(), answer.Decision)
+	} else {
+		decisions.Count(c.Context(), expr.Unknown, errUntranslated)
+	}
 	if answer.Err != nil {
 		c.options.Report(fmt.Errorf("history of operations: %w", answer.Err))
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/internal/trail/decisions"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/message"
 )
@@ -51,6 +52,7 @@ func (c *call) xacml() error {
 	results := e.DecideNative(c.Context(), request, c.inputs())
 	for i := range results {
 		c.statistics.countDecision("native", results[i].Decision)
+		decisions.CountPolicy(c.Context(), results[i].Decision)
 	}
 	text, media := []byte(nil), mediaXACMLJSON
 	if answerXML {

@@ -5,7 +5,9 @@ import (
 	"net/http"
 
 	"github.com/ostiary/ostiary/authz"
+	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/engine/domain"
+	"github.com/ostiary/ostiary/internal/trail/decisions"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/message"
 	"github.com/ostiary/ostiary/policy/value"
@@ -68,6 +70,12 @@ func (c *call) results(f form, body []byte, trace *policy.Trace) ([]policy.Resul
 		return nil, nil, err
 	}
 	results, err := pinned.Decide(c.Context(), request, trace)
+	if err != nil {
+		decisions.Count(c.Context(), expr.Unknown, err)
+	}
+	for i := range results {
+		decisions.CountPolicy(c.Context(), results[i].Decision)
+	}
 	return results, pinned, err
 }
 

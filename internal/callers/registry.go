@@ -245,6 +245,35 @@ func (r *Registry) Len(ctx context.Context) (int, error) {
 	return len(at.Value.byID), nil
 }
 
+// Counts are the numbers of keys by state, and when the next valid one expires; zero if none
+// does.
+type Counts struct {
+	Valid, Expired int
+	Next           time.Time
+}
+
+// Count counts the keys.
+func (r *Registry) Count(ctx context.Context) (c Counts, err error) {
+	at, err := r.newest(ctx)
+	if err != nil {
+		return c, err
+	}
+	for _, k := range at.Value.byID {
+		switch {
+		case k.Expires.IsZero():
+			c.Valid++
+		case k.expired(r.now()):
+			c.Expired++
+		default:
+			c.Valid++
+			if c.Next.IsZero() || k.Expires.Before(c.Next) {
+				c.Next = k.Expires
+			}
+		}
+	}
+	return c, nil
+}
+
 // Any reports whether there was a key since the registry was made, as far as it has looked:
 // it looks at each change that it makes, and while Follow runs at all others. Once Any is
 // true it stays so.

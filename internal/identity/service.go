@@ -68,7 +68,7 @@ func Open(ctx context.Context, store *ostiary.Store, o settings.Deployment) (*Se
 		o.Limits = settings.FlatLimits
 	}
 	s := &Service{store: store, options: o, compliance: rules, documents: documents.New(store, form(o.Limits)),
-		pool: password.NewPool(password.PoolOptions{Threads: o.HashThreads, QueueMax: o.HashQueueMax}), verified: newVerified(o.PasswordCache), noncesMax: noncesMax,
+		pool: password.NewPool(password.PoolOptions{Threads: o.HashThreads, QueueMax: o.HashQueueMax, Waiting: o.HashesWaiting}), verified: newVerified(o.PasswordCache), noncesMax: noncesMax,
 		expanded: derived.New[*documents.At[*directory], expandedKey, *Token](expandedMax)}
 	if err := s.installSchema(ctx); err != nil {
 		return nil, err

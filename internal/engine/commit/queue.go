@@ -35,7 +35,11 @@ type Shared struct {
 	buffers sync.Pool // of *[]byte, for encoded entries
 	slabs   sync.Pool // of *slab
 	writes  sync.Pool // of *write
+	waiting atomic.Int64
 }
+
+// Waiting returns the number of writers that wait in the queues of all stores.
+func (s *Shared) Waiting() int { return int(s.waiting.Load()) }
 
 // Writer returns the id of the engine's entries in the log.
 func (s *Shared) Writer() storage.WriterID { return s.id }
@@ -233,6 +237,7 @@ func (q *Queue) enqueue(w *writer) error {
 		return &authz.BoundError{Name: "WritersWaiting", Max: int64(n), Got: int64(n + 1)}
 	}
 	q.waiting = append(q.waiting, w)
+	q.shared.waiting.Add(1)
 	if !q.led {
 		q.led, w.leads, w.immediate = true, true, true
 	}
@@ -281,6 +286,7 @@ func (q *Queue) remove(w *writer) bool {
 	i := slices.Index(q.waiting, w)
 	if i >= 0 {
 		q.waiting = append(q.waiting[:i], q.waiting[i+1:]...)
+		q.shared.waiting.Add(-1)
 	}
 	return i >= 0
 }
@@ -317,6 +323,7 @@ func (q *Queue) take(have []*writer) []*writer {
 			break
 		}
 	}
+	q.shared.waiting.Add(-int64(n))
 	have = append(have, q.waiting[:n]...)
 	rest := copy(q.waiting, q.waiting[n:])
 	clear(q.waiting[rest:])

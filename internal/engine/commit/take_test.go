@@ -23,7 +23,7 @@ func TestTake(t *testing.T) {
 		{"a large write after others", nil, []int{5, groupChangesMax}, 1},
 		{"a large write beside another", weights(1, 1), weights(1, groupChangesMax), 0},
 	} {
-		q := &Queue{waiting: writersOf(x.waiting)}
+		q := &Queue{shared: &Shared{}, waiting: writersOf(x.waiting)}
 		all := append(writersOf(x.have), q.waiting...)
 		waiting := len(q.waiting)
 		got := q.take(append([]*writer(nil), all[:len(x.have)]...))

@@ -24,6 +24,12 @@ func ManagingSystem(ctx context.Context) bool { return ctx.Value(managingKey{}) 
 // of the caller does not apply to them.
 func SystemContext(ctx context.Context) context.Context { return own{ctx} }
 
+// InSystem reports whether ctx is that of [SystemContext] itself.
+func InSystem(ctx context.Context) bool {
+	_, is := ctx.(own)
+	return is
+}
+
 // own is the context of [SystemContext].
 type own struct{ context.Context }
 

@@ -42,6 +42,15 @@ func ValidQuestion(o *rel.Object, sub *rel.Subject) error {
 // Check answers one question. A denial is never an error. An answer that
 // depends on missing input, or that exceeds a bound, is unknown and has reasons.
 func (a *Answerer) Check(ctx context.Context, r *authz.CheckRequest) (authz.CheckResult, error) {
+	result, err := a.check(ctx, r)
+	if a.shared.counted != nil {
+		a.shared.counted(ctx, result.Decision, err)
+	}
+	return result, err
+}
+
+// check is Check without counting.
+func (a *Answerer) check(ctx context.Context, r *authz.CheckRequest) (authz.CheckResult, error) {
 	t := a.timeline
 	began := a.began()
 	v, err := t.At(ctx, r.Consistency)
@@ -151,6 +160,11 @@ func (a *Answerer) CheckBatch(ctx context.Context, requests []authz.CheckRequest
 			if r := &results[i]; r.Err == nil {
 				a.record(&requests[i], r.Decision, r.Revision)
 			}
+		}
+	}
+	if a.shared.counted != nil {
+		for i := range results {
+			a.shared.counted(ctx, results[i].Decision, results[i].Err)
 		}
 	}
 	if a.shared.decided != nil && len(results) > 0 {

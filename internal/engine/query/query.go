@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/ostiary/ostiary/authz"
+	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/engine/admit"
 	"github.com/ostiary/ostiary/internal/engine/errs"
 	"github.com/ostiary/ostiary/internal/engine/eval"
@@ -39,11 +40,13 @@ type Shared struct {
 	recorder *recorder
 	// decided is called with each decision; nil is not called.
 	decided func(ctx context.Context, d *authz.Decided)
+	// counted is called with each decision, or with why there is none; nil is not called.
+	counted func(ctx context.Context, d expr.Tristate, err error)
 }
 
 // NewShared returns the state that all answerers of an engine share.
 func NewShared(r *snapshot.Runtime, o authz.RecordingOptions) *Shared {
-	s := &Shared{runtime: r, recorder: newRecorder(o), decided: o.Decided}
+	s := &Shared{runtime: r, recorder: newRecorder(o), decided: o.Decided, counted: o.Counted}
 	s.plain.Bounds, s.plain.Memory, s.plain.Turns = errs.QuestionBounds(&r.Bounds, authz.QuestionBounds{}), r.QuestionsMemory, r.Turns
 	s.envs.New = func() any { return new(eval.Env) }
 	return s

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"sync/atomic"
 
 	"github.com/ostiary/ostiary/internal/tool/turns"
 )
@@ -26,6 +27,8 @@ type PoolOptions struct {
 	// those of the callers with the most waiting hashes, and with wrong passwords, fail
 	// with [ErrBusy] first. The default is [QueueMaxDefault].
 	QueueMax int
+	// Waiting is set to the number of hashes that wait. Nil is not set.
+	Waiting *atomic.Int64
 }
 
 // Pool computes hashes on operating system threads of their own, which have a
@@ -48,7 +51,12 @@ func NewPool(o PoolOptions) *Pool {
 	if o.QueueMax <= 0 {
 		o.QueueMax = QueueMaxDefault
 	}
-	return &Pool{newQueue(o.Threads, o.QueueMax)}
+	if o.Waiting == nil {
+		o.Waiting = new(atomic.Int64)
+	}
+	q := newQueue(o.Threads, o.QueueMax)
+	q.count = o.Waiting
+	return &Pool{q}
 }
 
 // Hash is like the function [Hash]. It also fails with [ErrBusy], and with the

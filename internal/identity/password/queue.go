@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -55,6 +56,7 @@ type queue struct {
 	mu      sync.Mutex
 	free    int // threads that compute nothing
 	waiting []*waiter
+	count   *atomic.Int64        // of the waiting ones, for PoolOptions.Waiting
 	turn    int                  // number of threads that were given so far
 	served  map[string]int       // latest turn of each address and of each pair
 	wrong   map[string]time.Time // latest wrong password of each address and of each pair
@@ -95,7 +97,7 @@ type outcome struct {
 
 func newQueue(threads, longest int) *queue {
 	return &queue{now: time.Now, max: longest, free: threads,
-		served: map[string]int{}, wrong: map[string]time.Time{}, right: map[string]time.Time{}}
+		count: new(atomic.Int64), served: map[string]int{}, wrong: map[string]time.Time{}, right: map[string]time.Time{}}
 }
 
 // acquire waits for a thread, which release gives back, or for the result of the same
@@ -110,6 +112,7 @@ func (q *queue) acquire(ctx context.Context, work work) outcome {
 		return outcome{}
 	}
 	q.waiting = append(q.waiting, w)
+	q.count.Add(1)
 	if len(q.waiting) > q.max {
 		last := q.last()
 		q.remove(last)
@@ -150,6 +153,7 @@ func (q *queue) share(done work, ok bool) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	before := len(q.waiting)
 	q.waiting = slices.DeleteFunc(q.waiting, func(w *waiter) bool {
 		if w.work != done {
 			return false
@@ -157,6 +161,7 @@ func (q *queue) share(done work, ok bool) {
 		w.result <- outcome{done: true, ok: ok}
 		return true
 	})
+	q.count.Add(int64(len(q.waiting) - before))
 }
 
 // serve notes that a waiter gets a thread. The caller holds the lock.
@@ -181,6 +186,7 @@ func (q *queue) remove(w *waiter) bool {
 	i := slices.Index(q.waiting, w)
 	if i >= 0 {
 		q.waiting = slices.Delete(q.waiting, i, i+1)
+		q.count.Add(-1)
 	}
 	return i >= 0
 }

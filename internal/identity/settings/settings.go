@@ -3,7 +3,10 @@
 // none of them; the door does when it is made.
 package settings
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // Deployment are the settings of a deployment. The zero value is useful.
 type Deployment struct {
@@ -32,6 +35,8 @@ type Deployment struct {
 	// come, those of the callers with the most waiting hashes, and with wrong
 	// passwords, fail first. The default is 256.
 	HashQueueMax int
+	// HashesWaiting is set to the number of hashes that wait for a thread. Nil is not set.
+	HashesWaiting *atomic.Int64
 	// Leads reports whether this process is the one of several nodes that writes, and so
 	// counts wrong passwords and one-time passwords, and removes what has ended. It must be
 	// quick. A call that needs the node that writes fails with authz.ErrNoHolder on the

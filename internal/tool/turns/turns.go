@@ -69,6 +69,13 @@ func (t *Turns) Taken() int {
 	return t.taken
 }
 
+// Waiting returns how many requests wait for a turn.
+func (t *Turns) Waiting() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.first) + len(t.later)
+}
+
 // take waits for a turn, the request's first or a later one. It returns the error
 // of ctx if that ends before.
 func (t *Turns) take(ctx context.Context, first bool) error {

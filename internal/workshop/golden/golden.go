@@ -1,5 +1,5 @@
 // Package golden compares the results of tests with files: [Equal] with a whole file,
-// and [Script] with the last part of a script. [Each] plays all scripts of a folder.
+// [Script] with the last part of a script, and [Metrics] with metrics. [Each] plays all scripts of a folder.
 // It is for tests only.
 package golden
 

@@ -70,10 +70,10 @@ internal/cluster/sharedlog/memorylog: storage internal/cluster/sharedlog
 door: . internal/tool/jsonread internal/tool/turns internal/tool/quote storage authz
 console: door
 door/authzen: . door internal/tool/jsonread expr policy internal/engine/domain policy/status policy/value rel storage authz
-door/keystone: . door internal/identity/settings internal/identity internal/identity/access internal/identity/ec2 internal/identity/mapping internal/identity/oidc internal/identity/token storage internal/identity/oauth1 internal/tool/turns internal/tool/quote internal/tool/derived internal/tool/jsonread authz internal/engine/journal internal/trail/logins
+door/keystone: . door internal/identity/settings internal/identity internal/identity/access internal/identity/ec2 internal/identity/mapping internal/identity/oidc internal/identity/token storage internal/identity/oauth1 internal/tool/turns internal/tool/quote internal/tool/derived internal/tool/jsonread authz internal/engine/journal internal/trail/logins internal/trail/decisions expr
 door/native: . door internal/callers internal/tool/jsonread expr rel schema storage authz internal/engine/journal
 door/native/client: door door/native rel schema
-door/onap: . door door/onap/internal/catalog door/onap/internal/pdp door/onap/internal/tosca internal/tool/jsonread policy policy/message
+door/onap: . door door/onap/internal/catalog door/onap/internal/pdp door/onap/internal/tosca internal/tool/jsonread policy policy/message internal/trail/decisions expr
 door/onap/internal/catalog: . door/onap/internal/tosca internal/tool/btree internal/engine/documents storage authz internal/engine/journal
 door/onap/internal/pdp: door/onap/internal/tosca internal/tool/jsonread policy policy/function policy/language policy/status policy/value
 door/onap/internal/tosca: internal/tool/jsonread
@@ -84,9 +84,9 @@ door/permify: . door internal/tool/jsonread internal/permifypb door/permify/lang
 internal/permifypb:
 internal/permifypb/generate:
 door/permify/language: schema expr
-internal/trail/decisions: authz door expr internal/trail/audit internal/tool/quote internal/tool/jsonread rel
-door/xacml: . door internal/tool/jsonread policy internal/engine/domain policy/language policy/message policy/status policy/value storage authz
-server: . door internal/identity/oidc internal/cluster/forward server/internal/conn internal/callers internal/tool/quote internal/trail/logins internal/tool/turns internal/trail/audit storage authz internal/engine/journal
+internal/trail/decisions: authz door expr internal/trail/audit internal/tool/quote internal/tool/jsonread rel policy
+door/xacml: . door internal/tool/jsonread policy internal/engine/domain policy/language policy/message policy/status policy/value storage authz internal/trail/decisions expr
+server: . door expr internal/identity/oidc internal/cluster/forward server/internal/conn internal/callers internal/tool/quote internal/trail/logins internal/tool/turns internal/trail/audit storage authz internal/engine/journal
 internal/cluster/forward: . internal/engine/journal door storage
 server/internal/conn: door internal/tool/addresses
 # Policies, identities, documents: other rules than those of tuples, for the doors

@@ -59,12 +59,15 @@ func (a *app) backup(ctx context.Context, to string, o backup.Options, wait time
 		m := &backup.Manifest{Made: c.at, Program: cli.Version()["version"], Copy: c.Copy, Closed: c.Closed, SecretKey: c.SecretKey, Content: c.content}
 		out := made{To: to, Made: c.at, Content: c.content, Key: c.SecretKey}
 		if to == standard {
-			_, err = backup.Stream(ctx, c.dir, a.Out, m, o)
+			if _, err = backup.Stream(ctx, c.dir, a.Out, m, o); err == nil {
+				a.note(ctx, c.at)
+			}
 			return err
 		}
 		if out.Done, err = backup.Write(ctx, c.dir, to, m, o); err != nil {
 			return err
 		}
+		a.note(ctx, c.at)
 		line.End()
 		return a.Print(out, func(w io.Writer) {
 			cli.Printf(w, "backed up %s to %s as of %s: %s copied (%d bytes), %d kept, %d bytes in all\n", cli.Plural(c.content.Stores, "store"), to, cli.Stamp(c.at), cli.Plural(out.Files, "file"), out.Bytes, out.Kept, out.Length)

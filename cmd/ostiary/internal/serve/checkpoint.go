@@ -6,9 +6,11 @@ import (
 	"github.com/ostiary/ostiary/cmd/ostiary/internal/backups"
 )
 
-// addBackupCommand adds the command of the socket with which a backup gets a copy of the data.
+// addBackupCommand adds the commands of the socket with which a backup gets a copy of the data,
+// and notes that it has ended.
 func (s *prepared) addBackupCommand(c *commands) {
 	addCommand(c, backups.CheckpointCommand, s.checkpoint, func(o backups.CheckpointOptions) string { return o.For })
+	addCommand(c, backups.NoteCommand, s.noteBackup, nil)
 }
 
 // checkpoint writes a copy of the data of this server, or of this node, into the data folder.

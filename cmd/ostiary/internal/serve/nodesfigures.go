@@ -11,7 +11,7 @@ type nodeFigures struct {
 	m                                                                  *member
 	role, epoch, shown, readLease, holderLease, reachable, acknowledge *prometheus.Desc
 	followers, lag, delay, late                                        *prometheus.Desc
-	refused, expires, syncs, replica                                   *prometheus.Desc
+	refused, expires, syncs, replica, behind, unreached                *prometheus.Desc
 }
 
 func newNodeFigures(m *member) *nodeFigures {
@@ -33,6 +33,8 @@ func newNodeFigures(m *member) *nodeFigures {
 		refused:     desc("refused_total", "Number of connections and calls of other nodes that were refused."),
 		replica:     desc("replica_reads_total", "Number of reads of the log that the replica of its database got, by outcome: used, late (it did not have the rows in time), failed.", "outcome"),
 		expires:     desc("certificate_expires_seconds", "Time at which the certificate of this node expires, in seconds since 1970."),
+		behind:      desc("behind_sequences", "How many sequences of the log this node does not show yet, of those that it knows."),
+		unreached:   desc("unreached_seconds", "For how long this node has not reached the node that writes, or the log; 0 while it does. The node is behind by at most this time."),
 		syncs:       desc("log_syncs_total", "How often this node has waited for its disk to keep entries of the log, in a cluster without a database."),
 	}
 }
@@ -40,7 +42,7 @@ func newNodeFigures(m *member) *nodeFigures {
 // Describe implements [prometheus.Collector].
 func (f *nodeFigures) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{f.role, f.epoch, f.shown, f.readLease, f.holderLease, f.reachable, f.acknowledge,
-		f.followers, f.lag, f.delay, f.late, f.refused, f.expires, f.syncs, f.replica} {
+		f.followers, f.lag, f.delay, f.late, f.refused, f.expires, f.syncs, f.replica, f.behind, f.unreached} {
 		to <- d
 	}
 }
@@ -57,6 +59,8 @@ func (f *nodeFigures) Collect(to chan<- prometheus.Metric) {
 	gauge(f.readLease, s.ReadRemaining.Seconds())
 	gauge(f.holderLease, s.HolderRemaining.Seconds())
 	gauge(f.reachable, number(s.Failure == nil))
+	gauge(f.behind, float64(max(s.Head, s.Shown)-s.Shown))
+	gauge(f.unreached, s.Failing.Seconds())
 	gauge(f.acknowledge, number(s.Acknowledges))
 	states := map[string]int{"leased": 0, "connected": 0, "suspended": 0, "gone": 0}
 	for _, of := range s.Followers {

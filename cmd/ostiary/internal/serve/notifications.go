@@ -46,7 +46,12 @@ func (s *prepared) openNotifications() (*audit.Log, error) {
 	k.Notify = func(notification []byte) {
 		_ = l.Add(context.Background(), notification[:len(notification)-1]) // a lost one is counted
 	}
-	s.options.Collectors = append(s.options.Collectors, prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "ostiary_notifications_lost_total",
-		Help: "Notifications of Identity that were lost."}, func() float64 { return float64(l.Lost()) }))
+	s.options.Collectors = append(s.options.Collectors, newNotificationFigures(l))
 	return l, nil
+}
+
+// newNotificationFigures returns the metric of the notifications.
+func newNotificationFigures(l *audit.Log) prometheus.Collector {
+	return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "ostiary_notifications_lost_total",
+		Help: "Notifications of Identity that were lost."}, func() float64 { return float64(l.Lost()) })
 }

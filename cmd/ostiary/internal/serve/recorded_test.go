@@ -37,12 +37,13 @@ type recordingServer struct {
 	t      *testing.T
 	engine *ostiary.Engine
 	http   string
+	scrape string // the port of metrics
 	rpc    *grpc.ClientConn
 }
 
 func startRecording(t *testing.T) *recordingServer {
 	t.Helper()
-	e, err := ostiary.Open(t.Context(), ostiary.Options{Conditions: cli.Conditions(cel.Options{}), SecretKey: &[32]byte{1}, Record: authz.RecordingOptions{Decisions: 1000}})
+	e, err := ostiary.Open(t.Context(), ostiary.Options{Conditions: cli.Conditions(cel.Options{}), SecretKey: &[32]byte{1}, Record: authz.RecordingOptions{Decisions: 1000, Counted: countDecision}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +54,7 @@ func startRecording(t *testing.T) *recordingServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv, err := server.New(server.Options{HTTP: "127.0.0.1:0", GRPC: "127.0.0.1:0", Doors: doors, Log: slog.New(slog.DiscardHandler), DrainTime: -1})
+	srv, err := server.New(server.Options{HTTP: "127.0.0.1:0", GRPC: "127.0.0.1:0", Metrics: "127.0.0.1:0", Engine: e, Class: classOf, Doors: doors, Log: slog.New(slog.DiscardHandler), DrainTime: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +62,7 @@ func startRecording(t *testing.T) *recordingServer {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { srv.Stop() })
-	x := &recordingServer{t: t, engine: e, http: "http://" + srv.Addresses()[0].Addr.String()}
+	x := &recordingServer{t: t, engine: e, http: "http://" + srv.Addresses()[0].Addr.String(), scrape: "http://" + srv.Addresses()[2].Addr.String()}
 	if x.rpc, err = grpc.NewClient(srv.Addresses()[1].Addr.String(), grpc.WithTransportCredentials(insecure.NewCredentials())); err != nil {
 		t.Fatal(err)
 	}

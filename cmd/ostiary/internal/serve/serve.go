@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -182,7 +183,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	}
 	defer s.ports.close()
 	options := ostiary.Options{Conditions: cli.Conditions(f.conditions), MemoryMax: f.memory, Window: f.window, Background: f.background,
-		Record: authz.RecordingOptions{Decisions: f.record},
+		Record: authz.RecordingOptions{Decisions: f.record, Counted: countDecision},
 		Bounds: f.engineBounds(), Guard: cli.GuardOwned, Reserved: f.reserved}
 	log, err := s.openDecisions()
 	if err != nil {
@@ -243,6 +244,7 @@ type prepared struct {
 	member   *member      // nil if the server is no node of a cluster
 	started  func()       // ends the answers of the ports while the node starts; nil if it is none
 
+	backups backupRecord
 	// engine is that of the open folder, and driver its driver; nil in memory.
 	engine *ostiary.Engine
 	driver *pebble.Driver
@@ -273,7 +275,7 @@ func (a *app) prepare(f *serveFlags) (*prepared, error) {
 	}
 	reload = s.auditReload(reload)
 	s.reload = func() error { return errors.Join(reload(), rules.reload()) }
-	s.options.Log = log
+	s.options.Log, s.options.Class = log, classOf
 	if a.Token != "" && s.options.Keys == nil {
 		log.Warn("--token is the key that a client sends; it does not protect this server, whose keys come from --auth-keys-file or " + cli.EnvKeys)
 	}
@@ -298,6 +300,7 @@ func (a *app) prepare(f *serveFlags) (*prepared, error) {
 // prepareIdentity reads the files of the Identity door, and returns its policy file.
 func (s *prepared) prepareIdentity() (rules *policyFile, err error) {
 	door, log := &s.flags.door, s.log
+	door.keystone.Identity.HashesWaiting = new(atomic.Int64)
 	if s.Data != cli.InMemory {
 		if err := s.CheckKeystoneModes(); err != nil {
 			return nil, err
@@ -352,8 +355,10 @@ func (s *prepared) open(ctx context.Context) error {
 		if s.member != nil {
 			s.options.Probe = s.member.Failed
 		}
-		s.options.Collectors = append(s.options.Collectors, newFolderFigures(s.driver))
+		s.readBackup()
+		s.options.Collectors = append(s.options.Collectors, newFolderFigures(s.driver), newBackupFigures(&s.backups))
 	}
+	s.options.Collectors = append(s.options.Collectors, newKeyFigures(s.flags.door.native.Callers, s.flags.door.keystone.Identity.HashesWaiting))
 	makeRoomForHashes(ctx, s.engine, doors, s.flags.door.keystone.Identity.HashThreads)
 	return nil
 }
