@@ -154,6 +154,15 @@ func TestBackupOfNodes(t *testing.T) {
 			}
 		})
 	}
+	drilled := func(p *process, all []drillRequest) string {
+		answers, err := sendDrill(p.http, all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answers
+	}
+	drilled(c.all[1], drillWrites)
+	answers := drilled(c.all[1], drillQuestions)
 	time.Sleep(300 * time.Millisecond)
 	for i, p := range c.all {
 		to := c.file(fmt.Sprint("to", i))
@@ -185,6 +194,7 @@ func TestBackupOfNodes(t *testing.T) {
 	if info, err := os.Stat(cli.ControlPath(c.folder(last))); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the socket: %v, %v", info, err)
 	}
+	drilled(last, drillChanges)
 	later := 1_000_000
 	token := nativeWrite(c, last, later)
 	for _, p := range c.all {
@@ -201,11 +211,17 @@ func TestBackupOfNodes(t *testing.T) {
 	}
 	c.launchAs(next, "--request-timeout", "5s") // alone
 	checks(c, next, acknowledged, later)
+	if got := drilled(next, drillQuestions); got != answers {
+		t.Errorf("the doors answer after the restore:\n%s\nexpected:\n%s", got, answers)
+	}
 	refuses(c, next, token, "future")
 	c.kill(next)
 	c.run("migrate", c.folder(next), "cluster:"+c.folder(next))
 	c.start(next)
 	checks(c, next, acknowledged, later)
+	if got := drilled(next, drillQuestions); got != answers {
+		t.Errorf("the doors answer as the first node of a cluster:\n%s\nexpected:\n%s", got, answers)
+	}
 	for n := range 20 { // its revisions are used again, by other entries
 		if err := c.write(next, 2_000_000+n); err != nil {
 			t.Fatal(err)

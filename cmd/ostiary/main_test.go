@@ -31,7 +31,7 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup:               share,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"served": served, "certificates": certificates(t), "many": many, "terminate": terminate, "hangup": hangup, "await": await, "ask": ask, "hostile": hostile, "hold": hold, "occupy": occupy, "flip": flip, "blank": blank, "marker": marker, "code": code, "login": login, "pick": pick, "interrupt-import": interruptImport,
+			"served": served, "certificates": certificates(t), "many": many, "terminate": terminate, "hangup": hangup, "await": await, "ask": ask, "drill": drill, "hostile": hostile, "hold": hold, "occupy": occupy, "flip": flip, "blank": blank, "marker": marker, "code": code, "login": login, "pick": pick, "interrupt-import": interruptImport,
 		},
 	})
 }

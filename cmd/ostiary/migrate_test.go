@@ -34,7 +34,7 @@ func TestDatabaseScripts(t *testing.T) {
 		Dir:                 "testdata/databases",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"served": served, "terminate": terminate, "code": code, "pick": pick, "voters": voters},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"served": served, "terminate": terminate, "code": code, "pick": pick, "voters": voters, "drill": drill},
 		Setup: func(e *testscript.Env) error {
 			for i := range 3 {
 				e.Setenv(fmt.Sprint("POSTGRES", i+1), postgres.Database())

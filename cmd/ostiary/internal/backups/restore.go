@@ -20,6 +20,7 @@ import (
 	"github.com/ostiary/ostiary/internal/backup"
 	"github.com/ostiary/ostiary/internal/callers"
 	"github.com/ostiary/ostiary/internal/identity"
+	"github.com/ostiary/ostiary/internal/identity/keyring"
 	"github.com/ostiary/ostiary/internal/identity/settings"
 	"github.com/ostiary/ostiary/storage/pebble"
 )
@@ -68,6 +69,8 @@ type restored struct {
 	Closed    bool   `json:"closed"`
 	// TokensEnded is true if the tokens of the Identity API have ended.
 	TokensEnded bool `json:"tokensEnded"`
+	// FernetKeys is the folder with the new keys of these tokens, if there were none.
+	FernetKeys string `json:"fernetKeys,omitempty"`
 	// Keys are the names of all keys of callers, and Revived those that count again.
 	Keys    []string     `json:"keys"`
 	Revived []string     `json:"revived"`
@@ -185,6 +188,12 @@ func (a *app) finish(ctx context.Context, at *cli.App, o restoreOptions, out *re
 			return err
 		}
 		out.TokensEnded = true
+		// An error means that the system store has keys, and the key of the secrets is missing.
+		if keys, err := keyring.New(e, nil).Keys(ctx, keyring.Tokens); keys == nil && err == nil {
+			if err := a.makeFernetKeys(out); err != nil {
+				return err
+			}
+		}
 		return service.RevokeAllTokens(ctx)
 	})
 	if err != nil {
@@ -200,6 +209,25 @@ func (a *app) finish(ctx context.Context, at *cli.App, o restoreOptions, out *re
 		return err
 	}
 	return backup.SyncFolder(filepath.Dir(a.Data))
+}
+
+// makeFernetKeys makes keys of the tokens of Identity if they were lost with the folder. No token
+// of before counts, so new keys take nothing from anybody, and without keys every login fails.
+func (a *app) makeFernetKeys(out *restored) error {
+	folders := []string{a.KeystoneKeysFolder().Folder, a.KeystoneReceiptsFolder().Folder}
+	if _, err := os.Stat(folders[0]); !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err := a.SetupKeystoneKeys(); err != nil {
+		return err
+	}
+	out.FernetKeys = folders[0]
+	for _, folder := range folders {
+		if err := cli.GiveTo(filepath.Dir(folder), folder); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // compare lists the keys of a restored folder, and what the old folder has besides.
@@ -279,6 +307,9 @@ func (r *restored) print(w io.Writer, o restoreOptions) {
 	}
 	if r.TokensEnded {
 		cli.Printf(w, "all tokens of the Identity API that were issued before have ended; grants and passwords are those of the backup\n")
+	}
+	if r.FernetKeys != "" {
+		cli.Printf(w, "made new Fernet keys for the tokens of the Identity API in %s, because there were none\n", r.FernetKeys)
 	}
 	if r.SecretKey != "" {
 		cli.Printf(w, "the secrets need the key with fingerprint %s: copy it to %s.key, or name it with --secret-key-file\n", r.SecretKey, r.Data)
