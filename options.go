@@ -32,6 +32,12 @@ type Options struct {
 	// adds data beyond it fails with [authz.ErrMemory]; stores that are not used are
 	// dropped first, except those of [Store.Keep]. Loading a store never fails. Default 0: no budget.
 	MemoryMax int64
+	// Room is asked before a change of about so many bytes is written. frees is true if the
+	// change removes data and adds none, or is part of ending what a caller may do, such as
+	// the revocation of a token. An error refuses the change, and is the error of the call;
+	// one that wraps [authz.ErrDisk] means that the disk is nearly full. Room must be quick,
+	// and is called concurrently. Nil allows all.
+	Room func(bytes int, frees bool) error
 	// SecretKey encrypts secrets with AES-256-GCM. Nil rejects secrets with
 	// [authz.ErrNoSecretKey].
 	SecretKey *[32]byte

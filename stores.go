@@ -56,6 +56,9 @@ func (e *Engine) CreateStore(ctx context.Context, r CreateStoreRequest) (*Store,
 	if s, err := e.createdBefore(ctx, number, asked, info); s != nil || err != nil {
 		return s, errs.Wrap(op, r.ID, err)
 	}
+	if err := e.roomToCreate(ctx, info); err != nil {
+		return nil, errs.Wrap(op, r.ID, err)
+	}
 	done, err := e.creations.begin(ctx, e.runtime)
 	if err != nil {
 		return nil, errs.Wrap(op, r.ID, err)
@@ -68,6 +71,24 @@ func (e *Engine) CreateStore(ctx context.Context, r CreateStoreRequest) (*Store,
 	}
 	return e.handle(info), nil
 }
+
+// roomToCreate returns why Options.Room refuses the creation of a store, or nil. An alias that
+// another store has comes first: callers create a store to find the one that is there.
+func (e *Engine) roomToCreate(ctx context.Context, info storage.StoreInfo) error {
+	refused := e.runtime.Room(catalogBytes, false)
+	if refused == nil {
+		return nil
+	}
+	for door, alias := range info.Aliases {
+		if _, err := e.runtime.Driver.StoreByAlias(ctx, door, alias); err == nil {
+			return storage.ErrExists
+		}
+	}
+	return refused
+}
+
+// catalogBytes is about how much a change of a store's description takes on disk.
+const catalogBytes = 1 << 10
 
 // nameAlias is the door of the alias that [Engine.OpenStore] gives to a store.
 const nameAlias = "name"
@@ -403,6 +424,9 @@ func (e *Engine) updateStore(ctx context.Context, s *Store, change func(name *st
 	info.Incarnation = s.timeline.Incarnation
 	switch made := info.Name == old.Name && maps.Equal(info.Aliases, old.Aliases); {
 	case !again:
+		if err = e.runtime.Room(catalogBytes, false); err != nil {
+			return err
+		}
 		err = e.runtime.Driver.UpdateStore(ctx, old, info)
 	case made:
 		// Whoever has made it so, the store is as the request wants it.
@@ -437,6 +461,9 @@ func (e *Engine) DeleteStore(ctx context.Context, id storage.StoreID) error {
 		if made, err := e.deletionMade(ctx, known); made || err != nil {
 			return errs.Wrap(op, id, err)
 		}
+	}
+	if err := e.runtime.Room(catalogBytes, true); err != nil {
+		return errs.Wrap(op, id, err)
 	}
 	e.mu.Lock()
 	s := e.stores[id]

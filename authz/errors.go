@@ -135,6 +135,9 @@ var (
 	ErrBound = errors.New("bound exceeded")
 	// ErrMemory means that the write would exceed Options.MemoryMax.
 	ErrMemory = errors.New("memory budget exceeded")
+	// ErrDisk means that the disk has less free space than its reserve, so that the write,
+	// which was not made, could have failed.
+	ErrDisk = errors.New("disk reserve reached")
 	// ErrLoading means that the store was still loading when the caller's context
 	// ended or Bounds.LoadWait had passed. The load continues, so the call can be
 	// repeated.

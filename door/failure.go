@@ -70,6 +70,7 @@ var failures = [...]row{
 	{authz.ErrFuture, "future", http.StatusConflict, codes.Unavailable, false},
 	{authz.ErrBound, "bound", http.StatusBadRequest, codes.InvalidArgument, false},
 	{authz.ErrMemory, "memory", http.StatusInsufficientStorage, codes.ResourceExhausted, false},
+	{authz.ErrDisk, "disk_full", http.StatusInsufficientStorage, codes.ResourceExhausted, false},
 	{authz.ErrLoading, "loading", http.StatusServiceUnavailable, codes.Unavailable, false},
 	{authz.ErrImporting, "importing", http.StatusServiceUnavailable, codes.Unavailable, false},
 	{authz.ErrBusy, "busy", http.StatusServiceUnavailable, codes.Unavailable, false},

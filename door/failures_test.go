@@ -46,7 +46,7 @@ var kinds = map[string]error{
 	"ErrHistory": authz.ErrHistory, "ErrNoHolder": authz.ErrNoHolder, "ErrNoLease": authz.ErrNoLease,
 	"ErrNoType": authz.ErrNoType, "ErrNoRelation": authz.ErrNoRelation, "ErrNoDocument": authz.ErrNoDocument,
 	"ErrNoSecretKey": authz.ErrNoSecretKey, "ErrToken": authz.ErrToken, "ErrCursor": authz.ErrCursor, "ErrTooOld": authz.ErrTooOld,
-	"ErrFuture": authz.ErrFuture, "ErrBound": authz.ErrBound, "ErrMemory": authz.ErrMemory,
+	"ErrFuture": authz.ErrFuture, "ErrBound": authz.ErrBound, "ErrMemory": authz.ErrMemory, "ErrDisk": authz.ErrDisk,
 	"ErrLoading": authz.ErrLoading, "ErrImporting": authz.ErrImporting, "ErrBusy": authz.ErrBusy, "ErrPending": authz.ErrPending,
 	"ErrTransaction": authz.ErrTransaction, "ErrWatchBehind": authz.ErrWatchBehind, "ErrDamaged": authz.ErrDamaged,
 	"ErrFormat": authz.ErrFormat, "ErrLocked": authz.ErrLocked, "ErrCanceled": authz.ErrCanceled, "ErrStorage": authz.ErrStorage,

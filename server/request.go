@@ -111,6 +111,7 @@ func (q *request) open(r *http.Request, timeout time.Duration) {
 	q.audit.keepContent(r)
 	q.ctx.door, q.ctx.request = q.door.name, requestOf{q}
 	q.ctx.work.Use(q.turns)
+	q.ctx.journal.Frees = r.Method == http.MethodDelete
 	if q.op.own {
 		q.ctx.Context = logins.WithFailures(q.ctx.Context, func(l logins.Failure) { q.metrics.loginFailed(q.door.Name, l) })
 	}

@@ -81,6 +81,10 @@ var statusOf = map[identity.Reason]int{
 	identity.Busy: http.StatusServiceUnavailable,
 }
 
+// diskFull is the kind of the failure whose text has the free space of the disk, which a
+// caller without a token must not learn.
+const diskFull = "disk_full"
+
 // describe returns the status and the text of an error. The text of an internal
 // error is not sent, because it could contain data.
 func describe(err error) (status int, text string) {
@@ -105,6 +109,9 @@ func describe(err error) (status int, text string) {
 		return http.StatusServiceUnavailable, "The server has no key, or another one, for the secrets of this deployment: start it with --secret-key-file."
 	}
 	f := door.Describe(err).OfOwnStore()
+	if f.Kind == diskFull {
+		f.Text = "The disk of the server is nearly full: the limit disk-reserve is reached, so the server refuses requests that store something."
+	}
 	if f.Status == http.StatusInternalServerError {
 		f.Text = "An unexpected error prevented the server from fulfilling your request."
 	}

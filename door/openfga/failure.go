@@ -114,6 +114,7 @@ func errorKinds() []errorKind {
 		{authz.ErrTooOld, codeValidation, ""},
 		{authz.ErrCursor, codeContinuation, "Invalid continuation token"},
 		{authz.ErrMemory, codeResourceExhausted, "the server's memory budget is reached"},
+		{authz.ErrDisk, codeResourceExhausted, ""},
 		{authz.ErrWatchBehind, codeDataLoss, ""},
 		{authz.ErrDamaged, codeDataLoss, "stored data is damaged"},
 		{authz.ErrUncertain, codeInternal, "the outcome of the write is not known; read to find out"},

@@ -123,7 +123,7 @@ func (s *Service) wrongPassword(ctx context.Context, user *Record) error {
 	if !locks || s.options.Leads == nil {
 		return nil
 	}
-	by := &journal.Journal{Author: authz.Author{Name: storage.CallerCollector}}
+	by := &journal.Journal{Author: authz.Author{Name: storage.CallerCollector}, Frees: true} // otherwise a full disk unlocks
 	err := s.flush(journal.With(ctx, by))
 	if by.Forwardable() {
 		journal.Of(ctx).Refuse()

@@ -57,7 +57,7 @@ var errorKinds = [...]struct {
 	{authz.ErrStoreExists, kindConflict}, {authz.ErrTupleExists, kindConflict}, {authz.ErrTupleMissing, kindConflict},
 	{authz.ErrPrecondition, kindConflict}, {authz.ErrConflict, kindConflict},
 	{authz.ErrNoStore, kindNoStore}, {ErrNoStore, kindNoStore}, {authz.ErrNoSchema, kindNoSchema}, {authz.ErrNoDocument, kindNotFound},
-	{ErrBound, kindBound}, {authz.ErrBound, kindBound}, {authz.ErrMemory, kindBound}, {tuplefile.ErrBound, kindBound},
+	{ErrBound, kindBound}, {authz.ErrBound, kindBound}, {authz.ErrMemory, kindBound}, {authz.ErrDisk, kindBound}, {tuplefile.ErrBound, kindBound},
 	{authz.ErrInvalidSchema, kindInvalid}, {authz.ErrInvalidName, kindInvalid}, {authz.ErrInvalidTuple, kindInvalid},
 	{authz.ErrInvalidRequest, kindInvalid}, {authz.ErrNoType, kindInvalid}, {authz.ErrNoRelation, kindInvalid}, {authz.ErrToken, kindInvalid},
 	{authz.ErrCursor, kindInvalid}, {authz.ErrTooOld, kindInvalid}, {authz.ErrFuture, kindInvalid}, {domain.ErrInvalid, kindInvalid},

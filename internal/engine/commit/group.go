@@ -143,7 +143,7 @@ func (g *group) enter(w *writer) error {
 	changes, err := w.build(g)
 	w.wrote = len(changes) > 0
 	if err == nil && w.wrote {
-		err = g.addEntry(changes, &w.origin)
+		err = g.addEntry(changes, w)
 	}
 	if err != nil && g.applied {
 		g.rebuild()
@@ -151,8 +151,8 @@ func (g *group) enter(w *writer) error {
 	return err
 }
 
-// addEntry makes an entry of valid changes and applies it to the draft.
-func (g *group) addEntry(changes []storage.Change, origin *storage.Origin) error {
+// addEntry makes an entry of a writer's valid changes and applies it to the draft.
+func (g *group) addEntry(changes []storage.Change, w *writer) error {
 	if len(changes) > storage.ChangesMax {
 		return &authz.BoundError{Name: "ChangesMax", Max: storage.ChangesMax, Got: int64(len(changes))}
 	}
@@ -162,10 +162,14 @@ func (g *group) addEntry(changes []storage.Change, origin *storage.Origin) error
 	}
 	q, after := g.queue, g.head()
 	e := storage.Entry{Incarnation: q.timeline.Incarnation, Revision: after.Revision + 1, Previous: after.Hash,
-		Writer: q.shared.id, Sequence: q.sequence.Add(1), Time: max(g.now, after.Time), Origin: *origin, Changes: changes}
+		Writer: q.shared.id, Sequence: q.sequence.Add(1), Time: max(g.now, after.Time), Origin: w.origin, Changes: changes}
 	sealed := g.seal(&e)
-	if size := sealed.size(changes); size > storage.EntryBytesMax {
+	size := sealed.size(changes)
+	if size > storage.EntryBytesMax {
 		return &authz.BoundError{Name: "EntryBytesMax", Max: storage.EntryBytesMax, Got: int64(size)}
+	}
+	if err := q.shared.runtime.Room(size, w.frees || !slices.ContainsFunc(changes, adds)); err != nil {
+		return err
 	}
 	head := storage.Head{Revision: e.Revision, Hash: sealed.Hash, Time: e.Time}
 	if !g.applied {
@@ -180,6 +184,15 @@ func (g *group) addEntry(changes []storage.Change, origin *storage.Origin) error
 		g.draft.BindCompiled(id, compiled)
 	}
 	return nil
+}
+
+// adds reports whether a change adds or replaces data.
+func adds(c storage.Change) bool {
+	switch c.Kind {
+	case storage.TupleAdd, storage.AttributeSet, storage.DocumentPut, storage.SecretPut:
+		return true
+	}
+	return false
 }
 
 // sealedEntry is an encoded entry and its hash.

@@ -104,6 +104,8 @@ type writer struct {
 	weight int
 	// origin is who makes the write and why. The writer of an update sets it in build.
 	origin storage.Origin
+	// frees is true if the write counts as one that only removes, see [journal.Frees].
+	frees bool
 	// request is the id of the write among those of a forwarded request, once numbered is
 	// true.
 	request  storage.RequestID
@@ -149,7 +151,7 @@ func (q *Queue) submit(ctx context.Context, w *writer, weight int) (storage.Head
 	if err := q.shared.runtime.BeforeWrite(ctx); err != nil {
 		return storage.Head{}, err
 	}
-	w.weight = weight
+	w.weight, w.frees = weight, journal.Frees(ctx)
 	for least := (storage.Head{}); ; {
 		head, err := q.queued(ctx, w)
 		if !w.decided || q.shared.runtime.Copy == nil {

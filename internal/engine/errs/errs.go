@@ -29,7 +29,7 @@ var kinds = [...]struct{ below, kind error }{
 	{authz.ErrTupleExists, authz.ErrTupleExists}, {authz.ErrTupleMissing, authz.ErrTupleMissing}, {authz.ErrInvalidTuple, authz.ErrInvalidTuple},
 	{authz.ErrPrecondition, authz.ErrPrecondition}, {authz.ErrInvalidRequest, authz.ErrInvalidRequest}, {authz.ErrConflict, authz.ErrConflict},
 	{authz.ErrNoSchema, authz.ErrNoSchema}, {authz.ErrToken, authz.ErrToken}, {authz.ErrCursor, authz.ErrCursor}, {authz.ErrTooOld, authz.ErrTooOld},
-	{authz.ErrFuture, authz.ErrFuture}, {authz.ErrMemory, authz.ErrMemory}, {authz.ErrLoading, authz.ErrLoading}, {authz.ErrImporting, authz.ErrImporting}, {authz.ErrBusy, authz.ErrBusy},
+	{authz.ErrFuture, authz.ErrFuture}, {authz.ErrMemory, authz.ErrMemory}, {authz.ErrDisk, authz.ErrDisk}, {authz.ErrLoading, authz.ErrLoading}, {authz.ErrImporting, authz.ErrImporting}, {authz.ErrBusy, authz.ErrBusy},
 	{authz.ErrPending, authz.ErrPending}, {authz.ErrWatchBehind, authz.ErrWatchBehind}, {authz.ErrUncertain, authz.ErrUncertain}, {storage.ErrUncertain, authz.ErrUncertain},
 	{authz.ErrNoHolder, authz.ErrNoHolder}, {storage.ErrNotHolder, authz.ErrNoHolder},
 	{authz.ErrNoLease, authz.ErrNoLease}, {storage.ErrNoLease, authz.ErrNoLease},

@@ -21,7 +21,7 @@ func causes() []error {
 	key := rel.Key{Object: rel.Object{Type: "document", ID: "1"}, Relation: "owner", Subject: rel.Subject{Type: "user", ID: "anne"}}
 	all := []error{
 		authz.ErrBound, authz.ErrTupleExists, authz.ErrTupleMissing, authz.ErrInvalidTuple, authz.ErrPrecondition, authz.ErrInvalidRequest, authz.ErrConflict, authz.ErrNoSchema,
-		authz.ErrToken, authz.ErrCursor, authz.ErrTooOld, authz.ErrFuture, authz.ErrMemory, authz.ErrLoading, authz.ErrImporting, authz.ErrBusy, authz.ErrPending, authz.ErrWatchBehind, authz.ErrUncertain,
+		authz.ErrToken, authz.ErrCursor, authz.ErrTooOld, authz.ErrFuture, authz.ErrMemory, authz.ErrDisk, authz.ErrLoading, authz.ErrImporting, authz.ErrBusy, authz.ErrPending, authz.ErrWatchBehind, authz.ErrUncertain,
 		authz.ErrNoSecretKey, authz.ErrClosed, authz.ErrNoStore, context.Canceled, context.DeadlineExceeded, schema.ErrModel, rel.ErrName,
 		eval.ErrNoType, eval.ErrNoRelation, eval.ErrTuple, graph.ErrFull, graph.ErrContext,
 		storage.ErrNoStore, storage.ErrExists, storage.ErrNoDocument, storage.ErrTrimmed, storage.ErrFormat, storage.ErrDamaged,

@@ -34,6 +34,9 @@ type Journal struct {
 	// is what it has led to. A write or a new store that is part of it is not made again.
 	Repeated bool
 	Made     storage.RequestTrace
+	// Frees is true if the writes of the request count as ones that only remove, also if they
+	// note what was removed: on a disk that is nearly full, they are made.
+	Frees bool
 
 	writes  atomic.Uint64 // see NextWrite
 	creates atomic.Uint64 // see NextStore
@@ -69,6 +72,12 @@ func With(ctx context.Context, j *Journal) context.Context {
 func Of(ctx context.Context) *Journal {
 	j, _ := ctx.Value(Key{}).(*Journal)
 	return j
+}
+
+// Frees reports whether the writes of a context count as ones that only remove.
+func Frees(ctx context.Context) bool {
+	j := Of(ctx)
+	return j != nil && j.Frees
 }
 
 // Wrote remembers the revision of a store that a write of ctx led to, for its author and

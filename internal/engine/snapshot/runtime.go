@@ -38,6 +38,9 @@ type Config struct {
 	// MemoryMax is the budget, in bytes, for the newest views of all loaded stores and
 	// their bound schemas; 0 or less means no limit.
 	MemoryMax int64
+	// Room returns why a change of so many bytes is refused, or nil. frees is true if the
+	// change removes data and adds none. If it is nil, nothing is refused.
+	Room func(bytes int, frees bool) error
 }
 
 // Runtime is what the timelines of one engine share: the configuration, the
@@ -84,6 +87,9 @@ func NewRuntime(c Config) *Runtime {
 	r.schemas.max, r.schemas.bytesMax = c.Bounds.SchemasCached, c.Bounds.SchemasCachedBytes
 	r.others.bytesMax = othersBytesMax
 	r.lag.max = int64(c.Bounds.WatchChanges)
+	if r.Room == nil {
+		r.Room = func(int, bool) error { return nil }
+	}
 	r.catalog = c.Driver.CatalogChanges()
 	r.Copy, _ = c.Driver.(storage.Copy)
 	r.ctx, r.stop = context.WithCancel(context.Background())

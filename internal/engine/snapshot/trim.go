@@ -69,5 +69,8 @@ func (t *Timeline) trim(ctx context.Context, log, rows storage.Revision) error {
 	if err := t.checkIncarnation(ctx); err != nil {
 		return err
 	}
+	if err := t.Runtime.Room(0, true); err != nil {
+		return err
+	}
 	return t.Runtime.Driver.Trim(ctx, t.ID, log, rows)
 }

@@ -383,6 +383,86 @@ func TestMemoryBudget(t *testing.T) {
 	})
 }
 
+// TestRoom has no room for what adds data: everything that only removes is done, until
+// nothing is.
+func TestRoom(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	onEach(t, func(t *testing.T, d disk) {
+		var least atomic.Int64 // 0: room for all; 1: for what removes; 2: for nothing
+		full := fmt.Errorf("%w: 5 bytes", authz.ErrDisk)
+		x := start(t, d, ostiary.Options{Room: func(bytes int, frees bool) error {
+			if bytes < 0 || bytes > 1<<20 {
+				t.Errorf("an entry of %d bytes", bytes)
+			}
+			if n := least.Load(); n == 2 || n == 1 && !frees {
+				return full
+			}
+			return nil
+		}})
+		s := newStore(t, x.engine, documents())
+		other := newStore(t, x.engine, documents())
+		must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:1#owner@user:a", "document:2#owner@user:a", "document:3#owner@user:a"),
+			Documents: []authz.Document{{Kind: "note", Key: "1", Body: []byte("x")}}}))(t)
+		least.Store(1)
+		refused := func(what string, err error) {
+			t.Helper()
+			if wantKind(t, err, authz.ErrDisk); err == nil || !strings.HasSuffix(err.Error(), full.Error()) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		write := func(w authz.WriteRequest) error {
+			_, err := s.Write(ctx, w)
+			return err
+		}
+		refused("a tuple", write(authz.WriteRequest{Add: tups(t, "document:new#owner@user:a")}))
+		refused("a tuple for another", write(authz.WriteRequest{Remove: keys(t, "document:1#owner@user:a"), Add: tups(t, "document:new#owner@user:a")}))
+		refused("a document", write(authz.WriteRequest{Documents: []authz.Document{{Kind: "note", Key: "2", Body: []byte("x")}}}))
+		_, err := x.engine.CreateStore(ctx, ostiary.CreateStoreRequest{Name: "new"})
+		refused("a store", err)
+		refused("a name", x.engine.UpdateStore(ctx, s.ID(), func(name *string, _ map[string]string) error { *name = "new"; return nil }))
+		_, err = s.Import(ctx, func(yield func(rel.Tuple, error) bool) { yield(tup(t, "document:new#owner@user:a"), nil) }, authz.ImportOptions{})
+		refused("an import", err)
+		want(t, s, "document:1#owner@user:a", "true")
+		want(t, s, "document:new#owner@user:a", "false")
+		// One group has writers that are refused, and others that are not.
+		var group sync.WaitGroup
+		for i := range 40 {
+			group.Go(func() {
+				if i%2 == 0 {
+					refused("in a group", write(authz.WriteRequest{Add: tups(t, fmt.Sprintf("document:new%d#owner@user:a", i))}))
+				} else if err := write(authz.WriteRequest{Remove: keys(t, "document:1#owner@user:a"), OnMissing: authz.Ignore}); err != nil {
+					t.Errorf("a removal: %v", err)
+				}
+			})
+		}
+		group.Wait()
+		want(t, s, "document:1#owner@user:a", "false")
+		if err := write(authz.WriteRequest{RemoveDocuments: []authz.DocumentKey{{Kind: "note", Key: "1"}}}); err != nil {
+			t.Errorf("the removal of a document: %v", err)
+		}
+		if err := write(authz.WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterTuples, Tuple: rel.Filter{ObjectID: "2", ObjectType: "document"}}}}); err != nil {
+			t.Errorf("a removal by a filter: %v", err)
+		}
+		if err := s.Trim(ctx, 2, 2); err != nil {
+			t.Errorf("a trim: %v", err)
+		}
+		least.Store(2)
+		refused("a removal", write(authz.WriteRequest{Remove: keys(t, "document:3#owner@user:a")}))
+		refused("a trim", s.Trim(ctx, 3, 3))
+		refused("a deletion", x.engine.DeleteStore(ctx, other.ID()))
+		want(t, s, "document:3#owner@user:a", "true")
+		want(t, other, "document:3#owner@user:a", "false")
+		least.Store(1)
+		if err := x.engine.DeleteStore(ctx, other.ID()); err != nil {
+			t.Errorf("a deletion: %v", err)
+		}
+		least.Store(0)
+		must(s.Write(ctx, authz.WriteRequest{Add: tups(t, "document:new#owner@user:a")}))(t)
+		want(t, s, "document:new#owner@user:a", "true")
+	})
+}
+
 func repeat[T any](n int, v T) []T {
 	out := make([]T, n)
 	for i := range out {

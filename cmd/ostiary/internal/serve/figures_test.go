@@ -107,6 +107,6 @@ ostiary_decisions_total{door="onap-pdp",result="unknown"} 1`
 // for operators describe.
 func TestMetricsList(t *testing.T) {
 	t.Parallel()
-	golden.Metrics(t, "testdata/metrics.txt", newFolderFigures(nil), newBackupFigures(nil), newKeyFigures(nil, nil), newNodeFigures(nil),
+	golden.Metrics(t, "testdata/metrics.txt", newFolderFigures(nil), newDiskFigures(nil), newBackupFigures(nil), newKeyFigures(nil, nil), newNodeFigures(nil),
 		newAuditFigures(nil), newDecisionFigures(nil), newNotificationFigures(nil))
 }

@@ -78,6 +78,7 @@ type serveFlags struct {
 	wire             wireFlags
 	nodes            nodesFlags
 	memory           int64
+	disk             diskFlags
 	bounds           authz.Bounds
 	conditions       cel.Options
 	window           time.Duration
@@ -163,6 +164,7 @@ func (f *serveFlags) add(cmd *cobra.Command) {
 	s.IntVar(&f.bounds.Stores, "stores-max", 1_000_000, "maximum number of stores, those that doors make for themselves included")
 	s.DurationVar(&f.bounds.LoadWait, "load-wait", loadWaitDefault, "how long a request waits while its store is loading; then it gets 503 with Retry-After; 0 means as long as --request-timeout")
 	s.DurationVar(&f.background, "background", time.Minute, "interval at which expired tuples are removed, and stores without a request since the last time are unloaded; 0 means never")
+	f.disk.add(s)
 	cli.Rare(s, "Stores and memory")
 	f.nodes.add(s)
 	s.StringVar(&f.logFormat, "log-format", "text", "text or json")
@@ -185,6 +187,8 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	options := ostiary.Options{Conditions: cli.Conditions(f.conditions), MemoryMax: f.memory, Window: f.window, Background: f.background,
 		Record: authz.RecordingOptions{Decisions: f.record, Counted: countDecision},
 		Bounds: f.engineBounds(), Guard: cli.GuardOwned, Reserved: f.reserved}
+	s.disks = openDisks(a.Data, f.nodes.quorum.on(), f.disk.reserve(), s.log)
+	options.Room = s.disks.room
 	log, err := s.openDecisions()
 	if err != nil {
 		return err
@@ -245,6 +249,8 @@ type prepared struct {
 	started  func()       // ends the answers of the ports while the node starts; nil if it is none
 
 	backups backupRecord
+	disks   *disks // nil without a reserve
+
 	// engine is that of the open folder, and driver its driver; nil in memory.
 	engine *ostiary.Engine
 	driver *pebble.Driver
@@ -357,6 +363,7 @@ func (s *prepared) open(ctx context.Context) error {
 		}
 		s.readBackup()
 		s.options.Collectors = append(s.options.Collectors, newFolderFigures(s.driver), newBackupFigures(&s.backups))
+		s.options.Collectors = append(s.options.Collectors, s.disks.collectors()...)
 	}
 	s.options.Collectors = append(s.options.Collectors, newKeyFigures(s.flags.door.native.Callers, s.flags.door.keystone.Identity.HashesWaiting))
 	makeRoomForHashes(ctx, s.engine, doors, s.flags.door.keystone.Identity.HashThreads)
@@ -388,6 +395,7 @@ func (s *prepared) run(ctx context.Context) error {
 	defer s.followKeys()()
 	defer onHangup(s.log, s.reload)()
 	defer s.governHeap()()
+	defer s.disks.watch(s.driver)()
 	tls := s.flags.tlsCert != ""
 	if s.driver != nil {
 		defer s.recordRecent(s.engine, s.log)()
