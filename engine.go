@@ -62,7 +62,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		}
 	}
 	e.runtime = snapshot.NewRuntime(snapshot.Config{Driver: o.Driver, Bounds: errs.WithDefaults(o.Bounds), Conditions: o.Conditions,
-		Clock: o.Clock, Window: o.Window, LogWindow: o.LogWindow, MemoryMax: o.MemoryMax, Room: o.Room})
+		Clock: o.Clock, Window: o.Window, LogWindow: o.LogWindow, MemoryMax: o.MemoryMax, Room: o.Room, Step: o.Record.Step})
 	e.queries = query.NewShared(e.runtime, o.Record)
 	e.commits = commit.NewShared(e.runtime, e.sealer)
 	if !e.owned {

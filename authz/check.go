@@ -57,6 +57,11 @@ type RecordingOptions struct {
 	// caller, or with the error with which the question failed. It must be quick. Nil is not
 	// called.
 	Counted func(ctx context.Context, d expr.Tristate, err error)
+	// Step is called when a question, a write or an append begins, with its name, for example
+	// "check", in the goroutine of its caller. It returns the context of the step, which may be
+	// ctx, and a function to call at its end, which may be nil. That gets the error and what
+	// was counted, as pairs of a name and an int or a string. Nil is not called.
+	Step func(ctx context.Context, name string) (context.Context, func(err error, figures ...any))
 }
 
 // Decided is a decision that was made just now.

@@ -40,6 +40,9 @@ type Stats struct {
 	// Probes counts searches for one node in one list. Nodes counts visited
 	// nodes. Conditions counts evaluated conditions and rules.
 	Probes, Nodes, Conditions int
+	// Depth is the length of the path that a check has found, in hops; 0 if it has found none,
+	// or by other means than a search.
+	Depth int
 	// ConditionCost is the cost of those evaluations; see
 	// [QuestionBounds.ConditionCost].
 	ConditionCost int

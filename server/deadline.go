@@ -10,6 +10,7 @@ import (
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/engine/journal"
 	"github.com/ostiary/ostiary/internal/tool/turns"
+	"github.com/ostiary/ostiary/internal/trail/traces"
 )
 
 // lazyDeadline is a context with a deadline that starts a timer only if Done is
@@ -28,6 +29,7 @@ type lazyDeadline struct {
 	request         door.Request  // nil if there is none; Value returns it
 	key             *hashedKey    // of the caller, whose access Value returns; nil without one
 	stream          bool          // the end of the key ends the parent as well
+	span            traces.Span   // of a request that is traced; nil of another one; Value returns it
 	// journal has the author of the writes of the request. Value returns both.
 	journal journal.Journal
 
@@ -84,7 +86,7 @@ func (l *lazyDeadline) keyEnded() bool {
 
 // Value returns the name of the door for [door.NameKey], the request's use of the
 // turns for [turns.Key], the author of its writes for [authz.AuthorKey], its journal for [journal.Key], the request for
-// [door.RequestKey], and what the caller may do for [authz.AccessKey].
+// [door.RequestKey], what the caller may do for [authz.AccessKey], and the span for [traces.Key].
 func (l *lazyDeadline) Value(key any) any {
 	switch key {
 	case door.NameKey{}:
@@ -97,6 +99,8 @@ func (l *lazyDeadline) Value(key any) any {
 		return &l.journal
 	case door.RequestKey{}:
 		return l.request
+	case traces.Key{}:
+		return l.span
 	case authz.AccessKey{}:
 		if l.key != nil && l.key.grant != nil {
 			name, _ := l.door.(string)

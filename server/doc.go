@@ -17,7 +17,7 @@
 //     request (keys.go: the key in the Authorization header, or else the client
 //     certificate; conn.Limiter: a place among the requests or streams in flight)
 //   - request.go: the deadline, and then the handler of the door's route; afterwards
-//     metrics and the access log
+//     metrics, the access log, and the end of the trace (traced.go)
 //   - stream.go: deadlines of routes whose response may last
 //
 // The gates of gRPC calls are called in grpc.go and call.go; codec.go encodes messages.

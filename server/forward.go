@@ -111,13 +111,15 @@ func (q *request) forwarded(r *http.Request) forward.Head {
 
 // send sends the request to another node.
 func (q *request) send(r *http.Request, t forward.Target, as *forward.Head) error {
-	sent := r
+	ctx, hop := beginHop(r.Context(), t)
+	sent := r.Clone(ctx)
 	if !q.op.own {
-		sent = r.Clone(r.Context())
 		sent.Header.Del("Authorization")
 	}
+	replaceSpan(hop, sent.Header.Del, sent.Header.Set)
 	a := &answer{request: q, header: http.Header{}}
 	err := t.HTTP(a, sent, *as)
+	endHop(hop, err)
 	if a.refused != nil {
 		panic(*a.refused)
 	}
@@ -260,7 +262,10 @@ func (c *call) forward(m *forwardedMethod) error {
 			c.ctx.work.End()
 			c.ctx.passedOn.Store(true)
 			defer c.ctx.passedOn.Store(false)
-			a, err = t.RPC(&c.ctx, forward.Call{Method: m.full, Metadata: md, Message: message}, *as)
+			ctx, hop := beginHop(&c.ctx, t)
+			replaceSpan(hop, func(name string) { md.Delete(name) }, func(name, value string) { md.Set(name, value) })
+			a, err = t.RPC(ctx, forward.Call{Method: m.full, Metadata: md, Message: message}, *as)
+			endHop(hop, err)
 			return err
 		},
 	}

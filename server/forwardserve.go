@@ -65,6 +65,9 @@ func (s *Server) ServeForwarded(w http.ResponseWriter, r *http.Request, as forwa
 		}
 	}()
 	if route == nil { // the nodes have different versions
+		if q.tracer != nil {
+			q.beginSpan(r.Method, r.Header)
+		}
 		defer q.end(r)
 		d.notFound(q, r, methods)
 		return nil
@@ -92,7 +95,11 @@ func (s *Server) receive(ctx context.Context, as *forward.Head) (*servedDoor, er
 func (q *request) serveForwarded(r *http.Request, route *door.Route, p door.Params) {
 	defer q.end(r)
 	defer q.leave()
-	if why := q.arrive(r, forwardedRouteGates[:]); why != nil {
+	why := q.arrive(r, forwardedRouteGates[:])
+	if q.tracer != nil {
+		q.beginSpan(r.Method, r.Header)
+	}
+	if why != nil {
 		q.refuse(r, why)
 		return
 	}
@@ -187,6 +194,9 @@ func (p *passage) invoke(m *forwardedMethod, message []byte) (a forward.Answer) 
 	defer p.endCall(m.method, &a.Err)
 	defer p.leave()
 	why := p.pass(forwardedCallGates[:])
+	if p.tracer != nil {
+		p.beginSpan("", incoming{p.ctx.Context})
+	}
 	if why == nil {
 		p.charge.Whole()
 		p.ctx.work.Use(p.turns)
@@ -199,6 +209,7 @@ func (p *passage) invoke(m *forwardedMethod, message []byte) (a forward.Answer) 
 		}
 	}
 	if why != nil {
+		p.refused(why)
 		a.Err = p.refuseCall(m.method, why)
 	}
 	return a

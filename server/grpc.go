@@ -145,6 +145,11 @@ func (i *interceptor) tap(ctx context.Context, info *tap.Info) (context.Context,
 func (i *interceptor) refuseTap(ctx context.Context, m *method, why *door.Refusal) (err error) {
 	p := &passage{shared: i.shared, op: &m.operation, door: m.door, start: time.Now()}
 	p.ctx.Context = ctx
+	if p.tracer != nil {
+		p.conn = i.detached
+		p.beginSpan("", incoming{ctx})
+		p.refused(why)
+	}
 	defer p.endCall(m, &err)
 	if c := conn.OfCall(ctx); c != nil {
 		c.DelayRefusal(ctx, i.stopping)
@@ -164,7 +169,12 @@ func (i *interceptor) counted(m *method, serve func(srv any, c *call) error) grp
 		if c.required && m.public {
 			gates = publicCallGates[:]
 		}
-		if c.refusal = c.pass(gates); c.refusal != nil {
+		c.refusal = c.pass(gates)
+		if c.tracer != nil {
+			c.beginSpan("", incoming{c.ctx.Context})
+		}
+		if c.refusal != nil {
+			c.refused(c.refusal)
 			c.leave()
 			return c.refuseCall(m, c.refusal)
 		}

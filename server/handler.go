@@ -54,6 +54,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.router.notFound(w)
 	case m.route == nil:
 		req.op = m.door.unmatched
+		if h.tracer != nil {
+			req.beginSpan(r.Method, r.Header)
+		}
 		defer req.end(r)
 		m.door.notFound(req, r, m.methods)
 	default:

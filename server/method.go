@@ -30,7 +30,7 @@ type method struct {
 func newMethod(d *servedDoor, s *door.Service, name string, stream bool, metrics *metrics) *method {
 	service := s.Desc.ServiceName[strings.LastIndexByte(s.Desc.ServiceName, '.')+1:]
 	m := &method{door: d, full: "/" + s.Desc.ServiceName + "/" + name}
-	m.operation = operation{series: metrics.series(d.Name, "grpc", service+"."+name), public: slices.Contains(s.Public, m.full),
+	m.operation = operation{series: metrics.series(d.Name, "grpc", service+"."+name), pattern: m.full[1:], public: slices.Contains(s.Public, m.full),
 		streams: stream, writes: slices.Contains(s.Writes, name)}
 	if !stream {
 		m.mayWrite = s.MayWrite
@@ -68,6 +68,7 @@ func (p *passage) endCall(m *method, err *error) {
 	took := time.Since(p.start)
 	code := status.Code(*err)
 	m.series.observe(took, outcomeOfCode(code))
+	p.endRPC(*err)
 	if p.accessLog {
 		key := p.ctx.key
 		if !key.known() {
@@ -75,6 +76,7 @@ func (p *passage) endCall(m *method, err *error) {
 		}
 		line := []slog.Attr{slog.String("door", m.door.Name), slog.String("route", m.series.route), slog.String("method", "GRPC"),
 			slog.String("status", code.String()), millis(took), slog.String("caller", callerText(m.door.Door, key, &p.ctx.journal.Author)), slog.String("remote", p.from())}
+		line = logSpan(line, p.ctx.span)
 		p.log.LogAttrs(context.Background(), slog.LevelInfo, "request", logRevision(line, &p.ctx.journal.Author)...)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/ostiary/ostiary/internal/cluster/forward"
 	"github.com/ostiary/ostiary/internal/identity/oidc"
 	"github.com/ostiary/ostiary/internal/trail/audit"
+	"github.com/ostiary/ostiary/internal/trail/traces"
 )
 
 // The defaults of [Options].
@@ -228,6 +229,8 @@ type Options struct {
 	// authenticate their callers, which have passwords.
 	Audit        *audit.Trail
 	AuditContent bool
+	// Tracer gets each request to a door. Nil traces none.
+	Tracer traces.Tracer
 
 	frameClock func() time.Time // see [conn.Bounds]; for tests
 }

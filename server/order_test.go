@@ -198,6 +198,8 @@ func (r *orderRig) Next() (id storage.RequestID, after uint64) {
 // orderTarget is a node that is not reached.
 type orderTarget struct{ *orderRig }
 
+func (t orderTarget) Node() string { return "other" }
+
 func (o orderTarget) HTTP(_ http.ResponseWriter, _ *http.Request, as forward.Head) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

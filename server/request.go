@@ -61,7 +61,11 @@ func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 	q.keepBody(r)
 	defer q.end(r)
 	defer q.leave()
-	if why := q.arrive(r, routeGates[:]); why != nil {
+	why := q.arrive(r, routeGates[:])
+	if q.tracer != nil {
+		q.beginSpan(r.Method, r.Header)
+	}
+	if why != nil {
 		q.refuse(r, why)
 		return
 	}
@@ -149,6 +153,7 @@ func (q *request) end(r *http.Request) {
 		q.refuse(r, &door.Refusal{Reason: door.Failed})
 	}
 	if q.dropped {
+		q.endHTTP(r, whole)
 		return // another node serves the request
 	}
 	if why := q.recordEnd(whole); why != nil && whole {
@@ -180,8 +185,10 @@ func (q *request) end(r *http.Request) {
 	if q.accessLog {
 		line := []slog.Attr{slog.String("door", q.door.Name), slog.String("route", q.op.series.route), slog.String("method", r.Method), slog.Int("status", q.status),
 			millis(took), slog.String("caller", callerText(q.door.Door, q.ctx.key, &q.ctx.journal.Author)), slog.String("remote", r.RemoteAddr), slog.String("id", q.requestID())}
+		line = logSpan(line, q.ctx.span)
 		q.log.LogAttrs(context.Background(), slog.LevelInfo, what, logRevision(line, &q.ctx.journal.Author)...)
 	}
+	q.endHTTP(r, whole)
 	if !whole {
 		panic(http.ErrAbortHandler)
 	}
@@ -212,6 +219,7 @@ func (q *request) recovered(r *http.Request, p any) (whole bool) {
 // refuse answers the request with why, in the shape of its door.
 func (q *request) refuse(r *http.Request, why *door.Refusal) {
 	q.metrics.refused(why.Reason)
+	q.refused(why)
 	q.noteRefusal(r, why)
 	if q.log.Enabled(context.Background(), slog.LevelDebug) {
 		q.log.Debug("refused", "why", why.Error(), "remote", r.RemoteAddr, "id", q.requestID())

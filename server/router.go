@@ -36,7 +36,7 @@ func newServedDoor(d *door.Door, m *metrics) (*servedDoor, error) {
 		if !hasPrefix(r.Pattern, d.Prefixes) && r.Pattern != "/" {
 			return nil, fmt.Errorf("door %s: route %s has none of the door's prefixes %q", d.Name, r.Pattern, d.Prefixes)
 		}
-		out.operations[r] = &operation{series: m.series(d.Name, "http", r.Name), public: r.Public, own: d.OwnAuthentication, basic: d.Basic,
+		out.operations[r] = &operation{series: m.series(d.Name, "http", r.Name), pattern: r.Pattern, public: r.Public, own: d.OwnAuthentication, basic: d.Basic,
 			streams: r.Streams, login: r.Login, bodyMax: r.BodyMax, writes: r.Writes, mayWrite: r.MayWrite}
 	}
 	return out, nil
@@ -265,6 +265,7 @@ func writeError(w http.ResponseWriter, status int, code, message string, prefixe
 // operation is a route or a gRPC method, with what its requests need.
 type operation struct {
 	series   *series // its metrics
+	pattern  string  // of the path, or the full name of the method without its slash; "" of none
 	public   bool    // it needs no key
 	own      bool    // its door authenticates its callers itself
 	basic    bool    // its door accepts users with passwords

@@ -10,6 +10,7 @@ import (
 	"github.com/ostiary/ostiary/internal/tool/turns"
 	"github.com/ostiary/ostiary/internal/trail/audit"
 	"github.com/ostiary/ostiary/internal/trail/logins"
+	"github.com/ostiary/ostiary/internal/trail/traces"
 	"github.com/ostiary/ostiary/server/internal/conn"
 )
 
@@ -23,6 +24,7 @@ type shared struct {
 	// auditContent adds the content of requests.
 	trail        *audit.Trail
 	auditContent bool
+	tracer       traces.Tracer // nil traces no request
 	log          *slog.Logger
 	logins       *logins.Log // of callers whose key is not accepted
 	accessLog    bool
@@ -84,7 +86,7 @@ func (s *shared) staleCount() uint64 {
 // newShared returns the state of a server with options.
 func newShared(o *Options, m *metrics, allowed *cors) *shared {
 	s := &shared{
-		keys: o.Keys, clients: o.ClientCA, cors: allowed, log: o.Log, logins: logins.New(o.Log), accessLog: o.AccessLog, trail: o.Audit, auditContent: o.AuditContent, metrics: m, probe: o.Probe, readiness: o.Readiness,
+		keys: o.Keys, clients: o.ClientCA, cors: allowed, log: o.Log, logins: logins.New(o.Log), accessLog: o.AccessLog, trail: o.Audit, auditContent: o.AuditContent, tracer: o.Tracer, metrics: m, probe: o.Probe, readiness: o.Readiness,
 		localOnly:      !o.authenticated() && !o.Anonymous,
 		requestTimeout: max(o.RequestTimeout, 0), transferTime: o.TransferTime, bodyBytes: o.BodyBytes,
 		requests:     conn.Limiter{Name: "RequestsMax", Max: o.RequestsMax},

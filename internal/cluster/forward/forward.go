@@ -38,6 +38,8 @@ type Forwarder interface {
 // Target is another node as the receiver of forwarded requests. Its methods may be
 // called concurrently.
 type Target interface {
+	// Node returns the id of the node, as text.
+	Node() string
 	// HTTP sends r to the node, which calls its ServeForwarded, and copies the
 	// response to w while it comes. Before each part it waits until this node has
 	// applied everything that the other node had applied when it sent the part. The

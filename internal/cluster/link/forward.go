@@ -30,6 +30,9 @@ type target struct {
 	to   lease.Peer
 }
 
+// Node implements [forward.Target].
+func (t target) Node() string { return t.to.ID.String() }
+
 // exchange is a forwarded request at the node that forwards it.
 type exchange struct {
 	target

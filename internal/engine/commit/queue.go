@@ -122,6 +122,10 @@ type writer struct {
 	// entries is how many entries the group had after this writer was accepted; its
 	// head is that of the last of them.
 	entries int
+	// writers is how many writers the group has that was appended, and appended the time at
+	// which that began, for the step of the write.
+	writers  int
+	appended time.Time
 	// done is true once head and err are final. Other goroutines read it instead of
 	// waiting on ready.
 	done atomic.Bool
@@ -145,6 +149,23 @@ func finishAll(writers []*writer, err error) {
 // reads from a copy that may be older than the log: it stands if it was decided on a
 // state that the log has, and had not before the call.
 func (q *Queue) submit(ctx context.Context, w *writer, weight int) (storage.Head, error) {
+	if q.shared.runtime.Step == nil {
+		return q.submitted(ctx, w, weight)
+	}
+	came := time.Now()
+	ctx, end := q.shared.runtime.Step(ctx, "commit")
+	head, err := q.submitted(ctx, w, weight)
+	if end != nil {
+		waited := time.Duration(0)
+		if w.appended.After(came) {
+			waited = w.appended.Sub(came)
+		}
+		end(err, "group.writers", w.writers, "wait_us", int(waited.Microseconds()))
+	}
+	return head, err
+}
+
+func (q *Queue) submitted(ctx context.Context, w *writer, weight int) (storage.Head, error) {
 	if err := ctx.Err(); err != nil {
 		return storage.Head{}, err
 	}
@@ -459,9 +480,23 @@ func (q *Queue) flush(ctx context.Context, g *group) {
 		return
 	}
 	defer g.release()
+	ctx, end := q.shared.runtime.Begin(ctx, "append")
+	if q.shared.runtime.Step != nil {
+		now := time.Now()
+		for _, w := range g.accepted {
+			w.writers, w.appended = len(g.accepted), now
+		}
+	}
 	limit := q.withAppendTime(ctx)
 	defer limit.end()
 	err := g.append(limit)
+	if end != nil {
+		bytes := 0
+		for i := range g.sealed {
+			bytes += len(g.sealed[i].Bytes)
+		}
+		end(err, "group.writers", len(g.accepted), "group.entries", len(g.entries), "group.bytes", bytes)
+	}
 	q.retry(limit, g.finish(limit, err))
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/engine/admit"
@@ -133,6 +134,7 @@ func (x *write) reset() {
 	w := &x.writer
 	w.leads, w.immediate, w.head, w.err, w.entries, w.wrote, w.decided = false, false, storage.Head{}, nil, 0, false, false
 	w.origin, w.request, w.numbered = storage.Origin{}, storage.RequestID{}, false
+	w.writers, w.appended = 0, time.Time{}
 	w.done.Store(false)
 }
 

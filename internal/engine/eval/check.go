@@ -35,6 +35,7 @@ func (b *Binding) Check(ctx context.Context, r Reader, question authz.Question, 
 		route := q.b.route(int32(id), q.kind)
 		out := q.searchObject(route, q.findEnds(own, route.kinds, question.Object.ID), question.Object.ID)
 		if out.truth != expr.Unknown || q.unrecoverable() {
+			q.stats.Depth = int(out.height)
 			return q.answer(authz.Answer{Decision: out.truth, Reasons: q.boundReasons(), Stats: q.stats})
 		}
 	}

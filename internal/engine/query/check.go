@@ -42,11 +42,23 @@ func ValidQuestion(o *rel.Object, sub *rel.Subject) error {
 // Check answers one question. A denial is never an error. An answer that
 // depends on missing input, or that exceeds a bound, is unknown and has reasons.
 func (a *Answerer) Check(ctx context.Context, r *authz.CheckRequest) (authz.CheckResult, error) {
+	var end func(err error, figures ...any)
+	if begin := a.shared.runtime.Step; begin != nil {
+		ctx, end = begin(ctx, "check")
+	}
 	result, err := a.check(ctx, r)
 	if a.shared.counted != nil {
 		a.shared.counted(ctx, result.Decision, err)
 	}
+	if end != nil {
+		end(err, append(figures(&result.Stats), "depth", result.Stats.Depth, "result", result.Decision.String())...)
+	}
 	return result, err
+}
+
+// figures are what a question has counted, for the end of its step.
+func figures(s *authz.Stats) []any {
+	return []any{"nodes", s.Nodes, "probes", s.Probes, "conditions", s.Conditions}
 }
 
 // check is Check without counting.
@@ -119,9 +131,13 @@ func (a *Answerer) decided(ctx context.Context, r authz.CheckRequest, answer aut
 // fails as a whole if there are more requests than Bounds.BatchItems, if the
 // revision cannot be read, or if ctx ends. A request whose own Consistency is
 // not zero has ErrInvalidRequest as its Err.
-func (a *Answerer) CheckBatch(ctx context.Context, requests []authz.CheckRequest, c authz.Consistency) ([]authz.CheckResult, error) {
+func (a *Answerer) CheckBatch(ctx context.Context, requests []authz.CheckRequest, c authz.Consistency) (results []authz.CheckResult, err error) {
 	const op = "check batch"
 	t := a.timeline
+	ctx, end := a.shared.runtime.Begin(ctx, op)
+	if end != nil {
+		defer func() { end(err, batchFigures(results)...) }()
+	}
 	began := a.began()
 	if err := errs.CheckBound("BatchItems", len(requests), a.shared.runtime.Bounds.BatchItems); err != nil {
 		return nil, errs.Wrap(op, t.ID, err)
@@ -139,7 +155,7 @@ func (a *Answerer) CheckBatch(ctx context.Context, requests []authz.CheckRequest
 	batch := batch{answerer: a, view: v, env: a.shared.envs.Get().(*eval.Env)}
 	defer a.shared.release(batch.env)
 	batch.env.Now = t.Now(v)
-	results := make([]authz.CheckResult, len(requests))
+	results = make([]authz.CheckResult, len(requests))
 	for i := range requests {
 		r := &results[i]
 		r.Revision = v.Head.Revision
@@ -176,6 +192,16 @@ func (a *Answerer) CheckBatch(ctx context.Context, requests []authz.CheckRequest
 		}
 	}
 	return results, nil
+}
+
+// batchFigures are what the checks of a batch have counted.
+func batchFigures(results []authz.CheckResult) []any {
+	var all authz.Stats
+	for i := range results {
+		s := &results[i].Stats
+		all.Nodes, all.Probes, all.Conditions = all.Nodes+s.Nodes, all.Probes+s.Probes, all.Conditions+s.Conditions
+	}
+	return append(figures(&all), "questions", len(results))
 }
 
 const (

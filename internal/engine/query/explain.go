@@ -14,8 +14,12 @@ import (
 
 // Explain answers a question with the path that leads to the subject, or with
 // what was tried without success.
-func (a *Answerer) Explain(ctx context.Context, r *authz.ExplainRequest) (authz.Explanation, error) {
+func (a *Answerer) Explain(ctx context.Context, r *authz.ExplainRequest) (x authz.Explanation, err error) {
 	const op = "explain"
+	ctx, end := a.shared.runtime.Begin(ctx, op)
+	if end != nil {
+		defer func() { end(err) }()
+	}
 	id := a.timeline.ID
 	v, b, env, err := a.prepare(ctx, &r.QueryOptions, &r.Object)
 	if err == nil {
@@ -24,7 +28,7 @@ func (a *Answerer) Explain(ctx context.Context, r *authz.ExplainRequest) (authz.
 	if err != nil {
 		return authz.Explanation{}, errs.Wrap(op, id, err)
 	}
-	x, err := b.Binding.Explain(ctx, v.Graph, Question(&r.CheckRequest), &env, r.Options)
+	x, err = b.Binding.Explain(ctx, v.Graph, Question(&r.CheckRequest), &env, r.Options)
 	if err == nil && r.Origins {
 		err = a.addOrigins(ctx, v, r.Tuples, x.Because)
 	}
@@ -37,8 +41,12 @@ func (a *Answerer) Explain(ctx context.Context, r *authz.ExplainRequest) (authz.
 
 // Expand returns who has a relation on an object, as the rewrites of the schema
 // and the tuples define it.
-func (a *Answerer) Expand(ctx context.Context, r *authz.ExpandRequest) (authz.Expansion, error) {
+func (a *Answerer) Expand(ctx context.Context, r *authz.ExpandRequest) (_ authz.Expansion, err error) {
 	const op = "expand"
+	ctx, end := a.shared.runtime.Begin(ctx, op)
+	if end != nil {
+		defer func() { end(err) }()
+	}
 	v, b, env, err := a.prepare(ctx, &r.QueryOptions, &r.Object)
 	if err != nil {
 		return authz.Expansion{}, errs.Wrap(op, a.timeline.ID, err)
@@ -63,8 +71,13 @@ func expandDigest(r *authz.ExpandPageRequest) snapshot.Digest {
 // ExpandPage returns a page of an expansion. All pages read the revision and the
 // time of the first one.
 func (a *Answerer) ExpandPage(ctx context.Context, r *authz.ExpandPageRequest) (authz.ExpansionPage, error) {
+	const op = "expand"
+	ctx, end := a.shared.runtime.Begin(ctx, op)
 	page, err := a.expandPage(ctx, r)
-	return page, errs.Wrap("expand", a.timeline.ID, err)
+	if end != nil {
+		end(err)
+	}
+	return page, errs.Wrap(op, a.timeline.ID, err)
 }
 
 func (a *Answerer) expandPage(ctx context.Context, r *authz.ExpandPageRequest) (page authz.ExpansionPage, err error) {

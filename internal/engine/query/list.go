@@ -38,8 +38,12 @@ func subjectsDigest(r *authz.ListSubjectsRequest) snapshot.Digest {
 }
 
 // ListObjects returns a page of the objects whose check is true.
-func (a *Answerer) ListObjects(ctx context.Context, r *authz.ListObjectsRequest) (authz.ObjectList, error) {
+func (a *Answerer) ListObjects(ctx context.Context, r *authz.ListObjectsRequest) (out authz.ObjectList, err error) {
 	const op = "list objects"
+	ctx, end := a.shared.runtime.Begin(ctx, op)
+	if end != nil {
+		defer func() { end(err, append(figures(&out.Stats), "items", len(out.IDs))...) }()
+	}
 	id := a.timeline.ID
 	ids := 0
 	for _, list := range r.Scope {
@@ -60,7 +64,7 @@ func (a *Answerer) ListObjects(ctx context.Context, r *authz.ListObjectsRequest)
 	if err != nil {
 		return authz.ObjectList{}, errs.Wrap(op, id, err)
 	}
-	out := authz.ObjectList{IDs: l.IDs, More: l.More, Unknown: l.Unknown, UnknownCount: l.UnknownCount, Reasons: l.Reasons,
+	out = authz.ObjectList{IDs: l.IDs, More: l.More, Unknown: l.Unknown, UnknownCount: l.UnknownCount, Reasons: l.Reasons,
 		Bound: l.Bound, Stats: l.Stats, Revision: p.view.Head.Revision}
 	if l.More {
 		out.Next = a.timeline.Cursor(p.view, objectsDigest(r), []byte(l.Next.ID))
@@ -69,8 +73,12 @@ func (a *Answerer) ListObjects(ctx context.Context, r *authz.ListObjectsRequest)
 }
 
 // ListSubjects returns a page of the subjects whose check is true.
-func (a *Answerer) ListSubjects(ctx context.Context, r *authz.ListSubjectsRequest) (authz.SubjectList, error) {
+func (a *Answerer) ListSubjects(ctx context.Context, r *authz.ListSubjectsRequest) (out authz.SubjectList, err error) {
 	const op = "list subjects"
+	ctx, end := a.shared.runtime.Begin(ctx, op)
+	if end != nil {
+		defer func() { end(err, append(figures(&out.Stats), "items", len(out.IDs))...) }()
+	}
 	id := a.timeline.ID
 	p, err := a.page(ctx, pageRequest{options: &r.QueryOptions, typ: r.Object.Type, limit: r.Limit, unknownPerPage: r.UnknownPerPage, cursor: r.Cursor}, func() snapshot.Digest { return subjectsDigest(r) })
 	if err != nil {
@@ -85,7 +93,7 @@ func (a *Answerer) ListSubjects(ctx context.Context, r *authz.ListSubjectsReques
 	if err != nil {
 		return authz.SubjectList{}, errs.Wrap(op, id, err)
 	}
-	out := authz.SubjectList{IDs: l.IDs, Wildcard: l.Wildcard, Excluded: l.Excluded, More: l.More, Unknown: l.Unknown, UnknownCount: l.UnknownCount,
+	out = authz.SubjectList{IDs: l.IDs, Wildcard: l.Wildcard, Excluded: l.Excluded, More: l.More, Unknown: l.Unknown, UnknownCount: l.UnknownCount,
 		Reasons: l.Reasons, Bound: l.Bound, Stats: l.Stats, Revision: p.view.Head.Revision}
 	if l.More {
 		out.Next = a.timeline.Cursor(p.view, subjectsDigest(r), []byte(l.Next.ID))

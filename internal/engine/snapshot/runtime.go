@@ -41,6 +41,8 @@ type Config struct {
 	// Room returns why a change of so many bytes is refused, or nil. frees is true if the
 	// change removes data and adds none. If it is nil, nothing is refused.
 	Room func(bytes int, frees bool) error
+	// Step is authz.RecordingOptions.Step. Nil is not called.
+	Step func(ctx context.Context, name string) (context.Context, func(err error, figures ...any))
 }
 
 // Runtime is what the timelines of one engine share: the configuration, the
@@ -94,6 +96,14 @@ func NewRuntime(c Config) *Runtime {
 	r.Copy, _ = c.Driver.(storage.Copy)
 	r.ctx, r.stop = context.WithCancel(context.Background())
 	return r
+}
+
+// Begin begins a step. It returns ctx and nil if the step is not traced.
+func (r *Runtime) Begin(ctx context.Context, name string) (_ context.Context, end func(err error, figures ...any)) {
+	if r.Step == nil {
+		return ctx, nil
+	}
+	return r.Step(ctx, name)
 }
 
 // BeforeWrite returns when this node may write. See [storage.Copy]. It notes in the journal

@@ -86,7 +86,7 @@ internal/permifypb/generate:
 door/permify/language: schema expr
 internal/trail/decisions: authz door expr internal/trail/audit internal/tool/quote internal/tool/jsonread rel policy
 door/xacml: . door internal/tool/jsonread policy internal/engine/domain policy/language policy/message policy/status policy/value storage authz internal/trail/decisions expr
-server: . door expr internal/identity/oidc internal/cluster/forward server/internal/conn internal/callers internal/tool/quote internal/trail/logins internal/tool/turns internal/trail/audit storage authz internal/engine/journal
+server: . door expr internal/identity/oidc internal/cluster/forward server/internal/conn internal/callers internal/tool/quote internal/trail/logins internal/trail/traces internal/tool/turns internal/trail/audit storage authz internal/engine/journal
 internal/cluster/forward: . internal/engine/journal door storage
 server/internal/conn: door internal/tool/addresses
 # Policies, identities, documents: other rules than those of tuples, for the doors
@@ -149,6 +149,7 @@ internal/tool/canonical:
 internal/tool/quote:
 internal/tool/jsonread:
 internal/trail/logins:
+internal/trail/traces:
 internal/tool/derived:
 internal/tool/turns:
 internal/tool/xmlread: internal/tool/quote

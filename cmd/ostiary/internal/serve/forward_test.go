@@ -47,8 +47,7 @@ func (n *testNode) entriesSince(known map[storage.StoreID]storage.Revision) (all
 
 // playWrites sends the requests of writingRoutes, and requests that change stores, to a
 // node, and returns a line for each response and for the entries that it led to.
-func playWrites(t *testing.T, via int, overGRPC bool) (lines []string) {
-	all := openNodes(t, 2, nil)
+func playWrites(t *testing.T, all *testNodes, via int, overGRPC bool) (lines []string) {
 	holder, n := all.nodes[0], all.nodes[via]
 	holder.bootstrap()
 	n.shows()
@@ -128,7 +127,7 @@ const storeOfWalk = "01HVMMBCMGZNT3SED4Z17ECXCA"
 func TestWritesAreForwarded(t *testing.T) {
 	t.Parallel()
 	for _, overGRPC := range []bool{false, true} {
-		direct, forwarded := playWrites(t, 0, overGRPC), playWrites(t, 1, overGRPC)
+		direct, forwarded := playWrites(t, openNodes(t, 2, nil), 0, overGRPC), playWrites(t, openNodes(t, 2, nil), 1, overGRPC)
 		for i := range max(len(direct), len(forwarded)) {
 			if i >= len(direct) || i >= len(forwarded) || direct[i] != forwarded[i] {
 				t.Errorf("grpc %v, request %d:\ndirect    %s\nforwarded %s", overGRPC, i, lineAt(direct, i), lineAt(forwarded, i))

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door/openfga"
 	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/internal/cluster/clustertest"
@@ -89,7 +90,8 @@ func (all *testNodes) open(tables *memorylog.Tables, i int, fernet settings.Key,
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := ostiary.Open(context.Background(), ostiary.Options{Driver: n.driver, Conditions: openfga.Conditions{Inner: cel.New(cel.Options{})}, SecretKey: &[32]byte{1}})
+	e, err := ostiary.Open(context.Background(), ostiary.Options{Driver: n.driver, Conditions: openfga.Conditions{Inner: cel.New(cel.Options{})}, SecretKey: &[32]byte{1},
+		Record: authz.RecordingOptions{Step: traceStep}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,6 +231,9 @@ func (n *testNode) Next() (storage.RequestID, uint64) {
 
 // inProcess is a target in the same process.
 type inProcess struct{ from, to *testNode }
+
+// Node implements [forward.Target].
+func (p *inProcess) Node() string { return p.to.driver.Node().String() }
 
 // HTTP implements [forward.Target].
 func (p *inProcess) HTTP(w http.ResponseWriter, r *http.Request, as forward.Head) error {

@@ -114,3 +114,23 @@ func (a *app) announce(s *server.Server, tls bool) error {
 	}
 	return a.Print(addressesOf(s), func(w io.Writer) { cli.Printf(w, "serving %s\n", strings.Join(lines, ", ")) })
 }
+
+// checkAddresses fails if the address of a listener is not HOST:PORT or off.
+func (f *serveFlags) checkAddresses() error {
+	for _, at := range [...]struct{ flag, address string }{{"http", f.http}, {"grpc", f.grpc}, {"metrics", f.metrics}} {
+		if _, port, err := net.SplitHostPort(at.address); at.address != off && (err != nil || port == "") {
+			return fmt.Errorf("%w: invalid --%s %q: expected HOST:PORT, for example 127.0.0.1:8080, or off", cli.ErrUsage, at.flag, at.address)
+		}
+	}
+	if f.http == off && f.grpc == off && f.metrics == off && len(f.dedicated) == 0 {
+		return fmt.Errorf("%w: nothing to serve: expected an address for --http or --grpc, or a --door", cli.ErrUsage)
+	}
+	return nil
+}
+
+func address(s string) string {
+	if s == off {
+		return ""
+	}
+	return s
+}

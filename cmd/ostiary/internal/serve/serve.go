@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"os/signal"
 	"slices"
@@ -89,6 +88,7 @@ type serveFlags struct {
 	accessLog        bool
 	audit            auditFlags
 	decisions        decisionFlags
+	traces           traceFlags
 	door             DoorFlags
 }
 
@@ -173,6 +173,7 @@ func (f *serveFlags) add(cmd *cobra.Command) {
 	cli.Topic(s, "Logs")
 	f.audit.add(s)
 	f.decisions.add(s)
+	f.traces.add(s)
 	f.door.add(s)
 }
 
@@ -196,6 +197,14 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	if log != nil {
 		options.Record.Decided = log.Decided
 		defer func() { err = errors.Join(err, log.Close()) }()
+	}
+	tracer, err := s.openTraces()
+	if err != nil {
+		return err
+	}
+	if tracer != nil {
+		options.Record.Step, options.Record.Decided = traceStep, tracer.decided(options.Record.Decided)
+		defer tracer.Close()
 	}
 	notifications, err := s.openNotifications()
 	if err != nil {
@@ -582,26 +591,6 @@ func (a *app) mayHaveKeys(f *serveFlags, o *server.Options) bool {
 	}
 	_, err := os.Stat(a.Data)
 	return err == nil || f.nodes.on()
-}
-
-// checkAddresses fails if the address of a listener is not HOST:PORT or off.
-func (f *serveFlags) checkAddresses() error {
-	for _, at := range [...]struct{ flag, address string }{{"http", f.http}, {"grpc", f.grpc}, {"metrics", f.metrics}} {
-		if _, port, err := net.SplitHostPort(at.address); at.address != off && (err != nil || port == "") {
-			return fmt.Errorf("%w: invalid --%s %q: expected HOST:PORT, for example 127.0.0.1:8080, or off", cli.ErrUsage, at.flag, at.address)
-		}
-	}
-	if f.http == off && f.grpc == off && f.metrics == off && len(f.dedicated) == 0 {
-		return fmt.Errorf("%w: nothing to serve: expected an address for --http or --grpc, or a --door", cli.ErrUsage)
-	}
-	return nil
-}
-
-func address(s string) string {
-	if s == off {
-		return ""
-	}
-	return s
 }
 
 // none converts the flags' 0 to the options' -1. Both mean that there is no such
