@@ -47,6 +47,7 @@ type following struct {
 	leases    []readLease          // not usable before a head is shown
 	shown     sharedlog.Position   // the last one of named that is shown
 	offered   int                  // bytes in offers
+	leasing   bool                 // a question was asked that the holder may answer with a lease
 	ended     bool
 }
 
@@ -422,7 +423,31 @@ func (f *following) ask(renewal bool) Message {
 	}
 	f.asked++
 	f.questions = append(f.questions, question{f.asked, now, shown})
+	if n.opts.Low() && !f.leasing { // the holder gives no lease to a node that shows nothing
+		return Renew{Number: f.asked}
+	}
+	f.leasing = true
 	return Renew{Number: f.asked, Applied: shown}
+}
+
+// abandon gives the read lease up if the node has no room and may have one (C6). It returns true
+// if it has, which ends the stream: on the next one, the node asks for no lease.
+func (f *following) abandon() bool {
+	n := f.n
+	if !n.opts.Low() {
+		return false
+	}
+	n.mu.Lock()
+	leasing := f.leasing && !f.ended
+	if leasing {
+		f.ended = true
+		n.readUntil.Store(0)
+	}
+	n.mu.Unlock()
+	if leasing {
+		_ = f.stream.Send(GiveUp{Epoch: f.epoch}) // if that fails, the lease runs out
+	}
+	return leasing
 }
 
 // send asks and acknowledges until ctx or the stream ends.
@@ -436,6 +461,9 @@ func (f *following) send(ctx context.Context) {
 		var m Message
 		select {
 		case <-renewal.C:
+			if f.abandon() {
+				return
+			}
 			renewal.Reset(interval)
 			m = f.ask(true)
 		case <-f.renewNow:

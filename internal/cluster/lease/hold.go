@@ -468,35 +468,49 @@ func (n *Keeper) successor(to storage.NodeID) (best Peer, ok bool) {
 }
 
 // preferPause is how many holder leases pass between two attempts to hand the role over
-// to a preferred node.
+// to a better node.
 const preferPause = 5
 
-// prefer hands the role of the holder over to a preferred node that has caught up, until
-// the node is closed.
+// prefer hands the role of the holder over to a better node that has caught up, until the node
+// is closed.
 func (n *Keeper) prefer() {
 	for n.ctx.Err() == nil {
 		n.pause(n.settings.HolderLease)
-		if to, ok := n.preferredFollower(); ok && n.HandOver(n.ctx, to) != nil {
+		if to, ok := n.betterFollower(); ok && n.handOverInTime(to) != nil {
 			n.pause(preferPause * n.settings.HolderLease)
 		}
 	}
 }
 
-// preferredFollower returns a preferred node that has a read lease and is not late, if
-// this node is the holder and may acknowledge.
-func (n *Keeper) preferredFollower() (storage.NodeID, bool) {
-	now := n.opts.Clock.Now()
+// handOverInTime is HandOver with a time limit: the other node may hang, and this one grants
+// nothing meanwhile.
+func (n *Keeper) handOverInTime(to storage.NodeID) error {
+	ctx, cancel := context.WithTimeout(n.ctx, n.opts.DrainWait+2*n.settings.HolderLease)
+	defer cancel()
+	return n.HandOver(ctx, to)
+}
+
+// betterFollower returns a node that should be the holder rather than this one, if this one is
+// and may acknowledge: a preferred one, or any if this one has no room. It has a read lease,
+// so it has room, and is not late.
+func (n *Keeper) betterFollower() (better storage.NodeID, ok bool) {
+	now, low := n.opts.Clock.Now(), n.opts.Low()
+	if n.opts.Preferred && !low {
+		return better, false
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.role != Holder || n.draining || n.oldLeasesUntil(now) > 0 {
-		return storage.NodeID{}, false
+		return better, false
 	}
 	for _, f := range n.followers {
-		if f.preferred && f.session != nil && f.until > now && f.late == 0 && len(f.session.sent) < preferSentMax {
-			return f.node.ID, true
+		if (low || f.preferred) && f.session != nil && f.until > now && f.late == 0 && len(f.session.sent) < preferSentMax {
+			if better, ok = f.node.ID, true; f.preferred {
+				break
+			}
 		}
 	}
-	return storage.NodeID{}, false
+	return better, ok
 }
 
 // preferSentMax is how many segments a preferred node may have to acknowledge yet.

@@ -123,6 +123,9 @@ func Open(ctx context.Context, log sharedlog.Log, local replica.Local, o Options
 	if o.Clock == nil {
 		o.Clock = BootClock{}
 	}
+	if o.Low == nil {
+		o.Low = func() bool { return false }
+	}
 	n := &Keeper{log: log, opts: o, followers: map[start]*follower{}, takes: make(chan *takeOver), confirmations: confirmations{wake: make(chan struct{}, 1)}}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	copied := o.Copy
@@ -147,9 +150,7 @@ func (n *Keeper) Start(link Link) {
 	n.mu.Unlock()
 	n.background.Go(n.run)
 	n.background.Go(n.confirm)
-	if !n.opts.Preferred {
-		n.background.Go(n.prefer)
-	}
+	n.background.Go(n.prefer)
 }
 
 // Self returns this node. It is zero before Start.
@@ -269,7 +270,8 @@ func (n *Keeper) glance() (t *takeOver, followed bool) {
 		own, err = n.alone(ctx)
 	}
 	longest := n.settings
-	if err == nil && n.opts.Reluctance >= 0 && (own || n.isFree(lease, begun)) {
+	asked := err == nil && n.opts.Reluctance >= 0 && (own || n.isFree(lease, begun))
+	if asked {
 		longest, err = n.member(ctx)
 	}
 	now := n.opts.Clock.Now()
@@ -285,7 +287,7 @@ func (n *Keeper) glance() (t *takeOver, followed bool) {
 	if n.opts.Reluctance < 0 {
 		return nil, lease.Holder != n.self.ID && !vacant(lease)
 	}
-	if own || n.free(lease, begun, longest.HolderLease) {
+	if own || asked && n.free(lease, begun, longest.HolderLease) {
 		return &takeOver{lease: lease, readLease: longest.ReadLease, alone: own}, false
 	}
 	return nil, lease.Holder != n.self.ID
@@ -294,6 +296,9 @@ func (n *Keeper) glance() (t *takeOver, followed bool) {
 // free reports whether a lease that was read after begun, and lasts at most as long as a
 // holder lease, may be taken over. The caller holds n.mu.
 func (n *Keeper) free(lease sharedlog.Lease, begun, holderLease time.Duration) bool {
+	if n.opts.Low() { // others come first, also if the lease is vacant
+		return lease == n.lease && begun >= n.seen+stretch(holderLease)+max(n.opts.Reluctance, 0)+LowWait*n.settings.HolderLease
+	}
 	return vacant(lease) || lease == n.lease && begun >= n.seen+stretch(holderLease)+n.opts.Reluctance
 }
 

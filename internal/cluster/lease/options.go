@@ -9,10 +9,11 @@ import (
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 )
 
-// Defaults of [Options].
+// Defaults of [Options], and how many holder leases a node without room waits.
 const (
 	DrainWaitDefault = 500 * time.Millisecond
 	PushBytesDefault = 8 << 20
+	LowWait          = 3
 )
 
 // Options are the options of a [Keeper].
@@ -41,6 +42,11 @@ type Options struct {
 	// Preferred is true if the node should be the holder: one that is not preferred hands
 	// its role over to a preferred node that follows it and has caught up.
 	Preferred bool
+	// Low reports whether the disk of this node has so little room that other nodes should do
+	// its work: it uses no read lease, as holder it hands its role over to a node with one, and
+	// it waits LowWait holder leases longer before it takes the role over. It is called often
+	// and concurrently. Nil means that there is room.
+	Low func() bool
 	// DrainWait is how long a holder that hands its role over waits at most for the
 	// writes that have begun, see [Keeper.AwaitHolder]. The default is DrainWaitDefault.
 	DrainWait time.Duration

@@ -24,6 +24,7 @@ var faults = []struct {
 	{5, (*machine).crash},
 	{2, (*machine).restart},
 	{4, (*machine).fill},
+	{4, (*machine).lower},
 	{1, (*machine).replace},
 	{2, (*machine).jump},
 	{6, (*machine).maintain},
@@ -49,6 +50,7 @@ func (m *machine) disturb() {
 			}
 		}
 	}
+	m.low.Store(false)
 	if p := m.process.Load(); !m.lost {
 		p.disk.fill(false)
 		if failed := p.driver.Failed(); failed != nil {
@@ -165,6 +167,18 @@ func (m *machine) fill(p *process) {
 	m.wait(2 * time.Second)
 	if m.world.random(2) == 0 {
 		p.disk.fill(false)
+	}
+}
+
+// lower lets the disk of the node, or that of the node that writes, have less than its
+// reserve. Sometimes it stays so through the faults that follow.
+func (m *machine) lower(p *process) {
+	if m.world.random(2) == 0 {
+		m = m.world.holder(p).machine
+	}
+	m.low.Store(true)
+	if over := m.wait(4 * time.Second); over || m.world.random(3) > 0 {
+		m.low.Store(false)
 	}
 }
 

@@ -29,6 +29,8 @@ type surroundings struct {
 	// nil every node writes, and nothing waits for other nodes.
 	peers lease.Link
 	timer lease.Clock
+	// low reports whether the disk of the node has so little room that others do its work.
+	low func() bool
 	// show is called before the engine shows what other nodes have written. It may be
 	// nil.
 	show func(ctx context.Context)
@@ -54,7 +56,7 @@ func start(ctx context.Context, s surroundings) (p product, err error) {
 	opts := replica.Options{ReportInterval: reportInterval}
 	var d storage.Driver
 	if s.peers != nil {
-		if p.node, err = lease.Open(ctx, s.log, local, lease.Options{Clock: s.timer, Copy: opts}); err != nil {
+		if p.node, err = lease.Open(ctx, s.log, local, lease.Options{Clock: s.timer, Copy: opts, Low: s.low}); err != nil {
 			return p, err
 		}
 		d, p.driver = p.node, p.node.Driver
@@ -136,6 +138,7 @@ type machine struct {
 	skew   atomic.Int64 // of the clock, in ns
 
 	disk medium
+	low  atomic.Bool    // the disk is below its reserve
 	id   storage.NodeID // of the disk
 
 	process atomic.Pointer[process] // the newest one; nil before the first
@@ -170,7 +173,7 @@ func (m *machine) start() {
 		p := &process{world: w, machine: m, random: w.random, disk: m.disk, known: history.Process{Number: int(w.processes.Add(1))}}
 		p.link = &link{log: w.log, of: p, state: &state{}}
 		p.began = w.log.head()
-		s := surroundings{clock: m.clock, log: p.link, disk: m.disk, window: w.window, logWindow: w.logWindow}
+		s := surroundings{clock: m.clock, log: p.link, disk: m.disk, window: w.window, logWindow: w.logWindow, low: m.low.Load}
 		if w.network != nil {
 			p.peers = w.newPeers(p)
 			s.peers, s.timer = p.peers, p.peers.host

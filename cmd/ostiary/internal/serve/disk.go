@@ -259,6 +259,27 @@ func (f *disk) room(bytes int64, frees bool) error {
 // of several has to do.
 func (d *disks) low() bool { return d.highest() >= low }
 
+// text returns what a lack of room leads to, or "" with room.
+func (d *disks) text() string {
+	switch d.highest() {
+	case low:
+		return "little free space: another node writes, if one has more"
+	case full:
+		return "below the reserve: writes that add data are refused"
+	case exhausted:
+		return "below half of the reserve: every write is refused"
+	}
+	return ""
+}
+
+// ready is [server.Options.Readiness] of a server that is no node: it can always answer reads.
+func (d *disks) ready() (ready bool, details any) {
+	if d.highest() >= full {
+		return true, map[string]any{"disk": d.text()}
+	}
+	return true, nil
+}
+
 // highest returns the level of the disk with the least room.
 func (d *disks) highest() (l level) {
 	if d == nil {

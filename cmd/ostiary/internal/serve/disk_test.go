@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -355,6 +356,9 @@ func TestDiskRefusals(t *testing.T) {
 	}
 	s.disks.set(799_999)
 	play("below the reserve", writes)
+	if ready, details := s.disks.ready(); !ready || !strings.Contains(fmt.Sprint(details), "writes that add data are refused") {
+		t.Errorf("a server below its reserve is ready: %v, %v", ready, details)
+	}
 	play("below the reserve", reads)
 	if _, text := s.send("POST", "/v3/users", `{"user":{"name":"new"}}`); strings.Contains(text, "799999") {
 		t.Errorf("Identity, whose callers may have no token, shows the free space: %s", text)
@@ -378,12 +382,18 @@ func TestDiskRefusals(t *testing.T) {
 		t.Errorf("a token that was revoked on a full disk is accepted: %d", status)
 	}
 
+	if ready, details := s.disks.ready(); !ready || details == nil {
+		t.Errorf("a server below half of its reserve is ready: %v, %v", ready, details)
+	}
 	s.disks.set(899_999)
 	if status, text := s.send("POST", "/stores", `{"name":"another"}`); status != 500 {
 		t.Errorf("a little above the reserve: %d %s", status, text)
 	}
 	s.disks.set(900_000)
 	s.must("POST", "/stores", `{"name":"another"}`)
+	if ready, details := s.disks.ready(); !ready || details != nil {
+		t.Errorf("a server with room is ready: %v, %v", ready, details)
+	}
 	if text, want := gathered(t, s.disks.disks), "ostiary_disk_free_bytes data 900000\nostiary_disk_full data 0\nostiary_disk_reserve_bytes data 800000\nostiary_disk_writes_refused_total 2"; !strings.HasPrefix(text, want) {
 		t.Errorf("the metrics are\n%s", text)
 	}

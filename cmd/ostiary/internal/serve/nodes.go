@@ -33,6 +33,7 @@ type member struct {
 	listener net.Listener
 	log      *slog.Logger
 	failures *logins.Log
+	disks    *disks        // nil without a reserve
 	refused  atomic.Uint64 // connections and calls of other nodes
 	numbers  atomic.Uint64 // of forwarded requests
 	trail    atomic.Pointer[audit.Trail]
@@ -138,6 +139,7 @@ func (m *member) options(a *app) parts.Options {
 	f := m.flags
 	o := parts.Options{Quorum: parts.QuorumOptions{Folder: a.Data, Join: f.quorum.join, NoVote: !f.quorum.vote}, Listener: m.listener, Address: m.address(), Zone: f.zone, Files: m.files,
 		Rules: f.options(), Registered: m.checkOthers, Report: m.log, Refused: m.refuse}
+	o.Rules.Low = m.disks.low
 	switch {
 	case f.own():
 		o.Log = func(ctx context.Context) (sharedlog.Log, error) { return m.withNext(ctx, a, m.own) }
@@ -212,6 +214,9 @@ func (m *member) ready() (bool, any) {
 	}
 	if s.Holder != (lease.Peer{}) {
 		out["holder"] = s.Holder.ID.String()
+	}
+	if text := m.disks.text(); text != "" {
+		out["disk"] = text
 	}
 	switch {
 	case s.Failure != nil:

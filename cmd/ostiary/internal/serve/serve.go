@@ -190,6 +190,9 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 		Bounds: f.engineBounds(), Guard: cli.GuardOwned, Reserved: f.reserved}
 	s.disks = openDisks(a.Data, f.nodes.quorum.on(), f.disk.reserve(), s.log)
 	options.Room = s.disks.room
+	if s.disks != nil && s.member == nil {
+		s.options.Readiness = s.disks.ready
+	}
 	log, err := s.openDecisions()
 	if err != nil {
 		return err
@@ -232,6 +235,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 		return errors.Join(err, trail.Close())
 	}
 	if m := s.member; m != nil {
+		m.disks = s.disks
 		s.started = server.AnswerStarting(s.options, s.ports.starting(), m.starting)
 		defer s.started()
 		err = a.withMember(ctx, m, options, func(e *ostiary.Engine) error { return serve(e, m.local) })
