@@ -62,7 +62,7 @@ image:
 # After a failure the other parts still run. "make conformance-PART" runs one. Each part
 # installs what it needs: Debian's packages as root, others in ignored folders. With CI in
 # the environment, a test that is skipped for want of a package fails.
-PARTS := keystone openfga acp permify native console oidc xacml onap galera authzen chart packaging
+PARTS := keystone openfga acp permify native console oidc xacml onap galera authzen chart prometheus packaging
 conformance:
 	@$(MAKE) -k -j2 -O --no-print-directory $(PARTS:%=conformance-%)
 

@@ -252,11 +252,12 @@ type Counts struct {
 	Next           time.Time
 }
 
-// Count counts the keys.
-func (r *Registry) Count(ctx context.Context) (c Counts, err error) {
-	at, err := r.newest(ctx)
-	if err != nil {
-		return c, err
+// Count counts the keys as the registry has read them last. It does not look at the store, which
+// may wait for other nodes.
+func (r *Registry) Count() (c Counts) {
+	at := r.documents.Loaded()
+	if at == nil {
+		return c
 	}
 	for _, k := range at.Value.byID {
 		switch {
@@ -271,7 +272,7 @@ func (r *Registry) Count(ctx context.Context) (c Counts, err error) {
 			}
 		}
 	}
-	return c, nil
+	return c
 }
 
 // Any reports whether there was a key since the registry was made, as far as it has looked:

@@ -28,8 +28,9 @@ type alert struct {
 	// commands and prose.
 	Means, Look, Do string
 	// Fires and Quiet are series with which it fires and does not, in the notation of
-	// promtool. The number of a value that ends with x* follows from For.
-	Fires, Quiet map[string]string
+	// promtool. The number of a value that ends with x* follows from For. Also are others with
+	// which it fires, for another part of its expression.
+	Fires, Also, Quiet map[string]string
 }
 
 // boardRow is a row of the board, with its panels.
@@ -190,14 +191,17 @@ func (o *operated) ruleTests(t *testing.T) string {
 			t.Fatalf("%s: %v", a.Alert, err)
 		}
 		minutes := before + int(waits.Minutes())
-		for name, series := range map[string]map[string]string{"fires": a.Fires, "is quiet": a.Quiet} {
+		for name, series := range map[string]map[string]string{"fires": a.Fires, "fires also": a.Also, "is quiet": a.Quiet} {
+			if series == nil {
+				continue
+			}
 			u := unit{Name: a.Alert + " " + name, Interval: "1m"}
 			for s, values := range series {
 				u.Input = append(u.Input, input{s, strings.ReplaceAll(values, "x*", "x"+strconv.Itoa(minutes))})
 			}
 			slices.SortFunc(u.Input, func(a, b input) int { return strings.Compare(a.Series, b.Series) })
 			firing := check{Expr: `count(ALERTS{alertname="` + a.Alert + `",alertstate="firing"})`, At: strconv.Itoa(minutes) + "m", Samples: []sample{}}
-			if name == "fires" {
+			if name != "is quiet" {
 				if waits >= 2*time.Minute {
 					early := firing
 					early.At = strconv.Itoa(int(waits.Minutes())-1) + "m"

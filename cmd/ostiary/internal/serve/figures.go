@@ -90,12 +90,7 @@ func (f *keyFigures) Describe(to chan<- *prometheus.Desc) {
 // Collect implements [prometheus.Collector].
 func (f *keyFigures) Collect(to chan<- prometheus.Metric) {
 	to <- prometheus.MustNewConstMetric(f.hashes, prometheus.GaugeValue, float64(f.waiting.Load()))
-	ctx, cancel := context.WithTimeout(context.Background(), figureTime)
-	defer cancel()
-	c, err := f.keys.Count(ctx)
-	if err != nil {
-		return // the figures are missing
-	}
+	c := f.keys.Count()
 	to <- prometheus.MustNewConstMetric(f.count, prometheus.GaugeValue, float64(c.Valid), "valid")
 	to <- prometheus.MustNewConstMetric(f.count, prometheus.GaugeValue, float64(c.Expired), "expired")
 	if !c.Next.IsZero() {
