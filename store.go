@@ -3,6 +3,7 @@ package ostiary
 import (
 	"context"
 	"maps"
+	"time"
 
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/engine/commit"
@@ -103,6 +104,8 @@ type Stats struct {
 	Bytes int64
 	// Schemas is the number of schemas.
 	Schemas int
+	// Time is the time of the revision; zero for a store without an entry.
+	Time time.Time
 }
 
 // GraphStats are the counts of what a view has in memory.
@@ -130,7 +133,30 @@ func (s *Store) Stats(ctx context.Context) (Stats, error) {
 	if err != nil {
 		return Stats{}, errs.Wrap("stats", s.ID(), err)
 	}
-	return Stats{v.Head.Revision, GraphStats(v.Graph.Stats()), v.Graph.Bytes(), len(v.Schemas())}, nil
+	return statsOf(v), nil
+}
+
+func statsOf(v *snapshot.View) Stats {
+	stats := Stats{Revision: v.Head.Revision, Graph: GraphStats(v.Graph.Stats()), Bytes: v.Graph.Bytes(), Schemas: len(v.Schemas())}
+	if v.Head.Revision > 0 {
+		stats.Time = v.Head.Time.Time()
+	}
+	return stats
+}
+
+// StatsLoaded returns counts of the newest view of a store that is in memory, and false for a store
+// that is not. It loads nothing, reads nothing of the driver, and does not count as a use of the
+// store. It is meant for a store that [Engine.Stores] has yielded: it checks no right.
+func (e *Engine) StatsLoaded(info storage.StoreInfo) (Stats, bool) {
+	t := e.timeline(info.ID)
+	if t == nil || t.Incarnation != info.Incarnation {
+		return Stats{}, false
+	}
+	v := t.Loaded()
+	if v == nil {
+		return Stats{}, false
+	}
+	return statsOf(v), true
 }
 
 // CollectResult is what [Store.Collect] did.

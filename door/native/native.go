@@ -89,6 +89,7 @@ type route struct {
 // compares them.
 var routes = [...]route{
 	{method: "GET", path: "/openapi.json", name: "OpenAPI", serve: (*call).openAPI, public: true},
+	{method: "GET", path: "/me", name: "Me", serve: (*call).me},
 	{method: "GET", path: "/keys", name: "ListKeys", serve: (*call).listKeys},
 	{method: "POST", path: "/keys", name: "CreateKey", writes: true, serve: (*call).createKey},
 	{method: "GET", path: "/keys/{name}", name: "GetKey", serve: (*call).getKey},

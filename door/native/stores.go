@@ -29,6 +29,49 @@ type storeJSON struct {
 	Revision *uint64 `json:"revision,omitempty"`
 	Token    string  `json:"token,omitempty"`
 	Schema   string  `json:"schema,omitempty"`
+	*detailsJSON
+}
+
+// detailsJSON is what a store in a response has besides if the request asks for details.
+type detailsJSON struct {
+	// Rights are those of the caller on the store.
+	Rights []string `json:"rights"`
+	// Loaded is true if this node has the store in memory. The other members are set only then:
+	// the newest revision there, its time, and counts.
+	Loaded     bool       `json:"loaded"`
+	Head       *uint64    `json:"head,omitempty"`
+	Changed    *time.Time `json:"changed,omitempty"`
+	Tuples     *int       `json:"tuples,omitempty"`
+	Attributes *int       `json:"attributes,omitempty"`
+	Bytes      *int64     `json:"bytes,omitempty"`
+}
+
+// detailsOf returns the details of a store. It loads nothing.
+func (c *call) detailsOf(info storage.StoreInfo) (*detailsJSON, error) {
+	rights, err := c.rightsOn(info)
+	if err != nil {
+		return nil, err
+	}
+	out := &detailsJSON{Rights: rights}
+	stats, loaded := c.engine.StatsLoaded(info)
+	if out.Loaded = loaded; loaded {
+		out.Head, out.Tuples, out.Attributes, out.Bytes = (*uint64)(&stats.Revision), &stats.Graph.Tuples, &stats.Graph.Attributes, &stats.Bytes
+		if !stats.Time.IsZero() {
+			out.Changed = &stats.Time
+		}
+	}
+	return out, nil
+}
+
+// wantsDetails reads the parameter details.
+func wantsDetails(values url.Values) (bool, error) {
+	switch text := values.Get("details"); {
+	case !values.Has("details") || text == "false":
+		return false, nil
+	case text == "true":
+		return true, nil
+	}
+	return false, invalidRequest("invalid details: expected true or false")
 }
 
 // storeOf translates a store, without Revision, Token and Schema.
@@ -57,7 +100,11 @@ func intParam(values url.Values, name string, byDefault, max int) (int, error) {
 
 // listStores serves ListStores.
 func (c *call) listStores() error {
-	values, err := c.QueryOf("name", "after", "limit")
+	values, err := c.QueryOf("name", "after", "limit", "details")
+	if err != nil {
+		return err
+	}
+	details, err := wantsDetails(values)
 	if err != nil {
 		return err
 	}
@@ -87,7 +134,13 @@ func (c *call) listStores() error {
 			out.Next = out.Stores[limit-1].ID
 			break
 		}
-		out.Stores = append(out.Stores, storeOf(info))
+		store := storeOf(info)
+		if details {
+			if store.detailsJSON, err = c.detailsOf(info); err != nil {
+				return err
+			}
+		}
+		out.Stores = append(out.Stores, store)
 	}
 	return c.setJSON(out)
 }
@@ -169,6 +222,12 @@ func (c *call) createStore() error {
 
 // getStore serves GetStore.
 func (c *call) getStore() error {
+	details := false
+	if values, err := c.Query(); err == nil { // other parameters are ignored, as they always were
+		if details, err = wantsDetails(values); err != nil {
+			return err
+		}
+	}
 	out := storeOf(c.store.Info())
 	token, err := c.store.Head(c.Context())
 	if err != nil {
@@ -184,6 +243,11 @@ func (c *call) getStore() error {
 		return err
 	}
 	out.Schema = info.ID
+	if details {
+		if out.detailsJSON, err = c.detailsOf(c.store.Info()); err != nil {
+			return err
+		}
+	}
 	return c.setJSON(out)
 }
 

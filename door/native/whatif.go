@@ -2,6 +2,7 @@ package native
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strconv"
@@ -23,6 +24,8 @@ type whatIfQuery struct {
 	recorded *recordedQuery
 	// unchanged is true if the response must include items that do not change.
 	unchanged bool
+	// showModel is true if the response must include the proposed model.
+	showModel bool
 }
 
 // recordedQuery selects recorded decisions as questions.
@@ -61,6 +64,8 @@ func (q *whatIfQuery) read(r *jsonread.Reader) {
 			}
 		case "unchanged":
 			q.unchanged = r.Bool()
+		case "show_model":
+			q.showModel = r.Bool()
 		default:
 			r.Unknown()
 		}
@@ -149,6 +154,13 @@ func (c *call) whatIf() error {
 		return err
 	}
 	c.encodeWhatIf(&q, &result)
+	if q.showModel && q.Model != nil {
+		model, err := json.Marshal(q.Model)
+		if err != nil {
+			return err
+		}
+		c.out = append(append(append(c.out[:len(c.out)-1], `,"model":`...), model...), '}')
+	}
 	return nil
 }
 

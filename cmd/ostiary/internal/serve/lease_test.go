@@ -64,6 +64,7 @@ func (l *leased) OnApplied(func(context.Context, []storage.StoreID) error) (deta
 // readsNothing are the routes that neither read a store nor write, with what they read.
 var readsNothing = map[string]string{
 	"native GET /ostiary/v1/openapi.json":                            "the description of the API",
+	"native GET /ostiary/v1/me":                                      "the rights of the caller, which the server asks for with each request",
 	"authzen GET /.well-known/authzen-configuration":                 "metadata",
 	"authzen GET /.well-known/authzen-configuration/authzen/{store}": "metadata",
 	"xacml GET /xacml/v3":                                            "the home document",
