@@ -15,6 +15,7 @@ execFileSync(process.execPath, ["node_modules/typescript/bin/tsc", "--noEmit"], 
 const result = await build({
 	entryPoints: { console: "src/main.tsx" },
 	bundle: true, minify: !process.env.PLAIN, format: "esm", target: "es2022", charset: "utf8", legalComments: "none",
+	loader: { ".fga": "text", ".yaml": "text" },
 	jsx: "automatic", jsxImportSource: "preact", outdir: "out", metafile: true, logLevel: "warning",
 });
 for (const name of ["index.html", "icon.svg"]) copyFileSync(`src/${name}`, `out/${name}`);

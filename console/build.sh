@@ -9,6 +9,8 @@ rm -rf "$work/src" "$work/out"
 mkdir -p "$work/out"
 cp -r package.json package-lock.json tsconfig.json build.mjs src "$work/"
 cp ../door/native/openapi.json "$work/openapi.json"
+mkdir "$work/src/demo"
+cp ../examples/demo/model.fga ../examples/demo/tuples.yaml "$work/src/demo/"
 cd "$work"
 if ! cmp -s package-lock.json node_modules/.installed; then
 	npm ci --no-audit --no-fund --ignore-scripts --silent

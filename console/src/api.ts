@@ -23,6 +23,14 @@ export interface Rewrite {
 	children?: Rewrite[];
 }
 
+/** Assertion is one of OpenFGA. */
+export interface Assertion {
+	tuple_key: { user: string; relation: string; object: string };
+	expectation: boolean;
+	contextual_tuples?: unknown[];
+	context?: Record<string, unknown>;
+}
+
 /** Requests are the requests to one store, by the last part of their path. */
 interface Requests {
 	read: [S["Read"], S["Tuples"]];
@@ -32,6 +40,7 @@ interface Requests {
 	"list-subjects": [S["ListSubjects"], S["Subjects"]];
 	entitlements: [S["Entitlements"], S["Entitled"]];
 	changes: [S["Changes"], S["Entries"]];
+	batch: [S["Batch"], S["Results"]];
 	difference: [S["Difference"], S["Differences"]];
 	"what-if": [S["WhatIf"], S["WhatIfResult"]];
 	schemas: [S["WriteSchema"], S["Schema"]];
@@ -39,7 +48,8 @@ interface Requests {
 
 /** Failure is an error as the API has it, or one of the connection, with the code "". */
 export class Failure extends Error {
-	constructor(readonly status: number, readonly code: string, message: string) {
+	/** tuple is the number of the tuple of an import that is wrong, and read how many it has written. */
+	constructor(readonly status: number, readonly code: string, message: string, readonly tuple = 0, readonly read = 0) {
 		super(message);
 	}
 }
@@ -59,16 +69,21 @@ function bytes(text: string): string {
 	return Array.from(new TextEncoder().encode(text), (b) => String.fromCharCode(b)).join("");
 }
 
+/** Stream is a body that is no JSON, but one JSON value on each line. */
+class Stream {
+	constructor(readonly text: string) {}
+}
+
 async function send(path: string, body?: unknown, reason = "", signal?: AbortSignal): Promise<unknown> {
 	const headers: Record<string, string> = { Accept: "application/json" };
 	const secret = key.get();
 	if (secret !== "") headers["Authorization"] = "Bearer " + bytes(secret);
 	if (reason !== "") headers["Ostiary-Reason"] = bytes(reason);
-	if (body !== undefined) headers["Content-Type"] = "application/json";
+	if (body !== undefined) headers["Content-Type"] = body instanceof Stream ? "application/x-ndjson" : "application/json";
 	let response: Response, text: string;
 	try {
 		response = await fetch(new URL(path, base), {
-			method: body === undefined ? "GET" : "POST", headers, body: body === undefined ? null : JSON.stringify(body),
+			method: body === undefined ? "GET" : "POST", headers, body: body === undefined ? null : body instanceof Stream ? body.text : JSON.stringify(body),
 			credentials: "omit", cache: "no-store", redirect: "error", referrerPolicy: "no-referrer", signal: signal ?? null,
 		});
 		text = await response.text();
@@ -84,7 +99,7 @@ async function send(path: string, body?: unknown, reason = "", signal?: AbortSig
 	}
 	if (!response.ok) {
 		const failed = value.error ?? value;
-		throw new Failure(response.status, String(failed.code ?? ""), String(failed.message ?? `status ${response.status}`));
+		throw new Failure(response.status, String(failed.code ?? ""), String(failed.message ?? `status ${response.status}`), Number(failed.tuple ?? 0), Number(failed.read ?? 0));
 	}
 	return value;
 }
@@ -92,8 +107,18 @@ async function send(path: string, body?: unknown, reason = "", signal?: AbortSig
 const name = encodeURIComponent;
 
 export const api = {
-	stores: (after: string, signal?: AbortSignal) => send(`stores?limit=100${after && "&after=" + name(after)}`, undefined, "", signal) as Promise<S["Stores"]>,
-	store: (id: string, signal?: AbortSignal) => send(`stores/${name(id)}`, undefined, "", signal) as Promise<Store>,
+	stores: (after: string, signal?: AbortSignal) => send(`stores?limit=100&details=true${after && "&after=" + name(after)}`, undefined, "", signal) as Promise<S["Stores"]>,
+	store: (id: string, signal?: AbortSignal) => send(`stores/${name(id)}?details=true`, undefined, "", signal) as Promise<Store>,
+	/** me returns who the caller is, and its rights on a new store with a name. */
+	me: (store: string, signal?: AbortSignal) => send(`me?name=${name(store)}`, undefined, "", signal) as Promise<S["Me"]>,
+	create: (store: string) => send("stores", { name: store }) as Promise<Store>,
+	/** add writes tuples as one entry of the log. */
+	add: (store: string, tuples: Tuple[], duplicates: string, reason: string) => {
+		const lines = [...tuples.map((tuple) => JSON.stringify({ tuple })), JSON.stringify({ end: { tuples: tuples.length, attributes: 0 } })];
+		return send(`stores/${name(store)}/import?entry=${tuples.length}&on_duplicate=${duplicates}`, new Stream(lines.join("\n") + "\n"), reason) as Promise<S["Imported"]>;
+	},
+	/** assertions returns those of OpenFGA for a model; it fails if the server or the key has no such door. */
+	assertions: (store: string, schema: string) => send(`../../stores/${name(store)}/assertions/${name(schema)}`) as Promise<{ assertions?: Assertion[] }>,
 	schemas: (store: string, signal?: AbortSignal) => send(`stores/${name(store)}/schemas`, undefined, "", signal) as Promise<S["Schemas"]>,
 	schema: (store: string, id: string, dialect: string, signal?: AbortSignal) =>
 		send(`stores/${name(store)}/schemas/${name(id)}${dialect && "?dialect=" + name(dialect)}`, undefined, "", signal) as Promise<Schema>,

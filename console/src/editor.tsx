@@ -1,5 +1,6 @@
 // The editor of a model: CodeMirror in a shadow root, where its styles need no exception in the
 // Content-Security-Policy.
+import { autocompletion, completionKeymap, type Completion, type CompletionContext, type CompletionResult } from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { HighlightStyle, StreamLanguage, syntaxHighlighting } from "@codemirror/language";
 import { lintGutter, setDiagnostics } from "@codemirror/lint";
@@ -42,8 +43,38 @@ const theme = EditorView.theme({
 	// In place of pictures in data: URLs, which the Content-Security-Policy blocks.
 	".cm-lint-marker-error": { content: "normal", borderRadius: "50%", backgroundColor: "var(--false)" },
 	".cm-lintRange-error": { backgroundImage: "none", textDecoration: "underline wavy var(--false)" },
+	".cm-tooltip-autocomplete ul li[aria-selected]": { backgroundColor: "var(--accent)", color: "var(--page)" },
 	".cm-tooltip": { backgroundColor: "var(--shade)", color: "var(--text)", border: "1px solid var(--line)" },
 });
+
+const keywords: Record<string, string> = {
+	keyword: "model schema type relations define condition module extend entity relation permission action attribute rule",
+	operator: "or and but not from with",
+};
+
+/** completion offers the keywords, and the types and relations of the text: after #, those of the type before it; in brackets, types. */
+export function completion(context: CompletionContext): CompletionResult | null {
+	const word = context.matchBefore(/[\p{L}\p{N}_-]*$/u)!, before = context.state.sliceDoc(Math.max(0, word.from - 200), word.from);
+	const of = /([\p{L}\p{N}_-]+)#$/u.exec(before)?.[1];
+	if (word.from === word.to && !context.explicit && !/[#[]$/.test(before)) return null;
+	const types = new Map<string, string[]>();
+	let last: string[] = [];
+	for (const line of context.state.doc.iterLines()) {
+		const [, kind, name] = /^\s*(type|entity|define|relation|permission|action|attribute)\s+([\p{L}\p{N}_-]+)/u.exec(line) ?? [];
+		if (!kind || !name) continue;
+		if (kind === "type" || kind === "entity") types.set(name, (last = types.get(name) ?? []));
+		else last.push(name);
+	}
+	const options: Completion[] = [];
+	const add = (type: string, labels: Iterable<string>) => { for (const label of new Set(labels)) options.push({ label, type }); };
+	if (of) add("property", types.get(of) ?? []);
+	else {
+		add("class", types.keys());
+		if (!/\[[^\]]*$/.test(before)) add("property", [...types.values()].flat());
+		for (const [type, words] of Object.entries(keywords)) add(type, words.split(" "));
+	}
+	return { from: word.from, options, validFor: /^[\p{L}\p{N}_-]*$/u };
+}
 
 /** place returns the part of a model that an error of the API is about. */
 export function place(message: string, doc: Text): { from: number; to: number } {
@@ -84,7 +115,8 @@ export function Editor({ text, editable, error, onChange }: Props) {
 				doc: text,
 				extensions: [
 					lineNumbers(), lintGutter(), history(), drawSelection(), highlightSpecialChars(), language, syntaxHighlighting(style), theme,
-					keymap.of([...defaultKeymap, ...historyKeymap]), EditorView.lineWrapping,
+					autocompletion({ override: [completion], icons: false, selectOnOpen: false }),
+					keymap.of([...completionKeymap, ...defaultKeymap, ...historyKeymap]), EditorView.lineWrapping,
 					EditorState.readOnly.of(!editable), EditorView.contentAttributes.of({ "aria-label": editable ? "Model" : "Model, read-only" }),
 					EditorView.updateListener.of((u) => u.docChanged && report.current(u.state.doc.toString())),
 				],

@@ -31,12 +31,13 @@ export interface Edge {
 const zoomRead = 0.6;
 
 /** nodesMax bounds what is drawn: more cannot be read. */
-export const nodesMax = 400;
+export const nodesMax = 500;
 
 const charWidth = 8, rowHeight = 20, textMax = 56;
 const width = (text: string) => Math.min([...visible(text)].length, textMax) * charWidth;
 
 function place(nodes: Node[], edges: Edge[]) {
+	const start = performance.now();
 	const g = new Layout({ multigraph: true });
 	g.setGraph({ nodesep: 24, ranksep: 48, marginx: 28, marginy: 12 });
 	g.setDefaultEdgeLabel(() => ({}));
@@ -46,6 +47,7 @@ function place(nodes: Node[], edges: Edge[]) {
 	}
 	edges.forEach((e, i) => e.from !== e.to && g.setEdge(e.from, e.to, { width: width(e.text), height: e.text ? 18 : 0, labelpos: "c" }, String(i)));
 	layout(g);
+	performance.measure("layout", { start }); // for the tools of a browser
 	return g;
 }
 
@@ -59,10 +61,11 @@ function Label({ x, y, text, href, class: name, anchor }: { x: number; y: number
 /** Picture draws nodes and edges. name is what it shows, for screen readers. */
 export function Picture({ nodes, edges, name }: { nodes: Node[]; edges: Edge[]; name: string }) {
 	const [zoom, setZoom] = useState(1), frame = useRef<HTMLDivElement | null>(null);
-	const g = useMemo(() => (nodes.length > nodesMax ? null : place(nodes, edges)), [nodes, edges]);
+	const g = useMemo(() => (nodes.length > nodesMax || nodes.length === 0 ? null : place(nodes, edges)), [nodes, edges]);
 	useLayoutEffect(() => { // so that the picture fits, as long as it can be read
 		if (g && frame.current) setZoom(Math.max(zoomRead, Math.min(1, (frame.current.clientWidth - 16) / (g.graph().width ?? 1))));
 	}, [g]);
+	if (nodes.length === 0) return null;
 	if (!g) return <p class="soft">The picture has {nodes.length} nodes, and at most {nodesMax} are drawn.</p>;
 	const size = g.graph() as { width?: number; height?: number };
 	const w = size.width ?? 0, h = size.height ?? 0;

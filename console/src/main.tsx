@@ -24,18 +24,21 @@ function App() {
 	const route = useRoute();
 	const [refusal, setRefusal] = useState<Failure>();
 	const [editing, setEditing] = useState(false), [version, setVersion] = useState(0), [tries, setTries] = useState(0);
+	const [rights, setRights] = useState<readonly string[]>();
 	const [palette, setPalette] = useState(false);
 	const [dark, setDark] = useState(matchMedia("(prefers-color-scheme: dark)").matches);
 	useEffect(() => { document.documentElement.dataset["theme"] = dark ? "dark" : "light"; }, [dark]);
-	const signOut = () => { key.remove(); setEditing(false); setRefusal(undefined); setTries((n) => n + 1); go("#/"); };
+	const signOut = () => { key.remove(); setEditing(false); setRights(undefined); setRefusal(undefined); setTries((n) => n + 1); go("#/"); };
 	const session = useMemo<Session>(() => ({
-		refused: setRefusal, editing, setEditing, version, changed: () => setVersion((v) => v + 1), head: 0,
+		refused: setRefusal, editing, setEditing, version, changed: () => setVersion((v) => v + 1), rights: [], setRights, head: 0,
 	}), [editing, version]);
+	const reader = route.store !== "" && rights !== undefined && !rights.includes("write") && !rights.includes("schema");
+	useEffect(() => { if (reader) setEditing(false); }, [reader]);
 	const at = route.params.get("at") ?? "";
 	const commands: Command[] = [
 		{ name: "Go to Stores", run: () => go("#/") },
 		...(route.store ? inStore.map((p) => ({ name: `Go to ${pageNames[p]}`, run: () => go(link(route.store, p, { at })) })) : []),
-		...(route.store ? [{ name: editing ? "Switch to read-only" : "Switch to edit", run: () => setEditing(!editing) }] : []),
+		...(!reader ? [{ name: editing ? "Switch to read-only" : "Switch to edit", run: () => setEditing(!editing) }] : []),
 		{ name: dark ? "Light colors" : "Dark colors", run: () => setDark(!dark) },
 		...(key.get() ? [{ name: "Sign out", run: signOut }] : []),
 	];
@@ -46,7 +49,8 @@ function App() {
 				<a class="brand" href="#/">Ostiary</a>
 				<span class="grow" />
 				<button type="button" onClick={() => setPalette(true)}>Commands <kbd>Ctrl K</kbd></button>
-				{route.store && !refusal && <button type="button" aria-pressed={editing} class={editing ? "editing" : ""} onClick={() => setEditing(!editing)}>{editing ? "Editing" : "Read-only"}</button>}
+				{reader && !refusal && <span class="soft" id="reader">The key may only read this store</span>}
+				{!refusal && <button type="button" aria-pressed={editing} aria-describedby={reader ? "reader" : undefined} disabled={reader} class={editing ? "editing" : ""} onClick={() => setEditing(!editing)}>{editing ? "Editing" : "Read-only"}</button>}
 				{key.get() && <button type="button" onClick={signOut}>Sign out</button>}
 			</header>
 			<Palette commands={commands} open={palette} setOpen={setPalette} />
@@ -73,7 +77,10 @@ function InStore({ route }: { route: Route }) {
 	const name = store.value?.name || route.store, head = store.value?.revision ?? 0;
 	const at = route.params.get("at") ?? "";
 	useTitle(`${pageNames[route.page as keyof typeof pageNames]} · ${name}`);
-	const below = useMemo(() => ({ ...session, head }), [session, head]);
+	const rights = store.value?.rights, known = rights?.join(" ");
+	useEffect(() => session.setRights(rights), [known]);
+	useEffect(() => () => session.setRights(undefined), []);
+	const below = useMemo(() => ({ ...session, head, rights: rights ?? [] }), [session, head, known]);
 	return (
 		<SessionContext.Provider value={below}>
 			<nav class="pages" aria-label="Pages of the store">

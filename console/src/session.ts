@@ -1,4 +1,4 @@
-// What all views of a tab have in common: the key's refusal, and whether it may edit.
+// What all views of a tab have in common: the key's refusal, its rights, and whether the user edits.
 import { createContext } from "preact";
 import { useContext } from "preact/hooks";
 import type { Failure } from "./api";
@@ -12,6 +12,9 @@ export interface Session {
 	/** changed is called after a write; version rises with each of them. */
 	changed: () => void;
 	version: number;
+	/** rights are those of the key on the store of the view, as the API has them. */
+	rights: readonly string[];
+	setRights: (rights: readonly string[] | undefined) => void;
 	/** head is the newest revision that the tab knows. */
 	head: number;
 }

@@ -9,8 +9,9 @@ import { link, type Route } from "../route";
 import { useSession } from "../session";
 import { parameters, split } from "../text";
 import { Why } from "../why";
+import { Batch } from "./batch";
 
-const kinds = { check: "May it, and why?", objects: "Which objects?", subjects: "Who?", entitlements: "What may it do?" } as const;
+const kinds = { check: "May it, and why?", objects: "Which objects?", subjects: "Who?", entitlements: "What may it do?", batch: "Many at once" } as const;
 type Kind = keyof typeof kinds;
 
 interface Question {
@@ -22,17 +23,18 @@ interface Question {
 	context: string;
 	revision: string;
 	cursor: string;
+	questions: string;
 }
 
 /** complete reports whether the question has what its kind needs. */
 function complete(q: Question): boolean {
-	return { check: q.subject && q.relation && q.object, objects: q.subject && q.relation && q.object, subjects: q.relation && q.object && q.subject, entitlements: q.subject && q.object }[q.kind] !== "";
+	return { check: q.subject && q.relation && q.object, objects: q.subject && q.relation && q.object, subjects: q.relation && q.object && q.subject, entitlements: q.subject && q.object, batch: q.questions }[q.kind] !== "";
 }
 
 export function Ask({ route }: { route: Route }) {
 	const text = (name: string) => route.params.get(name) ?? "";
 	const kind = (text("kind") in kinds ? text("kind") : "check") as Kind;
-	const q: Question = { store: route.store, kind, subject: text("subject"), relation: text("relation"), object: text("object"), context: text("context"), revision: text("at"), cursor: text("cursor") };
+	const q: Question = { store: route.store, kind, subject: text("subject"), relation: text("relation"), object: text("object"), context: text("context"), revision: text("at"), cursor: text("cursor"), questions: text("questions") };
 	const { version } = useSession();
 	const model = useLoaded((s) => modelAt(route.store, "", q.revision, s), [route.store, q.revision], version);
 	const types = ((model.value?.schema?.model ?? {}) as Model).types ?? [];
@@ -45,12 +47,14 @@ export function Ask({ route }: { route: Route }) {
 				{(Object.keys(kinds) as Kind[]).map((k) => <a key={k} href={link(route.store, "ask", { ...fields, kind: k })} aria-current={k === kind ? "page" : undefined}>{kinds[k]}</a>)}
 			</nav>
 			<ViewForm route={route} page="ask" keep={{ kind }} button="Ask">
-				<Field name="subject" label={kind === "subjects" ? "Type of subjects" : "Subject"} value={q.subject} placeholder={kind === "subjects" ? "user" : "user:anne"} />
-				{kind !== "entitlements" && <Field name="relation" label="Relation" value={q.relation} placeholder="viewer" list="relations" />}
-				<Field name="object" label={kind === "objects" ? "Type of objects" : kind === "entitlements" ? "Objects, with spaces between" : "Object"} value={q.object} placeholder={kind === "objects" ? "document" : "document:budget"} />
+				{kind === "batch" && <Field name="questions" label="Questions, with SUBJECT RELATION OBJECT on each line" value={q.questions} rows={6} placeholder={"user:anne can_view document:budget\nuser:bob can_view document:budget"} />}
+				{kind !== "batch" && <Field name="subject" label={kind === "subjects" ? "Type of subjects" : "Subject"} value={q.subject} placeholder={kind === "subjects" ? "user" : "user:anne"} />}
+				{kind !== "entitlements" && kind !== "batch" && <Field name="relation" label="Relation" value={q.relation} placeholder="viewer" list="relations" />}
+				{kind !== "batch" && <Field name="object" label={kind === "objects" ? "Type of objects" : kind === "entitlements" ? "Objects, with spaces between" : "Object"} value={q.object} placeholder={kind === "objects" ? "document" : "document:budget"} />}
 				<Field name="context" label="Parameters of conditions, as JSON" value={q.context} placeholder='{"now": "2026-01-02T15:04:05Z"}' />
 				<datalist id="relations">{relations.map((r) => <option key={r} value={r} />)}</datalist>
 			</ViewForm>
+			{model.value && !model.value.schema && <p>The store has no model{q.revision && " at this revision"}, so there is nothing to ask yet. <a href={link(route.store, "model")}>Write one.</a></p>}
 			{complete(q) ? <Answer q={q} types={types} /> : <p class="soft">For example: may <code>user:anne</code> be <code>viewer</code> of <code>document:budget</code>?</p>}
 		</>
 	);
@@ -75,6 +79,7 @@ function Answer({ q, types }: { q: Question; types: Types }) {
 		case "objects": return <Objects q={q} />;
 		case "subjects": return <Subjects q={q} />;
 		case "entitlements": return <Entitlements q={q} types={types} />;
+		case "batch": return <Batch store={q.store} text={q.questions} context={q.context} revision={q.revision} />;
 	}
 }
 

@@ -1,13 +1,18 @@
-// The model of a store: its text, what is wrong with it while one types, and its graph.
+// The model of a store: its text, what is wrong with it while one types, the graph of what is
+// typed, and tests of it.
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { api, type Failure, type Model } from "../api";
+import { api, at, Failure, type Model, type WhatIfResult } from "../api";
+import { checks, type Check } from "../checks";
+import { firstModel } from "../demo";
 import { Editor } from "../editor";
+import { Field, ViewForm } from "../fields";
 import { Picture } from "../graph";
 import { Trouble, useLoaded, Waiting } from "../load";
+import { useLocked } from "../locked";
 import { Name, visible } from "../names";
 import { modelAt } from "../modelat";
 import { graphOf } from "../modelgraph";
-import { link, type Route } from "../route";
+import { go, link, type Route } from "../route";
 import { useSession } from "../session";
 import { when } from "../text";
 
@@ -18,28 +23,40 @@ export function ModelPage({ route }: { route: Route }) {
 	const session = useSession();
 	const revision = route.params.get("at") ?? "";
 	const loaded = useLoaded((s) => modelAt(route.store, route.params.get("schema") ?? "", revision, s), [route.store, route.params.get("schema"), revision], session.version);
-	const schema = loaded.value?.schema;
-	const text = schema?.source ?? "", dialect = schema?.dialect ?? "";
+	const schema = loaded.value?.schema, empty = loaded.value !== undefined && !schema && revision === "";
+	const text = schema?.source ?? (empty ? firstModel : ""), dialect = schema ? schema.dialect ?? "" : empty ? "openfga-dsl" : "";
 	const [edited, setEdited] = useState(text);
 	const [error, setError] = useState<Failure>();
-	const [checked, setChecked] = useState(false);
+	const [answer, setAnswer] = useState<{ text: string; result: WhatIfResult }>();
+	const [drawn, setDrawn] = useState<unknown>(); // the last valid model that was typed
 	const [saved, setSaved] = useState("");
 	const [reason, setReason] = useState("");
-	const editable = session.editing && revision === "" && dialect !== "";
-	useEffect(() => { setEdited(text); setError(undefined); setChecked(false); }, [text]);
+	const locked = useLocked("schema", revision), editable = locked === "" && dialect !== "";
+	const testText = route.params.get("tests") ?? "";
+	const tests = useMemo((): { list: Check[]; error: string } => {
+		try {
+			return { list: checks(testText), error: "" };
+		} catch (e) {
+			return { list: [], error: (e as Error).message };
+		}
+	}, [testText]);
+	useEffect(() => { setEdited(text); setError(undefined); setAnswer(undefined); setDrawn(undefined); }, [text]);
+	const changed = edited !== text || empty;
 	useEffect(() => {
-		setChecked(false);
-		if (edited === text) { setError(undefined); return; }
+		if ((!changed && tests.list.length === 0) || dialect === "" || (dialect === "model" && !changed)) { setError(undefined); setAnswer(undefined); return; }
 		const stop = new AbortController();
 		const timer = setTimeout(() => {
-			api.ask(route.store, "what-if", { questions: [], proposed: { dialect, source: edited } }, "", stop.signal).then(
-				() => { setError(undefined); setChecked(true); },
-				(e) => stop.signal.aborted || setError(e),
+			const questions = tests.list.map(({ subject, relation, object }) => ({ subject, relation, object }));
+			api.ask(route.store, "what-if", { questions, proposed: { dialect, source: edited }, unchanged: true, show_model: true, ...at(revision) }, "", stop.signal).then(
+				(result) => { setError(undefined); setAnswer({ text: edited, result }); setDrawn(result.model); },
+				(e) => { if (!stop.signal.aborted) { setError(e); setAnswer(undefined); } },
 			);
 		}, pause);
 		return () => { clearTimeout(timer); stop.abort(); };
-	}, [edited, text, dialect, route.store]);
-	const graph = useMemo(() => graphOf((schema?.model ?? {}) as Model), [schema]);
+	}, [edited, changed, tests, dialect, route.store, revision, session.version]);
+	const fresh = answer?.text === edited ? answer.result : undefined;
+	const shown = (changed ? drawn : undefined) ?? schema?.model;
+	const graph = useMemo(() => graphOf((shown ?? {}) as Model), [shown]);
 
 	async function save(e: Event) {
 		e.preventDefault();
@@ -57,32 +74,75 @@ export function ModelPage({ route }: { route: Route }) {
 			<h1>Model</h1>
 			<Waiting of={loaded} />
 			<Trouble error={loaded.error} />
-			{loaded.value && !schema && <p>The store has no model {revision && "at this revision"}. Write one with <code>ostiary schema write FILE</code>.</p>}
-			{schema && (
+			{loaded.value && !schema && <p>The store has no model{revision ? " at this revision." : ": it defines the types of objects, and the relations that subjects may have to them. The text below is that of the demo, to begin with; it is not saved."}</p>}
+			{(schema || empty) && (
 				<>
-					<p class="soft">
+					{schema && <p class="soft">
 						Schema <code>{schema.id}</code>{schema.namespace && <> of <Name text={schema.namespace} /></>}, written at revision {schema.revision}, {when(schema.created)}{dialect && <>, in <code>{dialect}</code></>}.
 						{loaded.value!.others.length > 1 && <> Others: {loaded.value!.others.filter((o) => o.id !== schema.id).slice(0, 10).map((o) => <> <a href={link(route.store, "model", { schema: o.id, at: revision })}>revision {o.revision}</a></>)}</>}
-					</p>
+					</p>}
 					<div class="beside">
 						<div>
 							<Editor text={text} editable={editable} error={error?.message ?? ""} onChange={setEdited} />
 							<Trouble error={error} />
-							{checked && <p class="ok" role="status">The model is valid. It is not saved yet.</p>}
+							{changed && fresh && <p class="ok" role="status">The model is valid. It is not saved yet. <a href={link(route.store, "what-if", { proposed: edited })}>What would it change?</a></p>}
 							{saved && <p class="ok" role="status">{visible(saved)}</p>}
 							{editable && (
 								<form class="fields" onSubmit={save}>
 									<label class="field"><span>Reason, for the log</span><input value={reason} onInput={(e) => setReason(e.currentTarget.value)} maxLength={512} autocomplete="off" /></label>
-									<button type="submit" class="main" disabled={edited === text || error !== undefined}>Save model</button>
+									<button type="submit" class="main" disabled={!changed || error !== undefined}>Save model</button>
 								</form>
 							)}
-							{!editable && <p class="soft">{revision !== "" ? "The past cannot be edited." : "Read-only: switch to edit at the top of the page."}</p>}
+							{!editable && <p class="soft">{locked || "The API has no text of this model."}</p>}
 						</div>
-						<Picture nodes={graph.nodes} edges={graph.edges} name="Types and relations of the stored model" />
+						<Picture nodes={graph.nodes} edges={graph.edges} name={changed ? "Types and relations of the edited model" : "Types and relations of the stored model"} />
 					</div>
+					{dialect !== "" && <Tests route={route} text={testText} error={tests.error} list={tests.list} result={fresh} schema={schema?.id ?? ""} />}
 				</>
 			)}
 		</>
 	);
 }
 
+interface TestsProps {
+	route: Route;
+	text: string;
+	error: string;
+	list: Check[];
+	result: WhatIfResult | undefined;
+	schema: string;
+}
+
+/** Tests runs questions on the model as it is typed. Nothing of them is written. */
+function Tests({ route, text, error, list, result, schema }: TestsProps) {
+	const [failure, setFailure] = useState<Failure>(), [left, setLeft] = useState(0);
+	const items = result?.items ?? [], wrong = items.filter((i) => (i.after.truth === "true") !== list[i.number]?.expected || i.after.error);
+	async function take() {
+		setFailure(undefined);
+		try {
+			const all = (await api.assertions(route.store, schema)).assertions ?? [];
+			const plain = all.filter((a) => !a.contextual_tuples?.length && !a.context);
+			setLeft(all.length - plain.length);
+			if (plain.length === 0) throw new Failure(0, "", `the model has ${all.length} assertions of OpenFGA, none of them without contextual tuples and context`);
+			const taken = plain.map(({ tuple_key: k, expectation }) => `${expectation ? "" : "not "}${k.user} ${k.relation} ${k.object}`).join("\n");
+			go(link(route.store, "model", { ...Object.fromEntries(route.params), tests: taken }));
+		} catch (e) {
+			setFailure(e as Failure);
+		}
+	}
+	return (
+		<section aria-label="Tests">
+			<h2>Tests</h2>
+			<ViewForm route={route} page="model" keep={{ schema: route.params.get("schema") ?? "" }} button="Run while I type">
+				<Field name="tests" label='Questions that must be allowed, one on each line, or with "not" before it denied' value={text} rows={4} placeholder={"user:anne can_view document:budget\nnot user:bob can_view document:budget"} />
+			</ViewForm>
+			{schema && <p class="soft"><button type="button" onClick={take}>Take OpenFGA's assertions of this model</button>{left > 0 && ` ${left} with contextual tuples or context are left out.`}</p>}
+			<Trouble error={failure} />
+			{error && <p class="trouble" role="alert">{visible(error)}</p>}
+			{list.length > 0 && result && <p class={wrong.length ? "trouble" : "ok"} role="status">{wrong.length === 0 ? `All ${list.length} tests pass.` : `${wrong.length} of ${list.length} tests fail.`}</p>}
+			{result && wrong.length > 0 && (
+				<ul class="found">{wrong.map((i) => <li key={i.number}><Name text={`${i.subject} ${i.relation} ${i.object}`} />: {i.after.error ? <code>{visible(i.after.error.message)}</code> : <>{({ true: "allowed", false: "denied", unknown: "undecided" } as const)[i.after.truth ?? "false"]}, expected {list[i.number]?.expected ? "allowed" : "denied"}</>}</li>)}</ul>
+			)}
+		</section>
+	);
+}
