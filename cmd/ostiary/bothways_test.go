@@ -161,6 +161,7 @@ var bothWays = []struct{ line, differs string }{
 var oneWay = map[string]string{
 	"bench":            "names the program ostiary-bench",
 	"serve":            "is the server",
+	"console":          "serves a folder: the script console.txtar",
 	"health":           "asks for the server itself: the script health.txtar",
 	"demo":             "has a folder and a server of its own",
 	"version":          "reads no data",

@@ -103,16 +103,19 @@ func addressesOf(s *server.Server) map[string]string {
 }
 
 // announce prints the server's addresses to stdout.
-func (a *app) announce(s *server.Server, tls bool) error {
+func (s *prepared) announce(running *server.Server, tls bool) error {
+	if s.flags.opened != nil {
+		return s.flags.opened(addressesOf(running)["http"])
+	}
 	var lines []string
-	for _, at := range s.Addresses() {
+	for _, at := range running.Addresses() {
 		name := at.Name
 		if tls && strings.HasSuffix(name, "http") {
 			name += "s"
 		}
 		lines = append(lines, name+" "+at.Addr.String())
 	}
-	return a.Print(addressesOf(s), func(w io.Writer) { cli.Printf(w, "serving %s\n", strings.Join(lines, ", ")) })
+	return s.Print(addressesOf(running), func(w io.Writer) { cli.Printf(w, "serving %s\n", strings.Join(lines, ", ")) })
 }
 
 // checkAddresses fails if the address of a listener is not HOST:PORT or off.

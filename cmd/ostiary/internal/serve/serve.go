@@ -53,6 +53,8 @@ type serveFlags struct {
 	doors, dedicated    []string
 	metricsExposed      bool
 	console             string // on or off
+	// opened, if set, gets the address of http once it is open, in place of the line with all addresses.
+	opened func(http string) error
 
 	auth, keysFile   string
 	usersFile        string
