@@ -95,7 +95,7 @@ func TestDetails(t *testing.T) {
 	if stores := list(w, scope{"nothing", []authz.Right{authz.RightAdmin}}); len(stores) != 0 {
 		t.Errorf("a caller sees foreign stores: %v", stores)
 	}
-	for _, path := range []string{"/stores?details=yes", "/stores/acme?details=", "/me?x=1"} {
+	for _, path := range []string{"/stores?details=yes", "/stores/acme?details=", "/me?x=1", "/me?name=" + strings.Repeat("x", 513)} {
 		if rec := w.send(t, "GET", path, ""); rec.Code != 400 || !strings.Contains(rec.Body.String(), "invalid_request") {
 			t.Errorf("%s: %d %s", path, rec.Code, rec.Body)
 		}

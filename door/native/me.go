@@ -2,6 +2,7 @@ package native
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door"
@@ -15,7 +16,11 @@ func (c *call) me() error {
 	if err != nil {
 		return err
 	}
-	rights, err := c.rightsOn(storage.StoreInfo{Name: values.Get("name")})
+	name := values.Get("name")
+	if len(name) > authz.NameBytesMax { // the registry of keys remembers decisions by their names
+		return invalidRequest(fmt.Sprintf("invalid name: %d bytes, expected at most %d", len(name), authz.NameBytesMax))
+	}
+	rights, err := c.rightsOn(storage.StoreInfo{Name: name})
 	if err != nil {
 		return err
 	}
