@@ -33,6 +33,9 @@ const zoomRead = 0.6;
 /** nodesMax bounds what is drawn: more cannot be read. */
 export const nodesMax = 500;
 
+/** hubMax is the number of edges into a node that are laid out. Hundreds of edges into one node take the layout seconds: the others are straight lines. */
+const hubMax = 100;
+
 const charWidth = 8, rowHeight = 20, textMax = 56;
 const width = (text: string) => Math.min([...visible(text)].length, textMax) * charWidth;
 
@@ -45,7 +48,12 @@ function place(nodes: Node[], edges: Edge[]) {
 		const widest = Math.max(width((n.mark ?? "") + " " + n.title), ...(n.rows ?? []).map((r) => width(r.text)));
 		g.setNode(n.id, { width: widest + 24, height: 32 + (n.rows?.length ?? 0) * rowHeight });
 	}
-	edges.forEach((e, i) => e.from !== e.to && g.setEdge(e.from, e.to, { width: width(e.text), height: e.text ? 18 : 0, labelpos: "c" }, String(i)));
+	const into = new Map<string, number>();
+	edges.forEach((e, i) => {
+		const n = (into.get(e.to) ?? 0) + 1;
+		into.set(e.to, n);
+		if (e.from !== e.to && n <= hubMax) g.setEdge(e.from, e.to, { width: width(e.text), height: e.text ? 18 : 0, labelpos: "c" }, String(i));
+	});
 	layout(g);
 	performance.measure("layout", { start }); // for the tools of a browser
 	return g;
@@ -82,7 +90,11 @@ export function Picture({ nodes, edges, name }: { nodes: Node[]; edges: Edge[]; 
 						<marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto-start-reverse"><path class="head" d="M0 0L8 4L0 8z" /></marker>
 					</defs>
 					{edges.map((e, i) => {
-						if (e.from !== e.to) return null;
+						if (e.from !== e.to) {
+							if (g.hasEdge(e.from, e.to, String(i))) return null;
+							const a = g.node(e.from) as { x: number; y: number; height: number }, b = g.node(e.to) as { x: number; y: number; height: number };
+							return <g key={`straight ${i}`} class={`edge ${e.tone}`}><title>{visible(e.text)}</title><path d={line([{ x: a.x, y: a.y + a.height / 2 }, { x: b.x, y: b.y - b.height / 2 }])} marker-end="url(#arrow)" /></g>;
+						}
 						const at = g.node(e.from) as { x: number; y: number; width: number }, right = at.x + at.width / 2;
 						return <g key={`loop ${i}`} class={`edge ${e.tone}`}><title>{visible(e.text)}</title><path d={`M${right} ${at.y - 8}c20 -6 20 22 2 16`} marker-end="url(#arrow)" /></g>;
 					})}

@@ -34,16 +34,20 @@ export function parseFile(name: string, text: string): Parsed {
 	return out;
 }
 
-/** jsonOf returns a JSON value. It refuses integers that a browser would round. */
+/** jsonOf returns a JSON value of a text that begins on a line. */
 function jsonOf(text: string, line: number): unknown {
 	try {
-		return JSON.parse(text, (_, v) => {
-			if (typeof v === "number" && Number.isInteger(v) && !Number.isSafeInteger(v)) throw new Error("a number has more digits than a browser keeps: import the file with the command line");
-			return v;
-		});
+		return JSON.parse(text);
 	} catch (e) {
-		throw new Wrong(line, (e as Error).message);
+		const message = (e as Error).message, at = /position (\d+)/.exec(message);
+		throw new Wrong(line + (at ? text.slice(0, Number(at[1])).split("\n").length - 1 : 0), message);
 	}
+}
+
+/** exact reports whether a value has no integer that a browser rounds. */
+function exact(value: unknown): boolean {
+	if (typeof value === "number") return !Number.isInteger(value) || Number.isSafeInteger(value);
+	return typeof value !== "object" || value === null || Object.values(value).every(exact);
 }
 
 /** push adds a record, or a row of OpenFGA's Read. It refuses members that it does not know: a misspelt condition must not make a tuple without one. */
@@ -64,6 +68,7 @@ function push(out: Parsed, line: number, value: unknown) {
 	if (r["condition"] !== undefined && r["condition"] !== null) {
 		const c = object(r["condition"], "the condition", ["name", "context"]);
 		tuple.condition = text(c["name"], "the name of the condition");
+		if (!exact(c["context"])) throw new Wrong(line, "the context has an integer of more digits than a browser keeps: import the file with the command line");
 		if (c["context"] !== undefined && c["context"] !== null) tuple.context = c["context"] as Record<string, unknown>;
 	}
 	if (r["expires"] !== undefined && r["expires"] !== null && r["expires"] !== "") tuple.expires = text(r["expires"], "expires");

@@ -25,6 +25,7 @@ export function ModelPage({ route }: { route: Route }) {
 	const loaded = useLoaded((s) => modelAt(route.store, route.params.get("schema") ?? "", revision, s), [route.store, route.params.get("schema"), revision], session.version);
 	const schema = loaded.value?.schema, empty = loaded.value !== undefined && !schema && revision === "";
 	const text = schema?.source ?? (empty ? firstModel : ""), dialect = schema ? schema.dialect ?? "" : empty ? "openfga-dsl" : "";
+	const namespace = schema?.namespace ? { namespace: schema.namespace } : {};
 	const [edited, setEdited] = useState(text);
 	const [error, setError] = useState<Failure>();
 	const [answer, setAnswer] = useState<{ text: string; result: WhatIfResult }>();
@@ -47,7 +48,7 @@ export function ModelPage({ route }: { route: Route }) {
 		const stop = new AbortController();
 		const timer = setTimeout(() => {
 			const questions = tests.list.map(({ subject, relation, object }) => ({ subject, relation, object }));
-			api.ask(route.store, "what-if", { questions, proposed: { dialect, source: edited }, unchanged: true, show_model: true, ...at(revision) }, "", stop.signal).then(
+			api.ask(route.store, "what-if", { questions, proposed: { dialect, source: edited, ...namespace }, unchanged: true, show_model: true, ...at(revision) }, "", stop.signal).then(
 				(result) => { setError(undefined); setAnswer({ text: edited, result }); setDrawn(result.model); },
 				(e) => { if (!stop.signal.aborted) { setError(e); setAnswer(undefined); } },
 			);
@@ -61,7 +62,7 @@ export function ModelPage({ route }: { route: Route }) {
 	async function save(e: Event) {
 		e.preventDefault();
 		try {
-			const written = await api.ask(route.store, "schemas", { dialect, source: edited }, reason.trim());
+			const written = await api.ask(route.store, "schemas", { dialect, source: edited, ...namespace }, reason.trim());
 			setSaved(`Schema ${written.id} is the current one, revision ${written.revision}.`);
 			session.changed();
 		} catch (failure) {

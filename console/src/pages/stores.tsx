@@ -25,7 +25,7 @@ export function Stores({ route }: { route: Route }) {
 			{list && list.length > 0 && (
 				<div class="scroll" tabIndex={0} role="region" aria-label="Stores">
 					<table>
-						<thead><tr><th scope="col">Name</th><th scope="col">Id</th><th scope="col">Doors</th><th scope="col">Tuples</th><th scope="col">Head</th><th scope="col">In memory</th><th scope="col">Your rights</th><th scope="col">Created</th></tr></thead>
+						<thead><tr><th scope="col">Name</th><th scope="col">Tuples</th><th scope="col">Head</th><th scope="col">In memory</th><th scope="col">Your rights</th><th scope="col">Doors</th><th scope="col">Created</th><th scope="col">Id</th></tr></thead>
 						<tbody>{list.map((s) => <Row key={s.id} s={s} />)}</tbody>
 					</table>
 				</div>
@@ -46,13 +46,13 @@ function Row({ s }: { s: Store }) {
 	return (
 		<tr>
 			<td><a href={link(s.id, "ask")}><Name text={s.name || s.id} /></a></td>
-			<td><code>{s.id}</code></td>
-			<td>{Object.entries(s.aliases).map(([door, alias]) => <div key={door}><Name text={door} />: <Name text={alias} /></div>)}</td>
 			<td>{s.tuples?.toLocaleString("en") ?? cold}{!!s.attributes && <div class="soft">{s.attributes.toLocaleString("en")} attributes</div>}</td>
 			<td>{s.head === undefined ? cold : <>{s.head}{s.changed && <div class="soft time">{when(s.changed)}</div>}</>}</td>
 			<td>{s.loaded ? <>loaded<div class="soft time">{size(s.bytes ?? 0)}</div></> : "cold"}</td>
 			<td>{s.rights?.join(", ")}</td>
+			<td>{Object.entries(s.aliases).map(([door, alias]) => <div key={door}><Name text={door} />: <Name text={alias} /></div>)}</td>
 			<td class="time">{when(s.created)}</td>
+			<td><code>{s.id}</code></td>
 		</tr>
 	);
 }

@@ -28,7 +28,7 @@ export function WhatIf({ route }: { route: Route }) {
 			</ViewForm>
 			{schema?.source && !proposed && <p class="soft"><a href={link(route.store, "what-if", { added: add, removed: remove, questions, at: revision, proposed: schema.source })}>Edit a copy of the model</a></p>}
 			<Trouble error={model.error} />
-			{(add || remove || proposed) && model.value && <Result store={route.store} add={add} remove={remove} proposed={proposed} dialect={dialect} questions={questions} revision={revision} />}
+			{(add || remove || proposed) && model.value && <Result store={route.store} add={add} remove={remove} proposed={proposed} dialect={dialect} namespace={schema?.namespace ?? ""} questions={questions} revision={revision} />}
 		</>
 	);
 }
@@ -39,19 +39,20 @@ interface ResultProps {
 	remove: string;
 	proposed: string;
 	dialect: string;
+	namespace: string;
 	questions: string;
 	revision: string;
 }
 
-function Result({ store, add, remove, proposed, dialect, questions, revision }: ResultProps) {
+function Result({ store, add, remove, proposed, dialect, namespace, questions, revision }: ResultProps) {
 	const result = useLoaded(async (s) => {
 		try {
 			const asked = questions ? { questions: lines(questions), unchanged: true } : { recorded: { minutes: 60 } };
-			return await api.ask(store, "what-if", { ...asked, changes: { add: lines(add), remove: lines(remove) }, ...(proposed && { proposed: { dialect, source: proposed } }), ...at(revision) }, "", s);
+			return await api.ask(store, "what-if", { ...asked, changes: { add: lines(add), remove: lines(remove) }, ...(proposed && { proposed: { dialect, source: proposed, ...(namespace && { namespace }) } }), ...at(revision) }, "", s);
 		} catch (e) {
 			throw e instanceof Failure || s.aborted ? e : new Failure(0, "", (e as Error).message);
 		}
-	}, [store, add, remove, proposed, dialect, questions, revision]);
+	}, [store, add, remove, proposed, dialect, namespace, questions, revision]);
 	const x = result.value;
 	return (
 		<section aria-label="Result">
