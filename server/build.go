@@ -109,7 +109,7 @@ func (s *Server) build() error {
 	}
 	var certificate *Certificate
 	if s.opts.MetricsTLS {
-		exposition, certificate = s.forCallers(exposition), s.opts.TLS
+		exposition, certificate = s.forCallers(exposition, s.refuseMetrics), s.opts.TLS
 	}
 	l.secure(s.newHTTP(s.withHealth(exposition)), certificate)
 	s.listeners = append(s.listeners, l)

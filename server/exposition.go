@@ -140,31 +140,35 @@ func (s *Server) localPages(next http.Handler) http.Handler {
 	})
 }
 
-// forCallers returns next without the requests of callers who may not read metrics. While no
-// request needs a caller, it refuses none.
-func (s *Server) forCallers(next http.Handler) http.Handler {
+// forCallers returns next without the requests of callers that refuse refuses.
+func (s *Server) forCallers(next http.Handler, refuse func(*http.Request) *door.Refusal) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		why := s.refuseMetrics(r)
-		if why == nil {
-			next.ServeHTTP(w, r)
+		if why := refuse(r); why != nil {
+			s.refuseMetric(w, r, why)
 			return
 		}
-		s.metrics.refused(why.Reason)
-		if why.Reason == door.BadCredentials {
-			s.shared.loginFailed(nameMetrics, s.shared.keys.refusedBy(r.Header["Authorization"]), r.RemoteAddr, "", why.Error())
-		}
-		_ = s.shared.trail.Refused(&audit.Record{Time: time.Now(), Kind: audit.KindRefusal, Door: nameMetrics, Method: r.Method, From: r.RemoteAddr,
-			Outcome: audit.Refused, Status: strconv.Itoa(why.Status()), Why: why.Error()}) // the request has no effect
-		if why.Status() == http.StatusUnauthorized {
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			conn.Of(r, s.shared.detached).DelayRefusal(r.Context(), s.shared.stopping)
-		}
-		http.Error(w, why.Error(), why.Status())
+		next.ServeHTTP(w, r)
 	})
 }
 
-// refuseMetrics returns why a caller may not read metrics, or nil: a key of the system store
-// needs the scope of all doors, or [callers.MetricsDoor].
+// refuseMetric answers a request to the port of metrics with a refusal, which it counts and
+// records.
+func (s *Server) refuseMetric(w http.ResponseWriter, r *http.Request, why *door.Refusal) {
+	s.metrics.refused(why.Reason)
+	if why.Reason == door.BadCredentials {
+		s.shared.loginFailed(nameMetrics, s.shared.keys.refusedBy(r.Header["Authorization"]), r.RemoteAddr, "", why.Error())
+	}
+	_ = s.shared.trail.Refused(&audit.Record{Time: time.Now(), Kind: audit.KindRefusal, Door: nameMetrics, Method: r.Method, From: r.RemoteAddr,
+		Outcome: audit.Refused, Status: strconv.Itoa(why.Status()), Why: why.Error()}) // the request has no effect
+	if why.Status() == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		conn.Of(r, s.shared.detached).DelayRefusal(r.Context(), s.shared.stopping)
+	}
+	http.Error(w, why.Error(), why.Status())
+}
+
+// refuseMetrics returns why a caller may not read metrics, or nil. While no request needs a
+// caller, it refuses none; a key of the system store needs the scope of all doors, or [callers.MetricsDoor].
 func (s *Server) refuseMetrics(r *http.Request) *door.Refusal {
 	if !s.shared.keys.required() {
 		return nil
@@ -177,10 +181,18 @@ func (s *Server) refuseMetrics(r *http.Request) *door.Refusal {
 }
 
 // withHealth returns the handler of the port of metrics, which also serves health: it
-// has connections of its own, so clients of the other ports cannot keep out a probe.
+// has connections of its own, so clients of the other ports cannot keep out a probe. It serves
+// profiles if the options ask for them.
 func (s *Server) withHealth(exposition http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", exposition)
+	if s.opts.Profiles {
+		made := s.forCallers(&profiles{server: s}, s.refuseProfiles)
+		if !s.opts.metricsForCallers() {
+			made = s.localPages(made)
+		}
+		mux.Handle("GET "+pathProfiles, made)
+	}
 	mux.HandleFunc("GET "+pathHealth, func(w http.ResponseWriter, _ *http.Request) { serveHealth(w, s.shared.healthy(), nil) })
 	mux.HandleFunc("GET "+pathReady, func(w http.ResponseWriter, r *http.Request) {
 		var details any

@@ -590,6 +590,8 @@ type grant interface {
 	// Through returns what the caller may do through it.
 	Opens(ctx context.Context, door string) error
 	Through(door string) authz.Access
+	// AdministersAll reports whether the caller administers all stores.
+	AdministersAll() bool
 }
 
 // finder is a credential that a connection shows.

@@ -88,6 +88,11 @@ type Options struct {
 	// Other machines may send them if requests need a caller from the start on; otherwise
 	// they need MetricsExposed.
 	MetricsTLS bool
+	// Profiles serves profiles of the process at /debug/pprof/ on Metrics, one at a time: profile,
+	// heap, allocs, goroutine. While requests need a caller, it must have a preshared key, or
+	// a key that administers all stores and may read metrics. On an address that other
+	// machines can reach, it needs MetricsTLS, and keys from the start on.
+	Profiles bool
 
 	// Keys authenticate every request except those of public routes and methods.
 	// Nil means no authentication; then every address must be a loopback address
@@ -355,6 +360,9 @@ func (o *Options) CheckExposure() error {
 	}
 	if o.Metrics != "" && !o.MetricsExposed && !o.metricsForCallers() && !loopbackAddress(o.Metrics) {
 		return fmt.Errorf("%w: address %s", ErrMetricsExposed, o.Metrics)
+	}
+	if o.Profiles && o.Metrics != "" && !o.metricsForCallers() && !loopbackAddress(o.Metrics) {
+		return fmt.Errorf("%w: address %s", errProfilesExposed, o.Metrics)
 	}
 	if o.authenticated() || o.Anonymous {
 		return nil

@@ -370,14 +370,14 @@ func (r *Registry) permits(ctx context.Context, v *value, k *Key) error {
 // sees reports whether the caller of ctx may see a key.
 func sees(ctx context.Context, k *Key) bool {
 	callers, own := callersOf(ctx)
-	return own || slices.ContainsFunc(callers, func(c *Credential) bool { return c.key.ID == k.ID || c.key.Covers(k) || c.administersAll() })
+	return own || slices.ContainsFunc(callers, func(c *Credential) bool { return c.key.ID == k.ID || c.key.Covers(k) || c.AdministersAll() })
 }
 
 // administersAll reports whether one of the keys of the caller of ctx administers all
 // stores. It then sees and revokes every key, also one with more doors or a later expiry.
 func administersAll(ctx context.Context, v *value) bool {
 	callers, _ := callersOf(ctx)
-	return slices.ContainsFunc(callers, func(c *Credential) bool { return v.bySum[c.sum] != nil && c.administersAll() })
+	return slices.ContainsFunc(callers, func(c *Credential) bool { return v.bySum[c.sum] != nil && c.AdministersAll() })
 }
 
 // callersOf returns the credentials of the caller. own is true for a caller who may do

@@ -99,8 +99,8 @@ func (c *Credential) shorten(end time.Time) {
 	time.AfterFunc(end.Sub(c.registry.now()), c.revoke)
 }
 
-// administersAll reports whether the key has not ended and administers all stores.
-func (c *Credential) administersAll() bool {
+// AdministersAll reports whether the key has not ended and administers all stores.
+func (c *Credential) AdministersAll() bool {
 	return !c.Ended() && slices.Contains(c.key.Rights, authz.RightAdmin) && slices.Contains(c.key.Stores, Place{Pattern: all})
 }
 

@@ -151,3 +151,8 @@ func (m *Matched) any(allowed func(*Credential) error) error {
 	}
 	return why
 }
+
+// AdministersAll reports whether one of the keys does.
+func (m *Matched) AdministersAll() bool {
+	return !m.Expired() && slices.ContainsFunc(m.credentials, (*Credential).AdministersAll)
+}

@@ -65,6 +65,7 @@ type serveFlags struct {
 	clientCA         string
 	clientRequired   bool
 	metricsTLS       bool
+	pprof            bool
 	cors             []string
 	requestTimeout   time.Duration
 	headerTimeout    time.Duration
@@ -126,6 +127,7 @@ func (f *serveFlags) add(cmd *cobra.Command) {
 	s.StringSliceVar(&f.dedicated, "door", nil, "serve one door on a separate port: NAME=http://HOST:PORT or NAME=grpc://HOST:PORT; may be repeated")
 	cli.Topic(s, "Ports and doors")
 	s.BoolVar(&f.metricsTLS, "metrics-tls", false, "serve --metrics with the certificate of --tls-cert; with keys, a caller there needs a key of all doors or of the door metrics")
+	s.BoolVar(&f.pprof, "pprof", false, "serve profiles of the process at /debug/pprof/ on --metrics; with keys, a caller needs one with the right admin on all stores")
 	s.StringVar(&f.console, "console", consoleOn, "pages for a browser at /console on --http, if the door native is there: on or off")
 	cli.Rare(s, "Ports and doors")
 	s.StringVar(&f.auth, "auth", "", "none (loopback only), preshared (keys of files), or keys (those of ostiary key as well); default: keys if there are any, otherwise none")
@@ -565,7 +567,7 @@ func (a *app) serverOptions(f *serveFlags) (o server.Options, reload func() erro
 	if o.ClientCA, authorities, err = f.clientAuthorities(); err != nil {
 		return o, nil, err
 	}
-	o.MetricsTLS = f.metricsTLS
+	o.MetricsTLS, o.Profiles = f.metricsTLS, f.pprof
 	if o.Keys, keys, err = a.keys(f); err != nil {
 		return o, nil, err
 	}
@@ -639,6 +641,8 @@ func (f *serveFlags) clientAuthorities() (*server.ClientCA, func() error, error)
 		return nil, nil, fmt.Errorf("%w: --tls-client-ca and --metrics-tls need --tls-cert and --tls-key: clients show certificates over TLS only", cli.ErrUsage)
 	case f.metricsTLS && f.metrics == off:
 		return nil, nil, fmt.Errorf("%w: --metrics-tls is set, and --metrics is off", cli.ErrUsage)
+	case f.pprof && f.metrics == off:
+		return nil, nil, fmt.Errorf("%w: --pprof is set, and --metrics is off", cli.ErrUsage)
 	case f.clientCA == "":
 		return nil, func() error { return nil }, nil
 	}
