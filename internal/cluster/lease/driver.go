@@ -13,14 +13,28 @@ import (
 
 // Append implements [storage.Driver].
 func (n *Keeper) Append(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (storage.Head, error) {
-	head, at, err := n.Driver.Append(ctx, id, after, entries, sealed)
+	head, acknowledge, err := n.AppendAhead(ctx, id, after, entries, sealed)
+	if err == nil {
+		err = acknowledge(ctx)
+	}
 	if err != nil {
 		return storage.Head{}, err
 	}
-	if err := n.acknowledged(ctx, at, nil); err != nil {
-		return storage.Head{}, fmt.Errorf("append to store %s: %w", id, err)
-	}
 	return head, nil
+}
+
+// AppendAhead implements [storage.Copy].
+func (n *Keeper) AppendAhead(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (storage.Head, func(context.Context) error, error) {
+	head, at, err := n.Driver.Append(ctx, id, after, entries, sealed)
+	if err != nil {
+		return storage.Head{}, nil, err
+	}
+	return head, func(ctx context.Context) error {
+		if err := n.acknowledged(ctx, at, nil); err != nil {
+			return fmt.Errorf("append to store %s: %w", id, err)
+		}
+		return nil
+	}, nil
 }
 
 // CreateStore implements [storage.Driver].

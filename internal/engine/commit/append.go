@@ -27,11 +27,17 @@ func (g *group) append(ctx context.Context) error {
 		ctx, cancel = g.queue.withLongTime(ctx)
 		defer cancel()
 	}
-	head, err := g.appendTo(ctx, g.queue.shared.runtime.Driver)
+	head, acknowledge, err := g.appendTo(ctx)
 	g.viewMade.Wait()
 	if err == nil && head.Hash != g.heads[len(g.heads)-1].Hash {
 		err = fmt.Errorf("%w: after an append, the head that the driver returned differs from the appended entry", storage.ErrDamaged)
 	}
+	if err == nil && acknowledge != nil {
+		g.made = true
+		g.settled.Open()
+		err = acknowledge(ctx)
+	}
+	g.waitBefore()
 	if err != nil {
 		if isConflict(err) || errors.Is(err, storage.ErrEntry) || errors.Is(err, storage.ErrTooLarge) {
 			return err
@@ -69,9 +75,23 @@ func (g *group) isSmall() bool {
 	return changes <= smallChanges
 }
 
-func (g *group) appendTo(ctx context.Context, d storage.Driver) (storage.Head, error) {
-	id, base := g.queue.timeline.ID, g.draft.Base().Head
-	return d.Append(ctx, id, base, g.entries, g.sealed)
+// appendTo appends the entries. acknowledge, if not nil, returns when other nodes show them.
+func (g *group) appendTo(ctx context.Context) (head storage.Head, acknowledge func(context.Context) error, err error) {
+	id, base, r := g.queue.timeline.ID, g.draft.Base().Head, g.queue.shared.runtime
+	if r.Copy != nil {
+		return r.Copy.AppendAhead(ctx, id, base, g.entries, g.sealed)
+	}
+	head, err = r.Driver.Append(ctx, id, base, g.entries, g.sealed)
+	return head, nil, err
+}
+
+// waitBefore waits until the group that this one was validated on is finished: views are
+// published, and writers answered, in the order of the log.
+func (g *group) waitBefore() {
+	if g.before != nil {
+		g.before.finished.Wait()
+		g.before = nil
+	}
 }
 
 // makeView sets the view that the group leads to.
@@ -89,7 +109,7 @@ func (g *group) publish(ctx context.Context) (err error) {
 	if !errors.Is(err, snapshot.ErrOutdated) {
 		return err
 	}
-	g.queue.stale = true
+	g.queue.stale.Store(true)
 	ctx, cancel := g.queue.withVerifyTime(ctx) // the time of the append may be over
 	defer cancel()
 	return g.queue.showDurable(ctx)
@@ -112,7 +132,7 @@ func (q *Queue) showDurable(ctx context.Context) error {
 // ErrUncertain if the log cannot be read, if the entries may still appear, or if they
 // are not acknowledged.
 func (g *group) verifyLog(ctx context.Context, cause error) error {
-	g.queue.stale = true
+	g.queue.stale.Store(true)
 	ctx, cancel := g.queue.withVerifyTime(ctx)
 	defer cancel()
 	made, err := g.isMade(ctx)

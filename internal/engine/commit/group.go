@@ -38,7 +38,19 @@ type group struct {
 	sealed  []storage.Sealed
 	heads   []storage.Head // after each entry
 	memory  int64          // estimated bytes that the entries add to memory
+	// ahead is the memory of the groups before that are not published.
+	ahead int64
 
+	// before is the group on whose view this one is validated, until it is finished.
+	before *group
+	// followed is true if another group was validated on the view of this one. The holder
+	// of the write lock owns it.
+	followed bool
+	// made is true once the entries are durable and other nodes are asked to show them.
+	made bool
+	// settled opens when the next group may be appended: the entries are made, or the group
+	// is finished.
+	settled  snapshot.Latch
 	viewMade snapshot.Latch // opens when view is set
 	view     *snapshot.View // the view after the entries
 	finished snapshot.Latch // opens when all writers are done and the memory is released
@@ -66,7 +78,9 @@ func (q *Queue) newGroup(base *snapshot.View) *group {
 func (g *group) begin(q *Queue, base *snapshot.View) {
 	g.queue, g.draft, g.now = q, q.timeline.Draft(base), q.shared.runtime.Now()
 	g.compiled, g.applied, g.kept, g.reusable, g.memory, g.view = nil, false, false, false, 0, nil
+	g.before, g.followed, g.made, g.ahead = nil, false, false, 0
 	g.viewMade.Reset()
+	g.settled.Reset()
 	g.finished.Reset()
 	one := &g.one
 	g.writers, g.accepted, g.slabs, g.entries = one.writers[:0], one.accepted[:0], one.slabs[:0], one.entries[:0]
@@ -259,11 +273,11 @@ func (g *group) reserve(changes []storage.Change) (grows int64, err error) {
 	}
 	r := g.queue.shared.runtime
 	limit := r.MemoryMax
-	if limit <= 0 || grows == 0 || r.Bytes()+g.memory+grows <= limit {
+	if limit <= 0 || grows == 0 || r.Bytes()+g.ahead+g.memory+grows <= limit {
 		return grows, nil
 	}
 	r.DropIdle()
-	if now := r.Bytes() + g.memory + grows; now > limit {
+	if now := r.Bytes() + g.ahead + g.memory + grows; now > limit {
 		return 0, fmt.Errorf("%w: loaded stores use about %d bytes, expected less than %d", authz.ErrMemory, now, limit)
 	}
 	return grows, nil
@@ -273,7 +287,7 @@ func (g *group) reserve(changes []storage.Change) (grows int64, err error) {
 // those that have to be validated again, because another process wrote first.
 func (g *group) finish(ctx context.Context, err error) (again []*writer) {
 	if isConflict(err) {
-		g.queue.stale = true
+		g.queue.stale.Store(true)
 		return g.writers // also those that were refused because of others of the group
 	}
 	for _, w := range g.writers {
@@ -341,6 +355,9 @@ func (g *group) release() {
 	g.slabs, g.bytes = nil, nil
 	g.writers, g.accepted, g.entries, g.sealed, g.heads = nil, nil, nil, nil, nil
 	g.draft, g.one, g.reusable = snapshot.Draft{}, oneWriter{}, reusable
+	if !g.settled.Opened() {
+		g.settled.Open()
+	}
 	g.finished.Open()
 }
 

@@ -70,7 +70,7 @@ func (q *Queue) prepare(ctx context.Context, r *authz.WriteRequest) (*Pending, e
 
 // hold makes the pending write; the write lock is held.
 func (q *Queue) hold(ctx context.Context, r *authz.WriteRequest, in inputs) (*Pending, error) {
-	q.stale = true // the transaction of an earlier Pending may have been committed
+	q.stale.Store(true) // the transaction of an earlier Pending may have been committed
 	base, err := q.base(ctx)
 	if err != nil {
 		return nil, err
@@ -185,7 +185,7 @@ func (p *Pending) committed(ctx context.Context) (bool, error) {
 func (p *Pending) end() {
 	p.state = pendingOver
 	p.deadline.Stop()
-	p.queue.stale = true // the next writer reads what the log has now
+	p.queue.stale.Store(true) // the next writer reads what the log has now
 	p.queue.setPending(nil)
 	p.queue.timeline.Lock.Unlock()
 }

@@ -65,11 +65,11 @@ type Queue struct {
 	// uncertain are writes whose callers do not know the outcome.
 	uncertain uncertainWrites
 
-	// The holder of the write lock owns appending, recycled and stale. While a
-	// group is being appended, stale belongs to the writer that appends it.
-	appending *group // the group that is being appended, or was the last one
-	recycled  *group // memory for the next group, or nil
-	stale     bool   // the log may have entries that are not in the newest view
+	// The holder of the write lock owns appending, unfinished and recycled.
+	appending  *group      // the group that is being appended, or was the last one
+	unfinished []*group    // the groups that may not be finished, in the order of the log
+	recycled   *group      // memory for the next group, or nil
+	stale      atomic.Bool // the log may have entries that are not in the newest view
 
 	mu      sync.Mutex
 	waiting []*writer
@@ -365,7 +365,7 @@ func (q *Queue) lead(ctx context.Context, leader *writer) {
 	}
 	g := q.gather(ctx)
 	if len(g.entries) > 0 {
-		q.appending = g
+		q.appending, q.unfinished = g, append(q.unfinished, g)
 		q.timeline.Lock.SetAppending(&g.finished)
 	}
 	q.timeline.Lock.Unlock()
@@ -418,7 +418,8 @@ func (q *Queue) recycle(g *group) {
 	if !g.reusable || !q.timeline.Lock.TryLock() {
 		return
 	}
-	if q.appending == g {
+	if q.appending == g && !g.followed {
+		q.forgetFinished()
 		g.view, g.compiled = nil, nil
 		q.appending, q.recycled = nil, g
 		q.timeline.Lock.SetAppending(nil)
@@ -426,8 +427,38 @@ func (q *Queue) recycle(g *group) {
 	q.timeline.Lock.Unlock()
 }
 
-// previous returns the group that is being appended, or nil; the write lock is
-// held. Until its finished latch opens, the writer that appends it alone sets stale.
+// forgetFinished drops the groups that are finished.
+func (q *Queue) forgetFinished() {
+	n := 0
+	for ; n < len(q.unfinished) && q.unfinished[n].finished.Opened(); n++ {
+	}
+	q.unfinished = slices.Delete(q.unfinished, 0, n)
+}
+
+// aheadBytes bounds the memory of the groups of a store that are not published.
+const aheadBytes = 32 << 20
+
+// ahead returns the memory of the groups that are not published. It waits until another one
+// may be appended.
+func (q *Queue) ahead() (memory int64) {
+	groups := 1
+	if q.shared.runtime.Copy != nil {
+		groups = q.shared.runtime.Bounds.GroupsAhead
+	}
+	for {
+		q.forgetFinished()
+		memory = 0
+		for _, g := range q.unfinished {
+			memory += g.memory
+		}
+		if n := len(q.unfinished); n == 0 || n < groups && memory < aheadBytes {
+			return memory
+		}
+		q.unfinished[0].finished.Wait()
+	}
+}
+
+// previous returns the last group that is being appended, or nil; the write lock is held.
 func (q *Queue) previous() *group {
 	if !q.timeline.Lock.Appending() {
 		q.appending = nil
@@ -445,15 +476,19 @@ func (q *Queue) gather(ctx context.Context) *group {
 		before.viewMade.Wait()
 		q.timeline.Use()
 		g := q.newGroup(before.view)
-		g.memory = before.memory // not accounted for yet
+		g.before, before.followed = before, true
+		for _, b := range q.unfinished {
+			g.ahead += b.memory // not accounted for yet
+		}
 		g.takeMore()
-		before.finished.Wait()
-		if q.timeline.Loaded() == before.view && !q.stale {
-			g.memory -= before.memory
+		g.ahead = q.ahead()
+		before.settled.Wait()
+		if q.leadsTo(before) {
 			g.retryRejected() // the previous group may have written what these writers require
 			g.takeMore()
 			return g
 		}
+		before.finished.Wait()
 		writers = g.writers
 	}
 	base, err := q.baseInTime(ctx)
@@ -473,9 +508,19 @@ func (q *Queue) gather(ctx context.Context) *group {
 	return g
 }
 
+// leadsTo reports whether a settled group leads to the view that it has made: the next one
+// can be appended.
+func (q *Queue) leadsTo(g *group) bool {
+	if g.finished.Opened() {
+		return q.timeline.Loaded() == g.view && !q.stale.Load()
+	}
+	return g.made && !q.stale.Load()
+}
+
 // flush appends a validated group and finishes its writers.
 func (q *Queue) flush(ctx context.Context, g *group) {
 	if len(g.entries) == 0 {
+		g.waitBefore()
 		g.finish(ctx, nil)
 		return
 	}
@@ -551,12 +596,12 @@ func (q *Queue) base(ctx context.Context) (*snapshot.View, error) {
 	if err := q.timeline.Err(); err != nil {
 		return nil, err
 	}
-	if q.stale {
+	if q.stale.Load() {
 		v, err := q.timeline.Follow(ctx)
 		if err != nil {
 			return nil, err
 		}
-		q.stale = false
+		q.stale.Store(false)
 		return v, nil
 	}
 	return q.timeline.Current(ctx)
@@ -564,7 +609,7 @@ func (q *Queue) base(ctx context.Context) (*snapshot.View, error) {
 
 // baseInTime is base with a deadline, if the driver is needed.
 func (q *Queue) baseInTime(ctx context.Context) (*snapshot.View, error) {
-	if v := q.timeline.Loaded(); v != nil && !q.stale && q.timeline.Used() && q.timeline.Err() == nil {
+	if v := q.timeline.Loaded(); v != nil && !q.stale.Load() && q.timeline.Used() && q.timeline.Err() == nil {
 		return v, nil
 	}
 	ctx, cancel := q.withLongTime(ctx)

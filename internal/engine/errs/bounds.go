@@ -32,7 +32,7 @@ func WithDefaults(b authz.Bounds) authz.Bounds {
 		{&b.Preconditions, 100}, {&b.WriteDocuments, 1_000}, {&b.DocumentBytes, 4 << 20}, {&b.SchemaBytes, 4 << 20},
 		{&b.ContextTuples, 1_000}, {&b.ContextAttributes, 1_000}, {&b.ContextBytes, 512 << 10},
 		{&b.BatchItems, 10_000}, {&b.ListItems, 10_000}, {&b.PageItems, 10_000},
-		{&b.WatchBuffer, 1_024}, {&b.WatchChanges, 400_000}, {&b.WritersWaiting, 10_000}, {&b.SchemasCached, 256}, {&b.SchemasCachedBytes, 16 << 20},
+		{&b.WatchBuffer, 1_024}, {&b.WatchChanges, 400_000}, {&b.GroupsAhead, 16}, {&b.WritersWaiting, 10_000}, {&b.SchemasCached, 256}, {&b.SchemasCachedBytes, 16 << 20},
 		{&b.DifferenceChanges, 100_000}, {&b.DifferenceUsersets, 1_000_000}, {&b.DifferenceChecks, 100_000},
 		{&b.WhatIfQuestions, 100_000}, {&b.WhatIfNodes, 50_000_000},
 		{&b.PastViews, 4}, {&b.Loads, 8},

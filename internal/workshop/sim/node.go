@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/cluster/clustertest"
 	"github.com/ostiary/ostiary/internal/cluster/lease"
 	"github.com/ostiary/ostiary/internal/cluster/replica"
@@ -20,11 +21,12 @@ import (
 
 // surroundings are all that the product's code of a node gets from outside.
 type surroundings struct {
-	clock     func() time.Time // of the machine
-	log       sharedlog.Log    // the connection to the log
-	disk      medium           // of the local copy
-	window    time.Duration    // of the engine
-	logWindow time.Duration    // of the engine
+	clock       func() time.Time // of the machine
+	log         sharedlog.Log    // the connection to the log
+	disk        medium           // of the local copy
+	window      time.Duration    // of the engine
+	logWindow   time.Duration    // of the engine
+	groupsAhead int              // of the engine
 	// peers is the connection to the other nodes, and timer the clock of the leases. With
 	// nil every node writes, and nothing waits for other nodes.
 	peers lease.Link
@@ -73,7 +75,7 @@ func start(ctx context.Context, s surroundings) (p product, err error) {
 			return nil
 		})
 	}
-	p.engine, err = ostiary.Open(ctx, ostiary.Options{Driver: d, Clock: s.clock, Window: s.window, LogWindow: s.logWindow, SecretKey: &[32]byte{1}})
+	p.engine, err = ostiary.Open(ctx, ostiary.Options{Driver: d, Clock: s.clock, Bounds: authz.Bounds{GroupsAhead: s.groupsAhead}, Window: s.window, LogWindow: s.logWindow, SecretKey: &[32]byte{1}})
 	if err == nil && p.node != nil {
 		p.node.Start(s.peers)
 	}
@@ -173,7 +175,7 @@ func (m *machine) start() {
 		p := &process{world: w, machine: m, random: w.random, disk: m.disk, known: history.Process{Number: int(w.processes.Add(1))}}
 		p.link = &link{log: w.log, of: p, state: &state{}}
 		p.began = w.log.head()
-		s := surroundings{clock: m.clock, log: p.link, disk: m.disk, window: w.window, logWindow: w.logWindow, low: m.low.Load}
+		s := surroundings{clock: m.clock, log: p.link, disk: m.disk, window: w.window, logWindow: w.logWindow, low: m.low.Load, groupsAhead: w.groupsAhead}
 		if w.network != nil {
 			p.peers = w.newPeers(p)
 			s.peers, s.timer = p.peers, p.peers.host

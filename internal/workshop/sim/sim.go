@@ -40,17 +40,18 @@ const (
 
 // world is one run.
 type world struct {
-	ctx       context.Context
-	log       *server
-	next      *server // where the log is moved to; nil if it stays
-	machines  []*machine
-	processes atomic.Int64
-	id        storage.StoreID // of the store that the clients use
-	random    func(n int) int
-	window    time.Duration
-	logWindow time.Duration
-	onFiles   bool // the copies are folders of Pebble
-	slowViews bool // views are slow to show what other nodes have written
+	ctx         context.Context
+	log         *server
+	next        *server // where the log is moved to; nil if it stays
+	machines    []*machine
+	processes   atomic.Int64
+	id          storage.StoreID // of the store that the clients use
+	random      func(n int) int
+	window      time.Duration
+	logWindow   time.Duration
+	groupsAhead int  // 1, 2 or 16, by the seed
+	onFiles     bool // the copies are folders of Pebble
+	slowViews   bool // views are slow to show what other nodes have written
 	// network connects the nodes if they are coordinated: one of them writes, and the
 	// others have read leases. Otherwise every node writes.
 	network *clustertest.Network
@@ -101,6 +102,7 @@ func newWorld(ctx context.Context, seed uint64) *world {
 		return source.IntN(n)
 	}}
 	w.log = w.newServer(&noted{})
+	w.groupsAhead = []int{16, 1, 2}[seed%3]
 	w.window, w.logWindow = 24*time.Hour, 0
 	if w.random(3) == 0 { // trims
 		w.window, w.logWindow = time.Second, time.Second

@@ -27,5 +27,6 @@ func (f *serveFlags) engineBounds() authz.Bounds {
 	b := f.bounds
 	b.DepthMax = depthMax
 	b.AppendTime = f.requestTimeout * 2 / 3
+	b.GroupsAhead = f.nodes.groupsAhead
 	return b
 }

@@ -53,6 +53,11 @@ func (l *leased) Confirm(context.Context) error { return nil }
 
 func (l *leased) Acknowledge(context.Context) error { return nil }
 
+func (l *leased) AppendAhead(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (storage.Head, func(context.Context) error, error) {
+	head, err := l.Append(ctx, id, after, entries, sealed)
+	return head, l.Acknowledge, err
+}
+
 func (l *leased) FindRequest(context.Context, storage.RequestID, uint64) (storage.RequestTrace, error) {
 	return storage.RequestTrace{}, storage.ErrUncertain
 }
