@@ -381,15 +381,15 @@ func (w *watched) faults() {
 		w.launchAs(follower, "--nodes-listen", "127.0.0.1:0", "--cluster", "--metrics", metrics)
 	}), "OstiaryDown", "OstiaryFollowers")
 
-	holder = w.holder()
+	holder = w.holder() // it keeps its role, and has no lease
 	signal := func(s syscall.Signal) {
 		for _, p := range w.all {
-			if p != follower {
+			if p != holder {
 				_ = p.cmd.Process.Signal(s)
 			}
 		}
 	}
-	w.fault("a node is cut off, and without a majority", once(func() { signal(syscall.SIGSTOP) }), once(func() { signal(syscall.SIGCONT) }), "OstiaryNodeCutOff", "OstiaryWriters")
+	w.fault("the holder is cut off, and there is no majority", once(func() { signal(syscall.SIGSTOP) }), once(func() { signal(syscall.SIGCONT) }), "OstiaryNodeCutOff", "OstiaryWriters")
 
 	w.fault("logins fail", func() { w.repeat("GET", "/stores", "wrong", "") }, pass, "OstiaryFailedLogins")
 	_, text := w.send("GET", "/stores", w.key, "")
