@@ -7,6 +7,7 @@ import (
 
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/engine/errs"
+	"github.com/ostiary/ostiary/internal/engine/journal"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -24,7 +25,7 @@ func WithSystemStores(ctx context.Context) context.Context {
 }
 
 // found returns a store that was looked up by its id or alias, if the caller of ctx may
-// read it. asked is what the caller has named. If there is no such store, a caller who
+// read it, and if the gate of the request lets it. asked is what the caller has named. If there is no such store, a caller who
 // could not read it gets the same error as for one that exists.
 func found(ctx context.Context, op string, s *Store, err error, asked storage.StoreInfo) (*Store, error) {
 	store := asked
@@ -38,6 +39,9 @@ func found(ctx context.Context, op string, s *Store, err error, asked storage.St
 	}
 	if err != nil {
 		return nil, err
+	}
+	if err := journal.Enter(ctx, store); err != nil {
+		return nil, errs.Wrap(op, store.ID, err)
 	}
 	return s, nil
 }

@@ -231,6 +231,9 @@ func (e *Engine) Exists(ctx context.Context, s *Store) error {
 	if err == nil {
 		err = s.timeline.ConfirmStore(ctx)
 	}
+	if err == nil {
+		err = journal.Enter(ctx, s.timeline.Info())
+	}
 	return errs.Wrap("find store", s.ID(), err)
 }
 

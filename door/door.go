@@ -111,6 +111,9 @@ type Route struct {
 	// to the node that writes. So the server keeps the body meanwhile. It is called from
 	// many goroutines, twice for each request.
 	MayWrite func() bool
+	// Unlimited is true if the operation shows or sets limits of callers and stores. No limit
+	// applies to it if the caller may set them all, so that a caller can lift its own.
+	Unlimited bool
 	// Login is true if the operation exchanges a secret for a token.
 	Login bool
 	// BodyMax bounds the request's body in bytes. 0 means the server's bound.

@@ -119,7 +119,7 @@ func Describe(err error) Failure {
 		f := Failure{Kind: "refused", Status: why.Status(), Code: why.Code(), Text: why.Error(), refused: true}
 		switch {
 		case why.Bound != "":
-			f.Kind, f.Bound = "bound", &authz.BoundError{Name: why.Bound, Max: why.Limit}
+			f.Kind, f.Bound = "bound", &authz.BoundError{Name: why.Bound, Max: why.Limit, Got: why.Got}
 		case f.Status == http.StatusBadRequest:
 			f.Kind = "invalid_request"
 		}

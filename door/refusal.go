@@ -67,6 +67,9 @@ const (
 	// Unaudited: the request changes something, and the audit log, which is required,
 	// cannot be written.
 	Unaudited
+	// Limited: a limit of the caller or of the store is used up. Bound and Limit are the
+	// limit, Got is what is used, and Retry is when some of it is left again.
+	Limited
 )
 
 // Refusal describes why the server refused a request. Its text contains no
@@ -82,6 +85,10 @@ type Refusal struct {
 	Detail string
 	// Time is the value of a bound that is a duration. Limit is 0 then.
 	Time time.Duration
+	// Got is what the request has of what the bound is about; 0 if that is not known.
+	Got int64
+	// Retry is after which time the client may repeat the request; 0 if that is not known.
+	Retry time.Duration
 }
 
 // Error returns the reason as a sentence.
@@ -99,6 +106,9 @@ func (r *Refusal) Error() string {
 		s += ": the bound " + r.Bound + " is " + r.Time.String()
 	default:
 		s += ": the bound " + r.Bound + " is " + strconv.FormatInt(r.Limit, 10)
+	}
+	if r.Got != 0 {
+		s += ", and " + strconv.FormatInt(r.Got, 10) + " are used"
 	}
 	return s
 }
@@ -120,10 +130,11 @@ func (r *Refusal) Code() codes.Code {
 }
 
 // Is reports whether target is a Refusal with the same reason, for [errors.Is].
-// A Refusal with the reason [TimedOut] is also [context.DeadlineExceeded], and one with
-// [BadCredentials], which ends a request whose key was revoked, [context.Canceled].
+// A Refusal with the reason [TimedOut] is also [context.DeadlineExceeded], and those that end a
+// request because of its caller, [BadCredentials] and [Limited], are [context.Canceled].
 func (r *Refusal) Is(target error) bool {
-	if r.Reason == TimedOut && target == context.DeadlineExceeded || r.Reason == BadCredentials && target == context.Canceled {
+	switch {
+	case r.Reason == TimedOut && target == context.DeadlineExceeded, (r.Reason == BadCredentials || r.Reason == Limited) && target == context.Canceled:
 		return true
 	}
 	var other *Refusal
@@ -152,6 +163,7 @@ var reasons = [math.MaxUint8 + 1]struct {
 	BadMedia:   {"unsupported Content-Type", http.StatusUnsupportedMediaType, codes.InvalidArgument},
 	BadQuery:   {"invalid query", http.StatusBadRequest, codes.InvalidArgument},
 	Unaudited:  {"the audit log cannot be written, which this server requires", http.StatusServiceUnavailable, codes.Unavailable},
+	Limited:    {"too many requests", http.StatusTooManyRequests, codes.ResourceExhausted},
 	Forbidden:  {"the caller may not do this", http.StatusForbidden, codes.PermissionDenied},
 	Unsure:     {"the credentials cannot be checked at the moment", http.StatusServiceUnavailable, codes.Unavailable},
 	BadReason: {"invalid Ostiary-Reason: expected one text of at most 512 bytes of UTF-8 without control characters",

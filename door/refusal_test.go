@@ -19,7 +19,7 @@ import (
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	for reason := door.Reason(0); reason <= door.Unaudited+1; reason++ {
+	for reason := door.Reason(0); reason <= door.Limited+1; reason++ {
 		for _, r := range []door.Refusal{{Reason: reason}, {Reason: reason, Bound: "requests", Limit: 1234}, {Reason: reason, Bound: "time", Time: 1500 * time.Millisecond}, {Reason: reason, Limit: 1234}} {
 			fmt.Fprintf(&out, "%d %s %s\n", r.Status(), r.Code(), r.Error())
 		}

@@ -129,6 +129,11 @@ func (q *request) record(outcome audit.Outcome) *door.Refusal {
 // without a record and has none.
 func (p *passage) record(r *audit.Record, refusal *door.Refusal, denied bool) *door.Refusal {
 	j := &p.ctx.journal
+	if limited := p.ctx.limits.refusedBy(); limited != nil {
+		same := *limited
+		same.Got = 0 // so that all such refusals are counted together
+		refusal = &same
+	}
 	switch {
 	case refusal != nil && refusesCaller(refusal.Reason) && !j.Changed():
 		r.Kind, r.Outcome = audit.KindRefusal, audit.Refused
@@ -188,7 +193,7 @@ func callerOf(d *door.Door, key *hashedKey, a *authz.Author) (c audit.Caller) {
 func refusesCaller(r door.Reason) bool {
 	switch r {
 	case door.NoCredentials, door.BadCredentials, door.Forbidden, door.Unsure, door.BadPath, door.ForeignPage, door.ForeignName,
-		door.BadReason, door.TooMany, door.ShuttingDown, door.Unaudited:
+		door.BadReason, door.TooMany, door.ShuttingDown, door.Unaudited, door.Limited:
 		return true
 	}
 	return false

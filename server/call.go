@@ -176,6 +176,7 @@ func (c *call) RecvMsg(v any) error {
 		return receiveError(noEOF(err))
 	}
 	defer data.Free()
+	c.ctx.work.Resume()
 	c.charge.Whole()
 	if n > door.BodyLarge {
 		if err := turns.Hold(&c.ctx); err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/callers"
+	"github.com/ostiary/ostiary/internal/tool/turns"
 	"github.com/ostiary/ostiary/internal/workshop/issuers"
 	"github.com/ostiary/ostiary/server/internal/conn"
 )
@@ -155,3 +156,45 @@ type statusOnly struct {
 func (s *statusOnly) Header() http.Header         { return s.header }
 func (s *statusOnly) WriteHeader(status int)      { s.status = status }
 func (s *statusOnly) Write(p []byte) (int, error) { return len(p), nil }
+
+// BenchmarkLimits is what limits add to a request: nothing is set, none counts for the caller,
+// and a request and processor time that count for the key, its maker and a store.
+func BenchmarkLimits(b *testing.B) {
+	w := newTokenWorld(b)
+	limits := turns.Limits{Requests: &turns.Rate{PerSecond: turns.PerSecondMax, Burst: turns.BurstMax}, ProcessorMillis: &turns.Rate{PerSecond: turns.PerSecondMax, Burst: turns.BurstMax}}
+	kind := func(name string, set func() error) {
+		if err := set(); err != nil {
+			b.Fatal(err)
+		}
+		b.Run(name, func(b *testing.B) {
+			s := &shared{keys: w.Keys, metrics: newMetrics()}
+			p := &passage{shared: s, op: &operation{}, door: &servedDoor{Door: &door.Door{Name: "native"}}, start: time.Now()}
+			key := &hashedKey{caller: door.Caller{Method: methodPreshared, ID: "team~ci"}, author: "team~ci"}
+			info := w.store.Info()
+			p.ctx.work.Use(turns.New(1))
+			b.ReportAllocs()
+			for b.Loop() {
+				p.start, p.ctx.key = time.Now(), key
+				p.ctx.limits.of, p.ctx.journal.Gate = nil, nil
+				p.ctx.limits.measured.Store(false)
+				if why := p.share(); why != nil {
+					b.Fatal(why)
+				}
+				if p.ctx.journal.Gate != nil {
+					if err := p.EnterStore(info); err != nil {
+						b.Fatal(err)
+					}
+				}
+				p.ctx.release()
+				p.ctx.released.Store(false)
+			}
+		})
+	}
+	kind("none", func() error { return nil })
+	w.stored.Avoid(func() []string { return []string{"team", "team~ci", "other"} })
+	set := func(name string) error { return w.stored.SetLimits(b.Context(), name, limits) }
+	kind("of-others", func() error { return set("other") })
+	kind("key", func() error { return set("team~ci") })
+	kind("key-and-maker", func() error { return set("team") })
+	kind("key-maker-and-store", func() error { return w.stored.SetStoreLimits(b.Context(), w.store.Info(), limits) })
+}

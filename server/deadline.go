@@ -32,6 +32,7 @@ type lazyDeadline struct {
 	span            traces.Span   // of a request that is traced; nil of another one; Value returns it
 	// journal has the author of the writes of the request. Value returns both.
 	journal journal.Journal
+	limits  limits // that count for the request
 
 	// passedOn is true while another node serves the request: that one checks the key.
 	passedOn atomic.Bool
@@ -54,7 +55,8 @@ func (l *lazyDeadline) Deadline() (time.Time, bool) {
 }
 
 // Err returns why the context ended, or nil. It is a *[door.Refusal] as well once what the
-// caller has shown is no longer accepted, see keyEnded. Its error for a deadline that has
+// caller has shown is no longer accepted, see keyEnded, and once the request has used up a limit
+// of processor time. Its error for a deadline that has
 // passed is a *[door.Refusal] that names the bound RequestTimeout, and for
 // errors.Is also [context.DeadlineExceeded]. It compares the deadline with the
 // clock and needs no timer.
@@ -67,6 +69,13 @@ func (l *lazyDeadline) Err() error {
 		return err
 	case l.released.Load():
 		return context.Canceled
+	case l.limits.measured.Load():
+		// A stream, or a request that has changed something, goes on, and is charged.
+		if why := l.limits.of.spend(!l.stream && !l.journal.Changed()); why != nil {
+			return why
+		}
+	}
+	switch {
 	case l.deadline.IsZero() || time.Now().Before(l.deadline):
 		return nil
 	}
@@ -148,6 +157,9 @@ func (l *lazyDeadline) setDeadline(start time.Time, timeout time.Duration) {
 // release ends the context, its timer and its turn.
 func (l *lazyDeadline) release() {
 	l.work.End()
+	if l.limits.measured.Load() {
+		l.limits.of.spend(false)
+	}
 	l.released.Store(true)
 	l.mu.Lock()
 	defer l.mu.Unlock()

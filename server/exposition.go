@@ -48,7 +48,7 @@ type collector struct {
 // Describe sends the descriptions of all metrics.
 func (m collector) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{m.duration, m.requests, m.refusal, m.requestsInFlight, m.streamsInFlight,
-		m.connectionsOpen, m.connectionsClosed, m.bodyBytes, m.unsentBytes, m.engineBytes, m.engineStores, m.serving, m.failedLogins,
+		m.connectionsOpen, m.connectionsClosed, m.bodyBytes, m.unsentBytes, m.engineBytes, m.engineStores, m.serving, m.failedLogins, m.limitedTotal,
 		m.decided, m.classDuration, m.writesWaiting, m.turnsWaiting, m.certificateExpires} {
 		to <- d
 	}
@@ -83,6 +83,7 @@ func (m collector) Collect(to chan<- prometheus.Metric) {
 	for f, n := range failures {
 		to <- prometheus.MustNewConstMetric(m.failedLogins, prometheus.CounterValue, float64(n), f.name, f.Credential, f.Reason)
 	}
+	m.collectLimited(to)
 	gauge := func(d *prometheus.Desc, v float64) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v)
 	}

@@ -32,20 +32,20 @@ type gate func(*passage) *door.Refusal
 // refused by the first one that does not let it pass. testdata/gates.txt has them in a table,
 // and testdata/order.txt has the refusals that clients see.
 var (
-	routeGates = [...]gate{(*passage).caller, (*passage).opened, (*passage).trust, (*passage).reason, (*passage).audited,
+	routeGates = [...]gate{(*passage).caller, (*passage).opened, (*passage).trust, (*passage).reason, (*passage).share, (*passage).audited,
 		(*passage).enter, (*passage).enterOwn, (*passage).size, (*passage).bytes}
 
 	// The caller of a gRPC call was identified before, see interceptor.tap. Each message of
 	// the client passes messageGates.
 	callGates = [...]gate{(*passage).tapped, (*passage).opened, (*passage).reason, (*passage).trust,
-		(*passage).enter, (*passage).audited}
+		(*passage).share, (*passage).enter, (*passage).audited}
 	// publicCallGates are those of public methods, if other methods need a caller.
 	publicCallGates = [...]gate{(*passage).enter, (*passage).audited}
-	messageGates    = [...]gate{(*passage).size, (*passage).bytes}
+	messageGates    = [...]gate{(*passage).size, (*passage).bytes, (*passage).again}
 
-	// Another node has authenticated the caller of a forwarded request.
-	forwardedRouteGates = [...]gate{(*passage).live, (*passage).opened, (*passage).enter, (*passage).enterOwn, (*passage).size, (*passage).bytes}
-	forwardedCallGates  = [...]gate{(*passage).live, (*passage).opened, (*passage).size, (*passage).enter, (*passage).bytes}
+	// Another node has authenticated the caller of a forwarded request, and counted it.
+	forwardedRouteGates = [...]gate{(*passage).live, (*passage).opened, (*passage).counted, (*passage).enter, (*passage).enterOwn, (*passage).size, (*passage).bytes}
+	forwardedCallGates  = [...]gate{(*passage).live, (*passage).opened, (*passage).counted, (*passage).size, (*passage).enter, (*passage).bytes}
 )
 
 // pass returns the refusal of the first of gates that does not let the request pass.
@@ -83,6 +83,7 @@ type passage struct {
 	public   bool          // the place is that of a caller without a key, see conn.PublicPlaces
 	own      bool          // the request has a place of ownRequests
 	required bool          // requests need a caller
+	messages int           // of the client of a call
 }
 
 // from returns the address of the client.
@@ -224,6 +225,32 @@ func (p *passage) reason() *door.Refusal {
 		}
 	}
 	p.ctx.journal.SetOrigin(origin)
+	return nil
+}
+
+// share uses one request of the limits of the caller.
+func (p *passage) share() *door.Refusal {
+	if p.op.public && p.required || !p.useLimits() {
+		return nil
+	}
+	return p.take(p.ctx.limits.all, p.start)
+}
+
+// again uses one request of the limits of the caller for each further message of a client.
+func (p *passage) again() *door.Refusal {
+	l := &p.ctx.limits
+	if p.messages++; p.messages == 1 || l.of == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return p.take(l.all, time.Now())
+}
+
+// counted makes the processor time of a forwarded request count, whose receiver has counted it
+// as a request.
+func (p *passage) counted() *door.Refusal {
+	p.useLimits()
 	return nil
 }
 

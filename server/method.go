@@ -65,6 +65,7 @@ func (p *passage) endCall(m *method, err *error) {
 		logPanic(p.log, v, m.door.Name, m.full, "")
 		*err = p.refuseCall(m, &door.Refusal{Reason: door.Failed})
 	}
+	*err = p.ctx.limits.retryInfo(*err)
 	took := time.Since(p.start)
 	code := status.Code(*err)
 	m.series.observe(took, outcomeOfCode(code))

@@ -87,16 +87,17 @@ type metrics struct {
 	all       []*series
 	classOf   func(door, operation string) string // Options.Class
 	decisions map[string]*decisionCounts          // by the name of the door
-	refusals  [door.Unaudited + 1]atomic.Uint64   // by door.Reason
+	refusals  [door.Limited + 1]atomic.Uint64     // by door.Reason
 
 	failuresMu sync.Mutex
 	failures   map[failedLogin]uint64
+	limitedBy  map[limitedBy]uint64
 
 	duration, requests, refusal, requestsInFlight, streamsInFlight *prometheus.Desc
 	connectionsOpen, connectionsClosed, bodyBytes, unsentBytes     *prometheus.Desc
 	engineBytes, engineStores, serving, failedLogins               *prometheus.Desc
 	decided, classDuration, writesWaiting, turnsWaiting            *prometheus.Desc
-	certificateExpires                                             *prometheus.Desc
+	certificateExpires, limitedTotal                               *prometheus.Desc
 }
 
 func newMetrics() *metrics {
@@ -108,6 +109,7 @@ func newMetrics() *metrics {
 		requests:          desc("requests_total", "Requests by outcome.", "door", "transport", "route", "outcome"),
 		refusal:           desc("refusals_total", "Requests that the server refused before they reached a door.", "reason"),
 		failedLogins:      desc("failed_logins_total", "Callers whose credential was not accepted.", "door", "credential", "reason"),
+		limitedTotal:      desc("limited_total", "Requests that were refused because a limit of a key or of a store was used up.", "limit", "kind", "name"),
 		requestsInFlight:  desc("requests_in_flight", "Requests in flight, without streams."),
 		streamsInFlight:   desc("streams_in_flight", "Streams in flight."),
 		connectionsOpen:   desc("connections_open", "Open connections of all ports."),
@@ -208,5 +210,5 @@ func (m *metrics) collect(s *series, to chan<- prometheus.Metric) {
 
 // reasonLabel returns the label of a reason in the refusals metric.
 func reasonLabel(r door.Reason) string {
-	return [...]string{"unknown", "no_credentials", "bad_credentials", "too_large", "too_many", "timed_out", "shutting_down", "failed", "bad_path", "foreign_page", "foreign_name", "bad_reason", "broken_body", "no_holder", "lost", "bad_media", "bad_query", "forbidden", "unsure", "unaudited"}[r]
+	return [...]string{"unknown", "no_credentials", "bad_credentials", "too_large", "too_many", "timed_out", "shutting_down", "failed", "bad_path", "foreign_page", "foreign_name", "bad_reason", "broken_body", "no_holder", "lost", "bad_media", "bad_query", "forbidden", "unsure", "unaudited", "limited"}[r]
 }

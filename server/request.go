@@ -43,6 +43,7 @@ type request struct {
 	begun     bool         // the status was passed on, with the first part of the body
 	unread    bool         // see refuseBody
 	http2     bool         // a stream over HTTP/2
+	running   runningBody  // of a request with limits
 	noted     bool         // another node has forwarded the request, see noteOutcome
 
 	// droppable reports whether the response that is about to begin must be dropped,
@@ -111,6 +112,10 @@ func (q *request) open(r *http.Request, timeout time.Duration) {
 	}
 	if r.ContentLength < 0 {
 		r.Body = http.MaxBytesReader(q.ResponseWriter, r.Body, q.most)
+	}
+	if q.ctx.limits.of != nil {
+		q.running = runningBody{r.Body, &q.ctx.work}
+		r.Body = &q.running
 	}
 	q.audit.keepContent(r)
 	q.ctx.door, q.ctx.request = q.door.name, requestOf{q}
@@ -321,6 +326,7 @@ func (q *request) begin() {
 		if q.noted {
 			q.noteOutcome()
 		}
+		q.ctx.limits.retryAfter(q.Header(), q.status)
 		if q.staleCount() != q.stale {
 			q.Header()[headerStale] = []string{"true"}
 		}

@@ -37,7 +37,7 @@ func newServedDoor(d *door.Door, m *metrics) (*servedDoor, error) {
 			return nil, fmt.Errorf("door %s: route %s has none of the door's prefixes %q", d.Name, r.Pattern, d.Prefixes)
 		}
 		out.operations[r] = &operation{series: m.series(d.Name, "http", r.Name), pattern: r.Pattern, public: r.Public, own: d.OwnAuthentication, basic: d.Basic,
-			streams: r.Streams, login: r.Login, bodyMax: r.BodyMax, writes: r.Writes, mayWrite: r.MayWrite}
+			streams: r.Streams, login: r.Login, bodyMax: r.BodyMax, writes: r.Writes, mayWrite: r.MayWrite, unlimited: r.Unlimited}
 	}
 	return out, nil
 }
@@ -274,6 +274,8 @@ type operation struct {
 	bodyMax  int64   // see door.Route.BodyMax
 	writes   bool    // see door.Route.Writes
 	mayWrite func() bool
+	// unlimited is door.Route.Unlimited.
+	unlimited bool
 }
 
 // changes reports whether a request changes a store, or may do so.

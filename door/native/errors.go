@@ -101,4 +101,5 @@ var refusalCodes = map[door.Reason]string{
 	door.NoHolder: "no_holder", door.Lost: "uncertain",
 	door.Failed: "internal", door.BadPath: "bad_path",
 	door.BadReason: "invalid_request", door.BadMedia: "content_type", door.Forbidden: "forbidden",
+	door.Limited: "limited",
 }

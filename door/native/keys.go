@@ -9,6 +9,7 @@ import (
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/callers"
 	"github.com/ostiary/ostiary/internal/tool/jsonread"
+	"github.com/ostiary/ostiary/internal/tool/turns"
 )
 
 // keyJSON is a key in a response.
@@ -25,7 +26,8 @@ type keyJSON struct {
 	Doors   []string       `json:"doors"`
 	Match   *callers.Match `json:"match,omitempty"`
 	// MatchCertificate is Certificate of the match.
-	MatchCertificate string `json:"match_certificate,omitempty"`
+	MatchCertificate string        `json:"match_certificate,omitempty"`
+	Limits           *turns.Limits `json:"limits,omitempty"`
 	// Secrets is how many secrets are accepted.
 	Secrets int `json:"secrets"`
 	// Secret is that of a key that was just made or rotated; nothing else shows it.
@@ -34,7 +36,7 @@ type keyJSON struct {
 }
 
 // keyOf translates a key.
-func keyOf(k *callers.Key) keyJSON {
+func (c *call) keyOf(k *callers.Key) keyJSON {
 	now := time.Now()
 	out := keyJSON{ID: k.ID, Name: k.Name, Owner: k.Owner, Creator: k.Creator, Created: k.Created, Doors: k.Doors, Secrets: k.Secrets(now)}
 	if !k.Expires.IsZero() {
@@ -43,6 +45,7 @@ func keyOf(k *callers.Key) keyJSON {
 	if out.MatchCertificate = k.Match.Certificate; out.MatchCertificate == "" && k.Match != (callers.Match{}) {
 		out.Match = &k.Match
 	}
+	out.Limits = limitsOf(c.options.Callers.Limits(k.Name))
 	for _, place := range k.Stores {
 		out.Stores = append(out.Stores, place.String())
 	}
@@ -77,7 +80,7 @@ func (c *call) setMade(made *callers.Made, err error) error {
 	if err != nil {
 		return keyError(err)
 	}
-	out := keyOf(made.Key)
+	out := c.keyOf(made.Key)
 	out.Secret, out.Warnings = made.Secret, made.Warnings
 	c.W.Header().Set("Cache-Control", "no-store")
 	return c.setJSON(out)
@@ -93,7 +96,7 @@ func (c *call) listKeys() error {
 		Keys []keyJSON `json:"keys"`
 	}{[]keyJSON{}}
 	for _, k := range keys {
-		out.Keys = append(out.Keys, keyOf(k))
+		out.Keys = append(out.Keys, c.keyOf(k))
 	}
 	return c.setJSON(out)
 }
@@ -117,6 +120,8 @@ func (c *call) createKey() error {
 			n.Rights, hasRights = r.Strings(), true
 		case "doors":
 			n.Doors = r.Strings()
+		case "limits":
+			n.Limits = readLimits(r)
 		case "match":
 			certificate := n.Match.Certificate
 			n.Match = readMatch(r)
@@ -169,7 +174,7 @@ func (c *call) getKey() error {
 	if err != nil {
 		return keyError(err)
 	}
-	return c.setJSON(keyOf(k))
+	return c.setJSON(c.keyOf(k))
 }
 
 // revokeKey serves RevokeKey.

@@ -60,7 +60,7 @@ func New(e *ostiary.Engine, o Options) (*door.Door, error) {
 	d := &door.Door{Name: Name, Prefixes: []string{prefix}, Guide: "docs/native.md", Missing: serveMissing, Refuse: serveRefusal}
 	for _, r := range routes {
 		d.Routes = append(d.Routes, door.Route{Method: r.method, Pattern: prefix + r.path, Name: r.name, Streams: r.streams, Writes: r.writes,
-			Public: r.public, BodyMax: r.bodyMax, Serve: s.handle(r)})
+			Public: r.public, Unlimited: r.unlimited, BodyMax: r.bodyMax, Serve: s.handle(r)})
 	}
 	return d, nil
 }
@@ -81,6 +81,8 @@ type route struct {
 	streams bool
 	// public routes need no authentication.
 	public bool
+	// unlimited is [door.Route.Unlimited].
+	unlimited bool
 	// bodyMax bounds the body in bytes; 0 is the server's bound.
 	bodyMax int64
 }
@@ -90,17 +92,20 @@ type route struct {
 var routes = [...]route{
 	{method: "GET", path: "/openapi.json", name: "OpenAPI", serve: (*call).openAPI, public: true},
 	{method: "GET", path: "/me", name: "Me", serve: (*call).me},
-	{method: "GET", path: "/keys", name: "ListKeys", serve: (*call).listKeys},
+	{method: "GET", path: "/keys", name: "ListKeys", serve: (*call).listKeys, unlimited: true},
 	{method: "POST", path: "/keys", name: "CreateKey", writes: true, serve: (*call).createKey},
-	{method: "GET", path: "/keys/{name}", name: "GetKey", serve: (*call).getKey},
+	{method: "GET", path: "/keys/{name}", name: "GetKey", serve: (*call).getKey, unlimited: true},
 	{method: "POST", path: "/keys/{name}/rotate", name: "RotateKey", writes: true, serve: (*call).rotateKey},
 	{method: "POST", path: "/keys/{name}/explain", name: "ExplainKey", serve: (*call).explainKey},
 	{method: "DELETE", path: "/keys/{name}", name: "RevokeKey", writes: true, serve: (*call).revokeKey},
-	{method: "GET", path: "/stores", name: "ListStores", serve: (*call).listStores},
+	{method: "PUT", path: "/keys/{name}/limits", name: "SetKeyLimits", writes: true, serve: (*call).setKeyLimits, unlimited: true},
+	{method: "GET", path: "/limits", name: "ListLimits", serve: (*call).listLimits, unlimited: true},
+	{method: "GET", path: "/stores", name: "ListStores", serve: (*call).listStores, unlimited: true},
 	{method: "POST", path: "/stores", name: "CreateStore", writes: true, serve: (*call).createStore},
-	{method: "GET", path: "/stores/{store}", name: "GetStore", serve: (*call).getStore},
+	{method: "GET", path: "/stores/{store}", name: "GetStore", serve: (*call).getStore, unlimited: true},
 	{method: "PATCH", path: "/stores/{store}", name: "UpdateStore", writes: true, serve: (*call).updateStore},
 	{method: "DELETE", path: "/stores/{store}", name: "DeleteStore", writes: true, serve: (*call).deleteStore},
+	{method: "PUT", path: "/stores/{store}/limits", name: "SetStoreLimits", writes: true, serve: (*call).setStoreLimits, unlimited: true},
 	{method: "GET", path: "/stores/{store}/schemas", name: "ListSchemas", serve: (*call).listSchemas},
 	{method: "POST", path: "/stores/{store}/schemas", name: "WriteSchema", writes: true, serve: (*call).writeSchema},
 	{method: "GET", path: "/stores/{store}/schemas/{schema}", name: "GetSchema", serve: (*call).getSchema},
@@ -167,7 +172,7 @@ func (s *service) handle(r route) func(http.ResponseWriter, *http.Request, door.
 // and reads the body of a request that has one, except that of a stream.
 func (c *call) prepare(named, streams bool) (err error) {
 	at := authz.Acknowledged()
-	if !streams && (c.R.Method == http.MethodPost || c.R.Method == http.MethodPatch) {
+	if !streams && (c.R.Method == http.MethodPost || c.R.Method == http.MethodPatch || c.R.Method == http.MethodPut) {
 		c.body, err = c.JSON()
 		at = consistencyOf(c.body)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/tool/jsonread"
+	"github.com/ostiary/ostiary/internal/tool/turns"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -29,6 +30,8 @@ type storeJSON struct {
 	Revision *uint64 `json:"revision,omitempty"`
 	Token    string  `json:"token,omitempty"`
 	Schema   string  `json:"schema,omitempty"`
+	// Limits are only set if the request names one store that has some.
+	Limits *turns.Limits `json:"limits,omitempty"`
 	*detailsJSON
 }
 
@@ -242,7 +245,11 @@ func (c *call) getStore() error {
 	if err != nil && !errors.Is(err, authz.ErrNoSchema) {
 		return err
 	}
-	out.Schema = info.ID
+	limits, err := c.options.Callers.StoreLimits(c.Context(), c.store.Info())
+	if err != nil {
+		return err
+	}
+	out.Schema, out.Limits = info.ID, limitsOf(limits)
 	if details {
 		if out.detailsJSON, err = c.detailsOf(c.store.Info()); err != nil {
 			return err

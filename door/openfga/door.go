@@ -88,6 +88,8 @@ func refusalFailure(why *door.Refusal) *failure {
 		code = codes.ResourceExhausted
 	case door.TooMany:
 		code = codeThrottled
+	case door.Limited:
+		return &failure{code: codes.ResourceExhausted, message: why.Error(), limited: true}
 	case door.TimedOut:
 		return newFailure(codeDeadline, "Request Deadline Exceeded: "+why.Error())
 	case door.ShuttingDown, door.NoHolder, door.Unsure, door.Unaudited:

@@ -61,6 +61,8 @@ type failure struct {
 	message string
 	// cause is an internal error, which is logged but not sent, or nil.
 	cause error
+	// limited is true if a limit of the caller or of the store is used up.
+	limited bool
 }
 
 // Error returns the message.
@@ -250,6 +252,8 @@ func (f *failure) httpError() httpError {
 	n := f.number()
 	message := lastCause(f.message)
 	switch {
+	case f.limited:
+		return httpError{http.StatusTooManyRequests, codes.ResourceExhausted, "rate_limit_exceeded", message}
 	case f.code == codes.ResourceExhausted: // the body is too large
 		return httpError{http.StatusRequestEntityTooLarge, codes.ResourceExhausted, openfgav1.InternalErrorCode(n).String(), message}
 	case f.code == codes.Unavailable:

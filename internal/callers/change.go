@@ -14,6 +14,7 @@ import (
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/engine/documents"
 	"github.com/ostiary/ostiary/internal/engine/journal"
+	"github.com/ostiary/ostiary/internal/tool/turns"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -31,6 +32,8 @@ type NewKey struct {
 	Doors []string
 	// Match makes a key without a secret.
 	Match Match
+	// Limits are those of the callers of the key, and of the keys that it makes.
+	Limits turns.Limits
 }
 
 // Made is a key that was made or rotated.
@@ -75,7 +78,10 @@ func (r *Registry) Create(ctx context.Context, n NewKey) (*Made, error) {
 		}
 		w := &authz.WriteRequest{Documents: []authz.Document{document}, Add: k.tuples(), OnMissing: authz.Ignore}
 		live := r.removeExpired(v, k.Name, w)
-		return w, r.mayName(ctx, v, k, live)
+		if err := r.mayName(ctx, v, k, live); err != nil {
+			return nil, err
+		}
+		return w, r.writeLimits(ctx, v, w, &Limited{Caller: k.Name, Limits: n.Limits})
 	})
 	if err != nil {
 		return nil, err
@@ -98,6 +104,9 @@ func (r *Registry) removeExpired(v *value, name string, w *authz.WriteRequest) (
 			live = append(live, old)
 		case old.Name == name || len(w.RemoveDocuments) < expiredMax && len(w.Remove) < expiredTuples:
 			old.removeBy(w)
+			if v.limits.ofCaller(old.Name) != nil && old.Name != name {
+				_ = (&Limited{Caller: old.Name}).write(w)
+			}
 		}
 	}
 	return live
@@ -166,7 +175,10 @@ func (r *Registry) Revoke(ctx context.Context, name string) (*Key, error) {
 		}
 		w := &authz.WriteRequest{OnMissing: authz.Ignore}
 		k.removeBy(w)
-		return w, nil
+		if r.mayLimit(ctx, v, name) { // else the keys that it has made keep its limits
+			err = r.writeLimits(ctx, v, w, &Limited{Caller: name})
+		}
+		return w, err
 	})
 	return k, err
 }
@@ -424,6 +436,9 @@ func (r *Registry) validate(ctx context.Context, n *NewKey) (*Key, error) {
 	}
 	if n.Match, err = n.Match.valid(); err != nil {
 		return nil, err
+	}
+	if err := n.Limits.Check(); err != nil {
+		return nil, invalid("%w", err)
 	}
 	k := &Key{ID: newKeyID(), Name: n.Name, Owner: n.Owner, Created: r.now().UTC(), Expires: n.Expires.UTC(), Doors: n.Doors, Match: n.Match}
 	if a := authz.AuthorOf(ctx); a != nil {

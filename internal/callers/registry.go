@@ -41,6 +41,7 @@ type Options struct {
 type Registry struct {
 	engine    *ostiary.Engine
 	options   Options
+	began     time.Time // see Elapsed
 	decisions *derived.Cache[*documents.At[*value], decision, bool]
 
 	documents *documents.System[*value]
@@ -60,6 +61,7 @@ type value struct {
 	byName    map[string]*Key
 	bySum     map[[sha256.Size]byte]*Credential
 	byForward map[[sha256.Size]byte]*Credential
+	limits    *limits
 }
 
 // decision is a question: a right of a key on a store, or whether it may use a door.
@@ -77,9 +79,9 @@ func New(e *ostiary.Engine, o Options) *Registry {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	r := &Registry{engine: e, options: o, decisions: derived.New[*documents.At[*value], decision, bool](decisionsMax)}
+	r := &Registry{engine: e, options: o, began: time.Now(), decisions: derived.New[*documents.At[*value], decision, bool](decisionsMax)}
 	r.unkeyed, r.keyed = context.WithCancel(context.Background())
-	r.documents = documents.NewSystem(e, documents.Form[*value]{Kinds: []string{keyType}, Empty: empty,
+	r.documents = documents.NewSystem(e, documents.Form[*value]{Kinds: []string{keyType, limitsKind}, Empty: empty,
 		Apply: func(_ context.Context, old *value, changes []storage.Change) (*value, error) {
 			return r.apply(old, changes)
 		}})
@@ -87,6 +89,10 @@ func New(e *ostiary.Engine, o Options) *Registry {
 }
 
 func (r *Registry) now() time.Time { return r.options.Clock() }
+
+// Elapsed returns the time of [Limited] in nanoseconds: it begins with the registry, and never
+// jumps.
+func (r *Registry) Elapsed(at time.Time) int64 { return int64(at.Sub(r.began)) }
 
 // until returns a context that ends at a time of the registry's clock; zero: never.
 func (r *Registry) until(end time.Time) (context.Context, context.CancelFunc) {
@@ -113,14 +119,19 @@ func (r *Registry) create(ctx context.Context) (*documents.Stored[*value], error
 
 // empty are the keys of a system without any.
 func empty() *value {
-	return &value{map[string]*Key{}, map[string]*Key{}, map[[sha256.Size]byte]*Credential{}, map[[sha256.Size]byte]*Credential{}}
+	return &value{map[string]*Key{}, map[string]*Key{}, map[[sha256.Size]byte]*Credential{}, map[[sha256.Size]byte]*Credential{}, nil}
 }
 
 // apply returns the keys after changes of their documents.
 func (r *Registry) apply(old *value, changes []storage.Change) (*value, error) {
-	next := &value{maps.Clone(old.byID), maps.Clone(old.byName), maps.Clone(old.bySum), maps.Clone(old.byForward)}
+	next := &value{maps.Clone(old.byID), maps.Clone(old.byName), maps.Clone(old.bySum), maps.Clone(old.byForward), old.limits}
+	var limited []storage.Change
 	for i := range changes {
 		c := &changes[i]
+		if c.Document.Kind == limitsKind {
+			limited = append(limited, *c)
+			continue
+		}
 		switch c.Kind {
 		case storage.DocumentPut:
 			key, err := readKey(c.Document.Key, c.Document.Body)
@@ -132,9 +143,15 @@ func (r *Registry) apply(old *value, changes []storage.Change) (*value, error) {
 			next.remove(c.Document.Key)
 		case storage.RemoveByFilter:
 			*next = *empty()
+			limited = nil
 		}
 	}
-	return next, nil
+	if limited == nil {
+		return next, nil
+	}
+	var err error
+	next.limits, err = next.limits.apply(limited)
+	return next, err
 }
 
 // put adds or replaces a key. The credentials that stay the same keep their values.

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/ostiary/ostiary/internal/tool/turns"
 )
 
 // Key is a key in the system store of a server.
@@ -23,8 +25,9 @@ type Key struct {
 	Match   *Match     `json:"match,omitempty"`
 	// MatchCertificate is a name that the certificate of a caller must have for the caller
 	// to have the scope: uri:URI, uri:URI/*, dns:NAME or email:ADDRESS.
-	MatchCertificate string `json:"match_certificate,omitempty"`
-	Secrets          int    `json:"secrets"`
+	MatchCertificate string        `json:"match_certificate,omitempty"`
+	Secrets          int           `json:"secrets"`
+	Limits           *turns.Limits `json:"limits,omitempty"`
 	// Secret is set by CreateKey and RotateKey only.
 	Secret   string   `json:"secret,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
@@ -47,7 +50,8 @@ type NewKey struct {
 	Doors   []string   `json:"doors,omitempty"`
 	Match   *Match     `json:"match,omitempty"`
 	// MatchCertificate is as in [Key].
-	MatchCertificate string `json:"match_certificate,omitempty"`
+	MatchCertificate string        `json:"match_certificate,omitempty"`
+	Limits           *turns.Limits `json:"limits,omitempty"`
 }
 
 // KeyQuestion asks whether a key may do something.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/door/native"
+	"github.com/ostiary/ostiary/internal/tool/turns"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 )
@@ -126,10 +127,11 @@ type StoreInfo struct {
 	Created time.Time         `json:"created"`
 	Aliases map[string]string `json:"aliases"`
 	// Revision, Token and Schema are the newest revision and the current schema. They
-	// are set by [Store.Get].
-	Revision *uint64 `json:"revision"`
-	Token    string  `json:"token"`
-	Schema   string  `json:"schema"`
+	// and Limits are set by [Store.Get].
+	Revision *uint64       `json:"revision"`
+	Token    string        `json:"token"`
+	Schema   string        `json:"schema"`
+	Limits   *turns.Limits `json:"limits"`
 }
 
 // NewStore is a store to create.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/authz"
+	"github.com/ostiary/ostiary/internal/engine/journal"
 	"github.com/ostiary/ostiary/internal/engine/snapshot"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -15,6 +16,9 @@ import (
 // append makes the group durable and publishes its view. If the driver fails in
 // a way that leaves the outcome open, append looks for the entries in the log.
 func (g *group) append(ctx context.Context) error {
+	if gate := journal.Wait(ctx); gate != nil { // for the disk and for other nodes
+		defer gate.Resume()
+	}
 	// Until the entries are durable, only the next group uses the view, to validate
 	// on it.
 	if g.isSmall() {

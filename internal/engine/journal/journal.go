@@ -37,6 +37,8 @@ type Journal struct {
 	// Frees is true if the writes of the request count as ones that only remove, also if they
 	// note what was removed: on a disk that is nearly full, they are made.
 	Frees bool
+	// Gate, if it is not nil, decides whether the request may use a store, see [Enter].
+	Gate Gate
 
 	writes  atomic.Uint64 // see NextWrite
 	creates atomic.Uint64 // see NextStore
@@ -78,6 +80,38 @@ func Of(ctx context.Context) *Journal {
 func Frees(ctx context.Context) bool {
 	j := Of(ctx)
 	return j != nil && j.Frees
+}
+
+// Gate decides whether a request may use a store, for example because it is not used too much
+// already. Its methods may be called concurrently.
+type Gate interface {
+	// EnterStore returns nil if the request may use a store, and otherwise why not. It may
+	// be called again for the same store.
+	EnterStore(store storage.StoreInfo) error
+	// Wait notes that the request waits for the disk and uses no processor time, and Resume
+	// that it runs again.
+	Wait()
+	Resume()
+}
+
+// Enter asks the gate of the request of ctx whether it may use a store. What finds a store for
+// a request calls it, after it has found out that the caller may read the store.
+func Enter(ctx context.Context, store storage.StoreInfo) error {
+	if j := Of(ctx); j != nil && j.Gate != nil {
+		return j.Gate.EnterStore(store)
+	}
+	return nil
+}
+
+// Wait notes in the gate of the request of ctx that the request waits, until the returned gate's
+// Resume. It returns nil if there is no gate.
+func Wait(ctx context.Context) Gate {
+	j := Of(ctx)
+	if j == nil || j.Gate == nil {
+		return nil
+	}
+	j.Gate.Wait()
+	return j.Gate
 }
 
 // Wrote remembers the revision of a store that a write of ctx led to, for its author and

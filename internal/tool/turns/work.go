@@ -19,6 +19,11 @@ type Work struct {
 	since time.Time
 	// taken is true while the request has a turn.
 	taken bool
+	// measured is true if the processor time of the request is measured: running is since
+	// when it runs, zero while it waits, and used is the time before.
+	measured bool
+	running  time.Time
+	used     time.Duration
 }
 
 // Use makes the work take turns of t; none if t is nil. It must be called before
@@ -37,11 +42,68 @@ func (w *Work) wait(ctx context.Context, large bool) error {
 		w.taken = false
 		w.turns.give()
 	}
+	w.stop()
 	if err := w.turns.take(ctx, w.since.IsZero()); err != nil {
 		return err
 	}
 	w.since, w.taken = time.Now(), true
+	if w.measured {
+		w.running = w.since
+	}
 	return nil
+}
+
+// Measure makes the work measure the processor time of the request from now on: the time in
+// which it runs, which excludes that in which it waits for a turn or for what [Pause] is called
+// for.
+func (w *Work) Measure() {
+	w.mu.Lock()
+	w.measured = true
+	w.mu.Unlock()
+	w.Resume()
+}
+
+// Resume notes that the request runs again after [Work.Wait] or [Work.End], if its time is
+// measured.
+func (w *Work) Resume() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.measured && w.running.IsZero() {
+		w.running = time.Now()
+	}
+}
+
+// Used returns the processor time that was measured since the last call.
+func (w *Work) Used() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.measured {
+		return 0
+	}
+	if !w.running.IsZero() {
+		now := time.Now()
+		w.used += now.Sub(w.running)
+		w.running = now
+	}
+	used := w.used
+	w.used = 0
+	return used
+}
+
+// Wait notes that the request waits for something and keeps its turn: it uses no processor time
+// until [Work.Resume].
+func (w *Work) Wait() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stop()
+}
+
+// stop notes that the request waits. The caller holds w.mu.
+func (w *Work) stop() {
+	if !w.running.IsZero() {
+		w.used += time.Since(w.running)
+		w.running = time.Time{}
+	}
 }
 
 // End gives the turn of the request to the next one, if it has one. The work may
@@ -52,6 +114,7 @@ func (w *Work) End() {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.stop()
 	if w.taken {
 		w.taken = false
 		w.turns.give()

@@ -37,7 +37,7 @@ cmd/ostiary/internal/relations: *
 cmd/ostiary/internal/serve: *
 cmd/ostiary/internal/scenario: . door/permify internal/permifypb door/permify/language
 cmd/internal/benchmark: . authz cluster cmd/internal/cli door/keystone expr/cel internal/identity/settings internal/identity internal/identity/password internal/workshop/bench internal/workshop/bench/databases internal/workshop/bench/geo internal/workshop/bench/geo/delay internal/workshop/bench/geo/page internal/workshop/bench/report internal/workshop/bench/servers storage storage/pebble
-cmd/internal/cli: . authz acp cmd/internal/storetest cmd/internal/tuplefile door door/authzen door/keystone door/native door/native/client door/onap door/openfga door/openfga/language door/permify door/permify/language door/xacml expr expr/cel internal/identity/settings internal/callers internal/cluster/sharedlog internal/engine/documents internal/identity/token internal/tool/quote internal/tool/printable policy internal/engine/domain rel schema server storage storage/kv storage/pebble
+cmd/internal/cli: . authz acp cmd/internal/storetest cmd/internal/tuplefile door door/authzen door/keystone door/native door/native/client door/onap door/openfga door/openfga/language door/permify door/permify/language door/xacml expr expr/cel internal/identity/settings internal/callers internal/cluster/sharedlog internal/engine/documents internal/identity/token internal/tool/quote internal/tool/printable policy internal/engine/domain rel schema server storage storage/kv storage/pebble internal/tool/turns
 cmd/internal/storetest: . door/openfga/language cmd/internal/tuplefile schema expr rel authz
 cmd/internal/tuplefile: internal/tool/jsonread rel internal/tool/quote
 examples/*: *
@@ -71,8 +71,8 @@ door: . internal/tool/jsonread internal/tool/turns internal/tool/quote storage a
 console: door
 door/authzen: . door internal/tool/jsonread expr policy internal/engine/domain policy/status policy/value rel storage authz
 door/keystone: . door internal/identity/settings internal/identity internal/identity/access internal/identity/ec2 internal/identity/mapping internal/identity/oidc internal/identity/token storage internal/identity/oauth1 internal/tool/turns internal/tool/quote internal/tool/derived internal/tool/jsonread authz internal/engine/journal internal/trail/logins internal/trail/decisions expr
-door/native: . door internal/callers internal/tool/jsonread expr rel schema storage authz internal/engine/journal
-door/native/client: door door/native rel schema
+door/native: . door internal/callers internal/tool/jsonread expr rel schema storage authz internal/engine/journal internal/tool/turns
+door/native/client: door door/native rel schema internal/tool/turns
 door/onap: . door door/onap/internal/catalog door/onap/internal/pdp door/onap/internal/tosca internal/tool/jsonread policy policy/message internal/trail/decisions expr
 door/onap/internal/catalog: . door/onap/internal/tosca internal/tool/btree internal/engine/documents storage authz internal/engine/journal
 door/onap/internal/pdp: door/onap/internal/tosca internal/tool/jsonread policy policy/function policy/language policy/status policy/value
@@ -92,7 +92,7 @@ server/internal/conn: door internal/tool/addresses
 # Policies, identities, documents: other rules than those of tuples, for the doors
 acp: . internal/tool/jsonread storage schema expr rel authz
 internal/identity: . internal/identity/settings internal/tool/btree internal/engine/documents schema storage internal/identity/oauth1 internal/identity/mapping internal/identity/password internal/identity/token internal/identity/totp authz internal/tool/derived internal/tool/jsonread expr rel internal/engine/journal
-internal/callers: . internal/tool/derived internal/engine/documents rel schema storage authz internal/engine/journal
+internal/callers: . internal/tool/derived internal/engine/documents rel schema storage authz internal/engine/journal internal/tool/turns
 internal/identity/access: internal/tool/quote
 internal/identity/ec2: internal/identity/oauth1
 internal/identity/keyring: . internal/identity/settings internal/identity/token internal/engine/documents storage authz

@@ -3,9 +3,13 @@
 package keys
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +18,7 @@ import (
 
 	"github.com/ostiary/ostiary/cmd/internal/cli"
 	"github.com/ostiary/ostiary/door/native/client"
+	"github.com/ostiary/ostiary/internal/tool/turns"
 )
 
 // app is a run of the program, with the methods of the commands of this package.
@@ -22,7 +27,7 @@ type app struct{ *cli.App }
 // Commands returns the commands on keys.
 func Commands(run *cli.App) []*cobra.Command {
 	a := &app{run}
-	cmd := cli.Group("key", "Make, show and revoke the keys of callers", a.create(), a.list(), a.show(), a.rotate(), a.revoke(), a.explain())
+	cmd := cli.Group("key", "Make, show and revoke the keys of callers", a.create(), a.list(), a.show(), a.limit(), a.rotate(), a.revoke(), a.explain())
 	cmd.Long = "Make, show and revoke the keys of callers.\n\n" +
 		"A key has rights on stores, through doors, until it expires. The system store of the folder or server has the keys, so all nodes know them at once.\n" +
 		"The first key of a new folder is made on the folder, before it is served:\n" +
@@ -37,6 +42,7 @@ const expiresDefault = "90d"
 func (a *app) create() *cobra.Command {
 	var n client.NewKey
 	var match client.Match
+	var limits cli.LimitFlags
 	var expires, out string
 	cmd := &cobra.Command{Use: "create NAME", Short: "Make a key and show its secret, once", Args: cobra.ExactArgs(1),
 		Long: "Make a key and show its secret, once. The secret is kept nowhere: only its hash is.\n" +
@@ -51,6 +57,12 @@ func (a *app) create() *cobra.Command {
 			var err error
 			if n.Expires, err = parseExpiry(expires, time.Now()); err != nil {
 				return err
+			}
+			if limits.Set() {
+				n.Limits = &turns.Limits{}
+				if err := limits.Change(n.Limits); err != nil {
+					return err
+				}
 			}
 			return a.WithClient(cmd.Context(), true, cli.GuardFolder, func(c *client.Client) error {
 				return a.secretTo(out, func() (client.Key, error) {
@@ -70,6 +82,7 @@ func (a *app) create() *cobra.Command {
 	s.StringVar(&match.Value, "match-value", "", "value that the claim has, or that its list contains")
 	s.StringVar(&n.MatchCertificate, "match-certificate", "", "make a key without a secret, for callers with a client certificate (--tls-client-ca) that has this alternative name: uri:URI, uri:URI/*, dns:NAME or email:ADDRESS")
 	s.StringVar(&out, "out", "", outUsage)
+	limits.Add(s)
 	cmd.MarkFlagRequired("stores")
 	cmd.MarkFlagRequired("rights")
 	return cmd
@@ -132,9 +145,18 @@ func (a *app) list() *cobra.Command {
 				return cli.NativeMissing(err)
 			}
 			return a.Print(keys, func(w io.Writer) {
-				cli.Printf(w, "NAME\tOWNER\tSTORES\tRIGHTS\tDOORS\tEXPIRES\n")
+				limited := slices.ContainsFunc(keys, func(k client.Key) bool { return k.Limits != nil })
+				cli.Printf(w, "NAME\tOWNER\tSTORES\tRIGHTS\tDOORS\tEXPIRES")
+				if limited {
+					cli.Printf(w, "\tLIMITS")
+				}
+				cli.Printf(w, "\n")
 				for _, k := range keys {
-					cli.Printf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", k.Name, k.Owner, strings.Join(k.Stores, ","), strings.Join(k.Rights, ","), strings.Join(k.Doors, ","), expiryText(k))
+					cli.Printf(w, "%s\t%s\t%s\t%s\t%s\t%s", k.Name, k.Owner, strings.Join(k.Stores, ","), strings.Join(k.Rights, ","), strings.Join(k.Doors, ","), expiryText(k))
+					if limited {
+						cli.Printf(w, "\t%s", cli.LimitsText(k.Limits))
+					}
+					cli.Printf(w, "\n")
 				}
 			})
 		})
@@ -158,9 +180,55 @@ func (a *app) show() *cobra.Command {
 				} else {
 					cli.Printf(w, "secrets\t%d\n", k.Secrets)
 				}
+				if k.Limits != nil {
+					cli.Printf(w, "limits\t%s\n", cli.LimitsText(k.Limits))
+				}
 			})
 		})
 	}}
+}
+
+// limit shows or sets the limits of a key.
+func (a *app) limit() *cobra.Command {
+	var flags cli.LimitFlags
+	cmd := &cobra.Command{Use: "limit NAME", Short: "Show or set how much the callers of a key may use", Args: cobra.ExactArgs(1),
+		Long: "Show or set how much the callers of a key may use together, with those of the keys that it has made: requests, and processor time, in a second.\n" +
+			"A limit that no flag names stays. A caller whose limit is used up gets 429 (RESOURCE_EXHAUSTED over gRPC), and when to try again. Each node counts for itself.\n" +
+			"A key does not set its own limits, unless it has admin on *.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.WithClient(cmd.Context(), false, cli.GuardFolder, func(c *client.Client) error {
+				limits, err := limitsOf(cmd.Context(), c, args[0])
+				if err == nil && flags.Set() {
+					if err = flags.Change(&limits); err == nil {
+						_, err = c.Call(cmd.Context(), http.MethodPut, "/ostiary/v1/keys/"+url.PathEscape(args[0])+"/limits", &limits, nil)
+					}
+				}
+				if err != nil {
+					return cli.NativeMissing(err)
+				}
+				return a.Print(&limits, func(w io.Writer) { cli.Printf(w, "limits of key %s\t%s\n", args[0], limits.String()) })
+			})
+		}}
+	flags.Add(cmd.Flags())
+	return cmd
+}
+
+// limitsOf returns the limits of the key with a name, also of one that is none of the system
+// store.
+func limitsOf(ctx context.Context, c *client.Client, name string) (limits turns.Limits, err error) {
+	var all struct {
+		Limits []struct {
+			Key    string
+			Limits turns.Limits
+		}
+	}
+	_, err = c.Call(ctx, http.MethodGet, "/ostiary/v1/limits", nil, &all)
+	for _, l := range all.Limits {
+		if l.Key == name {
+			limits = l.Limits
+		}
+	}
+	return limits, err
 }
 
 func (a *app) rotate() *cobra.Command {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ostiary/ostiary/cmd/internal/cli"
 	"github.com/ostiary/ostiary/door/native/client"
+	"github.com/ostiary/ostiary/internal/tool/turns"
 )
 
 // storeJSON is the JSON form of a store.
@@ -21,17 +22,18 @@ type storeJSON struct {
 	Aliases  map[string]string `json:"aliases,omitempty"`
 	Revision *uint64           `json:"revision,omitempty"`
 	Schema   string            `json:"schema,omitempty"`
+	Limits   *turns.Limits     `json:"limits,omitempty"`
 }
 
 // storeOf returns a store in the form of the output, with the revision and the schema as
 // far as they are known.
 func storeOf(s client.StoreInfo) storeJSON {
-	return storeJSON{ID: s.ID, Name: s.Name, Created: cli.Stamp(s.Created), Aliases: s.Aliases, Revision: s.Revision, Schema: s.Schema}
+	return storeJSON{ID: s.ID, Name: s.Name, Created: cli.Stamp(s.Created), Aliases: s.Aliases, Revision: s.Revision, Schema: s.Schema, Limits: s.Limits}
 }
 
 func (a *app) storeCommand() *cobra.Command {
 	return cli.Group("store", "Create, list and delete stores",
-		a.storeCreate(), a.storeList(), a.storeGet(), a.storeRename(), a.storeAlias(), a.storeDelete())
+		a.storeCreate(), a.storeList(), a.storeGet(), a.storeRename(), a.storeAlias(), a.storeLimit(), a.storeDelete())
 }
 
 // allStores returns the stores of the server or of the folder.
@@ -83,6 +85,9 @@ func (a *app) printStore(out storeJSON) error {
 		}
 		if out.Schema != "" {
 			cli.Printf(w, "schema\t%s\n", out.Schema)
+		}
+		if out.Limits != nil {
+			cli.Printf(w, "limits\t%s\n", out.Limits.String())
 		}
 	})
 }
