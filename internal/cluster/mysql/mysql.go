@@ -349,6 +349,9 @@ const packetMin = 4 << 20
 // dialect implements [sqllog.Dialect].
 type dialect struct{ packet *atomic.Int64 }
 
+// System implements [sqllog.Dialect].
+func (dialect) System() string { return "mysql" }
+
 // Rebind implements [sqllog.Dialect].
 func (dialect) Rebind(query string) string { return query }
 

@@ -214,6 +214,9 @@ func rights(ctx context.Context, db *sql.DB) error {
 // dialect implements [sqllog.Dialect].
 type dialect struct{ config *pgx.ConnConfig }
 
+// System implements [sqllog.Dialect].
+func (*dialect) System() string { return "postgresql" }
+
 // Rebind implements [sqllog.Dialect].
 func (*dialect) Rebind(query string) string {
 	var b strings.Builder

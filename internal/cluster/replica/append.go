@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
+	"github.com/ostiary/ostiary/internal/trail/traces"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -36,6 +37,9 @@ type request struct {
 
 	barrier bool
 	epoch   uint64 // of a barrier
+
+	// span is that of the caller, for the statements of the segment; nil if it is not traced.
+	span traces.Span
 
 	// done is closed when head, at and err are the outcome.
 	done chan struct{}
@@ -157,7 +161,7 @@ func (r *Driver) enqueue(ctx context.Context, q *request) error {
 	if err := r.check(); err != nil {
 		return err
 	}
-	q.done = make(chan struct{})
+	q.done, q.span = make(chan struct{}), traces.Of(ctx)
 	return r.queue.add(q)
 }
 
@@ -290,7 +294,7 @@ func (r *Driver) attempt(group []*request, confirmed *bool) (again []*request, e
 	unlock(valid, underway)
 	r.appending.Store(record.Sequence)
 	defer r.appending.Store(0)
-	err = sharedlog.Commit(r.ctx, r.log, base.applied, record, secrets)
+	err = sharedlog.Commit(r.traced(valid), r.log, base.applied, record, secrets)
 	var conflict *sharedlog.ConflictError
 	if errors.As(err, &conflict) {
 		err = r.unsure(r.ctx, r.catchUp(r.ctx))
@@ -316,6 +320,17 @@ func (r *Driver) attempt(group []*request, confirmed *bool) (again []*request, e
 	next.follow(record.Position, epoch, len(record.Bytes))
 	r.finishAppended(valid, base, &next, round)
 	return nil, nil
+}
+
+// traced returns the context of a segment. What is done for it is a part of the first request
+// that is traced.
+func (r *Driver) traced(group []*request) context.Context {
+	for _, q := range group {
+		if q.span != nil {
+			return context.WithValue(r.ctx, traces.Key{}, q.span)
+		}
+	}
+	return r.ctx
 }
 
 // mayAppend returns the epoch of the segment of a request, if the node may append it.

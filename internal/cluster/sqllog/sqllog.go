@@ -22,6 +22,8 @@ import (
 
 // Dialect is what is special to a kind of database.
 type Dialect interface {
+	// System is the name of the database in traces.
+	System() string
 	// Rebind returns a statement with ? as placeholders in the form of the database.
 	Rebind(query string) string
 	// Atomic runs statements in one transaction and one round trip. It returns the

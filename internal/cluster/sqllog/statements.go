@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ostiary/ostiary/internal/trail/traces"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -108,8 +109,27 @@ func scanned(err error) (found bool, _ error) {
 	return err == nil, err
 }
 
+// begin begins the part of a traced request that waits for the database. A statement has
+// placeholders, and so no content; its arguments are left out. The caller calls end.
+func (p *pool) begin(ctx context.Context, query string) (_ context.Context, end func(error)) {
+	ctx, part := traces.Start(ctx, "sql", traces.Client)
+	if part == nil {
+		return ctx, func(error) {}
+	}
+	part.Set("db.system.name", p.dialect.System())
+	part.Set("db.query.text", query)
+	return ctx, func(err error) {
+		if err != nil {
+			part.Fail("_OTHER", err)
+		}
+		part.End()
+	}
+}
+
 // exec runs a statement and returns the number of rows that it changed.
 func (p *pool) exec(ctx context.Context, query string, arguments ...any) (changed int64, err error) {
+	ctx, end := p.begin(ctx, query)
+	defer func() { end(err) }()
 	err = p.repeat(ctx, func() error {
 		return p.bounded(ctx, func(ctx context.Context, _ func()) error {
 			r, err := p.db.ExecContext(ctx, p.dialect.Rebind(query), arguments...)
@@ -168,7 +188,9 @@ func (p *pool) query(ctx context.Context, begin func(), each func(scan func(into
 }
 
 // scan runs a query once, and calls each with a function that scans a row.
-func (p *pool) scan(ctx context.Context, db *sql.DB, each func(scan func(into ...any) error) error, query string, arguments ...any) error {
+func (p *pool) scan(ctx context.Context, db *sql.DB, each func(scan func(into ...any) error) error, query string, arguments ...any) (err error) {
+	ctx, end := p.begin(ctx, query)
+	defer func() { end(err) }()
 	return p.bounded(ctx, func(ctx context.Context, answered func()) error {
 		rows, err := db.QueryContext(ctx, p.dialect.Rebind(query), arguments...)
 		if err != nil {
@@ -196,6 +218,8 @@ func (p *pool) rebind(statements []Statement) []Statement {
 // atomic runs statements of rebind in one transaction, see [Dialect], and returns the
 // number of rows that the first one changed.
 func (p *pool) atomic(ctx context.Context, statements []Statement) (changed int64, err error) {
+	ctx, end := p.begin(ctx, statements[0].Query)
+	defer func() { end(err) }()
 	err = p.repeat(ctx, func() (err error) {
 		changed, err = p.dialect.Atomic(ctx, p.db, statements)
 		return err

@@ -25,6 +25,7 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 
 	"github.com/ostiary/ostiary/internal/tool/jsonread"
+	"github.com/ostiary/ostiary/internal/trail/traces"
 )
 
 // Bounds of what a verifier reads and fetches.
@@ -300,11 +301,13 @@ type fetch struct {
 
 // RoundTrip implements [http.RoundTripper]. It refuses a request for the same
 // path within fetchInterval.
-func (f *fetcher) RoundTrip(r *http.Request) (*http.Response, error) {
+func (f *fetcher) RoundTrip(r *http.Request) (_ *http.Response, err error) {
 	path := r.URL.Path
 	if err := f.admit(path); err != nil {
 		return nil, err
 	}
+	r, end := traced(r)
+	defer func() { end(err) }()
 	response, err := f.next.RoundTrip(r)
 	var text []byte
 	if err == nil {
@@ -328,6 +331,25 @@ func (f *fetcher) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	response.Body = io.NopCloser(bytes.NewReader(text))
 	return response, nil
+}
+
+// traced returns a request as a part of the traced request that waits for it, if there is one:
+// with the headers by which the provider continues the trace. The caller calls end.
+func traced(r *http.Request) (_ *http.Request, end func(error)) {
+	ctx, part := traces.Start(r.Context(), r.Method, traces.Client)
+	if part == nil {
+		return r, func(error) {}
+	}
+	r = r.Clone(ctx)
+	part.Set("http.request.method", r.Method)
+	part.Set("server.address", r.URL.Hostname())
+	part.Inject(r.Header.Set)
+	return r, func(err error) {
+		if err != nil {
+			part.Fail("_OTHER", err)
+		}
+		part.End()
+	}
 }
 
 // documentNames are the names in the documents of a provider that decide which keys are

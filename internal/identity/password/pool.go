@@ -5,8 +5,10 @@ import (
 	"errors"
 	"runtime"
 	"sync/atomic"
+	"time"
 
 	"github.com/ostiary/ostiary/internal/tool/turns"
+	"github.com/ostiary/ostiary/internal/trail/traces"
 )
 
 // ErrBusy is the cause of a failed hash when [PoolOptions.QueueMax] others already
@@ -101,7 +103,14 @@ func (p *Pool) Computed() int {
 // interrupted, and f writes to variables of the caller.
 func (p *Pool) run(ctx context.Context, same work, f func()) outcome {
 	turns.Pause(ctx)
-	if o := p.queue.acquire(ctx, same); o.err != nil || o.done {
+	_, part := traces.Start(ctx, "hash", traces.Internal)
+	came := time.Now()
+	o := p.queue.acquire(ctx, same)
+	if part != nil {
+		part.Set("ostiary.wait_us", int(time.Since(came).Microseconds()))
+		defer part.End()
+	}
+	if o.err != nil || o.done {
 		return o
 	}
 	done := make(chan struct{})

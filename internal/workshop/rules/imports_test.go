@@ -62,8 +62,8 @@ internal/cluster/raftlog: storage internal/cluster/raftlog/wire internal/cluster
 internal/cluster/raftlog/wire:
 internal/cluster/mysql: internal/cluster/sharedlog internal/cluster/sqllog
 internal/cluster/postgres: internal/cluster/sharedlog internal/cluster/sqllog
-internal/cluster/sqllog: storage internal/cluster/sharedlog
-internal/cluster/replica: storage storage/kv internal/cluster/sharedlog rel
+internal/cluster/sqllog: storage internal/trail/traces internal/cluster/sharedlog
+internal/cluster/replica: storage internal/trail/traces storage/kv internal/cluster/sharedlog rel
 internal/cluster/sharedlog: storage rel internal/tool/canonical
 internal/cluster/sharedlog/memorylog: storage internal/cluster/sharedlog
 # Doors: protocols, and the server that listens for them
@@ -99,8 +99,8 @@ internal/identity/keyring: . internal/identity/settings internal/identity/token 
 internal/identity/mapping: internal/tool/jsonread
 internal/identity/migrate: internal/identity/settings internal/identity internal/identity/password internal/identity/token
 internal/identity/oauth1:
-internal/identity/oidc: internal/tool/jsonread
-internal/identity/password: internal/tool/turns
+internal/identity/oidc: internal/tool/jsonread internal/trail/traces
+internal/identity/password: internal/tool/turns internal/trail/traces
 internal/identity/token: internal/identity/settings
 internal/identity/settings:
 internal/identity/totp:

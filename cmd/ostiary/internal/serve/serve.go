@@ -205,13 +205,8 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 		options.Record.Decided = log.Decided
 		defer func() { err = errors.Join(err, log.Close()) }()
 	}
-	tracer, err := s.openTraces()
-	if err != nil {
+	if err := f.traces.read(s.Lookup, &options.Record); err != nil {
 		return err
-	}
-	if tracer != nil {
-		options.Record.Step, options.Record.Decided = traceStep, tracer.decided(options.Record.Decided)
-		defer tracer.Close()
 	}
 	notifications, err := s.openNotifications()
 	if err != nil {
@@ -225,6 +220,11 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 		if err := s.open(ctx); err != nil {
 			return err
 		}
+		endTraces, err := s.openTraces()
+		if err != nil {
+			return err
+		}
+		defer endTraces()
 		trail, err := s.openAudit()
 		if err != nil {
 			return err

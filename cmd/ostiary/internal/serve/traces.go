@@ -47,26 +47,36 @@ const (
 )
 
 // traceFlags are the settings of traces that are no variables of OpenTelemetry.
-type traceFlags struct{ content bool }
+type traceFlags struct {
+	content  bool
+	settings *traceSettings // those of the variables; nil without traces
+}
 
 func (f *traceFlags) add(s *pflag.FlagSet) {
 	s.BoolVar(&f.content, "traces-content", false, "add content to traces (OTEL_TRACES_EXPORTER): callers, their addresses, paths, questions and messages of errors")
 	cli.Rare(s, "Traces")
 }
 
-// openTraces opens the exporter of traces and adds its tracer to the options of the server. It
-// returns nil if no variable asks for traces. The caller closes the tracer.
-func (s *prepared) openTraces() (*tracer, error) {
-	settings, err := readTraceSettings(s.Lookup)
-	if err != nil {
-		return nil, fmt.Errorf("%w: traces: %w", cli.ErrUsage, err)
+// read reads the variables, and makes the engine report its steps if one asks for traces.
+func (f *traceFlags) read(lookup func(string) (string, bool), o *authz.RecordingOptions) (err error) {
+	f.settings, err = readTraceSettings(lookup)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: traces: %w", cli.ErrUsage, err)
+	case f.settings != nil:
+		o.Step, o.Decided = traceStep, decidedIn(o.Decided, f.content)
+	case f.content:
+		return fmt.Errorf("%w: --traces-content needs traces: expected the variable %s, or %s", cli.ErrUsage, envEndpoint, envExporter)
 	}
-	content := s.flags.traces.content
+	return nil
+}
+
+// openTraces opens the exporter of traces and adds its tracer to the options of the server, if
+// there are traces. The caller calls end after the server.
+func (s *prepared) openTraces() (end func(), err error) {
+	settings, content := s.flags.traces.settings, s.flags.traces.content
 	if settings == nil {
-		if content {
-			return nil, fmt.Errorf("%w: --traces-content needs traces: expected the variable %s, or %s", cli.ErrUsage, envEndpoint, envExporter)
-		}
-		return nil, nil
+		return func() {}, nil
 	}
 	node, _ := os.Hostname() // a span without a name of the node is valid
 	if s.member != nil {
@@ -79,7 +89,7 @@ func (s *prepared) openTraces() (*tracer, error) {
 	s.options.Tracer = t
 	s.options.Collectors = append(s.options.Collectors, t.figures()...)
 	s.log.Info("traces", "endpoint", settings.endpoint, "grpc", settings.grpc, "sampler", settings.sampler.Description(), "content", content)
-	return t, nil
+	return t.Close, nil
 }
 
 // tracer implements [traces.Tracer] with the libraries of OpenTelemetry.
@@ -207,10 +217,10 @@ func traceStep(ctx context.Context, name string) (context.Context, func(error, .
 	}
 }
 
-// decided returns next, or a function that also adds the content of a decision to the span of
-// its question, if content is asked for.
-func (t *tracer) decided(next func(context.Context, *authz.Decided)) func(context.Context, *authz.Decided) {
-	if !t.content {
+// decidedIn returns next, or with content a function that also adds a decision to the span of its
+// question.
+func decidedIn(next func(context.Context, *authz.Decided), content bool) func(context.Context, *authz.Decided) {
+	if !content {
 		return next
 	}
 	return func(ctx context.Context, d *authz.Decided) {

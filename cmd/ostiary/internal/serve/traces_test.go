@@ -31,7 +31,10 @@ import (
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/door/openfga"
 	"github.com/ostiary/ostiary/expr/cel"
+	"github.com/ostiary/ostiary/internal/identity/oidc"
+	"github.com/ostiary/ostiary/internal/identity/password"
 	"github.com/ostiary/ostiary/internal/trail/traces"
+	"github.com/ostiary/ostiary/internal/workshop/issuers"
 	"github.com/ostiary/ostiary/internal/workshop/wait"
 	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage/memory"
@@ -200,7 +203,7 @@ func startTraced(t testing.TB, x *tracing, change func(*server.Options)) *traced
 	}
 	options := ostiary.Options{Driver: memory.New(), Conditions: openfga.Conditions{Inner: cel.New(cel.Options{})}}
 	if o.Tracer != nil {
-		options.Record = authz.RecordingOptions{Step: traceStep, Decided: x.decided(nil)}
+		options.Record = authz.RecordingOptions{Step: traceStep, Decided: decidedIn(nil, x.content)}
 	}
 	e := must(ostiary.Open(context.Background(), options))(t)
 	t.Cleanup(func() { e.Close() })
@@ -673,4 +676,48 @@ func attributesOf(all []*values.KeyValue) map[string]string {
 		}
 	}
 	return out
+}
+
+// sending is a transport that keeps the headers traceparent of all requests, by their paths.
+type sending map[string]string
+
+func (s sending) RoundTrip(r *http.Request) (*http.Response, error) {
+	s[r.URL.Path] = r.Header.Get("Traceparent")
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// TestTracesOfParts verifies a token of a provider and makes a hash of a password in a traced
+// request. Both are parts of it; the provider gets the header of the trace, unless
+// OTEL_PROPAGATORS is none.
+func TestTracesOfParts(t *testing.T) {
+	for _, propagators := range []string{"tracecontext,baggage", "none"} {
+		x := startTracing(t, false, false, "PROPAGATORS="+propagators)
+		provider, sent := issuers.NewProvider(t), sending{}
+		request := x.Begin(&traces.Request{Start: time.Now(), Method: "POST", Door: "keystone", Known: true, Header: http.Header{"Traceparent": {parentSampled}}})
+		ctx := context.WithValue(t.Context(), traces.Key{}, request)
+		v := oidc.New([]oidc.Issuer{{URL: provider.URL, Audiences: []string{"a"}}}, oidc.Options{Transport: sent})
+		now := time.Now().Unix()
+		if _, err := v.Verify(ctx, provider.Sign(map[string]any{"iss": provider.URL, "aud": "b", "sub": "anne", "exp": now + 60, "iat": now}, -1)); err == nil {
+			t.Error("a token for others is accepted")
+		}
+		if _, err := password.NewPool(password.PoolOptions{}).Hash(ctx, "secret", password.RoundsMin); err != nil {
+			t.Fatal(err)
+		}
+		request.End()
+		got := x.take()
+		own, get, hash := named(t, got, "POST"), named(t, got, "GET"), named(t, got, "hash")
+		if !bytes.Equal(get.ParentSpanId, own.SpanId) || !bytes.Equal(hash.ParentSpanId, own.SpanId) || attributesOf(hash.Attributes)["ostiary.wait_us"] == "" || attributesOf(get.Attributes)["server.address"] != "127.0.0.1" {
+			t.Errorf("the parts are %v and %v", get, hash)
+		}
+		parent := ""
+		if propagators != "none" {
+			parent = "00-" + ofTrace + "-" + hex.EncodeToString(get.SpanId) + "-01"
+		}
+		if got, asked := sent["/.well-known/openid-configuration"]; !asked || got != parent {
+			t.Errorf("%s: the provider gets the header %q, expected %q", propagators, got, parent)
+		}
+		if follows := hex.EncodeToString(own.TraceId) == ofTrace; follows != (propagators != "none") {
+			t.Errorf("%s: the request continues the trace: %t", propagators, follows)
+		}
+	}
 }
