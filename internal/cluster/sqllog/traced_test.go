@@ -79,7 +79,9 @@ func TestTraced(t *testing.T) {
 				}
 			}
 			if started < 2 || started != r.ended || !slices.Contains(r.lines, "db.system.name "+d.system) ||
-				!slices.ContainsFunc(r.lines, func(line string) bool { return strings.HasPrefix(line, "db.query.text ") && strings.Contains(line, "insert into ostiary_log") }) {
+				!slices.ContainsFunc(r.lines, func(line string) bool {
+					return strings.HasPrefix(line, "db.query.text ") && strings.Contains(line, "insert into ostiary_log")
+				}) {
 				t.Errorf("%d statements began and %d ended: %q", started, r.ended, r.lines)
 			}
 		})
