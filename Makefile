@@ -273,4 +273,4 @@ REST ?= 60s
 RUNS ?= 1
 attack: build
 	OSTIARY_ATTACK=$(CURDIR)/$(BIN) OSTIARY_ATTACK_REST=$(REST) OSTIARY_ATTACK_RUNS=$(RUNS) OSTIARY_ATTACK_ONLY='$(ATTACK)' \
-		$(GO) test ./server ./cmd/ostiary -run 'TestAttacks|TestLongWork$$|TestFloods$$|TestAttackedNodes$$' -p 1 -count=1 -timeout 4h -v
+		$(GO) test ./server ./cmd/ostiary -run 'TestAttacks|TestLongWork$$|TestFloods$$|TestFairShare$$|TestAttackedNodes$$' -p 1 -count=1 -timeout 4h -v
