@@ -287,3 +287,36 @@ func mustJSON(t *testing.T, text string, into any) {
 		t.Fatal(err)
 	}
 }
+
+// TestReadOnlyDisk starts the server on a file system that is mounted for reads only, after it
+// was killed: it answers reads, refuses writes by name, and makes no file.
+func TestReadOnlyDisk(t *testing.T) {
+	t.Parallel()
+	disk := mountSmall(t, "size="+smallDisk)
+	k := &killed{dir: filepath.Join(disk, "data"), live: map[string]bool{}, http: &http.Client{Timeout: time.Minute}}
+	t.Cleanup(func() { k.cmd.Process.Kill() })
+	k.start(t)
+	k.prepare(t)
+	door := k.fillDoors()[0]
+	k.must(t, door.write(1))
+	k.kill(t)
+	if out, err := exec.Command("mount", "-o", "remount,ro", disk).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	k.start(t, "--read-only")
+	if text := k.must(t, door.check(1)); !strings.Contains(text, door.answer) {
+		t.Errorf("a check: %s", text)
+	}
+	for _, d := range k.fillDoors() {
+		status, text, err := k.sendDoor(d.write(2))
+		if err != nil || status != http.StatusServiceUnavailable || !strings.Contains(text, "--read-only") {
+			t.Errorf("%s: a write: %d %s %v", d.name, status, text, err)
+		}
+	}
+	if err := k.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.cmd.Wait(); err != nil {
+		t.Errorf("the server ends with %v", err)
+	}
+}

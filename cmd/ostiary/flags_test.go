@@ -144,6 +144,7 @@ func everySetting(t *testing.T, database bool) map[string]string {
 		"audit-folder": filepath.Join(dir, "audit"), "audit-otlp": collector.URL, "audit-key": filepath.Join(dir, "audit.key"),
 		"decision-log": filepath.Join(dir, "decisions"), "decision-mask": "secret",
 		"traces-content": "false", // true needs a variable that is no setting; the tests of traces have it
+		"read-only":      "false", // not for nodes; TestReadOnlyDisk has it
 		"authzen-store":  "files", "authzen-url": "https://pdp.example.com", "xacml-relations": "01ARZ3NDEKTSV4RRFFQ69G5FAV",
 		"keystone-url": "https://identity.example.com", "keystone-oidc": provider.URL + "=keystone", "keystone-policy": file("policy.yaml", "{}\n"),
 		"keystone-permissions": file("permissions.yaml", "compute_create: [member]\n"), "keystone-notifications": filepath.Join(dir, "notifications"),

@@ -86,10 +86,10 @@ type killed struct {
 // killedWrite is a write request: the objects whose tuples it adds and removes.
 type killedWrite struct{ adds, removes []string }
 
-// start runs the server on the folder and waits until it listens.
-func (k *killed) start(t *testing.T) {
+// start runs the server on the folder, with more flags, and waits until it listens.
+func (k *killed) start(t *testing.T, flags ...string) {
 	t.Helper()
-	k.cmd = exec.Command("ostiary", "serve", "--data", k.dir, "--http", "127.0.0.1:0", "--grpc", "off", "--metrics", "off", "--json")
+	k.cmd = exec.Command("ostiary", append([]string{"serve", "--data", k.dir, "--http", "127.0.0.1:0", "--grpc", "off", "--metrics", "off", "--json"}, flags...)...)
 	k.cmd.Stderr = os.Stderr
 	out, err := k.cmd.StdoutPipe()
 	if err != nil {

@@ -155,26 +155,21 @@ func (f folder) create() error {
 // locks the folder itself, and the file LOCK: a file can be deleted, but older
 // versions look at nothing else.
 func (f folder) lock() (_ io.Closer, err error) {
-	var l folderLock
+	l, err := f.lockDir()
+	if err != nil {
+		return nil, err
+	}
 	defer func() {
 		if err != nil {
 			l.Close()
 		}
 	}()
-	if f.onDisk() {
-		if l.dir, err = os.Open(f.dir); err != nil {
-			return nil, err
-		}
-		if err := flock(l.dir); err != nil {
-			return nil, f.locked(openTwice(l.dir))
-		}
-	}
 	l.file, err = f.fs.Lock(f.path(lockName))
 	var number syscall.Errno  // of the operating system, whose locks are those of other processes
 	var refused *fs.PathError // the file cannot be opened, which is no lock of another process
 	switch {
 	case err == nil:
-		return &l, nil
+		return l, nil
 	case errors.As(err, &refused):
 		return nil, err
 	case errors.As(err, &number) && number != syscall.EAGAIN && number != syscall.EACCES:
@@ -183,6 +178,23 @@ func (f folder) lock() (_ io.Closer, err error) {
 		return nil, err
 	}
 	return nil, f.locked(number == 0)
+}
+
+// lockDir locks the folder itself, if it is on disk.
+func (f folder) lockDir() (_ *folderLock, err error) {
+	l := &folderLock{}
+	if !f.onDisk() {
+		return l, nil
+	}
+	if l.dir, err = os.Open(f.dir); err != nil {
+		return nil, err
+	}
+	if err := flock(l.dir); err != nil {
+		twice := openTwice(l.dir)
+		l.Close()
+		return nil, f.locked(twice)
+	}
+	return l, nil
 }
 
 // locked returns an ErrLocked that names who has locked the folder: this process, if

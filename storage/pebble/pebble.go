@@ -45,6 +45,10 @@ type Options struct {
 	// folder of a copy can be opened only with Copy, and other folders only without it.
 	// The log has every write, so NoSync is usual for a copy.
 	Copy bool
+	// ReadOnly opens an existing folder without a change of it, also on a disk that is full or
+	// read-only: it makes no file, and each write fails with [storage.ErrNotHolder]. It fails
+	// with [storage.ErrFormat] for a folder of an older format, which Open would upgrade.
+	ReadOnly bool
 	// FilesMax bounds the sorted files that are open at a time. The default is
 	// 1000, and the smallest value is 16.
 	FilesMax int
@@ -108,6 +112,9 @@ func open(dir string, opts Options) (_ *Driver, err error) {
 	}
 	if _, _, err := f.read(); err != nil {
 		return nil, err
+	}
+	if opts.ReadOnly {
+		return openReadOnly(f, g, opts)
 	}
 	if err := f.create(); err != nil {
 		return nil, err

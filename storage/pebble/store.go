@@ -16,6 +16,8 @@ type store struct {
 	db    *pebble.DB
 	write *pebble.WriteOptions // whether a commit waits for the disk
 	guard *guard
+	// readOnly refuses all writes.
+	readOnly bool
 	// closing closes the folder; nil if db belongs to the embedding program.
 	closing func() error
 }
@@ -83,6 +85,9 @@ func (s *store) Join(tx any) (kv.Batch, error) {
 // Scrub implements [kv.Scrubber]: it rewrites the tables of the range. A deleted
 // value may stay in a write-ahead log until Pebble overwrites it.
 func (s *store) Scrub(ctx context.Context, lower, upper []byte) error {
+	if s.readOnly {
+		return errReadOnly
+	}
 	if err := s.guard.checkWrite(); err != nil {
 		return err
 	}
@@ -99,6 +104,9 @@ func (s *store) Scrub(ctx context.Context, lower, upper []byte) error {
 
 // Sync implements [kv.Syncer]: it waits until the write-ahead log is on disk.
 func (s *store) Sync() error {
+	if s.readOnly {
+		return errReadOnly
+	}
 	if err := s.guard.checkWrite(); err != nil {
 		return err
 	}
@@ -197,6 +205,9 @@ func (b *batch) DeleteRange(lower, upper []byte) error {
 
 // Commit commits the batch. It also fails if the guard noticed a failed write.
 func (b *batch) Commit() error {
+	if b.store.readOnly {
+		return errReadOnly
+	}
 	check := b.store.guard.checkWrite
 	if !b.store.write.Sync {
 		check = b.store.guard.checkUnsynced

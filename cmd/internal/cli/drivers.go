@@ -54,7 +54,16 @@ func Conditions(o cel.Options) expr.Compiler { return openfga.Conditions{Inner: 
 
 // WithData is like WithEngine, with engine options. The driver is nil for
 // InMemory.
-func (a *App) WithData(ctx context.Context, create bool, options ostiary.Options, f func(*ostiary.Engine, *pebble.Driver) error) (err error) {
+func (a *App) WithData(ctx context.Context, create bool, options ostiary.Options, f func(*ostiary.Engine, *pebble.Driver) error) error {
+	return a.withData(ctx, create, pebble.Options{}, options, f)
+}
+
+// WithReadOnly is WithData for an existing folder in which nothing is changed.
+func (a *App) WithReadOnly(ctx context.Context, options ostiary.Options, f func(*ostiary.Engine, *pebble.Driver) error) error {
+	return a.withData(ctx, false, pebble.Options{ReadOnly: true}, options, f)
+}
+
+func (a *App) withData(ctx context.Context, create bool, folder pebble.Options, options ostiary.Options, f func(*ostiary.Engine, *pebble.Driver) error) (err error) {
 	if options.Conditions == nil {
 		options.Conditions = Conditions(cel.Options{})
 	}
@@ -70,7 +79,7 @@ func (a *App) WithData(ctx context.Context, create bool, options ostiary.Options
 			return err
 		}
 		restrictNewFiles()
-		if driver, err = a.openDriver(ctx, pebble.Options{}); err != nil {
+		if driver, err = a.openDriver(ctx, folder); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, driver.Close()) }()
@@ -120,7 +129,7 @@ func explainFullDisk(dir string, err error) error {
 		return err
 	}
 	return WithText(fmt.Sprintf("the disk of the data folder %s is full, and opening the folder needs some space, also for reads: free space on the disk, "+
-		"or move the folder to a larger one; no acknowledged write is lost", dir), err)
+		"move the folder to a larger one, or answer reads with serve --read-only; no acknowledged write is lost", dir), err)
 }
 
 // requireFolder returns errNoFolder if dir is missing or empty. Without it, a

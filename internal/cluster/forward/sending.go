@@ -51,6 +51,9 @@ func (f *Sending) Run(ctx context.Context, as Head) error {
 			return f.outcome(&as)
 		}
 		target, own, err := f.target(ctx)
+		if why, ok := errors.AsType[*door.Refusal](err); ok && why.Reason == door.NoHolder && !as.Repeated {
+			return why
+		}
 		if err != nil {
 			return f.outcome(&as)
 		}

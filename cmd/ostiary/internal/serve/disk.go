@@ -42,14 +42,16 @@ const (
 
 // diskFlags are the settings of the disks.
 type diskFlags struct {
-	least int64
-	flag  *pflag.Flag // of least
+	least    int64
+	flag     *pflag.Flag // of least
+	readOnly bool
 }
 
 func (f *diskFlags) add(s *pflag.FlagSet) {
 	const name = "disk-reserve"
 	cli.BytesVar(s, &f.least, name, reserveDefault, "free space of the disk of the data folder below which writes that add data are refused, before one fails; removals may use half of it; 0 means none; without this setting it is at most a twentieth of the disk")
 	f.flag = s.Lookup(name)
+	s.BoolVar(&f.readOnly, "read-only", false, "answer reads from the data folder and change nothing in it, for a disk that is full or read-only; writes are refused")
 }
 
 // reserve returns --disk-reserve, or -1 for its default.

@@ -244,7 +244,12 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 		defer s.started()
 		err = a.withMember(ctx, m, options, func(e *ostiary.Engine) error { return serve(e, m.local) })
 	} else {
-		err = a.WithData(ctx, true, options, serve)
+		open := func() error { return a.WithData(ctx, true, options, serve) }
+		if f.disk.readOnly {
+			options.Room, options.Background, s.options.Forwarder = nil, 0, readOnly{}
+			open = func() error { return a.WithReadOnly(ctx, options, serve) }
+		}
+		err = open()
 	}
 	s.failures.Close()
 	if err == nil {
@@ -395,7 +400,7 @@ func (s *prepared) run(ctx context.Context) error {
 	}
 	stores := s.storeCommands()
 	// Who waits until the server is ready can then send it a command.
-	if s.driver != nil {
+	if s.driver != nil && !s.flags.disk.readOnly {
 		defer s.control(stores)()
 	}
 	if s.started != nil {
@@ -414,7 +419,7 @@ func (s *prepared) run(ctx context.Context) error {
 	defer s.governHeap()()
 	defer s.disks.watch(s.driver)()
 	tls := s.flags.tlsCert != ""
-	if s.driver != nil {
+	if s.driver != nil && !s.flags.disk.readOnly {
 		defer s.recordRecent(s.engine, s.log)()
 		held, err := cli.WriteHolder(s.Data, addressesOf(running), tls)
 		if err != nil {
@@ -556,7 +561,7 @@ func (a *app) serverOptions(f *serveFlags) (o server.Options, reload func() erro
 		Anonymous: f.anonymous, CORS: f.cors, RequestTimeout: none(f.requestTimeout), HeaderTimeout: f.headerTimeout,
 		TransferTime: f.transferTime, IdleTimeout: f.idleTimeout, DrainTime: none(f.drainTime), StopTimeout: f.stopTimeout,
 		BodyBytes: f.bodyBytes, HeaderBytes: f.headerBytes, RequestsMax: f.requests, StreamsMax: f.streams, AccessLog: f.accessLog}
-	if err := errors.Join(f.checkAddresses(), f.checkDoors(), f.checkConsole(), f.audit.check(a.Data)); err != nil {
+	if err := errors.Join(f.checkAddresses(), f.checkDoors(), f.checkConsole(), f.audit.check(a.Data), f.checkReadOnly(a.Data)); err != nil {
 		return o, nil, err
 	}
 	f.wire.set(&o)
