@@ -228,9 +228,10 @@ func (p *passage) reason() *door.Refusal {
 	return nil
 }
 
-// share uses one request of the limits of the caller.
+// share uses one request of the limits of the caller. A request of a door that authenticates its
+// callers itself has none, but those of the stores that it uses.
 func (p *passage) share() *door.Refusal {
-	if p.op.public && p.required || !p.useLimits() {
+	if !p.useLimits() {
 		return nil
 	}
 	return p.take(p.ctx.limits.all, p.start)

@@ -155,7 +155,7 @@ func TestBackupOfNodes(t *testing.T) {
 		})
 	}
 	drilled := func(p *process, all []drillRequest) string {
-		answers, err := sendDrill(p.http, all)
+		answers, err := sendDrill(p.http, "", all)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -51,7 +51,8 @@ func onapDecision(operation string) drillRequest {
 }
 
 // sendDrill sends the requests to a server, and returns a line for each answer.
-func sendDrill(server string, all []drillRequest) (answers string, err error) {
+// key is "" for a server without keys.
+func sendDrill(server, key string, all []drillRequest) (answers string, err error) {
 	var out strings.Builder
 	for _, r := range all {
 		request, err := http.NewRequest(r.method, server+r.path, strings.NewReader(r.body))
@@ -59,6 +60,9 @@ func sendDrill(server string, all []drillRequest) (answers string, err error) {
 			return "", err
 		}
 		request.Header.Set("Content-Type", r.kind)
+		if key != "" {
+			request.Header.Set("Authorization", "Bearer "+key)
+		}
 		request.Header.Set("Accept", "application/json, application/xacml+json")
 		response, err := http.DefaultClient.Do(request)
 		if err != nil {
@@ -80,7 +84,7 @@ func sendDrill(server string, all []drillRequest) (answers string, err error) {
 // drill is the command of scripts "drill write URL", "drill change URL" and "drill ask URL", which prints the answers.
 func drill(ts *testscript.TestScript, neg bool, args []string) {
 	all := map[string][]drillRequest{"write": drillWrites, "change": drillChanges, "ask": drillQuestions}[args[0]]
-	answers, err := sendDrill(args[1], all)
+	answers, err := sendDrill(args[1], ts.Getenv("OSTIARY_TOKEN"), all)
 	ts.Check(err)
 	fmt.Fprint(ts.Stdout(), answers)
 }

@@ -136,7 +136,10 @@ func (c *call) open(anonymous bool) (err error) {
 		return err
 	}
 	c.R = c.R.WithContext(identity.WithProof(c.Context(), c.R.RemoteAddr))
-	if c.id, err = c.deployment(c.Context()); err != nil || anonymous {
+	if c.id, err = c.deployment(c.Context()); err == nil {
+		err = c.id.Enter(c.Context())
+	}
+	if err != nil || anonymous {
 		return err
 	}
 	text := c.R.Header.Get("X-Auth-Token")

@@ -9,6 +9,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/engine/documents"
+	"github.com/ostiary/ostiary/internal/engine/journal"
 	"github.com/ostiary/ostiary/internal/identity/password"
 	"github.com/ostiary/ostiary/internal/identity/settings"
 	"github.com/ostiary/ostiary/internal/identity/token"
@@ -79,6 +80,10 @@ func Open(ctx context.Context, store *ostiary.Store, o settings.Deployment) (*Se
 	}
 	return s, d.checkDepth()
 }
+
+// Enter returns nil if the request of ctx may use the deployment's store, and otherwise why not.
+// A caller that keeps the service calls it with each request.
+func (s *Service) Enter(ctx context.Context) error { return journal.Enter(ctx, s.store.Info()) }
 
 // ExpiredWindow returns how long an expired token is valid for a service that asks
 // for it.
