@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc/status"
+
+	"github.com/ostiary/ostiary/internal/cluster/raftlog/wire"
 )
 
 // ErrNoLeader means that no node leads, so that nothing can be decided.
@@ -49,7 +51,7 @@ func (n *Server) whoAnswers(ctx context.Context, members []Member) string {
 	for i, m := range members {
 		asked.Go(func() {
 			texts[i] = fmt.Sprintf("node %s at %s answers", m.ID, m.Address)
-			if _, err := n.processOf(ctx, m); err != nil {
+			if _, err := n.processOf(ctx, m, wire.RaftClient.Term); err != nil {
 				texts[i] = fmt.Sprintf("node %s at %s does not answer (%s)", m.ID, m.Address, status.Convert(err).Message())
 			}
 			if !m.Voter {

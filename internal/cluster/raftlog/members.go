@@ -8,6 +8,8 @@ import (
 
 	consensus "github.com/hashicorp/raft"
 	"github.com/vmihailenco/msgpack/v5"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/ostiary/ostiary/internal/cluster/raftlog/wire"
 	"github.com/ostiary/ostiary/storage"
@@ -257,7 +259,7 @@ func (n *Server) checkAddress(ctx context.Context, members []Member, m Member) e
 		if have.ID == m.ID || have.Address != m.Address {
 			continue
 		}
-		if _, err := n.processOf(ctx, have); err != nil {
+		if _, err := n.processOf(ctx, have, wire.RaftClient.Term); err != nil {
 			return fmt.Errorf("node %s cannot be at %s, the address of node %s, which does not answer: choose another address, or remove node %s", m.ID, m.Address, have.ID, have.ID)
 		}
 		return fmt.Errorf("%w: node %s cannot be at %s, because node %s is there: choose another address", ErrRefused, m.ID, m.Address, have.ID)
@@ -265,23 +267,33 @@ func (n *Server) checkAddress(ctx context.Context, members []Member, m Member) e
 	return nil
 }
 
-// processOf returns the process that answers as a member at its address. It fails if none
-// does.
-func (n *Server) processOf(ctx context.Context, m Member) (string, error) {
+// processOf returns the process that answers as a member at its address, whose term is asked
+// for. It fails if none does.
+func (n *Server) processOf(ctx context.Context, m Member, term unary) (string, error) {
 	if m.ID == n.ID() {
 		return n.process, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*n.opts.Heartbeat)
 	defer cancel()
-	o, err := n.call(ctx, m.Address, wire.RaftClient.Term, nil)
+	o, err := n.call(ctx, m.Address, term, nil)
 	return o.Process, err
+}
+
+// termOnceConnected asks for the term of a node, and waits for the connection to it.
+func termOnceConnected(to wire.RaftClient, ctx context.Context, request *wrapperspb.BytesValue, options ...grpc.CallOption) (*wrapperspb.BytesValue, error) {
+	return to.Term(ctx, request, append(options, grpc.WaitForReady(true))...)
 }
 
 // runsOnce fails with ErrRefused if another process than the one that wants a new address
 // for a server answers at the one that it has: a folder was copied, so two processes have
 // its vote, and the one that asks may lack what the other one has confirmed.
 func (n *Server) runsOnce(ctx context.Context, have Member, c *memberChange) error {
-	if process, err := n.processOf(ctx, have); err != nil || process == c.Process {
+	// A connection that has failed fails at once until its next attempt, although the node may
+	// have started meanwhile: so it is tried now, and waited for.
+	if conn, err := n.opts.Dial(ctx, have.Address); err == nil {
+		conn.ResetConnectBackoff()
+	}
+	if process, err := n.processOf(ctx, have, termOnceConnected); err != nil || process == c.Process {
 		return nil // it has left that address, or is reached at both
 	}
 	return fmt.Errorf("%w: another process answers as node %s at %s, so it cannot be at %s: its data folder was copied; end one of the two, or join with a new folder", ErrRefused, have.ID, have.Address, c.Add.Address)

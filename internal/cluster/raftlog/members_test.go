@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
 
 	"github.com/ostiary/ostiary/internal/cluster/raftlog"
@@ -312,6 +313,15 @@ func TestCopiedFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	had := f.nodes[1].address
+	for { // the connection to the node fails, and is not tried again at once
+		c, err := f.dialFrom(0)(f.ctx(), had)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if state := c.GetState(); state == connectivity.TransientFailure || !c.WaitForStateChange(f.ctx(), state) {
+			break
+		}
+	}
 	f.start(1, had)
 	f.startIn(3, "", copied, func(o *raftlog.Options) { o.Heartbeat = time.Hour }) // it does not ask for votes
 	for _, leads := range []int{0, 1} {

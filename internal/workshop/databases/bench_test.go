@@ -46,7 +46,12 @@ func TestBench(t *testing.T) {
 				records = append(records, r)
 				return nil
 			}
-			if err := bare.Run(t.Context(), o); err != nil {
+			err := bare.Run(t.Context(), o)
+			for err != nil && strings.Contains(err.Error(), "choose a longer time") && o.Duration < 10*time.Second {
+				records, o.Duration, o.Folder = nil, 4*o.Duration, t.TempDir() // the machine is busy
+				err = bare.Run(t.Context(), o)
+			}
+			if err != nil {
 				t.Fatal(err)
 			}
 			if n := len(o.Delays) * 9; len(records) != n {
