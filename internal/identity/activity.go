@@ -112,6 +112,9 @@ func (s *Service) wrongPassword(ctx context.Context, user *Record) error {
 		if c.locked(user, a, now) {
 			return
 		}
+		if counted.Failures > 0 && counted.Failed.Before(a.Cleared) { // another process has forgotten what this one counted
+			counted.clear(a.Cleared)
+		}
 		failures := a.Failures + 1
 		if a.Failures >= c.LockoutAttempts { // the lock has ended
 			counted.clear(a.Failed)

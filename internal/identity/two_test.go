@@ -150,6 +150,35 @@ func TestTwoEnginesLockUsers(t *testing.T) {
 	}
 }
 
+// TestForgottenOnAnotherEngine counts wrong passwords on one engine, and an administrator ends
+// their count on another one: they do not come back with the next wrong password.
+func TestForgottenOnAnotherEngine(t *testing.T) {
+	t.Parallel()
+	all := two(t, settings.Compliance{LockoutAttempts: 3, LockoutDuration: time.Hour})
+	a, b := all[0], all[1]
+	bob := a.user("bob", "right", "")
+	wait.Until(t, "the user", func() bool { return b.login(bob, "right") == nil })
+	wrong := func(d *deployment) {
+		t.Helper()
+		d.clock.move(time.Second)
+		d.fails(d.login(bob, "wrong"), identity.Unauthorized, "wrong password of")
+	}
+	wrong(a)
+	wrong(a)
+	wrong(b)
+	b.clock.move(time.Second)
+	_, err := b.Update(t.Context(), identity.User, bob.ID, nil, false, func(*identity.Record) error { return nil })
+	b.ok(err)
+	b.ok(b.Flush(t.Context()))
+	later := b.user("later", "right", "")
+	wait.Until(t, "what the other engine has stored", func() bool { return a.login(later, "right") == nil })
+	wrong(a)
+	wrong(a)
+	wrong(a) // the third one
+	a.clock.move(time.Second)
+	a.fails(a.login(bob, "right"), identity.Unauthorized, "is locked after wrong passwords")
+}
+
 // TestTwoEnginesKeepNamesUnique creates records with the same names on two engines at
 // once. Of each name one creation is accepted.
 func TestTwoEnginesKeepNamesUnique(t *testing.T) {
