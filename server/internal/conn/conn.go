@@ -38,6 +38,7 @@ type Conn struct {
 	Shown     atomic.Value // the key of the user whose password was accepted last
 	refusals  atomic.Int32 // requests without accepted credentials before that
 	delayed   atomic.Int32 // refusals that wait, see delay
+	limited   atomic.Int32 // requests that limits have refused, see Pace
 	busy      atomic.Int32 // requests in flight
 	answered  atomic.Int32 // requests that were answered since framed has looked
 	begun     atomic.Int64 // requests since it was opened, until one was accepted

@@ -54,7 +54,8 @@ type Connections struct {
 	// refusals waited. waiting is how many wait on all connections.
 	Unauthenticated atomic.Int64
 	waiting         atomic.Int32
-	Standings       *standings // of the addresses
+	paced           atomic.Int32 // refusals because of limits that wait, see Pace
+	Standings       *standings   // of the addresses
 
 	mu        sync.Mutex
 	all       map[*Conn]struct{}

@@ -67,3 +67,33 @@ func (c *Conn) DelayRefusal(ctx, stopping context.Context) {
 	case <-stopping.Done():
 	}
 }
+
+const (
+	// pacedFree is how many requests of a connection limits may refuse before refusals wait.
+	pacedFree = 10
+	// Each further refusal waits paceStep longer than the one before, at most paceMax.
+	paceStep = 10 * time.Millisecond
+	paceMax  = 200 * time.Millisecond
+	// pacedMax bounds the refusals that wait. Above it, none waits.
+	pacedMax = 4096
+)
+
+// Pace delays the answer to a request of a known caller that a limit has refused, if limits
+// have refused several requests of the connection. It ends with ctx, and with stopping.
+func (c *Conn) Pace(ctx, stopping context.Context) {
+	wait := min(time.Duration(c.limited.Add(1)-pacedFree)*paceStep, paceMax)
+	if wait <= 0 {
+		return
+	}
+	defer c.All.paced.Add(-1)
+	if c.All.paced.Add(1) > pacedMax {
+		return
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	case <-stopping.Done():
+	}
+}

@@ -135,3 +135,38 @@ func TestDelayRefusalsOfAddress(t *testing.T) {
 		}
 	})
 }
+
+// TestPace checks how long the answers wait that limits refuse, and that a wait ends with its
+// request and with the server.
+func TestPace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := &Conn{All: &Connections{}}
+		stopping, stop := context.WithCancel(t.Context())
+		took := func(ctx context.Context) time.Duration {
+			began := time.Now()
+			c.Pace(ctx, stopping)
+			return time.Since(began)
+		}
+		for i := range 60 {
+			want := max(min(time.Duration(i+1-pacedFree)*paceStep, paceMax), 0)
+			if got := took(t.Context()); got != want || c.All.paced.Load() != 0 {
+				t.Errorf("refusal %d waits %v, expected %v; %d wait afterwards", i+1, got, want, c.All.paced.Load())
+			}
+		}
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		if got := took(gone); got != 0 {
+			t.Errorf("waits %v for a client that has left", got)
+		}
+		c.All.paced.Store(pacedMax)
+		if got := took(t.Context()); got != 0 {
+			t.Errorf("waits %v although as many wait as may", got)
+		}
+		c.All.paced.Store(0)
+		stop()
+		if got := took(t.Context()); got != 0 {
+			t.Errorf("waits %v while the server stops", got)
+		}
+	})
+}
