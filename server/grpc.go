@@ -163,7 +163,7 @@ func (i *interceptor) refuseTap(ctx context.Context, m *method, why *door.Refusa
 func (i *interceptor) counted(m *method, serve func(srv any, c *call) error) grpc.StreamHandler {
 	return func(srv any, ss grpc.ServerStream) (err error) {
 		c := newCall(i.shared, m, ss)
-		defer func() { c.pace(ss.Context(), conn.OfCall(ss.Context())) }()
+		defer c.pace(ss.Context())
 		defer func() { _ = c.record(err) }() // unless it has a record
 		defer c.endCall(m, &err)
 		gates := callGates[:]

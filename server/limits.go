@@ -22,7 +22,6 @@ import (
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/callers"
 	"github.com/ostiary/ostiary/internal/tool/turns"
-	"github.com/ostiary/ostiary/server/internal/conn"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -191,9 +190,9 @@ func (l *limits) refusedBy() *door.Refusal {
 // pace holds the answer to a request that a limit has refused: a refusal costs about as much as a
 // small question, so a client that does not wait for Retry-After would take the processor from
 // others with refusals. The request has no place meanwhile.
-func (p *passage) pace(ctx context.Context, c *conn.Conn) {
-	if c != nil && p.ctx.limits.of != nil && p.ctx.limits.refusedBy() != nil {
-		c.Pace(ctx, p.stopping)
+func (p *passage) pace(ctx context.Context) {
+	if p.ctx.limits.of != nil && p.ctx.limits.refusedBy() != nil {
+		p.conn.Pace(ctx, p.stopping)
 	}
 }
 

@@ -60,7 +60,7 @@ func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 	q.stale = q.staleCount()
 	q.beginAudit(r, &p)
 	q.keepBody(r)
-	defer q.pace(r.Context(), q.conn)
+	defer q.pace(r.Context())
 	defer q.end(r)
 	defer q.leave()
 	why := q.arrive(r, routeGates[:])

@@ -64,11 +64,3 @@ func parseRate(text string) (*turns.Rate, error) {
 	}
 	return out, err
 }
-
-// LimitsText describes limits, which may be nil.
-func LimitsText(l *turns.Limits) string {
-	if l == nil {
-		return noLimit
-	}
-	return l.String()
-}

@@ -51,8 +51,11 @@ func (l *Limits) Check() error {
 }
 
 // String returns the limits as flags of commands have them, for example "requests 100:200,
-// processor 250", or "none".
+// processor 250", or "none", also for nil.
 func (l *Limits) String() string {
+	if l == nil {
+		l = &Limits{}
+	}
 	var parts []string
 	add := func(name string, r *Rate) {
 		if r == nil {

@@ -91,6 +91,7 @@ func replay(ctx context.Context, from, to storage.Driver, id storage.StoreID, re
 	}
 	var head storage.Head
 	var entries []storage.Entry
+	var text []byte // of an entry, for its size
 	size := 0
 	add := func() (err error) {
 		head, err = to.Append(ctx, id, head, entries, nil)
@@ -106,7 +107,8 @@ func replay(ctx context.Context, from, to storage.Driver, id storage.StoreID, re
 			break
 		}
 		entries = append(entries, e)
-		if size += len(storage.AppendEntry(nil, &e)); size > replayBytes {
+		text = storage.AppendEntry(text[:0], &e)
+		if size += len(text); size > replayBytes {
 			if err := add(); err != nil {
 				return err
 			}

@@ -154,7 +154,7 @@ func (a *app) list() *cobra.Command {
 				for _, k := range keys {
 					cli.Printf(w, "%s\t%s\t%s\t%s\t%s\t%s", k.Name, k.Owner, strings.Join(k.Stores, ","), strings.Join(k.Rights, ","), strings.Join(k.Doors, ","), expiryText(k))
 					if limited {
-						cli.Printf(w, "\t%s", cli.LimitsText(k.Limits))
+						cli.Printf(w, "\t%s", k.Limits.String())
 					}
 					cli.Printf(w, "\n")
 				}
@@ -181,7 +181,7 @@ func (a *app) show() *cobra.Command {
 					cli.Printf(w, "secrets\t%d\n", k.Secrets)
 				}
 				if k.Limits != nil {
-					cli.Printf(w, "limits\t%s\n", cli.LimitsText(k.Limits))
+					cli.Printf(w, "limits\t%s\n", k.Limits.String())
 				}
 			})
 		})
