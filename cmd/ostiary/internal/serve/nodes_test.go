@@ -284,11 +284,11 @@ func (p *inProcess) RPC(ctx context.Context, c forward.Call, as forward.Head) (f
 
 // wait waits until the first node shows what the holder has applied.
 func (p *inProcess) wait(ctx context.Context) error {
-	return p.from.driver.WaitApplied(ctx, p.to.driver.AppliedSequence())
+	return p.from.driver.WaitShown(ctx, p.to.driver.Readable())
 }
 
-// waitingWriter waits before each part of a response until the first node has applied
-// what the holder has.
+// waitingWriter waits before each part of a response until the first node shows what
+// the holder has.
 type waitingWriter struct {
 	http.ResponseWriter
 	*inProcess
