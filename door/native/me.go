@@ -1,6 +1,7 @@
 package native
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -29,7 +30,20 @@ func (c *call) me() error {
 		Method string   `json:"method"`
 		Caller string   `json:"caller"`
 		Rights []string `json:"rights"`
-	}{caller.Method, caller.ID, rights})
+		// Administers is true for a caller that may do everything, or administers all stores.
+		Administers bool `json:"administers"`
+	}{caller.Method, caller.ID, rights, administers(c.Context())})
+}
+
+// administers reports whether the caller may do everything, or administers all stores.
+func administers(ctx context.Context) bool {
+	switch access := authz.AccessOf(ctx).(type) {
+	case nil:
+		return true
+	case interface{ AdministersAll() bool }:
+		return access.AdministersAll()
+	}
+	return false
 }
 
 // rightsOn returns the names of the rights that the caller has on a store, which need not exist.

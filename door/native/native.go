@@ -35,6 +35,8 @@ type Options struct {
 	// Callers are the keys of callers in the system store. Nil means a registry of this
 	// door's own.
 	Callers *callers.Registry
+	// DecisionLog and AuditLog are the folders of these logs of the server; "" is none.
+	DecisionLog, AuditLog string
 	// Report, if set, is called with each error whose cause the client does not see: a
 	// failure of the server, of its storage or of its data.
 	Report func(error)
@@ -100,6 +102,7 @@ var routes = [...]route{
 	{method: "DELETE", path: "/keys/{name}", name: "RevokeKey", writes: true, serve: (*call).revokeKey},
 	{method: "PUT", path: "/keys/{name}/limits", name: "SetKeyLimits", writes: true, serve: (*call).setKeyLimits, unlimited: true},
 	{method: "GET", path: "/limits", name: "ListLimits", serve: (*call).listLimits, unlimited: true},
+	{method: "POST", path: "/audit", name: "Audit", serve: (*call).audit},
 	{method: "GET", path: "/stores", name: "ListStores", serve: (*call).listStores, unlimited: true},
 	{method: "POST", path: "/stores", name: "CreateStore", writes: true, serve: (*call).createStore},
 	{method: "GET", path: "/stores/{store}", name: "GetStore", serve: (*call).getStore, unlimited: true},
@@ -124,6 +127,7 @@ var routes = [...]route{
 	{method: "POST", path: "/stores/{store}/changes", name: "Changes", serve: (*call).changes},
 	{method: "POST", path: "/stores/{store}/difference", name: "Difference", serve: (*call).difference},
 	{method: "POST", path: "/stores/{store}/what-if", name: "WhatIf", serve: (*call).whatIf},
+	{method: "POST", path: "/stores/{store}/decisions", name: "Decisions", serve: (*call).decisions},
 	{method: "GET", path: "/stores/{store}/watch", name: "Watch", serve: (*call).watch, streams: true},
 	{method: "GET", path: "/stores/{store}/watch-permission", name: "WatchPermission", serve: (*call).watchPermission, streams: true},
 	{method: "POST", path: "/stores/{store}/import", name: "Import", writes: true, serve: (*call).importStream, streams: true, bodyMax: streamBytesMax},

@@ -26,6 +26,7 @@ type world struct {
 	engine *ostiary.Engine
 	door   *door.Door
 	router *door.Router
+	logs   string // the folder of the decision log and of the audit log
 }
 
 // open opens a world.
@@ -39,7 +40,7 @@ func open(t testing.TB, o ostiary.Options) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.Close() })
-	w := &world{engine: e}
+	w := &world{engine: e, logs: t.TempDir()}
 	parse := func(text []byte) (*schema.Model, error) { m, _, err := language.ParseDSL(text); return m, err }
 	parsePermify := func(text []byte) (*schema.Model, error) {
 		parsed, err := permify.Parse(string(text))
@@ -48,7 +49,7 @@ func open(t testing.TB, o ostiary.Options) *world {
 		}
 		return parsed.Model()
 	}
-	w.door, err = native.New(e, native.Options{Dialects: []native.Dialect{
+	w.door, err = native.New(e, native.Options{DecisionLog: w.logs, AuditLog: w.logs, Dialects: []native.Dialect{
 		{Name: language.LanguageDSL, Parse: parse, Format: language.FormatDSL},
 		{Name: permify.Dialect, Parse: parsePermify, Format: permify.Format}}})
 	if err != nil {

@@ -276,6 +276,16 @@ func (r *Registry) administers(ctx context.Context, v *value) bool {
 	return own || administersAll(ctx, v)
 }
 
+// Administers returns nil if the caller of ctx may do everything, or administers all stores, and
+// otherwise an error that wraps [authz.ErrForbidden].
+func (r *Registry) Administers(ctx context.Context) error {
+	at, err := r.confirmed(ctx)
+	if err == nil && !r.administers(ctx, at.Value) {
+		err = fmt.Errorf("%w: the calling key needs the right admin on all stores", authz.ErrForbidden)
+	}
+	return err
+}
+
 // Unlimited reports whether a caller with an access, which is nil for everything, may set all
 // limits. So no limit must keep it from setting them.
 func (r *Registry) Unlimited(access authz.Access) bool {

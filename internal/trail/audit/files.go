@@ -39,8 +39,13 @@ func (r *Rotation) setDefaults() {
 	}
 }
 
-// RefusalsName is the name of the log of refusals in a folder, see [Options].
-const RefusalsName = "refusals"
+// The names of further logs in a folder, see [Options].
+const (
+	// RefusalsName is that of the log of refusals.
+	RefusalsName = "refusals"
+	// DecisionsName is that of the decision log.
+	DecisionsName = "decisions"
+)
 
 // OfRefusals returns the bounds of the log of refusals next to a log with the bounds r: a
 // fifth of its files, and at least two.

@@ -24,9 +24,6 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// Name is in front of the number in the names of files.
-const Name = "decisions"
-
 // contextMax bounds the context and the contextual data of a line, in bytes. A line with
 // more has neither, and has a mark for that.
 const contextMax = 64 << 10
@@ -62,7 +59,7 @@ type Log struct {
 
 // Open opens a log. open opens its output, for example with [audit.OpenFolder].
 func Open(open func(audit.Options) (*audit.Log, error), o Options) (*Log, error) {
-	out, err := open(audit.Options{Plain: true, Name: Name, Block: o.Block, QueueBytes: o.BufferBytes, Failed: o.Failed})
+	out, err := open(audit.Options{Plain: true, Name: audit.DecisionsName, Block: o.Block, QueueBytes: o.BufferBytes, Failed: o.Failed})
 	if err != nil {
 		return nil, err
 	}

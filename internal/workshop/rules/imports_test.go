@@ -71,7 +71,7 @@ door: . internal/tool/jsonread internal/tool/turns internal/tool/quote storage a
 console: door
 door/authzen: . door internal/tool/jsonread expr policy internal/engine/domain policy/status policy/value rel storage authz
 door/keystone: . door internal/identity/settings internal/identity internal/identity/access internal/identity/ec2 internal/identity/mapping internal/identity/oidc internal/identity/token storage internal/identity/oauth1 internal/tool/turns internal/tool/quote internal/tool/derived internal/tool/jsonread authz internal/engine/journal internal/trail/logins internal/trail/decisions expr
-door/native: . door internal/callers internal/tool/jsonread expr rel schema storage authz internal/engine/journal internal/tool/turns
+door/native: . door internal/callers internal/tool/jsonread internal/trail/audit expr rel schema storage authz internal/engine/journal internal/tool/turns
 door/native/client: door door/native rel schema internal/tool/turns
 door/onap: . door door/onap/internal/catalog door/onap/internal/pdp door/onap/internal/tosca internal/tool/jsonread policy policy/message internal/trail/decisions expr
 door/onap/internal/catalog: . door/onap/internal/tosca internal/tool/btree internal/engine/documents storage authz internal/engine/journal

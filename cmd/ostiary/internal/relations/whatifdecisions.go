@@ -11,7 +11,6 @@ import (
 	"github.com/ostiary/ostiary/cmd/internal/cli"
 	"github.com/ostiary/ostiary/door/native/client"
 	"github.com/ostiary/ostiary/internal/trail/audit"
-	"github.com/ostiary/ostiary/internal/trail/decisions"
 )
 
 const (
@@ -46,7 +45,7 @@ func (d *loggedDecision) side() whatIfSide {
 func readDecisions(name, store string, f func(*loggedDecision) error) (masked, others int, err error) {
 	files := []string{name}
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
-		if files, err = audit.FolderOf(name, decisions.Name); err != nil {
+		if files, err = audit.FolderOf(name, audit.DecisionsName); err != nil {
 			return 0, 0, err
 		}
 	}

@@ -297,6 +297,9 @@ func (a *app) prepare(f *serveFlags) (*prepared, error) {
 	}
 	f.door.keystone.Report, f.door.openfga.Report = report(keystone.Name), report(openfga.Name)
 	f.door.onap.Report, f.door.native.Report = report("onap"), report(native.Name)
+	if f.door.native.AuditLog = f.audit.folder; f.decisions.folder != toStdout {
+		f.door.native.DecisionLog = f.decisions.folder
+	}
 	var reload func() error
 	if s.options, reload, err = a.serverOptions(f); err != nil {
 		return nil, err
