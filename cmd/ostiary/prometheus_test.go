@@ -123,7 +123,7 @@ func (w *watched) launchSecure() {
 	w.Helper()
 	metrics := "127.0.0.1:0"
 	if w.secure.metrics != "" { // Prometheus keeps the address
-		metrics = strings.TrimPrefix(w.secure.metrics, "http://")
+		metrics = w.again(w.secure)
 	}
 	w.launchAs(w.secure, "--tls-cert", w.file("server.pem"), "--tls-key", w.file("server.key"), "--metrics-tls", "--metrics", metrics)
 	w.secure.http = "https" + strings.TrimPrefix(w.secure.http, "http")
@@ -131,6 +131,21 @@ func (w *watched) launchSecure() {
 		status, _ := w.send("GET", "/readyz", w.key, "")
 		return status == http.StatusOK
 	})
+}
+
+// again returns the address for metrics that a process had, once no connection uses its port: the
+// system may have given it to one since the process has ended.
+func (w *watched) again(p *process) (address string) {
+	w.Helper()
+	address = strings.TrimPrefix(p.metrics, "http://")
+	w.eventually("the port for metrics is free: "+address, func() bool {
+		listener, err := net.Listen("tcp", address)
+		if err != nil {
+			return false
+		}
+		return listener.Close() == nil
+	})
+	return address
 }
 
 // send sends a request to the server with TLS, and returns its status and its answer.
@@ -309,7 +324,8 @@ func (w *watched) well() {
 	}
 }
 
-// panels asks for each series of the board. One without the note "Empty if" must have a result.
+// panels asks for each series of the board. One without the note "Empty if" must have a result,
+// as soon as Prometheus has scraped it twice.
 func (w *watched) panels(board string) {
 	w.Helper()
 	text, err := os.ReadFile(board)
@@ -329,10 +345,17 @@ func (w *watched) panels(board string) {
 	chosen := strings.NewReplacer("$job", "ostiary", "$instance", ".*", "$__rate_interval", "30s")
 	for _, p := range b.Panels {
 		for _, target := range p.Targets {
-			asked++
-			if got := w.query(chosen.Replace(target.Expr)); len(got) == 0 && !strings.HasPrefix(p.Description, "Empty if: ") {
-				w.Errorf("the panel %q has no series although all is well: %s", p.Title, target.Expr)
+			if asked++; strings.HasPrefix(p.Description, "Empty if: ") {
+				w.query(chosen.Replace(target.Expr))
+				continue
 			}
+			w.eventually(fmt.Sprintf("the panel %q has series: %s", p.Title, target.Expr), func() bool {
+				if len(w.query(chosen.Replace(target.Expr))) > 0 {
+					return true
+				}
+				w.traffic(20)
+				return false
+			})
 		}
 	}
 	if asked < 40 {
@@ -377,8 +400,7 @@ func (w *watched) faults() {
 	holder := w.holder()
 	follower := w.all[(holder.number+1)%len(w.all)]
 	w.fault("a follower is killed", once(func() { _ = follower.cmd.Process.Kill(); <-follower.ended }), once(func() {
-		metrics := strings.TrimPrefix(follower.metrics, "http://")
-		w.launchAs(follower, "--nodes-listen", "127.0.0.1:0", "--cluster", "--metrics", metrics)
+		w.launchAs(follower, "--nodes-listen", "127.0.0.1:0", "--cluster", "--metrics", w.again(follower))
 	}), "OstiaryDown", "OstiaryFollowers")
 
 	holder = w.holder() // it keeps its role, and has no lease

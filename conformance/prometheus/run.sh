@@ -21,6 +21,8 @@ status=$?
 count() { grep -c -- "^ *--- $1:" <<<"$out" || true; }
 if [ $status -ne 0 ]; then
 	grep -v -- '^=== \|^ *--- PASS' <<<"$out" | tail -n 200
+	echo "what failed:"
+	grep -m 20 -A 3 'prometheus_test.go:[0-9]*:' <<<"$out" | cut -c 1-400
 else
 	grep -o ' [a-z][^:]*: \[Ostiary.*' <<<"$out"
 fi
