@@ -3,8 +3,8 @@
 //
 // The pages are files that are made from the folder src by make console, and committed.
 // They are the same for everybody, so they need no key. What they show comes from the native
-// API, which the browser asks with the key of its user. This package never reads a store and
-// never sees a key.
+// API, which the browser asks with the key of its user, or with the token of a provider. This
+// package never reads a store and never sees a key or a token.
 package console
 
 import (
@@ -21,6 +21,7 @@ import (
 	"sync"
 
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/internal/identity/oidc"
 )
 
 // prefix is the path of the first page.
@@ -29,13 +30,27 @@ const prefix = "/console"
 //go:embed assets
 var assets embed.FS
 
-// policy is the Content-Security-Policy of every response: only files of this server, no
+// policy is the Content-Security-Policy of every response without a provider: only files of this server, no
 // frames, no forms, and no script or style within a page.
 const policy = "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// New returns the door of the console. It fails if a file is missing from the program.
-func New() (*door.Door, error) {
+// New returns the door of the console, with clients of providers at which users may sign in,
+// besides with a key. It fails if a file is missing from the program, or if a client is not valid.
+func New(clients ...oidc.Client) (*door.Door, error) {
 	d := &door.Door{Name: "console", Prefixes: []string{prefix}, Guide: "docs/console.md", Page: prefix[1:] + "/", TrailingSlash: true, Missing: missing, Refuse: refuse}
+	p, err := newProviders(clients)
+	if err != nil {
+		return nil, err
+	}
+	if len(p.all) > 0 {
+		d.Background = p.follow
+	}
+	add := func(path string, serve func(http.ResponseWriter, *http.Request, door.Params)) {
+		for _, method := range [...]string{http.MethodGet, http.MethodHead} {
+			d.Routes = append(d.Routes, door.Route{Method: method, Pattern: prefix + path, Name: "Console", Public: true, Serve: serve})
+		}
+	}
+	add("/sign-in.json", p.serve)
 	for _, f := range [...]struct{ name, path, kind string }{
 		{"index.html", "", "text/html; charset=utf-8"},
 		{"console.js", "/console.js", "text/javascript; charset=utf-8"},
@@ -47,13 +62,12 @@ func New() (*door.Door, error) {
 		if err != nil {
 			return nil, err
 		}
+		a.policy = p.policy
 		serve := a.serve
 		if f.path == "" {
 			serve = a.servePage
 		}
-		for _, method := range [...]string{http.MethodGet, http.MethodHead} {
-			d.Routes = append(d.Routes, door.Route{Method: method, Pattern: prefix + f.path, Name: "Console", Public: true, Serve: serve})
-		}
+		add(f.path, serve)
 	}
 	return d, nil
 }
@@ -63,6 +77,8 @@ type asset struct {
 	kind string // its media type
 	body []byte
 	tag  string // the digest of body
+	// policy returns the Content-Security-Policy, which is a part of the ETag.
+	policy func() string
 	// compressed returns body compressed with gzip, which the first request that accepts it makes.
 	compressed func() []byte
 }
@@ -72,8 +88,13 @@ func newAsset(name, kind string) (*asset, error) {
 	if err != nil {
 		return nil, fmt.Errorf("console: %w", err)
 	}
-	sum := sha256.Sum256(body)
-	return &asset{kind: kind, body: body, tag: base64.RawURLEncoding.EncodeToString(sum[:15]), compressed: sync.OnceValue(func() []byte { return compress(body) })}, nil
+	return &asset{kind: kind, body: body, tag: digest(body), compressed: sync.OnceValue(func() []byte { return compress(body) })}, nil
+}
+
+// digest returns the digest of a text, for an ETag.
+func digest(text []byte) string {
+	sum := sha256.Sum256(text)
+	return base64.RawURLEncoding.EncodeToString(sum[:15])
 }
 
 // compress returns body in the format of gzip.
@@ -90,7 +111,7 @@ func compress(body []byte) []byte {
 // that serve the console below another path.
 func (a *asset) servePage(w http.ResponseWriter, r *http.Request, p door.Params) {
 	if !strings.HasSuffix(r.URL.Path, "/") {
-		secure(w)
+		secure(w, a.policy())
 		w.Header().Set("Location", prefix[1:]+"/")
 		w.WriteHeader(http.StatusPermanentRedirect)
 		return
@@ -100,13 +121,18 @@ func (a *asset) servePage(w http.ResponseWriter, r *http.Request, p door.Params)
 
 // serve sends the file. A client that has it, as it shows with its ETag, gets 304.
 func (a *asset) serve(w http.ResponseWriter, r *http.Request, _ door.Params) {
-	secure(w)
-	body, tag := a.body, `"`+a.tag+`"`
+	allowed := a.policy()
+	secure(w, allowed)
+	body, tag, end := a.body, a.tag, ""
+	if allowed != policy {
+		tag = digest([]byte(a.tag + allowed))
+	}
 	h := w.Header()
 	if acceptsGzip(r.Header["Accept-Encoding"]) {
-		body, tag = a.compressed(), `"`+a.tag+`-gzip"`
+		body, end = a.compressed(), "-gzip"
 		h.Set("Content-Encoding", "gzip")
 	}
+	tag = `"` + tag + end + `"`
 	h.Set("Cache-Control", "no-cache")
 	h.Set("ETag", tag)
 	h.Add("Vary", "Accept-Encoding")
@@ -120,8 +146,8 @@ func (a *asset) serve(w http.ResponseWriter, r *http.Request, _ door.Params) {
 	w.Write(body)
 }
 
-// secure sets the headers of every response.
-func secure(w http.ResponseWriter) {
+// secure sets the headers of every response, with a Content-Security-Policy.
+func secure(w http.ResponseWriter, policy string) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
@@ -176,7 +202,7 @@ func fail(w http.ResponseWriter, status int, code, message string) {
 	if err != nil {
 		body = []byte("{}") // cannot happen: strings always marshal
 	}
-	secure(w)
+	secure(w, policy)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	w.Write(append(body, '\n'))

@@ -27,13 +27,19 @@ var files = map[string]string{
 	"/console/": "<!DOCTYPE html>", "/console/console.js": "", "/console/console.css": ":root", "/console/icon.svg": "<svg", "/console/LICENSES.txt": "The console contains",
 }
 
-// start serves the console beside another door, with a key, and returns the address.
+// start serves the console without a provider, and returns the address.
 func start(t *testing.T) string {
 	t.Helper()
 	d, err := console.New()
 	if err != nil {
 		t.Fatal(err)
 	}
+	return serve(t, d)
+}
+
+// serve serves a console beside another door, with a key, and returns the address.
+func serve(t *testing.T, d *door.Door) string {
+	t.Helper()
 	other := &door.Door{Name: "other", Prefixes: []string{"/other"}, Routes: []door.Route{{Method: "GET", Pattern: "/other", Name: "Other", Serve: func(w http.ResponseWriter, _ *http.Request, _ door.Params) { io.WriteString(w, "other") }}}}
 	keys, err := server.NewKeys([]server.Key{{Name: "good", Secret: "good"}})
 	if err != nil {
@@ -82,7 +88,7 @@ func ask(t *testing.T, method, url string, headers ...string) (int, http.Header,
 func secured(t *testing.T, what string, h http.Header) {
 	t.Helper()
 	for name, want := range map[string]string{
-		"Content-Security-Policy": "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+		"Content-Security-Policy": plain,
 		"Referrer-Policy":         "no-referrer", "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY",
 		"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
 	} {

@@ -137,7 +137,7 @@ func everySetting(t *testing.T, database bool) map[string]string {
 		"config": file("empty.yaml", "{}\n"),
 		"http":   "127.0.0.1:0", "grpc": "127.0.0.1:0", "metrics": "127.0.0.1:0", "doors": "openfga,native,keystone", "door": "authzen=http://127.0.0.1:0",
 		"auth": "keys", "auth-keys-file": file("keys", "someone "+strings.Repeat("k", 40)+"\n"), "auth-users-file": file("users", "onap "+strings.Repeat("p", 20)+"\n"),
-		"auth-oidc-issuer": provider.URL, "auth-oidc-audience": "ostiary",
+		"auth-oidc-issuer": provider.URL, "auth-oidc-audience": "ostiary", "console-oidc": provider.URL + "=console,groups",
 		"tls-cert": certificate, "tls-key": key, "tls-client-ca": authority, "cors": "https://app.example",
 		"nodes-listen": address, "nodes-address": address,
 		"acknowledge": "leased", "holder-lease": "1s", "read-lease": "700ms", "zone": "here", "next-log": log(),

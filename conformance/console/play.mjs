@@ -9,6 +9,7 @@ import http from 'node:http'
 import path from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { chromium } from 'playwright-core'
+import { signIn } from './signin.mjs'
 
 const [program, demo, folder, pictures] = process.argv.slice(2)
 const axe = fs.readFileSync(new URL('node_modules/axe-core/axe.min.js', import.meta.url), 'utf8')
@@ -64,15 +65,15 @@ const load = (run) => {
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM || '/usr/bin/chromium', args: ['--no-sandbox', '--disable-dev-shm-usage'] })
 const foreign = [], broken = []
 
-// open returns a page of a fresh profile. It notes requests to other addresses, errors of the
-// page and what its policy has blocked.
-async function open(base, options = {}) {
+// open returns a page of a fresh profile. It notes requests to other addresses than base and
+// also, errors of the page and what its policy has blocked.
+async function open(base, options = {}, also = []) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options })
   const page = await context.newPage()
   page.setDefaultTimeout(20_000)
-  page.on('request', (r) => { if (!r.url().startsWith(base)) foreign.push(r.url()) })
+  page.on('request', (r) => { if (![base, ...also].some((at) => r.url().startsWith(at))) foreign.push(r.url()) })
   page.on('pageerror', (e) => broken.push(e.stack))
-  page.on('console', (m) => { if (m.type() === 'error' && !/Failed to load resource: (the server responded|net::ERR_CONNECTION)/.test(m.text())) broken.push(m.text()) })
+  page.on('console', (m) => { if (m.type() === 'error' && !/Failed to load resource: (the server responded|net::ERR_(CONNECTION|EMPTY_RESPONSE))/.test(m.text())) broken.push(m.text()) })
   return page
 }
 
@@ -317,7 +318,7 @@ async function secrets(s, key, reader, team) {
   await accessible(page, 'a key that may only read')
   if (pictures) await page.screenshot({ path: path.join(pictures, 'reader-light.png') })
   const direct = await fetch(s.base + 'ostiary/v1/me?name=demo', { headers: { Authorization: 'Bearer ' + reader } })
-  same('the API about this key', await direct.json(), { method: 'key', caller: 'reader', rights: ['read'] })
+  same('the API about this key', await direct.json(), { method: 'key', caller: 'reader', rights: ['read'], administers: false })
   for (const secret of ['', 'wrong']) same(`the API without a good key ${secret}`, (await fetch(s.base + 'ostiary/v1/me', { headers: secret ? { Authorization: 'Bearer ' + secret } : {} })).status, 401)
   await page.getByRole('button', { name: 'Sign out' }).click()
   await page.getByLabel('Key').fill(team)
@@ -567,15 +568,20 @@ async function hostile(s) {
   await page.context().close()
 }
 
-// prefix serves the console below another path, as a proxy does.
-async function prefix(s) {
+// below serves a server below another path, as a proxy does.
+async function below(s) {
   const proxy = http.createServer((q, r) => {
     if (!q.url.startsWith('/sub/path/')) { r.writeHead(404).end(); return }
     const to = new URL(s.base)
     q.pipe(http.request({ host: to.hostname, port: to.port, method: q.method, path: q.url.slice('/sub/path'.length), headers: { ...q.headers, host: to.host, ...(q.headers.origin && { origin: to.origin }) } }, (a) => { r.writeHead(a.statusCode, a.headers); a.pipe(r) }))
   })
   await new Promise((resolve) => proxy.listen(0, '127.0.0.1', resolve))
-  const base = `http://127.0.0.1:${proxy.address().port}/sub/path/`
+  return { base: `http://127.0.0.1:${proxy.address().port}/sub/path/`, close: () => new Promise((resolve) => { proxy.close(resolve); proxy.closeAllConnections() }) }
+}
+
+// prefix opens the console below another path.
+async function prefix(s) {
+  const { base, close } = await below(s)
   const page = await open(base)
   await page.goto(base + 'console')
   await page.locator('tbody tr').first().waitFor()
@@ -585,7 +591,7 @@ async function prefix(s) {
   await silent.goto(base + 'console/')
   check('without JavaScript', (await silent.content()).includes('needs JavaScript'), 'another page')
   await silent.context().close()
-  await new Promise((resolve) => { proxy.close(resolve); proxy.closeAllConnections() })
+  await close()
 }
 
 // budget counts the bytes of the first view.
@@ -604,7 +610,9 @@ async function budget(s) {
 }
 
 let servers = []
+const kit = { Server, load, open, view, check, same, text, texts, accessible, at, below, folder, pictures, servers }
 try {
+  await signIn(kit)
   const openServer = await Server.start('open', load)
   servers.push(openServer)
   const id = await pages(openServer)

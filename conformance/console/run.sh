@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Plays a user of the console in Debian's Chromium, with Playwright and axe of npm, and makes the
+# Plays a user of the console in Debian's Chromium, with Playwright, axe and oidc-provider of npm, and makes the
 # bundle again to compare it with the committed one. It needs node 20, npm and chromium; root
 # installs what is missing. What it fetches is in .work, which is ignored. Its last line counts
 # the checks. With PICTURES=FOLDER it writes pictures of the pages there.
@@ -9,8 +9,8 @@ root=$PWD/../.. work=$PWD/.work
 mkdir -p "$work"
 . ../needs.sh
 need 1 node npm chromium
-cp package.json play.mjs "$work/"
-(cd "$work" && timeout 300 npm install --no-audit --no-fund --ignore-scripts --silent) || lacks 1 "needs playwright-core and axe-core of npm, which cannot be installed"
+cp package.json ./*.mjs "$work/"
+(cd "$work" && timeout 300 npm install --no-audit --no-fund --ignore-scripts --silent) || lacks 1 "needs playwright-core, axe-core and oidc-provider of npm, which cannot be installed"
 built=0
 timeout 300 bash "$root/console/build.sh" check || built=1
 (cd "$root" && go build -o "$work/ostiary" ./cmd/ostiary)

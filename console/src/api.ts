@@ -57,11 +57,15 @@ export class Failure extends Error {
 const base = new URL("../ostiary/v1/", location.href.split(/[?#]/)[0]!);
 const stored = "ostiary.key";
 
-/** key is the key of the user. It is kept in the storage of the tab until sign-out. */
+let acceptedKey = "";
+
+/** key is the key of the user, or the token of a provider. It is kept in the storage of the tab until sign-out. */
 export const key = {
 	get: () => sessionStorage.getItem(stored) ?? "",
 	set: (text: string) => sessionStorage.setItem(stored, text),
 	remove: () => sessionStorage.removeItem(stored),
+	/** accepted reports whether the server has accepted the key since the page was loaded. */
+	accepted: () => acceptedKey !== "" && acceptedKey === key.get(),
 };
 
 /** bytes returns text as the characters of its bytes in UTF-8, as headers need it. */
@@ -101,6 +105,7 @@ async function send(path: string, body?: unknown, reason = "", signal?: AbortSig
 		const failed = value.error ?? value;
 		throw new Failure(response.status, String(failed.code ?? ""), String(failed.message ?? `status ${response.status}`), Number(failed.tuple ?? 0), Number(failed.read ?? 0));
 	}
+	acceptedKey = secret;
 	return value;
 }
 

@@ -2,9 +2,10 @@
 import "./console.css";
 import { render } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { api, key, type Failure } from "./api";
+import { api, key, Failure } from "./api";
 import { Trouble, useLoaded } from "./load";
 import { Name, visible } from "./names";
+import { forget, take } from "./oidc";
 import { Ask } from "./pages/ask";
 import { ModelPage } from "./pages/model";
 import { Stores } from "./pages/stores";
@@ -14,21 +15,25 @@ import { WhatIf } from "./pages/whatif";
 import { Palette, type Command } from "./palette";
 import { go, link, useRoute, type Page, type Route } from "./route";
 import { SessionContext, useSession, type Session } from "./session";
-import { SignIn } from "./signin";
+import { Returning, SignIn, Who } from "./signin";
 import { Timeline } from "./timeline";
 
 const pageNames: Record<Exclude<Page, "stores">, string> = { ask: "Ask", tuples: "Tuples", model: "Model", time: "Time", "what-if": "What if" };
 const inStore = Object.keys(pageNames) as (keyof typeof pageNames)[];
 
+// What a provider of the sign-in has answered leaves the address before anything else happens.
+const answered = take();
+
 function App() {
 	const route = useRoute();
+	const [answer, setAnswer] = useState(answered);
 	const [refusal, setRefusal] = useState<Failure>();
 	const [editing, setEditing] = useState(false), [version, setVersion] = useState(0), [tries, setTries] = useState(0);
 	const [rights, setRights] = useState<readonly string[]>();
 	const [palette, setPalette] = useState(false);
 	const [dark, setDark] = useState(matchMedia("(prefers-color-scheme: dark)").matches);
 	useEffect(() => { document.documentElement.dataset["theme"] = dark ? "dark" : "light"; }, [dark]);
-	const signOut = () => { key.remove(); setEditing(false); setRights(undefined); setRefusal(undefined); setTries((n) => n + 1); go("#/"); };
+	const signOut = () => { key.remove(); forget(); setEditing(false); setRights(undefined); setRefusal(undefined); setTries((n) => n + 1); go("#/"); };
 	const session = useMemo<Session>(() => ({
 		refused: setRefusal, editing, setEditing, version, changed: () => setVersion((v) => v + 1), rights: [], setRights, head: 0,
 	}), [editing, version]);
@@ -51,11 +56,13 @@ function App() {
 				<button type="button" onClick={() => setPalette(true)}>Commands <kbd>Ctrl K</kbd></button>
 				{reader && !refusal && <span class="soft" id="reader">The key may only read this store</span>}
 				{!refusal && <button type="button" aria-pressed={editing} aria-describedby={reader ? "reader" : undefined} disabled={reader} class={editing ? "editing" : ""} onClick={() => setEditing(!editing)}>{editing ? "Editing" : "Read-only"}</button>}
+				{!refusal && <Who again={setRefusal} />}
 				{key.get() && <button type="button" onClick={signOut}>Sign out</button>}
 			</header>
 			<Palette commands={commands} open={palette} setOpen={setPalette} />
-			{refusal
-				? <SignIn error={key.get() ? refusal : undefined} done={() => { setRefusal(undefined); setTries((n) => n + 1); }} />
+			{answer
+				? <Returning answer={answer} done={(trouble) => { setAnswer(undefined); setRefusal(trouble); }} />
+				: refusal ? <SignIn error={refusal} done={() => { forget(); setRefusal(undefined); setTries((n) => n + 1); }} />
 				: route.store ? <InStore key={`${route.store} ${tries}`} route={route} /> : <Plain key={tries} route={route} />}
 		</SessionContext.Provider>
 	);

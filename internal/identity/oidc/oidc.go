@@ -111,6 +111,7 @@ type provider struct {
 	tried      time.Time  // when the configuration was last asked for
 	keys       oidc.KeySet
 	configured configuration
+	endpoints  Endpoints
 	verifier   atomic.Pointer[oidc.IDTokenVerifier] // nil before the first configuration
 }
 
@@ -219,10 +220,45 @@ func (p *provider) open(ctx context.Context, v *Verifier) (*oidc.IDTokenVerifier
 	if v.clock().Sub(p.tried) < fetchInterval {
 		return nil, fmt.Errorf("%w of %s failed a moment ago", errFetch, p.issuer.URL)
 	}
-	if err := p.configure(ctx, v); err != nil {
+	if err := p.configure(context.WithoutCancel(ctx), v); err != nil {
 		return nil, err
 	}
 	return p.verifier.Load(), nil
+}
+
+// Endpoints are the addresses of a provider at which users sign in to a program.
+type Endpoints struct{ Authorization, Token string }
+
+// Client is a program in which users of a provider sign in.
+type Client struct {
+	// Issuer is the URL of the provider, and ID the one that the program has there.
+	Issuer, ID string
+	// Scopes are asked for besides openid.
+	Scopes []string
+	// Endpoints returns where users sign in now, as [Verifier.Endpoints] does.
+	Endpoints func(context.Context) (Endpoints, error)
+	// Report, if set, is called when the provider stops to answer as it should.
+	Report func(error)
+}
+
+// Client returns the client of an issuer whose audiences are its id and its scopes.
+func (v *Verifier) Client(is Issuer) Client {
+	return Client{Issuer: is.URL, ID: is.Audiences[0], Scopes: is.Audiences[1:], Endpoints: func(ctx context.Context) (Endpoints, error) { return v.Endpoints(ctx, is.URL) }}
+}
+
+// Endpoints fetches the configuration of an issuer, and returns its endpoints. It fails if there
+// is no such issuer, or if its configuration cannot be read now.
+func (v *Verifier) Endpoints(ctx context.Context, issuer string) (Endpoints, error) {
+	p := v.issuers[issuer]
+	if p == nil {
+		return Endpoints{}, fmt.Errorf("unknown issuer %.200q", issuer)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.configure(ctx, v); err != nil {
+		return Endpoints{}, err
+	}
+	return p.endpoints, nil
 }
 
 // reconfigure fetches the configuration again, because a token was refused by old: the
@@ -232,17 +268,17 @@ func (p *provider) reconfigure(ctx context.Context, v *Verifier, old *oidc.IDTok
 	if p.mu.TryLock() {
 		defer p.mu.Unlock()
 		if v.clock().Sub(p.tried) >= configureInterval {
-			p.configure(ctx, v) // after a failure, the old configuration is kept
+			p.configure(context.WithoutCancel(ctx), v) // after a failure, the old configuration is kept
 		}
 	}
 	return p.verifier.Load() != old
 }
 
 // configure fetches the configuration. It keeps the keys that are known, unless they have
-// another address. The caller holds p.mu. A request that is given up does not end it, so
-// that clients that leave cannot prevent it.
+// another address. The caller holds p.mu. Those who do it for a request of a client pass a
+// context that does not end with it, so that clients that leave cannot prevent it.
 func (p *provider) configure(ctx context.Context, v *Verifier) error {
-	found, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), p.client), p.issuer.URL)
+	found, err := oidc.NewProvider(oidc.ClientContext(ctx, p.client), p.issuer.URL)
 	p.tried = v.clock()
 	var c configuration
 	if err == nil {
@@ -251,6 +287,7 @@ func (p *provider) configure(ctx context.Context, v *Verifier) error {
 	if err != nil {
 		return fmt.Errorf("%w of %s: %w", errFetch, p.issuer.URL, err)
 	}
+	p.endpoints = Endpoints{found.Endpoint().AuthURL, found.Endpoint().TokenURL}
 	known := p.keys != nil && c.Keys == p.configured.Keys
 	if known && slices.Equal(c.Algorithms, p.configured.Algorithms) {
 		return nil

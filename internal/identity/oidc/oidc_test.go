@@ -1,6 +1,7 @@
 package oidc_test
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"slices"
@@ -231,5 +232,34 @@ func TestAttributes(t *testing.T) {
 		if !slices.Equal(a[name], want) {
 			t.Errorf("%s: %v, want %v", name, a[name], want)
 		}
+	}
+}
+
+// TestEndpoints reads where users sign in: of an unknown issuer, while the provider is away, and
+// after a moment, when it is back.
+func TestEndpoints(t *testing.T) {
+	p := issuers.NewProvider(t)
+	now := time.Now()
+	v := oidc.New([]oidc.Issuer{{URL: p.URL, Audiences: []string{"k"}}}, oidc.Options{Clock: func() time.Time { return now }})
+	if at, err := v.Endpoints(t.Context(), p.URL+"/other"); err == nil || !strings.Contains(err.Error(), "unknown issuer") {
+		t.Error(at, err)
+	}
+	p.Answer(false, `{"issuer":"https://other.example"}`)
+	if at, err := v.Endpoints(t.Context(), p.URL); err == nil || at != (oidc.Endpoints{}) {
+		t.Error(at, err)
+	}
+	p.Answer(false, "")
+	now = now.Add(time.Second)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if at, err := v.Endpoints(ended, p.URL); !errors.Is(err, context.Canceled) {
+		t.Error(at, err)
+	}
+	now = now.Add(time.Second)
+	if at, err := v.Endpoints(t.Context(), p.URL); err != nil || at != (oidc.Endpoints{Authorization: p.URL + "/auth", Token: p.URL + "/token"}) {
+		t.Error(at, err)
+	}
+	if _, err := v.Verify(t.Context(), p.Sign(map[string]any{"iss": p.URL, "aud": "k", "exp": time.Now().Unix() + 1000}, -1)); err != nil {
+		t.Error("a token after that:", err)
 	}
 }

@@ -68,7 +68,7 @@ internal/cluster/sharedlog: storage rel internal/tool/canonical
 internal/cluster/sharedlog/memorylog: storage internal/cluster/sharedlog
 # Doors: protocols, and the server that listens for them
 door: . internal/tool/jsonread internal/tool/turns internal/tool/quote storage authz
-console: door
+console: door internal/identity/oidc
 door/authzen: . door internal/tool/jsonread expr policy internal/engine/domain policy/status policy/value rel storage authz
 door/keystone: . door internal/identity/settings internal/identity internal/identity/access internal/identity/ec2 internal/identity/mapping internal/identity/oidc internal/identity/token storage internal/identity/oauth1 internal/tool/turns internal/tool/quote internal/tool/derived internal/tool/jsonread authz internal/engine/journal internal/trail/logins internal/trail/decisions expr
 door/native: . door internal/callers internal/tool/jsonread internal/trail/audit expr rel schema storage authz internal/engine/journal internal/tool/turns

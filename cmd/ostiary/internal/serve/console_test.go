@@ -5,11 +5,14 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/cmd/internal/cli"
+	"github.com/ostiary/ostiary/internal/identity/oidc"
+	"github.com/ostiary/ostiary/internal/workshop/issuers"
 	"github.com/ostiary/ostiary/server"
 )
 
@@ -23,11 +26,11 @@ func TestConsole(t *testing.T) {
 		port   string
 		status int
 	}{
-		{"on", serveFlags{console: consoleOn}, "http", 200},
-		{"off", serveFlags{console: off}, "http", 404},
-		{"a port of the native door", serveFlags{console: consoleOn, dedicated: []string{"native=http://127.0.0.1:0"}}, "native http", 404},
-		{"without the native door", serveFlags{console: consoleOn, doors: []string{"openfga", "permify"}}, "http", 404},
-		{"with the native door alone", serveFlags{console: consoleOn, doors: []string{"native"}}, "http", 200},
+		{"on", serveFlags{console: consoleFlags{serve: consoleOn}}, "http", 200},
+		{"off", serveFlags{console: consoleFlags{serve: off}}, "http", 404},
+		{"a port of the native door", serveFlags{console: consoleFlags{serve: consoleOn}, dedicated: []string{"native=http://127.0.0.1:0"}}, "native http", 404},
+		{"without the native door", serveFlags{console: consoleFlags{serve: consoleOn}, doors: []string{"openfga", "permify"}}, "http", 404},
+		{"with the native door alone", serveFlags{console: consoleFlags{serve: consoleOn}, doors: []string{"native"}}, "http", 200},
 	} {
 		e, err := ostiary.Open(context.Background(), ostiary.Options{})
 		if err != nil {
@@ -72,8 +75,57 @@ func TestConsole(t *testing.T) {
 		}
 	}
 	for _, value := range []string{"", "true", "On", "127.0.0.1:80"} {
-		if err := (&serveFlags{console: value}).checkConsole(); !errors.Is(err, cli.ErrUsage) || !strings.Contains(err.Error(), "expected on or off") {
+		if err := (&consoleFlags{serve: value}).check(nil); !errors.Is(err, cli.ErrUsage) || !strings.Contains(err.Error(), "expected on or off") {
 			t.Errorf("--console %q: %v", value, err)
+		}
+	}
+}
+
+// TestConsoleOIDC reads settings of the sign-in, and what the console shows of it.
+func TestConsoleOIDC(t *testing.T) {
+	t.Parallel()
+	provider := issuers.NewProvider(t)
+	for _, c := range []struct {
+		flags consoleFlags
+		why   string
+	}{
+		{consoleFlags{serve: off, oidc: []string{provider.URL + "=c"}}, "--console is off"},
+		{consoleFlags{serve: consoleOn, oidc: []string{provider.URL}}, "expected URL=CLIENT[,SCOPE]"},
+		{consoleFlags{serve: consoleOn, oidc: []string{provider.URL + "="}}, "expected URL=CLIENT[,SCOPE]"},
+		{consoleFlags{serve: consoleOn, oidc: []string{provider.URL + "=c,"}}, "expected URL=CLIENT[,SCOPE]"},
+		{consoleFlags{serve: consoleOn, oidc: []string{"https://other.example=c"}}, "expected one of --auth-oidc-issuer"},
+		{consoleFlags{serve: consoleOn, oidc: []string{provider.URL + "=c", provider.URL + "=d"}}, "is set twice"},
+	} {
+		if err := c.flags.check([]string{provider.URL}); !errors.Is(err, cli.ErrUsage) || !strings.Contains(err.Error(), c.why) {
+			t.Errorf("%v: %v, expected %q", c.flags.oidc, err, c.why)
+		}
+	}
+	f := serveFlags{console: consoleFlags{serve: consoleOn, oidc: []string{provider.URL + "=c,groups"}}, issuers: []string{provider.URL}, audiences: []string{"ostiary"}}
+	if err := f.console.check(f.issuers); err != nil {
+		t.Fatal(err)
+	}
+	o := server.Options{HTTP: "127.0.0.1:0"}
+	var err error
+	if o.Tokens, err = f.tokens(""); err != nil {
+		t.Fatal(err)
+	}
+	all := f.console.clients(o.Tokens)
+	if len(all) != 1 || all[0].ID != "c" || !slices.Equal(all[0].Scopes, []string{"groups"}) {
+		t.Fatal(all)
+	}
+	if at, err := all[0].Endpoints(t.Context()); err != nil || at != (oidc.Endpoints{Authorization: provider.URL + "/auth", Token: provider.URL + "/token"}) {
+		t.Error(at, err)
+	}
+	e, err := ostiary.Open(t.Context(), ostiary.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	for _, c := range []struct{ client, why string }{{"a client", ""}, {"\u00e4", "invalid client id"}} {
+		f.console.signIn[0].Audiences = []string{strings.ReplaceAll(c.client, "\u00e4", "ä")}
+		o.Doors, f.door = nil, DoorFlags{}
+		if err := f.openDoors(&o, e); (err != nil) != (c.why != "") || err != nil && (!errors.Is(err, cli.ErrUsage) || !strings.Contains(err.Error(), c.why)) {
+			t.Errorf("%q: %v", c.client, err)
 		}
 	}
 }

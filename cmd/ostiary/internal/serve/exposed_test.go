@@ -39,7 +39,7 @@ func TestExposedFolder(t *testing.T) {
 			t.Parallel()
 			a := &app{&cli.App{Lookup: func(string) (string, bool) { return "", false }}}
 			a.Data = c.data
-			f := &serveFlags{http: "0.0.0.0:8080", grpc: off, metrics: off, console: off, auth: c.auth}
+			f := &serveFlags{http: "0.0.0.0:8080", grpc: off, metrics: off, console: consoleFlags{serve: off}, auth: c.auth}
 			if c.node {
 				f.nodes.log = "postgres://localhost/none"
 			}

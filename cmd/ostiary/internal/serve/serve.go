@@ -52,7 +52,7 @@ type serveFlags struct {
 	http, grpc, metrics string
 	doors, dedicated    []string
 	metricsExposed      bool
-	console             string // on or off
+	console             consoleFlags
 	// opened, if set, gets the address of http once it is open, in place of the line with all addresses.
 	opened func(http string) error
 
@@ -128,7 +128,7 @@ func (f *serveFlags) add(cmd *cobra.Command) {
 	cli.Topic(s, "Ports and doors")
 	s.BoolVar(&f.metricsTLS, "metrics-tls", false, "serve --metrics with the certificate of --tls-cert; with keys, a caller there needs a key of all doors or of the door metrics")
 	s.BoolVar(&f.pprof, "pprof", false, "serve profiles of the process at /debug/pprof/ on --metrics; with keys, a caller needs one with the right admin on all stores")
-	s.StringVar(&f.console, "console", consoleOn, "pages for a browser at /console on --http, if the door native is there: on or off")
+	f.console.add(s)
 	cli.Rare(s, "Ports and doors")
 	s.StringVar(&f.auth, "auth", "", "none (loopback only), preshared (keys of files), or keys (those of ostiary key as well); default: keys if there are any, otherwise none")
 	s.StringVar(&f.keysFile, "auth-keys-file", "", "file of preshared keys, one per line; a line may have a name before the key")
@@ -299,6 +299,9 @@ func (a *app) prepare(f *serveFlags) (*prepared, error) {
 	f.door.onap.Report, f.door.native.Report = report("onap"), report(native.Name)
 	if f.door.native.AuditLog = f.audit.folder; f.decisions.folder != toStdout {
 		f.door.native.DecisionLog = f.decisions.folder
+	}
+	f.console.report = func(issuer string, err error) {
+		log.Warn("users cannot sign in to the console at this provider: its configuration cannot be used", "issuer", issuer, "error", err)
 	}
 	var reload func() error
 	if s.options, reload, err = a.serverOptions(f); err != nil {
@@ -564,7 +567,7 @@ func (a *app) serverOptions(f *serveFlags) (o server.Options, reload func() erro
 		Anonymous: f.anonymous, CORS: f.cors, RequestTimeout: none(f.requestTimeout), HeaderTimeout: f.headerTimeout,
 		TransferTime: f.transferTime, IdleTimeout: f.idleTimeout, DrainTime: none(f.drainTime), StopTimeout: f.stopTimeout,
 		BodyBytes: f.bodyBytes, HeaderBytes: f.headerBytes, RequestsMax: f.requests, StreamsMax: f.streams, AccessLog: f.accessLog}
-	if err := errors.Join(f.checkAddresses(), f.checkDoors(), f.checkConsole(), f.audit.check(a.Data), f.checkReadOnly(a.Data)); err != nil {
+	if err := errors.Join(f.checkAddresses(), f.checkDoors(), f.console.check(f.issuers), f.audit.check(a.Data), f.checkReadOnly(a.Data)); err != nil {
 		return o, nil, err
 	}
 	f.wire.set(&o)
