@@ -54,7 +54,7 @@ func TestBench(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if n := len(o.Delays) * 9; len(records) != n {
+			if n := len(o.Delays) * 11; len(records) != n {
 				t.Errorf("%d records, expected %d", len(records), n)
 			}
 			for _, r := range records {

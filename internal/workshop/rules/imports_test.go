@@ -42,7 +42,7 @@ cmd/internal/storetest: . door/openfga/language cmd/internal/tuplefile schema ex
 cmd/internal/tuplefile: internal/tool/jsonread rel internal/tool/quote
 examples/*: *
 internal/workshop/bench: . acp door/openfga door/openfga/language internal/engine/graph/graphtest internal/identity internal/identity/password policy policy/language policy/message policy/value rel storage internal/tool/quote authz
-internal/workshop/bench/databases: . internal/workshop/bench internal/workshop/bench/geo/delay rel schema internal/cluster/lease internal/cluster/mysql storage/pebble internal/cluster/postgres internal/cluster/replica internal/cluster/sharedlog internal/cluster/sqllog authz expr
+internal/workshop/bench/databases: . internal/workshop/bench internal/workshop/bench/geo/delay rel schema internal/cluster/lease internal/cluster/mysql storage/pebble internal/cluster/postgres internal/cluster/replica internal/cluster/sharedlog internal/cluster/sqllog authz expr storage storage/kv
 internal/workshop/bench/geo: internal/workshop/bench internal/workshop/bench/geo/delay internal/workshop/bench/servers
 internal/workshop/bench/geo/delay: internal/workshop/bench/servers
 internal/workshop/bench/geo/page: internal/workshop/bench internal/workshop/bench/geo internal/workshop/bench/report

@@ -169,12 +169,12 @@ func (m *measurement) groups(ctx context.Context) error {
 // rounds is how many times the two sides of a cell take turns.
 const rounds = 4
 
-// many measures writers, and then the bare insert of the same segments, one after the
-// other, in several rounds. Throughput is that of tuples.
+// many measures writers, then the bare insert of the same segments, one after the other, and
+// then their floor, in several rounds. Throughput is that of tuples.
 func (m *measurement) many(ctx context.Context, cell string, clients, each int) error {
 	var count atomic.Int64
-	var own, bare bench.Record
-	var ownTime, bareTime time.Duration
+	var own, bare, least bench.Record
+	var ownTime, bareTime, leastTime time.Duration
 	var tuples, bytes, segments int
 	for round := range rounds {
 		m.Progress(m.title(cell), round, rounds)
@@ -214,11 +214,21 @@ func (m *measurement) many(ctx context.Context, cell string, clients, each int) 
 			return err
 		}
 		bareTime += plain.Elapsed
+		if err := errors.Join(m.empty(ctx), m.floor.follow(ctx, m.log, all[0].Sequence)); err != nil {
+			return err
+		}
+		took, err := m.floor.run(ctx, all, insert)
+		if err != nil {
+			return err
+		}
+		leastTime += took
+		least = m.record(cell, peerFloor, "closed, 1 client", plain)
 		own, bare = m.record(cell, peerOwn, fmt.Sprintf("closed, %d clients", clients), result), m.record(cell, peerBare, "closed, 1 client", plain)
 	}
-	own.Throughput, bare.Throughput = float64(tuples)/ownTime.Seconds(), float64(tuples)/bareTime.Seconds()
-	return m.emit(own, bare, fmt.Sprintf("tuples per s; %.2f × the bare insert of the same %d segments of %d tuples and %d bytes, which one client makes one after another; the times are those of the last of %d rounds",
-		own.Throughput/bare.Throughput, segments, tuples/max(1, segments), bytes/max(1, segments), rounds))
+	own.Throughput, bare.Throughput, least.Throughput = float64(tuples)/ownTime.Seconds(), float64(tuples)/bareTime.Seconds(), float64(tuples)/leastTime.Seconds()
+	least.Notes = "the bare insert, and the same segments on a copy in a folder; only the throughput is its own"
+	return errors.Join(m.emit(own, bare, fmt.Sprintf("tuples per s; %.2f × the floor, and %.2f × the bare insert of the same %d segments of %d tuples and %d bytes, which one client makes one after another; the times are those of the last of %d rounds",
+		own.Throughput/least.Throughput, own.Throughput/bare.Throughput, segments, tuples/max(1, segments), bytes/max(1, segments), rounds)), m.Emit(least))
 }
 
 // start measures how a new node starts from a snapshot.

@@ -62,8 +62,9 @@ const Workload = "database"
 
 // The peers of the records.
 const (
-	peerOwn  = "ostiary"
-	peerBare = "bare" // the database, or the library on a folder
+	peerOwn   = "ostiary"
+	peerBare  = "bare"  // the database, or the library on a folder
+	peerFloor = "floor" // the database and a copy: what a node cannot avoid
 )
 
 // Run measures appends, starts and reads at each delay, and emits the records of a cell
@@ -180,7 +181,8 @@ type measurement struct {
 	log    sharedlog.Log // a connection of its own
 	node   *node
 	alone  *node // on a folder, without the log
-	loaded int   // tuples of the store
+	floor  *floor
+	loaded int // tuples of the store
 }
 
 // run makes the tables, measures each cell, and removes the tables.
@@ -204,6 +206,10 @@ func (m *measurement) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.alone.close()) }()
+	if m.floor, err = openFloor(m.folder); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.floor.copied.Close()) }()
 	for _, cell := range []func(context.Context) error{m.one, m.writers, m.groups, m.start, m.reads} {
 		if err := cell(ctx); err != nil {
 			return err
