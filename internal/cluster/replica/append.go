@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 
@@ -202,12 +203,25 @@ func (q *request) wait(ctx context.Context, left *sync.Map) error {
 	return fmt.Errorf("%w: %w", storage.ErrUncertain, ctx.Err())
 }
 
+// severalFor is for how many segments the appender takes it that there are several writers,
+// after a segment with more than one entry.
+const severalFor = 64
+
 // append appends the requests until the driver is closed.
 func (r *Driver) append() {
+	several := 0
 	for {
 		group := r.queue.gather()
 		if len(group) > 0 {
+			if len(group) > 1 || len(group[0].entries) > 1 {
+				several = severalFor
+			}
 			r.write(group)
+			if several > 0 {
+				// The writers run first, so that what they write next shares one segment.
+				several--
+				runtime.Gosched()
+			}
 			continue
 		}
 		select {

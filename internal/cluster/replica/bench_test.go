@@ -13,14 +13,10 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/authz"
-	"github.com/ostiary/ostiary/internal/cluster/clustertest"
-	"github.com/ostiary/ostiary/internal/cluster/replica"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog/memorylog"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
-	"github.com/ostiary/ostiary/storage/kv"
-	"github.com/ostiary/ostiary/storage/memory"
 	"github.com/ostiary/ostiary/storage/pebble"
 	"github.com/ostiary/ostiary/storage/storagetest"
 )
@@ -120,12 +116,13 @@ func BenchmarkStart(b *testing.B) {
 // BenchmarkStores measures writes of 64 writers through the engine to random ones of
 // 1,000 stores, of 100,000 on one shard, as a multiple of those to one store.
 func BenchmarkStores(b *testing.B) {
+	b.Run("memory", func(b *testing.B) { benchmarkStores(b, inMemory()) })
+	b.Run("disk", func(b *testing.B) { benchmarkStores(b, onDisk(b.TempDir())) })
+}
+
+func benchmarkStores(b *testing.B, at place) {
 	const stores, used, writers = 100_000, 1000, 64
-	local, err := kv.New(memory.NewStore(), kv.Options{Copy: true})
-	if err != nil {
-		b.Fatal(err)
-	}
-	d, err := clustertest.OpenReplica(b.Context(), memorylog.New().Open(), local, replica.Options{})
+	d, err := open(b.Context(), memorylog.New(), at)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -172,12 +169,22 @@ func BenchmarkStores(b *testing.B) {
 		return time.Since(begin), cpu(b) - before
 	}
 	const writes = 20_000
+	var one, oneUsed, many, manyUsed time.Duration
+	n, segments := 0, uint64(0)
 	for b.Loop() {
-		one, oneUsed := run(writes, func(*rand.Rand) *ostiary.Store { return all[0] })
-		many, manyUsed := run(writes, func(r *rand.Rand) *ostiary.Store { return all[r.IntN(used)] })
-		b.ReportMetric(writes/one.Seconds(), "writes/s-one-store")
-		b.ReportMetric(writes/many.Seconds(), "writes/s-many-stores")
-		b.ReportMetric(float64(one)/float64(many), "×one-store")
-		b.ReportMetric(float64(oneUsed)/float64(manyUsed), "×one-store-cpu")
+		elapsed, used := run(writes, func(*rand.Rand) *ostiary.Store { return all[0] })
+		one, oneUsed = one+elapsed, oneUsed+used
+		segments -= d.AppliedSequence()
+		elapsed, used = run(writes, func(r *rand.Rand) *ostiary.Store { return all[r.IntN(len(all))] })
+		many, manyUsed = many+elapsed, manyUsed+used
+		segments += d.AppliedSequence()
+		n += writes
 	}
+	b.ReportMetric(float64(n)/float64(segments), "writes/segment")
+	b.ReportMetric(float64(n)/one.Seconds(), "writes/s-one-store")
+	b.ReportMetric(float64(n)/many.Seconds(), "writes/s-many-stores")
+	b.ReportMetric(float64(oneUsed.Microseconds())/float64(n), "cpu-µs-one-store")
+	b.ReportMetric(float64(manyUsed.Microseconds())/float64(n), "cpu-µs-many-stores")
+	b.ReportMetric(float64(one)/float64(many), "×one-store")
+	b.ReportMetric(float64(oneUsed)/float64(manyUsed), "×one-store-cpu")
 }
