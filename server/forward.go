@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"net/http"
@@ -41,7 +40,7 @@ func (q *request) forward(r *http.Request, route *door.Route, p door.Params) {
 	rewind := func() bool {
 		if body != nil {
 			r.ContentLength = int64(len(body.Bytes))
-			r.Body = io.NopCloser(bytes.NewReader(body.Bytes))
+			r.Body = forward.NewWhole(body.Bytes)
 		}
 		return !read
 	}

@@ -5,6 +5,7 @@
 package forward
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/http"
@@ -52,6 +53,22 @@ type Target interface {
 	// what those of HTTP mean.
 	RPC(ctx context.Context, c Call, as Head) (Answer, error)
 }
+
+// Whole is the body of a request that is in memory. Several of them may travel together.
+type Whole struct {
+	Bytes []byte
+	bytes.Reader
+}
+
+// NewWhole returns a body.
+func NewWhole(b []byte) *Whole {
+	w := &Whole{Bytes: b}
+	w.Reset(b)
+	return w
+}
+
+// Close implements [io.Closer].
+func (w *Whole) Close() error { return nil }
 
 // Call is a unary gRPC call.
 type Call struct {

@@ -36,7 +36,8 @@ func (t target) Node() string { return t.to.ID.String() }
 // exchange is a forwarded request at the node that forwards it.
 type exchange struct {
 	target
-	stream grpc.BidiStreamingClient[wire.ForwardRequest, wire.ForwardResponse]
+	stream grpc.BidiStreamingClient[wire.ForwardRequest, wire.ForwardResponse] // nil if it is on a stream of Pass
+	passed *passed                                                             // nil if it has a stream of its own
 	ctx    context.Context
 	cancel context.CancelFunc
 }
@@ -53,7 +54,7 @@ func (t target) begin(ctx context.Context, head *wire.RequestHead) (*exchange, e
 		cancel()
 		return nil, fmt.Errorf("%w: %w", forward.ErrNotBegun, received(t.to, err))
 	}
-	x := &exchange{t, stream, ctx, cancel}
+	x := &exchange{target: t, stream: stream, ctx: ctx, cancel: cancel}
 	x.send(&wire.ForwardRequest{Part: &wire.ForwardRequest_Head{Head: head}})
 	return x, nil
 }
@@ -81,9 +82,9 @@ func (x *exchange) sendBody(body io.Reader) error {
 
 // receive returns the next part, once this node shows what it can rest on.
 func (x *exchange) receive() (*wire.ForwardResponse, error) {
-	m, err := x.stream.Recv()
+	m, err := x.next()
 	if err != nil {
-		return nil, x.failed(err)
+		return nil, err
 	}
 	if len(m.GetBody()) > PartBytesMax {
 		return nil, fmt.Errorf("%w: a part of a response has %d bytes, expected at most %d (PartBytesMax)", lease.ErrPeer, len(m.GetBody()), PartBytesMax)
@@ -98,13 +99,20 @@ func (x *exchange) receive() (*wire.ForwardResponse, error) {
 	return m, nil
 }
 
-// failed returns the error of a stream that has ended. A node that refuses a stream
-// has not begun with the request.
-func (x *exchange) failed(err error) error {
+// next returns the next part as it comes.
+func (x *exchange) next() (*wire.ForwardResponse, error) {
+	if x.passed != nil {
+		return x.passed.next(x.ctx)
+	}
+	m, err := x.stream.Recv()
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
-	err = received(x.to, err)
+	return m, notBegun(received(x.to, err))
+}
+
+// notBegun returns the error of a request. A node that refuses one has not begun with it.
+func notBegun(err error) error {
 	if errors.Is(err, lease.ErrPeer) || errors.Is(err, errNotReady) {
 		return fmt.Errorf("%w: %w", forward.ErrNotBegun, err)
 	}
@@ -113,8 +121,10 @@ func (x *exchange) failed(err error) error {
 
 // head receives the first part. The other node must be the one that was called.
 func (x *exchange) head() (*wire.ResponseHead, error) {
-	if err := x.link.verifyHeader(x.stream, x.to); err != nil {
-		return nil, err
+	if x.passed == nil {
+		if err := x.link.verifyHeader(x.stream, x.to); err != nil {
+			return nil, err
+		}
 	}
 	m, err := x.receive()
 	if err != nil {
@@ -137,6 +147,13 @@ func (t target) HTTP(w http.ResponseWriter, r *http.Request, as forward.Head) er
 	head.Request = &wire.RequestHead_Http{Http: &wire.HTTPRequest{
 		Method: r.Method, Target: r.URL.RequestURI(), Host: r.Host, ContentLength: r.ContentLength, Header: fieldsOut(r.Header),
 	}}
+	if whole, ok := r.Body.(*forward.Whole); ok {
+		if x := t.pass(r.Context(), head, whole.Bytes); x != nil {
+			if err := x.end(func() error { return x.copy(w) }); !errors.Is(err, errNoPass) {
+				return err
+			}
+		}
+	}
 	x, err := t.begin(r.Context(), head)
 	if err != nil {
 		return err
@@ -167,6 +184,12 @@ func (t target) HTTP(w http.ResponseWriter, r *http.Request, as forward.Head) er
 		<-sent
 	}
 	return err
+}
+
+// end ends the exchange after do, also if that panics.
+func (x *exchange) end(do func() error) error {
+	defer x.cancel()
+	return do()
 }
 
 // copy copies the response to w while it comes.
@@ -206,6 +229,13 @@ func (x *exchange) copy(w http.ResponseWriter) error {
 func (t target) RPC(ctx context.Context, c forward.Call, as forward.Head) (forward.Answer, error) {
 	head := headOut(as)
 	head.Request = &wire.RequestHead_Call{Call: &wire.Call{Method: c.Method, Metadata: fieldsOut(c.Metadata)}}
+	if x := t.pass(ctx, head, c.Message); x != nil {
+		var a forward.Answer
+		err := x.end(func() (err error) { a, err = x.answer(); return err })
+		if !errors.Is(err, errNoPass) {
+			return a, err
+		}
+	}
 	x, err := t.begin(ctx, head)
 	if err != nil {
 		return forward.Answer{}, err
@@ -263,14 +293,25 @@ func (s service) Forward(stream grpc.BidiStreamingServer[wire.ForwardRequest, wi
 	if head == nil {
 		return fmt.Errorf("%w: the first part of a forwarded request is no head", lease.ErrPeer)
 	}
-	as, err := headIn(head)
-	if err != nil {
-		return err
-	}
 	l, err := s.link()
 	if err != nil {
 		return err
 	}
+	if err := l.mayBegin(); err != nil {
+		return err
+	}
+	h := &handling{body: &body{stream: stream}}
+	h.send = func(m *wire.ForwardResponse) (err error) {
+		if m.Shown, err = h.node.Reached(); err != nil {
+			return lost(err)
+		}
+		return stream.Send(m)
+	}
+	return l.handle(stream.Context(), head, h)
+}
+
+// mayBegin returns why the node begins with no request, or nil.
+func (l *Link) mayBegin() error {
 	node, receiver := l.attached()
 	if node == nil || receiver == nil {
 		return errNotReady
@@ -278,13 +319,22 @@ func (s service) Forward(stream grpc.BidiStreamingServer[wire.ForwardRequest, wi
 	if _, err := node.Reached(); err != nil {
 		return fmt.Errorf("%w: %w", forward.ErrNotBegun, err)
 	}
-	ctx := stream.Context()
-	if as.Timeout > 0 {
+	return nil
+}
+
+// handle runs a request.
+func (l *Link) handle(ctx context.Context, head *wire.RequestHead, h *handling) (err error) {
+	if h.as, err = headIn(head); err != nil {
+		return err
+	}
+	if h.node, h.receiver = l.attached(); h.node == nil || h.receiver == nil {
+		return errNotReady
+	}
+	if h.as.Timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, as.Timeout)
+		ctx, cancel = context.WithTimeout(ctx, h.as.Timeout)
 		defer cancel()
 	}
-	h := &handling{stream: stream, node: node, receiver: receiver, as: as}
 	switch of := head.GetRequest().(type) {
 	case *wire.RequestHead_Http:
 		return h.http(ctx, of.Http)
@@ -294,21 +344,18 @@ func (s service) Forward(stream grpc.BidiStreamingServer[wire.ForwardRequest, wi
 	return fmt.Errorf("%w: a forwarded request that is neither one of HTTP nor a call", lease.ErrPeer)
 }
 
+// lost returns the error of a response whose position is not known: it may lack what the
+// request has written. The other node then asks the next holder.
+func lost(err error) error { return fmt.Errorf("the answer is lost: %w", err) }
+
 // handling is a forwarded request at the node that runs it.
 type handling struct {
-	stream   grpc.BidiStreamingServer[wire.ForwardRequest, wire.ForwardResponse]
 	node     Keeper
 	receiver Receiver
 	as       forward.Head
-}
-
-// send sends a part with the sequence that it can rest on. It fails if that may lack what
-// the request has written; the other node then asks the next holder.
-func (h *handling) send(m *wire.ForwardResponse) (err error) {
-	if m.Shown, err = h.node.Reached(); err != nil {
-		return fmt.Errorf("the answer is lost: %w", err)
-	}
-	return h.stream.Send(m)
+	body     io.ReadCloser
+	// send sends a part with the sequence that it can rest on, or fails, see lost.
+	send func(m *wire.ForwardResponse) error
 }
 
 func (h *handling) end(text []byte) error {
@@ -324,7 +371,7 @@ func (h *handling) http(ctx context.Context, m *wire.HTTPRequest) error {
 	r := (&http.Request{
 		Method: m.GetMethod(), URL: at, Host: m.GetHost(), RequestURI: m.GetTarget(), RemoteAddr: h.as.Remote,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: headerIn(m.GetHeader()), ContentLength: m.GetContentLength(), Body: &body{stream: h.stream},
+		Header: headerIn(m.GetHeader()), ContentLength: m.GetContentLength(), Body: h.body,
 	}).WithContext(ctx)
 	w := &writer{handling: h, header: http.Header{}}
 	if err := h.receiver.ServeForwarded(w, r, h.as); err != nil {
@@ -344,8 +391,7 @@ func (h *handling) call(ctx context.Context, m *wire.Call) error {
 			c.Metadata[f.GetName()] = append(c.Metadata[f.GetName()], string(value))
 		}
 	}
-	b := body{stream: h.stream}
-	message, err := io.ReadAll(io.LimitReader(&b, MessageBytesMax+1))
+	message, err := io.ReadAll(io.LimitReader(h.body, MessageBytesMax+1))
 	if err != nil {
 		return err
 	}

@@ -244,7 +244,12 @@ func TestForwardNotBegun(t *testing.T) {
 	one.Attach(nil, nil)
 	wants(t, ask(two, one.self), forward.ErrNotBegun)
 	one.Link.Close()
-	wait.Until(t, "the node knows that the connection has ended", func() bool { return !two.Health()[0].Connected })
+	wait.Until(t, "the node knows that the connection has ended", func() bool {
+		two.outgoing.mu.Lock()
+		on := two.outgoing.peers[peerKey(one.self)].passing
+		two.outgoing.mu.Unlock()
+		return on.hasEnded() && !two.Health()[0].Connected
+	})
 	wants(t, ask(two, one.self), forward.ErrNotBegun, one.self.Address)
 }
 

@@ -46,6 +46,10 @@ type outgoingPeer struct {
 	conn     *grpc.ClientConn
 	client   wire.LinkClient
 	former   bool // only calls that run use it, see renew
+
+	// The fields below belong to the mutex of outgoing.
+	passing *passing // nil before the first request
+	noPass  bool     // the node has no Pass
 }
 
 // The pauses between two attempts to open a connection, and the time of one attempt.
@@ -54,9 +58,12 @@ var reconnect = grpc.ConnectParams{
 	MinConnectTimeout: HandshakeTime,
 }
 
+// peerKey returns the key of the connection to a node.
+func peerKey(to lease.Peer) string { return fmt.Sprintf("%s %d %s", to.ID, to.Start, to.Address) }
+
 // peer returns the connection to a node.
 func (l *Link) peer(to lease.Peer) (*outgoingPeer, error) {
-	key := fmt.Sprintf("%s %d %s", to.ID, to.Start, to.Address)
+	key := peerKey(to)
 	l.outgoing.mu.Lock()
 	defer l.outgoing.mu.Unlock()
 	if l.ctx.Err() != nil {

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -37,6 +38,8 @@ type TransportOptions struct {
 	// reaches, and that check who calls. Such a caller reaches nothing else. nil means that
 	// every caller needs a certificate.
 	Join func(grpc.ServiceRegistrar)
+
+	service *grpc.ServiceDesc // of tests; nil means that of the link
 }
 
 // Transport is the port of a node for other nodes, and the connections to them: with
@@ -93,7 +96,7 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 		grpc.UnaryInterceptor(t.admitCall),
 		grpc.WaitForHandlers(true),
 	)
-	wire.RegisterLinkServer(t.server, service{t: t})
+	t.server.RegisterService(cmp.Or(o.service, &wire.Link_ServiceDesc), service{t: t})
 	return t, nil
 }
 

@@ -1645,6 +1645,239 @@ func (x *End) GetStatus() []byte {
 	return nil
 }
 
+type PassRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Each is a Passed, which its sender encodes on its own: one that cannot be encoded holds up
+	// no other one.
+	Passed        [][]byte `protobuf:"bytes,1,rep,name=passed,proto3" json:"passed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PassRequest) Reset() {
+	*x = PassRequest{}
+	mi := &file_ostiary_nodes_link_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PassRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PassRequest) ProtoMessage() {}
+
+func (x *PassRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_ostiary_nodes_link_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PassRequest.ProtoReflect.Descriptor instead.
+func (*PassRequest) Descriptor() ([]byte, []int) {
+	return file_ostiary_nodes_link_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *PassRequest) GetPassed() [][]byte {
+	if x != nil {
+		return x.Passed
+	}
+	return nil
+}
+
+// Passed is a request with its whole body, or what the caller does with its response.
+type Passed struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Names the request on its stream.
+	Number uint64       `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	Head   *RequestHead `protobuf:"bytes,2,opt,name=head,proto3" json:"head,omitempty"`
+	Body   []byte       `protobuf:"bytes,3,opt,name=body,proto3" json:"body,omitempty"`
+	// Without a head: the caller has taken one more PassedResponse; otherwise it has left.
+	Taken         bool `protobuf:"varint,4,opt,name=taken,proto3" json:"taken,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Passed) Reset() {
+	*x = Passed{}
+	mi := &file_ostiary_nodes_link_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Passed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Passed) ProtoMessage() {}
+
+func (x *Passed) ProtoReflect() protoreflect.Message {
+	mi := &file_ostiary_nodes_link_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Passed.ProtoReflect.Descriptor instead.
+func (*Passed) Descriptor() ([]byte, []int) {
+	return file_ostiary_nodes_link_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *Passed) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Passed) GetHead() *RequestHead {
+	if x != nil {
+		return x.Head
+	}
+	return nil
+}
+
+func (x *Passed) GetBody() []byte {
+	if x != nil {
+		return x.Body
+	}
+	return nil
+}
+
+func (x *Passed) GetTaken() bool {
+	if x != nil {
+		return x.Taken
+	}
+	return false
+}
+
+type PassResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The last sequence of the log that the responses can rest on.
+	Shown uint64 `protobuf:"varint,1,opt,name=shown,proto3" json:"shown,omitempty"`
+	// Each is a PassedResponse.
+	Responses     [][]byte `protobuf:"bytes,2,rep,name=responses,proto3" json:"responses,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PassResponse) Reset() {
+	*x = PassResponse{}
+	mi := &file_ostiary_nodes_link_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PassResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PassResponse) ProtoMessage() {}
+
+func (x *PassResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_ostiary_nodes_link_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PassResponse.ProtoReflect.Descriptor instead.
+func (*PassResponse) Descriptor() ([]byte, []int) {
+	return file_ostiary_nodes_link_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *PassResponse) GetShown() uint64 {
+	if x != nil {
+		return x.Shown
+	}
+	return 0
+}
+
+func (x *PassResponse) GetResponses() [][]byte {
+	if x != nil {
+		return x.Responses
+	}
+	return nil
+}
+
+// PassedResponse has parts of the response to a request. The last one has an End or a failure.
+type PassedResponse struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Number uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	Parts  []*ForwardResponse     `protobuf:"bytes,2,rep,name=parts,proto3" json:"parts,omitempty"`
+	// The google.rpc.Status with which Forward would fail.
+	Failure       []byte `protobuf:"bytes,3,opt,name=failure,proto3" json:"failure,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PassedResponse) Reset() {
+	*x = PassedResponse{}
+	mi := &file_ostiary_nodes_link_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PassedResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PassedResponse) ProtoMessage() {}
+
+func (x *PassedResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_ostiary_nodes_link_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PassedResponse.ProtoReflect.Descriptor instead.
+func (*PassedResponse) Descriptor() ([]byte, []int) {
+	return file_ostiary_nodes_link_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *PassedResponse) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *PassedResponse) GetParts() []*ForwardResponse {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
+func (x *PassedResponse) GetFailure() []byte {
+	if x != nil {
+		return x.Failure
+	}
+	return nil
+}
+
 var File_ostiary_nodes_link_proto protoreflect.FileDescriptor
 
 const file_ostiary_nodes_link_proto_rawDesc = "" +
@@ -1758,11 +1991,26 @@ const file_ostiary_nodes_link_proto_rawDesc = "" +
 	"\x06status\x18\x01 \x01(\rR\x06status\x12,\n" +
 	"\x06header\x18\x02 \x03(\v2\x14.ostiary.nodes.FieldR\x06header\"\x1d\n" +
 	"\x03End\x12\x16\n" +
-	"\x06status\x18\x01 \x01(\fR\x06status2\xed\x01\n" +
+	"\x06status\x18\x01 \x01(\fR\x06status\"%\n" +
+	"\vPassRequest\x12\x16\n" +
+	"\x06passed\x18\x01 \x03(\fR\x06passed\"z\n" +
+	"\x06Passed\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12.\n" +
+	"\x04head\x18\x02 \x01(\v2\x1a.ostiary.nodes.RequestHeadR\x04head\x12\x12\n" +
+	"\x04body\x18\x03 \x01(\fR\x04body\x12\x14\n" +
+	"\x05taken\x18\x04 \x01(\bR\x05taken\"B\n" +
+	"\fPassResponse\x12\x14\n" +
+	"\x05shown\x18\x01 \x01(\x04R\x05shown\x12\x1c\n" +
+	"\tresponses\x18\x02 \x03(\fR\tresponses\"x\n" +
+	"\x0ePassedResponse\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x124\n" +
+	"\x05parts\x18\x02 \x03(\v2\x1e.ostiary.nodes.ForwardResponseR\x05parts\x12\x18\n" +
+	"\afailure\x18\x03 \x01(\fR\afailure2\xb2\x02\n" +
 	"\x04Link\x12J\n" +
 	"\x06Follow\x12\x1e.ostiary.nodes.FollowerMessage\x1a\x1c.ostiary.nodes.HolderMessage(\x010\x01\x12K\n" +
 	"\bHandOver\x12\x1e.ostiary.nodes.HandOverRequest\x1a\x1f.ostiary.nodes.HandOverResponse\x12L\n" +
-	"\aForward\x12\x1d.ostiary.nodes.ForwardRequest\x1a\x1e.ostiary.nodes.ForwardResponse(\x010\x01B7Z5github.com/ostiary/ostiary/internal/cluster/link/wireb\x06proto3"
+	"\aForward\x12\x1d.ostiary.nodes.ForwardRequest\x1a\x1e.ostiary.nodes.ForwardResponse(\x010\x01\x12C\n" +
+	"\x04Pass\x12\x1a.ostiary.nodes.PassRequest\x1a\x1b.ostiary.nodes.PassResponse(\x010\x01B7Z5github.com/ostiary/ostiary/internal/cluster/link/wireb\x06proto3"
 
 var (
 	file_ostiary_nodes_link_proto_rawDescOnce sync.Once
@@ -1776,7 +2024,7 @@ func file_ostiary_nodes_link_proto_rawDescGZIP() []byte {
 	return file_ostiary_nodes_link_proto_rawDescData
 }
 
-var file_ostiary_nodes_link_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_ostiary_nodes_link_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_ostiary_nodes_link_proto_goTypes = []any{
 	(*Identity)(nil),         // 0: ostiary.nodes.Identity
 	(*Peer)(nil),             // 1: ostiary.nodes.Peer
@@ -1800,6 +2048,10 @@ var file_ostiary_nodes_link_proto_goTypes = []any{
 	(*ForwardResponse)(nil),  // 19: ostiary.nodes.ForwardResponse
 	(*ResponseHead)(nil),     // 20: ostiary.nodes.ResponseHead
 	(*End)(nil),              // 21: ostiary.nodes.End
+	(*PassRequest)(nil),      // 22: ostiary.nodes.PassRequest
+	(*Passed)(nil),           // 23: ostiary.nodes.Passed
+	(*PassResponse)(nil),     // 24: ostiary.nodes.PassResponse
+	(*PassedResponse)(nil),   // 25: ostiary.nodes.PassedResponse
 }
 var file_ostiary_nodes_link_proto_depIdxs = []int32{
 	1,  // 0: ostiary.nodes.Identity.from:type_name -> ostiary.nodes.Peer
@@ -1828,17 +2080,21 @@ var file_ostiary_nodes_link_proto_depIdxs = []int32{
 	20, // 23: ostiary.nodes.ForwardResponse.head:type_name -> ostiary.nodes.ResponseHead
 	21, // 24: ostiary.nodes.ForwardResponse.end:type_name -> ostiary.nodes.End
 	18, // 25: ostiary.nodes.ResponseHead.header:type_name -> ostiary.nodes.Field
-	3,  // 26: ostiary.nodes.Link.Follow:input_type -> ostiary.nodes.FollowerMessage
-	10, // 27: ostiary.nodes.Link.HandOver:input_type -> ostiary.nodes.HandOverRequest
-	14, // 28: ostiary.nodes.Link.Forward:input_type -> ostiary.nodes.ForwardRequest
-	7,  // 29: ostiary.nodes.Link.Follow:output_type -> ostiary.nodes.HolderMessage
-	13, // 30: ostiary.nodes.Link.HandOver:output_type -> ostiary.nodes.HandOverResponse
-	19, // 31: ostiary.nodes.Link.Forward:output_type -> ostiary.nodes.ForwardResponse
-	29, // [29:32] is the sub-list for method output_type
-	26, // [26:29] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	15, // 26: ostiary.nodes.Passed.head:type_name -> ostiary.nodes.RequestHead
+	19, // 27: ostiary.nodes.PassedResponse.parts:type_name -> ostiary.nodes.ForwardResponse
+	3,  // 28: ostiary.nodes.Link.Follow:input_type -> ostiary.nodes.FollowerMessage
+	10, // 29: ostiary.nodes.Link.HandOver:input_type -> ostiary.nodes.HandOverRequest
+	14, // 30: ostiary.nodes.Link.Forward:input_type -> ostiary.nodes.ForwardRequest
+	22, // 31: ostiary.nodes.Link.Pass:input_type -> ostiary.nodes.PassRequest
+	7,  // 32: ostiary.nodes.Link.Follow:output_type -> ostiary.nodes.HolderMessage
+	13, // 33: ostiary.nodes.Link.HandOver:output_type -> ostiary.nodes.HandOverResponse
+	19, // 34: ostiary.nodes.Link.Forward:output_type -> ostiary.nodes.ForwardResponse
+	24, // 35: ostiary.nodes.Link.Pass:output_type -> ostiary.nodes.PassResponse
+	32, // [32:36] is the sub-list for method output_type
+	28, // [28:32] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_ostiary_nodes_link_proto_init() }
@@ -1876,7 +2132,7 @@ func file_ostiary_nodes_link_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ostiary_nodes_link_proto_rawDesc), len(file_ostiary_nodes_link_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   22,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

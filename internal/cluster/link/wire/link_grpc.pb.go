@@ -26,6 +26,7 @@ const (
 	Link_Follow_FullMethodName   = "/ostiary.nodes.Link/Follow"
 	Link_HandOver_FullMethodName = "/ostiary.nodes.Link/HandOver"
 	Link_Forward_FullMethodName  = "/ostiary.nodes.Link/Forward"
+	Link_Pass_FullMethodName     = "/ostiary.nodes.Link/Pass"
 )
 
 // LinkClient is the client API for Link service.
@@ -38,6 +39,9 @@ type LinkClient interface {
 	Follow(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[FollowerMessage, HolderMessage], error)
 	HandOver(ctx context.Context, in *HandOverRequest, opts ...grpc.CallOption) (*HandOverResponse, error)
 	Forward(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ForwardRequest, ForwardResponse], error)
+	// Pass carries many forwarded requests on one stream, those that wait at the same time in
+	// one message. A node that does not have it is sent each one with Forward.
+	Pass(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[PassRequest, PassResponse], error)
 }
 
 type linkClient struct {
@@ -84,6 +88,19 @@ func (c *linkClient) Forward(ctx context.Context, opts ...grpc.CallOption) (grpc
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Link_ForwardClient = grpc.BidiStreamingClient[ForwardRequest, ForwardResponse]
 
+func (c *linkClient) Pass(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[PassRequest, PassResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Link_ServiceDesc.Streams[2], Link_Pass_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[PassRequest, PassResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Link_PassClient = grpc.BidiStreamingClient[PassRequest, PassResponse]
+
 // LinkServer is the server API for Link service.
 // All implementations must embed UnimplementedLinkServer
 // for forward compatibility.
@@ -94,6 +111,9 @@ type LinkServer interface {
 	Follow(grpc.BidiStreamingServer[FollowerMessage, HolderMessage]) error
 	HandOver(context.Context, *HandOverRequest) (*HandOverResponse, error)
 	Forward(grpc.BidiStreamingServer[ForwardRequest, ForwardResponse]) error
+	// Pass carries many forwarded requests on one stream, those that wait at the same time in
+	// one message. A node that does not have it is sent each one with Forward.
+	Pass(grpc.BidiStreamingServer[PassRequest, PassResponse]) error
 	mustEmbedUnimplementedLinkServer()
 }
 
@@ -112,6 +132,9 @@ func (UnimplementedLinkServer) HandOver(context.Context, *HandOverRequest) (*Han
 }
 func (UnimplementedLinkServer) Forward(grpc.BidiStreamingServer[ForwardRequest, ForwardResponse]) error {
 	return status.Error(codes.Unimplemented, "method Forward not implemented")
+}
+func (UnimplementedLinkServer) Pass(grpc.BidiStreamingServer[PassRequest, PassResponse]) error {
+	return status.Error(codes.Unimplemented, "method Pass not implemented")
 }
 func (UnimplementedLinkServer) mustEmbedUnimplementedLinkServer() {}
 func (UnimplementedLinkServer) testEmbeddedByValue()              {}
@@ -166,6 +189,13 @@ func _Link_Forward_Handler(srv interface{}, stream grpc.ServerStream) error {
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Link_ForwardServer = grpc.BidiStreamingServer[ForwardRequest, ForwardResponse]
 
+func _Link_Pass_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(LinkServer).Pass(&grpc.GenericServerStream[PassRequest, PassResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Link_PassServer = grpc.BidiStreamingServer[PassRequest, PassResponse]
+
 // Link_ServiceDesc is the grpc.ServiceDesc for Link service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -188,6 +218,12 @@ var Link_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "Forward",
 			Handler:       _Link_Forward_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
+		},
+		{
+			StreamName:    "Pass",
+			Handler:       _Link_Pass_Handler,
 			ServerStreams: true,
 			ClientStreams: true,
 		},
