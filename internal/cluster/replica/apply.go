@@ -2,10 +2,8 @@ package replica
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
@@ -185,10 +183,10 @@ func (r *Driver) replayChecked(ctx context.Context, from sharedlog.Log) error {
 // replay applies the segments of a log that follow the copy. The caller has the turn.
 func (r *Driver) replay(ctx context.Context, from sharedlog.Log) error {
 	s := r.applied.Load()
-	p := player{r: r, from: from, next: *s}
-	for v, err := range sharedlog.Segments(ctx, from, s.applied, s.epoch) {
+	p := player{r: r, next: *s}
+	for d, err := range readAhead(ctx, from, s) {
 		if err == nil {
-			err = p.add(ctx, &v)
+			err = p.add(ctx, d)
 		}
 		if err != nil {
 			if flushed := p.flush(ctx); flushed != nil {
@@ -203,42 +201,26 @@ func (r *Driver) replay(ctx context.Context, from sharedlog.Log) error {
 // player applies segments. It collects the entries of several segments, and applies
 // those of one store together.
 type player struct {
-	r     *Driver
-	from  sharedlog.Log // has the secrets of the segments
-	next  state         // after the segments so far
-	bytes int           // of the collected segments
-	// secrets are ciphertexts that need not be read from the log, by digest.
-	secrets map[storage.Hash][]byte
-	order   []storage.StoreID
-	stores  map[storage.StoreID]*storeEntries
-}
-
-// storeEntries are the collected entries of one store.
-type storeEntries struct {
-	entries []storage.Entry
-	sealed  []storage.Sealed
+	r      *Driver
+	next   state // after the segments so far
+	bytes  int   // of the collected segments
+	order  []storage.StoreID
+	stores map[storage.StoreID]*storeEntries
 }
 
 // add collects the entries of a segment, or applies another segment.
-func (p *player) add(ctx context.Context, v *sharedlog.Verified) error {
-	s := &v.Segment
+func (p *player) add(ctx context.Context, d *decoded) error {
+	s := &d.Segment
 	if s.Catalog != nil || len(s.Trims) > 0 {
 		if err := p.flush(ctx); err != nil {
 			return err
-		}
-	}
-	all := make([]storeEntries, len(s.Stores))
-	for i := range s.Stores {
-		var err error
-		if all[i], err = decode(ctx, p.from, &s.Stores[i], p.secrets); err != nil {
-			return fmt.Errorf("segment %d: %w", s.Sequence, err)
 		}
 	}
 	next := p.next // p takes it with the whole segment: what an error leaves is flushed
 	if next.applied == p.r.applied.Load().applied {
 		next.passed = nil
 	}
-	next.follow(v.Position, s.Epoch, v.Bytes)
+	next.follow(d.Position, s.Epoch, d.Bytes)
 	var err error
 	switch {
 	case s.Catalog != nil:
@@ -250,8 +232,8 @@ func (p *player) add(ctx context.Context, v *sharedlog.Verified) error {
 		return err
 	}
 	p.next = next
-	p.bytes += v.Bytes
-	if p.collect(s.Stores, all); p.bytes >= replayBytes {
+	p.bytes += d.Bytes
+	if p.collect(s.Stores, d.stores); p.bytes >= replayBytes {
 		return p.flush(ctx)
 	}
 	return nil
@@ -273,65 +255,6 @@ func (p *player) collect(of []sharedlog.StoreEntries, all []storeEntries) {
 		have.entries = append(have.entries, all[i].entries...)
 		have.sealed = append(have.sealed, all[i].sealed...)
 	}
-}
-
-// decode decodes the entries of a store and fetches their secrets from the log, except
-// those whose ciphertexts are given by their digests.
-func decode(ctx context.Context, from sharedlog.Log, of *sharedlog.StoreEntries, given map[storage.Hash][]byte) (storeEntries, error) {
-	out := storeEntries{make([]storage.Entry, len(of.Entries)), make([]storage.Sealed, len(of.Entries))}
-	var missing []*storage.Document
-	for i, b := range of.Entries {
-		e, err := storage.DecodeEntry(b)
-		if err == nil && e.Incarnation != of.Incarnation {
-			err = fmt.Errorf("%w: an entry of store %s has another incarnation than the segment", storage.ErrDamaged, of.Store)
-		}
-		if err != nil {
-			return storeEntries{}, err
-		}
-		for j := range e.Changes {
-			c := &e.Changes[j]
-			if c.Kind != storage.SecretPut {
-				continue
-			}
-			if body, ok := given[c.Document.Digest]; ok {
-				c.Document.Body = body
-			} else {
-				missing = append(missing, &c.Document)
-			}
-		}
-		out.entries[i], out.sealed[i] = e, storage.Sealed{Bytes: b, Hash: sha256.Sum256(b)}
-	}
-	return out, fetchSecrets(ctx, from, of, missing)
-}
-
-// secretReads is how many secrets are read from the log at the same time: each takes a
-// round trip, and the log may be far away.
-const secretReads = 8
-
-// fetchSecrets sets the ciphertexts of secrets, unless they were replaced or removed
-// meanwhile.
-func fetchSecrets(ctx context.Context, from sharedlog.Log, of *sharedlog.StoreEntries, all []*storage.Document) error {
-	var wait sync.WaitGroup
-	errs := make([]error, min(secretReads, len(all)))
-	for i := range errs {
-		wait.Go(func() {
-			for n := i; n < len(all) && errs[i] == nil; n += len(errs) {
-				errs[i] = fetchSecret(ctx, from, of, all[n])
-			}
-		})
-	}
-	wait.Wait()
-	return errors.Join(errs...)
-}
-
-func fetchSecret(ctx context.Context, from sharedlog.Log, of *sharedlog.StoreEntries, d *storage.Document) error {
-	key := sharedlog.SecretKey{Store: of.Store, Incarnation: of.Incarnation, Kind: d.Kind, Key: d.Key}
-	body, err := from.Secret(ctx, key, d.Digest)
-	if errors.Is(err, sharedlog.ErrNoSecret) {
-		return nil
-	}
-	d.Body = body
-	return err
 }
 
 // flush applies the collected entries and the position.

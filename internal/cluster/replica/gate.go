@@ -79,11 +79,16 @@ func (r *Driver) play(ctx context.Context, segment sharedlog.Passed) error {
 	if err != nil {
 		return err
 	}
-	p := player{r: r, from: r.log, next: *s, secrets: map[storage.Hash][]byte{}}
+	secrets := map[storage.Hash][]byte{}
 	for _, body := range segment.Secrets {
-		p.secrets[sha256.Sum256(body)] = body
+		secrets[sha256.Sum256(body)] = body
 	}
-	if err := p.add(ctx, &v); err != nil {
+	d, err := decodeSegment(ctx, r.log, &v, secrets)
+	if err != nil {
+		return err
+	}
+	p := player{r: r, next: *s}
+	if err := p.add(ctx, &d); err != nil {
 		return err
 	}
 	return p.flush(ctx)
