@@ -144,9 +144,9 @@ type Bounds struct {
 	// together; changes that several watchers wait for count once. Above it, a watcher
 	// that lags by more than its share ends with a WatchError. Default 400,000.
 	WatchChanges int
-	// GroupsAhead is how many groups of writers of one store may be in the log of a cluster
-	// before the first of them is acknowledged by the nodes that answer reads. With 1, a
-	// group is appended when the one before is acknowledged.
+	// GroupsAhead is how many groups of writers of one store may be in the log of a cluster, or
+	// on their way to it, before the first of them is acknowledged by the nodes that answer
+	// reads. With 1, a group is appended when the one before is acknowledged.
 	GroupsAhead int
 	// WritersWaiting is how many writers may wait for one store. The next one fails.
 	// Default 10,000.

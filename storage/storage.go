@@ -381,11 +381,13 @@ type Copy interface {
 	// shows at the time of the call, as a change of the driver does for what it changes.
 	// Callers use it before they report entries as written that they found in the log.
 	Acknowledge(ctx context.Context) error
-	// AppendAhead is Append without the wait for other processes: it returns when the entries
-	// are durable and in the copy, so that the caller may append those that follow. The
-	// entries are written once acknowledge has returned nil. It returns when readers in other
-	// processes see these entries and all before them, and otherwise fails with ErrUncertain.
-	AppendAhead(ctx context.Context, id StoreID, after Head, entries []Entry, sealed []Sealed) (head Head, acknowledge func(context.Context) error, err error)
+	// AppendAhead is Append in three steps, so that the caller may append those that follow
+	// after the first one: it returns when the entries have their place, made when they are
+	// durable and in the copy, and acknowledge, which is called after that, when readers in
+	// other processes see these entries and all before them. Only then the entries are
+	// written. AppendAhead and made fail as Append does; then entries that follow these fail
+	// with a *ConflictError, unless the outcome is uncertain. acknowledge fails with ErrUncertain.
+	AppendAhead(ctx context.Context, id StoreID, after Head, entries []Entry, sealed []Sealed) (made func(context.Context) (Head, error), acknowledge func(context.Context) error, err error)
 	// BeforeRead returns when the copy and the engines that have called OnApplied show
 	// every write that was acknowledged before the call, whoever made it. An engine calls
 	// it when a request has arrived, before it chooses what the request sees; so it costs

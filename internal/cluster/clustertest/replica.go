@@ -34,20 +34,24 @@ func OpenReplica(ctx context.Context, log sharedlog.Log, local replica.Local, o 
 
 // Append implements [storage.Driver].
 func (r *Replica) Append(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (storage.Head, error) {
-	head, acknowledge, err := r.AppendAhead(ctx, id, after, entries, sealed)
-	if err == nil {
-		err = acknowledge(ctx)
-	}
-	if err != nil {
+	head, at, err := r.Driver.Append(ctx, id, after, entries, sealed)
+	if err = r.acknowledged(ctx, at, err); err != nil {
 		head = storage.Head{}
 	}
 	return head, err
 }
 
 // AppendAhead implements [storage.Copy].
-func (r *Replica) AppendAhead(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (storage.Head, func(context.Context) error, error) {
-	head, at, err := r.Driver.Append(ctx, id, after, entries, sealed)
-	return head, func(ctx context.Context) error { return r.acknowledged(ctx, at, nil) }, err
+func (r *Replica) AppendAhead(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (made func(context.Context) (storage.Head, error), acknowledge func(context.Context) error, err error) {
+	wait, err := r.Driver.AppendAhead(ctx, id, after, entries, sealed)
+	if err != nil {
+		return nil, nil, err
+	}
+	var at sharedlog.Position
+	return func(ctx context.Context) (head storage.Head, err error) {
+		head, at, err = wait(ctx)
+		return head, err
+	}, func(ctx context.Context) error { return r.acknowledged(ctx, at, nil) }, nil
 }
 
 // CreateStore implements [storage.Driver].

@@ -13,9 +13,9 @@ import (
 
 // Append implements [storage.Driver].
 func (n *Keeper) Append(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (storage.Head, error) {
-	head, acknowledge, err := n.AppendAhead(ctx, id, after, entries, sealed)
+	head, at, err := n.Driver.Append(ctx, id, after, entries, sealed)
 	if err == nil {
-		err = acknowledge(ctx)
+		err = n.acknowledgedAppend(ctx, id, at)
 	}
 	if err != nil {
 		return storage.Head{}, err
@@ -23,18 +23,24 @@ func (n *Keeper) Append(ctx context.Context, id storage.StoreID, after storage.H
 	return head, nil
 }
 
-// AppendAhead implements [storage.Copy].
-func (n *Keeper) AppendAhead(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (storage.Head, func(context.Context) error, error) {
-	head, at, err := n.Driver.Append(ctx, id, after, entries, sealed)
-	if err != nil {
-		return storage.Head{}, nil, err
+func (n *Keeper) acknowledgedAppend(ctx context.Context, id storage.StoreID, at sharedlog.Position) error {
+	if err := n.acknowledged(ctx, at, nil); err != nil {
+		return fmt.Errorf("append to store %s: %w", id, err)
 	}
-	return head, func(ctx context.Context) error {
-		if err := n.acknowledged(ctx, at, nil); err != nil {
-			return fmt.Errorf("append to store %s: %w", id, err)
-		}
-		return nil
-	}, nil
+	return nil
+}
+
+// AppendAhead implements [storage.Copy].
+func (n *Keeper) AppendAhead(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (made func(context.Context) (storage.Head, error), acknowledge func(context.Context) error, err error) {
+	wait, err := n.Driver.AppendAhead(ctx, id, after, entries, sealed)
+	if err != nil {
+		return nil, nil, err
+	}
+	var at sharedlog.Position
+	return func(ctx context.Context) (head storage.Head, err error) {
+		head, at, err = wait(ctx)
+		return head, err
+	}, func(ctx context.Context) error { return n.acknowledgedAppend(ctx, id, at) }, nil
 }
 
 // CreateStore implements [storage.Driver].

@@ -34,6 +34,7 @@ type Log struct {
 var (
 	_ sharedlog.Log      = (*Log)(nil)
 	_ sharedlog.Kept     = (*Log)(nil)
+	_ sharedlog.Pipeline = (*Log)(nil)
 	_ sharedlog.Restorer = (*Log)(nil)
 )
 
@@ -245,6 +246,24 @@ func (l *Log) Append(ctx context.Context, after sharedlog.Position, record share
 		return err
 	}
 	return l.change(ctx, &command{Operation: opAppend, After: after, Record: record, Secrets: secrets})
+}
+
+// BeginAppend implements [sharedlog.Pipeline]. The order is kept on the leader, for a segment
+// that is one entry of the consensus.
+func (l *Log) BeginAppend(ctx context.Context, after sharedlog.Position, record sharedlog.Record, secrets []sharedlog.SecretChange) (outcome func() error, ordered bool) {
+	n := l.node
+	if _, id := n.raft.LeaderWithID(); id != n.id || len(record.Bytes) > partBytes || l.err(ctx) != nil {
+		return func() error { return l.Append(ctx, after, record, secrets) }, false
+	}
+	b, err := (&command{Operation: opAppend, After: after, Record: record, Secrets: secrets}).encode()
+	if err != nil {
+		return func() error { return err }, false
+	}
+	f := n.raft.Apply(b, n.opts.Heartbeat)
+	return func() error {
+		_, err := n.applied(ctx, func() consensus.ApplyFuture { return f })
+		return err
+	}, true
 }
 
 // errStop ends a read whose caller wants no more.

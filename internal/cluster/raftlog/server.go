@@ -215,7 +215,7 @@ func (n *Server) configure() (*consensus.FileSnapshotStore, *consensus.Config, e
 		return nil, nil, err
 	}
 	n.trans = &transport{consensus.NewNetworkTransportWithConfig(&consensus.NetworkTransportConfig{
-		Stream: (*streamLayer)(n), MaxPool: 3, Timeout: 10 * time.Second, Logger: logger}), 2 * n.opts.Heartbeat}
+		Stream: (*streamLayer)(n), MaxPool: 3, MaxRPCsInFlight: requestsMax, Timeout: 10 * time.Second, Logger: logger}), 2 * n.opts.Heartbeat}
 	config := consensus.DefaultConfig()
 	config.LocalID = n.id
 	config.Logger = logger
@@ -227,6 +227,11 @@ func (n *Server) configure() (*consensus.FileSnapshotStore, *consensus.Config, e
 	config.NoLegacyTelemetry = true
 	return snapshots, config, nil
 }
+
+// requestsMax is how many requests with entries, or with what is decided, may be on their way
+// to a follower. With the two of the library, an entry for a follower that is far away waits
+// for the answer to an earlier request.
+const requestsMax = 32
 
 // commitTimeMax is the longest time after which an idle leader makes known what is decided.
 // A read through a follower waits for that, however long the heartbeat is.
@@ -352,9 +357,14 @@ func (n *Server) await(ctx context.Context, ask func() consensus.Future) error {
 // its index. It fails with errNotLeader if this node did not begin, and with errEnded if
 // the outcome is open because the consensus has ended.
 func (n *Server) propose(ctx context.Context, c []byte) (uint64, error) {
+	return n.applied(ctx, func() consensus.ApplyFuture { return n.raft.Apply(c, memberTimeout) })
+}
+
+// applied waits until a command is applied on the leader, and returns its index, see propose.
+func (n *Server) applied(ctx context.Context, ask func() consensus.ApplyFuture) (uint64, error) {
 	var f consensus.ApplyFuture
 	err := n.await(ctx, func() consensus.Future {
-		f = n.raft.Apply(c, memberTimeout)
+		f = ask()
 		return f
 	})
 	if err != nil {

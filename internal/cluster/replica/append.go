@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync"
 
@@ -41,6 +40,10 @@ type request struct {
 
 	// span is that of the caller, for the statements of the segment; nil if it is not traced.
 	span traces.Span
+
+	// next, if it is not nil, is closed when the caller may append what follows, before this
+	// is durable.
+	next chan struct{}
 
 	// done is closed when head, at and err are the outcome.
 	done chan struct{}
@@ -203,50 +206,25 @@ func (q *request) wait(ctx context.Context, left *sync.Map) error {
 	return fmt.Errorf("%w: %w", storage.ErrUncertain, ctx.Err())
 }
 
-// severalFor is for how many segments the appender takes it that there are several writers,
-// after a segment with more than one entry.
-const severalFor = 64
-
-// append appends the requests until the driver is closed.
-func (r *Driver) append() {
-	several := 0
-	for {
-		group := r.queue.gather()
-		if len(group) > 0 {
-			if len(group) > 1 || len(group[0].entries) > 1 {
-				several = severalFor
-			}
-			r.write(group)
-			if several > 0 {
-				// The writers run first, so that what they write next shares one segment.
-				several--
-				runtime.Gosched()
-			}
-			continue
-		}
-		select {
-		case <-r.queue.wake:
-		case <-r.ctx.Done():
+// write appends the requests of one segment, and finishes each of them. confirmed is true if
+// the copy is known to have been as new as the log since the requests were gathered.
+func (r *Driver) write(group []*request, confirmed bool) {
+	for len(group) > 0 {
+		var err error
+		if group, err = r.attempt(group, &confirmed); err != nil {
+			r.fail(group, err)
 			return
 		}
 	}
 }
 
-// write appends the requests of one segment, and finishes each of them.
-func (r *Driver) write(group []*request) {
-	confirmed := false
-	for len(group) > 0 {
-		var err error
-		if group, err = r.attempt(group, &confirmed); err == nil {
-			continue
-		}
-		if r.ctx.Err() != nil && !errors.Is(err, storage.ErrUncertain) {
-			err = storage.ErrClosed
-		}
-		for _, q := range group {
-			q.finish(storage.Head{}, err)
-		}
-		return
+// fail finishes requests with an error.
+func (r *Driver) fail(group []*request, err error) {
+	if r.ctx.Err() != nil && !errors.Is(err, storage.ErrUncertain) {
+		err = storage.ErrClosed
+	}
+	for _, q := range group {
+		q.finish(storage.Head{}, err)
 	}
 }
 
@@ -256,24 +234,41 @@ func (r *Driver) write(group []*request) {
 // that is not valid can be refused. After an error that does not wrap
 // storage.ErrUncertain, the requests that it returns have no effect.
 func (r *Driver) attempt(group []*request, confirmed *bool) (again []*request, err error) {
+	s, again, err := r.prepare(group, nil, *confirmed)
+	if err == nil && len(again) > 0 { // the copy may be older than what the caller knows
+		err = r.unsure(r.ctx, r.catchUp(r.ctx))
+		*confirmed = err == nil
+	}
+	if s == nil {
+		return again, err
+	}
+	r.appending.Store(s.record.Sequence)
+	defer r.appending.Store(0)
+	return r.conclude(s, sharedlog.Commit(r.traced(s.requests), r.log, s.base.applied, s.record, s.secrets), confirmed)
+}
+
+// prepare makes the segment of requests that are valid on the copy, or after the segments of
+// w that are on their way to the log. If some are not valid, it makes none and returns all
+// requests, unless confirmed is true: then it refuses those.
+func (r *Driver) prepare(group []*request, w *window, confirmed bool) (s *sent, again []*request, err error) {
 	round := r.own.begin()
 	epoch, err := r.mayAppend(group[0])
 	if err != nil {
-		return group, err
+		return nil, group, err
 	}
 	if err := r.take(r.ctx); err != nil {
-		return group, err
+		return nil, group, err
 	}
-	base := r.applied.Load()
+	base := w.end(r)
 	if r.opts.Gate.MayAppend == nil && !group[0].barrier {
 		epoch = base.epoch
 	}
 	if epoch < base.epoch {
 		r.give()
-		return group, fmt.Errorf("%w: it has epoch %d, and segment %s has epoch %d", ErrFenced, epoch, base.applied, base.epoch)
+		return nil, group, fmt.Errorf("%w: it has epoch %d, and segment %s has epoch %d", ErrFenced, epoch, base.applied, base.epoch)
 	}
-	valid, refused := r.validate(group, base)
-	if *confirmed {
+	valid, refused := r.validate(group, base, w)
+	if confirmed {
 		for _, f := range refused {
 			if f.err == errNothing {
 				f.err = nil
@@ -282,19 +277,17 @@ func (r *Driver) attempt(group []*request, confirmed *bool) (again []*request, e
 		}
 		refused = nil
 	}
-	if len(refused) > 0 { // the copy may be older than what the caller knows
+	if len(refused) > 0 {
 		unlock(valid, waiting)
 		r.give()
-		err := r.unsure(r.ctx, r.catchUp(r.ctx))
-		*confirmed = err == nil
 		for _, f := range refused {
 			valid = append(valid, f.request)
 		}
-		return valid, err
+		return nil, valid, nil
 	}
 	if len(valid) == 0 {
 		r.give()
-		return nil, nil
+		return nil, nil, nil
 	}
 	segment := r.segment(valid, base, epoch)
 	record, err := segment.Record()
@@ -303,37 +296,45 @@ func (r *Driver) attempt(group []*request, confirmed *bool) (again []*request, e
 	r.give() // others may apply what other nodes append
 	if err != nil {
 		unlock(valid, waiting)
-		return valid, err
+		return nil, valid, err
 	}
 	unlock(valid, underway)
-	r.appending.Store(record.Sequence)
-	defer r.appending.Store(0)
-	err = sharedlog.Commit(r.traced(valid), r.log, base.applied, record, secrets)
-	var conflict *sharedlog.ConflictError
-	if errors.As(err, &conflict) {
+	next := *base
+	next.follow(record.Position, epoch, len(record.Bytes))
+	return &sent{requests: valid, base: base, next: &next, record: record, secrets: secrets, round: round}, nil, nil
+}
+
+// conclude applies a segment that is in the log and finishes its requests, or returns them
+// and why it is not there. After a conflict, they are tried again.
+func (r *Driver) conclude(s *sent, err error, confirmed *bool) (again []*request, _ error) {
+	if isConflict(err) {
 		err = r.unsure(r.ctx, r.catchUp(r.ctx))
 		*confirmed = err == nil
-		return valid, err
+		return s.requests, err
 	}
 	if errors.Is(err, sharedlog.ErrTrimmed) {
 		_ = r.catchUp(r.ctx) // so that writers find in the copy what was made
 	}
 	if err != nil {
-		return valid, err
+		return s.requests, err
 	}
 	if r.opts.Gate.Appended != nil {
-		passed := sharedlog.Passed{Record: record}
-		for i := range secrets {
-			if !secrets[i].Removed {
-				passed.Secrets = append(passed.Secrets, secrets[i].Body)
+		passed := sharedlog.Passed{Record: s.record}
+		for i := range s.secrets {
+			if !s.secrets[i].Removed {
+				passed.Secrets = append(passed.Secrets, s.secrets[i].Body)
 			}
 		}
 		r.opts.Gate.Appended(passed)
 	}
-	next := *base
-	next.follow(record.Position, epoch, len(record.Bytes))
-	r.finishAppended(valid, base, &next, round)
+	r.finishAppended(s.requests, s.base, s.next, s.round)
 	return nil, nil
+}
+
+// isConflict reports whether a segment cannot be in the log, because another one has its place.
+func isConflict(err error) bool {
+	_, is := errors.AsType[*sharedlog.ConflictError](err)
+	return is
 }
 
 // traced returns the context of a segment. What is done for it is a part of the first request
@@ -475,7 +476,7 @@ type refusal struct {
 // validate checks requests on the copy. It drops those whose callers have left: they
 // have no effect. The valid ones stay locked, so that their callers do not leave while
 // their memory is read. The caller has the turn.
-func (r *Driver) validate(group []*request, base *state) (valid []*request, refused []refusal) {
+func (r *Driver) validate(group []*request, base *state, w *window) (valid []*request, refused []refusal) {
 	for _, q := range group {
 		q.mu.Lock()
 		if q.phase == withdrawn || q.phase == abandoned {
@@ -484,7 +485,7 @@ func (r *Driver) validate(group []*request, base *state) (valid []*request, refu
 			continue
 		}
 		q.phase = waiting
-		err := r.valid(q, base)
+		err := r.valid(q, base, w)
 		if err == nil {
 			valid = append(valid, q)
 			continue
@@ -498,8 +499,8 @@ func (r *Driver) validate(group []*request, base *state) (valid []*request, refu
 // errNothing means that a request changes nothing.
 var errNothing = errors.New("nothing to do")
 
-// valid returns why a request cannot follow the copy.
-func (r *Driver) valid(q *request, base *state) error {
+// valid returns why a request cannot follow the copy and the segments of w.
+func (r *Driver) valid(q *request, base *state, w *window) error {
 	switch {
 	case q.barrier:
 		return nil
@@ -526,7 +527,10 @@ func (r *Driver) valid(q *request, base *state) error {
 	if err != nil {
 		return err
 	}
-	head, err := r.copy.Head(q.id, incarnation)
+	head, ahead := w.head(q.id)
+	if !ahead {
+		head, err = r.copy.Head(q.id, incarnation)
+	}
 	switch {
 	case err != nil:
 		return err

@@ -115,7 +115,7 @@ const (
 // arrives reports whether the copy gets a segment that need not be read from the log:
 // this node appends it, or another node sends it, as it has sent the one before.
 func (r *Driver) arrives(sequence uint64) bool {
-	if r.appending.Load() == sequence || r.offered.Load() {
+	if r.appending.Load() >= sequence || r.offered.Load() {
 		ctx, cancel := context.WithTimeout(r.ctx, min(max(time.Duration(r.reading.Load()), arrivalMin), arrivalMax))
 		defer cancel()
 		if r.WaitApplied(ctx, sequence) != nil {

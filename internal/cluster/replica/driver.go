@@ -24,27 +24,66 @@ func (r *Driver) Append(ctx context.Context, id storage.StoreID, after storage.H
 		head, err = r.compare(ctx, id, after)
 		return head, at, err
 	}
-	if err := ctx.Err(); err != nil {
+	q, err := r.newAppend(ctx, id, after, entries, sealed)
+	if err != nil {
 		return head, at, err
 	}
+	if err := r.submit(ctx, q); err != nil {
+		return head, at, wrap("append to", id, err)
+	}
+	return q.head, q.at, nil
+}
+
+// AppendAhead is Append of some entries in two steps: it returns when entries that follow
+// these may be appended, and made returns as Append does. On a log that keeps the order of
+// appends, that is before these are durable; see [sharedlog.Pipeline].
+func (r *Driver) AppendAhead(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (made func(ctx context.Context) (storage.Head, sharedlog.Position, error), err error) {
+	q, err := r.newAppend(ctx, id, after, entries, sealed)
+	if err != nil {
+		return nil, err
+	}
+	q.next = make(chan struct{})
+	err = r.enqueue(ctx, q)
+	if err == nil {
+		select {
+		case <-q.next:
+		case <-q.done:
+			err = q.err
+		case <-ctx.Done():
+			err = q.wait(ctx, &r.left)
+		}
+	}
+	if err != nil {
+		return nil, wrap("append to", id, err)
+	}
+	return func(ctx context.Context) (storage.Head, sharedlog.Position, error) {
+		if err := r.await(ctx, q); err != nil {
+			return storage.Head{}, sharedlog.Position{}, wrap("append to", id, err)
+		}
+		return q.head, q.at, nil
+	}, nil
+}
+
+// newAppend returns the request of an append of some entries.
+func (r *Driver) newAppend(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (*request, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	var last storage.Head
+	var err error
 	if sealed == nil {
 		last, sealed, err = storage.Seal(after, entries)
 	} else {
 		last, err = storage.ChainSealed(after, entries, sealed)
 	}
 	if err != nil {
-		return head, at, r.invalid(ctx, id, after, err)
+		return nil, r.invalid(ctx, id, after, err)
 	}
 	size := sharedlog.EntriesBytes(sealed)
 	if size > sharedlog.EntriesBytesMax {
-		return head, at, fmt.Errorf("append to store %s: %w: %d bytes of entries exceed the limit SegmentBytesMax, which is %d", id, storage.ErrTooLarge, size, sharedlog.SegmentBytesMax)
+		return nil, fmt.Errorf("append to store %s: %w: %d bytes of entries exceed the limit SegmentBytesMax, which is %d", id, storage.ErrTooLarge, size, sharedlog.SegmentBytesMax)
 	}
-	q := &request{id: id, incarnation: entries[0].Incarnation, after: after, entries: entries, sealed: sealed, bytes: size + secretBytes(entries), last: last}
-	if err := r.submit(ctx, q); err != nil {
-		return head, at, wrap("append to", id, err)
-	}
-	return q.head, q.at, nil
+	return &request{id: id, incarnation: entries[0].Incarnation, after: after, entries: entries, sealed: sealed, bytes: size + secretBytes(entries), last: last}, nil
 }
 
 // secretOverhead is what a log needs at most to store a secret, besides its ciphertext.

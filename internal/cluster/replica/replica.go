@@ -57,6 +57,9 @@ type Options struct {
 	Settings *sharedlog.Settings
 	// Gate decides when this node may append. With the zero Gate every node may.
 	Gate Gate
+	// Pace is the least time between two segments that are on their way to the log at the
+	// same time. The default is 5 ms.
+	Pace time.Duration
 }
 
 // Fingerprint identifies a key of secrets, for [Options]; it is zero without a key.
@@ -117,7 +120,7 @@ type Driver struct {
 	turn chan struct{}
 	// version is that of the segments that this node writes; 0 is the oldest.
 	version atomic.Uint32
-	// appending is the sequence of the segment that this node appends, or 0.
+	// appending is the sequence of the last segment that this node appends, or 0.
 	appending atomic.Uint64
 	// offered is true while another node sends the new segments.
 	offered atomic.Bool
@@ -149,6 +152,7 @@ const scrubsMax = 1024
 const (
 	reportIntervalDefault = 5 * time.Second
 	snapshotBytesDefault  = 64 << 20
+	paceDefault           = 5 * time.Millisecond
 )
 
 // Open returns a driver over a log and a copy, once the copy has everything that was
@@ -169,6 +173,9 @@ func Open(ctx context.Context, log sharedlog.Log, local Local, opts Options) (*D
 	}
 	if opts.SnapshotBytes == 0 {
 		opts.SnapshotBytes = snapshotBytesDefault
+	}
+	if opts.Pace <= 0 {
+		opts.Pace = paceDefault
 	}
 	r := &Driver{log: log, kept: log, local: local, opts: opts, turn: make(chan struct{}, 1), scrubs: make(chan storage.StoreID, scrubsMax)}
 	if k, ok := log.(sharedlog.Kept); ok {

@@ -272,6 +272,23 @@ type Kept interface {
 	Kept() Log
 }
 
+// Pipeline is an optional interface of a [Log] that decides appends in the order in which
+// they were begun.
+type Pipeline interface {
+	// BeginAppend begins an Append, and does not wait for the log. outcome waits for the
+	// result of the Append; it is called once, until ctx ends. If ordered is true, the log
+	// decides this append before those that are begun later, which may follow it.
+	BeginAppend(ctx context.Context, after Position, record Record, secrets []SecretChange) (outcome func() error, ordered bool)
+}
+
+// BeginAppend begins an Append, see [Pipeline]. Without that, the Append runs in outcome.
+func BeginAppend(ctx context.Context, log Log, after Position, record Record, secrets []SecretChange) (outcome func() error, ordered bool) {
+	if p, is := log.(Pipeline); is {
+		return p.BeginAppend(ctx, after, record, secrets)
+	}
+	return func() error { return log.Append(ctx, after, record, secrets) }, false
+}
+
 // Replicated is an optional interface of a [Log] in a database that can read segments and
 // snapshots from a replica of the database.
 type Replicated interface {

@@ -145,6 +145,11 @@ func (l *withNext) Append(ctx context.Context, after Position, record Record, se
 	return l.current().Append(ctx, after, record, secrets)
 }
 
+// BeginAppend implements [Pipeline], as far as the log that is used does.
+func (l *withNext) BeginAppend(ctx context.Context, after Position, record Record, secrets []SecretChange) (outcome func() error, ordered bool) {
+	return BeginAppend(ctx, l.current(), after, record, secrets)
+}
+
 // Read implements [Log].
 func (l *withNext) Read(ctx context.Context, from uint64) iter.Seq2[Record, error] {
 	return l.current().Read(ctx, from)

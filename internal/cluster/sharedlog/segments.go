@@ -120,9 +120,13 @@ const (
 // An empty segment is a barrier: once it is in the log, an earlier attempt to put
 // another segment in its place can no longer succeed.
 func Commit(ctx context.Context, log Log, after Position, record Record, secrets []SecretChange) error {
+	return Settle(ctx, log, after, record, secrets, log.Append(ctx, after, record, secrets))
+}
+
+// Settle is Commit, after a first attempt that has returned err.
+func Settle(ctx context.Context, log Log, after Position, record Record, secrets []SecretChange, err error) error {
 	open := false
 	for wait := retryMin; ; wait = min(2*wait, retryMax) {
-		err := log.Append(ctx, after, record, secrets)
 		var conflict *ConflictError
 		switch {
 		case err == nil:
@@ -161,6 +165,7 @@ func Commit(ctx context.Context, log Log, after Position, record Record, secrets
 			timer.Stop()
 			return fmt.Errorf("%w: %w", storage.ErrUncertain, err)
 		}
+		err = log.Append(ctx, after, record, secrets)
 	}
 }
 

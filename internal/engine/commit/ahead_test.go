@@ -25,6 +25,8 @@ type remote struct {
 	storage.Copy // nil: nothing but the methods below is called
 
 	commit, distance time.Duration
+	pace             time.Duration // see AppendAhead
+	last             chan struct{} // closed when the last append is decided
 
 	mu        sync.Mutex
 	appended  []storage.Revision // the heads of the appends
@@ -47,17 +49,53 @@ func (d *remote) OnApplied(func(context.Context, []storage.StoreID) error) func(
 }
 
 func (d *remote) Append(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (storage.Head, error) {
-	head, acknowledge, err := d.AppendAhead(ctx, id, after, entries, sealed)
+	head, acknowledge, err := d.append(ctx, id, after, entries, sealed)
 	if err == nil {
 		err = acknowledge(ctx)
 	}
 	return head, err
 }
 
-func (d *remote) AppendAhead(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (storage.Head, func(context.Context) error, error) {
-	d.appending.Lock()
-	defer d.appending.Unlock()
-	time.Sleep(d.commit)
+// AppendAhead returns when the entries are made. With pace, the next ones follow after that time
+// at most, and are made in their order.
+func (d *remote) AppendAhead(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (made func(context.Context) (storage.Head, error), acknowledge func(context.Context) error, err error) {
+	if d.pace == 0 {
+		d.appending.Lock()
+		defer d.appending.Unlock()
+		time.Sleep(d.commit)
+		head, acknowledge, err := d.append(ctx, id, after, entries, sealed)
+		return func(context.Context) (storage.Head, error) { return head, nil }, acknowledge, err
+	}
+	done := make(chan struct{})
+	d.mu.Lock()
+	before := d.last
+	d.last = done
+	d.mu.Unlock()
+	var head storage.Head
+	var shown func(context.Context) error
+	var failed error
+	go func() {
+		defer close(done)
+		time.Sleep(d.commit)
+		if before != nil {
+			<-before
+		}
+		head, shown, failed = d.append(ctx, id, after, entries, sealed)
+	}()
+	select {
+	case <-done:
+	case <-time.After(d.pace):
+	}
+	return func(context.Context) (storage.Head, error) {
+			<-done
+			return head, failed
+		}, func(ctx context.Context) error {
+			return shown(ctx)
+		}, nil
+}
+
+// append appends entries, without the time that it takes.
+func (d *remote) append(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (storage.Head, func(context.Context) error, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.random != nil {
@@ -195,7 +233,7 @@ func ahead(t *testing.T, groups int, f func(*testing.T, *remote, *answers)) {
 
 func newRemoteWorld(t *testing.T, d *remote, groups int) *world {
 	w := newWorldOn(t, d.Driver)
-	w.runtime.Copy = d
+	w.runtime.Driver, w.runtime.Copy = d, d
 	w.runtime.Bounds.GroupsAhead = cmp.Or(groups, w.runtime.Bounds.GroupsAhead)
 	return w
 }
@@ -343,6 +381,65 @@ func TestAheadConflict(t *testing.T) {
 	})
 }
 
+// TestAheadPlaced requires that a group is appended before the one below it is durable, if the log
+// keeps their order, and is answered after it.
+func TestAheadPlaced(t *testing.T) {
+	t.Parallel()
+	ahead(t, 0, func(t *testing.T, d *remote, a *answers) {
+		d.commit, d.pace = 100*time.Millisecond, 10*time.Millisecond
+		began := time.Now()
+		for i, name := range []string{"first", "second", "third"} {
+			a.write(name, one(i+1))
+			time.Sleep(d.pace)
+		}
+		time.Sleep(d.commit)
+		if got := d.heads(); got != "[3 4 5]" {
+			t.Fatalf("%s after the first: appended %s, expected three groups", time.Since(began), got)
+		}
+		d.acknowledge(5, nil)
+		d.acknowledge(4, nil)
+		a.expect("the first is not acknowledged", "[]")
+		d.acknowledge(3, nil)
+		a.expect("all are acknowledged", "[first at 3 second at 4 third at 5]")
+		a.shows("all are acknowledged", 5)
+	})
+}
+
+// TestAheadRefusedBelow lets the log refuse a group while two more are on their way: they are
+// validated again. A writer that was refused because of the first one is not.
+func TestAheadRefusedBelow(t *testing.T) {
+	t.Parallel()
+	ahead(t, 0, func(t *testing.T, d *remote, a *answers) {
+		d.commit, d.pace = 100*time.Millisecond, 10*time.Millisecond
+		d.refuse = errors.New("refused")
+		for _, w := range []struct {
+			name string
+			doc  int
+		}{{"first", 1}, {"again", 1}, {"second", 2}, {"third", 3}} {
+			a.write(w.name, one(w.doc))
+			time.Sleep(d.pace)
+		}
+		a.expect("nothing is decided", "[]")
+		for range 6 {
+			time.Sleep(10 * d.commit)
+			d.mu.Lock()
+			for _, held := range d.held {
+				select {
+				case held <- nil:
+				default:
+				}
+			}
+			d.mu.Unlock()
+		}
+		a.shows("after", 5)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if got := fmt.Sprint(a.all); got != "[first refused second at 3 third at 4 again at 5]" {
+			t.Errorf("answered %s, expected the first write refused and all others made, the second before the third", got)
+		}
+	})
+}
+
 // TestAheadLeaves requires that a group goes on when its writer has left.
 func TestAheadLeaves(t *testing.T) {
 	t.Parallel()
@@ -370,6 +467,9 @@ func TestAheadRandom(t *testing.T) {
 			d := &remote{Driver: memory.New(), commit: 100 * time.Millisecond}
 			w := newRemoteWorld(t, d, []int{1, 2, 16}[seed%3])
 			d.random = rand.New(rand.NewPCG(seed, 1))
+			if seed%2 == 0 {
+				d.pace = d.commit / 8
+			}
 			const writers, each = 8, 12
 			var outcomes [writers * each]error
 			var running sync.WaitGroup
@@ -413,11 +513,14 @@ func TestAheadRandom(t *testing.T) {
 // the commit and of the acknowledgment, of which a write alone needs one each.
 func TestAheadFigures(t *testing.T) {
 	t.Parallel()
-	for _, groups := range []int{1, 2, 16} {
+	for _, groups := range []int{1, 2, 16, -16} {
 		for _, writers := range []int{1, 10, 64} {
 			synctest.Test(t, func(t *testing.T) {
 				d := &remote{Driver: memory.New(), commit: 150 * time.Millisecond, distance: 150 * time.Millisecond}
-				w := newRemoteWorld(t, d, groups)
+				if groups < 0 { // and the commits overlap
+					d.pace = d.commit / 8
+				}
+				w := newRemoteWorld(t, d, max(groups, -groups))
 				var wait sync.WaitGroup
 				var mu sync.Mutex
 				var total time.Duration
@@ -437,7 +540,7 @@ func TestAheadFigures(t *testing.T) {
 					})
 				}
 				wait.Wait()
-				t.Logf("GroupsAhead %2d, %2d writers: %.2f of commit and acknowledgment", groups, writers, float64(total)/float64(writers*each)/float64(d.commit+d.distance))
+				t.Logf("GroupsAhead %3d, %2d writers: %.2f of commit and acknowledgment", groups, writers, float64(total)/float64(writers*each)/float64(d.commit+d.distance))
 			})
 		}
 	}

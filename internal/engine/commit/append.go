@@ -31,16 +31,8 @@ func (g *group) append(ctx context.Context) error {
 		ctx, cancel = g.queue.withLongTime(ctx)
 		defer cancel()
 	}
-	head, acknowledge, err := g.appendTo(ctx)
+	err := g.appendTo(ctx)
 	g.viewMade.Wait()
-	if err == nil && head.Hash != g.heads[len(g.heads)-1].Hash {
-		err = fmt.Errorf("%w: after an append, the head that the driver returned differs from the appended entry", storage.ErrDamaged)
-	}
-	if err == nil && acknowledge != nil {
-		g.made = true
-		g.settled.Open()
-		err = acknowledge(ctx)
-	}
 	g.waitBefore()
 	if err != nil {
 		if isConflict(err) || errors.Is(err, storage.ErrEntry) || errors.Is(err, storage.ErrTooLarge) {
@@ -79,14 +71,32 @@ func (g *group) isSmall() bool {
 	return changes <= smallChanges
 }
 
-// appendTo appends the entries. acknowledge, if not nil, returns when other nodes show them.
-func (g *group) appendTo(ctx context.Context) (head storage.Head, acknowledge func(context.Context) error, err error) {
+// appendTo returns when the entries are durable, and other nodes show them. The next group
+// may be appended before.
+func (g *group) appendTo(ctx context.Context) error {
 	id, base, r := g.queue.timeline.ID, g.draft.Base().Head, g.queue.shared.runtime
-	if r.Copy != nil {
-		return r.Copy.AppendAhead(ctx, id, base, g.entries, g.sealed)
+	if r.Copy == nil || r.Bounds.GroupsAhead <= 1 {
+		return g.returned(r.Driver.Append(ctx, id, base, g.entries, g.sealed))
 	}
-	head, err = r.Driver.Append(ctx, id, base, g.entries, g.sealed)
-	return head, nil, err
+	made, acknowledge, err := r.Copy.AppendAhead(ctx, id, base, g.entries, g.sealed)
+	if err != nil {
+		return err
+	}
+	g.placed = true
+	g.settled.Open()
+	if err := g.returned(made(ctx)); err != nil {
+		g.failed.Store(true)
+		return err
+	}
+	return acknowledge(ctx)
+}
+
+// returned returns the error of an append that has returned a head.
+func (g *group) returned(head storage.Head, err error) error {
+	if err == nil && head.Hash != g.heads[len(g.heads)-1].Hash {
+		err = fmt.Errorf("%w: after an append, the head that the driver returned differs from the appended entry", storage.ErrDamaged)
+	}
+	return err
 }
 
 // waitBefore waits until the group that this one was validated on is finished: views are

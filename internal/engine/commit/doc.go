@@ -11,9 +11,9 @@
 //	grouped    the leader has taken it out of the queue     Queue.take
 //	accepted   its changes are valid and in the draft       group.validate
 //	rejected   its changes are invalid; it has an error     group.validate
-//	appending  the driver writes the group's entries        group.append
-//	durable    the driver has them, or the log shows them   group.append, group.verifyLog
-//	shown      the other nodes that answer reads show them  group.append, in a cluster
+//	placed     the driver has taken the group's entries     group.appendTo
+//	durable    the driver has them, or the log shows them   group.appendTo, group.verifyLog
+//	shown      the other nodes that answer reads show them  group.appendTo, in a cluster
 //	published  the group's view is the newest               group.publish
 //	done       it has its head or its error                 group.finish
 //	canceled   its context ended while it was queued        Queue.withdraw
@@ -25,14 +25,20 @@
 // another process has written first (a conflict), the queue follows the log and
 // the group goes back to validation.
 //
-// In a cluster, a group that is durable waits until other nodes show it. The next group is
-// appended meanwhile, up to Bounds.GroupsAhead of them: what a group is validated on is in the
-// log by then and stays there, so nothing is validated again. What follows from being shown
-// waits for its turn: a group is published, and its writers are answered, when it is shown and
-// the group below is finished. So a token is never newer than what other nodes show, a refusal
-// is never older than the group that it was decided on, and a group whose acknowledgment fails
-// is uncertain for its own writers alone. If an append fails, all groups below are finished
-// before the log is looked at, as if there were one group after the other.
+// In a cluster, up to Bounds.GroupsAhead groups overlap. The driver orders them: AppendAhead
+// returns when the next group may be appended, on a log that keeps the order of appends
+// before the first one is durable. An append names the head that it follows, so a group is
+// never in the log without those below it, and if one is refused, so are all above it. What
+// follows from being durable and shown waits for its turn: a group is published, and its
+// writers are answered, when it is shown and the group below is finished. So
+//   - a token is never newer than what other nodes show;
+//   - a refusal, or "nothing to do", is answered after the group that it was decided on, and
+//     decided again if that was not made (Queue.submitted);
+//   - a group that fails has no effect on the answers of those below. The groups above it fail
+//     too, and are validated again in the order of the log, each when the one below is
+//     finished: the queue follows the log first, as after any conflict;
+//   - a group whose outcome is uncertain, or whose acknowledgment fails, is uncertain for its
+//     own writers alone. The one above is in the log, and then so is this one, or it is refused.
 //
 // Only the holder of the write lock (snapshot.WriteLock) takes writers out of
 // the queue and validates them. It releases the lock before it appends.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/engine/snapshot"
@@ -46,9 +47,11 @@ type group struct {
 	// followed is true if another group was validated on the view of this one. The holder
 	// of the write lock owns it.
 	followed bool
-	// made is true once the entries are durable and other nodes are asked to show them.
-	made bool
-	// settled opens when the next group may be appended: the entries are made, or the group
+	// placed is true once the driver has placed the entries, and failed once it has not made
+	// them, or does not know it.
+	placed bool
+	failed atomic.Bool
+	// settled opens when the next group may be appended: the entries are placed, or the group
 	// is finished.
 	settled  snapshot.Latch
 	viewMade snapshot.Latch // opens when view is set
@@ -78,7 +81,8 @@ func (q *Queue) newGroup(base *snapshot.View) *group {
 func (g *group) begin(q *Queue, base *snapshot.View) {
 	g.queue, g.draft, g.now = q, q.timeline.Draft(base), q.shared.runtime.Now()
 	g.compiled, g.applied, g.kept, g.reusable, g.memory, g.view = nil, false, false, false, 0, nil
-	g.before, g.followed, g.made, g.ahead = nil, false, false, 0
+	g.before, g.followed, g.placed, g.ahead = nil, false, false, 0
+	g.failed.Store(false)
 	g.viewMade.Reset()
 	g.settled.Reset()
 	g.finished.Reset()

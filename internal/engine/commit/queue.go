@@ -508,13 +508,13 @@ func (q *Queue) gather(ctx context.Context) *group {
 	return g
 }
 
-// leadsTo reports whether a settled group leads to the view that it has made: the next one
-// can be appended.
+// leadsTo reports whether a settled group leads to the view that it has made, as far as is
+// known: the next one can be appended.
 func (q *Queue) leadsTo(g *group) bool {
 	if g.finished.Opened() {
 		return q.timeline.Loaded() == g.view && !q.stale.Load()
 	}
-	return g.made && !q.stale.Load()
+	return g.placed && !g.failed.Load() && !q.stale.Load()
 }
 
 // flush appends a validated group and finishes its writers.

@@ -59,12 +59,15 @@ func (w *world) deadline() (context.Context, context.CancelFunc) {
 }
 
 func (c *client) run() {
-	w := c.world
+	w, pause := c.world, 200
+	if w.far > 0 {
+		pause = 50
+	}
 	for range callsEach {
 		if p := w.process(); p != nil {
 			c.call(p)
 		}
-		time.Sleep(time.Duration(w.random(200)) * time.Millisecond)
+		time.Sleep(time.Duration(w.random(pause)) * time.Millisecond)
 	}
 }
 

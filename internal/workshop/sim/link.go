@@ -223,6 +223,44 @@ func (l *link) Append(ctx context.Context, after sharedlog.Position, record shar
 	return l.change(ctx, func(ctx context.Context) error { return l.log.Append(ctx, after, record, secrets) })
 }
 
+// pipeline is a link whose appends arrive in the order in which they were begun, unless it is
+// lossy.
+type pipeline struct {
+	*link
+	mu   sync.Mutex
+	last chan struct{} // closed when the last append that was begun has arrived, or never will
+}
+
+var _ sharedlog.Pipeline = (*pipeline)(nil)
+
+// BeginAppend implements [sharedlog.Pipeline].
+func (p *pipeline) BeginAppend(ctx context.Context, after sharedlog.Position, record sharedlog.Record, secrets []sharedlog.SecretChange) (outcome func() error, ordered bool) {
+	record.Bytes, secrets = bytes.Clone(record.Bytes), slices.Clone(secrets)
+	for i := range secrets {
+		secrets[i].Body = bytes.Clone(secrets[i].Body)
+	}
+	arrived, answer := make(chan struct{}), make(chan error, 1)
+	p.mu.Lock()
+	before := p.last
+	p.last = arrived
+	p.mu.Unlock()
+	again := func(ctx context.Context) error { return p.log.Append(ctx, after, record, secrets) }
+	far := time.Duration(p.of.random(int(p.of.world.far) + 1))
+	go func() {
+		time.Sleep(far)
+		arrive := sync.OnceFunc(func() { close(arrived) })
+		defer arrive()
+		answer <- p.do(ctx, func(ctx context.Context) error {
+			defer arrive()
+			if before != nil && !p.lossy.Load() {
+				<-before
+			}
+			return again(ctx)
+		}, again)
+	}()
+	return func() error { return <-answer }, true
+}
+
 func (l *link) Read(ctx context.Context, from uint64) iter.Seq2[sharedlog.Record, error] {
 	return func(yield func(sharedlog.Record, error) bool) {
 		var all []sharedlog.Record

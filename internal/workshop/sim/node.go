@@ -27,6 +27,7 @@ type surroundings struct {
 	window      time.Duration    // of the engine
 	logWindow   time.Duration    // of the engine
 	groupsAhead int              // of the engine
+	pace        time.Duration    // of the copy
 	// peers is the connection to the other nodes, and timer the clock of the leases. With
 	// nil every node writes, and nothing waits for other nodes.
 	peers lease.Link
@@ -55,7 +56,7 @@ func start(ctx context.Context, s surroundings) (p product, err error) {
 	if err != nil {
 		return p, err
 	}
-	opts := replica.Options{ReportInterval: reportInterval}
+	opts := replica.Options{ReportInterval: reportInterval, Pace: s.pace}
 	var d storage.Driver
 	if s.peers != nil {
 		if p.node, err = lease.Open(ctx, s.log, local, lease.Options{Clock: s.timer, Copy: opts, Low: s.low}); err != nil {
@@ -174,8 +175,14 @@ func (m *machine) start() {
 	for w.ctx.Err() == nil {
 		p := &process{world: w, machine: m, random: w.random, disk: m.disk, known: history.Process{Number: int(w.processes.Add(1))}}
 		p.link = &link{log: w.log, of: p, state: &state{}}
+		onLog := func(l *link) sharedlog.Log {
+			if w.pipelined {
+				return &pipeline{link: l}
+			}
+			return l
+		}
 		p.began = w.log.head()
-		s := surroundings{clock: m.clock, log: p.link, disk: m.disk, window: w.window, logWindow: w.logWindow, low: m.low.Load, groupsAhead: w.groupsAhead}
+		s := surroundings{clock: m.clock, log: onLog(p.link), disk: m.disk, window: w.window, logWindow: w.logWindow, low: m.low.Load, groupsAhead: w.groupsAhead, pace: time.Duration(1 + w.random(int(travelMax)))}
 		if w.network != nil {
 			p.peers = w.newPeers(p)
 			s.peers, s.timer = p.peers, p.peers.host
@@ -184,7 +191,7 @@ func (m *machine) start() {
 			s.show = p.show
 		}
 		if w.next != nil {
-			s.log = sharedlog.WithNext(p.link, &link{log: w.next, of: p, state: p.link.state}, func() {})
+			s.log = sharedlog.WithNext(s.log, onLog(&link{log: w.next, of: p, state: p.link.state}), func() {})
 		}
 		limit := 10 * time.Second
 		if w.random(4) == 0 { // the start is cut off

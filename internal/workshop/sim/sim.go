@@ -31,6 +31,9 @@ const (
 	// settleTime is how long the nodes have, once all faults have ended, until they must
 	// agree.
 	settleTime = 15 * time.Second
+	// farMax is how much longer than on a near log an append takes at most on one that is far
+	// away.
+	farMax = 100 * time.Millisecond
 	// stallsOf is how many coordinated runs there are for one at whose end the log stalls.
 	stallsOf = 3
 	// filesEvery is how many runs there are for one with folders of Pebble, which takes
@@ -49,9 +52,11 @@ type world struct {
 	random      func(n int) int
 	window      time.Duration
 	logWindow   time.Duration
-	groupsAhead int  // 1, 2 or 16, by the seed
-	onFiles     bool // the copies are folders of Pebble
-	slowViews   bool // views are slow to show what other nodes have written
+	groupsAhead int           // 1, 2 or 16, by the seed
+	pipelined   bool          // the log keeps the order of appends
+	far         time.Duration // how much longer an append takes then, at most
+	onFiles     bool          // the copies are folders of Pebble
+	slowViews   bool          // views are slow to show what other nodes have written
 	// network connects the nodes if they are coordinated: one of them writes, and the
 	// others have read leases. Otherwise every node writes.
 	network *clustertest.Network
@@ -103,6 +108,9 @@ func newWorld(ctx context.Context, seed uint64) *world {
 	}}
 	w.log = w.newServer(&noted{})
 	w.groupsAhead = []int{16, 1, 2}[seed%3]
+	if w.pipelined = w.random(4) > 0; w.pipelined && w.random(2) == 0 {
+		w.far = farMax
+	}
 	w.window, w.logWindow = 24*time.Hour, 0
 	if w.random(3) == 0 { // trims
 		w.window, w.logWindow = time.Second, time.Second
@@ -142,6 +150,10 @@ func (w *world) play() error {
 	}
 	if err := w.open(); err != nil {
 		return fmt.Errorf("the first store cannot be created: %w", err)
+	}
+	clientsTotal := clientsTotal
+	if w.far > 0 { // so that writes overlap
+		clientsTotal *= 2
 	}
 	for i := range clientsTotal {
 		c := &client{world: w, number: i}

@@ -53,9 +53,9 @@ func (l *leased) Confirm(context.Context) error { return nil }
 
 func (l *leased) Acknowledge(context.Context) error { return nil }
 
-func (l *leased) AppendAhead(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (storage.Head, func(context.Context) error, error) {
+func (l *leased) AppendAhead(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (made func(context.Context) (storage.Head, error), acknowledge func(context.Context) error, err error) {
 	head, err := l.Append(ctx, id, after, entries, sealed)
-	return head, l.Acknowledge, err
+	return func(context.Context) (storage.Head, error) { return head, nil }, l.Acknowledge, err
 }
 
 func (l *leased) FindRequest(context.Context, storage.RequestID, uint64) (storage.RequestTrace, error) {
