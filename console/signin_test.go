@@ -119,10 +119,11 @@ func once(t *testing.T, d *door.Door) {
 func TestSignInAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		reads, reported, how := 0, 0, "away"
-		d, err := console.New(oidc.Client{Issuer: "https://a.example", ID: "c", Report: func(error) { reported++ }, Endpoints: func(ctx context.Context) (oidc.Endpoints, error) {
-			reads++
-			switch how {
+		var reads, reported atomic.Int64
+		var how atomic.Value
+		d, err := console.New(oidc.Client{Issuer: "https://a.example", ID: "c", Report: func(error) { reported.Add(1) }, Endpoints: func(ctx context.Context) (oidc.Endpoints, error) {
+			reads.Add(1)
+			switch how.Load() {
 			case "away":
 				return oidc.Endpoints{}, errors.New("it is away")
 			case "silent":
@@ -136,23 +137,24 @@ func TestSignInAgain(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := false
+		how.Store("away")
 		go func() { d.Background(ctx); ended = true }()
 		for _, step := range []struct {
 			how             string
 			time            time.Duration
-			reads, reported int
+			reads, reported int64
 		}{{"away", time.Second, 1, 1}, {"away", time.Minute, 13, 1}, {"well", time.Minute, 14, 1}, {"away", 9*time.Minute + 5*time.Second, 15, 2}, {"silent", time.Minute, 16, 2}} {
-			how = step.how
+			how.Store(step.how)
 			time.Sleep(step.time)
 			synctest.Wait()
-			if reads != step.reads || reported != step.reported {
-				t.Errorf("%s for %s: %d reads and %d reports, expected %d and %d", step.how, step.time, reads, reported, step.reads, step.reported)
+			if reads.Load() != step.reads || reported.Load() != step.reported {
+				t.Errorf("%s for %s: %d reads and %d reports, expected %d and %d", step.how, step.time, reads.Load(), reported.Load(), step.reads, step.reported)
 			}
 		}
 		cancel()
 		synctest.Wait()
-		if !ended || reported != 2 {
-			t.Errorf("ended %t, %d reports", ended, reported)
+		if !ended || reported.Load() != 2 {
+			t.Errorf("ended %t, %d reports", ended, reported.Load())
 		}
 	})
 }
