@@ -9,6 +9,7 @@ package native
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -37,6 +38,9 @@ type Options struct {
 	Callers *callers.Registry
 	// DecisionLog and AuditLog are the folders of these logs of the server; "" is none.
 	DecisionLog, AuditLog string
+	// Nodes returns what is known about this server and the nodes that share its log, in the form
+	// of the schema Nodes of openapi.json. Nil means that the server is a single one.
+	Nodes func(context.Context) any
 	// Report, if set, is called with each error whose cause the client does not see: a
 	// failure of the server, of its storage or of its data.
 	Report func(error)
@@ -103,6 +107,7 @@ var routes = [...]route{
 	{method: "PUT", path: "/keys/{name}/limits", name: "SetKeyLimits", writes: true, serve: (*call).setKeyLimits, unlimited: true},
 	{method: "GET", path: "/limits", name: "ListLimits", serve: (*call).listLimits, unlimited: true},
 	{method: "POST", path: "/audit", name: "Audit", serve: (*call).audit},
+	{method: "GET", path: "/nodes", name: "Nodes", serve: (*call).nodes},
 	{method: "GET", path: "/stores", name: "ListStores", serve: (*call).listStores, unlimited: true},
 	{method: "POST", path: "/stores", name: "CreateStore", writes: true, serve: (*call).createStore},
 	{method: "GET", path: "/stores/{store}", name: "GetStore", serve: (*call).getStore, unlimited: true},

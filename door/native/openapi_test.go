@@ -228,7 +228,7 @@ func TestOpenAPIErrors(t *testing.T) {
 	d := description(t)
 	w := open(t, ostiary.Options{})
 	for _, r := range w.door.Routes {
-		if r.Name == "OpenAPI" || r.Name == "Me" || r.Name == "ListStores" || r.Name == "ListKeys" || r.Name == "ListLimits" {
+		if r.Name == "OpenAPI" || r.Name == "Me" || r.Name == "ListStores" || r.Name == "ListKeys" || r.Name == "ListLimits" || r.Name == "Nodes" {
 			continue
 		}
 		rec := w.send(t, r.Method, strings.NewReplacer("/ostiary/v1", "", "{store}", "none", "{schema}", "x", "{key}", "x", "{name}", "x").Replace(r.Pattern), `{"x":`)

@@ -362,6 +362,7 @@ func (s *prepared) prepareIdentity() (rules *policyFile, err error) {
 // open opens the doors on the engine, and finds the stores to load first.
 func (s *prepared) open(ctx context.Context) error {
 	s.openKeyring()
+	s.flags.door.native.Nodes = s.nodes
 	if err := s.flags.openDoors(&s.options, s.engine); err != nil {
 		return err
 	}
