@@ -272,6 +272,7 @@ func (p *player) flush(ctx context.Context) error {
 		}
 	}
 	changed := p.order
+	p.r.recent.next = p.stores
 	p.bytes, p.order, p.stores = 0, nil, nil
 	next := p.next
 	return p.r.applyCommit(tx, &next, changed...)

@@ -235,7 +235,18 @@ func (r *Driver) EntryHead(ctx context.Context, id storage.StoreID, at storage.R
 
 // Entries implements [storage.Driver].
 func (r *Driver) Entries(ctx context.Context, id storage.StoreID, from storage.Revision) iter.Seq2[storage.Entry, error] {
-	return checked(r, func() iter.Seq2[storage.Entry, error] { return r.local.Entries(ctx, id, from) })
+	return checked(r, func() iter.Seq2[storage.Entry, error] {
+		if entries := r.recent.take(id, from); len(entries) > 0 && ctx.Err() == nil && r.ctx.Err() == nil {
+			return func(yield func(storage.Entry, error) bool) {
+				for i := range entries {
+					if !yield(entries[i], nil) {
+						return
+					}
+				}
+			}
+		}
+		return r.local.Entries(ctx, id, from)
+	})
 }
 
 // Load implements [storage.Driver].

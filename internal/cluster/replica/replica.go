@@ -115,6 +115,7 @@ type Driver struct {
 	readable atomic.Uint64
 	progress progress // wakes those who wait for applied, shown or stopped
 	shower   shower
+	recent   recent
 	own      ownWrites
 	// turn holds an element while a goroutine changes the copy.
 	turn chan struct{}

@@ -97,6 +97,7 @@ func (r *Driver) readState() (*state, error) {
 func (r *Driver) commit(tx *kv.Transaction, next *state, changed ...storage.StoreID) error {
 	defer tx.Close()
 	r.readable.Store(next.applied.Sequence)
+	recent := r.recent.begin()
 	for _, at := range next.passed {
 		if err := tx.SetMark(at.Sequence, at.Hash[:]); err != nil {
 			return err
@@ -108,6 +109,7 @@ func (r *Driver) commit(tx *kv.Transaction, next *state, changed ...storage.Stor
 	if err := tx.Commit(); err != nil {
 		return err
 	}
+	r.recent.commit(recent)
 	if len(changed) > 0 {
 		r.shower.changed(changed)
 	}
