@@ -9,6 +9,7 @@ import http from 'node:http'
 import path from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { chromium } from 'playwright-core'
+import { operations } from './operations.mjs'
 import { signIn } from './signin.mjs'
 
 const [program, demo, folder, pictures] = process.argv.slice(2)
@@ -468,7 +469,9 @@ async function first(s) {
   await page.keyboard.type('type report\n  relations\n  define reader: [team#me')
   await page.locator('.cm-tooltip-autocomplete').waitFor()
   same('completion after #', await texts(page, '.cm-tooltip-autocomplete li'), ['member'])
+  await page.waitForTimeout(200) // the editor takes no choice in the first 75 ms
   await page.keyboard.press('ArrowDown')
+  await page.locator('.cm-tooltip-autocomplete li[aria-selected=true]').waitFor()
   await page.keyboard.press('Enter')
   await page.keyboard.type(']')
   await page.getByText('The model is valid. It is not saved yet.').waitFor()
@@ -610,7 +613,7 @@ async function budget(s) {
 }
 
 let servers = []
-const kit = { Server, load, open, view, check, same, text, texts, accessible, at, below, folder, pictures, servers }
+const kit = { Server, load, open, view, check, same, text, texts, accessible, ask, at, below, folder, program, pictures, servers }
 try {
   await signIn(kit)
   const openServer = await Server.start('open', load)
@@ -637,6 +640,7 @@ try {
   const wild = await Server.start('wild', (run) => { for (const name of ['<img src=x onerror=harm()>', '\u202egnp.exe']) run('store', 'create', name) })
   servers.push(wild)
   await hostile(wild)
+  await operations(kit)
 } catch (e) {
   check('the play', false, e.stack)
 }

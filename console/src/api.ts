@@ -11,6 +11,9 @@ export type Filter = S["Filter"];
 export type Explanation = S["Explanation"];
 export type WhatIfResult = S["WhatIfResult"];
 export type Differences = S["Differences"];
+export type LoggedDecision = S["LoggedDecision"];
+export type Question = S["Question"];
+export type AuditRecord = S["Record"];
 
 /** Model is the part of a schema's model that the pages draw. */
 export interface Model {
@@ -43,6 +46,7 @@ interface Requests {
 	batch: [S["Batch"], S["Results"]];
 	difference: [S["Difference"], S["Differences"]];
 	"what-if": [S["WhatIf"], S["WhatIfResult"]];
+	decisions: [S["Decisions"], S["LoggedDecisions"]];
 	schemas: [S["WriteSchema"], S["Schema"]];
 }
 
@@ -74,28 +78,41 @@ function bytes(text: string): string {
 }
 
 /** Stream is a body that is no JSON, but one JSON value on each line. */
-class Stream {
+export class Stream {
 	constructor(readonly text: string) {}
 }
 
-async function send(path: string, body?: unknown, reason = "", signal?: AbortSignal): Promise<unknown> {
-	const headers: Record<string, string> = { Accept: "application/json" };
+/** request sends a request, and returns the response, whatever its status is. */
+export async function request(path: string, body?: unknown, reason = "", signal?: AbortSignal, more: Record<string, string> = {}): Promise<Response> {
+	const headers: Record<string, string> = { Accept: "application/json", ...more };
 	const secret = key.get();
 	if (secret !== "") headers["Authorization"] = "Bearer " + bytes(secret);
 	if (reason !== "") headers["Ostiary-Reason"] = bytes(reason);
-	if (body !== undefined) headers["Content-Type"] = body instanceof Stream ? "application/x-ndjson" : "application/json";
-	let response: Response, text: string;
+	if (body !== undefined) headers["Content-Type"] ??= body instanceof Stream ? "application/x-ndjson" : "application/json";
 	try {
-		response = await fetch(new URL(path, base), {
+		return await fetch(new URL(path, base), {
 			method: body === undefined ? "GET" : "POST", headers, body: body === undefined ? null : body instanceof Stream ? body.text : JSON.stringify(body),
 			credentials: "omit", cache: "no-store", redirect: "error", referrerPolicy: "no-referrer", signal: signal ?? null,
 		});
+	} catch (e) {
+		throw lost(e, signal);
+	}
+}
+
+/** lost returns the failure of a connection that is lost; e itself if the page has ended it. */
+function lost(e: unknown, signal: AbortSignal | undefined): unknown {
+	return signal?.aborted ? e : new Failure(0, "", `the server does not answer: ${(e as Error).message}`);
+}
+
+/** send sends a request, and returns the JSON of the response; it fails with an error of the API. */
+export async function send(path: string, body?: unknown, reason = "", signal?: AbortSignal, more: Record<string, string> = {}): Promise<unknown> {
+	const secret = key.get(), response = await request(path, body, reason, signal, more);
+	let value: any, text: string;
+	try {
 		text = await response.text();
 	} catch (e) {
-		if (signal?.aborted) throw e;
-		throw new Failure(0, "", `the server does not answer: ${(e as Error).message}`);
+		throw lost(e, signal);
 	}
-	let value: any;
 	try {
 		value = JSON.parse(text);
 	} catch {
@@ -127,6 +144,8 @@ export const api = {
 	schemas: (store: string, signal?: AbortSignal) => send(`stores/${name(store)}/schemas`, undefined, "", signal) as Promise<S["Schemas"]>,
 	schema: (store: string, id: string, dialect: string, signal?: AbortSignal) =>
 		send(`stores/${name(store)}/schemas/${name(id)}${dialect && "?dialect=" + name(dialect)}`, undefined, "", signal) as Promise<Schema>,
+	/** audit returns a page of the audit log of the node. */
+	audit: (query: S["Audit"], signal?: AbortSignal) => send("audit", query, "", signal) as Promise<S["Records"]>,
 	/** ask sends a request to a store. */
 	ask: <K extends keyof Requests>(store: string, request: K, body: Requests[K][0], reason = "", signal?: AbortSignal) =>
 		send(`stores/${name(store)}/${request}`, body, reason, signal) as Promise<Requests[K][1]>,

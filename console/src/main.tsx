@@ -7,19 +7,23 @@ import { Trouble, useLoaded } from "./load";
 import { Name, visible } from "./names";
 import { forget, take } from "./oidc";
 import { Ask } from "./pages/ask";
+import { Audit } from "./pages/audit";
+import { Decisions } from "./pages/decisions";
 import { ModelPage } from "./pages/model";
+import { Policies } from "./pages/policies";
 import { Stores } from "./pages/stores";
 import { Time } from "./pages/time";
 import { Tuples } from "./pages/tuples";
+import { Watch } from "./pages/watch";
 import { WhatIf } from "./pages/whatif";
 import { Palette, type Command } from "./palette";
-import { go, link, useRoute, type Page, type Route } from "./route";
+import { go, link, serverPages, storePages, useRoute, type Route } from "./route";
 import { SessionContext, useSession, type Session } from "./session";
 import { Returning, SignIn, Who } from "./signin";
 import { Timeline } from "./timeline";
 
-const pageNames: Record<Exclude<Page, "stores">, string> = { ask: "Ask", tuples: "Tuples", model: "Model", time: "Time", "what-if": "What if" };
-const inStore = Object.keys(pageNames) as (keyof typeof pageNames)[];
+const inStore = Object.keys(storePages) as (keyof typeof storePages)[];
+const inServer = Object.keys(serverPages) as (keyof typeof serverPages)[];
 
 // What a provider of the sign-in has answered leaves the address before anything else happens.
 const answered = take();
@@ -41,8 +45,8 @@ function App() {
 	useEffect(() => { if (reader) setEditing(false); }, [reader]);
 	const at = route.params.get("at") ?? "";
 	const commands: Command[] = [
-		{ name: "Go to Stores", run: () => go("#/") },
-		...(route.store ? inStore.map((p) => ({ name: `Go to ${pageNames[p]}`, run: () => go(link(route.store, p, { at })) })) : []),
+		...inServer.map((p) => ({ name: `Go to ${serverPages[p]}`, run: () => go(link("", p)) })),
+		...(route.store ? inStore.map((p) => ({ name: `Go to ${storePages[p]}`, run: () => go(link(route.store, p, { at })) })) : []),
 		...(!reader ? [{ name: editing ? "Switch to read-only" : "Switch to edit", run: () => setEditing(!editing) }] : []),
 		{ name: dark ? "Light colors" : "Dark colors", run: () => setDark(!dark) },
 		...(key.get() ? [{ name: "Sign out", run: signOut }] : []),
@@ -72,9 +76,25 @@ function useTitle(text: string) {
 	useEffect(() => { document.title = `${visible(text)} · Ostiary console`; }, [text]);
 }
 
+/** Plain is the frame of the pages of the server. */
 function Plain({ route }: { route: Route }) {
-	useTitle("Stores");
-	return <main id="main" tabIndex={-1}><Stores route={route} /></main>;
+	const page = route.page as keyof typeof serverPages;
+	useTitle(serverPages[page]);
+	return (
+		<>
+			<nav class="pages" aria-label="Pages of the server">
+				{inServer.map((p) => <a key={p} href={link("", p)} aria-current={p === page ? "page" : undefined}>{serverPages[p]}</a>)}
+			</nav>
+			<main id="main" tabIndex={-1}><ServerView route={route} /></main>
+		</>
+	);
+}
+
+function ServerView({ route }: { route: Route }) {
+	switch (route.page) {
+		case "audit": return <Audit route={route} />;
+		default: return <Stores route={route} />;
+	}
 }
 
 /** InStore is the frame of the pages of one store. */
@@ -83,7 +103,7 @@ function InStore({ route }: { route: Route }) {
 	const store = useLoaded((s) => api.store(route.store, s), [route.store], session.version);
 	const name = store.value?.name || route.store, head = store.value?.revision ?? 0;
 	const at = route.params.get("at") ?? "";
-	useTitle(`${pageNames[route.page as keyof typeof pageNames]} · ${name}`);
+	useTitle(`${storePages[route.page as keyof typeof storePages]} · ${name}`);
 	const rights = store.value?.rights, known = rights?.join(" ");
 	useEffect(() => session.setRights(rights), [known]);
 	useEffect(() => () => session.setRights(undefined), []);
@@ -92,7 +112,7 @@ function InStore({ route }: { route: Route }) {
 		<SessionContext.Provider value={below}>
 			<nav class="pages" aria-label="Pages of the store">
 				<a href="#/">Stores</a><span aria-hidden="true">›</span><strong><Name text={name} /></strong>
-				{inStore.map((p) => <a key={p} href={link(route.store, p, { at })} aria-current={p === route.page ? "page" : undefined}>{pageNames[p]}</a>)}
+				{inStore.map((p) => <a key={p} href={link(route.store, p, { at })} aria-current={p === route.page ? "page" : undefined}>{storePages[p]}</a>)}
 			</nav>
 			{store.value && <Timeline route={route} head={head} />}
 			<main id="main" tabIndex={-1}>
@@ -109,6 +129,9 @@ function View({ route }: { route: Route }) {
 		case "tuples": return <Tuples route={route} />;
 		case "time": return <Time route={route} />;
 		case "what-if": return <WhatIf route={route} />;
+		case "watch": return <Watch route={route} />;
+		case "decisions": return <Decisions route={route} />;
+		case "policies": return <Policies route={route} />;
 		default: return <Ask route={route} />;
 	}
 }

@@ -2,12 +2,15 @@
 // names of objects and subjects are in no log of it.
 import { useEffect, useState } from "preact/hooks";
 
-export type Page = "stores" | "model" | "tuples" | "ask" | "time" | "what-if";
-const pages: readonly string[] = ["model", "tuples", "ask", "time", "what-if"];
+/** storePages and serverPages are the names of all pages, by the part of their URL, in their order. */
+export const storePages = { ask: "Ask", tuples: "Tuples", model: "Model", time: "Time", "what-if": "What if", watch: "Watch", decisions: "Decisions", policies: "Policies" } as const;
+export const serverPages = { stores: "Stores", audit: "Audit" } as const;
+
+export type Page = keyof typeof storePages | keyof typeof serverPages;
 
 export interface Route {
 	page: Page;
-	store: string; // "" on the page stores
+	store: string; // "" on a page of the server
 	params: URLSearchParams;
 }
 
@@ -26,15 +29,15 @@ export function parse(fragment: string): Route {
 	const params = new URLSearchParams(query);
 	if (!/^\d{1,15}$/.test(params.get("at") ?? "")) params.delete("at"); // what is no revision is now
 	if (kind === "store" && store !== "") {
-		return { page: (pages.includes(page) ? page : "ask") as Page, store: decode(store), params };
+		return { page: (Object.hasOwn(storePages, page) ? page : "ask") as Page, store: decode(store), params };
 	}
-	return { page: "stores", store: "", params };
+	return { page: (Object.hasOwn(serverPages, kind ?? "") ? kind : "stores") as Page, store: "", params };
 }
 
 /** link returns the fragment of a view. Parameters with the value "" are left out. */
 export function link(store: string, page: Page, params: Record<string, string> = {}): string {
 	const query = new URLSearchParams(Object.entries(params).filter(([, v]) => v !== "")).toString();
-	const path = page === "stores" ? "#/" : `#/store/${encodeURIComponent(store)}/${page}`;
+	const path = page === "stores" ? "#/" : Object.hasOwn(serverPages, page) ? `#/${page}` : `#/store/${encodeURIComponent(store)}/${page}`;
 	return query ? `${path}?${query}` : path;
 }
 

@@ -105,7 +105,7 @@ function Decision({ q }: { q: Question }) {
 					{x.reasons?.errors?.map((e) => <p key={e} class="trouble">{visible(e)}</p>)}
 					<h2>Why</h2>
 					<Why explanation={x.explanation as Record<string, any>} subject={q.subject} store={q.store} revision={q.revision} />
-					<p class="soft"><a href={link(q.store, "ask", { kind: "check", subject: q.subject, relation: q.relation, object: q.object, context: q.context, at: String(x.revision) })}>Permalink</a> to this answer at revision {x.revision}.</p>
+					<p class="soft"><a href={link(q.store, "ask", { kind: "check", subject: q.subject, relation: q.relation, object: q.object, context: q.context, at: String(x.revision) })}>Permalink</a> to this answer at revision {x.revision}. <a href={link(q.store, "decisions", { subject: q.subject, relation: q.relation, object: q.object })}>Logged decisions of this question</a></p>
 				</>
 			)}
 		</section>

@@ -1,5 +1,5 @@
 // The log of a store around a revision, and who gained or lost a permission between two.
-import { api, type Entry } from "../api";
+import { api, type Differences, type Entry } from "../api";
 import { Field, ViewForm } from "../fields";
 import { Trouble, useLoaded, Waiting } from "../load";
 import { Name, visible } from "../names";
@@ -42,7 +42,8 @@ export function Time({ route }: { route: Route }) {
 /** changesMax bounds the changes of one entry that the page shows. */
 const changesMax = 20;
 
-function LogEntry({ entry, store, current }: { entry: Entry; store: string; current: boolean }) {
+/** LogEntry shows an entry of the log with its changes. */
+export function LogEntry({ entry, store, current }: { entry: Entry; store: string; current: boolean }) {
 	return (
 		<li class={current ? "current" : ""}>
 			<div><a href={link(store, "time", { at: String(entry.revision) })} aria-current={current ? "true" : undefined}>Revision {entry.revision}</a> <span class="soft">{when(entry.time)}</span>{entry.caller && <> by <Name text={entry.caller} /></>}{entry.reason && <>: <q><Name text={entry.reason} /></q></>}</div>
@@ -56,6 +57,16 @@ function LogEntry({ entry, store, current }: { entry: Entry; store: string; curr
 				))}
 				{entry.changes.length > changesMax && <li class="soft">and {entry.changes.length - changesMax} further changes</li>}
 			</ul>
+		</li>
+	);
+}
+
+/** Gain shows that a subject gained or lost a permission, with a link to why. */
+export function Gain({ change: c, relation, store, at }: { change: Differences["changes"][number]; relation: string; store: string; at: string }) {
+	return (
+		<li>
+			<span class={c.after}>{c.after === "true" ? "+ gained" : c.before === "true" ? "− lost" : `${c.before} → ${c.after}`}</span>{" "}
+			<a href={link(store, "ask", { kind: "check", subject: c.subject, relation, object: c.object, at })}><Name text={`${c.subject} ${relation} ${c.object}`} /></a>{c.everybody && " and everybody else"}
 		</li>
 	);
 }
@@ -89,12 +100,7 @@ function Changes({ store, object, relation, subject, from, to }: { store: string
 			<Waiting of={found} /><Trouble error={found.error} />
 			{x && x.changes.length === 0 && <p role="status">Nobody gained or lost it between revision {from} and {to}.</p>}
 			<ul class="found">
-				{x?.changes.map((c) => (
-					<li key={`${c.object} ${c.subject}`}>
-						<span class={c.after}>{c.after === "true" ? "+ gained" : c.before === "true" ? "− lost" : `${c.before} → ${c.after}`}</span>{" "}
-						<a href={link(store, "ask", { kind: "check", subject: c.subject, relation, object: c.object, at: to })}><Name text={`${c.subject} ${relation} ${c.object}`} /></a>{c.everybody && " and everybody else"}
-					</li>
-				))}
+				{x?.changes.map((c) => <Gain key={`${c.object} ${c.subject}`} change={c} relation={relation} store={store} at={to} />)}
 			</ul>
 			{x?.next && <p class="soft">There are more: <code>ostiary diff {visible(subject)} {visible(relation)} {visible(object)} --from {from} --to {to}</code></p>}
 		</section>
