@@ -3,6 +3,9 @@ package snapshot
 import (
 	"context"
 	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
 
 	"github.com/ostiary/ostiary/storage"
 )
@@ -83,14 +86,33 @@ func (t *Timeline) followOrClose() {
 	}
 }
 
+// storesEach is how many stores a goroutine of show has at least.
+const storesEach = 8
+
 // show returns when the views in memory show what the driver has changed in some
-// stores.
+// stores. Several processors make the views of many stores.
 func (f *follower) show(ctx context.Context, stores []storage.StoreID) error {
-	for _, id := range stores {
-		if t := f.timeline(id); t != nil {
-			if err := t.show(ctx); err != nil {
-				return err
+	workers := max(1, min(runtime.GOMAXPROCS(0), len(stores)/storesEach))
+	errs := make([]error, workers)
+	var (
+		group sync.WaitGroup
+		next  atomic.Int64
+	)
+	work := func(w int) {
+		for i := next.Add(1); i <= int64(len(stores)) && errs[w] == nil; i = next.Add(1) {
+			if t := f.timeline(stores[i-1]); t != nil {
+				errs[w] = t.show(ctx)
 			}
+		}
+	}
+	for w := range workers - 1 {
+		group.Go(func() { work(w) })
+	}
+	work(workers - 1)
+	group.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
 		}
 	}
 	return nil
