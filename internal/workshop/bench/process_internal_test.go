@@ -59,6 +59,28 @@ func TestProcess(t *testing.T) {
 	}
 }
 
+// TestOutside works in this process, which is outside of a child, and within itself.
+func TestOutside(t *testing.T) {
+	t.Parallel()
+	own, child := os.Getpid(), sleeper(t)
+	before, err := Outside(child)
+	if err != nil {
+		t.Skip(err)
+	}
+	for used, err := before, error(nil); used < before+3*clockTick; used, err = Outside(child) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := usages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !within(all, own, own) || !within(all, child, own) || within(all, own, child) || within(all, os.Getppid(), own) || within(all, 1<<30, own) {
+		t.Error("a child is within this process, its parent is not")
+	}
+}
+
 // TestMeasure measures requests that cost this process a step of processor time, of
 // which the second one fails.
 func TestMeasure(t *testing.T) {

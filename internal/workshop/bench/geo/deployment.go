@@ -26,6 +26,7 @@ type deployment struct {
 	hosts    delay.Hosts
 	folder   string // of the cell
 	template string // data folder of the database
+	settings *Settings
 	startMax time.Duration
 
 	databases, servers []*process // that were started
@@ -39,8 +40,8 @@ const startMax = 4 * time.Minute
 
 // deploy starts the database and the instances of a cell, and waits until each of them
 // lets the administrator log in.
-func (r *Runner) deploy(ctx context.Context, c Cell, hosts delay.Hosts) (d *deployment, err error) {
-	d = &deployment{o: &r.o, cell: c, hosts: hosts, startMax: startMax}
+func (r *Runner) deploy(ctx context.Context, c Cell, hosts delay.Hosts, s *Settings) (d *deployment, err error) {
+	d = &deployment{o: &r.o, cell: c, hosts: hosts, settings: s, startMax: startMax}
 	if d.template, err = r.template(ctx, c); err != nil {
 		return d, err
 	}
@@ -255,7 +256,7 @@ func (d *deployment) startInstance(ctx context.Context, i int, f files, keys []s
 	}
 	command := append([]string{d.o.Program, "serve", "--data", d.data(i), "--http", listen[serviceIdentity], "--grpc", listen[serviceGRPC], "--metrics", listen[serviceMetrics], "--metrics-exposed",
 		"--doors", "keystone", "--auth-anonymous", "--log-level", "warn", "--request-timeout", "60s", "--keystone-request-timeout", "60s", "--keystone-password-hash-rounds", strconv.Itoa(d.cell.Rounds),
-		"--keystone-hash-queue", strconv.Itoa(hashesWaiting * d.cell.Instances),
+		"--keystone-hash-queue", strconv.Itoa(d.settings.HashQueue),
 		"--nodes-listen", listen[serviceNodes], "--nodes-address", address, "--acknowledge", acknowledge}, append(log, keys...)...)
 	if d.cell.Store != Raft { // there the first instance is the authority of the others
 		certificate := filepath.Join(f.certificates, d.address(i))
@@ -266,14 +267,9 @@ func (d *deployment) startInstance(ctx context.Context, i int, f files, keys []s
 	} else {
 		command = append(command, "--holder-reluctance", reluctance.String())
 	}
-	holder, read := d.cell.leases()
-	command = append(command, "--holder-lease", holder.String(), "--read-lease", read.String())
+	command = append(command, "--holder-lease", d.settings.HolderLease.String(), "--read-lease", d.settings.ReadLease.String())
 	return d.start(&d.servers, i, Ostiary, syscall.SIGTERM, env, command...)
 }
-
-// hashesWaiting is how many password hashes may wait at each node, for each instance: the
-// node that writes makes those of all instances, and 10 clients are at each.
-const hashesWaiting = 20
 
 // configuration writes the configuration of the real Keystone to a folder and returns
 // the folder. connection is the address of its database, HOST:PORT.

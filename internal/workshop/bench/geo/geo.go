@@ -202,29 +202,16 @@ func (c Cell) database(instance int) (best int) {
 // the node that writes to another one, and between the longest one to another copy of the
 // log.
 func Leases(trip, between time.Duration) (holder, read time.Duration) {
-	read = max(700*time.Millisecond, 3*trip)
-	return max(time.Second, read*10/7, 5*between*3/2), read
+	read = max(700*time.Millisecond, readTrips*trip)
+	return max(time.Second, read*10/7, holderCommits*between*3/2), read
 }
 
-// starvedFrom is the number of instances from which those of a cell have longer leases: they
-// share the processors of one machine, and a node that gets none for a second loses its own.
-const starvedFrom = 45
-
-// leases returns the leases of the cell.
-func (c Cell) leases() (holder, read time.Duration) {
-	if c.Instances >= starvedFrom {
-		return 10 * time.Second, 7 * time.Second
-	}
-	way, all := c.way(), c.copies()
-	var trip, between time.Duration
-	for i := range c.Instances {
-		trip = max(trip, way(0, i)+way(i, 0))
-	}
-	for _, i := range all {
-		between = max(between, way(all[0], i)+way(i, all[0]))
-	}
-	return Leases(trip, between)
-}
+// How many round trips a read lease lasts at least, and how many commits of the log the lease
+// of the holder.
+const (
+	readTrips     = 3
+	holderCommits = 5
+)
 
 // loaded returns the instances that get the load.
 func (c Cell) loaded() []int {

@@ -28,8 +28,10 @@ const (
 	// Bound means that the processors were busy nearly all the time: times are those of a
 	// queue before them. Failures, statements, bytes and processor time are real.
 	Bound Mark = "CPU-bound"
-	// Disturbed means that other programs used most of the processors' time, so that times
-	// are too long. Failures, statements, bytes and processor time are real.
+	// Disturbed means that programs outside of the cell used more than [OutsideMax] of a
+	// processor in a scenario, or in records that are not Counted most of the processors'
+	// time, so that times are too long. Failures, statements, bytes and processor time are
+	// real.
 	Disturbed Mark = "disturbed"
 	// Failed means that the cell could not be played, or that a program ended.
 	Failed Mark = "failed"
@@ -49,13 +51,19 @@ type Record struct {
 	Began time.Time     `json:"began"`
 	Took  time.Duration `json:"took_ns"`
 	// LoadBefore is the number of processes that were ready to run in the minute before.
+	// LoadAfter is the number in the last minute of the cell.
 	LoadBefore float64 `json:"load_before"`
+	LoadAfter  float64 `json:"load_after,omitempty"`
+	// Counted is true if Outside of the scenarios was counted: earlier records do not have it.
+	Counted bool `json:"counted,omitempty"`
 	// Network describes how delays were made.
 	Network string `json:"network"`
 	// Check is what the network measured of itself before the cell.
 	Check delay.Measured `json:"check"`
 	// Versions are those of the programs of other projects that were measured.
 	Versions map[string]string `json:"versions"`
+	// Settings are those of the instances of this program, and what they follow from.
+	Settings *Settings `json:"settings,omitempty"`
 	// Scenarios are the results, in the order of play.
 	Scenarios []Scenario `json:"scenarios"`
 	// Notes explain the figures to a reader.
@@ -78,6 +86,11 @@ type Scenario struct {
 	// of it that programs outside of the cell used. Programs of low priority do not count.
 	Busy   float64 `json:"busy"`
 	Others float64 `json:"others"`
+	// Outside is how many processors programs outside of the cell used, on average, with those
+	// of low priority and with what other machines took from this one. Load is the number of
+	// processes that were ready to run in the last minute of the scenario, with the cell's own.
+	Outside float64 `json:"outside,omitempty"`
+	Load    float64 `json:"load,omitempty"`
 	// Servers, Database and Client are processor times: of the identity service, of the
 	// database, and of this process with its clients and its network.
 	Servers  time.Duration `json:"servers_ns"`

@@ -35,12 +35,18 @@ type Options struct {
 	// ScenarioMax is how long the iterations of a scenario may take, as estimated from the
 	// first one. If they would take longer, fewer are played. Default 5 minutes.
 	ScenarioMax time.Duration
-	// Part is the part of Rally's iterations to play, at most 1. Default 1.
-	Part float64
+	// Part is the part of Rally's iterations to play, at most 1. Default 1. PartHigh is that
+	// of cells under high load, whose instances all play it, and half of it with more than 9
+	// instances; default Part.
+	Part, PartHigh float64
 	// Proxies is true if delays are made by proxies even where namespaces are available.
 	Proxies bool
-	// Again plays cells again that were disturbed by other programs.
+	// Again plays cells again of which it is not known that the machine was quiet, the most
+	// urgent first.
 	Again bool
+	// Quiet begins a cell only while other programs use at most [OutsideMax] of a processor.
+	// It waits for that for some minutes, and then ends with [ErrLoaded].
+	Quiet bool
 	// Mix accepts records of other commits, which the page then shows.
 	Mix bool
 	// Progress, if not nil, gets the current step, the finished part of it, and the total.
@@ -58,6 +64,7 @@ type Runner struct {
 	took   map[Column][]time.Duration
 	done   int
 	left   []Cell
+	have   map[Cell]Record // of earlier runs
 }
 
 // ErrMixed is returned if the folder has records of another commit.
@@ -75,6 +82,9 @@ func Run(ctx context.Context, o Options) (left int, err error) {
 	if o.Part == 0 {
 		o.Part = 1
 	}
+	if o.PartHigh == 0 {
+		o.PartHigh = o.Part
+	}
 	if o.ScenarioMax == 0 {
 		o.ScenarioMax = 5 * time.Minute
 	}
@@ -84,15 +94,17 @@ func Run(ctx context.Context, o Options) (left int, err error) {
 	if o.Progress == nil {
 		o.Progress = func(string, int, int) {}
 	}
-	if o.Part < 0 || o.Part > 1 {
-		return 0, fmt.Errorf("part %g of the iterations: expected above 0, at most 1", o.Part)
+	for _, part := range []float64{o.Part, o.PartHigh} {
+		if part < 0 || part > 1 {
+			return 0, fmt.Errorf("part %g of the iterations: expected above 0, at most 1", part)
+		}
 	}
 	for _, c := range o.Cells {
 		if err := c.check(); err != nil {
 			return 0, err
 		}
 	}
-	r := &Runner{o: o, began: time.Now(), took: map[Column][]time.Duration{}}
+	r := &Runner{o: o, began: time.Now(), took: map[Column][]time.Duration{}, have: map[Cell]Record{}}
 	if err := r.resume(); err != nil {
 		return 0, err
 	}
@@ -118,6 +130,12 @@ func Run(ctx context.Context, o Options) (left int, err error) {
 		if o.For > 0 && time.Since(r.began)+r.estimate(r.left[:1]) > o.For {
 			return len(r.left), nil
 		}
+		if o.Quiet {
+			r.o.Progress("waiting until the machine is quiet", 0, 0)
+			if err := awaitQuiet(ctx, quietWatch, quietWait); err != nil {
+				return len(r.left), err
+			}
+		}
 		if err := r.one(ctx, r.left[0]); err != nil {
 			return len(r.left), err
 		}
@@ -134,17 +152,16 @@ func (r *Runner) resume() error {
 		return err
 	}
 	commit := bench.Commit()
-	played := map[Cell]bool{}
 	for _, x := range have {
 		if x.Commit != commit && !r.o.Mix {
 			return fmt.Errorf("%w: %s has the record %s of commit %q, this program is of %q: use another folder, remove it, or accept it", ErrMixed, r.o.Records, x.Cell.File(), x.Commit, commit)
 		}
-		played[x.Cell] = x.Mark != Disturbed || !r.o.Again
+		r.have[x.Cell] = x
 		r.took[x.Cell.Column] = append(r.took[x.Cell.Column], x.Took)
 	}
 	namespaces, lacks, told := sync.OnceValue(r.namespaces), map[Column]string{}, map[Column]bool{}
 	for _, c := range r.o.Cells {
-		if played[c] {
+		if x, played := r.have[c]; played && (x.Quiet() || !r.o.Again) {
 			continue
 		}
 		what, known := lacks[c.Column]
@@ -162,6 +179,9 @@ func (r *Runner) resume() error {
 			told[c.Column] = true
 			r.o.Tell(fmt.Sprintf("left out: %s: %s", c.Column, what))
 		}
+	}
+	if r.o.Again {
+		sortUrgent(r.left, r.have)
 	}
 	return nil
 }
@@ -226,7 +246,7 @@ func (r *Runner) one(ctx context.Context, c Cell) error {
 		title += fmt.Sprintf(", about %d min left", int(left.Minutes()+0.5))
 	}
 	title += ": " + c.String()
-	record := &Record{Cell: c, Mark: Measured, Machine: bench.Machine(), Commit: bench.Commit(), Began: time.Now().UTC().Truncate(time.Second), LoadBefore: bench.LoadAverage(), Versions: r.o.versions(c.Column)}
+	record := &Record{Cell: c, Mark: Measured, Machine: bench.Machine(), Commit: bench.Commit(), Began: time.Now().UTC().Truncate(time.Second), LoadBefore: bench.LoadAverage(), Counted: true, Versions: r.o.versions(c.Column)}
 	err := r.play(ctx, c, record, title)
 	if ctx.Err() != nil {
 		return ctx.Err() // a cell that was interrupted has no record
@@ -234,14 +254,16 @@ func (r *Runner) one(ctx context.Context, c Cell) error {
 	if err != nil {
 		record.Failure, record.Mark = err.Error(), Failed
 	}
-	record.complete(r.o.Part)
-	record.Took = time.Since(record.Began)
-	if err := Save(r.o.Records, record); err != nil {
+	record.complete(r.o.part(c))
+	record.Took, record.LoadAfter = time.Since(record.Began), bench.LoadAverage()
+	line := fmt.Sprintf("%s: %s in %d s", c, record.Mark, int(record.Took.Seconds()+0.5))
+	if x, has := r.have[c]; has && record.Mark == Disturbed && x.Mark != Disturbed {
+		line += ", the earlier record is kept"
+	} else if err := Save(r.o.Records, record); err != nil {
 		return err
 	}
 	r.took[c.Column] = append(r.took[c.Column], record.Took)
 	r.done++
-	line := fmt.Sprintf("%s: %s in %d s", c, record.Mark, int(record.Took.Seconds()+0.5))
 	if record.Failure != "" {
 		line += ": " + record.Failure
 	}
@@ -276,15 +298,18 @@ func (r *Runner) play(ctx context.Context, c Cell, record *Record, title string)
 	if wrong := record.Check.Wrong(); wrong != "" {
 		record.Notes = append(record.Notes, "the network before the cell: "+wrong)
 	}
-	d, err := r.deploy(ctx, c, hosts)
+	d, err := r.ready(ctx, c, hosts, record, title)
 	defer func() { err = errors.Join(err, d.close()) }()
 	if err != nil {
 		return err
 	}
+	if record.Settings != nil && len(record.Settings.Rehearsals) > 1 {
+		record.Notes = append(record.Notes, record.Settings.String())
+	}
 	for i, w := range bench.RallySeven() {
 		w := w
-		if r.o.Part < 1 {
-			w.Times = max(w.Concurrency, int(float64(w.Times)*r.o.Part))
+		if part := r.o.part(c); part < 1 {
+			w.Times = max(w.Concurrency, int(float64(w.Times)*part))
 		}
 		s, err := d.scenario(ctx, w, func(done, total int) {
 			r.o.Progress(fmt.Sprintf("%s: %d of 7, %s", title, i+1, w.Scenario), done, total)
@@ -308,6 +333,42 @@ func (r *Runner) play(ctx context.Context, c Cell, record *Record, title string)
 	return nil
 }
 
+// part returns the part of Rally's iterations that is played in a cell.
+func (o *Options) part(c Cell) float64 {
+	switch {
+	case c.High && c.Instances > 9 && o.PartHigh < 1:
+		return o.PartHigh / 2
+	case c.High:
+		return o.PartHigh
+	}
+	return o.Part
+}
+
+// ready deploys a cell with settings that fit its network and its load: it rehearses, and
+// deploys again with longer leases if they were too short. Its deployment is never nil.
+func (r *Runner) ready(ctx context.Context, c Cell, hosts delay.Hosts, record *Record, title string) (*deployment, error) {
+	if c.System != Ostiary {
+		return r.deploy(ctx, c, hosts, nil)
+	}
+	s := c.settings(record.Check)
+	record.Settings = s
+	for {
+		r.o.Progress(fmt.Sprintf("%s: starting with leases of %s and %s", title, s.HolderLease, s.ReadLease), 0, 0)
+		d, err := r.deploy(ctx, c, hosts, s)
+		if err != nil {
+			return d, err
+		}
+		r.o.Progress(title+": rehearsing", 0, 0)
+		s.Rehearsals = append(s.Rehearsals, d.rehearse(ctx))
+		if ctx.Err() != nil || len(s.Rehearsals) == rehearsalsMax || !s.lengthen() {
+			return d, ctx.Err()
+		}
+		if err := d.close(); err != nil {
+			return d, err
+		}
+	}
+}
+
 // busyMax is the share of the processors above which a cell is bound by them.
 const busyMax = 0.85
 
@@ -315,11 +376,11 @@ const busyMax = 0.85
 // scenario outweighs that the cell's own programs filled the processors.
 func (s *Scenario) mark(before Mark) Mark {
 	switch {
-	case s.Busy <= busyMax || before == Failed:
+	case before == Failed:
 		return before
-	case s.Others > s.Busy/2:
+	case s.disturbed():
 		return Disturbed
-	case before == Measured:
+	case s.Busy > busyMax && before == Measured:
 		return Bound
 	}
 	return before
@@ -342,7 +403,9 @@ func (r *Runner) open(c Cell) (delay.Hosts, error) {
 
 // sample is the state of the counters at a time.
 type sample struct {
-	busy, all                 time.Duration
+	at                        time.Time
+	busy, all, outside        time.Duration
+	load                      float64
 	servers, database, client time.Duration
 	network                   delay.Counters
 	statements                Statements
@@ -350,7 +413,11 @@ type sample struct {
 }
 
 func (d *deployment) sample(ctx context.Context) (s sample) {
+	s.at, s.load = time.Now(), bench.LoadAverage()
 	s.busy, s.all, s.err = bench.Busy()
+	var err error
+	s.outside, err = bench.Outside(os.Getpid())
+	s.err = errors.Join(s.err, err)
 	s.network, s.client = d.hosts.Counters(), bench.OwnTime()
 	for _, p := range d.servers {
 		s.servers += bench.Used(p.cmd.Process.Pid)
@@ -360,7 +427,6 @@ func (d *deployment) sample(ctx context.Context) (s sample) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	var err error
 	s.statements, err = d.executed(ctx)
 	s.err = errors.Join(s.err, err)
 	return s
@@ -411,6 +477,10 @@ func (d *deployment) scenario(ctx context.Context, w bench.RallyWorkload, progre
 // count fills in what was used between two samples.
 func (s *Scenario) count(before, after sample) {
 	s.Servers, s.Database, s.Client = after.servers-before.servers, after.database-before.database, after.client-before.client
+	s.Load = max(before.load, after.load)
+	if passed := after.at.Sub(before.at); passed > 0 {
+		s.Outside = max(0, after.outside-before.outside).Seconds() / passed.Seconds()
+	}
 	s.Network, s.Statements = after.network.Less(before.network), after.statements.less(before.statements)
 	if all := after.all - before.all; all > 0 {
 		s.Busy = float64(after.busy-before.busy) / float64(all)
