@@ -145,9 +145,22 @@ bench-databases:
 # takes several hours and needs root, MariaDB with Galera, PostgreSQL and PyPI. Started
 # again, it goes on; "make geo ARGS='--for 110m'" ends in time. The results are in
 # docs/benchmarks/geo.tar.
-.PHONY: geo
+.PHONY: geo geo-quiet geo-figures
 geo:
 	bash conformance/geo/geo.sh $(ARGS)
+
+# geo-quiet plays cells again of which it is not known that the machine was quiet: first
+# those that other programs disturbed, then all with 9 instances, the 45 instances, and the
+# others. It ends after FOR, or when other programs use more than 5 % of a processor for
+# three minutes. Started again, it goes on.
+FOR ?= 110m
+geo-quiet:
+	bash conformance/geo/geo.sh --mix --again --quiet --part 0.4 --part-high 0.2 --scenario-max 30s --for $(FOR) $(ARGS)
+
+# geo-figures makes the page of docs/benchmarks/geo.tar in conformance/geo/.work, and the
+# figures of docs/geo.md.
+geo-figures:
+	bash conformance/geo/geo.sh --show
 
 # onap-stability plays the mix of ONAP's report for STABILITY windows of a minute,
 # 30 by default, with 10 users. It fails if memory, handles or goroutines grow.

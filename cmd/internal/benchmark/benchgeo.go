@@ -1,10 +1,12 @@
 package benchmark
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,6 +23,9 @@ type geoBench struct {
 	only  []string
 	page  string // file of the page; "" writes none
 	rally string // folder of Rally's results; "" writes none
+	// figures is the folder of the pictures of the four factors; "" writes none.
+	figures string
+	show    bool // play no cell
 }
 
 func (a *app) benchGeo() *cobra.Command {
@@ -30,6 +35,8 @@ func (a *app) benchGeo() *cobra.Command {
 			"seven scenarios on 3, 9 and 45 instances that share a database (MariaDB, PostgreSQL, Galera), 0, 50 and 150 ms apart, one way, under low and\n" +
 			"high load, and with instances in three zones. Instances and databases are started on this machine, in network namespaces whose packets a\n" +
 			"delay carries; that needs root. Without it, proxies delay TCP connections, and Galera and zones are left out.\n\n" +
+			"The leases of ostiary and the limit of waiting hashes follow from the round trips that the network measures of itself, and from a rehearsal\n" +
+			"of a part of the load; the record has them. A cell in which other programs used more than 5 % of a processor is marked as disturbed.\n\n" +
 			"Each cell writes its record at its end and is not played again, so the command can be ended at any time and started again. To play a\n" +
 			"cell again, remove its record. A cell that failed has a record too.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runBenchGeo(cmd, f) }}
@@ -45,12 +52,19 @@ func (a *app) benchGeo() *cobra.Command {
 	s.StringVar(&f.page, "html", "", "write all records of the folder with figures to this HTML file")
 	s.StringVar(&f.rally, "rally-out", "", "write all records of the folder in the form of Rally's results, in folders with the study's names, to this folder")
 	s.BoolVar(&f.Proxies, "proxies", false, "delay TCP connections by proxies even where network namespaces are available")
-	s.BoolVar(&f.Again, "again", false, "play cells again that other programs disturbed")
+	s.Float64Var(&f.PartHigh, "part-high", 0, "part to play under high load, where every instance plays it; half of it if they are more than 9; default: --part")
+	s.StringVar(&f.figures, "figures", "", "write a picture of each factor, for example geo-delay.png, of all records of the folder to this folder")
+	s.BoolVar(&f.show, "show", false, "play no cell, and only show the records")
+	s.BoolVar(&f.Again, "again", false, "play cells again of which it is not known that no other program disturbed them: first those that were disturbed, then 9 and 45 instances")
+	s.BoolVar(&f.Quiet, "quiet", false, "begin a cell only while other programs use at most 5 % of a processor, and end if they use more for three minutes")
 	s.BoolVar(&f.Mix, "mix", false, "accept records of other commits in the folder; the page shows the commits")
 	return cmd
 }
 
 func (a *app) runBenchGeo(cmd *cobra.Command, f *geoBench) (err error) {
+	if f.show {
+		return a.showGeo(f)
+	}
 	if f.Program, err = a.ostiary(cmd.Context()); err != nil {
 		return err
 	}
@@ -104,6 +118,16 @@ func (a *app) showGeo(f *geoBench) error {
 			return errors.Join(err, created)
 		}
 		err = errors.Join(err, page.HTML(file, records), file.Close())
+	}
+	if f.figures != "" {
+		for _, name := range page.Overviews() {
+			var b bytes.Buffer
+			if drawn := page.PNG(&b, name, records); drawn != nil {
+				err = errors.Join(err, drawn)
+				continue
+			}
+			err = errors.Join(err, os.WriteFile(filepath.Join(f.figures, "geo-"+name+".png"), b.Bytes(), 0o644))
+		}
 	}
 	return errors.Join(err, a.Print(geo.Sorted(records), func(w io.Writer) { page.Text(w, records) }))
 }

@@ -126,32 +126,56 @@ func TestWriteRally(t *testing.T) {
 	}
 }
 
-// TestVerdicts gives columns made-up times.
+// TestVerdicts gives columns made-up times. Each verdict compares the same step on both
+// systems, or has the reason why it does not.
 func TestVerdicts(t *testing.T) {
-	record := func(c geo.Column, instances, delay int, zones string, high bool, write, read float64, failed int) geo.Record {
-		return geo.Record{Cell: geo.Cell{Column: c, Instances: instances, Delay: delay, Zones: zones, High: high, Rounds: 4}, Mark: geo.Measured,
+	record := func(c geo.Column, instances, delay int, high bool, write, read float64, failed int) geo.Record {
+		rounds := 4
+		if instances == 3 && !high {
+			rounds = 12
+		}
+		return geo.Record{Cell: geo.Cell{Column: c, Instances: instances, Delay: delay, Zones: "Z1Z1Z1", High: high, Rounds: rounds}, Mark: geo.Measured,
 			Scenarios: []geo.Scenario{played([][2]float64{{write, read}, {write, read}}, failed)}}
 	}
-	one, two, three := geo.Columns()[0], geo.Columns()[2], geo.Columns()[6]
+	ours, theirs := geo.Column{System: geo.Ostiary, Store: geo.MariaDB}, geo.Column{System: geo.Keystone, Store: geo.MariaDB}
+	local := ours
+	local.Local = true
 	all := []geo.Record{
-		record(one, 9, 0, "Z1Z1Z1", false, .1, .02, 0), record(one, 9, 150, "Z1Z1Z1", false, 3.1, .9, 0),
-		record(one, 3, 0, "Z1Z1Z1", true, .1, .02, 0), record(one, 45, 0, "Z1Z1Z1", true, 1, 1, 1),
-		record(two, 9, 0, "Z1Z1Z1", false, .02, .002, 0), record(two, 9, 150, "Z1Z1Z1", false, .31, .002, 0),
-		record(two, 3, 0, "Z1Z1Z1", true, .1, .02, 0), record(two, 45, 0, "Z1Z1Z1", true, 1, 1, 0),
-		record(two, 9, geo.Hierarchical, "Z1Z1Z1", false, .05, .002, 0),
-		record(three, 9, 150, "Z1Z1Z1", false, .02, .002, 0), // its cell without delay is that of two
+		record(theirs, 9, 0, false, .1, .02, 0), record(theirs, 9, 150, false, 3.1, .9, 0), record(theirs, 9, 150, true, 3.2, .9, 0),
+		record(theirs, 3, 0, true, .1, .02, 0), record(theirs, 9, 0, true, .4, .08, 0), record(theirs, 9, geo.Hierarchical, false, .2, .1, 0),
+		record(ours, 9, 0, false, .02, .002, 0), record(ours, 9, 150, false, .33, .002, 0), record(ours, 9, 150, true, .5, .003, 0),
+		record(ours, 3, 0, true, .1, .02, 0), record(ours, 9, 0, true, .4, .1, 0), record(ours, 45, 0, true, 1, .2, 1),
+		record(ours, 9, geo.Hierarchical, false, .3, .002, 0), record(local, 9, geo.Hierarchical, false, .05, .002, 0),
+		record(local, 3, 150, false, 9, 9, 0), record(ours, 3, 150, false, 9, 9, 0), // of no step
 	}
+	all[10].Mark = geo.Bound
 	got := geo.Verdicts(all)
-	for at, want := range []geo.Verdict{
-		{Column: "keystone on mariadb", Scale: "bad: λ 0.33, 16.7 × longer with 15 × the instances", Delay: "bad: reads 20 → 900 ms; bad: writes + 10.0 round trips; λ 0.00 at 150 ms"},
-		{Column: "ostiary on mariadb", Scale: "good: λ 0.00, 16.7 × longer with 15 × the instances", Delay: "good: reads 2 → 2 ms; good: writes + 1.0 round trips; λ 0.00 at 150 ms", Locality: "good: reads 2 ms, writes 50 ms, λ 0.00"},
-		{Column: "ostiary on mariadb, local", Delay: "good: reads 2 → 2 ms; good: writes + 0.0 round trips; λ 0.00 at 150 ms"},
+	for at, want := range [][3]string{
+		{"delay, reads", "good: 2.0 → 2.0 ms", "bad: 20 → 900 ms"},
+		{"delay, writes", "good: 20 → 330 ms, + 1.0 round trips", "bad: 100 → 3100 ms, + 10.0 round trips"},
+		{"locality", "bad: reads 2.0 → 2.0 ms, writes 20 → 300 ms", "bad: reads 20 → 100 ms, writes 100 → 200 ms"},
+		{"locality, with --acknowledge local", "good: reads 2.0 → 2.0 ms, writes 20 → 50 ms", "no partner: it has no such setting"},
+		{"load, far", "bad: reads 2.0 → 3.0 ms, writes 330 → 500 ms", "good: reads 900 → 900 ms, writes 3100 → 3200 ms"},
+		{"load, near", "bad: reads 2.0 → 100 ms, writes 20 → 400 ms *", "good: reads 20 → 80 ms, writes 100 → 400 ms"},
+		{"scale", "bad: reads 20 → 100 ms, writes 100 → 400 ms *", "good: reads 20 → 80 ms, writes 100 → 400 ms"},
+		{"scale", "bad: reads 100 → 200 ms, writes 400 → 1000 ms, λ 0.33 *", "no partner: the second cell was not played"},
 	} {
-		if got[at] != want {
-			t.Errorf("got %+v, expected %+v", got[at], want)
+		v := got[at]
+		if v.Factor != want[0] || v.Sides[0].String() != want[1] || v.Sides[1].String() != want[2] {
+			t.Errorf("%d: got %q: %q, %q, expected %q", at, v.Factor, v.Sides[0], v.Sides[1], want)
+		}
+		if v.Rule == "" || v.Step == "" || v.Sides[4].String() != "not played" {
+			t.Errorf("%d: rule %q, step %q, side %q", at, v.Rule, v.Step, v.Sides[4])
 		}
 	}
-	if len(got) != 6 || !got[5].Quoted {
-		t.Errorf("got %d verdicts, expected three and the study's three", len(got))
+	if compared, ours, theirs := geo.Summary(got); compared != 6 || ours != 2 || theirs != 3 || len(got) != 8 {
+		t.Errorf("%d of %d verdicts compared, %d and %d good", compared, len(got), ours, theirs)
+	}
+	if s := geo.Verdicts(all[1:])[0].Sides[1]; s.Played || s.Text != "no partner: the first cell was not played" {
+		t.Errorf("without the first cell: %s", s)
+	}
+	all[7].Mark = geo.Failed
+	if s := geo.Verdicts(all)[1].Sides[0]; s.Good || s.Text != "the cell failed" {
+		t.Errorf("a failed cell: %s", s)
 	}
 }

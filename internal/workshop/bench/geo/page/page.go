@@ -1,9 +1,11 @@
 // Package page shows the records of the study of multi-region deployments as one HTML
-// page: verdicts, the figures of the study's appendix, and tables. Its functions are
-// [HTML] and [Text]. It measures nothing, and shows no figure without its mark.
+// page: verdicts, a figure of each factor, tables, the figures of the study's appendix, and
+// what the words mean. Its functions are [HTML], [PNG] and [Text]. It measures nothing, and
+// shows no figure without its mark.
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"html"
 	"io"
@@ -23,12 +25,55 @@ const title = "One identity service in many regions: the study of 2018, run agai
 func HTML(w io.Writer, all []geo.Record) error {
 	all = geo.Sorted(all)
 	var b strings.Builder
-	fmt.Fprintf(&b, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>%s</title><style>%s\n"+
-		".figure svg { max-width: none; width: 100%%; background: #fff } .figure svg text { fill: #000; font-family: sans-serif } .figure svg text { font-size: inherit } .swatch { display: inline-block; width: .9em; height: .9em; margin-right: .3em; vertical-align: -.1em } td.text, th.text { text-align: left; white-space: normal }</style></head><body>\n<h1>%s</h1>\n",
-		title, report.Style, title)
-	about(&b, all)
+	fmt.Fprintf(&b, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>%s</title><style>%s%s</style></head><body>\n<h1>%s</h1>\n",
+		title, report.Style, style, title)
 	verdicts(&b, all)
+	if err := four(&b, all); err != nil {
+		return err
+	}
 	against(&b, all)
+	times(&b, all)
+	costs(&b, all)
+	failures(&b, all)
+	if err := appendix(&b, all); err != nil {
+		return err
+	}
+	about(&b, all)
+	b.WriteString("</body></html>\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// style is what the page adds to the style sheet of reports. On a narrow screen each verdict
+// is a list instead of a row.
+const style = `
+.figure svg { max-width: none; width: 100%; background: #fff } .figure svg text { fill: #000; font-size: inherit } .swatch { display: inline-block; width: .9em; height: .9em; margin-right: .3em; vertical-align: -.1em }
+td.text, th.text { text-align: left; white-space: normal } .four { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); gap: 0 2rem } .four h3 { margin-bottom: 0 } .four svg { max-width: 42rem }
+table.verdicts td, table.verdicts th { text-align: left; white-space: normal; vertical-align: top } table.verdicts td.good { color: var(--s3) } table.verdicts td.bad { color: var(--s6); font-weight: 400 } table.verdicts td.none { color: var(--soft) }
+table.verdicts small { display: block; color: var(--soft) }
+@media (max-width: 56rem) { table.verdicts thead { display: none } table.verdicts, table.verdicts tbody, table.verdicts tr, table.verdicts td { display: block } table.verdicts tr { padding: .5rem 0 } table.verdicts td { padding: .1rem .4rem }
+ table.verdicts td[data-head]::before { content: attr(data-head) ": "; color: var(--soft) } }
+`
+
+// four writes the figures of the four factors.
+func four(b *strings.Builder, all []geo.Record) error {
+	b.WriteString("<h2 id=\"figures\">The four factors</h2>\n<p>Medians of the actions that read and of those that write, each the mean over the seven scenarios; each line up is ten times as long. A hollow mark is a cell that was disturbed or whose processors were busy.</p>\n<div class=\"four\">\n")
+	for _, o := range overviews() {
+		svg, err := o.svg(all)
+		if err != nil {
+			return fmt.Errorf("figure %s: %w", o.name, err)
+		}
+		if svg != "" {
+			fmt.Fprintf(b, "<div><h3 id=\"%s\">%s</h3>\n<p class=\"note\">%s</p>\n<div class=\"figure\">%s</div></div>\n", o.name, o.title, o.caption, svg)
+		}
+	}
+	b.WriteString("</div>\n")
+	return nil
+}
+
+// appendix writes the figures of the study's appendix.
+func appendix(b *strings.Builder, all []geo.Record) error {
+	b.WriteString("<h2 id=\"appendix\">The figures of the study's appendix</h2>\n")
 	for _, f := range figures() {
 		d, ok, err := f.draw(all)
 		if err != nil {
@@ -37,19 +82,14 @@ func HTML(w io.Writer, all []geo.Record) error {
 		if !ok {
 			continue
 		}
-		fmt.Fprintf(&b, "<h2 id=\"figure-%s\">Figure %s</h2>\n<p>%s.%s</p>\n<ul class=\"legend\">", f.number, f.number, html.EscapeString(f.title), html.EscapeString(f.explanation(all)))
+		fmt.Fprintf(b, "<h3 id=\"figure-%s\">Figure %s</h3>\n<p>%s.%s</p>\n<ul class=\"legend\">", f.number, f.number, html.EscapeString(f.title), html.EscapeString(f.explanation(all)))
 		for _, e := range d.legend {
 			red, green, blue, _ := e.color.RGBA()
-			fmt.Fprintf(&b, `<li><span class="swatch" style="background: #%02x%02x%02x"></span>%s</li>`, red>>8, green>>8, blue>>8, html.EscapeString(e.name))
+			fmt.Fprintf(b, `<li><span class="swatch" style="background: #%02x%02x%02x"></span>%s</li>`, red>>8, green>>8, blue>>8, html.EscapeString(e.name))
 		}
-		fmt.Fprintf(&b, "</ul>\n<div class=\"figure scroll\">%s</div>\n", d.svg)
+		fmt.Fprintf(b, "</ul>\n<div class=\"figure scroll\">%s</div>\n", d.svg)
 	}
-	times(&b, all)
-	costs(&b, all)
-	failures(&b, all)
-	b.WriteString("</body></html>\n")
-	_, err := io.WriteString(w, b.String())
-	return err
+	return nil
 }
 
 // explanation returns what a reader of a figure needs to know.
@@ -67,62 +107,110 @@ func (f *figure) explanation(all []geo.Record) string {
 	return s + " A star marks cells that are CPU-bound or disturbed, or that failed. Rows of one system have the same scale."
 }
 
-// about writes what was measured, and how to read it.
+// about writes what the words mean, what the study published, and what was measured where.
 func about(b *strings.Builder, all []geo.Record) {
-	var lines []string
-	marks := map[geo.Mark]int{}
-	for i := range all {
-		r := &all[i]
-		marks[r.Mark]++
-		commit := r.Commit
-		if commit == "" {
-			commit = "unknown"
-		}
-		if line := fmt.Sprintf("commit %s; machine: %s; %s; %s", commit, r.Machine, r.Network, r.Began.Format("2006-01-02")); r.Network != "" && !slices.Contains(lines, line) {
-			lines = append(lines, line)
-		}
+	fmt.Fprintf(b, `<h2 id="words">Words</h2>
+<p>Delavergne, Cherrueau and Lebre asked in 2018 which database lets one Keystone span 3, 9 and 45 regions, up to 150 ms apart one way, with Rally's seven scenarios under low and high load. This page plays their cells again.</p>
+<dl>
+<dt>measured</dt><dd>the processors of the machine had time left. Times are those of the network and the programs.</dd>
+<dt>CPU-bound</dt><dd>more than 85 %% of all processors were busy in a scenario. The study had a machine for each instance; here all share one. Means and distributions are those of a queue. Failure rates, statements, bytes and processor time are real.</dd>
+<dt>disturbed</dt><dd>programs that do not belong to the cell used more than %.0f %% of a processor in a scenario, those of low priority included; in records before these were counted, most of the time that was used while the processors were busy. Times are too long; the rest is real. --again plays such cells again.</dd>
+<dt>quiet</dt><dd>it was counted that other programs used less.</dd>
+<dt>quoted</dt><dd>a fact that the study published, on its machines. CockroachDB was not available here and is quoted only.</dd>
+<dt>hash cost</dt><dd>the rounds of bcrypt of passwords, the same for all systems of a cell: 12 with 3 instances under low load, and otherwise 4. Rally logs in by password three times in an iteration; with cost 12 each takes about a quarter of a second of a processor, and 9 or 45 instances on one machine would measure nothing else. Cost 4 therefore makes logins look cheaper than they are, for all systems.</dd>
+<dt>low, high load</dt><dd>low: the workload on one instance that is not the first, where a single database is. With Galera that instance has a database server of its own, as all have in the study; here three instances have one. High: every instance gets the whole workload at the same time.</dd>
+<dt>delay</dt><dd>one way, between instances and databases only; a round trip takes twice as long. Clients reach their instance at once.</dd>
+<dt>λ, σ</dt><dd>the part of the iterations that failed; the standard deviation of the sum of actions. As in the study, times of an action above its 95th percentile are dropped in the figures of the appendix; tables show both. σ and distributions are of iterations from which nothing was dropped.</dd>
+<dt>local</dt><dd>--acknowledge local: a write is answered when it is in the log, and other instances show it a little later.</dd>
+<dt>first actions</dt><dd>the first action of an iteration contains a login by password, as Rally counts.</dd>
+</dl>
+<h2 id="study">What the study published</h2>
+<div class="scroll"><table><thead><tr><th>its verdicts (quoted)</th><th>scale</th><th>network delay</th><th>delay with locality</th></tr></thead><tbody>
+`, 100*geo.OutsideMax)
+	for _, row := range verdictsPublished {
+		fmt.Fprintf(b, "<tr class=\"quoted\"><td>%s</td><td>%s</td><td>%s</td><td>%s</td></tr>\n", row[0], row[1], row[2], row[3])
+	}
+	b.WriteString("</tbody></table></div>\n<div class=\"scroll\"><table><thead><tr><th>quoted</th><th>value</th></tr></thead><tbody>\n")
+	for _, q := range published {
+		fmt.Fprintf(b, "<tr class=\"quoted\"><td>%s</td><td>%s</td></tr>\n", html.EscapeString(q[0]), html.EscapeString(q[1]))
+	}
+	b.WriteString("</tbody></table></div>\n<h2 id=\"machines\">Machines and commits</h2>\n")
+	lines := machines(all)
+	if len(lines) > 1 {
+		b.WriteString("<p class=\"note bad\">The records are of several runs: of different commits, machines, networks or days.</p>\n")
 	}
 	for _, line := range lines {
 		fmt.Fprintf(b, "<p class=\"note\">%s</p>\n", html.EscapeString(line))
 	}
-	if len(lines) > 1 {
-		b.WriteString("<p class=\"note bad\">The records are of several runs: of different commits, machines, networks or days.</p>\n")
-	}
-	fmt.Fprintf(b, `<p>Delavergne, Cherrueau and Lebre asked in 2018 which database lets one Keystone span 3, 9 and 45 regions, up to 150 ms apart one way, with Rally's seven scenarios under low and high load. This page plays their cells again: %d measured, %d CPU-bound, %d disturbed, %d failed.</p>
-<dl>
-<dt>measured</dt><dd>the processors of the machine had time left. Times are those of the network and the programs.</dd>
-<dt>CPU-bound</dt><dd>more than 85 %% of all processors were busy in a scenario, mostly with the programs of the cell. The study had a machine for each instance; here all share one. Means and distributions are those of a queue. Failure rates, statements, bytes and processor time are real.</dd>
-<dt>disturbed</dt><dd>the processors were busy in a scenario, mostly with programs that do not belong to the cell (table of costs). Times are too long; the rest is real. --again plays such cells again.</dd>
-<dt>quoted</dt><dd>a fact that the study published, on its machines. CockroachDB was not available here and is quoted only.</dd>
-<dt>hash cost</dt><dd>the rounds of bcrypt of passwords, the same for all systems of a cell: 12 with 3 instances under low load, and otherwise 4. Rally logs in by password three times in an iteration; with cost 12 each takes about a quarter of a second of a processor, and 9 or 45 instances on one machine would measure nothing else. Cost 4 therefore makes logins look cheaper than they are, for all systems.</dd>
-<dt>low, high load</dt><dd>low: the workload on one instance that is not the first, where a single database is. With Galera that instance has a database server of its own, as all have in the study; here three instances have one. High: every instance gets the whole workload at the same time.</dd>
-<dt>delay</dt><dd>one way, between instances and databases only. Clients reach their instance at once.</dd>
-<dt>λ, σ</dt><dd>the part of the iterations that failed; the standard deviation of the sum of actions. As in the study, times of an action above its 95th percentile are dropped in figures; tables show both. σ and distributions are of iterations from which nothing was dropped.</dd>
-<dt>local</dt><dd>--acknowledge local: a write is answered when it is in the log, and other instances show it a little later.</dd>
-<dt>first actions</dt><dd>the first action of an iteration contains a login by password, as Rally counts.</dd>
-</dl>
-`, marks[geo.Measured], marks[geo.Bound], marks[geo.Disturbed], marks[geo.Failed])
 }
 
-// verdicts writes the tables of verdicts, with those of the study.
-func verdicts(b *strings.Builder, all []geo.Record) {
-	b.WriteString("<h2 id=\"verdicts\">Verdicts</h2>\n<div class=\"scroll\"><table><thead><tr><th>deployment</th><th class=\"text\">scale</th><th class=\"text\">network delay</th><th class=\"text\">delay with locality</th></tr></thead><tbody>\n")
-	for _, v := range geo.Verdicts(all) {
-		class, name := "", v.Column
-		if v.Quoted {
-			class, name = " class=\"quoted\"", name+" (quoted)"
+// machines returns a line for each commit, machine, network and day, with the number of its
+// records.
+func machines(all []geo.Record) (lines []string) {
+	count := map[string]int{}
+	for i := range all {
+		r := &all[i]
+		line := fmt.Sprintf("commit %s; machine: %s; %s; %s", cmp.Or(r.Commit, "unknown"), r.Machine, r.Network, r.Began.Format("2006-01-02"))
+		if count[line]++; count[line] == 1 {
+			lines = append(lines, line)
 		}
-		fmt.Fprintf(b, "<tr%s><td>%s</td><td class=\"text\">%s</td><td class=\"text\">%s</td><td class=\"text\">%s</td></tr>\n", class, html.EscapeString(name), html.EscapeString(v.Scale), html.EscapeString(v.Delay), html.EscapeString(v.Locality))
+	}
+	for i, line := range lines {
+		lines[i] = fmt.Sprintf("%s: %d cells", line, count[line])
+	}
+	return lines
+}
+
+// state returns how many cells there are, and how far they can be trusted, in sentences.
+func state(all []geo.Record) string {
+	marks := map[geo.Mark]int{}
+	quiet := 0
+	for i := range all {
+		marks[all[i].Mark]++
+		if all[i].Quiet() {
+			quiet++
+		}
+	}
+	return fmt.Sprintf("%d cells: %d measured, %d CPU-bound, %d disturbed, %d failed. Of %d it is known that no other program disturbed them.", len(all), marks[geo.Measured], marks[geo.Bound], marks[geo.Disturbed], marks[geo.Failed], quiet)
+}
+
+// verdicts writes a row for each rule.
+func verdicts(b *strings.Builder, all []geo.Record) {
+	rows := geo.Verdicts(all)
+	fmt.Fprintf(b, "<p>%s A verdict is about growth; the times are in the figures below it.</p>\n<p class=\"note\">%s A star marks a step with a cell that was not measured.</p>\n<h2 id=\"verdicts\">Verdicts</h2>\n"+
+		"<div class=\"scroll\"><table class=\"verdicts\"><thead><tr><th>what changes</th><th>good if at most %g %% of the iterations of a scenario fail, and</th>", html.EscapeString(summary(rows)), html.EscapeString(state(all)), 100*geo.LambdaMax)
+	for _, c := range geo.VerdictColumns() {
+		fmt.Fprintf(b, "<th>%s</th>", label(c))
+	}
+	b.WriteString("</tr></thead><tbody>\n")
+	for _, v := range rows {
+		fmt.Fprintf(b, "<tr><td><b>%s</b><small>%s</small></td><td data-head=\"good if at most 1 %% of the iterations of a scenario fail, and\"><small>%s</small></td>", html.EscapeString(v.Factor), html.EscapeString(v.Step), html.EscapeString(v.Rule))
+		for _, s := range v.Sides {
+			class := "none"
+			if s.Played {
+				class = map[bool]string{true: "good", false: "bad"}[s.Good]
+			}
+			fmt.Fprintf(b, "<td class=\"%s\" data-head=\"%s\">%s</td>", class, label(s.Column), html.EscapeString(s.String()))
+		}
+		b.WriteString("</tr>\n")
 	}
 	b.WriteString("</tbody></table></div>\n")
-	for _, rule := range geo.Rules {
-		fmt.Fprintf(b, "<p class=\"note\">%s</p>\n", html.EscapeString(rule))
+}
+
+// summary returns the verdicts in a sentence.
+func summary(rows []geo.Verdict) string {
+	compared, ours, theirs := geo.Summary(rows)
+	if compared == 0 {
+		return "No step was played with both systems on the same database."
 	}
-	b.WriteString("<h3>What the study published</h3>\n<div class=\"scroll\"><table><thead><tr><th>quoted</th><th>value</th></tr></thead><tbody>\n")
-	for _, q := range published {
-		fmt.Fprintf(b, "<tr class=\"quoted\"><td>%s</td><td>%s</td></tr>\n", html.EscapeString(q[0]), html.EscapeString(q[1]))
-	}
-	b.WriteString("</tbody></table></div>\n")
+	return fmt.Sprintf("Both systems took the same step on the same database %d times: Ostiary took %d of them well, the real Keystone %d, by the same rules.", compared, ours, theirs)
+}
+
+// verdictsPublished are the verdicts of the study.
+var verdictsPublished = [][4]string{
+	{"MariaDB", "😺 (λ 0.98 at 45 under high load)", "😺", "😺"},
+	{"Galera", "😾", "😺 reads, 😾 writes", "😺 reads, 😾 writes"},
+	{"CockroachDB", "😺", "😾", "😺"},
 }
 
 // published are the figures that the study prints as numbers.
@@ -195,15 +283,12 @@ func medianOf(r *geo.Record, scenario, action string) float64 {
 	return 0
 }
 
+// millis returns seconds in milliseconds, "" for none.
 func millis(seconds float64) string {
-	switch ms := seconds * 1000; {
-	case ms == 0:
+	if seconds == 0 {
 		return ""
-	case ms < 10:
-		return fmt.Sprintf("%.1f", ms)
-	default:
-		return fmt.Sprintf("%.0f", ms)
 	}
+	return geo.Millis(seconds)
 }
 
 // distance returns the delay of a cell, in words.
@@ -268,7 +353,7 @@ func loadedOf(c geo.Cell) int {
 // costs writes what the cells used, and the part of reads of each scenario.
 func costs(b *strings.Builder, all []geo.Record) {
 	b.WriteString("<h2 id=\"costs\">Costs</h2>\n<p>For each request of a client, over all scenarios of a cell: processor time, bytes between instances and databases, and SQL statements of the databases. Memory is that of all processes at the end; memory that processes share counts for each. The network measured itself before the cell, over TCP.</p>\n" +
-		"<div class=\"scroll\"><table><thead><tr><th>deployment</th><th>instances</th><th>delay</th><th>load</th><th>mark</th><th>requests</th><th>servers, ms of a processor</th><th>database, ms</th><th>servers, MB</th><th>database, MB</th><th>bytes</th><th>reads</th><th>writes</th><th>reads, %</th><th>busy, %</th><th>of it others, %</th><th>processes that waited before</th><th>measured one way, ms</th><th>ceiling, MB/s</th><th>lost packets</th><th>took, s</th></tr></thead><tbody>\n")
+		"<div class=\"scroll\"><table><thead><tr><th>deployment</th><th>instances</th><th>delay</th><th>load</th><th>mark</th><th>requests</th><th>servers, ms of a processor</th><th>database, ms</th><th>servers, MB</th><th>database, MB</th><th>bytes</th><th>reads</th><th>writes</th><th>reads, %</th><th>busy, %</th><th>of it others, %</th><th>other programs, % of a processor</th><th>processes that waited before, while, after</th><th>measured one way, ms</th><th>ceiling, MB/s</th><th>lost packets</th><th>took, s</th></tr></thead><tbody>\n")
 	for i := range all {
 		r := &all[i]
 		var sum geo.Scenario
@@ -284,17 +369,42 @@ func costs(b *strings.Builder, all []geo.Record) {
 		}
 		fmt.Fprintf(b, "<tr><td>%s</td><td>%d</td><td>%s</td><td>%s</td><td>%s</td><td>%d</td>", html.EscapeString(r.Cell.Column.String()), r.Cell.Instances, distance(r.Cell), load(r.Cell), r.Mark, requests)
 		if requests == 0 || weight == 0 {
-			fmt.Fprintf(b, "<td colspan=\"15\" class=\"text\">%s</td></tr>\n", html.EscapeString(r.Failure))
+			fmt.Fprintf(b, "<td colspan=\"16\" class=\"text\">%s</td></tr>\n", html.EscapeString(r.Failure))
 			continue
 		}
 		n := float64(requests)
 		per := func(d time.Duration) string { return millis(d.Seconds() / n) }
-		fmt.Fprintf(b, "<td>%s</td><td>%s</td><td>%d</td><td>%d</td><td>%.0f</td><td>%.2f</td><td>%.2f</td><td>%s</td><td>%.0f</td><td>%.0f</td><td>%.1f</td><td>%s</td><td>%.0f</td><td>%d</td><td>%.0f</td></tr>\n",
+		fmt.Fprintf(b, "<td>%s</td><td>%s</td><td>%d</td><td>%d</td><td>%.0f</td><td>%.2f</td><td>%.2f</td><td>%s</td><td>%.0f</td><td>%.0f</td><td>%s</td><td>%s</td><td>%s</td><td>%.0f</td><td>%d</td><td>%.0f</td></tr>\n",
 			per(sum.Servers), per(sum.Database), sum.ServersMemory>>20, sum.DatabaseMemory>>20, float64(sum.Network.Bytes)/n, float64(sum.Statements.Reads)/n, float64(sum.Statements.Writes)/n,
-			readsOf(sum.Statements), 100*sum.Busy/weight, 100*sum.Others/weight, r.LoadBefore, checked(r), r.Check.Ceiling/1e6, sum.Network.Dropped, r.Took.Seconds())
+			readsOf(sum.Statements), 100*sum.Busy/weight, 100*sum.Others/weight, outside(r), loads(r), checked(r), r.Check.Ceiling/1e6, sum.Network.Dropped, r.Took.Seconds())
 	}
 	b.WriteString("</tbody></table></div>\n")
 	ratios(b, all)
+}
+
+// outside returns the most that other programs used in a scenario of a record.
+func outside(r *geo.Record) string {
+	if !r.Counted {
+		return "not counted"
+	}
+	most := 0.0
+	for i := range r.Scenarios {
+		most = max(most, r.Scenarios[i].Outside)
+	}
+	return fmt.Sprintf("%.1f", 100*most)
+}
+
+// loads returns the numbers of processes that waited before, while and after a cell was
+// played, as far as they are known.
+func loads(r *geo.Record) string {
+	if !r.Counted {
+		return fmt.Sprintf("%.1f", r.LoadBefore)
+	}
+	most := 0.0
+	for i := range r.Scenarios {
+		most = max(most, r.Scenarios[i].Load)
+	}
+	return fmt.Sprintf("%.1f, %.1f, %.1f", r.LoadBefore, most, r.LoadAfter)
 }
 
 // ratios writes the part of reads of each scenario, which the study has in its titles.
@@ -378,7 +488,7 @@ func clip(s string) string {
 	return s
 }
 
-// Text writes a line for each record.
+// Text writes a line for each record, how far they can be trusted, and the verdicts.
 func Text(w io.Writer, all []geo.Record) {
 	fmt.Fprintf(w, "%-28s %9s %8s %5s %4s %-10s %6s  %s\n", "deployment", "instances", "delay", "load", "cost", "mark", "λ", "mean of the sum of actions in ms, by scenario")
 	for _, r := range geo.Sorted(all) {
@@ -390,5 +500,24 @@ func Text(w io.Writer, all []geo.Record) {
 			means = append(means, fmt.Sprintf("%6.0f", geo.Mean(f.Totals())*1000))
 		}
 		fmt.Fprintf(w, "%-28s %9d %8s %5s %4d %-10s %6.2f  %s\n", r.Cell.Column, r.Cell.Instances, distance(r.Cell), load(r.Cell), r.Cell.Rounds, r.Mark, lambda, strings.Join(means, " "))
+	}
+	rows := geo.Verdicts(all)
+	fmt.Fprintf(w, "\n%s\n%s\n\n", state(all), summary(rows))
+	table(w, rows)
+}
+
+// table writes the verdicts as a table of Markdown.
+func table(w io.Writer, rows []geo.Verdict) {
+	fmt.Fprintf(w, "| what changes | good if at most %g %% of the iterations of a scenario fail, and |", 100*geo.LambdaMax)
+	for _, c := range geo.VerdictColumns() {
+		fmt.Fprintf(w, " %s |", label(c))
+	}
+	fmt.Fprintf(w, "\n%s|\n", strings.Repeat("|---", 2+len(geo.VerdictColumns())))
+	for _, v := range rows {
+		fmt.Fprintf(w, "| **%s**: %s | %s |", v.Factor, v.Step, v.Rule)
+		for _, s := range v.Sides {
+			fmt.Fprintf(w, " %s |", s)
+		}
+		fmt.Fprintln(w)
 	}
 }

@@ -1,7 +1,15 @@
 package page_test
 
 import (
+	"archive/tar"
+	"bytes"
+	"errors"
 	"fmt"
+	"image"
+	"image/png"
+	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -45,17 +53,26 @@ func TestHTML(t *testing.T) {
 	}
 	text := b.String()
 	for n := 19; n <= 26; n++ {
-		if strings.Count(text, fmt.Sprintf("<h2 id=\"figure-%d\">", n)) != 1 {
+		if strings.Count(text, fmt.Sprintf("<h3 id=\"figure-%d\">", n)) != 1 {
 			t.Errorf("there is no figure %d, or several", n)
 		}
 	}
-	if got := strings.Count(text, "<svg"); got != 10 {
-		t.Errorf("%d figures, expected those of the appendix and two of locality", got)
+	if got := strings.Count(text, "<svg"); got != 14 {
+		t.Errorf("%d figures, expected the four, those of the appendix and two of locality", got)
 	}
 	for _, want := range []string{"λ 0.05", "σ 0.", "no &lt;holder&gt;", "the database &lt;ended&gt;", "45*", "(quoted)", "1 CPU-bound, 0 disturbed, 1 failed", "21 of 20", ">45<"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q", want)
 		}
+	}
+	// Each figure is beside its name, verdicts come first, and words, machines and commits last.
+	last := -1
+	for _, id := range []string{"verdicts", "delay", "scale", "load", "locality", "same-database", "times", "costs", "failures", "appendix", "words", "study", "machines"} {
+		at := strings.Index(text, fmt.Sprintf(" id=%q>", id))
+		if at <= last {
+			t.Errorf("the part %q is missing or at the wrong place", id)
+		}
+		last = at
 	}
 	for _, unwanted := range []string{"NaN", "Inf", "<holder>", "<ended>"} {
 		if strings.Contains(text, unwanted) {
@@ -66,6 +83,95 @@ func TestHTML(t *testing.T) {
 	if got, want := strings.Count(text, "<td>failed</td>"), 7+1; got != want {
 		t.Errorf("%d rows of the failed cell, expected %d", got, want)
 	}
+}
+
+// TestPictures compares the figures of docs/geo.md with those of the records in
+// docs/benchmarks/geo.tar: "make geo-figures" makes them. The pictures of other processors may
+// differ in a few points.
+func TestPictures(t *testing.T) {
+	docs := filepath.Join("..", "..", "..", "..", "..", "docs")
+	file, err := os.Open(filepath.Join(docs, "benchmarks", "geo.tar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	folder := t.TempDir()
+	for archive := tar.NewReader(file); ; {
+		head, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if head.Typeflag != tar.TypeReg {
+			continue
+		}
+		content, err := io.ReadAll(archive)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(folder, filepath.Base(head.Name)), content, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := geo.Load(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range page.Overviews() {
+		var b bytes.Buffer
+		if err := page.PNG(&b, name, all); err != nil {
+			t.Fatal(err)
+		}
+		drawn, err := png.Decode(&b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(docs, "geo-"+name+".png")
+		file, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept, err := png.Decode(file)
+		if err = errors.Join(err, file.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(path); err != nil || info.Size() > 100_000 {
+			t.Errorf("%s: %v, expected at most 100,000 bytes", path, err)
+		}
+		if different(drawn, kept) > 0.001 {
+			t.Errorf("%s is not the figure of the records: run \"make geo-figures\"", path)
+		}
+	}
+	if err := page.PNG(io.Discard, "speed", all); err == nil || !strings.Contains(err.Error(), "delay, scale, load, locality") {
+		t.Errorf("an unknown figure: %v", err)
+	}
+	if err := page.PNG(io.Discard, "delay", nil); err == nil {
+		t.Error("a figure of no records")
+	}
+}
+
+// different returns the part of the points that differ clearly, 1 if the sizes do.
+func different(a, b image.Image) float64 {
+	size := a.Bounds().Size()
+	if b.Bounds().Size() != size {
+		return 1
+	}
+	n := 0
+	for x := range size.X {
+		for y := range size.Y {
+			red, green, blue, _ := a.At(x, y).RGBA()
+			red2, green2, blue2, _ := b.At(x, y).RGBA()
+			for _, d := range []int{int(red) - int(red2), int(green) - int(green2), int(blue) - int(blue2)} {
+				if d > 0x3000 || d < -0x3000 {
+					n++
+					break
+				}
+			}
+		}
+	}
+	return float64(n) / float64(size.X*size.Y)
 }
 
 // TestFew draws pages of a few records.
@@ -79,7 +185,7 @@ func TestFew(t *testing.T) {
 	}
 	var b strings.Builder
 	page.Text(&b, all)
-	if got := strings.Count(b.String(), "\n"); got != len(all)+1 {
-		t.Errorf("%d lines, expected a head and one for each of %d cells", got, len(all))
+	if got := strings.Count(b.String(), "\n"); got != len(all)+15 {
+		t.Errorf("%d lines, expected a head, one for each of %d cells, and the verdicts", got, len(all))
 	}
 }
