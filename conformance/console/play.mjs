@@ -9,6 +9,7 @@ import http from 'node:http'
 import path from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { chromium } from 'playwright-core'
+import { operate } from './operate.mjs'
 import { operations } from './operations.mjs'
 import { signIn } from './signin.mjs'
 
@@ -201,8 +202,15 @@ async function looks(s, id) {
     tuples: [at(id, 'tuples'), 'table.tuples tbody tr'], model: [at(id, 'model'), '.node.type'], time: [at(id, 'time', { at: '1' }), '.log > li'],
     whatif: [at(id, 'what-if', { removed: 'user:bob blocked document:budget', questions: 'user:bob can_view document:budget' }), 'tbody tr'],
   }
+  await seen(s, views)
+}
+
+// seen opens views light, dark and on a phone, with a key if there is one, and looks for
+// findings of axe.
+async function seen(s, views, key) {
   for (const [look, options] of Object.entries({ light: { colorScheme: 'light' }, dark: { colorScheme: 'dark' }, phone: { viewport: { width: 390, height: 844 } } })) {
     const page = await open(s.base, options)
+    if (key) await page.addInitScript((key) => sessionStorage.setItem('ostiary.key', key), key)
     for (const [name, [fragment, wait]] of Object.entries(views)) {
       await view(page, s.base, fragment, wait)
       if (look !== 'phone') await accessible(page, `${name}, ${look}`, look === 'dark' ? 'color-contrast' : undefined)
@@ -613,9 +621,10 @@ async function budget(s) {
 }
 
 let servers = []
-const kit = { Server, load, open, view, check, same, text, texts, accessible, ask, at, below, folder, program, pictures, servers }
+const kit = { Server, load, open, view, check, same, text, texts, accessible, ask, at, below, folder, looks: seen, program, pictures, servers }
 try {
   await signIn(kit)
+  await operate(kit)
   const openServer = await Server.start('open', load)
   servers.push(openServer)
   const id = await pages(openServer)

@@ -10,6 +10,9 @@ export type At = S["At"];
 export type Filter = S["Filter"];
 export type Explanation = S["Explanation"];
 export type WhatIfResult = S["WhatIfResult"];
+export type CallerKey = S["CallerKey"];
+export type Limits = S["Limits"];
+export type Node = S["Node"];
 export type Differences = S["Differences"];
 export type LoggedDecision = S["LoggedDecision"];
 export type Question = S["Question"];
@@ -83,7 +86,7 @@ export class Stream {
 }
 
 /** request sends a request, and returns the response, whatever its status is. */
-export async function request(path: string, body?: unknown, reason = "", signal?: AbortSignal, more: Record<string, string> = {}): Promise<Response> {
+export async function request(path: string, body?: unknown, reason = "", signal?: AbortSignal, more: Record<string, string> = {}, method = body === undefined ? "GET" : "POST"): Promise<Response> {
 	const headers: Record<string, string> = { Accept: "application/json", ...more };
 	const secret = key.get();
 	if (secret !== "") headers["Authorization"] = "Bearer " + bytes(secret);
@@ -91,7 +94,7 @@ export async function request(path: string, body?: unknown, reason = "", signal?
 	if (body !== undefined) headers["Content-Type"] ??= body instanceof Stream ? "application/x-ndjson" : "application/json";
 	try {
 		return await fetch(new URL(path, base), {
-			method: body === undefined ? "GET" : "POST", headers, body: body === undefined ? null : body instanceof Stream ? body.text : JSON.stringify(body),
+			method, headers, body: body === undefined ? null : body instanceof Stream ? body.text : JSON.stringify(body),
 			credentials: "omit", cache: "no-store", redirect: "error", referrerPolicy: "no-referrer", signal: signal ?? null,
 		});
 	} catch (e) {
@@ -105,8 +108,8 @@ function lost(e: unknown, signal: AbortSignal | undefined): unknown {
 }
 
 /** send sends a request, and returns the JSON of the response; it fails with an error of the API. */
-export async function send(path: string, body?: unknown, reason = "", signal?: AbortSignal, more: Record<string, string> = {}): Promise<unknown> {
-	const secret = key.get(), response = await request(path, body, reason, signal, more);
+export async function send(path: string, body?: unknown, reason = "", signal?: AbortSignal, more: Record<string, string> = {}, method?: string): Promise<unknown> {
+	const secret = key.get(), response = await request(path, body, reason, signal, more, method);
 	let value: any, text: string;
 	try {
 		text = await response.text();
@@ -133,6 +136,13 @@ export const api = {
 	store: (id: string, signal?: AbortSignal) => send(`stores/${name(id)}?details=true`, undefined, "", signal) as Promise<Store>,
 	/** me returns who the caller is, and its rights on a new store with a name. */
 	me: (store: string, signal?: AbortSignal) => send(`me?name=${name(store)}`, undefined, "", signal) as Promise<S["Me"]>,
+	keys: (signal?: AbortSignal) => send("keys", undefined, "", signal) as Promise<S["Keys"]>,
+	createKey: (key: S["CreateKey"]) => send("keys", key) as Promise<CallerKey>,
+	rotateKey: (key: string, keep: number) => send(`keys/${name(key)}/rotate`, { keep_seconds: keep }) as Promise<CallerKey>,
+	revokeKey: (key: string) => send(`keys/${name(key)}`, undefined, "", undefined, {}, "DELETE") as Promise<S["RevokedKey"]>,
+	limitKey: (key: string, limits: Limits) => send(`keys/${name(key)}/limits`, limits, "", undefined, {}, "PUT"),
+	explainKey: (key: string, question: S["ExplainKey"], signal?: AbortSignal) => send(`keys/${name(key)}/explain`, { ...question, text: true }, "", signal) as Promise<S["KeyExplanation"]>,
+	nodes: (signal?: AbortSignal) => send("nodes", undefined, "", signal) as Promise<S["Nodes"]>,
 	create: (store: string) => send("stores", { name: store }) as Promise<Store>,
 	/** add writes tuples as one entry of the log. */
 	add: (store: string, tuples: Tuple[], duplicates: string, reason: string) => {

@@ -9,7 +9,9 @@ import { forget, take } from "./oidc";
 import { Ask } from "./pages/ask";
 import { Audit } from "./pages/audit";
 import { Decisions } from "./pages/decisions";
+import { Keys } from "./pages/keys";
 import { ModelPage } from "./pages/model";
+import { Nodes } from "./pages/nodes";
 import { Policies } from "./pages/policies";
 import { Stores } from "./pages/stores";
 import { Time } from "./pages/time";
@@ -92,6 +94,8 @@ function Plain({ route }: { route: Route }) {
 
 function ServerView({ route }: { route: Route }) {
 	switch (route.page) {
+		case "keys": return <Keys route={route} />;
+		case "nodes": return <Nodes />;
 		case "audit": return <Audit route={route} />;
 		default: return <Stores route={route} />;
 	}
