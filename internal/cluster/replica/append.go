@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 	"github.com/ostiary/ostiary/internal/trail/traces"
@@ -244,7 +245,11 @@ func (r *Driver) attempt(group []*request, confirmed *bool) (again []*request, e
 	}
 	r.appending.Store(s.record.Sequence)
 	defer r.appending.Store(0)
-	return r.conclude(s, sharedlog.Commit(r.traced(s.requests), r.log, s.base.applied, s.record, s.secrets), confirmed)
+	began := time.Now()
+	if err = sharedlog.Commit(r.traced(s.requests), r.log, s.base.applied, s.record, s.secrets); err == nil {
+		r.commits = time.Since(began)
+	}
+	return r.conclude(s, err, confirmed)
 }
 
 // prepare makes the segment of requests that are valid on the copy, or after the segments of

@@ -58,7 +58,7 @@ type Options struct {
 	// Gate decides when this node may append. With the zero Gate every node may.
 	Gate Gate
 	// Pace is the least time between two segments that are on their way to the log at the
-	// same time. The default is 5 ms.
+	// same time. A log that takes less for a segment is waited for. The default is 10 ms.
 	Pace time.Duration
 }
 
@@ -121,6 +121,8 @@ type Driver struct {
 	turn chan struct{}
 	// version is that of the segments that this node writes; 0 is the oldest.
 	version atomic.Uint32
+	// commits is how long the log took for the last segment. The goroutine that appends owns it.
+	commits time.Duration
 	// appending is the sequence of the last segment that this node appends, or 0.
 	appending atomic.Uint64
 	// offered is true while another node sends the new segments.
@@ -153,7 +155,7 @@ const scrubsMax = 1024
 const (
 	reportIntervalDefault = 5 * time.Second
 	snapshotBytesDefault  = 64 << 20
-	paceDefault           = 5 * time.Millisecond
+	paceDefault           = 10 * time.Millisecond
 )
 
 // Open returns a driver over a log and a copy, once the copy has everything that was

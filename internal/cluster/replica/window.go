@@ -3,6 +3,7 @@ package replica
 import (
 	"errors"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
@@ -38,7 +39,6 @@ type window struct {
 	all    []*sent
 	bytes  int
 	newest map[storage.StoreID]*request // of each store
-	commit time.Duration                // how long the log took for the last segment
 	// open is true if another segment may be sent.
 	open bool
 }
@@ -83,13 +83,13 @@ func (w *window) next() *sent {
 }
 
 // due returns how long it takes until another segment may be sent, if it is known. So many
-// writers share a segment, and what is on its way is spread over the time of a commit.
-func (w *window) due(pace time.Duration) (wait time.Duration, known bool) {
+// writers share a segment, and what is on its way is spread over the time that a commit takes.
+func (w *window) due(pace, commit time.Duration) (wait time.Duration, known bool) {
 	last := w.all[len(w.all)-1]
 	if w.open || !last.ordered || len(w.all) >= windowSegments || w.bytes >= windowBytes {
 		return 0, false
 	}
-	return max(time.Until(last.at.Add(max(pace, w.commit*time.Duration(len(w.all))/(windowSegments*windowSegments/4)))), 0), true
+	return max(time.Until(last.at.Add(max(pace, commit*time.Duration(len(w.all))/(windowSegments*windowSegments/4)))), 0), true
 }
 
 // follow lets another segment be sent: the callers of the last one go on.
@@ -141,7 +141,7 @@ func (r *Driver) step(w *window) {
 	var answer <-chan error
 	if len(w.all) > 0 {
 		answer = w.all[0].answer
-		if wait, known := w.due(r.opts.Pace); known {
+		if wait, known := w.due(r.opts.Pace, r.commits); known {
 			timer := time.NewTimer(wait)
 			defer timer.Stop()
 			due = timer.C
@@ -158,15 +158,13 @@ func (r *Driver) step(w *window) {
 }
 
 // send sends a segment of requests, or appends it when all before it are settled: if the
-// log does not keep the order, if a caller waits for the segment, or if a request does not
-// follow what is known.
+// log does not keep the order or is so near that nothing would overlap, if a caller waits for
+// the segment, or if a request does not follow what is known.
 func (r *Driver) send(w *window, group []*request) {
-	for _, q := range group {
-		if q.next == nil {
-			r.drain(w)
-			r.write(group, false)
-			return
-		}
+	if r.commits < r.opts.Pace || slices.ContainsFunc(group, func(q *request) bool { return q.next == nil }) {
+		r.drain(w)
+		r.write(group, false)
+		return
 	}
 	s, again, err := r.prepare(group, w, false)
 	if s == nil {
@@ -207,7 +205,7 @@ func (r *Driver) settle(w *window, first error) {
 	var conflict *sharedlog.ConflictError
 	switch {
 	case first == nil:
-		w.commit = time.Since(s.at)
+		r.commits = time.Since(s.at)
 	case errors.As(first, &conflict) && conflict.Head.Sequence < after.Sequence: // decided before the one that it follows
 		first = r.log.Append(ctx, after, s.record, s.secrets)
 	}

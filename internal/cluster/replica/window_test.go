@@ -98,9 +98,9 @@ func window(t *testing.T, f func(t *testing.T, d *pipelined)) {
 		}
 		d.other = mustOpen(t, tables, inMemory())
 		d.store, d.elsewhere = newStore(t, d, 1), newStore(t, d, 2)
-		mustAppend(t, d.store, d, add("first"))
-		d.passed = nil
 		d.log.Distance = 100 * time.Millisecond
+		mustAppend(t, d.store, d, add("first")) // which shows how far the log is
+		d.passed = nil
 		f(t, d)
 		time.Sleep(time.Second) // what is on its way arrives
 		if !slices.IsSorted(d.passed) {

@@ -29,17 +29,22 @@ func (l *Log) Append(ctx context.Context, after sharedlog.Position, record share
 			return err
 		}
 	}
-	insert := Statement{insertSegment, append(segmentKey(record.Position), len(parts), nonNil(inline))}
+	return l.append(ctx, after, l.appendStatements(after, record.Position, len(parts), inline, secrets))
+}
+
+// appendStatements returns the statements of an append, whose segment is inline or has parts.
+func (l *Log) appendStatements(after, at sharedlog.Position, parts int, inline []byte, secrets []sharedlog.SecretChange) []Statement {
+	insert := Statement{insertSegment, append(segmentKey(at), parts, nonNil(inline))}
 	if after.Sequence == 0 {
 		insert.and(" not exists (select 1 from ostiary_log where shard = 0)")
 	} else {
 		insert.and(hasSegment, segmentKey(after)...)
 	}
-	statements := []Statement{l.dialect.Announced(insert, record.Sequence)}
+	statements := []Statement{l.dialect.Announced(insert, at.Sequence)}
 	for i := range secrets {
-		statements = append(statements, secretStatements(&secrets[i], record.Position)...)
+		statements = append(statements, secretStatements(&secrets[i], at)...)
 	}
-	return l.append(ctx, after, l.rebind(statements))
+	return l.rebind(statements)
 }
 
 // ErrStatements is the error of [Dialect.Atomic] for more than the server takes at once. It

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
@@ -70,6 +71,10 @@ type Log struct {
 	// calls loses its lease.
 	leases  *pool
 	replica *replica // nil without one
+	// pipeline is the connection for appends that overlap, or nil; wanted gets an element when
+	// there was none.
+	pipeline atomic.Pointer[Pipeline]
+	wanted   chan struct{}
 
 	cancel     context.CancelFunc
 	background sync.WaitGroup
@@ -83,6 +88,7 @@ type Log struct {
 
 var (
 	_ sharedlog.Log        = (*Log)(nil)
+	_ sharedlog.Pipeline   = (*Log)(nil)
 	_ sharedlog.Replicated = (*Log)(nil)
 )
 
@@ -119,13 +125,16 @@ func Loopback(host string) bool {
 }
 
 func newLog(db, leases *sql.DB, dialect Dialect) *Log {
-	l := &Log{woken: make(chan struct{})}
+	l := &Log{woken: make(chan struct{}), wanted: make(chan struct{}, 1)}
 	ctx, cancel := context.WithCancel(context.Background())
 	l.cancel = cancel
 	l.pool = newPool(ctx, db, dialect, connectionsMax)
 	l.leases = newPool(ctx, leases, dialect, leaseConnectionsMax)
 	l.background.Go(l.listen)
 	l.background.Go(l.keepLeases)
+	if p, is := dialect.(Pipeliner); is {
+		l.background.Go(func() { l.keepPipeline(p) })
+	}
 	return l
 }
 

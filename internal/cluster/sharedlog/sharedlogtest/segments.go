@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -16,6 +17,7 @@ func segmentCases() []testcase {
 	return []testcase{
 		{"append", "Append adds a segment after the last one, and every connection sees it at once.", appendSegments},
 		{"append/conflict", "Append after another position than the last one fails with a conflict that has the last position, and changes nothing.", appendConflict},
+		{"append/ahead", "Appends that are begun one after the other, before the first one is answered, are all made; if one is refused, so are those that follow it.", appendAhead},
 		{"append/race", "If several connections append after one position, exactly one succeeds.", appendRace},
 		{"append/parts", "A segment of SegmentBytesMax is stored completely; a larger one fails with ErrTooLarge.", appendLarge},
 		{"append/memory", "The log keeps no reference to the bytes of a segment.", appendMemory},
@@ -73,6 +75,64 @@ func appendConflict(k *kit) {
 	k.check(len(rows) == 2, "the log has %d segments, want 2", len(rows))
 	_, err = k.Secret(k.ctx, secretKey("key"), digest("a"))
 	k.is(err, sharedlog.ErrNoSecret)
+}
+
+func appendAhead(k *kit) {
+	other := k.connect()
+	at := k.append(1)[1]
+	for range 3 {
+		for ordered, tries := false, 0; !ordered && tries < 50; tries++ { // the first ones may open a connection
+			if at, ordered = k.ahead(at, 1); !ordered {
+				time.Sleep(2 * time.Millisecond)
+			}
+		}
+		at, _ = k.ahead(at, 20)
+		head, err := other.Head(k.ctx)
+		k.ok(err)
+		k.check(head == at, "the head is %s, want %s", head, at)
+		_, err = other.Secret(k.ctx, secretKey(fmt.Sprint(at.Sequence)), digest("a"))
+		k.ok(err)
+
+		foreign := record(at, 2)
+		k.ok(other.Append(k.ctx, at, foreign, nil))
+		var settle []func() error
+		for range 3 {
+			r, after := record(at, 1), at
+			outcome, ordered := sharedlog.BeginAppend(k.ctx, k.Log, after, r, nil)
+			if !ordered {
+				err := outcome()
+				outcome = func() error { return err }
+			}
+			settle = append(settle, func() error { return sharedlog.Settle(k.ctx, k.Log, after, r, nil, outcome()) })
+			at = r.Position
+		}
+		for _, outcome := range settle {
+			k.conflict(outcome(), foreign.Position)
+		}
+		at = foreign.Position
+	}
+	n, err := k.segments(sharedlog.Position{})
+	k.ok(err)
+	k.check(uint64(n) == at.Sequence, "the log has %d segments, want %d", n, at.Sequence)
+}
+
+// ahead begins n appends, each with a secret, and requires that all are made. It returns the
+// last position, and whether one was begun before another one was answered.
+func (k *kit) ahead(at sharedlog.Position, n int) (last sharedlog.Position, ordered bool) {
+	var outcomes []func() error
+	for range n {
+		r := record(at, 1)
+		outcome, in := sharedlog.BeginAppend(k.ctx, k.Log, at, r, []sharedlog.SecretChange{secretChange(fmt.Sprint(r.Sequence), "a")})
+		if !in {
+			err := outcome()
+			outcome = func() error { return err }
+		}
+		outcomes, ordered, at = append(outcomes, outcome), ordered || in, r.Position
+	}
+	for _, outcome := range outcomes {
+		k.ok(outcome())
+	}
+	return at, ordered
 }
 
 func appendRace(k *kit) {

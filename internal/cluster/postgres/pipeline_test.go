@@ -1,0 +1,15 @@
+package postgres_test
+
+import (
+	"testing"
+
+	"github.com/ostiary/ostiary/internal/cluster/postgres"
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog/sharedlogtest"
+	"github.com/ostiary/ostiary/internal/workshop/databases"
+)
+
+// TestAhead cuts and silences the connection while appends are on their way.
+func TestAhead(t *testing.T) {
+	t.Parallel()
+	sharedlogtest.SQL(postgres.Open).Ahead(t, databases.PostgreSQL(t).Database())
+}
