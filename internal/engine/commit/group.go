@@ -348,7 +348,7 @@ func (g *group) release() {
 		if !g.kept {
 			clear(x.changes[:x.used])
 			x.used = 0
-			g.queue.shared.slabs.Put(x)
+			g.queue.shared.giveSlab(x)
 		}
 	}
 	if g.bytes != nil {
@@ -365,23 +365,48 @@ func (g *group) release() {
 	g.finished.Open()
 }
 
-// slab is memory for the changes of several writers, because most writers have
-// one change.
+// slab is memory for the changes of one or several writers.
 type slab struct {
-	changes [slabChanges]storage.Change
+	changes []storage.Change
 	used    int
 }
 
-const slabChanges = 64
+const (
+	// slabChanges is the length of a slab for several writers, because most writers have one
+	// change.
+	slabChanges = 64
+	// slabChangesMax is the length of the longest slab that is reused; it takes about 5 MiB.
+	slabChangesMax = groupChangesMax
+)
+
+// takeSlab returns a slab with the length n or more.
+func (s *Shared) takeSlab(n int) *slab {
+	pool := &s.slabs
+	if n > slabChanges {
+		pool = &s.largeSlabs
+	}
+	x, _ := pool.Get().(*slab)
+	if x == nil || len(x.changes) < n {
+		x = &slab{changes: make([]storage.Change, max(n, slabChanges))}
+	}
+	return x
+}
+
+// giveSlab keeps a slab, whose changes are zero, for the next group.
+func (s *Shared) giveSlab(x *slab) {
+	switch n := len(x.changes); {
+	case n == slabChanges:
+		s.slabs.Put(x)
+	case n <= slabChangesMax:
+		s.largeSlabs.Put(x)
+	}
+}
 
 // space returns an empty slice with the capacity for n changes. Its memory is
 // reused after the group is finished, unless subscribers keep the entries.
 func (g *group) space(n int) []storage.Change {
-	if n > slabChanges/4 {
-		return make([]storage.Change, 0, n)
-	}
-	if k := len(g.slabs); k == 0 || g.slabs[k-1].used+n > slabChanges {
-		g.slabs = append(g.slabs, g.queue.shared.slabs.Get().(*slab))
+	if k := len(g.slabs); k == 0 || g.slabs[k-1].used+n > len(g.slabs[k-1].changes) {
+		g.slabs = append(g.slabs, g.queue.shared.takeSlab(n))
 	}
 	last := g.slabs[len(g.slabs)-1]
 	at := last.used

@@ -33,9 +33,11 @@ type Shared struct {
 	sealer  *document.Sealer
 	id      storage.WriterID
 	buffers sync.Pool // of *[]byte, for encoded entries
-	slabs   sync.Pool // of *slab
+	slabs   sync.Pool // of *slab with slabChanges
 	writes  sync.Pool // of *write
 	waiting atomic.Int64
+	// largeSlabs are those for a writer with more changes.
+	largeSlabs sync.Pool // of *slab
 }
 
 // Waiting returns the number of writers that wait in the queues of all stores.
@@ -49,7 +51,6 @@ func (s *Shared) Writer() storage.WriterID { return s.id }
 func NewShared(r *snapshot.Runtime, sealer *document.Sealer) *Shared {
 	s := &Shared{runtime: r, sealer: sealer, id: storage.NewWriterID()}
 	s.buffers.New = func() any { return new([]byte) }
-	s.slabs.New = func() any { return new(slab) }
 	s.writes.New = func() any { return newWrite() }
 	return s
 }
