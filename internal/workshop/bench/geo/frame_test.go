@@ -154,7 +154,7 @@ func TestVerdicts(t *testing.T) {
 		{"delay, reads", "good: 2.0 → 2.0 ms", "bad: 20 → 900 ms"},
 		{"delay, writes", "good: 20 → 330 ms, + 1.0 round trips", "bad: 100 → 3100 ms, + 10.0 round trips"},
 		{"locality", "bad: reads 2.0 → 2.0 ms, writes 20 → 300 ms", "bad: reads 20 → 100 ms, writes 100 → 200 ms"},
-		{"locality, with --acknowledge local", "good: reads 2.0 → 2.0 ms, writes 20 → 50 ms", "no partner: it has no such setting"},
+		{"locality, local", "good: reads 2.0 → 2.0 ms, writes 20 → 50 ms", "no partner: it has no such setting"},
 		{"load, far", "bad: reads 2.0 → 3.0 ms, writes 330 → 500 ms", "good: reads 900 → 900 ms, writes 3100 → 3200 ms"},
 		{"load, near", "bad: reads 2.0 → 100 ms, writes 20 → 400 ms *", "good: reads 20 → 80 ms, writes 100 → 400 ms"},
 		{"scale", "bad: reads 20 → 100 ms, writes 100 → 400 ms *", "good: reads 20 → 80 ms, writes 100 → 400 ms"},

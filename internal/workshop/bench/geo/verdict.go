@@ -101,7 +101,7 @@ func rules() []rule {
 			return trips <= tripsMax, fmt.Sprintf("%s, + %.1f round trips", step(a.writes, b.writes), trips)
 		}},
 		{"locality", "one place → three groups, 150 and 300 ms apart, the copies of the data and the client in one; 9 instances, low load", localText, near, groups, false, withinGroup},
-		{"locality, with --acknowledge local", "the same, and a write is acknowledged before other instances show it", localText, near, groups, true, withinGroup},
+		{"locality, local", "the same with --acknowledge local: a write is answered before other instances show it", localText, near, groups, true, withinGroup},
 		{"load, far", "low → high, 9 times the clients; 300 ms round trip, 9 instances", fmt.Sprintf("reads as for delay, and writes take at most %g times as long: the network is not busier", queueGrowth), far, farHigh, false, func(a, b times) (bool, string) {
 			ok, text := readsFar(a, b)
 			return ok && b.writes <= queueGrowth*a.writes, both(text, step(a.writes, b.writes))

@@ -105,9 +105,9 @@ func (o *overview) series(all []geo.Record) (out []series) {
 
 // Sizes of a figure in points.
 const (
-	overviewWidth = 480
-	panelHeight   = 205
-	legendColumns = 3
+	overviewWidth = 400
+	panelHeight   = 190
+	legendColumns = 2
 	legendLine    = 17
 	overviewFont  = 11
 )
@@ -147,7 +147,7 @@ func PNG(w io.Writer, name string, all []geo.Record) error {
 	if len(s) == 0 {
 		return fmt.Errorf("figure %s: there are no records for it", name)
 	}
-	canvas := vgimg.NewWith(vgimg.UseWH(overviewWidth, overviewHeight(len(s))), vgimg.UseDPI(108), vgimg.UseBackgroundColor(color.White))
+	canvas := vgimg.NewWith(vgimg.UseWH(overviewWidth, overviewHeight(len(s))), vgimg.UseDPI(120), vgimg.UseBackgroundColor(color.White))
 	if err := four[at].draw(draw.New(canvas), s); err != nil {
 		return err
 	}
@@ -287,14 +287,22 @@ func label(c geo.Column) string {
 	return name
 }
 
-// color returns the color of a deployment: warm ones are those of the real Keystone.
+// color returns the color of a deployment: warm ones are those of the real Keystone, and pale
+// ones those with --acknowledge local.
 func (s *series) color() color.Color {
 	of := map[string]color.RGBA{geo.MariaDB: {0x00, 0x66, 0xbb, 0xff}, geo.PostgreSQL: {0x33, 0xaa, 0xdd, 0xff}, geo.Galera: {0x00, 0x88, 0x66, 0xff}, geo.Raft: {0x55, 0x33, 0x99, 0xff}}
 	if s.column.System == geo.Keystone {
 		of = map[string]color.RGBA{geo.MariaDB: {0xcc, 0x22, 0x11, 0xff}, geo.Galera: {0xee, 0x88, 0x22, 0xff}}
 	}
-	return of[s.column.Store]
+	c := of[s.column.Store]
+	if s.column.Local {
+		c = color.RGBA{pale(c.R), pale(c.G), pale(c.B), 0xff}
+	}
+	return c
 }
+
+// pale returns a part of a color half way to white.
+func pale(part uint8) uint8 { return 0x80 + part/2 }
 
 // line returns the line of a deployment: broken for --acknowledge local.
 func (s *series) line() draw.LineStyle {

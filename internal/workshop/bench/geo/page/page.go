@@ -48,16 +48,16 @@ func HTML(w io.Writer, all []geo.Record) error {
 // is a list instead of a row.
 const style = `
 .figure svg { max-width: none; width: 100%; background: #fff } .figure svg text { fill: #000; font-size: inherit } .swatch { display: inline-block; width: .9em; height: .9em; margin-right: .3em; vertical-align: -.1em }
-td.text, th.text { text-align: left; white-space: normal } .four { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); gap: 0 2rem } .four h3 { margin-bottom: 0 } .four svg { max-width: 42rem }
+td.text, th.text { text-align: left; white-space: normal } .four { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); gap: 0 2rem } .four h3 { margin-bottom: 0 } .four svg { max-width: 36rem }
 table.verdicts td, table.verdicts th { text-align: left; white-space: normal; vertical-align: top } table.verdicts td.good { color: var(--s3) } table.verdicts td.bad { color: var(--s6); font-weight: 400 } table.verdicts td.none { color: var(--soft) }
-table.verdicts small { display: block; color: var(--soft) }
+table.verdicts th:nth-child(-n+2) { min-width: 11rem } table.verdicts small { display: block; color: var(--soft) }
 @media (max-width: 56rem) { table.verdicts thead { display: none } table.verdicts, table.verdicts tbody, table.verdicts tr, table.verdicts td { display: block } table.verdicts tr { padding: .5rem 0 } table.verdicts td { padding: .1rem .4rem }
  table.verdicts td[data-head]::before { content: attr(data-head) ": "; color: var(--soft) } }
 `
 
 // four writes the figures of the four factors.
 func four(b *strings.Builder, all []geo.Record) error {
-	b.WriteString("<h2 id=\"figures\">The four factors</h2>\n<p>Medians of the actions that read and of those that write, each the mean over the seven scenarios; each line up is ten times as long. A hollow mark is a cell that was disturbed or whose processors were busy.</p>\n<div class=\"four\">\n")
+	b.WriteString("<h2 id=\"figures\">The four factors</h2>\n<p>Medians of the actions that read and of those that write, each the mean over the seven scenarios; each grid line is ten times the one below it. A hollow mark is a cell that was disturbed or whose processors were busy.</p>\n<div class=\"four\">\n")
 	for _, o := range overviews() {
 		svg, err := o.svg(all)
 		if err != nil {
@@ -171,12 +171,13 @@ func state(all []geo.Record) string {
 			quiet++
 		}
 	}
-	return fmt.Sprintf("%d cells: %d measured, %d CPU-bound, %d disturbed, %d failed. Of %d it is known that no other program disturbed them.", len(all), marks[geo.Measured], marks[geo.Bound], marks[geo.Disturbed], marks[geo.Failed], quiet)
+	return fmt.Sprintf("%d cells: %d measured, %d CPU-bound, %d disturbed, %d failed. It is known of %d cells that no other program disturbed them.", len(all), marks[geo.Measured], marks[geo.Bound], marks[geo.Disturbed], marks[geo.Failed], quiet)
 }
 
 // verdicts writes a row for each rule.
 func verdicts(b *strings.Builder, all []geo.Record) {
 	rows := geo.Verdicts(all)
+	together := strings.NewReplacer(" → ", "\u00a0→\u00a0", " ms", "\u00a0ms", " *", "\u00a0*") // a line does not break there
 	fmt.Fprintf(b, "<p>%s A verdict is about growth; the times are in the figures below it.</p>\n<p class=\"note\">%s A star marks a step with a cell that was not measured.</p>\n<h2 id=\"verdicts\">Verdicts</h2>\n"+
 		"<div class=\"scroll\"><table class=\"verdicts\"><thead><tr><th>what changes</th><th>good if at most %g %% of the iterations of a scenario fail, and</th>", html.EscapeString(summary(rows)), html.EscapeString(state(all)), 100*geo.LambdaMax)
 	for _, c := range geo.VerdictColumns() {
@@ -184,13 +185,13 @@ func verdicts(b *strings.Builder, all []geo.Record) {
 	}
 	b.WriteString("</tr></thead><tbody>\n")
 	for _, v := range rows {
-		fmt.Fprintf(b, "<tr><td><b>%s</b><small>%s</small></td><td data-head=\"good if at most 1 %% of the iterations of a scenario fail, and\"><small>%s</small></td>", html.EscapeString(v.Factor), html.EscapeString(v.Step), html.EscapeString(v.Rule))
+		fmt.Fprintf(b, "<tr><td><b>%s</b><small>%s</small></td><td data-head=\"good if\"><small>%s</small></td>", html.EscapeString(v.Factor), html.EscapeString(v.Step), html.EscapeString(v.Rule))
 		for _, s := range v.Sides {
 			class := "none"
 			if s.Played {
 				class = map[bool]string{true: "good", false: "bad"}[s.Good]
 			}
-			fmt.Fprintf(b, "<td class=\"%s\" data-head=\"%s\">%s</td>", class, label(s.Column), html.EscapeString(s.String()))
+			fmt.Fprintf(b, "<td class=\"%s\" data-head=\"%s\">%s</td>", class, label(s.Column), html.EscapeString(together.Replace(s.String())))
 		}
 		b.WriteString("</tr>\n")
 	}

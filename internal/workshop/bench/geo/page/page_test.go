@@ -137,8 +137,8 @@ func TestPictures(t *testing.T) {
 		if err = errors.Join(err, file.Close()); err != nil {
 			t.Fatal(err)
 		}
-		if info, err := os.Stat(path); err != nil || info.Size() > 100_000 {
-			t.Errorf("%s: %v, expected at most 100,000 bytes", path, err)
+		if info, err := os.Stat(path); err != nil || info.Size() > 150_000 {
+			t.Errorf("%s: %v, expected at most 150,000 bytes", path, err)
 		}
 		if different(drawn, kept) > 0.001 {
 			t.Errorf("%s is not the figure of the records: run \"make geo-figures\"", path)
