@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"time"
 
@@ -45,9 +46,14 @@ func (q *request) forward(r *http.Request, route *door.Route, p door.Params) {
 		return !read
 	}
 	rewind()
-	base := q.Header().Clone()
+	var base http.Header // of the response, before the door began
 	f := forward.Sending{Sender: q.sender, Again: rewind,
-		Own: func() bool { return q.attempt(r, route, p, base, &read) },
+		Own: func() bool {
+			if base == nil {
+				base = maps.Clone(q.Header())
+			}
+			return q.attempt(r, route, p, base, &read)
+		},
 		Other: func(t forward.Target, as *forward.Head) error {
 			q.ctx.work.End() // it waits for the other node
 			q.ctx.passedOn.Store(true)
@@ -111,7 +117,8 @@ func (q *request) forwarded(r *http.Request) forward.Head {
 // send sends the request to another node.
 func (q *request) send(r *http.Request, t forward.Target, as *forward.Head) error {
 	ctx, hop := beginHop(r.Context(), t)
-	sent := r.Clone(ctx)
+	sent := r.WithContext(ctx)
+	sent.Header = maps.Clone(r.Header) // only whole fields are replaced
 	if !q.op.own {
 		sent.Header.Del("Authorization")
 	}

@@ -307,7 +307,13 @@ func (s service) Forward(stream grpc.BidiStreamingServer[wire.ForwardRequest, wi
 		}
 		return stream.Send(m)
 	}
-	return l.handle(stream.Context(), head, h)
+	ctx := stream.Context()
+	if left := timeLeft(head); left > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, left)
+		defer cancel()
+	}
+	return l.handle(ctx, head, h)
 }
 
 // mayBegin returns why the node begins with no request, or nil.
@@ -322,18 +328,18 @@ func (l *Link) mayBegin() error {
 	return nil
 }
 
-// handle runs a request.
+// timeLeft returns the time that is left for a request, or 0 if it has no bound.
+func timeLeft(head *wire.RequestHead) time.Duration {
+	return time.Duration(head.GetTimeoutNanoseconds())
+}
+
+// handle runs a request. ctx has its deadline.
 func (l *Link) handle(ctx context.Context, head *wire.RequestHead, h *handling) (err error) {
 	if h.as, err = headIn(head); err != nil {
 		return err
 	}
 	if h.node, h.receiver = l.attached(); h.node == nil || h.receiver == nil {
 		return errNotReady
-	}
-	if h.as.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, h.as.Timeout)
-		defer cancel()
 	}
 	switch of := head.GetRequest().(type) {
 	case *wire.RequestHead_Http:

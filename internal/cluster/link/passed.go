@@ -136,7 +136,11 @@ func (p *passage) begin(q *wire.Passed, why error) error {
 		return nil
 	}
 	r = &running{passage: p, asked: q, sent: make(chan struct{}, passWindow)}
-	r.ctx, r.cancel = context.WithCancel(p.ctx)
+	if left := timeLeft(q.GetHead()); left > 0 {
+		r.ctx, r.cancel = context.WithTimeout(p.ctx, left)
+	} else {
+		r.ctx, r.cancel = context.WithCancel(p.ctx)
+	}
 	p.running[q.GetNumber()] = r
 	if p.idle > 0 {
 		p.idle--
