@@ -71,6 +71,21 @@ export async function operations(kit) {
   await lesser(kit, s, page, id, key, reader)
   await looks(kit, s, id, key)
   await page.context().close()
+  await bare(kit)
+}
+
+// bare opens the pages on a server that has neither the logs nor the door of policies.
+async function bare({ Server, load, servers, open, view, check, accessible, at }) {
+  const s = await Server.start('bare', load, '--doors', 'native')
+  servers.push(s)
+  const page = await open(s.base)
+  const id = /[0-9A-HJKMNP-TV-Z]{26}/.exec(s.cli('', 'store', 'list', '--json'))[0]
+  for (const [fragment, words] of [[at(id, 'decisions'), '--decision-log FOLDER'], ['#/audit', '--audit-folder FOLDER'], [at(id, 'what-if', { from: 'log' }), '--decision-log FOLDER'], [at(id, 'policies'), 'This server has no XACML door']]) {
+    await view(page, s.base, fragment, `main >> text=${words}`)
+    check(`${fragment} explains what is missing`, await page.locator('main h1').count() === 1, words)
+    await accessible(page, `without ${words}`)
+  }
+  await page.context().close()
 }
 
 // watch sees what a write of the command line changes, also after the server was away.
@@ -153,7 +168,7 @@ async function decisions({ view, texts, text, check, same, accessible, at, folde
   const asked = ['user:anne can_view document:budget', 'user:bob can_view document:budget', 'user:eve can_view document:budget', 'user:dora can_view document:budget']
   for (const q of asked) s.cli(key, 'check', ...q.split(' '))
   const check1 = (body) => fetch(s.base + `ostiary/v1/stores/${id}/check`, { method: 'POST', headers: { 'Content-Type': 'application/json', Authorization: 'Bearer ' + key }, body: JSON.stringify(body) })
-  await check1({ subject: 'user:<img src=x onerror=harm()>\u202e', relation: 'can_view', object: 'document:budget' })
+  same('a question with a hostile name', (await check1({ subject: 'user:<img/src=x/onerror=harm()>\u202e"&', relation: 'can_view', object: 'document:budget' })).status, 200)
   await check1({ subject: 'user:frank', relation: 'can_view', object: 'document:budget', tuples: [{ object: 'document:budget', relation: 'viewer', subject: 'user:frank' }] })
   await until('the log has the checks', () => lines(log, 'decisions').some((l) => l.input?.subject === 'user:frank'))
   const file = lines(log, 'decisions').filter((l) => l.store === id)
@@ -250,6 +265,11 @@ async function policies({ view, texts, text, check, same, accessible, at, folder
   const past = (await (await fetch(s.base + `stores/${id}/xacml/v3/root/versions`, { headers: { Authorization: 'Bearer ' + key } })).json()).versions.at(-1).revision
   await view(page, s.base, at(id, 'policies', { revision: String(past) }), '.tree li')
   same('the policies of a past revision', await texts(page, '.tree .element a'), ['example', 'anne-reads'])
+
+  // The store of the policies itself: its slider is theirs.
+  const own = (await (await fetch(s.base + `stores/${id}/xacml/v3/domain`, { headers: { Authorization: 'Bearer ' + key } })).json()).store
+  await view(page, s.base, at(own, 'policies', { at: String(past) }), '.tree li')
+  same('the slider is that of the policies', await texts(page, '.tree .element a'), ['example', 'anne-reads'])
 
   // Test files, against the policies in force and with a policy beside them.
   const response = (decision) => JSON.stringify({ Response: [{ Decision: decision }] })

@@ -18,7 +18,7 @@ rm -rf "$work/run"
 mkdir "$work/run"
 cd "$work"
 trap 'kill $play 2>/dev/null || true' EXIT
-NODE_NO_WARNINGS=1 timeout -k 10 300 node play.mjs "$work/ostiary" "$root/examples/demo" "$work/run" ${PICTURES:+"$PICTURES"} >"$work/run/out" &
+NODE_NO_WARNINGS=1 timeout -k 10 600 node play.mjs "$work/ostiary" "$root/examples/demo" "$work/run" ${PICTURES:+"$PICTURES"} >"$work/run/out" &
 play=$!
 status=0
 wait $play || status=$?

@@ -25,6 +25,8 @@ export interface LogPages<T> {
 	loading: boolean;
 	error?: Failure;
 	more: () => void;
+	/** scrolled goes on at the end of a list that had enough lines; a search for few waits for the user. */
+	scrolled: () => void;
 	stop: () => void;
 }
 
@@ -35,7 +37,7 @@ const partsMax = 64;
 export function useLog<T>(load: (cursor: string, signal: AbortSignal) => Promise<Part<T>>, deps: string[], version: number, enough: number): LogPages<T> {
 	const { refused } = useSession();
 	const empty = { rows: [] as Found<T>[], next: "", searched: "", loading: true };
-	const [state, set] = useState<Omit<LogPages<T>, "more" | "stop">>(empty);
+	const [state, set] = useState<Omit<LogPages<T>, "more" | "scrolled" | "stop">>(empty);
 	const running = useRef<AbortController>(undefined);
 	const search = async (cursor: string, wanted: number) => {
 		running.current?.abort();
@@ -63,9 +65,11 @@ export function useLog<T>(load: (cursor: string, signal: AbortSignal) => Promise
 		void search("", enough);
 		return () => running.current?.abort();
 	}, [JSON.stringify(deps), version]);
+	const more = () => { if (!state.loading && state.next !== "" && !state.error) void search(state.next, enough); };
 	return {
 		...state,
-		more: () => { if (!state.loading && state.next !== "" && !state.error) void search(state.next, enough); },
+		more,
+		scrolled: () => { if (state.rows.length >= enough) more(); },
 		stop: () => { running.current?.abort(); set((s) => ({ ...s, loading: false })); },
 	};
 }

@@ -131,25 +131,13 @@ type logPage struct {
 
 // page reads a page of a log in a folder.
 func (q *logQuery) page(folder, name string) (*logPage, error) {
-	// Most lines are passed over by their bytes alone, before they are decoded.
-	var parts [][]byte
-	for member, value := range q.is {
-		if member != "result" && plain(value) {
-			parts = append(parts, jsonread.AppendString(nil, value))
-		}
-	}
 	out := &logPage{lines: []json.RawMessage{}}
-	size := 0
+	parts, size := q.parts(), 0
 	var oldest []byte
 	next, err := audit.ReadBack(folder, name, q.cursor, logReadMax, func(text []byte) bool {
 		oldest = append(oldest[:0], text...)
-		for _, part := range parts {
-			if !bytes.Contains(text, part) {
-				return true
-			}
-		}
 		var l logLine
-		if json.Unmarshal(text, &l) != nil || !q.selects(&l) {
+		if !q.may(text, parts) || json.Unmarshal(text, &l) != nil || !q.selects(&l) {
 			return true
 		}
 		out.lines = append(out.lines, bytes.Clone(text))
@@ -165,6 +153,42 @@ func (q *logQuery) page(folder, name string) (*logPage, error) {
 	}
 	out.next = next
 	return out, err
+}
+
+// parts returns texts that each selected line has.
+func (q *logQuery) parts() (out [][]byte) {
+	for member, value := range q.is {
+		switch {
+		case member == "result" && value == "unknown":
+			out = append(out, []byte(`"result":null`))
+		case member == "result":
+			out = append(out, []byte(`"result":`+value))
+		case plain(value):
+			out = append(out, jsonread.AppendString(nil, value))
+		}
+	}
+	return out
+}
+
+// may reports whether a line may be selected. It passes over most lines by their bytes alone,
+// before they are decoded.
+func (q *logQuery) may(text []byte, parts [][]byte) bool {
+	for _, part := range parts {
+		if !bytes.Contains(text, part) {
+			return false
+		}
+	}
+	if q.since.IsZero() && q.until.IsZero() {
+		return true
+	}
+	const form = "2006-01-02T15:04:05" // of times in both logs, in front of the fraction
+	for _, member := range []string{`"timestamp":"`, `"time":"`} {
+		if _, after, found := bytes.Cut(text, []byte(member)); found && len(after) > len(form) {
+			at := string(after[:len(form)])
+			return (q.since.IsZero() || at >= q.since.UTC().Format(form)) && (q.until.IsZero() || at <= q.until.UTC().Format(form))
+		}
+	}
+	return true
 }
 
 // plain reports whether every log has a text as it is.

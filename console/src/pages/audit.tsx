@@ -75,7 +75,7 @@ function List({ log, fields, route }: { log: Log; fields: Record<string, string>
 				: <p>{log === "audit" ? "Nothing is recorded yet. Each request that writes, each login and each change of keys will be here." : "Nothing was refused yet. A request without a key, with a wrong one, or with one that lacks a right will be here."}</p>)}
 			{chosen !== "" && (one || !found.loading) && <One record={one} number={chosen} back={to("")} />}
 			{found.rows.length > 0 && (
-				<Rows name="Records" columns={8} rows={found.rows} keyOf={(r) => String(r.row.number)} end={found.more} row={({ row }) => <Row record={row} href={to(String(row.number))} />}
+				<Rows name="Records" columns={8} rows={found.rows} keyOf={(r) => String(r.row.number)} end={found.scrolled} row={({ row }) => <Row record={row} href={to(String(row.number))} />}
 					head={<><th scope="col">Record</th><th scope="col">Time</th><th scope="col">What</th><th scope="col">Outcome</th><th scope="col">Caller</th><th scope="col">From</th><th scope="col">Changed</th><th scope="col">Why</th></>} />
 			)}
 		</section>

@@ -87,7 +87,7 @@ function List({ route }: { route: Route }) {
 				: <p>No decision about this store is logged yet. Each check is, whichever door it comes through: ask one with <code>ostiary check</code> or with your service, and load this page again.</p>)}
 			{log.rows.length > 0 && (
 				<>
-					<Rows name="Decisions" columns={6} rows={log.rows} keyOf={(r) => r.row.decision_id} end={log.more} row={(r) => <Row found={r} route={route} />}
+					<Rows name="Decisions" columns={6} rows={log.rows} keyOf={(r) => r.row.decision_id} end={log.scrolled} row={(r) => <Row found={r} route={route} />}
 						head={<><th scope="col">Time</th><th scope="col">Result</th><th scope="col">Question</th><th scope="col">Caller</th><th scope="col">Operation</th><th scope="col">Revision</th></>} />
 					<p><a href={link(route.store, "what-if", { from: "log", at: fields.at })}>Which of them would be decided otherwise now?</a></p>
 				</>

@@ -84,6 +84,7 @@ function Live({ route, kind, path, relation }: { route: Route; kind: Kind; path:
 				{state !== "ended" && <button type="button" aria-pressed={paused} onClick={() => setPaused(!paused)}>{paused ? "Go on" : "Pause"}</button>}
 			</div>
 			<Trouble error={watched.error} />
+			{watched.error?.code === "too_old" && <p>The past is kept for the time of the setting <code>--window</code>.</p>}
 			{watched.gap && <p class="trouble">{visible(watched.gap)} The page Time has what is missing here.</p>}
 			{list.length === 0 && state === "watching" && <p class="soft">Nothing has happened yet. Leave the page open, or write a tuple in another tab.</p>}
 			<div role="log" aria-label={kind === "permission" ? "Permissions gained and lost" : "Entries of the log"}>{kind === "permission"
