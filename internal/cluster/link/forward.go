@@ -8,7 +8,9 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
@@ -145,7 +147,7 @@ func (x *exchange) broken(m *wire.ForwardResponse) error {
 func (t target) HTTP(w http.ResponseWriter, r *http.Request, as forward.Head) error {
 	head := headOut(as)
 	head.Request = &wire.RequestHead_Http{Http: &wire.HTTPRequest{
-		Method: r.Method, Target: r.URL.RequestURI(), Host: r.Host, ContentLength: r.ContentLength, Header: fieldsOut(r.Header),
+		Method: r.Method, Target: encodable(r.URL.RequestURI()), Host: r.Host, ContentLength: r.ContentLength, Header: fieldsOut(r.Header),
 	}}
 	if whole, ok := r.Body.(*forward.Whole); ok {
 		if x := t.pass(r.Context(), head, whole.Bytes); x != nil {
@@ -184,6 +186,23 @@ func (t target) HTTP(w http.ResponseWriter, r *http.Request, as forward.Head) er
 		<-sent
 	}
 	return err
+}
+
+// encodable returns a target that a message can have, which is text in UTF-8: a client may have
+// sent other bytes in the query without escaping them.
+func encodable(target string) string {
+	if utf8.ValidString(target) {
+		return target
+	}
+	var b strings.Builder
+	for i := range len(target) {
+		if c := target[i]; c < utf8.RuneSelf {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
 }
 
 // end ends the exchange after do, also if that panics.

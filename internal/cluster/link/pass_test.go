@@ -84,6 +84,26 @@ func TestPassTogether(t *testing.T) {
 	}
 }
 
+// TestForwardQuery requires that a query with bytes that are no text arrives, on both kinds of
+// streams.
+func TestForwardQuery(t *testing.T) {
+	t.Parallel()
+	one, two, _, _ := forwardPair(t)
+	one.http = func(w http.ResponseWriter, r *http.Request, as forward.Head) error {
+		if q := r.URL.Query(); q.Get("q") != "\xff b" || q.Get("é") != "é" {
+			t.Errorf("received %q", r.URL.RawQuery)
+		}
+		return nil
+	}
+	for _, body := range []string{"small", strings.Repeat("large", PartBytesMax)} {
+		r := whole(t.Context(), body)
+		r.URL.RawQuery = "q=\xff+b&é=%C3%A9"
+		if err := two.Target(one.self).HTTP(httptest.NewRecorder(), r, forwarded); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // slow is a client that reads a response once it may.
 type slow struct {
 	http.ResponseWriter
