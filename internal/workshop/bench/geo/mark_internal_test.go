@@ -138,22 +138,40 @@ func TestLengthen(t *testing.T) {
 
 // TestLows notes what instances have left of their leases.
 func TestLows(t *testing.T) {
-	low := newLows(1)
+	low := newLows(1, true)
 	if commit, trip, lost := low.late(time.Second, time.Second); commit != 0 || trip != 0 || lost {
 		t.Errorf("not seen: %s, %s, %t", commit, trip, lost)
 	}
 	for _, x := range []struct {
 		instance    int
 		write, read time.Duration
-	}{{0, 0, 500}, {1, 700, 700}, {2, 0, 300}, {1, 400, 0}, {0, 0, 600}} {
+	}{{0, 0, 500}, {1, 700, 700}, {2, 0, 0}, {2, 0, 300}, {1, 400, 0}, {0, 0, 600}} {
 		low.see(x.instance, x.write*time.Millisecond, x.read*time.Millisecond)
 	}
 	if commit, trip, lost := low.late(900*time.Millisecond, 600*time.Millisecond); commit != 200*time.Millisecond || trip != 100*time.Millisecond || lost {
 		t.Errorf("got %s, %s, %t", commit, trip, lost)
 	}
+	low.see(3, 0, 0)
+	if _, _, lost := low.late(900*time.Millisecond, 600*time.Millisecond); !lost {
+		t.Error("an instance that never had a lease")
+	}
+	low.see(3, 0, 400*time.Millisecond)
+	if _, _, lost := low.late(900*time.Millisecond, 600*time.Millisecond); lost {
+		t.Error("an instance got its lease later")
+	}
 	low.see(2, 0, 0)
 	if _, trip, lost := low.late(900*time.Millisecond, 600*time.Millisecond); trip != 400*time.Millisecond || !lost {
 		t.Errorf("a lease that ran out: %s, %t", trip, lost)
+	}
+}
+
+// TestLowsLocal ignores read leases where reads need none.
+func TestLowsLocal(t *testing.T) {
+	low := newLows(0, false)
+	low.see(1, 0, 0)
+	low.see(0, 500*time.Millisecond, 0)
+	if commit, trip, lost := low.late(900*time.Millisecond, 600*time.Millisecond); commit != 100*time.Millisecond || trip != 0 || lost {
+		t.Errorf("got %s, %s, %t", commit, trip, lost)
 	}
 }
 

@@ -141,7 +141,7 @@ const rehearsed = "create_user_update_password"
 // which each lease is renewed several times. It watches the leases meanwhile.
 func (d *deployment) rehearse(ctx context.Context) (r Rehearsal) {
 	r.HolderLease, r.ReadLease = d.settings.HolderLease, d.settings.ReadLease
-	low := newLows(d.holder(ctx) - 1)
+	low := newLows(d.holder(ctx)-1, !d.cell.Local) // with --acknowledge local reads need no lease
 	watching, stop := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
@@ -178,11 +178,17 @@ func (d *deployment) rehearse(ctx context.Context) (r Rehearsal) {
 
 // lows are the least that was left of leases, as instances show it.
 type lows struct {
-	holder      int // the instance that writes, from 0; -1 if it is unknown
+	holder      int  // the instance that writes, from 0; -1 if it is unknown
+	reads       bool // read leases count
 	write, read time.Duration
+	// leased has the instances that were seen, and whether they had a read lease yet: one
+	// that has just started gets its first one a little later.
+	leased map[int]bool
 }
 
-func newLows(holder int) *lows { return &lows{holder: holder, write: -1, read: -1} }
+func newLows(holder int, reads bool) *lows {
+	return &lows{holder: holder, reads: reads, write: -1, read: -1, leased: map[int]bool{}}
+}
 
 // see notes what an instance has left.
 func (l *lows) see(instance int, write, read time.Duration) {
@@ -193,7 +199,12 @@ func (l *lows) see(instance int, write, read time.Duration) {
 	}
 	if instance == l.holder {
 		least(&l.write, write)
-	} else {
+		return
+	}
+	if !l.reads {
+		return
+	}
+	if l.leased[instance] = l.leased[instance] || read > 0; l.leased[instance] {
 		least(&l.read, read)
 	}
 }
@@ -201,7 +212,8 @@ func (l *lows) see(instance int, write, read time.Duration) {
 // renewals is how often an instance renews a lease in its time.
 const renewals = 3
 
-// late returns how long the renewals took at most, and whether a lease ran out. A lease is
+// late returns how long the renewals took at most, and whether a lease ran out or an instance
+// never had one. A lease is
 // counted from before its renewal is sent, and the next one is sent a third of it later: what
 // is missing beyond that third is the time of the renewal.
 func (l *lows) late(holder, read time.Duration) (commit, trip time.Duration, lost bool) {
@@ -211,7 +223,11 @@ func (l *lows) late(holder, read time.Duration) (commit, trip time.Duration, los
 		}
 		return max(0, lease-left-lease/renewals)
 	}
-	return of(holder, l.write), of(read, l.read), l.write == 0 || l.read == 0
+	lost = l.write == 0 || l.read == 0
+	for _, leased := range l.leased {
+		lost = lost || !leased
+	}
+	return of(holder, l.write), of(read, l.read), lost
 }
 
 // watchEvery is the pause between two looks at leases: a look costs the instance about a
