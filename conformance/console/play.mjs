@@ -9,6 +9,7 @@ import http from 'node:http'
 import path from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { chromium } from 'playwright-core'
+import { identity } from './identity.mjs'
 import { operate } from './operate.mjs'
 import { operations } from './operations.mjs'
 import { signIn } from './signin.mjs'
@@ -205,12 +206,12 @@ async function looks(s, id) {
   await seen(s, views)
 }
 
-// seen opens views light, dark and on a phone, with a key if there is one, and looks for
-// findings of axe.
-async function seen(s, views, key) {
+// seen opens views light, dark and on a phone, with a key and more in the storage of the tab if
+// there is one, and looks for findings of axe.
+async function seen(s, views, key, storage = {}) {
   for (const [look, options] of Object.entries({ light: { colorScheme: 'light' }, dark: { colorScheme: 'dark' }, phone: { viewport: { width: 390, height: 844 } } })) {
     const page = await open(s.base, options)
-    if (key) await page.addInitScript((key) => sessionStorage.setItem('ostiary.key', key), key)
+    if (key) await page.addInitScript((all) => Object.entries(all).forEach((one) => sessionStorage.setItem(...one)), { 'ostiary.key': key, ...storage })
     for (const [name, [fragment, wait]] of Object.entries(views)) {
       await view(page, s.base, fragment, wait)
       if (look !== 'phone') await accessible(page, `${name}, ${look}`, look === 'dark' ? 'color-contrast' : undefined)
@@ -625,6 +626,7 @@ const kit = { Server, load, open, view, check, same, text, texts, accessible, as
 try {
   await signIn(kit)
   await operate(kit)
+  await identity(kit)
   const openServer = await Server.start('open', load)
   servers.push(openServer)
   const id = await pages(openServer)

@@ -3,12 +3,14 @@ import "./console.css";
 import { render } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { api, key, Failure } from "./api";
+import { identityToken } from "./identity";
 import { Trouble, useLoaded } from "./load";
 import { Name, visible } from "./names";
 import { forget, take } from "./oidc";
 import { Ask } from "./pages/ask";
 import { Audit } from "./pages/audit";
 import { Decisions } from "./pages/decisions";
+import { Identity } from "./pages/identity";
 import { Keys } from "./pages/keys";
 import { ModelPage } from "./pages/model";
 import { Nodes } from "./pages/nodes";
@@ -39,7 +41,7 @@ function App() {
 	const [palette, setPalette] = useState(false);
 	const [dark, setDark] = useState(matchMedia("(prefers-color-scheme: dark)").matches);
 	useEffect(() => { document.documentElement.dataset["theme"] = dark ? "dark" : "light"; }, [dark]);
-	const signOut = () => { key.remove(); forget(); setEditing(false); setRights(undefined); setRefusal(undefined); setTries((n) => n + 1); go("#/"); };
+	const signOut = () => { key.remove(); forget(); identityToken.remove(); setEditing(false); setRights(undefined); setRefusal(undefined); setTries((n) => n + 1); go("#/"); };
 	const session = useMemo<Session>(() => ({
 		refused: setRefusal, editing, setEditing, version, changed: () => setVersion((v) => v + 1), rights: [], setRights, head: 0,
 	}), [editing, version]);
@@ -95,6 +97,7 @@ function Plain({ route }: { route: Route }) {
 function ServerView({ route }: { route: Route }) {
 	switch (route.page) {
 		case "keys": return <Keys route={route} />;
+		case "identity": return <Identity route={route} />;
 		case "nodes": return <Nodes />;
 		case "audit": return <Audit route={route} />;
 		default: return <Stores route={route} />;

@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 
 /** storePages and serverPages are the names of all pages, by the part of their URL, in their order. */
 export const storePages = { ask: "Ask", tuples: "Tuples", model: "Model", time: "Time", "what-if": "What if", watch: "Watch", decisions: "Decisions", policies: "Policies" } as const;
-export const serverPages = { stores: "Stores", keys: "Keys", audit: "Audit", nodes: "Nodes" } as const;
+export const serverPages = { stores: "Stores", keys: "Keys", identity: "Identity", audit: "Audit", nodes: "Nodes" } as const;
 
 export type Page = keyof typeof storePages | keyof typeof serverPages;
 
