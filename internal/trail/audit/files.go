@@ -92,10 +92,16 @@ func OpenFolder(folder string, r Rotation, o Options) (*Log, error) {
 	}
 	at, err := f.find()
 	if err != nil {
-		return nil, errors.Join(err, f.locked.Close())
+		return nil, errors.Join(err, f.release())
 	}
 	f.from = at.oldest
 	return open(f, at, o)
+}
+
+// release lets the folder be opened again.
+func (f *files) release() error {
+	unlock(f.locked)
+	return f.locked.Close()
 }
 
 // Folder returns the files of an audit log in a folder, in their order.
@@ -285,7 +291,7 @@ func (f *files) close() error {
 	if f.file != nil {
 		err = f.file.Close()
 	}
-	return errors.Join(err, f.locked.Close())
+	return errors.Join(err, f.release())
 }
 
 // endless is the part of an output without files.

@@ -8,3 +8,6 @@ const permissions = false
 
 // lock does nothing on this operating system.
 func lock(*os.File) error { return nil }
+
+// unlock does nothing on this operating system.
+func unlock(*os.File) {}
