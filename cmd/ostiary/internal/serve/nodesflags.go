@@ -49,7 +49,7 @@ func (f *nodesFlags) add(s *pflag.FlagSet) {
 	f.settings.Add(s, "of a node: ", "default: that of the cluster, see \"ostiary node settings\"")
 	s.DurationVar(&f.reluctance, "holder-reluctance", 0, "of a node: how much longer this node waits before it takes over, so that nodes at a better place come first")
 	s.BoolVar(&f.preferred, "prefer-holder", false, "of a node: another node hands the role of the node that writes to this one, as soon as this one has caught up")
-	s.IntVar(&f.groupsAhead, "groups-ahead", 16, "of a node: how many groups of writes of one store may be in the log before the first of them is acknowledged by the nodes that answer reads; 1 appends one after the other")
+	s.IntVar(&f.groupsAhead, "groups-ahead", 16, "of a node: how many groups of writes of one store may be in the log, or on their way to it, before the first of them is acknowledged by the nodes that answer reads; 1 appends one after the other")
 	cli.Rare(s, "Nodes")
 }
 
