@@ -129,6 +129,20 @@ export async function send(path: string, body?: unknown, reason = "", signal?: A
 	return value;
 }
 
+/** listeners get each revision of a store that the page learns of. */
+const listeners = new Set<(store: string, revision: number) => void>();
+
+/** onRevision calls a function with each revision of a store that the page learns of, until the function that it returns is called. */
+export function onRevision(listener: (store: string, revision: number) => void): () => void {
+	listeners.add(listener);
+	return () => listeners.delete(listener);
+}
+
+/** learned passes a revision of a store to the listeners. */
+export function learned(store: string, revision: unknown) {
+	if (typeof revision === "number") for (const listener of listeners) listener(store, revision);
+}
+
 const name = encodeURIComponent;
 
 export const api = {
@@ -157,8 +171,11 @@ export const api = {
 	/** audit returns a page of the audit log of the node. */
 	audit: (query: S["Audit"], signal?: AbortSignal) => send("audit", query, "", signal) as Promise<S["Records"]>,
 	/** ask sends a request to a store. */
-	ask: <K extends keyof Requests>(store: string, request: K, body: Requests[K][0], reason = "", signal?: AbortSignal) =>
-		send(`stores/${name(store)}/${request}`, body, reason, signal) as Promise<Requests[K][1]>,
+	ask: async <K extends keyof Requests>(store: string, request: K, body: Requests[K][0], reason = "", signal?: AbortSignal) => {
+		const answer = await send(`stores/${name(store)}/${request}`, body, reason, signal) as Requests[K][1];
+		learned(store, (answer as { revision?: number }).revision);
+		return answer;
+	},
 };
 
 /** at returns the revision that a parameter of the view names; "" is now. */

@@ -95,6 +95,17 @@ export function place(message: string, doc: Text): { from: number; to: number } 
 	return found ?? { from: 0, to: doc.line(1).to };
 }
 
+/**
+ * replaceSelection types over a selection in place of the browser, which would keep its looks in an
+ * inline style: the Content-Security-Policy blocks that. Whoever composes a character is left alone.
+ */
+function replaceSelection(e: InputEvent, view: EditorView): boolean {
+	if (e.inputType !== "insertText" || e.data === null || e.isComposing || view.state.selection.main.empty) return false;
+	e.preventDefault();
+	if (!view.state.readOnly) view.dispatch(view.state.replaceSelection(e.data), { userEvent: "input.type", scrollIntoView: true });
+	return true;
+}
+
 interface Props {
 	text: string;
 	editable: boolean;
@@ -117,7 +128,7 @@ export function Editor({ text, editable, error, onChange }: Props) {
 					lineNumbers(), lintGutter(), history(), drawSelection(), highlightSpecialChars(), language, syntaxHighlighting(style), theme,
 					autocompletion({ override: [completion], icons: false, selectOnOpen: false }),
 					keymap.of([...completionKeymap, ...defaultKeymap, ...historyKeymap]), EditorView.lineWrapping,
-					EditorState.readOnly.of(!editable), EditorView.contentAttributes.of({ "aria-label": editable ? "Model" : "Model, read-only" }),
+					EditorView.domEventHandlers({ beforeinput: replaceSelection }), EditorState.readOnly.of(!editable), EditorView.contentAttributes.of({ "aria-label": editable ? "Model" : "Model, read-only" }),
 					EditorView.updateListener.of((u) => u.docChanged && report.current(u.state.doc.toString())),
 				],
 			}),

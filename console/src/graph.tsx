@@ -13,7 +13,7 @@ export interface Node {
 	id: string;
 	title: string;
 	rows?: Row[];
-	/** tone is the class of the node: true, false, unknown, type or subject. */
+	/** tone is the class of the node: true, false, unknown, blocks, type or subject. */
 	tone: string;
 	mark?: string;
 	href?: string;

@@ -2,8 +2,9 @@
 // a search takes as many as it needs, with its progress in sight, until the user stops it.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Failure } from "./api";
+import { Trouble } from "./load";
 import { useSession } from "./session";
-import { when } from "./text";
+import { count, when } from "./text";
 
 /** Part is the answer to one request. */
 interface Part<T> {
@@ -74,12 +75,12 @@ export function useLog<T>(load: (cursor: string, signal: AbortSignal) => Promise
 	};
 }
 
-/** Progress shows how far a search has come, and lets it go on or stop. */
+/** Progress shows how far a search has come, and lets it go on or stop. what is one of the lines. */
 export function Progress({ log, what }: { log: LogPages<unknown>; what: string }) {
 	return (
 		<p role="status" class="live">
 			<span>
-				{log.rows.length.toLocaleString("en")} {what}{log.loading ? " so far" : ""}
+				{count(log.rows.length, what)}{log.loading ? " so far" : ""}
 				{log.next === "" && !log.loading ? ": all that the log has." : log.searched ? `, searched back to ${when(log.searched)}.` : "."}
 			</span>
 			{log.loading && <><progress aria-label="Searching" /> <button type="button" onClick={log.stop}>Stop</button></>}
@@ -88,9 +89,9 @@ export function Progress({ log, what }: { log: LogPages<unknown>; what: string }
 	);
 }
 
-/** NoLog explains what to do on a server without the log. */
-export function NoLog({ error, what, flag }: { error: Failure | undefined; what: string; flag: string }) {
-	if (error?.code !== "not_recorded") return null;
+/** LogTrouble shows an error of a log; for a server without the log, what to do. */
+export function LogTrouble({ error, what, flag }: { error: Failure | undefined; what: string; flag: string }) {
+	if (error?.code !== "not_recorded") return <Trouble error={error} />;
 	return (
 		<section aria-label="How to keep it">
 			<p>This server does not keep {what} in a folder yet. An operator switches it on with one setting:</p>

@@ -2,7 +2,8 @@
 import "./console.css";
 import { render } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { api, key, Failure } from "./api";
+import { api, key, Failure, onRevision } from "./api";
+import { drafts } from "./drafts";
 import { identityToken } from "./identity";
 import { Trouble, useLoaded } from "./load";
 import { Name, visible } from "./names";
@@ -41,7 +42,7 @@ function App() {
 	const [palette, setPalette] = useState(false);
 	const [dark, setDark] = useState(matchMedia("(prefers-color-scheme: dark)").matches);
 	useEffect(() => { document.documentElement.dataset["theme"] = dark ? "dark" : "light"; }, [dark]);
-	const signOut = () => { key.remove(); forget(); identityToken.remove(); setEditing(false); setRights(undefined); setRefusal(undefined); setTries((n) => n + 1); go("#/"); };
+	const signOut = () => { key.remove(); forget(); drafts.forget(); identityToken.remove(); setEditing(false); setRights(undefined); setRefusal(undefined); setTries((n) => n + 1); go("#/"); };
 	const session = useMemo<Session>(() => ({
 		refused: setRefusal, editing, setEditing, version, changed: () => setVersion((v) => v + 1), rights: [], setRights, head: 0,
 	}), [editing, version]);
@@ -108,7 +109,9 @@ function ServerView({ route }: { route: Route }) {
 function InStore({ route }: { route: Route }) {
 	const session = useSession();
 	const store = useLoaded((s) => api.store(route.store, s), [route.store], session.version);
-	const name = store.value?.name || route.store, head = store.value?.revision ?? 0;
+	const [newest, setNewest] = useState(0); // of those that answers and watches have named
+	useEffect(() => onRevision((of, revision) => { if (of === route.store) setNewest((n) => Math.max(n, revision)); }), [route.store]);
+	const name = store.value?.name || route.store, head = Math.max(store.value?.revision ?? 0, newest);
 	const at = route.params.get("at") ?? "";
 	useTitle(`${storePages[route.page as keyof typeof storePages]} · ${name}`);
 	const rights = store.value?.rights, known = rights?.join(" ");

@@ -39,6 +39,11 @@ export function parameters(text: string): Record<string, unknown> | undefined {
 	return value as Record<string, unknown>;
 }
 
+/** count returns a number of things, whose plural has an s. */
+export function count(n: number, what: string): string {
+	return `${n.toLocaleString("en")} ${what}${n === 1 ? "" : "s"}`;
+}
+
 export function textOf(t: { object: string; relation: string; subject: string }): string {
 	return `${t.object}#${t.relation}@${t.subject}`;
 }

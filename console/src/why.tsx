@@ -22,7 +22,13 @@ export interface Step {
 	[other: string]: unknown;
 }
 
-export const marks = { true: "✓", false: "✗", unknown: "?" } as const;
+export const marks = { true: "✓", false: "✗", unknown: "?", blocks: "⊘" } as const;
+
+/** blocker reports whether a step below an exclusion, by its number, is what makes it false. */
+function blocker(step: Step, i: number): boolean {
+	const below = step.steps ?? [];
+	return step.kind === "exclusion" && step.result === "false" && i === below.length - 1 && below[i]?.result === "true";
+}
 
 /** parts returns the subject of a step's tuple, and what follows it: its condition and expiry. */
 function parts(step: Step): { subject: string; rest: string } {
@@ -57,33 +63,38 @@ export function paint(because: Step, subject: string, store: string, revision: s
 	let leaves = 0;
 
 	// walk adds a step below the node from; edge is the tuple on the way to it.
-	const walk = (step: Step, from: string, edge: { text: string; tone: string; href?: string }) => {
-		const below = step.steps ?? [];
+	// Below a step that blocks, what is true is a reason for the denial.
+	const walk = (step: Step, from: string, edge: { text: string; tone: string; href?: string }, blocks: boolean) => {
+		const below = step.steps ?? [], tone = blocks && step.result === "true" ? "blocks" : step.result, mark = marks[tone];
+		if (edge.tone === step.result) edge = { ...edge, tone };
 		if (step.kind === "relation" || step.kind === "seen") {
 			const id = `${step.object}#${step.relation}`;
-			add({ id, title: id, tone: step.result, mark: marks[step.result] });
+			add({ id, title: id, tone, mark });
 			connect({ from, to: id, ...edge });
-			below.forEach((s) => walk(s, id, { text: "", tone: s.result }));
+			below.forEach((s) => walk(s, id, { text: "", tone: s.result }, blocks));
 		} else if (step.kind === "tuple") {
 			const { subject: to, rest } = parts(step);
-			const next = { text: rest ? `${step.relation} · ${rest}` : step.relation ?? "", tone: step.result, href: tupleLink(step, store, revision) };
+			const next = { text: rest ? `${step.relation} · ${rest}` : step.relation ?? "", tone, href: tupleLink(step, store, revision) };
 			if (below.length === 0) {
-				add({ id: to, title: to, tone: to === subject || to.endsWith(":*") ? "subject" : step.result });
+				add({ id: to, title: to, tone: to === subject || to.endsWith(":*") ? "subject" : tone });
 				connect({ from, to, ...next });
 			}
 			// A relation that only leads to the next tuple is left out: the node is what the tuple names.
 			if (below.some((s) => s.kind !== "relation" && s.kind !== "seen")) {
-				add({ id: to, title: to, tone: step.result, mark: marks[step.result] });
+				add({ id: to, title: to, tone, mark });
 				connect({ from, to, ...next });
-				below.forEach((s) => walk(s, to, { text: "", tone: s.result }));
+				below.forEach((s) => walk(s, to, { text: "", tone: s.result }, blocks));
 			} else {
-				below.forEach((s) => walk(s, from, next));
+				below.forEach((s) => walk(s, from, next, blocks));
 			}
 		} else if (step.kind === "exclusion" || step.kind === "intersection") {
-			below.forEach((s, i) => walk(s, from, { text: step.kind === "intersection" ? "and" : i > 0 || s.result === "true" && step.result === "false" ? "but not" : edge.text, tone: s.result }));
+			below.forEach((s, i) => {
+				const blocking = blocker(step, i);
+				walk(s, from, { text: step.kind === "intersection" ? "and" : blocking ? "but not: this blocks" : i > 0 ? "but not" : edge.text, tone: blocking ? "blocks" : s.result }, blocking !== blocks);
+			});
 			if (below.length === 0) leaf(step, from);
 		} else if (below.length > 0) {
-			below.forEach((s) => walk(s, from, edge));
+			below.forEach((s) => walk(s, from, edge, blocks));
 		} else {
 			leaf(step, from);
 		}
@@ -94,7 +105,7 @@ export function paint(because: Step, subject: string, store: string, revision: s
 		add({ id, title: step.rewrite ?? step.kind, rows: [{ text }], tone: `frontier ${step.result}`, mark: marks[step.result] });
 		connect({ from, to: id, text: "", tone: step.result });
 	};
-	walk(because, "", { text: "", tone: because.result });
+	walk(because, "", { text: "", tone: because.result }, false);
 	return { nodes: [...nodes.values()], edges };
 }
 
@@ -104,11 +115,13 @@ const rowsMax = 200;
 interface Line {
 	step: Step;
 	depth: number;
+	tone: keyof typeof marks;
+	words: string; // that follow the step
 }
 
-function flatten(step: Step, depth: number, out: Line[]) {
-	out.push({ step, depth });
-	for (const s of step.steps ?? []) flatten(s, depth + 1, out);
+function flatten(step: Step, depth: number, blocks: boolean, words: string, out: Line[]) {
+	out.push({ step, depth, tone: blocks && step.result === "true" ? "blocks" : step.result, words });
+	(step.steps ?? []).forEach((s, i) => flatten(s, depth + 1, blocker(step, i) !== blocks, blocker(step, i) ? "blocks it" : "", out));
 }
 
 function StepText({ step, store, revision }: { step: Step; store: string; revision: string }) {
@@ -134,7 +147,7 @@ export function Why({ explanation, subject, store, revision }: { explanation: Re
 	const painted = useMemo(() => (because ? paint(because, subject, store, revision) : null), [because, subject, store, revision]);
 	const steps = useMemo(() => {
 		const out: Line[] = [];
-		if (because) flatten(because, 0, out);
+		if (because) flatten(because, 0, false, "", out);
 		return out;
 	}, [because]);
 	if (!because || !painted) return <p class="soft">A bound ended the evaluation before there was a reason.</p>;
@@ -147,9 +160,9 @@ export function Why({ explanation, subject, store, revision }: { explanation: Re
 				: <p><Name text={subject} /> is in {memberships.in.map((m, i) => <>{i > 0 && ", "}<Name text={m} /></>)}, which does not lead to the object.</p>)}
 			<h3>Steps</h3>
 			<ol class="steps">
-				{steps.slice(0, shown).map(({ step, depth }, i) => (
-					<li key={i} class={step.result} style={{ paddingInlineStart: `${Math.min(depth, 24)}rem` }}>
-						<span class="mark" aria-label={step.result}>{marks[step.result]}</span> <StepText step={step} store={store} revision={revision} />
+				{steps.slice(0, shown).map(({ step, depth, tone, words }, i) => (
+					<li key={i} class={tone} style={{ paddingInlineStart: `${Math.min(depth, 24)}rem` }}>
+						<span class="mark" role="img" aria-label={tone === "blocks" ? "true, and blocks" : tone}>{marks[tone]}</span> <StepText step={step} store={store} revision={revision} />{words && <strong> {words}</strong>}
 					</li>
 				))}
 			</ol>

@@ -46,17 +46,31 @@ export function Ask({ route }: { route: Route }) {
 			<nav class="tabs" aria-label="Kinds of questions">
 				{(Object.keys(kinds) as Kind[]).map((k) => <a key={k} href={link(route.store, "ask", { ...fields, kind: k })} aria-current={k === kind ? "page" : undefined}>{kinds[k]}</a>)}
 			</nav>
-			<ViewForm route={route} page="ask" keep={{ kind }} button="Ask">
-				{kind === "batch" && <Field name="questions" label="Questions, with SUBJECT RELATION OBJECT on each line" value={q.questions} rows={6} placeholder={"user:anne can_view document:budget\nuser:bob can_view document:budget"} />}
-				{kind !== "batch" && <Field name="subject" label={kind === "subjects" ? "Type of subjects" : "Subject"} value={q.subject} placeholder={kind === "subjects" ? "user" : "user:anne"} />}
-				{kind !== "entitlements" && kind !== "batch" && <Field name="relation" label="Relation" value={q.relation} placeholder="viewer" list="relations" />}
-				{kind !== "batch" && <Field name="object" label={kind === "objects" ? "Type of objects" : kind === "entitlements" ? "Objects, with spaces between" : "Object"} value={q.object} placeholder={kind === "objects" ? "document" : "document:budget"} />}
+			<ViewForm key={kind} route={route} page="ask" keep={{ kind }} button="Ask">
+				{kind === "batch" && <Field name="questions" label="Questions, with SUBJECT RELATION OBJECT on each line" value={q.questions} rows={6} required placeholder={"user:anne can_view document:budget\nuser:bob can_view document:budget"} />}
+				{kind !== "batch" && <Field name="subject" label={kind === "subjects" ? "Type of subjects" : "Subject"} value={q.subject} placeholder={kind === "subjects" ? "user" : "user:anne"} required />}
+				{kind !== "entitlements" && kind !== "batch" && <Field name="relation" label="Relation" value={q.relation} placeholder="can_view" list="relations" required />}
+				{kind !== "batch" && <Field name="object" label={kind === "objects" ? "Type of objects" : kind === "entitlements" ? "Objects, with spaces between" : "Object"} value={q.object} placeholder={kind === "objects" ? "document" : kind === "entitlements" ? "document:budget folder:plans" : "document:budget"} required />}
 				<Field name="context" label="Parameters of conditions, as JSON" value={q.context} placeholder='{"now": "2026-01-02T15:04:05Z"}' />
 				<datalist id="relations">{relations.map((r) => <option key={r} value={r} />)}</datalist>
 			</ViewForm>
 			{model.value && !model.value.schema && <p>The store has no model{q.revision && " at this revision"}, so there is nothing to ask yet. <a href={link(route.store, "model")}>Write one.</a></p>}
-			{complete(q) ? <Answer q={q} types={types} /> : <p class="soft">For example: may <code>user:anne</code> be <code>viewer</code> of <code>document:budget</code>?</p>}
+			{complete(q) ? <Answer q={q} types={types} /> : <Example kind={kind} />}
 		</>
+	);
+}
+
+/** Example has a question of a kind, in words. */
+function Example({ kind }: { kind: Kind }) {
+	const [subject, relation, object] = [<code>user:anne</code>, <code>can_view</code>, <code>document:budget</code>];
+	return (
+		<p class="soft">For example: {{
+			check: <>may the subject {subject}, by the relation {relation}, view the object {object}, and why?</>,
+			objects: <>for which objects of the type <code>document</code> does {subject} have {relation}?</>,
+			subjects: <>which subjects of the type <code>user</code> have {relation} on {object}?</>,
+			entitlements: <>which relations does {subject} have to {object} and to <code>folder:plans</code>?</>,
+			batch: <>lines such as <code>user:anne can_view document:budget</code>, and the next question below it.</>,
+		}[kind]}</p>
 	);
 }
 
@@ -105,7 +119,7 @@ function Decision({ q }: { q: Question }) {
 					{x.reasons?.errors?.map((e) => <p key={e} class="trouble">{visible(e)}</p>)}
 					<h2>Why</h2>
 					<Why explanation={x.explanation as Record<string, any>} subject={q.subject} store={q.store} revision={q.revision} />
-					<p class="soft"><a href={link(q.store, "ask", { kind: "check", subject: q.subject, relation: q.relation, object: q.object, context: q.context, at: String(x.revision) })}>Permalink</a> to this answer at revision {x.revision}. <a href={link(q.store, "decisions", { subject: q.subject, relation: q.relation, object: q.object })}>Logged decisions of this question</a></p>
+					<p class="soft"><a href={link(q.store, "ask", { kind: "check", subject: q.subject, relation: q.relation, object: q.object, context: q.context, at: String(x.revision) })}>Permalink</a> to this answer at revision {x.revision}. <a href={link(q.store, "decisions", { subject: q.subject, relation: q.relation, object: q.object })}>Logged decisions of this question</a>: those of services; this answer is an explanation, which is not logged.</p>
 				</>
 			)}
 		</section>

@@ -2,7 +2,7 @@
 import { api, type AuditRecord } from "../api";
 import { Field, ViewForm } from "../fields";
 import { Trouble, useLoaded } from "../load";
-import { NoLog, Progress, useLog } from "../logpages";
+import { LogTrouble, Progress, useLog } from "../logpages";
 import { Name, visible } from "../names";
 import { link, type Route } from "../route";
 import { Rows } from "../rows";
@@ -67,9 +67,8 @@ function List({ log, fields, route }: { log: Log; fields: Record<string, string>
 	const to = (record: string) => link("", "audit", { ...fields, log: log === "audit" ? "" : log, record });
 	return (
 		<section aria-label="Records">
-			<Trouble error={found.error} />
-			<NoLog error={found.error} what="an audit log" flag="--audit-folder FOLDER" />
-			{!found.error && <Progress log={found} what="records" />}
+			<LogTrouble error={found.error} what="an audit log" flag="--audit-folder FOLDER" />
+			{!found.error && <Progress log={found} what="record" />}
 			{found.rows.length === 0 && !found.loading && !found.error && found.next === "" && (Object.keys(members).length > 0
 				? <p>No record is like that.</p>
 				: <p>{log === "audit" ? "Nothing is recorded yet. Each request that writes, each login and each change of keys will be here." : "Nothing was refused yet. A request without a key, with a wrong one, or with one that lacks a right will be here."}</p>)}

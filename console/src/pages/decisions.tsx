@@ -2,7 +2,7 @@
 import { api, Failure, type LoggedDecision } from "../api";
 import { Field, ViewForm } from "../fields";
 import { Trouble, useLoaded, Waiting } from "../load";
-import { NoLog, Progress, useLog, type Found } from "../logpages";
+import { LogTrouble, Progress, useLog, type Found } from "../logpages";
 import { Name, visible } from "../names";
 import { link, type Route } from "../route";
 import { Rows } from "../rows";
@@ -39,7 +39,7 @@ export function Decisions({ route }: { route: Route }) {
 	return (
 		<>
 			<h1>Decisions</h1>
-			<p class="soft">The decision log of the node that answers, the newest first. Each decision leads to its question and to why.</p>
+			<p class="soft">The decision log of the node that answers, the newest first. Each decision leads to its question and to why. It has the checks of services and of <q>Many at once</q>; the explanations and lists of this console are not logged.</p>
 			<div class="filters">
 				<ViewForm route={route} page="decisions" keep={{}} button="Filter">
 					<Field name="subject" label="Subject" value={fields.subject} placeholder="user:anne" />
@@ -79,12 +79,11 @@ function List({ route }: { route: Route }) {
 	return (
 		<section aria-label="The log">
 			{fields.at !== "" && <p>The past: decisions up to the end of revision {fields.at}.</p>}
-			<Trouble error={log.error} />
-			<NoLog error={log.error} what="its decisions" flag="--decision-log FOLDER" />
-			{!log.error && <Progress log={log} what="decisions" />}
+			<LogTrouble error={log.error} what="its decisions" flag="--decision-log FOLDER" />
+			{!log.error && <Progress log={log} what="decision" />}
 			{log.rows.length === 0 && !log.loading && !log.error && log.next === "" && (filtered
 				? <p>No logged decision is like that.</p>
-				: <p>No decision about this store is logged yet. Each check is, whichever door it comes through: ask one with <code>ostiary check</code> or with your service, and load this page again.</p>)}
+				: <p>No decision about this store is logged yet. Each check is, whichever door it comes through, but no explanation: ask one with <code>ostiary check</code> or with your service, and load this page again.</p>)}
 			{log.rows.length > 0 && (
 				<>
 					<Rows name="Decisions" columns={6} rows={log.rows} keyOf={(r) => r.row.decision_id} end={log.scrolled} row={(r) => <Row found={r} route={route} />}
@@ -133,8 +132,8 @@ function One({ route, id, near }: { route: Route; id: string; near: string }) {
 	return (
 		<section aria-label="A decision">
 			<p><a href={link(store, "decisions", fields)}>Back to the log</a></p>
-			<Waiting of={found} /><Trouble error={found.error} />
-			<NoLog error={found.error} what="its decisions" flag="--decision-log FOLDER" />
+			<Waiting of={found} />
+			<LogTrouble error={found.error} what="its decisions" flag="--decision-log FOLDER" />
 			{d && <Logged decision={d} store={store} at={fields.at} />}
 		</section>
 	);

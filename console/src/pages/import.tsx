@@ -4,6 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { api, Failure, type Tuple } from "../api";
 import { parseFile, type Parsed } from "../importfile";
 import { visible } from "../names";
+import { count } from "../text";
 
 /** entryTuples is the number of tuples in one entry of the log, and fileMax bounds a file in bytes. */
 const entryTuples = 5000, fileMax = 64 << 20;
@@ -12,10 +13,8 @@ interface Props {
 	store: string;
 	reason: string;
 	/** done is called when tuples were written; undo has them if their removal takes the import back. */
-	done: (text: string, undo?: Tuple[]) => void;
+	done: (text: string, revision: number, undo?: Tuple[]) => void;
 }
-
-const count = (n: number, what: string) => `${n.toLocaleString("en")} ${what}${n === 1 ? "" : "s"}`;
 
 export function Import({ store, reason, done }: Props) {
 	const [file, setFile] = useState<{ name: string; parsed: Parsed }>();
@@ -47,14 +46,16 @@ export function Import({ store, reason, done }: Props) {
 
 	async function run({ name, parsed }: { name: string; parsed: Parsed }) {
 		const all = parsed.tuples, n = all.length;
-		let at = 0, changed = 0;
+		let at = 0, changed = 0, revision = 0;
 		stop.current = false;
 		setError("");
 		const written = () => (at === 0 ? "Nothing was imported." : `Tuples 1 to ${at} of ${n} are written, the others are not.`);
 		try {
 			for (; at < n && !stop.current; at = Math.min(n, at + entryTuples)) {
 				setSent(at);
-				changed += (await api.add(store, all.slice(at, at + entryTuples), duplicates, reason)).written;
+				const imported = await api.add(store, all.slice(at, at + entryTuples), duplicates, reason);
+				changed += imported.written;
+				revision = imported.revision;
 			}
 			if (at < n) setError(`Stopped. ${written()}`);
 			else setFile(undefined);
@@ -65,7 +66,7 @@ export function Import({ store, reason, done }: Props) {
 			setError(`${name}: ${line}${failure.code && failure.code + ": "}${failure.message.replace(/^tuple \d+: /, "")}. ${unknown ? unknown.trim() + (at > 0 ? ` Tuples 1 to ${at} are written.` : "") : written()}`);
 		}
 		setSent(undefined);
-		if (at > 0) done(`imported ${count(at, "tuple")} of ${name}, ${changed === at ? "all new" : `${count(changed, "tuple")} new or changed`}`, duplicates === "fail" && at === n && n <= entryTuples ? all : undefined);
+		if (at > 0) done(`imported ${count(at, "tuple")} of ${name}, ${changed === at ? "all new" : `${count(changed, "tuple")} new or changed`}`, revision, duplicates === "fail" && at === n && n <= entryTuples ? all : undefined);
 	}
 
 	const entries = Math.ceil((file?.parsed.tuples.length ?? 0) / entryTuples);

@@ -4,6 +4,7 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import { api, at, Failure, type Model, type WhatIfResult } from "../api";
 import { checks, type Check } from "../checks";
 import { firstModel } from "../demo";
+import { drafts } from "../drafts";
 import { Editor } from "../editor";
 import { Field, ViewForm } from "../fields";
 import { Picture } from "../graph";
@@ -26,13 +27,17 @@ export function ModelPage({ route }: { route: Route }) {
 	const schema = loaded.value?.schema, empty = loaded.value !== undefined && !schema && revision === "";
 	const text = schema?.source ?? (empty ? firstModel : ""), dialect = schema ? schema.dialect ?? "" : empty ? "openfga-dsl" : "";
 	const namespace = schema?.namespace ? { namespace: schema.namespace } : {};
-	const [edited, setEdited] = useState(text);
+	// The editor begins with the draft of the tab, if there is one; round rises when it begins again.
+	const locked = useLocked("schema", revision), editable = locked === "" && dialect !== "";
+	const view = `${route.store} ${route.params.get("schema") ?? ""}`, [round, setRound] = useState(0);
+	const draft = useMemo(() => (loaded.value && revision === "" ? drafts.get(view) : undefined), [view, text, editable, round, loaded.value === undefined]);
+	const start = editable && draft ? draft.text : text;
+	const [edited, setEdited] = useState(text), [kept, setKept] = useState(true);
 	const [error, setError] = useState<Failure>();
 	const [answer, setAnswer] = useState<{ text: string; result: WhatIfResult }>();
 	const [drawn, setDrawn] = useState<unknown>(); // the last valid model that was typed
 	const [saved, setSaved] = useState("");
 	const [reason, setReason] = useState("");
-	const locked = useLocked("schema", revision), editable = locked === "" && dialect !== "";
 	const testText = route.params.get("tests") ?? "";
 	const tests = useMemo((): { list: Check[]; error: string } => {
 		try {
@@ -41,7 +46,7 @@ export function ModelPage({ route }: { route: Route }) {
 			return { list: [], error: (e as Error).message };
 		}
 	}, [testText]);
-	useEffect(() => { setEdited(text); setError(undefined); setAnswer(undefined); setDrawn(undefined); }, [text]);
+	useEffect(() => { setEdited(start); setError(undefined); setAnswer(undefined); setDrawn(undefined); }, [start, editable, round]);
 	const changed = edited !== text || empty;
 	useEffect(() => {
 		if ((!changed && tests.list.length === 0) || dialect === "" || (dialect === "model" && !changed)) { setError(undefined); setAnswer(undefined); return; }
@@ -59,11 +64,25 @@ export function ModelPage({ route }: { route: Route }) {
 	const shown = (changed ? drawn : undefined) ?? schema?.model;
 	const graph = useMemo(() => graphOf((shown ?? {}) as Model), [shown]);
 
+	function type(now: string) {
+		setEdited(now);
+		setSaved("");
+		if (now === text) drafts.remove(view);
+		else setKept(drafts.set(view, { text: now, of: draft?.of ?? schema?.id ?? "" }));
+	}
+
+	function throwAway() {
+		drafts.remove(view);
+		setRound(round + 1);
+	}
+
 	async function save(e: Event) {
 		e.preventDefault();
 		try {
 			const written = await api.ask(route.store, "schemas", { dialect, source: edited, ...namespace }, reason.trim());
 			setSaved(`Schema ${written.id} is the current one, revision ${written.revision}.`);
+			setReason("");
+			if (drafts.get(view)?.text === edited) drafts.remove(view);
 			session.changed();
 		} catch (failure) {
 			setError(failure as Failure);
@@ -84,8 +103,17 @@ export function ModelPage({ route }: { route: Route }) {
 					</p>}
 					<div class="beside">
 						<div>
-							<Editor text={text} editable={editable} error={error?.message ?? ""} onChange={setEdited} />
+							<Editor key={round} text={start} editable={editable} error={error?.message ?? ""} onChange={type} />
 							<Trouble error={error} />
+							{(editable ? edited !== text && saved === "" : draft) && (
+								<p class="past-note">
+									{!editable ? "This tab has a draft of the model, which is not saved: switch to edit to go on with it."
+										: kept ? "This is a draft. It is kept in this tab, also when you leave the page or load it again, until you save it, sign out or close the tab."
+										: "This is a draft, and too large to be kept in this tab: it is lost when you leave the page."}
+									{draft && draft.of !== (schema?.id ?? "") && " Another model was saved since the draft was begun; saving the draft replaces it."}{" "}
+									<button type="button" onClick={throwAway}>Throw the draft away</button>
+								</p>
+							)}
 							{changed && fresh && <p class="ok" role="status">The model is valid. It is not saved yet. <a href={link(route.store, "what-if", { proposed: edited })}>What would it change?</a></p>}
 							{saved && <p class="ok" role="status">{visible(saved)}</p>}
 							{editable && (

@@ -54,6 +54,11 @@ function Empty({ store }: { store: string }) {
 	);
 }
 
+/** empty marks a request with nothing in it. */
+function empty({ subject, resource, action, request }: Record<string, string>): Record<string, string> {
+	return subject || resource || action || request ? {} : { subject: "Fill in a subject, a resource or an action, or a whole request" };
+}
+
 function Known({ route, domain }: { route: Route; domain: Domain }) {
 	const { store } = route, text = (name: string) => route.params.get(name) ?? "";
 	const own = domain.store === store, at = text("at");
@@ -70,7 +75,7 @@ function Known({ route, domain }: { route: Route; domain: Domain }) {
 		<>
 			{domain.broken && <p class="trouble" role="alert">The policies cannot decide: {visible(domain.broken)}</p>}
 			{at !== "" && !own && <p class="past-note">The slider is about the relations. The policies have revisions of their own, in the field below, and ask the relations as they are now.</p>}
-			<ViewForm route={route} page="policies" keep={{ show: shown }} button="Decide">
+			<ViewForm route={route} page="policies" keep={{ show: shown }} button="Decide" wrong={empty}>
 				<Field name="subject" label="Subject" value={fields.subject} placeholder="user:anne" />
 				<Field name="resource" label="Resource" value={fields.resource} placeholder="document:budget" />
 				<Field name="action" label="Action" value={fields.action} placeholder="read" />

@@ -1,5 +1,5 @@
 // The log of a store around a revision, and who gained or lost a permission between two.
-import { api, type Differences, type Entry } from "../api";
+import { api, Failure, learned, type Differences, type Entry } from "../api";
 import { Field, ViewForm } from "../fields";
 import { Trouble, useLoaded, Waiting } from "../load";
 import { Name, visible } from "../names";
@@ -61,14 +61,21 @@ export function LogEntry({ entry, store, current }: { entry: Entry; store: strin
 	);
 }
 
+const words = { true: "allowed", false: "denied", unknown: "undecided" } as const;
+
 /** Gain shows that a subject gained or lost a permission, with a link to why. */
 export function Gain({ change: c, relation, store, at }: { change: Differences["changes"][number]; relation: string; store: string; at: string }) {
 	return (
 		<li>
-			<span class={c.after}>{c.after === "true" ? "+ gained" : c.before === "true" ? "− lost" : `${c.before} → ${c.after}`}</span>{" "}
+			<span class={c.after}>{c.after === "true" ? "+ gained" : c.before === "true" ? "− lost" : `${words[c.before]} → ${words[c.after]}`}</span>{" "}
 			<a href={link(store, "ask", { kind: "check", subject: c.subject, relation, object: c.object, at })}><Name text={`${c.subject} ${relation} ${c.object}`} /></a>{c.everybody && " and everybody else"}
 		</li>
 	);
+}
+
+/** bounds returns what is wrong with the revisions of a comparison. */
+function bounds({ from, to }: Record<string, string>): Record<string, string> {
+	return Object.fromEntries(Object.entries({ from, to }).filter(([, text]) => text && !/^\d{1,15}$/.test(text)).map(([name]) => [name, "Expected the number of a revision"]));
 }
 
 function Difference({ route }: { route: Route }) {
@@ -76,16 +83,16 @@ function Difference({ route }: { route: Route }) {
 	const { head } = useSession();
 	const [object, relation, subject, from] = [text("object"), text("relation"), text("subject"), text("from")];
 	const to = text("to") || String(head);
-	const ready = object && relation && subject && /^\d+$/.test(from);
+	const ready = object && relation && subject && Object.keys(bounds({ from, to })).length === 0 && from !== "";
 	return (
 		<>
 			<h2>Who gained, who lost</h2>
-			<ViewForm route={route} page="time" keep={{}} button="Compare">
-				<Field name="subject" label="Type of subjects" value={subject} placeholder="user" />
-				<Field name="relation" label="Relation" value={relation} placeholder="viewer" />
-				<Field name="object" label="Type of objects" value={object} placeholder="document" />
-				<Field name="from" label="From revision" value={from} placeholder="1" />
-				<Field name="to" label="To revision" value={text("to")} placeholder={String(head)} />
+			<ViewForm route={route} page="time" keep={{}} button="Compare" wrong={bounds}>
+				<Field name="subject" label="Type of subjects" value={subject} placeholder="user" required />
+				<Field name="relation" label="Relation" value={relation} placeholder="can_view" required />
+				<Field name="object" label="Type of objects" value={object} placeholder="document" required />
+				<Field name="from" label="From revision" value={from} placeholder="1" required />
+				<Field name="to" label="To revision (empty: the newest)" value={text("to")} placeholder={String(head)} />
 			</ViewForm>
 			{ready && <Changes store={route.store} object={object} relation={relation} subject={subject} from={from} to={to} />}
 		</>
@@ -93,7 +100,15 @@ function Difference({ route }: { route: Route }) {
 }
 
 function Changes({ store, object, relation, subject, from, to }: { store: string; object: string; relation: string; subject: string; from: string; to: string }) {
-	const found = useLoaded((s) => api.ask(store, "difference", { object_type: split(object).type, relation, subject_type: split(subject).type, from: { revision: Number(from) }, to: { revision: Number(to) }, limit: 100 }, "", s), [store, object, relation, subject, from, to]);
+	const { head } = useSession(), last = Math.max(Number(from), Number(to));
+	const found = useLoaded(async (s) => {
+		if (last > head) { // the API would wait for that revision
+			const { revision = 0 } = await api.store(store, s);
+			learned(store, revision);
+			if (last > revision) throw new Failure(0, "", `There is no revision ${last} yet: the newest one is ${revision}.`);
+		}
+		return api.ask(store, "difference", { object_type: split(object).type, relation, subject_type: split(subject).type, from: { revision: Number(from) }, to: { revision: Number(to) }, limit: 100 }, "", s);
+	}, [store, object, relation, subject, from, to]);
 	const x = found.value;
 	return (
 		<section aria-label="Difference">

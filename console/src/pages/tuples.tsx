@@ -2,7 +2,7 @@
 // each with a reason, and each write can be undone by another one.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { api, at, Failure, type Tuple } from "../api";
-import { Field, ViewForm } from "../fields";
+import { Field, Form, ViewForm } from "../fields";
 import { Trouble, useLoaded, Waiting } from "../load";
 import { useLocked } from "../locked";
 import { Name, visible } from "../names";
@@ -17,6 +17,7 @@ const pageSize = 500;
 
 interface Done {
 	text: string;
+	revision: number;
 	undo?: { add?: Tuple[]; remove?: Tuple[] };
 }
 
@@ -54,15 +55,21 @@ export function Tuples({ route }: { route: Route }) {
 		loading.current = false;
 	}
 
-	async function write(change: { add?: Tuple[]; remove?: Tuple[] }, undo: Done["undo"] | undefined, text: string): Promise<boolean> {
+	/** finish shows what was written. Its reason is not that of the next write. */
+	function finish(text: string, revision: number, undo: Done["undo"] | undefined) {
+		setDone({ text, revision, ...(undo ? { undo } : {}) });
+		setReason("");
+		session.changed();
+	}
+
+	async function write(change: { add?: Tuple[]; remove?: Tuple[] }, undo: Done["undo"] | undefined, text: string, why = reason.trim()): Promise<boolean> {
 		setError(undefined);
 		setConflict("");
 		setDone(undefined);
 		try {
 			const keys = change.remove?.map(({ object, relation, subject }) => ({ object, relation, subject }));
-			const result = await api.ask(route.store, "write", JSON.parse(JSON.stringify({ add: change.add, remove: keys })), reason.trim());
-			setDone({ text: `${text}, revision ${result.revision}`, ...(undo ? { undo } : {}) });
-			session.changed();
+			const result = await api.ask(route.store, "write", JSON.parse(JSON.stringify({ add: change.add, remove: keys })), why);
+			finish(`${text}, revision ${result.revision}`, result.revision, undo);
 			return true;
 		} catch (e) {
 			const failure = e as Failure;
@@ -101,11 +108,11 @@ export function Tuples({ route }: { route: Route }) {
 				<Field name="subject" label="Subject" value={subject} placeholder="user:anne or team:eng#member" />
 			</ViewForm>
 			{editable && <Add reason={reason} setReason={setReason} write={(t) => write({ add: [t] }, { remove: [t] }, `wrote ${textOf(t)}`)} fail={(m) => setError(new Failure(0, "", m))} />}
-			{editable && <Import store={route.store} reason={reason.trim()} done={(text, undo) => { setConflict(""); setDone({ text, ...(undo ? { undo: { remove: undo } } : {}) }); session.changed(); }} />}
+			{editable && <Import store={route.store} reason={reason.trim()} done={(text, revision, undo) => { setConflict(""); finish(text, revision, undo && { remove: undo }); }} />}
 			{!editable && <p class="soft">{locked}</p>}
 			{done && (
 				<p class="ok" role="status">
-					{visible(done.text)}. {done.undo && editable && <button type="button" onClick={() => write(done.undo!, undefined, "undone")}>Undo</button>}
+					{visible(done.text)}. {done.undo && editable && <button type="button" onClick={() => write(done.undo!, undefined, "undone", `undo of revision ${done.revision}`)}>Undo</button>}
 				</p>
 			)}
 			{conflict && <p class="trouble" role="alert">{visible(conflict)}</p>}
@@ -126,7 +133,7 @@ export function Tuples({ route }: { route: Route }) {
 						</>
 					)} />
 			)}
-			{first.value && <p class="soft" role="status">{tuples.length} tuples{next ? " so far" : ""}, revision {first.value.revision}. {next && <button type="button" onClick={nextPage}>Next {pageSize}</button>}</p>}
+			{first.value && <p class="soft" role="status">{tuples.length} {tuples.length === 1 ? "tuple" : "tuples"}{next ? " so far" : ""}, revision {first.value.revision}. {next && <button type="button" onClick={nextPage}>Next {pageSize}</button>}</p>}
 		</>
 	);
 }
@@ -140,27 +147,25 @@ interface AddProps {
 
 /** Add is the form that writes a tuple. What it has stays until the write has worked. */
 function Add({ reason, setReason, write, fail }: AddProps) {
-	async function submit(e: Event) {
-		e.preventDefault();
-		const form = e.currentTarget as HTMLFormElement, text = (name: string) => String(new FormData(form).get(name) ?? "").trim();
+	async function submit(text: Record<string, string>, form: HTMLFormElement) {
 		try {
-			const context = parameters(text("context"));
-			const tuple = { object: text("new-object"), relation: text("new-relation"), subject: text("new-subject"), condition: text("condition") || undefined, context, expires: text("expires") || undefined };
+			const context = parameters(text["context"]!);
+			const tuple = { object: text["new-object"], relation: text["new-relation"], subject: text["new-subject"], condition: text["condition"] || undefined, context, expires: text["expires"] || undefined };
 			if (await write(JSON.parse(JSON.stringify(tuple)))) form.reset();
 		} catch (failure) {
 			fail((failure as Error).message);
 		}
 	}
 	return (
-		<form class="fields edit" onSubmit={submit}>
-			<Field name="new-subject" label="New subject" value="" placeholder="user:anne" />
-			<Field name="new-relation" label="New relation" value="" placeholder="viewer" />
-			<Field name="new-object" label="New object" value="" placeholder="document:budget" />
+		<Form class="fields edit" submit={submit}>
+			<Field name="new-subject" label="New subject" value="" placeholder="user:anne" required />
+			<Field name="new-relation" label="New relation" value="" placeholder="viewer" required />
+			<Field name="new-object" label="New object" value="" placeholder="document:budget" required />
 			<Field name="condition" label="Condition, if any" value="" />
 			<Field name="context" label="Its parameters, as JSON" value="" placeholder='{"opens": 9}' />
 			<Field name="expires" label="Expires, if ever" value="" placeholder="2027-01-01T00:00:00Z" />
-			<label class="field"><span>Reason, for the log</span><input value={reason} onInput={(e) => setReason(e.currentTarget.value)} maxLength={512} autocomplete="off" /></label>
+			<label class="field"><span>Reason, for the log: of the next write, import or removal</span><input value={reason} onInput={(e) => setReason(e.currentTarget.value)} maxLength={512} autocomplete="off" /></label>
 			<button type="submit" class="main">Write</button>
-		</form>
+		</Form>
 	);
 }

@@ -1,6 +1,6 @@
 // Permissions gained and lost, or the log, as it happens.
-import { useState } from "preact/hooks";
-import { api, type Differences, type Entry } from "../api";
+import { useEffect, useState } from "preact/hooks";
+import { api, learned, type Differences, type Entry } from "../api";
 import { Field, ViewForm } from "../fields";
 import { Trouble } from "../load";
 import { visible } from "../names";
@@ -37,25 +37,32 @@ export function Watch({ route }: { route: Route }) {
 			<nav class="tabs" aria-label="What is watched">
 				{(Object.keys(kinds) as Kind[]).map((k) => <a key={k} href={link(route.store, "watch", { ...fields, kind: k })} aria-current={k === kind ? "page" : undefined}>{kinds[k]}</a>)}
 			</nav>
-			<ViewForm route={route} page="watch" keep={{ kind }} button="Watch">
+			<ViewForm key={kind} route={route} page="watch" keep={{ kind }} button="Watch" wrong={kind === "permission" ? unnamed : () => ({})}>
 				{kind === "permission" && <>
-					<Field name="subjects" label="Subjects, or their type" value={subjects} placeholder="user:anne user:bob" />
-					<Field name="relation" label="Relation" value={relation} placeholder="viewer" />
-					<Field name="objects" label="Objects, or their type" value={objects} placeholder="document:budget" />
+					<Field name="subjects" label="Subjects, or only their type" value={subjects} placeholder="user:anne user:bob" required />
+					<Field name="relation" label="Relation" value={relation} placeholder="can_view" required />
+					<Field name="objects" label="Objects, or only their type" value={objects} placeholder="document:budget" required />
 					<Field name="context" label="Parameters of conditions, as JSON" value={context} placeholder='{"ip": "10.0.0.1"}' />
 				</>}
 				{kind === "log" && <Field name="types" label="Only changes of objects of these types" value={types} placeholder="All types" />}
 			</ViewForm>
 			{wrong && <p class="trouble" role="alert">{wrong}</p>}
 			{path ? <Live key={`${kind} ${path} ${text("at")}`} route={route} kind={kind} path={path} relation={relation} />
-				: !wrong && <p class="soft">For example: who becomes, and who no longer is, <code>viewer</code> of <code>document:budget</code>? Name objects, subjects or both. Each gain and loss appears as it happens, also those that follow from a group, a folder, the model or an expiry.</p>}
+				: !wrong && <p class="soft">For example: which <code>user</code> gains or loses <code>can_view</code> on <code>document:budget</code>? Name objects, subjects or both: if you name only objects, write the type of the subjects beside them, and the other way round. Each gain and loss appears as it happens, also those that follow from a group, a folder, the model or an expiry.</p>}
 		</>
 	);
+}
+
+/** unnamed marks a watch of all subjects and all objects of two types, which there is none of. */
+function unnamed({ subjects, objects }: Record<string, string>): Record<string, string> {
+	return subjects && objects && !`${subjects} ${objects}`.includes(":") ? { objects: "Name at least one object or one subject, for example document:budget; only one of both fields may be a type" } : {};
 }
 
 /** permission returns the path of a watch, or what is wrong with the fields; both are "" if they are empty. */
 function permission(subjects: string, relation: string, objects: string, context: string): { path: string; wrong: string } {
 	if (!subjects || !relation || !objects) return { path: "", wrong: "" };
+	const { objects: missing } = unnamed({ subjects, objects });
+	if (missing) return { path: "", wrong: missing };
 	const query = new URLSearchParams({ relation });
 	for (const [what, list] of [["object", objects], ["subject", subjects]] as const) {
 		const names = list.split(/\s+/).filter((n) => n !== "").map(split);
@@ -74,13 +81,14 @@ function Live({ route, kind, path, relation }: { route: Route; kind: Kind; path:
 	const [paused, setPaused] = useState(false);
 	const begin = async (s: AbortSignal) => (revision === "" ? (await api.store(store, s)).token ?? "" : tokenOf(store, Number(revision), s));
 	const watched = useStream<Update | Entry>(`stores/${encodeURIComponent(store)}/${path}`, begin, paused);
-	const { list, state } = watched;
+	const { list, state } = watched, newest = list[0]?.revision;
+	useEffect(() => learned(store, newest), [store, newest]);
 	const changes = kind === "permission" ? (list as Update[]).flatMap((u) => u.changes) : [];
 	const gained = changes.filter((c) => c.after === "true").length, lost = changes.filter((c) => c.before === "true").length;
 	return (
 		<section aria-label="What happens">
 			<div class="live">
-				<p role="status" class={`state ${state}`}><strong>{states[state]}</strong>{revision !== "" && ` from revision ${revision} on`}{kind === "permission" ? `: ${gained} gained, ${lost} lost.` : `: ${list.length} entries.`}</p>
+				<p role="status" class={`state ${state}`}><strong>{states[state]}</strong>{revision !== "" && ` from revision ${revision} on`}{kind === "permission" ? `: ${gained} gained, ${lost} lost.` : `: ${list.length} ${list.length === 1 ? "entry" : "entries"}.`}</p>
 				{state !== "ended" && <button type="button" aria-pressed={paused} onClick={() => setPaused(!paused)}>{paused ? "Go on" : "Pause"}</button>}
 			</div>
 			<Trouble error={watched.error} />

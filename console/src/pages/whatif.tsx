@@ -2,12 +2,17 @@
 import { api, at, Failure, type LoggedDecision, type WhatIfResult } from "../api";
 import { Field, ViewForm } from "../fields";
 import { Trouble, useLoaded, Waiting } from "../load";
-import { NoLog } from "../logpages";
+import { LogTrouble } from "../logpages";
 import { modelAt } from "../modelat";
 import { Name, visible } from "../names";
 import { link, type Route } from "../route";
 import { useSession } from "../session";
 import { lines } from "../text";
+
+/** unchanged marks a question without a change. */
+function unchanged({ added, removed, proposed, from }: Record<string, string>): Record<string, string> {
+	return added || removed || proposed || from ? {} : { added: "Fill in a change: tuples to add or to remove, or another model" };
+}
 
 const texts = { true: "allowed", false: "denied", unknown: "undecided" } as const;
 
@@ -22,7 +27,7 @@ export function WhatIf({ route }: { route: Route }) {
 		<>
 			<h1>What if</h1>
 			<p class="soft">Which decisions change if tuples are added or removed, or with another model? Nothing is written. Each line has SUBJECT RELATION OBJECT.</p>
-			<ViewForm route={route} page="what-if" keep={{}} button="Try it">
+			<ViewForm route={route} page="what-if" keep={{}} button="Try it" wrong={unchanged}>
 				<Field name="added" label="Tuples to add" value={add} rows={3} placeholder="user:bob member team:platform" />
 				<Field name="removed" label="Tuples to remove" value={remove} rows={3} placeholder="user:bob blocked document:budget" />
 				<Field name="proposed" label={`Another model, in ${dialect}`} value={proposed} rows={proposed ? 12 : 3} placeholder="The model stays as it is" />
@@ -88,8 +93,8 @@ function Result({ store, from, add, remove, proposed, dialect, namespace, questi
 	const x = result.value, log = from !== "" && !add && !remove && !proposed;
 	return (
 		<section aria-label="Result">
-			<Waiting of={result} /><Trouble error={result.error} />
-			<NoLog error={from ? result.error : undefined} what="its decisions" flag="--decision-log FOLDER" />
+			<Waiting of={result} />
+			{from ? <LogTrouble error={result.error} what="its decisions" flag="--decision-log FOLDER" /> : <Trouble error={result.error} />}
 			{x && <p role="status">{x.asked} of {x.questions} asked: {x.gained} gained, {x.lost} lost, {x.other} changed otherwise{x.failed > 0 && `, ${x.failed} failed`}. Revision {x.revision}.{x.partial && ` The bound ${x.partial} ended the evaluation.`}</p>}
 			{x && x.erased > 0 && <p>{x.erased} decisions are left out, because the log does not have all of their input.</p>}
 			{x && x.items.length === 0 && <p class="soft">{log ? "All of them would be decided as they were." : "Nothing would change."}</p>}
