@@ -26,7 +26,8 @@ import (
 func demoCommand(a *cli.App) *cobra.Command {
 	return cli.Uses(&cobra.Command{Use: "demo", Short: "Load an example, explain decisions and ask over HTTP, in a temporary folder", Args: cobra.NoArgs,
 		Long: "Load an example, explain decisions and ask over HTTP, in a temporary folder.\n\n" +
-			"It prints each command before its output. The server listens on free ports of the loopback address. At the end, or when it is interrupted, nothing is left.",
+			"It prints each command before its output. The server listens on free ports of the loopback address. At the end, or when it is interrupted, nothing is left.\n" +
+			"To look around in a browser, run \"ostiary console\": its button \"Create a store with the demo\" makes the same store in your data folder.",
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if a.JSON {
 				return fmt.Errorf("%w: \"ostiary demo\" prints a text: expected no --json", cli.ErrUsage)
@@ -61,6 +62,8 @@ type player struct {
 // next is the end of the demo.
 const next = `
 Next, in a folder of your own
+  ostiary console                         opens pages in a browser; after "Read-only" is switched to edit, their
+                                          button "Create a store with the demo" makes the store of this demo
   ostiary store create acme               makes a store in ./ostiary-data
   ostiary schema write model.fga          gives it a model: the one of this demo is examples/demo/model.fga
   ostiary tuple write USER RELATION OBJECT

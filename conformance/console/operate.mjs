@@ -31,8 +31,40 @@ async function keys({ Server, load, open, view, check, same, text, accessible, l
   await page.getByRole('button', { name: 'Make the key' }).click()
   await page.getByText('invalid expiry "soon"').waitFor()
   await page.getByLabel('Expires').fill('never')
+  // A first key that would shut its maker out: a question, with what follows.
+  const risk = page.getByRole('alert', { name: 'Before the first key is made' })
+  for (const [right, expires, words] of [['read', 'never', 'does not administer all stores'], ['admin', '90d', 'It ends (90d)']]) {
+    await page.getByLabel('Expires').fill(expires)
+    for (const r of ['read', 'admin']) await page.getByLabel(r, { exact: true }).setChecked(r === right)
+    await page.getByRole('button', { name: 'Make the key' }).click()
+    await risk.getByText(words).waitFor()
+    await page.getByRole('button', { name: 'Change it' }).click()
+  }
+  same('no key is made before the second step', (await (await fetch(s.base + 'ostiary/v1/keys')).json()).keys ?? [], [])
+  await page.reload()
+  await page.getByRole('button', { name: 'Read-only' }).click()
+  same('the first key is preset to have no end', await page.getByLabel('Expires').inputValue(), 'never')
   await page.getByRole('button', { name: 'Make the key' }).click()
   const admin = await page.locator('[data-secret]').innerText()
+  same('what follows is there', [await page.getByText('it refuses every request without one').count(), await page.getByText('There is no key yet').count(), await page.getByRole('button', { name: 'Make the key' }).count()], [1, 0, 0])
+  // Leaving with the secret asks, on each way.
+  const asked = []
+  const answer = (dialog) => { asked.push(dialog.message()); dialog.dismiss() }
+  page.on('dialog', answer)
+  await page.getByRole('navigation', { name: 'Pages of the server' }).getByRole('link', { name: 'Nodes' }).click()
+  const questions = async (n) => { for (const end = Date.now() + 20_000; asked.length < n && Date.now() < end;) await new Promise((r) => setTimeout(r, 50)) }
+  await questions(1)
+  await page.waitForURL(s.base + 'console/#/keys')
+  await page.goBack()
+  await questions(2)
+  await page.waitForURL(s.base + 'console/#/keys')
+  check('leaving with an unsaved secret asks', asked.length === 2 && asked.every((t) => t === 'The secret of the key admin is not shown again. Leave the page without it?'), asked)
+  same('the page stays, with its secret', [page.url(), await page.locator('[data-secret]').innerText()], [s.base + 'console/#/keys', admin])
+  await page.evaluate(() => { setTimeout(() => location.reload()) })
+  await questions(3)
+  same('so does loading the page again', asked.length, 3)
+  same('and the secret is still there', await page.locator('[data-secret]').innerText(), admin)
+  page.off('dialog', answer)
   check('the first key is shown', admin.length > 20, admin)
   await accessible(page, 'a new key')
   await page.getByRole('button', { name: 'Sign in with it in this tab' }).click()
@@ -40,6 +72,9 @@ async function keys({ Server, load, open, view, check, same, text, accessible, l
   check('the secret is shown once', !(await page.content()).includes(admin), 'it is still there')
   const list = () => JSON.parse(s.cli(admin, 'key', 'list', '--json'))
   same('the key, as the command line lists it', await cells(page.locator('tbody tr').first()), [list()[0].name, 'admin', '*', 'all', 'never', 'its secret', list()[0].owner, list()[0].creator])
+
+  await page.getByRole('heading', { name: 'Make a key' }).waitFor()
+  same('the next form begins as one for a lesser key', [await page.getByLabel('Stores', { exact: true }).inputValue(), await page.getByLabel('admin', { exact: true }).isChecked(), await page.getByLabel('Expires').inputValue()], ['', false, '90d'])
 
   // More keys: with a scope, limits and a name that tries to do harm; one for tokens.
   const hostile = '<img src=x onerror=harm()>'
@@ -100,6 +135,42 @@ async function keys({ Server, load, open, view, check, same, text, accessible, l
   await page.getByText('it is refused from now on').waitFor()
   same('a revoked key is refused', await status(second), 401)
   same('and is not listed', list().map((k) => k.name), ['admin', 'group'])
+
+  // The last key that administers: its end needs a second step, which names what follows.
+  await view(page, s.base, '#/keys?key=admin', '[aria-label="The key"]')
+  await page.getByRole('button', { name: 'Revoke…' }).click()
+  await page.getByText('This is the last key with admin on all stores').waitFor()
+  check('it names how to get in again', (await text(page, 'main .verdict')).includes('Stop the server, run ostiary key create NAME'), await text(page, 'main .verdict'))
+  const forEver = page.getByRole('button', { name: 'Revoke admin for ever' })
+  check('the last key needs a second step', await forEver.isDisabled(), 'it can be revoked at once')
+  await page.getByLabel('I can run commands on the data folder of the server').check()
+  check('and then it can be revoked', await forEver.isEnabled(), 'it cannot')
+  await accessible(page, 'the last key')
+  await page.getByRole('button', { name: 'Keep it' }).click()
+  // With another one, it is a key as any other. That one ends, and so do those that it makes.
+  const ends = s.cli(admin, 'key', 'create', 'brief', '--rights', 'admin', '--stores', '*', '--expires', '48h').trim()
+  await page.reload()
+  await page.getByRole('button', { name: 'Read-only' }).click()
+  await page.getByRole('button', { name: 'Revoke…' }).click()
+  check('one of two needs no second step', await forEver.isEnabled() && await page.getByText('This is the last key').count() === 0, 'it does')
+  const ending = await open(s.base)
+  await signInWith(ending, view, s.base, '#/keys', ends)
+  await ending.getByRole('button', { name: 'Read-only' }).click()
+  await ending.getByText('Your key brief ends').waitFor()
+  const until = await ending.getByLabel('Expires').inputValue()
+  same('the expiry is that of the key', until, list().find((k) => k.name === 'brief').expires)
+  await ending.getByLabel('Name of the new key').fill('short')
+  await ending.getByLabel('Stores', { exact: true }).fill('nosuch')
+  await ending.getByLabel('Expires').fill('90d')
+  await ending.getByRole('button', { name: 'Make the key' }).click()
+  await ending.getByText('The expiry is later than that of your key brief').waitFor()
+  await ending.getByLabel('Expires').fill(until)
+  await ending.getByRole('button', { name: 'Make the key' }).click()
+  await ending.getByText('Warning: no store has a name that matches "nosuch" at the moment').waitFor()
+  await ending.getByRole('button', { name: 'I have kept it' }).click()
+  await ending.getByText('4 keys that you may see.').waitFor()
+  await ending.context().close()
+  for (const name of ['short', 'brief']) s.cli(admin, 'key', 'revoke', name)
 
   // Keys with less: what they may not do is there before they try.
   const made2 = (name, ...args) => s.cli(admin, 'key', 'create', name, ...args).trim()

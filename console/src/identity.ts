@@ -87,6 +87,8 @@ function query(path: string, params: Record<string, string>): string {
 }
 
 export const identity = {
+	/** there fails with the code 404 if the server has no Identity API, and with 503 if it is not set up. */
+	there: (signal: AbortSignal) => ask("GET", "../v3", signal),
 	/** signIn exchanges a password for a token of a scope. */
 	signIn: async (user: string, domain: string, password: string, passcode: string, scope: unknown) => {
 		const who = { user: { name: user, domain: { name: domain }, password } };

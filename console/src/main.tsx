@@ -22,7 +22,7 @@ import { Tuples } from "./pages/tuples";
 import { Watch } from "./pages/watch";
 import { WhatIf } from "./pages/whatif";
 import { Palette, type Command } from "./palette";
-import { go, link, serverPages, storePages, useRoute, type Route } from "./route";
+import { go, link, mayLeave, serverPages, storePages, useRoute, type Route } from "./route";
 import { SessionContext, useSession, type Session } from "./session";
 import { Returning, SignIn, Who } from "./signin";
 import { Timeline } from "./timeline";
@@ -42,7 +42,7 @@ function App() {
 	const [palette, setPalette] = useState(false);
 	const [dark, setDark] = useState(matchMedia("(prefers-color-scheme: dark)").matches);
 	useEffect(() => { document.documentElement.dataset["theme"] = dark ? "dark" : "light"; }, [dark]);
-	const signOut = () => { key.remove(); forget(); drafts.forget(); identityToken.remove(); setEditing(false); setRights(undefined); setRefusal(undefined); setTries((n) => n + 1); go("#/"); };
+	const signOut = () => { if (!mayLeave()) return; key.remove(); forget(); drafts.forget(); identityToken.remove(); setEditing(false); setRights(undefined); setRefusal(undefined); setTries((n) => n + 1); go("#/"); };
 	const session = useMemo<Session>(() => ({
 		refused: setRefusal, editing, setEditing, version, changed: () => setVersion((v) => v + 1), rights: [], setRights, head: 0,
 	}), [editing, version]);
@@ -65,7 +65,7 @@ function App() {
 				<button type="button" onClick={() => setPalette(true)}>Commands <kbd>Ctrl K</kbd></button>
 				{reader && !refusal && <span class="soft" id="reader">The key may only read this store</span>}
 				{!refusal && <button type="button" aria-pressed={editing} aria-describedby={reader ? "reader" : undefined} disabled={reader} class={editing ? "editing" : ""} onClick={() => setEditing(!editing)}>{editing ? "Editing" : "Read-only"}</button>}
-				{!refusal && <Who again={setRefusal} />}
+				{!refusal && <Who again={(why) => { if (mayLeave()) setRefusal(why); }} />}
 				{key.get() && <button type="button" onClick={signOut}>Sign out</button>}
 			</header>
 			<Palette commands={commands} open={palette} setOpen={setPalette} />

@@ -1,6 +1,6 @@
 // Every view has a URL. It is in the fragment, which a browser does not send to the server, so
 // names of objects and subjects are in no log of it.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 
 /** storePages and serverPages are the names of all pages, by the part of their URL, in their order. */
 export const storePages = { ask: "Ask", tuples: "Tuples", model: "Model", time: "Time", "what-if": "What if", watch: "Watch", decisions: "Decisions", policies: "Policies" } as const;
@@ -45,11 +45,40 @@ export function go(fragment: string) {
 	location.hash = fragment;
 }
 
+/** question is what the user is asked before the page is left; "" is nothing. */
+let question = "";
+
+/** useUnsaved asks the user before the page is left, in whatever way, as long as text is not "". */
+export function useUnsaved(text: string) {
+	useEffect(() => {
+		if (text === "") return;
+		const ask = (e: BeforeUnloadEvent) => e.preventDefault();
+		question = text;
+		addEventListener("beforeunload", ask);
+		return () => { question = ""; removeEventListener("beforeunload", ask); };
+	}, [text]);
+}
+
+/** mayLeave reports whether the page can be left, and asks the user if that loses something. */
+export function mayLeave(): boolean {
+	if (question === "" || confirm(question)) question = "";
+	return question === "";
+}
+
 /** useRoute returns the view that the address names, and follows it. */
 export function useRoute(): Route {
 	const [fragment, set] = useState(location.hash);
+	const shown = useRef(fragment);
 	useEffect(() => {
-		const follow = () => set(location.hash);
+		const follow = () => {
+			const old = parse(shown.current), next = parse(location.hash);
+			if ((old.page !== next.page || old.store !== next.store) && !mayLeave()) {
+				history.pushState(null, "", shown.current || "#/");
+				return;
+			}
+			shown.current = location.hash;
+			set(location.hash);
+		};
 		addEventListener("hashchange", follow);
 		return () => removeEventListener("hashchange", follow);
 	}, []);

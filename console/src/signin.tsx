@@ -9,6 +9,11 @@ import { begin, finish, providers, signedIn, type Answer, type Provider } from "
 const clock = (time: number) => new Date(time).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
 const failureOf = (e: unknown) => new Failure(0, "", (e as Error).message);
 
+/** FirstKey is how to get in again, without a key that administers. */
+export function FirstKey() {
+	return <>Stop the server, run <code>ostiary key create NAME --stores '*' --rights admin --expires never</code> on its data folder, and start it again.</>;
+}
+
 /** SignIn asks for a key, or for a sign-in at a provider. error is why the last one was refused. */
 export function SignIn({ error, done }: { error: Failure; done: () => void }) {
 	const [known, setKnown] = useState<Provider[]>([]), [trouble, setTrouble] = useState<Failure>();
@@ -49,7 +54,7 @@ export function SignIn({ error, done }: { error: Failure; done: () => void }) {
 				<label class="field"><span>Key</span><input name="key" type="password" required autocomplete="off" spellcheck={false} /></label>
 				<button type="submit" class={known.length > 0 ? "" : "main"}>Sign in</button>
 			</form>
-			<p class="soft">An operator makes a key with <code>ostiary key create</code>.</p>
+			<p class="soft">A key that administers all stores makes others, on the page Keys or with <code>ostiary key create</code>. There is no such key, or it is lost? <FirstKey /></p>
 		</main>
 	);
 }

@@ -46,6 +46,7 @@ function Scope({ of }: { of: Pick<Token, "project" | "domain" | "system"> }) {
 function SignIn({ error, done }: { error: Failure | undefined; done: () => void }) {
 	const [f, setF] = useState({ user: "", domain: "Default", password: "", passcode: "", kind: "system", target: "" });
 	const [trouble, setTrouble] = useState<Failure>();
+	const there = useLoaded((s) => identity.there(s), []);
 	const set = (member: keyof typeof f) => (e: { currentTarget: HTMLInputElement }) => { const v = e.currentTarget.value; setF((now) => ({ ...now, [member]: v })); };
 	const field = (label: string, member: keyof typeof f) => <label class="field"><span>{label}</span><input value={f[member]} onInput={set(member)} autocomplete="off" autocapitalize="off" spellcheck={false} /></label>;
 	const secret = (label: string, member: keyof typeof f) => <label class="field"><span>{label}</span><input type="password" value={f[member]} onInput={set(member)} autocomplete="off" spellcheck={false} /></label>;
@@ -60,6 +61,9 @@ function SignIn({ error, done }: { error: Failure | undefined; done: () => void 
 		}
 		setF((now) => ({ ...now, password: "", passcode: "" }));
 	}
+	if (there.error?.code.startsWith("404")) return <p>This server has no Identity API (Keystone): <code>ostiary console</code> has none, and <code>ostiary serve</code> has it unless <code>--doors</code> leaves it out.</p>;
+	if (there.error?.code.startsWith("503")) return <><p>The Identity API (Keystone) of this server is not set up.</p><Trouble error={there.error} /></>;
+	if (there.loading) return <Waiting of={there} />;
 	return (
 		<>
 			<p>The Identity API (Keystone) has its own users, who sign in with a password and get a token of a project, a domain or the system. Keys of the server do not apply. The token stays in this tab.</p>

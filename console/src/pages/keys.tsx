@@ -7,7 +7,7 @@ import { Name, visible } from "../names";
 import { link, type Route } from "../route";
 import { useSession } from "../session";
 import { when } from "../text";
-import { NewKey, OneKey, Secret } from "./key";
+import { administers, NewKey, OneKey, Secret } from "./key";
 
 export function Keys({ route }: { route: Route }) {
 	const session = useSession();
@@ -21,6 +21,7 @@ export function Keys({ route }: { route: Route }) {
 	const open = me.value?.method === "" && all.length === 0;
 	const locked = !keys.value || !me.value ? "" : !me.value.administers && !all.some((k) => k.rights.includes("admin"))
 		? "Read-only: the key administers no store, so it can neither make nor revoke keys." : session.editing ? "" : "Read-only: switch to edit at the top of the page to make or revoke keys.";
+	const own = me.value?.method === "key" ? all.find((k) => k.name === me.value?.caller) : undefined;
 	const changed = (what: string) => { setDone(what); session.changed(); };
 	const one = all.find((k) => k.name === chosen);
 	return (
@@ -28,11 +29,11 @@ export function Keys({ route }: { route: Route }) {
 			<h1>Keys</h1>
 			<Waiting of={keys} />
 			<Trouble error={keys.error ?? me.error as Failure | undefined} />
-			{keys.value && all.length === 0 && <p>{open ? "There is no key yet: every request is accepted, with all rights. The first key ends that, on all nodes, and then every caller needs one. Make one that administers all stores first." : "There is no key that you may see."} A key has rights on stores, through doors, until it expires.</p>}
-			{made && <Secret made={made} first={open} done={() => { setMade(undefined); changed(""); }} />}
+			{keys.value && all.length === 0 && !made && <p>{open ? "There is no key yet: every request is accepted, with all rights. The first key ends that, on all nodes, and then every caller needs one. Make one that administers all stores first." : "There is no key that you may see."} A key has rights on stores, through doors, until it expires.</p>}
+			{made && <Secret made={made} own={open || made.id === own?.id} first={open} done={() => { setMade(undefined); changed(""); }} />}
 			{done && <p class="ok" role="status">{visible(done)}</p>}
 			{chosen !== null && keys.value && (one
-				? <OneKey key={one.id} k={one} route={route} locked={locked} made={setMade} changed={changed} />
+				? <OneKey key={one.id} k={one} last={!one.expired && administers(one) && !all.some((k) => k.id !== one.id && !k.expired && administers(k))} route={route} locked={locked} made={setMade} changed={changed} />
 				: <p>There is no key called <Name text={chosen} /> that you may see.</p>)}
 			{all.length > 0 && (
 				<>
@@ -42,13 +43,13 @@ export function Keys({ route }: { route: Route }) {
 					<div class="scroll" tabIndex={0} role="region" aria-label="Keys">
 						<table>
 							<thead><tr><th scope="col">Name</th><th scope="col">Rights</th><th scope="col">Stores</th><th scope="col">Doors</th><th scope="col">Expires</th><th scope="col">For</th><th scope="col">Owner</th><th scope="col">Made by</th></tr></thead>
-							<tbody>{shown.slice(0, 1000).map((k) => <Row key={k.id} k={k} own={k.name === me.value?.caller} filter={text} />)}</tbody>
+							<tbody>{shown.slice(0, 1000).map((k) => <Row key={k.id} k={k} own={k === own} filter={text} />)}</tbody>
 						</table>
 					</div>
 					{shown.length > 1000 && <p class="soft">The first 1,000: filter for others.</p>}
 				</>
 			)}
-			{locked ? <p class="soft">{locked}</p> : keys.value && me.value && <NewKey open={open} made={setMade} busy={made !== undefined} />}
+			{locked ? <p class="soft">{locked}</p> : keys.value && me.value && !(open && made) && <NewKey key={`${open} ${own?.id}`} open={open} own={own} made={setMade} busy={made !== undefined} />}
 		</>
 	);
 }

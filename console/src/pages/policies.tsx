@@ -31,7 +31,7 @@ export function Policies({ route }: { route: Route }) {
 			<h1>Policies</h1>
 			<p class="soft">The XACML policies of the store, and how they decide a request.</p>
 			<Waiting of={domain} />
-			{absent ? <p>This server has no XACML door. It is one of those that <code>--doors</code> names; without that setting, all are served.</p> : !missing && <Trouble error={domain.error} />}
+			{absent ? <p>This server has no XACML door: <code>ostiary console</code> has none, and <code>ostiary serve</code> has it unless <code>--doors</code> leaves it out.</p> : !missing && <Trouble error={domain.error} />}
 			{missing && <Empty store={store} />}
 			{domain.value && !missing && <Known route={route} domain={domain.value} />}
 		</>

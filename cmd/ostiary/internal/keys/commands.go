@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ostiary/ostiary/cmd/internal/cli"
+	"github.com/ostiary/ostiary/door/native"
 	"github.com/ostiary/ostiary/door/native/client"
 	"github.com/ostiary/ostiary/internal/tool/turns"
 )
@@ -67,6 +68,9 @@ func (a *app) create() *cobra.Command {
 			return a.WithClient(cmd.Context(), true, cli.GuardFolder, func(c *client.Client) error {
 				return a.secretTo(out, func() (client.Key, error) {
 					made, err := c.CreateKey(cmd.Context(), n)
+					if err == nil && a.Server == "" {
+						made.Warnings = append(made.Warnings, a.onlyLesser(cmd.Context(), c, made)...)
+					}
 					return made, cli.NativeMissing(err)
 				})
 			})
@@ -86,6 +90,20 @@ func (a *app) create() *cobra.Command {
 	cmd.MarkFlagRequired("stores")
 	cmd.MarkFlagRequired("rights")
 	return cmd
+}
+
+// onlyLesser returns a warning if the key that was made is the only one of a folder, and does
+// not administer all stores.
+func (a *app) onlyLesser(ctx context.Context, c *client.Client, made client.Key) []string {
+	keys, err := c.Keys(ctx)
+	if err != nil || slices.ContainsFunc(keys, func(k client.Key) bool { return k.ID != made.ID && !k.Expired }) {
+		return nil // the key is made, and its secret is worth more than the warning
+	}
+	if slices.Contains(made.Rights, "admin") && slices.Contains(made.Stores, "*") && (slices.Contains(made.Doors, "*") || slices.Contains(made.Doors, native.Name)) {
+		return nil
+	}
+	return []string{"this is the only key, and it does not administer all stores: once the folder is served with keys, no caller can make, change or revoke keys there. " +
+		"Make one that can, on the folder: ostiary key create admin --stores '*' --rights admin --expires never"}
 }
 
 // parseExpiry reads a duration from now, a time, or "never".
