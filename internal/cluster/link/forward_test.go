@@ -110,12 +110,9 @@ func TestForwardHTTP(t *testing.T) {
 	}
 }
 
-// TestForwardStreams requires that what is flushed arrives before the response ends.
-func TestForwardStreams(t *testing.T) {
-	t.Parallel()
-	one, _, url, last := forwardPair(t)
-	goOn := make(chan struct{})
-	one.http = func(w http.ResponseWriter, r *http.Request, as forward.Head) error {
+// inTwoParts writes a part and flushes it, and another one when goOn is closed.
+func inTwoParts(goOn <-chan struct{}) func(http.ResponseWriter, *http.Request, forward.Head) error {
+	return func(w http.ResponseWriter, r *http.Request, as forward.Head) error {
 		fmt.Fprint(w, "first")
 		if err := http.NewResponseController(w).Flush(); err != nil {
 			return err
@@ -124,6 +121,14 @@ func TestForwardStreams(t *testing.T) {
 		fmt.Fprint(w, "second")
 		return nil
 	}
+}
+
+// TestForwardStreams requires that what is flushed arrives before the response ends.
+func TestForwardStreams(t *testing.T) {
+	t.Parallel()
+	one, _, url, last := forwardPair(t)
+	goOn := make(chan struct{})
+	one.http = inTwoParts(goOn)
 	response, err := http.Get(url)
 	if err != nil {
 		t.Fatal(err)

@@ -159,15 +159,7 @@ func TestPassFlush(t *testing.T) {
 	t.Parallel()
 	one, two, _, _ := forwardPair(t)
 	goOn := make(chan struct{})
-	one.http = func(w http.ResponseWriter, r *http.Request, as forward.Head) error {
-		fmt.Fprint(w, "first")
-		if err := http.NewResponseController(w).Flush(); err != nil {
-			return err
-		}
-		<-goOn
-		fmt.Fprint(w, "second")
-		return nil
-	}
+	one.http = inTwoParts(goOn)
 	w := httptest.NewRecorder()
 	reader := &slow{ResponseWriter: w, wrote: make(chan struct{}), may: make(chan struct{})}
 	close(reader.may)

@@ -5,11 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/authz"
 	"github.com/ostiary/ostiary/internal/cluster/sharedlog/memorylog"
 	"github.com/ostiary/ostiary/rel"
-	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/memory"
 )
@@ -17,20 +15,7 @@ import (
 // checker returns a check of an engine over a driver.
 func checker(t testing.TB, d storage.Driver) func() {
 	t.Helper()
-	e, err := ostiary.Open(t.Context(), ostiary.Options{Driver: d})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { e.Close() })
-	s, err := e.CreateStore(t.Context(), ostiary.CreateStoreRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	viewer := schema.RelationDef{Name: "viewer", Rewrite: schema.Direct(), Subjects: []schema.SubjectType{{Type: "user"}}}
-	model := schema.Model{Types: []schema.TypeDef{{Name: "user"}, {Name: "doc", Relations: []schema.RelationDef{viewer}}}}
-	if _, _, err := s.WriteSchema(t.Context(), authz.SchemaSource{Model: &model}); err != nil {
-		t.Fatal(err)
-	}
+	s := openStore(t, d)
 	tuple := add("1").Tuple
 	if _, err := s.Write(t.Context(), authz.WriteRequest{Add: []rel.Tuple{tuple}}); err != nil {
 		t.Fatal(err)

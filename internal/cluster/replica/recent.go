@@ -57,7 +57,7 @@ func (r *recent) commit(all map[storage.StoreID]*recentEntries) {
 		for i := range of.sealed {
 			have.bytes += len(of.sealed[i].Bytes)
 		}
-		if hasSecret(of.entries) {
+		if secretBytes(of.entries) > 0 {
 			delete(all, id) // the log of the copy has no ciphertexts
 		}
 	}
@@ -83,15 +83,4 @@ func (r *recent) take(id storage.StoreID, from storage.Revision) []storage.Entry
 	}
 	delete(r.all, id)
 	return of.entries[from-of.entries[0].Revision:]
-}
-
-func hasSecret(entries []storage.Entry) bool {
-	for i := range entries {
-		for j := range entries[i].Changes {
-			if entries[i].Changes[j].Kind == storage.SecretPut {
-				return true
-			}
-		}
-	}
-	return false
 }

@@ -385,7 +385,7 @@ func openPipeline(t *testing.T, log sharedlog.Log, o replica.Options) (*clustert
 }
 
 // openStore opens an engine on a driver, with a store whose documents have viewers.
-func openStore(t *testing.T, d storage.Driver) *ostiary.Store {
+func openStore(t testing.TB, d storage.Driver) *ostiary.Store {
 	t.Helper()
 	e, err := ostiary.Open(t.Context(), ostiary.Options{Driver: d})
 	if err != nil {

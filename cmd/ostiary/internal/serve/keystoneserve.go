@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"github.com/spf13/pflag"
 
@@ -128,4 +129,32 @@ func (s *prepared) warnKeystoneKeys(ctx context.Context) {
 		s.log.Warn("logins to the Identity API will fail: the key of passwords is missing", "file", s.SecretKeyFile())
 	}
 	s.warnKeyFolders(ctx)
+}
+
+// prepareIdentity reads the files of the Identity door, and returns its policy file.
+func (s *prepared) prepareIdentity() (rules *policyFile, err error) {
+	door, log := &s.flags.door, s.log
+	door.keystone.Identity.HashesWaiting = new(atomic.Int64)
+	if s.Data != cli.InMemory {
+		if err := s.CheckKeystoneModes(); err != nil {
+			return nil, err
+		}
+		door.keystone.Keys = withoutContext((&cli.FernetKeys{Repository: s.KeystoneKeysFolder()}).Load)
+		door.keystone.ReceiptKeys = withoutContext(s.ReceiptKeys())
+	}
+	rules = &policyFile{name: door.logins.policy, log: log}
+	if err := rules.reload(); err != nil {
+		return nil, err
+	}
+	if door.keystone.Permissions, err = door.logins.readPermissions(); err != nil {
+		return nil, err
+	}
+	door.keystone.Policy = rules.current.Load
+	door.caCert = s.CaCert
+	door.keystone.Refused = func(remote, id string, why error) {
+		log.Debug("Identity: caller not authenticated", "remote", remote, "why", why, "id", id)
+		s.failures.Failed(keystone.Name, remote, id, why.Error())
+	}
+	door.keystone.Warn = func(err error) { log.Warn("Identity", "warning", err) }
+	return rules, door.checkKeystone(log)
 }

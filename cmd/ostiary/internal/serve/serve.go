@@ -10,7 +10,6 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -329,34 +328,6 @@ func (a *app) prepare(f *serveFlags) (*prepared, error) {
 		s.reload = func() error { return errors.Join(other(), m.reload()) }
 	}
 	return s, nil
-}
-
-// prepareIdentity reads the files of the Identity door, and returns its policy file.
-func (s *prepared) prepareIdentity() (rules *policyFile, err error) {
-	door, log := &s.flags.door, s.log
-	door.keystone.Identity.HashesWaiting = new(atomic.Int64)
-	if s.Data != cli.InMemory {
-		if err := s.CheckKeystoneModes(); err != nil {
-			return nil, err
-		}
-		door.keystone.Keys = withoutContext((&cli.FernetKeys{Repository: s.KeystoneKeysFolder()}).Load)
-		door.keystone.ReceiptKeys = withoutContext(s.ReceiptKeys())
-	}
-	rules = &policyFile{name: door.logins.policy, log: log}
-	if err := rules.reload(); err != nil {
-		return nil, err
-	}
-	if door.keystone.Permissions, err = door.logins.readPermissions(); err != nil {
-		return nil, err
-	}
-	door.keystone.Policy = rules.current.Load
-	door.caCert = s.CaCert
-	door.keystone.Refused = func(remote, id string, why error) {
-		log.Debug("Identity: caller not authenticated", "remote", remote, "why", why, "id", id)
-		s.failures.Failed(keystone.Name, remote, id, why.Error())
-	}
-	door.keystone.Warn = func(err error) { log.Warn("Identity", "warning", err) }
-	return rules, door.checkKeystone(log)
 }
 
 // open opens the doors on the engine, and finds the stores to load first.
