@@ -99,11 +99,12 @@ oracle: oracle-policies
 oracle-policies:
 	OSTIARY_WORLDS=$(WORLDS) OSTIARY_SEED=$(SEED) $(GO) test ./internal/workshop/oracle/policies -run Worlds -count=1 -timeout 12h -v
 
-# sim plays RUNS runs of several nodes on one log, from a fresh seed or from SEED.
+# sim plays RUNS runs of several nodes on one log, from a fresh seed or from SEED. WINDOW is
+# how many groups of writes may overlap, otherwise 1, 2 or 16, by the seed.
 # About 65 runs take a second of one processor.
 sim: RUNS = 10000
 sim:
-	OSTIARY_RUNS=$(RUNS) OSTIARY_SEED=$(SEED) $(GO) test ./internal/workshop/sim -run TestRuns -count=1 -timeout 12h -v
+	OSTIARY_WINDOW=$(WINDOW) OSTIARY_RUNS=$(RUNS) OSTIARY_SEED=$(SEED) $(GO) test ./internal/workshop/sim -run TestRuns -count=1 -timeout 12h -v
 
 # faults compiles the code with each seeded fault of internal/workshop/oracle/faults in turn, and
 # fails if the oracle, or the tests of the door, do not catch one. FAULT is a
@@ -134,12 +135,13 @@ fuzz:
 bench-keystone:
 	bash conformance/keystone/bench.sh $(ARGS)
 
-# bench-databases starts PostgreSQL and MariaDB, at hand and 50 and 150 ms away, and
-# compares the log in them with the bare database. Each cell takes SECONDS_EACH seconds.
+# bench-databases starts PostgreSQL and MariaDB, DELAYS away, one way, and compares the log
+# in them with the bare database. Each cell takes SECONDS_EACH seconds.
 SECONDS_EACH ?= 5
+DELAYS ?= 0,50ms,150ms
 .PHONY: bench-databases
 bench-databases:
-	OSTIARY_SECONDS=$(SECONDS_EACH) $(GO) test ./internal/workshop/databases -run TestBench -count=1 -timeout 1h -v
+	OSTIARY_SECONDS=$(SECONDS_EACH) OSTIARY_DELAYS=$(DELAYS) $(GO) test ./internal/workshop/databases -run TestBench -count=1 -timeout 1h -v
 
 # geo plays the study of multi-region Keystone deployments, with the real Keystone. It
 # takes several hours and needs root, MariaDB with Galera, PostgreSQL and PyPI. Started
@@ -180,11 +182,11 @@ kill-nodes: KILLS = 100
 kill-nodes:
 	OSTIARY_KILLS=$(KILLS) OSTIARY_SEED=$(SEED) $(GO) test ./internal/cluster/replica -run TestKilledNode -count=1 -timeout 3h -v
 
-# cluster plays clients on three nodes over the log LOG (postgres, mariadb or raft) for the time
+# cluster plays clients on three nodes over the log LOG (postgres, mariadb, galera or raft) for the time
 # FOR, while nodes and the database are killed, paused and cut off, and judges what the
 # clients saw. Then it plays on nodes that keep less than they promise: that must be found.
 # At the end it plays the suites of conformance/nodes while the node that writes is killed.
-# With LOG=raft and as root, DELAY=50ms puts the nodes into network namespaces, so far apart.
+# As root, DELAY=50ms puts the nodes and the database into network namespaces, so far apart.
 .PHONY: cluster
 FOR ?= 10m
 LOG ?= postgres

@@ -83,13 +83,15 @@ func (q *request) forward(r *http.Request, route *door.Route, p door.Params) {
 // this node may not write and nothing was written. base are the headers of the response
 // before the door began. A request whose body cannot be read again is answered in any case.
 func (q *request) attempt(r *http.Request, route *door.Route, p door.Params, base http.Header, read *bool) bool {
-	q.droppable = func() bool { return !*read && q.ctx.journal.Forwardable() }
+	moved := func() bool { return !*read && q.ctx.journal.Forwardable() }
+	q.droppable = func() bool { return moved() || q.lostAnswer() }
 	route.Serve(q, r, p)
 	dropped := q.dropped || !q.begun && q.droppable()
 	q.droppable, q.dropped = nil, false
 	if !dropped {
 		return true
 	}
+	lost := !moved()
 	q.status = 0
 	q.ctx.journal.Retry()
 	h := q.Header()
@@ -97,7 +99,16 @@ func (q *request) attempt(r *http.Request, route *door.Route, p door.Params, bas
 	for name, values := range base {
 		h[name] = values
 	}
-	return false
+	if lost {
+		q.refuse(r, &door.Refusal{Reason: door.Lost})
+	}
+	return lost
+}
+
+// lostAnswer reports whether the response is an error about what the request itself has changed
+// when it was sent to another node, see [forward.LostAnswer].
+func (q *request) lostAnswer() bool {
+	return q.status >= http.StatusBadRequest && forward.LostAnswer(&q.ctx.journal)
 }
 
 // drops reports whether what the door writes is dropped, because the request is sent to
@@ -261,6 +272,9 @@ func (c *call) forward(m *forwardedMethod) error {
 		Own: func() bool {
 			a = m.invoke(&c.ctx, &c.codec, message)
 			moved := c.ctx.journal.Forwardable()
+			if !moved && a.Err != nil && forward.LostAnswer(&c.ctx.journal) {
+				a.Err = c.refuseCall(m.method, &door.Refusal{Reason: door.Lost})
+			}
 			c.ctx.journal.Retry()
 			return !moved
 		},

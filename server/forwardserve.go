@@ -109,9 +109,7 @@ func (q *request) serveForwarded(r *http.Request, route *door.Route, p door.Para
 	q.open(r, q.timeLeft(max(q.requestTimeout, q.door.RequestTimeout)))
 	// The other node cannot send the body of a stream again.
 	if !q.op.streams {
-		q.droppable = func() bool {
-			return q.ctx.journal.Forwardable() || q.status >= http.StatusBadRequest && forward.LostAnswer(&q.ctx.journal)
-		}
+		q.droppable = func() bool { return q.ctx.journal.Forwardable() || q.lostAnswer() }
 	}
 	q.noted = true
 	route.Serve(q, r.WithContext(&q.ctx), p)

@@ -17,6 +17,7 @@ fi
 case ${LOG:-} in
 raft) ;;
 mariadb) need $# mariadbd ;;
+galera) need $# mariadbd wsrep_sst_rsync libgalera_smm.so rsync lsof ;;
 *) need $# postgres ;;
 esac
 cd ../..

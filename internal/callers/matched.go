@@ -33,14 +33,21 @@ type Matched struct {
 // Matching returns the keys whose [Match] fulfills accepts, for a caller who is known
 // until ends; zero means for ever. It returns old, an earlier result for the same caller
 // or nil, if the keys are still the same.
-func (r *Registry) Matching(ctx context.Context, old *Matched, ends time.Time, fulfills func(Match) bool) (*Matched, error) {
-	at, err := r.newest(ctx)
+func (r *Registry) Matching(ctx context.Context, old *Matched, ends time.Time, fulfills func(Match) bool) (m *Matched, err error) {
+	err = r.search(ctx, func(at *documents.At[*value]) (found bool) {
+		if m = old; m == nil || m.at != at || m.Ended() {
+			m = r.matching(at, ends, fulfills)
+		}
+		return len(m.credentials) > 0
+	})
 	if err != nil {
 		return nil, err
 	}
-	if old != nil && old.at == at && !old.Ended() {
-		return old, nil
-	}
+	return m, nil
+}
+
+// matching returns the keys of at whose [Match] fulfills accepts.
+func (r *Registry) matching(at *documents.At[*value], ends time.Time, fulfills func(Match) bool) *Matched {
 	m := &Matched{registry: r, at: at, ends: ends}
 	for _, k := range at.Value.byID {
 		for _, c := range k.credentials {
@@ -50,7 +57,7 @@ func (r *Registry) Matching(ctx context.Context, old *Matched, ends time.Time, f
 		}
 	}
 	slices.SortFunc(m.credentials, func(a, b *Credential) int { return strings.Compare(a.key.Name, b.key.Name) })
-	return m, nil
+	return m
 }
 
 // ByIDs returns the keys with the ids of [Matched.IDs], or nil if one of them was revoked,

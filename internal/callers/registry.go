@@ -231,16 +231,32 @@ func (r *Registry) ByID(ctx context.Context, id [sha256.Size]byte) (*Credential,
 	return r.live(ctx, func(v *value) *Credential { return v.byForward[id] })
 }
 
-func (r *Registry) live(ctx context.Context, find func(*value) *Credential) (*Credential, error) {
-	at, err := r.newest(ctx)
-	if err != nil {
+func (r *Registry) live(ctx context.Context, find func(*value) *Credential) (c *Credential, err error) {
+	err = r.search(ctx, func(at *documents.At[*value]) (found bool) {
+		if c = find(at.Value); c != nil && c.Ended() {
+			c = nil
+		}
+		return c != nil
+	})
+	if c == nil || err != nil {
 		return nil, err
 	}
-	c := find(at.Value)
-	if c == nil || c.Ended() {
-		return nil, nil
-	}
 	return r.hand(c), nil
+}
+
+// search calls find with the keys at the newest revision. A node that may lack acknowledged writes
+// uses what it has, as [documents.System.Newest] does, but what find does not find there another
+// node may have: search fails with ErrNoLease then.
+func (r *Registry) search(ctx context.Context, find func(at *documents.At[*value]) (found bool)) error {
+	at, err := r.confirmed(ctx)
+	if err == nil {
+		find(at)
+		return nil
+	}
+	if loaded := r.documents.Loaded(); loaded != nil && errors.Is(err, authz.ErrNoLease) && find(loaded) {
+		return nil
+	}
+	return err
 }
 
 // hand returns a credential for a caller, and notes it for sweep.

@@ -309,6 +309,9 @@ func (f *following) granted(g Grant) error {
 	if g.Number <= f.answered || g.Number > f.asked {
 		return fmt.Errorf("%w: the holder answers question %d, which is not open", ErrPeer, g.Number)
 	}
+	if f.answered == 0 {
+		n.Expect()
+	}
 	f.answered = g.Number
 	for len(f.questions) > 0 && f.questions[0].number < g.Number {
 		f.questions = f.questions[1:]

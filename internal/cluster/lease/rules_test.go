@@ -985,6 +985,28 @@ func TestCutAndWrite(t *testing.T) {
 	}
 }
 
+// TestShrinkingLeases cuts the holder, whose clock is fast, from the log, so that each of its
+// grants is shorter than the one before and ends at the same time. A grant does not take back what
+// an earlier one allows for a slow clock (C5).
+func TestShrinkingLeases(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 3, func(i int, n *node) { n.host.Rate = []float64{1.04, 0.96, 0.96}[i] })
+		first, far := w.nodes[0], w.nodes[2]
+		for alone := 500 * time.Millisecond; alone < holderLease-100*time.Millisecond; alone += 10 * time.Millisecond {
+			if holder := w.holder(); holder != first {
+				if err := holder.cluster.HandOver(within(t, time.Second), first.cluster.Self().ID); err != nil {
+					t.Fatal(err)
+				}
+				w.settle()
+			}
+			first.host.CutLog(true)
+			time.Sleep(alone)
+			first.host.CutLog(false)
+			w.cutAndWrite(far)
+		}
+	})
+}
+
 // TestHandOverWaits hands the role over, or gives it back, while a third node, which
 // reaches neither of the two, has a read lease of the old holder (C4).
 func TestHandOverWaits(t *testing.T) {

@@ -337,7 +337,8 @@ func (n *Keeper) answer(f *follower, s *session, now time.Duration) {
 		if f.until <= now {
 			f.covered = at.Sequence
 		}
-		f.until, f.named = now+stretch(g.Duration), 0
+		// An earlier, longer grant may end later on a slow clock, although it ends with this one.
+		f.until, f.named = max(f.until, now+stretch(g.Duration)), 0
 	}
 	if at.Sequence > s.last {
 		s.last = at.Sequence

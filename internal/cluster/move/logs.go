@@ -11,6 +11,10 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
+// removedSuffix ends the name of a work folder that is being removed. A part of a folder cannot
+// be opened, so an attempt that was killed meanwhile could not be repeated under its own name.
+const removedSuffix = ".ostiary-removed"
+
 // logToLog moves the stores of a log to another one.
 func (m *Move) logToLog(ctx context.Context) error {
 	return m.withLog(ctx, &m.From, func(from *movedLog) error {
@@ -21,10 +25,17 @@ func (m *Move) logToLog(ctx context.Context) error {
 			if m.Work == nil {
 				return m.Temporary(func(at Folder) error { return m.through(ctx, from, to, at) })
 			}
+			removed := m.Work.Path() + removedSuffix
+			if err := os.RemoveAll(removed); err != nil { // an attempt was killed meanwhile
+				return err
+			}
 			if err := m.through(ctx, from, to, m.Work); err != nil {
 				return err
 			}
-			return os.RemoveAll(m.Work.Path())
+			if err := os.Rename(m.Work.Path(), removed); err != nil {
+				return err
+			}
+			return os.RemoveAll(removed)
 		})
 	})
 }

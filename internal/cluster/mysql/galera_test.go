@@ -62,6 +62,7 @@ func TestGalera(t *testing.T) {
 	t.Run("snapshot", func(t *testing.T) { largeSnapshot(t, all) })
 	t.Run("dirty reads", func(t *testing.T) { dirtyReads(t, all) })
 	t.Run("certification", func(t *testing.T) { certification(t, all) })
+	t.Run("groups", func(t *testing.T) { groups(t, all) })
 	t.Run("killed node", func(t *testing.T) { killedGaleraNode(t, all) })
 	t.Run("no quorum", func(t *testing.T) { noQuorum(t, all) })
 }

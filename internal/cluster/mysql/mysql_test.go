@@ -34,3 +34,9 @@ func TestLog(t *testing.T) {
 		})
 	})
 }
+
+// TestCuts cuts the connections after each part of what appends send.
+func TestCuts(t *testing.T) {
+	t.Parallel()
+	sharedlogtest.SQL(mysql.Open).Cuts(t, databases.MariaDB(t).Database(), false)
+}

@@ -13,3 +13,9 @@ func TestAhead(t *testing.T) {
 	t.Parallel()
 	sharedlogtest.SQL(postgres.Open).Ahead(t, databases.PostgreSQL(t).Database())
 }
+
+// TestCuts cuts the connection after each part of what appends send.
+func TestCuts(t *testing.T) {
+	t.Parallel()
+	sharedlogtest.SQL(postgres.Open).Cuts(t, databases.PostgreSQL(t).Database(), true)
+}

@@ -417,7 +417,7 @@ func TestRecoverFails(t *testing.T) {
 func TestCorruptEntries(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 3)
-	f.append(0, 5)
+	f.check(1, f.append(0, 5)) // the node has the entries
 	f.stop(2)
 	folder := filepath.Join(f.dir, "node2")
 	if err := raftlog.CorruptEntries(folder); err != nil {

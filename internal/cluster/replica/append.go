@@ -264,6 +264,10 @@ func (r *Driver) prepare(group []*request, w *window, confirmed bool) (s *sent, 
 	if err := r.take(r.ctx); err != nil {
 		return nil, group, err
 	}
+	if !w.follows(r.AppliedSequence()) {
+		r.give()
+		return nil, group, nil
+	}
 	base := w.end(r)
 	if r.opts.Gate.MayAppend == nil && !group[0].barrier {
 		epoch = base.epoch

@@ -51,11 +51,16 @@ func (r *Driver) Barrier(ctx context.Context, epoch uint64) (sharedlog.Position,
 	return q.at, nil
 }
 
+// Expect notes that another node sends the new segments from now on, so that none is read
+// from the log while it is on its way. If one does not come, the log is read again, until the
+// next call of Expect or Offer.
+func (r *Driver) Expect() { r.offered.Store(true) }
+
 // Offer applies a segment that another node has sent, if the log has it. It returns
 // when the copy has the sequence. A segment that does not follow the copy is ignored;
 // Offer then reads the log, which also decides whether such a segment is damaged.
 func (r *Driver) Offer(ctx context.Context, segment sharedlog.Passed) error {
-	r.offered.Store(true)
+	r.Expect()
 	if segment.Sequence <= r.AppliedSequence() {
 		return r.check()
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/authz"
@@ -580,6 +581,42 @@ func TestOffer(t *testing.T) {
 	last := records[10]
 	last.Sequence++
 	wantErrors(t, two.Offer(t.Context(), last), "", storage.ErrClosed)
+}
+
+// slowLog is a log far away, of which each read takes a second.
+type slowLog struct {
+	sharedlog.Log
+	reads atomic.Int64
+}
+
+func (l *slowLog) Read(ctx context.Context, from uint64) iter.Seq2[sharedlog.Record, error] {
+	l.reads.Add(1)
+	time.Sleep(time.Second)
+	return l.Log.Read(ctx, from)
+}
+
+// TestExpect appends segments on another node that begins to send them: the follower waits for
+// the first one, although it learns of it before. While it reads from a log far away, it could
+// not apply the segment.
+func TestExpect(t *testing.T) {
+	t.Parallel()
+	tables := memorylog.New()
+	var last sharedlog.Passed
+	one := openGate(t, tables.Open(), replica.Gate{Appended: func(s sharedlog.Passed) { last = s }})
+	l := newStore(t, one, 1)
+	log := &slowLog{Log: tables.Open()}
+	two := openGate(t, log, replica.Gate{})
+	time.Sleep(100 * time.Millisecond) // it waits for the next one
+	before := log.reads.Load()
+	two.Expect()
+	mustAppend(t, l, one, add("1"))
+	time.Sleep(100 * time.Millisecond) // on its way
+	if err := two.Offer(t.Context(), last); err != nil {
+		t.Fatal(err)
+	}
+	if have := log.reads.Load() - before; have != 0 {
+		t.Errorf("the log was read %d times while the segment was on its way, want 0", have)
+	}
 }
 
 // TestOfferedSecrets sends segments that put secrets to a node, with all, some, wrong and

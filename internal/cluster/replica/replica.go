@@ -127,7 +127,7 @@ type Driver struct {
 	appending atomic.Uint64
 	// offered is true while another node sends the new segments.
 	offered atomic.Bool
-	// reading is how long the follower took to read segments from the log lately, as a
+	// reading is how long this node took to read segments from the log lately, as a
 	// time.Duration, see arrivalMin.
 	reading atomic.Int64
 	queue   queue
@@ -275,6 +275,7 @@ func (r *Driver) begin(ctx context.Context) error {
 			return err
 		}
 	}
+	begun := time.Now()
 	err := r.catchUp(ctx)
 	if errors.Is(err, ErrBehind) {
 		if err = r.takeSnapshot(ctx); errors.Is(err, sharedlog.ErrNoSnapshot) {
@@ -285,6 +286,7 @@ func (r *Driver) begin(ctx context.Context) error {
 			err = r.catchUp(ctx)
 		}
 	}
+	r.reading.Store(max(int64(time.Since(begun)), r.reading.Load()))
 	if err == nil && r.applied.Load().incomplete { // also after an earlier start that ended too early
 		err = r.fetchMissing(ctx)
 	}

@@ -51,6 +51,12 @@ func (w *window) end(r *Driver) *state {
 	return w.all[len(w.all)-1].next
 }
 
+// follows reports whether the copy has everything before the segments: one that is in the log
+// may not be applied, because the log cannot be read.
+func (w *window) follows(copied uint64) bool {
+	return w == nil || len(w.all) == 0 || copied >= w.all[0].base.applied.Sequence
+}
+
 // head returns the head of a store after the segments, if one of them has entries of it.
 func (w *window) head(id storage.StoreID) (head storage.Head, has bool) {
 	if w == nil || w.newest[id] == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -83,7 +84,7 @@ func window(t *testing.T, f func(t *testing.T, d *pipelined)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		tables := memorylog.New()
-		d := &pipelined{t: t, tables: tables, log: &clustertest.Pipeline{Log: tables.Open()}}
+		d := &pipelined{t: t, tables: tables, log: &clustertest.Pipeline{Log: &unreadable{Log: tables.Open()}}}
 		d.epoch.Store(1)
 		gate := replica.Gate{MayAppend: func(context.Context) (uint64, error) { return d.epoch.Load(), nil },
 			Appended: func(s sharedlog.Passed) {
@@ -132,6 +133,20 @@ func (d *pipelined) begin(ctx context.Context, after storage.Head, changes ...st
 		d.t.Fatalf("an append has its place after %s, and the log is %s away", waited, d.log.Distance)
 	}
 	return entry{made, head}
+}
+
+// append appends changes after a head, and waits for the outcome.
+func (d *pipelined) append(ctx context.Context, after storage.Head, changes ...storage.Change) (storage.Head, error) {
+	entries := []storage.Entry{d.store.Entry(after, changes...)}
+	_, sealed, err := storage.Seal(after, entries)
+	if err != nil {
+		return storage.Head{}, err
+	}
+	made, _, err := d.AppendAhead(ctx, d.store.ID, after, entries, sealed)
+	if err != nil {
+		return storage.Head{}, err
+	}
+	return made(ctx)
 }
 
 // three begins three appends, one after the other.
@@ -298,6 +313,51 @@ func TestWindowOpen(t *testing.T) {
 			mustVerify(t, d, d.store.ID, 4)
 		})
 	}
+}
+
+// unreadable is a log that cannot be read for some time.
+type unreadable struct {
+	sharedlog.Log
+	is atomic.Bool
+}
+
+func (l *unreadable) Read(ctx context.Context, from uint64) iter.Seq2[sharedlog.Record, error] {
+	if l.is.Load() {
+		return func(yield func(sharedlog.Record, error) bool) { yield(sharedlog.Record{}, errLink) }
+	}
+	return l.Log.Read(ctx, from)
+}
+
+// TestWindowUnread lets a caller leave while its segment is on its way, so that it must be read
+// from the log, which fails. Meanwhile an append to its store, after the head that the copy has,
+// is not made.
+func TestWindowUnread(t *testing.T) {
+	t.Parallel()
+	window(t, func(t *testing.T, d *pipelined) {
+		log := d.log.Log.(*unreadable)
+		ctx, leave := context.WithCancel(t.Context())
+		one := d.begin(ctx, d.store.Head, add("1"))
+		leave()
+		if _, err := one.made(ctx); !errors.Is(err, storage.ErrUncertain) {
+			t.Fatal(err)
+		}
+		log.is.Store(true)
+		time.Sleep(d.log.Distance / 2)
+		own := d.store
+		d.store = d.elsewhere
+		two := d.begin(t.Context(), d.elsewhere.Head, add("2"))
+		d.store = own
+		time.Sleep(d.log.Distance * 3 / 4) // the first is in the log
+		time.AfterFunc(time.Second, func() { log.is.Store(false) })
+		if _, err := d.append(t.Context(), d.store.Head, add("3")); !errors.As(err, new(*storage.ConflictError)) {
+			t.Errorf("error %v, want a conflict", err)
+		}
+		if _, err := two.made(t.Context()); err != nil {
+			t.Error(err)
+		}
+		mustVerify(t, d, d.store.ID, 2)
+		mustVerify(t, d, d.elsewhere.ID, 1)
+	})
 }
 
 // TestWindowFenced lets another node take the role while three segments are on their way: its

@@ -386,7 +386,7 @@ func TestAheadConflict(t *testing.T) {
 func TestAheadPlaced(t *testing.T) {
 	t.Parallel()
 	ahead(t, 0, func(t *testing.T, d *remote, a *answers) {
-		d.commit, d.pace = 100*time.Millisecond, 10*time.Millisecond
+		d.commit, d.pace = 100*time.Millisecond, 2*returnMax
 		began := time.Now()
 		for i, name := range []string{"first", "second", "third"} {
 			a.write(name, one(i+1))
@@ -410,7 +410,7 @@ func TestAheadPlaced(t *testing.T) {
 func TestAheadRefusedBelow(t *testing.T) {
 	t.Parallel()
 	ahead(t, 0, func(t *testing.T, d *remote, a *answers) {
-		d.commit, d.pace = 100*time.Millisecond, 10*time.Millisecond
+		d.commit, d.pace = 100*time.Millisecond, 2*returnMax
 		d.refuse = errors.New("refused")
 		for _, w := range []struct {
 			name string

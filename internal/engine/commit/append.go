@@ -78,10 +78,12 @@ func (g *group) appendTo(ctx context.Context) error {
 	if r.Copy == nil || r.Bounds.GroupsAhead <= 1 {
 		return g.returned(r.Driver.Append(ctx, id, base, g.entries, g.sealed))
 	}
+	began := time.Now()
 	made, acknowledge, err := r.Copy.AppendAhead(ctx, id, base, g.entries, g.sealed)
 	if err != nil {
 		return err
 	}
+	g.queue.placed(len(g.writers), time.Since(began))
 	g.placed = true
 	g.settled.Open()
 	if err := g.returned(made(ctx)); err != nil {

@@ -40,6 +40,9 @@
 //   - a group whose outcome is uncertain, or whose acknowledgment fails, is uncertain for its
 //     own writers alone. The one above is in the log, and then so is this one, or it is refused.
 //
+// A group costs each node of a cluster the same, however many writers it has. So its leader
+// waits for the writers that the group before has answered, for a time (returning.go).
+//
 // Only the holder of the write lock (snapshot.WriteLock) takes writers out of
 // the queue and validates them. It releases the lock before it appends.
 package commit

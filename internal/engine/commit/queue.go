@@ -72,10 +72,11 @@ type Queue struct {
 	recycled   *group      // memory for the next group, or nil
 	stale      atomic.Bool // the log may have entries that are not in the newest view
 
-	mu      sync.Mutex
-	waiting []*writer
-	led     bool     // true while a writer leads
-	pending *Pending // the prepared write that holds the write lock, or nil
+	mu        sync.Mutex
+	waiting   []*writer
+	led       bool     // true while a writer leads
+	pending   *Pending // the prepared write that holds the write lock, or nil
+	returning returning
 }
 
 // NewQueue returns the queue of a store.
@@ -265,6 +266,9 @@ func (q *Queue) enqueue(w *writer) error {
 	if !q.led {
 		q.led, w.leads, w.immediate = true, true, true
 	}
+	if q.returning.leader != nil {
+		q.arrived()
+	}
 	return nil
 }
 
@@ -364,7 +368,7 @@ func (q *Queue) lead(ctx context.Context, leader *writer) {
 		q.passLead(leader)
 		return
 	}
-	g := q.gather(ctx)
+	g := q.gather(ctx, leader)
 	if len(g.entries) > 0 {
 		q.appending, q.unfinished = g, append(q.unfinished, g)
 		q.timeline.Lock.SetAppending(&g.finished)
@@ -374,6 +378,9 @@ func (q *Queue) lead(ctx context.Context, leader *writer) {
 	var few [8]*writer
 	writers := append(few[:0], g.writers...) // copy the list: g drops it when it is finished
 	q.flush(ctx, g)
+	if q.shared.runtime.Copy != nil {
+		q.answered()
+	}
 	for _, w := range writers {
 		if w != leader {
 			w.ready <- struct{}{}
@@ -471,7 +478,7 @@ func (q *Queue) previous() *group {
 // holds the write lock. While a group is being appended, gather validates on
 // the view that the group will publish; if the append fails, the writers are
 // validated again.
-func (q *Queue) gather(ctx context.Context) *group {
+func (q *Queue) gather(ctx context.Context, leader *writer) *group {
 	var writers []*writer
 	if before := q.previous(); before != nil {
 		before.viewMade.Wait()
@@ -484,6 +491,9 @@ func (q *Queue) gather(ctx context.Context) *group {
 		g.takeMore()
 		g.ahead = q.ahead()
 		before.settled.Wait()
+		if q.shared.runtime.Copy != nil {
+			q.awaitReturning(leader, len(g.writers), before.finished.Opened())
+		}
 		if q.leadsTo(before) {
 			g.retryRejected() // the previous group may have written what these writers require
 			g.takeMore()
@@ -491,6 +501,8 @@ func (q *Queue) gather(ctx context.Context) *group {
 		}
 		before.finished.Wait()
 		writers = g.writers
+	} else if q.shared.runtime.Copy != nil {
+		q.awaitReturning(leader, 0, true)
 	}
 	base, err := q.baseInTime(ctx)
 	if err != nil {

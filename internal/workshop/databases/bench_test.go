@@ -20,7 +20,8 @@ import (
 
 // TestBench measures for a short time, on both databases, at hand and far away. No
 // request may fail, every cell must have figures, and the database has no log at the end.
-// With OSTIARY_SECONDS each cell takes that long, and the records are printed.
+// With OSTIARY_SECONDS each cell takes that long, at the delays of OSTIARY_DELAYS, and the
+// records are printed.
 func TestBench(t *testing.T) {
 	t.Parallel()
 	options := bare.Options{Delays: []time.Duration{0, time.Millisecond}, Duration: 50 * time.Millisecond, Tuples: 5000}
@@ -30,7 +31,14 @@ func TestBench(t *testing.T) {
 		if options.Duration, err = time.ParseDuration(seconds + "s"); err != nil {
 			t.Fatal(err)
 		}
-		options.Delays, options.Tuples = []time.Duration{0, 50 * time.Millisecond, 150 * time.Millisecond}, 0
+		options.Delays, options.Tuples = nil, 0
+		for text := range strings.SplitSeq(os.Getenv("OSTIARY_DELAYS"), ",") {
+			away, err := time.ParseDuration(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			options.Delays = append(options.Delays, away)
+		}
 	}
 	for name, start := range map[string]func(testing.TB, ...string) *databases.Server{"PostgreSQL": databases.PostgreSQL, "MariaDB": databases.MariaDB} {
 		t.Run(name, func(t *testing.T) {
@@ -47,7 +55,7 @@ func TestBench(t *testing.T) {
 				return nil
 			}
 			err := bare.Run(t.Context(), o)
-			for err != nil && strings.Contains(err.Error(), "choose a longer time") && o.Duration < 10*time.Second {
+			for seconds == "" && err != nil && strings.Contains(err.Error(), "choose a longer time") && o.Duration < 10*time.Second {
 				records, o.Duration, o.Folder = nil, 4*o.Duration, t.TempDir() // the machine is busy
 				err = bare.Run(t.Context(), o)
 			}

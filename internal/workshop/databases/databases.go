@@ -1,8 +1,8 @@
 //go:build unix
 
 // Package databases starts database servers for tests: PostgreSQL and MariaDB, each in
-// a folder of the test, on a port of loopback. Its functions skip the test, and name
-// what is missing, if the server is not installed.
+// a folder of the test, on a port of loopback or at a [Place]. Its functions skip the test,
+// and name what is missing, if the server is not installed.
 package databases
 
 import (
@@ -24,9 +24,35 @@ import (
 	"github.com/ostiary/ostiary/internal/workshop/bench/servers"
 )
 
+// Place is where servers run. The zero value is this machine.
+type Place struct {
+	// Address is the host at which clients, and the other servers of a Galera cluster, reach
+	// a server, which listens on all addresses then. The default is 127.0.0.1.
+	Address string
+	// Start starts a program there. The default is its method Start.
+	Start func(*exec.Cmd) error
+}
+
+// listens returns the address on which a server listens, and the one at which it is reached.
+func (p Place) listens() (on, at string) {
+	if p.Address == "" {
+		return "127.0.0.1", "127.0.0.1"
+	}
+	return "0.0.0.0", p.Address
+}
+
+// plain returns a query of URLs of the place without TLS, which is required of other machines.
+func (p Place) plain(query string) string {
+	if p.Address == "" {
+		return ""
+	}
+	return query
+}
+
 // Server is a running database server. Its data is empty at the start.
 type Server struct {
 	tb      testing.TB
+	place   Place
 	folder  string
 	port    int
 	command []string
@@ -60,12 +86,18 @@ func freePort(tb testing.TB) int {
 // NAME=VALUE. All users may connect without a password, except "locked".
 func PostgreSQL(tb testing.TB, settings ...string) *Server {
 	tb.Helper()
+	return Place{}.PostgreSQL(tb, settings...)
+}
+
+// PostgreSQL is [PostgreSQL] with a server at a place.
+func (p Place) PostgreSQL(tb testing.TB, settings ...string) *Server {
+	tb.Helper()
 	bin, err := servers.PostgreSQL()
 	if err != nil {
 		tb.Skip(err)
 	}
 	folder, as := unprivileged(tb, "postgres", "PostgreSQL refuses to run as root")
-	s := postgreSQL(tb, bin, folder, as)
+	s := p.postgreSQL(tb, bin, folder, as)
 	runCommand(tb, folder, append(as[:len(as):len(as)], bin+"/initdb", "-D", s.data(), "-U", "postgres", "--auth=trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"))
 	rules := "host all locked all scram-sha-256\nhost all all all trust\nlocal all all trust\nhost replication all all trust\n"
 	if err := os.WriteFile(filepath.Join(s.data(), "pg_hba.conf"), []byte(rules), 0o600); err != nil { // its owner stays
@@ -81,15 +113,16 @@ func PostgreSQL(tb testing.TB, settings ...string) *Server {
 
 // postgreSQL prepares a PostgreSQL server in a folder, which has no data yet. bin is the
 // folder of its programs, and as begins the command that runs it.
-func postgreSQL(tb testing.TB, bin, folder string, as []string) *Server {
+func (p Place) postgreSQL(tb testing.TB, bin, folder string, as []string) *Server {
 	tb.Helper()
-	s := &Server{tb: tb, folder: folder, port: freePort(tb)}
-	s.command = append(as[:len(as):len(as)], bin+"/postgres", "-D", s.data(), "-h", "127.0.0.1", "-p", strconv.Itoa(s.port), "-k", folder, "-c", "fsync=off")
+	on, at := p.listens()
+	s := &Server{tb: tb, place: p, folder: folder, port: freePort(tb)}
+	s.command = append(as[:len(as):len(as)], bin+"/postgres", "-D", s.data(), "-h", on, "-p", strconv.Itoa(s.port), "-k", folder, "-c", "fsync=off")
 	s.url = func(database string) string {
-		return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/%s", s.port, database)
+		return fmt.Sprintf("postgres://postgres@%s:%d/%s", at, s.port, database) + p.plain("?sslmode=disable")
 	}
 	s.run = func(statement string) error {
-		return exec.Command(bin+"/psql", "-h", "127.0.0.1", "-p", strconv.Itoa(s.port), "-U", "postgres", "-d", "postgres", "-qc", statement).Run()
+		return exec.Command(bin+"/psql", "-h", folder, "-p", strconv.Itoa(s.port), "-U", "postgres", "-d", "postgres", "-qc", statement).Run()
 	}
 	return s
 }
@@ -97,23 +130,39 @@ func postgreSQL(tb testing.TB, bin, folder string, as []string) *Server {
 // MariaDB starts a MariaDB server. It ends with the test. settings are NAME=VALUE.
 func MariaDB(tb testing.TB, settings ...string) *Server {
 	tb.Helper()
+	return Place{}.MariaDB(tb, settings...)
+}
+
+// MariaDB is [MariaDB] with a server at a place.
+func (p Place) MariaDB(tb testing.TB, settings ...string) *Server {
+	tb.Helper()
 	binary, err := servers.Find("mariadbd")
 	if err != nil {
 		tb.Skip(err)
 	}
-	s := mariaDB(tb, binary, tb.TempDir(), nil)
+	s := p.mariaDB(tb, binary, tb.TempDir(), nil)
 	for _, setting := range settings {
 		s.command = append(s.command, "--"+setting)
 	}
 	s.Start()
 	tb.Cleanup(s.Stop)
+	s.admit()
 	return s
 }
 
+// admit lets clients of other hosts connect to a MariaDB server that has an address.
+func (s *Server) admit() {
+	s.tb.Helper()
+	if s.place.Address != "" {
+		s.Exec("create user if not exists root@'%'; grant all on *.* to root@'%'")
+	}
+}
+
 // mariaDB prepares a MariaDB server in a folder. as begins the command that runs it.
-func mariaDB(tb testing.TB, binary, folder string, as []string) *Server {
+func (p Place) mariaDB(tb testing.TB, binary, folder string, as []string) *Server {
 	tb.Helper()
-	s := &Server{tb: tb, folder: folder, port: freePort(tb)}
+	on, at := p.listens()
+	s := &Server{tb: tb, place: p, folder: folder, port: freePort(tb)}
 	name := "root"
 	if u, err := user.Current(); err == nil {
 		name = u.Username
@@ -124,8 +173,10 @@ func mariaDB(tb testing.TB, binary, folder string, as []string) *Server {
 	// A server that starts removes the temporary tables of others from its folder for
 	// temporary files, so each has its own.
 	runCommand(tb, s.folder, append(as[:len(as):len(as)], "mariadb-install-db", "--no-defaults", "--user="+name, "--datadir="+s.data(), "--auth-root-authentication-method=normal", "--skip-test-db", "--tmpdir="+s.folder))
-	s.command = append(as[:len(as):len(as)], binary, "--no-defaults", "--user="+name, "--datadir="+s.data(), "--bind-address=127.0.0.1", "--port="+strconv.Itoa(s.port), "--socket="+s.socket(), "--innodb-buffer-pool-size=64M", "--tmpdir="+s.folder)
-	s.url = func(database string) string { return fmt.Sprintf("mysql://root@127.0.0.1:%d/%s", s.port, database) }
+	s.command = append(as[:len(as):len(as)], binary, "--no-defaults", "--user="+name, "--datadir="+s.data(), "--bind-address="+on, "--port="+strconv.Itoa(s.port), "--socket="+s.socket(), "--innodb-buffer-pool-size=64M", "--tmpdir="+s.folder)
+	s.url = func(database string) string {
+		return fmt.Sprintf("mysql://root@%s:%d/%s", at, s.port, database) + p.plain("?tls=false")
+	}
 	s.run = func(statement string) error {
 		return exec.Command("mariadb", "--no-defaults", "-uroot", "-S", s.socket(), "-e", statement).Run()
 	}
@@ -186,7 +237,11 @@ func (s *Server) Begin() {
 	defer log.Close()
 	s.process = exec.Command(s.command[0], s.command[1:]...)
 	s.process.Dir, s.process.Stdout, s.process.Stderr = s.folder, log, log
-	if err := s.process.Start(); err != nil {
+	start := s.process.Start
+	if s.place.Start != nil {
+		start = func() error { return s.place.Start(s.process) }
+	}
+	if err := start(); err != nil {
 		s.tb.Fatal(err)
 	}
 	exited := make(chan struct{})

@@ -21,7 +21,7 @@ func (s *Server) Replica(tb testing.TB) *Server {
 	if err != nil {
 		tb.Skip(err)
 	}
-	r := postgreSQL(tb, bin, folder, as)
+	r := s.place.postgreSQL(tb, bin, folder, as)
 	runCommand(tb, folder, append(as[:len(as):len(as)], bin+"/pg_basebackup", "-h", "127.0.0.1", "-p", strconv.Itoa(s.port), "-U", "postgres", "-D", r.data(), "-R", "-X", "stream", "-c", "fast", "--no-sync"))
 	r.Start()
 	tb.Cleanup(r.Stop)

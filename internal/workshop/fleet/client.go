@@ -22,35 +22,44 @@ import (
 )
 
 const (
-	// thingsTotal are the documents and aliases that the clients use at a time, so that
-	// they meet. They take others after thingsTime, so that what is not known about some
-	// of them does not stay.
-	thingsTotal = 5
-	thingsTime  = 2 * time.Second
+	// thingsMin are the documents and aliases that the clients of a store use at a time, so
+	// that they meet; more clients use as many as they are. They take others after
+	// thingsTime, so that what is not known about some of them does not stay.
+	thingsMin  = 5
+	thingsTime = 2 * time.Second
 	// callTime is how long a client waits for an answer.
 	callTime = 8 * time.Second
 )
 
 // target is a process of a node, to which clients send requests.
 type target struct {
-	process history.Process
-	node    *Node
-	client  *client.Client
+	processes []history.Process // the same process, for each store
+	node      *Node
+	web       *http.Transport
+	client    *client.Client
 }
 
 // record is what the clients did and saw.
 type record struct {
-	time  atomic.Int64
-	known atomic.Uint64 // the newest revision that anybody has seen
+	time   atomic.Int64
+	stores []*ledger
 
-	mu    sync.Mutex
-	calls []*history.Call
-	wrong []error
+	mu     sync.Mutex
+	wrong  []error
+	errors map[string]int // answers without success, by their code
+	keys   map[string]int // what was done with keys
+}
+
+// ledger is what the clients did and saw in one store. The mutex of the record guards calls
+// and the token.
+type ledger struct {
+	number int
+	id     string
+	known  atomic.Uint64 // the newest revision that anybody has seen
+	calls  []*history.Call
 	// token is the newest token, and tokenAt its revision.
 	token   string
 	tokenAt storage.Revision
-	store   string
-	errors  map[string]int // answers without success, by their code
 }
 
 func (r *record) fail(format string, args ...any) {
@@ -59,22 +68,31 @@ func (r *record) fail(format string, args ...any) {
 	r.wrong = append(r.wrong, fmt.Errorf(format, args...))
 }
 
-// saw notes that a revision is in the log, with its token if that is known.
-func (r *record) saw(at storage.Revision, token string) {
-	for old := r.known.Load(); old < uint64(at) && !r.known.CompareAndSwap(old, uint64(at)); old = r.known.Load() {
+// known returns a revision of each store that is in the log.
+func (r *record) known() []storage.Revision {
+	all := make([]storage.Revision, len(r.stores))
+	for i, l := range r.stores {
+		all[i] = storage.Revision(l.known.Load())
+	}
+	return all
+}
+
+// saw notes that a revision of a store is in the log, with its token if that is known.
+func (r *record) saw(l *ledger, at storage.Revision, token string) {
+	for old := l.known.Load(); old < uint64(at) && !l.known.CompareAndSwap(old, uint64(at)); old = l.known.Load() {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if token != "" && at > r.tokenAt {
-		r.token, r.tokenAt = token, at
+	if token != "" && at > l.tokenAt {
+		l.token, l.tokenAt = token, at
 	}
 }
 
 // do makes a call and notes it. call sets what the answer has.
-func (r *record) do(ctx context.Context, t *target, c history.Call, call func(ctx context.Context, c *history.Call) error) history.Outcome {
+func (r *record) do(ctx context.Context, t *target, l *ledger, c history.Call, call func(ctx context.Context, c *history.Call) error) history.Outcome {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	c.Process = &t.process
+	c.Process = &t.processes[l.number]
 	c.Began = r.time.Add(1)
 	c.Err = call(ctx, &c)
 	c.Ended = r.time.Add(1)
@@ -82,7 +100,7 @@ func (r *record) do(ctx context.Context, t *target, c history.Call, call func(ct
 	c.Outcome, code = outcomeOf(c.Err)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.calls = append(r.calls, &c)
+	l.calls = append(l.calls, &c)
 	if code != "" {
 		r.errors[code]++
 	}
@@ -101,12 +119,13 @@ const (
 // noEffect are the codes of requests that have no effect.
 var noEffect = map[string]bool{codeDial: true, "no_holder": true, "no_lease": true, "shutting_down": true, "busy": true, "too_many": true, "loading": true}
 
-// patiently makes a call of which nothing is judged, and makes it again while it fails without
-// an effect: on a busy machine a node that is ready has no lease, or no holder, now and then.
+// patiently makes a call of which nothing is judged and that may be made twice, and makes it again
+// while it fails as during a fault: on a busy machine a node that is ready has no lease, or no
+// holder, now and then.
 func patiently(call func() error) error {
 	for end := time.Now().Add(startTime); ; time.Sleep(20 * time.Millisecond) {
 		err := call()
-		if _, code := outcomeOf(err); !noEffect[code] || time.Now().After(end) {
+		if _, code := outcomeOf(err); !isFaults(code) || time.Now().After(end) {
 			return err
 		}
 	}
@@ -138,14 +157,21 @@ func outcomeOf(err error) (o history.Outcome, code string) {
 // isWrong reports whether an error is one that no fault excuses.
 func isWrong(c *history.Call, code string) bool {
 	switch code {
-	case codeNone, "uncertain", "timed_out", "closed", "canceled":
-		return false // closed, canceled: a node that stops does not wait for a slow log
 	case "future":
 		return c.Kind != history.Least // a node that is cut off does not get what the token needs
 	case "no_store":
 		return c.Kind == history.Release
 	}
-	return !noEffect[code] && c.Outcome != history.Refused
+	return !isFaults(code) && c.Outcome != history.Refused
+}
+
+// isFaults reports whether faults excuse the code of an error of any call.
+func isFaults(code string) bool {
+	switch code {
+	case codeNone, "uncertain", "timed_out", "closed", "canceled":
+		return true // closed, canceled: a node that stops does not wait for a slow log
+	}
+	return noEffect[code]
 }
 
 // player is a client that makes one call after the other.
@@ -154,6 +180,8 @@ type player struct {
 	random *rand.Rand
 	stores []owned // that it has created
 	home   *machine
+	// writes is that it reads nothing.
+	writes bool
 }
 
 // owned is a store of a client.
@@ -181,24 +209,39 @@ func (p *player) run(ctx context.Context) {
 
 // thing returns the number of a document or of an alias.
 func (p *player) thing() int {
-	return int(time.Since(p.play.began)/thingsTime)*thingsTotal + p.random.IntN(thingsTotal)
+	return int(time.Since(p.play.began)/thingsTime)*p.play.things + p.random.IntN(p.play.things)
 }
 
 // call makes a random call.
 func (p *player) call(ctx context.Context, t *target) {
-	switch n := p.random.IntN(100); {
+	l := p.play.record.stores[p.random.IntN(len(p.play.record.stores))]
+	n := p.random.IntN(100)
+	if p.writes {
+		switch {
+		case n < 78:
+			p.write(ctx, t, l, history.Call{})
+		case n < 97:
+			p.write(ctx, t, l, history.Call{Needs: true, Need: p.thing(), NeedThere: p.random.IntN(2) == 0})
+		case n < 99 && p.play.fleet.options.Key != "":
+			p.secret(ctx, t)
+		default:
+			p.catalog(ctx, t)
+		}
+		return
+	}
+	switch {
 	case n < 30:
-		p.write(ctx, t, history.Call{})
+		p.write(ctx, t, l, history.Call{})
 	case n < 36:
-		p.write(ctx, t, history.Call{Needs: true, Need: p.thing(), NeedThere: p.random.IntN(2) == 0})
+		p.write(ctx, t, l, history.Call{Needs: true, Need: p.thing(), NeedThere: p.random.IntN(2) == 0})
 	case n < 46:
-		p.read(ctx, t, history.Full)
+		p.read(ctx, t, l, history.Full)
 	case n < 60:
-		p.read(ctx, t, history.Least)
+		p.read(ctx, t, l, history.Least)
 	case n < 94:
-		p.read(ctx, t, history.Newest)
+		p.read(ctx, t, l, history.Newest)
 	case n < 96:
-		p.read(ctx, t, history.Local)
+		p.read(ctx, t, l, history.Local)
 	default:
 		p.catalog(ctx, t)
 	}
@@ -207,16 +250,22 @@ func (p *player) call(ctx context.Context, t *target) {
 // reasonKey is the key of the reason of a write in a context.
 type reasonKey struct{}
 
-// reasons is a transport that sends the reasons of writes.
-type reasons struct{ http.RoundTripper }
+// transport sends a key, unless it is "", and the reasons of writes.
+type transport struct {
+	http.RoundTripper
+	key string
+}
 
 // RoundTrip implements [http.RoundTripper].
-func (r reasons) RoundTrip(q *http.Request) (*http.Response, error) {
+func (t transport) RoundTrip(q *http.Request) (*http.Response, error) {
+	q = q.Clone(q.Context())
+	if t.key != "" {
+		q.Header.Set("Authorization", "Bearer "+t.key)
+	}
 	if why, ok := q.Context().Value(reasonKey{}).(string); ok {
-		q = q.Clone(q.Context())
 		q.Header.Set("Ostiary-Reason", why)
 	}
-	return r.RoundTripper.RoundTrip(q)
+	return t.RoundTripper.RoundTrip(q)
 }
 
 // precondition is one of a write, as the API has it.
@@ -225,8 +274,16 @@ type precondition struct {
 	Absent bool          `json:"absent,omitempty"`
 }
 
+// A write of a client that only writes is large once in largeOf times: it adds largeTuples more
+// tuples, with ids of largeBytes, so that segments differ in size. Once in leavesOf times the
+// client leaves before the answer, after 1 ms to 1 s.
+const (
+	largeOf, largeTuples, largeBytes = 256, 400, 100
+	leavesOf                         = 16
+)
+
 // write adds or removes the tuple of a document.
-func (p *player) write(ctx context.Context, t *target, made history.Call) {
+func (p *player) write(ctx context.Context, t *target, l *ledger, made history.Call) {
 	made.Thing = p.thing()
 	made.Mark = fmt.Sprintf("w%d", p.play.marks.Add(1))
 	var request struct {
@@ -240,16 +297,28 @@ func (p *player) write(ctx context.Context, t *target, made history.Call) {
 		request.Remove = tuples
 	}
 	if made.Needs {
-		f := client.Filter{ObjectType: "doc", ObjectID: fmt.Sprint(made.Need), Relation: "viewer"}
+		f := client.Filter{ObjectType: "doc", ObjectID: fmt.Sprint(made.Need), Relation: "viewer", SubjectID: history.DocumentTuple(made.Need).Subject.ID}
 		request.Preconditions = []precondition{{f, !made.NeedThere}}
 	}
+	if p.writes && p.random.IntN(largeOf) == 0 {
+		more := history.DocumentTuple(made.Thing)
+		for i := range largeTuples {
+			more.Subject.ID = fmt.Sprintf("%0*d", largeBytes, i) + made.Mark
+			request.Add = append(request.Add, client.TuplesOf(more)...)
+		}
+	}
+	if p.writes && p.random.IntN(leavesOf) == 0 {
+		var leave context.CancelFunc
+		ctx, leave = context.WithTimeout(ctx, time.Millisecond<<p.random.IntN(10))
+		defer leave()
+	}
 	r := &p.play.record
-	r.do(context.WithValue(ctx, reasonKey{}, made.Mark), t, made, func(ctx context.Context, c *history.Call) error {
+	r.do(context.WithValue(ctx, reasonKey{}, made.Mark), t, l, made, func(ctx context.Context, c *history.Call) error {
 		var written client.Written
-		err := ask(ctx, t.client.Store(r.store), "/write", request, &written)
+		err := ask(ctx, t.client.Store(l.id), "/write", request, &written)
 		if err == nil {
 			c.Revision = storage.Revision(written.Revision)
-			r.saw(c.Revision, written.Token)
+			r.saw(l, c.Revision, written.Token)
 		}
 		return err
 	})
@@ -265,7 +334,7 @@ func ask(ctx context.Context, s *client.Store, path string, in, out any) error {
 }
 
 // read asks for the tuple of a document.
-func (p *player) read(ctx context.Context, t *target, k history.Kind) {
+func (p *player) read(ctx context.Context, t *target, l *ledger, k history.Kind) {
 	r := &p.play.record
 	made := history.Call{Kind: k, Thing: p.thing()}
 	q := map[string]any{}
@@ -276,18 +345,18 @@ func (p *player) read(ctx context.Context, t *target, k history.Kind) {
 		q["at"] = map[string]bool{"minimize_latency": true}
 	case history.Least:
 		r.mu.Lock()
-		token, at := r.token, r.tokenAt
+		token, at := l.token, l.tokenAt
 		r.mu.Unlock()
 		q["at"], made.After = map[string]string{"at_least": token}, at
 	}
-	r.do(ctx, t, made, func(ctx context.Context, c *history.Call) error {
+	r.do(ctx, t, l, made, func(ctx context.Context, c *history.Call) error {
 		var d client.Decision
 		tuple := history.DocumentTuple(c.Thing)
 		q["object"], q["relation"], q["subject"] = tuple.Object.String(), tuple.Relation, tuple.Subject.String()
-		err := ask(ctx, t.client.Store(r.store), "/check", q, &d)
+		err := ask(ctx, t.client.Store(l.id), "/check", q, &d)
 		if err == nil {
 			c.Revision, c.There = storage.Revision(d.Revision), d.Allowed
-			r.saw(c.Revision, "")
+			r.saw(l, c.Revision, "")
 		}
 		return err
 	})
@@ -296,19 +365,20 @@ func (p *player) read(ctx context.Context, t *target, k history.Kind) {
 // aliasDoor is the door of the aliases of stores.
 const aliasDoor = "authzen"
 
-// catalog creates a store with an alias, or deletes one.
+// catalog creates a store with an alias, or deletes one. The first store has its calls.
 func (p *player) catalog(ctx context.Context, t *target) {
 	r := &p.play.record
+	l := r.stores[0]
 	if n := len(p.stores); n > 0 && p.random.IntN(2) == 0 {
 		last := p.stores[n-1]
 		p.stores = p.stores[:n-1]
-		r.do(ctx, t, history.Call{Kind: history.Release, Thing: last.alias}, func(ctx context.Context, _ *history.Call) error {
+		r.do(ctx, t, l, history.Call{Kind: history.Release, Thing: last.alias}, func(ctx context.Context, _ *history.Call) error {
 			return t.client.Store(last.id).Delete(ctx)
 		})
 		return
 	}
 	alias := p.thing()
-	r.do(ctx, t, history.Call{Kind: history.Claim, Thing: alias}, func(ctx context.Context, _ *history.Call) error {
+	r.do(ctx, t, l, history.Call{Kind: history.Claim, Thing: alias}, func(ctx context.Context, _ *history.Call) error {
 		s, err := t.client.CreateStore(ctx, client.NewStore{Name: "play", Aliases: map[string]string{aliasDoor: fmt.Sprintf("alias%d", alias)}})
 		if err == nil {
 			p.stores = append(p.stores, owned{s.ID, alias})
@@ -317,11 +387,11 @@ func (p *player) catalog(ctx context.Context, t *target) {
 	})
 }
 
-// prepare creates the store that the clients use, with its schema.
-func (r *record) prepare(ctx context.Context, c *client.Client) error {
+// prepare creates a store that the clients use, with its schema.
+func (r *record) prepare(ctx context.Context, c *client.Client, l *ledger) error {
 	err := patiently(func() error {
 		s, err := c.CreateStore(ctx, client.NewStore{Name: "play"})
-		r.store = s.ID
+		l.id = s.ID
 		return err
 	})
 	if err != nil {
@@ -329,7 +399,7 @@ func (r *record) prepare(ctx context.Context, c *client.Client) error {
 	}
 	viewer := schema.RelationDef{Name: "viewer", Rewrite: schema.Direct(), Subjects: []schema.SubjectType{{Type: "user"}}}
 	model := schema.Model{Types: []schema.TypeDef{{Name: "user"}, {Name: "doc", Relations: []schema.RelationDef{viewer}}}}
-	s := c.Store(r.store)
+	s := c.Store(l.id)
 	err = patiently(func() error {
 		_, err := s.WriteSchema(ctx, client.NewSchema{Model: &model})
 		return err
@@ -339,7 +409,7 @@ func (r *record) prepare(ctx context.Context, c *client.Client) error {
 	}
 	return patiently(func() error {
 		written, err := s.Write(ctx, client.Write{Add: client.TuplesOf(history.DocumentTuple(-1))})
-		r.saw(storage.Revision(written.Revision), written.Token)
+		r.saw(l, storage.Revision(written.Revision), written.Token)
 		return err
 	})
 }

@@ -38,9 +38,11 @@ type Options struct {
 	Nodes int
 	// Flags are more flags of ostiary serve, the same for each node.
 	Flags []string
-	// Apart, if it is not nil, puts each node into a network namespace of its own, so far
-	// from each other, one way: the faults between nodes lose and delay packets then. It
-	// needs root, and a fleet without a database.
+	// Key is a preshared key, without which the nodes answer no client; "" asks for none.
+	Key string
+	// Apart, if it is not nil, puts each node and the database into network namespaces of
+	// their own, so far from each other, one way: the faults between them lose and delay
+	// packets then. It needs root, and a database that Log.Own starts there.
 	Apart *time.Duration
 	// Ports returns more flags of a node, with ports of its own on a host; nil adds none.
 	Ports func(n *Node, host string) []string
@@ -53,6 +55,9 @@ type Log struct {
 	// URL is that of --log. Each node gets another host, which is its own path there. ""
 	// means that the nodes keep the log themselves: --cluster.
 	URL string
+	// Own, if it is not nil, returns the URL of each node instead. hosts are those of the
+	// nodes, and one more, if they are apart; nil otherwise.
+	Own func(hosts delay.Hosts) []string
 }
 
 // Fleet is some nodes over one log.
@@ -60,7 +65,8 @@ type Fleet struct {
 	options Options
 	Nodes   []*Node
 	relays  []*relay
-	hosts   delay.Hosts // of nodes that are apart; nil otherwise
+	hosts   delay.Hosts // of nodes that are apart, and of the database; nil otherwise
+	urls    []string    // of the log, for each node; nil if they keep it themselves
 	mu      sync.Mutex
 	between map[[2]int]*Path // from one node to another one; -1 is what is no node
 }
@@ -74,6 +80,12 @@ func Start(ctx context.Context, o Options) (*Fleet, error) {
 			return f, err
 		}
 	}
+	switch {
+	case o.Log.Own != nil:
+		f.urls = o.Log.Own(f.hosts)
+	case o.Log.URL != "":
+		f.urls = slices.Repeat([]string{o.Log.URL}, o.Nodes)
+	}
 	for i := range o.Nodes {
 		n, err := f.newNode(i)
 		if err != nil {
@@ -81,7 +93,7 @@ func Start(ctx context.Context, o Options) (*Fleet, error) {
 		}
 		f.Nodes = append(f.Nodes, n)
 	}
-	certificates := exec.CommandContext(ctx, o.Program, "node", "certificate", "--folder", f.file("certificates"), "127.0.0.1")
+	certificates := exec.CommandContext(ctx, o.Program, append([]string{"node", "certificate", "--folder", f.file("certificates")}, f.names()...)...)
 	if out, err := certificates.CombinedOutput(); err != nil {
 		return f, fmt.Errorf("ostiary node certificate: %w\n%s", err, out)
 	}
@@ -93,12 +105,15 @@ func Start(ctx context.Context, o Options) (*Fleet, error) {
 	return f, nil
 }
 
-// putApart makes the hosts of nodes that are apart.
+// putApart makes the hosts of nodes that are apart, and the one of the database.
 func (f *Fleet) putApart() error {
 	if f.options.Log.URL != "" {
-		return errors.New("nodes with a database cannot be apart: it has no host of its own")
+		return errors.New("nodes that are apart need a database on a host of its own")
 	}
-	hosts, err := delay.OpenNamespaces(f.options.Nodes, func(from, to int) time.Duration {
+	hosts, err := delay.OpenNamespaces(f.options.Nodes+1, func(from, to int) time.Duration {
+		if from == f.options.Nodes { // the answers of the database
+			from, to = to, from
+		}
 		fault := f.Between(from, to).Fault()
 		if fault.Cut || fault.Hang {
 			return -1
@@ -116,7 +131,10 @@ func (f *Fleet) file(name string) string { return filepath.Join(f.options.Folder
 
 // newNode prepares a node and its paths.
 func (f *Fleet) newNode(number int) (*Node, error) {
-	n := &Node{Number: number, fleet: f, program: f.options.Program, ToLog: newPath()}
+	n := &Node{Number: number, fleet: f, program: f.options.Program, ToLog: f.Between(number, f.options.Nodes)}
+	if f.urls != nil {
+		n.log = f.urls[number]
+	}
 	if f.hosts != nil {
 		return n, n.apart()
 	}
@@ -129,8 +147,8 @@ func (f *Fleet) newNode(number int) (*Node, error) {
 		}
 		*to = at
 	}
-	if f.options.Log.URL != "" {
-		at, err := url.Parse(f.options.Log.URL)
+	if n.log != "" {
+		at, err := url.Parse(n.log)
 		if err != nil {
 			return nil, err
 		}
@@ -144,11 +162,21 @@ func (f *Fleet) newNode(number int) (*Node, error) {
 	return n, err
 }
 
+// names returns the names in the certificates of the nodes.
+func (f *Fleet) names() []string {
+	names := []string{}
+	for _, n := range f.Nodes {
+		names = append(names, n.name())
+	}
+	return slices.Compact(names)
+}
+
 // part returns the flags and variables with which a node takes part in the cluster.
 func (f *Fleet) part(n *Node) (flags, variables []string, err error) {
 	if n.log != "" {
+		certificate := f.file("certificates/" + n.name())
 		return []string{"--nodes-ca", f.file("certificates/ca.crt"),
-			"--nodes-certificate", f.file("certificates/127.0.0.1.crt"), "--nodes-key", f.file("certificates/127.0.0.1.key")}, []string{"OSTIARY_LOG=" + n.log}, nil
+			"--nodes-certificate", certificate + ".crt", "--nodes-key", certificate + ".key"}, []string{"OSTIARY_LOG=" + n.log}, nil
 	}
 	if _, err := os.Stat(n.Data()); n.Number == 0 || err == nil {
 		return []string{"--cluster"}, nil, nil

@@ -4,8 +4,11 @@ package fleet_test
 
 import (
 	"cmp"
+	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -15,6 +18,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/internal/workshop/bench/geo"
+	"github.com/ostiary/ostiary/internal/workshop/bench/geo/delay"
 	"github.com/ostiary/ostiary/internal/workshop/databases"
 	"github.com/ostiary/ostiary/internal/workshop/fleet"
 )
@@ -41,21 +45,17 @@ func TestMain(m *testing.M) {
 
 // start starts three nodes over a new log of a kind. If the test fails, the folder with
 // the output of the nodes is left.
-func start(t *testing.T, kind string, flags ...string) (*fleet.Fleet, *databases.Server) {
+func start(t *testing.T, kind string, flags ...string) (*fleet.Fleet, []*databases.Server) {
+	t.Helper()
+	return startWith(t, kind, "", flags...)
+}
+
+// startWith is start with nodes that ask for a key, unless it is "".
+func startWith(t *testing.T, kind, key string, flags ...string) (*fleet.Fleet, []*databases.Server) {
 	t.Helper()
 	program, err := build()
 	if err != nil {
 		t.Fatal(err)
-	}
-	var server *databases.Server
-	switch kind {
-	case "postgres":
-		server = databases.PostgreSQL(t)
-	case "mariadb":
-		server = databases.MariaDB(t)
-	case "raft":
-	default:
-		t.Fatalf("the log %q: expected postgres, mariadb or raft", kind)
 	}
 	var apart *time.Duration
 	if text := os.Getenv("OSTIARY_PLAY_DELAY"); text != "" {
@@ -67,15 +67,18 @@ func start(t *testing.T, kind string, flags ...string) (*fleet.Fleet, *databases
 		holder, read := geo.Leases(2*way, 2*way)
 		flags = append(flags, "--holder-lease", holder.String(), "--read-lease", read.String())
 	}
-	log := fleet.Log{Name: kind}
-	if server != nil {
-		log.URL = server.Database()
-	}
+	servers, log := database(t, kind)
 	folder, err := os.MkdirTemp("", "ostiary-nodes-")
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := fleet.Start(t.Context(), fleet.Options{Program: program, Folder: folder, Nodes: 3, Flags: flags, Log: log, Apart: apart})
+	var f *fleet.Fleet
+	defer func() {
+		if f == nil { // the database is not installed
+			_ = os.RemoveAll(folder)
+		}
+	}()
+	f, err = fleet.Start(t.Context(), fleet.Options{Program: program, Folder: folder, Nodes: nodesTotal, Flags: flags, Key: key, Log: log, Apart: apart})
 	t.Cleanup(func() {
 		if err := f.Close(); err != nil {
 			t.Error(err)
@@ -89,7 +92,61 @@ func start(t *testing.T, kind string, flags ...string) (*fleet.Fleet, *databases
 	if err != nil {
 		t.Fatal(err)
 	}
-	return f, server
+	return f, servers()
+}
+
+// nodesTotal is the number of nodes that start starts.
+const nodesTotal = 3
+
+// database returns a log of a kind, and what returns its servers once it is opened. Nodes that
+// are apart have a PostgreSQL or a MariaDB on another host. Each has a server of a Galera
+// cluster for itself, on its own host.
+func database(t *testing.T, kind string) (started func() []*databases.Server, log fleet.Log) {
+	t.Helper()
+	var all []*databases.Server
+	log.Name = kind
+	// at is where the servers of a host run.
+	at := func(hosts delay.Hosts, host int) (p databases.Place) {
+		if hosts == nil {
+			return p
+		}
+		address, err := hosts.Reach(-1, host, "database")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Address, _, _ = net.SplitHostPort(address)
+		p.Start = func(c *exec.Cmd) error { return hosts.Start(host, c) }
+		return p
+	}
+	one := func(start func(databases.Place, testing.TB, ...string) *databases.Server) func(delay.Hosts) []string {
+		return func(hosts delay.Hosts) []string {
+			all = append(all, start(at(hosts, nodesTotal), t))
+			return slices.Repeat([]string{all[0].Database()}, nodesTotal)
+		}
+	}
+	switch kind {
+	case "postgres":
+		log.Own = one(databases.Place.PostgreSQL)
+	case "mariadb":
+		log.Own = one(databases.Place.MariaDB)
+	case "galera":
+		log.Own = func(hosts delay.Hosts) (urls []string) {
+			var places []databases.Place
+			for i := range nodesTotal {
+				places = append(places, at(hosts, i))
+			}
+			all = databases.GaleraAt(t, places...)
+			name, _, _ := strings.Cut(path.Base(all[0].Database()), "?")
+			for _, s := range all {
+				urls = append(urls, s.URL(name))
+			}
+			return urls
+		}
+	case "raft":
+	default:
+		t.Fatalf("the log %q: expected postgres, mariadb, galera or raft", kind)
+	}
+	return func() []*databases.Server { return all }, log
 }
 
 // parallel lets a test run next to others, unless its nodes are apart: it would choose the
@@ -135,8 +192,11 @@ func requireKept(t *testing.T, r *fleet.Result) {
 
 // TestPlay plays clients on three nodes while nodes are killed, paused and cut off, and
 // requires that every promise is kept. OSTIARY_PLAY is how long; the default is short.
-// OSTIARY_PLAY_LOG is the log: postgres, mariadb or raft (the default), which needs no
-// database. OSTIARY_PLAY_DELAY, with raft and as root, puts the nodes so far apart, one way.
+// OSTIARY_PLAY_LOG is the log: postgres, mariadb, galera or raft (the default), which needs no
+// database. OSTIARY_PLAY_DELAY, as root, puts the nodes, and a PostgreSQL or a MariaDB, so far
+// apart, one way. In a long play many clients write at the same time. OSTIARY_PLAY_FLAGS are
+// more flags of the nodes, for example --groups-ahead=1.
+// OSTIARY_PLAY_OLD is an earlier program, which the first node runs.
 // OSTIARY_PLAY_FAULTS has the names of the faults of nodes, with commas between them; the
 // default is all of them in a long play.
 func TestPlay(t *testing.T) {
@@ -146,8 +206,22 @@ func TestPlay(t *testing.T) {
 	if err != nil {
 		t.Fatalf("OSTIARY_PLAY is %q, expected a time such as 10m", long)
 	}
-	f, server := start(t, cmp.Or(os.Getenv("OSTIARY_PLAY_LOG"), "raft"))
-	o := fleet.PlayOptions{For: duration, Clients: 8, Think: 10 * time.Millisecond}
+	log := cmp.Or(os.Getenv("OSTIARY_PLAY_LOG"), "raft")
+	f, servers := startWith(t, log, strings.Repeat("key", 12), strings.Fields(os.Getenv("OSTIARY_PLAY_FLAGS"))...)
+	if old := os.Getenv("OSTIARY_PLAY_OLD"); old != "" {
+		first := f.Nodes[0]
+		if err := first.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		first.Use(old)
+		if err := first.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := fleet.PlayOptions{For: duration, Clients: 8, Writers: 8, Stores: 2, Think: 20 * time.Millisecond}
+	if long != "" {
+		o.Writers, o.Stores, o.Think = 64, 3, 100*time.Millisecond
+	}
 	if text := os.Getenv("OSTIARY_PLAY_FAULTS"); text != "" {
 		o.Faults = strings.Split(text, ",")
 		for _, name := range o.Faults {
@@ -158,8 +232,16 @@ func TestPlay(t *testing.T) {
 	}
 	if long == "" && o.Faults == nil {
 		o.Faults = []string{"kill", "pause"}
-	} else if server != nil {
-		o.CrashDatabase = func() { server.Kill(); server.Start() }
+	} else if len(servers) > 0 {
+		o.CrashDatabase = func() {
+			s := servers[rand.IntN(len(servers))]
+			s.Kill()
+			if log == "galera" {
+				s.Rejoin()
+				return
+			}
+			s.Start()
+		}
 	}
 	requireKept(t, play(t, f, o))
 }

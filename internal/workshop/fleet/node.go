@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"slices"
@@ -75,11 +76,17 @@ func (n *Node) Begin() error {
 		"--http", n.at(n.HTTP), "--grpc", n.at(n.GRPC), "--metrics", n.at(n.metrics), "--drain-time", "500ms",
 		"--nodes-listen", n.at(n.listen), "--nodes-address", n.address}
 	if f.hosts != nil {
-		flags = append(flags, "--auth-anonymous", "--metrics-exposed")
+		flags = append(flags, "--metrics-exposed")
 	}
 	part, variables, err := f.part(n)
 	if err != nil {
 		return err
+	}
+	switch {
+	case f.options.Key != "":
+		variables = append(variables, "OSTIARY_AUTH_KEYS="+f.options.Key)
+	case f.hosts != nil:
+		flags = append(flags, "--auth-anonymous")
 	}
 	flags = append(flags, part...)
 	if f.options.Ports != nil {
@@ -119,6 +126,18 @@ func (n *Node) apart() (err error) {
 	n.address, err = hosts.Reach(-1, n.Number, "nodes")
 	n.listen = n.address
 	return err
+}
+
+// name returns the host at which other nodes reach the node.
+func (n *Node) name() string {
+	host, _, _ := net.SplitHostPort(n.address)
+	return host
+}
+
+// nearLog reports whether the node has a database on its own host, so that no path leads there.
+func (n *Node) nearLog() bool {
+	at, err := url.Parse(n.log)
+	return n.fleet.hosts != nil && err == nil && at.Hostname() == n.name()
 }
 
 // at returns where a node listens for an address of clients, or of other nodes.

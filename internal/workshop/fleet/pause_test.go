@@ -32,7 +32,7 @@ const (
 // answers again, every node must follow the one that writes and have a read lease.
 func TestDatabasePause(t *testing.T) {
 	parallel(t)
-	f, server := start(t, "postgres")
+	f, servers := start(t, "postgres")
 	ctx := t.Context()
 	store, err := client.New("http://"+f.Nodes[0].HTTP, client.Options{}).CreateStore(ctx, client.NewStore{Name: "play"})
 	if err != nil {
@@ -57,13 +57,13 @@ func TestDatabasePause(t *testing.T) {
 	defer stop()
 	random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))
 	for round := range pauseRounds {
-		server.Pause()
+		servers[0].Pause()
 		time.Sleep(1600*time.Millisecond + time.Duration(random.IntN(1400))*time.Millisecond)
 		for _, n := range f.Nodes {
 			f.Apart(n, fleet.Fault{Cut: true})
 			f.Apart(n, fleet.Fault{})
 		}
-		server.Resume()
+		servers[0].Resume()
 		began := time.Now()
 		requireSettled(t, f)
 		t.Logf("round %d: settled after %s, %d reads", round, time.Since(began).Round(time.Millisecond), reads.Load())

@@ -27,8 +27,13 @@ type PlayOptions struct {
 	// Seed is that of the choices of clients and faults. The order of what happens is not
 	// part of it.
 	Seed uint64
-	// Clients is the number of clients.
+	// Clients is the number of clients that read and write.
 	Clients int
+	// Writers is the number of clients that only write, and now and then leave. On a fleet with
+	// a key they make keys, too, and revoke them.
+	Writers int
+	// Stores is the number of stores that the clients use. The default is 1.
+	Stores int
 	// Think is the mean time between two calls of a client.
 	Think time.Duration
 	// Faults names the faults that are played, see [FaultNames]; nil is all of them.
@@ -44,7 +49,7 @@ type Result struct {
 	Errors   map[string]int // answers without success, by their code
 	Open     int            // writes whose outcome the client does not know
 	Faults   map[string]int // by name
-	Entries  int            // in the log of the store
+	Entries  int            // in the logs of the stores
 	Violated []error        // the broken promises
 	Elapsed  time.Duration
 }
@@ -70,6 +75,7 @@ type play struct {
 	began    time.Time
 	machines []*machine
 	record   record
+	things   int // that the clients of a store use at a time
 	marks    atomic.Int64
 	starts   atomic.Int64 // of processes
 
@@ -85,33 +91,43 @@ type machine struct {
 	target atomic.Pointer[target] // nil while the process does not run
 }
 
-// enter makes the newest process of the node one that the clients use. known is a
-// revision that was in the log when it was started.
-func (m *machine) enter(known uint64) {
-	transport := &http.Transport{MaxIdleConnsPerHost: m.play.options.Clients, DisableCompression: true}
-	m.target.Store(&target{node: m.node, client: client.New("http://"+m.node.HTTP, client.Options{Transport: reasons{transport}}),
-		process: history.Process{Number: int(m.play.starts.Add(1)), Began: storage.Revision(known)}})
+// enter makes the newest process of the node one that the clients use. known has a revision of
+// each store that was in the log when it was started.
+func (m *machine) enter(known []storage.Revision) {
+	web := &http.Transport{MaxIdleConnsPerHost: m.play.options.Clients + m.play.options.Writers, DisableCompression: true}
+	t := &target{node: m.node, web: web, client: client.New("http://"+m.node.HTTP, client.Options{Transport: transport{web, m.play.fleet.options.Key}})}
+	number := int(m.play.starts.Add(1))
+	for _, at := range known {
+		t.processes = append(t.processes, history.Process{Number: number, Began: at})
+	}
+	m.target.Store(t)
 }
 
 // Play plays clients and faults on a fleet whose nodes all run, ends the faults, and
 // judges. The result has the broken promises; an error means that the play could not be
 // made. All nodes run at its end.
 func Play(ctx context.Context, f *Fleet, o PlayOptions) (*Result, error) {
-	p := &play{fleet: f, options: o, began: time.Now(), faults: map[string]int{}}
-	p.record.errors = map[string]int{}
+	o.Stores = max(o.Stores, 1)
+	p := &play{fleet: f, options: o, began: time.Now(), faults: map[string]int{}, things: max(thingsMin, (o.Clients+o.Writers)/o.Stores)}
+	p.record.errors, p.record.keys = map[string]int{}, map[string]int{}
+	for i := range o.Stores {
+		p.record.stores = append(p.record.stores, &ledger{number: i})
+	}
 	for i, n := range f.Nodes {
 		m := &machine{play: p, node: n, random: rand.New(rand.NewPCG(o.Seed, uint64(i)))}
-		m.enter(0)
+		m.enter(p.record.known())
 		p.machines = append(p.machines, m)
 	}
-	if err := p.record.prepare(ctx, p.machines[0].target.Load().client); err != nil {
-		return nil, fmt.Errorf("the store cannot be created: %w", err)
+	for _, l := range p.record.stores {
+		if err := p.record.prepare(ctx, p.machines[0].target.Load().client, l); err != nil {
+			return nil, fmt.Errorf("a store cannot be created: %w", err)
+		}
 	}
 	playing, cancel := context.WithTimeout(ctx, o.For)
 	defer cancel()
 	var players sync.WaitGroup
-	for i := range o.Clients {
-		c := &player{play: p, random: rand.New(rand.NewPCG(o.Seed, uint64(100+i)))}
+	for i := range o.Clients + o.Writers {
+		c := &player{play: p, random: rand.New(rand.NewPCG(o.Seed, uint64(100+i))), writes: i >= o.Clients}
 		if i < len(p.machines) {
 			c.home = p.machines[i]
 		}
@@ -134,24 +150,49 @@ func Play(ctx context.Context, f *Fleet, o PlayOptions) (*Result, error) {
 // judge waits until all nodes show the same, and compares it with what the clients saw.
 func (p *play) judge(ctx context.Context) (*Result, error) {
 	r := &p.record
-	out := &Result{Calls: len(r.calls), Made: map[string]int{}, Errors: r.errors, Faults: p.faults, Elapsed: time.Since(p.began)}
-	for _, c := range r.calls {
-		switch {
-		case c.Outcome == history.Made:
-			out.Made[c.Kind.String()]++
-		case c.Outcome == history.Open && !c.Kind.IsRead():
-			out.Open++
-		}
-	}
-	var log []storage.Entry
+	out := &Result{Made: maps.Clone(r.keys), Errors: r.errors, Faults: p.faults, Elapsed: time.Since(p.began)}
 	for _, m := range p.machines {
 		if err := m.node.WaitReady(ctx); err != nil {
 			return nil, err
 		}
 		if m.target.Load() == nil {
-			m.enter(r.known.Load())
+			m.enter(r.known())
 		}
-		s := m.target.Load().client.Store(r.store)
+	}
+	for _, n := range r.keys {
+		out.Calls += n
+	}
+	for _, l := range r.stores {
+		for _, c := range l.calls {
+			switch {
+			case c.Outcome == history.Made:
+				out.Made[c.Kind.String()]++
+			case c.Outcome == history.Open && !c.Kind.IsRead():
+				out.Open++
+			}
+		}
+		log, err := p.log(ctx, l)
+		if err != nil {
+			return nil, err
+		}
+		out.Calls, out.Entries = out.Calls+len(l.calls), out.Entries+len(log)
+		var past history.Past
+		for i := range log {
+			if err := past.Add(&log[i]); err != nil {
+				r.fail("the log is wrong: %w", err)
+			}
+		}
+		history.Bound(l.calls, past.Last())
+		out.Violated = append(out.Violated, history.Judge(&past, l.calls, true)...)
+	}
+	out.Violated = append(r.wrong, out.Violated...)
+	return out, nil
+}
+
+// log returns the log of a store, which all nodes must have.
+func (p *play) log(ctx context.Context, l *ledger) (log []storage.Entry, err error) {
+	for _, m := range p.machines {
+		s := m.target.Load().client.Store(l.id)
 		var last client.Decision
 		err := patiently(func() error {
 			return ask(ctx, s, "/check", map[string]any{"object": "doc:1", "relation": "viewer", "subject": "user:anne", "at": map[string]bool{"fully_consistent": true}}, &last)
@@ -168,24 +209,15 @@ func (p *play) judge(ctx context.Context) (*Result, error) {
 			return nil, fmt.Errorf("node %d, its log: %w", m.node.Number, err)
 		}
 		if len(has) != int(last.Revision) {
-			r.fail("node %d shows revision %d, and has %d entries", m.node.Number, last.Revision, len(has))
+			p.record.fail("node %d shows revision %d, and has %d entries", m.node.Number, last.Revision, len(has))
 		}
 		if log == nil {
 			log = has
 		} else if !slices.EqualFunc(log, has, sameEntry) {
-			r.fail("node %d has another log than node %d: %d and %d entries", m.node.Number, p.machines[0].node.Number, len(has), len(log))
+			p.record.fail("node %d has another log than node %d: %d and %d entries", m.node.Number, p.machines[0].node.Number, len(has), len(log))
 		}
 	}
-	out.Entries = len(log)
-	var past history.Past
-	for i := range log {
-		if err := past.Add(&log[i]); err != nil {
-			r.fail("the log is wrong: %w", err)
-		}
-	}
-	history.Bound(r.calls, past.Last())
-	out.Violated = append(r.wrong, history.Judge(&past, r.calls, true)...)
-	return out, nil
+	return log, nil
 }
 
 func sameEntry(a, b storage.Entry) bool {
@@ -194,8 +226,8 @@ func sameEntry(a, b storage.Entry) bool {
 	})
 }
 
-// killOfWriter is a fault that only the node that writes has.
-const killOfWriter = "kill of the writer"
+// ofWriter ends the names of faults that only the node that writes has.
+const ofWriter = " of the writer"
 
 // Faults of one node. Each ends before the next one of the node begins.
 var faults = []struct {
@@ -204,13 +236,10 @@ var faults = []struct {
 	play   func(m *machine, ctx context.Context)
 }{
 	{"kill", 4, func(m *machine, ctx context.Context) { m.restart(ctx, func() error { m.node.Kill(); return nil }) }},
-	{killOfWriter, 2, func(m *machine, ctx context.Context) { m.restart(ctx, func() error { m.node.Kill(); return nil }) }},
+	{"kill" + ofWriter, 2, func(m *machine, ctx context.Context) { m.restart(ctx, func() error { m.node.Kill(); return nil }) }},
 	{"stop", 2, func(m *machine, ctx context.Context) { m.restart(ctx, m.node.Stop) }},
-	{"pause", 4, func(m *machine, ctx context.Context) {
-		m.node.Pause()
-		m.wait(ctx, 4*time.Second)
-		m.node.Resume()
-	}},
+	{"pause", 4, (*machine).pause},
+	{"pause" + ofWriter, 2, (*machine).pause},
 	{"cut from nodes", 2, func(m *machine, ctx context.Context) { m.apart(ctx, Fault{Cut: true}) }},
 	{"held from nodes", 2, func(m *machine, ctx context.Context) { m.apart(ctx, Fault{Hang: true}) }},
 	{"slow to nodes", 1, func(m *machine, ctx context.Context) { m.apart(ctx, Fault{Delay: m.delay()}) }},
@@ -262,9 +291,10 @@ func (m *machine) disturb(ctx context.Context) {
 // weights returns the weights of the faults that the node can have now, and their sum.
 func (m *machine) weights(ctx context.Context) (weights []int, total int) {
 	names := m.play.options.Faults
+	writes := m.node.Ready(ctx).Node.Role == holder
 	for _, f := range faults {
-		alone := m.node.log == "" && strings.HasSuffix(f.name, " log")
-		if names != nil && !slices.Contains(names, f.name) || alone || f.name == killOfWriter && m.node.Ready(ctx).Node.Role != holder {
+		alone := (m.node.log == "" || m.node.nearLog()) && strings.HasSuffix(f.name, " log")
+		if names != nil && !slices.Contains(names, f.name) || alone || !writes && strings.HasSuffix(f.name, ofWriter) {
 			f.weight = 0
 		}
 		weights = append(weights, f.weight)
@@ -300,6 +330,13 @@ func (m *machine) wait(ctx context.Context, limit time.Duration) bool {
 
 func (m *machine) delay() time.Duration {
 	return time.Duration(1+m.random.IntN(300)) * time.Millisecond
+}
+
+// pause stops the process for longer than a lease, or for shorter.
+func (m *machine) pause(ctx context.Context) {
+	m.node.Pause()
+	m.wait(ctx, 4*time.Second)
+	m.node.Resume()
 }
 
 func (m *machine) apart(ctx context.Context, f Fault) {
@@ -341,7 +378,7 @@ func (m *machine) restart(ctx context.Context, end func() error) {
 // again if it ends.
 func (m *machine) start(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
-	known := m.play.record.known.Load()
+	known := m.play.record.known()
 	for range startsMax {
 		if err := m.node.Begin(); err != nil {
 			m.play.record.fail("node %d: %w", m.node.Number, err)

@@ -100,7 +100,11 @@ type Call struct {
 }
 
 func (c *Call) String() string {
-	return fmt.Sprintf("%s %d on process %d (%s), revision %d, log from %d to %d, error %v", c.Kind, c.Thing, c.Process.Number, c.Mark, c.Revision, c.Before, c.Until, c.Err)
+	needs := ""
+	if c.Needs {
+		needs = fmt.Sprintf(", needs %d (there: %t)", c.Need, c.NeedThere)
+	}
+	return fmt.Sprintf("%s %d%s on process %d (%s), revision %d, log from %d to %d, error %v", c.Kind, c.Thing, needs, c.Process.Number, c.Mark, c.Revision, c.Before, c.Until, c.Err)
 }
 
 // DocumentTuple returns the tuple of a document.

@@ -105,8 +105,8 @@ func (c *client) call(p *process) {
 }
 
 // write adds or removes the tuple of a document. If the outcome is open, it sometimes
-// sends the same request again. It sometimes looks at once whether the node shows the
-// write.
+// sends the same request again. It often looks at once whether the node shows the write, or
+// whether another one does.
 func (c *client) write(ctx context.Context, p *process, after authz.Token, made history.Call) {
 	w := c.world
 	made.Kind, made.Thing = history.Add, w.random(docsTotal)
@@ -137,8 +137,14 @@ func (c *client) write(ctx context.Context, p *process, after authz.Token, made 
 		defer cancel()
 		result = c.send(again, p, made, request)
 	}
-	if result != history.Open && w.random(2) == 0 {
+	switch {
+	case result == history.Open:
+	case w.random(2) == 0:
 		c.read(ctx, p, history.Local)
+	case w.network != nil:
+		if other := w.process(); other != nil {
+			c.read(ctx, other, history.Newest)
+		}
 	}
 }
 

@@ -84,6 +84,7 @@ const (
 	travelMax = 3 * time.Millisecond
 	slower    = 50
 	lateMax   = 3 * time.Second
+	soonMax   = 50 * time.Millisecond
 )
 
 // travel waits as a network does, and returns an error if the message is lost.
@@ -183,10 +184,13 @@ const (
 	fates
 )
 
-// later sends a request some time from now, unless the log was restored meanwhile.
+// later sends a request some time from now, half of the time soon, unless the log was restored meanwhile.
 func (l *link) later(again func(ctx context.Context) error) {
-	w := l.of.world
-	wait, restored := time.Duration(l.of.random(int(lateMax))), w.restored.Load()
+	w, limit := l.of.world, lateMax
+	if l.of.random(2) == 0 { // while its caller decides what follows
+		limit = soonMax
+	}
+	wait, restored := time.Duration(l.of.random(int(limit))), w.restored.Load()
 	w.late.Go(func() {
 		time.Sleep(wait)
 		if w.restored.Load() == restored {

@@ -31,6 +31,9 @@ const (
 	// settleTime is how long the nodes have, once all faults have ended, until they must
 	// agree.
 	settleTime = 15 * time.Second
+	// callsTime is how long all calls of a run may take. A client makes its calls one after
+	// the other, and none of them may take more than some seconds.
+	callsTime = 20 * time.Minute
 	// farMax is how much longer than on a near log an append takes at most on one that is far
 	// away.
 	farMax = 100 * time.Millisecond
@@ -40,6 +43,10 @@ const (
 	// several times as long.
 	filesEvery = 8
 )
+
+// errStuck is the error of a run with a call that does not return. It cannot be ended: its
+// goroutines are left behind.
+var errStuck = errors.New("a call does not return")
 
 // world is one run.
 type world struct {
@@ -52,7 +59,7 @@ type world struct {
 	random      func(n int) int
 	window      time.Duration
 	logWindow   time.Duration
-	groupsAhead int           // 1, 2 or 16, by the seed
+	groupsAhead int           // see Run
 	pipelined   bool          // the log keeps the order of appends
 	far         time.Duration // how much longer an append takes then, at most
 	onFiles     bool          // the copies are folders of Pebble
@@ -82,10 +89,14 @@ func (w *world) fail(format string, args ...any) {
 	w.wrong = append(w.wrong, fmt.Errorf(format, args...))
 }
 
-// Run plays a seed in a bubble of testing/synctest, in which it is called. It returns
+// Run plays a seed in a bubble of testing/synctest, in which it is called. groupsAhead is how
+// many groups of writes of one store may overlap; 0 means 1, 2 or 16, by the seed. It returns
 // every promise that was broken; docs/testing.md lists them.
-func Run(ctx context.Context, seed uint64) error {
+func Run(ctx context.Context, seed uint64, groupsAhead int) error {
 	w := newWorld(ctx, seed)
+	if groupsAhead > 0 {
+		w.groupsAhead = groupsAhead
+	}
 	if err := w.play(); err != nil {
 		w.fail("%w", err)
 	}
@@ -141,7 +152,12 @@ func (w *world) newMedium() medium {
 // play plays the run: the clients and the faults, and then a time without faults.
 func (w *world) play() error {
 	var clients, faults sync.WaitGroup
-	defer w.end()
+	stuck := false
+	defer func() {
+		if !stuck {
+			w.end()
+		}
+	}()
 	for _, m := range w.machines {
 		m.start()
 	}
@@ -168,7 +184,9 @@ func (w *world) play() error {
 	} else if w.random(6) == 0 {
 		faults.Go(w.restore)
 	}
-	clients.Wait()
+	if stuck = !within(callsTime, &clients); stuck {
+		return errStuck
+	}
 	close(w.over)
 	faults.Wait()
 	time.Sleep(settleTime)
@@ -184,6 +202,21 @@ func (w *world) play() error {
 	}
 	synctest.Wait()
 	return w.agree()
+}
+
+// within waits for a group for a limited time, and reports whether it has ended.
+func within(limit time.Duration, group *sync.WaitGroup) bool {
+	ended := make(chan struct{})
+	go func() {
+		group.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return true
+	case <-time.After(limit):
+		return false
+	}
 }
 
 // end stops all that still runs.

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"os"
 	"runtime/debug"
 	"strconv"
@@ -30,11 +31,22 @@ func setting(t *testing.T, name string, byDefault uint64) uint64 {
 	return n
 }
 
-// play plays a seed in a bubble of its own.
-func play(t *testing.T, seed uint64) (err error) {
+// play plays a seed in a bubble of its own, and calls broken with the promises that it breaks.
+// OSTIARY_WINDOW is how many groups of writes may overlap; the default is 1, 2 or 16, by the
+// seed. If a call does not return, the test ends with the stacks of all goroutines.
+func play(t *testing.T, seed uint64, broken func(err error)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { err = Run(t.Context(), seed) })
-	return err
+	window := setting(t, "OSTIARY_WINDOW", 0)
+	synctest.Test(t, func(t *testing.T) {
+		err := Run(t.Context(), seed, int(window))
+		if err != nil {
+			broken(err)
+		}
+		if errors.Is(err, errStuck) {
+			debug.SetTraceback("all")
+			panic(err)
+		}
+	})
 }
 
 // TestRuns plays runs with fresh seeds. OSTIARY_RUNS is the number of runs,
@@ -44,11 +56,11 @@ func TestRuns(t *testing.T) {
 	runs := setting(t, "OSTIARY_RUNS", runsDefault)
 	t.Logf("%d runs from seed %d", runs, first)
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // a run is short, and little of it stays
-	for seed := first; seed-first < runs; seed++ {
-		if err := play(t, seed); err != nil {
+	for seed := first; seed-first < runs && !t.Failed(); seed++ {
+		play(t, seed, func(err error) {
 			// The order of goroutines is not part of the seed: one run may not be enough.
-			t.Fatalf("%v\nrepeat with: OSTIARY_SEED=%d OSTIARY_RUNS=1 go test ./internal/workshop/sim -run TestRuns -count=100", err, seed)
-		}
+			t.Errorf("%v\nrepeat with: OSTIARY_WINDOW=%s OSTIARY_SEED=%d OSTIARY_RUNS=1 go test ./internal/workshop/sim -run TestRuns -count=100", err, os.Getenv("OSTIARY_WINDOW"), seed)
+		})
 	}
 }
 
@@ -85,12 +97,13 @@ func TestHunt(t *testing.T) {
 	runs := setting(t, "OSTIARY_HUNT", 0)
 	first := setting(t, "OSTIARY_SEED", 1)
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
-	for seed := first; seed-first < runs; seed++ {
-		if err := play(t, seed); err != nil {
+	caught := false
+	for seed := first; seed-first < runs && !caught; seed++ {
+		play(t, seed, func(err error) {
 			promise, _, _ := strings.Cut(strings.SplitN(err.Error(), ": ", 2)[1], "\n")
 			promise, _, _ = strings.Cut(promise, ": ")
 			t.Logf("caught: seed %d, worlds %d, law %q", seed, seed-first+1, promise)
-			return
-		}
+			caught = true
+		})
 	}
 }

@@ -3,6 +3,7 @@ package serve
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -23,7 +24,9 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/dynamicpb"
 
+	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/internal/callers"
 	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/memory"
@@ -64,6 +67,54 @@ func (l *leased) FindRequest(context.Context, storage.RequestID, uint64) (storag
 
 func (l *leased) OnApplied(func(context.Context, []storage.StoreID) error) (detach func()) {
 	return func() {}
+}
+
+// TestKeysWhileLeaseIsOver asks a node whose read lease is over about keys: it accepts one that it
+// knows, and does not refuse one that another node may have made meanwhile.
+func TestKeysWhileLeaseIsOver(t *testing.T) {
+	t.Parallel()
+	ctx, driver := t.Context(), &leased{Driver: memory.New()}
+	e, err := ostiary.Open(ctx, ostiary.Options{Driver: driver})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	node, other := callers.New(e, callers.Options{}), callers.New(e, callers.Options{})
+	create := func(name string, match callers.Match) string {
+		made, err := other.Create(ctx, callers.NewKey{Name: name, Stores: []string{"*"}, Rights: []string{"admin"}, Match: match})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return made.Secret
+	}
+	old := create("old", callers.Match{})
+	if c, err := node.Secret(ctx, old); c == nil || err != nil {
+		t.Fatalf("the key of the other node: %v, error %v", c, err)
+	}
+	made := create("new", callers.Match{})
+	certificate := callers.Match{Certificate: "dns:client.example"}
+	create("match", certificate)
+	driver.over.Store(true)
+	if c, err := node.Secret(ctx, old); c == nil || err != nil {
+		t.Errorf("a key that the node knows, without a lease: %v, error %v", c, err)
+	}
+	if c, err := node.Secret(ctx, made); !errors.Is(err, storage.ErrNoLease) {
+		t.Errorf("a key that the node may lack, without a lease: %v, error %v, want ErrNoLease", c, err)
+	}
+	matching := func(m callers.Match) bool { return m == certificate }
+	if m, err := node.Matching(ctx, nil, time.Time{}, matching); !errors.Is(err, storage.ErrNoLease) {
+		t.Errorf("a caller whose key the node may lack, without a lease: %v, error %v, want ErrNoLease", m, err)
+	}
+	driver.over.Store(false)
+	if c, err := node.Secret(ctx, made); c == nil || err != nil {
+		t.Errorf("the new key, with a lease: %v, error %v", c, err)
+	}
+	if m, err := node.Matching(ctx, nil, time.Time{}, matching); err != nil || len(m.Names()) != 1 {
+		t.Errorf("the new match, with a lease: %v, error %v", m, err)
+	}
+	if c, err := node.Secret(ctx, callers.SecretPrefix+"unknown"); c != nil || err != nil {
+		t.Errorf("an unknown key, with a lease: %v, error %v", c, err)
+	}
 }
 
 // readsNothing are the routes that neither read a store nor write, with what they read.

@@ -419,7 +419,9 @@ func (s *prepared) run(ctx context.Context) error {
 	// A second interrupt stops the process immediately.
 	defer context.AfterFunc(ctx, func() {
 		s.log.Info("stopping")
-		signal.Reset(os.Interrupt, syscall.SIGTERM)
+		if context.Cause(ctx) != context.Canceled { // by a signal, and not by a program that runs this command
+			signal.Reset(os.Interrupt, syscall.SIGTERM)
+		}
 		if s.member != nil {
 			s.member.handOver()
 		}

@@ -34,12 +34,7 @@ func (open SQL) Demoted(t *testing.T, d Demoted) {
 		t.Fatal(err)
 	}
 	defer direct.Close()
-	way := NewWay(t, d.URL)
-	l, err := open(t.Context(), way.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
+	way, l := open.through(t, d.URL)
 	key := sharedlog.SecretKey{Store: storage.StoreID{1}, Kind: "k", Key: "k"}
 	secret := sharedlog.SecretChange{SecretKey: key, Body: []byte("body"), Digest: sha256.Sum256([]byte("body"))}
 	var all []sharedlog.Record

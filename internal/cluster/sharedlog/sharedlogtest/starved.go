@@ -66,12 +66,7 @@ func Starved(t *testing.T, l sharedlog.Log, db *sql.DB, lock ...string) {
 // renewal may take.
 func (open SQL) Far(t *testing.T, url string) {
 	t.Helper()
-	way := NewWay(t, url)
-	l, err := open(t.Context(), way.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
+	way, l := open.through(t, url)
 	way.Delay(200 * time.Millisecond)
 	var lease sharedlog.Lease
 	wait.Until(t, "the lease is renewed", func() bool {

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/ostiary/ostiary/internal/cluster/sharedlog"
 )
 
 // Way carries connections to a server, as a load balancer or a virtual address does.
@@ -17,6 +19,8 @@ type Way struct {
 	mu     sync.Mutex
 	target string
 	delay  time.Duration
+	sent   int               // bytes, by all clients
+	cutAt  int               // how many they send until the connections end; 0 is never
 	open   map[net.Conn]bool // those of clients, and whether they get what the server sends
 	heard  *sync.Cond
 }
@@ -75,11 +79,43 @@ func (w *Way) To(target string) {
 	w.heard.Broadcast()
 }
 
+// Reset ends the connections as a server that has restarted does: what comes on them is refused.
+func (w *Way) Reset() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for client := range w.open {
+		if c, ok := client.(*net.TCPConn); ok {
+			_ = c.SetLinger(0)
+		}
+		client.Close()
+	}
+}
+
 // Delay makes all that the server sends come later.
 func (w *Way) Delay(d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.delay = d
+}
+
+// Sent returns how many bytes the clients have sent.
+func (w *Way) Sent() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.sent
+}
+
+// CutAfter ends the connections when the clients have sent so many more bytes; 0 never does. The
+// rest of what they send is lost. New connections are carried. It reports whether the cut that was
+// chosen before is still to come.
+func (w *Way) CutAfter(bytes int) (toCome bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	toCome = w.cutAt > 0
+	if w.cutAt = 0; bytes > 0 {
+		w.cutAt = w.sent + bytes
+	}
+	return toCome
 }
 
 // Mute keeps back what the server sends on the connections that are open now. Each of them
@@ -114,7 +150,7 @@ func (w *Way) carry(client net.Conn) {
 		_, _ = io.Copy(heardBy{w, client}, server)
 		client.Close()
 	})
-	_, _ = io.Copy(server, client)
+	_, _ = io.Copy(sentBy{w, server}, client)
 	server.Close()
 	w.mu.Lock()
 	w.open[client] = true // it has ended
@@ -138,4 +174,39 @@ func (h heardBy) Write(b []byte) (int, error) {
 	h.w.mu.Unlock()
 	time.Sleep(delay)
 	return h.client.Write(b)
+}
+
+// sentBy writes to the server what a client sends, up to the byte at which connections end.
+type sentBy struct {
+	w      *Way
+	server net.Conn
+}
+
+func (s sentBy) Write(b []byte) (int, error) {
+	s.w.mu.Lock()
+	s.w.sent += len(b)
+	lost := s.w.sent - s.w.cutAt
+	cut, target := s.w.cutAt > 0 && lost >= 0, s.w.target
+	if cut {
+		s.w.cutAt = 0
+	}
+	s.w.mu.Unlock()
+	if !cut {
+		return s.server.Write(b)
+	}
+	_, _ = s.server.Write(b[:len(b)-lost])
+	s.w.To(target)
+	return 0, net.ErrClosed
+}
+
+// through opens a log through a new way to its database. Both end with the test.
+func (open SQL) through(t *testing.T, url string) (*Way, sharedlog.Log) {
+	t.Helper()
+	way := NewWay(t, url)
+	l, err := open(t.Context(), way.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return way, l
 }

@@ -13,29 +13,45 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"sync/atomic"
+	"sync"
 )
 
-// Ports are chosen from these. Systems take others, above them, for connections that
-// programs open.
+// Ports are chosen from blocks of these. Systems take others, above them, for connections
+// that programs open.
 const (
 	portFirst = 10_000
-	portsAll  = 22_000
+	portBlock = 50
+	portsAll  = 440 * portBlock
 )
 
-// [FreePort] begins at a random port, and counts those that it has tried.
-var (
-	begin = rand.IntN(portsAll)
-	tried atomic.Int64
-)
+// ports are the blocks of one process. A process takes a block by listening on the first
+// of its ports, where no other process can listen then.
+type ports struct {
+	mu        sync.Mutex
+	guards    []net.Listener
+	next, end int // of the block that was taken last
+}
+
+var own ports
 
 // FreePort returns HOST:PORT of a host of this machine on which nothing listens: in this
 // process another port each time, also on another host, and none that an outgoing
-// connection takes.
-func FreePort(host string) (string, error) {
+// connection takes, or that another process chooses here for as long as this one runs. So
+// a server that is not started yet, or is stopped for a while, finds its port free.
+func FreePort(host string) (string, error) { return own.choose(host) }
+
+func (p *ports) choose(host string) (string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	var failure error
-	for range 100 {
-		port := portFirst + (begin+int(tried.Add(1)))%portsAll
+	for range 2 * portBlock {
+		if p.next == p.end {
+			if err := p.take(); err != nil {
+				return "", err
+			}
+		}
+		port := p.next
+		p.next++
 		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 		if err == nil {
 			return l.Addr().String(), l.Close()
@@ -43,6 +59,22 @@ func FreePort(host string) (string, error) {
 		failure = err
 	}
 	return "", failure
+}
+
+// take takes a block for as long as this process runs.
+func (p *ports) take() error {
+	var failure error
+	for _, block := range rand.Perm(portsAll / portBlock) {
+		first := portFirst + block*portBlock
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(first)))
+		if err == nil {
+			p.guards = append(p.guards, l)
+			p.next, p.end = first+1, first+portBlock
+			return nil
+		}
+		failure = err
+	}
+	return fmt.Errorf("no block of %d ports is free, of %d: %w", portBlock, portsAll/portBlock, failure)
 }
 
 // As returns the beginning of a command that runs as a user, and gives that user a

@@ -9,13 +9,24 @@ import (
 	"testing"
 )
 
-// TestFreePort chooses ports on two hosts: each is another one, below those that
-// connections take. No test can listen on it: another program may be quicker.
+// TestFreePort chooses ports on two hosts, for this process and as another one would: each
+// is another one, below those that connections take. No test can listen on it: another
+// program may be quicker.
 func TestFreePort(t *testing.T) {
 	t.Parallel()
+	var other ports
+	t.Cleanup(func() {
+		for _, guard := range other.guards {
+			_ = guard.Close()
+		}
+	})
 	taken := map[int]bool{}
-	for i := range 50 {
-		at, err := FreePort([]string{"127.0.0.1", "127.0.0.2"}[i%2])
+	for i := range 6 * portBlock {
+		choose := FreePort
+		if i%3 == 0 {
+			choose = other.choose
+		}
+		at, err := choose([]string{"127.0.0.1", "127.0.0.2"}[i%2])
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -47,6 +47,8 @@ type Hosts interface {
 	Reach(from, to int, service string) (string, error)
 	// Client returns HOST:PORT at which a client reaches a service without delay.
 	Client(host int, service string) (string, error)
+	// Dial connects from a host to a service of a host, with the delay of that way.
+	Dial(ctx context.Context, from, to int, service string) (net.Conn, error)
 	// Start starts a program on the host. The program ends if this process does.
 	Start(host int, cmd *exec.Cmd) error
 	// Counters returns what the network has carried since its start.

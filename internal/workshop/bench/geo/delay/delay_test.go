@@ -85,7 +85,7 @@ func TestProgram(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		server := exec.Command(python, "-c", "import socket,sys\ns=socket.socket()\ns.setsockopt(socket.SOL_SOCKET,socket.SO_REUSEADDR,1)\ns.bind((sys.argv[1],int(sys.argv[2])))\ns.listen()\nprint('ready',flush=True)\nfor i in range(2):\n c,_=s.accept()\n c.sendall(c.recv(9)+b' back')\n c.close()",
+		server := exec.Command(python, "-c", "import socket,sys\ns=socket.socket()\ns.setsockopt(socket.SOL_SOCKET,socket.SO_REUSEADDR,1)\ns.bind((sys.argv[1],int(sys.argv[2])))\ns.listen()\nprint('ready',flush=True)\nfor i in range(3):\n c,_=s.accept()\n c.sendall(c.recv(9)+b' back')\n c.close()",
 			hosts.Bind(1), fmt.Sprint(port))
 		ready, err := server.StdoutPipe()
 		if err != nil {
@@ -132,6 +132,15 @@ func TestProgram(t *testing.T) {
 		}
 		if took < 0.08 { // two round trips: the connection, and the question
 			t.Errorf("the question took %v s, expected at least 0.08", took)
+		}
+		begin := time.Now()
+		if c, err = hosts.Dial(t.Context(), 0, 1, "echo"); err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		fmt.Fprint(c, "dialed")
+		if text, err := io.ReadAll(c); string(text) != "dialed back" || time.Since(begin) < 80*time.Millisecond {
+			t.Errorf("a connection from another host got %q, %v after %s, expected at least 80ms", text, err, time.Since(begin))
 		}
 		if got := hosts.Counters().Less(before); got.Packets == 0 || got.Dropped != 0 {
 			t.Errorf("carried %+v", got)

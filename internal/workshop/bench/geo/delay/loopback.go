@@ -98,6 +98,16 @@ func (l *Loopback) Reach(from, to int, service string) (string, error) {
 	return l.proxies[key].listener.Addr().String(), nil
 }
 
+// Dial connects to a service through its proxy.
+func (l *Loopback) Dial(ctx context.Context, from, to int, service string) (net.Conn, error) {
+	address, err := l.Reach(from, to, service)
+	if err != nil {
+		return nil, err
+	}
+	var d net.Dialer
+	return d.DialContext(ctx, "tcp", address)
+}
+
 // Forward opens a proxy for a server that no host has, at HOST:PORT, and returns the
 // address of the proxy. Its delay is that of the way from one host to another.
 func (l *Loopback) Forward(from, to int, target string) (string, error) {

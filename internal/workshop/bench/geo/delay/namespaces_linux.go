@@ -294,6 +294,25 @@ func (n *Namespaces) Client(host int, service string) (string, error) {
 	return net.JoinHostPort(n.client(n.hosts[host], 2), strconv.Itoa(port)), err
 }
 
+// Dial connects from the namespace of a host to a service.
+func (n *Namespaces) Dial(ctx context.Context, from, to int, service string) (net.Conn, error) {
+	address, err := n.Reach(from, to, service)
+	if err != nil {
+		return nil, err
+	}
+	return n.dial(ctx, from, address)
+}
+
+// dial connects from the namespace of a host to an address.
+func (n *Namespaces) dial(ctx context.Context, from int, address string) (c net.Conn, err error) {
+	err = n.hosts[from].inside(func() (err error) {
+		var d net.Dialer
+		c, err = d.DialContext(ctx, "tcp4", address)
+		return err
+	})
+	return c, err
+}
+
 // Start starts a program on a host.
 func (n *Namespaces) Start(host int, cmd *exec.Cmd) (err error) {
 	if cmd.SysProcAttr == nil {
@@ -335,12 +354,8 @@ func deviceDrops() int64 {
 func (n *Namespaces) Measure(ctx context.Context) (Measured, error) {
 	before := n.Counters()
 	way := n.way.Load()
-	dial := func(ctx context.Context, from, _ int, l net.Listener) (c net.Conn, err error) {
-		return c, n.hosts[from].inside(func() (err error) {
-			var d net.Dialer
-			c, err = d.DialContext(ctx, "tcp4", l.Addr().String())
-			return err
-		})
+	dial := func(ctx context.Context, from, _ int, l net.Listener) (net.Conn, error) {
+		return n.dial(ctx, from, l.Addr().String())
 	}
 	listen := func(host int) (l net.Listener, err error) {
 		return l, n.hosts[host].inside(func() (err error) {
