@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ostiary/ostiary/cmd/internal/benchmark"
 	"github.com/ostiary/ostiary/cmd/internal/cli"
@@ -28,6 +29,22 @@ func benchmarked(t *testing.T, args ...string) string {
 		t.Fatalf("ostiary-bench %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
 	return string(out)
+}
+
+// recorded runs ostiary-bench and returns its records.
+func recorded(t *testing.T, args ...string) []bench.Record {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "records")
+	benchmarked(t, append(args, "--out", file)...)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	records, err := bench.Read(file, bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return records
 }
 
 // benchFails runs ostiary-bench, which must fail and print all the texts.
@@ -96,22 +113,41 @@ func TestBenchNodes(t *testing.T) {
 	}
 }
 
+// TestBenchWrites measures writes over a log of the nodes, and over a database if this machine
+// has one, with the program twice.
+func TestBenchWrites(t *testing.T) {
+	t.Parallel()
+	program, err := exec.LookPath("ostiary")
+	if err != nil {
+		t.Fatal(err)
+	}
+	records := recorded(t, "cluster", "--log", "raft,postgresql", "--delay", "5ms", "--proxies", "--writers", "2", "--duration", "100ms", "--program", program+","+program)
+	sides := map[string]int{}
+	for _, r := range records {
+		sides[r.Store+", "+r.Cell+" of "+r.Peer]++
+		trips := 20 * time.Millisecond // the commit, and to the nodes that show the write
+		if strings.Contains(r.Peer, "other node") {
+			trips += 10 * time.Millisecond
+		}
+		if r.N == 0 || r.RoundTrips < float64(trips) || r.ServerCPU <= 0 || !strings.Contains(r.Notes, "load average") {
+			t.Errorf("%s of %s: %d answers, failures %v, round trips of %s (at least %s), %g ns of processor time, notes %q",
+				r.Cell, r.Peer, r.N, r.Failures, time.Duration(r.RoundTrips), trips, r.ServerCPU, r.Notes)
+		}
+	}
+	for _, peer := range []string{"ostiary", "ostiary, other node"} {
+		if n := sides["raft, raft, 5 ms, 2 writers of "+peer]; n != 2 {
+			t.Errorf("%d records of %s, want 2: %v", n, peer, sides)
+		}
+	}
+}
+
 // TestBenchCluster measures a cluster, with a kill of the node that writes and a new node.
 func TestBenchCluster(t *testing.T) {
 	t.Parallel()
 	benchFails(t, []string{"invalid --nodes 6", "expected 1 to 5"}, "cluster", "--nodes", "6")
 	benchFails(t, []string{"invalid --kills 5 with --nodes 2", "expected 0"}, "cluster", "--nodes", "2")
 	benchFails(t, []string{"invalid --size 3k", "at least 4000 tuples"}, "cluster", "--size", "3k")
-	file := filepath.Join(t.TempDir(), "records")
-	benchmarked(t, "cluster", "--writers", "2", "--duration", "100ms", "--warm-up", "0", "--kills", "1", "--out", file)
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	records, err := bench.Read(file, bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	records := recorded(t, "cluster", "--writers", "2", "--duration", "100ms", "--warm-up", "0", "--kills", "1")
 	cells := map[string]int{}
 	for _, r := range records {
 		cells[r.Cell+" of "+r.Peer]++

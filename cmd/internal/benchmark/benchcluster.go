@@ -59,10 +59,20 @@ type clusterBench struct {
 	benchFlags
 	options     bench.ClusterOptions
 	size        string
-	delay       time.Duration
+	delays      []time.Duration
 	acknowledge string
 	join        bool
 	proxies     bool
+	logs        []string // not empty: measure only writes over these
+	programs    []string
+}
+
+// delay returns how far the nodes are from each other, of a run without --log.
+func (f *clusterBench) delay() time.Duration {
+	if len(f.delays) == 0 {
+		return 0
+	}
+	return f.delays[0]
 }
 
 func (a *app) benchCluster() *cobra.Command {
@@ -73,38 +83,51 @@ func (a *app) benchCluster() *cobra.Command {
 			"--target some of them: a large store has a copy in each node, and one more in the node that joins. Measure\n" +
 			"durable writes of one tuple by one client and by many, next to fdatasync of the same disk, with the memory of a node and the processor\n" +
 			"time of all nodes; then the time until a new node serves, and the time from a kill of the node that writes to the next commit.\n\n" +
-			"With --delay the nodes are that far apart, one way, in network namespaces (root on Linux) or behind proxies, and only they are measured.",
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.runBenchCluster(cmd.Context(), f) }}
+			"With --delay the nodes are that far apart, one way, in network namespaces (root on Linux) or behind proxies, and only they are measured.\n\n" +
+			"With --log, measure only writes, to three nodes over each of these logs at each --delay, at the node that writes and at another one. Next to\n" +
+			"the times are the round trips that a write cannot avoid, measured without it: a bare commit of the log and a round trip to the other nodes. A\n" +
+			"database is started on this machine, as far from the nodes as they are from each other; Galera has a server next to each node.",
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.runBenchCluster(cmd, f) }}
 	f.addOutput(cmd)
 	s := cmd.Flags()
 	s.StringSliceVar(&f.targets, "target", []string{targetServe, targetEmbedded, targetNodes}, `what to measure: "serve" is a single server, "embedded" a cluster in this process, "nodes" a cluster of servers, which alone can have kills and a new node`)
 	s.IntVar(&f.nodes, "nodes", 3, "number of nodes of a cluster, 1 to 5; with fewer than 3, none can be killed")
 	s.StringVar(&f.size, "size", "4k", "number of tuples in each store before, at least 4k")
-	s.IntSliceVar(&f.options.Writers, "writers", []int{1, 64}, "numbers of clients that write, one cell each")
+	s.IntSliceVar(&f.options.Writers, "writers", []int{1, 64}, "numbers of clients that write, one cell each; with --log, by default 1,10,64")
 	s.DurationVar(&f.options.Load.Duration, "duration", 3*time.Second, "duration of each cell of writes")
 	s.DurationVar(&f.options.Load.WarmUp, "warm-up", 500*time.Millisecond, "duration of the warm-up before each cell, which is not measured")
 	s.IntVar(&f.options.Kills, "kills", 5, "how often the node that writes is killed; 0 never kills it")
 	s.BoolVar(&f.join, "join", true, "let a new node join")
-	s.DurationVar(&f.delay, "delay", 0, "how far the nodes are from each other, one way")
+	s.DurationSliceVar(&f.delays, "delay", []time.Duration{0}, "how far the nodes are from each other, one way; with --log, several are measured in turn, by default 0,25ms,75ms")
+	s.StringSliceVar(&f.logs, "log", nil, "measure only writes over these logs: "+strings.Join(geo.LogsAll(), ", "))
+	s.StringSliceVar(&f.programs, "program", nil, "file of the program ostiary to measure, also of another build; with --log, several are measured in turn; default: the one next to this program")
 	s.BoolVar(&f.proxies, "proxies", false, "with --delay: delay TCP connections with proxies, also where there are network namespaces")
 	s.StringVar(&f.acknowledge, "acknowledge", "leased", "--acknowledge of the nodes")
 	return cmd
 }
 
-func (a *app) runBenchCluster(ctx context.Context, f *clusterBench) error {
+func (a *app) runBenchCluster(cmd *cobra.Command, f *clusterBench) error {
+	ctx := cmd.Context()
 	var err error
+	if len(f.programs) == 1 {
+		a.server = f.programs[0]
+	}
 	if f.options.Size, err = parseSize(f.size); err != nil {
 		return err
 	}
 	switch {
 	case f.options.Size < bench.SizeMinOpenFGA:
 		return fmt.Errorf("%w: invalid --size %s: expected at least %d tuples", cli.ErrUsage, f.size, bench.SizeMinOpenFGA)
+	case len(f.logs) > 0:
+		return a.runBenchWrites(cmd, f)
+	case len(f.delays) > 1 || len(f.programs) > 1:
+		return fmt.Errorf("%w: %d of --delay and %d of --program without --log: expected at most one of each", cli.ErrUsage, len(f.delays), len(f.programs))
 	case f.nodes < 1 || f.nodes > nodesMax:
 		return fmt.Errorf("%w: invalid --nodes %d: expected 1 to %d", cli.ErrUsage, f.nodes, nodesMax)
 	case f.nodes < 3 && f.options.Kills > 0 && slices.Contains(f.targets, targetNodes):
 		return fmt.Errorf("%w: invalid --kills %d with --nodes %d: expected 0, because the nodes that are left are no majority", cli.ErrUsage, f.options.Kills, f.nodes)
 	}
-	if f.delay > 0 && !slices.Contains(f.targets, targetNodes) {
+	if f.delay() > 0 && !slices.Contains(f.targets, targetNodes) {
 		return fmt.Errorf("%w: invalid --target %s with --delay: expected %s, which alone can be apart", cli.ErrUsage, strings.Join(f.targets, ","), targetNodes)
 	}
 	for _, target := range f.targets {
@@ -120,17 +143,69 @@ func (a *app) runBenchCluster(ctx context.Context, f *clusterBench) error {
 	})
 }
 
+// writersMax bounds --writers with --log.
+const writersMax = 1000
+
+// runBenchWrites measures only writes, over the logs of --log.
+func (a *app) runBenchWrites(cmd *cobra.Command, f *clusterBench) error {
+	for _, log := range f.logs {
+		if !slices.Contains(geo.LogsAll(), log) {
+			return fmt.Errorf("%w: invalid --log %q: expected %s", cli.ErrUsage, log, strings.Join(geo.LogsAll(), ", "))
+		}
+	}
+	if !cmd.Flags().Changed("delay") {
+		f.delays = []time.Duration{0, 25 * time.Millisecond, 75 * time.Millisecond}
+	}
+	for _, d := range f.delays {
+		if d < 0 || d > time.Second || d%time.Millisecond != 0 {
+			return fmt.Errorf("%w: invalid --delay %s: expected whole milliseconds from 0 to 1s", cli.ErrUsage, d)
+		}
+	}
+	if !cmd.Flags().Changed("writers") {
+		f.options.Writers = []int{1, 10, 64}
+	}
+	for _, n := range f.options.Writers {
+		if n < 1 || n > writersMax {
+			return fmt.Errorf("%w: invalid --writers %d: expected 1 to %d", cli.ErrUsage, n, writersMax)
+		}
+	}
+	if f.acknowledge != "leased" && f.acknowledge != "local" {
+		return fmt.Errorf("%w: invalid --acknowledge %q: expected leased or local", cli.ErrUsage, f.acknowledge)
+	}
+	for _, flag := range []string{"target", "nodes", "kills", "join"} {
+		if cmd.Flags().Changed(flag) {
+			return fmt.Errorf("%w: --%s with --log: expected without, because only writes to three nodes are measured", cli.ErrUsage, flag)
+		}
+	}
+	if f.programs == nil {
+		program, err := a.ostiary(cmd.Context())
+		if err != nil {
+			return err
+		}
+		f.programs = []string{program}
+	}
+	return a.measured(cmd.Context(), &f.benchFlags, func(ctx context.Context, emit func(bench.Record) error) error {
+		line := a.Progress()
+		defer line.End()
+		return geo.Writes(ctx, geo.WritesOptions{Programs: f.programs, Logs: f.logs, Delays: f.delays, Writers: f.options.Writers, Load: f.options.Load, Size: f.options.Size,
+			Local: f.acknowledge == "local", Proxies: f.proxies, Emit: emit, Progress: line.Show, Tell: func(text string) {
+				line.End()
+				fmt.Fprintln(a.Err, text)
+			}})
+	})
+}
+
 // onCluster starts the servers of the benchmark of clusters, and measures them.
 func (a *app) onCluster(ctx context.Context, f *clusterBench, s *sides, emit func(bench.Record) error) error {
 	f.noFloor = true
-	if slices.Contains(f.targets, targetServe) && f.delay == 0 {
+	if slices.Contains(f.targets, targetServe) && f.delay() == 0 {
 		if err := s.serve(ctx); err != nil {
 			return err
 		}
 		s.list = s.list[:1] // over gRPC it is the same server
 		s.list[0].Peer += ", a single server"
 	}
-	if slices.Contains(f.targets, targetEmbedded) && f.delay == 0 {
+	if slices.Contains(f.targets, targetEmbedded) && f.delay() == 0 {
 		if err := s.embeddedCluster(ctx, f.nodes); err != nil {
 			return err
 		}
@@ -178,8 +253,8 @@ func (f *clusterBench) settings() (args []string) {
 	if f.acknowledge != "leased" {
 		args = append(args, "--acknowledge", f.acknowledge)
 	}
-	if f.delay > 0 {
-		holder, read := geo.Leases(2*f.delay, 2*f.delay)
+	if trip := 2 * f.delay(); trip > 0 {
+		holder, read := geo.Leases(trip, trip)
 		args = append(args, "--holder-lease", holder.String(), "--read-lease", read.String())
 	}
 	return args
@@ -187,10 +262,11 @@ func (f *clusterBench) settings() (args []string) {
 
 // apart makes the hosts of n nodes, or none.
 func (f *clusterBench) apart(n int) (hosts delay.Hosts, err error) {
-	if f.delay == 0 {
+	away := f.delay()
+	if away == 0 {
 		return nil, nil
 	}
-	way := func(from, to int) time.Duration { return f.delay }
+	way := func(from, to int) time.Duration { return away }
 	if !f.proxies {
 		namespaces, err := delay.OpenNamespaces(n, way)
 		if err == nil || !errors.Is(err, delay.ErrUnavailable) {

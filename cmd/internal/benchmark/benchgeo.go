@@ -25,7 +25,8 @@ type geoBench struct {
 	rally string // folder of Rally's results; "" writes none
 	// figures is the folder of the pictures of the four factors; "" writes none.
 	figures string
-	show    bool // play no cell
+	before  string // folder of records of an earlier build; "" compares with none
+	show    bool   // play no cell
 }
 
 func (a *app) benchGeo() *cobra.Command {
@@ -54,6 +55,7 @@ func (a *app) benchGeo() *cobra.Command {
 	s.BoolVar(&f.Proxies, "proxies", false, "delay TCP connections by proxies even where network namespaces are available")
 	s.Float64Var(&f.PartHigh, "part-high", 0, "part to play under high load, where every instance plays it; half of it if they are more than 9; default: --part")
 	s.StringVar(&f.figures, "figures", "", "write a picture of each factor, for example geo-delay.png, of all records of the folder to this folder")
+	s.StringVar(&f.before, "before", "", "folder of records of an earlier build, with which the page compares the writes of the same cells")
 	s.BoolVar(&f.show, "show", false, "play no cell, and only show the records")
 	s.BoolVar(&f.Again, "again", false, "play cells again of which it is not known that no other program disturbed them: first those that were disturbed, then 9 and 45 instances")
 	s.BoolVar(&f.Quiet, "quiet", false, "begin a cell only while other programs use at most 5 % of a processor, and end if they use more for three minutes")
@@ -109,6 +111,15 @@ func (a *app) showGeo(f *geoBench) error {
 	if err != nil {
 		return err
 	}
+	var before []geo.Record
+	if f.before != "" {
+		if before, err = geo.Load(f.before); err != nil {
+			return err
+		}
+		if len(before) == 0 {
+			return fmt.Errorf("--before %s: the folder has no record", f.before)
+		}
+	}
 	if f.rally != "" {
 		err = geo.WriteRally(f.rally, records)
 	}
@@ -117,7 +128,7 @@ func (a *app) showGeo(f *geoBench) error {
 		if created != nil {
 			return errors.Join(err, created)
 		}
-		err = errors.Join(err, page.HTML(file, records), file.Close())
+		err = errors.Join(err, page.HTML(file, records, before), file.Close())
 	}
 	if f.figures != "" {
 		for _, name := range page.Overviews() {

@@ -87,6 +87,9 @@ type Record struct {
 	P999 float64 `json:"p999_ns,omitempty"`
 	// Distribution holds quantiles in ascending order, for charts.
 	Distribution []Quantile `json:"distribution,omitempty"`
+	// RoundTrips is the time that the round trips take which the request cannot avoid, as they
+	// were measured before it.
+	RoundTrips float64 `json:"round_trips_ns,omitempty"`
 	// Throughput is the number of successful requests per second.
 	Throughput float64 `json:"throughput_per_s,omitempty"`
 	// ServerCPU is the processor time per request of the server's process, and in the

@@ -59,13 +59,9 @@ func (r *Runner) Cluster(ctx context.Context, o ClusterOptions) error {
 			}
 		}
 	}
-	r.expect(len(o.Writers) * len(r.Sides))
-	for _, writers := range o.Writers {
-		if err := r.clusterWrites(ctx, &o, writers); err != nil {
-			return err
-		}
+	if err := r.ClusterWrites(ctx, o); err != nil {
+		return err
 	}
-	r.expect(0)
 	if o.Kill != nil {
 		if err := r.clusterKills(ctx, &o); err != nil {
 			return err
@@ -73,6 +69,19 @@ func (r *Runner) Cluster(ctx context.Context, o ClusterOptions) error {
 	}
 	if o.Join != nil {
 		return r.clusterJoin(ctx, &o)
+	}
+	return nil
+}
+
+// ClusterWrites measures only the writes of [Runner.Cluster]. Writers and Load have no
+// default.
+func (r *Runner) ClusterWrites(ctx context.Context, o ClusterOptions) error {
+	r.expect(len(o.Writers) * len(r.Sides))
+	defer r.expect(0)
+	for _, writers := range o.Writers {
+		if err := r.clusterWrites(ctx, &o, writers); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -168,6 +177,16 @@ const (
 	syncedTimes = 200
 	syncedBytes = 300
 )
+
+// SyncTime returns the median time of an append of 300 bytes to a file in a folder that
+// waits for the disk.
+func SyncTime(folder string) (time.Duration, error) {
+	result, err := fdatasync(folder)
+	if err != nil {
+		return 0, err
+	}
+	return time.Duration(result.median()), nil
+}
 
 // fdatasync measures appends to a file in a folder, each of which waits for the disk.
 func fdatasync(folder string) (*Result, error) {

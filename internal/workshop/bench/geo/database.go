@@ -5,16 +5,20 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
-	_ "github.com/go-sql-driver/mysql" // the driver "mysql"
-	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/ostiary/ostiary/internal/workshop/bench/servers"
 )
@@ -22,7 +26,7 @@ import (
 // The services of a host, for [delay.Hosts].
 const (
 	serviceDatabase = "database"
-	serviceIdentity = "identity"
+	serviceHTTP     = "http"
 	serviceNodes    = "nodes"
 	serviceMetrics  = "metrics"
 	serviceGRPC     = "grpc"
@@ -58,7 +62,7 @@ func (o *Options) missing(c Column) string {
 
 // startDatabases starts the database servers of the cell.
 func (d *deployment) startDatabases(ctx context.Context) error {
-	for n, host := range d.cell.databases() {
+	for n, host := range d.at {
 		var err error
 		switch d.cell.Store {
 		case PostgreSQL:
@@ -144,7 +148,7 @@ func (d *deployment) startMariaDB(n, host int) error {
 			return err
 		}
 		var peers []string
-		for _, peer := range d.cell.databases() {
+		for _, peer := range d.at {
 			peers = append(peers, d.address(peer))
 		}
 		command = append(command, "--wsrep-on=ON", "--wsrep-provider="+provider, "--wsrep-cluster-name=geo", "--wsrep-cluster-address=gcomm://"+strings.Join(peers, ","),
@@ -256,6 +260,65 @@ func copyFolder(from, to string) error {
 		return fmt.Errorf("copy %s: %w: %s", from, err, out)
 	}
 	return nil
+}
+
+// bareTimes is of how many inserts bareCommit takes the median, and bareBytes how large each is.
+const (
+	bareTimes = 15
+	bareBytes = 300
+)
+
+// bareCommit returns the median time of an insert into a table of the database, by a
+// connection from the place of the node that writes.
+func (d *deployment) bareCommit(ctx context.Context) (time.Duration, error) {
+	host := d.database(0)
+	_, source, err := d.source(host)
+	if err != nil {
+		return 0, err
+	}
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return d.hosts.Dial(ctx, 0, host, serviceDatabase)
+	}
+	var db *sql.DB
+	table := account + ".bare"
+	if d.cell.Store == PostgreSQL {
+		config, err := pgx.ParseConfig(source)
+		if err != nil {
+			return 0, err
+		}
+		config.DialFunc = dial
+		db, table = stdlib.OpenDB(*config), "bare"
+	} else {
+		config, err := mysql.ParseDSN(source)
+		if err != nil {
+			return 0, err
+		}
+		config.DialFunc = dial
+		connector, err := mysql.NewConnector(config)
+		if err != nil {
+			return 0, err
+		}
+		db = sql.OpenDB(connector)
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	if _, err := db.ExecContext(ctx, "create table "+table+" (id bigint primary key, bytes varchar(1000))"); err != nil {
+		return 0, err
+	}
+	var times []time.Duration
+	for i := range bareTimes {
+		begin := time.Now()
+		// Without parameters, it is one message.
+		if _, err := db.ExecContext(ctx, fmt.Sprintf("insert into %s values (%d, '%s')", table, i, strings.Repeat("x", bareBytes))); err != nil {
+			return 0, err
+		}
+		times = append(times, time.Since(begin))
+	}
+	if _, err := db.ExecContext(ctx, "drop table "+table); err != nil {
+		return 0, err
+	}
+	slices.Sort(times)
+	return times[len(times)/2], nil
 }
 
 // executed returns the number of statements that all database servers have executed.

@@ -26,6 +26,7 @@ type deployment struct {
 	hosts    delay.Hosts
 	folder   string // of the cell
 	template string // data folder of the database
+	at       []int  // hosts that have a server of the database
 	settings *Settings
 	startMax time.Duration
 
@@ -41,25 +42,9 @@ const startMax = 4 * time.Minute
 // deploy starts the database and the instances of a cell, and waits until each of them
 // lets the administrator log in.
 func (r *Runner) deploy(ctx context.Context, c Cell, hosts delay.Hosts, s *Settings) (d *deployment, err error) {
-	d = &deployment{o: &r.o, cell: c, hosts: hosts, settings: s, startMax: startMax}
-	if d.template, err = r.template(ctx, c); err != nil {
+	d = &deployment{o: &r.o, cell: c, hosts: hosts, at: c.databases(), settings: s, startMax: startMax}
+	if err := d.prepare(ctx, r); err != nil {
 		return d, err
-	}
-	if d.folder, err = os.MkdirTemp(r.work, "cell-"); err != nil {
-		return d, err
-	}
-	if err := os.Chmod(d.folder, 0o711); err != nil { // for the user postgres
-		return d, err
-	}
-	if err := d.startDatabases(ctx); err != nil {
-		return d, err
-	}
-	for i := range c.Instances {
-		at, err := hosts.Client(i, serviceIdentity)
-		if err != nil {
-			return d, err
-		}
-		d.clients = append(d.clients, at)
 	}
 	if c.System == Keystone {
 		err = d.startKeystone()
@@ -76,6 +61,27 @@ func (r *Runner) deploy(ctx context.Context, c Cell, hosts delay.Hosts, s *Setti
 	}
 	wait.Wait()
 	return d, errors.Join(errs...)
+}
+
+// prepare makes the folder of the cell and starts the database.
+func (d *deployment) prepare(ctx context.Context, r *Runner) (err error) {
+	if d.template, err = r.template(ctx, d.cell); err != nil {
+		return err
+	}
+	if d.folder, err = os.MkdirTemp(r.work, "cell-"); err != nil {
+		return err
+	}
+	if err := os.Chmod(d.folder, 0o711); err != nil { // for the user postgres
+		return err
+	}
+	for i := range d.cell.Instances {
+		at, err := d.hosts.Client(i, serviceHTTP)
+		if err != nil {
+			return err
+		}
+		d.clients = append(d.clients, at)
+	}
+	return d.startDatabases(ctx)
 }
 
 // awaitLogin waits until the administrator can log in on an instance.
@@ -131,30 +137,32 @@ func (o *Options) shareFiles(ctx context.Context, folder string) (files, error) 
 	return f, errors.Join(err, os.RemoveAll(base))
 }
 
-// certify makes certificates of the instances that have none.
-func (d *deployment) certify(ctx context.Context, f files) error {
+// certify makes certificates of the instances that have none in a folder.
+func (d *deployment) certify(ctx context.Context, folder string) error {
 	var names []string
 	for i := range d.cell.Instances {
 		name := d.address(i)
-		if !exists(filepath.Join(f.certificates, name+".crt")) && (len(names) == 0 || names[len(names)-1] != name) {
+		if !exists(filepath.Join(folder, name+".crt")) && (len(names) == 0 || names[len(names)-1] != name) {
 			names = append(names, name)
 		}
 	}
 	if len(names) == 0 {
 		return nil
 	}
-	return run(ctx, d.folder, nil, append([]string{d.o.Program, "node", "certificate", "--folder", f.certificates}, names...)...)
+	return run(ctx, d.folder, nil, append([]string{d.o.Program, "node", "certificate", "--folder", folder}, names...)...)
 }
 
 // startOstiary starts an instance of this program on each host. The first one starts
 // alone, so that it is the one that writes: it is next to the first database.
 func (d *deployment) startOstiary(ctx context.Context, f files) error {
-	if err := d.certify(ctx, f); err != nil {
+	if err := d.certify(ctx, f.certificates); err != nil {
 		return err
 	}
 	keys := []string{"--secret-key-file", f.key, "--keystone-keys", f.fernet, "--keystone-receipt-keys", f.receipts}
+	serves := append([]string{"--doors", "keystone", "--request-timeout", "60s", "--keystone-request-timeout", "60s", "--keystone-password-hash-rounds", strconv.Itoa(d.cell.Rounds),
+		"--keystone-hash-queue", strconv.Itoa(d.settings.HashQueue)}, keys...)
 	for _, i := range d.order() {
-		if err := d.startInstance(ctx, i, f, keys); err != nil {
+		if err := d.startInstance(ctx, i, f.certificates, serves); err != nil {
 			return err
 		}
 		if i > 0 {
@@ -221,7 +229,7 @@ func (d *deployment) joinLog(ctx context.Context, i int) (flags, env []string, e
 		token, err := output(d.o.Program, "node", "token", "--data", d.data(0))
 		return []string{vote}, []string{"OSTIARY_JOIN=" + token}, err
 	}
-	log, err := d.hosts.Reach(i, d.cell.databases()[d.cell.database(i)], serviceDatabase)
+	log, err := d.hosts.Reach(i, d.database(i), serviceDatabase)
 	if d.cell.Store == PostgreSQL {
 		log = "postgres://" + account + "@" + log + "/" + account + "?sslmode=disable"
 	} else {
@@ -230,12 +238,22 @@ func (d *deployment) joinLog(ctx context.Context, i int) (flags, env []string, e
 	return nil, []string{"OSTIARY_LOG=" + log}, err
 }
 
+// database returns the host with the server of the database that is nearest to an instance.
+func (d *deployment) database(instance int) int {
+	if len(d.at) == 1 {
+		return d.at[0]
+	}
+	return d.at[d.cell.database(instance)]
+}
+
 // data returns the folder of an instance.
 func (d *deployment) data(i int) string { return filepath.Join(d.folder, fmt.Sprintf("node-%d", i+1)) }
 
-func (d *deployment) startInstance(ctx context.Context, i int, f files, keys []string) error {
+// startInstance starts this program on an instance. serves are the arguments that are the
+// same on each.
+func (d *deployment) startInstance(ctx context.Context, i int, certificates string, serves []string) error {
 	listen := map[string]string{}
-	for _, service := range []string{serviceIdentity, serviceNodes, serviceMetrics, serviceGRPC} {
+	for _, service := range []string{serviceHTTP, serviceNodes, serviceMetrics, serviceGRPC} {
 		port, err := d.hosts.Port(i, service)
 		if err != nil {
 			return err
@@ -254,13 +272,11 @@ func (d *deployment) startInstance(ctx context.Context, i int, f files, keys []s
 	if d.cell.Local {
 		acknowledge = "local"
 	}
-	command := append([]string{d.o.Program, "serve", "--data", d.data(i), "--http", listen[serviceIdentity], "--grpc", listen[serviceGRPC], "--metrics", listen[serviceMetrics], "--metrics-exposed",
-		"--doors", "keystone", "--auth-anonymous", "--log-level", "warn", "--request-timeout", "60s", "--keystone-request-timeout", "60s", "--keystone-password-hash-rounds", strconv.Itoa(d.cell.Rounds),
-		"--keystone-hash-queue", strconv.Itoa(d.settings.HashQueue),
-		"--nodes-listen", listen[serviceNodes], "--nodes-address", address, "--acknowledge", acknowledge}, append(log, keys...)...)
+	command := append([]string{d.o.Program, "serve", "--data", d.data(i), "--http", listen[serviceHTTP], "--grpc", listen[serviceGRPC], "--metrics", listen[serviceMetrics], "--metrics-exposed",
+		"--auth-anonymous", "--log-level", "warn", "--nodes-listen", listen[serviceNodes], "--nodes-address", address, "--acknowledge", acknowledge}, append(log, serves...)...)
 	if d.cell.Store != Raft { // there the first instance is the authority of the others
-		certificate := filepath.Join(f.certificates, d.address(i))
-		command = append(command, "--nodes-ca", filepath.Join(f.certificates, "ca.crt"), "--nodes-certificate", certificate+".crt", "--nodes-key", certificate+".key")
+		certificate := filepath.Join(certificates, d.address(i))
+		command = append(command, "--nodes-ca", filepath.Join(certificates, "ca.crt"), "--nodes-certificate", certificate+".crt", "--nodes-key", certificate+".key")
 	}
 	if i == 0 {
 		command = append(command, "--prefer-holder")
@@ -293,11 +309,11 @@ const workers = 2
 // startKeystone starts a real Keystone on each instance.
 func (d *deployment) startKeystone() error {
 	for i := range d.cell.Instances {
-		database, err := d.hosts.Reach(i, d.cell.databases()[d.cell.database(i)], serviceDatabase)
+		database, err := d.hosts.Reach(i, d.database(i), serviceDatabase)
 		if err != nil {
 			return err
 		}
-		port, err := d.hosts.Port(i, serviceIdentity)
+		port, err := d.hosts.Port(i, serviceHTTP)
 		if err != nil {
 			return err
 		}
@@ -358,7 +374,8 @@ func (r *Runner) templateKeystone(ctx context.Context, empty, name string, round
 	if err != nil {
 		return err
 	}
-	d := &deployment{o: &r.o, hosts: hosts, startMax: startMax, folder: name + ".make", template: name, cell: Cell{Column: Column{System: Keystone, Store: MariaDB}, Instances: 3, Zones: zonesSame}}
+	cell := Cell{Column: Column{System: Keystone, Store: MariaDB}, Instances: 3, Zones: zonesSame}
+	d := &deployment{o: &r.o, hosts: hosts, startMax: startMax, folder: name + ".make", template: name, cell: cell, at: cell.databases()}
 	if err := os.MkdirAll(d.folder, 0o711); err != nil {
 		return err
 	}

@@ -96,7 +96,8 @@ func TestSettings(t *testing.T) {
 		{Raft, 45, true, time.Millisecond, "1s", "700ms", 900}, {Raft, 45, false, time.Millisecond, "1s", "700ms", 256},
 	} {
 		m := delay.Measured{Hosts: slices.Repeat([]time.Duration{c.way}, c.instances-1)}
-		s := Cell{Column: Column{System: Ostiary, Store: c.store}, Instances: c.instances, Zones: zonesSame, High: c.high}.settings(m)
+		cell := Cell{Column: Column{System: Ostiary, Store: c.store}, Instances: c.instances, Zones: zonesSame, High: c.high}
+		s := cell.settings(m, cell.copies())
 		if s.HolderLease.String() != c.holder || s.ReadLease.String() != c.read || s.HashQueue != c.hashes {
 			t.Errorf("%s, %d instances, %s: leases %s and %s, %d hashes, expected %s and %s, %d", c.store, c.instances, c.way, s.HolderLease, s.ReadLease, s.HashQueue, c.holder, c.read, c.hashes)
 		}

@@ -350,7 +350,7 @@ func (r *Runner) ready(ctx context.Context, c Cell, hosts delay.Hosts, record *R
 	if c.System != Ostiary {
 		return r.deploy(ctx, c, hosts, nil)
 	}
-	s := c.settings(record.Check)
+	s := c.settings(record.Check, c.copies())
 	record.Settings = s
 	for {
 		r.o.Progress(fmt.Sprintf("%s: starting with leases of %s and %s", title, s.HolderLease, s.ReadLease), 0, 0)

@@ -63,12 +63,11 @@ func (c Cell) clients() (n int) {
 	return n
 }
 
-// settings returns the settings of a cell that fit a network as it measured itself. The
-// instance that writes hashes the passwords of all clients, and each of them has at most one
-// hash and one that it has given up.
-func (c Cell) settings(m delay.Measured) *Settings {
+// settings returns the settings of a cell that fit a network as it measured itself, with
+// copies of the log on some of its hosts. The instance that writes hashes the passwords of all
+// clients, and each of them has at most one hash and one that it has given up.
+func (c Cell) settings(m delay.Measured, copies []int) *Settings {
 	s := &Settings{HashQueue: max(hashQueueDefault, 2*c.clients())}
-	copies := c.copies()
 	for i, way := range m.Hosts {
 		s.Trip = max(s.Trip, 2*way)
 		if slices.Contains(copies, i+1) {

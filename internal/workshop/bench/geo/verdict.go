@@ -145,6 +145,9 @@ func reading(action string) bool {
 	return strings.HasPrefix(action, "get_") || strings.HasPrefix(action, "list_") || action == "validate_token"
 }
 
+// Writing reports whether an action writes. A login, fetch_token, neither reads nor writes.
+func Writing(action string) bool { return !reading(action) && action != "fetch_token" }
+
 // Medians returns the medians of the actions that read and of those that write, each the
 // mean over all scenarios, and the largest failure rate of a scenario. The login that the
 // first action of an iteration contains counts as a part of it; fetch_token, which is one,
@@ -158,7 +161,7 @@ func (r *Record) Medians() (reads, writes, lambda float64) {
 		for n, action := range f.Actions {
 			if reading(action) {
 				all[0] = append(all[0], Quantile(f.Column(n), 0.5))
-			} else if action != "fetch_token" {
+			} else if Writing(action) {
 				all[1] = append(all[1], Quantile(f.Column(n), 0.5))
 			}
 		}

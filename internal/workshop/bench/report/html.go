@@ -42,6 +42,7 @@ const words = `<dl>
 <dt>embedded</dt><dd>the library in the process that measures, without a network.</dd>
 <dt>per s</dt><dd>successful requests per second, of all clients together.</dd>
 <dt>server CPU, generator CPU</dt><dd>processor time for each request: of the server, and of the program that sends the requests.</dd>
+<dt>round trips</dt><dd>the time of the round trips that a write cannot avoid, as they were measured without it: to the node that writes, the commit of the log, and to the nodes that must show it.</dd>
 <dt>p90, p99, p99.9</dt><dd>90, 99 and 99.9 percent of the requests were at least this fast. They are left out where too few requests were sent.</dd>
 <dt>closed, open</dt><dd>closed: each client sends its next request after the response before it. Open: requests are due on schedule, and a late response counts from when its request was due.</dd>
 <dt>resident</dt><dd>memory of the server's process after the requests.</dd>

@@ -114,6 +114,13 @@ var columns = []column{
 	{"generator CPU", func(r *bench.Record) string { return Nanos(r.GeneratorCPU) }},
 	{"median", func(r *bench.Record) string { return Nanos(r.Median) }},
 	{"mean", func(r *bench.Record) string { return Nanos(r.Mean) }},
+	{"round trips", func(r *bench.Record) string { return Nanos(r.RoundTrips) }},
+	{"mean per round trips", func(r *bench.Record) string {
+		if r.RoundTrips == 0 || r.Mean == 0 {
+			return ""
+		}
+		return fmt.Sprintf("%.2f", r.Mean/r.RoundTrips)
+	}},
 	{"p90", func(r *bench.Record) string { return percentile(r, r.P90, 10) }},
 	{"p99", func(r *bench.Record) string { return percentile(r, r.P99, 100) }},
 	{"p99.9", func(r *bench.Record) string { return percentile(r, r.P999, 1000) }},

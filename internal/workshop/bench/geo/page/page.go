@@ -21,8 +21,9 @@ import (
 // title is the title of the page.
 const title = "One identity service in many regions: the study of 2018, run again"
 
-// HTML writes the page.
-func HTML(w io.Writer, all []geo.Record) error {
+// HTML writes the page. before are records of an earlier build, none or of the same cells, which
+// it compares with those of all.
+func HTML(w io.Writer, all, before []geo.Record) error {
 	all = geo.Sorted(all)
 	var b strings.Builder
 	fmt.Fprintf(&b, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>%s</title><style>%s%s</style></head><body>\n<h1>%s</h1>\n",
@@ -32,6 +33,7 @@ func HTML(w io.Writer, all []geo.Record) error {
 		return err
 	}
 	against(&b, all)
+	since(&b, all, before)
 	times(&b, all)
 	costs(&b, all)
 	failures(&b, all)
@@ -224,37 +226,58 @@ var published = [][2]string{
 	{"low load, all sizes: order of the completion times", "MariaDB < Galera < CockroachDB"},
 }
 
+// pair are two records with the same parameters.
+type pair struct{ one, other *geo.Record }
+
 // against writes a table that compares the systems action by action, on the same
 // database in cells with the same parameters.
 func against(b *strings.Builder, all []geo.Record) {
-	type pair struct{ ours, theirs *geo.Record }
-	var pairs []pair
+	pairs := paired(all, all, func(a, k geo.Cell) bool {
+		ours := a.System == geo.Ostiary && !a.Local && k.System == geo.Keystone
+		k.System = a.System
+		return ours && a == k
+	})
+	sideBySide(b, "<h2 id=\"same-database\">Action by action: Ostiary and the real Keystone on the same database</h2>\n<p>Medians in milliseconds: Ostiary, Keystone, and how many times longer Keystone takes.</p>\n",
+		pairs, func(string) bool { return true })
+}
+
+// since writes a table that compares the actions that write with those of an earlier build.
+func since(b *strings.Builder, all, before []geo.Record) {
+	pairs := paired(all, before, func(a, k geo.Cell) bool { return a == k && a.System == geo.Ostiary })
+	sideBySide(b, fmt.Sprintf("<h2 id=\"before\">Writes, and what they took before</h2>\n<p>Medians in milliseconds: now, before, and how many times longer that was. Before: %s.</p>\n", html.EscapeString(strings.Join(machines(before), "; "))),
+		pairs, geo.Writing)
+}
+
+// paired returns the pairs of a record of all and one of others that match.
+func paired(all, others []geo.Record, match func(a, k geo.Cell) bool) (pairs []pair) {
 	for i := range all {
-		for n := range all {
-			a, k := all[i].Cell, all[n].Cell
-			if a.System == geo.Ostiary && !a.Local && k.System == geo.Keystone {
-				k.System = a.System
-				if a == k {
-					pairs = append(pairs, pair{&all[i], &all[n]})
-				}
+		for n := range others {
+			if match(all[i].Cell, others[n].Cell) {
+				pairs = append(pairs, pair{&all[i], &others[n]})
 			}
 		}
 	}
+	return pairs
+}
+
+// sideBySide writes a heading, and a table with the medians of both records of each pair, for
+// the actions that keep accepts. It writes nothing without pairs.
+func sideBySide(b *strings.Builder, heading string, pairs []pair, keep func(action string) bool) {
 	if len(pairs) == 0 {
 		return
 	}
-	b.WriteString("<h2 id=\"same-database\">Action by action: Ostiary and the real Keystone on the same database</h2>\n<p>Medians in milliseconds: Ostiary, Keystone, and how many times longer Keystone takes.</p>\n<div class=\"scroll\"><table><thead><tr><th>action</th>")
+	b.WriteString(heading + "<div class=\"scroll\"><table><thead><tr><th>action</th>")
 	for _, p := range pairs {
-		c := p.ours.Cell
+		c := p.one.Cell
 		fmt.Fprintf(b, "<th colspan=\"3\">%s</th>", html.EscapeString(strings.TrimPrefix(c.String(), geo.Ostiary+" on ")))
 	}
 	b.WriteString("</tr></thead><tbody>\n")
 	for _, name := range geo.Names() {
 		var actions []string
 		for _, p := range pairs {
-			for _, r := range []*geo.Record{p.ours, p.theirs} {
+			for _, r := range []*geo.Record{p.one, p.other} {
 				for _, action := range geo.FrameOf(r.Find(name)).Actions {
-					if !slices.Contains(actions, action) {
+					if keep(action) && !slices.Contains(actions, action) {
 						actions = append(actions, action)
 					}
 				}
@@ -263,12 +286,12 @@ func against(b *strings.Builder, all []geo.Record) {
 		for _, action := range actions {
 			fmt.Fprintf(b, "<tr><td>%s: %s</td>", name, action)
 			for _, p := range pairs {
-				ours, theirs := medianOf(p.ours, name, action), medianOf(p.theirs, name, action)
+				one, other := medianOf(p.one, name, action), medianOf(p.other, name, action)
 				ratio := ""
-				if ours > 0 && theirs > 0 {
-					ratio = fmt.Sprintf("%.1f ×", theirs/ours)
+				if one > 0 && other > 0 {
+					ratio = fmt.Sprintf("%.1f ×", other/one)
 				}
-				fmt.Fprintf(b, "<td>%s</td><td>%s</td><td>%s</td>", millis(ours), millis(theirs), ratio)
+				fmt.Fprintf(b, "<td>%s</td><td>%s</td><td>%s</td>", millis(one), millis(other), ratio)
 			}
 			b.WriteString("</tr>\n")
 		}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -47,8 +48,9 @@ func records() (all []geo.Record) {
 }
 
 func TestHTML(t *testing.T) {
+	ours := slices.DeleteFunc(records(), func(r geo.Record) bool { return r.Cell.System != geo.Ostiary || r.Mark == geo.Failed })
 	var b strings.Builder
-	if err := page.HTML(&b, records()); err != nil {
+	if err := page.HTML(&b, records(), ours[:2]); err != nil {
 		t.Fatal(err)
 	}
 	text := b.String()
@@ -67,7 +69,7 @@ func TestHTML(t *testing.T) {
 	}
 	// Each figure is beside its name, verdicts come first, and words, machines and commits last.
 	last := -1
-	for _, id := range []string{"verdicts", "delay", "scale", "load", "locality", "same-database", "times", "costs", "failures", "appendix", "words", "study", "machines"} {
+	for _, id := range []string{"verdicts", "delay", "scale", "load", "locality", "same-database", "before", "times", "costs", "failures", "appendix", "words", "study", "machines"} {
 		at := strings.Index(text, fmt.Sprintf(" id=%q>", id))
 		if at <= last {
 			t.Errorf("the part %q is missing or at the wrong place", id)
@@ -78,6 +80,11 @@ func TestHTML(t *testing.T) {
 		if strings.Contains(text, unwanted) {
 			t.Errorf("the page has %q", unwanted)
 		}
+	}
+	// Writes are compared with those before, and reads are not.
+	before := text[strings.Index(text, ` id="before"`):strings.Index(text, ` id="times"`)]
+	if strings.Count(before, ": create_user<") != len(bench.RallySeven()) || strings.Contains(before, ": list_users<") || strings.Count(before, "1.0 ×") != 2*len(bench.RallySeven()) {
+		t.Errorf("the writes of two cells, compared with themselves: %s", before)
 	}
 	// Each scenario has a row for each cell, also for the one that failed.
 	if got, want := strings.Count(text, "<td>failed</td>"), 7+1; got != want {
@@ -179,7 +186,7 @@ func TestFew(t *testing.T) {
 	all := records()
 	for n := range []int{0, 1, 4} {
 		var b strings.Builder
-		if err := page.HTML(&b, all[:n]); err != nil {
+		if err := page.HTML(&b, all[:n], nil); err != nil {
 			t.Errorf("%d records: %v", n, err)
 		}
 	}
