@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -93,8 +94,8 @@ func TestBackupKilled(t *testing.T) {
 	if a, b := rowsOf(c, "verify", to), rowsOf(c, "verify", "--data", data); a != b {
 		t.Errorf("the rows are %s, those of the backup %s", b, a)
 	}
-	if t.Logf("killed %d times", killed); killed < 30 {
-		t.Errorf("the commands were killed %d times, expected 30 at least", killed)
+	if t.Logf("killed %d times", killed); killed < 20 {
+		t.Errorf("the commands were killed %d times, expected 20 at least", killed)
 	}
 	c.launchAs(p)
 	for i := range acknowledged {
@@ -103,10 +104,11 @@ func TestBackupKilled(t *testing.T) {
 }
 
 // nothingLeft requires that no folder of a command is left that has a file: one that was killed before
-// it had one may be.
+// it had its first one, SERVER, under that name, may be.
 func nothingLeft(t *testing.T, pattern string) {
 	t.Helper()
-	if left, _ := filepath.Glob(filepath.Join(pattern, "*")); len(left) > 0 {
+	left, _ := filepath.Glob(filepath.Join(pattern, "*"))
+	if left = slices.DeleteFunc(left, func(path string) bool { return filepath.Base(path) == cli.HolderName+".new" }); len(left) > 0 {
 		t.Errorf("the commands left %v", left)
 	}
 }

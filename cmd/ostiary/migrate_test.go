@@ -93,6 +93,9 @@ func TestMigrateKilled(t *testing.T) {
 		args := []string{"migrate", from, places[i+1], "--force"}
 		if i == 2 {
 			args = append(args, "--work", folder("work"))
+			if err := os.MkdirAll(folder("work.ostiary-removed/pebble"), 0o700); err != nil { // of an attempt that was killed
+				t.Fatal(err)
+			}
 		}
 		for wait := 10 * time.Millisecond; ; wait = wait * 3 / 2 {
 			cmd := exec.Command("ostiary", args...)
@@ -107,8 +110,10 @@ func TestMigrateKilled(t *testing.T) {
 			killed++
 		}
 		c.run("migrate", "--verify", from, places[i+1])
-		if left, _ := filepath.Glob(filepath.Join(temporary, "*", "*")); len(left) > 0 {
-			t.Errorf("the commands left %v", left)
+		for _, pattern := range []string{filepath.Join(temporary, "*", "*"), folder("work*")} {
+			if left, _ := filepath.Glob(pattern); len(left) > 0 {
+				t.Errorf("the commands left %v", left)
+			}
 		}
 	}
 	t.Logf("killed %d times", killed)
