@@ -157,7 +157,7 @@ geo:
 # three minutes. Started again, it goes on.
 FOR ?= 110m
 geo-quiet:
-	bash conformance/geo/geo.sh --mix --again --quiet --part 0.4 --part-high 0.2 --scenario-max 30s --for $(FOR) $(ARGS)
+	bash conformance/geo/geo.sh --mix --again --quiet --part 0.4 --part-high 0.1 --scenario-max 20s --for $(FOR) $(ARGS)
 
 # geo-figures makes the page of docs/benchmarks/geo.tar in conformance/geo/.work, and the
 # figures of docs/geo.md.

@@ -37,8 +37,9 @@ type RallyPlayer struct {
 	admin *identityClient
 }
 
-// removers is how many clients remove what a workload has made, at the same time.
-const removers = 8
+// removers is how many clients remove what a workload has made, at the same time. Nothing is
+// measured meanwhile, and with a slow network there is much to wait for.
+const removers = 64
 
 // client returns a new client of a server.
 func (p *RallyPlayer) client(address string) *identityClient {
