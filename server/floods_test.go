@@ -24,7 +24,7 @@ import (
 )
 
 // frameFloods are frames of HTTP/2 that cost work but lead to no request that is
-// answered. Each writes n of them.
+// answered: that of frameDoor does not end before its stream does. Each writes n of them.
 var frameFloods = []struct {
 	name  string
 	write func(c *rawRPC, n int) error
@@ -68,6 +68,14 @@ func repeat(n int, write func(i int) error) error {
 	return nil
 }
 
+// frameDoor is a door at /stores with a public request that waits until its client leaves. A
+// request that is answered allows further frames, and on a busy machine one may be answered
+// before its stream is reset.
+func frameDoor() *door.Door {
+	return &door.Door{Name: "stores", Prefixes: []string{"/stores"}, Routes: []door.Route{{Method: "POST", Pattern: "/stores", Name: "Wait", Public: true,
+		Serve: func(_ http.ResponseWriter, r *http.Request, _ door.Params) { <-r.Context().Done() }}}}
+}
+
 // dialFlood opens a connection of HTTP/2, over TLS or for gRPC. Its frames are sent by
 // [bufio.Writer.Flush] of out.
 func dialFlood(address string, overTLS bool) (*rawRPC, error) {
@@ -107,7 +115,7 @@ func TestFrameFloods(t *testing.T) {
 	for _, overTLS := range []bool{true, false} {
 		for _, flood := range frameFloods {
 			t.Run(fmt.Sprint(flood.name, " TLS ", overTLS), func(t *testing.T) {
-				o := server.Options{Keys: keys(t, server.Key{Secret: "k"})}
+				o := server.Options{Doors: []*door.Door{frameDoor()}, Keys: keys(t, server.Key{Secret: "k"})}
 				server.FreezeFrames(&o)
 				port := "grpc"
 				if overTLS {

@@ -41,6 +41,7 @@ type Conn struct {
 	limited   atomic.Int32 // requests that limits have refused, see Pace
 	busy      atomic.Int32 // requests in flight
 	answered  atomic.Int32 // requests that were answered since framed has looked
+	crowded   atomic.Int32 // those that were refused since then because of others without a key
 	begun     atomic.Int64 // requests since it was opened, until one was accepted
 	arrived   atomic.Int64 // when bytes that belong to no request in flight were read, Unix time in nanoseconds, or 0
 	idleSince atomic.Int64 // when busy became 0, Unix time in nanoseconds

@@ -103,7 +103,7 @@ func (f *framed) count(p []byte) int {
 // allow counts a frame, and reports whether the connection and its address may send it.
 func (f *framed) allow() bool {
 	if f.left == 0 {
-		f.left = int(f.conn.answered.Swap(0)) * framesPerAnswer
+		f.left = int(max(f.conn.answered.Swap(0)-f.conn.crowded.Swap(0), 0)) * framesPerAnswer
 	}
 	if f.left == 0 {
 		now := f.conn.All.FrameClock()

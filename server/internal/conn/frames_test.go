@@ -110,6 +110,12 @@ func TestFrames(t *testing.T) {
 				t.Errorf("%s: ended after %d bytes: %v", name, n, err)
 			}
 		}
+		f = newFramed(all, "10.0.0.4", 1<<20, slices.Concat(preface, frames(10_000)))
+		f.conn.answered.Store(1000)
+		f.conn.crowded.Store(1001) // one of them was reset before its end
+		if n, err := io.Copy(io.Discard, f); err != nil || !f.over {
+			t.Errorf("a connection whose requests were refused: not ended after %d bytes: %v", n, err)
+		}
 	})
 }
 

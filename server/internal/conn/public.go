@@ -43,6 +43,7 @@ func (p *PublicPlaces) Enter(c *Conn, stream bool) (*Limiter, *door.Refusal) {
 		why = nil
 	}
 	if why != nil {
+		c.crowded.Add(1)
 		c.LeavePublic(stream)
 		return nil, why
 	}

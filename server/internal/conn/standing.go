@@ -19,7 +19,8 @@ const (
 	// count for no address.
 	framesLot = 100
 	// framesPerAnswer is how many more frames a connection may send after each request
-	// that was answered.
+	// that was answered, unless other requests without a key were in its way: a client that
+	// does not wait for their answers earns nothing.
 	framesPerAnswer = 10
 
 	// refusalsPerAddress is how many requests without accepted credentials an address
