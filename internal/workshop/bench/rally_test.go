@@ -2,8 +2,11 @@ package bench_test
 
 import (
 	"fmt"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
@@ -146,5 +149,42 @@ func keystoneEngine(t *testing.T) (*identity.Service, func(*ostiary.Engine) (*do
 	}
 	return s, func(*ostiary.Engine) (*door.Door, error) {
 		return keystone.New(e, keystone.Options{Identity: settings.Deployment{Rounds: 4}})
+	}
+}
+
+// TestTimes plays a workload whose iterations are counted after the first ones: with none
+// after them, the first ones are the result.
+func TestTimes(t *testing.T) {
+	t.Parallel()
+	f := &front{}
+	s, _ := serveKeystone(t, f)
+	server := httptest.NewServer(f)
+	defer server.Close()
+	at := server.Listener.Addr().String()
+	before := names(t, s)
+	for times, want := range map[int]int{0: 2, 1: 2, 3: 6} { // of two servers
+		p := &bench.RallyPlayer{Servers: []string{at, at}, Password: "secret"}
+		var took time.Duration
+		p.Times = func(w bench.RallyWorkload, longest time.Duration) int {
+			if took = longest; w.Times != 5 {
+				t.Errorf("asked for %d iterations, want 5", w.Times)
+			}
+			return times
+		}
+		w := bench.RallySeven()[4]
+		w.Times = 5
+		calls := 0
+		err := p.Login(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		result, err := p.Play(t.Context(), w, func() { calls++ })
+		p.Close()
+		if err != nil || len(result.Iterations) != want || result.Workload.Times != max(times, 1) || took <= 0 || calls != 2*(1+min(times, 1)) {
+			t.Errorf("%d times: %d iterations of %d, %d calls, the longest took %s, error %v", times, len(result.Iterations), result.Workload.Times, calls, took, err)
+		}
+	}
+	if after := names(t, s); !slices.Equal(before, after) {
+		t.Errorf("left: %v, before %v", after, before)
 	}
 }

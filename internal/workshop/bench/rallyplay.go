@@ -26,10 +26,10 @@ type RallyPlayer struct {
 	// LoggedIn is true if clients have a token already. Otherwise they log in by password,
 	// three times or more in an iteration.
 	LoggedIn bool
-	// Warm, if not nil, is called after one iteration on each server that is not measured,
-	// with the time that the longest of them took. It returns how many iterations each
-	// server then plays.
-	Warm func(w RallyWorkload, took time.Duration) (times int)
+	// Times, if not nil, is called after one iteration on each server, with the time that the
+	// longest of them took. It returns how many iterations each server plays then, and these are
+	// the result. With 0 there are no others, and the first ones are the result.
+	Times func(w RallyWorkload, took time.Duration) int
 	// Progress, if not nil, gets the number of finished iterations. It is never called
 	// concurrently.
 	Progress func(done int)
@@ -65,21 +65,37 @@ func (p *RallyPlayer) Close() {
 }
 
 // Play makes what the workload needs, plays it, and removes what it has made. between is
-// called before and after the iterations, without what is made and removed. Errors of
-// iterations are in the result; Play fails if it cannot make or remove something, or if
-// ctx ends.
+// called before and after the iterations of the result, without what is made and removed;
+// with Times, also before and after the first ones. Errors of iterations are in the result;
+// Play fails if it cannot make or remove something, or if ctx ends.
 func (p *RallyPlayer) Play(ctx context.Context, w RallyWorkload, between func()) (result RallyResult, err error) {
 	garbage := &junk{}
 	users, err := p.users(ctx, w, garbage)
-	if err == nil && p.Warm != nil {
-		w.Times = p.Warm(w, p.warm(ctx, w, users, garbage))
+	play := func(times int) {
+		if err == nil && times > 0 {
+			part := w
+			part.Times = times
+			between()
+			result, err = p.iterations(ctx, part, users, garbage)
+			between()
+		}
 	}
-	if err == nil {
-		between()
-		result, err = p.iterations(ctx, w, users, garbage)
-		between()
+	times := w.Times
+	if p.Times != nil {
+		if play(1); err == nil {
+			times = p.Times(w, result.longest())
+		}
 	}
+	play(times)
 	return result, errors.Join(err, p.remove(context.WithoutCancel(ctx), garbage))
+}
+
+// longest returns how long the longest iteration took.
+func (r *RallyResult) longest() (took time.Duration) {
+	for _, i := range r.Iterations {
+		took = max(took, span(i.Duration))
+	}
+	return took
 }
 
 // pair is a user and its project.
@@ -110,25 +126,6 @@ func (p *RallyPlayer) users(ctx context.Context, w RallyWorkload, garbage *junk)
 		}
 	}
 	return all, nil
-}
-
-// warm runs one iteration on each server and returns how long the longest took.
-func (p *RallyPlayer) warm(ctx context.Context, w RallyWorkload, users []pair, garbage *junk) (longest time.Duration) {
-	var mu sync.Mutex
-	var wait sync.WaitGroup
-	for _, server := range p.Servers {
-		wait.Go(func() {
-			c := p.client(server)
-			defer c.conn.close()
-			done, made := p.iteration(ctx, c, w, users[0])
-			mu.Lock()
-			defer mu.Unlock()
-			garbage.add(made)
-			longest = max(longest, span(done.Duration))
-		})
-	}
-	wait.Wait()
-	return longest
 }
 
 // iterations runs the iterations of a workload on all servers.

@@ -68,7 +68,8 @@ const (
 )
 
 // Run measures appends, starts and reads at each delay, and emits the records of a cell
-// for both peers, one after the other. It fails if the database has a log.
+// for both peers, one after the other. It fails if the database has a log, or if nothing
+// ended in the time of a cell.
 func Run(ctx context.Context, o Options) error {
 	if len(o.Delays) == 0 {
 		o.Delays = []time.Duration{0}
@@ -81,6 +82,13 @@ func Run(ctx context.Context, o Options) error {
 	}
 	if o.Progress == nil {
 		o.Progress = func(string, int, int) {}
+	}
+	emit := o.Emit
+	o.Emit = func(r bench.Record) error {
+		if r.N == 0 && r.Failed() == 0 {
+			return fmt.Errorf("nothing of %q ended in %v: choose a longer time", r.Cell, o.Duration)
+		}
+		return emit(r)
 	}
 	for i, d := range o.Delays {
 		if err := o.at(ctx, d, i); err != nil {

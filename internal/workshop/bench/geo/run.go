@@ -33,7 +33,8 @@ type Options struct {
 	// For is how long to go on beginning cells. 0 means to the end.
 	For time.Duration
 	// ScenarioMax is how long the iterations of a scenario may take, as estimated from the
-	// first one. If they would take longer, fewer are played. Default 5 minutes.
+	// first one. If they would take longer, fewer are played, and the first one alone if there
+	// is no time for two. Default 5 minutes.
 	ScenarioMax time.Duration
 	// Part is the part of Rally's iterations to play, at most 1. Default 1. PartHigh is that
 	// of cells under high load, whose instances all play it, and half of it with more than 9
@@ -441,12 +442,15 @@ func (d *deployment) scenario(ctx context.Context, w bench.RallyWorkload, progre
 	}
 	total := w.Times * len(p.Servers)
 	p.Progress = func(done int) { progress(done, total) }
-	p.Warm = func(w bench.RallyWorkload, took time.Duration) int {
+	p.Times = func(w bench.RallyWorkload, took time.Duration) int {
 		parallel := w.Concurrency
 		if d.cell.System == Keystone {
 			parallel = min(parallel, workers)
 		}
-		times := min(w.Times, max(1, int(d.o.ScenarioMax*time.Duration(parallel)/max(took, time.Millisecond))))
+		times := min(w.Times, int(d.o.ScenarioMax*time.Duration(parallel)/max(took, time.Millisecond)))
+		if times == 1 && w.Times > 1 {
+			times = 0 // the first one is as good
+		}
 		total = times * len(p.Servers)
 		progress(0, total)
 		return times
@@ -456,9 +460,9 @@ func (d *deployment) scenario(ctx context.Context, w bench.RallyWorkload, progre
 	if err = p.Login(ctx); err == nil {
 		var samples []sample
 		s.Result, err = p.Play(ctx, w, func() { samples = append(samples, d.sample(ctx)) })
-		if len(samples) == 2 {
-			s.count(samples[0], samples[1])
-			err = errors.Join(err, samples[1].err)
+		if n := len(samples); n > 0 && n%2 == 0 {
+			s.count(samples[n-2], samples[n-1])
+			err = errors.Join(err, samples[n-1].err)
 		}
 	}
 	s.Holder = d.holder(ctx)
