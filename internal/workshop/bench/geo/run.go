@@ -170,8 +170,8 @@ func (r *Runner) resume() error {
 			what = r.o.missing(c.Column)
 			lacks[c.Column] = what
 		}
-		if what == "" && (c.Store == Galera || c.Delay == Hierarchical) && !namespaces() {
-			what = "it needs network namespaces: root, /dev/net/tun and Linux"
+		if what == "" {
+			what = c.lacksNetwork(namespaces)
 		}
 		switch {
 		case what == "":
@@ -185,6 +185,15 @@ func (r *Runner) resume() error {
 		sortUrgent(r.left, r.have)
 	}
 	return nil
+}
+
+// lacksNetwork returns what the network of a cell needs if this process cannot make network
+// namespaces, or "".
+func (c Cell) lacksNetwork(namespaces func() bool) string {
+	if (c.Store == Galera || c.Delay == Hierarchical) && !namespaces() {
+		return "it needs network namespaces: root, /dev/net/tun and Linux"
+	}
+	return ""
 }
 
 // namespaces reports whether this process can make network namespaces.
@@ -460,7 +469,7 @@ func (d *deployment) scenario(ctx context.Context, w bench.RallyWorkload, progre
 	if err = p.Login(ctx); err == nil {
 		var samples []sample
 		s.Result, err = p.Play(ctx, w, func() { samples = append(samples, d.sample(ctx)) })
-		if n := len(samples); n > 0 && n%2 == 0 {
+		if n := len(samples); n > 0 { // the last two are those of the result
 			s.count(samples[n-2], samples[n-1])
 			err = errors.Join(err, samples[n-1].err)
 		}

@@ -101,8 +101,8 @@ func (r *Runner) lacks(c Cell, programs []string) string {
 			return lacks
 		}
 	}
-	if c.Store == Galera && !r.namespaces() {
-		return "it needs network namespaces: root, /dev/net/tun and Linux"
+	if lacks := c.lacksNetwork(r.namespaces); lacks != "" {
+		return lacks
 	}
 	if len(c.databases()) > 0 && os.Getuid() == 0 {
 		if err := servers.CheckEnter(r.work); err != nil {
