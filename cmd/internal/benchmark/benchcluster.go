@@ -160,6 +160,9 @@ func (a *app) runBenchWrites(cmd *cobra.Command, f *clusterBench) error {
 		if d < 0 || d > time.Second || d%time.Millisecond != 0 {
 			return fmt.Errorf("%w: invalid --delay %s: expected whole milliseconds from 0 to 1s", cli.ErrUsage, d)
 		}
+		if d == geo.Hierarchical*time.Millisecond {
+			return fmt.Errorf("%w: invalid --delay %s: expected another one, because the study of regions calls its groups of zones so", cli.ErrUsage, d)
+		}
 	}
 	if !cmd.Flags().Changed("writers") {
 		f.options.Writers = []int{1, 10, 64}
